@@ -1,0 +1,13 @@
+# Everything borrowed, from Debian 12's packages. The order matters to gRPC's config file.
+
+find_package(Threads REQUIRED)
+find_package(Protobuf 3.21 REQUIRED)  # CMake's own module: Debian ships no protobuf config file
+find_package(absl CONFIG REQUIRED)
+find_package(gRPC 1.51 CONFIG REQUIRED)
+find_package(RocksDB 7.8 CONFIG REQUIRED)
+find_package(prometheus-cpp CONFIG REQUIRED)
+find_package(spdlog CONFIG REQUIRED)
+find_package(CLI11 CONFIG REQUIRED)
+find_package(nlohmann_json CONFIG REQUIRED)
+find_package(GTest 1.12 CONFIG REQUIRED)
+find_package(benchmark 1.7 CONFIG REQUIRED)

@@ -1,0 +1,138 @@
+# paceline_library, paceline_binary and paceline_test: one way to declare a target, and the guard
+# that refuses a dependency pointing upwards.
+#
+#   paceline_library(NAME ring LAYER pure SRCS a.cc HDRS a.h DEPS paceline::base absl::status TESTS a_test.cc)
+#
+# LAYER is one of (lowest first):
+#   base      libs/base, libs/world                    std and Abseil only
+#   pure      libs/ring, table, clock, wire, log       no threads, clocks, disks, sockets
+#   adapter   libs/rpc, libs/metrics, stores           gRPC, RocksDB, prometheus-cpp
+#   service   services/*, sdk/cpp
+#   program   tools, examples, bench, tests
+# A target may depend on Paceline targets of its own layer or a lower one. The shard, the coordinator and
+# the SDK are all `service`, and may not depend on each other: scripts/check reads the includes for that.
+#
+# A TESTS entry `a_test.cc` becomes the ctest executable `<NAME>_a_test`, labelled `unit`. What starts threads
+# goes under THREAD_TESTS instead: it is labelled `thread` too, and so runs under ThreadSanitizer as well.
+
+set(PACELINE_LAYERS base pure adapter service program)
+
+function(_paceline_guard target layer)
+  list(FIND PACELINE_LAYERS ${layer} mine)
+  if(mine EQUAL -1)
+    message(FATAL_ERROR "${target}: LAYER '${layer}' is none of: ${PACELINE_LAYERS}")
+  endif()
+  foreach(dep IN LISTS ARGN)
+    if(NOT dep MATCHES "^paceline::")
+      continue()
+    endif()
+    string(REPLACE "paceline::" "paceline_" real ${dep})
+    if(NOT TARGET ${real})
+      message(FATAL_ERROR "${target}: depends on ${dep}, which is not declared above it")
+    endif()
+    get_target_property(theirs ${real} PACELINE_LAYER)
+    list(FIND PACELINE_LAYERS ${theirs} height)
+    if(height GREATER mine)
+      message(FATAL_ERROR "${target} (layer ${layer}) may not depend on ${dep} (layer ${theirs}): dependencies point down")
+    endif()
+  endforeach()
+endfunction()
+
+# Precompiled headers, one set per kind of code, so that pure code never sees gRPC by accident.
+function(_paceline_pch name)
+  file(WRITE ${CMAKE_BINARY_DIR}/pch/${name}.cc "")
+  add_library(paceline_pch_${name} OBJECT ${CMAKE_BINARY_DIR}/pch/${name}.cc)
+  cmake_parse_arguments(arg "" "" "HEADERS;LIBS" ${ARGN})
+  target_link_libraries(paceline_pch_${name} PUBLIC paceline_flags Threads::Threads ${arg_LIBS})
+  target_precompile_headers(paceline_pch_${name} PRIVATE ${arg_HEADERS})
+endfunction()
+
+set(_std_headers <algorithm> <cstdint> <functional> <map> <memory> <optional> <string> <string_view> <utility> <variant> <vector>)
+_paceline_pch(pure HEADERS ${_std_headers}
+  <absl/container/flat_hash_map.h> <absl/status/statusor.h> <absl/strings/cord.h> <absl/strings/str_cat.h> <absl/types/span.h>
+  LIBS absl::flat_hash_map absl::statusor absl::cord absl::strings absl::span)
+_paceline_pch(rpc HEADERS ${_std_headers}
+  <absl/container/flat_hash_map.h> <absl/status/statusor.h> <absl/strings/str_cat.h>
+  <grpcpp/grpcpp.h> <google/protobuf/message.h>
+  LIBS gRPC::grpc++ protobuf::libprotobuf absl::flat_hash_map absl::statusor absl::strings)
+_paceline_pch(test HEADERS ${_std_headers}
+  <absl/container/flat_hash_map.h> <absl/status/statusor.h> <absl/strings/str_cat.h> <gmock/gmock.h> <gtest/gtest.h>
+  LIBS GTest::gtest GTest::gmock absl::flat_hash_map absl::statusor absl::strings)
+
+function(_paceline_use_pch target layer)
+  if(layer STREQUAL base OR layer STREQUAL pure)
+    target_precompile_headers(${target} REUSE_FROM paceline_pch_pure)
+  else()
+    target_precompile_headers(${target} REUSE_FROM paceline_pch_rpc)
+  endif()
+endfunction()
+
+function(paceline_library)
+  cmake_parse_arguments(arg "" "NAME;LAYER" "SRCS;HDRS;DEPS;TESTS;THREAD_TESTS;TEST_DEPS" ${ARGN})
+  set(target paceline_${arg_NAME})
+  _paceline_guard(${target} ${arg_LAYER} ${arg_DEPS})
+  if(arg_SRCS)
+    add_library(${target} STATIC ${arg_SRCS} ${arg_HDRS})
+    target_link_libraries(${target} PUBLIC paceline_flags Threads::Threads ${arg_DEPS})
+    if(arg_LAYER STREQUAL base OR arg_LAYER STREQUAL pure)
+      target_link_libraries(${target} PUBLIC absl::flat_hash_map absl::statusor absl::cord absl::strings absl::span)
+    else()
+      target_link_libraries(${target} PUBLIC gRPC::grpc++ protobuf::libprotobuf absl::flat_hash_map absl::statusor absl::strings)
+    endif()
+    _paceline_use_pch(${target} ${arg_LAYER})
+  else()
+    add_library(${target} INTERFACE ${arg_HDRS})
+    target_link_libraries(${target} INTERFACE paceline_flags Threads::Threads ${arg_DEPS})
+  endif()
+  set_target_properties(${target} PROPERTIES PACELINE_LAYER ${arg_LAYER})
+  add_library(paceline::${arg_NAME} ALIAS ${target})
+  if(PACELINE_TESTS)
+    foreach(test IN LISTS arg_TESTS arg_THREAD_TESTS)
+      get_filename_component(base ${test} NAME_WE)
+      set(threads "")
+      if(test IN_LIST arg_THREAD_TESTS)
+        set(threads THREADS)
+      endif()
+      paceline_test(NAME ${arg_NAME}_${base} LABEL unit ${threads} SRCS ${test} DEPS paceline::${arg_NAME} ${arg_TEST_DEPS})
+    endforeach()
+  endif()
+endfunction()
+
+function(paceline_binary)
+  cmake_parse_arguments(arg "" "NAME;LAYER" "SRCS;DEPS" ${ARGN})
+  if(NOT arg_LAYER)
+    set(arg_LAYER program)
+  endif()
+  _paceline_guard(${arg_NAME} ${arg_LAYER} ${arg_DEPS})
+  add_executable(${arg_NAME} ${arg_SRCS})
+  target_link_libraries(${arg_NAME} PRIVATE paceline_flags Threads::Threads gRPC::grpc++ protobuf::libprotobuf
+    absl::flat_hash_map absl::statusor absl::strings ${arg_DEPS})
+  _paceline_use_pch(${arg_NAME} ${arg_LAYER})
+endfunction()
+
+# Everything that ThreadSanitizer should see: the tests declared with THREADS.
+add_custom_target(thread_tests)
+
+# paceline_test(NAME n LABEL unit|sim|process|slow SRCS … DEPS … [THREADS] [TIMEOUT seconds])
+function(paceline_test)
+  cmake_parse_arguments(arg "THREADS" "NAME;LABEL;TIMEOUT" "SRCS;DEPS;ENVIRONMENT" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+  if(PACELINE_SANITIZE)
+    math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 4")  # sanitizers cost a factor of two to ten
+  endif()
+  if(arg_THREADS)
+    list(APPEND arg_LABEL thread)
+  endif()
+  add_executable(${arg_NAME} ${arg_SRCS})
+  target_link_libraries(${arg_NAME} PRIVATE paceline_flags Threads::Threads
+    GTest::gmock GTest::gtest GTest::gtest_main absl::flat_hash_map absl::statusor absl::strings ${arg_DEPS})
+  target_precompile_headers(${arg_NAME} REUSE_FROM paceline_pch_test)
+  set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(arg_THREADS)
+    add_dependencies(thread_tests ${arg_NAME})
+  endif()
+  add_test(NAME ${arg_NAME} COMMAND ${arg_NAME})
+  set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABEL}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${arg_ENVIRONMENT}")
+endfunction()

@@ -1,0 +1,30 @@
+# Flags every Paceline target is compiled with, and what makes rebuilding fast.
+
+set(PACELINE_SANITIZE "" CACHE STRING "Value for -fsanitize=, empty for none")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
+
+add_library(paceline_flags INTERFACE)
+# -pthread everywhere: some packages bring it, and a precompiled header is refused where it differs.
+# GCC 12 takes the value of an absl::StatusOr for uninitialised where its destructor is inlined.
+# No contraction: replicas must agree bit for bit whatever the compiler would like to fuse.
+target_compile_options(paceline_flags INTERFACE
+  -pthread -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror
+  -Wno-maybe-uninitialized -ffp-contract=off)
+target_include_directories(paceline_flags INTERFACE ${CMAKE_SOURCE_DIR})
+if(PACELINE_SANITIZE)
+  target_compile_options(paceline_flags INTERFACE
+    -fsanitize=${PACELINE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(paceline_flags INTERFACE -fsanitize=${PACELINE_SANITIZE})
+endif()
+
+find_program(MOLD mold)
+if(MOLD)
+  target_link_options(paceline_flags INTERFACE -fuse-ld=mold)
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  # ccache must be told that a precompiled header's macros and times do not matter.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
+endif()

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "absl/time/time.h"
+#include "libs/world/clock.h"
+
+namespace paceline::world {
+
+// The machine's own monotonic clock: time since it booted, the time it was suspended included. Stateless.
+class RealClock final : public Clock {
+ public:
+  absl::Time Now() const override;
+};
+
+}  // namespace paceline::world
