@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+
+#include "libs/base/ids.h"
+
+// The hash of the ring. Every program that places keys must compute it bit for bit alike, so it is frozen:
+// its test vectors are in docs/wire.md, and a change of it would be a new wire format. All arithmetic is
+// modulo 2^64.
+
+namespace paceline::ring {
+
+// The finalizer of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014):
+//
+//   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9
+//   x = (x ^ x >> 27) * 0x94d049bb133111eb
+//   x =  x ^ x >> 31
+//
+// A bijection of the 64-bit numbers in which every input bit reaches every output bit. Mix64(0) is 0.
+// Anyone can invert it: it spreads keys, it hides nothing.
+constexpr uint64_t Mix64(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+// Member number `x` of the family of hashes that `seed` picks: Mix64(x + Mix64(seed)). Within a seed it is a
+// bijection of `x`.
+constexpr uint64_t Mix64(uint64_t seed, uint64_t x) {
+  return Mix64(x + Mix64(seed));
+}
+
+// Where `key` of `table` lies on the ring: Mix64(key + Mix64(table)). Two tables spread the same keys
+// independently, so that a key hot in both does not heat one segment twice.
+constexpr uint64_t Mix64(TableId table, uint64_t key) {
+  return Mix64(uint64_t{table.v}, key);
+}
+
+}  // namespace paceline::ring

@@ -1,0 +1,103 @@
+#include "libs/ring/placement.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "libs/base/status.h"
+#include "libs/ring/hash.h"
+
+namespace paceline::ring {
+namespace {
+
+constexpr uint64_t kBytesPerValue = 4;
+constexpr uint64_t kBlocksPerSegment = 4;
+
+absl::Status CheckRingBits(int ring_bits) {
+  if (ring_bits >= 0 && ring_bits <= kRingBitsMax) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("ring_bits is ", ring_bits, "; expected 0 to ", kRingBitsMax,
+                                                 ", the number the cluster was created with"));
+}
+
+uint64_t RowsPerBlockOf(int ring_bits, uint64_t rows, uint32_t dim) {
+  constexpr uint64_t kValuesMin = kBlockBytesMin / kBytesPerValue;
+  constexpr uint64_t kValuesMax = kBlockBytesMax / kBytesPerValue;
+  const uint64_t low = (kValuesMin + dim - 1) / dim;
+  const uint64_t high = std::max<uint64_t>(1, kValuesMax / dim);
+  return std::clamp(rows / (kBlocksPerSegment << ring_bits), low, high);
+}
+
+}  // namespace
+
+Placement::Placement(TableId table, int ring_bits, uint64_t rows, uint64_t rows_per_block)
+    : table_(table),
+      ring_bits_(ring_bits),
+      rows_(rows),
+      rows_per_block_(rows_per_block),
+      seed_(Mix64(table.v)) {}
+
+absl::StatusOr<Placement> Placement::Sparse(TableId table, int ring_bits) {
+  ABSL_RETURN_IF_ERROR(CheckRingBits(ring_bits));
+  return Placement(table, ring_bits, 0, 0);
+}
+
+absl::StatusOr<Placement> Placement::Ranged(TableId table, int ring_bits, uint64_t rows, uint32_t dim) {
+  ABSL_RETURN_IF_ERROR(CheckRingBits(ring_bits));
+  if (rows == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("table ", table.v,
+                                                   " is ranged and has 0 rows; expected "
+                                                   "at least 1, or a sparse table"));
+  }
+  if (dim == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("table ", table.v, " has rows of 0 values; expected a dim of at least 1"));
+  }
+  return Placement(table, ring_bits, rows, RowsPerBlockOf(ring_bits, rows, dim));
+}
+
+SegmentId Placement::Of(uint64_t key) const {
+  if (ranged()) {
+    return OfBlock(BlockOf(key));
+  }
+  if (ring_bits_ == 0) {
+    return SegmentId(0);  // to shift a 64-bit number by 64 is undefined
+  }
+  return SegmentId(static_cast<uint32_t>(Mix64(key + seed_) >> (64 - ring_bits_)));
+}
+
+SegmentId Placement::OfBlock(uint64_t block) const {
+  // The sum may wrap: 2^64 is a multiple of 2^k.
+  return SegmentId(static_cast<uint32_t>((seed_ + block) & (SegmentCount() - 1)));
+}
+
+uint64_t Placement::BlockCount() const {
+  return ranged() ? (rows_ - 1) / rows_per_block_ + 1 : 0;  // not rows + …, which may overflow
+}
+
+absl::StatusOr<std::vector<Piece>> Placement::ForRange(uint64_t first, uint64_t count) const {
+  if (!ranged()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("table ", table_.v, " is sparse: its keys have no ranges; name the keys one by one"));
+  }
+  if (first > rows_ || count > rows_ - first) {
+    return absl::OutOfRangeError(absl::StrCat("range of ", count, " keys from ", first, " leaves table ",
+                                              table_.v, ", whose keys are 0 to ", rows_ - 1));
+  }
+  std::vector<Piece> pieces;
+  if (count == 0) {
+    return pieces;
+  }
+  const uint64_t last_block = BlockOf(first + count - 1);
+  pieces.reserve(last_block - BlockOf(first) + 1);
+  for (uint64_t block = BlockOf(first); block <= last_block; ++block) {
+    const uint64_t taken = std::min(count, rows_per_block_ - first % rows_per_block_);
+    pieces.push_back({OfBlock(block), first, taken});
+    first += taken;
+    count -= taken;
+  }
+  return pieces;
+}
+
+}  // namespace paceline::ring

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "libs/base/ids.h"
+
+namespace paceline::ring {
+
+// One start of one shard's process. A restarted shard is another member: it has lost what was in memory.
+struct Member {
+  ShardId shard;
+  Incarnation incarnation;
+
+  friend auto operator<=>(const Member&, const Member&) = default;
+  template <class H>
+  friend H AbslHashValue(H h, const Member& m) {
+    return H::combine(std::move(h), m.shard, m.incarnation);
+  }
+};
+
+// "shard 2 (incarnation 7)", for messages.
+std::string ToString(const Member& member);
+
+// Configuration `epoch` of one segment.
+struct SegmentConfig {
+  Epoch epoch;
+  Member primary;
+  std::vector<Member> replicas;  // in sync; their order means nothing but is kept
+
+  friend bool operator==(const SegmentConfig&, const SegmentConfig&) = default;
+};
+
+// A shard as the rest of the cluster finds it.
+struct ShardInfo {
+  ShardId id;
+  std::string name;         // for people and metrics, as "shard-2"; not empty
+  std::string address;      // host:port of its gRPC server; not empty
+  Incarnation incarnation;  // its newest start that is known
+
+  friend bool operator==(const ShardInfo&, const ShardInfo&) = default;
+};
+
+// Who serves which segment: one version of the cluster's assignment. Immutable once made, so it may be read
+// from any thread; it is built once and shared as `std::shared_ptr<const SegmentMap>`. All look-ups are O(1)
+// and allocate nothing; building one is O(segments × members + shards).
+//
+// Every SegmentMap that exists satisfies: there are 2^ring_bits segments, each with exactly one configuration
+// of an epoch ≥ 1; its members sit on distinct shards; each of them is listed among the shards, with an
+// incarnation not newer than the listed one. (It may be older: a shard that was just restarted stays a
+// member, dead, until the next epoch leaves it out.)
+class SegmentMap {
+ public:
+  // `segments[i]` is the configuration of segment i; `shards` may come in any order and may hold shards that
+  // serve nothing. kInvalidArgument, naming segment or shard, when an invariant above does not hold, when
+  // `version` is 0 (which means "no map yet"), or when two shards share an id or a name.
+  static absl::StatusOr<SegmentMap> Create(MapVersion version, int ring_bits,
+                                           std::vector<SegmentConfig> segments,
+                                           std::vector<ShardInfo> shards);
+
+  MapVersion version() const { return version_; }
+  int ring_bits() const { return ring_bits_; }
+  uint32_t SegmentCount() const { return static_cast<uint32_t>(segments_.size()); }
+
+  // REQUIRES for all taking a segment: segment.v < SegmentCount(). `Contains` asks, for ids off the wire.
+  bool Contains(SegmentId segment) const { return segment.v < segments_.size(); }
+  Epoch EpochOf(SegmentId segment) const { return segments_[segment.v].epoch; }
+  const Member& Primary(SegmentId segment) const { return Members(segment).front(); }
+  // Primary first, then the replicas; never empty.
+  absl::Span<const Member> Members(SegmentId segment) const;
+
+  // All shards, ascending by id.
+  absl::Span<const ShardInfo> shards() const { return shards_; }
+  // nullptr: unknown. The pointer lives as long as the map.
+  const ShardInfo* FindShard(ShardId shard) const;
+  // The segments of which some incarnation of `shard` is primary or replica, ascending. Empty: none, or the
+  // shard is unknown.
+  absl::Span<const SegmentId> SegmentsOf(ShardId shard) const;
+
+  // The configuration in the form Create takes it. Allocates.
+  SegmentConfig ConfigOf(SegmentId segment) const;
+
+ private:
+  struct Entry {
+    Epoch epoch;
+    uint32_t begin = 0;  // of its members in members_
+    uint32_t count = 0;
+  };
+
+  SegmentMap() = default;
+  absl::Status Add(const SegmentConfig& config);
+  absl::Status AddMember(SegmentId segment, const Member& member);
+
+  MapVersion version_;
+  int ring_bits_ = 0;
+  std::vector<Entry> segments_;
+  std::vector<Member> members_;  // of all segments, end to end
+  std::vector<ShardInfo> shards_;
+  absl::flat_hash_map<ShardId, uint32_t> index_;  // into shards_ and held_
+  std::vector<std::vector<SegmentId>> held_;      // per shard
+};
+
+}  // namespace paceline::ring

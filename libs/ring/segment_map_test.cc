@@ -1,0 +1,153 @@
+#include "libs/ring/segment_map.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "libs/base/test_util/status_matchers.h"
+
+namespace paceline::ring {
+namespace {
+
+using ::paceline::testing::IsOk;
+using ::paceline::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Member M(uint32_t shard, uint64_t incarnation = 1) {
+  return {ShardId(shard), Incarnation(incarnation)};
+}
+
+ShardInfo Shard(uint32_t id, uint64_t incarnation = 1) {
+  return {ShardId(id), absl::StrCat("shard-", id), absl::StrCat("host-", id, ":7071"),
+          Incarnation(incarnation)};
+}
+
+// What a valid map of four segments on three shards is made of; the tests spoil one thing each.
+struct Ingredients {
+  MapVersion version{7};
+  int ring_bits = 2;
+  std::vector<SegmentConfig> segments{
+      {Epoch(1), M(0), {M(1)}},
+      {Epoch(5), M(2, 8), {M(0), M(1)}},
+      {Epoch(2), M(1), {}},
+      {Epoch(1), M(1), {M(2, 9)}},
+  };
+  std::vector<ShardInfo> shards{Shard(2, 9), Shard(0), Shard(1), Shard(4)};
+
+  absl::StatusOr<SegmentMap> Make() const { return SegmentMap::Create(version, ring_bits, segments, shards); }
+};
+
+TEST(SegmentMapTest, AnswersWhatItWasMadeFrom) {
+  const Ingredients in;
+  const SegmentMap map = in.Make().value();
+  EXPECT_EQ(map.version(), MapVersion(7));
+  EXPECT_EQ(map.ring_bits(), 2);
+  ASSERT_EQ(map.SegmentCount(), 4u);
+  for (uint32_t s = 0; s < 4; ++s) {
+    EXPECT_EQ(map.ConfigOf(SegmentId(s)), in.segments[s]);
+    EXPECT_EQ(map.EpochOf(SegmentId(s)), in.segments[s].epoch);
+    EXPECT_EQ(map.Primary(SegmentId(s)), in.segments[s].primary);
+  }
+  EXPECT_THAT(map.Members(SegmentId(1)), ElementsAre(M(2, 8), M(0), M(1)));
+  EXPECT_TRUE(map.Contains(SegmentId(3)));
+  EXPECT_FALSE(map.Contains(SegmentId(4)));
+}
+
+TEST(SegmentMapTest, ListsShardsByIdAndWhatTheyHold) {
+  const SegmentMap map = Ingredients().Make().value();
+  EXPECT_THAT(map.shards(), ElementsAre(Shard(0), Shard(1), Shard(2, 9), Shard(4)));
+  EXPECT_THAT(map.SegmentsOf(ShardId(0)), ElementsAre(SegmentId(0), SegmentId(1)));
+  EXPECT_THAT(map.SegmentsOf(ShardId(1)),
+              ElementsAre(SegmentId(0), SegmentId(1), SegmentId(2), SegmentId(3)));
+  EXPECT_THAT(map.SegmentsOf(ShardId(2)), ElementsAre(SegmentId(1), SegmentId(3)));
+  EXPECT_THAT(map.SegmentsOf(ShardId(4)), IsEmpty());
+  EXPECT_THAT(map.SegmentsOf(ShardId(3)), IsEmpty());
+  EXPECT_EQ(map.FindShard(ShardId(3)), nullptr);
+  ASSERT_NE(map.FindShard(ShardId(2)), nullptr);
+  EXPECT_EQ(map.FindShard(ShardId(2))->address, "host-2:7071");
+}
+
+TEST(SegmentMapTest, ACopyStandsOnItsOwn) {
+  auto first = std::make_unique<SegmentMap>(Ingredients().Make().value());
+  const SegmentMap copy = *first;
+  first.reset();
+  EXPECT_THAT(copy.Members(SegmentId(3)), ElementsAre(M(1), M(2, 9)));
+  EXPECT_EQ(copy.FindShard(ShardId(0))->name, "shard-0");
+}
+
+TEST(SegmentMapTest, OneSegmentIsEnough) {
+  Ingredients in;
+  in.ring_bits = 0;
+  in.segments.resize(1);
+  EXPECT_THAT(in.Make(), IsOk());
+}
+
+class Refused : public ::testing::Test {
+ protected:
+  void ExpectRefused(const char* message) {
+    EXPECT_THAT(in.Make(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
+  }
+  Ingredients in;
+};
+
+TEST_F(Refused, VersionZero) {
+  in.version = MapVersion(0);
+  ExpectRefused("version is 0");
+}
+
+TEST_F(Refused, RingBitsOutOfRange) {
+  for (int bits : {-1, 17, 64}) {
+    in.ring_bits = bits;
+    ExpectRefused("ring_bits is");
+  }
+}
+
+TEST_F(Refused, MissingSegment) {
+  in.segments.pop_back();
+  ExpectRefused("3 segments; expected 4");
+}
+
+TEST_F(Refused, EpochZero) {
+  in.segments[2].epoch = Epoch(0);
+  ExpectRefused("segment 2 has epoch 0");
+}
+
+TEST_F(Refused, TwoReplicasOnOneShard) {
+  in.segments[3].replicas = {M(0), M(0)};
+  ExpectRefused("segment 3 names shard 0 twice");
+}
+
+TEST_F(Refused, ReplicaOnThePrimarysShardWhateverItsIncarnation) {
+  in.segments[1].replicas.push_back(M(2, 9));
+  ExpectRefused("segment 1 names shard 2 twice");
+}
+
+TEST_F(Refused, UnknownShard) {
+  in.segments[0].replicas = {M(3)};
+  ExpectRefused("segment 0 names shard 3 (incarnation 1), which is not among the shards");
+}
+
+TEST_F(Refused, IncarnationFromTheFuture) {
+  in.segments[0].primary = M(0, 2);
+  ExpectRefused("segment 0 names shard 0 (incarnation 2), newer than the newest known one, 1");
+}
+
+TEST_F(Refused, ShardListedTwice) {
+  in.shards.push_back(Shard(2, 9));
+  ExpectRefused("shard 2 is listed twice");
+}
+
+TEST_F(Refused, TwoShardsOfOneName) {
+  in.shards[0].name = "shard-1";
+  ExpectRefused("two shards are called 'shard-1'");
+}
+
+TEST_F(Refused, ShardWithoutNameOrAddress) {
+  in.shards[0].address = "";
+  ExpectRefused("shard 2 has no address");
+  in.shards[0].name = "";
+  ExpectRefused("shard 2 has no name");
+}
+
+}  // namespace
+}  // namespace paceline::ring

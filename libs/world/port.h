@@ -1,0 +1,69 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/cord.h"
+
+namespace paceline::world {
+
+// The seam between protocol code and whatever carries its frames: gRPC in production, a faulty in-memory
+// stream in simulation. A stream delivers frames in order, or breaks; of the frames sent before a break any
+// suffix may be lost. Nothing is promised across streams.
+//
+// Sending is pulled, not pushed: the carrier asks for the next frame when it can write one. So a stream never
+// buffers more than one outgoing frame, the owner decides as late as possible what is most urgent, and what
+// gathered while a write was under way travels as one frame.
+class StreamHandler {
+ public:
+  virtual ~StreamHandler() = default;
+
+  // The next incoming frame. Calls do not overlap for one stream. The bytes may be borrowed from the
+  // carrier's receive buffers and live as long as the Cord does.
+  virtual void OnFrame(absl::Cord frame) = 0;
+
+  // Moves the next outgoing frame to `frame`; false: there is none now. After false the carrier asks again
+  // only when Kick() is called. May run on any thread, never overlapping itself for one stream.
+  virtual bool NextFrame(absl::Cord* frame) = 0;
+
+  // The last call of a stream: the peer closed it, the connection broke, or Close() took effect.
+  virtual void OnBroken(absl::Status why) = 0;
+};
+
+// The carrier's side, given to the handler's owner. Thread-safe. Destroying it closes the stream; the handler
+// hears OnBroken later, so it must be kept alive by the carrier (which holds it by shared_ptr).
+class StreamPort {
+ public:
+  virtual ~StreamPort() = default;
+
+  // There may be something to send. Cheap when a write is already under way. The carrier may call NextFrame
+  // from within: do not hold a lock that NextFrame takes.
+  virtual void Kick() = 0;
+
+  // Ends the stream. At a server, `why` becomes the stream's final status.
+  virtual void Close(absl::Status why) = 0;
+};
+
+// A handler at the accepting end.
+class AcceptedStream : public StreamHandler {
+ public:
+  // Called once, before the first frame. The stream drops the port in OnBroken.
+  virtual void Attach(std::shared_ptr<StreamPort> port) = 0;
+  // The peer will send no more frames but still reads: answer what is due, then Close with OK.
+  virtual void OnFinished() = 0;
+};
+
+// Opens streams to shards, for the SDK.
+enum class StreamKind { kPush, kPull };
+
+class Dialer {
+ public:
+  virtual ~Dialer() = default;
+  // Starts opening a stream to the shard at `address` (host:port). Never blocks; failure is heard as
+  // OnBroken.
+  virtual std::unique_ptr<StreamPort> Dial(const std::string& address, StreamKind kind,
+                                           std::shared_ptr<StreamHandler> handler) = 0;
+};
+
+}  // namespace paceline::world
