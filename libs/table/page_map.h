@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "libs/base/ids.h"
+#include "libs/table/initialiser.h"
+#include "libs/table/page.h"
+#include "libs/table/rule.h"
+#include "libs/table/schema.h"
+#include "libs/table/views.h"
+
+namespace paceline::table {
+
+// A row of a page; page is nullptr for a row that is not born.
+struct RowRef {
+  Page* page = nullptr;
+  uint32_t row = 0;
+};
+
+// Gives rows their initial values and slots.
+class RowInit {
+ public:
+  explicit RowInit(const Schema& schema)
+      : init_(schema.init), seed_(schema.seed), dim_(schema.dim), kernel_(schema.rule) {}
+  void operator()(uint64_t key, float* values, size_t slot_stride) const {
+    Fill(init_, seed_, key, 0, {values, dim_});
+    kernel_.InitSlots(values, slot_stride, dim_);
+  }
+
+ private:
+  Initialiser init_;
+  uint64_t seed_;
+  uint32_t dim_;
+  RuleKernel kernel_;
+};
+
+// The pages of a TableStore and the way from keys to them: what sparse and ranged tables do differently.
+// Terms and requirements are those of store.h.
+class PageMap {
+ public:
+  virtual ~PageMap() = default;
+
+  // Sets refs[i] to the row of keys[i].
+  virtual void Locate(KeyView keys, RowRef* refs) const = 0;
+
+  // The same, giving birth to what is missing, except in pages that have the record's updates from birth.
+  virtual void LocateOrBear(KeyView keys, Lsn version, RowRef* refs) = 0;
+
+  virtual uint64_t rows() const = 0;
+  virtual uint64_t bytes() const = 0;
+  virtual uint64_t NewBytesBound(size_t keys) const = 0;
+  virtual uint64_t NewBytesBound(KeyView keys) const = 0;
+  virtual void ForEachPage(absl::FunctionRef<void(const Page&)> visit) const = 0;
+  virtual absl::Status Install(const PageImage& image) = 0;
+};
+
+}  // namespace paceline::table

@@ -1,0 +1,199 @@
+#include "libs/table/page.h"
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "libs/ring/hash.h"
+#include "libs/table/ranged_page.h"
+#include "libs/table/sparse_page.h"
+#include "libs/world/random.h"
+
+namespace paceline::table {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr uint64_t kSeed = 0x1234;
+uint64_t HashOf(uint64_t key) {
+  return ring::Mix64(key + kSeed);
+}
+
+void AddRow(SparsePage& page, uint64_t key, float value) {
+  const uint32_t row = page.Add(key, HashOf(key));
+  for (size_t i = 0; i < page.slot_stride(); ++i) page.Values(row)[i] = value;
+}
+
+TEST(SparsePageTest, AnEmptyOneFindsNothingAndHoldsNothing) {
+  const SparsePage page({.dim = 4}, kSeed, {});
+  EXPECT_EQ(page.Find(0, HashOf(0)), SparsePage::kNoRow);
+  EXPECT_EQ(page.PrefetchRow(HashOf(7), true), SparsePage::kNoRow);
+  EXPECT_EQ(page.buffer_bytes(), 0u);
+  EXPECT_EQ(page.rows(), 0u);
+}
+
+TEST(SparsePageTest, FindsWhatWasAddedUntilItIsFull) {
+  const RowShape shape = {.dim = 2, .slots_per_value = 1};
+  SparsePage page(shape, kSeed, {});
+  world::SplitMix64 random(1);
+  std::map<uint64_t, float> reference;
+  while (!page.full()) {
+    const uint64_t key = random.Next() >> world::Uniform(random, 64);
+    ASSERT_EQ(page.Find(key, HashOf(key)) == SparsePage::kNoRow, !reference.contains(key));
+    if (!reference.try_emplace(key, static_cast<float>(reference.size())).second) continue;
+    AddRow(page, key, reference[key]);
+  }
+  EXPECT_EQ(page.rows(), SparsePage::MaxRows(shape));
+  EXPECT_LE(page.rows() * (8 + shape.bytes()), kPageBytes);
+  EXPECT_GT((page.rows() + 1) * (8 + shape.bytes()), kPageBytes);
+  for (const auto& [key, value] : reference) {
+    const uint32_t row = page.Find(key, HashOf(key));
+    ASSERT_NE(row, SparsePage::kNoRow);
+    EXPECT_EQ(page.Key(row), key);
+    EXPECT_EQ(page.Values(row)[1], value);
+    EXPECT_EQ(page.Find(key, HashOf(key), page.PrefetchRow(HashOf(key), false)), row);
+  }
+}
+
+TEST(SparsePageTest, MemoryFollowsTheRows) {
+  const RowShape shapes[] = {{.dim = 1}, {.dim = 16}, {.dim = 5460, .slots_per_value = 2}, {.dim = 3000}};
+  for (const RowShape& shape : shapes) {
+    SparsePage page(shape, kSeed, {});
+    for (size_t rows = 1; !page.full(); ++rows) {
+      page.Add(rows, HashOf(rows));
+      const size_t capacity = SparsePage::CapacityFor(shape, rows);
+      EXPECT_GE(capacity, rows);
+      EXPECT_LE(capacity, rows + rows / 4);
+      EXPECT_EQ(page.buffer_bytes(), SparsePage::BufferBytes(shape, capacity));
+      EXPECT_LE(page.buffer_bytes(), capacity * SparsePage::RowBytesBound(shape) + SparsePage::kBufferSlack);
+      EXPECT_EQ(SparsePage::CapacityFor(shape, capacity), capacity);
+    }
+  }
+}
+
+TEST(SparsePageTest, SplitsByTheNextBitOfThePlace) {
+  constexpr int kRingBits = 3;
+  SparsePage lower({.dim = 1}, kSeed, {});
+  for (uint64_t key = 0; key < 500; ++key) AddRow(lower, key, static_cast<float>(key));
+  lower.Touch(Lsn(9));
+  SparsePage upper({.dim = 1}, kSeed, {});
+  lower.Split(kRingBits, upper);
+  EXPECT_EQ(lower.range(), (PageRange{.start = 0, .depth = 1}));
+  EXPECT_EQ(upper.range(), (PageRange{.start = uint64_t{1} << 63, .depth = 1}));
+  EXPECT_EQ(upper.version(), Lsn(9));
+  EXPECT_EQ(lower.rows() + upper.rows(), 500u);
+  for (uint64_t key = 0; key < 500; ++key) {
+    const uint64_t place = HashOf(key) << kRingBits;
+    const bool high = place >> 63 != 0;
+    EXPECT_EQ(upper.range().Covers(place), high);
+    EXPECT_EQ(lower.range().Covers(place), !high);
+    EXPECT_EQ((high ? lower : upper).Find(key, HashOf(key)), SparsePage::kNoRow);
+    const SparsePage& page = high ? upper : lower;
+    const uint32_t row = page.Find(key, HashOf(key));
+    ASSERT_NE(row, SparsePage::kNoRow);
+    EXPECT_EQ(*page.Values(row), static_cast<float>(key));
+  }
+  for (const SparsePage* page : {&lower, &upper}) {
+    EXPECT_EQ(page->buffer_bytes(),
+              SparsePage::BufferBytes({.dim = 1}, SparsePage::CapacityFor({.dim = 1}, page->rows())));
+  }
+}
+
+TEST(SparsePageTest, AHalfMayBeEmpty) {
+  for (const uint64_t half : {0, 1}) {
+    SparsePage lower({.dim = 1}, kSeed, {});
+    for (uint64_t key = 0; lower.rows() < 10; ++key) {
+      if (HashOf(key) >> 63 == half) AddRow(lower, key, 1);
+    }
+    SparsePage upper({.dim = 1}, kSeed, {});
+    lower.Split(0, upper);
+    const SparsePage& empty = half == 0 ? upper : lower;
+    EXPECT_EQ((half == 0 ? lower : upper).rows(), 10u);
+    EXPECT_EQ(empty.rows(), 0u);
+    EXPECT_EQ(empty.buffer_bytes(), 0u);
+    EXPECT_EQ(empty.Find(1, HashOf(1)), SparsePage::kNoRow);
+  }
+}
+
+TEST(SparsePageTest, ResetForgetsTheRows) {
+  SparsePage page({.dim = 1}, kSeed, {});
+  AddRow(page, 1, 1);
+  page.Reset(Lsn(5));
+  EXPECT_EQ(page.rows(), 0u);
+  EXPECT_EQ(page.version(), Lsn(5));
+  EXPECT_TRUE(page.CameWith(Lsn(5)));
+  EXPECT_FALSE(page.CameWith(Lsn(6)));
+  AddRow(page, 2, 2);
+  EXPECT_EQ(page.Find(1, HashOf(1)), SparsePage::kNoRow);
+  EXPECT_NE(page.Find(2, HashOf(2)), SparsePage::kNoRow);
+}
+
+TEST(SparsePageTest, ImagesAndHashesIgnoreTheOrderOfBirth) {
+  SparsePage up({.dim = 2, .slots_per_value = 1}, kSeed, {});
+  SparsePage down({.dim = 2, .slots_per_value = 1}, kSeed, {});
+  const auto add = [](SparsePage& page, uint64_t key) {
+    const std::vector<float> row = {key + 0.1f, key + 0.2f, key + 0.3f, key + 0.4f};
+    page.AddPacked(key, HashOf(key), row.data());
+  };
+  for (uint64_t key = 0; key < 100; ++key) {
+    add(up, key);
+    add(down, 99 - key);
+  }
+  EXPECT_EQ(up.Image(), down.Image());
+  EXPECT_EQ(up.ContentHash(), down.ContentHash());
+  EXPECT_EQ(up.Image().keys[7], 7u);
+  EXPECT_EQ(up.Image().rows[7 * 4 + 2], 7.3f);
+  down.Values(3)[2] += 1;  // a slot
+  EXPECT_NE(up.Image(), down.Image());
+  EXPECT_NE(up.ContentHash(), down.ContentHash());
+}
+
+TEST(SparsePageTest, MarksAreSetOnceAndClearedAround) {
+  SparsePage page({.dim = 1}, kSeed, {});
+  for (uint64_t key = 0; key < 200; ++key) AddRow(page, key, 0);
+  std::set<size_t> marked = {0, 1, 63, 64, 127, 128, 199};
+  for (const size_t row : marked) EXPECT_FALSE(page.Mark(row)) << row;
+  for (const size_t row : marked) EXPECT_TRUE(page.Mark(row)) << row;
+  for (const size_t row : marked) page.ClearMarksAround(row);
+  for (size_t row = 0; row < page.rows(); ++row) EXPECT_FALSE(page.Mark(row)) << row;
+}
+
+TEST(RangedPageTest, KeepsValuesAndSlotsApart) {
+  RangedPage page({.dim = 2, .slots_per_value = 2}, 100, 3);
+  const std::vector<float> rows[] = {{1, 2, 3, 4, 5, 6}, {11, 12, 13, 14, 15, 16}, {21, 22, 23, 24, 25, 26}};
+  for (size_t row = 0; row < 3; ++row) page.SetRow(row, rows[row].data());
+  EXPECT_EQ(page.Key(2), 102u);
+  EXPECT_EQ(page.slot_stride(), 6u);
+  EXPECT_THAT(std::vector<float>(page.Values(0), page.Values(0) + 18),
+              ElementsAre(1, 2, 11, 12, 21, 22, 3, 4, 13, 14, 23, 24, 5, 6, 15, 16, 25, 26));
+  const PageImage image = page.Image();
+  EXPECT_EQ(image.range, (PageRange{.start = 100, .depth = 0}));
+  EXPECT_THAT(image.keys, ElementsAre(100, 101, 102));
+  EXPECT_THAT(image.rows, ElementsAre(1, 2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16, 21, 22, 23, 24, 25, 26));
+}
+
+TEST(RangedPageTest, InstallsOnlyWhatIsNewer) {
+  RangedPage page({.dim = 1}, 0, 2);
+  PageImage image = {.range = {}, .version = Lsn(4), .keys = {0, 1}, .rows = {5, 6}};
+  EXPECT_TRUE(page.Install(image));
+  EXPECT_EQ(page.Image(), image);
+  image.rows = {7, 8};
+  EXPECT_FALSE(page.Install(image));
+  EXPECT_EQ(page.Values(0)[0], 5);
+}
+
+TEST(RangedPageTest, KeysAndHashesMatter) {
+  RangedPage a({.dim = 1}, 0, 2);
+  RangedPage b({.dim = 1}, 2, 2);
+  const std::vector<float> values = {1, 2};
+  for (size_t row = 0; row < 2; ++row) {
+    a.SetRow(row, &values[row]);
+    b.SetRow(row, &values[row]);
+  }
+  EXPECT_NE(a.ContentHash(), b.ContentHash());
+}
+
+}  // namespace
+}  // namespace paceline::table

@@ -1,0 +1,111 @@
+#include "libs/table/ranged_pages.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "libs/base/status.h"
+#include "libs/ring/placement.h"
+
+namespace paceline::table {
+
+RangedPages::RangedPages(TableId table, const Schema& schema, int ring_bits)
+    : shape_(RowShape::Of(schema)),
+      table_rows_(schema.rows),
+      rows_per_block_(
+          ring::Placement::Ranged(table, ring_bits, schema.rows, schema.dim).value().RowsPerBlock()),
+      init_row_(schema) {}
+
+size_t RangedPages::RowsOfBlock(uint64_t block) const {
+  return std::min(rows_per_block_, table_rows_ - block * rows_per_block_);
+}
+
+RangedPage* RangedPages::Find(uint64_t key) const {
+  const auto it = blocks_.find(key / rows_per_block_);
+  return it == blocks_.end() ? nullptr : it->second.get();
+}
+
+RangedPage* RangedPages::FindOrBear(uint64_t key) {
+  RangedPage* page = Find(key);
+  if (page != nullptr) return page;
+  page = MakeBlock(key / rows_per_block_);
+  for (size_t row = 0; row < page->rows(); ++row) {
+    init_row_(page->Key(row), page->Values(row), page->slot_stride());
+  }
+  return page;
+}
+
+RangedPage* RangedPages::MakeBlock(uint64_t block) {
+  auto page = std::make_unique<RangedPage>(shape_, block * rows_per_block_, RowsOfBlock(block));
+  rows_ += page->rows();
+  page_bytes_ += sizeof(RangedPage) + page->buffer_bytes();
+  return (blocks_[block] = std::move(page)).get();
+}
+
+void RangedPages::Locate(KeyView keys, RowRef* refs) const {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    refs[i] = {Find(keys[i]), static_cast<uint32_t>(keys[i] % rows_per_block_)};
+  }
+}
+
+void RangedPages::LocateOrBear(KeyView keys, Lsn, RowRef* refs) {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    refs[i] = {FindOrBear(keys[i]), static_cast<uint32_t>(keys[i] % rows_per_block_)};
+  }
+}
+
+void RangedPages::ForEachPage(absl::FunctionRef<void(const Page&)> visit) const {
+  std::vector<uint64_t> order;
+  order.reserve(blocks_.size());
+  for (const auto& [block, page] : blocks_) order.push_back(block);
+  std::sort(order.begin(), order.end());
+  for (const uint64_t block : order) visit(*blocks_.at(block));
+}
+
+absl::Status RangedPages::Install(const PageImage& image) {
+  const uint64_t first = image.range.start;
+  const uint64_t block = first / rows_per_block_;
+  if (first >= table_rows_ || first % rows_per_block_ != 0 || image.range.depth != 0) {
+    return absl::DataLossError(absl::StrCat("page: it starts at key ", first, " of ", table_rows_,
+                                            "; expected a multiple of ", rows_per_block_));
+  }
+  const size_t rows = RowsOfBlock(block);
+  if (image.keys.size() != rows || image.rows.size() != rows * shape_.floats()) {
+    return absl::DataLossError(absl::StrCat("page: ", image.keys.size(), " keys and ", image.rows.size(),
+                                            " floats; expected ", rows, " keys with ", shape_.floats(),
+                                            " floats each"));
+  }
+  for (size_t row = 0; row < rows; ++row) {
+    if (image.keys[row] == first + row) continue;
+    return absl::DataLossError(
+        absl::StrCat("page: key ", image.keys[row], " at position ", row, "; expected ", first + row));
+  }
+  RangedPage* page = Find(first);
+  if (page == nullptr) page = MakeBlock(block);
+  page->Install(image);
+  return absl::OkStatus();
+}
+
+uint64_t RangedPages::bytes() const {
+  return page_bytes_ + blocks_.capacity() * sizeof(decltype(blocks_)::value_type);
+}
+
+uint64_t RangedPages::NewBytesBound(size_t keys) const {
+  const uint64_t blocks = std::min<uint64_t>(keys, (table_rows_ - 1) / rows_per_block_ + 1 - blocks_.size());
+  if (blocks == 0) return 0;
+  // A hash map grows to less than four slots for each entry, or to a few.
+  const uint64_t slots = std::max<uint64_t>(4 * (blocks_.size() + blocks) + 16, blocks_.capacity());
+  return blocks * (sizeof(RangedPage) + RangedPage::BufferBytes(shape_, rows_per_block_)) +
+         (slots - blocks_.capacity()) * sizeof(decltype(blocks_)::value_type);
+}
+
+uint64_t RangedPages::NewBytesBound(KeyView keys) const {
+  absl::flat_hash_set<uint64_t> missing;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (Find(keys[i]) == nullptr) missing.insert(keys[i] / rows_per_block_);
+  }
+  return NewBytesBound(missing.size());
+}
+
+}  // namespace paceline::table

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/container/flat_hash_map.h"
+#include "libs/table/page_map.h"
+#include "libs/table/ranged_page.h"
+
+namespace paceline::table {
+
+// The blocks of a ranged table in one segment that have been updated.
+class RangedPages final : public PageMap {
+ public:
+  RangedPages(TableId table, const Schema& schema, int ring_bits);
+
+  // The block that `key` lies in: with its rows, or nullptr as long as it is not born.
+  RangedPage* Find(uint64_t key) const;
+  // The same; gives birth to it if it is missing.
+  RangedPage* FindOrBear(uint64_t key);
+
+  void Locate(KeyView keys, RowRef* refs) const override;
+  void LocateOrBear(KeyView keys, Lsn version, RowRef* refs) override;
+  uint64_t rows() const override { return rows_; }
+  uint64_t bytes() const override;
+  uint64_t NewBytesBound(size_t keys) const override;
+  uint64_t NewBytesBound(KeyView keys) const override;
+  void ForEachPage(absl::FunctionRef<void(const Page&)> visit) const override;
+  absl::Status Install(const PageImage& image) override;
+
+ private:
+  size_t RowsOfBlock(uint64_t block) const;
+  RangedPage* MakeBlock(uint64_t block);
+
+  RowShape shape_;
+  uint64_t table_rows_;
+  uint64_t rows_per_block_;
+  RowInit init_row_;
+  absl::flat_hash_map<uint64_t, std::unique_ptr<RangedPage>> blocks_;  // by block number
+  uint64_t rows_ = 0;
+  uint64_t page_bytes_ = 0;
+};
+
+}  // namespace paceline::table

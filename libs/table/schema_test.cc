@@ -1,0 +1,118 @@
+#include "libs/table/schema.h"
+
+#include <limits>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "libs/base/test_util/status_matchers.h"
+#include "libs/table/test_util.h"
+
+namespace paceline::table {
+namespace {
+
+using ::paceline::testing::IsOk;
+using ::paceline::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+TEST(SchemaTest, SlotsFollowTheRule) {
+  EXPECT_EQ(SlotsPerRow(Assign{}, 16), 0u);
+  EXPECT_EQ(SlotsPerRow(Add{}, 16), 0u);
+  EXPECT_EQ(SlotsPerRow(Sgd{}, 16), 0u);
+  EXPECT_EQ(SlotsPerRow(Adagrad{}, 16), 16u);
+  EXPECT_EQ(SlotsPerRow(FtrlProximal{}, 16), 32u);
+  EXPECT_EQ(FloatsPerRow({.dim = 5, .rule = FtrlProximal{}}), 15u);
+}
+
+TEST(SchemaTest, GoodOnesAreValid) {
+  EXPECT_THAT(Validate({}), IsOk());
+  for (const Rule& rule : AllRules())
+    EXPECT_THAT(Validate({.dim = 16, .rule = rule}), IsOk()) << NameOf(rule);
+  EXPECT_THAT(Validate({.kind = Kind::kRanged, .rows = 1}), IsOk());
+  EXPECT_THAT(Validate({.kind = Kind::kRanged, .rows = std::numeric_limits<uint64_t>::max()}), IsOk());
+  EXPECT_THAT(Validate({.aggregated = true, .mean = true}), IsOk());
+  EXPECT_THAT(Validate({.init = Uniform{.low = 2, .high = 2}}), IsOk());
+  EXPECT_THAT(Validate({.rule = Adagrad{.epsilon = 0, .initial_accumulator = 0.1f}}), IsOk());
+}
+
+TEST(SchemaTest, ARowMustFitAPage) {
+  EXPECT_THAT(Validate({.dim = 16382}), IsOk());
+  EXPECT_THAT(Validate({.dim = 16383}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("dim is 16383"), HasSubstr("at most 16382"))));
+  EXPECT_THAT(Validate({.dim = 8191, .rule = Adagrad{}}), IsOk());
+  EXPECT_THAT(Validate({.dim = 8192, .rule = Adagrad{}}), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Validate({.dim = 5460, .rule = FtrlProximal{}}), IsOk());
+  EXPECT_THAT(Validate({.dim = 5461, .rule = FtrlProximal{}}), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Validate({.dim = std::numeric_limits<uint32_t>::max(), .rule = FtrlProximal{}}),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+struct BadSchema {
+  Schema schema;
+  const char* field;
+};
+
+TEST(SchemaTest, BadOnesAreRefusedByField) {
+  const BadSchema bad[] = {
+      {{.kind = static_cast<Kind>(7)}, "kind is 7"},
+      {{.dim = 0}, "dim is 0"},
+      {{.rows = 3}, "rows is 3"},
+      {{.kind = Kind::kRanged}, "rows is 0"},
+      {{.init = Constant{kInf}}, "init.value is inf"},
+      {{.init = Uniform{kNan, 1}}, "init.low is nan"},
+      {{.init = Uniform{0, kInf}}, "init.high is inf"},
+      {{.init = Uniform{1, -1}}, "init.low is 1"},
+      {{.init = Normal{kNan, 1}}, "init.mean is nan"},
+      {{.init = Normal{0, -1}}, "init.stddev is -1"},
+      {{.rule = Sgd{0}}, "rule.lr is 0"},
+      {{.rule = Sgd{-0.5f}}, "rule.lr is -0.5"},
+      {{.rule = Sgd{kNan}}, "rule.lr is nan"},
+      {{.rule = Adagrad{.lr = -1}}, "rule.lr is -1"},
+      {{.rule = Adagrad{.epsilon = -1}}, "rule.epsilon is -1"},
+      {{.rule = Adagrad{.initial_accumulator = kInf}}, "rule.initial_accumulator is inf"},
+      {{.rule = Adagrad{.epsilon = 0, .initial_accumulator = 0}}, "rule.epsilon is 0"},
+      {{.rule = FtrlProximal{.alpha = 0}}, "rule.alpha is 0"},
+      {{.rule = FtrlProximal{.beta = -1}}, "rule.beta is -1"},
+      {{.rule = FtrlProximal{.l1 = -1}}, "rule.l1 is -1"},
+      {{.rule = FtrlProximal{.l2 = kNan}}, "rule.l2 is nan"},
+      {{.rule = FtrlProximal{.beta = 0, .l2 = 0}}, "rule.beta is 0"},
+      {{.mean = true}, "mean is true"},
+  };
+  for (const BadSchema& b : bad) {
+    EXPECT_THAT(Validate(b.schema), StatusIs(absl::StatusCode::kInvalidArgument,
+                                             AllOf(HasSubstr(b.field), HasSubstr("; expected "))));
+  }
+}
+
+TEST(SchemaTest, FirstDifferenceNamesFieldAndBothValues) {
+  const Schema base = {.dim = 8, .rule = Adagrad{.lr = 0.1f}};
+  EXPECT_EQ(FirstDifference(base, base), std::nullopt);
+  const auto differing = [&base](auto change) {
+    Schema other = base;
+    change(other);
+    EXPECT_EQ(other == base, false);
+    return FirstDifference(base, other).value_or("none");
+  };
+  EXPECT_EQ(differing([](Schema& s) { s.kind = Kind::kRanged; }), "kind: sparse against ranged");
+  EXPECT_EQ(differing([](Schema& s) { s.dim = 16; }), "dim: 8 against 16");
+  EXPECT_EQ(differing([](Schema& s) { s.rows = 5; }), "rows: 0 against 5");
+  EXPECT_EQ(differing([](Schema& s) {
+              s.init = Normal{0, 0.5f};
+            }),
+            "init: zeros against normal(mean 0, stddev 0.5)");
+  EXPECT_EQ(differing([](Schema& s) { s.rule = Adagrad{.lr = 0.10000001f}; }),
+            "rule: adagrad(lr 0.100000001, epsilon 9.99999994e-09, initial_accumulator 0) against "
+            "adagrad(lr 0.100000009, epsilon 9.99999994e-09, initial_accumulator 0)");
+  EXPECT_EQ(differing([](Schema& s) { s.aggregated = true; }), "aggregated: false against true");
+  EXPECT_EQ(differing([](Schema& s) { s.mean = true; }), "mean: false against true");
+  EXPECT_EQ(differing([](Schema& s) { s.accept_non_finite = true; }),
+            "accept_non_finite: false against true");
+  EXPECT_EQ(differing([](Schema& s) { s.seed = 9; }), "seed: 0 against 9");
+}
+
+}  // namespace
+}  // namespace paceline::table

@@ -1,0 +1,221 @@
+#include "libs/table/sparse_pages.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "libs/base/status.h"
+#include "libs/ring/hash.h"
+
+namespace paceline::table {
+namespace {
+
+// Keys looked up side by side, so that their cache misses overlap.
+constexpr size_t kLanes = 32;
+
+}  // namespace
+
+SparsePages::SparsePages(TableId table, const Schema& schema, int ring_bits)
+    : shape_(RowShape::Of(schema)),
+      ring_bits_(ring_bits),
+      seed_(ring::Mix64(table.v)),
+      init_row_(schema),
+      directory_(&pages_.emplace_back(shape_, seed_, PageRange{})) {}
+
+uint64_t SparsePages::HashOf(uint64_t key) const {
+  return ring::Mix64(key + seed_);
+}
+
+uint64_t SparsePages::bytes() const {
+  return buffer_bytes_ + pages_.size() * sizeof(SparsePage) + directory_.bytes();
+}
+
+void SparsePages::ForEachPage(absl::FunctionRef<void(const Page&)> visit) const {
+  directory_.ForEach([visit](SparsePage& page) {
+    if (page.rows() > 0) visit(page);
+  });
+}
+
+void SparsePages::Locate(KeyView keys, bool with_slots, RowRef* refs) const {
+  uint64_t hashes[kLanes];
+  SparsePage* pages[kLanes];
+  uint32_t candidates[kLanes];
+  for (size_t begin = 0; begin < keys.size(); begin += kLanes) {
+    const size_t lanes = std::min(kLanes, keys.size() - begin);
+    for (size_t i = 0; i < lanes; ++i) {
+      hashes[i] = HashOf(keys[begin + i]);
+      pages[i] = PageOf(hashes[i]);
+      pages[i]->PrefetchIndex(hashes[i]);
+    }
+    for (size_t i = 0; i < lanes; ++i) candidates[i] = pages[i]->PrefetchRow(hashes[i], with_slots);
+    for (size_t i = 0; i < lanes; ++i) {
+      const uint32_t row = pages[i]->Find(keys[begin + i], hashes[i], candidates[i]);
+      refs[begin + i] = {row == SparsePage::kNoRow ? nullptr : pages[i], row};
+    }
+  }
+}
+
+void SparsePages::LocateOrBear(KeyView keys, Lsn version, RowRef* refs) {
+  do {
+    Locate(keys, true, refs);
+  } while (!BearMissing(keys, version, refs));
+}
+
+bool SparsePages::BearMissing(KeyView keys, Lsn version, RowRef* refs) {
+  const size_t pages_before = pages_.size();
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (refs[i].page != nullptr) continue;
+    const uint64_t hash = HashOf(keys[i]);
+    SparsePage* page = PageOf(hash);
+    if (page->CameWith(version)) continue;
+    const uint32_t row = page->Find(keys[i], hash);  // born by an earlier occurrence?
+    refs[i] = row == SparsePage::kNoRow ? Bear(keys[i], hash) : RowRef{page, row};
+  }
+  return pages_.size() == pages_before;
+}
+
+RowRef SparsePages::Bear(uint64_t key, uint64_t hash) {
+  SparsePage* page = PageOf(hash);
+  while (page->full()) {
+    Split(page);
+    page = PageOf(hash);
+  }
+  uint32_t row = 0;
+  Account(*page, [&] { row = page->Add(key, hash); });
+  init_row_(key, page->Values(row), page->slot_stride());
+  return {page, row};
+}
+
+template <class Change>
+void SparsePages::Account(SparsePage& page, Change change) {
+  rows_ -= page.rows();
+  buffer_bytes_ -= page.buffer_bytes();
+  pages_with_rows_ -= page.rows() > 0 ? 1 : 0;
+  change();
+  rows_ += page.rows();
+  buffer_bytes_ += page.buffer_bytes();
+  pages_with_rows_ += page.rows() > 0 ? 1 : 0;
+}
+
+void SparsePages::Split(SparsePage* page) {
+  if (page->range().depth >= 64 - ring_bits_) {
+    // Places of one segment's keys are distinct, so some key must be another segment's.
+    std::fprintf(stderr,
+                 "page at place %llx: %zu keys share all %d bits of it, so they are not of one segment\n",
+                 static_cast<unsigned long long>(page->range().start), page->rows(), page->range().depth);
+    std::abort();
+  }
+  SparsePage& upper = pages_.emplace_back(shape_, seed_, PageRange{});
+  Account(*page, [&] { Account(upper, [&] { page->Split(ring_bits_, upper); }); });
+  directory_.Replace(page, &upper, pages_with_rows_);
+}
+
+// --- images ---
+
+absl::Status SparsePages::CheckImage(const PageImage& image) const {
+  const PageRange& range = image.range;
+  if (range.depth < 0 || range.depth > 64 - ring_bits_ ||
+      (range.depth < 64 && (range.start << range.depth) != 0)) {
+    return absl::DataLossError(absl::StrCat("page: its range starts at ", range.start, " and has ",
+                                            range.depth, " bits; expected at most ", 64 - ring_bits_,
+                                            " bits and 0 after them"));
+  }
+  if (image.keys.size() > SparsePage::MaxRows(shape_) ||
+      image.rows.size() != image.keys.size() * shape_.floats()) {
+    return absl::DataLossError(absl::StrCat("page: ", image.keys.size(), " keys and ", image.rows.size(),
+                                            " floats; expected at most ", SparsePage::MaxRows(shape_),
+                                            " keys with ", shape_.floats(), " floats each"));
+  }
+  for (size_t i = 0; i < image.keys.size(); ++i) {
+    const uint64_t key = image.keys[i];
+    if (range.Covers(PlaceOf(HashOf(key))) && (i == 0 || image.keys[i - 1] < key)) continue;
+    return absl::DataLossError(absl::StrCat("page: key ", key, " at position ", i,
+                                            " is out of order or outside of the page's range"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SparsePages::Install(const PageImage& image) {
+  ABSL_RETURN_IF_ERROR(CheckImage(image));
+  const PageRange& range = image.range;
+  SparsePage* page = directory_.Find(range.start);
+  // A page that is wider than the image keeps what the image says nothing about.
+  while (page->range().depth < range.depth && page->version() < image.version) {
+    Split(page);
+    page = directory_.Find(range.start);
+  }
+  for (uint64_t place = range.start;;) {
+    page = directory_.Find(place);
+    if (page->version() < image.version) Account(*page, [&] { Replace(*page, image); });
+    const int depth = page->range().depth;
+    place = depth == 0 ? 0 : page->range().start + (uint64_t{1} << (64 - depth));
+    if (place == 0 || !range.Covers(place)) return absl::OkStatus();
+  }
+}
+
+void SparsePages::Replace(SparsePage& page, const PageImage& image) {
+  page.Reset(image.version);
+  for (size_t i = 0; i < image.keys.size(); ++i) {
+    const uint64_t hash = HashOf(image.keys[i]);
+    if (!page.range().Covers(PlaceOf(hash))) continue;
+    page.AddPacked(image.keys[i], hash, image.rows.data() + i * shape_.floats());
+  }
+}
+
+// --- bounds ---
+
+uint64_t SparsePages::BufferBytesBound(uint64_t rows, uint64_t pages) const {
+  const uint64_t capacity = (rows * 5 + 3) / 4;  // SparsePage::CapacityFor adds a quarter at most
+  return capacity * SparsePage::RowBytesBound(shape_) + pages * SparsePage::kBufferSlack;
+}
+
+uint64_t SparsePages::SplitsBound(uint64_t births, uint64_t rows) const {
+  // A range that is split has more rows than fit a page, and the ranges of one depth are disjoint.
+  const uint64_t per_depth = std::min(births, rows / (SparsePage::MaxRows(shape_) + 1));
+  return per_depth * (64 - ring_bits_);
+}
+
+uint64_t SparsePages::SplitBytesBound(uint64_t births, uint64_t splits) const {
+  if (splits == 0) return 0;
+  return splits * sizeof(SparsePage) + directory_.BytesBound(pages_with_rows_ + births, splits) -
+         directory_.bytes();
+}
+
+uint64_t SparsePages::NewBytesBound(size_t keys) const {
+  // A birth makes one page grow by a quarter, or by a row, perhaps after a split of a full one in two.
+  const uint64_t max_rows = SparsePage::MaxRows(shape_);
+  const uint64_t full = SparsePage::BufferBytes(shape_, max_rows);
+  const uint64_t grown = std::max(BufferBytesBound(max_rows, 1) / 4, SparsePage::RowBytesBound(shape_)) +
+                         SparsePage::kBufferSlack;
+  const uint64_t one_by_one = keys * (grown + BufferBytesBound(max_rows, 2) - full);
+  const uint64_t together = BufferBytesBound(rows_ + keys, pages_with_rows_ + keys) - buffer_bytes_;
+  return std::min(one_by_one, together) + SplitBytesBound(keys, SplitsBound(keys, rows_ + keys));
+}
+
+uint64_t SparsePages::NewBytesBound(KeyView keys) const {
+  std::vector<RowRef> refs(keys.size());
+  Locate(keys, refs.data());
+  absl::flat_hash_map<const SparsePage*, uint64_t> births;
+  uint64_t born = 0;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (refs[i].page != nullptr) continue;
+    ++births[PageOf(HashOf(keys[i]))];
+    ++born;
+  }
+  uint64_t bytes = 0;
+  uint64_t splits = 0;
+  for (const auto& [page, count] : births) {
+    const uint64_t rows = page->rows() + count;
+    if (rows <= SparsePage::MaxRows(shape_)) {
+      bytes += SparsePage::BufferBytes(shape_, SparsePage::CapacityFor(shape_, rows)) - page->buffer_bytes();
+    } else {
+      bytes += BufferBytesBound(rows, count + 1) - page->buffer_bytes();
+      splits += SplitsBound(count, rows);
+    }
+  }
+  return bytes + SplitBytesBound(born, splits);
+}
+
+}  // namespace paceline::table

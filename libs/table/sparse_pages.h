@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "libs/table/directory.h"
+#include "libs/table/page_map.h"
+#include "libs/table/sparse_page.h"
+
+namespace paceline::table {
+
+// The pages of a sparse table in one segment.
+class SparsePages final : public PageMap {
+ public:
+  SparsePages(TableId table, const Schema& schema, int ring_bits);
+
+  void Locate(KeyView keys, RowRef* refs) const override { Locate(keys, false, refs); }
+  void LocateOrBear(KeyView keys, Lsn version, RowRef* refs) override;
+  uint64_t rows() const override { return rows_; }
+  uint64_t bytes() const override;
+  uint64_t NewBytesBound(size_t keys) const override;
+  uint64_t NewBytesBound(KeyView keys) const override;
+  void ForEachPage(absl::FunctionRef<void(const Page&)> visit) const override;
+  absl::Status Install(const PageImage& image) override;
+
+ private:
+  uint64_t HashOf(uint64_t key) const;
+  uint64_t PlaceOf(uint64_t hash) const { return hash << ring_bits_; }
+  SparsePage* PageOf(uint64_t hash) const { return directory_.Find(PlaceOf(hash)); }
+
+  // Locate, for those who will need the slots or will not.
+  void Locate(KeyView keys, bool with_slots, RowRef* refs) const;
+  // Sets refs[i] for the keys whose ref has no page yet; false if a page was split, which spoils all refs.
+  bool BearMissing(KeyView keys, Lsn version, RowRef* refs);
+  // Adds the row of a key that has none to `page`, splitting it first if it is full. Returns where it went.
+  RowRef Bear(uint64_t key, uint64_t hash);
+  void Split(SparsePage* page);
+  // Runs `change` on a page and keeps the totals right.
+  template <class Change>
+  void Account(SparsePage& page, Change change);
+
+  absl::Status CheckImage(const PageImage& image) const;
+  // Replaces the rows of `page` by those of the image that it covers.
+  void Replace(SparsePage& page, const PageImage& image);
+
+  // The most bytes that pages of so many rows hold in all, and the most splits that lead to them.
+  uint64_t BufferBytesBound(uint64_t rows, uint64_t pages) const;
+  uint64_t SplitsBound(uint64_t births, uint64_t rows) const;
+  // What splits add beside buffers.
+  uint64_t SplitBytesBound(uint64_t births, uint64_t splits) const;
+
+  RowShape shape_;
+  int ring_bits_;
+  uint64_t seed_;  // Mix64(table)
+  RowInit init_row_;
+  std::deque<SparsePage> pages_;  // in the order of their making; never removed
+  Directory directory_;
+  uint64_t rows_ = 0;
+  uint64_t buffer_bytes_ = 0;
+  size_t pages_with_rows_ = 0;
+};
+
+}  // namespace paceline::table

@@ -1,0 +1,125 @@
+#include "libs/table/store.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/container/fixed_array.h"
+#include "libs/table/batch.h"
+#include "libs/table/initialiser.h"
+#include "libs/table/ranged_pages.h"
+#include "libs/table/sparse_pages.h"
+
+namespace paceline::table {
+namespace {
+
+using RowRefs = absl::FixedArray<RowRef, 64>;
+
+// The initial values of a row, to an address that may be unaligned.
+void FillPacked(const Schema& schema, uint64_t key, std::byte* out) {
+  constexpr uint32_t kChunk = 256;
+  float chunk[kChunk];
+  for (uint32_t column = 0; column < schema.dim; column += kChunk) {
+    const uint32_t count = std::min(kChunk, schema.dim - column);
+    Fill(schema.init, schema.seed, key, column, {chunk, count});
+    std::memcpy(out + column * sizeof(float), chunk, count * sizeof(float));
+  }
+}
+
+}  // namespace
+
+TableStore::TableStore(TableId table, const Schema& schema, int ring_bits)
+    : table_(table), schema_(schema), kernel_(schema.rule) {
+  if (schema.kind == Kind::kSparse) {
+    pages_ = std::make_unique<SparsePages>(table, schema, ring_bits);
+  } else {
+    auto ranged = std::make_unique<RangedPages>(table, schema, ring_bits);
+    ranged_ = ranged.get();
+    pages_ = std::move(ranged);
+  }
+}
+
+TableStore::~TableStore() = default;
+
+void TableStore::Update(KeyView keys, ValueView gradients, Lsn version) {
+  RowRefs refs(keys.size());
+  pages_->LocateOrBear(keys, version, refs.data());
+  const std::vector<uint32_t> repeats = TouchAndFindRepeats(absl::MakeSpan(refs), version);
+  ApplyBatch(kernel_, schema_.dim, refs, repeats, gradients);
+}
+
+void TableStore::UpdateRange(uint64_t first, uint64_t count, ValueView gradients, Lsn version) {
+  if (count == 0) return;
+  RangedPage* page = ranged_->FindOrBear(first);
+  if (page->CameWith(version)) return;
+  page->Touch(version);
+  kernel_.Apply(page->Values(first - page->range().start), page->slot_stride(), gradients.data(),
+                count * schema_.dim);
+}
+
+void TableStore::Put(KeyView keys, ValueView rows, Lsn version) {
+  RowRefs refs(keys.size());
+  pages_->LocateOrBear(keys, version, refs.data());
+  const size_t floats = FloatsPerRow(schema_);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    Page* page = refs[i].page;
+    if (page == nullptr || page->CameWith(version)) continue;
+    page->Touch(version);
+    page->SetRow(refs[i].row, rows.subview(i * floats, floats).data());
+  }
+}
+
+void TableStore::Read(KeyView keys, void* out) const {
+  const size_t row_bytes = schema_.dim * sizeof(float);
+  RowRefs refs(keys.size());
+  pages_->Locate(keys, refs.data());
+  std::byte* to = static_cast<std::byte*>(out);
+  for (size_t i = 0; i < keys.size(); ++i, to += row_bytes) {
+    if (i + kPrefetchAhead < keys.size()) PrefetchRow(refs[i + kPrefetchAhead], row_bytes);
+    if (refs[i].page == nullptr) {
+      FillPacked(schema_, keys[i], to);
+    } else {
+      std::memcpy(to, refs[i].page->Values(refs[i].row), row_bytes);
+    }
+  }
+}
+
+void TableStore::ReadRange(uint64_t first, uint64_t count, void* out) const {
+  if (count == 0) return;
+  const size_t row_bytes = schema_.dim * sizeof(float);
+  const RangedPage* page = ranged_->Find(first);
+  if (page != nullptr) {
+    std::memcpy(out, page->Values(first - page->range().start), count * row_bytes);
+    return;
+  }
+  std::byte* to = static_cast<std::byte*>(out);
+  for (uint64_t i = 0; i < count; ++i) FillPacked(schema_, first + i, to + i * row_bytes);
+}
+
+uint64_t TableStore::rows() const {
+  return pages_->rows();
+}
+uint64_t TableStore::bytes() const {
+  return pages_->bytes();
+}
+uint64_t TableStore::NewBytesBound(size_t keys) const {
+  return pages_->NewBytesBound(keys);
+}
+uint64_t TableStore::NewBytesBound(KeyView keys) const {
+  return pages_->NewBytesBound(keys);
+}
+
+void TableStore::ForEachPage(absl::FunctionRef<void(const Page&)> visit) const {
+  pages_->ForEachPage(visit);
+}
+
+absl::Status TableStore::Install(const PageImage& image) {
+  return pages_->Install(image);
+}
+
+uint64_t TableStore::Hash() const {
+  uint64_t sum = rows();
+  ForEachPage([&sum](const Page& page) { sum += page.ContentHash(); });
+  return sum;
+}
+
+}  // namespace paceline::table

@@ -1,0 +1,220 @@
+// How rows are spread over pages, and what they cost.
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "libs/ring/placement.h"
+#include "libs/table/store.h"
+#include "libs/table/test_util.h"
+#include "libs/world/random.h"
+
+namespace paceline::table {
+namespace {
+
+constexpr TableId kTable(12);
+
+// `count` keys of the last of 2^ring_bits segments whose places share their first `shared` bits.
+std::vector<uint64_t> KeysOfOneSegment(world::Random& random, size_t count, int ring_bits, int shared = 0) {
+  std::vector<uint64_t> keys;
+  const int fixed = ring_bits + shared;
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t low = fixed == 0 ? random.Next() : random.Next() >> fixed;
+    const uint64_t high = fixed == 0 ? 0 : ~uint64_t{0} << (64 - fixed);
+    keys.push_back(KeyWithHash(kTable, high | low));
+  }
+  return keys;
+}
+
+void AddInBatches(TableStore& store, const std::vector<uint64_t>& keys, size_t batch) {
+  for (size_t i = 0; i < keys.size(); i += batch) {
+    const size_t count = std::min(batch, keys.size() - i);
+    const std::vector<float> gradients(count * store.schema().dim, 1.0f);
+    store.Update(KeyView(keys).subview(i, count), gradients, Lsn(1));
+  }
+}
+
+// The pages that keys must be on by definition: as few as it takes, each a range of places.
+void ExpectedPages(std::vector<uint64_t> places, PageRange range, size_t max_rows,
+                   std::map<uint64_t, std::pair<int, size_t>>& pages) {
+  if (places.empty()) return;
+  if (places.size() <= max_rows) {
+    pages[range.start] = {range.depth, places.size()};
+    return;
+  }
+  const uint64_t bit = uint64_t{1} << (63 - range.depth);
+  const auto middle =
+      std::partition(places.begin(), places.end(), [bit](uint64_t place) { return (place & bit) == 0; });
+  ExpectedPages({places.begin(), middle}, {range.start, range.depth + 1}, max_rows, pages);
+  ExpectedPages({middle, places.end()}, {range.start | bit, range.depth + 1}, max_rows, pages);
+}
+
+std::map<uint64_t, std::pair<int, size_t>> PagesOf(const TableStore& store) {
+  std::map<uint64_t, std::pair<int, size_t>> pages;
+  uint64_t last = 0;
+  store.ForEachPage([&](const Page& page) {
+    EXPECT_TRUE(pages.empty() || page.range().start > last);
+    last = page.range().start;
+    pages[last] = {page.range().depth, page.rows()};
+  });
+  return pages;
+}
+
+struct Spread {
+  uint32_t dim;
+  size_t keys;
+  int ring_bits;
+  int shared;
+};
+
+TEST(StorePagesTest, FollowFromTheKeysAlone) {
+  for (const Spread& spread : {Spread{1, 40'000, 0, 0}, Spread{16, 5'000, 6, 0}, Spread{64, 3'000, 16, 0},
+                               Spread{16'382, 60, 0, 0}, Spread{9'000, 40, 16, 30}, Spread{1, 6'000, 16, 35},
+                               Spread{64, 1'000, 0, 54}, Spread{3, 20'000, 4, 0}}) {
+    world::SplitMix64 random(spread.dim);
+    std::vector<uint64_t> keys = KeysOfOneSegment(random, spread.keys, spread.ring_bits, spread.shared);
+    std::set<uint64_t> places;
+    for (const uint64_t key : keys) places.insert(ring::Mix64(kTable, key) << spread.ring_bits);
+    std::map<uint64_t, std::pair<int, size_t>> expected;
+    ExpectedPages({places.begin(), places.end()}, {}, kPageBytes / (8 + 4 * spread.dim), expected);
+
+    const Schema schema = {.dim = spread.dim, .rule = Assign{}};
+    TableStore first(kTable, schema, spread.ring_bits);
+    AddInBatches(first, keys, 1 + keys.size() / 3);
+    EXPECT_EQ(PagesOf(first), expected);
+    EXPECT_EQ(first.rows(), places.size());
+
+    std::sort(keys.begin(), keys.end());
+    TableStore second(kTable, schema, spread.ring_bits);
+    AddInBatches(second, keys, 7);
+    EXPECT_EQ(PagesOf(second), expected);
+    EXPECT_EQ(first.Hash(), second.Hash());
+    EXPECT_EQ(first.rows(), second.rows());
+
+    std::vector<PageImage> images;
+    first.ForEachPage([&](const Page& page) { images.push_back(page.Image()); });
+    size_t i = 0;
+    second.ForEachPage([&](const Page& page) { EXPECT_EQ(page.Image(), images[i++]); });
+  }
+}
+
+TEST(StorePagesTest, NoneIsLargerThanItMayBe) {
+  world::SplitMix64 random(1);
+  for (const Rule& rule : AllRules()) {
+    for (const uint32_t dim : {1u, 5u, 16u, 100u, 5460u}) {
+      const Schema schema = {.dim = dim, .rule = rule};
+      TableStore store(kTable, schema, 2);
+      AddInBatches(store, KeysOfOneSegment(random, 300'000 / FloatsPerRow(schema) + 20, 2), 100);
+      store.ForEachPage([&](const Page& page) {
+        EXPECT_LE(page.rows() * (8 + 4 * FloatsPerRow(schema)), kPageBytes);
+        const PageImage image = page.Image();
+        EXPECT_LE(8 * image.keys.size() + 4 * image.rows.size(), kPageBytes);
+      });
+    }
+  }
+}
+
+TEST(StorePagesTest, BlocksAreThoseOfThePlacement) {
+  for (const int ring_bits : {0, 6, 16}) {
+    const Schema schema = {.kind = Kind::kRanged, .dim = 10, .rows = 100'001, .rule = FtrlProximal{}};
+    const auto placement = ring::Placement::Ranged(kTable, ring_bits, schema.rows, schema.dim).value();
+    TableStore store(kTable, schema, ring_bits);
+    const std::vector<float> gradients(placement.RowsPerBlock() * schema.dim, 1.0f);
+    const auto pieces = placement.ForRange(0, schema.rows).value();
+    for (const ring::Piece& piece : pieces) {
+      store.UpdateRange(piece.first, piece.count, ValueView(gradients).subview(0, piece.count * schema.dim),
+                        Lsn(1));
+    }
+    EXPECT_EQ(store.rows(), schema.rows);
+    size_t i = 0;
+    store.ForEachPage([&](const Page& page) {
+      ASSERT_LT(i, pieces.size());
+      EXPECT_EQ(page.range(), (PageRange{.start = pieces[i].first, .depth = 0}));
+      EXPECT_EQ(page.rows(), pieces[i++].count);
+      EXPECT_LE(page.rows() * schema.dim * sizeof(float), kPageBytes);
+    });
+    EXPECT_EQ(i, pieces.size());
+  }
+}
+
+// bytes() never grows by more than was announced, whatever the keys; and what was announced for given keys is
+// no more than what was announced for their number.
+TEST(StorePagesTest, BytesStayWithinTheirBound) {
+  for (const Spread& spread :
+       {Spread{1, 30'000, 0, 0}, Spread{16, 8'000, 6, 0}, Spread{4'000, 300, 0, 0}, Spread{16'382, 60, 3, 0},
+        Spread{1, 12'000, 16, 34}, Spread{64, 2'000, 0, 52}, Spread{9'000, 40, 16, 40}}) {
+    world::SplitMix64 random(spread.keys);
+    TableStore store(kTable, {.dim = spread.dim}, spread.ring_bits);
+    const std::vector<uint64_t> keys = KeysOfOneSegment(random, spread.keys, spread.ring_bits, spread.shared);
+    for (size_t i = 0; i < keys.size();) {
+      const size_t count =
+          std::min(keys.size() - i, 1 + world::Uniform(random, world::Chance(random, 0.1) ? 3000 : 5));
+      const KeyView batch = KeyView(keys).subview(i, count);
+      const uint64_t before = store.bytes();
+      const uint64_t bound = store.NewBytesBound(batch);
+      const uint64_t crude = store.NewBytesBound(count);
+      store.Update(batch, std::vector<float>(count * spread.dim, 1.0f), Lsn(1));
+      ASSERT_LE(store.bytes() - before, bound);
+      ASSERT_LE(store.bytes() - before, crude);
+      ASSERT_EQ(store.NewBytesBound(batch), 0u);
+      i += count;
+    }
+    uint64_t pages = 0;
+    store.ForEachPage([&](const Page& page) { pages += page.buffer_bytes(); });
+    EXPECT_GE(store.bytes(), pages);
+    EXPECT_LE(store.bytes(), pages * 3 / 2 + (16 << 10));
+  }
+}
+
+TEST(StorePagesTest, TheBoundOfGivenKeysIsClose) {
+  world::SplitMix64 random(3);
+  TableStore store(kTable, {.dim = 16}, 0);
+  AddInBatches(store, KeysOfOneSegment(random, 100'000, 0), 1000);
+  uint64_t bounds = 0, grown = store.bytes();
+  for (int i = 0; i < 100; ++i) {
+    const std::vector<uint64_t> keys = KeysOfOneSegment(random, 1000, 0);
+    bounds += store.NewBytesBound(keys);
+    AddInBatches(store, keys, 1000);
+  }
+  grown = store.bytes() - grown;
+  EXPECT_LT(bounds, 5 * grown);
+}
+
+TEST(StorePagesTest, BlocksStayWithinTheirBound) {
+  world::SplitMix64 random(5);
+  const Schema schema = {.kind = Kind::kRanged, .dim = 40, .rows = 50'000, .rule = Adagrad{}};
+  TableStore store(kTable, schema, 6);
+  for (int i = 0; i < 300; ++i) {
+    std::vector<uint64_t> keys(1 + world::Uniform(random, 20));
+    for (uint64_t& key : keys) key = world::Uniform(random, schema.rows);
+    const uint64_t before = store.bytes();
+    const uint64_t bound = store.NewBytesBound(keys);
+    EXPECT_LE(bound, store.NewBytesBound(keys.size()));
+    store.Update(keys, std::vector<float>(keys.size() * schema.dim, 1.0f), Lsn(1));
+    ASSERT_LE(store.bytes() - before, bound);
+    ASSERT_EQ(store.NewBytesBound(keys), 0u);
+  }
+}
+
+// Keys chosen so that their places share 58 bits make the trie deep; nothing else may become large.
+TEST(StorePagesTest, KeysChosenToCollideCostLittle) {
+  TableStore store(kTable, {.dim = 1'000}, 0);
+  world::SplitMix64 random(7);
+  std::vector<uint64_t> keys;
+  for (uint64_t i = 0; i < 64; ++i) keys.push_back(KeyWithHash(kTable, 0xabcdef0123456780 << 1 | i));
+  AddInBatches(store, keys, 64);
+  EXPECT_EQ(store.rows(), 64u);
+  EXPECT_LT(store.bytes(), 64 * 4'000 * 5 / 4 + 64 * 256);
+}
+
+TEST(StorePagesDeathTest, AKeyOfAnotherSegmentIsABug) {
+  constexpr int kRingBits = 16;
+  TableStore store(kTable, {.dim = 16'382}, kRingBits);
+  const std::vector<uint64_t> keys = {KeyWithHash(kTable, 5), KeyWithHash(kTable, 5 | uint64_t{1} << 63)};
+  EXPECT_DEATH(store.Update(keys, std::vector<float>(2 * 16'382), Lsn(1)), "not of one segment");
+}
+
+}  // namespace
+}  // namespace paceline::table
