@@ -1,0 +1,59 @@
+#include "libs/wire/map_codec.h"
+
+namespace paceline::wire {
+namespace {
+
+void Set(const ring::Member& member, v1::Member* out) {
+  out->set_shard(member.shard.v);
+  out->set_incarnation(member.incarnation.v);
+}
+
+ring::Member MemberFromProto(const v1::Member& member) {
+  return {.shard = ShardId(member.shard()), .incarnation = Incarnation(member.incarnation())};
+}
+
+}  // namespace
+
+v1::Map ToProto(const ring::SegmentMap& map) {
+  v1::Map out;
+  out.set_version(map.version().v);
+  out.set_ring_bits(static_cast<uint32_t>(map.ring_bits()));
+  for (uint32_t s = 0; s < map.SegmentCount(); ++s) {
+    const auto members = map.Members(SegmentId(s));
+    v1::SegmentConfig* config = out.add_segments();
+    config->set_epoch(map.EpochOf(SegmentId(s)).v);
+    Set(members.front(), config->mutable_primary());
+    for (const ring::Member& replica : members.subspan(1)) Set(replica, config->add_replicas());
+  }
+  for (const ring::ShardInfo& shard : map.shards()) {
+    v1::ShardInfo* info = out.add_shards();
+    info->set_shard(shard.id.v);
+    info->set_name(shard.name);
+    info->set_address(shard.address);
+    info->set_incarnation(shard.incarnation.v);
+  }
+  return out;
+}
+
+absl::StatusOr<ring::SegmentMap> MapFromProto(const v1::Map& map) {
+  std::vector<ring::SegmentConfig> segments;
+  segments.reserve(map.segments_size());
+  for (const v1::SegmentConfig& config : map.segments()) {
+    ring::SegmentConfig& segment = segments.emplace_back();
+    segment.epoch = Epoch(config.epoch());
+    segment.primary = MemberFromProto(config.primary());
+    for (const v1::Member& replica : config.replicas()) segment.replicas.push_back(MemberFromProto(replica));
+  }
+  std::vector<ring::ShardInfo> shards;
+  shards.reserve(map.shards_size());
+  for (const v1::ShardInfo& info : map.shards()) {
+    shards.push_back({.id = ShardId(info.shard()),
+                      .name = info.name(),
+                      .address = info.address(),
+                      .incarnation = Incarnation(info.incarnation())});
+  }
+  return ring::SegmentMap::Create(MapVersion(map.version()), static_cast<int>(map.ring_bits()),
+                                  std::move(segments), std::move(shards));
+}
+
+}  // namespace paceline::wire

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "libs/base/ids.h"
+
+// The packed layouts inside the `bytes` fields of shard.proto. Little-endian, no padding beyond what is
+// named; docs/wire.md is the reference and has test vectors. Parsing takes hostile bytes: it checks that the
+// length is a whole number of entries and returns INVALID_ARGUMENT naming the field otherwise.
+namespace paceline::wire {
+
+// One part: what a push or pull carries for one segment. 24 bytes.
+struct PartEntry {
+  SegmentId segment;
+  uint32_t count = 0;  // entries of the frame's keys that belong to the part
+  Epoch epoch;         // the one its sender believes in
+  PartNumber number = 0;
+  friend bool operator==(const PartEntry&, const PartEntry&) = default;
+};
+
+// `run` segments from `segment` on are sealed at `number` on `line`. 24 bytes.
+struct Seal {
+  SegmentId segment;
+  uint32_t run = 1;
+  Line line = Line::kArrival;
+  PartNumber number = 0;
+  friend bool operator==(const Seal&, const Seal&) = default;
+};
+
+// Parts up to `number` are committed. 16 bytes.
+struct Mark {
+  SegmentId segment;
+  Line line = Line::kArrival;
+  PartNumber number = 0;
+  friend bool operator==(const Mark&, const Mark&) = default;
+};
+
+// What the values of one part of a pull are. 48 bytes.
+struct Certificate {
+  SegmentId segment;
+  bool served = false;  // false: refused, the reply's refusals say why, and it has no values
+  Epoch epoch;
+  Lsn began;            // where that epoch began
+  Lsn version;          // the values hold exactly the records up to here
+  Clock min_clock = 0;  // every update of smaller clocks, of every worker, is in them
+  PartNumber own = 0;   // the reader's own parts of the arrival line that are in them
+  friend bool operator==(const Certificate&, const Certificate&) = default;
+};
+
+inline constexpr size_t kPartEntryBytes = 24;
+inline constexpr size_t kSealBytes = 24;
+inline constexpr size_t kMarkBytes = 16;
+inline constexpr size_t kCertificateBytes = 48;
+
+void Append(const PartEntry& entry, std::string& out);
+void Append(const Seal& seal, std::string& out);
+void Append(const Mark& mark, std::string& out);
+void Append(const Certificate& certificate, std::string& out);
+void Append(SegmentId segment, std::string& out);  // 4 bytes
+
+absl::StatusOr<std::vector<PartEntry>> ParseParts(absl::string_view bytes);
+absl::StatusOr<std::vector<Seal>> ParseSeals(
+    absl::string_view bytes);  // also refuses an unknown line, a run of 0
+absl::StatusOr<std::vector<Mark>> ParseMarks(absl::string_view bytes);  // also refuses an unknown line
+absl::StatusOr<std::vector<Certificate>> ParseCertificates(absl::string_view bytes);
+absl::StatusOr<std::vector<SegmentId>> ParseSegments(absl::string_view bytes);
+
+}  // namespace paceline::wire
