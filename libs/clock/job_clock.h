@@ -1,0 +1,80 @@
+#pragma once
+
+#include <array>
+#include <deque>
+#include <map>
+#include <optional>
+
+#include "libs/base/ids.h"
+
+namespace paceline::clock {
+
+// Per line, how many parts. Index with At().
+struct LineCounts {
+  std::array<PartNumber, 2> counts{};
+
+  PartNumber& At(Line line) { return counts[static_cast<size_t>(line) - 1]; }
+  PartNumber At(Line line) const { return counts[static_cast<size_t>(line) - 1]; }
+  // True if every line of `other` is covered by this.
+  bool Covers(const LineCounts& other) const {
+    return counts[0] >= other.counts[0] && counts[1] >= other.counts[1];
+  }
+  friend bool operator==(const LineCounts&, const LineCounts&) = default;
+};
+
+// The clocks of one job's workers in one segment: who takes part, how far each has come, and the min clock.
+//
+// Membership and the min clock are changed by log records only and are equal at every member of the segment.
+// Ticks are soft: they live at the primary, and workers announce them again after a change of primary.
+//
+// A tick is *sealed*: "I am at `clock`, and my parts of smaller clocks are my first n here". It counts only
+// once n parts are applied; so it may come by another stream, or before the parts it speaks of, and never
+// vouches for a part that was lost.
+//
+// Single owner, no locks. Costs O(log workers) a call, O(workers) for Candidate.
+class JobClock {
+ public:
+  // Ticks of one worker that wait for their parts; beyond this the newest replaces the one before it.
+  static constexpr size_t kPendingTicksMax = 16;
+
+  struct Worker {
+    uint32_t rank = 0;
+    Clock start = 0;    // it pushes nothing of smaller clocks
+    Clock counted = 0;  // highest tick whose parts are all here; at least `start`
+    std::deque<std::pair<Clock, LineCounts>> pending;
+  };
+
+  // -- log records --
+
+  // Makes `session` a worker that starts at `start`. REQUIRES: start >= min_clock(), not a worker yet.
+  void Join(SessionId session, Clock start, uint32_t rank);
+  // The worker finished or was evicted. Nothing happens if it is none. The min clock stays where it is until
+  // the next Advance.
+  void Leave(SessionId session);
+  // The min clock becomes `min_clock`. REQUIRES: it does not fall.
+  void Advance(Clock min_clock);
+
+  // -- soft --
+
+  // The worker says it is at `clock`; `seals` counts its parts of smaller clocks, `applied` those that are
+  // here now. Old ticks and those of a session that is no worker change nothing.
+  void Tick(SessionId session, Clock clock, const LineCounts& seals, const LineCounts& applied);
+  // The worker's applied parts are now `applied`: pending ticks may count.
+  void Taken(SessionId session, const LineCounts& applied);
+
+  // -- questions --
+
+  Clock min_clock() const { return min_clock_; }
+  bool HasWorker(SessionId session) const { return workers_.contains(session); }
+  const std::map<SessionId, Worker>& workers() const { return workers_; }
+  // What the min clock may advance to now; nothing if it may not, or nobody takes part.
+  std::optional<Clock> Candidate() const;
+  // The worker furthest behind: whom a parked read waits for.
+  std::optional<SessionId> Slowest() const;
+
+ private:
+  std::map<SessionId, Worker> workers_;
+  Clock min_clock_ = 0;
+};
+
+}  // namespace paceline::clock

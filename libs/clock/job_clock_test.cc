@@ -1,0 +1,135 @@
+#include "libs/clock/job_clock.h"
+
+#include <map>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "libs/world/random.h"
+
+namespace paceline::clock {
+namespace {
+
+using ::testing::Optional;
+
+LineCounts Parts(PartNumber arrival, PartNumber aggregated = 0) {
+  return LineCounts{{arrival, aggregated}};
+}
+
+constexpr SessionId kA{1};
+constexpr SessionId kB{2};
+
+TEST(JobClockTest, MinClockFollowsTheSlowest) {
+  JobClock clock;
+  clock.Join(kA, 0, 0);
+  clock.Join(kB, 0, 1);
+  clock.Tick(kA, 5, Parts(0), Parts(0));
+  EXPECT_EQ(clock.Candidate(), std::nullopt);
+  clock.Tick(kB, 3, Parts(0), Parts(0));
+  EXPECT_THAT(clock.Candidate(), Optional(3u));
+  EXPECT_EQ(clock.Slowest(), kB);
+  clock.Advance(3);
+  EXPECT_EQ(clock.Candidate(), std::nullopt);
+}
+
+TEST(JobClockTest, ATickWaitsForThePartsItSeals) {
+  JobClock clock;
+  clock.Join(kA, 0, 0);
+  clock.Tick(kA, 1, Parts(2), Parts(1));
+  EXPECT_EQ(clock.Candidate(), std::nullopt) << "one of its two parts is missing";
+  clock.Taken(kA, Parts(2));
+  EXPECT_THAT(clock.Candidate(), Optional(1u));
+}
+
+TEST(JobClockTest, BothLinesMustBeThere) {
+  JobClock clock;
+  clock.Join(kA, 0, 0);
+  clock.Tick(kA, 1, Parts(1, 1), Parts(1, 0));
+  EXPECT_EQ(clock.Candidate(), std::nullopt);
+  clock.Taken(kA, Parts(1, 1));
+  EXPECT_THAT(clock.Candidate(), Optional(1u));
+}
+
+TEST(JobClockTest, OldAndForeignTicksChangeNothing) {
+  JobClock clock;
+  clock.Join(kA, 4, 0);
+  clock.Tick(kA, 3, Parts(0), Parts(0));
+  clock.Tick(kB, 9, Parts(0), Parts(0));
+  EXPECT_THAT(clock.Candidate(), Optional(4u)) << "only where it started counts";
+}
+
+TEST(JobClockTest, WithNobodyLeftTheMinClockStays) {
+  JobClock clock;
+  clock.Join(kA, 0, 0);
+  clock.Tick(kA, 2, Parts(0), Parts(0));
+  clock.Advance(2);
+  clock.Leave(kA);
+  EXPECT_EQ(clock.Candidate(), std::nullopt);
+  EXPECT_EQ(clock.min_clock(), 2u);
+}
+
+TEST(JobClockTest, ALeaverNoLongerHoldsTheOthersUp) {
+  JobClock clock;
+  clock.Join(kA, 0, 0);
+  clock.Join(kB, 0, 1);
+  clock.Tick(kA, 9, Parts(0), Parts(0));
+  clock.Leave(kB);
+  EXPECT_THAT(clock.Candidate(), Optional(9u));
+}
+
+TEST(JobClockTest, PendingTicksAreBoundedAndTheNewestSurvives) {
+  JobClock clock;
+  clock.Join(kA, 0, 0);
+  for (Clock c = 1; c <= 100; ++c) clock.Tick(kA, c, Parts(c), Parts(0));
+  EXPECT_LE(clock.workers().at(kA).pending.size(), JobClock::kPendingTicksMax);
+  clock.Taken(kA, Parts(100));
+  EXPECT_THAT(clock.Candidate(), Optional(100u));
+}
+
+// Against the definition: the min over workers of the highest tick whose parts are all applied.
+TEST(JobClockTest, RandomHistoriesAgreeWithTheDefinition) {
+  world::SplitMix64 random(5);
+  for (int round = 0; round < 200; ++round) {
+    struct Reference {
+      std::vector<PartNumber> sealed{0};  // by clock
+      PartNumber sent = 0;
+      PartNumber applied = 0;
+    };
+    std::map<SessionId, Reference> workers;
+    JobClock clock;
+    for (uint64_t w = 1; w <= 3; ++w) {
+      clock.Join(SessionId(w), 0, static_cast<uint32_t>(w));
+      workers[SessionId(w)];
+    }
+    for (int step = 0; step < 60; ++step) {
+      const SessionId id(1 + world::Uniform(random, 3));
+      Reference& worker = workers[id];
+      switch (world::Uniform(random, 3)) {
+        case 0:
+          ++worker.sent;
+          break;
+        case 1:
+          if (worker.sealed.size() > JobClock::kPendingTicksMax) break;  // beyond it ticks may be merged
+          worker.sealed.push_back(worker.sent);
+          clock.Tick(id, worker.sealed.size() - 1, Parts(worker.sent), Parts(worker.applied));
+          break;
+        default:
+          worker.applied = std::min(worker.applied + 1, worker.sent);
+          clock.Taken(id, Parts(worker.applied));
+      }
+      Clock expected = UINT64_MAX;
+      for (const auto& [session, reference] : workers) {
+        Clock counted = 0;
+        for (Clock c = 0; c < reference.sealed.size(); ++c) {
+          if (reference.sealed[c] <= reference.applied) counted = c;
+        }
+        expected = std::min(expected, counted);
+      }
+      if (const auto candidate = clock.Candidate()) clock.Advance(*candidate);
+      ASSERT_EQ(clock.min_clock(), expected) << "round " << round << " step " << step;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paceline::clock

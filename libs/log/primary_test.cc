@@ -1,0 +1,269 @@
+#include "libs/log/primary.h"
+
+#include <array>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "libs/log/testing.h"
+
+namespace paceline::log {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr JobId kJob{1};
+constexpr SessionId kA{7};
+constexpr SessionId kB{8};
+
+class TestBudget : public Budget {
+ public:
+  bool Admits(uint64_t more) override { return bytes + static_cast<int64_t>(more) <= bytes_max; }
+  void Grown(int64_t by) override { bytes += by; }
+  void RowsUpdated(uint64_t by) override { rows += by; }
+  int64_t bytes = 0;
+  int64_t bytes_max = 1 << 30;
+  uint64_t rows = 0;
+};
+
+class Acks : public AckSink {
+ public:
+  void Committed(wire::Mark mark) override { numbers.push_back(mark.number); }
+  std::vector<PartNumber> numbers;
+};
+
+class Answers : public ReadSink {
+ public:
+  void Served(size_t, const wire::Certificate& certificate, const Wait& wait) override {
+    certificates.push_back(certificate);
+    waits.push_back(wait);
+  }
+  void Refused(size_t, v1::Refusal refusal) override { refusals.push_back(std::move(refusal)); }
+  std::vector<wire::Certificate> certificates;
+  std::vector<Wait> waits;
+  std::vector<v1::Refusal> refusals;
+};
+
+class PrimaryTest : public ::testing::Test {
+ protected:
+  PrimaryTest() {
+    Open(kA);
+    Open(kB);
+  }
+
+  static v1::SessionChange Change(v1::SessionChange::Action action, SessionId session) {
+    v1::SessionChange change;
+    change.set_action(action);
+    change.set_job(kJob.v);
+    change.set_session(session.v);
+    return change;
+  }
+  bool Do(const v1::SessionChange& change, clock::LineCounts seals = {}) {
+    why.clear();
+    behind.reset();
+    return primary.Change(change, seals, &why, &behind);
+  }
+  void Open(SessionId session) { ASSERT_TRUE(Do(Change(v1::SessionChange::OPEN, session))); }
+  bool Join(SessionId session, Clock start, uint32_t rank = 0) {
+    v1::SessionChange change = Change(v1::SessionChange::JOIN, session);
+    change.set_start_clock(start);
+    change.set_rank(rank);
+    return Do(change);
+  }
+
+  std::optional<v1::Refusal> Push(SessionId session, PartNumber number,
+                                  std::vector<std::pair<uint64_t, float>> rows, Clock clock = 0) {
+    return primary.Take({.update = MakeUpdate(session, number, std::move(rows), clock),
+                         .job = kJob,
+                         .table = SumTable(kJob),
+                         .acks = acks});
+  }
+  std::shared_ptr<Answers> Pull(SessionId session, Clock min_clock, PartNumber own = 0,
+                                absl::Time deadline = absl::InfiniteFuture()) {
+    auto answers = std::make_shared<Answers>();
+    primary.Serve({.session = session,
+                   .job = kJob,
+                   .table = SumTable(kJob),
+                   .keys = absl::string_view(reinterpret_cast<const char*>(&key), sizeof(key)),
+                   .out = reinterpret_cast<std::byte*>(&value),
+                   .own = own,
+                   .min_clock = min_clock,
+                   .deadline = deadline,
+                   .sink = answers},
+                  now);
+    return answers;
+  }
+
+  const uint64_t key = 5;
+  float value = -1;
+  absl::Time now = absl::UnixEpoch();
+  std::shared_ptr<TestBudget> budget = std::make_shared<TestBudget>();
+  std::shared_ptr<Acks> acks = std::make_shared<Acks>();
+  Primary primary{SegmentId(0), 0, Epoch(1), budget};
+  std::string why;
+  std::optional<Clock> behind;
+};
+
+TEST_F(PrimaryTest, TakesPartsInOrderAndEachOnce) {
+  EXPECT_FALSE(Push(kA, 1, {{5, 1.0f}}));
+  EXPECT_FALSE(Push(kA, 1, {{5, 1.0f}})) << "a repeated part is acknowledged";
+  EXPECT_FALSE(Push(kA, 2, {{5, 1.0f}}));
+  EXPECT_THAT(acks->numbers, ElementsAre(1, 1, 2));
+  EXPECT_THAT(Pull(kA, 0)->certificates, ::testing::SizeIs(1));
+  EXPECT_EQ(value, 2.0f) << "and applied once";
+  EXPECT_EQ(budget->rows, 2u);
+}
+
+TEST_F(PrimaryTest, AGapIsRefusedNamingWhatIsExpected) {
+  const auto refusal = Push(kA, 3, {{5, 1.0f}});
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->reason(), v1::Refusal::OUT_OF_ORDER);
+  EXPECT_EQ(refusal->expected(), 1u);
+  EXPECT_THAT(acks->numbers, IsEmpty());
+}
+
+TEST_F(PrimaryTest, ARefusedPartKeepsItsNumberForAnEmptyOne) {
+  const auto refusal = Push(kA, 1, {{5, std::numeric_limits<float>::quiet_NaN()}});
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->reason(), v1::Refusal::INVALID);
+  EXPECT_EQ(refusal->expected(), 1u);
+  EXPECT_EQ(Push(kA, 2, {{5, 1.0f}})->reason(), v1::Refusal::OUT_OF_ORDER);
+  EXPECT_FALSE(Push(kA, 1, {}));
+  EXPECT_FALSE(Push(kA, 2, {{5, 1.0f}}));
+}
+
+TEST_F(PrimaryTest, SessionsThatAreNotOpenAreFenced) {
+  EXPECT_EQ(Push(SessionId(99), 1, {{5, 1.0f}})->reason(), v1::Refusal::FENCED);
+  v1::SessionChange evict = Change(v1::SessionChange::EVICT, kA);
+  evict.set_reason("silent for 11 s");
+  EXPECT_TRUE(Do(evict));
+  const auto refusal = Push(kA, 1, {{5, 1.0f}});
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->reason(), v1::Refusal::FENCED);
+  EXPECT_THAT(refusal->message(), HasSubstr("silent for 11 s"));
+  EXPECT_FALSE(Do(Change(v1::SessionChange::OPEN, kA))) << "a late Open of a closed id";
+  EXPECT_EQ(Pull(kA, 0)->refusals.at(0).reason(), v1::Refusal::FENCED);
+}
+
+TEST_F(PrimaryTest, AForeignJobIsFenced) {
+  auto part = Part{
+      .update = MakeUpdate(kA, 1, {{5, 1.0f}}), .job = JobId(2), .table = SumTable(JobId(2)), .acks = acks};
+  EXPECT_EQ(primary.Take(part)->reason(), v1::Refusal::FENCED);
+}
+
+TEST_F(PrimaryTest, OverTheBudgetNothingIsTakenButKnownRowsStillAre) {
+  EXPECT_FALSE(Push(kA, 1, {{5, 1.0f}}));
+  budget->bytes_max = budget->bytes;
+  const auto refusal = Push(kA, 2, {{6, 1.0f}});
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->reason(), v1::Refusal::OVER_BUDGET);
+  EXPECT_GT(refusal->retry_after_ms(), 0u);
+  EXPECT_FALSE(Push(kA, 2, {{5, 1.0f}})) << "an update of a row that is there needs no memory";
+}
+
+TEST_F(PrimaryTest, ReadsParkUntilTheMinClockIsThere) {
+  ASSERT_TRUE(Join(kA, 0, 0));
+  ASSERT_TRUE(Join(kB, 0, 1));
+  primary.Tick(kA, 3, {});
+  now += absl::Seconds(1);
+  const auto pulled = Pull(kA, 2);
+  EXPECT_THAT(pulled->certificates, IsEmpty());
+  EXPECT_EQ(primary.parked(), 1u);
+  now += absl::Seconds(2);
+  primary.SetNow(now);
+  primary.Tick(kB, 1, {});
+  EXPECT_THAT(pulled->certificates, IsEmpty());
+  primary.Tick(kB, 2, {});
+  ASSERT_THAT(pulled->certificates, ::testing::SizeIs(1));
+  EXPECT_EQ(pulled->certificates[0].min_clock, 2u);
+  EXPECT_EQ(pulled->waits[0].cause, Wait::Cause::kStaleness);
+  EXPECT_EQ(pulled->waits[0].duration, absl::Seconds(2));
+  EXPECT_THAT(pulled->waits[0].for_whom, HasSubstr("worker 1 (session 8)"));
+}
+
+TEST_F(PrimaryTest, ReadsParkUntilTheReadersOwnPartIsThere) {
+  const auto pulled = Pull(kA, 0, /*own=*/1);
+  EXPECT_THAT(pulled->certificates, IsEmpty());
+  EXPECT_FALSE(Push(kA, 1, {{5, 4.0f}}));
+  ASSERT_THAT(pulled->certificates, ::testing::SizeIs(1));
+  EXPECT_EQ(pulled->certificates[0].own, 1u);
+  EXPECT_EQ(pulled->waits[0].cause, Wait::Cause::kQueue);
+  EXPECT_EQ(value, 4.0f);
+}
+
+TEST_F(PrimaryTest, ADeadlineNamesWhomItWaitedFor) {
+  ASSERT_TRUE(Join(kA, 0, 3));
+  const auto pulled = Pull(kA, 1, 0, now + absl::Seconds(5));
+  EXPECT_EQ(primary.OnTime(now + absl::Seconds(4)), now + absl::Seconds(5));
+  EXPECT_THAT(pulled->refusals, IsEmpty());
+  primary.OnTime(now + absl::Seconds(5));
+  ASSERT_THAT(pulled->refusals, ::testing::SizeIs(1));
+  EXPECT_EQ(pulled->refusals[0].reason(), v1::Refusal::DEADLINE);
+  EXPECT_THAT(pulled->refusals[0].message(), HasSubstr("worker 3 (session 7) at clock 0"));
+}
+
+TEST_F(PrimaryTest, AnEvictedWorkerHoldsNobodyUp) {
+  ASSERT_TRUE(Join(kA, 0, 0));
+  ASSERT_TRUE(Join(kB, 0, 1));
+  primary.Tick(kA, 4, {});
+  const auto pulled = Pull(kA, 4);
+  EXPECT_THAT(pulled->certificates, IsEmpty());
+  EXPECT_TRUE(Do(Change(v1::SessionChange::EVICT, kB)));
+  EXPECT_THAT(pulled->certificates, ::testing::SizeIs(1));
+}
+
+TEST_F(PrimaryTest, FinishWaitsForItsPartsAndThenCountsAsPastEveryClock) {
+  ASSERT_TRUE(Join(kA, 0, 0));
+  ASSERT_TRUE(Join(kB, 0, 1));
+  primary.Tick(kB, 9, {});
+  const clock::LineCounts one{{1, 0}};
+  EXPECT_FALSE(Do(Change(v1::SessionChange::FINISH, kA), one));
+  EXPECT_THAT(why, HasSubstr("0 + 0 parts applied of 1 + 0"));
+  EXPECT_FALSE(Push(kA, 1, {{5, 1.0f}}));
+  EXPECT_TRUE(Do(Change(v1::SessionChange::FINISH, kA), one));
+  EXPECT_TRUE(Do(Change(v1::SessionChange::FINISH, kA), one)) << "repeating it is harmless";
+  EXPECT_EQ(primary.segment().jobs().at(kJob).min_clock(), 9u);
+}
+
+TEST_F(PrimaryTest, ALateJoinIsRefusedWithTheMinClock) {
+  ASSERT_TRUE(Join(kA, 0, 0));
+  primary.Tick(kA, 6, {});
+  EXPECT_FALSE(Join(kB, 5, 1));
+  EXPECT_THAT(behind, ::testing::Optional(6u));
+  EXPECT_TRUE(Join(kB, 8, 1));
+  EXPECT_TRUE(Join(kB, 8, 1)) << "repeating it is harmless";
+}
+
+TEST_F(PrimaryTest, UpdatesOfASealedClockAreRefused) {
+  ASSERT_TRUE(Join(kA, 0, 0));
+  primary.Tick(kA, 2, {});
+  const auto refusal = Push(kA, 1, {{5, 1.0f}}, /*clock=*/1);
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->reason(), v1::Refusal::INVALID);
+  EXPECT_THAT(refusal->message(), HasSubstr("clock: 1"));
+  EXPECT_FALSE(Push(kA, 1, {{5, 1.0f}}, /*clock=*/2));
+}
+
+TEST_F(PrimaryTest, ParkedReadsAreBounded) {
+  ASSERT_TRUE(Join(kA, 0, 0));
+  std::vector<std::shared_ptr<Answers>> pulls;
+  for (size_t i = 0; i <= Primary::kParkedMax; ++i) pulls.push_back(Pull(kA, 1));
+  EXPECT_EQ(primary.parked(), Primary::kParkedMax);
+  ASSERT_THAT(pulls.back()->refusals, ::testing::SizeIs(1));
+  EXPECT_EQ(pulls.back()->refusals[0].reason(), v1::Refusal::OVER_BUDGET);
+}
+
+TEST_F(PrimaryTest, AbandonAnswersEveryParkedRead) {
+  ASSERT_TRUE(Join(kA, 0, 0));
+  const auto pulled = Pull(kA, 1);
+  v1::Refusal stopping;
+  stopping.set_reason(v1::Refusal::UNAVAILABLE);
+  primary.Abandon(stopping);
+  ASSERT_THAT(pulled->refusals, ::testing::SizeIs(1));
+  EXPECT_EQ(pulled->refusals[0].reason(), v1::Refusal::UNAVAILABLE);
+  EXPECT_EQ(primary.parked(), 0u);
+}
+
+}  // namespace
+}  // namespace paceline::log

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libs/log/record.h"
+
+// Builders for tests of segments.
+namespace paceline::log {
+
+inline constexpr TableId kSumTable{4};
+
+// A sparse table of one value a key, to which updates are added.
+inline std::shared_ptr<const TableInfo> SumTable(JobId job) {
+  TableInfo info;
+  info.id = kSumTable;
+  info.job = job;
+  info.name = "sum";
+  info.schema.rule = table::Add{};
+  return std::make_shared<const TableInfo>(std::move(info));
+}
+
+// A part that adds to keys of the sum table. Owns its memory.
+inline Update MakeUpdate(SessionId session, PartNumber number, std::vector<std::pair<uint64_t, float>> rows,
+                         Clock clock = 0) {
+  struct Memory {
+    std::string keys;
+    std::string values;
+  };
+  auto memory = std::make_shared<Memory>();
+  for (const auto& [key, value] : rows) {
+    memory->keys.append(reinterpret_cast<const char*>(&key), sizeof(key));
+    memory->values.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  return {.session = session,
+          .line = Line::kArrival,
+          .number = number,
+          .table = rows.empty() ? TableId() : kSumTable,
+          .clock = clock,
+          .form = KeyForm::kKeys,
+          .count = static_cast<uint32_t>(rows.size()),
+          .keys = memory->keys,
+          .values = memory->values,
+          .owner = memory};
+}
+
+}  // namespace paceline::log
