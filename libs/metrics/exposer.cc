@@ -1,0 +1,169 @@
+#include "libs/metrics/exposer.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/exposer.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <deque>
+#include <exception>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+
+namespace paceline::metrics {
+namespace {
+
+class CounterHandle : public Counter {
+ public:
+  explicit CounterHandle(prometheus::Counter& counter) : counter_(counter) {}
+  void Add(double by) override { counter_.Increment(by); }
+
+ private:
+  prometheus::Counter& counter_;
+};
+
+class GaugeHandle : public Gauge {
+ public:
+  explicit GaugeHandle(prometheus::Gauge& gauge) : gauge_(gauge) {}
+  void Add(double by) override { gauge_.Increment(by); }
+
+ private:
+  prometheus::Gauge& gauge_;
+};
+
+class HistogramHandle : public Histogram {
+ public:
+  explicit HistogramHandle(prometheus::Histogram& histogram) : histogram_(histogram) {}
+  void Observe(double value) override { histogram_.Observe(value); }
+
+ private:
+  prometheus::Histogram& histogram_;
+};
+
+class Gathered : public Families {
+ public:
+  void Gauge(const std::string& name, const std::string& help, double value, const Labels& labels) override {
+    Add(name, help, prometheus::MetricType::Gauge, labels).gauge.value = value;
+  }
+  void Counter(const std::string& name, const std::string& help, double value,
+               const Labels& labels) override {
+    Add(name, help, prometheus::MetricType::Counter, labels).counter.value = value;
+  }
+
+  std::vector<prometheus::MetricFamily> families;
+
+ private:
+  prometheus::ClientMetric& Add(const std::string& name, const std::string& help, prometheus::MetricType type,
+                                const Labels& labels) {
+    if (families.empty() || families.back().name != name) {
+      families.push_back({.name = name, .help = help, .type = type, .metric = {}});
+    }
+    prometheus::ClientMetric& metric = families.back().metric.emplace_back();
+    for (const auto& [key, value] : labels) metric.label.push_back({.name = key, .value = value});
+    return metric;
+  }
+};
+
+void AddProcess(Families& families) {
+  long pages = 0;
+  if (std::FILE* statm = std::fopen("/proc/self/statm", "r")) {
+    if (std::fscanf(statm, "%*d %ld", &pages) != 1) pages = 0;
+    std::fclose(statm);
+  }
+  families.Gauge("process_resident_memory_bytes", "Resident memory of the process.",
+                 static_cast<double>(pages) * static_cast<double>(sysconf(_SC_PAGESIZE)));
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  families.Counter("process_cpu_seconds_total", "User and system CPU time spent.",
+                   seconds(usage.ru_utime) + seconds(usage.ru_stime));
+}
+
+class Collector : public prometheus::Collectable {
+ public:
+  explicit Collector(std::function<void(Families&)> collect) : collect_(std::move(collect)) {}
+  std::vector<prometheus::MetricFamily> Collect() const override {
+    Gathered gathered;
+    collect_(gathered);
+    return std::move(gathered.families);
+  }
+
+ private:
+  const std::function<void(Families&)> collect_;
+};
+
+prometheus::Labels ToMap(const Labels& labels) {
+  return {labels.begin(), labels.end()};
+}
+
+}  // namespace
+
+class Exposer::Impl {
+ public:
+  std::string address;
+  std::shared_ptr<prometheus::Registry> registry = std::make_shared<prometheus::Registry>();
+  std::mutex mutex;  // guards the lists below
+  std::deque<CounterHandle> counters;
+  std::deque<GaugeHandle> gauges;
+  std::deque<HistogramHandle> histograms;
+  std::vector<std::shared_ptr<Collector>> collectors;
+  std::unique_ptr<prometheus::Exposer> exposer;  // last: stops serving before what it serves goes
+};
+
+Exposer::Exposer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Exposer::~Exposer() = default;
+
+absl::StatusOr<std::unique_ptr<Exposer>> Exposer::Start(const std::string& address) {
+  auto impl = std::make_unique<Impl>();
+  // prometheus-cpp throws where it cannot listen; no exception leaves this file.
+  try {
+    impl->exposer = std::make_unique<prometheus::Exposer>(address, /*num_threads=*/1);
+  } catch (const std::exception& error) {
+    return absl::UnavailableError(absl::StrCat("metrics: cannot listen on ", address, " (", error.what(),
+                                               "); choose another --metrics-listen"));
+  }
+  impl->address =
+      absl::StrCat(address.substr(0, address.rfind(':')), ":", impl->exposer->GetListeningPorts().front());
+  impl->exposer->RegisterCollectable(impl->registry);
+  std::unique_ptr<Exposer> out(new Exposer(std::move(impl)));
+  out->Collect(AddProcess);
+  return out;
+}
+
+const std::string& Exposer::address() const {
+  return impl_->address;
+}
+
+Counter& Exposer::AddCounter(const std::string& name, const std::string& help, const Labels& labels) {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->counters.emplace_back(
+      prometheus::BuildCounter().Name(name).Help(help).Register(*impl_->registry).Add(ToMap(labels)));
+}
+
+Gauge& Exposer::AddGauge(const std::string& name, const std::string& help, const Labels& labels) {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->gauges.emplace_back(
+      prometheus::BuildGauge().Name(name).Help(help).Register(*impl_->registry).Add(ToMap(labels)));
+}
+
+Histogram& Exposer::AddHistogram(const std::string& name, const std::string& help,
+                                 const std::vector<double>& buckets) {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->histograms.emplace_back(
+      prometheus::BuildHistogram().Name(name).Help(help).Register(*impl_->registry).Add({}, buckets));
+}
+
+void Exposer::Collect(std::function<void(Families&)> collect) {
+  std::lock_guard lock(impl_->mutex);
+  impl_->collectors.push_back(std::make_shared<Collector>(std::move(collect)));
+  impl_->exposer->RegisterCollectable(impl_->collectors.back());
+}
+
+}  // namespace paceline::metrics

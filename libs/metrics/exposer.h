@@ -1,0 +1,73 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+// Prometheus metrics without prometheus-cpp's headers, which stay inside this folder.
+namespace paceline::metrics {
+
+using Labels = std::vector<std::pair<std::string, std::string>>;
+
+// A number that only grows. Thread-safe, one atomic addition.
+class Counter {
+ public:
+  virtual ~Counter() = default;
+  virtual void Add(double by) = 0;
+};
+
+// A number that goes up and down. Thread-safe.
+class Gauge {
+ public:
+  virtual ~Gauge() = default;
+  virtual void Add(double by) = 0;
+};
+
+// How often a quantity fell into each of fixed buckets. Thread-safe.
+class Histogram {
+ public:
+  virtual ~Histogram() = default;
+  virtual void Observe(double value) = 0;
+};
+
+// Numbers that are gathered when a page is scraped. All values of one name are added one after the other.
+class Families {
+ public:
+  virtual ~Families() = default;
+  virtual void Gauge(const std::string& name, const std::string& help, double value,
+                     const Labels& labels = {}) = 0;
+  virtual void Counter(const std::string& name, const std::string& help, double value,
+                       const Labels& labels = {}) = 0;
+};
+
+// The /metrics page of one process and everything on it. Besides what is added it shows
+// process_resident_memory_bytes and process_cpu_seconds_total. Thread-safe.
+class Exposer {
+ public:
+  // Listens on `address` (host:port; port 0 picks a free one). UNAVAILABLE naming the address if it is taken.
+  static absl::StatusOr<std::unique_ptr<Exposer>> Start(const std::string& address);
+  ~Exposer();
+
+  // host:port as it is reached.
+  const std::string& address() const;
+
+  // Owned by the exposer, which must outlive their use. Names and units: docs/metrics.md.
+  Counter& AddCounter(const std::string& name, const std::string& help, const Labels& labels = {});
+  Gauge& AddGauge(const std::string& name, const std::string& help, const Labels& labels = {});
+  Histogram& AddHistogram(const std::string& name, const std::string& help,
+                          const std::vector<double>& buckets);
+
+  // Asked at every scrape, from the page's thread. What it uses must outlive the exposer.
+  void Collect(std::function<void(Families&)> collect);
+
+ private:
+  class Impl;
+  explicit Exposer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace paceline::metrics

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/async_stream.h>
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "libs/world/port.h"
+
+namespace paceline::rpc {
+
+// Serves bidirectional streams of raw frames over completion queues: one queue and one thread each, every
+// stream bound to one of them, one read and one write outstanding. Measured on loopback, a stream of 1 MB
+// messages is nearly twice as fast on a completion queue as through the callback API.
+//
+// Order of use: construct with the builder, Serve each method, build the server, Start; at the end shut the
+// server down and then Shutdown.
+class ServerStreams {
+ public:
+  using RawStream = grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
+  // Asks gRPC for the next call of a method: service.RequestPush(context, stream, queue, queue, tag).
+  using RequestCall = std::function<void(grpc::ServerContext* context, RawStream* stream,
+                                         grpc::ServerCompletionQueue* queue, void* tag)>;
+  using NewHandler = std::function<std::shared_ptr<world::AcceptedStream>()>;
+
+  // `threads` ≥ 1: one a core is enough.
+  ServerStreams(grpc::ServerBuilder& builder, int threads);
+  // Calls Shutdown if nobody has.
+  ~ServerStreams();
+
+  // Every call of the method gets its own handler. Call before Start.
+  void Serve(RequestCall request, NewHandler handler);
+
+  // Begins to take calls. REQUIRES: the server is built.
+  void Start();
+
+  // Ends the threads when all streams have ended. REQUIRES: the server's Shutdown has been called, with a
+  // deadline after which it cancels what is left.
+  void Shutdown();
+
+ private:
+  class Call;
+  struct Method {
+    RequestCall request;
+    NewHandler handler;
+  };
+
+  static void Drain(grpc::ServerCompletionQueue& queue);
+
+  std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
+  std::vector<std::unique_ptr<Method>> methods_;
+  std::vector<std::thread> threads_;
+  bool down_ = false;
+};
+
+}  // namespace paceline::rpc

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+
+#include "libs/metrics/exposer.h"
+#include "services/shard/probe.h"
+#include "services/shard/shard.h"
+
+namespace paceline::shard {
+
+// The shard's work as Prometheus metrics; docs/metrics.md lists them. Thread-safe, a few atomic additions a
+// call.
+class MetricsProbe : public Probe {
+ public:
+  // `page` must outlive the probe.
+  explicit MetricsProbe(metrics::Exposer& page);
+
+  void PushFrame(uint64_t bytes, uint64_t parts) override;
+  void RowsPushed(uint64_t rows) override;
+  void PullServed(uint64_t rows, uint64_t bytes, absl::Duration total, absl::Duration staleness) override;
+  void StalenessObserved(uint64_t staleness, uint64_t rows) override;
+  void Refused(v1::Refusal::Reason reason) override;
+  void StreamOpened(const std::string& kind) override;
+  void StreamClosed(const std::string& kind) override;
+
+ private:
+  metrics::Counter& push_frames_;
+  metrics::Counter& push_parts_;
+  metrics::Counter& push_bytes_;
+  metrics::Counter& push_rows_;
+  metrics::Counter& pull_rows_;
+  metrics::Counter& pull_bytes_;
+  metrics::Histogram& pull_seconds_;
+  metrics::Counter& wait_staleness_;
+  metrics::Counter& wait_queue_;
+  metrics::Counter& stale_rows_;
+  metrics::Histogram& staleness_;
+  std::array<metrics::Counter*, v1::Refusal::Reason_ARRAYSIZE> refused_;
+  metrics::Gauge& push_streams_;
+  metrics::Gauge& pull_streams_;
+};
+
+// Adds what the shard is at the moment to its page: rows, memory, queues, clocks.
+void ShowShard(metrics::Families& families, Shard& shard);
+
+}  // namespace paceline::shard
