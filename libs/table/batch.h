@@ -10,11 +10,11 @@
 #include "libs/table/rule.h"
 #include "libs/table/views.h"
 
-// One update of many rows, once they are found: each row is updated once, whatever it occurs for.
+// The update of many rows at once, after they were found: each is updated once, however often it occurs.
 namespace paceline::table {
 
-// Notes the update of `version` in the pages of all rows, and forgets (page = nullptr) those whose page has
-// it from birth. Returns the positions of rows that occurred before, ascending; usually there are none.
+// Notes the update of `version` in the pages of all rows, and forgets (page = nullptr) the rows whose page
+// came with it. Returns the positions of rows that occurred before, ascending; usually there are none.
 std::vector<uint32_t> TouchAndFindRepeats(absl::Span<RowRef> refs, Lsn version);
 
 // Applies gradients[i * dim .. (i + 1) * dim) to the row of each refs[i] that has a page. `repeats` is what

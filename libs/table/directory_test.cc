@@ -103,5 +103,16 @@ TEST_F(DirectoryTest, CatchesUpWhenPagesGetRows) {
   CheckOrder();
 }
 
+TEST_F(DirectoryTest, UsesNodesAgain) {
+  for (size_t i = 0; i < 1000; ++i) Split(random_.Next(), 1);
+  for (size_t i = 0; i < 50; ++i) Split(random_.Next(), 100'000);  // slots take over from nodes
+  const size_t before = directory_.bytes();
+  for (uint64_t path = 0; path < 10; ++path) {
+    while (directory_.Find(path << 60)->range().depth < 64) Split(path << 60, 1);
+  }
+  EXPECT_EQ(directory_.bytes(), before);
+  CheckOrder();
+}
+
 }  // namespace
 }  // namespace paceline::table

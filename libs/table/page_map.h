@@ -46,7 +46,7 @@ class PageMap {
   // Sets refs[i] to the row of keys[i].
   virtual void Locate(KeyView keys, RowRef* refs) const = 0;
 
-  // The same, giving birth to what is missing, except in pages that have the record's updates from birth.
+  // The same, giving birth to what is missing, except in pages that came with the record's updates.
   virtual void LocateOrBear(KeyView keys, Lsn version, RowRef* refs) = 0;
 
   virtual uint64_t rows() const = 0;

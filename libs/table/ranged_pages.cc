@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/status.h"
 #include "libs/ring/placement.h"
+#include "libs/table/invariant.h"
 
 namespace paceline::table {
 
@@ -22,6 +23,7 @@ size_t RangedPages::RowsOfBlock(uint64_t block) const {
 }
 
 RangedPage* RangedPages::Find(uint64_t key) const {
+  if (key >= table_rows_) Broken(absl::StrCat("key ", key, " of a table of ", table_rows_, " rows"));
   const auto it = blocks_.find(key / rows_per_block_);
   return it == blocks_.end() ? nullptr : it->second.get();
 }
@@ -41,6 +43,14 @@ RangedPage* RangedPages::MakeBlock(uint64_t block) {
   rows_ += page->rows();
   page_bytes_ += sizeof(RangedPage) + page->buffer_bytes();
   return (blocks_[block] = std::move(page)).get();
+}
+
+size_t RangedPages::RowInBlock(uint64_t first, uint64_t count) const {
+  const uint64_t row = first % rows_per_block_;
+  const uint64_t end = RowsOfBlock(first / rows_per_block_);
+  if (row < end && count <= end - row) return row;
+  Broken(absl::StrCat("keys ", first, " and ", count - 1, " more are not in one block of ", rows_per_block_,
+                      " rows of a table of ", table_rows_));
 }
 
 void RangedPages::Locate(KeyView keys, RowRef* refs) const {

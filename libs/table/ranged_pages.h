@@ -15,10 +15,12 @@ class RangedPages final : public PageMap {
  public:
   RangedPages(TableId table, const Schema& schema, int ring_bits);
 
-  // The block that `key` lies in: with its rows, or nullptr as long as it is not born.
+  // The block that `key` lies in; nullptr as long as it is not born.
   RangedPage* Find(uint64_t key) const;
   // The same; gives birth to it if it is missing.
   RangedPage* FindOrBear(uint64_t key);
+  // The row that `first` is in its block. Makes sure that the count - 1 keys after it are in that block too.
+  size_t RowInBlock(uint64_t first, uint64_t count) const;
 
   void Locate(KeyView keys, RowRef* refs) const override;
   void LocateOrBear(KeyView keys, Lsn version, RowRef* refs) override;

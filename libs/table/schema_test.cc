@@ -114,5 +114,22 @@ TEST(SchemaTest, FirstDifferenceNamesFieldAndBothValues) {
   EXPECT_EQ(differing([](Schema& s) { s.seed = 9; }), "seed: 0 against 9");
 }
 
+TEST(SchemaTest, EveryRuleAndInitialiserHasItsWords) {
+  const auto against_add = [](const Rule& rule) {
+    return FirstDifference(Schema{}, Schema{.rule = rule}).value_or("none");
+  };
+  EXPECT_EQ(against_add(Assign{}), "rule: add against assign");
+  EXPECT_EQ(against_add(Add{}), "none");
+  EXPECT_EQ(against_add(Sgd{0.5f}), "rule: add against sgd(lr 0.5)");
+  EXPECT_EQ(against_add(FtrlProximal{.alpha = 0.5f, .beta = 2, .l1 = 3, .l2 = 4}),
+            "rule: add against ftrl_proximal(alpha 0.5, beta 2, l1 3, l2 4)");
+  const auto against_zeros = [](const Initialiser& init) {
+    return FirstDifference(Schema{}, Schema{.init = init}).value_or("none");
+  };
+  EXPECT_EQ(against_zeros(Zeros{}), "none");
+  EXPECT_EQ(against_zeros(Constant{0}), "init: zeros against constant(0)");
+  EXPECT_EQ(against_zeros(Uniform{-1, 1}), "init: zeros against uniform(low -1, high 1)");
+}
+
 }  // namespace
 }  // namespace paceline::table

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 #include "libs/table/page.h"
 
@@ -53,8 +52,8 @@ class SparsePage : public Page {
     if (row != kNoRow) {
       __builtin_prefetch(keys_ + row);
       __builtin_prefetch(Values(row));
-      if ((with_slots ? row_stride_ : slot_stride_) > kLineFloats)
-        __builtin_prefetch(Values(row) + kLineFloats);
+      const size_t floats = with_slots ? row_stride_ : slot_stride_;
+      if (floats > kLineFloats) __builtin_prefetch(Values(row) + kLineFloats);
     }
     return row;
   }

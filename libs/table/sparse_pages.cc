@@ -1,13 +1,12 @@
 #include "libs/table/sparse_pages.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/status.h"
 #include "libs/ring/hash.h"
+#include "libs/table/invariant.h"
 
 namespace paceline::table {
 namespace {
@@ -102,10 +101,9 @@ void SparsePages::Account(SparsePage& page, Change change) {
 void SparsePages::Split(SparsePage* page) {
   if (page->range().depth >= 64 - ring_bits_) {
     // Places of one segment's keys are distinct, so some key must be another segment's.
-    std::fprintf(stderr,
-                 "page at place %llx: %zu keys share all %d bits of it, so they are not of one segment\n",
-                 static_cast<unsigned long long>(page->range().start), page->rows(), page->range().depth);
-    std::abort();
+    Broken(absl::StrCat("a page at place ", page->range().start, " has ", page->rows(),
+                        " keys that share all ", page->range().depth,
+                        " bits of it: they are not of one segment"));
   }
   SparsePage& upper = pages_.emplace_back(shape_, seed_, PageRange{});
   Account(*page, [&] { Account(upper, [&] { page->Split(ring_bits_, upper); }); });

@@ -4,8 +4,10 @@
 #include <cstring>
 
 #include "absl/container/fixed_array.h"
+#include "absl/strings/str_cat.h"
 #include "libs/table/batch.h"
 #include "libs/table/initialiser.h"
+#include "libs/table/invariant.h"
 #include "libs/table/ranged_pages.h"
 #include "libs/table/sparse_pages.h"
 
@@ -25,6 +27,11 @@ void FillPacked(const Schema& schema, uint64_t key, std::byte* out) {
   }
 }
 
+void RequireFloats(ValueView values, uint64_t rows, size_t floats_per_row) {
+  if (values.size() / floats_per_row == rows && values.size() % floats_per_row == 0) return;
+  Broken(absl::StrCat(values.size(), " floats for ", rows, " rows of ", floats_per_row));
+}
+
 }  // namespace
 
 TableStore::TableStore(TableId table, const Schema& schema, int ring_bits)
@@ -41,6 +48,7 @@ TableStore::TableStore(TableId table, const Schema& schema, int ring_bits)
 TableStore::~TableStore() = default;
 
 void TableStore::Update(KeyView keys, ValueView gradients, Lsn version) {
+  RequireFloats(gradients, keys.size(), schema_.dim);
   RowRefs refs(keys.size());
   pages_->LocateOrBear(keys, version, refs.data());
   const std::vector<uint32_t> repeats = TouchAndFindRepeats(absl::MakeSpan(refs), version);
@@ -49,17 +57,19 @@ void TableStore::Update(KeyView keys, ValueView gradients, Lsn version) {
 
 void TableStore::UpdateRange(uint64_t first, uint64_t count, ValueView gradients, Lsn version) {
   if (count == 0) return;
+  RequireFloats(gradients, count, schema_.dim);
+  const size_t row = ranged_->RowInBlock(first, count);
   RangedPage* page = ranged_->FindOrBear(first);
   if (page->CameWith(version)) return;
   page->Touch(version);
-  kernel_.Apply(page->Values(first - page->range().start), page->slot_stride(), gradients.data(),
-                count * schema_.dim);
+  kernel_.Apply(page->Values(row), page->slot_stride(), gradients.data(), count * schema_.dim);
 }
 
 void TableStore::Put(KeyView keys, ValueView rows, Lsn version) {
+  const size_t floats = FloatsPerRow(schema_);
+  RequireFloats(rows, keys.size(), floats);
   RowRefs refs(keys.size());
   pages_->LocateOrBear(keys, version, refs.data());
-  const size_t floats = FloatsPerRow(schema_);
   for (size_t i = 0; i < keys.size(); ++i) {
     Page* page = refs[i].page;
     if (page == nullptr || page->CameWith(version)) continue;
@@ -86,9 +96,10 @@ void TableStore::Read(KeyView keys, void* out) const {
 void TableStore::ReadRange(uint64_t first, uint64_t count, void* out) const {
   if (count == 0) return;
   const size_t row_bytes = schema_.dim * sizeof(float);
+  const size_t row = ranged_->RowInBlock(first, count);
   const RangedPage* page = ranged_->Find(first);
   if (page != nullptr) {
-    std::memcpy(out, page->Values(first - page->range().start), count * row_bytes);
+    std::memcpy(out, page->Values(row), count * row_bytes);
     return;
   }
   std::byte* to = static_cast<std::byte*>(out);
@@ -113,6 +124,7 @@ void TableStore::ForEachPage(absl::FunctionRef<void(const Page&)> visit) const {
 }
 
 absl::Status TableStore::Install(const PageImage& image) {
+  if (image.version == Lsn(0)) return absl::DataLossError("page: its version is 0; expected at least 1");
   return pages_->Install(image);
 }
 

@@ -36,10 +36,10 @@ std::vector<Record> RandomLog(world::Random& random, const Schema& schema, size_
   }
   std::vector<Record> log(records);
   for (Record& record : log) {
-    record.keys.resize(1 + world::Uniform(random, 20));
+    record.keys.resize(1 + world::Uniform(random, 10));
     for (uint64_t& key : record.keys) key = keys[world::Uniform(random, population)];
-    record.gradients.resize(record.keys.size() * schema.dim);
-    for (float& g : record.gradients) g = static_cast<float>(world::UnitInterval(random) - 0.5);
+    const float gradient = static_cast<float>(world::UnitInterval(random) - 0.5);
+    record.gradients.assign(record.keys.size() * schema.dim, gradient);
   }
   return log;
 }
@@ -58,8 +58,8 @@ class InstallTest : public ::testing::TestWithParam<Kind> {
  protected:
   Schema SomeSchema(world::Random& random) {
     Schema schema = {.kind = GetParam(), .init = Normal{}, .rule = Adagrad{}};
-    schema.dim = static_cast<uint32_t>(200 + world::Uniform(random, 3000));
-    schema.rows = GetParam() == Kind::kRanged ? 200 : 0;
+    schema.dim = static_cast<uint32_t>(300 + world::Uniform(random, 2000));
+    schema.rows = GetParam() == Kind::kRanged ? 60 : 0;
     return schema;
   }
 };
@@ -91,7 +91,7 @@ TEST_P(InstallTest, AFuzzySnapshotAndTheLogMakeAnEqualStore) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     world::SplitMix64 random(seed);
     const Schema schema = SomeSchema(random);
-    const std::vector<Record> log = RandomLog(random, schema, 80, 1 + world::Uniform(random, 150));
+    const std::vector<Record> log = RandomLog(random, schema, 80, 1 + world::Uniform(random, 100));
     TableStore from(kTable, schema, kRingBits);
     std::vector<PageImage> copies;
     const size_t begin = world::Uniform(random, 40);  // everything is copied here once
@@ -140,6 +140,17 @@ TEST_P(InstallTest, UpdatesAPageCameWithAreNotAppliedAgain) {
   EXPECT_EQ(value, 8);
 }
 
+TEST(InstallSparseTest, AnOlderRecordGivesNoBirthInAPage) {
+  TableStore store(kTable, {}, 0);
+  EXPECT_THAT(store.Install({.range = {}, .version = Lsn(5), .keys = {1}, .rows = {2}}), IsOk());
+  const std::vector<uint64_t> keys = {1, 7};
+  store.Update(keys, std::vector<float>{1, 1}, Lsn(5));
+  store.Put(keys, std::vector<float>{1, 1}, Lsn(5));
+  EXPECT_EQ(store.rows(), 1u);
+  store.Update(keys, std::vector<float>{1, 1}, Lsn(6));
+  EXPECT_EQ(store.rows(), 2u);
+}
+
 TEST(InstallSparseTest, TheNewerHoldsRangeByRange) {
   const Schema schema = {.dim = 16'382, .rule = Assign{}};  // a page holds one row
   const uint64_t low = KeyWithHash(kTable, 0x1000000000000000);
@@ -164,6 +175,16 @@ TEST(InstallSparseTest, TheNewerHoldsRangeByRange) {
   }
 }
 
+TEST(InstallSparseTest, AnOlderImageSplitsNothing) {
+  TableStore store(kTable, {}, 0);
+  const uint64_t key = KeyWithHash(kTable, 0x1000000000000000);
+  EXPECT_THAT(store.Install({.range = {}, .version = Lsn(5), .keys = {key}, .rows = {2}}), IsOk());
+  EXPECT_THAT(store.Install({.range = {0, 3}, .version = Lsn(4), .keys = {key}, .rows = {1}}), IsOk());
+  ASSERT_EQ(ImagesOf(store).size(), 1u);
+  EXPECT_EQ(ImagesOf(store)[0].range, PageRange{});
+  EXPECT_EQ(ImagesOf(store)[0].rows[0], 2);
+}
+
 TEST(InstallSparseTest, RefusesWhatIsNoPageOfTheTable) {
   TableStore store(kTable, {.dim = 2}, kRingBits);
   const uint64_t key = KeyWithHash(kTable, 0x1000000000000000);  // place 4 << 60
@@ -173,6 +194,7 @@ TEST(InstallSparseTest, RefusesWhatIsNoPageOfTheTable) {
     change(bad);
     EXPECT_THAT(store.Install(bad), StatusIs(StatusCode::kDataLoss, HasSubstr(why)));
   };
+  refused([](PageImage& image) { image.version = Lsn(0); }, "version is 0");
   refused([](PageImage& image) { image.range.depth = -1; }, "range");
   refused([](PageImage& image) { image.range.depth = 63; }, "at most 62 bits");
   refused([](PageImage& image) { image.range.depth = 1; }, "0 after them");
@@ -205,6 +227,7 @@ TEST(InstallRangedTest, RefusesWhatIsNoBlockOfTheTable) {
     change(bad);
     EXPECT_THAT(store.Install(bad), StatusIs(StatusCode::kDataLoss, HasSubstr(why)));
   };
+  refused([](PageImage& image) { image.version = Lsn(0); }, "version is 0");
   refused([](PageImage& image) { image.range.start = 3; }, "multiple of 2");
   refused([](PageImage& image) { image.range.start = 6; }, "key 6 of 5");
   refused([](PageImage& image) { image.range.depth = 1; }, "multiple of 2");

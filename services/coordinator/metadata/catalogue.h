@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "paceline/v1/types.pb.h"
+#include "services/coordinator/metadata/facts.h"
+
+namespace paceline::coordinator {
+
+// The list of tables as it travels: all of them, or those of one job, which are all its sessions may see.
+// O(tables).
+v1::Catalogue CatalogueOf(const Facts& facts, std::optional<uint32_t> job = std::nullopt);
+
+}  // namespace paceline::coordinator

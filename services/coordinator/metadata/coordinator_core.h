@@ -1,0 +1,139 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "libs/world/clock.h"
+#include "paceline/v1/coordinator.pb.h"
+#include "services/coordinator/metadata/context.h"
+#include "services/coordinator/metadata/fan_out.h"
+#include "services/coordinator/metadata/map_watchers.h"
+#include "services/coordinator/metadata/membership.h"
+#include "services/coordinator/metadata/options.h"
+#include "services/coordinator/metadata/probe.h"
+#include "services/coordinator/metadata/sessions.h"
+#include "services/coordinator/metadata/shard_caller.h"
+#include "services/coordinator/metadata/tables.h"
+#include "services/coordinator/metadata/workers.h"
+#include "services/coordinator/store/store.h"
+
+namespace paceline::coordinator {
+
+// How the coordinator is, in numbers.
+struct Gauges {
+  std::map<std::string, size_t> sessions;  // by state, as StatusReply names it; every state is there
+  size_t shards = 0;
+  size_t shards_alive = 0;
+  size_t segments_lost = 0;
+  size_t tables = 0;
+  size_t requests_waiting = 0;
+  size_t watchers = 0;
+  uint64_t map_version = 0;
+  uint64_t catalogue_version = 0;
+  uint64_t term = 0;
+};
+
+// The coordinator's decisions: membership, the map, tables and sessions of a cluster. It does no I/O but
+// through what is passed in, starts no threads and knows no time of its own, so that the simulator runs it
+// whole.
+//
+// All it must know again after a restart is in the store before anybody is told: a new one made from the same
+// store goes on where this one ended, and takes up every intent it finds (sessions opening, joining,
+// finishing, closing). Only the newest one made on a store can change it.
+//
+// Calls must not overlap: the caller holds one lock, or has one thread. They block on the store and on
+// nothing else. Functions passed in may call back at once.
+//
+// A request that may have to wait takes an absolute deadline, on `clock`, beside the timeout it states
+// itself; the earlier one counts, and if it states none Options::request_timeout does. `done` runs exactly
+// once: within the call or a later one, and with UNAVAILABLE at Stop() — unless the coordinator is destroyed
+// without Stop(). A deadline ends the wait, not the intent; the error names whom was waited for and why. All
+// requests are idempotent and may be repeated, to the next coordinator too.
+//
+// Errors every call may return, beside those of coordinator.proto's sense: UNAVAILABLE (the store failed, or
+// another coordinator leads: try again), RESOURCE_EXHAUSTED (a limit of Options, which is named), DATA_LOSS
+// (a shard was started again and with it the only copy of some segments is gone).
+class CoordinatorCore final : private FanOuts::Listener {
+ public:
+  // Reads the store and becomes its leader. Fails as Facts::Load does, or naming a wrong option. What is
+  // passed by reference must outlive the coordinator. May call `caller` before it returns.
+  static absl::StatusOr<std::unique_ptr<CoordinatorCore>> Create(Options options, Store& store,
+                                                                 const world::Clock& clock,
+                                                                 ShardCaller& caller, Probe& probe);
+  ~CoordinatorCore() override;
+
+  // -- shards --
+  absl::StatusOr<v1::JoinClusterReply> JoinCluster(const v1::JoinClusterRequest& request);
+  absl::StatusOr<v1::BeatReply> Beat(const v1::BeatRequest& request);
+
+  // -- planned moves --
+  // Makes `shard` primary of `segment` in the segment's next epoch, and returns the map that says so. The data
+  // does not follow by itself: whoever asks for the move hands the segment's state over (services/shard,
+  // Shard::ReleaseSegment and AdoptSegment) before the map can reach the two shards.
+  absl::StatusOr<v1::Map> MoveSegment(uint32_t segment, uint32_t shard);
+
+  // -- everyone --
+  // `on_map` takes the newest map, unless it is `known_version`, and every later one, until Unwatch.
+  absl::StatusOr<WatchId> WatchMap(uint64_t known_version, OnMapFunction on_map);
+  void Unwatch(WatchId id);
+  absl::StatusOr<v1::Catalogue> GetCatalogue();
+  v1::StatusReply Status();
+
+  // -- jobs --
+  // The tickets may be given to Abandon.
+  Ticket OpenSession(const v1::OpenSessionRequest& request, absl::Time deadline,
+                     Done<v1::OpenSessionReply> done);
+  Ticket JoinJob(const v1::JoinJobRequest& request, absl::Time deadline, Done<v1::JoinJobReply> done);
+  Ticket FinishWorker(const v1::FinishWorkerRequest& request, absl::Time deadline,
+                      Done<v1::FinishWorkerReply> done);
+  Ticket CloseSession(const v1::CloseSessionRequest& request, absl::Time deadline,
+                      Done<v1::CloseSessionReply> done);
+  absl::StatusOr<v1::KeepAliveReply> KeepAlive(const v1::KeepAliveRequest& request);
+  absl::StatusOr<v1::OpenTableReply> OpenTable(const v1::OpenTableRequest& request);
+  // The client has gone: its request no longer counts as a sign of life, and is answered CANCELLED. Nothing
+  // happens if it has been answered before.
+  void Abandon(Ticket ticket);
+
+  // -- time --
+  // Lets time pass: sends what is due, ends waits, evicts who was silent. Call at NextDeadline() or a little
+  // later. When it was not called for Options::pause the coordinator takes it that it was not running, and
+  // counts nobody's silence meanwhile.
+  void OnTime();
+  // When OnTime is to be called next: at most a quarter of a second after the last time.
+  absl::Time NextDeadline() const;
+
+  // Answers everything that waits, and all that comes later, UNAVAILABLE. Intents stay in the store.
+  void Stop();
+
+  // Another coordinator has started on the store; this one is of no more use.
+  bool deposed() const { return facts_->deposed(); }
+  Gauges gauges();
+
+ private:
+  CoordinatorCore(Options options, std::unique_ptr<Facts> facts, const world::Clock& clock,
+                  ShardCaller& caller, Probe& probe);
+  void OnNamedEverywhere(uint64_t session) override;
+  void OnJoinRefused(uint64_t session, uint32_t job, uint32_t segment, uint64_t min_clock) override;
+  // OK if requests can be served.
+  absl::Status CheckServing() const;
+  // What follows from a new map.
+  void FollowMap();
+
+  std::unique_ptr<Facts> facts_;
+  Context context_;
+  Membership membership_;
+  FanOuts fan_outs_;
+  Sessions sessions_;
+  Workers workers_;
+  Tables tables_;
+  MapWatchers watchers_;
+  uint64_t followed_map_ = 0;
+  absl::Time last_on_time_;
+  bool stopped_ = false;
+};
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,20 @@
+#include "services/coordinator/metadata/keys.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace paceline::coordinator::keys {
+
+std::string Shard(uint32_t id) {
+  return absl::StrCat(kShards, absl::Dec(id, absl::kZeroPad10));
+}
+std::string Job(uint32_t id) {
+  return absl::StrCat(kJobs, absl::Dec(id, absl::kZeroPad10));
+}
+std::string Session(uint64_t id) {
+  return absl::StrCat(kSessions, absl::Dec(id, absl::kZeroPad20));
+}
+std::string Table(uint32_t id) {
+  return absl::StrCat(kTables, absl::Dec(id, absl::kZeroPad10));
+}
+
+}  // namespace paceline::coordinator::keys

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+// The keys of the coordinator's store. Numbers are written with leading zeros, so that a listing comes in
+// their order. Values are Protobuf messages but for the term, which is a decimal number.
+//
+//   cluster             ClusterRecord     written once
+//   term                decimal           how many coordinators have led so far
+//   counters            CountersRecord
+//   map                 v1.Map            absent until the first shards have joined
+//   shard/0000000002    ShardRecord
+//   job/0000000001      JobRecord
+//   session/…20 digits  SessionRecord     until it is closed and every smaller one is
+//   table/0000000001    v1.Table
+namespace paceline::coordinator::keys {
+
+inline constexpr absl::string_view kCluster = "cluster";
+inline constexpr absl::string_view kTerm = "term";
+inline constexpr absl::string_view kCounters = "counters";
+inline constexpr absl::string_view kMap = "map";
+inline constexpr absl::string_view kShards = "shard/";
+inline constexpr absl::string_view kJobs = "job/";
+inline constexpr absl::string_view kSessions = "session/";
+inline constexpr absl::string_view kTables = "table/";
+
+std::string Shard(uint32_t id);
+std::string Job(uint32_t id);
+std::string Session(uint64_t id);
+std::string Table(uint32_t id);
+
+}  // namespace paceline::coordinator::keys

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "libs/base/ids.h"
+#include "paceline/v1/control.pb.h"
+
+namespace paceline::coordinator {
+
+// How the coordinator reaches shards. Calls never block. Each is answered exactly once, within a bounded
+// time: in production after 2 s at the latest, then with DEADLINE_EXCEEDED. The coordinator repeats it as
+// long as it matters, so a call may be lost, come late, or come twice.
+//
+// Answers enter the coordinator as everything does: one at a time, under the same lock, maybe from within the
+// call itself. One that comes after the coordinator was destroyed is dropped.
+class ShardCaller {
+ public:
+  using InstallDone = std::function<void(absl::StatusOr<v1::InstallReply>)>;
+  using ChangeDone = std::function<void(absl::StatusOr<v1::SessionChangeReply>)>;
+
+  virtual ~ShardCaller() = default;
+  // `address` is where the newest start of `shard` is reached: host:port.
+  virtual void Install(ShardId shard, const std::string& address, v1::InstallRequest request,
+                       InstallDone done) = 0;
+  virtual void ChangeSession(ShardId shard, const std::string& address, v1::SessionChange change,
+                             ChangeDone done) = 0;
+};
+
+}  // namespace paceline::coordinator

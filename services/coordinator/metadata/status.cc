@@ -1,0 +1,127 @@
+#include "services/coordinator/metadata/status.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "libs/base/version.h"
+#include "services/coordinator/metadata/text.h"
+
+namespace paceline::coordinator {
+namespace {
+
+// An intent that takes longer is a problem worth naming.
+constexpr absl::Duration kSlow = absl::Seconds(3);
+
+uint64_t ToMs(absl::Duration duration) {
+  return static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Milliseconds(duration)));
+}
+
+void AddShards(const Context& context, const Membership& membership, v1::StatusReply& reply) {
+  for (const auto& [id, shard] : context.facts.shards()) {
+    v1::ShardStatus& status = *reply.add_shards();
+    *status.mutable_info() = shard.info();
+    status.set_alive(membership.Alive(id));
+    status.set_silent_ms(ToMs(membership.Silence(id)));
+    status.set_metrics_address(shard.metrics_address());
+    if (const v1::BeatRequest* last = membership.LastBeat(id)) *status.mutable_last() = *last;
+  }
+}
+
+// Per job the smallest min clock that the primaries report; one that does not name the job has it at 0.
+uint64_t MinClock(const Context& context, const Membership& membership, uint32_t job) {
+  if (context.facts.map() == nullptr) return 0;
+  std::set<uint32_t> primaries;
+  for (const auto& segment : context.facts.map()->segments()) primaries.insert(segment.primary().shard());
+  uint64_t smallest = UINT64_MAX;
+  for (const uint32_t shard : primaries) {
+    uint64_t reported = 0;
+    if (const v1::BeatRequest* last = membership.LastBeat(shard)) {
+      for (const v1::JobClock& clock : last->jobs()) {
+        if (clock.job() == job) reported = clock.min_clock();
+      }
+    }
+    smallest = std::min(smallest, reported);
+  }
+  return smallest;
+}
+
+// The workers' clocks as the shards have counted them: the furthest any of them reports.
+std::map<uint64_t, uint64_t> CountedClocks(const Context& context, const Membership& membership) {
+  std::map<uint64_t, uint64_t> clocks;
+  for (const auto& [id, shard] : context.facts.shards()) {
+    const v1::BeatRequest* last = membership.LastBeat(id);
+    if (last == nullptr) continue;
+    for (const v1::WorkerClock& worker : last->workers()) {
+      clocks[worker.session()] = std::max(clocks[worker.session()], worker.clock());
+    }
+  }
+  return clocks;
+}
+
+void AddJobs(const Context& context, const Membership& membership, const Sessions& sessions,
+             v1::StatusReply& reply) {
+  const std::map<uint64_t, uint64_t> counted = CountedClocks(context, membership);
+  for (const auto& [id, job] : context.facts.jobs()) {
+    v1::JobStatus& status = *reply.add_jobs();
+    status.set_job(id);
+    status.set_name(job.name());
+    status.set_min_clock(MinClock(context, membership, id));
+    for (const auto& [number, session] : context.facts.sessions()) {
+      if (session.job() != id || session.state() == SessionRecord::CLOSED) continue;
+      v1::SessionStatus& of_session = *status.add_sessions();
+      of_session.set_session(number);
+      of_session.set_client(session.client());
+      of_session.set_state(StateName(session.state()));
+      of_session.set_rank(session.rank());
+      const auto it = counted.find(number);
+      of_session.set_clock(std::max(sessions.Clock(number), it == counted.end() ? 0 : it->second));
+      of_session.set_silent_ms(ToMs(sessions.Silence(number)));
+    }
+  }
+}
+
+void AddProblems(const Context& context, const Membership& membership, const FanOuts& fan_outs,
+                 const Workers& workers, v1::StatusReply& reply) {
+  for (const std::string& problem : membership.Problems()) reply.add_problems(problem);
+  for (const std::string& problem : workers.Problems()) reply.add_problems(problem);
+  for (const auto& [id, session] : context.facts.sessions()) {
+    const absl::Duration since = context.now - fan_outs.Since(id);
+    if (since < kSlow) continue;
+    reply.add_problems(absl::StrCat("session ", id, " of ", context.facts.JobName(session.job()),
+                                    " has been ", StateName(session.state()), " for ", Seconds(since),
+                                    ": it waits for ", fan_outs.Waits(id)));
+  }
+  if (context.facts.deposed()) {
+    reply.add_problems("another coordinator has started on the same store and leads now; end this one");
+  } else if (!context.facts.store_status().ok()) {
+    reply.add_problems(absl::StrCat("the coordinator's store fails: ", context.facts.store_status().message(),
+                                    "; nothing can be opened, joined or closed until it recovers"));
+  }
+}
+
+}  // namespace
+
+std::string StateName(SessionRecord::State state) {
+  return absl::AsciiStrToLower(SessionRecord::State_Name(state));
+}
+
+v1::StatusReply StatusOf(const Context& context, const Membership& membership, const Sessions& sessions,
+                         const FanOuts& fan_outs, const Workers& workers) {
+  v1::StatusReply reply;
+  reply.set_version(std::string(kVersion));
+  reply.set_feature_level(kFeatureLevel);
+  reply.set_map_version(context.facts.map_version());
+  reply.set_segments(context.facts.SegmentCount());
+  reply.set_shards_wanted(context.options.shards);
+  AddShards(context, membership, reply);
+  AddJobs(context, membership, sessions, reply);
+  for (const auto& [id, table] : context.facts.tables()) *reply.add_tables() = table;
+  AddProblems(context, membership, fan_outs, workers, reply);
+  return reply;
+}
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "paceline/v1/coordinator.pb.h"
+#include "services/coordinator/metadata/context.h"
+#include "services/coordinator/metadata/membership.h"
+#include "services/coordinator/metadata/sessions.h"
+#include "services/coordinator/metadata/workers.h"
+
+namespace paceline::coordinator {
+
+// The state a record is in, in the word people see: "opening", "worker".
+std::string StateName(SessionRecord::State state);
+
+// How everything is, for people and tools. O(all there is).
+v1::StatusReply StatusOf(const Context& context, const Membership& membership, const Sessions& sessions,
+                         const FanOuts& fan_outs, const Workers& workers);
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,84 @@
+#include "services/coordinator/metadata/tables.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/status.h"
+#include "libs/ring/hash.h"
+#include "libs/table/schema.h"
+#include "libs/wire/schema_codec.h"
+#include "services/coordinator/metadata/text.h"
+
+namespace paceline::coordinator {
+namespace {
+
+// The seed of a table whose creator stated none: different for each table, never 0.
+uint64_t SeedOf(uint32_t table) {
+  return ring::Mix64(/*seed=*/table, /*x=*/1) | 1;
+}
+
+absl::StatusOr<table::Schema> Validated(const v1::TableSchema& schema) {
+  ABSL_ASSIGN_OR_RETURN(table::Schema valid, wire::SchemaFromProto(schema));
+  if (!valid.aggregated) return valid;
+  return absl::UnimplementedError(
+      "schema: aggregated is true; tables folded once per clock are not served at this feature level: set it "
+      "to "
+      "false, updates are then applied on arrival");
+}
+
+}  // namespace
+
+absl::StatusOr<v1::OpenTableReply> Tables::Open(const v1::OpenTableRequest& request) {
+  ABSL_ASSIGN_OR_RETURN(const SessionRecord* session, sessions_.FindLive(request.session()));
+  ABSL_RETURN_IF_ERROR(CheckName("name", request.name(), context_.options.limits.name_bytes));
+  const uint32_t job = session->job();
+  v1::OpenTableReply reply;
+  if (const v1::Table* table = context_.facts.FindTable(job, request.name())) {
+    if (request.create()) ABSL_RETURN_IF_ERROR(CheckSame(*table, request.schema()));
+    *reply.mutable_table() = *table;
+  } else if (request.create()) {
+    ABSL_ASSIGN_OR_RETURN(*reply.mutable_table(), Create(job, request));
+  } else {
+    return absl::NotFoundError(absl::StrCat("table '", request.name(), "' of ", context_.facts.JobName(job),
+                                            " does not exist; create it, or see whether its name is right"));
+  }
+  reply.set_catalogue_version(context_.facts.counters().catalogue_version());
+  return reply;
+}
+
+absl::Status Tables::CheckSame(const v1::Table& table, const v1::TableSchema& schema) const {
+  ABSL_ASSIGN_OR_RETURN(table::Schema wanted, Validated(schema));
+  ABSL_ASSIGN_OR_RETURN(const table::Schema existing, wire::SchemaFromProto(table.schema()));
+  if (wanted.seed == 0) wanted.seed = existing.seed;  // whatever was chosen for it
+  const std::optional<std::string> difference = table::FirstDifference(existing, wanted);
+  if (!difference.has_value()) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrCat("table '", table.name(), "' of ",
+                                               context_.facts.JobName(table.job()),
+                                               " exists with another schema: ", *difference,
+                                               "; open it with the schema it has, or choose another name"));
+}
+
+absl::StatusOr<v1::Table> Tables::Create(uint32_t job, const v1::OpenTableRequest& request) {
+  ABSL_ASSIGN_OR_RETURN(table::Schema schema, Validated(request.schema()));
+  const size_t limit = context_.options.limits.tables;
+  if (context_.facts.tables().size() >= limit) return TooMany("tables", limit, "use one that exists");
+  Changes changes;
+  changes.counters = context_.facts.counters();
+  CountersRecord& counters = *changes.counters;
+  counters.set_table(counters.table() + 1);
+  counters.set_catalogue_version(counters.catalogue_version() + 1);
+  if (schema.seed == 0) schema.seed = SeedOf(counters.table());
+  v1::Table table;
+  table.set_id(counters.table());
+  table.set_job(job);
+  table.set_name(request.name());
+  *table.mutable_schema() = wire::ToProto(schema);
+  changes.tables.push_back(table);
+  ABSL_RETURN_IF_ERROR(context_.Commit(changes));
+  context_.probe.TableCreated(table);
+  membership_.Pump();
+  return table;
+}
+
+}  // namespace paceline::coordinator

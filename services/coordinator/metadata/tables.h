@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "paceline/v1/coordinator.pb.h"
+#include "services/coordinator/metadata/context.h"
+#include "services/coordinator/metadata/membership.h"
+#include "services/coordinator/metadata/sessions.h"
+
+namespace paceline::coordinator {
+
+// The tables of all jobs. The first opening of a name creates it; a later one must mean the same schema.
+class Tables {
+ public:
+  Tables(Context& context, Membership& membership, Sessions& sessions)
+      : context_(context), membership_(membership), sessions_(sessions) {}
+
+  // Once the table is in the store; shards are told of it but not waited for.
+  //   kAlreadyExists    it exists with another schema; the message names the first field and both values
+  //   kNotFound         it does not exist and `create` is not set
+  //   kInvalidArgument  the schema or the name is wrong, by field
+  //   kUnimplemented    an aggregated table: this feature level does not serve them
+  absl::StatusOr<v1::OpenTableReply> Open(const v1::OpenTableRequest& request);
+
+ private:
+  absl::Status CheckSame(const v1::Table& table, const v1::TableSchema& schema) const;
+  absl::StatusOr<v1::Table> Create(uint32_t job, const v1::OpenTableRequest& request);
+
+  Context& context_;
+  Membership& membership_;
+  Sessions& sessions_;
+};
+
+}  // namespace paceline::coordinator

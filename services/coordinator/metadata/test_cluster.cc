@@ -1,0 +1,166 @@
+#include "services/coordinator/metadata/test_cluster.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace paceline::coordinator {
+
+absl::Status FaultyStore::Commit(absl::Span<const Condition> conditions, absl::Span<const Write> writes) {
+  const absl::Status failed = absl::UnavailableError("the disk does not answer");
+  if (crashed_ || broken) return failed;
+  commits_ += 1;
+  const bool struck = fault_ != Fault::kNone && commits_ == at_;
+  if (struck && fault_ == Fault::kFailBefore) return failed;
+  const absl::Status status = store_->Commit(conditions, writes);
+  if (struck && fault_ == Fault::kCrashAfter) crashed_ = true;
+  return struck && fault_ == Fault::kFailAfter ? failed : status;
+}
+
+TestCluster::TestCluster(uint32_t shards, Options wanted) : options(std::move(wanted)) {
+  options.shards = shards;
+  (void)Restart();
+}
+
+TestCluster::~TestCluster() = default;
+
+void TestCluster::Stop() {
+  core_.reset();
+  store_.reset();
+  shards_.DropCalls();
+}
+
+absl::Status TestCluster::Restart() {
+  Stop();
+  store_ = std::make_unique<FaultyStore>(*MemoryStore::Open(disk_));
+  store_->Plan(next_fault.first, next_fault.second);
+  next_fault = {FaultyStore::Fault::kNone, 0};
+  absl::StatusOr<std::unique_ptr<CoordinatorCore>> core =
+      CoordinatorCore::Create(options, *store_, clock_, shards_, *probe);
+  if (core.ok()) core_ = *std::move(core);
+  return core.status();
+}
+
+void TestCluster::JoinShards() {
+  for (uint32_t s = 0; s < options.shards; ++s) (void)shards_.Join(*core_, absl::StrCat("shard-", s));
+  shards_.Deliver();
+}
+
+void TestCluster::Run(absl::Duration duration) {
+  const absl::Time end = clock_.now + duration;
+  while (clock_.now < end) {
+    clock_.now = std::min(end, clock_.now + absl::Milliseconds(10));
+    shards_.Deliver();
+    if (clock_.now >= next_beat_) {
+      next_beat_ = clock_.now + absl::Seconds(1);
+      if (beating) shards_.BeatAll(*core_);
+      for (const uint64_t session : kept_alive) (void)KeepAlive(session);
+    }
+    if (core_->NextDeadline() <= clock_.now) core_->OnTime();
+    shards_.Deliver();
+  }
+}
+
+Pending<v1::OpenSessionReply> TestCluster::OpenSession(const std::string& job, uint64_t nonce,
+                                                       uint32_t timeout_ms) {
+  v1::OpenSessionRequest request;
+  request.set_feature_level(1);
+  request.set_job(job);
+  request.set_client("a test");
+  request.set_nonce(nonce);
+  request.set_timeout_ms(timeout_ms);
+  Pending<v1::OpenSessionReply> pending;
+  pending.ticket = core_->OpenSession(request, absl::InfiniteFuture(), pending.done());
+  return pending;
+}
+
+Pending<v1::JoinJobReply> TestCluster::JoinJob(uint64_t session, uint32_t workers, uint32_t rank_plus_one,
+                                               uint32_t timeout_ms) {
+  v1::JoinJobRequest request;
+  request.set_session(session);
+  request.set_workers(workers);
+  request.set_rank_plus_one(rank_plus_one);
+  request.set_timeout_ms(timeout_ms);
+  Pending<v1::JoinJobReply> pending;
+  pending.ticket = core_->JoinJob(request, absl::InfiniteFuture(), pending.done());
+  return pending;
+}
+
+Pending<v1::FinishWorkerReply> TestCluster::FinishWorker(uint64_t session, uint32_t timeout_ms) {
+  v1::FinishWorkerRequest request;
+  request.set_session(session);
+  request.set_timeout_ms(timeout_ms);
+  Pending<v1::FinishWorkerReply> pending;
+  pending.ticket = core_->FinishWorker(request, absl::InfiniteFuture(), pending.done());
+  return pending;
+}
+
+Pending<v1::CloseSessionReply> TestCluster::CloseSession(uint64_t session, uint32_t timeout_ms) {
+  v1::CloseSessionRequest request;
+  request.set_session(session);
+  request.set_timeout_ms(timeout_ms);
+  Pending<v1::CloseSessionReply> pending;
+  pending.ticket = core_->CloseSession(request, absl::InfiniteFuture(), pending.done());
+  return pending;
+}
+
+absl::Status TestCluster::KeepAlive(uint64_t session, uint64_t clock) {
+  v1::KeepAliveRequest request;
+  request.set_session(session);
+  request.set_clock(clock);
+  return core_->KeepAlive(request).status();
+}
+
+absl::StatusOr<v1::OpenTableReply> TestCluster::OpenTable(uint64_t session, const std::string& name,
+                                                          const v1::TableSchema& schema, bool create) {
+  v1::OpenTableRequest request;
+  request.set_session(session);
+  request.set_name(name);
+  *request.mutable_schema() = schema;
+  request.set_create(create);
+  return core_->OpenTable(request);
+}
+
+uint64_t TestCluster::Opened(const std::string& job) {
+  const auto pending = OpenSession(job, ++last_nonce_);
+  Await(pending);
+  if (!pending.status().ok()) return 0;
+  kept_alive.insert(pending->session());
+  return pending->session();
+}
+
+uint64_t TestCluster::Worker(const std::string& job) {
+  const uint64_t session = Opened(job);
+  const auto pending = JoinJob(session);
+  Await(pending);
+  return pending.status().ok() ? session : 0;
+}
+
+std::string TestCluster::StateOf(uint64_t session) {
+  const v1::StatusReply status = core_->Status();
+  for (const auto& job : status.jobs()) {
+    for (const auto& of_session : job.sessions()) {
+      if (of_session.session() == session) return of_session.state();
+    }
+  }
+  return "closed";
+}
+
+std::vector<std::string> TestCluster::Problems() {
+  const v1::StatusReply status = core_->Status();
+  return {status.problems().begin(), status.problems().end()};
+}
+
+int TestCluster::CountSegments(const std::function<bool(const FakeSegment&)>& holds) {
+  int count = 0;
+  for (uint32_t s = 0; s < uint32_t{1} << options.ring_bits; ++s) count += holds(shards_.Segment(s)) ? 1 : 0;
+  return count;
+}
+
+v1::TableSchema SparseSchema(uint32_t dim) {
+  v1::TableSchema schema;
+  schema.set_kind(v1::TABLE_KIND_SPARSE);
+  schema.set_dim(dim);
+  schema.mutable_rule()->mutable_add();
+  return schema;
+}
+
+}  // namespace paceline::coordinator

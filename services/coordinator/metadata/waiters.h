@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace paceline::coordinator {
+
+// Names a request that waits, so that it can be given up. 0: it does not wait, it has been answered.
+using Ticket = uint64_t;
+
+// Takes the answer to a request, once.
+template <class Reply>
+using Done = std::function<void(absl::StatusOr<Reply>)>;
+
+// What a request waits for.
+enum class Awaited { kOpen, kJoin, kFinish, kClose };
+
+// Requests that wait for something to happen to a session, each with its deadline. Keeps; decides nothing.
+// Single owner, no locks; O(log n) but for what names its results.
+class Waiters {
+ public:
+  // Runs once, with OK when the session is where it should be.
+  using Answer = std::function<void(const absl::Status&)>;
+  struct Waiter {
+    uint64_t session = 0;
+    Awaited awaited = Awaited::kOpen;
+    absl::Time deadline;
+    Answer answer;
+  };
+
+  // A ticket for Add. A request that waits for one thing and then another keeps its ticket.
+  Ticket NewTicket() { return ++last_ticket_; }
+  // REQUIRES: no waiter has this ticket now.
+  void Add(Ticket ticket, Waiter waiter);
+
+  // Each takes out and returns what it names, oldest request first.
+  std::vector<Waiter> Take(uint64_t session, Awaited awaited);
+  std::vector<Waiter> TakeAll(uint64_t session);
+  std::vector<Waiter> TakeEverything();
+  std::vector<Waiter> TakeExpired(absl::Time now);
+  // At most one.
+  std::vector<Waiter> Take(Ticket ticket);
+
+  bool Has(uint64_t session) const { return by_session_.contains(session); }
+  bool Has(uint64_t session, Awaited awaited) const;
+  absl::Time NextDeadline() const;
+  size_t size() const { return waiters_.size(); }
+  // Ascending.
+  std::vector<uint64_t> Sessions() const;
+
+ private:
+  std::vector<Waiter> Take(const std::vector<Ticket>& tickets);
+
+  std::map<Ticket, Waiter> waiters_;
+  std::map<uint64_t, std::set<Ticket>> by_session_;
+  std::set<std::pair<absl::Time, Ticket>> by_deadline_;
+  Ticket last_ticket_ = 0;
+};
+
+}  // namespace paceline::coordinator
