@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "libs/base/planted.h"
+
 namespace paceline::clock {
 
 void JobClock::Join(SessionId session, Clock start, uint32_t rank) {
@@ -31,9 +33,19 @@ void JobClock::Taken(SessionId session, const LineCounts& applied) {
   const auto it = workers_.find(session);
   if (it == workers_.end()) return;
   Worker& worker = it->second;
-  while (!worker.pending.empty() && applied.Covers(worker.pending.front().second)) {
+  const auto counts = [&](const LineCounts& seals) {
+    return applied.Covers(seals) || Planted(Bug::kTickCountedEarly);
+  };
+  while (!worker.pending.empty() && counts(worker.pending.front().second)) {
     worker.counted = worker.pending.front().first;
     worker.pending.pop_front();
+  }
+}
+
+void JobClock::ForgetTicks() {
+  for (auto& [session, worker] : workers_) {
+    worker.counted = std::max(worker.start, min_clock_);
+    worker.pending.clear();
   }
 }
 

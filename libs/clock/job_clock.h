@@ -62,6 +62,9 @@ class JobClock {
   // The worker's applied parts are now `applied`: pending ticks may count.
   void Taken(SessionId session, const LineCounts& applied);
 
+  // Forgets what ticks have said: another primary takes over, and workers announce theirs again.
+  void ForgetTicks();
+
   // -- questions --
 
   Clock min_clock() const { return min_clock_; }

@@ -1,6 +1,9 @@
 #include "libs/log/primary.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "libs/base/planted.h"
 #include "libs/log/keys.h"
 #include "libs/table/admission.h"
 
@@ -17,6 +20,18 @@ v1::Line ToWire(Line line) {
 
 Primary::Primary(SegmentId id, int ring_bits, Epoch epoch, std::shared_ptr<Budget> budget)
     : segment_(id, ring_bits), epoch_(epoch), began_(segment_.version()), budget_(std::move(budget)) {}
+
+Primary::Primary(Segment segment, Epoch epoch, std::shared_ptr<Budget> budget)
+    : segment_(std::move(segment)), epoch_(epoch), began_(segment_.version()), budget_(std::move(budget)) {
+  segment_.ForgetSoftState();
+  budget_->Grown(static_cast<int64_t>(segment_.bytes()));
+}
+
+Segment Primary::Release(const v1::Refusal& refusal) {
+  Abandon(refusal);
+  budget_->Grown(-static_cast<int64_t>(segment_.bytes()));
+  return std::move(segment_);
+}
 
 v1::Refusal Primary::Refuse(v1::Refusal::Reason reason, const Update& update, std::string message) const {
   v1::Refusal refusal;
@@ -35,6 +50,7 @@ Effects Primary::Append(const Record& record) {
   const Effects effects = segment_.Apply(record);
   if (effects.bytes_grown != 0) budget_->Grown(effects.bytes_grown);
   if (effects.rows_updated != 0) budget_->RowsUpdated(effects.rows_updated);
+  budget_->Logged(segment_, epoch_, record);
   return effects;
 }
 
@@ -58,27 +74,26 @@ std::optional<v1::Refusal> Primary::Take(const Part& part) {
   const auto acknowledge = [&](PartNumber upto) {
     part.acks->Committed({.segment = segment_.id(), .line = update.line, .number = upto});
   };
-  if (update.number <= applied) {
+  if (update.number <= applied && !Planted(Bug::kDedupForgotten)) {
     acknowledge(applied);
     return std::nullopt;
   }
-  if (update.number != applied + 1) {
+  const bool gap = update.number > applied + 1 && !Planted(Bug::kGapAccepted);
+  if (gap && Planted(Bug::kRetryAckedEarly)) acknowledge(update.number);
+  if (gap) {
     return Refuse(
         v1::Refusal::OUT_OF_ORDER, update,
         absl::StrCat("part ", update.number, " came before part ", applied + 1, "; send again from there"));
   }
   if (update.count != 0) {
+    if (Planted(Bug::kAckBeforeApply)) acknowledge(update.number);
     if (auto refusal = CheckContent(part, *session)) return refusal;
     OpenTableIfNew(part.table);
-    const table::TableStore& rows = segment_.FindTable(part.table->id)->rows;
-    // The cheap bound takes every key for new; only when that does not fit are the keys looked up.
-    const uint64_t entries = update.values.size() / (sizeof(float) * part.table->schema.dim);
-    if (!budget_->Admits(rows.NewBytesBound(entries)) &&
-        (update.form == KeyForm::kRanges || !budget_->Admits(rows.NewBytesBound(Keys(update.keys))))) {
+    if (!Fits(*segment_.FindTable(part.table->id), update)) {
       v1::Refusal refusal =
           Refuse(v1::Refusal::OVER_BUDGET, update,
-                 absl::StrCat("the shard's memory budget is full; part ", update.number, " of ", entries,
-                              " rows was not taken; add shards or raise --memory-budget"));
+                 absl::StrCat("the shard's memory budget is full; part ", update.number,
+                              " would need more and was not taken; add shards or raise --memory-budget"));
       refusal.set_retry_after_ms(kRetryAfterMs);
       return refusal;
     }
@@ -90,6 +105,21 @@ std::optional<v1::Refusal> Primary::Take(const Part& part) {
   AdvanceMinClock(part.job);
   if (!parked_.empty()) WakeParked();
   return std::nullopt;
+}
+
+// The cheap bound takes every key for unborn; only where that does not fit are the keys looked up.
+bool Primary::Fits(const Segment::Table& table, const Update& update) const {
+  if (update.form == KeyForm::kKeys) {
+    const table::KeyView keys = Keys(update.keys);
+    return budget_->Admits(table.rows.NewBytesBound(keys.size())) ||
+           budget_->Admits(table.rows.NewBytesBound(keys));
+  }
+  std::vector<uint64_t> blocks;  // a key of each block the ranges touch: a block is born whole
+  ForEachRange(update.keys, [&](uint64_t first, uint64_t count) {
+    const std::vector<ring::Piece> pieces = table.placement.ForRange(first, count).value();
+    for (const ring::Piece& piece : pieces) blocks.push_back(piece.first);
+  });
+  return budget_->Admits(table.rows.NewBytesBound(table::KeyView(absl::MakeConstSpan(blocks))));
 }
 
 std::optional<v1::Refusal> Primary::CheckContent(const Part& part, const Segment::Session& session) const {

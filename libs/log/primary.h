@@ -77,6 +77,8 @@ class Budget {
   virtual bool Admits(uint64_t more_bytes) = 0;
   virtual void Grown(int64_t bytes) = 0;
   virtual void RowsUpdated(uint64_t rows) = 0;
+  // `record` was appended in `epoch` and applied to `segment`. For those who watch; does nothing by itself.
+  virtual void Logged(const Segment& /*segment*/, Epoch /*epoch*/, const Record& /*record*/) {}
 };
 
 // What the primary of a segment does with requests: judges them, writes the records that follow, applies
@@ -89,7 +91,10 @@ class Primary {
   // Reads parked at one time; a further one is refused OVER_BUDGET.
   static constexpr size_t kParkedMax = 4096;
 
+  // Of a segment that is empty.
   Primary(SegmentId id, int ring_bits, Epoch epoch, std::shared_ptr<Budget> budget);
+  // Of one that the primary of an earlier epoch has released. Workers announce their ticks again.
+  Primary(Segment segment, Epoch epoch, std::shared_ptr<Budget> budget);
 
   // What time it is, for the waits of reads that the next calls wake. OnTime and Serve tell it too.
   void SetNow(absl::Time now) { now_ = std::max(now_, now); }
@@ -115,6 +120,9 @@ class Primary {
   // Answers every parked read with `refusal` (the shard stops, or the segment moves).
   void Abandon(const v1::Refusal& refusal);
 
+  // Gives the segment up: every parked read is answered with `refusal`. The last call.
+  Segment Release(const v1::Refusal& refusal);
+
   const Segment& segment() const { return segment_; }
   Epoch epoch() const { return epoch_; }
   size_t parked() const { return parked_.size(); }
@@ -128,6 +136,7 @@ class Primary {
 
   v1::Refusal Refuse(v1::Refusal::Reason reason, const Update& update, std::string message) const;
   std::optional<v1::Refusal> CheckContent(const Part& part, const Segment::Session& session) const;
+  bool Fits(const Segment::Table& table, const Update& update) const;
   Effects Append(const Record& record);
   void OpenTableIfNew(const std::shared_ptr<const TableInfo>& table);
   void AdvanceMinClock(JobId job);

@@ -1,5 +1,6 @@
 // Sessions at the primary: opened, joined, finished and evicted by the coordinator, each by a record.
 #include "absl/strings/str_cat.h"
+#include "libs/base/planted.h"
 #include "libs/log/primary.h"
 
 namespace paceline::log {
@@ -24,7 +25,7 @@ bool Primary::Change(const v1::SessionChange& change, const clock::LineCounts& s
 bool Primary::Open(const v1::SessionChange& change, std::string* why) {
   const SessionId session(change.session());
   if (segment_.FindSession(session) != nullptr) return true;
-  if (segment_.IsClosed(session)) {
+  if (segment_.IsClosed(session) && !Planted(Bug::kLateOpenAccepted)) {
     *why = absl::StrCat("segment ", segment_.id().v, ": session ", session.v, " was closed and stays so");
     return false;
   }
@@ -42,7 +43,10 @@ bool Primary::Join(const v1::SessionChange& change, std::string* why, std::optio
   }
   clock::JobClock& clock = segment_.ClockOf(open->job);
   if (clock.HasWorker(session)) return true;
-  if (clock.min_clock() > change.start_clock()) {
+  // A call that comes after the worker's last tick was answered long ago: joining again would hold up
+  // everybody.
+  if (open->finished && !Planted(Bug::kLateJoinAccepted)) return true;
+  if (clock.min_clock() > change.start_clock() && !Planted(Bug::kJoinBelowMinClock)) {
     *join_behind = clock.min_clock();
     *why = absl::StrCat("segment ", segment_.id().v, ": min clock ", clock.min_clock(),
                         " is past the start clock ", change.start_clock());
@@ -58,7 +62,7 @@ bool Primary::Finish(const v1::SessionChange& change, const clock::LineCounts& s
   if (open == nullptr) return segment_.IsClosed(session);
   const JobId job = open->job;
   if (!segment_.ClockOf(job).HasWorker(session)) return true;
-  if (!open->applied.Covers(seals)) {
+  if (!open->applied.Covers(seals) && !Planted(Bug::kFinishedEarly)) {
     *why = absl::StrCat("segment ", segment_.id().v, ": session ", session.v, " has ",
                         open->applied.counts[0], " + ", open->applied.counts[1], " parts applied of ",
                         seals.counts[0], " + ", seals.counts[1]);

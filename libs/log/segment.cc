@@ -1,5 +1,6 @@
 #include "libs/log/segment.h"
 
+#include "libs/base/planted.h"
 #include "libs/log/keys.h"
 #include "libs/ring/hash.h"
 
@@ -27,14 +28,16 @@ Effects Segment::Apply(const Record& record) {
   return effects;
 }
 
-void Segment::On(const OpenTable& record, Effects&) {
-  tables_.emplace(record.table->id, MakeTable(record.table, ring_bits_));
+void Segment::On(const OpenTable& record, Effects& effects) {
+  const auto [it, opened] = tables_.emplace(record.table->id, MakeTable(record.table, ring_bits_));
+  if (opened) effects.bytes_grown = static_cast<int64_t>(it->second->rows.bytes());
 }
 
 void Segment::On(const OpenSession& record, Effects&) {
-  sessions_.emplace(record.session, Session{.job = record.job, .applied = {}});
+  sessions_.emplace(record.session, Session{.job = record.job, .applied = {}, .finished = false});
   closed_floor_ = std::max(closed_floor_, record.closed_floor);
   closed_.erase(closed_.begin(), closed_.upper_bound(closed_floor_));
+  if (Planted(Bug::kSessionCollected) && sessions_.size() > 1) sessions_.erase(sessions_.begin());
 }
 
 void Segment::On(const Join& record, Effects&) {
@@ -42,7 +45,9 @@ void Segment::On(const Join& record, Effects&) {
 }
 
 void Segment::On(const Finish& record, Effects&) {
-  jobs_[sessions_.at(record.session).job].Leave(record.session);
+  Session& session = sessions_.at(record.session);
+  session.finished = true;
+  jobs_[session.job].Leave(record.session);
 }
 
 void Segment::On(const Evict& record, Effects&) {
@@ -102,6 +107,12 @@ const Segment::Table* Segment::FindTable(TableId table) const {
   return it == tables_.end() ? nullptr : it->second.get();
 }
 
+void Segment::ForgetSoftState() {
+  for (auto& [id, job] : jobs_) job.ForgetTicks();
+  if (!Planted(Bug::kNumbersLostInMove)) return;
+  for (auto& [id, session] : sessions_) session.applied = {};
+}
+
 uint64_t Segment::rows() const {
   uint64_t sum = 0;
   for (const auto& [id, table] : tables_) sum += table->rows.rows();
@@ -120,6 +131,7 @@ uint64_t Segment::Hash() const {
   for (const auto& [id, session] : sessions_) {
     mix(id.v);
     mix(session.job.v);
+    mix(session.finished ? 1 : 0);
     for (PartNumber number : session.applied.counts) mix(number);
   }
   for (SessionId id : closed_) mix(id.v);

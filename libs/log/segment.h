@@ -27,6 +27,7 @@ class Segment {
   struct Session {
     JobId job;
     clock::LineCounts applied;  // last number of each line: the whole dedup state
+    bool finished = false;      // was a worker and is none any more, for good
   };
 
   Segment(SegmentId id, int ring_bits) : id_(id), ring_bits_(ring_bits) {}
@@ -42,6 +43,9 @@ class Segment {
   const Session* FindSession(SessionId session) const;
   // True if the session was closed here, so that a late opening must be refused.
   bool IsClosed(SessionId session) const;
+
+  // What is not of the log is forgotten: another primary takes over from here.
+  void ForgetSoftState();
 
   // The job's clocks; a job nobody joined has min clock 0 and no workers.
   clock::JobClock& ClockOf(JobId job) { return jobs_[job]; }

@@ -19,8 +19,14 @@ absl::Cord InPieces(const std::vector<size_t>& sizes) {
 }
 
 TEST(ByteBuffer, EveryShapeOfCordSurvivesTheRoundTrip) {
-  for (const std::vector<size_t>& sizes : std::vector<std::vector<size_t>>{
-           {}, {1}, {15}, {2047}, {2048}, {1'000'000}, {3, 70'000, 12, 12, 5'000}, std::vector<size_t>(300, 90)}) {
+  for (const std::vector<size_t>& sizes : std::vector<std::vector<size_t>>{{},
+                                                                           {1},
+                                                                           {15},
+                                                                           {2047},
+                                                                           {2048},
+                                                                           {1'000'000},
+                                                                           {3, 70'000, 12, 12, 5'000},
+                                                                           std::vector<size_t>(300, 90)}) {
     const absl::Cord cord = InPieces(sizes);
     const grpc::ByteBuffer buffer = ToByteBuffer(cord);
     EXPECT_EQ(buffer.Length(), cord.size());

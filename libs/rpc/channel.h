@@ -27,8 +27,8 @@ grpc::ChannelArguments DataPlaneArguments();
 // The same for the end that listens, which also has to accept the other's signs of life.
 void ApplyDataPlaneArguments(grpc::ServerBuilder& builder);
 
-// For channels to the coordinator: sign of life as above, gRPC's defaults otherwise. Reconnects at least every
-// second.
+// For channels to the coordinator: sign of life as above, gRPC's defaults otherwise. Reconnects at least
+// every second.
 grpc::ChannelArguments ControlPlaneArguments();
 
 }  // namespace paceline::rpc

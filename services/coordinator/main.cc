@@ -1,118 +1,168 @@
-// paceline-coordinator: flags, logs, signals.
-#include <signal.h>
+// The coordinator's process: its flags, and how it ends. `paceline-coordinator --help` says how to use it.
+
 #include <spdlog/spdlog.h>
 
+#include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
-#include <system_error>
+#include <utility>
+#include <variant>
 
-#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "libs/base/status.h"
 #include "libs/base/version.h"
-#include "libs/metrics/exposer.h"
 #include "libs/rpc/logging.h"
-#include "services/coordinator/log_probe.h"
 #include "services/coordinator/server.h"
 #include "services/coordinator/store/rocksdb_store.h"
 
 namespace paceline::coordinator {
 namespace {
 
+constexpr int kUsageError = 2;
+
 struct Flags {
-  std::string listen = "127.0.0.1:7070";
-  std::string metrics_listen = "127.0.0.1:0";
-  std::string port_file;
+  ServerOptions server{.coordinator = {}, .listen = "127.0.0.1:7070", .metrics_listen = "127.0.0.1:0"};
   std::string data_dir;
+  std::string port_file;
+  std::string session_timeout = "10s";
+  std::string keep_alive = "1s";
   std::string log_format = "text";
   std::string log_level = "info";
-  double session_timeout = 10;
-  double keep_alive = 1;
-  Options options;
 };
 
-// host:port into `path`, whole or not at all: readers wait for the file to appear.
-absl::Status WritePortFile(const std::string& path, const std::string& address) {
-  if (path.empty()) return absl::OkStatus();
-  const std::string part = path + ".part";
-  std::error_code error;
-  if (std::ofstream(part) << address << std::endl) std::filesystem::rename(part, path, error);
-  if (error || !std::filesystem::exists(path)) {
-    return absl::UnavailableError("cannot write --port-file " + path + "; check that its directory exists");
-  }
-  return absl::OkStatus();
+void AddFlags(CLI::App& app, Flags& flags) {
+  Options& options = flags.server.coordinator;
+  app.add_option("--data-dir", flags.data_dir,
+                 "Directory of what must outlive a restart; of one coordinator only")
+      ->required();
+  app.add_option("--listen", flags.server.listen, "HOST:PORT to serve on; port 0 picks a free one");
+  app.add_option("--port-file", flags.port_file, "Write HOST:PORT to this file once serving");
+  app.add_option("--shards", options.shards, "Shards that must have joined before the cluster starts");
+  app.add_option("--ring-bits", options.ring_bits,
+                 "The ring has 2^N segments, for the cluster's life; a restart must state the same");
+  app.add_option("--session-timeout", flags.session_timeout, "A session silent for longer is evicted");
+  app.add_option("--keep-alive", flags.keep_alive, "How often clients are told to say that they live");
+  app.add_option("--metrics-listen", flags.server.metrics_listen, "HOST:PORT of the /metrics page");
+  app.add_option("--log-format", flags.log_format, "text or json")->check(CLI::IsMember({"text", "json"}));
+  app.add_option("--log-level", flags.log_level, "trace, debug, info, warn or error");
+  app.set_version_flag("--version", absl::StrCat("paceline-coordinator ", std::string(kVersion),
+                                                 " (feature level ", kFeatureLevel, ")"));
 }
 
-absl::Status Run(const Flags& flags, const sigset_t& signals) {
-  auto store = OpenRocksDbStore(flags.data_dir);
-  if (!store.ok()) return store.status();
-  auto page = metrics::Exposer::Start(flags.metrics_listen);
-  if (!page.ok()) return page.status();
-  LogProbe probe(**page);
-  auto server = Server::Start(flags.options, **store, probe, flags.listen);
-  if (!server.ok()) return server.status();
-  (*page)->Collect(
-      [&server](metrics::Families& families) { ShowCoordinator(families, (*server)->gauges()); });
-  if (absl::Status status = WritePortFile(flags.port_file, (*server)->address()); !status.ok()) return status;
-  spdlog::info("serving address={} metrics={} data_dir={} shards_wanted={} version={}", (*server)->address(),
-               (*page)->address(), flags.data_dir, flags.options.shards, std::string(kVersion));
-  // Half a second at a time, to notice a newer coordinator on the same store.
-  while (!(*server)->deposed()) {
-    const timespec half_a_second{.tv_sec = 0, .tv_nsec = 500'000'000};
-    const int signal = sigtimedwait(&signals, nullptr, &half_a_second);
-    if (signal > 0) {
-      spdlog::info("stopping signal={}", signal);
-      break;
-    }
+absl::Status ParseDuration(const char* flag, const std::string& text, absl::Duration& duration) {
+  double seconds = 0;
+  if (absl::ParseDuration(text, &duration)) return absl::OkStatus();
+  if (absl::SimpleAtod(text, &seconds)) {
+    duration = absl::Seconds(seconds);
+    return absl::OkStatus();
   }
-  const bool deposed = (*server)->deposed();
-  page->reset();  // asks the server for numbers: goes first
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, ": '", text, "' is no duration; expected one as 10s or 500ms, or seconds"));
+}
+
+absl::Status Check(Flags& flags) {
+  ABSL_RETURN_IF_ERROR(rpc::SetUpLogging(flags.log_format, flags.log_level));
+  Options& options = flags.server.coordinator;
+  ABSL_RETURN_IF_ERROR(ParseDuration("--session-timeout", flags.session_timeout, options.session_timeout));
+  ABSL_RETURN_IF_ERROR(ParseDuration("--keep-alive", flags.keep_alive, options.keep_alive));
+  return Validate(options);
+}
+
+// Flags, or the exit code if there is nothing to do.
+std::variant<Flags, int> Parse(int argc, char** argv) {
+  Flags flags;
+  CLI::App app("Decides who serves what in a Paceline cluster, and knows its sessions and tables.",
+               "paceline-coordinator");
+  app.option_defaults()->always_capture_default();
+  AddFlags(app, flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsageError;
+  }
+  if (const absl::Status wrong = Check(flags); !wrong.ok()) {
+    std::fprintf(stderr, "paceline-coordinator: %s\n", std::string(wrong.message()).c_str());
+    return kUsageError;
+  }
+  return flags;
+}
+
+// Whole or not at all, for whoever waits for the file.
+absl::Status WritePortFile(const std::string& path, const std::string& address) {
+  if (path.empty()) return absl::OkStatus();
+  const std::string part = absl::StrCat(path, ".part");
+  {
+    std::ofstream file(part);
+    file << address << '\n';
+    if (!file.flush()) return absl::UnavailableError(absl::StrCat("--port-file: cannot write ", part));
+  }
+  std::error_code error;
+  std::filesystem::rename(part, path, error);
+  return error ? absl::UnavailableError(absl::StrCat("--port-file: ", path, ": ", error.message()))
+               : absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Start(const Flags& flags) {
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Store> store, OpenRocksDbStore(flags.data_dir));
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(flags.server, std::move(store)));
+  ABSL_RETURN_IF_ERROR(WritePortFile(flags.port_file, server->address()));
+  return server;
+}
+
+// Blocks the signals that end the process in this thread and in all it starts from then on; they come to
+// whoever waits for them.
+sigset_t BlockEndSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  return set;
+}
+
+// Waits for a signal; true: another coordinator has started on the same store meanwhile.
+bool AwaitEnd(const sigset_t& end_signals, Server& server) {
+  constexpr timespec kLook{.tv_sec = 0, .tv_nsec = 500'000'000};
+  while (!server.deposed()) {
+    const int signal = sigtimedwait(&end_signals, nullptr, &kLook);
+    if (signal <= 0) continue;
+    spdlog::info("coordinator ends signal={}", signal == SIGINT ? "SIGINT" : "SIGTERM");
+    return false;
+  }
+  spdlog::error("coordinator ends cause=\"another coordinator has started on the same store and leads now\"");
+  return true;
+}
+
+int Run(const Flags& flags) {
+  std::signal(SIGPIPE, SIG_IGN);
+  const sigset_t end_signals = BlockEndSignals();
+  absl::StatusOr<std::unique_ptr<Server>> server = Start(flags);
+  if (!server.ok()) {
+    spdlog::error("cannot start error=\"{}\"", std::string(server.status().message()));
+    return 1;
+  }
+  spdlog::info("coordinator serves address={} metrics={} data_dir={} shards={} ring_bits={} version={}",
+               (*server)->address(), (*server)->metrics_address(), flags.data_dir,
+               flags.server.coordinator.shards, flags.server.coordinator.ring_bits, kVersion);
+  const bool deposed = AwaitEnd(end_signals, **server);
   server->reset();
-  if (deposed) return absl::AbortedError("another coordinator has taken over the store");
-  spdlog::info("stopped");
-  return absl::OkStatus();
+  spdlog::info("coordinator has ended");
+  return deposed ? 1 : 0;
 }
 
 }  // namespace
 }  // namespace paceline::coordinator
 
 int main(int argc, char** argv) {
-  using namespace paceline::coordinator;  // NOLINT: the program is the namespace's only user
-  CLI::App app{"Paceline's coordinator: membership, the map, tables and sessions of a cluster."};
-  app.set_version_flag("--version", std::string(paceline::kVersion));
-  Flags flags;
-  app.add_option("--listen", flags.listen, "host:port to serve on; port 0 picks a free one")
-      ->capture_default_str();
-  app.add_option("--port-file", flags.port_file, "write host:port here when serving");
-  app.add_option("--data-dir", flags.data_dir, "directory of the metadata store; created if missing")
-      ->required();
-  app.add_option("--shards", flags.options.shards, "shards that must join before the first map is made")
-      ->capture_default_str();
-  app.add_option("--ring-bits", flags.options.ring_bits,
-                 "the ring has 2^N segments; fixed when the cluster is created")
-      ->capture_default_str();
-  app.add_option("--session-timeout", flags.session_timeout,
-                 "seconds after which a silent session is evicted")
-      ->capture_default_str();
-  app.add_option("--keep-alive", flags.keep_alive, "seconds between signs of life that clients are told")
-      ->capture_default_str();
-  app.add_option("--metrics-listen", flags.metrics_listen, "host:port of /metrics")->capture_default_str();
-  app.add_option("--log-format", flags.log_format, "text or json")->capture_default_str();
-  app.add_option("--log-level", flags.log_level, "trace, debug, info, warn or error")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  flags.options.session_timeout = absl::Seconds(flags.session_timeout);
-  flags.options.keep_alive = absl::Seconds(flags.keep_alive);
-
-  absl::Status status = paceline::rpc::SetUpLogging(flags.log_format, flags.log_level);
-  // Before any thread starts, so that none of them takes the signals.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  if (status.ok()) status = Run(flags, signals);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "paceline-coordinator: %s\n", std::string(status.message()).c_str());
-  return 1;
+  using namespace paceline::coordinator;  // this file's own
+  const std::variant<Flags, int> parsed = Parse(argc, argv);
+  if (const int* exit_code = std::get_if<int>(&parsed)) return *exit_code;
+  return Run(std::get<Flags>(parsed));
 }

@@ -5,122 +5,80 @@
 #include <grpcpp/health_check_service_interface.h>
 
 #include <chrono>
-#include <thread>
+#include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "libs/base/status.h"
 #include "libs/rpc/channel.h"
-#include "libs/world/real_clock.h"
-#include "services/coordinator/grpc_shard_caller.h"
-#include "services/coordinator/service.h"
 
 namespace paceline::coordinator {
 namespace {
 
-constexpr absl::Duration kTimerEvery = absl::Milliseconds(20);
+// What a message may have, seals and beats included; a list of tables is sent, not received.
+constexpr int kRequestBytesMax = 4 << 20;
+constexpr std::chrono::seconds kEndTimeout{1};
 
-// The core and the lock everything enters it by. Shared with calls under way, which may outlive the server.
-struct Room {
-  absl::Mutex mutex;
-  CoordinatorCore* core ABSL_GUARDED_BY(mutex) = nullptr;  // null before it is made and after it is gone
-
-  bool Enter(absl::FunctionRef<void(CoordinatorCore&)> inside) ABSL_LOCKS_EXCLUDED(mutex) {
-    absl::MutexLock lock(&mutex);
-    if (core == nullptr) return false;
-    inside(*core);
-    return true;
-  }
-};
+void SetUp(grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(kRequestBytesMax);
+  // Two processes on one port would share it silently otherwise.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // A watcher whose machine vanished is noticed, and clients may do the same with us.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, rpc::kKeepAliveTimeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, rpc::kKeepAliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1'000);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+}
 
 }  // namespace
 
-class Server::Impl {
- public:
-  Impl()
-      : caller([room = room](absl::FunctionRef<void()> inside) {
-          room->Enter([&](CoordinatorCore&) { inside(); });
-        }),
-        service(
-            [room = room](absl::FunctionRef<void(CoordinatorCore&)> inside) { return room->Enter(inside); },
-            clock) {}
-
-  const world::RealClock clock;
-  const std::shared_ptr<Room> room = std::make_shared<Room>();
-  GrpcShardCaller caller;
-  std::unique_ptr<CoordinatorCore> core;
-  Service service;
-  std::unique_ptr<grpc::Server> server;
-  std::string address;
-  absl::Notification stop;
-  std::thread timer;
-};
-
-Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options, Store& store, Probe& probe,
-                                                      const std::string& address) {
-  auto impl = std::make_unique<Impl>();
-  {
-    // Answers to calls made while it is being made wait outside until it is there.
-    absl::MutexLock lock(&impl->room->mutex);
-    ABSL_ASSIGN_OR_RETURN(impl->core,
-                          CoordinatorCore::Create(options, store, impl->clock, impl->caller, probe));
-    impl->room->core = impl->core.get();
-  }
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
-  // Two processes on one port would share it silently otherwise.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  rpc::ApplyDataPlaneArguments(builder);
-  builder.RegisterService(&impl->service);
-  impl->server = builder.BuildAndStart();
-  std::unique_ptr<Server> server(new Server(std::move(impl)));
-  if (server->impl_->server == nullptr || port == 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", address, "; choose another --listen, or port 0"));
-  }
-  server->impl_->address = absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
-  server->impl_->timer = std::thread([room = server->impl_->room, stop = &server->impl_->stop] {
-    while (!stop->WaitForNotificationWithTimeout(kTimerEvery)) {
-      room->Enter([](CoordinatorCore& core) { core.OnTime(); });
-    }
-  });
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
+                                                      std::unique_ptr<Store> store) {
+  std::unique_ptr<Server> server(new Server(std::move(store)));
+  ABSL_RETURN_IF_ERROR(
+      server->host_.Start(options.coordinator, *server->store_, server->stubs_, server->probe_));
+  ABSL_RETURN_IF_ERROR(server->Listen(options.listen));
+  ABSL_RETURN_IF_ERROR(server->ShowMetrics(options.metrics_listen));
   return server;
 }
 
-Server::~Server() {
-  if (impl_->server != nullptr) impl_->server->GetHealthCheckService()->SetServingStatus(false);
-  impl_->room->Enter([](CoordinatorCore& core) { core.Stop(); });
-  if (impl_->server != nullptr) {
-    impl_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(500));
+absl::Status Server::Listen(const std::string& address) {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  SetUp(builder);
+  int port = 0;
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&service_);
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr || port == 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", address, "; choose another --listen, or port 0"));
   }
-  impl_->stop.Notify();
-  if (impl_->timer.joinable()) impl_->timer.join();
-  absl::MutexLock lock(&impl_->room->mutex);
-  impl_->room->core = nullptr;
-  impl_->core = nullptr;
+  address_ = absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
+  return absl::OkStatus();
 }
 
-const std::string& Server::address() const {
-  return impl_->address;
+absl::Status Server::ShowMetrics(const std::string& address) {
+  if (address.empty()) return absl::OkStatus();
+  ABSL_ASSIGN_OR_RETURN(page_, metrics::Exposer::Start(address));
+  page_->Collect([this](metrics::Families& families) {
+    probe_.Show(families);
+    ShowGauges(families, host_.Visit([](CoordinatorCore& core) { return core.gauges(); }));
+  });
+  return absl::OkStatus();
 }
 
-Gauges Server::gauges() {
-  Gauges gauges;
-  impl_->room->Enter([&](CoordinatorCore& core) { gauges = core.gauges(); });
-  return gauges;
-}
-
-bool Server::deposed() {
-  bool deposed = false;
-  impl_->room->Enter([&](CoordinatorCore& core) { deposed = core.deposed(); });
-  return deposed;
+Server::~Server() {
+  if (server_ != nullptr) server_->GetHealthCheckService()->SetServingStatus(false);
+  host_.Stop();
+  service_.EndWatches();
+  if (server_ != nullptr) {
+    server_->Shutdown(std::chrono::system_clock::now() + kEndTimeout);
+    service_.AwaitIdle();
+  }
+  stubs_.Shutdown();
+  page_.reset();  // it looks at the core until then, and takes its time
 }
 
 }  // namespace paceline::coordinator

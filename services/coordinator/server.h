@@ -1,37 +1,65 @@
 #pragma once
 
+#include <grpcpp/server.h>
+
 #include <memory>
 #include <string>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "services/coordinator/metadata/coordinator_core.h"
+#include "absl/time/time.h"
+#include "libs/metrics/exposer.h"
+#include "libs/world/real_clock.h"
+#include "services/coordinator/core_host.h"
+#include "services/coordinator/metadata/options.h"
+#include "services/coordinator/reporting_probe.h"
+#include "services/coordinator/service.h"
+#include "services/coordinator/shard_stubs.h"
 #include "services/coordinator/store/store.h"
 
 namespace paceline::coordinator {
 
-// The coordinator's process but for its flags: the core under one lock, its clock and timer, the calls it
-// makes to shards, and its gRPC server with health and reflection. An adapter: what a request means is
-// decided in CoordinatorCore.
+struct ServerOptions {
+  Options coordinator;
+  std::string listen = "127.0.0.1:0";  // HOST:PORT; port 0 picks a free one
+  std::string metrics_listen;          // HOST:PORT of the /metrics page; empty: none
+};
+
+// A coordinator that serves: its core, its gRPC server with health and reflection, its metrics page.
 class Server {
  public:
-  // Listens on `address` (host:port, port 0 picks a free one). UNAVAILABLE naming the address if it is taken;
-  // errors of CoordinatorCore::Create. `store` and `probe` must outlive the server.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(Options options, Store& store, Probe& probe,
-                                                       const std::string& address);
-  // Says NOT_SERVING, answers what waits UNAVAILABLE, ends the server within a second and the threads.
+  // Becomes the leader of `store` and serves. UNAVAILABLE naming the address if one is taken; otherwise as
+  // CoordinatorCore::Create.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
+                                                       std::unique_ptr<Store> store);
+
+  // Ends in order: health says NOT_SERVING, what waits is answered UNAVAILABLE, calls get a second to end,
+  // calls to shards are cancelled, the store is closed.
   ~Server();
 
-  // host:port that was bound.
-  const std::string& address() const;
-  Gauges gauges();
-  // Another coordinator has started on the same store: this one should end.
-  bool deposed();
+  // HOST:PORT that was bound.
+  const std::string& address() const { return address_; }
+  // Another coordinator has started on the same store; this one is of no more use.
+  bool deposed() {
+    return host_.Visit([](CoordinatorCore& core) { return core.deposed(); });
+  }
+  // Empty: there is no page.
+  std::string metrics_address() const { return page_ == nullptr ? "" : page_->address(); }
 
  private:
-  class Impl;
-  explicit Server(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit Server(std::unique_ptr<Store> store) : store_(std::move(store)) {}
+  absl::Status Listen(const std::string& address);
+  absl::Status ShowMetrics(const std::string& address);
+
+  // In the order of use; they end in the opposite one.
+  const world::RealClock clock_;
+  ReportingProbe probe_;
+  std::unique_ptr<Store> store_;
+  CoreHost host_{clock_};
+  ShardStubs stubs_{host_};
+  CoordinatorService service_{host_};
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<metrics::Exposer> page_;
+  std::string address_;
 };
 
 }  // namespace paceline::coordinator

@@ -1,194 +1,273 @@
 #include "services/coordinator/service.h"
 
-#include <grpcpp/grpcpp.h>
-
-#include <chrono>
-#include <deque>
-#include <memory>
+#include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "libs/rpc/status.h"
 
 namespace paceline::coordinator {
 namespace {
 
-grpc::Status Gone() {
-  return {grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping; try again"};
+// A status travels in a header, which gRPC limits to 8 KiB; most of what is beyond ASCII takes three times
+// its size there.
+constexpr size_t kMessageBytesMax = 2048;
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  if (status.message().size() <= kMessageBytesMax) return rpc::ToGrpc(status);
+  return rpc::ToGrpc(
+      absl::Status(status.code(), absl::StrCat(status.message().substr(0, kMessageBytesMax), " …")));
+}
+
+// When the core must have answered for the answer to arrive in the client's time.
+absl::Time DeadlineOf(const grpc::CallbackServerContext& context, const world::Clock& clock) {
+  constexpr absl::Duration kMarginMax = absl::Milliseconds(100);
+  const absl::Duration left = absl::FromChrono(context.deadline()) - absl::Now();
+  // What gRPC makes of no deadline.
+  if (left > absl::Hours(24 * 365)) return absl::InfiniteFuture();
+  return clock.Now() + left - std::min(kMarginMax, left / 10);
 }
 
 }  // namespace
 
-// A request that is answered later. Deleted by gRPC's last call, OnDone.
+// A call that the core answers when it is time.
 template <class Reply>
-class Service::Waiting : public grpc::ServerUnaryReactor {
+class CoordinatorService::WaitingCall final : public grpc::ServerUnaryReactor {
  public:
-  Waiting(const Enter& enter, Reply* reply) : enter_(enter), reply_(reply) {}
-
-  void Answered(absl::StatusOr<Reply> outcome) {
-    if (outcome.ok()) *reply_ = *std::move(outcome);
-    Finish(rpc::ToGrpc(outcome.status()));
+  WaitingCall(CoordinatorService& service, Reply* reply)
+      : service_(service), host_(service.host_), reply_(reply) {
+    absl::MutexLock lock(&service_.mutex_);
+    service_.waiting_calls_ += 1;
   }
-  // Under the coordinator's lock, as OnCancel reads it.
-  void set_ticket(Ticket ticket) { ticket_ = ticket; }
 
-  void OnCancel() override {
-    enter_([this](CoordinatorCore& core) { core.Abandon(ticket_); });
+  template <class Ask>
+  void Start(Ask ask) {
+    host_.Visit([&](CoordinatorCore& core) {
+      ticket_ = ask(core, [this](absl::StatusOr<Reply> answer) {
+        host_.Later([this, answer = std::move(answer)] { Answer(answer); });
+      });
+    });
   }
-  void OnDone() override { delete this; }
 
  private:
-  const Enter& enter_;
-  Reply* const reply_;
-  Ticket ticket_{};
+  void Answer(const absl::StatusOr<Reply>& answer) {
+    if (answer.ok()) *reply_ = *answer;
+    Finish(ToGrpc(answer.status()));
+  }
+  void OnCancel() override {
+    host_.Visit([this](CoordinatorCore& core) { core.Abandon(ticket_); });
+  }
+  void OnDone() override {
+    CoordinatorService& service = service_;
+    delete this;
+    absl::MutexLock lock(&service.mutex_);
+    service.waiting_calls_ -= 1;
+  }
+
+  CoordinatorService& service_;
+  CoreHost& host_;
+  Reply* reply_;
+  Ticket ticket_ = 0;  // read and written in visits only
 };
 
-template <class Reply>
-grpc::ServerUnaryReactor* Service::Answer(grpc::CallbackServerContext* context, Reply* reply,
-                                          absl::FunctionRef<absl::StatusOr<Reply>(CoordinatorCore&)> ask) {
+template <class Reply, class Ask>
+grpc::ServerUnaryReactor* CoordinatorService::Answer(Context* context, Reply* reply, Ask ask) {
+  absl::StatusOr<Reply> answer = host_.Visit(ask);
+  if (answer.ok()) *reply = *std::move(answer);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  grpc::Status status = Gone();
-  enter_([&](CoordinatorCore& core) {
-    absl::StatusOr<Reply> outcome = ask(core);
-    if (outcome.ok()) *reply = *std::move(outcome);
-    status = rpc::ToGrpc(outcome.status());
-  });
-  reactor->Finish(status);
+  reactor->Finish(ToGrpc(answer.status()));
   return reactor;
 }
 
-template <class Request, class Reply>
-grpc::ServerUnaryReactor* Service::Wait(grpc::CallbackServerContext* context, const Request& request,
-                                        Reply* reply,
-                                        Ticket (CoordinatorCore::*ask)(const Request&, absl::Time,
-                                                                       Done<Reply>)) {
-  auto* waiting = new Waiting<Reply>(enter_, reply);
-  const auto left = context->deadline() - std::chrono::system_clock::now();
-  const bool entered = enter_([&](CoordinatorCore& core) {
-    waiting->set_ticket(
-        (core.*ask)(request, clock_.Now() + absl::FromChrono(left),
-                    [waiting](absl::StatusOr<Reply> outcome) { waiting->Answered(std::move(outcome)); }));
+template <class Reply, class Ask>
+grpc::ServerUnaryReactor* CoordinatorService::AnswerLater(Context* context, Reply* reply, Ask ask) {
+  auto* call = new WaitingCall<Reply>(*this, reply);  // deletes itself when gRPC is done with it
+  const absl::Time deadline = DeadlineOf(*context, host_.clock());
+  call->Start([&](CoordinatorCore& core, Done<Reply> done) { return ask(core, deadline, std::move(done)); });
+  return call;
+}
+
+// -- methods --
+
+grpc::ServerUnaryReactor* CoordinatorService::JoinCluster(Context* context,
+                                                          const v1::JoinClusterRequest* request,
+                                                          v1::JoinClusterReply* reply) {
+  return Answer(context, reply, [&](CoordinatorCore& core) { return core.JoinCluster(*request); });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::Beat(Context* context, const v1::BeatRequest* request,
+                                                   v1::BeatReply* reply) {
+  return Answer(context, reply, [&](CoordinatorCore& core) { return core.Beat(*request); });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::GetCatalogue(Context* context, const v1::GetCatalogueRequest*,
+                                                           v1::Catalogue* reply) {
+  return Answer(context, reply, [](CoordinatorCore& core) { return core.GetCatalogue(); });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::Status(Context* context, const v1::StatusRequest*,
+                                                     v1::StatusReply* reply) {
+  return Answer(context, reply,
+                [](CoordinatorCore& core) { return absl::StatusOr<v1::StatusReply>(core.Status()); });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::KeepAlive(Context* context, const v1::KeepAliveRequest* request,
+                                                        v1::KeepAliveReply* reply) {
+  return Answer(context, reply, [&](CoordinatorCore& core) { return core.KeepAlive(*request); });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::OpenTable(Context* context, const v1::OpenTableRequest* request,
+                                                        v1::OpenTableReply* reply) {
+  return Answer(context, reply, [&](CoordinatorCore& core) { return core.OpenTable(*request); });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::OpenSession(Context* context,
+                                                          const v1::OpenSessionRequest* request,
+                                                          v1::OpenSessionReply* reply) {
+  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+    return core.OpenSession(*request, deadline, std::move(done));
   });
-  if (!entered) waiting->Finish(Gone());
-  return waiting;
 }
 
-grpc::ServerUnaryReactor* Service::JoinCluster(grpc::CallbackServerContext* context,
-                                               const v1::JoinClusterRequest* request,
-                                               v1::JoinClusterReply* reply) {
-  return Answer<v1::JoinClusterReply>(context, reply,
-                                      [&](CoordinatorCore& core) { return core.JoinCluster(*request); });
+grpc::ServerUnaryReactor* CoordinatorService::JoinJob(Context* context, const v1::JoinJobRequest* request,
+                                                      v1::JoinJobReply* reply) {
+  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+    return core.JoinJob(*request, deadline, std::move(done));
+  });
 }
 
-grpc::ServerUnaryReactor* Service::Beat(grpc::CallbackServerContext* context, const v1::BeatRequest* request,
-                                        v1::BeatReply* reply) {
-  return Answer<v1::BeatReply>(context, reply, [&](CoordinatorCore& core) { return core.Beat(*request); });
+grpc::ServerUnaryReactor* CoordinatorService::FinishWorker(Context* context,
+                                                           const v1::FinishWorkerRequest* request,
+                                                           v1::FinishWorkerReply* reply) {
+  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+    return core.FinishWorker(*request, deadline, std::move(done));
+  });
 }
 
-grpc::ServerUnaryReactor* Service::GetCatalogue(grpc::CallbackServerContext* context,
-                                                const v1::GetCatalogueRequest*, v1::Catalogue* reply) {
-  return Answer<v1::Catalogue>(context, reply, [](CoordinatorCore& core) { return core.GetCatalogue(); });
+grpc::ServerUnaryReactor* CoordinatorService::CloseSession(Context* context,
+                                                           const v1::CloseSessionRequest* request,
+                                                           v1::CloseSessionReply* reply) {
+  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+    return core.CloseSession(*request, deadline, std::move(done));
+  });
 }
 
-grpc::ServerUnaryReactor* Service::Status(grpc::CallbackServerContext* context, const v1::StatusRequest*,
-                                          v1::StatusReply* reply) {
-  return Answer<v1::StatusReply>(
-      context, reply, [](CoordinatorCore& core) -> absl::StatusOr<v1::StatusReply> { return core.Status(); });
-}
+// -- watching the map --
 
-grpc::ServerUnaryReactor* Service::OpenSession(grpc::CallbackServerContext* context,
-                                               const v1::OpenSessionRequest* request,
-                                               v1::OpenSessionReply* reply) {
-  return Wait(context, *request, reply, &CoordinatorCore::OpenSession);
-}
-
-grpc::ServerUnaryReactor* Service::JoinJob(grpc::CallbackServerContext* context,
-                                           const v1::JoinJobRequest* request, v1::JoinJobReply* reply) {
-  return Wait(context, *request, reply, &CoordinatorCore::JoinJob);
-}
-
-grpc::ServerUnaryReactor* Service::FinishWorker(grpc::CallbackServerContext* context,
-                                                const v1::FinishWorkerRequest* request,
-                                                v1::FinishWorkerReply* reply) {
-  return Wait(context, *request, reply, &CoordinatorCore::FinishWorker);
-}
-
-grpc::ServerUnaryReactor* Service::CloseSession(grpc::CallbackServerContext* context,
-                                                const v1::CloseSessionRequest* request,
-                                                v1::CloseSessionReply* reply) {
-  return Wait(context, *request, reply, &CoordinatorCore::CloseSession);
-}
-
-grpc::ServerUnaryReactor* Service::KeepAlive(grpc::CallbackServerContext* context,
-                                             const v1::KeepAliveRequest* request, v1::KeepAliveReply* reply) {
-  return Answer<v1::KeepAliveReply>(context, reply,
-                                    [&](CoordinatorCore& core) { return core.KeepAlive(*request); });
-}
-
-grpc::ServerUnaryReactor* Service::OpenTable(grpc::CallbackServerContext* context,
-                                             const v1::OpenTableRequest* request, v1::OpenTableReply* reply) {
-  return Answer<v1::OpenTableReply>(context, reply,
-                                    [&](CoordinatorCore& core) { return core.OpenTable(*request); });
-}
-
-// One stream of maps. A map that a newer one overtakes before it is written is skipped. Deleted by OnDone.
-class Service::Watcher : public grpc::ServerWriteReactor<v1::Map> {
+// One WatchMap stream. A slow reader gets the newest map when it is ready for one, not all in between: what
+// is kept for it is bounded by two maps.
+class CoordinatorService::Watch final : public grpc::ServerWriteReactor<v1::Map>,
+                                        public std::enable_shared_from_this<Watch> {
  public:
-  Watcher(const Enter& enter, uint64_t known) : enter_(enter) {
-    absl::Status status = absl::UnavailableError("the coordinator is stopping; try again");
-    enter_([&](CoordinatorCore& core) {
-      auto watch =
-          core.WatchMap(known, [this](std::shared_ptr<const v1::Map> map) { OnMap(std::move(map)); });
-      status = watch.status();
-      if (watch.ok()) watch_ = *watch;
+  explicit Watch(CoordinatorService& service) : service_(service) {}
+
+  void Start(uint64_t known_version) {
+    const absl::StatusOr<WatchId> id = service_.host_.Visit([&](CoordinatorCore& core) {
+      return core.WatchMap(known_version, [this](const std::shared_ptr<const v1::Map>& map) {
+        // Told after the visit, when the stream may have ended.
+        service_.host_.Later([watch = shared_from_this(), map] { watch->OnMap(map); });
+      });
     });
-    if (!status.ok()) End(rpc::ToGrpc(status));
+    if (!id.ok()) return End(id.status());
+    absl::MutexLock lock(&mutex_);
+    id_ = *id;
+  }
+
+  // Ends the stream, once what is being written is written. Does nothing the second time.
+  void End(const absl::Status& why) {
+    absl::MutexLock lock(&mutex_);
+    if (!end_.has_value()) end_ = ToGrpc(why);
+    GoOn();
+  }
+
+ private:
+  void OnMap(const std::shared_ptr<const v1::Map>& map) {
+    absl::MutexLock lock(&mutex_);
+    // Two visits may tell theirs in either order.
+    if (map->version() <= newest_) return;
+    newest_ = map->version();
+    next_ = map;
+    GoOn();
+  }
+
+  // The one next thing to do. gRPC's calls return at once and call back from elsewhere.
+  void GoOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (writing_ != nullptr || finished_) return;
+    if (end_.has_value()) {
+      finished_ = true;
+      Finish(*end_);
+    } else if (next_ != nullptr) {
+      writing_ = std::move(next_);
+      StartWrite(writing_.get());
+    }
   }
 
   void OnWriteDone(bool ok) override {
     absl::MutexLock lock(&mutex_);
     writing_ = nullptr;
-    if (ok) WriteNext();
+    if (!ok && !end_.has_value()) end_ = grpc::Status(grpc::StatusCode::UNAVAILABLE, "the connection broke");
+    GoOn();
   }
-  void OnCancel() override {
-    enter_([this](CoordinatorCore& core) { core.Unwatch(watch_); });
-    End(grpc::Status::CANCELLED);
-  }
+  void OnCancel() override { End(absl::CancelledError("the client gave the call up")); }
   void OnDone() override {
-    // Also where the stream ended without a cancellation; unknown ids do no harm.
-    enter_([this](CoordinatorCore& core) { core.Unwatch(watch_); });
-    delete this;
+    const WatchId id = [this] {
+      absl::MutexLock lock(&mutex_);
+      return id_;
+    }();
+    service_.host_.Visit([id](CoordinatorCore& core) { core.Unwatch(id); });
+    const std::shared_ptr<Watch> last = shared_from_this();
+    absl::MutexLock lock(&service_.mutex_);
+    service_.watches_.erase(last);
   }
 
- private:
-  void OnMap(std::shared_ptr<const v1::Map> map) {
-    absl::MutexLock lock(&mutex_);
-    next_ = std::move(map);
-    WriteNext();
-  }
-  void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (ended_ || writing_ != nullptr || next_ == nullptr) return;
-    writing_ = std::exchange(next_, nullptr);
-    StartWrite(writing_.get());
-  }
-  void End(grpc::Status status) {
-    absl::MutexLock lock(&mutex_);
-    if (std::exchange(ended_, true)) return;
-    Finish(std::move(status));
-  }
-
-  const Enter& enter_;
-  WatchId watch_{};
+  CoordinatorService& service_;
   absl::Mutex mutex_;
+  WatchId id_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t newest_ ABSL_GUARDED_BY(mutex_) = 0;
   std::shared_ptr<const v1::Map> next_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const v1::Map> writing_ ABSL_GUARDED_BY(mutex_);
-  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<grpc::Status> end_ ABSL_GUARDED_BY(mutex_);
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-grpc::ServerWriteReactor<v1::Map>* Service::WatchMap(grpc::CallbackServerContext*,
-                                                     const v1::WatchMapRequest* request) {
-  return new Watcher(enter_, request->known_version());
+grpc::ServerWriteReactor<v1::Map>* CoordinatorService::WatchMap(Context*,
+                                                                const v1::WatchMapRequest* request) {
+  auto watch = std::make_shared<Watch>(*this);
+  bool ended = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    watches_.insert(watch);
+    ended = ended_;
+  }
+  if (ended) {
+    watch->End(absl::UnavailableError("the coordinator is stopping; try again when it is back"));
+  } else {
+    watch->Start(request->known_version());
+  }
+  return watch.get();
+}
+
+void CoordinatorService::EndWatches() {
+  std::set<std::shared_ptr<Watch>> watches;
+  {
+    absl::MutexLock lock(&mutex_);
+    ended_ = true;
+    watches = watches_;
+  }
+  for (const auto& watch : watches) {
+    watch->End(absl::UnavailableError("the coordinator is stopping; try again when it is back"));
+  }
+}
+
+void CoordinatorService::AwaitIdle() {
+  const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return waiting_calls_ == 0 && watches_.empty();
+  };
+  absl::MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(&idle));
 }
 
 }  // namespace paceline::coordinator

@@ -1,70 +1,59 @@
 #pragma once
 
-#include <functional>
+#include <memory>
+#include <set>
 
-#include "absl/functional/function_ref.h"
-#include "libs/world/clock.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "paceline/v1/coordinator.grpc.pb.h"
-#include "services/coordinator/metadata/coordinator_core.h"
+#include "services/coordinator/core_host.h"
 
 namespace paceline::coordinator {
 
-// The Coordinator service over gRPC's callback API: takes a request to the core and its answer back.
-// Thread-safe.
-class Service : public v1::Coordinator::CallbackService {
+// The coordinator's gRPC service: each method hands its request to the core and the core's answer back. A
+// call that its client cancels, or whose connection breaks, is abandoned.
+class CoordinatorService final : public v1::Coordinator::CallbackService {
  public:
-  // Runs what it is given with the core, under the lock; not at all once the coordinator is gone (false).
-  using Enter = std::function<bool(absl::FunctionRef<void(CoordinatorCore&)>)>;
+  // `host` must outlive the service.
+  explicit CoordinatorService(CoreHost& host) : host_(host) {}
 
-  // `clock` must outlive the service.
-  Service(Enter enter, const world::Clock& clock) : enter_(std::move(enter)), clock_(clock) {}
-
-  grpc::ServerUnaryReactor* JoinCluster(grpc::CallbackServerContext* context,
-                                        const v1::JoinClusterRequest* request,
-                                        v1::JoinClusterReply* reply) override;
-  grpc::ServerUnaryReactor* Beat(grpc::CallbackServerContext* context, const v1::BeatRequest* request,
-                                 v1::BeatReply* reply) override;
-  grpc::ServerWriteReactor<v1::Map>* WatchMap(grpc::CallbackServerContext* context,
-                                              const v1::WatchMapRequest* request) override;
-  grpc::ServerUnaryReactor* GetCatalogue(grpc::CallbackServerContext* context,
-                                         const v1::GetCatalogueRequest* request,
-                                         v1::Catalogue* reply) override;
-  grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext* context, const v1::StatusRequest* request,
-                                   v1::StatusReply* reply) override;
-  grpc::ServerUnaryReactor* OpenSession(grpc::CallbackServerContext* context,
-                                        const v1::OpenSessionRequest* request,
-                                        v1::OpenSessionReply* reply) override;
-  grpc::ServerUnaryReactor* JoinJob(grpc::CallbackServerContext* context, const v1::JoinJobRequest* request,
-                                    v1::JoinJobReply* reply) override;
-  grpc::ServerUnaryReactor* KeepAlive(grpc::CallbackServerContext* context,
-                                      const v1::KeepAliveRequest* request,
-                                      v1::KeepAliveReply* reply) override;
-  grpc::ServerUnaryReactor* FinishWorker(grpc::CallbackServerContext* context,
-                                         const v1::FinishWorkerRequest* request,
-                                         v1::FinishWorkerReply* reply) override;
-  grpc::ServerUnaryReactor* CloseSession(grpc::CallbackServerContext* context,
-                                         const v1::CloseSessionRequest* request,
-                                         v1::CloseSessionReply* reply) override;
-  grpc::ServerUnaryReactor* OpenTable(grpc::CallbackServerContext* context,
-                                      const v1::OpenTableRequest* request,
-                                      v1::OpenTableReply* reply) override;
+  // Ends every WatchMap with UNAVAILABLE, later ones at once. (The core answers all others.)
+  void EndWatches() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Returns when gRPC is done with every call. Call after the server was shut down.
+  void AwaitIdle() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  class Watch;
   template <class Reply>
-  class Waiting;
-  class Watcher;
+  class WaitingCall;
+  using Context = grpc::CallbackServerContext;
+  using Reactor = grpc::ServerUnaryReactor;
+
+  Reactor* JoinCluster(Context*, const v1::JoinClusterRequest*, v1::JoinClusterReply*) override;
+  Reactor* Beat(Context*, const v1::BeatRequest*, v1::BeatReply*) override;
+  grpc::ServerWriteReactor<v1::Map>* WatchMap(Context*, const v1::WatchMapRequest*) override;
+  Reactor* GetCatalogue(Context*, const v1::GetCatalogueRequest*, v1::Catalogue*) override;
+  Reactor* Status(Context*, const v1::StatusRequest*, v1::StatusReply*) override;
+  Reactor* OpenSession(Context*, const v1::OpenSessionRequest*, v1::OpenSessionReply*) override;
+  Reactor* JoinJob(Context*, const v1::JoinJobRequest*, v1::JoinJobReply*) override;
+  Reactor* KeepAlive(Context*, const v1::KeepAliveRequest*, v1::KeepAliveReply*) override;
+  Reactor* FinishWorker(Context*, const v1::FinishWorkerRequest*, v1::FinishWorkerReply*) override;
+  Reactor* CloseSession(Context*, const v1::CloseSessionRequest*, v1::CloseSessionReply*) override;
+  Reactor* OpenTable(Context*, const v1::OpenTableRequest*, v1::OpenTableReply*) override;
 
   // Answers at once with what `ask` returns.
-  template <class Reply>
-  grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, Reply* reply,
-                                   absl::FunctionRef<absl::StatusOr<Reply>(CoordinatorCore&)> ask);
-  // Answers when the core does; a client that goes away gives the request up.
-  template <class Request, class Reply>
-  grpc::ServerUnaryReactor* Wait(grpc::CallbackServerContext* context, const Request& request, Reply* reply,
-                                 Ticket (CoordinatorCore::*ask)(const Request&, absl::Time, Done<Reply>));
+  template <class Reply, class Ask>
+  Reactor* Answer(Context* context, Reply* reply, Ask ask);
+  // Answers when the core does; `ask` is given the deadline and where to answer.
+  template <class Reply, class Ask>
+  Reactor* AnswerLater(Context* context, Reply* reply, Ask ask);
 
-  const Enter enter_;
-  const world::Clock& clock_;
+  CoreHost& host_;
+  absl::Mutex mutex_;
+  int waiting_calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::set<std::shared_ptr<Watch>> watches_ ABSL_GUARDED_BY(mutex_);
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace paceline::coordinator

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "libs/log/primary.h"
 #include "paceline/v1/shard.pb.h"
 
 namespace paceline::shard {
@@ -14,6 +15,8 @@ class Probe {
  public:
   virtual ~Probe() = default;
   virtual void PushFrame(uint64_t /*bytes*/, uint64_t /*parts*/) {}
+  // A record was appended and applied; called by the segment's owner.
+  virtual void Logged(const log::Segment& /*segment*/, Epoch /*epoch*/, const log::Record& /*record*/) {}
   virtual void RowsPushed(uint64_t /*rows*/) {}
   // One pull answered: rows and bytes of its values, time from its arrival to its reply, and how much of that
   // it was parked for the min clock.

@@ -154,6 +154,7 @@ void PullOp::Send() {
   reply.head.set_wait_staleness_us(absl::ToInt64Microseconds(staleness));
   reply.head.set_wait_queue_us(absl::ToInt64Microseconds(total - staleness));
   reply.values = Values();
+  shard_.CountPulled(row_bytes_ == 0 ? 0 : reply.values.size() / row_bytes_);
   shard_.probe().PullServed(row_bytes_ == 0 ? 0 : reply.values.size() / row_bytes_, reply.values.size(),
                             total, staleness);
   stream_->Reply(wire::Encode(reply), values_bytes_);

@@ -70,7 +70,9 @@ class PushStream : public world::AcceptedStream,
   bool Speaks(SegmentHost& host, const Said& said, Clock clock);
   void RefuseAll(const std::vector<wire::PartEntry>& entries, v1::Line line, const v1::Refusal& refusal);
   void Refuse(v1::Refusal refusal, uint64_t frame);
-  void FrameDone();
+  // False: the client is beyond its window or does not read; the stream is being closed.
+  bool FrameBegun(uint64_t bytes);
+  void FrameDone(uint64_t bytes);
   void Kick();
 
   Shard& shard_;
@@ -85,6 +87,7 @@ class PushStream : public world::AcceptedStream,
   std::map<std::pair<SegmentId, Line>, PartNumber> marks_ ABSL_GUARDED_BY(mutex_);
   uint64_t begun_ ABSL_GUARDED_BY(mutex_) = 0;  // frames counted, and how many are done with
   uint64_t received_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t bytes_under_way_ ABSL_GUARDED_BY(mutex_) = 0;
   bool dirty_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

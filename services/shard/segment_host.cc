@@ -1,6 +1,10 @@
 #include "services/shard/segment_host.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "libs/base/planted.h"
 
 namespace paceline::shard {
 namespace {
@@ -14,7 +18,11 @@ void SegmentHost::Configure(const ring::SegmentMap& map, const ring::Member& sel
   const Epoch epoch = map.EpochOf(id_);
   const ring::Member& primary = map.Primary(id_);
   const bool newer_epoch = epoch > epoch_;
-  map_version_ = map.version();
+  map_version_ = std::max(map_version_, map.version());
+  if (epoch < epoch_ && primary == self && Planted(Bug::kStaleEpochServed)) {
+    primary_.emplace(id_, map.ring_bits(), epoch, std::move(budget));
+    role_ = Role::kPrimary;
+  }
   if (epoch < epoch_) return;
   epoch_ = epoch;
   if (primary == self) {
@@ -32,11 +40,7 @@ void SegmentHost::Configure(const ring::SegmentMap& map, const ring::Member& sel
     return;
   }
   if (role_ == Role::kPrimary) {
-    v1::Refusal moved;
-    moved.set_reason(v1::Refusal::MOVED);
-    moved.set_map_version(map_version_.v);
-    moved.set_message(absl::StrCat("segment ", id_.v, " moved to ", ring::ToString(primary)));
-    primary_->Abandon(moved);
+    primary_->Release(MovedTo(primary));
     primary_.reset();
   }
   role_ = primary.shard == self.shard ? Role::kLost : Role::kElsewhere;
@@ -48,6 +52,33 @@ void SegmentHost::Configure(const ring::SegmentMap& map, const ring::Member& sel
                      "fresh --data-dir and the "
                      "job again, from its last saved model if there is one");
   }
+}
+
+v1::Refusal SegmentHost::MovedTo(const ring::Member& primary) const {
+  v1::Refusal moved;
+  moved.set_reason(v1::Refusal::MOVED);
+  moved.set_map_version(map_version_.v);
+  moved.set_message(absl::StrCat("segment ", id_.v, " moved to ", ring::ToString(primary)));
+  return moved;
+}
+
+std::optional<log::Segment> SegmentHost::Release(const ring::SegmentMap& map) {
+  if (role_ != Role::kPrimary || map.EpochOf(id_) <= epoch_) return std::nullopt;
+  epoch_ = map.EpochOf(id_);
+  map_version_ = std::max(map_version_, map.version());
+  role_ = Role::kElsewhere;
+  log::Segment state = primary_->Release(MovedTo(map.Primary(id_)));
+  primary_.reset();
+  return state;
+}
+
+void SegmentHost::Adopt(log::Segment state, const ring::SegmentMap& map,
+                        std::shared_ptr<log::Budget> budget) {
+  epoch_ = map.EpochOf(id_);
+  map_version_ = std::max(map_version_, map.version());
+  primary_.emplace(std::move(state), epoch_, std::move(budget));
+  ++tenure_;
+  role_ = Role::kPrimary;
 }
 
 std::optional<v1::Refusal> SegmentHost::Misrouted(Epoch sender_epoch) const {

@@ -28,6 +28,14 @@ class SegmentHost {
   void Configure(const ring::SegmentMap& map, const ring::Member& self, const std::string& shard_name,
                  std::shared_ptr<log::Budget> budget);
 
+  // A planned move, in two halves. `map` gives the segment to another shard in a newer epoch. Release gives
+  // up the segment's state, to be adopted there; from then on this shard never serves the older epoch again.
+  // nullopt: it is not primary, or `map` is not newer. Adopt goes on from that state.
+  // REQUIRES for Adopt: `map` gives the segment to this very start of the shard, in an epoch that it does not
+  // know yet.
+  std::optional<log::Segment> Release(const ring::SegmentMap& map);
+  void Adopt(log::Segment state, const ring::SegmentMap& map, std::shared_ptr<log::Budget> budget);
+
   // As Primary's, after the epoch has been judged (docs/wire.md §7).
   std::optional<v1::Refusal> Take(const log::Part& part, Epoch sender_epoch, absl::Time now);
   void Serve(log::Read read, Epoch sender_epoch, absl::Time now);
@@ -42,6 +50,7 @@ class SegmentHost {
   SegmentId id() const { return id_; }
 
  private:
+  v1::Refusal MovedTo(const ring::Member& primary) const;
   // Why a request with this epoch cannot be had here; nullopt if it can.
   std::optional<v1::Refusal> Misrouted(Epoch sender_epoch) const;
 

@@ -23,6 +23,9 @@ class Shard::SharedBudget : public log::Budget {
     rows_updated_.fetch_add(rows, std::memory_order_relaxed);
     probe_.RowsPushed(rows);
   }
+  void Logged(const log::Segment& segment, Epoch epoch, const log::Record& record) override {
+    probe_.Logged(segment, epoch, record);
+  }
   uint64_t bytes() const { return static_cast<uint64_t>(bytes_.load(std::memory_order_relaxed)); }
   uint64_t rows_updated() const { return rows_updated_.load(std::memory_order_relaxed); }
 
@@ -32,6 +35,14 @@ class Shard::SharedBudget : public log::Budget {
   std::atomic<int64_t> bytes_{0};
   std::atomic<uint64_t> rows_updated_{0};
 };
+
+namespace {
+
+size_t SegmentsOf(const Shard::View& view) {
+  return view.map == nullptr ? 0 : view.map->SegmentCount();
+}
+
+}  // namespace
 
 Shard::Shard(ShardOptions options, const world::Clock& clock, Probe& probe)
     : options_(std::move(options)),
@@ -160,7 +171,7 @@ void Shard::ChangeSession(const v1::SessionChange& change,
     std::optional<Clock> join_behind;
     clock::LineCounts seals;
   };
-  auto outcomes = std::make_shared<std::vector<Outcome>>(hosts_.size());
+  auto outcomes = std::make_shared<std::vector<Outcome>>(SegmentsOf(*view()));
   for (const wire::Seal& seal : *seals) {
     for (uint64_t s = seal.segment.v; s < uint64_t{seal.segment.v} + seal.run && s < outcomes->size(); ++s) {
       (*outcomes)[s].seals.At(seal.line) = seal.number;
@@ -168,7 +179,8 @@ void Shard::ChangeSession(const v1::SessionChange& change,
   }
   ForEachSegment(
       [this, change, outcomes](SegmentHost& host) {
-        if (host.primary() == nullptr) return;
+        // The first map may have come in between; then nothing of it is answered for yet.
+        if (host.primary() == nullptr || host.id().v >= outcomes->size()) return;
         Outcome& outcome = (*outcomes)[host.id().v];
         outcome.primary = true;
         host.primary()->SetNow(clock_.Now());
@@ -190,6 +202,22 @@ void Shard::ChangeSession(const v1::SessionChange& change,
           if (!outcome.why.empty() && reply.waits_size() < kWaitsMax) reply.add_waits(outcome.why);
         }
         done(std::move(reply));
+      });
+}
+
+void Shard::ReleaseSegment(SegmentId segment, std::shared_ptr<const ring::SegmentMap> map,
+                           std::function<void(std::optional<log::Segment>)> done) {
+  executor(ExecutorOf(segment)).Run([this, segment, map = std::move(map), done = std::move(done)] {
+    done(host(segment).Release(*map));
+  });
+}
+
+void Shard::AdoptSegment(log::Segment state, std::shared_ptr<const ring::SegmentMap> map, Done done) {
+  const SegmentId segment = state.id();
+  executor(ExecutorOf(segment))
+      .Run([this, segment, map = std::move(map), done = std::move(done), state = std::move(state)]() mutable {
+        host(segment).Adopt(std::move(state), *map, budget_);
+        done();
       });
 }
 
@@ -217,9 +245,10 @@ void Shard::Describe(std::function<void(v1::BeatRequest)> done) {
     std::vector<v1::WorkerClock> workers;
     std::vector<v1::JobClock> jobs;
   };
-  auto seen = std::make_shared<std::vector<Seen>>(hosts_.size());
+  auto seen = std::make_shared<std::vector<Seen>>(SegmentsOf(*view()));
   ForEachSegment(
       [seen](SegmentHost& host) {
+        if (host.id().v >= seen->size()) return;  // the first map came in between
         Seen& mine = (*seen)[host.id().v];
         mine.role = host.role();
         if (host.primary() == nullptr) return;
@@ -248,6 +277,7 @@ void Shard::Describe(std::function<void(v1::BeatRequest)> done) {
         beat.set_bytes(budget_->bytes());
         beat.set_bytes_budget(options_.memory_budget_bytes);
         beat.set_rows_pushed(budget_->rows_updated());
+        beat.set_rows_pulled(rows_pulled_.load(std::memory_order_relaxed));
         beat.set_version(std::string(kVersion));
         std::map<uint32_t, uint64_t> min_clocks;
         std::map<uint64_t, v1::WorkerClock> workers;

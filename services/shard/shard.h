@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +59,13 @@ class Shard {
   void ChangeSession(const v1::SessionChange& change,
                      std::function<void(absl::StatusOr<v1::SessionChangeReply>)> done);
 
+  // -- planned moves --
+  // As SegmentHost's, on the segment's executor. REQUIRES: a map is installed. `done` runs once, maybe before
+  // these return.
+  void ReleaseSegment(SegmentId segment, std::shared_ptr<const ring::SegmentMap> map,
+                      std::function<void(std::optional<log::Segment>)> done);
+  void AdoptSegment(log::Segment state, std::shared_ptr<const ring::SegmentMap> map, Done done);
+
   // -- streams --
   std::shared_ptr<world::AcceptedStream> NewPushStream();
   std::shared_ptr<world::AcceptedStream> NewPullStream();
@@ -90,6 +99,7 @@ class Shard {
   // Runs visit for every segment on its executor, and done after the last.
   void ForEachSegment(Visit visit, Done done);
   void CatalogueWanted(CatalogueVersion version);
+  void CountPulled(uint64_t rows) { rows_pulled_.fetch_add(rows, std::memory_order_relaxed); }
 
  private:
   class SharedBudget;
@@ -104,6 +114,7 @@ class Shard {
   const world::Clock& clock_;
   Probe& probe_;
   std::shared_ptr<SharedBudget> budget_;
+  std::atomic<uint64_t> rows_pulled_{0};
   std::vector<std::unique_ptr<Executor>> executors_;
   // One a segment; sized once, by the first map, before any stream gets past its Hello.
   std::vector<std::unique_ptr<SegmentHost>> hosts_;

@@ -71,8 +71,8 @@ class CoordinatorCore final : private FanOuts::Listener {
   absl::StatusOr<v1::BeatReply> Beat(const v1::BeatRequest& request);
 
   // -- planned moves --
-  // Makes `shard` primary of `segment` in the segment's next epoch, and returns the map that says so. The data
-  // does not follow by itself: whoever asks for the move hands the segment's state over (services/shard,
+  // Makes `shard` primary of `segment` in the segment's next epoch, and returns the map that says so. The
+  // data does not follow by itself: whoever asks for the move hands the segment's state over (services/shard,
   // Shard::ReleaseSegment and AdoptSegment) before the map can reach the two shards.
   absl::StatusOr<v1::Map> MoveSegment(uint32_t segment, uint32_t shard);
 

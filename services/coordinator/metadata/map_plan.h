@@ -20,8 +20,8 @@ absl::StatusOr<v1::Map> FirstMap(const std::map<uint32_t, ShardRecord>& shards, 
 // incarnation of it cannot hold anything.
 v1::Map NextMap(const v1::Map& map, const v1::ShardInfo& shard, bool serve_again);
 
-// The next version of `map`, in which `shard`, in its newest incarnation there, is primary of `segment`, in the
-// segment's next epoch. REQUIRES: both are in the map.
+// The next version of `map`, in which `shard`, in its newest incarnation there, is primary of `segment`, in
+// the segment's next epoch. REQUIRES: both are in the map.
 v1::Map MapWithMove(const v1::Map& map, uint32_t segment, uint32_t shard);
 
 // Per shard, the segments whose primary is an earlier incarnation than the map's newest of that shard.

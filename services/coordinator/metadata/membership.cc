@@ -175,8 +175,8 @@ absl::Status Membership::MoveSegment(uint32_t segment, uint32_t shard) {
   const std::shared_ptr<const v1::Map> map = context_.facts.map();
   if (map == nullptr) return absl::FailedPreconditionError("move: the cluster has no map yet");
   if (segment >= context_.facts.SegmentCount()) {
-    return absl::InvalidArgumentError(absl::StrCat("segment: ", segment, "; the ring has 0 to ",
-                                                   context_.facts.SegmentCount() - 1));
+    return absl::InvalidArgumentError(
+        absl::StrCat("segment: ", segment, "; the ring has 0 to ", context_.facts.SegmentCount() - 1));
   }
   if (context_.facts.FindShard(shard) == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("shard: ", shard, " is not of this cluster"));

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "libs/world/clock.h"
+
+namespace paceline::rpc {
+
+// What a completion queue gives back: every tag on an EventLoop's queue is one of these.
+class Event {
+ public:
+  virtual ~Event() = default;
+  virtual void Complete(bool ok) = 0;
+};
+
+// One thread's loop over a completion queue and a clock: runs events as they complete, and a timer when it is
+// due. Sleeps in between.
+class EventLoop {
+ public:
+  EventLoop() = default;
+  // REQUIRES: Run has returned, or was never called and nothing was started on the queue.
+  ~EventLoop();
+  EventLoop(const EventLoop&) = delete;
+
+  grpc::CompletionQueue& queue() { return queue_; }
+
+  // Counts a call that is using the queue, for as long as it is held: the loop does not end before all are
+  // gone.
+  class Use {
+   public:
+    explicit Use(EventLoop& loop) : loop_(loop) { loop_.uses_.fetch_add(1); }
+    ~Use() {
+      if (loop_.uses_.fetch_sub(1) == 1) loop_.Wake();
+    }
+    Use(const Use&) = delete;
+
+   private:
+    EventLoop& loop_;
+  };
+
+  // Runs until Stop was called and no call uses the queue any more. Calls `on_time` when `next` (on `clock`)
+  // has come.
+  void Run(const world::Clock& clock, absl::FunctionRef<absl::Time()> next,
+           absl::FunctionRef<void()> on_time);
+
+  // Makes the loop look at `next` again. Thread-safe.
+  void Wake() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Thread-safe.
+  void Stop();
+
+ private:
+  class Awake : public Event {
+   public:
+    explicit Awake(EventLoop& loop) : loop_(loop) {}
+    void Complete(bool ok) override;
+
+   private:
+    EventLoop& loop_;
+  };
+
+  grpc::CompletionQueue queue_;
+  std::atomic<int64_t> uses_{0};
+  std::atomic<bool> stop_{false};
+  absl::Mutex mutex_;
+  bool waking_ ABSL_GUARDED_BY(mutex_) = false;  // the alarm is set and has not come back
+  std::unique_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);
+  bool over_ ABSL_GUARDED_BY(mutex_) = false;
+  Awake awake_{*this};
+};
+
+}  // namespace paceline::rpc

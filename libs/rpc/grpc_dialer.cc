@@ -1,0 +1,169 @@
+#include "libs/rpc/grpc_dialer.h"
+
+#include <grpcpp/generic/generic_stub.h>
+
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "libs/rpc/byte_buffer.h"
+#include "libs/rpc/channel.h"
+#include "libs/rpc/status.h"
+
+namespace paceline::rpc {
+
+// One stream. Every operation under way at gRPC holds a reference.
+class GrpcDialer::Call : public std::enable_shared_from_this<Call> {
+ public:
+  Call(EventLoop& loop, const std::string& address, std::shared_ptr<world::StreamHandler> handler)
+      : use_(loop),
+        address_(address),
+        handler_(std::move(handler)),
+        stub_(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), DataPlaneArguments())) {}
+
+  void Start(const std::string& method, grpc::CompletionQueue& queue) {
+    stream_ = stub_.PrepareCall(&context_, method, &queue);
+    Begin(started_);
+    stream_->StartCall(Tag(started_));
+  }
+
+  void Kick() {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (over_) return;
+      if (busy_) {
+        kicked_ = true;
+        return;
+      }
+      busy_ = true;
+    }
+    WriteOn();
+  }
+
+  void Close() { context_.TryCancel(); }
+
+ private:
+  // An operation under way at gRPC.
+  struct Operation : Event {
+    explicit Operation(void (Call::*then)(bool)) : done(then) {}
+    void Complete(bool ok) override {
+      const std::shared_ptr<Call> self = std::move(call);
+      (self.get()->*done)(ok);
+    }
+    void (Call::*done)(bool ok);
+    std::shared_ptr<Call> call;  // while it is under way
+  };
+
+  void Begin(Operation& operation) { operation.call = shared_from_this(); }
+  static void* Tag(Operation& operation) { return static_cast<Event*>(&operation); }
+
+  void Started(bool ok) {
+    if (!ok) return End();
+    Begin(read_);
+    stream_->Read(&incoming_, Tag(read_));
+    WriteOn();  // busy_ from the beginning: nothing was written before
+  }
+
+  void Read(bool ok) {
+    if (!ok) return End();
+    absl::StatusOr<absl::Cord> frame = ToCord(incoming_);
+    incoming_.Clear();
+    if (!frame.ok()) {
+      context_.TryCancel();
+    } else {
+      handler_->OnFrame(*std::move(frame));
+    }
+    Begin(read_);
+    stream_->Read(&incoming_, Tag(read_));
+  }
+
+  void Written(bool ok) {
+    if (ok) WriteOn();  // otherwise the read fails too, and ends the stream
+  }
+
+  // REQUIRES: busy_. Ends with a write under way, or busy_ reset.
+  void WriteOn() {
+    while (true) {
+      absl::Cord frame;
+      if (handler_->NextFrame(&frame)) {
+        outgoing_ = ToByteBuffer(frame);
+        Begin(write_);
+        stream_->Write(outgoing_, Tag(write_));
+        return;
+      }
+      absl::MutexLock lock(&mutex_);
+      if (!kicked_) {
+        busy_ = false;
+        return;
+      }
+      kicked_ = false;
+    }
+  }
+
+  void End() {
+    {
+      absl::MutexLock lock(&mutex_);
+      over_ = true;
+    }
+    Begin(finished_);
+    stream_->Finish(&status_, Tag(finished_));
+  }
+
+  void Finished(bool) {
+    const absl::Status status = FromGrpc(status_);
+    handler_->OnBroken(status.ok()
+                           ? absl::UnavailableError(absl::StrCat(address_, " closed the stream"))
+                           : absl::Status(status.code(), absl::StrCat(address_, ": ", status.message())));
+  }
+
+  const EventLoop::Use use_;
+  const std::string address_;
+  const std::shared_ptr<world::StreamHandler> handler_;
+  grpc::GenericStub stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
+  grpc::ByteBuffer incoming_;
+  grpc::ByteBuffer outgoing_;
+  grpc::Status status_;
+
+  Operation started_{&Call::Started};
+  Operation read_{&Call::Read};
+  Operation write_{&Call::Written};
+  Operation finished_{&Call::Finished};
+
+  absl::Mutex mutex_;
+  bool busy_ ABSL_GUARDED_BY(mutex_) = true;     // somebody writes, or is about to
+  bool kicked_ ABSL_GUARDED_BY(mutex_) = false;  // there was a Kick meanwhile
+  bool over_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+namespace {
+
+// Closes the stream when its owner lets go of it.
+template <class Call>
+class Port : public world::StreamPort {
+ public:
+  explicit Port(std::shared_ptr<Call> call) : call_(std::move(call)) {}
+  ~Port() override { call_->Close(); }
+  void Kick() override { call_->Kick(); }
+  void Close(absl::Status) override { call_->Close(); }
+
+ private:
+  const std::shared_ptr<Call> call_;
+};
+
+const char* MethodOf(world::StreamKind kind) {
+  return kind == world::StreamKind::kPush ? "/paceline.v1.Shard/Push" : "/paceline.v1.Shard/Pull";
+}
+
+}  // namespace
+
+std::unique_ptr<world::StreamPort> GrpcDialer::Dial(const std::string& address, world::StreamKind kind,
+                                                    std::shared_ptr<world::StreamHandler> handler) {
+  auto call = std::make_shared<Call>(loop_, address, std::move(handler));
+  call->Start(MethodOf(kind), loop_.queue());
+  return std::make_unique<Port<Call>>(std::move(call));
+}
+
+}  // namespace paceline::rpc

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include "absl/time/time.h"
+#include "libs/sim/scheduler.h"
+#include "libs/world/random.h"
+
+namespace paceline::sim {
+
+// One process as the network sees it. While it is paused nothing reaches it; what came meanwhile does so
+// afterwards, in order. While its links are clogged everything to and from it takes longer.
+struct Host {
+  std::string name = {};
+  bool up = true;
+  absl::Time paused_until = absl::InfinitePast();
+  absl::Time clogged_until = absl::InfinitePast();
+  absl::Duration clog = absl::ZeroDuration();
+
+  bool Paused(absl::Time now) const { return now < paused_until; }
+};
+
+// How long things take on their way. Mostly short, now and then long, drawn anew for each.
+struct Latency {
+  absl::Duration shortest = absl::Microseconds(50);
+  absl::Duration usual = absl::Milliseconds(2);  // shortest to here, evenly
+  double slow = 0.01;                            // share that takes up to `slowest` instead
+  absl::Duration slowest = absl::Milliseconds(200);
+
+  absl::Duration Draw(world::Random& random, const Host& from, const Host& to, absl::Time now) const {
+    const absl::Duration upto = world::Chance(random, slow) ? slowest : usual;
+    absl::Duration drawn = shortest + (upto - shortest) * world::UnitInterval(random);
+    for (const Host* host : {&from, &to}) {
+      if (now < host->clogged_until) drawn += host->clog * world::UnitInterval(random);
+    }
+    return drawn;
+  }
+};
+
+}  // namespace paceline::sim

@@ -1,0 +1,190 @@
+#include "libs/sim/stream.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace paceline::sim {
+namespace {
+
+// From one write to the next of a stream.
+constexpr absl::Duration kWriteTime = absl::Microseconds(20);
+
+}  // namespace
+
+class Connection::Port final : public world::StreamPort {
+ public:
+  Port(std::shared_ptr<Connection> connection, Side side) : connection_(std::move(connection)), side_(side) {}
+  ~Port() override { connection_->Close(side_, absl::CancelledError("the other end let go")); }
+  void Kick() override { connection_->PumpSoon(side_); }
+  void Close(absl::Status why) override { connection_->Close(side_, std::move(why)); }
+
+ private:
+  const std::shared_ptr<Connection> connection_;
+  const Side side_;
+};
+
+Connection::Connection(Network& network, StreamInfo info, Host& client, Host& server)
+    : network_(network), info_(std::move(info)) {
+  At(Side::kClient).host = &client;
+  At(Side::kServer).host = &server;
+}
+
+void Connection::Open(std::function<std::shared_ptr<world::AcceptedStream>()> accept) {
+  if (broken_) return;
+  Host& server = *At(Side::kServer).host;
+  if (server.Paused(network_.scheduler_.Now())) {
+    network_.scheduler_.At(server.paused_until, [self = shared_from_this(), accept] { self->Open(accept); });
+    return;
+  }
+  std::shared_ptr<world::AcceptedStream> accepted = server.up ? accept() : nullptr;
+  if (accepted == nullptr) {
+    Break(absl::UnavailableError("connection refused"));
+    return;
+  }
+  At(Side::kServer).handler = accepted;
+  established_ = true;
+  accepted->Attach(std::make_shared<Port>(shared_from_this(), Side::kServer));
+  PumpSoon(Side::kClient);
+}
+
+void Connection::PumpSoon(Side side) {
+  End& end = At(side);
+  if (end.pump_due || end.writing || end.heard_end || !established_) return;
+  end.pump_due = true;
+  network_.scheduler_.After(absl::ZeroDuration(), [self = shared_from_this(), side] {
+    self->At(side).pump_due = false;
+    self->Pump(side);
+  });
+}
+
+void Connection::Pump(Side side) {
+  End& end = At(side);
+  if (end.writing || end.heard_end || end.handler == nullptr) return;
+  const absl::Time now = network_.scheduler_.Now();
+  if (end.host->Paused(now)) {
+    end.writing = true;
+    network_.scheduler_.At(end.host->paused_until, [self = shared_from_this(), side] {
+      self->At(side).writing = false;
+      self->Pump(side);
+    });
+    return;
+  }
+  absl::Cord frame;
+  if (!end.handler->NextFrame(&frame)) return;
+  end.writing = true;
+  network_.scheduler_.After(kWriteTime, [self = shared_from_this(), side] {
+    self->At(side).writing = false;
+    self->Pump(side);
+  });
+  if (network_.watcher != nullptr) network_.watcher->OnSent(info_, side, frame);
+  if (broken_) return;  // its sender does not know yet
+  End& other = At(Other(side));
+  const absl::Duration delay = network_.latency.Draw(network_.random_, *end.host, *other.host, now);
+  end.last_arrival = std::max(end.last_arrival, now + delay);
+  end.under_way.push_back(std::move(frame));
+  network_.scheduler_.At(end.last_arrival, [self = shared_from_this(), side] { self->Arrive(side); });
+}
+
+void Connection::Arrive(Side from) {
+  End& end = At(from);
+  End& to = At(Other(from));
+  if (end.under_way.empty() || to.heard_end) return;
+  if (to.host->Paused(network_.scheduler_.Now())) {
+    network_.scheduler_.At(to.host->paused_until, [self = shared_from_this(), from] { self->Arrive(from); });
+    return;
+  }
+  const absl::Cord frame = std::move(end.under_way.front());
+  end.under_way.pop_front();
+  network_.history_.Add(info_.id * 2 + static_cast<uint64_t>(from));
+  network_.history_.Add(frame);
+  if (network_.watcher != nullptr) network_.watcher->OnArriving(info_, Other(from), frame);
+  to.handler->OnFrame(frame);
+  if (network_.watcher != nullptr) network_.watcher->OnArrived(info_, Other(from), frame);
+}
+
+size_t Connection::Lose(Side side, size_t kept) {
+  std::deque<absl::Cord>& frames = At(side).under_way;
+  const size_t lost = frames.size() - std::min(kept, frames.size());
+  frames.resize(frames.size() - lost);
+  return lost;
+}
+
+size_t Connection::Break(const absl::Status& why) {
+  if (broken_) return 0;
+  broken_ = true;
+  size_t lost = 0;
+  for (const Side side : {Side::kClient, Side::kServer}) {
+    lost += Lose(side, world::Uniform(network_.random_, At(side).under_way.size() + 1));
+  }
+  const absl::Time now = network_.scheduler_.Now();
+  for (const Side side : {Side::kClient, Side::kServer}) {
+    const absl::Duration news =
+        network_.latency.Draw(network_.random_, *At(side).host, *At(Other(side)).host, now);
+    TellEnd(side, std::max(now, At(Other(side)).last_arrival) + news, why);
+  }
+  return lost;
+}
+
+void Connection::Close(Side by, absl::Status why) {
+  if (broken_) return;
+  broken_ = true;
+  // What was on its way to the one who closes is lost. A server's last words arrive; a client's call is
+  // cancelled, and with it any suffix.
+  Lose(Other(by), 0);
+  if (by == Side::kClient) Lose(by, world::Uniform(network_.random_, At(by).under_way.size() + 1));
+  const absl::Time now = network_.scheduler_.Now();
+  TellEnd(by, now, why);
+  const absl::Duration news =
+      network_.latency.Draw(network_.random_, *At(by).host, *At(Other(by)).host, now);
+  TellEnd(Other(by), std::max(now, At(by).last_arrival) + news, std::move(why));
+}
+
+void Connection::TellEnd(Side side, absl::Time when, absl::Status why) {
+  network_.scheduler_.At(when, [self = shared_from_this(), side, why = std::move(why)] {
+    End& end = self->At(side);
+    if (end.heard_end) return;
+    if (const absl::Time now = self->network_.scheduler_.Now(); end.host->Paused(now)) {
+      return self->TellEnd(side, end.host->paused_until + absl::Microseconds(1), why);
+    }
+    end.heard_end = true;
+    const std::shared_ptr<world::StreamHandler> handler = std::exchange(end.handler, nullptr);
+    if (handler != nullptr) handler->OnBroken(why);
+  });
+}
+
+void Network::Listen(const std::string& address, Host& server,
+                     std::function<std::shared_ptr<world::AcceptedStream>(world::StreamKind)> accept) {
+  listeners_[address] = {.host = &server, .accept = std::move(accept)};
+}
+
+std::unique_ptr<world::StreamPort> Network::Dial(Host& client, const std::string& address,
+                                                 world::StreamKind kind,
+                                                 std::shared_ptr<world::StreamHandler> handler) {
+  const Listener& listener = listeners_.at(address);
+  StreamInfo info{.id = ++dialed_, .kind = kind, .client = client.name, .server = listener.host->name};
+  auto connection = std::make_shared<Connection>(*this, std::move(info), client, *listener.host);
+  connection->At(Side::kClient).handler = std::move(handler);
+  connections_.push_back(connection);
+  scheduler_.After(latency.Draw(random_, client, *listener.host, scheduler_.Now()),
+                   [connection, accept = listener.accept, kind] {
+                     connection->Open([accept, kind] { return accept(kind); });
+                   });
+  return std::make_unique<Connection::Port>(std::move(connection), Side::kClient);
+}
+
+void Network::Shut() {
+  for (const auto& connection : std::exchange(connections_, {})) {
+    connection->broken_ = true;
+    for (Connection::End& end : connection->ends_) {
+      end.heard_end = true;
+      if (auto handler = std::exchange(end.handler, nullptr)) handler->OnBroken(absl::CancelledError("over"));
+    }
+  }
+}
+
+const std::vector<std::shared_ptr<Connection>>& Network::connections() {
+  std::erase_if(connections_, [](const auto& connection) { return connection->over(); });
+  return connections_;
+}
+
+}  // namespace paceline::sim

@@ -1,0 +1,132 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/cord.h"
+#include "libs/sim/history.h"
+#include "libs/sim/host.h"
+#include "libs/sim/scheduler.h"
+#include "libs/world/port.h"
+#include "libs/world/random.h"
+
+namespace paceline::sim {
+
+enum class Side : uint8_t { kClient = 0, kServer = 1 };
+
+inline Side Other(Side side) {
+  return side == Side::kClient ? Side::kServer : Side::kClient;
+}
+
+// Which stream a frame belongs to.
+struct StreamInfo {
+  uint64_t id = 0;  // counts streams
+  world::StreamKind kind = world::StreamKind::kPush;
+  std::string client;  // names of the hosts
+  std::string server;
+};
+
+// Sees every frame.
+class StreamWatcher {
+ public:
+  virtual ~StreamWatcher() = default;
+  // It left its sender. It may never arrive.
+  virtual void OnSent(const StreamInfo& /*stream*/, Side /*from*/, const absl::Cord& /*frame*/) {}
+  // The receiver is about to have it, and has had it.
+  virtual void OnArriving(const StreamInfo& /*stream*/, Side /*to*/, const absl::Cord& /*frame*/) {}
+  virtual void OnArrived(const StreamInfo& /*stream*/, Side /*to*/, const absl::Cord& /*frame*/) {}
+};
+
+class Network;
+
+// A carrier of frames between a dialed handler and an accepted one. Frames of one direction arrive in order;
+// between directions and streams nothing is promised. When it breaks, of what is under way each way a random
+// suffix is lost; each end hears of the break in its own time, and nothing after it.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(Network& network, StreamInfo info, Host& client, Host& server);
+
+  const StreamInfo& info() const { return info_; }
+  bool established() const { return established_ && !broken_; }
+  // Both ends have heard the end.
+  bool over() const { return ends_[0].heard_end && ends_[1].heard_end; }
+  size_t under_way() const { return ends_[0].under_way.size() + ends_[1].under_way.size(); }
+
+  // The accepting end closes it.
+  void CloseByServer(absl::Status why) { Close(Side::kServer, std::move(why)); }
+  // The link is cut. Returns how many frames are lost with it.
+  size_t Break(const absl::Status& why);
+
+ private:
+  friend class Network;
+  class Port;
+  struct End {
+    Host* host = nullptr;
+    std::shared_ptr<world::StreamHandler> handler;
+    std::deque<absl::Cord> under_way;  // sent by this end
+    absl::Time last_arrival = absl::InfinitePast();  // of them
+    bool writing = false;
+    bool pump_due = false;
+    bool heard_end = false;
+  };
+
+  End& At(Side side) { return ends_[static_cast<size_t>(side)]; }
+  void Open(std::function<std::shared_ptr<world::AcceptedStream>()> accept);
+  void PumpSoon(Side side);
+  void Pump(Side side);
+  void Arrive(Side from);
+  // `why` is what the other end hears; its own end hears it at once.
+  void Close(Side by, absl::Status why);
+  // Of the frames `side` sent the first `kept` still arrive.
+  size_t Lose(Side side, size_t kept);
+  void TellEnd(Side side, absl::Time when, absl::Status why);
+
+  Network& network_;
+  const StreamInfo info_;
+  std::array<End, 2> ends_;
+  bool established_ = false;
+  bool broken_ = false;
+};
+
+// All streams of a simulated cluster.
+class Network {
+ public:
+  Network(Scheduler& scheduler, world::Random& random, History& history)
+      : scheduler_(scheduler), random_(random), history_(history) {}
+
+  // From now on streams to `address` reach `server`, whose `accept` makes the accepting end.
+  void Listen(const std::string& address, Host& server,
+              std::function<std::shared_ptr<world::AcceptedStream>(world::StreamKind)> accept);
+  std::unique_ptr<world::StreamPort> Dial(Host& client, const std::string& address, world::StreamKind kind,
+                                          std::shared_ptr<world::StreamHandler> handler);
+  // Ends all streams at once, so that nothing holds anything any more.
+  void Shut();
+  // Streams that have not ended at both ends, oldest first.
+  const std::vector<std::shared_ptr<Connection>>& connections();
+
+  Latency latency;
+  StreamWatcher* watcher = nullptr;
+
+ private:
+  friend class Connection;
+  struct Listener {
+    Host* host = nullptr;
+    std::function<std::shared_ptr<world::AcceptedStream>(world::StreamKind)> accept;
+  };
+
+  Scheduler& scheduler_;
+  world::Random& random_;
+  History& history_;
+  std::map<std::string, Listener> listeners_;
+  std::vector<std::shared_ptr<Connection>> connections_;
+  uint64_t dialed_ = 0;
+};
+
+}  // namespace paceline::sim

@@ -1,0 +1,111 @@
+#include "libs/sim/stream.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace paceline::sim {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// An end that sends what is in `outgoing` and keeps what it hears.
+class Peer : public world::AcceptedStream {
+ public:
+  void Attach(std::shared_ptr<world::StreamPort> p) override { port = std::move(p); }
+  void OnFinished() override {}
+  void OnFrame(absl::Cord frame) override {
+    ASSERT_EQ(ends, 0) << "a frame after the end";
+    heard.push_back(std::string(frame));
+  }
+  bool NextFrame(absl::Cord* frame) override {
+    if (outgoing.empty()) return false;
+    *frame = absl::Cord(outgoing.front());
+    outgoing.pop_front();
+    return true;
+  }
+  void OnBroken(absl::Status) override {
+    ++ends;
+    port = nullptr;
+  }
+
+  std::shared_ptr<world::StreamPort> port;
+  std::deque<std::string> outgoing;
+  std::vector<std::string> heard;
+  int ends = 0;
+};
+
+class StreamTest : public ::testing::Test {
+ protected:
+  explicit StreamTest(uint64_t seed = 1) : random(seed) {
+    network.Listen("s:1", server_host, [this](world::StreamKind) { return server; });
+    client->port = network.Dial(client_host, "s:1", world::StreamKind::kPush, client);
+  }
+  void Run() {
+    while (scheduler.RunOne()) {
+    }
+  }
+
+  Scheduler scheduler;
+  world::SplitMix64 random;
+  History history;
+  Network network{scheduler, random, history};
+  Host client_host{.name = "c"};
+  Host server_host{.name = "s"};
+  std::shared_ptr<Peer> client = std::make_shared<Peer>();
+  std::shared_ptr<Peer> server = std::make_shared<Peer>();
+};
+
+TEST_F(StreamTest, DeliversInOrderBothWays) {
+  client->outgoing = {"1", "2", "3"};
+  Run();
+  server->outgoing = {"a", "b"};
+  server->port->Kick();
+  Run();
+  EXPECT_THAT(server->heard, ElementsAre("1", "2", "3"));
+  EXPECT_THAT(client->heard, ElementsAre("a", "b"));
+  client->port = nullptr;
+  Run();
+  EXPECT_EQ(client->ends, 1);
+  EXPECT_EQ(server->ends, 1);
+  EXPECT_THAT(network.connections(), IsEmpty());
+}
+
+TEST_F(StreamTest, ABreakLosesASuffixAndBothEndsHearOfIt) {
+  bool some_lost = false;
+  bool some_kept = false;
+  for (int round = 0; round < 50; ++round) {
+    client->port = nullptr;
+    Run();
+    client = std::make_shared<Peer>();
+    server = std::make_shared<Peer>();
+    client->port = network.Dial(client_host, "s:1", world::StreamKind::kPush, client);
+    for (int i = 0; i < 5; ++i) client->outgoing.push_back(absl::StrCat(i));
+    while (network.connections().back()->under_way() < 4) scheduler.RunOne();
+    network.connections().back()->Break(absl::UnavailableError("cut"));
+    Run();
+    EXPECT_EQ(client->ends, 1);
+    EXPECT_EQ(server->ends, 1);
+    for (size_t i = 0; i < server->heard.size(); ++i) EXPECT_EQ(server->heard[i], absl::StrCat(i));
+    some_lost |= server->heard.size() < 5;
+    some_kept |= !server->heard.empty();
+  }
+  EXPECT_TRUE(some_lost);
+  EXPECT_TRUE(some_kept);
+}
+
+TEST_F(StreamTest, APausedHostHearsLaterAndInOrder) {
+  client->outgoing = {"1", "2"};
+  server_host.paused_until = scheduler.Now() + absl::Seconds(5);
+  while (scheduler.Now() < server_host.paused_until) ASSERT_TRUE(scheduler.RunOne());
+  Run();
+  EXPECT_THAT(server->heard, ElementsAre("1", "2"));
+  EXPECT_GE(scheduler.Now(), server_host.paused_until);
+}
+
+}  // namespace
+}  // namespace paceline::sim

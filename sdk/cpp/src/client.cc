@@ -1,0 +1,160 @@
+#include "paceline/client.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/wire/schema_codec.h"
+#include "sdk/cpp/src/client_state.h"
+#include "sdk/cpp/src/table_state.h"
+
+namespace paceline {
+namespace {
+
+template <class... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+template <class... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;
+
+table::Initialiser ToCore(const Initialiser& init) {
+  return std::visit(
+      Overloaded{[](const Zeros&) -> table::Initialiser { return table::Zeros{}; },
+                 [](const Constant& c) -> table::Initialiser { return table::Constant{c.value}; },
+                 [](const Uniform& u) -> table::Initialiser {
+                   return table::Uniform{u.low, u.high};
+                 },
+                 [](const Normal& n) -> table::Initialiser {
+                   return table::Normal{n.mean, n.stddev};
+                 }},
+      init);
+}
+
+table::Rule ToCore(const Rule& rule) {
+  return std::visit(Overloaded{[](const Assign&) -> table::Rule { return table::Assign{}; },
+                               [](const Add&) -> table::Rule { return table::Add{}; },
+                               [](const Sgd& s) -> table::Rule { return table::Sgd{s.lr}; },
+                               [](const Adagrad& a) -> table::Rule {
+                                 return table::Adagrad{a.lr, a.epsilon, a.initial_accumulator};
+                               },
+                               [](const FtrlProximal& f) -> table::Rule {
+                                 return table::FtrlProximal{f.alpha, f.beta, f.l1, f.l2};
+                               }},
+                    rule);
+}
+
+absl::Status CheckServed(const Consistency& consistency) {
+  if (!std::holds_alternative<Bsp>(consistency)) return absl::OkStatus();
+  return absl::UnimplementedError(
+      "consistency: Bsp needs aggregated tables, which this version does not serve; use Ssp{.staleness = 0}");
+}
+
+// What both kinds of table have in common.
+template <class Spec>
+table::Schema Common(const Spec& spec) {
+  table::Schema schema;
+  schema.dim = spec.dim;
+  schema.init = ToCore(spec.init);
+  schema.rule = ToCore(spec.rule);
+  schema.accept_non_finite = spec.accept_non_finite;
+  schema.seed = spec.seed;
+  return schema;
+}
+
+table::Schema ToCore(const TableSchema& spec) {
+  if (const auto* ranged = std::get_if<Ranged>(&spec)) {
+    table::Schema schema = Common(*ranged);
+    schema.kind = table::Kind::kRanged;
+    schema.rows = ranged->rows;
+    return schema;
+  }
+  return Common(std::get<Sparse>(spec));
+}
+
+absl::StatusOr<Table> OpenTable(const std::shared_ptr<sdk::ClientState>& state, absl::string_view name,
+                                const v1::TableSchema* schema, const Consistency& consistency) {
+  if (absl::Status served = CheckServed(consistency); !served.ok()) return served;
+  // Outlives this call's wait, as the answer may.
+  auto table = std::make_shared<std::shared_ptr<const sdk::TableInfo>>();
+  const absl::Status opened = state->Await([&](sdk::ClientCore& core, sdk::Done done) {
+    core.OpenTable(
+        std::string(name), schema, consistency,
+        [table, done = std::move(done)](absl::StatusOr<std::shared_ptr<const sdk::TableInfo>> info) mutable {
+          if (info.ok()) *table = *std::move(info);
+          done(info.status());
+        });
+  });
+  if (!opened.ok()) return opened;
+  return Table(std::make_shared<sdk::TableState>(state, *table));
+}
+
+}  // namespace
+
+Client::Client(std::shared_ptr<sdk::ClientState> state) : state_(std::move(state)) {}
+Client::~Client() {
+  state_->Shut();
+}
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
+  absl::StatusOr<std::shared_ptr<sdk::ClientState>> state = sdk::ClientState::Connect(std::move(options));
+  if (!state.ok()) return state.status();
+  return std::unique_ptr<Client>(new Client(*std::move(state)));
+}
+
+absl::StatusOr<Table> Client::OpenOrCreate(absl::string_view name, const TableSchema& schema) {
+  const table::Schema core = ToCore(schema);
+  if (absl::Status valid = table::Validate(core); !valid.ok()) {
+    return absl::Status(valid.code(), absl::StrCat("table '", name, "': ", valid.message()));
+  }
+  const v1::TableSchema proto = wire::ToProto(core);
+  return OpenTable(state_, name, &proto,
+                   std::visit([](const auto& spec) { return spec.consistency; }, schema));
+}
+
+absl::StatusOr<Table> Client::Open(absl::string_view name, const Consistency& consistency) {
+  return OpenTable(state_, name, nullptr, consistency);
+}
+
+absl::Status Client::Tick() {
+  absl::Status status = sdk::ClientState::GoneError();
+  state_->With([&](sdk::ClientCore& core) { status = core.Tick(); });
+  return status;
+}
+
+absl::Status Client::Flush() {
+  return state_->Await([this](sdk::ClientCore& core,
+                              sdk::Done done) { core.Flush(state_->options().timeout, std::move(done)); },
+                       &WaitSeconds::commit);
+}
+
+absl::Status Client::Finish() {
+  return state_->Await([this](sdk::ClientCore& core,
+                              sdk::Done done) { core.Finish(state_->options().timeout, std::move(done)); },
+                       &WaitSeconds::commit);
+}
+
+uint64_t Client::clock() const {
+  uint64_t clock = 0;
+  state_->With([&](sdk::ClientCore& core) { clock = core.clock(); });
+  return clock;
+}
+
+uint32_t Client::rank() const {
+  uint32_t rank = 0;
+  state_->With([&](sdk::ClientCore& core) { rank = core.rank(); });
+  return rank;
+}
+
+uint64_t Client::session() const {
+  uint64_t session = 0;
+  state_->With([&](sdk::ClientCore& core) { session = core.session().v; });
+  return session;
+}
+
+Stats Client::stats() const {
+  Stats stats;
+  state_->With([&](sdk::ClientCore& core) { stats = core.stats(); });
+  return stats;
+}
+
+}  // namespace paceline

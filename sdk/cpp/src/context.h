@@ -1,0 +1,81 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "libs/base/ids.h"
+#include "libs/ring/placement.h"
+#include "libs/table/schema.h"
+#include "libs/world/clock.h"
+#include "libs/world/port.h"
+#include "libs/world/random.h"
+#include "paceline/stats.h"
+#include "paceline/table_schema.h"
+#include "sdk/cpp/src/gate.h"
+#include "sdk/cpp/src/routes.h"
+#include "sdk/cpp/src/timers.h"
+
+namespace paceline::sdk {
+
+// A table as its clients know it. Immutable; shared by all who use it.
+struct TableInfo {
+  TableId id;
+  std::string name;
+  table::Schema schema;
+  ring::Placement placement;
+  Consistency consistency;
+
+  // "table 'weights'", for messages.
+  std::string Name() const { return "table '" + name + "'"; }
+  Line line() const { return schema.aggregated ? Line::kAggregated : Line::kArrival; }
+};
+
+// What all pieces of one core share. Owned by ClientCore; touched only inside the gate.
+struct Context {
+  Context(const world::Clock& clock_in, world::Random& random_in, world::Dialer& dialer_in,
+          std::shared_ptr<Gate> gate_in)
+      : clock(clock_in), random(random_in), dialer(dialer_in), gate(std::move(gate_in)) {}
+
+  // The world.
+  const world::Clock& clock;
+  world::Random& random;
+  world::Dialer& dialer;
+  const std::shared_ptr<Gate> gate;
+
+  Timers timers;
+  Deferred deferred;
+
+  // Who this is; known once the session is open.
+  std::string client_name;
+  std::string token;
+  std::string job_name;
+  JobId job;
+  SessionId session;
+
+  // The worker's clock.
+  bool worker = false;    // has joined the job's clocks
+  bool finished = false;  // and left them again
+  Clock worker_clock = 0;
+  Clock start_clock = 0;
+  uint32_t rank = 0;
+
+  // What it was told last; both only ever grow.
+  std::shared_ptr<const Routes> routes;
+  CatalogueVersion catalogue_version;
+
+  Stats stats;
+  absl::Status failure;  // of the whole client: not OK for good
+
+  // Ends everything with `why`, which is not OK. The first reason counts. The pieces of the core are told once
+  // what is at hand is done.
+  std::function<void(absl::Status why)> fail;
+  // A shard has named a version of the map that is newer than ours.
+  std::function<void(MapVersion version)> want_map;
+
+  absl::Time Now() const { return clock.Now(); }
+};
+
+}  // namespace paceline::sdk

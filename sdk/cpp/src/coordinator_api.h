@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "paceline/v1/coordinator.pb.h"
+
+namespace paceline::sdk {
+
+// What a client asks of the coordinator. One try each: trying again is the caller's business.
+//
+// Every callback is called once, on any thread, but never from within the call it was given to. An answer that
+// does not come within `timeout` is DEADLINE_EXCEEDED, a coordinator that cannot be reached UNAVAILABLE.
+class CoordinatorApi {
+ public:
+  template <class Reply>
+  using Callback = absl::AnyInvocable<void(absl::StatusOr<Reply>)>;
+
+  virtual ~CoordinatorApi() = default;
+
+  virtual void OpenSession(const v1::OpenSessionRequest& request, absl::Duration timeout,
+                           Callback<v1::OpenSessionReply> done) = 0;
+  virtual void JoinJob(const v1::JoinJobRequest& request, absl::Duration timeout,
+                       Callback<v1::JoinJobReply> done) = 0;
+  virtual void KeepAlive(const v1::KeepAliveRequest& request, absl::Duration timeout,
+                         Callback<v1::KeepAliveReply> done) = 0;
+  virtual void FinishWorker(const v1::FinishWorkerRequest& request, absl::Duration timeout,
+                            Callback<v1::FinishWorkerReply> done) = 0;
+  virtual void CloseSession(const v1::CloseSessionRequest& request, absl::Duration timeout,
+                            Callback<v1::CloseSessionReply> done) = 0;
+  virtual void OpenTable(const v1::OpenTableRequest& request, absl::Duration timeout,
+                         Callback<v1::OpenTableReply> done) = 0;
+
+  // A stream of maps. Destroying it ends it; what was on its way may still be heard.
+  class Watch {
+   public:
+    virtual ~Watch() = default;
+  };
+  // `on_map` is called for every map newer than `known`, `on_end` once, as the last call.
+  virtual std::unique_ptr<Watch> WatchMap(uint64_t known, absl::AnyInvocable<void(v1::Map)> on_map,
+                                          absl::AnyInvocable<void(absl::Status)> on_end) = 0;
+};
+
+}  // namespace paceline::sdk

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/strings/str_cat.h"
+#include "libs/base/retry.h"
+#include "sdk/cpp/src/context.h"
+#include "sdk/cpp/src/coordinator_api.h"
+
+namespace paceline::sdk {
+
+// One question to the coordinator, asked until there is an answer or the time is up. Keeps itself alive.
+// Questions are idempotent: asking twice is asking once.
+//
+// `prepare` is called before each try with what is left of the time. `done` is called once, inside the gate,
+// unless the core is gone by then.
+template <class Request, class Reply>
+class CoordinatorCall : public std::enable_shared_from_this<CoordinatorCall<Request, Reply>> {
+ public:
+  using Method = void (CoordinatorApi::*)(const Request&, absl::Duration, CoordinatorApi::Callback<Reply>);
+  using Prepare = absl::AnyInvocable<void(Request& request, absl::Duration left)>;
+  using DoneCallback = absl::AnyInvocable<void(absl::StatusOr<Reply>)>;
+
+  CoordinatorCall(Context& context, CoordinatorApi& api, Method method, std::string what, absl::Time deadline,
+                  Request request, Prepare prepare, DoneCallback done)
+      : context_(context),
+        gate_(context.gate),
+        api_(api),
+        method_(method),
+        what_(std::move(what)),
+        started_(context.Now()),
+        deadline_(deadline),
+        request_(std::move(request)),
+        prepare_(std::move(prepare)),
+        done_(std::move(done)) {}
+
+  void Start() {
+    const absl::Duration left = deadline_ - context_.Now();
+    if (prepare_) prepare_(request_, left);
+    // Outside the gate: the callback may not come from within, but the stubs need not know of the gate either.
+    context_.deferred.Run([self = this->shared_from_this(), left] {
+      (self->api_.*self->method_)(self->request_, left, [self](absl::StatusOr<Reply> reply) {
+        self->gate_->Enter([&] { self->OnReply(std::move(reply)); });
+      });
+    });
+  }
+
+ private:
+  void OnReply(absl::StatusOr<Reply> reply) {
+    const bool worth_another = absl::IsUnavailable(reply.status()) || absl::IsDeadlineExceeded(reply.status());
+    if (reply.ok() || !worth_another) return done_(std::move(reply));
+    const absl::Time next = context_.Now() + backoff_.Next(context_.random.Next());
+    if (next >= deadline_) {
+      return done_(absl::DeadlineExceededError(
+          absl::StrCat(what_, ": ", reply.status().message(), "; waited ",
+                       absl::FormatDuration(context_.Now() - started_))));
+    }
+    context_.timers.At(next, [self = this->shared_from_this()] { self->Start(); });
+  }
+
+  Context& context_;
+  const std::shared_ptr<Gate> gate_;
+  CoordinatorApi& api_;
+  const Method method_;
+  const std::string what_;
+  const absl::Time started_;
+  const absl::Time deadline_;
+  Request request_;
+  Prepare prepare_;
+  DoneCallback done_;
+  Backoff backoff_{BackoffPolicy{.initial = absl::Milliseconds(20), .max = absl::Seconds(1)}};
+};
+
+}  // namespace paceline::sdk

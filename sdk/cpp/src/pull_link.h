@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "libs/wire/frame.h"
+#include "libs/wire/packed.h"
+#include "paceline/v1/shard.pb.h"
+#include "sdk/cpp/src/link.h"
+#include "sdk/cpp/src/pull_op.h"
+
+namespace paceline::sdk {
+
+class Puller;
+
+// The pull stream to one shard: requests that wait to be sent, the most urgent first, and those that wait for
+// their answer, which come in any order.
+class PullLink final : public Link {
+ public:
+  PullLink(Context& context, Puller& puller, ring::ShardInfo shard);
+
+  void Ask(PullRequest request);
+
+ protected:
+  bool HasWork() const override { return !queue_.empty() || !asked_.empty(); }
+  bool Next(absl::Cord* frame) override;
+  void Receive(absl::Cord frame) override;
+  void OnUp() override;
+  void OnDown() override;
+
+ private:
+  using Reply = wire::Frame<v1::PullReply>;
+  using QueuePlace = std::pair<uint32_t, uint64_t>;  // (complement of the priority, id)
+
+  void Put(PullRequest request);
+  wire::Frame<v1::PullRequest> Fill(PullRequest& request) const;
+  void OnReply(const Reply& reply, PullRequest request);
+  // Is there an answer to every part, and are there as many values as that takes?
+  static bool Fits(const Reply& reply, const PullRequest& request,
+                   const std::vector<wire::Certificate>& certificates);
+  void HandOut(const Reply& reply, const PullRequest& request,
+               const std::vector<wire::Certificate>& certificates);
+  void RefuseAll(const PullRequest& request, const v1::Refusal& refusal);
+
+  Puller& puller_;
+  absl::btree_map<QueuePlace, PullRequest> queue_;
+  absl::btree_map<uint64_t, PullRequest> asked_;  // by id; of the current stream
+  uint64_t asked_bytes_ = 0;
+  uint64_t ids_ = 0;
+};
+
+}  // namespace paceline::sdk

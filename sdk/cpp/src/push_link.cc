@@ -1,0 +1,210 @@
+#include "sdk/cpp/src/push_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/planted.h"
+#include "libs/wire/packed.h"
+#include "sdk/cpp/src/gatherer.h"
+#include "sdk/cpp/src/pusher.h"
+
+namespace paceline::sdk {
+namespace {
+
+// Room for a frame's header beside its parts.
+constexpr size_t kHeadBytes = 4096;
+// A tick that is not answered for this long is told again, all of it: the frame may have been refused whole.
+constexpr absl::Duration kTickAnswer = absl::Seconds(1);
+
+bool MayShareAFrame(const SegmentLine& a, const SegmentLine& b) {
+  const Part& x = a.Next();
+  const Part& y = b.Next();
+  return a.kind() == b.kind() && x.table == y.table && x.clock == y.clock && x.ranges == y.ranges;
+}
+
+}  // namespace
+
+PushLink::PushLink(Context& context, Pusher& pusher, ring::ShardInfo shard)
+    : Link(context, world::StreamKind::kPush, std::move(shard)), pusher_(pusher) {}
+
+void PushLink::Bind(SegmentLine& line) {
+  line.link = this;
+  lines_.emplace(line.id(), &line);
+  Refresh(line);
+}
+
+void PushLink::Unbind(SegmentLine& line) {
+  if (line.queued.has_value()) queue_.erase(*line.queued);
+  line.queued.reset();
+  lines_.erase(line.id());
+  line.link = nullptr;
+}
+
+void PushLink::Refresh(SegmentLine& line) {
+  std::optional<QueueKey> key;
+  if (!line.held && line.HasWaiting()) {
+    const Part& next = line.Next();
+    key = QueueKey{.not_urgency = ~next.urgency,
+                   .push = next.push,
+                   .rank = context_.routes->rank[line.segment().v],
+                   .line = line.id()};
+  }
+  if (key == line.queued) return;
+  if (line.queued.has_value()) queue_.erase(*line.queued);
+  line.queued = key;
+  if (key.has_value()) queue_.emplace(*key, &line);
+}
+
+bool PushLink::HasWork() const {
+  if (TickDue()) return true;
+  return std::any_of(lines_.begin(), lines_.end(), [](const auto& entry) { return !entry.second->Empty(); });
+}
+
+bool PushLink::TickDue() const {
+  return context_.worker && !context_.finished && context_.worker_clock > context_.start_clock &&
+         teller_.Due(context_.worker_clock);
+}
+
+Clock PushLink::TellableClock() const {
+  Clock clock = context_.worker_clock;
+  for (const auto& [key, line] : queue_) clock = std::min(clock, line->Next().clock);
+  return clock;
+}
+
+void PushLink::AddTick(v1::PushRequest& head) {
+  if (!TickDue()) return;
+  const Clock clock = TellableClock();
+  if (clock <= context_.start_clock || !teller_.Due(clock)) return;
+  *head.mutable_tick() = teller_.Tell(
+      clock, [this](SegmentId segment, Line line, Clock c) { return pusher_.SealedAt(segment, line, c); });
+  if (tick_timer_set_) return;
+  tick_timer_set_ = true;
+  context_.timers.At(context_.Now() + kTickAnswer,
+                     [self = shared_from_this(), this] { OnTickTimer(); });  // may come after Shut
+}
+
+void PushLink::OnTickTimer() {
+  tick_timer_set_ = false;
+  if (!usable() || !teller_.Unanswered()) return;
+  teller_.ForgetAll();
+  Wake();
+}
+
+std::vector<SegmentLine*> PushLink::Pick(size_t* bytes) const {
+  const size_t max = std::min<size_t>(kFrameBytes, frame_bytes_max() - std::min(frame_bytes_max(), kHeadBytes));
+  std::vector<SegmentLine*> picked;
+  *bytes = 0;
+  for (const auto& [key, line] : queue_) {
+    const size_t more = wire::kPartEntryBytes + line->Next().Bytes();
+    if (!picked.empty() && (*bytes + more > max || !MayShareAFrame(*picked.front(), *line))) break;
+    picked.push_back(line);
+    *bytes += more;
+  }
+  return picked;
+}
+
+void PushLink::Fill(const std::vector<SegmentLine*>& picked, Request& request) const {
+  if (picked.empty()) return;
+  const Part& first = picked.front()->Next();
+  v1::PushRequest& head = request.head;
+  head.set_table(first.table.v);
+  head.set_clock(first.clock);
+  head.set_line(static_cast<v1::Line>(picked.front()->kind()));
+  head.set_key_form(first.ranges ? v1::KEY_FORM_RANGES : v1::KEY_FORM_KEYS);
+  head.set_priority(first.urgency);
+  Gatherer keys(request.keys);
+  Gatherer values(request.values);
+  for (const SegmentLine* line : picked) {
+    const Part& part = line->Next();
+    const Batch::Piece* content = part.Content();
+    wire::Append(wire::PartEntry{.segment = line->segment(),
+                                 .count = content == nullptr ? 0 : content->entries,
+                                 .epoch = context_.routes->map.EpochOf(line->segment()),
+                                 .number = part.number},
+                 *head.mutable_parts());
+    if (content == nullptr) continue;
+    keys.Add(part.batch->Keys(*content), part.batch);
+    values.Add(part.batch->Values(*content), part.batch);
+  }
+}
+
+bool PushLink::Next(absl::Cord* frame) {
+  size_t bytes = 0;
+  const std::vector<SegmentLine*> picked = Pick(&bytes);
+  if (picked.empty() && !TickDue()) return false;
+  if (bytes + kHeadBytes > frame_bytes_max()) {
+    context_.fail(absl::InternalError(absl::StrCat(
+        Describe(), ": takes frames of at most ", frame_bytes_max(), " bytes, but a part has ", bytes,
+        "; raise its limit to 1 MiB or more")));
+    return false;
+  }
+  if (unreceived_bytes_ > 0 && unreceived_bytes_ + bytes + kHeadBytes > window_bytes()) return false;
+  Request request;
+  request.head.set_catalogue_version(context_.catalogue_version.v);
+  Fill(picked, request);
+  for (SegmentLine* line : picked) {
+    line->Sent(sent_ + 1);
+    Refresh(*line);
+  }
+  AddTick(request.head);
+  if (picked.empty() && !request.head.has_tick()) return false;
+  *frame = wire::Encode(request);
+  ++sent_;
+  unreceived_.push_back(frame->size());
+  unreceived_bytes_ += frame->size();
+  return true;
+}
+
+void PushLink::Receive(absl::Cord frame) {
+  v1::PushReply reply;
+  if (!reply.ParseFromString(std::string(frame))) {
+    return BrokeRules(absl::InternalError("a frame that is no PushReply"));
+  }
+  if (reply.has_welcome()) Welcomed(reply.welcome());
+  // Refusals first: one that was gathered into the same frame as a mark may be older than the mark.
+  for (const v1::Refusal& refusal : reply.refusals()) {
+    if (!usable()) return RefusedAtHello(refusal);
+    pusher_.OnRefusal(*this, refusal);
+  }
+  const auto marks = wire::ParseMarks(reply.committed());
+  if (!marks.ok()) return BrokeRules(marks.status());
+  for (const wire::Mark& mark : *marks) pusher_.OnCommitted(*this, mark);
+  for (const v1::TickAck& ack : reply.ticks()) OnTickAck(ack);
+  OnReceived(reply.received());
+}
+
+void PushLink::OnReceived(uint64_t frames) {
+  if (frames > sent_) {
+    return BrokeRules(absl::InternalError(absl::StrCat("received: ", frames, " frames; only ", sent_, " were sent")));
+  }
+  if (frames <= received_) return;
+  for (; received_ < frames; ++received_) {
+    unreceived_bytes_ -= unreceived_.front();
+    unreceived_.pop_front();
+  }
+  Wake();
+}
+
+void PushLink::OnTickAck(const v1::TickAck& ack) {
+  const auto unspoken = wire::ParseSegments(ack.unspoken());
+  if (!unspoken.ok()) return BrokeRules(unspoken.status());
+  if (teller_.OnAck(ack.clock(), *unspoken)) Wake();
+}
+
+void PushLink::OnUp() {
+  sent_ = received_ = unreceived_bytes_ = 0;
+  unreceived_.clear();
+  teller_.NewStream();
+}
+
+void PushLink::OnDown() {
+  teller_.NewStream();
+  if (Planted(Bug::kNotSentAgain)) return;
+  for (const auto& [key, line] : lines_) {
+    context_.stats.retries += line->RewindAll();
+    Refresh(*line);
+  }
+}
+
+}  // namespace paceline::sdk

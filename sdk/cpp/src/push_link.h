@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "libs/wire/frame.h"
+#include "paceline/v1/shard.pb.h"
+#include "sdk/cpp/src/link.h"
+#include "sdk/cpp/src/segment_line.h"
+#include "sdk/cpp/src/tick_teller.h"
+
+namespace paceline::sdk {
+
+class Pusher;
+
+// The push stream to one shard: a queue of the lines of its segments that have something to send, a window of
+// bytes the shard has not taken yet, and the ticks.
+//
+// A frame carries the most urgent waiting part and, while they fit, those that follow in the queue and are of
+// the same table and clock, one a segment. A tick rides on the frame with the last part of the clock it ends.
+class PushLink final : public Link {
+ public:
+  PushLink(Context& context, Pusher& pusher, ring::ShardInfo shard);
+
+  // The segments the shard is primary of, by the newest map.
+  void SetSegments(absl::Span<const SegmentId> segments) { teller_.SetSegments(segments); }
+  void ForgetTickOf(SegmentId segment) { teller_.Forget(segment); }
+
+  // From now on the line is sent here.
+  void Bind(SegmentLine& line);
+  void Unbind(SegmentLine& line);
+  // The line's parts, or whether they may go, have changed.
+  void Refresh(SegmentLine& line);
+
+  // Lines that are sent here, by segment.
+  const absl::btree_map<uint64_t, SegmentLine*>& lines() const { return lines_; }
+
+ protected:
+  bool HasWork() const override;
+  bool Next(absl::Cord* frame) override;
+  void Receive(absl::Cord frame) override;
+  void OnUp() override;
+  void OnDown() override;
+
+ private:
+  using Request = wire::Frame<v1::PushRequest>;
+
+  bool TickDue() const;
+  // The latest clock whose end may be told: no part of an earlier one waits in the queue.
+  Clock TellableClock() const;
+  void AddTick(v1::PushRequest& head);
+  void OnTickTimer();
+
+  std::vector<SegmentLine*> Pick(size_t* bytes) const;
+  void Fill(const std::vector<SegmentLine*>& picked, Request& request) const;
+  void OnReceived(uint64_t frames);
+  void OnTickAck(const v1::TickAck& ack);
+
+  Pusher& pusher_;
+  absl::btree_map<uint64_t, SegmentLine*> lines_;
+  absl::btree_map<QueueKey, SegmentLine*> queue_;
+  TickTeller teller_;
+  bool tick_timer_set_ = false;
+
+  // Of the current stream.
+  uint64_t sent_ = 0;                 // frames after the hello
+  uint64_t received_ = 0;             // of them
+  std::deque<size_t> unreceived_;     // bytes of each of the others
+  uint64_t unreceived_bytes_ = 0;
+};
+
+}  // namespace paceline::sdk

@@ -1,0 +1,188 @@
+#include "sdk/cpp/src/pusher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/planted.h"
+
+namespace paceline::sdk {
+
+SegmentLine* Pusher::FindLine(SegmentId segment, Line kind) const {
+  const size_t index = size_t{segment.v} * 2 + static_cast<size_t>(kind) - 1;
+  return index < lines_.size() ? lines_[index].get() : nullptr;
+}
+
+SegmentLine& Pusher::LineOf(SegmentId segment, Line kind) {
+  if (SegmentLine* line = FindLine(segment, kind)) return *line;
+  const size_t index = size_t{segment.v} * 2 + static_cast<size_t>(kind) - 1;
+  lines_[index] = std::make_unique<SegmentLine>(segment, kind);
+  LinkFor(context_.routes->PrimaryOf(segment).id).Bind(*lines_[index]);
+  return *lines_[index];
+}
+
+void Pusher::Push(PushCall call) {
+  const Batch& batch = *call.batch;
+  PushOp& op = ops_[++pushes_];
+  op.id = pushes_;
+  op.table = call.table;
+  op.parts_left = batch.pieces.size();
+  op.timeout = call.timeout;
+  op.done = std::move(call.done);
+  if (batch.pieces.empty()) {
+    End(op, absl::OkStatus());
+    ops_.erase(op.id);
+    return;
+  }
+  if (call.timeout != absl::InfiniteDuration()) {
+    op.timer = context_.timers.At(context_.Now() + call.timeout, [this, id = op.id] { OnPushDeadline(id); });
+  }
+  context_.stats.rows_pushed += batch.rows;
+  context_.stats.bytes_pushed += batch.Bytes();
+  unacknowledged_bytes_ += batch.Bytes();
+  PushLink* woken = nullptr;
+  for (uint32_t i = 0; i < batch.pieces.size(); ++i) {
+    SegmentLine& line = LineOf(batch.pieces[i].segment, call.table->line());
+    line.Append({.op = &op,
+                 .table = call.table->id,
+                 .ranges = batch.ranges,
+                 .batch = call.batch,
+                 .piece = i,
+                 .clock = context_.worker_clock,
+                 .priority = call.priority,
+                 .push = op.id});
+    line.link->Refresh(line);
+    // Pieces of one shard lie side by side, so this is one call a shard.
+    if (woken != nullptr && woken != line.link) woken->Wake();
+    woken = line.link;
+  }
+  woken->Wake();
+}
+
+void Pusher::End(PushOp& op, absl::Status status) {
+  if (!op.done) return;
+  context_.timers.Cancel(op.timer);
+  if (!status.ok() && !absl::IsDeadlineExceeded(status) && unreported_.ok()) unreported_ = status;
+  context_.deferred.Run(
+      [done = std::move(op.done), status = std::move(status)]() mutable { done(std::move(status)); });
+  op.done = nullptr;
+}
+
+void Pusher::OnPushDeadline(uint64_t id) {
+  const auto it = ops_.find(id);
+  if (it == ops_.end()) return;
+  PushOp& op = it->second;
+  End(op, absl::DeadlineExceededError(absl::StrCat(
+              "push to ", op.table->Name(), ": ", op.parts_left, " parts not committed; waited ",
+              absl::FormatDuration(op.timeout), " for ", WaitsFor(op),
+              ". The push goes on: Flush waits for it")));
+}
+
+std::string Pusher::WaitsFor(const PushOp& op) const {
+  for (const auto& line : lines_) {
+    if (line == nullptr || line->link == nullptr) continue;
+    for (const Part& part : line->parts()) {
+      if (part.op == &op) return line->link->Describe();
+    }
+  }
+  return "nobody";
+}
+
+std::string Pusher::WaitsFor() const {
+  return ops_.empty() ? "" : WaitsFor(ops_.begin()->second);
+}
+
+void Pusher::OnCommitted(PushLink& link, const wire::Mark& mark) {
+  if (mark.number == 0) return;
+  SegmentLine* line = FindLine(mark.segment, mark.line);
+  if (line == nullptr || mark.number > line->last()) {
+    context_.fail(absl::InternalError(absl::StrCat(
+        link.Describe(), ": committed: part ", mark.number, " of segment ", mark.segment.v, "; this session has made ",
+        line == nullptr ? 0 : line->last())));
+    return;
+  }
+  if (mark.number <= line->committed()) return;
+  line->Commit(mark.number, [this](const Part& part) { OnCommittedPart(part); });
+  if (line->link != nullptr) line->link->Refresh(*line);
+  CompleteFlushes();
+}
+
+void Pusher::OnCommittedPart(const Part& part) {
+  unacknowledged_bytes_ -= part.Bytes();
+  PushOp& op = *part.op;
+  if (--op.parts_left > 0) return;
+  End(op, absl::OkStatus());
+  ops_.erase(op.id);
+}
+
+void Pusher::Flush(absl::Duration timeout, Done done) {
+  flushes_.push_back({.upto = pushes_, .done = std::move(done)});
+  const auto flush = std::prev(flushes_.end());
+  if (timeout != absl::InfiniteDuration()) {
+    flush->timer = context_.timers.At(context_.Now() + timeout, [this, flush, timeout] {
+      absl::Status status = absl::DeadlineExceededError(
+          absl::StrCat("flush: ", unacknowledged_bytes_, " bytes not committed; waited ",
+                       absl::FormatDuration(timeout), " for ", WaitsFor()));
+      context_.deferred.Run([d = std::move(flush->done), status]() mutable { d(status); });
+      flushes_.erase(flush);
+    });
+  }
+  CompleteFlushes();
+}
+
+void Pusher::CompleteFlushes() {
+  const uint64_t oldest = ops_.empty() ? pushes_ + 1 : ops_.begin()->first;
+  while (!flushes_.empty() && flushes_.front().upto < oldest) {
+    FlushOp& flush = flushes_.front();
+    context_.timers.Cancel(flush.timer);
+    context_.deferred.Run([done = std::move(flush.done), status = std::exchange(unreported_, absl::OkStatus())]() mutable {
+      done(std::move(status));
+    });
+    flushes_.pop_front();
+  }
+}
+
+void Pusher::Fail(const absl::Status& why) {
+  for (auto& [id, op] : ops_) End(op, why);
+  for (FlushOp& flush : flushes_) {
+    context_.timers.Cancel(flush.timer);
+    context_.deferred.Run([done = std::move(flush.done), why]() mutable { done(why); });
+  }
+  flushes_.clear();
+  for (const auto& line : lines_) {
+    if (line != nullptr) context_.timers.Cancel(line->held_until);
+  }
+  for (auto& [shard, link] : links_) link->Shut();
+  links_.clear();
+  lines_.clear();
+  ops_.clear();
+  unacknowledged_bytes_ = 0;
+}
+
+PartNumber Pusher::Last(SegmentId segment, Line line) const {
+  const SegmentLine* found = FindLine(segment, line);
+  return found == nullptr ? 0 : found->last();
+}
+
+PartNumber Pusher::Committed(SegmentId segment, Line line) const {
+  const SegmentLine* found = FindLine(segment, line);
+  return found == nullptr ? 0 : found->committed();
+}
+
+PartNumber Pusher::SealedAt(SegmentId segment, Line line, Clock clock) const {
+  const SegmentLine* found = FindLine(segment, line);
+  if (Planted(Bug::kSealedShort) && clock > 0) --clock;
+  return found == nullptr ? 0 : found->SealedAt(clock);
+}
+
+std::string Pusher::AllSeals() const {
+  std::string seals;
+  for (const auto& line : lines_) {
+    if (line == nullptr || line->last() == 0) continue;
+    wire::Append(wire::Seal{.segment = line->segment(), .run = 1, .line = line->kind(), .number = line->last()},
+                 seals);
+  }
+  return seals;
+}
+
+}  // namespace paceline::sdk

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "libs/wire/packed.h"
+#include "sdk/cpp/src/batch.h"
+#include "sdk/cpp/src/context.h"
+#include "sdk/cpp/src/push_link.h"
+#include "sdk/cpp/src/segment_line.h"
+
+namespace paceline::sdk {
+
+using Done = absl::AnyInvocable<void(absl::Status)>;
+
+// A push as its caller hands it over.
+struct PushCall {
+  std::shared_ptr<const TableInfo> table;
+  std::shared_ptr<const Batch> batch;
+  uint32_t priority = 0;
+  absl::Duration timeout = absl::InfiniteDuration();
+  Done done;  // once, after the gate was left
+};
+
+// A push under way.
+struct PushOp {
+  uint64_t id = 0;  // counts pushes
+  std::shared_ptr<const TableInfo> table;
+  size_t parts_left = 0;  // not committed
+  absl::Duration timeout;
+  Done done;  // empty: called already
+  Timers::Id timer;
+};
+
+// Everything about updates: numbers parts, keeps them until they are committed, routes them to their primaries
+// and sends them again where needed.
+//
+// A part's number is given when its push is made. So the numbers of a line follow its clocks, and "my last part
+// on this segment" is known to a pull that is made a moment later, whatever has been sent by then.
+class Pusher {
+ public:
+  explicit Pusher(Context& context) : context_(context) {}
+
+  void Push(PushCall call);
+  // Calls `done` when all that was pushed before is committed, with the first error of a push that has ended
+  // since the previous flush.
+  void Flush(absl::Duration timeout, Done done);
+
+  // The worker's clock has grown.
+  void OnTick();
+  // context.routes is newer than at the last call. The first one comes before the first push.
+  void OnMap();
+  // Ends all; nothing is called afterwards.
+  void Fail(const absl::Status& why);
+
+  // Number of the last part made, and of the last committed one.
+  PartNumber Last(SegmentId segment, Line line) const;
+  PartNumber Committed(SegmentId segment, Line line) const;
+  // How many parts of clocks < `clock` there are.
+  PartNumber SealedAt(SegmentId segment, Line line, Clock clock) const;
+  // Packed seals of every line that has parts, for the last tick.
+  std::string AllSeals() const;
+
+  uint64_t unacknowledged_bytes() const { return unacknowledged_bytes_; }
+  // "shard-1 at 127.0.0.1:4711: connection refused": whom the oldest part waits for. Empty: there is none.
+  std::string WaitsFor() const;
+
+  // -- from the links --
+  void OnCommitted(PushLink& link, const wire::Mark& mark);
+  void OnRefusal(PushLink& link, const v1::Refusal& refusal);
+
+ private:
+  struct FlushOp {
+    uint64_t upto = 0;  // the last push it waits for
+    Done done;
+    Timers::Id timer = {};
+  };
+
+  // nullptr: no part was ever made on it.
+  SegmentLine* FindLine(SegmentId segment, Line kind) const;
+  SegmentLine& LineOf(SegmentId segment, Line kind);
+  PushLink& LinkFor(ShardId shard);
+
+  void OnCommittedPart(const Part& part);
+  void End(PushOp& op, absl::Status status);
+  void OnPushDeadline(uint64_t id);
+  void CompleteFlushes();
+  std::string WaitsFor(const PushOp& op) const;
+
+  // -- pusher_refusals.cc --
+  void OnRefusedFrame(PushLink& link, const v1::Refusal& refusal);
+  void OnRefusedPart(PushLink& link, SegmentLine& line, Part& part, const v1::Refusal& refusal);
+  // The part's content is at fault: its push ends with `why`, and an empty part takes its number.
+  void DropContent(SegmentLine& line, Part& part, absl::Status why);
+  // True: the shard expects what it said is committed. The client ends.
+  bool IsLoss(const PushLink& link, const SegmentLine& line, const Part& part, const v1::Refusal& refusal);
+  void GoBack(SegmentLine& line, PartNumber to);
+  void GoOn(SegmentLine& line);
+  void HoldUntil(SegmentLine& line, absl::Duration pause);
+  void HoldForMap(SegmentLine& line, MapVersion version);
+  // Ends a hold. The caller refreshes the line.
+  void Free(SegmentLine& line);
+
+  // -- pusher_routes.cc --
+  void Reroute(SegmentLine& line);
+  void UpdateLinks();
+
+  Context& context_;
+  std::vector<std::unique_ptr<SegmentLine>> lines_;  // by segment and line; null until used
+  std::map<ShardId, std::shared_ptr<PushLink>> links_;
+  std::shared_ptr<const Routes> routed_by_;  // the routes the lines follow
+  std::map<uint64_t, PushOp> ops_;           // by id; those that have ended but are not committed too
+  uint64_t pushes_ = 0;
+  uint64_t unacknowledged_bytes_ = 0;
+  std::list<FlushOp> flushes_;
+  absl::Status unreported_;  // first error of a push since the last flush
+};
+
+}  // namespace paceline::sdk

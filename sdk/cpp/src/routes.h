@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "libs/ring/segment_map.h"
+
+namespace paceline::sdk {
+
+// A map and the order in which segments are best laid out in memory: those of one primary side by side, so
+// that what goes to one shard is one piece. Immutable; safe to read from any thread.
+struct Routes {
+  ring::SegmentMap map;
+  std::vector<uint32_t> rank;       // of each segment in that order
+  std::vector<SegmentId> segments;  // by rank
+
+  static std::shared_ptr<const Routes> Of(ring::SegmentMap map);
+
+  // The shard that serves `segment`. Every primary of a map is among its shards.
+  const ring::ShardInfo& PrimaryOf(SegmentId segment) const {
+    return *map.FindShard(map.Primary(segment).shard);
+  }
+  // The segments `shard` is primary of, ascending.
+  std::vector<SegmentId> PrimariesOf(ShardId shard) const;
+};
+
+}  // namespace paceline::sdk

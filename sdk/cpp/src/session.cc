@@ -1,0 +1,279 @@
+#include "sdk/cpp/src/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/status.h"
+#include "libs/wire/map_codec.h"
+#include "libs/wire/schema_codec.h"
+#include "sdk/cpp/src/coordinator_call.h"
+
+namespace paceline::sdk {
+namespace {
+
+constexpr uint32_t kFeatureLevel = 1;
+constexpr BackoffPolicy kRewatch{.initial = absl::Milliseconds(20), .max = absl::Seconds(1)};
+
+uint32_t Ms(absl::Duration duration) {
+  return static_cast<uint32_t>(std::clamp<int64_t>(absl::ToInt64Milliseconds(duration), 1, UINT32_MAX));
+}
+
+// The coordinator knows the session no more.
+bool MeansOver(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsAborted(status) || absl::IsFailedPrecondition(status) ||
+         absl::IsPermissionDenied(status);
+}
+
+}  // namespace
+
+Session::Session(Context& context, CoordinatorApi& api, Options options, OnMap on_map)
+    : context_(context),
+      api_(api),
+      options_(std::move(options)),
+      on_map_(std::move(on_map)),
+      watch_backoff_(kRewatch) {}
+
+template <class Request, class Reply>
+void Session::Ask(void (CoordinatorApi::*method)(const Request&, absl::Duration, CoordinatorApi::Callback<Reply>),
+                  absl::string_view what, absl::Time deadline, Request request,
+                  absl::AnyInvocable<void(Request&, absl::Duration)> prepare,
+                  absl::AnyInvocable<void(absl::StatusOr<Reply>)> done) {
+  std::make_shared<CoordinatorCall<Request, Reply>>(
+      context_, api_, method, absl::StrCat(what, ": coordinator at ", options_.coordinator), deadline,
+      std::move(request), std::move(prepare), std::move(done))
+      ->Start();
+}
+
+// -- opening --
+
+void Session::Open(Done done) {
+  opened_ = std::move(done);
+  context_.client_name = options_.client_name;
+  context_.token = options_.token;
+  context_.job_name = options_.job;
+  v1::OpenSessionRequest request;
+  request.set_feature_level(kFeatureLevel);
+  request.set_job(options_.job);
+  request.set_token(options_.token);
+  request.set_client(options_.client_name);
+  request.set_nonce(context_.random.Next());
+  Ask<v1::OpenSessionRequest, v1::OpenSessionReply>(
+      &CoordinatorApi::OpenSession, "open session", context_.Now() + options_.timeout, std::move(request),
+      [](v1::OpenSessionRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
+      [this](absl::StatusOr<v1::OpenSessionReply> reply) { OnOpened(std::move(reply)); });
+}
+
+void Session::OnOpened(absl::StatusOr<v1::OpenSessionReply> reply) {
+  if (!reply.ok()) return EndOpen(reply.status());
+  context_.job = JobId(reply->job());
+  context_.session = SessionId(reply->session());
+  context_.catalogue_version = CatalogueVersion(reply->catalogue().version());
+  if (absl::Status taken = TakeMap(reply->map()); !taken.ok()) return EndOpen(taken);
+  if (reply->keep_alive_ms() > 0) keep_alive_ = absl::Milliseconds(reply->keep_alive_ms());
+  KeepAliveAfter(keep_alive_);
+  StartWatch();
+  if (options_.workers == 0) return EndOpen(absl::OkStatus());
+  Join();
+}
+
+void Session::Join() {
+  v1::JoinJobRequest request;
+  request.set_session(context_.session.v);
+  request.set_workers(options_.workers);
+  if (options_.rank.has_value()) request.set_rank_plus_one(*options_.rank + 1);
+  Ask<v1::JoinJobRequest, v1::JoinJobReply>(
+      &CoordinatorApi::JoinJob, "join", context_.Now() + std::max(options_.timeout, options_.start_timeout),
+      std::move(request), [](v1::JoinJobRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
+      [this](absl::StatusOr<v1::JoinJobReply> reply) { OnJoined(std::move(reply)); });
+}
+
+void Session::OnJoined(absl::StatusOr<v1::JoinJobReply> reply) {
+  if (!reply.ok()) return EndOpen(reply.status());
+  context_.worker = true;
+  context_.start_clock = context_.worker_clock = reply->start_clock();
+  context_.rank = reply->rank();
+  EndOpen(absl::OkStatus());
+}
+
+void Session::EndOpen(absl::Status status) {
+  context_.deferred.Run(
+      [done = std::move(opened_), status = std::move(status)]() mutable { done(std::move(status)); });
+}
+
+// -- signs of life --
+
+void Session::KeepAliveAfter(absl::Duration pause) {
+  context_.timers.Cancel(keep_alive_timer_);
+  keep_alive_timer_ = context_.timers.At(context_.Now() + pause, [this] { SendKeepAlive(); });
+}
+
+void Session::SendKeepAlive() {
+  if (stopped_) return;
+  v1::KeepAliveRequest request;
+  request.set_session(context_.session.v);
+  request.set_clock(context_.worker_clock);
+  // Long enough for a coordinator that is being replaced; the next one is not sent before.
+  const absl::Duration timeout = 2 * keep_alive_;
+  context_.deferred.Run([this, &api = api_, request, timeout, gate = context_.gate] {
+    api.KeepAlive(request, timeout, [this, gate](absl::StatusOr<v1::KeepAliveReply> reply) {
+      gate->Enter([&] { OnKeptAlive(std::move(reply)); });
+    });
+  });
+}
+
+void Session::OnKeptAlive(absl::StatusOr<v1::KeepAliveReply> reply) {
+  if (stopped_) return;
+  if (MeansOver(reply.status())) {
+    return context_.fail(absl::AbortedError(
+        absl::StrCat("session ", context_.session.v, " of job '", context_.job_name, "' is over: coordinator at ",
+                     options_.coordinator, ": ", reply.status().message(), "; connect again")));
+  }
+  if (reply.ok() && MapVersion(reply->map_version()) > context_.routes->map.version()) {
+    WantMap(MapVersion(reply->map_version()));
+  }
+  // No answer: sooner again, for the others' patience is running.
+  KeepAliveAfter(reply.ok() ? keep_alive_ : keep_alive_ / 4);
+}
+
+// -- the map --
+
+void Session::StartWatch() {
+  if (stopped_) return;
+  watching_ = true;
+  const uint64_t number = ++watches_;
+  const uint64_t known = context_.routes->map.version().v;
+  context_.deferred.Run([this, &api = api_, gate = context_.gate, number, known] {
+    std::shared_ptr<CoordinatorApi::Watch> watch = api.WatchMap(
+        known,
+        [this, gate, number](v1::Map map) {
+          gate->Enter([&] {
+            if (number != watches_) return;
+            watch_backoff_.Reset();
+            if (absl::Status taken = TakeMap(map); !taken.ok()) context_.fail(taken);
+          });
+        },
+        [this, gate, number](absl::Status) {
+          gate->Enter([&] {
+            if (number == watches_) OnWatchEnded();
+          });
+        });
+    gate->Enter([&] {
+      if (number == watches_ && !stopped_) watch_ = std::move(watch);
+    });
+  });
+}
+
+void Session::OnWatchEnded() {
+  watching_ = false;
+  context_.deferred.Run([watch = std::move(watch_)] {});
+  if (stopped_) return;
+  watch_timer_ = context_.timers.At(context_.Now() + watch_backoff_.Next(context_.random.Next()),
+                                    [this] { StartWatch(); });
+}
+
+void Session::WantMap(MapVersion version) {
+  // The watch will bring it, if there is one; if not, there should be one now.
+  if (watching_ || stopped_ || version <= context_.routes->map.version()) return;
+  context_.timers.Cancel(watch_timer_);
+  StartWatch();
+}
+
+absl::Status Session::TakeMap(const v1::Map& proto) {
+  if (context_.routes != nullptr && MapVersion(proto.version()) <= context_.routes->map.version()) {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<ring::SegmentMap> map = wire::MapFromProto(proto);
+  if (!map.ok()) {
+    return absl::InternalError(absl::StrCat("coordinator at ", options_.coordinator,
+                                            ": sent a map that breaks its rules: ", map.status().message()));
+  }
+  if (context_.routes != nullptr && map->ring_bits() != context_.routes->map.ring_bits()) {
+    return absl::InternalError(
+        absl::StrCat("coordinator at ", options_.coordinator, ": the ring has 2^", map->ring_bits(),
+                     " segments, before it had 2^", context_.routes->map.ring_bits(), ": this is another cluster"));
+  }
+  on_map_(Routes::Of(*std::move(map)));
+  return absl::OkStatus();
+}
+
+// -- tables --
+
+void Session::OpenTable(std::string name, const v1::TableSchema* schema, Consistency consistency,
+                        TableCallback done) {
+  v1::OpenTableRequest request;
+  request.set_session(context_.session.v);
+  request.set_name(name);
+  if (schema != nullptr) {
+    *request.mutable_schema() = *schema;
+    request.set_create(true);
+  }
+  Ask<v1::OpenTableRequest, v1::OpenTableReply>(
+      &CoordinatorApi::OpenTable, absl::StrCat("open table '", name, "'"), context_.Now() + options_.timeout,
+      std::move(request), {},
+      [this, consistency, done = std::move(done)](absl::StatusOr<v1::OpenTableReply> reply) mutable {
+        absl::StatusOr<std::shared_ptr<const TableInfo>> table =
+            reply.ok() ? TakeTable(*reply, consistency) : reply.status();
+        context_.deferred.Run(
+            [done = std::move(done), table = std::move(table)]() mutable { done(std::move(table)); });
+      });
+}
+
+absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::OpenTableReply& reply,
+                                                                    const Consistency& consistency) {
+  context_.catalogue_version =
+      std::max(context_.catalogue_version, CatalogueVersion(reply.catalogue_version()));
+  const v1::Table& table = reply.table();
+  ABSL_ASSIGN_OR_RETURN(const table::Schema schema, wire::SchemaFromProto(table.schema()));
+  if (schema.aggregated) {
+    return absl::UnimplementedError(absl::StrCat(
+        "table '", table.name(), "': aggregated tables are not served yet; use one that is applied on arrival"));
+  }
+  const TableId id(table.id());
+  const int bits = context_.routes->map.ring_bits();
+  ABSL_ASSIGN_OR_RETURN(const ring::Placement placement,
+                        schema.kind == table::Kind::kRanged
+                            ? ring::Placement::Ranged(id, bits, schema.rows, schema.dim)
+                            : ring::Placement::Sparse(id, bits));
+  return std::make_shared<const TableInfo>(TableInfo{
+      .id = id, .name = table.name(), .schema = schema, .placement = placement, .consistency = consistency});
+}
+
+// -- the end --
+
+void Session::Finish(std::string seals, absl::Time deadline, Done done) {
+  v1::FinishWorkerRequest request;
+  request.set_session(context_.session.v);
+  request.set_seals(std::move(seals));
+  Ask<v1::FinishWorkerRequest, v1::FinishWorkerReply>(
+      &CoordinatorApi::FinishWorker, "finish", deadline, std::move(request),
+      [](v1::FinishWorkerRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
+      [this, done = std::move(done)](absl::StatusOr<v1::FinishWorkerReply> reply) mutable {
+        if (reply.ok()) context_.finished = true;
+        context_.deferred.Run(
+            [done = std::move(done), status = reply.status()]() mutable { done(std::move(status)); });
+      });
+}
+
+void Session::Close(std::string reason, absl::Duration timeout, Done done) {
+  v1::CloseSessionRequest request;
+  request.set_session(context_.session.v);
+  request.set_reason(std::move(reason));
+  request.set_timeout_ms(Ms(timeout));
+  auto shared = std::make_shared<Done>(std::move(done));
+  context_.deferred.Run([&api = api_, request, timeout, shared] {
+    api.CloseSession(request, timeout, [shared](absl::StatusOr<v1::CloseSessionReply> reply) {
+      (*shared)(reply.status());
+    });
+  });
+}
+
+void Session::Stop() {
+  stopped_ = true;
+  ++watches_;
+  context_.timers.Cancel(keep_alive_timer_);
+  context_.timers.Cancel(watch_timer_);
+  context_.deferred.Run([watch = std::move(watch_)] {});
+}
+
+}  // namespace paceline::sdk

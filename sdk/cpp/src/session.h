@@ -1,0 +1,94 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "libs/base/retry.h"
+#include "sdk/cpp/src/context.h"
+#include "sdk/cpp/src/coordinator_api.h"
+#include "sdk/cpp/src/pusher.h"
+
+namespace paceline::sdk {
+
+// Everything between a client and the coordinator: the session's life, the map, the list of tables.
+class Session {
+ public:
+  struct Options {
+    std::string coordinator;  // host:port, for messages
+    std::string job;
+    std::string client_name;
+    std::string token;
+    uint32_t workers = 0;
+    std::optional<uint32_t> rank;
+    absl::Duration timeout = absl::Seconds(60);
+    absl::Duration start_timeout = absl::Minutes(5);
+  };
+  using TableCallback = absl::AnyInvocable<void(absl::StatusOr<std::shared_ptr<const TableInfo>>)>;
+  // Called for every newer map, in order.
+  using OnMap = std::function<void(std::shared_ptr<const Routes>)>;
+
+  Session(Context& context, CoordinatorApi& api, Options options, OnMap on_map);
+
+  // Opens the session and, if the options say so, joins the clocks. Then the context is filled in.
+  void Open(Done done);
+
+  // `schema` of a table that is to be created if it does not exist; nullptr: it must exist.
+  void OpenTable(std::string name, const v1::TableSchema* schema, Consistency consistency, TableCallback done);
+
+  // The last tick, with the seals of all parts.
+  void Finish(std::string seals, absl::Time deadline, Done done);
+
+  // One try, best effort.
+  void Close(std::string reason, absl::Duration timeout, Done done);
+
+  // A map of this version exists.
+  void WantMap(MapVersion version);
+
+  // No more signs of life and maps; questions under way end by themselves.
+  void Stop();
+
+ private:
+  void OnOpened(absl::StatusOr<v1::OpenSessionReply> reply);
+  void Join();
+  void OnJoined(absl::StatusOr<v1::JoinJobReply> reply);
+  void EndOpen(absl::Status status);
+
+  void KeepAliveAfter(absl::Duration pause);
+  void SendKeepAlive();
+  void OnKeptAlive(absl::StatusOr<v1::KeepAliveReply> reply);
+
+  void StartWatch();
+  void OnWatchEnded();
+  absl::Status TakeMap(const v1::Map& map);
+
+  absl::StatusOr<std::shared_ptr<const TableInfo>> TakeTable(const v1::OpenTableReply& reply,
+                                                             const Consistency& consistency);
+  // Asks again and again until the deadline.
+  template <class Request, class Reply>
+  void Ask(void (CoordinatorApi::*method)(const Request&, absl::Duration, CoordinatorApi::Callback<Reply>),
+           absl::string_view what, absl::Time deadline, Request request,
+           absl::AnyInvocable<void(Request&, absl::Duration)> prepare,
+           absl::AnyInvocable<void(absl::StatusOr<Reply>)> done);
+
+  Context& context_;
+  CoordinatorApi& api_;
+  const Options options_;
+  const OnMap on_map_;
+  Done opened_;
+  bool stopped_ = false;
+
+  absl::Duration keep_alive_ = absl::Seconds(1);
+  Timers::Id keep_alive_timer_;
+
+  std::shared_ptr<CoordinatorApi::Watch> watch_;
+  uint64_t watches_ = 0;  // counts them: what comes from an earlier one is void
+  bool watching_ = false;
+  Backoff watch_backoff_;
+  Timers::Id watch_timer_;
+};
+
+}  // namespace paceline::sdk

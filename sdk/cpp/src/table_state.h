@@ -1,0 +1,21 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "sdk/cpp/src/client_state.h"
+#include "sdk/cpp/src/context.h"
+
+namespace paceline::sdk {
+
+// What a Table refers to.
+class TableState {
+ public:
+  TableState(std::shared_ptr<ClientState> of_client, std::shared_ptr<const TableInfo> of_table)
+      : client(std::move(of_client)), info(std::move(of_table)) {}
+
+  const std::shared_ptr<ClientState> client;
+  const std::shared_ptr<const TableInfo> info;
+};
+
+}  // namespace paceline::sdk

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/cord.h"
+#include "libs/base/ids.h"
+#include "libs/wire/frame.h"
+#include "libs/wire/packed.h"
+#include "paceline/v1/shard.pb.h"
+
+namespace paceline::sdk::testing {
+
+// Shards as docs/wire.md describes them, in the fewest lines that keep its rules: numbers in order and once,
+// marks, sealed ticks, bounded reads. All shards share one memory, so that a segment moves by a word; what a
+// crash would lose is what was applied and not committed. One job.
+//
+// Tables add; a row that was never pushed is zeros.
+class FakeCluster {
+ public:
+  struct Entry {
+    uint64_t session = 0;
+    Line line = Line::kArrival;
+    PartNumber number = 0;
+    Clock clock = 0;
+    uint32_t table = 0;
+    std::vector<uint64_t> keys;
+    std::vector<float> values;
+  };
+  // Refuses a part, if it returns something; asked before any other rule.
+  using Judge =
+      std::function<std::optional<v1::Refusal>(const v1::PushRequest& head, const wire::PartEntry& part)>;
+
+  FakeCluster(int ring_bits, uint32_t shards);
+
+  // -- what the coordinator would do --
+  v1::Map Map() const;
+  void AddTable(uint32_t id, uint32_t dim) { dims_[id] = dim; }
+  void OpenSession(uint64_t session) { open_.insert(session); }
+  void CloseSession(uint64_t session) { open_.erase(session); }
+  void Join(uint64_t session, Clock clock);
+  // The primary goes elsewhere, with or without what was not committed.
+  void Move(uint32_t segment, uint32_t to, bool lose_uncommitted);
+  // The shard is reached elsewhere from the next map on.
+  void Relocate(uint32_t shard, std::string address);
+  // Forgets committed parts too: numbers above `last` of every session.
+  void Lose(uint32_t segment, PartNumber last);
+
+  // -- streams --
+  class Stream {
+   public:
+    // Takes a frame in; answers come from NextReply.
+    void OnFrame(const absl::Cord& frame);
+    std::optional<absl::Cord> NextReply();
+
+   private:
+    friend class FakeCluster;
+    Stream(FakeCluster& cluster, uint32_t shard, bool push) : cluster_(cluster), shard_(shard), push_(push) {}
+    void OnPush(const v1::PushRequest& head, const std::string& keys, const std::string& values);
+    void OnTick(const v1::Tick& tick);
+    v1::Welcome Welcome() const;
+
+    FakeCluster& cluster_;
+    const uint32_t shard_;
+    const bool push_;
+    uint64_t session_ = 0;
+    uint64_t frames_ = 0;
+    uint64_t received_told_ = 0;
+    std::optional<v1::PushReply> reply_;
+    std::map<std::pair<uint32_t, uint32_t>, PartNumber> told_;  // committed marks, by segment and line
+    std::map<uint32_t, std::map<uint32_t, PartNumber>> named_;  // by segment: seals by line, while primary
+    std::map<uint32_t, uint64_t> named_epoch_;
+    std::vector<absl::Cord> pull_replies_;
+    struct Parked {
+      v1::PullRequest head;
+      std::string keys;
+    };
+    std::vector<Parked> parked_;
+  };
+  std::unique_ptr<Stream> Accept(const std::string& address, bool push);
+  static std::string AddressOf(uint32_t shard) { return "shard-" + std::to_string(shard) + ":1"; }
+
+  // -- what tests look at and turn --
+  bool auto_commit = true;  // what is applied is committed at once
+  void CommitAll();
+  Judge judge;
+  uint64_t window_bytes = 16 << 20;
+  uint64_t frame_bytes_max = 8 << 20;
+
+  const std::vector<Entry>& LogOf(uint32_t segment) const { return segments_[segment].log; }
+  uint32_t SegmentCount() const { return static_cast<uint32_t>(segments_.size()); }
+  uint32_t PrimaryOf(uint32_t segment) const { return segments_[segment].primary; }
+  PartNumber Applied(uint32_t segment, uint64_t session, Line line) const;
+  Clock MinClock(uint32_t segment) const;
+  std::vector<float> Row(uint32_t segment, uint32_t table, uint64_t key) const;
+  std::vector<std::string> violations;  // of the rules, by the client
+
+ private:
+  struct Worker {
+    Clock clock = 0;    // counted
+    Clock claimed = 0;  // said, with what it is sealed at
+    std::map<uint32_t, PartNumber> seals;
+  };
+  struct Segment {
+    uint64_t epoch = 1;
+    uint32_t primary = 0;
+    std::vector<Entry> log;
+    size_t committed = 0;  // of log
+    std::map<uint64_t, Worker> workers;
+    Clock min_clock = 0;
+  };
+
+  std::optional<v1::Refusal> Take(uint32_t shard, uint64_t session, const v1::PushRequest& head,
+                                  const wire::PartEntry& part, Entry entry);
+  std::optional<v1::Refusal> Misrouted(uint32_t shard, const wire::PartEntry& part) const;
+  void Count(Segment& segment);
+  bool Serve(uint32_t shard, uint64_t session, const Stream::Parked& pull, absl::Cord* reply) const;
+  PartNumber Committed(const Segment& segment, uint64_t session, Line line) const;
+
+  uint32_t shards_;
+  std::vector<std::string> addresses_;
+  uint64_t version_ = 1;
+  std::vector<Segment> segments_;
+  std::map<uint32_t, uint32_t> dims_;
+  std::set<uint64_t> open_;
+};
+
+}  // namespace paceline::sdk::testing

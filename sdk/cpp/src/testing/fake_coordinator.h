@@ -1,0 +1,163 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sdk/cpp/src/coordinator_api.h"
+#include "sdk/cpp/src/testing/fake_cluster.h"
+
+namespace paceline::sdk::testing {
+
+// A coordinator of a FakeCluster. Answers lie ready until RunAll hands them out.
+class FakeCoordinator final : public CoordinatorApi {
+ public:
+  explicit FakeCoordinator(FakeCluster& cluster) : cluster_(cluster) {}
+
+  // Hands out what lies ready. True: there was something.
+  bool RunAll() {
+    bool some = false;
+    for (; !ready_.empty(); some = true) {
+      auto next = std::move(ready_.front());
+      ready_.pop_front();
+      next();
+    }
+    return some;
+  }
+
+  // Tells all watchers the map as it is now.
+  void PublishMap() {
+    for (const auto& watch : watches_) {
+      ready_.push_back([watch, map = cluster_.Map()] {
+        if (watch->live) watch->on_map(map);
+      });
+    }
+  }
+  void BreakWatches() {
+    for (const auto& watch : watches_) ready_.push_back([watch] { watch->on_end(absl::UnavailableError("gone")); });
+    watches_.clear();
+  }
+
+  // While set, every call is answered with it.
+  absl::Status failure;
+  Clock start_clock = 0;
+  uint32_t keep_alive_ms = 1000;
+
+  // What was asked.
+  std::vector<v1::KeepAliveRequest> keep_alives;
+  std::vector<v1::FinishWorkerRequest> finishes;
+  std::vector<v1::CloseSessionRequest> closes;
+  int opens = 0;
+  size_t watches() const { return watches_.size(); }
+  uint64_t session = 0;
+
+  void OpenSession(const v1::OpenSessionRequest&, absl::Duration, Callback<v1::OpenSessionReply> done) override {
+    ++opens;
+    v1::OpenSessionReply reply;
+    session = 7;
+    cluster_.OpenSession(session);
+    reply.set_job(1);
+    reply.set_session(session);
+    *reply.mutable_map() = cluster_.Map();
+    reply.mutable_catalogue()->set_version(1);
+    reply.set_keep_alive_ms(keep_alive_ms);
+    Answer(std::move(done), reply);
+  }
+  void JoinJob(const v1::JoinJobRequest& request, absl::Duration, Callback<v1::JoinJobReply> done) override {
+    v1::JoinJobReply reply;
+    reply.set_start_clock(start_clock);
+    if (request.rank_plus_one() > 0) reply.set_rank(request.rank_plus_one() - 1);
+    cluster_.Join(session, start_clock);
+    Answer(std::move(done), reply);
+  }
+  void KeepAlive(const v1::KeepAliveRequest& request, absl::Duration, Callback<v1::KeepAliveReply> done) override {
+    keep_alives.push_back(request);
+    v1::KeepAliveReply reply;
+    reply.set_map_version(cluster_.Map().version());
+    Answer(std::move(done), reply);
+  }
+  void FinishWorker(const v1::FinishWorkerRequest& request, absl::Duration,
+                    Callback<v1::FinishWorkerReply> done) override {
+    finishes.push_back(request);
+    Answer(std::move(done), v1::FinishWorkerReply());
+  }
+  void CloseSession(const v1::CloseSessionRequest& request, absl::Duration,
+                    Callback<v1::CloseSessionReply> done) override {
+    closes.push_back(request);
+    cluster_.CloseSession(request.session());
+    Answer(std::move(done), v1::CloseSessionReply());
+  }
+  void OpenTable(const v1::OpenTableRequest& request, absl::Duration, Callback<v1::OpenTableReply> done) override {
+    v1::OpenTableReply reply;
+    auto known = tables_.find(request.name());
+    if (known == tables_.end()) {
+      if (!request.create()) return Answer(std::move(done), absl::NotFoundError("no such table"));
+      v1::Table table;
+      table.set_id(static_cast<uint32_t>(tables_.size()) + 1);
+      table.set_job(1);
+      table.set_name(request.name());
+      *table.mutable_schema() = request.schema();
+      cluster_.AddTable(table.id(), request.schema().dim());
+      known = tables_.emplace(request.name(), table).first;
+    }
+    *reply.mutable_table() = known->second;
+    reply.set_catalogue_version(tables_.size() + 1);
+    Answer(std::move(done), reply);
+  }
+
+  std::unique_ptr<Watch> WatchMap(uint64_t known, absl::AnyInvocable<void(v1::Map)> on_map,
+                                  absl::AnyInvocable<void(absl::Status)> on_end) override {
+    auto watch = std::make_shared<Watching>();
+    watch->on_map = std::move(on_map);
+    watch->on_end = std::move(on_end);
+    if (!failure.ok()) {
+      ready_.push_back([watch, why = failure] { watch->on_end(why); });
+      return std::make_unique<Handle>(watch);
+    }
+    watches_.push_back(watch);
+    if (cluster_.Map().version() > known) {
+      ready_.push_back([watch, map = cluster_.Map()] {
+        if (watch->live) watch->on_map(map);
+      });
+    }
+    return std::make_unique<Handle>(watch);
+  }
+
+ private:
+  struct Watching {
+    bool live = true;
+    absl::AnyInvocable<void(v1::Map)> on_map;
+    absl::AnyInvocable<void(absl::Status)> on_end;
+  };
+  struct Handle final : Watch {
+    explicit Handle(std::shared_ptr<Watching> w) : watching(std::move(w)) {}
+    ~Handle() override { watching->live = false; }
+    std::shared_ptr<Watching> watching;
+  };
+
+  template <class Reply>
+  void Answer(Callback<Reply> done, absl::StatusOr<Reply> reply) {
+    if (!failure.ok()) reply = failure;
+    auto shared = std::make_shared<Callback<Reply>>(std::move(done));
+    ready_.push_back([shared, reply = std::move(reply)] { (*shared)(reply); });
+  }
+  template <class Reply>
+  void Answer(Callback<Reply> done, Reply reply) {
+    Answer(std::move(done), absl::StatusOr<Reply>(std::move(reply)));
+  }
+  template <class Reply>
+  void Answer(Callback<Reply> done, absl::Status status) {
+    Answer(std::move(done), absl::StatusOr<Reply>(std::move(status)));
+  }
+
+  FakeCluster& cluster_;
+  std::deque<std::function<void()>> ready_;
+  std::vector<std::shared_ptr<Watching>> watches_;
+  std::map<std::string, v1::Table> tables_;
+};
+
+}  // namespace paceline::sdk::testing

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <string>
+
+#include "absl/time/time.h"
+#include "libs/metrics/exposer.h"
+#include "services/coordinator/metadata/coordinator_core.h"
+#include "services/coordinator/metadata/probe.h"
+
+namespace paceline::coordinator {
+
+// Writes what the coordinator does to the log, and counts it for the metrics page. Being told is for one
+// thread at a time, as Probe has it; Show may be called from any.
+class ReportingProbe final : public Probe {
+ public:
+  void ShardJoined(const v1::ShardInfo& shard, bool again) override;
+  void MapChanged(const v1::Map& map) override;
+  void SegmentsLost(const v1::ShardInfo& shard, size_t segments) override;
+  void SessionMoved(const SessionRecord& session, SessionRecord::State was) override;
+  void TableCreated(const v1::Table& table) override;
+  void CallRepeated(const v1::ShardInfo& shard, const std::string& why) override;
+  void StoreFailed(const absl::Status& status) override;
+  void Paused(absl::Duration gap) override;
+
+  // Adds the counters to a page.
+  void Show(metrics::Families& families) const;
+
+ private:
+  // True at most once in a while for a subject, so that what repeats does not fill the log.
+  bool WorthALine(const std::string& subject);
+
+  std::atomic<uint64_t> sessions_opened_ = 0;
+  std::atomic<uint64_t> evictions_ = 0;
+  std::atomic<uint64_t> joins_refused_ = 0;
+  std::atomic<uint64_t> calls_repeated_ = 0;
+  std::atomic<uint64_t> store_failures_ = 0;
+  std::atomic<uint64_t> pauses_ = 0;
+  std::map<std::string, absl::Time> last_line_;  // by subject: few, one a shard
+};
+
+// Adds how the coordinator is at the moment to a page.
+void ShowGauges(metrics::Families& families, const Gauges& gauges);
+
+}  // namespace paceline::coordinator
