@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "examples/sparse_lr/ftrl_reference.h"
+#include "paceline/table_schema.h"
+
+namespace paceline::examples {
+
+// What the command line of sparse_lr asks for.
+struct RunOptions {
+  std::string train;
+  std::string test;
+  uint32_t workers = 4;
+  std::string model = "ssp:2";  // as it was given; what it means:
+  Consistency consistency = Ssp{.staleness = 2};
+  double l1 = 1e-5;  // in the objective: mean log-loss + l1·(sum of |w|)
+  double l2 = 0;     // likewise, of half the sum of w²
+  float alpha = FtrlOptions().alpha;
+  float beta = FtrlOptions().beta;
+  int epochs = 5;
+  uint32_t batch_size = 16;
+  uint64_t seed = 1;
+  std::string coordinator;  // host:port
+  std::string job;
+  absl::Duration timeout = absl::Seconds(60);
+  std::string json_out;   // empty: none
+  std::string model_out;  // empty: none
+  int worker = -1;        // -1: this process is the parent; else the rank of the worker that it is
+};
+
+// "ssp:2", "asp" or "bsp". Unimplemented, with the remedy, for what the server does not serve yet.
+absl::StatusOr<Consistency> ParseModel(absl::string_view text);
+
+// The options of a run, or the exit code of a process that has nothing more to do: 0 after --help, 2 after
+// complaining about the command line on standard error.
+std::variant<RunOptions, int> ParseCommandLine(int argc, char** argv);
+
+// What the options mean for a training set of that many examples.
+FtrlOptions FtrlOf(const RunOptions& options, size_t examples);
+
+}  // namespace paceline::examples

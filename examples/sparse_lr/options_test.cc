@@ -1,0 +1,104 @@
+#include "examples/sparse_lr/options.h"
+
+#include <cstdlib>
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace paceline::examples {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class OptionsTest : public ::testing::Test {
+ protected:
+  OptionsTest() {
+    unsetenv("PACELINE_COORDINATOR");
+    std::ofstream(file_) << "1 1:1\n";
+  }
+  ~OptionsTest() override { std::remove(file_.c_str()); }
+
+  // `--train` and `--test` are given already.
+  std::variant<RunOptions, int> Parse(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"sparse_lr", "--train", file_, "--test", file_});
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    return ParseCommandLine(static_cast<int>(argv.size()), argv.data());
+  }
+  RunOptions Parsed(std::vector<std::string> arguments) {
+    const std::variant<RunOptions, int> result = Parse(std::move(arguments));
+    EXPECT_TRUE(std::holds_alternative<RunOptions>(result));
+    return std::holds_alternative<RunOptions>(result) ? std::get<RunOptions>(result) : RunOptions();
+  }
+  // What it says on standard error.
+  std::string Refused(std::vector<std::string> arguments) {
+    ::testing::internal::CaptureStderr();
+    const std::variant<RunOptions, int> result = Parse(std::move(arguments));
+    EXPECT_TRUE(std::holds_alternative<int>(result) && std::get<int>(result) == 2);
+    return ::testing::internal::GetCapturedStderr();
+  }
+
+  const std::string file_ = ::testing::TempDir() + "/options_test.libsvm";
+};
+
+TEST_F(OptionsTest, ModelNames) {
+  EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:0")).staleness, 0u);
+  EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:12")).staleness, 12u);
+  EXPECT_TRUE(std::holds_alternative<Asp>(*ParseModel("asp")));
+  for (const char* wrong : {"", "ssp", "ssp:", "ssp:-1", "ssp:2x", "SSP:2", "essp:2"}) {
+    EXPECT_EQ(ParseModel(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
+  }
+}
+
+TEST_F(OptionsTest, BspNamesTheRemedy) {
+  EXPECT_EQ(ParseModel("bsp").status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(Refused({"--coordinator", "c:1", "--model", "bsp"}), HasSubstr("use --model ssp:0"));
+}
+
+TEST_F(OptionsTest, TakesAll) {
+  const RunOptions o = Parsed(
+      {"--workers",   "3",    "--model",       "asp", "--l1",      "0.5", "--epochs", "7", "--batch", "8",
+       "--l2",        "0.25", "--alpha",       "2",   "--beta",    "3",   "--seed",   "9", "--json",  "j",
+       "--model-out", "m",    "--coordinator", "c:1", "--timeout", "1.5"});
+  EXPECT_EQ(o.workers, 3u);
+  EXPECT_TRUE(std::holds_alternative<Asp>(o.consistency));
+  EXPECT_EQ(o.epochs, 7);
+  EXPECT_EQ(o.batch_size, 8u);
+  EXPECT_EQ(o.seed, 9u);
+  EXPECT_EQ(o.json_out, "j");
+  EXPECT_EQ(o.model_out, "m");
+  EXPECT_EQ(o.timeout, absl::Milliseconds(1500));
+  EXPECT_EQ(o.worker, -1);
+  const FtrlOptions ftrl = FtrlOf(o, 2);
+  EXPECT_EQ(ftrl.alpha, 2.0f);
+  EXPECT_EQ(ftrl.beta, 3.0f);
+  EXPECT_EQ(ftrl.lambda1, 7.0f);  // 0.5 · 2 examples · 7 epochs
+  EXPECT_EQ(ftrl.lambda2, 3.5f);
+}
+
+TEST_F(OptionsTest, TheCoordinatorComesFromTheEnvironmentUnlessGiven) {
+  EXPECT_THAT(Refused({}), HasSubstr("PACELINE_COORDINATOR"));
+  setenv("PACELINE_COORDINATOR", "from:1", 1);
+  EXPECT_EQ(Parsed({}).coordinator, "from:1");
+  EXPECT_EQ(Parsed({"--coordinator", "given:1"}).coordinator, "given:1");
+}
+
+TEST_F(OptionsTest, AJobsNameIsItsOwnAndTheLastOneCounts) {
+  EXPECT_THAT(Parsed({"--coordinator", "c:1"}).job, StartsWith("sparse_lr-"));
+  const RunOptions o =
+      Parsed({"--coordinator", "c:1", "--job", "people's", "--worker", "2", "--job", "parent's"});
+  EXPECT_EQ(o.job, "parent's");
+  EXPECT_EQ(o.worker, 2);
+}
+
+TEST_F(OptionsTest, RefusesWhatCannotBe) {
+  EXPECT_THAT(Refused({"--coordinator", "c:1", "--workers", "0"}), HasSubstr("--workers"));
+  EXPECT_THAT(Refused({"--coordinator", "c:1", "--alpha", "0"}), HasSubstr("--alpha"));
+  EXPECT_THAT(Refused({"--coordinator", "c:1", "--json", "/no/such/folder/x"}), HasSubstr("/no/such/folder"));
+  EXPECT_THAT(Refused({"--no-such-option"}), HasSubstr("--no-such-option"));
+}
+
+}  // namespace
+}  // namespace paceline::examples

@@ -1,0 +1,138 @@
+#include "examples/sparse_lr/outcome.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "examples/sparse_lr/progress.h"
+#include "nlohmann/json.hpp"
+
+namespace paceline::examples {
+namespace {
+
+// The names that a report and its JSON use, in their order.
+std::array<std::pair<const char*, double>, 6> Causes(const WaitSeconds& wait) {
+  return {{{"staleness", wait.staleness},
+           {"queue", wait.queue},
+           {"network", wait.network},
+           {"route", wait.route},
+           {"back_pressure", wait.back_pressure},
+           {"commit", wait.commit}}};
+}
+
+double Rate(uint64_t examples, double seconds) {
+  return seconds > 0 ? static_cast<double>(examples) / seconds : 0;
+}
+
+void AppendRow(absl::string_view name, const std::string& cluster, const std::string& reference,
+               std::string* text) {
+  absl::StrAppendFormat(text, "%-20s%14s%14s\n", name, cluster, reference);
+}
+
+void AppendScores(const Outcome& o, std::string* text) {
+  const auto row = [&](absl::string_view name, int decimals, double cluster, double reference) {
+    AppendRow(name, absl::StrFormat("%.*f", decimals, cluster), absl::StrFormat("%.*f", decimals, reference),
+              text);
+  };
+  AppendRow("", "cluster", "one process", text);
+  row("held-out log-loss", 4, o.cluster.test.log_loss, o.reference.test.log_loss);
+  row("held-out AUC", 4, o.cluster.test.auc, o.reference.test.auc);
+  row("held-out accuracy", 4, o.cluster.test.accuracy, o.reference.test.accuracy);
+  row("objective", 4, o.cluster.objective, o.reference.objective);
+  AppendRow("non-zero weights", Grouped(o.cluster.nonzeros), Grouped(o.reference.nonzeros), text);
+  row("seconds", 2, o.cluster.seconds, o.reference.seconds);
+  AppendRow("examples/s", Grouped(static_cast<uint64_t>(Rate(o.examples, o.cluster.seconds))),
+            Grouped(static_cast<uint64_t>(Rate(o.examples, o.reference.seconds))), text);
+}
+
+void AppendWaits(const RunOptions& options, const WaitSeconds& wait, std::string* text) {
+  absl::StrAppendFormat(text, "\nwaited, %d worker%s together\n", options.workers,
+                        options.workers == 1 ? "" : "s");
+  for (const auto& [cause, seconds] : Causes(wait)) {
+    absl::StrAppendFormat(text, "  %-18s%12.2f s\n", cause, seconds);
+  }
+  absl::StrAppendFormat(text, "  %-18s%12.2f s\n", "total", wait.total());
+}
+
+void AppendStaleness(const std::map<uint64_t, uint64_t>& staleness_rows, std::string* text) {
+  uint64_t all = 0;
+  for (const auto& [clocks, rows] : staleness_rows) all += rows;
+  absl::StrAppendFormat(text, "\nobserved staleness, mean %.2f\n  %-6s%24s%9s\n",
+                        MeanStaleness(staleness_rows), "clocks", "rows", "share");
+  for (const auto& [clocks, rows] : staleness_rows) {
+    absl::StrAppendFormat(text, "  %6d%24s%7.1f %%\n", clocks, Grouped(rows),
+                          100 * static_cast<double>(rows) / static_cast<double>(all));
+  }
+}
+
+}  // namespace
+
+Score ScoreOf(const Dataset& train, const Dataset& test, absl::Span<const float> weights, double l1) {
+  return {.test = Evaluate(test, weights),
+          .objective = Objective(train, weights, l1),
+          .nonzeros = NonZeros(weights)};
+}
+
+std::string FormatOutcome(const RunOptions& options, const Outcome& outcome) {
+  std::string text;
+  AppendScores(outcome, &text);
+  AppendWaits(options, outcome.totals.wait, &text);
+  AppendStaleness(outcome.totals.staleness_rows, &text);
+  absl::StrAppendFormat(&text, "\nrows pushed %s, pulled %s; parts sent again %s\n",
+                        Grouped(outcome.totals.rows_pushed), Grouped(outcome.totals.rows_pulled),
+                        Grouped(outcome.totals.retries));
+  return text;
+}
+
+std::string OutcomeJson(const RunOptions& options, const Outcome& outcome) {
+  nlohmann::ordered_json waits, staleness = nlohmann::ordered_json::object();
+  for (const auto& [cause, seconds] : Causes(outcome.totals.wait)) waits[cause] = seconds;
+  for (const auto& [clocks, rows] : outcome.totals.staleness_rows) staleness[absl::StrCat(clocks)] = rows;
+  const nlohmann::ordered_json json = {
+      {"test_log_loss", outcome.cluster.test.log_loss},
+      {"test_auc", outcome.cluster.test.auc},
+      {"objective", outcome.cluster.objective},
+      {"nonzeros", outcome.cluster.nonzeros},
+      {"seconds", outcome.cluster.seconds},
+      {"examples_per_second", Rate(outcome.examples, outcome.cluster.seconds)},
+      {"wait_seconds", outcome.totals.wait.total()},
+      {"wait_seconds_by_cause", waits},
+      {"observed_staleness_histogram", staleness},
+      {"rows_pushed", outcome.totals.rows_pushed},
+      {"reference_test_log_loss", outcome.reference.test.log_loss},
+      {"reference_test_auc", outcome.reference.test.auc},
+      {"reference_objective", outcome.reference.objective},
+      {"accuracy", outcome.cluster.test.accuracy},
+      {"workers", options.workers},
+      {"model", options.model},
+      {"epochs", options.epochs},
+      {"l1", options.l1},
+  };
+  return json.dump(2) + "\n";
+}
+
+std::string ModelText(const RunOptions& options, absl::Span<const float> weights) {
+  std::string text = absl::StrFormat(
+      "# sparse_lr: a line `column weight` for each non-zero weight, columns as in the training data; "
+      "l1 %g, epochs %d\n",
+      options.l1, options.epochs);
+  for (size_t column = 0; column < weights.size(); ++column) {
+    if (weights[column] != 0) absl::StrAppendFormat(&text, "%d %.9g\n", column, weights[column]);
+  }
+  return text;
+}
+
+absl::Status WriteFile(const std::string& path, const std::string& text) {
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  bool good = file != nullptr;
+  if (good) {
+    good = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+    good = std::fclose(file) == 0 && good;
+  }
+  return good ? absl::OkStatus() : absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+}
+
+}  // namespace paceline::examples

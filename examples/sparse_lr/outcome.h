@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "examples/sparse_lr/libsvm.h"
+#include "examples/sparse_lr/logistic.h"
+#include "examples/sparse_lr/options.h"
+#include "examples/sparse_lr/totals.h"
+
+namespace paceline::examples {
+
+// How good a model is.
+struct Score {
+  Metrics test;
+  double objective = 0;  // mean log-loss of the training set + l1·(sum of |w|)
+  size_t nonzeros = 0;
+  double seconds = 0;  // that its training took
+};
+Score ScoreOf(const Dataset& train, const Dataset& test, absl::Span<const float> weights, double l1);
+
+// A finished run.
+struct Outcome {
+  Score cluster;
+  Score reference;        // the same training in one process
+  uint64_t examples = 0;  // trained on, an epoch times the number of epochs
+  Totals totals;
+};
+
+// For people: several lines.
+std::string FormatOutcome(const RunOptions& options, const Outcome& outcome);
+// For programs: one JSON object. Times are seconds, losses nats, waits sums over the workers.
+std::string OutcomeJson(const RunOptions& options, const Outcome& outcome);
+// One line `column weight` for each weight that is not 0, below a line that begins with '#'. The weights are
+// written such that reading gives the same bits.
+std::string ModelText(const RunOptions& options, absl::Span<const float> weights);
+
+absl::Status WriteFile(const std::string& path, const std::string& text);
+
+}  // namespace paceline::examples

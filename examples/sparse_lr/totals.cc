@@ -1,0 +1,61 @@
+#include "examples/sparse_lr/totals.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace paceline::examples {
+namespace {
+
+void Add(const WaitSeconds& part, WaitSeconds* sum) {
+  sum->staleness += part.staleness;
+  sum->queue += part.queue;
+  sum->network += part.network;
+  sum->route += part.route;
+  sum->back_pressure += part.back_pressure;
+  sum->commit += part.commit;
+}
+
+double Seconds(absl::Span<const WorkerReport> reports) {
+  int64_t began = std::numeric_limits<int64_t>::max(), ended = 0;
+  for (const WorkerReport& report : reports) {
+    if (report.ended == 0) return 0;
+    began = std::min(began, report.began);
+    ended = std::max(ended, report.ended);
+  }
+  return reports.empty() ? 0 : static_cast<double>(ended - began) / 1e9;
+}
+
+}  // namespace
+
+Totals Sum(absl::Span<const WorkerReport> reports) {
+  Totals totals;
+  totals.clock_all_have = reports.empty() ? 0 : std::numeric_limits<uint64_t>::max();
+  for (const WorkerReport& report : reports) {
+    totals.started += report.began != 0;
+    totals.examples += report.examples;
+    totals.loss_sum += report.loss_sum;
+    totals.rows_pushed += report.stats.rows_pushed;
+    totals.rows_pulled += report.stats.rows_pulled;
+    totals.retries += report.stats.retries;
+    Add(report.stats.wait, &totals.wait);
+    for (const auto& [clocks, rows] : report.stats.staleness_rows) totals.staleness_rows[clocks] += rows;
+    totals.clock_all_have = std::min(totals.clock_all_have, report.clock);
+  }
+  totals.seconds = Seconds(reports);
+  return totals;
+}
+
+double MeanStaleness(const std::map<uint64_t, uint64_t>& staleness_rows) {
+  double clocks_sum = 0, rows_sum = 0;
+  for (const auto& [clocks, rows] : staleness_rows) {
+    clocks_sum += static_cast<double>(clocks) * static_cast<double>(rows);
+    rows_sum += static_cast<double>(rows);
+  }
+  return rows_sum == 0 ? 0 : clocks_sum / rows_sum;
+}
+
+uint64_t MaxStaleness(const std::map<uint64_t, uint64_t>& staleness_rows) {
+  return staleness_rows.empty() ? 0 : staleness_rows.rbegin()->first;
+}
+
+}  // namespace paceline::examples

@@ -1,0 +1,32 @@
+#include "examples/sparse_lr/worker_report.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+
+namespace paceline {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WaitSeconds, staleness, queue, network, route, back_pressure, commit)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stats, wait, staleness_rows, rows_pushed, rows_pulled, bytes_pushed,
+                                   bytes_pulled, bytes_unacknowledged, retries, breaks)
+
+namespace examples {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerReport, stage, clock, examples, loss_sum, began, ended, stats, error)
+
+std::string ToLine(const WorkerReport& report) {
+  // Errors may quote odd bytes; those become U+FFFD.
+  return nlohmann::json(report).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+absl::StatusOr<WorkerReport> FromLine(absl::string_view line) {
+  try {
+    return nlohmann::json::parse(line.begin(), line.end()).get<WorkerReport>();
+  } catch (const nlohmann::json::exception& error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a worker's report, found '", line.substr(0, 80), "': ", error.what()));
+  }
+}
+
+}  // namespace examples
+}  // namespace paceline

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "paceline/stats.h"
+
+namespace paceline::examples {
+
+// What a worker process tells its parent, about ten times a second and at the end: one line of JSON on its
+// standard output. All numbers are totals since the worker's start, so that a report replaces the one before.
+struct WorkerReport {
+  enum class Stage {
+    kStarting,  // reads data, connects, waits for the other workers
+    kTraining,
+    kDone,    // has finished; the last report
+    kFailed,  // see `error`; the last report
+  };
+  Stage stage = Stage::kStarting;
+  uint64_t clock = 0;     // the worker's
+  uint64_t examples = 0;  // trained on
+  double loss_sum = 0;    // of these, each at the weights before its own update
+  // Nanoseconds of the monotonic clock, which all processes of a machine share; 0: not yet.
+  int64_t began = 0;  // the training, all workers being there
+  int64_t ended = 0;  // Finish returned
+  Stats stats;
+  std::string error;
+};
+
+// One line, without the newline.
+std::string ToLine(const WorkerReport& report);
+// InvalidArgument if the line is not one of ToLine.
+absl::StatusOr<WorkerReport> FromLine(absl::string_view line);
+
+}  // namespace paceline::examples

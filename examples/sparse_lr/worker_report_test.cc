@@ -1,0 +1,91 @@
+#include "examples/sparse_lr/worker_report.h"
+
+#include "examples/sparse_lr/totals.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace paceline::examples {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+WorkerReport Sample() {
+  WorkerReport report;
+  report.stage = WorkerReport::Stage::kDone;
+  report.clock = 12;
+  report.examples = 100;
+  report.loss_sum = 0.1 + 0.2;
+  report.began = 1'000'000'007'000'000'001;
+  report.ended = 1'000'000'009'000'000'001;
+  report.stats.wait = {.staleness = 1, .queue = 2, .network = 3, .route = 4, .back_pressure = 5, .commit = 6};
+  report.stats.staleness_rows = {{0, 10}, {2, 5}};
+  report.stats.rows_pushed = uint64_t{1} << 60;
+  report.stats.rows_pulled = 8;
+  report.stats.retries = 9;
+  report.error = "two\nlines, and \"quotes\"";
+  return report;
+}
+
+TEST(WorkerReportTest, GoesThroughALine) {
+  const std::string line = ToLine(Sample());
+  EXPECT_THAT(line, Not(HasSubstr("\n")));
+  const absl::StatusOr<WorkerReport> back = FromLine(line);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(ToLine(*back), line);
+  EXPECT_EQ(back->stage, WorkerReport::Stage::kDone);
+  EXPECT_EQ(back->loss_sum, Sample().loss_sum);
+  EXPECT_EQ(back->began, Sample().began);
+  EXPECT_EQ(back->stats.rows_pushed, Sample().stats.rows_pushed);
+  EXPECT_EQ(back->stats.wait.total(), 21);
+  EXPECT_EQ(back->stats.staleness_rows, Sample().stats.staleness_rows);
+  EXPECT_EQ(back->error, Sample().error);
+}
+
+TEST(WorkerReportTest, OddBytesInAnErrorDoNotStopIt) {
+  WorkerReport report;
+  report.error = "file \xff name";
+  EXPECT_TRUE(FromLine(ToLine(report)).ok());
+}
+
+TEST(WorkerReportTest, RefusesOtherText) {
+  for (const char* text : {"", "hello", "{}", "{\"stage\":1}", "[1,2]", "{\"stage\":"}) {
+    EXPECT_EQ(FromLine(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+}
+
+TEST(TotalsTest, AddsUp) {
+  WorkerReport slow = Sample();
+  slow.clock = 11;
+  slow.ended += 1'000'000'000;
+  slow.stats.rows_pushed = 0;
+  slow.stats.staleness_rows = {{1, 1}, {2, 4}};
+  const Totals totals = Sum({Sample(), slow});
+  EXPECT_EQ(totals.started, 2u);
+  EXPECT_EQ(totals.examples, 200u);
+  EXPECT_EQ(totals.wait.total(), 42);
+  EXPECT_EQ(totals.rows_pushed, uint64_t{1} << 60);
+  EXPECT_THAT(totals.staleness_rows, UnorderedElementsAre(Pair(0, 10), Pair(1, 1), Pair(2, 9)));
+  EXPECT_EQ(totals.clock_all_have, 11u);
+  EXPECT_DOUBLE_EQ(totals.seconds, 3);
+}
+
+TEST(TotalsTest, HasNoDurationUntilAllHaveFinished) {
+  WorkerReport running = Sample();
+  running.ended = 0;
+  EXPECT_EQ(Sum({Sample(), running}).seconds, 0);
+  EXPECT_EQ(Sum({WorkerReport()}).started, 0u);
+  EXPECT_EQ(Sum({}).seconds, 0);
+}
+
+TEST(TotalsTest, MeanAndMaximumOfStaleness) {
+  EXPECT_DOUBLE_EQ(MeanStaleness({{0, 3}, {4, 1}}), 1);
+  EXPECT_EQ(MaxStaleness({{0, 3}, {4, 1}}), 4u);
+  EXPECT_EQ(MeanStaleness({}), 0);
+  EXPECT_EQ(MaxStaleness({}), 0u);
+}
+
+}  // namespace
+}  // namespace paceline::examples

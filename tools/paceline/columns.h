@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace paceline::tool {
+
+// Text in columns as wide as what is in them, for terminals.
+class Columns {
+ public:
+  // A heading that begins with '>' is of a column that is aligned to the right.
+  explicit Columns(std::vector<std::string> headings);
+
+  // As many cells as headings. UTF-8; control characters are shown as '?', and long cells are cut.
+  void Add(std::vector<std::string> cells);
+
+  // A line for the headings and one for each row, indented by two spaces.
+  std::string Text() const;
+
+ private:
+  std::vector<bool> right_;
+  std::vector<std::vector<std::string>> lines_;
+};
+
+}  // namespace paceline::tool

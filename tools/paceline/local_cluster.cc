@@ -1,0 +1,214 @@
+#include "tools/paceline/local_cluster.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "libs/base/status.h"
+#include "tools/paceline/port_file.h"
+
+namespace paceline::tool {
+namespace {
+
+constexpr char kLoopback[] = "127.0.0.1:";
+constexpr absl::Duration kGrace = absl::Seconds(5);
+constexpr absl::Duration kCallTimeout = absl::Seconds(5);
+constexpr absl::Duration kAskEvery = absl::Milliseconds(20);
+constexpr std::streamoff kTailBytes = 2048;
+
+// Tried here first to say it in fewer words than the coordinator's log would.
+absl::Status CheckFree(int port) {
+  if (port == 0) return absl::OkStatus();
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int yes = 1;
+  setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int result = bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  const int error = errno;
+  close(socket);
+  if (result == 0) return absl::OkStatus();
+  if (error != EADDRINUSE) return absl::ErrnoToStatus(error, absl::StrCat("cannot listen on port ", port));
+  return absl::UnavailableError(absl::StrCat(
+      "port ", port, " is in use; choose another with --port, or --port 0 for one that is free"));
+}
+
+// All shards together have about as many threads as there are cores.
+int ThreadsOfEach(int shards) {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, cores / shards);
+}
+
+std::string Indented(const std::string& text) {
+  std::string out = "  ";
+  for (const char c : text) {
+    out += c;
+    if (c == '\n') out += "  ";
+  }
+  return out;
+}
+
+}  // namespace
+
+LocalCluster::LocalCluster(Supervisor& supervisor, const DataFolder& folder, LocalClusterOptions options)
+    : supervisor_(supervisor), folder_(folder), options_(std::move(options)) {}
+
+// -- start --
+
+absl::Status LocalCluster::Start() {
+  deadline_ = absl::Now() + options_.start_timeout;
+  ABSL_RETURN_IF_ERROR(StartCoordinator());
+  ABSL_RETURN_IF_ERROR(CheckKnown());
+  ABSL_RETURN_IF_ERROR(StartShards());
+  return AwaitShards();
+}
+
+absl::Status LocalCluster::StartCoordinator() {
+  ABSL_RETURN_IF_ERROR(CheckFree(options_.port));
+  ABSL_ASSIGN_OR_RETURN(PortFile file, PortFile::Expect(folder_.path() / "coordinator.port"));
+  ABSL_RETURN_IF_ERROR(StartProgram(
+      "coordinator", {"paceline-coordinator", "--listen", absl::StrCat(kLoopback, options_.port),
+                      "--port-file", file.path().string(), "--data-dir",
+                      (folder_.path() / "coordinator").string(), "--shards", absl::StrCat(options_.shards)}));
+  std::optional<std::string> address;
+  while (!(address = file.Address()).has_value()) ABSL_RETURN_IF_ERROR(Pause(deadline_, file.changes()));
+  coordinator_ = std::make_unique<Coordinator>(*address);
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::CheckKnown() {
+  ABSL_ASSIGN_OR_RETURN(const v1::StatusReply reply, coordinator_->Status(kCallTimeout));
+  for (const v1::ShardStatus& shard : reply.shards())
+    newest_known_ = std::max(newest_known_, shard.info().incarnation());
+  if (reply.map_version() == 0 || reply.shards_size() == options_.shards) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(folder_.path().string(), " has a cluster of ", reply.shards_size(),
+                   " shards, and its size cannot change in this version; start it with --shards ",
+                   reply.shards_size(), ", or choose another --data-dir"));
+}
+
+absl::Status LocalCluster::StartShards() {
+  for (int i = 0; i < options_.shards; ++i) {
+    const std::string name = absl::StrCat("shard-", i);
+    std::vector<std::string> arguments = {"paceline-shard",
+                                          "--coordinator",
+                                          address(),
+                                          "--name",
+                                          name,
+                                          "--threads",
+                                          absl::StrCat(ThreadsOfEach(options_.shards))};
+    if (options_.memory_budget_bytes != 0) {
+      arguments.insert(arguments.end(), {"--memory-budget", absl::StrCat(options_.memory_budget_bytes)});
+    }
+    ABSL_RETURN_IF_ERROR(StartProgram(name, std::move(arguments)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::StartProgram(const std::string& name, std::vector<std::string> arguments) {
+  arguments.front() = (options_.programs / arguments.front()).string();
+  ChildOptions child = {.name = name, .arguments = std::move(arguments), .environment = {}};
+  child.output = STDERR_FILENO;
+  const std::string log = (folder_.logs() / (name + ".log")).string();
+  if (!options_.verbose) {
+    child.output = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (child.output < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", log));
+    logged_[name] = lseek(child.output, 0, SEEK_END);
+  }
+  absl::StatusOr<const Child*> started = supervisor_.Start(child);
+  if (!options_.verbose) close(child.output);
+  if (!started.ok()) return started.status();
+  children_.push_back(*started);
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::AwaitShards() {
+  absl::StatusOr<v1::StatusReply> reply;
+  do {
+    ABSL_RETURN_IF_ERROR(Pause(absl::Now() + kAskEvery));
+    reply = coordinator_->Status(std::min(kCallTimeout, deadline_ - absl::Now()));
+    if (reply.ok() && Ready(*reply)) return absl::OkStatus();
+  } while (absl::Now() < deadline_);
+  const std::string why =
+      reply.ok() ? absl::StrJoin(reply->problems(), "; ") : std::string(reply.status().message());
+  return absl::DeadlineExceededError(
+      absl::StrCat("the cluster was not up after ", absl::FormatDuration(options_.start_timeout), ": ", why));
+}
+
+bool LocalCluster::Ready(const v1::StatusReply& reply) const {
+  const auto here = std::count_if(reply.shards().begin(), reply.shards().end(), [&](const auto& shard) {
+    return shard.alive() && shard.info().incarnation() > newest_known_;
+  });
+  return reply.map_version() >= 1 && here == options_.shards;
+}
+
+absl::Status LocalCluster::Pause(absl::Time deadline, int file) {
+  const Supervisor::Event event = supervisor_.Wait(std::min(deadline, deadline_), file);
+  if (const auto* ended = std::get_if<Supervisor::Ended>(&event)) {
+    return absl::AbortedError(Describe(*ended->child));
+  }
+  if (const auto* signalled = std::get_if<Supervisor::Signalled>(&event)) {
+    signal_ = signalled->signal;
+    return absl::CancelledError("told to stop");
+  }
+  if (file >= 0 && std::holds_alternative<Supervisor::TimedOut>(event)) {
+    return absl::DeadlineExceededError(absl::StrCat(children_.back()->name, " has not started after ",
+                                                    absl::FormatDuration(options_.start_timeout),
+                                                    LogTail(*children_.back())));
+  }
+  return absl::OkStatus();
+}
+
+// -- while it runs --
+
+std::vector<std::string> LocalCluster::Problems() {
+  const absl::StatusOr<v1::StatusReply> reply = coordinator_->Status(kCallTimeout);
+  if (!reply.ok()) return {std::string(reply.status().message())};
+  return {reply->problems().begin(), reply->problems().end()};
+}
+
+bool LocalCluster::AllEnded() const {
+  return std::ranges::all_of(children_, [](const Child* child) { return child->end.has_value(); });
+}
+
+std::string LocalCluster::Describe(const Child& child) const {
+  return absl::StrCat(child.name, " ", DescribeEnd(child.end.value_or(0)), LogTail(child));
+}
+
+std::string LocalCluster::LogTail(const Child& child) const {
+  if (!logged_.contains(child.name)) return "";
+  std::ifstream log(folder_.logs() / (child.name + ".log"), std::ios::ate);
+  const std::streamoff size = log.tellg();
+  const std::streamoff from = std::max<std::streamoff>(logged_.at(child.name), size - kTailBytes);
+  std::string tail(static_cast<size_t>(std::max<std::streamoff>(0, size - from)), '\0');
+  log.seekg(from);
+  log.read(tail.data(), static_cast<std::streamsize>(tail.size()));
+  if (from > logged_.at(child.name)) tail.erase(0, tail.find('\n') + 1);  // what is left of a line
+  while (!tail.empty() && tail.back() == '\n') tail.pop_back();
+  return tail.empty() ? "; it wrote no log" : absl::StrCat("; the end of its log:\n", Indented(tail));
+}
+
+// -- end --
+
+std::vector<const Child*> LocalCluster::Stop() {
+  if (children_.empty()) return {};
+  const std::vector<const Child*> shards(children_.begin() + 1, children_.end());
+  supervisor_.Stop(shards, kGrace);
+  supervisor_.Stop({children_.front()}, kGrace);
+  std::vector<const Child*> failed;
+  std::ranges::copy_if(children_, std::back_inserter(failed), [](const Child* c) { return c->end != 0; });
+  return failed;
+}
+
+}  // namespace paceline::tool

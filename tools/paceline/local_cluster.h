@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "tools/paceline/coordinator.h"
+#include "tools/paceline/data_folder.h"
+#include "tools/paceline/supervisor.h"
+
+namespace paceline::tool {
+
+struct LocalClusterOptions {
+  std::filesystem::path programs;  // the folder of paceline-coordinator and paceline-shard
+  int shards = 1;
+  int port = 0;                      // the coordinator's; 0: a free one
+  uint64_t memory_budget_bytes = 0;  // of each shard; 0: the shard's own default
+  bool verbose = false;              // logs go to standard error instead of files
+  absl::Duration start_timeout = absl::Seconds(60);
+};
+
+// A coordinator and shards as processes on the loopback interface. For one thread.
+class LocalCluster {
+ public:
+  // `supervisor` and `folder` must outlive this.
+  LocalCluster(Supervisor& supervisor, const DataFolder& folder, LocalClusterOptions options);
+
+  // Returns when all shards have joined and the cluster has a map. CANCELLED if a signal told this process to
+  // stop meanwhile; otherwise what went wrong, with the end of the log of who failed. Stop in any case.
+  absl::Status Start();
+  // The signal that made Start return CANCELLED.
+  int signal() const { return signal_; }
+
+  // The coordinator's host:port. REQUIRES: Start was successful.
+  const std::string& address() const { return coordinator_->address(); }
+  // What the coordinator calls wrong, in words.
+  std::vector<std::string> Problems();
+
+  // No process of it runs any more.
+  bool AllEnded() const;
+  // "shard-1 was killed by signal 9 (Killed)", and the end of its log.
+  std::string Describe(const Child& child) const;
+
+  // First the shards, then the coordinator. Returns those that did not end well: with another exit code than
+  // 0, or by a signal.
+  std::vector<const Child*> Stop();
+
+ private:
+  absl::Status StartCoordinator();
+  absl::Status StartShards();
+  absl::Status StartProgram(const std::string& name, std::vector<std::string> arguments);
+  // Waits for the next event until `deadline`. An error if that is an end or a signal.
+  absl::Status Pause(absl::Time deadline, int file = -1);
+  // What the folder's coordinator knows from earlier must be a cluster of as many shards.
+  absl::Status CheckKnown();
+  absl::Status AwaitShards();
+  bool Ready(const v1::StatusReply& reply) const;
+  std::string LogTail(const Child& child) const;
+
+  Supervisor& supervisor_;
+  const DataFolder& folder_;
+  const LocalClusterOptions options_;
+  absl::Time deadline_;
+  std::vector<const Child*> children_;     // the coordinator first
+  std::map<std::string, int64_t> logged_;  // bytes in the log of each before this start, by its name
+  std::unique_ptr<Coordinator> coordinator_;
+  uint64_t newest_known_ = 0;  // incarnation of any shard before this start
+  int signal_ = 0;
+};
+
+}  // namespace paceline::tool

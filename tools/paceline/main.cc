@@ -1,0 +1,53 @@
+// The command line of Paceline. `paceline --help` says how to use it.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/version.h"
+#include "services/coordinator/metadata/options.h"
+#include "tools/paceline/defaults.h"
+#include "tools/paceline/status.h"
+#include "tools/paceline/up.h"
+
+namespace paceline::tool {
+namespace {
+
+int Main(std::vector<std::string> arguments) {
+  UpOptions up_options;
+  StatusOptions status_options;
+  CLI::App app("Runs and inspects Paceline, a parameter server.", "paceline");
+  app.set_version_flag("--version", absl::StrCat("paceline ", std::string(kVersion), " (feature level ",
+                                                 coordinator::kFeatureLevel, ")"));
+  app.require_subcommand(0, 1);
+  CLI::App* up = AddUp(app, up_options);
+  CLI::App* status = AddStatus(app, status_options);
+
+  // What follows `--` is somebody else's command line: the parser must not see it.
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  if (dashes != arguments.end()) up_options.command.assign(dashes + 1, arguments.end());
+  const bool no_command = dashes != arguments.end() && up_options.command.empty();
+  arguments.erase(dashes, arguments.end());
+  std::reverse(arguments.begin(), arguments.end());  // the parser takes them from the back
+  try {
+    app.parse(arguments);
+    if (no_command) throw CLI::ArgumentMismatch("--: no COMMAND follows it");
+    if (!up->parsed() && !up_options.command.empty()) throw CLI::ExtrasError({"--"});
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsageError;
+  }
+  if (up->parsed()) return Up(up_options);
+  if (status->parsed()) return PrintStatus(status_options);
+  std::fputs(app.help().c_str(), stderr);
+  return kUsageError;
+}
+
+}  // namespace
+}  // namespace paceline::tool
+
+int main(int argc, char** argv) {
+  return paceline::tool::Main({argv + 1, argv + argc});
+}

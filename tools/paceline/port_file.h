@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace paceline::tool {
+
+// The file in which a server says what host:port it has bound, as its --port-file, seen from who waits for
+// it.
+class PortFile {
+ public:
+  // Removes what an earlier start left. The file's folder must exist.
+  static absl::StatusOr<PortFile> Expect(std::filesystem::path path);
+  ~PortFile();
+  PortFile(PortFile&& other) noexcept;
+  PortFile& operator=(PortFile&&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  // Can be read, as poll has it, when Address() should be asked again.
+  int changes() const { return changes_; }
+  // The host:port, once it is written.
+  std::optional<std::string> Address();
+
+ private:
+  PortFile(std::filesystem::path path, int changes);
+
+  std::filesystem::path path_;
+  int changes_;  // inotify
+};
+
+}  // namespace paceline::tool

@@ -1,0 +1,130 @@
+#include "tools/paceline/status_text.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tools/paceline/columns.h"
+
+namespace paceline::tool {
+namespace {
+
+std::string Seconds(uint64_t ms) {
+  return absl::StrFormat("%.1f s", static_cast<double>(ms) / 1000);
+}
+
+std::string ClusterLine(const v1::StatusReply& status, absl::string_view coordinator) {
+  const auto alive =
+      std::count_if(status.shards().begin(), status.shards().end(), [](const auto& s) { return s.alive(); });
+  const auto known =
+      std::max<int64_t>(status.shards_size(), status.map_version() == 0 ? status.shards_wanted() : 0);
+  return absl::StrCat("Cluster at ", coordinator, ", version ", status.version(), ": ", alive, " of ", known,
+                      " shards alive, map version ", status.map_version(), ", ", status.segments(),
+                      " segments\n");
+}
+
+// By name, shard-2 before shard-10.
+std::vector<const v1::ShardStatus*> Sorted(const v1::StatusReply& status) {
+  std::vector<const v1::ShardStatus*> shards;
+  for (const v1::ShardStatus& shard : status.shards()) shards.push_back(&shard);
+  std::ranges::sort(shards, {}, [](const v1::ShardStatus* shard) {
+    return std::pair(shard->info().name().size(), shard->info().name());
+  });
+  return shards;
+}
+
+std::string Shards(const v1::StatusReply& status) {
+  Columns columns(
+      {"SHARD", "ADDRESS", "STATE", ">SEGMENTS", ">ROWS", ">MEMORY", ">OF", ">PARKED", "METRICS"});
+  for (const v1::ShardStatus* sorted : Sorted(status)) {
+    const v1::ShardStatus& shard = *sorted;
+    const std::string state = shard.alive() ? "alive" : absl::StrCat("silent ", Seconds(shard.silent_ms()));
+    const v1::BeatRequest& last = shard.last();
+    std::vector<std::string> cells = {shard.info().name(), shard.info().address(), state};
+    if (shard.has_last()) {
+      cells.insert(cells.end(),
+                   {absl::StrCat(last.primaries()), absl::StrCat(last.rows()), BytesText(last.bytes()),
+                    BytesText(last.bytes_budget()), absl::StrCat(last.parked())});
+    } else {
+      cells.insert(cells.end(), 5, "-");  // nothing heard yet
+    }
+    cells.push_back(shard.metrics_address().empty() ? "-" : shard.metrics_address());
+    columns.Add(std::move(cells));
+  }
+  return absl::StrCat("\nShards\n", columns.Text());
+}
+
+bool AtWork(const v1::SessionStatus& session) {
+  return session.state() == "worker" || session.state() == "finishing";
+}
+
+std::string Job(const v1::JobStatus& job) {
+  uint64_t slowest = UINT64_MAX;
+  for (const v1::SessionStatus& session : job.sessions()) {
+    if (AtWork(session)) slowest = std::min(slowest, session.clock());
+  }
+  std::string text = absl::StrCat("\nJob ", job.name(), ": min clock ", job.min_clock(), "\n");
+  if (job.sessions().empty()) return absl::StrCat(text, "  no session is open\n");
+  Columns columns({">SESSION", "STATE", ">RANK", ">CLOCK", ">AHEAD", ">SILENT", "CLIENT"});
+  for (const v1::SessionStatus& s : job.sessions()) {
+    std::vector<std::string> cells = {absl::StrCat(s.session()), s.state(), "-", "-", "-",
+                                      Seconds(s.silent_ms()),    s.client()};
+    if (AtWork(s)) {
+      cells[2] = absl::StrCat(s.rank());
+      cells[3] = absl::StrCat(s.clock());
+      cells[4] = absl::StrCat(s.clock() - slowest);  // of the slowest worker
+    }
+    columns.Add(std::move(cells));
+  }
+  return absl::StrCat(text, columns.Text());
+}
+
+// "ftrl_proximal", as the schema's field is called.
+std::string RuleName(const v1::Rule& rule) {
+  const auto* field = v1::Rule::descriptor()->FindFieldByNumber(rule.kind_case());
+  return field == nullptr ? "-" : field->name();
+}
+
+std::string Tables(const v1::StatusReply& status) {
+  if (status.tables().empty()) return "";
+  std::map<uint32_t, std::string> jobs;
+  for (const v1::JobStatus& job : status.jobs()) jobs[job.job()] = job.name();
+  Columns columns({"TABLE", "JOB", ">DIM", ">KEYS", "RULE", "UPDATES"});
+  for (const v1::Table& table : status.tables()) {
+    const v1::TableSchema& schema = table.schema();
+    const bool ranged = schema.kind() == v1::TABLE_KIND_RANGED;
+    columns.Add({table.name(), jobs[table.job()], absl::StrCat(schema.dim()),
+                 ranged ? absl::StrCat(schema.rows()) : "any", RuleName(schema.rule()),
+                 schema.aggregated() ? "once per clock" : "on arrival"});
+  }
+  return absl::StrCat("\nTables\n", columns.Text());
+}
+
+std::string Problems(const v1::StatusReply& status) {
+  std::string text = status.problems().empty() ? "\nNo problems.\n" : "\nProblems\n";
+  for (const std::string& problem : status.problems()) absl::StrAppend(&text, "  - ", problem, "\n");
+  return text;
+}
+
+}  // namespace
+
+std::string BytesText(uint64_t bytes) {
+  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
+  return absl::StrFormat(unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
+}
+
+std::string StatusText(const v1::StatusReply& status, absl::string_view coordinator) {
+  std::string text = absl::StrCat(ClusterLine(status, coordinator), Shards(status));
+  for (const v1::JobStatus& job : status.jobs()) absl::StrAppend(&text, Job(job));
+  return absl::StrCat(text, Tables(status), Problems(status));
+}
+
+}  // namespace paceline::tool

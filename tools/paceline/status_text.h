@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "paceline/v1/coordinator.pb.h"
+
+namespace paceline::tool {
+
+// A cluster's status for people: a line for the cluster, then its shards, jobs with their sessions, tables,
+// and problems.
+std::string StatusText(const v1::StatusReply& status, absl::string_view coordinator);
+
+// "1.5 MiB".
+std::string BytesText(uint64_t bytes);
+
+}  // namespace paceline::tool

@@ -1,0 +1,85 @@
+#include "tools/paceline/status_text.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+namespace paceline::tool {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+v1::StatusReply Parse(const std::string& text) {
+  v1::StatusReply reply;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &reply)) << text;
+  return reply;
+}
+
+TEST(StatusTextTest, ShowsEverythingOfARunningCluster) {
+  const v1::StatusReply reply = Parse(R"(
+    version: "0.1.0" feature_level: 1 map_version: 3 segments: 64 shards_wanted: 2
+    shards {
+      info { shard: 0 name: "shard-1" address: "127.0.0.1:4003" incarnation: 2 }
+      alive: false silent_ms: 12300
+    }
+    shards {
+      info { shard: 1 name: "shard-0" address: "127.0.0.1:4001" incarnation: 1 }
+      alive: true silent_ms: 200 metrics_address: "127.0.0.1:4002"
+      last { rows: 1200 bytes: 1572864 bytes_budget: 4294967296 primaries: 32 parked: 3 }
+    }
+    jobs {
+      job: 1 name: "ctr" min_clock: 40
+      sessions { session: 5 client: "worker 0" state: "worker" rank: 0 clock: 42 silent_ms: 100 }
+      sessions { session: 6 client: "worker 1" state: "worker" rank: 1 clock: 40 silent_ms: 900 }
+      sessions { session: 7 client: "reader" state: "open" silent_ms: 0 }
+    }
+    tables {
+      id: 1 job: 1 name: "weights"
+      schema { kind: TABLE_KIND_SPARSE dim: 4 rule { adagrad {} } }
+    }
+    tables {
+      id: 2 job: 1 name: "bias"
+      schema { kind: TABLE_KIND_RANGED dim: 1 rows: 10 aggregated: true rule { add {} } }
+    }
+    problems: "shard-1 has been silent for 12.3 s; see whether its process runs")");
+  EXPECT_EQ(
+      StatusText(reply, "127.0.0.1:7070"),
+      "Cluster at 127.0.0.1:7070, version 0.1.0: 1 of 2 shards alive, map version 3, 64 segments\n"
+      "\nShards\n"
+      "  SHARD    ADDRESS         STATE          SEGMENTS  ROWS   MEMORY       OF  PARKED  METRICS\n"
+      "  shard-0  127.0.0.1:4001  alive                32  1200  1.5 MiB  4.0 GiB       3  127.0.0.1:4002\n"
+      "  shard-1  127.0.0.1:4003  silent 12.3 s         -     -        -        -       -  -\n"
+      "\nJob ctr: min clock 40\n"
+      "  SESSION  STATE   RANK  CLOCK  AHEAD  SILENT  CLIENT\n"
+      "        5  worker     0     42      2   0.1 s  worker 0\n"
+      "        6  worker     1     40      0   0.9 s  worker 1\n"
+      "        7  open       -      -      -   0.0 s  reader\n"
+      "\nTables\n"
+      "  TABLE    JOB  DIM  KEYS  RULE     UPDATES\n"
+      "  weights  ctr    4   any  adagrad  on arrival\n"
+      "  bias     ctr    1    10  add      once per clock\n"
+      "\nProblems\n"
+      "  - shard-1 has been silent for 12.3 s; see whether its process runs\n");
+}
+
+TEST(StatusTextTest, CountsTheShardsThatAreStillToJoin) {
+  const std::string text = StatusText(Parse(R"(version: "0.1.0" segments: 64 shards_wanted: 3)"), "c:1");
+  EXPECT_THAT(text, HasSubstr("0 of 3 shards alive, map version 0"));
+  EXPECT_THAT(text, EndsWith("\nNo problems.\n"));
+}
+
+TEST(StatusTextTest, SaysThatAJobHasNoSession) {
+  EXPECT_THAT(StatusText(Parse(R"(jobs { job: 1 name: "ctr" min_clock: 9 })"), "c:1"),
+              HasSubstr("Job ctr: min clock 9\n  no session is open\n"));
+}
+
+TEST(StatusTextTest, BytesHaveTheirUnit) {
+  EXPECT_EQ(BytesText(0), "0 B");
+  EXPECT_EQ(BytesText(1023), "1023 B");
+  EXPECT_EQ(BytesText(1536), "1.5 KiB");
+  EXPECT_EQ(BytesText(UINT64_MAX), "16.0 EiB");
+}
+
+}  // namespace
+}  // namespace paceline::tool

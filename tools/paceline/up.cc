@@ -1,0 +1,189 @@
+#include "tools/paceline/up.h"
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "tools/paceline/data_folder.h"
+#include "tools/paceline/defaults.h"
+#include "tools/paceline/local_cluster.h"
+#include "tools/paceline/supervisor.h"
+
+namespace paceline::tool {
+namespace {
+
+constexpr int kShardsMax = 256;
+constexpr absl::Duration kCommandGrace = absl::Seconds(10);
+
+constexpr char kMore[] =
+    "Starts a coordinator and shards as processes on the loopback interface. Prints one line,\n"
+    "`ready coordinator=HOST:PORT`, when the cluster is up, and runs until SIGINT (^C) or SIGTERM.\n"
+    "\n"
+    "paceline up [OPTIONS] -- COMMAND [ARGUMENTS...]\n"
+    "  Runs COMMAND with PACELINE_COORDINATOR=HOST:PORT in its environment instead of printing that line,\n"
+    "  stops the cluster when COMMAND ends, and exits as it did (128 + N after signal N).";
+
+void Say(const std::string& text) {
+  std::fputs(absl::StrCat("paceline: ", text, "\n").c_str(), stderr);
+}
+
+std::filesystem::path FolderOfPrograms() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
+LocalClusterOptions ClusterOptions(const UpOptions& o) {
+  return {.programs = FolderOfPrograms(),
+          .shards = o.shards,
+          .port = o.port >= 0         ? o.port
+                  : o.command.empty() ? kCoordinatorPort
+                                      : 0,
+          .memory_budget_bytes = o.memory_budget_bytes,
+          .verbose = o.verbose};
+}
+
+// One `paceline up`, from the first process to the last.
+class Session {
+ public:
+  Session(const UpOptions& options, Supervisor& supervisor, DataFolder& folder)
+      : options_(options), supervisor_(supervisor), cluster_(supervisor, folder, ClusterOptions(options)) {}
+
+  // The exit code.
+  int Run() {
+    const absl::Status started = cluster_.Start();
+    int exit_code = 1;
+    if (started.ok()) {
+      for (const std::string& problem : cluster_.Problems()) Say(problem);
+      exit_code = options_.command.empty() ? Stay() : RunCommand();
+    } else if (absl::IsCancelled(started)) {
+      exit_code = options_.command.empty() ? 0 : 128 + cluster_.signal();
+    } else {
+      Say(std::string(started.message()));
+    }
+    return Stop() || !options_.command.empty() ? exit_code : 1;
+  }
+
+ private:
+  // Until a signal says to stop, or there is nothing left.
+  int Stay() {
+    std::fputs(absl::StrCat("ready coordinator=", cluster_.address(), "\n").c_str(), stdout);
+    std::fflush(stdout);
+    while (!cluster_.AllEnded()) {
+      const Supervisor::Event event = supervisor_.Wait(absl::InfiniteFuture());
+      if (std::holds_alternative<Supervisor::Signalled>(event)) return 0;
+      if (const auto* ended = std::get_if<Supervisor::Ended>(&event)) Report(*ended->child);
+    }
+    Say("no process of the cluster is left");
+    return 1;
+  }
+
+  int RunCommand() {
+    ChildOptions command;
+    command.name = options_.command.front();
+    command.arguments = options_.command;
+    command.environment = {absl::StrCat(kCoordinatorVariable, "=", cluster_.address())};
+    const absl::StatusOr<const Child*> child = supervisor_.Start(std::move(command));
+    if (!child.ok()) {
+      Say(std::string(child.status().message()));
+      return absl::IsNotFound(child.status()) ? 127 : 126;  // as a shell has it
+    }
+    absl::Time patience = absl::InfiniteFuture();
+    while (!(*child)->end.has_value()) {
+      const Supervisor::Event event = supervisor_.Wait(patience);
+      if (const auto* ended = std::get_if<Supervisor::Ended>(&event)) {
+        if (ended->child != *child) Report(*ended->child);
+      } else if (const auto* signalled = std::get_if<Supervisor::Signalled>(&event)) {
+        PassOn(*signalled, **child, patience);
+      } else {
+        supervisor_.Signal(**child, SIGKILL);
+        patience = absl::InfiniteFuture();
+      }
+    }
+    return ExitCodeOf(*(*child)->end);
+  }
+
+  // The command decides what a signal means to it, within bounds. A terminal has told it already, and may do
+  // so for what is no end at all, as in an interpreter.
+  void PassOn(const Supervisor::Signalled& signalled, const Child& command, absl::Time& patience) {
+    if (signalled.by_terminal) return;
+    const bool again = patience != absl::InfiniteFuture();
+    supervisor_.Signal(command, again ? SIGKILL : signalled.signal);
+    patience = absl::Now() + kCommandGrace;
+  }
+
+  void Report(const Child& child) {
+    reported_.push_back(&child);
+    Say(absl::StrCat(cluster_.Describe(child),
+                     "\n  The other processes go on without it; see `paceline status "
+                     "--coordinator ",
+                     cluster_.address(), "`."));
+  }
+
+  // False if a process did not end well.
+  bool Stop() {
+    const std::vector<const Child*> failed = cluster_.Stop();
+    for (const Child* child : failed) {
+      if (std::find(reported_.begin(), reported_.end(), child) == reported_.end())
+        Say(absl::StrCat("while stopping: ", cluster_.Describe(*child)));
+    }
+    return failed.empty() && reported_.empty();
+  }
+
+  const UpOptions& options_;
+  Supervisor& supervisor_;
+  LocalCluster cluster_;
+  std::vector<const Child*> reported_;
+};
+
+}  // namespace
+
+CLI::App* AddUp(CLI::App& app, UpOptions& options) {
+  CLI::App* up = app.add_subcommand("up", "Run a cluster on this machine, by itself or for one command");
+  up->add_option("--shards", options.shards, "How many shards")
+      ->type_name("N")
+      ->check(CLI::Range(1, kShardsMax))
+      ->capture_default_str();
+  up->add_option("--replicas", options.replicas, "Copies of each row besides the first; only 0 is served")
+      ->type_name("N")
+      ->capture_default_str();
+  up->add_option(
+      "--data-dir", options.data_dir,
+      "Folder of the cluster's files, kept for the next start: what the coordinator knows, and logs/. "
+      "Rows are in the shards' memory only. (default: a temporary folder, removed at the end)");
+  up->add_option("--port", options.port,
+                 absl::StrCat("The coordinator's port, 0 for a free one (default: ", kCoordinatorPort,
+                              "; 0 with a COMMAND)"))
+      ->type_name("PORT")
+      ->check(CLI::Range(0, 65535));
+  up->add_option("--memory-budget", options.memory_budget_bytes,
+                 "Memory that the rows of one shard may take, as 512MiB or 4GiB (default: 4GiB)")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
+      ->type_name("SIZE");
+  up->add_flag("--verbose", options.verbose, "Logs of the processes go to standard error instead of files");
+  up->footer(kMore);
+  return up;
+}
+
+int Up(const UpOptions& options) {
+  if (options.replicas != 0) {
+    Say("replication is not served in this version; use --replicas 0");
+    return kUsageError;
+  }
+  const absl::StatusOr<std::unique_ptr<Supervisor>> supervisor = Supervisor::Create();
+  if (!supervisor.ok()) {
+    Say(std::string(supervisor.status().message()));
+    return 1;
+  }
+  const absl::StatusOr<std::unique_ptr<DataFolder>> folder = DataFolder::Open(options.data_dir);
+  if (!folder.ok()) {
+    Say(std::string(folder.status().message()));
+    return 1;
+  }
+  if (!options.verbose) Say(absl::StrCat("logs are in ", (*folder)->logs().string()));
+  return Session(options, **supervisor, **folder).Run();
+}
+
+}  // namespace paceline::tool
