@@ -16,7 +16,7 @@ EventLoop::~EventLoop() {
     absl::MutexLock lock(&mutex_);
     over_ = true;
   }
-  alarm_ = nullptr;
+  // A set alarm must be heard before it is destroyed: gRPC touches it once more when it fires.
   queue_.Shutdown();
   void* tag = nullptr;
   bool ok = false;

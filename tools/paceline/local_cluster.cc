@@ -142,8 +142,10 @@ absl::Status LocalCluster::AwaitShards() {
   } while (absl::Now() < deadline_);
   const std::string why =
       reply.ok() ? absl::StrJoin(reply->problems(), "; ") : std::string(reply.status().message());
-  return absl::DeadlineExceededError(
-      absl::StrCat("the cluster was not up after ", absl::FormatDuration(options_.start_timeout), ": ", why));
+  std::string text =
+      absl::StrCat("the cluster was not up after ", absl::FormatDuration(options_.start_timeout), ": ", why);
+  for (const Child* child : children_) absl::StrAppend(&text, "\n", child->name, LogTail(*child));
+  return absl::DeadlineExceededError(text);
 }
 
 bool LocalCluster::Ready(const v1::StatusReply& reply) const {

@@ -36,7 +36,7 @@ class LocalCluster {
   // The signal that made Start return CANCELLED.
   int signal() const { return signal_; }
 
-  // The coordinator's host:port. REQUIRES: Start was successful.
+  // The coordinator's host:port. REQUIRES: that has started.
   const std::string& address() const { return coordinator_->address(); }
   // What the coordinator calls wrong, in words.
   std::vector<std::string> Problems();

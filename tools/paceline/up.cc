@@ -182,7 +182,10 @@ int Up(const UpOptions& options) {
     Say(std::string(folder.status().message()));
     return 1;
   }
-  if (!options.verbose) Say(absl::StrCat("logs are in ", (*folder)->logs().string()));
+  if (!options.verbose) {
+    Say(absl::StrCat("logs are in ", (*folder)->logs().string(),
+                     (*folder)->temporary() ? ", until the end; --data-dir keeps them" : ""));
+  }
   return Session(options, **supervisor, **folder).Run();
 }
 

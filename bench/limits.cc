@@ -1,0 +1,167 @@
+#include "bench/limits.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "bench/result.h"
+#include "libs/base/status.h"
+#include "libs/table/store.h"
+#include "libs/world/random.h"
+
+namespace paceline::bench {
+namespace {
+
+class Socket {
+ public:
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  int fd() const { return fd_; }
+
+  bool Write(const char* data, size_t size) const {
+    while (size > 0) {
+      const ssize_t n = write(fd_, data, size);
+      if (n <= 0) return false;
+      data += n;
+      size -= static_cast<size_t>(n);
+    }
+    return true;
+  }
+  bool Read(char* data, size_t size) const {
+    while (size > 0) {
+      const ssize_t n = read(fd_, data, size);
+      if (n <= 0) return false;
+      data += n;
+      size -= static_cast<size_t>(n);
+    }
+    return true;
+  }
+
+ private:
+  int fd_;
+};
+
+struct Pair {
+  Socket client;
+  Socket server;
+};
+
+absl::StatusOr<Pair> Connected() {
+  const auto failed = [](const char* what) {
+    return absl::UnavailableError(absl::StrCat("bench: ", what, ": ", std::strerror(errno)));
+  };
+  Socket listener(socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  if (bind(listener.fd(), reinterpret_cast<sockaddr*>(&address), size) != 0) return failed("bind");
+  if (listen(listener.fd(), 1) != 0) return failed("listen");
+  getsockname(listener.fd(), reinterpret_cast<sockaddr*>(&address), &size);
+  Socket client(socket(AF_INET, SOCK_STREAM, 0));
+  if (connect(client.fd(), reinterpret_cast<sockaddr*>(&address), size) != 0) return failed("connect");
+  Socket server(accept(listener.fd(), nullptr, nullptr));
+  if (server.fd() < 0) return failed("accept");
+  const int on = 1;
+  for (int fd : {client.fd(), server.fd()}) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  return Pair{std::move(client), std::move(server)};
+}
+
+}  // namespace
+
+absl::StatusOr<double> RawTcpGBs(size_t message_bytes, size_t total_bytes) {
+  constexpr size_t kInFlight = 4;
+  ABSL_ASSIGN_OR_RETURN(Pair pair, Connected());
+  const size_t messages = total_bytes / message_bytes;
+  std::thread server([&pair, messages, message_bytes] {
+    std::vector<char> buffer(message_bytes);
+    for (size_t i = 0; i < messages; ++i) {
+      if (!pair.server.Read(buffer.data(), buffer.size()) || !pair.server.Write("a", 1)) return;
+    }
+  });
+  std::vector<char> buffer(message_bytes, 'x');
+  char ack = 0;
+  const auto start = std::chrono::steady_clock::now();
+  bool ok = true;
+  for (size_t i = 0; i < messages && ok; ++i) {
+    ok = (i < kInFlight || pair.client.Read(&ack, 1)) && pair.client.Write(buffer.data(), buffer.size());
+  }
+  for (size_t i = 0; i < std::min(kInFlight, messages) && ok; ++i) ok = pair.client.Read(&ack, 1);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  server.join();
+  if (!ok) return absl::UnavailableError("bench: the TCP connection broke");
+  return static_cast<double>(messages * message_bytes) / took.count() / 1e9;
+}
+
+absl::StatusOr<double> RawTcpRoundTripUs(int rounds) {
+  ABSL_ASSIGN_OR_RETURN(Pair pair, Connected());
+  std::thread server([&pair, rounds] {
+    char message[4];
+    for (int i = 0; i < rounds; ++i) {
+      if (!pair.server.Read(message, 4) || !pair.server.Write(message, 4)) return;
+    }
+  });
+  char message[4] = {};
+  std::vector<double> us;
+  for (int i = 0; i < rounds; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    if (!pair.client.Write(message, 4) || !pair.client.Read(message, 4)) break;
+    us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
+  }
+  server.join();
+  if (us.empty()) return absl::UnavailableError("bench: the TCP connection broke");
+  return Median(std::move(us));
+}
+
+double MemcpyGBs() {
+  constexpr size_t kBytes = size_t{64} << 20;
+  std::vector<char> from(kBytes, 'a');
+  std::vector<char> to(kBytes, 'b');
+  const double seconds = MedianSeconds(9, [&] {
+    std::memcpy(to.data(), from.data(), kBytes);
+    from[0] = to[kBytes - 1];  // keeps the copy from being dropped
+  });
+  return static_cast<double>(kBytes) / seconds / 1e9;
+}
+
+double BareTableUpdatesPerSecond(uint32_t dim, size_t batch, uint64_t rows) {
+  table::Schema schema;
+  schema.dim = dim;
+  schema.rule = table::Sgd{.lr = 0.01f};
+  table::TableStore store(TableId(1), schema, 0);
+  const std::vector<float> values(batch * dim, 0.5f);
+  std::vector<uint64_t> keys(batch);
+  uint64_t version = 0;
+  for (uint64_t first = 0; first < rows; first += batch) {
+    for (size_t i = 0; i < batch; ++i) keys[i] = first + i;
+    store.Update(absl::MakeConstSpan(keys), absl::MakeConstSpan(values), Lsn(++version));
+  }
+  world::SplitMix64 random(1);
+  constexpr int kBatches = 200;
+  std::vector<std::vector<uint64_t>> batches(kBatches, keys);
+  for (auto& some : batches) {
+    for (uint64_t& key : some) key = world::Uniform(random, rows);
+  }
+  const double seconds = MedianSeconds(5, [&] {
+    for (const auto& some : batches) {
+      store.Update(absl::MakeConstSpan(some), absl::MakeConstSpan(values), Lsn(++version));
+    }
+  });
+  return static_cast<double>(kBatches * batch) / seconds;
+}
+
+}  // namespace paceline::bench

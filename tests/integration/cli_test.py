@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+"""`paceline up` and `paceline status` as people and scripts use them, and how the processes end."""
+import contextlib
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+BIN = os.environ["PACELINE_BIN"]
+PACELINE = f"{BIN}/paceline"
+WAIT = 60  # seconds for whatever should come soon
+
+
+def run(*arguments, **options):
+    """A whole run of `paceline`."""
+    return subprocess.run([PACELINE, *arguments], capture_output=True, text=True, timeout=WAIT, **options)
+
+
+def status(coordinator):
+    done = run("status", "--json", "--coordinator", coordinator)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+class Process:
+    """A process that is not our child, or no longer."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.handle = os.pidfd_open(pid)
+        self.arguments = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+
+    def has_ended(self, within=0):
+        return bool(select.select([self.handle], [], [], within)[0])
+
+    def close(self):
+        os.close(self.handle)
+
+
+class Up:
+    """`paceline up` under way, in a temporary folder of its own."""
+
+    def __init__(self, test, *arguments, ready=True):
+        self.scratch = test.enterContext(tempfile.TemporaryDirectory())
+        self.process = subprocess.Popen([PACELINE, "up", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        text=True, env={**os.environ, "TMPDIR": self.scratch})
+        test.addCleanup(self.end)
+        self.coordinator = None
+        if ready:
+            line = self.process.stdout.readline()
+            match = re.fullmatch(r"ready coordinator=(127\.0\.0\.1:\d+)\n", line)
+            test.assertTrue(match, f"{line!r} {self.process.stderr.read() if not line else ''}")
+            self.coordinator = match[1]
+
+    def children(self):
+        """Its child processes, by the last part of their program's path and --name."""
+        found = {}
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                if int(path.read_text().rpartition(")")[2].split()[1]) == self.process.pid:
+                    process = Process(int(path.parent.name))
+                    arguments = process.arguments
+                    name = arguments[arguments.index("--name") + 1] if "--name" in arguments else arguments[0]
+                    found[os.path.basename(name)] = process
+        return found
+
+    def wait_for_line(self, pattern):
+        """The rest of standard error's line that matches."""
+        for line in self.process.stderr:
+            if re.search(pattern, line):
+                return line
+        raise AssertionError(f"standard error ended without {pattern}")
+
+    def stop(self, number=signal.SIGTERM):
+        """Its exit code, and the rest of its output."""
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self):
+        out, err = self.process.communicate(timeout=WAIT)
+        return self.process.returncode, out, err
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+class CliTest(unittest.TestCase):
+    def children(self, up, count):
+        children = up.children()
+        for child in children.values():
+            self.addCleanup(child.close)
+        self.assertEqual(len(children), count, children.keys())
+        return children
+
+    def port_file(self):
+        return str(Path(self.enterContext(tempfile.TemporaryDirectory())) / "port")
+
+
+class UpTest(CliTest):
+    def test_a_cluster_from_its_ready_line_to_its_end(self):
+        up = Up(self, "--shards", "3", "--port", "0")
+        children = self.children(up, 4)
+        self.assertEqual(sorted(children), ["paceline-coordinator", "shard-0", "shard-1", "shard-2"])
+        for child in children.values():
+            self.assertEqual(os.getpgid(child.pid), child.pid, "out of a terminal's reach")
+
+        found = status(up.coordinator)
+        self.assertEqual(found["map_version"], "1")
+        self.assertEqual(found["segments"], 64)
+        self.assertEqual(found["shards_wanted"], 3)
+        self.assertEqual(sorted(s["info"]["name"] for s in found["shards"]), ["shard-0", "shard-1", "shard-2"])
+        for shard in found["shards"]:
+            self.assertTrue(shard["alive"], shard)
+            self.assertRegex(shard["info"]["address"], r"^127\.0\.0\.1:\d+$")
+            self.assertRegex(shard["metrics_address"], r"^127\.0\.0\.1:\d+$")
+        self.assertEqual((found["jobs"], found["tables"], found["problems"]), ([], [], []))
+
+        text = run("status", env={**os.environ, "PACELINE_COORDINATOR": up.coordinator})
+        self.assertEqual(text.returncode, 0, text.stderr)
+        self.assertIn("3 of 3 shards alive, map version 1, 64 segments", text.stdout)
+        self.assertRegex(text.stdout, r"\n  shard-2  127\.0\.0\.1:\d+ +alive ")
+
+        port = up.coordinator.rpartition(":")[2]
+        busy = run("up", "--port", port)
+        self.assertEqual((busy.returncode, busy.stdout), (1, ""))
+        self.assertIn(f"port {port} is in use", busy.stderr)
+
+        code, out, err = up.stop()
+        self.assertEqual((code, out), (0, ""), err)
+        self.assertRegex(err, r"logs are in .*/logs")
+        self.assertTrue(all(child.has_ended() for child in children.values()))
+        self.assertEqual(os.listdir(up.scratch), [], "the temporary folder is gone")
+
+    def test_a_killed_shard_is_reported_and_the_others_go_on(self):
+        up = Up(self, "--shards", "2", "--port", "0")
+        os.kill(self.children(up, 3)["shard-1"].pid, signal.SIGKILL)
+        up.wait_for_line(r"shard-1 was killed by signal 9")
+        deadline = time.monotonic() + WAIT
+        alive = {"shard-1": True}
+        while alive["shard-1"] and time.monotonic() < deadline:
+            found = status(up.coordinator)
+            alive = {shard["info"]["name"]: shard["alive"] for shard in found["shards"]}
+        self.assertEqual(alive, {"shard-0": True, "shard-1": False})
+        self.assertRegex(" ".join(found["problems"]), r"shard-1 .*has been silent")
+        code, _, err = up.stop(signal.SIGINT)
+        self.assertEqual(code, 1, err)
+
+    def test_a_shard_that_is_superseded_says_so_and_ends(self):
+        up = Up(self, "--shards", "1", "--port", "0")
+        port_file = self.port_file()
+        other = subprocess.Popen([f"{BIN}/paceline-shard", "--coordinator", up.coordinator, "--name", "shard-0",
+                                  "--port-file", port_file, "--log-format", "json"],
+                                 stderr=subprocess.PIPE, text=True)
+        self.addCleanup(other.stderr.close)
+        self.addCleanup(other.wait)
+        self.addCleanup(other.kill)
+        up.wait_for_line(r"shard-0 ended with exit code 1")
+        up.wait_for_line(r"is superseded by .* this process must end")
+        self.assertEqual(status(up.coordinator)["shards"][0]["info"]["address"],
+                         Path(port_file).read_text().strip())
+        other.terminate()
+        log = [json.loads(line) for line in other.communicate(timeout=WAIT)[1].splitlines()]
+        self.assertEqual(other.returncode, 0)
+        self.assertRegex(log[0]["message"], "^shard serves name=shard-0 ")
+        self.assertEqual(log[-1]["message"], "shard has ended")
+        self.assertEqual(up.stop()[0], 1)
+
+    def test_no_child_survives_a_killed_parent(self):
+        up = Up(self, "--shards", "2", "--port", "0")
+        children = self.children(up, 3)
+        up.process.kill()
+        for name, child in children.items():
+            self.assertTrue(child.has_ended(within=WAIT), name)
+
+    def test_the_data_folder_is_kept_and_taken_up_again(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory()) + "/cluster"
+        first = Up(self, "--shards", "2", "--port", "0", "--data-dir", folder)
+        before = status(first.coordinator)
+        second = run("up", "--shards", "2", "--port", "0", "--data-dir", folder)
+        self.assertEqual(second.returncode, 1)
+        self.assertIn(f"{folder} is in use by another `paceline up`", second.stderr)
+        code, _, err = first.stop(signal.SIGINT)
+        self.assertEqual(code, 0, err)
+        self.assertIn("shard serves name=shard-1", Path(folder, "logs/shard-1.log").read_text())
+
+        again = Up(self, "--shards", "2", "--port", "0", "--data-dir", folder)
+        after = status(again.coordinator)
+        self.assertGreater(int(after["map_version"]), int(before["map_version"]))
+        names = [{s["info"]["shard"]: s["info"]["name"] for s in found["shards"]} for found in (before, after)]
+        self.assertEqual(*names)
+        self.assertEqual(after["problems"], [])
+        self.assertEqual(again.stop()[0], 0)
+
+        other = run("up", "--shards", "3", "--port", "0", "--data-dir", folder)
+        self.assertEqual(other.returncode, 1)
+        self.assertIn("has a cluster of 2 shards", other.stderr)
+
+    def test_a_start_that_fails_shows_the_log(self):
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / "coordinator").write_text("not a folder")
+        done = run("up", "--port", "0", "--data-dir", str(folder))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"coordinator ended with exit code 1; the end of its log:\n  .*cannot start")
+
+    def test_replicas_are_refused(self):
+        done = run("up", "--replicas", "1")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("replication is not served in this version; use --replicas 0", done.stderr)
+
+
+class CommandTest(CliTest):
+    def up(self, *command):
+        return Up(self, "--", *command, ready=False)
+
+    def test_the_command_has_the_address_and_gives_the_exit_code(self):
+        ask = f'echo "[$PACELINE_COORDINATOR]"; {PACELINE} status --json; exit 3'
+        ups = [self.up("true"), self.up("sh", "-c", ask), self.up("sh", "-c", "kill -KILL $$"),
+               self.up("no-such-program"), self.up("/dev/null")]
+        results = [up.wait() for up in ups]
+        self.assertEqual([code for code, _, _ in results], [0, 3, 128 + signal.SIGKILL, 127, 126], results)
+        self.assertEqual(results[0][1], "", "standard output is the command's")
+        address, _, found = results[1][1].partition("\n")
+        self.assertRegex(address, r"^\[127\.0\.0\.1:\d+\]$")
+        self.assertEqual([shard["alive"] for shard in json.loads(found)["shards"]], [True])
+        self.assertIn("cannot run no-such-program", results[3][2])
+        self.assertEqual([os.listdir(up.scratch) for up in ups], [[]] * len(ups))
+
+    def test_its_arguments_are_its_own(self):
+        code, out, err = self.up("echo", "--shards", "x", "--", "--help").wait()
+        self.assertEqual((code, out), (0, "--shards x -- --help\n"), err)
+
+    def test_a_signal_is_passed_on(self):
+        program = ("import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(9)); "
+                   "print('waits', flush=True); signal.pause()")
+        up = self.up(sys.executable, "-c", program)
+        self.assertEqual(up.process.stdout.readline(), "waits\n")
+        children = self.children(up, 3)
+        self.assertEqual(up.stop()[0], 9)
+        self.assertTrue(all(child.has_ended() for child in children.values()))
+
+
+class OtherTest(CliTest):
+    def test_status_without_a_coordinator(self):
+        with socket.socket() as taken:  # bound, but nobody listens
+            taken.bind(("127.0.0.1", 0))
+            address = "127.0.0.1:%d" % taken.getsockname()[1]
+            done = run("status", "--coordinator", address)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn(f"no coordinator answers at {address}", done.stderr)
+
+    def test_versions_and_help(self):
+        for program in ("paceline", "paceline-shard"):
+            done = subprocess.run([f"{BIN}/{program}", "--version"], capture_output=True, text=True, timeout=WAIT)
+            self.assertRegex(done.stdout, rf"^{program} \d+\.\d+\.\d+ \(feature level \d+\)\n$")
+        self.assertRegex(run("--help").stdout, r"(?s)up .*status ")
+        self.assertIn("-- COMMAND", run("up", "--help").stdout)
+
+    def test_usage_errors_exit_with_2(self):
+        for arguments in ([], ["down"], ["up", "--shards", "0"], ["up", "--"], ["status", "--", "true"]):
+            done = run(*arguments)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
+            self.assertNotEqual(done.stderr, "", arguments)
+
+    def test_a_shard_names_what_it_cannot_use(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = "127.0.0.1:%d" % taken.getsockname()[1]
+            for arguments, code, word in (
+                    (["--listen", address], 1, address),
+                    (["--metrics-listen", address], 1, address),
+                    (["--listen", "0.0.0.0:0"], 1, "--advertise"),
+                    (["--port-file", "/nonexistent/port"], 1, "/nonexistent/port"),
+                    (["--memory-budget", "many"], 2, "--memory-budget"),
+                    (["--log-level", "loud"], 2, "loud")):
+                done = subprocess.run([f"{BIN}/paceline-shard", "--coordinator", "127.0.0.1:1", *arguments],
+                                      capture_output=True, text=True, timeout=WAIT)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertIn(word, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

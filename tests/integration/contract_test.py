@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""The job trains under SSP(0), SSP(2), SSP(8) and ASP with 1, 2, 4 workers on 1, 2, 5 shards, and keeps its contract.
+
+contract_worker checks values against the model; here what the workers counted is compared with what the shards
+counted, and the staleness that must and must not be seen with what was seen.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+import urllib.request
+
+BIN = os.environ["PACELINE_BIN"]
+WORKER = os.environ["CONTRACT_WORKER"]
+
+
+def inside():
+    """Runs as the command of `paceline up`: the work, then the shards' own counters."""
+    done = subprocess.run([WORKER], capture_output=True, text=True, timeout=150)
+    result = {"exit": done.returncode, "stderr": done.stderr[-2000:], "work": None}
+    if done.stdout.strip():
+        result["work"] = json.loads(done.stdout)
+    status = json.loads(subprocess.run([f"{BIN}/paceline", "status", "--json"], capture_output=True, text=True,
+                                       check=True, timeout=30).stdout)
+    result["shards"] = 0
+    result["rows_pushed_by_shards"] = 0
+    for shard in status["shards"]:
+        page = urllib.request.urlopen(f"http://{shard['metrics_address']}/metrics", timeout=10).read().decode()
+        rows = re.search(r"^paceline_shard_rows_pushed_total (\S+)$", page, re.M)
+        result["rows_pushed_by_shards"] += int(float(rows.group(1)))
+        result["shards"] += 1
+    print(json.dumps(result))
+
+
+class ContractTest(unittest.TestCase):
+    def check(self, shards):
+        up = subprocess.run([f"{BIN}/paceline", "up", "--shards", str(shards), "--port", "0", "--", sys.executable,
+                             os.path.abspath(__file__), "--inside"],
+                            capture_output=True, text=True, timeout=200)
+        lines = [line for line in up.stdout.splitlines() if line.startswith("{")]
+        self.assertEqual(up.returncode, 0, up.stdout[-3000:] + up.stderr[-3000:])
+        result = json.loads(lines[-1])
+        self.assertIsNotNone(result["work"], f"contract_worker ended with {result['exit']}: {result['stderr']}")
+        runs = {(run["model"], run["workers"]): run for run in result["work"]["runs"]}
+        self.assertEqual(len(runs), 12)
+        for which, run in runs.items():
+            self.assertEqual(run["error"], "", which)
+        self.assertEqual(result["shards"], shards)
+        self.assertGreater(result["work"]["rows_pushed"], 0)
+        self.assertEqual(result["work"]["rows_pushed"], result["rows_pushed_by_shards"])
+        for workers in (2, 4):
+            self.assertEqual(runs["ssp:0", workers]["staleness_by_values"], 0)
+            for how in ("staleness_by_values", "staleness_by_certificates"):
+                self.assertGreater(runs["ssp:8", workers][how], 0)
+                self.assertLessEqual(runs["ssp:8", workers][how], 8)
+                self.assertGreater(runs["asp", workers][how], 8)
+
+    def test_1_shard(self):
+        self.check(1)
+
+    def test_2_shards(self):
+        self.check(2)
+
+    def test_5_shards(self):
+        self.check(5)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--inside"]:
+        inside()
+    else:
+        unittest.main(verbosity=2)

@@ -1,0 +1,190 @@
+"""A client of stock grpcio and generated messages, written from docs/wire.md alone: none of our C++."""
+import queue
+import struct
+
+import grpc
+from paceline.v1 import coordinator_pb2, coordinator_pb2_grpc, shard_pb2, shard_pb2_grpc, types_pb2
+
+M = 2**64 - 1
+WAIT = 30  # seconds a step may take
+
+
+def mix64(x):
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & M
+    x = (x ^ x >> 27) * 0x94D049BB133111EB & M
+    return x ^ x >> 31
+
+
+class Placement:
+    """Where the keys of one table live (docs/wire.md §2)."""
+
+    def __init__(self, table, ring_bits):
+        self.table, self.k = table, ring_bits
+        if table.schema.kind == types_pb2.TABLE_KIND_RANGED:
+            n, dim = table.schema.rows, table.schema.dim
+            self.rows_per_block = min(max(n // (4 << self.k), -(-256 // dim)), max(1, 16384 // dim))
+
+    def segment(self, key):
+        if self.table.schema.kind == types_pb2.TABLE_KIND_RANGED:
+            return (mix64(self.table.id) + key // self.rows_per_block) % 2**self.k
+        return mix64(key + mix64(self.table.id) & M) >> (64 - self.k)
+
+
+class Stream:
+    """One bidirectional stream: requests by send(), replies by next()."""
+
+    def __init__(self, method, hello):
+        self._requests = queue.Queue()
+        self._replies = method(iter(self._requests.get, None), timeout=120)
+        self.send(hello)
+        self.welcome = self.next().welcome
+
+    def send(self, request):
+        self._requests.put(request)
+
+    def next(self):
+        return next(self._replies)
+
+    def close(self):
+        self._requests.put(None)
+        return list(self._replies)
+
+
+class StockClient:
+    """One session and its streams. `number` is the next of each segment's arrival line."""
+
+    def __init__(self, coordinator, job):
+        self.api = coordinator_pb2_grpc.CoordinatorStub(grpc.insecure_channel(coordinator))
+        opened = self.api.OpenSession(coordinator_pb2.OpenSessionRequest(
+            feature_level=1, job=job, client="stock", nonce=hash((job, id(self))) & M, timeout_ms=10000), timeout=WAIT)
+        self.session, self.job, self.map = opened.session, opened.job, opened.map
+        self.number = [1] * len(self.map.segments)
+        self.streams = {}
+
+    def open_table(self, name, **schema):
+        reply = self.api.OpenTable(coordinator_pb2.OpenTableRequest(
+            session=self.session, name=name, schema=types_pb2.TableSchema(**schema), create=True), timeout=WAIT)
+        self.catalogue_version = reply.catalogue_version
+        return reply.table
+
+    def join(self, workers=1):
+        return self.api.JoinJob(coordinator_pb2.JoinJobRequest(
+            session=self.session, workers=workers, timeout_ms=10000), timeout=WAIT).start_clock
+
+    def hello(self, **changes):
+        fields = dict(feature_level=1, job=self.job, session=self.session, client="stock")
+        fields.update(changes)
+        return shard_pb2.Hello(**fields)
+
+    def stream(self, kind, shard, **hello):
+        """The open stream of a kind to a shard; with changes to its Hello, a new one of its own."""
+        if (kind, shard) in self.streams and not hello:
+            return self.streams[kind, shard]
+        address = next(s.address for s in self.map.shards if s.shard == shard)
+        stub = shard_pb2_grpc.ShardStub(grpc.insecure_channel(address))
+        request = shard_pb2.PushRequest if kind == "push" else shard_pb2.PullRequest
+        method = stub.Push if kind == "push" else stub.Pull
+        stream = Stream(method, request(hello=self.hello(**hello)))
+        if not hello:
+            self.streams[kind, shard] = stream
+        return stream
+
+    def primary(self, segment):
+        return self.map.segments[segment].primary.shard
+
+    def shards(self):
+        return [s.shard for s in self.map.shards]
+
+    def by_segment(self, table, keys):
+        placement = Placement(table, self.map.ring_bits)
+        groups = {}
+        for position, key in enumerate(keys):
+            groups.setdefault(placement.segment(key), []).append(position)
+        return groups
+
+    def part(self, segment, count, number=None, epoch=None):
+        number = self.number[segment] if number is None else number
+        epoch = self.map.segments[segment].epoch if epoch is None else epoch
+        return struct.pack("<IIQQ", segment, count, epoch, number)
+
+    def push_frame(self, table, clock, rows, segments):
+        """The frame of the given segments' rows. rows: key → values. Numbers are those due; they are not taken."""
+        keys = list(rows)
+        groups = self.by_segment(table, keys)
+        parts = keybytes = values = b""
+        for segment in segments:
+            positions = groups[segment]
+            parts += self.part(segment, len(positions))
+            for position in positions:
+                keybytes += struct.pack("<Q", keys[position])
+                values += struct.pack(f"<{table.schema.dim}f", *rows[keys[position]])
+        return shard_pb2.PushRequest(table=table.id, clock=clock, catalogue_version=self.catalogue_version,
+                                     line=types_pb2.LINE_ARRIVAL, parts=parts, keys=keybytes, values=values)
+
+    def push(self, table, clock, rows):
+        """Pushes and waits for the committed marks of every part."""
+        segments = sorted(self.by_segment(table, list(rows)))
+        for shard in self.shards():
+            mine = [s for s in segments if self.primary(s) == shard]
+            if not mine:
+                continue
+            stream = self.stream("push", shard)
+            stream.send(self.push_frame(table, clock, rows, mine))
+            due = {s: self.number[s] for s in mine}
+            for segment in mine:
+                self.number[segment] += 1
+            while due:
+                reply = stream.next()
+                if reply.refusals:
+                    raise AssertionError(f"refused: {reply.refusals[0]}")
+                for segment, _, number in struct.iter_unpack("<IIQ", reply.committed):
+                    if due.get(segment, number + 1) <= number:
+                        del due[segment]
+
+    def tick(self, clock):
+        """Seals every segment at what was pushed, on every shard; returns the segments not spoken for."""
+        seals = b"".join(struct.pack("<IIIIQ", s, 1, 1, 0, n - 1) for s, n in enumerate(self.number))
+        unspoken = []
+        for shard in self.shards():
+            stream = self.stream("push", shard)
+            stream.send(shard_pb2.PushRequest(tick=shard_pb2.Tick(clock=clock, seals=seals)))
+            while True:
+                reply = stream.next()
+                acks = [ack for ack in reply.ticks if ack.clock == clock]
+                if acks:
+                    unspoken += [s for (s,) in struct.iter_unpack("<I", acks[0].unspoken)]
+                    break
+        return unspoken
+
+    def pull(self, table, keys, min_clock=0, timeout_ms=10000):
+        """Values by key, and the certificates; raises on a refusal."""
+        values, certificates = {}, []
+        groups = self.by_segment(table, keys)
+        for shard in self.shards():
+            mine = sorted(s for s in groups if self.primary(s) == shard)
+            if not mine:
+                continue
+            order = [keys[p] for s in mine for p in groups[s]]
+            stream = self.stream("pull", shard)
+            stream.send(shard_pb2.PullRequest(
+                request=7, table=table.id, catalogue_version=self.catalogue_version, min_clock=min_clock,
+                timeout_ms=timeout_ms,
+                parts=b"".join(self.part(s, len(groups[s]), number=self.number[s] - 1) for s in mine),
+                keys=struct.pack(f"<{len(order)}Q", *order)))
+            reply = stream.next()
+            if reply.refusals:
+                raise Refused(reply.refusals[0])
+            certificates += list(struct.iter_unpack("<IIQQQQQ", reply.certificates))
+            dim = table.schema.dim
+            for i, key in enumerate(order):
+                values[key] = struct.unpack_from(f"<{dim}f", reply.values, 4 * dim * i)
+        return values, certificates
+
+    def close(self):
+        self.api.CloseSession(coordinator_pb2.CloseSessionRequest(session=self.session, reason="done"), timeout=WAIT)
+
+
+class Refused(Exception):
+    def __init__(self, refusal):
+        super().__init__(refusal.message)
+        self.refusal = refusal
