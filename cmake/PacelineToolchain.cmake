@@ -9,7 +9,7 @@ endif()
 
 add_library(paceline_flags INTERFACE)
 # -pthread everywhere: some packages bring it, and a precompiled header is refused where it differs.
-# GCC 12 takes the value of an absl::StatusOr for uninitialised where its destructor is inlined.
+# GCC 12's flow analysis loses its way in the destructor of absl::StatusOr; the sanitizers look instead.
 # No contraction: replicas must agree bit for bit whatever the compiler would like to fuse.
 target_compile_options(paceline_flags INTERFACE
   -pthread -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror

@@ -9,16 +9,7 @@ namespace paceline::examples {
 namespace {
 
 constexpr absl::Duration kRecent = absl::Seconds(2);
-
-// Terminals count characters, not bytes; all of ours are one column wide.
-std::string CutTo(int columns, std::string line) {
-  int seen = 0;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const bool begins_character = (line[i] & 0xC0) != 0x80;
-    if (begins_character && seen++ == columns) return line.substr(0, i);
-  }
-  return line;
-}
+constexpr int kUsualLine = 71;  // columns that a line without its bar rarely exceeds: keeps the bar's length
 
 }  // namespace
 
@@ -34,7 +25,7 @@ std::string Grouped(uint64_t number) {
 void Progress::Show(const Totals& totals, absl::Time now) {
   Remember(totals, now);
   if (options_.width > 0) {
-    write_(absl::StrCat("\r\x1b[K", CutTo(options_.width - 1, Line(totals))));
+    write_(absl::StrCat("\r\x1b[K", OneLine(totals)));
     drawn_ = true;
   } else if (IsDue(totals, now)) {
     write_(absl::StrCat(Line(totals), "\n"));
@@ -47,8 +38,7 @@ void Progress::End() {
 }
 
 bool Progress::IsDue(const Totals& totals, absl::Time now) {
-  const uint64_t all = options_.examples_per_epoch * static_cast<uint64_t>(options_.epochs);
-  const int tenth = static_cast<int>(10 * totals.examples / std::max<uint64_t>(all, 1));
+  const int tenth = static_cast<int>(10 * Share(totals));
   const bool begins = Trains(totals) && !begun_;
   const bool ends = tenth >= 10 && last_tenth_ < 10;
   const absl::Duration pause = tenth > last_tenth_ ? absl::Seconds(1) : absl::Seconds(10);
@@ -60,35 +50,44 @@ bool Progress::IsDue(const Totals& totals, absl::Time now) {
 }
 
 void Progress::Remember(const Totals& totals, absl::Time now) {
+  if (!Trains(totals)) return;  // the wait for the others is none of the rate's business
   recent_.push_back({now, totals.examples, totals.loss_sum});
   while (recent_.size() > 2 && recent_[1].time <= now - kRecent) recent_.pop_front();
 }
 
-std::string Progress::Bar(double share) const {
-  constexpr int kCells = 20;
-  const int full = std::clamp(static_cast<int>(share * kCells), 0, kCells);
-  return absl::StrCat("[", std::string(full, '#'), std::string(kCells - full, '.'), "] ");
+// As much of a bar as there is room for; a full line would make the terminal go to the next.
+std::string Progress::OneLine(const Totals& totals) const {
+  const std::string line = Line(totals);
+  const int room = options_.width - 1;
+  const int text = std::max(static_cast<int>(line.size()), kUsualLine);
+  const int cells = std::min(room - text - 3, 20);
+  if (cells < 5 || !Trains(totals)) return line.substr(0, static_cast<size_t>(std::max(room, 0)));
+  const int full = std::min(static_cast<int>(Share(totals) * cells), cells);
+  return absl::StrCat("[", std::string(full, '#'), std::string(cells - full, '.'), "] ", line);
+}
+
+// Of all epochs.
+double Progress::Share(const Totals& totals) const {
+  const double all = static_cast<double>(options_.examples_per_epoch) * options_.epochs;
+  return static_cast<double>(totals.examples) / std::max(all, 1.0);
 }
 
 std::string Progress::Line(const Totals& totals) const {
   if (!Trains(totals)) {
     return absl::StrFormat("%d of %d workers have started", totals.started, options_.workers);
   }
-  const double per_epoch = static_cast<double>(std::max<uint64_t>(options_.examples_per_epoch, 1));
-  const double epochs_done = static_cast<double>(totals.examples) / per_epoch;
-  const double share = epochs_done / options_.epochs;
+  const int epoch =
+      static_cast<int>(totals.examples / std::max<uint64_t>(options_.examples_per_epoch, 1)) + 1;
   const Sample &first = recent_.front(), &last = recent_.back();
   const double examples = static_cast<double>(last.examples - first.examples);
   const double seconds = absl::ToDoubleSeconds(last.time - first.time);
-  std::string line = options_.width > 0 ? Bar(share) : "";
-  absl::StrAppendFormat(&line, "epoch %d/%d %3.0f %%",
-                        std::min(static_cast<int>(epochs_done) + 1, options_.epochs), options_.epochs,
-                        100 * share);
+  std::string line = absl::StrFormat("epoch %d/%d %3.0f %%", std::min(epoch, options_.epochs),
+                                     options_.epochs, 100 * Share(totals));
   if (examples > 0 && seconds > 0) {
     absl::StrAppendFormat(&line, "  loss %.4f  %s examples/s", (last.loss_sum - first.loss_sum) / examples,
                           Grouped(static_cast<uint64_t>(examples / seconds)));
   }
-  absl::StrAppendFormat(&line, "  staleness mean %.2f max %d", MeanStaleness(totals.staleness_rows),
+  absl::StrAppendFormat(&line, "  staleness %.2f (max %d)", MeanStaleness(totals.staleness_rows),
                         MaxStaleness(totals.staleness_rows));
   return line;
 }

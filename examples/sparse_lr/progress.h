@@ -39,7 +39,8 @@ class Progress {
   // All workers are there; before, there is nothing to be said but how many are.
   bool Trains(const Totals& totals) const { return totals.started == options_.workers; }
   std::string Line(const Totals& totals) const;
-  std::string Bar(double share) const;
+  std::string OneLine(const Totals& totals) const;
+  double Share(const Totals& totals) const;
   bool IsDue(const Totals& totals, absl::Time now);
   void Remember(const Totals& totals, absl::Time now);
 

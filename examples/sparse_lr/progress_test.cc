@@ -36,7 +36,7 @@ TEST_F(ProgressTest, SaysEpochLossRateAndStaleness) {
   progress.Show(At(0), Second(0));
   progress.Show(At(1500), Second(1));
   ASSERT_THAT(written_, SizeIs(2));
-  EXPECT_EQ(written_[1], "epoch 2/2  75 %  loss 0.5000  1,500 examples/s  staleness mean 1.50 max 3\n");
+  EXPECT_EQ(written_[1], "epoch 2/2  75 %  loss 0.5000  1,500 examples/s  staleness 1.50 (max 3)\n");
 }
 
 TEST_F(ProgressTest, LossAndRateAreThoseOfTheLastSeconds) {
@@ -101,9 +101,15 @@ TEST_F(ProgressTest, ATerminalGetsOneLineAgainAndAgain) {
 }
 
 TEST_F(ProgressTest, NeverFillsATerminalsLine) {
-  Progress progress = Make(20);
-  progress.Show(At(500), Second(0));
-  EXPECT_THAT(written_, ElementsAre("\r\x1b[K[#####............."));
+  for (const auto& [width, expected] :
+       std::map<int, std::string>{{85, "[##........] epoch 1/2  25 %  staleness 1.50 (max 3)"},
+                                  {47, "epoch 1/2  25 %  staleness 1.50 (max 3)"},
+                                  {20, "epoch 1/2  25 %  st"}}) {
+    Progress progress = Make(width);
+    written_.clear();
+    progress.Show(At(500), Second(0));
+    EXPECT_THAT(written_, ElementsAre("\r\x1b[K" + expected)) << width;
+  }
 }
 
 TEST(GroupedTest, Thousands) {

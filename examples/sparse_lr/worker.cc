@@ -162,6 +162,7 @@ class Worker {
 
 int RunWorker(const RunOptions& options) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
+  prctl(PR_SET_NAME, "sparse_lr");  // else process listings say "exe"
   Worker worker(options);
   const absl::Status status = worker.Run();
   if (status.ok()) return 0;

@@ -4,30 +4,30 @@
 #include <cstdint>
 
 // Bugs that a test plants to see that the simulator finds them (docs/simulation.md). Each is one line in the
-// core that breaks one rule of the protocol while its switch is on. Nothing but tests turns a switch on; off, it
-// costs the read of a word that never changes.
+// core that breaks one rule of the protocol while its switch is on. Nothing but tests turns a switch on; off,
+// it costs the read of a word that never changes.
 namespace paceline {
 
 enum class Bug : uint8_t {
   kNone,
-  kRetryAckedEarly,      // a part that comes out of order is acknowledged before its record exists
-  kAckBeforeApply,       // a part is acknowledged before its content has been judged
-  kGapAccepted,          // a number is taken though the one before it is missing
-  kDedupForgotten,       // a repeated part is applied again
-  kSessionCollected,     // a session is dropped when another one opens, though its client lives
-  kLateOpenAccepted,     // a closed session is opened again by a late call
-  kLateJoinAccepted,     // a worker that has finished is made one again by a late call
-  kJoinBelowMinClock,    // a worker joins at a clock that is passed already
-  kTickCountedEarly,     // a tick counts before the parts it is sealed with are applied
-  kFinishedEarly,        // a worker finishes before its sealed parts are applied
-  kUnnamedSealed,        // a tick speaks for a segment that its stream did not name
-  kServedEarly,          // a read is served below the min clock it asks for
-  kOwnPartNotAwaited,    // a read is served before the reader's own part is applied
-  kOwnPartNotNamed,      // the client does not name its own parts in a read
-  kNumbersLostInMove,    // a segment moves without its sessions' numbers
-  kStaleEpochServed,     // a shard serves an epoch again that it has given up
-  kNotSentAgain,         // the client does not send again what was under way on a stream that broke
-  kSealedShort,          // the client seals a tick with the parts of the clock before
+  kRetryAckedEarly,    // a part that comes out of order is acknowledged before its record exists
+  kAckBeforeApply,     // a part is acknowledged before its content has been judged
+  kGapAccepted,        // a number is taken though the one before it is missing
+  kDedupForgotten,     // a repeated part is applied again
+  kSessionCollected,   // a session is dropped when another one opens, though its client lives
+  kLateOpenAccepted,   // a closed session is opened again by a late call
+  kLateJoinAccepted,   // a worker that has finished is made one again by a late call
+  kJoinBelowMinClock,  // a worker joins at a clock that is passed already
+  kTickCountedEarly,   // a tick counts before the parts it is sealed with are applied
+  kFinishedEarly,      // the last tick comes before its parts, and counts
+  kUnnamedSealed,      // a tick speaks for a segment that its stream did not name
+  kServedEarly,        // a read is served below the min clock it asks for
+  kOwnPartNotAwaited,  // a read is served before the reader's own part is applied
+  kOwnPartNotNamed,    // the client does not name its own parts in a read
+  kNumbersLostInMove,  // a segment moves without its sessions' numbers
+  kStaleEpochServed,   // a shard serves an epoch again that it has given up
+  kNotSentAgain,       // the client does not send again what was under way on a stream that broke
+  kSealedShort,        // the client seals a tick with the parts of the clock before
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

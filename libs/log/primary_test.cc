@@ -226,6 +226,15 @@ TEST_F(PrimaryTest, FinishWaitsForItsPartsAndThenCountsAsPastEveryClock) {
   EXPECT_EQ(primary.segment().jobs().at(kJob).min_clock(), 9u);
 }
 
+TEST_F(PrimaryTest, ARepeatedJoinThatComesAfterTheLastTickChangesNothing) {
+  ASSERT_TRUE(Join(kA, 4, 0));
+  ASSERT_TRUE(Join(kB, 4, 1));
+  ASSERT_TRUE(Do(Change(v1::SessionChange::FINISH, kA)));
+  EXPECT_TRUE(Join(kA, 4, 0));
+  primary.Tick(kB, 7, {});
+  EXPECT_EQ(primary.segment().jobs().at(kJob).min_clock(), 7u) << "nobody waits for the one who has finished";
+}
+
 TEST_F(PrimaryTest, ALateJoinIsRefusedWithTheMinClock) {
   ASSERT_TRUE(Join(kA, 0, 0));
   primary.Tick(kA, 6, {});
@@ -233,6 +242,37 @@ TEST_F(PrimaryTest, ALateJoinIsRefusedWithTheMinClock) {
   EXPECT_THAT(behind, ::testing::Optional(6u));
   EXPECT_TRUE(Join(kB, 8, 1));
   EXPECT_TRUE(Join(kB, 8, 1)) << "repeating it is harmless";
+}
+
+TEST_F(PrimaryTest, AReleasedSegmentGoesOnWhereItWasWithoutItsTicks) {
+  ASSERT_TRUE(Join(kA, 0, 0));
+  EXPECT_FALSE(Push(kA, 1, {{5, 1.0f}}));
+  primary.Tick(kA, 3, {{1, 0}});
+  primary.Tick(kA, 4, {{2, 0}});  // waits for a part
+  const auto parked = Pull(kB, 9);
+  v1::Refusal moved;
+  moved.set_reason(v1::Refusal::MOVED);
+  const uint64_t hash = primary.segment().Hash();
+  const int64_t bytes = budget->bytes;
+
+  Primary next(primary.Release(moved), Epoch(2), budget);
+  ASSERT_THAT(parked->refusals, ::testing::SizeIs(1));
+  EXPECT_EQ(parked->refusals[0].reason(), v1::Refusal::MOVED);
+  EXPECT_EQ(next.segment().Hash(), hash);
+  EXPECT_EQ(budget->bytes, bytes) << "its memory is counted once";
+  EXPECT_EQ(next.segment().jobs().at(kJob).min_clock(), 3u);
+  EXPECT_THAT(next.segment().jobs().at(kJob).workers().at(kA).pending, IsEmpty());
+  EXPECT_FALSE(next.Take(
+      {.update = MakeUpdate(kA, 1, {{5, 1.0f}}, 0), .job = kJob, .table = SumTable(kJob), .acks = acks}));
+  EXPECT_THAT(acks->numbers, ElementsAre(1, 1)) << "what was taken before is not taken again";
+  EXPECT_EQ(next.segment().Hash(), hash);
+}
+
+TEST_F(PrimaryTest, MemoryIsCountedAsASegmentHoldsIt) {
+  EXPECT_FALSE(Push(kA, 1, {{5, 1.0f}}));
+  EXPECT_EQ(budget->bytes, static_cast<int64_t>(primary.segment().bytes()));
+  primary.Release({});
+  EXPECT_EQ(budget->bytes, 0);
 }
 
 TEST_F(PrimaryTest, UpdatesOfASealedClockAreRefused) {

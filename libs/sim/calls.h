@@ -48,7 +48,7 @@ class Calls {
     EndAfter(timeout, call->id, absl::DeadlineExceededError("no answer from " + to.name));
     const bool lost = Fault("fault: call lost", faults.lost);
     const bool doubled = Fault("fault: call doubled", faults.doubled);
-    if (lost) EndAfter(Delay(from, to) * 50, call->id, absl::UnavailableError("the connection broke"));
+    if (lost) EndAfter(Notice(), call->id, absl::UnavailableError("the connection broke"));
     if (!lost) Deliver<Reply>(call, Delay(from, to));
     if (doubled) Deliver<Reply>(call, Delay(from, to) + faults.late_by * world::UnitInterval(random_));
   }
@@ -93,6 +93,9 @@ class Calls {
     return Fault("fault: call late", faults.late) ? usual + faults.late_by * how_late : usual;
   }
 
+  // Until a caller finds that the connection is broken.
+  absl::Duration Notice() { return latency.slowest * world::UnitInterval(random_); }
+
   template <class Reply>
   void Deliver(Shared<Reply> call, absl::Duration delay) {
     scheduler_.After(delay, [this, call] { Arrive<Reply>(call); });
@@ -106,11 +109,11 @@ class Calls {
     }
     const auto answer = [this, call](absl::StatusOr<Reply> reply) {
       if (Fault("fault: reply lost", faults.reply_lost)) {
-        return EndAfter(Delay(call->to, call->from) * 50, call->id,
-                        absl::UnavailableError("the connection broke"));
+        return EndAfter(Notice(), call->id, absl::UnavailableError("the connection broke"));
       }
-      scheduler_.After(latency.Draw(random_, call->to, call->from, scheduler_.Now()),
-                       [this, call, reply = std::move(reply)]() mutable { End<Reply>(call, std::move(reply)); });
+      scheduler_.After(
+          latency.Draw(random_, call->to, call->from, scheduler_.Now()),
+          [this, call, reply = std::move(reply)]() mutable { End<Reply>(call, std::move(reply)); });
     };
     history_.Add(scheduler_.steps());
     if (!call->to.up) return answer(absl::UnavailableError(call->to.name + " cannot be reached"));

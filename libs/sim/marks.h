@@ -14,8 +14,10 @@ class Marks {
  public:
   void Hit(absl::string_view name, uint64_t times = 1) {
     const auto it = counts_.find(name);
-    if (it == counts_.end()) counts_.emplace(name, times);
-    else it->second += times;
+    if (it == counts_.end())
+      counts_.emplace(name, times);
+    else
+      it->second += times;
   }
   uint64_t Of(absl::string_view name) const {
     const auto it = counts_.find(name);

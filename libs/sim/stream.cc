@@ -134,8 +134,7 @@ void Connection::Close(Side by, absl::Status why) {
   if (by == Side::kClient) Lose(by, world::Uniform(network_.random_, At(by).under_way.size() + 1));
   const absl::Time now = network_.scheduler_.Now();
   TellEnd(by, now, why);
-  const absl::Duration news =
-      network_.latency.Draw(network_.random_, *At(by).host, *At(Other(by)).host, now);
+  const absl::Duration news = network_.latency.Draw(network_.random_, *At(by).host, *At(Other(by)).host, now);
   TellEnd(Other(by), std::max(now, At(by).last_arrival) + news, std::move(why));
 }
 

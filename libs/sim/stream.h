@@ -70,7 +70,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   struct End {
     Host* host = nullptr;
     std::shared_ptr<world::StreamHandler> handler;
-    std::deque<absl::Cord> under_way;  // sent by this end
+    std::deque<absl::Cord> under_way;                // sent by this end
     absl::Time last_arrival = absl::InfinitePast();  // of them
     bool writing = false;
     bool pump_due = false;

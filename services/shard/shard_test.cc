@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "libs/base/test_util/status_matchers.h"
 #include "libs/wire/frame.h"
+#include "libs/wire/map_codec.h"
 #include "libs/wire/packed.h"
 
 namespace paceline::shard {
@@ -166,8 +167,8 @@ class ShardTest : public ::testing::Test {
   static uint64_t CommittedUpto(const PushWire& wire) {
     uint64_t upto = 0;
     for (const auto& reply : wire.replies) {
-      for (const auto& mark : wire::ParseMarks(reply.head.committed()).value())
-        upto = std::max(upto, mark.number);
+      const std::vector<wire::Mark> marks = wire::ParseMarks(reply.head.committed()).value();
+      for (const wire::Mark& mark : marks) upto = std::max(upto, mark.number);
     }
     return upto;
   }
@@ -393,6 +394,29 @@ TEST_F(ShardTest, ReadsEndAtTheirDeadline) {
   ASSERT_EQ(pull.replies.size(), 2u);
   EXPECT_EQ(pull.replies[1].head.refusals(0).reason(), v1::Refusal::DEADLINE);
   EXPECT_EQ(pull.replies[1].values.size(), 0u);
+}
+
+TEST_F(ShardTest, AReleasedSegmentIsServedWhereItIsAdopted) {
+  push.Start();
+  push.Send(Push(1));
+  v1::Map proto = MapOf(2, 1, /*epoch=*/2).map();
+  proto.mutable_segments(1)->set_epoch(1);  // only segment 0 moves, to another incarnation
+  proto.mutable_segments(0)->mutable_primary()->set_incarnation(9);
+  const auto map = std::make_shared<const ring::SegmentMap>(wire::MapFromProto(proto).value());
+  std::optional<log::Segment> state;
+  shard.ReleaseSegment(SegmentId(0), map,
+                       [&](std::optional<log::Segment> released) { state = std::move(released); });
+  ASSERT_TRUE(state.has_value());
+  push.Send(Push(2));
+  ASSERT_EQ(push.Refusals().size(), 1u);
+  EXPECT_EQ(push.Refusals()[0].reason(), v1::Refusal::MOVED);
+  EXPECT_EQ(push.Refusals()[0].map_version(), 2u);
+  shard.ReleaseSegment(SegmentId(0), map, [](const auto& again) { EXPECT_FALSE(again.has_value()); });
+
+  shard.AdoptSegment(*std::move(state), map, [] {});
+  EXPECT_EQ(shard.host(SegmentId(0)).primary()->epoch(), Epoch(2));
+  push.Send(Push(2));
+  EXPECT_EQ(push.Refusals().size(), 1u) << "part 2 follows part 1, which came before the move";
 }
 
 TEST_F(ShardTest, StoppingAnswersEverything) {

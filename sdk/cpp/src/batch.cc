@@ -60,8 +60,8 @@ class Cutter {
 
   void Add(SegmentId segment, uint32_t rows) {
     const size_t bytes = batch_.EntryBytes() + rows * batch_.RowBytes();
-    const bool fits = !batch_.pieces.empty() && batch_.pieces.back().segment == segment &&
-                      bytes_ + bytes <= kPieceBytes;
+    const bool fits =
+        !batch_.pieces.empty() && batch_.pieces.back().segment == segment && bytes_ + bytes <= kPieceBytes;
     if (!fits) {
       batch_.pieces.push_back({.segment = segment, .first_entry = entry_, .first_row = row_});
       bytes_ = 0;
@@ -93,7 +93,8 @@ std::vector<Run> CutRange(const ring::Placement& placement, uint64_t first, uint
   std::vector<Run> runs;
   const std::vector<ring::Piece> pieces = placement.ForRange(first, count).value();
   for (const ring::Piece& piece : pieces) {
-    runs.push_back({.segment = piece.segment, .first = piece.first, .count = static_cast<uint32_t>(piece.count)});
+    runs.push_back(
+        {.segment = piece.segment, .first = piece.first, .count = static_cast<uint32_t>(piece.count)});
   }
   return runs;
 }

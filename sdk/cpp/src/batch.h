@@ -27,7 +27,8 @@ using Allocate = absl::FunctionRef<Buffer(size_t bytes)>;
 Buffer AllocateFresh(size_t bytes);
 
 // The keys, and for a push the values, of one call, grouped by segment: in the order in which they travel.
-// Immutable once made and shared by whoever still needs some of it; never copied again on the way to the wire.
+// Immutable once made and shared by whoever still needs some of it; never copied again on the way to the
+// wire.
 struct Batch {
   // What becomes one part. Entries are keys, or ranges of keys.
   struct Piece {
@@ -65,10 +66,9 @@ struct Batch {
 // The most keys or rows in one call.
 inline constexpr uint64_t kBatchRowsMax = uint64_t{1} << 31;
 
-// Groups `keys`. Keys of one segment keep their order. `values` has `dim` floats a key, or is empty for a pull.
-// Pieces are in the order of `routes` and at most kPieceBytes of keys and values (or of one row), counting the
-// values that a pull brings back.
-// REQUIRES: at most kBatchRowsMax keys. O(keys + segments).
+// Groups `keys`. Keys of one segment keep their order. `values` has `dim` floats a key, or is empty for a
+// pull. Pieces are in the order of `routes` and at most kPieceBytes of keys and values (or of one row),
+// counting the values that a pull brings back. REQUIRES: at most kBatchRowsMax keys. O(keys + segments).
 std::shared_ptr<const Batch> GroupKeys(const Routes& routes, const ring::Placement& placement, uint32_t dim,
                                        absl::Span<const uint64_t> keys, absl::Span<const float> values,
                                        Allocate allocate);

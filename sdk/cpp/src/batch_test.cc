@@ -58,7 +58,8 @@ TEST(Batch, KeysAreGroupedBySegmentAndKeepTheirOrderWithin) {
       for (const Batch::Piece& piece : batch->pieces) {
         EXPECT_LE(batch->KeyBytes(piece) + batch->ValueBytes(piece), kPieceBytes);
         const absl::string_view bytes = batch->Keys(piece);
-        for (size_t i = 0; i < bytes.size(); i += 8) got[piece.segment.v].push_back(LoadU64(bytes.data() + i));
+        for (size_t i = 0; i < bytes.size(); i += 8)
+          got[piece.segment.v].push_back(LoadU64(bytes.data() + i));
         rows += piece.rows;
       }
       EXPECT_EQ(got, want);
@@ -75,7 +76,8 @@ TEST(Batch, SegmentsOfOneShardLieSideBySide) {
   std::iota(keys.begin(), keys.end(), 0);
   const auto batch = GroupKeys(*routes, placement, 1, keys, {}, AllocateFresh);
   std::vector<uint32_t> shards;
-  for (const Batch::Piece& piece : batch->pieces) shards.push_back(routes->map.Primary(piece.segment).shard.v);
+  for (const Batch::Piece& piece : batch->pieces)
+    shards.push_back(routes->map.Primary(piece.segment).shard.v);
   EXPECT_TRUE(std::is_sorted(shards.begin(), shards.end()));
 }
 
@@ -97,8 +99,8 @@ TEST(Batch, ARangeIsCutAtBlocks) {
   const auto routes = RoutesFor(3, 2);
   const uint64_t rows = 100'000;
   const auto placement = ring::Placement::Ranged(TableId(9), 3, rows, 4).value();
-  for (const auto& [first, count] : std::vector<std::pair<uint64_t, uint64_t>>{
-           {0, rows}, {0, 0}, {17, 1}, {rows - 1, 1}, {4000, 5000}}) {
+  for (const auto& [first, count] :
+       std::vector<std::pair<uint64_t, uint64_t>>{{0, rows}, {0, 0}, {17, 1}, {rows - 1, 1}, {4000, 5000}}) {
     const std::vector<float> values = Numbered(count * 4);
     const auto batch = GroupRange(*routes, placement, 4, first, count, values, AllocateFresh);
     std::vector<bool> seen(count);

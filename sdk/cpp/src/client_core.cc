@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/planted.h"
 #include "libs/clock/consistency.h"
 
 namespace paceline::sdk {
@@ -25,7 +26,9 @@ ClientCore::~ClientCore() {
   context_.timers.Clear();
 }
 
-void ClientCore::Open(Done done) { session_.Open(std::move(done)); }
+void ClientCore::Open(Done done) {
+  session_.Open(std::move(done));
+}
 
 void ClientCore::InstallRoutes(std::shared_ptr<const Routes> routes) {
   context_.routes = std::move(routes);
@@ -104,32 +107,38 @@ void ClientCore::Finish(absl::Duration timeout, Done done) {
   }
   finishing_ = true;  // the numbers that are sealed now must be the last
   const absl::Time deadline = context_.Now() + timeout;
-  pusher_.Flush(timeout, [this, gate = context_.gate, deadline, done = std::move(done)](absl::Status status) mutable {
-    gate->Enter([&] { OnFlushed(std::move(status), deadline, std::move(done)); });
-  });
+  if (Planted(Bug::kFinishedEarly)) return OnFlushed(absl::OkStatus(), deadline, std::move(done));
+  pusher_.Flush(timeout,
+                [this, gate = context_.gate, deadline, done = std::move(done)](absl::Status status) mutable {
+                  gate->Enter([&] { OnFlushed(std::move(status), deadline, std::move(done)); });
+                });
 }
 
 // An error of an earlier push is reported, but keeps nobody from finishing.
 void ClientCore::OnFlushed(absl::Status status, absl::Time deadline, Done done) {
-  const bool all_committed = unacknowledged_bytes() == 0 && context_.failure.ok() && !absl::IsDeadlineExceeded(status);
+  const bool all_committed = (unacknowledged_bytes() == 0 || Planted(Bug::kFinishedEarly)) &&
+                             context_.failure.ok() && !absl::IsDeadlineExceeded(status);
   if (!all_committed) {
     finishing_ = false;
     context_.deferred.Run([done = std::move(done), status = std::move(status)]() mutable { done(status); });
     return;
   }
   sealed_ = true;
-  session_.Finish(pusher_.AllSeals(), deadline,
-                  [this, gate = context_.gate, status, done = std::move(done)](absl::Status finished) mutable {
-                    gate->Enter([&] { finishing_ = false; });
-                    done(finished.ok() ? std::move(status) : std::move(finished));
-                  });
+  session_.Finish(
+      pusher_.AllSeals(), deadline,
+      [this, gate = context_.gate, status, done = std::move(done)](absl::Status finished) mutable {
+        gate->Enter([&] { finishing_ = false; });
+        done(finished.ok() ? std::move(status) : std::move(finished));
+      });
 }
 
 void ClientCore::Close(std::string reason, absl::Duration timeout, Done done) {
   session_.Close(std::move(reason), timeout, std::move(done));
 }
 
-void ClientCore::Stop(absl::Status why) { context_.fail(std::move(why)); }
+void ClientCore::Stop(absl::Status why) {
+  context_.fail(std::move(why));
+}
 
 Deferred ClientCore::Leave() {
   if (!context_.failure.ok() && !failed_) {

@@ -69,8 +69,8 @@ struct Context {
   Stats stats;
   absl::Status failure;  // of the whole client: not OK for good
 
-  // Ends everything with `why`, which is not OK. The first reason counts. The pieces of the core are told once
-  // what is at hand is done.
+  // Ends everything with `why`, which is not OK. The first reason counts. The pieces of the core are told
+  // once what is at hand is done.
   std::function<void(absl::Status why)> fail;
   // A shard has named a version of the map that is newer than ours.
   std::function<void(MapVersion version)> want_map;

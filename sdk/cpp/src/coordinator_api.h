@@ -13,8 +13,8 @@ namespace paceline::sdk {
 
 // What a client asks of the coordinator. One try each: trying again is the caller's business.
 //
-// Every callback is called once, on any thread, but never from within the call it was given to. An answer that
-// does not come within `timeout` is DEADLINE_EXCEEDED, a coordinator that cannot be reached UNAVAILABLE.
+// Every callback is called once, on any thread, but never from within the call it was given to. An answer
+// that does not come within `timeout` is DEADLINE_EXCEEDED, a coordinator that cannot be reached UNAVAILABLE.
 class CoordinatorApi {
  public:
   template <class Reply>

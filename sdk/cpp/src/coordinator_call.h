@@ -40,7 +40,8 @@ class CoordinatorCall : public std::enable_shared_from_this<CoordinatorCall<Requ
   void Start() {
     const absl::Duration left = deadline_ - context_.Now();
     if (prepare_) prepare_(request_, left);
-    // Outside the gate: the callback may not come from within, but the stubs need not know of the gate either.
+    // Outside the gate: the callback may not come from within, but the stubs need not know of the gate
+    // either.
     context_.deferred.Run([self = this->shared_from_this(), left] {
       (self->api_.*self->method_)(self->request_, left, [self](absl::StatusOr<Reply> reply) {
         self->gate_->Enter([&] { self->OnReply(std::move(reply)); });
@@ -50,13 +51,14 @@ class CoordinatorCall : public std::enable_shared_from_this<CoordinatorCall<Requ
 
  private:
   void OnReply(absl::StatusOr<Reply> reply) {
-    const bool worth_another = absl::IsUnavailable(reply.status()) || absl::IsDeadlineExceeded(reply.status());
+    const bool worth_another =
+        absl::IsUnavailable(reply.status()) || absl::IsDeadlineExceeded(reply.status());
     if (reply.ok() || !worth_another) return done_(std::move(reply));
     const absl::Time next = context_.Now() + backoff_.Next(context_.random.Next());
     if (next >= deadline_) {
-      return done_(absl::DeadlineExceededError(
-          absl::StrCat(what_, ": ", reply.status().message(), "; waited ",
-                       absl::FormatDuration(context_.Now() - started_))));
+      return done_(
+          absl::DeadlineExceededError(absl::StrCat(what_, ": ", reply.status().message(), "; waited ",
+                                                   absl::FormatDuration(context_.Now() - started_))));
     }
     context_.timers.At(next, [self = this->shared_from_this()] { self->Start(); });
   }

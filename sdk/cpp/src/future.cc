@@ -11,13 +11,17 @@ thread_local bool waiting_is_forbidden = false;
 
 namespace internal {
 
-bool WaitingIsForbidden() { return waiting_is_forbidden; }
+bool WaitingIsForbidden() {
+  return waiting_is_forbidden;
+}
 
 }  // namespace internal
 
 namespace sdk {
 
-void ThisThreadRunsCallbacks() { waiting_is_forbidden = true; }
+void ThisThreadRunsCallbacks() {
+  waiting_is_forbidden = true;
+}
 
 }  // namespace sdk
 }  // namespace paceline

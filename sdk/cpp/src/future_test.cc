@@ -27,7 +27,8 @@ TEST(Future, ReadyOnesAnswerAtOnce) {
   EXPECT_TRUE(seven.ready());
   EXPECT_TRUE(seven.Wait(absl::ZeroDuration()));
   EXPECT_THAT(seven.Get(), IsOkAndHolds(7));
-  EXPECT_THAT(Future<void>::Ready(absl::AbortedError("why")).Get(), StatusIs(absl::StatusCode::kAborted, "why"));
+  EXPECT_THAT(Future<void>::Ready(absl::AbortedError("why")).Get(),
+              StatusIs(absl::StatusCode::kAborted, "why"));
 }
 
 TEST(Future, TheFirstResultCounts) {
@@ -62,10 +63,11 @@ TEST(Future, CallbacksAreCalledOnceBeforeOrAfter) {
 TEST(Future, ThenChainsValuesAndErrors) {
   auto state = std::make_shared<IntState>();
   const Future<int> future(state);
-  const Future<std::string> text = future.Then([](const absl::StatusOr<int>& r) -> absl::StatusOr<std::string> {
-    if (!r.ok()) return r.status();
-    return std::to_string(*r);
-  });
+  const Future<std::string> text =
+      future.Then([](const absl::StatusOr<int>& r) -> absl::StatusOr<std::string> {
+        if (!r.ok()) return r.status();
+        return std::to_string(*r);
+      });
   const Future<void> last = text.Then([](const absl::StatusOr<std::string>& r) { return r.status(); });
   EXPECT_FALSE(last.ready());
   state->Set(12);

@@ -10,16 +10,16 @@
 
 namespace paceline::sdk {
 
-// The one door into the core. The core is a single-threaded state machine; whatever comes from outside — frames,
-// replies, the time, calls of users — enters through here, one at a time.
+// The one door into the core. The core is a single-threaded state machine; whatever comes from outside —
+// frames, replies, the time, calls of users — enters through here, one at a time.
 //
 // A gate outlives its core: what comes too late finds it closed.
 class Gate {
  public:
   virtual ~Gate() = default;
 
-  // Runs `inside` with the core to itself, and then, with the door open to others again, what the core left to
-  // be done (see Deferred). Does nothing once the core is gone. Not to be called from within `inside`.
+  // Runs `inside` with the core to itself, and then, with the door open to others again, what the core left
+  // to be done (see Deferred). Does nothing once the core is gone. Not to be called from within `inside`.
   virtual void Enter(absl::FunctionRef<void()> inside) = 0;
 };
 

@@ -7,8 +7,8 @@
 namespace paceline::sdk {
 namespace {
 
-// A shard that does not answer a hello for this long is dialed again: its machine may be gone, and another may
-// have its address.
+// A shard that does not answer a hello for this long is dialed again: its machine may be gone, and another
+// may have its address.
 constexpr absl::Duration kWelcomeTimeout = absl::Seconds(5);
 // A takeover takes about a second; more than that between tries would be felt.
 constexpr BackoffPolicy kRedial{.initial = absl::Milliseconds(10), .max = absl::Seconds(1)};
@@ -58,8 +58,10 @@ void Link::SetShard(const ring::ShardInfo& shard) {
   const bool restarted = usable() && welcomed_by_ < shard.incarnation;
   shard_ = shard;
   if (state_ != State::kDialing && state_ != State::kWelcomed) return;
-  if (moved) Broken(absl::UnavailableError("it has moved to another address"));
-  else if (restarted) Broken(absl::UnavailableError("it was restarted"));
+  if (moved)
+    Broken(absl::UnavailableError("it has moved to another address"));
+  else if (restarted)
+    Broken(absl::UnavailableError("it was restarted"));
 }
 
 void Link::Wake() {
@@ -147,8 +149,8 @@ void Link::RefusedAtHello(const v1::Refusal& refusal) {
   const std::string message = absl::StrCat(Describe(), ": ", refusal.message());
   switch (refusal.reason()) {
     case v1::Refusal::FENCED:
-      return context_.fail(absl::AbortedError(absl::StrCat(
-          "session ", context_.session.v, " of job '", context_.job_name, "' is over: ", message)));
+      return context_.fail(absl::AbortedError(absl::StrCat("session ", context_.session.v, " of job '",
+                                                           context_.job_name, "' is over: ", message)));
     case v1::Refusal::UNIMPLEMENTED:
       return context_.fail(absl::UnimplementedError(message));
     case v1::Refusal::MALFORMED:
@@ -162,8 +164,9 @@ void Link::RefusedAtHello(const v1::Refusal& refusal) {
 }
 
 void Link::BrokeRules(absl::Status what) {
-  context_.fail(absl::InternalError(absl::StrCat(
-      Describe(), ": broke the rules of the wire: ", what.message(), "; client and shard may be of versions that do not fit")));
+  context_.fail(
+      absl::InternalError(absl::StrCat(Describe(), ": broke the rules of the wire: ", what.message(),
+                                       "; client and shard may be of versions that do not fit")));
 }
 
 void Link::Broken(absl::Status why) {

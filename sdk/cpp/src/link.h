@@ -15,8 +15,8 @@
 
 namespace paceline::sdk {
 
-// The connection to one shard for one purpose, over one stream after the other: dials when there is work, says
-// hello, waits for the welcome, and after a break dials again with growing pauses.
+// The connection to one shard for one purpose, over one stream after the other: dials when there is work,
+// says hello, waits for the welcome, and after a break dials again with growing pauses.
 //
 //   idle ──work──▶ dialing ──welcome──▶ welcomed
 //     ▲               │ broken             │ broken

@@ -12,14 +12,15 @@ namespace paceline::sdk {
 namespace {
 
 using ::paceline::testing::IsOk;
-using ::testing::IsEmpty;
 using testing::CoreHarness;
 using testing::FakeStream;
+using ::testing::IsEmpty;
 
 class World {
  public:
   explicit World(uint64_t seed)
-      : h_({.ring_bits = 3, .shards = 3, .workers = 1, .start_clock = seed % 3, .seed = seed}), random_(seed * 77) {
+      : h_({.ring_bits = 3, .shards = 3, .workers = 1, .start_clock = seed % 3, .seed = seed}),
+        random_(seed * 77) {
     h_.cluster.auto_commit = false;
     EXPECT_THAT(h_.Open(), IsOk());
     table_ = h_.OpenTable("w", {.dim = 1}, Ssp{.staleness = 0}).value();
@@ -175,8 +176,9 @@ TEST(Property, EveryPartIsAppliedOnceAndInOrder) {
   EXPECT_GT(seen.lost, 100u);
   EXPECT_GT(seen.pulls, 5'000u);
   EXPECT_GT(seen.clocks, 5'000u);
-  RecordProperty("seen", absl::StrCat("retries ", seen.retries, " breaks ", seen.breaks, " moves ", seen.moves,
-                                      " lost ", seen.lost, " pulls ", seen.pulls, " clocks ", seen.clocks));
+  RecordProperty(
+      "seen", absl::StrCat("retries ", seen.retries, " breaks ", seen.breaks, " moves ", seen.moves, " lost ",
+                           seen.lost, " pulls ", seen.pulls, " clocks ", seen.clocks));
 }
 
 }  // namespace

@@ -46,7 +46,8 @@ bool PullLink::Next(absl::Cord* frame) {
     const auto first = queue_.begin();
     PullRequest& request = first->second;
     const auto stale = [&request](const PullRequest::Asked& asked) { return !request.Live(asked); };
-    request.parts.erase(std::remove_if(request.parts.begin(), request.parts.end(), stale), request.parts.end());
+    request.parts.erase(std::remove_if(request.parts.begin(), request.parts.end(), stale),
+                        request.parts.end());
     if (request.parts.empty()) {
       queue_.erase(first);
       continue;
@@ -121,8 +122,8 @@ void PullLink::OnReply(const Reply& reply, PullRequest request) {
     return RefuseAll(request, reply.head.refusals(0));
   }
   if (certificates->size() != request.parts.size()) {
-    return BrokeRules(absl::InternalError(absl::StrCat("certificates: ", certificates->size(), " for ",
-                                                       request.parts.size(), " parts")));
+    return BrokeRules(absl::InternalError(
+        absl::StrCat("certificates: ", certificates->size(), " for ", request.parts.size(), " parts")));
   }
   if (request.op->ended) return;
   if (!Fits(reply, request, *certificates)) {

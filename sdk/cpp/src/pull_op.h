@@ -13,8 +13,8 @@
 
 namespace paceline::sdk {
 
-// Where the rows of a pull go. Called outside the gate, for one pull never on two threads at once unless one of
-// the calls is Done with an error: then rows may be on their way still, and come to nothing.
+// Where the rows of a pull go. Called outside the gate, for one pull never on two threads at once unless one
+// of the calls is Done with an error: then rows may be on their way still, and come to nothing.
 class PullSink {
  public:
   virtual ~PullSink() = default;
@@ -50,7 +50,7 @@ struct PullPart {
 struct PullOp {
   uint64_t id = 0;
   PullCall call;
-  Clock reader = 0;  // the worker's clock when it was made
+  Clock reader = 0;             // the worker's clock when it was made
   std::vector<PullPart> parts;  // by piece of the batch
   size_t left = 0;
   absl::Time started;
@@ -64,8 +64,8 @@ struct PullRequest {
   struct Asked {
     uint32_t part = 0;
     uint32_t asking = 0;
-    // What was certified or committed before this was sent: the answer may not be behind it. (It may be behind
-    // what was certified since: answers overtake each other.)
+    // What was certified or committed before this was sent: the answer may not be behind it. (It may be
+    // behind what was certified since: answers overtake each other.)
     Clock min_clock = 0;
     PartNumber own = 0;
   };

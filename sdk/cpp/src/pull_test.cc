@@ -13,17 +13,18 @@ namespace {
 using ::paceline::testing::IsOk;
 using ::paceline::testing::StatusIs;
 using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::CoreHarness;
+using ::testing::ElementsAre;
 using testing::FakeCluster;
 using testing::FakeStream;
+using ::testing::HasSubstr;
 
 struct PullTest : ::testing::Test {
   explicit PullTest(CoreHarness::Setup setup = {.start_clock = 10}) : h(setup) {
     EXPECT_THAT(h.Open(), IsOk());
     table = h.OpenTable("w", {.dim = 2}, Ssp{.staleness = 3}).value();
-    ranged = h.OpenTable("r", {.kind = table::Kind::kRanged, .dim = 1, .rows = 10'000}, Ssp{.staleness = 3}).value();
+    ranged = h.OpenTable("r", {.kind = table::Kind::kRanged, .dim = 1, .rows = 10'000}, Ssp{.staleness = 3})
+                 .value();
     loose = h.OpenTable("a", {.dim = 1}, Asp{}).value();
   }
 
@@ -50,7 +51,8 @@ struct PullTest : ::testing::Test {
     return certificate;
   }
   // Answers every part of a request with the same certificate and zeros, or with a refusal.
-  void Serve(FakeStream& stream, const Taken& taken, wire::Certificate certificate, uint64_t staleness_us = 0) {
+  void Serve(FakeStream& stream, const Taken& taken, wire::Certificate certificate,
+             uint64_t staleness_us = 0) {
     wire::Frame<v1::PullReply> reply;
     reply.head.set_request(taken.head.request());
     reply.head.set_wait_staleness_us(staleness_us);
@@ -64,7 +66,8 @@ struct PullTest : ::testing::Test {
     reply.values = absl::Cord(values);
     stream.Give(wire::Encode(reply));
   }
-  static void Refuse(FakeStream& stream, const Taken& taken, v1::Refusal::Reason reason, uint32_t retry_ms = 0) {
+  static void Refuse(FakeStream& stream, const Taken& taken, v1::Refusal::Reason reason,
+                     uint32_t retry_ms = 0) {
     wire::Frame<v1::PullReply> reply;
     reply.head.set_request(taken.head.request());
     for (const auto& part : taken.parts) {
@@ -113,7 +116,9 @@ TEST_F(PullTest, ARangeComesInOrder) {
   EXPECT_EQ(pull->rows, std::vector<float>(values.begin() + 123, values.begin() + 7'123));
 }
 
-TEST_F(PullTest, AnEmptyPullEndsAtOnce) { EXPECT_THAT(h.Pull(table, {})->status.value(), IsOk()); }
+TEST_F(PullTest, AnEmptyPullEndsAtOnce) {
+  EXPECT_THAT(h.Pull(table, {})->status.value(), IsOk());
+}
 
 TEST_F(PullTest, AsksForWhatTheModelSays) {
   FakeStream& stream = Connect();
@@ -223,8 +228,9 @@ TEST_F(PullTest, ACertificateBehindAnEarlierOneIsDataLoss) {
   Serve(stream, Take(stream).value(), Certified(12));
   auto pull = h.Pull(table, {KeyIn(0)});
   Serve(stream, Take(stream).value(), Certified(11));
-  EXPECT_THAT(pull->status.value(), StatusIs(absl::StatusCode::kDataLoss,
-                                             AllOf(HasSubstr("segment 0"), HasSubstr("min clock 11"), HasSubstr("12"))));
+  EXPECT_THAT(pull->status.value(),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       AllOf(HasSubstr("segment 0"), HasSubstr("min clock 11"), HasSubstr("12"))));
   EXPECT_THAT(h.Tick(), StatusIs(absl::StatusCode::kDataLoss));
 }
 
@@ -272,8 +278,8 @@ TEST_F(PullTest, ADeadlineNamesWhomTheShardWaitedFor) {
   EXPECT_LT(taken.head.timeout_ms(), 10'000u);  // so that its answer comes first
   h.clock.now += absl::Milliseconds(taken.head.timeout_ms());
   Refuse(stream, taken, v1::Refusal::DEADLINE);
-  EXPECT_THAT(pull->status.value(),
-              StatusIs(absl::StatusCode::kDeadlineExceeded, AllOf(HasSubstr("shard-0"), HasSubstr("worker 3"))));
+  EXPECT_THAT(pull->status.value(), StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                             AllOf(HasSubstr("shard-0"), HasSubstr("worker 3"))));
   EXPECT_GT(h.core->stats().wait.staleness, 9.0);
 }
 

@@ -56,7 +56,8 @@ void Puller::Ask(const std::shared_ptr<PullOp>& op, const std::vector<uint32_t>&
     const ShardId shard = context_.routes->map.Primary(piece.segment).shard;
     Open& to = open[shard];
     const size_t bytes = wire::kCertificateBytes + batch.KeyBytes(piece) + batch.ValueBytes(piece);
-    const bool full = !to.request.parts.empty() && (to.bytes + bytes > kFrameBytes || to.last == piece.segment);
+    const bool full =
+        !to.request.parts.empty() && (to.bytes + bytes > kFrameBytes || to.last == piece.segment);
     if (full) {
       LinkFor(shard).Ask(std::move(to.request));
       to = Open();
@@ -139,15 +140,18 @@ void Puller::OnLost(PullRequest& request) {
 
 void Puller::OnDeadline(const std::shared_ptr<PullOp>& op) {
   if (op->ended) return;
-  const auto waiting = std::find_if(op->parts.begin(), op->parts.end(), [](const PullPart& p) { return !p.done; });
+  const auto waiting =
+      std::find_if(op->parts.begin(), op->parts.end(), [](const PullPart& p) { return !p.done; });
   const size_t index = static_cast<size_t>(waiting - op->parts.begin());
   const SegmentId segment = op->call.batch->pieces[index].segment;
   const PullLink& link = LinkFor(context_.routes->map.Primary(segment).shard);
-  std::string message = absl::StrCat(NameOf(*op), ": ", op->left, " of ", op->parts.size(), " parts not answered; waited ",
-                                     absl::FormatDuration(op->call.timeout), " for ", link.Describe());
+  std::string message =
+      absl::StrCat(NameOf(*op), ": ", op->left, " of ", op->parts.size(), " parts not answered; waited ",
+                   absl::FormatDuration(op->call.timeout), " for ", link.Describe());
   if (!waiting->last_refusal.empty()) absl::StrAppend(&message, "; its last answer: ", waiting->last_refusal);
   const double seconds = absl::ToDoubleSeconds(context_.Now() - op->started);
-  (link.usable() && waiting->last_refusal.empty() ? context_.stats.wait.network : context_.stats.wait.route) += seconds;
+  (link.usable() && waiting->last_refusal.empty() ? context_.stats.wait.network
+                                                  : context_.stats.wait.route) += seconds;
   End(*op, absl::DeadlineExceededError(message));
 }
 

@@ -48,7 +48,8 @@ class Puller {
   // OK if the certificate keeps every promise. DATA_LOSS and INTERNAL are the client's end.
   absl::Status Check(const PullLink& link, const PullRequest& request, const PullRequest::Asked& asked,
                      const wire::Certificate& certificate) const;
-  void CountWait(const PullOp& op, const PullPart& part, const PullRequest& request, const v1::PullReply& reply);
+  void CountWait(const PullOp& op, const PullPart& part, const PullRequest& request,
+                 const v1::PullReply& reply);
   void OnDeadline(const std::shared_ptr<PullOp>& op);
   void End(PullOp& op, absl::Status status);
   std::string NameOf(const PullOp& op) const { return "pull of " + op.call.table->Name(); }

@@ -92,7 +92,8 @@ void PushLink::OnTickTimer() {
 }
 
 std::vector<SegmentLine*> PushLink::Pick(size_t* bytes) const {
-  const size_t max = std::min<size_t>(kFrameBytes, frame_bytes_max() - std::min(frame_bytes_max(), kHeadBytes));
+  const size_t max =
+      std::min<size_t>(kFrameBytes, frame_bytes_max() - std::min(frame_bytes_max(), kHeadBytes));
   std::vector<SegmentLine*> picked;
   *bytes = 0;
   for (const auto& [key, line] : queue_) {
@@ -134,9 +135,9 @@ bool PushLink::Next(absl::Cord* frame) {
   const std::vector<SegmentLine*> picked = Pick(&bytes);
   if (picked.empty() && !TickDue()) return false;
   if (bytes + kHeadBytes > frame_bytes_max()) {
-    context_.fail(absl::InternalError(absl::StrCat(
-        Describe(), ": takes frames of at most ", frame_bytes_max(), " bytes, but a part has ", bytes,
-        "; raise its limit to 1 MiB or more")));
+    context_.fail(absl::InternalError(absl::StrCat(Describe(), ": takes frames of at most ",
+                                                   frame_bytes_max(), " bytes, but a part has ", bytes,
+                                                   "; raise its limit to 1 MiB or more")));
     return false;
   }
   if (unreceived_bytes_ > 0 && unreceived_bytes_ + bytes + kHeadBytes > window_bytes()) return false;
@@ -176,7 +177,8 @@ void PushLink::Receive(absl::Cord frame) {
 
 void PushLink::OnReceived(uint64_t frames) {
   if (frames > sent_) {
-    return BrokeRules(absl::InternalError(absl::StrCat("received: ", frames, " frames; only ", sent_, " were sent")));
+    return BrokeRules(
+        absl::InternalError(absl::StrCat("received: ", frames, " frames; only ", sent_, " were sent")));
   }
   if (frames <= received_) return;
   for (; received_ < frames; ++received_) {

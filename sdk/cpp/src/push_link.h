@@ -65,9 +65,9 @@ class PushLink final : public Link {
   bool tick_timer_set_ = false;
 
   // Of the current stream.
-  uint64_t sent_ = 0;                 // frames after the hello
-  uint64_t received_ = 0;             // of them
-  std::deque<size_t> unreceived_;     // bytes of each of the others
+  uint64_t sent_ = 0;              // frames after the hello
+  uint64_t received_ = 0;          // of them
+  std::deque<size_t> unreceived_;  // bytes of each of the others
   uint64_t unreceived_bytes_ = 0;
 };
 

@@ -12,12 +12,12 @@ namespace {
 
 using ::paceline::testing::IsOk;
 using ::paceline::testing::StatusIs;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 using testing::CoreHarness;
 using testing::FakeCluster;
 using testing::FakeStream;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 struct PushTest : ::testing::Test {
   explicit PushTest(CoreHarness::Setup setup = {}) : h(setup) {
@@ -110,7 +110,8 @@ TEST_F(PushTest, ARangeIsPushedAsRanges) {
   EXPECT_THAT(push->status.value(), IsOk());
   for (uint64_t key : {500u, 501u, 5'000u, 9'499u}) {
     const float first = static_cast<float>((key - 500) * 2);
-    EXPECT_EQ(h.cluster.Row(ranged->placement.Of(key).v, ranged->id.v, key), (std::vector<float>{first, first + 1}));
+    EXPECT_EQ(h.cluster.Row(ranged->placement.Of(key).v, ranged->id.v, key),
+              (std::vector<float>{first, first + 1}));
   }
 }
 
@@ -295,7 +296,8 @@ TEST_F(PushTest, AShardBehindItsWordIsDataLoss) {
   h.cluster.Lose(0, 1);
   auto push = PushTo(0, 4);
   h.Run();
-  EXPECT_THAT(push->status.value(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("parts 2 to 3 are lost")));
+  EXPECT_THAT(push->status.value(),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("parts 2 to 3 are lost")));
   EXPECT_THAT(h.core->failure(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("segment 0")));
   EXPECT_THAT(PushTo(1, 1)->status.value(), StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_THAT(h.Pull(table, {1})->status.value(), StatusIs(absl::StatusCode::kDataLoss));
@@ -343,9 +345,9 @@ TEST_F(PushTest, ADeadlineEndsTheWaitButNotThePush) {
   h.Advance(absl::Seconds(59));
   EXPECT_FALSE(push->ended());
   h.Advance(absl::Seconds(2));
-  EXPECT_THAT(push->status.value(),
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       AllOf(HasSubstr("'w'"), HasSubstr("waited 1m"), HasSubstr("shard-0 at shard-0:1: no welcome"))));
+  EXPECT_THAT(push->status.value(), StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                             AllOf(HasSubstr("'w'"), HasSubstr("waited 1m"),
+                                                   HasSubstr("shard-0 at shard-0:1: no welcome"))));
   auto flush = h.Flush();
   EXPECT_FALSE(flush->ended());
   h.unreachable.clear();
@@ -361,8 +363,8 @@ TEST_F(PushTest, AFlushDeadlineNamesWhomItWaitedFor) {
   h.Run();
   h.PushStream(1).Break(absl::UnavailableError("connection refused"));
   h.Advance(absl::Seconds(1));
-  EXPECT_THAT(flush->status.value(),
-              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("shard-1 at shard-1:1: connection refused")));
+  EXPECT_THAT(flush->status.value(), StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                              HasSubstr("shard-1 at shard-1:1: connection refused")));
 }
 
 TEST_F(PushTest, FlushWaitsForWhatWasPushedBeforeOnly) {

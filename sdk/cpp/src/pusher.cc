@@ -72,10 +72,10 @@ void Pusher::OnPushDeadline(uint64_t id) {
   const auto it = ops_.find(id);
   if (it == ops_.end()) return;
   PushOp& op = it->second;
-  End(op, absl::DeadlineExceededError(absl::StrCat(
-              "push to ", op.table->Name(), ": ", op.parts_left, " parts not committed; waited ",
-              absl::FormatDuration(op.timeout), " for ", WaitsFor(op),
-              ". The push goes on: Flush waits for it")));
+  End(op, absl::DeadlineExceededError(absl::StrCat("push to ", op.table->Name(), ": ", op.parts_left,
+                                                   " parts not committed; waited ",
+                                                   absl::FormatDuration(op.timeout), " for ", WaitsFor(op),
+                                                   ". The push goes on: Flush waits for it")));
 }
 
 std::string Pusher::WaitsFor(const PushOp& op) const {
@@ -96,9 +96,9 @@ void Pusher::OnCommitted(PushLink& link, const wire::Mark& mark) {
   if (mark.number == 0) return;
   SegmentLine* line = FindLine(mark.segment, mark.line);
   if (line == nullptr || mark.number > line->last()) {
-    context_.fail(absl::InternalError(absl::StrCat(
-        link.Describe(), ": committed: part ", mark.number, " of segment ", mark.segment.v, "; this session has made ",
-        line == nullptr ? 0 : line->last())));
+    context_.fail(absl::InternalError(absl::StrCat(link.Describe(), ": committed: part ", mark.number,
+                                                   " of segment ", mark.segment.v, "; this session has made ",
+                                                   line == nullptr ? 0 : line->last())));
     return;
   }
   if (mark.number <= line->committed()) return;
@@ -135,9 +135,10 @@ void Pusher::CompleteFlushes() {
   while (!flushes_.empty() && flushes_.front().upto < oldest) {
     FlushOp& flush = flushes_.front();
     context_.timers.Cancel(flush.timer);
-    context_.deferred.Run([done = std::move(flush.done), status = std::exchange(unreported_, absl::OkStatus())]() mutable {
-      done(std::move(status));
-    });
+    context_.deferred.Run(
+        [done = std::move(flush.done), status = std::exchange(unreported_, absl::OkStatus())]() mutable {
+          done(std::move(status));
+        });
     flushes_.pop_front();
   }
 }
@@ -179,8 +180,9 @@ std::string Pusher::AllSeals() const {
   std::string seals;
   for (const auto& line : lines_) {
     if (line == nullptr || line->last() == 0) continue;
-    wire::Append(wire::Seal{.segment = line->segment(), .run = 1, .line = line->kind(), .number = line->last()},
-                 seals);
+    wire::Append(
+        wire::Seal{.segment = line->segment(), .run = 1, .line = line->kind(), .number = line->last()},
+        seals);
   }
   return seals;
 }

@@ -39,11 +39,11 @@ struct PushOp {
   Timers::Id timer;
 };
 
-// Everything about updates: numbers parts, keeps them until they are committed, routes them to their primaries
-// and sends them again where needed.
+// Everything about updates: numbers parts, keeps them until they are committed, routes them to their
+// primaries and sends them again where needed.
 //
-// A part's number is given when its push is made. So the numbers of a line follow its clocks, and "my last part
-// on this segment" is known to a pull that is made a moment later, whatever has been sent by then.
+// A part's number is given when its push is made. So the numbers of a line follow its clocks, and "my last
+// part on this segment" is known to a pull that is made a moment later, whatever has been sent by then.
 class Pusher {
  public:
   explicit Pusher(Context& context) : context_(context) {}

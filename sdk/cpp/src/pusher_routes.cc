@@ -21,7 +21,8 @@ void Pusher::OnMap() {
   if (before == nullptr) return;
   for (const auto& line : lines_) {
     if (line == nullptr) continue;
-    const bool changed = before->map.EpochOf(line->segment()) != context_.routes->map.EpochOf(line->segment());
+    const bool changed =
+        before->map.EpochOf(line->segment()) != context_.routes->map.EpochOf(line->segment());
     const bool awaited = line->held && line->held_for_map > MapVersion() &&
                          line->held_for_map <= context_.routes->map.version();
     if (changed || awaited) Reroute(*line);
@@ -36,8 +37,8 @@ void Pusher::OnMap() {
   OnTick();
 }
 
-// Whatever of the line is not committed goes to the primary of the new epoch, even if that is the same shard as
-// before: in between another may have been, and what was only applied may be gone.
+// Whatever of the line is not committed goes to the primary of the new epoch, even if that is the same shard
+// as before: in between another may have been, and what was only applied may be gone.
 void Pusher::Reroute(SegmentLine& line) {
   if (line.link != nullptr) line.link->Unbind(line);
   context_.stats.retries += line.RewindAll();
@@ -67,8 +68,8 @@ void Pusher::UpdateLinks() {
 
 void Pusher::OnTick() {
   if (!context_.worker || context_.finished || context_.worker_clock <= context_.start_clock) return;
-  // No question about a clock will come that is earlier than the oldest part kept: a tick tells the latest clock
-  // whose parts have all been sent.
+  // No question about a clock will come that is earlier than the oldest part kept: a tick tells the latest
+  // clock whose parts have all been sent.
   Clock floor = context_.worker_clock;
   for (const auto& line : lines_) {
     if (line != nullptr && !line->Empty()) floor = std::min(floor, line->parts().front().clock);

@@ -9,9 +9,8 @@ std::shared_ptr<const Routes> Routes::Of(ring::SegmentMap map) {
   auto routes = std::make_shared<Routes>(Routes{.map = std::move(map), .rank = {}, .segments = {}});
   const ring::SegmentMap& m = routes->map;
   for (uint32_t s = 0; s < m.SegmentCount(); ++s) routes->segments.emplace_back(s);
-  std::stable_sort(routes->segments.begin(), routes->segments.end(), [&m](SegmentId a, SegmentId b) {
-    return m.Primary(a).shard < m.Primary(b).shard;
-  });
+  std::stable_sort(routes->segments.begin(), routes->segments.end(),
+                   [&m](SegmentId a, SegmentId b) { return m.Primary(a).shard < m.Primary(b).shard; });
   routes->rank.resize(m.SegmentCount());
   for (uint32_t r = 0; r < m.SegmentCount(); ++r) routes->rank[routes->segments[r].v] = r;
   return routes;

@@ -35,7 +35,8 @@ Session::Session(Context& context, CoordinatorApi& api, Options options, OnMap o
       watch_backoff_(kRewatch) {}
 
 template <class Request, class Reply>
-void Session::Ask(void (CoordinatorApi::*method)(const Request&, absl::Duration, CoordinatorApi::Callback<Reply>),
+void Session::Ask(void (CoordinatorApi::*method)(const Request&, absl::Duration,
+                                                 CoordinatorApi::Callback<Reply>),
                   absl::string_view what, absl::Time deadline, Request request,
                   absl::AnyInvocable<void(Request&, absl::Duration)> prepare,
                   absl::AnyInvocable<void(absl::StatusOr<Reply>)> done) {
@@ -125,9 +126,9 @@ void Session::SendKeepAlive() {
 void Session::OnKeptAlive(absl::StatusOr<v1::KeepAliveReply> reply) {
   if (stopped_) return;
   if (MeansOver(reply.status())) {
-    return context_.fail(absl::AbortedError(
-        absl::StrCat("session ", context_.session.v, " of job '", context_.job_name, "' is over: coordinator at ",
-                     options_.coordinator, ": ", reply.status().message(), "; connect again")));
+    return context_.fail(absl::AbortedError(absl::StrCat(
+        "session ", context_.session.v, " of job '", context_.job_name, "' is over: coordinator at ",
+        options_.coordinator, ": ", reply.status().message(), "; connect again")));
   }
   if (reply.ok() && MapVersion(reply->map_version()) > context_.routes->map.version()) {
     WantMap(MapVersion(reply->map_version()));
@@ -189,9 +190,9 @@ absl::Status Session::TakeMap(const v1::Map& proto) {
                                             ": sent a map that breaks its rules: ", map.status().message()));
   }
   if (context_.routes != nullptr && map->ring_bits() != context_.routes->map.ring_bits()) {
-    return absl::InternalError(
-        absl::StrCat("coordinator at ", options_.coordinator, ": the ring has 2^", map->ring_bits(),
-                     " segments, before it had 2^", context_.routes->map.ring_bits(), ": this is another cluster"));
+    return absl::InternalError(absl::StrCat("coordinator at ", options_.coordinator, ": the ring has 2^",
+                                            map->ring_bits(), " segments, before it had 2^",
+                                            context_.routes->map.ring_bits(), ": this is another cluster"));
   }
   on_map_(Routes::Of(*std::move(map)));
   return absl::OkStatus();
@@ -226,8 +227,9 @@ absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::Op
   const v1::Table& table = reply.table();
   ABSL_ASSIGN_OR_RETURN(const table::Schema schema, wire::SchemaFromProto(table.schema()));
   if (schema.aggregated) {
-    return absl::UnimplementedError(absl::StrCat(
-        "table '", table.name(), "': aggregated tables are not served yet; use one that is applied on arrival"));
+    return absl::UnimplementedError(
+        absl::StrCat("table '", table.name(),
+                     "': aggregated tables are not served yet; use one that is applied on arrival"));
   }
   const TableId id(table.id());
   const int bits = context_.routes->map.ring_bits();
@@ -262,9 +264,8 @@ void Session::Close(std::string reason, absl::Duration timeout, Done done) {
   request.set_timeout_ms(Ms(timeout));
   auto shared = std::make_shared<Done>(std::move(done));
   context_.deferred.Run([&api = api_, request, timeout, shared] {
-    api.CloseSession(request, timeout, [shared](absl::StatusOr<v1::CloseSessionReply> reply) {
-      (*shared)(reply.status());
-    });
+    api.CloseSession(request, timeout,
+                     [shared](absl::StatusOr<v1::CloseSessionReply> reply) { (*shared)(reply.status()); });
   });
 }
 

@@ -37,7 +37,8 @@ class Session {
   void Open(Done done);
 
   // `schema` of a table that is to be created if it does not exist; nullptr: it must exist.
-  void OpenTable(std::string name, const v1::TableSchema* schema, Consistency consistency, TableCallback done);
+  void OpenTable(std::string name, const v1::TableSchema* schema, Consistency consistency,
+                 TableCallback done);
 
   // The last tick, with the seals of all parts.
   void Finish(std::string seals, absl::Time deadline, Done done);

@@ -10,13 +10,13 @@ namespace {
 
 using ::paceline::testing::IsOk;
 using ::paceline::testing::StatusIs;
+using testing::CoreHarness;
 using ::testing::ElementsAre;
+using testing::FakeCluster;
+using testing::FakeStream;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-using testing::CoreHarness;
-using testing::FakeCluster;
-using testing::FakeStream;
 
 struct SessionTest : ::testing::Test {
   explicit SessionTest(CoreHarness::Setup setup = {.start_clock = 5}) : h(setup) {
@@ -96,7 +96,8 @@ TEST_F(SessionTest, TheLastTickIsToldAgainOnANewStreamAndNamesAllSegmentsOfTheSh
   const v1::PushRequest frame = Take(stream).value();
   EXPECT_EQ(frame.tick().clock(), 6u);
   EXPECT_THAT(wire::ParseSeals(frame.tick().seals()).value(),
-              ElementsAre(wire::Seal{SegmentId(0), 1, Line::kArrival, 1}, wire::Seal{SegmentId(2), 1, Line::kArrival, 0},
+              ElementsAre(wire::Seal{SegmentId(0), 1, Line::kArrival, 1},
+                          wire::Seal{SegmentId(2), 1, Line::kArrival, 0},
                           wire::Seal{SegmentId(0), 1, Line::kAggregated, 0},
                           wire::Seal{SegmentId(2), 1, Line::kAggregated, 0}));
   EXPECT_FALSE(Take(stream).has_value());
@@ -182,7 +183,8 @@ TEST_F(SessionTest, FinishFlushesAndSealsEverythingEverPushed) {
   EXPECT_THAT(finish->status.value(), IsOk());
   ASSERT_THAT(h.coordinator.finishes, SizeIs(1));
   EXPECT_THAT(wire::ParseSeals(h.coordinator.finishes[0].seals()).value(),
-              ElementsAre(wire::Seal{SegmentId(0), 1, Line::kArrival, 1}, wire::Seal{SegmentId(1), 1, Line::kArrival, 2}));
+              ElementsAre(wire::Seal{SegmentId(0), 1, Line::kArrival, 1},
+                          wire::Seal{SegmentId(1), 1, Line::kArrival, 2}));
   EXPECT_THAT(h.Push(table, {1}, {1})->status.value(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("finished")));
   EXPECT_THAT(h.Finish()->status.value(), StatusIs(absl::StatusCode::kFailedPrecondition));
@@ -205,8 +207,9 @@ TEST_F(SessionTest, ADeadlineNamesTheCoordinator) {
   h.coordinator.failure = absl::UnavailableError("connection refused");
   auto finish = h.Finish(absl::Seconds(5));
   h.Advance(absl::Seconds(6));
-  EXPECT_THAT(finish->status.value(), StatusIs(absl::StatusCode::kDeadlineExceeded,
-                                               HasSubstr("finish: coordinator at coordinator:1: connection refused")));
+  EXPECT_THAT(finish->status.value(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr("finish: coordinator at coordinator:1: connection refused")));
 }
 
 TEST_F(SessionTest, SignsOfLifeTellTheClockAndGoOnWithoutACoordinator) {
@@ -244,7 +247,8 @@ TEST_F(SessionTest, TablesAreOpenedByName) {
   const auto again = h.OpenTable("w", {.dim = 1});
   EXPECT_EQ((*again)->id, table->id);
   absl::StatusOr<std::shared_ptr<const TableInfo>> missing = absl::UnknownError("");
-  h.Enter([&] { h.core->OpenTable("none", nullptr, Ssp{}, [&](auto result) { missing = std::move(result); }); });
+  h.Enter(
+      [&] { h.core->OpenTable("none", nullptr, Ssp{}, [&](auto result) { missing = std::move(result); }); });
   h.Run();
   EXPECT_THAT(missing, StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(h.OpenTable("agg", {.dim = 1, .aggregated = true}), StatusIs(absl::StatusCode::kUnimplemented));
@@ -278,7 +282,8 @@ TEST(Opening, WaitsForTheCoordinatorAndGivesUpInTime) {
   EXPECT_FALSE(opened.has_value());
   EXPECT_GT(h.coordinator.opens, 10);
   h.Advance(absl::Seconds(2));
-  EXPECT_THAT(*opened, StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("coordinator:1: connection refused")));
+  EXPECT_THAT(*opened,
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("coordinator:1: connection refused")));
 }
 
 TEST(Opening, ARefusalIsReturnedAsItIs) {

@@ -36,9 +36,9 @@ class TickTeller {
 
   v1::Tick Tell(Clock clock, SealedAt sealed);
 
-  // The answer to a tick: the segments it did not speak for. True: another tick of the same clock is due. False
-  // also if the shard asks for a segment again that the tick before it had named: it is not the names that are
-  // missing, and asking and telling must not chase each other. ForgetAll then, after a pause.
+  // The answer to a tick: the segments it did not speak for. True: another tick of the same clock is due.
+  // False also if the shard asks for a segment again that the tick before it had named: it is not the names
+  // that are missing, and asking and telling must not chase each other. ForgetAll then, after a pause.
   bool OnAck(Clock clock, absl::Span<const SegmentId> unspoken);
 
  private:

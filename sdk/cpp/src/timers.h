@@ -9,8 +9,8 @@
 
 namespace paceline::sdk {
 
-// What is to happen at which time. Knows no clock: its owner asks for Next() and calls Run() then. What is due
-// at the same time runs in the order of its scheduling.
+// What is to happen at which time. Knows no clock: its owner asks for Next() and calls Run() then. What is
+// due at the same time runs in the order of its scheduling.
 class Timers {
  public:
   using Task = absl::AnyInvocable<void()>;

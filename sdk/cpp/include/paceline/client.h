@@ -39,12 +39,12 @@ class ClientState;
 // A client has one clock: threads that share a client share its clock.
 //
 // **Threads.** All functions may be called from any thread, except the destructor, which must be the last. A
-// client has one background thread, which also runs the callbacks of futures; functions here that block return
-// FAILED_PRECONDITION when they are called from a callback.
+// client has one background thread, which also runs the callbacks of futures; functions here that block
+// return FAILED_PRECONDITION when they are called from a callback.
 //
 // **Failures.** Lost connections, coordinators that are away and moved segments are this library's work: an
-// operation takes longer, nothing is lost and nothing applied twice. What it cannot mend ends the client: every
-// operation under way and every later one returns the same status.
+// operation takes longer, nothing is lost and nothing applied twice. What it cannot mend ends the client:
+// every operation under way and every later one returns the same status.
 //   ABORTED    the session is over: evicted for its silence, or closed by someone else. Connect again; work
 //              after the last successful Flush may have to be done again.
 //   DATA_LOSS  a shard no longer has what it had acknowledged; the message says which segment, from where to
@@ -55,9 +55,9 @@ class Client {
   // options.start_timeout while it waits for other workers.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(ClientOptions options);
 
-  // Closes the session, waiting at most a second for the coordinator. Operations under way end with CANCELLED,
-  // and what was pushed and not flushed may be lost: call Finish or Flush first. A worker that goes without Finish is
-  // evicted, so that nobody waits for it.
+  // Closes the session, waiting at most a second for the coordinator. Operations under way end with
+  // CANCELLED, and what was pushed and not flushed may be lost: call Finish or Flush first. A worker that
+  // goes without Finish is evicted, so that nobody waits for it.
   ~Client();
 
   Client(const Client&) = delete;

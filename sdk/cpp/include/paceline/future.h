@@ -144,14 +144,14 @@ class [[nodiscard]] Future {
   }
 
   // Calls `callback` with the result, once: now, on this thread, if it is there already; otherwise on the
-  // client's background thread, or on the thread whose call ended the operation. That thread serves all of the
-  // client's operations: a callback should be short and must not block. It may start further operations.
+  // client's background thread, or on the thread whose call ended the operation. That thread serves all of
+  // the client's operations: a callback should be short and must not block. It may start further operations.
   void OnReady(absl::AnyInvocable<void(const Result&)> callback) const {
     state_->OnReady(std::move(callback));
   }
 
-  // The future of `next(result)`, which returns an absl::Status or an absl::StatusOr<U>. `next` is called as by
-  // OnReady.
+  // The future of `next(result)`, which returns an absl::Status or an absl::StatusOr<U>. `next` is called as
+  // by OnReady.
   template <class Next, class R = std::invoke_result_t<Next, const Result&>>
   Future<typename internal::ValueOf<R>::type> Then(Next next) const {
     auto chained = std::make_shared<internal::FutureState<R>>();

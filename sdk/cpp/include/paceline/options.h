@@ -12,8 +12,8 @@ namespace paceline {
 //
 //   auto client = paceline::Client::Connect({.coordinator = "localhost:7070", .job = "ctr", .workers = 4});
 //
-// Where a setting can come from several places, a field that is set here wins over the environment, which wins
-// over the default. Options of a single call (PushOptions, PullOptions) win over the client's.
+// Where a setting can come from several places, a field that is set here wins over the environment, which
+// wins over the default. Options of a single call (PushOptions, PullOptions) win over the client's.
 struct ClientOptions {
   // host:port of a coordinator. Empty: the environment variable PACELINE_COORDINATOR. There is no default.
   std::string coordinator = {};
@@ -41,8 +41,8 @@ struct ClientOptions {
   // How long Connect waits for the other workers.
   absl::Duration start_timeout = absl::Minutes(5);
 
-  // Bytes of keys and values that were pushed and are not yet acknowledged. A push that would exceed it blocks
-  // until there is room; one larger than all of it goes alone.
+  // Bytes of keys and values that were pushed and are not yet acknowledged. A push that would exceed it
+  // blocks until there is room; one larger than all of it goes alone.
   uint64_t unacknowledged_bytes_max = uint64_t{64} << 20;
 
   // Reserved for authentication.

@@ -35,21 +35,21 @@ struct PullOptions {
 
   uint32_t priority = 0;
 
-  // How long the read may take; unset: ClientOptions::timeout. Then it fails with DEADLINE_EXCEEDED, naming whom it
-  // waited for.
+  // How long the read may take; unset: ClientOptions::timeout. Then it fails with DEADLINE_EXCEEDED, naming
+  // whom it waited for.
   std::optional<absl::Duration> timeout = {};
 };
 
 // A table of the client's job. A small value: copy it freely, use it from any number of threads. It may
 // outlive its client; then its calls return CANCELLED.
 //
-// Keys may come in any order, and more than once. Values are row after row, dim() floats each, in the order of
-// the keys. Empty batches are fine and do nothing.
+// Keys may come in any order, and more than once. Values are row after row, dim() floats each, in the order
+// of the keys. Empty batches are fine and do nothing.
 //
-// What is wrong with an argument (values that are not dim() per key, keys outside a ranged table, NaN where it
-// is not accepted) is returned as INVALID_ARGUMENT or OUT_OF_RANGE naming it, and nothing is sent. After the
-// client has failed — it was evicted (ABORTED), or a shard lost acknowledged data (DATA_LOSS) — every call
-// returns that failure.
+// What is wrong with an argument (values that are not dim() per key, keys outside a ranged table, NaN where
+// it is not accepted) is returned as INVALID_ARGUMENT or OUT_OF_RANGE naming it, and nothing is sent. After
+// the client has failed — it was evicted (ABORTED), or a shard lost acknowledged data (DATA_LOSS) — every
+// call returns that failure.
 class Table {
  public:
   explicit Table(std::shared_ptr<sdk::TableState> state);
@@ -65,10 +65,10 @@ class Table {
   // The keys and values are copied: the caller's memory is free again when the call returns. A push is not
   // atomic: it is cut by segment of the ring, each piece is applied once and whole.
   //
-  // Push returns, and the future of PushAsync completes, when every piece is committed: logged by every member
-  // that the cluster's acknowledgement mode names. PushAsync blocks only for room (see
-  // ClientOptions::unacknowledged_bytes_max); on a thread that runs callbacks it returns RESOURCE_EXHAUSTED instead.
-  // The future may be dropped: Flush and Finish report what no one else asked for.
+  // Push returns, and the future of PushAsync completes, when every piece is committed: logged by every
+  // member that the cluster's acknowledgement mode names. PushAsync blocks only for room (see
+  // ClientOptions::unacknowledged_bytes_max); on a thread that runs callbacks it returns RESOURCE_EXHAUSTED
+  // instead. The future may be dropped: Flush and Finish report what no one else asked for.
   absl::Status Push(absl::Span<const uint64_t> keys, absl::Span<const float> values,
                     const PushOptions& options = {});
   Future<void> PushAsync(absl::Span<const uint64_t> keys, absl::Span<const float> values,
@@ -85,8 +85,10 @@ class Table {
 
   // -- The same for the rows first, first + 1 … of a ranged table. --
   absl::Status PushRange(uint64_t first, absl::Span<const float> values, const PushOptions& options = {});
-  Future<void> PushRangeAsync(uint64_t first, absl::Span<const float> values, const PushOptions& options = {});
-  absl::StatusOr<std::vector<float>> PullRange(uint64_t first, uint64_t count, const PullOptions& options = {});
+  Future<void> PushRangeAsync(uint64_t first, absl::Span<const float> values,
+                              const PushOptions& options = {});
+  absl::StatusOr<std::vector<float>> PullRange(uint64_t first, uint64_t count,
+                                               const PullOptions& options = {});
   absl::Status PullRange(uint64_t first, absl::Span<float> out, const PullOptions& options = {});
   Future<std::vector<float>> PullRangeAsync(uint64_t first, uint64_t count, const PullOptions& options = {});
 

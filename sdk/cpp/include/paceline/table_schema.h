@@ -4,7 +4,8 @@
 #include <variant>
 
 // What a table is. A table is created by the first OpenOrCreate; a later one with another schema is refused,
-// naming the field that differs. Consistency is not part of the stored schema: it says how *this* client reads.
+// naming the field that differs. Consistency is not part of the stored schema: it says how *this* client
+// reads.
 namespace paceline {
 
 // -- Update rules: what a pushed row g does to the stored row w, element by element. --

@@ -119,7 +119,8 @@ class CoreHarness {
                                                              Consistency consistency = Ssp{}) {
     absl::StatusOr<std::shared_ptr<const TableInfo>> table = absl::UnknownError("OpenTable has not ended");
     const v1::TableSchema proto = wire::ToProto(schema);
-    Enter([&] { core->OpenTable(name, &proto, consistency, [&](auto result) { table = std::move(result); }); });
+    Enter(
+        [&] { core->OpenTable(name, &proto, consistency, [&](auto result) { table = std::move(result); }); });
     Run();
     return table;
   }
@@ -131,10 +132,11 @@ class CoreHarness {
     bool ended() const { return status.has_value(); }
   };
 
-  std::shared_ptr<Outcome> Push(const std::shared_ptr<const TableInfo>& table, absl::Span<const uint64_t> keys,
-                                absl::Span<const float> values, uint32_t priority = 0,
-                                absl::Duration timeout = absl::Seconds(60)) {
-    return Push(table, GroupKeys(*core->routes(), table->placement, table->schema.dim, keys, values, AllocateFresh),
+  std::shared_ptr<Outcome> Push(const std::shared_ptr<const TableInfo>& table,
+                                absl::Span<const uint64_t> keys, absl::Span<const float> values,
+                                uint32_t priority = 0, absl::Duration timeout = absl::Seconds(60)) {
+    return Push(table,
+                GroupKeys(*core->routes(), table->placement, table->schema.dim, keys, values, AllocateFresh),
                 priority, timeout);
   }
   std::shared_ptr<Outcome> PushRange(const std::shared_ptr<const TableInfo>& table, uint64_t first,
@@ -144,16 +146,20 @@ class CoreHarness {
                            values.size() / table->schema.dim, values, AllocateFresh),
                 0, absl::Seconds(60));
   }
-  std::shared_ptr<Outcome> Pull(const std::shared_ptr<const TableInfo>& table, absl::Span<const uint64_t> keys,
+  std::shared_ptr<Outcome> Pull(const std::shared_ptr<const TableInfo>& table,
+                                absl::Span<const uint64_t> keys,
                                 std::optional<Clock> min_clock = std::nullopt, uint32_t priority = 0,
                                 absl::Duration timeout = absl::Seconds(60)) {
-    return Pull(table, GroupKeys(*core->routes(), table->placement, table->schema.dim, keys, {}, AllocateFresh),
+    return Pull(table,
+                GroupKeys(*core->routes(), table->placement, table->schema.dim, keys, {}, AllocateFresh),
                 min_clock, priority, timeout);
   }
-  std::shared_ptr<Outcome> PullRange(const std::shared_ptr<const TableInfo>& table, uint64_t first, uint64_t count) {
-    return Pull(table,
-                GroupRange(*core->routes(), table->placement, table->schema.dim, first, count, {}, AllocateFresh),
-                std::nullopt, 0, absl::Seconds(60));
+  std::shared_ptr<Outcome> PullRange(const std::shared_ptr<const TableInfo>& table, uint64_t first,
+                                     uint64_t count) {
+    return Pull(
+        table,
+        GroupRange(*core->routes(), table->placement, table->schema.dim, first, count, {}, AllocateFresh),
+        std::nullopt, 0, absl::Seconds(60));
   }
   absl::Status Tick() {
     absl::Status status;
@@ -205,8 +211,9 @@ class CoreHarness {
     std::shared_ptr<Outcome> outcome;
   };
 
-  std::shared_ptr<Outcome> Push(const std::shared_ptr<const TableInfo>& table, std::shared_ptr<const Batch> batch,
-                                uint32_t priority, absl::Duration timeout) {
+  std::shared_ptr<Outcome> Push(const std::shared_ptr<const TableInfo>& table,
+                                std::shared_ptr<const Batch> batch, uint32_t priority,
+                                absl::Duration timeout) {
     auto outcome = std::make_shared<Outcome>();
     Enter([&] {
       core->Push({.table = table,
@@ -217,8 +224,9 @@ class CoreHarness {
     });
     return outcome;
   }
-  std::shared_ptr<Outcome> Pull(const std::shared_ptr<const TableInfo>& table, std::shared_ptr<const Batch> batch,
-                                std::optional<Clock> min_clock, uint32_t priority, absl::Duration timeout) {
+  std::shared_ptr<Outcome> Pull(const std::shared_ptr<const TableInfo>& table,
+                                std::shared_ptr<const Batch> batch, std::optional<Clock> min_clock,
+                                uint32_t priority, absl::Duration timeout) {
     auto sink = std::make_shared<Sink>();
     sink->batch = batch;
     sink->outcome = std::make_shared<Outcome>();

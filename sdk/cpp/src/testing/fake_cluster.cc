@@ -29,7 +29,8 @@ std::vector<uint64_t> KeysOf(bool ranges, const char* at, uint32_t entries) {
 
 }  // namespace
 
-FakeCluster::FakeCluster(int ring_bits, uint32_t shards) : shards_(shards), segments_(size_t{1} << ring_bits) {
+FakeCluster::FakeCluster(int ring_bits, uint32_t shards)
+    : shards_(shards), segments_(size_t{1} << ring_bits) {
   for (uint32_t s = 0; s < segments_.size(); ++s) segments_[s].primary = s % shards_;
   for (uint32_t s = 0; s < shards_; ++s) addresses_.push_back(AddressOf(s));
 }
@@ -68,7 +69,8 @@ void FakeCluster::Move(uint32_t segment, uint32_t to, bool lose_uncommitted) {
   s.primary = to;
   ++s.epoch;
   ++version_;
-  for (auto& [session, worker] : s.workers) worker.claimed = worker.clock = std::min(worker.clock, s.min_clock);
+  for (auto& [session, worker] : s.workers)
+    worker.claimed = worker.clock = std::min(worker.clock, s.min_clock);
   for (auto& [session, worker] : s.workers) worker.seals.clear();
 }
 
@@ -101,7 +103,9 @@ PartNumber FakeCluster::Committed(const Segment& segment, uint64_t session, Line
   return committed;
 }
 
-Clock FakeCluster::MinClock(uint32_t segment) const { return segments_[segment].min_clock; }
+Clock FakeCluster::MinClock(uint32_t segment) const {
+  return segments_[segment].min_clock;
+}
 
 std::vector<float> FakeCluster::Row(uint32_t segment, uint32_t table, uint64_t key) const {
   const uint32_t dim = dims_.at(table);
@@ -147,13 +151,15 @@ std::optional<v1::Refusal> FakeCluster::Take(uint32_t shard, uint64_t session, c
   });
   if (same != segment.log.end()) {
     if (same->keys != entry.keys || same->values != entry.values || same->clock != entry.clock) {
-      violations.push_back(absl::StrCat("segment ", part.segment.v, ": part ", part.number, " changed its content"));
+      violations.push_back(
+          absl::StrCat("segment ", part.segment.v, ": part ", part.number, " changed its content"));
     }
     return std::nullopt;
   }
   for (const Entry& e : segment.log) {
     if (e.session == session && e.line == entry.line && e.clock > entry.clock) {
-      violations.push_back(absl::StrCat("segment ", part.segment.v, ": part ", part.number, " of an earlier clock"));
+      violations.push_back(
+          absl::StrCat("segment ", part.segment.v, ": part ", part.number, " of an earlier clock"));
     }
   }
   segment.log.push_back(std::move(entry));
@@ -256,7 +262,8 @@ void FakeCluster::Stream::OnFrame(const absl::Cord& bytes) {
   if (frame.head.has_tick()) OnTick(frame.head.tick());
 }
 
-void FakeCluster::Stream::OnPush(const v1::PushRequest& head, const std::string& keys, const std::string& values) {
+void FakeCluster::Stream::OnPush(const v1::PushRequest& head, const std::string& keys,
+                                 const std::string& values) {
   const bool ranges = head.key_form() == v1::KEY_FORM_RANGES;
   size_t key_at = 0;
   size_t value_at = 0;
@@ -273,7 +280,8 @@ void FakeCluster::Stream::OnPush(const v1::PushRequest& head, const std::string&
                              .values = {}};
     key_at += part.count * (ranges ? 16 : 8);
     const size_t floats = part.count == 0 ? 0 : entry.keys.size() * cluster_.dims_.at(head.table());
-    for (size_t i = 0; i < floats; ++i, value_at += 4) entry.values.push_back(LoadF32(values.data() + value_at));
+    for (size_t i = 0; i < floats; ++i, value_at += 4)
+      entry.values.push_back(LoadF32(values.data() + value_at));
     auto refusal = cluster_.Take(shard_, session_, head, part, std::move(entry));
     if (!refusal.has_value()) continue;
     refusal->set_frame(frames_);
@@ -282,7 +290,8 @@ void FakeCluster::Stream::OnPush(const v1::PushRequest& head, const std::string&
     refusal->set_number(part.number);
     *reply_->add_refusals() = *refusal;
   }
-  if (key_at != keys.size() || value_at != values.size()) cluster_.violations.push_back("blobs do not fit the parts");
+  if (key_at != keys.size() || value_at != values.size())
+    cluster_.violations.push_back("blobs do not fit the parts");
 }
 
 void FakeCluster::Stream::OnTick(const v1::Tick& tick) {
@@ -344,7 +353,8 @@ std::optional<absl::Cord> FakeCluster::Stream::NextReply() {
       if (committed <= told) continue;
       told = committed;
       some = true;
-      wire::Append(wire::Mark{.segment = SegmentId(s), .line = line, .number = committed}, *reply.mutable_committed());
+      wire::Append(wire::Mark{.segment = SegmentId(s), .line = line, .number = committed},
+                   *reply.mutable_committed());
     }
   }
   if (!some) return std::nullopt;

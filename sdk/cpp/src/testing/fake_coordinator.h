@@ -38,7 +38,8 @@ class FakeCoordinator final : public CoordinatorApi {
     }
   }
   void BreakWatches() {
-    for (const auto& watch : watches_) ready_.push_back([watch] { watch->on_end(absl::UnavailableError("gone")); });
+    for (const auto& watch : watches_)
+      ready_.push_back([watch] { watch->on_end(absl::UnavailableError("gone")); });
     watches_.clear();
   }
 
@@ -55,7 +56,8 @@ class FakeCoordinator final : public CoordinatorApi {
   size_t watches() const { return watches_.size(); }
   uint64_t session = 0;
 
-  void OpenSession(const v1::OpenSessionRequest&, absl::Duration, Callback<v1::OpenSessionReply> done) override {
+  void OpenSession(const v1::OpenSessionRequest&, absl::Duration,
+                   Callback<v1::OpenSessionReply> done) override {
     ++opens;
     v1::OpenSessionReply reply;
     session = 7;
@@ -74,7 +76,8 @@ class FakeCoordinator final : public CoordinatorApi {
     cluster_.Join(session, start_clock);
     Answer(std::move(done), reply);
   }
-  void KeepAlive(const v1::KeepAliveRequest& request, absl::Duration, Callback<v1::KeepAliveReply> done) override {
+  void KeepAlive(const v1::KeepAliveRequest& request, absl::Duration,
+                 Callback<v1::KeepAliveReply> done) override {
     keep_alives.push_back(request);
     v1::KeepAliveReply reply;
     reply.set_map_version(cluster_.Map().version());
@@ -91,7 +94,8 @@ class FakeCoordinator final : public CoordinatorApi {
     cluster_.CloseSession(request.session());
     Answer(std::move(done), v1::CloseSessionReply());
   }
-  void OpenTable(const v1::OpenTableRequest& request, absl::Duration, Callback<v1::OpenTableReply> done) override {
+  void OpenTable(const v1::OpenTableRequest& request, absl::Duration,
+                 Callback<v1::OpenTableReply> done) override {
     v1::OpenTableReply reply;
     auto known = tables_.find(request.name());
     if (known == tables_.end()) {

@@ -13,7 +13,8 @@
 
 namespace paceline::sdk::testing {
 
-// The far end of a stream that a client has dialed, in a test's hands. Nothing moves unless the test moves it.
+// The far end of a stream that a client has dialed, in a test's hands. Nothing moves unless the test moves
+// it.
 class FakeStream {
  public:
   FakeStream(std::string address_in, world::StreamKind kind_in, std::shared_ptr<world::StreamHandler> handler)

@@ -1,0 +1,92 @@
+#include "tests/sim/batch.h"
+
+namespace paceline::sim {
+namespace {
+
+// Rare branches that a batch must have taken.
+constexpr const char* kMarks[] = {
+    "a break loses frames",
+    "a client fails: ABORTED",
+    "a join is refused",
+    "a part is sent again on its stream",
+    "a part is sent again that is applied already",
+    "a read ends at its deadline",
+    "a read overtakes the reader's own part",
+    "a read waits for a worker",
+    "a session is closed while it joins",
+    "a session is evicted",
+    "a tick does not speak for a segment",
+    "a tick rides on a part",
+    "a tick waits for its parts",
+    "a window is half full",
+    "a worker joins at a later clock",
+    "an empty part takes a refused number",
+    "closed before it was opened here",
+    "refused: pull FENCED",
+    "refused: pull MOVED",
+    "refused: pull UNAVAILABLE",
+    "refused: push FENCED",
+    "refused: push INVALID",
+    "refused: push MOVED",
+    "refused: push OUT_OF_ORDER",
+    "refused: push UNAVAILABLE",
+    "the coordinator finds that it was paused",
+};
+
+}  // namespace
+
+std::vector<std::string> BatchOutcome::MarksMissed() const {
+  std::vector<std::string> missed;
+  for (const char* mark : kMarks) {
+    if (marks.Of(mark) == 0) missed.emplace_back(mark);
+  }
+  return missed;
+}
+
+std::vector<std::string> BatchOutcome::FaultsMissed() const {
+  std::vector<std::string> missed;
+  for (int kind = 0; kind < kFaultKinds; ++kind) {
+    const std::string name = NameOf(static_cast<FaultKind>(kind));
+    if (!faults_by_kind.contains(name)) missed.push_back(name);
+  }
+  for (const char* name : {"call doubled", "call late", "call lost", "reply lost"}) {
+    if (!faults_by_kind.contains(name)) missed.emplace_back(name);
+  }
+  return missed;
+}
+
+Outcome RunSeed(uint64_t seed, Bug bug, const std::function<void(const std::string&)>& trace) {
+  planted_bug = bug;
+  Outcome outcome;
+  {
+    Cluster cluster(Plan::Of(seed));
+    if (trace) cluster.Watch(trace);
+    outcome = cluster.Run();
+  }
+  planted_bug = Bug::kNone;
+  return outcome;
+}
+
+BatchOutcome RunBatch(uint64_t first, uint64_t last, Bug bug,
+                      const std::function<bool(uint64_t seed, const Outcome&)>& on_seed) {
+  BatchOutcome batch;
+  for (uint64_t seed = first; seed <= last; ++seed) {
+    const Outcome outcome = RunSeed(seed, bug);
+    uint64_t faults = 0;
+    for (const auto& [kind, times] : outcome.faults) {
+      faults += times;
+      batch.faults_by_kind[kind] += times;
+    }
+    ++batch.seeds;
+    batch.full_seeds += outcome.parts >= kPartsMin && faults >= kFaultsMin ? 1 : 0;
+    batch.parts += outcome.parts;
+    batch.steps += outcome.steps;
+    batch.virtual_time += outcome.took;
+    batch.marks.Add(outcome.marks);
+    if (!outcome.violations.empty()) batch.failed.push_back({seed, outcome.violations});
+    if (!on_seed(seed, outcome)) break;
+  }
+  return batch;
+}
+
+}  // namespace paceline::sim

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/sim/plan.h"
+#include "tests/sim/sim_coordinator.h"
+#include "tests/sim/sim_shard.h"
+#include "tests/sim/users.h"
+#include "tests/sim/wire_watch.h"
+#include "tests/sim/world.h"
+
+namespace paceline::sim {
+
+// What a run came to.
+struct Outcome {
+  std::vector<Violation> violations;
+  Marks marks;
+  std::map<std::string, uint64_t> faults;  // that took effect, by kind
+  uint64_t hash = 0;
+  uint64_t steps = 0;
+  uint64_t parts = 0;
+  uint64_t parts_acked = 0;
+  Clock clocks = 0;     // the smallest min clock at the end
+  absl::Duration took;  // virtual
+};
+
+// One cluster, from the first shard to the last worker's end. One thread, virtual time; everything follows
+// from the plan.
+class Cluster {
+ public:
+  explicit Cluster(const Plan& plan);
+  ~Cluster();
+
+  Outcome Run();
+  // Tells `trace` what happens. Before Run.
+  void Watch(std::function<void(const std::string&)> trace) { world_.trace = std::move(trace); }
+
+ private:
+  void Begin();
+  void Strike(FaultKind kind);
+  // True: it took effect.
+  bool TryStrike(FaultKind kind);
+  bool Break(bool by_server);
+  bool Clog();
+  bool PauseShard();
+  bool KillCoordinator();
+  bool PauseCoordinator();
+  bool FailStore();
+  bool KillClient();
+  bool PauseClient();
+  bool Move();
+  bool SpoilCalls();
+  Worker* AnyWorkerUp();
+
+  bool WorkersDone() const;
+  bool ReadersDone() const;
+  // Runs until `done`. Progress: that must come to pass in time after the last fault.
+  void RunUntil(const std::function<bool()>& done);
+  void CheckQuiet();
+  void NoOverlap();
+  std::string WhoIsLeft() const;
+
+  const Plan plan_;
+  World world_;
+  WireWatch watch_;
+  SimCoordinator coordinator_;
+  std::vector<std::unique_ptr<SimShard>> shards_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<Reader>> readers_;
+  std::map<std::string, uint64_t> faults_;
+  absl::Time started_;
+  absl::Time last_fault_;  // its effect is over by then
+};
+
+}  // namespace paceline::sim

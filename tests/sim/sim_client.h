@@ -1,0 +1,99 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "sdk/cpp/src/client_core.h"
+#include "tests/sim/plan.h"
+#include "tests/sim/sim_coordinator.h"
+#include "tests/sim/world.h"
+
+namespace paceline::sim {
+
+// A client's process: the real core, its gate, and its timers. A new start is a new core and a new session.
+class SimClient {
+ public:
+  SimClient(World& world, SimCoordinator& coordinator, std::string name);
+  virtual ~SimClient();
+
+  // As by SIGKILL; if it was up.
+  void Kill();
+  // The process stands still.
+  void Pause(absl::Duration duration);
+
+  bool up() const { return gate_->core != nullptr; }
+  Host& host() { return host_; }
+  SessionId session() const { return session_; }
+  const std::string& name() const { return host_.name; }
+  uint64_t starts() const { return starts_; }
+  // What the process is at, and whom its core waits for: for who waits for it.
+  std::string Describe() const;
+
+ protected:
+  using TablePtr = std::shared_ptr<const sdk::TableInfo>;
+
+  // Starts the process: opens the session and both tables, then calls OnReady.
+  void Start(uint32_t workers, Consistency consistency);
+  virtual void OnReady() = 0;
+  // The process has ended: killed, or its client has failed.
+  virtual void OnEnded() = 0;
+
+  // Ends the process: `why` must be something that may happen to a client.
+  void Fail(const absl::Status& why);
+  // Ends the process in good order.
+  void Exit();
+  // Runs `task` later, unless the process has ended by then.
+  void Later(absl::Duration delay, std::function<void()> task);
+  void Enter(absl::FunctionRef<void()> inside) { gate_->Enter(inside); }
+  sdk::ClientCore& core() { return *gate_->core; }
+
+  void Push(const TablePtr& table, const std::vector<uint64_t>& keys, const std::vector<float>& values,
+            bool valid);
+  // `done` hears of success only; any other end of a read is judged here.
+  void Pull(const TablePtr& table, std::vector<uint64_t> keys, std::optional<Clock> min_clock,
+            std::function<void()> done);
+  // Some keys of the counting table, and 1 to 9 for each in this session's column.
+  void PushCounts(bool valid);
+  void PullCounts(std::optional<Clock> min_clock, std::function<void()> done);
+
+  World& world_;
+  TablePtr counts_;
+  TablePtr assigns_;
+  std::string doing_ = "nothing yet";
+
+ private:
+  class Sink;
+  struct SimGate final : sdk::Gate {
+    explicit SimGate(SimClient& client) : owner(client) {}
+    void Enter(absl::FunctionRef<void()> inside) override;
+    SimClient& owner;
+    std::unique_ptr<sdk::ClientCore> core;
+    bool inside_now = false;
+  };
+
+  void OnOpened(absl::Status status);
+  void OpenTable(const std::string& name, uint32_t dim, bool assign, TablePtr* into,
+                 std::function<void()> then);
+  void AfterVisit();
+  void Arm();
+  void OnTime(uint64_t start);
+  void End();
+
+  SimCoordinator& coordinator_;
+  Host host_;
+  Consistency consistency_;
+  SessionId session_;
+  uint64_t starts_ = 0;
+  bool failing_ = false;
+  absl::Time armed_ = absl::InfiniteFuture();
+  world::SplitMix64 random_{0};
+  class Dialer;
+  std::unique_ptr<world::Dialer> dialer_;
+  std::unique_ptr<SimCoordinatorApi> api_;
+  std::shared_ptr<SimGate> gate_;
+};
+
+}  // namespace paceline::sim

@@ -1,0 +1,121 @@
+// The coordinator as clients reach it.
+#include <memory>
+#include <utility>
+
+#include "tests/sim/sim_coordinator.h"
+
+namespace paceline::sim {
+
+using coordinator::CoordinatorCore;
+
+template <class Request, class Reply, class Method>
+void SimCoordinatorApi::Ask(Method method, const Request& request, absl::Duration timeout,
+                            Callback<Reply> done) {
+  const absl::Time deadline = world_.Now() + timeout;
+  world_.calls.Call<Reply>(
+      client_, coordinator_.host(), timeout,
+      [this, method, request, deadline](Calls::Answer<Reply> answer) {
+        coordinator_.Visit([&](CoordinatorCore& core) {
+          if constexpr (std::is_same_v<Method, coordinator::Ticket (CoordinatorCore::*)(
+                                                   const Request&, absl::Time, coordinator::Done<Reply>)>) {
+            (core.*method)(request, deadline, answer);
+          } else {
+            answer((core.*method)(request));
+          }
+        });
+      },
+      std::move(done));
+}
+
+void SimCoordinatorApi::OpenSession(const v1::OpenSessionRequest& request, absl::Duration timeout,
+                                    Callback<v1::OpenSessionReply> done) {
+  Ask(&CoordinatorCore::OpenSession, request, timeout, std::move(done));
+}
+void SimCoordinatorApi::JoinJob(const v1::JoinJobRequest& request, absl::Duration timeout,
+                                Callback<v1::JoinJobReply> done) {
+  Ask(&CoordinatorCore::JoinJob, request, timeout, std::move(done));
+}
+void SimCoordinatorApi::KeepAlive(const v1::KeepAliveRequest& request, absl::Duration timeout,
+                                  Callback<v1::KeepAliveReply> done) {
+  Ask(&CoordinatorCore::KeepAlive, request, timeout, std::move(done));
+}
+void SimCoordinatorApi::FinishWorker(const v1::FinishWorkerRequest& request, absl::Duration timeout,
+                                     Callback<v1::FinishWorkerReply> done) {
+  Ask(&CoordinatorCore::FinishWorker, request, timeout, std::move(done));
+}
+void SimCoordinatorApi::CloseSession(const v1::CloseSessionRequest& request, absl::Duration timeout,
+                                     Callback<v1::CloseSessionReply> done) {
+  Ask(&CoordinatorCore::CloseSession, request, timeout, std::move(done));
+}
+void SimCoordinatorApi::OpenTable(const v1::OpenTableRequest& request, absl::Duration timeout,
+                                  Callback<v1::OpenTableReply> done) {
+  Ask(&CoordinatorCore::OpenTable, request, timeout, std::move(done));
+}
+
+// -- the map --
+
+// A stream of maps, which ends with the coordinator's process or with its client's interest.
+struct SimCoordinatorApi::WatchState {
+  Host& client;
+  uint64_t start = 0;  // of the coordinator
+  bool let_go = false;
+  bool ended = false;
+  absl::Time last = absl::InfinitePast();  // when the last map arrives: they keep their order
+  absl::AnyInvocable<void(v1::Map)> on_map;
+  absl::AnyInvocable<void(absl::Status)> on_end;
+};
+
+class SimCoordinatorApi::WatchHandle final : public Watch {
+ public:
+  explicit WatchHandle(std::shared_ptr<WatchState> state) : state_(std::move(state)) {}
+  ~WatchHandle() override { state_->let_go = true; }
+
+ private:
+  const std::shared_ptr<WatchState> state_;
+};
+
+std::unique_ptr<sdk::CoordinatorApi::Watch> SimCoordinatorApi::WatchMap(
+    uint64_t known, absl::AnyInvocable<void(v1::Map)> on_map, absl::AnyInvocable<void(absl::Status)> on_end) {
+  auto state = std::make_shared<WatchState>(WatchState{.client = client_,
+                                                       .start = 0,
+                                                       .let_go = false,
+                                                       .ended = false,
+                                                       .last = absl::InfinitePast(),
+                                                       .on_map = std::move(on_map),
+                                                       .on_end = std::move(on_end)});
+  const auto draw = [&world = world_, &from = coordinator_.host(), &to = client_] {
+    return world.calls.latency.Draw(world.random, from, to, world.Now());
+  };
+  world_.scheduler.After(draw(), [&world = world_, &coordinator = coordinator_, state, known, draw] {
+    state->start = coordinator.starts();
+    coordinator.Visit([&](CoordinatorCore& core) {
+      const auto told = [&world, state, draw](std::shared_ptr<const v1::Map> map) {
+        state->last = std::max(state->last, world.Now() + draw());
+        world.scheduler.At(std::max(state->last, state->client.paused_until), [state, map] {
+          if (!state->let_go && !state->ended) state->on_map(*map);
+        });
+      };
+      (void)core.WatchMap(known, told);
+    });
+    CheckWatch(world, coordinator, state);
+  });
+  return std::make_unique<WatchHandle>(std::move(state));
+}
+
+void SimCoordinatorApi::CheckWatch(World& world, SimCoordinator& coordinator,
+                                   const std::shared_ptr<WatchState>& state) {
+  if (state->let_go) return;
+  const bool alive = coordinator.core() != nullptr && coordinator.starts() == state->start;
+  if (alive) {
+    world.scheduler.After(absl::Milliseconds(20),
+                          [&world, &coordinator, state] { CheckWatch(world, coordinator, state); });
+  } else if (state->client.Paused(world.Now())) {
+    world.scheduler.At(state->client.paused_until,
+                       [&world, &coordinator, state] { CheckWatch(world, coordinator, state); });
+  } else {
+    state->ended = true;
+    state->on_end(absl::UnavailableError("the coordinator is gone"));
+  }
+}
+
+}  // namespace paceline::sim

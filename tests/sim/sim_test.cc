@@ -1,0 +1,83 @@
+// Seeds in which nothing may break, and bugs that must be found.
+#include <cstdio>
+#include <cstdlib>
+
+#include "absl/strings/numbers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/sim/batch.h"
+
+namespace paceline::sim {
+namespace {
+
+using ::testing::IsEmpty;
+
+// Fewer where each costs more: see CMakeLists.txt.
+uint64_t Seeds() {
+  uint64_t seeds = 300;
+  const char* text = std::getenv("PACELINE_SIM_SEEDS");
+  if (text != nullptr && !absl::SimpleAtoi(text, &seeds)) ADD_FAILURE() << "PACELINE_SIM_SEEDS: " << text;
+  return seeds;
+}
+
+std::string Describe(uint64_t seed, const Outcome& outcome) {
+  std::string text = absl::StrCat("paceline-sim --replay ", seed, " --trace");
+  for (const Violation& violation : outcome.violations) {
+    absl::StrAppend(&text, "\n  step ", violation.step, ": ", violation.invariant, ": ", violation.what);
+  }
+  return text;
+}
+
+TEST(Sim, TheInvariantsHold) {
+  const uint64_t seeds = Seeds();
+  const BatchOutcome batch = RunBatch(1, seeds, Bug::kNone, [](uint64_t seed, const Outcome& outcome) {
+    EXPECT_TRUE(outcome.violations.empty()) << Describe(seed, outcome);
+    return outcome.violations.empty();
+  });
+  std::printf("%lu seeds, %lu of full size, %lu parts, %lu steps\n", batch.seeds, batch.full_seeds,
+              batch.parts, batch.steps);
+  if (seeds < 300 || !batch.failed.empty()) return;
+  EXPECT_THAT(batch.MarksMissed(), IsEmpty());
+  EXPECT_THAT(batch.FaultsMissed(), IsEmpty());
+  EXPECT_GE(batch.full_seeds, seeds * 9 / 10);
+}
+
+TEST(Sim, WithoutFaultsNothingIsLostOrMoved) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const Outcome outcome = Cluster(Plan::WithoutFaults(seed)).Run();
+    EXPECT_TRUE(outcome.violations.empty()) << Describe(seed, outcome);
+    EXPECT_EQ(outcome.clocks, 50u);
+    EXPECT_EQ(outcome.marks.Of("refused: push MOVED"), 0u);
+    EXPECT_EQ(outcome.marks.Of("a session is evicted"), 0u);
+  }
+}
+
+TEST(Sim, TheSameSeedEndsOnTheSameHash) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const Outcome once = RunSeed(seed);
+    const Outcome again = RunSeed(seed);
+    EXPECT_EQ(once.hash, again.hash) << "seed " << seed;
+    EXPECT_EQ(once.steps, again.steps) << "seed " << seed;
+  }
+  EXPECT_NE(RunSeed(1).hash, RunSeed(2).hash);
+}
+
+class Planted : public ::testing::TestWithParam<NamedBug> {};
+
+TEST_P(Planted, IsFoundByItsInvariant) {
+  constexpr uint64_t kSeedsMax = 200;
+  const NamedBug& bug = GetParam();
+  const BatchOutcome batch = RunBatch(
+      1, kSeedsMax, bug.bug, [](uint64_t, const Outcome& outcome) { return outcome.violations.empty(); });
+  ASSERT_FALSE(batch.failed.empty()) << bug.name << " is not found in " << kSeedsMax << " seeds";
+  const Violation& first = batch.failed.front().violations.front();
+  std::printf("%s: seed %lu, step %lu: %s: %s\n", std::string(bug.name).c_str(), batch.failed.front().seed,
+              first.step, first.invariant.c_str(), first.what.c_str());
+  EXPECT_EQ(first.invariant, bug.invariant);
+}
+
+INSTANTIATE_TEST_SUITE_P(Bugs, Planted, ::testing::ValuesIn(kBugs),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+}  // namespace
+}  // namespace paceline::sim

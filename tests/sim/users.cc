@@ -1,0 +1,140 @@
+#include "tests/sim/users.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace paceline::sim {
+namespace {
+
+constexpr uint64_t kAssignsFrom = 1000;  // keys of the table of assignments: this and the session
+constexpr uint64_t kTriesTogether = 2;
+constexpr absl::Duration kFinishTimeout = absl::Seconds(30);
+
+}  // namespace
+
+// -- workers --
+
+Worker::Worker(World& world, SimCoordinator& coordinator, std::string name, WorkerPlan plan,
+               uint32_t together, uint64_t clocks)
+    : SimClient(world, coordinator, std::move(name)), plan_(plan), together_(together), clocks_(clocks) {}
+
+void Worker::Begin() {
+  const Consistency consistency =
+      plan_.staleness.has_value() ? Consistency(Ssp{.staleness = *plan_.staleness}) : Consistency(Asp{});
+  // Once the others have started, nobody starts together with it.
+  const bool alone = plan_.starts_at > absl::ZeroDuration() || started_ || starts() > kTriesTogether;
+  Start(alone ? 1 : together_, consistency);
+}
+
+void Worker::OnReady() {
+  started_ = true;
+  start_ = core().clock();
+  if (core().clock() >= 2) world_.marks.Hit("a worker joins at a later clock");
+  Work();
+}
+
+void Worker::OnEnded() {
+  if (left_) {
+    done_ = true;
+    return;
+  }
+  const absl::Duration pause = world_.Between(absl::Milliseconds(5), absl::Milliseconds(300));
+  world_.scheduler.After(pause, [this] { Begin(); });
+}
+
+void Worker::Work() {
+  if (core().clock() >= clocks_ || core().clock() - start_ >= plan_.clocks) return Leave();
+  doing_ = "working";
+  for (uint64_t pushes = 1 + world_.Below(3); pushes > 0; --pushes)
+    PushCounts(/*valid=*/!world_.Chance(0.01));
+  if (!up()) return;
+  world_.Chance(0.75) ? Read() : EndClock();
+}
+
+void Worker::Read() {
+  PullCounts(std::nullopt, [this] {
+    if (world_.Chance(0.6)) return EndClock();
+    std::vector<uint64_t> keys;
+    for (const auto& [id, session] : world_.truth.sessions()) keys.push_back(kAssignsFrom + id.v);
+    Pull(assigns_, std::move(keys), std::nullopt, [this] { EndClock(); });
+  });
+}
+
+void Worker::EndClock() {
+  Push(assigns_, {kAssignsFrom + session().v}, {static_cast<float>(core().clock() + 1)}, /*valid=*/true);
+  doing_ = "thinking";
+  Later(plan_.think * world::UnitInterval(world_.random), [this] {
+    absl::Status ticked;
+    Enter([&] { ticked = core().Tick(); });
+    if (!ticked.ok() && up() && core().failure().ok()) world_.verdict.Violated("Progress", ticked.ToString());
+    Later(world_.Between(absl::ZeroDuration(), absl::Milliseconds(2)), [this] { Work(); });
+  });
+}
+
+void Worker::Leave() {
+  if (plan_.closes_unfinished) {
+    left_ = true;
+    return Exit();
+  }
+  doing_ = "finishing";
+  if (plan_.dies_finishing && !std::exchange(died_, true)) {
+    Later(world_.Between(absl::ZeroDuration(), absl::Milliseconds(4)), [this] { Kill(); });
+  }
+  Enter([&] {
+    core().Finish(kFinishTimeout, [this, start = starts()](absl::Status status) {
+      if (start != starts() || !up() || !core().failure().ok()) return;
+      if (absl::IsFailedPrecondition(status)) return Fail(status);  // evicted
+      if (!status.ok() && !absl::IsInvalidArgument(status)) {
+        world_.verdict.Violated("Progress", absl::StrCat(name(), " cannot finish: ", status.ToString()));
+        return;
+      }
+      left_ = true;
+      Linger();
+    });
+  });
+}
+
+// What has finished may still read, and is in nobody's way. It names its min clock: with nobody left at work
+// the clocks stand still, maybe below its own.
+void Worker::Linger() {
+  if (!world_.Chance(0.5)) return Exit();
+  PullCounts(Clock{0}, [this] {
+    Later(world_.Between(absl::ZeroDuration(), absl::Milliseconds(1500)), [this] { Exit(); });
+  });
+}
+
+// -- readers --
+
+void Reader::OnReady() {
+  rounds_ = 2 + static_cast<int>(world_.Below(12));
+  Round();
+}
+
+void Reader::OnEnded() {
+  if (stopped_) return;
+  world_.scheduler.After(world_.Between(absl::Milliseconds(1), absl::Milliseconds(100)), [this] {
+    if (!stopped_) Begin();
+  });
+}
+
+// The min clock that is there everywhere.
+Clock Reader::Known() const {
+  Clock known = UINT64_MAX;
+  for (uint32_t s = 0; s < counts_->placement.SegmentCount(); ++s) {
+    known = std::min(known, world_.invariants.ledger(SegmentId(s)).min_clock);
+  }
+  return known;
+}
+
+void Reader::Round() {
+  if (stopped_ || --rounds_ < 0) return Exit();
+  if (world_.Chance(0.5)) PushCounts(/*valid=*/true);
+  std::optional<Clock> min_clock;
+  if (world_.Chance(0.4)) min_clock = Known() + world_.Below(2);
+  PullCounts(min_clock, [this] {
+    Later(world_.Between(absl::ZeroDuration(), absl::Milliseconds(60)), [this] { Round(); });
+  });
+}
+
+}  // namespace paceline::sim

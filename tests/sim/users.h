@@ -1,0 +1,60 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "tests/sim/sim_client.h"
+
+namespace paceline::sim {
+
+// A worker: each clock it adds to counters, reads, assigns its clock to a key of its own, and ticks, until
+// the job's clocks are done. Evicted or killed, it comes back as a new session.
+class Worker final : public SimClient {
+ public:
+  Worker(World& world, SimCoordinator& coordinator, std::string name, WorkerPlan plan, uint32_t together,
+         uint64_t clocks);
+
+  void Begin();
+  // It has done its work and is gone.
+  bool done() const { return done_; }
+
+ private:
+  void OnReady() override;
+  void OnEnded() override;
+  void Work();
+  void Read();
+  void EndClock();
+  void Leave();
+  void Linger();
+
+  const WorkerPlan plan_;
+  const uint32_t together_;
+  const uint64_t clocks_;
+  bool started_ = false;
+  Clock start_ = 0;
+  bool died_ = false;
+  bool left_ = false;
+  bool done_ = false;
+};
+
+// A reader without a clock: a few reads and pushes a session, one session after the other, until told to
+// stop.
+class Reader final : public SimClient {
+ public:
+  using SimClient::SimClient;
+
+  void Begin() { Start(/*workers=*/0, Ssp{}); }
+  void Stop() { stopped_ = true; }
+  bool done() const { return stopped_ && !up(); }
+
+ private:
+  void OnReady() override;
+  void OnEnded() override;
+  void Round();
+  Clock Known() const;
+
+  bool stopped_ = false;
+  int rounds_ = 0;
+};
+
+}  // namespace paceline::sim

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "libs/sim/marks.h"
+#include "libs/sim/stream.h"
+#include "libs/wire/packed.h"
+#include "paceline/v1/shard.pb.h"
+#include "tests/sim/invariants.h"
+#include "tests/sim/verdict.h"
+
+namespace paceline::sim {
+
+// Reads every frame that passes, and tells the invariants what was said and what was heard.
+class WireWatch final : public StreamWatcher {
+ public:
+  // Who the shard with this host name is.
+  using MemberOf = std::function<ring::Member(const std::string& host)>;
+  // A push frame has been handled by the shard with this host name.
+  using OnPushHandled = std::function<void(const std::string& host)>;
+  using Trace = std::function<void(const std::string&)>;
+
+  WireWatch(Invariants& invariants, Verdict& verdict, Marks& marks, uint64_t window_bytes, MemberOf member_of,
+            OnPushHandled on_push_handled, Trace trace)
+      : invariants_(invariants),
+        verdict_(verdict),
+        marks_(marks),
+        window_bytes_(window_bytes),
+        member_of_(std::move(member_of)),
+        on_push_handled_(std::move(on_push_handled)),
+        trace_(std::move(trace)) {}
+
+  void OnSent(const StreamInfo& stream, Side from, const absl::Cord& frame) override;
+  void OnArriving(const StreamInfo& stream, Side to, const absl::Cord& frame) override;
+  void OnArrived(const StreamInfo& stream, Side to, const absl::Cord& frame) override;
+
+ private:
+  struct Asked {
+    Clock min_clock = 0;
+    std::map<uint32_t, PartNumber> own;  // by segment
+  };
+  // What has passed on one stream.
+  struct Stream {
+    SessionId session;
+    std::deque<size_t> unreceived;  // bytes of frames sent and not marked received
+    size_t unreceived_bytes = 0;
+    uint64_t received = 0;
+    std::map<uint32_t, PartNumber> sent;  // the last number sent, by segment
+    std::map<uint64_t, Asked> asked;      // by request
+  };
+
+  void OnPushSent(Stream& stream, const absl::Cord& frame);
+  void OnPullSent(Stream& stream, const absl::Cord& frame);
+  void OnPushReply(Stream& stream, const absl::Cord& frame, bool sent);
+  void OnPullReplySent(Stream& stream, const ring::Member& by, const absl::Cord& frame);
+  void MarkRefusal(const v1::Refusal& refusal, const char* what);
+  // No more bytes under way than the shard allows, but for one frame that is larger than that.
+  void Bounded(const Stream& stream);
+
+  Invariants& invariants_;
+  Verdict& verdict_;
+  Marks& marks_;
+  const uint64_t window_bytes_;
+  const MemberOf member_of_;
+  const OnPushHandled on_push_handled_;
+  const Trace trace_;
+  std::map<uint64_t, Stream> streams_;
+};
+
+}  // namespace paceline::sim

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "libs/sim/calls.h"
+#include "libs/sim/history.h"
+#include "libs/sim/marks.h"
+#include "libs/sim/scheduler.h"
+#include "libs/sim/stream.h"
+#include "libs/world/random.h"
+#include "tests/sim/invariants.h"
+#include "tests/sim/truth.h"
+#include "tests/sim/verdict.h"
+
+namespace paceline::sim {
+
+// What all pieces of one simulated cluster share. Everything random comes from `random`.
+struct World {
+  World(uint64_t seed, uint32_t segments) : random(seed), invariants(verdict, truth, marks, segments) {}
+
+  world::SplitMix64 random;
+  Scheduler scheduler;
+  SimClock clock{scheduler};
+  History history;
+  Marks marks;
+  Verdict verdict{scheduler};
+  Truth truth;
+  Invariants invariants;
+  Network network{scheduler, random, history};
+  Calls calls{scheduler, random, history, marks};
+
+  std::function<void(const std::string&)> trace;
+
+  absl::Time Now() const { return scheduler.Now(); }
+  absl::Duration Between(absl::Duration low, absl::Duration high) {
+    return low + (high - low) * world::UnitInterval(random);
+  }
+  // Says what happens, if the run is watched.
+  void Trace(const std::string& what) const {
+    if (trace) trace(absl::StrCat(absl::FormatDuration(Now() - Scheduler().Now()), " ", what));
+  }
+  bool Chance(double p) { return world::Chance(random, p); }
+  uint64_t Below(uint64_t n) { return world::Uniform(random, n); }
+};
+
+}  // namespace paceline::sim
