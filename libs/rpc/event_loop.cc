@@ -13,7 +13,7 @@ constexpr absl::Duration kSleepMax = absl::Hours(1);
 
 EventLoop::~EventLoop() {
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     over_ = true;
   }
   // A set alarm must be heard before it is destroyed: gRPC touches it once more when it fires.
@@ -24,12 +24,12 @@ EventLoop::~EventLoop() {
 }
 
 void EventLoop::Awake::Complete(bool) {
-  absl::MutexLock lock(&loop_.mutex_);
+  const std::lock_guard lock(loop_.mutex_);
   loop_.waking_ = false;
 }
 
 void EventLoop::Wake() {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   if (waking_ || over_) return;
   waking_ = true;
   alarm_ = std::make_unique<grpc::Alarm>();

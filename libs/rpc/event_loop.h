@@ -5,10 +5,9 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "libs/world/clock.h"
 
@@ -52,7 +51,7 @@ class EventLoop {
            absl::FunctionRef<void()> on_time);
 
   // Makes the loop look at `next` again. Thread-safe.
-  void Wake() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Wake();
   // Thread-safe.
   void Stop();
 
@@ -69,10 +68,12 @@ class EventLoop {
   grpc::CompletionQueue queue_;
   std::atomic<int64_t> uses_{0};
   std::atomic<bool> stop_{false};
-  absl::Mutex mutex_;
-  bool waking_ ABSL_GUARDED_BY(mutex_) = false;  // the alarm is set and has not come back
-  std::unique_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);
-  bool over_ ABSL_GUARDED_BY(mutex_) = false;
+  // Guards what follows. Of the standard library because the thread sanitizer sees that one: the installed
+  // Abseil is not built for it.
+  std::mutex mutex_;
+  bool waking_ = false;  // the alarm is set and has not come back
+  std::unique_ptr<grpc::Alarm> alarm_;
+  bool over_ = false;
   Awake awake_{*this};
 };
 

@@ -1,8 +1,9 @@
 #include "libs/rpc/event_loop.h"
 
+#include <future>
+#include <mutex>
 #include <thread>
 
-#include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
 #include "libs/world/real_clock.h"
 
@@ -26,28 +27,28 @@ TEST(EventLoopTest, EndsAtOnceHoweverOftenItIsMade) {
 TEST(EventLoopTest, RunsTheTimerWhenItIsDueAndLooksAgainWhenWoken) {
   const world::RealClock clock;
   EventLoop loop;
-  absl::Mutex mutex;
+  std::mutex mutex;
   absl::Time next = absl::InfiniteFuture();
-  absl::Notification ran;
+  std::promise<void> ran;
   std::thread thread([&] {
     loop.Run(
         clock,
         [&] {
-          absl::MutexLock lock(&mutex);
+          const std::lock_guard lock(mutex);
           return next;
         },
         [&] {
-          absl::MutexLock lock(&mutex);
+          const std::lock_guard lock(mutex);
           next = absl::InfiniteFuture();
-          ran.Notify();
+          ran.set_value();
         });
   });
   {
-    absl::MutexLock lock(&mutex);
+    const std::lock_guard lock(mutex);
     next = clock.Now() + absl::Milliseconds(1);
   }
   loop.Wake();
-  EXPECT_TRUE(ran.WaitForNotificationWithTimeout(absl::Seconds(30)));
+  EXPECT_EQ(ran.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
   loop.Stop();
   thread.join();
 }

@@ -4,7 +4,7 @@ namespace paceline::shard {
 
 void Executor::Run(Task task) {
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(task));
     if (owned_) return;
     owned_ = true;
@@ -12,7 +12,7 @@ void Executor::Run(Task task) {
   std::deque<Task> group;
   while (true) {
     {
-      absl::MutexLock lock(&mutex_);
+      const std::lock_guard lock(mutex_);
       if (queue_.empty()) {
         owned_ = false;
         return;
@@ -28,7 +28,7 @@ void Executor::Run(Task task) {
 }
 
 size_t Executor::depth() const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   return queue_.size();
 }
 

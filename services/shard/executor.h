@@ -1,10 +1,9 @@
 #pragma once
 
 #include <deque>
+#include <mutex>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
-#include "absl/synchronization/mutex.h"
 
 namespace paceline::shard {
 
@@ -18,14 +17,16 @@ class Executor {
   using Task = absl::AnyInvocable<void()>;
 
   // Queues `task`, and runs the queue dry unless somebody else is at it.
-  void Run(Task task) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Run(Task task);
 
-  size_t depth() const ABSL_LOCKS_EXCLUDED(mutex_);
+  size_t depth() const;
 
  private:
-  mutable absl::Mutex mutex_;
-  std::deque<Task> queue_ ABSL_GUARDED_BY(mutex_);
-  bool owned_ ABSL_GUARDED_BY(mutex_) = false;
+  // Guards what follows. Of the standard library because the thread sanitizer sees that one: the installed
+  // Abseil is not built for it.
+  mutable std::mutex mutex_;
+  std::deque<Task> queue_;
+  bool owned_ = false;
 };
 
 }  // namespace paceline::shard
