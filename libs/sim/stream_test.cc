@@ -45,6 +45,11 @@ class StreamTest : public ::testing::Test {
     network.Listen("s:1", server_host, [this](world::StreamKind) { return server; });
     client->port = network.Dial(client_host, "s:1", world::StreamKind::kPush, client);
   }
+  // Ends and streams hold each other until a stream has ended.
+  ~StreamTest() override {
+    client->port = nullptr;
+    Run();
+  }
   void Run() {
     while (scheduler.RunOne()) {
     }

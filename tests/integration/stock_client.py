@@ -1,6 +1,7 @@
 """A client of stock grpcio and generated messages, written from docs/wire.md alone: none of our C++."""
 import queue
 import struct
+import time
 
 import grpc
 from paceline.v1 import coordinator_pb2, coordinator_pb2_grpc, shard_pb2, shard_pb2_grpc, types_pb2
@@ -13,6 +14,11 @@ def mix64(x):
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & M
     x = (x ^ x >> 27) * 0x94D049BB133111EB & M
     return x ^ x >> 31
+
+
+def pause(refusal):
+    """What an UNAVAILABLE refusal asks for before the next try (docs/wire.md §7)."""
+    time.sleep(refusal.retry_after_ms / 1000)
 
 
 class Placement:
@@ -131,15 +137,18 @@ class StockClient:
             stream = self.stream("push", shard)
             stream.send(self.push_frame(table, clock, rows, mine))
             due = {s: self.number[s] for s in mine}
-            for segment in mine:
-                self.number[segment] += 1
             while due:
                 reply = stream.next()
-                if reply.refusals:
-                    raise AssertionError(f"refused: {reply.refusals[0]}")
                 for segment, _, number in struct.iter_unpack("<IIQ", reply.committed):
                     if due.get(segment, number + 1) <= number:
                         del due[segment]
+                        self.number[segment] += 1
+                again = [r.segment for r in reply.refusals if r.reason == shard_pb2.Refusal.UNAVAILABLE]
+                if len(again) < len(reply.refusals):
+                    raise AssertionError(f"refused: {reply.refusals[0]}")
+                if again:
+                    pause(reply.refusals[0])
+                    stream.send(self.push_frame(table, clock, rows, again))
 
     def tick(self, clock):
         """Seals every segment at what was pushed, on every shard; returns the segments not spoken for."""
@@ -166,12 +175,17 @@ class StockClient:
                 continue
             order = [keys[p] for s in mine for p in groups[s]]
             stream = self.stream("pull", shard)
-            stream.send(shard_pb2.PullRequest(
+            request = shard_pb2.PullRequest(
                 request=7, table=table.id, catalogue_version=self.catalogue_version, min_clock=min_clock,
                 timeout_ms=timeout_ms,
                 parts=b"".join(self.part(s, len(groups[s]), number=self.number[s] - 1) for s in mine),
-                keys=struct.pack(f"<{len(order)}Q", *order)))
+                keys=struct.pack(f"<{len(order)}Q", *order))
+            stream.send(request)
             reply = stream.next()
+            while reply.refusals and reply.refusals[0].reason == shard_pb2.Refusal.UNAVAILABLE:
+                pause(reply.refusals[0])
+                stream.send(request)
+                reply = stream.next()
             if reply.refusals:
                 raise Refused(reply.refusals[0])
             certificates += list(struct.iter_unpack("<IIQQQQQ", reply.certificates))

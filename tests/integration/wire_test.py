@@ -10,7 +10,7 @@ import grpc
 
 sys.path.insert(0, os.environ["PACELINE_PYTHON"])
 from paceline.v1 import coordinator_pb2, coordinator_pb2_grpc, shard_pb2, types_pb2  # noqa: E402
-from stock_client import WAIT, Placement, Refused, StockClient  # noqa: E402
+from stock_client import WAIT, Placement, Refused, StockClient, pause  # noqa: E402
 
 BIN = os.environ["PACELINE_BIN"]
 ADD = dict(dim=2, rule=types_pb2.Rule(add=types_pb2.Rule.Add()))
@@ -34,6 +34,7 @@ class WireTest(unittest.TestCase):
         self.client = StockClient(self.coordinator, job=self.id())
         self.addCleanup(self.client.close)
         self.table = self.client.open_table("sparse", kind=types_pb2.TABLE_KIND_SPARSE, **ADD)
+        self.client.pull(self.table, range(200))  # asks every shard until it has the list of tables with this one
 
     def key_of_segment(self, segment):
         placement = Placement(self.table, self.client.map.ring_bits)
@@ -111,11 +112,19 @@ class WireTest(unittest.TestCase):
     def refused(self, stream, frame, reason, says):
         stream.send(frame)
         reply = stream.next()
-        while not reply.refusals:
+        while not reply.refusals or self.is_behind(reply.refusals[0], reason):
+            if reply.refusals:
+                pause(reply.refusals[0])
+                stream.send(frame)
             reply = stream.next()
         self.assertEqual(reply.refusals[0].reason, reason, reply.refusals[0].message)
         self.assertIn(says, reply.refusals[0].message)
         return reply.refusals[0]
+
+    @staticmethod
+    def is_behind(refusal, expected):
+        """Whether the shard only has to fetch the list of tables first."""
+        return refusal.reason == Refusal.UNAVAILABLE and expected != Refusal.UNAVAILABLE
 
     def good_frame(self, segment=3):
         return self.client.push_frame(self.table, 0, {self.key_of_segment(segment): (1, 1)}, [segment])
@@ -125,6 +134,10 @@ class WireTest(unittest.TestCase):
         committed = []
         while not committed:
             reply = stream.next()
+            if reply.refusals and self.is_behind(reply.refusals[0], None):
+                pause(reply.refusals[0])
+                stream.send(self.good_frame(segment))
+                continue
             self.assertFalse(reply.refusals)
             committed = list(struct.iter_unpack("<IIQ", reply.committed))
         self.assertEqual(committed, [(segment, 1, 1)])
