@@ -5,8 +5,8 @@
 #
 # LAYER is one of (lowest first):
 #   base      libs/base, libs/world                    std and Abseil only
-#   pure      libs/ring, table, clock, wire, log       no threads, clocks, disks, sockets
-#   adapter   libs/rpc, libs/metrics, stores           gRPC, RocksDB, prometheus-cpp
+#   pure      libs/record, ring, table, clock, wire, log   no threads, clocks, disks, sockets
+#   adapter   libs/recorder, rpc, metrics, stores      files, gRPC, RocksDB, prometheus-cpp
 #   service   services/*, sdk/cpp
 #   program   tools, examples, bench, tests
 # A target may depend on Paceline targets of its own layer or a lower one. The shard, the coordinator and
@@ -73,7 +73,7 @@ function(paceline_library)
   _paceline_guard(${target} ${arg_LAYER} ${arg_DEPS})
   if(arg_SRCS)
     add_library(${target} STATIC ${arg_SRCS} ${arg_HDRS})
-    target_link_libraries(${target} PUBLIC paceline_flags Threads::Threads ${arg_DEPS})
+    target_link_libraries(${target} PUBLIC $<BUILD_INTERFACE:paceline_flags> Threads::Threads ${arg_DEPS})
     if(arg_LAYER STREQUAL base OR arg_LAYER STREQUAL pure)
       target_link_libraries(${target} PUBLIC absl::flat_hash_map absl::statusor absl::cord absl::strings absl::span)
     else()
@@ -82,9 +82,9 @@ function(paceline_library)
     _paceline_use_pch(${target} ${arg_LAYER})
   else()
     add_library(${target} INTERFACE ${arg_HDRS})
-    target_link_libraries(${target} INTERFACE paceline_flags Threads::Threads ${arg_DEPS})
+    target_link_libraries(${target} INTERFACE $<BUILD_INTERFACE:paceline_flags> Threads::Threads ${arg_DEPS})
   endif()
-  set_target_properties(${target} PROPERTIES PACELINE_LAYER ${arg_LAYER})
+  set_target_properties(${target} PROPERTIES PACELINE_LAYER ${arg_LAYER} EXPORT_NAME ${arg_NAME})
   add_library(paceline::${arg_NAME} ALIAS ${target})
   if(PACELINE_TESTS)
     foreach(test IN LISTS arg_TESTS arg_THREAD_TESTS)
@@ -117,7 +117,7 @@ add_custom_target(thread_tests)
 function(paceline_test)
   cmake_parse_arguments(arg "THREADS" "NAME;LABEL;TIMEOUT" "SRCS;DEPS;ENVIRONMENT" ${ARGN})
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 60)
+    set(arg_TIMEOUT 180)
   endif()
   if(PACELINE_SANITIZE)
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 4")  # sanitizers cost a factor of two to ten

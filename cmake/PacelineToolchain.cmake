@@ -21,6 +21,15 @@ if(PACELINE_SANITIZE)
   target_link_options(paceline_flags INTERFACE -fsanitize=${PACELINE_SANITIZE})
 endif()
 
+# Fuzz targets with libFuzzer (tests/fuzz): everything is compiled so that it can see which branches were taken.
+option(PACELINE_FUZZERS "Build the fuzz targets with libFuzzer too; needs Clang" OFF)
+if(PACELINE_FUZZERS)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+    message(FATAL_ERROR "PACELINE_FUZZERS needs -DCMAKE_CXX_COMPILER=clang++, not ${CMAKE_CXX_COMPILER_ID}")
+  endif()
+  target_compile_options(paceline_flags INTERFACE -fsanitize=fuzzer-no-link -Wno-error)
+endif()
+
 find_program(MOLD mold)
 if(MOLD)
   target_link_options(paceline_flags INTERFACE -fuse-ld=mold)

@@ -28,6 +28,25 @@ enum class Bug : uint8_t {
   kStaleEpochServed,   // a shard serves an epoch again that it has given up
   kNotSentAgain,       // the client does not send again what was under way on a stream that broke
   kSealedShort,        // the client seals a tick with the parts of the clock before
+  kFoldBeforeParts,    // a fold does not wait for the parts of aggregated tables that a tick was sealed with
+  kStagingOff,         // parts of aggregated tables are applied on arrival
+  kDroppedTableResurrected,   // a table that was dropped is opened again by a late part or read
+  kLateRatesAccepted,         // new rates begin at a clock of which there are updates already
+  kRatesByArrival,            // an update follows the newest rates, whatever its clock
+  kOwnWriteMissingFromCache,  // a push does not reach the row that the client has cached
+  kAckedBeforeReplicated,     // a record counts as committed before its replicas hold it
+  kAddedBeforeAwaited,        // a learner is added that the primary does not wait for yet
+  kLeaseOneSided,             // the primary counts on a longer lease than the replica was told of
+  kFenceSkipped,              // a replica that was fenced still follows the old primary
+  kVoidVersionHandedOut,      // a cached row is handed out though a later epoch began before its version
+  kRestartKeptInSync,         // a shard that starts again is taken for the one that it was
+  kDivergedSuffixKept,        // a member whose log went another way goes on from where it stands
+  kStaleEpochAccepted,        // records and beacons of an earlier epoch are taken
+  kChangeNotTold,             // a reader that asks what has changed is not told of some rows
+  kPageBeforeLog,             // pages go to the disk before the records that they hold
+  kPageAheadOfLog,            // a page on disk holds more than the record it is said to be good as of
+  kLogCutEarly,               // records are cut from the disk's log that the base does not replace
+  kAckedBeforeSynced,         // what was written to a disk counts as safe before it is synced
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -16,11 +16,15 @@ struct Ssp {
 };
 // Newer is welcome, nothing is promised and nobody waits.
 struct Asp {};
+// A reader at clock c sees exactly the updates of clocks < c (bulk synchronous parallel; Valiant, CACM 1990).
+// On aggregated tables only: there a value at min clock c holds nothing of clock c.
+struct Bsp {};
 
-using Model = std::variant<Ssp, Asp>;
+using Model = std::variant<Ssp, Asp, Bsp>;
 
 // The smallest min clock that may serve a reader at `reader`. Saturates at 0.
 inline Clock MinClockFor(const Model& model, Clock reader) {
+  if (std::holds_alternative<Bsp>(model)) return reader;
   const auto* ssp = std::get_if<Ssp>(&model);
   if (ssp == nullptr || reader <= ssp->staleness) return 0;
   return reader - ssp->staleness;

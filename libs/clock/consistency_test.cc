@@ -19,6 +19,10 @@ TEST(ConsistencyTest, AspAsksForNothing) {
   EXPECT_EQ(MinClockFor(Asp{}, 1'000'000), 0u);
 }
 
+TEST(ConsistencyTest, BspAsksForAllUpdatesBeforeItsClock) {
+  EXPECT_EQ(MinClockFor(Bsp{}, 7), 7u);
+}
+
 TEST(ConsistencyTest, ObservedStalenessIsNeverNegative) {
   EXPECT_EQ(ObservedStaleness(5, 3), 2u);
   EXPECT_EQ(ObservedStaleness(3, 5), 0u);

@@ -1,24 +1,42 @@
 #include "libs/clock/job_clock.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "libs/base/planted.h"
 
 namespace paceline::clock {
+
+JobClock::JobClock(Clock min_clock, std::map<SessionId, Worker> workers,
+                   std::map<SessionId, Finished> finished)
+    : workers_(std::move(workers)), finished_(std::move(finished)), min_clock_(min_clock) {
+  ForgetTicks();
+}
 
 void JobClock::Join(SessionId session, Clock start, uint32_t rank) {
   workers_.emplace(session, Worker{.rank = rank, .start = start, .counted = start, .pending = {}});
 }
 
 void JobClock::Leave(SessionId session) {
-  workers_.erase(session);
+  if (workers_.erase(session) == 0 || !workers_.empty()) return;
+  Clock last = min_clock_;
+  for (const auto& [id, finished] : finished_) last = std::max(last, finished.end);
+  Advance(last);
+}
+
+void JobClock::Finish(SessionId session, Clock clock) {
+  const auto it = workers_.find(session);
+  if (it == workers_.end()) return;
+  if (clock > min_clock_) finished_[session] = {.start = it->second.start, .end = clock};
+  Leave(session);
 }
 
 void JobClock::Advance(Clock min_clock) {
   min_clock_ = std::max(min_clock_, min_clock);
+  std::erase_if(finished_, [this](const auto& entry) { return entry.second.end <= min_clock_; });
 }
 
-void JobClock::Tick(SessionId session, Clock clock, const LineCounts& seals, const LineCounts& applied) {
+void JobClock::Tick(SessionId session, Clock clock, const LineCounts& seals, const LineCounts& here) {
   const auto it = workers_.find(session);
   if (it == workers_.end()) return;
   Worker& worker = it->second;
@@ -26,20 +44,34 @@ void JobClock::Tick(SessionId session, Clock clock, const LineCounts& seals, con
   if (clock <= newest) return;
   if (worker.pending.size() == kPendingTicksMax) worker.pending.pop_back();
   worker.pending.emplace_back(clock, seals);
-  Taken(session, applied);
+  Taken(session, here);
 }
 
-void JobClock::Taken(SessionId session, const LineCounts& applied) {
+void JobClock::Taken(SessionId session, const LineCounts& here) {
   const auto it = workers_.find(session);
   if (it == workers_.end()) return;
   Worker& worker = it->second;
   const auto counts = [&](const LineCounts& seals) {
-    return applied.Covers(seals) || Planted(Bug::kTickCountedEarly);
+    const bool arrived = here.At(Line::kArrival) >= seals.At(Line::kArrival);
+    return here.Covers(seals) || Planted(Bug::kTickCountedEarly) ||
+           (arrived && Planted(Bug::kFoldBeforeParts));
   };
   while (!worker.pending.empty() && counts(worker.pending.front().second)) {
     worker.counted = worker.pending.front().first;
     worker.pending.pop_front();
   }
+}
+
+void JobClock::Reached(SessionId session, Clock clock, const LineCounts& here) {
+  const auto it = workers_.find(session);
+  if (it == workers_.end()) return;
+  Worker& worker = it->second;
+  const auto tick = std::find_if(worker.pending.begin(), worker.pending.end(),
+                                 [clock](const auto& pending) { return pending.first >= clock; });
+  if (tick == worker.pending.end() || clock <= worker.counted) return;
+  if (here.At(Line::kArrival) < tick->second.At(Line::kArrival)) return;
+  worker.counted = clock;
+  while (!worker.pending.empty() && worker.pending.front().first <= clock) worker.pending.pop_front();
 }
 
 void JobClock::ForgetTicks() {
@@ -55,6 +87,15 @@ std::optional<Clock> JobClock::Candidate() const {
   const Clock lowest = workers_.at(*slowest).counted;
   if (lowest <= min_clock_) return std::nullopt;
   return lowest;
+}
+
+size_t JobClock::Members(Clock clock) const {
+  const auto joined = std::count_if(workers_.begin(), workers_.end(),
+                                    [clock](const auto& entry) { return entry.second.start <= clock; });
+  const auto left = std::count_if(finished_.begin(), finished_.end(), [clock](const auto& entry) {
+    return entry.second.start <= clock && clock < entry.second.end;
+  });
+  return static_cast<size_t>(joined + left);
 }
 
 std::optional<SessionId> JobClock::Slowest() const {

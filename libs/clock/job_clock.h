@@ -28,8 +28,8 @@ struct LineCounts {
 // Ticks are soft: they live at the primary, and workers announce them again after a change of primary.
 //
 // A tick is *sealed*: "I am at `clock`, and my parts of smaller clocks are my first n here". It counts only
-// once n parts are applied; so it may come by another stream, or before the parts it speaks of, and never
-// vouches for a part that was lost.
+// once n parts are *here*, applied or, on the line of aggregated tables, staged; so it may come by another
+// stream, or before the parts it speaks of, and never vouches for a part that was lost.
 //
 // Single owner, no locks. Costs O(log workers) a call, O(workers) for Candidate.
 class JobClock {
@@ -43,31 +43,56 @@ class JobClock {
     Clock counted = 0;  // highest tick whose parts are all here; at least `start`
     std::deque<std::pair<Clock, LineCounts>> pending;
   };
+  // A worker that took part in the clocks start … end - 1.
+  struct Finished {
+    Clock start = 0;
+    Clock end = 0;
+  };
+
+  JobClock() = default;
+  // As it was at another member of the segment; what ticks have said there is not known here.
+  JobClock(Clock min_clock, std::map<SessionId, Worker> workers, std::map<SessionId, Finished> finished);
 
   // -- log records --
 
   // Makes `session` a worker that starts at `start`. REQUIRES: start >= min_clock(), not a worker yet.
   void Join(SessionId session, Clock start, uint32_t rank);
-  // The worker finished or was evicted. Nothing happens if it is none. The min clock stays where it is until
-  // the next Advance.
+  // The worker was evicted. Nothing happens if it is none. The min clock stays where it is until the next
+  // Advance, unless nobody is left: then it becomes the largest clock that a worker has finished at, if that
+  // is larger, for nobody holds it back any more.
   void Leave(SessionId session);
+  // The same of a worker that has finished: it has ended every clock before `clock`.
+  void Finish(SessionId session, Clock clock);
   // The min clock becomes `min_clock`. REQUIRES: it does not fall.
   void Advance(Clock min_clock);
 
   // -- soft --
 
-  // The worker says it is at `clock`; `seals` counts its parts of smaller clocks, `applied` those that are
-  // here now. Old ticks and those of a session that is no worker change nothing.
-  void Tick(SessionId session, Clock clock, const LineCounts& seals, const LineCounts& applied);
-  // The worker's applied parts are now `applied`: pending ticks may count.
-  void Taken(SessionId session, const LineCounts& applied);
+  // The worker says it is at `clock`; `seals` counts its parts of smaller clocks, `here` those that are here
+  // now. Old ticks and those of a session that is no worker change nothing.
+  void Tick(SessionId session, Clock clock, const LineCounts& seals, const LineCounts& here);
+  // The worker's parts that are here are now `here`: pending ticks may count.
+  void Taken(SessionId session, const LineCounts& here);
+
+  // The worker's line of aggregated tables has come to a part of `clock`: of smaller clocks it holds no more
+  // than what is here. If a tick to that clock or beyond waits for nothing on the other line, the worker
+  // counts as being at `clock`. Ticks may skip clocks; without this the part could wait for the worker's own
+  // tick.
+  void Reached(SessionId session, Clock clock, const LineCounts& here);
 
   // Forgets what ticks have said: another primary takes over, and workers announce theirs again.
   void ForgetTicks();
 
   // -- questions --
 
+  // Nobody has taken part so far.
+  bool IsNew() const { return min_clock_ == 0 && workers_.empty() && finished_.empty(); }
   Clock min_clock() const { return min_clock_; }
+  // Those who have finished at a clock that the min clock has not reached.
+  const std::map<SessionId, Finished>& finished() const { return finished_; }
+  // How many workers took part in `clock`, those who have finished since included. REQUIRES: clock is not
+  // below the min clock.
+  size_t Members(Clock clock) const;
   bool HasWorker(SessionId session) const { return workers_.contains(session); }
   const std::map<SessionId, Worker>& workers() const { return workers_; }
   // What the min clock may advance to now; nothing if it may not, or nobody takes part.
@@ -77,6 +102,7 @@ class JobClock {
 
  private:
   std::map<SessionId, Worker> workers_;
+  std::map<SessionId, Finished> finished_;
   Clock min_clock_ = 0;
 };
 

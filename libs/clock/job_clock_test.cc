@@ -50,6 +50,23 @@ TEST(JobClockTest, BothLinesMustBeThere) {
   EXPECT_THAT(clock.Candidate(), Optional(1u));
 }
 
+TEST(JobClockTest, APartOfALaterClockVouchesForTheClocksBeforeIt) {
+  JobClock clock;
+  clock.Join(kA, 0, 0);
+  clock.Reached(kA, 3, Parts(2, 1));
+  EXPECT_EQ(clock.Candidate(), std::nullopt) << "no tick has come so far";
+  clock.Tick(kA, 2, Parts(2, 1), Parts(1, 1));
+  clock.Tick(kA, 7, Parts(2, 9), Parts(1, 1));
+  clock.Reached(kA, 3, Parts(1, 1));
+  EXPECT_EQ(clock.Candidate(), std::nullopt) << "a part of the other line is missing";
+  clock.Reached(kA, 8, Parts(2, 1));
+  EXPECT_EQ(clock.Candidate(), std::nullopt) << "nor is it so far";
+  clock.Reached(kA, 3, Parts(2, 1));
+  EXPECT_THAT(clock.Candidate(), Optional(3u));
+  clock.Taken(kA, Parts(2, 9));
+  EXPECT_THAT(clock.Candidate(), Optional(7u));
+}
+
 TEST(JobClockTest, OldAndForeignTicksChangeNothing) {
   JobClock clock;
   clock.Join(kA, 4, 0);
@@ -66,6 +83,36 @@ TEST(JobClockTest, WithNobodyLeftTheMinClockStays) {
   clock.Leave(kA);
   EXPECT_EQ(clock.Candidate(), std::nullopt);
   EXPECT_EQ(clock.min_clock(), 2u);
+}
+
+TEST(JobClockTest, WithNobodyLeftTheMinClockIsWhereTheLastToFinishEnded) {
+  JobClock clock;
+  clock.Join(kA, 0, 0);
+  clock.Join(kB, 0, 1);
+  clock.Finish(kA, 9);
+  EXPECT_EQ(clock.min_clock(), 0u) << "the other one holds it";
+  clock.Leave(SessionId(3));
+  EXPECT_EQ(clock.min_clock(), 0u) << "who leaves must have been there";
+  clock.Leave(kB);
+  EXPECT_EQ(clock.min_clock(), 9u);
+  clock.Join(kB, 12, 1);
+  clock.Finish(kB, 11);
+  EXPECT_EQ(clock.min_clock(), 11u);
+}
+
+TEST(JobClockTest, WhoHasFinishedIsStillAMemberOfTheClocksItTookPartIn) {
+  JobClock clock;
+  clock.Join(kA, 0, 0);
+  clock.Join(kB, 2, 1);
+  EXPECT_EQ(clock.Members(1), 1u) << "the second one starts later";
+  EXPECT_EQ(clock.Members(2), 2u);
+  clock.Finish(kA, 4);
+  EXPECT_EQ(clock.Members(1), 1u);
+  EXPECT_EQ(clock.Members(3), 2u);
+  EXPECT_EQ(clock.Members(4), 1u);
+  clock.Advance(4);
+  EXPECT_TRUE(clock.finished().empty());
+  EXPECT_EQ(clock.Members(4), 1u);
 }
 
 TEST(JobClockTest, ALeaverNoLongerHoldsTheOthersUp) {

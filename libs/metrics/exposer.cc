@@ -1,19 +1,22 @@
 #include "libs/metrics/exposer.h"
 
+#include <netdb.h>
 #include <prometheus/counter.h>
 #include <prometheus/exposer.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <deque>
 #include <exception>
-#include <mutex>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/mutex.h"
 
 namespace paceline::metrics {
 namespace {
@@ -99,6 +102,25 @@ class Collector : public prometheus::Collectable {
   const std::function<void(Families&)> collect_;
 };
 
+// Connects to whoever listens on `address` and hangs up.
+void Knock(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.empty() ? nullptr : host.c_str(), address.c_str() + colon + 1, &hints, &found) != 0)
+    return;
+  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+    const int door = socket(at->ai_family, at->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, at->ai_protocol);
+    if (door < 0) continue;
+    (void)connect(door, at->ai_addr, at->ai_addrlen);
+    close(door);
+  }
+  freeaddrinfo(found);
+}
+
 prometheus::Labels ToMap(const Labels& labels) {
   return {labels.begin(), labels.end()};
 }
@@ -109,7 +131,7 @@ class Exposer::Impl {
  public:
   std::string address;
   std::shared_ptr<prometheus::Registry> registry = std::make_shared<prometheus::Registry>();
-  std::mutex mutex;  // guards the lists below
+  Mutex mutex;  // guards the lists below
   std::deque<CounterHandle> counters;
   std::deque<GaugeHandle> gauges;
   std::deque<HistogramHandle> histograms;
@@ -118,7 +140,19 @@ class Exposer::Impl {
 };
 
 Exposer::Exposer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Exposer::~Exposer() = default;
+
+Exposer::~Exposer() {
+  // The server behind the page looks every two seconds whether it is to end, and whenever somebody connects.
+  Notification ended;
+  std::thread knocking([&] {
+    do {
+      Knock(impl_->address);
+    } while (!ended.WaitForNotificationWithTimeout(absl::Milliseconds(10)));
+  });
+  impl_->exposer.reset();
+  ended.Notify();
+  knocking.join();
+}
 
 absl::StatusOr<std::unique_ptr<Exposer>> Exposer::Start(const std::string& address) {
   auto impl = std::make_unique<Impl>();
@@ -142,26 +176,29 @@ const std::string& Exposer::address() const {
 }
 
 Counter& Exposer::AddCounter(const std::string& name, const std::string& help, const Labels& labels) {
-  std::lock_guard lock(impl_->mutex);
+  MutexLock lock(&impl_->mutex);
   return impl_->counters.emplace_back(
       prometheus::BuildCounter().Name(name).Help(help).Register(*impl_->registry).Add(ToMap(labels)));
 }
 
 Gauge& Exposer::AddGauge(const std::string& name, const std::string& help, const Labels& labels) {
-  std::lock_guard lock(impl_->mutex);
+  MutexLock lock(&impl_->mutex);
   return impl_->gauges.emplace_back(
       prometheus::BuildGauge().Name(name).Help(help).Register(*impl_->registry).Add(ToMap(labels)));
 }
 
 Histogram& Exposer::AddHistogram(const std::string& name, const std::string& help,
-                                 const std::vector<double>& buckets) {
-  std::lock_guard lock(impl_->mutex);
-  return impl_->histograms.emplace_back(
-      prometheus::BuildHistogram().Name(name).Help(help).Register(*impl_->registry).Add({}, buckets));
+                                 const std::vector<double>& buckets, const Labels& labels) {
+  MutexLock lock(&impl_->mutex);
+  return impl_->histograms.emplace_back(prometheus::BuildHistogram()
+                                            .Name(name)
+                                            .Help(help)
+                                            .Register(*impl_->registry)
+                                            .Add(ToMap(labels), buckets));
 }
 
 void Exposer::Collect(std::function<void(Families&)> collect) {
-  std::lock_guard lock(impl_->mutex);
+  MutexLock lock(&impl_->mutex);
   impl_->collectors.push_back(std::make_shared<Collector>(std::move(collect)));
   impl_->exposer->RegisterCollectable(impl_->collectors.back());
 }

@@ -50,6 +50,7 @@ class Exposer {
  public:
   // Listens on `address` (host:port; port 0 picks a free one). UNAVAILABLE naming the address if it is taken.
   static absl::StatusOr<std::unique_ptr<Exposer>> Start(const std::string& address);
+  // Ends at once, but for a scrape that is under way.
   ~Exposer();
 
   // host:port as it is reached.
@@ -59,7 +60,7 @@ class Exposer {
   Counter& AddCounter(const std::string& name, const std::string& help, const Labels& labels = {});
   Gauge& AddGauge(const std::string& name, const std::string& help, const Labels& labels = {});
   Histogram& AddHistogram(const std::string& name, const std::string& help,
-                          const std::vector<double>& buckets);
+                          const std::vector<double>& buckets, const Labels& labels = {});
 
   // Asked at every scrape, from the page's thread. What it uses must outlive the exposer.
   void Collect(std::function<void(Families&)> collect);

@@ -76,7 +76,7 @@ absl::Status SegmentMap::Add(const SegmentConfig& config) {
     return Bad(absl::StrCat("segment ", segment.v, " has epoch 0; epochs count from 1"));
   }
   segments_.push_back({config.epoch, static_cast<uint32_t>(members_.size()),
-                       static_cast<uint32_t>(1 + config.replicas.size())});
+                       static_cast<uint32_t>(1 + config.replicas.size()), config.emptied_in});
   ABSL_RETURN_IF_ERROR(AddMember(segment, config.primary));
   for (const Member& replica : config.replicas) {
     ABSL_RETURN_IF_ERROR(AddMember(segment, replica));
@@ -125,7 +125,10 @@ absl::Span<const SegmentId> SegmentMap::SegmentsOf(ShardId shard) const {
 
 SegmentConfig SegmentMap::ConfigOf(SegmentId segment) const {
   const absl::Span<const Member> members = Members(segment);
-  return {EpochOf(segment), members.front(), {members.begin() + 1, members.end()}};
+  return {.epoch = EpochOf(segment),
+          .primary = members.front(),
+          .replicas = {members.begin() + 1, members.end()},
+          .emptied_in = segments_[segment.v].emptied_in};
 }
 
 }  // namespace paceline::ring

@@ -33,6 +33,7 @@ struct SegmentConfig {
   Epoch epoch;
   Member primary;
   std::vector<Member> replicas;  // in sync; their order means nothing but is kept
+  Epoch emptied_in = {};         // it began empty in this epoch: what it had was given up for lost; 0: never
 
   friend bool operator==(const SegmentConfig&, const SegmentConfig&) = default;
 };
@@ -91,6 +92,7 @@ class SegmentMap {
     Epoch epoch;
     uint32_t begin = 0;  // of its members in members_
     uint32_t count = 0;
+    Epoch emptied_in;
   };
 
   SegmentMap() = default;

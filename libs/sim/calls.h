@@ -9,6 +9,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "libs/sim/cuts.h"
 #include "libs/sim/history.h"
 #include "libs/sim/host.h"
 #include "libs/sim/marks.h"
@@ -61,6 +62,7 @@ class Calls {
   }
 
   CallFaults faults;
+  Cuts* cuts = nullptr;  // null: everybody reaches everybody
   Latency latency;
 
  private:
@@ -93,6 +95,11 @@ class Calls {
     return Fault("fault: call late", faults.late) ? usual + faults.late_by * how_late : usual;
   }
 
+  // It is lost on the way, and the caller waits for its deadline.
+  bool Closed(const Host& from, const Host& to) {
+    return cuts != nullptr && cuts->Closed(from.name, to.name, scheduler_.Now());
+  }
+
   // Until a caller finds that the connection is broken.
   absl::Duration Notice() { return latency.slowest * world::UnitInterval(random_); }
 
@@ -107,7 +114,9 @@ class Calls {
       scheduler_.At(call->to.paused_until, [this, call] { Arrive<Reply>(call); });
       return;
     }
+    if (Closed(call->from, call->to)) return;
     const auto answer = [this, call](absl::StatusOr<Reply> reply) {
+      if (Closed(call->to, call->from)) return;
       if (Fault("fault: reply lost", faults.reply_lost)) {
         return EndAfter(Notice(), call->id, absl::UnavailableError("the connection broke"));
       }

@@ -36,7 +36,12 @@ void Connection::Open(std::function<std::shared_ptr<world::AcceptedStream>()> ac
     network_.scheduler_.At(server.paused_until, [self = shared_from_this(), accept] { self->Open(accept); });
     return;
   }
-  std::shared_ptr<world::AcceptedStream> accepted = server.up ? accept() : nullptr;
+  // To begin a stream takes words both ways.
+  const Host& client = *At(Side::kClient).host;
+  const absl::Time now = network_.scheduler_.Now();
+  const bool reached =
+      server.up && network_.Free(client, server) == now && network_.Free(server, client) == now;
+  std::shared_ptr<world::AcceptedStream> accepted = reached ? accept() : nullptr;
   if (accepted == nullptr) {
     Break(absl::UnavailableError("connection refused"));
     return;
@@ -93,6 +98,10 @@ void Connection::Arrive(Side from) {
     network_.scheduler_.At(to.host->paused_until, [self = shared_from_this(), from] { self->Arrive(from); });
     return;
   }
+  if (const absl::Time free = network_.Free(*end.host, *to.host); free > network_.scheduler_.Now()) {
+    network_.scheduler_.At(free, [self = shared_from_this(), from] { self->Arrive(from); });
+    return;
+  }
   const absl::Cord frame = std::move(end.under_way.front());
   end.under_way.pop_front();
   network_.history_.Add(info_.id * 2 + static_cast<uint64_t>(from));
@@ -135,7 +144,8 @@ void Connection::Close(Side by, absl::Status why) {
   const absl::Time now = network_.scheduler_.Now();
   TellEnd(by, now, why);
   const absl::Duration news = network_.latency.Draw(network_.random_, *At(by).host, *At(Other(by)).host, now);
-  TellEnd(Other(by), std::max(now, At(by).last_arrival) + news, std::move(why));
+  const absl::Time free = network_.Free(*At(by).host, *At(Other(by)).host);
+  TellEnd(Other(by), std::max(free, At(by).last_arrival) + news, std::move(why));
 }
 
 void Connection::TellEnd(Side side, absl::Time when, absl::Status why) {
@@ -169,6 +179,11 @@ std::unique_ptr<world::StreamPort> Network::Dial(Host& client, const std::string
                      connection->Open([accept, kind] { return accept(kind); });
                    });
   return std::make_unique<Connection::Port>(std::move(connection), Side::kClient);
+}
+
+absl::Time Network::Free(const Host& from, const Host& to) {
+  const absl::Time now = scheduler_.Now();
+  return cuts == nullptr ? now : cuts->Free(from.name, to.name, now);
 }
 
 void Network::Shut() {

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"
+#include "libs/sim/cuts.h"
 #include "libs/sim/history.h"
 #include "libs/sim/host.h"
 #include "libs/sim/scheduler.h"
@@ -61,6 +62,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // The accepting end closes it.
   void CloseByServer(absl::Status why) { Close(Side::kServer, std::move(why)); }
+  // The process of the accepting end is gone: what was on its way there reaches nobody, though the link was
+  // cut before.
+  void ServerIsGone() { Lose(Side::kClient, 0); }
   // The link is cut. Returns how many frames are lost with it.
   size_t Break(const absl::Status& why);
 
@@ -113,6 +117,7 @@ class Network {
 
   Latency latency;
   StreamWatcher* watcher = nullptr;
+  Cuts* cuts = nullptr;  // null: everybody reaches everybody
 
  private:
   friend class Connection;
@@ -125,6 +130,9 @@ class Network {
   world::Random& random_;
   History& history_;
   std::map<std::string, Listener> listeners_;
+  // When what `from` has for `to` can get there.
+  absl::Time Free(const Host& from, const Host& to);
+
   std::vector<std::shared_ptr<Connection>> connections_;
   uint64_t dialed_ = 0;
 };

@@ -58,6 +58,7 @@ class StreamTest : public ::testing::Test {
   Scheduler scheduler;
   world::SplitMix64 random;
   History history;
+  Cuts cuts;
   Network network{scheduler, random, history};
   Host client_host{.name = "c"};
   Host server_host{.name = "s"};
@@ -110,6 +111,57 @@ TEST_F(StreamTest, APausedHostHearsLaterAndInOrder) {
   Run();
   EXPECT_THAT(server->heard, ElementsAre("1", "2"));
   EXPECT_GE(scheduler.Now(), server_host.paused_until);
+}
+
+TEST_F(StreamTest, ACutHoldsOneWayUpAndLetsTheOtherThrough) {
+  client->outgoing = {"1"};
+  Run();
+  network.cuts = &cuts;
+  int felt = 0;
+  const absl::Time until = scheduler.Now() + absl::Seconds(1);
+  cuts.Add({{"c", "s"}}, until, [&] { ++felt; });
+  server->outgoing = {"b"};
+  server->port->Kick();
+  while (client->heard.empty()) ASSERT_TRUE(scheduler.RunOne());
+  EXPECT_EQ(felt, 0) << "nothing was to go that way";
+  client->outgoing = {"2", "3"};
+  client->port->Kick();
+  while (scheduler.Now() < until) {
+    EXPECT_THAT(server->heard, ElementsAre("1"));
+    ASSERT_TRUE(scheduler.RunOne());
+  }
+  Run();
+  EXPECT_THAT(server->heard, ElementsAre("1", "2", "3"));
+  EXPECT_EQ(felt, 1);
+}
+
+TEST_F(StreamTest, NoStreamBeginsWhileOneWayIsCut) {
+  Run();
+  network.cuts = &cuts;
+  for (const Cuts::Way& way : Cuts::Both("c", "s")) {
+    client->port = nullptr;
+    Run();
+    int felt = 0;
+    const absl::Time until = scheduler.Now() + absl::Seconds(1);
+    cuts.Add({way}, until, [&] { ++felt; });
+    client = std::make_shared<Peer>();
+    client->port = network.Dial(client_host, "s:1", world::StreamKind::kPush, client);
+    Run();
+    EXPECT_EQ(client->ends, 1);
+    EXPECT_EQ(felt, 1);
+    scheduler.At(until, [] {});
+    Run();
+  }
+}
+
+TEST_F(StreamTest, TheEndOfAStreamIsHeardBeyondACutOnly) {
+  Run();
+  network.cuts = &cuts;
+  const absl::Time until = scheduler.Now() + absl::Seconds(1);
+  cuts.Add({{"s", "c"}}, until, [] {});
+  server->port->Close(absl::OkStatus());
+  while (client->ends == 0) ASSERT_TRUE(scheduler.RunOne());
+  EXPECT_GE(scheduler.Now(), until);
 }
 
 }  // namespace

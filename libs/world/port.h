@@ -41,7 +41,12 @@ class StreamPort {
   // from within: do not hold a lock that NextFrame takes.
   virtual void Kick() = 0;
 
-  // Ends the stream. At a server, `why` becomes the stream's final status.
+  // The same for what may wait until frames that have come meanwhile are taken (soon.h): so that what several
+  // frames, or many segments, have to say travels as one.
+  virtual void KickSoon() { Kick(); }
+
+  // Ends the stream. At a server, `why` becomes the stream's final status; unless it is OK no further frame
+  // is taken, and a peer that does not read what is being written to it is cut off soon after.
   virtual void Close(absl::Status why) = 0;
 };
 
@@ -54,8 +59,12 @@ class AcceptedStream : public StreamHandler {
   virtual void OnFinished() = 0;
 };
 
-// Opens streams to shards, for the SDK.
-enum class StreamKind { kPush, kPull };
+// Opens streams to shards, for the SDK and for other shards.
+enum class StreamKind {
+  kPush,  // PushPull of the wire: parts with and without their rows in return, and ticks
+  kPull,
+  kReplicate,  // between shards
+};
 
 class Dialer {
  public:

@@ -1,0 +1,86 @@
+#include "libs/metrics/exposer.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "libs/base/test_util/status_matchers.h"
+
+namespace paceline::metrics {
+namespace {
+
+using paceline::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// The page as Prometheus gets it.
+std::string Scrape(const std::string& address) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+  const std::string request = "GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
+  EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
+  std::string page;
+  char buffer[4096];
+  for (ssize_t n = 0; (n = read(fd, buffer, sizeof(buffer))) > 0;) page.append(buffer, n);
+  close(fd);
+  return page;
+}
+
+class ExposerTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Exposer> exposer = Exposer::Start("127.0.0.1:0").value();
+};
+
+TEST_F(ExposerTest, ShowsWhatWasAddedWithTypeHelpAndLabels) {
+  exposer->AddCounter("work_total", "Work done.", {{"kind", "a"}}).Add(2);
+  exposer->AddCounter("work_total", "Work done.", {{"kind", "b"}}).Add(3);
+  exposer->AddGauge("level", "How high.").Add(-1);
+  Histogram& histogram = exposer->AddHistogram("size", "How large.", {1, 10});
+  for (const double size : {0.5, 5.0, 50.0}) histogram.Observe(size);
+  exposer->AddHistogram("weight", "How heavy.", {1}, {{"kind", "a"}}).Observe(0.5);
+  EXPECT_THAT(Scrape(exposer->address()),
+              AllOf(HasSubstr("# HELP work_total Work done.\n# TYPE work_total counter\n"),
+                    HasSubstr("work_total{kind=\"a\"} 2\n"), HasSubstr("work_total{kind=\"b\"} 3\n"),
+                    HasSubstr("# TYPE level gauge\nlevel -1\n"), HasSubstr("size_bucket{le=\"1\"} 1\n"),
+                    HasSubstr("size_bucket{le=\"10\"} 2\n"), HasSubstr("size_bucket{le=\"+Inf\"} 3\n"),
+                    HasSubstr("size_count 3\n"), HasSubstr("weight_count{kind=\"a\"} 1\n")));
+}
+
+TEST_F(ExposerTest, GathersAtEachScrape) {
+  int scrapes = 0;
+  exposer->Collect([&scrapes](Families& families) {
+    ++scrapes;
+    families.Gauge("now", "Now.", scrapes, {{"which", "one"}});
+    families.Gauge("now", "Now.", 10.0 * scrapes, {{"which", "two"}});
+    families.Counter("so_far_total", "So far.", scrapes);
+  });
+  EXPECT_THAT(Scrape(exposer->address()),
+              AllOf(HasSubstr("now{which=\"one\"} 1\n"), HasSubstr("so_far_total 1\n")));
+  const std::string page = Scrape(exposer->address());
+  EXPECT_THAT(page, AllOf(HasSubstr("now{which=\"two\"} 20\n"), Not(HasSubstr("so_far_total 1\n"))));
+  EXPECT_EQ(page.find("# TYPE now gauge"), page.rfind("# TYPE now gauge")) << "one family of one name";
+}
+
+TEST_F(ExposerTest, ShowsTheProcess) {
+  EXPECT_THAT(Scrape(exposer->address()),
+              AllOf(HasSubstr("# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes "),
+                    Not(HasSubstr("process_resident_memory_bytes 0\n")),
+                    HasSubstr("# TYPE process_cpu_seconds_total counter\n")));
+}
+
+TEST_F(ExposerTest, AnAddressThatIsTakenIsNamed) {
+  EXPECT_THAT(Exposer::Start(exposer->address()),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       AllOf(HasSubstr(exposer->address()), HasSubstr("--metrics-listen"))));
+}
+
+}  // namespace
+}  // namespace paceline::metrics
