@@ -19,18 +19,36 @@ v1::Line ToWire(Line line) {
 }  // namespace
 
 Primary::Primary(SegmentId id, int ring_bits, Epoch epoch, std::shared_ptr<Budget> budget)
-    : segment_(id, ring_bits), epoch_(epoch), began_(segment_.version()), budget_(std::move(budget)) {}
+    : Primary({.segment = Segment(id, ring_bits), .tail = LogTail(LogPosition{})}, epoch, {},
+              std::move(budget), Replication{}) {}
 
 Primary::Primary(Segment segment, Epoch epoch, std::shared_ptr<Budget> budget)
-    : segment_(std::move(segment)), epoch_(epoch), began_(segment_.version()), budget_(std::move(budget)) {
+    : Primary({.segment = std::move(segment), .tail = LogTail(LogPosition{})}, epoch, {}, std::move(budget),
+              Replication{}) {}
+
+Primary::Primary(State state, Epoch epoch, const std::vector<ring::Member>& replicas,
+                 std::shared_ptr<Budget> budget, const Replication& replication)
+    : segment_(std::move(state.segment)),
+      epoch_(epoch),
+      budget_(std::move(budget)),
+      replicas_(segment_.id(),
+                state.tail.end() == LogPosition{.epoch = segment_.epoch(), .lsn = segment_.version()}
+                    ? std::move(state.tail)
+                    : LogTail(LogPosition{.epoch = segment_.epoch(), .lsn = segment_.version()}),
+                replication.clock, replication.port, replication.numbers, replication.durable,
+                replication.disk),
+      clock_(replication.clock) {
   segment_.ForgetSoftState();
   budget_->Grown(static_cast<int64_t>(segment_.bytes()));
+  Begin(epoch, replicas);
 }
 
-Segment Primary::Release(const v1::Refusal& refusal) {
+Primary::State Primary::Release(const v1::Refusal& refusal) {
   Abandon(refusal);
+  EndCopies();
+  budget_->Unstage(staging_.Clear());
   budget_->Grown(-static_cast<int64_t>(segment_.bytes()));
-  return std::move(segment_);
+  return {.segment = std::move(segment_), .tail = std::move(replicas_).TakeTail()};
 }
 
 v1::Refusal Primary::Refuse(v1::Refusal::Reason reason, const Update& update, std::string message) const {
@@ -40,8 +58,8 @@ v1::Refusal Primary::Refuse(v1::Refusal::Reason reason, const Update& update, st
   refusal.set_segment(segment_.id().v);
   refusal.set_line(ToWire(update.line));
   refusal.set_number(update.number);
-  if (const Segment::Session* session = segment_.FindSession(update.session)) {
-    refusal.set_expected(session->applied.At(update.line) + 1);
+  if (segment_.FindSession(update.session) != nullptr) {
+    refusal.set_expected(Here(update.session).At(update.line) + 1);
   }
   return refusal;
 }
@@ -50,61 +68,103 @@ Effects Primary::Append(const Record& record) {
   const Effects effects = segment_.Apply(record);
   if (effects.bytes_grown != 0) budget_->Grown(effects.bytes_grown);
   if (effects.rows_updated != 0) budget_->RowsUpdated(effects.rows_updated);
+  replicas_.Appended(record);
+  if (!std::holds_alternative<Update>(record)) {
+    NoteChange(record);
+    NoteMinClocks();
+  }
   budget_->Logged(segment_, epoch_, record);
   return effects;
 }
 
-void Primary::OpenTableIfNew(const std::shared_ptr<const TableInfo>& table) {
-  if (segment_.FindTable(table->id) == nullptr) Append(OpenTable{table});
+std::optional<v1::Refusal> Primary::Take(const Part& part) {
+  if (handing_to_.has_value()) return NotNow("is being handed over", 5);
+  if (replicas_.Backlogged()) return NotNow("has too much that is not replicated yet", kRetryAfterMs);
+  if (budget_->DiskBehind()) return NotNow("has too much that is not on its disk yet", kRetryAfterMs);
+  std::optional<v1::Refusal> refusal = Judge(part);
+  // Another one may have taken over and know what is missing here.
+  if (refusal.has_value() && !MayAnswer()) return NotNow("may not answer now", kRetryAfterMs);
+  return refusal;
 }
 
-std::optional<v1::Refusal> Primary::Take(const Part& part) {
+std::pair<v1::Refusal::Reason, std::string> Primary::NotOpen(SessionId session, JobId job) const {
+  const auto evicted = evictions_.find(session);
+  const bool known = evicted != evictions_.end();
+  const bool lost_here = !known && began_empty_ && !segment_.IsClosed(session);
+  const bool data_lost = lost_here || (known && evicted->second.data_lost);
+  std::string why;
+  if (known) why = absl::StrCat(" (", evicted->second.reason, ")");
+  if (lost_here) why = " (what the segment had was given up for lost)";
+  return {data_lost ? v1::Refusal::DATA_LOSS : v1::Refusal::FENCED,
+          absl::StrCat("session ", session.v, " of job ", job.v, " is not open in segment ", segment_.id().v,
+                       why)};
+}
+
+std::optional<v1::Refusal> Primary::Judge(const Part& part) {
   const Update& update = part.update;
   const Segment::Session* session = segment_.FindSession(update.session);
   if (session == nullptr || session->job != part.job) {
-    const auto reason = eviction_reasons_.find(update.session);
-    return Refuse(
-        v1::Refusal::FENCED, update,
-        absl::StrCat("session ", update.session.v, " of job ", part.job.v, " is not open in segment ",
-                     segment_.id().v,
-                     reason == eviction_reasons_.end() ? "" : absl::StrCat(" (", reason->second, ")"),
-                     "; open a new session and go on from the last committed part"));
+    auto [reason, message] = NotOpen(update.session, part.job);
+    return Refuse(reason, update,
+                  absl::StrCat(message, "; open a new session and go on from the last committed part"));
   }
+  if (update.number == 0) {
+    return Refuse(v1::Refusal::INVALID, update, "part: its number is 0; parts are numbered from 1");
+  }
+  const bool aggregated = update.line == Line::kAggregated;
   const PartNumber applied = session->applied.At(update.line);
+  const PartNumber here = Here(update.session).At(update.line);
   const auto acknowledge = [&](PartNumber upto) {
-    part.acks->Committed({.segment = segment_.id(), .line = update.line, .number = upto});
+    Acknowledge(part.acks, {.segment = segment_.id(), .line = update.line, .number = upto});
   };
-  if (update.number <= applied && !Planted(Bug::kDedupForgotten)) {
-    acknowledge(applied);
+  if (update.number <= here && (aggregated || !Planted(Bug::kDedupForgotten))) {
+    if (update.number <= applied) acknowledge(applied);
+    staging_.Tell(update.session, part.acks);
     return std::nullopt;
   }
-  const bool gap = update.number > applied + 1 && !Planted(Bug::kGapAccepted);
+  const bool gap = update.number > here + 1 && !Planted(Bug::kGapAccepted);
   if (gap && Planted(Bug::kRetryAckedEarly)) acknowledge(update.number);
   if (gap) {
     return Refuse(
         v1::Refusal::OUT_OF_ORDER, update,
-        absl::StrCat("part ", update.number, " came before part ", applied + 1, "; send again from there"));
+        absl::StrCat("part ", update.number, " came before part ", here + 1, "; send again from there"));
   }
+  if (update.count != 0 && Planted(Bug::kAckBeforeApply)) acknowledge(update.number);
+  if (update.count != 0 && part.table->schema.aggregated != aggregated) {
+    return Refuse(v1::Refusal::INVALID, update,
+                  absl::StrCat("line: ", static_cast<int>(update.line), "; table '", part.table->name,
+                               aggregated ? "' is applied on arrival, its parts go on line 1"
+                                          : "' is aggregated, its parts go on line 2"));
+  }
+  if (aggregated && !Planted(Bug::kStagingOff)) return Stage(part);
   if (update.count != 0) {
-    if (Planted(Bug::kAckBeforeApply)) acknowledge(update.number);
     if (auto refusal = CheckContent(part, *session)) return refusal;
-    OpenTableIfNew(part.table);
-    if (!Fits(*segment_.FindTable(part.table->id), update)) {
-      v1::Refusal refusal =
-          Refuse(v1::Refusal::OVER_BUDGET, update,
-                 absl::StrCat("the shard's memory budget is full; part ", update.number,
-                              " would need more and was not taken; add shards or raise --memory-budget"));
-      refusal.set_retry_after_ms(kRetryAfterMs);
-      return refusal;
-    }
+    if (auto refusal = CheckMemory(part)) return refusal;
   }
-  Append(update);
+  if (AwaitsCut(update, part.job)) {
+    v1::Refusal refusal =
+        Refuse(v1::Refusal::UNAVAILABLE, update,
+               absl::StrCat("segment ", segment_.id().v, " takes no parts of clock ", update.clock,
+                            " before its cut; it waits for ", DescribeSlowest(part.job)));
+    refusal.set_retry_after_ms(kRetryAfterMs);
+    return refusal;
+  }
+  AppendUpdate(update);
   acknowledge(update.number);
-  clock::JobClock& clock = segment_.ClockOf(part.job);
-  clock.Taken(update.session, session->applied);
-  AdvanceMinClock(part.job);
-  if (!parked_.empty()) WakeParked();
+  segment_.ClockOf(part.job).Taken(update.session, Here(update.session));
+  MoveOn(part.job);
   return std::nullopt;
+}
+
+std::optional<v1::Refusal> Primary::CheckMemory(const Part& part) {
+  OpenTableIfNew(part.table);
+  if (Fits(*segment_.FindTable(part.table->id), part.update)) return std::nullopt;
+  v1::Refusal refusal =
+      Refuse(v1::Refusal::OVER_BUDGET, part.update,
+             absl::StrCat("the shard's memory budget is full; part ", part.update.number,
+                          " would need more and was not taken; add shards or raise --memory-budget"));
+  refusal.set_retry_after_ms(kRetryAfterMs);
+  return refusal;
 }
 
 // The cheap bound takes every key for unborn; only where that does not fit are the keys looked up.
@@ -127,6 +187,12 @@ std::optional<v1::Refusal> Primary::CheckContent(const Part& part, const Segment
   const auto invalid = [&](absl::string_view message) {
     return Refuse(v1::Refusal::INVALID, update, std::string(message));
   };
+  if (auto lives = CheckNotDropped(*part.table); !lives.ok()) return invalid(lives.message());
+  if (session.finished) {
+    return invalid(
+        "session: its worker has finished, and said that no more updates would come; open a new "
+        "session for more");
+  }
   const clock::JobClock* clock = nullptr;
   if (const auto it = segment_.jobs().find(session.job); it != segment_.jobs().end()) clock = &it->second;
   if (clock != nullptr) {
@@ -161,17 +227,11 @@ std::optional<v1::Refusal> Primary::CheckContent(const Part& part, const Segment
   return std::nullopt;
 }
 
-void Primary::AdvanceMinClock(JobId job) {
-  const std::optional<Clock> candidate = segment_.ClockOf(job).Candidate();
-  if (candidate.has_value()) Append(Advance{.job = job, .min_clock = *candidate});
-}
-
 void Primary::Tick(SessionId session, Clock clock, const clock::LineCounts& seals) {
   const Segment::Session* open = segment_.FindSession(session);
   if (open == nullptr) return;
-  segment_.ClockOf(open->job).Tick(session, clock, seals, open->applied);
-  AdvanceMinClock(open->job);
-  if (!parked_.empty()) WakeParked();
+  segment_.ClockOf(open->job).Tick(session, clock, seals, Here(session));
+  if (!handing_to_.has_value()) MoveOn(open->job);  // nothing is written meanwhile; maybe it stays primary
 }
 
 }  // namespace paceline::log

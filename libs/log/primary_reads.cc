@@ -30,20 +30,27 @@ absl::Status CheckRows(const table::Schema& schema, KeyForm form, absl::string_v
 
 void Primary::Serve(Read read, absl::Time now) {
   now_ = std::max(now_, now);
+  if (handing_to_.has_value()) return read.sink->Refused(read.part, NotNow("is being handed over", 5));
   const Segment::Session* session = segment_.FindSession(read.session);
+  const bool may_answer = MayAnswer();
+  if (!may_answer && (session == nullptr || session->job != read.job)) {
+    return read.sink->Refused(read.part, NotNow("may not answer now", 50));
+  }
   if (session == nullptr || session->job != read.job) {
-    const auto reason = eviction_reasons_.find(read.session);
-    read.sink->Refused(
-        read.part, Named(v1::Refusal::FENCED, segment_.id(),
-                         absl::StrCat("session ", read.session.v, " of job ", read.job.v,
-                                      " is not open in segment ", segment_.id().v,
-                                      reason == eviction_reasons_.end() ? "" : " (" + reason->second + ")",
-                                      "; open a new session")));
+    const auto [reason, message] = NotOpen(read.session, read.job);
+    read.sink->Refused(read.part,
+                       Named(reason, segment_.id(), absl::StrCat(message, "; open a new session")));
+    return;
+  }
+  absl::Status valid = CheckNotDropped(*read.table);
+  if (!valid.ok()) {
+    read.sink->Refused(read.part, Named(v1::Refusal::INVALID, segment_.id(), std::string(valid.message())));
     return;
   }
   OpenTableIfNew(read.table);
-  absl::Status valid = CheckRows(read.table->schema, read.form, read.keys);
-  if (valid.ok()) {
+  valid = read.changes.has_value() ? CheckChanges(read.table->schema)
+                                   : CheckRows(read.table->schema, read.form, read.keys);
+  if (valid.ok() && !read.changes.has_value()) {
     valid = CheckPlaced(segment_.FindTable(read.table->id)->placement, segment_.id(), read.form, read.keys);
   }
   if (!valid.ok()) {
@@ -55,6 +62,7 @@ void Primary::Serve(Read read, absl::Time now) {
     Answer(read, Wait{});
     return;
   }
+  if (parked_.size() >= kParkedMax) DropCancelled();
   if (parked_.size() >= kParkedMax) {
     v1::Refusal refusal = Named(v1::Refusal::OVER_BUDGET, segment_.id(),
                                 absl::StrCat(kParkedMax, " reads are parked here already; ask again later"));
@@ -66,18 +74,21 @@ void Primary::Serve(Read read, absl::Time now) {
   parked_.push_back({.read = std::move(read), .since = now, .wait = std::move(wait)});
 }
 
-bool Primary::Ready(const Read& read) const {
+bool Primary::Ready(const Read& read) {
   const Segment::Session* session = segment_.FindSession(read.session);
   const bool own = session->applied.At(Line::kArrival) >= read.own || Planted(Bug::kOwnPartNotAwaited);
   if (!own) return false;
+  // Until the epoch is known everywhere, min clocks that were named by an earlier primary are not known here.
+  if (replicas_.committed() <= began_ || !MayAnswer()) return false;
   if (read.min_clock == 0 || Planted(Bug::kServedEarly)) return true;
-  const auto job = segment_.jobs().find(read.job);
-  return job != segment_.jobs().end() && job->second.min_clock() >= read.min_clock;
+  return MinClockShown(read.job) >= read.min_clock;
 }
 
 void Primary::Answer(const Read& read, const Wait& wait) {
   const Segment::Table& table = *segment_.FindTable(read.table->id);
-  if (read.form == KeyForm::kKeys) {
+  if (read.changes.has_value()) {
+    AnswerChanges(read);
+  } else if (read.form == KeyForm::kKeys) {
     table.rows.Read(Keys(read.keys), read.out);
   } else {
     std::byte* out = read.out;
@@ -90,13 +101,12 @@ void Primary::Answer(const Read& read, const Wait& wait) {
       }
     });
   }
-  const auto job = segment_.jobs().find(read.job);
   const wire::Certificate certificate{.segment = segment_.id(),
                                       .served = true,
                                       .epoch = epoch_,
                                       .began = began_,
                                       .version = segment_.version(),
-                                      .min_clock = job == segment_.jobs().end() ? 0 : job->second.min_clock(),
+                                      .min_clock = MinClockShown(read.job),
                                       .own = segment_.FindSession(read.session)->applied.At(Line::kArrival)};
   read.sink->Served(read.part, certificate, wait);
 }
@@ -109,15 +119,10 @@ Wait Primary::WaitOf(const Read& read) const {
             .for_whom = absl::StrCat("the reader's own part ", read.own,
                                      " (applied: ", session->applied.At(Line::kArrival), ")")};
   }
-  Wait wait{
-      .cause = Wait::Cause::kStaleness, .duration = {}, .for_whom = "a worker: none has joined the job"};
-  const auto job = segment_.jobs().find(read.job);
-  const auto slowest = job == segment_.jobs().end() ? std::nullopt : job->second.Slowest();
-  if (slowest.has_value()) {
-    const clock::JobClock::Worker& worker = job->second.workers().at(*slowest);
-    wait.for_whom =
-        absl::StrCat("worker ", worker.rank, " (session ", slowest->v, ") at clock ", worker.counted);
+  if (!MayAnswer() || replicas_.committed() <= began_ || segment_.MinClockOf(read.job) >= read.min_clock) {
+    return {.cause = Wait::Cause::kReplication, .duration = {}, .for_whom = replicas_.WaitsFor()};
   }
+  const Wait wait{.cause = Wait::Cause::kStaleness, .duration = {}, .for_whom = DescribeSlowest(read.job)};
   return wait;
 }
 
@@ -129,16 +134,21 @@ v1::Refusal Primary::DeadlineRefusal(const Parked& parked, absl::Time now) const
                             WaitOf(parked.read).for_whom));
 }
 
+void Primary::DropCancelled() {
+  std::erase_if(parked_, [](const Parked& parked) { return parked.read.sink->cancelled(); });
+}
+
 void Primary::WakeParked() {
   // Answers may not change what is parked, so one pass is enough; order of arrival is kept.
   size_t kept = 0;
   for (size_t i = 0; i < parked_.size(); ++i) {
     const Read& read = parked_[i].read;
-    if (segment_.FindSession(read.session) == nullptr) {
-      read.sink->Refused(
-          read.part, Named(v1::Refusal::FENCED, segment_.id(),
-                           absl::StrCat("session ", read.session.v, " was closed while its read waited")));
-    } else if (Ready(read)) {
+    if (read.sink->cancelled()) continue;
+    if (segment_.FindSession(read.session) == nullptr && MayAnswer()) {
+      const auto [reason, message] = NotOpen(read.session, read.job);
+      read.sink->Refused(read.part, Named(reason, segment_.id(),
+                                          absl::StrCat(message, "; it was closed while its read waited")));
+    } else if (segment_.FindSession(read.session) != nullptr && Ready(read)) {
       parked_[i].wait.duration = std::max(now_ - parked_[i].since, absl::ZeroDuration());
       Answer(read, parked_[i].wait);
     } else {
@@ -149,11 +159,25 @@ void Primary::WakeParked() {
   parked_.resize(kept);
 }
 
+void Primary::RefuseParked(absl::FunctionRef<bool(const Read&)> dropped) {
+  std::erase_if(parked_, [&](const Parked& parked) {
+    if (!dropped(parked.read)) return false;
+    parked.read.sink->Refused(parked.read.part, Named(v1::Refusal::INVALID, segment_.id(),
+                                                      absl::StrCat("table '", parked.read.table->name,
+                                                                   "' was dropped while its read waited")));
+    return true;
+  });
+}
+
 absl::Time Primary::OnTime(absl::Time now) {
   now_ = std::max(now_, now);
+  replicas_.OnTime(segment_);
+  OnTimeOfHandOver(now);
+  ForgetCuts(now);
   absl::Time next = absl::InfiniteFuture();
   size_t kept = 0;
   for (size_t i = 0; i < parked_.size(); ++i) {
+    if (parked_[i].read.sink->cancelled()) continue;
     if (parked_[i].read.deadline <= now) {
       parked_[i].read.sink->Refused(parked_[i].read.part, DeadlineRefusal(parked_[i], now));
       continue;

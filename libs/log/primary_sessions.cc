@@ -7,6 +7,17 @@ namespace paceline::log {
 
 bool Primary::Change(const v1::SessionChange& change, const clock::LineCounts& seals, std::string* why,
                      std::optional<Clock>* join_behind) {
+  if (!MayChange(why)) return false;
+  if (!ChangeBySession(change, seals, why, join_behind)) return false;
+  static const std::map<int, size_t> kKinds = {{v1::SessionChange::OPEN, Record(OpenSession{}).index()},
+                                               {v1::SessionChange::JOIN, Record(log::Join{}).index()},
+                                               {v1::SessionChange::FINISH, Record(log::Finish{}).index()},
+                                               {v1::SessionChange::EVICT, Record(log::Evict{}).index()}};
+  return ChangeCommitted(kKinds.at(change.action()), change.session(), why);
+}
+
+bool Primary::ChangeBySession(const v1::SessionChange& change, const clock::LineCounts& seals,
+                              std::string* why, std::optional<Clock>* join_behind) {
   switch (change.action()) {
     case v1::SessionChange::OPEN:
       return Open(change, why);
@@ -46,13 +57,17 @@ bool Primary::Join(const v1::SessionChange& change, std::string* why, std::optio
   // A call that comes after the worker's last tick was answered long ago: joining again would hold up
   // everybody.
   if (open->finished && !Planted(Bug::kLateJoinAccepted)) return true;
-  if (clock.min_clock() > change.start_clock() && !Planted(Bug::kJoinBelowMinClock)) {
+  if (clock.min_clock() > change.start_clock() && !open->finished && !Planted(Bug::kJoinBelowMinClock)) {
     *join_behind = clock.min_clock();
     *why = absl::StrCat("segment ", segment_.id().v, ": min clock ", clock.min_clock(),
                         " is past the start clock ", change.start_clock());
     return false;
   }
+  const JobId job = open->job;
   Append(log::Join{.session = session, .start = change.start_clock(), .rank = change.rank()});
+  // Whoever held the min clock back may be gone: with everyone at work beyond it, it moves on now. The
+  // newcomer would wait for itself, for its first read comes before its first tick.
+  MoveOn(job);
   return true;
 }
 
@@ -62,16 +77,18 @@ bool Primary::Finish(const v1::SessionChange& change, const clock::LineCounts& s
   if (open == nullptr) return segment_.IsClosed(session);
   const JobId job = open->job;
   if (!segment_.ClockOf(job).HasWorker(session)) return true;
-  if (!open->applied.Covers(seals) && !Planted(Bug::kFinishedEarly)) {
-    *why = absl::StrCat("segment ", segment_.id().v, ": session ", session.v, " has ",
-                        open->applied.counts[0], " + ", open->applied.counts[1], " parts applied of ",
-                        seals.counts[0], " + ", seals.counts[1]);
-    return false;
+  finishing_[session] = {.clock = change.clock() + 1, .seals = seals};
+  segment_.ClockOf(job).Tick(session, change.clock() + 1, seals, Here(session));
+  MoveOn(job);
+  if (!segment_.ClockOf(job).HasWorker(session)) return true;
+  const PartNumber staged = Here(session).At(Line::kAggregated);
+  *why = absl::StrCat("segment ", segment_.id().v, ": session ", session.v, " has ", open->applied.counts[0],
+                      " + ", open->applied.counts[1], " parts applied of ", seals.counts[0], " + ",
+                      seals.counts[1]);
+  if (staged > open->applied.At(Line::kAggregated)) {
+    absl::StrAppend(why, "; parts up to ", staged, " of aggregated tables wait for ", DescribeSlowest(job));
   }
-  Append(log::Finish{.session = session});
-  AdvanceMinClock(job);
-  WakeParked();
-  return true;
+  return false;
 }
 
 bool Primary::Evict(const v1::SessionChange& change) {
@@ -79,12 +96,14 @@ bool Primary::Evict(const v1::SessionChange& change) {
   if (segment_.IsClosed(session)) return true;
   const Segment::Session* open = segment_.FindSession(session);
   const std::optional<JobId> job = open == nullptr ? std::nullopt : std::optional<JobId>(open->job);
-  Append(log::Evict{.session = session});
+  budget_->Unstage(staging_.Drop(session));
+  finishing_.erase(session);
+  Append(log::Evict{.session = session,
+                    .counts_below = job.has_value() ? segment_.ClockOf(*job).min_clock() : 0});
   constexpr size_t kReasonsMax = 1024;
-  if (eviction_reasons_.size() >= kReasonsMax) eviction_reasons_.clear();
-  eviction_reasons_[session] = change.reason();
-  if (job.has_value()) AdvanceMinClock(*job);
-  WakeParked();
+  if (evictions_.size() >= kReasonsMax) evictions_.clear();
+  evictions_[session] = {.reason = change.reason(), .data_lost = change.data_lost()};
+  if (job.has_value()) MoveOn(*job);
   return true;
 }
 

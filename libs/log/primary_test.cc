@@ -1,6 +1,7 @@
 #include "libs/log/primary.h"
 
 #include <array>
+#include <map>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -146,6 +147,28 @@ TEST_F(PrimaryTest, SessionsThatAreNotOpenAreFenced) {
   EXPECT_EQ(Pull(kA, 0)->refusals.at(0).reason(), v1::Refusal::FENCED);
 }
 
+TEST_F(PrimaryTest, AReadThatWaitsIsToldWhyItsSessionWasClosed) {
+  const auto parked = Pull(kA, 5);
+  ASSERT_EQ(primary.parked(), 1u);
+  v1::SessionChange evict = Change(v1::SessionChange::EVICT, kA);
+  evict.set_reason("segment 7 is lost");
+  evict.set_data_lost(true);
+  EXPECT_TRUE(Do(evict));
+  ASSERT_THAT(parked->refusals, ::testing::SizeIs(1));
+  EXPECT_EQ(parked->refusals[0].reason(), v1::Refusal::DATA_LOSS);
+  EXPECT_THAT(parked->refusals[0].message(), HasSubstr("segment 7 is lost"));
+}
+
+TEST_F(PrimaryTest, OfASegmentThatBeganEmptyOnlyTheUnknownHaveLostSomething) {
+  primary.BeganEmpty();
+  EXPECT_EQ(Push(SessionId(99), 1, {{5, 1.0f}})->reason(), v1::Refusal::DATA_LOSS);
+  EXPECT_TRUE(Do(Change(v1::SessionChange::EVICT, kA)));
+  for (uint64_t other = 1000; other < 3000; ++other) {  // until the reason is forgotten
+    EXPECT_TRUE(Do(Change(v1::SessionChange::EVICT, SessionId(other))));
+  }
+  EXPECT_EQ(Push(kA, 1, {{5, 1.0f}})->reason(), v1::Refusal::FENCED);
+}
+
 TEST_F(PrimaryTest, AForeignJobIsFenced) {
   auto part = Part{
       .update = MakeUpdate(kA, 1, {{5, 1.0f}}), .job = JobId(2), .table = SumTable(JobId(2)), .acks = acks};
@@ -244,6 +267,35 @@ TEST_F(PrimaryTest, ALateJoinIsRefusedWithTheMinClock) {
   EXPECT_TRUE(Join(kB, 8, 1)) << "repeating it is harmless";
 }
 
+TEST_F(PrimaryTest, WhoJoinsAloneBeyondTheMinClockDoesNotWaitForItself) {
+  ASSERT_TRUE(Join(kA, 0, 0));
+  primary.Tick(kA, 4, {});
+  EXPECT_TRUE(Do(Change(v1::SessionChange::EVICT, kA)));
+  const auto parked = Pull(kB, 5);
+  ASSERT_TRUE(Join(kB, 6, 0)) << "elsewhere the min clock was further on";
+  EXPECT_THAT(parked->certificates, ::testing::SizeIs(1));
+  EXPECT_THAT(Pull(kB, 6)->certificates, ::testing::SizeIs(1)) << "its first read";
+}
+
+TEST_F(PrimaryTest, PartsAreNumberedFromOne) {
+  const auto refusal = Push(kA, 0, {{5, 1.0f}});
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->reason(), v1::Refusal::INVALID);
+  EXPECT_THAT(refusal->message(), HasSubstr("numbered from 1"));
+  EXPECT_THAT(acks->numbers, IsEmpty());
+}
+
+TEST_F(PrimaryTest, WhoHasFinishedUpdatesNoMore) {
+  ASSERT_TRUE(Join(kA, 0, 0));
+  EXPECT_FALSE(Push(kA, 1, {{5, 1.0f}}));
+  ASSERT_TRUE(Do(Change(v1::SessionChange::FINISH, kA), {{1, 0}}));
+  EXPECT_FALSE(Push(kA, 1, {{5, 1.0f}})) << "a repeated part was taken before";
+  const auto refusal = Push(kA, 2, {{5, 1.0f}}, /*clock=*/9);
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->reason(), v1::Refusal::INVALID);
+  EXPECT_THAT(refusal->message(), HasSubstr("has finished"));
+}
+
 TEST_F(PrimaryTest, AReleasedSegmentGoesOnWhereItWasWithoutItsTicks) {
   ASSERT_TRUE(Join(kA, 0, 0));
   EXPECT_FALSE(Push(kA, 1, {{5, 1.0f}}));
@@ -255,17 +307,19 @@ TEST_F(PrimaryTest, AReleasedSegmentGoesOnWhereItWasWithoutItsTicks) {
   const uint64_t hash = primary.segment().Hash();
   const int64_t bytes = budget->bytes;
 
-  Primary next(primary.Release(moved), Epoch(2), budget);
+  Primary next(primary.Release(moved).segment, Epoch(2), budget);
   ASSERT_THAT(parked->refusals, ::testing::SizeIs(1));
   EXPECT_EQ(parked->refusals[0].reason(), v1::Refusal::MOVED);
-  EXPECT_EQ(next.segment().Hash(), hash);
+  EXPECT_NE(next.segment().Hash(), hash) << "its first record is that of the epoch";
+  const uint64_t begun = next.segment().Hash();
+  EXPECT_EQ(next.segment().epoch(), Epoch(2));
   EXPECT_EQ(budget->bytes, bytes) << "its memory is counted once";
   EXPECT_EQ(next.segment().jobs().at(kJob).min_clock(), 3u);
   EXPECT_THAT(next.segment().jobs().at(kJob).workers().at(kA).pending, IsEmpty());
   EXPECT_FALSE(next.Take(
       {.update = MakeUpdate(kA, 1, {{5, 1.0f}}, 0), .job = kJob, .table = SumTable(kJob), .acks = acks}));
   EXPECT_THAT(acks->numbers, ElementsAre(1, 1)) << "what was taken before is not taken again";
-  EXPECT_EQ(next.segment().Hash(), hash);
+  EXPECT_EQ(next.segment().Hash(), begun);
 }
 
 TEST_F(PrimaryTest, MemoryIsCountedAsASegmentHoldsIt) {
@@ -303,6 +357,122 @@ TEST_F(PrimaryTest, AbandonAnswersEveryParkedRead) {
   ASSERT_THAT(pulled->refusals, ::testing::SizeIs(1));
   EXPECT_EQ(pulled->refusals[0].reason(), v1::Refusal::UNAVAILABLE);
   EXPECT_EQ(primary.parked(), 0u);
+}
+
+// -- what has changed --
+
+class ChangesTest : public PrimaryTest {
+ protected:
+  // The keys and values of what has changed since; nullopt: not known, or more than there is room for.
+  std::optional<std::map<uint64_t, float>> ChangedSince(
+      Lsn since, size_t rows_max = 8, std::shared_ptr<const TableInfo> table = SumTable(kJob)) {
+    answers = std::make_shared<Answers>();
+    std::vector<uint64_t> keys(rows_max);
+    std::vector<float> values(rows_max);
+    uint32_t count = 0;
+    primary.Serve({.session = kA,
+                   .job = kJob,
+                   .table = table,
+                   .keys = {},
+                   .changes = ChangesAsked{.since = since,
+                                           .rows_max = rows_max,
+                                           .count = &count,
+                                           .keys = reinterpret_cast<std::byte*>(keys.data())},
+                   .out = reinterpret_cast<std::byte*>(values.data()),
+                   .sink = answers},
+                  now);
+    if (answers->certificates.empty() || count == kChangesUnknown) return std::nullopt;
+    std::map<uint64_t, float> changed;
+    for (size_t i = 0; i < count; ++i) changed[keys[i]] = values[i];
+    return changed;
+  }
+  Lsn Version() const { return primary.segment().version(); }
+
+  std::shared_ptr<Answers> answers;
+};
+
+TEST_F(ChangesTest, AreKnownFromTheFirstQuestionOn) {
+  Push(kA, 1, {{5, 1.0f}});
+  EXPECT_EQ(ChangedSince(Lsn(0)), std::nullopt);
+  const Lsn asked = answers->certificates.at(0).version;
+  EXPECT_EQ(asked, Version());
+  Push(kA, 2, {{5, 1.0f}, {6, 2.0f}});
+  Push(kB, 1, {{6, 2.0f}, {9, 3.0f}});
+  EXPECT_EQ(ChangedSince(asked), (std::map<uint64_t, float>{{5, 2}, {6, 4}, {9, 3}}));
+  EXPECT_EQ(ChangedSince(Version()), (std::map<uint64_t, float>{}));
+  EXPECT_EQ(ChangedSince(Lsn(asked.v - 1)), std::nullopt);
+  EXPECT_EQ(ChangedSince(Lsn(Version().v + 1)), std::nullopt) << "a version that is not there";
+}
+
+TEST_F(ChangesTest, ARowThatIsPushedAndStaysAsItWasHasNotChanged) {
+  Push(kA, 1, {{5, 1.0f}});
+  ChangedSince(Lsn(0));
+  const Lsn asked = Version();
+  Push(kA, 2, {{5, 0.0f}, {6, 1.0f}});
+  EXPECT_EQ(ChangedSince(asked), (std::map<uint64_t, float>{{6, 1}}));
+}
+
+TEST_F(ChangesTest, MoreThanThereIsRoomForAreNotTold) {
+  ChangedSince(Lsn(0));
+  const Lsn asked = Version();
+  Push(kA, 1, {{1, 1.0f}, {2, 1.0f}, {3, 1.0f}});
+  EXPECT_EQ(ChangedSince(asked, 2), std::nullopt);
+  EXPECT_EQ(ChangedSince(asked, 3)->size(), 3u);
+}
+
+TEST_F(ChangesTest, AreForgottenWhenNobodyAsksAnyMore) {
+  ChangedSince(Lsn(0));
+  const Lsn asked = Version();
+  PartNumber number = 0;
+  for (uint64_t i = 0; i < Primary::kUpdatesUnasked; ++i) Push(kA, ++number, {{5, 1.0f}});
+  EXPECT_TRUE(ChangedSince(asked).has_value());
+  for (uint64_t i = 0; i <= Primary::kUpdatesUnasked; ++i) Push(kA, ++number, {{5, 1.0f}});
+  EXPECT_EQ(ChangedSince(asked), std::nullopt);
+}
+
+TEST_F(ChangesTest, OfTooManyTablesTheOneAskedAboutLeastIsForgotten) {
+  ChangedSince(Lsn(0));
+  const Lsn asked = Version();
+  Push(kA, 1, {{5, 1.0f}});
+  for (uint32_t id = 100; id < 100 + Primary::kTrackedMax; ++id) {
+    auto other = std::make_shared<TableInfo>(*SumTable(kJob));
+    other->id = TableId(id);
+    EXPECT_EQ(ChangedSince(Lsn(0), 8, other), std::nullopt);
+    EXPECT_TRUE(ChangedSince(Version(), 8, other).has_value());
+  }
+  EXPECT_EQ(ChangedSince(asked), std::nullopt);
+}
+
+TEST_F(ChangesTest, OfATableThatIsNotKeyedOrNotAppliedOnArrivalAreRefused) {
+  auto folded = std::make_shared<TableInfo>(*SumTable(kJob));
+  folded->id = TableId(77);
+  folded->schema.aggregated = true;
+  EXPECT_EQ(ChangedSince(Lsn(0), 8, folded), std::nullopt);
+  ASSERT_EQ(answers->refusals.size(), 1u);
+  EXPECT_EQ(answers->refusals[0].reason(), v1::Refusal::INVALID);
+  EXPECT_THAT(answers->refusals[0].message(), HasSubstr("pull by keys"));
+}
+
+TEST_F(ChangesTest, WaitForTheMinClockAsAnyRead) {
+  ASSERT_TRUE(Join(kA, 0));
+  ChangedSince(Lsn(0));
+  auto waiting = std::make_shared<Answers>();
+  uint32_t count = 0;
+  primary.Serve({.session = kA,
+                 .job = kJob,
+                 .table = SumTable(kJob),
+                 .keys = {},
+                 .changes = ChangesAsked{.since = Version(),
+                                         .rows_max = 1,
+                                         .count = &count,
+                                         .keys = reinterpret_cast<std::byte*>(&count)},
+                 .min_clock = 1,
+                 .sink = waiting},
+                now);
+  EXPECT_TRUE(waiting->certificates.empty());
+  primary.Tick(kA, 1, {});
+  ASSERT_EQ(waiting->certificates.size(), 1u);
+  EXPECT_EQ(waiting->certificates[0].min_clock, 1u);
 }
 
 }  // namespace

@@ -1,13 +1,14 @@
 #include "libs/log/segment.h"
 
+#include <algorithm>
+
 #include "libs/base/planted.h"
 #include "libs/log/keys.h"
 #include "libs/ring/hash.h"
 
 namespace paceline::log {
-namespace {
 
-std::unique_ptr<Segment::Table> MakeTable(std::shared_ptr<const TableInfo> info, int ring_bits) {
+std::unique_ptr<Segment::Table> Segment::MakeTable(std::shared_ptr<const TableInfo> info, int ring_bits) {
   const table::Schema& schema = info->schema;
   // The schema was validated when the table was created, so placing it cannot fail.
   const ring::Placement placement =
@@ -15,11 +16,9 @@ std::unique_ptr<Segment::Table> MakeTable(std::shared_ptr<const TableInfo> info,
           ? ring::Placement::Sparse(info->id, ring_bits).value()
           : ring::Placement::Ranged(info->id, ring_bits, schema.rows, schema.dim).value();
   const TableId id = info->id;
-  return std::unique_ptr<Segment::Table>(
-      new Segment::Table{std::move(info), placement, table::TableStore(id, schema, ring_bits)});
+  return std::unique_ptr<Segment::Table>(new Segment::Table{
+      std::move(info), placement, table::TableStore(id, schema, ring_bits), RuleSchedule(schema.rule)});
 }
-
-}  // namespace
 
 Effects Segment::Apply(const Record& record) {
   version_.v += 1;
@@ -34,7 +33,7 @@ void Segment::On(const OpenTable& record, Effects& effects) {
 }
 
 void Segment::On(const OpenSession& record, Effects&) {
-  sessions_.emplace(record.session, Session{.job = record.job, .applied = {}, .finished = false});
+  sessions_.emplace(record.session, Session{.job = record.job, .applied = {}});
   closed_floor_ = std::max(closed_floor_, record.closed_floor);
   closed_.erase(closed_.begin(), closed_.upper_bound(closed_floor_));
   if (Planted(Bug::kSessionCollected) && sessions_.size() > 1) sessions_.erase(sessions_.begin());
@@ -47,7 +46,7 @@ void Segment::On(const Join& record, Effects&) {
 void Segment::On(const Finish& record, Effects&) {
   Session& session = sessions_.at(record.session);
   session.finished = true;
-  jobs_[session.job].Leave(record.session);
+  jobs_[session.job].Finish(record.session, record.clock);
 }
 
 void Segment::On(const Evict& record, Effects&) {
@@ -67,6 +66,11 @@ void Segment::On(const Update& record, Effects& effects) {
   session.applied.At(record.line) = record.number;
   if (record.count == 0) return;
   Table& table = *tables_.at(record.table);
+  // Who has no clock follows the rates of the min clock.
+  const clock::JobClock& clock = jobs_[session.job];
+  const bool worker = clock.HasWorker(record.session);
+  UseRulesOf(table, worker ? std::max(record.clock, clock.min_clock()) : clock.min_clock());
+  session.next_clock = std::max(session.next_clock, record.clock + 1);
   const uint64_t bytes_before = table.rows.bytes();
   if (record.form == KeyForm::kKeys) {
     table.rows.Update(Keys(record.keys), Values(record.values), version_);
@@ -75,6 +79,75 @@ void Segment::On(const Update& record, Effects& effects) {
   }
   effects.rows_updated = record.values.size() / (sizeof(float) * table.info->schema.dim);
   effects.bytes_grown = static_cast<int64_t>(table.rows.bytes()) - static_cast<int64_t>(bytes_before);
+}
+
+void Segment::On(const Fold& record, Effects& effects) {
+  for (const FoldedRows& rows : record.tables) {
+    Table& table = *tables_.at(rows.table);
+    UseRulesOf(table, record.clock);
+    table::TableStore& store = table.rows;
+    const uint64_t bytes_before = store.bytes();
+    store.Update(rows.keys, rows.values, version_);
+    effects.rows_updated += rows.keys.size();
+    effects.bytes_grown += static_cast<int64_t>(store.bytes()) - static_cast<int64_t>(bytes_before);
+  }
+  for (const auto& [session, number] : record.numbers) {
+    sessions_.at(session).applied.At(Line::kAggregated) = number;
+  }
+  jobs_[record.job].Advance(record.clock + 1);
+}
+
+void Segment::On(const DropTable& record, Effects& effects) {
+  Drop(record.table, effects);
+}
+
+void Segment::On(const ChangeRule& record, Effects&) {
+  Table& table = *tables_.at(record.table->id);
+  table.rules.Forget(MinClockOf(record.table->job));
+  table.rules.Change(record.number, record.rule, record.clock);
+}
+
+void Segment::On(const CloseJob& record, Effects& effects) {
+  for (TableId table : record.tables) Drop(table, effects);
+  jobs_.erase(record.job);
+  snapshots_.erase(record.job);
+}
+
+void Segment::On(const BeginEpoch& record, Effects&) {
+  epoch_ = record.epoch;
+}
+
+void Segment::On(const Cut& record, Effects&) {
+  snapshots_[record.job].cut = record.id;
+}
+
+void Segment::On(const Load& record, Effects& effects) {
+  table::TableStore& store = tables_.at(record.table)->rows;
+  const uint64_t bytes_before = store.bytes();
+  store.Put(record.keys, record.rows, version_);
+  effects.rows_updated = record.keys.size();
+  effects.bytes_grown = static_cast<int64_t>(store.bytes()) - static_cast<int64_t>(bytes_before);
+}
+
+void Segment::On(const EndLoad& record, Effects&) {
+  snapshots_[record.job].loaded = record.id;
+  jobs_[record.job].Advance(record.clock);
+}
+
+void Segment::Drop(TableId table, Effects& effects) {
+  dropped_.Add(table.v);
+  const auto it = tables_.find(table);
+  if (it == tables_.end()) return;
+  effects.bytes_grown -= static_cast<int64_t>(it->second->rows.bytes());
+  tables_.erase(it);
+}
+
+void Segment::UseRulesOf(Table& table, Clock clock) {
+  const RuleSchedule::Stage& stage =
+      Planted(Bug::kRatesByArrival) ? table.rules.stages().back() : table.rules.At(clock);
+  if (stage.number == table.rule_in_use) return;
+  table.rows.UseRule(stage.rule);
+  table.rule_in_use = stage.number;
 }
 
 void Segment::UpdateRanges(Table& table, const Update& record) {
@@ -97,6 +170,26 @@ const Segment::Session* Segment::FindSession(SessionId session) const {
   return it == sessions_.end() ? nullptr : &it->second;
 }
 
+Clock Segment::MinClockOf(JobId job) const {
+  const auto it = jobs_.find(job);
+  return it == jobs_.end() ? 0 : it->second.min_clock();
+}
+
+Clock Segment::NextClockOf(JobId job) const {
+  const auto it = jobs_.find(job);
+  Clock next = 0;
+  if (it == jobs_.end()) return next;
+  for (const auto& [session, worker] : it->second.workers()) {
+    next = std::max(next, sessions_.at(session).next_clock);
+  }
+  return next;
+}
+
+Segment::Snapshots Segment::SnapshotsOf(JobId job) const {
+  const auto it = snapshots_.find(job);
+  return it == snapshots_.end() ? Snapshots() : it->second;
+}
+
 bool Segment::IsClosed(SessionId session) const {
   if (sessions_.contains(session)) return false;
   return session <= closed_floor_ || closed_.contains(session);
@@ -113,6 +206,27 @@ void Segment::ForgetSoftState() {
   for (auto& [id, session] : sessions_) session.applied = {};
 }
 
+void Segment::BeginCopy(JobId job, const std::shared_ptr<table::CopyMemory>& memory) {
+  for (const auto& [id, table] : tables_) {
+    if (table->info->job == job) table->rows.BeginCopy(memory);
+  }
+}
+
+absl::StatusOr<bool> Segment::NextOfCopy(JobId job, table::CopiedRows* out) {
+  for (const auto& [id, table] : tables_) {
+    if (table->info->job != job) continue;
+    absl::StatusOr<bool> next = table->rows.NextOfCopy(out);
+    if (!next.ok() || *next) return next;
+  }
+  return false;
+}
+
+void Segment::EndCopy(JobId job) {
+  for (const auto& [id, table] : tables_) {
+    if (table->info->job == job) table->rows.EndCopy();
+  }
+}
+
 uint64_t Segment::rows() const {
   uint64_t sum = 0;
   for (const auto& [id, table] : tables_) sum += table->rows.rows();
@@ -126,19 +240,26 @@ uint64_t Segment::bytes() const {
 }
 
 uint64_t Segment::Hash() const {
-  uint64_t hash = version_.v;
+  uint64_t hash = ring::Mix64(epoch_.v, version_.v);
   const auto mix = [&hash](uint64_t value) { hash = ring::Mix64(hash, value); };
   for (const auto& [id, session] : sessions_) {
     mix(id.v);
     mix(session.job.v);
     mix(session.finished ? 1 : 0);
+    mix(session.next_clock);
     for (PartNumber number : session.applied.counts) mix(number);
   }
   for (SessionId id : closed_) mix(id.v);
   mix(closed_floor_.v);
   for (const auto& [id, job] : jobs_) {
+    if (job.IsNew()) continue;  // whoever looks at a clock makes it
     mix(id.v);
     mix(job.min_clock());
+    for (const auto& [session, finished] : job.finished()) {
+      mix(session.v);
+      mix(finished.start);
+      mix(finished.end);
+    }
     for (const auto& [session, worker] : job.workers()) {
       mix(session.v);
       mix(worker.start);
@@ -148,6 +269,20 @@ uint64_t Segment::Hash() const {
   for (const auto& [id, table] : tables_) {
     mix(id.v);
     mix(table->rows.Hash());
+    for (const RuleSchedule::Stage& stage : table->rules.stages()) {
+      mix(stage.number);
+      mix(stage.from);
+      mix(table::HashOf(stage.rule));
+    }
+  }
+  for (const auto& [first, last] : dropped_.ranges()) {
+    mix(first);
+    mix(last);
+  }
+  for (const auto& [job, snapshots] : snapshots_) {
+    mix(job.v);
+    mix(snapshots.cut);
+    mix(snapshots.loaded);
   }
   return hash;
 }

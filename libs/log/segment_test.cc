@@ -77,5 +77,12 @@ TEST(SegmentTest, EqualLogsHashAlikeAndDifferentOnesDoNot) {
   EXPECT_EQ(a.Hash(), b.Hash());
 }
 
+TEST(SegmentTest, ALookAtAClockChangesNothing) {
+  Segment a = WithSession();
+  const uint64_t before = a.Hash();
+  a.ClockOf(JobId(9));
+  EXPECT_EQ(a.Hash(), before) << "a primary looks at clocks that its replicas do not look at";
+}
+
 }  // namespace
 }  // namespace paceline::log

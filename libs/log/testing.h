@@ -12,6 +12,7 @@
 namespace paceline::log {
 
 inline constexpr TableId kSumTable{4};
+inline constexpr TableId kFoldedTable{5};
 
 // A sparse table of one value a key, to which updates are added.
 inline std::shared_ptr<const TableInfo> SumTable(JobId job) {
@@ -20,6 +21,18 @@ inline std::shared_ptr<const TableInfo> SumTable(JobId job) {
   info.job = job;
   info.name = "sum";
   info.schema.rule = table::Add{};
+  return std::make_shared<const TableInfo>(std::move(info));
+}
+
+// The same, aggregated once per clock.
+inline std::shared_ptr<const TableInfo> AggregatedTable(JobId job, bool mean = false) {
+  TableInfo info;
+  info.id = kFoldedTable;
+  info.job = job;
+  info.name = "folded";
+  info.schema.rule = table::Add{};
+  info.schema.aggregated = true;
+  info.schema.mean = mean;
   return std::make_shared<const TableInfo>(std::move(info));
 }
 

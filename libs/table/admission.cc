@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/status.h"
+#include "libs/base/wide_vectors.h"
 
 namespace paceline::table {
 namespace {
@@ -16,7 +17,7 @@ bool IsFinite(float value) {
 }
 
 // Branch-free over blocks, so that the common case, all finite, runs at the speed of memory.
-bool AllFinite(ValueView values) {
+PACELINE_WIDE_VECTORS bool AllFinite(ValueView values) {
   uint32_t bad = 0;
   for (size_t i = 0; i < values.size(); ++i) bad |= IsFinite(values[i]) ? 0u : 1u;
   return bad == 0;

@@ -1,9 +1,12 @@
 #include "libs/table/batch.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "libs/table/invariant.h"
 
 namespace paceline::table {
 namespace {
@@ -51,10 +54,56 @@ class Folded {
   std::vector<float> sums_;
 };
 
+// Rows of one value: gathered side by side, so that the rule runs over many at once instead of being called
+// for each. It works on each value for itself, so the outcome is the same bit for bit.
+void ApplyToScalars(const RuleKernel& kernel, absl::Span<const RowRef> refs, ValueView gradients) {
+  constexpr size_t kLanes = 64;
+  constexpr size_t kFloatsMax = 3;  // a value and its slots
+  float lanes[kFloatsMax * kLanes] = {};
+  const size_t floats = kernel.floats_per_value();
+  if (floats > kFloatsMax) Broken(absl::StrCat("a rule with ", floats, " floats a value"));
+  RowFinder find;
+  RowFinder find_ahead;
+  for (size_t begin = 0; begin < refs.size(); begin += kLanes) {
+    const size_t count = std::min(kLanes, refs.size() - begin);
+    for (size_t i = 0; i < count; ++i) {
+      if (begin + i + kPrefetchAhead < refs.size()) {
+        PrefetchRow(refs[begin + i + kPrefetchAhead], floats * sizeof(float), find_ahead);
+      }
+      const RowRef& ref = refs[begin + i];
+      if (ref.page == nullptr) continue;
+      const float* row = find(ref);
+      lanes[i] = row[0];
+      for (size_t f = 1; f < floats; ++f) lanes[f * kLanes + i] = row[f * ref.page->slot_stride()];
+    }
+    kernel.Apply(lanes, kLanes, gradients.subview(begin, count).data(), count);
+    for (size_t i = 0; i < count; ++i) {
+      const RowRef& ref = refs[begin + i];
+      if (ref.page == nullptr) continue;
+      float* row = find(ref);
+      row[0] = lanes[i];
+      for (size_t f = 1; f < floats; ++f) row[f * ref.page->slot_stride()] = lanes[f * kLanes + i];
+    }
+  }
+}
+
 }  // namespace
 
-std::vector<uint32_t> TouchAndFindRepeats(absl::Span<RowRef> refs, Lsn version) {
+std::vector<uint32_t> TouchAndFindRepeats(absl::Span<RowRef> refs, Lsn version, bool distinct) {
   std::vector<uint32_t> repeats;
+  if (distinct) {
+    const Page* touched = nullptr;  // rows of a page often follow each other
+    for (RowRef& ref : refs) {
+      if (ref.page == nullptr || ref.page == touched) continue;
+      if (ref.page->CameWith(version)) {
+        ref.page = nullptr;
+      } else {
+        ref.page->Touch(version);
+        touched = ref.page;
+      }
+    }
+    return repeats;
+  }
   for (size_t i = 0; i < refs.size(); ++i) {
     RowRef& ref = refs[i];
     if (ref.page == nullptr) continue;
@@ -73,10 +122,12 @@ std::vector<uint32_t> TouchAndFindRepeats(absl::Span<RowRef> refs, Lsn version) 
 
 void ApplyBatch(const RuleKernel& kernel, uint32_t dim, absl::Span<const RowRef> refs,
                 const std::vector<uint32_t>& repeats, ValueView gradients) {
+  if (dim == 1 && repeats.empty()) return ApplyToScalars(kernel, refs, gradients);
   Folded folded(refs, repeats, dim, kernel.last_wins());
   const size_t row_bytes = dim * kernel.floats_per_value() * sizeof(float);
+  RowFinder find_ahead;
   for (size_t i = 0; i < refs.size(); ++i) {
-    if (i + kPrefetchAhead < refs.size()) PrefetchRow(refs[i + kPrefetchAhead], row_bytes);
+    if (i + kPrefetchAhead < refs.size()) PrefetchRow(refs[i + kPrefetchAhead], row_bytes, find_ahead);
     const RowRef& ref = refs[i];
     if (ref.page == nullptr) continue;
     const ValueView gradient = gradients.subview(i * dim, dim);

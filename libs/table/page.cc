@@ -1,10 +1,13 @@
 #include "libs/table/page.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <new>
 #include <numeric>
+#include <utility>
 
+#include "absl/types/span.h"
 #include "libs/ring/hash.h"
 
 namespace paceline::table {
@@ -28,6 +31,32 @@ class RowHash {
   uint64_t state_;
 };
 
+using KeyedRow = std::pair<uint64_t, uint32_t>;
+
+// Rows by ascending key. The keys of a page are mostly spread evenly over some range, for a hash chose them:
+// so they are dealt to as many equal pieces of the range as there are keys, and each piece is sorted.
+std::vector<KeyedRow> ByKey(absl::Span<const uint64_t> keys) {
+  std::vector<KeyedRow> order(keys.size());
+  if (keys.empty()) return order;
+  const auto [min, max] = std::minmax_element(keys.begin(), keys.end());
+  const auto shift =
+      std::max(std::bit_width(*max - *min), std::bit_width(keys.size())) - std::bit_width(keys.size());
+  const auto piece_of = [first = *min, shift](uint64_t key) { return (key - first) >> shift; };
+  std::vector<uint32_t> ends(piece_of(*max) + 2);  // of the pieces, after they were dealt
+  for (const uint64_t key : keys) ++ends[piece_of(key) + 1];
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  for (size_t row = 0; row < keys.size(); ++row) {
+    order[ends[piece_of(keys[row])]++] = {keys[row], static_cast<uint32_t>(row)};
+  }
+  auto begin = order.begin();
+  for (size_t piece = 0; piece + 1 < ends.size(); ++piece) {
+    const auto end = order.begin() + ends[piece];
+    if (end - begin > 1) std::sort(begin, end);
+    begin = end;
+  }
+  return order;
+}
+
 }  // namespace
 
 void Page::Release::operator()(std::byte* bytes) const {
@@ -39,12 +68,20 @@ Page::Buffer Page::Allocate(size_t bytes) {
 }
 
 void Page::CopyRow(size_t row, float* packed) const {
+  if (slot_stride_ == shape_.dim) {  // it lies as it is to be
+    std::memcpy(packed, Values(row), shape_.bytes());
+    return;
+  }
   for (uint32_t plane = 0; plane <= shape_.slots_per_value; ++plane) {
     std::memcpy(packed + plane * shape_.dim, Values(row) + plane * slot_stride_, shape_.dim * sizeof(float));
   }
 }
 
 void Page::SetRow(size_t row, const void* packed) {
+  if (slot_stride_ == shape_.dim) {
+    std::memcpy(Values(row), packed, shape_.bytes());
+    return;
+  }
   const size_t bytes = shape_.dim * sizeof(float);
   for (uint32_t plane = 0; plane <= shape_.slots_per_value; ++plane) {
     const std::byte* from = static_cast<const std::byte*>(packed) + plane * bytes;
@@ -53,14 +90,17 @@ void Page::SetRow(size_t row, const void* packed) {
 }
 
 PageImage Page::Image() const {
-  std::vector<size_t> order(rows_);
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [this](size_t a, size_t b) { return Key(a) < Key(b); });
   PageImage image{range_, version_, std::vector<uint64_t>(rows_),
                   std::vector<float>(rows_ * shape_.floats())};
+  if (keys_ == nullptr) {
+    std::iota(image.keys.begin(), image.keys.end(), range_.start);
+    for (size_t row = 0; row < rows_; ++row) CopyRow(row, image.rows.data() + row * shape_.floats());
+    return image;
+  }
+  const std::vector<KeyedRow> order = ByKey({keys_, rows_});
   for (size_t i = 0; i < rows_; ++i) {
-    image.keys[i] = Key(order[i]);
-    CopyRow(order[i], image.rows.data() + i * shape_.floats());
+    image.keys[i] = order[i].first;
+    CopyRow(order[i].second, image.rows.data() + i * shape_.floats());
   }
   return image;
 }

@@ -31,6 +31,8 @@ struct PageRange {
 
   // Sparse tables: whether `place` lies in it.
   bool Covers(uint64_t place) const { return depth == 0 || (place ^ start) >> (64 - depth) == 0; }
+  // Sparse tables: the place behind it; 0 if it is the last.
+  uint64_t end() const { return depth == 0 ? 0 : start + (uint64_t{1} << (64 - depth)); }
   friend bool operator==(const PageRange&, const PageRange&) = default;
 };
 
@@ -65,6 +67,11 @@ class Page {
   // The dim values of a row. Their slots are slot_stride() floats further on, their second slots twice that.
   const float* Values(size_t row) const { return values_ + row * row_stride_; }
   size_t slot_stride() const { return slot_stride_; }
+  // Floats from a row's values to those of the next row.
+  size_t row_stride() const { return row_stride_; }
+
+  // Floats of a row: values and slots.
+  size_t floats() const { return shape_.floats(); }
 
   // Copies a row's values and slots to `packed`: all values, then their slots, then their second slots.
   void CopyRow(size_t row, float* packed) const;

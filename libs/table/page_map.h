@@ -14,6 +14,8 @@
 
 namespace paceline::table {
 
+class TableCopy;
+
 // A row of a page; page is nullptr for a row that is not born.
 struct RowRef {
   Page* page = nullptr;
@@ -53,8 +55,15 @@ class PageMap {
   virtual uint64_t bytes() const = 0;
   virtual uint64_t NewBytesBound(size_t keys) const = 0;
   virtual uint64_t NewBytesBound(KeyView keys) const = 0;
-  virtual void ForEachPage(absl::FunctionRef<void(const Page&)> visit) const = 0;
+  virtual void ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)> visit) const = 0;
   virtual absl::Status Install(const PageImage& image) = 0;
+
+  // `copy` hears of pages that are about to be split, or to get another row, and of new ones; nullptr:
+  // nobody. Updates of rows that are there are for the caller to tell. REQUIRES: no Install meanwhile.
+  void Tell(TableCopy* copy) { copy_ = copy; }
+
+ protected:
+  TableCopy* copy_ = nullptr;
 };
 
 }  // namespace paceline::table

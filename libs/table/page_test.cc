@@ -130,6 +130,35 @@ TEST(SparsePageTest, ResetForgetsTheRows) {
   EXPECT_NE(page.Find(2, HashOf(2)), SparsePage::kNoRow);
 }
 
+TEST(SparsePageTest, ResetMakesTheRoomThatSoManyRowsHave) {
+  SparsePage page({.dim = 3}, kSeed, {});
+  AddRow(page, 1, 1);
+  page.Reset(Lsn(5), 100);
+  const size_t bytes = page.buffer_bytes();
+  for (uint64_t key = 0; key < 100; ++key) page.AddPacked(key, HashOf(key), std::vector<float>(3).data());
+  EXPECT_EQ(page.buffer_bytes(), bytes);
+  EXPECT_EQ(bytes, SparsePage::BufferBytes({.dim = 3}, SparsePage::CapacityFor({.dim = 3}, 100)));
+}
+
+// Even ones, all in one corner, and the ends of the range.
+TEST(SparsePageTest, AnImageHasItsKeysInOrderHoweverTheyAreSpread) {
+  for (const uint64_t step : {uint64_t{1}, uint64_t{1} << 40, (uint64_t{1} << 63) - 1}) {
+    SparsePage page({.dim = 1}, kSeed, {});
+    std::vector<uint64_t> keys;
+    for (uint64_t i = 0; i < 1000; ++i) keys.push_back(i * 7919 % 1000 * step);
+    keys.push_back(~uint64_t{0});
+    std::set<uint64_t> distinct;
+    for (const uint64_t key : keys) {
+      if (distinct.insert(key).second) AddRow(page, key, static_cast<float>(key % 1001));
+    }
+    const PageImage image = page.Image();
+    ASSERT_EQ(image.keys, std::vector<uint64_t>(distinct.begin(), distinct.end()));
+    for (size_t i = 0; i < image.keys.size(); ++i) {
+      ASSERT_EQ(image.rows[i], static_cast<float>(image.keys[i] % 1001));
+    }
+  }
+}
+
 TEST(SparsePageTest, ImagesAndHashesIgnoreTheOrderOfBirth) {
   SparsePage up({.dim = 2, .slots_per_value = 1}, kSeed, {});
   SparsePage down({.dim = 2, .slots_per_value = 1}, kSeed, {});
@@ -174,14 +203,17 @@ TEST(RangedPageTest, KeepsValuesAndSlotsApart) {
   EXPECT_THAT(image.rows, ElementsAre(1, 2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16, 21, 22, 23, 24, 25, 26));
 }
 
-TEST(RangedPageTest, InstallsOnlyWhatIsNewer) {
+TEST(RangedPageTest, InstallsWhatIsNotOlder) {
   RangedPage page({.dim = 1}, 0, 2);
   PageImage image = {.range = {}, .version = Lsn(4), .keys = {0, 1}, .rows = {5, 6}};
   EXPECT_TRUE(page.Install(image));
   EXPECT_EQ(page.Image(), image);
   image.rows = {7, 8};
+  EXPECT_TRUE(page.Install(image)) << "of two of one version the one that comes later";
+  image.version = Lsn(3);
+  image.rows = {9, 10};
   EXPECT_FALSE(page.Install(image));
-  EXPECT_EQ(page.Values(0)[0], 5);
+  EXPECT_EQ(page.Values(0)[0], 7);
 }
 
 TEST(RangedPageTest, KeysAndHashesMatter) {

@@ -28,7 +28,7 @@ RangedPage::RangedPage(RowShape shape, uint64_t first, size_t rows) : Page(shape
 }
 
 bool RangedPage::Install(const PageImage& image) {
-  if (image.version <= version_) return false;
+  if (image.version < version_) return false;
   for (size_t row = 0; row < rows_; ++row) SetRow(row, image.rows.data() + row * shape_.floats());
   version_ = installed_ = image.version;
   return true;

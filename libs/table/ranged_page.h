@@ -17,7 +17,8 @@ class RangedPage : public Page {
   // The bytes such a page holds beside its own object.
   static size_t BufferBytes(RowShape shape, size_t rows);
 
-  // Replaces all rows by the image's; false if it is older than the page. REQUIRES: it is one of this block.
+  // Replaces all rows by the image's; false if it is older than the page (one of its age
+  // may know of updates that the page does not). REQUIRES: it is one of this block.
   bool Install(const PageImage& image);
 };
 

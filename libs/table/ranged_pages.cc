@@ -1,13 +1,17 @@
 #include "libs/table/ranged_pages.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/status.h"
 #include "libs/ring/placement.h"
+#include "libs/table/batch.h"
 #include "libs/table/invariant.h"
+#include "libs/table/table_copy.h"
 
 namespace paceline::table {
 
@@ -42,6 +46,7 @@ RangedPage* RangedPages::MakeBlock(uint64_t block) {
   auto page = std::make_unique<RangedPage>(shape_, block * rows_per_block_, RowsOfBlock(block));
   rows_ += page->rows();
   page_bytes_ += sizeof(RangedPage) + page->buffer_bytes();
+  if (copy_ != nullptr) copy_->OnNewPage(*page);
   return (blocks_[block] = std::move(page)).get();
 }
 
@@ -53,24 +58,46 @@ size_t RangedPages::RowInBlock(uint64_t first, uint64_t count) const {
                       " rows of a table of ", table_rows_));
 }
 
-void RangedPages::Locate(KeyView keys, RowRef* refs) const {
+// Keys often come sorted, so that many in a row are of one block: it is looked up once for all of them.
+template <class FindBlock>
+void RangedPages::LocateBy(FindBlock find, KeyView keys, RowRef* refs) const {
+  RangedPage* page = nullptr;
+  uint64_t first = 0;
+  uint64_t rows = 0;  // of the block at hand; 0: none
+  RowFinder find_row;
   for (size_t i = 0; i < keys.size(); ++i) {
-    refs[i] = {Find(keys[i]), static_cast<uint32_t>(keys[i] % rows_per_block_)};
+    const uint64_t key = keys[i];
+    if (key - first >= rows) {
+      page = find(key);  // also checks that the key is below table_rows_
+      const uint64_t block = key / rows_per_block_;
+      first = block * rows_per_block_;
+      rows = RowsOfBlock(block);
+    }
+    refs[i] = {page, static_cast<uint32_t>(key - first)};
+    PrefetchRow(refs[i], sizeof(float),
+                find_row);  // the rest of a wider row is asked for when it is nearly its turn
   }
+}
+
+void RangedPages::Locate(KeyView keys, RowRef* refs) const {
+  LocateBy([this](uint64_t key) { return Find(key); }, keys, refs);
 }
 
 void RangedPages::LocateOrBear(KeyView keys, Lsn, RowRef* refs) {
-  for (size_t i = 0; i < keys.size(); ++i) {
-    refs[i] = {FindOrBear(keys[i]), static_cast<uint32_t>(keys[i] % rows_per_block_)};
-  }
+  LocateBy([this](uint64_t key) { return FindOrBear(key); }, keys, refs);
 }
 
-void RangedPages::ForEachPage(absl::FunctionRef<void(const Page&)> visit) const {
-  std::vector<uint64_t> order;
-  order.reserve(blocks_.size());
-  for (const auto& [block, page] : blocks_) order.push_back(block);
-  std::sort(order.begin(), order.end());
-  for (const uint64_t block : order) visit(*blocks_.at(block));
+// A heap, for the first few of many may be all that is asked for.
+void RangedPages::ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)> visit) const {
+  std::vector<std::pair<uint64_t, const RangedPage*>> heap;
+  for (const auto& [block, page] : blocks_) {
+    if (page->range().start >= from) heap.emplace_back(block, page.get());
+  }
+  const auto later = std::greater<>();
+  for (std::make_heap(heap.begin(), heap.end(), later); !heap.empty(); heap.pop_back()) {
+    std::pop_heap(heap.begin(), heap.end(), later);
+    if (!visit(*heap.back().second)) return;
+  }
 }
 
 absl::Status RangedPages::Install(const PageImage& image) {

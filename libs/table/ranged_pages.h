@@ -28,12 +28,14 @@ class RangedPages final : public PageMap {
   uint64_t bytes() const override;
   uint64_t NewBytesBound(size_t keys) const override;
   uint64_t NewBytesBound(KeyView keys) const override;
-  void ForEachPage(absl::FunctionRef<void(const Page&)> visit) const override;
+  void ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)> visit) const override;
   absl::Status Install(const PageImage& image) override;
 
  private:
   size_t RowsOfBlock(uint64_t block) const;
   RangedPage* MakeBlock(uint64_t block);
+  template <class FindBlock>
+  void LocateBy(FindBlock find, KeyView keys, RowRef* refs) const;
 
   RowShape shape_;
   uint64_t table_rows_;

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <variant>
 
+#include "libs/base/wide_vectors.h"
+
 namespace paceline::table {
 namespace {
 
@@ -16,21 +18,21 @@ void ApplyAssign(const Parameters&, float* __restrict w, size_t, const void* __r
   if (count != 0) std::memcpy(w, gradients, count * sizeof(float));
 }
 
-void ApplyAdd(const Parameters&, float* __restrict w, size_t, const void* __restrict gradients,
-              size_t count) {
+PACELINE_WIDE_VECTORS void ApplyAdd(const Parameters&, float* __restrict w, size_t,
+                                    const void* __restrict gradients, size_t count) {
   const ValueView g(gradients, count);
   for (size_t i = 0; i < count; ++i) w[i] = w[i] + g[i];
 }
 
-void ApplySgd(const Parameters& p, float* __restrict w, size_t, const void* __restrict gradients,
-              size_t count) {
+PACELINE_WIDE_VECTORS void ApplySgd(const Parameters& p, float* __restrict w, size_t,
+                                    const void* __restrict gradients, size_t count) {
   const ValueView g(gradients, count);
   const float lr = p[0];
   for (size_t i = 0; i < count; ++i) w[i] = w[i] - lr * g[i];
 }
 
-void ApplyAdagrad(const Parameters& p, float* __restrict w, size_t slot_stride,
-                  const void* __restrict gradients, size_t count) {
+PACELINE_WIDE_VECTORS void ApplyAdagrad(const Parameters& p, float* __restrict w, size_t slot_stride,
+                                        const void* __restrict gradients, size_t count) {
   const ValueView g(gradients, count);
   float* __restrict n = w + slot_stride;
   const float lr = p[0];
@@ -42,8 +44,8 @@ void ApplyAdagrad(const Parameters& p, float* __restrict w, size_t slot_stride,
   }
 }
 
-void ApplyFtrl(const Parameters& p, float* __restrict w, size_t slot_stride, const void* __restrict gradients,
-               size_t count) {
+PACELINE_WIDE_VECTORS void ApplyFtrl(const Parameters& p, float* __restrict w, size_t slot_stride,
+                                     const void* __restrict gradients, size_t count) {
   const ValueView g(gradients, count);
   float* __restrict n = w + slot_stride;
   float* __restrict z = w + 2 * slot_stride;

@@ -1,5 +1,6 @@
 #include "libs/table/schema.h"
 
+#include <bit>
 #include <cmath>
 #include <initializer_list>
 
@@ -7,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "libs/base/status.h"
+#include "libs/ring/hash.h"
 
 namespace paceline::table {
 namespace {
@@ -186,6 +188,30 @@ absl::Status Validate(const Schema& schema) {
                  "only updates that are folded have a mean; set aggregated too");
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckRuleChange(const Rule& from, const Rule& to) {
+  if (from.index() != to.index()) {
+    return Wrong("rule", Text(to), absl::StrCat("rates for ", Text(from)),
+                 "a table keeps its rule for life; create another table for another rule");
+  }
+  const auto* adagrad = std::get_if<Adagrad>(&from);
+  if (adagrad == nullptr) return absl::OkStatus();
+  const float accumulator = std::get<Adagrad>(to).initial_accumulator;
+  if (accumulator == adagrad->initial_accumulator) return absl::OkStatus();
+  return Wrong("rule.initial_accumulator", Text(accumulator), Text(adagrad->initial_accumulator),
+               "it is where rows begin and cannot change; only rates can");
+}
+
+uint64_t HashOf(const Rule& rule) {
+  uint64_t hash = rule.index();
+  const auto mix = [&hash](std::initializer_list<float> values) {
+    for (float value : values) hash = ring::Mix64(hash, std::bit_cast<uint32_t>(value));
+  };
+  if (const auto* sgd = std::get_if<Sgd>(&rule)) mix({sgd->lr});
+  if (const auto* a = std::get_if<Adagrad>(&rule)) mix({a->lr, a->epsilon, a->initial_accumulator});
+  if (const auto* f = std::get_if<FtrlProximal>(&rule)) mix({f->alpha, f->beta, f->l1, f->l2});
+  return hash;
 }
 
 std::optional<std::string> FirstDifference(const Schema& a, const Schema& b) {

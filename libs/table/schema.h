@@ -88,6 +88,14 @@ uint32_t SlotsPerValue(const Rule& rule);
 // Slots in a row: SlotsPerValue(rule) * dim.
 size_t SlotsPerRow(const Rule& rule, uint32_t dim);
 
+// OK if a table's rule may become `to` while it lives: of the same kind, with its slots as they are and their
+// initial value unchanged. Otherwise kInvalidArgument naming the field. Whether `to` makes sense is
+// Validate's to say.
+absl::Status CheckRuleChange(const Rule& from, const Rule& to);
+
+// Equal for equal rules, bit for bit.
+uint64_t HashOf(const Rule& rule);
+
 // Floats in a row: values and slots.
 size_t FloatsPerRow(const Schema& schema);
 

@@ -110,8 +110,9 @@ void SparsePage::Clear() {
   buffer_bytes_ = 0;
 }
 
-void SparsePage::Reset(Lsn version) {
+void SparsePage::Reset(Lsn version, size_t rows) {
   Clear();
+  if (rows > 0) Reallocate(CapacityFor(shape_, rows));
   version_ = installed_ = version;
 }
 

@@ -70,8 +70,9 @@ class SparsePage : public Page {
   // and covers it afterwards, and keeps the other half. REQUIRES: range().depth < 64.
   void Split(int ring_bits, SparsePage& upper);
 
-  // Forgets all rows and counts from here on as a page that came as of `version`.
-  void Reset(Lsn version);
+  // Forgets all rows and counts from here on as a page that came as of `version`; has room for `rows`, as
+  // a page of so many has.
+  void Reset(Lsn version, size_t rows = 0);
 
  private:
   static constexpr size_t kLineFloats = kAlignment / sizeof(float);

@@ -7,6 +7,7 @@
 #include "libs/base/status.h"
 #include "libs/ring/hash.h"
 #include "libs/table/invariant.h"
+#include "libs/table/table_copy.h"
 
 namespace paceline::table {
 namespace {
@@ -31,10 +32,13 @@ uint64_t SparsePages::bytes() const {
   return buffer_bytes_ + pages_.size() * sizeof(SparsePage) + directory_.bytes();
 }
 
-void SparsePages::ForEachPage(absl::FunctionRef<void(const Page&)> visit) const {
-  directory_.ForEach([visit](SparsePage& page) {
-    if (page.rows() > 0) visit(page);
-  });
+void SparsePages::ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)> visit) const {
+  for (uint64_t place = from;;) {
+    const SparsePage& page = *directory_.Find(place);
+    if (page.rows() > 0 && page.range().start >= from && !visit(page)) return;
+    place = page.range().end();
+    if (place == 0) return;
+  }
 }
 
 void SparsePages::Locate(KeyView keys, bool with_slots, RowRef* refs) const {
@@ -82,6 +86,7 @@ RowRef SparsePages::Bear(uint64_t key, uint64_t hash) {
     page = PageOf(hash);
   }
   uint32_t row = 0;
+  if (copy_ != nullptr) copy_->BeforeBirth(*page);
   Account(*page, [&] { row = page->Add(key, hash); });
   init_row_(key, page->Values(row), page->slot_stride());
   return {page, row};
@@ -106,6 +111,7 @@ void SparsePages::Split(SparsePage* page) {
                         " bits of it: they are not of one segment"));
   }
   SparsePage& upper = pages_.emplace_back(shape_, seed_, PageRange{});
+  if (copy_ != nullptr) copy_->BeforeSplit(*page, upper);
   Account(*page, [&] { Account(upper, [&] { page->Split(ring_bits_, upper); }); });
   directory_.Replace(page, &upper, pages_with_rows_);
 }
@@ -140,21 +146,21 @@ absl::Status SparsePages::Install(const PageImage& image) {
   const PageRange& range = image.range;
   SparsePage* page = directory_.Find(range.start);
   // A page that is wider than the image keeps what the image says nothing about.
-  while (page->range().depth < range.depth && page->version() < image.version) {
+  while (page->range().depth < range.depth && page->version() <= image.version) {
     Split(page);
     page = directory_.Find(range.start);
   }
   for (uint64_t place = range.start;;) {
     page = directory_.Find(place);
-    if (page->version() < image.version) Account(*page, [&] { Replace(*page, image); });
-    const int depth = page->range().depth;
-    place = depth == 0 ? 0 : page->range().start + (uint64_t{1} << (64 - depth));
+    if (page->version() <= image.version) Account(*page, [&] { Replace(*page, image); });
+    place = page->range().end();
     if (place == 0 || !range.Covers(place)) return absl::OkStatus();
   }
 }
 
 void SparsePages::Replace(SparsePage& page, const PageImage& image) {
-  page.Reset(image.version);
+  const bool whole = page.range() == image.range;
+  page.Reset(image.version, whole ? image.keys.size() : 0);
   for (size_t i = 0; i < image.keys.size(); ++i) {
     const uint64_t hash = HashOf(image.keys[i]);
     if (!page.range().Covers(PlaceOf(hash))) continue;

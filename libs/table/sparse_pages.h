@@ -21,7 +21,7 @@ class SparsePages final : public PageMap {
   uint64_t bytes() const override;
   uint64_t NewBytesBound(size_t keys) const override;
   uint64_t NewBytesBound(KeyView keys) const override;
-  void ForEachPage(absl::FunctionRef<void(const Page&)> visit) const override;
+  void ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)> visit) const override;
   absl::Status Install(const PageImage& image) override;
 
  private:

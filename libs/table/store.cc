@@ -10,6 +10,7 @@
 #include "libs/table/invariant.h"
 #include "libs/table/ranged_pages.h"
 #include "libs/table/sparse_pages.h"
+#include "libs/table/table_copy.h"
 
 namespace paceline::table {
 namespace {
@@ -24,6 +25,23 @@ void FillPacked(const Schema& schema, uint64_t key, std::byte* out) {
     const uint32_t count = std::min(kChunk, schema.dim - column);
     Fill(schema.init, schema.seed, key, column, {chunk, count});
     std::memcpy(out + column * sizeof(float), chunk, count * sizeof(float));
+  }
+}
+
+// Copies the rows that `refs` found, kRowBytes each, or `row_bytes` if that is 0: the copy of a small row of
+// known width is one move, that of any other a call.
+template <size_t kRowBytes>
+void CopyRows(const Schema& schema, KeyView keys, const RowRefs& refs, size_t row_bytes, std::byte* to) {
+  if (kRowBytes != 0) row_bytes = kRowBytes;
+  RowFinder find;
+  RowFinder find_ahead;
+  for (size_t i = 0; i < keys.size(); ++i, to += row_bytes) {
+    if (i + kPrefetchAhead < keys.size()) PrefetchRow(refs[i + kPrefetchAhead], row_bytes, find_ahead);
+    if (refs[i].page == nullptr) {
+      FillPacked(schema, keys[i], to);
+    } else {
+      std::memcpy(to, find(refs[i]), row_bytes);
+    }
   }
 }
 
@@ -51,7 +69,8 @@ void TableStore::Update(KeyView keys, ValueView gradients, Lsn version) {
   RequireFloats(gradients, keys.size(), schema_.dim);
   RowRefs refs(keys.size());
   pages_->LocateOrBear(keys, version, refs.data());
-  const std::vector<uint32_t> repeats = TouchAndFindRepeats(absl::MakeSpan(refs), version);
+  if (copy_ != nullptr) TellCopy(refs);
+  const std::vector<uint32_t> repeats = TouchAndFindRepeats(absl::MakeSpan(refs), version, Ascending(keys));
   ApplyBatch(kernel_, schema_.dim, refs, repeats, gradients);
 }
 
@@ -61,8 +80,14 @@ void TableStore::UpdateRange(uint64_t first, uint64_t count, ValueView gradients
   const size_t row = ranged_->RowInBlock(first, count);
   RangedPage* page = ranged_->FindOrBear(first);
   if (page->CameWith(version)) return;
+  if (copy_ != nullptr) copy_->BeforeChange(*page, row, count);
   page->Touch(version);
   kernel_.Apply(page->Values(row), page->slot_stride(), gradients.data(), count * schema_.dim);
+}
+
+void TableStore::UseRule(const Rule& rule) {
+  schema_.rule = rule;
+  kernel_ = RuleKernel(rule);
 }
 
 void TableStore::Put(KeyView keys, ValueView rows, Lsn version) {
@@ -70,6 +95,7 @@ void TableStore::Put(KeyView keys, ValueView rows, Lsn version) {
   RequireFloats(rows, keys.size(), floats);
   RowRefs refs(keys.size());
   pages_->LocateOrBear(keys, version, refs.data());
+  if (copy_ != nullptr) TellCopy(refs);
   for (size_t i = 0; i < keys.size(); ++i) {
     Page* page = refs[i].page;
     if (page == nullptr || page->CameWith(version)) continue;
@@ -82,15 +108,8 @@ void TableStore::Read(KeyView keys, void* out) const {
   const size_t row_bytes = schema_.dim * sizeof(float);
   RowRefs refs(keys.size());
   pages_->Locate(keys, refs.data());
-  std::byte* to = static_cast<std::byte*>(out);
-  for (size_t i = 0; i < keys.size(); ++i, to += row_bytes) {
-    if (i + kPrefetchAhead < keys.size()) PrefetchRow(refs[i + kPrefetchAhead], row_bytes);
-    if (refs[i].page == nullptr) {
-      FillPacked(schema_, keys[i], to);
-    } else {
-      std::memcpy(to, refs[i].page->Values(refs[i].row), row_bytes);
-    }
-  }
+  const auto copy = schema_.dim == 1 ? CopyRows<sizeof(float)> : CopyRows<0>;
+  copy(schema_, keys, refs, row_bytes, static_cast<std::byte*>(out));
 }
 
 void TableStore::ReadRange(uint64_t first, uint64_t count, void* out) const {
@@ -120,10 +139,41 @@ uint64_t TableStore::NewBytesBound(KeyView keys) const {
 }
 
 void TableStore::ForEachPage(absl::FunctionRef<void(const Page&)> visit) const {
-  pages_->ForEachPage(visit);
+  pages_->ForEachPage(0, [visit](const Page& page) {
+    visit(page);
+    return true;
+  });
+}
+
+void TableStore::ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)> visit) const {
+  pages_->ForEachPage(from, visit);
+}
+
+void TableStore::TellCopy(absl::Span<const RowRef> refs) {
+  for (const RowRef& ref : refs) {
+    if (ref.page != nullptr) copy_->BeforeChange(*ref.page, ref.row);
+  }
+}
+
+void TableStore::BeginCopy(std::shared_ptr<CopyMemory> memory) {
+  copy_ = std::make_unique<TableCopy>(table_, *pages_, ranged_ != nullptr, std::move(memory));
+  pages_->Tell(copy_.get());
+}
+
+absl::StatusOr<bool> TableStore::NextOfCopy(CopiedRows* out) {
+  if (copy_ == nullptr) return false;
+  absl::StatusOr<bool> next = copy_->Next(out);
+  if (!next.ok() || !*next) EndCopy();
+  return next;
+}
+
+void TableStore::EndCopy() {
+  pages_->Tell(nullptr);
+  copy_.reset();
 }
 
 absl::Status TableStore::Install(const PageImage& image) {
+  EndCopy();
   if (image.version == Lsn(0)) return absl::DataLossError("page: its version is 0; expected at least 1");
   return pages_->Install(image);
 }

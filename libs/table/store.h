@@ -6,6 +6,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "libs/base/ids.h"
 #include "libs/table/page.h"
 #include "libs/table/rule.h"
@@ -16,6 +18,10 @@ namespace paceline::table {
 
 class PageMap;
 class RangedPages;
+struct RowRef;
+class TableCopy;
+class CopyMemory;
+struct CopiedRows;
 
 // The rows of one table that lie in one segment.
 //
@@ -54,6 +60,9 @@ class TableStore {
   // REQUIRES: the keys lie in one block (ring::Placement::ForRange cuts ranges so) and below schema.rows.
   void UpdateRange(uint64_t first, uint64_t count, ValueView gradients, Lsn version);
 
+  // Updates from now on are by `rule`. REQUIRES: CheckRuleChange of the schema's rule to it is OK.
+  void UseRule(const Rule& rule);
+
   // Replaces rows instead of updating them: `rows` holds FloatsPerRow(schema) floats for each key, its values
   // and then its slots. Of a key that occurs more than once the last row stays. REQUIRES: as Update.
   void Put(KeyView keys, ValueView rows, Lsn version);
@@ -83,25 +92,39 @@ class TableStore {
 
   // All pages with rows in them, by ascending range().start. The references hold until the next update.
   void ForEachPage(absl::FunctionRef<void(const Page&)> visit) const;
+  // The same of those with range().start >= from, until `visit` returns false. Costs what it visits, and of a
+  // ranged table a glance at each page.
+  void ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)> visit) const;
 
   // Takes over the image of a page that another store of this table and segment had made. Images may come in
   // any order, and pages may have been split between the making of one and another: where two cover a key,
-  // the newer holds. Until the updates up to the newest image have been applied, the pages may be cut finer
-  // than the keys alone ask for.
+  // the newer holds; where they are of one version, the one that comes later. Until the updates up to the
+  // newest image have been applied, the pages may be cut finer than the keys alone ask for. Ends a copy.
   //
   // kDataLoss, with nothing changed: the image is not one of this table.
   absl::Status Install(const PageImage& image);
+
+  // -- a copy of all rows as they are now, made while updates go on (table_copy.h) --
+  // One at a time: an earlier one ends. Memory is taken from `memory`, and given back at the end.
+  void BeginCopy(std::shared_ptr<CopyMemory> memory);
+  // Gives out the rows of the next page as they were. False: there are no more, or no copy was begun.
+  // kResourceExhausted: there was no memory for what has changed since. Both end the copy.
+  absl::StatusOr<bool> NextOfCopy(CopiedRows* out);
+  void EndCopy();
 
   // Of all rows' keys, values and slots, bit for bit, and of nothing else: equal for two stores that have
   // applied the same log. O(bytes()).
   uint64_t Hash() const;
 
- private:
+ private:  // The rows are about to be updated.
+  void TellCopy(absl::Span<const RowRef> refs);
+
   TableId table_;
   Schema schema_;
   RuleKernel kernel_;
   std::unique_ptr<PageMap> pages_;
-  RangedPages* ranged_ = nullptr;  // pages_, if the table is ranged
+  RangedPages* ranged_ = nullptr;    // pages_, if the table is ranged
+  std::unique_ptr<TableCopy> copy_;  // null: none is being made
 };
 
 }  // namespace paceline::table

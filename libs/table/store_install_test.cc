@@ -240,5 +240,24 @@ TEST(InstallRangedTest, RefusesWhatIsNoBlockOfTheTable) {
   EXPECT_EQ(store.rows(), 2u);
 }
 
+// A store that learns applies records to what it has. A row that it lacks is born anew by them, so the page
+// that comes as of the same record is the one to believe.
+TEST_P(InstallTest, OfTwoCopiesOfOneVersionTheLaterOneHolds) {
+  world::SplitMix64 random(9);
+  const Schema schema = SomeSchema(random);
+  const std::vector<Record> log = RandomLog(random, schema, 40, 30);
+  TableStore from(kTable, schema, kRingBits);
+  for (size_t lsn = 1; lsn <= log.size(); ++lsn) Apply(from, log, lsn);
+  TableStore to(kTable, schema, kRingBits);
+  Apply(to, log, log.size());
+  std::vector<PageImage> images = ImagesOf(from);
+  for (PageImage& image : images) {
+    image.version = Lsn(log.size());
+    ASSERT_THAT(to.Install(image), IsOk());
+  }
+  EXPECT_EQ(from.Hash(), to.Hash());
+  EXPECT_EQ(images, ImagesOf(to));
+}
+
 }  // namespace
 }  // namespace paceline::table

@@ -1,6 +1,7 @@
 // How rows are spread over pages, and what they cost.
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <vector>
@@ -225,6 +226,35 @@ TEST(StorePagesDeathTest, SoAreKeysAndRangesThatDoNotExist) {
   EXPECT_DEATH(store.UpdateRange(4, 2, std::vector<float>(2 * 128), Lsn(1)), "keys 4 and 1 more");
   EXPECT_DEATH(store.UpdateRange(6, 1, std::vector<float>(128), Lsn(1)), "key 6 of a table of 5 rows");
   EXPECT_DEATH(store.UpdateRange(0, 1, three, Lsn(1)), "384 floats for 1 rows of 128");
+}
+
+TEST(StorePagesTest, AWalkGoesOnWhereItIsToldTo) {
+  for (const Kind kind : {Kind::kSparse, Kind::kRanged}) {
+    Schema schema{.kind = kind, .dim = 2000};
+    if (kind == Kind::kRanged) schema.rows = 500;
+    TableStore store(TableId(1), schema, 0);
+    std::vector<uint64_t> keys(300);
+    for (size_t i = 0; i < keys.size(); ++i) keys[i] = i;
+    store.Update(keys, std::vector<float>(keys.size() * schema.dim), Lsn(1));
+    std::vector<uint64_t> starts;
+    store.ForEachPage([&](const Page& page) { starts.push_back(page.range().start); });
+    ASSERT_GT(starts.size(), 30u);
+    ASSERT_TRUE(std::is_sorted(starts.begin(), starts.end()));
+    for (size_t from = 0; from < starts.size(); ++from) {
+      for (const uint64_t place : {starts[from], starts[from] - 1, starts[from] + 1}) {
+        std::vector<uint64_t> expected;
+        std::copy_if(starts.begin(), starts.end(), std::back_inserter(expected),
+                     [place](uint64_t start) { return start >= place; });
+        expected.resize(std::min<size_t>(expected.size(), 5));
+        std::vector<uint64_t> got;
+        store.ForEachPage(place, [&](const Page& page) {
+          got.push_back(page.range().start);
+          return got.size() < 5;
+        });
+        ASSERT_EQ(got, expected) << place;
+      }
+    }
+  }
 }
 
 }  // namespace

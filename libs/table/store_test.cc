@@ -139,6 +139,30 @@ TEST_P(StoreRuleTest, RepeatsAreFoldedBeforeTheRuleSeesThem) {
   ExpectSameRows(store, reference);
 }
 
+// Rows of one value take another way than wider ones, and distinct keys another than repeated ones.
+TEST_P(StoreRuleTest, RowsOfOneValue) {
+  for (const Kind kind : {Kind::kSparse, Kind::kRanged}) {
+    const Schema schema = {
+        .kind = kind, .dim = 1, .rows = kind == Kind::kRanged ? 1'000u : 0u, .rule = GetParam()};
+    TableStore store(kTable, schema, 0);
+    ReferenceStore reference(schema);
+    world::SplitMix64 random(6);
+    for (uint64_t round = 1; round <= 30; ++round) {
+      std::vector<uint64_t> keys;
+      for (uint64_t key = world::Uniform(random, 9); key < 1'000; key += 1 + world::Uniform(random, 9)) {
+        keys.push_back(key);
+      }
+      if (round % 3 == 0) std::swap(keys.front(), keys.back());  // distinct still, but not sorted
+      if (round % 5 == 0) keys.push_back(keys[keys.size() / 2]);
+      const std::vector<float> gradients = RandomGradients(random, keys.size());
+      store.Update(keys, gradients, Lsn(round));
+      reference.Update(keys, gradients);
+      ASSERT_EQ(Bits(ReadAll(store, keys)), Bits(reference.Read(keys))) << "round " << round;
+    }
+    ExpectSameRows(store, reference);
+  }
+}
+
 TEST(StoreTest, ReadingGivesNoBirth) {
   const Schema schema = {.dim = 700, .init = Normal{2, 3}, .seed = 11};
   TableStore store(kTable, schema, 0);

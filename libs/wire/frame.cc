@@ -1,6 +1,10 @@
 #include "libs/wire/frame.h"
 
 #include <cstdint>
+#include <cstring>
+
+#include "absl/container/inlined_vector.h"
+#include "libs/base/varint.h"
 
 namespace paceline::wire {
 namespace {
@@ -8,9 +12,8 @@ namespace {
 enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 absl::Status Malformed(absl::string_view what) {
-  return absl::InvalidArgumentError(
-      "frame: " + std::string(what) +
-      "; expected the bytes of one Protobuf message of paceline/v1/shard.proto");
+  return absl::InvalidArgumentError("frame: " + std::string(what) +
+                                    "; expected the bytes of one Protobuf message of paceline/v1");
 }
 
 // Reads a Cord from front to back.
@@ -55,20 +58,73 @@ bool SkipInto(Reader& reader, uint64_t size, std::string* head) {
   return true;
 }
 
-void AppendTagAndLength(int field, size_t length, absl::Cord& out) {
-  char buffer[16];
-  size_t n = 0;
-  for (uint64_t value : {static_cast<uint64_t>(field) << 3 | kBytes, static_cast<uint64_t>(length)}) {
-    while (value >= 0x80) {
-      buffer[n++] = static_cast<char>(value | 0x80);
-      value >>= 7;
-    }
-    buffer[n++] = static_cast<char>(value);
+// What stands before a blob.
+std::string TagAndLength(int field, size_t length) {
+  std::string bytes;
+  AppendVarint(static_cast<uint64_t>(field) << 3 | kBytes, bytes);
+  AppendVarint(length, bytes);
+  return bytes;
+}
+
+// How many bytes the field with this tag takes, after its tag and, with kBytes, its length. nullopt: its wire
+// type is not used, or its number is malformed.
+std::optional<uint64_t> SizeOfField(uint64_t tag, std::string_view& rest) {
+  switch (tag & 7) {
+    case kVarint:
+      return TakeVarint(rest).ok() ? std::optional<uint64_t>(0) : std::nullopt;
+    case kFixed64:
+      return 8;
+    case kFixed32:
+      return 4;
+    case kBytes:
+      if (const auto size = TakeVarint(rest); size.ok()) return *size;
+      return std::nullopt;
+    default:
+      return std::nullopt;
   }
-  out.Append(absl::string_view(buffer, n));
 }
 
 }  // namespace
+
+std::optional<FlatFrame> SplitFlat(absl::string_view bytes) {
+  FlatFrame frame;
+  std::string_view rest(bytes.data(), bytes.size());
+  bool in_head = true;
+  while (!rest.empty()) {
+    const size_t start = bytes.size() - rest.size();
+    const auto tag = TakeVarint(rest);
+    if (!tag.ok()) return std::nullopt;
+    const std::optional<uint64_t> size = SizeOfField(*tag, rest);
+    if (!size.has_value() || *size > rest.size()) return std::nullopt;
+    const uint64_t field = *tag >> 3;
+    const bool blob = (*tag & 7) == kBytes && (field == kKeysField || field == kValuesField);
+    if (!blob && !in_head) return std::nullopt;
+    if (blob) {
+      if (in_head) frame.head = bytes.substr(0, start);
+      in_head = false;
+      (field == kKeysField ? frame.keys : frame.values) = absl::string_view(rest.data(), *size);
+    }
+    rest.remove_prefix(*size);
+  }
+  if (in_head) frame.head = bytes;
+  return frame;
+}
+
+absl::Cord JoinFlat(const google::protobuf::MessageLite& head, absl::string_view keys,
+                    absl::string_view values) {
+  static thread_local std::string bytes;  // keeps its memory
+  bytes.clear();
+  head.AppendToString(&bytes);
+  const auto append = [](int field, absl::string_view blob) {
+    if (blob.empty()) return;
+    AppendVarint(static_cast<uint64_t>(field) << 3 | kBytes, bytes);
+    AppendVarint(blob.size(), bytes);
+    bytes.append(blob.data(), blob.size());
+  };
+  append(kKeysField, keys);
+  append(kValuesField, values);
+  return absl::Cord(bytes);
+}
 
 absl::StatusOr<RawFrame> SplitFrame(const absl::Cord& bytes) {
   RawFrame frame;
@@ -111,14 +167,35 @@ absl::Cord JoinFrame(const google::protobuf::MessageLite& head, const absl::Cord
                      const absl::Cord& values) {
   absl::Cord out(head.SerializeAsString());
   if (!keys.empty()) {
-    AppendTagAndLength(kKeysField, keys.size(), out);
+    out.Append(TagAndLength(kKeysField, keys.size()));
     out.Append(keys);
   }
   if (!values.empty()) {
-    AppendTagAndLength(kValuesField, values.size(), out);
+    out.Append(TagAndLength(kValuesField, values.size()));
     out.Append(values);
   }
   return out;
+}
+
+// gRPC fills a buffer by several reads, each of which makes a slice: their bytes follow each other in memory.
+absl::string_view FlatPieces::Next(size_t bytes) {
+  if (bytes == 0) return {};
+  absl::InlinedVector<absl::string_view, 8> chunks;
+  bool follow = true;
+  for (size_t seen = 0; seen < bytes; seen += chunks.back().size()) {
+    const absl::string_view chunk = absl::Cord::ChunkRemaining(at_).substr(0, bytes - seen);
+    follow = follow && (chunks.empty() || chunks.back().data() + chunks.back().size() == chunk.data());
+    chunks.push_back(chunk);
+    absl::Cord::Advance(&at_, chunk.size());
+  }
+  if (follow) return {chunks.front().data(), bytes};
+  char* const copy = copies_.emplace_back(new char[bytes]).get();
+  char* to = copy;
+  for (const absl::string_view chunk : chunks) {
+    std::memcpy(to, chunk.data(), chunk.size());
+    to += chunk.size();
+  }
+  return {copy, bytes};
 }
 
 FlatBytes::FlatBytes(absl::Cord cord) : cord_(std::move(cord)) {
@@ -126,9 +203,15 @@ FlatBytes::FlatBytes(absl::Cord cord) : cord_(std::move(cord)) {
     view_ = *flat;
     return;
   }
-  copy_ = std::string(cord_);
+  // Not a std::string: that would write zeros to all of its memory first.
+  copy_.reset(new char[cord_.size()]);
+  char* to = copy_.get();
+  for (const absl::string_view chunk : cord_.Chunks()) {
+    std::memcpy(to, chunk.data(), chunk.size());
+    to += chunk.size();
+  }
+  view_ = absl::string_view(copy_.get(), cord_.size());
   cord_.Clear();
-  view_ = copy_;
 }
 
 }  // namespace paceline::wire

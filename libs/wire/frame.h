@@ -1,7 +1,10 @@
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -37,9 +40,22 @@ struct RawFrame {
 // counts as its last occurrence, as Protobuf has it.
 absl::StatusOr<RawFrame> SplitFrame(const absl::Cord& bytes);
 
+// The same for a frame that lies in one piece with its blobs after its header, as JoinFrame makes them: a
+// fraction of the work. nullopt: it is another one, or malformed; SplitFrame knows.
+struct FlatFrame {
+  absl::string_view head;
+  absl::string_view keys;
+  absl::string_view values;
+};
+std::optional<FlatFrame> SplitFlat(absl::string_view bytes);
+
 // The frame of `head` and the two blobs. Does not copy blobs of more than a few hundred bytes.
 absl::Cord JoinFrame(const google::protobuf::MessageLite& head, const absl::Cord& keys,
                      const absl::Cord& values);
+
+// The same bytes, all copied into one piece: worth it for small frames.
+absl::Cord JoinFlat(const google::protobuf::MessageLite& head, absl::string_view keys,
+                    absl::string_view values);
 
 template <class Message>
 absl::Cord Encode(const Frame<Message>& frame) {
@@ -52,9 +68,8 @@ absl::StatusOr<Frame<Message>> Decode(const absl::Cord& bytes) {
   if (!raw.ok()) return raw.status();
   Frame<Message> frame;
   if (!frame.head.ParseFromString(raw->head)) {
-    return absl::InvalidArgumentError(
-        "frame: its header is not a valid " + frame.head.GetTypeName() +
-        "; expected the message of paceline/v1/shard.proto that this stream carries");
+    return absl::InvalidArgumentError("frame: its header is not a valid " + frame.head.GetTypeName() +
+                                      "; expected the message of paceline/v1 that this stream carries");
   }
   frame.keys = std::move(raw->keys);
   frame.values = std::move(raw->values);
@@ -74,8 +89,27 @@ class FlatBytes {
 
  private:
   absl::Cord cord_;
-  std::string copy_;
+  std::unique_ptr<char[]> copy_;
   absl::string_view view_;
+};
+
+// A Cord's bytes in pieces that follow each other, each in itself contiguous: borrowed where its chunks
+// follow each other in memory, copied otherwise. Of a big frame that came in a few buffers most is borrowed
+// so.
+class FlatPieces {
+ public:
+  explicit FlatPieces(absl::Cord cord) : cord_(std::move(cord)), at_(cord_.char_begin()) {}
+  FlatPieces(const FlatPieces&) = delete;
+  FlatPieces& operator=(const FlatPieces&) = delete;
+
+  size_t size() const { return cord_.size(); }
+  // The next `bytes` bytes; good as long as this object. REQUIRES: there are so many.
+  absl::string_view Next(size_t bytes);
+
+ private:
+  const absl::Cord cord_;
+  absl::Cord::CharIterator at_;
+  std::vector<std::unique_ptr<char[]>> copies_;
 };
 
 // A Cord that borrows `bytes` and holds `owner` until nobody uses them. Small ones are copied.

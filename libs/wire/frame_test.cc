@@ -68,6 +68,44 @@ TEST(FrameTest, SharesBigBlobs) {
   EXPECT_EQ(flat.view().data(), memory.data());
 }
 
+TEST(FlatPiecesTest, BorrowWhatLiesInOneChunkAndCopyTheRest) {
+  constexpr size_t kUnit = 1000;  // a Cord copies chunks of a few hundred bytes
+  std::string memory(26 * kUnit, '\0');
+  for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<char>(i * 7 + i / 256);
+  const absl::string_view bytes = memory;
+  for (size_t cut = 0; cut <= bytes.size(); cut += kUnit) {
+    const std::string elsewhere(bytes.substr(cut));  // the second chunk, not behind the first
+    absl::Cord cord;
+    for (const absl::string_view chunk : {bytes.substr(0, cut), absl::string_view(elsewhere)}) {
+      if (!chunk.empty()) cord.Append(absl::MakeCordFromExternal(chunk, [](absl::string_view) {}));
+    }
+    FlatPieces pieces(cord);
+    EXPECT_EQ(pieces.size(), bytes.size());
+    size_t at = 0;
+    for (const size_t units : {0, 5, 1, 13, 0, 7}) {
+      const size_t size = units * kUnit;
+      const absl::string_view piece = pieces.Next(size);
+      EXPECT_EQ(piece, bytes.substr(at, size));
+      const bool cut_through = at < cut && cut < at + size;
+      const char* place = at < cut ? bytes.data() + at : elsewhere.data() + (at - cut);
+      EXPECT_EQ(size == 0 || piece.data() == place, !cut_through) << "cut at " << cut;
+      at += size;
+    }
+  }
+}
+
+TEST(FlatPiecesTest, BorrowAcrossChunksThatFollowEachOther) {
+  const std::string memory(4000, 'v');
+  const absl::string_view bytes = memory;
+  absl::Cord cord;
+  for (size_t at = 0; at < bytes.size(); at += 1000) {
+    cord.Append(absl::MakeCordFromExternal(bytes.substr(at, 1000), [](absl::string_view) {}));
+  }
+  FlatPieces pieces(cord);
+  EXPECT_EQ(pieces.Next(2500).data(), bytes.data());
+  EXPECT_EQ(pieces.Next(1500).data(), bytes.data() + 2500);
+}
+
 TEST(FrameTest, EveryTruncationIsAnErrorOrAShorterMessage) {
   v1::PushRequest whole = SomeHead();
   whole.set_keys("0123456789abcdef");
@@ -77,6 +115,38 @@ TEST(FrameTest, EveryTruncationIsAnErrorOrAShorterMessage) {
     const bool parses = reference.ParseFromString(bytes.substr(0, size));
     EXPECT_EQ(Decode<v1::PushRequest>(absl::Cord(bytes.substr(0, size))).ok(), parses) << size;
   }
+}
+
+TEST(FrameTest, InOnePieceItReadsTheSameOrNotAtAll) {
+  const std::string keys(16, 'k');
+  const std::string values(3000, 'v');
+  const absl::Cord frame = JoinFlat(SomeHead(), keys, values);
+  EXPECT_EQ(frame, JoinFrame(SomeHead(), absl::Cord(keys), absl::Cord(values)));
+  ASSERT_TRUE(frame.TryFlat().has_value());
+  const auto flat = SplitFlat(*frame.TryFlat());
+  ASSERT_TRUE(flat.has_value());
+  EXPECT_EQ(flat->head, SomeHead().SerializeAsString());
+  EXPECT_EQ(flat->keys, keys);
+  EXPECT_EQ(flat->values, values);
+
+  const std::string small(JoinFlat(SomeHead(), keys, "values"));
+  world::SplitMix64 random(18);
+  int read = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    std::string bytes = small.substr(0, world::Uniform(random, small.size() + 1));
+    for (uint64_t flips = world::Uniform(random, 3); flips > 0 && !bytes.empty(); --flips) {
+      bytes[world::Uniform(random, bytes.size())] = static_cast<char>(random.Next());
+    }
+    const auto one = SplitFlat(bytes);
+    if (!one.has_value()) continue;
+    ++read;
+    const auto reference = SplitFrame(absl::Cord(bytes));
+    ASSERT_THAT(reference, IsOk());
+    EXPECT_EQ(reference->head, one->head);
+    EXPECT_EQ(reference->keys, one->keys);
+    EXPECT_EQ(reference->values, one->values);
+  }
+  EXPECT_GT(read, 1000);
 }
 
 TEST(FrameTest, SurvivesRandomBytes) {

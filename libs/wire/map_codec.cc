@@ -8,11 +8,26 @@ void Set(const ring::Member& member, v1::Member* out) {
   out->set_incarnation(member.incarnation.v);
 }
 
+}  // namespace
+
 ring::Member MemberFromProto(const v1::Member& member) {
   return {.shard = ShardId(member.shard()), .incarnation = Incarnation(member.incarnation())};
 }
 
-}  // namespace
+v1::Member ToProto(const ring::Member& member) {
+  v1::Member proto;
+  Set(member, &proto);
+  return proto;
+}
+
+ring::SegmentConfig ConfigFromProto(const v1::SegmentConfig& config) {
+  ring::SegmentConfig segment{.epoch = Epoch(config.epoch()),
+                              .primary = MemberFromProto(config.primary()),
+                              .replicas = {},
+                              .emptied_in = Epoch(config.emptied_in())};
+  for (const v1::Member& replica : config.replicas()) segment.replicas.push_back(MemberFromProto(replica));
+  return segment;
+}
 
 v1::Map ToProto(const ring::SegmentMap& map) {
   v1::Map out;
@@ -22,6 +37,7 @@ v1::Map ToProto(const ring::SegmentMap& map) {
     const auto members = map.Members(SegmentId(s));
     v1::SegmentConfig* config = out.add_segments();
     config->set_epoch(map.EpochOf(SegmentId(s)).v);
+    config->set_emptied_in(map.ConfigOf(SegmentId(s)).emptied_in.v);
     Set(members.front(), config->mutable_primary());
     for (const ring::Member& replica : members.subspan(1)) Set(replica, config->add_replicas());
   }
@@ -38,12 +54,7 @@ v1::Map ToProto(const ring::SegmentMap& map) {
 absl::StatusOr<ring::SegmentMap> MapFromProto(const v1::Map& map) {
   std::vector<ring::SegmentConfig> segments;
   segments.reserve(map.segments_size());
-  for (const v1::SegmentConfig& config : map.segments()) {
-    ring::SegmentConfig& segment = segments.emplace_back();
-    segment.epoch = Epoch(config.epoch());
-    segment.primary = MemberFromProto(config.primary());
-    for (const v1::Member& replica : config.replicas()) segment.replicas.push_back(MemberFromProto(replica));
-  }
+  for (const v1::SegmentConfig& config : map.segments()) segments.push_back(ConfigFromProto(config));
   std::vector<ring::ShardInfo> shards;
   shards.reserve(map.shards_size());
   for (const v1::ShardInfo& info : map.shards()) {

@@ -22,6 +22,7 @@ v1::Map SomeMap() {
     segment->mutable_primary()->set_incarnation(s + 10);
     segment->add_replicas()->set_shard(1 - s);
     segment->mutable_replicas(0)->set_incarnation(1 - s + 10);
+    segment->set_emptied_in(s);
     v1::ShardInfo* shard = map.add_shards();
     shard->set_shard(s);
     shard->set_name("shard-" + std::to_string(s));

@@ -95,13 +95,19 @@ absl::StatusOr<std::vector<PartEntry>> ParseParts(absl::string_view bytes) {
 }
 
 absl::StatusOr<std::vector<Seal>> ParseSeals(absl::string_view bytes) {
-  return ParseAll<Seal>(bytes, kSealBytes, "seals", [](Unpacker in, Seal& s) {
+  uint64_t sealed = 0;  // runs are written out segment by segment: nobody shall make that long work
+  return ParseAll<Seal>(bytes, kSealBytes, "seals", [&sealed](Unpacker in, Seal& s) {
     s.segment = SegmentId(in.U32());
     s.run = in.U32();
     const uint32_t line = in.U32();
     in.U32();
     s.number = in.U64();
     if (s.run == 0) return absl::InvalidArgumentError("seals: run 0; expected at least 1");
+    sealed += s.run;
+    if (sealed > kSealedMax) {
+      return absl::InvalidArgumentError(absl::StrCat("seals: their runs cover more than ", kSealedMax,
+                                                     " segments; name each segment of a line once"));
+    }
     return ReadLine(line, "seals", s.line);
   });
 }

@@ -51,6 +51,9 @@ struct Certificate {
   friend bool operator==(const Certificate&, const Certificate&) = default;
 };
 
+// The most segments and lines that the seals of one tick cover: those of the largest ring.
+inline constexpr uint64_t kSealedMax = 2 * (uint64_t{1} << 16);
+
 inline constexpr size_t kPartEntryBytes = 24;
 inline constexpr size_t kSealBytes = 24;
 inline constexpr size_t kMarkBytes = 16;
@@ -64,7 +67,7 @@ void Append(SegmentId segment, std::string& out);  // 4 bytes
 
 absl::StatusOr<std::vector<PartEntry>> ParseParts(absl::string_view bytes);
 absl::StatusOr<std::vector<Seal>> ParseSeals(
-    absl::string_view bytes);  // also refuses an unknown line, a run of 0
+    absl::string_view bytes);  // also refuses an unknown line, a run of 0, more than kSealedMax
 absl::StatusOr<std::vector<Mark>> ParseMarks(absl::string_view bytes);  // also refuses an unknown line
 absl::StatusOr<std::vector<Certificate>> ParseCertificates(absl::string_view bytes);
 absl::StatusOr<std::vector<SegmentId>> ParseSegments(absl::string_view bytes);

@@ -74,6 +74,10 @@ TEST(PackedTest, RefusesUnknownLinesAndEmptyRuns) {
   std::string seal;
   Append(Seal{.segment = SegmentId(1), .run = 0}, seal);
   EXPECT_THAT(ParseSeals(seal), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("run 0")));
+  std::string many;
+  for (int i = 0; i < 3; ++i) Append(Seal{.segment = SegmentId(0), .run = 65536}, many);
+  EXPECT_THAT(ParseSeals(many.substr(kSealBytes)), IsOk()) << "both lines of the largest ring";
+  EXPECT_THAT(ParseSeals(many), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("131072 segments")));
   std::string mark;
   Append(Mark{.segment = SegmentId(1), .line = static_cast<Line>(3)}, mark);
   EXPECT_THAT(ParseMarks(mark), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("line 3")));

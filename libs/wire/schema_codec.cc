@@ -56,6 +56,8 @@ void Set(const table::Rule& rule, v1::Rule* out) {
   }
 }
 
+}  // namespace
+
 absl::StatusOr<table::Rule> RuleFromProto(const v1::Rule& rule) {
   switch (rule.kind_case()) {
     case v1::Rule::kAssign:
@@ -81,7 +83,11 @@ absl::StatusOr<table::Rule> RuleFromProto(const v1::Rule& rule) {
       "expected assign, add, sgd, adagrad or ftrl_proximal");
 }
 
-}  // namespace
+v1::Rule ToProto(const table::Rule& rule) {
+  v1::Rule out;
+  Set(rule, &out);
+  return out;
+}
 
 v1::TableSchema ToProto(const table::Schema& schema) {
   v1::TableSchema out;

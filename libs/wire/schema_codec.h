@@ -12,4 +12,8 @@ namespace paceline::wire {
 v1::TableSchema ToProto(const table::Schema& schema);
 absl::StatusOr<table::Schema> SchemaFromProto(const v1::TableSchema& schema);
 
+// The same of a rule alone. RuleFromProto does not judge its rates: table::Validate does, in a schema.
+v1::Rule ToProto(const table::Rule& rule);
+absl::StatusOr<table::Rule> RuleFromProto(const v1::Rule& rule);
+
 }  // namespace paceline::wire

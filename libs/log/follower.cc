@@ -1,0 +1,145 @@
+#include "libs/log/follower.h"
+
+#include <utility>
+
+#include "libs/base/planted.h"
+#include "libs/base/status.h"
+#include "libs/log/record_check.h"
+#include "libs/log/record_codec.h"
+#include "libs/log/segment_image.h"
+
+namespace paceline::log {
+
+Follower::Follower(SegmentId segment, int ring_bits, std::shared_ptr<Budget> budget)
+    : id_(segment), ring_bits_(ring_bits), budget_(std::move(budget)), tail_(LogPosition{}) {}
+
+Follower Follower::Empty(SegmentId segment, int ring_bits, std::shared_ptr<Budget> budget) {
+  Follower follower(segment, ring_bits, std::move(budget));
+  follower.segment_.emplace(segment, ring_bits);
+  return follower;
+}
+
+Follower::Follower(Segment segment, LogTail tail, std::shared_ptr<Budget> budget)
+    : id_(segment.id()),
+      ring_bits_(segment.ring_bits()),
+      budget_(std::move(budget)),
+      segment_(std::move(segment)),
+      tail_(std::move(tail)) {
+  CountMemory();
+}
+
+Follower::~Follower() {
+  if (budget_ != nullptr) Discard();  // not moved from
+}
+
+LogPosition Follower::position() const {
+  if (!segment_.has_value()) return {};
+  return {.epoch = segment_->epoch(), .lsn = segment_->version()};
+}
+
+void Follower::Discard() {
+  segment_.reset();
+  tail_ = LogTail(LogPosition{});
+  whole_ = newest_page_ = Lsn();
+  image_complete_ = true;
+  CountMemory();
+}
+
+void Follower::CountMemory() {
+  const int64_t bytes = segment_.has_value() ? static_cast<int64_t>(segment_->bytes()) : 0;
+  if (bytes != counted_) budget_->Grown(bytes - counted_);
+  counted_ = bytes;
+}
+
+Follower::State Follower::Release() {
+  budget_->Grown(-std::exchange(counted_, 0));
+  State state{.segment = *std::move(segment_), .tail = std::move(tail_)};
+  segment_.reset();
+  tail_ = LogTail(LogPosition{});
+  return state;
+}
+
+v1::ReplicateReply::Ack Follower::Take(const v1::ReplicateRequest::Segment& frame, const absl::Cord& body) {
+  v1::ReplicateReply::Ack ack;
+  ack.set_segment(id_.v);
+  ack.set_epoch(frame.epoch());
+  ack.set_transfer(frame.transfer());
+  absl::Status taken;
+  bool continues = true;
+  if (frame.has_image()) {
+    TakeImage(frame);
+  } else if (frame.pages_size() > 0 || frame.image_complete()) {
+    taken = TakePages(frame);
+  } else {
+    const LogPosition before{.epoch = Epoch(frame.lsn_epoch()), .lsn = Lsn(frame.lsn())};
+    // Pages that were lost with a link do not come again: what is in the middle of an image is no state.
+    const bool agrees =
+        before == position() || (Planted(Bug::kDivergedSuffixKept) && before.lsn == position().lsn);
+    continues = segment_.has_value() && image_complete_ && agrees;
+    if (continues) taken = TakeRecords(frame, body);
+  }
+  if (!taken.ok()) Discard();
+  if (!segment_.has_value()) {
+    ack.set_state(v1::ReplicateReply::NO_STATE);
+    return ack;
+  }
+  ack.set_state(continues ? v1::ReplicateReply::HOLDS : v1::ReplicateReply::BEHIND);
+  // In the middle of an image there is nothing to go on from.
+  if (!continues && !whole()) ack.set_state(v1::ReplicateReply::NO_STATE);
+  // As long as pages are under way it holds nothing: where nothing is written meanwhile, the image's own LSN
+  // would pass for the whole state.
+  if (image_complete_) {
+    ack.set_lsn(position().lsn.v);
+    ack.set_lsn_epoch(position().epoch.v);
+  }
+  ack.set_pages(frame.transfer() == transfer_ ? pages_ : 0);
+  return ack;
+}
+
+void Follower::TakeImage(const v1::ReplicateRequest::Segment& frame) {
+  Discard();
+  auto segment = SegmentFromImage(frame.image(), id_, ring_bits_);
+  if (!segment.ok()) return;
+  segment_ = *std::move(segment);
+  tail_ = LogTail(position());
+  transfer_ = frame.transfer();
+  pages_ = 0;
+  image_complete_ = false;
+  whole_ = Lsn(UINT64_MAX);
+  CountMemory();
+  budget_->Installed(*segment_);
+}
+
+absl::Status Follower::TakePages(const v1::ReplicateRequest::Segment& frame) {
+  if (!segment_.has_value() || frame.transfer() != transfer_ || image_complete_) {
+    return absl::FailedPreconditionError("pages of an image that did not begin here");
+  }
+  for (const v1::PageImage& page : frame.pages()) {
+    ABSL_RETURN_IF_ERROR(InstallPage(*segment_, page));
+    newest_page_ = std::max(newest_page_, Lsn(page.version()));
+    ++pages_;
+  }
+  if (frame.image_complete()) {
+    image_complete_ = true;
+    whole_ = newest_page_;
+  }
+  CountMemory();
+  return absl::OkStatus();
+}
+
+absl::Status Follower::TakeRecords(const v1::ReplicateRequest::Segment& frame, const absl::Cord& body) {
+  ABSL_ASSIGN_OR_RETURN(const std::vector<absl::Cord> records, SplitRecords(body, frame.records()));
+  for (const absl::Cord& bytes : records) {
+    ABSL_ASSIGN_OR_RETURN(const Record record, DecodeRecord(bytes));
+    ABSL_RETURN_IF_ERROR(CheckApplies(*segment_, record));
+    segment_->Apply(record);
+    tail_.Append(segment_->epoch(), bytes);
+    budget_->Followed(*segment_, record);
+  }
+  // Every other replica holds what is committed: nobody will need it from here.
+  tail_.CutTo(Lsn(std::min(frame.committed(), position().lsn.v)));
+  if (frame.records() > 0) CountMemory();
+  return absl::OkStatus();
+}
+
+}  // namespace paceline::log

@@ -1,0 +1,179 @@
+// What a primary with other members may say, and when: acknowledgements and min clocks of committed records
+// only, and nothing while it does not hold its place for certain.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/planted.h"
+#include "libs/log/primary.h"
+#include "libs/wire/map_codec.h"
+
+namespace paceline::log {
+
+void Primary::Begin(Epoch epoch, const std::vector<ring::Member>& replicas) {
+  epoch_ = epoch;
+  began_ = segment_.version();
+  handing_to_.reset();
+  swap_asked_.reset();
+  replicas_.Begin(epoch, replicas);
+  Append(BeginEpoch{.epoch = epoch});
+  written_min_clocks_.clear();
+  NoteMinClocks();  // none is known to be known everywhere before this record is
+  MoveOnAll();
+  Flush();
+  Settle();
+}
+
+// What ticks have said while nothing could be written.
+void Primary::MoveOnAll() {
+  std::vector<JobId> jobs;
+  for (const auto& [job, clock] : segment_.jobs()) jobs.push_back(job);
+  for (const JobId job : jobs) MoveOn(job);
+}
+
+v1::Refusal Primary::NotNow(absl::string_view what, uint32_t retry_after_ms) const {
+  v1::Refusal refusal;
+  refusal.set_reason(v1::Refusal::UNAVAILABLE);
+  refusal.set_segment(segment_.id().v);
+  refusal.set_retry_after_ms(retry_after_ms);
+  refusal.set_message(absl::StrCat("segment ", segment_.id().v, " ", what));
+  if (const std::string whom = replicas_.WaitsFor(); !whom.empty()) {
+    absl::StrAppend(refusal.mutable_message(), "; it waits for ", whom);
+  }
+  return refusal;
+}
+
+void Primary::Acknowledge(const std::shared_ptr<AckSink>& sink, wire::Mark mark) {
+  const Lsn lsn = segment_.version();
+  if (pending_acks_.empty() && replicas_.committed() >= lsn && MayAnswer()) {
+    sink->Committed(mark);
+    return;
+  }
+  pending_acks_.push_back({.lsn = lsn, .sink = sink, .mark = mark});
+}
+
+void Primary::Settle() {
+  if (!MayAnswer()) return;
+  std::vector<std::shared_ptr<AckSink>> told;
+  while (!pending_acks_.empty() && pending_acks_.front().lsn <= replicas_.committed()) {
+    PendingAck& ack = pending_acks_.front();
+    ack.sink->Committed(ack.mark);
+    if (told.empty() || told.back() != ack.sink) told.push_back(std::move(ack.sink));
+    pending_acks_.pop_front();
+  }
+  for (const std::shared_ptr<AckSink>& sink : told) sink->Wake();
+  if (!parked_.empty()) WakeParked();
+}
+
+void Primary::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ack) {
+  if (replicas_.OnAck(from, ack, segment_)) Settle();
+}
+
+void Primary::OnDisk(v1::ReplicateReply::DiskState state, Lsn durable) {
+  if (replicas_.OnOwnDisk(state, durable)) Settle();
+}
+
+void Primary::OnBeacon(const ring::Member& from, const v1::Beacon& beacon) {
+  if (replicas_.OnBeacon(from, beacon)) Settle();
+}
+
+// -- min clocks --
+
+void Primary::NoteMinClocks() {
+  ShowMinClocks();
+  for (const auto& [job, clock] : segment_.jobs()) {
+    const auto [written, first] = written_min_clocks_.try_emplace(job, clock.min_clock());
+    if (!first && written->second == clock.min_clock()) continue;
+    written->second = clock.min_clock();
+    pending_min_clocks_.push_back({.lsn = segment_.version(), .job = job, .min_clock = clock.min_clock()});
+  }
+}
+
+// What has been committed since.
+void Primary::ShowMinClocks() {
+  while (!pending_min_clocks_.empty() && pending_min_clocks_.front().lsn <= replicas_.committed()) {
+    const PendingMinClock& pending = pending_min_clocks_.front();
+    shown_min_clocks_[pending.job] = pending.min_clock;
+    pending_min_clocks_.pop_front();
+  }
+}
+
+Clock Primary::MinClockShown(JobId job) {
+  ShowMinClocks();
+  const auto shown = shown_min_clocks_.find(job);
+  return shown == shown_min_clocks_.end() ? 0 : shown->second;
+}
+
+// -- what the coordinator is told --
+
+void Primary::NoteChange(const Record& record) {
+  if (const auto* close = std::get_if<CloseJob>(&record)) {
+    written_min_clocks_.erase(close->job);
+    shown_min_clocks_.erase(close->job);
+    std::erase_if(pending_min_clocks_, [&](const auto& pending) { return pending.job == close->job; });
+    cuts_wished_.erase(close->job);
+    cut_copies_.erase(close->job);
+  }
+  const std::optional<uint64_t> id = AskedAboutAs(record);
+  if (id.has_value() && replicas_.safe() < segment_.version())
+    changes_[{record.index(), *id}] = segment_.version();
+}
+
+bool Primary::MayChange(std::string* why) const {
+  if (!handing_to_.has_value() && MayAnswer()) return true;
+  *why = NotNow(handing_to_.has_value() ? "is being handed over" : "may not answer now", 0).message();
+  return false;
+}
+
+bool Primary::ChangeCommitted(size_t kind, uint64_t id, std::string* why) {
+  const auto change = changes_.find({kind, id});
+  // One that an earlier primary wrote is committed with the first record of this epoch.
+  const Lsn lsn = change == changes_.end() ? Lsn(began_.v + 1) : change->second;
+  // The coordinator does not ask again, so what takes the record back must be more than a loss of power.
+  if (replicas_.safe() < lsn) {
+    *why = absl::StrCat("segment ", segment_.id().v, ": its record waits for ", replicas_.WaitsToBeSafe());
+    return false;
+  }
+  if (change != changes_.end()) changes_.erase(change);
+  return true;
+}
+
+// -- planned hand-overs --
+
+bool Primary::HandOver(const ring::Member& to) {
+  if (!replicas_.HasReplica(to)) return false;
+  if (handing_to_.has_value()) return true;
+  handing_to_ = to;
+  handing_since_ = clock_->Now();
+  Flush();
+  OnTimeOfHandOver(handing_since_);
+  return true;
+}
+
+void Primary::OnTimeOfHandOver(absl::Time now) {
+  if (!handing_to_.has_value()) return;
+  v1::ConfigWish wish;
+  wish.set_segment(segment_.id().v);
+  wish.set_epoch(epoch_.v);
+  if (!swap_asked_.has_value()) {
+    if (now > handing_since_ + kHandOverMax) {  // the replica does not come along
+      handing_to_.reset();
+      MoveOnAll();
+      return;
+    }
+    if (!replicas_.Holds(*handing_to_) || replicas_.committed() != segment_.version() || !MayAnswer()) return;
+    Settle();  // the last it says in this epoch
+    swap_asked_ = now;
+    next_keep_ = now + kHandOverMax;
+    wish.set_kind(v1::ConfigWish::SWAP);
+    *wish.add_members() = wire::ToProto(*handing_to_);
+    replicas_.Ask(std::move(wish));
+  } else if (now >= next_keep_) {
+    // Whether the wish was granted is not known: the store lets one of the two through.
+    next_keep_ = now + kHandOverMax;
+    wish.set_kind(v1::ConfigWish::KEEP);
+    replicas_.Ask(std::move(wish));
+  }
+}
+
+}  // namespace paceline::log

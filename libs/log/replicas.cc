@@ -1,0 +1,456 @@
+#include "libs/log/replicas.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "libs/base/planted.h"
+#include "libs/log/record_codec.h"
+#include "libs/wire/map_codec.h"
+
+namespace paceline::log {
+namespace {
+
+constexpr uint64_t kFrameBytes = uint64_t{1} << 20;
+// Pages under way to one learner: they are copies, so their number is bounded.
+constexpr uint64_t kPagesUnderWay = 64;
+constexpr uint64_t kPagesBytes = uint64_t{512} << 10;
+// A learner this close has caught up.
+constexpr uint64_t kCaughtUp = 256;
+constexpr absl::Duration kWishEvery = absl::Milliseconds(150);
+// A learner that says nothing for so long is forgotten.
+constexpr absl::Duration kLearnerSilent = absl::Seconds(5);
+
+}  // namespace
+
+Replicas::Replicas(SegmentId segment, LogTail tail, const world::Clock* clock,
+                   std::shared_ptr<ReplicationPort> port, uint64_t* numbers, bool durable, bool disk)
+    : segment_(segment),
+      clock_(clock),
+      port_(std::move(port)),
+      numbers_(numbers),
+      durable_(durable),
+      own_disk_(disk ? v1::ReplicateReply::DISK_FILLS : v1::ReplicateReply::NO_DISK),
+      tail_(std::move(tail)) {
+  // Nobody can come back to a log that begins here, or that has no other member ever.
+  if (port_ == nullptr || tail_.end().lsn == Lsn()) alone_ = kKeptMax + 1;
+}
+
+void Replicas::Begin(Epoch epoch, const std::vector<ring::Member>& replicas) {
+  epoch_ = epoch;
+  std::erase_if(followers_, [&](const std::unique_ptr<Follower>& follower) {
+    const bool named = std::find(replicas.begin(), replicas.end(), follower->member) != replicas.end();
+    return !named && (follower->role == Role::kReplica || follower->leaving);
+  });
+  const absl::Time now = replicas.empty() ? absl::InfinitePast() : clock_->Now();
+  for (const ring::Member& member : replicas) {
+    Follower* follower = Find(member);
+    if (follower == nullptr) {
+      followers_.push_back(std::make_unique<Follower>());
+      follower = followers_.back().get();
+      follower->member = member;
+      follower->since = now;
+    }
+    if (follower->role != Role::kReplica) follower->since = std::max(follower->since, now);
+    follower->role = Role::kReplica;
+    follower->leaving = false;
+  }
+  next_wish_ = next_beacon_ = absl::InfinitePast();
+  Commit();
+}
+
+void Replicas::Recruit(const ring::Member& learner) {
+  if (Find(learner) != nullptr) return;
+  followers_.push_back(std::make_unique<Follower>());
+  followers_.back()->member = learner;
+  followers_.back()->since = clock_->Now();
+}
+
+const Replicas::Follower* Replicas::Find(const ring::Member& member) const {
+  const auto it = std::find_if(followers_.begin(), followers_.end(),
+                               [&](const auto& follower) { return follower->member == member; });
+  return it == followers_.end() ? nullptr : it->get();
+}
+
+Replicas::Follower* Replicas::Find(const ring::Member& member) {
+  return const_cast<Follower*>(std::as_const(*this).Find(member));
+}
+
+void Replicas::Appended(const Record& record) {
+  if (!followers_.empty()) alone_ = 0;
+  if (followers_.empty() && alone_ > kKeptMax) {
+    tail_.Skip(epoch_);
+    Commit();
+    return;
+  }
+  absl::Cord bytes = EncodeRecord(record);
+  backlog_ += bytes.size();
+  if (followers_.empty()) alone_ += bytes.size();
+  tail_.Append(epoch_, std::move(bytes));
+  const absl::Time now = clock_->Now();
+  for (const auto& follower : followers_) {
+    follower->stuck_since = std::min(follower->stuck_since, now);
+  }
+  Commit();
+}
+
+v1::ReplicateRequest::Segment Replicas::Head(const Follower& follower) const {
+  v1::ReplicateRequest::Segment head;
+  head.set_segment(segment_.v);
+  head.set_epoch(epoch_.v);
+  head.set_committed(committed_.v);
+  head.set_transfer(follower.exchange);
+  return head;
+}
+
+// A frame without records: the answer says how far the follower's log agrees with this one.
+void Replicas::Probe(Follower& follower) {
+  follower.state = State::kProbing;
+  follower.exchange = ++*numbers_;
+  v1::ReplicateRequest::Segment head = Head(follower);
+  head.set_lsn(tail_.end().lsn.v);
+  head.set_lsn_epoch(tail_.end().epoch.v);
+  port_->Send(follower.member, std::move(head), absl::Cord());
+}
+
+void Replicas::StartImage(Follower& follower, const Segment& segment) {
+  follower.state = State::kImage;
+  follower.exchange = ++*numbers_;
+  follower.walk.emplace(segment);
+  follower.walked = false;
+  follower.whole = Lsn(UINT64_MAX);
+  follower.pages_sent = follower.pages_held = 0;
+  follower.held = follower.durable = Lsn();
+  follower.image = follower.sent = segment.version();
+  v1::ReplicateRequest::Segment head = Head(follower);
+  *head.mutable_image() = ImageOf(segment);
+  port_->Send(follower.member, std::move(head), absl::Cord());
+}
+
+void Replicas::SendPages(Follower& follower, const Segment& segment) {
+  while (!follower.walked && follower.pages_sent - follower.pages_held < kPagesUnderWay) {
+    std::vector<v1::PageImage> pages;
+    follower.walked = !follower.walk->Next(segment, kPagesBytes, &pages);
+    v1::ReplicateRequest::Segment head = Head(follower);
+    follower.pages_sent += pages.size();
+    for (v1::PageImage& page : pages) *head.add_pages() = std::move(page);
+    head.set_image_complete(follower.walked);
+    port_->Send(follower.member, std::move(head), absl::Cord());
+  }
+  if (!follower.walked) return;
+  follower.whole = segment.version();
+  follower.state = State::kStreaming;
+}
+
+void Replicas::SendRecords(Follower& follower) {
+  while (follower.sent < tail_.end().lsn) {
+    if (!tail_.EpochAt(follower.sent).has_value()) {  // cut while it was asked where it stands: ask again
+      follower.state = State::kDown;
+      return;
+    }
+    v1::ReplicateRequest::Segment head = Head(follower);
+    head.set_lsn(follower.sent.v);
+    head.set_lsn_epoch(tail_.EpochAt(follower.sent).value_or(Epoch()).v);
+    absl::Cord body;
+    const uint32_t records = tail_.Gather(follower.sent, kFrameBytes, &body);
+    head.set_records(records);
+    follower.sent = Lsn(follower.sent.v + records);
+    port_->Send(follower.member, std::move(head), std::move(body));
+  }
+}
+
+void Replicas::Pump(const Segment& segment) {
+  for (const auto& follower : followers_) {
+    if (follower->state == State::kImage) SendPages(*follower, segment);
+    if (follower->state == State::kStreaming) SendRecords(*follower);
+  }
+}
+
+bool Replicas::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ack, const Segment& segment) {
+  Follower* follower = Find(from);
+  if (follower == nullptr || ack.transfer() != follower->exchange) return false;
+  const LogPosition position{.epoch = Epoch(ack.lsn_epoch()), .lsn = Lsn(ack.lsn())};
+  switch (ack.state()) {
+    case v1::ReplicateReply::HOLDS:
+      if (position.lsn > follower->held) {
+        follower->held = position.lsn;
+        follower->stuck_since = clock_->Now();
+      }
+      if (Lsn(ack.durable()) > follower->durable) follower->stuck_since = clock_->Now();
+      follower->durable = Lsn(ack.durable());  // less, if its disk was given up
+      follower->disk = ack.disk();
+      follower->pages_held = std::max<uint64_t>(follower->pages_held, ack.pages());
+      if (follower->state == State::kProbing) {
+        follower->state = State::kStreaming;
+        follower->sent = position.lsn;
+      }
+      break;
+    case v1::ReplicateReply::BEHIND:
+      // Beyond the end, or of another epoch: its suffix is none of this log's.
+      if (tail_.Continues(position)) {
+        if (follower->state == State::kStreaming) {  // it lost something on the way
+          Probe(*follower);
+          break;
+        }
+        follower->state = State::kStreaming;
+        follower->held = follower->sent = position.lsn;
+        follower->durable = Lsn(ack.durable());
+        follower->disk = ack.disk();
+        follower->whole = Lsn();
+        break;
+      }
+      [[fallthrough]];
+    case v1::ReplicateReply::NO_STATE:
+      StartImage(*follower, segment);
+      break;
+    default:  // FENCED: it knows of a newer epoch; whose, the configuration will tell
+      // In an epoch of this primary it would never be asked again. OnTime does it.
+      if (follower->state == State::kProbing) follower->state = State::kDown;
+      break;
+  }
+  const Lsn counts = durable_ ? std::min(follower->held, follower->durable) : follower->held;
+  if (counts >= tail_.end().lsn) follower->stuck_since = absl::InfiniteFuture();
+  const bool grew = Commit();
+  Pump(segment);
+  return grew;
+}
+
+// From now on nothing is acknowledged that it does not hold. Only then may a configuration name it: otherwise
+// it could become primary without a record that was acknowledged in between.
+void Replicas::Await(Follower& follower) {
+  follower.role = Role::kAwaited;
+  follower.since = clock_->Now();
+  follower.awaited_from = tail_.end().lsn;
+  next_beacon_ = absl::InfinitePast();
+}
+
+bool Replicas::OnBeacon(const ring::Member& from, const v1::Beacon& beacon) {
+  Follower* follower = Find(from);
+  if (follower == nullptr || Epoch(beacon.epoch()) != epoch_) return false;
+  const absl::Time now = clock_->Now();
+  const std::optional<absl::Duration> took = follower->lent.Answered(beacon.number(), now);
+  if (!took.has_value()) return false;
+  lease_.Observed(*took, now);
+  return true;
+}
+
+bool Replicas::Leased() const {
+  if (followers_.empty()) return true;
+  const absl::Time now = clock_->Now();
+  return std::all_of(followers_.begin(), followers_.end(), [&](const auto& follower) {
+    return !Waited(*follower) || now < follower->lent.until();
+  });
+}
+
+std::string Replicas::WaitsFor() const {
+  std::vector<std::string> names;
+  const absl::Time now = clock_->Now();
+  for (const auto& follower : followers_) {
+    if (Waited(*follower) && (now >= follower->lent.until() || HeldBy(*follower) < tail_.end().lsn)) {
+      names.push_back(ring::ToString(follower->member));
+    }
+  }
+  if (durable_ && own_durable_ < tail_.end().lsn) names.push_back("its own disk");
+  return absl::StrJoin(names, ", ");
+}
+
+Lsn Replicas::HeldBy(const Follower& follower) const {
+  if (follower.held < follower.whole || follower.state == State::kImage) return Lsn();
+  return durable_ ? std::min(follower.held, follower.durable) : follower.held;
+}
+
+bool Replicas::OnOwnDisk(DiskState state, Lsn durable) {
+  if (state == own_disk_ && durable == own_durable_) return false;
+  own_disk_ = state;
+  own_durable_ = durable;
+  return Commit();
+}
+
+bool Replicas::DiskCounts(const Follower& follower) const {
+  if (durable_) return follower.disk == v1::ReplicateReply::DISK_READY;
+  return follower.disk != v1::ReplicateReply::DISK_FILLS;
+}
+
+// After a loss of power all members are awaited and the most advanced disk goes on, so one that stalls, or
+// has no base yet, need not have the record: it could not bring it back anyway. Where none could, the record
+// waits.
+void Replicas::NoteSafe() {
+  std::optional<Lsn> least;
+  bool disks = false;
+  const auto count = [&](DiskState disk, Lsn durable) {
+    disks |= disk != v1::ReplicateReply::NO_DISK;
+    if (disk == v1::ReplicateReply::DISK_READY) least = std::min(least.value_or(durable), durable);
+  };
+  count(own_disk_, own_durable_);
+  for (const auto& follower : followers_) {
+    if (Waited(*follower)) count(follower->disk, follower->durable);
+  }
+  if (!disks) least = committed_;
+  if (least.has_value()) safe_ = std::max(safe_, std::min(*least, committed_));
+}
+
+std::string Replicas::WaitsToBeSafe() const {
+  if (committed_ < tail_.end().lsn) return WaitsFor();
+  std::vector<std::string> names;
+  const auto check = [&](DiskState disk, Lsn durable, std::string name) {
+    if (disk != v1::ReplicateReply::NO_DISK && durable < tail_.end().lsn) names.push_back(std::move(name));
+  };
+  check(own_disk_, own_durable_, "its own disk");
+  for (const auto& follower : followers_) {
+    if (Waited(*follower)) {
+      check(follower->disk, follower->durable,
+            absl::StrCat("the disk of ", ring::ToString(follower->member)));
+    }
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+bool Replicas::Commit() {
+  Lsn least = durable_ ? std::min(own_durable_, tail_.end().lsn) : tail_.end().lsn;
+  for (const auto& follower : followers_) {
+    if (Waited(*follower) && !Planted(Bug::kAckedBeforeReplicated))
+      least = std::min(least, HeldBy(*follower));
+  }
+  CutTail();
+  const bool grew = least > committed_;
+  if (grew) committed_ = least;
+  NoteSafe();
+  return grew;
+}
+
+void Replicas::CutTail() {
+  Lsn needed = tail_.end().lsn;
+  for (const auto& follower : followers_) {
+    const bool image = follower->state == State::kImage || follower->held < follower->image;
+    const Lsn from = image ? follower->image : follower->held;
+    // A learner that has not been spoken to holds nothing that could be gone on from.
+    if (follower->role == Role::kLearner &&
+        (follower->state == State::kDown || follower->state == State::kProbing))
+      continue;
+    if (follower->role == Role::kLearner && tail_.bytes() > kBacklogMax) {
+      follower->state = State::kDown;
+      continue;
+    }
+    needed = std::min(needed, from);
+  }
+  tail_.CutTo(needed, kKeptMax);
+  backlog_ = tail_.bytes();
+}
+
+void Replicas::OnTime(const Segment& segment) {
+  if (followers_.empty()) return;
+  const absl::Time now = clock_->Now();
+  if (now - last_on_time_ > kLease / 2) {  // it was this process that stood still
+    for (const auto& follower : followers_) {
+      follower->since = std::max(follower->since, now);
+      if (follower->stuck_since < now) follower->stuck_since = now;
+    }
+  }
+  last_on_time_ = now;
+  for (const auto& follower : followers_) {
+    const uint64_t link = port_->Link(follower->member);
+    if (link == 0 || link != follower->link) follower->state = State::kDown;
+    follower->broke = link == 0 && (follower->broke || follower->link != 0);
+    follower->link = link;
+    if (link != 0 && follower->state == State::kDown) Probe(*follower);
+  }
+  for (const auto& follower : followers_) {
+    const Lsn held = HeldBy(*follower);
+    const bool caught_up = held != Lsn() && held.v + kCaughtUp >= tail_.end().lsn.v;
+    const bool ready = caught_up && DiskCounts(*follower) && now < follower->lent.until();
+    if (follower->role == Role::kLearner && ready) Await(*follower);
+  }
+  SendBeacons(now);
+  CheckFollowers(now);
+  Pump(segment);
+}
+
+void Replicas::SendBeacons(absl::Time now) {
+  if (now < next_beacon_) return;
+  next_beacon_ = now + lease_.length() / kBeaconsALease;
+  for (const auto& follower : followers_) {
+    if (follower->state == State::kDown) continue;
+    v1::Beacon beacon;
+    beacon.set_segment(segment_.v);
+    beacon.set_epoch(epoch_.v);
+    beacon.set_number(++*numbers_);
+    const absl::Duration lease = lease_.length();
+    // Planted: what the replica is told is not what the primary counts on.
+    beacon.set_lease_us(
+        Planted(Bug::kLeaseOneSided) ? 1000 : static_cast<uint64_t>(absl::ToInt64Microseconds(lease)));
+    follower->lent.Sent(beacon.number(), now, Planted(Bug::kLeaseOneSided) ? 8 * lease : lease);
+    port_->Send(follower->member, beacon);
+  }
+}
+
+bool Replicas::Failing(const Follower& follower, absl::Time now) const {
+  const absl::Time heard = std::max(follower.since, follower.lent.last());
+  const bool silent = now > heard + SilenceBorne(lease_.length(), follower.broke);
+  const bool holds_up = now > follower.stuck_since + kHoldsUpMax;
+  return silent || holds_up;
+}
+
+void Replicas::CheckFollowers(absl::Time now) {
+  std::erase_if(followers_, [&](const auto& follower) {
+    return follower->role == Role::kLearner &&
+           now > std::max(follower->since, follower->lent.last()) + kLearnerSilent;
+  });
+  if (now < next_wish_) return;
+  std::vector<ring::Member> drop;
+  std::vector<ring::Member> add;
+  bool keep = false;
+  for (const auto& follower : followers_) {
+    const bool early =
+        Planted(Bug::kAddedBeforeAwaited) && !Waited(*follower) && follower->state != State::kDown;
+    if (early) add.push_back(follower->member);
+    if (!Waited(*follower)) continue;
+    if (Failing(*follower, now)) {
+      if (follower->role == Role::kReplica) drop.push_back(follower->member);
+      // It may have been added without our hearing of it, so only a new epoch without it ends the wait.
+      if (follower->role == Role::kAwaited) keep = follower->leaving = true;
+    } else if (follower->role == Role::kAwaited && HeldBy(*follower) >= follower->awaited_from &&
+               DiskCounts(*follower) && now < follower->lent.until()) {
+      add.push_back(follower->member);
+    }
+  }
+  if (!drop.empty()) {
+    Wish(v1::ConfigWish::DROP, drop);
+  } else if (keep) {
+    Wish(v1::ConfigWish::KEEP, {});
+  } else if (!add.empty()) {
+    Wish(v1::ConfigWish::ADD, add);
+  }
+}
+
+void Replicas::Wish(v1::ConfigWish::Kind kind, const std::vector<ring::Member>& members) {
+  next_wish_ = clock_->Now() + kWishEvery;
+  v1::ConfigWish wish;
+  wish.set_segment(segment_.v);
+  wish.set_epoch(epoch_.v);
+  wish.set_kind(kind);
+  for (const ring::Member& member : members) *wish.add_members() = wire::ToProto(member);
+  port_->Wish(std::move(wish));
+}
+
+bool Replicas::Holds(const ring::Member& member) const {
+  const Follower* follower = Find(member);
+  return follower != nullptr && follower->role == Role::kReplica && follower->state == State::kStreaming &&
+         HeldBy(*follower) == tail_.end().lsn;
+}
+
+bool Replicas::HasReplica(const ring::Member& member) const {
+  const Follower* follower = Find(member);
+  return follower != nullptr && follower->role == Role::kReplica;
+}
+
+size_t Replicas::learners() const {
+  return static_cast<size_t>(std::count_if(followers_.begin(), followers_.end(),
+                                           [](const auto& f) { return f->role != Role::kReplica; }));
+}
+
+size_t Replicas::replicas() const {
+  return followers_.size() - learners();
+}
+
+}  // namespace paceline::log

@@ -1,0 +1,288 @@
+#include "libs/log/segment_image.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/status.h"
+#include "libs/log/keys.h"
+#include "libs/log/table_codec.h"
+#include "libs/wire/schema_codec.h"
+
+namespace paceline::log {
+namespace {
+
+template <class... Parts>
+absl::Status Wrong(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat("image: ", parts...));
+}
+
+// --- to an image ---
+
+void PutJob(JobId id, const clock::JobClock& job, v1::SegmentImage::Job& to) {
+  to.set_job(id.v);
+  to.set_min_clock(job.min_clock());
+  for (const auto& [session, worker] : job.workers()) {
+    v1::SegmentImage::Worker& out = *to.add_workers();
+    out.set_session(session.v);
+    out.set_rank(worker.rank);
+    out.set_start(worker.start);
+  }
+  for (const auto& [session, finished] : job.finished()) {
+    v1::SegmentImage::FinishedWorker& out = *to.add_finished();
+    out.set_session(session.v);
+    out.set_start(finished.start);
+    out.set_end(finished.end);
+  }
+}
+
+// Which rates a table's rows work by is decided anew by each update. Those that the last one used may be
+// forgotten by now; then any will do, and the first are taken.
+const RuleSchedule::Stage& InUse(const RuleSchedule& rules, uint64_t number) {
+  for (const RuleSchedule::Stage& stage : rules.stages()) {
+    if (stage.number == number) return stage;
+  }
+  return rules.stages().front();
+}
+
+void PutTable(const Segment::Table& table, v1::SegmentImage::TableState& to) {
+  *to.mutable_table() = ToProto(*table.info);
+  for (const RuleSchedule::Stage& stage : table.rules.stages()) {
+    v1::SegmentImage::RuleStage& out = *to.add_rules();
+    out.set_clock(stage.from);
+    out.set_number(stage.number);
+    *out.mutable_rule() = wire::ToProto(stage.rule);
+  }
+  to.set_rule_in_use(InUse(table.rules, table.rule_in_use).number);
+}
+
+v1::PageImage PutPage(TableId table, const table::Page& page, Lsn version) {
+  const table::PageImage image = page.Image();
+  v1::PageImage to;
+  to.set_table(table.v);
+  to.set_start(image.range.start);
+  to.set_depth(static_cast<uint32_t>(image.range.depth));
+  to.set_version(version.v);
+  to.set_keys(image.keys.data(), image.keys.size() * sizeof(uint64_t));
+  to.set_rows(image.rows.data(), image.rows.size() * sizeof(float));
+  return to;
+}
+
+// --- from an image ---
+
+using Sessions = std::map<SessionId, Segment::Session>;
+
+absl::StatusOr<Sessions> TakeSessions(const v1::SegmentImage& image) {
+  Sessions sessions;
+  for (const v1::SegmentImage::Session& from : image.sessions()) {
+    Segment::Session session{.job = JobId(from.job()), .applied = {}};
+    session.applied.At(Line::kArrival) = from.arrival();
+    session.applied.At(Line::kAggregated) = from.aggregated();
+    session.finished = from.finished();
+    session.next_clock = from.next_clock();
+    if (sessions.emplace(from.session(), session).second) continue;
+    return Wrong("sessions: ", from.session(), " is open twice");
+  }
+  return sessions;
+}
+
+absl::StatusOr<clock::JobClock> TakeClock(const v1::SegmentImage::Job& from, const Sessions& sessions) {
+  std::map<SessionId, clock::JobClock::Worker> workers;
+  for (const v1::SegmentImage::Worker& worker : from.workers()) {
+    const SessionId id(worker.session());
+    const auto session = sessions.find(id);
+    if (session == sessions.end() || session->second.job.v != from.job() || session->second.finished) {
+      return Wrong("jobs: worker ", id.v, " of job ", from.job(), " is no open session of it");
+    }
+    clock::JobClock::Worker& to = workers[id];
+    to.rank = worker.rank();
+    to.start = worker.start();
+  }
+  std::map<SessionId, clock::JobClock::Finished> finished;
+  for (const v1::SegmentImage::FinishedWorker& worker : from.finished()) {
+    finished[SessionId(worker.session())] = {.start = worker.start(), .end = worker.end()};
+  }
+  return clock::JobClock(from.min_clock(), std::move(workers), std::move(finished));
+}
+
+absl::StatusOr<RuleSchedule> TakeRules(const v1::SegmentImage::TableState& from,
+                                       const table::Schema& schema) {
+  std::vector<RuleSchedule::Stage> stages;
+  for (const v1::SegmentImage::RuleStage& stage : from.rules()) {
+    table::Schema changed = schema;
+    ABSL_ASSIGN_OR_RETURN(changed.rule, wire::RuleFromProto(stage.rule()));
+    ABSL_RETURN_IF_ERROR(table::Validate(changed));
+    ABSL_RETURN_IF_ERROR(table::CheckRuleChange(schema.rule, changed.rule));
+    if (!stages.empty() && stage.number() <= stages.back().number) {
+      return Wrong("tables: rates ", stage.number(), " of table ", from.table().id(), " come after ",
+                   stages.back().number, "; expected them by number");
+    }
+    stages.push_back({.number = stage.number(), .from = stage.clock(), .rule = changed.rule});
+  }
+  if (stages.empty())
+    return Wrong("tables: table ", from.table().id(), " has no rates; expected one at least");
+  return RuleSchedule(std::move(stages));
+}
+
+absl::StatusOr<IdRanges> TakeDropped(const v1::SegmentImage& image) {
+  std::map<uint32_t, uint32_t> ranges;
+  for (const v1::SegmentImage::IdRange& range : image.dropped()) {
+    const bool apart = ranges.empty() || range.first() > uint64_t{ranges.rbegin()->second} + 1;
+    if (!apart || range.first() > range.last() || range.last() > UINT32_MAX) {
+      return Wrong("dropped: tables ", range.first(), " to ", range.last(),
+                   "; expected ranges that ascend, with a gap between two");
+    }
+    ranges[static_cast<uint32_t>(range.first())] = static_cast<uint32_t>(range.last());
+  }
+  return IdRanges(std::move(ranges));
+}
+
+absl::Status CheckPlace(const v1::SegmentImage& image, SegmentId expected, int ring_bits) {
+  if (ring_bits < 0 || ring_bits > ring::kRingBitsMax || image.ring_bits() != uint32_t(ring_bits)) {
+    return Wrong("ring_bits: ", image.ring_bits(), "; expected ", ring_bits, ", at most ",
+                 ring::kRingBitsMax);
+  }
+  if (image.segment() != expected.v || expected.v >> ring_bits != 0) {
+    return Wrong("segment: ", image.segment(), " of 2^", ring_bits, "; expected ", expected.v);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+v1::SegmentImage ImageOf(const Segment& segment) {
+  v1::SegmentImage image;
+  image.set_segment(segment.id_.v);
+  image.set_ring_bits(static_cast<uint32_t>(segment.ring_bits_));
+  image.set_lsn(segment.version_.v);
+  image.set_epoch(segment.epoch_.v);
+  for (const auto& [id, session] : segment.sessions_) {
+    v1::SegmentImage::Session& to = *image.add_sessions();
+    to.set_session(id.v);
+    to.set_job(session.job.v);
+    to.set_arrival(session.applied.At(Line::kArrival));
+    to.set_aggregated(session.applied.At(Line::kAggregated));
+    to.set_finished(session.finished);
+    to.set_next_clock(session.next_clock);
+  }
+  for (const SessionId id : segment.closed_) image.add_closed(id.v);
+  image.set_closed_floor(segment.closed_floor_.v);
+  for (const auto& [id, job] : segment.jobs_) {
+    if (!job.IsNew()) PutJob(id, job, *image.add_jobs());
+  }
+  for (const auto& [id, table] : segment.tables_) PutTable(*table, *image.add_tables());
+  for (const auto& [first, last] : segment.dropped_.ranges()) {
+    v1::SegmentImage::IdRange& to = *image.add_dropped();
+    to.set_first(first);
+    to.set_last(last);
+  }
+  for (const auto& [job, snapshots] : segment.snapshots_) {
+    v1::SegmentImage::Snapshots& to = *image.add_snapshots();
+    to.set_job(job.v);
+    to.set_cut(snapshots.cut);
+    to.set_loaded(snapshots.loaded);
+  }
+  return image;
+}
+
+absl::StatusOr<Segment> SegmentFromImage(const v1::SegmentImage& image, SegmentId expected, int ring_bits) {
+  ABSL_RETURN_IF_ERROR(CheckPlace(image, expected, ring_bits));
+  Segment segment(expected, ring_bits);
+  segment.version_ = Lsn(image.lsn());
+  segment.epoch_ = Epoch(image.epoch());
+  ABSL_ASSIGN_OR_RETURN(segment.sessions_, TakeSessions(image));
+  segment.closed_floor_ = SessionId(image.closed_floor());
+  for (const uint64_t id : image.closed()) {
+    if (id <= image.closed_floor() || segment.sessions_.contains(SessionId(id))) {
+      return Wrong("closed: session ", id, "; expected it above ", image.closed_floor(), " and not open");
+    }
+    segment.closed_.insert(SessionId(id));
+  }
+  for (const v1::SegmentImage::Job& from : image.jobs()) {
+    ABSL_ASSIGN_OR_RETURN(clock::JobClock job, TakeClock(from, segment.sessions_));
+    if (segment.jobs_.emplace(JobId(from.job()), std::move(job)).second) continue;
+    return Wrong("jobs: ", from.job(), " is there twice");
+  }
+  ABSL_ASSIGN_OR_RETURN(segment.dropped_, TakeDropped(image));
+  for (const v1::SegmentImage::Snapshots& from : image.snapshots()) {
+    segment.snapshots_[JobId(from.job())] = {.cut = from.cut(), .loaded = from.loaded()};
+  }
+  for (const v1::SegmentImage::TableState& from : image.tables()) {
+    ABSL_ASSIGN_OR_RETURN(std::shared_ptr<const TableInfo> info, TableFromProto(from.table()));
+    ABSL_ASSIGN_OR_RETURN(RuleSchedule rules, TakeRules(from, info->schema));
+    const TableId id = info->id;
+    if (segment.IsDropped(id) || segment.tables_.contains(id)) {
+      return Wrong("tables: ", id.v, " is there twice, or dropped");
+    }
+    Segment::Table& table = *(segment.tables_[id] = Segment::MakeTable(std::move(info), ring_bits));
+    table.rules = std::move(rules);
+    const RuleSchedule::Stage& in_use = InUse(table.rules, from.rule_in_use());
+    table.rows.UseRule(in_use.rule);
+    table.rule_in_use = in_use.number;
+  }
+  return segment;
+}
+
+PageWalk::PageWalk(const Segment& segment) {
+  tables_.reserve(segment.tables().size());
+  for (const auto& [id, table] : segment.tables()) tables_.push_back(id);
+}
+
+// Pages are split and never merged: where one ended another begins for ever. So the place behind the last one
+// delivered is the boundary of what is delivered, whatever was split since.
+bool PageWalk::Next(const Segment& segment, size_t bytes_max, std::vector<v1::PageImage>* out) {
+  return Next(segment, bytes_max, out, [](TableId, const table::Page&) { return true; });
+}
+
+bool PageWalk::Next(const Segment& segment, size_t bytes_max, std::vector<v1::PageImage>* out,
+                    Wanted wanted) {
+  const size_t before = out->size();
+  size_t bytes = 0;
+  for (; table_ < tables_.size(); ++table_, from_ = 0) {
+    const Segment::Table* table = segment.FindTable(tables_[table_]);
+    if (table == nullptr) continue;  // dropped meanwhile
+    const size_t row_bytes = sizeof(uint64_t) + table::FloatsPerRow(table->info->schema) * sizeof(float);
+    bool full = false;
+    table->rows.ForEachPage(from_, [&](const table::Page& page) {
+      if (wanted(tables_[table_], page)) {
+        bytes += page.rows() * row_bytes;
+        full = out->size() > before && bytes > bytes_max;
+        if (full) return false;
+        out->push_back(PutPage(tables_[table_], page, segment.version()));
+      }
+      from_ = table->placement.ranged() ? page.range().start + page.rows() : page.range().end();
+      return true;
+    });
+    if (full) return true;
+  }
+  return out->size() > before;
+}
+
+absl::Status InstallPage(Segment& segment, const v1::PageImage& page) {
+  const auto it = segment.tables_.find(TableId(page.table()));
+  if (it == segment.tables_.end()) return absl::OkStatus();
+  Segment::Table& table = *it->second;
+  if (Lsn(page.version()) < segment.version_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("page: as of record ", page.version(), ", and segment ", segment.id_.v,
+                     " has applied record ", segment.version_.v, "; expected pages before later records"));
+  }
+  const auto lost = [&](absl::string_view what) {
+    return absl::DataLossError(absl::StrCat("page: of table ", page.table(), ": ", what));
+  };
+  if (page.keys().size() % sizeof(uint64_t) != 0) return lost("its keys are not 8 bytes each");
+  if (page.rows().size() % sizeof(float) != 0) return lost("its rows are not floats of 4 bytes");
+  if (page.depth() > 64) return lost("its range has more than 64 bits");
+  // Two keys of different segments may have the same place, and no page would part them.
+  const absl::Status placed = CheckPlaced(table.placement, segment.id_, KeyForm::kKeys, page.keys());
+  if (!placed.ok()) return lost(placed.message());
+  table::PageImage image{.range = {.start = page.start(), .depth = static_cast<int>(page.depth())},
+                         .version = Lsn(page.version()),
+                         .keys = std::vector<uint64_t>(page.keys().size() / sizeof(uint64_t)),
+                         .rows = std::vector<float>(page.rows().size() / sizeof(float))};
+  page.keys().copy(reinterpret_cast<char*>(image.keys.data()), page.keys().size());
+  page.rows().copy(reinterpret_cast<char*>(image.rows.data()), page.rows().size());
+  return table.rows.Install(image);
+}
+
+}  // namespace paceline::log

@@ -1,0 +1,174 @@
+#include "libs/log/staging.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "libs/log/keys.h"
+
+namespace paceline::log {
+namespace {
+
+// The rows of one table, added up.
+class Sums {
+ public:
+  explicit Sums(std::shared_ptr<const TableInfo> table) : table_(std::move(table)) {}
+
+  void Add(const Update& update) {
+    const table::ValueView values = Values(update.values);
+    const uint32_t dim = table_->schema.dim;
+    size_t row = 0;
+    if (update.form == KeyForm::kKeys) {
+      const table::KeyView keys = Keys(update.keys);
+      for (; row < keys.size(); ++row) AddRow(keys[row], values.subview(row * dim, dim));
+      return;
+    }
+    ForEachRange(update.keys, [&](uint64_t first, uint64_t count) {
+      for (uint64_t i = 0; i < count; ++i, ++row) AddRow(first + i, values.subview(row * dim, dim));
+    });
+  }
+
+  FoldedRows Finish(size_t members) && {
+    if (table_->schema.mean) {
+      const auto divisor = static_cast<float>(members);
+      for (float& value : sums_) value = value / divisor;
+    }
+    return {.table = table_->id, .keys = std::move(keys_), .values = std::move(sums_)};
+  }
+
+ private:
+  void AddRow(uint64_t key, table::ValueView row) {
+    const auto [it, first] = places_.try_emplace(key, keys_.size());
+    if (first) {
+      keys_.push_back(key);
+      for (size_t i = 0; i < row.size(); ++i) sums_.push_back(row[i]);
+      return;
+    }
+    float* sum = sums_.data() + it->second * row.size();
+    for (size_t i = 0; i < row.size(); ++i) sum[i] = sum[i] + row[i];
+  }
+
+  std::shared_ptr<const TableInfo> table_;
+  absl::flat_hash_map<uint64_t, size_t> places_;  // into keys_; never iterated
+  std::vector<uint64_t> keys_;                    // in the order of their first occurrence
+  std::vector<float> sums_;
+};
+
+}  // namespace
+
+uint64_t Staging::BytesOf(const Update& update) {
+  return kPartBytes + update.keys.size() + update.values.size();
+}
+
+void Staging::Put(JobId job, const Update& update, std::shared_ptr<const TableInfo> table) {
+  Session& session = sessions_[update.session];
+  session.job = job;
+  Clocked& clocked = session.clocks[update.clock];
+  clocked.last = update.number;
+  if (update.count == 0) return;
+  clocked.bytes += BytesOf(update);
+  bytes_ += BytesOf(update);
+  clocked.parts.push_back({.update = update, .table = std::move(table)});
+}
+
+void Staging::Tell(SessionId session, std::shared_ptr<AckSink> sink) {
+  const auto it = sessions_.find(session);
+  if (it == sessions_.end()) return;
+  auto& sinks = it->second.sinks;
+  if (!sinks.empty() && sinks.back() == sink) return;
+  std::erase(sinks, sink);
+  if (sinks.size() == kSinksMax) sinks.erase(sinks.begin());
+  sinks.push_back(std::move(sink));
+}
+
+PartNumber Staging::Last(SessionId session) const {
+  const auto it = sessions_.find(session);
+  return it == sessions_.end() ? 0 : it->second.clocks.rbegin()->second.last;
+}
+
+Clock Staging::LastClock(SessionId session) const {
+  const auto it = sessions_.find(session);
+  return it == sessions_.end() ? 0 : it->second.clocks.rbegin()->first;
+}
+
+std::optional<Clock> Staging::Oldest(JobId job) const {
+  std::optional<Clock> oldest;
+  for (const auto& [id, session] : sessions_) {
+    if (session.job != job) continue;
+    const Clock clock = session.clocks.begin()->first;
+    oldest = std::min(oldest.value_or(clock), clock);
+  }
+  return oldest;
+}
+
+uint64_t Staging::bytes(JobId job, Clock clock) const {
+  uint64_t sum = 0;
+  for (const auto& [id, session] : sessions_) {
+    if (session.job != job) continue;
+    if (const auto it = session.clocks.find(clock); it != session.clocks.end()) sum += it->second.bytes;
+  }
+  return sum;
+}
+
+Staging::Complete Staging::Take(JobId job, Clock clock, const clock::JobClock& workers) {
+  std::vector<std::pair<uint32_t, SessionId>> order;
+  for (const auto& [id, session] : sessions_) {
+    if (session.job != job || !session.clocks.contains(clock)) continue;
+    const auto worker = workers.workers().find(id);
+    order.emplace_back(worker == workers.workers().end() ? UINT32_MAX : worker->second.rank, id);
+  }
+  std::sort(order.begin(), order.end());
+  Complete complete;
+  complete.record.job = job;
+  complete.record.clock = clock;
+  std::map<TableId, Sums> sums;
+  for (const auto& [rank, id] : order) {
+    Session& session = sessions_.at(id);
+    const auto it = session.clocks.find(clock);
+    for (const Part& part : it->second.parts) {
+      sums.try_emplace(part.table->id, part.table).first->second.Add(part.update);
+    }
+    complete.record.numbers.emplace_back(id, it->second.last);
+    complete.sinks.push_back(session.sinks);
+    complete.bytes += it->second.bytes;
+    session.clocks.erase(it);
+    if (session.clocks.empty()) sessions_.erase(id);
+  }
+  for (auto& [table, sum] : sums) {
+    complete.record.tables.push_back(std::move(sum).Finish(workers.Members(clock)));
+  }
+  bytes_ -= complete.bytes;
+  return complete;
+}
+
+uint64_t Staging::Drop(SessionId session) {
+  const auto it = sessions_.find(session);
+  if (it == sessions_.end()) return 0;
+  uint64_t dropped = 0;
+  for (const auto& [clock, clocked] : it->second.clocks) dropped += clocked.bytes;
+  sessions_.erase(it);
+  bytes_ -= dropped;
+  return dropped;
+}
+
+uint64_t Staging::Drop(TableId table) {
+  const uint64_t before = bytes_;
+  for (auto& [id, session] : sessions_) {
+    for (auto& [clock, clocked] : session.clocks) {
+      std::erase_if(clocked.parts, [&, &of_clock = clocked](const Part& part) {
+        if (part.update.table != table) return false;
+        of_clock.bytes -= BytesOf(part.update);
+        bytes_ -= BytesOf(part.update);
+        return true;
+      });
+    }
+  }
+  return before - bytes_;
+}
+
+uint64_t Staging::Clear() {
+  sessions_.clear();
+  return std::exchange(bytes_, 0);
+}
+
+}  // namespace paceline::log

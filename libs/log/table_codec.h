@@ -1,0 +1,16 @@
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "libs/log/record.h"
+#include "paceline/v1/types.pb.h"
+
+namespace paceline::log {
+
+// A table as it travels and as records know it. TableFromProto takes hostile messages: INVALID_ARGUMENT names
+// the table and the field of its schema that is missing, unknown, or refused by table::Validate.
+v1::Table ToProto(const TableInfo& table);
+absl::StatusOr<std::shared_ptr<const TableInfo>> TableFromProto(const v1::Table& table);
+
+}  // namespace paceline::log

@@ -1,0 +1,172 @@
+#include "libs/recorder/file_recorder.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/status.h"
+#include "libs/record/codec.h"
+#include "libs/record/file_format.h"
+
+namespace paceline::record {
+namespace {
+
+// A file of a name that nobody has yet.
+absl::StatusOr<std::pair<int, std::string>> OpenNew(const std::string& path) {
+  constexpr int kTries = 100'000;
+  for (int i = 0; i < kTries; ++i) {
+    std::string name = i == 0 ? path : absl::StrCat(path, ".", i);
+    const int file = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (file >= 0) return std::pair(file, std::move(name));
+    if (errno != EEXIST) return absl::ErrnoToStatus(errno, absl::StrCat("record: cannot make ", name));
+  }
+  return absl::AlreadyExistsError(absl::StrCat("record: ", path, " and ", kTries, " more of its name exist"));
+}
+
+uint64_t UnixMicros() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FileRecorder>> FileRecorder::Create(const std::string& path, Program program,
+                                                                   const std::string& name) {
+  ABSL_ASSIGN_OR_RETURN(auto made, OpenNew(path));
+  std::unique_ptr<FileRecorder> recorder(new FileRecorder(made.first, std::move(made.second)));
+  if (absl::Status written = recorder->WriteAll(kMagic); !written.ok()) return written;
+  recorder->Record(Start{.program = program, .name = name, .unix_micros = UnixMicros()});
+  recorder->thread_ = std::thread([r = recorder.get()] { r->Run(); });
+  return recorder;
+}
+
+FileRecorder::FileRecorder(int file, std::string path)
+    : file_(file),
+      path_(std::move(path)),
+      write_([](int to, const char* data, size_t size) { return write(to, data, size); }) {}
+
+FileRecorder::~FileRecorder() {
+  if (thread_.joinable()) {
+    Record(End{});
+    {
+      MutexLock lock(&mutex_);
+      stopped_ = true;
+      filled_.Signal();
+    }
+    thread_.join();
+  }
+  close(file_);
+}
+
+void FileRecorder::WriteBy(Write write) {
+  MutexLock lock(&mutex_);
+  write_ = std::move(write);
+}
+
+absl::Status FileRecorder::status() const {
+  MutexLock lock(&mutex_);
+  return status_;
+}
+
+bool FileRecorder::HoldsUp() const {
+  MutexLock lock(&mutex_);
+  return held_up_ > 0;
+}
+
+void FileRecorder::Record(const Event& event) {
+  MutexLock lock(&mutex_);
+  if (buffer_.size() >= kBufferBytesMax) {
+    ++held_up_;
+    emptied_.Await(&mutex_,
+                   [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return buffer_.size() < kBufferBytesMax; });
+    --held_up_;
+  }
+  const bool was_small = buffer_.size() < kBlockBytes;
+  Append(event, buffer_);
+  ++events_;
+  ++recorded_;
+  if (was_small && buffer_.size() >= kBlockBytes) filled_.Signal();
+}
+
+void FileRecorder::Flush() {
+  MutexLock lock(&mutex_);
+  const uint64_t upto = recorded_;
+  ++flushing_;
+  filled_.Signal();
+  emptied_.Await(&mutex_, [this, upto]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return written_ >= upto; });
+  --flushing_;
+}
+
+void FileRecorder::Run() {
+  std::string taken;
+  bool stopped = false;
+  while (!stopped) {
+    uint64_t count = 0;
+    {
+      MutexLock lock(&mutex_);
+      // Wakes up for a full block, for those who wait, and otherwise every so often.
+      filled_.AwaitFor(&mutex_, kFlushEvery, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        return stopped_ || flushing_ > 0 || buffer_.size() >= kBlockBytes;
+      });
+      stopped = stopped_;
+      taken.swap(buffer_);
+      count = std::exchange(events_, 0);
+      emptied_.SignalAll();
+    }
+    if (count > 0) WriteBlock(taken, count);
+    taken.clear();
+    MutexLock lock(&mutex_);
+    written_ += count;
+    emptied_.SignalAll();
+  }
+}
+
+void FileRecorder::WriteBlock(std::string_view events, uint64_t count) {
+  std::string with_gap;
+  if (missing_ > 0) {
+    Append(Gap{.events = missing_, .why = why_missing_}, with_gap);
+    with_gap += events;
+    events = with_gap;
+  }
+  std::string block;
+  AppendBlock(blocks_ + 1, events, block);
+  const absl::Status written = lost_ ? absl::DataLossError(why_missing_) : WriteAll(block);
+  if (written.ok()) {
+    ++blocks_;
+    missing_ = 0;
+    return;
+  }
+  missing_ += count;
+  why_missing_ = std::string(written.message());
+  MutexLock lock(&mutex_);
+  if (status_.ok()) status_ = written;
+}
+
+// What could not be written whole is taken back, so that the file stays one of whole blocks.
+absl::Status FileRecorder::WriteAll(std::string_view bytes) {
+  Write write;
+  {
+    MutexLock lock(&mutex_);
+    write = write_;
+  }
+  for (std::string_view rest = bytes; !rest.empty();) {
+    const ssize_t wrote = write(file_, rest.data(), rest.size());
+    if (wrote >= 0) {
+      rest.remove_prefix(static_cast<size_t>(wrote));
+      continue;
+    }
+    if (errno == EINTR) continue;
+    absl::Status status = absl::ErrnoToStatus(errno, absl::StrCat("record: cannot write ", path_));
+    lost_ = ftruncate(file_, static_cast<off_t>(end_)) != 0 ||
+            lseek(file_, static_cast<off_t>(end_), SEEK_SET) < 0;
+    return status;
+  }
+  end_ += bytes.size();
+  return absl::OkStatus();
+}
+
+}  // namespace paceline::record
