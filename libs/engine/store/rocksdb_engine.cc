@@ -1,0 +1,487 @@
+#include "libs/engine/store/rocksdb_engine.h"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "libs/base/little_endian.h"
+#include "libs/base/status.h"
+#include "libs/engine/format.h"
+#include "libs/engine/log_order.h"
+#include "libs/engine/log_runs.h"
+#include "libs/engine/store/synced_files.h"
+#include "libs/engine/store/written_batches.h"
+#include "rocksdb/db.h"
+#include "rocksdb/listener.h"
+#include "rocksdb/options.h"
+#include "rocksdb/write_batch.h"
+
+namespace paceline::engine {
+namespace {
+
+constexpr absl::string_view kFormatNote = "!format";
+constexpr absl::string_view kBatchNote = "!batch";
+// RocksDB would flush by itself at so many times the size at which we do.
+constexpr size_t kOwnFlushFirst = 4;
+constexpr size_t kBatchRoom = 512;  // for what a batch has beside its operations
+constexpr int kFilesMax = 1 << 30;  // of the log: there is no compaction that would make them fewer
+
+rocksdb::Slice ToSlice(absl::string_view bytes) {
+  return {bytes.data(), bytes.size()};
+}
+
+absl::string_view ToView(const rocksdb::Slice& slice) {
+  return {slice.data(), slice.size()};
+}
+
+absl::Status Translated(const rocksdb::Status& status, absl::string_view what) {
+  if (status.ok()) return absl::OkStatus();
+  const std::string message = absl::StrCat("disk: ", what, ": ", status.ToString());
+  if (status.IsCorruption()) return absl::DataLossError(message);
+  if (status.IsNoSpace())
+    return absl::ResourceExhaustedError(absl::StrCat(message, "; make room on the disk"));
+  return absl::UnavailableError(message);
+}
+
+// RocksDB would try to go on after an error by itself, at times of its own choice, and with what could not be
+// synced once.
+class StaysFailed final : public rocksdb::EventListener {
+ public:
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* by_itself) override {
+    *by_itself = false;
+  }
+};
+
+std::shared_ptr<rocksdb::FileSystem> FilesOf(const RocksDbOptions& ours) {
+  return ours.env != nullptr ? ours.env->GetFileSystem() : rocksdb::FileSystem::Default();
+}
+
+rocksdb::DBOptions DbOptions(rocksdb::Env* env) {
+  rocksdb::DBOptions options;
+  options.env = env;
+  options.create_if_missing = true;
+  options.create_missing_column_families = true;
+  options.paranoid_checks = true;
+  options.atomic_flush = true;
+  options.keep_log_file_num = 2;
+  options.max_log_file_size = size_t{1} << 20;
+  options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
+  options.max_background_jobs = 2;
+  options.avoid_flush_during_shutdown = true;  // the write-ahead log has it all
+  options.listeners.push_back(std::make_shared<StaysFailed>());
+  options.max_bgerror_resume_count = 0;
+  return options;
+}
+
+rocksdb::ColumnFamilyOptions FamilyOptions(const RocksDbOptions& ours) {
+  rocksdb::ColumnFamilyOptions options;
+  options.write_buffer_size = kOwnFlushFirst * ours.write_buffer_bytes;
+  options.compression = rocksdb::kNoCompression;  // floats
+  return options;
+}
+
+rocksdb::ColumnFamilyOptions LogOptions(const RocksDbOptions& ours) {
+  rocksdb::ColumnFamilyOptions options = FamilyOptions(ours);
+  options.compaction_style = rocksdb::kCompactionStyleNone;
+  options.disable_auto_compactions = true;
+  options.level0_file_num_compaction_trigger = kFilesMax;
+  options.level0_slowdown_writes_trigger = kFilesMax;
+  options.level0_stop_writes_trigger = kFilesMax;
+  return options;
+}
+
+class RocksDbEngine final : public Engine {
+ public:
+  RocksDbEngine(std::string dir, const RocksDbOptions& options)
+      : dir_(std::move(dir)), options_(options), env_(WithoutNeedlessSyncs(FilesOf(options))) {}
+  ~RocksDbEngine() override { Close(); }
+
+  absl::Status Open();
+  absl::Status CheckFormat();
+  absl::Status Load(Reader& reader) override;
+  absl::Status Write(const Batch& batch) override;
+  absl::Status Sync() override;
+  absl::StatusOr<std::string> Note(absl::string_view name) const override;
+  absl::StatusOr<Usage> usage() const override;
+
+ private:
+  void Close();
+  // OK: the database can be written to. After an error it is opened anew, and has all that it had.
+  absl::Status GoOn();
+  absl::StatusOr<uint64_t> LastBatch() const;
+  // The same status; an error is remembered.
+  absl::Status Noted(const rocksdb::Status& status, absl::string_view what);
+  absl::Status FlushIfDue();
+  absl::Status LoadBases(Reader& reader);
+  absl::Status LoadPages(Reader& reader);
+  absl::Status LoadLog(Reader& reader);
+  using FirstGroups = std::map<SegmentId, uint64_t>;
+  absl::Status Put(const Batch& batch, FirstGroups& first_groups, rocksdb::WriteBatch& out);
+  absl::Status PutOne(const Batch::Operation& operation, FirstGroups& first_groups, rocksdb::WriteBatch& out);
+  absl::Status PutGroup(const Batch& batch, rocksdb::WriteBatch& out);
+  absl::Status PutReset(SegmentId segment, rocksdb::WriteBatch& out);
+  void Written(const Batch& batch);
+  void DeleteOldFiles();
+
+  const std::string dir_;
+  const RocksDbOptions options_;
+  const std::unique_ptr<rocksdb::Env> env_;
+  std::unique_ptr<rocksdb::DB> db_;               // nullptr: it could not be opened anew yet
+  rocksdb::ColumnFamilyHandle* bases_ = nullptr;  // and notes
+  rocksdb::ColumnFamilyHandle* pages_ = nullptr;
+  rocksdb::ColumnFamilyHandle* log_ = nullptr;
+  size_t buffered_ = 0;  // bytes since the last flush
+  WrittenBatches written_;
+  uint64_t last_batch_ = 0;
+  LogOrder order_;
+  LogRuns runs_;
+  FirstGroups first_groups_;
+  uint64_t next_group_ = 1;
+  uint64_t deleted_before_ = 0;  // files whose groups are older were looked at
+  bool loaded_ = false;
+  bool failed_ = false;
+};
+
+absl::Status RocksDbEngine::CheckFormat() {
+  const absl::StatusOr<std::string> found = Note(kFormatNote);
+  if (absl::IsNotFound(found.status())) {
+    std::string bytes(8, '\0');
+    StoreU64(kFormat, bytes.data());
+    rocksdb::WriteOptions synced;
+    synced.sync = true;
+    return Translated(db_->Put(synced, bases_, absl::StrCat("n", kFormatNote), Checked(bytes)), "writing");
+  }
+  ABSL_RETURN_IF_ERROR(found.status());
+  const uint64_t format = found->size() == 8 ? LoadU64(found->data()) : 0;
+  if (format == kFormat) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("disk: ", db_->GetName(), " has format ", format,
+                                                    "; this release knows ", kFormat,
+                                                    ": run the release that wrote it"));
+}
+
+// -- loading --
+
+absl::Status RocksDbEngine::Load(Reader& reader) {
+  ABSL_RETURN_IF_ERROR(LoadBases(reader));
+  ABSL_RETURN_IF_ERROR(LoadPages(reader));
+  ABSL_RETURN_IF_ERROR(LoadLog(reader));
+  ABSL_ASSIGN_OR_RETURN(last_batch_, LastBatch());
+  loaded_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status RocksDbEngine::LoadBases(Reader& reader) {
+  const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(rocksdb::ReadOptions(), bases_));
+  for (it->Seek("s"); it->Valid() && it->key().starts_with("s"); it->Next()) {
+    ABSL_ASSIGN_OR_RETURN(const SegmentId segment, ParseSegmentKey(ToView(it->key()).substr(1)));
+    ABSL_ASSIGN_OR_RETURN(const SegmentHead head, DecodeSegmentHead(ToView(it->value())));
+    first_groups_[segment] = head.first_group;
+    next_group_ = std::max(next_group_, head.first_group + 1);
+    runs_.Reset(segment, head.first_group);
+    if (!head.has_base) continue;
+    runs_.Cut(segment, head.lsn);
+    order_.LoadBase(segment, head.lsn);
+    ABSL_RETURN_IF_ERROR(reader.OnBase(segment, head.lsn, head.base));
+  }
+  return Translated(it->status(), "reading bases");
+}
+
+absl::Status RocksDbEngine::LoadPages(Reader& reader) {
+  const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(rocksdb::ReadOptions(), pages_));
+  for (it->SeekToFirst(); it->Valid(); it->Next()) {
+    ABSL_ASSIGN_OR_RETURN(const auto key, ParsePageKey(ToView(it->key())));
+    ABSL_ASSIGN_OR_RETURN(const absl::string_view bytes, Unchecked(ToView(it->value()), "page"));
+    ABSL_RETURN_IF_ERROR(reader.OnPage(key.first, key.second, bytes));
+  }
+  return Translated(it->status(), "reading pages");
+}
+
+absl::Status RocksDbEngine::LoadLog(Reader& reader) {
+  const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(rocksdb::ReadOptions(), log_));
+  for (it->SeekToFirst(); it->Valid(); it->Next()) {
+    ABSL_ASSIGN_OR_RETURN(const uint64_t group, ParseGroupKey(ToView(it->key())));
+    next_group_ = std::max(next_group_, group + 1);
+    ABSL_RETURN_IF_ERROR(ParseGroup(ToView(it->value()), [&](LogEntry entry) {
+      const auto first = first_groups_.find(entry.segment);
+      if (first != first_groups_.end() && group < first->second) return absl::OkStatus();
+      const LogOrder::Span span = order_.Of(entry.segment);
+      if (span.next.has_value() && entry.lsn <= span.cut) return absl::OkStatus();
+      runs_.Append(group, entry.segment, entry.lsn, entry.record.size());
+      if (absl::Status fits = order_.LoadRecord(entry.segment, entry.lsn); !fits.ok()) {
+        return absl::DataLossError(fits.message());
+      }
+      return reader.OnRecord(std::move(entry));
+    }));
+  }
+  return Translated(it->status(), "reading the log");
+}
+
+// -- writing --
+
+absl::Status RocksDbEngine::Write(const Batch& batch) {
+  if (!loaded_) return absl::FailedPreconditionError("engine: Load comes before the first Write");
+  ABSL_RETURN_IF_ERROR(GoOn());
+  ABSL_RETURN_IF_ERROR(FlushIfDue());
+  LogOrder order = order_;
+  ABSL_RETURN_IF_ERROR(order.Take(batch));
+  FirstGroups first_groups = first_groups_;
+  rocksdb::WriteBatch out = written_.New(batch.bytes() + kBatchRoom);
+  ABSL_RETURN_IF_ERROR(Put(batch, first_groups, out));
+  ABSL_RETURN_IF_ERROR(Noted(db_->Write(rocksdb::WriteOptions(), &out), "writing"));
+  written_.Add(++last_batch_, std::move(out));
+  order_ = std::move(order);
+  first_groups_ = std::move(first_groups);
+  Written(batch);
+  return absl::OkStatus();
+}
+
+absl::Status RocksDbEngine::Sync() {
+  ABSL_RETURN_IF_ERROR(GoOn());
+  ABSL_RETURN_IF_ERROR(Noted(db_->SyncWAL(), "syncing"));
+  written_.Synced();
+  return absl::OkStatus();
+}
+
+absl::Status RocksDbEngine::Noted(const rocksdb::Status& status, absl::string_view what) {
+  failed_ |= !status.ok();
+  return Translated(status, what);
+}
+
+// After an error RocksDB takes no more writes. To tell it to go on (Resume) would be to trust files that
+// could not be synced once, of which the operating system says the second time that all is well though their
+// content is gone (fsyncgate: Rebello et al., "Can applications recover from fsync failures?", ATC 2020).
+// Opened anew it writes all that its write-ahead log has to new files and syncs these, before that log is
+// deleted. What the log does not have is among the batches since the last sync, and they are here.
+absl::Status RocksDbEngine::GoOn() {
+  if (db_ != nullptr && !failed_) return absl::OkStatus();
+  Close();
+  ABSL_RETURN_IF_ERROR(Open());
+  failed_ = true;  // until all that follows is done: it is begun again from here
+  ABSL_ASSIGN_OR_RETURN(const uint64_t found, LastBatch());
+  // The one that failed may be there: it is given again, and says the same.
+  if (found + written_.unsynced().size() < last_batch_) {
+    return absl::DataLossError(absl::StrCat("disk: ", dir_, " has batches up to ", found, "; those up to ",
+                                            last_batch_ - written_.unsynced().size(),
+                                            " had been synced: the disk is not to be trusted. Start the "
+                                            "shard with an empty folder on another one"));
+  }
+  for (WrittenBatches::One& one : written_.unsynced()) {
+    if (one.number <= found) continue;
+    ABSL_RETURN_IF_ERROR(Noted(db_->Write(rocksdb::WriteOptions(), &one.batch), "writing again"));
+  }
+  ABSL_RETURN_IF_ERROR(Noted(db_->SyncWAL(), "syncing"));
+  written_.Synced();
+  failed_ = false;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> RocksDbEngine::LastBatch() const {
+  const absl::StatusOr<std::string> found = Note(kBatchNote);
+  if (absl::IsNotFound(found.status())) return 0;
+  ABSL_RETURN_IF_ERROR(found.status());
+  if (found->size() != 8) return absl::DataLossError("disk: the number of the last batch is no number");
+  return LoadU64(found->data());
+}
+
+// In the background, of which there is one at a time. RocksDB begins another file of its write-ahead log with
+// each flush. Were the one before not synced yet, power might take the end of it and leave what is in the
+// next.
+absl::Status RocksDbEngine::FlushIfDue() {
+  if (buffered_ < options_.write_buffer_bytes) return absl::OkStatus();
+  ABSL_RETURN_IF_ERROR(Sync());
+  rocksdb::FlushOptions background;
+  background.wait = false;
+  const rocksdb::Status begun = db_->Flush(background, {bases_, pages_, log_});
+  if (begun.IsTryAgain()) return absl::OkStatus();  // with the next batch
+  ABSL_RETURN_IF_ERROR(Noted(begun, "writing files"));
+  buffered_ = 0;
+  return absl::OkStatus();
+}
+
+absl::Status RocksDbEngine::Put(const Batch& batch, FirstGroups& first_groups, rocksdb::WriteBatch& out) {
+  for (const Batch::Operation& operation : batch.operations()) {
+    ABSL_RETURN_IF_ERROR(PutOne(operation, first_groups, out));
+  }
+  std::string number(8, '\0');
+  StoreU64(last_batch_ + 1, number.data());
+  ABSL_RETURN_IF_ERROR(
+      Translated(out.Put(bases_, absl::StrCat("n", kBatchNote), Checked(number)), "gathering a batch"));
+  return PutGroup(batch, out);
+}
+
+absl::Status RocksDbEngine::PutOne(const Batch::Operation& operation, FirstGroups& first_groups,
+                                   rocksdb::WriteBatch& out) {
+  rocksdb::Status status;
+  if (const auto* reset = std::get_if<Batch::Reset>(&operation)) {
+    first_groups[reset->segment] = next_group_;
+    return PutReset(reset->segment, out);
+  }
+  if (const auto* base = std::get_if<Batch::PutBase>(&operation)) {
+    status = out.Put(bases_, absl::StrCat("s", SegmentKey(base->segment)),
+                     EncodeSegmentHead({.first_group = first_groups[base->segment],
+                                        .has_base = true,
+                                        .lsn = base->lsn,
+                                        .base = base->bytes}));
+  } else if (const auto* page = std::get_if<Batch::PutPage>(&operation)) {
+    status = out.Put(pages_, PageKeyBytes(page->segment, page->key), Checked(page->bytes));
+  } else if (const auto* old = std::get_if<Batch::DeletePage>(&operation)) {
+    status = out.Delete(pages_, PageKeyBytes(old->segment, old->key));
+  } else if (const auto* note = std::get_if<Batch::PutNote>(&operation)) {
+    status = out.Put(bases_, absl::StrCat("n", note->name), Checked(note->bytes));
+  }
+  return Translated(status, "gathering a batch");
+}
+
+absl::Status RocksDbEngine::PutReset(SegmentId segment, rocksdb::WriteBatch& out) {
+  SegmentHead head;
+  head.first_group = next_group_;
+  ABSL_RETURN_IF_ERROR(Translated(
+      out.Put(bases_, absl::StrCat("s", SegmentKey(segment)), EncodeSegmentHead(head)), "gathering a batch"));
+  return Translated(out.DeleteRange(pages_, SegmentKey(segment), SegmentKey(SegmentId(segment.v + 1))),
+                    "gathering a batch");
+}
+
+// All records of a batch as one group. Those before a Reset of their segment are forgotten by it.
+absl::Status RocksDbEngine::PutGroup(const Batch& batch, rocksdb::WriteBatch& out) {
+  std::map<SegmentId, size_t> resets;
+  const auto& operations = batch.operations();
+  for (size_t i = 0; i < operations.size(); ++i) {
+    if (const auto* reset = std::get_if<Batch::Reset>(&operations[i])) resets[reset->segment] = i;
+  }
+  std::deque<std::string> heads;
+  std::vector<rocksdb::Slice> pieces;
+  for (size_t i = 0; i < operations.size(); ++i) {
+    const auto* entry = std::get_if<LogEntry>(&operations[i]);
+    if (entry == nullptr) continue;
+    if (const auto reset = resets.find(entry->segment); reset != resets.end() && reset->second > i) continue;
+    heads.push_back(EntryHead(*entry));
+    pieces.push_back(heads.back());
+    for (const absl::string_view chunk : entry->record.Chunks()) pieces.push_back(ToSlice(chunk));
+  }
+  if (pieces.empty()) return absl::OkStatus();
+  const std::string key = GroupKey(next_group_);
+  const rocksdb::Slice key_piece(key);
+  return Translated(out.Put(log_, rocksdb::SliceParts(&key_piece, 1),
+                            rocksdb::SliceParts(pieces.data(), static_cast<int>(pieces.size()))),
+                    "gathering a batch");
+}
+
+void RocksDbEngine::Written(const Batch& batch) {
+  buffered_ += batch.bytes();
+  const uint64_t group = next_group_++;
+  for (const Batch::Operation& operation : batch.operations()) {
+    if (const auto* reset = std::get_if<Batch::Reset>(&operation)) runs_.Reset(reset->segment, group);
+    if (const auto* base = std::get_if<Batch::PutBase>(&operation)) runs_.Cut(base->segment, base->lsn);
+    if (const auto* entry = std::get_if<LogEntry>(&operation)) {
+      runs_.Append(group, entry->segment, entry->lsn, entry->record.size());
+    }
+  }
+  DeleteOldFiles();
+}
+
+// What makes them needless is synced first: a deletion is at once, and were a base lost with power afterwards
+// the log before it would be missing. Of files that were not compacted RocksDB deletes the oldest only, so
+// they go one by one. What cannot be deleted now is tried again with the next run.
+void RocksDbEngine::DeleteOldFiles() {
+  const uint64_t needed = runs_.OldestNeeded(next_group_);
+  if (needed <= deleted_before_) return;
+  const std::string oldest_needed = GroupKey(needed);
+  std::vector<rocksdb::LiveFileMetaData> files;
+  db_->GetLiveFilesMetaData(&files);
+  std::erase_if(files, [&](const auto& file) {
+    return file.column_family_name != log_->GetName() || file.largestkey >= oldest_needed;
+  });
+  if (!files.empty() && !Sync().ok()) return;
+  deleted_before_ = needed;
+  std::ranges::sort(files, {}, [](const auto& file) { return file.smallestkey; });
+  for (const auto& file : files) {
+    if (!Noted(db_->DeleteFile(file.name), "deleting").ok()) return;
+  }
+}
+
+// -- the rest --
+
+absl::StatusOr<std::string> RocksDbEngine::Note(absl::string_view name) const {
+  if (db_ == nullptr) return absl::UnavailableError("disk: it could not be opened again after an error");
+  std::string bytes;
+  const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), bases_, absl::StrCat("n", name), &bytes);
+  if (status.IsNotFound()) return absl::NotFoundError(absl::StrCat("disk: no note ", name));
+  ABSL_RETURN_IF_ERROR(Translated(status, absl::StrCat("reading note ", name)));
+  ABSL_ASSIGN_OR_RETURN(const absl::string_view inner, Unchecked(bytes, absl::StrCat("note ", name)));
+  return std::string(inner);
+}
+
+absl::StatusOr<Usage> RocksDbEngine::usage() const {
+  if (db_ == nullptr) return absl::UnavailableError("disk: it could not be opened again after an error");
+  Usage usage;
+  std::vector<rocksdb::LiveFileMetaData> files;
+  db_->GetLiveFilesMetaData(&files);
+  for (const auto& file : files) {
+    (file.column_family_name == log_->GetName() ? usage.log : usage.pages) += file.size;
+  }
+  rocksdb::VectorLogPtr logs;
+  ABSL_RETURN_IF_ERROR(Translated(db_->GetSortedWalFiles(logs), "listing the write-ahead log"));
+  for (const auto& log : logs) usage.write_ahead += log->SizeFileBytes();
+  return usage;
+}
+
+// RocksDB has no code of its own for a lock that somebody else holds.
+bool IsLocked(const rocksdb::Status& status) {
+  const std::string text = status.ToString();
+  return status.IsIOError() && (absl::StrContains(text, "lock hold by current process") ||
+                                absl::StrContains(text, "/LOCK: Resource temporarily unavailable"));
+}
+
+// -- opening --
+
+absl::Status RocksDbEngine::Open() {
+  const std::vector<rocksdb::ColumnFamilyDescriptor> families = {
+      {rocksdb::kDefaultColumnFamilyName, FamilyOptions(options_)},
+      {"pages", FamilyOptions(options_)},
+      {"log", LogOptions(options_)}};
+  rocksdb::DB* db = nullptr;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  const rocksdb::Status status = rocksdb::DB::Open(DbOptions(env_.get()), dir_, families, &handles, &db);
+  if (IsLocked(status)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "disk: ", dir_, " is in use by another shard; exactly one may run on it: stop that one, ",
+        "or choose another --data-dir (", status.ToString(), ")"));
+  }
+  ABSL_RETURN_IF_ERROR(Translated(status, absl::StrCat("opening ", dir_)));
+  db_.reset(db);
+  bases_ = handles[0];
+  pages_ = handles[1];
+  log_ = handles[2];
+  failed_ = false;
+  buffered_ = 0;
+  return absl::OkStatus();
+}
+
+void RocksDbEngine::Close() {
+  if (db_ == nullptr) return;
+  for (rocksdb::ColumnFamilyHandle* family : {bases_, pages_, log_}) db_->DestroyColumnFamilyHandle(family);
+  db_.reset();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Engine>> OpenRocksDbEngine(const std::string& dir,
+                                                          const RocksDbOptions& options) {
+  std::error_code error;
+  std::filesystem::create_directories(dir, error);
+  if (error) {
+    return absl::UnavailableError(
+        absl::StrCat("disk: cannot create directory ", dir, ": ", error.message(), "; choose another one"));
+  }
+  auto engine = std::make_unique<RocksDbEngine>(dir, options);
+  ABSL_RETURN_IF_ERROR(engine->Open());
+  ABSL_RETURN_IF_ERROR(engine->CheckFormat());
+  return engine;
+}
+
+}  // namespace paceline::engine

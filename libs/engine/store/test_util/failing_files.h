@@ -1,0 +1,212 @@
+#pragma once
+
+#include <rocksdb/env.h>
+#include <rocksdb/file_system.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "libs/world/random.h"
+
+// A disk that fills up, fails, and forgets what was not synced when power is lost, below RocksDB.
+namespace paceline::engine::testing {
+
+// What its files are met with, and how much of each is safe. Outlives the files. Thread-safe.
+class Platter {
+ public:
+  enum class Fault {
+    kNone,
+    kFull,               // a write takes half of its bytes, then ENOSPC
+    kWritesFail,         // … EIO
+    kSyncsFail,          // EIO; as on Linux what was dirty then is never written, and later syncs say OK
+    kNeedlessSyncsFail,  // EIO, of files of which everything is safe
+  };
+  void Meet(Fault fault) {
+    const std::lock_guard lock(mutex_);
+    fault_ = fault;
+    at_ = 0;
+  }
+  // … from the n-th call on that could meet it.
+  void MeetAfter(uint64_t n, Fault fault) {
+    const std::lock_guard lock(mutex_);
+    next_ = fault;
+    fault_ = Fault::kNone;
+    at_ = n;
+  }
+  // Calls that failed.
+  uint64_t met() const {
+    const std::lock_guard lock(mutex_);
+    return met_;
+  }
+
+  rocksdb::IOStatus OnWrite() {
+    const std::lock_guard lock(mutex_);
+    Step();
+    if (fault_ != Fault::kFull && fault_ != Fault::kWritesFail) return rocksdb::IOStatus::OK();
+    ++met_;
+    if (fault_ == Fault::kWritesFail) return rocksdb::IOStatus::IOError("write", "Input/output error");
+    rocksdb::IOStatus full = rocksdb::IOStatus::NoSpace("write", "No space left on device");
+    full.SetRetryable(true);  // as RocksDB's own files say it
+    return full;
+  }
+  // `path` has so many bytes.
+  rocksdb::IOStatus OnSync(const std::string& path, uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    Step();
+    File& file = files_[Name(path)];
+    if (fault_ == Fault::kSyncsFail) {
+      ++met_;
+      file.torn = true;
+      return rocksdb::IOStatus::IOError("fsync", "Input/output error");
+    }
+    if (fault_ == Fault::kNeedlessSyncsFail && bytes > 0 && bytes == file.safe) {
+      ++met_;
+      return rocksdb::IOStatus::IOError("needless fsync", path);
+    }
+    if (!file.torn) file.safe = bytes;
+    return rocksdb::IOStatus::OK();
+  }
+  void OnNew(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    files_[Name(path)] = File();
+  }
+  void OnRename(const std::string& from, const std::string& to) {
+    const std::lock_guard lock(mutex_);
+    const auto moved = files_.find(Name(from));
+    if (moved == files_.end()) return;
+    files_[Name(to)] = moved->second;
+    files_.erase(moved);
+  }
+
+  // What is in `to` of folder `from` if the process is killed now: everything, and as safe as it was.
+  static void Kill(const std::string& from, const std::string& to) { Copy(from, to); }
+  // What is left in `to` of folder `from` if power is lost now: of each file what is safe, and of the rest
+  // nothing, all, or a part.
+  void LosePower(const std::string& from, const std::string& to, world::Random& random) const {
+    Copy(from, to);
+    for (const auto& entry : std::filesystem::directory_iterator(to)) {
+      const uint64_t size = entry.file_size();
+      const uint64_t safe = std::min(size, Safe(entry.path(), size));
+      const uint64_t rests[] = {0, size - safe, world::Uniform(random, size - safe + 1)};
+      std::filesystem::resize_file(entry.path(), safe + rests[world::Uniform(random, 3)]);
+    }
+  }
+
+ private:
+  struct File {
+    uint64_t safe = 0;
+    bool torn = false;
+  };
+  using Listing = std::map<std::string, uintmax_t>;
+
+  static std::string Name(const std::string& path) { return std::filesystem::path(path).filename(); }
+  static Listing List(const std::string& dir) {
+    Listing sizes;
+    std::error_code gone;
+    for (const auto& entry : std::filesystem::directory_iterator(dir)) {
+      sizes[entry.path().filename()] = entry.file_size(gone);
+    }
+    return sizes;
+  }
+  // Files come and go in the background: until nothing did.
+  static void Copy(const std::string& from, const std::string& to) {
+    std::error_code error;
+    Listing before;
+    do {
+      std::filesystem::remove_all(to);
+      before = List(from);
+      std::filesystem::copy(from, to, std::filesystem::copy_options::recursive, error);
+    } while (error || before != List(from));
+  }
+  void Step() {
+    if (at_ > 0 && --at_ == 0) fault_ = next_;
+  }
+  // Files that were there before all this are safe.
+  uint64_t Safe(const std::string& path, uint64_t otherwise) const {
+    const std::lock_guard lock(mutex_);
+    const auto file = files_.find(Name(path));
+    return file == files_.end() ? otherwise : file->second.safe;
+  }
+
+  mutable std::mutex mutex_;
+  std::map<std::string, File> files_;
+  Fault fault_ = Fault::kNone;
+  Fault next_ = Fault::kNone;
+  uint64_t at_ = 0;
+  uint64_t met_ = 0;
+};
+
+class FailingFile final : public rocksdb::FSWritableFileOwnerWrapper {
+ public:
+  FailingFile(std::unique_ptr<rocksdb::FSWritableFile>&& file, std::string path, Platter& platter)
+      : FSWritableFileOwnerWrapper(std::move(file)), path_(std::move(path)), platter_(platter) {
+    platter_.OnNew(path_);
+  }
+  rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                           rocksdb::IODebugContext* context) override {
+    return Write(data, [&](const rocksdb::Slice& bytes) {
+      return FSWritableFileOwnerWrapper::Append(bytes, options, context);
+    });
+  }
+  rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                           const rocksdb::DataVerificationInfo&, rocksdb::IODebugContext* context) override {
+    return Append(data, options, context);
+  }
+  rocksdb::IOStatus Sync(const rocksdb::IOOptions& options, rocksdb::IODebugContext* context) override {
+    return Synced(FSWritableFileOwnerWrapper::Flush(options, context));
+  }
+  rocksdb::IOStatus Fsync(const rocksdb::IOOptions& options, rocksdb::IODebugContext* context) override {
+    return Synced(FSWritableFileOwnerWrapper::Flush(options, context));
+  }
+
+ private:
+  template <class Take>
+  rocksdb::IOStatus Write(const rocksdb::Slice& data, Take take) {
+    rocksdb::IOStatus status = platter_.OnWrite();
+    if (status.ok()) return take(data);
+    (void)take(rocksdb::Slice(data.data(), data.size() / 2));
+    return status;
+  }
+  rocksdb::IOStatus Synced(rocksdb::IOStatus status) {
+    std::error_code error;
+    return status.ok() ? platter_.OnSync(path_, std::filesystem::file_size(path_, error)) : status;
+  }
+  const std::string path_;
+  Platter& platter_;
+};
+
+// Nothing is really synced: the page cache is what a test reads again.
+class FailingFiles final : public rocksdb::FileSystemWrapper {
+ public:
+  explicit FailingFiles(Platter& platter)
+      : FileSystemWrapper(rocksdb::FileSystem::Default()), platter_(platter) {}
+  const char* Name() const override { return "FailingFiles"; }
+  rocksdb::IOStatus NewWritableFile(const std::string& path, const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                    rocksdb::IODebugContext* context) override {
+    rocksdb::IOStatus status = FileSystemWrapper::NewWritableFile(path, options, file, context);
+    if (status.ok()) *file = std::make_unique<FailingFile>(std::move(*file), path, platter_);
+    return status;
+  }
+  rocksdb::IOStatus RenameFile(const std::string& from, const std::string& to,
+                               const rocksdb::IOOptions& options, rocksdb::IODebugContext* context) override {
+    rocksdb::IOStatus status = FileSystemWrapper::RenameFile(from, to, options, context);
+    if (status.ok()) platter_.OnRename(from, to);
+    return status;
+  }
+
+ private:
+  Platter& platter_;
+};
+
+inline std::unique_ptr<rocksdb::Env> FailingEnv(Platter& platter) {
+  return rocksdb::NewCompositeEnv(std::make_shared<FailingFiles>(platter));
+}
+
+}  // namespace paceline::engine::testing
