@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "grpcpp/support/slice.h"
+#include "libs/base/tsan.h"
 
 namespace paceline::rpc {
 namespace {
@@ -23,6 +24,7 @@ class SharedCord {
 
   static void Release(void* self) {
     auto* shared = static_cast<SharedCord*>(self);
+    OrderAfter(shared);  // gRPC has carried the slice here, from thread to thread
     if (shared->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete shared;
   }
 
@@ -54,13 +56,21 @@ grpc::ByteBuffer ToByteBuffer(const absl::Cord& cord) {
   // Pieces are views into the copy that SharedCord holds: a small Cord stores its bytes within itself.
   auto* shared = new SharedCord(cord);
   std::vector<grpc::Slice> slices;
+  std::string small;  // pieces that follow each other, copied into one: each slice costs the transport more
+  const auto flush = [&] {
+    if (!small.empty()) slices.emplace_back(small.data(), small.size());
+    small.clear();
+  };
   for (absl::string_view piece : shared->cord().Chunks()) {
     if (piece.size() < kWorthSharingBytes) {
-      slices.emplace_back(piece.data(), piece.size());
+      small.append(piece.data(), piece.size());
     } else {
+      flush();
       slices.push_back(shared->Share(piece));
     }
   }
+  flush();
+  OrderBefore(shared);
   SharedCord::Release(shared);
   return grpc::ByteBuffer(slices.data(), slices.size());
 }

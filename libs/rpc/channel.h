@@ -20,15 +20,15 @@ inline constexpr int kMessageBytesMax = 64 << 20;
 inline constexpr int kKeepAliveTimeMs = 5'000;
 inline constexpr int kKeepAliveTimeoutMs = 5'000;
 
-// For channels to shards. A channel made with these owns its connection, shares it with no other channel, and
-// so does not inherit another one's wait before reconnecting.
+// For channels to shards. Never through an HTTP proxy. A channel made with these owns its connection, shares
+// it with no other channel, and so does not inherit another one's wait before reconnecting.
 grpc::ChannelArguments DataPlaneArguments();
 
 // The same for the end that listens, which also has to accept the other's signs of life.
 void ApplyDataPlaneArguments(grpc::ServerBuilder& builder);
 
-// For channels to the coordinator: sign of life as above, gRPC's defaults otherwise. Reconnects at least
-// every second.
+// For channels to the coordinator: sign of life as above, no HTTP proxy, gRPC's defaults otherwise.
+// Reconnects at least every second.
 grpc::ChannelArguments ControlPlaneArguments();
 
 }  // namespace paceline::rpc

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "libs/world/soon.h"
+
 namespace paceline::rpc {
 namespace {
 
@@ -13,27 +15,27 @@ constexpr absl::Duration kSleepMax = absl::Hours(1);
 
 EventLoop::~EventLoop() {
   {
-    const std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     over_ = true;
   }
   // A set alarm must be heard before it is destroyed: gRPC touches it once more when it fires.
   queue_.Shutdown();
   void* tag = nullptr;
   bool ok = false;
-  while (queue_.Next(&tag, &ok)) static_cast<Event*>(tag)->Complete(ok);
+  while (queue_.Next(&tag, &ok)) Event::Ended(tag, ok);
 }
 
 void EventLoop::Awake::Complete(bool) {
-  const std::lock_guard lock(loop_.mutex_);
+  MutexLock lock(&loop_.mutex_);
   loop_.waking_ = false;
 }
 
 void EventLoop::Wake() {
-  const std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   if (waking_ || over_) return;
   waking_ = true;
   alarm_ = std::make_unique<grpc::Alarm>();
-  alarm_->Set(&queue_, std::chrono::system_clock::now(), static_cast<Event*>(&awake_));
+  alarm_->Set(&queue_, std::chrono::system_clock::now(), awake_.Tag());
 }
 
 void EventLoop::Stop() {
@@ -43,13 +45,21 @@ void EventLoop::Stop() {
 
 void EventLoop::Run(const world::Clock& clock, absl::FunctionRef<absl::Time()> next,
                     absl::FunctionRef<void()> on_time) {
+  world::Soon soon;
   while (!stop_ || uses_ > 0) {
-    const absl::Duration sleep = std::clamp(next() - clock.Now(), absl::ZeroDuration(), kSleepMax);
+    const absl::Duration sleep = soon.empty()
+                                     ? std::clamp(next() - clock.Now(), absl::ZeroDuration(), kSleepMax)
+                                     : absl::ZeroDuration();
     void* tag = nullptr;
     bool ok = false;
     const auto status =
         queue_.AsyncNext(&tag, &ok, std::chrono::system_clock::now() + absl::ToChronoMicroseconds(sleep));
-    if (status == grpc::CompletionQueue::GOT_EVENT) static_cast<Event*>(tag)->Complete(ok);
+    if (status == grpc::CompletionQueue::GOT_EVENT) {
+      Event::Ended(tag, ok);
+      soon.Taken();
+    } else {
+      soon.KickAll();
+    }
     if (clock.Now() >= next()) on_time();
   }
 }

@@ -5,10 +5,12 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
+#include "libs/base/mutex.h"
+#include "libs/base/tsan.h"
 #include "libs/world/clock.h"
 
 namespace paceline::rpc {
@@ -18,6 +20,17 @@ class Event {
  public:
   virtual ~Event() = default;
   virtual void Complete(bool ok) = 0;
+
+  // The tag with which an operation is started: what comes before that comes before Complete.
+  void* Tag() {
+    OrderBefore(this);
+    return this;
+  }
+  // What was started with `tag` has ended. Called by whoever drains the queue.
+  static void Ended(void* tag, bool ok) {
+    OrderAfter(tag);
+    static_cast<Event*>(tag)->Complete(ok);
+  }
 };
 
 // One thread's loop over a completion queue and a clock: runs events as they complete, and a timer when it is
@@ -68,12 +81,10 @@ class EventLoop {
   grpc::CompletionQueue queue_;
   std::atomic<int64_t> uses_{0};
   std::atomic<bool> stop_{false};
-  // Guards what follows. Of the standard library because the thread sanitizer sees that one: the installed
-  // Abseil is not built for it.
-  std::mutex mutex_;
-  bool waking_ = false;  // the alarm is set and has not come back
-  std::unique_ptr<grpc::Alarm> alarm_;
-  bool over_ = false;
+  Mutex mutex_;
+  bool waking_ ABSL_GUARDED_BY(mutex_) = false;  // the alarm is set and has not come back
+  std::unique_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);
+  bool over_ ABSL_GUARDED_BY(mutex_) = false;
   Awake awake_{*this};
 };
 

@@ -6,15 +6,16 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
+#include "libs/base/mutex.h"
 #include "libs/rpc/byte_buffer.h"
 #include "libs/rpc/channel.h"
 #include "libs/rpc/status.h"
+#include "libs/world/soon.h"
 
 namespace paceline::rpc {
 
 // One stream. Every operation under way at gRPC holds a reference.
-class GrpcDialer::Call : public std::enable_shared_from_this<Call> {
+class GrpcDialer::Call : public world::Soon::Kickable, public std::enable_shared_from_this<Call> {
  public:
   Call(EventLoop& loop, const std::string& address, std::shared_ptr<world::StreamHandler> handler)
       : use_(loop),
@@ -25,12 +26,12 @@ class GrpcDialer::Call : public std::enable_shared_from_this<Call> {
   void Start(const std::string& method, grpc::CompletionQueue& queue) {
     stream_ = stub_.PrepareCall(&context_, method, &queue);
     Begin(started_);
-    stream_->StartCall(Tag(started_));
+    stream_->StartCall(started_.Tag());
   }
 
-  void Kick() {
+  void Kick() override {
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       if (over_) return;
       if (busy_) {
         kicked_ = true;
@@ -56,12 +57,11 @@ class GrpcDialer::Call : public std::enable_shared_from_this<Call> {
   };
 
   void Begin(Operation& operation) { operation.call = shared_from_this(); }
-  static void* Tag(Operation& operation) { return static_cast<Event*>(&operation); }
 
   void Started(bool ok) {
     if (!ok) return End();
     Begin(read_);
-    stream_->Read(&incoming_, Tag(read_));
+    stream_->Read(&incoming_, read_.Tag());
     WriteOn();  // busy_ from the beginning: nothing was written before
   }
 
@@ -75,7 +75,7 @@ class GrpcDialer::Call : public std::enable_shared_from_this<Call> {
       handler_->OnFrame(*std::move(frame));
     }
     Begin(read_);
-    stream_->Read(&incoming_, Tag(read_));
+    stream_->Read(&incoming_, read_.Tag());
   }
 
   void Written(bool ok) {
@@ -89,10 +89,10 @@ class GrpcDialer::Call : public std::enable_shared_from_this<Call> {
       if (handler_->NextFrame(&frame)) {
         outgoing_ = ToByteBuffer(frame);
         Begin(write_);
-        stream_->Write(outgoing_, Tag(write_));
+        stream_->Write(outgoing_, write_.Tag());
         return;
       }
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       if (!kicked_) {
         busy_ = false;
         return;
@@ -103,11 +103,11 @@ class GrpcDialer::Call : public std::enable_shared_from_this<Call> {
 
   void End() {
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       over_ = true;
     }
     Begin(finished_);
-    stream_->Finish(&status_, Tag(finished_));
+    stream_->Finish(&status_, finished_.Tag());
   }
 
   void Finished(bool) {
@@ -132,7 +132,7 @@ class GrpcDialer::Call : public std::enable_shared_from_this<Call> {
   Operation write_{&Call::Written};
   Operation finished_{&Call::Finished};
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
   bool busy_ ABSL_GUARDED_BY(mutex_) = true;     // somebody writes, or is about to
   bool kicked_ ABSL_GUARDED_BY(mutex_) = false;  // there was a Kick meanwhile
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
@@ -147,6 +147,7 @@ class Port : public world::StreamPort {
   explicit Port(std::shared_ptr<Call> call) : call_(std::move(call)) {}
   ~Port() override { call_->Close(); }
   void Kick() override { call_->Kick(); }
+  void KickSoon() override { world::Soon::Kick(call_); }
   void Close(absl::Status) override { call_->Close(); }
 
  private:
@@ -154,7 +155,15 @@ class Port : public world::StreamPort {
 };
 
 const char* MethodOf(world::StreamKind kind) {
-  return kind == world::StreamKind::kPush ? "/paceline.v1.Shard/Push" : "/paceline.v1.Shard/Pull";
+  switch (kind) {
+    case world::StreamKind::kPush:
+      return "/paceline.v1.Shard/PushPull";
+    case world::StreamKind::kPull:
+      return "/paceline.v1.Shard/Pull";
+    case world::StreamKind::kReplicate:
+      break;
+  }
+  return "/paceline.v1.Replication/Replicate";
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "google/protobuf/stubs/logging.h"
 
 namespace paceline::rpc {
 namespace {
@@ -48,6 +49,9 @@ absl::Status SetUpLogging(const std::string& format, const std::string& level) {
   logger->set_level(parsed);
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
+  // Messages that cannot be read are refused by name. Protobuf would also write a line about each text that
+  // is no UTF-8, so that whoever reaches a port could fill the log.
+  google::protobuf::SetLogHandler(nullptr);
   return absl::OkStatus();
 }
 

@@ -1,31 +1,45 @@
 #include "libs/rpc/server_streams.h"
 
+#include <grpcpp/alarm.h>
+
+#include <chrono>
 #include <optional>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "libs/base/mutex.h"
+#include "libs/base/tsan.h"
 #include "libs/rpc/byte_buffer.h"
 #include "libs/rpc/status.h"
+#include "libs/world/soon.h"
 
 namespace paceline::rpc {
+namespace {
+
+// How long a peer may take to read what a write under way holds, before a stream closed for cause is cut and
+// its status with it.
+constexpr std::chrono::seconds kCloseGrace{2};
+
+}  // namespace
 
 // One call: waiting for a client at first, then one stream. Every operation under way at gRPC holds a
 // reference, so the call lives until the last of them has come back.
-class ServerStreams::Call : public std::enable_shared_from_this<Call> {
+class ServerStreams::Call : public world::Soon::Kickable, public std::enable_shared_from_this<Call> {
  public:
-  Call(const Method& method, grpc::ServerCompletionQueue& queue)
-      : method_(method), queue_(queue), stream_(&context_) {}
+  Call(const Method& method, grpc::ServerCompletionQueue& queue, LiveCalls& live)
+      : method_(method), queue_(queue), live_(live), stream_(&context_) {}
 
+  // REQUIRES: the queue will not be shut down before live_ is told that this call has ended.
   void Wait() {
+    live_.Add();
     context_.AsyncNotifyWhenDone(&ended_);
     Begin(accepted_);
     method_.request(&context_, &stream_, &queue_, &accepted_);
   }
 
-  void Kick() {
+  void Kick() override {
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       if (over_) return;
       if (busy_) {
         kicked_ = true;
@@ -38,8 +52,13 @@ class ServerStreams::Call : public std::enable_shared_from_this<Call> {
 
   void Close(absl::Status why) {
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       if (over_ || close_.has_value()) return;
+      if (!why.ok()) {
+        // A write to a peer that does not read never completes, and the status has to wait for it.
+        Begin(late_);
+        alarm_.Set(&queue_, std::chrono::system_clock::now() + kCloseGrace, &late_);
+      }
       close_ = std::move(why);
     }
     Kick();
@@ -57,22 +76,38 @@ class ServerStreams::Call : public std::enable_shared_from_this<Call> {
    public:
     explicit Port(std::shared_ptr<Call> call) : call_(std::move(call)) {}
     void Kick() override { call_->Kick(); }
+    void KickSoon() override { world::Soon::Kick(call_); }
     void Close(absl::Status why) override { call_->Close(std::move(why)); }
 
    private:
     const std::shared_ptr<Call> call_;
   };
 
-  void Begin(Operation& operation) { operation.call = shared_from_this(); }
+  void Begin(Operation& operation) {
+    operation.call = shared_from_this();
+    OrderBefore(&operation);
+  }
+  // Starts an operation on the stream, unless the call is over: then its queue may have been shut down, on
+  // which nothing may be started.
+  template <class Start>
+  void BeginUnlessOver(Operation& operation, Start start) ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    if (over_) return;
+    Begin(operation);
+    start();
+  }
 
   void Accepted(bool ok) {
-    if (!ok) return;  // the server shuts down
-    std::make_shared<Call>(method_, queue_)->Wait();
+    if (!ok) return live_.Remove();  // the server shuts down
+    std::make_shared<Call>(method_, queue_, live_)->Wait();
     Begin(ended_);
     handler_ = method_.handler();
     handler_->Attach(std::make_shared<Port>(shared_from_this()));
-    Begin(read_);
-    stream_.Read(&incoming_, &read_);
+    ReadOn();
+  }
+
+  void ReadOn() {
+    BeginUnlessOver(read_, [this] { stream_.Read(&incoming_, &read_); });
   }
 
   void Read(bool ok) {
@@ -84,25 +119,33 @@ class ServerStreams::Call : public std::enable_shared_from_this<Call> {
     incoming_.Clear();
     if (!frame.ok()) return Close(frame.status());
     handler_->OnFrame(*std::move(frame));
-    Begin(read_);
-    stream_.Read(&incoming_, &read_);
+    if (Closed()) return;  // nothing more is taken, so nothing more is to be answered
+    ReadOn();
+  }
+
+  bool Closed() {
+    MutexLock lock(&mutex_);
+    return close_.has_value();
+  }
+
+  void Late(bool due) {
+    if (due) context_.TryCancel();
   }
 
   void Written(bool ok) {
     if (ok) WriteOn();  // otherwise the call is over: Ended is on its way
   }
 
-  // REQUIRES: busy_ was set by the caller. Ends with a write under way, the call finished, or busy_ reset.
+  // REQUIRES: busy_ was set by the caller. Ends with a write under way, the call finished or over, or busy_
+  // reset.
   void WriteOn() {
     while (true) {
       absl::Cord frame;
       if (handler_->NextFrame(&frame)) {
         outgoing_ = ToByteBuffer(frame);
-        Begin(write_);
-        stream_.Write(outgoing_, &write_);
-        return;
+        return BeginUnlessOver(write_, [this] { stream_.Write(outgoing_, &write_); });
       }
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       if (kicked_) {
         kicked_ = false;
         continue;
@@ -122,15 +165,18 @@ class ServerStreams::Call : public std::enable_shared_from_this<Call> {
 
   void Ended(bool) {
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       over_ = true;
     }
+    alarm_.Cancel();
     handler_->OnBroken(context_.IsCancelled() ? absl::CancelledError("the peer went away")
                                               : absl::OkStatus());
+    live_.Remove();
   }
 
   const Method& method_;
   grpc::ServerCompletionQueue& queue_;
+  LiveCalls& live_;
   grpc::ServerContext context_;
   RawStream stream_;
   std::shared_ptr<world::AcceptedStream> handler_;
@@ -142,8 +188,10 @@ class ServerStreams::Call : public std::enable_shared_from_this<Call> {
   Operation write_{&Call::Written, nullptr};
   Operation finished_{&Call::Finished, nullptr};
   Operation ended_{&Call::Ended, nullptr};
+  Operation late_{&Call::Late, nullptr};
+  grpc::Alarm alarm_;  // set once, by Close
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;    // somebody writes, or is about to
   bool kicked_ ABSL_GUARDED_BY(mutex_) = false;  // there was a Kick meanwhile
   bool over_ ABSL_GUARDED_BY(mutex_) = false;    // nothing more may be written
@@ -164,23 +212,40 @@ void ServerStreams::Serve(RequestCall request, NewHandler handler) {
 
 void ServerStreams::Start() {
   for (const auto& queue : queues_) {
-    for (const auto& method : methods_) std::make_shared<Call>(*method, *queue)->Wait();
+    for (const auto& method : methods_) std::make_shared<Call>(*method, *queue, live_)->Wait();
     threads_.emplace_back([&queue] { Drain(*queue); });
   }
 }
 
 void ServerStreams::Drain(grpc::ServerCompletionQueue& queue) {
+  constexpr std::chrono::system_clock::time_point kNow{};
+  world::Soon soon;
   void* tag = nullptr;
   bool ok = false;
-  while (queue.Next(&tag, &ok)) {
+  while (true) {
+    if (soon.empty()) {
+      if (!queue.Next(&tag, &ok)) break;
+    } else {
+      const auto status = queue.AsyncNext(&tag, &ok, kNow);
+      if (status == grpc::CompletionQueue::SHUTDOWN) break;
+      if (status == grpc::CompletionQueue::TIMEOUT) {
+        soon.KickAll();
+        continue;
+      }
+    }
+    OrderAfter(tag);
     auto* operation = static_cast<Call::Operation*>(tag);
-    const std::shared_ptr<Call> call = std::move(operation->call);
-    (call.get()->*operation->done)(ok);
+    {
+      const std::shared_ptr<Call> call = std::move(operation->call);
+      (call.get()->*operation->done)(ok);
+    }
+    soon.Taken();
   }
 }
 
 void ServerStreams::Shutdown() {
   down_ = true;
+  live_.AwaitNone();
   for (const auto& queue : queues_) queue->Shutdown();
   if (threads_.empty()) {  // never started: gRPC wants its queues drained all the same
     for (const auto& queue : queues_) Drain(*queue);

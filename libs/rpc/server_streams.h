@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "libs/base/mutex.h"
 #include "libs/world/port.h"
 
 namespace paceline::rpc {
@@ -37,12 +39,34 @@ class ServerStreams {
   // Begins to take calls. REQUIRES: the server is built.
   void Start();
 
-  // Ends the threads when all streams have ended. REQUIRES: the server's Shutdown has been called, with a
-  // deadline after which it cancels what is left.
+  // Ends the threads when all streams have ended; waits for that. REQUIRES: the server's Shutdown has been
+  // called, with a deadline after which it cancels what is left.
   void Shutdown();
 
  private:
   class Call;
+  // Counts the calls that may still start something on a queue: those that wait for a client, and those whose
+  // end has not been heard.
+  class LiveCalls {
+   public:
+    void Add() ABSL_LOCKS_EXCLUDED(mutex_) {
+      MutexLock lock(&mutex_);
+      ++count_;
+    }
+    void Remove() ABSL_LOCKS_EXCLUDED(mutex_) {
+      MutexLock lock(&mutex_);
+      if (--count_ == 0) none_.SignalAll();
+    }
+    void AwaitNone() ABSL_LOCKS_EXCLUDED(mutex_) {
+      MutexLock lock(&mutex_);
+      none_.Await(&mutex_, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return count_ == 0; });
+    }
+
+   private:
+    Mutex mutex_;
+    CondVar none_;
+    int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
+  };
   struct Method {
     RequestCall request;
     NewHandler handler;
@@ -50,6 +74,7 @@ class ServerStreams {
 
   static void Drain(grpc::ServerCompletionQueue& queue);
 
+  LiveCalls live_;
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
   std::vector<std::unique_ptr<Method>> methods_;
   std::vector<std::thread> threads_;

@@ -1,0 +1,108 @@
+#include "libs/rpc/coordinators.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "libs/rpc/channel.h"
+#include "libs/rpc/standing.h"
+#include "libs/rpc/status.h"
+
+namespace paceline::rpc {
+namespace {
+
+// For how long it is worth telling what was wrong with another one.
+constexpr absl::Duration kCauseAge = absl::Seconds(30);
+
+// False if there is no telling which port is meant: gRPC would try one nobody serves until the time is up.
+bool IsAddress(absl::string_view address) {
+  if (address.find("://") != absl::string_view::npos || address.substr(0, 5) == "unix:") return true;
+  const size_t colon = address.rfind(':');
+  uint32_t port = 0;
+  return colon != absl::string_view::npos && colon > 0 &&
+         absl::SimpleAtoi(address.substr(colon + 1), &port) && port > 0 && port <= 65535;
+}
+
+std::shared_ptr<const Coordinators::One> Open(const std::string& address) {
+  return std::make_shared<const Coordinators::One>(
+      Coordinators::One{.address = address,
+                        .stub = v1::Coordinator::NewStub(grpc::CreateCustomChannel(
+                            address, grpc::InsecureChannelCredentials(), ControlPlaneArguments()))});
+}
+
+std::string Text(const grpc::string_ref& ref) {
+  return {ref.data(), ref.size()};
+}
+
+}  // namespace
+
+std::optional<Standing> StandingIn(const grpc::ClientContext& context) {
+  const auto& metadata = context.GetServerTrailingMetadata();
+  const auto standing = metadata.find(kStandingKey);
+  if (standing == metadata.end()) return std::nullopt;
+  const auto leader = metadata.find(kLeaderKey);
+  return Standing{.leads = standing->second == "leads",
+                  .leader = leader == metadata.end() ? "" : Text(leader->second)};
+}
+
+absl::Status CheckCoordinators(absl::string_view addresses) {
+  for (const absl::string_view address : absl::StrSplit(addresses, ',')) {
+    if (IsAddress(address)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("coordinator: '", address,
+                     "'; expected host:port, as localhost:7070, or several with commas between"));
+  }
+  return absl::OkStatus();
+}
+
+Coordinators::Coordinators(absl::string_view addresses) : addresses_(addresses) {
+  for (const absl::string_view address : absl::StrSplit(addresses, ',')) {
+    listed_.push_back(Open(std::string(address)));
+  }
+  current_ = listed_[0];
+}
+
+std::shared_ptr<const Coordinators::One> Coordinators::Current() const {
+  const MutexLock lock(&mutex_);
+  return current_;
+}
+
+absl::Status Coordinators::Heard(const One& asked, const grpc::Status& status,
+                                 const grpc::ClientContext& context) {
+  if (status.ok()) return absl::OkStatus();
+  const absl::Status plain = FromGrpc(status);
+  // A coordinator's own words stand for themselves; only what the connection says of itself needs the
+  // address.
+  if (!absl::IsUnavailable(plain) && !absl::IsDeadlineExceeded(plain)) return plain;
+  std::string words = absl::StrCat("coordinator ", asked.address, ": ", plain.message());
+  const std::optional<Standing> standing = StandingIn(context);
+  const bool leads = standing.has_value() && standing->leads;
+  const bool stands_by = standing.has_value() && !standing->leads;
+  if (!leads) MoveOn(asked, stands_by ? standing->leader : "");
+  const MutexLock lock(&mutex_);
+  if (stands_by && absl::Now() - last_cause_at_ < kCauseAge) {
+    absl::StrAppend(&words, " (before it, ", last_cause_, ")");
+  } else if (!stands_by) {
+    last_cause_ = words;
+    last_cause_at_ = absl::Now();
+  }
+  return {plain.code(), words};
+}
+
+void Coordinators::MoveOn(const One& from, const std::string& leader) {
+  const MutexLock lock(&mutex_);
+  if (current_.get() != &from) return;  // another call has seen to it
+  if (!leader.empty() && leader != from.address) {
+    const auto found = std::ranges::find_if(listed_, [&](const auto& one) { return one->address == leader; });
+    current_ = found != listed_.end() ? *found : Open(leader);
+    return;
+  }
+  next_ = (next_ + 1) % listed_.size();
+  if (listed_[next_].get() == &from) next_ = (next_ + 1) % listed_.size();
+  current_ = listed_[next_];
+}
+
+}  // namespace paceline::rpc
