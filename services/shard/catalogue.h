@@ -19,11 +19,13 @@ class Catalogue {
 
   CatalogueVersion version() const { return version_; }
 
-  // The table, as a session of `job` may see it. NOT_FOUND: no such table; PERMISSION_DENIED: another job's.
+  // The table, as a session of `job` may see it. NOT_FOUND: no such table, or it was dropped;
+  // PERMISSION_DENIED: another job's.
   absl::StatusOr<std::shared_ptr<const log::TableInfo>> Find(TableId table, JobId job) const;
 
  private:
   CatalogueVersion version_;
+  TableId newest_;  // that was ever created
   absl::flat_hash_map<TableId, std::shared_ptr<const log::TableInfo>> tables_;
 };
 

@@ -1,5 +1,10 @@
 #include "services/shard/executor.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include "libs/world/soon.h"
+
 namespace paceline::shard {
 
 void Executor::Run(Task task) {
@@ -9,6 +14,11 @@ void Executor::Run(Task task) {
     if (owned_) return;
     owned_ = true;
   }
+  Drain();
+}
+
+void Executor::Drain() {
+  size_t left = kTurn;
   std::deque<Task> group;
   while (true) {
     {
@@ -17,19 +27,63 @@ void Executor::Run(Task task) {
         owned_ = false;
         return;
       }
-      group.swap(queue_);
+      if (helper_ == nullptr || queue_.size() <= left) {
+        group.swap(queue_);
+      } else {
+        const auto end = queue_.begin() + static_cast<std::ptrdiff_t>(left);
+        group.assign(std::move_iterator(queue_.begin()), std::move_iterator(end));
+        queue_.erase(queue_.begin(), end);
+      }
     }
+    if (group.empty()) return helper_->Take(*this);
+    left -= std::min(left, group.size());
     for (Task& next : group) {
       next();
       next = nullptr;  // what a task holds is let go at once, not with its group
     }
     group.clear();
+    if (after_group_) after_group_();
   }
 }
 
 size_t Executor::depth() const {
   const std::lock_guard lock(mutex_);
   return queue_.size();
+}
+
+Helper::Helper() : thread_([this] { Loop(); }) {}
+
+Helper::~Helper() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void Helper::Take(Executor& executor) {
+  {
+    const std::lock_guard lock(mutex_);
+    given_.push_back(&executor);
+  }
+  changed_.notify_one();
+}
+
+void Helper::Loop() {
+  world::Soon soon;
+  while (true) {
+    Executor* next = nullptr;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return stop_ || !given_.empty(); });
+      if (given_.empty()) return;
+      next = given_.front();
+      given_.pop_front();
+    }
+    next->Drain();
+    soon.KickAll();
+  }
 }
 
 }  // namespace paceline::shard

@@ -1,32 +1,77 @@
 #pragma once
 
+#include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <thread>
 
 #include "absl/functional/any_invocable.h"
 
 namespace paceline::shard {
 
+class Helper;
+
 // A queue plus an owner token. Tasks run one at a time in the order they came, on whichever thread finds the
 // token free: usually the one that brings the task, without a hand-over between threads. What a group of
 // segments owns is touched only by tasks of its executor and needs no lock.
+//
+// A thread runs at most kTurn tasks and then passes the token to the helper, so that nobody who has something
+// else to do — read streams, watch deadlines, beat — is held by others who keep the queue full. Without a
+// helper it runs the queue dry.
 //
 // Thread-safe. A task may call Run of this or another executor; its own is then queued behind it.
 class Executor {
  public:
   using Task = absl::AnyInvocable<void()>;
+  static constexpr size_t kTurn = 32;
 
-  // Queues `task`, and runs the queue dry unless somebody else is at it.
+  // `helper`, if there is one, must be there until the last call of Run has returned, and be gone, with what
+  // it was given done, before the executor is.
+  explicit Executor(Helper* helper = nullptr) : helper_(helper) {}
+
+  // Queues `task`, and runs the queue unless somebody else is at it.
   void Run(Task task);
+
+  // `after` runs behind each group of tasks, as a task does: what they had in common is done once. Before the
+  // first Run.
+  void AfterGroup(Task after) { after_group_ = std::move(after); }
 
   size_t depth() const;
 
  private:
+  friend class Helper;
+
+  // REQUIRES: the caller has the token. Runs one turn; the token is free then, or the helper's.
+  void Drain();
+
+  Helper* const helper_;
+  Task after_group_;
   // Guards what follows. Of the standard library because the thread sanitizer sees that one: the installed
   // Abseil is not built for it.
   mutable std::mutex mutex_;
   std::deque<Task> queue_;
   bool owned_ = false;
+};
+
+// A thread that goes on with executors where others ended their turn: a turn each, round robin.
+class Helper {
+ public:
+  Helper();
+  // Returns when what it was given has been run.
+  ~Helper();
+  Helper(const Helper&) = delete;
+
+ private:
+  friend class Executor;
+
+  void Take(Executor& executor);
+  void Loop();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Executor*> given_;
+  bool stop_ = false;
+  std::thread thread_;
 };
 
 }  // namespace paceline::shard

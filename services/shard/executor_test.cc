@@ -1,5 +1,10 @@
 #include "services/shard/executor.h"
 
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <future>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -37,10 +42,83 @@ TEST(ExecutorTest, WhatATaskHoldsIsLetGoAtOnce) {
   EXPECT_EQ(uses_in_the_next, 1);
 }
 
-TEST(ExecutorTest, TasksOfManyThreadsNeverOverlapAndKeepEachThreadsOrder) {
+TEST(ExecutorTest, AThreadIsHeldForOneTurnAndTheHelperGoesOn) {
+  constexpr int kTasks = 10 * Executor::kTurn;
+  std::optional<Helper> helper(std::in_place);
+  Executor executor(&*helper);
+  std::vector<std::thread::id> ran;  // touched by tasks only
+  std::promise<void> seen;           // that the first turn has ended
+  std::promise<void> done;
+  executor.Run([&] {
+    for (int i = 1; i < kTasks; ++i) {
+      executor.Run([&, i] {
+        if (ran.size() == Executor::kTurn) seen.get_future().wait();
+        ran.push_back(std::this_thread::get_id());
+        if (i + 1 == kTasks) done.set_value();
+      });
+    }
+    ran.push_back(std::this_thread::get_id());
+  });
+  // Without the helper's thread, this one would wait for itself above.
+  seen.set_value();
+  done.get_future().wait();
+  helper.reset();
+  EXPECT_EQ(std::ranges::count(ran, std::this_thread::get_id()), Executor::kTurn);
+  EXPECT_EQ(ran.size(), size_t{kTasks});
+}
+
+TEST(ExecutorTest, WithoutAHelperTheQueueIsRunDry) {
+  constexpr int kTasks = 10 * Executor::kTurn;
+  Executor executor;
+  int ran = 0;
+  std::function<void()> next = [&] {
+    if (++ran < kTasks) executor.Run(next);
+  };
+  executor.Run(next);
+  EXPECT_EQ(ran, kTasks);
+}
+
+TEST(ExecutorTest, AHelperServesItsExecutorsInTurn) {
+  std::optional<Helper> helper(std::in_place);
+  Executor busy(&*helper);
+  Executor other(&*helper);
+  std::atomic<bool> enough = false;
+  std::promise<void> ended;
+  std::function<void()> again = [&] { enough ? ended.set_value() : busy.Run(again); };
+  busy.Run(again);
+  std::promise<void> reached;
+  other.Run([&] {  // more than a turn, so its end is the helper's
+    for (size_t i = 0; i < 2 * Executor::kTurn; ++i) other.Run([] {});
+    other.Run([&] { reached.set_value(); });
+  });
+  reached.get_future().wait();
+  enough = true;
+  ended.get_future().wait();
+  helper.reset();
+}
+
+TEST(ExecutorTest, AHelperEndsWhenWhatItWasGivenIsDone) {
+  std::optional<Helper> helper(std::in_place);
+  Executor executor(&*helper);
+  int ran = 0;
+  std::function<void()> next = [&] {
+    if (++ran < 1000) executor.Run(next);
+  };
+  executor.Run(next);
+  helper.reset();
+  EXPECT_EQ(ran, 1000);
+}
+
+class ExecutorThreadsTest : public ::testing::TestWithParam<bool> {};
+
+INSTANTIATE_TEST_SUITE_P(Helper, ExecutorThreadsTest, ::testing::Bool());
+
+TEST_P(ExecutorThreadsTest, TasksOfManyThreadsNeverOverlapAndKeepEachThreadsOrder) {
   constexpr int kThreads = 4;
   constexpr int kTasks = 20'000;
-  Executor executor;
+  std::optional<Helper> helper;
+  if (GetParam()) helper.emplace();
+  Executor executor(GetParam() ? &*helper : nullptr);
   std::vector<int> last(kThreads, -1);  // touched by tasks only: a race here is a race in the executor
   int64_t sum = 0;
   bool in_order = true;
@@ -58,6 +136,7 @@ TEST(ExecutorTest, TasksOfManyThreadsNeverOverlapAndKeepEachThreadsOrder) {
       });
     }
   }
+  helper.reset();  // it may have the last of them
   EXPECT_TRUE(in_order);
   EXPECT_EQ(sum, int64_t{kThreads} * kTasks * (kTasks - 1) / 2);
 }

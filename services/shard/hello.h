@@ -3,13 +3,12 @@
 #include <optional>
 #include <string>
 
+#include "libs/base/feature_level.h"
 #include "libs/base/ids.h"
 #include "paceline/v1/shard.pb.h"
 #include "services/shard/shard.h"
 
 namespace paceline::shard {
-
-inline constexpr uint32_t kFeatureLevel = 1;
 
 // Who speaks on a stream, from its Hello.
 struct Caller {

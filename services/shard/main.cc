@@ -1,6 +1,7 @@
 // A shard's process: its flags, its parts put together, and how it ends. `paceline-shard --help` says how to
 // use it.
 
+#include <malloc.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -9,8 +10,6 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -19,18 +18,31 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "libs/base/feature_level.h"
+#include "libs/base/mutex.h"
 #include "libs/base/status.h"
 #include "libs/base/version.h"
+#include "libs/engine/store/rocksdb_engine.h"
 #include "libs/metrics/exposer.h"
+#include "libs/recorder/file_recorder.h"
+#include "libs/rpc/coordinators.h"
 #include "libs/rpc/logging.h"
+#include "libs/rpc/process.h"
+#include "libs/snapshot/store/directory.h"
 #include "libs/world/real_clock.h"
 #include "libs/world/system_random.h"
+#include "services/shard/disk_contents.h"
+#include "services/shard/disk_writer.h"
+#include "services/shard/grpc_peers.h"
 #include "services/shard/hello.h"
+#include "services/shard/history.h"
 #include "services/shard/membership.h"
 #include "services/shard/metrics.h"
 #include "services/shard/server.h"
 #include "services/shard/shard.h"
+#include "services/shard/snapshot_thread.h"
 
 namespace paceline::shard {
 namespace {
@@ -44,9 +56,15 @@ struct Flags {
   std::string name;
   std::string zone;
   uint64_t memory_budget = ShardOptions().memory_budget_bytes;
+  uint64_t staging_budget = ShardOptions().staging_budget_bytes;
   int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::string metrics_listen = "127.0.0.1:0";
   std::string port_file;
+  absl::Duration leave_timeout = absl::Seconds(10);
+  std::string record;
+  std::string data_dir;
+  std::string acks = "replicated";
+  std::string snapshot_dir;
   std::string log_format = "text";
   std::string log_level = "info";
 };
@@ -57,22 +75,63 @@ std::string HostName() {
 }
 
 void AddFlags(CLI::App& app, Flags& flags) {
-  app.add_option("--coordinator", flags.coordinator, "HOST:PORT of the cluster's coordinator")->required();
+  app.add_option("--coordinator", flags.coordinator,
+                 "HOST:PORT of the cluster's coordinator; of several, with commas between")
+      ->required();
   app.add_option("--listen", flags.listen, "HOST:PORT to serve on; port 0 picks a free one");
   app.add_option("--advertise", flags.advertise,
                  "HOST:PORT that others reach this shard at (default: what --listen bound)");
   app.add_option("--name", flags.name,
                  "Who this shard is in the cluster; the same after a restart (default: the host's name)");
-  app.add_option("--zone", flags.zone, "Failure domain, for people to see");
+  app.add_option("--zone", flags.zone,
+                 "Failure domain: copies of a segment are spread over as many of them as there are");
   app.add_option("--memory-budget", flags.memory_budget,
                  "Memory that rows may take, as 512MiB or 4GiB; a push beyond it is refused OVER_BUDGET")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
       ->type_name("SIZE")
       ->default_str("4GiB");
+  app.add_option(
+         "--staging-budget", flags.staging_budget,
+         "Memory that updates of aggregated tables may take while they wait for the end of their clock, "
+         "beside that of rows: twice what all workers push here in a clock; beyond it a push is refused")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
+      ->type_name("SIZE")
+      ->default_str("256MiB");
   app.add_option("--threads", flags.threads, "Threads that serve streams, and as many that apply updates")
       ->check(CLI::Range(1, 1024));
   app.add_option("--metrics-listen", flags.metrics_listen, "HOST:PORT of the /metrics page");
   app.add_option("--port-file", flags.port_file, "Write the host:port that --listen bound to this file");
+  app.add_option(
+         "--record", flags.record,
+         "Write the history of every record applied here to a new file of this name (or FILE.1, FILE.2 "
+         "... where it exists), for `paceline verify`")
+      ->envname("PACELINE_RECORD")
+      ->type_name("FILE");
+  app.add_option_function<std::string>(
+         "--leave-timeout",
+         [&flags](const std::string& text) {
+           if (absl::ParseDuration(text, &flags.leave_timeout) && flags.leave_timeout >= absl::ZeroDuration())
+             return;
+           throw CLI::ValidationError("--leave-timeout", text + "; expected a duration as 10s, or 0");
+         },
+         "Told to end by SIGTERM, the shard first hands over what it is primary of and leaves what it is a "
+         "replica of, for at most so long, so that nobody waits for it; 0, or SIGINT: it ends at once")
+      ->default_str("10s")
+      ->type_name("DURATION");
+  app.add_option(
+         "--data-dir", flags.data_dir,
+         "Folder in which this shard keeps its segments' rows and logs from one start to the next; each "
+         "shard has its own (default: in memory only)")
+      ->type_name("DIR");
+  app.add_option("--acks", flags.acks,
+                 "What is acknowledged: replicated, once every replica has it in memory; durable, once every "
+                 "replica has it on its disk, which takes --data-dir. The same for all shards")
+      ->check(CLI::IsMember({"replicated", "durable"}));
+  app.add_option("--snapshot-dir", flags.snapshot_dir,
+                 "Directory in which job snapshots are kept; the same for all shards and coordinators, on a "
+                 "volume that "
+                 "all of them see (default: no snapshots)")
+      ->type_name("DIR");
   app.add_option("--log-format", flags.log_format, "text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn or error");
   app.set_version_flag("--version", absl::StrCat("paceline-shard ", std::string(kVersion), " (feature level ",
@@ -91,36 +150,17 @@ std::variant<Flags, int> Parse(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kUsageError;
   }
   if (flags.name.empty()) flags.name = HostName();
-  if (absl::Status s = rpc::SetUpLogging(flags.log_format, flags.log_level); !s.ok()) {
+  if (flags.acks == "durable" && flags.data_dir.empty()) {
+    std::fprintf(stderr, "paceline-shard: --acks durable takes --data-dir: a folder on a disk\n");
+    return kUsageError;
+  }
+  absl::Status s = rpc::SetUpLogging(flags.log_format, flags.log_level);
+  if (s.ok()) s = rpc::CheckCoordinators(flags.coordinator);
+  if (!s.ok()) {
     std::fprintf(stderr, "paceline-shard: %s\n", std::string(s.message()).c_str());
     return kUsageError;
   }
   return flags;
-}
-
-// The signals that end the process. Blocked in the thread that calls this and in all it starts from then on;
-// they come to whoever waits for them.
-sigset_t BlockEndSignals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  sigprocmask(SIG_BLOCK, &set, nullptr);
-  return set;
-}
-
-// host:port into `path`, whole or not at all: readers wait for the file to appear.
-absl::Status WritePortFile(const std::string& path, const std::string& address) {
-  const std::string part = absl::StrCat(path, ".part");
-  std::error_code error;
-  {
-    std::ofstream file(part);
-    file << address << '\n';
-    if (!file.flush()) return absl::UnavailableError(absl::StrCat("--port-file: cannot write ", part));
-  }
-  std::filesystem::rename(part, path, error);
-  return error ? absl::UnavailableError(absl::StrCat("--port-file: ", path, ": ", error.message()))
-               : absl::OkStatus();
 }
 
 absl::string_view HostOf(absl::string_view address) {
@@ -146,19 +186,28 @@ class OnPage {
  public:
   explicit OnPage(Shard& shard) : shard_(&shard) {}
   void Show(metrics::Families& families) ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (shard_ != nullptr) ShowShard(families, *shard_);
   }
   // Waits for a scrape that is under way.
   void Hide() ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     shard_ = nullptr;
   }
 
  private:
-  absl::Mutex mutex_;
+  Mutex mutex_;
   Shard* shard_ ABSL_GUARDED_BY(mutex_);
 };
+
+absl::Status OpenDisk(const std::string& dir, int threads, std::unique_ptr<DiskWriter>& disk,
+                      DiskContents& contents) {
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<engine::Engine> engine, engine::OpenRocksDbEngine(dir));
+  ABSL_ASSIGN_OR_RETURN(contents, LoadDisk(*engine, threads));
+  spdlog::info("disk is open data_dir={} segments={}", dir, contents.segments.size());
+  disk = std::make_unique<DiskWriter>(std::move(engine));
+  return absl::OkStatus();
+}
 
 // Everything of the process, in the order of use; it ends in the opposite one.
 class Process {
@@ -166,37 +215,93 @@ class Process {
   static absl::StatusOr<std::unique_ptr<Process>> Start(const Flags& flags, Membership::Superseded end) {
     ABSL_ASSIGN_OR_RETURN(std::unique_ptr<metrics::Exposer> page,
                           metrics::Exposer::Start(flags.metrics_listen));
-    std::unique_ptr<Process> process(new Process(flags, std::move(page)));
+    std::unique_ptr<record::FileRecorder> recorder;
+    if (!flags.record.empty()) {
+      ABSL_ASSIGN_OR_RETURN(recorder,
+                            record::FileRecorder::Create(flags.record, record::Program::kShard, flags.name));
+    }
+    std::unique_ptr<DiskWriter> disk;
+    DiskContents contents;
+    if (!flags.data_dir.empty())
+      ABSL_RETURN_IF_ERROR(OpenDisk(flags.data_dir, flags.threads, disk, contents));
+    std::unique_ptr<SnapshotThread> snapshots;
+    if (!flags.snapshot_dir.empty()) {
+      ABSL_ASSIGN_OR_RETURN(std::unique_ptr<snapshot::Files> files,
+                            snapshot::OpenDirectory(flags.snapshot_dir));
+      snapshots = std::make_unique<SnapshotThread>(std::move(files));
+    }
+    std::unique_ptr<Process> process(new Process(flags, std::move(page), std::move(recorder), std::move(disk),
+                                                 std::move(contents), std::move(snapshots)));
     if (absl::Status s = process->Serve(flags, std::move(end)); !s.ok()) return s;
     return process;
+  }
+
+  // Before its end: what it holds goes on elsewhere, where it can.
+  void Leave(absl::Duration timeout) {
+    const auto view = shard_.view();
+    const auto replicated = [](const ring::SegmentMap& map) {
+      for (uint32_t s = 0; s < map.SegmentCount(); ++s) {
+        if (!map.ConfigOf(SegmentId(s)).replicas.empty()) return true;
+      }
+      return false;
+    };
+    if (timeout <= absl::ZeroDuration() || view->map == nullptr || !replicated(*view->map)) return;
+    const auto left = membership_->Leave(timeout);
+    if (!left.ok()) {
+      spdlog::warn("could not leave in order error=\"{}\"; replicas take over by themselves",
+                   std::string(left.status().message()));
+      return;
+    }
+    spdlog::info("left handed_over={} let_go={} kept=\"{}\"", left->handed_over(), left->let_go(),
+                 absl::StrJoin(left->kept(), "; "));
   }
 
   ~Process() {
     membership_.reset();
     server_.reset();
+    shard_.Stop();
+    peers_.Stop();
+    if (disk_ != nullptr) disk_->Finish();  // first: a volume of snapshots may hang
+    if (snapshots_ != nullptr) snapshots_->Stop();
     on_page_->Hide();
   }
 
  private:
-  Process(const Flags& flags, std::unique_ptr<metrics::Exposer> page)
+  Process(const Flags& flags, std::unique_ptr<metrics::Exposer> page,
+          std::unique_ptr<record::FileRecorder> recorder, std::unique_ptr<DiskWriter> disk,
+          DiskContents contents, std::unique_ptr<SnapshotThread> snapshots)
       : page_(std::move(page)),
-        probe_(*page_),
-        shard_({.name = flags.name, .executors = flags.threads, .memory_budget_bytes = flags.memory_budget},
-               clock_, probe_),
+        recorder_(std::move(recorder)),
+        probe_(ProbeFor(*page_, recorder_.get())),
+        peers_(flags.coordinator, clock_),
+        disk_(std::move(disk)),
+        snapshots_(std::move(snapshots)),
+        shard_({.name = flags.name,
+                .executors = flags.threads,
+                .memory_budget_bytes = flags.memory_budget,
+                .staging_budget_bytes = flags.staging_budget,
+                .durable = flags.acks == "durable",
+                .helper_thread = true},
+               clock_, *probe_, &peers_, disk_.get(), std::move(contents)),
         on_page_(std::make_shared<OnPage>(shard_)) {
+    if (snapshots_ != nullptr) shard_.KeepSnapshots(*snapshots_);
     page_->Collect([shown = on_page_](metrics::Families& families) { shown->Show(families); });
+  }
+
+  static std::unique_ptr<MetricsProbe> ProbeFor(metrics::Exposer& page, record::Sink* recorder) {
+    if (recorder == nullptr) return std::make_unique<MetricsProbe>(page);
+    return std::make_unique<HistoryProbe<MetricsProbe>>(*recorder, page);
   }
 
   absl::Status Serve(const Flags& flags, Membership::Superseded end) {
     ABSL_ASSIGN_OR_RETURN(server_, Server::Start(shard_, flags.listen, flags.threads));
     ABSL_ASSIGN_OR_RETURN(const std::string address, Advertised(flags, server_->address()));
-    if (!flags.port_file.empty()) {
-      if (absl::Status s = WritePortFile(flags.port_file, server_->address()); !s.ok()) return s;
-    }
+    ABSL_RETURN_IF_ERROR(rpc::WritePortFile(flags.port_file, server_->address()));
     const v1::JoinClusterRequest join = JoinRequest(flags, address);
     spdlog::info("shard serves name={} address={} metrics={} threads={} memory_budget_bytes={} version={}",
                  flags.name, address, join.metrics_address(), flags.threads, flags.memory_budget, kVersion);
-    membership_ = std::make_unique<Membership>(shard_, flags.coordinator, join, std::move(end));
+    membership_ = std::make_unique<Membership>(shard_, flags.coordinator, join, std::move(end),
+                                               [this] { server_->SetReady(); });
     return absl::OkStatus();
   }
 
@@ -208,6 +313,7 @@ class Process {
     join.set_address(address);
     join.set_nonce(std::max<uint64_t>(1, world::SystemRandom().Next()));
     join.set_zone(flags.zone);
+    join.set_keeps_data(!flags.data_dir.empty());
     join.set_metrics_address(
         IsWildcard(metrics) ? absl::StrCat(HostOf(address), metrics.substr(metrics.rfind(':'))) : metrics);
     return join;
@@ -215,16 +321,30 @@ class Process {
 
   const world::RealClock clock_;
   std::unique_ptr<metrics::Exposer> page_;
-  MetricsProbe probe_;
+  std::unique_ptr<record::FileRecorder> recorder_;  // null: nothing is recorded
+  std::unique_ptr<MetricsProbe> probe_;
+  GrpcPeers peers_;
+  std::unique_ptr<DiskWriter> disk_;           // null: nothing is kept on a disk
+  std::unique_ptr<SnapshotThread> snapshots_;  // null: there are no snapshots
   Shard shard_;
   std::shared_ptr<OnPage> on_page_;
   std::unique_ptr<Server> server_;
   std::unique_ptr<Membership> membership_;
 };
 
+// Frames are a megabyte and come and go all the time: without this each of them would be fetched from the
+// kernel and given back, page by page.
+void KeepFreedMemory() {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 512 << 20);
+}
+
 int Run(const Flags& flags) {
-  std::signal(SIGPIPE, SIG_IGN);
-  const sigset_t end_signals = BlockEndSignals();
+  KeepFreedMemory();
+  // Debian's Abseil looks for deadlocks at each lock, as if this were a debug build.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  const sigset_t end_signals = rpc::BlockEndSignals();
+  rpc::KeepGrpcUp();
   std::atomic<bool> superseded = false;
   absl::StatusOr<std::unique_ptr<Process>> process =
       Process::Start(flags, [&superseded](const absl::Status& why) {
@@ -239,6 +359,7 @@ int Run(const Flags& flags) {
   int signal = 0;
   sigwait(&end_signals, &signal);
   spdlog::info("shard ends signal={}", superseded ? "none" : signal == SIGINT ? "SIGINT" : "SIGTERM");
+  if (signal == SIGTERM && !superseded) (*process)->Leave(flags.leave_timeout);
   process->reset();
   spdlog::info("shard has ended");
   return superseded ? 1 : 0;

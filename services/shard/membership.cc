@@ -3,43 +3,75 @@
 #include <grpcpp/grpcpp.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <utility>
 
 #include "absl/synchronization/notification.h"
-#include "libs/rpc/channel.h"
-#include "libs/rpc/status.h"
+#include "libs/base/status.h"
 
 namespace paceline::shard {
 namespace {
 
 constexpr absl::Duration kBeatEvery = absl::Seconds(1);
 constexpr absl::Duration kRetryAfter = absl::Milliseconds(200);
-constexpr std::chrono::seconds kCallTimeout{2};
 
 }  // namespace
 
-Membership::Membership(Shard& shard, const std::string& coordinator, v1::JoinClusterRequest join,
-                       Superseded superseded)
+struct Membership::Wishes {
+  // False: the coordinator has no such version, as far as is known.
+  bool Want(CatalogueVersion version) {
+    const std::lock_guard lock(mutex);
+    if (newest.has_value() && version > *newest) return false;
+    wanted = std::max(wanted, version);
+    changed.notify_one();
+    return true;
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool stop = false;
+  CatalogueVersion wanted;  // the newest that was named; 0: none
+  std::optional<CatalogueVersion>
+      newest;  // set when a fetch brought less than was wanted, until the next beat
+};
+
+Membership::Membership(Shard& shard, const std::string& coordinators, v1::JoinClusterRequest join,
+                       Superseded superseded, Whole whole)
     : shard_(shard),
-      coordinator_(coordinator),
       join_(std::move(join)),
       superseded_(std::move(superseded)),
-      stub_(v1::Coordinator::NewStub(grpc::CreateCustomChannel(
-          coordinator, grpc::InsecureChannelCredentials(), rpc::ControlPlaneArguments()))) {
-  shard_.OnWantCatalogue([this](CatalogueVersion) {
-    absl::MutexLock lock(&mutex_);
-    catalogue_wanted_ = true;
-  });
+      coordinators_(coordinators),
+      whole_(std::move(whole)),
+      wishes_(std::make_shared<Wishes>()) {
+  shard_.OnWantCatalogue([wishes = wishes_](CatalogueVersion version) { return wishes->Want(version); });
   thread_ = std::thread([this] { Run(); });
 }
 
 Membership::~Membership() {
   shard_.OnWantCatalogue(nullptr);
   {
-    absl::MutexLock lock(&mutex_);
-    stop_ = true;
+    const std::lock_guard lock(wishes_->mutex);
+    wishes_->stop = true;
   }
+  wishes_->changed.notify_one();
   thread_.join();
+}
+
+absl::StatusOr<v1::HandOverShardReply> Membership::Leave(absl::Duration timeout) {
+  const auto view = shard_.view();
+  v1::HandOverShardRequest request;
+  request.set_shard(join_.name());
+  request.set_incarnation(view->self.incarnation.v);
+  request.set_leave(true);
+  request.set_timeout_ms(static_cast<uint32_t>(absl::ToInt64Milliseconds(timeout)));
+  v1::HandOverShardReply reply;
+  // It answers at `timeout` with what was done by then.
+  ABSL_RETURN_IF_ERROR(Ask(&v1::Coordinator::Stub::HandOverShard, request, reply, timeout + kCallTimeout));
+  return reply;
 }
 
 void Membership::Run() {
@@ -55,24 +87,37 @@ void Membership::Run() {
     if (status.ok() == complained) {
       complained = !status.ok();
       if (complained) {
-        spdlog::warn("coordinator away address={} error=\"{}\"; going on without it", coordinator_,
-                     std::string(status.message()));
+        spdlog::warn("coordinator away address={} error=\"{}\"; going on without it",
+                     coordinators_.addresses(), std::string(status.message()));
       } else {
-        spdlog::info("coordinator is back address={}", coordinator_);
+        spdlog::info("coordinator is back address={}", coordinators_.Current()->address);
       }
     }
-    joined = joined || status.ok();
+    // The first beat comes at once: a start counts as one only with it.
+    if (!joined && status.ok()) {
+      joined = true;
+      continue;
+    }
     if (!Pause(status.ok() ? kBeatEvery : kRetryAfter)) return;
   }
 }
 
-absl::Status Membership::Join() {
+template <class Request, class Reply>
+absl::Status Membership::Ask(grpc::Status (v1::Coordinator::Stub::*method)(grpc::ClientContext*,
+                                                                           const Request&, Reply*),
+                             const Request& request, Reply& reply, absl::Duration timeout) {
+  const auto one = coordinators_.Current();
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
+  context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  return coordinators_.Heard(*one, ((*one->stub).*method)(&context, request, &reply), context);
+}
+
+absl::Status Membership::Join() {
   v1::JoinClusterReply reply;
-  if (grpc::Status status = stub_->JoinCluster(&context, join_, &reply); !status.ok())
-    return rpc::FromGrpc(status);
-  shard_.Identify({.shard = ShardId(reply.shard()), .incarnation = Incarnation(reply.incarnation())});
+  ABSL_RETURN_IF_ERROR(Ask(&v1::Coordinator::Stub::JoinCluster, join_, reply));
+  ABSL_RETURN_IF_ERROR(shard_.CheckDisk(ShardId(reply.shard()), reply.cluster()));
+  shard_.Identify({.shard = ShardId(reply.shard()), .incarnation = Incarnation(reply.incarnation())},
+                  reply.cluster());
   spdlog::info("joined the cluster name={} shard={} incarnation={}", join_.name(), reply.shard(),
                reply.incarnation());
   return absl::OkStatus();
@@ -92,43 +137,70 @@ absl::Status Membership::Beat() {
   if (!described->done.WaitForNotificationWithTimeout(absl::Seconds(1))) {
     return absl::DeadlineExceededError("the shard's executors are busy; no beat was sent");
   }
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
   v1::BeatReply reply;
-  if (grpc::Status status = stub_->Beat(&context, described->beat, &reply); !status.ok())
-    return rpc::FromGrpc(status);
+  ABSL_RETURN_IF_ERROR(Ask(&v1::Coordinator::Stub::Beat, described->beat, reply));
+  {
+    const std::lock_guard lock(wishes_->mutex);
+    wishes_->newest.reset();
+  }
   if (reply.catalogue_version() > described->beat.catalogue_version()) FetchCatalogue();
+  LookWhetherWhole();
   return absl::OkStatus();
 }
 
+void Membership::LookWhetherWhole() {
+  if (whole_ == nullptr) return;
+  v1::StatusReply reply;
+  // A coordinator that does not answer is noticed by the beats, and one that stands by knows of no map.
+  if (!Ask(&v1::Coordinator::Stub::Status, v1::StatusRequest(), reply).ok()) return;
+  if (reply.map_version() == 0 || reply.segments_under_replicated() > 0) return;
+  spdlog::info("the cluster is whole map_version={} segments={} replicas={}", reply.map_version(),
+               reply.segments(), reply.replicas_wanted());
+  std::exchange(whole_, nullptr)();
+}
+
 void Membership::FetchCatalogue() {
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
+  CatalogueVersion asked;
+  {
+    // What is wanted from here on may be of a version made after this fetch, and is fetched again.
+    const std::lock_guard lock(wishes_->mutex);
+    asked = std::exchange(wishes_->wanted, CatalogueVersion());
+  }
   v1::InstallRequest install;
-  const grpc::Status status =
-      stub_->GetCatalogue(&context, v1::GetCatalogueRequest(), install.mutable_catalogue());
+  const absl::Status status =
+      Ask(&v1::Coordinator::Stub::GetCatalogue, v1::GetCatalogueRequest(), *install.mutable_catalogue());
   if (!status.ok()) {
-    spdlog::warn("list of tables not fetched error=\"{}\"", status.error_message());
+    spdlog::warn("list of tables not fetched error=\"{}\"", std::string(status.message()));
     return;
   }
-  if (const auto installed = shard_.Install(install); !installed.ok()) {
+  const auto installed = shard_.Install(install);
+  if (!installed.ok()) {
     spdlog::error("list of tables refused error=\"{}\"", std::string(installed.status().message()));
+    return;
   }
+  const CatalogueVersion held(installed->catalogue_version());
+  const std::lock_guard lock(wishes_->mutex);
+  if (asked > held) wishes_->newest = held;
+  if (wishes_->wanted <= held) wishes_->wanted = CatalogueVersion();
 }
 
 bool Membership::Pause(absl::Duration duration) {
+  Wishes& wishes = *wishes_;
   const absl::Time until = absl::Now() + duration;
   while (true) {
     {
-      absl::MutexLock lock(&mutex_);
-      const auto woken = [this]()
-                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stop_ || catalogue_wanted_; };
-      mutex_.AwaitWithDeadline(absl::Condition(&woken), until);
-      if (stop_) return false;
-      if (!catalogue_wanted_) return true;
-      catalogue_wanted_ = false;
+      std::unique_lock lock(wishes.mutex);
+      wishes.changed.wait_until(lock, absl::ToChronoTime(until),
+                                [&] { return wishes.stop || wishes.wanted != CatalogueVersion(); });
+      if (!wishes.stop && wishes.wanted != CatalogueVersion()) {
+        wishes.changed.wait_until(lock, absl::ToChronoTime(std::min(until, next_fetch_)),
+                                  [&] { return wishes.stop; });
+      }
+      if (wishes.stop) return false;
     }
+    if (absl::Now() >= until) return true;
     FetchCatalogue();
+    next_fetch_ = absl::Now() + kFetchEvery;
   }
 }
 

@@ -2,13 +2,21 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
+#include "libs/base/mutex.h"
+#include "services/shard/snapshots.h"
 
 namespace paceline::shard {
 namespace {
 
 const char kWaitHelp[] = "Time pulls spent at the shard, by cause.";
 const char kStreamsHelp[] = "Streams open now.";
+
+metrics::Histogram& StalenessOf(metrics::Exposer& page, const std::string& model) {
+  return page.AddHistogram(
+      "paceline_shard_observed_staleness_clocks",
+      "Clocks between a reading worker and the min clock of what it read, a part at a time.",
+      {0, 1, 2, 4, 8, 16, 32, 64}, {{"model", model}});
+}
 
 }  // namespace
 
@@ -25,15 +33,17 @@ MetricsProbe::MetricsProbe(metrics::Exposer& page)
           {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5})),
       wait_staleness_(
           page.AddCounter("paceline_shard_wait_seconds_total", kWaitHelp, {{"cause", "staleness"}})),
+      wait_replication_(
+          page.AddCounter("paceline_shard_wait_seconds_total", kWaitHelp, {{"cause", "replication"}})),
       wait_queue_(page.AddCounter("paceline_shard_wait_seconds_total", kWaitHelp, {{"cause", "queue"}})),
       stale_rows_(page.AddCounter("paceline_shard_stale_rows_total",
                                   "Rows read by workers that were ahead of the rows' min clock.")),
-      staleness_(page.AddHistogram(
-          "paceline_shard_observed_staleness_clocks",
-          "Clocks between a reading worker and the min clock of what it read, a part at a time.",
-          {0, 1, 2, 4, 8, 16, 32, 64})),
+      staleness_{&StalenessOf(page, "bsp"), &StalenessOf(page, "ssp"), &StalenessOf(page, "asp")},
       push_streams_(page.AddGauge("paceline_shard_streams", kStreamsHelp, {{"kind", "push"}})),
-      pull_streams_(page.AddGauge("paceline_shard_streams", kStreamsHelp, {{"kind", "pull"}})) {
+      pull_streams_(page.AddGauge("paceline_shard_streams", kStreamsHelp, {{"kind", "pull"}})),
+      replicate_streams_(page.AddGauge("paceline_shard_streams", kStreamsHelp, {{"kind", "replicate"}})),
+      sent_(page, "sent"),
+      received_(page, "received") {
   for (int reason = 0; reason < v1::Refusal::Reason_ARRAYSIZE; ++reason) {
     refused_[reason] = &page.AddCounter(
         "paceline_shard_refusals_total", "Requests refused, by reason.",
@@ -52,16 +62,18 @@ void MetricsProbe::RowsPushed(uint64_t rows) {
   push_rows_.Add(static_cast<double>(rows));
 }
 
-void MetricsProbe::PullServed(uint64_t rows, uint64_t bytes, absl::Duration total, absl::Duration staleness) {
+void MetricsProbe::PullServed(uint64_t rows, uint64_t bytes, absl::Duration total, absl::Duration staleness,
+                              absl::Duration replication) {
   pull_rows_.Add(static_cast<double>(rows));
   pull_bytes_.Add(static_cast<double>(bytes));
   pull_seconds_.Observe(absl::ToDoubleSeconds(total));
   wait_staleness_.Add(absl::ToDoubleSeconds(staleness));
-  wait_queue_.Add(absl::ToDoubleSeconds(total - staleness));
+  wait_replication_.Add(absl::ToDoubleSeconds(replication));
+  wait_queue_.Add(absl::ToDoubleSeconds(total - staleness - replication));
 }
 
-void MetricsProbe::StalenessObserved(uint64_t staleness, uint64_t rows) {
-  staleness_.Observe(static_cast<double>(staleness));
+void MetricsProbe::StalenessObserved(Model model, uint64_t staleness, uint64_t rows) {
+  staleness_[static_cast<size_t>(model)]->Observe(static_cast<double>(staleness));
   if (staleness > 0) stale_rows_.Add(static_cast<double>(rows));
 }
 
@@ -69,45 +81,170 @@ void MetricsProbe::Refused(v1::Refusal::Reason reason) {
   if (reason >= 0 && reason < v1::Refusal::Reason_ARRAYSIZE) refused_[reason]->Add(1);
 }
 
+MetricsProbe::Carried::Carried(metrics::Exposer& page, const std::string& direction)
+    : frames(page.AddCounter("paceline_shard_replicate_frames_total", "Frames on Replicate streams.",
+                             {{"direction", direction}})),
+      bytes(page.AddCounter("paceline_shard_replicate_bytes_total", "Their bytes.",
+                            {{"direction", direction}})),
+      records(page.AddCounter("paceline_shard_replicate_records_total", "Records in them.",
+                              {{"direction", direction}})),
+      pages(page.AddCounter("paceline_shard_replicate_pages_total", "Pages of images in them.",
+                            {{"direction", direction}})) {}
+
+void MetricsProbe::Carried::Add(const ReplicateFrame& frame) {
+  frames.Add(1);
+  bytes.Add(static_cast<double>(frame.bytes));
+  records.Add(static_cast<double>(frame.records));
+  pages.Add(static_cast<double>(frame.pages));
+}
+
+void MetricsProbe::ReplicateSent(const ReplicateFrame& frame) {
+  sent_.Add(frame);
+}
+
+void MetricsProbe::ReplicateReceived(const ReplicateFrame& frame) {
+  received_.Add(frame);
+}
+
+metrics::Gauge& MetricsProbe::Streams(const std::string& kind) {
+  if (kind == "push") return push_streams_;
+  return kind == "pull" ? pull_streams_ : replicate_streams_;
+}
+
 void MetricsProbe::StreamOpened(const std::string& kind) {
-  (kind == "push" ? push_streams_ : pull_streams_).Add(1);
+  Streams(kind).Add(1);
 }
 
 void MetricsProbe::StreamClosed(const std::string& kind) {
-  (kind == "push" ? push_streams_ : pull_streams_).Add(-1);
+  Streams(kind).Add(-1);
 }
+
+namespace {
+
+void ShowReplication(metrics::Families& families, const ReplicationState& state) {
+  const auto gauge = [&](const std::string& name, const std::string& help, uint64_t value) {
+    families.Gauge(name, help, static_cast<double>(value));
+  };
+  const auto segments = [&](const std::string& role, uint64_t count) {
+    families.Gauge("paceline_shard_segments", "Segments by role.", static_cast<double>(count),
+                   {{"role", role}});
+  };
+  segments("primary", state.primaries);
+  segments("replica", state.replicas);
+  segments("learner", state.learners);
+  segments("lost", state.lost);
+  gauge("paceline_shard_primaries_not_answering",
+        "Primaries that may not answer now: a member they wait for has not lent them its place.",
+        state.not_answering);
+  gauge("paceline_shard_learners_taught", "Members elsewhere that are brought up from here.",
+        state.learners_taught);
+  gauge("paceline_shard_unreplicated_records", "Records written that not all members waited for hold.",
+        state.unreplicated_records);
+  gauge("paceline_shard_unreplicated_bytes", "Their bytes.", state.unreplicated_bytes);
+  gauge("paceline_shard_pending_acks", "Acknowledgements that wait for other members.", state.pending_acks);
+  gauge("paceline_shard_log_bytes", "Records kept in memory for other members.", state.log_bytes);
+  families.Gauge("paceline_shard_lease_seconds", "The longest lease that primaries here ask for.",
+                 absl::ToDoubleSeconds(state.lease));
+  const auto counter = [&](const std::string& name, const std::string& help, uint64_t value,
+                           const metrics::Labels& labels = {}) {
+    families.Counter(name, help, static_cast<double>(value), labels);
+  };
+  counter("paceline_shard_primaries_gained_total",
+          "Segments this shard became primary of in place of another member.", state.events.gained);
+  counter("paceline_shard_primaries_given_up_total", "Segments this shard was primary of, and is no more.",
+          state.events.given_up);
+  counter("paceline_shard_handovers_begun_total", "Segments this shard began to hand over.",
+          state.events.hand_overs);
+  const char kFences[] = "Requests to follow an earlier epoch no more, by answer.";
+  counter("paceline_shard_fences_total", kFences, state.events.fenced, {{"answer", "fenced"}});
+  counter("paceline_shard_fences_total", kFences, state.events.not_fenced, {{"answer", "refused"}});
+}
+
+void ShowDisk(metrics::Families& families, const Shard& shard, const ReplicationState& state) {
+  families.Gauge("paceline_shard_disk_pending_bytes", "Applied, and not written to the disk yet.",
+                 static_cast<double>(shard.disk_pending_bytes()));
+  families.Counter("paceline_shard_frames_held_back_total",
+                   "Frames of clients that stayed under way for a while because the disk was slow.",
+                   static_cast<double>(shard.frames_held_back()));
+  const Disk::Done done = shard.disk_done();
+  families.Counter("paceline_shard_disk_written_bytes_total", "Records, pages and bases written to the disk.",
+                   static_cast<double>(done.bytes));
+  families.Counter("paceline_shard_disk_syncs_total", "Times the disk was synced.",
+                   static_cast<double>(done.syncs));
+  families.Gauge("paceline_shard_disk_log_bytes", "Records on the disk behind the bases of their segments.",
+                 static_cast<double>(state.disk_log_bytes));
+  families.Gauge("paceline_shard_disk_incomplete_segments",
+                 "Segments held that the disk alone could not bring back yet after a loss of power.",
+                 static_cast<double>(state.disk_incomplete));
+  families.Gauge("paceline_shard_disk_stalled_segments",
+                 "Segments for which somebody waits for the disk, which comes no further.",
+                 static_cast<double>(state.disk_stalled));
+  families.Counter("paceline_shard_disk_bases_total", "Bases written, each of which cuts a segment's log.",
+                   static_cast<double>(state.disk_bases));
+}
+
+void ShowSnapshots(metrics::Families& families, const Snapshots::Counters& counters) {
+  const auto counter = [&](const char* name, const char* help, uint64_t value,
+                           const metrics::Labels& labels = {}) {
+    families.Counter(name, help, static_cast<double>(value), labels);
+  };
+  counter("paceline_shard_snapshot_files_total", "Files of job snapshots written.", counters.files_written);
+  counter("paceline_shard_snapshot_bytes_total", "Their bytes.", counters.bytes_written);
+  counter("paceline_shard_snapshot_pages_total", "Pages copied for them.", counters.pages_copied);
+  families.Gauge("paceline_shard_snapshot_copy_longest_seconds",
+                 "The longest that an executor has done nothing but copy, for one page, since the start.",
+                 absl::ToDoubleSeconds(counters.longest_copy));
+  counter("paceline_shard_snapshot_rows_loaded_total", "Rows of snapshots loaded into jobs.",
+          counters.rows_loaded);
+  const char kFailures[] = "Files of snapshots that could not be written; loads that failed.";
+  counter("paceline_shard_snapshot_failures_total", kFailures, counters.write_failures, {{"what", "write"}});
+  counter("paceline_shard_snapshot_failures_total", kFailures, counters.load_failures, {{"what", "load"}});
+}
+
+}  // namespace
 
 void ShowShard(metrics::Families& families, Shard& shard) {
   for (size_t e = 0; e < shard.executor_count(); ++e) {
     families.Gauge("paceline_shard_queue_depth", "Tasks waiting at an executor.",
                    static_cast<double>(shard.executor(e).depth()), {{"executor", absl::StrCat(e)}});
   }
-  auto described = std::make_shared<absl::Notification>();
-  auto beat = std::make_shared<v1::BeatRequest>();
-  shard.Describe([described, beat](v1::BeatRequest now) {
-    *beat = std::move(now);
+  auto described = std::make_shared<Notification>();
+  auto state = std::make_shared<Shard::State>();
+  shard.Survey([described, state](Shard::State now) {
+    *state = std::move(now);
     described->Notify();
   });
   // Executors drain in milliseconds; a page without these is better than a scrape that hangs.
   if (!described->WaitForNotificationWithTimeout(absl::Seconds(2))) return;
+  const v1::BeatRequest* beat = &state->beat;
   families.Gauge("paceline_shard_rows", "Rows held.", static_cast<double>(beat->rows()));
   families.Gauge("paceline_shard_memory_bytes", "Memory held by rows.", static_cast<double>(beat->bytes()));
   families.Gauge("paceline_shard_memory_budget_bytes", "Memory rows may take.",
                  static_cast<double>(beat->bytes_budget()));
+  families.Gauge("paceline_shard_staged_bytes",
+                 "Updates of aggregated tables that wait for the end of their clock.",
+                 static_cast<double>(shard.staged_bytes()));
+  families.Gauge("paceline_shard_staging_budget_bytes", "What they may take.",
+                 static_cast<double>(shard.options().staging_budget_bytes));
   families.Gauge("paceline_shard_parked_reads", "Parts of pulls waiting now.",
                  static_cast<double>(beat->parked()));
-  families.Gauge("paceline_shard_segments", "Segments by role.", beat->primaries(), {{"role", "primary"}});
-  families.Gauge("paceline_shard_segments", "Segments by role.", beat->lost(), {{"role", "lost"}});
+  ShowReplication(families, state->replication);
+  if (shard.has_disk()) ShowDisk(families, shard, state->replication);
+  if (shard.snapshots() != nullptr) ShowSnapshots(families, shard.snapshots()->counters());
   families.Gauge("paceline_shard_map_version", "Version of the map in use.",
                  static_cast<double>(beat->map_version()));
   for (const v1::JobClock& job : beat->jobs()) {
     families.Gauge("paceline_shard_min_clock", "Min clock of a job, the smallest of the shard's segments.",
-                   static_cast<double>(job.min_clock()), {{"job", absl::StrCat(job.job())}});
+                   static_cast<double>(job.min_clock()), {{"job_id", absl::StrCat(job.job())}});
+    families.Gauge("paceline_shard_job_rows", "Rows held, by job.", static_cast<double>(job.rows()),
+                   {{"job_id", absl::StrCat(job.job())}});
+    families.Gauge("paceline_shard_job_memory_bytes", "Memory held by rows, by job.",
+                   static_cast<double>(job.bytes()), {{"job_id", absl::StrCat(job.job())}});
   }
   for (const v1::WorkerClock& worker : beat->workers()) {
     families.Gauge("paceline_shard_worker_clock", "Clock of a worker as the shard counts it.",
                    static_cast<double>(worker.clock()),
-                   {{"job", absl::StrCat(worker.job())},
+                   {{"job_id", absl::StrCat(worker.job())},
                     {"rank", absl::StrCat(worker.rank())},
                     {"session", absl::StrCat(worker.session())}});
   }

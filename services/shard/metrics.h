@@ -17,13 +17,27 @@ class MetricsProbe : public Probe {
 
   void PushFrame(uint64_t bytes, uint64_t parts) override;
   void RowsPushed(uint64_t rows) override;
-  void PullServed(uint64_t rows, uint64_t bytes, absl::Duration total, absl::Duration staleness) override;
-  void StalenessObserved(uint64_t staleness, uint64_t rows) override;
+  void PullServed(uint64_t rows, uint64_t bytes, absl::Duration total, absl::Duration staleness,
+                  absl::Duration replication) override;
+  void StalenessObserved(Model model, uint64_t staleness, uint64_t rows) override;
   void Refused(v1::Refusal::Reason reason) override;
+  void ReplicateSent(const ReplicateFrame& frame) override;
+  void ReplicateReceived(const ReplicateFrame& frame) override;
   void StreamOpened(const std::string& kind) override;
   void StreamClosed(const std::string& kind) override;
 
  private:
+  // What Replicate streams carried in one direction.
+  struct Carried {
+    Carried(metrics::Exposer& page, const std::string& direction);
+    void Add(const ReplicateFrame& frame);
+    metrics::Counter& frames;
+    metrics::Counter& bytes;
+    metrics::Counter& records;
+    metrics::Counter& pages;
+  };
+  metrics::Gauge& Streams(const std::string& kind);
+
   metrics::Counter& push_frames_;
   metrics::Counter& push_parts_;
   metrics::Counter& push_bytes_;
@@ -32,15 +46,19 @@ class MetricsProbe : public Probe {
   metrics::Counter& pull_bytes_;
   metrics::Histogram& pull_seconds_;
   metrics::Counter& wait_staleness_;
+  metrics::Counter& wait_replication_;
   metrics::Counter& wait_queue_;
   metrics::Counter& stale_rows_;
-  metrics::Histogram& staleness_;
+  std::array<metrics::Histogram*, 3> staleness_;  // by model
   std::array<metrics::Counter*, v1::Refusal::Reason_ARRAYSIZE> refused_;
   metrics::Gauge& push_streams_;
   metrics::Gauge& pull_streams_;
+  metrics::Gauge& replicate_streams_;
+  Carried sent_;
+  Carried received_;
 };
 
-// Adds what the shard is at the moment to its page: rows, memory, queues, clocks.
+// Adds what the shard is at the moment to its page: rows, memory, queues, clocks, how far its followers are.
 void ShowShard(metrics::Families& families, Shard& shard);
 
 }  // namespace paceline::shard

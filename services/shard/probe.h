@@ -5,6 +5,8 @@
 
 #include "absl/time/time.h"
 #include "libs/log/primary.h"
+#include "libs/record/event.h"
+#include "libs/ring/segment_map.h"
 #include "paceline/v1/shard.pb.h"
 
 namespace paceline::shard {
@@ -15,16 +17,44 @@ class Probe {
  public:
   virtual ~Probe() = default;
   virtual void PushFrame(uint64_t /*bytes*/, uint64_t /*parts*/) {}
-  // A record was appended and applied; called by the segment's owner.
+  // Who this shard is.
+  virtual void Identified(ring::Member /*self*/, uint64_t /*cluster*/) {}
+
+  // These are called by the segment's owner.
+  // The primary has appended and applied a record in `epoch`.
   virtual void Logged(const log::Segment& /*segment*/, Epoch /*epoch*/, const log::Record& /*record*/) {}
+  // The same at a replica or learner.
+  virtual void Followed(const log::Segment& /*segment*/, const log::Record& /*record*/) {}
+  // An image has replaced what was there, or it began with what its disk had.
+  virtual void Installed(const log::Segment& /*segment*/) {}
   virtual void RowsPushed(uint64_t /*rows*/) {}
   // One pull answered: rows and bytes of its values, time from its arrival to its reply, and how much of that
-  // it was parked for the min clock.
+  // it was parked for the min clock, and for other members of its segments.
   virtual void PullServed(uint64_t /*rows*/, uint64_t /*bytes*/, absl::Duration /*total*/,
-                          absl::Duration /*staleness*/) {}
+                          absl::Duration /*staleness*/, absl::Duration /*replication*/) {}
+  // How a read asked: of an aggregated table, with a min clock, or without one. The first s clocks of SSP(s)
+  // ask for none, and pass for asynchronous ones.
+  enum class Model { kBsp, kSsp, kAsp };
   // `rows` were read by a worker that was `staleness` clocks ahead of their min clock.
-  virtual void StalenessObserved(uint64_t /*staleness*/, uint64_t /*rows*/) {}
+  virtual void StalenessObserved(Model /*model*/, uint64_t /*staleness*/, uint64_t /*rows*/) {}
   virtual void Refused(v1::Refusal::Reason /*reason*/) {}
+  // Frames of Replicate streams: to followers elsewhere, and from primaries elsewhere.
+  struct ReplicateFrame {
+    uint64_t bytes = 0;
+    uint64_t records = 0;
+    uint64_t pages = 0;
+  };
+  static ReplicateFrame Of(const v1::ReplicateRequest& head, uint64_t bytes) {
+    ReplicateFrame frame{.bytes = bytes};
+    for (const v1::ReplicateRequest::Segment& segment : head.segments()) {
+      frame.records += segment.records();
+      frame.pages += static_cast<uint64_t>(segment.pages_size());
+    }
+    return frame;
+  }
+  virtual void ReplicateSent(const ReplicateFrame& /*frame*/) {}
+  virtual void ReplicateReceived(const ReplicateFrame& /*frame*/) {}
+  // `kind`: push, pull, replicate.
   virtual void StreamOpened(const std::string& /*kind*/) {}
   virtual void StreamClosed(const std::string& /*kind*/) {}
 };

@@ -2,13 +2,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/wire/frame.h"
-#include "services/shard/pull_op.h"
 
 namespace paceline::shard {
 namespace {
 
 // Small replies take no bytes of the budget worth counting; this bounds their number.
 constexpr size_t kRepliesMax = 16 * 1024;
+
+// Rows are read much faster than a connection carries them. With so many bytes of replies waiting to be sent
+// the next pulls are held back: their replies would only lie in memory, out of the caches.
+constexpr uint64_t kRepliesAhead = uint64_t{4} << 20;
+// Pulls held back; further ones are started at once, and refused when their replies are too many.
+constexpr size_t kHeldMax = 1024;
 
 }  // namespace
 
@@ -20,13 +25,14 @@ PullStream::~PullStream() {
 }
 
 void PullStream::Attach(std::shared_ptr<world::StreamPort> port) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   port_ = std::move(port);
 }
 
 void PullStream::OnFrame(absl::Cord bytes) {
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
+    if (ended()) return;
     ++asked_;
   }
   if (bytes.size() > shard_.options().frame_bytes_max) {
@@ -43,14 +49,36 @@ void PullStream::OnFrame(absl::Cord bytes) {
     if (auto refusal = Greet(shard_, request->head.hello(), &caller_, reply.mutable_welcome())) {
       return Fail(0, *std::move(refusal));
     }
-    return Reply(wire::JoinFrame(reply, {}, {}), 0);
+    return Reply({.head = reply, .keys = {}, .values = {}}, 0);
   }
   if (!caller_.has_value()) {
     return Fail(
         request->head.request(),
         MakeRefusal(v1::Refusal::MALFORMED, "hello: missing; the first frame of a stream is a Hello, alone"));
   }
-  std::make_shared<PullOp>(shared_from_this(), *std::move(request), *caller_)->Start();
+  auto op = std::make_shared<PullOp>(shared_from_this(), shard_, *std::move(request), *caller_);
+  {
+    MutexLock lock(&mutex_);
+    const bool wait = replies_bytes_ > kRepliesAhead || !held_.empty();
+    if (wait && held_.size() < kHeldMax) {
+      held_.push_back(std::move(op));
+      return;
+    }
+  }
+  op->Start();
+}
+
+void PullStream::StartHeld() {
+  while (true) {
+    std::shared_ptr<PullOp> next;
+    {
+      MutexLock lock(&mutex_);
+      if (held_.empty() || replies_bytes_ > kRepliesAhead) return;
+      next = std::move(held_.front());
+      held_.pop_front();
+    }
+    next->Start();
+  }
 }
 
 void PullStream::Fail(uint64_t request, v1::Refusal refusal) {
@@ -58,25 +86,32 @@ void PullStream::Fail(uint64_t request, v1::Refusal refusal) {
   v1::PullReply reply;
   reply.set_request(request);
   *reply.add_refusals() = std::move(refusal);
-  Reply(wire::JoinFrame(reply, {}, {}), 0);
+  Reply({.head = std::move(reply), .keys = {}, .values = {}}, 0);
 }
 
 bool PullStream::Reserve(uint64_t bytes) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   // One reply always fits, however large.
   if (reserved_ != 0 && reserved_ + bytes > shard_.options().reply_bytes_max) return false;
   reserved_ += bytes;
   return true;
 }
 
-void PullStream::Reply(absl::Cord frame, uint64_t reserved) {
+void PullStream::Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserved) {
+  absl::Cord frame = wire::Encode(reply);
   std::shared_ptr<world::StreamPort> port;
   bool drowned = false;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
+    if (ended()) return;
     ++answered_;
-    replies_.push_back({.frame = std::move(frame), .reserved = reserved});
+    // Certificates and refusals take memory too.
+    const uint64_t taken = std::max<uint64_t>(reserved, frame.size());
+    reserved_ += taken - reserved;
+    replies_.push_back({.frame = std::move(frame), .reserved = taken});
+    replies_bytes_ += taken;
     drowned = replies_.size() > kRepliesMax;
+    if (drowned) ended_ = true;
     port = port_;
   }
   if (port == nullptr) return;
@@ -89,16 +124,18 @@ void PullStream::Reply(absl::Cord frame, uint64_t reserved) {
 }
 
 bool PullStream::NextFrame(absl::Cord* frame) {
+  StartHeld();
   std::shared_ptr<world::StreamPort> done;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (replies_.empty() && finished_ && answered_ == asked_) done = port_;
   }
   if (done != nullptr) done->Close(absl::OkStatus());
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   if (replies_.empty()) return false;
   *frame = std::move(replies_.front().frame);
   reserved_ -= replies_.front().reserved;
+  replies_bytes_ -= replies_.front().reserved;
   replies_.pop_front();
   return true;
 }
@@ -106,7 +143,7 @@ bool PullStream::NextFrame(absl::Cord* frame) {
 void PullStream::OnFinished() {
   std::shared_ptr<world::StreamPort> port;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     finished_ = true;
     port = port_;
   }
@@ -114,9 +151,12 @@ void PullStream::OnFinished() {
 }
 
 void PullStream::OnBroken(absl::Status) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
+  ended_ = true;
   port_ = nullptr;
   replies_.clear();
+  replies_bytes_ = 0;
+  held_.clear();
 }
 
 }  // namespace paceline::shard

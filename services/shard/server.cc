@@ -8,11 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "libs/rpc/channel.h"
 #include "libs/rpc/status.h"
+#include "paceline/v1/replication.grpc.pb.h"
 
 namespace paceline::shard {
 namespace {
 
 constexpr absl::Duration kTimerEvery = absl::Milliseconds(20);
+constexpr char kReadiness[] = "readiness";
 
 }  // namespace
 
@@ -30,17 +32,41 @@ class Server::Control : public v1::ShardControl::Service {
 
   grpc::Status ChangeSession(grpc::ServerContext* context, const v1::SessionChange* request,
                              v1::SessionChangeReply* reply) override {
+    return Await(*context, &Shard::ChangeSession, *request, reply);
+  }
+  grpc::Status ChangeJob(grpc::ServerContext* context, const v1::JobChange* request,
+                         v1::JobChangeReply* reply) override {
+    return Await(*context, &Shard::ChangeJob, *request, reply);
+  }
+  grpc::Status Fence(grpc::ServerContext* context, const v1::FenceRequest* request,
+                     v1::FenceReply* reply) override {
+    return Await(*context, &Shard::Fence, *request, reply);
+  }
+  grpc::Status Recruit(grpc::ServerContext* context, const v1::RecruitRequest* request,
+                       v1::RecruitReply* reply) override {
+    return Await(*context, &Shard::Recruit, *request, reply);
+  }
+  grpc::Status HandOver(grpc::ServerContext* context, const v1::HandOverRequest* request,
+                        v1::HandOverReply* reply) override {
+    return Await(*context, &Shard::HandOver, *request, reply);
+  }
+
+ private:
+  template <class Request, class Reply>
+  grpc::Status Await(const grpc::ServerContext& context,
+                     void (Shard::*change)(const Request&, std::function<void(absl::StatusOr<Reply>)>),
+                     const Request& request, Reply* reply) {
     struct Outcome {
-      absl::Notification done;
-      absl::StatusOr<v1::SessionChangeReply> reply = absl::UnknownError("");
+      Notification done;
+      absl::StatusOr<Reply> reply = absl::UnknownError("");
     };
     // Outlives this call if it gives up first.
     auto outcome = std::make_shared<Outcome>();
-    shard_.ChangeSession(*request, [outcome](absl::StatusOr<v1::SessionChangeReply> changed) {
+    (shard_.*change)(request, [outcome](absl::StatusOr<Reply> changed) {
       outcome->reply = std::move(changed);
       outcome->done.Notify();
     });
-    const auto left = context->deadline() - std::chrono::system_clock::now();
+    const auto left = context.deadline() - std::chrono::system_clock::now();
     if (!outcome->done.WaitForNotificationWithTimeout(std::min(absl::FromChrono(left), absl::Seconds(5)))) {
       return {grpc::StatusCode::DEADLINE_EXCEEDED, "the shard's executors are busy; ask again"};
     }
@@ -49,25 +75,27 @@ class Server::Control : public v1::ShardControl::Service {
     return grpc::Status::OK;
   }
 
- private:
   Shard& shard_;
 };
 
-// Push and Pull are served raw, by streams; what is left says that it is not served.
-class Server::Data : public v1::Shard::WithRawMethod_Push<v1::Shard::WithRawMethod_Pull<v1::Shard::Service>> {
+// Push, Pull and PushPull are served raw, by streams; what is left says that it is not served.
+class Server::Data
+    : public v1::Shard::WithRawMethod_Push<
+          v1::Shard::WithRawMethod_Pull<v1::Shard::WithRawMethod_PushPull<v1::Shard::Service>>> {
  public:
-  grpc::Status PushPull(grpc::ServerContext*,
-                        grpc::ServerReaderWriter<v1::PushPullReply, v1::PushPullRequest>*) override {
-    return {grpc::StatusCode::UNIMPLEMENTED, "PushPull is not served at feature level 1; use Push and Pull"};
-  }
   grpc::Status Subscribe(grpc::ServerContext*, const v1::SubscribeRequest*,
                          grpc::ServerWriter<v1::SubscribeUpdate>*) override {
     return {grpc::StatusCode::UNIMPLEMENTED, "Subscribe is not served at feature level 1; use Pull"};
   }
 };
 
+class Server::Replication : public v1::Replication::WithRawMethod_Replicate<v1::Replication::Service> {};
+
 Server::Server(Shard& shard)
-    : shard_(shard), control_(std::make_unique<Control>(shard)), data_(std::make_unique<Data>()) {}
+    : shard_(shard),
+      control_(std::make_unique<Control>(shard)),
+      data_(std::make_unique<Data>()),
+      replication_(std::make_unique<Replication>()) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(Shard& shard, const std::string& address, int threads) {
   grpc::EnableDefaultHealthCheckService(true);
@@ -81,6 +109,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Shard& shard, const std::s
   rpc::ApplyDataPlaneArguments(builder);
   builder.RegisterService(server->control_.get());
   builder.RegisterService(server->data_.get());
+  builder.RegisterService(server->replication_.get());
   server->streams_ = std::make_unique<rpc::ServerStreams>(builder, threads);
   Data* data = server->data_.get();
   server->streams_->Serve([data](auto* context, auto* stream, auto* queue,
@@ -89,17 +118,31 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Shard& shard, const std::s
   server->streams_->Serve([data](auto* context, auto* stream, auto* queue,
                                  void* tag) { data->RequestPull(context, stream, queue, queue, tag); },
                           [&shard] { return shard.NewPullStream(); });
+  server->streams_->Serve([data](auto* context, auto* stream, auto* queue,
+                                 void* tag) { data->RequestPushPull(context, stream, queue, queue, tag); },
+                          [&shard] { return shard.NewPushPullStream(); });
+  Replication* replication = server->replication_.get();
+  server->streams_->Serve(
+      [replication](auto* context, auto* stream, auto* queue, void* tag) {
+        replication->RequestReplicate(context, stream, queue, queue, tag);
+      },
+      [&shard] { return shard.NewReplicaStream(); });
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr || port == 0) {
     return absl::UnavailableError(
         absl::StrCat("cannot listen on ", address, "; choose another --listen, or port 0"));
   }
+  server->server_->GetHealthCheckService()->SetServingStatus(kReadiness, false);
   server->address_ = absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
   server->streams_->Start();
   server->timer_ = std::thread([&shard, stop = &server->stop_] {
     while (!stop->WaitForNotificationWithTimeout(kTimerEvery)) shard.OnTime();
   });
   return server;
+}
+
+void Server::SetReady() {
+  server_->GetHealthCheckService()->SetServingStatus(kReadiness, true);
 }
 
 Server::~Server() {

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
-#include "absl/synchronization/notification.h"
+#include "libs/base/mutex.h"
 #include "libs/rpc/server_streams.h"
 #include "paceline/v1/control.grpc.pb.h"
 #include "paceline/v1/shard.grpc.pb.h"
@@ -23,22 +23,28 @@ class Server {
   // Refuses new work, answers what is parked, ends all streams within a second, joins the threads.
   ~Server();
 
+  // Health says of the service `readiness` that it serves; at first it does not. Health of the whole server
+  // says only that it answers.
+  void SetReady();
+
   // host:port that was bound.
   const std::string& address() const { return address_; }
 
  private:
   class Control;
   class Data;
+  class Replication;
 
   explicit Server(Shard& shard);
 
   Shard& shard_;
   std::unique_ptr<Control> control_;
   std::unique_ptr<Data> data_;
+  std::unique_ptr<Replication> replication_;
   std::unique_ptr<rpc::ServerStreams> streams_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
-  absl::Notification stop_;
+  Notification stop_;
   std::thread timer_;
 };
 

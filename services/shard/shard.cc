@@ -9,13 +9,16 @@
 #include "libs/wire/packed.h"
 #include "services/shard/pull_stream.h"
 #include "services/shard/push_stream.h"
+#include "services/shard/replica_stream.h"
+#include "services/shard/snapshots.h"
 
 namespace paceline::shard {
 
 // Memory and row counts of all segments together.
 class Shard::SharedBudget : public log::Budget {
  public:
-  SharedBudget(uint64_t bytes_max, Probe& probe) : bytes_max_(bytes_max), probe_(probe) {}
+  SharedBudget(const ShardOptions& options, Probe& probe)
+      : bytes_max_(options.memory_budget_bytes), staging_max_(options.staging_budget_bytes), probe_(probe) {}
 
   bool Admits(uint64_t more_bytes) override { return bytes() + more_bytes <= bytes_max_; }
   void Grown(int64_t bytes) override { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
@@ -26,13 +29,30 @@ class Shard::SharedBudget : public log::Budget {
   void Logged(const log::Segment& segment, Epoch epoch, const log::Record& record) override {
     probe_.Logged(segment, epoch, record);
   }
+  void Followed(const log::Segment& segment, const log::Record& record) override {
+    probe_.Followed(segment, record);
+  }
+  void Installed(const log::Segment& segment) override { probe_.Installed(segment); }
+  bool Stage(uint64_t bytes, bool ahead) override {
+    const uint64_t max = ahead ? staging_max_ / 2 : staging_max_;
+    uint64_t staged = staged_.load(std::memory_order_relaxed);
+    while (staged + bytes <= max) {
+      if (staged_.compare_exchange_weak(staged, staged + bytes, std::memory_order_relaxed)) return true;
+    }
+    return false;
+  }
+  void Unstage(uint64_t bytes) override { staged_.fetch_sub(bytes, std::memory_order_relaxed); }
+  uint64_t staging_max() const override { return staging_max_; }
+  uint64_t staged() const { return staged_.load(std::memory_order_relaxed); }
   uint64_t bytes() const { return static_cast<uint64_t>(bytes_.load(std::memory_order_relaxed)); }
   uint64_t rows_updated() const { return rows_updated_.load(std::memory_order_relaxed); }
 
  private:
   const uint64_t bytes_max_;
+  const uint64_t staging_max_;
   Probe& probe_;
   std::atomic<int64_t> bytes_{0};
+  std::atomic<uint64_t> staged_{0};
   std::atomic<uint64_t> rows_updated_{0};
 };
 
@@ -44,20 +64,40 @@ size_t SegmentsOf(const Shard::View& view) {
 
 }  // namespace
 
-Shard::Shard(ShardOptions options, const world::Clock& clock, Probe& probe)
+Shard::Shard(ShardOptions options, const world::Clock& clock, Probe& probe, Peers* peers, Disk* disk,
+             DiskContents contents)
     : options_(std::move(options)),
       clock_(clock),
       probe_(probe),
-      budget_(std::make_shared<SharedBudget>(options_.memory_budget_bytes, probe)) {
-  for (int i = 0; i < std::max(options_.executors, 1); ++i)
-    executors_.push_back(std::make_unique<Executor>());
+      budget_(std::make_shared<SharedBudget>(options_, probe)),
+      links_(peers == nullptr ? nullptr : std::make_shared<ReplicaLinks>(*this, *peers)),
+      disk_(disk),
+      contents_(std::move(contents)),
+      around_{.shard_name = options_.name,
+              .budget = budget_,
+              .clock = &clock_,
+              .port = links_,
+              .disk = disk_,
+              .durable = options_.durable,
+              .disk_pace = options_.disk_pace} {
+  if (options_.helper_thread) helper_ = std::make_unique<Helper>();
+  for (int i = 0; i < std::max(options_.executors, 1); ++i) {
+    batches_.push_back(std::make_unique<engine::Batch>());
+    executors_.push_back(std::make_unique<Executor>(helper_.get()));
+    if (disk_ == nullptr) continue;
+    executors_.back()->AfterGroup([this, i] { WriteGroup(static_cast<size_t>(i)); });
+  }
   View view;
   view.catalogue = std::make_shared<const Catalogue>();
   view_ = std::make_shared<const View>(std::move(view));
 }
 
+Shard::~Shard() {
+  if (links_ != nullptr) links_->Stop();
+}
+
 std::shared_ptr<const Shard::View> Shard::view() const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   return view_;
 }
 
@@ -68,30 +108,57 @@ std::shared_ptr<const Shard::View> Shard::Publish(const std::function<void(View&
   return view_;
 }
 
-void Shard::Identify(ring::Member self) {
+void Shard::Identify(ring::Member self, uint64_t cluster) {
   std::shared_ptr<const View> now;
   {
-    absl::MutexLock lock(&mutex_);
-    now = Publish([&](View& view) { view.self = self; });
+    MutexLock lock(&mutex_);
+    now = Publish([&](View& view) {
+      view.self = self;
+      view.cluster = cluster;
+    });
   }
+  probe_.Identified(self, cluster);
   Configure(now);
 }
 
 void Shard::OnWantCatalogue(WantCatalogue want) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   want_catalogue_ = std::move(want);
 }
 
-void Shard::CatalogueWanted(CatalogueVersion version) {
+void Shard::KeepSnapshots(SnapshotRunner& runner) {
+  snapshots_ = std::make_unique<Snapshots>(*this, runner);
+}
+
+bool Shard::CatalogueWanted(CatalogueVersion version) {
   WantCatalogue want;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     want = want_catalogue_;
   }
-  if (want) want(version);
+  return !want || want(version);
+}
+
+absl::Status Shard::CheckMeant(uint64_t cluster, bool has_target, const v1::Member& target) const {
+  const auto now = view();
+  const bool known = now->self.incarnation != Incarnation();
+  if (known && now->cluster != 0 && cluster != 0 && cluster != now->cluster) {
+    return absl::FailedPreconditionError(absl::StrCat("cluster: ", cluster, " is meant; ", options_.name,
+                                                      " at this address is of cluster ", now->cluster,
+                                                      ": see whether an address is used twice"));
+  }
+  if (!has_target) return absl::OkStatus();
+  if (!known) return absl::UnavailableError(absl::StrCat(options_.name, " has not joined its cluster yet"));
+  if (ShardId(target.shard()) == now->self.shard &&
+      Incarnation(target.incarnation()) == now->self.incarnation)
+    return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "target: shard ", target.shard(), ", incarnation ", target.incarnation(), " is meant; ", options_.name,
+      " at this address is shard ", now->self.shard.v, ", incarnation ", now->self.incarnation.v));
 }
 
 absl::StatusOr<v1::InstallReply> Shard::Install(const v1::InstallRequest& request) {
+  ABSL_RETURN_IF_ERROR(CheckMeant(request.map().cluster(), request.has_target(), request.target()));
   std::shared_ptr<const ring::SegmentMap> map;
   std::shared_ptr<const Catalogue> catalogue;
   if (request.has_map()) {
@@ -104,16 +171,13 @@ absl::StatusOr<v1::InstallReply> Shard::Install(const v1::InstallRequest& reques
   }
   std::shared_ptr<const View> now;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (map != nullptr && view_->map != nullptr && view_->map->ring_bits() != map->ring_bits()) {
       return absl::InvalidArgumentError(absl::StrCat("map: ring_bits ", map->ring_bits(),
                                                      "; this shard's ring has ", view_->map->ring_bits(),
                                                      " and it never changes"));
     }
-    if (map != nullptr && hosts_.empty()) {
-      for (uint32_t s = 0; s < map->SegmentCount(); ++s)
-        hosts_.push_back(std::make_unique<SegmentHost>(SegmentId(s)));
-    }
+    if (map != nullptr && hosts_.empty()) MakeHosts(*map);
     now = Publish([&](View& view) {
       if (map != nullptr && (view.map == nullptr || map->version() > view.map->version())) view.map = map;
       if (catalogue != nullptr && catalogue->version() > view.catalogue->version())
@@ -127,12 +191,53 @@ absl::StatusOr<v1::InstallReply> Shard::Install(const v1::InstallRequest& reques
   return reply;
 }
 
+void Shard::WriteGroup(size_t executor) {
+  if (batches_[executor]->empty()) return;
+  engine::Batch batch = std::exchange(*batches_[executor], engine::Batch());
+  std::vector<std::pair<SegmentHost*, SegmentDisk::Mark>> marks;
+  for (size_t s = executor; s < hosts_.size(); s += executors_.size()) {
+    if (const auto mark = hosts_[s]->TakeMark()) marks.emplace_back(hosts_[s].get(), *mark);
+  }
+  if (marks.empty()) return disk_->Write(std::move(batch));
+  disk_->Write(std::move(batch), [this, executor, marks = std::move(marks)]() mutable {
+    executors_[executor]->Run([marks = std::move(marks)] {
+      for (const auto& [host, mark] : marks) host->OnDurable(mark);
+    });
+  });
+}
+
+void Shard::MakeHosts(const ring::SegmentMap& map) {
+  for (uint32_t s = 0; s < map.SegmentCount(); ++s) {
+    engine::Batch& batch = *batches_[ExecutorOf(SegmentId(s))];
+    hosts_.push_back(std::make_unique<SegmentHost>(SegmentId(s), around_, &batch));
+    const auto found = contents_.segments.find(SegmentId(s));
+    if (found == contents_.segments.end() || contents_.owner.ring_bits != map.ring_bits()) continue;
+    hosts_.back()->Restore(std::move(found->second.state), std::move(found->second.found));
+  }
+  contents_.segments.clear();
+}
+
+absl::Status Shard::CheckDisk(ShardId self, uint64_t cluster) const {
+  const DiskOwner& owner = contents_.owner;
+  if (disk_ == nullptr || owner.cluster == 0 || (owner.cluster == cluster && owner.shard == self)) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("--data-dir: it has the data of shard ", owner.shard.v, " of cluster ", owner.cluster,
+                   "; this is shard ", self.v, " of cluster ", cluster,
+                   ": give each shard the folder it had before, or an empty one"));
+}
+
 void Shard::Configure(const std::shared_ptr<const View>& view) {
   if (view->map == nullptr || view->self.incarnation == Incarnation()) return;
+  if (disk_ != nullptr && !disk_marked_.exchange(true)) {
+    engine::Batch batch;
+    batch.Add(
+        NoteOf({.cluster = view->cluster, .shard = view->self.shard, .ring_bits = view->map->ring_bits()}));
+    disk_->Write(std::move(batch));
+  }
   // Segments ignore a map older than one they know, so two calls that overtake each other do no harm.
-  ForEachSegment(
-      [this, view](SegmentHost& host) { host.Configure(*view->map, view->self, options_.name, budget_); },
-      [] {});
+  ForEachSegment([view](SegmentHost& host) { host.Configure(*view->map, view->self); }, [] {});
 }
 
 void Shard::ForEachSegment(Visit visit, Done done) {
@@ -159,6 +264,10 @@ void Shard::ForEachSegment(Visit visit, Done done) {
 
 void Shard::ChangeSession(const v1::SessionChange& change,
                           std::function<void(absl::StatusOr<v1::SessionChangeReply>)> done) {
+  if (absl::Status meant = CheckMeant(change.cluster(), change.has_target(), change.target()); !meant.ok()) {
+    done(std::move(meant));
+    return;
+  }
   const auto seals = wire::ParseSeals(change.seals());
   if (!seals.ok()) {
     done(seals.status());
@@ -185,6 +294,7 @@ void Shard::ChangeSession(const v1::SessionChange& change,
         outcome.primary = true;
         host.primary()->SetNow(clock_.Now());
         outcome.committed = host.primary()->Change(change, outcome.seals, &outcome.why, &outcome.join_behind);
+        host.Flush();
       },
       [this, outcomes, done = std::move(done)] {
         v1::SessionChangeReply reply;
@@ -216,44 +326,61 @@ void Shard::AdoptSegment(log::Segment state, std::shared_ptr<const ring::Segment
   const SegmentId segment = state.id();
   executor(ExecutorOf(segment))
       .Run([this, segment, map = std::move(map), done = std::move(done), state = std::move(state)]() mutable {
-        host(segment).Adopt(std::move(state), *map, budget_);
+        host(segment).Adopt(std::move(state), *map);
         done();
       });
 }
 
 std::shared_ptr<world::AcceptedStream> Shard::NewPushStream() {
-  return std::make_shared<PushStream>(*this);
+  return std::make_shared<PushStream>(*this, /*rows=*/false);
+}
+std::shared_ptr<world::AcceptedStream> Shard::NewPushPullStream() {
+  return std::make_shared<PushStream>(*this, /*rows=*/true);
 }
 std::shared_ptr<world::AcceptedStream> Shard::NewPullStream() {
   return std::make_shared<PullStream>(*this);
 }
 
+std::shared_ptr<world::AcceptedStream> Shard::NewReplicaStream() {
+  return std::make_shared<ReplicaStream>(*this);
+}
+
 void Shard::OnTime() {
   const absl::Time now = clock_.Now();
-  ForEachSegment(
-      [now](SegmentHost& host) {
-        if (host.primary() != nullptr) host.primary()->OnTime(now);
-      },
-      [] {});
+  held_back_.LetGo(disk_slow(), now);
+  ForEachSegment([now](SegmentHost& host) { host.OnTime(now); },
+                 [this] {
+                   if (links_ != nullptr) links_->SendWishes();
+                 });
 }
 
 void Shard::Describe(std::function<void(v1::BeatRequest)> done) {
+  Survey([done = std::move(done)](State state) { done(std::move(state.beat)); });
+}
+
+void Shard::Survey(std::function<void(State)> done) {
   struct Seen {
     uint64_t rows = 0;
     uint64_t parked = 0;
-    SegmentHost::Role role = SegmentHost::Role::kElsewhere;
+    ReplicationState replication;
     std::vector<v1::WorkerClock> workers;
     std::vector<v1::JobClock> jobs;
+    std::map<uint32_t, std::pair<uint64_t, uint64_t>> held;  // rows and bytes, by job
   };
   auto seen = std::make_shared<std::vector<Seen>>(SegmentsOf(*view()));
   ForEachSegment(
       [seen](SegmentHost& host) {
         if (host.id().v >= seen->size()) return;  // the first map came in between
         Seen& mine = (*seen)[host.id().v];
-        mine.role = host.role();
+        mine.replication = ReplicationOf(host);
         if (host.primary() == nullptr) return;
         mine.rows = host.primary()->segment().rows();
         mine.parked = host.primary()->parked();
+        for (const auto& [id, table] : host.primary()->segment().tables()) {
+          auto& [rows, bytes] = mine.held[table->info->job.v];
+          rows += table->rows.rows();
+          bytes += table->rows.bytes();
+        }
         for (const auto& [job, clock] : host.primary()->segment().jobs()) {
           v1::JobClock& of_job = mine.jobs.emplace_back();
           of_job.set_job(job.v);
@@ -268,10 +395,12 @@ void Shard::Describe(std::function<void(v1::BeatRequest)> done) {
         }
       },
       [this, seen, done = std::move(done)] {
-        v1::BeatRequest beat;
+        State state;
+        v1::BeatRequest& beat = state.beat;
         const auto now = view();
         beat.set_shard(now->self.shard.v);
         beat.set_incarnation(now->self.incarnation.v);
+        beat.set_cluster(now->cluster);
         beat.set_map_version(now->map == nullptr ? 0 : now->map->version().v);
         beat.set_catalogue_version(now->catalogue->version().v);
         beat.set_bytes(budget_->bytes());
@@ -280,12 +409,17 @@ void Shard::Describe(std::function<void(v1::BeatRequest)> done) {
         beat.set_rows_pulled(rows_pulled_.load(std::memory_order_relaxed));
         beat.set_version(std::string(kVersion));
         std::map<uint32_t, uint64_t> min_clocks;
+        std::map<uint32_t, std::pair<uint64_t, uint64_t>> held;
         std::map<uint64_t, v1::WorkerClock> workers;
         for (const Seen& segment : *seen) {
           beat.set_rows(beat.rows() + segment.rows);
           beat.set_parked(beat.parked() + segment.parked);
-          if (segment.role == SegmentHost::Role::kPrimary) beat.set_primaries(beat.primaries() + 1);
-          if (segment.role == SegmentHost::Role::kLost) beat.set_lost(beat.lost() + 1);
+          state.replication += segment.replication;
+          for (const auto& [job, rows_and_bytes] : segment.held) {
+            held[job].first += rows_and_bytes.first;
+            held[job].second += rows_and_bytes.second;
+            min_clocks.emplace(job, UINT64_MAX);  // a smaller one is known, or it has none
+          }
           for (const v1::JobClock& job : segment.jobs) {
             const auto [it, fresh] = min_clocks.emplace(job.job(), job.min_clock());
             if (!fresh) it->second = std::min(it->second, job.min_clock());
@@ -295,21 +429,30 @@ void Shard::Describe(std::function<void(v1::BeatRequest)> done) {
             if (!fresh) it->second.set_clock(std::min(it->second.clock(), worker.clock()));
           }
         }
+        beat.set_primaries(static_cast<uint32_t>(state.replication.primaries));
+        beat.set_lost(static_cast<uint32_t>(state.replication.lost));
         for (const auto& [job, min_clock] : min_clocks) {
           v1::JobClock* of_job = beat.add_jobs();
           of_job->set_job(job);
-          of_job->set_min_clock(min_clock);
+          of_job->set_min_clock(min_clock == UINT64_MAX ? 0 : min_clock);
+          of_job->set_rows(held[job].first);
+          of_job->set_bytes(held[job].second);
         }
         for (const auto& [session, worker] : workers) *beat.add_workers() = worker;
-        done(std::move(beat));
+        done(std::move(state));
       });
+}
+
+uint64_t Shard::staged_bytes() const {
+  return budget_->staged();
 }
 
 void Shard::Stop() {
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     Publish([](View& view) { view.stopping = true; });
   }
+  if (links_ != nullptr) links_->Stop();
   v1::Refusal stopping;
   stopping.set_reason(v1::Refusal::UNAVAILABLE);
   stopping.set_retry_after_ms(1000);

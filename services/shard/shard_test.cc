@@ -1,184 +1,11 @@
 #include "services/shard/shard.h"
 
-#include <deque>
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "libs/base/test_util/status_matchers.h"
-#include "libs/wire/frame.h"
-#include "libs/wire/map_codec.h"
-#include "libs/wire/packed.h"
+#include "services/shard/test_util/shard_fixture.h"
 
 namespace paceline::shard {
 namespace {
-
-using paceline::testing::IsOk;
-using ::testing::HasSubstr;
-
-constexpr uint32_t kSparse = 1;
-constexpr uint32_t kRanged = 2;
-constexpr uint32_t kForeign = 3;
-
-class ManualClock : public world::Clock {
- public:
-  absl::Time Now() const override { return now; }
-  absl::Time now = absl::UnixEpoch();
-};
-
-// A client's end of one stream: what it sends is handled at once, what comes back is kept.
-template <class Request, class Reply>
-class Wire : public world::StreamPort {
- public:
-  explicit Wire(std::shared_ptr<world::AcceptedStream> stream) : stream_(std::move(stream)) {}
-  void Start(uint64_t session = 5, uint32_t job = 1) {
-    stream_->Attach(std::shared_ptr<world::StreamPort>(std::shared_ptr<void>(), this));
-    wire::Frame<Request> hello;
-    hello.head.mutable_hello()->set_feature_level(1);
-    hello.head.mutable_hello()->set_job(job);
-    hello.head.mutable_hello()->set_session(session);
-    Send(hello);
-  }
-  void Kick() override {
-    absl::Cord bytes;
-    while (stream_->NextFrame(&bytes)) replies.push_back(wire::Decode<Reply>(bytes).value());
-  }
-  void Close(absl::Status why) override { closed = std::move(why); }
-  void Send(const wire::Frame<Request>& frame) { stream_->OnFrame(wire::Encode(frame)); }
-  void SendRaw(absl::string_view bytes) { stream_->OnFrame(absl::Cord(bytes)); }
-  world::AcceptedStream& stream() { return *stream_; }
-
-  // All refusals that have come.
-  std::vector<v1::Refusal> Refusals() const {
-    std::vector<v1::Refusal> all;
-    for (const auto& reply : replies)
-      all.insert(all.end(), reply.head.refusals().begin(), reply.head.refusals().end());
-    return all;
-  }
-
-  std::deque<wire::Frame<Reply>> replies;
-  std::optional<absl::Status> closed;
-
- private:
-  std::shared_ptr<world::AcceptedStream> stream_;
-};
-using PushWire = Wire<v1::PushRequest, v1::PushReply>;
-using PullWire = Wire<v1::PullRequest, v1::PullReply>;
-
-template <class T>
-absl::Cord Bytes(const std::vector<T>& values) {
-  return absl::Cord(
-      absl::string_view(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)));
-}
-
-// One shard that serves both segments of a ring of two, and one session of job 1.
-class ShardTest : public ::testing::Test {
- protected:
-  ShardTest() : ShardTest(ShardOptions{}) {}
-  explicit ShardTest(ShardOptions options) : shard(std::move(options), clock, probe) {
-    shard.Identify({.shard = ShardId(0), .incarnation = Incarnation(1)});
-    Install(1, 1);
-    Change(v1::SessionChange::OPEN, 5);
-  }
-
-  v1::InstallRequest MapOf(uint64_t version, uint64_t incarnation, uint64_t epoch = 1) {
-    v1::InstallRequest request;
-    request.mutable_map()->set_version(version);
-    request.mutable_map()->set_ring_bits(1);
-    for (int s = 0; s < 2; ++s) {
-      request.mutable_map()->add_segments()->set_epoch(epoch);
-      request.mutable_map()->mutable_segments(s)->mutable_primary()->set_incarnation(incarnation);
-    }
-    v1::ShardInfo* info = request.mutable_map()->add_shards();
-    info->set_name("shard-0");
-    info->set_address("127.0.0.1:1");
-    info->set_incarnation(9);
-    return request;
-  }
-  void Install(uint64_t version, uint64_t incarnation) {
-    v1::InstallRequest request = MapOf(version, incarnation);
-    request.mutable_catalogue()->set_version(1);
-    for (uint32_t id : {kSparse, kRanged, kForeign}) {
-      v1::Table* table = request.mutable_catalogue()->add_tables();
-      table->set_id(id);
-      table->set_job(id == kForeign ? 2 : 1);
-      table->set_name("table-" + std::to_string(id));
-      table->mutable_schema()->set_kind(id == kRanged ? v1::TABLE_KIND_RANGED : v1::TABLE_KIND_SPARSE);
-      table->mutable_schema()->set_dim(2);
-      if (id == kRanged) table->mutable_schema()->set_rows(1000);
-      table->mutable_schema()->mutable_rule()->mutable_add();
-    }
-    ASSERT_THAT(shard.Install(request), IsOk());
-  }
-  v1::SessionChangeReply Change(v1::SessionChange::Action action, uint64_t session, uint64_t start = 0) {
-    v1::SessionChange change;
-    change.set_action(action);
-    change.set_job(1);
-    change.set_session(session);
-    change.set_start_clock(start);
-    v1::SessionChangeReply out;
-    shard.ChangeSession(change, [&](absl::StatusOr<v1::SessionChangeReply> reply) { out = reply.value(); });
-    return out;
-  }
-  static std::string Part(uint32_t segment, uint32_t count, uint64_t number, uint64_t epoch = 1) {
-    std::string out;
-    wire::Append(wire::PartEntry{SegmentId(segment), count, Epoch(epoch), number}, out);
-    return out;
-  }
-  // A key of the sparse table that lies in `segment`.
-  static uint64_t KeyIn(uint32_t segment) {
-    const auto placement = ring::Placement::Sparse(TableId(kSparse), 1).value();
-    uint64_t key = 0;
-    while (placement.Of(key) != SegmentId(segment)) ++key;
-    return key;
-  }
-  static wire::Frame<v1::PushRequest> Push(uint64_t number, uint32_t segment = 0,
-                                           std::vector<float> row = {1, 2}) {
-    wire::Frame<v1::PushRequest> frame;
-    frame.head.set_table(kSparse);
-    frame.head.set_line(v1::LINE_ARRIVAL);
-    frame.head.set_parts(Part(segment, 1, number));
-    frame.keys = Bytes<uint64_t>({KeyIn(segment)});
-    frame.values = Bytes<float>(row);
-    return frame;
-  }
-  static wire::Frame<v1::PullRequest> Pull(uint64_t request, uint64_t min_clock = 0) {
-    wire::Frame<v1::PullRequest> frame;
-    frame.head.set_request(request);
-    frame.head.set_table(kSparse);
-    frame.head.set_min_clock(min_clock);
-    frame.head.set_parts(Part(1, 1, 0) + Part(0, 1, 0));
-    frame.keys = Bytes<uint64_t>({KeyIn(1), KeyIn(0)});
-    return frame;
-  }
-  static wire::Frame<v1::PushRequest> Tick(uint64_t at, std::vector<wire::Seal> seals) {
-    wire::Frame<v1::PushRequest> frame;
-    frame.head.mutable_tick()->set_clock(at);
-    for (const wire::Seal& seal : seals) wire::Append(seal, *frame.head.mutable_tick()->mutable_seals());
-    return frame;
-  }
-  // Expects that the stream still takes a good part.
-  void ExpectAlive(PushWire& wire, uint64_t number) {
-    wire.replies.clear();
-    wire.Send(Push(number));
-    ASSERT_FALSE(wire.replies.empty());
-    EXPECT_THAT(wire.Refusals(), ::testing::IsEmpty());
-    EXPECT_EQ(wire::ParseMarks(wire.replies.back().head.committed()).value().at(0).number, number);
-  }
-  static uint64_t CommittedUpto(const PushWire& wire) {
-    uint64_t upto = 0;
-    for (const auto& reply : wire.replies) {
-      const std::vector<wire::Mark> marks = wire::ParseMarks(reply.head.committed()).value();
-      for (const wire::Mark& mark : marks) upto = std::max(upto, mark.number);
-    }
-    return upto;
-  }
-
-  ManualClock clock;
-  Probe probe;
-  Shard shard;
-  PushWire push{shard.NewPushStream()};
-  PullWire pull{shard.NewPullStream()};
-};
 
 TEST_F(ShardTest, PushedRowsArePulledInTheRequestsOrder) {
   push.Start();
@@ -219,6 +46,35 @@ TEST_F(ShardTest, RangesOfARangedTable) {
   pull.Start();
   pull.Send(request);
   EXPECT_EQ(pull.replies.back().values, Bytes<float>({0, 0, 1, 2, 3, 4}));
+}
+
+TEST_F(ShardTest, ChangesAreToldWithTheirKeys) {
+  push.Start();
+  pull.Start();
+  const auto ask = [&](std::vector<uint64_t> pairs) {
+    wire::Frame<v1::PullRequest> request;
+    request.head.set_table(kSparse);
+    request.head.set_key_form(v1::KEY_FORM_CHANGES);
+    request.head.set_parts(Part(0, 1, 0) + Part(1, 1, 0));
+    request.keys = Bytes<uint64_t>(std::move(pairs));
+    pull.Send(request);
+    return pull.replies.back();
+  };
+  const auto first = ask({0, 0, 0, 0});
+  EXPECT_EQ(first.head.changes(), std::string(8, '\xff'));
+  const auto known = wire::ParseCertificates(first.head.certificates()).value();
+  ASSERT_EQ(known.size(), 2u);
+  push.Send(Push(1, 1));
+  EXPECT_THAT(push.Refusals(), ::testing::IsEmpty());
+  const auto next = ask({known[0].version.v, 4, known[1].version.v, 4});
+  EXPECT_EQ(next.head.changes(), std::string("\0\0\0\0\1\0\0\0", 8));
+  EXPECT_EQ(next.head.changed().size(), 8u);
+  wire::Frame<v1::PullRequest> same = Pull(1);
+  same.keys = absl::Cord(next.head.changed());
+  same.head.set_parts(Part(1, 1, 0));
+  pull.Send(same);
+  EXPECT_EQ(pull.replies.back().values, next.values);
+  EXPECT_FALSE(next.values.empty());
 }
 
 TEST_F(ShardTest, TicksCountOnceTheirPartsAreThereAndReleaseReads) {
@@ -283,7 +139,9 @@ TEST_F(ShardTest, BadInputIsRefusedByNameAndTheStreamLivesOn) {
   refused(frame, v1::Refusal::MALFORMED, "parts: 5 bytes");
   frame = Push(1);
   frame.head.set_line(v1::LINE_AGGREGATED);
-  refused(frame, v1::Refusal::INVALID, "line: 2");
+  refused(frame, v1::Refusal::INVALID, "line: 2; table 'table-1' is applied on arrival");
+  frame.head.set_line(static_cast<v1::Line>(3));
+  refused(frame, v1::Refusal::INVALID, "line: 3");
   frame = Push(1);
   frame.head.add_filters(3);
   refused(frame, v1::Refusal::INVALID, "filters: 3");
@@ -296,6 +154,38 @@ TEST_F(ShardTest, BadInputIsRefusedByNameAndTheStreamLivesOn) {
   ExpectAlive(push, 1);
 }
 
+TEST_F(ShardTest, AStreamHasOneCaller) {
+  push.Start();
+  push.Start(6);
+  ASSERT_EQ(push.Refusals().size(), 1u);
+  EXPECT_THAT(push.Refusals()[0].message(), HasSubstr("hello: a second one"));
+  ExpectAlive(push, 1);
+}
+
+TEST_F(ShardTest, AFrameOfMorePartsThanSegmentsIsRefusedOnce) {
+  push.Start();
+  wire::Frame<v1::PushRequest> frame = Push(1);
+  std::string parts;
+  for (int i = 0; i < 1000; ++i) parts += Part(0, 0, 1);
+  frame.head.set_parts(parts);
+  push.Send(frame);
+  ASSERT_EQ(push.Refusals().size(), 1u);
+  EXPECT_THAT(push.Refusals()[0].message(), HasSubstr("parts: 1000 in one frame; the ring has 2 segments"));
+  ExpectAlive(push, 1);
+}
+
+TEST_F(ShardTest, ATickOfAForeignJobMovesNothing) {
+  Change(v1::SessionChange::JOIN, 5);
+  PushWire foreign{shard.NewPushStream()};
+  foreign.Start(5, 2);
+  foreign.Send(Tick(7, {{.segment = SegmentId(0), .run = 2, .line = Line::kArrival, .number = 0}}));
+  pull.Start();
+  pull.Send(Pull(1));
+  const auto certificates = wire::ParseCertificates(pull.replies.back().head.certificates()).value();
+  ASSERT_EQ(certificates.size(), 2u);
+  EXPECT_EQ(certificates[0].min_clock, 0u);
+}
+
 TEST_F(ShardTest, BadPullsAreRefusedByNameAndTheStreamLivesOn) {
   pull.Start();
   auto frame = Pull(1);
@@ -306,6 +196,11 @@ TEST_F(ShardTest, BadPullsAreRefusedByNameAndTheStreamLivesOn) {
   frame.keys = Bytes<uint64_t>({1});
   pull.Send(frame);
   EXPECT_THAT(pull.replies.back().head.refusals(0).message(), HasSubstr("keys: 8 bytes"));
+  frame = Pull(2);
+  frame.head.set_parts("short");
+  pull.Send(frame);
+  EXPECT_EQ(pull.replies.back().head.refusals(0).reason(), v1::Refusal::MALFORMED);
+  EXPECT_EQ(pull.replies.back().head.request(), 2u);
   pull.SendRaw("\xff");
   EXPECT_EQ(pull.replies.back().head.refusals(0).reason(), v1::Refusal::MALFORMED);
   pull.Send(Pull(3));
@@ -369,7 +264,11 @@ TEST_F(ShardTest, ANewEpochForThisStartServesTheSegmentAfresh) {
 
 TEST_F(ShardTest, ANewerListOfTablesIsFetchedBeforeItJudges) {
   CatalogueVersion wanted;
-  shard.OnWantCatalogue([&](CatalogueVersion version) { wanted = version; });
+  bool exists = true;
+  shard.OnWantCatalogue([&](CatalogueVersion version) {
+    wanted = version;
+    return exists;
+  });
   push.Start();
   auto frame = Push(1);
   frame.head.set_catalogue_version(4);
@@ -377,6 +276,10 @@ TEST_F(ShardTest, ANewerListOfTablesIsFetchedBeforeItJudges) {
   EXPECT_EQ(wanted, CatalogueVersion(4));
   EXPECT_EQ(push.Refusals().at(0).reason(), v1::Refusal::UNAVAILABLE);
   EXPECT_EQ(push.Refusals().at(0).number(), 1u);
+  exists = false;
+  push.Send(frame);
+  EXPECT_EQ(push.Refusals().at(1).reason(), v1::Refusal::UNAVAILABLE);
+  EXPECT_THAT(push.Refusals().at(1).message(), HasSubstr("catalogue_version: 4"));
   EXPECT_EQ(CommittedUpto(push), 0u);
 }
 
@@ -419,6 +322,111 @@ TEST_F(ShardTest, AReleasedSegmentIsServedWhereItIsAdopted) {
   EXPECT_EQ(push.Refusals().size(), 1u) << "part 2 follows part 1, which came before the move";
 }
 
+// The segment goes and comes back before the client hears of it, which then names only what has changed.
+TEST_F(ShardTest, InANewTenureATickSpeaksOnlyIfItNamesAllLines) {
+  Change(v1::SessionChange::JOIN, 5);
+  push.Start();
+  const auto unspoken = [&] {
+    return push.replies.back().head.ticks(0).unspoken().size() / sizeof(uint32_t);
+  };
+  const wire::Seal arrival{.segment = SegmentId(0), .run = 2, .line = Line::kArrival, .number = 0};
+  const wire::Seal aggregated{.segment = SegmentId(0), .run = 2, .line = Line::kAggregated, .number = 0};
+  push.Send(Tick(1, {arrival, aggregated}));
+  EXPECT_EQ(unspoken(), 0u);
+  v1::Map proto = MapOf(2, 1, /*epoch=*/2).map();
+  proto.mutable_segments(1)->set_epoch(1);
+  const auto map = std::make_shared<const ring::SegmentMap>(wire::MapFromProto(proto).value());
+  std::optional<log::Segment> state;
+  shard.ReleaseSegment(SegmentId(0), map, [&](auto released) { state = std::move(released); });
+  shard.AdoptSegment(*std::move(state), map, [] {});
+  push.Send(Tick(2, {arrival}));
+  EXPECT_EQ(unspoken(), 1u) << "what the line of aggregated tables has come to is not known";
+  push.Send(Tick(2, {arrival, aggregated}));
+  EXPECT_EQ(unspoken(), 0u);
+}
+
+// A client that knows of a new primary before that does tells it ticks: it takes for told what nobody has
+// heard.
+TEST_F(ShardTest, ALineThatWasNamedTooEarlyIsNotKnown) {
+  Change(v1::SessionChange::JOIN, 5);
+  push.Start();
+  const wire::Seal arrival{.segment = SegmentId(0), .run = 2, .line = Line::kArrival, .number = 0};
+  const wire::Seal aggregated{.segment = SegmentId(0), .run = 2, .line = Line::kAggregated, .number = 0};
+  const auto map_of = [this](uint64_t epoch) {
+    v1::Map proto = MapOf(epoch, 1, epoch).map();
+    proto.mutable_segments(1)->set_epoch(1);
+    return std::make_shared<const ring::SegmentMap>(wire::MapFromProto(proto).value());
+  };
+  std::optional<log::Segment> state;
+  shard.ReleaseSegment(SegmentId(0), map_of(2), [&](auto released) { state = std::move(released); });
+  push.Send(Tick(1, {arrival, aggregated}));
+  shard.AdoptSegment(*std::move(state), map_of(3), [] {});
+  push.Send(Tick(2, {arrival}));
+  EXPECT_THAT(wire::ParseSegments(push.replies.back().head.ticks(0).unspoken()).value(),
+              ::testing::ElementsAre(SegmentId(0)))
+      << "of its line of aggregated tables nothing was heard";
+}
+
+// The same told to a replica, and the tick behind it, sent before its client heard that the first one did not
+// count, leaves the line out.
+TEST_F(ShardTest, ALineThatAReplicaWasToldOfStaysUnspokenUntilItIsNamedToThePrimary) {
+  Change(v1::SessionChange::JOIN, 5);
+  push.Start();
+  const wire::Seal arrival{.segment = SegmentId(0), .run = 2, .line = Line::kArrival, .number = 0};
+  const wire::Seal aggregated{.segment = SegmentId(0), .run = 2, .line = Line::kAggregated, .number = 0};
+  const auto unspoken = [&] {
+    return wire::ParseSegments(push.replies.back().head.ticks(0).unspoken()).value();
+  };
+  v1::InstallRequest replica = MapOf(2, 1);
+  v1::SegmentConfig& config = *replica.mutable_map()->mutable_segments(0);
+  config.set_epoch(2);
+  *config.add_replicas() = config.primary();
+  config.mutable_primary()->set_shard(1);
+  v1::ShardInfo other = replica.map().shards(0);
+  other.set_shard(1);
+  other.set_name("shard-1");
+  *replica.mutable_map()->add_shards() = other;
+  ASSERT_THAT(shard.Install(replica), IsOk());
+  push.Send(Tick(1, {arrival, aggregated}));
+  EXPECT_THAT(unspoken(), ::testing::ElementsAre(SegmentId(0)));
+  push.Send(Tick(2, {}));
+  EXPECT_THAT(unspoken(), ::testing::ElementsAre(SegmentId(0)));
+
+  v1::InstallRequest primary = MapOf(3, 1);
+  primary.mutable_map()->mutable_segments(0)->set_epoch(3);
+  *primary.mutable_map()->add_shards() = other;
+  ASSERT_THAT(shard.Install(primary), IsOk());
+  push.Send(Tick(3, {arrival}));
+  EXPECT_THAT(unspoken(), ::testing::ElementsAre(SegmentId(0)));
+  push.Send(Tick(4, {arrival, aggregated}));
+  EXPECT_THAT(unspoken(), ::testing::IsEmpty());
+}
+
+// A tick is under way while the segment it names goes and comes back, and is heard as one of the new tenure.
+// Its client has seen the segment go, and what it pushed there meanwhile it told to the shard between.
+TEST_F(ShardTest, ATickAnewSpeaksForNothingThatWasNamedBefore) {
+  Change(v1::SessionChange::JOIN, 5);
+  push.Start();
+  const auto unspoken = [&] {
+    return wire::ParseSegments(push.replies.back().head.ticks(0).unspoken()).value();
+  };
+  const auto counted = [&](uint32_t segment) {
+    const log::Segment& state = shard.host(SegmentId(segment)).primary()->segment();
+    return state.jobs().at(JobId(1)).workers().at(SessionId(5)).counted;
+  };
+  push.Send(Tick(1, {{.segment = SegmentId(0), .run = 2, .number = 0}}));
+  EXPECT_THAT(unspoken(), ::testing::IsEmpty());
+  auto tick = Tick(2, {{.segment = SegmentId(1), .run = 1, .number = 0}});
+  tick.head.mutable_tick()->set_anew(true);
+  push.Send(tick);
+  EXPECT_THAT(unspoken(), ::testing::ElementsAre(SegmentId(0)));
+  EXPECT_EQ(counted(0), 1u) << "parts of clock 1 may be missing";
+  EXPECT_EQ(counted(1), 2u);
+  push.Send(Tick(3, {}));
+  EXPECT_THAT(unspoken(), ::testing::ElementsAre(SegmentId(0)));
+  EXPECT_EQ(counted(1), 3u);
+}
+
 TEST_F(ShardTest, StoppingAnswersEverything) {
   Change(v1::SessionChange::JOIN, 5);
   push.Start();
@@ -443,6 +451,34 @@ TEST_F(ShardTest, AFinishedStreamIsClosedWhenAllIsAnswered) {
   EXPECT_EQ(pull.replies.size(), 2u);
   EXPECT_EQ(pull.closed, absl::OkStatus());
   EXPECT_EQ(push.closed, absl::OkStatus());
+}
+
+TEST_F(ShardTest, AnAggregatedFrameIsReceivedAtOnceAndCommittedByTheOthersTick) {
+  Change(v1::SessionChange::OPEN, 6);
+  for (const uint64_t session : {5, 6}) Change(v1::SessionChange::JOIN, session);
+  PushWire other{shard.NewPushStream()};
+  push.Start(5);
+  other.Start(6);
+  const auto placement = ring::Placement::Sparse(TableId(kAggregated), 1).value();
+  uint64_t key = 0;
+  while (placement.Of(key) != SegmentId(0)) ++key;
+  auto frame = Push(1);
+  frame.head.set_table(kAggregated);
+  frame.head.set_line(v1::LINE_AGGREGATED);
+  frame.keys = Bytes<uint64_t>({key});
+  push.Send(frame);
+  EXPECT_EQ(push.replies.back().head.received(), 1u);
+  EXPECT_EQ(CommittedUpto(push), 0u);
+  EXPECT_GT(shard.staged_bytes(), 0u);
+  const wire::Seal none{.segment = SegmentId(0), .run = 2, .line = Line::kAggregated, .number = 0};
+  const wire::Seal one{.segment = SegmentId(0), .run = 1, .line = Line::kAggregated, .number = 1};
+  const wire::Seal second{.segment = SegmentId(1), .run = 1, .line = Line::kAggregated, .number = 0};
+  push.Send(Tick(1, {one, second}));
+  EXPECT_EQ(CommittedUpto(push), 0u);
+  other.Send(Tick(1, {none}));
+  EXPECT_EQ(CommittedUpto(push), 1u) << "its stream was woken";
+  EXPECT_EQ(shard.staged_bytes(), 0u);
+  EXPECT_THAT(push.Refusals(), ::testing::IsEmpty());
 }
 
 TEST_F(ShardTest, DescribesItself) {

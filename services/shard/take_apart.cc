@@ -48,20 +48,28 @@ absl::StatusOr<std::vector<Slice>> SliceKeys(absl::Span<const wire::PartEntry> e
   return slices;
 }
 
-absl::Status CheckWidth(absl::Span<const Slice> slices, uint32_t dim, absl::string_view values,
+absl::Status CheckWidth(absl::Span<const Slice> slices, uint32_t dim, size_t value_bytes,
                         const std::string& table) {
   const uint64_t rows = slices.empty() ? 0 : slices.back().first_row + slices.back().rows;
-  if (values.size() == rows * dim * sizeof(float)) return absl::OkStatus();
+  if (value_bytes == rows * dim * sizeof(float)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("values: ", values.size(), " bytes for ", rows, " rows of table '", table, "'; expected ",
+      absl::StrCat("values: ", value_bytes, " bytes for ", rows, " rows of table '", table, "'; expected ",
                    rows * dim * sizeof(float), ": ", dim, " f32 a row; check the width of the rows"));
 }
 
 absl::StatusOr<log::KeyForm> FormOf(v1::KeyForm form) {
   if (form == v1::KEY_FORM_KEYS) return log::KeyForm::kKeys;
   if (form == v1::KEY_FORM_RANGES) return log::KeyForm::kRanges;
-  return absl::InvalidArgumentError(
-      absl::StrCat("key_form: ", static_cast<int>(form), " is unknown; expected 0 (keys) or 1 (ranges)"));
+  return absl::InvalidArgumentError(absl::StrCat("key_form: ", static_cast<int>(form),
+                                                 " is not known here; expected 0 (keys), 1 (ranges) or, of "
+                                                 "a pull, 2 (changes)"));
+}
+
+absl::StatusOr<Line> LineOf(v1::Line line) {
+  if (line == v1::LINE_ARRIVAL) return Line::kArrival;
+  if (line == v1::LINE_AGGREGATED) return Line::kAggregated;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "line: ", static_cast<int>(line), "; expected 1 (applied on arrival) or 2 (aggregated tables)"));
 }
 
 absl::Status CheckFilters(absl::Span<const uint32_t> filters) {

@@ -31,12 +31,13 @@ struct Slice {
 absl::StatusOr<std::vector<Slice>> SliceKeys(absl::Span<const wire::PartEntry> entries, log::KeyForm form,
                                              absl::string_view keys, uint32_t segments);
 
-// INVALID_ARGUMENT unless `values` holds `dim` f32 for each row of `slices`.
-absl::Status CheckWidth(absl::Span<const Slice> slices, uint32_t dim, absl::string_view values,
+// INVALID_ARGUMENT unless `value_bytes` is `dim` f32 for each row of `slices`.
+absl::Status CheckWidth(absl::Span<const Slice> slices, uint32_t dim, size_t value_bytes,
                         const std::string& table);
 
 // INVALID_ARGUMENT: a form of keys, a line or a filter this feature level does not know.
 absl::StatusOr<log::KeyForm> FormOf(v1::KeyForm form);
+absl::StatusOr<Line> LineOf(v1::Line line);
 absl::Status CheckFilters(absl::Span<const uint32_t> filters);
 
 }  // namespace paceline::shard

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "libs/record/event.h"
+#include "services/shard/probe.h"
+
+namespace paceline::shard {
+
+// Tells what happens to a shard's segments to a sink, for its record file (docs/record.md). Thread-safe if
+// the sink is.
+class HistoryWriter {
+ public:
+  // The sink must outlive the writer.
+  explicit HistoryWriter(record::Sink& sink) : sink_(sink) {}
+
+  void Identified(ring::Member self, uint64_t cluster);
+  void Logged(const log::Segment& segment, Epoch epoch, const log::Record& record);
+  void Followed(const log::Segment& segment, const log::Record& record);
+  void Installed(const log::Segment& segment);
+
+ private:
+  record::Sink& sink_;
+};
+
+// A probe, `Base`, that also writes a history.
+template <class Base>
+class HistoryProbe final : public Base {
+ public:
+  // `arguments` make the base.
+  template <class... Arguments>
+  explicit HistoryProbe(record::Sink& sink, Arguments&&... arguments)
+      : Base(std::forward<Arguments>(arguments)...), writer_(sink) {}
+
+  void Identified(ring::Member self, uint64_t cluster) override {
+    Base::Identified(self, cluster);
+    writer_.Identified(self, cluster);
+  }
+  void Logged(const log::Segment& segment, Epoch epoch, const log::Record& record) override {
+    Base::Logged(segment, epoch, record);
+    writer_.Logged(segment, epoch, record);
+  }
+  void Followed(const log::Segment& segment, const log::Record& record) override {
+    Base::Followed(segment, record);
+    writer_.Followed(segment, record);
+  }
+  void Installed(const log::Segment& segment) override {
+    Base::Installed(segment);
+    writer_.Installed(segment);
+  }
+
+ private:
+  HistoryWriter writer_;
+};
+
+// What the history says of a record that was applied to `segment` as its newest. Equal records have equal
+// hashes, wherever they are applied: everything that is logged goes into it.
+record::Logged EventOf(const log::Segment& segment, Epoch epoch, const log::Record& record);
+
+}  // namespace paceline::shard

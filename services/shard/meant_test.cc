@@ -1,0 +1,139 @@
+// Calls and streams that were meant for somebody else: addresses are used again, and ids begin at 1 in every
+// cluster.
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "libs/base/test_util/status_matchers.h"
+#include "libs/wire/frame.h"
+#include "libs/world/real_clock.h"
+#include "services/shard/shard.h"
+
+namespace paceline::shard {
+namespace {
+
+using absl::StatusCode;
+using ::paceline::testing::IsOk;
+using ::paceline::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr uint64_t kCluster = 77;
+
+class Port : public world::StreamPort {
+ public:
+  void Kick() override {}
+  void Close(absl::Status) override {}
+};
+
+// Shard 3, incarnation 5 of cluster 77, primary of the one segment.
+class MeantTest : public ::testing::Test {
+ protected:
+  void Identify() { shard.Identify({.shard = ShardId(3), .incarnation = Incarnation(5)}, kCluster); }
+
+  static void Mean(uint32_t id, uint64_t incarnation, v1::Member& target) {
+    target.set_shard(id);
+    target.set_incarnation(incarnation);
+  }
+  static v1::InstallRequest MapOf(uint64_t version, uint64_t cluster) {
+    v1::InstallRequest request;
+    request.mutable_map()->set_version(version);
+    request.mutable_map()->set_cluster(cluster);
+    v1::SegmentConfig* segment = request.mutable_map()->add_segments();
+    segment->set_epoch(1);
+    Mean(3, 5, *segment->mutable_primary());
+    v1::ShardInfo* info = request.mutable_map()->add_shards();
+    info->set_shard(3);
+    info->set_name("shard-3");
+    info->set_address("127.0.0.1:1");
+    info->set_incarnation(5);
+    Mean(3, 5, *request.mutable_target());
+    return request;
+  }
+  static v1::SessionChange Change(v1::SessionChange::Action action, uint64_t cluster) {
+    v1::SessionChange change;
+    change.set_action(action);
+    change.set_job(1);
+    change.set_session(3);
+    change.set_cluster(cluster);
+    Mean(3, 5, *change.mutable_target());
+    return change;
+  }
+  absl::StatusOr<v1::SessionChangeReply> Do(const v1::SessionChange& change) {
+    absl::StatusOr<v1::SessionChangeReply> outcome = absl::UnknownError("no answer");
+    shard.ChangeSession(change,
+                        [&](absl::StatusOr<v1::SessionChangeReply> reply) { outcome = std::move(reply); });
+    return outcome;
+  }
+  // What a pull stream answers to the Hello.
+  v1::PullReply Greet(const v1::Hello& hello) {
+    const auto stream = shard.NewPullStream();
+    stream->Attach(std::make_shared<Port>());
+    v1::PullRequest request;
+    *request.mutable_hello() = hello;
+    stream->OnFrame(absl::Cord(request.SerializeAsString()));
+    absl::Cord bytes;
+    EXPECT_TRUE(stream->NextFrame(&bytes));
+    stream->OnBroken(absl::OkStatus());
+    return wire::Decode<v1::PullReply>(bytes).value().head;
+  }
+  static v1::Hello HelloTo(uint64_t cluster, uint32_t id, uint64_t incarnation) {
+    v1::Hello hello;
+    hello.set_feature_level(1);
+    hello.set_job(1);
+    hello.set_session(3);
+    hello.set_cluster(cluster);
+    if (incarnation != 0) Mean(id, incarnation, *hello.mutable_target());
+    return hello;
+  }
+
+  const world::RealClock clock;
+  Probe probe;
+  Shard shard{{.name = "shard-3"}, clock, probe};
+};
+
+TEST_F(MeantTest, AnotherClustersSessionChangesAreRefusedByName) {
+  Identify();
+  ASSERT_THAT(shard.Install(MapOf(1, kCluster)), IsOk());
+  ASSERT_EQ(Do(Change(v1::SessionChange::OPEN, kCluster))->committed_size(), 1);
+  EXPECT_THAT(
+      Do(Change(v1::SessionChange::EVICT, 8)),
+      StatusIs(StatusCode::kFailedPrecondition, AllOf(HasSubstr("8 is meant"), HasSubstr("cluster 77"))));
+  EXPECT_NE(shard.host(SegmentId(0)).primary()->segment().FindSession(SessionId(3)), nullptr);
+  v1::SessionChange earlier = Change(v1::SessionChange::EVICT, kCluster);
+  Mean(3, 4, *earlier.mutable_target());
+  EXPECT_THAT(Do(earlier), StatusIs(StatusCode::kFailedPrecondition, HasSubstr("incarnation 4 is meant")));
+  Mean(2, 5, *earlier.mutable_target());
+  EXPECT_THAT(Do(earlier), StatusIs(StatusCode::kFailedPrecondition, HasSubstr("shard 2")));
+  EXPECT_EQ(Do(Change(v1::SessionChange::EVICT, 0))->committed_size(), 1) << "0: not stated";
+}
+
+TEST_F(MeantTest, AnotherClustersMapIsRefusedByName) {
+  EXPECT_THAT(shard.Install(MapOf(1, kCluster)), StatusIs(StatusCode::kUnavailable, HasSubstr("not joined")));
+  Identify();
+  EXPECT_THAT(shard.Install(MapOf(9, 8)), StatusIs(StatusCode::kFailedPrecondition, HasSubstr("cluster")));
+  EXPECT_EQ(shard.view()->map, nullptr);
+  EXPECT_THAT(shard.Install(MapOf(1, kCluster)), IsOk());
+}
+
+TEST_F(MeantTest, AHelloThatMeansSomebodyElseIsRefusedByName) {
+  const auto refused = [&](const v1::Hello& hello, const std::string& names) {
+    const v1::PullReply reply = Greet(hello);
+    ASSERT_EQ(reply.refusals_size(), 1) << names;
+    EXPECT_FALSE(reply.has_welcome());
+    EXPECT_EQ(reply.refusals(0).reason(), v1::Refusal::UNAVAILABLE);
+    EXPECT_THAT(reply.refusals(0).message(), HasSubstr(names));
+  };
+  refused(HelloTo(kCluster, 3, 5), "not joined");
+  Identify();
+  refused(HelloTo(8, 3, 5), "cluster 8 is meant");
+  refused(HelloTo(kCluster, 2, 5), "shard 2");
+  refused(HelloTo(kCluster, 3, 6), "incarnation 6 is meant");
+  for (const v1::Hello& hello : {HelloTo(kCluster, 3, 5), HelloTo(kCluster, 3, 4), HelloTo(0, 0, 0)}) {
+    const v1::PullReply reply = Greet(hello);
+    EXPECT_EQ(reply.refusals_size(), 0) << hello.ShortDebugString();
+    EXPECT_EQ(reply.welcome().cluster(), kCluster);
+    EXPECT_EQ(reply.welcome().shard(), 3u);
+  }
+}
+
+}  // namespace
+}  // namespace paceline::shard

@@ -1,0 +1,97 @@
+// What the coordinator asks of single segments' members.
+#include <atomic>
+
+#include "libs/wire/map_codec.h"
+#include "services/shard/shard.h"
+
+namespace paceline::shard {
+
+template <class Entry>
+void Shard::ForEntries(const google::protobuf::RepeatedPtrField<Entry>& entries,
+                       std::function<void(SegmentHost&, const Entry&, size_t index)> visit, Done done) {
+  struct Round {
+    std::vector<std::vector<std::pair<size_t, Entry>>> by_executor;
+    std::function<void(SegmentHost&, const Entry&, size_t)> visit;
+    Done done;
+    std::atomic<size_t> left;
+  };
+  auto round = std::make_shared<Round>();
+  round->by_executor.resize(executors_.size());
+  round->visit = std::move(visit);
+  round->done = std::move(done);
+  round->left = executors_.size();
+  const auto now = view();
+  for (int i = 0; i < entries.size(); ++i) {
+    const SegmentId segment(entries[i].segment());
+    if (now->map == nullptr || !now->map->Contains(segment)) continue;
+    round->by_executor[ExecutorOf(segment)].emplace_back(static_cast<size_t>(i), entries[i]);
+  }
+  for (size_t e = 0; e < executors_.size(); ++e) {
+    executors_[e]->Run([this, e, round] {
+      for (const auto& [index, entry] : round->by_executor[e])
+        round->visit(host(SegmentId(entry.segment())), entry, index);
+      if (round->left.fetch_sub(1) == 1) round->done();
+    });
+  }
+}
+
+void Shard::Fence(const v1::FenceRequest& request, std::function<void(absl::StatusOr<v1::FenceReply>)> done) {
+  if (absl::Status meant = CheckMeant(request.cluster(), request.has_target(), request.target());
+      !meant.ok()) {
+    return done(std::move(meant));
+  }
+  auto answers = std::make_shared<std::vector<v1::FenceReply::Segment>>(request.segments_size());
+  ForEntries<v1::FenceRequest::Segment>(
+      request.segments(),
+      [answers](SegmentHost& host, const v1::FenceRequest::Segment& entry, size_t index) {
+        (*answers)[index] = host.Fence(entry);
+      },
+      [answers, done = std::move(done)] {
+        v1::FenceReply reply;
+        for (v1::FenceReply::Segment& answer : *answers) *reply.add_segments() = std::move(answer);
+        done(std::move(reply));
+      });
+}
+
+void Shard::Recruit(const v1::RecruitRequest& request,
+                    std::function<void(absl::StatusOr<v1::RecruitReply>)> done) {
+  if (absl::Status meant = CheckMeant(request.cluster(), request.has_target(), request.target());
+      !meant.ok()) {
+    return done(std::move(meant));
+  }
+  auto taken = std::make_shared<std::vector<uint8_t>>(request.segments_size());
+  ForEntries<v1::RecruitRequest::Segment>(
+      request.segments(),
+      [taken](SegmentHost& host, const v1::RecruitRequest::Segment& entry, size_t index) {
+        (*taken)[index] = host.Recruit(Epoch(entry.epoch()), wire::MemberFromProto(entry.learner())) ? 1 : 0;
+      },
+      [taken, request, done = std::move(done)] {
+        v1::RecruitReply reply;
+        for (size_t i = 0; i < taken->size(); ++i)
+          if ((*taken)[i] != 0) reply.add_taken(request.segments(static_cast<int>(i)).segment());
+        done(std::move(reply));
+      });
+}
+
+void Shard::HandOver(const v1::HandOverRequest& request,
+                     std::function<void(absl::StatusOr<v1::HandOverReply>)> done) {
+  if (absl::Status meant = CheckMeant(request.cluster(), request.has_target(), request.target());
+      !meant.ok()) {
+    return done(std::move(meant));
+  }
+  auto begun = std::make_shared<std::vector<uint8_t>>(request.segments_size());
+  ForEntries<v1::HandOverRequest::Segment>(
+      request.segments(),
+      [begun](SegmentHost& host, const v1::HandOverRequest::Segment& entry, size_t index) {
+        (*begun)[index] = host.HandOver(Epoch(entry.epoch()), wire::MemberFromProto(entry.to())) ? 1 : 0;
+      },
+      [this, begun, request, done = std::move(done)] {
+        if (links_ != nullptr) links_->SendWishes();
+        v1::HandOverReply reply;
+        for (size_t i = 0; i < begun->size(); ++i)
+          if ((*begun)[i] != 0) reply.add_begun(request.segments(static_cast<int>(i)).segment());
+        done(std::move(reply));
+      });
+}
+
+}  // namespace paceline::shard

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "libs/world/port.h"
+#include "paceline/v1/coordinator.pb.h"
+
+namespace paceline::shard {
+
+// How a shard reaches other shards and asks the coordinator. Thread-safe.
+class Peers {
+ public:
+  virtual ~Peers() = default;
+  virtual world::Dialer& dialer() = 0;
+  // `done` runs once, on any thread, within a bounded time. Never blocks.
+  virtual void ChangeConfigs(v1::ChangeConfigsRequest request,
+                             std::function<void(absl::StatusOr<v1::ChangeConfigsReply>)> done) = 0;
+};
+
+}  // namespace paceline::shard

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "libs/base/mutex.h"
+#include "libs/ring/segment_map.h"
+#include "libs/wire/replicate_frame.h"
+#include "libs/world/port.h"
+#include "paceline/v1/replication.pb.h"
+#include "services/shard/shard.h"
+
+namespace paceline::shard {
+
+// The accepting end of a Replicate stream: hands frames of another shard's primaries to the segments that
+// follow them, and gathers the answers. Answers to beacons pass through the executor of the segment: a shard
+// whose executors stand still does not lend anybody its place. Frames arrive on one thread at a time.
+class ReplicaStream : public world::AcceptedStream, public std::enable_shared_from_this<ReplicaStream> {
+ public:
+  explicit ReplicaStream(Shard& shard);
+  ~ReplicaStream() override;
+
+  void Attach(std::shared_ptr<world::StreamPort> port) override;
+  void OnFrame(absl::Cord bytes) override;
+  bool NextFrame(absl::Cord* frame) override;
+  void OnFinished() override;
+  void OnBroken(absl::Status why) override;
+
+ private:
+  void Greet(const v1::ReplicateHello& hello);
+  void Refuse(std::string why);
+  void HandOutBeacons(const v1::ReplicateRequest& head);
+  void HandOutSegments(wire::ReplicateFrame frame);
+  void Answer(std::vector<v1::ReplicateReply::Ack> acks);
+  void Kick();
+
+  Shard& shard_;
+  std::optional<ring::Member> from_;  // after its hello
+
+  Mutex mutex_;
+  std::shared_ptr<world::StreamPort> port_ ABSL_GUARDED_BY(mutex_);
+  v1::ReplicateReply reply_ ABSL_GUARDED_BY(mutex_);  // what gathered, but acks
+  // The newest of each segment and exchange: it says all that those before it said.
+  std::map<std::pair<uint32_t, uint64_t>, v1::ReplicateReply::Ack> acks_ ABSL_GUARDED_BY(mutex_);
+  bool dirty_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace paceline::shard

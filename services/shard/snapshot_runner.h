@@ -1,0 +1,20 @@
+#pragma once
+
+#include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
+#include "libs/snapshot/files.h"
+
+namespace paceline::shard {
+
+// Where work on snapshots' files is done, which blocks on them: in the process a thread (snapshot_thread.h).
+// Thread-safe.
+class SnapshotRunner {
+ public:
+  using Task = absl::AnyInvocable<void(snapshot::Files&)>;
+  virtual ~SnapshotRunner() = default;
+  // Runs `task` once, not within this call and not beside another one, at the earliest after `delay`; never,
+  // if the process ends before.
+  virtual void Run(Task task, absl::Duration delay = absl::ZeroDuration()) = 0;
+};
+
+}  // namespace paceline::shard

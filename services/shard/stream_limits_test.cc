@@ -1,0 +1,292 @@
+// Streams whose client asks and does not read, or goes away.
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "libs/base/test_util/status_matchers.h"
+#include "libs/wire/frame.h"
+#include "libs/wire/packed.h"
+#include "services/shard/shard.h"
+#include "services/shard/test_util/test_disk.h"
+
+namespace paceline::shard {
+namespace {
+
+using paceline::testing::IsOk;
+
+constexpr uint32_t kRanged = 1;
+constexpr uint64_t kRows = 1000;
+constexpr uint32_t kDim = 256;
+constexpr uint64_t kRowBytes = kDim * sizeof(float);
+
+class ManualClock : public world::Clock {
+ public:
+  absl::Time Now() const override { return now; }
+  absl::Time now = absl::UnixEpoch();
+};
+
+// A client's end that reads only when told to.
+class SilentPort : public world::StreamPort {
+ public:
+  explicit SilentPort(std::shared_ptr<world::AcceptedStream> stream) : stream_(std::move(stream)) {
+    stream_->Attach(std::shared_ptr<world::StreamPort>(std::shared_ptr<void>(), this));
+  }
+  void Kick() override {}
+  void Close(absl::Status why) override {
+    if (!closed.has_value()) closed = std::move(why);
+  }
+  template <class Request>
+  void Send(const wire::Frame<Request>& frame) {
+    stream_->OnFrame(wire::Encode(frame));
+  }
+  void SendRaw(absl::string_view bytes) { stream_->OnFrame(absl::Cord(bytes)); }
+  template <class Request>
+  void SayHello() {
+    wire::Frame<Request> hello;
+    hello.head.mutable_hello()->set_feature_level(1);
+    hello.head.mutable_hello()->set_job(1);
+    hello.head.mutable_hello()->set_session(5);
+    Send(hello);
+  }
+  // What waits to be read, at last.
+  template <class Reply>
+  std::vector<wire::Frame<Reply>> Read() {
+    std::vector<wire::Frame<Reply>> replies;
+    absl::Cord bytes;
+    while (stream_->NextFrame(&bytes)) replies.push_back(wire::Decode<Reply>(bytes).value());
+    return replies;
+  }
+  void Break() { stream_->OnBroken(absl::CancelledError("the peer went away")); }
+
+  std::optional<absl::Status> closed;
+
+ private:
+  const std::shared_ptr<world::AcceptedStream> stream_;
+};
+
+// One shard, primary of the one segment of the ring, with one worker, session 5 of job 1.
+class StreamLimitsTest : public ::testing::Test {
+ protected:
+  explicit StreamLimitsTest(Disk* disk = nullptr) : shard({}, clock, probe, nullptr, disk) {
+    shard.Identify({.shard = ShardId(0), .incarnation = Incarnation(1)});
+    v1::InstallRequest request;
+    request.mutable_map()->set_version(1);
+    v1::SegmentConfig* segment = request.mutable_map()->add_segments();
+    segment->set_epoch(1);
+    segment->mutable_primary()->set_incarnation(1);
+    v1::ShardInfo* info = request.mutable_map()->add_shards();
+    info->set_name("shard-0");
+    info->set_address("127.0.0.1:1");
+    info->set_incarnation(1);
+    request.mutable_catalogue()->set_version(1);
+    v1::Table* table = request.mutable_catalogue()->add_tables();
+    table->set_id(kRanged);
+    table->set_job(1);
+    table->set_name("weights");
+    table->mutable_schema()->set_kind(v1::TABLE_KIND_RANGED);
+    table->mutable_schema()->set_dim(kDim);
+    table->mutable_schema()->set_rows(kRows);
+    table->mutable_schema()->mutable_rule()->mutable_add();
+    EXPECT_THAT(shard.Install(request), IsOk());
+    for (const auto action : {v1::SessionChange::OPEN, v1::SessionChange::JOIN}) {
+      v1::SessionChange change;
+      change.set_action(action);
+      change.set_job(1);
+      change.set_session(5);
+      int changed = 0;
+      for (int i = 0; i < 100 && changed == 0; ++i) {  // a disk takes its time
+        shard.ChangeSession(change, [&](const auto& reply) { changed = reply->committed_size(); });
+        clock.now += absl::Milliseconds(20);
+        shard.OnTime();
+      }
+      EXPECT_EQ(changed, 1);
+    }
+  }
+
+  // Asks for the first `rows` rows; parked unless `min_clock` is 0.
+  static wire::Frame<v1::PullRequest> Pull(uint64_t rows, uint64_t min_clock) {
+    wire::Frame<v1::PullRequest> frame;
+    frame.head.set_request(1);
+    frame.head.set_table(kRanged);
+    frame.head.set_key_form(v1::KEY_FORM_RANGES);
+    frame.head.set_min_clock(min_clock);
+    std::string part;
+    wire::Append(wire::PartEntry{SegmentId(0), 1, Epoch(1), 0}, part);
+    frame.head.set_parts(part);
+    const uint64_t range[] = {0, rows};
+    frame.keys = absl::Cord(absl::string_view(reinterpret_cast<const char*>(range), sizeof(range)));
+    return frame;
+  }
+  static wire::Frame<v1::PushPullRequest> Push(uint64_t number) {
+    wire::Frame<v1::PushPullRequest> frame;
+    frame.head.set_line(v1::LINE_ARRIVAL);
+    frame.head.set_table(kRanged);
+    frame.head.set_key_form(v1::KEY_FORM_RANGES);
+    std::string part;
+    wire::Append(wire::PartEntry{SegmentId(0), 1, Epoch(1), number}, part);
+    frame.head.set_parts(part);
+    const uint64_t range[] = {0, 1};
+    frame.keys = absl::Cord(absl::string_view(reinterpret_cast<const char*>(range), sizeof(range)));
+    frame.values = absl::Cord(std::string(kRowBytes, '\0'));
+    return frame;
+  }
+  // Of the frames that were sent, how many has the client heard to be under way no more?
+  uint64_t Received(SilentPort& push) {
+    for (const auto& reply : push.Read<v1::PushReply>()) {
+      received = reply.head.received();
+      const auto marks = wire::ParseMarks(reply.head.committed());
+      EXPECT_THAT(marks, IsOk());
+      for (const wire::Mark& mark : *marks) committed = mark.number;
+    }
+    return received;
+  }
+  uint64_t Parked() {
+    uint64_t parked = 0;
+    shard.Describe([&](const v1::BeatRequest& beat) { parked = beat.parked(); });
+    return parked;
+  }
+
+  ManualClock clock;
+  Probe probe;
+  uint64_t received = 0, committed = 0;  // as the client has heard
+  Shard shard;
+};
+
+TEST_F(StreamLimitsTest, APullStreamWhoseRepliesAreNotReadEndsAndHoldsNoMore) {
+  SilentPort pull(shard.NewPullStream());
+  pull.SayHello<v1::PullRequest>();
+  for (int i = 0; i < 20'000; ++i) pull.SendRaw("\xff");
+  ASSERT_TRUE(pull.closed.has_value());
+  EXPECT_EQ(pull.closed->code(), absl::StatusCode::kResourceExhausted);
+  const size_t held = pull.Read<v1::PullReply>().size();
+  EXPECT_LE(held, 16u * 1024 + 1);
+  pull.Send(Pull(1, 0));
+  EXPECT_EQ(pull.Read<v1::PullReply>().size(), 0u) << "what comes after the end is not answered";
+}
+
+TEST_F(StreamLimitsTest, RefusalsBeforeAHelloAreBounded) {
+  SilentPort push(shard.NewPushStream());
+  for (int i = 0; i < 70'000; ++i) push.SendRaw("\xff");
+  ASSERT_TRUE(push.closed.has_value());
+  EXPECT_EQ(push.closed->code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_LE(push.Read<v1::PushReply>().at(0).head.refusals_size(), 64 * 1024);
+}
+
+TEST_F(StreamLimitsTest, ReadsOfAStreamThatBrokeAreNotParkedOn) {
+  std::weak_ptr<world::AcceptedStream> stream;
+  {
+    const auto accepted = shard.NewPullStream();
+    stream = accepted;
+    SilentPort pull(accepted);
+    pull.SayHello<v1::PullRequest>();
+    pull.Send(Pull(kRows, /*min_clock=*/3));
+    ASSERT_EQ(Parked(), 1u);
+    pull.Break();
+  }
+  shard.OnTime();
+  EXPECT_EQ(Parked(), 0u);
+  EXPECT_TRUE(stream.expired()) << "nothing holds the stream, its requests or their memory any more";
+}
+
+TEST_F(StreamLimitsTest, ParkedReadsOfABrokenStreamTakeNoRoomFromOthers) {
+  SilentPort gone(shard.NewPullStream());
+  gone.SayHello<v1::PullRequest>();
+  for (size_t i = 0; i < log::Primary::kParkedMax; ++i) gone.Send(Pull(1, /*min_clock=*/3));
+  ASSERT_EQ(Parked(), log::Primary::kParkedMax);
+  gone.Break();
+  SilentPort pull(shard.NewPullStream());
+  pull.SayHello<v1::PullRequest>();
+  pull.Send(Pull(1, /*min_clock=*/3));
+  EXPECT_EQ(pull.Read<v1::PullReply>().size(), 1u) << "the welcome; the read is parked";
+  EXPECT_EQ(Parked(), 1u);
+}
+
+TEST_F(StreamLimitsTest, ARefusalForWantOfReplyMemoryNamesParkedReads) {
+  SilentPort pull(shard.NewPullStream());
+  pull.SayHello<v1::PullRequest>();
+  const uint64_t fit = shard.options().reply_bytes_max / (kRows * kRowBytes);
+  for (uint64_t i = 0; i < fit; ++i) pull.Send(Pull(kRows, /*min_clock=*/3));
+  ASSERT_EQ(Parked(), fit);
+  (void)pull.Read<v1::PullReply>();
+  pull.Send(Pull(kRows, /*min_clock=*/0));
+  const auto replies = pull.Read<v1::PullReply>();
+  ASSERT_EQ(replies.size(), 1u);
+  EXPECT_EQ(replies[0].head.refusals(0).reason(), v1::Refusal::OVER_BUDGET);
+  EXPECT_THAT(replies[0].head.refusals(0).message(), ::testing::HasSubstr("parked"));
+}
+
+TEST_F(StreamLimitsTest, ABusySegmentHoldsNobodyElse) {
+  Shard busy({.executors = 1, .helper_thread = true}, clock, probe);
+  Executor& executor = busy.executor(0);
+  std::atomic<bool> enough = false;
+  absl::Notification ended;
+  std::function<void()> again = [&] { enough ? ended.Notify() : executor.Run(again); };
+  executor.Run(again);  // returns, though the queue never empties
+  busy.OnTime();
+  absl::Notification described;
+  busy.Describe([&](const v1::BeatRequest&) { described.Notify(); });
+  described.WaitForNotification();
+  enough = true;
+  ended.WaitForNotification();
+}
+
+struct WithDisk {
+  TestDisk disk;
+};
+class SlowDiskTest : public WithDisk, public StreamLimitsTest {
+ protected:
+  SlowDiskTest() : StreamLimitsTest(&disk) {}
+};
+
+TEST_F(SlowDiskTest, FramesStayUnderWayWhileTheDiskIsSlow) {
+  SilentPort push(shard.NewPushStream());
+  push.SayHello<v1::PushPullRequest>();
+  push.Send(Push(1));
+  EXPECT_EQ(Received(push), 1u);
+  disk.pending = kDiskSlow + 1;
+  push.Send(Push(2));
+  push.Send(Push(3));
+  EXPECT_EQ(Received(push), 1u);
+  EXPECT_EQ(committed, 3u) << "answers do not wait";
+  shard.OnTime();
+  EXPECT_EQ(Received(push), 1u);
+  disk.pending = kDiskSlow;
+  shard.OnTime();
+  EXPECT_EQ(Received(push), 3u);
+  EXPECT_EQ(shard.frames_held_back(), 2u);
+}
+
+// The client takes the sizes of its first frames for those that have ended.
+TEST_F(SlowDiskTest, AFrameThatEndsBeforeAnEarlierOneIsNotCountedYet) {
+  SilentPort push(shard.NewPushStream());
+  push.SayHello<v1::PushPullRequest>();
+  disk.pending = kDiskSlow + 1;
+  push.Send(Push(1));
+  disk.pending = 0;
+  push.Send(Push(2));
+  EXPECT_EQ(Received(push), 0u);
+  EXPECT_EQ(committed, 2u);
+  shard.OnTime();
+  EXPECT_EQ(Received(push), 2u);
+}
+
+// A disk that does not work is told of by refusals, which have to be asked for.
+TEST_F(SlowDiskTest, FramesStayUnderWayForAWhileAtMost) {
+  SilentPort push(shard.NewPushStream());
+  push.SayHello<v1::PushPullRequest>();
+  disk.pending = kDiskBehind + 1;
+  push.Send(Push(1));
+  clock.now += HeldBack::kLongest - absl::Milliseconds(1);
+  shard.OnTime();
+  EXPECT_EQ(Received(push), 0u);
+  clock.now += absl::Milliseconds(1);
+  shard.OnTime();
+  EXPECT_EQ(Received(push), 1u);
+}
+
+}  // namespace
+}  // namespace paceline::shard

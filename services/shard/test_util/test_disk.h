@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+
+#include "services/shard/disk.h"
+
+namespace paceline::shard {
+
+// What is written is safe at once; how much is not written yet is up to the test.
+class TestDisk final : public Disk {
+ public:
+  void Write(engine::Batch, Synced synced) override {
+    if (synced) synced();
+  }
+  uint64_t pending_bytes() const override { return pending; }
+  uint64_t pending = 0;
+};
+
+}  // namespace paceline::shard
