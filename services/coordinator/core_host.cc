@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "libs/base/status.h"
+
 namespace paceline::coordinator {
 namespace {
 
@@ -15,13 +17,14 @@ CoreHost::~CoreHost() {
   Stop();
 }
 
-absl::Status CoreHost::Start(Options options, Store& store, ShardCaller& caller, Probe& probe) {
+absl::Status CoreHost::Start(Options options, Store& store, ShardCaller& caller, Probe& probe,
+                             Candidate::OnStepDown on_step_down) {
   {
-    absl::MutexLock lock(&mutex_);
-    absl::StatusOr<std::unique_ptr<CoordinatorCore>> core =
-        CoordinatorCore::Create(std::move(options), store, clock_, caller, probe);
-    if (!core.ok()) return core.status();
-    core_ = *std::move(core);
+    const std::lock_guard lock(mutex_);
+    auto candidate = std::make_unique<Candidate>(std::move(options), store, clock_, caller, probe,
+                                                 std::move(on_step_down));
+    ABSL_RETURN_IF_ERROR(candidate->Start());
+    candidate_ = std::move(candidate);
   }
   RunLater();
   time_ = std::thread([this] { PassTime(); });
@@ -30,36 +33,36 @@ absl::Status CoreHost::Start(Options options, Store& store, ShardCaller& caller,
 
 void CoreHost::Stop() {
   {
-    absl::MutexLock lock(&mutex_);
-    if (core_ == nullptr || ended_) return;
+    const std::lock_guard lock(mutex_);
+    if (candidate_ == nullptr || ended_) return;
     ended_ = true;
-    earlier_.SignalAll();
+    earlier_.notify_all();
   }
   time_.join();
-  Visit([](CoordinatorCore& core) { core.Stop(); });
+  Visit([](Candidate& candidate) { candidate.Stop(); });
 }
 
 void CoreHost::RunLater() {
   std::vector<std::function<void()>> later;
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     later.swap(later_);
   }
   for (const auto& tell : later) tell();
 }
 
 void CoreHost::WakeIfEarlier() {
-  if (core_->NextDeadline() < waits_until_) earlier_.SignalAll();
+  if (candidate_->NextDeadline() < waits_until_) earlier_.notify_all();
 }
 
 bool CoreHost::WaitForDeadline() {
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock lock(mutex_);
   const absl::Time start = clock_.Now();
   while (!ended_) {
     const absl::Time now = clock_.Now();
-    waits_until_ = std::clamp(core_->NextDeadline(), start + kTickMin, start + kTickMax);
+    waits_until_ = std::clamp(candidate_->NextDeadline(), start + kTickMin, start + kTickMax);
     if (waits_until_ <= now) break;
-    earlier_.WaitWithTimeout(&mutex_, waits_until_ - now);
+    earlier_.wait_for(lock, absl::ToChronoNanoseconds(waits_until_ - now));
   }
   waits_until_ = absl::InfinitePast();
   return !ended_;
@@ -67,7 +70,7 @@ bool CoreHost::WaitForDeadline() {
 
 void CoreHost::PassTime() {
   while (WaitForDeadline()) {
-    Visit([](CoordinatorCore& core) { core.OnTime(); });
+    Visit([](Candidate& candidate) { candidate.OnTime(); });
   }
 }
 

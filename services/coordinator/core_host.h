@@ -1,51 +1,54 @@
 #pragma once
 
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "libs/world/clock.h"
-#include "services/coordinator/metadata/coordinator_core.h"
+#include "services/coordinator/metadata/candidate.h"
 
 namespace paceline::coordinator {
 
-// Runs a CoordinatorCore among threads: one lock around it, and a thread that lets its time pass.
+// Runs a coordinator, as a Candidate, among threads: one lock around it, and a thread that lets its time
+// pass.
 //
 // What the core says to others is said after the lock is let go: whoever hears it — gRPC, mostly — may then
 // call back from any thread, and a slow listener holds up nobody else. Thread-safe.
 class CoreHost {
  public:
-  // What is passed by reference must outlive the host.
+  // `clock` must outlive the host.
   explicit CoreHost(const world::Clock& clock) : clock_(clock) {}
   // Calls Stop.
   ~CoreHost();
 
-  // Makes the core, which may call `caller` at once, and starts its time. Fails as CoordinatorCore::Create
-  // does. Call once, before anything else.
-  absl::Status Start(Options options, Store& store, ShardCaller& caller, Probe& probe);
+  // Makes the candidate, which may call `caller` at once, and starts its time. Fails as Candidate::Start
+  // does. `on_step_down` is called under the lock. Call once, before anything else.
+  absl::Status Start(Options options, Store& store, ShardCaller& caller, Probe& probe,
+                     Candidate::OnStepDown on_step_down = nullptr);
 
-  // Calls visit(core) under the lock, and then runs, without it, what was left to Later meanwhile. REQUIRES:
-  // Start returned OK; not called from within a visit.
+  // Calls visit(candidate) under the lock, and then runs, without it, what was left to Later meanwhile.
+  // REQUIRES: Start returned OK; not called from within a visit.
   template <class F>
-  auto Visit(F visit) -> decltype(visit(std::declval<CoordinatorCore&>())) ABSL_LOCKS_EXCLUDED(mutex_) {
+  auto Visit(F visit) -> decltype(visit(std::declval<Candidate&>())) {
     // Runs last, after the result was made and the lock let go.
     const LaterRunner runner(*this);
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     const Waker waker(*this);
-    return visit(*core_);
+    return visit(*candidate_);
   }
 
   // Leaves `tell` to the end of the visit under way. REQUIRES: called from within a visit.
   void Later(std::function<void()> tell) { later_.push_back(std::move(tell)); }
 
-  // Ends the core's time and answers all that waits, and all that comes later, UNAVAILABLE. Does nothing the
-  // second time.
-  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends the coordinator's time, resigns, and answers all that waits, and all that comes later, UNAVAILABLE.
+  // Does nothing the second time.
+  void Stop();
 
   const world::Clock& clock() const { return clock_; }
 
@@ -69,19 +72,22 @@ class CoreHost {
     CoreHost& host_;
   };
 
-  void RunLater() ABSL_LOCKS_EXCLUDED(mutex_);
-  void WakeIfEarlier() ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  void PassTime() ABSL_LOCKS_EXCLUDED(mutex_);
+  void RunLater();
+  void WakeIfEarlier();
+  void PassTime();
   // False: the time has ended.
-  bool WaitForDeadline() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool WaitForDeadline();
 
   const world::Clock& clock_;
-  absl::Mutex mutex_;
-  absl::CondVar earlier_;
-  std::unique_ptr<CoordinatorCore> core_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::function<void()>> later_;  // guarded by mutex_; Later is called from within a visit
-  absl::Time waits_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  // Guards what follows. Of the standard library because the thread sanitizer sees that one: the installed
+  // Abseil is not built for it.
+  std::mutex mutex_;
+  std::condition_variable earlier_;
+  std::unique_ptr<Candidate> candidate_;
+  std::vector<std::function<void()>> later_;
+  absl::Time waits_until_ = absl::InfinitePast();
+  bool ended_ = false;
+
   std::thread time_;
 };
 

@@ -3,10 +3,9 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,7 +18,11 @@
 #include "libs/base/status.h"
 #include "libs/base/version.h"
 #include "libs/rpc/logging.h"
+#include "libs/rpc/process.h"
+#include "libs/snapshot/store/directory.h"
+#include "libs/world/system_random.h"
 #include "services/coordinator/server.h"
+#include "services/coordinator/store/etcd_store.h"
 #include "services/coordinator/store/rocksdb_store.h"
 
 namespace paceline::coordinator {
@@ -28,8 +31,15 @@ namespace {
 constexpr int kUsageError = 2;
 
 struct Flags {
-  ServerOptions server{.coordinator = {}, .listen = "127.0.0.1:7070", .metrics_listen = "127.0.0.1:0"};
+  ServerOptions server{.coordinator = {},
+                       .listen = "127.0.0.1:7070",
+                       .metrics_listen = "127.0.0.1:0",
+                       .snapshots = nullptr,
+                       .advertise = ""};
+  std::string snapshot_dir;
   std::string data_dir;
+  std::string store;
+  std::string leader_lease = "5s";
   std::string port_file;
   std::string session_timeout = "10s";
   std::string keep_alive = "1s";
@@ -39,16 +49,34 @@ struct Flags {
 
 void AddFlags(CLI::App& app, Flags& flags) {
   Options& options = flags.server.coordinator;
-  app.add_option("--data-dir", flags.data_dir,
-                 "Directory of what must outlive a restart; of one coordinator only")
-      ->required();
+  auto* stores =
+      app.add_option_group("store", "Where it keeps what must outlive a restart, one of")->require_option(1);
+  stores->add_option("--data-dir", flags.data_dir, "A directory, of one coordinator only");
+  stores->add_option(
+      "--store", flags.store,
+      "etcd://HOST:PORT[,HOST:PORT…][/PREFIX], which several coordinators may share: one leads, the "
+      "others stand by. Each cluster on one etcd has a PREFIX of its own, by default paceline");
+  app.add_option(
+      "--leader-lease", flags.leader_lease,
+      "With --store: how long a leader that is not heard of is waited for before another one leads; the "
+      "same for all coordinators of a cluster");
+  app.add_option("--advertise", flags.server.advertise,
+                 "With --store: HOST:PORT where clients find this coordinator; by default where it listens");
   app.add_option("--listen", flags.server.listen, "HOST:PORT to serve on; port 0 picks a free one");
   app.add_option("--port-file", flags.port_file, "Write HOST:PORT to this file once serving");
   app.add_option("--shards", options.shards, "Shards that must have joined before the cluster starts");
+  app.add_option("--replicas", options.replicas,
+                 "Copies of each segment besides the first, on other shards: takes one shard more than this. "
+                 "A restart may state another number");
   app.add_option("--ring-bits", options.ring_bits,
                  "The ring has 2^N segments, for the cluster's life; a restart must state the same");
   app.add_option("--session-timeout", flags.session_timeout, "A session silent for longer is evicted");
   app.add_option("--keep-alive", flags.keep_alive, "How often clients are told to say that they live");
+  app.add_option("--snapshot-dir", flags.snapshot_dir,
+                 "Directory in which job snapshots are kept; the same for all shards and coordinators, on a "
+                 "volume that "
+                 "all of them see (default: no snapshots)")
+      ->type_name("DIR");
   app.add_option("--metrics-listen", flags.server.metrics_listen, "HOST:PORT of the /metrics page");
   app.add_option("--log-format", flags.log_format, "text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn or error");
@@ -70,8 +98,18 @@ absl::Status ParseDuration(const char* flag, const std::string& text, absl::Dura
 absl::Status Check(Flags& flags) {
   ABSL_RETURN_IF_ERROR(rpc::SetUpLogging(flags.log_format, flags.log_level));
   Options& options = flags.server.coordinator;
+  options.new_cluster = std::max<uint64_t>(1, world::SystemRandom().Next());
   ABSL_RETURN_IF_ERROR(ParseDuration("--session-timeout", flags.session_timeout, options.session_timeout));
   ABSL_RETURN_IF_ERROR(ParseDuration("--keep-alive", flags.keep_alive, options.keep_alive));
+  if (!flags.store.empty()) {
+    ABSL_RETURN_IF_ERROR(ParseDuration("--leader-lease", flags.leader_lease, options.leader_lease));
+    if (options.leader_lease <= absl::ZeroDuration()) {
+      return absl::InvalidArgumentError("--leader-lease: expected more than 0");
+    }
+    if (const auto etcd = ParseEtcdUrl(flags.store); !etcd.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("--store: ", etcd.status().message()));
+    }
+  }
   return Validate(options);
 }
 
@@ -94,37 +132,24 @@ std::variant<Flags, int> Parse(int argc, char** argv) {
   return flags;
 }
 
-// Whole or not at all, for whoever waits for the file.
-absl::Status WritePortFile(const std::string& path, const std::string& address) {
-  if (path.empty()) return absl::OkStatus();
-  const std::string part = absl::StrCat(path, ".part");
-  {
-    std::ofstream file(part);
-    file << address << '\n';
-    if (!file.flush()) return absl::UnavailableError(absl::StrCat("--port-file: cannot write ", part));
-  }
-  std::error_code error;
-  std::filesystem::rename(part, path, error);
-  return error ? absl::UnavailableError(absl::StrCat("--port-file: ", path, ": ", error.message()))
-               : absl::OkStatus();
+absl::StatusOr<std::unique_ptr<Store>> OpenStore(const Flags& flags) {
+  if (flags.store.empty()) return OpenRocksDbStore(flags.data_dir);
+  ABSL_ASSIGN_OR_RETURN(EtcdOptions etcd, ParseEtcdUrl(flags.store));
+  // A call that hangs, the pause after it and a second one fit into a lease with room to spare.
+  etcd.call_timeout = std::min(etcd.call_timeout, flags.server.coordinator.leader_lease / 5);
+  etcd.hold_off = std::min(etcd.hold_off, flags.server.coordinator.leader_lease / 5);
+  return MakeEtcdStore(std::move(etcd));
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Start(const Flags& flags) {
-  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Store> store, OpenRocksDbStore(flags.data_dir));
-  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(flags.server, std::move(store)));
-  ABSL_RETURN_IF_ERROR(WritePortFile(flags.port_file, server->address()));
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Store> store, OpenStore(flags));
+  ServerOptions options = flags.server;
+  if (!flags.snapshot_dir.empty()) {
+    ABSL_ASSIGN_OR_RETURN(options.snapshots, snapshot::OpenDirectory(flags.snapshot_dir));
+  }
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(options, std::move(store)));
+  ABSL_RETURN_IF_ERROR(rpc::WritePortFile(flags.port_file, server->address()));
   return server;
-}
-
-// Blocks the signals that end the process in this thread and in all it starts from then on; they come to
-// whoever waits for them.
-sigset_t BlockEndSignals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  sigprocmask(SIG_BLOCK, &set, nullptr);
-  return set;
 }
 
 // Waits for a signal; true: another coordinator has started on the same store meanwhile.
@@ -141,16 +166,16 @@ bool AwaitEnd(const sigset_t& end_signals, Server& server) {
 }
 
 int Run(const Flags& flags) {
-  std::signal(SIGPIPE, SIG_IGN);
-  const sigset_t end_signals = BlockEndSignals();
+  const sigset_t end_signals = rpc::BlockEndSignals();
   absl::StatusOr<std::unique_ptr<Server>> server = Start(flags);
   if (!server.ok()) {
     spdlog::error("cannot start error=\"{}\"", std::string(server.status().message()));
     return 1;
   }
-  spdlog::info("coordinator serves address={} metrics={} data_dir={} shards={} ring_bits={} version={}",
-               (*server)->address(), (*server)->metrics_address(), flags.data_dir,
-               flags.server.coordinator.shards, flags.server.coordinator.ring_bits, kVersion);
+  spdlog::info("coordinator serves address={} metrics={} store={} shards={} ring_bits={} version={}",
+               (*server)->address(), (*server)->metrics_address(),
+               flags.store.empty() ? flags.data_dir : flags.store, flags.server.coordinator.shards,
+               flags.server.coordinator.ring_bits, kVersion);
   const bool deposed = AwaitEnd(end_signals, **server);
   server->reset();
   spdlog::info("coordinator has ended");

@@ -157,7 +157,7 @@ TEST_F(CoordinatorProcess, LogsJsonLines) {
 TEST_F(CoordinatorProcess, ShowsMetrics) {
   Process process(Arguments());
   process.ReadUntil("coordinator serves");
-  EXPECT_THAT(process.ReadUntil(" data_dir="), HasSubstr(" metrics=127.0.0.1:"));
+  EXPECT_THAT(process.ReadUntil(" store="), HasSubstr(" metrics=127.0.0.1:"));
 }
 
 TEST_F(CoordinatorProcess, NamesTheFlagThatIsWrong) {
@@ -168,6 +168,10 @@ TEST_F(CoordinatorProcess, NamesTheFlagThatIsWrong) {
     return words;
   };
   EXPECT_THAT(said({}), HasSubstr("--data-dir"));
+  EXPECT_THAT(said({}), HasSubstr("--store"));
+  EXPECT_THAT(said({"--store", "http://a:1"}), HasSubstr("--store: 'http://a:1'; expected etcd://"));
+  EXPECT_THAT(said({"--store", "etcd://a:1", "--leader-lease", "9ms"}), HasSubstr("leader_lease"));
+  EXPECT_THAT(said({"--store", "etcd://a:1", "--data-dir", dir_}), HasSubstr("--data-dir"));
   EXPECT_THAT(said({"--data-dir", dir_, "--keep-alive", "soon"}), HasSubstr("--keep-alive: 'soon'"));
   EXPECT_THAT(said({"--data-dir", dir_, "--session-timeout", "1s"}), HasSubstr("session_timeout"));
   EXPECT_THAT(said({"--data-dir", dir_, "--ring-bits", "40"}), HasSubstr("ring_bits"));

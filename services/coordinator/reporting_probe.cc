@@ -66,6 +66,16 @@ void ReportingProbe::SegmentsLost(const v1::ShardInfo& shard, size_t segments) {
                 segments);
 }
 
+void ReportingProbe::SegmentsTakenOver(size_t segments) {
+  takeovers_ += segments;
+  spdlog::warn("replicas took over segments={}", segments);
+}
+
+void ReportingProbe::SegmentsHandedOver(size_t segments) {
+  handovers_ += segments;
+  spdlog::info("handed over segments={}", segments);
+}
+
 void ReportingProbe::SessionMoved(const SessionRecord& session, SessionRecord::State was) {
   const bool closing = session.state() == SessionRecord::CLOSING;
   if (was == SessionRecord::STATE_UNSPECIFIED) sessions_opened_ += 1;
@@ -84,14 +94,37 @@ void ReportingProbe::TableCreated(const v1::Table& table) {
                table.schema().dim());
 }
 
+void ReportingProbe::TableDropped(const v1::Table& table) {
+  spdlog::info("table dropped name={} table={} job={}", table.name(), table.id(), table.job());
+}
+
+void ReportingProbe::RatesChanged(const v1::Table& table) {
+  spdlog::info("rates changed name={} table={} job={} change={} from_clock={}", table.name(), table.id(),
+               table.job(), table.rule_change(), table.rule_clock());
+}
+
+void ReportingProbe::JobDeleted(const JobRecord& job) {
+  spdlog::info("job deleted name={} job={}", job.name(), job.id());
+}
+
 void ReportingProbe::CallRepeated(const v1::ShardInfo& shard, const std::string& why) {
   calls_repeated_ += 1;
   if (WorthALine(shard.name())) spdlog::warn("call repeated shard={} why=\"{}\"", shard.name(), why);
 }
 
+void ReportingProbe::LeadBegan(uint64_t term) {
+  spdlog::info("coordinator leads term={}", term);
+}
+
+void ReportingProbe::LeadEnded(uint64_t term, const absl::Status& why) {
+  leads_ended_ += 1;
+  spdlog::warn("coordinator leads no longer, stands by term={} cause=\"{}\"", term,
+               std::string(why.message()));
+}
+
 void ReportingProbe::StoreFailed(const absl::Status& status) {
   store_failures_ += 1;
-  if (WorthALine("the store")) spdlog::error("commit failed error=\"{}\"", std::string(status.message()));
+  if (WorthALine("the store")) spdlog::error("store failed error=\"{}\"", std::string(status.message()));
 }
 
 void ReportingProbe::Paused(absl::Duration gap) {
@@ -107,28 +140,78 @@ void ReportingProbe::Show(metrics::Families& families) const {
   count("sessions_opened_total", "Sessions created.", sessions_opened_);
   count("evictions_total", "Sessions evicted for their silence.", evictions_);
   count("joins_refused_total", "Sessions ended because their start clock had been passed.", joins_refused_);
+  count("takeovers_total", "Segments whose replica took over from a silent primary.", takeovers_);
+  count("handovers_total", "Segments that were handed over to a replica as planned.", handovers_);
   count("calls_repeated_total", "Calls to shards that failed or left segments open.", calls_repeated_);
-  count("store_failures_total", "Commits that failed.", store_failures_);
+  count("store_failures_total", "Commits, and looks at who leads, that failed.", store_failures_);
+  count("leads_ended_total", "Times the coordinator stopped leading and stood by.", leads_ended_);
   count("pauses_total", "Times the coordinator was not run for more than a second.", pauses_);
 }
+
+namespace {
+
+void ShowWorker(metrics::Families& families, const Gauges::Worker& worker) {
+  const metrics::Labels labels{
+      {"job_id", absl::StrCat(worker.job)}, {"name", worker.name}, {"rank", absl::StrCat(worker.rank)}};
+  if (worker.told.loss.has_value()) {
+    families.Gauge("paceline_coordinator_worker_loss", "Loss that a worker has told last.", *worker.told.loss,
+                   labels);
+  }
+  const auto read = [&](const char* source, uint64_t rows) {
+    metrics::Labels of_source = labels;
+    of_source.emplace_back("source", source);
+    families.Counter("paceline_coordinator_worker_rows_read_total",
+                     "Rows that a worker has read, by where they came from.", static_cast<double>(rows),
+                     of_source);
+  };
+  read("cache", worker.told.rows_from_cache);
+  read("shards", worker.told.rows_pulled);
+}
+
+}  // namespace
 
 void ShowGauges(metrics::Families& families, const Gauges& gauges) {
   for (const auto& [state, sessions] : gauges.sessions) {
     families.Gauge("paceline_coordinator_sessions", "Sessions by state.", static_cast<double>(sessions),
                    {{"state", state}});
   }
+  for (const Gauges::Worker& worker : gauges.workers) ShowWorker(families, worker);
   const auto show = [&](const char* name, const char* help, uint64_t value) {
     families.Gauge(absl::StrCat("paceline_coordinator_", name), help, static_cast<double>(value));
   };
+  show("leads", "1 if this coordinator leads; 0 if it stands by, and shows nothing of the cluster.",
+       gauges.leads ? 1 : 0);
   show("shards", "Shards that have joined.", gauges.shards);
   show("shards_alive", "Shards heard of recently.", gauges.shards_alive);
-  show("segments_lost", "Segments whose data was in an earlier start of their shard.", gauges.segments_lost);
+  show("segments_lost", "Segments whose data was in earlier starts of all their members.",
+       gauges.segments_lost);
+  show("segments_under_replicated", "Segments with fewer replicas that live than are wanted.",
+       gauges.segments_under_replicated);
+  show("jobs", "Jobs that have not been deleted.", gauges.jobs);
   show("tables", "Tables of all jobs.", gauges.tables);
   show("requests_waiting", "Requests that wait for an answer.", gauges.requests_waiting);
   show("watchers", "Streams that watch the map.", gauges.watchers);
   show("map_version", "Version of the map; 0: none yet.", gauges.map_version);
   show("catalogue_version", "Version of the list of tables.", gauges.catalogue_version);
-  show("term", "Coordinators that have led on this store so far.", gauges.term);
+  show("term", "How often a coordinator has begun to lead on this store; the term of the one that leads.",
+       gauges.term);
+  const auto snapshots = [&](const char* what, uint64_t value) {
+    families.Counter("paceline_coordinator_snapshots_total",
+                     "Snapshots of jobs, since this coordinator began to lead.", static_cast<double>(value),
+                     {{"what", what}});
+  };
+  snapshots("taken", gauges.snapshots_taken);
+  snapshots("failed", gauges.snapshots_failed);
+  snapshots("loaded", gauges.snapshots_loaded);
+  for (const SnapshotSchedules::Gauge& schedule : gauges.snapshot_schedules) {
+    const metrics::Labels labels{{"job_id", absl::StrCat(schedule.job)}, {"name", schedule.name}};
+    families.Gauge("paceline_coordinator_snapshot_schedule_age_seconds",
+                   "Since the last snapshot of a job with a schedule, or since that was decided.",
+                   static_cast<double>(schedule.age_s), labels);
+    families.Counter("paceline_coordinator_snapshot_schedule_failures_total",
+                     "Snapshots that a schedule could not take or delete.",
+                     static_cast<double>(schedule.failures), labels);
+  }
 }
 
 }  // namespace paceline::coordinator

@@ -18,9 +18,16 @@ class ReportingProbe final : public Probe {
   void ShardJoined(const v1::ShardInfo& shard, bool again) override;
   void MapChanged(const v1::Map& map) override;
   void SegmentsLost(const v1::ShardInfo& shard, size_t segments) override;
+  void SegmentsTakenOver(size_t segments) override;
+  void SegmentsHandedOver(size_t segments) override;
   void SessionMoved(const SessionRecord& session, SessionRecord::State was) override;
   void TableCreated(const v1::Table& table) override;
+  void TableDropped(const v1::Table& table) override;
+  void RatesChanged(const v1::Table& table) override;
+  void JobDeleted(const JobRecord& job) override;
   void CallRepeated(const v1::ShardInfo& shard, const std::string& why) override;
+  void LeadBegan(uint64_t term) override;
+  void LeadEnded(uint64_t term, const absl::Status& why) override;
   void StoreFailed(const absl::Status& status) override;
   void Paused(absl::Duration gap) override;
 
@@ -34,9 +41,12 @@ class ReportingProbe final : public Probe {
   std::atomic<uint64_t> sessions_opened_ = 0;
   std::atomic<uint64_t> evictions_ = 0;
   std::atomic<uint64_t> joins_refused_ = 0;
+  std::atomic<uint64_t> takeovers_ = 0;
+  std::atomic<uint64_t> handovers_ = 0;
   std::atomic<uint64_t> calls_repeated_ = 0;
   std::atomic<uint64_t> store_failures_ = 0;
   std::atomic<uint64_t> pauses_ = 0;
+  std::atomic<uint64_t> leads_ended_ = 0;
   std::map<std::string, absl::Time> last_line_;  // by subject: few, one a shard
 };
 

@@ -34,10 +34,22 @@ void SetUp(grpc::ServerBuilder& builder) {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
                                                       std::unique_ptr<Store> store) {
-  std::unique_ptr<Server> server(new Server(std::move(store)));
-  ABSL_RETURN_IF_ERROR(
-      server->host_.Start(options.coordinator, *server->store_, server->stubs_, server->probe_));
+  std::unique_ptr<Server> server(
+      new Server(std::move(store), options.coordinator.leader_lease > absl::ZeroDuration()));
+  const auto on_step_down = [s = server.get()](const absl::Status& why) {
+    s->host_.Later([s, why] { s->service_.EndWatches(why); });
+  };
+  Options coordinator = options.coordinator;
+  if (options.snapshots != nullptr) {
+    server->snapshots_ = std::make_unique<SnapshotDesk>(server->host_, options.snapshots);
+    coordinator.snapshots = server->snapshots_.get();
+  }
+  ABSL_RETURN_IF_ERROR(server->host_.Start(std::move(coordinator), *server->store_, server->stubs_,
+                                           server->probe_, on_step_down));
   ABSL_RETURN_IF_ERROR(server->Listen(options.listen));
+  server->host_.Visit([&](Candidate& candidate) {
+    candidate.Advertise(options.advertise.empty() ? server->address_ : options.advertise);
+  });
   ABSL_RETURN_IF_ERROR(server->ShowMetrics(options.metrics_listen));
   return server;
 }
@@ -64,7 +76,7 @@ absl::Status Server::ShowMetrics(const std::string& address) {
   ABSL_ASSIGN_OR_RETURN(page_, metrics::Exposer::Start(address));
   page_->Collect([this](metrics::Families& families) {
     probe_.Show(families);
-    ShowGauges(families, host_.Visit([](CoordinatorCore& core) { return core.gauges(); }));
+    ShowGauges(families, host_.Visit([](Candidate& candidate) { return candidate.gauges(); }));
   });
   return absl::OkStatus();
 }
@@ -72,12 +84,13 @@ absl::Status Server::ShowMetrics(const std::string& address) {
 Server::~Server() {
   if (server_ != nullptr) server_->GetHealthCheckService()->SetServingStatus(false);
   host_.Stop();
-  service_.EndWatches();
+  service_.Stop();
   if (server_ != nullptr) {
     server_->Shutdown(std::chrono::system_clock::now() + kEndTimeout);
     service_.AwaitIdle();
   }
   stubs_.Shutdown();
+  if (snapshots_ != nullptr) snapshots_->Stop();
   page_.reset();  // it looks at the core until then, and takes its time
 }
 

@@ -14,21 +14,24 @@
 #include "services/coordinator/reporting_probe.h"
 #include "services/coordinator/service.h"
 #include "services/coordinator/shard_stubs.h"
+#include "services/coordinator/snapshot_desk.h"
 #include "services/coordinator/store/store.h"
 
 namespace paceline::coordinator {
 
 struct ServerOptions {
   Options coordinator;
-  std::string listen = "127.0.0.1:0";  // HOST:PORT; port 0 picks a free one
-  std::string metrics_listen;          // HOST:PORT of the /metrics page; empty: none
+  std::string listen = "127.0.0.1:0";          // HOST:PORT; port 0 picks a free one
+  std::string metrics_listen;                  // HOST:PORT of the /metrics page; empty: none
+  std::shared_ptr<snapshot::Files> snapshots;  // where job snapshots are kept; null: there are none
+  std::string advertise;                       // HOST:PORT where clients find it; empty: what was bound
 };
 
 // A coordinator that serves: its core, its gRPC server with health and reflection, its metrics page.
 class Server {
  public:
-  // Becomes the leader of `store` and serves. UNAVAILABLE naming the address if one is taken; otherwise as
-  // CoordinatorCore::Create.
+  // Becomes the leader of `store`, or stands by where that is shared (Options::leader_lease), and serves.
+  // UNAVAILABLE naming the address if one is taken; otherwise as Candidate::Start.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
                                                        std::unique_ptr<Store> store);
 
@@ -38,15 +41,16 @@ class Server {
 
   // HOST:PORT that was bound.
   const std::string& address() const { return address_; }
-  // Another coordinator has started on the same store; this one is of no more use.
+  // Another coordinator has started on the same store, which was to be this one's alone; this one is of no
+  // more use.
   bool deposed() {
-    return host_.Visit([](CoordinatorCore& core) { return core.deposed(); });
+    return !shared_ && host_.Visit([](Candidate& candidate) { return candidate.leader()->deposed(); });
   }
   // Empty: there is no page.
   std::string metrics_address() const { return page_ == nullptr ? "" : page_->address(); }
 
  private:
-  explicit Server(std::unique_ptr<Store> store) : store_(std::move(store)) {}
+  Server(std::unique_ptr<Store> store, bool shared) : store_(std::move(store)), shared_(shared) {}
   absl::Status Listen(const std::string& address);
   absl::Status ShowMetrics(const std::string& address);
 
@@ -54,8 +58,10 @@ class Server {
   const world::RealClock clock_;
   ReportingProbe probe_;
   std::unique_ptr<Store> store_;
+  const bool shared_;
   CoreHost host_{clock_};
   ShardStubs stubs_{host_};
+  std::unique_ptr<SnapshotDesk> snapshots_;  // null: there are no snapshots
   CoordinatorService service_{host_};
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<metrics::Exposer> page_;

@@ -3,10 +3,14 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <array>
+#include <atomic>
 #include <chrono>
+#include <mutex>
 #include <thread>
 
 #include "libs/base/test_util/status_matchers.h"
+#include "libs/rpc/standing.h"
 #include "libs/rpc/status.h"
 #include "paceline/v1/control.grpc.pb.h"
 #include "paceline/v1/coordinator.grpc.pb.h"
@@ -34,7 +38,32 @@ class YesShard final : public v1::ShardControl::Service {
   }
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
 
+  std::atomic<int> fences = 0;
+  std::atomic<int> recruits = 0;
+  std::atomic<int> hand_overs = 0;
+
  private:
+  grpc::Status Fence(grpc::ServerContext*, const v1::FenceRequest* request, v1::FenceReply* reply) override {
+    fences += 1;
+    for (const auto& asked : request->segments()) {
+      v1::FenceReply::Segment& segment = *reply->add_segments();
+      segment.set_segment(asked.segment());
+      segment.set_fenced(true);
+    }
+    return grpc::Status::OK;
+  }
+  grpc::Status Recruit(grpc::ServerContext*, const v1::RecruitRequest* request,
+                       v1::RecruitReply* reply) override {
+    recruits += 1;
+    for (const auto& asked : request->segments()) reply->add_taken(asked.segment());
+    return grpc::Status::OK;
+  }
+  grpc::Status HandOver(grpc::ServerContext*, const v1::HandOverRequest* request,
+                        v1::HandOverReply* reply) override {
+    hand_overs += 1;
+    for (const auto& asked : request->segments()) reply->add_begun(asked.segment());
+    return grpc::Status::OK;
+  }
   grpc::Status Install(grpc::ServerContext*, const v1::InstallRequest* request,
                        v1::InstallReply* reply) override {
     reply->set_map_version(request->map().version());
@@ -54,9 +83,12 @@ class YesShard final : public v1::ShardControl::Service {
 
 class ServerTest : public ::testing::Test {
  protected:
-  ServerTest() {
+  ServerTest() : ServerTest(1, 0) {}
+  ServerTest(uint32_t shards, uint32_t replicas) {
     ServerOptions options;
-    options.coordinator.shards = 1;
+    options.coordinator.shards = shards;
+    options.coordinator.replicas = replicas;
+    if (replicas > 0) options.coordinator.shard_silent = absl::Minutes(1);  // these shards do not beat
     options.coordinator.ring_bits = 3;
     auto server = Server::Start(options, *MemoryStore::Open(std::make_shared<MemoryStore::Disk>()));
     EXPECT_THAT(server, IsOk());
@@ -79,12 +111,13 @@ class ServerTest : public ::testing::Test {
     return reply;
   }
 
-  absl::StatusOr<v1::JoinClusterReply> JoinShard(const std::string& address) {
+  absl::StatusOr<v1::JoinClusterReply> JoinShard(const std::string& address,
+                                                 const std::string& name = "shard-0", uint64_t nonce = 5) {
     v1::JoinClusterRequest request;
     request.set_feature_level(1);
-    request.set_name("shard-0");
+    request.set_name(name);
     request.set_address(address);
-    request.set_nonce(5);
+    request.set_nonce(nonce);
     return Call(&v1::Coordinator::StubInterface::JoinCluster, request);
   }
   static v1::OpenSessionRequest OpenRequest(uint64_t nonce) {
@@ -184,6 +217,7 @@ TEST_F(ServerTest, ACancelledCallIsAbandoned) {
   EXPECT_THAT(Problems(), Contains(HasSubstr("1 of 2 workers")));
   context.TryCancel();
   waiting.join();
+  while (!Problems().empty()) continue;  // the server hears of it in its own time
   // It no longer counts: another one alone does not start.
   const auto other = Open(8);
   ASSERT_THAT(other, IsOk());
@@ -239,6 +273,194 @@ TEST_F(ServerTest, ManyClientsAtOnce) {
   }
   for (std::thread& client : clients) client.join();
   EXPECT_THAT(Problems(), Not(Contains(AllOf(HasSubstr("session"), HasSubstr("waits")))));
+}
+
+class ReplicatedServerTest : public ServerTest {
+ protected:
+  ReplicatedServerTest() : ServerTest(2, 1) {}
+  // Asks until the shards' status satisfies `holds`.
+  template <class Holds>
+  bool Eventually(Holds holds) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (std::chrono::steady_clock::now() < deadline) {
+      const auto status = Call(&v1::Coordinator::StubInterface::Status, v1::StatusRequest());
+      if (status.ok() && holds(*status)) return true;
+      std::this_thread::yield();
+    }
+    return false;
+  }
+  YesShard other_;
+};
+
+TEST_F(ReplicatedServerTest, FencesPromotesRecruitsAndHandsOver) {
+  using Stub = v1::Coordinator::StubInterface;
+  const auto joined = JoinShard(shard_.address());
+  ASSERT_THAT(joined, IsOk());
+  ASSERT_THAT(JoinShard(other_.address(), "shard-1", 6), IsOk());
+  v1::ChangeConfigsRequest wishes;
+  wishes.mutable_from()->set_shard(joined->shard());
+  wishes.mutable_from()->set_incarnation(joined->incarnation());
+  for (uint32_t s = 0; s < 8; ++s) {
+    v1::ConfigWish& wish = *wishes.add_wishes();
+    wish.set_segment(s);
+    wish.set_epoch(1);
+    wish.set_kind(v1::ConfigWish::PROMOTE);
+  }
+  const auto granted = Call(&Stub::ChangeConfigs, wishes);
+  ASSERT_THAT(granted, IsOk());
+  ASSERT_EQ(granted->segments_size(), 8);
+  EXPECT_TRUE(Eventually([](const auto& status) { return status.takeovers() == 4; }));
+  EXPECT_EQ(shard_.fences, 1) << "one call for all of its segments";
+  EXPECT_EQ(other_.fences, 0);
+  EXPECT_TRUE(Eventually([this](const auto&) { return shard_.recruits > 0; }));
+  v1::HandOverShardRequest hand_over;
+  hand_over.set_shard("shard-0");
+  hand_over.set_timeout_ms(300);
+  const auto kept = Call(&Stub::HandOverShard, hand_over);
+  ASSERT_THAT(kept, IsOk());
+  EXPECT_EQ(kept->handed_over(), 0u);
+  EXPECT_THAT(kept->kept(), Contains(HasSubstr("is catching up")));
+  EXPECT_THAT(kept->kept(), Contains(HasSubstr("has not taken over in time")));
+  EXPECT_GT(shard_.hand_overs, 0);
+  hand_over.set_shard("shard-9");
+  EXPECT_THAT(Call(&Stub::HandOverShard, hand_over), StatusIs(StatusCode::kNotFound));
+}
+
+// -- two coordinators on one store --
+
+// A store in memory that both may use, each from threads of its own.
+class LockedStore final : public Store {
+ public:
+  LockedStore(std::shared_ptr<std::mutex> mutex, std::unique_ptr<MemoryStore> store)
+      : mutex_(std::move(mutex)), store_(std::move(store)) {}
+  ~LockedStore() override {
+    const std::lock_guard lock(*mutex_);
+    store_.reset();
+  }
+  absl::StatusOr<std::optional<Entry>> Get(absl::string_view key) const override {
+    const std::lock_guard lock(*mutex_);
+    return store_->Get(key);
+  }
+  absl::StatusOr<std::vector<std::pair<std::string, Entry>>> List(absl::string_view prefix) const override {
+    const std::lock_guard lock(*mutex_);
+    return store_->List(prefix);
+  }
+  absl::Status Commit(absl::Span<const Condition> conditions, absl::Span<const Write> writes) override {
+    const std::lock_guard lock(*mutex_);
+    return store_->Commit(conditions, writes);
+  }
+
+ private:
+  const std::shared_ptr<std::mutex> mutex_;
+  std::unique_ptr<MemoryStore> store_;
+};
+
+class TwoServersTest : public ::testing::Test {
+ protected:
+  TwoServersTest() {
+    disk_->shared = true;
+    for (auto& server : servers_) server = StartOne();
+  }
+  std::unique_ptr<MemoryStore> OpenStore() {
+    const std::lock_guard lock(*mutex_);
+    return *MemoryStore::Open(disk_);
+  }
+  std::unique_ptr<Server> StartOne() {
+    ServerOptions options;
+    options.coordinator.ring_bits = 3;
+    options.coordinator.leader_lease = absl::Seconds(2);
+    auto server = Server::Start(options, std::make_unique<LockedStore>(mutex_, OpenStore()));
+    EXPECT_THAT(server, IsOk());
+    return *std::move(server);
+  }
+  static std::unique_ptr<v1::Coordinator::Stub> StubTo(const Server& server) {
+    return v1::Coordinator::NewStub(
+        grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
+  }
+  static v1::StatusReply StatusOf(const Server& server) {
+    grpc::ClientContext context;
+    v1::StatusReply reply;
+    EXPECT_TRUE(StubTo(server)->Status(&context, v1::StatusRequest(), &reply).ok());
+    return reply;
+  }
+  // Waits until one of them leads, and makes it the first.
+  void AwaitLeader() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (StatusOf(*servers_[0]).standby()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+      std::swap(servers_[0], servers_[1]);
+    }
+    while (StatusOf(*servers_[1]).leader() != servers_[0]->address()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    }
+  }
+
+  std::shared_ptr<std::mutex> mutex_ = std::make_shared<std::mutex>();
+  std::shared_ptr<MemoryStore::Disk> disk_ = std::make_shared<MemoryStore::Disk>();
+  std::array<std::unique_ptr<Server>, 2> servers_;
+};
+
+TEST_F(TwoServersTest, WhoStandsBySendsOnWhoeverAsks) {
+  AwaitLeader();
+  const auto stub = StubTo(*servers_[1]);
+  const auto names_leader = [&](const grpc::ClientContext& context) {
+    const auto standing = rpc::StandingIn(context);
+    return standing.has_value() && !standing->leads && standing->leader == servers_[0]->address();
+  };
+  grpc::ClientContext at_once;
+  v1::JoinClusterReply joined;
+  EXPECT_EQ(stub->JoinCluster(&at_once, v1::JoinClusterRequest(), &joined).error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(names_leader(at_once));
+  grpc::ClientContext later;
+  v1::OpenSessionReply opened;
+  EXPECT_EQ(stub->OpenSession(&later, v1::OpenSessionRequest(), &opened).error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(names_leader(later));
+  grpc::ClientContext watching;
+  const auto watch = stub->WatchMap(&watching, v1::WatchMapRequest());
+  v1::Map map;
+  EXPECT_FALSE(watch->Read(&map));
+  EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(names_leader(watching));
+  // What the leader refuses is its own word.
+  grpc::ClientContext refused;
+  EXPECT_EQ(StubTo(*servers_[0])->JoinCluster(&refused, v1::JoinClusterRequest(), &joined).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_TRUE(rpc::StandingIn(refused)->leads);
+}
+
+TEST_F(TwoServersTest, WhoIsDeposedEndsWhatWaitsAtIt) {
+  AwaitLeader();
+  const auto stub = StubTo(*servers_[0]);
+  grpc::ClientContext watching;
+  const auto watch = stub->WatchMap(&watching, v1::WatchMapRequest());
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  absl::Status answer;
+  std::thread waiting([&] {
+    v1::OpenSessionRequest request;
+    request.set_feature_level(1);
+    request.set_job("ctr");
+    request.set_nonce(7);
+    v1::OpenSessionReply reply;
+    answer = rpc::FromGrpc(stub->OpenSession(&context, request, &reply));
+  });
+  // As another coordinator does that has seen no sign of it for a lease.
+  LockedStore store(mutex_, OpenStore());
+  EXPECT_THAT(Facts::Load(store, 3), IsOk());
+  v1::Map map;
+  EXPECT_FALSE(watch->Read(&map));
+  EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  waiting.join();
+  EXPECT_THAT(answer, StatusIs(StatusCode::kUnavailable));
+  EXPECT_FALSE(rpc::StandingIn(context)->leads);
+}
+
+TEST_F(TwoServersTest, OneEndsInOrderAndTheOtherLeads) {
+  AwaitLeader();
+  servers_[0] = StartOne();
+  AwaitLeader();
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "libs/rpc/standing.h"
 #include "libs/rpc/status.h"
 
 namespace paceline::coordinator {
@@ -20,6 +21,10 @@ grpc::Status ToGrpc(const absl::Status& status) {
   if (status.message().size() <= kMessageBytesMax) return rpc::ToGrpc(status);
   return rpc::ToGrpc(
       absl::Status(status.code(), absl::StrCat(status.message().substr(0, kMessageBytesMax), " …")));
+}
+
+rpc::Standing StandingOf(Candidate& candidate) {
+  return {.leads = candidate.leader() != nullptr, .leader = candidate.LeaderAddress()};
 }
 
 // When the core must have answered for the answer to arrive in the client's time.
@@ -37,46 +42,70 @@ absl::Time DeadlineOf(const grpc::CallbackServerContext& context, const world::C
 template <class Reply>
 class CoordinatorService::WaitingCall final : public grpc::ServerUnaryReactor {
  public:
-  WaitingCall(CoordinatorService& service, Reply* reply)
-      : service_(service), host_(service.host_), reply_(reply) {
-    absl::MutexLock lock(&service_.mutex_);
+  WaitingCall(CoordinatorService& service, Context* context, Reply* reply)
+      : service_(service), host_(service.host_), context_(context), reply_(reply) {
+    const std::lock_guard lock(service_.mutex_);
     service_.waiting_calls_ += 1;
   }
 
   template <class Ask>
   void Start(Ask ask) {
-    host_.Visit([&](CoordinatorCore& core) {
-      ticket_ = ask(core, [this](absl::StatusOr<Reply> answer) {
-        host_.Later([this, answer = std::move(answer)] { Answer(answer); });
+    host_.Visit([&](Candidate& candidate) {
+      CoordinatorCore* core = candidate.leader();
+      if (core == nullptr) return AnswerLater(candidate, candidate.StandsBy());
+      terms_ = candidate.terms();
+      const Ticket ticket = ask(*core, [this, &candidate](absl::StatusOr<Reply> answer) {
+        answered_ = true;
+        AnswerLater(candidate, std::move(answer));
       });
+      ticket_ = ticket;
     });
   }
 
  private:
-  void Answer(const absl::StatusOr<Reply>& answer) {
-    if (answer.ok()) *reply_ = *answer;
-    Finish(ToGrpc(answer.status()));
+  // REQUIRES: called from within a visit.
+  void AnswerLater(Candidate& candidate, absl::StatusOr<Reply> answer) {
+    host_.Later([this, standing = StandingOf(candidate), answer = std::move(answer)] {
+      if (answer.ok()) *reply_ = *answer;
+      if (!answer.ok()) rpc::TellStanding(*context_, standing);
+      Finish(ToGrpc(answer.status()));
+    });
   }
   void OnCancel() override {
-    host_.Visit([this](CoordinatorCore& core) { core.Abandon(ticket_); });
+    host_.Visit([this](Candidate& candidate) {
+      // Another core knows other tickets.
+      CoordinatorCore* core = candidate.leader();
+      if (core != nullptr && !answered_ && terms_ == candidate.terms()) core->Abandon(ticket_);
+    });
   }
   void OnDone() override {
     CoordinatorService& service = service_;
     delete this;
-    absl::MutexLock lock(&service.mutex_);
+    const std::lock_guard lock(service.mutex_);
     service.waiting_calls_ -= 1;
+    service.idle_.notify_all();
   }
 
   CoordinatorService& service_;
   CoreHost& host_;
+  Context* context_;
   Reply* reply_;
-  Ticket ticket_ = 0;  // read and written in visits only
+  // Read and written in visits only.
+  Ticket ticket_ = 0;
+  uint64_t terms_ = 0;
+  bool answered_ = false;
 };
 
 template <class Reply, class Ask>
 grpc::ServerUnaryReactor* CoordinatorService::Answer(Context* context, Reply* reply, Ask ask) {
-  absl::StatusOr<Reply> answer = host_.Visit(ask);
+  rpc::Standing standing;
+  absl::StatusOr<Reply> answer = host_.Visit([&](Candidate& candidate) -> absl::StatusOr<Reply> {
+    standing = StandingOf(candidate);
+    if (CoordinatorCore* core = candidate.leader()) return ask(*core);
+    return candidate.StandsBy();
+  });
   if (answer.ok()) *reply = *std::move(answer);
+  if (!answer.ok()) rpc::TellStanding(*context, standing);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(ToGrpc(answer.status()));
   return reactor;
@@ -84,7 +113,7 @@ grpc::ServerUnaryReactor* CoordinatorService::Answer(Context* context, Reply* re
 
 template <class Reply, class Ask>
 grpc::ServerUnaryReactor* CoordinatorService::AnswerLater(Context* context, Reply* reply, Ask ask) {
-  auto* call = new WaitingCall<Reply>(*this, reply);  // deletes itself when gRPC is done with it
+  auto* call = new WaitingCall<Reply>(*this, context, reply);  // deletes itself when gRPC is done with it
   const absl::Time deadline = DeadlineOf(*context, host_.clock());
   call->Start([&](CoordinatorCore& core, Done<Reply> done) { return ask(core, deadline, std::move(done)); });
   return call;
@@ -103,6 +132,26 @@ grpc::ServerUnaryReactor* CoordinatorService::Beat(Context* context, const v1::B
   return Answer(context, reply, [&](CoordinatorCore& core) { return core.Beat(*request); });
 }
 
+grpc::ServerUnaryReactor* CoordinatorService::ChangeConfigs(Context* context,
+                                                            const v1::ChangeConfigsRequest* request,
+                                                            v1::ChangeConfigsReply* reply) {
+  return Answer(context, reply, [&](CoordinatorCore& core) { return core.ChangeConfigs(*request); });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::RecoverSegments(Context* context,
+                                                              const v1::RecoverSegmentsRequest* request,
+                                                              v1::RecoverSegmentsReply* reply) {
+  return Answer(context, reply, [&](CoordinatorCore& core) { return core.RecoverSegments(*request); });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::HandOverShard(Context* context,
+                                                            const v1::HandOverShardRequest* request,
+                                                            v1::HandOverShardReply* reply) {
+  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+    return core.HandOverShard(*request, deadline, std::move(done));
+  });
+}
+
 grpc::ServerUnaryReactor* CoordinatorService::GetCatalogue(Context* context, const v1::GetCatalogueRequest*,
                                                            v1::Catalogue* reply) {
   return Answer(context, reply, [](CoordinatorCore& core) { return core.GetCatalogue(); });
@@ -110,8 +159,10 @@ grpc::ServerUnaryReactor* CoordinatorService::GetCatalogue(Context* context, con
 
 grpc::ServerUnaryReactor* CoordinatorService::Status(Context* context, const v1::StatusRequest*,
                                                      v1::StatusReply* reply) {
-  return Answer(context, reply,
-                [](CoordinatorCore& core) { return absl::StatusOr<v1::StatusReply>(core.Status()); });
+  *reply = host_.Visit([](Candidate& candidate) { return candidate.Status(); });
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::KeepAlive(Context* context, const v1::KeepAliveRequest* request,
@@ -155,6 +206,68 @@ grpc::ServerUnaryReactor* CoordinatorService::CloseSession(Context* context,
   });
 }
 
+grpc::ServerUnaryReactor* CoordinatorService::DropTable(Context* context, const v1::DropTableRequest* request,
+                                                        v1::DropTableReply* reply) {
+  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+    return core.DropTable(*request, deadline, std::move(done));
+  });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::ChangeRule(Context* context,
+                                                         const v1::ChangeRuleRequest* request,
+                                                         v1::ChangeRuleReply* reply) {
+  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+    return core.ChangeRule(*request, deadline, std::move(done));
+  });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::DeleteJob(Context* context, const v1::DeleteJobRequest* request,
+                                                        v1::DeleteJobReply* reply) {
+  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+    return core.DeleteJob(*request, deadline, std::move(done));
+  });
+}
+
+// -- job snapshots --
+
+grpc::ServerUnaryReactor* CoordinatorService::CreateSnapshot(Context* context,
+                                                             const v1::CreateSnapshotRequest* request,
+                                                             v1::CreateSnapshotReply* reply) {
+  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+    return core.CreateSnapshot(*request, deadline, std::move(done));
+  });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::ListSnapshots(Context* context,
+                                                            const v1::ListSnapshotsRequest* request,
+                                                            v1::ListSnapshotsReply* reply) {
+  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+    return core.ListSnapshots(*request, deadline, std::move(done));
+  });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::ScheduleSnapshots(Context* context,
+                                                                const v1::ScheduleSnapshotsRequest* request,
+                                                                v1::ScheduleSnapshotsReply* reply) {
+  return Answer(context, reply, [&](CoordinatorCore& core) { return core.ScheduleSnapshots(*request); });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::DeleteSnapshot(Context* context,
+                                                             const v1::DeleteSnapshotRequest* request,
+                                                             v1::DeleteSnapshotReply* reply) {
+  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+    return core.DeleteSnapshot(*request, deadline, std::move(done));
+  });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::RestoreSnapshot(Context* context,
+                                                              const v1::RestoreSnapshotRequest* request,
+                                                              v1::RestoreSnapshotReply* reply) {
+  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+    return core.RestoreSnapshot(*request, deadline, std::move(done));
+  });
+}
+
 // -- watching the map --
 
 // One WatchMap stream. A slow reader gets the newest map when it is ready for one, not all in between: what
@@ -162,30 +275,45 @@ grpc::ServerUnaryReactor* CoordinatorService::CloseSession(Context* context,
 class CoordinatorService::Watch final : public grpc::ServerWriteReactor<v1::Map>,
                                         public std::enable_shared_from_this<Watch> {
  public:
-  explicit Watch(CoordinatorService& service) : service_(service) {}
+  Watch(CoordinatorService& service, Context* context) : service_(service), context_(context) {}
 
   void Start(uint64_t known_version) {
-    const absl::StatusOr<WatchId> id = service_.host_.Visit([&](CoordinatorCore& core) {
-      return core.WatchMap(known_version, [this](const std::shared_ptr<const v1::Map>& map) {
-        // Told after the visit, when the stream may have ended.
-        service_.host_.Later([watch = shared_from_this(), map] { watch->OnMap(map); });
-      });
-    });
+    uint64_t terms = 0;
+    const absl::StatusOr<WatchId> id =
+        service_.host_.Visit([&](Candidate& candidate) -> absl::StatusOr<WatchId> {
+          if (candidate.leader() == nullptr) return candidate.StandsBy();
+          terms = candidate.terms();
+          return candidate.leader()->WatchMap(
+              known_version, [this](const std::shared_ptr<const v1::Map>& map) {
+                // Told after the visit, when the stream may have ended.
+                service_.host_.Later([watch = shared_from_this(), map] { watch->OnMap(map); });
+              });
+        });
     if (!id.ok()) return End(id.status());
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     id_ = *id;
+    terms_ = terms;
   }
 
   // Ends the stream, once what is being written is written. Does nothing the second time.
   void End(const absl::Status& why) {
-    absl::MutexLock lock(&mutex_);
-    if (!end_.has_value()) end_ = ToGrpc(why);
+    {
+      // Also orders this after Start in the eyes of the thread sanitizer, which does not see gRPC's order.
+      const std::lock_guard lock(mutex_);
+      if (end_.has_value()) return GoOn();
+    }
+    const rpc::Standing standing = service_.host_.Visit(StandingOf);
+    const std::lock_guard lock(mutex_);
+    if (!end_.has_value()) {
+      end_ = ToGrpc(why);
+      rpc::TellStanding(*context_, standing);
+    }
     GoOn();
   }
 
  private:
   void OnMap(const std::shared_ptr<const v1::Map>& map) {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     // Two visits may tell theirs in either order.
     if (map->version() <= newest_) return;
     newest_ = map->version();
@@ -194,7 +322,7 @@ class CoordinatorService::Watch final : public grpc::ServerWriteReactor<v1::Map>
   }
 
   // The one next thing to do. gRPC's calls return at once and call back from elsewhere.
-  void GoOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  void GoOn() {
     if (writing_ != nullptr || finished_) return;
     if (end_.has_value()) {
       finished_ = true;
@@ -206,39 +334,45 @@ class CoordinatorService::Watch final : public grpc::ServerWriteReactor<v1::Map>
   }
 
   void OnWriteDone(bool ok) override {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     writing_ = nullptr;
     if (!ok && !end_.has_value()) end_ = grpc::Status(grpc::StatusCode::UNAVAILABLE, "the connection broke");
     GoOn();
   }
   void OnCancel() override { End(absl::CancelledError("the client gave the call up")); }
   void OnDone() override {
-    const WatchId id = [this] {
-      absl::MutexLock lock(&mutex_);
-      return id_;
+    const auto [id, terms] = [this] {
+      const std::lock_guard lock(mutex_);
+      return std::pair(id_, terms_);
     }();
-    service_.host_.Visit([id](CoordinatorCore& core) { core.Unwatch(id); });
+    service_.host_.Visit([id = id, terms = terms](Candidate& candidate) {
+      CoordinatorCore* core = candidate.leader();
+      if (core != nullptr && terms == candidate.terms()) core->Unwatch(id);
+    });
     const std::shared_ptr<Watch> last = shared_from_this();
-    absl::MutexLock lock(&service_.mutex_);
+    const std::lock_guard lock(service_.mutex_);
     service_.watches_.erase(last);
+    service_.idle_.notify_all();
   }
 
   CoordinatorService& service_;
-  absl::Mutex mutex_;
-  WatchId id_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t newest_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::shared_ptr<const v1::Map> next_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<const v1::Map> writing_ ABSL_GUARDED_BY(mutex_);
-  std::optional<grpc::Status> end_ ABSL_GUARDED_BY(mutex_);
-  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  Context* const context_;
+  std::mutex mutex_;  // guards what follows
+  WatchId id_ = 0;
+  uint64_t terms_ = 0;  // of the candidate when it gave the id
+  uint64_t newest_ = 0;
+  std::shared_ptr<const v1::Map> next_;
+  std::shared_ptr<const v1::Map> writing_;
+  std::optional<grpc::Status> end_;
+  bool finished_ = false;
 };
 
-grpc::ServerWriteReactor<v1::Map>* CoordinatorService::WatchMap(Context*,
+grpc::ServerWriteReactor<v1::Map>* CoordinatorService::WatchMap(Context* context,
                                                                 const v1::WatchMapRequest* request) {
-  auto watch = std::make_shared<Watch>(*this);
+  auto watch = std::make_shared<Watch>(*this, context);
   bool ended = false;
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     watches_.insert(watch);
     ended = ended_;
   }
@@ -250,24 +384,26 @@ grpc::ServerWriteReactor<v1::Map>* CoordinatorService::WatchMap(Context*,
   return watch.get();
 }
 
-void CoordinatorService::EndWatches() {
+void CoordinatorService::EndWatches(const absl::Status& why) {
   std::set<std::shared_ptr<Watch>> watches;
   {
-    absl::MutexLock lock(&mutex_);
-    ended_ = true;
+    const std::lock_guard lock(mutex_);
     watches = watches_;
   }
-  for (const auto& watch : watches) {
-    watch->End(absl::UnavailableError("the coordinator is stopping; try again when it is back"));
+  for (const auto& watch : watches) watch->End(why);
+}
+
+void CoordinatorService::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
   }
+  EndWatches(absl::UnavailableError("the coordinator is stopping; try again when it is back"));
 }
 
 void CoordinatorService::AwaitIdle() {
-  const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return waiting_calls_ == 0 && watches_.empty();
-  };
-  absl::MutexLock lock(&mutex_);
-  mutex_.Await(absl::Condition(&idle));
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [this] { return waiting_calls_ == 0 && watches_.empty(); });
 }
 
 }  // namespace paceline::coordinator

@@ -1,27 +1,31 @@
 #pragma once
 
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <set>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "paceline/v1/coordinator.grpc.pb.h"
 #include "services/coordinator/core_host.h"
 
 namespace paceline::coordinator {
 
 // The coordinator's gRPC service: each method hands its request to the core and the core's answer back. A
-// call that its client cancels, or whose connection breaks, is abandoned.
+// call that its client cancels, or whose connection breaks, is abandoned. While the coordinator stands by,
+// every call but Status is answered UNAVAILABLE. Answers that are not OK say in their trailing metadata who
+// gave them (libs/rpc/standing.h), so that clients know whether to ask another coordinator.
 class CoordinatorService final : public v1::Coordinator::CallbackService {
  public:
   // `host` must outlive the service.
   explicit CoordinatorService(CoreHost& host) : host_(host) {}
 
-  // Ends every WatchMap with UNAVAILABLE, later ones at once. (The core answers all others.)
-  void EndWatches() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends every WatchMap there is with `why`. (The core answers all others.)
+  void EndWatches(const absl::Status& why);
+  // The same for later ones, at once: the process ends.
+  void Stop();
   // Returns when gRPC is done with every call. Call after the server was shut down.
-  void AwaitIdle() ABSL_LOCKS_EXCLUDED(mutex_);
+  void AwaitIdle();
 
  private:
   class Watch;
@@ -41,6 +45,18 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
   Reactor* FinishWorker(Context*, const v1::FinishWorkerRequest*, v1::FinishWorkerReply*) override;
   Reactor* CloseSession(Context*, const v1::CloseSessionRequest*, v1::CloseSessionReply*) override;
   Reactor* OpenTable(Context*, const v1::OpenTableRequest*, v1::OpenTableReply*) override;
+  Reactor* DropTable(Context*, const v1::DropTableRequest*, v1::DropTableReply*) override;
+  Reactor* ChangeRule(Context*, const v1::ChangeRuleRequest*, v1::ChangeRuleReply*) override;
+  Reactor* ChangeConfigs(Context*, const v1::ChangeConfigsRequest*, v1::ChangeConfigsReply*) override;
+  Reactor* HandOverShard(Context*, const v1::HandOverShardRequest*, v1::HandOverShardReply*) override;
+  Reactor* RecoverSegments(Context*, const v1::RecoverSegmentsRequest*, v1::RecoverSegmentsReply*) override;
+  Reactor* DeleteJob(Context*, const v1::DeleteJobRequest*, v1::DeleteJobReply*) override;
+  Reactor* CreateSnapshot(Context*, const v1::CreateSnapshotRequest*, v1::CreateSnapshotReply*) override;
+  Reactor* ListSnapshots(Context*, const v1::ListSnapshotsRequest*, v1::ListSnapshotsReply*) override;
+  Reactor* DeleteSnapshot(Context*, const v1::DeleteSnapshotRequest*, v1::DeleteSnapshotReply*) override;
+  Reactor* ScheduleSnapshots(Context*, const v1::ScheduleSnapshotsRequest*,
+                             v1::ScheduleSnapshotsReply*) override;
+  Reactor* RestoreSnapshot(Context*, const v1::RestoreSnapshotRequest*, v1::RestoreSnapshotReply*) override;
 
   // Answers at once with what `ask` returns.
   template <class Reply, class Ask>
@@ -50,10 +66,12 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
   Reactor* AnswerLater(Context* context, Reply* reply, Ask ask);
 
   CoreHost& host_;
-  absl::Mutex mutex_;
-  int waiting_calls_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::set<std::shared_ptr<Watch>> watches_ ABSL_GUARDED_BY(mutex_);
-  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  // Guards what follows. Of the standard library for the thread sanitizer's sake (see core_host.h).
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  int waiting_calls_ = 0;
+  std::set<std::shared_ptr<Watch>> watches_;
+  bool ended_ = false;
 };
 
 }  // namespace paceline::coordinator

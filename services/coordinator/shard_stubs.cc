@@ -30,43 +30,61 @@ ShardStubs::~ShardStubs() {
   Shutdown();
 }
 
-void ShardStubs::Install(ShardId shard, const std::string& address, v1::InstallRequest request,
-                         InstallDone done) {
-  auto call = std::make_shared<Call<v1::InstallRequest, v1::InstallReply>>();
+template <class Request, class Reply, class Method>
+void ShardStubs::Queue(Method method, ShardId shard, const std::string& address, Request request,
+                       std::function<void(absl::StatusOr<Reply>)> done) {
+  auto call = std::make_shared<Call<Request, Reply>>();
   call->shard = shard;
   call->address = address;
   call->request = std::move(request);
   call->done = std::move(done);
-  call->invoke = [](v1::ShardControl::Stub& stub, auto& c, auto answered) {
-    stub.async()->Install(&c.context, &c.request, &c.reply, std::move(answered));
+  call->invoke = [method](v1::ShardControl::Stub& stub, auto& c, auto answered) {
+    method(*stub.async(), &c.context, &c.request, &c.reply, std::move(answered));
   };
   host_.Later([this, call] { Begin(call); });
 }
 
+void ShardStubs::Install(ShardId shard, const std::string& address, v1::InstallRequest request,
+                         InstallDone done) {
+  Queue([](auto& stub, auto... arguments) { stub.Install(std::move(arguments)...); }, shard, address,
+        std::move(request), std::move(done));
+}
 void ShardStubs::ChangeSession(ShardId shard, const std::string& address, v1::SessionChange change,
                                ChangeDone done) {
-  auto call = std::make_shared<Call<v1::SessionChange, v1::SessionChangeReply>>();
-  call->shard = shard;
-  call->address = address;
-  call->request = std::move(change);
-  call->done = std::move(done);
-  call->invoke = [](v1::ShardControl::Stub& stub, auto& c, auto answered) {
-    stub.async()->ChangeSession(&c.context, &c.request, &c.reply, std::move(answered));
-  };
-  host_.Later([this, call] { Begin(call); });
+  Queue([](auto& stub, auto... arguments) { stub.ChangeSession(std::move(arguments)...); }, shard, address,
+        std::move(change), std::move(done));
+}
+void ShardStubs::ChangeJob(ShardId shard, const std::string& address, v1::JobChange change,
+                           JobChangeDone done) {
+  Queue([](auto& stub, auto... arguments) { stub.ChangeJob(std::move(arguments)...); }, shard, address,
+        std::move(change), std::move(done));
+}
+void ShardStubs::Fence(ShardId shard, const std::string& address, v1::FenceRequest request, FenceDone done) {
+  Queue([](auto& stub, auto... arguments) { stub.Fence(std::move(arguments)...); }, shard, address,
+        std::move(request), std::move(done));
+}
+void ShardStubs::Recruit(ShardId shard, const std::string& address, v1::RecruitRequest request,
+                         RecruitDone done) {
+  Queue([](auto& stub, auto... arguments) { stub.Recruit(std::move(arguments)...); }, shard, address,
+        std::move(request), std::move(done));
+}
+void ShardStubs::HandOver(ShardId shard, const std::string& address, v1::HandOverRequest request,
+                          HandOverDone done) {
+  Queue([](auto& stub, auto... arguments) { stub.HandOver(std::move(arguments)...); }, shard, address,
+        std::move(request), std::move(done));
 }
 
 template <class Request, class Reply>
 void ShardStubs::Begin(std::shared_ptr<Call<Request, Reply>> call) {
   if (!Enter(&call->context)) {
-    host_.Visit([&](CoordinatorCore&) { call->done(absl::UnavailableError("the coordinator is stopping")); });
+    host_.Visit([&](Candidate&) { call->done(absl::UnavailableError("the coordinator is stopping")); });
     return;
   }
   call->context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
   const std::shared_ptr<v1::ShardControl::Stub> stub = StubFor(call->shard, call->address);
   // The stub is kept by the call: its connection may be replaced meanwhile.
   call->invoke(*stub, *call, [this, call, stub](const grpc::Status& status) {
-    host_.Visit([&](CoordinatorCore&) {
+    host_.Visit([&](Candidate&) {
       call->done(status.ok() ? absl::StatusOr<Reply>(std::move(call->reply)) : rpc::FromGrpc(status));
     });
     Leave(&call->context);
@@ -74,7 +92,7 @@ void ShardStubs::Begin(std::shared_ptr<Call<Request, Reply>> call) {
 }
 
 std::shared_ptr<v1::ShardControl::Stub> ShardStubs::StubFor(ShardId shard, const std::string& address) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   Connection& connection = connections_[shard];
   if (connection.address != address) {
     connection.address = address;
@@ -85,22 +103,22 @@ std::shared_ptr<v1::ShardControl::Stub> ShardStubs::StubFor(ShardId shard, const
 }
 
 bool ShardStubs::Enter(grpc::ClientContext* context) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   if (!down_) under_way_.insert(context);
   return !down_;
 }
 
 void ShardStubs::Leave(grpc::ClientContext* context) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   under_way_.erase(context);
+  if (under_way_.empty()) idle_.notify_all();
 }
 
 void ShardStubs::Shutdown() {
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock lock(mutex_);
   down_ = true;
   for (grpc::ClientContext* context : under_way_) context->TryCancel();
-  const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return under_way_.empty(); };
-  mutex_.Await(absl::Condition(&idle));
+  idle_.wait(lock, [this] { return under_way_.empty(); });
 }
 
 }  // namespace paceline::coordinator

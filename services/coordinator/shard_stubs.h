@@ -1,13 +1,13 @@
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "paceline/v1/control.grpc.pb.h"
 #include "services/coordinator/core_host.h"
 #include "services/coordinator/metadata/shard_caller.h"
@@ -27,6 +27,13 @@ class ShardStubs final : public ShardCaller {
                InstallDone done) override;
   void ChangeSession(ShardId shard, const std::string& address, v1::SessionChange change,
                      ChangeDone done) override;
+  void ChangeJob(ShardId shard, const std::string& address, v1::JobChange change,
+                 JobChangeDone done) override;
+  void Fence(ShardId shard, const std::string& address, v1::FenceRequest request, FenceDone done) override;
+  void Recruit(ShardId shard, const std::string& address, v1::RecruitRequest request,
+               RecruitDone done) override;
+  void HandOver(ShardId shard, const std::string& address, v1::HandOverRequest request,
+                HandOverDone done) override;
 
   // Cancels what is under way, waits until all of it has been answered, and answers new calls UNAVAILABLE.
   void Shutdown();
@@ -39,19 +46,24 @@ class ShardStubs final : public ShardCaller {
   template <class Request, class Reply>
   struct Call;
 
+  // Leaves a call of this of the stub's methods to the end of the visit.
+  template <class Request, class Reply, class Method>
+  void Queue(Method method, ShardId shard, const std::string& address, Request request,
+             std::function<void(absl::StatusOr<Reply>)> done);
   template <class Request, class Reply>
   void Begin(std::shared_ptr<Call<Request, Reply>> call);
-  std::shared_ptr<v1::ShardControl::Stub> StubFor(ShardId shard, const std::string& address)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  std::shared_ptr<v1::ShardControl::Stub> StubFor(ShardId shard, const std::string& address);
   // False: no call may begin any more.
-  bool Enter(grpc::ClientContext* context) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Leave(grpc::ClientContext* context) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Enter(grpc::ClientContext* context);
+  void Leave(grpc::ClientContext* context);
 
   CoreHost& host_;
-  absl::Mutex mutex_;
-  std::map<ShardId, Connection> connections_ ABSL_GUARDED_BY(mutex_);
-  std::set<grpc::ClientContext*> under_way_ ABSL_GUARDED_BY(mutex_);
-  bool down_ ABSL_GUARDED_BY(mutex_) = false;
+  // Guards what follows. Of the standard library for the thread sanitizer's sake (see core_host.h).
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  std::map<ShardId, Connection> connections_;
+  std::set<grpc::ClientContext*> under_way_;
+  bool down_ = false;
 };
 
 }  // namespace paceline::coordinator

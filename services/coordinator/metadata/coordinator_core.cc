@@ -16,9 +16,11 @@ constexpr absl::Duration kTick = absl::Milliseconds(250);
 
 absl::StatusOr<std::unique_ptr<CoordinatorCore>> CoordinatorCore::Create(Options options, Store& store,
                                                                          const world::Clock& clock,
-                                                                         ShardCaller& caller, Probe& probe) {
+                                                                         ShardCaller& caller, Probe& probe,
+                                                                         Candidacy candidacy) {
   ABSL_RETURN_IF_ERROR(Validate(options));
-  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Facts> facts, Facts::Load(store, options.ring_bits));
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Facts> facts,
+                        Facts::Load(store, options.ring_bits, options.new_cluster, std::move(candidacy)));
   std::unique_ptr<CoordinatorCore> core(
       new CoordinatorCore(std::move(options), std::move(facts), clock, caller, probe));
   core->OnTime();
@@ -40,15 +42,36 @@ CoordinatorCore::CoordinatorCore(Options options, std::unique_ptr<Facts> facts, 
       sessions_(context_, membership_, fan_outs_),
       workers_(context_, membership_, sessions_),
       tables_(context_, membership_, sessions_),
+      job_changes_(context_, membership_, sessions_, workers_, fan_outs_),
+      snapshots_(context_, membership_, sessions_, workers_, fan_outs_),
+      schedules_(context_, workers_, snapshots_),
       watchers_(context_),
+      promotions_(context_, membership_, [this] { FollowMap(); }),
+      recoveries_(context_, membership_, sessions_,
+                  [this](bool emptied) {
+                    if (emptied) snapshots_.LoadAgain();
+                    FollowMap();
+                  }),
+      configs_(context_, membership_, promotions_),
+      moves_(context_, membership_, promotions_, sessions_, [this] { FollowMap(); }),
       last_on_time_(context_.now) {
   sessions_.Start([this](const SessionRecord& session) { workers_.OnMoved(session); });
+  workers_.HoldJoinsIf(
+      [this](uint32_t job) { return job_changes_.HoldsJoins(job) || snapshots_.HoldsJoins(job); });
+  job_changes_.Start();
+  snapshots_.Start();
 }
 
 CoordinatorCore::~CoordinatorCore() = default;
 
+Gauges::Gauges() {
+  for (int state = SessionRecord::OPENING; state < SessionRecord::CLOSED; ++state) {
+    sessions[StateName(static_cast<SessionRecord::State>(state))] = 0;
+  }
+}
+
 absl::Status CoordinatorCore::CheckServing() const {
-  if (stopped_) return absl::UnavailableError("the coordinator is stopping; try again when it is back");
+  ABSL_RETURN_IF_ERROR(stopped_);
   if (!deposed()) return absl::OkStatus();
   return absl::UnavailableError(
       "another coordinator has started on the same store and leads now; ask that one");
@@ -58,6 +81,10 @@ void CoordinatorCore::FollowMap() {
   if (facts_->map_version() == followed_map_) return;
   followed_map_ = facts_->map_version();
   watchers_.Notify();
+  membership_.Pump();
+  promotions_.Pump();
+  recoveries_.Pump();
+  moves_.Pump();
   sessions_.OnMap();
   fan_outs_.Pump();
 }
@@ -78,6 +105,17 @@ absl::StatusOr<v1::BeatReply> CoordinatorCore::Beat(const v1::BeatRequest& reque
   ABSL_ASSIGN_OR_RETURN(v1::BeatReply reply, membership_.Beat(request));
   workers_.OnBeat(request);
   FollowMap();
+  promotions_.Pump();
+  return reply;
+}
+
+absl::StatusOr<v1::ChangeConfigsReply> CoordinatorCore::ChangeConfigs(
+    const v1::ChangeConfigsRequest& request) {
+  const Visit visit(context_);
+  ABSL_RETURN_IF_ERROR(CheckServing());
+  absl::StatusOr<v1::ChangeConfigsReply> reply = configs_.Change(request);
+  FollowMap();
+  promotions_.Pump();
   return reply;
 }
 
@@ -89,6 +127,20 @@ absl::StatusOr<v1::Map> CoordinatorCore::MoveSegment(uint32_t segment, uint32_t 
   ABSL_RETURN_IF_ERROR(membership_.MoveSegment(segment, shard));
   FollowMap();
   return *facts_->map();
+}
+
+Ticket CoordinatorCore::HandOverShard(const v1::HandOverShardRequest& request, absl::Time deadline,
+                                      Done<v1::HandOverShardReply> done) {
+  const Visit visit(context_);
+  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
+  return moves_.HandOverShard(request, deadline, std::move(done));
+}
+
+absl::StatusOr<v1::RecoverSegmentsReply> CoordinatorCore::RecoverSegments(
+    const v1::RecoverSegmentsRequest& request) {
+  const Visit visit(context_);
+  ABSL_RETURN_IF_ERROR(CheckServing());
+  return recoveries_.Recover(request);
 }
 
 // -- everyone --
@@ -110,7 +162,12 @@ absl::StatusOr<v1::Catalogue> CoordinatorCore::GetCatalogue() {
 
 v1::StatusReply CoordinatorCore::Status() {
   const Visit visit(context_);
-  return StatusOf(context_, membership_, sessions_, fan_outs_, workers_);
+  v1::StatusReply reply =
+      StatusOf(context_, membership_, sessions_, fan_outs_, workers_, job_changes_, moves_);
+  reply.set_takeovers(promotions_.takeovers());
+  reply.set_handovers(configs_.hand_overs());
+  reply.set_segments_recovering(static_cast<uint32_t>(membership_.to_recover().size()));
+  return reply;
 }
 
 // -- jobs --
@@ -155,21 +212,106 @@ absl::StatusOr<v1::OpenTableReply> CoordinatorCore::OpenTable(const v1::OpenTabl
   return tables_.Open(request);
 }
 
+Ticket CoordinatorCore::DropTable(const v1::DropTableRequest& request, absl::Time deadline,
+                                  Done<v1::DropTableReply> done) {
+  const Visit visit(context_);
+  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
+  return job_changes_.DropTable(request, deadline, std::move(done));
+}
+
+Ticket CoordinatorCore::ChangeRule(const v1::ChangeRuleRequest& request, absl::Time deadline,
+                                   Done<v1::ChangeRuleReply> done) {
+  const Visit visit(context_);
+  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
+  return job_changes_.ChangeRule(request, deadline, std::move(done));
+}
+
+Ticket CoordinatorCore::DeleteJob(const v1::DeleteJobRequest& request, absl::Time deadline,
+                                  Done<v1::DeleteJobReply> done) {
+  const Visit visit(context_);
+  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
+  // What is being loaded under the name goes first; a job that it was to replace stays.
+  if (snapshots_.IsLoading(request.job())) {
+    return sessions_.Tell<v1::DeleteJobReply>(done, {snapshots_.GiveUpLoad(request.job())});
+  }
+  return job_changes_.DeleteJob(request, deadline, std::move(done));
+}
+
+Ticket CoordinatorCore::CreateSnapshot(const v1::CreateSnapshotRequest& request, absl::Time deadline,
+                                       Done<v1::CreateSnapshotReply> done) {
+  const Visit visit(context_);
+  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
+  return snapshots_.Create(request, deadline, std::move(done));
+}
+
+Ticket CoordinatorCore::ListSnapshots(const v1::ListSnapshotsRequest& request, absl::Time deadline,
+                                      Done<v1::ListSnapshotsReply> done) {
+  const Visit visit(context_);
+  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
+  return snapshots_.List(
+      request, deadline,
+      [this, job = request.job(), done = std::move(done)](absl::StatusOr<v1::ListSnapshotsReply> reply) {
+        if (!reply.ok()) return done(std::move(reply));
+        for (auto& schedule : schedules_.List(job)) *reply->add_schedules() = schedule;
+        done(std::move(reply));
+      });
+}
+
+absl::StatusOr<v1::ScheduleSnapshotsReply> CoordinatorCore::ScheduleSnapshots(
+    const v1::ScheduleSnapshotsRequest& request) {
+  const Visit visit(context_);
+  ABSL_RETURN_IF_ERROR(CheckServing());
+  return schedules_.Set(request);
+}
+
+Ticket CoordinatorCore::DeleteSnapshot(const v1::DeleteSnapshotRequest& request, absl::Time deadline,
+                                       Done<v1::DeleteSnapshotReply> done) {
+  const Visit visit(context_);
+  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
+  return snapshots_.Delete(request, deadline, std::move(done));
+}
+
+Ticket CoordinatorCore::RestoreSnapshot(const v1::RestoreSnapshotRequest& request, absl::Time deadline,
+                                        Done<v1::RestoreSnapshotReply> done) {
+  const Visit visit(context_);
+  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
+  return snapshots_.Restore(request, deadline, std::move(done));
+}
+
 void CoordinatorCore::Abandon(Ticket ticket) {
   const Visit visit(context_);
   sessions_.Abandon(ticket);
+  job_changes_.Abandon(ticket);
+  snapshots_.Abandon(ticket);
+  moves_.Abandon(ticket);
 }
 
 // -- events --
 
-void CoordinatorCore::OnNamedEverywhere(uint64_t session) {
-  const SessionRecord* record = facts_->FindSession(session);
+void CoordinatorCore::OnNamedEverywhere(Subject subject) {
+  if (subject.kind == Subject::Kind::kCut || subject.kind == Subject::Kind::kLoad) {
+    snapshots_.OnNamedEverywhere(subject);
+    return job_changes_.PumpDeletions();
+  }
+  if (subject.kind != Subject::Kind::kSession) return job_changes_.OnNamedEverywhere(subject);
+  const SessionRecord* record = facts_->FindSession(subject.id);
   if (record == nullptr) return;
   if (record->state() == SessionRecord::JOINING) {
     workers_.OnJoinedEverywhere(*record);
   } else {
     sessions_.OnNamedEverywhere(*record);
+    job_changes_.PumpDeletions();
   }
+}
+
+void CoordinatorCore::OnClockPassed(const v1::JobChange& change, uint32_t segment, uint64_t clock) {
+  if (change.action() == v1::JobChange::TAKE_CUT) return snapshots_.OnClockPassed(change, clock);
+  job_changes_.OnClockPassed(change, segment, clock);
+}
+
+void CoordinatorCore::OnJobReply(const v1::JobChange& change, const v1::JobChangeReply& reply) {
+  snapshots_.OnJobReply(change, reply);
+  job_changes_.PumpDeletions();
 }
 
 void CoordinatorCore::OnJoinRefused(uint64_t session, uint32_t job, uint32_t segment, uint64_t min_clock) {
@@ -180,56 +322,91 @@ void CoordinatorCore::OnTime() {
   const Visit visit(context_);
   const absl::Duration gap = context_.now - last_on_time_;
   last_on_time_ = context_.now;
-  if (stopped_) return;
+  if (!stopped_.ok()) return;
   if (deposed()) {
     fan_outs_.StopAll();
+    promotions_.StopAll();
+    recoveries_.StopAll();
     sessions_.AnswerEverything(CheckServing());
+    job_changes_.AnswerEverything(CheckServing());
+    snapshots_.AnswerEverything(CheckServing());
+    moves_.End(CheckServing());
     return;
   }
   if (gap > context_.options.pause) {
     context_.probe.Paused(gap);
     membership_.ListenAfresh();
     sessions_.ListenAfresh();
+    promotions_.ListenAfresh();
   }
   membership_.Pump();
   FollowMap();
+  promotions_.Pump();
+  recoveries_.Pump();
+  moves_.Pump();
   fan_outs_.Pump();
   workers_.OnTime();
   sessions_.OnTime();
+  job_changes_.OnTime();
+  snapshots_.OnTime();
+  schedules_.OnTime();
 }
 
 absl::Time CoordinatorCore::NextDeadline() const {
-  if (stopped_) return absl::InfiniteFuture();
+  if (!stopped_.ok()) return absl::InfiniteFuture();
   if (deposed()) return last_on_time_ + kTick;
-  return std::min(
-      {last_on_time_ + kTick, sessions_.NextDeadline(), fan_outs_.NextTry(), membership_.NextTry()});
+  return std::min({last_on_time_ + kTick, sessions_.NextDeadline(), job_changes_.NextDeadline(),
+                   snapshots_.NextDeadline(), fan_outs_.NextTry(), membership_.NextTry(),
+                   promotions_.NextTry(), recoveries_.NextTry(), moves_.NextTry()});
 }
 
-void CoordinatorCore::Stop() {
+absl::Status CoordinatorCore::ConfirmLead(const std::string& address) {
+  const absl::Status status = facts_->ConfirmLead(address);
+  if (!status.ok()) context_.probe.StoreFailed(status);
+  return status;
+}
+
+void CoordinatorCore::Stop(absl::Status why) {
   const Visit visit(context_);
-  stopped_ = true;
+  stopped_ = std::move(why);
   fan_outs_.StopAll();
+  promotions_.StopAll();
+  recoveries_.StopAll();
   sessions_.AnswerEverything(CheckServing());
+  job_changes_.AnswerEverything(CheckServing());
+  snapshots_.AnswerEverything(CheckServing());
+  moves_.End(CheckServing());
 }
 
 Gauges CoordinatorCore::gauges() {
   context_.now = context_.clock.Now();
   Gauges gauges;
-  for (int state = SessionRecord::OPENING; state < SessionRecord::CLOSED; ++state) {
-    gauges.sessions[StateName(static_cast<SessionRecord::State>(state))] = 0;
-  }
   for (const auto& [id, session] : facts_->sessions()) {
     if (session.state() != SessionRecord::CLOSED) gauges.sessions[StateName(session.state())] += 1;
+    if (session.state() != SessionRecord::WORKER) continue;
+    const JobRecord* job = facts_->FindJob(session.job());
+    if (job != nullptr)
+      gauges.workers.push_back({job->id(), job->name(), session.rank(), sessions_.ToldBy(id)});
   }
+  gauges.leads = !deposed();
   gauges.shards = facts_->shards().size();
   gauges.shards_alive = membership_.AliveCount();
   for (const auto& [shard, segments] : membership_.lost()) gauges.segments_lost += segments.size();
+  gauges.segments_under_replicated = moves_.UnderReplicated().size();
+  gauges.jobs = facts_->jobs().size();
   gauges.tables = facts_->tables().size();
-  gauges.requests_waiting = sessions_.waiters().size();
+  gauges.requests_waiting =
+      sessions_.waiters().size() + job_changes_.waiting() + snapshots_.waiting() + moves_.waiting();
   gauges.watchers = watchers_.size();
   gauges.map_version = facts_->map_version();
   gauges.catalogue_version = facts_->counters().catalogue_version();
   gauges.term = facts_->term();
+  gauges.takeovers = promotions_.takeovers();
+  gauges.handovers = configs_.hand_overs();
+  gauges.snapshots_taken = snapshots_.counters().taken;
+  gauges.snapshots_failed = snapshots_.counters().failed;
+  gauges.snapshots_loaded = snapshots_.counters().loaded;
+  gauges.snapshot_schedules = schedules_.gauges();
   return gauges;
 }
 

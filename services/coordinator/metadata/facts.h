@@ -4,20 +4,21 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "metadata/records.pb.h"
 #include "paceline/v1/types.pb.h"
 #include "services/coordinator/store/store.h"
 
 namespace paceline::coordinator {
 
-// Changes that become facts together or not at all. All values are absolute, so that committing them once
-// more, after a commit whose outcome is unknown, does no harm.
+// Changes that become facts together or not at all. All values are absolute.
 struct Changes {
   std::optional<CountersRecord> counters;
   std::optional<v1::Map> map;
@@ -25,7 +26,22 @@ struct Changes {
   std::vector<JobRecord> jobs;
   std::vector<SessionRecord> sessions;
   std::vector<uint64_t> forgotten_sessions;
+  std::vector<uint32_t> forgotten_jobs;
   std::vector<v1::Table> tables;
+  std::vector<uint32_t> forgotten_tables;
+  std::vector<TableDropRecord> drops;
+  std::vector<uint32_t> finished_drops;  // by table
+  std::vector<RuleChangeRecord> rule_changes;
+  std::vector<uint32_t> finished_rule_changes;  // by table
+};
+
+// How a coordinator becomes the leader.
+struct Candidacy {
+  std::string address;        // of its service, for the others and for clients
+  absl::Duration lease = {};  // what the others grant it; 0: there are no others
+  // The version of the leader's record that was seen for the length of its lease, 0: it was absent. Should
+  // the record have another one by now, the term is not taken. nullopt: it is, whoever leads.
+  std::optional<uint64_t> instead_of;
 };
 
 // Everything the coordinator knows for certain: what is in its store, mirrored in memory. Decisions read it
@@ -34,17 +50,27 @@ struct Changes {
 // Each coordinator that starts takes the next term, and commits under it only: once another one has started
 // on the same store, this one can change nothing any more. Single owner, no locks. Pointers into it are good
 // until the next Commit.
+//
+// A commit that failed may have taken effect all the same: its keys are *in doubt*. What was decided after it
+// was decided without it, so before anything else is committed these keys are given the values that are known
+// here. Otherwise a number that the lost commit gave out could be given out again.
 class Facts {
  public:
   // Reads everything and takes the next term; a store that is empty becomes a cluster of 2^ring_bits
-  // segments. kFailedPrecondition: the store belongs to a cluster with another ring, to a newer release, or
-  // another coordinator took a term meanwhile. kDataLoss: a record cannot be read. Otherwise as Store.
-  // `store` must outlive the facts.
-  static absl::StatusOr<std::unique_ptr<Facts>> Load(Store& store, int ring_bits);
+  // segments with the id `new_cluster`. kFailedPrecondition: the store belongs to a cluster with another
+  // ring, to a newer release; kAborted: another coordinator took a term meanwhile, or still leads. kDataLoss:
+  // a record cannot be read. Otherwise as Store. `store` must outlive the facts.
+  static absl::StatusOr<std::unique_ptr<Facts>> Load(Store& store, int ring_bits, uint64_t new_cluster = 0,
+                                                     Candidacy candidacy = {});
 
   // OK: `changes` are in the store, synced, and can be seen here. Otherwise nothing changed here.
   // UNAVAILABLE: the store failed, or another coordinator leads (deposed() says which). Blocks on the store.
   absl::Status Commit(const Changes& changes);
+
+  // Tells the others that this one still leads, at `address`. Fails as Commit.
+  absl::Status ConfirmLead(const std::string& address);
+  // … that it does not: one of them may begin at once.
+  absl::Status Resign();
 
   uint64_t term() const { return term_; }
   bool deposed() const { return deposed_; }
@@ -52,6 +78,8 @@ class Facts {
   const absl::Status& store_status() const { return store_status_; }
 
   int ring_bits() const { return static_cast<int>(cluster_.ring_bits()); }
+  // Which cluster this is; 0: not known.
+  uint64_t cluster() const { return cluster_.id(); }
   uint32_t SegmentCount() const { return uint32_t{1} << cluster_.ring_bits(); }
   const CountersRecord& counters() const { return counters_; }
   // nullptr: the first shards have not all joined yet.
@@ -62,14 +90,22 @@ class Facts {
   const std::map<uint32_t, JobRecord>& jobs() const { return jobs_; }
   const std::map<uint64_t, SessionRecord>& sessions() const { return sessions_; }
   const std::map<uint32_t, v1::Table>& tables() const { return tables_; }
+  // Intents, by table.
+  const std::map<uint32_t, TableDropRecord>& drops() const { return drops_; }
+  const std::map<uint32_t, RuleChangeRecord>& rule_changes() const { return rule_changes_; }
 
   // nullptr: there is none.
   const ShardRecord* FindShard(uint32_t id) const;
   const ShardRecord* FindShard(absl::string_view name) const;
   const JobRecord* FindJob(uint32_t id) const;
+  // Not one into which a snapshot is being loaded; FindLoading finds those only.
   const JobRecord* FindJob(absl::string_view name) const;
+  const JobRecord* FindLoading(absl::string_view name) const;
   const SessionRecord* FindSession(uint64_t id) const;
   const v1::Table* FindTable(uint32_t job, absl::string_view name) const;
+  const v1::Table* FindTable(uint32_t id) const;
+  const TableDropRecord* FindDrop(uint32_t table) const;
+  const RuleChangeRecord* FindRuleChange(uint32_t table) const;
 
   // "job 'ctr'", "shard-1 (127.0.0.1:7001)", for messages.
   std::string JobName(uint32_t job) const;
@@ -77,15 +113,29 @@ class Facts {
 
  private:
   explicit Facts(Store& store) : store_(store) {}
-  absl::Status LoadCluster(int ring_bits);
-  absl::Status TakeTerm();
+  absl::Status LoadCluster(int ring_bits, uint64_t new_cluster);
+  absl::Status TakeTerm(const Candidacy& candidacy);
   absl::Status LoadRecords();
   void Apply(const Changes& changes);
+  // What a store that was changed by half, or by an older release, may say too low.
+  void RaiseCounters();
+  // Undoes what the commits in doubt may have done.
+  absl::Status Settle();
+  absl::Status CommitUnderTerm(std::vector<Write> writes);
+  // Finds out which commit was the last one.
+  absl::Status LearnNumber();
+  // What it means that a condition did not hold.
+  absl::Status Refused();
+  // What is known here of a key.
+  Write ValueOf(const std::string& key) const;
 
   Store& store_;
   uint64_t term_ = 0;
   bool deposed_ = false;
   absl::Status store_status_;
+  std::optional<uint64_t> number_;  // of the last commit of this term; nullopt: it may be one in doubt
+  std::set<std::string> in_doubt_;  // keys
+  LeaderRecord leader_;
   ClusterRecord cluster_;
   CountersRecord counters_;
   std::shared_ptr<const v1::Map> map_;
@@ -93,6 +143,8 @@ class Facts {
   std::map<uint32_t, JobRecord> jobs_;
   std::map<uint64_t, SessionRecord> sessions_;
   std::map<uint32_t, v1::Table> tables_;
+  std::map<uint32_t, TableDropRecord> drops_;
+  std::map<uint32_t, RuleChangeRecord> rule_changes_;
 };
 
 }  // namespace paceline::coordinator

@@ -2,6 +2,7 @@
 
 #include "libs/base/test_util/status_matchers.h"
 #include "services/coordinator/metadata/keys.h"
+#include "services/coordinator/metadata/test_cluster.h"
 #include "services/coordinator/store/memory_store.h"
 
 namespace paceline::coordinator {
@@ -60,6 +61,55 @@ TEST_F(FactsTest, AreForgottenToo) {
   ASSERT_THAT(facts->Commit(changes), IsOk());
   EXPECT_EQ(facts->FindSession(7), nullptr);
   EXPECT_EQ(Load()->FindSession(7), nullptr);
+}
+
+TEST_F(FactsTest, ACommitInDoubtIsUndoneBeforeTheNext) {
+  auto memory = std::make_shared<MemoryStore::Disk>();
+  FaultyStore store(*MemoryStore::Open(memory));
+  auto facts = Facts::Load(store, 3).value();
+  ASSERT_THAT(facts->Commit(SomeOfEach()), IsOk());
+  Changes lost;  // one key of each kind, new, changed or deleted
+  lost.counters.emplace().set_session(8);
+  lost.map.emplace().set_version(2);
+  lost.shards.emplace_back().mutable_info()->set_shard(1);
+  lost.jobs.emplace_back().set_id(2);
+  lost.sessions.emplace_back().set_id(8);
+  lost.forgotten_sessions = {7};
+  lost.tables.emplace_back().set_id(3);
+  for (const auto fault :
+       {FaultyStore::Fault::kFailAfter, FaultyStore::Fault::kFailBefore, FaultyStore::Fault::kFailLate}) {
+    store.Plan(fault, 1);
+    EXPECT_THAT(facts->Commit(lost), StatusIs(StatusCode::kUnavailable, HasSubstr("store")));
+    Changes other;
+    other.jobs.emplace_back().set_id(1);
+    other.jobs.back().set_name("ctr");
+    ASSERT_THAT(facts->Commit(other), IsOk());
+    const auto again = Facts::Load(store, 3).value();
+    EXPECT_EQ(again->counters().session(), 7u);
+    EXPECT_EQ(again->map_version(), 1u);
+    EXPECT_EQ(again->shards().size(), 1u);
+    EXPECT_EQ(again->jobs().size(), 1u);
+    EXPECT_EQ(again->tables().size(), 1u);
+    EXPECT_EQ(again->sessions().size(), 1u);
+    EXPECT_NE(again->FindSession(7), nullptr);
+    facts = Facts::Load(store, 3).value();  // takes the term back
+  }
+}
+
+TEST_F(FactsTest, CountersAreNeverBelowWhatTheyCount) {
+  auto facts = Load();
+  Changes changes = SomeOfEach();
+  changes.counters->set_session(3);
+  changes.counters->set_closed_floor(2);
+  changes.shards[0].mutable_info()->set_incarnation(4);
+  ASSERT_THAT(facts->Commit(changes), IsOk());
+  facts = Load();
+  EXPECT_EQ(facts->counters().session(), 7u);
+  EXPECT_EQ(facts->counters().table(), 2u);
+  EXPECT_EQ(facts->counters().job(), 1u);
+  EXPECT_EQ(facts->counters().incarnation(), 4u);
+  EXPECT_EQ(facts->counters().catalogue_version(), 1u);
+  EXPECT_EQ(facts->counters().closed_floor(), 6u) << "session 7 is the first that has a record";
 }
 
 TEST_F(FactsTest, AnEarlierTermCommitsNothing) {

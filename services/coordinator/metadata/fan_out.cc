@@ -21,34 +21,65 @@ constexpr BackoffPolicy kIncomplete{
 // What follows could not be committed.
 constexpr absl::Duration kTellAgain = absl::Milliseconds(200);
 
+Subject SubjectOf(const v1::SessionChange& change) {
+  return Subject::Session(change.session());
+}
+Subject SubjectOf(const v1::JobChange& change) {
+  if (change.action() == v1::JobChange::TAKE_CUT) return Subject::Cut(change.job());
+  if (change.action() == v1::JobChange::LOAD_JOB) return Subject::Load(change.job());
+  return change.has_table() ? Subject::Table(change.table().id()) : Subject::Job(change.job());
+}
+
+// "OPEN of session 3", for logs.
+std::string Text(const v1::SessionChange& change) {
+  return absl::StrCat(v1::SessionChange::Action_Name(change.action()), " of session ", change.session());
+}
+std::string Text(const v1::JobChange& change) {
+  return absl::StrCat(v1::JobChange::Action_Name(change.action()), " of ",
+                      change.has_table() ? absl::StrCat("table '", change.table().name(), "'")
+                                         : absl::StrCat("job ", change.job()));
+}
+
+// What an answer says of clocks that are passed.
+std::vector<std::pair<uint64_t, uint32_t>> Passed(const v1::SessionChangeReply& reply) {
+  std::vector<std::pair<uint64_t, uint32_t>> passed;
+  for (const auto& behind : reply.join_refused()) passed.emplace_back(behind.min_clock(), behind.segment());
+  return passed;
+}
+std::vector<std::pair<uint64_t, uint32_t>> Passed(const v1::JobChangeReply& reply) {
+  std::vector<std::pair<uint64_t, uint32_t>> passed;
+  for (const auto& one : reply.passed()) passed.emplace_back(one.clock(), one.segment());
+  return passed;
+}
+
 }  // namespace
 
-void FanOuts::Start(v1::SessionChange change) {
-  const uint64_t session = change.session();
-  FanOut& fan_out = fan_outs_[session];
+void FanOuts::Start(Change change) {
+  const Subject subject = std::visit([](const auto& one) { return SubjectOf(one); }, change);
+  FanOut& fan_out = fan_outs_[subject];
   fan_out = FanOut();
   fan_out.change = std::move(change);
   fan_out.number = ++last_number_;
   fan_out.since = context_.now;
   for (uint32_t s = 0; s < context_.facts.SegmentCount(); ++s) fan_out.missing.insert(s);
-  PumpOne(session);
+  PumpOne(subject);
 }
 
 void FanOuts::Pump() {
   // What follows a fan-out's end may start and stop others.
-  std::vector<uint64_t> sessions;
-  for (const auto& [session, fan_out] : fan_outs_) sessions.push_back(session);
-  for (const uint64_t session : sessions) PumpOne(session);
+  std::vector<Subject> subjects;
+  for (const auto& [subject, fan_out] : fan_outs_) subjects.push_back(subject);
+  for (const Subject& subject : subjects) PumpOne(subject);
 }
 
-void FanOuts::PumpOne(uint64_t session) {
-  const auto it = fan_outs_.find(session);
+void FanOuts::PumpOne(Subject subject) {
+  const auto it = fan_outs_.find(subject);
   if (it == fan_outs_.end() || context_.facts.map() == nullptr) return;
   FanOut& fan_out = it->second;
   if (fan_out.missing.empty()) {
     if (fan_out.next_told > context_.now) return;
     fan_out.next_told = context_.now + kTellAgain;
-    listener_.OnNamedEverywhere(session);
+    listener_.OnNamedEverywhere(subject);
     return;
   }
   if (fan_out.map_version != context_.facts.map_version()) Group(fan_out);
@@ -75,66 +106,95 @@ void FanOuts::Group(FanOut& fan_out) const {
 void FanOuts::Send(FanOut& fan_out, uint32_t shard, Target& target) {
   target.under_way = true;
   calls_[shard] += 1;
-  v1::SessionChange change = fan_out.change;
-  change.set_map_version(context_.facts.map_version());
-  ShardCaller::ChangeDone done = AsVisit<absl::StatusOr<v1::SessionChangeReply>>(
-      context_, [this, change, number = fan_out.number, shard](absl::StatusOr<v1::SessionChangeReply> reply) {
-        OnAnswer(change, number, shard, reply);
-      });
-  const std::string address = context_.facts.FindShard(shard)->info().address();
-  context_.outbox.Add(
-      [&caller = context_.caller, shard, address, change = std::move(change), done = std::move(done)] {
-        caller.ChangeSession(ShardId(shard), address, change, done);
-      });
+  if (const auto* session = std::get_if<v1::SessionChange>(&fan_out.change)) {
+    Send<v1::SessionChange, v1::SessionChangeReply>(*session, fan_out.number, shard,
+                                                    &ShardCaller::ChangeSession);
+  } else {
+    Send<v1::JobChange, v1::JobChangeReply>(std::get<v1::JobChange>(fan_out.change), fan_out.number, shard,
+                                            &ShardCaller::ChangeJob);
+  }
 }
 
-void FanOuts::OnAnswer(const v1::SessionChange& change, uint64_t number, uint32_t shard,
-                       const absl::StatusOr<v1::SessionChangeReply>& reply) {
+template <class Reply>
+absl::StatusOr<FanOuts::Answer> FanOuts::AnswerOf(const absl::StatusOr<Reply>& reply) {
+  if (!reply.ok()) return reply.status();
+  return Answer{.committed = {reply->committed().begin(), reply->committed().end()},
+                .passed = Passed(*reply),
+                .waits = absl::StrJoin(reply->waits(), "; ")};
+}
+
+template <class Request, class Reply, class Call>
+void FanOuts::Send(Request change, uint64_t number, uint32_t shard, Call call) {
+  const v1::ShardInfo& info = context_.facts.FindShard(shard)->info();
+  change.set_map_version(context_.facts.map_version());
+  change.set_cluster(context_.facts.cluster());
+  change.mutable_target()->set_shard(info.shard());
+  change.mutable_target()->set_incarnation(info.incarnation());
+  std::function<void(absl::StatusOr<Reply>)> done = AsVisit<absl::StatusOr<Reply>>(
+      context_,
+      [this, change, number, shard](absl::StatusOr<Reply> reply) { OnAnswer(change, number, shard, reply); });
+  context_.outbox.Add([&caller = context_.caller, call, shard, address = info.address(),
+                       change = std::move(change),
+                       done = std::move(done)] { (caller.*call)(ShardId(shard), address, change, done); });
+}
+
+template <class Request, class Reply>
+void FanOuts::OnAnswer(const Request& change, uint64_t number, uint32_t shard,
+                       const absl::StatusOr<Reply>& reply) {
   const bool was_full = calls_[shard] >= context_.options.limits.calls_per_shard;
   calls_[shard] -= 1;
   if (reply.ok()) membership_.HasVersions(shard, reply->map_version(), std::nullopt);
-  const auto it = fan_outs_.find(change.session());
-  if (it != fan_outs_.end() && it->second.number == number) Take(it->second, shard, reply);
-  if (reply.ok()) {
-    // The largest last, so that what follows from it starts from the latest clock.
-    std::vector<std::pair<uint64_t, uint32_t>> refused;
-    for (const auto& behind : reply->join_refused())
-      refused.emplace_back(behind.min_clock(), behind.segment());
-    if (!refused.empty()) {
-      const auto& [min_clock, segment] = *std::ranges::max_element(refused);
-      listener_.OnJoinRefused(change.session(), change.job(), segment, min_clock);
-    }
+  const absl::StatusOr<Answer> answer = AnswerOf(reply);
+  const Subject subject = SubjectOf(change);
+  const auto it = fan_outs_.find(subject);
+  if (it != fan_outs_.end() && it->second.number == number) Take(it->second, shard, answer);
+  if (reply.ok()) TellReply(change, *reply);
+  if (answer.ok() && !answer->passed.empty()) {
+    // The largest, so that what follows from it starts from the latest clock.
+    const auto& [clock, segment] = *std::ranges::max_element(answer->passed);
+    TellPassed(change, segment, clock);
   }
-  PumpOne(change.session());
+  PumpOne(subject);
   if (was_full) Pump();
   membership_.Pump();
 }
 
-void FanOuts::Take(FanOut& fan_out, uint32_t shard, const absl::StatusOr<v1::SessionChangeReply>& reply) {
+void FanOuts::TellPassed(const v1::SessionChange& change, uint32_t segment, uint64_t clock) {
+  listener_.OnJoinRefused(change.session(), change.job(), segment, clock);
+}
+void FanOuts::TellPassed(const v1::JobChange& change, uint32_t segment, uint64_t clock) {
+  listener_.OnClockPassed(change, segment, clock);
+}
+
+void FanOuts::TellReply(const v1::JobChange& change, const v1::JobChangeReply& reply) {
+  if (change.action() == v1::JobChange::TAKE_CUT || change.action() == v1::JobChange::LOAD_JOB) {
+    listener_.OnJobReply(change, reply);
+  }
+}
+
+void FanOuts::Take(FanOut& fan_out, uint32_t shard, const absl::StatusOr<Answer>& answer) {
   Target& target = fan_out.targets[shard];
   target.under_way = false;
-  if (reply.ok()) {
-    for (const uint32_t segment : reply->committed()) {
+  if (answer.ok()) {
+    for (const uint32_t segment : answer->committed) {
       if (fan_out.missing.erase(segment) == 0) continue;
       fan_out.lost.erase(segment);
       for (auto& [other, of_other] : fan_out.targets) of_other.missing.erase(segment);
     }
     if (target.missing.empty()) return;
-    target.why = absl::StrJoin(reply->waits(), "; ");
-    if (target.why.empty()) target.why = "it answered without them";
+    target.why = answer->waits.empty() ? "it answered without them" : answer->waits;
   } else {
-    target.why = reply.status().ToString();
+    target.why = answer.status().ToString();
   }
-  const BackoffPolicy& policy = reply.ok() ? kIncomplete : kFailed;
+  const BackoffPolicy& policy = answer.ok() ? kIncomplete : kFailed;
   target.next_try = context_.now + policy.Delay(target.failures++, 0);
-  context_.probe.CallRepeated(context_.facts.FindShard(shard)->info(),
-                              absl::StrCat(v1::SessionChange::Action_Name(fan_out.change.action()),
-                                           " of session ", fan_out.change.session(), ": ", target.why));
+  const std::string what = std::visit([](const auto& change) { return Text(change); }, fan_out.change);
+  context_.probe.CallRepeated(context_.facts.FindShard(shard)->info(), absl::StrCat(what, ": ", target.why));
 }
 
 absl::Time FanOuts::NextTry() const {
   absl::Time next = absl::InfiniteFuture();
-  for (const auto& [session, fan_out] : fan_outs_) {
+  for (const auto& [subject, fan_out] : fan_outs_) {
     if (fan_out.missing.empty()) next = std::min(next, fan_out.next_told);
     for (const auto& [shard, target] : fan_out.targets) {
       const auto calls = calls_.find(shard);
@@ -145,8 +205,8 @@ absl::Time FanOuts::NextTry() const {
   return next;
 }
 
-std::string FanOuts::Waits(uint64_t session) const {
-  const auto it = fan_outs_.find(session);
+std::string FanOuts::Waits(Subject subject) const {
+  const auto it = fan_outs_.find(subject);
   if (it == fan_outs_.end()) return "";
   std::vector<std::string> waits;
   for (const auto& [shard, target] : it->second.targets) {
@@ -164,13 +224,13 @@ std::string FanOuts::Waits(uint64_t session) const {
   return absl::StrJoin(waits, "; ");
 }
 
-bool FanOuts::Hopeless(uint64_t session) const {
-  const auto it = fan_outs_.find(session);
+bool FanOuts::Hopeless(Subject subject) const {
+  const auto it = fan_outs_.find(subject);
   return it != fan_outs_.end() && !it->second.lost.empty() && it->second.lost == it->second.missing;
 }
 
-absl::Time FanOuts::Since(uint64_t session) const {
-  const auto it = fan_outs_.find(session);
+absl::Time FanOuts::Since(Subject subject) const {
+  const auto it = fan_outs_.find(subject);
   return it == fan_outs_.end() ? context_.now : it->second.since;
 }
 

@@ -41,7 +41,7 @@ void Workers::TryStart(uint32_t job) {
   while (true) {
     Prune(job);
     const auto it = waiting_.find(job);
-    if (it == waiting_.end()) return;
+    if (it == waiting_.end() || held_(job)) return;
     const size_t needed = Needed(job);
     if (it->second.size() < needed) return;
     // Clocks that may have moved are asked for first: a start below them would be refused.
@@ -90,11 +90,9 @@ std::set<uint32_t> Workers::RanksTaken(uint32_t job) const {
 uint64_t Workers::StartClock(uint32_t job) const {
   const auto it = clocks_.find(job);
   const JobClocks clocks = it == clocks_.end() ? JobClocks() : it->second;
-  const bool others = std::ranges::any_of(context_.facts.sessions(), [&](const auto& entry) {
-    return entry.second.job() == job && AtWork(entry.second);
-  });
   // With nobody at work the clocks stand still, and there is nothing to keep ahead of.
-  return others ? clocks.min_clock + (kMargin << std::min(clocks.refusals, kDoublingsMax)) : clocks.min_clock;
+  return AnyAtWork(job) ? clocks.min_clock + (kMargin << std::min(clocks.refusals, kDoublingsMax))
+                        : clocks.min_clock;
 }
 
 void Workers::OnJoinedEverywhere(const SessionRecord& session) {

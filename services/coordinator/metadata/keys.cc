@@ -16,5 +16,11 @@ std::string Session(uint64_t id) {
 std::string Table(uint32_t id) {
   return absl::StrCat(kTables, absl::Dec(id, absl::kZeroPad10));
 }
+std::string Drop(uint32_t table) {
+  return absl::StrCat(kDrops, absl::Dec(table, absl::kZeroPad10));
+}
+std::string RuleChange(uint32_t table) {
+  return absl::StrCat(kRuleChanges, absl::Dec(table, absl::kZeroPad10));
+}
 
 }  // namespace paceline::coordinator::keys

@@ -6,30 +6,38 @@
 #include "absl/strings/string_view.h"
 
 // The keys of the coordinator's store. Numbers are written with leading zeros, so that a listing comes in
-// their order. Values are Protobuf messages but for the term, which is a decimal number.
+// their order. Values are Protobuf messages but for the term, which is a decimal number, and the number of
+// the last commit, which is two of them.
 //
 //   cluster             ClusterRecord     written once
 //   term                decimal           how many coordinators have led so far
-//   counters            CountersRecord
-//   map                 v1.Map            absent until the first shards have joined
-//   shard/0000000002    ShardRecord
-//   job/0000000001      JobRecord
-//   session/…20 digits  SessionRecord     until it is closed and every smaller one is
-//   table/0000000001    v1.Table
+//   commit              TERM/NUMBER       the last commit: how many its term has seen
+//   leader              LeaderRecord      written anew all the time while there is one; absent: it has
+//   resigned counters            CountersRecord map                 v1.Map            absent until the first
+//   shards have joined shard/0000000002    ShardRecord job/0000000001      JobRecord session/…20 digits
+//   SessionRecord     until it is closed and every smaller one is table/0000000001    v1.Table
+//   drop/0000000001     TableDropRecord   until the table's rows are freed everywhere
+//   rule/0000000001     RuleChangeRecord  until the change is logged everywhere
 namespace paceline::coordinator::keys {
 
 inline constexpr absl::string_view kCluster = "cluster";
 inline constexpr absl::string_view kTerm = "term";
+inline constexpr absl::string_view kCommit = "commit";
+inline constexpr absl::string_view kLeader = "leader";
 inline constexpr absl::string_view kCounters = "counters";
 inline constexpr absl::string_view kMap = "map";
 inline constexpr absl::string_view kShards = "shard/";
 inline constexpr absl::string_view kJobs = "job/";
 inline constexpr absl::string_view kSessions = "session/";
 inline constexpr absl::string_view kTables = "table/";
+inline constexpr absl::string_view kDrops = "drop/";
+inline constexpr absl::string_view kRuleChanges = "rule/";
 
 std::string Shard(uint32_t id);
 std::string Job(uint32_t id);
 std::string Session(uint64_t id);
 std::string Table(uint32_t id);
+std::string Drop(uint32_t table);
+std::string RuleChange(uint32_t table);
 
 }  // namespace paceline::coordinator::keys

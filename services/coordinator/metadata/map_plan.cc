@@ -1,11 +1,27 @@
 #include "services/coordinator/metadata/map_plan.h"
 
+#include <algorithm>
+
 #include "libs/base/status.h"
 #include "libs/ring/planner.h"
 
 namespace paceline::coordinator {
+namespace {
 
-absl::StatusOr<v1::Map> FirstMap(const std::map<uint32_t, ShardRecord>& shards, int ring_bits) {
+using Starts = std::map<uint32_t, uint64_t>;
+
+bool Lives(const Starts& newest, const v1::Member& member) {
+  const auto it = newest.find(member.shard());
+  return it != newest.end() && it->second == member.incarnation();
+}
+
+bool HasLiveReplica(const Starts& newest, const v1::SegmentConfig& segment) {
+  return std::ranges::any_of(segment.replicas(), [&](const auto& replica) { return Lives(newest, replica); });
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Map> FirstMap(const std::map<uint32_t, ShardRecord>& shards, int ring_bits, int replicas) {
   std::vector<ring::Candidate> candidates;
   v1::Map map;
   map.set_version(1);
@@ -14,17 +30,22 @@ absl::StatusOr<v1::Map> FirstMap(const std::map<uint32_t, ShardRecord>& shards, 
     candidates.push_back({.shard = ShardId(id), .zone = shard.info().zone()});
     *map.add_shards() = shard.info();
   }
-  ABSL_ASSIGN_OR_RETURN(const ring::Assignment owners, ring::Assign(std::nullopt, candidates, 0, ring_bits));
+  ABSL_ASSIGN_OR_RETURN(const ring::Assignment owners,
+                        ring::Assign(std::nullopt, candidates, replicas, ring_bits));
+  const auto set = [&shards](ShardId shard, v1::Member& member) {
+    member.set_shard(shard.v);
+    member.set_incarnation(shards.at(shard.v).info().incarnation());
+  };
   for (const ring::Owners& owner : owners) {
     v1::SegmentConfig& segment = *map.add_segments();
     segment.set_epoch(1);
-    segment.mutable_primary()->set_shard(owner.primary.v);
-    segment.mutable_primary()->set_incarnation(shards.at(owner.primary.v).info().incarnation());
+    set(owner.primary, *segment.mutable_primary());
+    for (const ShardId replica : owner.replicas) set(replica, *segment.add_replicas());
   }
   return map;
 }
 
-v1::Map NextMap(const v1::Map& map, const v1::ShardInfo& shard, bool serve_again) {
+v1::Map NextMap(const v1::Map& map, const v1::ShardInfo& shard, bool nothing_to_lose) {
   v1::Map next = map;
   next.set_version(map.version() + 1);
   v1::ShardInfo* place = nullptr;
@@ -33,10 +54,12 @@ v1::Map NextMap(const v1::Map& map, const v1::ShardInfo& shard, bool serve_again
   }
   if (place == nullptr) place = next.add_shards();
   *place = shard;
-  if (!serve_again) return next;
+  if (!nothing_to_lose) return next;
+  const Starts newest = NewestStarts(next);
   for (v1::SegmentConfig& segment : *next.mutable_segments()) {
-    if (segment.primary().shard() != shard.shard()) continue;
-    segment.mutable_primary()->set_incarnation(shard.incarnation());
+    if (Lives(newest, segment.primary()) || HasLiveReplica(newest, segment)) continue;
+    segment.mutable_primary()->set_incarnation(newest.at(segment.primary().shard()));
+    segment.clear_replicas();
     segment.set_epoch(segment.epoch() + 1);
   }
   return next;
@@ -54,16 +77,32 @@ v1::Map MapWithMove(const v1::Map& map, uint32_t segment, uint32_t shard) {
   return next;
 }
 
-std::map<uint32_t, std::set<uint32_t>> LostSegments(const v1::Map& map) {
-  std::map<uint32_t, uint64_t> newest;
+std::map<uint32_t, uint64_t> NewestStarts(const v1::Map& map) {
+  Starts newest;
   for (const v1::ShardInfo& shard : map.shards()) newest[shard.shard()] = shard.incarnation();
+  return newest;
+}
+
+std::map<uint32_t, std::set<uint32_t>> LostSegments(const v1::Map& map) {
+  const Starts newest = NewestStarts(map);
   std::map<uint32_t, std::set<uint32_t>> lost;
   for (int s = 0; s < map.segments_size(); ++s) {
-    const v1::Member& primary = map.segments(s).primary();
-    if (primary.incarnation() != newest[primary.shard()])
-      lost[primary.shard()].insert(static_cast<uint32_t>(s));
+    const v1::SegmentConfig& segment = map.segments(s);
+    if (Lives(newest, segment.primary()) || HasLiveReplica(newest, segment)) continue;
+    lost[segment.primary().shard()].insert(static_cast<uint32_t>(s));
   }
   return lost;
+}
+
+std::set<uint32_t> SegmentsToTakeOver(const v1::Map& map) {
+  const Starts newest = NewestStarts(map);
+  std::set<uint32_t> segments;
+  for (int s = 0; s < map.segments_size(); ++s) {
+    const v1::SegmentConfig& segment = map.segments(s);
+    if (Lives(newest, segment.primary()) || !HasLiveReplica(newest, segment)) continue;
+    segments.insert(static_cast<uint32_t>(s));
+  }
+  return segments;
 }
 
 }  // namespace paceline::coordinator

@@ -11,20 +11,27 @@
 // The coordinator's maps, as functions of what is known.
 namespace paceline::coordinator {
 
-// Version 1: every segment has a primary among `shards`, spread evenly (ring/planner.h), in epoch 1 and
-// without replicas. kInvalidArgument: no shards.
-absl::StatusOr<v1::Map> FirstMap(const std::map<uint32_t, ShardRecord>& shards, int ring_bits);
+// Version 1: every segment has a primary among `shards` and min(replicas, shards - 1) replicas on others,
+// spread evenly (ring/planner.h), in epoch 1: all are empty, and so in sync. kInvalidArgument: no shards.
+absl::StatusOr<v1::Map> FirstMap(const std::map<uint32_t, ShardRecord>& shards, int ring_bits, int replicas);
 
 // The next version of `map`, in which `shard` is added or has the address and incarnation it has here. With
-// `serve_again` its segments are given to this incarnation, in their next epoch: only right where an earlier
-// incarnation of it cannot hold anything.
-v1::Map NextMap(const v1::Map& map, const v1::ShardInfo& shard, bool serve_again);
+// `nothing_to_lose` segments without a member that lives are given to the newest start of their primary's
+// shard, alone, in their next epoch: only right where earlier starts cannot hold anything.
+v1::Map NextMap(const v1::Map& map, const v1::ShardInfo& shard, bool nothing_to_lose);
 
 // The next version of `map`, in which `shard`, in its newest incarnation there, is primary of `segment`, in
 // the segment's next epoch. REQUIRES: both are in the map.
 v1::Map MapWithMove(const v1::Map& map, uint32_t segment, uint32_t shard);
 
-// Per shard, the segments whose primary is an earlier incarnation than the map's newest of that shard.
+// The newest start of each shard, by the map.
+std::map<uint32_t, uint64_t> NewestStarts(const v1::Map& map);
+
+// Per shard that is primary of them, the segments of whose members all have been started again since: what
+// they held is gone.
 std::map<uint32_t, std::set<uint32_t>> LostSegments(const v1::Map& map);
+
+// The segments whose primary has been started again since and that have a replica that has not.
+std::set<uint32_t> SegmentsToTakeOver(const v1::Map& map);
 
 }  // namespace paceline::coordinator

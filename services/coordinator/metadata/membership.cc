@@ -1,20 +1,18 @@
+// Shards: who joins, which map follows, and how they are.
 #include "services/coordinator/metadata/membership.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "libs/base/retry.h"
+#include "libs/base/planted.h"
 #include "libs/base/status.h"
-#include "services/coordinator/metadata/catalogue.h"
 #include "services/coordinator/metadata/map_plan.h"
 #include "services/coordinator/metadata/text.h"
 
 namespace paceline::coordinator {
 namespace {
 
-constexpr BackoffPolicy kInstallBackoff{
-    .initial = absl::Milliseconds(50), .max = absl::Seconds(1), .factor = 2.0, .jitter = 0.0};
 constexpr int kPastNoncesMax = 16;
 
 }  // namespace
@@ -42,6 +40,7 @@ absl::StatusOr<v1::JoinClusterReply> Membership::Join(const v1::JoinClusterReque
   reply.set_shard(shard.shard());
   reply.set_incarnation(shard.incarnation());
   reply.set_feature_level(kFeatureLevel);
+  reply.set_cluster(context_.facts.cluster());
   return reply;
 }
 
@@ -73,6 +72,7 @@ absl::Status Membership::AddStart(const v1::JoinClusterRequest& request) {
   ABSL_RETURN_IF_ERROR(context_.Commit(changes));
   soft_[shard.shard()] = Soft();
   context_.probe.ShardJoined(shard, again);
+  nothing_found_.clear();  // this start may have another folder
   if (changes.map.has_value()) OnMap();
   if (const auto it = lost_.find(shard.shard()); it != lost_.end()) {
     context_.probe.SegmentsLost(shard, it->second.size());
@@ -106,9 +106,11 @@ absl::StatusOr<ShardRecord> Membership::RecordFor(const v1::JoinClusterRequest& 
   }
   record.set_nonce(request.nonce());
   record.set_metrics_address(request.metrics_address());
+  record.set_keeps_data(request.keeps_data());
   record.mutable_info()->set_address(request.address());
   record.mutable_info()->set_zone(request.zone());
-  record.mutable_info()->set_incarnation(incarnation);
+  const bool same = record.info().incarnation() != 0 && Planted(Bug::kRestartKeptInSync);
+  if (!same) record.mutable_info()->set_incarnation(incarnation);
   return record;
 }
 
@@ -123,10 +125,12 @@ v1::Map Membership::MapWith(const v1::ShardInfo& shard) const {
 void Membership::MakeFirstMap() {
   const Facts& facts = context_.facts;
   if (facts.map() != nullptr || facts.shards().size() < context_.options.shards) return;
-  absl::StatusOr<v1::Map> map = FirstMap(facts.shards(), facts.ring_bits());
+  absl::StatusOr<v1::Map> map =
+      FirstMap(facts.shards(), facts.ring_bits(), static_cast<int>(context_.options.replicas));
   if (!map.ok()) return;  // cannot be: there are shards, and the ring was checked when the options were
   Changes changes;
   changes.map = *std::move(map);
+  changes.map->set_cluster(facts.cluster());
   if (context_.Commit(changes).ok()) OnMap();  // otherwise the next beat tries again
 }
 
@@ -135,13 +139,66 @@ void Membership::OnMap() {
   context_.probe.MapChanged(*context_.facts.map());
   lost_ = LostSegments(*context_.facts.map());
   lost_segments_.clear();
-  for (const auto& [shard, segments] : lost_) lost_segments_.insert(segments.begin(), segments.end());
+  to_recover_.clear();
+  for (auto& [shard, segments] : lost_) {
+    std::erase_if(segments, [this](uint32_t segment) {
+      const v1::SegmentConfig& config = context_.facts.map()->segments(static_cast<int>(segment));
+      const bool recover = !nothing_found_.contains(segment) && MayHaveDisk(config);
+      if (recover) to_recover_.insert(segment);
+      return recover;
+    });
+    lost_segments_.insert(segments.begin(), segments.end());
+  }
+  std::erase_if(lost_, [](const auto& lost) { return lost.second.empty(); });
+  FindTakeovers();
+}
+
+// Whoever beats was told who it is, and lives. To have joined is not enough: the call of a start that died
+// meanwhile may come late, after that of the one that followed it, which is no more over than before.
+void Membership::FindTakeovers() {
+  const v1::Map* map = context_.facts.map().get();
+  if (map == nullptr) return;
+  to_take_over_ = SegmentsToTakeOver(*map);
+  std::erase_if(to_take_over_, [&](uint32_t segment) {
+    return LastBeat(map->segments(static_cast<int>(segment)).primary().shard()) == nullptr;
+  });
+}
+
+bool Membership::MayHaveDisk(const v1::SegmentConfig& config) const {
+  const auto has = [this](const v1::Member& member) {
+    const ShardRecord* shard = context_.facts.FindShard(member.shard());
+    return shard != nullptr && shard->keeps_data();
+  };
+  return has(config.primary()) || std::ranges::any_of(config.replicas(), has);
+}
+
+void Membership::OnNothingFound(const std::set<uint32_t>& segments) {
+  nothing_found_.insert(segments.begin(), segments.end());
+  OnMap();
+  for (const auto& [shard, lost] : lost_) {
+    context_.probe.SegmentsLost(context_.facts.FindShard(shard)->info(), lost.size());
+  }
+}
+
+absl::Status Membership::CommitMap(v1::Map map) {
+  Changes changes;
+  map.set_version(context_.facts.map_version() + 1);
+  changes.map = std::move(map);
+  ABSL_RETURN_IF_ERROR(context_.Commit(changes));
+  OnMap();
+  return absl::OkStatus();
 }
 
 // -- beats --
 
 absl::StatusOr<v1::BeatReply> Membership::Beat(const v1::BeatRequest& request) {
   const ShardRecord* shard = context_.facts.FindShard(request.shard());
+  if (request.cluster() != 0 && request.cluster() != context_.facts.cluster()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cluster: shard ", request.shard(), " has joined cluster ", request.cluster(),
+                     ", this is the coordinator of cluster ", context_.facts.cluster(),
+                     "; this process must end. (Was the coordinator given another --data-dir?)"));
+  }
   if (shard == nullptr || request.incarnation() > context_.facts.counters().incarnation()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "no shard ", request.shard(), " of incarnation ", request.incarnation(),
@@ -162,7 +219,12 @@ absl::StatusOr<v1::BeatReply> Membership::Beat(const v1::BeatRequest& request) {
   }
   Soft& soft = soft_[request.shard()];
   soft.heard = context_.now;
+  // A map may overtake the answer to the shard's join and be turned away. Who beats has that answer: of what
+  // failed before, only a call already on its way can still fail for it.
+  const bool first = !soft.last.has_value();
+  if (first) soft.failures = 0;
   soft.last = request;
+  if (first) FindTakeovers();
   HasVersions(request.shard(), request.map_version(), request.catalogue_version());
   Pump();
   v1::BeatReply reply;
@@ -184,84 +246,24 @@ absl::Status Membership::MoveSegment(uint32_t segment, uint32_t shard) {
   if (IsLost(segment)) {
     return absl::FailedPreconditionError(absl::StrCat("move: segment ", segment, " is lost"));
   }
-  if (map->segments(static_cast<int>(segment)).primary().shard() == shard) return absl::OkStatus();
-  Changes changes;
-  changes.map = MapWithMove(*map, segment, shard);
-  ABSL_RETURN_IF_ERROR(context_.Commit(changes));
-  OnMap();
-  return absl::OkStatus();
-}
-
-// -- telling shards what is new --
-
-void Membership::HasVersions(uint32_t shard, std::optional<uint64_t> map, std::optional<uint64_t> catalogue) {
-  const auto it = soft_.find(shard);
-  if (it == soft_.end()) return;
-  if (map.has_value()) it->second.map_version = *map;
-  if (catalogue.has_value()) it->second.catalogue_version = *catalogue;
-}
-
-bool Membership::Behind(uint32_t shard, const Soft& soft) const {
-  const Facts& facts = context_.facts;
-  if (facts.map() == nullptr || soft.installing || !Alive(shard)) return false;
-  return soft.map_version < facts.map_version() ||
-         soft.catalogue_version < facts.counters().catalogue_version();
-}
-
-void Membership::Pump() {
-  MakeFirstMap();
-  for (const auto& [id, soft] : soft_) {
-    if (Behind(id, soft) && soft.next_install <= context_.now) Install(id);
+  const v1::SegmentConfig& config = map->segments(static_cast<int>(segment));
+  if (config.primary().shard() == shard) return absl::OkStatus();
+  if (!config.replicas().empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("move: segment ", segment, " has replicas; hand it over to one of them"));
   }
-}
-
-absl::Time Membership::NextTry() const {
-  absl::Time next = absl::InfiniteFuture();
-  for (const auto& [id, soft] : soft_) {
-    if (Behind(id, soft)) next = std::min(next, soft.next_install);
-  }
-  return next;
-}
-
-void Membership::Install(uint32_t shard) {
-  const v1::ShardInfo& info = context_.facts.FindShard(shard)->info();
-  soft_[shard].installing = true;
-  v1::InstallRequest request;
-  *request.mutable_map() = *context_.facts.map();
-  *request.mutable_catalogue() = CatalogueOf(context_.facts);
-  ShardCaller::InstallDone done = AsVisit<absl::StatusOr<v1::InstallReply>>(
-      context_, [this, shard, incarnation = info.incarnation()](absl::StatusOr<v1::InstallReply> reply) {
-        OnInstalled(shard, incarnation, reply);
-      });
-  context_.outbox.Add([&caller = context_.caller, shard, address = info.address(),
-                       request = std::move(request),
-                       done = std::move(done)] { caller.Install(ShardId(shard), address, request, done); });
-}
-
-void Membership::OnInstalled(uint32_t shard, uint64_t incarnation,
-                             const absl::StatusOr<v1::InstallReply>& reply) {
-  const v1::ShardInfo& info = context_.facts.FindShard(shard)->info();
-  if (info.incarnation() != incarnation) return;  // the answer of an earlier start
-  Soft& soft = soft_[shard];
-  soft.installing = false;
-  if (reply.ok()) {
-    HasVersions(shard, reply->map_version(), reply->catalogue_version());
-    soft.failure.clear();
-  } else {
-    soft.failure = reply.status().ToString();
-    context_.probe.CallRepeated(info, absl::StrCat("Install: ", soft.failure));
-  }
-  // One that answers and stays behind is not asked again at once either.
-  const bool settled = reply.ok() && !Behind(shard, soft);
-  soft.failures = settled ? 0 : soft.failures + 1;
-  soft.next_install =
-      settled ? absl::InfinitePast() : context_.now + kInstallBackoff.Delay(soft.failures - 1, 0);
+  return CommitMap(MapWithMove(*map, segment, shard));
 }
 
 // -- questions --
 
 bool Membership::Alive(uint32_t shard) const {
   return soft_.contains(shard) && Silence(shard) <= context_.options.shard_silent;
+}
+
+bool Membership::Current(const v1::Member& member) const {
+  const ShardRecord* shard = context_.facts.FindShard(member.shard());
+  return shard != nullptr && shard->info().incarnation() == member.incarnation();
 }
 
 size_t Membership::AliveCount() const {
@@ -291,12 +293,22 @@ std::vector<std::string> Membership::Unreported() const {
   return names;
 }
 
+bool Membership::IsPrimary(uint32_t shard) const {
+  return context_.facts.map() != nullptr &&
+         std::ranges::any_of(context_.facts.map()->segments(),
+                             [shard](const auto& config) { return config.primary().shard() == shard; });
+}
+
 std::string Membership::LostText(uint32_t shard, const std::set<uint32_t>& segments) const {
+  const v1::Map& map = *context_.facts.map();
+  const bool replicated = std::ranges::any_of(
+      segments, [&map](uint32_t s) { return map.segments(static_cast<int>(s)).replicas_size() > 0; });
   return absl::StrCat(
       "acknowledged data of segments ", Ranges(segments), " was in the memory of an earlier start of ",
+      context_.facts.FindShard(shard)->info().name(), replicated ? ", of their replicas too," : "",
+      " and is gone: go on without it (`paceline recover --accept-loss ",
       context_.facts.FindShard(shard)->info().name(),
-      " and is gone: restart the cluster with a fresh --data-dir and start the job again, from its "
-      "last saved model if there is one");
+      "`) and start the job again, from its last saved model if there is one");
 }
 
 absl::Status Membership::CheckNothingLost() const {
@@ -313,14 +325,24 @@ std::vector<std::string> Membership::Problems() const {
   }
   for (const auto& [id, soft] : soft_) {
     if (!Alive(id)) {
-      problems.push_back(
-          absl::StrCat(facts.ShardName(id), " has been silent for ", Seconds(Silence(id)),
-                       "; what needs its segments waits for it: see whether its process runs and "
-                       "reaches the coordinator"));
-    } else if (!soft.failure.empty()) {
+      problems.push_back(absl::StrCat(
+          facts.ShardName(id), " has been silent for ", Seconds(Silence(id)), "; ",
+          IsPrimary(id) ? "what needs its segments waits for it" : "others serve the segments now",
+          ": see whether its process runs and reaches the coordinator",
+          IsPrimary(id) ? "; if it never will, `paceline recover` says what would be lost without it" : ""));
+    } else if (soft.last.has_value() && soft.failures > 1 && !soft.failure.empty()) {
       problems.push_back(absl::StrCat(facts.ShardName(id), " beats but cannot be told the map: ",
                                       soft.failure, "; see whether its address is right"));
     }
+  }
+  if (!to_take_over_.empty()) {
+    problems.push_back(absl::StrCat("segments ", Ranges(to_take_over_),
+                                    " wait for a replica to take over: their primaries were started again"));
+  }
+  if (!to_recover_.empty()) {
+    problems.push_back(absl::StrCat("segments ", Ranges(to_recover_),
+                                    " are being recovered from disk: all shards that held them were started "
+                                    "again"));
   }
   for (const auto& [shard, segments] : lost_) problems.push_back(LostText(shard, segments));
   return problems;

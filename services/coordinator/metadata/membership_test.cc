@@ -48,6 +48,29 @@ TEST(MembershipTest, ShardsAreNumberedInTheOrderOfTheirJoining) {
   EXPECT_NE(cluster.shards().at("a").incarnation, cluster.shards().at("z").incarnation);
 }
 
+TEST(MembershipTest, EveryoneIsToldWhichClusterThisIs) {
+  TestCluster cluster(1, {.ring_bits = 3, .new_cluster = 77});
+  cluster.JoinShards();
+  auto& shard = cluster.shards().at("shard-0");
+  EXPECT_EQ(cluster.shards().JoinAgain(cluster.core(), "shard-0")->cluster(), 77u);
+  EXPECT_EQ(shard.map.cluster(), 77u);
+  cluster.options.new_cluster = 78;
+  ASSERT_THAT(cluster.Restart(), IsOk());
+  cluster.Run(absl::Seconds(1));
+  (void)cluster.Opened("ctr");
+  ASSERT_FALSE(shard.changes.empty());
+  EXPECT_EQ(shard.changes.back().cluster(), 77u) << "for good";
+  EXPECT_EQ(shard.changes.back().target().shard(), shard.id);
+  EXPECT_EQ(shard.changes.back().target().incarnation(), shard.incarnation);
+  v1::BeatRequest beat;
+  beat.set_shard(shard.id);
+  beat.set_incarnation(shard.incarnation);
+  EXPECT_THAT(cluster.core().Beat(beat), IsOk()) << "one that does not say";
+  beat.set_cluster(5);
+  EXPECT_THAT(cluster.core().Beat(beat), StatusIs(StatusCode::kFailedPrecondition,
+                                                  AllOf(HasSubstr("cluster 5"), HasSubstr("cluster 77"))));
+}
+
 TEST(MembershipTest, JoiningAgainWithTheSameNonceChangesNothing) {
   TestCluster cluster(2);
   cluster.JoinShards();
@@ -114,8 +137,12 @@ TEST(MembershipTest, AnInstallThatFailsIsRepeated) {
   ASSERT_THAT(cluster.shards().Join(cluster.core(), "shard-1"), IsOk());
   cluster.shards().at("shard-1").up = false;
   cluster.Run(absl::Milliseconds(500));
-  cluster.shards().at("shard-1").up = true;
+  EXPECT_THAT(cluster.Problems(), Not(Contains(HasSubstr("connection refused"))))
+      << "it may not know yet that it has joined";
+  ASSERT_THAT(cluster.shards().Beat(cluster.core(), "shard-1"), IsOk());
+  cluster.Run(absl::Milliseconds(1500));
   EXPECT_THAT(cluster.Problems(), Contains(AllOf(HasSubstr("shard-1"), HasSubstr("connection refused"))));
+  cluster.shards().at("shard-1").up = true;
   cluster.Run(absl::Seconds(1));
   EXPECT_EQ(cluster.shards().at("shard-1").map.version(), 1u);
 }
@@ -213,11 +240,11 @@ TEST(MembershipTest, ARestartAfterASessionLosesTheShardsSegments) {
   EXPECT_THAT(
       cluster.Problems(),
       Contains(AllOf(HasSubstr("acknowledged data of segments"), HasSubstr("earlier start of shard-1"),
-                     HasSubstr("fresh --data-dir"), HasSubstr("last saved model"))));
+                     HasSubstr("paceline recover --accept-loss"), HasSubstr("last saved model"))));
   EXPECT_EQ(cluster.core().gauges().segments_lost, 4u);
   // Nobody waits for what cannot come.
   const auto opening = cluster.OpenSession("ctr", 7);
-  EXPECT_THAT(opening.status(), StatusIs(StatusCode::kDataLoss, HasSubstr("fresh --data-dir")));
+  EXPECT_THAT(opening.status(), StatusIs(StatusCode::kDataLoss, HasSubstr("paceline recover --accept-loss")));
   const auto joining = cluster.JoinJob(session);
   EXPECT_THAT(joining.status(), StatusIs(StatusCode::kDataLoss));
   const auto closing = cluster.CloseSession(session);

@@ -18,6 +18,15 @@ absl::Status Validate(const Options& options) {
         absl::StrCat("shards: ", options.shards, " for a ring of ", uint32_t{1} << options.ring_bits,
                      " segments, so that some would own nothing; choose fewer shards or more ring bits"));
   }
+  if (options.replicas > options.limits.replicas) {
+    return absl::InvalidArgumentError(absl::StrCat("replicas: ", options.replicas, "; expected 0 to ",
+                                                   options.limits.replicas, ", on replicas + 1 shards"));
+  }
+  if (options.leader_lease != absl::ZeroDuration() && options.leader_lease < absl::Milliseconds(500)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("leader_lease: ", absl::FormatDuration(options.leader_lease),
+                     "; expected at least 500ms, in which a leader renews it several times, or 0"));
+  }
   if (options.keep_alive <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
         absl::StrCat("keep_alive: ", absl::FormatDuration(options.keep_alive), "; expected more than 0"));

@@ -5,13 +5,12 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "libs/base/feature_level.h"
 #include "libs/ring/placement.h"
 
 namespace paceline::coordinator {
 
-// The protocol this release speaks. A client or shard of a newer level is answered with this one; level 0 is
-// refused.
-inline constexpr uint32_t kFeatureLevel = 1;
+class SnapshotFiles;
 
 // How much of everything there may be. What exceeds a limit is refused RESOURCE_EXHAUSTED (a count) or
 // INVALID_ARGUMENT (a size), naming the limit; nothing that exists suffers.
@@ -25,19 +24,33 @@ struct Limits {
   size_t requests = 16384;         // waiting for an answer
   size_t watchers = 16384;         // of the map
   size_t calls_per_shard = 64;     // of ours, under way at one shard
+  uint32_t replicas = 8;           // of a segment
   size_t name_bytes = 128;         // of a job, table or shard
   size_t text_bytes = 512;         // of a client's description, a reason, an address, a zone
 };
 
 struct Options {
-  uint32_t shards = 1;                     // that must have joined before the first map is made
+  uint32_t shards = 1;  // that must have joined before the first map is made
+  // Wanted of each segment beside its primary, on other shards: takes replicas + 1 shards. With fewer,
+  // segments get as many as there are others, and more as shards join.
+  uint32_t replicas = 0;
   int ring_bits = ring::kRingBitsDefault;  // the ring has 2^ring_bits segments, for the cluster's life
+  uint64_t new_cluster =
+      0;  // the id of the cluster if this start creates it: random, so that no two have one
+  // How long a leader that is not heard of is waited for before another coordinator leads. 0: the store is
+  // this coordinator's alone.
+  absl::Duration leader_lease = absl::ZeroDuration();
   absl::Duration session_timeout = absl::Seconds(10);  // a session silent for longer is evicted
   absl::Duration keep_alive = absl::Seconds(1);        // what clients are told to keep
   absl::Duration shard_silent = absl::Seconds(3);      // a shard silent for longer is not called alive
   absl::Duration request_timeout = absl::Seconds(30);  // of requests that state none
   // Not run for longer than this, the coordinator cannot say that a session was silent: it starts afresh.
   absl::Duration pause = absl::Seconds(1);
+  // How long a promotion waits for a replica's answer to a fence; who is later is left out of the new epoch.
+  absl::Duration fence_wait = absl::Milliseconds(150);
+  uint32_t moves_per_shard = 8;  // recruits, and hand-overs, under way at a time that concern one shard
+  // Where snapshots' manifests are; outlives the coordinator. nullptr: there are no snapshots.
+  SnapshotFiles* snapshots = nullptr;
   Limits limits = {};
 };
 

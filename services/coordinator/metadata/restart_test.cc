@@ -24,13 +24,17 @@ class Life {
     JoinShards();
     cluster_.kept_alive = {1, 2, 3};
     for (const uint64_t nonce : {1, 2, 3}) Open(nonce);
-    OpenTable();
+    OpenTable("weights", 1);
+    OpenTable("scratch", 2);
     JoinTogether(1, 2);
+    ChangeRates(1);
+    DropTable(2);
     Finish(1);
     cluster_.kept_alive = {1, 3};
     AwaitEviction(2);
     Close(1);
     Close(3);
+    DeleteJob();
     commits_ = cluster_.store().commits();
     CheckEnd();
   }
@@ -95,14 +99,51 @@ class Life {
     EXPECT_EQ(CountOpen(nonce), 8);
   }
 
-  void OpenTable() {
+  void OpenTable(const std::string& name, uint32_t id) {
+    v1::TableSchema schema = SparseSchema();
+    schema.mutable_rule()->mutable_sgd()->set_learning_rate(1);
     v1::OpenTableReply reply;
     (void)Repeat([&] {
-      const auto opened = cluster_.OpenTable(1, "weights", SparseSchema());
+      const auto opened = cluster_.OpenTable(1, name, schema);
       if (opened.ok()) reply = *opened;
       return opened.status();
     });
-    EXPECT_EQ(reply.table().id(), 1u);
+    EXPECT_EQ(reply.table().id(), id);
+  }
+
+  void ChangeRates(uint32_t table) {
+    v1::ChangeRuleRequest request;
+    request.set_session(1);
+    request.set_table(table);
+    request.mutable_rule()->mutable_sgd()->set_learning_rate(0.5f);
+    const auto changed = Do<v1::ChangeRuleReply>([&] { return cluster_.ChangeRule(request); });
+    ASSERT_TRUE(changed.status().ok());
+    EXPECT_EQ(changed->table().rule_change(), 1u) << "once, however often it was asked for";
+    EXPECT_EQ(changed->table().created_rule().sgd().learning_rate(), 1);
+    EXPECT_EQ(cluster_.CountSegments([&](const FakeSegment& s) {
+      const auto rates = s.rates.find(table);
+      return rates != s.rates.end() && rates->second.size() == 1 &&
+             rates->second[0].clock == changed->table().rule_clock();
+    }),
+              8);
+  }
+
+  void DropTable(uint32_t table) {
+    (void)Do<v1::DropTableReply>([&] { return cluster_.DropTable(1, table); });
+    EXPECT_EQ(cluster_.CountSegments([=](const FakeSegment& s) { return s.dropped.contains(table); }), 8);
+  }
+
+  // Once it is gone nobody knows that it was there: a repetition finds no such job.
+  void DeleteJob() {
+    for (int step = 0; step < 10'000; ++step) {
+      const auto deleting = cluster_.DeleteJob("ctr");
+      for (int i = 0; i < 500 && !deleting.answered() && Alive(); ++i) cluster_.Run(absl::Milliseconds(10));
+      (void)Alive();
+      if (deleting.status().ok() || absl::IsNotFound(deleting.status())) break;
+    }
+    EXPECT_EQ(cluster_.CountSegments(
+                  [](const FakeSegment& s) { return s.closed_jobs.contains(1) && s.dropped.contains(1); }),
+              8);
   }
 
   void JoinTogether(uint64_t a, uint64_t b) {
@@ -149,12 +190,13 @@ class Life {
               8);
     for (auto& [name, shard] : cluster_.shards().all()) {
       EXPECT_EQ(shard.map.version(), 1u);
-      EXPECT_EQ(shard.catalogue.tables_size(), 1);
+      EXPECT_EQ(shard.catalogue.tables_size(), 0);
     }
     const v1::StatusReply status = cluster_.core().Status();
     EXPECT_THAT(status.problems(), ::testing::IsEmpty());
-    EXPECT_EQ(status.jobs(0).sessions_size(), 0);
+    EXPECT_EQ(status.jobs_size(), 0);
     EXPECT_EQ(cluster_.Opened("ctr"), 4u);
+    EXPECT_EQ(cluster_.core().Status().jobs(0).job(), 2u) << "another job of the same name";
     EXPECT_EQ(cluster_.shards().at("shard-0").changes.back().closed_floor(), 3u);
   }
 
@@ -201,6 +243,50 @@ TEST(RestartTest, EachCommitFails) {
 }
 TEST(RestartTest, EachCommitFailsThoughItTookEffect) {
   LiveWithEach(Fault::kFailAfter, true);
+}
+TEST(RestartTest, EachCommitFailsAndComesLate) {
+  LiveWithEach(Fault::kFailLate, true);
+}
+
+// A commit that failed may be in the store all the same. What follows it must not give its numbers out again.
+TEST(RestartTest, NoIdIsGivenOutTwiceAfterACommitInDoubt) {
+  for (const Fault fault : {Fault::kFailBefore, Fault::kFailAfter, Fault::kFailLate}) {
+    TestCluster cluster(2);
+    cluster.JoinShards();
+    const uint64_t first = cluster.Opened("ctr");
+    cluster.kept_alive = {first};
+    cluster.store().Plan(fault, 1);
+    EXPECT_TRUE(absl::IsUnavailable(cluster.OpenSession("other", /*nonce=*/71).status()));
+    ASSERT_THAT(cluster.OpenTable(first, "weights", SparseSchema()), IsOk());  // writes the counters
+    ASSERT_THAT(cluster.Restart(), IsOk());
+    auto retried = cluster.OpenSession("other", 71);
+    auto fresh = cluster.OpenSession("third", 72);
+    cluster.Await(retried);
+    cluster.Await(fresh);
+    ASSERT_THAT(retried.status(), IsOk());
+    ASSERT_THAT(fresh.status(), IsOk());
+    EXPECT_NE(retried->session(), fresh->session());
+    EXPECT_NE(retried->job(), fresh->job());
+  }
+}
+
+TEST(RestartTest, TheFloorMovesOnAfterACommitInDoubt) {
+  TestCluster cluster(2);
+  cluster.JoinShards();
+  const uint64_t first = cluster.Opened("ctr");
+  const uint64_t second = cluster.Opened("ctr");
+  cluster.kept_alive = {second};
+  (void)cluster.CloseSession(first);
+  cluster.store().Plan(Fault::kFailAfter, 1);  // the commit that forgets it
+  for (int i = 0; i < 100 && cluster.store().commits() == 0; ++i) cluster.Run(absl::Milliseconds(10));
+  ASSERT_THAT(cluster.OpenTable(second, "weights", SparseSchema()), IsOk());  // writes the counters
+  ASSERT_THAT(cluster.Restart(), IsOk());
+  cluster.Run(absl::Seconds(1));
+  auto closed = cluster.CloseSession(second);
+  cluster.Await(closed);
+  ASSERT_THAT(closed.status(), IsOk());
+  (void)cluster.Opened("ctr");
+  EXPECT_EQ(cluster.shards().at("shard-0").changes.back().closed_floor(), second);
 }
 
 }  // namespace

@@ -69,17 +69,19 @@ absl::Status Sessions::FinishClosing(SessionRecord session) {
   changes.counters = context_.facts.counters();
   uint64_t floor = changes.counters->closed_floor();
   // Below the floor no record is needed: that the session is closed follows from its number.
-  for (auto it = sessions.find(floor + 1); it != sessions.end() && it->first == floor + 1; ++it, ++floor) {
+  for (; floor < changes.counters->session(); ++floor) {
+    const auto it = sessions.find(floor + 1);
+    if (it == sessions.end()) continue;  // a number that nobody got
     if (it->first != id && it->second.state() != SessionRecord::CLOSED) break;
     changes.forgotten_sessions.push_back(it->first);
   }
   changes.counters->set_closed_floor(floor);
   if (id > floor) changes.sessions.push_back(session);
   ABSL_RETURN_IF_ERROR(context_.Commit(changes));
-  endings_[id] = {session.reason(), session.evicted(), session.join_refused()};
+  endings_[id] = EndingOf(session);
   while (endings_.size() > kEndingsMax) endings_.erase(endings_.begin());
   soft_.erase(id);
-  fan_outs_.Stop(id);
+  fan_outs_.Stop(Subject::Session(id));
   context_.probe.SessionMoved(session, SessionRecord::CLOSING);
   on_moved_(session);
   return absl::OkStatus();
@@ -89,7 +91,7 @@ absl::StatusOr<const SessionRecord*> Sessions::FindLive(uint64_t session) const 
   const SessionRecord* record = context_.facts.FindSession(session);
   if (record != nullptr && !HasEnded(*record)) return record;
   if (record != nullptr) {
-    return EndedStatus(session, {record->reason(), record->evicted(), record->join_refused()});
+    return EndedStatus(session, EndingOf(*record));
   }
   const uint64_t newest = context_.facts.counters().session();
   if (session == 0 || session > newest) {
@@ -102,9 +104,14 @@ absl::StatusOr<const SessionRecord*> Sessions::FindLive(uint64_t session) const 
   return EndedStatus(session, it == endings_.end() ? Ending() : it->second);
 }
 
+Sessions::Ending Sessions::EndingOf(const SessionRecord& session) {
+  return {session.reason(), session.evicted(), session.join_refused(), session.data_lost()};
+}
+
 absl::Status Sessions::EndedStatus(uint64_t session, const Ending& ending) const {
   const absl::string_view what = ending.evicted ? " was evicted" : " was closed";
   const std::string why = ending.reason.empty() ? "" : absl::StrCat(": ", ending.reason);
+  if (ending.data_lost) return absl::DataLossError(absl::StrCat("session ", session, what, why));
   if (ending.join_refused) return absl::AbortedError(absl::StrCat("session ", session, what, why));
   return absl::FailedPreconditionError(absl::StrCat(
       "session ", session, what, why,
@@ -169,9 +176,24 @@ void Sessions::EvictSilent() {
   (void)BeginClosing(std::move(silent), absl::FailedPreconditionError("the session was evicted"));
 }
 
+absl::Status Sessions::EvictAll(const std::string& lost) {
+  while (true) {
+    std::vector<SessionRecord> open;
+    for (const auto& [id, session] : context_.facts.sessions()) {
+      if (HasEnded(session) || open.size() == kEvictedAtOnceMax) continue;
+      SessionRecord& next = open.emplace_back(session);
+      next.set_evicted(true);
+      next.set_data_lost(true);
+      next.set_reason(lost);
+    }
+    if (open.empty()) return absl::OkStatus();
+    ABSL_RETURN_IF_ERROR(BeginClosing(std::move(open), absl::DataLossError(lost)));
+  }
+}
+
 void Sessions::AnswerHopeless() {
   for (const uint64_t id : waiters_.Sessions()) {
-    if (!fan_outs_.Hopeless(id)) continue;
+    if (!fan_outs_.Hopeless(Subject::Session(id))) continue;
     const absl::Status lost = membership_.CheckNothingLost();
     for (const Waiters::Waiter& waiter : waiters_.TakeAll(id)) waiter.answer(lost);
     GiveUpOpening(id);
@@ -195,7 +217,7 @@ void Sessions::GiveUpOpening(uint64_t session) {
 }
 
 std::string Sessions::Waits(const SessionRecord& session) const {
-  if (std::string waits = fan_outs_.Waits(session.id()); !waits.empty()) return waits;
+  if (std::string waits = fan_outs_.Waits(Subject::Session(session.id())); !waits.empty()) return waits;
   return describe_join_ ? describe_join_(session) : "";
 }
 

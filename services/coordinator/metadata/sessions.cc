@@ -16,7 +16,7 @@ void Sessions::Start(OnMoved on_moved) {
   ListenAfresh();
   for (const auto& [id, session] : context_.facts.sessions()) {
     if (session.state() == SessionRecord::CLOSED) {
-      endings_[id] = {session.reason(), session.evicted(), session.join_refused()};
+      endings_[id] = EndingOf(session);
     }
     StartFanOut(session);
   }
@@ -103,6 +103,10 @@ absl::StatusOr<uint64_t> Sessions::CreateSession(const v1::OpenSessionRequest& r
   Changes changes;
   changes.counters = context_.facts.counters();
   CountersRecord& counters = *changes.counters;
+  if (context_.facts.FindLoading(request.job()) != nullptr) {
+    return absl::UnavailableError(
+        absl::StrCat("job '", request.job(), "': a snapshot is being loaded into it; try again"));
+  }
   const JobRecord* job = context_.facts.FindJob(request.job());
   if (job == nullptr) {
     const size_t limit = context_.options.limits.jobs;
@@ -113,6 +117,10 @@ absl::StatusOr<uint64_t> Sessions::CreateSession(const v1::OpenSessionRequest& r
     created.set_id(counters.job());
     created.set_name(request.job());
     job = &created;
+  }
+  if (job->deleting()) {
+    return absl::UnavailableError(
+        absl::StrCat("job '", job->name(), "' is being deleted; try again when that is done"));
   }
   counters.set_session(counters.session() + 1);
   SessionRecord session;
@@ -187,7 +195,7 @@ absl::Status Sessions::Move(const SessionRecord& session, SessionRecord::State s
 void Sessions::StartFanOut(const SessionRecord& session) {
   v1::SessionChange change = ChangeFor(session);
   if (change.action() == v1::SessionChange::ACTION_UNSPECIFIED) {
-    fan_outs_.Stop(session.id());
+    fan_outs_.Stop(Subject::Session(session.id()));
   } else {
     fan_outs_.Start(std::move(change));
   }
@@ -210,10 +218,12 @@ v1::SessionChange Sessions::ChangeFor(const SessionRecord& session) const {
     case SessionRecord::FINISHING:
       change.set_action(v1::SessionChange::FINISH);
       change.set_seals(session.seals());
+      change.set_clock(session.finish_clock());
       break;
     case SessionRecord::CLOSING:
       change.set_action(v1::SessionChange::EVICT);
       change.set_reason(session.reason());
+      change.set_data_lost(session.data_lost());
       break;
     default:
       break;
@@ -241,6 +251,9 @@ absl::StatusOr<v1::KeepAliveReply> Sessions::KeepAlive(const v1::KeepAliveReques
   Soft& soft = soft_[request.session()];
   soft.heard = context_.now;
   soft.clock = std::max(soft.clock, request.clock());
+  if (request.has_loss()) soft.told.loss = request.loss();
+  soft.told.rows_from_cache = std::max(soft.told.rows_from_cache, request.rows_from_cache());
+  soft.told.rows_pulled = std::max(soft.told.rows_pulled, request.rows_pulled());
   v1::KeepAliveReply reply;
   reply.set_map_version(context_.facts.map_version());
   return reply;
@@ -249,6 +262,11 @@ absl::StatusOr<v1::KeepAliveReply> Sessions::KeepAlive(const v1::KeepAliveReques
 absl::Duration Sessions::Silence(uint64_t session) const {
   const auto it = soft_.find(session);
   return it == soft_.end() ? absl::ZeroDuration() : context_.now - it->second.heard;
+}
+
+Sessions::Told Sessions::ToldBy(uint64_t session) const {
+  const auto it = soft_.find(session);
+  return it == soft_.end() ? Told() : it->second.told;
 }
 
 uint64_t Sessions::Clock(uint64_t session) const {

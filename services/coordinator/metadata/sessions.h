@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,10 +78,22 @@ class Sessions {
     describe_join_ = std::move(describe);
   }
 
+  // For requests that wait elsewhere: no two have one ticket.
+  Ticket NewTicket() { return waiters_.NewTicket(); }
   const Waiters& waiters() const { return waiters_; }
   absl::Time NextDeadline() const { return waiters_.NextDeadline(); }
   absl::Duration Silence(uint64_t session) const;
   uint64_t Clock(uint64_t session) const;
+  // As it has told last for people to see; nothing since the coordinator started: empty.
+  struct Told {
+    std::optional<double> loss;
+    uint64_t rows_from_cache = 0;
+    uint64_t rows_pulled = 0;
+  };
+  Told ToldBy(uint64_t session) const;
+  // Evicts every session of every job: acknowledged data is gone, which `lost` says. Whoever asks for such a
+  // session, or goes on with it, is answered DATA_LOSS.
+  absl::Status EvictAll(const std::string& lost);
   // What keeps the session's intent from being done, for messages.
   std::string Waits(const SessionRecord& session) const;
 
@@ -89,13 +102,16 @@ class Sessions {
   struct Soft {
     absl::Time heard;
     uint64_t clock = 0;
+    Told told;
   };
   // Why a session was closed, kept a while after its record is gone.
   struct Ending {
     std::string reason;
     bool evicted = false;
     bool join_refused = false;
+    bool data_lost = false;
   };
+  static Ending EndingOf(const SessionRecord& session);
 
   absl::Status CheckOpen(const v1::OpenSessionRequest& request) const;
   Ticket OpenNow(const v1::OpenSessionRequest& request, absl::Time deadline, Done<v1::OpenSessionReply> done,

@@ -19,6 +19,10 @@ class ShardCaller {
  public:
   using InstallDone = std::function<void(absl::StatusOr<v1::InstallReply>)>;
   using ChangeDone = std::function<void(absl::StatusOr<v1::SessionChangeReply>)>;
+  using JobChangeDone = std::function<void(absl::StatusOr<v1::JobChangeReply>)>;
+  using FenceDone = std::function<void(absl::StatusOr<v1::FenceReply>)>;
+  using RecruitDone = std::function<void(absl::StatusOr<v1::RecruitReply>)>;
+  using HandOverDone = std::function<void(absl::StatusOr<v1::HandOverReply>)>;
 
   virtual ~ShardCaller() = default;
   // `address` is where the newest start of `shard` is reached: host:port.
@@ -26,6 +30,13 @@ class ShardCaller {
                        InstallDone done) = 0;
   virtual void ChangeSession(ShardId shard, const std::string& address, v1::SessionChange change,
                              ChangeDone done) = 0;
+  virtual void ChangeJob(ShardId shard, const std::string& address, v1::JobChange change,
+                         JobChangeDone done) = 0;
+  virtual void Fence(ShardId shard, const std::string& address, v1::FenceRequest request, FenceDone done) = 0;
+  virtual void Recruit(ShardId shard, const std::string& address, v1::RecruitRequest request,
+                       RecruitDone done) = 0;
+  virtual void HandOver(ShardId shard, const std::string& address, v1::HandOverRequest request,
+                        HandOverDone done) = 0;
 };
 
 }  // namespace paceline::coordinator

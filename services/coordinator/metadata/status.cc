@@ -20,13 +20,37 @@ uint64_t ToMs(absl::Duration duration) {
   return static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Milliseconds(duration)));
 }
 
-void AddShards(const Context& context, const Membership& membership, v1::StatusReply& reply) {
+// How many segments each shard is primary of, and replica of in sync.
+struct Roles {
+  std::map<uint32_t, uint32_t> primaries;
+  std::map<uint32_t, uint32_t> replicas;
+};
+
+Roles RolesOf(const Context& context, const Membership& membership) {
+  Roles roles;
+  if (context.facts.map() == nullptr) return roles;
+  for (const v1::SegmentConfig& config : context.facts.map()->segments()) {
+    if (membership.Current(config.primary())) roles.primaries[config.primary().shard()] += 1;
+    for (const v1::Member& replica : config.replicas()) {
+      if (membership.Current(replica)) roles.replicas[replica.shard()] += 1;
+    }
+  }
+  return roles;
+}
+
+void AddShards(const Context& context, const Membership& membership, const Moves& moves,
+               v1::StatusReply& reply) {
+  Roles roles = RolesOf(context, membership);
+  std::map<uint32_t, int> learners = moves.Learners();
   for (const auto& [id, shard] : context.facts.shards()) {
     v1::ShardStatus& status = *reply.add_shards();
     *status.mutable_info() = shard.info();
     status.set_alive(membership.Alive(id));
     status.set_silent_ms(ToMs(membership.Silence(id)));
     status.set_metrics_address(shard.metrics_address());
+    status.set_primaries(roles.primaries[id]);
+    status.set_replicas(roles.replicas[id]);
+    status.set_learners(static_cast<uint32_t>(learners[id]));
     if (const v1::BeatRequest* last = membership.LastBeat(id)) *status.mutable_last() = *last;
   }
 }
@@ -47,6 +71,19 @@ uint64_t MinClock(const Context& context, const Membership& membership, uint32_t
     smallest = std::min(smallest, reported);
   }
   return smallest;
+}
+
+// What the shards hold of the job, by their last beats.
+void AddHeld(const Context& context, const Membership& membership, v1::JobStatus& status) {
+  for (const auto& [id, shard] : context.facts.shards()) {
+    const v1::BeatRequest* last = membership.LastBeat(id);
+    if (last == nullptr) continue;
+    for (const v1::JobClock& job : last->jobs()) {
+      if (job.job() != status.job()) continue;
+      status.set_rows(status.rows() + job.rows());
+      status.set_bytes(status.bytes() + job.bytes());
+    }
+  }
 }
 
 // The workers' clocks as the shards have counted them: the furthest any of them reports.
@@ -70,6 +107,8 @@ void AddJobs(const Context& context, const Membership& membership, const Session
     status.set_job(id);
     status.set_name(job.name());
     status.set_min_clock(MinClock(context, membership, id));
+    status.set_deleting(job.deleting());
+    AddHeld(context, membership, status);
     for (const auto& [number, session] : context.facts.sessions()) {
       if (session.job() != id || session.state() == SessionRecord::CLOSED) continue;
       v1::SessionStatus& of_session = *status.add_sessions();
@@ -85,15 +124,18 @@ void AddJobs(const Context& context, const Membership& membership, const Session
 }
 
 void AddProblems(const Context& context, const Membership& membership, const FanOuts& fan_outs,
-                 const Workers& workers, v1::StatusReply& reply) {
+                 const Workers& workers, const JobChanges& job_changes, const Moves& moves,
+                 v1::StatusReply& reply) {
   for (const std::string& problem : membership.Problems()) reply.add_problems(problem);
+  for (const std::string& problem : moves.Problems()) reply.add_problems(problem);
   for (const std::string& problem : workers.Problems()) reply.add_problems(problem);
+  for (const std::string& problem : job_changes.Problems()) reply.add_problems(problem);
   for (const auto& [id, session] : context.facts.sessions()) {
-    const absl::Duration since = context.now - fan_outs.Since(id);
+    const absl::Duration since = context.now - fan_outs.Since(Subject::Session(id));
     if (since < kSlow) continue;
     reply.add_problems(absl::StrCat("session ", id, " of ", context.facts.JobName(session.job()),
                                     " has been ", StateName(session.state()), " for ", Seconds(since),
-                                    ": it waits for ", fan_outs.Waits(id)));
+                                    ": it waits for ", fan_outs.Waits(Subject::Session(id))));
   }
   if (context.facts.deposed()) {
     reply.add_problems("another coordinator has started on the same store and leads now; end this one");
@@ -110,17 +152,20 @@ std::string StateName(SessionRecord::State state) {
 }
 
 v1::StatusReply StatusOf(const Context& context, const Membership& membership, const Sessions& sessions,
-                         const FanOuts& fan_outs, const Workers& workers) {
+                         const FanOuts& fan_outs, const Workers& workers, const JobChanges& job_changes,
+                         const Moves& moves) {
   v1::StatusReply reply;
   reply.set_version(std::string(kVersion));
   reply.set_feature_level(kFeatureLevel);
   reply.set_map_version(context.facts.map_version());
   reply.set_segments(context.facts.SegmentCount());
   reply.set_shards_wanted(context.options.shards);
-  AddShards(context, membership, reply);
+  reply.set_replicas_wanted(context.options.replicas);
+  reply.set_segments_under_replicated(static_cast<uint32_t>(moves.UnderReplicated().size()));
+  AddShards(context, membership, moves, reply);
   AddJobs(context, membership, sessions, reply);
   for (const auto& [id, table] : context.facts.tables()) *reply.add_tables() = table;
-  AddProblems(context, membership, fan_outs, workers, reply);
+  AddProblems(context, membership, fan_outs, workers, job_changes, moves, reply);
   return reply;
 }
 

@@ -2,7 +2,9 @@
 
 #include "paceline/v1/coordinator.pb.h"
 #include "services/coordinator/metadata/context.h"
+#include "services/coordinator/metadata/job_changes.h"
 #include "services/coordinator/metadata/membership.h"
+#include "services/coordinator/metadata/moves.h"
 #include "services/coordinator/metadata/sessions.h"
 #include "services/coordinator/metadata/workers.h"
 
@@ -13,6 +15,7 @@ std::string StateName(SessionRecord::State state);
 
 // How everything is, for people and tools. O(all there is).
 v1::StatusReply StatusOf(const Context& context, const Membership& membership, const Sessions& sessions,
-                         const FanOuts& fan_outs, const Workers& workers);
+                         const FanOuts& fan_outs, const Workers& workers, const JobChanges& job_changes,
+                         const Moves& moves);
 
 }  // namespace paceline::coordinator

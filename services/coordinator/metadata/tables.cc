@@ -18,15 +18,6 @@ uint64_t SeedOf(uint32_t table) {
   return ring::Mix64(/*seed=*/table, /*x=*/1) | 1;
 }
 
-absl::StatusOr<table::Schema> Validated(const v1::TableSchema& schema) {
-  ABSL_ASSIGN_OR_RETURN(table::Schema valid, wire::SchemaFromProto(schema));
-  if (!valid.aggregated) return valid;
-  return absl::UnimplementedError(
-      "schema: aggregated is true; tables folded once per clock are not served at this feature level: set it "
-      "to "
-      "false, updates are then applied on arrival");
-}
-
 }  // namespace
 
 absl::StatusOr<v1::OpenTableReply> Tables::Open(const v1::OpenTableRequest& request) {
@@ -48,11 +39,17 @@ absl::StatusOr<v1::OpenTableReply> Tables::Open(const v1::OpenTableRequest& requ
 }
 
 absl::Status Tables::CheckSame(const v1::Table& table, const v1::TableSchema& schema) const {
-  ABSL_ASSIGN_OR_RETURN(table::Schema wanted, Validated(schema));
+  ABSL_ASSIGN_OR_RETURN(table::Schema wanted, wire::SchemaFromProto(schema));
   ABSL_ASSIGN_OR_RETURN(const table::Schema existing, wire::SchemaFromProto(table.schema()));
   if (wanted.seed == 0) wanted.seed = existing.seed;  // whatever was chosen for it
   const std::optional<std::string> difference = table::FirstDifference(existing, wanted);
   if (!difference.has_value()) return absl::OkStatus();
+  if (table.has_created_rule()) {
+    // A program that was not told of new rates still states those the table was created with.
+    table::Schema created = existing;
+    ABSL_ASSIGN_OR_RETURN(created.rule, wire::RuleFromProto(table.created_rule()));
+    if (created == wanted) return absl::OkStatus();
+  }
   return absl::AlreadyExistsError(absl::StrCat("table '", table.name(), "' of ",
                                                context_.facts.JobName(table.job()),
                                                " exists with another schema: ", *difference,
@@ -60,9 +57,10 @@ absl::Status Tables::CheckSame(const v1::Table& table, const v1::TableSchema& sc
 }
 
 absl::StatusOr<v1::Table> Tables::Create(uint32_t job, const v1::OpenTableRequest& request) {
-  ABSL_ASSIGN_OR_RETURN(table::Schema schema, Validated(request.schema()));
+  ABSL_ASSIGN_OR_RETURN(table::Schema schema, wire::SchemaFromProto(request.schema()));
   const size_t limit = context_.options.limits.tables;
-  if (context_.facts.tables().size() >= limit) return TooMany("tables", limit, "use one that exists");
+  const size_t tables = context_.facts.tables().size() + context_.facts.drops().size();
+  if (tables >= limit) return TooMany("tables", limit, "use one that exists, or drop one");
   Changes changes;
   changes.counters = context_.facts.counters();
   CountersRecord& counters = *changes.counters;

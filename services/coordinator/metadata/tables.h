@@ -10,7 +10,8 @@
 
 namespace paceline::coordinator {
 
-// The tables of all jobs. The first opening of a name creates it; a later one must mean the same schema.
+// The tables of all jobs. The first opening of a name creates it; a later one must mean the same schema:
+// the one the table has, or, where its rates have changed since, the one it was created with.
 class Tables {
  public:
   Tables(Context& context, Membership& membership, Sessions& sessions)
@@ -20,7 +21,6 @@ class Tables {
   //   kAlreadyExists    it exists with another schema; the message names the first field and both values
   //   kNotFound         it does not exist and `create` is not set
   //   kInvalidArgument  the schema or the name is wrong, by field
-  //   kUnimplemented    an aggregated table: this feature level does not serve them
   absl::StatusOr<v1::OpenTableReply> Open(const v1::OpenTableRequest& request);
 
  private:

@@ -91,11 +91,15 @@ TEST_F(TablesTest, ASchemaThatIsWrongIsRefusedByField) {
   EXPECT_EQ(cluster_.core().Status().tables_size(), 0);
 }
 
-TEST_F(TablesTest, AggregatedTablesAreNotServedYet) {
+TEST_F(TablesTest, WhetherATableIsAggregatedIsPartOfItsSchema) {
   v1::TableSchema schema = SparseSchema();
   schema.set_aggregated(true);
+  const auto opened = cluster_.OpenTable(session_, "w", schema);
+  ASSERT_THAT(opened, IsOk());
+  EXPECT_TRUE(opened->table().schema().aggregated());
+  schema.set_aggregated(false);
   EXPECT_THAT(cluster_.OpenTable(session_, "w", schema),
-              StatusIs(StatusCode::kUnimplemented, HasSubstr("aggregated")));
+              StatusIs(StatusCode::kAlreadyExists, HasSubstr("aggregated: true against false")));
 }
 
 TEST_F(TablesTest, OpeningWithoutCreating) {

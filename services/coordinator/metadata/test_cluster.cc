@@ -10,7 +10,15 @@ absl::Status FaultyStore::Commit(absl::Span<const Condition> conditions, absl::S
   commits_ += 1;
   const bool struck = fault_ != Fault::kNone && commits_ == at_;
   if (struck && fault_ == Fault::kFailBefore) return failed;
+  if (struck && fault_ == Fault::kFailLate) {
+    late_ = {{conditions.begin(), conditions.end()}, {writes.begin(), writes.end()}};
+    return failed;
+  }
   const absl::Status status = store_->Commit(conditions, writes);
+  if (late_.has_value()) {
+    (void)store_->Commit(late_->first, late_->second);
+    late_.reset();
+  }
   if (struck && fault_ == Fault::kCrashAfter) crashed_ = true;
   return struck && fault_ == Fault::kFailAfter ? failed : status;
 }
@@ -117,6 +125,32 @@ absl::StatusOr<v1::OpenTableReply> TestCluster::OpenTable(uint64_t session, cons
   *request.mutable_schema() = schema;
   request.set_create(create);
   return core_->OpenTable(request);
+}
+
+Pending<v1::DropTableReply> TestCluster::DropTable(uint64_t session, uint32_t table, uint32_t timeout_ms) {
+  v1::DropTableRequest request;
+  request.set_session(session);
+  request.set_table(table);
+  request.set_timeout_ms(timeout_ms);
+  Pending<v1::DropTableReply> pending;
+  pending.ticket = core_->DropTable(request, absl::InfiniteFuture(), pending.done());
+  return pending;
+}
+
+Pending<v1::ChangeRuleReply> TestCluster::ChangeRule(const v1::ChangeRuleRequest& request) {
+  Pending<v1::ChangeRuleReply> pending;
+  pending.ticket = core_->ChangeRule(request, absl::InfiniteFuture(), pending.done());
+  return pending;
+}
+
+Pending<v1::DeleteJobReply> TestCluster::DeleteJob(const std::string& job, bool force, uint32_t timeout_ms) {
+  v1::DeleteJobRequest request;
+  request.set_job(job);
+  request.set_force(force);
+  request.set_timeout_ms(timeout_ms);
+  Pending<v1::DeleteJobReply> pending;
+  pending.ticket = core_->DeleteJob(request, absl::InfiniteFuture(), pending.done());
+  return pending;
 }
 
 uint64_t TestCluster::Opened(const std::string& job) {

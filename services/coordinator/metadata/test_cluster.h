@@ -23,6 +23,7 @@ class FaultyStore final : public Store {
     kCrashAfter,  // the commit takes effect, and nothing after it
     kFailBefore,  // the commit fails and took no effect
     kFailAfter,   // the commit fails, but did take effect
+    kFailLate,    // the commit fails, and is on its way all the same: it arrives after the next one
   };
 
   explicit FaultyStore(std::unique_ptr<MemoryStore> store) : store_(std::move(store)) {}
@@ -44,6 +45,8 @@ class FaultyStore final : public Store {
   int at_ = 0;
   int commits_ = 0;
   bool crashed_ = false;
+  // The commit that is on its way.
+  std::optional<std::pair<std::vector<Condition>, std::vector<Write>>> late_;
 };
 
 // The answer to a request, when it comes.
@@ -100,6 +103,9 @@ class TestCluster {
   absl::Status KeepAlive(uint64_t session, uint64_t clock = 0);
   absl::StatusOr<v1::OpenTableReply> OpenTable(uint64_t session, const std::string& name,
                                                const v1::TableSchema& schema, bool create = true);
+  Pending<v1::DropTableReply> DropTable(uint64_t session, uint32_t table, uint32_t timeout_ms = 0);
+  Pending<v1::ChangeRuleReply> ChangeRule(const v1::ChangeRuleRequest& request);
+  Pending<v1::DeleteJobReply> DeleteJob(const std::string& job, bool force = false, uint32_t timeout_ms = 0);
   // A session that is open; its number.
   uint64_t Opened(const std::string& job);
   // A session that is a worker.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "services/coordinator/metadata/config_wishes.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -42,12 +43,103 @@ bool Change(const v1::SessionChange& change, FakeSegment& segment, uint32_t id,
   }
 }
 
+void Fail(const std::string& why, bool lost, uint32_t id, v1::JobChangeReply& reply) {
+  v1::JobChangeReply::Failure& failure = *reply.add_failures();
+  failure.set_segment(id);
+  failure.set_why(why);
+  failure.set_lost(lost);
+}
+
+bool TakeCut(const v1::JobChange& change, FakeSegment& segment, uint32_t id, v1::JobChangeReply& reply) {
+  if (!segment.cannot_snapshot.empty()) {
+    Fail(segment.cannot_snapshot, /*lost=*/false, id, reply);
+    return false;
+  }
+  if (!change.at_once() && segment.min_clock > change.clock() && segment.cut < change.cut()) {
+    auto* passed = reply.add_passed();
+    passed->set_segment(id);
+    passed->set_clock(segment.min_clock);
+    return false;
+  }
+  if (!change.at_once() && segment.min_clock < change.clock()) {
+    reply.add_waits("the min clock");
+    return false;
+  }
+  segment.cut = std::max(segment.cut, change.cut());
+  if (std::exchange(segment.cut_is_lost, false)) {
+    Fail("another primary", /*lost=*/true, id, reply);
+    return false;
+  }
+  v1::SnapshotFile& file = *reply.add_files();
+  file.set_name(absl::StrCat("segment-", id, ".cut-", change.cut()));
+  file.set_segment(id);
+  file.set_cut(change.cut());
+  file.set_clock(change.at_once() ? segment.min_clock : change.clock());
+  file.set_exact(true);
+  file.set_rows(10);
+  segment.write_snapshot(change.snapshot(), file.name());
+  return true;
+}
+
+bool Change(const v1::JobChange& change, FakeSegment& segment, uint32_t id, v1::JobChangeReply& reply) {
+  const uint32_t table = change.table().id();
+  switch (change.action()) {
+    case v1::JobChange::DROP_TABLE:
+      segment.dropped.insert(table);
+      return true;
+    case v1::JobChange::CHANGE_RULE: {
+      if (!change.at_once() && segment.min_clock > change.clock()) {
+        auto* passed = reply.add_passed();
+        passed->set_segment(id);
+        passed->set_clock(segment.min_clock);
+        return false;
+      }
+      std::vector<FakeRates>& rates = segment.rates[table];
+      const bool again = !rates.empty() && rates.back().number >= change.number();
+      if (again && rates.back().clock >= change.clock()) return true;
+      rates.push_back({.number = change.number(),
+                       .lr = change.rule().sgd().learning_rate(),
+                       .clock = change.at_once() ? segment.min_clock : change.clock(),
+                       .at_once = change.at_once()});
+      return true;
+    }
+    case v1::JobChange::CLOSE_JOB:
+      segment.closed_jobs.insert(change.job());
+      segment.dropped.insert(change.tables().begin(), change.tables().end());
+      return true;
+    case v1::JobChange::TAKE_CUT:
+      return TakeCut(change, segment, id, reply);
+    case v1::JobChange::LOAD_JOB:
+      if (!segment.cannot_snapshot.empty()) {
+        Fail(segment.cannot_snapshot, /*lost=*/false, id, reply);
+        return false;
+      }
+      segment.loaded = change.cut();
+      segment.min_clock = change.clock();
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 bool FakeShard::IsPrimaryOf(uint32_t segment) const {
   if (segment >= static_cast<uint32_t>(map.segments_size())) return false;
   const v1::Member& primary = map.segments(static_cast<int>(segment)).primary();
   return primary.shard() == id && primary.incarnation() == incarnation;
+}
+
+bool FakeShard::IsReplicaOf(uint32_t segment) const {
+  return segment < static_cast<uint32_t>(map.segments_size()) &&
+         HasReplica(map.segments(static_cast<int>(segment)), member());
+}
+
+v1::Member FakeShard::member() const {
+  v1::Member member;
+  member.set_shard(id);
+  member.set_incarnation(incarnation);
+  return member;
 }
 
 // Each start has an address of its own, so that a call to an earlier one goes nowhere.
@@ -69,12 +161,14 @@ v1::JoinClusterRequest FakeShards::JoinRequest(const std::string& name) const {
   request.set_name(name);
   request.set_address(AddressOf(shard));
   request.set_nonce(shard.nonce);
+  request.set_keeps_data(disks.contains(name));
   return request;
 }
 
 absl::Status FakeShards::Join(CoordinatorCore& core, const std::string& name) {
   shards_[name] = FakeShard();
   shards_[name].nonce = ++last_nonce_;
+  shards_[name].name = name;
   return JoinAgain(core, name).status();
 }
 
@@ -97,9 +191,11 @@ absl::StatusOr<v1::BeatReply> FakeShards::Beat(CoordinatorCore& core, const std:
   uint64_t smallest = UINT64_MAX;
   for (const auto& [id, segment] : shard.segments) smallest = std::min(smallest, segment.min_clock);
   if (!shard.segments.empty()) {
-    v1::JobClock& job = *beat.add_jobs();
-    job.set_job(1);
-    job.set_min_clock(smallest);
+    for (const uint32_t id : jobs_with_clocks) {
+      v1::JobClock& job = *beat.add_jobs();
+      job.set_job(id);
+      job.set_min_clock(smallest);
+    }
   }
   return core.Beat(beat);
 }
@@ -152,6 +248,115 @@ absl::StatusOr<v1::SessionChangeReply> FakeShards::Answer(FakeShard& shard, cons
     }
   }
   return reply;
+}
+
+void FakeShards::ChangeJob(ShardId, const std::string& address, v1::JobChange change, JobChangeDone done) {
+  if (drop_calls()) return;
+  calls_.push_back([this, address, change = std::move(change), done = std::move(done)] {
+    FakeShard* shard = FindAt(address);
+    if (shard == nullptr) return done(absl::UnavailableError("connection refused"));
+    done(Answer(*shard, change));
+  });
+}
+
+v1::JobChangeReply FakeShards::Answer(FakeShard& shard, const v1::JobChange& change) {
+  shard.job_changes.push_back(change);
+  v1::JobChangeReply reply;
+  reply.set_map_version(shard.map.version());
+  for (uint32_t s = 0; s < static_cast<uint32_t>(shard.map.segments_size()); ++s) {
+    if (!shard.IsPrimaryOf(s)) continue;
+    if (shard.withheld.contains(s)) {
+      reply.add_waits(absl::StrCat("segment ", s, ": busy"));
+    } else if (Change(change, shard.segments[s], s, reply)) {
+      reply.add_committed(s);
+    }
+  }
+  return reply;
+}
+
+template <class Request, class Done>
+void FakeShards::Queue(const std::string& call, const std::string& address, Request request, Done done) {
+  if (drop_calls()) return;
+  const FakeShard* target = FindAt(address);
+  std::string name;
+  for (const auto& [of, shard] : shards_) name = &shard == target ? of : name;
+  auto& queue = hold(call, name) ? held_ : calls_;
+  queue.push_back([this, address, request = std::move(request), done = std::move(done)] {
+    FakeShard* shard = FindAt(address);
+    if (shard == nullptr) return done(absl::UnavailableError("connection refused"));
+    if (!Same(request.target(), shard->member())) return done(absl::FailedPreconditionError("not me"));
+    done(Answer(*shard, request));
+  });
+}
+
+void FakeShards::Fence(ShardId, const std::string& address, v1::FenceRequest request, FenceDone done) {
+  Queue("Fence", address, std::move(request), std::move(done));
+}
+void FakeShards::Recruit(ShardId, const std::string& address, v1::RecruitRequest request, RecruitDone done) {
+  Queue("Recruit", address, std::move(request), std::move(done));
+}
+void FakeShards::HandOver(ShardId, const std::string& address, v1::HandOverRequest request,
+                          HandOverDone done) {
+  Queue("HandOver", address, std::move(request), std::move(done));
+}
+
+v1::FenceReply FakeShards::Answer(FakeShard& shard, const v1::FenceRequest& request) {
+  shard.fences.push_back(request);
+  v1::FenceReply reply;
+  for (const auto& asked : request.segments()) {
+    v1::FenceReply::Segment& segment = *reply.add_segments();
+    segment.set_segment(asked.segment());
+    const bool before = shard.fenced[asked.segment()] >= asked.epoch();
+    if (asked.only_if_silent() && !before && shard.not_silent.contains(asked.segment())) {
+      segment.set_why_not("its primary sends beacons");
+      continue;
+    }
+    uint64_t& fenced = shard.fenced[asked.segment()];
+    fenced = std::max(fenced, asked.epoch());
+    segment.set_fenced(true);
+    if (asked.restored()) {
+      const auto disk = disks.find(shard.name);
+      if (disk == disks.end() || !disk->second.contains(asked.segment())) continue;
+      const auto [epoch, lsn] = disk->second.at(asked.segment());
+      segment.set_lsn_epoch(epoch);
+      segment.set_lsn(lsn);
+      continue;
+    }
+    const auto log = shard.logs.try_emplace(asked.segment(), 1, 1).first->second;
+    segment.set_lsn_epoch(log.first);
+    segment.set_lsn(log.second);
+  }
+  return reply;
+}
+
+v1::RecruitReply FakeShards::Answer(FakeShard& shard, const v1::RecruitRequest& request) {
+  shard.recruits.push_back(request);
+  v1::RecruitReply reply;
+  for (const auto& segment : request.segments()) {
+    if (shard.IsPrimaryOf(segment.segment())) reply.add_taken(segment.segment());
+  }
+  return reply;
+}
+
+v1::HandOverReply FakeShards::Answer(FakeShard& shard, const v1::HandOverRequest& request) {
+  shard.hand_overs.push_back(request);
+  v1::HandOverReply reply;
+  for (const auto& segment : request.segments()) {
+    if (shard.IsPrimaryOf(segment.segment())) reply.add_begun(segment.segment());
+  }
+  return reply;
+}
+
+absl::StatusOr<v1::ChangeConfigsReply> FakeShards::Wish(CoordinatorCore& core, const std::string& name,
+                                                        const std::vector<v1::ConfigWish>& wishes) {
+  v1::ChangeConfigsRequest request;
+  *request.mutable_from() = shards_.at(name).member();
+  for (const v1::ConfigWish& wish : wishes) *request.add_wishes() = wish;
+  return core.ChangeConfigs(request);
+}
+
+void FakeShards::LetGo() {
+  for (auto& call : std::exchange(held_, {})) calls_.push_back(std::move(call));
 }
 
 void FakeShards::Deliver() {

@@ -29,6 +29,31 @@ bool Workers::AtWork(const SessionRecord& session) {
   }
 }
 
+bool Workers::AnyAtWork(uint32_t job) const {
+  return std::ranges::any_of(context_.facts.sessions(), [&](const auto& entry) {
+    return entry.second.job() == job && AtWork(entry.second);
+  });
+}
+
+uint64_t Workers::NewestClock(uint32_t job) const {
+  const auto known = clocks_.find(job);
+  uint64_t newest = known == clocks_.end() ? 0 : known->second.min_clock;
+  std::set<uint64_t> at_work;
+  for (const auto& [id, session] : context_.facts.sessions()) {
+    if (session.job() != job || !AtWork(session)) continue;
+    at_work.insert(id);
+    newest = std::max(newest, sessions_.Clock(id));
+  }
+  for (const auto& [id, shard] : context_.facts.shards()) {
+    const v1::BeatRequest* last = membership_.LastBeat(id);
+    if (last == nullptr) continue;
+    for (const v1::WorkerClock& worker : last->workers()) {
+      if (at_work.contains(worker.session())) newest = std::max(newest, worker.clock());
+    }
+  }
+  return newest;
+}
+
 // -- joining --
 
 Ticket Workers::Join(const v1::JoinJobRequest& request, absl::Time deadline, Done<v1::JoinJobReply> done) {
@@ -166,10 +191,12 @@ Ticket Workers::Finish(const v1::FinishWorkerRequest& request, absl::Time deadli
   if (const absl::Status wrong = CheckSeals(request); !wrong.ok()) return sessions_.Tell(done, {wrong});
   const SessionRecord& session = **live;
   if (session.state() == SessionRecord::FINISHED) return sessions_.Tell(done, {v1::FinishWorkerReply()});
-  if (session.state() == SessionRecord::FINISHING && session.seals() != request.seals()) {
+  if (session.state() == SessionRecord::FINISHING &&
+      (session.seals() != request.seals() || session.finish_clock() != request.clock())) {
     return sessions_.Tell(
-        done, {absl::InvalidArgumentError(
-                  absl::StrCat("seals: session ", id, " finishes with other ones already; repeat those"))});
+        done, {absl::InvalidArgumentError(absl::StrCat("seals: session ", id,
+                                                       " finishes with other ones, or at another clock than ",
+                                                       session.finish_clock(), ", already; repeat those"))});
   }
   if (session.state() != SessionRecord::FINISHING && session.state() != SessionRecord::WORKER) {
     return sessions_.Tell(done,
@@ -180,6 +207,7 @@ Ticket Workers::Finish(const v1::FinishWorkerRequest& request, absl::Time deadli
     SessionRecord next = session;
     next.set_state(SessionRecord::FINISHING);
     next.set_seals(request.seals());
+    next.set_finish_clock(request.clock());
     if (const absl::Status status = sessions_.Move({next}); !status.ok())
       return sessions_.Tell(done, {status});
   }
@@ -209,6 +237,7 @@ std::string Workers::DescribeWait(const SessionRecord& session) const {
   }
   const auto it = waiting_.find(session.job());
   if (it == waiting_.end() || !it->second.contains(session.id())) return "";
+  if (held_(session.job())) return "a change of rates, or a snapshot, under way, for which nobody may join";
   if (it->second.size() < Needed(session.job())) {
     return absl::StrCat("the others: ", DescribeJointStart(session.job()), "; start the others");
   }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -41,6 +43,19 @@ class Workers {
   void OnMoved(const SessionRecord& session);
   void OnTime();
 
+  // Some session is a member of the job's clocks somewhere.
+  bool AnyAtWork(uint32_t job) const;
+  // The largest clock of the job that anybody at work is known to be at; at least its min clock.
+  uint64_t NewestClock(uint32_t job) const;
+  // Nobody starts while this holds for its job.
+  void HoldJoinsIf(std::function<bool(uint32_t job)> held) { held_ = std::move(held); }
+  // The job's clocks have come to `min_clock` at least.
+  void Learn(uint32_t job, uint64_t min_clock) {
+    clocks_[job].min_clock = std::max(clocks_[job].min_clock, min_clock);
+  }
+  // The job is gone.
+  void Forget(uint32_t job) { clocks_.erase(job); }
+
   // Joint starts that are not complete, one sentence each.
   std::vector<std::string> Problems() const;
 
@@ -78,6 +93,7 @@ class Workers {
   Sessions& sessions_;
   std::map<uint32_t, std::map<uint64_t, Wish>> waiting_;  // by job, by session
   std::map<uint32_t, JobClocks> clocks_;
+  std::function<bool(uint32_t job)> held_ = [](uint32_t) { return false; };
 };
 
 }  // namespace paceline::coordinator

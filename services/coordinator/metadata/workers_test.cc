@@ -375,17 +375,23 @@ TEST_F(WorkersTest, SealsAreCheckedAndPassedOn) {
   request.set_seals(seals(7, 2, 1));
   EXPECT_THAT(finish().status(), StatusIs(StatusCode::kInvalidArgument, HasSubstr("the ring has 8")));
   request.set_seals(seals(0, 8, 4));
+  request.set_clock(30);
   cluster_.shards().at("shard-0").withheld = {0, 1, 2, 3, 4, 5, 6, 7};
   const auto finishing = finish();
   cluster_.Run(absl::Milliseconds(50));
   EXPECT_EQ(cluster_.shards().at("shard-1").changes.back().seals(), request.seals());
+  EXPECT_EQ(cluster_.shards().at("shard-1").changes.back().clock(), 30u);
   request.set_seals(seals(0, 8, 5));
   EXPECT_THAT(finish().status(), StatusIs(StatusCode::kInvalidArgument, HasSubstr("other ones")));
+  request.set_seals(seals(0, 8, 4));
+  request.set_clock(31);
+  EXPECT_THAT(finish().status(), StatusIs(StatusCode::kInvalidArgument, HasSubstr("another clock than 30")));
   ASSERT_THAT(cluster_.Restart(), IsOk());
   cluster_.shards().at("shard-0").changes.clear();
   cluster_.Run(absl::Milliseconds(50));
   EXPECT_EQ(cluster_.shards().at("shard-0").changes.back().seals(), seals(0, 8, 4))
       << "they are part of the intent";
+  EXPECT_EQ(cluster_.shards().at("shard-0").changes.back().clock(), 30u);
 }
 
 TEST_F(WorkersTest, TheDeadlineOfAFinishEndsTheWaitOnly) {
@@ -415,6 +421,30 @@ TEST_F(WorkersTest, ASilentWorkerIsEvictedFromTheClocks) {
   EXPECT_EQ(WorkerIn(session), 0);
   EXPECT_THAT(cluster_.FinishWorker(session).status(),
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("evicted")));
+}
+
+TEST_F(WorkersTest, WhatAWorkerTellsIsShownWhileItWorks) {
+  const uint64_t session = cluster_.Worker("ctr");
+  ASSERT_EQ(cluster_.core().gauges().workers.size(), 1u);
+  EXPECT_EQ(cluster_.core().gauges().workers[0].told.loss, std::nullopt) << "it has told none";
+  v1::KeepAliveRequest request;
+  request.set_session(session);
+  for (const double loss : {0.7, 0.5}) {
+    request.set_loss(loss);
+    request.set_rows_from_cache(request.rows_from_cache() + 3);
+    request.set_rows_pulled(request.rows_pulled() + 4);
+    ASSERT_THAT(cluster_.core().KeepAlive(request), IsOk());
+  }
+  ASSERT_THAT(cluster_.KeepAlive(session), IsOk()) << "that says nothing of a loss";
+  ASSERT_EQ(cluster_.core().gauges().workers.size(), 1u);
+  const Gauges::Worker worker = cluster_.core().gauges().workers[0];
+  EXPECT_EQ(worker.name, "ctr");
+  EXPECT_EQ(worker.rank, 0u);
+  EXPECT_EQ(worker.told.loss, 0.5);
+  EXPECT_EQ(worker.told.rows_from_cache, 6u);
+  EXPECT_EQ(worker.told.rows_pulled, 8u);
+  cluster_.Await(cluster_.CloseSession(session));
+  EXPECT_TRUE(cluster_.core().gauges().workers.empty());
 }
 
 TEST_F(WorkersTest, StatusTellsWhereEverybodyIs) {

@@ -6,7 +6,7 @@
 namespace paceline::coordinator {
 
 absl::StatusOr<std::unique_ptr<MemoryStore>> MemoryStore::Open(std::shared_ptr<Disk> disk) {
-  if (disk->in_use) {
+  if (disk->in_use && !disk->shared) {
     return absl::FailedPreconditionError(
         "the memory store is in use by another coordinator; exactly one may run on it: stop that one first");
   }

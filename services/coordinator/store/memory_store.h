@@ -16,6 +16,7 @@ class MemoryStore final : public Store {
     std::map<std::string, Entry, std::less<>> entries;
     uint64_t commits = 0;
     bool in_use = false;
+    bool shared = false;  // several stores may use it at a time
   };
 
   // Opens what `disk` holds; it is free again when the store is destroyed. kFailedPrecondition: another store

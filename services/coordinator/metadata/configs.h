@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "paceline/v1/coordinator.pb.h"
+#include "services/coordinator/metadata/context.h"
+#include "services/coordinator/metadata/membership.h"
+#include "services/coordinator/metadata/promotions.h"
+
+namespace paceline::coordinator {
+
+// What members wish of the configurations of their segments (config_wishes.h).
+//
+// Each wish names the epoch that it would replace: a compare-and-set against the store. All that one request
+// has granted becomes one version of the map, committed before anybody is told; a promotion is begun, and
+// decided later (promotions.h).
+class Configs {
+ public:
+  Configs(Context& context, Membership& membership, Promotions& promotions)
+      : context_(context), membership_(membership), promotions_(promotions) {}
+
+  // UNAVAILABLE: the store failed, and nothing of the request is granted as far as is known: ask again.
+  // kFailedPrecondition: not from the newest start of a shard of this cluster. kInvalidArgument: more wishes
+  // than segments, or a wish for a segment that there is not.
+  absl::StatusOr<v1::ChangeConfigsReply> Change(const v1::ChangeConfigsRequest& request);
+
+  // Segments that were handed over as planned, since this coordinator started.
+  uint64_t hand_overs() const { return hand_overs_; }
+
+ private:
+  absl::Status CheckRequest(const v1::ChangeConfigsRequest& request) const;
+  // Grants in `map`, or says why not.
+  absl::Status Grant(const v1::ConfigWish& wish, const v1::Member& from, v1::Map& map);
+
+  Context& context_;
+  Membership& membership_;
+  Promotions& promotions_;
+  uint64_t hand_overs_ = 0;
+};
+
+}  // namespace paceline::coordinator

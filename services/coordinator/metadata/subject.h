@@ -1,0 +1,23 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace paceline::coordinator {
+
+// What a change that goes to every segment is about. At most one such change is under way for each.
+struct Subject {
+  // kCut: a job's snapshot is taken; kLoad: one is loaded into it.
+  enum class Kind : uint8_t { kSession, kTable, kJob, kCut, kLoad };
+  Kind kind = Kind::kSession;
+  uint64_t id = 0;
+
+  static Subject Session(uint64_t id) { return {Kind::kSession, id}; }
+  static Subject Table(uint32_t id) { return {Kind::kTable, id}; }
+  static Subject Job(uint32_t id) { return {Kind::kJob, id}; }
+  static Subject Cut(uint32_t job) { return {Kind::kCut, job}; }
+  static Subject Load(uint32_t job) { return {Kind::kLoad, job}; }
+  friend auto operator<=>(const Subject&, const Subject&) = default;
+};
+
+}  // namespace paceline::coordinator
