@@ -68,16 +68,41 @@ inline constexpr uint64_t kBatchRowsMax = uint64_t{1} << 31;
 
 // Groups `keys`. Keys of one segment keep their order. `values` has `dim` floats a key, or is empty for a
 // pull. Pieces are in the order of `routes` and at most kPieceBytes of keys and values (or of one row),
-// counting the values that a pull brings back. REQUIRES: at most kBatchRowsMax keys. O(keys + segments).
+// counting the values that a pull brings back. `places` has the row of each key in the caller's order, if
+// that is not 0, 1, 2 …. REQUIRES: at most kBatchRowsMax keys. O(keys + segments).
 std::shared_ptr<const Batch> GroupKeys(const Routes& routes, const ring::Placement& placement, uint32_t dim,
                                        absl::Span<const uint64_t> keys, absl::Span<const float> values,
-                                       Allocate allocate);
+                                       Allocate allocate, absl::Span<const uint32_t> places = {});
 
 // The same for the keys first .. first + count - 1 of a ranged table.
 // REQUIRES: they exist; at most kBatchRowsMax.
 std::shared_ptr<const Batch> GroupRange(const Routes& routes, const ring::Placement& placement, uint32_t dim,
                                         uint64_t first, uint64_t count, absl::Span<const float> values,
                                         Allocate allocate);
+
+// The same in several batches, each of at most `bytes_max` bytes of values (or of one block): `take` is given
+// each as soon as it is copied, so that the first are on their way while the others are being made.
+using TakeBatch = absl::FunctionRef<void(std::shared_ptr<const Batch>)>;
+void GroupRangeInBatches(const Routes& routes, const ring::Placement& placement, uint32_t dim, uint64_t first,
+                         uint64_t count, absl::Span<const float> values, Allocate allocate,
+                         uint64_t bytes_max, TakeBatch take);
+
+// Several ranges, for a pull. `place` is the row of the first key in the caller's order.
+struct KeyRange {
+  uint64_t first = 0;
+  uint64_t count = 0;
+  uint32_t place = 0;
+};
+std::shared_ptr<const Batch> GroupRanges(const Routes& routes, const ring::Placement& placement, uint32_t dim,
+                                         absl::Span<const KeyRange> ranges, Allocate allocate);
+
+// A pull that asks what has changed: one part for each of `refreshes`, whose entry is (LSN, rows at most).
+struct Refresh {
+  SegmentId segment;
+  Lsn since;
+  uint32_t rows_max = 0;  // 0: only to have the shard begin to take note
+};
+std::shared_ptr<const Batch> BatchOf(absl::Span<const Refresh> refreshes, uint32_t dim, Allocate allocate);
 
 // Puts the rows of `piece`, as they came, to their places in `out`, which has room for all rows of the batch.
 // REQUIRES: values.size() == batch.ValueBytes(piece).

@@ -69,6 +69,31 @@ TEST(Batch, KeysAreGroupedBySegmentAndKeepTheirOrderWithin) {
   }
 }
 
+TEST(Batch, SortedKeysOfARangedTableAreGroupedAsOthersAre) {
+  world::SplitMix64 random(9);
+  for (const uint32_t dim : {1u, 3u}) {
+    for (const size_t count : {size_t{1}, size_t{40}, size_t{5'000}}) {
+      const auto routes = RoutesFor(3, 2);
+      const auto placement = ring::Placement::Ranged(TableId(4), 3, 20'000, dim).value();
+      std::vector<uint64_t> keys;
+      for (size_t i = 0; i < count; ++i) keys.push_back(world::Uniform(random, 20'000));
+      std::sort(keys.begin(), keys.end());
+      if (count > 100) std::swap(keys[10], keys[count - 10]);  // one run is torn
+      const auto batch = GroupKeys(*routes, placement, dim, keys, Numbered(count * dim), AllocateFresh);
+      std::map<uint32_t, std::vector<uint64_t>> want;  // the slow reference
+      for (uint64_t key : keys) want[placement.Of(key).v].push_back(key);
+      std::map<uint32_t, std::vector<uint64_t>> got;
+      for (const Batch::Piece& piece : batch->pieces) {
+        const absl::string_view bytes = batch->Keys(piece);
+        for (size_t i = 0; i < bytes.size(); i += 8)
+          got[piece.segment.v].push_back(LoadU64(bytes.data() + i));
+      }
+      EXPECT_EQ(got, want);
+      EXPECT_EQ(Echo(*batch), Numbered(count * dim));
+    }
+  }
+}
+
 TEST(Batch, SegmentsOfOneShardLieSideBySide) {
   const auto routes = RoutesFor(4, 3);
   const auto placement = ring::Placement::Sparse(TableId(4), 4).value();
@@ -117,6 +142,31 @@ TEST(Batch, ARangeIsCutAtBlocks) {
     }
     EXPECT_EQ(std::count(seen.begin(), seen.end(), true), static_cast<ptrdiff_t>(count));
     EXPECT_EQ(Echo(*batch), values);
+  }
+}
+
+TEST(Batch, ARangeInBatchesIsTheSameRangeInSeveral) {
+  const auto routes = RoutesFor(3, 2);
+  const uint64_t rows = 100'000;
+  const uint32_t dim = 4;
+  const auto placement = ring::Placement::Ranged(TableId(9), 3, rows, dim).value();
+  for (const auto& [first, count] :
+       std::vector<std::pair<uint64_t, uint64_t>>{{0, rows}, {0, 0}, {4000, 50'000}}) {
+    const std::vector<float> values = Numbered(count * dim);
+    for (const uint64_t bytes_max : {uint64_t{1}, uint64_t{200'000}, uint64_t{1} << 40}) {
+      std::vector<float> seen(count * dim, -1);
+      size_t batches = 0;
+      GroupRangeInBatches(*routes, placement, dim, first, count, values, AllocateFresh, bytes_max,
+                          [&](std::shared_ptr<const Batch> batch) {
+                            ++batches;
+                            EXPECT_TRUE(batch->entries <= 1 || batch->rows * batch->RowBytes() <= bytes_max);
+                            for (const Batch::Piece& piece : batch->pieces) {
+                              Scatter(*batch, piece, absl::Cord(batch->Values(piece)), seen.data());
+                            }
+                          });
+      EXPECT_EQ(seen, values);
+      EXPECT_EQ(batches > 1, count > 0 && values.size() * sizeof(float) > bytes_max);
+    }
   }
 }
 

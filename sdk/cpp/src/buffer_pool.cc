@@ -8,7 +8,7 @@ Buffer BufferPool::Take(size_t bytes) {
   if (bytes < kSmallest || size_class == kClasses) return AllocateFresh(bytes);
   std::unique_ptr<char[]> memory;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     auto& free = free_[size_class];
     if (!free.empty()) {
       memory = std::move(free.back());
@@ -28,7 +28,7 @@ Buffer BufferPool::Take(size_t bytes) {
 
 void BufferPool::Return(char* memory, int size_class) {
   std::unique_ptr<char[]> owned(memory);
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   if (kept_ + (kSmallest << size_class) > kKeptBytes) return;
   kept_ += kSmallest << size_class;
   free_[size_class].push_back(std::move(owned));

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "libs/base/mutex.h"
 #include "sdk/cpp/src/batch.h"
 
 namespace paceline::sdk {
@@ -25,7 +25,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
 
   void Return(char* memory, int size_class) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
   std::array<std::vector<std::unique_ptr<char[]>>, kClasses> free_ ABSL_GUARDED_BY(mutex_);
   size_t kept_ ABSL_GUARDED_BY(mutex_) = 0;
 };

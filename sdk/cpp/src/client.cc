@@ -43,12 +43,6 @@ table::Rule ToCore(const Rule& rule) {
                     rule);
 }
 
-absl::Status CheckServed(const Consistency& consistency) {
-  if (!std::holds_alternative<Bsp>(consistency)) return absl::OkStatus();
-  return absl::UnimplementedError(
-      "consistency: Bsp needs aggregated tables, which this version does not serve; use Ssp{.staleness = 0}");
-}
-
 // What both kinds of table have in common.
 template <class Spec>
 table::Schema Common(const Spec& spec) {
@@ -56,6 +50,8 @@ table::Schema Common(const Spec& spec) {
   schema.dim = spec.dim;
   schema.init = ToCore(spec.init);
   schema.rule = ToCore(spec.rule);
+  schema.aggregated = spec.aggregated || std::holds_alternative<Bsp>(spec.consistency);
+  schema.mean = spec.mean;
   schema.accept_non_finite = spec.accept_non_finite;
   schema.seed = spec.seed;
   return schema;
@@ -73,7 +69,6 @@ table::Schema ToCore(const TableSchema& spec) {
 
 absl::StatusOr<Table> OpenTable(const std::shared_ptr<sdk::ClientState>& state, absl::string_view name,
                                 const v1::TableSchema* schema, const Consistency& consistency) {
-  if (absl::Status served = CheckServed(consistency); !served.ok()) return served;
   // Outlives this call's wait, as the answer may.
   auto table = std::make_shared<std::shared_ptr<const sdk::TableInfo>>();
   const absl::Status opened = state->Await([&](sdk::ClientCore& core, sdk::Done done) {
@@ -86,6 +81,12 @@ absl::StatusOr<Table> OpenTable(const std::shared_ptr<sdk::ClientState>& state, 
   });
   if (!opened.ok()) return opened;
   return Table(std::make_shared<sdk::TableState>(state, *table));
+}
+
+absl::Status TickOf(sdk::ClientState& state) {
+  absl::Status status = sdk::ClientState::GoneError();
+  state.With([&](sdk::ClientCore& core) { status = core.Tick(); });
+  return status;
 }
 
 }  // namespace
@@ -115,28 +116,57 @@ absl::StatusOr<Table> Client::Open(absl::string_view name, const Consistency& co
   return OpenTable(state_, name, nullptr, consistency);
 }
 
+absl::Status Client::DropTable(absl::string_view name) {
+  return state_->Await(
+      [name](sdk::ClientCore& core, sdk::Done done) { core.DropTable(std::string(name), std::move(done)); });
+}
+
+absl::StatusOr<uint64_t> Client::ChangeRule(absl::string_view name, const Rule& rule,
+                                            const ChangeRuleOptions& options) {
+  if (options.now && options.at_clock.has_value()) {
+    return absl::InvalidArgumentError("change rule: now and at_clock are both set; choose one");
+  }
+  v1::ChangeRuleRequest change;
+  *change.mutable_rule() = wire::ToProto(ToCore(rule));
+  if (options.now) change.set_now(true);
+  if (options.at_clock.has_value()) change.set_at_clock(*options.at_clock);
+  auto agreed = std::make_shared<uint64_t>(0);  // outlives this call's wait, as the answer may
+  const absl::Status changed = state_->Await([&](sdk::ClientCore& core, sdk::Done done) {
+    core.ChangeRule(std::string(name), std::move(change),
+                    [agreed, done = std::move(done)](absl::StatusOr<Clock> clock) mutable {
+                      if (clock.ok()) *agreed = *clock;
+                      done(clock.status());
+                    });
+  });
+  if (!changed.ok()) return changed;
+  return *agreed;
+}
+
 absl::Status Client::Tick() {
-  absl::Status status = sdk::ClientState::GoneError();
-  state_->With([&](sdk::ClientCore& core) { status = core.Tick(); });
-  return status;
+  return TickOf(*state_);
+}
+
+Future<void> Client::TickAfter(const Future<void>& after) {
+  if (!after.valid()) return Future<void>::Ready(Tick());
+  return after.AndThen([state = state_] { return TickOf(*state); });
 }
 
 absl::Status Client::Flush() {
-  return state_->Await([this](sdk::ClientCore& core,
-                              sdk::Done done) { core.Flush(state_->options().timeout, std::move(done)); },
-                       &WaitSeconds::commit);
+  return state_->Flush();
 }
 
 absl::Status Client::Finish() {
-  return state_->Await([this](sdk::ClientCore& core,
-                              sdk::Done done) { core.Finish(state_->options().timeout, std::move(done)); },
-                       &WaitSeconds::commit);
+  return state_->Finish();
 }
 
 uint64_t Client::clock() const {
   uint64_t clock = 0;
   state_->With([&](sdk::ClientCore& core) { clock = core.clock(); });
   return clock;
+}
+
+void Client::ReportLoss(double loss) {
+  state_->With([&](sdk::ClientCore& core) { core.ReportLoss(loss); });
 }
 
 uint32_t Client::rank() const {

@@ -25,7 +25,7 @@ namespace paceline::sdk {
 //   void Enter(absl::FunctionRef<void()> inside) override {
 //     Deferred deferred;
 //     {
-//       absl::MutexLock lock(&mutex_);
+//       MutexLock lock(&mutex_);
 //       if (core_ == nullptr) return;
 //       inside();
 //       deferred = core_->Leave();
@@ -38,8 +38,12 @@ class ClientCore {
  public:
   // References must outlive the core, and the gate too what it left to be done.
   ClientCore(Session::Options options, CoordinatorApi& coordinator, world::Dialer& dialer,
-             const world::Clock& clock, world::Random& random, std::shared_ptr<Gate> gate);
+             const world::Clock& clock, world::Random& random, std::shared_ptr<Gate> gate,
+             uint64_t cache_bytes_max, uint64_t cache_trial_rows = CacheTrial::kRows);
   ~ClientCore();
+
+  // Tells what happens to `sink`, which must outlive the core. Before Open.
+  void RecordTo(record::Sink* sink);
 
   // Opens the session, joins. Everything else comes after its success.
   void Open(Done done);
@@ -48,11 +52,36 @@ class ClientCore {
     session_.OpenTable(std::move(name), schema, std::move(consistency), std::move(done));
   }
 
+  void DropTable(const std::string& name, Done done) { session_.DropTable(name, std::move(done)); }
+  void ChangeRule(const std::string& name, v1::ChangeRuleRequest change,
+                  absl::AnyInvocable<void(absl::StatusOr<Clock>)> done) {
+    session_.ChangeRule(name, std::move(change), std::move(done));
+  }
+
   // Numbers the push's parts at this client's clock and sends them. Never refuses for lack of room: ask
-  // unacknowledged_bytes() first.
+  // awaitable_bytes() first.
   void Push(PushCall call);
-  // `min_clock` of the call is overwritten unless given.
+  // `min_clock` of the call is overwritten unless given. Asks the shards for every row; cache_read.h reads
+  // what is cached first.
   void Pull(PullCall call, std::optional<Clock> min_clock);
+  // Both in one: the rows of the batch come back to `read.sink` once the push is applied, as they are to be
+  // read at this client's clock, or at the next one.
+  void PushPull(PushCall push, PullCall read, std::optional<Clock> min_clock, bool next_clock);
+  // What a read of the table asks for at clock `reader`, or at this client's clock.
+  struct ReadRules {
+    CacheBound bound;
+    bool own_writes = true;      // a shard is asked for rows with every push of this client
+    bool cached = false;         // cached rows may be read, and what is pulled is kept
+    bool refresh = false;        // shards may be asked which cached rows have changed
+    uint32_t refresh_worth = 1;  // see RowCache::TakeRefreshes
+  };
+  ReadRules RulesOf(const TableInfo& table, std::optional<Clock> min_clock, Clock reader) const;
+  ReadRules RulesOf(const TableInfo& table, std::optional<Clock> min_clock) const {
+    return RulesOf(table, min_clock, context_.worker_clock);
+  }
+  RowCache& cache() { return context_.cache; }
+  // Rows that were read from the cache, by a read at clock `reader` for which the caller named this bound.
+  void CountCached(const TableInfo& table, const ClockCounts& hits, Clock reader, std::optional<Clock> bound);
   absl::Status Tick();
   void Flush(absl::Duration timeout, Done done);
   // Flushes, then the last tick.
@@ -72,28 +101,49 @@ class ClientCore {
   // Not OK: the client is over, and why.
   const absl::Status& failure() const { return context_.failure; }
   const std::shared_ptr<const Routes>& routes() const { return context_.routes; }
+  // Of pushes that are not committed, but those of this clock for aggregated tables: these wait for the
+  // caller's own tick, so nobody may wait for them.
+  uint64_t awaitable_bytes() const { return pusher_.awaitable_bytes(); }
   uint64_t unacknowledged_bytes() const { return pusher_.unacknowledged_bytes(); }
   // Whom the oldest push waits for.
   std::string WaitsFor() const { return pusher_.WaitsFor(); }
   bool worker() const { return context_.worker; }
   Clock clock() const { return context_.worker_clock; }
   uint32_t rank() const { return context_.rank; }
+  void ReportLoss(double loss) { context_.loss = loss; }
   SessionId session() const { return context_.session; }
   Stats stats() const;
   // For waits that only the caller knows of.
   WaitSeconds& waits() { return context_.stats.wait; }
 
  private:
+  // The number each piece of a push that was just made has become a part under.
+  std::vector<PartNumber> NumbersOf(const Batch& batch, Line line) const;
+  void TellCache(const TableInfo& table, const Batch& batch);
+  void ApplyRules(PullCall& call, const ReadRules& rules);
+  Clock CatchUp(const TableInfo& table, Clock reader) const;
   void InstallRoutes(std::shared_ptr<const Routes> routes);
   // Not OK if nothing may be pushed or ticked any more.
   absl::Status CheckWritable(absl::string_view what) const;
+  absl::Status CheckMayPush(const TableInfo& table) const;
   absl::Status CheckMayFinish() const;
+  // A Finish on its way: flushed, then without exact reads, then told to the coordinator.
+  struct LastTick {
+    absl::Status status;  // of the flush
+    absl::Time deadline;
+    Done done;
+    Timers::Id timer;
+  };
   void OnFlushed(absl::Status status, absl::Time deadline, Done done);
+  void OnExactReadEnded();
+  void TellLastTick();
+  void EndFinish(absl::Status status);
 
   Context context_;
   Pusher pusher_;
   Puller puller_;
   Session session_;
+  std::optional<LastTick> last_tick_;
   bool finishing_ = false;
   bool sealed_ = false;  // the last tick may have been heard: no number beyond it
   bool failed_ = false;  // the pieces have been told

@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
+#include "libs/base/status.h"
+#include "libs/rpc/coordinators.h"
 #include "libs/world/system_random.h"
 #include "sdk/cpp/src/callback_thread.h"
 
@@ -19,14 +20,51 @@ uint64_t Seed() {
   return world::SystemRandom().Next();
 }
 
+absl::Status CheckTimes(const ClientOptions& options) {
+  for (const auto& [name, time] :
+       {std::pair("timeout", options.timeout), std::pair("start_timeout", options.start_timeout),
+        std::pair("retry.initial_backoff", options.retry.initial_backoff),
+        std::pair("retry.max_backoff", options.retry.max_backoff)}) {
+    if (time > absl::ZeroDuration()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": ", absl::FormatDuration(time), "; expected more than 0"));
+  }
+  if (options.retry.max_backoff >= options.retry.initial_backoff) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("retry.max_backoff: ", absl::FormatDuration(options.retry.max_backoff),
+                   "; expected no less than retry.initial_backoff, which is ",
+                   absl::FormatDuration(options.retry.initial_backoff)));
+}
+
+absl::Status CheckRank(const ClientOptions& options) {
+  if (!options.rank.has_value() || *options.rank < options.workers) return absl::OkStatus();
+  if (options.workers == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rank: ", *options.rank, " for a client without a clock; set ClientOptions::workers too"));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("rank: ", *options.rank, "; expected less than workers, ", options.workers));
+}
+
 absl::StatusOr<ClientOptions> Complete(ClientOptions options) {
   if (options.coordinator.empty()) {
     const char* named = std::getenv("PACELINE_COORDINATOR");
     options.coordinator = named == nullptr ? "" : named;
   }
+  if (options.record.empty()) {
+    const char* named = std::getenv("PACELINE_RECORD");
+    options.record = named == nullptr ? "" : named;
+  }
   if (options.coordinator.empty()) {
     return absl::InvalidArgumentError(
         "coordinator: not given; set ClientOptions::coordinator or PACELINE_COORDINATOR to host:port");
+  }
+  ABSL_RETURN_IF_ERROR(rpc::CheckCoordinators(options.coordinator));
+  ABSL_RETURN_IF_ERROR(CheckTimes(options));
+  ABSL_RETURN_IF_ERROR(CheckRank(options));
+  if (options.unacknowledged_bytes_max == 0) {
+    return absl::InvalidArgumentError(
+        "unacknowledged_bytes_max: 0; expected room for at least one push, as 64 MiB");
   }
   if (options.job.empty()) {
     return absl::InvalidArgumentError("job: empty; set ClientOptions::job to the job's name");
@@ -66,17 +104,25 @@ absl::StatusOr<std::shared_ptr<ClientState>> ClientState::Connect(ClientOptions 
 }
 
 absl::Status ClientState::Open() {
+  if (!options_.record.empty()) {
+    ABSL_ASSIGN_OR_RETURN(recorder_, record::FileRecorder::Create(options_.record, record::Program::kClient,
+                                                                  options_.client_name));
+  }
   {
-    absl::MutexLock lock(&mutex_);
-    core_ = std::make_unique<ClientCore>(Session::Options{.coordinator = options_.coordinator,
-                                                          .job = options_.job,
-                                                          .client_name = options_.client_name,
-                                                          .token = options_.token,
-                                                          .workers = options_.workers,
-                                                          .rank = options_.rank,
-                                                          .timeout = options_.timeout,
-                                                          .start_timeout = options_.start_timeout},
-                                         coordinator_, dialer_, clock_, random_, shared_from_this());
+    MutexLock lock(&mutex_);
+    core_ = std::make_unique<ClientCore>(
+        Session::Options{
+            .coordinator = options_.coordinator,
+            .job = options_.job,
+            .client_name = options_.client_name,
+            .token = options_.token,
+            .workers = options_.workers,
+            .rank = options_.rank,
+            .backoff = {.initial = options_.retry.initial_backoff, .max = options_.retry.max_backoff},
+            .timeout = options_.timeout,
+            .start_timeout = options_.start_timeout},
+        coordinator_, dialer_, clock_, random_, shared_from_this(), options_.cache_bytes_max);
+    if (recorder_ != nullptr) core_->RecordTo(recorder_.get());
   }
   thread_ = std::thread([this] { Run(); });
   return Await([](ClientCore& core, Done done) { core.Open(std::move(done)); });
@@ -84,34 +130,52 @@ absl::Status ClientState::Open() {
 
 void ClientState::Run() {
   ThisThreadRunsCallbacks();
+  {
+    MutexLock lock(&mutex_);
+    loop_thread_ = std::this_thread::get_id();
+  }
   loop_.Run(
       clock_,
       [this] {
-        absl::MutexLock lock(&mutex_);
+        MutexLock lock(&mutex_);
         return next_;
       },
       [this] { With([](ClientCore& core) { core.OnTime(); }); });
 }
+
+// -- visits --
 
 void ClientState::Enter(absl::FunctionRef<void()> inside) {
   With([&](ClientCore&) { inside(); });
 }
 
 bool ClientState::With(absl::FunctionRef<void(ClientCore&)> inside) {
-  Deferred deferred;
-  bool sooner = false;
+  Left left;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (core_ == nullptr) return false;
     inside(*core_);
-    deferred = core_->Leave();
-    const absl::Time next = core_->NextDeadline();
-    sooner = next < next_;
-    next_ = next;
+    left = Leave();
   }
-  if (sooner && std::this_thread::get_id() != thread_.get_id()) loop_.Wake();
-  std::move(deferred).RunAll();
+  DoWithoutLock(std::move(left));
   return true;
+}
+
+ClientState::Left ClientState::Leave() {
+  Left left;
+  left.deferred = core_->Leave();
+  const absl::Time next = core_->NextDeadline();
+  left.wake = next < next_ && std::this_thread::get_id() != loop_thread_;
+  next_ = next;
+  if (waiting_ > 0) changed_.SignalAll();
+  MutexLock lock(&routes_mutex_);
+  if (routes_ != core_->routes()) routes_ = core_->routes();
+  return left;
+}
+
+void ClientState::DoWithoutLock(Left left) {
+  if (left.wake) loop_.Wake();
+  std::move(left.deferred).RunAll();
 }
 
 absl::Status ClientState::Await(absl::FunctionRef<void(ClientCore&, Done)> start,
@@ -121,7 +185,7 @@ absl::Status ClientState::Await(absl::FunctionRef<void(ClientCore&, Done)> start
         "this call blocks and was made from a callback, whose thread it would wait for; use another thread");
   }
   struct Ended {
-    absl::Notification notification;
+    Notification notification;
     absl::Status status;
   };
   auto ended = std::make_shared<Ended>();
@@ -140,32 +204,123 @@ absl::Status ClientState::Await(absl::FunctionRef<void(ClientCore&, Done)> start
   return ended->status;
 }
 
-absl::Status ClientState::AwaitRoom(uint64_t bytes, absl::Duration timeout) {
-  absl::MutexLock lock(&mutex_);
-  const auto room = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return core_ == nullptr || !core_->failure().ok() || core_->unacknowledged_bytes() == 0 ||
-           core_->unacknowledged_bytes() + bytes <= options_.unacknowledged_bytes_max;
-  };
-  if (!room()) {
-    if (internal::WaitingIsForbidden()) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "push: ", core_->unacknowledged_bytes(), " bytes are unacknowledged, at most ",
-          options_.unacknowledged_bytes_max, " may be; push from a thread that may wait for room"));
-    }
-    const absl::Time began = clock_.Now();
-    const bool there = mutex_.AwaitWithTimeout(absl::Condition(&room), timeout);
-    if (core_ == nullptr) return GoneError();
-    core_->waits().back_pressure += absl::ToDoubleSeconds(clock_.Now() - began);
-    if (!there) {
-      return absl::DeadlineExceededError(absl::StrCat("push: waited ", absl::FormatDuration(timeout),
-                                                      " for room among unacknowledged bytes; it waits for ",
-                                                      core_->WaitsFor()));
-    }
-  }
-  return core_ == nullptr ? GoneError() : core_->failure();
+// -- room --
+
+bool ClientState::HasRoom(uint64_t bytes) const {
+  const uint64_t taken = core_->awaitable_bytes() + held_bytes_;
+  return taken == 0 || taken + bytes <= options_.unacknowledged_bytes_max;
 }
 
+absl::Status ClientState::AwaitRoom(uint64_t bytes, absl::Duration timeout) {
+  const auto go_on = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return core_ == nullptr || !core_->failure().ok() || HasRoom(bytes);
+  };
+  if (go_on()) return core_ == nullptr ? GoneError() : absl::OkStatus();
+  if (internal::WaitingIsForbidden()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "push: ", core_->unacknowledged_bytes() + held_bytes_, " bytes are unacknowledged, at most ",
+        options_.unacknowledged_bytes_max,
+        " may be, and a callback may not wait for room; push from a thread of your own, or after "
+        "earlier pushes (PushOptions::after), or raise ClientOptions::unacknowledged_bytes_max"));
+  }
+  const absl::Time began = clock_.Now();
+  ++waiting_;
+  const bool in_time = changed_.AwaitFor(&mutex_, timeout, go_on);
+  --waiting_;
+  if (core_ == nullptr) return GoneError();
+  core_->waits().back_pressure += absl::ToDoubleSeconds(clock_.Now() - began);
+  if (in_time) return absl::OkStatus();
+  return absl::DeadlineExceededError(
+      absl::StrCat("push: waited ", absl::FormatDuration(timeout), " for room among ",
+                   core_->unacknowledged_bytes() + held_bytes_, " unacknowledged bytes; it waits for ",
+                   core_->WaitsFor(), ". Nothing of this push was taken: push it again"));
+}
+
+absl::Status ClientState::WithRoom(uint64_t bytes, absl::Duration timeout,
+                                   absl::FunctionRef<void(ClientCore&)> push) {
+  Left left;
+  {
+    MutexLock lock(&mutex_);
+    if (absl::Status room = AwaitRoom(bytes, timeout); !room.ok()) return room;
+    push(*core_);
+    left = Leave();
+  }
+  DoWithoutLock(std::move(left));
+  return absl::OkStatus();
+}
+
+// -- pushes that come after other operations --
+
+absl::StatusOr<uint64_t> ClientState::Hold(uint64_t bytes, absl::Duration timeout) {
+  MutexLock lock(&mutex_);
+  if (absl::Status room = AwaitRoom(bytes, timeout); !room.ok()) return room;
+  held_.emplace(++holds_, bytes);
+  held_bytes_ += bytes;
+  return holds_;
+}
+
+bool ClientState::Start(uint64_t held, absl::FunctionRef<void(ClientCore&)> push) {
+  Left left;
+  {
+    MutexLock lock(&mutex_);
+    held_bytes_ -= held_.extract(held).mapped();
+    if (waiting_ > 0) changed_.SignalAll();
+    if (core_ == nullptr) return false;
+    push(*core_);
+    left = Leave();
+  }
+  DoWithoutLock(std::move(left));
+  return true;
+}
+
+void ClientState::Drop(uint64_t held, const absl::Status& why) {
+  MutexLock lock(&mutex_);
+  held_bytes_ -= held_.extract(held).mapped();
+  if (dropped_.ok()) dropped_ = why;
+  if (waiting_ > 0) changed_.SignalAll();
+}
+
+absl::Status ClientState::AwaitHeld(absl::string_view what) {
+  MutexLock lock(&mutex_);
+  const uint64_t upto = holds_;
+  const auto gone = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return core_ == nullptr || !core_->failure().ok() || held_.empty() || held_.begin()->first > upto;
+  };
+  if (gone() || internal::WaitingIsForbidden()) return absl::OkStatus();  // Await knows what to say
+  ++waiting_;
+  const bool in_time = changed_.AwaitFor(&mutex_, options_.timeout, gone);
+  --waiting_;
+  if (in_time) return absl::OkStatus();
+  return absl::DeadlineExceededError(absl::StrCat(
+      what, ": waited ", absl::FormatDuration(options_.timeout), " for ", held_.size(),
+      " pushes that have not started, because what they come after has not ended; call it again to wait on"));
+}
+
+absl::Status ClientState::WithDropped(absl::Status status) {
+  MutexLock lock(&mutex_);
+  absl::Status dropped = std::exchange(dropped_, absl::OkStatus());
+  return status.ok() ? std::move(dropped) : std::move(status);
+}
+
+absl::Status ClientState::Flush() {
+  if (absl::Status held = AwaitHeld("flush"); !held.ok()) return held;
+  return WithDropped(
+      Await([this](ClientCore& core, Done done) { core.Flush(options_.timeout, std::move(done)); },
+            &WaitSeconds::commit));
+}
+
+absl::Status ClientState::Finish() {
+  if (absl::Status held = AwaitHeld("finish"); !held.ok()) return held;
+  return WithDropped(
+      Await([this](ClientCore& core, Done done) { core.Finish(options_.timeout, std::move(done)); },
+            &WaitSeconds::commit));
+}
+
+// -- the end --
+
 void ClientState::Shut() {
+  // First, so that operations under way end with this and not with what the session's end does to them.
+  With([](ClientCore& core) { core.Stop(GoneError()); });
   // A client that failed or never opened has nothing to close, and the coordinator may be away: one try, a
   // second.
   if (!internal::WaitingIsForbidden()) {
@@ -173,22 +328,24 @@ void ClientState::Shut() {
       core.Close("the client is done", kCloseTimeout, std::move(done));
     });
   }
-  With([](ClientCore& core) { core.Stop(GoneError()); });
   std::unique_ptr<ClientCore> core;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     core = std::move(core_);
     next_ = absl::InfiniteFuture();
+    changed_.SignalAll();
+    MutexLock routes_lock(&routes_mutex_);
+    routes_ = nullptr;
   }
   core = nullptr;  // lets go of its streams, which ends them
   loop_.Stop();
   if (thread_.joinable()) thread_.join();
+  recorder_ = nullptr;  // its file is whole when this returns
 }
 
-std::shared_ptr<const Routes> ClientState::routes() {
-  std::shared_ptr<const Routes> routes;
-  With([&](ClientCore& core) { routes = core.routes(); });
-  return routes;
+std::shared_ptr<const Routes> ClientState::routes() const {
+  MutexLock lock(&routes_mutex_);
+  return routes_;
 }
 
 }  // namespace paceline::sdk

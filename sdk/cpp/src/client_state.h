@@ -1,13 +1,15 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "libs/base/mutex.h"
+#include "libs/recorder/file_recorder.h"
 #include "libs/rpc/event_loop.h"
 #include "libs/rpc/grpc_dialer.h"
 #include "libs/world/random.h"
@@ -36,21 +38,51 @@ class ClientState : public Gate, public std::enable_shared_from_this<ClientState
   // Starts something that ends with a status and waits for it. `waits`: where the time is counted.
   absl::Status Await(absl::FunctionRef<void(ClientCore&, Done)> start, double WaitSeconds::*waits = nullptr);
 
-  // As ClientOptions::unacknowledged_bytes_max says: waits for room for `bytes` more, at most `timeout`.
-  absl::Status AwaitRoom(uint64_t bytes, absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Runs `push` with the core once there is room for `bytes` more unacknowledged ones, as
+  // ClientOptions::unacknowledged_bytes_max says; waits for it at most `timeout`, and in a callback not at
+  // all. One visit, so that threads that push side by side keep the bound together. Not OK: `push` was not
+  // run.
+  absl::Status WithRoom(uint64_t bytes, absl::Duration timeout, absl::FunctionRef<void(ClientCore&)> push)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // A push that comes after other operations: it takes its room now, as WithRoom does, and makes no wait
+  // later. Followed by one Start or Drop.
+  absl::StatusOr<uint64_t> Hold(uint64_t bytes, absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Runs `push` in place of the held one; false if the client was shut.
+  bool Start(uint64_t held, absl::FunctionRef<void(ClientCore&)> push) ABSL_LOCKS_EXCLUDED(mutex_);
+  // What it was to come after ended with `why`. The next flush reports it.
+  void Drop(uint64_t held, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Waits until all pushes that are held now were started or dropped, then flushes or finishes.
+  absl::Status Flush();
+  absl::Status Finish();
 
   // Closes the session, ends everything, joins the thread. Once; afterwards every call finds the client gone.
   void Shut();
 
   Buffer Allocate(size_t bytes) { return pool_->Take(bytes); }
-  std::shared_ptr<const Routes> routes();
+  // Null: the client is gone.
+  std::shared_ptr<const Routes> routes() const ABSL_LOCKS_EXCLUDED(routes_mutex_);
   const ClientOptions& options() const { return options_; }
   static absl::Status GoneError();
 
  private:
+  // What a visit leaves to be done without the lock.
+  struct Left {
+    Deferred deferred;
+    bool wake = false;  // the loop is to look at the core's next deadline
+  };
+
   explicit ClientState(ClientOptions options);
   absl::Status Open();
   void Run();
+  Left Leave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DoWithoutLock(Left left) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool HasRoom(uint64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AwaitRoom(uint64_t bytes, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AwaitHeld(absl::string_view what) ABSL_LOCKS_EXCLUDED(mutex_);
+  // `status`, or what a dropped push ended with since the last flush.
+  absl::Status WithDropped(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const ClientOptions options_;
   const world::RealClock clock_;
@@ -59,10 +91,22 @@ class ClientState : public Gate, public std::enable_shared_from_this<ClientState
   rpc::EventLoop loop_;
   rpc::GrpcDialer dialer_{loop_};
   GrpcCoordinatorApi coordinator_;
+  std::unique_ptr<record::FileRecorder> recorder_;  // null: nothing is recorded; set before the core is there
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
+  CondVar changed_;  // room has come, a held push has gone; signalled only while `waiting_`
+  int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<ClientCore> core_ ABSL_GUARDED_BY(mutex_);
   absl::Time next_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();  // the core's next deadline
+  std::thread::id loop_thread_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, uint64_t> held_ ABSL_GUARDED_BY(mutex_);  // bytes, by number
+  uint64_t holds_ ABSL_GUARDED_BY(mutex_) = 0;                 // counts them
+  uint64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status dropped_ ABSL_GUARDED_BY(mutex_);  // first error of a held push since the last flush
+  // The core's routes at the end of the last visit. Under a lock of their own: to group a batch by them is no
+  // reason to wait for the core.
+  mutable Mutex routes_mutex_ ABSL_ACQUIRED_AFTER(mutex_);
+  std::shared_ptr<const Routes> routes_ ABSL_GUARDED_BY(routes_mutex_);
   std::thread thread_;
 };
 

@@ -34,6 +34,10 @@ class CoordinatorApi {
                             Callback<v1::CloseSessionReply> done) = 0;
   virtual void OpenTable(const v1::OpenTableRequest& request, absl::Duration timeout,
                          Callback<v1::OpenTableReply> done) = 0;
+  virtual void DropTable(const v1::DropTableRequest& request, absl::Duration timeout,
+                         Callback<v1::DropTableReply> done) = 0;
+  virtual void ChangeRule(const v1::ChangeRuleRequest& request, absl::Duration timeout,
+                          Callback<v1::ChangeRuleReply> done) = 0;
 
   // A stream of maps. Destroying it ends it; what was on its way may still be heard.
   class Watch {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -35,11 +36,14 @@ class CoordinatorCall : public std::enable_shared_from_this<CoordinatorCall<Requ
         deadline_(deadline),
         request_(std::move(request)),
         prepare_(std::move(prepare)),
-        done_(std::move(done)) {}
+        done_(std::move(done)),
+        backoff_(context.backoff) {}
 
   void Start() {
     const absl::Duration left = deadline_ - context_.Now();
-    if (prepare_) prepare_(request_, left);
+    // The coordinator hears less: its answer, which names what it waited for, comes before the
+    // call's own end does.
+    if (prepare_) prepare_(request_, left - std::min(left / 4, absl::Seconds(2)));
     // Outside the gate: the callback may not come from within, but the stubs need not know of the gate
     // either.
     context_.deferred.Run([self = this->shared_from_this(), left] {
@@ -56,9 +60,9 @@ class CoordinatorCall : public std::enable_shared_from_this<CoordinatorCall<Requ
     if (reply.ok() || !worth_another) return done_(std::move(reply));
     const absl::Time next = context_.Now() + backoff_.Next(context_.random.Next());
     if (next >= deadline_) {
-      return done_(
-          absl::DeadlineExceededError(absl::StrCat(what_, ": ", reply.status().message(), "; waited ",
-                                                   absl::FormatDuration(context_.Now() - started_))));
+      return done_(absl::DeadlineExceededError(absl::StrCat(
+          what_, ": ", reply.status().message(), "; waited ", absl::FormatDuration(context_.Now() - started_),
+          "; see that a coordinator runs there, and try again")));
     }
     context_.timers.At(next, [self = this->shared_from_this()] { self->Start(); });
   }
@@ -73,7 +77,7 @@ class CoordinatorCall : public std::enable_shared_from_this<CoordinatorCall<Requ
   Request request_;
   Prepare prepare_;
   DoneCallback done_;
-  Backoff backoff_{BackoffPolicy{.initial = absl::Milliseconds(20), .max = absl::Seconds(1)}};
+  Backoff backoff_;
 };
 
 }  // namespace paceline::sdk

@@ -1,18 +1,58 @@
 #include "paceline/future.h"
 
+#include <deque>
+
 #include "sdk/cpp/src/callback_thread.h"
 
 namespace paceline {
 namespace {
 
-thread_local bool waiting_is_forbidden = false;
+using Callbacks = std::deque<absl::AnyInvocable<void()>>;
+
+thread_local bool is_a_clients_thread = false;
+thread_local Callbacks* running = nullptr;  // behind the callback that this thread is in; null: in none
 
 }  // namespace
 
 namespace internal {
 
 bool WaitingIsForbidden() {
-  return waiting_is_forbidden;
+  // In a callback too, whoever's thread it is: what it waits for may have to come from one that is queued
+  // behind it.
+  return is_a_clients_thread || running != nullptr;
+}
+
+void RunCallback(absl::AnyInvocable<void()> callback) {
+  if (running != nullptr) {
+    running->push_back(std::move(callback));
+    return;
+  }
+  struct Reset {
+    ~Reset() { running = nullptr; }
+  } reset;
+  Callbacks callbacks;
+  running = &callbacks;
+  callback();
+  callback = nullptr;  // what a callback holds is let go at once
+  while (!callbacks.empty()) {
+    auto next = std::move(callbacks.front());
+    callbacks.pop_front();
+    next();
+  }
+}
+
+void Join::Ended(size_t index, const absl::Status& status) {
+  absl::Status all;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!status.ok() && (error_.ok() || index < first_)) {
+      error_ = status;
+      first_ = index;
+    }
+    if (--left_ > 0) return;
+    all = error_;
+  }
+  state_->Set(std::move(all));
 }
 
 }  // namespace internal
@@ -20,7 +60,7 @@ bool WaitingIsForbidden() {
 namespace sdk {
 
 void ThisThreadRunsCallbacks() {
-  waiting_is_forbidden = true;
+  is_a_clients_thread = true;
 }
 
 }  // namespace sdk

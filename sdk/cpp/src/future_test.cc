@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "absl/synchronization/notification.h"
+#include "libs/base/mutex.h"
 #include "libs/base/test_util/status_matchers.h"
 #include "sdk/cpp/src/callback_thread.h"
 
@@ -95,6 +95,120 @@ TEST(Future, AThreadThatRunsCallbacksDoesNotBlock) {
     EXPECT_THAT(Future<int>::Ready(1).Get(), IsOkAndHolds(1));
   });
   callbacks.join();
+}
+
+TEST(Future, ContinuationsMayStartOperations) {
+  auto outer = std::make_shared<IntState>();
+  auto inner = std::make_shared<internal::FutureState<absl::StatusOr<std::string>>>();
+  const Future<std::string> both =
+      Future<int>(outer).Then([&](const absl::StatusOr<int>&) { return Future<std::string>(inner); });
+  outer->Set(1);
+  EXPECT_FALSE(both.ready()) << "waits for what the continuation started";
+  inner->Set("done");
+  EXPECT_THAT(both.Get(), IsOkAndHolds("done"));
+}
+
+TEST(Future, AndThenIsForSuccess) {
+  auto state = std::make_shared<IntState>();
+  int calls = 0;
+  const Future<int> twice = Future<int>(state).AndThen([&](int value) -> absl::StatusOr<int> {
+    ++calls;
+    return 2 * value;
+  });
+  const Future<void> nothing = twice.AndThen([&](int) { ++calls; });
+  const Future<int> flat =
+      nothing.AndThen([&] { return Future<int>::Ready(absl::NotFoundError("of the last one")); });
+  state->Set(21);
+  EXPECT_THAT(twice.Get(), IsOkAndHolds(42));
+  EXPECT_THAT(nothing.Get(), IsOk());
+  EXPECT_THAT(flat.Get(), StatusIs(absl::StatusCode::kNotFound, "of the last one"));
+  EXPECT_EQ(calls, 2);
+}
+
+TEST(Future, AndThenPassesErrorsOn) {
+  const auto failed = Future<int>::Ready(absl::DataLossError("segment 3"));
+  bool called = false;
+  const Future<void> after = failed.AndThen([&](int) { called = true; }).AndThen([&] { called = true; });
+  EXPECT_THAT(after.Get(), StatusIs(absl::StatusCode::kDataLoss, "segment 3"));
+  EXPECT_FALSE(called);
+  EXPECT_THAT(failed.Then([&](const absl::StatusOr<int>& r) { called = !r.ok(); }).Get(), IsOk());
+  EXPECT_TRUE(called);
+}
+
+TEST(WhenAll, EndsWithTheLast) {
+  auto a = std::make_shared<IntState>();
+  auto b = std::make_shared<internal::FutureState<absl::Status>>();
+  const Future<void> all = WhenAll(Future<int>(a), Future<void>(b), Future<std::string>());
+  a->Set(1);
+  EXPECT_FALSE(all.ready());
+  b->Set(absl::OkStatus());
+  EXPECT_THAT(all.Get(), IsOk());
+  EXPECT_TRUE(WhenAll().ready());
+  EXPECT_TRUE(WhenAll(std::vector<Future<int>>()).ready());
+}
+
+TEST(WhenAll, TheFirstErrorInOrderIsItsOwn) {
+  std::vector<std::shared_ptr<IntState>> states;
+  std::vector<Future<int>> futures;
+  for (int i = 0; i < 4; ++i) futures.emplace_back(states.emplace_back(std::make_shared<IntState>()));
+  const Future<void> all = WhenAll(futures);
+  const Future<void> ended = WhenAllEnded(futures);
+  states[3]->Set(absl::AbortedError("3"));
+  states[1]->Set(absl::DataLossError("1"));
+  states[0]->Set(0);
+  EXPECT_FALSE(all.ready()) << "an error does not end it before the others: nothing is under way afterwards";
+  states[2]->Set(absl::AbortedError("2"));
+  EXPECT_THAT(all.Get(), StatusIs(absl::StatusCode::kDataLoss, "1"));
+  EXPECT_THAT(ended.Get(), IsOk());
+  EXPECT_THAT(WhenAllEnded(futures[1], all).Get(), IsOk());
+}
+
+TEST(WhenAll, EndsOnceWhenManyThreadsEndIt) {
+  for (int round = 0; round < 50; ++round) {
+    std::vector<std::shared_ptr<IntState>> states;
+    std::vector<Future<int>> futures;
+    for (int i = 0; i < 4; ++i) futures.emplace_back(states.emplace_back(std::make_shared<IntState>()));
+    std::vector<int> values(4);
+    int sum = 0;
+    const Future<void> summed = WhenAll(futures).AndThen([&] {
+      for (int value : values) sum += value;
+    });
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&, i] {
+        values[i] = i + 1;
+        states[i]->Set(i);
+      });
+    }
+    EXPECT_THAT(summed.Get(), IsOk());
+    EXPECT_EQ(sum, 10);
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+TEST(Future, AChainOfAnyLengthNeedsNoDeepStack) {
+  auto state = std::make_shared<internal::FutureState<absl::Status>>();
+  Future<void> last(state);
+  int64_t steps = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    last = last.AndThen([&] { ++steps; });
+  }
+  state->Set(absl::OkStatus());
+  EXPECT_THAT(last.Get(), IsOk());
+  EXPECT_EQ(steps, 200'000);
+}
+
+TEST(Future, ACallbackDoesNotWaitForOneBehindIt) {
+  // Whoever's thread it is: the second result is set by a callback that is queued behind the first.
+  auto state = std::make_shared<IntState>();
+  const Future<int> first(state);
+  Future<int> second;
+  absl::StatusOr<int> seen = 0;
+  first.OnReady([&](const absl::StatusOr<int>&) { seen = second.Get(); });
+  second = first.AndThen([](int value) -> absl::StatusOr<int> { return value + 1; });
+  state->Set(1);
+  EXPECT_THAT(seen, StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(second.Get(), IsOkAndHolds(2));
 }
 
 }  // namespace

@@ -7,8 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "libs/rpc/channel.h"
-#include "libs/rpc/status.h"
 
 namespace paceline::sdk {
 namespace {
@@ -17,44 +15,40 @@ std::chrono::system_clock::time_point DeadlineAfter(absl::Duration timeout) {
   return std::chrono::system_clock::now() + absl::ToChronoMicroseconds(std::min(timeout, absl::Hours(24)));
 }
 
-absl::Status Named(const std::string& address, const grpc::Status& status) {
-  // Only what the connection says of itself needs the address; the coordinator's own words stand for
-  // themselves.
-  const absl::Status plain = rpc::FromGrpc(status);
-  if (!absl::IsUnavailable(plain) && !absl::IsDeadlineExceeded(plain)) return plain;
-  return {plain.code(), absl::StrCat("coordinator ", address, ": ", plain.message())};
-}
-
 }  // namespace
 
 // One unary call. Deletes itself with its answer.
 template <class Reply>
 class GrpcCoordinatorApi::Question : public rpc::Event {
  public:
-  Question(rpc::EventLoop& loop, std::string address, Callback<Reply> done)
-      : use_(loop), address_(std::move(address)), done_(std::move(done)) {}
+  Question(rpc::EventLoop& loop, std::shared_ptr<rpc::Coordinators> coordinators, Callback<Reply> done)
+      : use_(loop),
+        coordinators_(std::move(coordinators)),
+        asked_(coordinators_->Current()),
+        done_(std::move(done)) {}
 
   template <class Request, class Prepare>
-  void Ask(v1::Coordinator::Stub& stub, Prepare prepare, const Request& request, absl::Duration timeout,
-           grpc::CompletionQueue& queue) {
+  void Ask(Prepare prepare, const Request& request, absl::Duration timeout, grpc::CompletionQueue& queue) {
     context_.set_deadline(DeadlineAfter(timeout));
-    call_ = (stub.*prepare)(&context_, request, &queue);
+    call_ = ((*asked_->stub).*prepare)(&context_, request, &queue);
     call_->StartCall();
-    call_->Finish(&reply_, &status_, static_cast<rpc::Event*>(this));
+    call_->Finish(&reply_, &status_, Tag());
   }
 
   void Complete(bool) override {
-    if (status_.ok()) {
+    const absl::Status heard = coordinators_->Heard(*asked_, status_, context_);
+    if (heard.ok()) {
       done_(std::move(reply_));
     } else {
-      done_(Named(address_, status_));
+      done_(heard);
     }
     delete this;
   }
 
  private:
   const rpc::EventLoop::Use use_;
-  const std::string address_;
+  const std::shared_ptr<rpc::Coordinators> coordinators_;
+  const std::shared_ptr<const rpc::Coordinators::One> asked_;
   Callback<Reply> done_;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientAsyncResponseReader<Reply>> call_;
@@ -65,15 +59,19 @@ class GrpcCoordinatorApi::Question : public rpc::Event {
 // One stream of maps. Lives until it has ended, whatever becomes of its Watch.
 class GrpcCoordinatorApi::MapStream : public rpc::Event, public std::enable_shared_from_this<MapStream> {
  public:
-  MapStream(rpc::EventLoop& loop, std::string address, absl::AnyInvocable<void(v1::Map)> on_map,
-            absl::AnyInvocable<void(absl::Status)> on_end)
-      : use_(loop), address_(std::move(address)), on_map_(std::move(on_map)), on_end_(std::move(on_end)) {}
+  MapStream(rpc::EventLoop& loop, std::shared_ptr<rpc::Coordinators> coordinators,
+            absl::AnyInvocable<void(v1::Map)> on_map, absl::AnyInvocable<void(absl::Status)> on_end)
+      : use_(loop),
+        coordinators_(std::move(coordinators)),
+        asked_(coordinators_->Current()),
+        on_map_(std::move(on_map)),
+        on_end_(std::move(on_end)) {}
 
-  void Start(v1::Coordinator::Stub& stub, uint64_t known, grpc::CompletionQueue& queue) {
+  void Start(uint64_t known, grpc::CompletionQueue& queue) {
     self_ = shared_from_this();
     v1::WatchMapRequest request;
     request.set_known_version(known);
-    stream_ = stub.PrepareAsyncWatchMap(&context_, request, &queue);
+    stream_ = asked_->stub->PrepareAsyncWatchMap(&context_, request, &queue);
     stream_->StartCall(Tag());
   }
   void Cancel() { context_.TryCancel(); }
@@ -81,9 +79,10 @@ class GrpcCoordinatorApi::MapStream : public rpc::Event, public std::enable_shar
   void Complete(bool ok) override {
     if (state_ == State::kFinishing) {
       const std::shared_ptr<MapStream> last = std::move(self_);
-      on_end_(status_.ok() ? absl::UnavailableError(
-                                 absl::StrCat("coordinator ", address_, ": ended the stream of maps"))
-                           : Named(address_, status_));
+      const absl::Status heard = coordinators_->Heard(*asked_, status_, context_);
+      on_end_(!heard.ok() ? heard
+                          : absl::UnavailableError(
+                                absl::StrCat("coordinator ", asked_->address, ": ended the stream of maps")));
       return;
     }
     if (!ok) {
@@ -99,10 +98,10 @@ class GrpcCoordinatorApi::MapStream : public rpc::Event, public std::enable_shar
 
  private:
   enum class State { kStarting, kReading, kFinishing };
-  void* Tag() { return static_cast<rpc::Event*>(this); }
 
   const rpc::EventLoop::Use use_;
-  const std::string address_;
+  const std::shared_ptr<rpc::Coordinators> coordinators_;
+  const std::shared_ptr<const rpc::Coordinators::One> asked_;
   absl::AnyInvocable<void(v1::Map)> on_map_;
   absl::AnyInvocable<void(absl::Status)> on_end_;
   grpc::ClientContext context_;
@@ -122,17 +121,14 @@ class GrpcCoordinatorApi::MapWatch : public CoordinatorApi::Watch {
   const std::shared_ptr<MapStream> stream_;
 };
 
-GrpcCoordinatorApi::GrpcCoordinatorApi(rpc::EventLoop& loop, const std::string& address)
-    : loop_(loop),
-      address_(address),
-      stub_(v1::Coordinator::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                                               rpc::ControlPlaneArguments()))) {}
+GrpcCoordinatorApi::GrpcCoordinatorApi(rpc::EventLoop& loop, const std::string& addresses)
+    : loop_(loop), coordinators_(std::make_shared<rpc::Coordinators>(addresses)) {}
 
 template <class Reply, class Request, class Prepare>
 void GrpcCoordinatorApi::Ask(Prepare prepare, const Request& request, absl::Duration timeout,
                              Callback<Reply> done) {
-  auto* question = new Question<Reply>(loop_, address_, std::move(done));
-  question->Ask(*stub_, prepare, request, timeout, loop_.queue());
+  auto* question = new Question<Reply>(loop_, coordinators_, std::move(done));
+  question->Ask(prepare, request, timeout, loop_.queue());
 }
 
 void GrpcCoordinatorApi::OpenSession(const v1::OpenSessionRequest& request, absl::Duration timeout,
@@ -165,10 +161,20 @@ void GrpcCoordinatorApi::OpenTable(const v1::OpenTableRequest& request, absl::Du
   Ask(&v1::Coordinator::Stub::PrepareAsyncOpenTable, request, timeout, std::move(done));
 }
 
+void GrpcCoordinatorApi::DropTable(const v1::DropTableRequest& request, absl::Duration timeout,
+                                   Callback<v1::DropTableReply> done) {
+  Ask(&v1::Coordinator::Stub::PrepareAsyncDropTable, request, timeout, std::move(done));
+}
+
+void GrpcCoordinatorApi::ChangeRule(const v1::ChangeRuleRequest& request, absl::Duration timeout,
+                                    Callback<v1::ChangeRuleReply> done) {
+  Ask(&v1::Coordinator::Stub::PrepareAsyncChangeRule, request, timeout, std::move(done));
+}
+
 std::unique_ptr<CoordinatorApi::Watch> GrpcCoordinatorApi::WatchMap(
     uint64_t known, absl::AnyInvocable<void(v1::Map)> on_map, absl::AnyInvocable<void(absl::Status)> on_end) {
-  auto stream = std::make_shared<MapStream>(loop_, address_, std::move(on_map), std::move(on_end));
-  stream->Start(*stub_, known, loop_.queue());
+  auto stream = std::make_shared<MapStream>(loop_, coordinators_, std::move(on_map), std::move(on_end));
+  stream->Start(known, loop_.queue());
   return std::make_unique<MapWatch>(std::move(stream));
 }
 

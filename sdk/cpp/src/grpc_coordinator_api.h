@@ -3,17 +3,20 @@
 #include <memory>
 #include <string>
 
+#include "libs/rpc/coordinators.h"
 #include "libs/rpc/event_loop.h"
 #include "paceline/v1/coordinator.grpc.pb.h"
 #include "sdk/cpp/src/coordinator_api.h"
 
 namespace paceline::sdk {
 
-// Asks a coordinator over gRPC; answers come on the loop's thread. Thread-safe.
+// Asks the coordinator that leads over gRPC, among those that are listed: a try that meets another one, or
+// nobody, is UNAVAILABLE, and the next try goes elsewhere. Answers come on the loop's thread. Thread-safe.
 class GrpcCoordinatorApi : public CoordinatorApi {
  public:
   // `loop` must run until every question is answered; it counts them.
-  GrpcCoordinatorApi(rpc::EventLoop& loop, const std::string& address);
+  // `addresses`: host:port, several with commas between.
+  GrpcCoordinatorApi(rpc::EventLoop& loop, const std::string& addresses);
 
   void OpenSession(const v1::OpenSessionRequest& request, absl::Duration timeout,
                    Callback<v1::OpenSessionReply> done) override;
@@ -27,6 +30,10 @@ class GrpcCoordinatorApi : public CoordinatorApi {
                     Callback<v1::CloseSessionReply> done) override;
   void OpenTable(const v1::OpenTableRequest& request, absl::Duration timeout,
                  Callback<v1::OpenTableReply> done) override;
+  void DropTable(const v1::DropTableRequest& request, absl::Duration timeout,
+                 Callback<v1::DropTableReply> done) override;
+  void ChangeRule(const v1::ChangeRuleRequest& request, absl::Duration timeout,
+                  Callback<v1::ChangeRuleReply> done) override;
   std::unique_ptr<Watch> WatchMap(uint64_t known, absl::AnyInvocable<void(v1::Map)> on_map,
                                   absl::AnyInvocable<void(absl::Status)> on_end) override;
 
@@ -41,8 +48,8 @@ class GrpcCoordinatorApi : public CoordinatorApi {
   void Ask(Prepare prepare, const Request& request, absl::Duration timeout, Callback<Reply> done);
 
   rpc::EventLoop& loop_;
-  const std::string address_;
-  const std::unique_ptr<v1::Coordinator::Stub> stub_;
+  // Shared with streams, which may outlive this.
+  const std::shared_ptr<rpc::Coordinators> coordinators_;
 };
 
 }  // namespace paceline::sdk

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/feature_level.h"
 
 namespace paceline::sdk {
 namespace {
@@ -10,10 +11,6 @@ namespace {
 // A shard that does not answer a hello for this long is dialed again: its machine may be gone, and another
 // may have its address.
 constexpr absl::Duration kWelcomeTimeout = absl::Seconds(5);
-// A takeover takes about a second; more than that between tries would be felt.
-constexpr BackoffPolicy kRedial{.initial = absl::Milliseconds(10), .max = absl::Seconds(1)};
-
-constexpr uint32_t kFeatureLevel = 1;
 
 }  // namespace
 
@@ -51,7 +48,7 @@ class Link::Stream final : public world::StreamHandler {
 };
 
 Link::Link(Context& context, world::StreamKind kind, ring::ShardInfo shard)
-    : context_(context), kind_(kind), shard_(std::move(shard)), backoff_(kRedial) {}
+    : context_(context), kind_(kind), shard_(std::move(shard)), backoff_(context.backoff) {}
 
 void Link::SetShard(const ring::ShardInfo& shard) {
   const bool moved = shard.address != shard_.address;
@@ -118,6 +115,9 @@ absl::Cord Link::Hello() const {
     hello->set_session(context_.session.v);
     hello->set_token(context_.token);
     hello->set_client(context_.client_name);
+    hello->set_cluster(context_.cluster);
+    hello->mutable_target()->set_shard(shard_.id.v);
+    hello->mutable_target()->set_incarnation(shard_.incarnation.v);
   };
   if (kind_ == world::StreamKind::kPush) {
     v1::PushRequest request;
@@ -131,6 +131,7 @@ absl::Cord Link::Hello() const {
 
 void Link::Welcomed(const v1::Welcome& welcome) {
   if (state_ != State::kDialing) return;
+  if (absl::Status stranger = CheckMeant(welcome); !stranger.ok()) return Broken(std::move(stranger));
   context_.timers.Cancel(timer_);
   state_ = State::kWelcomed;
   usable_since_ = context_.Now();
@@ -145,12 +146,28 @@ void Link::Welcomed(const v1::Welcome& welcome) {
   Wake();
 }
 
+absl::Status Link::CheckMeant(const v1::Welcome& welcome) const {
+  if (welcome.cluster() != 0 && context_.cluster != 0 && welcome.cluster() != context_.cluster) {
+    return absl::UnavailableError(absl::StrCat("who answers is ", welcome.shard_name(), " of cluster ",
+                                               welcome.cluster(), ", not of cluster ", context_.cluster));
+  }
+  // A later start than the map's is fine: the map is on its way.
+  if (welcome.incarnation() == 0 ||
+      (ShardId(welcome.shard()) == shard_.id && Incarnation(welcome.incarnation()) >= shard_.incarnation)) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(absl::StrCat("who answers is shard ", welcome.shard(), ", incarnation ",
+                                             welcome.incarnation(), "; the map says shard ", shard_.id.v,
+                                             ", incarnation ", shard_.incarnation.v));
+}
+
 void Link::RefusedAtHello(const v1::Refusal& refusal) {
   const std::string message = absl::StrCat(Describe(), ": ", refusal.message());
   switch (refusal.reason()) {
     case v1::Refusal::FENCED:
-      return context_.fail(absl::AbortedError(absl::StrCat("session ", context_.session.v, " of job '",
-                                                           context_.job_name, "' is over: ", message)));
+      return context_.fail(
+          absl::AbortedError(absl::StrCat("session ", context_.session.v, " of job '", context_.job_name,
+                                          "' is over: ", message, "; connect again")));
     case v1::Refusal::UNIMPLEMENTED:
       return context_.fail(absl::UnimplementedError(message));
     case v1::Refusal::MALFORMED:

@@ -78,6 +78,8 @@ class Link : public std::enable_shared_from_this<Link> {
   void SetPort(uint64_t stream, std::shared_ptr<world::StreamPort> port);
   bool NextFrame(absl::Cord* frame);
   absl::Cord Hello() const;
+  // OK if the one who answers is whom the map names. Otherwise it counts as an address that does not answer.
+  absl::Status CheckMeant(const v1::Welcome& welcome) const;
   void Broken(absl::Status why);
   void EndStream(absl::Status why);
   void BackOff();

@@ -1,6 +1,6 @@
-// Random pushes, pulls and ticks; streams that break with frames and replies lost on the way; segments that
-// move, with and without what was not acknowledged. In the end every part is there once, in order, and every
-// read kept its bound.
+// Random pushes, pulls, both in one, reads through the cache, and ticks; streams that break with frames and
+// replies lost on the way; segments that move, with and without what was not acknowledged. In the end every
+// part is there once, in order, and every read kept its bound.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,6 +24,7 @@ class World {
     h_.cluster.auto_commit = false;
     EXPECT_THAT(h_.Open(), IsOk());
     table_ = h_.OpenTable("w", {.dim = 1}, Ssp{.staleness = 0}).value();
+    folded_ = h_.OpenTable("f", {.dim = 1, .aggregated = true}, Bsp{}).value();
   }
 
   void Play(int steps) {
@@ -32,12 +33,13 @@ class World {
     h_.cluster.auto_commit = true;
     h_.cluster.CommitAll();
     h_.coordinator.PublishMap();
+    EXPECT_THAT(h_.Tick(), IsOk());  // what was pushed to the aggregated table waits for it
     h_.Advance(absl::Seconds(30));
   }
 
   // How often what was to be tested has happened.
   struct Seen {
-    uint64_t retries = 0, breaks = 0, moves = 0, lost = 0, pulls = 0, clocks = 0;
+    uint64_t retries = 0, breaks = 0, moves = 0, lost = 0, pulls = 0, cached = 0, clocks = 0;
   };
   void AddTo(Seen& seen) const {
     const Stats stats = h_.core->stats();
@@ -46,6 +48,7 @@ class World {
     seen.moves += moves_;
     seen.lost += lost_;
     seen.pulls += stats.rows_pulled;
+    seen.cached += stats.rows_from_cache;
     seen.clocks += h_.core->clock();
   }
 
@@ -57,17 +60,22 @@ class World {
       ASSERT_TRUE(push->ended());
       EXPECT_THAT(*push->status, IsOk());
     }
-    for (const auto& [pull, key, least] : pulls_) {
+    for (const auto& [pull, key, least, exact] : pulls_) {
       ASSERT_TRUE(pull->ended());
       EXPECT_THAT(*pull->status, IsOk());
       EXPECT_GE(pull->rows[0], least) << "does not hold the reader's own writes";
+      if (exact) {
+        EXPECT_EQ(pull->rows[0], least) << "holds more than the clocks before the reader's";
+      }
     }
-    for (const auto& [key, sum] : sums_) {
-      EXPECT_EQ(h_.cluster.Row(table_->placement.Of(key).v, table_->id.v, key)[0], sum) << "key " << key;
+    for (const auto& [which, sum] : sums_) {
+      const auto& [aggregated, key] = which;
+      const auto& table = aggregated ? folded_ : table_;
+      EXPECT_EQ(h_.cluster.Row(table->placement.Of(key).v, table->id.v, key)[0], sum) << "key " << key;
     }
     for (uint32_t s = 0; s < h_.cluster.SegmentCount(); ++s) {
-      PartNumber next = 1;
-      for (const auto& entry : h_.cluster.LogOf(s)) EXPECT_EQ(entry.number, next++);
+      std::map<Line, PartNumber> last;
+      for (const auto& entry : h_.cluster.LogOf(s)) EXPECT_EQ(entry.number, ++last[entry.line]);
       EXPECT_EQ(h_.cluster.MinClock(s), h_.core->clock());
     }
   }
@@ -77,12 +85,14 @@ class World {
     switch (world::Uniform(random_, 12)) {
       case 0:
       case 1:
-      case 2:
         return Push();
+      case 2:
+        return world::Chance(random_, 0.5) ? Push() : PushPull();
       case 3:
-        return Pull();
+        return world::Chance(random_, 0.5) ? Pull() : Read();
       case 4:
         EXPECT_THAT(h_.Tick(), IsOk());
+        complete_ = sums_;
         return;
       case 5:
         return Break();
@@ -105,13 +115,28 @@ class World {
   void Push() {
     std::vector<uint64_t> keys;
     for (uint64_t n = world::Uniform(random_, 5); n > 0; --n) keys.push_back(world::Uniform(random_, 30));
-    pushes_.push_back(h_.Push(table_, keys, std::vector<float>(keys.size(), 1.0f),
+    const bool aggregated = world::Chance(random_, 0.4);
+    pushes_.push_back(h_.Push(aggregated ? folded_ : table_, keys, std::vector<float>(keys.size(), 1.0f),
                               static_cast<uint32_t>(world::Uniform(random_, 3)), absl::InfiniteDuration()));
-    for (uint64_t key : keys) sums_[key] += 1;
+    for (uint64_t key : keys) sums_[{aggregated, key}] += 1;
+  }
+  // A push whose rows come back.
+  void PushPull() {
+    const uint64_t key = world::Uniform(random_, 30);
+    const float sum = sums_[{false, key}] += 1;
+    pulls_.push_back({h_.PushPull(table_, {key}, {1.0f}, false, absl::InfiniteDuration()), key, sum, false});
+  }
+  // Through the cache.
+  void Read() {
+    const uint64_t key = world::Uniform(random_, 30);
+    pulls_.push_back({h_.Read(table_, {key}), key, sums_[{false, key}], false});
   }
   void Pull() {
     const uint64_t key = world::Uniform(random_, 30);
-    pulls_.push_back({h_.Pull(table_, {key}, std::nullopt, 0, absl::InfiniteDuration()), key, sums_[key]});
+    const bool exact = world::Chance(random_, 0.4);
+    const float least = exact ? complete_[{true, key}] : sums_[{false, key}];
+    pulls_.push_back({h_.Pull(exact ? folded_ : table_, {key}, std::nullopt, 0, absl::InfiniteDuration()),
+                      key, least, exact});
   }
   // A stream breaks; frames the client has sent and answers it has not got are lost.
   void Break() {
@@ -148,14 +173,17 @@ class World {
     std::shared_ptr<CoreHarness::Outcome> outcome;
     uint64_t key;
     float least;
+    bool exact;
   };
+  using Sums = std::map<std::pair<bool, uint64_t>, float>;  // by whether it is the aggregated table, and key
 
   CoreHarness h_;
   world::SplitMix64 random_;
-  std::shared_ptr<const TableInfo> table_;
+  std::shared_ptr<const TableInfo> table_, folded_;
   std::vector<std::shared_ptr<CoreHarness::Outcome>> pushes_;
   std::vector<PullUnderWay> pulls_;
-  std::map<uint64_t, float> sums_;
+  Sums sums_;      // of all that was pushed
+  Sums complete_;  // … in clocks that have ended
   uint64_t moves_ = 0;
   uint64_t lost_ = 0;  // parts applied and forgotten again
 };
@@ -175,6 +203,7 @@ TEST(Property, EveryPartIsAppliedOnceAndInOrder) {
   EXPECT_GT(seen.moves, 1'000u);
   EXPECT_GT(seen.lost, 100u);
   EXPECT_GT(seen.pulls, 5'000u);
+  EXPECT_GT(seen.cached, 50u);
   EXPECT_GT(seen.clocks, 5'000u);
   RecordProperty(
       "seen", absl::StrCat("retries ", seen.retries, " breaks ", seen.breaks, " moves ", seen.moves, " lost ",

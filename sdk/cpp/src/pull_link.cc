@@ -8,24 +8,6 @@
 #include "sdk/cpp/src/puller.h"
 
 namespace paceline::sdk {
-namespace {
-
-// What the shard is told to wait at most: a little less than what is left, so that its answer, which names
-// whom it waited for, comes before our own deadline.
-uint32_t TimeoutMs(absl::Duration left) {
-  if (left == absl::InfiniteDuration()) return 0;  // the shard's own limit
-  left -= std::min(left / 10, absl::Milliseconds(200));
-  return static_cast<uint32_t>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left), 1, UINT32_MAX));
-}
-
-const v1::Refusal* FindRefusal(const v1::PullReply& reply, SegmentId segment) {
-  for (const v1::Refusal& refusal : reply.refusals()) {
-    if (refusal.segment() == segment.v) return &refusal;
-  }
-  return reply.refusals_size() == 1 ? &reply.refusals(0) : nullptr;
-}
-
-}  // namespace
 
 PullLink::PullLink(Context& context, Puller& puller, ring::ShardInfo shard)
     : Link(context, world::StreamKind::kPull, std::move(shard)), puller_(puller) {}
@@ -39,16 +21,23 @@ void PullLink::Put(PullRequest request) {
   request.id = ++ids_;
   const QueuePlace place{~request.op->call.priority, request.id};
   queue_.emplace(place, std::move(request));
+  if (queue_.size() < prune_at_) return;
+  // While the shard is away nothing leaves the queue by being sent, and pulls end at their deadlines.
+  for (auto it = queue_.begin(); it != queue_.end();)
+    it = Prune(it->second) ? std::next(it) : queue_.erase(it);
+  prune_at_ = std::max(kPruneAtLeast, 2 * queue_.size());
+}
+
+bool PullLink::Prune(PullRequest& request) {
+  std::erase_if(request.parts, [&](const PullRequest::Asked& asked) { return !request.Live(asked); });
+  return !request.parts.empty();
 }
 
 bool PullLink::Next(absl::Cord* frame) {
   while (!queue_.empty()) {
     const auto first = queue_.begin();
     PullRequest& request = first->second;
-    const auto stale = [&request](const PullRequest::Asked& asked) { return !request.Live(asked); };
-    request.parts.erase(std::remove_if(request.parts.begin(), request.parts.end(), stale),
-                        request.parts.end());
-    if (request.parts.empty()) {
+    if (!Prune(request)) {
       queue_.erase(first);
       continue;
     }
@@ -78,9 +67,11 @@ wire::Frame<v1::PullRequest> PullLink::Fill(PullRequest& request) const {
   head.set_catalogue_version(context_.catalogue_version.v);
   head.set_min_clock(op.call.min_clock);
   head.set_reader_clock_plus_one(context_.worker ? op.reader + 1 : 0);
-  head.set_key_form(batch.ranges ? v1::KEY_FORM_RANGES : v1::KEY_FORM_KEYS);
+  head.set_key_form(op.call.changes ? v1::KEY_FORM_CHANGES
+                    : batch.ranges  ? v1::KEY_FORM_RANGES
+                                    : v1::KEY_FORM_KEYS);
   head.set_priority(op.call.priority);
-  head.set_timeout_ms(TimeoutMs(op.deadline - context_.Now()));
+  head.set_timeout_ms(ParkTimeoutMs(op.deadline - context_.Now()));
   Gatherer keys(frame.keys);
   for (const PullRequest::Asked& asked : request.parts) {
     const Batch::Piece& piece = batch.pieces[asked.part];
@@ -95,7 +86,7 @@ wire::Frame<v1::PullRequest> PullLink::Fill(PullRequest& request) const {
 }
 
 void PullLink::Receive(absl::Cord bytes) {
-  absl::StatusOr<Reply> reply = wire::Decode<v1::PullReply>(bytes);
+  absl::StatusOr<wire::Frame<v1::PullReply>> reply = wire::Decode<v1::PullReply>(bytes);
   if (!reply.ok()) return BrokeRules(reply.status());
   if (reply->head.has_welcome()) Welcomed(reply->head.welcome());
   if (!usable()) {
@@ -111,66 +102,8 @@ void PullLink::Receive(absl::Cord bytes) {
   PullRequest request = std::move(asked->second);
   asked_.erase(asked);
   asked_bytes_ -= request.bytes;
-  OnReply(*reply, std::move(request));
+  if (absl::Status kept = puller_.OnReply(*this, request, *reply); !kept.ok()) return BrokeRules(kept);
   Wake();  // there is room in the window
-}
-
-void PullLink::OnReply(const Reply& reply, PullRequest request) {
-  const auto certificates = wire::ParseCertificates(reply.head.certificates());
-  if (!certificates.ok()) return BrokeRules(certificates.status());
-  if (certificates->empty() && reply.head.refusals_size() > 0) {
-    return RefuseAll(request, reply.head.refusals(0));
-  }
-  if (certificates->size() != request.parts.size()) {
-    return BrokeRules(absl::InternalError(
-        absl::StrCat("certificates: ", certificates->size(), " for ", request.parts.size(), " parts")));
-  }
-  if (request.op->ended) return;
-  if (!Fits(reply, request, *certificates)) {
-    return BrokeRules(
-        absl::InternalError("a reply whose certificates, values and refusals do not fit the request"));
-  }
-  HandOut(reply, request, *certificates);
-}
-
-bool PullLink::Fits(const Reply& reply, const PullRequest& request,
-                    const std::vector<wire::Certificate>& certificates) {
-  size_t bytes = 0;
-  for (size_t i = 0; i < certificates.size(); ++i) {
-    const Batch::Piece& piece = request.op->call.batch->pieces[request.parts[i].part];
-    if (certificates[i].segment != piece.segment) return false;
-    if (certificates[i].served) {
-      bytes += request.op->call.batch->ValueBytes(piece);
-    } else if (FindRefusal(reply.head, piece.segment) == nullptr) {
-      return false;
-    }
-  }
-  return bytes == reply.values.size();
-}
-
-void PullLink::HandOut(const Reply& reply, const PullRequest& request,
-                       const std::vector<wire::Certificate>& certificates) {
-  const std::shared_ptr<const Batch> batch = request.op->call.batch;  // what is handed out may end the pull
-  size_t at = 0;
-  for (size_t i = 0; i < certificates.size(); ++i) {
-    const PullRequest::Asked& asked = request.parts[i];
-    const Batch::Piece& piece = batch->pieces[asked.part];
-    const size_t bytes = certificates[i].served ? batch->ValueBytes(piece) : 0;
-    if (!request.Live(asked)) {
-      // Asked anew meanwhile.
-    } else if (certificates[i].served) {
-      puller_.OnServed(*this, request, asked, certificates[i], reply.values.Subcord(at, bytes), reply.head);
-    } else {
-      puller_.OnRefused(*this, request, asked, *FindRefusal(reply.head, piece.segment));
-    }
-    at += bytes;
-  }
-}
-
-void PullLink::RefuseAll(const PullRequest& request, const v1::Refusal& refusal) {
-  for (const PullRequest::Asked& asked : request.parts) {
-    if (request.Live(asked)) puller_.OnRefused(*this, request, asked, refusal);
-  }
 }
 
 void PullLink::OnUp() {}

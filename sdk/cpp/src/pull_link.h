@@ -31,21 +31,17 @@ class PullLink final : public Link {
   void OnDown() override;
 
  private:
-  using Reply = wire::Frame<v1::PullReply>;
+  static constexpr size_t kPruneAtLeast = 64;
   using QueuePlace = std::pair<uint32_t, uint64_t>;  // (complement of the priority, id)
 
   void Put(PullRequest request);
+  // Lets go of what the queue holds of pulls that ended or were asked anew. False: nothing is left of it.
+  static bool Prune(PullRequest& request);
   wire::Frame<v1::PullRequest> Fill(PullRequest& request) const;
-  void OnReply(const Reply& reply, PullRequest request);
-  // Is there an answer to every part, and are there as many values as that takes?
-  static bool Fits(const Reply& reply, const PullRequest& request,
-                   const std::vector<wire::Certificate>& certificates);
-  void HandOut(const Reply& reply, const PullRequest& request,
-               const std::vector<wire::Certificate>& certificates);
-  void RefuseAll(const PullRequest& request, const v1::Refusal& refusal);
 
   Puller& puller_;
   absl::btree_map<QueuePlace, PullRequest> queue_;
+  size_t prune_at_ = kPruneAtLeast;               // how long the queue may grow before it is looked through
   absl::btree_map<uint64_t, PullRequest> asked_;  // by id; of the current stream
   uint64_t asked_bytes_ = 0;
   uint64_t ids_ = 0;

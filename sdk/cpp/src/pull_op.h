@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,12 @@ struct PullCall {
   std::shared_ptr<const TableInfo> table;
   std::shared_ptr<const Batch> batch;
   Clock min_clock = 0;
+  bool exact = false;      // the min clock must be this one, not a later one
   bool own_writes = true;  // must hold every push this client made before
+  bool cached = false;     // its rows are kept for later reads
+  bool changes = false;    // of a batch made of Refreshes: what comes goes to the cache only
+  std::optional<Clock> reader = std::nullopt;  // the clock it reads at; unset: the worker's
+  uint64_t read = 0;                           // what the client's history calls it
   uint32_t priority = 0;
   absl::Duration timeout = absl::InfiniteDuration();
   std::shared_ptr<PullSink> sink;
@@ -53,11 +59,18 @@ struct PullOp {
   Clock reader = 0;             // the worker's clock when it was made
   std::vector<PullPart> parts;  // by piece of the batch
   size_t left = 0;
+  // Its parts go with those of a push. They are answered on the push stream, where everything goes well, and
+  // otherwise asked for like any others.
+  bool rides = false;
   absl::Time started;
   absl::Time deadline;
   Timers::Id timer;
   bool ended = false;
 };
+
+// What the shard is told to wait at most: a little less than what is left, so that its answer, which names
+// whom it waited for, comes before our own deadline. 0: its own limit.
+uint32_t ParkTimeoutMs(absl::Duration left);
 
 // What one frame asks of one shard: some parts of one pull, each segment at most once.
 struct PullRequest {
@@ -67,10 +80,13 @@ struct PullRequest {
     // What was certified or committed before this was sent: the answer may not be behind it. (It may be
     // behind what was certified since: answers overtake each other.)
     Clock min_clock = 0;
-    PartNumber own = 0;
+    PartNumber own = 0;  // committed
+    Epoch epoch = {};    // the newest that is known, and what was certified in it
+    PartNumber applied = 0;
   };
 
   uint64_t id = 0;  // of the frame, anew at each sending
+  bool rides = false;
   std::shared_ptr<PullOp> op;
   std::vector<Asked> parts;
   size_t bytes = 0;  // of the request as sent

@@ -174,6 +174,25 @@ TEST_F(PullTest, WaitsForAnotherWorkerAndCountsTheStaleness) {
   EXPECT_EQ(h.core->stats().staleness_rows, (std::map<uint64_t, uint64_t>{{2, 3}}));
 }
 
+TEST_F(PullTest, WhoIsTooFarAheadWaitsForSeveralClocksAtOnceIfItsTableSaysSo) {
+  const auto eager = h.OpenTable("e", {.dim = 2}, Ssp{.staleness = 4, .catch_up = 1}).value();
+  FakeStream& stream = Connect();
+  const auto asks = [&] {
+    h.Pull(eager, {KeyOf(*eager, 0)});
+    const auto taken = Take(stream).value();
+    Serve(stream, taken, Certified(std::max<Clock>(10, taken.head.min_clock())));
+    return taken.head.min_clock();
+  };
+  EXPECT_EQ(asks(), 6u);
+  std::vector<Clock> asked;
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_THAT(h.Tick(), IsOk());
+    asked.push_back(asks());
+  }
+  // At 11, 12 and 13 what was read last, at min clock 10, serves for one clock more at least.
+  EXPECT_THAT(asked, ElementsAre(7, 8, 9, 13, 11));
+}
+
 TEST_F(PullTest, AMovedPartIsAskedAgainAlone) {
   FakeStream& stream = Connect();
   auto pull = h.Pull(table, {KeyIn(0), KeyIn(2)});  // both at shard 0
@@ -302,6 +321,32 @@ TEST_F(PullTest, ADeadlineNamesTheShardThatCannotBeReached) {
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        AllOf(HasSubstr("'w'"), HasSubstr("waited 1m"), HasSubstr("shard-1 at shard-1:1"))));
   EXPECT_NEAR(h.core->stats().wait.route, 60, 1);
+}
+
+TEST_F(PullTest, AnotherClustersShardCountsAsOneThatDoesNotAnswer) {
+  h.cluster.answers_as = 8;
+  auto pull = h.Pull(table, {KeyIn(1)}, 0);
+  h.Advance(absl::Seconds(10));
+  EXPECT_FALSE(pull->status.has_value()) << "nothing was asked of it";
+  h.cluster.answers_as = 7;
+  h.Advance(absl::Seconds(10));
+  ASSERT_TRUE(pull->status.has_value());
+  EXPECT_THAT(*pull->status, IsOk());
+  const v1::Hello& hello = h.cluster.last_hello;
+  EXPECT_EQ(hello.cluster(), 7u);
+  EXPECT_EQ(hello.target().shard(), 1u);
+  EXPECT_EQ(hello.target().incarnation(), 1u);
+}
+
+TEST_F(PullTest, WhatEndedIsNotKeptForAShardThatIsAway) {
+  h.unreachable.insert(FakeCluster::AddressOf(1));
+  const long before = table.use_count();  // each pull holds its table
+  for (int i = 0; i < 2'000; ++i) {
+    auto pull = h.Pull(table, {KeyIn(1)}, std::nullopt, 0, absl::Milliseconds(10));
+    h.Advance(absl::Milliseconds(10));
+    ASSERT_TRUE(pull->status.has_value());
+  }
+  EXPECT_LT(table.use_count() - before, 200);
 }
 
 TEST_F(PullTest, InvalidEndsThePullOnly) {

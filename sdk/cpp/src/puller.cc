@@ -8,6 +8,12 @@
 
 namespace paceline::sdk {
 
+uint32_t ParkTimeoutMs(absl::Duration left) {
+  if (left == absl::InfiniteDuration()) return 0;
+  left -= std::min(left / 5, absl::Milliseconds(200));
+  return static_cast<uint32_t>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left), 1, UINT32_MAX));
+}
+
 PullLink& Puller::LinkFor(ShardId shard) {
   std::shared_ptr<PullLink>& link = links_[shard];
   if (link == nullptr) {
@@ -16,31 +22,47 @@ PullLink& Puller::LinkFor(ShardId shard) {
   return *link;
 }
 
-void Puller::Pull(PullCall call) {
+std::shared_ptr<PullOp> Puller::Begin(PullCall call) {
   auto op = std::make_shared<PullOp>();
   op->id = ++pulls_;
   op->call = std::move(call);
-  op->reader = context_.worker_clock;
+  op->reader = op->call.reader.value_or(context_.worker_clock);
   op->started = context_.Now();
   op->deadline = op->started + op->call.timeout;
   const Batch& batch = *op->call.batch;
   op->left = batch.pieces.size();
   op->parts.resize(batch.pieces.size());
-  std::vector<uint32_t> all;
-  for (uint32_t i = 0; i < batch.pieces.size(); ++i) {
-    const bool named = op->call.own_writes && !Planted(Bug::kOwnPartNotNamed);
-    if (named && op->call.table->line() == Line::kArrival) {
-      op->parts[i].own = pusher_.Last(batch.pieces[i].segment, Line::kArrival);
-    }
-    op->parts[i].since = op->started;
-    all.push_back(i);
-  }
+  for (PullPart& part : op->parts) part.since = op->started;
   ops_.emplace(op->id, op);
-  if (op->left == 0) return End(*op, absl::OkStatus());
-  if (op->deadline != absl::InfiniteFuture()) {
+  if (op->call.cached) context_.cache.OnPullBegun(*op->call.table);
+  if (op->call.exact) context_.exact_reads.insert(op->call.min_clock);
+  if (op->left == 0) {
+    End(*op, absl::OkStatus());
+  } else if (op->deadline != absl::InfiniteFuture()) {
     op->timer = context_.timers.At(op->deadline, [this, op] { OnDeadline(op); });
   }
+  return op;
+}
+
+void Puller::Pull(PullCall call) {
+  const std::shared_ptr<PullOp> op = Begin(std::move(call));
+  if (op->ended) return;
+  std::vector<uint32_t> all;
+  for (uint32_t i = 0; i < op->parts.size(); ++i) {
+    const bool named = op->call.own_writes && !Planted(Bug::kOwnPartNotNamed);
+    if (named && op->call.table->line() == Line::kArrival) {
+      op->parts[i].own = pusher_.Last(op->call.batch->pieces[i].segment, Line::kArrival);
+    }
+    all.push_back(i);
+  }
   Ask(op, all);
+}
+
+std::shared_ptr<PullOp> Puller::PullWithPush(PullCall call, Clock reader) {
+  std::shared_ptr<PullOp> op = Begin(std::move(call));
+  op->reader = reader;
+  for (PullPart& part : op->parts) part.asking = 1;
+  return op;
 }
 
 void Puller::Ask(const std::shared_ptr<PullOp>& op, const std::vector<uint32_t>& parts) {
@@ -85,6 +107,8 @@ void Puller::AskAfter(const std::shared_ptr<PullOp>& op, uint32_t part, absl::Du
 
 void Puller::OnMap() {
   known_.resize(context_.routes->map.SegmentCount());
+  context_.cache.Learn(context_.routes->map);
+  context_.history.Learn(context_.routes->map);
   const std::shared_ptr<const Routes> before = std::exchange(routed_by_, context_.routes);
   if (before == nullptr) return;
   for (const auto& [id, op] : ops_) {
@@ -119,7 +143,9 @@ void Puller::OnSending(PullRequest& request, absl::Time usable_since) {
   for (PullRequest::Asked& asked : request.parts) {
     const SegmentId segment = request.Segment(asked);
     asked.min_clock = known_[segment.v].min_clock;
-    asked.own = std::max(known_[segment.v].own, pusher_.Committed(segment, Line::kArrival));
+    asked.own = pusher_.Committed(segment, Line::kArrival);
+    asked.epoch = known_[segment.v].epoch;
+    asked.applied = known_[segment.v].own;
     PullPart& part = request.op->parts[asked.part];
     if (usable_since > part.since) {
       part.routing += usable_since - part.since;
@@ -138,6 +164,15 @@ void Puller::OnLost(PullRequest& request) {
   }
 }
 
+void Puller::OnRideLost(PullRequest& request) {
+  OnLost(request);
+  std::vector<uint32_t> again;
+  for (const PullRequest::Asked& asked : request.parts) {
+    if (request.Live(asked)) again.push_back(asked.part);
+  }
+  if (!again.empty()) Ask(request.op, again);
+}
+
 void Puller::OnDeadline(const std::shared_ptr<PullOp>& op) {
   if (op->ended) return;
   const auto waiting =
@@ -149,6 +184,7 @@ void Puller::OnDeadline(const std::shared_ptr<PullOp>& op) {
       absl::StrCat(NameOf(*op), ": ", op->left, " of ", op->parts.size(), " parts not answered; waited ",
                    absl::FormatDuration(op->call.timeout), " for ", link.Describe());
   if (!waiting->last_refusal.empty()) absl::StrAppend(&message, "; its last answer: ", waiting->last_refusal);
+  absl::StrAppend(&message, "; pull again to wait on");
   const double seconds = absl::ToDoubleSeconds(context_.Now() - op->started);
   (link.usable() && waiting->last_refusal.empty() ? context_.stats.wait.network
                                                   : context_.stats.wait.route) += seconds;
@@ -158,7 +194,13 @@ void Puller::OnDeadline(const std::shared_ptr<PullOp>& op) {
 void Puller::End(PullOp& op, absl::Status status) {
   if (op.ended) return;
   op.ended = true;
+  if (op.call.cached) context_.cache.OnPullEnded(*op.call.table);
+  if (op.call.changes) context_.cache.OnRefreshEnded(*op.call.table, *op.call.batch);
   context_.timers.Cancel(op.timer);
+  if (op.call.exact) {
+    context_.exact_reads.erase(context_.exact_reads.find(op.call.min_clock));
+    context_.exact_read_ended();
+  }
   context_.deferred.Run([sink = std::move(op.call.sink), status = std::move(status)] { sink->Done(status); });
   op.call.batch = nullptr;
   ops_.erase(op.id);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,13 @@ class Puller {
   Puller(Context& context, const Pusher& pusher) : context_(context), pusher_(pusher) {}
 
   void Pull(PullCall call);
+  // A pull whose parts ride with those of a push. The caller says what number each part has, and which
+  // `asking` it is of: 1 (see PushLink).
+  std::shared_ptr<PullOp> PullWithPush(PullCall call, Clock reader);
+  // Its push has failed.
+  void OnPushFailed(PullOp& op, absl::Status why) { End(op, std::move(why)); }
+  // The largest min clock that was certified, in whatever segment.
+  Clock newest_min_clock() const { return newest_min_clock_; }
   // context.routes is newer than at the last call.
   void OnMap();
   // Ends all; nothing is called afterwards.
@@ -27,26 +35,43 @@ class Puller {
 
   // -- from the links --
   void OnSending(PullRequest& request, absl::Time usable_since);
-  void OnServed(PullLink& link, const PullRequest& request, const PullRequest::Asked& asked,
-                const wire::Certificate& certificate, absl::Cord values, const v1::PullReply& reply);
-  void OnRefused(PullLink& link, const PullRequest& request, const PullRequest::Asked& asked,
-                 const v1::Refusal& refusal);
-  void OnRefusedStream(PullLink& link, const v1::Refusal& refusal);
+  // The answer to a request. Not OK: the shard broke the rules of the wire.
+  absl::Status OnReply(Link& link, const PullRequest& request, const wire::Frame<v1::PullReply>& reply);
+  void OnRefusedStream(Link& link, const v1::Refusal& refusal);
   // The stream broke before the answer came.
   void OnLost(PullRequest& request);
+  // The same of parts that rode with a push: they are asked for by a pull of their own.
+  void OnRideLost(PullRequest& request);
 
  private:
-  // What was certified last of a segment; it never falls.
+  // What was certified last of a segment. The min clock never falls. A part that was applied and not
+  // committed may come to nothing with its epoch.
   struct Known {
     Clock min_clock = 0;
-    PartNumber own = 0;
+    Epoch epoch;
+    PartNumber own = 0;  // in that epoch
   };
 
   PullLink& LinkFor(ShardId shard);
+  std::shared_ptr<PullOp> Begin(PullCall call);
+  // What one part of a reply has: rows, in the order asked for; or those that have changed.
+  struct Content {
+    absl::Cord values;
+    std::optional<uint32_t> changes = std::nullopt;  // unset: the shard does not say
+    absl::string_view changed = {};                  // their keys
+  };
+  void OnServed(Link& link, const PullRequest& request, const PullRequest::Asked& asked,
+                const wire::Certificate& certificate, Content content, const v1::PullReply& reply);
+  void TakeRows(const PullOp& op, const Batch::Piece& piece, const wire::Certificate& certificate,
+                absl::Cord values, bool rides);
+  void TakeChanges(const PullOp& op, const Batch::Piece& piece, const wire::Certificate& certificate,
+                   const Content& content);
+  void OnRefused(Link& link, const PullRequest& request, const PullRequest::Asked& asked,
+                 const v1::Refusal& refusal);
   void Ask(const std::shared_ptr<PullOp>& op, const std::vector<uint32_t>& parts);
   void AskAfter(const std::shared_ptr<PullOp>& op, uint32_t part, absl::Duration pause);
   // OK if the certificate keeps every promise. DATA_LOSS and INTERNAL are the client's end.
-  absl::Status Check(const PullLink& link, const PullRequest& request, const PullRequest::Asked& asked,
+  absl::Status Check(const Link& link, const PullRequest& request, const PullRequest::Asked& asked,
                      const wire::Certificate& certificate) const;
   void CountWait(const PullOp& op, const PullPart& part, const PullRequest& request,
                  const v1::PullReply& reply);
@@ -59,6 +84,7 @@ class Puller {
   std::map<ShardId, std::shared_ptr<PullLink>> links_;
   std::map<uint64_t, std::shared_ptr<PullOp>> ops_;
   std::vector<Known> known_;  // by segment
+  Clock newest_min_clock_ = 0;
   std::shared_ptr<const Routes> routed_by_;
   uint64_t pulls_ = 0;
 };

@@ -7,6 +7,7 @@
 #include "libs/base/planted.h"
 #include "libs/wire/packed.h"
 #include "sdk/cpp/src/gatherer.h"
+#include "sdk/cpp/src/puller.h"
 #include "sdk/cpp/src/pusher.h"
 
 namespace paceline::sdk {
@@ -16,17 +17,27 @@ namespace {
 constexpr size_t kHeadBytes = 4096;
 // A tick that is not answered for this long is told again, all of it: the frame may have been refused whole.
 constexpr absl::Duration kTickAnswer = absl::Seconds(1);
+// Who did not speak for a segment twice is asked again after a while: it is about to become its primary.
+constexpr BackoffPolicy kTickAgain{.initial = absl::Milliseconds(10), .max = kTickAnswer};
+
+// Whose rows the part is to bring back; null: nobody's, or they were asked for in another way meanwhile.
+const PullOp* ReadOf(const Part& part) {
+  if (part.read == nullptr || part.batch == nullptr || part.read->ended) return nullptr;
+  const PullPart& read = part.read->parts[part.piece];
+  return read.asking == 1 && !read.done ? part.read.get() : nullptr;
+}
 
 bool MayShareAFrame(const SegmentLine& a, const SegmentLine& b) {
   const Part& x = a.Next();
   const Part& y = b.Next();
-  return a.kind() == b.kind() && x.table == y.table && x.clock == y.clock && x.ranges == y.ranges;
+  return a.kind() == b.kind() && x.table == y.table && x.clock == y.clock && x.ranges == y.ranges &&
+         ReadOf(x) == ReadOf(y);
 }
 
 }  // namespace
 
 PushLink::PushLink(Context& context, Pusher& pusher, ring::ShardInfo shard)
-    : Link(context, world::StreamKind::kPush, std::move(shard)), pusher_(pusher) {}
+    : Link(context, world::StreamKind::kPush, std::move(shard)), pusher_(pusher), tick_pauses_(kTickAgain) {}
 
 void PushLink::Bind(SegmentLine& line) {
   line.link = this;
@@ -68,24 +79,31 @@ bool PushLink::TickDue() const {
 
 Clock PushLink::TellableClock() const {
   Clock clock = context_.worker_clock;
+  if (!context_.exact_reads.empty()) clock = std::min(clock, *context_.exact_reads.begin());
   for (const auto& [key, line] : queue_) clock = std::min(clock, line->Next().clock);
   return clock;
 }
 
-void PushLink::AddTick(v1::PushRequest& head) {
+void PushLink::AddTick(v1::PushPullRequest& head) {
   if (!TickDue()) return;
   const Clock clock = TellableClock();
   if (clock <= context_.start_clock || !teller_.Due(clock)) return;
   *head.mutable_tick() = teller_.Tell(
       clock, [this](SegmentId segment, Line line, Clock c) { return pusher_.SealedAt(segment, line, c); });
-  if (tick_timer_set_) return;
-  tick_timer_set_ = true;
-  context_.timers.At(context_.Now() + kTickAnswer,
-                     [self = shared_from_this(), this] { OnTickTimer(); });  // may come after Shut
+  if (context_.Now() + kTickAnswer > tick_again_) return;
+  SetTickTimer(kTickAnswer);
+}
+
+// One timer counts: the latest that was set.
+void PushLink::SetTickTimer(absl::Duration pause) {
+  tick_again_ = context_.Now() + pause;
+  context_.timers.At(tick_again_, [self = shared_from_this(), this, at = tick_again_] {
+    if (at == tick_again_) OnTickTimer();
+  });  // may come after Shut
 }
 
 void PushLink::OnTickTimer() {
-  tick_timer_set_ = false;
+  tick_again_ = absl::InfiniteFuture();
   if (!usable() || !teller_.Unanswered()) return;
   teller_.ForgetAll();
   Wake();
@@ -108,7 +126,7 @@ std::vector<SegmentLine*> PushLink::Pick(size_t* bytes) const {
 void PushLink::Fill(const std::vector<SegmentLine*>& picked, Request& request) const {
   if (picked.empty()) return;
   const Part& first = picked.front()->Next();
-  v1::PushRequest& head = request.head;
+  v1::PushPullRequest& head = request.head;
   head.set_table(first.table.v);
   head.set_clock(first.clock);
   head.set_line(static_cast<v1::Line>(picked.front()->kind()));
@@ -144,6 +162,7 @@ bool PushLink::Next(absl::Cord* frame) {
   Request request;
   request.head.set_catalogue_version(context_.catalogue_version.v);
   Fill(picked, request);
+  AddRead(picked, request.head);
   for (SegmentLine* line : picked) {
     line->Sent(sent_ + 1);
     Refresh(*line);
@@ -157,11 +176,42 @@ bool PushLink::Next(absl::Cord* frame) {
   return true;
 }
 
+void PushLink::AddRead(const std::vector<SegmentLine*>& picked, v1::PushPullRequest& head) {
+  if (picked.empty() || ReadOf(picked.front()->Next()) == nullptr) return;
+  PullRequest request;
+  request.id = ++reads_;
+  request.rides = true;
+  request.op = picked.front()->Next().read;
+  for (const SegmentLine* line : picked) request.parts.push_back({.part = line->Next().piece, .asking = 1});
+  request.sent = context_.Now();
+  context_.puller->OnSending(request, usable_since());
+  const PullOp& op = *request.op;
+  head.set_request(request.id);
+  head.set_want_reply(true);
+  head.set_min_clock(op.call.min_clock);
+  head.set_reader_clock_plus_one(context_.worker ? op.reader + 1 : 0);
+  head.set_timeout_ms(ParkTimeoutMs(op.deadline - context_.Now()));
+  asked_.emplace(request.id, std::move(request));
+}
+
+void PushLink::OnRows(wire::Frame<v1::PushPullReply>& reply) {
+  const auto asked = asked_.find(reply.head.request());
+  if (asked == asked_.end()) return;
+  const PullRequest request = std::move(asked->second);
+  asked_.erase(asked);
+  wire::Frame<v1::PullReply> rows;
+  rows.head.set_certificates(std::move(*reply.head.mutable_certificates()));
+  rows.head.mutable_refusals()->Swap(reply.head.mutable_read_refusals());
+  rows.head.set_wait_staleness_us(reply.head.wait_staleness_us());
+  rows.head.set_wait_queue_us(reply.head.wait_queue_us());
+  rows.values = std::move(reply.values);
+  if (absl::Status kept = context_.puller->OnReply(*this, request, rows); !kept.ok()) BrokeRules(kept);
+}
+
 void PushLink::Receive(absl::Cord frame) {
-  v1::PushReply reply;
-  if (!reply.ParseFromString(std::string(frame))) {
-    return BrokeRules(absl::InternalError("a frame that is no PushReply"));
-  }
+  absl::StatusOr<wire::Frame<v1::PushPullReply>> decoded = wire::Decode<v1::PushPullReply>(frame);
+  if (!decoded.ok()) return BrokeRules(decoded.status());
+  const v1::PushPullReply& reply = decoded->head;
   if (reply.has_welcome()) Welcomed(reply.welcome());
   // Refusals first: one that was gathered into the same frame as a mark may be older than the mark.
   for (const v1::Refusal& refusal : reply.refusals()) {
@@ -173,6 +223,7 @@ void PushLink::Receive(absl::Cord frame) {
   for (const wire::Mark& mark : *marks) pusher_.OnCommitted(*this, mark);
   for (const v1::TickAck& ack : reply.ticks()) OnTickAck(ack);
   OnReceived(reply.received());
+  if (reply.request() != 0) OnRows(*decoded);
 }
 
 void PushLink::OnReceived(uint64_t frames) {
@@ -191,7 +242,10 @@ void PushLink::OnReceived(uint64_t frames) {
 void PushLink::OnTickAck(const v1::TickAck& ack) {
   const auto unspoken = wire::ParseSegments(ack.unspoken());
   if (!unspoken.ok()) return BrokeRules(unspoken.status());
-  if (teller_.OnAck(ack.clock(), *unspoken)) Wake();
+  if (teller_.OnAck(ack.clock(), *unspoken)) return Wake();
+  if (!teller_.Unanswered()) return tick_pauses_.Reset();
+  const absl::Duration pause = tick_pauses_.Next(context_.random.Next());
+  if (context_.Now() + pause < tick_again_) SetTickTimer(pause);
 }
 
 void PushLink::OnUp() {
@@ -207,6 +261,7 @@ void PushLink::OnDown() {
     context_.stats.retries += line->RewindAll();
     Refresh(*line);
   }
+  for (auto& [id, request] : std::exchange(asked_, {})) context_.puller->OnRideLost(request);
 }
 
 }  // namespace paceline::sdk

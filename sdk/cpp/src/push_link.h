@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <vector>
 
 #include "absl/container/btree_map.h"
 #include "libs/wire/frame.h"
 #include "paceline/v1/shard.pb.h"
 #include "sdk/cpp/src/link.h"
+#include "sdk/cpp/src/pull_op.h"
 #include "sdk/cpp/src/segment_line.h"
 #include "sdk/cpp/src/tick_teller.h"
 
@@ -19,7 +21,8 @@ class Pusher;
 // bytes the shard has not taken yet, and the ticks.
 //
 // A frame carries the most urgent waiting part and, while they fit, those that follow in the queue and are of
-// the same table and clock, one a segment. A tick rides on the frame with the last part of the clock it ends.
+// the same table and clock, one a segment; parts that want their rows back go with those of the same push
+// only. A tick rides on the frame with the last part of the clock it ends.
 class PushLink final : public Link {
  public:
   PushLink(Context& context, Pusher& pusher, ring::ShardInfo shard);
@@ -45,16 +48,21 @@ class PushLink final : public Link {
   void OnDown() override;
 
  private:
-  using Request = wire::Frame<v1::PushRequest>;
+  using Request = wire::Frame<v1::PushPullRequest>;
 
   bool TickDue() const;
-  // The latest clock whose end may be told: no part of an earlier one waits in the queue.
+  // The latest clock whose end may be told: no part of an earlier one waits in the queue, and no read that
+  // must not see what comes after it is unanswered.
   Clock TellableClock() const;
-  void AddTick(v1::PushRequest& head);
+  void AddTick(v1::PushPullRequest& head);
+  void SetTickTimer(absl::Duration pause);
   void OnTickTimer();
 
   std::vector<SegmentLine*> Pick(size_t* bytes) const;
   void Fill(const std::vector<SegmentLine*>& picked, Request& request) const;
+  // Asks for the rows of the picked parts, if they want them.
+  void AddRead(const std::vector<SegmentLine*>& picked, v1::PushPullRequest& head);
+  void OnRows(wire::Frame<v1::PushPullReply>& reply);
   void OnReceived(uint64_t frames);
   void OnTickAck(const v1::TickAck& ack);
 
@@ -62,12 +70,16 @@ class PushLink final : public Link {
   absl::btree_map<uint64_t, SegmentLine*> lines_;
   absl::btree_map<QueueKey, SegmentLine*> queue_;
   TickTeller teller_;
-  bool tick_timer_set_ = false;
+  absl::Time tick_again_ = absl::InfiniteFuture();  // when it is looked whether the tick was answered
+  Backoff tick_pauses_;
+
+  uint64_t reads_ = 0;  // counts requests for rows
 
   // Of the current stream.
-  uint64_t sent_ = 0;              // frames after the hello
-  uint64_t received_ = 0;          // of them
-  std::deque<size_t> unreceived_;  // bytes of each of the others
+  std::map<uint64_t, PullRequest> asked_;  // requests for rows, by id
+  uint64_t sent_ = 0;                      // frames after the hello
+  uint64_t received_ = 0;                  // of them
+  std::deque<size_t> unreceived_;          // bytes of each of the others
   uint64_t unreceived_bytes_ = 0;
 };
 

@@ -266,6 +266,20 @@ TEST_F(PushTest, OverBudgetHoldsTheLineBackForAWhileAndOthersGoOn) {
   EXPECT_EQ(Numbers(0), (std::vector<PartNumber>{1, 2, 3, 4}));
 }
 
+TEST_F(PushTest, AWaitForMemoryNamesTheAnswerOfTheShard) {
+  h.cluster.judge = [&](const v1::PushRequest&, const wire::PartEntry&) -> std::optional<v1::Refusal> {
+    v1::Refusal refusal;
+    refusal.set_reason(v1::Refusal::OVER_BUDGET);
+    refusal.set_message("the shard's memory budget is full");
+    return refusal;
+  };
+  auto push = PushTo(0, 1);
+  h.Advance(absl::Seconds(61));
+  ASSERT_TRUE(push->ended());
+  EXPECT_THAT(*push->status, StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                      HasSubstr("which refuses: the shard's memory budget is full")));
+}
+
 TEST_F(PushTest, UnavailableIsTriedAgain) {
   int refusals = 0;
   h.cluster.judge = [&](const v1::PushRequest&, const wire::PartEntry&) -> std::optional<v1::Refusal> {

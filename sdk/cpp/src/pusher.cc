@@ -29,10 +29,10 @@ void Pusher::Push(PushCall call) {
   op.parts_left = batch.pieces.size();
   op.timeout = call.timeout;
   op.done = std::move(call.done);
+  OpsOf(op).insert(op.id);
   if (batch.pieces.empty()) {
     End(op, absl::OkStatus());
-    ops_.erase(op.id);
-    return;
+    return Forget(op);
   }
   if (call.timeout != absl::InfiniteDuration()) {
     op.timer = context_.timers.At(context_.Now() + call.timeout, [this, id = op.id] { OnPushDeadline(id); });
@@ -40,6 +40,7 @@ void Pusher::Push(PushCall call) {
   context_.stats.rows_pushed += batch.rows;
   context_.stats.bytes_pushed += batch.Bytes();
   unacknowledged_bytes_ += batch.Bytes();
+  if (call.table->line() == Line::kAggregated) clock_bytes_ += batch.Bytes();
   PushLink* woken = nullptr;
   for (uint32_t i = 0; i < batch.pieces.size(); ++i) {
     SegmentLine& line = LineOf(batch.pieces[i].segment, call.table->line());
@@ -50,7 +51,10 @@ void Pusher::Push(PushCall call) {
                  .piece = i,
                  .clock = context_.worker_clock,
                  .priority = call.priority,
-                 .push = op.id});
+                 .push = op.id,
+                 .read = call.read});
+    context_.history.Pushed(line.segment(), line.kind(), line.last(), context_.worker_clock, call.table->id,
+                            batch, batch.pieces[i]);
     line.link->Refresh(line);
     // Pieces of one shard lie side by side, so this is one call a shard.
     if (woken != nullptr && woken != line.link) woken->Wake();
@@ -78,14 +82,20 @@ void Pusher::OnPushDeadline(uint64_t id) {
                                                    ". The push goes on: Flush waits for it")));
 }
 
+// What is refused says more than what is merely under way.
 std::string Pusher::WaitsFor(const PushOp& op) const {
+  const SegmentLine* waits = nullptr;
   for (const auto& line : lines_) {
     if (line == nullptr || line->link == nullptr) continue;
-    for (const Part& part : line->parts()) {
-      if (part.op == &op) return line->link->Describe();
-    }
+    if (waits != nullptr && line->refused.empty()) continue;
+    const auto& parts = line->parts();
+    if (std::none_of(parts.begin(), parts.end(), [&](const Part& part) { return part.op == &op; })) continue;
+    waits = line.get();
+    if (!waits->refused.empty()) break;
   }
-  return "nobody";
+  if (waits == nullptr) return "nobody";
+  const std::string whom = waits->link->Describe();
+  return waits->refused.empty() ? whom : absl::StrCat(whom, ", which refuses: ", waits->refused);
 }
 
 std::string Pusher::WaitsFor() const {
@@ -102,27 +112,50 @@ void Pusher::OnCommitted(PushLink& link, const wire::Mark& mark) {
     return;
   }
   if (mark.number <= line->committed()) return;
+  line->refused.clear();
+  context_.history.Acknowledged(mark.segment, mark.line, mark.number);
   line->Commit(mark.number, [this](const Part& part) { OnCommittedPart(part); });
   if (line->link != nullptr) line->link->Refresh(*line);
   CompleteFlushes();
 }
 
 void Pusher::OnCommittedPart(const Part& part) {
-  unacknowledged_bytes_ -= part.Bytes();
+  Release(part);
   PushOp& op = *part.op;
   if (--op.parts_left > 0) return;
   End(op, absl::OkStatus());
+  Forget(op);
+}
+
+void Pusher::Release(const Part& part) {
+  unacknowledged_bytes_ -= part.Bytes();
+  if (part.op->table->line() == Line::kAggregated && part.clock == context_.worker_clock)
+    clock_bytes_ -= part.Bytes();
+}
+
+void Pusher::Forget(PushOp& op) {
+  OpsOf(op).erase(op.id);
   ops_.erase(op.id);
 }
 
+void Pusher::OnFinished() {
+  for (const auto& line : lines_) {
+    if (line == nullptr || line->Empty()) continue;
+    context_.history.Acknowledged(line->segment(), line->kind(), line->last());
+    line->Commit(line->last(), [this](const Part& part) { OnCommittedPart(part); });
+    if (line->link != nullptr) line->link->Refresh(*line);
+  }
+  CompleteFlushes();
+}
+
 void Pusher::Flush(absl::Duration timeout, Done done) {
-  flushes_.push_back({.upto = pushes_, .done = std::move(done)});
+  flushes_.push_back({.arrival = pushes_, .aggregated = pushes_before_, .done = std::move(done)});
   const auto flush = std::prev(flushes_.end());
   if (timeout != absl::InfiniteDuration()) {
     flush->timer = context_.timers.At(context_.Now() + timeout, [this, flush, timeout] {
-      absl::Status status = absl::DeadlineExceededError(
-          absl::StrCat("flush: ", unacknowledged_bytes_, " bytes not committed; waited ",
-                       absl::FormatDuration(timeout), " for ", WaitsFor()));
+      absl::Status status = absl::DeadlineExceededError(absl::StrCat(
+          "flush: ", unacknowledged_bytes_, " bytes not committed; waited ", absl::FormatDuration(timeout),
+          " for ", WaitsFor(), ". Nothing is lost: flush again to wait on"));
       context_.deferred.Run([d = std::move(flush->done), status]() mutable { d(status); });
       flushes_.erase(flush);
     });
@@ -131,14 +164,15 @@ void Pusher::Flush(absl::Duration timeout, Done done) {
 }
 
 void Pusher::CompleteFlushes() {
-  const uint64_t oldest = ops_.empty() ? pushes_ + 1 : ops_.begin()->first;
-  while (!flushes_.empty() && flushes_.front().upto < oldest) {
+  const auto done = [](const std::set<uint64_t>& open, uint64_t upto) {
+    return open.empty() || upto < *open.begin();
+  };
+  while (!flushes_.empty()) {
     FlushOp& flush = flushes_.front();
+    if (!done(open_[0], flush.arrival) || !done(open_[1], flush.aggregated)) break;
     context_.timers.Cancel(flush.timer);
     context_.deferred.Run(
-        [done = std::move(flush.done), status = std::exchange(unreported_, absl::OkStatus())]() mutable {
-          done(std::move(status));
-        });
+        [ended = std::move(flush.done), status = TakeUnreported()]() mutable { ended(std::move(status)); });
     flushes_.pop_front();
   }
 }
@@ -157,7 +191,8 @@ void Pusher::Fail(const absl::Status& why) {
   links_.clear();
   lines_.clear();
   ops_.clear();
-  unacknowledged_bytes_ = 0;
+  for (auto& open : open_) open.clear();
+  unacknowledged_bytes_ = clock_bytes_ = 0;
 }
 
 PartNumber Pusher::Last(SegmentId segment, Line line) const {

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -24,9 +27,10 @@ using Done = absl::AnyInvocable<void(absl::Status)>;
 struct PushCall {
   std::shared_ptr<const TableInfo> table;
   std::shared_ptr<const Batch> batch;
+  std::shared_ptr<PullOp> read = nullptr;  // of the same batch: its parts ride with this push's
   uint32_t priority = 0;
   absl::Duration timeout = absl::InfiniteDuration();
-  Done done;  // once, after the gate was left
+  Done done = nullptr;  // once, after the gate was left
 };
 
 // A push under way.
@@ -50,11 +54,18 @@ class Pusher {
 
   void Push(PushCall call);
   // Calls `done` when all that was pushed before is committed, with the first error of a push that has ended
-  // since the previous flush.
+  // since the previous flush. Pushes of this clock to aggregated tables are not waited for: they are
+  // committed after this worker's own next tick.
   void Flush(absl::Duration timeout, Done done);
+  // The first error of a push that has ended since the last flush.
+  absl::Status TakeUnreported() { return std::exchange(unreported_, absl::OkStatus()); }
+  // The last tick was heard everywhere, which takes that all parts are committed.
+  void OnFinished();
 
   // The worker's clock has grown.
   void OnTick();
+  // More of the worker's clock may be told now.
+  void TellTicks();
   // context.routes is newer than at the last call. The first one comes before the first push.
   void OnMap();
   // Ends all; nothing is called afterwards.
@@ -69,6 +80,8 @@ class Pusher {
   std::string AllSeals() const;
 
   uint64_t unacknowledged_bytes() const { return unacknowledged_bytes_; }
+  // Without the parts of this clock for aggregated tables: what is worth waiting for.
+  uint64_t awaitable_bytes() const { return unacknowledged_bytes_ - clock_bytes_; }
   // "shard-1 at 127.0.0.1:4711: connection refused": whom the oldest part waits for. Empty: there is none.
   std::string WaitsFor() const;
 
@@ -78,7 +91,9 @@ class Pusher {
 
  private:
   struct FlushOp {
-    uint64_t upto = 0;  // the last push it waits for
+    // The last push it waits for, by line.
+    uint64_t arrival = 0;
+    uint64_t aggregated = 0;
     Done done;
     Timers::Id timer = {};
   };
@@ -89,6 +104,10 @@ class Pusher {
   PushLink& LinkFor(ShardId shard);
 
   void OnCommittedPart(const Part& part);
+  // These bytes of the part are needed no more.
+  void Release(const Part& part);
+  void Forget(PushOp& op);
+  std::set<uint64_t>& OpsOf(const PushOp& op) { return open_[static_cast<size_t>(op.table->line()) - 1]; }
   void End(PushOp& op, absl::Status status);
   void OnPushDeadline(uint64_t id);
   void CompleteFlushes();
@@ -117,8 +136,11 @@ class Pusher {
   std::map<ShardId, std::shared_ptr<PushLink>> links_;
   std::shared_ptr<const Routes> routed_by_;  // the routes the lines follow
   std::map<uint64_t, PushOp> ops_;           // by id; those that have ended but are not committed too
+  std::array<std::set<uint64_t>, 2> open_;   // ids of ops_, by line
   uint64_t pushes_ = 0;
+  uint64_t pushes_before_ = 0;  // those of earlier clocks
   uint64_t unacknowledged_bytes_ = 0;
+  uint64_t clock_bytes_ = 0;  // of them: parts of this clock for aggregated tables
   std::list<FlushOp> flushes_;
   absl::Status unreported_;  // first error of a push since the last flush
 };

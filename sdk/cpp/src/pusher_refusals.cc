@@ -59,6 +59,7 @@ void Pusher::OnRefusedPart(PushLink& link, SegmentLine& line, Part& part, const 
   const std::string message = absl::StrCat("push to ", part.op->table->Name(), ": segment ", line.segment().v,
                                            " on ", link.shard().name, ": ", refusal.message());
   const PartNumber number = part.number;
+  line.refused = refusal.message();
   const PartNumber back_to =
       refusal.expected() == 0 ? number : std::min<PartNumber>(number, refusal.expected());
   switch (refusal.reason()) {
@@ -89,9 +90,13 @@ void Pusher::DropContent(SegmentLine& line, Part& part, absl::Status why) {
     context_.fail(absl::InternalError(absl::StrCat("an empty part was refused: ", why.message())));
     return;
   }
-  unacknowledged_bytes_ -= part.Bytes();
+  Release(part);
+  context_.cache.OnDropped(*part.op->table, *part.batch, *part.Content(), part.number);
   part.batch = nullptr;
+  // An empty part needs no table, and must not share a frame with parts of one that is refused as a whole.
+  part.table = TableId();
   const PartNumber number = part.number;
+  context_.history.Emptied(line.segment(), line.kind(), number);
   End(*part.op, std::move(why));
   GoBack(line, number);
 }

@@ -34,13 +34,14 @@ void Pusher::OnMap() {
     if (link != links_.end()) link->second->ForgetTickOf(segment);
   }
   UpdateLinks();
-  OnTick();
+  TellTicks();
 }
 
 // Whatever of the line is not committed goes to the primary of the new epoch, even if that is the same shard
 // as before: in between another may have been, and what was only applied may be gone.
 void Pusher::Reroute(SegmentLine& line) {
   if (line.link != nullptr) line.link->Unbind(line);
+  line.refused.clear();
   context_.stats.retries += line.RewindAll();
   if (line.held_for_map <= context_.routes->map.version()) Free(line);
   PushLink& link = LinkFor(context_.routes->PrimaryOf(line.segment()).id);
@@ -67,10 +68,17 @@ void Pusher::UpdateLinks() {
 }
 
 void Pusher::OnTick() {
+  clock_bytes_ = 0;  // from now on these are committed as soon as the others have come as far
+  pushes_before_ = pushes_;
+  TellTicks();
+}
+
+void Pusher::TellTicks() {
   if (!context_.worker || context_.finished || context_.worker_clock <= context_.start_clock) return;
-  // No question about a clock will come that is earlier than the oldest part kept: a tick tells the latest
-  // clock whose parts have all been sent.
+  // No question about a clock will come that is earlier than the oldest part kept, and the oldest exact read
+  // under way: a tick tells the latest clock whose parts have all been sent.
   Clock floor = context_.worker_clock;
+  if (!context_.exact_reads.empty()) floor = std::min(floor, *context_.exact_reads.begin());
   for (const auto& line : lines_) {
     if (line != nullptr && !line->Empty()) floor = std::min(floor, line->parts().front().clock);
   }

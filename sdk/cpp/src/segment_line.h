@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/functional/function_ref.h"
 #include "libs/base/ids.h"
@@ -14,6 +15,7 @@
 namespace paceline::sdk {
 
 class PushLink;
+struct PullOp;
 struct PushOp;
 
 // What a push carries for one segment. Number and content are fixed when it is made and kept until it is
@@ -26,7 +28,8 @@ struct Part {
   uint32_t piece = 0;                  // of the batch
   Clock clock = 0;
   uint32_t priority = 0;
-  uint64_t push = 0;  // count of the push it belongs to
+  uint64_t push = 0;                       // count of the push it belongs to
+  std::shared_ptr<PullOp> read = nullptr;  // wants this part's rows back; null: nobody does
 
   PartNumber number = 0;  // set by SegmentLine::Append
   uint32_t urgency = 0;   // the highest priority from here to the end of the line: nothing can overtake it
@@ -98,6 +101,7 @@ class SegmentLine {
   bool held = false;
   Timers::Id held_until;
   MapVersion held_for_map;
+  std::string refused;  // by the primary, with these words, and nothing was committed since
 
  private:
   struct Seal {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/feature_level.h"
 #include "libs/base/status.h"
 #include "libs/wire/map_codec.h"
 #include "libs/wire/schema_codec.h"
@@ -11,9 +12,6 @@
 
 namespace paceline::sdk {
 namespace {
-
-constexpr uint32_t kFeatureLevel = 1;
-constexpr BackoffPolicy kRewatch{.initial = absl::Milliseconds(20), .max = absl::Seconds(1)};
 
 uint32_t Ms(absl::Duration duration) {
   return static_cast<uint32_t>(std::clamp<int64_t>(absl::ToInt64Milliseconds(duration), 1, UINT32_MAX));
@@ -32,7 +30,9 @@ Session::Session(Context& context, CoordinatorApi& api, Options options, OnMap o
       api_(api),
       options_(std::move(options)),
       on_map_(std::move(on_map)),
-      watch_backoff_(kRewatch) {}
+      watch_backoff_(options_.backoff) {
+  context_.backoff = options_.backoff;
+}
 
 template <class Request, class Reply>
 void Session::Ask(void (CoordinatorApi::*method)(const Request&, absl::Duration,
@@ -44,6 +44,18 @@ void Session::Ask(void (CoordinatorApi::*method)(const Request&, absl::Duration,
       context_, api_, method, absl::StrCat(what, ": coordinator at ", options_.coordinator), deadline,
       std::move(request), std::move(prepare), std::move(done))
       ->Start();
+}
+
+absl::Status Session::Over(absl::string_view why) const {
+  return absl::AbortedError(absl::StrCat("session ", context_.session.v, " of job '", context_.job_name,
+                                         "' is over: coordinator at ", options_.coordinator, ": ", why,
+                                         "; connect again"));
+}
+
+absl::Status Session::Judge(const absl::Status& status) {
+  if (!absl::IsFailedPrecondition(status)) return status;
+  context_.fail(Over(status.message()));
+  return context_.failure;
 }
 
 // -- opening --
@@ -70,6 +82,7 @@ void Session::OnOpened(absl::StatusOr<v1::OpenSessionReply> reply) {
   context_.job = JobId(reply->job());
   context_.session = SessionId(reply->session());
   context_.catalogue_version = CatalogueVersion(reply->catalogue().version());
+  context_.cluster = reply->map().cluster();
   if (absl::Status taken = TakeMap(reply->map()); !taken.ok()) return EndOpen(taken);
   if (reply->keep_alive_ms() > 0) keep_alive_ = absl::Milliseconds(reply->keep_alive_ms());
   KeepAliveAfter(keep_alive_);
@@ -98,6 +111,7 @@ void Session::OnJoined(absl::StatusOr<v1::JoinJobReply> reply) {
 }
 
 void Session::EndOpen(absl::Status status) {
+  if (status.ok()) context_.history.SessionOpened(context_);
   context_.deferred.Run(
       [done = std::move(opened_), status = std::move(status)]() mutable { done(std::move(status)); });
 }
@@ -114,6 +128,9 @@ void Session::SendKeepAlive() {
   v1::KeepAliveRequest request;
   request.set_session(context_.session.v);
   request.set_clock(context_.worker_clock);
+  if (context_.loss.has_value()) request.set_loss(*context_.loss);
+  request.set_rows_from_cache(context_.stats.rows_from_cache);
+  request.set_rows_pulled(context_.stats.rows_pulled);
   // Long enough for a coordinator that is being replaced; the next one is not sent before.
   const absl::Duration timeout = 2 * keep_alive_;
   context_.deferred.Run([this, &api = api_, request, timeout, gate = context_.gate] {
@@ -126,10 +143,9 @@ void Session::SendKeepAlive() {
 void Session::OnKeptAlive(absl::StatusOr<v1::KeepAliveReply> reply) {
   if (stopped_) return;
   if (MeansOver(reply.status())) {
-    return context_.fail(absl::AbortedError(absl::StrCat(
-        "session ", context_.session.v, " of job '", context_.job_name, "' is over: coordinator at ",
-        options_.coordinator, ": ", reply.status().message(), "; connect again")));
+    return context_.fail(Over(reply.status().message()));
   }
+  if (absl::IsDataLoss(reply.status())) return context_.fail(reply.status());
   if (reply.ok() && MapVersion(reply->map_version()) > context_.routes->map.version()) {
     WantMap(MapVersion(reply->map_version()));
   }
@@ -181,6 +197,11 @@ void Session::WantMap(MapVersion version) {
 }
 
 absl::Status Session::TakeMap(const v1::Map& proto) {
+  if (proto.cluster() != 0 && context_.cluster != 0 && proto.cluster() != context_.cluster) {
+    return absl::InternalError(absl::StrCat("coordinator at ", options_.coordinator,
+                                            ": sent a map of cluster ", proto.cluster(), "; session ",
+                                            context_.session.v, " is of cluster ", context_.cluster));
+  }
   if (context_.routes != nullptr && MapVersion(proto.version()) <= context_.routes->map.version()) {
     return absl::OkStatus();
   }
@@ -214,7 +235,8 @@ void Session::OpenTable(std::string name, const v1::TableSchema* schema, Consist
       std::move(request), {},
       [this, consistency, done = std::move(done)](absl::StatusOr<v1::OpenTableReply> reply) mutable {
         absl::StatusOr<std::shared_ptr<const TableInfo>> table =
-            reply.ok() ? TakeTable(*reply, consistency) : reply.status();
+            reply.ok() ? TakeTable(*reply, consistency) : Judge(reply.status());
+        if (table.ok()) context_.history.TableOpened(**table);
         context_.deferred.Run(
             [done = std::move(done), table = std::move(table)]() mutable { done(std::move(table)); });
       });
@@ -226,10 +248,11 @@ absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::Op
       std::max(context_.catalogue_version, CatalogueVersion(reply.catalogue_version()));
   const v1::Table& table = reply.table();
   ABSL_ASSIGN_OR_RETURN(const table::Schema schema, wire::SchemaFromProto(table.schema()));
-  if (schema.aggregated) {
-    return absl::UnimplementedError(
+  if (std::holds_alternative<Bsp>(consistency) && !schema.aggregated) {
+    return absl::FailedPreconditionError(
         absl::StrCat("table '", table.name(),
-                     "': aggregated tables are not served yet; use one that is applied on arrival"));
+                     "': consistency: Bsp needs an aggregated table, and this one is applied on arrival; use "
+                     "Ssp{.staleness = 0}, or create the table with `aggregated`"));
   }
   const TableId id(table.id());
   const int bits = context_.routes->map.ring_bits();
@@ -241,19 +264,83 @@ absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::Op
       .id = id, .name = table.name(), .schema = schema, .placement = placement, .consistency = consistency});
 }
 
+void Session::SawCatalogue(uint64_t version) {
+  context_.catalogue_version = std::max(context_.catalogue_version, CatalogueVersion(version));
+}
+
+void Session::FindTable(const std::string& name, absl::Time deadline,
+                        absl::AnyInvocable<void(absl::StatusOr<uint32_t>)> done) {
+  v1::OpenTableRequest request;
+  request.set_session(context_.session.v);
+  request.set_name(name);
+  Ask<v1::OpenTableRequest, v1::OpenTableReply>(
+      &CoordinatorApi::OpenTable, absl::StrCat("table '", name, "'"), deadline, std::move(request), {},
+      [this, done = std::move(done)](absl::StatusOr<v1::OpenTableReply> reply) mutable {
+        if (!reply.ok()) return done(reply.status());
+        SawCatalogue(reply->catalogue_version());
+        done(reply->table().id());
+      });
+}
+
+// By its id: asked again after a lost answer, it must not end a table that took the name since.
+void Session::DropTable(const std::string& name, Done done) {
+  const absl::Time deadline = context_.Now() + options_.timeout;
+  FindTable(
+      name, deadline, [this, name, deadline, done = std::move(done)](absl::StatusOr<uint32_t> id) mutable {
+        const auto end = [this](Done& to, absl::Status status) {
+          context_.deferred.Run(
+              [to = std::move(to), status = std::move(status)]() mutable { to(std::move(status)); });
+        };
+        if (!id.ok()) return end(done, id.status());
+        v1::DropTableRequest request;
+        request.set_session(context_.session.v);
+        request.set_table(*id);
+        Ask<v1::DropTableRequest, v1::DropTableReply>(
+            &CoordinatorApi::DropTable, absl::StrCat("drop table '", name, "'"), deadline, std::move(request),
+            [](v1::DropTableRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
+            [this, end, done = std::move(done)](absl::StatusOr<v1::DropTableReply> reply) mutable {
+              if (reply.ok()) SawCatalogue(reply->catalogue_version());
+              end(done, reply.status());
+            });
+      });
+}
+
+void Session::ChangeRule(const std::string& name, v1::ChangeRuleRequest change,
+                         absl::AnyInvocable<void(absl::StatusOr<Clock>)> done) {
+  const absl::Time deadline = context_.Now() + options_.timeout;
+  using Heard = absl::AnyInvocable<void(absl::StatusOr<Clock>)>;
+  const auto end = [this](Heard& to, absl::StatusOr<Clock> clock) {
+    context_.deferred.Run([to = std::move(to), clock = std::move(clock)]() mutable { to(std::move(clock)); });
+  };
+  FindTable(name, deadline, [this, name, deadline, change, end, done = std::move(done)](auto id) mutable {
+    if (!id.ok()) return end(done, id.status());
+    change.set_session(context_.session.v);
+    change.set_table(*id);
+    Ask<v1::ChangeRuleRequest, v1::ChangeRuleReply>(
+        &CoordinatorApi::ChangeRule, absl::StrCat("change rates of table '", name, "'"), deadline,
+        std::move(change), [](v1::ChangeRuleRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
+        [this, end, done = std::move(done)](absl::StatusOr<v1::ChangeRuleReply> reply) mutable {
+          if (!reply.ok()) return end(done, reply.status());
+          SawCatalogue(reply->catalogue_version());
+          end(done, reply->table().rule_clock());
+        });
+  });
+}
+
 // -- the end --
 
 void Session::Finish(std::string seals, absl::Time deadline, Done done) {
   v1::FinishWorkerRequest request;
   request.set_session(context_.session.v);
   request.set_seals(std::move(seals));
+  request.set_clock(context_.worker_clock);
   Ask<v1::FinishWorkerRequest, v1::FinishWorkerReply>(
       &CoordinatorApi::FinishWorker, "finish", deadline, std::move(request),
       [](v1::FinishWorkerRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
       [this, done = std::move(done)](absl::StatusOr<v1::FinishWorkerReply> reply) mutable {
         if (reply.ok()) context_.finished = true;
         context_.deferred.Run(
-            [done = std::move(done), status = reply.status()]() mutable { done(std::move(status)); });
+            [done = std::move(done), status = Judge(reply.status())]() mutable { done(std::move(status)); });
       });
 }
 

@@ -24,6 +24,7 @@ class Session {
     std::string token;
     uint32_t workers = 0;
     std::optional<uint32_t> rank;
+    BackoffPolicy backoff = kDefaultBackoff;
     absl::Duration timeout = absl::Seconds(60);
     absl::Duration start_timeout = absl::Minutes(5);
   };
@@ -39,6 +40,12 @@ class Session {
   // `schema` of a table that is to be created if it does not exist; nullptr: it must exist.
   void OpenTable(std::string name, const v1::TableSchema* schema, Consistency consistency,
                  TableCallback done);
+
+  // Ends the table of this name, as it is when the question is answered.
+  void DropTable(const std::string& name, Done done);
+  // `change` without session and table. `done` hears the clock that was agreed.
+  void ChangeRule(const std::string& name, v1::ChangeRuleRequest change,
+                  absl::AnyInvocable<void(absl::StatusOr<Clock>)> done);
 
   // The last tick, with the seals of all parts.
   void Finish(std::string seals, absl::Time deadline, Done done);
@@ -58,6 +65,12 @@ class Session {
   void OnJoined(absl::StatusOr<v1::JoinJobReply> reply);
   void EndOpen(absl::Status status);
 
+  // The client's end: `why` says the coordinator.
+  absl::Status Over(absl::string_view why) const;
+  // `status`; or, if it says that the session is over, the client's failure from now on. Of an open session
+  // the coordinator calls nothing else a failed precondition.
+  absl::Status Judge(const absl::Status& status);
+
   void KeepAliveAfter(absl::Duration pause);
   void SendKeepAlive();
   void OnKeptAlive(absl::StatusOr<v1::KeepAliveReply> reply);
@@ -68,6 +81,10 @@ class Session {
 
   absl::StatusOr<std::shared_ptr<const TableInfo>> TakeTable(const v1::OpenTableReply& reply,
                                                              const Consistency& consistency);
+  // The id of the table that has this name now.
+  void FindTable(const std::string& name, absl::Time deadline,
+                 absl::AnyInvocable<void(absl::StatusOr<uint32_t>)> done);
+  void SawCatalogue(uint64_t version);
   // Asks again and again until the deadline.
   template <class Request, class Reply>
   void Ask(void (CoordinatorApi::*method)(const Request&, absl::Duration, CoordinatorApi::Callback<Reply>),

@@ -14,8 +14,10 @@ using testing::CoreHarness;
 using ::testing::ElementsAre;
 using testing::FakeCluster;
 using testing::FakeStream;
+using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Le;
 using ::testing::SizeIs;
 
 struct SessionTest : ::testing::Test {
@@ -137,6 +139,23 @@ TEST_F(SessionTest, UnspokenSegmentsAreNamedInAnotherTick) {
   EXPECT_FALSE(Take(stream).has_value());
 }
 
+// As in the middle of a takeover: who is to be primary is not yet.
+TEST_F(SessionTest, ASegmentThatStaysUnspokenIsNamedAgainSoonAfterItCanBeSpokenFor) {
+  ASSERT_THAT(h.Tick(), IsOk());
+  h.Run();
+  Clock clock = 6;
+  for (const absl::Duration takes :
+       {absl::Milliseconds(5), absl::Milliseconds(50), absl::Milliseconds(300)}) {
+    h.cluster.speechless.insert(2);
+    ASSERT_THAT(h.Tick(), IsOk());
+    h.Advance(takes);
+    EXPECT_EQ(h.cluster.MinClock(2), clock);
+    h.cluster.speechless.clear();
+    h.Advance(takes + absl::Milliseconds(10));  // pauses double
+    EXPECT_EQ(h.cluster.MinClock(2), ++clock) << takes;
+  }
+}
+
 TEST_F(SessionTest, ATickWithoutAnswerIsToldAgain) {
   ASSERT_THAT(h.Tick(), IsOk());
   h.Run();
@@ -251,7 +270,65 @@ TEST_F(SessionTest, TablesAreOpenedByName) {
       [&] { h.core->OpenTable("none", nullptr, Ssp{}, [&](auto result) { missing = std::move(result); }); });
   h.Run();
   EXPECT_THAT(missing, StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(h.OpenTable("agg", {.dim = 1, .aggregated = true}), StatusIs(absl::StatusCode::kUnimplemented));
+  EXPECT_THAT(h.OpenTable("w", {.dim = 1}, Bsp{}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("'w': consistency: Bsp needs an")));
+  EXPECT_THAT(h.OpenTable("agg", {.dim = 1, .aggregated = true}, Bsp{}), IsOk());
+}
+
+TEST_F(SessionTest, ATableIsDroppedByTheIdItsNameHasNow) {
+  std::optional<absl::Status> dropped;
+  const auto drop = [&](const std::string& name) {
+    dropped.reset();
+    h.Enter([&] { h.core->DropTable(name, [&](absl::Status status) { dropped = status; }); });
+  };
+  drop("w");
+  h.Run();
+  EXPECT_THAT(*dropped, IsOk());
+  ASSERT_THAT(h.coordinator.drops, SizeIs(1));
+  EXPECT_EQ(h.coordinator.drops[0].session(), 7u);
+  EXPECT_EQ(h.coordinator.drops[0].table(), table->id.v);
+  drop("none");
+  h.Run();
+  EXPECT_THAT(*dropped, StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(h.coordinator.drops, SizeIs(1));
+}
+
+TEST_F(SessionTest, NewRatesAreAskedForUntilThereIsAnAnswer) {
+  std::optional<absl::StatusOr<Clock>> agreed;
+  v1::ChangeRuleRequest change;
+  change.set_at_clock(40);
+  h.coordinator.failure = absl::UnavailableError("connection refused");
+  h.Enter([&] { h.core->ChangeRule("w", change, [&](absl::StatusOr<Clock> clock) { agreed = clock; }); });
+  h.Advance(absl::Seconds(3));
+  EXPECT_FALSE(agreed.has_value());
+  h.coordinator.failure = absl::OkStatus();
+  h.Advance(absl::Seconds(2));
+  ASSERT_TRUE(agreed.has_value());
+  EXPECT_EQ(agreed->value(), 41u) << "what was agreed, not what was wished";
+  EXPECT_EQ(h.coordinator.rule_changes.back().table(), table->id.v);
+}
+
+TEST_F(SessionTest, APushToADroppedTableEndsAndTheNextOneGoesOn) {
+  const auto other = h.OpenTable("other", {.dim = 1});
+  h.cluster.judge = [&](const v1::PushRequest& head,
+                        const wire::PartEntry& part) -> std::optional<v1::Refusal> {
+    if (part.count == 0) {
+      EXPECT_EQ(head.table(), 0u) << "it would be refused with the table's other parts";
+    }
+    if (head.table() != table->id.v) return std::nullopt;
+    v1::Refusal refusal;
+    refusal.set_reason(v1::Refusal::INVALID);
+    refusal.set_message("table 'w' (1) was dropped");
+    return refusal;
+  };
+  auto dropped = h.Push(table, {KeyIn(0)}, {1});
+  auto lives = h.Push(*other, {KeyIn(0)}, {1});
+  h.Run();
+  EXPECT_THAT(dropped->status.value(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("push to table 'w': segment 0 on shard-0: table 'w' (1)")));
+  EXPECT_THAT(lives->status.value(), IsOk());
+  EXPECT_EQ(h.cluster.Applied(0, 7, Line::kArrival), 1u) << "an empty part took the number";
 }
 
 TEST_F(SessionTest, ClosingTellsTheCoordinator) {
@@ -284,6 +361,31 @@ TEST(Opening, WaitsForTheCoordinatorAndGivesUpInTime) {
   h.Advance(absl::Seconds(2));
   EXPECT_THAT(*opened,
               StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("coordinator:1: connection refused")));
+}
+
+TEST(Opening, IsTriedAgainAsOftenAsTheOptionsSay) {
+  const auto tries = [](BackoffPolicy backoff) {
+    CoreHarness h({.backoff = backoff});
+    h.coordinator.failure = absl::UnavailableError("connection refused");
+    h.Enter([&] { h.core->Open([](const absl::Status&) {}); });
+    h.Advance(absl::Seconds(30));
+    return h.coordinator.opens;
+  };
+  // Pauses of half to all of 1, 2, 4, 4 … seconds.
+  EXPECT_THAT(tries({.initial = absl::Seconds(1), .max = absl::Seconds(4)}), ::testing::AllOf(Ge(8), Le(17)));
+  EXPECT_THAT(tries({.initial = absl::Seconds(10), .max = absl::Seconds(10)}),
+              ::testing::AllOf(Ge(4), Le(7)));
+}
+
+TEST(Opening, ATableIsNotOpenedByASessionThatIsOver) {
+  CoreHarness h;
+  ASSERT_THAT(h.Open(), IsOk());
+  h.coordinator.failure = absl::FailedPreconditionError("session 7 was closed: by a test");
+  const auto over =
+      StatusIs(absl::StatusCode::kAborted, HasSubstr("session 7 was closed: by a test; connect again"));
+  EXPECT_THAT(h.OpenTable("w", {.dim = 1}), over);
+  EXPECT_THAT(h.core->failure(), over) << "everything else ends the same way";
+  EXPECT_THAT(h.Tick(), over);
 }
 
 TEST(Opening, ARefusalIsReturnedAsItIs) {

@@ -3,11 +3,11 @@
 #include <optional>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
+#include "libs/base/mutex.h"
 #include "libs/table/admission.h"
 #include "sdk/cpp/src/batch.h"
+#include "sdk/cpp/src/cache_read.h"
 #include "sdk/cpp/src/table_state.h"
 
 namespace paceline {
@@ -25,48 +25,6 @@ absl::Status CheckSize(uint64_t rows) {
   return absl::InvalidArgumentError(absl::StrCat("keys: ", rows, " in one call; at most ", sdk::kBatchRowsMax,
                                                  " are taken; split the call"));
 }
-
-// Takes the rows of one pull to their places, in memory of the caller's or its own. When the pull has ended
-// with an error nothing is written any more: the memory may be gone.
-class Receiver : public sdk::PullSink {
- public:
-  using Ended = absl::AnyInvocable<void(absl::Status)>;
-  // `out` has room for all rows of the batch.
-  Receiver(std::shared_ptr<const Batch> batch, float* out, Ended ended)
-      : batch_(std::move(batch)), out_(out), rows_left_(batch_->rows), ended_(std::move(ended)) {}
-
-  void Rows(const Batch::Piece& piece, const absl::Cord& values) override {
-    Ended ended;
-    {
-      absl::MutexLock lock(&mutex_);
-      if (!ended_) return;
-      Scatter(*batch_, piece, values, out_);
-      rows_left_ -= piece.rows;
-      if (!done_ || rows_left_ > 0) return;
-      ended = std::exchange(ended_, nullptr);
-    }
-    ended(absl::OkStatus());
-  }
-
-  void Done(absl::Status status) override {
-    Ended ended;
-    {
-      absl::MutexLock lock(&mutex_);
-      done_ = true;
-      if (!ended_ || (status.ok() && rows_left_ > 0)) return;
-      ended = std::exchange(ended_, nullptr);
-    }
-    ended(std::move(status));
-  }
-
- private:
-  const std::shared_ptr<const Batch> batch_;
-  float* const out_;
-  absl::Mutex mutex_;
-  uint64_t rows_left_ ABSL_GUARDED_BY(mutex_);
-  bool done_ ABSL_GUARDED_BY(mutex_) = false;
-  Ended ended_ ABSL_GUARDED_BY(mutex_);  // null: was called
-};
 
 // Groups the rows of a call; null if the client is gone.
 template <class Group>
@@ -90,45 +48,151 @@ std::shared_ptr<const Batch> ByRange(const sdk::TableState& state, uint64_t firs
   });
 }
 
-Future<void> StartPush(sdk::TableState& state, std::shared_ptr<const Batch> batch,
-                       const PushOptions& options) {
-  if (batch == nullptr) return Future<void>::Ready(sdk::ClientState::GoneError());
-  const absl::Duration timeout = options.timeout.value_or(state.client->options().timeout);
-  if (absl::Status room = state.client->AwaitRoom(batch->Bytes(), timeout); !room.ok()) {
-    return Future<void>::Ready(std::move(room));
-  }
+using StateOfPush = std::shared_ptr<internal::FutureState<absl::Status>>;
+
+sdk::PushCall CallFor(const sdk::TableState& state, std::shared_ptr<const Batch> batch, uint32_t priority,
+                      absl::Duration timeout, const StateOfPush& future) {
+  return {.table = state.info,
+          .batch = std::move(batch),
+          .priority = priority,
+          .timeout = timeout,
+          .done = [future](absl::Status status) { future->Set(std::move(status)); }};
+}
+
+// Takes room for the push now and makes it when `options.after` has ended.
+Future<void> PushAfter(const std::shared_ptr<sdk::TableState>& state, std::shared_ptr<const Batch> batch,
+                       const PushOptions& options, absl::Duration timeout) {
+  const absl::StatusOr<uint64_t> held = state->client->Hold(batch->Bytes(), timeout);
+  if (!held.ok()) return Future<void>::Ready(held.status());
   auto future = std::make_shared<internal::FutureState<absl::Status>>();
-  const bool entered = state.client->With([&](sdk::ClientCore& core) {
-    core.Push({.table = state.info,
-               .batch = std::move(batch),
-               .priority = options.priority,
-               .timeout = timeout,
-               .done = [future](absl::Status status) { future->Set(std::move(status)); }});
+  options.after.OnReady([state, batch = std::move(batch), priority = options.priority, timeout, future,
+                         held = *held](const absl::Status& before) {
+    if (!before.ok()) {
+      state->client->Drop(held, before);
+      future->Set(before);
+      return;
+    }
+    const bool entered = state->client->Start(
+        held, [&](sdk::ClientCore& core) { core.Push(CallFor(*state, batch, priority, timeout, future)); });
+    if (!entered) future->Set(sdk::ClientState::GoneError());
   });
-  if (!entered) future->Set(sdk::ClientState::GoneError());
   return Future<void>(std::move(future));
 }
 
-void StartPull(sdk::TableState& state, std::shared_ptr<const Batch> batch, float* out,
-               const PullOptions& options, Receiver::Ended ended) {
-  if (batch == nullptr) return ended(sdk::ClientState::GoneError());
-  auto receiver = std::make_shared<Receiver>(batch, out, std::move(ended));
-  const bool entered = state.client->With([&](sdk::ClientCore& core) {
-    core.Pull({.table = state.info,
-               .batch = std::move(batch),
-               .priority = options.priority,
-               .timeout = options.timeout.value_or(state.client->options().timeout),
-               .sink = receiver},
-              options.min_clock);
+Future<void> StartPush(const std::shared_ptr<sdk::TableState>& state, std::shared_ptr<const Batch> batch,
+                       const PushOptions& options) {
+  if (batch == nullptr) return Future<void>::Ready(sdk::ClientState::GoneError());
+  const absl::Duration timeout = options.timeout.value_or(state->client->options().timeout);
+  if (options.after.valid()) return PushAfter(state, std::move(batch), options, timeout);
+  const uint64_t bytes = batch->Bytes();
+  auto future = std::make_shared<internal::FutureState<absl::Status>>();
+  const absl::Status entered = state->client->WithRoom(bytes, timeout, [&](sdk::ClientCore& core) {
+    core.Push(CallFor(*state, std::move(batch), options.priority, timeout, future));
   });
-  if (!entered) receiver->Done(sdk::ClientState::GoneError());
+  if (!entered.ok()) return Future<void>::Ready(entered);
+  return Future<void>(std::move(future));
 }
 
-Future<std::vector<float>> StartPullOwned(sdk::TableState& state, std::shared_ptr<const Batch> batch,
-                                          uint64_t rows, const PullOptions& options) {
+// Values of a range that are copied before the first of them are sent. Larger pushes go in several of these:
+// while one is on its way the next is copied. For 64 MB that is a third of the time.
+constexpr uint64_t kAtOnceBytes = uint64_t{8} << 20;
+
+// The outcome of a push that goes in several.
+class Together {
+ public:
+  explicit Together(StateOfPush whole) : whole_(std::move(whole)) {}
+
+  // Another one is made; it ends with one call of End, as does the making.
+  void Begin() ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    ++under_way_;
+  }
+  void End(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_) {
+    {
+      MutexLock lock(&mutex_);
+      status_.Update(status);
+      if (--under_way_ > 0) return;
+    }
+    whole_->Set(status_);
+  }
+
+ private:
+  const StateOfPush whole_;
+  Mutex mutex_;
+  int under_way_ ABSL_GUARDED_BY(mutex_) = 1;  // the making
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+// REQUIRES: the range exists. Takes room for all of it first: there is no going back once some of it is sent.
+Future<void> StartLargePush(const sdk::TableState& state, uint64_t first, uint64_t count,
+                            absl::Span<const float> values, const PushOptions& options) {
+  const absl::Duration timeout = options.timeout.value_or(state.client->options().timeout);
+  const auto routes = state.client->routes();
+  if (routes == nullptr) return Future<void>::Ready(sdk::ClientState::GoneError());
+  const absl::StatusOr<uint64_t> held = state.client->Hold(values.size() * sizeof(float), timeout);
+  if (!held.ok()) return Future<void>::Ready(held.status());
+  auto whole = std::make_shared<internal::FutureState<absl::Status>>();
+  auto together = std::make_shared<Together>(whole);
+  GroupRangeInBatches(
+      *routes, state.info->placement, state.info->schema.dim, first, count, values,
+      [&state](size_t bytes) { return state.client->Allocate(bytes); }, kAtOnceBytes,
+      [&](std::shared_ptr<const Batch> batch) {
+        together->Begin();
+        const bool entered = state.client->With([&](sdk::ClientCore& core) {
+          core.Push({.table = state.info,
+                     .batch = std::move(batch),
+                     .priority = options.priority,
+                     .timeout = timeout,
+                     .done = [together](const absl::Status& status) { together->End(status); }});
+        });
+        if (!entered) together->End(sdk::ClientState::GoneError());
+      });
+  state.client->Start(*held, [](sdk::ClientCore&) {});
+  together->End(absl::OkStatus());
+  return Future<void>(std::move(whole));
+}
+
+sdk::ReadCall ReadOf(const sdk::TableState& state, float* out, const PullOptions& options) {
+  sdk::ReadCall call;
+  call.table = state.info;
+  call.out = out;
+  call.min_clock = options.min_clock;
+  call.priority = options.priority;
+  call.timeout = options.timeout.value_or(state.client->options().timeout);
+  return call;
+}
+
+sdk::ReadCall ReadOfKeys(const sdk::TableState& state, absl::Span<const uint64_t> keys, float* out,
+                         const PullOptions& options) {
+  sdk::ReadCall call = ReadOf(state, out, options);
+  call.keys = keys;
+  return call;
+}
+
+sdk::ReadCall ReadOfRange(const sdk::TableState& state, uint64_t first, uint64_t count, float* out,
+                          const PullOptions& options) {
+  sdk::ReadCall call = ReadOf(state, out, options);
+  call.range = true;
+  call.first = first;
+  call.count = count;
+  return call;
+}
+
+void StartPull(sdk::TableState& state, sdk::ReadCall call, absl::AnyInvocable<void(absl::Status)> ended) {
+  call.ended = std::move(ended);
+  sdk::ReadThroughCache(
+      [client = state.client](absl::FunctionRef<void(sdk::ClientCore&)> inside) {
+        return client->With(inside);
+      },
+      [client = state.client](size_t bytes) { return client->Allocate(bytes); },
+      sdk::ClientState::GoneError(), std::move(call));
+}
+
+// `values` is what `call` writes to.
+Future<std::vector<float>> StartPullOwned(sdk::TableState& state, std::shared_ptr<std::vector<float>> values,
+                                          sdk::ReadCall call) {
   auto future = std::make_shared<internal::FutureState<absl::StatusOr<std::vector<float>>>>();
-  auto values = std::make_shared<std::vector<float>>(rows * state.info->schema.dim);
-  StartPull(state, std::move(batch), values->data(), options, [future, values](absl::Status status) {
+  StartPull(state, std::move(call), [future, values](absl::Status status) {
     if (status.ok()) {
       future->Set(std::move(*values));
     } else {
@@ -138,19 +202,47 @@ Future<std::vector<float>> StartPullOwned(sdk::TableState& state, std::shared_pt
   return Future<std::vector<float>>(std::move(future));
 }
 
-absl::Status AwaitPull(sdk::TableState& state, std::shared_ptr<const Batch> batch, float* out,
-                       const PullOptions& options) {
+// Before the call is made: what it must hold and see is that of its start.
+absl::Status AwaitBefore(const PullOptions& options) {
+  return options.after.valid() ? options.after.Get() : absl::OkStatus();
+}
+
+absl::Status AwaitPull(sdk::TableState& state, sdk::ReadCall call) {
   if (internal::WaitingIsForbidden()) {
     return absl::FailedPreconditionError(
         "pull: blocks, and was called from a callback, whose thread it would wait for; use PullAsync");
   }
   auto future = std::make_shared<internal::FutureState<absl::Status>>();
-  StartPull(state, std::move(batch), out, options,
-            [future](absl::Status status) { future->Set(std::move(status)); });
+  StartPull(state, std::move(call), [future](absl::Status status) { future->Set(std::move(status)); });
   return Future<void>(std::move(future)).Get();
 }
 
+Future<std::vector<float>> StartPushPull(sdk::TableState& state, std::shared_ptr<const Batch> batch,
+                                         const PushPullOptions& options) {
+  using Result = absl::StatusOr<std::vector<float>>;
+  if (batch == nullptr) return Future<std::vector<float>>::Ready(sdk::ClientState::GoneError());
+  const absl::Duration timeout = options.timeout.value_or(state.client->options().timeout);
+  auto future = std::make_shared<internal::FutureState<Result>>();
+  auto values = std::make_shared<std::vector<float>>(size_t{batch->rows} * batch->dim);
+  const auto receiver = sdk::MakeReceiver(batch, values->data(), [future, values](absl::Status status) {
+    future->Set(status.ok() ? Result(std::move(*values)) : Result(std::move(status)));
+  });
+  const absl::Status entered = state.client->WithRoom(batch->Bytes(), timeout, [&](sdk::ClientCore& core) {
+    core.PushPull({.table = state.info, .batch = batch, .priority = options.priority},
+                  {.table = state.info,
+                   .batch = batch,
+                   .priority = options.priority,
+                   .timeout = timeout,
+                   .sink = receiver},
+                  options.min_clock, options.next_clock);
+  });
+  if (!entered.ok()) receiver->Done(entered);
+  return Future<std::vector<float>>(std::move(future));
+}
+
 absl::Status AwaitPush(sdk::TableState& state, Future<void> pushed) {
+  // Committed after the caller's own next tick: that cannot be waited for here.
+  if (state.info->line() == Line::kAggregated && !pushed.ready()) return absl::OkStatus();
   const absl::Time began = absl::Now();
   absl::Status status = std::move(pushed).Get();
   state.client->With(
@@ -171,7 +263,8 @@ absl::Status CheckPull(const sdk::TableState& state, absl::Span<const uint64_t> 
 
 absl::Status CheckRanged(const sdk::TableState& state) {
   if (state.info->placement.ranged()) return absl::OkStatus();
-  return Named(state, absl::InvalidArgumentError("range: the table is sparse; push and pull by keys"));
+  return Named(state, absl::InvalidArgumentError(
+                          "range: the table is sparse; expected a ranged one: push and pull by keys"));
 }
 
 absl::StatusOr<uint64_t> CheckPushRange(const sdk::TableState& state, uint64_t first,
@@ -223,7 +316,7 @@ Future<void> Table::PushAsync(absl::Span<const uint64_t> keys, absl::Span<const 
                               const PushOptions& options) {
   if (absl::Status valid = CheckPush(*state_, keys, values); !valid.ok())
     return Future<void>::Ready(std::move(valid));
-  return StartPush(*state_, ByKeys(*state_, keys, values), options);
+  return StartPush(state_, ByKeys(*state_, keys, values), options);
 }
 
 absl::Status Table::Push(absl::Span<const uint64_t> keys, absl::Span<const float> values,
@@ -231,11 +324,38 @@ absl::Status Table::Push(absl::Span<const uint64_t> keys, absl::Span<const float
   return AwaitPush(*state_, PushAsync(keys, values, options));
 }
 
+Future<std::vector<float>> Table::PushPullAsync(absl::Span<const uint64_t> keys,
+                                                absl::Span<const float> values,
+                                                const PushPullOptions& options) {
+  if (absl::Status valid = CheckPush(*state_, keys, values); !valid.ok()) {
+    return Future<std::vector<float>>::Ready(std::move(valid));
+  }
+  return StartPushPull(*state_, ByKeys(*state_, keys, values), options);
+}
+
+absl::StatusOr<std::vector<float>> Table::PushPull(absl::Span<const uint64_t> keys,
+                                                   absl::Span<const float> values,
+                                                   const PushPullOptions& options) {
+  if (internal::WaitingIsForbidden()) {
+    return absl::FailedPreconditionError(
+        "push_pull: blocks, and was called from a callback, whose thread it would wait for; use "
+        "PushPullAsync");
+  }
+  return PushPullAsync(keys, values, options).Get();
+}
+
 Future<std::vector<float>> Table::PullAsync(absl::Span<const uint64_t> keys, const PullOptions& options) {
   if (absl::Status valid = CheckPull(*state_, keys); !valid.ok()) {
     return Future<std::vector<float>>::Ready(std::move(valid));
   }
-  return StartPullOwned(*state_, ByKeys(*state_, keys, {}), keys.size(), options);
+  if (options.after.valid()) {
+    PullOptions then = options;
+    then.after = {};
+    return options.after.AndThen([table = *this, own = std::vector<uint64_t>(keys.begin(), keys.end()),
+                                  then = std::move(then)] { return Table(table).PullAsync(own, then); });
+  }
+  auto values = std::make_shared<std::vector<float>>(keys.size() * dim());
+  return StartPullOwned(*state_, values, ReadOfKeys(*state_, keys, values->data(), options));
 }
 
 absl::StatusOr<std::vector<float>> Table::Pull(absl::Span<const uint64_t> keys, const PullOptions& options) {
@@ -247,14 +367,18 @@ absl::StatusOr<std::vector<float>> Table::Pull(absl::Span<const uint64_t> keys, 
 absl::Status Table::Pull(absl::Span<const uint64_t> keys, absl::Span<float> out, const PullOptions& options) {
   if (absl::Status valid = CheckPull(*state_, keys); !valid.ok()) return valid;
   if (out.size() != keys.size() * dim()) return WrongRoom(*state_, out.size(), keys.size() * dim());
-  return AwaitPull(*state_, ByKeys(*state_, keys, {}), out.data(), options);
+  if (absl::Status before = AwaitBefore(options); !before.ok()) return before;
+  return AwaitPull(*state_, ReadOfKeys(*state_, keys, out.data(), options));
 }
 
 Future<void> Table::PushRangeAsync(uint64_t first, absl::Span<const float> values,
                                    const PushOptions& options) {
   const absl::StatusOr<uint64_t> count = CheckPushRange(*state_, first, values);
   if (!count.ok()) return Future<void>::Ready(count.status());
-  return StartPush(*state_, ByRange(*state_, first, *count, values), options);
+  if (values.size() * sizeof(float) > kAtOnceBytes && !options.after.valid()) {
+    return StartLargePush(*state_, first, *count, values, options);
+  }
+  return StartPush(state_, ByRange(*state_, first, *count, values), options);
 }
 
 absl::Status Table::PushRange(uint64_t first, absl::Span<const float> values, const PushOptions& options) {
@@ -265,17 +389,23 @@ Future<std::vector<float>> Table::PullRangeAsync(uint64_t first, uint64_t count,
   if (absl::Status valid = CheckPullRange(*state_, first, count); !valid.ok()) {
     return Future<std::vector<float>>::Ready(std::move(valid));
   }
-  return StartPullOwned(*state_, ByRange(*state_, first, count, {}), count, options);
+  if (options.after.valid()) {
+    PullOptions then = options;
+    then.after = {};
+    return options.after.AndThen([table = *this, first, count, then = std::move(then)] {
+      return Table(table).PullRangeAsync(first, count, then);
+    });
+  }
+  auto values = std::make_shared<std::vector<float>>(count * dim());
+  return StartPullOwned(*state_, values, ReadOfRange(*state_, first, count, values->data(), options));
 }
 
 absl::StatusOr<std::vector<float>> Table::PullRange(uint64_t first, uint64_t count,
                                                     const PullOptions& options) {
   if (absl::Status valid = CheckPullRange(*state_, first, count); !valid.ok()) return valid;
   std::vector<float> values(count * dim());
-  if (absl::Status pulled = AwaitPull(*state_, ByRange(*state_, first, count, {}), values.data(), options);
-      !pulled.ok()) {
-    return pulled;
-  }
+  const absl::Status pulled = AwaitPull(*state_, ReadOfRange(*state_, first, count, values.data(), options));
+  if (!pulled.ok()) return pulled;
   return values;
 }
 
@@ -283,7 +413,8 @@ absl::Status Table::PullRange(uint64_t first, absl::Span<float> out, const PullO
   if (out.size() % dim() != 0) return WrongRoom(*state_, out.size(), (out.size() / dim() + 1) * dim());
   const uint64_t count = out.size() / dim();
   if (absl::Status valid = CheckPullRange(*state_, first, count); !valid.ok()) return valid;
-  return AwaitPull(*state_, ByRange(*state_, first, count, {}), out.data(), options);
+  if (absl::Status before = AwaitBefore(options); !before.ok()) return before;
+  return AwaitPull(*state_, ReadOfRange(*state_, first, count, out.data(), options));
 }
 
 }  // namespace paceline

@@ -47,12 +47,18 @@ void TickTeller::SetSegments(absl::Span<const SegmentId> segments) {
       incomplete_ = true;
     }
   }
+  for (const auto& [segment, named] : segments_) {
+    if (named.told && !now.contains(segment)) anew_ = true;
+  }
   segments_ = std::move(now);
+  if (!anew_) return;
+  for (auto& [segment, named] : segments_) named.named = false;
 }
 
 void TickTeller::NewStream() {
   told_.reset();
   answered_ = false;
+  for (auto& [segment, named] : segments_) named.told = false;
   ForgetAll();
 }
 
@@ -67,6 +73,7 @@ void TickTeller::ForgetAll() {
   for (auto& [segment, named] : segments_) named.named = false;
   incomplete_ = true;
   asked_again_ = false;
+  anew_ = told_.has_value();  // the tick may have been the one that said it
 }
 
 bool TickTeller::Due(Clock clock) const {
@@ -78,6 +85,7 @@ v1::Tick TickTeller::Tell(Clock clock, SealedAt sealed) {
   if (told_ != clock) asked_again_ = false;
   v1::Tick tick;
   tick.set_clock(clock);
+  tick.set_anew(std::exchange(anew_, false));
   for (const Line line : {Line::kArrival, Line::kAggregated}) {
     const size_t l = static_cast<size_t>(line) - 1;
     SealPacker packer(*tick.mutable_seals());
@@ -88,7 +96,7 @@ v1::Tick TickTeller::Tell(Clock clock, SealedAt sealed) {
       packer.Add(segment, line, number);
     }
   }
-  for (auto& [segment, named] : segments_) named.named = true;
+  for (auto& [segment, named] : segments_) named.named = named.told = true;
   told_ = clock;
   answered_ = false;
   incomplete_ = false;

@@ -15,18 +15,23 @@ namespace paceline::sdk {
 // What the ticks of one push stream have to say. A tick names segments and how many parts they are sealed at:
 // all of the shard's segments in the first tick of a stream, later only what changed. A segment is spoken for
 // without being named only while the shard stays its primary, so one that came back is named anew.
+//
+// Once a segment has gone its count is told elsewhere, and that a tick leaves it out no longer means that it
+// has not changed. The shard cannot know: it may hear the last tick that named the segment only after it got
+// it back. So the next tick names all anew, and says that what was named before is void.
 class TickTeller {
  public:
   // How many parts of clocks < `clock` there are on a line of a segment.
   using SealedAt = absl::FunctionRef<PartNumber(SegmentId segment, Line line, Clock clock)>;
 
-  // The segments the shard is primary of. Those not heard of before have to be named.
+  // The segments the shard is primary of. Those not heard of before have to be named; if one that was named
+  // has gone, all are.
   void SetSegments(absl::Span<const SegmentId> segments);
   // A new stream: it has heard nothing.
   void NewStream();
   // The shard may have lost the segment and got it again.
   void Forget(SegmentId segment);
-  // The latest tick may not have been heard: the next one names all.
+  // The latest tick may not have been heard: the next one names all anew.
   void ForgetAll();
 
   // Is there something to tell if the worker is at `clock`?
@@ -43,7 +48,8 @@ class TickTeller {
 
  private:
   struct Named {
-    bool named = false;
+    bool named = false;                   // and with these numbers, as far as is known
+    bool told = false;                    // this stream has named it, whatever became of that
     std::array<PartNumber, 2> numbers{};  // by line
   };
 
@@ -52,6 +58,7 @@ class TickTeller {
   bool answered_ = false;
   bool incomplete_ = false;  // a segment has to be named whatever the clock
   bool asked_again_ = false;
+  bool anew_ = false;  // what this stream has named is void: a segment has gone, or the word that one has
 };
 
 }  // namespace paceline::sdk

@@ -23,13 +23,21 @@ struct Stats {
   WaitSeconds wait;
 
   // Observed staleness of pulled rows: how many rows were how many clocks behind this worker when they were
-  // read. Rows, not calls: a pull of 1,000 rows counts 1,000 times. Empty for a client without a clock.
+  // read, from a shard or from the cache. Rows, not calls: a pull of 1,000 rows counts 1,000 times. Empty for
+  // a client without a clock.
   std::map<uint64_t, uint64_t> staleness_rows;
 
   uint64_t rows_pushed = 0;  // accepted by Push; committed or not
-  uint64_t rows_pulled = 0;
-  uint64_t bytes_pushed = 0;  // keys and values
-  uint64_t bytes_pulled = 0;
+  uint64_t rows_pulled = 0;  // from shards
+  // Rows that Pull found in the client's cache (ClientOptions::cache_bytes_max). Of all rows that were read,
+  // rows_from_cache / (rows_from_cache + rows_pulled) cost no round trip.
+  uint64_t rows_from_cache = 0;
+  // Rows that came because they have changed, for Ssp::refresh. Not among rows_pulled: nobody has read them
+  // yet.
+  uint64_t rows_refreshed = 0;
+  uint64_t bytes_pushed = 0;          // keys and values
+  uint64_t bytes_pulled = 0;          // keys and values, from shards
+  uint64_t bytes_from_cache = 0;      // values
   uint64_t bytes_unacknowledged = 0;  // pushed and not yet committed: now, not since the start
 
   // Parts of pushes and pulls that were sent more than once: after a break, a move, a refusal.

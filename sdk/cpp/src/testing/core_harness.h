@@ -11,6 +11,7 @@
 #include "libs/wire/schema_codec.h"
 #include "libs/world/clock.h"
 #include "libs/world/random.h"
+#include "sdk/cpp/src/cache_read.h"
 #include "sdk/cpp/src/client_core.h"
 #include "sdk/cpp/src/testing/fake_cluster.h"
 #include "sdk/cpp/src/testing/fake_coordinator.h"
@@ -33,6 +34,8 @@ class CoreHarness {
     uint32_t workers = 1;
     Clock start_clock = 0;
     uint64_t seed = 1;
+    uint64_t cache_bytes_max = 1 << 20;
+    BackoffPolicy backoff = kDefaultBackoff;
   };
 
   explicit CoreHarness(Setup setup)
@@ -43,9 +46,11 @@ class CoreHarness {
                              .client_name = "test",
                              .token = "",
                              .workers = setup.workers,
-                             .rank = std::nullopt};
+                             .rank = std::nullopt,
+                             .backoff = setup.backoff};
     gate = std::make_shared<DirectGate>();
-    core = std::make_unique<ClientCore>(options, coordinator, dialer, clock, random, gate);
+    core = std::make_unique<ClientCore>(options, coordinator, dialer, clock, random, gate,
+                                        setup.cache_bytes_max);
     gate->core = core.get();
   }
   CoreHarness() : CoreHarness(Setup{}) {}
@@ -161,6 +166,35 @@ class CoreHarness {
         GroupRange(*core->routes(), table->placement, table->schema.dim, first, count, {}, AllocateFresh),
         std::nullopt, 0, absl::Seconds(60));
   }
+  std::shared_ptr<Outcome> PushPull(const std::shared_ptr<const TableInfo>& table,
+                                    absl::Span<const uint64_t> keys, absl::Span<const float> values,
+                                    bool next_clock = false, absl::Duration timeout = absl::Seconds(60)) {
+    const std::shared_ptr<const Batch> batch =
+        GroupKeys(*core->routes(), table->placement, table->schema.dim, keys, values, AllocateFresh);
+    const std::shared_ptr<Sink> sink = SinkFor(batch);
+    Enter([&] {
+      core->PushPull({.table = table, .batch = batch},
+                     {.table = table, .batch = batch, .timeout = timeout, .sink = sink}, std::nullopt,
+                     next_clock);
+    });
+    return sink->outcome;
+  }
+  // Through the cache.
+  std::shared_ptr<Outcome> Read(const std::shared_ptr<const TableInfo>& table,
+                                absl::Span<const uint64_t> keys) {
+    auto outcome = std::make_shared<Outcome>();
+    outcome->rows.resize(keys.size() * table->schema.dim, -1.0f);
+    const auto enter = [this](absl::FunctionRef<void(ClientCore&)> inside) {
+      Enter([&] { inside(*core); });
+      return true;
+    };
+    ReadThroughCache(
+        enter, AllocateFresh, absl::CancelledError("gone"),
+        {.table = table, .keys = keys, .out = outcome->rows.data(), .ended = [outcome](absl::Status status) {
+           outcome->status = std::move(status);
+         }});
+    return outcome;
+  }
   absl::Status Tick() {
     absl::Status status;
     Enter([&] { status = core->Tick(); });
@@ -211,6 +245,13 @@ class CoreHarness {
     std::shared_ptr<Outcome> outcome;
   };
 
+  static std::shared_ptr<Sink> SinkFor(const std::shared_ptr<const Batch>& batch) {
+    auto sink = std::make_shared<Sink>();
+    sink->batch = batch;
+    sink->outcome = std::make_shared<Outcome>();
+    sink->outcome->rows.resize(size_t{batch->rows} * batch->dim, -1.0f);
+    return sink;
+  }
   std::shared_ptr<Outcome> Push(const std::shared_ptr<const TableInfo>& table,
                                 std::shared_ptr<const Batch> batch, uint32_t priority,
                                 absl::Duration timeout) {
@@ -227,10 +268,7 @@ class CoreHarness {
   std::shared_ptr<Outcome> Pull(const std::shared_ptr<const TableInfo>& table,
                                 std::shared_ptr<const Batch> batch, std::optional<Clock> min_clock,
                                 uint32_t priority, absl::Duration timeout) {
-    auto sink = std::make_shared<Sink>();
-    sink->batch = batch;
-    sink->outcome = std::make_shared<Outcome>();
-    sink->outcome->rows.resize(size_t{batch->rows} * batch->dim, -1.0f);
+    const std::shared_ptr<Sink> sink = SinkFor(batch);
     Enter([&] {
       core->Pull({.table = table, .batch = batch, .priority = priority, .timeout = timeout, .sink = sink},
                  min_clock);

@@ -38,6 +38,7 @@ FakeCluster::FakeCluster(int ring_bits, uint32_t shards)
 v1::Map FakeCluster::Map() const {
   v1::Map map;
   map.set_version(version_);
+  map.set_cluster(id);
   while ((size_t{1} << map.ring_bits()) < segments_.size()) map.set_ring_bits(map.ring_bits() + 1);
   for (const Segment& segment : segments_) {
     v1::SegmentConfig* config = map.add_segments();
@@ -66,6 +67,8 @@ void FakeCluster::Move(uint32_t segment, uint32_t to, bool lose_uncommitted) {
   Segment& s = segments_[segment];
   if (lose_uncommitted) s.log.resize(s.committed);
   s.committed = s.log.size();
+  s.began = s.log.size();
+  s.staged.clear();
   s.primary = to;
   ++s.epoch;
   ++version_;
@@ -92,6 +95,37 @@ PartNumber FakeCluster::Applied(uint32_t segment, uint64_t session, Line line) c
     if (e.session == session && e.line == line) applied = e.number;
   }
   return applied;
+}
+
+PartNumber FakeCluster::Here(uint32_t segment, uint64_t session, Line line) const {
+  PartNumber here = Applied(segment, session, line);
+  for (const Entry& e : segments_[segment].staged) {
+    if (e.session == session && e.line == line) here = std::max(here, e.number);
+  }
+  return here;
+}
+
+bool FakeCluster::Finish(uint64_t session, Clock clock, const std::string& seals) {
+  bool all = true;
+  const std::vector<wire::Seal> parsed = wire::ParseSeals(seals).value();
+  for (uint32_t s = 0; s < segments_.size(); ++s) {
+    Segment& segment = segments_[s];
+    const auto worker = segment.workers.find(session);
+    if (worker == segment.workers.end()) continue;
+    worker->second.claimed = clock;
+    worker->second.seals.clear();
+    for (const wire::Seal& seal : parsed) {
+      if (seal.segment.v == s) worker->second.seals[static_cast<uint32_t>(seal.line)] = seal.number;
+    }
+    Count(segment);
+    bool applied = true;
+    for (auto [line, number] : worker->second.seals) {
+      applied = applied && Committed(segment, session, static_cast<Line>(line)) >= number;
+    }
+    if (applied) segment.workers.erase(worker);
+    all = all && applied;
+  }
+  return all;
 }
 
 PartNumber FakeCluster::Committed(const Segment& segment, uint64_t session, Line line) const {
@@ -140,16 +174,22 @@ std::optional<v1::Refusal> FakeCluster::Take(uint32_t shard, uint64_t session, c
   if (auto moved = Misrouted(shard, part)) return moved;
   if (!open_.contains(session)) return Refuse(v1::Refusal::FENCED, part.segment.v, "session is not open");
   Segment& segment = segments_[part.segment.v];
-  const PartNumber applied = Applied(part.segment.v, session, entry.line);
+  const PartNumber applied = Here(part.segment.v, session, entry.line);
   if (part.number > applied + 1) {
     v1::Refusal refusal = Refuse(v1::Refusal::OUT_OF_ORDER, part.segment.v, "a number is missing");
     refusal.set_expected(applied + 1);
     return refusal;
   }
-  const auto same = std::find_if(segment.log.begin(), segment.log.end(), [&](const Entry& e) {
+  const auto is_same = [&](const Entry& e) {
     return e.session == session && e.line == entry.line && e.number == part.number;
-  });
-  if (same != segment.log.end()) {
+  };
+  auto same = std::find_if(segment.log.begin(), segment.log.end(), is_same);
+  bool known = same != segment.log.end();
+  if (!known) {
+    same = std::find_if(segment.staged.begin(), segment.staged.end(), is_same);
+    known = same != segment.staged.end();
+  }
+  if (known) {
     if (same->keys != entry.keys || same->values != entry.values || same->clock != entry.clock) {
       violations.push_back(
           absl::StrCat("segment ", part.segment.v, ": part ", part.number, " changed its content"));
@@ -162,7 +202,11 @@ std::optional<v1::Refusal> FakeCluster::Take(uint32_t shard, uint64_t session, c
           absl::StrCat("segment ", part.segment.v, ": part ", part.number, " of an earlier clock"));
     }
   }
-  segment.log.push_back(std::move(entry));
+  if (entry.line == Line::kAggregated && entry.clock < segment.min_clock && !entry.keys.empty()) {
+    violations.push_back(absl::StrCat("segment ", part.segment.v, ": part ", part.number, " of clock ",
+                                      entry.clock, " comes after the fold"));
+  }
+  (entry.line == Line::kAggregated ? segment.staged : segment.log).push_back(std::move(entry));
   if (auto_commit) segment.committed = segment.log.size();
   Count(segment);
   return std::nullopt;
@@ -174,12 +218,23 @@ void FakeCluster::Count(Segment& segment) {
   for (auto& [session, worker] : segment.workers) {
     bool sealed = true;
     for (auto [line, number] : worker.seals) {
-      sealed = sealed && Applied(index, session, static_cast<Line>(line)) >= number;
+      sealed = sealed && Here(index, session, static_cast<Line>(line)) >= number;
     }
     if (sealed) worker.clock = std::max(worker.clock, worker.claimed);
     min = std::min(min.value_or(worker.clock), worker.clock);
   }
   segment.min_clock = std::max(segment.min_clock, min.value_or(0));
+  Fold(segment);
+}
+
+void FakeCluster::Fold(Segment& segment) {
+  const auto complete = std::stable_partition(segment.staged.begin(), segment.staged.end(),
+                                              [&](const Entry& e) { return e.clock >= segment.min_clock; });
+  if (complete == segment.staged.end()) return;
+  std::move(complete, segment.staged.end(), std::back_inserter(segment.log));
+  segment.staged.erase(complete, segment.staged.end());
+  // The min clock that has been certified by now must not be lost with it.
+  segment.committed = segment.log.size();
 }
 
 bool FakeCluster::Serve(uint32_t shard, uint64_t session, const Stream::Parked& pull, absl::Cord* out) const {
@@ -200,6 +255,7 @@ bool FakeCluster::Serve(uint32_t shard, uint64_t session, const Stream::Parked& 
       const Segment& segment = segments_[part.segment.v];
       certificate.served = true;
       certificate.epoch = Epoch(segment.epoch);
+      certificate.began = Lsn(segment.began);
       certificate.version = Lsn(segment.log.size());
       certificate.min_clock = segment.min_clock;
       certificate.own = Applied(part.segment.v, session, Line::kArrival);
@@ -230,6 +286,7 @@ v1::Welcome FakeCluster::Stream::Welcome() const {
   welcome.set_feature_level(1);
   welcome.set_shard(shard_);
   welcome.set_incarnation(1);
+  welcome.set_cluster(cluster_.answers_as);
   welcome.set_map_version(cluster_.version_);
   welcome.set_window_bytes(cluster_.window_bytes);
   welcome.set_frame_bytes_max(cluster_.frame_bytes_max);
@@ -242,6 +299,7 @@ void FakeCluster::Stream::OnFrame(const absl::Cord& bytes) {
     const auto frame = wire::Decode<v1::PullRequest>(bytes).value();
     if (frame.head.has_hello()) {
       session_ = frame.head.hello().session();
+      cluster_.last_hello = frame.head.hello();
       v1::PullReply reply;
       *reply.mutable_welcome() = Welcome();
       pull_replies_.emplace_back(reply.SerializeAsString());
@@ -254,12 +312,45 @@ void FakeCluster::Stream::OnFrame(const absl::Cord& bytes) {
   if (!reply_.has_value()) reply_.emplace();
   if (frame.head.has_hello()) {
     session_ = frame.head.hello().session();
+    cluster_.last_hello = frame.head.hello();
     *reply_->mutable_welcome() = Welcome();
     return;
   }
   ++frames_;
   OnPush(frame.head, std::string(frame.keys), std::string(frame.values));
+  const auto read = wire::Decode<v1::PushPullRequest>(bytes).value();
+  if (read.head.want_reply()) OnRead(read.head, std::string(frame.keys));
   if (frame.head.has_tick()) OnTick(frame.head.tick());
+}
+
+void FakeCluster::Stream::OnRead(const v1::PushPullRequest& head, const std::string& keys) {
+  v1::PullRequest read;
+  read.set_request(head.request());
+  read.set_table(head.table());
+  read.set_min_clock(head.min_clock());
+  read.set_key_form(head.key_form());
+  const std::vector<wire::PartEntry> parts = wire::ParseParts(head.parts()).value();
+  for (wire::PartEntry part : parts) {
+    if (head.line() != v1::LINE_ARRIVAL) part.number = 0;
+    wire::Append(part, *read.mutable_parts());
+  }
+  parked_.push_back({.head = read, .keys = keys});
+}
+
+std::optional<absl::Cord> FakeCluster::Stream::NextRows() {
+  for (auto it = parked_.begin(); it != parked_.end(); ++it) {
+    absl::Cord bytes;
+    if (!cluster_.Serve(shard_, session_, *it, &bytes)) continue;
+    parked_.erase(it);
+    auto pulled = wire::Decode<v1::PullReply>(bytes).value();
+    wire::Frame<v1::PushPullReply> reply;
+    reply.head.set_request(pulled.head.request());
+    reply.head.set_certificates(pulled.head.certificates());
+    reply.head.mutable_read_refusals()->Swap(pulled.head.mutable_refusals());
+    reply.values = pulled.values;
+    return wire::Encode(reply);
+  }
+  return std::nullopt;
 }
 
 void FakeCluster::Stream::OnPush(const v1::PushRequest& head, const std::string& keys,
@@ -295,6 +386,7 @@ void FakeCluster::Stream::OnPush(const v1::PushRequest& head, const std::string&
 }
 
 void FakeCluster::Stream::OnTick(const v1::Tick& tick) {
+  if (tick.anew()) named_.clear();
   std::map<uint32_t, std::map<uint32_t, PartNumber>> said;
   const std::vector<wire::Seal> seals = wire::ParseSeals(tick.seals()).value();
   for (const wire::Seal& seal : seals) {
@@ -312,7 +404,7 @@ void FakeCluster::Stream::OnTick(const v1::Tick& tick) {
       named_epoch_[s] = segment.epoch;
       for (auto [line, number] : said[s]) named_[s][line] = number;
     }
-    if (!named_.contains(s)) {
+    if (!named_.contains(s) || cluster_.speechless.contains(s)) {
       wire::Append(SegmentId(s), *ack->mutable_unspoken());
       continue;
     }
@@ -340,6 +432,7 @@ std::optional<absl::Cord> FakeCluster::Stream::NextReply() {
     pull_replies_.erase(pull_replies_.begin());
     return reply;
   }
+  if (auto rows = NextRows()) return rows;
   v1::PushReply reply = reply_.value_or(v1::PushReply());
   bool some = reply_.has_value() || received_told_ != frames_;
   reply_.reset();

@@ -21,7 +21,8 @@ namespace paceline::sdk::testing {
 // marks, sealed ticks, bounded reads. All shards share one memory, so that a segment moves by a word; what a
 // crash would lose is what was applied and not committed. One job.
 //
-// Tables add; a row that was never pushed is zeros.
+// Tables add; a row that was never pushed is zeros. Parts on the line of aggregated tables are staged and
+// enter the log when the min clock passes theirs.
 class FakeCluster {
  public:
   struct Entry {
@@ -41,10 +42,12 @@ class FakeCluster {
 
   // -- what the coordinator would do --
   v1::Map Map() const;
-  void AddTable(uint32_t id, uint32_t dim) { dims_[id] = dim; }
+  void AddTable(uint32_t table, uint32_t dim) { dims_[table] = dim; }
   void OpenSession(uint64_t session) { open_.insert(session); }
   void CloseSession(uint64_t session) { open_.erase(session); }
   void Join(uint64_t session, Clock clock);
+  // The last tick. False: not all its parts are in the log yet.
+  bool Finish(uint64_t session, Clock clock, const std::string& seals);
   // The primary goes elsewhere, with or without what was not committed.
   void Move(uint32_t segment, uint32_t to, bool lose_uncommitted);
   // The shard is reached elsewhere from the next map on.
@@ -64,6 +67,9 @@ class FakeCluster {
     Stream(FakeCluster& cluster, uint32_t shard, bool push) : cluster_(cluster), shard_(shard), push_(push) {}
     void OnPush(const v1::PushRequest& head, const std::string& keys, const std::string& values);
     void OnTick(const v1::Tick& tick);
+    // The parts want their rows back.
+    void OnRead(const v1::PushPullRequest& head, const std::string& keys);
+    std::optional<absl::Cord> NextRows();
     v1::Welcome Welcome() const;
 
     FakeCluster& cluster_;
@@ -89,7 +95,11 @@ class FakeCluster {
   // -- what tests look at and turn --
   bool auto_commit = true;  // what is applied is committed at once
   void CommitAll();
+  std::set<uint32_t> speechless;  // segments whose primary does not know yet that it is: ticks do not count
   Judge judge;
+  uint64_t id = 7;
+  uint64_t answers_as = 7;  // the cluster that the shards say they are of
+  v1::Hello last_hello;
   uint64_t window_bytes = 16 << 20;
   uint64_t frame_bytes_max = 8 << 20;
 
@@ -97,6 +107,7 @@ class FakeCluster {
   uint32_t SegmentCount() const { return static_cast<uint32_t>(segments_.size()); }
   uint32_t PrimaryOf(uint32_t segment) const { return segments_[segment].primary; }
   PartNumber Applied(uint32_t segment, uint64_t session, Line line) const;
+  size_t StagedIn(uint32_t segment) const { return segments_[segment].staged.size(); }
   Clock MinClock(uint32_t segment) const;
   std::vector<float> Row(uint32_t segment, uint32_t table, uint64_t key) const;
   std::vector<std::string> violations;  // of the rules, by the client
@@ -109,9 +120,11 @@ class FakeCluster {
   };
   struct Segment {
     uint64_t epoch = 1;
+    uint64_t began = 0;  // records there were when the epoch did
     uint32_t primary = 0;
     std::vector<Entry> log;
     size_t committed = 0;  // of log
+    std::vector<Entry> staged;
     std::map<uint64_t, Worker> workers;
     Clock min_clock = 0;
   };
@@ -120,6 +133,8 @@ class FakeCluster {
                                   const wire::PartEntry& part, Entry entry);
   std::optional<v1::Refusal> Misrouted(uint32_t shard, const wire::PartEntry& part) const;
   void Count(Segment& segment);
+  void Fold(Segment& segment);
+  PartNumber Here(uint32_t segment, uint64_t session, Line line) const;
   bool Serve(uint32_t shard, uint64_t session, const Stream::Parked& pull, absl::Cord* reply) const;
   PartNumber Committed(const Segment& segment, uint64_t session, Line line) const;
 

@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -21,6 +22,14 @@ class FakeCoordinator final : public CoordinatorApi {
   // Hands out what lies ready. True: there was something.
   bool RunAll() {
     bool some = false;
+    for (auto it = finishing_.begin(); it != finishing_.end();) {
+      if (!cluster_.Finish(it->request.session(), it->request.clock() + 1, it->request.seals())) {
+        ++it;
+        continue;
+      }
+      Answer(std::move(it->done), v1::FinishWorkerReply());
+      it = finishing_.erase(it);
+    }
     for (; !ready_.empty(); some = true) {
       auto next = std::move(ready_.front());
       ready_.pop_front();
@@ -52,6 +61,8 @@ class FakeCoordinator final : public CoordinatorApi {
   std::vector<v1::KeepAliveRequest> keep_alives;
   std::vector<v1::FinishWorkerRequest> finishes;
   std::vector<v1::CloseSessionRequest> closes;
+  std::vector<v1::DropTableRequest> drops;
+  std::vector<v1::ChangeRuleRequest> rule_changes;
   int opens = 0;
   size_t watches() const { return watches_.size(); }
   uint64_t session = 0;
@@ -86,7 +97,8 @@ class FakeCoordinator final : public CoordinatorApi {
   void FinishWorker(const v1::FinishWorkerRequest& request, absl::Duration,
                     Callback<v1::FinishWorkerReply> done) override {
     finishes.push_back(request);
-    Answer(std::move(done), v1::FinishWorkerReply());
+    if (!failure.ok()) return Answer(std::move(done), absl::StatusOr<v1::FinishWorkerReply>(failure));
+    finishing_.push_back({.request = request, .done = std::move(done)});
   }
   void CloseSession(const v1::CloseSessionRequest& request, absl::Duration,
                     Callback<v1::CloseSessionReply> done) override {
@@ -110,6 +122,23 @@ class FakeCoordinator final : public CoordinatorApi {
     }
     *reply.mutable_table() = known->second;
     reply.set_catalogue_version(tables_.size() + 1);
+    Answer(std::move(done), reply);
+  }
+
+  void DropTable(const v1::DropTableRequest& request, absl::Duration,
+                 Callback<v1::DropTableReply> done) override {
+    drops.push_back(request);
+    v1::DropTableReply reply;
+    reply.set_catalogue_version(++last_catalogue_);
+    Answer(std::move(done), reply);
+  }
+  void ChangeRule(const v1::ChangeRuleRequest& request, absl::Duration,
+                  Callback<v1::ChangeRuleReply> done) override {
+    rule_changes.push_back(request);
+    v1::ChangeRuleReply reply;
+    reply.mutable_table()->set_id(request.table());
+    reply.mutable_table()->set_rule_clock(request.at_clock() + 1);
+    reply.set_catalogue_version(++last_catalogue_);
     Answer(std::move(done), reply);
   }
 
@@ -158,10 +187,17 @@ class FakeCoordinator final : public CoordinatorApi {
     Answer(std::move(done), absl::StatusOr<Reply>(std::move(status)));
   }
 
+  struct Finishing {
+    v1::FinishWorkerRequest request;
+    Callback<v1::FinishWorkerReply> done;
+  };
+
   FakeCluster& cluster_;
+  std::list<Finishing> finishing_;  // not in the logs yet
   std::deque<std::function<void()>> ready_;
   std::vector<std::shared_ptr<Watching>> watches_;
   std::map<std::string, v1::Table> tables_;
+  uint64_t last_catalogue_ = 100;
 };
 
 }  // namespace paceline::sdk::testing

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/string_view.h"
+
+namespace paceline::sdk {
+
+// Copies a Cord from front to back. Borrows it.
+class CordReader {
+ public:
+  explicit CordReader(const absl::Cord& cord) : chunk_(cord.chunk_begin()), end_(cord.chunk_end()) {}
+
+  // Copies the next `bytes`, or what is left of them.
+  void Read(char* to, size_t bytes) {
+    Take(bytes, [&to](absl::string_view piece) {
+      std::memcpy(to, piece.data(), piece.size());
+      to += piece.size();
+    });
+  }
+  void Skip(size_t bytes) {
+    Take(bytes, [](absl::string_view) {});
+  }
+
+ private:
+  template <class Use>
+  void Take(size_t bytes, Use use) {
+    while (bytes > 0) {
+      if (rest_.empty()) {
+        if (chunk_ == end_) return;
+        rest_ = *chunk_;
+        ++chunk_;
+        continue;
+      }
+      const size_t n = std::min(bytes, rest_.size());
+      use(rest_.substr(0, n));
+      rest_.remove_prefix(n);
+      bytes -= n;
+    }
+  }
+
+  absl::Cord::ChunkIterator chunk_;
+  absl::Cord::ChunkIterator end_;
+  absl::string_view rest_;
+};
+
+}  // namespace paceline::sdk
