@@ -6,22 +6,51 @@ namespace {
 // Rare branches that a batch must have taken.
 constexpr const char* kMarks[] = {
     "a break loses frames",
+    "a cached row holds a push that its certificate does not",
     "a client fails: ABORTED",
+    "a clock of several workers is folded",
+    "a base is written while records arrive",
+    "a disk fails and works again",
+    "a disk of a member has less than another one's",
+    "a disk's log is cut",
+    "a dropped table is opened again",
+    "a job is deleted",
     "a join is refused",
     "a part is sent again on its stream",
     "a part is sent again that is applied already",
+    "a primary that was replaced writes on",
+    "a push brings its rows back",
     "a read ends at its deadline",
+    "a read is all cached",
+    "a read is partly cached",
+    "a row has not changed since",
+    "a read of a dropped table is refused",
     "a read overtakes the reader's own part",
     "a read waits for a worker",
+    "a segment moves twice at once",
+    "a segment moves while parts are staged in it",
+    "a segment of which nothing is on disks begins empty",
     "a session is closed while it joins",
+    "a shard does not start for its disk",
+    "a start finds nothing whole of a segment",
     "a session is evicted",
+    "a table rests in a cache",
     "a tick does not speak for a segment",
     "a tick rides on a part",
     "a tick waits for its parts",
     "a window is half full",
     "a worker joins at a later clock",
+    "all members of a segment end, and a disk goes on",
     "an empty part takes a refused number",
+    "an eviction leaves parts that are not folded",
+    "an exact read is answered after its tick was made",
+    "an update follows older rates",
     "closed before it was opened here",
+    "new rates are proposed again",
+    "parts wait for a disk",
+    "rates change at a clock",
+    "rates change at once",
+    "records that were not replicated come to nothing",
     "refused: pull FENCED",
     "refused: pull MOVED",
     "refused: pull UNAVAILABLE",
@@ -29,8 +58,17 @@ constexpr const char* kMarks[] = {
     "refused: push INVALID",
     "refused: push MOVED",
     "refused: push OUT_OF_ORDER",
+    "refused: push OVER_BUDGET",
     "refused: push UNAVAILABLE",
+    "segments are handed over",
     "the coordinator finds that it was paused",
+    "the only member of a segment ends, and its disk goes on",
+    "the min clock goes to the end of a job",
+    "wished: ADD",
+    "wished: DROP",
+    "wished: KEEP",
+    "wished: PROMOTE",
+    "wished: SWAP",
 };
 
 }  // namespace
@@ -68,9 +106,10 @@ Outcome RunSeed(uint64_t seed, Bug bug, const std::function<void(const std::stri
 }
 
 BatchOutcome RunBatch(uint64_t first, uint64_t last, Bug bug,
-                      const std::function<bool(uint64_t seed, const Outcome&)>& on_seed) {
+                      const std::function<bool(uint64_t seed, const Outcome&)>& on_seed, bool disks) {
   BatchOutcome batch;
   for (uint64_t seed = first; seed <= last; ++seed) {
+    if (disks && !Plan::WithoutFaults(seed).disks) continue;
     const Outcome outcome = RunSeed(seed, bug);
     uint64_t faults = 0;
     for (const auto& [kind, times] : outcome.faults) {

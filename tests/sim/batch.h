@@ -40,8 +40,9 @@ struct BatchOutcome {
 Outcome RunSeed(uint64_t seed, Bug bug = Bug::kNone,
                 const std::function<void(const std::string&)>& trace = nullptr);
 
-// Runs seeds from `first` to `last`, both included. `on_seed` hears of each and may stop by returning false.
+// Runs seeds from `first` to `last`, both included; with `disks` only those that have some. `on_seed` hears
+// of each and may stop by returning false.
 BatchOutcome RunBatch(uint64_t first, uint64_t last, Bug bug,
-                      const std::function<bool(uint64_t seed, const Outcome&)>& on_seed);
+                      const std::function<bool(uint64_t seed, const Outcome&)>& on_seed, bool disks = false);
 
 }  // namespace paceline::sim

@@ -12,13 +12,18 @@ namespace {
 
 // After the last fault everything must have ended within this.
 constexpr absl::Duration kProgress = absl::Seconds(60);
+// Steps between two looks at who would answer.
+constexpr uint64_t kOverlapEvery = 16;
 // A run of more steps than this goes in circles.
+constexpr absl::Duration kLooksForLosses = absl::Milliseconds(250);
 constexpr uint64_t kStepsMax = 3'000'000;
 
 coordinator::Options CoordinatorOptions(const Plan& plan) {
   coordinator::Options options;
   options.shards = plan.shards;
   options.ring_bits = plan.ring_bits;
+  options.replicas = plan.replicas;
+  options.new_cluster = 1;
   options.session_timeout = absl::Milliseconds(1500);
   options.keep_alive = absl::Milliseconds(250);
   options.shard_silent = absl::Seconds(1);
@@ -47,18 +52,25 @@ Cluster::Cluster(const Plan& plan)
           },
           [this](const std::string& what) { world_.Trace(what); }),
       coordinator_(world_, CoordinatorOptions(plan)),
+      operator_(world_, coordinator_, plan.operations, plan.deletes),
       started_(world_.Now()),
       last_fault_(world_.Now()) {
   world_.network.watcher = &watch_;
+  world_.invariants.replicated = plan.replicas > 0 || plan.disks;
+  world_.invariants.disks = plan.disks;
   for (uint32_t s = 0; s < plan.shards; ++s) {
-    shards_.push_back(std::make_unique<SimShard>(world_, coordinator_, s));
+    shards_.push_back(std::make_unique<SimShard>(world_, coordinator_, s, plan.disks));
   }
   for (size_t w = 0; w < plan.workers.size(); ++w) {
+    const WorkerPlan& of_worker = plan.workers[w];
     workers_.push_back(std::make_unique<Worker>(world_, coordinator_, absl::StrCat("worker-", w),
-                                                plan.workers[w], plan.together, plan.clocks));
+                                                of_worker.aside ? "aside" : "job", of_worker,
+                                                of_worker.aside ? plan.together_aside : plan.together,
+                                                of_worker.aside ? plan.clocks_aside : plan.clocks));
   }
   for (uint32_t r = 0; r < plan.readers; ++r) {
-    readers_.push_back(std::make_unique<Reader>(world_, coordinator_, absl::StrCat("reader-", r)));
+    readers_.push_back(
+        std::make_unique<Reader>(world_, coordinator_, absl::StrCat("reader-", r), r == 0 ? "job" : "aside"));
   }
 }
 
@@ -80,6 +92,8 @@ void Cluster::Begin() {
         [worker = workers_[w].get()] { worker->Begin(); });
   }
   for (const auto& reader : readers_) reader->Begin();
+  operator_.Begin();
+  if (plan_.disks) world_.scheduler.After(kLooksForLosses, [this] { AcceptLosses(); });
   for (const Fault& fault : plan_.faults) {
     world_.scheduler.After(fault.at, [this, kind = fault.kind] { Strike(kind); });
   }
@@ -94,7 +108,13 @@ bool Cluster::ReadersDone() const {
   return std::all_of(readers_.begin(), readers_.end(), [](const auto& reader) { return reader->done(); });
 }
 
-std::string Cluster::WhoIsLeft() const {
+size_t Cluster::UnderReplicated() {
+  if (plan_.replicas == 0) return 0;
+  coordinator::CoordinatorCore* core = coordinator_.core();
+  return core == nullptr ? SIZE_MAX : core->gauges().segments_under_replicated;
+}
+
+std::string Cluster::WhoIsLeft() {
   std::vector<std::string> left;
   for (const auto& worker : workers_) {
     if (!worker->done()) left.push_back(worker->Describe());
@@ -102,13 +122,20 @@ std::string Cluster::WhoIsLeft() const {
   for (const auto& reader : readers_) {
     if (!reader->done()) left.push_back(reader->Describe());
   }
+  if (!operator_.done()) left.push_back(operator_.Describe());
+  if (const size_t segments = UnderReplicated(); segments > 0) {
+    left.push_back(absl::StrCat(segments, " segments have too few replicas"));
+  }
   return absl::StrJoin(left, "; ");
 }
 
 void Cluster::RunUntil(const std::function<bool()>& done) {
   while (!done() && world_.verdict.ok()) {
     const bool in_time = world_.Now() < last_fault_ + kProgress && world_.scheduler.steps() < kStepsMax;
-    if (in_time && world_.scheduler.RunOne()) continue;
+    if (in_time && world_.scheduler.RunOne()) {
+      if ((plan_.replicas > 0 || plan_.disks) && world_.scheduler.steps() % kOverlapEvery == 0) NoOverlap();
+      continue;
+    }
     world_.verdict.Violated("Progress", absl::StrCat(absl::FormatDuration(world_.Now() - last_fault_),
                                                      " after the last fault: ", WhoIsLeft()));
   }
@@ -118,10 +145,12 @@ void Cluster::RunUntil(const std::function<bool()>& done) {
 void Cluster::NoOverlap() {
   std::map<SegmentId, SimShard*> primaries;
   for (const auto& shard : shards_) {
+    if (!shard->up()) continue;
     shard->ForEachPrimary([&](log::Primary& primary) {
+      if (!primary.MayAnswer()) return;
       const auto [it, first] = primaries.emplace(primary.segment().id(), shard.get());
       if (first) return;
-      world_.verdict.Violated("OnePrimary",
+      world_.verdict.Violated("NoOverlap",
                               absl::StrCat("segment ", it->first.v, ": ", it->second->host().name, " and ",
                                            shard->host().name, " would both answer"));
     });
@@ -130,10 +159,75 @@ void Cluster::NoOverlap() {
 
 void Cluster::CheckQuiet() {
   NoOverlap();
+  coordinator_.CheckFloor();
   for (const auto& shard : shards_) {
     shard->ForEachPrimary([&](log::Primary& primary) {
+      if (primary.epoch() < world_.invariants.ledger(primary.segment().id()).epoch) return;
       world_.invariants.OnQuiet(primary.segment());
+      for (const auto& other : shards_) {
+        other->ForEachHost([&](shard::SegmentHost& host) {
+          if (host.id() != primary.segment().id() || host.follower() == nullptr || !host.follower()->whole())
+            return;
+          world_.invariants.Equal(primary.segment(), *host.follower()->segment(), other->host().name);
+        });
+      }
       if (primary.parked() > log::Primary::kParkedMax) world_.verdict.Violated("Bounded", "parked reads");
+    });
+  }
+}
+
+void Cluster::BeginHeirs() {
+  for (uint32_t h = 0; h < plan_.heirs; ++h) {
+    WorkerPlan plan{.staleness = 0, .think = absl::Milliseconds(5), .starts_at = {}, .clocks = 8};
+    plan.dies_after = world_.Between(absl::ZeroDuration(), absl::Milliseconds(40));
+    workers_.push_back(std::make_unique<Worker>(world_, coordinator_, absl::StrCat("heir-", h), "job", plan,
+                                                plan_.heirs,
+                                                /*clocks=*/UINT64_MAX));
+    workers_.back()->Begin();
+  }
+}
+
+void Cluster::AcceptLosses() {
+  world_.scheduler.After(kLooksForLosses, [this] { AcceptLosses(); });
+  if (coordinator_.host().Paused(world_.Now())) return;
+  coordinator_.Visit([this](coordinator::CoordinatorCore& core) {
+    const auto reply = core.RecoverSegments({});
+    v1::RecoverSegmentsRequest request;
+    if (!reply.ok()) return;
+    for (const auto& segment : reply->waiting()) {
+      if (!segment.nothing_found() || segment.accepted() || !segment.awaited().empty()) continue;
+      world_.invariants.OnNothingFound(SegmentId(segment.segment()));
+      world_.Trace(absl::StrCat("the loss of segment ", segment.segment(), " is accepted"));
+      request.add_accept_loss()->set_segment(segment.segment());
+      request.mutable_accept_loss(request.accept_loss_size() - 1)->set_epoch(segment.epoch());
+    }
+    if (request.accept_loss_size() > 0) (void)core.RecoverSegments(request);
+  });
+}
+
+void Cluster::TraceSegments() {
+  for (const auto& shard : shards_) {
+    shard->ForEachHost([&](shard::SegmentHost& host) {
+      if (host.follower() != nullptr) {
+        world_.Trace(absl::StrCat(shard->host().name, ", segment ", host.id().v, ": follows in epoch ",
+                                  host.epoch().v, ", holds ", host.follower()->position().lsn.v));
+      }
+      if (host.primary() == nullptr) return;
+      log::Primary& primary = *host.primary();
+      std::string text = absl::StrCat(
+          shard->host().name, ", segment ", host.id().v, ": primary in epoch ", primary.epoch().v, ", at ",
+          primary.segment().version().v, ", committed ", primary.replicas().committed().v,
+          primary.MayAnswer() ? "" : ", may not answer", ", waits for [", primary.replicas().WaitsFor(),
+          "], ", primary.parked(), " reads parked, ", primary.staging().bytes(), " bytes staged");
+      for (const auto& [job, clock] : primary.segment().jobs()) {
+        absl::StrAppend(&text, "; job ", job.v, " min clock ", clock.min_clock(), " shown ",
+                        primary.MinClockShown(job));
+        for (const auto& [session, worker] : clock.workers()) {
+          absl::StrAppend(&text, ", session ", session.v, " counted ", worker.counted, " pending ",
+                          worker.pending.size());
+        }
+      }
+      world_.Trace(text);
     });
   }
 }
@@ -141,14 +235,19 @@ void Cluster::CheckQuiet() {
 Outcome Cluster::Run() {
   Begin();
   RunUntil([this] { return WorkersDone(); });
+  BeginHeirs();
+  RunUntil([this] { return WorkersDone(); });
   for (const auto& reader : readers_) reader->Stop();
-  RunUntil([this] { return ReadersDone(); });
+  operator_.Stop();
+  RunUntil([this] { return ReadersDone() && operator_.done() && UnderReplicated() == 0; });
   if (world_.verdict.ok()) CheckQuiet();
+  if (!world_.verdict.ok()) TraceSegments();
 
   Outcome outcome;
   outcome.clocks = UINT64_MAX;
   for (uint32_t s = 0; s < uint32_t{1} << plan_.ring_bits; ++s) {
-    outcome.clocks = std::min(outcome.clocks, world_.invariants.ledger(SegmentId(s)).min_clock);
+    const JobId job = world_.truth.JobNamed("job");
+    outcome.clocks = std::min(outcome.clocks, world_.invariants.ledger(SegmentId(s)).MinClock(job));
     for (const auto& shard : shards_) {
       shard->ForEachPrimary([&](log::Primary& primary) {
         if (primary.segment().id().v == s) world_.history.Add(primary.segment().Hash());

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/sim/operator.h"
 #include "tests/sim/plan.h"
 #include "tests/sim/sim_coordinator.h"
 #include "tests/sim/sim_shard.h"
@@ -41,6 +42,7 @@ class Cluster {
 
  private:
   void Begin();
+  void BeginHeirs();
   void Strike(FaultKind kind);
   // True: it took effect.
   bool TryStrike(FaultKind kind);
@@ -53,6 +55,28 @@ class Cluster {
   bool KillClient();
   bool PauseClient();
   bool Move();
+  bool MoveSegment(SegmentId segment);
+  bool KillShard();
+  // At once; each comes back in its own time. True: one at least was up.
+  bool Kill(const std::vector<SimShard*>& shards, bool power);
+  // A kill takes the machine's power along.
+  bool PowerGoes();
+  bool KillMembers();
+  bool KillAll();
+  // At a moment at which something is not synced; counts if anything is lost.
+  void ForgetfulDisk();
+  // What an operator does where no disk has anything of a segment. `paceline recover --accept-loss`
+  void AcceptLosses();
+  // Counts when a step meets it.
+  void StrikeDisk(FaultKind kind);
+  // Cuts count when anything was to get through.
+  void CutShards(FaultKind kind);
+  void CutCoordinator(FaultKind kind);
+  void Cut(FaultKind kind, const std::vector<Cuts::Way>& ways, absl::Duration lasts);
+  void Count(FaultKind kind);
+  bool HandOver();
+  // Of every segment somebody else holds all that is committed.
+  bool CanDoWithout(const SimShard& shard);
   bool SpoilCalls();
   Worker* AnyWorkerUp();
 
@@ -62,7 +86,11 @@ class Cluster {
   void RunUntil(const std::function<bool()>& done);
   void CheckQuiet();
   void NoOverlap();
-  std::string WhoIsLeft() const;
+  std::string WhoIsLeft();
+  // Segments that have fewer replicas than they should, as the coordinator sees it.
+  size_t UnderReplicated();
+  // How every segment stands, for whoever looks into a violation.
+  void TraceSegments();
 
   const Plan plan_;
   World world_;
@@ -71,6 +99,7 @@ class Cluster {
   std::vector<std::unique_ptr<SimShard>> shards_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<Reader>> readers_;
+  Operator operator_;
   std::map<std::string, uint64_t> faults_;
   absl::Time started_;
   absl::Time last_fault_;  // its effect is over by then

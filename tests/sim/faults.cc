@@ -11,7 +11,10 @@ namespace paceline::sim {
 
 void Cluster::Strike(FaultKind kind) {
   // Towards the end there is less and less to strike.
-  if (WorkersDone() || !TryStrike(kind)) return;
+  if (!WorkersDone() && TryStrike(kind)) Count(kind);
+}
+
+void Cluster::Count(FaultKind kind) {
   faults_[NameOf(kind)] += 1;
   world_.Trace(absl::StrCat("fault ", NameOf(kind)));
   last_fault_ = std::max(last_fault_, world_.Now());
@@ -41,6 +44,28 @@ bool Cluster::TryStrike(FaultKind kind) {
       return Move();
     case FaultKind::kCalls:
       return SpoilCalls();
+    case FaultKind::kShardKill:
+      return KillShard();
+    case FaultKind::kPartition:
+    case FaultKind::kOneWay:
+      return CutShards(kind), false;
+    case FaultKind::kCoordinatorCut:
+    case FaultKind::kToCoordinator:
+    case FaultKind::kFromCoordinator:
+      return CutCoordinator(kind), false;
+    case FaultKind::kHandOver:
+      return HandOver();
+    case FaultKind::kMembersKill:
+      return KillMembers();
+    case FaultKind::kAllKill:
+      return KillAll();
+    case FaultKind::kDiskForgets:
+      return ForgetfulDisk(), false;
+    case FaultKind::kDiskFull:
+    case FaultKind::kDiskFails:
+    case FaultKind::kSyncFails:
+    case FaultKind::kDiskSlow:
+      return StrikeDisk(kind), false;
   }
   return false;
 }
@@ -128,12 +153,20 @@ bool Cluster::PauseClient() {
   return true;
 }
 
-// The map is committed and the state follows in the same step.
+// Sometimes on at once, so that clients miss an epoch.
 bool Cluster::Move() {
+  if (plan_.replicas > 0) return false;  // one step cannot move a segment that has several members
+  const SegmentId segment(static_cast<uint32_t>(world_.Below(uint64_t{1} << plan_.ring_bits)));
+  if (!MoveSegment(segment)) return false;
+  if (world_.Chance(0.3) && MoveSegment(segment)) world_.marks.Hit("a segment moves twice at once");
+  return true;
+}
+
+// The map is committed and the state follows in the same step.
+bool Cluster::MoveSegment(SegmentId segment) {
   coordinator::CoordinatorCore* core = coordinator_.core();
   if (core == nullptr || coordinator_.host().Paused(world_.Now())) return false;
   if (coordinator_.store()->next != FailingStore::Failure::kNone) return false;
-  const SegmentId segment(static_cast<uint32_t>(world_.Below(uint64_t{1} << plan_.ring_bits)));
   SimShard* from = nullptr;
   for (const auto& shard : shards_) {
     shard->ForEachPrimary([&](log::Primary& primary) {
@@ -148,6 +181,11 @@ bool Cluster::Move() {
   coordinator_.Visit([&](auto& up) { moved = up.MoveSegment(segment.v, to.self().shard.v); });
   if (!moved.ok() || moved->version() == before) return false;
   auto map = std::make_shared<const ring::SegmentMap>(*wire::MapFromProto(*moved));
+  from->ForEachPrimary([&](log::Primary& primary) {
+    if (primary.segment().id() == segment && primary.staging().bytes() > 0) {
+      world_.marks.Hit("a segment moves while parts are staged in it");
+    }
+  });
   from->shard().ReleaseSegment(segment, map, [&](std::optional<log::Segment> state) {
     if (!state.has_value()) return world_.verdict.Violated("OnePrimary", "a segment is not released");
     to.shard().AdoptSegment(*std::move(state), map, [] {});
@@ -158,6 +196,156 @@ bool Cluster::Move() {
   NoOverlap();
   world_.Trace(absl::StrCat("segment ", segment.v, " moves from ", from->host().name, " to ", to.host().name,
                             " in map ", map->version().v));
+  return true;
+}
+
+// Every segment it is a member of has another one that lives, whom nobody is about to leave out; and its
+// primary lives: while another member takes over, who answers the fence in time may be alone in the next
+// epoch. So may this one, where a primary that lives is silent.
+bool Cluster::CanDoWithout(const SimShard& shard) {
+  if (shard.self().incarnation == Incarnation()) return false;
+  if (shard.MayBeDropping() || shard.MayBeTakingOver()) return false;
+  const auto start_of = [&](const v1::Member& member) -> const SimShard* {
+    const auto it = std::find_if(shards_.begin(), shards_.end(), [&](const auto& other) {
+      return other->self() == wire::MemberFromProto(member) && other->up();
+    });
+    return it == shards_.end() ? nullptr : it->get();  // null: this start is over
+  };
+  const auto is_it = [&](const v1::Member& member) { return ShardId(member.shard()) == shard.self().shard; };
+  const v1::Map& map = coordinator_.map();
+  for (const v1::SegmentConfig& config : map.segments()) {
+    std::vector<v1::Member> members(config.replicas().begin(), config.replicas().end());
+    members.push_back(config.primary());
+    if (std::none_of(members.begin(), members.end(), is_it)) continue;
+    const bool others = std::any_of(members.begin(), members.end(), [&](const v1::Member& member) {
+      const SimShard* start = is_it(member) ? nullptr : start_of(member);
+      return start != nullptr && !start->MayBeDropping();
+    });
+    if (!others || (!is_it(config.primary()) && start_of(config.primary()) == nullptr)) return false;
+  }
+  return map.segments_size() > 0;
+}
+
+bool Cluster::KillShard() {
+  SimShard* shard = shards_[world_.Below(shards_.size())].get();
+  if (!shard->up()) return false;
+  if (!plan_.disks && (plan_.replicas == 0 || !CanDoWithout(*shard))) return false;
+  return Kill({shard}, PowerGoes());
+}
+
+bool Cluster::PowerGoes() {
+  return plan_.disks && world_.Chance(0.5);
+}
+
+bool Cluster::Kill(const std::vector<SimShard*>& shards, bool power) {
+  bool any = false;
+  for (SimShard* shard : shards) {
+    if (!shard->up()) continue;
+    any = true;
+    world_.Trace(absl::StrCat(shard->host().name, " is killed", power ? ", without power" : ""));
+    if (shard->Kill(power) > 0) Count(FaultKind::kDiskForgets);
+    const absl::Duration down = world_.Between(absl::Milliseconds(5), absl::Seconds(2));
+    world_.scheduler.After(down, [shard] { shard->Start(); });
+    last_fault_ = std::max(last_fault_, world_.Now() + down);
+  }
+  return any;
+}
+
+bool Cluster::KillMembers() {
+  const v1::Map& map = coordinator_.map();
+  if (map.segments_size() == 0) return false;
+  const v1::SegmentConfig& config =
+      map.segments(static_cast<int>(world_.Below(static_cast<uint64_t>(map.segments_size()))));
+  std::vector<SimShard*> members;
+  const auto add = [&](const v1::Member& member) {
+    for (const auto& shard : shards_) {
+      if (shard->self().shard == ShardId(member.shard())) members.push_back(shard.get());
+    }
+  };
+  add(config.primary());
+  for (const v1::Member& replica : config.replicas()) add(replica);
+  return Kill(members, PowerGoes());
+}
+
+bool Cluster::KillAll() {
+  std::vector<SimShard*> all;
+  for (const auto& shard : shards_) all.push_back(shard.get());
+  const bool any = Kill(all, PowerGoes());
+  return KillCoordinator() || any;
+}
+
+// It counts with what is lost.
+void Cluster::ForgetfulDisk() {
+  SimShard* shard = shards_[world_.Below(shards_.size())].get();
+  shard->disk()->AfterWrite(world_.Chance(0.7), [this, shard] {
+    if (!WorkersDone()) (void)Kill({shard}, /*power=*/true);
+  });
+}
+
+void Cluster::StrikeDisk(FaultKind kind) {
+  static const std::map<FaultKind, DiskFault> kFaults = {{FaultKind::kDiskFull, DiskFault::kFull},
+                                                         {FaultKind::kDiskFails, DiskFault::kFails},
+                                                         {FaultKind::kSyncFails, DiskFault::kSyncFails},
+                                                         {FaultKind::kDiskSlow, DiskFault::kSlow}};
+  const absl::Time until = world_.Now() + world_.Between(absl::Milliseconds(20), absl::Milliseconds(1500));
+  last_fault_ = std::max(last_fault_, until);
+  SimShard& shard = *shards_[world_.Below(shards_.size())];
+  shard.disk()->Strike(kFaults.at(kind), until, [this, kind] { Count(kind); });
+}
+
+void Cluster::CutShards(FaultKind kind) {
+  const uint64_t a = world_.Below(shards_.size());
+  const uint64_t b = world_.Below(shards_.size());
+  if (plan_.replicas == 0 || a == b) return;
+  std::vector<Cuts::Way> ways = Cuts::Both(shards_[a]->host().name, shards_[b]->host().name);
+  if (kind == FaultKind::kOneWay) ways.pop_back();
+  Cut(kind, ways, world_.Between(absl::Milliseconds(50), absl::Seconds(2)));
+}
+
+// One shard, or several at once: then all who could take over are as badly off.
+void Cluster::CutCoordinator(FaultKind kind) {
+  const std::string& coordinator = coordinator_.host().name;
+  const uint64_t first = world_.Below(shards_.size());
+  const uint64_t count = world_.Chance(0.5) ? 1 : 1 + world_.Below(shards_.size());
+  std::vector<Cuts::Way> ways;
+  for (uint64_t i = 0; i < count; ++i) {
+    const std::string& shard = shards_[(first + i) % shards_.size()]->host().name;
+    if (kind != FaultKind::kFromCoordinator) ways.emplace_back(shard, coordinator);
+    if (kind != FaultKind::kToCoordinator) ways.emplace_back(coordinator, shard);
+  }
+  Cut(kind, ways, world_.Between(absl::Milliseconds(50), absl::Seconds(3)));
+}
+
+void Cluster::Cut(FaultKind kind, const std::vector<Cuts::Way>& ways, absl::Duration lasts) {
+  const absl::Time until = world_.Now() + lasts;
+  last_fault_ = std::max(last_fault_, until);
+  world_.cuts.Add(ways, until, [this, kind] { Count(kind); });
+  for (const Cuts::Way& way : ways) world_.Trace(absl::StrCat("cut from ", way.first, " to ", way.second));
+  // Some streams break before it is over; the others go on.
+  for (const std::shared_ptr<Connection>& connection : world_.network.connections()) {
+    const auto& [client, server] = std::pair(connection->info().client, connection->info().server);
+    const bool on = std::any_of(ways.begin(), ways.end(), [&](const Cuts::Way& way) {
+      return way == Cuts::Way(client, server) || way == Cuts::Way(server, client);
+    });
+    if (!on || world_.Chance(0.5)) continue;
+    world_.scheduler.After(lasts * world::UnitInterval(world_.random), [connection] {
+      connection->Break(absl::UnavailableError("no answer to keep-alive pings"));
+    });
+  }
+}
+
+bool Cluster::HandOver() {
+  if (plan_.replicas == 0 || coordinator_.core() == nullptr || coordinator_.host().Paused(world_.Now()))
+    return false;
+  v1::HandOverShardRequest request;
+  request.set_shard(shards_[world_.Below(shards_.size())]->host().name);
+  request.set_timeout_ms(2000);
+  coordinator_.Visit([&](auto& core) {
+    core.HandOverShard(request, absl::InfiniteFuture(), [this](absl::StatusOr<v1::HandOverShardReply> reply) {
+      world_.marks.Hit(reply.ok() && reply->handed_over() > 0 ? "segments are handed over"
+                                                              : "a hand-over fails");
+    });
+  });
   return true;
 }
 

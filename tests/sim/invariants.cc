@@ -10,6 +10,11 @@ namespace paceline::sim {
 void Invariants::OnLogged(const ring::Member& by, const log::Segment& after, Epoch epoch,
                           const log::Record& record) {
   SegmentLedger& ledger = ledgers_[after.id().v];
+  if (replicated && epoch < ledger.epoch) {
+    LogMatching(by, after, record, /*writes=*/true);
+    return marks_.Hit("a primary that was replaced writes on");
+  }
+  if (std::holds_alternative<log::BeginEpoch>(record)) Completeness(by, after, epoch);
   OnePrimary(by, after.id(), epoch);
   if (after.version().v != ledger.lsn.v + 1) {
     verdict_.Violated("OnePrimary", absl::StrCat("segment ", after.id().v, ": record ", after.version().v,
@@ -17,6 +22,25 @@ void Invariants::OnLogged(const ring::Member& by, const log::Segment& after, Epo
   }
   ledger.lsn = after.version();
   std::visit([&](const auto& r) { On(r, after, ledger); }, record);
+  if (!replicated) return;
+  LogMatching(by, after, record, /*writes=*/true);
+  undo_[after.id().v][ledger.lsn] = ledger;
+}
+
+void Invariants::OnFollowed(const ring::Member& by, const log::Segment& after, const log::Record& record) {
+  LogMatching(by, after, record, /*writes=*/false);
+}
+
+void Invariants::OnInstalled(const ring::Member& by, const log::Segment& image) {
+  logs_[{by, image.id()}] = {.epoch = image.epoch(), .lsn = image.version()};
+}
+
+void Invariants::OnCommitted(SegmentId segment, Epoch epoch, Lsn committed) {
+  SegmentLedger& ledger = ledgers_[segment.v];
+  if (!replicated || epoch != ledger.epoch || committed <= ledger.committed) return;
+  ledger.committed = committed;
+  auto& undo = undo_[segment.v];
+  undo.erase(undo.begin(), undo.lower_bound(committed));
 }
 
 void Invariants::On(const log::OpenSession& record, const log::Segment& after, SegmentLedger& ledger) {
@@ -38,8 +62,20 @@ void Invariants::On(const log::Join& record, const log::Segment& after, SegmentL
 
 void Invariants::On(const log::Finish& record, const log::Segment& after, SegmentLedger& ledger) {
   Fenced(ledger, after.id(), record.session, "Finish");
-  Sealed(after, record.session, UINT64_MAX, "has finished");
+  Sealed(after.id(), record.session, UINT64_MAX, after.FindSession(record.session)->applied, "has finished");
   ledger.sessions[record.session].finished = true;
+  MovedOn(after, ledger);
+}
+
+// With nobody left at work the min clock goes to where the last one ended.
+void Invariants::MovedOn(const log::Segment& after, SegmentLedger& ledger) {
+  for (const auto& [id, job] : after.jobs()) {
+    Clock& min_clock = ledger.jobs[id].min_clock;
+    if (job.min_clock() == min_clock) continue;
+    MinClock(after.id(), id, job.min_clock());
+    marks_.Hit("the min clock goes to the end of a job");
+    min_clock = std::max(min_clock, job.min_clock());
+  }
 }
 
 void Invariants::On(const log::Evict& record, const log::Segment& after, SegmentLedger& ledger) {
@@ -51,14 +87,42 @@ void Invariants::On(const log::Evict& record, const log::Segment& after, Segment
                                              " is closed, though nobody has decided that"));
   }
   session.closed = true;
+  session.counts_below = record.counts_below;
+  if (truth != nullptr &&
+      truth->Last({after.id().v, Line::kAggregated}) > session.applied.At(Line::kAggregated)) {
+    marks_.Hit("an eviction leaves parts that are not folded");
+  }
+  MovedOn(after, ledger);
 }
 
 void Invariants::On(const log::Advance& record, const log::Segment& after, SegmentLedger& ledger) {
-  MinClock(after.id(), record.min_clock);
+  MinClock(after.id(), record.job, record.min_clock);
   for (const auto& [id, worker] : after.jobs().at(record.job).workers()) {
-    Sealed(after, id, record.min_clock, "is behind the min clock");
+    Sealed(after.id(), id, record.min_clock, after.FindSession(id)->applied, "is behind the min clock");
   }
-  ledger.min_clock = std::max(ledger.min_clock, record.min_clock);
+  Clock& min_clock = ledger.jobs[record.job].min_clock;
+  min_clock = std::max(min_clock, record.min_clock);
+}
+
+void Invariants::On(const log::EndLoad& record, const log::Segment& after, SegmentLedger& ledger) {
+  MinClock(after.id(), record.job, record.clock);
+  Clock& min_clock = ledger.jobs[record.job].min_clock;
+  min_clock = std::max(min_clock, record.clock);
+}
+
+void Invariants::On(const log::Fold& record, const log::Segment& after, SegmentLedger& ledger) {
+  marks_.Hit(record.numbers.size() > 1 ? "a clock of several workers is folded" : "a clock is folded");
+  MinClock(after.id(), record.job, record.clock + 1);
+  Folded(ledger, after.id(), record);
+  for (const auto& [session, number] : record.numbers) {
+    ledger.sessions[session].applied.At(Line::kAggregated) = number;
+    ledger.sessions[session].At(Line::kAggregated, number, after.version());
+  }
+  for (const auto& [id, worker] : after.jobs().at(record.job).workers()) {
+    Sealed(after.id(), id, record.clock + 1, after.FindSession(id)->applied, "is behind a fold");
+  }
+  Clock& min_clock = ledger.jobs[record.job].min_clock;
+  min_clock = std::max(min_clock, record.clock + 1);
 }
 
 void Invariants::On(const log::Update& record, const log::Segment& after, SegmentLedger& ledger) {
@@ -66,14 +130,23 @@ void Invariants::On(const log::Update& record, const log::Segment& after, Segmen
   Once(ledger, after.id(), record);
   NumberOrder(ledger, after.id(), record);
   Below(ledger, after.id(), record);
-  PartNumber& applied = ledger.sessions[record.session].applied;
+  if (record.count != 0) {
+    Dropped(ledger, after.id(), record.table, "Update");
+    Follow(record, ledger);
+  } else {
+    truth_.OnEmptied(record.session, {after.id().v, record.line}, record.number);
+  }
+  LoggedSession& session = ledger.sessions[record.session];
+  PartNumber& applied = session.applied.At(record.line);
   applied = std::max(applied, record.number);
+  session.At(record.line, record.number, after.version());
+  if (record.count != 0) session.next_clock = std::max(session.next_clock, record.clock + 1);
 }
 
-void Invariants::OnCounted(const log::Segment& segment) {
-  for (const auto& [job, clock] : segment.jobs()) {
+void Invariants::OnCounted(const log::Primary& primary) {
+  for (const auto& [job, clock] : primary.segment().jobs()) {
     for (const auto& [session, worker] : clock.workers()) {
-      Sealed(segment, session, worker.counted, "counts");
+      Sealed(primary.segment().id(), session, worker.counted, primary.Here(session), "counts");
       if (!worker.pending.empty()) marks_.Hit("a tick waits for its parts");
     }
   }
@@ -84,15 +157,17 @@ void Invariants::OnAdopted(const log::Segment& state, Epoch epoch) {
   ledger.epoch = std::max(ledger.epoch, epoch);
   for (const auto& [id, logged] : ledger.sessions) {
     const log::Segment::Session* session = state.FindSession(id);
-    if (session == nullptr || session->applied.At(Line::kArrival) == logged.applied) continue;
-    verdict_.Violated("AckLogged", absl::StrCat("segment ", state.id().v, ": of session ", id.v, " ",
-                                                logged.applied, " parts are logged, but epoch ", epoch.v,
-                                                " begins with ", session->applied.At(Line::kArrival)));
+    if (session == nullptr || session->applied == logged.applied) continue;
+    verdict_.Violated(
+        "AckLogged",
+        absl::StrCat("segment ", state.id().v, ": of session ", id.v, " ", logged.applied.counts[0], " + ",
+                     logged.applied.counts[1], " parts are logged, but epoch ", epoch.v, " begins with ",
+                     session->applied.counts[0], " + ", session->applied.counts[1]));
   }
-  const auto job = state.jobs().begin();
-  if (job != state.jobs().end() && job->second.min_clock() < ledger.min_clock) {
-    verdict_.Violated("MinClock", absl::StrCat("segment ", state.id().v, ": min clock ", ledger.min_clock,
-                                               " is ", job->second.min_clock(), " in epoch ", epoch.v));
+  for (const auto& [job, logged] : ledger.jobs) {
+    if (state.MinClockOf(job) >= logged.min_clock) continue;
+    verdict_.Violated("MinClock", absl::StrCat("segment ", state.id().v, ": min clock ", logged.min_clock,
+                                               " is ", state.MinClockOf(job), " in epoch ", epoch.v));
   }
 }
 
@@ -102,26 +177,51 @@ void Invariants::OnMarkSent(SessionId session, const wire::Mark& mark) {
 
 void Invariants::OnMarkReceived(SessionId session, const wire::Mark& mark) {
   AckLogged(session, mark, "received");
-  truth_.OnAcked(session, mark.segment, mark.number);
+  truth_.OnAcked(session, {mark.segment.v, mark.line}, mark.number);
 }
 
-void Invariants::OnCertificateSent(const ring::Member& by, const wire::Certificate& certificate,
+void Invariants::OnCertificateSent(const ring::Member& by, JobId job, const wire::Certificate& certificate,
                                    Clock asked_min_clock, PartNumber asked_own) {
   SegmentLedger& ledger = ledgers_[certificate.segment.v];
-  ReadBound(certificate.segment, certificate.min_clock, asked_min_clock);
+  ReadBound(certificate.segment, job, certificate.min_clock, asked_min_clock);
   OwnWrites(certificate.segment, certificate.own, asked_own);
   // It may wait in the stream for a while, and the segment may move meanwhile.
   const auto primary = ledger.primaries.find(certificate.epoch);
   if (primary != ledger.primaries.end() && primary->second != by) {
     OnePrimary(by, certificate.segment, certificate.epoch);
   }
-  ledger.certified = std::max(ledger.certified, certificate.min_clock);
+  Clock& certified = ledger.jobs[job].certified;
+  certified = std::max(certified, certificate.min_clock);
+}
+
+void Invariants::OnCertificateReceived(SessionId session, const wire::Certificate& certificate) {
+  Heard& heard = heard_[{session, certificate.segment}];
+  heard.began[certificate.epoch] = certificate.began;
+  heard.certificates[{certificate.epoch, certificate.version}].emplace(certificate.min_clock,
+                                                                       certificate.own);
+}
+
+void Invariants::OnCached(const TrueRead& read, const sdk::CachedRow& row) {
+  if (row.pushed > row.own) marks_.Hit("a cached row holds a push that its certificate does not");
+  VoidVersions(read.reader, row);
+  // A job that is deleted has no clocks any more; what its clients still have of it was certified before.
+  const JobId job = truth_.JobOf(read.reader);
+  if (ledgers_[row.segment.v].jobs.contains(job)) ReadBound(row.segment, job, row.min_clock, read.min_clock);
+  if (!read.exact || row.min_clock == read.min_clock) return;
+  verdict_.Violated("ReadBound", absl::StrCat("session ", read.reader.v, " reads the cached key ", row.key,
+                                              " of min clock ", row.min_clock, " at clock ", read.min_clock));
 }
 
 void Invariants::OnRead(const TrueRead& read, uint32_t dim, const std::vector<float>& values) {
   for (size_t i = 0; i < read.keys.size(); ++i) {
+    const auto cached = read.cached.find(read.keys[i]);
     for (uint32_t column = 0; column < dim; ++column) {
-      Values(read, read.keys[i], column, values[i * dim + column]);
+      const float value = values[i * dim + column];
+      Values(read, read.keys[i], column, value);
+      if (cached == read.cached.end()) continue;
+      const sdk::CachedRow& row = cached->second;
+      if (ledgers_[row.segment.v].IsVoid(row.epoch, row.version)) continue;  // its reader does not know yet
+      Cached(read, row, column, value);
     }
   }
 }
@@ -129,6 +229,7 @@ void Invariants::OnRead(const TrueRead& read, uint32_t dim, const std::vector<fl
 void Invariants::OnFailed(SessionId session, const absl::Status& why) {
   const TrueSession* truth = truth_.Find(session);
   if (absl::IsDataLoss(why)) {
+    if (MayBeToldOfLoss()) return;
     verdict_.Violated("AckLogged", absl::StrCat("session ", session.v, " is told: ", why.ToString()));
   } else if (absl::IsInternal(why)) {
     verdict_.Violated("Wire", absl::StrCat("session ", session.v, " is told: ", why.ToString()));
@@ -142,14 +243,18 @@ void Invariants::OnFailed(SessionId session, const absl::Status& why) {
 void Invariants::OnQuiet(const log::Segment& segment) {
   const SegmentLedger& ledger = ledgers_[segment.id().v];
   for (const auto& [id, session] : truth_.sessions()) {
-    const auto it = session.parts.find(segment.id().v);
-    if (it == session.parts.end()) continue;
-    for (size_t i = ledger.Applied(id); i < it->second.size(); ++i) {
-      if (it->second[i].acked) AckLogged(id, {.segment = segment.id(), .number = i + 1}, "kept");
+    for (const Line line : {Line::kArrival, Line::kAggregated}) {
+      const auto it = session.parts.find({segment.id().v, line});
+      if (it == session.parts.end()) continue;
+      for (size_t i = ledger.Applied(id, line); i < it->second.size(); ++i) {
+        if (it->second[i].acked)
+          AckLogged(id, {.segment = segment.id(), .line = line, .number = i + 1}, "kept");
+      }
     }
   }
-  for (const TableId table : {truth_.counts, truth_.assigns}) {
-    if (const auto* found = segment.FindTable(table)) Sums(segment, *found);
+  for (const auto& [id, table] : segment.tables()) {
+    Dropped(ledger, segment.id(), id, "the state");
+    truth_.RoleOf(id) == Role::kRates ? Rates(segment, *table) : Sums(segment, *table);
   }
 }
 

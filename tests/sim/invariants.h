@@ -2,10 +2,13 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "libs/engine/engine.h"
 #include "libs/log/primary.h"
 #include "libs/log/record.h"
 #include "libs/log/segment.h"
@@ -23,24 +26,57 @@ namespace paceline::sim {
 class Invariants {
  public:
   Invariants(Verdict& verdict, Truth& truth, Marks& marks, uint32_t segments)
-      : verdict_(verdict), truth_(truth), marks_(marks), ledgers_(segments) {}
+      : verdict_(verdict),
+        truth_(truth),
+        marks_(marks),
+        ledgers_(segments),
+        undo_(segments),
+        records_(segments) {}
+
+  // Segments have several members: what one of them wrote alone may come to nothing.
+  bool replicated = false;
+  // What is acknowledged is on all their disks.
+  bool disks = false;
 
   // -- what happens --
   void OnLogged(const ring::Member& by, const log::Segment& after, Epoch epoch, const log::Record& record);
+  // The same at a replica or learner.
+  void OnFollowed(const ring::Member& by, const log::Segment& after, const log::Record& record);
+  // An image has replaced what a replica or learner had.
+  void OnInstalled(const ring::Member& by, const log::Segment& image);
+  // A start of a shard goes on from what its disk had of a segment.
+  void OnRestored(const ring::Member& by, SegmentId segment, log::LogPosition position) {
+    logs_[{by, segment}] = position;
+  }
+  // `before` is over: `map` has what follows.
+  void OnConfig(SegmentId segment, const v1::SegmentConfig& before, const v1::Map& map);
+  // No disk has anything of the segment, which all who are asked for it are told.
+  void OnNothingFound(SegmentId segment);
+  // A primary takes the records up to here for held by every member.
+  void OnCommitted(SegmentId segment, Epoch epoch, Lsn committed);
+  // A member that follows, at a quiet point.
+  void Equal(const log::Segment& primary, const log::Segment& follower, const std::string& who);
   // A primary's word on the counting of its workers' ticks, after a frame.
-  void OnCounted(const log::Segment& segment);
+  void OnCounted(const log::Primary& primary);
   // A segment was adopted.
   void OnAdopted(const log::Segment& state, Epoch epoch);
   // A shard has sent, or a client has received, an acknowledgement.
   void OnMarkSent(SessionId session, const wire::Mark& mark);
   void OnMarkReceived(SessionId session, const wire::Mark& mark);
   // A shard has sent a certificate for what was asked.
-  void OnCertificateSent(const ring::Member& by, const wire::Certificate& certificate, Clock asked_min_clock,
-                         PartNumber asked_own);
+  void OnCertificateSent(const ring::Member& by, JobId job, const wire::Certificate& certificate,
+                         Clock asked_min_clock, PartNumber asked_own);
+  // A client has received a certificate.
+  void OnCertificateReceived(SessionId session, const wire::Certificate& certificate);
+  // `row` was handed out for `read`.
+  void OnCached(const TrueRead& read, const sdk::CachedRow& row);
   // A user has got the values of `read`, `dim` a key.
   void OnRead(const TrueRead& read, uint32_t dim, const std::vector<float>& values);
   // A client has failed with `why`.
   void OnFailed(SessionId session, const absl::Status& why);
+  // The coordinator has committed that a table is dropped everywhere, or that its rates have changed.
+  void OnDropDone(TableId table);
+  void OnRatesDone(TableId table, uint64_t number, std::optional<Clock> clock);
   // At a quiet point.
   void OnQuiet(const log::Segment& segment);
 
@@ -48,32 +84,84 @@ class Invariants {
 
   // -- one each --
   void OnePrimary(const ring::Member& by, SegmentId segment, Epoch epoch);
+  // `after` is the segment as its new primary begins the epoch.
+  void Completeness(const ring::Member& by, const log::Segment& after, Epoch epoch);
+  // `writes`: it is the author's own log.
+  void LogMatching(const ring::Member& by, const log::Segment& after, const log::Record& record, bool writes);
+  // What a disk has of a segment is a state that its log went through …
+  void Durable(const std::string& where, const log::Segment& found);
+  // … not before what it was said to have for certain.
+  void Kept(const std::string& where, SegmentId segment, Lsn found, Lsn promised);
+  // What a base replaces is in it.
+  void Cut(const std::string& where, const engine::Batch::PutBase& base);
   void AckLogged(SessionId session, const wire::Mark& mark, const char* when);
   void Once(const SegmentLedger& ledger, SegmentId segment, const log::Update& update);
   void NumberOrder(const SegmentLedger& ledger, SegmentId segment, const log::Update& update);
-  void Sealed(const log::Segment& segment, SessionId session, Clock clock, const char* why);
-  void MinClock(SegmentId segment, Clock min_clock);
-  void ReadBound(SegmentId segment, Clock min_clock, Clock asked);
+  // `here`: its parts that are applied; for what only counts, those that are staged too.
+  void Sealed(SegmentId segment, SessionId session, Clock clock, const clock::LineCounts& here,
+              const char* why);
+  void Folded(const SegmentLedger& ledger, SegmentId segment, const log::Fold& fold);
+  void MinClock(SegmentId segment, JobId job, Clock min_clock);
+  void ReadBound(SegmentId segment, JobId job, Clock min_clock, Clock asked);
   void OwnWrites(SegmentId segment, PartNumber own, PartNumber asked);
   void Values(const TrueRead& read, uint64_t key, uint32_t column, float value);
+  void Cached(const TrueRead& read, const sdk::CachedRow& row, uint32_t column, float value);
+  void VoidVersions(SessionId reader, const sdk::CachedRow& row);
   void Fenced(const SegmentLedger& ledger, SegmentId segment, SessionId session, const char* record);
   void Join(const SegmentLedger& ledger, SegmentId segment, const log::Join& join);
   void Below(const SegmentLedger& ledger, SegmentId segment, const log::Update& update);
   void Sums(const log::Segment& segment, const log::Segment::Table& table);
+  void Dropped(const SegmentLedger& ledger, SegmentId segment, TableId table, const char* record);
+  void Rates(const SegmentLedger& ledger, SegmentId segment, const log::ChangeRule& change);
+  void Rates(const log::Segment& segment, const log::Segment::Table& table);
 
  private:
-  void On(const log::OpenTable&, const log::Segment&, SegmentLedger&) {}
+  void On(const log::OpenTable& record, const log::Segment& after, SegmentLedger& ledger);
   void On(const log::OpenSession& record, const log::Segment& after, SegmentLedger& ledger);
   void On(const log::Join& record, const log::Segment& after, SegmentLedger& ledger);
   void On(const log::Finish& record, const log::Segment& after, SegmentLedger& ledger);
   void On(const log::Evict& record, const log::Segment& after, SegmentLedger& ledger);
   void On(const log::Advance& record, const log::Segment& after, SegmentLedger& ledger);
   void On(const log::Update& record, const log::Segment& after, SegmentLedger& ledger);
+  void On(const log::Fold& record, const log::Segment& after, SegmentLedger& ledger);
+  void MovedOn(const log::Segment& after, SegmentLedger& ledger);
+  void On(const log::DropTable& record, const log::Segment& after, SegmentLedger& ledger);
+  void On(const log::ChangeRule& record, const log::Segment& after, SegmentLedger& ledger);
+  void On(const log::CloseJob& record, const log::Segment& after, SegmentLedger& ledger);
+  void On(const log::BeginEpoch&, const log::Segment&, SegmentLedger&) {}
+  void On(const log::Cut&, const log::Segment&, SegmentLedger&) {}
+  void On(const log::Load&, const log::Segment&, SegmentLedger&) {}
+  void On(const log::EndLoad& record, const log::Segment& after, SegmentLedger& ledger);
+  // Keeps the rows of tables of rates, by the slow way.
+  void Follow(const log::Update& record, SegmentLedger& ledger);
+
+  // Clients may be told of loss: of a segment of which nothing was ever acknowledged nothing may be there.
+  bool MayBeToldOfLoss() const;
+
+  // What a client knows of a segment, by the certificates it has received.
+  struct Heard {
+    std::map<Epoch, Lsn> began;
+    // Of one version there may be several: the min clock that is shown grows as its record is replicated.
+    std::map<std::pair<Epoch, Lsn>, std::set<std::pair<Clock, PartNumber>>> certificates;
+  };
 
   Verdict& verdict_;
   Truth& truth_;
   Marks& marks_;
   std::vector<SegmentLedger> ledgers_;
+  std::vector<std::map<Lsn, SegmentLedger>>
+      undo_;  // as of each record that is not committed, and the one before
+  struct Written {
+    uint64_t hash = 0;
+    Epoch before;  // of the record before it
+    absl::Cord record;
+  };
+  std::vector<std::map<std::pair<Epoch, Lsn>, Written>> records_;
+  std::map<std::pair<ring::Member, SegmentId>, log::LogPosition> logs_;  // where each member's log stands
+  // States that the logs went through, one of each segment: the next one asked for is mostly a later one.
+  std::map<SegmentId, log::Segment> replayed_;
+  bool nothing_found_ = false;
+  std::map<std::pair<SessionId, SegmentId>, Heard> heard_;
 };
 
 }  // namespace paceline::sim

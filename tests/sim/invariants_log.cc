@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/log/record_codec.h"
 #include "tests/sim/invariants.h"
 
 namespace paceline::sim {
@@ -11,6 +13,21 @@ namespace {
 
 std::string Name(SegmentId segment, SessionId session) {
   return absl::StrCat("segment ", segment.v, ", session ", session.v, ": ");
+}
+
+// Adds what the part pushed, or puts it in place of what was there.
+void AddRows(const TruePart& part, uint32_t dim, bool assign, std::map<uint64_t, std::vector<float>>& rows) {
+  for (size_t k = 0; k < part.keys.size() / sizeof(uint64_t); ++k) {
+    uint64_t key = 0;
+    std::memcpy(&key, part.keys.data() + k * sizeof(key), sizeof(key));
+    std::vector<float>& row = rows[key];
+    row.resize(dim);
+    for (uint32_t d = 0; d < dim; ++d) {
+      float value = 0;
+      std::memcpy(&value, part.values.data() + (k * dim + d) * sizeof(value), sizeof(value));
+      row[d] = assign ? value : row[d] + value;
+    }
+  }
 }
 
 }  // namespace
@@ -31,9 +48,79 @@ void Invariants::OnePrimary(const ring::Member& by, SegmentId segment, Epoch epo
   ledger.epoch = std::max(ledger.epoch, epoch);
 }
 
+// The log of a new epoch's primary holds every record that was committed before; what was not may be gone.
+void Invariants::Completeness(const ring::Member& by, const log::Segment& after, Epoch epoch) {
+  SegmentLedger& ledger = ledgers_[after.id().v];
+  const Lsn began(after.version().v - 1);
+  if (began == Lsn() && ledger.sessions.empty()) {  // nothing was ever asked of it: it may begin anew
+    ledger = SegmentLedger();
+    return;
+  }
+  if (began < ledger.committed) {
+    verdict_.Violated("Completeness", absl::StrCat("segment ", after.id().v, ": epoch ", epoch.v, " of ",
+                                                   ring::ToString(by), " begins after record ", began.v,
+                                                   ", but ", ledger.committed.v, " were committed"));
+  }
+  if (replicated && began < ledger.lsn) {
+    marks_.Hit("records that were not replicated come to nothing");
+    const auto then = undo_[after.id().v].find(began);
+    const bool known = then != undo_[after.id().v].end();
+    if (!known && began != Lsn()) return;  // said above
+    SegmentLedger restored = known ? then->second : SegmentLedger();
+    for (auto& [job, logged] : restored.jobs) logged.certified = ledger.jobs[job].certified;
+    for (auto& [id, session] : restored.sessions) session.ForgetLater();
+    restored.primaries = ledger.primaries;
+    restored.committed = ledger.committed;
+    restored.began = ledger.began;
+    ledger = std::move(restored);
+    undo_[after.id().v].erase(undo_[after.id().v].upper_bound(began), undo_[after.id().v].end());
+  }
+  ledger.began[epoch] = began;
+  for (const auto& [id, logged] : ledger.sessions) {
+    const log::Segment::Session* session = after.FindSession(id);
+    if (session == nullptr || session->applied == logged.applied) continue;
+    verdict_.Violated("AckLogged", absl::StrCat(Name(after.id(), id), logged.applied.counts[0], " + ",
+                                                logged.applied.counts[1], " parts are logged, but epoch ",
+                                                epoch.v, " begins with ", session->applied.counts[0], " + ",
+                                                session->applied.counts[1]));
+  }
+}
+
+// The same position in two logs holds the same record, after the same records: with the epoch of the one
+// before that follows for all prefixes.
+void Invariants::LogMatching(const ring::Member& by, const log::Segment& after, const log::Record& record,
+                             bool writes) {
+  const SegmentId segment = after.id();
+  log::LogPosition& at = logs_[{by, segment}];
+  const log::LogPosition before = std::exchange(at, {.epoch = after.epoch(), .lsn = after.version()});
+  absl::Cord bytes = log::EncodeRecord(record);
+  const uint64_t hash = std::hash<std::string>()(std::string(bytes));
+  const auto [it, first] = records_[segment.v].try_emplace(
+      {after.epoch(), after.version()},
+      Written{.hash = hash, .before = before.epoch, .record = std::move(bytes)});
+  const bool follows = before.lsn.v + 1 == after.version().v;
+  const char* what = nullptr;
+  if (first && !writes) what = " was never written";
+  if (!first && it->second.hash != hash) what = " is another one";
+  if (!first && follows && it->second.before != before.epoch) what = " follows a record of another epoch";
+  if (!follows) what = " does not follow the record before it";
+  if (what == nullptr) return;
+  verdict_.Violated("LogMatching",
+                    absl::StrCat("segment ", segment.v, ": record ", after.version().v, " of epoch ",
+                                 after.epoch().v, " at ", ring::ToString(by), what));
+}
+
+void Invariants::Equal(const log::Segment& primary, const log::Segment& follower, const std::string& who) {
+  if (primary.version() != follower.version() || primary.Hash() == follower.Hash()) return;
+  verdict_.Violated("Equal", absl::StrCat("segment ", primary.id().v, ": ", who,
+                                          " holds something else than the "
+                                          "primary at record ",
+                                          primary.version().v));
+}
+
 // An acknowledged part is in the log, and applied at the primary of every later epoch.
 void Invariants::AckLogged(SessionId session, const wire::Mark& mark, const char* when) {
-  const PartNumber logged = ledgers_[mark.segment.v].Applied(session);
+  const PartNumber logged = ledgers_[mark.segment.v].Applied(session, mark.line);
   if (mark.number <= logged) return;
   verdict_.Violated("AckLogged", absl::StrCat(Name(mark.segment, session), "parts up to ", mark.number,
                                               " are acknowledged (", when, "), ", logged, " are logged"));
@@ -41,53 +128,95 @@ void Invariants::AckLogged(SessionId session, const wire::Mark& mark, const char
 
 // Each (session, segment, line, number) occurs at most once in any log, with the content it was made with.
 void Invariants::Once(const SegmentLedger& ledger, SegmentId segment, const log::Update& update) {
-  if (update.number <= ledger.Applied(update.session)) {
+  if (update.number <= ledger.Applied(update.session, update.line)) {
     verdict_.Violated(
         "Once", absl::StrCat(Name(segment, update.session), "part ", update.number, " is logged again"));
     return;
   }
   const TrueSession* session = truth_.Find(update.session);
-  if (session == nullptr || update.number > session->Last(segment.v)) {
+  const SegmentAndLine where{segment.v, update.line};
+  if (session == nullptr || update.number > session->Last(where)) {
     verdict_.Violated("Once",
                       absl::StrCat(Name(segment, update.session), "part ", update.number, " was never made"));
     return;
   }
-  const TruePart& part = session->parts.at(segment.v)[update.number - 1];
-  const bool same = !part.valid ? update.count == 0
-                                : update.table == part.table && update.clock == part.clock &&
-                                      std::string(update.keys.data(), update.keys.size()) == part.keys &&
-                                      std::string(update.values.data(), update.values.size()) == part.values;
+  const TruePart& part = session->parts.at(where)[update.number - 1];
+  // A part of a table that is dropped may have been refused, and an empty one have taken its number; its user
+  // was told so first.
+  const bool gone = truth_.IsDropped(part.table) && update.count == 0 && part.may_be_empty;
+  const bool same = !part.valid
+                        ? update.count == 0
+                        : gone || (update.table == part.table && update.clock == part.clock &&
+                                   std::string(update.keys.data(), update.keys.size()) == part.keys &&
+                                   std::string(update.values.data(), update.values.size()) == part.values);
   if (!same) {
     verdict_.Violated("Once", absl::StrCat(Name(segment, update.session), "part ", update.number,
                                            " is logged with another content"));
   }
 }
 
+// A fold holds the parts of its clock that were not logged before, each with its content, and nothing else.
+void Invariants::Folded(const SegmentLedger& ledger, SegmentId segment, const log::Fold& fold) {
+  std::map<uint64_t, std::vector<float>> expected;
+  for (const auto& [id, number] : fold.numbers) {
+    Fenced(ledger, segment, id, "Fold");
+    const TrueSession* session = truth_.Find(id);
+    const SegmentAndLine where{segment.v, Line::kAggregated};
+    const PartNumber applied = ledger.Applied(id, Line::kAggregated);
+    if (session == nullptr || number <= applied || number > session->Last(where)) {
+      verdict_.Violated("Once", absl::StrCat(Name(segment, id), "clock ", fold.clock,
+                                             " is folded with parts up to ", number, " after ", applied));
+      continue;
+    }
+    for (PartNumber n = applied + 1; n <= number; ++n) {
+      const TruePart& part = session->parts.at(where)[n - 1];
+      if (!part.valid) continue;
+      if (part.clock != fold.clock) {
+        verdict_.Violated("Once", absl::StrCat(Name(segment, id), "part ", n, " of clock ", part.clock,
+                                               " is folded with clock ", fold.clock));
+      }
+      AddRows(part, kColumns, /*assign=*/false, expected);
+    }
+  }
+  std::map<uint64_t, std::vector<float>> folded;
+  for (const log::FoldedRows& rows : fold.tables) {
+    for (size_t i = 0; i < rows.keys.size(); ++i) {
+      const auto row = rows.values.begin() + static_cast<ptrdiff_t>(i * kColumns);
+      folded[rows.keys[i]].assign(row, row + kColumns);
+    }
+  }
+  if (folded == expected) return;
+  verdict_.Violated("Once", absl::StrCat("segment ", segment.v, ": the fold of clock ", fold.clock,
+                                         " is not the sum of its parts"));
+}
+
 // A session's numbers in a log are 1, 2, 3 … without a gap.
 void Invariants::NumberOrder(const SegmentLedger& ledger, SegmentId segment, const log::Update& update) {
-  const PartNumber applied = ledger.Applied(update.session);
+  const PartNumber applied = ledger.Applied(update.session, update.line);
   if (update.number <= applied + 1) return;
   verdict_.Violated("NumberOrder", absl::StrCat(Name(segment, update.session), "part ", update.number,
                                                 " follows part ", applied));
 }
 
-// A worker that counts as being at `clock` has all its parts of smaller clocks applied.
-void Invariants::Sealed(const log::Segment& segment, SessionId session, Clock clock, const char* why) {
+// A worker that counts as being at `clock` has all its parts of smaller clocks here.
+void Invariants::Sealed(SegmentId segment, SessionId session, Clock clock, const clock::LineCounts& here,
+                        const char* why) {
   const TrueSession* truth = truth_.Find(session);
-  const log::Segment::Session* open = segment.FindSession(session);
-  if (truth == nullptr || open == nullptr) return;
-  const PartNumber sealed = truth->SealedAt(segment.id().v, clock);
-  const PartNumber applied = open->applied.At(Line::kArrival);
-  if (applied >= sealed) return;
-  verdict_.Violated("Sealed", absl::StrCat(Name(segment.id(), session), why, " at clock ", clock, " with ",
-                                           applied, " of ", sealed, " parts"));
+  if (truth == nullptr) return;
+  for (const Line line : {Line::kArrival, Line::kAggregated}) {
+    const PartNumber sealed = truth->SealedAt({segment.v, line}, clock);
+    if (here.At(line) >= sealed) continue;
+    verdict_.Violated("Sealed",
+                      absl::StrCat(Name(segment, session), why, " at clock ", clock, " with ", here.At(line),
+                                   " of ", sealed, " parts of line ", static_cast<int>(line)));
+  }
 }
 
 // The min clock never falls: along the log, across epochs, below a certificate.
-void Invariants::MinClock(SegmentId segment, Clock min_clock) {
-  const SegmentLedger& ledger = ledgers_[segment.v];
-  const Clock before = std::max(ledger.min_clock, ledger.certified);
-  if (min_clock > ledger.min_clock && min_clock >= ledger.certified) return;
+void Invariants::MinClock(SegmentId segment, JobId job, Clock min_clock) {
+  const LoggedJob& logged = ledgers_[segment.v].jobs[job];
+  const Clock before = std::max(logged.min_clock, logged.certified);
+  if (min_clock > logged.min_clock && min_clock >= logged.certified) return;
   verdict_.Violated("MinClock",
                     absl::StrCat("segment ", segment.v, ": min clock ", before, " becomes ", min_clock));
 }
@@ -109,7 +238,8 @@ void Invariants::Join(const SegmentLedger& ledger, SegmentId segment, const log:
     verdict_.Violated("Join", absl::StrCat(Name(segment, join.session), "joins again",
                                            it->second.finished ? ", though it has finished" : ""));
   }
-  const Clock behind = std::max(ledger.min_clock, ledger.certified);
+  const auto job = ledger.jobs.find(truth_.JobOf(join.session));
+  const Clock behind = job == ledger.jobs.end() ? 0 : std::max(job->second.min_clock, job->second.certified);
   if (join.start >= behind) return;
   verdict_.Violated("Join", absl::StrCat(Name(segment, join.session), "joins at clock ", join.start,
                                          " below min clock ", behind));
@@ -128,23 +258,14 @@ void Invariants::Sums(const log::Segment& segment, const log::Segment::Table& ta
   const uint32_t dim = table.info->schema.dim;
   std::map<uint64_t, std::vector<float>> rows;
   for (const auto& [id, session] : truth_.sessions()) {
-    const auto it = session.parts.find(segment.id().v);
+    const Line line = table.info->schema.aggregated ? Line::kAggregated : Line::kArrival;
+    const auto it = session.parts.find({segment.id().v, line});
     if (it == session.parts.end()) continue;
-    const PartNumber applied = ledgers_[segment.id().v].Applied(id);
+    const PartNumber applied = ledgers_[segment.id().v].Applied(id, line);
     for (size_t n = 0; n < std::min<size_t>(applied, it->second.size()); ++n) {
       const TruePart& part = it->second[n];
       if (!part.valid || part.table != table.info->id) continue;
-      for (size_t k = 0; k < part.keys.size() / sizeof(uint64_t); ++k) {
-        uint64_t key = 0;
-        std::memcpy(&key, part.keys.data() + k * sizeof(key), sizeof(key));
-        std::vector<float>& row = rows[key];
-        row.resize(dim);
-        for (uint32_t d = 0; d < dim; ++d) {
-          float value = 0;
-          std::memcpy(&value, part.values.data() + (k * dim + d) * sizeof(value), sizeof(value));
-          row[d] = table.info->id == truth_.assigns ? value : row[d] + value;
-        }
-      }
+      AddRows(part, dim, truth_.RoleOf(table.info->id) == Role::kAssigns, rows);
     }
   }
   std::vector<float> held(dim);

@@ -5,8 +5,8 @@
 namespace paceline::sim {
 
 // A read is served at a min clock that is there, and no smaller than what was asked.
-void Invariants::ReadBound(SegmentId segment, Clock min_clock, Clock asked) {
-  const Clock there = ledgers_[segment.v].min_clock;
+void Invariants::ReadBound(SegmentId segment, JobId job, Clock min_clock, Clock asked) {
+  const Clock there = ledgers_[segment.v].MinClock(job);
   if (min_clock >= asked && min_clock <= there) return;
   verdict_.Violated("ReadBound", absl::StrCat("segment ", segment.v, ": min clock ", asked, " was asked, ",
                                               min_clock, " is certified, ", there, " is logged"));
@@ -20,17 +20,68 @@ void Invariants::OwnWrites(SegmentId segment, PartNumber own, PartNumber asked) 
 }
 
 // What a user got lies between what was promised and what was pushed: own writes, what was acknowledged, and
-// every worker's updates that the model promises.
+// every worker's updates that the model promises. An exact read holds these and no others.
 void Invariants::Values(const TrueRead& read, uint64_t key, uint32_t column, float value) {
   const Bounds bounds = truth_.BoundsOf(read, key, column);
   const auto violated = [&](const char* invariant, float bound) {
     verdict_.Violated(invariant, absl::StrCat("session ", read.reader.v, " reads ", value, " for key ", key,
                                               ", column ", column, "; the bound is ", bound));
   };
+  if (read.exact) {
+    const float exactly = truth_.ExactlyOf(read, key, column, [this](SessionId session, uint32_t segment) {
+      const auto& sessions = ledgers_[segment].sessions;
+      const auto it = sessions.find(session);
+      return it == sessions.end() ? Clock{UINT64_MAX} : it->second.counts_below;
+    });
+    if (value != exactly) violated("ReadBound", exactly);
+    return;
+  }
   if (value < bounds.own) violated("OwnWrites", bounds.own);
   if (value < bounds.clock) violated("ReadBound", bounds.clock);
   if (value < bounds.acked) violated("AckLogged", bounds.acked);
   if (value > bounds.most) violated("Once", bounds.most);
+}
+
+// A cached value is the log up to its version, with the reader's own pushes since.
+void Invariants::Cached(const TrueRead& read, const sdk::CachedRow& row, uint32_t column, float value) {
+  const SegmentLedger& ledger = ledgers_[row.segment.v];
+  const float expected = truth_.ValueOf(
+      row.table, row.key, column, [&](SessionId session, Line line, PartNumber number) -> std::optional<Lsn> {
+        const bool since = session == read.reader && number > row.own && number <= row.pushed;
+        if (since && line == Line::kArrival) return Lsn(UINT64_MAX);
+        const auto logged = ledger.sessions.find(session);
+        if (logged == ledger.sessions.end()) return std::nullopt;
+        const std::vector<Lsn>& lsns = logged->second.LsnsOf(line);
+        if (number > lsns.size() || lsns[number - 1] > row.version) return std::nullopt;
+        return lsns[number - 1];
+      });
+  if (value == expected) return;
+  verdict_.Violated(
+      "Once", absl::StrCat("session ", read.reader.v, " reads ", value, " for the cached key ", row.key,
+                           ", column ", column, "; version ", row.version.v, " with parts ", row.own + 1,
+                           " to ", row.pushed, " of its own is ", expected));
+}
+
+// No cached value of a void version is handed out once the client knows: by a certificate of a later epoch
+// that began before the version, or of one so late that where another began is not known.
+void Invariants::VoidVersions(SessionId reader, const sdk::CachedRow& row) {
+  const auto violated = [&](const std::string& why) {
+    verdict_.Violated("VoidVersions",
+                      absl::StrCat("session ", reader.v, " reads key ", row.key, " as of epoch ", row.epoch.v,
+                                   ", version ", row.version.v, " of segment ", row.segment.v, "; ", why));
+  };
+  const Heard& heard = heard_[{reader, row.segment}];
+  const auto certificate = heard.certificates.find({row.epoch, row.version});
+  if (certificate == heard.certificates.end() || !certificate->second.contains({row.min_clock, row.own})) {
+    return violated("no certificate says so");
+  }
+  Epoch next = row.epoch;
+  for (auto later = heard.began.upper_bound(row.epoch); later != heard.began.end(); ++later) {
+    if (later->first.v != ++next.v) return violated(absl::StrCat("it missed where epoch ", next.v, " began"));
+    if (later->second < row.version) {
+      return violated(absl::StrCat("epoch ", next.v, " began at ", later->second.v));
+    }
+  }
 }
 
 }  // namespace paceline::sim

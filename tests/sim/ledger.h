@@ -1,10 +1,14 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <memory>
+#include <vector>
 
 #include "libs/base/ids.h"
+#include "libs/clock/job_clock.h"
 #include "libs/ring/segment_map.h"
 
 namespace paceline::sim {
@@ -16,7 +20,50 @@ struct LoggedSession {
   bool joined = false;
   bool finished = false;
   Clock start = 0;
-  PartNumber applied = 0;  // of the arrival line
+  clock::LineCounts applied;
+  Clock counts_below = UINT64_MAX;  // its updates of aggregated tables of larger clocks do not count
+  Clock next_clock = 0;             // its updates are of smaller clocks
+
+  // The parts of the line up to `number` are logged, those that were not before by record `lsn`.
+  void At(Line line, PartNumber number, Lsn lsn) {
+    std::vector<Lsn>& of_line = (*lsns_)[static_cast<size_t>(line) - 1];
+    of_line.resize(std::max<size_t>(of_line.size(), number), lsn);
+  }
+  // Of its parts: that of number n is at n - 1.
+  const std::vector<Lsn>& LsnsOf(Line line) const { return (*lsns_)[static_cast<size_t>(line) - 1]; }
+  // This is an earlier state, and what came after it came to nothing.
+  void ForgetLater() {
+    for (const Line line : {Line::kArrival, Line::kAggregated})
+      (*lsns_)[static_cast<size_t>(line) - 1].resize(applied.At(line));
+  }
+
+  bool AtWork() const { return joined && !finished && !closed; }
+
+ private:
+  // Shared with the states before: it only grows, and a state is copied with every record.
+  using Lsns = std::array<std::vector<Lsn>, 2>;
+  std::shared_ptr<Lsns> lsns_ = std::make_shared<Lsns>();
+};
+
+// What it holds of one job's clocks.
+struct LoggedJob {
+  Clock min_clock = 0;
+  Clock certified = 0;  // the largest min clock a reader was given
+};
+
+// What it holds of one table.
+struct LoggedTable {
+  bool dropped = false;
+  struct Rates {
+    Clock clock = 0;
+    float lr = 0;
+  };
+  using Rows = std::map<uint64_t, std::vector<double>>;
+  std::map<uint64_t, Rates> rates;   // of every change, as it was logged last
+  std::shared_ptr<const Rows> rows;  // what a table of rates is to hold; null: nothing
+
+  // To be changed: other states keep what they have.
+  Rows Copy() const { return rows == nullptr ? Rows() : *rows; }
 };
 
 // The log of one segment as it was written, over all its primaries: kept by the simulator, beside the
@@ -24,14 +71,27 @@ struct LoggedSession {
 struct SegmentLedger {
   Lsn lsn;
   Epoch epoch;                              // of the newest record or move
+  Lsn committed;                            // what a primary took for held by every member
+  std::map<Epoch, Lsn> began;               // the last record before each
   std::map<Epoch, ring::Member> primaries;  // who has answered in each
   std::map<SessionId, LoggedSession> sessions;
-  Clock min_clock = 0;  // of the one job there is
-  Clock certified = 0;  // the largest min clock a reader was given
+  std::map<JobId, LoggedJob> jobs;
+  std::map<TableId, LoggedTable> tables;
 
-  PartNumber Applied(SessionId session) const {
+  // Another epoch began before that version: it was never part of the log that counts.
+  bool IsVoid(Epoch version_epoch, Lsn version) const {
+    for (auto later = began.upper_bound(version_epoch); later != began.end(); ++later) {
+      if (later->second < version) return true;
+    }
+    return false;
+  }
+  Clock MinClock(JobId job) const {
+    const auto it = jobs.find(job);
+    return it == jobs.end() ? 0 : it->second.min_clock;
+  }
+  PartNumber Applied(SessionId session, Line line) const {
     const auto it = sessions.find(session);
-    return it == sessions.end() ? 0 : it->second.applied;
+    return it == sessions.end() ? 0 : it->second.applied.At(line);
   }
 };
 

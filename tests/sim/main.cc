@@ -21,6 +21,7 @@ struct Options {
   uint64_t replay = 0;
   bool trace = false;
   bool keep_going = false;
+  bool disks = false;
 };
 
 bool ParseSeeds(const std::string& text, uint64_t* first, uint64_t* last) {
@@ -86,10 +87,13 @@ void WriteJson(const Options& options, const BatchOutcome& batch) {
 }
 
 int Batch(const Options& options, uint64_t first, uint64_t last, Bug bug) {
-  const BatchOutcome batch = RunBatch(first, last, bug, [&](uint64_t seed, const Outcome& outcome) {
-    if (!outcome.violations.empty()) Print(seed, outcome.violations, options.plant);
-    return outcome.violations.empty() || options.keep_going;
-  });
+  const BatchOutcome batch = RunBatch(
+      first, last, bug,
+      [&](uint64_t seed, const Outcome& outcome) {
+        if (!outcome.violations.empty()) Print(seed, outcome.violations, options.plant);
+        return outcome.violations.empty() || options.keep_going;
+      },
+      options.disks);
   std::printf("%" PRIu64 " seeds, %zu with violations, %" PRIu64 " parts, %" PRIu64
               " steps, %s of virtual time\n",
               batch.seeds, batch.failed.size(), batch.parts, batch.steps,
@@ -117,6 +121,7 @@ int Main(int argc, char** argv) {
   app.add_option("--plant", options.plant, "Plants this bug; see docs/simulation.md");
   app.add_option("--json", options.json, "Writes the outcome of a batch to this file");
   app.add_flag("--trace", options.trace, "With --replay: prints what happens");
+  app.add_flag("--disks", options.disks, "Runs only those of the seeds that have disks");
   app.add_flag("--keep-going", options.keep_going, "Does not stop at the first seed that fails");
   CLI11_PARSE(app, argc, argv);
   uint64_t first = 0;

@@ -9,12 +9,65 @@ namespace {
 
 constexpr absl::Duration kFaultsWithin = absl::Milliseconds(1800);
 
-WorkerPlan DrawWorker(world::Random& random) {
+// Members of a segment beside its primary.
+constexpr uint32_t kReplicas[] = {0, 0, 0, 1, 1, 1, 2};
+
+// How many workers of a seed are bulk synchronous: all, in every fifth.
+double BspChance(uint64_t seed) {
+  return seed % 5 == 0 ? 1.0 : 0.3;
+}
+
+WorkerPlan DrawWorker(world::Random& random, double bsp) {
   WorkerPlan worker;
+  worker.refresh = world::Chance(random, 0.5);
+  worker.catches_up = world::Chance(random, 0.3);
   const uint64_t drawn = world::Uniform(random, 5);
   if (drawn < 4) worker.staleness = drawn == 3 ? 5 : drawn;
   worker.think = absl::Milliseconds(2 + world::Uniform(random, 25));
+  worker.bsp = world::Chance(random, bsp);
+  if (worker.bsp) worker.staleness = 0;
   return worker;
+}
+
+// A segment with one member moves in one step; what others have members for would lose it.
+FaultKind Possible(FaultKind kind, const Plan& plan) {
+  const uint32_t replicas = plan.replicas;
+  if (replicas == 0 && plan.disks) {  // what moves in one step leaves no disk behind that has it
+    const bool possible = Possible(kind, Plan()) == kind && kind != FaultKind::kMove;
+    return possible ? kind : FaultKind::kShardKill;
+  }
+  switch (kind) {
+    case FaultKind::kShardKill:
+    case FaultKind::kPartition:
+    case FaultKind::kOneWay:
+    case FaultKind::kHandOver:
+      return replicas == 0 ? FaultKind::kMove : kind;
+    case FaultKind::kMove:
+      return replicas == 0 ? kind : FaultKind::kHandOver;
+    default:
+      return kind;
+  }
+}
+
+// Cuts, in two seeds of five.
+void AddCuts(Plan& plan) {
+  world::SplitMix64 random(ring::Mix64(/*seed=*/80, plan.seed));
+  if (!world::Chance(random, 0.4)) return;
+  for (uint64_t n = 1 + world::Uniform(random, 6); n > 0; --n) {
+    const uint64_t drawn = kCutsFrom + world::Uniform(random, kDisksFrom - kCutsFrom);
+    plan.faults.push_back({.kind = Possible(static_cast<FaultKind>(drawn), plan),
+                           .at = kFaultsWithin * world::UnitInterval(random)});
+  }
+}
+
+// What happens to disks, and to all who have a copy at once.
+void AddDiskFaults(Plan& plan) {
+  world::SplitMix64 random(ring::Mix64(/*seed=*/82, plan.seed));
+  for (uint64_t n = 2 + world::Uniform(random, 6); n > 0; --n) {
+    const auto drawn = static_cast<FaultKind>(kDisksFrom + world::Uniform(random, kFaultKinds - kDisksFrom));
+    const FaultKind kind = world::Chance(random, 0.3) ? FaultKind::kDiskForgets : drawn;
+    plan.faults.push_back({.kind = kind, .at = kFaultsWithin * world::UnitInterval(random)});
+  }
 }
 
 }  // namespace
@@ -30,7 +83,21 @@ const char* NameOf(FaultKind kind) {
                                                       "client_kill",
                                                       "client_pause",
                                                       "move",
-                                                      "calls"};
+                                                      "calls",
+                                                      "shard_kill",
+                                                      "partition",
+                                                      "hand_over",
+                                                      "one_way",
+                                                      "coordinator_cut",
+                                                      "to_coordinator",
+                                                      "from_coordinator",
+                                                      "members_kill",
+                                                      "all_kill",
+                                                      "disk_forgets",
+                                                      "disk_full",
+                                                      "disk_fails",
+                                                      "sync_fails",
+                                                      "disk_slow"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -40,8 +107,15 @@ Plan Plan::WithoutFaults(uint64_t seed) {
   plan.seed = seed;
   plan.shards = 3 + static_cast<uint32_t>(world::Uniform(random, 2));
   plan.ring_bits = 2 + static_cast<int>(world::Uniform(random, 3));
+  plan.replicas = kReplicas[ring::Mix64(/*seed=*/79, seed) % std::size(kReplicas)];
+  plan.disks = ring::Mix64(/*seed=*/81, seed) % 3 == 0;
   plan.readers = 1 + static_cast<uint32_t>(world::Uniform(random, 2));
-  for (uint32_t w = 0; w < plan.together; ++w) plan.workers.push_back(DrawWorker(random));
+  for (uint32_t w = 0; w < plan.together; ++w) plan.workers.push_back(DrawWorker(random, BspChance(seed)));
+  for (uint32_t w = 0; w < plan.together_aside; ++w) {
+    plan.workers.push_back(DrawWorker(random, BspChance(seed)));
+    plan.workers.back().aside = true;
+  }
+  plan.operations = 3 + static_cast<uint32_t>(world::Uniform(random, 6));
   return plan;
 }
 
@@ -49,21 +123,25 @@ Plan Plan::Of(uint64_t seed) {
   Plan plan = WithoutFaults(seed);
   world::SplitMix64 random(ring::Mix64(/*seed=*/78, seed));
   for (uint64_t late = world::Uniform(random, 3); late > 0; --late) {
-    WorkerPlan& worker = plan.workers.emplace_back(DrawWorker(random));
+    WorkerPlan& worker = plan.workers.emplace_back(DrawWorker(random, BspChance(seed)));
     worker.starts_at = absl::Milliseconds(200 + world::Uniform(random, 1200));
     if (world::Chance(random, 0.5)) worker.clocks = world::Uniform(random, 4);
   }
+  plan.heirs = static_cast<uint32_t>(world::Uniform(random, 3));
+  plan.deletes = world::Chance(random, 0.3);
   plan.workers[0].closes_unfinished = world::Chance(random, 0.1);
   plan.workers[1].dies_finishing = world::Chance(random, 0.2);
   // Mostly of a few kinds, so that each meets itself as well.
   std::vector<FaultKind> kinds;
   for (uint64_t n = 2 + world::Uniform(random, 5); n > 0; --n) {
-    kinds.push_back(static_cast<FaultKind>(world::Uniform(random, kFaultKinds)));
+    kinds.push_back(Possible(static_cast<FaultKind>(world::Uniform(random, kCutsFrom)), plan));
   }
   for (uint64_t n = 12 + world::Uniform(random, 20); n > 0; --n) {
     plan.faults.push_back({.kind = kinds[world::Uniform(random, kinds.size())],
                            .at = kFaultsWithin * world::UnitInterval(random)});
   }
+  AddCuts(plan);
+  if (plan.disks) AddDiskFaults(plan);
   std::stable_sort(plan.faults.begin(), plan.faults.end(),
                    [](const Fault& a, const Fault& b) { return a.at < b.at; });
   return plan;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/clock/consistency.h"
 #include "libs/wire/schema_codec.h"
+#include "sdk/cpp/src/cache_read.h"
 
 namespace paceline::sim {
 namespace {
@@ -14,6 +15,13 @@ constexpr uint64_t kKeys = 40;
 constexpr absl::Duration kTimeout = absl::Seconds(30);
 constexpr absl::Duration kStartTimeout = absl::Seconds(5);
 constexpr absl::Duration kShortTimeout = absl::Milliseconds(1500);
+// None; room for some of what is read; for all of it.
+struct CacheSize {
+  uint64_t bytes = 0;
+  uint64_t trial_rows = sdk::CacheTrial::kRows;
+};
+// In a trial of few rows a table often comes to rest, and is tried again.
+constexpr CacheSize kCaches[] = {{.bytes = 0}, {3 * 1024}, {64 * 1024}, {64 * 1024, 12}};
 
 }  // namespace
 
@@ -30,47 +38,35 @@ class SimClient::Dialer final : public world::Dialer {
   Host& host_;
 };
 
-// A pull under way, judged when it ends.
-class SimClient::Sink final : public sdk::PullSink {
- public:
-  Sink(SimClient& client, TrueRead read, absl::Duration timeout, TablePtr table,
-       std::shared_ptr<const sdk::Batch> batch, std::function<void()> done)
-      : client_(client),
-        start_(client.starts_),
-        read_(std::move(read)),
-        timeout_(timeout),
-        table_(std::move(table)),
-        batch_(std::move(batch)),
-        done_(std::move(done)) {
-    values_.resize(size_t{batch_->rows} * batch_->dim, -1);
-  }
-  void Rows(const sdk::Batch::Piece& piece, const absl::Cord& values) override {
-    sdk::Scatter(*batch_, piece, values, values_.data());
-  }
-  void Done(absl::Status status) override {
-    if (start_ != client_.starts_ || !client_.up()) return;
-    if (status.ok()) {
-      client_.world_.invariants.OnRead(read_, table_->schema.dim, values_);
-      done_();
-    } else if (timeout_ < kTimeout && absl::IsDeadlineExceeded(status)) {
-      client_.world_.marks.Hit("a read ends at its deadline");
-      done_();
-    } else if (client_.core().failure().ok()) {
-      client_.world_.verdict.Violated(
-          "Progress", absl::StrCat("a read of ", client_.name(), " ends with ", status.ToString()));
-    }
-  }
-
- private:
-  SimClient& client_;
-  const uint64_t start_;
-  const TrueRead read_;
-  const absl::Duration timeout_;
-  const TablePtr table_;
-  const std::shared_ptr<const sdk::Batch> batch_;
-  const std::function<void()> done_;
-  std::vector<float> values_;
+// A read under way, judged when it ends.
+struct SimClient::Reading {
+  uint64_t start = 0;
+  TrueRead read;
+  absl::Duration timeout;
+  TablePtr table;
+  std::function<void()> done;
+  std::vector<float> values;
 };
+
+void SimClient::OnRead(const Reading& reading, absl::Status status) {
+  if (reading.start != starts_ || !up()) return;
+  if (status.ok()) {
+    if (reading.read.exact && core().clock() > reading.read.min_clock) {
+      world_.marks.Hit("an exact read is answered after its tick was made");
+    }
+    world_.invariants.OnRead(reading.read, reading.table->schema.dim, reading.values);
+    reading.done();
+  } else if (reading.timeout < kTimeout && absl::IsDeadlineExceeded(status)) {
+    world_.marks.Hit("a read ends at its deadline");
+    reading.done();
+  } else if (absl::IsInvalidArgument(status) && world_.truth.IsDropped(reading.table->id)) {
+    world_.marks.Hit("a read of a dropped table is refused");
+    OpenScratchAgain(reading.table->id);
+    reading.done();
+  } else if (core().failure().ok()) {
+    world_.verdict.Violated("Progress", absl::StrCat("a read of ", name(), " ends with ", status.ToString()));
+  }
+}
 
 void SimClient::SimGate::Enter(absl::FunctionRef<void()> inside) {
   if (core == nullptr) return;
@@ -80,10 +76,11 @@ void SimClient::SimGate::Enter(absl::FunctionRef<void()> inside) {
   owner.AfterVisit();
 }
 
-SimClient::SimClient(World& world, SimCoordinator& coordinator, std::string name)
+SimClient::SimClient(World& world, SimCoordinator& coordinator, std::string name, std::string job)
     : world_(world),
       coordinator_(coordinator),
       host_{.name = std::move(name)},
+      job_(std::move(job)),
       dialer_(std::make_unique<Dialer>(world, host_)),
       api_(std::make_unique<SimCoordinatorApi>(world, coordinator, host_)),
       gate_(std::make_shared<SimGate>(*this)) {}
@@ -92,25 +89,29 @@ SimClient::~SimClient() = default;
 
 // -- the process --
 
-void SimClient::Start(uint32_t workers, Consistency consistency) {
+void SimClient::Start(uint32_t workers, Consistency consistency, Consistency folded) {
   ++starts_;
   failing_ = false;
   session_ = SessionId();
   consistency_ = consistency;
+  consistency_of_folded_ = folded;
   armed_ = absl::InfiniteFuture();
   random_ = world::SplitMix64(world_.random.Next());
   doing_ = "opening its session";
   // Each start has a gate of its own: what an earlier one left under way finds it closed.
   gate_ = std::make_shared<SimGate>(*this);
   sdk::Session::Options options{.coordinator = "coordinator:1",
-                                .job = "job",
+                                .job = job_,
                                 .client_name = host_.name,
                                 .token = "",
                                 .workers = workers,
                                 .rank = std::nullopt,
                                 .timeout = kStartTimeout,
                                 .start_timeout = kStartTimeout};
-  gate_->core = std::make_unique<sdk::ClientCore>(options, *api_, *dialer_, world_.clock, random_, gate_);
+  const CacheSize& cache = kCaches[world_.Below(std::size(kCaches))];
+  gate_->core = std::make_unique<sdk::ClientCore>(options, *api_, *dialer_, world_.clock, random_, gate_,
+                                                  cache.bytes, cache.trial_rows);
+  gate_->core->cache().Watch(this);
   const auto gate = gate_;
   Enter([&] {
     core().Open([this, gate](absl::Status status) {
@@ -122,25 +123,28 @@ void SimClient::Start(uint32_t workers, Consistency consistency) {
 void SimClient::OnOpened(absl::Status status) {
   session_ = core().session();
   if (!status.ok()) return Fail(status);
-  OpenTable("counts", kColumns, /*assign=*/false, &counts_, [this] {
-    world_.truth.counts = counts_->id;
-    OpenTable("assigns", 1, /*assign=*/true, &assigns_, [this] {
-      world_.truth.assigns = assigns_->id;
-      OnReady();
+  const table::Schema counts{.dim = kColumns};
+  const table::Schema assigns{.rule = table::Assign{}};
+  const table::Schema folded{.dim = kColumns, .aggregated = true};
+  const table::Schema rates{.dim = kColumns, .rule = table::Sgd{.lr = 1}};
+  OpenTable("counts", counts, consistency_, &counts_, [=, this] {
+    OpenTable("assigns", assigns, consistency_, &assigns_, [=, this] {
+      OpenTable("folded", folded, consistency_of_folded_, &folded_, [=, this] {
+        OpenTable("rates", rates, consistency_, &rates_, [=, this] {
+          OpenTable("scratch", counts, consistency_, &scratch_, [this] { OnReady(); });
+        });
+      });
     });
   });
 }
 
-void SimClient::OpenTable(const std::string& name, uint32_t dim, bool assign, TablePtr* into,
-                          std::function<void()> then) {
-  table::Schema schema;
-  schema.dim = dim;
-  if (assign) schema.rule = table::Assign{};
+void SimClient::OpenTable(const std::string& name, const table::Schema& schema, Consistency consistency,
+                          TablePtr* into, std::function<void()> then) {
   const v1::TableSchema proto = wire::ToProto(schema);
   doing_ = "opening its tables";
   const auto gate = gate_;
   Enter([&] {
-    core().OpenTable(name, &proto, consistency_, [this, gate, into, then](absl::StatusOr<TablePtr> table) {
+    core().OpenTable(name, &proto, consistency, [this, gate, into, then](absl::StatusOr<TablePtr> table) {
       if (gate != gate_ || !up()) return;
       if (!table.ok()) return Fail(table.status());
       *into = *table;
@@ -240,59 +244,168 @@ void SimClient::Push(const TablePtr& table, const std::vector<uint64_t>& keys,
   Enter([&] {
     const auto batch = sdk::GroupKeys(*core().routes(), table->placement, table->schema.dim, keys, values,
                                       sdk::AllocateFresh);
-    world_.truth.OnPush(session_, core().clock(), *table, *batch, valid);
-    core().Push({.table = table, .batch = batch, .done = [this, gate, valid](absl::Status status) {
-                   if (gate != gate_ || !up() || !core().failure().ok()) return;
-                   const bool expected = valid ? status.ok() : absl::IsInvalidArgument(status);
-                   if (expected) return;
-                   world_.verdict.Violated(
-                       "Progress", absl::StrCat("a push of ", name(), " ends with ", status.ToString()));
-                 }});
+    const uint64_t push = world_.truth.OnPush(session_, core().clock(), *table, *batch, valid);
+    core().Push(
+        {.table = table, .batch = batch, .done = [this, gate, valid, table, push](absl::Status status) {
+           if (absl::IsInvalidArgument(status)) world_.truth.OnRefused(session_, push);
+           if (gate != gate_ || !up() || !core().failure().ok()) return;
+           const bool gone = absl::IsInvalidArgument(status) && world_.truth.IsDropped(table->id);
+           if (gone) return OpenScratchAgain(table->id);
+           const bool expected = valid ? status.ok() : absl::IsInvalidArgument(status);
+           if (expected) return;
+           world_.verdict.Violated("Progress",
+                                   absl::StrCat("a push of ", name(), " ends with ", status.ToString()));
+         }});
+  });
+}
+
+TrueRead SimClient::ReadOf(const TablePtr& table, const std::vector<uint64_t>& keys,
+                           std::optional<Clock> min_clock, Clock reader) const {
+  const auto* ssp = std::get_if<Ssp>(&table->consistency);
+  // Of an aggregated table nobody sees his own updates before the others do.
+  TrueRead read{.reader = session_,
+                .own_writes = (ssp != nullptr || min_clock.has_value()) && !table->schema.aggregated,
+                .min_clock = min_clock.value_or(0),
+                .table = table->id,
+                .keys = keys,
+                .made = world_.truth.now()};
+  if (!min_clock.has_value() && ssp != nullptr && gate_->core->worker()) {
+    read.min_clock = clock::MinClockFor(clock::Ssp{.staleness = ssp->staleness}, reader);
+  }
+  if (!min_clock.has_value() && std::holds_alternative<Bsp>(table->consistency) && gate_->core->worker()) {
+    read.min_clock = reader;
+    read.exact = !finishing_;
+  }
+  return read;
+}
+
+void SimClient::PushPull(const TablePtr& table, const std::vector<uint64_t>& keys,
+                         const std::vector<float>& values) {
+  Enter([&] {
+    const auto batch = sdk::GroupKeys(*core().routes(), table->placement, table->schema.dim, keys, values,
+                                      sdk::AllocateFresh);
+    const uint64_t push = world_.truth.OnPush(session_, core().clock(), *table, *batch, /*valid=*/true);
+    // A refusal ends the read, if that has not ended yet.
+    world_.truth.OnRefused(session_, push);
+    // The last clock of all may never be left, so nobody insists on it.
+    const bool next_clock = core().worker() && world_.Chance(0.3);
+    const Clock reader = core().clock() + (next_clock ? 1 : 0);
+    auto reading =
+        std::make_shared<Reading>(Reading{.start = starts_,
+                                          .read = ReadOf(table, keys, std::nullopt, reader),
+                                          .timeout = next_clock ? kShortTimeout : kTimeout,
+                                          .table = table,
+                                          .done = [this] { world_.marks.Hit("a push brings its rows back"); },
+                                          .values = std::vector<float>(keys.size() * table->schema.dim, -1)});
+    reading->read.own_writes = !table->schema.aggregated;  // whatever the model
+    auto sink = sdk::MakeReceiver(batch, reading->values.data(),
+                                  [this, reading](absl::Status status) { OnRead(*reading, status); });
+    core().PushPull({.table = table, .batch = batch},
+                    {.table = table, .batch = batch, .timeout = reading->timeout, .sink = std::move(sink)},
+                    std::nullopt, next_clock);
   });
 }
 
 void SimClient::Pull(const TablePtr& table, std::vector<uint64_t> keys, std::optional<Clock> min_clock,
                      std::function<void()> done) {
-  const auto* ssp = std::get_if<Ssp>(&table->consistency);
-  TrueRead read{.reader = session_,
-                .own_writes = ssp != nullptr || min_clock.has_value(),
-                .min_clock = min_clock.value_or(0),
-                .table = table->id,
-                .keys = keys,
-                .made = world_.truth.now()};
-  if (!min_clock.has_value() && ssp != nullptr && core().worker()) {
-    read.min_clock = clock::MinClockFor(clock::Ssp{.staleness = ssp->staleness}, core().clock());
-  }
-  const auto batch =
-      sdk::GroupKeys(*core().routes(), table->placement, table->schema.dim, keys, {}, sdk::AllocateFresh);
+  TrueRead read = ReadOf(table, keys, min_clock, core().clock());
   // A min clock that is asked for by name may never come; what the model asks for does.
-  const absl::Duration timeout = min_clock.has_value() ? kShortTimeout : kTimeout;
-  auto sink = std::make_shared<Sink>(*this, std::move(read), timeout, table, batch, std::move(done));
+  auto reading =
+      std::make_shared<Reading>(Reading{.start = starts_,
+                                        .read = std::move(read),
+                                        .timeout = min_clock.has_value() ? kShortTimeout : kTimeout,
+                                        .table = table,
+                                        .done = std::move(done),
+                                        .values = std::vector<float>(keys.size() * table->schema.dim, -1)});
   doing_ = absl::StrCat("reading ", table->Name());
-  Enter([&] {
-    core().Pull({.table = table, .batch = batch, .timeout = timeout, .sink = std::move(sink)}, min_clock);
-  });
+  sdk::ReadCall call{.table = table,
+                     .keys = keys,
+                     .out = reading->values.data(),
+                     .min_clock = min_clock,
+                     .timeout = reading->timeout};
+  call.ended = [this, reading](absl::Status status) {
+    // Before it returns, if all of it was cached: what was handed out is told first.
+    Later(absl::ZeroDuration(), [this, reading, status] { OnRead(*reading, status); });
+  };
+  hits_.clear();
+  // Once now, and once more if it asks first what has changed.
+  const auto enter = [this, reading, looks = 0](absl::FunctionRef<void(sdk::ClientCore&)> inside) mutable {
+    if (!up() || starts_ != reading->start) return false;
+    Enter([&] {
+      hits_.clear();
+      inside(core());
+      for (const sdk::CachedRow& row : hits_) {
+        reading->read.cached.emplace(row.key, row);
+        world_.invariants.OnCached(reading->read, row);
+      }
+      if (!hits_.empty() && ++looks > 1) world_.marks.Hit("a row has not changed since");
+    });
+    return true;
+  };
+  sdk::ReadThroughCache(enter, sdk::AllocateFresh, absl::CancelledError("gone"), std::move(call));
+  if (reading->read.cached.empty()) return;
+  const bool all = reading->read.cached.size() == std::set<uint64_t>(keys.begin(), keys.end()).size();
+  world_.marks.Hit(all ? "a read is all cached" : "a read is partly cached");
 }
 
-void SimClient::PushCounts(bool valid) {
+void SimClient::DrawCounts(bool valid, std::vector<uint64_t>* keys, std::vector<float>* values) {
   const uint32_t column = world_.truth.Find(session_)->column;
-  std::vector<uint64_t> keys;
-  std::vector<float> values;
   for (uint64_t n = 1 + world_.Below(8); n > 0; --n) {
     const uint64_t key = world_.Below(kKeys);
-    if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
-    keys.push_back(key);
-    values.resize(keys.size() * kColumns);
-    values[(keys.size() - 1) * kColumns + column] =
+    if (std::find(keys->begin(), keys->end(), key) != keys->end()) continue;
+    keys->push_back(key);
+    values->resize(keys->size() * kColumns);
+    (*values)[(keys->size() - 1) * kColumns + column] =
         valid ? static_cast<float>(1 + world_.Below(9)) : std::numeric_limits<float>::quiet_NaN();
   }
-  Push(counts_, keys, values, valid);
 }
 
-void SimClient::PullCounts(std::optional<Clock> min_clock, std::function<void()> done) {
+void SimClient::PushCounts(const TablePtr& table, bool valid) {
+  std::vector<uint64_t> keys;
+  std::vector<float> values;
+  DrawCounts(valid, &keys, &values);
+  Push(table, keys, values, valid);
+}
+
+void SimClient::PushPullCounts(const TablePtr& table) {
+  std::vector<uint64_t> keys;
+  std::vector<float> values;
+  DrawCounts(/*valid=*/true, &keys, &values);
+  PushPull(table, keys, values);
+}
+
+void SimClient::PullCounts(const TablePtr& table, std::optional<Clock> min_clock,
+                           std::function<void()> done) {
   std::vector<uint64_t> keys;
   for (uint64_t n = 1 + world_.Below(8); n > 0; --n) keys.push_back(world_.Below(kKeys));
-  Pull(counts_, std::move(keys), min_clock, std::move(done));
+  Pull(table, std::move(keys), min_clock, std::move(done));
+}
+
+void SimClient::PushScratch() {
+  std::vector<uint64_t> keys;
+  std::vector<float> values;
+  DrawCounts(/*valid=*/true, &keys, &values);
+  Push(scratch_, keys, values, /*valid=*/true);
+}
+
+void SimClient::PullScratch(std::function<void()> done) {
+  std::vector<uint64_t> keys;
+  for (uint64_t n = 1 + world_.Below(8); n > 0; --n) keys.push_back(world_.Below(kKeys));
+  Pull(scratch_, std::move(keys), std::nullopt, std::move(done));
+}
+
+void SimClient::PushRates() {
+  std::vector<uint64_t> keys;
+  std::vector<float> values;
+  DrawCounts(/*valid=*/true, &keys, &values);
+  Push(rates_, keys, values, /*valid=*/true);
+}
+
+void SimClient::OpenScratchAgain(TableId dropped) {
+  if (!up() || scratch_ == nullptr || scratch_->id != dropped) return;
+  world_.marks.Hit("a dropped table is opened again");
+  const std::string was_doing = doing_;
+  OpenTable("scratch", {.dim = kColumns}, consistency_, &scratch_, [this, was_doing] { doing_ = was_doing; });
 }
 
 }  // namespace paceline::sim

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "sdk/cpp/src/cache.h"
 #include "sdk/cpp/src/client_core.h"
 #include "tests/sim/plan.h"
 #include "tests/sim/sim_coordinator.h"
@@ -14,10 +15,10 @@
 namespace paceline::sim {
 
 // A client's process: the real core, its gate, and its timers. A new start is a new core and a new session.
-class SimClient {
+class SimClient : private sdk::CacheWatcher {
  public:
-  SimClient(World& world, SimCoordinator& coordinator, std::string name);
-  virtual ~SimClient();
+  SimClient(World& world, SimCoordinator& coordinator, std::string name, std::string job);
+  ~SimClient() override;
 
   // As by SIGKILL; if it was up.
   void Kill();
@@ -28,6 +29,7 @@ class SimClient {
   Host& host() { return host_; }
   SessionId session() const { return session_; }
   const std::string& name() const { return host_.name; }
+  const std::string& job() const { return job_; }
   uint64_t starts() const { return starts_; }
   // What the process is at, and whom its core waits for: for who waits for it.
   std::string Describe() const;
@@ -35,8 +37,9 @@ class SimClient {
  protected:
   using TablePtr = std::shared_ptr<const sdk::TableInfo>;
 
-  // Starts the process: opens the session and both tables, then calls OnReady.
-  void Start(uint32_t workers, Consistency consistency);
+  // Starts the process: opens the session and the tables, then calls OnReady. `folded` is how it reads the
+  // aggregated table.
+  void Start(uint32_t workers, Consistency consistency, Consistency folded);
   virtual void OnReady() = 0;
   // The process has ended: killed, or its client has failed.
   virtual void OnEnded() = 0;
@@ -55,17 +58,29 @@ class SimClient {
   // `done` hears of success only; any other end of a read is judged here.
   void Pull(const TablePtr& table, std::vector<uint64_t> keys, std::optional<Clock> min_clock,
             std::function<void()> done);
-  // Some keys of the counting table, and 1 to 9 for each in this session's column.
-  void PushCounts(bool valid);
-  void PullCounts(std::optional<Clock> min_clock, std::function<void()> done);
+  // Both in one. Ends by itself; what comes back is judged as a read.
+  void PushPull(const TablePtr& table, const std::vector<uint64_t>& keys, const std::vector<float>& values);
+  // Some keys of a counting table, and 1 to 9 for each in this session's column.
+  void PushCounts(const TablePtr& table, bool valid);
+  void PushPullCounts(const TablePtr& table);
+  void PullCounts(const TablePtr& table, std::optional<Clock> min_clock, std::function<void()> done);
+  // The same in a table that may be dropped meanwhile: it is opened again then, as a new one.
+  void PushScratch();
+  void PullScratch(std::function<void()> done);
+  // In the table whose rates change.
+  void PushRates();
 
   World& world_;
   TablePtr counts_;
   TablePtr assigns_;
+  TablePtr folded_;
+  TablePtr scratch_;
+  TablePtr rates_;
   std::string doing_ = "nothing yet";
+  bool finishing_ = false;  // its last tick is on its way, or told
 
  private:
-  class Sink;
+  struct Reading;
   struct SimGate final : sdk::Gate {
     explicit SimGate(SimClient& client) : owner(client) {}
     void Enter(absl::FunctionRef<void()> inside) override;
@@ -74,9 +89,18 @@ class SimClient {
     bool inside_now = false;
   };
 
+  void Hit(const sdk::CachedRow& row) override { hits_.push_back(row); }
+  void Rests(TableId) override { world_.marks.Hit("a table rests in a cache"); }
+  void OnRead(const Reading& reading, absl::Status status);
+  // What the table's model promises a read at `reader`.
+  TrueRead ReadOf(const TablePtr& table, const std::vector<uint64_t>& keys, std::optional<Clock> min_clock,
+                  Clock reader) const;
+  // Keys, and 1 to 9 for each in this session's column.
+  void DrawCounts(bool valid, std::vector<uint64_t>* keys, std::vector<float>* values);
   void OnOpened(absl::Status status);
-  void OpenTable(const std::string& name, uint32_t dim, bool assign, TablePtr* into,
-                 std::function<void()> then);
+  void OpenTable(const std::string& name, const table::Schema& schema, Consistency consistency,
+                 TablePtr* into, std::function<void()> then);
+  void OpenScratchAgain(TableId dropped);
   void AfterVisit();
   void Arm();
   void OnTime(uint64_t start);
@@ -84,10 +108,13 @@ class SimClient {
 
   SimCoordinator& coordinator_;
   Host host_;
+  const std::string job_;
   Consistency consistency_;
+  Consistency consistency_of_folded_;
   SessionId session_;
   uint64_t starts_ = 0;
   bool failing_ = false;
+  std::vector<sdk::CachedRow> hits_;  // of the read that is being made
   absl::Time armed_ = absl::InfiniteFuture();
   world::SplitMix64 random_{0};
   class Dialer;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libs/wire/map_codec.h"
 #include "services/coordinator/metadata/keys.h"
@@ -21,7 +22,9 @@ absl::Status FailingStore::Commit(absl::Span<const coordinator::Condition> condi
   if (failure != Failure::kNone) ++failed;
   if (failure != Failure::kBefore) {
     const absl::Status status = store_->Commit(conditions, writes);
+    in_doubt = failure == Failure::kAfter;
     if (status.ok()) committed_(writes);
+    in_doubt = false;
     if (failure == Failure::kNone) return status;
   }
   return absl::UnavailableError("the disk does not answer");
@@ -85,10 +88,25 @@ void SimCoordinator::OnTime(uint64_t start) {
 
 void SimCoordinator::Install(ShardId, const std::string& address, v1::InstallRequest request,
                              InstallDone done) {
-  const Target target = shards_.at(address);
+  Target& target = shards_.at(address);
   world_.calls.Call<v1::InstallReply>(
       host_, *target.host, kShardTimeout,
-      [target, request = std::move(request)](auto answer) { answer(target.shard->Install(request)); },
+      [&target, request = std::move(request)](auto answer) { answer(target.shard->Install(request)); },
+      [this, done = std::move(done)](auto reply) {
+        done(std::move(reply));
+        Arm();
+      });
+}
+
+template <class Reply, class Request>
+void SimCoordinator::Ask(const std::string& address,
+                         void (shard::Shard::*ask)(const Request&,
+                                                   std::function<void(absl::StatusOr<Reply>)>),
+                         Request request, std::function<void(absl::StatusOr<Reply>)> done) {
+  Target& target = shards_.at(address);
+  world_.calls.Call<Reply>(
+      host_, *target.host, kShardTimeout,
+      [&target, ask, request = std::move(request)](auto answer) { (target.shard->*ask)(request, answer); },
       [this, done = std::move(done)](auto reply) {
         done(std::move(reply));
         Arm();
@@ -97,35 +115,121 @@ void SimCoordinator::Install(ShardId, const std::string& address, v1::InstallReq
 
 void SimCoordinator::ChangeSession(ShardId, const std::string& address, v1::SessionChange change,
                                    ChangeDone done) {
-  const Target target = shards_.at(address);
-  world_.calls.Call<v1::SessionChangeReply>(
-      host_, *target.host, kShardTimeout,
-      [target, change = std::move(change)](auto answer) { target.shard->ChangeSession(change, answer); },
-      [this, done = std::move(done)](auto reply) {
-        done(std::move(reply));
-        Arm();
-      });
+  Ask<v1::SessionChangeReply>(address, &shard::Shard::ChangeSession, std::move(change), std::move(done));
+}
+
+void SimCoordinator::ChangeJob(ShardId, const std::string& address, v1::JobChange change,
+                               JobChangeDone done) {
+  Ask<v1::JobChangeReply>(address, &shard::Shard::ChangeJob, std::move(change), std::move(done));
+}
+
+void SimCoordinator::Fence(ShardId, const std::string& address, v1::FenceRequest request, FenceDone done) {
+  Ask<v1::FenceReply>(address, &shard::Shard::Fence, std::move(request), std::move(done));
+}
+
+void SimCoordinator::Recruit(ShardId, const std::string& address, v1::RecruitRequest request,
+                             RecruitDone done) {
+  Ask<v1::RecruitReply>(address, &shard::Shard::Recruit, std::move(request), std::move(done));
+}
+
+void SimCoordinator::HandOver(ShardId, const std::string& address, v1::HandOverRequest request,
+                              HandOverDone done) {
+  Ask<v1::HandOverReply>(address, &shard::Shard::HandOver, std::move(request), std::move(done));
 }
 
 // What is decided is what is in the store.
 void SimCoordinator::OnCommitted(absl::Span<const coordinator::Write> writes) {
-  using coordinator::SessionRecord;
+  namespace keys = coordinator::keys;
+  // Ends before beginnings: a job's tables go in the commit that says so.
   for (const coordinator::Write& write : writes) {
     if (!write.value.has_value()) continue;
-    if (v1::Map map; write.key == coordinator::keys::kMap && map.ParseFromString(*write.value)) OnMap(map);
-    SessionRecord record;
-    if (!absl::StartsWith(write.key, coordinator::keys::kSessions)) continue;
-    if (!record.ParseFromString(*write.value)) continue;
-    const SessionId id(record.id());
-    world_.Trace(absl::StrCat("session ", id.v, " (", record.client(), ") is ",
-                              SessionRecord::State_Name(record.state()), " ", record.reason()));
-    TrueSession* truth = world_.truth.Find(id);
-    if (truth == nullptr) truth = &world_.truth.Add(id, record.client());
-    if (record.state() == SessionRecord::JOINING) truth->start = record.start_clock();
-    truth->worker |= record.state() == SessionRecord::JOINING;
-    truth->finished |= record.state() == SessionRecord::FINISHED;
-    truth->closing |= record.state() == SessionRecord::CLOSING;
+    coordinator::SessionRecord session;
+    coordinator::JobRecord job;
+    coordinator::TableDropRecord drop;
+    v1::Table table;
+    v1::Map map;
+    if (write.key == keys::kMap && map.ParseFromString(*write.value)) OnMap(map);
+    if (absl::StartsWith(write.key, keys::kSessions) && session.ParseFromString(*write.value))
+      OnCommitted(session);
+    if (absl::StartsWith(write.key, keys::kJobs) && job.ParseFromString(*write.value)) OnCommitted(job);
+    if (absl::StartsWith(write.key, keys::kTables) && table.ParseFromString(*write.value)) OnCommitted(table);
+    if (absl::StartsWith(write.key, keys::kDrops) && drop.ParseFromString(*write.value)) {
+      world_.truth.OnDropDecided(TableId(drop.table()));
+      world_.marks.Hit("a table is dropped");
+      world_.Trace(absl::StrCat("table ", drop.table(), " (", drop.name(), ") is to be dropped"));
+    }
   }
+  // A drop whose commit was reported as failed is taken back: its table is there again.
+  std::set<uint32_t> put_back;
+  for (const coordinator::Write& write : writes) {
+    v1::Table table;
+    const bool is_table = write.value.has_value() && absl::StartsWith(write.key, keys::kTables);
+    if (is_table && table.ParseFromString(*write.value)) put_back.insert(table.id());
+  }
+  for (const coordinator::Write& write : writes) {
+    if (!write.value.has_value()) OnDeleted(write.key, put_back);
+  }
+}
+
+void SimCoordinator::OnCommitted(const coordinator::SessionRecord& record) {
+  using coordinator::SessionRecord;
+  const SessionId id(record.id());
+  world_.Trace(absl::StrCat("session ", id.v, " (", record.client(), ") is ",
+                            SessionRecord::State_Name(record.state()), " ", record.reason()));
+  TrueSession* truth = world_.truth.Find(id);
+  if (truth == nullptr) truth = &world_.truth.Add(id, JobId(record.job()), record.client());
+  // After a commit that took effect and was reported as failed, the next session takes the same number.
+  truth->job = JobId(record.job());
+  truth->client = record.client();
+  if (record.state() == SessionRecord::JOINING) truth->start = record.start_clock();
+  truth->worker |= record.state() == SessionRecord::JOINING;
+  truth->finished |= record.state() == SessionRecord::FINISHED;
+  truth->closing |= record.state() == SessionRecord::CLOSING;
+}
+
+void SimCoordinator::OnCommitted(const coordinator::JobRecord& job) {
+  world_.truth.OnJob(JobId(job.id()), job.name());
+  for (const uint32_t table : job.closing_tables()) world_.truth.OnDropDecided(TableId(table));
+  jobs_[job.id()] = job;
+}
+
+void SimCoordinator::OnCommitted(const v1::Table& table) {
+  static const std::map<std::string, Role> kRoles = {{"counts", Role::kCounts},
+                                                     {"assigns", Role::kAssigns},
+                                                     {"folded", Role::kFolded},
+                                                     {"scratch", Role::kScratch},
+                                                     {"rates", Role::kRates}};
+  const v1::Table before = std::exchange(tables_[table.id()], table);
+  world_.truth.OnTable(TableId(table.id()), JobId(table.job()), kRoles.at(table.name()));
+  if (table.rule_change() <= before.rule_change()) return;  // as it was, or taken back
+  world_.marks.Hit(table.rule_clock() == 0 ? "rates change at once" : "rates change at a clock");
+  world_.Trace(absl::StrCat("rates of table ", table.id(), " have changed: ", table.ShortDebugString()));
+  const std::optional<Clock> clock =
+      table.rule_clock() == 0 ? std::nullopt : std::optional<Clock>(table.rule_clock());
+  world_.invariants.OnRatesDone(TableId(table.id()), table.rule_change(), clock);
+}
+
+void SimCoordinator::OnDeleted(const std::string& key, const std::set<uint32_t>& put_back) {
+  namespace keys = coordinator::keys;
+  const auto number = [&key](absl::string_view prefix) {
+    uint32_t value = 0;
+    return absl::SimpleAtoi(absl::string_view(key).substr(prefix.size()), &value) ? value : 0;
+  };
+  // A record may be deleted that was never there.
+  if (absl::StartsWith(key, keys::kDrops)) {
+    const uint32_t table = number(keys::kDrops);
+    if (put_back.contains(table)) {
+      world_.truth.OnDropTakenBack(TableId(table));
+    } else {
+      world_.invariants.OnDropDone(TableId(table));
+    }
+  }
+  if (!absl::StartsWith(key, keys::kJobs)) return;
+  const auto job = jobs_.find(number(keys::kJobs));
+  if (job == jobs_.end()) return;
+  world_.marks.Hit("a job is deleted");
+  world_.Trace(absl::StrCat("job ", job->first, " (", job->second.name(), ") is deleted"));
+  for (const uint32_t table : job->second.closing_tables()) world_.invariants.OnDropDone(TableId(table));
 }
 
 // Owned: every key has one segment, every segment one configuration on distinct shards. (Which a SegmentMap
@@ -133,6 +237,10 @@ void SimCoordinator::OnCommitted(absl::Span<const coordinator::Write> writes) {
 void SimCoordinator::OnMap(const v1::Map& map) {
   const auto valid = wire::MapFromProto(map);
   if (!valid.ok()) world_.verdict.Violated("Owned", valid.status().ToString());
+  // A map that its author does not know of, and so has told nobody, may be taken back.
+  if (before_doubt_.has_value() && map.version() == before_doubt_->version()) map_ = *before_doubt_;
+  before_doubt_.reset();
+  if (store_->in_doubt) before_doubt_ = map_;
   if (map.version() < map_.version()) {
     world_.verdict.Violated("Owned", absl::StrCat("map ", map.version(), " follows map ", map_.version()));
   }
@@ -140,11 +248,41 @@ void SimCoordinator::OnMap(const v1::Map& map) {
     const v1::SegmentConfig& before = map_.segments(s);
     const v1::SegmentConfig& now = map.segments(s);
     const bool same = before.SerializeAsString() == now.SerializeAsString();
+    if (!same) world_.Trace(absl::StrCat("segment ", s, ": ", now.ShortDebugString()));
+    if (!same) world_.invariants.OnConfig(SegmentId(static_cast<uint32_t>(s)), before, map);
     if (same ? now.epoch() == before.epoch() : now.epoch() > before.epoch()) continue;
     world_.verdict.Violated("Owned", absl::StrCat("segment ", s, ": another configuration in epoch ",
                                                   now.epoch(), ", before it was ", before.epoch()));
   }
   map_ = map;
+}
+
+void SimCoordinator::OnHandedOut(uint64_t session, uint64_t nonce) {
+  const auto [it, fresh] = handed_out_.emplace(session, nonce);
+  if (fresh || it->second == nonce) return;
+  world_.verdict.Violated("Once", absl::StrCat("session ", session, " was given to two clients"));
+}
+
+void SimCoordinator::CheckFloor() {
+  using coordinator::SessionRecord;
+  if (store_ == nullptr) return;
+  coordinator::CountersRecord counters;
+  counters.ParseFromString(store_->Get(coordinator::keys::kCounters).value()->value);
+  std::map<uint64_t, SessionRecord::State> records;
+  const auto entries = store_->List(coordinator::keys::kSessions);
+  for (const auto& [key, entry] : *entries) {
+    SessionRecord record;
+    record.ParseFromString(entry.value);
+    records[record.id()] = record.state();
+  }
+  // Numbers below it that have no record are closed, or were given to nobody: the next close moves on over
+  // them.
+  if (records.empty()) return;
+  const auto [first, state] = *records.begin();
+  if (first > counters.closed_floor() && state != SessionRecord::CLOSED) return;
+  world_.verdict.Violated(
+      "Progress", absl::StrCat("the floor stands at ", counters.closed_floor(), "; session ", first,
+                               ", the first that has a record, is ", SessionRecord::State_Name(state)));
 }
 
 void SimCoordinator::SessionMoved(const coordinator::SessionRecord& session,

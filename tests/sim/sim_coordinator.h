@@ -2,6 +2,8 @@
 
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 
 #include "sdk/cpp/src/coordinator_api.h"
@@ -38,6 +40,7 @@ class FailingStore final : public coordinator::Store {
 
   Failure next = Failure::kNone;
   uint64_t failed = 0;
+  bool in_doubt = false;  // what `committed` hears of now its author is not told
 
  private:
   std::unique_ptr<coordinator::MemoryStore> store_;
@@ -66,6 +69,12 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   // Runs `visit` if the core is up, and sees to what it leaves to be done in time.
   void Visit(const std::function<void(coordinator::CoordinatorCore&)>& visit);
   uint64_t starts() const { return starts_; }
+  // The last map in the store.
+  const v1::Map& map() const { return map_; }
+  // Once, of ids: a session is of one call to open it, whatever the store did.
+  void OnHandedOut(uint64_t session, uint64_t nonce);
+  // When all is quiet: the floor stands below the first session that is not closed.
+  void CheckFloor();
 
  private:
   struct Target {
@@ -77,7 +86,23 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
                InstallDone done) override;
   void ChangeSession(ShardId shard, const std::string& address, v1::SessionChange change,
                      ChangeDone done) override;
+  void ChangeJob(ShardId shard, const std::string& address, v1::JobChange change,
+                 JobChangeDone done) override;
+  void Fence(ShardId shard, const std::string& address, v1::FenceRequest request, FenceDone done) override;
+  void Recruit(ShardId shard, const std::string& address, v1::RecruitRequest request,
+               RecruitDone done) override;
+  void HandOver(ShardId shard, const std::string& address, v1::HandOverRequest request,
+                HandOverDone done) override;
+  template <class Reply, class Request>
+  void Ask(const std::string& address,
+           void (shard::Shard::*ask)(const Request&, std::function<void(absl::StatusOr<Reply>)>),
+           Request request, std::function<void(absl::StatusOr<Reply>)> done);
   void OnCommitted(absl::Span<const coordinator::Write> writes);
+  void OnCommitted(const coordinator::SessionRecord& session);
+  void OnCommitted(const v1::Table& table);
+  void OnCommitted(const coordinator::JobRecord& job);
+  // `put_back`: the tables that the same commit puts.
+  void OnDeleted(const std::string& key, const std::set<uint32_t>& put_back);
   void OnMap(const v1::Map& map);
   void SessionMoved(const coordinator::SessionRecord& session,
                     coordinator::SessionRecord::State was) override;
@@ -95,6 +120,11 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   uint64_t starts_ = 0;
   absl::Time armed_ = absl::InfiniteFuture();
   v1::Map map_;  // the last in the store
+  std::optional<v1::Map>
+      before_doubt_;  // the one before, if whoever made the last does not know that it is there
+  std::map<uint64_t, uint64_t> handed_out_;  // nonces by session
+  std::map<uint32_t, v1::Table> tables_;     // as the store had them last
+  std::map<uint32_t, coordinator::JobRecord> jobs_;
 };
 
 // The coordinator as one client reaches it.
@@ -115,6 +145,13 @@ class SimCoordinatorApi final : public sdk::CoordinatorApi {
                     Callback<v1::CloseSessionReply> done) override;
   void OpenTable(const v1::OpenTableRequest& request, absl::Duration timeout,
                  Callback<v1::OpenTableReply> done) override;
+  void DropTable(const v1::DropTableRequest& request, absl::Duration timeout,
+                 Callback<v1::DropTableReply> done) override;
+  void ChangeRule(const v1::ChangeRuleRequest& request, absl::Duration timeout,
+                  Callback<v1::ChangeRuleReply> done) override;
+  // No client's, but an operator's.
+  void DeleteJob(const v1::DeleteJobRequest& request, absl::Duration timeout,
+                 Callback<v1::DeleteJobReply> done);
   std::unique_ptr<Watch> WatchMap(uint64_t known, absl::AnyInvocable<void(v1::Map)> on_map,
                                   absl::AnyInvocable<void(absl::Status)> on_end) override;
 

@@ -29,7 +29,13 @@ void SimCoordinatorApi::Ask(Method method, const Request& request, absl::Duratio
 
 void SimCoordinatorApi::OpenSession(const v1::OpenSessionRequest& request, absl::Duration timeout,
                                     Callback<v1::OpenSessionReply> done) {
-  Ask(&CoordinatorCore::OpenSession, request, timeout, std::move(done));
+  Ask<v1::OpenSessionRequest, v1::OpenSessionReply>(
+      &CoordinatorCore::OpenSession, request, timeout,
+      [&coordinator = coordinator_, nonce = request.nonce(),
+       done = std::move(done)](absl::StatusOr<v1::OpenSessionReply> reply) mutable {
+        if (reply.ok()) coordinator.OnHandedOut(reply->session(), nonce);
+        done(std::move(reply));
+      });
 }
 void SimCoordinatorApi::JoinJob(const v1::JoinJobRequest& request, absl::Duration timeout,
                                 Callback<v1::JoinJobReply> done) {
@@ -50,6 +56,19 @@ void SimCoordinatorApi::CloseSession(const v1::CloseSessionRequest& request, abs
 void SimCoordinatorApi::OpenTable(const v1::OpenTableRequest& request, absl::Duration timeout,
                                   Callback<v1::OpenTableReply> done) {
   Ask(&CoordinatorCore::OpenTable, request, timeout, std::move(done));
+}
+
+void SimCoordinatorApi::DropTable(const v1::DropTableRequest& request, absl::Duration timeout,
+                                  Callback<v1::DropTableReply> done) {
+  Ask(&CoordinatorCore::DropTable, request, timeout, std::move(done));
+}
+void SimCoordinatorApi::ChangeRule(const v1::ChangeRuleRequest& request, absl::Duration timeout,
+                                   Callback<v1::ChangeRuleReply> done) {
+  Ask(&CoordinatorCore::ChangeRule, request, timeout, std::move(done));
+}
+void SimCoordinatorApi::DeleteJob(const v1::DeleteJobRequest& request, absl::Duration timeout,
+                                  Callback<v1::DeleteJobReply> done) {
+  Ask(&CoordinatorCore::DeleteJob, request, timeout, std::move(done));
 }
 
 // -- the map --

@@ -11,99 +11,283 @@ constexpr absl::Duration kBeatEvery = absl::Milliseconds(200);
 constexpr absl::Duration kRetryAfter = absl::Milliseconds(50);
 constexpr absl::Duration kCallTimeout = absl::Seconds(1);
 constexpr absl::Duration kOnTimeEvery = absl::Milliseconds(30);
+constexpr absl::Duration kStartAgain = absl::Milliseconds(200);
+// A call may come so late that what it asks for is long past.
+constexpr absl::Duration kWishMayCome = absl::Seconds(6);
+// A little less than leases allow for.
+constexpr double kDriftMax = 0.0015;
 
 }  // namespace
 
-shard::ShardOptions OptionsOf(uint32_t index) {
+shard::ShardOptions OptionsOf(uint32_t index, bool disk) {
   shard::ShardOptions options;
   options.name = absl::StrCat("shard-", index);
   options.executors = 2;
   options.window_bytes = 9 * 1024;
+  options.frame_bytes_max = 16 * 1024;  // a client that has more under way than both is cut off
+  // Twice what eight workers push in a clock, should every segment come to this shard: with less a clock may
+  // find no room for ever, and the shard says so.
+  options.staging_budget_bytes = 48 * 1024;
   options.pull_timeout_max = absl::Seconds(2);
+  options.durable = disk;
+  // A base takes several steps, and another one is due soon.
+  options.disk_pace = {
+      .log_bytes = 1024, .log_age = absl::Milliseconds(300), .step_bytes = 64, .first_step_bytes = 512};
   return options;
 }
 
-SimShard::SimShard(World& world, SimCoordinator& coordinator, uint32_t index)
+class SimShard::ToShards final : public world::Dialer {
+ public:
+  ToShards(World& world, Host& host) : world_(world), host_(host) {}
+  std::unique_ptr<world::StreamPort> Dial(const std::string& address, world::StreamKind kind,
+                                          std::shared_ptr<world::StreamHandler> handler) override {
+    return world_.network.Dial(host_, address, kind, std::move(handler));
+  }
+
+ private:
+  World& world_;
+  Host& host_;
+};
+
+SimShard::SimShard(World& world, SimCoordinator& coordinator, uint32_t index, bool disk)
     : world_(world),
       coordinator_(coordinator),
+      index_(index),
       address_(absl::StrCat("shard-", index, ":1")),
       host_{.name = absl::StrCat("shard-", index)},
-      nonce_(world.random.Next()),
-      shard_(OptionsOf(index), world.clock, *this) {}
-
-void SimShard::Start() {
-  coordinator_.AddShard(address_, shard_, host_);
-  shard_.OnWantCatalogue([this](CatalogueVersion) { FetchCatalogue(); });
-  world_.network.Listen(address_, host_, [this](world::StreamKind kind) {
-    return kind == world::StreamKind::kPush ? shard_.NewPushStream() : shard_.NewPullStream();
-  });
-  Join();
-  OnTime();
+      clock_(world.scheduler, 1 + kDriftMax * (2 * world::UnitInterval(world.random) - 1)),
+      dialer_(std::make_unique<ToShards>(world, host_)),
+      disk_(disk ? std::make_unique<SimDisk>(world) : nullptr),
+      shard_(Make()) {
+  world_.network.Listen(address_, host_,
+                        [this](world::StreamKind kind) -> std::shared_ptr<world::AcceptedStream> {
+                          switch (kind) {
+                            case world::StreamKind::kPush:
+                              return shard_->NewPushPullStream();
+                            case world::StreamKind::kPull:
+                              return shard_->NewPullStream();
+                            case world::StreamKind::kReplicate:
+                              break;
+                          }
+                          return shard_->NewReplicaStream();
+                        });
 }
 
-void SimShard::Join() {
+SimShard::~SimShard() = default;
+
+std::unique_ptr<shard::Shard> SimShard::Make(shard::Disk* disk, shard::DiskContents contents) {
+  shard::Probe& probe = *this;
+  shard::Peers* peers = this;
+  return std::make_unique<shard::Shard>(OptionsOf(index_, disk != nullptr), clock_, probe, peers, disk,
+                                        std::move(contents));
+}
+
+bool SimShard::Load(uint64_t start) {
+  std::unique_ptr<engine::Engine> engine = disk_->Open();
+  disk_->Arm();
+  absl::StatusOr<shard::DiskContents> contents = shard::LoadDisk(*engine);
+  if (absl::IsDataLoss(contents.status())) {
+    world_.verdict.Violated("Durable", absl::StrCat(host_.name, ": ", contents.status().ToString()));
+  }
+  if (!contents.ok()) {
+    disk_->Noted(contents.status(), shard::DiskQueue::Step::kSync);
+    world_.marks.Hit("a shard does not start for its disk");
+    world_.scheduler.After(kStartAgain, [this, start] {
+      if (start == starts_) Start();
+    });
+    return false;
+  }
+  restored_.clear();
+  for (const auto& [id, segment] : contents->segments) {
+    if (!segment.found.usable) world_.marks.Hit("a start finds nothing whole of a segment");
+    if (!segment.state.has_value()) continue;
+    restored_[id] = {.epoch = segment.state->epoch(), .lsn = segment.state->version()};
+    world_.invariants.Durable(host_.name, *segment.state);
+  }
+  for (const auto& [id, lsn] : promised_) {
+    const auto found = restored_.find(id);
+    world_.invariants.Kept(host_.name, id, found == restored_.end() ? Lsn() : found->second.lsn, lsn);
+  }
+  writer_ =
+      std::make_unique<SimDiskWriter>(world_, host_, *disk_, std::move(engine), [this] { NoteCommitted(); });
+  shard_ = Make(writer_.get(), *std::move(contents));
+  return true;
+}
+
+void SimShard::Start() {
+  const uint64_t start = ++starts_;
+  self_ = {};
+  nonce_ = world_.random.Next();
+  if (disk_ != nullptr && !Load(start)) return;
+  host_.up = true;
+  if (disk_ == nullptr && start > 1) shard_ = Make();
+  coordinator_.AddShard(address_, *shard_, host_);
+  shard_->OnWantCatalogue([this, start](CatalogueVersion) {
+    FetchCatalogue(start);
+    return true;
+  });
+  Join(start);
+  OnTime(start);
+}
+
+size_t SimShard::Kill(bool power) {
+  host_.up = false;
+  size_t lost = 0;
+  if (disk_ != nullptr) {
+    promised_.clear();
+    ForEachHost([this](shard::SegmentHost& host) {
+      if (host.disk() != nullptr) promised_[host.id()] = host.disk()->durable();
+    });
+    writer_->Die();
+    dead_writers_.push_back(std::move(writer_));
+    if (power) lost = disk_->LosePower();
+  }
+  world_.calls.Cut(host_);
+  const absl::Status why = absl::UnavailableError("connection reset");
+  for (const auto& connection : world_.network.connections()) {
+    if (connection->info().server == host_.name) connection->CloseByServer(why), connection->ServerIsGone();
+    if (connection->info().client == host_.name) connection->Break(why);
+  }
+  shard_->Stop();  // whoever it would tell is not there any more
+  dead_.push_back(std::move(shard_));
+  // Nothing that was on its way may touch what is dead.
+  shard_ = Make();
+  return lost;
+}
+
+world::Dialer& SimShard::dialer() {
+  return *dialer_;
+}
+
+void SimShard::ChangeConfigs(v1::ChangeConfigsRequest request,
+                             std::function<void(absl::StatusOr<v1::ChangeConfigsReply>)> done) {
+  for (const v1::ConfigWish& wish : request.wishes()) {
+    world_.marks.Hit(absl::StrCat("wished: ", v1::ConfigWish::Kind_Name(wish.kind())));
+    world_.Trace(absl::StrCat(host_.name, " wishes ", wish.ShortDebugString()));
+    if (wish.kind() == v1::ConfigWish::DROP) dropping_until_ = world_.Now() + kWishMayCome;
+    if (wish.kind() == v1::ConfigWish::PROMOTE) taking_over_until_ = world_.Now() + kWishMayCome;
+  }
+  world_.calls.Call<v1::ChangeConfigsReply>(
+      host_, coordinator_.host(), kCallTimeout,
+      [this, request](auto answer) {
+        coordinator_.Visit([&](auto& core) { answer(core.ChangeConfigs(request)); });
+      },
+      std::move(done));
+}
+
+void SimShard::Join(uint64_t start) {
+  if (!Is(start)) return;
   v1::JoinClusterRequest request;
   request.set_feature_level(1);
   request.set_name(host_.name);
   request.set_address(address_);
   request.set_nonce(nonce_);
+  request.set_keeps_data(disk_ != nullptr);
   world_.calls.Call<v1::JoinClusterReply>(
       host_, coordinator_.host(), kCallTimeout,
       [this, request](auto answer) {
         coordinator_.Visit([&](auto& core) { answer(core.JoinCluster(request)); });
       },
-      [this](absl::StatusOr<v1::JoinClusterReply> reply) {
-        if (!reply.ok()) return world_.scheduler.After(kRetryAfter, [this] { Join(); });
+      [this, start](absl::StatusOr<v1::JoinClusterReply> reply) {
+        if (!Is(start)) return;
+        if (disk_ != nullptr && absl::IsFailedPrecondition(reply.status())) return StartAgain();
+        if (!reply.ok()) return world_.scheduler.After(kRetryAfter, [this, start] { Join(start); });
         self_ = {.shard = ShardId(reply->shard()), .incarnation = Incarnation(reply->incarnation())};
-        shard_.Identify(self_);
-        Beat();
+        if (const absl::Status own = shard_->CheckDisk(self_.shard, reply->cluster()); !own.ok()) {
+          return world_.verdict.Violated("Durable", absl::StrCat(host_.name, ": ", own.ToString()));
+        }
+        for (const auto& [id, position] : restored_) world_.invariants.OnRestored(self_, id, position);
+        shard_->Identify(self_, reply->cluster());
+        Beat(start);
       });
 }
 
-void SimShard::Beat() {
-  if (host_.Paused(world_.Now())) return world_.scheduler.At(host_.paused_until, [this] { Beat(); });
-  shard_.Describe([this](v1::BeatRequest beat) {
+void SimShard::StartAgain() {
+  Kill();
+  world_.scheduler.After(kStartAgain, [this] { Start(); });
+}
+
+void SimShard::Beat(uint64_t start) {
+  if (!Is(start)) return;
+  if (host_.Paused(world_.Now()))
+    return world_.scheduler.At(host_.paused_until, [this, start] { Beat(start); });
+  shard_->Describe([this, start](v1::BeatRequest beat) {
     world_.calls.Call<v1::BeatReply>(
         host_, coordinator_.host(), kCallTimeout,
         [this, beat](auto answer) { coordinator_.Visit([&](auto& core) { answer(core.Beat(beat)); }); },
-        [this, beat](absl::StatusOr<v1::BeatReply> reply) {
-          if (reply.ok() && reply->catalogue_version() > beat.catalogue_version()) FetchCatalogue();
-          world_.scheduler.After(reply.ok() ? kBeatEvery : kRetryAfter, [this] { Beat(); });
+        [this, beat, start](absl::StatusOr<v1::BeatReply> reply) {
+          if (!Is(start)) return;
+          // The call of a start that died while it joined has come late: this process ends, and is started
+          // again.
+          if (disk_ != nullptr && absl::IsFailedPrecondition(reply.status())) {
+            world_.marks.Hit("a shard is superseded by an earlier start");
+            return StartAgain();
+          }
+          if (reply.ok() && reply->catalogue_version() > beat.catalogue_version()) FetchCatalogue(start);
+          world_.scheduler.After(reply.ok() ? kBeatEvery : kRetryAfter, [this, start] { Beat(start); });
         });
   });
 }
 
-void SimShard::FetchCatalogue() {
+void SimShard::FetchCatalogue(uint64_t start) {
   world_.calls.Call<v1::Catalogue>(
       host_, coordinator_.host(), kCallTimeout,
       [this](auto answer) { coordinator_.Visit([&](auto& core) { answer(core.GetCatalogue()); }); },
-      [this](absl::StatusOr<v1::Catalogue> reply) {
-        if (!reply.ok()) return;
+      [this, start](absl::StatusOr<v1::Catalogue> reply) {
+        if (!reply.ok() || !Is(start)) return;
         v1::InstallRequest install;
         *install.mutable_catalogue() = *std::move(reply);
-        (void)shard_.Install(install);
+        (void)shard_->Install(install);
       });
 }
 
-void SimShard::OnTime() {
-  if (!host_.Paused(world_.Now())) shard_.OnTime();
-  world_.scheduler.After(kOnTimeEvery, [this] { OnTime(); });
+void SimShard::OnTime(uint64_t start) {
+  if (!Is(start)) return;
+  if (!host_.Paused(world_.Now())) {
+    shard_->OnTime();
+    NoteCommitted();
+  }
+  world_.scheduler.After(kOnTimeEvery, [this, start] { OnTime(start); });
+}
+
+void SimShard::NoteCommitted() {
+  ForEachPrimary([this](log::Primary& primary) {
+    world_.invariants.OnCommitted(primary.segment().id(), primary.epoch(), primary.replicas().committed());
+  });
+}
+
+void SimShard::ForEachHost(const std::function<void(shard::SegmentHost&)>& visit) {
+  // One thread: nobody else is at them, and their executors would only cost time.
+  const auto view = shard_->view();
+  if (view->map == nullptr) return;
+  for (uint32_t s = 0; s < uint32_t{1} << view->map->ring_bits(); ++s) visit(shard_->host(SegmentId(s)));
 }
 
 void SimShard::ForEachPrimary(const std::function<void(log::Primary&)>& visit) {
-  shard_.ForEachSegment(
-      [&](shard::SegmentHost& host) {
-        if (host.primary() != nullptr) visit(*host.primary());
-      },
-      [] {});
+  ForEachHost([&](shard::SegmentHost& host) {
+    if (host.primary() != nullptr) visit(*host.primary());
+  });
 }
 
 void SimShard::OnPushHandled() {
-  ForEachPrimary([this](log::Primary& primary) { world_.invariants.OnCounted(primary.segment()); });
+  ForEachPrimary([this](log::Primary& primary) {
+    world_.invariants.OnCounted(primary);
+    world_.invariants.OnCommitted(primary.segment().id(), primary.epoch(), primary.replicas().committed());
+  });
+  if (shard_->staged_bytes() <= shard_->options().staging_budget_bytes) return;
+  world_.verdict.Violated("Bounded", absl::StrCat(host_.name, " stages ", shard_->staged_bytes(), " bytes"));
 }
 
 void SimShard::Logged(const log::Segment& segment, Epoch epoch, const log::Record& record) {
   world_.invariants.OnLogged(self_, segment, epoch, record);
+}
+
+void SimShard::Followed(const log::Segment& segment, const log::Record& record) {
+  world_.invariants.OnFollowed(self_, segment, record);
+}
+
+void SimShard::Installed(const log::Segment& segment) {
+  world_.invariants.OnInstalled(self_, segment);
 }
 
 }  // namespace paceline::sim

@@ -46,7 +46,7 @@ TEST(Sim, WithoutFaultsNothingIsLostOrMoved) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     const Outcome outcome = Cluster(Plan::WithoutFaults(seed)).Run();
     EXPECT_TRUE(outcome.violations.empty()) << Describe(seed, outcome);
-    EXPECT_EQ(outcome.clocks, 50u);
+    EXPECT_EQ(outcome.clocks, 51u) << "who finishes at clock 50 ends that one too";
     EXPECT_EQ(outcome.marks.Of("refused: push MOVED"), 0u);
     EXPECT_EQ(outcome.marks.Of("a session is evicted"), 0u);
   }
@@ -62,18 +62,32 @@ TEST(Sim, TheSameSeedEndsOnTheSameHash) {
   EXPECT_NE(RunSeed(1).hash, RunSeed(2).hash);
 }
 
+// 4729: a log of which no follower had a record when its primary died. 16691: a replica was fenced for a
+// takeover and died while the coordinator was paused. 1166: a shard that had just been started again dropped
+// ticks, for it had no map yet, and sealed a clock by a later one that left a line out.
+TEST(Sim, SeedsThatFailedOnce) {
+  for (const uint64_t seed : {4729, 16691, 1166})
+    EXPECT_TRUE(RunSeed(seed).violations.empty()) << "seed " << seed;
+}
+
 class Planted : public ::testing::TestWithParam<NamedBug> {};
 
 TEST_P(Planted, IsFoundByItsInvariant) {
   constexpr uint64_t kSeedsMax = 200;
   const NamedBug& bug = GetParam();
-  const BatchOutcome batch = RunBatch(
-      1, kSeedsMax, bug.bug, [](uint64_t, const Outcome& outcome) { return outcome.violations.empty(); });
+  const auto until_found = [](uint64_t, const Outcome& outcome) { return outcome.violations.empty(); };
+  ASSERT_LE(bug.seed, kSeedsMax);
+  BatchOutcome batch = RunBatch(bug.seed, bug.seed, bug.bug, until_found);
+  if (batch.failed.empty()) {
+    std::printf("%s: no more by seed %lu, which is what bugs.h says\n", std::string(bug.name).c_str(),
+                bug.seed);
+    batch = RunBatch(1, kSeedsMax, bug.bug, until_found);
+  }
   ASSERT_FALSE(batch.failed.empty()) << bug.name << " is not found in " << kSeedsMax << " seeds";
   const Violation& first = batch.failed.front().violations.front();
   std::printf("%s: seed %lu, step %lu: %s: %s\n", std::string(bug.name).c_str(), batch.failed.front().seed,
               first.step, first.invariant.c_str(), first.what.c_str());
-  EXPECT_EQ(first.invariant, bug.invariant);
+  EXPECT_NE(bug.invariant.find(first.invariant), absl::string_view::npos) << "not by " << bug.invariant;
 }
 
 INSTANTIATE_TEST_SUITE_P(Bugs, Planted, ::testing::ValuesIn(kBugs),

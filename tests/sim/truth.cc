@@ -15,22 +15,38 @@ std::vector<T> Unpack(const std::string& bytes) {
 
 }  // namespace
 
-PartNumber TrueSession::SealedAt(uint32_t segment, Clock clock) const {
-  const auto it = parts.find(segment);
+PartNumber TrueSession::SealedAt(SegmentAndLine where, Clock clock) const {
+  const auto it = parts.find(where);
   if (it == parts.end()) return 0;
   const auto end = std::lower_bound(it->second.begin(), it->second.end(), clock,
                                     [](const TruePart& part, Clock c) { return part.clock < c; });
   return static_cast<PartNumber>(end - it->second.begin());
 }
 
-PartNumber TrueSession::Last(uint32_t segment) const {
-  const auto it = parts.find(segment);
+PartNumber TrueSession::Last(SegmentAndLine where) const {
+  const auto it = parts.find(where);
   return it == parts.end() ? 0 : it->second.size();
 }
 
-TrueSession& Truth::Add(SessionId id, const std::string& client) {
+Role Truth::RoleOf(TableId id) const {
+  const auto it = tables_.find(id);
+  return it == tables_.end() ? Role::kCounts : it->second.role;
+}
+
+JobId Truth::JobNamed(const std::string& name) const {
+  const auto it = jobs_.find(name);
+  return it == jobs_.end() ? JobId() : it->second;
+}
+
+JobId Truth::JobOf(SessionId id) const {
+  const auto it = sessions_.find(id);
+  return it == sessions_.end() ? JobId() : it->second.job;
+}
+
+TrueSession& Truth::Add(SessionId id, JobId job, const std::string& client) {
   TrueSession& session = sessions_[id];
   session.id = id;
+  session.job = job;
   session.client = client;
   session.column = static_cast<uint32_t>(sessions_.size() - 1) % kColumns;
   return session;
@@ -41,8 +57,8 @@ TrueSession* Truth::Find(SessionId id) {
   return it == sessions_.end() ? nullptr : &it->second;
 }
 
-void Truth::OnPush(SessionId id, Clock clock, const sdk::TableInfo& table, const sdk::Batch& batch,
-                   bool valid) {
+uint64_t Truth::OnPush(SessionId id, Clock clock, const sdk::TableInfo& table, const sdk::Batch& batch,
+                       bool valid) {
   TrueSession& session = sessions_.at(id);
   ++now_;
   for (const sdk::Batch::Piece& piece : batch.pieces) {
@@ -52,14 +68,16 @@ void Truth::OnPush(SessionId id, Clock clock, const sdk::TableInfo& table, const
                   .table = table.id,
                   .keys = std::string(piece_keys.data(), piece_keys.size()),
                   .values = std::string(piece_values.data(), piece_values.size()),
+                  .push = now_,
                   .valid = valid};
-    std::vector<TruePart>& line = session.parts[piece.segment.v];
+    const SegmentAndLine where{piece.segment.v, table.line()};
+    std::vector<TruePart>& line = session.parts[where];
     const std::vector<uint64_t> keys = Unpack<uint64_t>(part.keys);
     const std::vector<float> values = Unpack<float>(part.values);
-    const uint32_t column = table.id == assigns ? 0 : session.column;
+    const uint32_t column = RoleOf(table.id) == Role::kAssigns ? 0 : session.column;
     for (size_t i = 0; valid && i < keys.size(); ++i) {
       updates_[{table.id, keys[i]}].push_back({.session = id,
-                                               .segment = piece.segment.v,
+                                               .where = where,
                                                .number = line.size() + 1,
                                                .clock = clock,
                                                .column = column,
@@ -69,10 +87,31 @@ void Truth::OnPush(SessionId id, Clock clock, const sdk::TableInfo& table, const
     line.push_back(std::move(part));
     ++parts_;
   }
+  return now_;
 }
 
-void Truth::OnAcked(SessionId id, SegmentId segment, PartNumber upto) {
-  std::vector<TruePart>& line = sessions_.at(id).parts[segment.v];
+void Truth::OnRefused(SessionId id, uint64_t push) {
+  for (auto& [where, parts] : sessions_.at(id).parts) {
+    for (TruePart& part : parts) {
+      if (part.push == push) part.may_be_empty = true;
+    }
+  }
+}
+
+void Truth::OnEmptied(SessionId id, SegmentAndLine where, PartNumber number) {
+  TrueSession* session = Find(id);
+  if (session == nullptr || number > session->Last(where)) return;
+  TruePart& part = session->parts[where][number - 1];
+  part.valid = false;
+  for (uint64_t key : Unpack<uint64_t>(part.keys)) {
+    std::erase_if(updates_[{part.table, key}], [&](const Update& update) {
+      return update.session == id && update.where == where && update.number == number;
+    });
+  }
+}
+
+void Truth::OnAcked(SessionId id, SegmentAndLine where, PartNumber upto) {
+  std::vector<TruePart>& line = sessions_.at(id).parts[where];
   ++now_;
   for (PartNumber n = std::min<PartNumber>(upto, line.size()); n > 0 && !line[n - 1].acked; --n) {
     TruePart& part = line[n - 1];
@@ -81,7 +120,7 @@ void Truth::OnAcked(SessionId id, SegmentId segment, PartNumber upto) {
     if (!part.valid) continue;
     for (uint64_t key : Unpack<uint64_t>(part.keys)) {
       for (Update& update : updates_[{part.table, key}]) {
-        const bool same = update.session == id && update.segment == segment.v && update.number == n;
+        const bool same = update.session == id && update.where == where && update.number == n;
         if (same) update.acked = now_;
       }
     }
@@ -92,18 +131,46 @@ Bounds Truth::BoundsOf(const TrueRead& read, uint64_t key, uint32_t column) cons
   Bounds bounds;
   const auto it = updates_.find({read.table, key});
   if (it == updates_.end()) return bounds;
-  const bool assigned = read.table == assigns;
+  const bool assigned = RoleOf(read.table) == Role::kAssigns;
   for (const Update& update : it->second) {
     if (update.column != column) continue;
     const auto hold = [&](float& bound) { bound = assigned ? update.value : bound + update.value; };
     const TrueSession& session = sessions_.at(update.session);
     hold(bounds.most);
     if (read.own_writes && update.session == read.reader && update.pushed <= read.made) hold(bounds.own);
-    if (update.acked <= read.made) hold(bounds.acked);
+    // What is cached was read earlier than others' updates were acknowledged.
+    if (update.acked <= read.made && !read.cached.contains(key)) hold(bounds.acked);
     // Of one who was evicted only a prefix counts; who joined later pushes nothing of clocks passed.
     if (session.worker && !session.closing && update.clock < read.min_clock) hold(bounds.clock);
   }
   return bounds;
+}
+
+float Truth::ValueOf(
+    TableId table, uint64_t key, uint32_t column,
+    absl::FunctionRef<std::optional<Lsn>(SessionId session, Line line, PartNumber number)> holds) const {
+  const auto it = updates_.find({table, key});
+  if (it == updates_.end()) return 0;
+  std::map<Lsn, float> by_lsn;
+  for (const Update& update : it->second) {
+    if (update.column != column) continue;
+    const std::optional<Lsn> lsn = holds(update.session, update.where.second, update.number);
+    if (lsn.has_value()) by_lsn[*lsn] += update.value;
+  }
+  float value = 0;
+  for (const auto& [lsn, update] : by_lsn) value = RoleOf(table) == Role::kAssigns ? update : value + update;
+  return value;
+}
+
+float Truth::ExactlyOf(const TrueRead& read, uint64_t key, uint32_t column, CountsBelow counts_below) const {
+  float sum = 0;
+  const auto it = updates_.find({read.table, key});
+  if (it == updates_.end()) return sum;
+  for (const Update& update : it->second) {
+    if (update.column != column || update.clock >= read.min_clock) continue;
+    if (update.clock < counts_below(update.session, update.where.first)) sum += update.value;
+  }
+  return sum;
 }
 
 }  // namespace paceline::sim

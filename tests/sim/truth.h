@@ -1,14 +1,19 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "libs/base/ids.h"
 #include "sdk/cpp/src/batch.h"
+#include "sdk/cpp/src/cache.h"
 #include "sdk/cpp/src/context.h"
 
 namespace paceline::sim {
@@ -23,24 +28,45 @@ struct TruePart {
   TableId table;
   std::string keys;
   std::string values;
-  bool valid = true;   // false: its content is to be refused
-  bool acked = false;  // its client was told that it is committed
+  uint64_t push = 0;          // Truth::now() when it was made
+  bool valid = true;          // false: its content is to be refused, or was
+  bool may_be_empty = false;  // its user knows that its content may have been refused
+  bool acked = false;         // its client was told that it is committed
+};
+
+using SegmentAndLine = std::pair<uint32_t, Line>;
+
+// What a table is to its users.
+enum class Role : uint8_t {
+  kCounts,   // adds
+  kAssigns,  // assigns
+  kFolded,   // adds, and is aggregated
+  kScratch,  // adds, and is dropped and created again
+  kRates,    // goes down by the rate times what is pushed; the rate is changed
+};
+
+// What is true of one table.
+struct TrueTable {
+  TableId id;
+  JobId job;
+  Role role = Role::kCounts;
 };
 
 // What is true of one session, whatever the cluster believes.
 struct TrueSession {
   SessionId id;
+  JobId job;
   std::string client;
   uint32_t column = 0;
   bool worker = false;
   Clock start = 0;
-  bool closing = false;                             // the coordinator has decided its end
-  bool finished = false;                            // the coordinator has seen its last tick everywhere
-  std::map<uint32_t, std::vector<TruePart>> parts;  // by segment; number n is at n - 1
+  bool closing = false;                                   // the coordinator has decided its end
+  bool finished = false;                                  // the coordinator has seen its last tick everywhere
+  std::map<SegmentAndLine, std::vector<TruePart>> parts;  // number n is at n - 1
 
-  // How many parts of clocks < `clock` there are in the segment.
-  PartNumber SealedAt(uint32_t segment, Clock clock) const;
-  PartNumber Last(uint32_t segment) const;
+  // How many parts of clocks < `clock` there are on the line of the segment.
+  PartNumber SealedAt(SegmentAndLine where, Clock clock) const;
+  PartNumber Last(SegmentAndLine where) const;
 };
 
 // What one key's value holds of one session, at least and at most. For the counting table sums, for the table
@@ -57,40 +83,65 @@ struct TrueRead {
   SessionId reader;
   bool own_writes = false;
   Clock min_clock = 0;  // updates of smaller clocks are promised
+  bool exact = false;   // … and no others
   TableId table;
   std::vector<uint64_t> keys;
-  uint64_t made = 0;  // Truth::now() when it was made
+  uint64_t made = 0;                               // Truth::now() when it was made
+  std::map<uint64_t, sdk::CachedRow> cached = {};  // by key: what came from the reader's cache
 };
 
 // What the users of a simulated cluster did and were told. The cluster is judged by it.
 class Truth {
  public:
-  TrueSession& Add(SessionId id, const std::string& client);
+  TrueSession& Add(SessionId id, JobId job, const std::string& client);
   TrueSession* Find(SessionId id);
   const std::map<SessionId, TrueSession>& sessions() const { return sessions_; }
 
-  // Numbers the parts as the client does: by piece, in order.
-  void OnPush(SessionId session, Clock clock, const sdk::TableInfo& table, const sdk::Batch& batch,
-              bool valid);
+  // Numbers the parts as the client does: by piece, in order. Returns the push's name.
+  uint64_t OnPush(SessionId session, Clock clock, const sdk::TableInfo& table, const sdk::Batch& batch,
+                  bool valid);
+  // The user was told that the push was refused: parts of it may never be applied.
+  void OnRefused(SessionId session, uint64_t push);
+  // An empty part was logged in the place of this one: its content is promised to nobody.
+  void OnEmptied(SessionId session, SegmentAndLine where, PartNumber number);
   // The client was told. REQUIRES: the parts exist.
-  void OnAcked(SessionId session, SegmentId segment, PartNumber upto);
+  void OnAcked(SessionId session, SegmentAndLine where, PartNumber upto);
 
   // What `key`'s value in `column` holds, for a read that has ended now. Of the table of assignments the
   // column is 0.
   Bounds BoundsOf(const TrueRead& read, uint64_t key, uint32_t column) const;
+  // What `key`'s value in `column` is, made of the parts that `holds` returns a place in the log for.
+  float ValueOf(
+      TableId table, uint64_t key, uint32_t column,
+      absl::FunctionRef<std::optional<Lsn>(SessionId session, Line line, PartNumber number)> holds) const;
+  // What it holds of an exact read, no more and no less. `counts_below` is the clock from which on a
+  // session's updates in a segment do not count, for it was evicted.
+  using CountsBelow = absl::FunctionRef<Clock(SessionId session, uint32_t segment)>;
+  float ExactlyOf(const TrueRead& read, uint64_t key, uint32_t column, CountsBelow counts_below) const;
   // Counts pushes and acknowledgements.
   uint64_t now() const { return now_; }
   uint64_t parts() const { return parts_; }
   uint64_t parts_acked() const { return parts_acked_; }
 
-  TableId counts;
-  TableId assigns;
+  // -- jobs and tables --
+  void OnTable(TableId id, JobId job, Role role) { tables_[id] = {.id = id, .job = job, .role = role}; }
+  const std::map<TableId, TrueTable>& tables() const { return tables_; }
+  Role RoleOf(TableId id) const;
+  // The coordinator has decided the table's end.
+  void OnDropDecided(TableId id) { dropped_.insert(id); }
+  // … and has taken it back, for it did not know that the store had it.
+  void OnDropTakenBack(TableId id) { dropped_.erase(id); }
+  bool IsDropped(TableId id) const { return dropped_.contains(id); }
+  // The newest job of this name; 0: none yet.
+  JobId JobNamed(const std::string& name) const;
+  void OnJob(JobId id, const std::string& name) { jobs_[name] = std::max(jobs_[name], id); }
+  JobId JobOf(SessionId id) const;
 
  private:
   // One part's update of one key.
   struct Update {
     SessionId session;
-    uint32_t segment = 0;
+    SegmentAndLine where;
     PartNumber number = 0;
     Clock clock = 0;
     uint32_t column = 0;
@@ -100,6 +151,9 @@ class Truth {
   };
 
   std::map<SessionId, TrueSession> sessions_;
+  std::map<TableId, TrueTable> tables_;
+  std::set<TableId> dropped_;
+  std::map<std::string, JobId> jobs_;
   std::map<std::pair<TableId, uint64_t>, std::vector<Update>> updates_;  // by table and key
   uint64_t now_ = 0;
   uint64_t parts_ = 0;

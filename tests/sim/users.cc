@@ -10,27 +10,39 @@ namespace {
 constexpr uint64_t kAssignsFrom = 1000;  // keys of the table of assignments: this and the session
 constexpr uint64_t kTriesTogether = 2;
 constexpr absl::Duration kFinishTimeout = absl::Seconds(30);
+constexpr absl::Duration kEvictedAfter = absl::Seconds(4);  // whoever is silent for so long has been
 
 }  // namespace
 
 // -- workers --
 
-Worker::Worker(World& world, SimCoordinator& coordinator, std::string name, WorkerPlan plan,
+Worker::Worker(World& world, SimCoordinator& coordinator, std::string name, std::string job, WorkerPlan plan,
                uint32_t together, uint64_t clocks)
-    : SimClient(world, coordinator, std::move(name)), plan_(plan), together_(together), clocks_(clocks) {}
+    : SimClient(world, coordinator, std::move(name), std::move(job)),
+      plan_(plan),
+      together_(together),
+      clocks_(clocks) {}
 
 void Worker::Begin() {
-  const Consistency consistency =
-      plan_.staleness.has_value() ? Consistency(Ssp{.staleness = *plan_.staleness}) : Consistency(Asp{});
+  Consistency consistency = Asp{};
+  if (plan_.staleness.has_value()) {
+    Ssp ssp{.staleness = *plan_.staleness, .refresh = plan_.refresh};
+    if (plan_.catches_up) ssp.catch_up = *plan_.staleness / 2;
+    consistency = ssp;
+  }
   // Once the others have started, nobody starts together with it.
   const bool alone = plan_.starts_at > absl::ZeroDuration() || started_ || starts() > kTriesTogether;
-  Start(alone ? 1 : together_, consistency);
+  finishing_ = false;
+  Start(alone ? 1 : together_, consistency, plan_.bsp ? Consistency(Bsp{}) : consistency);
 }
 
 void Worker::OnReady() {
   started_ = true;
   start_ = core().clock();
   if (core().clock() >= 2) world_.marks.Hit("a worker joins at a later clock");
+  if (plan_.dies_after.has_value() && !std::exchange(died_, true)) {
+    Later(*plan_.dies_after, [this] { Kill(); });
+  }
   Work();
 }
 
@@ -39,26 +51,42 @@ void Worker::OnEnded() {
     done_ = true;
     return;
   }
-  const absl::Duration pause = world_.Between(absl::Milliseconds(5), absl::Milliseconds(300));
+  absl::Duration pause = world_.Between(absl::Milliseconds(5), absl::Milliseconds(300));
+  if (plan_.dies_after.has_value()) pause += kEvictedAfter;
   world_.scheduler.After(pause, [this] { Begin(); });
 }
 
 void Worker::Work() {
   if (core().clock() >= clocks_ || core().clock() - start_ >= plan_.clocks) return Leave();
   doing_ = "working";
-  for (uint64_t pushes = 1 + world_.Below(3); pushes > 0; --pushes)
-    PushCounts(/*valid=*/!world_.Chance(0.01));
+  for (uint64_t pushes = 1 + world_.Below(3); pushes > 0 && up(); --pushes) {
+    world_.Chance(0.25) ? PushPullCounts(counts_) : PushCounts(counts_, /*valid=*/!world_.Chance(0.01));
+  }
+  for (uint64_t pushes = world_.Below(3); pushes > 0 && up(); --pushes) {
+    world_.Chance(0.25) ? PushPullCounts(folded_) : PushCounts(folded_, /*valid=*/!world_.Chance(0.01));
+  }
+  if (world_.Chance(0.3) && up()) PushScratch();
+  if (world_.Chance(0.3) && up()) PushRates();
   if (!up()) return;
-  world_.Chance(0.75) ? Read() : EndClock();
+  world_.Chance(0.75) ? Read() : ReadFolded();
 }
 
 void Worker::Read() {
-  PullCounts(std::nullopt, [this] {
-    if (world_.Chance(0.6)) return EndClock();
+  if (world_.Chance(0.15)) return PullScratch([this] { ReadFolded(); });
+  PullCounts(counts_, std::nullopt, [this] {
+    if (world_.Chance(0.6)) return ReadFolded();
     std::vector<uint64_t> keys;
     for (const auto& [id, session] : world_.truth.sessions()) keys.push_back(kAssignsFrom + id.v);
-    Pull(assigns_, std::move(keys), std::nullopt, [this] { EndClock(); });
+    Pull(assigns_, std::move(keys), std::nullopt, [this] { ReadFolded(); });
   });
+}
+
+// Some do not wait for what they read, and tick.
+void Worker::ReadFolded() {
+  if (!plan_.bsp && world_.Chance(0.5)) return EndClock();
+  if (!world_.Chance(0.2)) return PullCounts(folded_, std::nullopt, [this] { EndClock(); });
+  PullCounts(folded_, std::nullopt, [] {});
+  if (up()) EndClock();
 }
 
 void Worker::EndClock() {
@@ -78,13 +106,14 @@ void Worker::Leave() {
     return Exit();
   }
   doing_ = "finishing";
+  finishing_ = true;
   if (plan_.dies_finishing && !std::exchange(died_, true)) {
     Later(world_.Between(absl::ZeroDuration(), absl::Milliseconds(4)), [this] { Kill(); });
   }
   Enter([&] {
     core().Finish(kFinishTimeout, [this, start = starts()](absl::Status status) {
       if (start != starts() || !up() || !core().failure().ok()) return;
-      if (absl::IsFailedPrecondition(status)) return Fail(status);  // evicted
+      if (absl::IsFailedPrecondition(status) || absl::IsDataLoss(status)) return Fail(status);  // evicted
       if (!status.ok() && !absl::IsInvalidArgument(status)) {
         world_.verdict.Violated("Progress", absl::StrCat(name(), " cannot finish: ", status.ToString()));
         return;
@@ -95,11 +124,10 @@ void Worker::Leave() {
   });
 }
 
-// What has finished may still read, and is in nobody's way. It names its min clock: with nobody left at work
-// the clocks stand still, maybe below its own.
+// What has finished may still read, and is in nobody's way.
 void Worker::Linger() {
   if (!world_.Chance(0.5)) return Exit();
-  PullCounts(Clock{0}, [this] {
+  PullCounts(world_.Chance(0.5) ? folded_ : counts_, std::nullopt, [this] {
     Later(world_.Between(absl::ZeroDuration(), absl::Milliseconds(1500)), [this] { Exit(); });
   });
 }
@@ -122,17 +150,22 @@ void Reader::OnEnded() {
 Clock Reader::Known() const {
   Clock known = UINT64_MAX;
   for (uint32_t s = 0; s < counts_->placement.SegmentCount(); ++s) {
-    known = std::min(known, world_.invariants.ledger(SegmentId(s)).min_clock);
+    const JobId mine = world_.truth.JobOf(session());
+    known = std::min(known, world_.invariants.ledger(SegmentId(s)).MinClock(mine));
   }
   return known;
 }
 
 void Reader::Round() {
   if (stopped_ || --rounds_ < 0) return Exit();
-  if (world_.Chance(0.5)) PushCounts(/*valid=*/true);
+  if (world_.Chance(0.5)) {
+    world_.Chance(0.3) ? PushPullCounts(counts_) : PushCounts(counts_, /*valid=*/true);
+  }
+  if (world_.Chance(0.2)) PushRates();
+  if (world_.Chance(0.2)) PushScratch();
   std::optional<Clock> min_clock;
   if (world_.Chance(0.4)) min_clock = Known() + world_.Below(2);
-  PullCounts(min_clock, [this] {
+  PullCounts(world_.Chance(0.3) ? folded_ : counts_, min_clock, [this] {
     Later(world_.Between(absl::ZeroDuration(), absl::Milliseconds(60)), [this] { Round(); });
   });
 }

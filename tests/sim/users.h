@@ -11,8 +11,8 @@ namespace paceline::sim {
 // the job's clocks are done. Evicted or killed, it comes back as a new session.
 class Worker final : public SimClient {
  public:
-  Worker(World& world, SimCoordinator& coordinator, std::string name, WorkerPlan plan, uint32_t together,
-         uint64_t clocks);
+  Worker(World& world, SimCoordinator& coordinator, std::string name, std::string job, WorkerPlan plan,
+         uint32_t together, uint64_t clocks);
 
   void Begin();
   // It has done its work and is gone.
@@ -23,6 +23,7 @@ class Worker final : public SimClient {
   void OnEnded() override;
   void Work();
   void Read();
+  void ReadFolded();
   void EndClock();
   void Leave();
   void Linger();
@@ -43,7 +44,7 @@ class Reader final : public SimClient {
  public:
   using SimClient::SimClient;
 
-  void Begin() { Start(/*workers=*/0, Ssp{}); }
+  void Begin() { Start(/*workers=*/0, Ssp{}, Ssp{}); }
   void Stop() { stopped_ = true; }
   bool done() const { return stopped_ && !up(); }
 

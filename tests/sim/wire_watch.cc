@@ -1,25 +1,41 @@
 #include "tests/sim/wire_watch.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libs/wire/frame.h"
 
 namespace paceline::sim {
 
 void WireWatch::OnSent(const StreamInfo& info, Side from, const absl::Cord& frame) {
+  if (info.kind == world::StreamKind::kReplicate) return;
   Stream& stream = streams_[info.id];
   const bool push = info.kind == world::StreamKind::kPush;
   if (from == Side::kClient) {
     push ? OnPushSent(stream, frame) : OnPullSent(stream, frame);
-  } else if (push) {
-    OnPushReply(stream, frame, /*sent=*/true);
-  } else {
-    OnPullReplySent(stream, member_of_(info.server), frame);
+    return;
   }
+  const ring::Member by = member_of_(info.server);
+  push ? OnPushReply(stream, frame, &by) : OnPullReplySent(stream, by, frame);
 }
 
 void WireWatch::OnArriving(const StreamInfo& info, Side to, const absl::Cord& frame) {
-  if (to == Side::kClient && info.kind == world::StreamKind::kPush) {
-    OnPushReply(streams_[info.id], frame, /*sent=*/false);
+  if (to != Side::kClient || info.kind == world::StreamKind::kReplicate) return;
+  if (info.kind == world::StreamKind::kPush) {
+    OnPushReply(streams_[info.id], frame, /*by=*/nullptr);
+  } else {
+    OnPullReplyArriving(streams_[info.id], frame);
+  }
+}
+
+void WireWatch::OnPullReplyArriving(const Stream& stream, const absl::Cord& frame) {
+  const auto reply = wire::Decode<v1::PullReply>(frame);
+  if (reply.ok()) OnRowsArriving(stream, reply->head.certificates());  // otherwise said when it was sent
+}
+
+void WireWatch::OnRowsArriving(const Stream& stream, const std::string& certificates) {
+  const std::vector<wire::Certificate> parsed = wire::ParseCertificates(certificates).value();
+  for (const wire::Certificate& certificate : parsed) {
+    if (certificate.served) invariants_.OnCertificateReceived(stream.session, certificate);
   }
 }
 
@@ -28,35 +44,42 @@ void WireWatch::OnArrived(const StreamInfo& info, Side to, const absl::Cord&) {
 }
 
 void WireWatch::OnPushSent(Stream& stream, const absl::Cord& frame) {
-  const auto request = wire::Decode<v1::PushRequest>(frame);
+  const auto request = wire::Decode<v1::PushPullRequest>(frame);
   if (!request.ok()) return verdict_.Violated("Wire", "a push frame that cannot be read");
   if (request->head.has_hello()) {
     stream.session = SessionId(request->head.hello().session());
+    stream.job = JobId(request->head.hello().job());
     return;
   }
   const auto parts = wire::ParseParts(request->head.parts());
   if (!parts.ok()) return verdict_.Violated("Wire", parts.status().ToString());
+  const auto line = static_cast<Line>(request->head.line());
   for (const wire::PartEntry& part : *parts) {
-    PartNumber& sent = stream.sent[part.segment.v];
+    PartNumber& sent = stream.sent[{part.segment.v, line}];
     if (part.number <= sent) marks_.Hit("a part is sent again on its stream");
     if (part.count == 0) marks_.Hit("an empty part takes a refused number");
-    if (part.number <= invariants_.ledger(part.segment).Applied(stream.session)) {
+    if (part.number <= invariants_.ledger(part.segment).Applied(stream.session, line)) {
       marks_.Hit("a part is sent again that is applied already");
     }
     sent = part.number;
   }
   std::string text = absl::StrCat("session ", stream.session.v, " pushes");
-  for (const wire::PartEntry& part : *parts) absl::StrAppend(&text, " ", part.segment.v, "#", part.number);
+  for (const wire::PartEntry& part : *parts) {
+    absl::StrAppend(&text, " ", part.segment.v, line == Line::kArrival ? "#" : "~", part.number);
+  }
   if (request->head.has_tick()) absl::StrAppend(&text, " tick ", request->head.tick().clock());
   if (const auto seals = wire::ParseSeals(request->head.tick().seals()); seals.ok()) {
     for (const wire::Seal& seal : *seals) {
-      if (seal.line == Line::kArrival) {
-        absl::StrAppend(&text, " ", seal.segment.v, "+", seal.run, "=", seal.number);
-      }
+      absl::StrAppend(&text, " ", seal.segment.v, "+", seal.run,
+                      seal.line == Line::kArrival ? "=" : "~=", seal.number);
     }
   }
   trace_(text);
   if (request->head.has_tick() && !parts->empty()) marks_.Hit("a tick rides on a part");
+  if (request->head.want_reply()) {
+    OnReadSent(stream, request->head.request(), request->head.min_clock(), request->head.parts(),
+               request->head.line() == v1::LINE_ARRIVAL);
+  }
   stream.unreceived.push_back(frame.size());
   stream.unreceived_bytes += frame.size();
   Bounded(stream);
@@ -69,10 +92,17 @@ void WireWatch::Bounded(const Stream& stream) {
                                             " bytes under way, the window has ", window_bytes_));
 }
 
-void WireWatch::OnPushReply(Stream& stream, const absl::Cord& frame, bool sent) {
-  v1::PushReply reply;
-  if (!reply.ParseFromString(std::string(frame))) {
-    return verdict_.Violated("Wire", "an answer to a push that cannot be read");
+void WireWatch::OnPushReply(Stream& stream, const absl::Cord& frame, const ring::Member* by) {
+  const bool sent = by != nullptr;
+  const auto decoded = wire::Decode<v1::PushPullReply>(frame);
+  if (!decoded.ok()) return verdict_.Violated("Wire", "an answer to a push that cannot be read");
+  const v1::PushPullReply& reply = decoded->head;
+  if (reply.request() != 0) {
+    for (const v1::Refusal& refusal : reply.read_refusals()) {
+      if (sent) MarkRefusal(refusal, "rows");
+    }
+    sent ? OnRowsSent(stream, *by, reply.request(), reply.certificates())
+         : OnRowsArriving(stream, reply.certificates());
   }
   const auto marks = wire::ParseMarks(reply.committed());
   if (!marks.ok()) return verdict_.Violated("Wire", marks.status().ToString());
@@ -97,6 +127,7 @@ void WireWatch::OnPushReply(Stream& stream, const absl::Cord& frame, bool sent) 
 
 void WireWatch::MarkRefusal(const v1::Refusal& refusal, const char* what) {
   marks_.Hit(absl::StrCat("refused: ", what, " ", v1::Refusal::Reason_Name(refusal.reason())));
+  if (absl::StrContains(refusal.message(), "half of it for clocks beyond")) marks_.Hit("staging is full");
 }
 
 void WireWatch::OnPullSent(Stream& stream, const absl::Cord& frame) {
@@ -104,17 +135,26 @@ void WireWatch::OnPullSent(Stream& stream, const absl::Cord& frame) {
   if (!request.ok()) return verdict_.Violated("Wire", "a pull frame that cannot be read");
   if (request->head.has_hello()) {
     stream.session = SessionId(request->head.hello().session());
+    stream.job = JobId(request->head.hello().job());
     return;
   }
   const auto parts = wire::ParseParts(request->head.parts());
   if (!parts.ok()) return verdict_.Violated("Wire", parts.status().ToString());
-  Asked& asked = stream.asked[request->head.request()];
-  asked.min_clock = request->head.min_clock();
+  OnReadSent(stream, request->head.request(), request->head.min_clock(), request->head.parts(),
+             /*names_own=*/true);
   for (const wire::PartEntry& part : *parts) {
-    asked.own[part.segment.v] = part.number;
     const SegmentLedger& ledger = invariants_.ledger(part.segment);
-    if (ledger.Applied(stream.session) < part.number) marks_.Hit("a read overtakes the reader's own part");
+    if (ledger.Applied(stream.session, Line::kArrival) < part.number)
+      marks_.Hit("a read overtakes the reader's own part");
   }
+}
+
+void WireWatch::OnReadSent(Stream& stream, uint64_t request, Clock min_clock, const std::string& parts,
+                           bool names_own) {
+  Asked& asked = stream.asked[request];
+  asked.min_clock = min_clock;
+  const std::vector<wire::PartEntry> entries = wire::ParseParts(parts).value();
+  for (const wire::PartEntry& part : entries) asked.own[part.segment.v] = names_own ? part.number : 0;
 }
 
 void WireWatch::OnPullReplySent(Stream& stream, const ring::Member& by, const absl::Cord& frame) {
@@ -122,13 +162,18 @@ void WireWatch::OnPullReplySent(Stream& stream, const ring::Member& by, const ab
   if (!reply.ok()) return verdict_.Violated("Wire", "an answer to a pull that cannot be read");
   for (const v1::Refusal& refusal : reply->head.refusals()) MarkRefusal(refusal, "pull");
   if (!reply->head.waited_for().empty()) marks_.Hit("a read waits for a worker");
-  const auto asked = stream.asked.find(reply->head.request());
+  OnRowsSent(stream, by, reply->head.request(), reply->head.certificates());
+}
+
+void WireWatch::OnRowsSent(Stream& stream, const ring::Member& by, uint64_t request,
+                           const std::string& packed) {
+  const auto asked = stream.asked.find(request);
   if (asked == stream.asked.end()) return;
-  const auto certificates = wire::ParseCertificates(reply->head.certificates());
+  const auto certificates = wire::ParseCertificates(packed);
   if (!certificates.ok()) return verdict_.Violated("Wire", certificates.status().ToString());
   for (const wire::Certificate& certificate : *certificates) {
     if (!certificate.served) continue;
-    invariants_.OnCertificateSent(by, certificate, asked->second.min_clock,
+    invariants_.OnCertificateSent(by, stream.job, certificate, asked->second.min_clock,
                                   asked->second.own[certificate.segment.v]);
   }
   stream.asked.erase(asked);

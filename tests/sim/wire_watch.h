@@ -47,16 +47,23 @@ class WireWatch final : public StreamWatcher {
   // What has passed on one stream.
   struct Stream {
     SessionId session;
+    JobId job;
     std::deque<size_t> unreceived;  // bytes of frames sent and not marked received
     size_t unreceived_bytes = 0;
     uint64_t received = 0;
-    std::map<uint32_t, PartNumber> sent;  // the last number sent, by segment
-    std::map<uint64_t, Asked> asked;      // by request
+    std::map<SegmentAndLine, PartNumber> sent;  // the last number sent
+    std::map<uint64_t, Asked> asked;            // by request
   };
 
   void OnPushSent(Stream& stream, const absl::Cord& frame);
   void OnPullSent(Stream& stream, const absl::Cord& frame);
-  void OnPushReply(Stream& stream, const absl::Cord& frame, bool sent);
+  // `by` sends it; or, if it is null, it arrives.
+  void OnPushReply(Stream& stream, const absl::Cord& frame, const ring::Member* by);
+  void OnPullReplyArriving(const Stream& stream, const absl::Cord& frame);
+  void OnReadSent(Stream& stream, uint64_t request, Clock min_clock, const std::string& parts,
+                  bool names_own);
+  void OnRowsSent(Stream& stream, const ring::Member& by, uint64_t request, const std::string& certificates);
+  void OnRowsArriving(const Stream& stream, const std::string& certificates);
   void OnPullReplySent(Stream& stream, const ring::Member& by, const absl::Cord& frame);
   void MarkRefusal(const v1::Refusal& refusal, const char* what);
   // No more bytes under way than the shard allows, but for one frame that is larger than that.

@@ -19,7 +19,10 @@ namespace paceline::sim {
 
 // What all pieces of one simulated cluster share. Everything random comes from `random`.
 struct World {
-  World(uint64_t seed, uint32_t segments) : random(seed), invariants(verdict, truth, marks, segments) {}
+  World(uint64_t seed, uint32_t segments) : random(seed), invariants(verdict, truth, marks, segments) {
+    network.cuts = &cuts;
+    calls.cuts = &cuts;
+  }
 
   world::SplitMix64 random;
   Scheduler scheduler;
@@ -29,6 +32,7 @@ struct World {
   Verdict verdict{scheduler};
   Truth truth;
   Invariants invariants;
+  Cuts cuts;
   Network network{scheduler, random, history};
   Calls calls{scheduler, random, history, marks};
 

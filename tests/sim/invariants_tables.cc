@@ -1,0 +1,144 @@
+// Invariants of tables that are dropped and of rates that change.
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "libs/log/keys.h"
+#include "tests/sim/invariants.h"
+
+namespace paceline::sim {
+namespace {
+
+float LearningRate(const table::Rule& rule) {
+  return std::get<table::Sgd>(rule).lr;
+}
+
+}  // namespace
+
+void Invariants::On(const log::OpenTable& record, const log::Segment& after, SegmentLedger& ledger) {
+  Dropped(ledger, after.id(), record.table->id, "OpenTable");
+  if (truth_.RoleOf(record.table->id) != Role::kRates) return;
+  ledger.tables[record.table->id].rates[0] = {.clock = 0, .lr = LearningRate(record.table->schema.rule)};
+}
+
+void Invariants::On(const log::DropTable& record, const log::Segment& after, SegmentLedger& ledger) {
+  if (!truth_.IsDropped(record.table)) {
+    verdict_.Violated("Dropped", absl::StrCat("segment ", after.id().v, ": table ", record.table.v,
+                                              " is dropped, though nobody has decided that"));
+  }
+  if (after.FindTable(record.table) != nullptr) {
+    verdict_.Violated("Dropped",
+                      absl::StrCat("segment ", after.id().v, ": table ", record.table.v, " is kept"));
+  }
+  ledger.tables[record.table].dropped = true;
+}
+
+void Invariants::On(const log::CloseJob& record, const log::Segment& after, SegmentLedger& ledger) {
+  marks_.Hit("a job is closed");
+  for (const TableId table : record.tables) On(log::DropTable{table}, after, ledger);
+  ledger.jobs.erase(record.job);
+  for (const auto& [id, session] : ledger.sessions) {
+    if (truth_.JobOf(id) != record.job || !session.opened || session.closed) continue;
+    verdict_.Violated("Fenced", absl::StrCat("segment ", after.id().v, ": job ", record.job.v,
+                                             " is closed, but session ", id.v, " of it is open"));
+  }
+}
+
+void Invariants::On(const log::ChangeRule& record, const log::Segment& after, SegmentLedger& ledger) {
+  Dropped(ledger, after.id(), record.table->id, "ChangeRule");
+  Rates(ledger, after.id(), record);
+  const bool again = ledger.tables[record.table->id].rates.contains(record.number);
+  if (again) marks_.Hit("new rates are proposed again");
+  ledger.tables[record.table->id].rates[record.number] = {.clock = record.clock,
+                                                          .lr = LearningRate(record.rule)};
+}
+
+// Of each update what the newest change says that has begun at its clock; who has no clock has the min clock.
+void Invariants::Follow(const log::Update& record, SegmentLedger& ledger) {
+  if (truth_.RoleOf(record.table) != Role::kRates) return;
+  const LoggedSession& session = ledger.sessions[record.session];
+  const Clock clock = session.AtWork() ? record.clock : ledger.MinClock(truth_.JobOf(record.session));
+  LoggedTable& table = ledger.tables[record.table];
+  float lr = 0;
+  for (const auto& [number, rates] : table.rates) {
+    if (rates.clock <= clock) lr = rates.lr;
+  }
+  if (!table.rates.empty() && lr != table.rates.rbegin()->second.lr)
+    marks_.Hit("an update follows older rates");
+  const table::KeyView keys = log::Keys(record.keys);
+  const table::ValueView values = log::Values(record.values);
+  LoggedTable::Rows rows = table.Copy();
+  for (size_t i = 0; i < keys.size(); ++i) {
+    std::vector<double>& row = rows[keys[i]];
+    row.resize(kColumns);
+    for (uint32_t c = 0; c < kColumns; ++c) row[c] -= double{lr} * values[i * kColumns + c];
+  }
+  table.rows = std::make_shared<const LoggedTable::Rows>(std::move(rows));
+}
+
+// Nothing of a table is logged after its end, nor held.
+void Invariants::Dropped(const SegmentLedger& ledger, SegmentId segment, TableId table, const char* record) {
+  const auto it = ledger.tables.find(table);
+  if (it == ledger.tables.end() || !it->second.dropped) return;
+  verdict_.Violated("Dropped", absl::StrCat("segment ", segment.v, ": ", record, " has table ", table.v,
+                                            ", which was dropped"));
+}
+
+// New rates begin beyond every update of those who are at work, or, at once, at the min clock.
+void Invariants::Rates(const SegmentLedger& ledger, SegmentId segment, const log::ChangeRule& change) {
+  const JobId job = change.table->job;
+  Clock first = ledger.MinClock(job);
+  for (const auto& [id, session] : ledger.sessions) {
+    if (!change.at_once && truth_.JobOf(id) == job && session.AtWork())
+      first = std::max(first, session.next_clock);
+  }
+  if (change.at_once ? change.clock == first : change.clock >= first) return;
+  verdict_.Violated("Rates", absl::StrCat("segment ", segment.v, ": change ", change.number, " of table ",
+                                          change.table->id.v, " begins at clock ", change.clock,
+                                          "; there are updates up to ", first));
+}
+
+// A table of rates holds what its updates come to, each by the rates of its clock.
+void Invariants::Rates(const log::Segment& segment, const log::Segment::Table& table) {
+  const auto ledger = ledgers_[segment.id().v].tables.find(table.info->id);
+  if (ledger == ledgers_[segment.id().v].tables.end() || ledger->second.rows == nullptr) return;
+  std::vector<float> held(kColumns);
+  for (const auto& [key, row] : *ledger->second.rows) {
+    table.rows.Read(table::KeyView(reinterpret_cast<const std::byte*>(&key), 1), held.data());
+    for (uint32_t c = 0; c < kColumns; ++c) {
+      if (static_cast<double>(held[c]) == row[c]) continue;
+      verdict_.Violated(
+          "Rates", absl::StrCat("segment ", segment.id().v, ": key ", key, " of table ", table.info->id.v,
+                                " holds ", held[c], ", its updates come to ", row[c]));
+      return;
+    }
+  }
+}
+
+void Invariants::OnDropDone(TableId table) {
+  for (uint32_t s = 0; s < ledgers_.size(); ++s) {
+    if (ledgers_[s].tables[table].dropped) continue;
+    verdict_.Violated(
+        "Dropped", absl::StrCat("table ", table.v, " counts as dropped everywhere, segment ", s, " has it"));
+  }
+}
+
+void Invariants::OnRatesDone(TableId table, uint64_t number, std::optional<Clock> clock) {
+  for (uint32_t s = 0; s < ledgers_.size(); ++s) {
+    const auto& rates = ledgers_[s].tables[table].rates;
+    const auto logged = rates.find(number);
+    if (logged == rates.end()) {
+      verdict_.Violated("Rates",
+                        absl::StrCat("change ", number, " of table ", table.v,
+                                     " counts as made everywhere, segment ", s, " has not logged it"));
+    } else if (clock.has_value() && logged->second.clock > *clock) {
+      verdict_.Violated("Rates",
+                        absl::StrCat("change ", number, " of table ", table.v, " is to begin at ", *clock,
+                                     ", in segment ", s, " it begins at ", logged->second.clock));
+    } else if (clock.has_value() && logged->second.clock < *clock) {
+      marks_.Hit("a segment keeps the clock of an earlier proposal");
+    }
+  }
+}
+
+}  // namespace paceline::sim

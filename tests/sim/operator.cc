@@ -1,0 +1,109 @@
+#include "tests/sim/operator.h"
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace paceline::sim {
+namespace {
+
+constexpr absl::Duration kTimeout = absl::Seconds(2);
+constexpr std::array kJobs = {"job", "aside"};
+// Powers of two, so that sums are exact.
+constexpr std::array kRates = {0.25f, 0.5f, 1.0f, 2.0f, 4.0f};
+
+}  // namespace
+
+Operator::Operator(World& world, SimCoordinator& coordinator, uint32_t operations, bool deletes)
+    : world_(world), api_(world, coordinator, host_), operations_(operations), deletes_(deletes) {}
+
+void Operator::Begin() {
+  world_.scheduler.After(world_.Between(absl::Milliseconds(100), absl::Milliseconds(400)),
+                         [this] { Next(); });
+}
+
+void Operator::Next() {
+  if (stopped_ || operations_ == 0) return;
+  --operations_;
+  if (deletes_ && operations_ == 1) return Delete();
+  world_.Chance(0.4) ? Drop() : ChangeRates();
+}
+
+const TrueTable* Operator::AnyTable(Role role) {
+  std::vector<const TrueTable*> living;
+  for (const auto& [id, table] : world_.truth.tables()) {
+    if (table.role == role && !world_.truth.IsDropped(id)) living.push_back(&table);
+  }
+  return living.empty() ? nullptr : living[world_.Below(living.size())];
+}
+
+std::string Operator::NameOf(JobId job) const {
+  for (const char* name : kJobs) {
+    if (world_.truth.JobNamed(name) == job) return name;
+  }
+  return "";
+}
+
+void Operator::Do(std::string what, std::function<void(Ended)> ask) {
+  idle_ = false;
+  doing_ = std::move(what);
+  world_.Trace(absl::StrCat("operator: ", doing_));
+  ask([this, ask](const absl::Status& status) {
+    const bool again =
+        absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsDataLoss(status);
+    if (again) {
+      return world_.scheduler.After(absl::Milliseconds(100), [this, ask] { Do(doing_, ask); });
+    }
+    // The job, or the table, may have gone meanwhile; a wished clock may have to wait.
+    const bool expected = status.ok() || absl::IsNotFound(status) || absl::IsFailedPrecondition(status) ||
+                          absl::IsPermissionDenied(status);
+    if (!expected)
+      world_.verdict.Violated("Progress", absl::StrCat("operator: ", doing_, ": ", status.ToString()));
+    world_.Trace(absl::StrCat("operator: ", doing_, ": ", status.ToString()));
+    doing_ = "nothing";
+    idle_ = true;
+    world_.scheduler.After(world_.Between(absl::Milliseconds(10), absl::Milliseconds(250)),
+                           [this] { Next(); });
+  });
+}
+
+void Operator::Drop() {
+  const TrueTable* table = AnyTable(Role::kScratch);
+  if (table == nullptr) return Begin();
+  v1::DropTableRequest request;
+  request.set_job(NameOf(table->job));
+  request.set_table(table->id.v);
+  Do(absl::StrCat("drop table ", table->id.v), [this, request](Ended ended) {
+    api_.DropTable(request, kTimeout, [ended](auto reply) { ended(reply.status()); });
+  });
+}
+
+void Operator::ChangeRates() {
+  const TrueTable* table = AnyTable(Role::kRates);
+  if (table == nullptr) return Begin();
+  v1::ChangeRuleRequest request;
+  request.set_job(NameOf(table->job));
+  request.set_table(table->id.v);
+  request.mutable_rule()->mutable_sgd()->set_learning_rate(kRates[world_.Below(kRates.size())]);
+  const uint64_t when = world_.Below(5);
+  if (when == 0) request.set_now(true);
+  if (when == 1) {
+    request.set_at_clock(world_.invariants.ledger(SegmentId(0)).MinClock(table->job) + world_.Below(12));
+  }
+  Do(absl::StrCat("change rates: ", request.ShortDebugString()), [this, request](Ended ended) {
+    api_.ChangeRule(request, kTimeout, [ended](auto reply) { ended(reply.status()); });
+  });
+}
+
+void Operator::Delete() {
+  v1::DeleteJobRequest request;
+  request.set_job("aside");
+  request.set_force(true);
+  Do("delete job aside", [this, request](Ended ended) {
+    api_.DeleteJob(request, kTimeout, [ended](auto reply) { ended(reply.status()); });
+  });
+}
+
+}  // namespace paceline::sim

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "libs/engine/memory_engine.h"
+#include "services/shard/disk_queue.h"
+#include "tests/sim/world.h"
+
+namespace paceline::sim {
+
+enum class DiskFault : uint8_t {
+  kFull,       // nothing can be written for want of space
+  kFails,      // nothing can be written or read
+  kSyncFails,  // what is written cannot be made safe
+  kSlow,       // each step takes long
+};
+inline constexpr size_t kDiskFaults = 4;
+
+// A machine's disk: what it keeps outlives the processes that use it, and it fails as it is told.
+class SimDisk {
+ public:
+  explicit SimDisk(World& world) : world_(world) {}
+
+  // `took_effect` runs once, when a step meets the fault.
+  void Strike(DiskFault fault, absl::Time until, std::function<void()> took_effect);
+  // What a process opens. REQUIRES: no other one uses it.
+  std::unique_ptr<engine::Engine> Open();
+  // The power goes: of what was not synced a beginning stays. Returns how many batches are lost.
+  size_t LosePower();
+
+  // `then` runs once, a moment after something was written that is not synced: with `page`, a page.
+  void AfterWrite(bool page, std::function<void()> then) {
+    awaits_page_ = page;
+    after_write_ = std::move(then);
+  }
+  void Written(const engine::Batch& batch);
+
+  // What the engine does next meets the faults of this moment.
+  void Arm();
+  // … and has met them, or not.
+  void Noted(const absl::Status& status, shard::DiskQueue::Step step);
+  absl::Duration Takes(shard::DiskQueue::Step step);
+  const engine::MemoryEngine::Disk& contents() const { return *disk_; }
+
+ private:
+  struct Struck {
+    absl::Time until = absl::InfinitePast();
+    std::function<void()> took_effect;
+  };
+
+  bool Meets(DiskFault fault);
+
+  World& world_;
+  const std::shared_ptr<engine::MemoryEngine::Disk> disk_ = std::make_shared<engine::MemoryEngine::Disk>();
+  std::array<Struck, kDiskFaults> struck_;
+  bool awaits_page_ = false;
+  std::function<void()> after_write_;
+};
+
+// A process's way to its disk: the real decisions (DiskQueue), with virtual time in the place of a thread.
+class SimDiskWriter final : public shard::Disk {
+ public:
+  // Pending bytes count for so many, so that the bounds of a real disk are met.
+  static constexpr uint64_t kScale = 4096;
+
+  // `on_synced` runs whenever somebody was told that something is safe.
+  SimDiskWriter(World& world, const Host& host, SimDisk& disk, std::unique_ptr<engine::Engine> engine,
+                std::function<void()> on_synced)
+      : world_(world),
+        host_(host),
+        disk_(disk),
+        engine_(std::move(engine)),
+        on_synced_(std::move(on_synced)) {}
+
+  void Write(engine::Batch batch, Synced synced) override;
+  uint64_t pending_bytes() const override { return queue_.pending_bytes() * kScale; }
+  Done done() const override { return queue_.done(); }
+
+  // The process is gone: what was under way may still have arrived.
+  void Die();
+
+ private:
+  using Step = shard::DiskQueue::Step;
+
+  void Kick();
+  void Finish(Step step);
+  absl::Status Do(Step step);
+  // What the batch does to what is there, for marks and invariants.
+  void Look(const engine::Batch& batch);
+
+  World& world_;
+  const Host& host_;
+  SimDisk& disk_;
+  std::unique_ptr<engine::Engine> engine_;  // null: dead
+  const std::function<void()> on_synced_;
+  shard::DiskQueue queue_;
+  Step under_way_ = Step::kNothing;
+  absl::Time armed_ = absl::InfiniteFuture();
+  bool failed_ = false;  // the last step did
+};
+
+}  // namespace paceline::sim
