@@ -131,19 +131,19 @@ double MemcpyGBs() {
   constexpr size_t kBytes = size_t{64} << 20;
   std::vector<char> from(kBytes, 'a');
   std::vector<char> to(kBytes, 'b');
-  const double seconds = MedianSeconds(9, [&] {
+  const Cost copy = MedianCost(9, OwnCpuSeconds, [&] {
     std::memcpy(to.data(), from.data(), kBytes);
     from[0] = to[kBytes - 1];  // keeps the copy from being dropped
   });
-  return static_cast<double>(kBytes) / seconds / 1e9;
+  return static_cast<double>(kBytes) / copy.seconds / 1e9;
 }
 
-double BareTableUpdatesPerSecond(uint32_t dim, size_t batch, uint64_t rows) {
+BareTable MeasureBareTable(uint32_t dim, size_t batch, uint64_t rows) {
   table::Schema schema;
   schema.dim = dim;
   schema.rule = table::Sgd{.lr = 0.01f};
   table::TableStore store(TableId(1), schema, 0);
-  const std::vector<float> values(batch * dim, 0.5f);
+  std::vector<float> values(batch * dim, 0.5f);
   std::vector<uint64_t> keys(batch);
   uint64_t version = 0;
   for (uint64_t first = 0; first < rows; first += batch) {
@@ -156,12 +156,16 @@ double BareTableUpdatesPerSecond(uint32_t dim, size_t batch, uint64_t rows) {
   for (auto& some : batches) {
     for (uint64_t& key : some) key = world::Uniform(random, rows);
   }
-  const double seconds = MedianSeconds(5, [&] {
+  const Cost updates = MedianCost(5, OwnCpuSeconds, [&] {
     for (const auto& some : batches) {
       store.Update(absl::MakeConstSpan(some), absl::MakeConstSpan(values), Lsn(++version));
     }
   });
-  return static_cast<double>(kBatches * batch) / seconds;
+  const Cost reads = MedianCost(5, OwnCpuSeconds, [&] {
+    for (const auto& some : batches) store.Read(absl::MakeConstSpan(some), values.data());
+  });
+  const auto touched = static_cast<double>(kBatches * batch);
+  return {.updates_per_second = touched / updates.seconds, .reads_per_second = touched / reads.seconds};
 }
 
 }  // namespace paceline::bench

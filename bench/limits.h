@@ -9,6 +9,7 @@
 namespace paceline::bench {
 
 // GB/s of messages of `message_bytes` over one TCP connection on loopback, four in flight, each acknowledged.
+// Congestion control is the system's, as for any other connection.
 absl::StatusOr<double> RawTcpGBs(size_t message_bytes, size_t total_bytes);
 
 // Microseconds from a message of 4 bytes to its answer over TCP on loopback, the median of many.
@@ -17,8 +18,12 @@ absl::StatusOr<double> RawTcpRoundTripUs(int rounds);
 // GB/s of memcpy over buffers too big for the caches.
 double MemcpyGBs();
 
-// Updates per second of a bare table of `dim` values a row, in this process: batches of `batch` random keys
-// of `rows` resident ones, rule SGD.
-double BareTableUpdatesPerSecond(uint32_t dim, size_t batch, uint64_t rows);
+// What a bare table of `dim` values a row does in this process, in rows per second: batches of `batch` random
+// keys of `rows` resident ones, rule SGD. The rows lie in one store, as those of one segment would.
+struct BareTable {
+  double updates_per_second = 0;
+  double reads_per_second = 0;
+};
+BareTable MeasureBareTable(uint32_t dim, size_t batch, uint64_t rows);
 
 }  // namespace paceline::bench

@@ -1,43 +1,95 @@
 // paceline-bench: what a cluster does, each figure beside the machine's own limit measured in the same run.
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "bench/replicas.h"
+#include "bench/restart.h"
+#include "bench/soak/commands.h"
 #include "bench/workloads.h"
 #include "libs/base/version.h"
+#include "paceline/process.h"
+
+namespace {
+
+using paceline::bench::Result;
+using paceline::bench::Setting;
+
+struct Workload {
+  const char* name;
+  const char* what;
+  absl::StatusOr<std::vector<Result>> (*run)(const Setting& setting);
+  bool own_cluster = false;
+};
+
+constexpr Workload kWorkloads[] = {
+    {"dense", "64 MB of a ranged table, pushed and pulled whole", paceline::bench::Dense},
+    {"sparse", "batches of 1,000 rows of 16 values, of a million", paceline::bench::Sparse},
+    {"latency", "one row, one request outstanding", paceline::bench::Latency},
+    {"cached", "rows that the client has cached; push and pull in one", paceline::bench::Cached},
+    {"lr", "an epoch of logistic regression: 102,400 examples of 32 of a million features",
+     paceline::bench::LogisticRegression},
+    {"snapshots", "pulls in an open loop while snapshots are taken; the cluster needs --snapshot-dir",
+     paceline::bench::WithSnapshots},
+    {"replicas", "the sparse workload with 0, 1 and 2 replicas; starts clusters of its own",
+     paceline::bench::WithReplicas, /*own_cluster=*/true},
+    {"disks", "pushes with disks written behind and with durable acknowledgements; likewise",
+     paceline::bench::WithDisks, /*own_cluster=*/true},
+    {"restart", "a shard with gigabytes on its disk is killed: until it serves them again; likewise",
+     paceline::bench::Restart, /*own_cluster=*/true},
+};
+
+int Fail(const std::string& message) {
+  std::fprintf(stderr, "paceline-bench: %s\n", message.c_str());
+  return 1;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
+  paceline::TuneProcess();
   CLI::App app{
       "Measures a cluster through the SDK. Start one with: paceline up --shards 1 -- paceline-bench dense"};
+  app.fallthrough();  // the subcommands inherit it
   app.set_version_flag("--version", std::string(paceline::kVersion));
-  std::string coordinator;
+  Setting setting;
   std::string json;
-  app.add_option("--coordinator", coordinator, "host:port of the coordinator")
-      ->envname("PACELINE_COORDINATOR")
-      ->required();
+  app.add_option("--coordinator", setting.coordinator, "host:port of the coordinator")
+      ->envname("PACELINE_COORDINATOR");
   app.add_option("--json", json, "write the list of results to this file");
-  CLI::App* dense = app.add_subcommand("dense", "64 MB of a ranged table, pushed and pulled whole");
-  CLI::App* sparse = app.add_subcommand("sparse", "batches of 1,000 rows of 16 values, of a million");
-  CLI::App* latency = app.add_subcommand("latency", "one row, one request outstanding");
+  app.add_option("--record", setting.record,
+                 "write the client's history to this file, for `paceline verify`");
+  app.add_flag("--smallest", setting.smallest, "only show that it runs: the figures mean nothing");
+  for (const Workload& workload : kWorkloads) app.add_subcommand(workload.name, workload.what);
+  app.get_subcommand("lr")
+      ->add_option("--table", setting.tables, "kinds of table to run it on")
+      ->check(CLI::IsMember({"sparse", "ranged"}))
+      ->capture_default_str();
+  for (const char* name : {"restart", "snapshots"}) {
+    app.get_subcommand(name)
+        ->add_option("--gigabytes", setting.gigabytes, "of rows")
+        ->check(CLI::Range(0.01, 1000.0))
+        ->capture_default_str();
+  }
+  paceline::bench::SoakCommands soak;
+  soak.AddTo(app);
   app.require_subcommand(1);
-  app.fallthrough();
   CLI11_PARSE(app, argc, argv);
 
-  absl::StatusOr<std::vector<paceline::bench::Result>> results = absl::UnimplementedError("");
-  if (dense->parsed()) results = paceline::bench::Dense(coordinator);
-  if (sparse->parsed()) results = paceline::bench::Sparse(coordinator);
-  if (latency->parsed()) results = paceline::bench::Latency(coordinator);
-  if (!results.ok()) {
-    std::fprintf(stderr, "paceline-bench: %s\n", std::string(results.status().message()).c_str());
-    return 1;
-  }
-  for (const paceline::bench::Result& result : *results) paceline::bench::Print(result);
-  if (!json.empty() && !(std::ofstream(json) << paceline::bench::ToJson(*results).dump(2) << "\n")) {
-    std::fprintf(stderr, "paceline-bench: cannot write %s\n", json.c_str());
-    return 1;
+  if (const auto exit_code = soak.Run(setting.coordinator, setting.record, json)) return *exit_code;
+  for (const Workload& workload : kWorkloads) {
+    if (!app.got_subcommand(workload.name)) continue;
+    if (setting.coordinator.empty() && !workload.own_cluster) {
+      return Fail("--coordinator, or PACELINE_COORDINATOR, is required");
+    }
+    const absl::StatusOr<std::vector<Result>> results = workload.run(setting);
+    if (!results.ok()) return Fail(std::string(results.status().message()));
+    for (const Result& result : *results) paceline::bench::Print(result);
+    if (!json.empty() && !(std::ofstream(json) << paceline::bench::ToJson(*results).dump(2) << "\n")) {
+      return Fail("cannot write " + json);
+    }
   }
   return 0;
 }

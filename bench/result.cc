@@ -1,5 +1,7 @@
 #include "bench/result.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -15,31 +17,56 @@ nlohmann::json ToJson(const std::vector<Result>& results) {
                    {"value", r.value},
                    {"limit_name", r.limit_name},
                    {"limit", r.limit},
-                   {"ratio", r.ratio()}});
+                   {"ratio", r.ratio()},
+                   {"better", r.lower_is_better ? "lower" : "higher"}});
   }
   return out;
 }
 
 void Print(const Result& r) {
-  std::printf("%-8s %-28s %-16s %12.4g   of %12.4g (%s): %.2f\n", r.workload.c_str(), r.params.dump().c_str(),
-              r.metric.c_str(), r.value, r.limit, r.limit_name.c_str(), r.ratio());
+  std::printf("%-8s %-44s %-20s %10.4g   %6.2f x %10.4g (%s)\n", r.workload.c_str(), r.params.dump().c_str(),
+              r.metric.c_str(), r.value, r.ratio(), r.limit, r.limit_name.c_str());
   std::fflush(stdout);
 }
 
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+double OwnCpuSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-double MedianSeconds(int rounds, const std::function<void()>& work) {
+Cost Measure(const CpuMeter& cpu, const std::function<void()>& work) {
+  const double cpu_before = cpu();
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  return {.seconds = took.count(), .cpu_seconds = cpu() - cpu_before};
+}
+
+Cost MedianCost(int rounds, const CpuMeter& cpu, const std::function<void()>& work) {
+  std::vector<Cost> costs;
+  work();
+  for (int round = 0; round < rounds; ++round) costs.push_back(Measure(cpu, work));
+  return Median(costs);
+}
+
+Cost Median(const std::vector<Cost>& costs) {
   std::vector<double> seconds;
-  for (int round = 0; round <= rounds; ++round) {
-    const auto start = std::chrono::steady_clock::now();
-    work();
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    if (round > 0) seconds.push_back(took.count());
+  std::vector<double> cpu_seconds;
+  for (const Cost& cost : costs) {
+    seconds.push_back(cost.seconds);
+    cpu_seconds.push_back(cost.cpu_seconds);
   }
-  return Median(std::move(seconds));
+  return {.seconds = Median(std::move(seconds)), .cpu_seconds = Median(std::move(cpu_seconds))};
+}
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
 }
 
 }  // namespace paceline::bench

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -9,8 +8,8 @@
 
 namespace paceline::bench {
 
-// One measured figure beside what the machine can do at best, both taken in the same run: machines differ and
-// are noisy, ratios less so.
+// One measured figure beside what the machine does without Paceline, both taken in the same run: machines
+// differ and are noisy, ratios less so.
 struct Result {
   std::string workload;
   nlohmann::json params;
@@ -20,18 +19,30 @@ struct Result {
   double limit = 0;
   bool lower_is_better = false;
 
-  // value / limit, or limit / value where less is better: 1 is as good as the limit.
-  double ratio() const {
-    if (value == 0 || limit == 0) return 0;
-    return lower_is_better ? limit / value : value / limit;
-  }
+  // value / limit.
+  double ratio() const { return limit == 0 ? 0 : value / limit; }
 };
 
+// A list of {workload, params, metric, value, limit_name, limit, ratio, better}.
 nlohmann::json ToJson(const std::vector<Result>& results);
 void Print(const Result& result);
 
-// Seconds that `work` takes: the median of `rounds` runs, after one that is not counted.
-double MedianSeconds(int rounds, const std::function<void()>& work);
+// What a piece of work took: the time that passed, and the CPU time of this process and its shards.
+struct Cost {
+  double seconds = 0;
+  double cpu_seconds = 0;
+};
+
+// CPU seconds spent so far by whoever takes part in the work.
+using CpuMeter = std::function<double()>;
+double OwnCpuSeconds();
+
+// Runs `work` once.
+Cost Measure(const CpuMeter& cpu, const std::function<void()>& work);
+
+// The median of `rounds` runs, after one that is not counted; of time and CPU time each for itself.
+Cost MedianCost(int rounds, const CpuMeter& cpu, const std::function<void()>& work);
+Cost Median(const std::vector<Cost>& costs);
 double Median(std::vector<double> values);
 
 }  // namespace paceline::bench

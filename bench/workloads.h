@@ -9,13 +9,46 @@
 // What Paceline does, over a real cluster on loopback through the SDK.
 namespace paceline::bench {
 
-// 64 MB of a ranged table pushed and pulled whole; the limit is raw TCP with messages of 1 MB.
-absl::StatusOr<std::vector<Result>> Dense(const std::string& coordinator);
+struct Setting {
+  std::string coordinator;  // host:port
+  // Sizes that only show that the workload runs; its figures mean nothing.
+  bool smallest = false;
+  // lr: the kinds of table it is run on.
+  std::vector<std::string> tables = {"sparse", "ranged"};
+  double gigabytes = 4;  // restart, snapshots: of rows
+  std::string record;    // the client's record file; empty: the environment's
+};
 
-// Batches of 1,000 random rows of 16 values, of a million; the limit is the bare table in this process.
-absl::StatusOr<std::vector<Result>> Sparse(const std::string& coordinator);
+// 64 MB of a ranged table pushed and pulled whole, four times in a row; each push is waited for, or ("push
+// ahead") is made while the one before is on its way. The limit is a bare gRPC stream with the same frames,
+// whose own limit is raw TCP. A bare stream below half of raw TCP was disturbed and makes the run void: all
+// is measured anew, and UNAVAILABLE after five times.
+absl::StatusOr<std::vector<Result>> Dense(const Setting& setting);
+
+// Batches of 1,000 random rows of 16 values (kSparseDim), of a million; the limit is a bare table in this
+// process.
+inline constexpr uint32_t kSparseDim = 16;
+absl::StatusOr<std::vector<Result>> Sparse(const Setting& setting);
+
+// 64 MB of a ranged table, rows of 64 values (kWholeDim), pushed and pulled whole, each waited for; with the
+// metrics of Sparse, and no limit beside.
+inline constexpr uint32_t kWholeDim = 64;
+absl::StatusOr<std::vector<Result>> Whole(const Setting& setting);
 
 // One row, one request outstanding; the limit is a round trip of 4 bytes over TCP.
-absl::StatusOr<std::vector<Result>> Latency(const std::string& coordinator);
+absl::StatusOr<std::vector<Result>> Latency(const Setting& setting);
+
+// An epoch of logistic regression by one worker under SSP(8): 102,400 synthetic examples of 32 features each,
+// of a million, in batches of 256. The limit is the same arithmetic on an array in this process.
+absl::StatusOr<std::vector<Result>> LogisticRegression(const Setting& setting);
+
+// Batches of 1,000 random rows of 16 values, of 100,000 that the client has cached; the limit is a copy of
+// such rows. And one row pushed and pulled in one round trip, beside a push and a pull.
+absl::StatusOr<std::vector<Result>> Cached(const Setting& setting);
+
+// Pulls of 500 random rows of 16 values with their slots, of `gigabytes`, in an open loop at 30 % of what the
+// cluster can do, a tenth of the requests being pushes; while snapshots are taken, beside none. The cluster
+// must keep snapshots (--snapshot-dir), and have memory for the rows twice.
+absl::StatusOr<std::vector<Result>> WithSnapshots(const Setting& setting);
 
 }  // namespace paceline::bench

@@ -10,10 +10,15 @@
 namespace paceline::examples {
 namespace {
 
-void ApplyBatch(const FtrlOptions& options, const Batch& batch, absl::Span<const float> gradient,
+void ApplyBatch(const ReferenceOptions& options, const Batch& batch, absl::Span<const float> gradient,
                 std::vector<FtrlRow>* model) {
   for (size_t i = 0; i < batch.keys.size(); ++i) {
-    FtrlApply(options, gradient[i], &(*model)[batch.keys[i]]);
+    FtrlRow& row = (*model)[batch.keys[i]];
+    if (options.sgd_lr.has_value()) {
+      row.w -= *options.sgd_lr * gradient[i];
+    } else {
+      FtrlApply(options.ftrl, gradient[i], &row);
+    }
   }
 }
 
@@ -54,7 +59,7 @@ std::vector<float> TrainReference(const Dataset& data, const ReferenceOptions& o
     std::transform(batch.keys.begin(), batch.keys.end(), weights.begin(),
                    [&](uint64_t key) { return model[key].w; });
     ComputeGradient(batch, weights, absl::MakeSpan(gradient));
-    ApplyBatch(options.ftrl, batch, gradient, &model);
+    ApplyBatch(options, batch, gradient, &model);
   }
   std::vector<float> result(model.size());
   std::transform(model.begin(), model.end(), result.begin(), [](const FtrlRow& row) { return row.w; });

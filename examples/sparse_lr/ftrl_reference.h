@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "examples/sparse_lr/libsvm.h"
@@ -45,6 +46,8 @@ float FtrlLambda1(double l1, size_t examples, int epochs);
 
 struct ReferenceOptions {
   FtrlOptions ftrl;
+  std::optional<float> sgd_lr =
+      {};  // given: plain SGD, w −= lr·(gradient summed over the batch), instead of FTRL
   int epochs = 5;
   size_t batch_size = 16;  // examples whose gradients, summed, make one update; > 0
   uint64_t seed = 1;       // of the order of the examples: schedule.h

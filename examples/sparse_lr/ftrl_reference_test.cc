@@ -165,7 +165,7 @@ TEST(TrainReferenceTest, ReachesTheOptimumWithoutPenalty) {
   absl::StatusOr<Dataset> train = ParseLibsvm(text, "text");
   ASSERT_TRUE(train.ok()) << train.status();
   const std::vector<float> weights =
-      TrainReference(*train, {.ftrl = {}, .epochs = 50, .batch_size = 4, .seed = 1});
+      TrainReference(*train, {.ftrl = {}, .sgd_lr = {}, .epochs = 50, .batch_size = 4, .seed = 1});
   EXPECT_LT(Objective(*train, weights, 0), BestNearby(*train, weights, 0) * 1.01);
 }
 
@@ -193,7 +193,8 @@ TEST(TrainReferenceTest, IsTheSameEveryTimeAndMovesWithTheSeed) {
 // The plain loop: dense weights, one example after the other, no batches compacted.
 TEST(TrainReferenceTest, AgreesWithThePlainLoop) {
   const Dataset train = Separable(97, 6);
-  ReferenceOptions options = {.ftrl = {.lambda1 = 0.3f}, .epochs = 2, .batch_size = 10, .seed = 3};
+  ReferenceOptions options = {
+      .ftrl = {.lambda1 = 0.3f}, .sgd_lr = {}, .epochs = 2, .batch_size = 10, .seed = 3};
   std::vector<FtrlRow> model(train.column_count);
   for (int epoch = 0; epoch < options.epochs; ++epoch) {
     const std::vector<uint32_t> order = EpochOrder(train.rows(), options.seed, epoch);

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "examples/sparse_lr/ftrl_reference.h"
+#include "examples/sparse_lr/indexed.h"
 #include "examples/sparse_lr/libsvm.h"
 #include "examples/sparse_lr/options.h"
 #include "examples/sparse_lr/outcome.h"
@@ -112,10 +113,7 @@ class Run {
   // After the other, lest they take the cores from each other.
   void TrainAlone() {
     const auto began = std::chrono::steady_clock::now();
-    const std::vector<float> model = TrainReference(train_, {.ftrl = FtrlOf(options_, train_.rows()),
-                                                             .epochs = options_.epochs,
-                                                             .batch_size = options_.batch_size,
-                                                             .seed = options_.seed});
+    const std::vector<float> model = TrainReference(train_, ReferenceOf(options_, train_.rows()));
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     outcome_.reference = ScoreOf(train_, test_, model, options_.l1);
     outcome_.reference.seconds = took.count();
@@ -148,5 +146,6 @@ int main(int argc, char** argv) {
   if (const int* exit_code = std::get_if<int>(&parsed)) return *exit_code;
   const RunOptions& options = std::get<RunOptions>(parsed);
   if (options.worker >= 0) return RunWorker(options);
+  if (options.index >= 0) return RunIndexed(options);
   return Run(options, std::vector<std::string>(argv, argv + argc)).Execute();
 }

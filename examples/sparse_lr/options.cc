@@ -42,8 +42,18 @@ CLI::Validator ExistingFile() {
 void AddTraining(CLI::App* app, RunOptions* o) {
   app->add_option("--model", o->model,
                   "Consistency: ssp:S, a worker reads all updates older than S clocks (a clock is a batch of "
-                  "every worker); or asp, it reads whatever is there")
+                  "every worker); asp, it reads whatever is there; or bsp, it reads exactly the updates of "
+                  "all earlier clocks")
       ->type_name("MODEL");
+  app->add_option("--rule", o->rule,
+                  "ftrl, which minimises the log-loss with the weights of --l1 and --l2; or sgd, which "
+                  "minimises the log-loss alone (default: ftrl, under bsp sgd)")
+      ->type_name("RULE")
+      ->check(CLI::IsMember({"ftrl", "sgd"}).description(""))
+      ->always_capture_default(false);
+  app->add_option("--lr", o->lr, "SGD's step, times the gradient summed over a batch")
+      ->type_name("X")
+      ->check(Positive());
   app->add_option("--l1", o->l1, "Weight of the sum of |w|, against the mean log-loss")
       ->type_name("X")
       ->check(NotNegative());
@@ -84,6 +94,19 @@ void AddOptions(CLI::App* app, RunOptions* o, double* seconds) {
   app->add_option("--timeout", *seconds, "How long one operation on the cluster may take")
       ->type_name("SECONDS")
       ->check(Positive());
+  app->add_option("--record", o->record,
+                  "Each worker writes its history to a new file of this name (or FILE.1, FILE.2 ... where it "
+                  "exists), for `paceline verify`")
+      ->type_name("FILE");
+  app->add_option(
+         "--index", o->index,
+         "Be worker N of --workers and start no others: somebody else does, such as an indexed Job of "
+         "Kubernetes, which sets the environment variable. All are given one --job; number 0 scores "
+         "the model at the end, and fails unless its log-loss is that of one process")
+      ->type_name("N")
+      ->check(Within(0, 1023))
+      ->envname("JOB_COMPLETION_INDEX")
+      ->always_capture_default(false);
   app->add_option("--worker", o->worker)->group("");  // how the parent starts its workers: not for people
 }
 
@@ -99,10 +122,19 @@ absl::Status Complete(RunOptions* o) {
   absl::StatusOr<Consistency> consistency = ParseModel(o->model);
   if (!consistency.ok()) return consistency.status();
   o->consistency = *consistency;
+  if (o->rule.empty()) o->rule = std::holds_alternative<Bsp>(o->consistency) ? "sgd" : "ftrl";
   if (o->coordinator.empty()) {
     return absl::InvalidArgumentError(
         "no coordinator: give --coordinator HOST:PORT or set PACELINE_COORDINATOR; or let "
         "`paceline up --shards 3 -- sparse_lr …` start a cluster for this run");
+  }
+  if (o->index >= 0 && o->worker < 0) {
+    if (o->job.empty())
+      return absl::InvalidArgumentError("--index: give --job NAME, the same to all workers");
+    if (static_cast<uint32_t>(o->index) >= o->workers) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--index ", o->index, ": expected less than --workers ", o->workers));
+    }
   }
   if (o->job.empty()) o->job = absl::StrCat("sparse_lr-", getpid(), "-", absl::ToUnixMillis(absl::Now()));
   if (absl::Status s = CheckFolderOf(o->json_out, "--json"); !s.ok()) return s;
@@ -113,17 +145,21 @@ absl::Status Complete(RunOptions* o) {
 
 absl::StatusOr<Consistency> ParseModel(absl::string_view text) {
   if (text == "asp") return Asp{};
-  if (text == "bsp") {
-    return absl::UnimplementedError(
-        "--model bsp: tables that are aggregated per clock are not served yet; use --model ssp:0, which "
-        "reads "
-        "at least all updates of earlier clocks, or ssp:S or asp");
-  }
-  Ssp ssp;
+  if (text == "bsp") return Bsp{};
+  // A worker pushes to every row that it has pulled, and FTRL-proximal cannot be applied to a cached copy:
+  // only without its own latest updates a row can be read from the cache again. At S = 0 that makes no
+  // difference.
+  // Rare words are read again after more clocks than any bound allows, and L1 leaves most of their weights at
+  // 0: so what has changed is asked for, instead of every weight. At S = 0 that takes one more round a clock.
+  Ssp ssp{.read_my_writes = false};
   absl::string_view staleness = text;
-  if (absl::ConsumePrefix(&staleness, "ssp:") && absl::SimpleAtoi(staleness, &ssp.staleness)) return ssp;
+  if (absl::ConsumePrefix(&staleness, "ssp:") && absl::SimpleAtoi(staleness, &ssp.staleness)) {
+    ssp.catch_up = ssp.staleness / 2;
+    ssp.refresh = ssp.staleness > 0;
+    return ssp;
+  }
   return absl::InvalidArgumentError(
-      absl::StrCat("--model: expected ssp:S with a whole number S, or asp; found '", text, "'"));
+      absl::StrCat("--model: expected ssp:S with a whole number S, asp or bsp; found '", text, "'"));
 }
 
 std::variant<RunOptions, int> ParseCommandLine(int argc, char** argv) {
@@ -150,6 +186,17 @@ FtrlOptions FtrlOf(const RunOptions& options, size_t examples) {
           .beta = options.beta,
           .lambda1 = FtrlLambda1(options.l1, examples, options.epochs),
           .lambda2 = FtrlLambda1(options.l2, examples, options.epochs)};
+}
+
+ReferenceOptions ReferenceOf(const RunOptions& options, size_t examples) {
+  ReferenceOptions reference{.ftrl = FtrlOf(options, examples),
+                             .sgd_lr = {},
+                             .epochs = options.epochs,
+                             .batch_size = options.batch_size,
+                             .seed = options.seed};
+  if (options.rule == "sgd") reference.sgd_lr = options.lr;
+  if (std::holds_alternative<Bsp>(options.consistency)) reference.batch_size *= options.workers;
+  return reference;
 }
 
 }  // namespace paceline::examples

@@ -19,6 +19,8 @@ struct RunOptions {
   uint32_t workers = 4;
   std::string model = "ssp:2";  // as it was given; what it means:
   Consistency consistency = Ssp{.staleness = 2};
+  std::string rule;  // "ftrl" or "sgd"; empty on the command line: sgd under bsp, else ftrl
+  float lr = 0.1f;   // of sgd
   double l1 = 1e-5;  // in the objective: mean log-loss + l1·(sum of |w|)
   double l2 = 0;     // likewise, of half the sum of w²
   float alpha = FtrlOptions().alpha;
@@ -29,12 +31,14 @@ struct RunOptions {
   std::string coordinator;  // host:port
   std::string job;
   absl::Duration timeout = absl::Seconds(60);
+  std::string record;     // of each worker; empty: the environment's
   std::string json_out;   // empty: none
   std::string model_out;  // empty: none
+  int index = -1;         // >= 0: this process is that worker of a group that somebody else starts
   int worker = -1;        // -1: this process is the parent; else the rank of the worker that it is
 };
 
-// "ssp:2", "asp" or "bsp". Unimplemented, with the remedy, for what the server does not serve yet.
+// "ssp:2", "asp" or "bsp".
 absl::StatusOr<Consistency> ParseModel(absl::string_view text);
 
 // The options of a run, or the exit code of a process that has nothing more to do: 0 after --help, 2 after
@@ -43,5 +47,9 @@ std::variant<RunOptions, int> ParseCommandLine(int argc, char** argv);
 
 // What the options mean for a training set of that many examples.
 FtrlOptions FtrlOf(const RunOptions& options, size_t examples);
+
+// The same training in one process. Under bsp the batches of all workers make one update: one batch of that
+// many examples.
+ReferenceOptions ReferenceOf(const RunOptions& options, size_t examples);
 
 }  // namespace paceline::examples

@@ -47,14 +47,24 @@ TEST_F(OptionsTest, ModelNames) {
   EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:0")).staleness, 0u);
   EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:12")).staleness, 12u);
   EXPECT_TRUE(std::holds_alternative<Asp>(*ParseModel("asp")));
+  EXPECT_TRUE(std::holds_alternative<Bsp>(*ParseModel("bsp")));
   for (const char* wrong : {"", "ssp", "ssp:", "ssp:-1", "ssp:2x", "SSP:2", "essp:2"}) {
     EXPECT_EQ(ParseModel(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
   }
 }
 
-TEST_F(OptionsTest, BspNamesTheRemedy) {
-  EXPECT_EQ(ParseModel("bsp").status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(Refused({"--coordinator", "c:1", "--model", "bsp"}), HasSubstr("use --model ssp:0"));
+TEST_F(OptionsTest, UnderBspAllBatchesOfAClockAreOneStepOfSgd) {
+  const RunOptions bsp = Parsed({"--coordinator", "c:1", "--model", "bsp", "--lr", "0.5", "--workers", "4"});
+  EXPECT_EQ(bsp.rule, "sgd");
+  const ReferenceOptions reference = ReferenceOf(bsp, 100);
+  EXPECT_EQ(reference.sgd_lr, 0.5f);
+  EXPECT_EQ(reference.batch_size, 4 * bsp.batch_size);
+  const RunOptions ftrl = Parsed({"--coordinator", "c:1", "--model", "bsp", "--rule", "ftrl"});
+  EXPECT_EQ(ReferenceOf(ftrl, 100).sgd_lr, std::nullopt);
+  const RunOptions ssp = Parsed({"--coordinator", "c:1"});
+  EXPECT_EQ(ssp.rule, "ftrl");
+  EXPECT_EQ(ReferenceOf(ssp, 100).batch_size, ssp.batch_size);
+  EXPECT_THAT(Refused({"--coordinator", "c:1", "--rule", "adam"}), HasSubstr("--rule"));
 }
 
 TEST_F(OptionsTest, TakesAll) {

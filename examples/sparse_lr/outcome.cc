@@ -81,9 +81,10 @@ std::string FormatOutcome(const RunOptions& options, const Outcome& outcome) {
   AppendScores(outcome, &text);
   AppendWaits(options, outcome.totals.wait, &text);
   AppendStaleness(outcome.totals.staleness_rows, &text);
-  absl::StrAppendFormat(&text, "\nrows pushed %s, pulled %s; parts sent again %s\n",
-                        Grouped(outcome.totals.rows_pushed), Grouped(outcome.totals.rows_pulled),
-                        Grouped(outcome.totals.retries));
+  absl::StrAppendFormat(
+      &text, "\nrows pushed %s, pulled %s, read from the workers' caches %s; parts sent again %s\n",
+      Grouped(outcome.totals.rows_pushed), Grouped(outcome.totals.rows_pulled),
+      Grouped(outcome.totals.rows_from_cache), Grouped(outcome.totals.retries));
   return text;
 }
 
@@ -102,6 +103,9 @@ std::string OutcomeJson(const RunOptions& options, const Outcome& outcome) {
       {"wait_seconds_by_cause", waits},
       {"observed_staleness_histogram", staleness},
       {"rows_pushed", outcome.totals.rows_pushed},
+      {"rows_pulled", outcome.totals.rows_pulled},
+      {"bytes_pulled", outcome.totals.bytes_pulled},
+      {"rows_from_cache", outcome.totals.rows_from_cache},
       {"reference_test_log_loss", outcome.reference.test.log_loss},
       {"reference_test_auc", outcome.reference.test.auc},
       {"reference_objective", outcome.reference.objective},

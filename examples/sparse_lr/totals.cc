@@ -36,6 +36,8 @@ Totals Sum(absl::Span<const WorkerReport> reports) {
     totals.loss_sum += report.loss_sum;
     totals.rows_pushed += report.stats.rows_pushed;
     totals.rows_pulled += report.stats.rows_pulled;
+    totals.bytes_pulled += report.stats.bytes_pulled;
+    totals.rows_from_cache += report.stats.rows_from_cache;
     totals.retries += report.stats.retries;
     Add(report.stats.wait, &totals.wait);
     for (const auto& [clocks, rows] : report.stats.staleness_rows) totals.staleness_rows[clocks] += rows;

@@ -15,6 +15,8 @@ struct Totals {
   double loss_sum = 0;
   uint64_t rows_pushed = 0;
   uint64_t rows_pulled = 0;
+  uint64_t bytes_pulled = 0;
+  uint64_t rows_from_cache = 0;
   uint64_t retries = 0;
   WaitSeconds wait;
   std::map<uint64_t, uint64_t> staleness_rows;

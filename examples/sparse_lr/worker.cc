@@ -21,6 +21,7 @@ namespace paceline::examples {
 namespace {
 
 constexpr absl::Duration kReportEvery = absl::Milliseconds(100);
+constexpr absl::Duration kAskAgainEvery = absl::Milliseconds(500);
 constexpr absl::Duration kLookForStopEvery = absl::Milliseconds(100);
 
 volatile std::sig_atomic_t stop_requested = 0;
@@ -48,7 +49,8 @@ void WriteToParent(absl::string_view text) {
 
 class Worker {
  public:
-  explicit Worker(const RunOptions& options) : options_(options) {}
+  Worker(const RunOptions& options, bool patient, const TellReport& tell)
+      : options_(options), patient_(patient), tell_(tell) {}
 
   absl::Status Run() {
     if (absl::Status s = Prepare(); !s.ok()) return s;
@@ -74,28 +76,41 @@ class Worker {
     absl::StatusOr<Dataset> data = ReadLibsvm(options_.train);
     if (!data.ok()) return data.status();
     data_ = *std::move(data);
-    absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect({
+    absl::StatusOr<std::unique_ptr<Client>> client = Connect();
+    if (!client.ok()) return client.status();
+    client_ = *std::move(client);
+    std::signal(SIGTERM, RequestStop);  // before, there was nothing to close
+    // Under Bsp the table is aggregated: the gradients of a clock are summed over the workers.
+    absl::StatusOr<Table> weights = client_->OpenOrCreate(
+        "weights", Sparse{.dim = 1, .rule = ServerRule(), .consistency = options_.consistency});
+    if (!weights.ok()) return weights.status();
+    weights_ = *weights;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<Client>> Connect() const {
+    const ClientOptions connect{
         .coordinator = options_.coordinator,
         .job = options_.job,
         .client_name = absl::StrCat("sparse_lr worker ", options_.worker),
         .workers = options_.workers,
         .rank = static_cast<uint32_t>(options_.worker),
         .timeout = options_.timeout,
-    });
-    if (!client.ok()) return client.status();
-    client_ = *std::move(client);
-    std::signal(SIGTERM, RequestStop);  // before, there was nothing to close
+        .record = options_.record,
+    };
+    const absl::Time until = absl::Now() + connect.start_timeout;
+    while (true) {
+      absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(connect);
+      const bool again = absl::IsAlreadyExists(client.status()) || absl::IsAborted(client.status());
+      if (!patient_ || !again || absl::Now() > until) return client;
+      absl::SleepFor(kAskAgainEvery);
+    }
+  }
+
+  Rule ServerRule() const {
+    if (options_.rule == "sgd") return Sgd{.lr = options_.lr};
     const FtrlOptions ftrl = FtrlOf(options_, data_.rows());
-    absl::StatusOr<Table> weights = client_->OpenOrCreate(
-        "weights",
-        Sparse{
-            .dim = 1,
-            .rule =
-                FtrlProximal{.alpha = ftrl.alpha, .beta = ftrl.beta, .l1 = ftrl.lambda1, .l2 = ftrl.lambda2},
-            .consistency = options_.consistency});
-    if (!weights.ok()) return weights.status();
-    weights_ = *weights;
-    return absl::OkStatus();
+    return FtrlProximal{.alpha = ftrl.alpha, .beta = ftrl.beta, .l1 = ftrl.lambda1, .l2 = ftrl.lambda2};
   }
 
   absl::Status Train() {
@@ -107,7 +122,7 @@ class Worker {
                       client_->rank());
     BatchBuilder builder(&data_);
     Batch batch;
-    for (size_t clock = 0; clock < schedule.clocks(); ++clock) {
+    for (size_t clock = client_->clock(); clock < schedule.clocks(); ++clock) {
       builder.Build(schedule.Rows(clock), &batch);
       if (absl::Status s = TrainOn(batch); !s.ok()) return s;
       if (absl::Status s = client_->Tick(); !s.ok()) return s;
@@ -125,6 +140,7 @@ class Worker {
       return absl::InternalError("the training diverges: the loss is not finite; lower --alpha or --batch");
     }
     report_.loss_sum += loss;
+    client_->ReportLoss(loss / static_cast<double>(std::max<size_t>(1, batch.rows())));
     report_.examples += batch.rows();
     // The future may go: Finish returns what went wrong with any push.
     (void)weights_->PushAsync(batch.keys, gradient_);
@@ -145,11 +161,13 @@ class Worker {
       report_.clock = client_->clock();
       report_.stats = client_->stats();
     }
-    WriteToParent(ToLine(report_) + "\n");
+    tell_(report_);
     next_report_ = absl::Now() + kReportEvery;
   }
 
   const RunOptions& options_;
+  const bool patient_;
+  const TellReport& tell_;
   Dataset data_;
   std::unique_ptr<Client> client_;
   std::optional<Table> weights_;
@@ -160,14 +178,23 @@ class Worker {
 
 }  // namespace
 
+bool ToldToStop() {
+  return stop_requested != 0;
+}
+
+absl::Status Work(const RunOptions& options, bool patient, const TellReport& tell) {
+  Worker worker(options, patient, tell);
+  const absl::Status status = worker.Run();
+  if (!status.ok()) worker.SendFailure(status);
+  return status;
+}
+
 int RunWorker(const RunOptions& options) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   prctl(PR_SET_NAME, "sparse_lr");  // else process listings say "exe"
-  Worker worker(options);
-  const absl::Status status = worker.Run();
-  if (status.ok()) return 0;
-  worker.SendFailure(status);
-  return stop_requested != 0 ? 128 + SIGTERM : 1;
+  const auto tell = [](const WorkerReport& report) { WriteToParent(ToLine(report) + "\n"); };
+  if (Work(options, /*patient=*/false, tell).ok()) return 0;
+  return ToldToStop() ? 128 + SIGTERM : 1;
 }
 
 }  // namespace paceline::examples

@@ -24,6 +24,8 @@ WorkerReport Sample() {
   report.stats.staleness_rows = {{0, 10}, {2, 5}};
   report.stats.rows_pushed = uint64_t{1} << 60;
   report.stats.rows_pulled = 8;
+  report.stats.bytes_pulled = 96;
+  report.stats.rows_from_cache = 3;
   report.stats.retries = 9;
   report.error = "two\nlines, and \"quotes\"";
   return report;

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,5 +38,8 @@ std::string DescribeEnd(int wait_status);
 
 // As shells have it: the exit code, or 128 + the signal.
 int ExitCodeOf(int wait_status);
+
+// The folder this program is in, where the others are too.
+std::filesystem::path FolderOfPrograms();
 
 }  // namespace paceline::tool

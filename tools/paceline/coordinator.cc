@@ -2,26 +2,173 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <chrono>
+#include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "libs/rpc/channel.h"
 #include "libs/rpc/status.h"
+#include "tools/paceline/defaults.h"
 
 namespace paceline::tool {
 
-Coordinator::Coordinator(const std::string& address)
-    : address_(address),
-      stub_(v1::Coordinator::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                                               rpc::ControlPlaneArguments()))) {}
+namespace {
 
-absl::StatusOr<v1::StatusReply> Coordinator::Status(absl::Duration timeout) {
+// Between two tries, while the coordinators agree on who leads.
+constexpr absl::Duration kPause = absl::Milliseconds(200);
+
+}  // namespace
+
+Coordinator::Coordinator(const std::string& addresses) : coordinators_(addresses) {}
+
+absl::StatusOr<v1::StatusReply> Coordinator::StatusOf(const rpc::Coordinators::One& one,
+                                                      absl::Duration timeout) {
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
   v1::StatusReply reply;
-  const grpc::Status status = stub_->Status(&context, v1::StatusRequest(), &reply);
+  const grpc::Status status = one.stub->Status(&context, v1::StatusRequest(), &reply);
   if (!status.ok()) return rpc::FromGrpc(status);
   return reply;
+}
+
+absl::StatusOr<v1::StatusReply> Coordinator::Status(absl::Duration timeout) {
+  std::vector<absl::StatusOr<v1::StatusReply>> replies(coordinators_.size());
+  std::vector<std::thread> askers;
+  for (size_t i = 0; i < replies.size(); ++i) {
+    askers.emplace_back([&, i] { replies[i] = StatusOf(*coordinators_.listed()[i], timeout); });
+  }
+  for (std::thread& asker : askers) asker.join();
+  // The best there is: of who leads, of who stands by, why there is none.
+  const auto worth = [](const auto& reply) { return !reply.ok() ? 0 : reply->standby() ? 1 : 2; };
+  absl::StatusOr<v1::StatusReply> best = *std::ranges::max_element(replies, {}, worth);
+  if (!best.ok()) return best;
+  if (best->standby() && !best->leader().empty()) {
+    const rpc::Coordinators named(best->leader());
+    auto of_leader = StatusOf(*named.Current(), timeout);
+    if (of_leader.ok() && !of_leader->standby()) best = std::move(of_leader);
+  }
+  if (replies.size() == 1) return best;
+  for (size_t i = 0; i < replies.size(); ++i) {
+    const std::string& address = coordinators_.listed()[i]->address;
+    if (!replies[i].ok()) {
+      best->add_problems(absl::StrCat("the coordinator at ", address, " does not answer (",
+                                      replies[i].status().message(), "); start it again"));
+    } else if (replies[i]->standby() && !best->standby()) {
+      for (const std::string& problem : replies[i]->problems()) {
+        best->add_problems(absl::StrCat("the coordinator at ", address, " stands by: ", problem));
+      }
+    }
+  }
+  return best;
+}
+
+absl::StatusOr<v1::Map> Coordinator::Map(absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  while (true) {
+    const auto one = coordinators_.Current();
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(deadline));
+    v1::Map map;
+    const auto watch = one->stub->WatchMap(&context, v1::WatchMapRequest());
+    const bool read = watch->Read(&map);
+    context.TryCancel();
+    const grpc::Status ended = watch->Finish();
+    if (read) return map;
+    const absl::Status heard = coordinators_.Heard(*one, ended, context);
+    if (coordinators_.size() == 1 || !absl::IsUnavailable(heard) || absl::Now() + kPause >= deadline)
+      return heard;
+    absl::SleepFor(kPause);
+  }
+}
+
+// The coordinator is given a little less, so that its own words arrive.
+template <class Request, class Reply>
+absl::StatusOr<Reply> Coordinator::Ask(grpc::Status (v1::Coordinator::Stub::*method)(grpc::ClientContext*,
+                                                                                     const Request&, Reply*),
+                                       Request request, absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  while (true) {
+    const auto one = coordinators_.Current();
+    if constexpr (requires { request.set_timeout_ms(0); })
+      request.set_timeout_ms(
+          static_cast<uint32_t>(std::max<int64_t>(1, absl::ToInt64Milliseconds(deadline - absl::Now()))));
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(deadline + absl::Seconds(2)));
+    Reply reply;
+    const absl::Status heard =
+        coordinators_.Heard(*one, ((*one->stub).*method)(&context, request, &reply), context);
+    if (heard.ok()) return reply;
+    // What the one that leads says is said; another one may lead by now.
+    const bool elsewhere = coordinators_.Current() != one;
+    if (!elsewhere || !absl::IsUnavailable(heard) || absl::Now() + kPause >= deadline) return heard;
+    absl::SleepFor(kPause);
+  }
+}
+
+absl::StatusOr<v1::DropTableReply> Coordinator::DropTable(v1::DropTableRequest request,
+                                                          absl::Duration timeout) {
+  return Ask(&v1::Coordinator::Stub::DropTable, std::move(request), timeout);
+}
+absl::StatusOr<v1::ChangeRuleReply> Coordinator::ChangeRule(v1::ChangeRuleRequest request,
+                                                            absl::Duration timeout) {
+  return Ask(&v1::Coordinator::Stub::ChangeRule, std::move(request), timeout);
+}
+absl::StatusOr<v1::DeleteJobReply> Coordinator::DeleteJob(v1::DeleteJobRequest request,
+                                                          absl::Duration timeout) {
+  return Ask(&v1::Coordinator::Stub::DeleteJob, std::move(request), timeout);
+}
+
+absl::StatusOr<v1::HandOverShardReply> Coordinator::HandOverShard(v1::HandOverShardRequest request,
+                                                                  absl::Duration timeout) {
+  return Ask(&v1::Coordinator::Stub::HandOverShard, std::move(request), timeout);
+}
+
+absl::StatusOr<v1::RecoverSegmentsReply> Coordinator::RecoverSegments(v1::RecoverSegmentsRequest request,
+                                                                      absl::Duration timeout) {
+  return Ask(&v1::Coordinator::Stub::RecoverSegments, std::move(request), timeout);
+}
+
+absl::StatusOr<v1::CreateSnapshotReply> Coordinator::CreateSnapshot(v1::CreateSnapshotRequest request,
+                                                                    absl::Duration timeout) {
+  return Ask(&v1::Coordinator::Stub::CreateSnapshot, std::move(request), timeout);
+}
+absl::StatusOr<v1::ListSnapshotsReply> Coordinator::ListSnapshots(v1::ListSnapshotsRequest request,
+                                                                  absl::Duration timeout) {
+  return Ask(&v1::Coordinator::Stub::ListSnapshots, std::move(request), timeout);
+}
+absl::StatusOr<v1::ScheduleSnapshotsReply> Coordinator::ScheduleSnapshots(
+    v1::ScheduleSnapshotsRequest request, absl::Duration timeout) {
+  return Ask(&v1::Coordinator::Stub::ScheduleSnapshots, std::move(request), timeout);
+}
+
+absl::StatusOr<v1::DeleteSnapshotReply> Coordinator::DeleteSnapshot(v1::DeleteSnapshotRequest request,
+                                                                    absl::Duration timeout) {
+  return Ask(&v1::Coordinator::Stub::DeleteSnapshot, std::move(request), timeout);
+}
+absl::StatusOr<v1::RestoreSnapshotReply> Coordinator::RestoreSnapshot(v1::RestoreSnapshotRequest request,
+                                                                      absl::Duration timeout) {
+  return Ask(&v1::Coordinator::Stub::RestoreSnapshot, std::move(request), timeout);
+}
+
+std::string WhyNot(const absl::Status& status, const std::string& coordinator) {
+  if (absl::IsUnavailable(status)) {
+    return absl::StrCat("no coordinator answers at ", coordinator, " (", status.message(),
+                        "); name another with --coordinator or ", kCoordinatorVariable,
+                        ", or start a cluster with `paceline up`");
+  }
+  return absl::StrCat(coordinator, " answers: ", status.message());
+}
+
+void AddCoordinatorOption(CLI::App& command, std::string& coordinator) {
+  coordinator = absl::StrCat("127.0.0.1:", kCoordinatorPort);
+  command
+      .add_option("--coordinator", coordinator, "The cluster's coordinator; of several, with commas between")
+      ->type_name("HOST:PORT")
+      ->envname(kCoordinatorVariable)
+      ->capture_default_str();
 }
 
 }  // namespace paceline::tool

@@ -77,14 +77,29 @@ absl::Status LocalCluster::Start() {
 absl::Status LocalCluster::StartCoordinator() {
   ABSL_RETURN_IF_ERROR(CheckFree(options_.port));
   ABSL_ASSIGN_OR_RETURN(PortFile file, PortFile::Expect(folder_.path() / "coordinator.port"));
-  ABSL_RETURN_IF_ERROR(StartProgram(
-      "coordinator", {"paceline-coordinator", "--listen", absl::StrCat(kLoopback, options_.port),
-                      "--port-file", file.path().string(), "--data-dir",
-                      (folder_.path() / "coordinator").string(), "--shards", absl::StrCat(options_.shards)}));
+  std::vector<std::string> arguments = {"paceline-coordinator",
+                                        "--listen",
+                                        absl::StrCat(kLoopback, options_.port),
+                                        "--port-file",
+                                        file.path().string(),
+                                        "--data-dir",
+                                        (folder_.path() / "coordinator").string(),
+                                        "--shards",
+                                        absl::StrCat(options_.shards),
+                                        "--replicas",
+                                        absl::StrCat(options_.replicas)};
+  AddSnapshotDir(arguments);
+  ABSL_RETURN_IF_ERROR(StartProgram("coordinator", std::move(arguments)));
   std::optional<std::string> address;
   while (!(address = file.Address()).has_value()) ABSL_RETURN_IF_ERROR(Pause(deadline_, file.changes()));
   coordinator_ = std::make_unique<Coordinator>(*address);
   return absl::OkStatus();
+}
+
+void LocalCluster::AddSnapshotDir(std::vector<std::string>& arguments) const {
+  std::string dir = options_.snapshot_dir;
+  if (dir.empty() && !folder_.temporary()) dir = (folder_.path() / "snapshots").string();
+  if (!dir.empty()) arguments.insert(arguments.end(), {"--snapshot-dir", dir});
 }
 
 absl::Status LocalCluster::CheckKnown() {
@@ -101,13 +116,15 @@ absl::Status LocalCluster::CheckKnown() {
 absl::Status LocalCluster::StartShards() {
   for (int i = 0; i < options_.shards; ++i) {
     const std::string name = absl::StrCat("shard-", i);
-    std::vector<std::string> arguments = {"paceline-shard",
-                                          "--coordinator",
-                                          address(),
-                                          "--name",
-                                          name,
-                                          "--threads",
-                                          absl::StrCat(ThreadsOfEach(options_.shards))};
+    std::vector<std::string> arguments = {"paceline-shard", "--coordinator", address(), "--name", name,
+                                          "--threads", absl::StrCat(ThreadsOfEach(options_.shards)),
+                                          // They end together: nobody is left to hand anything over to.
+                                          "--leave-timeout", "0"};
+    // Of a temporary folder nothing would be read again.
+    if (!folder_.temporary())
+      arguments.insert(arguments.end(), {"--data-dir", (folder_.path() / name).string()});
+    AddSnapshotDir(arguments);
+    if (options_.durable) arguments.insert(arguments.end(), {"--acks", "durable"});
     if (options_.memory_budget_bytes != 0) {
       arguments.insert(arguments.end(), {"--memory-budget", absl::StrCat(options_.memory_budget_bytes)});
     }
@@ -152,7 +169,7 @@ bool LocalCluster::Ready(const v1::StatusReply& reply) const {
   const auto here = std::count_if(reply.shards().begin(), reply.shards().end(), [&](const auto& shard) {
     return shard.alive() && shard.info().incarnation() > newest_known_;
   });
-  return reply.map_version() >= 1 && here == options_.shards;
+  return reply.map_version() >= 1 && here == options_.shards && reply.segments_recovering() == 0;
 }
 
 absl::Status LocalCluster::Pause(absl::Time deadline, int file) {
@@ -178,6 +195,13 @@ std::vector<std::string> LocalCluster::Problems() {
   const absl::StatusOr<v1::StatusReply> reply = coordinator_->Status(kCallTimeout);
   if (!reply.ok()) return {std::string(reply.status().message())};
   return {reply->problems().begin(), reply->problems().end()};
+}
+
+const Child* LocalCluster::AnyShard() const {
+  for (size_t i = 1; i < children_.size(); ++i) {
+    if (!children_[i]->end.has_value()) return children_[i];
+  }
+  return nullptr;
 }
 
 bool LocalCluster::AllEnded() const {

@@ -18,8 +18,11 @@ namespace paceline::tool {
 struct LocalClusterOptions {
   std::filesystem::path programs;  // the folder of paceline-coordinator and paceline-shard
   int shards = 1;
+  int replicas = 0;
   int port = 0;                      // the coordinator's; 0: a free one
   uint64_t memory_budget_bytes = 0;  // of each shard; 0: the shard's own default
+  bool durable = false;              // acknowledged is what is on the disks of all members
+  std::string snapshot_dir = {};     // of job snapshots; empty: in the folder, unless that is temporary
   bool verbose = false;              // logs go to standard error instead of files
   absl::Duration start_timeout = absl::Seconds(60);
 };
@@ -38,6 +41,9 @@ class LocalCluster {
 
   // The coordinator's host:port. REQUIRES: that has started.
   const std::string& address() const { return coordinator_->address(); }
+  Coordinator& coordinator() { return *coordinator_; }
+  // A shard whose process runs; nullptr: there is none.
+  const Child* AnyShard() const;
   // What the coordinator calls wrong, in words.
   std::vector<std::string> Problems();
 
@@ -52,6 +58,7 @@ class LocalCluster {
 
  private:
   absl::Status StartCoordinator();
+  void AddSnapshotDir(std::vector<std::string>& arguments) const;
   absl::Status StartShards();
   absl::Status StartProgram(const std::string& name, std::vector<std::string> arguments);
   // Waits for the next event until `deadline`. An error if that is an end or a signal.

@@ -7,11 +7,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/feature_level.h"
 #include "libs/base/version.h"
 #include "services/coordinator/metadata/options.h"
+#include "tools/paceline/admin.h"
 #include "tools/paceline/defaults.h"
+#include "tools/paceline/health.h"
+#include "tools/paceline/snapshot.h"
 #include "tools/paceline/status.h"
 #include "tools/paceline/up.h"
+#include "tools/paceline/verify.h"
 
 namespace paceline::tool {
 namespace {
@@ -19,12 +24,20 @@ namespace {
 int Main(std::vector<std::string> arguments) {
   UpOptions up_options;
   StatusOptions status_options;
+  AdminOptions admin_options;
+  SnapshotOptions snapshot_options;
+  VerifyOptions verify_options;
+  HealthOptions health_options;
   CLI::App app("Runs and inspects Paceline, a parameter server.", "paceline");
-  app.set_version_flag("--version", absl::StrCat("paceline ", std::string(kVersion), " (feature level ",
-                                                 coordinator::kFeatureLevel, ")"));
+  app.set_version_flag(
+      "--version", absl::StrCat("paceline ", std::string(kVersion), " (feature level ", kFeatureLevel, ")"));
   app.require_subcommand(0, 1);
   CLI::App* up = AddUp(app, up_options);
   CLI::App* status = AddStatus(app, status_options);
+  AddAdmin(app, admin_options);
+  AddSnapshot(app, snapshot_options);
+  CLI::App* verify = AddVerify(app, verify_options);
+  CLI::App* health = AddHealth(app, health_options);
 
   // What follows `--` is somebody else's command line: the parser must not see it.
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
@@ -41,6 +54,10 @@ int Main(std::vector<std::string> arguments) {
   }
   if (up->parsed()) return Up(up_options);
   if (status->parsed()) return PrintStatus(status_options);
+  if (verify->parsed()) return Verify(verify_options);
+  if (health->parsed()) return Health(health_options);
+  if (const SnapshotCommand command = ParsedSnapshot(app)) return command(snapshot_options);
+  if (const Command admin = ParsedAdmin(app)) return admin(admin_options);
   std::fputs(app.help().c_str(), stderr);
   return kUsageError;
 }

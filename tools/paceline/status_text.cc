@@ -23,6 +23,13 @@ std::string ClusterLine(const v1::StatusReply& status, absl::string_view coordin
       std::count_if(status.shards().begin(), status.shards().end(), [](const auto& s) { return s.alive(); });
   const auto known =
       std::max<int64_t>(status.shards_size(), status.map_version() == 0 ? status.shards_wanted() : 0);
+  if (status.standby()) {
+    return absl::StrCat("Cluster at ", coordinator, ", version ", status.version(), ": ",
+                        status.leader().empty() ? "no coordinator leads"
+                                                : absl::StrCat("the coordinator at ", status.leader(),
+                                                               " was the last to lead, and does not answer"),
+                        "\n");
+  }
   return absl::StrCat("Cluster at ", coordinator, ", version ", status.version(), ": ", alive, " of ", known,
                       " shards alive, map version ", status.map_version(), ", ", status.segments(),
                       " segments\n");
@@ -39,24 +46,38 @@ std::vector<const v1::ShardStatus*> Sorted(const v1::StatusReply& status) {
 }
 
 std::string Shards(const v1::StatusReply& status) {
-  Columns columns(
-      {"SHARD", "ADDRESS", "STATE", ">SEGMENTS", ">ROWS", ">MEMORY", ">OF", ">PARKED", "METRICS"});
+  Columns columns({"SHARD", "ADDRESS", "STATE", ">PRIMARY", ">REPLICA", ">LEARNER", ">ROWS", ">MEMORY", ">OF",
+                   ">PARKED", "METRICS"});
   for (const v1::ShardStatus* sorted : Sorted(status)) {
     const v1::ShardStatus& shard = *sorted;
     const std::string state = shard.alive() ? "alive" : absl::StrCat("silent ", Seconds(shard.silent_ms()));
     const v1::BeatRequest& last = shard.last();
-    std::vector<std::string> cells = {shard.info().name(), shard.info().address(), state};
+    std::vector<std::string> cells = {shard.info().name(),
+                                      shard.info().address(),
+                                      state,
+                                      absl::StrCat(shard.primaries()),
+                                      absl::StrCat(shard.replicas()),
+                                      absl::StrCat(shard.learners())};
     if (shard.has_last()) {
-      cells.insert(cells.end(),
-                   {absl::StrCat(last.primaries()), absl::StrCat(last.rows()), BytesText(last.bytes()),
-                    BytesText(last.bytes_budget()), absl::StrCat(last.parked())});
+      cells.insert(cells.end(), {absl::StrCat(last.rows()), BytesText(last.bytes()),
+                                 BytesText(last.bytes_budget()), absl::StrCat(last.parked())});
     } else {
-      cells.insert(cells.end(), 5, "-");  // nothing heard yet
+      cells.insert(cells.end(), 4, "-");  // nothing heard yet
     }
     cells.push_back(shard.metrics_address().empty() ? "-" : shard.metrics_address());
     columns.Add(std::move(cells));
   }
   return absl::StrCat("\nShards\n", columns.Text());
+}
+
+std::string Replication(const v1::StatusReply& status) {
+  if (status.replicas_wanted() == 0 && status.takeovers() == 0 && status.handovers() == 0) return "";
+  return absl::StrCat("\nReplicas: ", status.replicas_wanted(), " wanted of each segment, ",
+                      status.segments_under_replicated() == 0
+                          ? std::string("none has fewer")
+                          : absl::StrCat(status.segments_under_replicated(), " have fewer"),
+                      "; so far ", status.takeovers(), " segments taken over, ", status.handovers(),
+                      " handed over\n");
 }
 
 bool AtWork(const v1::SessionStatus& session) {
@@ -122,7 +143,9 @@ std::string BytesText(uint64_t bytes) {
 }
 
 std::string StatusText(const v1::StatusReply& status, absl::string_view coordinator) {
-  std::string text = absl::StrCat(ClusterLine(status, coordinator), Shards(status));
+  // Who stands by knows nothing of the cluster.
+  if (status.standby()) return absl::StrCat(ClusterLine(status, coordinator), Problems(status));
+  std::string text = absl::StrCat(ClusterLine(status, coordinator), Shards(status), Replication(status));
   for (const v1::JobStatus& job : status.jobs()) absl::StrAppend(&text, Job(job));
   return absl::StrCat(text, Tables(status), Problems(status));
 }

@@ -19,13 +19,14 @@ v1::StatusReply Parse(const std::string& text) {
 TEST(StatusTextTest, ShowsEverythingOfARunningCluster) {
   const v1::StatusReply reply = Parse(R"(
     version: "0.1.0" feature_level: 1 map_version: 3 segments: 64 shards_wanted: 2
+    replicas_wanted: 1 segments_under_replicated: 32 takeovers: 8 handovers: 2
     shards {
       info { shard: 0 name: "shard-1" address: "127.0.0.1:4003" incarnation: 2 }
-      alive: false silent_ms: 12300
+      alive: false silent_ms: 12300 replicas: 8
     }
     shards {
       info { shard: 1 name: "shard-0" address: "127.0.0.1:4001" incarnation: 1 }
-      alive: true silent_ms: 200 metrics_address: "127.0.0.1:4002"
+      alive: true silent_ms: 200 primaries: 32 replicas: 24 learners: 8 metrics_address: "127.0.0.1:4002"
       last { rows: 1200 bytes: 1572864 bytes_budget: 4294967296 primaries: 32 parked: 3 }
     }
     jobs {
@@ -47,9 +48,13 @@ TEST(StatusTextTest, ShowsEverythingOfARunningCluster) {
       StatusText(reply, "127.0.0.1:7070"),
       "Cluster at 127.0.0.1:7070, version 0.1.0: 1 of 2 shards alive, map version 3, 64 segments\n"
       "\nShards\n"
-      "  SHARD    ADDRESS         STATE          SEGMENTS  ROWS   MEMORY       OF  PARKED  METRICS\n"
-      "  shard-0  127.0.0.1:4001  alive                32  1200  1.5 MiB  4.0 GiB       3  127.0.0.1:4002\n"
-      "  shard-1  127.0.0.1:4003  silent 12.3 s         -     -        -        -       -  -\n"
+      "  SHARD    ADDRESS         STATE          PRIMARY  REPLICA  LEARNER  ROWS   MEMORY       OF  PARKED  "
+      "METRICS\n"
+      "  shard-0  127.0.0.1:4001  alive               32       24        8  1200  1.5 MiB  4.0 GiB       3  "
+      "127.0.0.1:4002\n"
+      "  shard-1  127.0.0.1:4003  silent 12.3 s        0        8        0     -        -        -       -  "
+      "-\n"
+      "\nReplicas: 1 wanted of each segment, 32 have fewer; so far 8 segments taken over, 2 handed over\n"
       "\nJob ctr: min clock 40\n"
       "  SESSION  STATE   RANK  CLOCK  AHEAD  SILENT  CLIENT\n"
       "        5  worker     0     42      2   0.1 s  worker 0\n"
@@ -72,6 +77,13 @@ TEST(StatusTextTest, CountsTheShardsThatAreStillToJoin) {
 TEST(StatusTextTest, SaysThatAJobHasNoSession) {
   EXPECT_THAT(StatusText(Parse(R"(jobs { job: 1 name: "ctr" min_clock: 9 })"), "c:1"),
               HasSubstr("Job ctr: min clock 9\n  no session is open\n"));
+}
+
+TEST(StatusTextTest, OfACoordinatorThatStandsByShowsOnlyWhy) {
+  EXPECT_EQ(StatusText(Parse(R"(version: "0.1.0" standby: true problems: "etcd is away")"), "c:1,d:2"),
+            "Cluster at c:1,d:2, version 0.1.0: no coordinator leads\n\nProblems\n  - etcd is away\n");
+  EXPECT_THAT(StatusText(Parse(R"(version: "0.1.0" standby: true leader: "e:3")"), "c:1"),
+              HasSubstr("the coordinator at e:3 was the last to lead, and does not answer"));
 }
 
 TEST(StatusTextTest, BytesHaveTheirUnit) {

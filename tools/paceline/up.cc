@@ -2,13 +2,14 @@
 
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tools/paceline/data_folder.h"
 #include "tools/paceline/defaults.h"
+#include "tools/paceline/drill.h"
 #include "tools/paceline/local_cluster.h"
 #include "tools/paceline/supervisor.h"
 
@@ -16,6 +17,7 @@ namespace paceline::tool {
 namespace {
 
 constexpr int kShardsMax = 256;
+constexpr int kReplicasMax = 8;
 constexpr absl::Duration kCommandGrace = absl::Seconds(10);
 
 constexpr char kMore[] =
@@ -30,18 +32,16 @@ void Say(const std::string& text) {
   std::fputs(absl::StrCat("paceline: ", text, "\n").c_str(), stderr);
 }
 
-std::filesystem::path FolderOfPrograms() {
-  std::error_code ignored;
-  return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-}
-
 LocalClusterOptions ClusterOptions(const UpOptions& o) {
   return {.programs = FolderOfPrograms(),
           .shards = o.shards,
+          .replicas = o.replicas,
           .port = o.port >= 0         ? o.port
                   : o.command.empty() ? kCoordinatorPort
                                       : 0,
           .memory_budget_bytes = o.memory_budget_bytes,
+          .durable = o.durable,
+          .snapshot_dir = o.snapshot_dir,
           .verbose = o.verbose};
 }
 
@@ -91,9 +91,13 @@ class Session {
       return absl::IsNotFound(child.status()) ? 127 : 126;  // as a shell has it
     }
     absl::Time patience = absl::InfiniteFuture();
+    if (options_.drill) drill_.emplace(supervisor_, cluster_);
     while (!(*child)->end.has_value()) {
-      const Supervisor::Event event = supervisor_.Wait(patience);
-      if (const auto* ended = std::get_if<Supervisor::Ended>(&event)) {
+      const absl::Time step = drill_.has_value() ? drill_->NextStep() : absl::InfiniteFuture();
+      const Supervisor::Event event = supervisor_.Wait(std::min(patience, step));
+      if (std::holds_alternative<Supervisor::TimedOut>(event) && step < patience) {
+        drill_->Step();
+      } else if (const auto* ended = std::get_if<Supervisor::Ended>(&event)) {
         if (ended->child != *child) Report(*ended->child);
       } else if (const auto* signalled = std::get_if<Supervisor::Signalled>(&event)) {
         PassOn(*signalled, **child, patience);
@@ -115,6 +119,7 @@ class Session {
   }
 
   void Report(const Child& child) {
+    if (drill_.has_value() && drill_->Killed(child)) return;
     reported_.push_back(&child);
     Say(absl::StrCat(cluster_.Describe(child),
                      "\n  The other processes go on without it; see `paceline status "
@@ -126,6 +131,7 @@ class Session {
   bool Stop() {
     const std::vector<const Child*> failed = cluster_.Stop();
     for (const Child* child : failed) {
+      if (drill_.has_value() && drill_->Killed(*child)) continue;
       if (std::find(reported_.begin(), reported_.end(), child) == reported_.end())
         Say(absl::StrCat("while stopping: ", cluster_.Describe(*child)));
     }
@@ -136,6 +142,7 @@ class Session {
   Supervisor& supervisor_;
   LocalCluster cluster_;
   std::vector<const Child*> reported_;
+  std::optional<Drill> drill_;
 };
 
 }  // namespace
@@ -146,13 +153,21 @@ CLI::App* AddUp(CLI::App& app, UpOptions& options) {
       ->type_name("N")
       ->check(CLI::Range(1, kShardsMax))
       ->capture_default_str();
-  up->add_option("--replicas", options.replicas, "Copies of each row besides the first; only 0 is served")
+  up->add_option("--replicas", options.replicas,
+                 "Copies of each row besides the first, on other shards: takes at least N + 1 shards")
       ->type_name("N")
+      ->check(CLI::Range(0, kReplicasMax))
       ->capture_default_str();
-  up->add_option(
-      "--data-dir", options.data_dir,
-      "Folder of the cluster's files, kept for the next start: what the coordinator knows, and logs/. "
-      "Rows are in the shards' memory only. (default: a temporary folder, removed at the end)");
+  up->add_option("--data-dir", options.data_dir,
+                 "Folder of the cluster's files, kept for the next start: what the coordinator knows, each "
+                 "shard's rows, "
+                 "and logs/. (default: a temporary folder for the first and the last, removed at the end)");
+  up->add_flag(
+      "--durable", options.durable,
+      "Acknowledge what is on the disk of every member, not what is in its memory; takes --data-dir");
+  up->add_option("--snapshot-dir", options.snapshot_dir,
+                 "Folder of job snapshots (default: snapshots/ in --data-dir; without one there are none)")
+      ->type_name("DIR");
   up->add_option("--port", options.port,
                  absl::StrCat("The coordinator's port, 0 for a free one (default: ", kCoordinatorPort,
                               "; 0 with a COMMAND)"))
@@ -162,14 +177,27 @@ CLI::App* AddUp(CLI::App& app, UpOptions& options) {
                  "Memory that the rows of one shard may take, as 512MiB or 4GiB (default: 4GiB)")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
       ->type_name("SIZE");
+  up->add_flag(
+      "--drill", options.drill,
+      "While COMMAND trains, kill one shard, and say when its replicas have taken over; takes --replicas");
   up->add_flag("--verbose", options.verbose, "Logs of the processes go to standard error instead of files");
   up->footer(kMore);
   return up;
 }
 
 int Up(const UpOptions& options) {
-  if (options.replicas != 0) {
-    Say("replication is not served in this version; use --replicas 0");
+  if (options.replicas >= options.shards) {
+    Say(absl::StrCat("--replicas ", options.replicas, " takes ", options.replicas + 1,
+                     " shards, each copy being on another one; add --shards ", options.replicas + 1));
+    return kUsageError;
+  }
+  if (options.durable && options.data_dir.empty()) {
+    Say("--durable takes --data-dir: a temporary folder is removed at the end");
+    return kUsageError;
+  }
+  if (options.drill && (options.replicas == 0 || options.command.empty())) {
+    Say("--drill takes a COMMAND that trains, and --replicas 1 or more: without, what the killed shard held "
+        "is lost");
     return kUsageError;
   }
   const absl::StatusOr<std::unique_ptr<Supervisor>> supervisor = Supervisor::Create();

@@ -15,7 +15,10 @@ struct UpOptions {
   std::string data_dir;
   int port = -1;  // -1: not given
   uint64_t memory_budget_bytes = 0;
+  bool durable = false;
+  std::string snapshot_dir;
   bool verbose = false;
+  bool drill = false;
   std::vector<std::string> command;  // what follows `--`
 };
 

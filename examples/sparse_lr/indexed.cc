@@ -1,0 +1,122 @@
+#include "examples/sparse_lr/indexed.h"
+
+#include <csignal>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "examples/sparse_lr/ftrl_reference.h"
+#include "examples/sparse_lr/libsvm.h"
+#include "examples/sparse_lr/outcome.h"
+#include "examples/sparse_lr/progress.h"
+#include "examples/sparse_lr/read_model.h"
+#include "examples/sparse_lr/schedule.h"
+#include "examples/sparse_lr/totals.h"
+#include "examples/sparse_lr/worker.h"
+#include "paceline/client.h"
+
+namespace paceline::examples {
+namespace {
+
+constexpr absl::Duration kLook = absl::Seconds(1);
+constexpr absl::Duration kOthersMayTake = absl::Minutes(5);
+constexpr double kTolerance = 1.01;
+
+void WriteError(absl::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+int Fail(const absl::Status& status) {
+  WriteError(absl::StrCat("sparse_lr: ", status.message(), "\n"));
+  return 1;
+}
+
+size_t ClocksOf(const RunOptions& options, const Dataset& train) {
+  return Schedule({.examples = train.rows(),
+                   .batch_size = options.batch_size,
+                   .workers = options.workers,
+                   .epochs = options.epochs,
+                   .seed = options.seed},
+                  options.index)
+      .clocks();
+}
+
+// Whether all clocks of the job are over: a worker that is started again so late has nothing to do, and
+// nobody to start with.
+bool IsOver(const RunOptions& options, const Dataset& train) {
+  const absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect({.coordinator = options.coordinator,
+                                                                          .job = options.job,
+                                                                          .client_name = "sparse_lr reader",
+                                                                          .timeout = options.timeout});
+  if (!client.ok()) return false;
+  absl::StatusOr<Table> table = (*client)->Open("weights");
+  return table.ok() &&
+         table->Pull({uint64_t{0}}, {.min_clock = ClocksOf(options, train), .timeout = kLook}).ok();
+}
+
+// The model with every update of every worker.
+absl::StatusOr<std::vector<float>> FinishedModel(const RunOptions& options, const Dataset& train) {
+  const absl::Time until = absl::Now() + kOthersMayTake;
+  while (true) {
+    absl::StatusOr<std::vector<float>> model =
+        ReadModel(options, train.column_count, ClocksOf(options, train));
+    if (model.ok() || !absl::IsDeadlineExceeded(model.status()) || absl::Now() > until) return model;
+  }
+}
+
+int Judge(const RunOptions& options, const Dataset& train, const Totals& totals) {
+  const absl::StatusOr<Dataset> test = ReadLibsvm(options.test);
+  if (!test.ok()) return Fail(test.status());
+  const absl::StatusOr<std::vector<float>> model = FinishedModel(options, train);
+  if (!model.ok()) return Fail(model.status());
+  const std::vector<float> alone = TrainReference(train, ReferenceOf(options, train.rows()));
+  Outcome outcome{.cluster = ScoreOf(train, *test, *model, options.l1),
+                  .reference = ScoreOf(train, *test, alone, options.l1),
+                  .examples = totals.examples,
+                  .totals = totals};
+  outcome.cluster.seconds = totals.seconds;
+  const bool ok = outcome.cluster.test.log_loss <= kTolerance * outcome.reference.test.log_loss;
+  std::printf("sparse_lr: %s log_loss=%.4f reference=%.4f auc=%.4f\n", ok ? "ok" : "failed",
+              outcome.cluster.test.log_loss, outcome.reference.test.log_loss, outcome.cluster.test.auc);
+  if (!options.json_out.empty()) {
+    if (absl::Status s = WriteFile(options.json_out, OutcomeJson(options, outcome)); !s.ok()) return Fail(s);
+  }
+  return ok ? 0 : 1;
+}
+
+}  // namespace
+
+int RunIndexed(const RunOptions& given) {
+  RunOptions options = given;
+  options.worker = options.index;
+  const absl::StatusOr<Dataset> train = ReadLibsvm(options.train);
+  if (!train.ok()) return Fail(train.status());
+  if (IsOver(options, *train)) {
+    std::printf("sparse_lr: the others have finished without worker %d\n", options.index);
+    std::fflush(stdout);
+    return options.index == 0 ? Judge(options, *train, Totals()) : 0;
+  }
+  Progress progress({.examples_per_epoch = std::max<uint64_t>(1, train->rows() / options.workers),
+                     .epochs = options.epochs,
+                     .workers = 1,
+                     .width = 0},
+                    WriteError);
+  Totals totals;
+  const absl::Status status = Work(options, /*patient=*/true, [&](const WorkerReport& report) {
+    totals = Sum({report});
+    progress.Show(totals, absl::Now());
+  });
+  progress.End();
+  if (!status.ok()) {
+    Fail(status);
+    return ToldToStop() ? 128 + SIGTERM : 1;
+  }
+  std::printf("sparse_lr: worker %d of %u has finished examples=%d seconds=%.1f wait_seconds=%.1f\n",
+              options.index, options.workers, static_cast<int>(totals.examples), totals.seconds,
+              totals.wait.total());
+  std::fflush(stdout);
+  return options.index == 0 ? Judge(options, *train, totals) : 0;
+}
+
+}  // namespace paceline::examples

@@ -1,0 +1,259 @@
+#include "tools/paceline/admin.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "tools/paceline/coordinator.h"
+#include "tools/paceline/json.h"
+#include "tools/paceline/lists.h"
+#include "tools/paceline/rates.h"
+#include "tools/paceline/say.h"
+
+namespace paceline::tool {
+namespace {
+
+constexpr absl::Duration kStatusTimeout = absl::Seconds(5);
+constexpr absl::Duration kLookAgain = absl::Milliseconds(100);
+
+absl::StatusOr<v1::StatusReply> Status(const AdminOptions& options) {
+  return Coordinator(options.coordinator).Status(kStatusTimeout);
+}
+
+// The table that the options name.
+absl::StatusOr<v1::Table> NamedTable(const AdminOptions& options) {
+  const absl::StatusOr<v1::StatusReply> status = Status(options);
+  if (!status.ok()) return status.status();
+  if (const v1::Table* table = FindTable(*status, options.job, options.table)) return *table;
+  if (FindJob(*status, options.job) == nullptr) {
+    return absl::NotFoundError(
+        absl::StrCat("job '", options.job, "' does not exist; `paceline job list` shows those that do"));
+  }
+  return absl::NotFoundError(absl::StrCat("job '", options.job, "' has no table '", options.table,
+                                          "'; `paceline table list ", options.job, "` shows those it has"));
+}
+
+int ListJobs(const AdminOptions& options) {
+  const absl::StatusOr<v1::StatusReply> status = Status(options);
+  if (!status.ok()) return Complain(status.status(), options.coordinator);
+  return Print(options.json ? JsonList(status->jobs()) : JobsText(*status));
+}
+
+int DeleteJob(const AdminOptions& options) {
+  v1::DeleteJobRequest request;
+  request.set_job(options.job);
+  request.set_force(options.force);
+  const auto deleted =
+      Coordinator(options.coordinator).DeleteJob(std::move(request), absl::Seconds(options.timeout_s));
+  if (!deleted.ok()) {
+    const bool open = absl::IsFailedPrecondition(deleted.status());
+    const int code = Complain(deleted.status(), options.coordinator);
+    if (open) std::fputs("  (--force closes its sessions)\n", stderr);
+    return code;
+  }
+  return Print(absl::StrCat("job '", options.job, "' is deleted\n"));
+}
+
+int ListTables(const AdminOptions& options) {
+  const absl::StatusOr<v1::StatusReply> status = Status(options);
+  if (!status.ok()) return Complain(status.status(), options.coordinator);
+  if (!options.json) return Print(TablesText(*status, options.job));
+  const v1::JobStatus* job = FindJob(*status, options.job);
+  std::vector<v1::Table> tables;
+  for (const v1::Table& table : status->tables()) {
+    if (options.job.empty() || (job != nullptr && table.job() == job->job())) tables.push_back(table);
+  }
+  return Print(JsonList(tables));
+}
+
+int DropTable(const AdminOptions& options) {
+  const absl::StatusOr<v1::Table> table = NamedTable(options);
+  if (!table.ok()) return Complain(table.status(), options.coordinator);
+  v1::DropTableRequest request;
+  request.set_job(options.job);
+  request.set_table(table->id());
+  const auto dropped =
+      Coordinator(options.coordinator).DropTable(std::move(request), absl::Seconds(options.timeout_s));
+  if (!dropped.ok()) return Complain(dropped.status(), options.coordinator);
+  return Print(absl::StrCat("table '", options.table, "' (", table->id(), ") of job '", options.job,
+                            "' is dropped\n"));
+}
+
+int SetRates(const AdminOptions& options) {
+  const absl::StatusOr<v1::Table> table = NamedTable(options);
+  if (!table.ok()) return Complain(table.status(), options.coordinator);
+  absl::StatusOr<v1::Rule> rule = WithRates(table->schema().rule(), options.rates);
+  if (!rule.ok()) return Complain(std::string(rule.status().message()));
+  v1::ChangeRuleRequest request;
+  request.set_job(options.job);
+  request.set_table(table->id());
+  *request.mutable_rule() = *std::move(rule);
+  if (options.now) request.set_now(true);
+  if (options.at_clock.has_value()) request.set_at_clock(*options.at_clock);
+  const auto changed =
+      Coordinator(options.coordinator).ChangeRule(std::move(request), absl::Seconds(options.timeout_s));
+  if (!changed.ok()) return Complain(changed.status(), options.coordinator);
+  if (options.json) return Print(Json(changed->table()));
+  const uint64_t clock = changed->table().rule_clock();
+  return Print(absl::StrCat("table '", options.table, "' of job '", options.job,
+                            "': ", RuleText(changed->table().schema().rule()),
+                            clock == 0 ? " at once" : absl::StrCat(" from clock ", clock, " on"), "\n"));
+}
+
+// 0 only if nothing stays: whoever stops the shard next relies on it.
+int HandOver(const AdminOptions& options) {
+  v1::HandOverShardRequest request;
+  request.set_shard(options.shard);
+  const auto done =
+      Coordinator(options.coordinator).HandOverShard(std::move(request), absl::Seconds(options.timeout_s));
+  if (!done.ok()) return Complain(done.status(), options.coordinator);
+  if (options.json) {
+    (void)Print(Json(*done));
+  } else {
+    (void)Print(HandOverText(options.shard, *done));
+  }
+  return done->kept().empty() ? 0 : 1;
+}
+
+// Those that wait for nobody but shards that are given up, and whose loss is not accepted yet.
+v1::RecoverSegmentsRequest Acceptance(const AdminOptions& options, const v1::RecoverSegmentsReply& found) {
+  v1::RecoverSegmentsRequest request;
+  for (const auto& segment : found.waiting()) {
+    const bool named = std::ranges::all_of(segment.awaited(), [&](const std::string& shard) {
+      return std::ranges::count(options.given_up, shard) > 0;
+    });
+    if (!named || segment.accepted()) continue;
+    auto& loss = *request.add_accept_loss();
+    loss.set_segment(segment.segment());
+    loss.set_epoch(segment.epoch());
+  }
+  return request;
+}
+
+// Until none of the segments waits any more in the epoch in which its loss was accepted. Another coordinator
+// that leads meanwhile is told as well.
+int AwaitRecovery(const AdminOptions& options, const v1::RecoverSegmentsRequest& accepted) {
+  Coordinator coordinator(options.coordinator);
+  const absl::Time end = absl::Now() + absl::Seconds(options.timeout_s);
+  v1::RecoverSegmentsRequest request = accepted;
+  while (true) {
+    const auto now = coordinator.RecoverSegments(request, kStatusTimeout);
+    if (now.ok()) {
+      request = Acceptance(options, *now);
+      std::set<std::pair<uint32_t, uint64_t>> waiting;
+      for (const auto& segment : now->waiting()) waiting.emplace(segment.segment(), segment.epoch());
+      const bool waits = std::ranges::any_of(accepted.accept_loss(), [&](const auto& segment) {
+        return waiting.contains({segment.segment(), segment.epoch()});
+      });
+      if (!waits) return Print(absl::StrCat(accepted.accept_loss_size(), " segments go on\n"));
+    }
+    if (absl::Now() > end) {
+      return now.ok() ? Complain(absl::StrCat("they wait all the same:\n", LossText(*now)))
+                      : Complain(now.status(), options.coordinator);
+    }
+    absl::SleepFor(kLookAgain);
+  }
+}
+
+// Without --accept-loss it only tells, and 0 means that nothing waits.
+int Recover(const AdminOptions& options) {
+  const auto found = Coordinator(options.coordinator).RecoverSegments({}, kStatusTimeout);
+  if (!found.ok()) return Complain(found.status(), options.coordinator);
+  if (options.json && !options.accept_loss) {
+    (void)Print(Json(*found));
+    return found->waiting().empty() ? 0 : 1;
+  }
+  if (found->waiting().empty()) return Print("no segment waits for a shard that has ended\n");
+  (void)Print(LossText(*found));
+  if (!options.accept_loss) {
+    return Complain(
+        "nothing was done: start the shards again that are awaited, with their folders; or, if they have "
+        "ended for good, name them: --accept-loss SHARD…");
+  }
+  const v1::RecoverSegmentsRequest request = Acceptance(options, *found);
+  if (request.accept_loss().empty()) {
+    return Complain("nothing was done: every segment waits for a shard that was not named");
+  }
+  return AwaitRecovery(options, request);
+}
+
+void AddTimeout(CLI::App& command, AdminOptions& options) {
+  command.add_option("--timeout", options.timeout_s, "How long to wait for it to be done everywhere")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void AddAdmin(CLI::App& app, AdminOptions& options) {
+  CLI::App* job = app.add_subcommand("job", "List jobs, delete one");
+  CLI::App* table = app.add_subcommand("table", "List tables, drop one, change the rates of one");
+  job->require_subcommand(1);
+  table->require_subcommand(1);
+
+  CLI::App* job_list = job->add_subcommand("list", "Show all jobs: their sessions, tables, memory");
+  job_list->add_flag("--json", options.json, "As JSON: a list of JobStatus of coordinator.proto");
+  CLI::App* job_delete =
+      job->add_subcommand("delete", "End a job: its tables, its rows, its clocks. Nothing of it is left");
+  job_delete->add_option("JOB", options.job, "Its name")->required();
+  job_delete->add_flag("--force", options.force, "Close its sessions first; otherwise there must be none");
+  AddTimeout(*job_delete, options);
+
+  CLI::App* table_list = table->add_subcommand("list", "Show the tables of all jobs, or of one");
+  table_list->add_option("JOB", options.job, "Its name");
+  table_list->add_flag("--json", options.json, "As JSON: a list of Table of types.proto");
+  CLI::App* drop = table->add_subcommand("drop", "End a table and free its rows everywhere");
+  CLI::App* set = table->add_subcommand("set", "Change rates of a table's update rule while it is trained");
+  for (CLI::App* one : {drop, set}) {
+    one->add_option("JOB", options.job, "The job's name")->required();
+    one->add_option("TABLE", options.table, "The table's name")->required();
+    AddTimeout(*one, options);
+  }
+  set->add_option("RATES", options.rates,
+                  "NAME=VALUE: lr, epsilon, alpha, beta, l1, l2, as the rule has them")
+      ->required();
+  CLI::Option* now =
+      set->add_flag("--now", options.now, "At once, not at a clock that all segments agree on");
+  set->add_option("--at-clock", options.at_clock, "At this clock, or the next one that can be agreed")
+      ->excludes(now);
+  set->add_flag("--json", options.json, "As JSON: the Table of types.proto");
+  CLI::App* hand_over = app.add_subcommand(
+      "handover", "Hand all that a shard is primary of to its replicas, so that it can be stopped unnoticed");
+  hand_over->add_option("SHARD", options.shard, "Its name")->required();
+  hand_over->add_flag("--json", options.json, "As JSON: HandOverShardReply of coordinator.proto");
+  AddTimeout(*hand_over, options);
+  hand_over->footer("Exits with 1 if a segment stays with the shard, and says why.");
+  CLI::App* recover = app.add_subcommand(
+      "recover", "Show which segments wait for shards that have ended; go on without what only these had");
+  recover->add_flag(
+      "--accept-loss", options.accept_loss,
+      "Go on without these shards where only they are awaited. They must have ended, for good: one that only "
+      "cannot be reached would go on serving what it has");
+  recover->add_option("SHARD", options.given_up, "Names of shards that do not come back");
+  recover->add_flag("--json", options.json,
+                    "As JSON: RecoverSegmentsReply of coordinator.proto; only to show");
+  AddTimeout(*recover, options);
+  recover->footer("Without --accept-loss nothing is changed; exits with 1 if a segment waits.");
+  for (CLI::App* one : {job_list, job_delete, table_list, drop, set, hand_over, recover}) {
+    AddCoordinatorOption(*one, options.coordinator);
+  }
+}
+
+Command ParsedAdmin(const CLI::App& app) {
+  const CLI::App* job = app.get_subcommand("job");
+  const CLI::App* table = app.get_subcommand("table");
+  if (job->parsed()) return job->get_subcommand("list")->parsed() ? ListJobs : DeleteJob;
+  if (app.get_subcommand("handover")->parsed()) return HandOver;
+  if (app.get_subcommand("recover")->parsed()) return Recover;
+  if (!table->parsed()) return nullptr;
+  if (table->get_subcommand("list")->parsed()) return ListTables;
+  return table->get_subcommand("drop")->parsed() ? DropTable : SetRates;
+}
+
+}  // namespace paceline::tool

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "CLI/CLI.hpp"
+
+namespace paceline::tool {
+
+struct HealthOptions {
+  std::string address;
+  std::string service;
+  double timeout_s = 2;
+};
+
+// Adds `paceline health` to the program's commands. `options` must outlive the parsing.
+CLI::App* AddHealth(CLI::App& app, HealthOptions& options);
+
+// Asks a server by grpc.health.v1. The exit code: 0 if it serves, 1 otherwise, which standard error explains.
+int Health(const HealthOptions& options);
+
+}  // namespace paceline::tool

@@ -1,0 +1,61 @@
+#include "tools/paceline/verify.h"
+
+#include <cstdio>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/status.h"
+#include "tools/verify/verifier.h"
+
+namespace paceline::tool {
+namespace {
+
+absl::StatusOr<std::string> ReadFile(const std::string& name) {
+  std::ifstream file(name, std::ios::binary | std::ios::ate);
+  if (!file) return absl::NotFoundError(absl::StrCat(name, ": there is no such file, or it cannot be read"));
+  std::string bytes(static_cast<size_t>(file.tellg()), '\0');
+  file.seekg(0);
+  if (!file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) {
+    return absl::UnavailableError(absl::StrCat(name, ": cannot be read"));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+CLI::App* AddVerify(CLI::App& app, VerifyOptions& options) {
+  CLI::App* verify =
+      app.add_subcommand("verify", "Prove from record files that nothing was lost, doubled or read too old");
+  verify->description(
+      "Proves from the record files of one cluster, which shards and clients write with --record or "
+      "PACELINE_RECORD, that nothing was lost, doubled or read too old; or names the first thing that was. "
+      "Give the files of all shards and clients: what is missing is said, and not guessed.");
+  verify->add_option("FILE", options.files, "Record files")->required();
+  verify->add_option("--json", options.json, "Write what was found to this file");
+  return verify;
+}
+
+absl::StatusOr<verify::Report> VerifyFiles(const std::vector<std::string>& files) {
+  verify::Verifier verifier;
+  for (const std::string& name : files) {
+    ABSL_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(name));
+    verifier.AddFile(name, bytes);
+  }
+  return verifier.Finish();
+}
+
+int Verify(const VerifyOptions& options) {
+  const absl::StatusOr<verify::Report> report = VerifyFiles(options.files);
+  if (!report.ok()) {
+    std::fprintf(stderr, "paceline verify: %s\n", std::string(report.status().message()).c_str());
+    return 1;
+  }
+  std::fputs(verify::ToText(*report).c_str(), stdout);
+  if (!options.json.empty() && !(std::ofstream(options.json) << verify::ToJson(*report).dump(2) << "\n")) {
+    std::fprintf(stderr, "paceline verify: cannot write %s\n", options.json.c_str());
+    return 1;
+  }
+  return report->violations.empty() && !report->checked_nothing() ? 0 : 1;
+}
+
+}  // namespace paceline::tool

@@ -1,0 +1,127 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "libs/base/ids.h"
+#include "libs/record/event.h"
+#include "tools/verify/findings.h"
+
+namespace paceline::verify {
+
+// What one client pushed on one line of a segment, and how far it was told that this is committed.
+struct PushedLine {
+  struct Part {
+    uint32_t content = 0;
+    uint32_t count = 0;
+    bool emptied = false;
+  };
+  std::vector<Part> parts;  // number n is at n - 1
+  PartNumber acknowledged = 0;
+  Place acknowledged_at;
+};
+
+// A certificate that a client was given, to be compared with the log.
+struct GivenCertificate {
+  JobId job;
+  SessionId session;
+  SegmentId segment;
+  Epoch epoch;
+  Lsn version;
+  Clock min_clock = 0;
+  PartNumber own = 0;
+  Place place;
+};
+
+// Where a client was told that an epoch began.
+struct EpochBegan {
+  SegmentId segment;
+  Epoch epoch;
+  Lsn began;
+  Place place;
+};
+
+// The history of one client, taken event by event in the order of its file. What a client alone can show is
+// checked here: the bounds of its reads, its own writes, void versions.
+class ClientHistory {
+ public:
+  using LineKey = std::pair<SegmentId, Line>;
+
+  ClientHistory(Findings& findings, uint32_t file) : findings_(findings), file_(file) {}
+
+  void Take(uint64_t offset, const record::Event& event);
+  // Events are missing here: what is not known any more is not checked.
+  void OnGap() { complete_ = false; }
+  // The file ends. `clean`: with the process.
+  void OnEnd(bool clean) {
+    complete_ = complete_ && clean;
+    reads_.clear();
+  }
+
+  SessionId session() const { return session_; }
+  // Everything that the client did is here.
+  bool complete() const { return complete_; }
+  const std::map<LineKey, PushedLine>& lines() const { return lines_; }
+  const std::vector<GivenCertificate>& certificates() const { return certificates_; }
+  const std::vector<EpochBegan>& epochs() const { return epochs_; }
+
+ private:
+  struct Read {
+    const record::TableOpened* table = nullptr;  // null: not known here
+    Clock reader = 0;
+    std::optional<Clock> min_clock;  // that the caller asked for
+    bool leaves = false;             // it has begun to leave the clocks
+    uint64_t pushes = 0;             // made before it
+  };
+
+  void On(const record::SessionOpened& event);
+  void On(const record::TableOpened& event) { tables_[event.table] = event; }
+  void On(const record::Pushed& event);
+  void On(const record::Emptied& event);
+  void On(const record::Acknowledged& event);
+  void On(const record::ReadBegun& event);
+  void On(const record::Certified& event);
+  void On(const record::CacheHit& event);
+  void On(const record::EpochKnown& event);
+  void On(const record::Ticked& event);
+  void On(const record::Finishing& event) { leaves_ = event.leaves; }
+  void On(const record::Failed& event);
+  template <class Other>
+  void On(const Other&) {}
+
+  // nullptr: its beginning is missing.
+  const Read* FindRead(uint64_t read) const;
+  void CheckBound(const Read& read, SegmentId segment, Clock min_clock);
+  void CheckVoid(SegmentId segment, Epoch epoch, Lsn version, bool cached);
+  // Whether the reader was promised its own pushes.
+  static bool OwnWrites(const Read& read);
+  // The client's parts of the arrival line in this segment that were made before the read.
+  PartNumber PushedBefore(const Read& read, SegmentId segment) const;
+  void Know(SegmentId segment, Epoch epoch, std::optional<Lsn> began);
+  Place Here() const { return {.file = file_, .offset = offset_}; }
+
+  Findings& findings_;
+  const uint32_t file_;
+  uint64_t offset_ = 0;  // of the event at hand
+  bool complete_ = true;
+
+  JobId job_;
+  SessionId session_;
+  bool worker_ = false;
+  Clock clock_ = 0;
+  bool leaves_ = false;
+  std::map<TableId, record::TableOpened> tables_;
+  std::map<LineKey, PushedLine> lines_;
+  uint64_t pushes_ = 0;
+  std::map<SegmentId, std::vector<uint64_t>> pushed_as_;  // arrival line: of each number, the count of pushes
+  absl::flat_hash_map<uint64_t, Read> reads_;
+  std::map<SegmentId, std::map<Epoch, std::optional<Lsn>>> known_;  // where each epoch began
+  std::vector<GivenCertificate> certificates_;
+  std::vector<EpochBegan> epochs_;
+};
+
+}  // namespace paceline::verify

@@ -1,0 +1,199 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "libs/record/codec.h"
+#include "libs/record/file_format.h"
+#include "tools/verify/verifier.h"
+
+namespace paceline::verify {
+
+using Events = std::vector<record::Event>;
+
+inline constexpr SegmentId kSegment(3);
+inline constexpr JobId kJob(1);
+inline constexpr SessionId kSession(5);
+inline constexpr TableId kTable(2);
+
+inline std::string FileOf(const Events& events) {
+  std::string block;
+  for (const record::Event& event : events) record::Append(event, block);
+  std::string file(record::kMagic);
+  record::AppendBlock(1, block, file);
+  return file;
+}
+
+// The histories of a client and the members of one segment, in which all is well, for tests to spoil.
+//
+// Epoch 1: shard 0 is primary, shard 1 its replica. The client pushes parts 1 and 2 in clock 0, which are
+// acknowledged, ticks, and reads. Epoch 2 begins at record 6 with shard 1 as primary; part 3 is pushed there.
+struct Histories {
+  static record::Logged Record(uint64_t epoch, uint64_t lsn, record::RecordKind kind, Clock min_clock = 0) {
+    return {.segment = kSegment,
+            .epoch = Epoch(epoch),
+            .lsn = Lsn(lsn),
+            .kind = kind,
+            .hash = static_cast<uint32_t>(100 * epoch + lsn),
+            .job = kind == record::RecordKind::kBeginEpoch ? JobId() : kJob,
+            .min_clock = min_clock};
+  }
+  static record::Logged Session(uint64_t epoch, uint64_t lsn, record::RecordKind kind) {
+    record::Logged record = Record(epoch, lsn, kind);
+    record.session = kSession;
+    return record;
+  }
+  static record::Logged Part(uint64_t epoch, uint64_t lsn, PartNumber number, Clock min_clock = 0) {
+    record::Logged record = Record(epoch, lsn, record::RecordKind::kUpdate, min_clock);
+    record.session = kSession;
+    record.number = number;
+    record.table = kTable;
+    record.count = 1;
+    record.content = ContentOf(number);
+    return record;
+  }
+  static uint32_t ContentOf(PartNumber number) { return static_cast<uint32_t>(7000 + number); }
+  static record::Pushed Push(PartNumber number, Clock clock) {
+    return {.segment = kSegment,
+            .number = number,
+            .clock = clock,
+            .table = kTable,
+            .count = 1,
+            .content = ContentOf(number)};
+  }
+  static record::Acknowledged Ack(PartNumber number) { return {.segment = kSegment, .number = number}; }
+  static record::Certified Certificate(uint64_t read, uint64_t epoch, uint64_t version, Clock min_clock,
+                                       PartNumber own) {
+    return {.read = read,
+            .segment = kSegment,
+            .epoch = Epoch(epoch),
+            .began = Lsn(epoch == 1 ? 0 : 6),
+            .version = Lsn(version),
+            .min_clock = min_clock,
+            .own = own,
+            .rows = 1};
+  }
+  static record::RoleTaken Primary(uint64_t epoch, uint64_t began) {
+    return {.segment = kSegment, .epoch = Epoch(epoch), .role = record::Role::kPrimary, .lsn = Lsn(began)};
+  }
+  static Events Shard(uint32_t id) {
+    return {record::Start{.program = record::Program::kShard, .name = "shard", .unix_micros = 1},
+            record::Identified{.shard = ShardId(id), .incarnation = Incarnation(id + 1), .cluster = 9}};
+  }
+  static record::Event By(record::Logged record) {
+    record.primary = true;
+    return record;
+  }
+
+  Histories() {
+    using Kind = record::RecordKind;
+    const std::vector<record::Logged> first = {Record(1, 1, Kind::kBeginEpoch),
+                                               Session(1, 2, Kind::kOpenSession),
+                                               Session(1, 3, Kind::kJoin),
+                                               Part(1, 4, 1),
+                                               Part(1, 5, 2),
+                                               Record(1, 6, Kind::kAdvance, 1)};
+    const std::vector<record::Logged> second = {Record(2, 7, Kind::kBeginEpoch), Part(2, 8, 3, 1)};
+    files["shard-0"] = Shard(0);
+    files["shard-0"].push_back(Primary(1, 0));
+    for (const record::Logged& record : first) files["shard-0"].push_back(By(record));
+    files["shard-1"] = Shard(1);
+    for (const record::Logged& record : first) files["shard-1"].push_back(record);
+    files["shard-1"].push_back(Primary(2, 6));
+    for (const record::Logged& record : second) files["shard-1"].push_back(By(record));
+    files["shard-1"].push_back(record::End{});
+    files["client"] = {
+        record::Start{.program = record::Program::kClient, .name = "client", .unix_micros = 1},
+        record::SessionOpened{.job = kJob, .session = kSession, .worker = true},
+        record::TableOpened{.table = kTable,
+                            .name = "t",
+                            .model = record::Model::kSsp,
+                            .staleness = 1,
+                            .own_writes = true,
+                            .aggregated = false,
+                            .additive = false},
+        Push(1, 0),
+        Push(2, 0),
+        Ack(2),
+        record::Ticked{.clock = 1},
+        record::ReadBegun{.read = 1, .table = kTable, .reader = 1},
+        record::EpochKnown{.segment = kSegment, .epoch = Epoch(1), .began_known = true, .began = Lsn(0)},
+        Certificate(1, 1, 6, 1, 2),
+        Push(3, 1),
+        Ack(3),
+        record::End{}};
+  }
+
+  // Before the End of a file.
+  void Add(const std::string& file, record::Event event) {
+    Events& events = files[file];
+    const bool ended = std::holds_alternative<record::End>(events.back());
+    events.insert(events.end() - (ended ? 1 : 0), std::move(event));
+  }
+  template <class E>
+  E& Last(const std::string& file) {
+    for (auto it = files[file].rbegin(); it != files[file].rend(); ++it) {
+      if (E* event = std::get_if<E>(&*it)) return *event;
+    }
+    ADD_FAILURE() << "no such event";
+    static E none;
+    return none;
+  }
+  record::Logged& At(const std::string& file, uint64_t lsn) {
+    for (record::Event& event : files[file]) {
+      auto* logged = std::get_if<record::Logged>(&event);
+      if (logged != nullptr && logged->lsn == Lsn(lsn)) return *logged;
+    }
+    ADD_FAILURE() << "no such record";
+    static record::Logged none;
+    return none;
+  }
+  // At every member.
+  void Change(uint64_t lsn, const std::function<void(record::Logged&)>& change) {
+    for (auto& [name, events] : files) {
+      for (record::Event& event : events) {
+        auto* logged = std::get_if<record::Logged>(&event);
+        if (logged != nullptr && logged->lsn == Lsn(lsn)) change(*logged);
+      }
+    }
+  }
+  template <class E>
+  void Remove(const std::string& file, const std::function<bool(const E&)>& which) {
+    std::erase_if(files[file], [&](const record::Event& event) {
+      const E* e = std::get_if<E>(&event);
+      return e != nullptr && which(*e);
+    });
+  }
+
+  Report Verified() const {
+    Verifier verifier;
+    for (const auto& [name, events] : files) verifier.AddFile(name, FileOf(events));
+    return verifier.Finish();
+  }
+
+  std::map<std::string, Events> files;
+};
+
+inline std::vector<std::string> RulesOf(const Report& report) {
+  std::vector<std::string> rules;
+  for (const Violation& violation : report.violations) rules.push_back(violation.rule);
+  return rules;
+}
+
+inline void ExpectOk(const Report& report) {
+  EXPECT_EQ(report.violations_found, 0u) << ToText(report);
+}
+
+// One violation, of this rule, found in this file, in words that contain `why`.
+inline void ExpectOne(const Report& report, const std::string& rule, const std::string& file,
+                      const std::string& why) {
+  ASSERT_THAT(RulesOf(report), ::testing::ElementsAre(rule)) << ToText(report);
+  EXPECT_EQ(report.violations[0].file, file);
+  EXPECT_GT(report.violations[0].offset, record::kMagic.size());
+  EXPECT_THAT(report.violations[0].why, ::testing::HasSubstr(why));
+}
+
+}  // namespace paceline::verify

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libs/record/file_format.h"
+#include "tools/verify/client_history.h"
+#include "tools/verify/findings.h"
+#include "tools/verify/report.h"
+#include "tools/verify/segment_log.h"
+
+namespace paceline::verify {
+
+// Proves from the record files of one cluster that nothing went wrong, as docs/record.md says, or finds what
+// did. Takes about 100 bytes of memory for each record at each member. For one thread.
+class Verifier {
+ public:
+  // The whole content of a file, needed until this returns only.
+  void AddFile(const std::string& name, std::string_view bytes);
+
+  // Once, after all files.
+  Report Finish();
+
+ private:
+  // What is known of a segment at the place in a shard's file.
+  struct Held {
+    bool known = true;  // false: events are missing
+    Lsn lsn;
+    Epoch epoch;
+    Epoch wrote;  // the last epoch that this member was primary of
+  };
+  struct ShardFile {
+    uint32_t file = 0;
+    ring::Member self;
+    bool identified = false;
+    std::map<SegmentId, Held> held;
+  };
+
+  void TakeShardEvent(ShardFile& shard, uint64_t offset, const record::Event& event);
+  void TakeLogged(ShardFile& shard, Place place, const record::Logged& event);
+  void TakeCluster(const record::Identified& event, Place place);
+  void TakeEnding(uint32_t file, const record::Reader::Ended& ended);
+  SegmentLog& LogOf(SegmentId segment);
+
+  Findings findings_;
+  uint64_t cluster_ = 0;
+  std::vector<std::unique_ptr<ClientHistory>> clients_;
+  std::map<SegmentId, SegmentLog> logs_;
+};
+
+}  // namespace paceline::verify
