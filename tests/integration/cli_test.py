@@ -214,10 +214,21 @@ class UpTest(CliTest):
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertRegex(done.stderr, r"coordinator ended with exit code 1; the end of its log:\n  .*cannot start")
 
-    def test_replicas_are_refused(self):
+    def test_replicas_need_as_many_other_shards(self):
         done = run("up", "--replicas", "1")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("replication is not served in this version; use --replicas 0", done.stderr)
+        self.assertIn("--replicas 1 takes 2 shards", done.stderr)
+
+    def test_a_shard_without_replicas_hands_nothing_over_and_says_why(self):
+        up = Up(self, "--shards", "2", "--port", "0")
+        done = run("handover", "shard-1", "--coordinator", up.coordinator)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stdout, r"0 segments of shard-1 were handed over\nThese stay with it:\n"
+                                      r"  - segments .*: no replica: the cluster runs with --replicas 0")
+        unknown = run("handover", "shard-7", "--coordinator", up.coordinator)
+        self.assertEqual(unknown.returncode, 1)
+        self.assertIn("'shard-7' is not of this cluster", unknown.stderr)
+        self.assertEqual(up.stop()[0], 0)
 
 
 class CommandTest(CliTest):

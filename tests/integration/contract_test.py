@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The job trains under SSP(0), SSP(2), SSP(8) and ASP with 1, 2, 4 workers on 1, 2, 5 shards, and keeps its contract.
+"""The job trains under SSP(0), SSP(2), SSP(8), ASP and BSP with 1, 2, 4 workers on 1, 2, 5 shards, and keeps its contract.
 
 contract_worker checks values against the model; here what the workers counted is compared with what the shards
 counted, and the staleness that must and must not be seen with what was seen.
@@ -44,7 +44,7 @@ class ContractTest(unittest.TestCase):
         result = json.loads(lines[-1])
         self.assertIsNotNone(result["work"], f"contract_worker ended with {result['exit']}: {result['stderr']}")
         runs = {(run["model"], run["workers"]): run for run in result["work"]["runs"]}
-        self.assertEqual(len(runs), 12)
+        self.assertEqual(len(runs), 15)
         for which, run in runs.items():
             self.assertEqual(run["error"], "", which)
         self.assertEqual(result["shards"], shards)
@@ -52,6 +52,7 @@ class ContractTest(unittest.TestCase):
         self.assertEqual(result["work"]["rows_pushed"], result["rows_pushed_by_shards"])
         for workers in (2, 4):
             self.assertEqual(runs["ssp:0", workers]["staleness_by_values"], 0)
+            self.assertEqual(runs["bsp", workers]["staleness_by_certificates"], 0)
             for how in ("staleness_by_values", "staleness_by_certificates"):
                 self.assertGreater(runs["ssp:8", workers][how], 0)
                 self.assertLessEqual(runs["ssp:8", workers][how], 8)

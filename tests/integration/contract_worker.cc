@@ -3,11 +3,13 @@
 // Each worker w writes (its clock + 1) into keys of its own, in a table whose rule is assign, and adds 1 to
 // keys all share, in a table whose rule is add. A reader at clock c under SSP(s) must find of every other
 // worker at least what it wrote at clock c - s - 1, and of itself exactly what it wrote last. At the end the
-// shared keys must hold the number of pushes. Workers sleep at random, which stands for computing; nothing
-// waits by sleeping.
+// shared keys must hold the number of pushes. Under BSP a reader must find exactly what everyone wrote at
+// clock c - 1, itself included, and all the pushes of earlier clocks. Workers sleep at random, which stands
+// for computing; nothing waits by sleeping.
 //
 // Runs every model with every number of workers against the cluster of PACELINE_COORDINATOR and prints one
-// JSON object: runs, and rows_pushed as the workers counted them.
+// JSON object: runs, and rows_pushed as the shards should have counted them: of aggregated tables the rows
+// that workers share count once a clock.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -17,8 +19,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "libs/base/mutex.h"
 #include "libs/world/random.h"
 #include "nlohmann/json.hpp"
 #include "paceline/client.h"
@@ -40,23 +42,25 @@ class Progress {
   explicit Progress(uint64_t workers) : clocks_(workers) {}
 
   void Set(uint64_t worker, uint64_t clock) {
-    absl::MutexLock lock(&mutex_);
+    paceline::MutexLock lock(&mutex_);
     clocks_[worker] = clock;
+    changed_.SignalAll();
   }
   // Waits until every other worker is at least at `clock`.
   bool AwaitOthers(uint64_t worker, uint64_t clock) {
-    absl::MutexLock lock(&mutex_);
+    paceline::MutexLock lock(&mutex_);
     const auto there = [&] {
       for (uint64_t w = 0; w < clocks_.size(); ++w) {
         if (w != worker && clocks_[w] < clock) return false;
       }
       return true;
     };
-    return mutex_.AwaitWithTimeout(absl::Condition(&there), absl::Seconds(60));
+    return changed_.AwaitFor(&mutex_, absl::Seconds(60), there);
   }
 
  private:
-  absl::Mutex mutex_;
+  paceline::Mutex mutex_;
+  paceline::CondVar changed_;
   std::vector<uint64_t> clocks_;
 };
 
@@ -113,6 +117,11 @@ class Worker {
       auto values = last->Pull(all);
       if (!values.ok()) return values.status();
       Check(*values, clock, start);
+      if (Bulk()) {
+        auto counted = count->Pull(Shared());
+        if (!counted.ok()) return counted.status();
+        CheckExactly(*counted, static_cast<float>(workers_ * (clock - start)), clock);
+      }
       if (!outcome_.error.empty()) return absl::OkStatus();
       absl::SleepFor(absl::Microseconds(paceline::world::Uniform(random_, 2'000)));
       Straggle(done);
@@ -128,6 +137,8 @@ class Worker {
     outcome_.observed = stats.staleness_rows;
     return absl::OkStatus();
   }
+
+  bool Bulk() const { return std::holds_alternative<paceline::Bsp>(model_.consistency); }
 
   static std::vector<uint64_t> Shared() {
     std::vector<uint64_t> keys;
@@ -149,6 +160,10 @@ class Worker {
       const auto seen = static_cast<uint64_t>(values[i]);
       // Of clocks before `start` there are no updates: the row still has its initial 0.
       const uint64_t known = std::max(seen, start);
+      if (Bulk()) {
+        if (known != clock) return Fail("not exactly the clocks before its own", writer, clock, seen);
+        continue;
+      }
       if (writer == rank_) {
         if (known != clock && model_.bound != UINT64_MAX) return Fail("its own write", writer, clock, seen);
         continue;
@@ -156,6 +171,14 @@ class Worker {
       const uint64_t behind = clock > known ? clock - known : 0;
       outcome_.staleness_max = std::max(outcome_.staleness_max, behind);
       if (behind > model_.bound) return Fail("a value beyond the bound", writer, clock, seen);
+    }
+  }
+
+  void CheckExactly(const std::vector<float>& values, float expected, uint64_t clock) {
+    for (float value : values) {
+      if (value == expected) continue;
+      outcome_.error = absl::StrCat("worker ", rank_, " at clock ", clock, " read a count of ", value,
+                                    ", exactly ", expected, " is right under ", model_.name);
     }
   }
 
@@ -214,6 +237,8 @@ nlohmann::json RunOne(const Model& model, uint64_t workers) {
       by_certificates = std::max(by_certificates, outcome.observed.rbegin()->first);
   }
   if (run["error"] == "") run["error"] = CheckCount(job, workers);
+  if (std::holds_alternative<paceline::Bsp>(model.consistency))
+    rows -= (workers - 1) * kKeysPerWorker * kClocks;
   run["rows_pushed"] = rows;
   run["staleness_by_values"] = by_values;
   run["staleness_by_certificates"] = by_certificates;
@@ -226,7 +251,8 @@ int main() {
   const std::vector<Model> models = {{"ssp:0", paceline::Ssp{0}, 0},
                                      {"ssp:2", paceline::Ssp{2}, 2},
                                      {"ssp:8", paceline::Ssp{8}, 8},
-                                     {"asp", paceline::Asp{}, UINT64_MAX}};
+                                     {"asp", paceline::Asp{}, UINT64_MAX},
+                                     {"bsp", paceline::Bsp{}, 0}};
   nlohmann::json out{{"runs", nlohmann::json::array()}, {"rows_pushed", 0}};
   bool ok = true;
   uint64_t rows = 0;

@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -11,24 +10,10 @@ import tempfile
 import unittest
 
 BIN = os.environ["PACELINE_BIN"]
+MAKE_DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/sparse_lr/make_data.py")
 KEYS = {"test_log_loss", "test_auc", "objective", "nonzeros", "seconds", "examples_per_second", "wait_seconds",
         "wait_seconds_by_cause", "observed_staleness_histogram", "rows_pushed", "reference_test_log_loss"}
 CAUSES = {"staleness", "queue", "network", "route", "back_pressure", "commit"}
-
-
-def write_data(path, rows, seed):
-    """Sparse rows of unit length; of 500 columns, the first 40 decide the label, with some noise."""
-    draw = random.Random(seed)
-    truth = random.Random(1)
-    weights = [truth.choice((-1, 1)) * truth.uniform(3, 9) for _ in range(40)]
-    with open(path, "w", encoding="ascii") as file:
-        for _ in range(rows):
-            columns = sorted(draw.sample(range(1, 41), 6) + draw.sample(range(41, 501), 9))
-            values = [draw.uniform(0.5, 1.5) for _ in columns]
-            norm = math.sqrt(sum(v * v for v in values))
-            margin = sum(weights[c - 1] * v / norm for c, v in zip(columns, values) if c <= 40)
-            label = "+1" if draw.random() < 1 / (1 + math.exp(-margin)) else "-1"
-            file.write(label + "".join(f" {c}:{v / norm:.6g}" for c, v in zip(columns, values)) + "\n")
 
 
 def children(process):
@@ -50,8 +35,7 @@ class SparseLrTest(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.train, cls.test = cls.path("train.libsvm"), cls.path("test.libsvm")
-        write_data(cls.train, 2000, seed=2)
-        write_data(cls.test, 1000, seed=3)
+        subprocess.run([sys.executable, MAKE_DATA, cls.folder.name], check=True)
 
     @classmethod
     def tearDownClass(cls):
@@ -66,11 +50,11 @@ class SparseLrTest(unittest.TestCase):
 
     def up(self, *command):
         return subprocess.run([f"{BIN}/paceline", "up", "--shards", "2", "--port", "0", "--", *command],
-                              capture_output=True, text=True, timeout=100)
+                              capture_output=True, text=True, timeout=300)
 
-    def run_model(self, model, workers):
+    def run_model(self, model, workers, *more):
         out, weights = self.path("out.json"), self.path("weights")
-        done = self.up(*self.command(model, "--workers", str(workers), "--json", out, "--model-out", weights))
+        done = self.up(*self.command(model, "--workers", str(workers), "--json", out, "--model-out", weights, *more))
         self.assertEqual(done.returncode, 0, done.stdout[-3000:] + done.stderr[-3000:])
         with open(out, encoding="utf-8") as file:
             result = json.load(file)
@@ -113,14 +97,38 @@ class SparseLrTest(unittest.TestCase):
         result = self.run_model("ssp:2", 2)
         self.assertLessEqual(result["observed_staleness_histogram"].keys(), {"0", "1", "2"})
 
+    def test_a_bound_of_8_halves_what_is_pulled(self):
+        fresh, stale = self.run_model("ssp:0", 2), self.run_model("ssp:8", 2)
+        print(f"bytes pulled: ssp:0 {fresh['bytes_pulled']:,}, ssp:8 {stale['bytes_pulled']:,}; "
+              f"held-out log-loss: ssp:0 {fresh['test_log_loss']:.4f}, ssp:8 {stale['test_log_loss']:.4f}")
+        self.assertLessEqual(stale["bytes_pulled"], 0.5 * fresh["bytes_pulled"])
+        self.assertLessEqual(abs(stale["test_log_loss"] - fresh["test_log_loss"]), 0.01 * fresh["test_log_loss"])
+        for result in fresh, stale:
+            self.assertEqual(sum(result["observed_staleness_histogram"].values()),
+                             result["rows_pulled"] + result["rows_from_cache"])
+
     def test_asp(self):
         self.run_model("asp", 2)
 
-    def test_bsp_names_the_remedy(self):
-        done = subprocess.run(self.command("bsp", "--coordinator", "localhost:1"), capture_output=True, text=True,
-                              timeout=30)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("--model ssp:0", done.stderr)
+    def weights(self):
+        with open(self.path("weights"), encoding="ascii") as file:
+            return {int(column): float(weight) for column, weight in map(str.split, file.read().splitlines()[1:])}
+
+    def test_bsp_does_not_depend_on_the_number_of_workers(self):
+        one = self.run_model("bsp", 1, "--batch", "64")
+        weights_of_one = self.weights()
+        four = self.run_model("bsp", 4, "--batch", "16")
+        weights_of_four = self.weights()
+        self.assertEqual(four["observed_staleness_histogram"].keys(), {"0"})
+        self.assertAlmostEqual(one["test_log_loss"], four["test_log_loss"], 5)
+        columns = weights_of_one.keys() | weights_of_four.keys()
+        apart = math.dist(*([of.get(c, 0.0) for c in columns] for of in (weights_of_one, weights_of_four)))
+        size = math.hypot(*weights_of_one.values())
+        print(f"relative L2 between the models of 1 and 4 workers: {apart / size:.2e}")
+        self.assertLessEqual(apart, 1e-5 * size)
+
+    def test_bsp_with_ftrl(self):
+        self.run_model("bsp", 2, "--rule", "ftrl")
 
     def test_ends_in_order(self):
         done = self.up(sys.executable, os.path.abspath(__file__), "--inside",
@@ -145,7 +153,7 @@ class Ends(unittest.TestCase):
 
     def check_end(self, code):
         stderr = self.run.stderr.read()  # up to the end of the last process that holds it
-        self.assertEqual(self.run.wait(timeout=20), code, stderr)
+        self.assertEqual(self.run.wait(timeout=100), code, stderr)
         for worker in self.workers:
             self.assertFalse(os.path.exists(f"/proc/{worker}"), stderr)
         return stderr

@@ -39,9 +39,10 @@ class Placement:
 class Stream:
     """One bidirectional stream: requests by send(), replies by next()."""
 
-    def __init__(self, method, hello):
+    def __init__(self, method, hello, seconds):
         self._requests = queue.Queue()
-        self._replies = method(iter(self._requests.get, None), timeout=120)
+        self._replies = method(iter(self._requests.get, None), timeout=seconds)
+        self.rows = []
         self.send(hello)
         self.welcome = self.next().welcome
 
@@ -49,7 +50,10 @@ class Stream:
         self._requests.put(request)
 
     def next(self):
-        return next(self._replies)
+        reply = next(self._replies)
+        if getattr(reply, "certificates", b"") or getattr(reply, "read_refusals", ()):
+            self.rows.append(reply)  # a PushPullReply with rows: may carry marks as well
+        return reply
 
     def close(self):
         self._requests.put(None)
@@ -58,6 +62,8 @@ class Stream:
 
 class StockClient:
     """One session and its streams. `number` is the next of each segment's arrival line."""
+
+    stream_seconds = 120  # that a stream lives
 
     def __init__(self, coordinator, job):
         self.api = coordinator_pb2_grpc.CoordinatorStub(grpc.insecure_channel(coordinator))
@@ -88,9 +94,9 @@ class StockClient:
             return self.streams[kind, shard]
         address = next(s.address for s in self.map.shards if s.shard == shard)
         stub = shard_pb2_grpc.ShardStub(grpc.insecure_channel(address))
-        request = shard_pb2.PushRequest if kind == "push" else shard_pb2.PullRequest
-        method = stub.Push if kind == "push" else stub.Pull
-        stream = Stream(method, request(hello=self.hello(**hello)))
+        method, request = {"push": (stub.Push, shard_pb2.PushRequest), "pull": (stub.Pull, shard_pb2.PullRequest),
+                           "push_pull": (stub.PushPull, shard_pb2.PushPullRequest)}[kind]
+        stream = Stream(method, request(hello=self.hello(**hello)), self.stream_seconds)
         if not hello:
             self.streams[kind, shard] = stream
         return stream
@@ -128,35 +134,79 @@ class StockClient:
                                      line=types_pb2.LINE_ARRIVAL, parts=parts, keys=keybytes, values=values)
 
     def push(self, table, clock, rows):
-        """Pushes and waits for the committed marks of every part."""
-        segments = sorted(self.by_segment(table, list(rows)))
+        """Pushes and waits for the committed marks of every part; raises on a refusal."""
+        self.push_due(table, clock, rows, set(self.by_segment(table, list(rows))))
+
+    def push_due(self, table, clock, rows, due):
+        """As push, of the rows of the segments `due`, which loses each whose part is committed."""
         for shard in self.shards():
-            mine = [s for s in segments if self.primary(s) == shard]
+            mine = sorted(s for s in due if self.primary(s) == shard)
             if not mine:
                 continue
             stream = self.stream("push", shard)
             stream.send(self.push_frame(table, clock, rows, mine))
-            due = {s: self.number[s] for s in mine}
-            while due:
+            while not due.isdisjoint(mine):
                 reply = stream.next()
                 for segment, _, number in struct.iter_unpack("<IIQ", reply.committed):
-                    if due.get(segment, number + 1) <= number:
-                        del due[segment]
+                    if segment in due and self.number[segment] <= number:
+                        due.remove(segment)
                         self.number[segment] += 1
                 again = [r.segment for r in reply.refusals if r.reason == shard_pb2.Refusal.UNAVAILABLE]
-                if len(again) < len(reply.refusals):
-                    raise AssertionError(f"refused: {reply.refusals[0]}")
+                for refusal in reply.refusals:
+                    if refusal.reason != shard_pb2.Refusal.UNAVAILABLE:
+                        raise Refused(refusal)
                 if again:
                     pause(reply.refusals[0])
                     stream.send(self.push_frame(table, clock, rows, again))
 
-    def tick(self, clock):
-        """Seals every segment at what was pushed, on every shard; returns the segments not spoken for."""
-        seals = b"".join(struct.pack("<IIIIQ", s, 1, 1, 0, n - 1) for s, n in enumerate(self.number))
+    def push_pull_frame(self, table, clock, rows, segments, **read):
+        """As push_frame; the rows are to come back as `read` says: request, min_clock, reader_clock_plus_one."""
+        push = self.push_frame(table, clock, rows, segments)
+        return shard_pb2.PushPullRequest(
+            table=push.table, clock=push.clock, catalogue_version=push.catalogue_version, line=push.line,
+            parts=push.parts, keys=push.keys, values=push.values, want_reply=True, timeout_ms=10000, **read)
+
+    def rows_of(self, stream):
+        """The oldest rows that have come back on a PushPull stream."""
+        while not stream.rows:
+            stream.next()
+        return stream.rows.pop(0)
+
+    def push_pull(self, table, clock, rows):
+        """Pushes, and returns the rows as they are then, by key, and the certificates."""
+        values, certificates = {}, []
+        groups = self.by_segment(table, list(rows))
+        for shard in self.shards():
+            mine = sorted(s for s in groups if self.primary(s) == shard)
+            if not mine:
+                continue
+            stream = self.stream("push_pull", shard)
+            while True:
+                stream.send(self.push_pull_frame(table, clock, rows, mine, request=3))
+                reply = self.rows_of(stream)
+                if not reply.read_refusals or reply.read_refusals[0].reason != shard_pb2.Refusal.UNAVAILABLE:
+                    break
+                pause(reply.read_refusals[0])
+            if reply.read_refusals:
+                raise Refused(reply.read_refusals[0])
+            for segment in mine:
+                self.number[segment] += 1
+            certificates += list(struct.iter_unpack("<IIQQQQQ", reply.certificates))
+            order = [list(rows)[p] for s in mine for p in groups[s]]
+            dim = table.schema.dim
+            for i, key in enumerate(order):
+                values[key] = struct.unpack_from(f"<{dim}f", reply.values, 4 * dim * i)
+        return values, certificates
+
+    def tick(self, clock, kind="push"):
+        """Seals every segment at what was pushed, at its primary; returns the segments not spoken for."""
         unspoken = []
         for shard in self.shards():
-            stream = self.stream("push", shard)
-            stream.send(shard_pb2.PushRequest(tick=shard_pb2.Tick(clock=clock, seals=seals)))
+            seals = b"".join(struct.pack("<IIIIQ", s, 1, 1, 0, n - 1) for s, n in enumerate(self.number)
+                             if self.primary(s) == shard)
+            stream = self.stream(kind, shard)
+            request = shard_pb2.PushPullRequest if kind == "push_pull" else shard_pb2.PushRequest
+            stream.send(request(tick=shard_pb2.Tick(clock=clock, seals=seals)))
             while True:
                 reply = stream.next()
                 acks = [ack for ack in reply.ticks if ack.clock == clock]
@@ -194,6 +244,20 @@ class StockClient:
                 values[key] = struct.unpack_from(f"<{dim}f", reply.values, 4 * dim * i)
         return values, certificates
 
+    def read(self, table, keys, clock, staleness, **options):
+        """Pulls as a worker at `clock` under SSP(staleness), checking each certificate; returns the values."""
+        min_clock = max(0, clock - staleness)
+        values, certificates = self.pull(table, keys, min_clock=min_clock, **options)
+        for segment, served, _, _, _, certified, own in certificates:
+            assert served == 1 and certified >= min_clock and own >= self.number[segment] - 1, certificates
+        return values
+
+    def finish(self):
+        """The worker's last tick: seals every segment it pushed to."""
+        seals = b"".join(struct.pack("<IIIIQ", s, 1, 1, 0, n - 1) for s, n in enumerate(self.number) if n > 1)
+        self.api.FinishWorker(coordinator_pb2.FinishWorkerRequest(session=self.session, seals=seals,
+                                                                  timeout_ms=10000), timeout=WAIT)
+
     def close(self):
         self.api.CloseSession(coordinator_pb2.CloseSessionRequest(session=self.session, reason="done"), timeout=WAIT)
 
@@ -202,3 +266,56 @@ class Refused(Exception):
     def __init__(self, refusal):
         super().__init__(refusal.message)
         self.refusal = refusal
+
+
+class RoutedClient(StockClient):
+    """Goes on when segments move: follows the map, sends again what was not committed, says its tick again."""
+
+    stream_seconds = 5  # a shard that is no longer primary may owe an answer: then the map and the next stream tell
+    clock = 0  # its last tick
+
+    def shards(self):
+        """Those that have something: one that has ended may be known for ever."""
+        return sorted({segment.primary.shard for segment in self.map.segments})
+
+    def follow(self, coordinator=None, version=0):
+        """Takes the newest map, of that version at least; streams are opened anew."""
+        if coordinator:
+            self.api = coordinator_pb2_grpc.CoordinatorStub(grpc.insecure_channel(coordinator))
+        self.streams = {}
+        for self.map in self.api.WatchMap(coordinator_pb2.WatchMapRequest(), timeout=WAIT):
+            if self.map.version >= version:
+                return
+
+    def until_routed(self, attempt):
+        """What `attempt` returns once no segment is elsewhere and all that was ticked is known."""
+        end = time.monotonic() + WAIT
+        while True:
+            try:
+                return attempt()
+            except Refused as refused:
+                reason, version = refused.refusal.reason, refused.refusal.map_version
+                if time.monotonic() > end or reason not in (shard_pb2.Refusal.MOVED, shard_pb2.Refusal.DEADLINE):
+                    raise
+            except grpc.RpcError:
+                reason, version = None, 0
+                if time.monotonic() > end:
+                    raise
+            self.follow(version=version)
+            if reason == shard_pb2.Refusal.DEADLINE and self.clock:
+                self.tick(self.clock)  # a primary that is new has not heard it
+
+    def push(self, table, clock, rows):
+        due = set(self.by_segment(table, list(rows)))
+        self.until_routed(lambda: self.push_due(table, clock, rows, due))
+
+    def pull(self, table, keys, min_clock=0, timeout_ms=1000):
+        return self.until_routed(lambda: super(RoutedClient, self).pull(table, keys, min_clock, timeout_ms))
+
+    def tick(self, clock, kind="push"):
+        self.clock = clock
+        end = time.monotonic() + WAIT
+        while unspoken := self.until_routed(lambda: super(RoutedClient, self).tick(clock, kind)):
+            assert time.monotonic() < end, f"nobody took the tick for segments {unspoken}"
+            self.follow()
+        return []

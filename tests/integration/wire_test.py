@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 """A client in another language, from docs/wire.md alone, over real shards: the right numbers and the named errors."""
+import concurrent.futures
 import os
+import re
 import struct
 import subprocess
 import sys
+import tempfile
 import unittest
+from pathlib import Path
 
 import grpc
 
@@ -13,15 +17,70 @@ from paceline.v1 import coordinator_pb2, coordinator_pb2_grpc, shard_pb2, types_
 from stock_client import WAIT, Placement, Refused, StockClient, pause  # noqa: E402
 
 BIN = os.environ["PACELINE_BIN"]
+WIRE_MD = Path(__file__).resolve().parents[2] / "docs/wire.md"
 ADD = dict(dim=2, rule=types_pb2.Rule(add=types_pb2.Rule.Add()))
 Refusal = shard_pb2.Refusal
+
+
+class DocumentTest(unittest.TestCase):
+    """What docs/wire.md computes and what it lists are the same, and are what the stock client does."""
+
+    def setUp(self):
+        self.text = WIRE_MD.read_text()
+        self.rules = {}
+        exec(re.search(r"```python\n(.*?)```", self.text, re.S)[1], self.rules)  # the page's own rules
+
+    def rows(self, header):
+        """The rows of the table with that header, as lists of cells."""
+        after = self.text.split(f"\n{header}\n", 1)[1].split("\n")[1:]
+        lines = [line for line in after[:after.index("")] if line.startswith("|")]
+        self.assertTrue(lines, header)
+        return [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in lines]
+
+    def test_hashes(self):
+        for x, expected in self.rows("| x | Mix64(x) |"):
+            self.assertEqual(self.rules["mix64"](int(x, 16)), int(expected, 16))
+        for table, key, expected in self.rows("| table | key | Mix64(table, key) |"):
+            self.assertEqual(self.rules["ring_hash"](int(table), int(key, 16)), int(expected, 16))
+
+    def placement(self, table, k, **schema):
+        return Placement(types_pb2.Table(id=table, schema=types_pb2.TableSchema(**schema)), k)
+
+    def test_sparse_tables(self):
+        for row in self.rows("| table | k | key | segment |"):
+            table, k, key, segment = map(int, row)
+            self.assertEqual(self.rules["sparse_segment"](table, k, key), segment)
+            mine = self.placement(table, k, kind=types_pb2.TABLE_KIND_SPARSE)
+            self.assertEqual(mine.segment(key), segment)
+
+    def test_ranged_tables(self):
+        for row in self.rows("| table | k | n | dim | rows per block | blocks | segment of key 0 | of key n div 2 | "
+                             "of key n − 1 |"):
+            table, k, n, dim, per_block, blocks, first, middle, last = map(int, row)
+            self.assertEqual(self.rules["rows_per_block"](k, n, dim), per_block)
+            self.assertEqual(-(-n // per_block), blocks)
+            mine = self.placement(table, k, kind=types_pb2.TABLE_KIND_RANGED, rows=n, dim=dim)
+            for key, segment in ((0, first), (n // 2, middle), (n - 1, last)):
+                self.assertEqual(self.rules["ranged_segment"](table, k, n, dim, key), segment)
+                self.assertEqual(mine.segment(key), segment)
+
+    def test_packed_layouts(self):
+        formats = {"parts": "<IIQQ", "seals": "<IIIIQ", "committed": "<IIQ", "certificates": "<IIQQQQQ",
+                   "unspoken": "<I", "keys": "<Q", "values": "<f"}
+        vectors = self.rows("| field | numbers | bytes |")
+        self.assertEqual({field for field, _, _ in vectors}, set(formats))
+        for field, numbers, expected in vectors:
+            values = [float(n) if field == "values" else int(n) for n in numbers.split(",")]
+            self.assertEqual(struct.pack(formats[field], *values).hex(" ", 8), expected, field)
 
 
 class WireTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.up = subprocess.Popen([f"{BIN}/paceline", "up", "--shards", "3", "--port", "0"], stdout=subprocess.PIPE,
-                                  text=True)
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.data = Path(cls.folder.name) / "data"
+        cls.up = subprocess.Popen([f"{BIN}/paceline", "up", "--shards", "3", "--port", "0", "--data-dir", cls.data],
+                                  stdout=subprocess.PIPE, text=True)
         cls.coordinator = cls.up.stdout.readline().strip().removeprefix("ready coordinator=")
 
     @classmethod
@@ -29,6 +88,7 @@ class WireTest(unittest.TestCase):
         cls.up.terminate()
         assert cls.up.wait(timeout=WAIT) == 0
         cls.up.stdout.close()
+        cls.folder.cleanup()
 
     def setUp(self):
         self.client = StockClient(self.coordinator, job=self.id())
@@ -107,6 +167,144 @@ class WireTest(unittest.TestCase):
         replies = stream.close()
         self.assertEqual([n for r in replies for _, _, n in struct.iter_unpack("<IIQ", r.committed)], [1])
 
+    # -- each part once, in order --
+
+    def replies_until_committed(self, stream, segment, number):
+        """The replies up to the one whose committed mark has reached `number`."""
+        replies = []
+        while not any(s == segment and n >= number for r in replies
+                      for s, _, n in struct.iter_unpack("<IIQ", r.committed)):
+            replies.append(stream.next())
+        return replies
+
+    def test_a_part_sent_again_is_acknowledged_and_applied_once(self):
+        key = self.key_of_segment(3)
+        self.client.push(self.table, 0, {key: (1, 1)})
+        self.client.number[3] -= 1  # as if the acknowledgement had been lost with its stream
+        self.client.streams.clear()
+        again = self.client.push_frame(self.table, 0, {key: (1, 1)}, [3])
+        self.client.number[3] += 1
+        stream = self.client.stream("push", self.client.primary(3))
+        stream.send(again)
+        self.assertFalse([r for reply in self.replies_until_committed(stream, 3, 1) for r in reply.refusals])
+        self.assertEqual(self.client.pull(self.table, [key])[0][key], (1, 1))
+
+    def test_an_empty_part_takes_the_number_of_a_refused_one(self):
+        stream = self.client.stream("push", self.client.primary(3))
+        bad = self.good_frame()
+        bad.values = struct.pack("<2f", float("inf"), 1)
+        refusal = self.refused(stream, bad, Refusal.INVALID, "values")
+        self.assertEqual((refusal.segment, refusal.number, refusal.line), (3, 1, types_pb2.LINE_ARRIVAL))
+        self.client.number[3] = 2
+        follows = self.good_frame()
+        stream.send(shard_pb2.PushRequest(line=types_pb2.LINE_ARRIVAL, parts=self.client.part(3, 0, number=1)))
+        stream.send(follows)
+        self.client.number[3] = 3
+        self.assertFalse([r for reply in self.replies_until_committed(stream, 3, 2) for r in reply.refusals])
+        key = self.key_of_segment(3)
+        self.assertEqual(self.client.pull(self.table, [key])[0][key], (1, 1))
+
+    def test_a_gap_names_what_is_expected(self):
+        stream = self.client.stream("push", self.client.primary(3))
+        late = self.good_frame()
+        late.parts = self.client.part(3, 1, number=2)
+        self.assertEqual(self.refused(stream, late, Refusal.OUT_OF_ORDER, "before part 1").expected, 1)
+        self.expect_alive(stream)
+
+    def test_a_read_waits_for_the_readers_own_part(self):
+        key = self.key_of_segment(3)
+        pulls = self.client.stream("pull", self.client.primary(3))
+        pulls.send(shard_pb2.PullRequest(  # names part 1, which has not been sent
+            request=1, table=self.table.id, catalogue_version=self.client.catalogue_version,
+            parts=self.client.part(3, 1, number=1), keys=struct.pack("<Q", key)))
+        self.client.push(self.table, 0, {key: (5, 6)})
+        reply = pulls.next()
+        self.assertEqual(struct.unpack("<2f", reply.values), (5, 6))
+        (_, served, _, _, _, _, own), = struct.iter_unpack("<IIQQQQQ", reply.certificates)
+        self.assertEqual((served, own), (1, 1))
+
+    def test_a_tick_counts_once_the_parts_it_seals_are_there(self):
+        start = self.client.join()
+        key = self.key_of_segment(3)
+        shard = self.client.primary(3)
+        stream = self.client.stream("push", shard)
+        mine = [s for s in range(len(self.client.number)) if self.client.primary(s) == shard]
+        seals = b"".join(struct.pack("<IIIIQ", s, 1, 1, 0, 1 if s == 3 else 0) for s in mine)
+        stream.send(shard_pb2.PushRequest(tick=shard_pb2.Tick(clock=start + 1, seals=seals)))
+        acks = []
+        while not acks:
+            acks = list(stream.next().ticks)
+        self.assertEqual(acks[0].unspoken, b"")
+        with self.assertRaises(Refused) as refused:
+            self.client.pull(self.table, [key], min_clock=start + 1, timeout_ms=50)
+        self.assertEqual(refused.exception.refusal.reason, Refusal.DEADLINE)
+        self.client.push(self.table, start, {key: (1, 1)})
+        self.assertEqual(self.client.pull(self.table, [key], min_clock=start + 1)[0][key], (1, 1))
+
+    # -- several workers --
+
+    def start_together(self, workers):
+        clients = [StockClient(self.coordinator, job=self.id() + "-group") for _ in range(workers)]
+        for client in clients:
+            self.addCleanup(client.close)
+        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+            starts = list(pool.map(lambda client: client.join(workers), clients))
+        self.assertEqual(len(set(starts)), 1, "they start at one clock")
+        return clients, starts[0]
+
+    def test_workers_under_ssp(self):
+        staleness, clocks, keys = 2, 6, list(range(60))
+        clients, start = self.start_together(3)
+        tables = [client.open_table("group", kind=types_pb2.TABLE_KIND_SPARSE, **ADD) for client in clients]
+
+        def work(me):
+            client, table = clients[me], tables[me]
+            for clock in range(start, start + clocks):
+                values = client.read(table, keys, clock, staleness)
+                for key in keys:  # everybody adds 1 to each key in each clock
+                    least = (clock - start) + 2 * max(0, clock - staleness - start)
+                    self.assertTrue(least <= values[key][0] <= 3 * clocks, (me, clock, values[key]))
+                client.push(table, clock, {key: (1, me) for key in keys})
+                self.assertEqual(client.tick(clock + 1), [])
+            client.finish()
+
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            for done in [pool.submit(work, me) for me in range(3)]:
+                done.result(timeout=60)
+        reader = StockClient(self.coordinator, job=self.id() + "-group")
+        self.addCleanup(reader.close)
+        table = reader.open_table("group", kind=types_pb2.TABLE_KIND_SPARSE, **ADD)
+        values, certificates = reader.pull(table, keys)
+        self.assertEqual(set(values.values()), {(3 * clocks, clocks * (0 + 1 + 2))})
+        self.assertEqual({self.client.primary(c[0]) for c in certificates}, set(self.client.shards()))
+
+    def test_a_fast_worker_waits_for_the_slow_one_and_no_longer(self):
+        (fast, slow), start = self.start_together(2)
+        table = fast.open_table("group", kind=types_pb2.TABLE_KIND_SPARSE, **ADD)
+        slow.catalogue_version = fast.catalogue_version
+        key = self.key_of_segment(3)
+        self.assertEqual(fast.tick(start + 1), [])
+        with self.assertRaises(Refused) as refused:
+            fast.read(table, [key], start + 1, 0, timeout_ms=100)
+        self.assertEqual(refused.exception.refusal.reason, Refusal.DEADLINE)
+        self.assertIn(f"(session {slow.session}) at clock {start}", str(refused.exception))
+        self.assertEqual(fast.read(table, [key], start + 1, 1)[key], (0, 0), "SSP(1) does not wait for it")
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(fast.read, table, [key], start + 1, 0)
+            slow.push(table, start, {key: (7, 7)})
+            slow.tick(start + 1)
+            self.assertEqual(reading.result(timeout=WAIT)[key], (7, 7))
+
+    def test_nobody_waits_for_a_worker_that_has_finished(self):
+        (stays, goes), start = self.start_together(2)
+        table = stays.open_table("group", kind=types_pb2.TABLE_KIND_SPARSE, **ADD)
+        goes.catalogue_version = stays.catalogue_version
+        key = self.key_of_segment(3)
+        goes.push(table, start, {key: (1, 2)})
+        goes.finish()
+        self.assertEqual(stays.tick(start + 1), [])
+        self.assertEqual(stays.read(table, [key], start + 1, 0)[key], (1, 2))
+
     # -- the named errors; the stream lives on after each --
 
     def refused(self, stream, frame, reason, says):
@@ -178,6 +376,18 @@ class WireTest(unittest.TestCase):
         replies = list(raw(iter(frames), timeout=WAIT))
         self.assertEqual([r.reason for reply in replies for r in reply.refusals], [Refusal.MALFORMED])
         self.assertEqual([m for reply in replies for m in struct.iter_unpack("<IIQ", reply.committed)], [(3, 1, 1)])
+
+    def test_a_text_that_is_no_utf8_is_refused_and_not_logged(self):
+        address = self.client.map.shards[0].address
+        raw = grpc.insecure_channel(address).stream_stream(
+            "/paceline.v1.Shard/Push", request_serializer=lambda b: b,
+            response_deserializer=shard_pb2.PushReply.FromString)
+        hello = shard_pb2.PushRequest(hello=self.client.hello(client="stock")).SerializeToString()
+        replies = list(raw(iter([hello.replace(b"stock", b"\xff\xfe\xff\xfe\xff")]), timeout=WAIT))
+        self.assertEqual([r.reason for reply in replies for r in reply.refusals], [Refusal.MALFORMED])
+        logs = "".join(path.read_text() for path in (self.data / "logs").glob("*"))
+        self.assertIn("shard serves", logs)
+        self.assertNotIn("libprotobuf", logs)
 
     def test_another_jobs_table(self):
         other = StockClient(self.coordinator, job=self.id() + "-other")
@@ -257,12 +467,10 @@ class WireTest(unittest.TestCase):
         from paceline.v1 import shard_pb2_grpc
         address = self.client.map.shards[0].address
         stub = shard_pb2_grpc.ShardStub(grpc.insecure_channel(address))
-        for call in (stub.Subscribe(shard_pb2.SubscribeRequest(), timeout=WAIT),
-                     stub.PushPull(iter([shard_pb2.PushPullRequest()]), timeout=WAIT)):
-            with self.assertRaises(grpc.RpcError) as error:
-                list(call)
-            self.assertEqual(error.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
-            self.assertIn("feature level 1", error.exception.details())
+        with self.assertRaises(grpc.RpcError) as error:
+            list(stub.Subscribe(shard_pb2.SubscribeRequest(), timeout=WAIT))
+        self.assertEqual(error.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
+        self.assertIn("feature level 1", error.exception.details())
 
     def test_health_and_reflection(self):
         for address in [self.coordinator] + [s.address for s in self.client.map.shards]:

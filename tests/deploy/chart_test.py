@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""The Helm chart: lint, its refusals, and what it renders, against Kubernetes' own schemas in strict mode.
+
+Each part runs where its tool is: helm, helm-unittest, promtool, kubernetes-validate; scripts/setup-deploy gets them. What is
+not there is named, and its tests are skipped; with $PACELINE_DEPLOY_TOOLS=required they fail.
+"""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "deploy/helm/paceline"
+PRESETS = [None, *sorted((CHART / "presets").glob("*.yaml"))]
+KUBERNETES = "1.33"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+TOOLS = Path(os.environ.get("PACELINE_TOOLS") or CACHE / "paceline/tools")  # of scripts/setup-deploy
+PATH = f"{os.environ['PATH']}{os.pathsep}{TOOLS / 'bin'}"
+sys.path.insert(0, str(TOOLS / "python"))  # before an older jsonschema of the system
+HELM = os.environ.get("HELM") or shutil.which("helm", path=PATH)
+UNITTEST = os.environ.get("HELM_UNITTEST") or shutil.which("helm-unittest", path=PATH)
+PROMTOOL = shutil.which("promtool")
+VALIDATE = importlib.util.find_spec("kubernetes_validate") is not None
+
+
+def needs(tool, name):
+    """Skips a test without its tool, or fails it where all tools must be there."""
+    if tool or os.environ.get("PACELINE_DEPLOY_TOOLS") == "required":
+        return lambda test: test
+    return unittest.skip(f"no {name}")
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def of(preset):
+    return [] if preset is None else ["--values", preset]
+
+
+def template(*more):
+    return run(HELM, "template", "paceline", CHART, "--namespace", "ml", "--kube-version", f"{KUBERNETES}.0", *more)
+
+
+ALL = [f"--set=metrics.{part}.enabled=true" for part in ("serviceMonitor", "rules", "dashboards")] + [
+    "--set=networkPolicy.enabled=true", "--set=shard.persistence.enabled=true", "--set=etcd.enabled=true",
+    "--set=coordinator.replicas=2"]
+
+
+class ChartTest(unittest.TestCase):
+    @needs(HELM, "helm")
+    def test_lint(self):
+        for preset in PRESETS:
+            done = run(HELM, "lint", "--strict", CHART, *of(preset))
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertNotRegex(done.stdout, r"\[(WARNING|ERROR)\]")
+
+    @needs(HELM, "helm")
+    def test_refusals_say_what_to_do(self):
+        for values, wanted in [
+            ("coordinator.replicas=2", "Set etcd.enabled=true, or externalEtcd.endpoints, or coordinator.replicas=1"),
+            ("shard.replication=3", "4 shards; shard.replicas is 3"),
+            ("shard.acks=durable,shard.persistence.enabled=false", "set shard.persistence.enabled=true as well"),
+            ("shard.memoryBudget=12", "memoryBudget"),
+            ("shard.replica=3", "replica"),
+            ("coordinator.replicas=0", "replicas"),
+            ("etcd.replicas=2", "replicas"),
+            ("log.level=loud", "level"),
+            ("externalEtcd.endpoints={http://a:2379}", "endpoints"),
+        ]:
+            done = template("--set", values)
+            self.assertNotEqual(done.returncode, 0, values)
+            self.assertIn(wanted, done.stderr)
+
+    @needs(HELM, "helm")
+    def test_names_that_scripts_rely_on(self):
+        done = template("--set", "shard.replicas=5,shard.replication=2,coordinator.replicas=2",
+                        "--set", "externalEtcd.endpoints={etcd:2379}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for wanted in ("replicas: 5", "--replicas=2", "--shards=5", "--store=etcd://etcd:2379/", "replicas: 2"):
+            self.assertIn(wanted, done.stdout)
+
+    @needs(HELM and VALIDATE, "helm and kubernetes-validate")
+    def test_what_is_rendered_is_valid(self):
+        import kubernetes_validate
+        import yaml
+        for arguments in [*map(of, PRESETS), ALL]:
+            done = template(*arguments)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            count = 0
+            for manifest in filter(None, yaml.safe_load_all(done.stdout)):
+                if "monitoring.coreos.com" in manifest["apiVersion"]:
+                    continue  # of the Prometheus operator, not of Kubernetes
+                kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+                count += 1
+            self.assertGreater(count, 6)
+
+    @needs(VALIDATE, "kubernetes-validate")
+    def test_jobs_are_valid(self):
+        import kubernetes_validate
+        import yaml
+        for path in (ROOT / "deploy/jobs").glob("*.yaml"):
+            for manifest in yaml.safe_load_all(path.read_text()):
+                kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+
+    @needs(HELM and UNITTEST, "helm-unittest")
+    def test_units(self):
+        done = run(UNITTEST, "--strict", "--file", "tests/chart_test.yaml", CHART)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    @needs(PROMTOOL, "promtool")
+    def test_alerts(self):
+        for command in (["check", "rules", "alerts/paceline.yaml"], ["test", "rules", "tests/alerts_test.yaml"]):
+            done = subprocess.run([PROMTOOL, *command], cwd=CHART, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_each_alert_has_a_runbook_and_a_test(self):
+        page = (ROOT / "docs/operations.md").read_text()
+        anchors = {line[4:].strip().lower().replace(" ", "-") for line in page.splitlines() if line.startswith("### ")}
+        rules, tests = (CHART / "alerts/paceline.yaml").read_text(), (CHART / "tests/alerts_test.yaml").read_text()
+        for line in rules.splitlines():
+            if "runbook_url:" in line:
+                self.assertIn(line.split("#", 1)[1], anchors)
+            if "- alert:" in line:
+                self.assertIn(f'alertname="{line.split(": ")[1]}",alertstate="firing"', tests)
+
+    def test_the_readme_is_up_to_date(self):
+        done = run(ROOT / "deploy/helm/readme", "--check")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

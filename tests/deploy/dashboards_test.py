@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""Every query of the dashboards returns something other than 0 from a real Prometheus that scrapes a real cluster.
+
+Starts a coordinator, three shards, workers and Prometheus, and lets happen what the panels are there to show: a straggler,
+a shard that is killed and started again, a hand-over, a shard that stands still. Ends with 77, skipped, without Prometheus.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+BIN = os.environ["PACELINE_BIN"]
+ROOT = Path(__file__).resolve().parents[2]
+DASHBOARDS = sorted((ROOT / "deploy/helm/paceline/dashboards").glob("*.json"))
+SCRAPE = "250ms"
+WINDOW = "3s"  # for $__rate_interval, some scrapes long
+WAIT = 120
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def queries():
+    for path in DASHBOARDS:
+        for panel in json.loads(path.read_text())["panels"]:
+            for target in panel["targets"]:
+                yield path.stem, panel["title"], target["expr"]
+
+
+class Cluster:
+    """Processes in one folder; all end with it."""
+
+    def __init__(self, stack, folder):
+        self.stack, self.folder = stack, Path(folder)
+        self.targets = {}
+        self.coordinator = self.start("coordinator", "paceline-coordinator", "--data-dir", f"{folder}/data",
+                                      "--listen", "127.0.0.1:0", "--shards", "3", "--replicas", "1")
+        self.shards = {name: self.shard(name) for name in ("shard-0", "shard-1", "shard-2")}
+
+    def spawn(self, log, *command):
+        with open(self.folder / f"{log}.log", "w") as file:
+            process = subprocess.Popen([f"{BIN}/{command[0]}", *command[1:]], stdout=file, stderr=file)
+        self.stack.callback(process.wait)
+        self.stack.callback(process.kill)
+        return process
+
+    def start(self, name, program, *flags):
+        """Its address; the process is `self.last`."""
+        port_file, metrics = self.folder / f"{name}.port", f"127.0.0.1:{free_port()}"
+        port_file.unlink(missing_ok=True)
+        process = self.spawn(name, program, *flags, "--port-file", str(port_file), "--metrics-listen", metrics)
+        self.targets[name] = metrics
+        end = time.monotonic() + WAIT
+        while not port_file.exists():
+            if process.poll() is not None or time.monotonic() > end:
+                raise AssertionError((self.folder / f"{name}.log").read_text()[-2000:])
+            time.sleep(0.02)
+        self.last = process
+        return port_file.read_text().strip()
+
+    def shard(self, name):
+        self.start(name, "paceline-shard", "--coordinator", self.coordinator, "--name", name, "--threads", "1",
+                   "--data-dir", f"{self.folder}/{name}")
+        return self.last
+
+    def status(self):
+        done = subprocess.run([f"{BIN}/paceline", "status", "--json", "--coordinator", self.coordinator],
+                              capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)
+
+    def write_targets(self):
+        self.folder.joinpath("targets.json").write_text(json.dumps(
+            [{"targets": [address], "labels": {"namespace": "test", "pod": name}}
+             for name, address in self.targets.items()]))
+
+
+class Prometheus:
+    def __init__(self, stack, folder):
+        config = Path(folder) / "prometheus.yml"
+        config.write_text(
+            f"global: {{scrape_interval: {SCRAPE}, scrape_timeout: {SCRAPE}}}\n"
+            "scrape_configs:\n  - job_name: paceline\n    file_sd_configs:\n"
+            f"      - {{files: ['{folder}/targets.json'], refresh_interval: 1s}}\n")
+        self.address = f"127.0.0.1:{free_port()}"
+        with open(Path(folder) / "prometheus.log", "w") as log:
+            process = subprocess.Popen(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder}/tsdb",
+                                        f"--web.listen-address={self.address}"], stdout=log, stderr=log)
+        stack.callback(process.wait)
+        stack.callback(process.kill)
+
+    def get(self, path, **parameters):
+        url = f"http://{self.address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        with urllib.request.urlopen(url, timeout=20) as reply:
+            return json.load(reply)["data"]
+
+    def values(self, expr, start, end):
+        """All samples of all series of a query over a time, its end among them."""
+        expr = expr.replace("$__rate_interval", WINDOW).replace("$namespace", ".*")
+        result = self.get("query_range", query=expr, start=start, end=end + 0.25, step="0.25")["result"]
+        return [float(value) for series in result for _, value in series["values"]]
+
+
+class DashboardsTest(unittest.TestCase):
+    def setUp(self):
+        self.stack = self.enterContext(contextlib.ExitStack())
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.prometheus = Prometheus(self.stack, folder)
+        self.cluster = Cluster(self.stack, folder)
+        self.cluster.write_targets()
+
+    def until(self, what, condition):
+        end = time.monotonic() + WAIT
+        while not condition():
+            self.assertLess(time.monotonic(), end, f"{what} has not come\n{self.cluster.status()}")
+            time.sleep(0.1)
+
+    def whole(self):
+        status = self.cluster.status()
+        return (int(status.get("map_version", 0)) > 0 and int(status.get("segments_under_replicated", 0)) == 0
+                and all(shard.get("alive") for shard in status["shards"]))
+
+    def train(self):
+        data = self.cluster.folder / "data-set"
+        subprocess.run([sys.executable, ROOT / "examples/sparse_lr/make_data.py", data], check=True)
+        workers = [self.worker("train", index) for index in (0, 1)]
+        self.cluster.spawn("count", "paceline-count", "--coordinator", self.cluster.coordinator, "--job", "count",
+                           "--rows", "200000", "--clocks", "1000000")
+        return workers
+
+    def worker(self, job, index):
+        """One of two that start together."""
+        data = self.cluster.folder / "data-set"
+        return self.cluster.spawn(f"{job}-{index}", "sparse_lr", "--coordinator", self.cluster.coordinator, "--job", job,
+                                  "--workers", "2", "--index", str(index), "--train", f"{data}/train.libsvm",
+                                  "--test", f"{data}/test.libsvm", "--epochs", "1000000")
+
+    def trouble(self, workers):
+        """What the panels are there to show."""
+        self.until("a clock", lambda: any(int(job.get("min_clock", 0)) > 50 for job in self.cluster.status()["jobs"]))
+        alone = self.worker("alone", 0)
+        self.until("a worker waits for the other", lambda: self.seen("paceline_coordinator_requests_waiting > 0"))
+        alone.kill()
+        alone.wait()
+        workers[0].send_signal(signal.SIGSTOP)
+        self.until("the other worker waits", lambda: self.seen("paceline_shard_parked_reads > 0"))
+        workers[0].send_signal(signal.SIGCONT)
+        self.cluster.shards["shard-0"].kill()
+        self.cluster.shards["shard-0"].wait()
+        self.until("a takeover", lambda: int(self.cluster.status().get("takeovers", 0)) > 0)
+        self.until("the scrape of missing copies",
+                   lambda: self.seen("paceline_coordinator_segments_under_replicated > 0"))
+        self.begin_again("shard-0")
+        # Soon over on a fast disk: as often as it takes until a scrape has met it.
+        self.until("the scrape of segments that a disk has not whole", self.written_anew)
+        subprocess.run([f"{BIN}/paceline", "handover", "shard-1", "--coordinator", self.cluster.coordinator],
+                       capture_output=True, check=True)
+        self.until("the scrape of hand-overs", lambda: self.seen("paceline_coordinator_handovers_total > 0"))
+
+    def begin_again(self, name):
+        self.cluster.shards[name] = self.cluster.shard(name)
+        self.cluster.write_targets()
+        self.until("all copies", self.whole)
+
+    def written_anew(self):
+        self.cluster.shards["shard-0"].kill()
+        self.cluster.shards["shard-0"].wait()
+        shutil.rmtree(self.cluster.folder / "shard-0")
+        self.begin_again("shard-0")
+        return self.seen("max_over_time(paceline_shard_disk_incomplete_segments[10m]) > 0")
+
+    def lose_data(self):
+        """The last thing: no job goes on after it."""
+        for name in ("shard-0", "shard-1", "shard-2"):
+            self.cluster.shards[name].kill()
+            self.cluster.shards[name].wait()
+            shutil.rmtree(self.cluster.folder / name)
+        for name in ("shard-0", "shard-1", "shard-2"):
+            self.cluster.shards[name] = self.cluster.shard(name)
+        self.cluster.write_targets()
+        self.until("the scrape of lost segments", lambda: self.seen("paceline_coordinator_segments_lost > 0"))
+
+    def seen(self, expr):
+        return bool(self.prometheus.get("query", query=expr)["result"])
+
+    def await_panels(self, wanted, began):
+        """Waits until each query has shown something other than 0 since then: some depend on when a scrape comes."""
+        end = time.monotonic() + WAIT
+        while wanted:
+            empty = {}
+            for query in wanted:
+                values = self.prometheus.values(query[2], began, time.time())
+                if not any(values):
+                    empty[query] = "only zeros" if values else "no series"
+            wanted = set(empty)
+            if time.monotonic() > end:
+                self.fail("\n".join(f"{query}: {why}" for query, why in empty.items()))
+
+    def test_every_query_shows_something(self):
+        self.until("the cluster is whole", self.whole)
+        began = time.time()
+        workers = self.train()
+        self.trouble(workers)
+        wanted = {(board, title, expr) for board, title, expr in queries()}
+        self.assertGreater(len(wanted), 40)
+        of_loss = {query for query in wanted if "segments_lost" in query[2]}
+        self.await_panels(wanted - of_loss, began)
+        self.lose_data()
+        self.await_panels(of_loss, began)
+        print(f"{len(wanted)} queries of {len(DASHBOARDS)} dashboards show something other than 0")
+
+    def test_no_query_hides_an_absence(self):
+        for board, title, expr in queries():
+            self.assertNotRegex(expr, r"\bor\b|\bvector\s*\(", f"{board}: {title}")
+
+
+class GeneratorTest(unittest.TestCase):
+    def test_the_files_are_what_the_generator_writes(self):
+        subprocess.run([ROOT / "deploy/dashboards/generate", "--check"], check=True)
+
+    def test_metrics_are_documented(self):
+        page = (ROOT / "docs/metrics.md").read_text()
+        for board, title, expr in queries():
+            for name in re.findall(r"\b(?:paceline|process)_\w+", expr):
+                self.assertIn(f"`{re.sub('_(bucket|sum|count)$', '', name)}`", page, f"{board}: {title}")
+
+
+if __name__ == "__main__":
+    if shutil.which("prometheus") is None:
+        print("skipped: no `prometheus`; Debian's package of that name has it")
+        sys.exit(77)
+    unittest.main(verbosity=2)

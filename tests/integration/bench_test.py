@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Every workload of paceline-bench runs in its smallest size, and its results have what scripts read."""
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+BIN = os.environ["PACELINE_BIN"]
+
+
+class BenchTest(unittest.TestCase):
+    def run_bench(self, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "out.json"
+            done = subprocess.run([f"{BIN}/paceline", "up", "--shards", "1", "--port", "0", "--snapshot-dir",
+                                   f"{folder}/snapshots", "--",
+                                   f"{BIN}/paceline-bench", *arguments, "--smallest", "--json", out],
+                                  capture_output=True, text=True, timeout=300)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            return json.loads(out.read_text()), done.stdout
+
+    def check(self, workload, metrics, *arguments):
+        results, printed = self.run_bench(workload, *arguments)
+        self.assertLessEqual(metrics, {result["metric"] for result in results})
+        for result in results:
+            self.assertEqual(set(result), {"workload", "params", "metric", "value", "limit_name", "limit", "ratio",
+                                           "better"})
+            self.assertEqual(result["workload"], workload)
+            self.assertTrue(result["params"])
+            self.assertIn(result["better"], ("lower", "higher"))
+            self.assertGreater(result["limit"], 0, result)
+            # CPU time is counted in steps that the smallest size may not fill.
+            if "CPU" not in result["metric"]:
+                self.assertGreater(result["value"], 0, result)
+            self.assertAlmostEqual(result["ratio"], result["value"] / result["limit"], places=6)
+            self.assertIn(result["metric"], printed)
+
+    def test_snapshots(self):
+        self.check("snapshots", {"pull p50 ms", "pull p99 ms", "longest copy ms"})
+
+    def test_dense(self):
+        self.check("dense", {"push GB/s", "pull GB/s", "bare gRPC push GB/s", "bare gRPC pull GB/s"})
+
+    def test_sparse(self):
+        self.check("sparse", {"push keys/s", "pull keys/s"})
+
+    def test_latency(self):
+        self.check("latency", {"push p50 us", "pull p50 us"})
+
+    def test_lr(self):
+        self.check("lr", {"epoch s", "epoch CPU-s", "mean loss"})
+
+    def test_lr_on_one_kind_of_table(self):
+        results, _ = self.run_bench("lr", "--table", "ranged")
+        self.assertEqual({result["params"]["table"] for result in results}, {"ranged"})
+
+    def run_by_itself(self, workload):
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "out.json"
+            done = subprocess.run([f"{BIN}/paceline-bench", workload, "--smallest", "--json", out],
+                                  capture_output=True, text=True, timeout=300)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            return json.loads(out.read_text())
+
+    def run_with_own_clusters(self, workload):
+        """Its pushes, by what they are beside."""
+        results = self.run_by_itself(workload)
+        self.assertIn("push CPU-s/GB", {result["metric"] for result in results})
+        pushes = {}
+        for result in results:
+            if result["metric"] == "push keys/s":
+                pushes.setdefault(result["limit_name"], []).append(result)
+        return pushes
+
+    def test_replicas(self):
+        pushes = self.run_with_own_clusters("replicas")["no replicas"]
+        self.assertEqual([result["params"]["replicas"] for result in pushes], [0, 1, 2])
+        self.assertEqual(pushes[0]["ratio"], 1)
+
+    def test_disks(self):
+        beside = self.run_with_own_clusters("disks")
+        setups = lambda results: [(result["params"]["pushes"], result["params"]["replicas"], result["params"]["disks"])
+                                  for result in results]
+        sparse, whole = "1,000 rows of 16", "64 MB"
+        self.assertEqual(setups(beside["no disks"]),
+                         [(p, r, d) for p, r in ((sparse, 0), (sparse, 1), (whole, 0))
+                          for d in ("none", "written behind", "acks durable")])
+        for result in beside["no disks"]:
+            if result["params"]["disks"] == "none":
+                self.assertEqual(result["ratio"], 1)
+        self.assertEqual(setups(beside["plain files, fdatasync"]),
+                         [(sparse, 0, "acks durable"), (sparse, 1, "acks durable"), (whole, 0, "acks durable")])
+
+    def test_restart(self):
+        results = self.run_by_itself("restart")
+        self.assertEqual([result["params"]["page_cache"] for result in results], ["warm", "cold"])
+        for result in results:
+            self.assertGreater(result["value"], 0)
+            self.assertGreater(result["limit"], 0)
+
+    def test_without_a_cluster_it_says_so(self):
+        done = subprocess.run([f"{BIN}/paceline-bench", "dense", "--coordinator", "127.0.0.1:1"], capture_output=True,
+                              text=True, timeout=300)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("127.0.0.1:1", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""docs/metrics.md and the pages of real processes have the same metrics; the tests that documents name exist."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.request
+from pathlib import Path
+
+sys.path.insert(0, os.environ["PACELINE_PYTHON"])
+from paceline.v1 import coordinator_pb2, shard_pb2, types_pb2  # noqa: E402
+from stock_client import WAIT, StockClient  # noqa: E402
+
+BIN = os.environ["PACELINE_BIN"]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def tables(text):
+    """The tables of a Markdown text: (heading above it, header cells, rows of cells)."""
+    heading, found, inside = "", [], False
+    for line in text.splitlines():
+        if line.startswith("#"):
+            heading = line.strip("# ")
+        if not line.startswith("|"):
+            inside = False
+            continue
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if not inside:
+            found.append((heading, cells, []))
+        elif not set("".join(cells)) <= set("-: "):
+            found[-1][2].append(cells)
+        inside = True
+    return found
+
+
+class Page:
+    """A page in Prometheus' text format: types by name, and label sets by name."""
+
+    def __init__(self, address):
+        text = urllib.request.urlopen(f"http://{address}/metrics", timeout=WAIT).read().decode()
+        self.types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))
+        self.helps = dict(re.findall(r"^# HELP (\S+) (.*)$", text, re.M))
+        self.labels = {name: {} for name in self.types}
+        for sample, labels in re.findall(r"^([a-z_]+)(?:\{(.*)\})? ", text, re.M):
+            name = sample if sample in self.types else re.sub(r"_(bucket|sum|count)$", "", sample)
+            for label, value in re.findall(r'(\w+)="([^"]*)"', labels):
+                if label not in ("le", "quantile"):  # of histograms and summaries, not of ours
+                    self.labels[name].setdefault(label, set()).add(value)
+
+
+class MetricsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.documented = {}  # section -> name -> (type, labels, unit)
+        for section, header, rows in tables((ROOT / "docs/metrics.md").read_text()):
+            if header[0] == "name":
+                cls.documented[section] = {row[0].strip("`"): row[1:4] for row in rows}
+        cls.folder = tempfile.TemporaryDirectory()
+        data = Path(cls.folder.name) / "data"
+        cls.up = subprocess.Popen([f"{BIN}/paceline", "up", "--shards", "1", "--port", "0", "--data-dir", data],
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        coordinator = cls.up.stdout.readline().strip().removeprefix("ready coordinator=")
+        # What has labels is seen only while there is something to show: a worker that has pushed and pulled, and a
+        # job with a schedule.
+        cls.client = StockClient(coordinator, job="docs")
+        table = cls.client.open_table("t", kind=types_pb2.TABLE_KIND_SPARSE, dim=1,
+                                      rule=types_pb2.Rule(add=types_pb2.Rule.Add()))
+        start = cls.client.join()
+        cls.client.push(table, start, {1: (1,), 2: (1,)})
+        cls.client.pull(table, [1, 2, 3])
+        cls.client.api.KeepAlive(coordinator_pb2.KeepAliveRequest(session=cls.client.session, loss=0.5), timeout=WAIT)
+        cls.client.api.ScheduleSnapshots(coordinator_pb2.ScheduleSnapshotsRequest(
+            job="docs", schedule=coordinator_pb2.SnapshotSchedule(every_s=3600, keep=1)), timeout=WAIT)
+        logs = "".join(path.read_text() for path in (data / "logs").glob("*"))
+        cls.coordinator_page = Page(re.search(r"coordinator serves .*\bmetrics=(\S+)", logs)[1])
+        cls.shard_page = Page(re.search(r"shard serves .*\bmetrics=(\S+)", logs)[1])
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.client.close()
+        cls.up.terminate()
+        assert cls.up.wait(timeout=WAIT) == 0
+        cls.up.stdout.close()
+        cls.folder.cleanup()
+
+    def check(self, page, section):
+        expected = {**self.documented[section], **self.documented["Every process"]}
+        self.assertEqual(set(page.types), set(expected))
+        for name, (kind, labels, unit) in expected.items():
+            with self.subTest(name):
+                self.assertEqual(page.types[name], kind)
+                self.assertTrue(page.helps.get(name) or name.startswith("exposer_"), "has no help text")
+                self.check_labels(page.labels[name], labels)
+                self.check_unit(name, kind, unit)
+
+    def check_labels(self, shown, documented):
+        """`name`: `value`, `value`; another `name` … Values that are not listed may be any."""
+        names, values = [], {}
+        for piece in documented.split(";"):
+            name, _, listed = piece.partition(":")
+            for one in re.findall(r"`(\w+)`", name):
+                names.append(one)
+                values[one] = set(re.findall(r"`(\w+)`", re.sub(r"\[.*?\]\(.*?\)", "", listed)))
+            if "wire.md" in listed:
+                values[names[-1]] |= {reason.lower() for reason in shard_pb2.Refusal.Reason.keys()}
+        self.assertEqual(set(shown), set(names))
+        for name, seen in shown.items():
+            if values[name]:
+                self.assertLessEqual(seen, values[name], f"values of label {name}")
+
+    def check_unit(self, name, kind, unit):
+        self.assertTrue(unit, "has no unit")
+        if not name.startswith("exposer_"):  # of the Prometheus library
+            self.assertEqual(name.endswith("_total"), kind == "counter", "counters, and only they, end in _total")
+            for base in ("seconds", "bytes"):
+                self.assertEqual(re.search(rf"_{base}(_|$)", name) is not None, unit == base, f"{base} in its name")
+
+    def test_shard(self):
+        self.check(self.shard_page, "Shard")
+
+    def test_coordinator(self):
+        self.check(self.coordinator_page, "Coordinator")
+
+    def test_the_questions_name_metrics(self):
+        known = {name for section in self.documented.values() for name in section}
+        text = (ROOT / "docs/metrics.md").read_text()
+        self.assertEqual(set(re.findall(r"`(paceline_\w+)`", text)) - known, set())
+
+
+class NamedTestsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.exist = set()
+        for folder in ("libs", "services", "sdk", "tools", "examples", "tests"):
+            for path in (ROOT / folder).rglob("*.cc"):
+                cls.exist |= {f"{suite}.{case}" for suite, case in
+                              re.findall(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", path.read_text(), re.M)}
+            for path in (ROOT / folder).rglob("*_test.py"):
+                cls.exist |= {f"{path.stem}: {case}" for case in
+                              re.findall(r"^    def (test_\w+)\(", path.read_text(), re.M)}
+
+    @staticmethod
+    def named(text):
+        return set(re.findall(r"`([A-Z]\w*\.[A-Z]\w*|\w+_test: test_\w+)`", text))
+
+    def test_each_failure_names_tests_that_exist(self):
+        rows = 0
+        for section, header, body in tables((ROOT / "docs/failures.md").read_text()):
+            if header[-1] != "shown by":
+                continue
+            for row in body:
+                with self.subTest(f"{section}: {row[0]}"):
+                    rows += 1
+                    self.assertTrue(self.named(row[-1]), "names no test")
+                    self.assertEqual(self.named(row[-1]) - self.exist, set())
+        self.assertGreater(rows, 50)
+
+    def test_each_promise_names_tests_that_exist(self):
+        for page in ("docs/consistency.md", "docs/replication.md"):
+            with self.subTest(page):
+                text = (ROOT / page).read_text()
+                self.assertTrue(self.named(text))
+                self.assertEqual(self.named(text) - self.exist, set())
+
+    def test_the_planted_bugs_are_listed_with_their_invariants(self):
+        planted = re.findall(r'NamedBug\{Bug::\w+, "(\w+)",\s+"([\w ]+)", \d+\}', (ROOT / "tests/sim/bugs.h").read_text())
+        text = (ROOT / "docs/simulation.md").read_text()
+        listed = [rows for _, header, rows in tables(text) if header == ["bug", "is found as"]]
+        self.assertEqual({(bug.strip("`"), invariant) for bug, invariant in listed[0]}, set(planted))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
