@@ -58,7 +58,7 @@ class CheckTest(unittest.TestCase):
         self.refuses("libs/world/a.h", '"libs/table/b.h"', "<grpcpp/grpcpp.h>", "<rocksdb/db.h>")
 
     def test_pure_libraries_stand_on_each_other_in_order(self):
-        order = ["ring", "table", "clock", "wire", "log"]
+        order = ["record", "ring", "table", "clock", "wire", "log"]
         for i, lib in enumerate(order):
             low = ["base", "world", *order[: i + 1]]
             self.accepts(f"libs/{lib}/a.h", *(f'"libs/{x}/b.h"' for x in low), '"paceline/v1/shard.pb.h"')
@@ -67,6 +67,8 @@ class CheckTest(unittest.TestCase):
             self.refuses(f"libs/{lib}/a.h", '"paceline/v1/shard.grpc.pb.h"')
 
     def test_adapters(self):
+        self.accepts("libs/recorder/a.h", '"libs/record/b.h"', '"libs/base/b.h"', "<thread>")
+        self.refuses("libs/recorder/a.h", '"libs/log/b.h"', '"paceline/v1/shard.pb.h"', '"sdk/cpp/src/b.h"')
         self.accepts("libs/rpc/a.h", '"libs/log/b.h"', '"paceline/v1/shard.grpc.pb.h"', "<grpcpp/grpcpp.h>")
         self.refuses("libs/rpc/a.h", '"libs/metrics/b.h"', '"services/shard/b.h"', '"libs/sim/b.h"')
         self.accepts("libs/metrics/a.h", '"libs/log/b.h"', "<prometheus/counter.h>")
@@ -95,6 +97,7 @@ class CheckTest(unittest.TestCase):
         for path in ("tools/a.h", "bench/a.h", "tests/a.h"):
             self.accepts(path, '"services/shard/b.h"', '"services/coordinator/b.h"', '"paceline/client.h"')
         self.refuses("tools/a.h", '"libs/sim/b.h"', '"tests/b.h"', '"examples/b.h"', "<rocksdb/db.h>")
+        self.accepts("bench/a.h", '"tools/paceline/b.h"')
         self.refuses("bench/a.h", '"tests/b.h"', '"examples/b.h"')
 
     def test_the_simulator_stands_on_the_pure_core(self):
