@@ -12,7 +12,7 @@ WORKER = os.environ["BSP_WORKER"]
 class BspTest(unittest.TestCase):
     def run_on(self, shards, *command):
         up = subprocess.run([f"{BIN}/paceline", "up", "--shards", str(shards), "--port", "0", "--", WORKER, *command],
-                            capture_output=True, text=True, timeout=150)
+                            capture_output=True, text=True, timeout=400)
         self.assertEqual(up.returncode, 0, up.stdout[-3000:] + up.stderr[-3000:])
         return json.loads([line for line in up.stdout.splitlines() if line.startswith("{")][-1])
 

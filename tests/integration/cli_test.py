@@ -16,7 +16,7 @@ from pathlib import Path
 
 BIN = os.environ["PACELINE_BIN"]
 PACELINE = f"{BIN}/paceline"
-WAIT = 60  # seconds for whatever should come soon
+WAIT = 120  # seconds for whatever should come soon
 
 
 def run(*arguments, **options):

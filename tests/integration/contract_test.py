@@ -18,7 +18,7 @@ WORKER = os.environ["CONTRACT_WORKER"]
 
 def inside():
     """Runs as the command of `paceline up`: the work, then the shards' own counters."""
-    done = subprocess.run([WORKER], capture_output=True, text=True, timeout=150)
+    done = subprocess.run([WORKER], capture_output=True, text=True, timeout=300)
     result = {"exit": done.returncode, "stderr": done.stderr[-2000:], "work": None}
     if done.stdout.strip():
         result["work"] = json.loads(done.stdout)
@@ -38,7 +38,7 @@ class ContractTest(unittest.TestCase):
     def check(self, shards):
         up = subprocess.run([f"{BIN}/paceline", "up", "--shards", str(shards), "--port", "0", "--", sys.executable,
                              os.path.abspath(__file__), "--inside"],
-                            capture_output=True, text=True, timeout=200)
+                            capture_output=True, text=True, timeout=400)
         lines = [line for line in up.stdout.splitlines() if line.startswith("{")]
         self.assertEqual(up.returncode, 0, up.stdout[-3000:] + up.stderr[-3000:])
         result = json.loads(lines[-1])

@@ -19,7 +19,7 @@ from pathlib import Path
 
 BIN = os.environ["PACELINE_BIN"]
 WORKER = os.environ["COORDINATORS_WORKER"]
-WAIT = 60  # seconds for whatever should come soon
+WAIT = 120  # seconds for whatever should come soon
 LEASE = 2.0
 
 

@@ -18,7 +18,7 @@ from paceline.v1 import shard_pb2, types_pb2  # noqa: E402
 from stock_client import Refused, RoutedClient  # noqa: E402
 
 BIN = os.environ["PACELINE_BIN"]
-WAIT = 60  # seconds for whatever should come soon
+WAIT = 120  # seconds for whatever should come soon
 ADD = {"rule": types_pb2.Rule(add=types_pb2.Rule.Add()), "initialiser": types_pb2.Initialiser(
     zeros=types_pb2.Initialiser.Zeros())}
 

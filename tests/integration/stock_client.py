@@ -7,7 +7,7 @@ import grpc
 from paceline.v1 import coordinator_pb2, coordinator_pb2_grpc, shard_pb2, shard_pb2_grpc, types_pb2
 
 M = 2**64 - 1
-WAIT = 30  # seconds a step may take
+WAIT = 60  # seconds a step may take
 
 
 def mix64(x):
