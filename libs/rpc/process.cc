@@ -1,5 +1,8 @@
 #include "libs/rpc/process.h"
 
+#include <grpcpp/version_info.h>
+
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -21,6 +24,12 @@ sigset_t BlockEndSignals() {
 
 void KeepGrpcUp() {
   grpc_init();  // without the grpc_shutdown that belongs to it
+}
+
+void ReadIntoLargeBuffers() {
+#if GRPC_CPP_VERSION_MAJOR == 1 && (GRPC_CPP_VERSION_MINOR == 51 || GRPC_CPP_VERSION_MINOR == 52)
+  setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", /*overwrite=*/0);
+#endif
 }
 
 absl::Status WritePortFile(const std::string& path, const std::string& address) {

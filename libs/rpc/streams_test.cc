@@ -5,20 +5,25 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "libs/base/mutex.h"
 #include "libs/rpc/channel.h"
 #include "libs/rpc/grpc_dialer.h"
+#include "libs/rpc/process.h"
 #include "libs/rpc/server_streams.h"
 #include "libs/world/real_clock.h"
 #include "paceline/v1/shard.grpc.pb.h"
 
 namespace paceline::rpc {
 namespace {
+
+const bool kLargeBuffers = (ReadIntoLargeBuffers(), true);  // before anything of gRPC
 
 class Service : public v1::Shard::WithRawMethod_PushPull<v1::Shard::WithRawMethod_Pull<v1::Shard::Service>> {
 };
@@ -186,6 +191,51 @@ TEST(Streams, FramesComeBackWhole) {
   EXPECT_EQ(speaker->bytes(), 100u * 1000 + 10 * 100 * 101 / 2);
   port = nullptr;
   EXPECT_TRUE(speaker->AwaitBroken());
+}
+
+// Says one frame of a megabyte, and sees in how many pieces of memory the answer lies.
+class LargeSpeaker final : public world::StreamHandler {
+ public:
+  void OnFrame(absl::Cord frame) override {
+    const char* end = nullptr;
+    MutexLock lock(&mutex_);
+    for (const absl::string_view chunk : frame.Chunks()) {
+      if (chunk.data() != end) ++pieces_;
+      end = chunk.data() + chunk.size();
+    }
+    changed_.SignalAll();
+  }
+  bool NextFrame(absl::Cord* frame) override {
+    MutexLock lock(&mutex_);
+    if (std::exchange(said_, true)) return false;
+    *frame = absl::Cord(std::string(1 << 20, 'f'));
+    return true;
+  }
+  void OnBroken(absl::Status) override {}
+  // 0: nothing has come within twenty seconds.
+  int AwaitPieces() {
+    MutexLock lock(&mutex_);
+    changed_.AwaitFor(&mutex_, absl::Seconds(20), [&] { return pieces_ > 0; });
+    return pieces_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool said_ ABSL_GUARDED_BY(mutex_) = false;
+  int pieces_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+TEST(Streams, ALargeFrameComesInFewPieces) {
+  ASSERT_TRUE(kLargeBuffers);
+  if (std::string(std::getenv("GRPC_EXPERIMENTS")) != "-tcp_read_chunks") GTEST_SKIP() << "set from outside";
+  Server server(/*chatter=*/false);
+  Loop loop;
+  auto speaker = std::make_shared<LargeSpeaker>();
+  const auto port = loop.dialer().Dial(server.address(), world::StreamKind::kPush, speaker);
+  const int pieces = speaker->AwaitPieces();
+  EXPECT_GE(pieces, 1);
+  EXPECT_LE(pieces, 8) << "of 64 KiB there are 16 or more";
 }
 
 TEST(Streams, NobodyListeningIsHeardAsABreak) {

@@ -343,6 +343,7 @@ int Run(const Flags& flags) {
   KeepFreedMemory();
   // Debian's Abseil looks for deadlocks at each lock, as if this were a debug build.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  rpc::ReadIntoLargeBuffers();
   const sigset_t end_signals = rpc::BlockEndSignals();
   rpc::KeepGrpcUp();
   std::atomic<bool> superseded = false;

@@ -8,6 +8,7 @@
 #include "libs/table/admission.h"
 #include "sdk/cpp/src/batch.h"
 #include "sdk/cpp/src/cache_read.h"
+#include "sdk/cpp/src/range_check.h"
 #include "sdk/cpp/src/table_state.h"
 
 namespace paceline {
@@ -278,7 +279,7 @@ absl::StatusOr<uint64_t> CheckPushRange(const sdk::TableState& state, uint64_t f
   }
   const uint64_t count = values.size() / dim;
   if (absl::Status fits = CheckSize(count); !fits.ok()) return Named(state, fits);
-  if (absl::Status valid = table::CheckRangeUpdate(state.info->schema, first, count, values); !valid.ok()) {
+  if (absl::Status valid = sdk::CheckLargeRange(state.info->schema, first, count, values); !valid.ok()) {
     return Named(state, valid);
   }
   return count;
