@@ -21,9 +21,10 @@ constexpr Setting kBulk[] = {
     // One HTTP/2 frame a message instead of 64.
     {GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20},
     // Big reads: one slice a message instead of 128. Where messages stay small the buffers shrink with them.
+    // A record of a log holds the buffer it came in, which is why these are no larger.
     {GRPC_ARG_TCP_READ_CHUNK_SIZE, 1 << 20},
     {GRPC_ARG_TCP_MIN_READ_CHUNK_SIZE, 8 << 10},
-    {GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 4 << 20},
+    {GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 1 << 20},
     {GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, kMessageBytesMax},
 };
 

@@ -19,7 +19,7 @@ sigset_t BlockEndSignals();
 // threads.
 void KeepGrpcUp();
 
-// From now on gRPC reads into buffers of up to four megabytes, as the channels' arguments say (channel.cc),
+// From now on gRPC reads into buffers of up to a megabyte, as the channels' arguments say (channel.cc),
 // where it would otherwise take many of 64 KiB: what arrives in one piece need not be copied into one. An
 // environment variable, and so of the whole process: GRPC_EXPERIMENTS, which is left as it is if it is set
 // already. Call it before anything of gRPC, and before there are threads. Nothing where gRPC is of a version

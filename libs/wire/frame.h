@@ -112,10 +112,11 @@ class FlatPieces {
   std::vector<std::unique_ptr<char[]>> copies_;
 };
 
-// A Cord that borrows `bytes` and holds `owner` until nobody uses them. Small ones are copied.
+// A Cord that borrows `bytes` and holds `owner` until nobody uses them. Small ones are copied: the owner may
+// be a buffer of a megabyte.
 template <class Owner>
 absl::Cord Borrow(absl::string_view bytes, Owner owner) {
-  constexpr size_t kWorthSharing = 1024;
+  constexpr size_t kWorthSharing = size_t{16} << 10;
   if (bytes.size() < kWorthSharing) return absl::Cord(bytes);
   return absl::MakeCordFromExternal(bytes, [owner = std::move(owner)](absl::string_view) {});
 }

@@ -3,21 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <deque>
-#include <filesystem>
-#include <system_error>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/little_endian.h"
 #include "libs/base/status.h"
 #include "libs/engine/format.h"
 #include "libs/engine/log_order.h"
 #include "libs/engine/log_runs.h"
+#include "libs/engine/store/rocksdb_common.h"
 #include "libs/engine/store/synced_files.h"
 #include "libs/engine/store/written_batches.h"
 #include "rocksdb/db.h"
-#include "rocksdb/listener.h"
 #include "rocksdb/options.h"
 #include "rocksdb/write_batch.h"
 
@@ -39,42 +36,24 @@ absl::string_view ToView(const rocksdb::Slice& slice) {
   return {slice.data(), slice.size()};
 }
 
-absl::Status Translated(const rocksdb::Status& status, absl::string_view what) {
-  if (status.ok()) return absl::OkStatus();
-  const std::string message = absl::StrCat("disk: ", what, ": ", status.ToString());
-  if (status.IsCorruption()) return absl::DataLossError(message);
-  if (status.IsNoSpace())
-    return absl::ResourceExhaustedError(absl::StrCat(message, "; make room on the disk"));
-  return absl::UnavailableError(message);
+absl::Status DiskStatus(const rocksdb::Status& status, absl::string_view what) {
+  return Translated(status, "disk", what);
 }
-
-// RocksDB would try to go on after an error by itself, at times of its own choice, and with what could not be
-// synced once.
-class StaysFailed final : public rocksdb::EventListener {
- public:
-  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* by_itself) override {
-    *by_itself = false;
-  }
-};
 
 std::shared_ptr<rocksdb::FileSystem> FilesOf(const RocksDbOptions& ours) {
   return ours.env != nullptr ? ours.env->GetFileSystem() : rocksdb::FileSystem::Default();
 }
 
-rocksdb::DBOptions DbOptions(rocksdb::Env* env) {
+// `create`: if there is none.
+rocksdb::DBOptions DbOptions(rocksdb::Env* env, bool create) {
   rocksdb::DBOptions options;
   options.env = env;
-  options.create_if_missing = true;
-  options.create_missing_column_families = true;
-  options.paranoid_checks = true;
+  StopAtErrors(options);
+  options.create_if_missing = create;
+  options.create_missing_column_families = create;
   options.atomic_flush = true;
-  options.keep_log_file_num = 2;
-  options.max_log_file_size = size_t{1} << 20;
-  options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
   options.max_background_jobs = 2;
   options.avoid_flush_during_shutdown = true;  // the write-ahead log has it all
-  options.listeners.push_back(std::make_shared<StaysFailed>());
-  options.max_bgerror_resume_count = 0;
   return options;
 }
 
@@ -101,7 +80,8 @@ class RocksDbEngine final : public Engine {
       : dir_(std::move(dir)), options_(options), env_(WithoutNeedlessSyncs(FilesOf(options))) {}
   ~RocksDbEngine() override { Close(); }
 
-  absl::Status Open();
+  absl::Status Lock();
+  absl::Status Open(bool create);
   absl::Status CheckFormat();
   absl::Status Load(Reader& reader) override;
   absl::Status Write(const Batch& batch) override;
@@ -131,6 +111,7 @@ class RocksDbEngine final : public Engine {
   const std::string dir_;
   const RocksDbOptions options_;
   const std::unique_ptr<rocksdb::Env> env_;
+  std::unique_ptr<FolderLock> lock_;
   std::unique_ptr<rocksdb::DB> db_;               // nullptr: it could not be opened anew yet
   rocksdb::ColumnFamilyHandle* bases_ = nullptr;  // and notes
   rocksdb::ColumnFamilyHandle* pages_ = nullptr;
@@ -154,7 +135,7 @@ absl::Status RocksDbEngine::CheckFormat() {
     StoreU64(kFormat, bytes.data());
     rocksdb::WriteOptions synced;
     synced.sync = true;
-    return Translated(db_->Put(synced, bases_, absl::StrCat("n", kFormatNote), Checked(bytes)), "writing");
+    return DiskStatus(db_->Put(synced, bases_, absl::StrCat("n", kFormatNote), Checked(bytes)), "writing");
   }
   ABSL_RETURN_IF_ERROR(found.status());
   const uint64_t format = found->size() == 8 ? LoadU64(found->data()) : 0;
@@ -188,7 +169,7 @@ absl::Status RocksDbEngine::LoadBases(Reader& reader) {
     order_.LoadBase(segment, head.lsn);
     ABSL_RETURN_IF_ERROR(reader.OnBase(segment, head.lsn, head.base));
   }
-  return Translated(it->status(), "reading bases");
+  return DiskStatus(it->status(), "reading bases");
 }
 
 absl::Status RocksDbEngine::LoadPages(Reader& reader) {
@@ -198,7 +179,7 @@ absl::Status RocksDbEngine::LoadPages(Reader& reader) {
     ABSL_ASSIGN_OR_RETURN(const absl::string_view bytes, Unchecked(ToView(it->value()), "page"));
     ABSL_RETURN_IF_ERROR(reader.OnPage(key.first, key.second, bytes));
   }
-  return Translated(it->status(), "reading pages");
+  return DiskStatus(it->status(), "reading pages");
 }
 
 absl::Status RocksDbEngine::LoadLog(Reader& reader) {
@@ -218,7 +199,7 @@ absl::Status RocksDbEngine::LoadLog(Reader& reader) {
       return reader.OnRecord(std::move(entry));
     }));
   }
-  return Translated(it->status(), "reading the log");
+  return DiskStatus(it->status(), "reading the log");
 }
 
 // -- writing --
@@ -249,7 +230,7 @@ absl::Status RocksDbEngine::Sync() {
 
 absl::Status RocksDbEngine::Noted(const rocksdb::Status& status, absl::string_view what) {
   failed_ |= !status.ok();
-  return Translated(status, what);
+  return DiskStatus(status, what);
 }
 
 // After an error RocksDB takes no more writes. To tell it to go on (Resume) would be to trust files that
@@ -260,10 +241,16 @@ absl::Status RocksDbEngine::Noted(const rocksdb::Status& status, absl::string_vi
 absl::Status RocksDbEngine::GoOn() {
   if (db_ != nullptr && !failed_) return absl::OkStatus();
   Close();
-  ABSL_RETURN_IF_ERROR(Open());
+  ABSL_RETURN_IF_ERROR(Open(/*create=*/false));
   failed_ = true;  // until all that follows is done: it is begun again from here
   ABSL_ASSIGN_OR_RETURN(const uint64_t found, LastBatch());
   // The one that failed may be there: it is given again, and says the same.
+  if (found > last_batch_ + 1) {
+    return absl::DataLossError(absl::StrCat("disk: ", dir_, " has batches up to ", found, "; those up to ",
+                                            last_batch_,
+                                            " were written here: somebody else has written to "
+                                            "it. Start the shard with an empty folder"));
+  }
   if (found + written_.unsynced().size() < last_batch_) {
     return absl::DataLossError(absl::StrCat("disk: ", dir_, " has batches up to ", found, "; those up to ",
                                             last_batch_ - written_.unsynced().size(),
@@ -273,6 +260,7 @@ absl::Status RocksDbEngine::GoOn() {
   for (WrittenBatches::One& one : written_.unsynced()) {
     if (one.number <= found) continue;
     ABSL_RETURN_IF_ERROR(Noted(db_->Write(rocksdb::WriteOptions(), &one.batch), "writing again"));
+    buffered_ += one.batch.GetDataSize();
   }
   ABSL_RETURN_IF_ERROR(Noted(db_->SyncWAL(), "syncing"));
   written_.Synced();
@@ -310,7 +298,7 @@ absl::Status RocksDbEngine::Put(const Batch& batch, FirstGroups& first_groups, r
   std::string number(8, '\0');
   StoreU64(last_batch_ + 1, number.data());
   ABSL_RETURN_IF_ERROR(
-      Translated(out.Put(bases_, absl::StrCat("n", kBatchNote), Checked(number)), "gathering a batch"));
+      DiskStatus(out.Put(bases_, absl::StrCat("n", kBatchNote), Checked(number)), "gathering a batch"));
   return PutGroup(batch, out);
 }
 
@@ -334,15 +322,15 @@ absl::Status RocksDbEngine::PutOne(const Batch::Operation& operation, FirstGroup
   } else if (const auto* note = std::get_if<Batch::PutNote>(&operation)) {
     status = out.Put(bases_, absl::StrCat("n", note->name), Checked(note->bytes));
   }
-  return Translated(status, "gathering a batch");
+  return DiskStatus(status, "gathering a batch");
 }
 
 absl::Status RocksDbEngine::PutReset(SegmentId segment, rocksdb::WriteBatch& out) {
   SegmentHead head;
   head.first_group = next_group_;
-  ABSL_RETURN_IF_ERROR(Translated(
+  ABSL_RETURN_IF_ERROR(DiskStatus(
       out.Put(bases_, absl::StrCat("s", SegmentKey(segment)), EncodeSegmentHead(head)), "gathering a batch"));
-  return Translated(out.DeleteRange(pages_, SegmentKey(segment), SegmentKey(SegmentId(segment.v + 1))),
+  return DiskStatus(out.DeleteRange(pages_, SegmentKey(segment), SegmentKey(SegmentId(segment.v + 1))),
                     "gathering a batch");
 }
 
@@ -366,7 +354,7 @@ absl::Status RocksDbEngine::PutGroup(const Batch& batch, rocksdb::WriteBatch& ou
   if (pieces.empty()) return absl::OkStatus();
   const std::string key = GroupKey(next_group_);
   const rocksdb::Slice key_piece(key);
-  return Translated(out.Put(log_, rocksdb::SliceParts(&key_piece, 1),
+  return DiskStatus(out.Put(log_, rocksdb::SliceParts(&key_piece, 1),
                             rocksdb::SliceParts(pieces.data(), static_cast<int>(pieces.size()))),
                     "gathering a batch");
 }
@@ -400,7 +388,9 @@ void RocksDbEngine::DeleteOldFiles() {
   deleted_before_ = needed;
   std::ranges::sort(files, {}, [](const auto& file) { return file.smallestkey; });
   for (const auto& file : files) {
-    if (!Noted(db_->DeleteFile(file.name), "deleting").ok()) return;
+    const rocksdb::Status deleted = db_->DeleteFile(file.name);
+    if (deleted.IsInvalidArgument()) return;  // not its turn yet, as RocksDB sees it
+    if (!Noted(deleted, "deleting").ok()) return;
   }
 }
 
@@ -411,7 +401,7 @@ absl::StatusOr<std::string> RocksDbEngine::Note(absl::string_view name) const {
   std::string bytes;
   const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), bases_, absl::StrCat("n", name), &bytes);
   if (status.IsNotFound()) return absl::NotFoundError(absl::StrCat("disk: no note ", name));
-  ABSL_RETURN_IF_ERROR(Translated(status, absl::StrCat("reading note ", name)));
+  ABSL_RETURN_IF_ERROR(DiskStatus(status, absl::StrCat("reading note ", name)));
   ABSL_ASSIGN_OR_RETURN(const absl::string_view inner, Unchecked(bytes, absl::StrCat("note ", name)));
   return std::string(inner);
 }
@@ -425,34 +415,28 @@ absl::StatusOr<Usage> RocksDbEngine::usage() const {
     (file.column_family_name == log_->GetName() ? usage.log : usage.pages) += file.size;
   }
   rocksdb::VectorLogPtr logs;
-  ABSL_RETURN_IF_ERROR(Translated(db_->GetSortedWalFiles(logs), "listing the write-ahead log"));
+  ABSL_RETURN_IF_ERROR(DiskStatus(db_->GetSortedWalFiles(logs), "listing the write-ahead log"));
   for (const auto& log : logs) usage.write_ahead += log->SizeFileBytes();
   return usage;
 }
 
-// RocksDB has no code of its own for a lock that somebody else holds.
-bool IsLocked(const rocksdb::Status& status) {
-  const std::string text = status.ToString();
-  return status.IsIOError() && (absl::StrContains(text, "lock hold by current process") ||
-                                absl::StrContains(text, "/LOCK: Resource temporarily unavailable"));
-}
-
 // -- opening --
 
-absl::Status RocksDbEngine::Open() {
+absl::Status RocksDbEngine::Lock() {
+  ABSL_ASSIGN_OR_RETURN(lock_, FolderLock::Take(env_.get(), dir_, "disk", "shard"));
+  return absl::OkStatus();
+}
+
+absl::Status RocksDbEngine::Open(bool create) {
   const std::vector<rocksdb::ColumnFamilyDescriptor> families = {
       {rocksdb::kDefaultColumnFamilyName, FamilyOptions(options_)},
       {"pages", FamilyOptions(options_)},
       {"log", LogOptions(options_)}};
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  const rocksdb::Status status = rocksdb::DB::Open(DbOptions(env_.get()), dir_, families, &handles, &db);
-  if (IsLocked(status)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "disk: ", dir_, " is in use by another shard; exactly one may run on it: stop that one, ",
-        "or choose another --data-dir (", status.ToString(), ")"));
-  }
-  ABSL_RETURN_IF_ERROR(Translated(status, absl::StrCat("opening ", dir_)));
+  const rocksdb::Status status =
+      rocksdb::DB::Open(DbOptions(env_.get(), create), dir_, families, &handles, &db);
+  ABSL_RETURN_IF_ERROR(DiskStatus(status, absl::StrCat("opening ", dir_)));
   db_.reset(db);
   bases_ = handles[0];
   pages_ = handles[1];
@@ -472,14 +456,9 @@ void RocksDbEngine::Close() {
 
 absl::StatusOr<std::unique_ptr<Engine>> OpenRocksDbEngine(const std::string& dir,
                                                           const RocksDbOptions& options) {
-  std::error_code error;
-  std::filesystem::create_directories(dir, error);
-  if (error) {
-    return absl::UnavailableError(
-        absl::StrCat("disk: cannot create directory ", dir, ": ", error.message(), "; choose another one"));
-  }
   auto engine = std::make_unique<RocksDbEngine>(dir, options);
-  ABSL_RETURN_IF_ERROR(engine->Open());
+  ABSL_RETURN_IF_ERROR(engine->Lock());
+  ABSL_RETURN_IF_ERROR(engine->Open(/*create=*/true));
   ABSL_RETURN_IF_ERROR(engine->CheckFormat());
   return engine;
 }

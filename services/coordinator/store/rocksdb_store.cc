@@ -1,12 +1,12 @@
 #include "services/coordinator/store/rocksdb_store.h"
 
-#include <filesystem>
-#include <system_error>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/little_endian.h"
 #include "libs/base/status.h"
+#include "libs/engine/store/rocksdb_common.h"
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
 #include "rocksdb/write_batch.h"
@@ -36,12 +36,7 @@ std::string StoredKey(absl::string_view key) {
 }
 
 absl::Status Translated(const rocksdb::Status& status, absl::string_view what) {
-  if (status.ok()) return absl::OkStatus();
-  const std::string message = absl::StrCat("store: ", what, ": ", status.ToString());
-  if (status.IsCorruption()) return absl::DataLossError(message);
-  if (status.IsNoSpace())
-    return absl::ResourceExhaustedError(absl::StrCat(message, "; make room on the disk"));
-  return absl::UnavailableError(message);
+  return engine::Translated(status, "store", what);
 }
 
 absl::StatusOr<Entry> DecodeEntry(absl::string_view key, absl::string_view bytes) {
@@ -52,26 +47,27 @@ absl::StatusOr<Entry> DecodeEntry(absl::string_view key, absl::string_view bytes
   return Entry{.value = std::string(bytes.substr(kVersionBytes)), .version = LoadU64(bytes.data())};
 }
 
-rocksdb::Options DbOptions() {
+// `create`: if there is none.
+rocksdb::Options DbOptions(rocksdb::Env* env, bool create) {
   rocksdb::Options options;
-  options.create_if_missing = true;
-  options.paranoid_checks = true;
+  engine::StopAtErrors(options);
+  options.env = env;
+  options.create_if_missing = create;
   // The contents are small: keep what RocksDB holds in memory and on disk small too.
   options.write_buffer_size = size_t{4} << 20;
   options.max_total_wal_size = uint64_t{16} << 20;
-  options.keep_log_file_num = 2;
-  options.max_log_file_size = size_t{1} << 20;
-  options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
   options.max_background_jobs = 1;
   return options;
 }
 
 class RocksDbStore final : public Store {
  public:
-  explicit RocksDbStore(std::unique_ptr<rocksdb::DB> db) : db_(std::move(db)) {}
+  RocksDbStore(std::string dir, rocksdb::Env* env) : dir_(std::move(dir)), env_(env) {}
 
   // Reads or writes the format's number, and reads how many commits there were.
   absl::Status Start() {
+    ABSL_ASSIGN_OR_RETURN(lock_, engine::FolderLock::Take(env_, dir_, "store", "coordinator"));
+    ABSL_RETURN_IF_ERROR(Open(/*create=*/true));
     ABSL_ASSIGN_OR_RETURN(const uint64_t format, Number(kFormatKey));
     ABSL_ASSIGN_OR_RETURN(commits_, Number(kCommitsKey));
     if (format == kFormat) return absl::OkStatus();
@@ -86,6 +82,7 @@ class RocksDbStore final : public Store {
   }
 
   absl::StatusOr<std::optional<Entry>> Get(absl::string_view key) const override {
+    ABSL_RETURN_IF_ERROR(GoOn());
     std::string bytes;
     const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), StoredKey(key), &bytes);
     if (status.IsNotFound()) return std::optional<Entry>();
@@ -95,6 +92,7 @@ class RocksDbStore final : public Store {
   }
 
   absl::StatusOr<std::vector<std::pair<std::string, Entry>>> List(absl::string_view prefix) const override {
+    ABSL_RETURN_IF_ERROR(GoOn());
     std::vector<std::pair<std::string, Entry>> found;
     const std::string stored_prefix = StoredKey(prefix);
     const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(rocksdb::ReadOptions()));
@@ -111,6 +109,7 @@ class RocksDbStore final : public Store {
 
   absl::Status Commit(absl::Span<const Condition> conditions, absl::Span<const Write> writes) override {
     ABSL_RETURN_IF_ERROR(CheckCommit(conditions, writes));
+    ABSL_RETURN_IF_ERROR(GoOn());
     for (const Condition& condition : conditions) {
       ABSL_ASSIGN_OR_RETURN(const std::optional<Entry> stored, Get(condition.key));
       ABSL_RETURN_IF_ERROR(CheckCondition(condition, stored));
@@ -131,10 +130,29 @@ class RocksDbStore final : public Store {
   }
 
  private:
+  absl::Status Open(bool create) const {
+    rocksdb::DB* db = nullptr;
+    ABSL_RETURN_IF_ERROR(
+        Translated(rocksdb::DB::Open(DbOptions(env_, create), dir_, &db), absl::StrCat("opening ", dir_)));
+    db_.reset(db);
+    return absl::OkStatus();
+  }
+
+  // After an error the database is opened anew, which finds out whether the write that failed took effect.
+  absl::Status GoOn() const {
+    if (db_ != nullptr && !failed_) return absl::OkStatus();
+    db_.reset();
+    ABSL_RETURN_IF_ERROR(Open(/*create=*/false));
+    failed_ = false;
+    return absl::OkStatus();
+  }
+
   absl::Status WriteSynced(rocksdb::WriteBatch& batch) {
     rocksdb::WriteOptions options;
     options.sync = true;
-    return Translated(db_->Write(options, &batch), "writing");
+    const rocksdb::Status written = db_->Write(options, &batch);
+    failed_ = !written.ok();
+    return Translated(written, "writing");
   }
 
   // 0 if it was never written.
@@ -148,37 +166,18 @@ class RocksDbStore final : public Store {
         absl::StrCat("store: ", stored_key, " has ", bytes.size(), " bytes; expected ", kVersionBytes));
   }
 
-  std::unique_ptr<rocksdb::DB> db_;
+  const std::string dir_;
+  rocksdb::Env* const env_;
+  std::unique_ptr<engine::FolderLock> lock_;
+  mutable std::unique_ptr<rocksdb::DB> db_;  // nullptr: it could not be opened anew yet
+  mutable bool failed_ = false;
   uint64_t commits_ = 0;
 };
 
-// RocksDB has no code of its own for a lock that somebody else holds.
-bool IsLocked(const rocksdb::Status& status) {
-  const std::string text = status.ToString();
-  return status.IsIOError() && (absl::StrContains(text, "lock hold by current process") ||
-                                absl::StrContains(text, "/LOCK: Resource temporarily unavailable"));
-}
-
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Store>> OpenRocksDbStore(const std::string& dir) {
-  std::error_code error;
-  std::filesystem::create_directories(dir, error);
-  if (error) {
-    return absl::UnavailableError(
-        absl::StrCat("store: cannot create directory ", dir, ": ", error.message(), "; choose another one"));
-  }
-  rocksdb::DB* db = nullptr;
-  const rocksdb::Status status = rocksdb::DB::Open(DbOptions(), dir, &db);
-  if (IsLocked(status)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("store: ", dir,
-                     " is in use by another coordinator; exactly one may run on it: stop that one, "
-                     "or choose another --data-dir (",
-                     status.ToString(), ")"));
-  }
-  ABSL_RETURN_IF_ERROR(Translated(status, absl::StrCat("opening ", dir)));
-  auto store = std::make_unique<RocksDbStore>(std::unique_ptr<rocksdb::DB>(db));
+absl::StatusOr<std::unique_ptr<Store>> OpenRocksDbStore(const std::string& dir, rocksdb::Env* env) {
+  auto store = std::make_unique<RocksDbStore>(dir, env != nullptr ? env : rocksdb::Env::Default());
   ABSL_RETURN_IF_ERROR(store->Start());
   return store;
 }

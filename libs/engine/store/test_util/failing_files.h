@@ -194,6 +194,12 @@ class FailingFiles final : public rocksdb::FileSystemWrapper {
     if (status.ok()) *file = std::make_unique<FailingFile>(std::move(*file), path, platter_);
     return status;
   }
+  // A log is a file like any other.
+  rocksdb::IOStatus NewLogger(const std::string& path, const rocksdb::IOOptions& options,
+                              std::shared_ptr<rocksdb::Logger>* log,
+                              rocksdb::IODebugContext* context) override {
+    return rocksdb::FileSystem::NewLogger(path, options, log, context);
+  }
   rocksdb::IOStatus RenameFile(const std::string& from, const std::string& to,
                                const rocksdb::IOOptions& options, rocksdb::IODebugContext* context) override {
     rocksdb::IOStatus status = FileSystemWrapper::RenameFile(from, to, options, context);

@@ -1,0 +1,79 @@
+#include "libs/engine/store/rocksdb_common.h"
+
+#include <rocksdb/listener.h>
+
+#include <cstdarg>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace paceline::engine {
+namespace {
+
+class StaysFailed final : public rocksdb::EventListener {
+ public:
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* by_itself) override {
+    *by_itself = false;
+  }
+};
+
+class NoLog final : public rocksdb::Logger {
+ public:
+  NoLog() : Logger(rocksdb::InfoLogLevel::FATAL_LEVEL) {}
+  using Logger::Logv;
+  void Logv(const char*, va_list) override {}
+};
+
+// RocksDB has no code of its own for a lock that somebody else holds.
+bool IsTaken(const rocksdb::Status& status) {
+  const std::string text = status.ToString();
+  return status.IsIOError() && (absl::StrContains(text, "lock hold by current process") ||
+                                absl::StrContains(text, "Resource temporarily unavailable"));
+}
+
+}  // namespace
+
+void StopAtErrors(rocksdb::DBOptions& options) {
+  options.paranoid_checks = true;
+  options.listeners.push_back(std::make_shared<StaysFailed>());
+  options.max_bgerror_resume_count = 0;
+  options.info_log = std::make_shared<NoLog>();
+}
+
+absl::Status Translated(const rocksdb::Status& status, absl::string_view whose, absl::string_view what) {
+  if (status.ok()) return absl::OkStatus();
+  const std::string message = absl::StrCat(whose, ": ", what, ": ", status.ToString());
+  if (status.IsCorruption()) return absl::DataLossError(message);
+  if (status.IsNoSpace())
+    return absl::ResourceExhaustedError(absl::StrCat(message, "; make room on the disk"));
+  return absl::UnavailableError(message);
+}
+
+absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(rocksdb::Env* env, const std::string& dir,
+                                                             absl::string_view whose,
+                                                             absl::string_view user) {
+  std::error_code error;
+  std::filesystem::create_directories(dir, error);
+  if (error) {
+    return absl::UnavailableError(absl::StrCat(whose, ": cannot create directory ", dir, ": ",
+                                               error.message(), "; choose another one"));
+  }
+  rocksdb::FileLock* lock = nullptr;
+  const rocksdb::Status status = env->LockFile(dir + "/IN_USE", &lock);
+  if (IsTaken(status)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        whose, ": ", dir, " is in use by another ", user, "; exactly one may run on it: stop that one, ",
+        "or choose another --data-dir (", status.ToString(), ")"));
+  }
+  if (!status.ok()) return Translated(status, whose, absl::StrCat("opening ", dir));
+  return absl::WrapUnique(new FolderLock(env, lock));
+}
+
+FolderLock::~FolderLock() {
+  env_->UnlockFile(lock_).PermitUncheckedError();
+}
+
+}  // namespace paceline::engine
