@@ -47,6 +47,10 @@ enum class Bug : uint8_t {
   kPageAheadOfLog,            // a page on disk holds more than the record it is said to be good as of
   kLogCutEarly,               // records are cut from the disk's log that the base does not replace
   kAckedBeforeSynced,         // what was written to a disk counts as safe before it is synced
+  kCutCopiedLate,             // the rows of a cut are those of when they are asked for
+  kCutNotCommitted,           // the rows of a cut are written though its record is not committed
+  kCutTakenOver,              // who was not primary when a cut was logged gives out rows of its own for it
+  kRowNotPutAside,            // a row that is changed while a copy is made is copied as it is then
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -328,6 +328,7 @@ class Primary {
   std::optional<Clock> CutClock(JobId job) const;
   void LogCutIfDue(JobId job);
   void LogCut(const CutWish& wish);
+  void BeginCutCopy(const Cut& record);
   bool AwaitsCut(const Update& update, JobId job) const;
   void ForgetCuts(absl::Time now);
   void EndCopies();

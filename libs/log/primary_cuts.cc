@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/planted.h"
 #include "libs/base/status.h"
 #include "libs/log/keys.h"
 #include "libs/log/primary.h"
@@ -45,7 +46,9 @@ class BudgetMemory final : public table::CopyMemory {
 
 bool Primary::Change(const CutWish& wish, std::string* why, std::optional<Clock>* passed) {
   if (!MayChange(why)) return false;
-  const auto committed = [&] { return ChangeCommitted(Record(Cut{}).index(), wish.id, why); };
+  const auto committed = [&] {
+    return Planted(Bug::kCutNotCommitted) || ChangeCommitted(Record(Cut{}).index(), wish.id, why);
+  };
   if (segment_.SnapshotsOf(wish.job).cut >= wish.id) {
     const auto copy = cut_copies_.find(wish.job);
     if (copy != cut_copies_.end()) copy->second.asked = now_;
@@ -89,18 +92,22 @@ void Primary::LogCutIfDue(JobId job) {
 void Primary::LogCut(const CutWish& wish) {
   const Cut record{.id = wish.id, .job = wish.job, .clock = segment_.MinClockOf(wish.job)};
   Append(record);
+  BeginCutCopy(record);
+}
+
+void Primary::BeginCutCopy(const Cut& record) {
   CutCopy copy{.cut = record,
                .epoch = epoch_,
                .lsn = segment_.version(),
-               .exact = IsExact(segment_, wish.job, record.clock),
+               .exact = IsExact(segment_, record.job, record.clock),
                .workers = {}};
-  if (const auto job = segment_.jobs().find(wish.job); job != segment_.jobs().end()) {
+  if (const auto job = segment_.jobs().find(record.job); job != segment_.jobs().end()) {
     for (const auto& [session, worker] : job->second.workers()) {
       copy.workers.push_back({.session = session, .rank = worker.rank, .clock = worker.counted});
     }
   }
-  segment_.BeginCopy(wish.job, std::make_shared<BudgetMemory>(budget_));
-  cut_copies_[wish.job] = {.copy = std::move(copy), .asked = now_};
+  segment_.BeginCopy(record.job, std::make_shared<BudgetMemory>(budget_));
+  cut_copies_[record.job] = {.copy = std::move(copy), .asked = now_};
 }
 
 bool Primary::AwaitsCut(const Update& update, JobId job) const {
@@ -112,9 +119,13 @@ bool Primary::AwaitsCut(const Update& update, JobId job) const {
 }
 
 std::optional<CutCopy> Primary::TakeCut(JobId job, uint64_t id) {
+  if (Planted(Bug::kCutTakenOver) && !cut_copies_.contains(job)) {
+    BeginCutCopy({.id = id, .job = job, .clock = segment_.MinClockOf(job)});
+  }
   const auto kept = cut_copies_.find(job);
   if (kept == cut_copies_.end() || kept->second.copy.cut.id != id || kept->second.taken) return std::nullopt;
   kept->second.taken = true;
+  if (Planted(Bug::kCutCopiedLate)) segment_.BeginCopy(job, std::make_shared<BudgetMemory>(budget_));
   return kept->second.copy;
 }
 

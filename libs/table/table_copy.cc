@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "libs/base/planted.h"
 #include "libs/table/page_map.h"
 
 namespace paceline::table {
@@ -53,6 +54,7 @@ void TableCopy::OnNewPage(const Page& page) {
 }
 
 void TableCopy::Keep(const Page& page, uint32_t row, Changed& changed) {
+  if (Planted(Bug::kRowNotPutAside)) return;
   if (row >= changed.rows_then || (!changed.kept.empty() && changed.kept[row])) return;
   const size_t floats = page.floats();
   if (changed.rows.size() == changed.rows.capacity()) {

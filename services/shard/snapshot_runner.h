@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
 #include "libs/snapshot/files.h"
@@ -15,6 +17,15 @@ class SnapshotRunner {
   // Runs `task` once, not within this call and not beside another one, at the earliest after `delay`; never,
   // if the process ends before.
   virtual void Run(Task task, absl::Duration delay = absl::ZeroDuration()) = 0;
+  // The same for work that is done in steps, one after the other until one returns false; time may pass
+  // between two of them, but no other task is run.
+  using Steps = absl::AnyInvocable<bool(snapshot::Files&)>;
+  virtual void RunSteps(Steps steps) {
+    Run([steps = std::move(steps)](snapshot::Files& files) mutable {
+      while (steps(files)) {
+      }
+    });
+  }
 };
 
 }  // namespace paceline::shard

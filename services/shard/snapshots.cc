@@ -21,6 +21,34 @@ v1::JobChangeReply::Failure Failure(SegmentId segment, std::string why, bool los
   return failure;
 }
 
+std::string NameOf(const snapshot::FileHead& head) {
+  return absl::StrCat("segment-", head.segment.v, ".cut-", head.cut, ".epoch-", head.epoch.v);
+}
+
+// What is said of a file that is complete.
+v1::SnapshotFile FileOf(const log::CutCopy& copy, const snapshot::FileHead& head,
+                        const snapshot::FileEncoder& encoder) {
+  v1::SnapshotFile file;
+  file.set_name(NameOf(head));
+  file.set_segment(head.segment.v);
+  file.set_cut(head.cut);
+  file.set_epoch(head.epoch.v);
+  file.set_lsn(head.lsn.v);
+  file.set_clock(head.clock);
+  file.set_exact(copy.exact);
+  file.set_rows(encoder.rows());
+  file.set_bytes(encoder.bytes());
+  file.set_crc32c(encoder.crc32c());
+  if (copy.exact) return file;
+  for (const log::CutCopy::Worker& worker : copy.workers) {
+    v1::SnapshotWorker& to_worker = *file.add_workers();
+    to_worker.set_session(worker.session.v);
+    to_worker.set_rank(worker.rank);
+    to_worker.set_clock(worker.clock);
+  }
+  return file;
+}
+
 }  // namespace
 
 Snapshots::Answer Snapshots::Write(log::Primary& primary, const v1::JobChange& change) {
@@ -43,85 +71,76 @@ Snapshots::Answer Snapshots::Write(log::Primary& primary, const v1::JobChange& c
     return {.why = why, .file = {}, .failure = Failure(segment, why, /*lost=*/true)};
   }
   written = {.cut = change.cut(), .file = {}, .failure = ""};
-  runner_.Run([this, folder = change.snapshot(), segment, copy = *std::move(copy),
-               ring_bits = static_cast<uint32_t>(primary.segment().ring_bits())](snapshot::Files& files) {
-    WriteOut(files, folder, copy, segment, ring_bits);
-  });
+  const snapshot::FileHead head = {.cut = copy->cut.id,
+                                   .job = copy->cut.job,
+                                   .segment = segment,
+                                   .ring_bits = static_cast<uint32_t>(primary.segment().ring_bits()),
+                                   .epoch = copy->epoch,
+                                   .lsn = copy->lsn,
+                                   .clock = copy->cut.clock};
+  const auto writing =
+      std::make_shared<Writing>(Writing{.folder = change.snapshot(), .copy = *std::move(copy), .head = head});
+  runner_.RunSteps([this, writing](snapshot::Files& files) { return GoOnWriting(files, *writing); });
   return {
       .why = absl::StrCat("segment ", segment.v, ": its rows are being written"), .file = {}, .failure = {}};
 }
 
-void Snapshots::WriteOut(snapshot::Files& files, const std::string& folder, const log::CutCopy& copy,
-                         SegmentId segment, uint32_t ring_bits) {
-  const snapshot::FileHead head = {.cut = copy.cut.id,
-                                   .job = copy.cut.job,
-                                   .segment = segment,
-                                   .ring_bits = ring_bits,
-                                   .epoch = copy.epoch,
-                                   .lsn = copy.lsn,
-                                   .clock = copy.cut.clock};
-  const std::pair key(segment, copy.cut.job);
-  {
-    MutexLock lock(&mutex_);
-    const auto written = written_.find(key);
-    if (written == written_.end() || written->second.cut != copy.cut.id) return;  // nobody asks for it now
+bool Snapshots::GoOnWriting(snapshot::Files& files, Writing& writing) {
+  if (writing.to == nullptr) {
+    if (!IsAskedFor(writing)) return false;
+    const absl::Status begun = Begin(files, writing);
+    if (!begun.ok()) OnWritten(writing, begun);
+    return begun.ok();
   }
-  bool lost = false;
-  const absl::StatusOr<v1::SnapshotFile> file = WriteFile(files, folder, copy, head, &lost);
+  const absl::StatusOr<bool> more = WriteNext(writing);
+  if (more.ok() && *more) return true;
+  OnWritten(writing, more.status());
+  return false;
+}
+
+bool Snapshots::IsAskedFor(const Writing& writing) const {
   MutexLock lock(&mutex_);
-  file.ok() ? ++counters_.files_written : ++counters_.write_failures;
-  if (file.ok()) counters_.bytes_written += file->bytes();
-  const auto written = written_.find(key);
-  if (written == written_.end() || written->second.cut != copy.cut.id) return;  // there was another one since
-  if (file.ok()) {
-    written->second.file = *file;
-  } else {
-    written->second.failure = absl::StrCat("segment ", segment.v, ": ", file.status().message());
-    written->second.lost = lost;
-  }
+  const auto written = written_.find({writing.head.segment, writing.head.job});
+  return written != written_.end() && written->second.cut == writing.head.cut;
+}
+
+absl::Status Snapshots::Begin(snapshot::Files& files, Writing& writing) {
+  ABSL_ASSIGN_OR_RETURN(writing.to, files.Create(writing.folder, NameOf(writing.head)));
+  return writing.to->Append(writing.encoder.Head(writing.head));
 }
 
 // Blocks are pages: what is written at a time is as large as a page, and so is what a reader needs.
-absl::StatusOr<v1::SnapshotFile> Snapshots::WriteFile(snapshot::Files& files, const std::string& folder,
-                                                      const log::CutCopy& copy,
-                                                      const snapshot::FileHead& head, bool* lost) {
-  v1::SnapshotFile file;
-  file.set_name(absl::StrCat("segment-", head.segment.v, ".cut-", head.cut, ".epoch-", head.epoch.v));
-  snapshot::FileEncoder encoder;
-  ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<snapshot::NewFile> to, files.Create(folder, file.name()));
-  ABSL_RETURN_IF_ERROR(to->Append(encoder.Head(head)));
+absl::StatusOr<bool> Snapshots::WriteNext(Writing& writing) {
   const auto bytes = [](const auto& numbers) {
     return absl::string_view(reinterpret_cast<const char*>(numbers.data()),
                              numbers.size() * sizeof(numbers[0]));
   };
-  table::CopiedRows rows;
-  while (true) {
-    const absl::StatusOr<bool> more = Next(head.segment, copy.cut, &rows);
-    *lost = absl::IsNotFound(more.status());
-    ABSL_RETURN_IF_ERROR(more.status());
-    if (!*more) break;
-    ABSL_RETURN_IF_ERROR(to->Append(encoder.Rows(
+  table::CopiedRows& rows = writing.rows;
+  const absl::StatusOr<bool> more = Next(writing.head.segment, writing.copy.cut, &rows);
+  writing.lost = absl::IsNotFound(more.status());
+  ABSL_RETURN_IF_ERROR(more.status());
+  if (*more) {
+    ABSL_RETURN_IF_ERROR(writing.to->Append(writing.encoder.Rows(
         {.table = rows.table, .floats = rows.floats, .keys = bytes(rows.keys), .rows = bytes(rows.rows)})));
+    return true;
   }
-  ABSL_RETURN_IF_ERROR(to->Append(encoder.End()));
-  ABSL_RETURN_IF_ERROR(to->Commit());
-  file.set_segment(head.segment.v);
-  file.set_cut(head.cut);
-  file.set_epoch(head.epoch.v);
-  file.set_lsn(head.lsn.v);
-  file.set_clock(head.clock);
-  file.set_exact(copy.exact);
-  file.set_rows(encoder.rows());
-  file.set_bytes(encoder.bytes());
-  file.set_crc32c(encoder.crc32c());
-  if (copy.exact) return file;
-  for (const log::CutCopy::Worker& worker : copy.workers) {
-    v1::SnapshotWorker& to_worker = *file.add_workers();
-    to_worker.set_session(worker.session.v);
-    to_worker.set_rank(worker.rank);
-    to_worker.set_clock(worker.clock);
+  ABSL_RETURN_IF_ERROR(writing.to->Append(writing.encoder.End()));
+  ABSL_RETURN_IF_ERROR(writing.to->Commit());
+  return false;
+}
+
+void Snapshots::OnWritten(const Writing& writing, const absl::Status& status) {
+  MutexLock lock(&mutex_);
+  status.ok() ? ++counters_.files_written : ++counters_.write_failures;
+  if (status.ok()) counters_.bytes_written += writing.encoder.bytes();
+  const auto written = written_.find({writing.head.segment, writing.head.job});
+  if (written == written_.end() || written->second.cut != writing.head.cut) return;  // another one since
+  if (status.ok()) {
+    written->second.file = FileOf(writing.copy, writing.head, writing.encoder);
+  } else {
+    written->second.failure = absl::StrCat("segment ", writing.head.segment.v, ": ", status.message());
+    written->second.lost = writing.lost;
   }
-  return file;
 }
 
 absl::StatusOr<bool> Snapshots::Next(SegmentId segment, const log::Cut& cut, table::CopiedRows* rows) {

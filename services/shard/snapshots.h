@@ -83,11 +83,24 @@ class Snapshots {
     absl::Status failure;
   };
 
-  void WriteOut(snapshot::Files& files, const std::string& folder, const log::CutCopy& copy,
-                SegmentId segment, uint32_t ring_bits) ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::StatusOr<v1::SnapshotFile> WriteFile(snapshot::Files& files, const std::string& folder,
-                                             const log::CutCopy& copy, const snapshot::FileHead& head,
-                                             bool* lost);
+  // A file that is being written.
+  struct Writing {
+    std::string folder;
+    log::CutCopy copy;
+    snapshot::FileHead head;
+    std::unique_ptr<snapshot::NewFile> to = nullptr;  // null: it is not begun
+    snapshot::FileEncoder encoder = {};
+    table::CopiedRows rows = {};
+    bool lost = false;  // this shard was not primary all the time
+  };
+
+  // The next step of it. False: it has ended.
+  bool GoOnWriting(snapshot::Files& files, Writing& writing) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool IsAskedFor(const Writing& writing) const ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Begin(snapshot::Files& files, Writing& writing);
+  // Writes the next page, or the end. False: it was the end.
+  absl::StatusOr<bool> WriteNext(Writing& writing);
+  void OnWritten(const Writing& writing, const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
   // The next page, copied on the segment's executor, for which it waits.
   absl::StatusOr<bool> Next(SegmentId segment, const log::Cut& cut, table::CopiedRows* rows)
       ABSL_LOCKS_EXCLUDED(mutex_);

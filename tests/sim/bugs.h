@@ -56,6 +56,10 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kPageAheadOfLog, "page_ahead_of_log", "Durable", 45},
     NamedBug{Bug::kLogCutEarly, "log_cut_early", "Cut", 5},
     NamedBug{Bug::kAckedBeforeSynced, "acked_before_synced", "Durable", 10},
+    NamedBug{Bug::kCutCopiedLate, "cut_copied_late", "Cut", 69},
+    NamedBug{Bug::kCutNotCommitted, "cut_not_committed", "Cut", 34},
+    NamedBug{Bug::kCutTakenOver, "cut_taken_over", "Cut", 69},
+    NamedBug{Bug::kRowNotPutAside, "row_not_put_aside", "Cut", 69},
 };
 
 }  // namespace paceline::sim

@@ -37,6 +37,7 @@ coordinator::Options CoordinatorOptions(const Plan& plan) {
 Cluster::Cluster(const Plan& plan)
     : plan_(plan),
       world_(plan.seed, uint32_t{1} << plan.ring_bits),
+      share_(plan.snapshots == 0 ? nullptr : std::make_unique<SnapshotShare>(plan.seed, world_.scheduler)),
       watch_(
           world_.invariants, world_.verdict, world_.marks, OptionsOf(0).window_bytes,
           [this](const std::string& host) {
@@ -51,7 +52,7 @@ Cluster::Cluster(const Plan& plan)
             }
           },
           [this](const std::string& what) { world_.Trace(what); }),
-      coordinator_(world_, CoordinatorOptions(plan)),
+      coordinator_(world_, CoordinatorOptions(plan), share_.get()),
       operator_(world_, coordinator_, plan.operations, plan.deletes),
       started_(world_.Now()),
       last_fault_(world_.Now()) {
@@ -59,7 +60,7 @@ Cluster::Cluster(const Plan& plan)
   world_.invariants.replicated = plan.replicas > 0 || plan.disks;
   world_.invariants.disks = plan.disks;
   for (uint32_t s = 0; s < plan.shards; ++s) {
-    shards_.push_back(std::make_unique<SimShard>(world_, coordinator_, s, plan.disks));
+    shards_.push_back(std::make_unique<SimShard>(world_, coordinator_, s, plan.disks, share_.get()));
   }
   for (size_t w = 0; w < plan.workers.size(); ++w) {
     const WorkerPlan& of_worker = plan.workers[w];
@@ -72,6 +73,14 @@ Cluster::Cluster(const Plan& plan)
     readers_.push_back(
         std::make_unique<Reader>(world_, coordinator_, absl::StrCat("reader-", r), r == 0 ? "job" : "aside"));
   }
+  if (share_ == nullptr) return;
+  snapshotter_ = std::make_unique<Snapshotter>(world_, coordinator_, *share_, plan.snapshots);
+  share_->on_begun = [this](const std::string& name) { world_.invariants.OnSnapshotBegun(name); };
+  share_->on_complete = [this](const std::string& name) {
+    for (const auto& shard : shards_) shard->NoteCommitted();
+    world_.invariants.Cut(name, share_->contents());
+    world_.invariants.OnSnapshotComplete(name);
+  };
 }
 
 Cluster::~Cluster() {
@@ -93,6 +102,7 @@ void Cluster::Begin() {
   }
   for (const auto& reader : readers_) reader->Begin();
   operator_.Begin();
+  if (snapshotter_ != nullptr) snapshotter_->Begin();
   if (plan_.disks) world_.scheduler.After(kLooksForLosses, [this] { AcceptLosses(); });
   for (const Fault& fault : plan_.faults) {
     world_.scheduler.After(fault.at, [this, kind = fault.kind] { Strike(kind); });
@@ -123,6 +133,7 @@ std::string Cluster::WhoIsLeft() {
     if (!reader->done()) left.push_back(reader->Describe());
   }
   if (!operator_.done()) left.push_back(operator_.Describe());
+  if (snapshotter_ != nullptr && !snapshotter_->done()) left.push_back(snapshotter_->Describe());
   if (const size_t segments = UnderReplicated(); segments > 0) {
     left.push_back(absl::StrCat(segments, " segments have too few replicas"));
   }
@@ -157,8 +168,19 @@ void Cluster::NoOverlap() {
   }
 }
 
+void Cluster::CheckSnapshots() {
+  if (share_ == nullptr) return;
+  for (const auto& [name, files] : share_->contents().folders) {
+    if (!files.contains("manifest.json")) continue;
+    world_.invariants.Cut(name, share_->contents());
+    if (share_->MayBeThere(name)) continue;
+    world_.verdict.Violated("Cut", absl::StrCat("snapshot ", name, " was given up, and is there"));
+  }
+}
+
 void Cluster::CheckQuiet() {
   NoOverlap();
+  CheckSnapshots();
   coordinator_.CheckFloor();
   for (const auto& shard : shards_) {
     shard->ForEachPrimary([&](log::Primary& primary) {
@@ -240,6 +262,10 @@ Outcome Cluster::Run() {
   for (const auto& reader : readers_) reader->Stop();
   operator_.Stop();
   RunUntil([this] { return ReadersDone() && operator_.done() && UnderReplicated() == 0; });
+  if (snapshotter_ != nullptr) {
+    snapshotter_->Stop();
+    RunUntil([this] { return snapshotter_->done() && UnderReplicated() == 0; });
+  }
   if (world_.verdict.ok()) CheckQuiet();
   if (!world_.verdict.ok()) TraceSegments();
 

@@ -10,6 +10,7 @@
 #include "tests/sim/plan.h"
 #include "tests/sim/sim_coordinator.h"
 #include "tests/sim/sim_shard.h"
+#include "tests/sim/snapshotter.h"
 #include "tests/sim/users.h"
 #include "tests/sim/wire_watch.h"
 #include "tests/sim/world.h"
@@ -86,6 +87,8 @@ class Cluster {
   void RunUntil(const std::function<bool()>& done);
   void CheckQuiet();
   void NoOverlap();
+  // Of what is in the share now.
+  void CheckSnapshots();
   std::string WhoIsLeft();
   // Segments that have fewer replicas than they should, as the coordinator sees it.
   size_t UnderReplicated();
@@ -94,12 +97,14 @@ class Cluster {
 
   const Plan plan_;
   World world_;
+  const std::unique_ptr<SnapshotShare> share_;  // null: there are no snapshots
   WireWatch watch_;
   SimCoordinator coordinator_;
   std::vector<std::unique_ptr<SimShard>> shards_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<Reader>> readers_;
   Operator operator_;
+  std::unique_ptr<Snapshotter> snapshotter_;  // null: there are no snapshots
   std::map<std::string, uint64_t> faults_;
   absl::Time started_;
   absl::Time last_fault_;  // its effect is over by then

@@ -105,9 +105,10 @@ void Invariants::On(const log::Advance& record, const log::Segment& after, Segme
 }
 
 void Invariants::On(const log::EndLoad& record, const log::Segment& after, SegmentLedger& ledger) {
-  MinClock(after.id(), record.job, record.clock);
-  Clock& min_clock = ledger.jobs[record.job].min_clock;
-  min_clock = std::max(min_clock, record.clock);
+  if (record.clock > 0) MinClock(after.id(), record.job, record.clock);
+  LoggedJob& job = ledger.jobs[record.job];
+  job.min_clock = std::max(job.min_clock, record.clock);
+  job.loaded = record.id;
 }
 
 void Invariants::On(const log::Fold& record, const log::Segment& after, SegmentLedger& ledger) {
@@ -256,6 +257,7 @@ void Invariants::OnQuiet(const log::Segment& segment) {
     Dropped(ledger, segment.id(), id, "the state");
     truth_.RoleOf(id) == Role::kRates ? Rates(segment, *table) : Sums(segment, *table);
   }
+  Loaded(segment);
 }
 
 }  // namespace paceline::sim

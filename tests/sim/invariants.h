@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -14,12 +15,17 @@
 #include "libs/log/segment.h"
 #include "libs/ring/segment_map.h"
 #include "libs/sim/marks.h"
+#include "libs/snapshot/files.h"
 #include "libs/wire/packed.h"
+#include "paceline/v1/snapshot.pb.h"
 #include "tests/sim/ledger.h"
 #include "tests/sim/truth.h"
 #include "tests/sim/verdict.h"
 
 namespace paceline::sim {
+
+// Rows of the tables of a snapshot.
+using SnapshotRows = std::map<TableId, TableRows>;
 
 // The invariants of docs/simulation.md, one function each, checked on what a step touched. They know the
 // truth and the logs; the cluster is taken at its word nowhere.
@@ -77,6 +83,13 @@ class Invariants {
   // The coordinator has committed that a table is dropped everywhere, or that its rates have changed.
   void OnDropDone(TableId table);
   void OnRatesDone(TableId table, uint64_t number, std::optional<Clock> clock);
+  // A snapshot of a job is begun, and may be seen by all. REQUIRES: Cut holds.
+  void OnSnapshotBegun(const std::string& name);
+  void OnSnapshotComplete(const std::string& name);
+  // The coordinator has committed that a job is there that was made of a snapshot; `tables` has those that
+  // its own were made of.
+  void OnLoaded(JobId job, uint64_t load, const std::string& snapshot,
+                const std::map<TableId, TableId>& tables);
   // At a quiet point.
   void OnQuiet(const log::Segment& segment);
 
@@ -94,6 +107,9 @@ class Invariants {
   void Kept(const std::string& where, SegmentId segment, Lsn found, Lsn promised);
   // What a base replaces is in it.
   void Cut(const std::string& where, const engine::Batch::PutBase& base);
+  // What a snapshot holds is what the logs held at its cuts.
+  void Cut(const std::string& name, snapshot::Files& files);
+  void Loaded(const log::Segment& segment);
   void AckLogged(SessionId session, const wire::Mark& mark, const char* when);
   void Once(const SegmentLedger& ledger, SegmentId segment, const log::Update& update);
   void NumberOrder(const SegmentLedger& ledger, SegmentId segment, const log::Update& update);
@@ -129,11 +145,15 @@ class Invariants {
   void On(const log::ChangeRule& record, const log::Segment& after, SegmentLedger& ledger);
   void On(const log::CloseJob& record, const log::Segment& after, SegmentLedger& ledger);
   void On(const log::BeginEpoch&, const log::Segment&, SegmentLedger&) {}
-  void On(const log::Cut&, const log::Segment&, SegmentLedger&) {}
+  void On(const log::Cut& record, const log::Segment& after, SegmentLedger& ledger);
   void On(const log::Load&, const log::Segment&, SegmentLedger&) {}
   void On(const log::EndLoad& record, const log::Segment& after, SegmentLedger& ledger);
   // Keeps the rows of tables of rates, by the slow way.
   void Follow(const log::Update& record, SegmentLedger& ledger);
+
+  // What is wrong with the clocks of a file as of this cut; empty: nothing.
+  std::string CutClocks(SegmentId segment, const LoggedCut& cut, const v1::SnapshotFile& file) const;
+  void AddCut(SegmentId segment, const LoggedCut& cut, SnapshotRows& rows) const;
 
   // Clients may be told of loss: of a segment of which nothing was ever acknowledged nothing may be there.
   bool MayBeToldOfLoss() const;
@@ -161,6 +181,16 @@ class Invariants {
   // States that the logs went through, one of each segment: the next one asked for is mostly a later one.
   std::map<SegmentId, log::Segment> replayed_;
   bool nothing_found_ = false;
+  std::map<std::tuple<SegmentId, Epoch, Lsn>, LoggedCut> cuts_;  // by the place of their records
+  struct Snapshot {
+    std::vector<ring::Member> primaries;  // of the segments, when it was begun
+    // Once it is complete:
+    SnapshotRows rows;
+    bool exact = false;
+    bool again = false;  // its first cut came to nothing
+  };
+  std::map<std::string, Snapshot> snapshots_;
+  SnapshotRows loaded_;  // of the tables of jobs that were made of snapshots
   std::map<std::pair<SessionId, SegmentId>, Heard> heard_;
 };
 

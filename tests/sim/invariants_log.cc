@@ -1,6 +1,5 @@
 // Invariants of what is logged and acknowledged.
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <utility>
 
@@ -13,21 +12,6 @@ namespace {
 
 std::string Name(SegmentId segment, SessionId session) {
   return absl::StrCat("segment ", segment.v, ", session ", session.v, ": ");
-}
-
-// Adds what the part pushed, or puts it in place of what was there.
-void AddRows(const TruePart& part, uint32_t dim, bool assign, std::map<uint64_t, std::vector<float>>& rows) {
-  for (size_t k = 0; k < part.keys.size() / sizeof(uint64_t); ++k) {
-    uint64_t key = 0;
-    std::memcpy(&key, part.keys.data() + k * sizeof(key), sizeof(key));
-    std::vector<float>& row = rows[key];
-    row.resize(dim);
-    for (uint32_t d = 0; d < dim; ++d) {
-      float value = 0;
-      std::memcpy(&value, part.values.data() + (k * dim + d) * sizeof(value), sizeof(value));
-      row[d] = assign ? value : row[d] + value;
-    }
-  }
 }
 
 }  // namespace
@@ -157,7 +141,7 @@ void Invariants::Once(const SegmentLedger& ledger, SegmentId segment, const log:
 
 // A fold holds the parts of its clock that were not logged before, each with its content, and nothing else.
 void Invariants::Folded(const SegmentLedger& ledger, SegmentId segment, const log::Fold& fold) {
-  std::map<uint64_t, std::vector<float>> expected;
+  TableRows expected;
   for (const auto& [id, number] : fold.numbers) {
     Fenced(ledger, segment, id, "Fold");
     const TrueSession* session = truth_.Find(id);
@@ -175,10 +159,10 @@ void Invariants::Folded(const SegmentLedger& ledger, SegmentId segment, const lo
         verdict_.Violated("Once", absl::StrCat(Name(segment, id), "part ", n, " of clock ", part.clock,
                                                " is folded with clock ", fold.clock));
       }
-      AddRows(part, kColumns, /*assign=*/false, expected);
+      AddTo(expected, part, kColumns, /*assign=*/false);
     }
   }
-  std::map<uint64_t, std::vector<float>> folded;
+  TableRows folded;
   for (const log::FoldedRows& rows : fold.tables) {
     for (size_t i = 0; i < rows.keys.size(); ++i) {
       const auto row = rows.values.begin() + static_cast<ptrdiff_t>(i * kColumns);
@@ -256,7 +240,7 @@ void Invariants::Below(const SegmentLedger& ledger, SegmentId segment, const log
 // What a table holds is the sum of what is logged (of the table of assignments: the last).
 void Invariants::Sums(const log::Segment& segment, const log::Segment::Table& table) {
   const uint32_t dim = table.info->schema.dim;
-  std::map<uint64_t, std::vector<float>> rows;
+  TableRows rows;
   for (const auto& [id, session] : truth_.sessions()) {
     const Line line = table.info->schema.aggregated ? Line::kAggregated : Line::kArrival;
     const auto it = session.parts.find({segment.id().v, line});
@@ -265,7 +249,7 @@ void Invariants::Sums(const log::Segment& segment, const log::Segment::Table& ta
     for (size_t n = 0; n < std::min<size_t>(applied, it->second.size()); ++n) {
       const TruePart& part = it->second[n];
       if (!part.valid || part.table != table.info->id) continue;
-      AddRows(part, dim, truth_.RoleOf(table.info->id) == Role::kAssigns, rows);
+      AddTo(rows, part, dim, truth_.RoleOf(table.info->id) == Role::kAssigns);
     }
   }
   std::vector<float> held(dim);

@@ -56,10 +56,10 @@ void Invariants::Cached(const TrueRead& read, const sdk::CachedRow& row, uint32_
         return lsns[number - 1];
       });
   if (value == expected) return;
-  verdict_.Violated(
-      "Once", absl::StrCat("session ", read.reader.v, " reads ", value, " for the cached key ", row.key,
-                           ", column ", column, "; version ", row.version.v, " with parts ", row.own + 1,
-                           " to ", row.pushed, " of its own is ", expected));
+  verdict_.Violated("Once", absl::StrCat("session ", read.reader.v, " reads ", value, " for the cached key ",
+                                         row.key, " of table ", row.table.v, " in segment ", row.segment.v,
+                                         ", column ", column, "; version ", row.version.v, " with parts ",
+                                         row.own + 1, " to ", row.pushed, " of its own is ", expected));
 }
 
 // No cached value of a void version is handed out once the client knows: by a certificate of a later epoch

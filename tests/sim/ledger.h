@@ -49,6 +49,7 @@ struct LoggedSession {
 struct LoggedJob {
   Clock min_clock = 0;
   Clock certified = 0;  // the largest min clock a reader was given
+  uint64_t loaded = 0;  // the load that it has as a whole
 };
 
 // What it holds of one table.
@@ -64,6 +65,20 @@ struct LoggedTable {
 
   // To be changed: other states keep what they have.
   Rows Copy() const { return rows == nullptr ? Rows() : *rows; }
+};
+
+// What it held of one job when that was cut.
+struct LoggedCut {
+  struct Of {
+    clock::LineCounts applied;
+    bool at_work = false;
+    bool gone = false;  // closed, and not after its last tick
+  };
+  uint64_t id = 0;
+  JobId job;
+  Clock clock = 0;
+  std::map<SessionId, Of> sessions;
+  std::map<TableId, std::shared_ptr<const LoggedTable::Rows>> rates;
 };
 
 // The log of one segment as it was written, over all its primaries: kept by the simulator, beside the
@@ -85,6 +100,8 @@ struct SegmentLedger {
     }
     return false;
   }
+  // Who acted last.
+  ring::Member Primary() const { return primaries.empty() ? ring::Member() : primaries.rbegin()->second; }
   Clock MinClock(JobId job) const {
     const auto it = jobs.find(job);
     return it == jobs.end() ? 0 : it->second.min_clock;

@@ -34,7 +34,9 @@ void Operator::Next() {
 const TrueTable* Operator::AnyTable(Role role) {
   std::vector<const TrueTable*> living;
   for (const auto& [id, table] : world_.truth.tables()) {
-    if (table.role == role && !world_.truth.IsDropped(id)) living.push_back(&table);
+    // Not of jobs that were made of snapshots: these are to stay as they are.
+    if (table.role == role && !world_.truth.IsDropped(id) && !NameOf(table.job).empty())
+      living.push_back(&table);
   }
   return living.empty() ? nullptr : living[world_.Below(living.size())];
 }

@@ -83,6 +83,7 @@ struct Plan {
   uint64_t clocks_aside = 15;
   uint32_t operations = 6;  // tables dropped and rates changed
   bool deletes = false;     // the other job is deleted once, while it trains
+  uint32_t snapshots = 0;   // taken of the jobs, restored and deleted; 0: nobody can
   std::vector<Fault> faults;
 
   static Plan Of(uint64_t seed);

@@ -30,10 +30,11 @@ absl::Status FailingStore::Commit(absl::Span<const coordinator::Condition> condi
   return absl::UnavailableError("the disk does not answer");
 }
 
-SimCoordinator::SimCoordinator(World& world, coordinator::Options options)
+SimCoordinator::SimCoordinator(World& world, coordinator::Options options, SnapshotShare* share)
     : world_(world),
       options_(std::move(options)),
-      disk_(std::make_shared<coordinator::MemoryStore::Disk>()) {}
+      disk_(std::make_shared<coordinator::MemoryStore::Disk>()),
+      share_(share) {}
 
 SimCoordinator::~SimCoordinator() = default;
 
@@ -41,6 +42,10 @@ void SimCoordinator::Start() {
   ++starts_;
   store_ = std::make_unique<FailingStore>(*coordinator::MemoryStore::Open(disk_),
                                           [this](auto writes) { OnCommitted(writes); });
+  if (share_ != nullptr) {
+    desk_ = std::make_unique<SimSnapshotDesk>(*share_, world_.scheduler, host_, [this] { Arm(); });
+    options_.snapshots = desk_.get();
+  }
   auto core = coordinator::CoordinatorCore::Create(options_, *store_, world_.clock, *this, *this);
   if (!core.ok()) {
     world_.verdict.Violated("Progress",
@@ -57,6 +62,11 @@ void SimCoordinator::Kill() {
   host_.up = false;
   core_.reset();
   store_.reset();
+  if (desk_ != nullptr) {
+    desk_->Die();
+    dead_desks_.push_back(std::move(desk_));
+    share_->OnTakerGone();
+  }
   world_.calls.Cut(host_);
 }
 
@@ -190,7 +200,17 @@ void SimCoordinator::OnCommitted(const coordinator::SessionRecord& record) {
 void SimCoordinator::OnCommitted(const coordinator::JobRecord& job) {
   world_.truth.OnJob(JobId(job.id()), job.name());
   for (const uint32_t table : job.closing_tables()) world_.truth.OnDropDecided(TableId(table));
-  jobs_[job.id()] = job;
+  OnLoadEnded(std::exchange(jobs_[job.id()], job), job);
+}
+
+void SimCoordinator::OnLoadEnded(const coordinator::JobRecord& before, const coordinator::JobRecord& now) {
+  if (!before.has_load() || now.has_load() || now.deleting()) return;
+  std::map<TableId, TableId> tables;
+  for (int i = 0; i < before.load().to_size(); ++i)
+    tables[TableId(before.load().to(i))] = TableId(before.load().from(i));
+  world_.Trace(
+      absl::StrCat("job ", now.id(), " (", now.name(), ") is there, as of ", before.load().snapshot()));
+  world_.invariants.OnLoaded(JobId(now.id()), before.load().id(), before.load().snapshot(), tables);
 }
 
 void SimCoordinator::OnCommitted(const v1::Table& table) {
@@ -261,6 +281,12 @@ void SimCoordinator::OnHandedOut(uint64_t session, uint64_t nonce) {
   const auto [it, fresh] = handed_out_.emplace(session, nonce);
   if (fresh || it->second == nonce) return;
   world_.verdict.Violated("Once", absl::StrCat("session ", session, " was given to two clients"));
+}
+
+void SimCoordinator::OnSnapshotTold(const std::string& name) {
+  share_->OnTold(name);
+  world_.Trace(absl::StrCat("snapshot ", name, " is complete"));
+  world_.invariants.Cut(name, share_->contents());
 }
 
 void SimCoordinator::CheckFloor() {

@@ -5,11 +5,13 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "sdk/cpp/src/coordinator_api.h"
 #include "services/coordinator/metadata/coordinator_core.h"
 #include "services/coordinator/store/memory_store.h"
 #include "services/shard/shard.h"
+#include "tests/sim/sim_snapshots.h"
 #include "tests/sim/world.h"
 
 namespace paceline::sim {
@@ -51,7 +53,8 @@ class FailingStore final : public coordinator::Store {
 // store.
 class SimCoordinator final : private coordinator::ShardCaller, private coordinator::Probe {
  public:
-  SimCoordinator(World& world, coordinator::Options options);
+  // `share`: where snapshots are; nullptr: there are none.
+  SimCoordinator(World& world, coordinator::Options options, SnapshotShare* share = nullptr);
   ~SimCoordinator() override;
 
   void AddShard(const std::string& address, shard::Shard& shard, Host& host) {
@@ -73,6 +76,8 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   const v1::Map& map() const { return map_; }
   // Once, of ids: a session is of one call to open it, whatever the store did.
   void OnHandedOut(uint64_t session, uint64_t nonce);
+  // Somebody is told that a snapshot is complete. REQUIRES: there are some.
+  void OnSnapshotTold(const std::string& name);
   // When all is quiet: the floor stands below the first session that is not closed.
   void CheckFloor();
 
@@ -101,6 +106,8 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   void OnCommitted(const coordinator::SessionRecord& session);
   void OnCommitted(const v1::Table& table);
   void OnCommitted(const coordinator::JobRecord& job);
+  // A job that was being loaded is there, or is not going to be.
+  void OnLoadEnded(const coordinator::JobRecord& before, const coordinator::JobRecord& now);
   // `put_back`: the tables that the same commit puts.
   void OnDeleted(const std::string& key, const std::set<uint32_t>& put_back);
   void OnMap(const v1::Map& map);
@@ -111,10 +118,13 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   void Arm();
 
   World& world_;
-  const coordinator::Options options_;
+  coordinator::Options options_;
   Host host_{.name = "coordinator"};
   std::shared_ptr<coordinator::MemoryStore::Disk> disk_;
   std::unique_ptr<FailingStore> store_;
+  SnapshotShare* const share_;
+  std::unique_ptr<SimSnapshotDesk> desk_;  // null: there are no snapshots
+  std::vector<std::unique_ptr<SimSnapshotDesk>> dead_desks_;
   std::unique_ptr<coordinator::CoordinatorCore> core_;
   std::map<std::string, Target> shards_;  // by address
   uint64_t starts_ = 0;
@@ -149,9 +159,15 @@ class SimCoordinatorApi final : public sdk::CoordinatorApi {
                  Callback<v1::DropTableReply> done) override;
   void ChangeRule(const v1::ChangeRuleRequest& request, absl::Duration timeout,
                   Callback<v1::ChangeRuleReply> done) override;
-  // No client's, but an operator's.
+  // No client's, but an operator's: these too.
   void DeleteJob(const v1::DeleteJobRequest& request, absl::Duration timeout,
                  Callback<v1::DeleteJobReply> done);
+  void CreateSnapshot(const v1::CreateSnapshotRequest& request, absl::Duration timeout,
+                      Callback<v1::CreateSnapshotReply> done);
+  void RestoreSnapshot(const v1::RestoreSnapshotRequest& request, absl::Duration timeout,
+                       Callback<v1::RestoreSnapshotReply> done);
+  void DeleteSnapshot(const v1::DeleteSnapshotRequest& request, absl::Duration timeout,
+                      Callback<v1::DeleteSnapshotReply> done);
   std::unique_ptr<Watch> WatchMap(uint64_t known, absl::AnyInvocable<void(v1::Map)> on_map,
                                   absl::AnyInvocable<void(absl::Status)> on_end) override;
 

@@ -8,6 +8,13 @@ namespace paceline::sim {
 
 using coordinator::CoordinatorCore;
 
+namespace {
+
+// How much later than the coordinator's a client's deadline is: then it hears why.
+constexpr absl::Duration kGrace = absl::Milliseconds(500);
+
+}  // namespace
+
 template <class Request, class Reply, class Method>
 void SimCoordinatorApi::Ask(Method method, const Request& request, absl::Duration timeout,
                             Callback<Reply> done) {
@@ -69,6 +76,32 @@ void SimCoordinatorApi::ChangeRule(const v1::ChangeRuleRequest& request, absl::D
 void SimCoordinatorApi::DeleteJob(const v1::DeleteJobRequest& request, absl::Duration timeout,
                                   Callback<v1::DeleteJobReply> done) {
   Ask(&CoordinatorCore::DeleteJob, request, timeout, std::move(done));
+}
+
+// -- snapshots --
+
+// What the coordinator says is judged where it says it: its answer may be lost.
+void SimCoordinatorApi::CreateSnapshot(const v1::CreateSnapshotRequest& request, absl::Duration timeout,
+                                       Callback<v1::CreateSnapshotReply> done) {
+  const absl::Time deadline = world_.Now() + timeout;
+  world_.calls.Call<v1::CreateSnapshotReply>(
+      client_, coordinator_.host(), timeout + kGrace,
+      [this, request, deadline](Calls::Answer<v1::CreateSnapshotReply> answer) {
+        const auto told = [this, answer](absl::StatusOr<v1::CreateSnapshotReply> reply) {
+          if (reply.ok()) coordinator_.OnSnapshotTold(reply->snapshot().name());
+          answer(std::move(reply));
+        };
+        coordinator_.Visit([&](CoordinatorCore& core) { core.CreateSnapshot(request, deadline, told); });
+      },
+      std::move(done));
+}
+void SimCoordinatorApi::RestoreSnapshot(const v1::RestoreSnapshotRequest& request, absl::Duration timeout,
+                                        Callback<v1::RestoreSnapshotReply> done) {
+  Ask(&CoordinatorCore::RestoreSnapshot, request, timeout, std::move(done));
+}
+void SimCoordinatorApi::DeleteSnapshot(const v1::DeleteSnapshotRequest& request, absl::Duration timeout,
+                                       Callback<v1::DeleteSnapshotReply> done) {
+  Ask(&CoordinatorCore::DeleteSnapshot, request, timeout, std::move(done));
 }
 
 // -- the map --

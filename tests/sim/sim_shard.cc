@@ -49,7 +49,7 @@ class SimShard::ToShards final : public world::Dialer {
   Host& host_;
 };
 
-SimShard::SimShard(World& world, SimCoordinator& coordinator, uint32_t index, bool disk)
+SimShard::SimShard(World& world, SimCoordinator& coordinator, uint32_t index, bool disk, SnapshotShare* share)
     : world_(world),
       coordinator_(coordinator),
       index_(index),
@@ -58,6 +58,7 @@ SimShard::SimShard(World& world, SimCoordinator& coordinator, uint32_t index, bo
       clock_(world.scheduler, 1 + kDriftMax * (2 * world::UnitInterval(world.random) - 1)),
       dialer_(std::make_unique<ToShards>(world, host_)),
       disk_(disk ? std::make_unique<SimDisk>(world) : nullptr),
+      share_(share),
       shard_(Make()) {
   world_.network.Listen(address_, host_,
                         [this](world::StreamKind kind) -> std::shared_ptr<world::AcceptedStream> {
@@ -78,8 +79,13 @@ SimShard::~SimShard() = default;
 std::unique_ptr<shard::Shard> SimShard::Make(shard::Disk* disk, shard::DiskContents contents) {
   shard::Probe& probe = *this;
   shard::Peers* peers = this;
-  return std::make_unique<shard::Shard>(OptionsOf(index_, disk != nullptr), clock_, probe, peers, disk,
-                                        std::move(contents));
+  auto made = std::make_unique<shard::Shard>(OptionsOf(index_, disk != nullptr), clock_, probe, peers, disk,
+                                             std::move(contents));
+  if (share_ == nullptr) return made;
+  if (!runners_.empty()) runners_.back()->Die();
+  runners_.push_back(std::make_unique<SimSnapshotRunner>(*share_, world_.scheduler, host_));
+  made->KeepSnapshots(*runners_.back());
+  return made;
 }
 
 bool SimShard::Load(uint64_t start) {
@@ -131,6 +137,7 @@ void SimShard::Start() {
 }
 
 size_t SimShard::Kill(bool power) {
+  if (share_ != nullptr) NoteCommitted();  // a file of it may count
   host_.up = false;
   size_t lost = 0;
   if (disk_ != nullptr) {

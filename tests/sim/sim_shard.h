@@ -7,6 +7,7 @@
 #include "services/shard/shard.h"
 #include "tests/sim/sim_coordinator.h"
 #include "tests/sim/sim_disk.h"
+#include "tests/sim/sim_snapshots.h"
 #include "tests/sim/world.h"
 
 namespace paceline::sim {
@@ -28,8 +29,9 @@ class DriftingClock final : public world::Clock {
 // started again: with nothing in memory, as another incarnation.
 class SimShard final : private shard::Probe, private shard::Peers {
  public:
-  // `disk`: what is acknowledged is on it.
-  SimShard(World& world, SimCoordinator& coordinator, uint32_t index, bool disk = false);
+  // `disk`: what is acknowledged is on it. `share`: where snapshots are; nullptr: there are none.
+  SimShard(World& world, SimCoordinator& coordinator, uint32_t index, bool disk = false,
+           SnapshotShare* share = nullptr);
   ~SimShard() override;
 
   // Joins the cluster and goes on beating, with what is on its disk.
@@ -50,6 +52,8 @@ class SimShard final : private shard::Probe, private shard::Peers {
   bool MayBeTakingOver() const { return world_.Now() < taking_over_until_; }
   // A push frame was handled: whatever counts now is checked.
   void OnPushHandled();
+  // What it takes for held by every member, as of now.
+  void NoteCommitted();
   // Visits the segments this shard is primary of; or all.
   void ForEachPrimary(const std::function<void(log::Primary&)>& visit);
   void ForEachHost(const std::function<void(shard::SegmentHost&)>& visit);
@@ -60,7 +64,6 @@ class SimShard final : private shard::Probe, private shard::Peers {
   std::unique_ptr<shard::Shard> Make(shard::Disk* disk = nullptr, shard::DiskContents contents = {});
   // False: the disk cannot be read; the process has ended, and is started again.
   bool Load(uint64_t start);
-  void NoteCommitted();
 
   void Logged(const log::Segment& segment, Epoch epoch, const log::Record& record) override;
   void Followed(const log::Segment& segment, const log::Record& record) override;
@@ -93,6 +96,8 @@ class SimShard final : private shard::Probe, private shard::Peers {
   std::vector<std::unique_ptr<SimDiskWriter>> dead_writers_;
   std::map<SegmentId, Lsn> promised_;               // what the disk had for certain when the process died
   std::map<SegmentId, log::LogPosition> restored_;  // what this start found
+  SnapshotShare* const share_;
+  std::vector<std::unique_ptr<SimSnapshotRunner>> runners_;  // the last one is alive
   std::unique_ptr<shard::Shard> shard_;
   std::vector<std::unique_ptr<shard::Shard>> dead_;  // what streams still refer to
 };

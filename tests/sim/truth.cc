@@ -15,6 +15,20 @@ std::vector<T> Unpack(const std::string& bytes) {
 
 }  // namespace
 
+void AddTo(TableRows& rows, const TruePart& part, uint32_t dim, bool assign) {
+  for (size_t k = 0; k < part.keys.size() / sizeof(uint64_t); ++k) {
+    uint64_t key = 0;
+    std::memcpy(&key, part.keys.data() + k * sizeof(key), sizeof(key));
+    std::vector<float>& row = rows[key];
+    row.resize(dim);
+    for (uint32_t d = 0; d < dim; ++d) {
+      float value = 0;
+      std::memcpy(&value, part.values.data() + (k * dim + d) * sizeof(value), sizeof(value));
+      row[d] = assign ? value : row[d] + value;
+    }
+  }
+}
+
 PartNumber TrueSession::SealedAt(SegmentAndLine where, Clock clock) const {
   const auto it = parts.find(where);
   if (it == parts.end()) return 0;

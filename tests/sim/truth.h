@@ -34,6 +34,12 @@ struct TruePart {
   bool acked = false;         // its client was told that it is committed
 };
 
+// Rows by key.
+using TableRows = std::map<uint64_t, std::vector<float>>;
+
+// Adds what the part pushed, or puts it in place of what was there.
+void AddTo(TableRows& rows, const TruePart& part, uint32_t dim, bool assign);
+
 using SegmentAndLine = std::pair<uint32_t, Line>;
 
 // What a table is to its users.

@@ -349,6 +349,13 @@ void RowCache::Put(Rows& rows, uint64_t key, const wire::Certificate& certificat
                             : row != nullptr ? row->pushed
                                              : NewestOf(certificate.segment).forgotten;
   if (certificate.own < pushed) return values.Skip(row_bytes);
+  // An answer that was overtaken, on another stream, by a refresh: that the row has changed since, if it has,
+  // was told while there was nothing here to be changed.
+  const bool in_segment = certificate.segment.v < rows.chains.size();
+  const Chain chain = in_segment ? rows.chains[certificate.segment.v] : Chain();
+  const bool overtaken = chain.there && certificate.epoch == chain.epoch &&
+                         certificate.version >= chain.begin && certificate.version < chain.end;
+  if (overtaken && (row == nullptr || !row->has_values)) return values.Skip(row_bytes);
   if (row == nullptr) row = Add(rows, key, certificate.segment);
   if (row == nullptr) return values.Skip(row_bytes);
   const bool newer = std::pair(certificate.epoch, certificate.version) > std::pair(row->epoch, row->version);

@@ -433,6 +433,18 @@ TEST_F(RefreshTest, ARowOfALaterVersionStaysAsItIs) {
   EXPECT_EQ(Read(add, 7, {.min_clock = 9}), 6);
 }
 
+// That it has changed at 25 was told when it was not here.
+TEST_F(RefreshTest, ARowOfAnAnswerThatARefreshHasOvertakenIsNotKept) {
+  Begin();
+  uint64_t other = 8;
+  while (SegmentOf(add, other) != segment) ++other;
+  Answer(add, Ask(add, 7, 6)[0], Certified(segment, 30, 8), {{{other, 5.0f}}});
+  Serve(add, other, Certified(segment, 20, 6), 3);
+  EXPECT_EQ(Read(add, other, {.min_clock = 6}), std::nullopt);
+  Serve(add, other, Certified(segment, 30, 8), 5);
+  EXPECT_EQ(Read(add, other, {.min_clock = 8}), 5);
+}
+
 TEST_F(RefreshTest, AnAnswerThatDoesNotFollowSaysNothing) {
   Begin();
   Refresh late = Ask(add, 7, 6)[0];

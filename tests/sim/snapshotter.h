@@ -1,0 +1,59 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/sim/sim_coordinator.h"
+#include "tests/sim/sim_snapshots.h"
+#include "tests/sim/world.h"
+
+namespace paceline::sim {
+
+// Who takes snapshots of jobs while they train, whatever happens meanwhile, makes jobs of some and deletes
+// others. When all is over it takes one more, and restores it: that must succeed.
+class Snapshotter {
+ public:
+  Snapshotter(World& world, SimCoordinator& coordinator, SnapshotShare& share, uint32_t operations);
+
+  void Begin();
+  // The users are gone, and no fault comes any more.
+  void Stop();
+  bool done() const { return stage_ == Stage::kDone; }
+  std::string Describe() const { return "snapshots: " + doing_; }
+
+ private:
+  enum class Stage : uint8_t { kTraining, kStopped, kLast, kRestoring, kDone };
+  using Ended = std::function<void(const absl::Status&)>;
+
+  void Later(absl::Duration least, absl::Duration most);
+  void Next();
+  void TakeOne();
+  void RestoreOne();
+  void DeleteOne();
+  void TakeLast();
+  void RestoreLast();
+  void Create(const v1::CreateSnapshotRequest& request, absl::Duration timeout, Ended ended);
+  void Restore(const std::string& name, absl::Duration timeout, Ended ended);
+  void OnEnded(const absl::Status& status);
+  void Say(const std::string& what);
+
+  bool Chance(double p) { return world::Chance(share_.random(), p); }
+  uint64_t Below(uint64_t n) { return world::Uniform(share_.random(), n); }
+
+  World& world_;
+  SnapshotShare& share_;
+  Host host_{.name = "snapshots"};
+  SimCoordinatorApi api_;
+  uint32_t operations_;
+  Stage stage_ = Stage::kTraining;
+  bool idle_ = true;
+  std::string doing_ = "nothing yet";
+  std::vector<std::string> taken_;  // as far as it was told
+  uint64_t restored_ = 0;           // names of jobs given out
+  std::string last_;
+};
+
+}  // namespace paceline::sim
