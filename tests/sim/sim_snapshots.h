@@ -74,7 +74,6 @@ class SnapshotWork {
   void Add(Step steps);
   // The process is gone.
   void Die();
-  bool dead() const { return dead_; }
 
  private:
   void Kick();
