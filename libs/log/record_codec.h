@@ -12,8 +12,8 @@
 // thread.
 namespace paceline::log {
 
-// Costs a serialised header. The keys and values of an update are not copied unless they are short, up to a
-// few thousand bytes: the Cord borrows them and holds Update::owner for as long as anybody uses it.
+// Costs a serialised header. The keys and values of an update are not copied unless they are short, less than
+// 16 KiB: the Cord borrows them and holds Update::owner for as long as anybody uses it.
 absl::Cord EncodeRecord(const Record& record);
 
 // Takes hostile bytes: INVALID_ARGUMENT names the field that is wrong. What it returns is well-formed by

@@ -95,8 +95,8 @@ TEST(RecordCodecTest, BytesOfEachKindStayAsTheyAre) {
   }
 }
 
-TEST(RecordCodecTest, AnUpdatesRowsAreNotCopied) {
-  std::vector<std::pair<uint64_t, float>> rows(1000);
+TEST(RecordCodecTest, ManyRowsOfAnUpdateAreNotCopied) {
+  std::vector<std::pair<uint64_t, float>> rows(10'000);
   Update update = MakeUpdate(kSession, 1, rows);
   const char* keys = update.keys.data();
   const char* values = update.values.data();
