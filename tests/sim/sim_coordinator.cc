@@ -250,6 +250,8 @@ void SimCoordinator::OnDeleted(const std::string& key, const std::set<uint32_t>&
   world_.marks.Hit("a job is deleted");
   world_.Trace(absl::StrCat("job ", job->first, " (", job->second.name(), ") is deleted"));
   for (const uint32_t table : job->second.closing_tables()) world_.invariants.OnDropDone(TableId(table));
+  // After a commit that took effect and was reported as failed, the next job takes the same number.
+  jobs_.erase(job);
 }
 
 // Owned: every key has one segment, every segment one configuration on distinct shards. (Which a SegmentMap
