@@ -52,9 +52,6 @@ absl::StatusOr<uint64_t> PowerLoss::Take(const std::filesystem::path& folder, wo
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, error)) {
     struct stat file;
     if (stat(entry.path().c_str(), &file) != 0 || !S_ISREG(file.st_mode)) continue;
-    // What RocksDB notes for people; nobody ever syncs it, and it would make a loss of something that is
-    // none.
-    if (entry.path().filename().string().starts_with("LOG")) continue;
     const auto noted = synced.find(file.st_ino);
     const auto size = static_cast<uint64_t>(file.st_size);
     const uint64_t safe = noted == synced.end() ? 0 : std::min(noted->second, size);
