@@ -190,6 +190,20 @@ TEST_F(ShardSnapshotsTest, WhereItIsNotPrimaryAllTheTimeTheCutIsLost) {
   EXPECT_TRUE(reply.failures(0).lost());
 }
 
+TEST_F(ShardSnapshotsTest, ALateCallDoesNotWriteOverASnapshot) {
+  Take();
+  const auto files = queue.files.folders["ctr-1-00000001"];
+  v1::JobChange close;
+  close.set_action(v1::JobChange::CLOSE_JOB);
+  close.set_job(1);
+  Do(close);
+  Do(Cut(1));
+  Do(Cut(1));
+  queue.RunAll();
+  EXPECT_EQ(shard.snapshots()->counters().files_written, 4u) << "the cut was logged again";
+  for (const auto& [name, bytes] : files) EXPECT_EQ(queue.files.folders["ctr-1-00000001"][name], bytes) << name;
+}
+
 TEST_F(ShardSnapshotsTest, NothingIsKeptOfAJobThatIsClosed) {
   Take();
   Do(Load(5, 22));
