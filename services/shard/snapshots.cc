@@ -21,8 +21,8 @@ v1::JobChangeReply::Failure Failure(SegmentId segment, std::string why, bool los
   return failure;
 }
 
-// Of one state only: a call that comes late may have the same cut logged again, when its job was closed since,
-// and a file that a manifest names is not to be written over.
+// Of one state only: a call that comes late may have the same cut logged again, when its job was closed
+// since, and a file that a manifest names is not to be written over.
 std::string NameOf(const snapshot::FileHead& head) {
   return absl::StrCat("segment-", head.segment.v, ".cut-", head.cut, ".epoch-", head.epoch.v, ".lsn-",
                       head.lsn.v);

@@ -201,7 +201,8 @@ TEST_F(ShardSnapshotsTest, ALateCallDoesNotWriteOverASnapshot) {
   Do(Cut(1));
   queue.RunAll();
   EXPECT_EQ(shard.snapshots()->counters().files_written, 4u) << "the cut was logged again";
-  for (const auto& [name, bytes] : files) EXPECT_EQ(queue.files.folders["ctr-1-00000001"][name], bytes) << name;
+  for (const auto& [name, bytes] : files)
+    EXPECT_EQ(queue.files.folders["ctr-1-00000001"][name], bytes) << name;
 }
 
 TEST_F(ShardSnapshotsTest, NothingIsKeptOfAJobThatIsClosed) {

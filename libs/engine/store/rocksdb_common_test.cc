@@ -1,7 +1,9 @@
 #include "libs/engine/store/rocksdb_common.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <rocksdb/file_checksum.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -29,6 +31,23 @@ TEST(FolderLock, IsOneProcesssUntilItIsDestroyed) {
   }
   EXPECT_THAT(take(), IsOk());
   std::filesystem::remove_all(folder);
+}
+
+TEST(RocksDbChecksums, AreOurs) {
+  // What RocksDB's library calls is what the loader finds first.
+  void* const found = dlsym(RTLD_DEFAULT, "_ZN7rocksdb6crc32c6ExtendEjPKcm");
+  Dl_info of_found = {};
+  Dl_info of_us = {};
+  ASSERT_NE(dladdr(found, &of_found), 0);
+  ASSERT_NE(dladdr(reinterpret_cast<void*>(&Translated), &of_us), 0);
+  EXPECT_EQ(of_found.dli_fbase, of_us.dli_fbase) << of_found.dli_fname;
+
+  const auto checksum = rocksdb::GetFileChecksumGenCrc32cFactory()->CreateFileChecksumGenerator({});
+  checksum->Update("1234", 4);
+  checksum->Update("56789", 5);
+  checksum->Finalize();
+  EXPECT_EQ(checksum->GetChecksum(), std::string("\xe3\x06\x92\x83", 4))
+      << "RFC 3720, the highest byte first";
 }
 
 TEST(Translated, SaysWhoWhatAndWhy) {

@@ -26,6 +26,8 @@ constexpr absl::string_view kBatchNote = "!batch";
 // RocksDB would flush by itself at so many times the size at which we do.
 constexpr size_t kOwnFlushFirst = 4;
 constexpr size_t kBatchRoom = 512;  // for what a batch has beside its operations
+// The disk is at work while more is copied, and not in a sync alone.
+constexpr uint64_t kWriteOutEvery = uint64_t{1} << 20;
 constexpr int kFilesMax = 1 << 30;  // of the log: there is no compaction that would make them fewer
 
 rocksdb::Slice ToSlice(absl::string_view bytes) {
@@ -52,6 +54,7 @@ rocksdb::DBOptions DbOptions(rocksdb::Env* env, bool create) {
   options.create_if_missing = create;
   options.create_missing_column_families = create;
   options.atomic_flush = true;
+  options.bytes_per_sync = options.wal_bytes_per_sync = kWriteOutEvery;
   options.max_background_jobs = 2;
   options.avoid_flush_during_shutdown = true;  // the write-ahead log has it all
   return options;
