@@ -142,6 +142,8 @@ void Shard::ChangeJob(const v1::JobChange& change,
         // The first map may have come in between; then nothing of it is answered for yet.
         if (host.primary() == nullptr || host.id().v >= outcomes->size()) return;
         Outcome& outcome = (*outcomes)[host.id().v];
+        outcome.why = host.IsBefore(MapVersion(change.map_version()));
+        if (!outcome.why.empty()) return;
         host.primary()->SetNow(clock_.Now());
         outcome.committed = Log(*host.primary(), record, outcome);
         const bool cut = change.action() == v1::JobChange::TAKE_CUT;

@@ -119,8 +119,15 @@ void SegmentHost::BeginEmpty(const ring::SegmentConfig& config, int ring_bits) {
   primary_.reset();
   follower_.reset();
   if (disk_ != nullptr) disk_->Forget();
+  emptied_at_ = map_version_;
   MakePrimary({.segment = log::Segment(id_, ring_bits), .tail = log::LogTail(log::LogPosition{})}, config);
   primary_->BeganEmpty();
+}
+
+std::string SegmentHost::IsBefore(MapVersion version) const {
+  if (version >= emptied_at_) return "";
+  return absl::StrCat("segment ", id_.v, ": the call is of map version ", version.v,
+                      ", the segment began empty in ", emptied_at_.v);
 }
 
 void SegmentHost::StepDown(const v1::Refusal& refusal) {

@@ -107,6 +107,10 @@ class SegmentHost {
   SegmentId id() const { return id_; }
   Epoch epoch() const { return epoch_; }
 
+  // Why a call of the coordinator that knew the map of `version` is not for this state: the segment has begun
+  // empty since, and would not know what it was told before. Empty: it is.
+  std::string IsBefore(MapVersion version) const;
+
   // What has happened here since the start of the process.
   struct Events {
     uint64_t gained = 0;      // it became primary of what another member had been primary of
@@ -154,6 +158,7 @@ class SegmentHost {
   Epoch followed_;  // of the newest primary that was heard
   Epoch fenced_;    // promised to the coordinator
   MapVersion map_version_;
+  MapVersion emptied_at_;  // 0: it did not begin empty here
   std::string lost_message_;
   bool restored_ = false;  // what it holds came from the disk, and nobody has spoken to it since
   std::string awaits_;  // not empty: an earlier start was its primary, and it will be served again, after …

@@ -292,6 +292,8 @@ void Shard::ChangeSession(const v1::SessionChange& change,
         if (host.primary() == nullptr || host.id().v >= outcomes->size()) return;
         Outcome& outcome = (*outcomes)[host.id().v];
         outcome.primary = true;
+        outcome.why = host.IsBefore(MapVersion(change.map_version()));
+        if (!outcome.why.empty()) return;
         host.primary()->SetNow(clock_.Now());
         outcome.committed = host.primary()->Change(change, outcome.seals, &outcome.why, &outcome.join_behind);
         host.Flush();

@@ -205,6 +205,22 @@ TEST_F(ShardSnapshotsTest, ALateCallDoesNotWriteOverASnapshot) {
     EXPECT_EQ(queue.files.folders["ctr-1-00000001"][name], bytes) << name;
 }
 
+// Nor of sessions and rates: it would not know what it was told before.
+TEST_F(ShardSnapshotsTest, ASegmentThatBeganEmptyTakesNoCallsOfBefore) {
+  Take();
+  v1::InstallRequest emptied = MapOf(2, 1, /*epoch=*/2);
+  emptied.mutable_map()->mutable_segments(0)->set_emptied_in(2);
+  ASSERT_THAT(shard.Install(emptied), IsOk());
+  Do(Cut(1));
+  const v1::JobChangeReply late = Do(Cut(1));
+  EXPECT_THAT(late.files(), SizeIs(1)) << "of segment 1";
+  EXPECT_THAT(late.waits(),
+              ElementsAre(HasSubstr("segment 0: the call is of map version 0, the segment began "
+                                    "empty in 2")));
+  EXPECT_THAT(Change(v1::SessionChange::OPEN, 6).committed(), ElementsAre(1u));
+  EXPECT_THAT(Change(v1::SessionChange::OPEN, 6, 0, /*map_version=*/2).committed(), ElementsAre(0u, 1u));
+}
+
 TEST_F(ShardSnapshotsTest, NothingIsKeptOfAJobThatIsClosed) {
   Take();
   Do(Load(5, 22));

@@ -47,11 +47,15 @@ CoordinatorCore::CoordinatorCore(Options options, std::unique_ptr<Facts> facts, 
       schedules_(context_, workers_, snapshots_),
       watchers_(context_),
       promotions_(context_, membership_, [this] { FollowMap(); }),
-      recoveries_(context_, membership_, sessions_,
-                  [this](bool emptied) {
-                    if (emptied) snapshots_.LoadAgain();
-                    FollowMap();
-                  }),
+      recoveries_(
+          context_, membership_, sessions_, [this] { return schedules_.KeepAll(); },
+          [this](bool emptied) {
+            if (emptied) {
+              snapshots_.OnEmptied();
+              job_changes_.Start();
+            }
+            FollowMap();
+          }),
       configs_(context_, membership_, promotions_),
       moves_(context_, membership_, promotions_, sessions_, [this] { FollowMap(); }),
       last_on_time_(context_.now) {

@@ -42,7 +42,8 @@ class JobChanges {
         workers_(workers),
         fan_outs_(fan_outs) {}
 
-  // Takes up every intent found in the store. Call once, before anything else.
+  // Takes up every intent found in the store. Call before anything else; and after a segment has begun empty,
+  // which knows nothing of what it was told.
   void Start();
 
   // -- requests (coordinator.proto) --

@@ -232,6 +232,7 @@ void Recoveries::CommitReady() {
     for (const uint32_t segment : nowhere) attempts_.erase(segment);
   }
   if (!emptied.empty()) {
+    if (!before_loss_().ok()) return;  // with the next beat, as below
     const absl::Status evicted = sessions_.EvictAll(absl::StrCat(
         "acknowledged data of segments ", Ranges(emptied),
         " is gone, which was accepted (paceline recover); start the job again, from its last saved model"));

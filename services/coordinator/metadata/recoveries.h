@@ -35,10 +35,16 @@ namespace paceline::coordinator {
 // Nothing of this is stored. Whoever leads next asks again; a loss has to be accepted again.
 class Recoveries {
  public:
-  // `on_map` is told, within the visit, that a map was committed, and whether a segment begins empty in it.
+  // `before_loss` is called before a map is committed in which a segment begins empty; unless it returns OK
+  // that is tried again later. `on_map` is told, within the visit, that a map was committed, and whether a
+  // segment begins empty in it.
   Recoveries(Context& context, Membership& membership, Sessions& sessions,
-             std::function<void(bool emptied)> on_map)
-      : context_(context), membership_(membership), sessions_(sessions), on_map_(std::move(on_map)) {}
+             std::function<absl::Status()> before_loss, std::function<void(bool emptied)> on_map)
+      : context_(context),
+        membership_(membership),
+        sessions_(sessions),
+        before_loss_(std::move(before_loss)),
+        on_map_(std::move(on_map)) {}
 
   // The segments that go on only if a loss is accepted, and whom they wait for. Accepts first what `request`
   // names, where it still waits in that epoch.
@@ -91,6 +97,7 @@ class Recoveries {
   Context& context_;
   Membership& membership_;
   Sessions& sessions_;
+  const std::function<absl::Status()> before_loss_;
   const std::function<void(bool)> on_map_;
   std::map<uint32_t, Attempt> attempts_;  // by segment
   struct Loss {

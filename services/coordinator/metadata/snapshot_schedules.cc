@@ -92,6 +92,20 @@ void SnapshotSchedules::OnTime() {
   }
 }
 
+absl::Status SnapshotSchedules::KeepAll() {
+  Changes changes;
+  for (const auto& [id, job] : context_.facts.jobs()) {
+    if (!job.has_schedule() || job.schedule().taken().empty()) continue;
+    changes.jobs.emplace_back(job).mutable_schedule()->clear_taken();
+  }
+  if (!changes.jobs.empty()) ABSL_RETURN_IF_ERROR(context_.Commit(changes));
+  for (auto& [id, state] : states_) {
+    state.taken.reset();
+    state.keep_it = state.taking;
+  }
+  return absl::OkStatus();
+}
+
 void SnapshotSchedules::Take(const JobRecord& job) {
   states_[job.id()].taking = true;
   v1::CreateSnapshotRequest request;
@@ -108,7 +122,9 @@ void SnapshotSchedules::Take(const JobRecord& job) {
 void SnapshotSchedules::OnTaken(uint32_t job, const absl::StatusOr<v1::CreateSnapshotReply>& reply) {
   State& state = states_[job];
   state.taking = false;
+  const bool keep_it = std::exchange(state.keep_it, false);
   if (reply.ok()) {
+    if (keep_it) return;
     state.taken = reply->snapshot();
     return Note(job);
   }

@@ -36,6 +36,9 @@ class SnapshotSchedules {
 
   absl::StatusOr<v1::ScheduleSnapshotsReply> Set(const v1::ScheduleSnapshotsRequest& request);
   void OnTime();
+  // What was taken up to now is deleted by nobody but whoever asks for it: acknowledged data is about to be
+  // given up as lost, and what is taken afterwards is no substitute.
+  absl::Status KeepAll();
 
   // Of all jobs, or of the one of that name.
   std::vector<v1::SnapshotScheduleInfo> List(absl::string_view job) const;
@@ -52,6 +55,7 @@ class SnapshotSchedules {
   // What a restart forgets.
   struct State {
     bool taking = false;
+    bool keep_it = false;  // what is being taken: KeepAll was called meanwhile
     bool deleting = false;
     std::optional<v1::SnapshotInfo> taken;  // and the store does not know yet
     absl::Time try_again = absl::InfinitePast();

@@ -92,6 +92,34 @@ TEST_F(SnapshotSchedulesTest, TakesOneEverySoManySecondsAndKeepsTheLast) {
   EXPECT_THAT(Info().snapshots(), ElementsAre(Snapshots()[0], Snapshots()[1]));
 }
 
+TEST_F(SnapshotSchedulesTest, WhatWasTakenBeforeALossStays) {
+  ASSERT_THAT(Set(60, 0, 1), IsOk());
+  Pass(62);
+  ASSERT_THAT(Snapshots(), SizeIs(1));
+  const std::string whole = Snapshots()[0];
+  Pass(40);
+  cluster_.shards().at("shard-0").up = false;
+  cluster_.Run(absl::Seconds(4));
+  v1::RecoverSegmentsRequest accept;
+  const auto found = cluster_.core().RecoverSegments({});
+  ASSERT_THAT(found, IsOk());
+  ASSERT_FALSE(found->waiting().empty());
+  for (const auto& segment : found->waiting()) {
+    auto& loss = *accept.add_accept_loss();
+    loss.set_segment(segment.segment());
+    loss.set_epoch(segment.epoch());
+  }
+  ASSERT_THAT(cluster_.core().RecoverSegments(accept), IsOk());
+  cluster_.Run(absl::Seconds(1));
+  EXPECT_THAT(Info().snapshots(), IsEmpty());
+  WriteSnapshotsTo(files_, cluster_.shards());  // the new segments too
+  session_ = cluster_.Opened("ctr");
+  cluster_.kept_alive.insert(session_);
+  Pass(200);
+  EXPECT_THAT(Snapshots(), SizeIs(2)) << "one of what is left";
+  EXPECT_EQ(Snapshots()[0], whole);
+}
+
 TEST_F(SnapshotSchedulesTest, WhatNobodyChangesIsNotTakenTwice) {
   Pass(5);
   idle_ = true;

@@ -163,7 +163,7 @@ void Snapshots::OnJobReply(const v1::JobChange& change, const v1::JobChangeReply
   const auto it = creations_.find(change.job());
   if (it == creations_.end() || it->second.cut != change.cut() || it->second.complete) return;
   Creation& creation = it->second;
-  for (const v1::SnapshotFile& file : reply.files()) creation.files[file.segment()] = file;
+  for (const v1::SnapshotFile& file : reply.files()) creation.files.try_emplace(file.segment(), file);
   for (const v1::JobChangeReply::Failure& failure : reply.failures()) {
     if (!failure.lost()) {
       return GiveUp(change.job(),
@@ -181,9 +181,32 @@ void Snapshots::OnNamedEverywhere(Subject subject) {
   subject.kind == Subject::Kind::kLoad ? FinishLoad(job) : Complete(job);
 }
 
+void Snapshots::OnEmptied() {
+  std::vector<uint32_t> incomplete;
+  for (const auto& [job, creation] : creations_) {
+    if (!creation.complete) incomplete.push_back(job);
+  }
+  for (const uint32_t job : incomplete) {
+    GiveUp(job, absl::DataLossError("acknowledged data of the job is gone, which was accepted (paceline "
+                                    "recover); start the job again, from its last snapshot"));
+  }
+  LoadAgain();
+}
+
+// Segments may have logged the change before the cut, and the catalogue does not know it yet.
+bool Snapshots::RatesAreChanging(uint32_t job) const {
+  return std::ranges::any_of(context_.facts.rule_changes(), [&](const auto& entry) {
+    const v1::Table* table = context_.facts.FindTable(entry.first);
+    return table != nullptr && table->job() == job;
+  });
+}
+
 void Snapshots::Complete(uint32_t job) {
   const auto it = creations_.find(job);
   if (it == creations_.end()) return fan_outs_.Stop(Subject::Cut(job));
+  const JobRecord* record = context_.facts.FindJob(job);
+  if (record == nullptr || record->deleting()) return GiveUp(job, absl::NotFoundError("the job was deleted"));
+  if (RatesAreChanging(job)) return;  // the fan-out comes back here after a pause
   Creation& creation = it->second;
   const v1::SnapshotManifest manifest = ManifestOf(job, creation);
   // Rates were decided meanwhile for a clock to come; or workers were beyond the clock, unknown to anybody.
@@ -351,7 +374,8 @@ void Snapshots::OnTime() {
     if (record == nullptr || record->deleting()) why = absl::NotFoundError("the job was deleted");
     if (why.ok() && fan_outs_.Hopeless(Subject::Cut(job))) why = membership_.CheckNothingLost();
     if (why.ok() && creation.deadline <= context_.now) {
-      const std::string waits = fan_outs_.Waits(Subject::Cut(job));
+      std::string waits = fan_outs_.Waits(Subject::Cut(job));
+      if (waits.empty() && RatesAreChanging(job)) waits = "a change of rates of the job's tables";
       why = absl::DeadlineExceededError(absl::StrCat("the snapshot of job '", creation.request.job(),
                                                      "' was given up: it waits for ",
                                                      waits.empty() ? "--snapshot-dir to answer" : waits));

@@ -71,8 +71,9 @@ class Snapshots {
   void OnJobReply(const v1::JobChange& change, const v1::JobChangeReply& reply);
   void OnTime();
   absl::Time NextDeadline() const;
-  // A segment has begun empty: what was loaded there is gone, and is asked for again.
-  void LoadAgain();
+  // A segment has begun empty. What was loaded there is gone, and is asked for again; of a job that is being
+  // taken a part is gone, so that is given up.
+  void OnEmptied();
 
   // Nobody may become a worker of the job now.
   bool HoldsJoins(uint32_t job) const;
@@ -139,6 +140,7 @@ class Snapshots {
   absl::Status CheckRatesAreSoon(uint32_t job, bool at_work, uint64_t newest) const;
   absl::StatusOr<uint64_t> NewCut();
   uint64_t NewestRates(uint32_t job) const;
+  bool RatesAreChanging(uint32_t job) const;
   void Complete(uint32_t job);
   void OnManifest(uint32_t job, uint64_t cut, const v1::SnapshotManifest& manifest,
                   const absl::Status& written);
@@ -147,6 +149,7 @@ class Snapshots {
   void GiveUp(uint32_t job, const absl::Status& why);
 
   // -- snapshot_loads.cc --
+  void LoadAgain();
   void BeginLoad(Ticket ticket, const v1::RestoreSnapshotRequest& request,
                  const absl::StatusOr<v1::SnapshotManifest>& manifest);
   absl::Status CommitLoad(const std::string& name, const v1::SnapshotManifest& manifest, uint32_t replaces,

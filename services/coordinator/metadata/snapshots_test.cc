@@ -236,6 +236,49 @@ TEST_F(SnapshotsTest, RatesThatNobodyComesToAreNamed) {
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("at clock 50")));
 }
 
+TEST_F(SnapshotsTest, RatesThatAreBeingChangedAreThoseOfTheManifest) {
+  v1::TableSchema schema = SparseSchema();
+  schema.mutable_rule()->mutable_sgd()->set_learning_rate(1);
+  const auto table = cluster_.OpenTable(session_, "rates", schema);
+  ASSERT_THAT(table, IsOk());
+  v1::ChangeRuleRequest request;
+  request.set_session(session_);
+  request.set_table(table->table().id());
+  request.mutable_rule()->mutable_sgd()->set_learning_rate(2);
+  cluster_.shards().hold = [](const std::string& call, const std::string& shard) {
+    return call == "ChangeJob" && shard == "shard-1";
+  };
+  const auto changed = cluster_.ChangeRule(request);
+  cluster_.Run(absl::Seconds(1));
+  cluster_.shards().hold = [](auto&, auto&) { return false; };
+  const auto created = Create();
+  cluster_.Run(absl::Seconds(1));
+  EXPECT_FALSE(created.answered()) << "some segments have changed them, and the catalogue does not know it";
+  cluster_.shards().LetGo();
+  cluster_.Await(changed);
+  cluster_.Await(created);
+  ASSERT_THAT(created.status(), IsOk());
+  const v1::SnapshotManifest manifest = Manifest(created->snapshot().name());
+  ASSERT_EQ(manifest.tables_size(), 2);
+  EXPECT_EQ(manifest.tables(1).schema().rule().sgd().learning_rate(), 2);
+}
+
+TEST_F(SnapshotsTest, OfAJobThatIsDeletedMeanwhileThereIsNone) {
+  cluster_.shards().hold = [](const std::string& call, auto&) { return call == "ChangeJob"; };
+  const auto created = Create();
+  cluster_.Run(absl::Milliseconds(1));
+  v1::DeleteJobRequest request;
+  request.set_job("ctr");
+  request.set_force(true);
+  Pending<v1::DeleteJobReply> deleted;
+  cluster_.core().DeleteJob(request, absl::InfiniteFuture(), deleted.done());
+  cluster_.shards().hold = [](auto&, auto&) { return false; };
+  cluster_.shards().LetGo();
+  cluster_.Await(created);
+  EXPECT_THAT(created.status(), StatusIs(StatusCode::kNotFound, HasSubstr("deleted")));
+  EXPECT_THAT(List().snapshots(), IsEmpty());
+}
+
 TEST_F(SnapshotsTest, NothingIsCompletedOfAFolderThatWasDeleted) {
   cluster_.shards().Segment(7).write_snapshot = [this](const std::string& folder, const std::string&) {
     EXPECT_THAT(files_.files.RemoveFolder(folder), IsOk());

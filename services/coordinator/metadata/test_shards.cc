@@ -154,6 +154,14 @@ FakeShard* FakeShards::FindAt(const std::string& address) {
   return nullptr;
 }
 
+std::string FakeShards::NameAt(const std::string& address) {
+  const FakeShard* target = FindAt(address);
+  for (const auto& [name, shard] : shards_) {
+    if (&shard == target) return name;
+  }
+  return "";
+}
+
 v1::JoinClusterRequest FakeShards::JoinRequest(const std::string& name) const {
   const FakeShard& shard = shards_.at(name);
   v1::JoinClusterRequest request;
@@ -252,7 +260,8 @@ absl::StatusOr<v1::SessionChangeReply> FakeShards::Answer(FakeShard& shard, cons
 
 void FakeShards::ChangeJob(ShardId, const std::string& address, v1::JobChange change, JobChangeDone done) {
   if (drop_calls()) return;
-  calls_.push_back([this, address, change = std::move(change), done = std::move(done)] {
+  auto& queue = hold("ChangeJob", NameAt(address)) ? held_ : calls_;
+  queue.push_back([this, address, change = std::move(change), done = std::move(done)] {
     FakeShard* shard = FindAt(address);
     if (shard == nullptr) return done(absl::UnavailableError("connection refused"));
     done(Answer(*shard, change));
@@ -277,10 +286,7 @@ v1::JobChangeReply FakeShards::Answer(FakeShard& shard, const v1::JobChange& cha
 template <class Request, class Done>
 void FakeShards::Queue(const std::string& call, const std::string& address, Request request, Done done) {
   if (drop_calls()) return;
-  const FakeShard* target = FindAt(address);
-  std::string name;
-  for (const auto& [of, shard] : shards_) name = &shard == target ? of : name;
-  auto& queue = hold(call, name) ? held_ : calls_;
+  auto& queue = hold(call, NameAt(address)) ? held_ : calls_;
   queue.push_back([this, address, request = std::move(request), done = std::move(done)] {
     FakeShard* shard = FindAt(address);
     if (shard == nullptr) return done(absl::UnavailableError("connection refused"));

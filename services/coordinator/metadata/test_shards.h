@@ -134,6 +134,7 @@ class FakeShards final : public ShardCaller {
  private:
   static std::string AddressOf(const FakeShard& shard);
   FakeShard* FindAt(const std::string& address);
+  std::string NameAt(const std::string& address);  // empty: nobody is there
   absl::StatusOr<v1::SessionChangeReply> Answer(FakeShard& shard, const v1::SessionChange& change);
   v1::JobChangeReply Answer(FakeShard& shard, const v1::JobChange& change);
   v1::FenceReply Answer(FakeShard& shard, const v1::FenceRequest& request);

@@ -115,8 +115,10 @@ class ShardTest : public ::testing::Test {
     }
     ASSERT_THAT(shard.Install(request), IsOk());
   }
-  v1::SessionChangeReply Change(v1::SessionChange::Action action, uint64_t session, uint64_t start = 0) {
+  v1::SessionChangeReply Change(v1::SessionChange::Action action, uint64_t session, uint64_t start = 0,
+                                uint64_t map_version = 1) {
     v1::SessionChange change;
+    change.set_map_version(map_version);
     change.set_action(action);
     change.set_job(1);
     change.set_session(session);
