@@ -205,7 +205,7 @@ TEST_F(ShardSnapshotsTest, ALateCallDoesNotWriteOverASnapshot) {
     EXPECT_EQ(queue.files.folders["ctr-1-00000001"][name], bytes) << name;
 }
 
-// Nor of sessions and rates: it would not know what it was told before.
+// Of no kind: it would not know what it was told before.
 TEST_F(ShardSnapshotsTest, ASegmentThatBeganEmptyTakesNoCallsOfBefore) {
   Take();
   v1::InstallRequest emptied = MapOf(2, 1, /*epoch=*/2);

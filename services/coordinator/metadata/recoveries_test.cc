@@ -147,14 +147,9 @@ class LossesTest : public RecoveriesTest {
   }
   // All that is waiting.
   v1::RecoverSegmentsReply Accept() {
-    v1::RecoverSegmentsRequest request;
-    const v1::RecoverSegmentsReply found = Recover();
-    for (const auto& segment : found.waiting()) {
-      auto& loss = *request.add_accept_loss();
-      loss.set_segment(segment.segment());
-      loss.set_epoch(segment.epoch());
-    }
-    return Recover(request);
+    auto reply = cluster_->AcceptLosses();
+    EXPECT_THAT(reply, IsOk());
+    return reply.ok() ? *std::move(reply) : v1::RecoverSegmentsReply();
   }
   std::optional<v1::RecoverSegmentsReply::Segment> Waiting(uint32_t segment) {
     const v1::RecoverSegmentsReply found = Recover();

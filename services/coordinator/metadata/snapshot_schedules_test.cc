@@ -100,16 +100,7 @@ TEST_F(SnapshotSchedulesTest, WhatWasTakenBeforeALossStays) {
   Pass(40);
   cluster_.shards().at("shard-0").up = false;
   cluster_.Run(absl::Seconds(4));
-  v1::RecoverSegmentsRequest accept;
-  const auto found = cluster_.core().RecoverSegments({});
-  ASSERT_THAT(found, IsOk());
-  ASSERT_FALSE(found->waiting().empty());
-  for (const auto& segment : found->waiting()) {
-    auto& loss = *accept.add_accept_loss();
-    loss.set_segment(segment.segment());
-    loss.set_epoch(segment.epoch());
-  }
-  ASSERT_THAT(cluster_.core().RecoverSegments(accept), IsOk());
+  ASSERT_THAT(cluster_.AcceptLosses(), IsOk());
   cluster_.Run(absl::Seconds(1));
   EXPECT_THAT(Info().snapshots(), IsEmpty());
   WriteSnapshotsTo(files_, cluster_.shards());  // the new segments too

@@ -163,6 +163,7 @@ void Snapshots::OnJobReply(const v1::JobChange& change, const v1::JobChangeReply
   const auto it = creations_.find(change.job());
   if (it == creations_.end() || it->second.cut != change.cut() || it->second.complete) return;
   Creation& creation = it->second;
+  // The first one counts: it is of the primary that logged the cut.
   for (const v1::SnapshotFile& file : reply.files()) creation.files.try_emplace(file.segment(), file);
   for (const v1::JobChangeReply::Failure& failure : reply.failures()) {
     if (!failure.lost()) {
@@ -375,7 +376,8 @@ void Snapshots::OnTime() {
     if (why.ok() && fan_outs_.Hopeless(Subject::Cut(job))) why = membership_.CheckNothingLost();
     if (why.ok() && creation.deadline <= context_.now) {
       std::string waits = fan_outs_.Waits(Subject::Cut(job));
-      if (waits.empty() && RatesAreChanging(job)) waits = "a change of rates of the job's tables";
+      if (waits.empty() && creation.asked && !creation.complete && RatesAreChanging(job))
+        waits = "a change of rates of the job's tables";
       why = absl::DeadlineExceededError(absl::StrCat("the snapshot of job '", creation.request.job(),
                                                      "' was given up: it waits for ",
                                                      waits.empty() ? "--snapshot-dir to answer" : waits));

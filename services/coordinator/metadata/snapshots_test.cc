@@ -263,6 +263,18 @@ TEST_F(SnapshotsTest, RatesThatAreBeingChangedAreThoseOfTheManifest) {
   EXPECT_EQ(manifest.tables(1).schema().rule().sgd().learning_rate(), 2);
 }
 
+TEST_F(SnapshotsTest, OfAJobThatLosesDataMeanwhileThereIsNone) {
+  cluster_.kept_alive.insert(cluster_.Worker("ctr"));
+  const auto created = Create();  // it waits for the clocks
+  cluster_.shards().at("shard-0").up = false;
+  cluster_.Run(absl::Seconds(4));
+  EXPECT_FALSE(created.answered()) << created.status();
+  ASSERT_THAT(cluster_.AcceptLosses(), IsOk());
+  cluster_.Await(created);
+  EXPECT_THAT(created.status(), StatusIs(StatusCode::kDataLoss, HasSubstr("was accepted")));
+  EXPECT_THAT(files_.files.folders, IsEmpty());
+}
+
 TEST_F(SnapshotsTest, OfAJobThatIsDeletedMeanwhileThereIsNone) {
   cluster_.shards().hold = [](const std::string& call, auto&) { return call == "ChangeJob"; };
   const auto created = Create();

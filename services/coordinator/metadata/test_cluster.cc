@@ -101,6 +101,18 @@ Pending<v1::FinishWorkerReply> TestCluster::FinishWorker(uint64_t session, uint3
   return pending;
 }
 
+absl::StatusOr<v1::RecoverSegmentsReply> TestCluster::AcceptLosses() {
+  v1::RecoverSegmentsRequest request;
+  const absl::StatusOr<v1::RecoverSegmentsReply> found = core_->RecoverSegments(request);
+  if (!found.ok()) return found;
+  for (const auto& segment : found->waiting()) {
+    auto& loss = *request.add_accept_loss();
+    loss.set_segment(segment.segment());
+    loss.set_epoch(segment.epoch());
+  }
+  return core_->RecoverSegments(request);
+}
+
 Pending<v1::CloseSessionReply> TestCluster::CloseSession(uint64_t session, uint32_t timeout_ms) {
   v1::CloseSessionRequest request;
   request.set_session(session);

@@ -106,6 +106,8 @@ class TestCluster {
   Pending<v1::DropTableReply> DropTable(uint64_t session, uint32_t table, uint32_t timeout_ms = 0);
   Pending<v1::ChangeRuleReply> ChangeRule(const v1::ChangeRuleRequest& request);
   Pending<v1::DeleteJobReply> DeleteJob(const std::string& job, bool force = false, uint32_t timeout_ms = 0);
+  // Whatever waits for an accepted loss goes on without it.
+  absl::StatusOr<v1::RecoverSegmentsReply> AcceptLosses();
   // A session that is open; its number.
   uint64_t Opened(const std::string& job);
   // A session that is a worker.
