@@ -13,11 +13,11 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "bench/soak/real_cluster.h"
 #include "bench/soak/recovery_probe.h"
 #include "libs/base/status.h"
 #include "libs/ring/segment_map.h"
+#include "libs/world/real_clock.h"
 #include "paceline/client.h"
 #include "tools/paceline/data_folder.h"
 
@@ -53,14 +53,14 @@ absl::Status ForEachFile(const std::filesystem::path& folder, absl::FunctionRef<
 
 absl::StatusOr<double> SecondsToRead(const std::filesystem::path& folder) {
   std::string block(size_t{1} << 20, '\0');
-  const absl::Time began = absl::Now();
+  const absl::Time began = world::MonotonicNow();
   ABSL_RETURN_IF_ERROR(ForEachFile(folder, [&](int fd) -> absl::Status {
     ssize_t n = 0;
     while ((n = read(fd, block.data(), block.size())) > 0) {
     }
     return n < 0 ? absl::ErrnoToStatus(errno, "read") : absl::OkStatus();
   }));
-  return absl::ToDoubleSeconds(absl::Now() - began);
+  return absl::ToDoubleSeconds(world::MonotonicNow() - began);
 }
 
 absl::Status DropFromPageCache(const std::filesystem::path& folder) {
@@ -107,7 +107,7 @@ class Restarts {
     if (cold) ABSL_RETURN_IF_ERROR(DropFromPageCache(folder()));
     ABSL_ASSIGN_OR_RETURN(round.reads, SecondsToRead(folder()));
     if (cold) ABSL_RETURN_IF_ERROR(DropFromPageCache(folder()));
-    const absl::Time began = absl::Now();
+    const absl::Time began = world::MonotonicNow();
     ABSL_RETURN_IF_ERROR(cluster_->Restart(kShard));
     ABSL_ASSIGN_OR_RETURN(const absl::Duration took, probe_->Measure(segments_, began));
     ABSL_RETURN_IF_ERROR(CheckRows());

@@ -3,6 +3,7 @@
 find_package(Threads REQUIRED)
 find_package(Protobuf 3.21 REQUIRED)  # CMake's own module: Debian ships no protobuf config file
 find_package(absl CONFIG REQUIRED)
+find_package(OpenSSL 3.0 REQUIRED COMPONENTS Crypto)
 find_package(gRPC 1.51 CONFIG REQUIRED)
 find_package(RocksDB 7.8 CONFIG REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED)

@@ -14,6 +14,10 @@
 #
 # A TESTS entry `a_test.cc` becomes the ctest executable `<NAME>_a_test`, labelled `unit`. What starts threads
 # goes under THREAD_TESTS instead: it is labelled `thread` too, and so runs under ThreadSanitizer as well.
+#
+# Under a sanitizer, compiling and linking take the time: libraries below the programs are then compiled in batches
+# of files, and a library's tests become one executable, `<NAME>_tests` (`<NAME>_thread_tests`). So no two files of a
+# library may give one name to two things of their unnamed namespaces, nor two of its tests one name to two suites.
 
 set(PACELINE_LAYERS base pure adapter service program)
 
@@ -38,6 +42,9 @@ function(_paceline_guard target layer)
   endforeach()
 endfunction()
 
+# A test is compiled for its compiler's time, not for its own.
+set(_paceline_test_flags $<$<CONFIG:RelWithDebInfo>:-O1>)
+
 # Precompiled headers, one set per kind of code, so that pure code never sees gRPC by accident.
 function(_paceline_pch name)
   file(WRITE ${CMAKE_BINARY_DIR}/pch/${name}.cc "")
@@ -58,6 +65,7 @@ _paceline_pch(rpc HEADERS ${_std_headers}
 _paceline_pch(test HEADERS ${_std_headers}
   <absl/container/flat_hash_map.h> <absl/status/statusor.h> <absl/strings/str_cat.h> <gmock/gmock.h> <gtest/gtest.h>
   LIBS GTest::gtest GTest::gmock absl::flat_hash_map absl::statusor absl::strings)
+target_compile_options(paceline_pch_test PRIVATE ${_paceline_test_flags})
 
 function(_paceline_use_pch target layer)
   if(layer STREQUAL base OR layer STREQUAL pure)
@@ -80,6 +88,9 @@ function(paceline_library)
       target_link_libraries(${target} PUBLIC gRPC::grpc++ protobuf::libprotobuf absl::flat_hash_map absl::statusor absl::strings)
     endif()
     _paceline_use_pch(${target} ${arg_LAYER})
+    if(PACELINE_SANITIZE AND NOT arg_LAYER STREQUAL program)
+      set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    endif()
   else()
     add_library(${target} INTERFACE ${arg_HDRS})
     target_link_libraries(${target} INTERFACE $<BUILD_INTERFACE:paceline_flags> Threads::Threads ${arg_DEPS})
@@ -87,15 +98,29 @@ function(paceline_library)
   set_target_properties(${target} PROPERTIES PACELINE_LAYER ${arg_LAYER} EXPORT_NAME ${arg_NAME})
   add_library(paceline::${arg_NAME} ALIAS ${target})
   if(PACELINE_TESTS)
-    foreach(test IN LISTS arg_TESTS arg_THREAD_TESTS)
-      get_filename_component(base ${test} NAME_WE)
-      set(threads "")
-      if(test IN_LIST arg_THREAD_TESTS)
-        set(threads THREADS)
-      endif()
-      paceline_test(NAME ${arg_NAME}_${base} LABEL unit ${threads} SRCS ${test} DEPS paceline::${arg_NAME} ${arg_TEST_DEPS})
-    endforeach()
+    _paceline_library_tests(${arg_NAME} "" "${arg_TESTS}" "${arg_TEST_DEPS}")
+    _paceline_library_tests(${arg_NAME} THREADS "${arg_THREAD_TESTS}" "${arg_TEST_DEPS}")
   endif()
+endfunction()
+
+function(_paceline_library_tests name threads tests deps)
+  if(NOT tests)
+    return()
+  endif()
+  set(options LABEL unit ${threads} DEPS paceline::${name} ${deps})
+  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "^${CMAKE_SOURCE_DIR}/libs/")
+    list(APPEND options SANITIZED)
+  endif()
+  if(PACELINE_SANITIZE)
+    string(TOLOWER "${threads}" kind)
+    string(REPLACE "threads" "_thread" kind "${kind}")
+    paceline_test(NAME ${name}${kind}_tests SRCS ${tests} TIMEOUT 400 ${options})
+    return()
+  endif()
+  foreach(test IN LISTS tests)
+    get_filename_component(base ${test} NAME_WE)
+    paceline_test(NAME ${name}_${base} SRCS ${test} ${options})
+  endforeach()
 endfunction()
 
 function(paceline_binary)
@@ -112,26 +137,32 @@ endfunction()
 
 # Everything that ThreadSanitizer should see: the tests declared with THREADS.
 add_custom_target(thread_tests)
+# What AddressSanitizer and UBSan see of every commit: the tests declared with SANITIZED, and what they start.
+add_custom_target(sanitized_tests)
 
-# paceline_test(NAME n LABEL unit|sim|process|slow SRCS … DEPS … [THREADS] [TIMEOUT seconds])
+# paceline_test(NAME n LABEL unit|sim|process|slow SRCS … DEPS … [THREADS] [SANITIZED] [TIMEOUT seconds])
+# SANITIZED labels it `sanitized`.
 function(paceline_test)
-  cmake_parse_arguments(arg "THREADS" "NAME;LABEL;TIMEOUT" "SRCS;DEPS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(arg "THREADS;SANITIZED" "NAME;LABEL;TIMEOUT" "SRCS;DEPS;ENVIRONMENT" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 180)
   endif()
   if(PACELINE_SANITIZE)
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 4")  # sanitizers cost a factor of two to ten
   endif()
-  if(arg_THREADS)
-    list(APPEND arg_LABEL thread)
-  endif()
   add_executable(${arg_NAME} ${arg_SRCS})
   target_link_libraries(${arg_NAME} PRIVATE paceline_flags Threads::Threads
     GTest::gmock GTest::gtest GTest::gtest_main absl::flat_hash_map absl::statusor absl::strings ${arg_DEPS})
+  target_compile_options(${arg_NAME} PRIVATE ${_paceline_test_flags})
   target_precompile_headers(${arg_NAME} REUSE_FROM paceline_pch_test)
   set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   if(arg_THREADS)
+    list(APPEND arg_LABEL thread)
     add_dependencies(thread_tests ${arg_NAME})
+  endif()
+  if(arg_SANITIZED)
+    list(APPEND arg_LABEL sanitized)
+    add_dependencies(sanitized_tests ${arg_NAME})
   endif()
   add_test(NAME ${arg_NAME} COMMAND ${arg_NAME})
   set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABEL}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${arg_ENVIRONMENT}")

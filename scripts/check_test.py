@@ -181,6 +181,26 @@ class CheckTest(unittest.TestCase):
         self.write("tests/testdata/a.txt", "b \n")
         self.assertEqual(self.found(), [("docs/a.md", 2, "whitespace"), ("docs/a.md", 3, "whitespace")])
 
+    def test_clocks_that_may_be_set(self):
+        for text in (
+            "auto t = absl::Now();",
+            "auto t = std::chrono::system_clock::now();",
+            "c.set_deadline(absl::ToChronoTime(t));",
+            "clock_gettime(CLOCK_REALTIME, &t);",
+            "gettimeofday(&t, nullptr);",
+        ):
+            for path in ("services/shard/a.cc", "examples/a.h", "sdk/cpp/src/a.cc", "tools/a.cc"):
+                with self.subTest(text=text, path=path):
+                    self.write(path, f"#pragma once\n{text}\n")
+                    found = check.check_clocks(check.Tree(self.root))
+                    self.assertEqual([(v.path, v.line, v.rule) for v in found], [(path, 2, "clock")])
+                    (self.root / path).unlink()
+        self.write("libs/world/wall_clock.cc", "return absl::Now();\n")
+        self.write("services/a_test.cc", "auto t = absl::Now();\n")
+        self.write("bench/a.cc", "auto t = absl::Now();\n")
+        self.write("services/a.cc", "auto t = clock_.Now();  // no absl::Now() here\nauto u = MonotonicNow();\n")
+        self.assertEqual(list(check.check_clocks(check.Tree(self.root))), [])
+
     def test_scripts_are_executable(self):
         self.write("scripts/a", "#!/bin/sh\n")
         self.write("scripts/b", "echo\n", 0o755)

@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "libs/base/status.h"
+#include "libs/world/real_clock.h"
 
 namespace paceline::bench {
 namespace {
@@ -76,14 +76,15 @@ absl::Status Faults::BreakLink() {
 }
 
 absl::Status Faults::Tell(const std::string& what, const std::function<absl::Status()>& fault) {
-  const absl::Time since = absl::Now();
+  const absl::Time since = world::MonotonicNow();
   const size_t measured = counts_.recovery_seconds.size();
   ABSL_RETURN_IF_ERROR(fault());
   std::string line = what;
   if (counts_.recovery_seconds.size() > measured) {
     absl::StrAppendFormat(&line, ", pushes acknowledged after %.2f s", counts_.recovery_seconds.back());
   }
-  absl::StrAppendFormat(&line, ", in sync after %.2f s", absl::ToDoubleSeconds(absl::Now() - since));
+  absl::StrAppendFormat(&line, ", in sync after %.2f s",
+                        absl::ToDoubleSeconds(world::MonotonicNow() - since));
   say_(line);
   return absl::OkStatus();
 }
@@ -94,7 +95,7 @@ absl::Status Faults::KillShard(const std::string& name) {
 
 absl::Status Faults::KillAndRestartShard(const std::string& name) {
   ABSL_ASSIGN_OR_RETURN(const ring::SegmentMap before, cluster_.Map());
-  const absl::Time since = absl::Now();
+  const absl::Time since = world::MonotonicNow();
   ABSL_RETURN_IF_ERROR(cluster_.Kill(name));
   ++counts_.kills;
   // Without replicas nobody but itself goes on.
@@ -141,7 +142,7 @@ absl::Status Faults::KillWorker(const std::string& name) {
 absl::Status Faults::StopAWhile(const std::string& name) {
   const bool at_length = world::Chance(random_, 0.5);
   ABSL_ASSIGN_OR_RETURN(const ring::SegmentMap before, cluster_.Map());
-  const absl::Time since = absl::Now();
+  const absl::Time since = world::MonotonicNow();
   cluster_.Stop(name);
   ++counts_.stops;
   absl::Status status = cluster_.Pause(at_length ? kLongStop : kShortStop);

@@ -2,10 +2,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "bench/result.h"
 #include "bench/soak/load.h"
 #include "libs/base/status.h"
+#include "libs/world/real_clock.h"
 #include "tools/paceline/coordinator.h"
 #include "tools/paceline/data_folder.h"
 
@@ -48,12 +48,12 @@ class Rounds {
   double Longest() { return absl::ToDoubleSeconds(load_.TakeLongest()); }
 
   absl::Status HandOver(const std::string& shard) {
-    const absl::Time began = absl::Now();
+    const absl::Time began = world::MonotonicNow();
     v1::HandOverShardRequest request;
     request.set_shard(shard);
     ABSL_ASSIGN_OR_RETURN(const v1::HandOverShardReply reply,
                           tool::Coordinator(cluster_.address()).HandOverShard(request, kTimeout));
-    waits_.took.push_back(absl::ToDoubleSeconds(absl::Now() - began));
+    waits_.took.push_back(absl::ToDoubleSeconds(world::MonotonicNow() - began));
     waits_.segments += reply.handed_over();
     return absl::OkStatus();
   }

@@ -5,6 +5,7 @@
 #include "absl/time/clock.h"
 #include "libs/base/status.h"
 #include "libs/world/random.h"
+#include "libs/world/real_clock.h"
 
 namespace paceline::bench {
 namespace {
@@ -62,7 +63,7 @@ absl::Status Load::Clock(Worker& worker, uint64_t seed) {
 void Load::Run(Worker& worker, uint64_t seed) {
   absl::Status status;
   for (uint64_t clock = 0; status.ok() && !Stopping(); ++clock) {
-    const absl::Time began = absl::Now();
+    const absl::Time began = world::MonotonicNow();
     {
       MutexLock lock(&mutex_);
       worker.began = began;
@@ -70,10 +71,10 @@ void Load::Run(Worker& worker, uint64_t seed) {
     status = Clock(worker, seed << 32 | clock);
     {
       MutexLock lock(&mutex_);
-      worker.longest = std::max(worker.longest, absl::Now() - began);
+      worker.longest = std::max(worker.longest, world::MonotonicNow() - began);
       worker.began = absl::InfiniteFuture();
     }
-    absl::SleepFor(began + every_ - absl::Now());  // the pace of a worker that computes
+    absl::SleepFor(began + every_ - world::MonotonicNow());  // the pace of a worker that computes
   }
   if (status.ok()) status = worker.client->Finish();
   MutexLock lock(&mutex_);
@@ -89,7 +90,7 @@ absl::Duration Load::TakeLongest() {
   MutexLock lock(&mutex_);
   absl::Duration longest;
   for (Worker& worker : workers_) {
-    const absl::Duration under_way = absl::Now() - worker.began;  // negative infinity: none
+    const absl::Duration under_way = world::MonotonicNow() - worker.began;  // negative infinity: none
     longest = std::max({longest, worker.longest, under_way});
     worker.longest = absl::ZeroDuration();
   }

@@ -22,9 +22,14 @@ class PowerLoss {
   // That processes are to be started with.
   std::vector<std::string> Environment() const;
 
+  // The bytes in `folder` that are not synced. Whoever writes there must be stopped, or it is a guess.
+  absl::StatusOr<uint64_t> Unsynced(const std::filesystem::path& folder) const;
+
   // What power takes from the files in `folder`, after those who write there were killed: of each, what was
-  // synced stays, and of the rest nothing, everything or a part. Returns the bytes that went.
-  absl::StatusOr<uint64_t> Take(const std::filesystem::path& folder, world::Random& random) const;
+  // synced stays, and of the rest nothing, everything or a part; nothing of it with `all`. Returns the bytes
+  // that went.
+  absl::StatusOr<uint64_t> Take(const std::filesystem::path& folder, world::Random& random,
+                                bool all = false) const;
 
  private:
   PowerLoss(std::filesystem::path library, std::filesystem::path ledger)

@@ -12,9 +12,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "libs/base/status.h"
 #include "libs/wire/map_codec.h"
+#include "libs/world/real_clock.h"
 
 namespace paceline::bench {
 namespace {
@@ -22,10 +22,12 @@ namespace {
 constexpr absl::Duration kStartTimeout = absl::Seconds(60);
 constexpr absl::Duration kEndTimeout = absl::Seconds(30);
 constexpr absl::Duration kCallTimeout = absl::Seconds(5);
+constexpr absl::Duration kUnsyncedTimeout = absl::Seconds(10);
 constexpr absl::Duration kAskEvery = absl::Milliseconds(20);
 constexpr char kCoordinatorName[] = "coordinator";
 constexpr char kShard[] = "shard-";
 constexpr char kLink[] = "link-";
+constexpr char kPeers[] = "-peers";  // behind a shard's name: its address for other shards
 
 }  // namespace
 
@@ -37,7 +39,10 @@ std::vector<std::string> RealCluster::shards() const {
 
 std::vector<std::string> RealCluster::links() const {
   std::vector<std::string> names = {absl::StrCat(kLink, kCoordinatorName)};
-  for (const std::string& shard : shards()) names.push_back(kLink + shard);
+  for (const std::string& shard : shards()) {
+    names.push_back(kLink + shard);
+    names.push_back(absl::StrCat(kLink, shard, kPeers));
+  }
   return names;
 }
 
@@ -61,11 +66,11 @@ absl::StatusOr<std::unique_ptr<RealCluster>> RealCluster::Start(tool::Supervisor
 }
 
 absl::StatusOr<std::string> RealCluster::AwaitAddress(const std::string& of, tool::PortFile& file) {
-  const absl::Time deadline = absl::Now() + kStartTimeout;
+  const absl::Time deadline = world::MonotonicNow() + kStartTimeout;
   std::optional<std::string> address;
   while (!(address = file.Address()).has_value()) {
     ABSL_RETURN_IF_ERROR(Take(deadline, file.changes()));
-    if (absl::Now() < deadline) continue;
+    if (world::MonotonicNow() < deadline) continue;
     return absl::DeadlineExceededError(absl::StrCat(of, " has not started", LogOf(of)));
   }
   return *address;
@@ -115,6 +120,8 @@ absl::Status RealCluster::StartCoordinator() {
 absl::Status RealCluster::StartShard(const std::string& name) {
   const std::filesystem::path to_file = options_.folder / (name + ".address");
   ABSL_ASSIGN_OR_RETURN(const std::string link, StartLink(name, to_file));
+  const std::filesystem::path peers_to_file = options_.folder / absl::StrCat(name, kPeers, ".address");
+  ABSL_ASSIGN_OR_RETURN(const std::string peer_link, StartLink(absl::StrCat(name, kPeers), peers_to_file));
   std::vector<std::string> arguments = {
       (tool::FolderOfPrograms() / "paceline-shard").string(),
       "--coordinator",
@@ -127,6 +134,10 @@ absl::Status RealCluster::StartShard(const std::string& name) {
       link,
       "--port-file",
       to_file.string(),
+      "--peer-advertise",
+      peer_link,
+      "--peer-port-file",
+      peers_to_file.string(),
       "--threads",
       absl::StrCat(options_.threads),
       "--memory-budget",
@@ -183,14 +194,51 @@ absl::Status RealCluster::KillTogether(const std::vector<std::string>& names) {
     processes_.at(name).end_expected = true;
     if (name.starts_with(kShard)) NoteIncarnation(name);
   }
+  const bool shards = std::ranges::any_of(names, [](const auto& name) { return name.starts_with(kShard); });
+  if (power_loss_.has_value() && shards) ABSL_RETURN_IF_ERROR(StopWithUnsynced(names));
   for (const std::string& name : names) Signal(name, SIGKILL);
-  for (const std::string& name : names) ABSL_RETURN_IF_ERROR(AwaitEnd(name, absl::Now() + kEndTimeout));
+  for (const std::string& name : names)
+    ABSL_RETURN_IF_ERROR(AwaitEnd(name, world::MonotonicNow() + kEndTimeout));
+  const bool all = bytes_lost_ == 0;  // chance might leave every byte, each time
   for (const std::string& name : names) {
     if (!power_loss_.has_value() || !HasDisk(name)) continue;
-    ABSL_ASSIGN_OR_RETURN(const uint64_t lost, power_loss_->Take(options_.folder / name, random_));
+    ABSL_ASSIGN_OR_RETURN(const uint64_t lost, power_loss_->Take(options_.folder / name, random_, all));
     bytes_lost_ += lost;
   }
   return absl::OkStatus();
+}
+
+absl::Status RealCluster::StopWithUnsynced(const std::vector<std::string>& names) {
+  const absl::Time deadline = world::MonotonicNow() + kUnsyncedTimeout;
+  while (true) {
+    for (const std::string& name : names) Stop(name);
+    for (const std::string& name : names) AwaitStopped(name);
+    ABSL_ASSIGN_OR_RETURN(const uint64_t unsynced, Unsynced(names));
+    if (unsynced > 0 || world::MonotonicNow() >= deadline) return absl::OkStatus();
+    for (const std::string& name : names) Continue(name);
+    ABSL_RETURN_IF_ERROR(Pause(absl::Microseconds(world::Uniform(random_, 5000))));
+  }
+}
+
+absl::StatusOr<uint64_t> RealCluster::Unsynced(const std::vector<std::string>& names) const {
+  uint64_t sum = 0;
+  for (const std::string& name : names) {
+    if (!HasDisk(name)) continue;
+    ABSL_ASSIGN_OR_RETURN(const uint64_t unsynced, power_loss_->Unsynced(options_.folder / name));
+    sum += unsynced;
+  }
+  return sum;
+}
+
+void RealCluster::AwaitStopped(const std::string& name) const {
+  const auto it = processes_.find(name);
+  if (it == processes_.end() || it->second.child == nullptr) return;
+  siginfo_t ignored;
+  // The kernel stops it as soon as it is out of the call it is in; an end is left for the supervisor.
+  while (waitid(P_PID, static_cast<id_t>(it->second.child->process), &ignored,
+                WSTOPPED | WEXITED | WNOWAIT) != 0 &&
+         errno == EINTR) {
+  }
 }
 
 bool RealCluster::HasDisk(const std::string& name) const {
@@ -217,7 +265,7 @@ absl::Status RealCluster::Restart(const std::string& name) {
 absl::Status RealCluster::AwaitEnd(const std::string& name, absl::Time deadline) {
   while (Runs(name)) {
     ABSL_RETURN_IF_ERROR(Take(deadline));
-    if (!Runs(name) || absl::Now() < deadline) continue;
+    if (!Runs(name) || world::MonotonicNow() < deadline) continue;
     return absl::DeadlineExceededError(absl::StrCat(name, " has not ended", LogOf(name)));
   }
   return absl::OkStatus();
@@ -243,10 +291,10 @@ absl::Status RealCluster::Take(absl::Time deadline, int file) {
 }
 
 absl::Status RealCluster::Pause(absl::Duration duration) {
-  const absl::Time deadline = absl::Now() + duration;
+  const absl::Time deadline = world::MonotonicNow() + duration;
   do {
     ABSL_RETURN_IF_ERROR(Take(deadline));
-  } while (absl::Now() < deadline);
+  } while (world::MonotonicNow() < deadline);
   return absl::OkStatus();
 }
 
@@ -278,14 +326,14 @@ std::string RealCluster::WhyNotInSync(const v1::StatusReply& status) const {
 }
 
 absl::Status RealCluster::AwaitInSync(absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = world::MonotonicNow() + timeout;
   std::string why;
   do {
     const auto status = Status();
     why = status.ok() ? WhyNotInSync(*status) : std::string(status.status().message());
     if (why.empty()) return absl::OkStatus();
     ABSL_RETURN_IF_ERROR(Pause(kAskEvery));
-  } while (absl::Now() < deadline);
+  } while (world::MonotonicNow() < deadline);
   std::string text =
       absl::StrCat("the cluster is not in sync after ", absl::FormatDuration(timeout), ": ", why);
   if (const auto status = Status(); status.ok())
@@ -305,7 +353,7 @@ absl::Status RealCluster::EndBy(int signal, const std::vector<std::string>& name
     processes_.at(name).may_end = processes_.at(name).told_to_end = true;
     Signal(name, signal);
   }
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = world::MonotonicNow() + timeout;
   for (const std::string& name : names) ABSL_RETURN_IF_ERROR(AwaitEnd(name, deadline));
   return absl::OkStatus();
 }

@@ -35,8 +35,8 @@ struct RealClusterOptions {
 
 // A coordinator, shards and whatever else works with them, as processes on the loopback interface that can be
 // killed, stopped and started again, each by its name: "coordinator", "shard-0", … Everybody reaches one of
-// these through a relay (relay.h), "link-coordinator", "link-shard-0" …, a process as well. Shards write
-// record files into folder/records, everyone logs into folder/logs. For one thread.
+// these through a relay (relay.h), "link-coordinator", "link-shard-0", "link-shard-0-peers" …, a process as
+// well. Shards write record files into folder/records, everyone logs into folder/logs. For one thread.
 class RealCluster {
  public:
   // Returns when the cluster is in sync. `supervisor` must outlive it.
@@ -56,8 +56,10 @@ class RealCluster {
   bool Runs(const std::string& name) const;
 
   // -- faults --
-  absl::Status Kill(const std::string& name);                        // returns when the process is gone
-  absl::Status KillTogether(const std::vector<std::string>& names);  // the same, of all of them at once
+  absl::Status Kill(const std::string& name);  // returns when the process is gone
+  // The same, of all of them at once. Where shards lose power, at a moment at which one of `names` has
+  // written what is not synced: they are stopped and continued until there is one, for 10 s at most.
+  absl::Status KillTogether(const std::vector<std::string>& names);
   absl::Status Restart(
       const std::string& name);  // with the same arguments; of the coordinator: at its address
   // In order; returns when it has ended. Its next start is awaited by AwaitInSync.
@@ -91,6 +93,10 @@ class RealCluster {
   RealCluster(tool::Supervisor& supervisor, RealClusterOptions options)
       : supervisor_(supervisor), options_(std::move(options)), random_(options_.seed) {}
   bool HasDisk(const std::string& name) const;
+  // Stops the processes at a moment as KillTogether has it.
+  absl::Status StopWithUnsynced(const std::vector<std::string>& names);
+  absl::StatusOr<uint64_t> Unsynced(const std::vector<std::string>& names) const;
+  void AwaitStopped(const std::string& name) const;
   absl::Status StartCoordinator();
   // The incarnation that is known now is over, once a newer one has joined.
   void NoteIncarnation(const std::string& shard);

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "libs/base/status.h"
 #include "libs/ring/placement.h"
+#include "libs/world/real_clock.h"
 #include "tools/paceline/coordinator.h"
 #include "tools/paceline/lists.h"
 
@@ -56,7 +56,7 @@ absl::StatusOr<absl::Duration> RecoveryProbe::Measure(const std::vector<SegmentI
     return absl::Status(status.code(), absl::StrCat("a push to segment ", segments[i].v,
                                                     " after a fault: ", std::string(status.message())));
   }
-  return absl::Now() - since;
+  return world::MonotonicNow() - since;
 }
 
 }  // namespace paceline::bench

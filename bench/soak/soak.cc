@@ -6,11 +6,11 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "bench/result.h"
 #include "bench/soak/journal.h"
 #include "bench/soak/soak_worker.h"
 #include "libs/base/status.h"
+#include "libs/world/real_clock.h"
 #include "paceline/client.h"
 #include "tools/paceline/data_folder.h"
 #include "tools/paceline/verify.h"
@@ -149,13 +149,13 @@ class Run {
 
   // Faults before the workers have begun would prove nothing.
   absl::Status AwaitWork() {
-    const absl::Time end = absl::Now() + kBeginTimeout;
+    const absl::Time end = world::MonotonicNow() + kBeginTimeout;
     while (true) {
       ABSL_ASSIGN_OR_RETURN(const std::vector<JournalSums> journals, ReadJournals());
       const auto begun =
           std::ranges::count_if(journals, [](const auto& one) { return one.acknowledged > 0; });
       if (begun >= options_.workers) break;
-      if (absl::Now() > end) {
+      if (world::MonotonicNow() > end) {
         return absl::DeadlineExceededError(absl::StrCat("soak: of ", options_.workers, " workers ", begun,
                                                         " had a push acknowledged within ",
                                                         absl::FormatDuration(kBeginTimeout)));
@@ -168,7 +168,8 @@ class Run {
 
   // What happens when, for who watches.
   void Say(const std::string& line) const {
-    std::fprintf(stderr, "%7.2f s  %s\n", absl::ToDoubleSeconds(absl::Now() - began_), line.c_str());
+    std::fprintf(stderr, "%7.2f s  %s\n", absl::ToDoubleSeconds(world::MonotonicNow() - began_),
+                 line.c_str());
   }
   std::string Record(const std::string& name) const { return (cluster_->records() / name).string(); }
 
@@ -184,7 +185,7 @@ class Run {
   }
 
   const SoakOptions& options_;
-  const absl::Time began_ = absl::Now();
+  const absl::Time began_ = world::MonotonicNow();
   std::unique_ptr<tool::Supervisor> supervisor_;
   std::unique_ptr<tool::DataFolder> data_;
   std::unique_ptr<RealCluster> cluster_;
@@ -221,7 +222,7 @@ absl::Status Check(const SoakOptions& options) {
 absl::StatusOr<SoakOutcome> Work(const SoakOptions& options, const std::function<absl::Status(Run&)>& work) {
   ABSL_RETURN_IF_ERROR(Check(options));
   Run run(options);
-  const absl::Time began = absl::Now();
+  const absl::Time began = world::MonotonicNow();
   absl::Status status = run.Start();
   if (status.ok()) status = work(run);
   if (status.ok()) status = run.Finish();
@@ -229,7 +230,7 @@ absl::StatusOr<SoakOutcome> Work(const SoakOptions& options, const std::function
     run.Keep();
     return status;
   }
-  auto outcome = run.Outcome(absl::ToDoubleSeconds(absl::Now() - began));
+  auto outcome = run.Outcome(absl::ToDoubleSeconds(world::MonotonicNow() - began));
   if (!outcome.ok() || !outcome->ok) run.Keep();
   return outcome;
 }
@@ -238,9 +239,9 @@ absl::StatusOr<SoakOutcome> Work(const SoakOptions& options, const std::function
 
 absl::StatusOr<SoakOutcome> Soak(const SoakOptions& options) {
   return Work(options, [&options](Run& run) -> absl::Status {
-    const absl::Time end = absl::Now() + absl::Seconds(options.seconds);
+    const absl::Time end = world::MonotonicNow() + absl::Seconds(options.seconds);
     if (options.targets.empty()) return run.cluster().Pause(absl::Seconds(options.seconds));
-    while (absl::Now() < end) {
+    while (world::MonotonicNow() < end) {
       // Work in peace in between, too.
       ABSL_RETURN_IF_ERROR(run.cluster().Pause(absl::Milliseconds(500)));
       ABSL_RETURN_IF_ERROR(run.faults().One());

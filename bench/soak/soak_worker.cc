@@ -12,6 +12,7 @@
 #include "libs/base/mutex.h"
 #include "libs/base/status.h"
 #include "libs/world/random.h"
+#include "libs/world/real_clock.h"
 #include "paceline/client.h"
 
 namespace paceline::bench {
@@ -115,15 +116,16 @@ class SoakSession {
 
   // As many pushes as the rate allows; after a pause it does not make up for it.
   void Pace() {
-    next_ = std::max(next_ + absl::Seconds(1 / options_.rate), absl::Now() - absl::Milliseconds(100));
-    absl::SleepFor(next_ - absl::Now());
+    next_ =
+        std::max(next_ + absl::Seconds(1 / options_.rate), world::MonotonicNow() - absl::Milliseconds(100));
+    absl::SleepFor(next_ - world::MonotonicNow());
   }
 
   const SoakWorkerOptions& options_;
   const uint32_t workers_;
   const int number_;
   world::SplitMix64 random_;
-  absl::Time next_ = absl::Now();
+  absl::Time next_ = world::MonotonicNow();
   std::shared_ptr<Journal> journal_;
   std::shared_ptr<UnderWay> under_way_ = std::make_shared<UnderWay>();
   std::unique_ptr<Client> client_;  // goes first: its callbacks use the others

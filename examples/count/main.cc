@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -64,6 +65,11 @@ void AddOptions(CLI::App& app, Options& o) {
   app.add_flag("--delete-job", o.delete_job, "Delete the job when its counts were right");
 }
 
+// A time that goes on evenly, whoever sets the machine's clock.
+absl::Time SteadyNow() {
+  return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+}
+
 // Of the worker that this process is, or, with `workers` 0, of a reader.
 absl::StatusOr<std::unique_ptr<Client>> Connect(const Options& options, uint32_t workers) {
   ClientOptions connect{.coordinator = options.coordinator, .job = options.job};
@@ -71,12 +77,12 @@ absl::StatusOr<std::unique_ptr<Client>> Connect(const Options& options, uint32_t
   connect.workers = workers;
   if (workers != 0) connect.rank = options.index;
   connect.timeout = absl::Seconds(options.timeout_s);
-  const absl::Time until = absl::Now() + connect.start_timeout;
+  const absl::Time until = SteadyNow() + connect.start_timeout;
   while (true) {
     absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(connect);
     // A former start of this worker still has the rank until its silence is noticed.
     const bool again = absl::IsAlreadyExists(client.status()) || absl::IsAborted(client.status());
-    if (!again || absl::Now() > until) return client;
+    if (!again || SteadyNow() > until) return client;
     absl::SleepFor(kAskAgainEvery);
   }
 }
@@ -109,18 +115,18 @@ absl::Status Count(const Options& options) {
         static_cast<int>((*client)->clock()));
   }
   Pauses pauses;
-  absl::Time next_told = absl::Now() + kTellEvery;
+  absl::Time next_told = SteadyNow() + kTellEvery;
   uint64_t counted = 0;
   for (; (*client)->clock() < options.clocks && stop_requested == 0; ++counted) {
-    const absl::Time began = absl::Now();
+    const absl::Time began = SteadyNow();
     if (absl::Status s = AddOne(*table, options); !s.ok()) return s;
     if (absl::Status s = (*client)->Tick(); !s.ok()) return s;
-    pauses.Add(absl::Now() - began);
-    if (absl::Now() >= next_told) {
+    pauses.Add(SteadyNow() - began);
+    if (SteadyNow() >= next_told) {
       std::printf("paceline-count: clock=%d %s\n", static_cast<int>((*client)->clock()),
                   pauses.ToString().c_str());
       std::fflush(stdout);
-      next_told = absl::Now() + kTellEvery;
+      next_told = SteadyNow() + kTellEvery;
     }
     if (options.pause_s > 0) absl::SleepFor(absl::Seconds(options.pause_s));
   }
@@ -140,7 +146,7 @@ absl::Status Count(const Options& options) {
 absl::StatusOr<double> Wanted(Client& client, const Options& options) {
   absl::StatusOr<Table> done = client.OpenOrCreate(kDone, Sparse{.dim = 1, .rule = Assign{}});
   if (!done.ok()) return done.status();
-  for (const absl::Time until = absl::Now() + kOthersMayTake; absl::Now() < until;) {
+  for (const absl::Time until = SteadyNow() + kOthersMayTake; SteadyNow() < until;) {
     const absl::StatusOr<std::vector<float>> clocks = done->Pull(Keys(0, options.workers));
     if (!clocks.ok()) return clocks.status();
     if (std::find(clocks->begin(), clocks->end(), 0) == clocks->end())

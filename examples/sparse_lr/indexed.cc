@@ -5,14 +5,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "examples/sparse_lr/ftrl_reference.h"
 #include "examples/sparse_lr/libsvm.h"
 #include "examples/sparse_lr/outcome.h"
 #include "examples/sparse_lr/progress.h"
 #include "examples/sparse_lr/read_model.h"
 #include "examples/sparse_lr/schedule.h"
+#include "examples/sparse_lr/steady_now.h"
 #include "examples/sparse_lr/totals.h"
+#include "examples/sparse_lr/training_set.h"
 #include "examples/sparse_lr/worker.h"
 #include "paceline/client.h"
 
@@ -57,28 +58,34 @@ bool IsOver(const RunOptions& options, const Dataset& train) {
 
 // The model with every update of every worker.
 absl::StatusOr<std::vector<float>> FinishedModel(const RunOptions& options, const Dataset& train) {
-  const absl::Time until = absl::Now() + kOthersMayTake;
+  const absl::Time until = SteadyNow() + kOthersMayTake;
   while (true) {
     absl::StatusOr<std::vector<float>> model =
         ReadModel(options, train.column_count, ClocksOf(options, train));
-    if (model.ok() || !absl::IsDeadlineExceeded(model.status()) || absl::Now() > until) return model;
+    if (model.ok() || !absl::IsDeadlineExceeded(model.status()) || SteadyNow() > until) return model;
   }
 }
 
-int Judge(const RunOptions& options, const Dataset& train, const Totals& totals) {
-  const absl::StatusOr<Dataset> test = ReadLibsvm(options.test);
+int Judge(const RunOptions& options, const TrainingSet& set, const Totals& totals) {
+  const Dataset& train = set.data;
+  absl::StatusOr<Dataset> test = ReadLibsvm(options.test);
   if (!test.ok()) return Fail(test.status());
+  DivideAs(set, &*test);
   const absl::StatusOr<std::vector<float>> model = FinishedModel(options, train);
   if (!model.ok()) return Fail(model.status());
-  const std::vector<float> alone = TrainReference(train, ReferenceOf(options, train.rows()));
+  const std::vector<float> alone = TrainReference(train, ReferenceOf(options, set.shape));
   Outcome outcome{.cluster = ScoreOf(train, *test, *model, options.l1),
                   .reference = ScoreOf(train, *test, alone, options.l1),
                   .examples = totals.examples,
-                  .totals = totals};
+                  .totals = totals,
+                  .not_converged = WhyNotConverged(options, train, *test, *model)};
   outcome.cluster.seconds = totals.seconds;
   const bool ok = outcome.cluster.test.log_loss <= kTolerance * outcome.reference.test.log_loss;
   std::printf("sparse_lr: %s log_loss=%.4f reference=%.4f auc=%.4f\n", ok ? "ok" : "failed",
               outcome.cluster.test.log_loss, outcome.reference.test.log_loss, outcome.cluster.test.auc);
+  if (!outcome.not_converged.empty()) {
+    WriteError(absl::StrCat("sparse_lr: warning: ", outcome.not_converged, "\n"));
+  }
   if (!options.json_out.empty()) {
     if (absl::Status s = WriteFile(options.json_out, OutcomeJson(options, outcome)); !s.ok()) return Fail(s);
   }
@@ -90,14 +97,15 @@ int Judge(const RunOptions& options, const Dataset& train, const Totals& totals)
 int RunIndexed(const RunOptions& given) {
   RunOptions options = given;
   options.worker = options.index;
-  const absl::StatusOr<Dataset> train = ReadLibsvm(options.train);
-  if (!train.ok()) return Fail(train.status());
-  if (IsOver(options, *train)) {
+  const absl::StatusOr<TrainingSet> set = ReadTrainingSet(options.train, options.scale);
+  if (!set.ok()) return Fail(set.status());
+  const Dataset& train = set->data;
+  if (IsOver(options, train)) {
     std::printf("sparse_lr: the others have finished without worker %d\n", options.index);
     std::fflush(stdout);
-    return options.index == 0 ? Judge(options, *train, Totals()) : 0;
+    return options.index == 0 ? Judge(options, *set, Totals()) : 0;
   }
-  Progress progress({.examples_per_epoch = std::max<uint64_t>(1, train->rows() / options.workers),
+  Progress progress({.examples_per_epoch = std::max<uint64_t>(1, train.rows() / options.workers),
                      .epochs = options.epochs,
                      .workers = 1,
                      .width = 0},
@@ -105,7 +113,7 @@ int RunIndexed(const RunOptions& given) {
   Totals totals;
   const absl::Status status = Work(options, /*patient=*/true, [&](const WorkerReport& report) {
     totals = Sum({report});
-    progress.Show(totals, absl::Now());
+    progress.Show(totals, SteadyNow());
   });
   progress.End();
   if (!status.ok()) {
@@ -116,7 +124,7 @@ int RunIndexed(const RunOptions& given) {
               options.index, options.workers, static_cast<int>(totals.examples), totals.seconds,
               totals.wait.total());
   std::fflush(stdout);
-  return options.index == 0 ? Judge(options, *train, totals) : 0;
+  return options.index == 0 ? Judge(options, *set, totals) : 0;
 }
 
 }  // namespace paceline::examples

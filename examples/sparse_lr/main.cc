@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "examples/sparse_lr/ftrl_reference.h"
 #include "examples/sparse_lr/indexed.h"
 #include "examples/sparse_lr/libsvm.h"
@@ -19,7 +18,9 @@
 #include "examples/sparse_lr/outcome.h"
 #include "examples/sparse_lr/progress.h"
 #include "examples/sparse_lr/read_model.h"
+#include "examples/sparse_lr/steady_now.h"
 #include "examples/sparse_lr/totals.h"
+#include "examples/sparse_lr/training_set.h"
 #include "examples/sparse_lr/worker.h"
 #include "examples/sparse_lr/worker_group.h"
 
@@ -60,18 +61,25 @@ class Run {
     if (absl::Status s = ScoreModel(); !s.ok()) return Fail(s);
     TrainAlone();
     std::fputs(FormatOutcome(options_, outcome_).c_str(), stdout);
+    if (!outcome_.not_converged.empty()) {
+      WriteError(absl::StrCat("sparse_lr: warning: ", outcome_.not_converged, "\n"));
+    }
     if (absl::Status s = WriteFiles(); !s.ok()) return Fail(s);
     return 0;
   }
 
  private:
   absl::Status ReadData() {
-    for (const auto& [path, data] :
-         {std::pair(&options_.train, &train_), std::pair(&options_.test, &test_)}) {
-      absl::StatusOr<Dataset> read = ReadLibsvm(*path);
-      if (!read.ok()) return read.status();
-      if (read->rows() == 0) return absl::InvalidArgumentError(absl::StrCat(*path, ": no examples in it"));
-      *data = *std::move(read);
+    absl::StatusOr<TrainingSet> train = ReadTrainingSet(options_.train, options_.scale);
+    if (!train.ok()) return train.status();
+    absl::StatusOr<Dataset> test = ReadLibsvm(options_.test);
+    if (!test.ok()) return test.status();
+    set_ = *std::move(train);
+    test_ = *std::move(test);
+    DivideAs(set_, &test_);
+    for (const auto& [path, rows] :
+         {std::pair(options_.train, train_.rows()), std::pair(options_.test, test_.rows())}) {
+      if (rows == 0) return absl::InvalidArgumentError(absl::StrCat(path, ": no examples in it"));
     }
     return absl::OkStatus();
   }
@@ -88,7 +96,7 @@ class Run {
     absl::Status status;
     while (status.ok() && !(*group)->done()) {
       status = (*group)->Wait(kLookEvery);
-      if (const absl::Time now = absl::Now(); now >= next_look_ || (*group)->done()) {
+      if (const absl::Time now = SteadyNow(); now >= next_look_ || (*group)->done()) {
         progress.Show(Sum((*group)->reports()), now);
         next_look_ = now + kLookEvery;
       }
@@ -107,13 +115,14 @@ class Run {
     outcome_.examples = train_.rows() * static_cast<uint64_t>(options_.epochs);
     outcome_.cluster = ScoreOf(train_, test_, model_, options_.l1);
     outcome_.cluster.seconds = outcome_.totals.seconds;
+    outcome_.not_converged = WhyNotConverged(options_, train_, test_, model_);
     return absl::OkStatus();
   }
 
   // After the other, lest they take the cores from each other.
   void TrainAlone() {
     const auto began = std::chrono::steady_clock::now();
-    const std::vector<float> model = TrainReference(train_, ReferenceOf(options_, train_.rows()));
+    const std::vector<float> model = TrainReference(train_, ReferenceOf(options_, set_.shape));
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     outcome_.reference = ScoreOf(train_, test_, model, options_.l1);
     outcome_.reference.seconds = took.count();
@@ -121,7 +130,7 @@ class Run {
 
   absl::Status WriteFiles() const {
     if (!options_.model_out.empty()) {
-      absl::Status s = WriteFile(options_.model_out, ModelText(options_, model_));
+      absl::Status s = WriteFile(options_.model_out, ModelText(options_, OwnWeights(set_, model_)));
       if (!s.ok()) return s;
     }
     return options_.json_out.empty() ? absl::OkStatus()
@@ -130,7 +139,9 @@ class Run {
 
   const RunOptions options_;
   const std::vector<std::string> arguments_;
-  Dataset train_, test_;
+  TrainingSet set_;
+  const Dataset& train_ = set_.data;
+  Dataset test_;
   std::vector<float> model_;
   Outcome outcome_;
   int signal_ = 0;

@@ -4,13 +4,13 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <random>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 
 namespace paceline::examples {
 namespace {
@@ -47,13 +47,16 @@ void AddTraining(CLI::App* app, RunOptions* o) {
       ->type_name("MODEL");
   app->add_option("--rule", o->rule,
                   "ftrl, which minimises the log-loss with the weights of --l1 and --l2; or sgd, which "
-                  "minimises the log-loss alone (default: ftrl, under bsp sgd)")
+                  "minimises the log-loss alone")
       ->type_name("RULE")
-      ->check(CLI::IsMember({"ftrl", "sgd"}).description(""))
-      ->always_capture_default(false);
-  app->add_option("--lr", o->lr, "SGD's step, times the gradient summed over a batch")
+      ->check(CLI::IsMember({"ftrl", "sgd"}).description(""));
+  app->add_option(
+         "--lr", o->lr,
+         "SGD's step, times the gradient summed over a batch, under bsp over all workers' (default: 4 / "
+         "(mean square of the rows' lengths · batch · workers))")
       ->type_name("X")
-      ->check(Positive());
+      ->check(Positive())
+      ->always_capture_default(false);
   app->add_option("--l1", o->l1, "Weight of the sum of |w|, against the mean log-loss")
       ->type_name("X")
       ->check(NotNegative());
@@ -66,10 +69,18 @@ void AddTraining(CLI::App* app, RunOptions* o) {
   app->add_option("--batch", o->batch_size, "Examples in one update of one worker")
       ->type_name("N")
       ->check(Within(1, 1'000'000'000));
-  app->add_option("--alpha", o->alpha, "FTRL's step size")->type_name("X")->check(Positive());
-  app->add_option("--beta", o->beta, "FTRL's damping of the first steps")
+  app->add_option("--alpha", o->alpha, "FTRL's step size (default: 1 / the rows' length)")
       ->type_name("X")
-      ->check(NotNegative());
+      ->check(Positive())
+      ->always_capture_default(false);
+  app->add_option("--beta", o->beta, "FTRL's damping of the first steps (default: 0.2 · the rows' length)")
+      ->type_name("X")
+      ->check(NotNegative())
+      ->always_capture_default(false);
+  app->add_flag("!--no-scale", o->scale,
+                "Take columns as they are. Otherwise, if some value is beyond 1 or columns are of different "
+                "scales, each is divided by its largest value while it is trained; --l1 and --l2 weigh those "
+                "weights");
   app->add_option("--seed", o->seed, "Of the order of the examples")->type_name("N");
 }
 
@@ -122,7 +133,6 @@ absl::Status Complete(RunOptions* o) {
   absl::StatusOr<Consistency> consistency = ParseModel(o->model);
   if (!consistency.ok()) return consistency.status();
   o->consistency = *consistency;
-  if (o->rule.empty()) o->rule = std::holds_alternative<Bsp>(o->consistency) ? "sgd" : "ftrl";
   if (o->coordinator.empty()) {
     return absl::InvalidArgumentError(
         "no coordinator: give --coordinator HOST:PORT or set PACELINE_COORDINATOR; or let "
@@ -136,7 +146,7 @@ absl::Status Complete(RunOptions* o) {
           absl::StrCat("--index ", o->index, ": expected less than --workers ", o->workers));
     }
   }
-  if (o->job.empty()) o->job = absl::StrCat("sparse_lr-", getpid(), "-", absl::ToUnixMillis(absl::Now()));
+  if (o->job.empty()) o->job = absl::StrCat("sparse_lr-", getpid(), "-", std::random_device()());
   if (absl::Status s = CheckFolderOf(o->json_out, "--json"); !s.ok()) return s;
   return CheckFolderOf(o->model_out, "--model-out");
 }
@@ -181,20 +191,29 @@ std::variant<RunOptions, int> ParseCommandLine(int argc, char** argv) {
   return options;
 }
 
-FtrlOptions FtrlOf(const RunOptions& options, size_t examples) {
-  return {.alpha = options.alpha,
-          .beta = options.beta,
-          .lambda1 = FtrlLambda1(options.l1, examples, options.epochs),
-          .lambda2 = FtrlLambda1(options.l2, examples, options.epochs)};
+FtrlOptions FtrlOf(const RunOptions& options, const Shape& shape) {
+  const auto norm = static_cast<float>(shape.row_norm);
+  return {.alpha = options.alpha.value_or(FtrlOptions().alpha / norm),
+          .beta = options.beta.value_or(FtrlOptions().beta * norm),
+          .lambda1 = FtrlLambda1(options.l1, shape.examples, options.epochs),
+          .lambda2 = FtrlLambda1(options.l2, shape.examples, options.epochs)};
 }
 
-ReferenceOptions ReferenceOf(const RunOptions& options, size_t examples) {
-  ReferenceOptions reference{.ftrl = FtrlOf(options, examples),
+float SgdStepOf(const RunOptions& options, const Shape& shape) {
+  // The mean log-loss bends by a quarter of the rows' squared length at most: a step of 4 / that² on its
+  // gradient does not overshoot.
+  const double of_mean = 4 / (shape.row_norm * shape.row_norm);
+  const double examples = static_cast<double>(options.batch_size) * options.workers;
+  return options.lr.value_or(static_cast<float>(of_mean / examples));
+}
+
+ReferenceOptions ReferenceOf(const RunOptions& options, const Shape& shape) {
+  ReferenceOptions reference{.ftrl = FtrlOf(options, shape),
                              .sgd_lr = {},
                              .epochs = options.epochs,
                              .batch_size = options.batch_size,
                              .seed = options.seed};
-  if (options.rule == "sgd") reference.sgd_lr = options.lr;
+  if (options.rule == "sgd") reference.sgd_lr = SgdStepOf(options, shape);
   if (std::holds_alternative<Bsp>(options.consistency)) reference.batch_size *= options.workers;
   return reference;
 }

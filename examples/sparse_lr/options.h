@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -8,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "examples/sparse_lr/ftrl_reference.h"
+#include "examples/sparse_lr/training_set.h"
 #include "paceline/table_schema.h"
 
 namespace paceline::examples {
@@ -19,12 +21,13 @@ struct RunOptions {
   uint32_t workers = 4;
   std::string model = "ssp:2";  // as it was given; what it means:
   Consistency consistency = Ssp{.staleness = 2};
-  std::string rule;  // "ftrl" or "sgd"; empty on the command line: sgd under bsp, else ftrl
-  float lr = 0.1f;   // of sgd
-  double l1 = 1e-5;  // in the objective: mean log-loss + l1·(sum of |w|)
-  double l2 = 0;     // likewise, of half the sum of w²
-  float alpha = FtrlOptions().alpha;
-  float beta = FtrlOptions().beta;
+  std::string rule = "ftrl";  // or "sgd"
+  std::optional<float> lr;    // of sgd; not given: by the data, as alpha and beta
+  double l1 = 1e-5;           // in the objective: mean log-loss + l1·(sum of |w|)
+  double l2 = 0;              // likewise, of half the sum of w²
+  std::optional<float> alpha;
+  std::optional<float> beta;
+  bool scale = true;  // divide columns that need it
   int epochs = 5;
   uint32_t batch_size = 16;
   uint64_t seed = 1;
@@ -45,11 +48,15 @@ absl::StatusOr<Consistency> ParseModel(absl::string_view text);
 // complaining about the command line on standard error.
 std::variant<RunOptions, int> ParseCommandLine(int argc, char** argv);
 
-// What the options mean for a training set of that many examples.
-FtrlOptions FtrlOf(const RunOptions& options, size_t examples);
+// What the options mean for a training set. Steps that are not given are by the length of its rows: FTRL's
+// defaults suit rows of length 1, and are scaled such that a set that is a thousand times as large trains
+// alike.
+FtrlOptions FtrlOf(const RunOptions& options, const Shape& shape);
+// The gradients of a clock of all workers together move the model by no more than their mean's safe step.
+float SgdStepOf(const RunOptions& options, const Shape& shape);
 
 // The same training in one process. Under bsp the batches of all workers make one update: one batch of that
 // many examples.
-ReferenceOptions ReferenceOf(const RunOptions& options, size_t examples);
+ReferenceOptions ReferenceOf(const RunOptions& options, const Shape& shape);
 
 }  // namespace paceline::examples

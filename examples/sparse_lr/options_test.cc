@@ -53,18 +53,32 @@ TEST_F(OptionsTest, ModelNames) {
   }
 }
 
-TEST_F(OptionsTest, UnderBspAllBatchesOfAClockAreOneStepOfSgd) {
-  const RunOptions bsp = Parsed({"--coordinator", "c:1", "--model", "bsp", "--lr", "0.5", "--workers", "4"});
-  EXPECT_EQ(bsp.rule, "sgd");
-  const ReferenceOptions reference = ReferenceOf(bsp, 100);
+TEST_F(OptionsTest, UnderBspAllBatchesOfAClockAreOneStep) {
+  const Shape shape{.examples = 100, .row_norm = 1};
+  const RunOptions bsp =
+      Parsed({"--coordinator", "c:1", "--model", "bsp", "--rule", "sgd", "--lr", "0.5", "--workers", "4"});
+  const ReferenceOptions reference = ReferenceOf(bsp, shape);
   EXPECT_EQ(reference.sgd_lr, 0.5f);
   EXPECT_EQ(reference.batch_size, 4 * bsp.batch_size);
-  const RunOptions ftrl = Parsed({"--coordinator", "c:1", "--model", "bsp", "--rule", "ftrl"});
-  EXPECT_EQ(ReferenceOf(ftrl, 100).sgd_lr, std::nullopt);
+  const RunOptions ftrl = Parsed({"--coordinator", "c:1", "--model", "bsp"});
+  EXPECT_EQ(ftrl.rule, "ftrl");
+  EXPECT_EQ(ReferenceOf(ftrl, shape).sgd_lr, std::nullopt);
   const RunOptions ssp = Parsed({"--coordinator", "c:1"});
-  EXPECT_EQ(ssp.rule, "ftrl");
-  EXPECT_EQ(ReferenceOf(ssp, 100).batch_size, ssp.batch_size);
+  EXPECT_EQ(ReferenceOf(ssp, shape).batch_size, ssp.batch_size);
   EXPECT_THAT(Refused({"--coordinator", "c:1", "--rule", "adam"}), HasSubstr("--rule"));
+}
+
+TEST_F(OptionsTest, StepsFollowTheDataUnlessTheyAreGiven) {
+  const RunOptions o = Parsed({"--coordinator", "c:1", "--workers", "4", "--batch", "16"});
+  const FtrlOptions of_unit_rows = FtrlOf(o, {.examples = 1, .row_norm = 1});
+  EXPECT_EQ(of_unit_rows.alpha, FtrlOptions().alpha);
+  EXPECT_EQ(of_unit_rows.beta, FtrlOptions().beta);
+  const FtrlOptions of_long_rows = FtrlOf(o, {.examples = 1, .row_norm = 4});
+  EXPECT_FLOAT_EQ(of_long_rows.alpha, FtrlOptions().alpha / 4);
+  EXPECT_FLOAT_EQ(of_long_rows.beta, FtrlOptions().beta * 4);
+  EXPECT_FLOAT_EQ(SgdStepOf(o, {.examples = 1, .row_norm = 4}), 4.0f / 16 / 64);
+  EXPECT_TRUE(o.scale);
+  EXPECT_FALSE(Parsed({"--coordinator", "c:1", "--no-scale"}).scale);
 }
 
 TEST_F(OptionsTest, TakesAll) {
@@ -81,7 +95,7 @@ TEST_F(OptionsTest, TakesAll) {
   EXPECT_EQ(o.model_out, "m");
   EXPECT_EQ(o.timeout, absl::Milliseconds(1500));
   EXPECT_EQ(o.worker, -1);
-  const FtrlOptions ftrl = FtrlOf(o, 2);
+  const FtrlOptions ftrl = FtrlOf(o, {.examples = 2, .row_norm = 3});
   EXPECT_EQ(ftrl.alpha, 2.0f);
   EXPECT_EQ(ftrl.beta, 3.0f);
   EXPECT_EQ(ftrl.lambda1, 7.0f);  // 0.5 · 2 examples · 7 epochs

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "examples/sparse_lr/convergence.h"
 #include "examples/sparse_lr/progress.h"
 #include "nlohmann/json.hpp"
 
@@ -68,12 +69,43 @@ void AppendStaleness(const std::map<uint64_t, uint64_t>& staleness_rows, std::st
   }
 }
 
+// A cluster that learns less than one process has a reason, and whoever reads this is to know it.
+void AppendDifference(const Outcome& outcome, std::string* text) {
+  constexpr double kWorthSaying = 0.02;
+  const double ratio = outcome.cluster.objective / outcome.reference.objective;
+  if (ratio <= 1 + kWorthSaying) return;
+  const double mean = MeanStaleness(outcome.totals.staleness_rows);
+  absl::StrAppendFormat(text, "\nThe cluster's objective is %.0f %% above that of one process. ",
+                        100 * (ratio - 1));
+  if (mean < kWorthSaying) {
+    absl::StrAppend(text, "Its rows were not stale: that is not why.\n");
+    return;
+  }
+  absl::StrAppendFormat(
+      text,
+      "Its rows were %.1f clocks old on average, %d at most: gradients were computed on a model "
+      "that lacked so many updates of each other worker. --model ssp:S with a smaller S bounds "
+      "that; a smaller --batch or step bears more of it.\n",
+      mean, MaxStaleness(outcome.totals.staleness_rows));
+}
+
 }  // namespace
 
 Score ScoreOf(const Dataset& train, const Dataset& test, absl::Span<const float> weights, double l1) {
   return {.test = Evaluate(test, weights),
           .objective = Objective(train, weights, l1),
           .nonzeros = NonZeros(weights)};
+}
+
+std::string WhyNotConverged(const RunOptions& options, const Dataset& train, const Dataset& test,
+                            absl::Span<const float> weights) {
+  Penalties penalties;  // SGD has none
+  if (options.rule != "sgd") penalties = {.l1 = options.l1, .l2 = options.l2};
+  const auto losses = [&](absl::Span<const float> model) {
+    return Losses{.objective = Objective(train, model, penalties),
+                  .held_out = Objective(test, model, Penalties())};
+  };
+  return NotConverged(losses(weights), losses(Polished(train, weights, penalties)));
 }
 
 std::string FormatOutcome(const RunOptions& options, const Outcome& outcome) {
@@ -85,6 +117,7 @@ std::string FormatOutcome(const RunOptions& options, const Outcome& outcome) {
       &text, "\nrows pushed %s, pulled %s, read from the workers' caches %s; parts sent again %s\n",
       Grouped(outcome.totals.rows_pushed), Grouped(outcome.totals.rows_pulled),
       Grouped(outcome.totals.rows_from_cache), Grouped(outcome.totals.retries));
+  AppendDifference(outcome, &text);
   return text;
 }
 
@@ -110,6 +143,8 @@ std::string OutcomeJson(const RunOptions& options, const Outcome& outcome) {
       {"reference_test_auc", outcome.reference.test.auc},
       {"reference_objective", outcome.reference.objective},
       {"accuracy", outcome.cluster.test.accuracy},
+      {"converged", outcome.not_converged.empty()},
+      {"mean_staleness", MeanStaleness(outcome.totals.staleness_rows)},
       {"workers", options.workers},
       {"model", options.model},
       {"epochs", options.epochs},

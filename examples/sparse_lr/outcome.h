@@ -28,7 +28,12 @@ struct Outcome {
   Score reference;        // the same training in one process
   uint64_t examples = 0;  // trained on, an epoch times the number of epochs
   Totals totals;
+  std::string not_converged;  // empty: it has
 };
+
+// What is to be said of the cluster's model if it is far from the best; empty if it is not.
+std::string WhyNotConverged(const RunOptions& options, const Dataset& train, const Dataset& test,
+                            absl::Span<const float> weights);
 
 // For people: several lines.
 std::string FormatOutcome(const RunOptions& options, const Outcome& outcome);

@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Outcome Sample() {
   Outcome outcome;
@@ -63,6 +64,18 @@ TEST(OutcomeTest, ReportHasBothColumnsAlignedAndEveryCause) {
   EXPECT_THAT(text, HasSubstr("observed staleness, mean 0.50\n"));
   EXPECT_THAT(text, HasSubstr("75.0 %"));
   EXPECT_THAT(text, HasSubstr("rows pushed 5,000"));
+}
+
+TEST(OutcomeTest, StalenessIsNamedWhereTheClusterLearntLess) {
+  Outcome outcome = Sample();
+  EXPECT_THAT(
+      FormatOutcome(RunOptions(), outcome),
+      HasSubstr("objective is 100 % above that of one process. Its rows were 0.5 clocks old on average, "
+                "2 at most"));
+  outcome.totals.staleness_rows = {{0, 4}};
+  EXPECT_THAT(FormatOutcome(RunOptions(), outcome), HasSubstr("Its rows were not stale"));
+  outcome.cluster.objective = outcome.reference.objective;
+  EXPECT_THAT(FormatOutcome(RunOptions(), outcome), Not(HasSubstr("above that of one process")));
 }
 
 TEST(OutcomeTest, NothingPulledIsNoDivisionByZero) {

@@ -11,9 +11,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "examples/sparse_lr/libsvm.h"
 #include "examples/sparse_lr/logistic.h"
 #include "examples/sparse_lr/schedule.h"
+#include "examples/sparse_lr/steady_now.h"
+#include "examples/sparse_lr/training_set.h"
 #include "examples/sparse_lr/worker_report.h"
 #include "paceline/client.h"
 
@@ -73,9 +74,9 @@ class Worker {
 
  private:
   absl::Status Prepare() {
-    absl::StatusOr<Dataset> data = ReadLibsvm(options_.train);
-    if (!data.ok()) return data.status();
-    data_ = *std::move(data);
+    absl::StatusOr<TrainingSet> train = ReadTrainingSet(options_.train, options_.scale);
+    if (!train.ok()) return train.status();
+    train_ = *std::move(train);
     absl::StatusOr<std::unique_ptr<Client>> client = Connect();
     if (!client.ok()) return client.status();
     client_ = *std::move(client);
@@ -98,35 +99,35 @@ class Worker {
         .timeout = options_.timeout,
         .record = options_.record,
     };
-    const absl::Time until = absl::Now() + connect.start_timeout;
+    const absl::Time until = SteadyNow() + connect.start_timeout;
     while (true) {
       absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(connect);
       const bool again = absl::IsAlreadyExists(client.status()) || absl::IsAborted(client.status());
-      if (!patient_ || !again || absl::Now() > until) return client;
+      if (!patient_ || !again || SteadyNow() > until) return client;
       absl::SleepFor(kAskAgainEvery);
     }
   }
 
   Rule ServerRule() const {
-    if (options_.rule == "sgd") return Sgd{.lr = options_.lr};
-    const FtrlOptions ftrl = FtrlOf(options_, data_.rows());
+    if (options_.rule == "sgd") return Sgd{.lr = SgdStepOf(options_, train_.shape)};
+    const FtrlOptions ftrl = FtrlOf(options_, train_.shape);
     return FtrlProximal{.alpha = ftrl.alpha, .beta = ftrl.beta, .l1 = ftrl.lambda1, .l2 = ftrl.lambda2};
   }
 
   absl::Status Train() {
-    Schedule schedule({.examples = data_.rows(),
+    Schedule schedule({.examples = train_.data.rows(),
                        .batch_size = options_.batch_size,
                        .workers = options_.workers,
                        .epochs = options_.epochs,
                        .seed = options_.seed},
                       client_->rank());
-    BatchBuilder builder(&data_);
+    BatchBuilder builder(&train_.data);
     Batch batch;
     for (size_t clock = client_->clock(); clock < schedule.clocks(); ++clock) {
       builder.Build(schedule.Rows(clock), &batch);
       if (absl::Status s = TrainOn(batch); !s.ok()) return s;
       if (absl::Status s = client_->Tick(); !s.ok()) return s;
-      if (absl::Now() >= next_report_) Send();
+      if (SteadyNow() >= next_report_) Send();
     }
     return absl::OkStatus();
   }
@@ -137,7 +138,8 @@ class Worker {
     gradient_.resize(batch.keys.size());
     const double loss = ComputeGradient(batch, *weights, absl::MakeSpan(gradient_));
     if (!std::isfinite(loss)) {
-      return absl::InternalError("the training diverges: the loss is not finite; lower --alpha or --batch");
+      return absl::InternalError(
+          "the training diverges: the loss is not finite; lower --alpha, --lr or --batch");
     }
     report_.loss_sum += loss;
     client_->ReportLoss(loss / static_cast<double>(std::max<size_t>(1, batch.rows())));
@@ -162,13 +164,13 @@ class Worker {
       report_.stats = client_->stats();
     }
     tell_(report_);
-    next_report_ = absl::Now() + kReportEvery;
+    next_report_ = SteadyNow() + kReportEvery;
   }
 
   const RunOptions& options_;
   const bool patient_;
   const TellReport& tell_;
-  Dataset data_;
+  TrainingSet train_;
   std::unique_ptr<Client> client_;
   std::optional<Table> weights_;
   std::vector<float> gradient_;

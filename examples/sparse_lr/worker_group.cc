@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "examples/sparse_lr/steady_now.h"
 
 namespace paceline::examples {
 namespace {
@@ -115,10 +115,10 @@ WorkerGroup::~WorkerGroup() {
 
 // Reads on meanwhile, lest a worker that ends waits for room in its pipe.
 bool WorkerGroup::AwaitEnds(absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = SteadyNow() + timeout;
   const auto ended = [](const Worker& worker) { return worker.process == 0; };
   while (!std::all_of(workers_.begin(), workers_.end(), ended)) {
-    if (absl::Now() >= deadline) return false;
+    if (SteadyNow() >= deadline) return false;
     Wait(absl::Milliseconds(50)).IgnoreError();
   }
   return true;

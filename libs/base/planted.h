@@ -51,6 +51,21 @@ enum class Bug : uint8_t {
   kCutNotCommitted,           // the rows of a cut are written though its record is not committed
   kCutTakenOver,              // who was not primary when a cut was logged gives out rows of its own for it
   kRowNotPutAside,            // a row that is changed while a copy is made is copied as it is then
+  kEarlierAnswerCounts,       // an answer to an earlier exchange is taken for one to this
+  kPagesNotAwaited,           // a learner says that it holds an image, and counts, before all pages are there
+  kRecordsAmidImage,          // records are taken, and said to be held, before the image is whole
+  kFoldBySession,             // a fold adds up workers by their sessions, not by their ranks
+  kMeanOfPushers,             // a mean is that of who pushed, not of the members of the clock
+  kCutLoggedLate,             // a cut is logged though its clock is passed
+  kBaseNotAwaited,            // records on a disk count before the base that they continue
+  kEarlierLifeCounts,         // what was synced before a disk's copy was given up counts for the next one
+  kSwapForgotten,             // a hand-over that is not answered is given up, and the primary goes on
+  kStaleWishGranted,          // a wish to replace an earlier configuration is granted
+  kRepeatAckedEarly,          // a part that is there already is acknowledged before it is replicated
+  kReadWithoutLease,          // a read is answered though another member may have taken over
+  kUnnamedFollowed,           // a member follows whoever says to be primary of a newer epoch
+  kTokenNotAsked,             // who names a session is taken for its owner
+  kImageToMember,             // a member whose log disagrees makes room for an image while it is counted on
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -125,6 +125,8 @@ class Engine {
   // What PutNote wrote last under this name; kNotFound.
   virtual absl::StatusOr<std::string> Note(absl::string_view name) const = 0;
   virtual absl::StatusOr<Usage> usage() const = 0;
+  // How many batches were ever written to the disk; of what a loss of power took the numbers are given again.
+  virtual uint64_t position() const { return 0; }
 };
 
 }  // namespace paceline::engine

@@ -199,6 +199,18 @@ TEST_P(EngineContract, WhatWasWrittenIsThereAfterwards) {
   EXPECT_EQ(engine_->Note("who").value(), "me");
 }
 
+TEST_P(EngineContract, CountsTheBatchesThatWereEverWritten) {
+  EXPECT_EQ(engine_->position(), 0u);
+  for (uint64_t n = 1; n <= 3; ++n) {
+    ASSERT_THAT(Write({Batch::PutNote{.name = "who", .bytes = "me"}}), IsOk());
+    EXPECT_EQ(engine_->position(), n);
+  }
+  Reopen();
+  EXPECT_EQ(engine_->position(), 3u);
+  ASSERT_THAT(Write({Batch::PutNote{.name = "who", .bytes = "you"}}), IsOk());
+  EXPECT_EQ(engine_->position(), 4u);
+}
+
 TEST_P(EngineContract, AKillLosesNothingThatWasWritten) {
   ASSERT_THAT(Append(kA, 1, 3), IsOk());
   ASSERT_THAT(Append(kA, 4, 5), IsOk());

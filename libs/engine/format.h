@@ -15,7 +15,8 @@
 // what is wrong.
 namespace paceline::engine {
 
-inline constexpr uint64_t kFormat = 1;
+// 2: there is a mark beside the database (synced_mark.h); otherwise as 1.
+inline constexpr uint64_t kFormat = 2;
 
 // Keys sort as the numbers they are made of.
 std::string GroupKey(uint64_t group);

@@ -15,6 +15,7 @@ bool operator==(const MemoryEngine::Segment& a, const MemoryEngine::Segment& b) 
 }
 
 void MemoryEngine::Disk::Apply(const Batch& batch, Contents& contents) {
+  contents.batches += 1;
   for (const Batch::Operation& operation : batch.operations()) {
     if (const auto* reset = std::get_if<Batch::Reset>(&operation)) contents.segments.erase(reset->segment);
     if (const auto* entry = std::get_if<LogEntry>(&operation)) {
@@ -33,6 +34,12 @@ void MemoryEngine::Disk::Apply(const Batch& batch, Contents& contents) {
     }
     if (const auto* note = std::get_if<Batch::PutNote>(&operation)) contents.notes[note->name] = note->bytes;
   }
+}
+
+std::shared_ptr<MemoryEngine::Disk> MemoryEngine::Disk::CopyOf(const Disk& disk) {
+  auto copy = std::make_shared<Disk>();
+  copy->synced_ = copy->now_ = disk.now_;
+  return copy;
 }
 
 void MemoryEngine::Disk::LosePower(size_t kept) {

@@ -25,11 +25,14 @@ class MemoryEngine final : public Engine {
   struct Contents {
     std::map<SegmentId, Segment> segments;
     std::map<std::string, std::string, std::less<>> notes;
+    uint64_t batches = 0;  // that made it
     friend bool operator==(const Contents&, const Contents&) = default;
   };
 
   class Disk {
    public:
+    // How a reader would find it now, as a disk of its own that nobody uses.
+    static std::shared_ptr<Disk> CopyOf(const Disk& disk);
     // Power fails: of the batches that were written since the last Sync the first `kept` stay.
     void LosePower(size_t kept);
     size_t unsynced() const { return unsynced_.size(); }
@@ -64,6 +67,7 @@ class MemoryEngine final : public Engine {
   absl::Status Sync() override;
   absl::StatusOr<std::string> Note(absl::string_view name) const override;
   absl::StatusOr<Usage> usage() const override;
+  uint64_t position() const override { return disk_->now_.batches; }
 
  private:
   explicit MemoryEngine(std::shared_ptr<Disk> disk) : disk_(std::move(disk)) { disk_->in_use_ = true; }

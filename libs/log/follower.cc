@@ -9,7 +9,6 @@
 #include "libs/log/segment_image.h"
 
 namespace paceline::log {
-
 Follower::Follower(SegmentId segment, int ring_bits, std::shared_ptr<Budget> budget)
     : id_(segment), ring_bits_(ring_bits), budget_(std::move(budget)), tail_(LogPosition{}) {}
 
@@ -29,7 +28,9 @@ Follower::Follower(Segment segment, LogTail tail, std::shared_ptr<Budget> budget
 }
 
 Follower::~Follower() {
-  if (budget_ != nullptr) Discard();  // not moved from
+  if (budget_ == nullptr) return;  // moved from
+  kept_.reset();
+  Discard();
 }
 
 LogPosition Follower::position() const {
@@ -45,13 +46,34 @@ void Follower::Discard() {
   CountMemory();
 }
 
+bool Follower::MemoryIsShort() const {
+  return !budget_->Admits(kLeftToOthers);
+}
+
+LogPosition Follower::fallback() const {
+  if (kept_.has_value()) return {.epoch = kept_->segment.epoch(), .lsn = kept_->segment.version()};
+  return whole() ? position() : LogPosition{};
+}
+
+void Follower::FallBack() {
+  if (!kept_.has_value()) return;
+  Discard();
+  segment_ = std::move(kept_->segment);
+  tail_ = std::move(kept_->tail);
+  kept_.reset();
+  budget_->Installed(*segment_);
+  CountMemory();
+}
+
 void Follower::CountMemory() {
-  const int64_t bytes = segment_.has_value() ? static_cast<int64_t>(segment_->bytes()) : 0;
+  int64_t bytes = segment_.has_value() ? static_cast<int64_t>(segment_->bytes()) : 0;
+  if (kept_.has_value()) bytes += static_cast<int64_t>(kept_->segment.bytes());
   if (bytes != counted_) budget_->Grown(bytes - counted_);
   counted_ = bytes;
 }
 
 Follower::State Follower::Release() {
+  kept_.reset();
   budget_->Grown(-std::exchange(counted_, 0));
   State state{.segment = *std::move(segment_), .tail = std::move(tail_)};
   segment_.reset();
@@ -59,14 +81,18 @@ Follower::State Follower::Release() {
   return state;
 }
 
-v1::ReplicateReply::Ack Follower::Take(const v1::ReplicateRequest::Segment& frame, const absl::Cord& body) {
+v1::ReplicateReply::Ack Follower::Take(const v1::ReplicateRequest::Segment& frame, const absl::Cord& body,
+                                       bool member) {
   v1::ReplicateReply::Ack ack;
   ack.set_segment(id_.v);
   ack.set_epoch(frame.epoch());
   ack.set_transfer(frame.transfer());
   absl::Status taken;
   bool continues = true;
-  if (frame.has_image()) {
+  const bool keep = member && whole() && !Planted(Bug::kImageToMember);
+  if (frame.has_image() && keep) {
+    taken = absl::FailedPreconditionError("a member keeps what it has");
+  } else if (frame.has_image()) {
     TakeImage(frame);
   } else if (frame.pages_size() > 0 || frame.image_complete()) {
     taken = TakePages(frame);
@@ -75,11 +101,16 @@ v1::ReplicateReply::Ack Follower::Take(const v1::ReplicateRequest::Segment& fram
     // Pages that were lost with a link do not come again: what is in the middle of an image is no state.
     const bool agrees =
         before == position() || (Planted(Bug::kDivergedSuffixKept) && before.lsn == position().lsn);
-    continues = segment_.has_value() && image_complete_ && agrees;
+    const bool amid = !image_complete_ && !Planted(Bug::kRecordsAmidImage);
+    continues = segment_.has_value() && !amid && agrees;
     if (continues) taken = TakeRecords(frame, body);
   }
-  if (!taken.ok()) Discard();
-  if (!segment_.has_value()) {
+  if (!taken.ok() && !keep) keeps() ? FallBack() : Discard();
+  if (kept_.has_value() && (whole() || MemoryIsShort())) {
+    kept_.reset();
+    CountMemory();
+  }
+  if (!taken.ok() || !segment_.has_value()) {
     ack.set_state(v1::ReplicateReply::NO_STATE);
     return ack;
   }
@@ -88,7 +119,7 @@ v1::ReplicateReply::Ack Follower::Take(const v1::ReplicateRequest::Segment& fram
   if (!continues && !whole()) ack.set_state(v1::ReplicateReply::NO_STATE);
   // As long as pages are under way it holds nothing: where nothing is written meanwhile, the image's own LSN
   // would pass for the whole state.
-  if (image_complete_) {
+  if (image_complete_ || Planted(Bug::kPagesNotAwaited) || Planted(Bug::kRecordsAmidImage)) {
     ack.set_lsn(position().lsn.v);
     ack.set_lsn_epoch(position().epoch.v);
   }
@@ -97,6 +128,7 @@ v1::ReplicateReply::Ack Follower::Take(const v1::ReplicateRequest::Segment& fram
 }
 
 void Follower::TakeImage(const v1::ReplicateRequest::Segment& frame) {
+  if (whole()) kept_ = State{.segment = *std::move(segment_), .tail = std::move(tail_)};
   Discard();
   auto segment = SegmentFromImage(frame.image(), id_, ring_bits_);
   if (!segment.ok()) return;

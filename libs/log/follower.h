@@ -24,6 +24,10 @@ namespace paceline::log {
 // Single owner, no locks, no I/O; time is passed in.
 class Follower {
  public:
+  // Memory is short when the shard has no more than this: rather than refuse pushes nothing is kept that may
+  // never be needed.
+  static constexpr uint64_t kLeftToOthers = uint64_t{1} << 20;
+
   // `budget` hears of memory and of what is applied. Holds nothing.
   Follower(SegmentId segment, int ring_bits, std::shared_ptr<Budget> budget);
   // The empty segment, before the first record of the first epoch.
@@ -35,10 +39,19 @@ class Follower {
   Follower& operator=(Follower&&) = delete;
 
   // Takes a frame of the primary of frame's epoch, which the caller has judged. The answer is to go back.
-  v1::ReplicateReply::Ack Take(const v1::ReplicateRequest::Segment& frame, const absl::Cord& body);
+  // With `member`, a configuration of that epoch counts on what it has: then nothing takes its place.
+  v1::ReplicateReply::Ack Take(const v1::ReplicateRequest::Segment& frame, const absl::Cord& body,
+                               bool member = false);
 
   // It holds a state that could be served: not in the middle of an image.
   bool whole() const { return segment_.has_value() && segment_->version() >= whole_; }
+  // The image that is under way is to replace a state that could be served. That one is kept until the image
+  // is whole, or memory is short: it may be all that is left of the segment.
+  bool keeps() const { return kept_.has_value(); }
+  // Of the last record of what it could go back to: what it keeps, or holds; zeros: nothing.
+  LogPosition fallback() const;
+  // Goes back to what it keeps, if there is anything.
+  void FallBack();
   // Of the last record; zeros: nothing is held.
   LogPosition position() const;
   const LogTail& tail() const { return tail_; }
@@ -58,6 +71,7 @@ class Follower {
   absl::Status TakeRecords(const v1::ReplicateRequest::Segment& frame, const absl::Cord& body);
   void Discard();
   void CountMemory();
+  bool MemoryIsShort() const;
 
   SegmentId id_;
   int ring_bits_;
@@ -69,6 +83,7 @@ class Follower {
   uint64_t transfer_ = 0;  // the image under way
   uint64_t pages_ = 0;     // of it
   bool image_complete_ = true;
+  std::optional<State> kept_;
   int64_t counted_ = 0;  // bytes the budget knows of
 };
 

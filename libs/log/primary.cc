@@ -38,6 +38,7 @@ Primary::Primary(State state, Epoch epoch, const std::vector<ring::Member>& repl
                 replication.clock, replication.port, replication.numbers, replication.durable,
                 replication.disk),
       clock_(replication.clock) {
+  replicas_.SetPace(replication.image_pace);
   segment_.ForgetSoftState();
   budget_->Grown(static_cast<int64_t>(segment_.bytes()));
   Begin(epoch, replicas);
@@ -79,6 +80,8 @@ Effects Primary::Append(const Record& record) {
 
 std::optional<v1::Refusal> Primary::Take(const Part& part) {
   if (handing_to_.has_value()) return NotNow("is being handed over", 5);
+  if (replicas_.OwnDiskFails())
+    return NotNow("is read-only, as the disk of its primary fails", kRetryAfterMs);
   if (replicas_.Backlogged()) return NotNow("has too much that is not replicated yet", kRetryAfterMs);
   if (budget_->DiskBehind()) return NotNow("has too much that is not on its disk yet", kRetryAfterMs);
   std::optional<v1::Refusal> refusal = Judge(part);
@@ -100,6 +103,16 @@ std::pair<v1::Refusal::Reason, std::string> Primary::NotOpen(SessionId session, 
                        why)};
 }
 
+std::optional<v1::Refusal> Primary::WhyOver(SessionId session, JobId job) const {
+  if (!segment_.IsClosed(session)) return std::nullopt;
+  auto [reason, message] = NotOpen(session, job);
+  v1::Refusal refusal;
+  refusal.set_reason(reason);
+  refusal.set_segment(segment_.id().v);
+  refusal.set_message(absl::StrCat(message, "; open a new session"));
+  return refusal;
+}
+
 std::optional<v1::Refusal> Primary::Judge(const Part& part) {
   const Update& update = part.update;
   const Segment::Session* session = segment_.FindSession(update.session);
@@ -118,6 +131,8 @@ std::optional<v1::Refusal> Primary::Judge(const Part& part) {
     Acknowledge(part.acks, {.segment = segment_.id(), .line = update.line, .number = upto});
   };
   if (update.number <= here && (aggregated || !Planted(Bug::kDedupForgotten))) {
+    const wire::Mark repeated{.segment = segment_.id(), .line = update.line, .number = applied};
+    if (update.number <= applied && Planted(Bug::kRepeatAckedEarly)) part.acks->Committed(repeated);
     if (update.number <= applied) acknowledge(applied);
     staging_.Tell(update.session, part.acks);
     return std::nullopt;

@@ -123,6 +123,8 @@ class Budget {
   // An image that its primary sent has replaced what was there, and pages follow; or it begins with what its
   // disk has.
   virtual void Installed(const Segment& /*segment*/) {}
+  // The primary of `epoch` has answered a read, or acknowledged parts.
+  virtual void Answered(const Segment& /*segment*/, Epoch /*epoch*/) {}
 };
 
 // What the primary of a segment does with requests: judges them, writes the records that follow, applies
@@ -142,6 +144,8 @@ class Primary {
   static constexpr absl::Duration kRoomWaitMax = absl::Seconds(30);
   // Reads parked at one time; a further one is refused OVER_BUDGET.
   static constexpr size_t kParkedMax = 4096;
+  // A read that waits for its reader's own part is refused after so long, with the number that is expected.
+  static constexpr absl::Duration kOwnPartMax = absl::Seconds(1);
   // Once somebody has asked what has changed in a table, its changes are noted until so many updates of the
   // table have come without anybody asking again.
   static constexpr uint64_t kUpdatesUnasked = 4096;
@@ -155,6 +159,8 @@ class Primary {
 
   // How long a planned hand-over may take to begin, and to be answered.
   static constexpr absl::Duration kHandOverMax = absl::Milliseconds(500);
+  // What does not serve for so long is told.
+  static constexpr absl::Duration kServesNot = absl::Seconds(2);
 
   // How it reaches its followers.
   struct Replication {
@@ -163,6 +169,7 @@ class Primary {
     uint64_t* numbers = nullptr;  // as Replicas'; outlives the primary
     bool durable = false;         // as Replicas'
     bool disk = false;            // as Replicas'
+    Replicas::ImagePace image_pace = {};
   };
   // What a member gives up and another takes over.
   struct State {
@@ -262,6 +269,9 @@ class Primary {
   bool MayAnswer() const { return !swap_asked_.has_value() && replicas_.Leased(); }
   const Replicas& replicas() const { return replicas_; }
   bool handing_over() const { return handing_to_.has_value(); }
+  // Why it has not served what it is there for, for some time; empty: it does, as of the last OnTime. For
+  // people.
+  std::string WhyNotServing() const;
   // Marks that are said once their records are committed.
   size_t pending_acks() const { return pending_acks_.size(); }
   // The min clock that every member knows of.
@@ -269,6 +279,8 @@ class Primary {
 
   const Segment& segment() const { return segment_; }
   const Staging& staging() const { return staging_; }
+  // Why nothing of the session is taken any more: it was closed. nullopt: it is open, or not known here yet.
+  std::optional<v1::Refusal> WhyOver(SessionId session, JobId job) const;
   // The session's parts that are here: applied, or staged.
   clock::LineCounts Here(SessionId session) const;
   Epoch epoch() const { return epoch_; }
@@ -298,6 +310,8 @@ class Primary {
   bool ChangeCommitted(size_t kind, uint64_t id, std::string* why);
   bool MayChange(std::string* why) const;
   void OnTimeOfHandOver(absl::Time now);
+  void HandOverIfUnfit(absl::Time now);
+  void NoteServing(absl::Time now);
   v1::Refusal NotNow(absl::string_view what, uint32_t retry_after_ms) const;
   std::optional<v1::Refusal> CheckContent(const Part& part, const Segment::Session& session) const;
   std::optional<v1::Refusal> CheckMemory(const Part& part);  // and opens the table
@@ -336,6 +350,8 @@ class Primary {
   bool Ready(const Read& read);
   void Answer(const Read& read, const Wait& wait);
   Wait WaitOf(const Read& read) const;  // why it is not ready
+  bool LacksOwnPart(const Read& read) const;
+  absl::Time ParkedUntil(const Parked& parked) const;
   v1::Refusal DeadlineRefusal(const Parked& parked, absl::Time now) const;
   void WakeParked();
   void DropCancelled();
@@ -398,7 +414,9 @@ class Primary {
 
   std::optional<ring::Member> handing_to_;
   absl::Time handing_since_;
-  std::optional<absl::Time> swap_asked_;  // from then on it never answers in this epoch
+  absl::Time next_heir_ = absl::InfinitePast();           // until when none is looked for
+  absl::Time serves_not_since_ = absl::InfiniteFuture();  // as of the last OnTime
+  std::optional<absl::Time> swap_asked_;                  // from then on it never answers in this epoch
   absl::Time next_keep_;
   std::vector<Parked> parked_;
   struct Tracked {

@@ -56,7 +56,8 @@ bool Primary::Change(const CutWish& wish, std::string* why, std::optional<Clock>
   }
   const Clock min_clock = segment_.MinClockOf(wish.job);
   const Clock next = segment_.NextClockOf(wish.job);
-  if (!wish.at_once && (min_clock > wish.clock || (wish.exact && !IsExact(segment_, wish.job, wish.clock)))) {
+  const bool late = min_clock > wish.clock && !Planted(Bug::kCutLoggedLate);
+  if (!wish.at_once && (late || (wish.exact && !IsExact(segment_, wish.job, wish.clock)))) {
     cuts_wished_.erase(wish.job);
     *passed = std::max(min_clock, next == 0 ? 0 : next - 1);
     *why = absl::StrCat("segment ", segment_.id().v, ": clock ", **passed,
@@ -74,6 +75,7 @@ bool Primary::Change(const CutWish& wish, std::string* why, std::optional<Clock>
 std::optional<Clock> Primary::CutClock(JobId job) const {
   const auto wished = cuts_wished_.find(job);
   if (wished == cuts_wished_.end() || wished->second.wish.at_once) return std::nullopt;
+  if (Planted(Bug::kCutLoggedLate)) return std::nullopt;
   return wished->second.wish.clock;
 }
 
@@ -85,7 +87,7 @@ void Primary::LogCutIfDue(JobId job) {
   if (!wish.at_once && min_clock < wish.clock) return;
   cuts_wished_.erase(wished);
   // With nobody left the min clock may have gone beyond it; the next proposal knows better.
-  if (!wish.at_once && min_clock > wish.clock) return;
+  if (!wish.at_once && min_clock > wish.clock && !Planted(Bug::kCutLoggedLate)) return;
   LogCut(wish);
 }
 

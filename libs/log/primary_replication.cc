@@ -47,7 +47,7 @@ void Primary::Acknowledge(const std::shared_ptr<AckSink>& sink, wire::Mark mark)
   const Lsn lsn = segment_.version();
   if (pending_acks_.empty() && replicas_.committed() >= lsn && MayAnswer()) {
     sink->Committed(mark);
-    return;
+    return budget_->Answered(segment_, epoch_);
   }
   pending_acks_.push_back({.lsn = lsn, .sink = sink, .mark = mark});
 }
@@ -61,6 +61,7 @@ void Primary::Settle() {
     if (told.empty() || told.back() != ack.sink) told.push_back(std::move(ack.sink));
     pending_acks_.pop_front();
   }
+  if (!told.empty()) budget_->Answered(segment_, epoch_);
   for (const std::shared_ptr<AckSink>& sink : told) sink->Wake();
   if (!parked_.empty()) WakeParked();
 }
@@ -140,6 +141,29 @@ bool Primary::ChangeCommitted(size_t kind, uint64_t id, std::string* why) {
 
 // -- planned hand-overs --
 
+// A primary that cannot serve as it should, while a replica can, gives its place up by itself.
+void Primary::HandOverIfUnfit(absl::Time now) {
+  if (handing_to_.has_value() || now < next_heir_) return;
+  const std::optional<ring::Member> heir = replicas_.Heir();
+  if (!heir.has_value()) return;
+  next_heir_ = now + 2 * kHandOverMax;  // parts and reads get their turn, should it come to nothing
+  HandOver(*heir);
+}
+
+void Primary::NoteServing(absl::Time now) {
+  const bool serves = MayAnswer() && !replicas_.OwnDiskFails();
+  serves_not_since_ = serves ? absl::InfiniteFuture() : std::min(serves_not_since_, now);
+}
+
+std::string Primary::WhyNotServing() const {
+  if (now_ - serves_not_since_ < kServesNot) return "";
+  const std::string whom = replicas_.WaitsFor();
+  const absl::string_view waits = whom.empty() ? "" : "; it waits for ";
+  if (replicas_.OwnDiskFails()) return absl::StrCat("read-only, as the disk fails", waits, whom);
+  if (swap_asked_.has_value()) return "it was to be handed over, and no coordinator has answered";
+  return absl::StrCat("nothing is answered", waits, whom);
+}
+
 bool Primary::HandOver(const ring::Member& to) {
   if (!replicas_.HasReplica(to)) return false;
   if (handing_to_.has_value()) return true;
@@ -161,13 +185,20 @@ void Primary::OnTimeOfHandOver(absl::Time now) {
       MoveOnAll();
       return;
     }
-    if (!replicas_.Holds(*handing_to_) || replicas_.committed() != segment_.version() || !MayAnswer()) return;
+    // What is not on a disk that fails is never said here, but the replica has it: so it may go on from
+    // there.
+    const bool all_said = replicas_.committed() == segment_.version() || replicas_.OwnDiskFails();
+    if (!replicas_.Holds(*handing_to_) || !all_said || !MayAnswer()) return;
     Settle();  // the last it says in this epoch
     swap_asked_ = now;
     next_keep_ = now + kHandOverMax;
     wish.set_kind(v1::ConfigWish::SWAP);
     *wish.add_members() = wire::ToProto(*handing_to_);
     replicas_.Ask(std::move(wish));
+  } else if (now >= next_keep_ && Planted(Bug::kSwapForgotten)) {
+    handing_to_.reset();
+    swap_asked_.reset();
+    MoveOnAll();
   } else if (now >= next_keep_) {
     // Whether the wish was granted is not known: the store lets one of the two through.
     next_keep_ = now + kHandOverMax;

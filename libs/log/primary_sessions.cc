@@ -40,8 +40,10 @@ bool Primary::Open(const v1::SessionChange& change, std::string* why) {
     *why = absl::StrCat("segment ", segment_.id().v, ": session ", session.v, " was closed and stays so");
     return false;
   }
-  Append(OpenSession{
-      .session = session, .job = JobId(change.job()), .closed_floor = SessionId(change.closed_floor())});
+  Append(OpenSession{.session = session,
+                     .job = JobId(change.job()),
+                     .closed_floor = SessionId(change.closed_floor()),
+                     .secret_sha256 = change.secret_sha256()});
   return true;
 }
 

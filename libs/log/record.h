@@ -55,6 +55,7 @@ struct OpenSession {
   JobId job;
   // Every id up to this one that is not open stays closed; the segment forgets which of them it closed.
   SessionId closed_floor;
+  std::string secret_sha256 = {};  // of what its owner shows; empty: it is anybody's (feature level 1)
 };
 
 // The session becomes a worker of its job's clocks.

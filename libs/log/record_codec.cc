@@ -11,6 +11,7 @@
 #include "libs/base/varint.h"
 #include "libs/log/keys.h"
 #include "libs/log/table_codec.h"
+#include "libs/secret/secret.h"
 #include "libs/wire/frame.h"
 #include "libs/wire/schema_codec.h"
 #include "paceline/v1/replication.pb.h"
@@ -36,6 +37,7 @@ void Put(const OpenSession& record, v1::LogRecord& out) {
   to.set_session(record.session.v);
   to.set_job(record.job.v);
   to.set_closed_floor(record.closed_floor.v);
+  to.set_secret_sha256(record.secret_sha256);
 }
 
 void Put(const Join& record, v1::LogRecord& out) {
@@ -249,10 +251,15 @@ CloseJob Take(const v1::LogRecord::CloseJob& record) {
   return out;
 }
 
-OpenSession Take(const v1::LogRecord::OpenSession& record) {
-  return {.session = SessionId(record.session()),
-          .job = JobId(record.job()),
-          .closed_floor = SessionId(record.closed_floor())};
+absl::StatusOr<Record> Take(const v1::LogRecord::OpenSession& record) {
+  if (!record.secret_sha256().empty() && record.secret_sha256().size() != secret::kDigestBytes) {
+    return Wrong("open_session.secret_sha256", absl::StrCat(record.secret_sha256().size(), " bytes"),
+                 absl::StrCat(secret::kDigestBytes, ", or none"));
+  }
+  return OpenSession{.session = SessionId(record.session()),
+                     .job = JobId(record.job()),
+                     .closed_floor = SessionId(record.closed_floor()),
+                     .secret_sha256 = record.secret_sha256()};
 }
 
 Join Take(const v1::LogRecord::Join& record) {

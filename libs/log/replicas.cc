@@ -13,9 +13,6 @@ namespace paceline::log {
 namespace {
 
 constexpr uint64_t kFrameBytes = uint64_t{1} << 20;
-// Pages under way to one learner: they are copies, so their number is bounded.
-constexpr uint64_t kPagesUnderWay = 64;
-constexpr uint64_t kPagesBytes = uint64_t{512} << 10;
 // A learner this close has caught up.
 constexpr uint64_t kCaughtUp = 256;
 constexpr absl::Duration kWishEvery = absl::Milliseconds(150);
@@ -129,9 +126,9 @@ void Replicas::StartImage(Follower& follower, const Segment& segment) {
 }
 
 void Replicas::SendPages(Follower& follower, const Segment& segment) {
-  while (!follower.walked && follower.pages_sent - follower.pages_held < kPagesUnderWay) {
+  while (!follower.walked && follower.pages_sent - follower.pages_held < pace_.pages) {
     std::vector<v1::PageImage> pages;
-    follower.walked = !follower.walk->Next(segment, kPagesBytes, &pages);
+    follower.walked = !follower.walk->Next(segment, pace_.frame_bytes, &pages);
     v1::ReplicateRequest::Segment head = Head(follower);
     follower.pages_sent += pages.size();
     for (v1::PageImage& page : pages) *head.add_pages() = std::move(page);
@@ -169,7 +166,8 @@ void Replicas::Pump(const Segment& segment) {
 
 bool Replicas::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ack, const Segment& segment) {
   Follower* follower = Find(from);
-  if (follower == nullptr || ack.transfer() != follower->exchange) return false;
+  if (follower == nullptr) return false;
+  if (ack.transfer() != follower->exchange && !Planted(Bug::kEarlierAnswerCounts)) return false;
   const LogPosition position{.epoch = Epoch(ack.lsn_epoch()), .lsn = Lsn(ack.lsn())};
   switch (ack.state()) {
     case v1::ReplicateReply::HOLDS:
@@ -202,7 +200,11 @@ bool Replicas::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ac
       }
       [[fallthrough]];
     case v1::ReplicateReply::NO_STATE:
-      StartImage(*follower, segment);
+      if (Waited(*follower) && !Planted(Bug::kImageToMember)) {
+        Disagrees(*follower);
+      } else {
+        StartImage(*follower, segment);
+      }
       break;
     default:  // FENCED: it knows of a newer epoch; whose, the configuration will tell
       // In an epoch of this primary it would never be asked again. OnTime does it.
@@ -214,6 +216,14 @@ bool Replicas::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ac
   const bool grew = Commit();
   Pump(segment);
   return grew;
+}
+
+// What it has may be the last copy of what was acknowledged, should this primary end: it must not make room
+// for an image while a configuration counts on it. It is asked out, and comes back as a learner.
+void Replicas::Disagrees(Follower& follower) {
+  follower.state = State::kDisagrees;
+  follower.held = follower.durable = Lsn();
+  next_wish_ = absl::InfinitePast();
 }
 
 // From now on nothing is acknowledged that it does not hold. Only then may a configuration name it: otherwise
@@ -232,7 +242,24 @@ bool Replicas::OnBeacon(const ring::Member& from, const v1::Beacon& beacon) {
   const std::optional<absl::Duration> took = follower->lent.Answered(beacon.number(), now);
   if (!took.has_value()) return false;
   lease_.Observed(*took, now);
+  if (beacon.coordinator_age_ms() > 0) {
+    follower->coordinator_at =
+        std::max(follower->coordinator_at, now - absl::Milliseconds(beacon.coordinator_age_ms() - 1));
+  }
   return true;
+}
+
+std::optional<ring::Member> Replicas::Heir() const {
+  const absl::Duration alone = port_ == nullptr ? absl::ZeroDuration() : port_->NoCoordinator();
+  const bool cut_off = alone >= kNoCoordinator;
+  if (!OwnDiskFails() && !cut_off) return std::nullopt;
+  const absl::Time needed = clock_->Now() - alone + kNoCoordinator;
+  for (const auto& follower : followers_) {
+    if (!Holds(follower->member)) continue;
+    if (durable_ && follower->disk != v1::ReplicateReply::DISK_READY) continue;
+    if (!cut_off || follower->coordinator_at >= needed) return follower->member;
+  }
+  return std::nullopt;
 }
 
 bool Replicas::Leased() const {
@@ -256,7 +283,8 @@ std::string Replicas::WaitsFor() const {
 }
 
 Lsn Replicas::HeldBy(const Follower& follower) const {
-  if (follower.held < follower.whole || follower.state == State::kImage) return Lsn();
+  const bool whole = follower.held >= follower.whole && follower.state != State::kImage;
+  if (!whole && !Planted(Bug::kPagesNotAwaited) && !Planted(Bug::kRecordsAmidImage)) return Lsn();
   return durable_ ? std::min(follower.held, follower.durable) : follower.held;
 }
 
@@ -322,6 +350,7 @@ bool Replicas::Commit() {
 void Replicas::CutTail() {
   Lsn needed = tail_.end().lsn;
   for (const auto& follower : followers_) {
+    if (follower->state == State::kDisagrees) continue;
     const bool image = follower->state == State::kImage || follower->held < follower->image;
     const Lsn from = image ? follower->image : follower->held;
     // A learner that has not been spoken to holds nothing that could be gone on from.
@@ -369,12 +398,16 @@ void Replicas::OnTime(const Segment& segment) {
 void Replicas::SendBeacons(absl::Time now) {
   if (now < next_beacon_) return;
   next_beacon_ = now + lease_.length() / kBeaconsALease;
+  const absl::Duration alone = std::min(port_->NoCoordinator(), absl::Hours(1));
   for (const auto& follower : followers_) {
     if (follower->state == State::kDown) continue;
     v1::Beacon beacon;
     beacon.set_segment(segment_.v);
     beacon.set_epoch(epoch_.v);
     beacon.set_number(++*numbers_);
+    if (alone >= kNoCoordinator) {
+      beacon.set_no_coordinator_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(alone)));
+    }
     const absl::Duration lease = lease_.length();
     // Planted: what the replica is told is not what the primary counts on.
     beacon.set_lease_us(
@@ -387,8 +420,10 @@ void Replicas::SendBeacons(absl::Time now) {
 bool Replicas::Failing(const Follower& follower, absl::Time now) const {
   const absl::Time heard = std::max(follower.since, follower.lent.last());
   const bool silent = now > heard + SilenceBorne(lease_.length(), follower.broke);
-  const bool holds_up = now > follower.stuck_since + kHoldsUpMax;
-  return silent || holds_up;
+  // Where this shard's own disk does not work the others' are not what holds up; one of them may go on alone.
+  const bool holds_up = now > follower.stuck_since + kHoldsUpMax ||
+                        (durable_ && follower.disk == v1::ReplicateReply::DISK_STALLS);
+  return silent || (holds_up && !OwnDiskFails()) || follower.state == State::kDisagrees;
 }
 
 void Replicas::CheckFollowers(absl::Time now) {

@@ -34,6 +34,8 @@ class ReplicationPort {
   // 0: the link does not stand now. Otherwise a number that is another one after each break. Links are dialed
   // to whoever is asked for.
   virtual uint64_t Link(const ring::Member& to) = 0;
+  // For how long no coordinator has answered this shard; zero: one did just now, or nobody asks any.
+  virtual absl::Duration NoCoordinator() const { return absl::ZeroDuration(); }
 };
 
 // The primary's part in replication: what its followers hold, what they are to be sent, how long each has
@@ -41,7 +43,8 @@ class ReplicationPort {
 //
 // A follower is a *learner*, which is sent the segment's image and then its log; an *awaited* learner, which
 // has caught up and is waited for in every acknowledgement although no configuration names it yet; or a
-// *replica*. A record is committed when every awaited learner and every replica holds it.
+// *replica*. A record is committed when every awaited learner and every replica holds it. One of these whose
+// log disagrees keeps what it has and is asked out; only a learner is sent an image.
 //
 // Single owner, no locks. What is appended is O(1) beside the encoding of the record, which is left out when
 // there have been no followers for a while.
@@ -55,6 +58,15 @@ class Replicas {
   // Bytes of log that are kept though no follower needs them, and that are written after the last one went:
   // who was away for no more than that comes back by records, not by an image.
   static constexpr uint64_t kKeptMax = uint64_t{1} << 20;
+  // What of an image is under way to one learner: pages, which are copies, and bytes in a frame of them.
+  struct ImagePace {
+    uint64_t pages = 64;
+    size_t frame_bytes = size_t{512} << 10;
+  };
+  // Without a coordinator for so long a primary says so; and a replica that one has answered so much later
+  // may take its place. More than lies between two beats: where the coordinator itself is gone nobody has
+  // heard it so much later than others.
+  static constexpr absl::Duration kNoCoordinator = absl::Seconds(2);
 
   // `numbers` gives out numbers of beacons and exchanges; it outlives the tenure, so that an answer to an
   // earlier one is never taken for one of this. All three may be null for a segment that never has followers.
@@ -62,6 +74,7 @@ class Replicas {
   // power. With `disk` this shard has one of its own, of which nothing is known yet.
   Replicas(SegmentId segment, LogTail tail, const world::Clock* clock, std::shared_ptr<ReplicationPort> port,
            uint64_t* numbers, bool durable = false, bool disk = false);
+  void SetPace(const ImagePace& pace) { pace_ = pace; }
 
   // A new epoch, with these replicas: those that were followers go on as they are.
   void Begin(Epoch epoch, const std::vector<ring::Member>& replicas);
@@ -96,6 +109,11 @@ class Replicas {
   // … for the last record to be safe.
   std::string WaitsToBeSafe() const;
   bool Backlogged() const { return backlog_ > kBacklogMax; }
+  // Nothing can be acknowledged here: what is acknowledged is on disks, and this shard's does not work.
+  bool OwnDiskFails() const { return durable_ && own_disk_ == v1::ReplicateReply::DISK_STALLS; }
+  // The replica that is to have this primary's place, as it serves better: its disk works and this one's does
+  // not, or it reaches the coordinator and this one does not. nullopt: none, or there is no reason.
+  std::optional<ring::Member> Heir() const;
 
   // The replica holds every record, and is spoken to.
   bool Holds(const ring::Member& member) const;
@@ -119,6 +137,7 @@ class Replicas {
     kProbing,    // asked how far its log has come
     kImage,      // the image is under way
     kStreaming,  // gets each record
+    kDisagrees,  // a member whose log is none of this one's: asked out, and sent beacons only
   };
   struct Follower {
     ring::Member member;
@@ -137,10 +156,11 @@ class Replicas {
     bool walked = false;
     uint64_t pages_sent = 0, pages_held = 0;
     LentTime lent;
-    absl::Time since;                                 // when it became what it is
-    Lsn awaited_from;                                 // what must be held before it may be added
-    absl::Time stuck_since = absl::InfiniteFuture();  // has had records before it, without any progress
-    bool leaving = false;                             // it is to be left out of the next epoch
+    absl::Time since;                                  // when it became what it is
+    Lsn awaited_from;                                  // what must be held before it may be added
+    absl::Time stuck_since = absl::InfiniteFuture();   // has had records before it, without any progress
+    bool leaving = false;                              // it is to be left out of the next epoch
+    absl::Time coordinator_at = absl::InfinitePast();  // when one has answered it, as it says
   };
 
   const Follower* Find(const ring::Member& member) const;
@@ -150,6 +170,7 @@ class Replicas {
   static bool Waited(const Follower& follower) { return follower.role != Role::kLearner; }
   void Probe(Follower& follower);
   void StartImage(Follower& follower, const Segment& segment);
+  void Disagrees(Follower& follower);
   void SendPages(Follower& follower, const Segment& segment);
   void SendRecords(Follower& follower);
   v1::ReplicateRequest::Segment Head(const Follower& follower) const;
@@ -170,6 +191,7 @@ class Replicas {
   std::shared_ptr<ReplicationPort> port_;
   uint64_t* numbers_;
   bool durable_;
+  ImagePace pace_;
   Lsn own_durable_;
   DiskState own_disk_ = v1::ReplicateReply::NO_DISK;
   Epoch epoch_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libs/base/little_endian.h"
 #include "libs/base/planted.h"
 #include "libs/log/keys.h"
 #include "libs/ring/hash.h"
@@ -33,7 +34,8 @@ void Segment::On(const OpenTable& record, Effects& effects) {
 }
 
 void Segment::On(const OpenSession& record, Effects&) {
-  sessions_.emplace(record.session, Session{.job = record.job, .applied = {}});
+  sessions_.emplace(record.session,
+                    Session{.job = record.job, .applied = {}, .secret_sha256 = record.secret_sha256});
   closed_floor_ = std::max(closed_floor_, record.closed_floor);
   closed_.erase(closed_.begin(), closed_.upper_bound(closed_floor_));
   if (Planted(Bug::kSessionCollected) && sessions_.size() > 1) sessions_.erase(sessions_.begin());
@@ -195,6 +197,19 @@ bool Segment::IsClosed(SessionId session) const {
   return session <= closed_floor_ || closed_.contains(session);
 }
 
+Segment::HighestIds Segment::Highest() const {
+  HighestIds highest;
+  highest.session = closed_floor_;
+  if (!sessions_.empty()) highest.session = std::max(highest.session, sessions_.rbegin()->first);
+  if (!closed_.empty()) highest.session = std::max(highest.session, *closed_.rbegin());
+  if (!jobs_.empty()) highest.job = jobs_.rbegin()->first;
+  for (const auto& [id, session] : sessions_) highest.job = std::max(highest.job, session.job);
+  if (!tables_.empty()) highest.table = tables_.rbegin()->first;
+  const auto& dropped = dropped_.ranges();
+  if (!dropped.empty()) highest.table = std::max(highest.table, TableId(dropped.rbegin()->second));
+  return highest;
+}
+
 const Segment::Table* Segment::FindTable(TableId table) const {
   const auto it = tables_.find(table);
   return it == tables_.end() ? nullptr : it->second.get();
@@ -248,6 +263,9 @@ uint64_t Segment::Hash() const {
     mix(session.finished ? 1 : 0);
     mix(session.next_clock);
     for (PartNumber number : session.applied.counts) mix(number);
+    for (size_t i = 0; i + 8 <= session.secret_sha256.size(); i += 8) {
+      mix(LoadU64(session.secret_sha256.data() + i));
+    }
   }
   for (SessionId id : closed_) mix(id.v);
   mix(closed_floor_.v);

@@ -35,9 +35,10 @@ class Segment {
  public:
   struct Session {
     JobId job;
-    clock::LineCounts applied;  // last number of each line: the whole dedup state
-    bool finished = false;      // was a worker and is none any more, for good
-    Clock next_clock = 0;       // all its updates so far are of smaller clocks
+    clock::LineCounts applied;       // last number of each line: the whole dedup state
+    bool finished = false;           // was a worker and is none any more, for good
+    Clock next_clock = 0;            // all its updates so far are of smaller clocks
+    std::string secret_sha256 = {};  // as in OpenSession
   };
 
   Segment(SegmentId id, int ring_bits) : id_(id), ring_bits_(ring_bits) {}
@@ -52,8 +53,17 @@ class Segment {
 
   // nullptr: not open. The pointer is good until the session is closed.
   const Session* FindSession(SessionId session) const;
+  const std::map<SessionId, Session>& sessions() const { return sessions_; }
   // True if the session was closed here, so that a late opening must be refused.
   bool IsClosed(SessionId session) const;
+
+  // The highest number of each kind that the log has ever had, as far as the state still says it.
+  struct HighestIds {
+    SessionId session;
+    JobId job;
+    TableId table;
+  };
+  HighestIds Highest() const;
 
   // What is not of the log is forgotten: another primary takes over from here.
   void ForgetSoftState();

@@ -7,6 +7,7 @@
 #include "libs/base/status.h"
 #include "libs/log/keys.h"
 #include "libs/log/table_codec.h"
+#include "libs/secret/secret.h"
 #include "libs/wire/schema_codec.h"
 
 namespace paceline::log {
@@ -80,6 +81,11 @@ absl::StatusOr<Sessions> TakeSessions(const v1::SegmentImage& image) {
     session.applied.At(Line::kAggregated) = from.aggregated();
     session.finished = from.finished();
     session.next_clock = from.next_clock();
+    session.secret_sha256 = from.secret_sha256();
+    if (!session.secret_sha256.empty() && session.secret_sha256.size() != secret::kDigestBytes) {
+      return Wrong("sessions: the digest of ", from.session(), " has ", session.secret_sha256.size(),
+                   " bytes; expected ", secret::kDigestBytes, ", or none");
+    }
     if (sessions.emplace(from.session(), session).second) continue;
     return Wrong("sessions: ", from.session(), " is open twice");
   }
@@ -164,6 +170,7 @@ v1::SegmentImage ImageOf(const Segment& segment) {
     to.set_aggregated(session.applied.At(Line::kAggregated));
     to.set_finished(session.finished);
     to.set_next_clock(session.next_clock);
+    to.set_secret_sha256(session.secret_sha256);
   }
   for (const SessionId id : segment.closed_) image.add_closed(id.v);
   image.set_closed_floor(segment.closed_floor_.v);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "libs/base/planted.h"
 #include "libs/log/keys.h"
 
 namespace paceline::log {
@@ -115,7 +116,8 @@ Staging::Complete Staging::Take(JobId job, Clock clock, const clock::JobClock& w
   for (const auto& [id, session] : sessions_) {
     if (session.job != job || !session.clocks.contains(clock)) continue;
     const auto worker = workers.workers().find(id);
-    order.emplace_back(worker == workers.workers().end() ? UINT32_MAX : worker->second.rank, id);
+    const bool ranked = worker != workers.workers().end() && !Planted(Bug::kFoldBySession);
+    order.emplace_back(ranked ? worker->second.rank : UINT32_MAX, id);
   }
   std::sort(order.begin(), order.end());
   Complete complete;
@@ -134,8 +136,9 @@ Staging::Complete Staging::Take(JobId job, Clock clock, const clock::JobClock& w
     session.clocks.erase(it);
     if (session.clocks.empty()) sessions_.erase(id);
   }
+  const size_t members = Planted(Bug::kMeanOfPushers) ? order.size() : workers.Members(clock);
   for (auto& [table, sum] : sums) {
-    complete.record.tables.push_back(std::move(sum).Finish(workers.Members(clock)));
+    complete.record.tables.push_back(std::move(sum).Finish(members));
   }
   bytes_ -= complete.bytes;
   return complete;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/wire/schema_codec.h"
+#include "libs/wire/texts.h"
 
 namespace paceline::log {
 
@@ -17,6 +18,7 @@ v1::Table ToProto(const TableInfo& table) {
 }
 
 absl::StatusOr<std::shared_ptr<const TableInfo>> TableFromProto(const v1::Table& table) {
+  if (absl::Status wrong = wire::CheckTexts(table); !wrong.ok()) return wrong;
   absl::StatusOr<table::Schema> schema = wire::SchemaFromProto(table.schema());
   if (!schema.ok()) {
     return absl::Status(schema.status().code(),

@@ -13,6 +13,8 @@
 #include <cstdio>
 #include <deque>
 #include <exception>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -72,6 +74,14 @@ class Gathered : public Families {
   }
 };
 
+double OpenDescriptors() {
+  std::error_code error;
+  std::filesystem::directory_iterator at("/proc/self/fd", error);
+  double open = -1;  // its own
+  for (const std::filesystem::directory_iterator end; !error && at != end; at.increment(error)) ++open;
+  return std::max(open, 0.0);
+}
+
 void AddProcess(Families& families) {
   long pages = 0;
   if (std::FILE* statm = std::fopen("/proc/self/statm", "r")) {
@@ -80,6 +90,10 @@ void AddProcess(Families& families) {
   }
   families.Gauge("process_resident_memory_bytes", "Resident memory of the process.",
                  static_cast<double>(pages) * static_cast<double>(sysconf(_SC_PAGESIZE)));
+  families.Gauge("process_open_fds", "Descriptors open.", OpenDescriptors());
+  rlimit limit{};
+  (void)getrlimit(RLIMIT_NOFILE, &limit);
+  families.Gauge("process_max_fds", "Descriptors that may be open.", static_cast<double>(limit.rlim_cur));
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   const auto seconds = [](const timeval& t) {
@@ -121,6 +135,12 @@ void Knock(const std::string& address) {
   freeaddrinfo(found);
 }
 
+// A page is fetched every few seconds. Each connection has a thread while it is served, and one that says
+// nothing is hung up on; without that a single one would keep all others waiting.
+constexpr char kThreads[] = "8";
+constexpr char kRequestTimeoutMs[] = "1000";
+constexpr char kQueue[] = "64";
+
 prometheus::Labels ToMap(const Labels& labels) {
   return {labels.begin(), labels.end()};
 }
@@ -158,7 +178,9 @@ absl::StatusOr<std::unique_ptr<Exposer>> Exposer::Start(const std::string& addre
   auto impl = std::make_unique<Impl>();
   // prometheus-cpp throws where it cannot listen; no exception leaves this file.
   try {
-    impl->exposer = std::make_unique<prometheus::Exposer>(address, /*num_threads=*/1);
+    impl->exposer = std::make_unique<prometheus::Exposer>(
+        std::vector<std::string>{"listening_ports", address, "num_threads", kThreads, "request_timeout_ms",
+                                 kRequestTimeoutMs, "enable_keep_alive", "no", "connection_queue", kQueue});
   } catch (const std::exception& error) {
     return absl::UnavailableError(absl::StrCat("metrics: cannot listen on ", address, " (", error.what(),
                                                "); choose another --metrics-listen"));

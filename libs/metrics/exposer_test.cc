@@ -17,14 +17,19 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The page as Prometheus gets it.
-std::string Scrape(const std::string& address) {
+int Connect(const std::string& address) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
   EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+  return fd;
+}
+
+// The page as Prometheus gets it.
+std::string Scrape(const std::string& address) {
+  const int fd = Connect(address);
   const std::string request = "GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
   EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
   std::string page;
@@ -73,7 +78,19 @@ TEST_F(ExposerTest, ShowsTheProcess) {
   EXPECT_THAT(Scrape(exposer->address()),
               AllOf(HasSubstr("# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes "),
                     Not(HasSubstr("process_resident_memory_bytes 0\n")),
+                    HasSubstr("# TYPE process_open_fds gauge\nprocess_open_fds "),
+                    Not(HasSubstr("process_open_fds 0\n")),
+                    HasSubstr("# TYPE process_max_fds gauge\nprocess_max_fds "),
                     HasSubstr("# TYPE process_cpu_seconds_total counter\n")));
+}
+
+// More of them than there are threads. The time limit of this test is far less than they might last
+// otherwise.
+TEST_F(ExposerTest, WhoConnectsAndSaysNothingKeepsNobodyWaiting) {
+  std::vector<int> idle;
+  for (int i = 0; i < 20; ++i) idle.push_back(Connect(exposer->address()));
+  EXPECT_THAT(Scrape(exposer->address()), HasSubstr("process_cpu_seconds_total "));
+  for (const int fd : idle) close(fd);
 }
 
 TEST_F(ExposerTest, AnAddressThatIsTakenIsNamed) {

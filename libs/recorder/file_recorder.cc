@@ -11,6 +11,7 @@
 #include "libs/base/status.h"
 #include "libs/record/codec.h"
 #include "libs/record/file_format.h"
+#include "libs/world/wall_clock.h"
 
 namespace paceline::record {
 namespace {
@@ -28,8 +29,7 @@ absl::StatusOr<std::pair<int, std::string>> OpenNew(const std::string& path) {
 }
 
 uint64_t UnixMicros() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+  return static_cast<uint64_t>(absl::ToUnixMicros(world::WallClock()));
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ std::string ToString(const Member& member) {
 
 absl::StatusOr<SegmentMap> SegmentMap::Create(MapVersion version, int ring_bits,
                                               std::vector<SegmentConfig> segments,
-                                              std::vector<ShardInfo> shards) {
+                                              std::vector<ShardInfo> shards, uint32_t feature_level) {
   if (version == MapVersion(0)) {
     return Bad("version is 0, which stands for 'no map yet'; versions count from 1");
   }
@@ -54,6 +54,7 @@ absl::StatusOr<SegmentMap> SegmentMap::Create(MapVersion version, int ring_bits,
   }
   SegmentMap map;
   map.version_ = version;
+  map.feature_level_ = std::max<uint32_t>(feature_level, 1);
   map.ring_bits_ = ring_bits;
   map.shards_ = std::move(shards);
   std::sort(map.shards_.begin(), map.shards_.end(),

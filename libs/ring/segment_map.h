@@ -41,11 +41,14 @@ struct SegmentConfig {
 // A shard as the rest of the cluster finds it.
 struct ShardInfo {
   ShardId id;
-  std::string name;         // for people and metrics, as "shard-2"; not empty
-  std::string address;      // host:port of its gRPC server; not empty
-  Incarnation incarnation;  // its newest start that is known
+  std::string name;               // for people and metrics, as "shard-2"; not empty
+  std::string address;            // host:port where clients reach it; not empty
+  Incarnation incarnation;        // its newest start that is known
+  std::string peer_address = {};  // host:port where shards reach it; empty: at `address`
 
   friend bool operator==(const ShardInfo&, const ShardInfo&) = default;
+
+  const std::string& ForPeers() const { return peer_address.empty() ? address : peer_address; }
 };
 
 // Who serves which segment: one version of the cluster's assignment. Immutable once made, so it may be read
@@ -62,10 +65,12 @@ class SegmentMap {
   // serve nothing. kInvalidArgument, naming segment or shard, when an invariant above does not hold, when
   // `version` is 0 (which means "no map yet"), or when two shards share an id or a name.
   static absl::StatusOr<SegmentMap> Create(MapVersion version, int ring_bits,
-                                           std::vector<SegmentConfig> segments,
-                                           std::vector<ShardInfo> shards);
+                                           std::vector<SegmentConfig> segments, std::vector<ShardInfo> shards,
+                                           uint32_t feature_level = 1);
 
   MapVersion version() const { return version_; }
+  // All shards speak it, so that records of it may be written.
+  uint32_t feature_level() const { return feature_level_; }
   int ring_bits() const { return ring_bits_; }
   uint32_t SegmentCount() const { return static_cast<uint32_t>(segments_.size()); }
 
@@ -100,6 +105,7 @@ class SegmentMap {
   absl::Status AddMember(SegmentId segment, const Member& member);
 
   MapVersion version_;
+  uint32_t feature_level_ = 1;
   int ring_bits_ = 0;
   std::vector<Entry> segments_;
   std::vector<Member> members_;  // of all segments, end to end

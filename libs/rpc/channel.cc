@@ -1,6 +1,7 @@
 #include "libs/rpc/channel.h"
 
 #include "grpc/grpc.h"
+#include "grpcpp/resource_quota.h"
 
 namespace paceline::rpc {
 namespace {
@@ -25,7 +26,6 @@ constexpr Setting kBulk[] = {
     {GRPC_ARG_TCP_READ_CHUNK_SIZE, 1 << 20},
     {GRPC_ARG_TCP_MIN_READ_CHUNK_SIZE, 8 << 10},
     {GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 1 << 20},
-    {GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, kMessageBytesMax},
 };
 
 // Members of a cluster are reached directly: an http_proxy of the environment is for the world outside, and
@@ -47,21 +47,42 @@ constexpr Setting kTolerance[] = {
     {GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0},
 };
 
+constexpr Setting kLimits[] = {
+    // Of one connection, if its client does as it is told; StreamGate is for those that do not.
+    {GRPC_ARG_MAX_CONCURRENT_STREAMS, 512},
+    // Who connects and says nothing is hung up on.
+    {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000},
+    // So is who has had no call for that long; a channel connects again with the next one.
+    {GRPC_ARG_MAX_CONNECTION_IDLE_MS, 60'000},
+    // Our calls have a few hundred bytes.
+    {GRPC_ARG_MAX_METADATA_SIZE, 4 << 10},
+};
+
 }  // namespace
 
 grpc::ChannelArguments DataPlaneArguments() {
   grpc::ChannelArguments arguments;
   for (const Setting& s : kBulk) arguments.SetInt(s.name, s.value);
+  arguments.SetInt(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, kMessageBytesMax);
   for (const Setting& s : kSignsOfLife) arguments.SetInt(s.name, s.value);
   for (const Setting& s : kDirect) arguments.SetInt(s.name, s.value);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return arguments;
 }
 
-void ApplyDataPlaneArguments(grpc::ServerBuilder& builder) {
+void ApplyDataPlaneArguments(grpc::ServerBuilder& builder, int message_bytes_max) {
   for (const Setting& s : kBulk) builder.AddChannelArgument(s.name, s.value);
+  builder.AddChannelArgument(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, message_bytes_max);
   for (const Setting& s : kSignsOfLife) builder.AddChannelArgument(s.name, s.value);
   for (const Setting& s : kTolerance) builder.AddChannelArgument(s.name, s.value);
+}
+
+void ApplyLimits(grpc::ServerBuilder& builder, int threads_max, size_t memory_max) {
+  for (const Setting& s : kLimits) builder.AddChannelArgument(s.name, s.value);
+  grpc::ResourceQuota quota;
+  quota.SetMaxThreads(threads_max);
+  if (memory_max > 0) quota.Resize(memory_max);
+  builder.SetResourceQuota(quota);
 }
 
 grpc::ChannelArguments ControlPlaneArguments() {

@@ -25,7 +25,13 @@ inline constexpr int kKeepAliveTimeoutMs = 5'000;
 grpc::ChannelArguments DataPlaneArguments();
 
 // The same for the end that listens, which also has to accept the other's signs of life.
-void ApplyDataPlaneArguments(grpc::ServerBuilder& builder);
+void ApplyDataPlaneArguments(grpc::ServerBuilder& builder, int message_bytes_max = kMessageBytesMax);
+
+// For every server: what strangers may do to it. Streams of a connection, time to say something after
+// connecting, idle connections, sizes of headers; threads for calls that wait; and, if it is not 0, memory
+// that gRPC may take for connections and messages, beyond which it ends calls. Not for a shard: its logs hold
+// the buffers that updates came in, and gRPC would end calls for what is well kept.
+void ApplyLimits(grpc::ServerBuilder& builder, int threads_max, size_t memory_max = 0);
 
 // For channels to the coordinator: sign of life as above, no HTTP proxy, gRPC's defaults otherwise.
 // Reconnects at least every second.

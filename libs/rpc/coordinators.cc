@@ -6,10 +6,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
+#include "libs/base/text.h"
 #include "libs/rpc/channel.h"
 #include "libs/rpc/standing.h"
 #include "libs/rpc/status.h"
+#include "libs/world/real_clock.h"
 
 namespace paceline::rpc {
 namespace {
@@ -44,8 +45,11 @@ std::optional<Standing> StandingIn(const grpc::ClientContext& context) {
   const auto standing = metadata.find(kStandingKey);
   if (standing == metadata.end()) return std::nullopt;
   const auto leader = metadata.find(kLeaderKey);
-  return Standing{.leads = standing->second == "leads",
-                  .leader = leader == metadata.end() ? "" : Text(leader->second)};
+  Standing said{.leads = standing->second == "leads",
+                .leader = leader == metadata.end() ? "" : Text(leader->second)};
+  // Where gRPC would go with anything else nobody knows.
+  if (!CheckAddress(kLeaderKey, said.leader).ok()) said.leader.clear();
+  return said;
 }
 
 absl::Status CheckCoordinators(absl::string_view addresses) {
@@ -83,11 +87,11 @@ absl::Status Coordinators::Heard(const One& asked, const grpc::Status& status,
   const bool stands_by = standing.has_value() && !standing->leads;
   if (!leads) MoveOn(asked, stands_by ? standing->leader : "");
   const MutexLock lock(&mutex_);
-  if (stands_by && absl::Now() - last_cause_at_ < kCauseAge) {
+  if (stands_by && world::MonotonicNow() - last_cause_at_ < kCauseAge) {
     absl::StrAppend(&words, " (before it, ", last_cause_, ")");
   } else if (!stands_by) {
     last_cause_ = words;
-    last_cause_at_ = absl::Now();
+    last_cause_at_ = world::MonotonicNow();
   }
   return {plain.code(), words};
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "libs/base/test_util/status_matchers.h"
+#include "libs/rpc/deadline.h"
 #include "libs/rpc/standing.h"
 
 namespace paceline::rpc {
@@ -26,7 +27,7 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     server_ = builder.BuildAndStart();
     address = "127.0.0.1:" + std::to_string(port);
   }
-  void End() { server_->Shutdown(std::chrono::system_clock::now()); }
+  void End() { server_->Shutdown(rpc::After(absl::ZeroDuration())); }
 
   grpc::Status Beat(grpc::ServerContext* context, const v1::BeatRequest*, v1::BeatReply*) override {
     asked += 1;
@@ -48,7 +49,7 @@ class FakeCoordinator final : public v1::Coordinator::Service {
 absl::Status Ask(Coordinators& coordinators) {
   const auto one = coordinators.Current();
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  context.set_deadline(rpc::After(absl::Seconds(20)));
   v1::BeatReply reply;
   return coordinators.Heard(*one, one->stub->Beat(&context, v1::BeatRequest(), &reply), context);
 }

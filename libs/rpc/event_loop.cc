@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <chrono>
 
+#include "libs/rpc/deadline.h"
 #include "libs/world/soon.h"
 
 namespace paceline::rpc {
 namespace {
 
-// No sleep is longer: system_clock, by which gRPC waits, cannot hold every time.
+// No sleep is longer: the clock by which gRPC waits cannot hold every time.
 constexpr absl::Duration kSleepMax = absl::Hours(1);
 
 }  // namespace
@@ -35,7 +36,7 @@ void EventLoop::Wake() {
   if (waking_ || over_) return;
   waking_ = true;
   alarm_ = std::make_unique<grpc::Alarm>();
-  alarm_->Set(&queue_, std::chrono::system_clock::now(), awake_.Tag());
+  alarm_->Set(&queue_, rpc::After(absl::ZeroDuration()), awake_.Tag());
 }
 
 void EventLoop::Stop() {
@@ -52,8 +53,7 @@ void EventLoop::Run(const world::Clock& clock, absl::FunctionRef<absl::Time()> n
                                      : absl::ZeroDuration();
     void* tag = nullptr;
     bool ok = false;
-    const auto status =
-        queue_.AsyncNext(&tag, &ok, std::chrono::system_clock::now() + absl::ToChronoMicroseconds(sleep));
+    const auto status = queue_.AsyncNext(&tag, &ok, rpc::After(sleep));
     if (status == grpc::CompletionQueue::GOT_EVENT) {
       Event::Ended(tag, ok);
       soon.Taken();

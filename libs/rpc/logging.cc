@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/stubs/logging.h"
+#include "libs/base/text.h"
 
 namespace paceline::rpc {
 namespace {
@@ -26,6 +27,19 @@ class QuotedMessage : public spdlog::custom_flag_formatter {
   std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<QuotedMessage>(); }
 };
 
+// The message in one line, whatever it repeats of others' texts: these may not begin a line of their own.
+class EscapedMessage : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
+    const std::string escaped = Escaped({message.payload.data(), message.payload.size()}, kLineBytesMax);
+    out.append(escaped.data(), escaped.data() + escaped.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<EscapedMessage>(); }
+
+ private:
+  static constexpr size_t kLineBytesMax = 64 * 1024;
+};
+
 }  // namespace
 
 absl::Status SetUpLogging(const std::string& format, const std::string& level) {
@@ -36,7 +50,7 @@ absl::Status SetUpLogging(const std::string& format, const std::string& level) {
   }
   auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
   if (format == "text") {
-    formatter->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v");
+    formatter->add_flag<EscapedMessage>('K').set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %K");
   } else if (format == "json") {
     formatter->add_flag<QuotedMessage>('Q').set_pattern(
         R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","pid":%P,"message":%Q})");

@@ -1,6 +1,7 @@
 #include "libs/rpc/process.h"
 
 #include <grpcpp/version_info.h>
+#include <sys/resource.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -30,6 +31,13 @@ void ReadIntoLargeBuffers() {
 #if GRPC_CPP_VERSION_MAJOR == 1 && (GRPC_CPP_VERSION_MINOR == 51 || GRPC_CPP_VERSION_MINOR == 52)
   setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", /*overwrite=*/0);
 #endif
+}
+
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);  // otherwise it stays as it is
 }
 
 absl::Status WritePortFile(const std::string& path, const std::string& address) {

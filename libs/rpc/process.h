@@ -26,6 +26,10 @@ void KeepGrpcUp();
 // without the choice.
 void ReadIntoLargeBuffers();
 
+// Lets the process have as many descriptors as it is allowed to: the soft limit becomes the hard one. Each
+// connection takes one, and each file.
+void RaiseDescriptorLimit();
+
 // Writes `address` and a newline to the file `path`, whole or not at all: readers wait for it to appear.
 // UNAVAILABLE naming --port-file if it cannot be written. Nothing if `path` is empty.
 absl::Status WritePortFile(const std::string& path, const std::string& address);

@@ -10,6 +10,7 @@
 #include "libs/base/mutex.h"
 #include "libs/base/tsan.h"
 #include "libs/rpc/byte_buffer.h"
+#include "libs/rpc/deadline.h"
 #include "libs/rpc/status.h"
 #include "libs/world/soon.h"
 
@@ -18,7 +19,7 @@ namespace {
 
 // How long a peer may take to read what a write under way holds, before a stream closed for cause is cut and
 // its status with it.
-constexpr std::chrono::seconds kCloseGrace{2};
+constexpr absl::Duration kCloseGrace = absl::Seconds(2);
 
 }  // namespace
 
@@ -26,12 +27,12 @@ constexpr std::chrono::seconds kCloseGrace{2};
 // reference, so the call lives until the last of them has come back.
 class ServerStreams::Call : public world::Soon::Kickable, public std::enable_shared_from_this<Call> {
  public:
-  Call(const Method& method, grpc::ServerCompletionQueue& queue, LiveCalls& live)
-      : method_(method), queue_(queue), live_(live), stream_(&context_) {}
+  Call(const Method& method, grpc::ServerCompletionQueue& queue, ServerStreams& server)
+      : method_(method), queue_(queue), server_(server), stream_(&context_) {}
 
   // REQUIRES: the queue will not be shut down before live_ is told that this call has ended.
   void Wait() {
-    live_.Add();
+    server_.live_.Add();
     context_.AsyncNotifyWhenDone(&ended_);
     Begin(accepted_);
     method_.request(&context_, &stream_, &queue_, &accepted_);
@@ -57,7 +58,7 @@ class ServerStreams::Call : public world::Soon::Kickable, public std::enable_sha
       if (!why.ok()) {
         // A write to a peer that does not read never completes, and the status has to wait for it.
         Begin(late_);
-        alarm_.Set(&queue_, std::chrono::system_clock::now() + kCloseGrace, &late_);
+        alarm_.Set(&queue_, rpc::After(kCloseGrace), &late_);
       }
       close_ = std::move(why);
     }
@@ -98,12 +99,24 @@ class ServerStreams::Call : public world::Soon::Kickable, public std::enable_sha
   }
 
   void Accepted(bool ok) {
-    if (!ok) return live_.Remove();  // the server shuts down
-    std::make_shared<Call>(method_, queue_, live_)->Wait();
+    if (!ok) return server_.live_.Remove();  // the server shuts down
+    std::make_shared<Call>(method_, queue_, server_)->Wait();
     Begin(ended_);
+    peer_ = context_.peer();
+    const StreamGate::Verdict verdict = server_.gate_.Begin(peer_, std::chrono::steady_clock::now());
+    if (verdict.cut && server_.cut_ != nullptr) server_.cut_(peer_);
+    if (!verdict.taken.ok()) return Refuse(verdict.taken);
     handler_ = method_.handler();
     handler_->Attach(std::make_shared<Port>(shared_from_this()));
     ReadOn();
+  }
+
+  // There is no handler, and nobody else who knows of the call.
+  void Refuse(const absl::Status& why) {
+    MutexLock lock(&mutex_);
+    over_ = true;
+    Begin(finished_);
+    stream_.Finish(ToGrpc(why), &finished_);
   }
 
   void ReadOn() {
@@ -169,17 +182,21 @@ class ServerStreams::Call : public world::Soon::Kickable, public std::enable_sha
       over_ = true;
     }
     alarm_.Cancel();
-    handler_->OnBroken(context_.IsCancelled() ? absl::CancelledError("the peer went away")
-                                              : absl::OkStatus());
-    live_.Remove();
+    server_.gate_.End(peer_);
+    if (handler_ != nullptr) {
+      handler_->OnBroken(context_.IsCancelled() ? absl::CancelledError("the peer went away")
+                                                : absl::OkStatus());
+    }
+    server_.live_.Remove();
   }
 
   const Method& method_;
   grpc::ServerCompletionQueue& queue_;
-  LiveCalls& live_;
+  ServerStreams& server_;
+  std::string peer_;  // once it is accepted
   grpc::ServerContext context_;
   RawStream stream_;
-  std::shared_ptr<world::AcceptedStream> handler_;
+  std::shared_ptr<world::AcceptedStream> handler_;  // null: refused
   grpc::ByteBuffer incoming_;
   grpc::ByteBuffer outgoing_;
 
@@ -198,7 +215,9 @@ class ServerStreams::Call : public world::Soon::Kickable, public std::enable_sha
   std::optional<absl::Status> close_ ABSL_GUARDED_BY(mutex_);
 };
 
-ServerStreams::ServerStreams(grpc::ServerBuilder& builder, int threads) {
+ServerStreams::ServerStreams(grpc::ServerBuilder& builder, int threads, StreamGate::Limits limits,
+                             CutPeer cut)
+    : gate_(limits), cut_(std::move(cut)) {
   for (int i = 0; i < threads; ++i) queues_.push_back(builder.AddCompletionQueue());
 }
 
@@ -212,13 +231,14 @@ void ServerStreams::Serve(RequestCall request, NewHandler handler) {
 
 void ServerStreams::Start() {
   for (const auto& queue : queues_) {
-    for (const auto& method : methods_) std::make_shared<Call>(*method, *queue, live_)->Wait();
+    for (const auto& method : methods_) std::make_shared<Call>(*method, *queue, *this)->Wait();
     threads_.emplace_back([&queue] { Drain(*queue); });
   }
 }
 
 void ServerStreams::Drain(grpc::ServerCompletionQueue& queue) {
-  constexpr std::chrono::system_clock::time_point kNow{};
+  // Any time that is past.
+  const gpr_timespec now = rpc::After(absl::ZeroDuration());
   world::Soon soon;
   void* tag = nullptr;
   bool ok = false;
@@ -226,7 +246,7 @@ void ServerStreams::Drain(grpc::ServerCompletionQueue& queue) {
     if (soon.empty()) {
       if (!queue.Next(&tag, &ok)) break;
     } else {
-      const auto status = queue.AsyncNext(&tag, &ok, kNow);
+      const auto status = queue.AsyncNext(&tag, &ok, now);
       if (status == grpc::CompletionQueue::SHUTDOWN) break;
       if (status == grpc::CompletionQueue::TIMEOUT) {
         soon.KickAll();

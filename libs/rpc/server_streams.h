@@ -5,11 +5,13 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "libs/base/mutex.h"
+#include "libs/rpc/stream_gate.h"
 #include "libs/world/port.h"
 
 namespace paceline::rpc {
@@ -28,8 +30,13 @@ class ServerStreams {
                                          grpc::ServerCompletionQueue* queue, void* tag)>;
   using NewHandler = std::function<std::shared_ptr<world::AcceptedStream>()>;
 
-  // `threads` ≥ 1: one a core is enough.
-  ServerStreams(grpc::ServerBuilder& builder, int threads);
+  // Cuts the connection from `peer`, as grpc::ServerContext::peer has it. From any thread.
+  using CutPeer = std::function<void(const std::string& peer)>;
+
+  // `threads` ≥ 1: one a core is enough. Streams beyond `limits` are refused RESOURCE_EXHAUSTED, and who
+  // begins them too fast is cut.
+  ServerStreams(grpc::ServerBuilder& builder, int threads, StreamGate::Limits limits = {},
+                CutPeer cut = nullptr);
   // Calls Shutdown if nobody has.
   ~ServerStreams();
 
@@ -75,6 +82,8 @@ class ServerStreams {
   static void Drain(grpc::ServerCompletionQueue& queue);
 
   LiveCalls live_;
+  StreamGate gate_;
+  const CutPeer cut_;
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
   std::vector<std::unique_ptr<Method>> methods_;
   std::vector<std::thread> threads_;

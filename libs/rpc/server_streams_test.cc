@@ -6,6 +6,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
+#include "libs/rpc/deadline.h"
 #include "paceline/v1/shard.grpc.pb.h"
 
 namespace paceline::rpc {
@@ -119,7 +120,7 @@ class ServerStreamsTest : public ::testing::Test {
                                                   grpc::InsecureChannelCredentials()));
   }
   ~ServerStreamsTest() override {
-    server_->Shutdown(std::chrono::system_clock::now());
+    server_->Shutdown(rpc::After(absl::ZeroDuration()));
     streams_->Shutdown();
   }
 
@@ -149,7 +150,7 @@ TEST_F(ServerStreamsTest, AClosedStreamEndsThoughThePeerNeverReads) {
 TEST_F(ServerStreamsTest, WhatIsToBeSentSoonIsSent) {
   accepted = std::make_shared<Counter>();
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoSeconds(kLongEnough));
+  context.set_deadline(rpc::After(kLongEnough));
   const auto stream = stub->Push(&context);
   uint64_t sent = 0;
   for (const int burst : {1, 1, 100, 1, 5}) {

@@ -14,6 +14,7 @@
 
 #include "libs/base/mutex.h"
 #include "libs/rpc/channel.h"
+#include "libs/rpc/deadline.h"
 #include "libs/rpc/grpc_dialer.h"
 #include "libs/rpc/process.h"
 #include "libs/rpc/server_streams.h"
@@ -98,7 +99,7 @@ class Server {
     streams_->Start();
   }
   ~Server() {
-    server_->Shutdown(std::chrono::system_clock::now());
+    server_->Shutdown(rpc::After(absl::ZeroDuration()));
     streams_->Shutdown();
   }
   const std::string& address() const { return address_; }

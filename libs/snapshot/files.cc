@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/status.h"
+#include "libs/base/text.h"
 
 namespace paceline::snapshot {
 
@@ -14,8 +15,9 @@ absl::Status CheckFileName(absl::string_view name) {
         return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_';
       });
   if (fits) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "snapshot: '", name, "' is no name of one; `paceline snapshot list` shows those there are"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("snapshot: '", Escaped(name, kNameBytesMax),
+                   "' is no name of one; `paceline snapshot list` shows those there are"));
 }
 
 absl::StatusOr<std::string> ReadAll(Files& files, const std::string& folder, const std::string& file,

@@ -8,8 +8,10 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "libs/base/crc32c.h"
 #include "libs/base/status.h"
+#include "libs/base/text.h"
 
 namespace paceline::snapshot {
 namespace {
@@ -39,12 +41,23 @@ absl::Status NoSuch(const std::string& name) {
                                           "`paceline snapshot list` shows those there are"));
 }
 
+// A directory is shared, and may come from elsewhere.
+absl::Status CheckTexts(const v1::SnapshotManifest& manifest) {
+  if (!manifest.job().empty()) ABSL_RETURN_IF_ERROR(CheckName("job", manifest.job()));
+  for (const v1::Table& table : manifest.tables()) {
+    if (!table.name().empty()) ABSL_RETURN_IF_ERROR(CheckName("tables.name", table.name()));
+  }
+  return CheckText("version", manifest.version());
+}
+
 absl::Status Check(const std::string& name, const v1::SnapshotManifest& manifest) {
   if (manifest.format() != kFormat) {
     return absl::FailedPreconditionError(absl::StrCat(
         name, "/", kManifestFile, ": format ", manifest.format(), "; this release reads format ", kFormat));
   }
-  if (manifest.name() != name) return Damaged(name, absl::StrCat("it is of '", manifest.name(), "'"));
+  if (const absl::Status texts = CheckTexts(manifest); !texts.ok()) return Damaged(name, texts.message());
+  if (manifest.name() != name)
+    return Damaged(name, absl::StrCat("it is of '", Escaped(manifest.name()), "'"));
   std::set<uint32_t> segments;
   for (const v1::SnapshotFile& file : manifest.files()) {
     if (!CheckFileName(file.name()).ok()) return Damaged(name, "a file with an impossible name");
@@ -74,6 +87,9 @@ absl::Status WriteManifest(Files& files, const v1::SnapshotManifest& manifest) {
   if (const auto made = google::protobuf::util::MessageToJsonString(manifest, &json, options); !made.ok()) {
     return absl::InternalError(absl::StrCat("manifest: ", std::string(made.message())));
   }
+  // Where there is nothing to say a manifest has the bytes that earlier releases wrote. (A line break stands
+  // in no string of JSON.)
+  absl::StrReplaceAll({{",\n \"data_lost\": \"\"", ""}}, &json);
   ABSL_RETURN_IF_ERROR(Write(files, manifest.name(), kChecksumFile, Checksum(json)));
   return Write(files, manifest.name(), kManifestFile, json);
 }
@@ -176,6 +192,7 @@ v1::SnapshotInfo InfoOf(const v1::SnapshotManifest& manifest) {
   info.set_job(manifest.job());
   info.set_clock(manifest.clock());
   info.set_exact(manifest.exact());
+  info.set_data_lost(manifest.data_lost());
   info.set_created_unix_s(manifest.created_unix_s());
   info.set_tables(static_cast<uint32_t>(manifest.tables_size()));
   info.set_files(static_cast<uint32_t>(manifest.files_size()));

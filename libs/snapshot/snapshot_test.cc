@@ -284,6 +284,10 @@ TEST(ManifestTest, WhatDoesNotMakeSenseIsRefused) {
               StatusIs(StatusCode::kDataLoss, HasSubstr("1 files for a ring of 2^1")));
   EXPECT_THAT(read([](auto& m) { m.mutable_files(0)->set_name("../x"); }),
               StatusIs(StatusCode::kDataLoss, HasSubstr("impossible name")));
+  EXPECT_THAT(read([](auto& m) { m.set_job("ctr\nother"); }),
+              StatusIs(StatusCode::kDataLoss, HasSubstr("job: 'ctr\\x0aother'")));
+  EXPECT_THAT(read([](auto& m) { m.add_tables()->set_name("\x1b[2J"); }),
+              StatusIs(StatusCode::kDataLoss, HasSubstr("tables.name: '\\x1b[2J'")));
   for (const char* name : {"", "..", ".x", "a/b", "a b"}) {
     EXPECT_THAT(ReadManifest(files, name), StatusIs(StatusCode::kInvalidArgument, HasSubstr("no name")));
     EXPECT_THAT(DeleteSnapshot(files, name), StatusIs(StatusCode::kInvalidArgument, HasSubstr("no name")));

@@ -162,6 +162,17 @@ TEST(RuleFormulaTest, NotANumberStaysInItsColumn) {
   }
 }
 
+// As docs/rules.md says: what is pushed is checked, what comes of it is not.
+TEST(RuleFormulaTest, WhatComesOfFiniteUpdatesMayNotBeFinite) {
+  constexpr float kLarge = 3e38f;
+  constexpr float kRootIsTooLarge = 2e19f;  // its square is
+  EXPECT_EQ(RunKernel(Add{}, {kLarge, kLarge}, 0)[0], std::numeric_limits<float>::infinity());
+  EXPECT_EQ(RunKernel(Sgd{.lr = 2}, {kLarge}, 0)[0], -std::numeric_limits<float>::infinity());
+  // The slot is infinite, each later step 0: the value stays where it is.
+  EXPECT_EQ(RunKernel(Adagrad{}, {kRootIsTooLarge, 1, 1}, 2)[0], 2);
+  EXPECT_TRUE(std::isnan(RunKernel(FtrlProximal{}, {kRootIsTooLarge}, 0)[0]));
+}
+
 TEST(RuleKernelTest, OnlyAssignHasTheLastWin) {
   for (const Rule& rule : AllRules()) {
     EXPECT_EQ(RuleKernel(rule).last_wins(), std::holds_alternative<Assign>(rule));

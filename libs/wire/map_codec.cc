@@ -1,5 +1,8 @@
 #include "libs/wire/map_codec.h"
 
+#include "absl/strings/str_cat.h"
+#include "libs/wire/texts.h"
+
 namespace paceline::wire {
 namespace {
 
@@ -33,6 +36,7 @@ v1::Map ToProto(const ring::SegmentMap& map) {
   v1::Map out;
   out.set_version(map.version().v);
   out.set_ring_bits(static_cast<uint32_t>(map.ring_bits()));
+  if (map.feature_level() > 1) out.set_feature_level(map.feature_level());  // absent: level 1
   for (uint32_t s = 0; s < map.SegmentCount(); ++s) {
     const auto members = map.Members(SegmentId(s));
     v1::SegmentConfig* config = out.add_segments();
@@ -47,11 +51,15 @@ v1::Map ToProto(const ring::SegmentMap& map) {
     info->set_name(shard.name);
     info->set_address(shard.address);
     info->set_incarnation(shard.incarnation.v);
+    info->set_peer_address(shard.peer_address);
   }
   return out;
 }
 
 absl::StatusOr<ring::SegmentMap> MapFromProto(const v1::Map& map) {
+  if (const absl::Status wrong = CheckTexts(map); !wrong.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("map: ", wrong.message()));
+  }
   std::vector<ring::SegmentConfig> segments;
   segments.reserve(map.segments_size());
   for (const v1::SegmentConfig& config : map.segments()) segments.push_back(ConfigFromProto(config));
@@ -61,10 +69,11 @@ absl::StatusOr<ring::SegmentMap> MapFromProto(const v1::Map& map) {
     shards.push_back({.id = ShardId(info.shard()),
                       .name = info.name(),
                       .address = info.address(),
-                      .incarnation = Incarnation(info.incarnation())});
+                      .incarnation = Incarnation(info.incarnation()),
+                      .peer_address = info.peer_address()});
   }
   return ring::SegmentMap::Create(MapVersion(map.version()), static_cast<int>(map.ring_bits()),
-                                  std::move(segments), std::move(shards));
+                                  std::move(segments), std::move(shards), map.feature_level());
 }
 
 }  // namespace paceline::wire

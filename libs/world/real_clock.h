@@ -11,4 +11,7 @@ class RealClock final : public Clock {
   absl::Time Now() const override;
 };
 
+// The same, for adapters and programs, to which no clock is passed.
+absl::Time MonotonicNow();
+
 }  // namespace paceline::world

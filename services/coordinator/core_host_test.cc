@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "libs/base/feature_level.h"
 #include "libs/base/test_util/status_matchers.h"
 #include "libs/world/real_clock.h"
 #include "services/coordinator/store/memory_store.h"
@@ -41,6 +42,10 @@ class ThreadShard final : public ShardCaller {
   void Fence(ShardId, const std::string&, v1::FenceRequest, FenceDone) override { ADD_FAILURE(); }
   void Recruit(ShardId, const std::string&, v1::RecruitRequest, RecruitDone) override { ADD_FAILURE(); }
   void HandOver(ShardId, const std::string&, v1::HandOverRequest, HandOverDone) override { ADD_FAILURE(); }
+  void Identify(ShardId, const std::string&, v1::IdentifyRequest, IdentifyDone) override { ADD_FAILURE(); }
+  void EmptyFolder(ShardId, const std::string&, v1::EmptyFolderRequest, EmptyFolderDone) override {
+    ADD_FAILURE();
+  }
   void ChangeJob(ShardId, const std::string&, v1::JobChange change, JobChangeDone done) override {
     host_.Later([this, change = std::move(change), done = std::move(done)] {
       Queue([change, done] {
@@ -93,9 +98,9 @@ class ThreadShard final : public ShardCaller {
 class CoreHostTest : public ::testing::Test {
  protected:
   CoreHostTest() {
-    EXPECT_THAT(host_.Start({.ring_bits = 3}, *store_, shard_, probe_), IsOk());
+    EXPECT_THAT(host_.Start({.ring_bits = 3, .random = &random_}, *store_, shard_, probe_), IsOk());
     v1::JoinClusterRequest join;
-    join.set_feature_level(1);
+    join.set_feature_level(kFeatureLevel);
     join.set_name("shard-0");
     join.set_address("host:1");
     join.set_nonce(1);
@@ -108,7 +113,7 @@ class CoreHostTest : public ::testing::Test {
   // Blocks until the answer is there.
   absl::StatusOr<v1::OpenSessionReply> Open(uint64_t nonce, absl::Duration timeout = absl::Seconds(20)) {
     v1::OpenSessionRequest request;
-    request.set_feature_level(1);
+    request.set_feature_level(1);  // its session has no secret
     request.set_job("ctr");
     request.set_nonce(nonce);
     return Await<v1::OpenSessionReply>([&](CoordinatorCore& core, Done<v1::OpenSessionReply> done) {
@@ -142,6 +147,7 @@ class CoreHostTest : public ::testing::Test {
   }
 
   const world::RealClock clock_;
+  world::SplitMix64 random_{1};
   Probe probe_;
   std::unique_ptr<MemoryStore> store_ = *MemoryStore::Open(std::make_shared<MemoryStore::Disk>());
   CoreHost host_{clock_};

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "libs/base/status.h"
+#include "libs/base/text.h"
 #include "libs/base/version.h"
 #include "libs/rpc/logging.h"
 #include "libs/rpc/process.h"
@@ -77,6 +78,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "volume that "
                  "all of them see (default: no snapshots)")
       ->type_name("DIR");
+  app.add_flag("--reflection", flags.server.reflection,
+               "Serve gRPC reflection, for tools that ask which methods there are");
   app.add_option("--metrics-listen", flags.server.metrics_listen, "HOST:PORT of the /metrics page");
   app.add_option("--log-format", flags.log_format, "text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn or error");
@@ -101,6 +104,9 @@ absl::Status Check(Flags& flags) {
   options.new_cluster = std::max<uint64_t>(1, world::SystemRandom().Next());
   ABSL_RETURN_IF_ERROR(ParseDuration("--session-timeout", flags.session_timeout, options.session_timeout));
   ABSL_RETURN_IF_ERROR(ParseDuration("--keep-alive", flags.keep_alive, options.keep_alive));
+  if (!flags.server.advertise.empty()) {
+    ABSL_RETURN_IF_ERROR(CheckAddress("--advertise", flags.server.advertise));
+  }
   if (!flags.store.empty()) {
     ABSL_RETURN_IF_ERROR(ParseDuration("--leader-lease", flags.leader_lease, options.leader_lease));
     if (options.leader_lease <= absl::ZeroDuration()) {
@@ -167,6 +173,7 @@ bool AwaitEnd(const sigset_t& end_signals, Server& server) {
 
 int Run(const Flags& flags) {
   const sigset_t end_signals = rpc::BlockEndSignals();
+  rpc::RaiseDescriptorLimit();
   absl::StatusOr<std::unique_ptr<Server>> server = Start(flags);
   if (!server.ok()) {
     spdlog::error("cannot start error=\"{}\"", std::string(server.status().message()));

@@ -1,5 +1,6 @@
 // The program itself: what it prints and writes, how it ends, and what it knows when it is started again.
 #include <fcntl.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "libs/base/feature_level.h"
 #include "libs/base/test_util/status_matchers.h"
 #include "libs/base/version.h"
 #include "libs/rpc/status.h"
@@ -114,6 +116,43 @@ TEST_F(CoordinatorProcess, ServesAndEndsInOrder) {
   EXPECT_THAT(process.ReadUntil("has ended"), HasSubstr("coordinator has ended"));
 }
 
+// To whoever asks which services there are: the answer as it is on the wire, or why there is none.
+absl::StatusOr<std::string> ListServices(const std::string& address) {
+  grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const grpc::Slice list_services("\x3a\x01*");
+  grpc::ByteBuffer reply;
+  grpc::Status status;
+  const auto call =
+      stub.PrepareUnaryCall(&context, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                            grpc::ByteBuffer(&list_services, 1), &queue);
+  call->StartCall();
+  call->Finish(&reply, &status, nullptr);
+  void* ignored = nullptr;
+  bool ok = false;
+  queue.Next(&ignored, &ok);
+  if (!status.ok()) return rpc::FromGrpc(status);
+  grpc::Slice bytes;
+  EXPECT_TRUE(reply.DumpToSingleSlice(&bytes).ok());
+  return std::string(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
+}
+
+TEST_F(CoordinatorProcess, ReflectsWithItsFlagOnly) {
+  {
+    Process process(Arguments());
+    process.ReadUntil("coordinator serves");
+    EXPECT_THAT(ListServices(PortFile()), testing::StatusIs(absl::StatusCode::kUnimplemented));
+  }
+  std::vector<std::string> arguments = Arguments();
+  arguments.push_back("--reflection");
+  Process process(arguments);
+  process.ReadUntil("coordinator serves");
+  const auto services = ListServices(PortFile());
+  ASSERT_THAT(services, testing::IsOk());
+  EXPECT_THAT(*services, HasSubstr("paceline.v1.Coordinator"));
+}
+
 TEST_F(CoordinatorProcess, KnowsItsFactsAfterItWasKilled) {
   {
     Process process(Arguments());
@@ -121,7 +160,7 @@ TEST_F(CoordinatorProcess, KnowsItsFactsAfterItWasKilled) {
     grpc::ClientContext context;
     v1::JoinClusterRequest request;
     v1::JoinClusterReply reply;
-    request.set_feature_level(1);
+    request.set_feature_level(kFeatureLevel);
     request.set_name("shard-0");
     request.set_address("127.0.0.1:1");
     request.set_nonce(5);

@@ -4,7 +4,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "libs/world/real_clock.h"
 #include "services/coordinator/metadata/status.h"
 
 namespace paceline::coordinator {
@@ -46,7 +46,7 @@ std::string Details(const SessionRecord& session) {
 
 bool ReportingProbe::WorthALine(const std::string& subject) {
   absl::Time& last = last_line_.try_emplace(subject, absl::InfinitePast()).first->second;
-  const absl::Time now = absl::Now();
+  const absl::Time now = world::MonotonicNow();
   if (now - last < kQuiet) return false;
   last = now;
   return true;
@@ -120,6 +120,10 @@ void ReportingProbe::LeadEnded(uint64_t term, const absl::Status& why) {
   leads_ended_ += 1;
   spdlog::warn("coordinator leads no longer, stands by term={} cause=\"{}\"", term,
                std::string(why.message()));
+}
+
+void ReportingProbe::StoreBehind(const absl::Status& why) {
+  spdlog::error("nobody is served error=\"{}\"", std::string(why.message()));
 }
 
 void ReportingProbe::StoreFailed(const absl::Status& status) {

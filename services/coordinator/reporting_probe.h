@@ -28,6 +28,7 @@ class ReportingProbe final : public Probe {
   void CallRepeated(const v1::ShardInfo& shard, const std::string& why) override;
   void LeadBegan(uint64_t term) override;
   void LeadEnded(uint64_t term, const absl::Status& why) override;
+  void StoreBehind(const absl::Status& why) override;
   void StoreFailed(const absl::Status& status) override;
   void Paused(absl::Duration gap) override;
 

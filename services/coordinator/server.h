@@ -8,7 +8,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libs/metrics/exposer.h"
+#include "libs/rpc/listener.h"
 #include "libs/world/real_clock.h"
+#include "libs/world/system_random.h"
 #include "services/coordinator/core_host.h"
 #include "services/coordinator/metadata/options.h"
 #include "services/coordinator/reporting_probe.h"
@@ -25,9 +27,10 @@ struct ServerOptions {
   std::string metrics_listen;                  // HOST:PORT of the /metrics page; empty: none
   std::shared_ptr<snapshot::Files> snapshots;  // where job snapshots are kept; null: there are none
   std::string advertise;                       // HOST:PORT where clients find it; empty: what was bound
+  bool reflection = false;                     // tells anybody which methods there are
 };
 
-// A coordinator that serves: its core, its gRPC server with health and reflection, its metrics page.
+// A coordinator that serves: its core, its gRPC server with health, its metrics page.
 class Server {
  public:
   // Becomes the leader of `store`, or stands by where that is shared (Options::leader_lease), and serves.
@@ -40,7 +43,7 @@ class Server {
   ~Server();
 
   // HOST:PORT that was bound.
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return listener_->address(); }
   // Another coordinator has started on the same store, which was to be this one's alone; this one is of no
   // more use.
   bool deposed() {
@@ -51,11 +54,12 @@ class Server {
 
  private:
   Server(std::unique_ptr<Store> store, bool shared) : store_(std::move(store)), shared_(shared) {}
-  absl::Status Listen(const std::string& address);
+  absl::Status Listen(const std::string& address, bool reflection);
   absl::Status ShowMetrics(const std::string& address);
 
   // In the order of use; they end in the opposite one.
   const world::RealClock clock_;
+  world::SystemRandom random_;
   ReportingProbe probe_;
   std::unique_ptr<Store> store_;
   const bool shared_;
@@ -64,8 +68,8 @@ class Server {
   std::unique_ptr<SnapshotDesk> snapshots_;  // null: there are no snapshots
   CoordinatorService service_{host_};
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<rpc::Listener> listener_;
   std::unique_ptr<metrics::Exposer> page_;
-  std::string address_;
 };
 
 }  // namespace paceline::coordinator

@@ -9,7 +9,9 @@
 #include <mutex>
 #include <thread>
 
+#include "libs/base/feature_level.h"
 #include "libs/base/test_util/status_matchers.h"
+#include "libs/rpc/deadline.h"
 #include "libs/rpc/standing.h"
 #include "libs/rpc/status.h"
 #include "paceline/v1/control.grpc.pb.h"
@@ -101,10 +103,9 @@ class ServerTest : public ::testing::Test {
   template <class Request, class Reply>
   absl::StatusOr<Reply> Call(grpc::Status (v1::Coordinator::StubInterface::*method)(grpc::ClientContext*,
                                                                                     const Request&, Reply*),
-                             const Request& request,
-                             std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
+                             const Request& request, absl::Duration timeout = absl::Seconds(20)) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + timeout);
+    context.set_deadline(rpc::After(timeout));
     Reply reply;
     const grpc::Status status = (stub_.get()->*method)(&context, request, &reply);
     if (!status.ok()) return rpc::FromGrpc(status);
@@ -114,7 +115,7 @@ class ServerTest : public ::testing::Test {
   absl::StatusOr<v1::JoinClusterReply> JoinShard(const std::string& address,
                                                  const std::string& name = "shard-0", uint64_t nonce = 5) {
     v1::JoinClusterRequest request;
-    request.set_feature_level(1);
+    request.set_feature_level(kFeatureLevel);
     request.set_name(name);
     request.set_address(address);
     request.set_nonce(nonce);
@@ -122,7 +123,7 @@ class ServerTest : public ::testing::Test {
   }
   static v1::OpenSessionRequest OpenRequest(uint64_t nonce) {
     v1::OpenSessionRequest request;
-    request.set_feature_level(1);
+    request.set_feature_level(kFeatureLevel);
     request.set_job("ctr");
     request.set_nonce(nonce);
     return request;
@@ -149,6 +150,7 @@ TEST_F(ServerTest, ServesAWholeLife) {
   ASSERT_THAT(session, IsOk());
   v1::OpenTableRequest table;
   table.set_session(session->session());
+  table.set_token(session->secret());
   table.set_name("weights");
   table.set_create(true);
   table.mutable_schema()->set_kind(v1::TABLE_KIND_SPARSE);
@@ -157,15 +159,19 @@ TEST_F(ServerTest, ServesAWholeLife) {
   EXPECT_THAT(Call(&Stub::OpenTable, table), IsOk());
   v1::JoinJobRequest join;
   join.set_session(session->session());
+  join.set_token(session->secret());
   EXPECT_THAT(Call(&Stub::JoinJob, join), IsOk());
   v1::KeepAliveRequest alive;
   alive.set_session(session->session());
+  alive.set_token(session->secret());
   EXPECT_THAT(Call(&Stub::KeepAlive, alive), IsOk());
   v1::FinishWorkerRequest finish;
   finish.set_session(session->session());
+  finish.set_token(session->secret());
   EXPECT_THAT(Call(&Stub::FinishWorker, finish), IsOk());
   v1::CloseSessionRequest close;
   close.set_session(session->session());
+  close.set_token(session->secret());
   EXPECT_THAT(Call(&Stub::CloseSession, close), IsOk());
   EXPECT_THAT(Call(&Stub::KeepAlive, alive),
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("was closed")));
@@ -177,7 +183,7 @@ TEST_F(ServerTest, ServesAWholeLife) {
 TEST_F(ServerTest, TheAnswerComesWithinTheClientsTime) {
   // No shard has joined: the client hears so, rather than nothing.
   const auto session =
-      Call(&v1::Coordinator::StubInterface::OpenSession, OpenRequest(7), std::chrono::milliseconds(500));
+      Call(&v1::Coordinator::StubInterface::OpenSession, OpenRequest(7), absl::Milliseconds(500));
   EXPECT_THAT(session, StatusIs(StatusCode::kUnavailable, HasSubstr("0 of 1 shards have joined")));
 }
 
@@ -189,7 +195,7 @@ TEST_F(ServerTest, AWatcherHearsOfEveryChange) {
   ASSERT_TRUE(watch->Read(&map));
   EXPECT_EQ(map.version(), 1u);
   v1::JoinClusterRequest late;
-  late.set_feature_level(1);
+  late.set_feature_level(kFeatureLevel);
   late.set_name("shard-1");
   late.set_address(shard_.address());
   late.set_nonce(6);
@@ -207,6 +213,7 @@ TEST_F(ServerTest, ACancelledCallIsAbandoned) {
   ASSERT_THAT(session, IsOk());
   v1::JoinJobRequest join;
   join.set_session(session->session());
+  join.set_token(session->secret());
   join.set_workers(2);
   grpc::ClientContext context;
   std::thread waiting([&] {
@@ -222,7 +229,8 @@ TEST_F(ServerTest, ACancelledCallIsAbandoned) {
   const auto other = Open(8);
   ASSERT_THAT(other, IsOk());
   join.set_session(other->session());
-  EXPECT_THAT(Call(&v1::Coordinator::StubInterface::JoinJob, join, std::chrono::milliseconds(500)),
+  join.set_token(other->secret());
+  EXPECT_THAT(Call(&v1::Coordinator::StubInterface::JoinJob, join, absl::Milliseconds(500)),
               StatusIs(StatusCode::kDeadlineExceeded, HasSubstr("of 2 workers")));
 }
 
@@ -236,6 +244,7 @@ TEST_F(ServerTest, EndingAnswersWhatWaits) {
   ASSERT_TRUE(watch->Read(&map));
   v1::JoinJobRequest join;
   join.set_session(session->session());
+  join.set_token(session->secret());
   join.set_workers(2);
   absl::Status answer;
   std::thread waiting([&] { answer = Call(&v1::Coordinator::StubInterface::JoinJob, join).status(); });
@@ -267,6 +276,7 @@ TEST_F(ServerTest, ManyClientsAtOnce) {
         EXPECT_THAT(session, IsOk());
         v1::CloseSessionRequest close;
         close.set_session(session->session());
+        close.set_token(session->secret());
         EXPECT_THAT(Call(&v1::Coordinator::StubInterface::CloseSession, close), IsOk());
       }
     });
@@ -436,11 +446,11 @@ TEST_F(TwoServersTest, WhoIsDeposedEndsWhatWaitsAtIt) {
   grpc::ClientContext watching;
   const auto watch = stub->WatchMap(&watching, v1::WatchMapRequest());
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  context.set_deadline(rpc::After(absl::Seconds(30)));
   absl::Status answer;
   std::thread waiting([&] {
     v1::OpenSessionRequest request;
-    request.set_feature_level(1);
+    request.set_feature_level(kFeatureLevel);
     request.set_job("ctr");
     request.set_nonce(7);
     v1::OpenSessionReply reply;

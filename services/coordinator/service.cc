@@ -6,9 +6,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "libs/base/status.h"
+#include "libs/rpc/deadline.h"
 #include "libs/rpc/standing.h"
 #include "libs/rpc/status.h"
+#include "libs/wire/texts.h"
+#include "services/coordinator/metadata/text.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -18,9 +21,7 @@ namespace {
 constexpr size_t kMessageBytesMax = 2048;
 
 grpc::Status ToGrpc(const absl::Status& status) {
-  if (status.message().size() <= kMessageBytesMax) return rpc::ToGrpc(status);
-  return rpc::ToGrpc(
-      absl::Status(status.code(), absl::StrCat(status.message().substr(0, kMessageBytesMax), " …")));
+  return rpc::ToGrpc(absl::Status(status.code(), Escaped(status.message(), kMessageBytesMax)));
 }
 
 rpc::Standing StandingOf(Candidate& candidate) {
@@ -30,9 +31,8 @@ rpc::Standing StandingOf(Candidate& candidate) {
 // When the core must have answered for the answer to arrive in the client's time.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context, const world::Clock& clock) {
   constexpr absl::Duration kMarginMax = absl::Milliseconds(100);
-  const absl::Duration left = absl::FromChrono(context.deadline()) - absl::Now();
-  // What gRPC makes of no deadline.
-  if (left > absl::Hours(24 * 365)) return absl::InfiniteFuture();
+  const absl::Duration left = rpc::Left(context.raw_deadline());
+  if (left == absl::InfiniteDuration()) return absl::InfiniteFuture();
   return clock.Now() + left - std::min(kMarginMax, left / 10);
 }
 
@@ -48,11 +48,13 @@ class CoordinatorService::WaitingCall final : public grpc::ServerUnaryReactor {
     service_.waiting_calls_ += 1;
   }
 
+  // `wrong`: what is, with the request.
   template <class Ask>
-  void Start(Ask ask) {
+  void Start(const absl::Status& wrong, Ask ask) {
     host_.Visit([&](Candidate& candidate) {
       CoordinatorCore* core = candidate.leader();
       if (core == nullptr) return AnswerLater(candidate, candidate.StandsBy());
+      if (!wrong.ok()) return AnswerLater(candidate, wrong);
       terms_ = candidate.terms();
       const Ticket ticket = ask(*core, [this, &candidate](absl::StatusOr<Reply> answer) {
         answered_ = true;
@@ -97,12 +99,15 @@ class CoordinatorService::WaitingCall final : public grpc::ServerUnaryReactor {
 };
 
 template <class Reply, class Ask>
-grpc::ServerUnaryReactor* CoordinatorService::Answer(Context* context, Reply* reply, Ask ask) {
+grpc::ServerUnaryReactor* CoordinatorService::Answer(Context* context, const Message& request, Reply* reply,
+                                                     Ask ask) {
   rpc::Standing standing;
+  const absl::Status texts = wire::CheckTexts(request);
   absl::StatusOr<Reply> answer = host_.Visit([&](Candidate& candidate) -> absl::StatusOr<Reply> {
     standing = StandingOf(candidate);
-    if (CoordinatorCore* core = candidate.leader()) return ask(*core);
-    return candidate.StandsBy();
+    if (candidate.leader() == nullptr) return candidate.StandsBy();
+    ABSL_RETURN_IF_ERROR(texts);
+    return ask(*candidate.leader());
   });
   if (answer.ok()) *reply = *std::move(answer);
   if (!answer.ok()) rpc::TellStanding(*context, standing);
@@ -112,10 +117,12 @@ grpc::ServerUnaryReactor* CoordinatorService::Answer(Context* context, Reply* re
 }
 
 template <class Reply, class Ask>
-grpc::ServerUnaryReactor* CoordinatorService::AnswerLater(Context* context, Reply* reply, Ask ask) {
+grpc::ServerUnaryReactor* CoordinatorService::AnswerLater(Context* context, const Message& request,
+                                                          Reply* reply, Ask ask) {
   auto* call = new WaitingCall<Reply>(*this, context, reply);  // deletes itself when gRPC is done with it
   const absl::Time deadline = DeadlineOf(*context, host_.clock());
-  call->Start([&](CoordinatorCore& core, Done<Reply> done) { return ask(core, deadline, std::move(done)); });
+  call->Start(wire::CheckTexts(request),
+              [&](CoordinatorCore& core, Done<Reply> done) { return ask(core, deadline, std::move(done)); });
   return call;
 }
 
@@ -124,42 +131,54 @@ grpc::ServerUnaryReactor* CoordinatorService::AnswerLater(Context* context, Repl
 grpc::ServerUnaryReactor* CoordinatorService::JoinCluster(Context* context,
                                                           const v1::JoinClusterRequest* request,
                                                           v1::JoinClusterReply* reply) {
-  return Answer(context, reply, [&](CoordinatorCore& core) { return core.JoinCluster(*request); });
+  return Answer(context, *request, reply, [&](CoordinatorCore& core) { return core.JoinCluster(*request); });
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::Beat(Context* context, const v1::BeatRequest* request,
                                                    v1::BeatReply* reply) {
-  return Answer(context, reply, [&](CoordinatorCore& core) { return core.Beat(*request); });
+  return Answer(context, *request, reply, [&](CoordinatorCore& core) { return core.Beat(*request); });
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::ChangeConfigs(Context* context,
                                                             const v1::ChangeConfigsRequest* request,
                                                             v1::ChangeConfigsReply* reply) {
-  return Answer(context, reply, [&](CoordinatorCore& core) { return core.ChangeConfigs(*request); });
+  return Answer(context, *request, reply,
+                [&](CoordinatorCore& core) { return core.ChangeConfigs(*request); });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::RemoveShard(Context* context,
+                                                          const v1::RemoveShardRequest* request,
+                                                          v1::RemoveShardReply* reply) {
+  return Answer(context, *request, reply, [&](CoordinatorCore& core) { return core.RemoveShard(*request); });
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::RecoverSegments(Context* context,
                                                               const v1::RecoverSegmentsRequest* request,
                                                               v1::RecoverSegmentsReply* reply) {
-  return Answer(context, reply, [&](CoordinatorCore& core) { return core.RecoverSegments(*request); });
+  return Answer(context, *request, reply,
+                [&](CoordinatorCore& core) { return core.RecoverSegments(*request); });
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::HandOverShard(Context* context,
                                                             const v1::HandOverShardRequest* request,
                                                             v1::HandOverShardReply* reply) {
-  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
     return core.HandOverShard(*request, deadline, std::move(done));
   });
 }
 
-grpc::ServerUnaryReactor* CoordinatorService::GetCatalogue(Context* context, const v1::GetCatalogueRequest*,
+grpc::ServerUnaryReactor* CoordinatorService::GetCatalogue(Context* context,
+                                                           const v1::GetCatalogueRequest* request,
                                                            v1::Catalogue* reply) {
-  return Answer(context, reply, [](CoordinatorCore& core) { return core.GetCatalogue(); });
+  return Answer(context, *request, reply, [](CoordinatorCore& core) { return core.GetCatalogue(); });
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::Status(Context* context, const v1::StatusRequest*,
                                                      v1::StatusReply* reply) {
   *reply = host_.Visit([](Candidate& candidate) { return candidate.Status(); });
+  if (connections_ != nullptr && connections_->full) {
+    reply->add_problems(RefusesConnections("this coordinator", connections_->refused, rpc::LimitsNow().all));
+  }
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(grpc::Status::OK);
   return reactor;
@@ -167,25 +186,25 @@ grpc::ServerUnaryReactor* CoordinatorService::Status(Context* context, const v1:
 
 grpc::ServerUnaryReactor* CoordinatorService::KeepAlive(Context* context, const v1::KeepAliveRequest* request,
                                                         v1::KeepAliveReply* reply) {
-  return Answer(context, reply, [&](CoordinatorCore& core) { return core.KeepAlive(*request); });
+  return Answer(context, *request, reply, [&](CoordinatorCore& core) { return core.KeepAlive(*request); });
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::OpenTable(Context* context, const v1::OpenTableRequest* request,
                                                         v1::OpenTableReply* reply) {
-  return Answer(context, reply, [&](CoordinatorCore& core) { return core.OpenTable(*request); });
+  return Answer(context, *request, reply, [&](CoordinatorCore& core) { return core.OpenTable(*request); });
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::OpenSession(Context* context,
                                                           const v1::OpenSessionRequest* request,
                                                           v1::OpenSessionReply* reply) {
-  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
     return core.OpenSession(*request, deadline, std::move(done));
   });
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::JoinJob(Context* context, const v1::JoinJobRequest* request,
                                                       v1::JoinJobReply* reply) {
-  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
     return core.JoinJob(*request, deadline, std::move(done));
   });
 }
@@ -193,7 +212,7 @@ grpc::ServerUnaryReactor* CoordinatorService::JoinJob(Context* context, const v1
 grpc::ServerUnaryReactor* CoordinatorService::FinishWorker(Context* context,
                                                            const v1::FinishWorkerRequest* request,
                                                            v1::FinishWorkerReply* reply) {
-  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
     return core.FinishWorker(*request, deadline, std::move(done));
   });
 }
@@ -201,14 +220,14 @@ grpc::ServerUnaryReactor* CoordinatorService::FinishWorker(Context* context,
 grpc::ServerUnaryReactor* CoordinatorService::CloseSession(Context* context,
                                                            const v1::CloseSessionRequest* request,
                                                            v1::CloseSessionReply* reply) {
-  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
     return core.CloseSession(*request, deadline, std::move(done));
   });
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::DropTable(Context* context, const v1::DropTableRequest* request,
                                                         v1::DropTableReply* reply) {
-  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
     return core.DropTable(*request, deadline, std::move(done));
   });
 }
@@ -216,14 +235,14 @@ grpc::ServerUnaryReactor* CoordinatorService::DropTable(Context* context, const 
 grpc::ServerUnaryReactor* CoordinatorService::ChangeRule(Context* context,
                                                          const v1::ChangeRuleRequest* request,
                                                          v1::ChangeRuleReply* reply) {
-  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
     return core.ChangeRule(*request, deadline, std::move(done));
   });
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::DeleteJob(Context* context, const v1::DeleteJobRequest* request,
                                                         v1::DeleteJobReply* reply) {
-  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
     return core.DeleteJob(*request, deadline, std::move(done));
   });
 }
@@ -233,7 +252,7 @@ grpc::ServerUnaryReactor* CoordinatorService::DeleteJob(Context* context, const 
 grpc::ServerUnaryReactor* CoordinatorService::CreateSnapshot(Context* context,
                                                              const v1::CreateSnapshotRequest* request,
                                                              v1::CreateSnapshotReply* reply) {
-  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
     return core.CreateSnapshot(*request, deadline, std::move(done));
   });
 }
@@ -241,7 +260,7 @@ grpc::ServerUnaryReactor* CoordinatorService::CreateSnapshot(Context* context,
 grpc::ServerUnaryReactor* CoordinatorService::ListSnapshots(Context* context,
                                                             const v1::ListSnapshotsRequest* request,
                                                             v1::ListSnapshotsReply* reply) {
-  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
     return core.ListSnapshots(*request, deadline, std::move(done));
   });
 }
@@ -249,13 +268,14 @@ grpc::ServerUnaryReactor* CoordinatorService::ListSnapshots(Context* context,
 grpc::ServerUnaryReactor* CoordinatorService::ScheduleSnapshots(Context* context,
                                                                 const v1::ScheduleSnapshotsRequest* request,
                                                                 v1::ScheduleSnapshotsReply* reply) {
-  return Answer(context, reply, [&](CoordinatorCore& core) { return core.ScheduleSnapshots(*request); });
+  return Answer(context, *request, reply,
+                [&](CoordinatorCore& core) { return core.ScheduleSnapshots(*request); });
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::DeleteSnapshot(Context* context,
                                                              const v1::DeleteSnapshotRequest* request,
                                                              v1::DeleteSnapshotReply* reply) {
-  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
     return core.DeleteSnapshot(*request, deadline, std::move(done));
   });
 }
@@ -263,7 +283,7 @@ grpc::ServerUnaryReactor* CoordinatorService::DeleteSnapshot(Context* context,
 grpc::ServerUnaryReactor* CoordinatorService::RestoreSnapshot(Context* context,
                                                               const v1::RestoreSnapshotRequest* request,
                                                               v1::RestoreSnapshotReply* reply) {
-  return AnswerLater(context, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
     return core.RestoreSnapshot(*request, deadline, std::move(done));
   });
 }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/status/status.h"
+#include "libs/rpc/listener.h"
 #include "paceline/v1/coordinator.grpc.pb.h"
 #include "services/coordinator/core_host.h"
 
@@ -20,6 +21,10 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
   // `host` must outlive the service.
   explicit CoordinatorService(CoreHost& host) : host_(host) {}
 
+  // Status says so when connections to this process are refused. Call before the server is built.
+  void ShowConnections(std::shared_ptr<const rpc::ConnectionCounts> counts) {
+    connections_ = std::move(counts);
+  }
   // Ends every WatchMap there is with `why`. (The core answers all others.)
   void EndWatches(const absl::Status& why);
   // The same for later ones, at once: the process ends.
@@ -33,6 +38,7 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
   class WaitingCall;
   using Context = grpc::CallbackServerContext;
   using Reactor = grpc::ServerUnaryReactor;
+  using Message = google::protobuf::Message;
 
   Reactor* JoinCluster(Context*, const v1::JoinClusterRequest*, v1::JoinClusterReply*) override;
   Reactor* Beat(Context*, const v1::BeatRequest*, v1::BeatReply*) override;
@@ -49,6 +55,7 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
   Reactor* ChangeRule(Context*, const v1::ChangeRuleRequest*, v1::ChangeRuleReply*) override;
   Reactor* ChangeConfigs(Context*, const v1::ChangeConfigsRequest*, v1::ChangeConfigsReply*) override;
   Reactor* HandOverShard(Context*, const v1::HandOverShardRequest*, v1::HandOverShardReply*) override;
+  Reactor* RemoveShard(Context*, const v1::RemoveShardRequest*, v1::RemoveShardReply*) override;
   Reactor* RecoverSegments(Context*, const v1::RecoverSegmentsRequest*, v1::RecoverSegmentsReply*) override;
   Reactor* DeleteJob(Context*, const v1::DeleteJobRequest*, v1::DeleteJobReply*) override;
   Reactor* CreateSnapshot(Context*, const v1::CreateSnapshotRequest*, v1::CreateSnapshotReply*) override;
@@ -58,14 +65,15 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
                              v1::ScheduleSnapshotsReply*) override;
   Reactor* RestoreSnapshot(Context*, const v1::RestoreSnapshotRequest*, v1::RestoreSnapshotReply*) override;
 
-  // Answers at once with what `ask` returns.
+  // Answers at once with what `ask` returns, or with what is wrong with a text of the request.
   template <class Reply, class Ask>
-  Reactor* Answer(Context* context, Reply* reply, Ask ask);
+  Reactor* Answer(Context* context, const Message& request, Reply* reply, Ask ask);
   // Answers when the core does; `ask` is given the deadline and where to answer.
   template <class Reply, class Ask>
-  Reactor* AnswerLater(Context* context, Reply* reply, Ask ask);
+  Reactor* AnswerLater(Context* context, const Message& request, Reply* reply, Ask ask);
 
   CoreHost& host_;
+  std::shared_ptr<const rpc::ConnectionCounts> connections_;  // null: nothing is known
   // Guards what follows. Of the standard library for the thread sanitizer's sake (see core_host.h).
   std::mutex mutex_;
   std::condition_variable idle_;

@@ -5,12 +5,14 @@
 #include <utility>
 
 #include "libs/rpc/channel.h"
+#include "libs/rpc/deadline.h"
 #include "libs/rpc/status.h"
+#include "libs/wire/texts.h"
 
 namespace paceline::coordinator {
 namespace {
 
-constexpr std::chrono::seconds kCallTimeout{2};
+constexpr absl::Duration kCallTimeout = absl::Seconds(2);
 
 }  // namespace
 
@@ -74,18 +76,31 @@ void ShardStubs::HandOver(ShardId shard, const std::string& address, v1::HandOve
         std::move(request), std::move(done));
 }
 
+void ShardStubs::Identify(ShardId shard, const std::string& address, v1::IdentifyRequest request,
+                          IdentifyDone done) {
+  Queue([](auto& stub, auto... arguments) { stub.Identify(std::move(arguments)...); }, shard, address,
+        std::move(request), std::move(done));
+}
+void ShardStubs::EmptyFolder(ShardId shard, const std::string& address, v1::EmptyFolderRequest request,
+                             EmptyFolderDone done) {
+  Queue([](auto& stub, auto... arguments) { stub.EmptyFolder(std::move(arguments)...); }, shard, address,
+        std::move(request), std::move(done));
+}
+
 template <class Request, class Reply>
 void ShardStubs::Begin(std::shared_ptr<Call<Request, Reply>> call) {
   if (!Enter(&call->context)) {
     host_.Visit([&](Candidate&) { call->done(absl::UnavailableError("the coordinator is stopping")); });
     return;
   }
-  call->context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
+  call->context.set_deadline(rpc::After(kCallTimeout));
   const std::shared_ptr<v1::ShardControl::Stub> stub = StubFor(call->shard, call->address);
   // The stub is kept by the call: its connection may be replaced meanwhile.
   call->invoke(*stub, *call, [this, call, stub](const grpc::Status& status) {
+    absl::Status answered = rpc::FromGrpc(status);
+    if (answered.ok()) answered = wire::CheckTexts(call->reply);
     host_.Visit([&](Candidate&) {
-      call->done(status.ok() ? absl::StatusOr<Reply>(std::move(call->reply)) : rpc::FromGrpc(status));
+      call->done(answered.ok() ? absl::StatusOr<Reply>(std::move(call->reply)) : answered);
     });
     Leave(&call->context);
   });

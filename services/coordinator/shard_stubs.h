@@ -34,6 +34,10 @@ class ShardStubs final : public ShardCaller {
                RecruitDone done) override;
   void HandOver(ShardId shard, const std::string& address, v1::HandOverRequest request,
                 HandOverDone done) override;
+  void Identify(ShardId shard, const std::string& address, v1::IdentifyRequest request,
+                IdentifyDone done) override;
+  void EmptyFolder(ShardId shard, const std::string& address, v1::EmptyFolderRequest request,
+                   EmptyFolderDone done) override;
 
   // Cancels what is under way, waits until all of it has been answered, and answers new calls UNAVAILABLE.
   void Shutdown();

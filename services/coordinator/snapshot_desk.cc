@@ -1,6 +1,6 @@
 #include "services/coordinator/snapshot_desk.h"
 
-#include "absl/time/clock.h"
+#include "libs/world/wall_clock.h"
 
 namespace paceline::coordinator {
 
@@ -29,7 +29,7 @@ void SnapshotDesk::Run(std::function<void(snapshot::Files&)> task, std::function
 }
 
 int64_t SnapshotDesk::UnixSeconds() const {
-  return absl::ToUnixSeconds(absl::Now());
+  return absl::ToUnixSeconds(world::WallClock());
 }
 
 void SnapshotDesk::Loop() {

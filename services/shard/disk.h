@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
 #include "libs/engine/engine.h"
 
 namespace paceline::shard {
@@ -29,7 +31,31 @@ class Disk {
     uint64_t syncs = 0;
   };
   virtual Done done() const { return {}; }
+
+  // How much was written to the disk, ever (engine::Engine::position), that is safe from the loss of power.
+  virtual uint64_t synced_position() const { return 0; }
+  // How it stands now.
+  struct Health {
+    enum class State {
+      kWorks,
+      kSlow,   // a step took longer than kDiskStepSlow, or does
+      kFull,   // for kDiskFails nothing could be written for want of space
+      kFails,  // … or written or synced at all; or a step has not come back for kDiskHangs
+    };
+    State state = State::kWorks;
+    std::string why = "";
+    absl::Duration lasts = absl::ZeroDuration();
+    // Nobody is to wait for it.
+    bool bad() const { return state == State::kFull || state == State::kFails; }
+  };
+  virtual Health health() const { return {}; }
 };
+
+// What fails for so long is more than a moment's trouble. As long as a replica may hold acknowledgements
+// back.
+inline constexpr absl::Duration kDiskFails = absl::Seconds(1);
+inline constexpr absl::Duration kDiskHangs = absl::Seconds(10);
+inline constexpr absl::Duration kDiskStepSlow = absl::Seconds(1);
 
 // Beyond this much pending no further pages are copied: they can wait, records cannot.
 inline constexpr uint64_t kDiskBusy = uint64_t{8} << 20;

@@ -11,6 +11,7 @@
 #include "libs/log/record_check.h"
 #include "libs/log/record_codec.h"
 #include "libs/ring/placement.h"
+#include "services/shard/folder.h"
 #include "services/shard/load_lanes.h"
 
 namespace paceline::shard {
@@ -120,6 +121,10 @@ class Loader final : public engine::Reader {
 absl::StatusOr<DiskContents> LoadDisk(engine::Engine& engine, int threads) {
   DiskContents contents;
   ABSL_ASSIGN_OR_RETURN(contents.owner, ReadOwner(engine));
+  ABSL_ASSIGN_OR_RETURN(contents.folder, ReadFolder(engine));
+  ABSL_ASSIGN_OR_RETURN(contents.known, ReadKnown(engine));
+  contents.folder.set_cluster(contents.owner.cluster);
+  contents.folder.set_shard(contents.owner.shard.v);
   std::deque<Loader> loaders;  // which stay where they are
   for (int i = 0; i < std::max(threads, 1); ++i) loaders.emplace_back(contents.owner.ring_bits);
   if (threads == 0) {
@@ -133,7 +138,22 @@ absl::StatusOr<DiskContents> LoadDisk(engine::Engine& engine, int threads) {
   }
   ABSL_RETURN_IF_ERROR(engine.Sync());  // what a process that was killed left behind may be nowhere else yet
   for (Loader& loader : loaders) loader.End(contents.segments);
+  contents.folder.set_position(engine.position());  // which is known by now
+  contents.known.mutable_epochs()->Resize(1 << contents.owner.ring_bits, 0);
+  for (const auto& [id, segment] : contents.segments) {
+    if (segment.state.has_value()) LearnFrom(*segment.state, contents.known);
+  }
   return contents;
+}
+
+void LearnFrom(const log::Segment& state, v1::Known& known) {
+  const log::Segment::HighestIds highest = state.Highest();
+  known.set_session(std::max(known.session(), highest.session.v));
+  known.set_job(std::max(known.job(), highest.job.v));
+  known.set_table(std::max(known.table(), highest.table.v));
+  if (state.id().v >= static_cast<uint32_t>(known.epochs_size())) return;
+  uint64_t& epoch = (*known.mutable_epochs())[static_cast<int>(state.id().v)];
+  epoch = std::max(epoch, state.epoch().v);
 }
 
 engine::Batch::PutNote NoteOf(const DiskOwner& owner) {

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "libs/engine/engine.h"
 #include "libs/log/segment.h"
+#include "paceline/v1/coordinator.pb.h"
 #include "services/shard/segment_disk.h"
 
 namespace paceline::shard {
@@ -27,6 +28,8 @@ struct DiskContents {
     SegmentDisk::Found found;
   };
   DiskOwner owner;
+  v1::DataFolder folder;  // what it says of itself; no `place`
+  v1::Known known;        // of its segments, and what the shard was told
   std::map<SegmentId, Segment> segments;
 };
 
@@ -35,6 +38,9 @@ struct DiskContents {
 // is begun anew. DATA_LOSS names what is damaged. Holds all rows in memory: that is where a shard serves them
 // from. `threads` make segments of what the caller's thread reads; with 0 it does that as well.
 absl::StatusOr<DiskContents> LoadDisk(engine::Engine& engine, int threads = 0);
+
+// Raises `known` to what the segment's state shows.
+void LearnFrom(const log::Segment& state, v1::Known& known);
 
 // As a batch says it.
 engine::Batch::PutNote NoteOf(const DiskOwner& owner);

@@ -8,11 +8,11 @@
 #include <string>
 #include <thread>
 
-#include "absl/time/clock.h"
 #include "libs/base/mutex.h"
 #include "libs/base/test_util/status_matchers.h"
 #include "libs/engine/store/rocksdb_engine.h"
 #include "libs/engine/store/test_util/failing_files.h"
+#include "libs/world/real_clock.h"
 #include "services/shard/disk_writer.h"
 
 namespace paceline::shard {
@@ -88,9 +88,9 @@ class DiskFaultsTest : public ::testing::TestWithParam<Meeting> {
   // fault.
   void WriteUntilItFails() {
     constexpr uint64_t kMayWait = 64;
-    const absl::Time end = absl::Now() + absl::Seconds(30);
-    while (writer_->health().ok()) {
-      ASSERT_LT(absl::Now(), end);
+    const absl::Time end = world::MonotonicNow() + absl::Seconds(30);
+    while (writer_->status().ok()) {
+      ASSERT_LT(world::MonotonicNow(), end);
       if (written_ - synced() < kMayWait) Write();
       std::this_thread::yield();
     }
@@ -134,7 +134,7 @@ TEST_P(DiskFaultsTest, PowerIsLostWhileItFails) {
   ASSERT_NO_FATAL_FAILURE(AwaitSynced(100));
   platter_.MeetAfter(1 + world::Uniform(random_, 20), GetParam().fault);
   ASSERT_NO_FATAL_FAILURE(WriteUntilItFails());
-  EXPECT_THAT(writer_->health(), StatusIs(GetParam().code, HasSubstr(GetParam().says)));
+  EXPECT_THAT(writer_->status(), StatusIs(GetParam().code, HasSubstr(GetParam().says)));
   EXPECT_LT(synced(), written_);
   ExpectAllSafeIsThere();
 }
@@ -143,12 +143,12 @@ TEST_P(DiskFaultsTest, ItWorksAgainAndAllThatWaitedIsSafe) {
   for (int round = 0; round < 2; ++round) {
     platter_.MeetAfter(1 + world::Uniform(random_, 200), GetParam().fault);
     ASSERT_NO_FATAL_FAILURE(WriteUntilItFails());
-    EXPECT_THAT(writer_->health(), StatusIs(GetParam().code, HasSubstr(GetParam().says)));
+    EXPECT_THAT(writer_->status(), StatusIs(GetParam().code, HasSubstr(GetParam().says)));
     for (int i = 0; i < 20; ++i) Write();
     EXPECT_LT(synced(), written_);
     platter_.Meet(Platter::Fault::kNone);
     ASSERT_NO_FATAL_FAILURE(AwaitSynced(written_));
-    EXPECT_THAT(writer_->health(), IsOk());
+    EXPECT_THAT(writer_->status(), IsOk());
     EXPECT_EQ(writer_->pending_bytes(), 0u);
     ExpectAllSafeIsThere();
   }

@@ -3,6 +3,12 @@
 #include "libs/base/planted.h"
 
 namespace paceline::shard {
+namespace {
+
+// For how long a step that took long is told.
+constexpr absl::Duration kSlowRemembered = absl::Seconds(10);
+
+}  // namespace
 
 void DiskQueue::Add(engine::Batch batch, Disk::Synced synced) {
   pending_bytes_ += batch.bytes();
@@ -11,6 +17,12 @@ void DiskQueue::Add(engine::Batch batch, Disk::Synced synced) {
 }
 
 DiskQueue::Step DiskQueue::Next(absl::Time now) {
+  const Step step = Choose(now);
+  if (step != Step::kNothing) begun_ = now;
+  return step;
+}
+
+DiskQueue::Step DiskQueue::Choose(absl::Time now) {
   if (stage_ != Stage::kIdle) {
     if (now < retry_at_) return Step::kNothing;
     return stage_ == Stage::kWriting ? Step::kWrite : Step::kSync;
@@ -47,6 +59,7 @@ absl::Time DiskQueue::Due() const {
 }
 
 DiskQueue::Group DiskQueue::Done(Step step, const absl::Status& status, absl::Time now) {
+  Note(step, status, now);
   if (step == Step::kSync) {
     ++done_.syncs;
     next_sync_ = now + kSyncEvery;
@@ -71,6 +84,42 @@ DiskQueue::Group DiskQueue::Written(absl::Time now) {
   stage_ = sync ? Stage::kSyncing : Stage::kIdle;
   if (sync) return {};
   return std::exchange(in_hand_, Group());
+}
+
+void DiskQueue::Note(Step step, const absl::Status& status, absl::Time now) {
+  if (now - begun_ > kDiskStepSlow) {
+    slow_until_ = now + kSlowRemembered;
+    slow_took_ = now - begun_;
+  }
+  begun_ = absl::InfiniteFuture();
+  if (!status.ok()) {
+    if (failing_since_ == absl::InfiniteFuture()) failing_since_ = now;
+    if (step == Step::kSync) sync_fails_ = true;
+    failure_ = status;
+  } else if (step == Step::kSync || !sync_fails_) {  // what is only written does not mend a sync
+    failing_since_ = absl::InfiniteFuture();
+    sync_fails_ = false;
+  }
+}
+
+Disk::Health DiskQueue::HealthAt(absl::Time now) const {
+  using State = Disk::Health::State;
+  if (now - failing_since_ >= kDiskFails) {
+    const bool full = absl::IsResourceExhausted(failure_);
+    return {.state = full ? State::kFull : State::kFails,
+            .why = std::string(failure_.message()),
+            .lasts = now - failing_since_};
+  }
+  if (now - begun_ > kDiskHangs) {
+    return {.state = State::kFails, .why = "a write or a sync does not come back", .lasts = now - begun_};
+  }
+  if (now - begun_ > kDiskStepSlow) {
+    return {.state = State::kSlow, .why = "a write or a sync is under way", .lasts = now - begun_};
+  }
+  if (now < slow_until_) {
+    return {.state = State::kSlow, .why = "a write or a sync took its time", .lasts = slow_took_};
+  }
+  return {};
 }
 
 }  // namespace paceline::shard

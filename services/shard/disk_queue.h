@@ -53,6 +53,8 @@ class DiskQueue {
   // Something was written and is not synced.
   bool unsynced() const { return unsynced_; }
   const Disk::Done& done() const { return done_; }
+  // How the disk stands: by what the steps came to, and how long they took.
+  Disk::Health HealthAt(absl::Time now) const;
 
  private:
   enum class Stage {
@@ -61,6 +63,8 @@ class DiskQueue {
     kSyncing,  // it is written, and somebody waits for it
   };
 
+  Step Choose(absl::Time now);
+  void Note(Step step, const absl::Status& status, absl::Time now);
   void TakePages();
   Group Written(absl::Time now);
 
@@ -72,6 +76,15 @@ class DiskQueue {
   bool unsynced_ = false;
   uint64_t pending_bytes_ = 0;
   Disk::Done done_;
+
+  // -- how the disk stands --
+  absl::Time begun_ = absl::InfiniteFuture();  // of the step that is under way
+  // Since when steps have failed, the first of them a sync or not.
+  absl::Time failing_since_ = absl::InfiniteFuture();
+  bool sync_fails_ = false;
+  absl::Status failure_;
+  absl::Time slow_until_ = absl::InfinitePast();
+  absl::Duration slow_took_;
 };
 
 }  // namespace paceline::shard

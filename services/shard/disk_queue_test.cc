@@ -92,5 +92,58 @@ TEST_F(DiskQueueTest, WhatFailsIsTriedAgainUnchanged) {
   EXPECT_THAT(told_, ::testing::ElementsAre(1));
 }
 
+// -- how the disk stands --
+
+TEST_F(DiskQueueTest, AMomentsFailureIsNoTroubleYetAndASecondsIs) {
+  using State = Disk::Health::State;
+  Add(1, true);
+  ASSERT_EQ(queue_.Next(now_), Step::kWrite);
+  Done(Step::kWrite, absl::ResourceExhaustedError("no space left"));
+  EXPECT_EQ(queue_.HealthAt(now_).state, State::kWorks);
+  now_ += kDiskFails;
+  EXPECT_EQ(queue_.HealthAt(now_).state, State::kFull);
+  EXPECT_EQ(queue_.HealthAt(now_).why, "no space left");
+  EXPECT_EQ(queue_.HealthAt(now_).lasts, kDiskFails);
+  ASSERT_EQ(queue_.Next(now_), Step::kWrite);
+  Done(Step::kWrite, absl::UnavailableError("input/output error"));
+  EXPECT_EQ(queue_.HealthAt(now_).state, State::kFails) << "what it said last";
+  now_ += DiskQueue::kRetryAfter;
+  ASSERT_EQ(queue_.Next(now_), Step::kWrite);
+  Done(Step::kWrite);
+  EXPECT_EQ(queue_.HealthAt(now_).state, State::kWorks);
+}
+
+TEST_F(DiskQueueTest, AWriteDoesNotMendASync) {
+  using State = Disk::Health::State;
+  Add(1, false);
+  ASSERT_EQ(queue_.Next(now_), Step::kWrite);
+  Done(Step::kWrite);
+  now_ += DiskQueue::kSyncEvery;
+  ASSERT_EQ(queue_.Next(now_), Step::kSync);
+  Done(Step::kSync, absl::UnavailableError("input/output error"));
+  Add(2, false);
+  ASSERT_EQ(queue_.Next(now_), Step::kWrite);
+  Done(Step::kWrite);
+  now_ += kDiskFails;
+  EXPECT_EQ(queue_.HealthAt(now_).state, State::kFails);
+  ASSERT_EQ(queue_.Next(now_), Step::kSync);
+  Done(Step::kSync);
+  EXPECT_EQ(queue_.HealthAt(now_).state, State::kWorks);
+}
+
+TEST_F(DiskQueueTest, AStepThatTakesLongIsSlowAndOneThatDoesNotComeBackHangs) {
+  using State = Disk::Health::State;
+  Add(1, false);
+  ASSERT_EQ(queue_.Next(now_), Step::kWrite);
+  now_ += 2 * kDiskStepSlow;
+  EXPECT_EQ(queue_.HealthAt(now_).state, State::kSlow);
+  now_ += kDiskHangs;
+  EXPECT_EQ(queue_.HealthAt(now_).state, State::kFails);
+  Done(Step::kWrite);
+  EXPECT_EQ(queue_.HealthAt(now_).state, State::kSlow) << "it did just now";
+  now_ += absl::Minutes(1);
+  EXPECT_EQ(queue_.HealthAt(now_).state, State::kWorks);
+}
+
 }  // namespace
 }  // namespace paceline::shard

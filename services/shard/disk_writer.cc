@@ -9,7 +9,7 @@
 namespace paceline::shard {
 
 DiskWriter::DiskWriter(std::unique_ptr<engine::Engine> engine)
-    : engine_(std::move(engine)), thread_([this] { Run(); }) {}
+    : engine_(std::move(engine)), synced_position_(engine_->position()), thread_([this] { Run(); }) {}
 
 DiskWriter::~DiskWriter() {
   Finish();
@@ -38,9 +38,14 @@ Disk::Done DiskWriter::done() const {
   return queue_.done();
 }
 
-absl::Status DiskWriter::health() const {
+Disk::Health DiskWriter::health() const {
   MutexLock lock(&mutex_);
-  return health_;
+  return queue_.HealthAt(world::RealClock().Now());
+}
+
+absl::Status DiskWriter::status() const {
+  MutexLock lock(&mutex_);
+  return status_;
 }
 
 DiskWriter::Step DiskWriter::Next() {
@@ -64,6 +69,7 @@ void DiskWriter::Do(Step step) {
     return queue_.batch();
   }();
   const absl::Status status = step == Step::kWrite ? engine_->Write(batch) : engine_->Sync();
+  if (step == Step::kSync && status.ok()) synced_position_ = engine_->position();
   DiskQueue::Group ended;
   {
     MutexLock lock(&mutex_);
@@ -81,7 +87,7 @@ void DiskWriter::Run() {
 }
 
 void DiskWriter::Note(const absl::Status& status) {
-  if (status.ok() != health_.ok()) {
+  if (status.ok() != status_.ok()) {
     if (status.ok()) {
       spdlog::info("disk works again");
     } else {
@@ -89,7 +95,7 @@ void DiskWriter::Note(const absl::Status& status) {
                     std::string(status.message()), kDiskBehind);
     }
   }
-  health_ = status;
+  status_ = status;
 }
 
 }  // namespace paceline::shard

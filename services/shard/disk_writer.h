@@ -29,9 +29,11 @@ class DiskWriter final : public Disk {
   uint64_t pending_bytes() const override { return pending_bytes_.load(std::memory_order_relaxed); }
 
   Done done() const override ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t synced_position() const override { return synced_position_.load(std::memory_order_relaxed); }
 
-  // OK, or why nothing can be written at this time.
-  absl::Status health() const ABSL_LOCKS_EXCLUDED(mutex_);
+  Health health() const override ABSL_LOCKS_EXCLUDED(mutex_);
+  // What the last step came to.
+  absl::Status status() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   using Step = DiskQueue::Step;
@@ -43,12 +45,13 @@ class DiskWriter final : public Disk {
   void Note(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::unique_ptr<engine::Engine> engine_;
+  std::atomic<uint64_t> synced_position_;   // what was loaded was synced
   std::atomic<uint64_t> pending_bytes_{0};  // the queue's, for those who ask with each part
   mutable Mutex mutex_;
   CondVar changed_;
   DiskQueue queue_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status health_ ABSL_GUARDED_BY(mutex_);
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

@@ -120,13 +120,13 @@ TEST(DiskWriterTest, WhatCannotBeWrittenIsTriedAgain) {
   DiskWriter writer(std::make_unique<SlowEngine>(seen));
   writer.Write(Batch(1));
   seen.Await([&] { return seen.writes >= 2; });
-  EXPECT_EQ(writer.health().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(writer.status().code(), absl::StatusCode::kResourceExhausted);
   {
     MutexLock lock(&seen.mutex);
     seen.error = absl::OkStatus();
   }
   WriteAndSync(writer, seen, Batch(2));
-  EXPECT_THAT(writer.health(), IsOk());
+  EXPECT_THAT(writer.status(), IsOk());
   EXPECT_EQ(writer.pending_bytes(), 0u);
   MutexLock lock(&seen.mutex);
   EXPECT_THAT(seen.lsns, ::testing::ElementsAre(1, 2));

@@ -1,5 +1,5 @@
 // The members of one segment, each with a disk: what is acknowledged is on all of them.
-#include "services/shard/test_util/members.h"
+#include "services/shard/test_util/durable.h"
 
 namespace paceline::shard {
 namespace {
@@ -11,36 +11,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
-
-class DurableTest : public ReplicationTest {
- protected:
-  explicit DurableTest(Disks disks = Disks::kAcksDurable) : ReplicationTest(disks) {}
-  // As time passes, every disk is synced now and then.
-  void PassSyncing(absl::Duration duration) {
-    for (const absl::Time end = clock.now + duration; clock.now < end;) {
-      Pass(absl::Milliseconds(10));
-      for (Node* node : {&a, &b, &c}) node->Sync();
-      Deliver();
-    }
-  }
-  void Start(const std::vector<uint32_t>& replicas) {
-    Configure(1, 0, replicas);
-    PassSyncing(absl::Milliseconds(40));
-    OpenSession();
-  }
-  void OpenSession() {
-    v1::SessionChange change;
-    change.set_action(v1::SessionChange::OPEN);
-    change.set_job(kJob.v);
-    change.set_session(kA.v);
-    std::string why;
-    std::optional<Clock> behind;
-    EXPECT_FALSE(a.host.primary()->Change(change, {}, &why, &behind)) << "it is not on the disk";
-    a.host.Flush();
-    PassSyncing(absl::Milliseconds(20));
-    EXPECT_TRUE(a.host.primary()->Change(change, {}, &why, &behind)) << why;
-  }
-};
 
 TEST_F(DurableTest, WithoutReplicasAPartIsAcknowledgedOnceItIsSynced) {
   Start({});
@@ -80,13 +50,14 @@ TEST_F(DurableTest, AMarkOfWhatWasForgottenDoesNotCount) {
   Deliver();
   const auto mark = b.host.TakeMark();
   ASSERT_TRUE(mark);
-  // The link breaks, and the follower is sent an image: what was under way to its disk is of another life.
+  // It is left out and sent an image: what was under way to its disk is of another life.
+  Configure(2, 0, {});
   v1::ReplicateRequest::Segment image;
   image.set_segment(kSegment.v);
-  image.set_epoch(1);
+  image.set_epoch(2);
   image.set_transfer(1'000'000);
   *image.mutable_image() = log::ImageOf(a.host.primary()->segment());
-  b.host.Follow(image, absl::Cord(), 0);
+  b.host.Follow(a.self, image, absl::Cord(), 0);
   b.host.OnDurable(*mark);
   EXPECT_EQ(b.host.disk()->durable(), Lsn());
 }
@@ -401,7 +372,8 @@ TEST_F(RestoredTest, ALearnerSaysThatItsDiskHasItAll) {
   v1::ReplicateRequest::Segment probe;
   probe.set_segment(kSegment.v);
   probe.set_epoch(2);
-  const v1::ReplicateReply::Ack ack = node->host.Follow(probe, absl::Cord(), 0, [](const auto&) {});
+  const v1::ReplicateReply::Ack ack =
+      node->host.Follow(b.self, probe, absl::Cord(), 0, [](const auto&) {}).value();
   EXPECT_EQ(ack.lsn(), a.host.primary()->segment().version().v);
   EXPECT_EQ(ack.durable(), ack.lsn());
 }

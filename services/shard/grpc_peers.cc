@@ -8,10 +8,12 @@
 #include <mutex>
 #include <utility>
 
+#include "libs/rpc/deadline.h"
+
 namespace paceline::shard {
 namespace {
 
-constexpr std::chrono::milliseconds kCallTimeout{1000};
+constexpr absl::Duration kCallTimeout = absl::Seconds(1);
 
 }  // namespace
 
@@ -71,7 +73,7 @@ void GrpcPeers::Call() {
       calls_->waiting.pop_front();
     }
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
+    context.set_deadline(rpc::After(kCallTimeout));
     v1::ChangeConfigsReply reply;
     const auto one = coordinators_.Current();
     const absl::Status status =

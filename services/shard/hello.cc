@@ -1,14 +1,34 @@
 #include "services/shard/hello.h"
 
+#include <algorithm>
+#include <memory>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "libs/base/mutex.h"
+#include "libs/base/planted.h"
+#include "libs/base/text.h"
+#include "libs/wire/texts.h"
 
 namespace paceline::shard {
 
-v1::Refusal MakeRefusal(v1::Refusal::Reason reason, std::string message) {
+v1::Refusal MakeRefusal(v1::Refusal::Reason reason, const std::string& message) {
   v1::Refusal refusal;
   refusal.set_reason(reason);
-  refusal.set_message(std::move(message));
+  refusal.set_message(Escaped(message));
   return refusal;
+}
+
+absl::Status NoHello(const Shard& shard) {
+  return absl::DeadlineExceededError(absl::StrCat("hello: none within ",
+                                                  absl::FormatDuration(shard.options().hello_timeout),
+                                                  "; the first frame of a stream is a Hello, alone"));
+}
+
+absl::Status NotReading(const Shard& shard) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "replies have waited to be read for more than ", absl::FormatDuration(shard.options().unread_timeout),
+      ", and all clients' take ", shard.replies().taken(), " bytes; read replies while you ask"));
 }
 
 namespace {
@@ -39,27 +59,48 @@ std::optional<v1::Refusal> NotMeant(const Shard& shard, const Shard::View& view,
 
 }  // namespace
 
+bool IsStranger(SegmentHost& host, const Caller& caller) {
+  if (caller.shown->opened() || host.primary() == nullptr || Planted(Bug::kTokenNotAsked)) return false;
+  const log::Segment::Session* session = host.primary()->segment().FindSession(caller.session);
+  return session != nullptr && !caller.shown->Opens(session->secret_sha256);
+}
+
+v1::Refusal StrangersRefusal(const Caller& caller) {
+  return MakeRefusal(v1::Refusal::FENCED,
+                     absl::StrCat("hello: token: it is not the secret of session ", caller.session.v,
+                                  "; expected what OpenSession returned to whoever opened it"));
+}
+
 std::optional<v1::Refusal> Greet(const Shard& shard, const v1::Hello& hello, std::optional<Caller>* caller,
                                  v1::Welcome* welcome) {
   if (caller->has_value()) {
     return MakeRefusal(v1::Refusal::MALFORMED, "hello: a second one; a stream has one caller all its life");
   }
-  if (hello.feature_level() < kFeatureLevel) {
+  if (hello.feature_level() < kOldestFeatureLevel) {
     return MakeRefusal(v1::Refusal::UNIMPLEMENTED,
                        absl::StrCat("hello: feature_level ", hello.feature_level(),
                                     " is older than the oldest this shard "
                                     "speaks, ",
-                                    kFeatureLevel, "; use a newer client"));
+                                    kOldestFeatureLevel, "; use a newer client"));
   }
   if (hello.session() == 0 || hello.job() == 0) {
     return MakeRefusal(v1::Refusal::FENCED,
                        absl::StrCat("hello: job ", hello.job(), ", session ", hello.session(),
                                     "; expected the ids that Coordinator.OpenSession returned"));
   }
+  if (const absl::Status wrong = wire::CheckTexts(hello); !wrong.ok()) {
+    return MakeRefusal(v1::Refusal::INVALID, absl::StrCat("hello: ", wrong.message()));
+  }
   const auto view = shard.view();
   if (auto refusal = NotMeant(shard, *view, hello)) return refusal;
-  *caller = Caller{.job = JobId(hello.job()), .session = SessionId(hello.session())};
-  welcome->set_feature_level(kFeatureLevel);
+  Caller said{.job = JobId(hello.job()),
+              .session = SessionId(hello.session()),
+              .shown = std::make_shared<const secret::Shown>(hello.token())};
+  // No segment here may know the session yet: then the first one that does decides (IsStranger).
+  const std::string known = shard.known_sessions().DigestOf(said.session);
+  if (!said.shown->Opens(known) && !Planted(Bug::kTokenNotAsked)) return StrangersRefusal(said);
+  *caller = std::move(said);
+  welcome->set_feature_level(std::min(hello.feature_level(), kFeatureLevel));
   welcome->set_shard(view->self.shard.v);
   welcome->set_incarnation(view->self.incarnation.v);
   welcome->set_map_version(view->map == nullptr ? 0 : view->map->version().v);
@@ -68,6 +109,30 @@ std::optional<v1::Refusal> Greet(const Shard& shard, const v1::Hello& hello, std
   welcome->set_shard_name(shard.options().name);
   welcome->set_cluster(view->cluster);
   return std::nullopt;
+}
+
+void AskWhetherOver(Shard& shard, const Caller& caller,
+                    std::function<void(const std::optional<v1::Refusal>&)> tell) {
+  struct Answer {
+    Mutex mutex;
+    std::optional<v1::Refusal> over ABSL_GUARDED_BY(mutex);
+  };
+  auto answer = std::make_shared<Answer>();
+  shard.ForEachSegment(
+      [caller, answer](SegmentHost& host) {
+        if (host.primary() == nullptr) return;
+        std::optional<v1::Refusal> over = host.primary()->WhyOver(caller.session, caller.job);
+        if (!over.has_value()) return;
+        MutexLock lock(&answer->mutex);
+        // The one that knows more of it: not all are told why.
+        if (!answer->over.has_value() || answer->over->message().size() < over->message().size())
+          answer->over = std::move(over);
+      },
+      [answer, tell = std::move(tell)] {
+        MutexLock lock(&answer->mutex);
+        if (answer->over.has_value()) answer->over->clear_segment();
+        tell(answer->over);
+      });
 }
 
 std::optional<v1::Refusal> NotNow(Shard& shard, const Shard::View& view, CatalogueVersion senders) {

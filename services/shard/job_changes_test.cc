@@ -2,6 +2,7 @@
 // coordinator.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/base/feature_level.h"
 #include "libs/base/test_util/status_matchers.h"
 #include "libs/wire/frame.h"
 #include "libs/wire/packed.h"
@@ -26,7 +27,7 @@ class PushEnd : public world::StreamPort {
   explicit PushEnd(Shard& shard, uint32_t job, uint64_t session) : stream_(shard.NewPushStream()) {
     stream_->Attach(std::shared_ptr<world::StreamPort>(std::shared_ptr<void>(), this));
     wire::Frame<v1::PushRequest> hello;
-    hello.head.mutable_hello()->set_feature_level(1);
+    hello.head.mutable_hello()->set_feature_level(kFeatureLevel);
     hello.head.mutable_hello()->set_job(job);
     hello.head.mutable_hello()->set_session(session);
     Send(hello);

@@ -3,6 +3,7 @@
 
 #include <malloc.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +11,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -23,10 +25,12 @@
 #include "libs/base/feature_level.h"
 #include "libs/base/mutex.h"
 #include "libs/base/status.h"
+#include "libs/base/text.h"
 #include "libs/base/version.h"
 #include "libs/engine/store/rocksdb_engine.h"
 #include "libs/metrics/exposer.h"
 #include "libs/recorder/file_recorder.h"
+#include "libs/rpc/connections.h"
 #include "libs/rpc/coordinators.h"
 #include "libs/rpc/logging.h"
 #include "libs/rpc/process.h"
@@ -53,13 +57,18 @@ struct Flags {
   std::string coordinator;
   std::string listen = "127.0.0.1:0";
   std::string advertise;
+  std::string peer_listen;
+  std::string peer_advertise;
+  bool reflection = false;
   std::string name;
   std::string zone;
   uint64_t memory_budget = ShardOptions().memory_budget_bytes;
   uint64_t staging_budget = ShardOptions().staging_budget_bytes;
+  uint64_t reply_budget = ShardOptions().all_replies_bytes_max;
   int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::string metrics_listen = "127.0.0.1:0";
   std::string port_file;
+  std::string peer_port_file;
   absl::Duration leave_timeout = absl::Seconds(10);
   std::string record;
   std::string data_dir;
@@ -78,9 +87,18 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--coordinator", flags.coordinator,
                  "HOST:PORT of the cluster's coordinator; of several, with commas between")
       ->required();
-  app.add_option("--listen", flags.listen, "HOST:PORT to serve on; port 0 picks a free one");
+  app.add_option("--listen", flags.listen, "HOST:PORT to serve clients on; port 0 picks a free one");
   app.add_option("--advertise", flags.advertise,
-                 "HOST:PORT that others reach this shard at (default: what --listen bound)");
+                 "HOST:PORT that clients reach this shard at (default: what --listen bound)");
+  app.add_option("--peer-listen", flags.peer_listen,
+                 "HOST:PORT to serve other shards and the coordinator on, which nobody else should reach "
+                 "(default: a free port on the host of --listen)");
+  app.add_option(
+      "--peer-advertise", flags.peer_advertise,
+      "HOST:PORT that these reach this shard at (default: what --peer-listen bound, on the host of "
+      "--advertise)");
+  app.add_flag("--reflection", flags.reflection,
+               "Serve gRPC reflection, for tools that ask which methods there are");
   app.add_option("--name", flags.name,
                  "Who this shard is in the cluster; the same after a restart (default: the host's name)");
   app.add_option("--zone", flags.zone,
@@ -97,10 +115,19 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
       ->type_name("SIZE")
       ->default_str("256MiB");
+  app.add_option(
+         "--reply-budget", flags.reply_budget,
+         "Memory that replies to all clients may take until they are read; beyond it reads are refused, and "
+         "clients that do not read are disconnected")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
+      ->type_name("SIZE")
+      ->default_str("512MiB");
   app.add_option("--threads", flags.threads, "Threads that serve streams, and as many that apply updates")
       ->check(CLI::Range(1, 1024));
   app.add_option("--metrics-listen", flags.metrics_listen, "HOST:PORT of the /metrics page");
   app.add_option("--port-file", flags.port_file, "Write the host:port that --listen bound to this file");
+  app.add_option("--peer-port-file", flags.peer_port_file,
+                 "Write the host:port that --peer-listen bound to this file");
   app.add_option(
          "--record", flags.record,
          "Write the history of every record applied here to a new file of this name (or FILE.1, FILE.2 "
@@ -172,12 +199,22 @@ bool IsWildcard(absl::string_view address) {
   return host == "0.0.0.0" || host == "[::]" || host.empty();
 }
 
-// Where others reach what listens on `bound`.
+// Where clients reach what listens on `bound`.
 absl::StatusOr<std::string> Advertised(const Flags& flags, const std::string& bound) {
-  if (!flags.advertise.empty()) return flags.advertise;
+  if (!flags.advertise.empty()) {
+    ABSL_RETURN_IF_ERROR(CheckAddress("--advertise", flags.advertise));
+    return flags.advertise;
+  }
   if (!IsWildcard(bound)) return bound;
   return absl::InvalidArgumentError(absl::StrCat(
       "--listen ", flags.listen, " is no address that others reach; give --advertise HOST:PORT as well"));
+}
+
+// Where peers reach what listens on `bound`, if clients reach this shard at `address`.
+std::string AdvertisedToPeers(const Flags& flags, const std::string& address, const std::string& bound) {
+  if (!flags.peer_advertise.empty()) return flags.peer_advertise;
+  if (!IsWildcard(bound)) return bound;
+  return absl::StrCat(HostOf(address), bound.substr(bound.rfind(':')));
 }
 
 // The shard as its page sees it. The page owns the shard's counters and so outlives it: at the end the shard
@@ -199,6 +236,15 @@ class OnPage {
   Mutex mutex_;
   Shard* shard_ ABSL_GUARDED_BY(mutex_);
 };
+
+// Which folder of which running machine this is: a copy of it has other numbers. Empty: it cannot be told.
+std::string PlaceOf(const std::string& dir) {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat lock = {};
+  if (boot.empty() || stat((dir + "/IN_USE").c_str(), &lock) != 0) return "";
+  return absl::StrCat(boot, "/", lock.st_dev, "/", lock.st_ino);
+}
 
 absl::Status OpenDisk(const std::string& dir, int threads, std::unique_ptr<DiskWriter>& disk,
                       DiskContents& contents) {
@@ -224,6 +270,12 @@ class Process {
     DiskContents contents;
     if (!flags.data_dir.empty())
       ABSL_RETURN_IF_ERROR(OpenDisk(flags.data_dir, flags.threads, disk, contents));
+    v1::JoinClusterRequest join;
+    if (disk != nullptr) {
+      *join.mutable_folder() = contents.folder;
+      join.mutable_folder()->set_place(PlaceOf(flags.data_dir));
+      *join.mutable_known() = contents.known;
+    }
     std::unique_ptr<SnapshotThread> snapshots;
     if (!flags.snapshot_dir.empty()) {
       ABSL_ASSIGN_OR_RETURN(std::unique_ptr<snapshot::Files> files,
@@ -232,7 +284,7 @@ class Process {
     }
     std::unique_ptr<Process> process(new Process(flags, std::move(page), std::move(recorder), std::move(disk),
                                                  std::move(contents), std::move(snapshots)));
-    if (absl::Status s = process->Serve(flags, std::move(end)); !s.ok()) return s;
+    if (absl::Status s = process->Serve(flags, std::move(join), std::move(end)); !s.ok()) return s;
     return process;
   }
 
@@ -277,9 +329,11 @@ class Process {
         disk_(std::move(disk)),
         snapshots_(std::move(snapshots)),
         shard_({.name = flags.name,
+                .nonce = std::max<uint64_t>(1, world::SystemRandom().Next()),
                 .executors = flags.threads,
                 .memory_budget_bytes = flags.memory_budget,
                 .staging_budget_bytes = flags.staging_budget,
+                .all_replies_bytes_max = flags.reply_budget,
                 .durable = flags.acks == "durable",
                 .helper_thread = true},
                clock_, *probe_, &peers_, disk_.get(), std::move(contents)),
@@ -293,30 +347,48 @@ class Process {
     return std::make_unique<HistoryProbe<MetricsProbe>>(*recorder, page);
   }
 
-  absl::Status Serve(const Flags& flags, Membership::Superseded end) {
-    ABSL_ASSIGN_OR_RETURN(server_, Server::Start(shard_, flags.listen, flags.threads));
+  absl::Status Serve(const Flags& flags, v1::JoinClusterRequest join, Membership::Superseded end) {
+    const std::string any_port = absl::StrCat(HostOf(flags.listen), ":0");
+    ABSL_ASSIGN_OR_RETURN(
+        server_, Server::Start(shard_, {.clients = flags.listen,
+                                        .peers = flags.peer_listen.empty() ? any_port : flags.peer_listen,
+                                        .threads = flags.threads,
+                                        .reflection = flags.reflection}));
     ABSL_ASSIGN_OR_RETURN(const std::string address, Advertised(flags, server_->address()));
+    ABSL_RETURN_IF_ERROR(rpc::WritePortFile(flags.peer_port_file, server_->peer_address()));
     ABSL_RETURN_IF_ERROR(rpc::WritePortFile(flags.port_file, server_->address()));
-    const v1::JoinClusterRequest join = JoinRequest(flags, address);
-    spdlog::info("shard serves name={} address={} metrics={} threads={} memory_budget_bytes={} version={}",
-                 flags.name, address, join.metrics_address(), flags.threads, flags.memory_budget, kVersion);
-    membership_ = std::make_unique<Membership>(shard_, flags.coordinator, join, std::move(end),
-                                               [this] { server_->SetReady(); });
+    Describe(flags, address, join);
+    spdlog::info(
+        "shard serves name={} address={} peer_address={} metrics={} threads={} memory_budget_bytes={} "
+        "version={}",
+        flags.name, address, join.peer_address(), join.metrics_address(), flags.threads, flags.memory_budget,
+        kVersion);
+    const auto connections = server_->connections();
+    page_->Collect([connections](metrics::Families& families) {
+      rpc::ShowConnections(families, "paceline_shard_", *connections);
+    });
+    const auto describe = [connections](v1::BeatRequest& beat) {
+      v1::Connections& told = *beat.mutable_connections();
+      told.set_refused(connections->refused);
+      told.set_full(connections->full);
+      told.set_descriptors(rpc::LimitsNow().all);
+    };
+    membership_ = std::make_unique<Membership>(
+        shard_, flags.coordinator, join, std::move(end), [this] { server_->SetReady(); }, describe);
     return absl::OkStatus();
   }
 
-  v1::JoinClusterRequest JoinRequest(const Flags& flags, const std::string& address) const {
+  void Describe(const Flags& flags, const std::string& address, v1::JoinClusterRequest& join) const {
     const std::string& metrics = page_->address();
-    v1::JoinClusterRequest join;
     join.set_feature_level(kFeatureLevel);
     join.set_name(flags.name);
     join.set_address(address);
-    join.set_nonce(std::max<uint64_t>(1, world::SystemRandom().Next()));
+    join.set_peer_address(AdvertisedToPeers(flags, address, server_->peer_address()));
+    join.set_nonce(shard_.options().nonce);
     join.set_zone(flags.zone);
     join.set_keeps_data(!flags.data_dir.empty());
     join.set_metrics_address(
         IsWildcard(metrics) ? absl::StrCat(HostOf(address), metrics.substr(metrics.rfind(':'))) : metrics);
-    return join;
   }
 
   const world::RealClock clock_;
@@ -345,6 +417,7 @@ int Run(const Flags& flags) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   rpc::ReadIntoLargeBuffers();
   const sigset_t end_signals = rpc::BlockEndSignals();
+  rpc::RaiseDescriptorLimit();
   rpc::KeepGrpcUp();
   std::atomic<bool> superseded = false;
   absl::StatusOr<std::unique_ptr<Process>> process =

@@ -2,6 +2,7 @@
 // cluster.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/base/feature_level.h"
 #include "libs/base/test_util/status_matchers.h"
 #include "libs/wire/frame.h"
 #include "libs/world/real_clock.h"
@@ -77,7 +78,7 @@ class MeantTest : public ::testing::Test {
   }
   static v1::Hello HelloTo(uint64_t cluster, uint32_t id, uint64_t incarnation) {
     v1::Hello hello;
-    hello.set_feature_level(1);
+    hello.set_feature_level(kFeatureLevel);
     hello.set_job(1);
     hello.set_session(3);
     hello.set_cluster(cluster);

@@ -4,35 +4,36 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <utility>
 
-#include "absl/synchronization/notification.h"
+#include "libs/base/mutex.h"
 #include "libs/base/status.h"
+#include "libs/rpc/deadline.h"
+#include "libs/world/real_clock.h"
 
 namespace paceline::shard {
 namespace {
 
 constexpr absl::Duration kBeatEvery = absl::Seconds(1);
 constexpr absl::Duration kRetryAfter = absl::Milliseconds(200);
+// The coordinator is finding something out, or had news while this start was joining.
+constexpr absl::Duration kAskAgainAfter = absl::Milliseconds(20);
 
 }  // namespace
 
 struct Membership::Wishes {
   // False: the coordinator has no such version, as far as is known.
   bool Want(CatalogueVersion version) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(&mutex);
     if (newest.has_value() && version > *newest) return false;
     wanted = std::max(wanted, version);
-    changed.notify_one();
+    changed.Signal();
     return true;
   }
 
-  std::mutex mutex;
-  std::condition_variable changed;
+  Mutex mutex;
+  CondVar changed;
   bool stop = false;
   CatalogueVersion wanted;  // the newest that was named; 0: none
   std::optional<CatalogueVersion>
@@ -40,12 +41,14 @@ struct Membership::Wishes {
 };
 
 Membership::Membership(Shard& shard, const std::string& coordinators, v1::JoinClusterRequest join,
-                       Superseded superseded, Whole whole)
+                       Superseded superseded, Whole whole, Describe describe)
     : shard_(shard),
-      join_(std::move(join)),
+      name_(join.name()),
+      joining_(std::move(join)),
       superseded_(std::move(superseded)),
       coordinators_(coordinators),
       whole_(std::move(whole)),
+      describe_(std::move(describe)),
       wishes_(std::make_shared<Wishes>()) {
   shard_.OnWantCatalogue([wishes = wishes_](CatalogueVersion version) { return wishes->Want(version); });
   thread_ = std::thread([this] { Run(); });
@@ -54,17 +57,17 @@ Membership::Membership(Shard& shard, const std::string& coordinators, v1::JoinCl
 Membership::~Membership() {
   shard_.OnWantCatalogue(nullptr);
   {
-    const std::lock_guard lock(wishes_->mutex);
+    const MutexLock lock(&wishes_->mutex);
     wishes_->stop = true;
   }
-  wishes_->changed.notify_one();
+  wishes_->changed.Signal();
   thread_.join();
 }
 
 absl::StatusOr<v1::HandOverShardReply> Membership::Leave(absl::Duration timeout) {
   const auto view = shard_.view();
   v1::HandOverShardRequest request;
-  request.set_shard(join_.name());
+  request.set_shard(name_);
   request.set_incarnation(view->self.incarnation.v);
   request.set_leave(true);
   request.set_timeout_ms(static_cast<uint32_t>(absl::ToInt64Milliseconds(timeout)));
@@ -98,7 +101,8 @@ void Membership::Run() {
       joined = true;
       continue;
     }
-    if (!Pause(status.ok() ? kBeatEvery : kRetryAfter)) return;
+    const bool soon = absl::IsAborted(status);
+    if (!Pause(status.ok() ? kBeatEvery : soon ? kAskAgainAfter : kRetryAfter)) return;
   }
 }
 
@@ -108,17 +112,39 @@ absl::Status Membership::Ask(grpc::Status (v1::Coordinator::Stub::*method)(grpc:
                              const Request& request, Reply& reply, absl::Duration timeout) {
   const auto one = coordinators_.Current();
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  context.set_deadline(rpc::After(timeout));
   return coordinators_.Heard(*one, ((*one->stub).*method)(&context, request, &reply), context);
+}
+
+absl::Status Membership::WriteStamps() {
+  if (stamped_ == nullptr) {
+    stamped_ = std::make_shared<Notification>();
+    shard_.WriteToDisk(joining_.Stamps(), [stamped = stamped_] { stamped->Notify(); });
+  }
+  if (!stamped_->WaitForNotificationWithTimeout(kCallTimeout)) {
+    return absl::DeadlineExceededError(
+        "the disk of --data-dir has not synced this start's stamp yet, and it joins with that only; "
+        "see whether the disk is full or fails");
+  }
+  stamped_.reset();
+  joining_.OnWritten();
+  return absl::OkStatus();
 }
 
 absl::Status Membership::Join() {
   v1::JoinClusterReply reply;
-  ABSL_RETURN_IF_ERROR(Ask(&v1::Coordinator::Stub::JoinCluster, join_, reply));
+  while (joining_.step() != Joining::Step::kJoined) {
+    if (joining_.step() == Joining::Step::kWrite) ABSL_RETURN_IF_ERROR(WriteStamps());
+    reply.Clear();
+    const absl::Status asked = Ask(&v1::Coordinator::Stub::JoinCluster, joining_.request(), reply);
+    ABSL_RETURN_IF_ERROR(joining_.OnReply(asked.ok() ? absl::StatusOr<v1::JoinClusterReply>(reply) : asked));
+    if (!asked.ok()) return asked;
+  }
+  shard_.NoteTerm(reply.term());
   ABSL_RETURN_IF_ERROR(shard_.CheckDisk(ShardId(reply.shard()), reply.cluster()));
   shard_.Identify({.shard = ShardId(reply.shard()), .incarnation = Incarnation(reply.incarnation())},
-                  reply.cluster());
-  spdlog::info("joined the cluster name={} shard={} incarnation={}", join_.name(), reply.shard(),
+                  reply.cluster(), reply.feature_level());
+  spdlog::info("joined the cluster name={} shard={} incarnation={}", name_, reply.shard(),
                reply.incarnation());
   return absl::OkStatus();
 }
@@ -126,7 +152,7 @@ absl::Status Membership::Join() {
 absl::Status Membership::Beat() {
   // The description outlives this call if an executor is slow to give its part.
   struct Described {
-    absl::Notification done;
+    Notification done;
     v1::BeatRequest beat;
   };
   auto described = std::make_shared<Described>();
@@ -137,12 +163,16 @@ absl::Status Membership::Beat() {
   if (!described->done.WaitForNotificationWithTimeout(absl::Seconds(1))) {
     return absl::DeadlineExceededError("the shard's executors are busy; no beat was sent");
   }
+  if (describe_ != nullptr) describe_(described->beat);
   v1::BeatReply reply;
+  const absl::Time asked = shard_.clock().Now();
   ABSL_RETURN_IF_ERROR(Ask(&v1::Coordinator::Stub::Beat, described->beat, reply));
+  shard_.HeardCoordinator(asked);
   {
-    const std::lock_guard lock(wishes_->mutex);
+    const MutexLock lock(&wishes_->mutex);
     wishes_->newest.reset();
   }
+  shard_.NoteTerm(reply.term());
   if (reply.catalogue_version() > described->beat.catalogue_version()) FetchCatalogue();
   LookWhetherWhole();
   return absl::OkStatus();
@@ -163,7 +193,7 @@ void Membership::FetchCatalogue() {
   CatalogueVersion asked;
   {
     // What is wanted from here on may be of a version made after this fetch, and is fetched again.
-    const std::lock_guard lock(wishes_->mutex);
+    const MutexLock lock(&wishes_->mutex);
     asked = std::exchange(wishes_->wanted, CatalogueVersion());
   }
   v1::InstallRequest install;
@@ -179,28 +209,30 @@ void Membership::FetchCatalogue() {
     return;
   }
   const CatalogueVersion held(installed->catalogue_version());
-  const std::lock_guard lock(wishes_->mutex);
+  const MutexLock lock(&wishes_->mutex);
   if (asked > held) wishes_->newest = held;
   if (wishes_->wanted <= held) wishes_->wanted = CatalogueVersion();
 }
 
 bool Membership::Pause(absl::Duration duration) {
   Wishes& wishes = *wishes_;
-  const absl::Time until = absl::Now() + duration;
+  const absl::Time until = world::MonotonicNow() + duration;
   while (true) {
     {
-      std::unique_lock lock(wishes.mutex);
-      wishes.changed.wait_until(lock, absl::ToChronoTime(until),
-                                [&] { return wishes.stop || wishes.wanted != CatalogueVersion(); });
+      const auto left = [](absl::Time then) { return then - world::MonotonicNow(); };
+      const MutexLock lock(&wishes.mutex);
+      wishes.changed.AwaitFor(&wishes.mutex, left(until), [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        return wishes.stop || wishes.wanted != CatalogueVersion();
+      });
       if (!wishes.stop && wishes.wanted != CatalogueVersion()) {
-        wishes.changed.wait_until(lock, absl::ToChronoTime(std::min(until, next_fetch_)),
-                                  [&] { return wishes.stop; });
+        wishes.changed.AwaitFor(&wishes.mutex, left(std::min(until, next_fetch_)),
+                                [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return wishes.stop; });
       }
       if (wishes.stop) return false;
     }
-    if (absl::Now() >= until) return true;
+    if (world::MonotonicNow() >= until) return true;
     FetchCatalogue();
-    next_fetch_ = absl::Now() + kFetchEvery;
+    next_fetch_ = world::MonotonicNow() + kFetchEvery;
   }
 }
 

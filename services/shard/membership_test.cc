@@ -150,8 +150,8 @@ TEST_F(MembershipTest, AVersionThatExistsIsFetchedThoughAnAbsurdOneWasNamed) {
   ASSERT_TRUE(coordinator.AwaitBeats(1));
   while (shard.CatalogueWanted(kAbsurd)) std::this_thread::yield();
   coordinator.SetVersion(2);
-  const absl::Time limit = absl::Now() + kLongEnough;
-  while (Held() < 2 && absl::Now() < limit) {
+  const absl::Time limit = world::MonotonicNow() + kLongEnough;
+  while (Held() < 2 && world::MonotonicNow() < limit) {
     shard.CatalogueWanted(CatalogueVersion(2));
     std::this_thread::yield();
   }
@@ -168,8 +168,8 @@ TEST_F(MembershipTest, TellsOnceThatTheClusterIsWhole) {
   ASSERT_TRUE(coordinator.AwaitLooks(2));
   EXPECT_EQ(told, 0) << "copies are missing";
   coordinator.SetStatus(/*map_version=*/2, /*under_replicated=*/0);
-  const absl::Time limit = absl::Now() + kLongEnough;
-  while (told == 0 && absl::Now() < limit) std::this_thread::yield();
+  const absl::Time limit = world::MonotonicNow() + kLongEnough;
+  while (told == 0 && world::MonotonicNow() < limit) std::this_thread::yield();
   EXPECT_EQ(told, 1);
   coordinator.SetStatus(/*map_version=*/3, /*under_replicated=*/5);
   const int beats = coordinator.beats();

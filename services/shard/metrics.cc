@@ -166,6 +166,16 @@ void ShowDisk(metrics::Families& families, const Shard& shard, const Replication
   families.Counter("paceline_shard_frames_held_back_total",
                    "Frames of clients that stayed under way for a while because the disk was slow.",
                    static_cast<double>(shard.frames_held_back()));
+  const Disk::Health health = shard.disk_health().value_or(Disk::Health());
+  using Standing = Disk::Health::State;
+  constexpr std::pair<const char*, Standing> kStandings[] = {{"works", Standing::kWorks},
+                                                             {"slow", Standing::kSlow},
+                                                             {"full", Standing::kFull},
+                                                             {"fails", Standing::kFails}};
+  for (const auto& [name, standing] : kStandings) {
+    families.Gauge("paceline_shard_disk_state", "1 for how the disk stands, 0 for the others.",
+                   health.state == standing ? 1 : 0, {{"state", name}});
+  }
   const Disk::Done done = shard.disk_done();
   families.Counter("paceline_shard_disk_written_bytes_total", "Records, pages and bases written to the disk.",
                    static_cast<double>(done.bytes));
@@ -226,6 +236,10 @@ void ShowShard(metrics::Families& families, Shard& shard) {
                  static_cast<double>(shard.staged_bytes()));
   families.Gauge("paceline_shard_staging_budget_bytes", "What they may take.",
                  static_cast<double>(shard.options().staging_budget_bytes));
+  families.Gauge("paceline_shard_reply_bytes", "Values of replies that wait to be read.",
+                 static_cast<double>(shard.replies().taken()));
+  families.Gauge("paceline_shard_reply_budget_bytes", "What they may take.",
+                 static_cast<double>(shard.replies().bytes_max()));
   families.Gauge("paceline_shard_parked_reads", "Parts of pulls waiting now.",
                  static_cast<double>(beat->parked()));
   ShowReplication(families, state->replication);

@@ -27,6 +27,8 @@ class Probe {
   virtual void Followed(const log::Segment& /*segment*/, const log::Record& /*record*/) {}
   // An image has replaced what was there, or it began with what its disk had.
   virtual void Installed(const log::Segment& /*segment*/) {}
+  // The primary of `epoch` has answered a read, or acknowledged parts.
+  virtual void Answered(const log::Segment& /*segment*/, Epoch /*epoch*/) {}
   virtual void RowsPushed(uint64_t /*rows*/) {}
   // One pull answered: rows and bytes of its values, time from its arrival to its reply, and how much of that
   // it was parked for the min clock, and for other members of its segments.

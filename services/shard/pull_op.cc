@@ -50,7 +50,13 @@ bool PullOp::StartHeld() {
 
 void PullOp::Serve(size_t part, absl::Time now) {
   const Slice& slice = slices_[part];
-  shard_.host(slice.segment).Serve(ReadOf(part), slice.sender_epoch, now);
+  SegmentHost& host = shard_.host(slice.segment);
+  if (IsStranger(host, caller_)) {
+    v1::Refusal refusal = StrangersRefusal(caller_);
+    refusal.set_segment(slice.segment.v);
+    return Refused(part, std::move(refusal));
+  }
+  host.Serve(ReadOf(part), slice.sender_epoch, now);
 }
 
 absl::Status PullOp::Prepare(const Shard::View& view, const std::vector<wire::PartEntry>& entries) {
@@ -206,7 +212,34 @@ absl::Cord PullOp::TellChanges(v1::PullReply& head) {
   return wire::Borrow(absl::string_view(values_.get(), to), values_);
 }
 
+// The values count as long as anybody has them, this stream or what carries it.
+bool PullOp::Hold() {
+  struct Held {
+    std::shared_ptr<char[]> values;
+    std::shared_ptr<const ReplyBudget::Share> share;
+  };
+  std::shared_ptr<const ReplyBudget::Share> share = shard_.replies().Take(values_bytes_);
+  if (share == nullptr) return false;
+  char* const values = values_.get();
+  values_ = {std::make_shared<Held>(Held{std::move(values_), std::move(share)}), values};
+  return true;
+}
+
+wire::Frame<v1::PullReply> PullOp::Unheld() {
+  shard_.probe().Refused(v1::Refusal::OVER_BUDGET);
+  v1::Refusal refusal = MakeRefusal(
+      v1::Refusal::OVER_BUDGET, absl::StrCat("pull: the replies of all clients that wait to be read take ",
+                                             shard_.replies().taken(), " of ", shard_.replies().bytes_max(),
+                                             " bytes (--reply-budget); try again, and read replies"));
+  refusal.set_retry_after_ms(20);
+  v1::PullReply reply;
+  reply.set_request(head_.request());
+  *reply.add_refusals() = std::move(refusal);
+  return {.head = std::move(reply), .keys = {}, .values = {}};
+}
+
 void PullOp::Send() {
+  if (!Hold()) return replies_->Reply(Unheld(), reserved_bytes_);
   const absl::Duration total = shard_.clock().Now() - start_;
   wire::Frame<v1::PullReply> reply;
   reply.head.set_request(head_.request());

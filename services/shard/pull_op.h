@@ -56,6 +56,10 @@ class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp>
   void HandOut();
   void Answered();
   void Send();
+  // False: the values would be too many, of all streams.
+  bool Hold();
+  // What is said instead of them.
+  wire::Frame<v1::PullReply> Unheld();
   absl::Cord Values();
   absl::Cord TellChanges(v1::PullReply& head);
   size_t BytesOf(const Slice& slice) const { return slice.rows * row_bytes_; }

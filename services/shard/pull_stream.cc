@@ -7,7 +7,7 @@ namespace paceline::shard {
 namespace {
 
 // Small replies take no bytes of the budget worth counting; this bounds their number.
-constexpr size_t kRepliesMax = 16 * 1024;
+constexpr size_t kPullRepliesMax = 16 * 1024;
 
 // Rows are read much faster than a connection carries them. With so many bytes of replies waiting to be sent
 // the next pulls are held back: their replies would only lie in memory, out of the caches.
@@ -17,7 +17,7 @@ constexpr size_t kHeldMax = 1024;
 
 }  // namespace
 
-PullStream::PullStream(Shard& shard) : shard_(shard) {
+PullStream::PullStream(Shard& shard) : shard_(shard), opened_(shard.clock().Now()), read_at_(opened_) {
   shard_.probe().StreamOpened("pull");
 }
 PullStream::~PullStream() {
@@ -44,13 +44,7 @@ void PullStream::OnFrame(absl::Cord bytes) {
   auto request = wire::Decode<v1::PullRequest>(bytes);
   if (!request.ok())
     return Fail(0, MakeRefusal(v1::Refusal::MALFORMED, std::string(request.status().message())));
-  if (request->head.has_hello()) {
-    v1::PullReply reply;
-    if (auto refusal = Greet(shard_, request->head.hello(), &caller_, reply.mutable_welcome())) {
-      return Fail(0, *std::move(refusal));
-    }
-    return Reply({.head = reply, .keys = {}, .values = {}}, 0);
-  }
+  if (request->head.has_hello()) return Greeted(*std::move(request));
   if (!caller_.has_value()) {
     return Fail(
         request->head.request(),
@@ -66,6 +60,34 @@ void PullStream::OnFrame(absl::Cord bytes) {
     }
   }
   op->Start();
+}
+
+void PullStream::Greeted(wire::Frame<v1::PullRequest> request) {
+  const v1::Hello hello = request.head.hello();
+  if (auto refusal = NotAlone(request)) return Fail(0, *std::move(refusal));
+  v1::PullReply reply;
+  if (auto refusal = Greet(shard_, hello, &caller_, reply.mutable_welcome())) {
+    return Fail(0, *std::move(refusal));
+  }
+  greeted_ = true;
+  Reply({.head = reply, .keys = {}, .values = {}}, 0);
+  {
+    MutexLock lock(&mutex_);
+    ++asked_;
+  }
+  AskWhetherOver(shard_, *caller_, [self = shared_from_this()](const std::optional<v1::Refusal>& over) {
+    over.has_value() ? self->Fail(0, *over) : self->NothingToSay();
+  });
+}
+
+void PullStream::NothingToSay() {
+  std::shared_ptr<world::StreamPort> port;
+  {
+    MutexLock lock(&mutex_);
+    ++answered_;
+    if (finished_) port = port_;
+  }
+  if (port != nullptr) port->Kick();
 }
 
 void PullStream::StartHeld() {
@@ -105,19 +127,20 @@ void PullStream::Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserve
     MutexLock lock(&mutex_);
     if (ended()) return;
     ++answered_;
+    if (replies_.empty()) read_at_ = shard_.clock().Now();
     // Certificates and refusals take memory too.
     const uint64_t taken = std::max<uint64_t>(reserved, frame.size());
     reserved_ += taken - reserved;
     replies_.push_back({.frame = std::move(frame), .reserved = taken});
     replies_bytes_ += taken;
-    drowned = replies_.size() > kRepliesMax;
+    drowned = replies_.size() > kPullRepliesMax;
     if (drowned) ended_ = true;
     port = port_;
   }
   if (port == nullptr) return;
   if (drowned) {
     port->Close(absl::ResourceExhaustedError(
-        absl::StrCat("pull: ", kRepliesMax, " replies wait to be read; read replies while you ask")));
+        absl::StrCat("pull: ", kPullRepliesMax, " replies wait to be read; read replies while you ask")));
   } else {
     port->Kick();
   }
@@ -134,10 +157,26 @@ bool PullStream::NextFrame(absl::Cord* frame) {
   MutexLock lock(&mutex_);
   if (replies_.empty()) return false;
   *frame = std::move(replies_.front().frame);
+  read_at_ = shard_.clock().Now();
   reserved_ -= replies_.front().reserved;
   replies_bytes_ -= replies_.front().reserved;
   replies_.pop_front();
   return true;
+}
+
+void PullStream::OnTime(absl::Time now, bool crowded) {
+  std::shared_ptr<world::StreamPort> port;
+  absl::Status why;
+  {
+    MutexLock lock(&mutex_);
+    if (ended() || port_ == nullptr) return;
+    const bool unread = crowded && !replies_.empty() && now - read_at_ > shard_.options().unread_timeout;
+    if (!unread && (greeted_ || now - opened_ <= shard_.options().hello_timeout)) return;
+    why = unread ? NotReading(shard_) : NoHello(shard_);
+    ended_ = true;
+    port = port_;
+  }
+  port->Close(std::move(why));
 }
 
 void PullStream::OnFinished() {

@@ -17,6 +17,7 @@ namespace paceline::shard {
 // the reply when the last of them has answered. Replies go out in the order in which they are complete.
 class PullStream : public world::AcceptedStream,
                    public PullReplies,
+                   public WatchedStream,
                    public std::enable_shared_from_this<PullStream> {
  public:
   explicit PullStream(Shard& shard);
@@ -34,8 +35,12 @@ class PullStream : public world::AcceptedStream,
   bool Reserve(uint64_t bytes) override;
   // It has broken, or is being closed because its replies are not read.
   bool ended() const override { return ended_.load(std::memory_order_relaxed); }
+  void OnTime(absl::Time now, bool crowded) override;
 
  private:
+  void Greeted(wire::Frame<v1::PullRequest> request);
+  // A frame that is owed no reply has been dealt with.
+  void NothingToSay();
   // Starts the pulls that were held back, as far as the replies that wait to be sent allow.
   void StartHeld();
 
@@ -45,8 +50,10 @@ class PullStream : public world::AcceptedStream,
   };
 
   Shard& shard_;
+  const absl::Time opened_;
   std::optional<Caller> caller_;
-  std::atomic<bool> ended_{false};  // written under mutex_, like what follows
+  std::atomic<bool> greeted_{false};  // caller_ is set
+  std::atomic<bool> ended_{false};    // written under mutex_, like what follows
 
   Mutex mutex_;
   std::shared_ptr<world::StreamPort> port_ ABSL_GUARDED_BY(mutex_);
@@ -55,6 +62,7 @@ class PullStream : public world::AcceptedStream,
   uint64_t replies_bytes_ ABSL_GUARDED_BY(mutex_) = 0;                // of their values
   std::deque<std::shared_ptr<PullOp>> held_ ABSL_GUARDED_BY(mutex_);  // until fewer replies wait to be sent
   uint64_t reserved_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time read_at_ ABSL_GUARDED_BY(mutex_);  // when a reply went out, or none waited, last
   uint64_t asked_ ABSL_GUARDED_BY(mutex_) = 0;  // frames that are owed a reply, and how many were given
   uint64_t answered_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -3,6 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/base/feature_level.h"
 #include "libs/base/test_util/status_matchers.h"
 #include "libs/wire/frame.h"
 #include "libs/wire/packed.h"
@@ -63,7 +64,7 @@ class PullStreamTest : public ::testing::Test {
     stream = shard.NewPullStream();
     stream->Attach(port);
     wire::Frame<v1::PullRequest> hello;
-    hello.head.mutable_hello()->set_feature_level(1);
+    hello.head.mutable_hello()->set_feature_level(kFeatureLevel);
     hello.head.mutable_hello()->set_job(1);
     hello.head.mutable_hello()->set_session(5);
     stream->OnFrame(wire::Encode(hello));

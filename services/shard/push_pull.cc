@@ -8,7 +8,7 @@ namespace paceline::shard {
 namespace {
 
 // As of a pull stream: this bounds the number of small ones.
-constexpr size_t kRepliesMax = 16 * 1024;
+constexpr size_t kPushPullRepliesMax = 16 * 1024;
 
 }  // namespace
 
@@ -66,19 +66,20 @@ void PushStream::Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserve
     MutexLock lock(&mutex_);
     if (ended()) return;
     --reads_;
+    if (waiting_rows_.empty()) read_at_ = shard_.clock().Now();
     // Certificates and refusals take memory too.
     const uint64_t taken = std::max<uint64_t>(reserved, reply.head.ByteSizeLong() + reply.values.size());
     reserved_ += taken - reserved;
     waiting_rows_.push_back({.reply = reply, .reserved = taken});
-    drowned = waiting_rows_.size() > kRepliesMax;
+    drowned = waiting_rows_.size() > kPushPullRepliesMax;
     if (drowned) ended_ = true;
     dirty_ = true;
     port = port_;
   }
   if (port == nullptr) return;
   if (drowned) {
-    port->Close(absl::ResourceExhaustedError(
-        absl::StrCat("push_pull: ", kRepliesMax, " replies wait to be read; read replies while you ask")));
+    port->Close(absl::ResourceExhaustedError(absl::StrCat(
+        "push_pull: ", kPushPullRepliesMax, " replies wait to be read; read replies while you ask")));
   } else {
     port->Kick();
   }
@@ -96,6 +97,7 @@ void PushStream::AddRows(wire::Frame<v1::PushPullReply>& reply) {
   if (waiting_rows_.empty()) return;
   Rows rows = std::move(waiting_rows_.front());
   waiting_rows_.pop_front();
+  read_at_ = shard_.clock().Now();
   reserved_ -= rows.reserved;
   v1::PullReply& head = rows.reply.head;
   reply.head.set_request(head.request());

@@ -49,7 +49,7 @@ class PushPullTest : public ShardTest {
 
 TEST_F(PushPullTest, RowsComeBackWithTheirPushApplied) {
   both.Start();
-  EXPECT_EQ(both.replies.at(0).head.welcome().feature_level(), 1u);
+  EXPECT_EQ(both.replies.at(0).head.welcome().feature_level(), kFeatureLevel);
   both.Send(PushPull(7, Part(1, 1, 1) + Part(0, 1, 1), {1, 2}));
   both.Send(PushPull(8, Part(0, 1, 2), {10, 20}));
   ASSERT_EQ(Rows().size(), 2u);

@@ -18,7 +18,7 @@ struct Buffers {
 };
 
 // Refusals, or answers to ticks, that wait to be read. A client that lets more gather does not read at all.
-constexpr int kRepliesMax = 64 * 1024;
+constexpr int kAnswersMax = 64 * 1024;
 
 }  // namespace
 
@@ -43,7 +43,8 @@ class PushStream::Ticket {
   const bool held_;
 };
 
-PushStream::PushStream(Shard& shard, bool rows) : shard_(shard), rows_(rows) {
+PushStream::PushStream(Shard& shard, bool rows)
+    : shard_(shard), rows_(rows), opened_(shard.clock().Now()), read_at_(opened_) {
   shard_.probe().StreamOpened("push");
 }
 PushStream::~PushStream() {
@@ -75,7 +76,7 @@ void PushStream::OnFrame(absl::Cord bytes) {
   if (!request.ok()) {
     return Refuse(MakeRefusal(v1::Refusal::MALFORMED, std::string(request.status().message())), frame_);
   }
-  if (request->head.has_hello()) return Greeted(request->head.hello());
+  if (request->head.has_hello()) return Greeted(*std::move(request));
   if (!caller_.has_value()) {
     return Refuse(
         MakeRefusal(v1::Refusal::MALFORMED, "hello: missing; the first frame of a stream is a Hello, alone"),
@@ -115,15 +116,21 @@ void PushStream::OnFrame(absl::Cord bytes) {
   if (head.has_tick()) HandOutTick(head.tick(), *seals, ticket, view->map->SegmentCount());
 }
 
-void PushStream::Greeted(const v1::Hello& hello) {
+void PushStream::Greeted(Request request) {
+  const v1::Hello hello = request.head.hello();
   v1::Welcome welcome;
+  if (auto refusal = NotAlone(request)) return Refuse(*std::move(refusal), frame_);
   if (auto refusal = Greet(shard_, hello, &caller_, &welcome)) return Refuse(*std::move(refusal), frame_);
+  greeted_ = true;
   {
     MutexLock lock(&mutex_);
     *reply_.mutable_welcome() = welcome;
     dirty_ = true;
   }
   Kick();
+  AskWhetherOver(shard_, *caller_, [self = shared_from_this()](const std::optional<v1::Refusal>& over) {
+    if (over.has_value()) self->Refuse(*over, 0);
+  });
 }
 
 absl::StatusOr<std::vector<PushStream::RoutedPart>> PushStream::TakeApart(
@@ -176,7 +183,9 @@ void PushStream::HandOut(std::vector<RoutedPart> parts, const std::shared_ptr<Ti
     shard_.executor(e).Run([this, ticket, read, frame = frame_, mine = std::move(by_executor[e])] {
       const absl::Time now = shard_.clock().Now();
       for (const RoutedPart& part : mine) {
-        auto refusal = shard_.host(part.segment).Take(part.part, part.sender_epoch, now);
+        SegmentHost& host = shard_.host(part.segment);
+        auto refusal = IsStranger(host, *caller_) ? RefuseStranger(part.part.update, part.segment)
+                                                  : host.Take(part.part, part.sender_epoch, now);
         if (read != nullptr)
           refusal.has_value() ? read->Refused(part.index, *refusal) : read->Serve(part.index, now);
         if (refusal.has_value()) Refuse(*std::move(refusal), frame);
@@ -186,19 +195,32 @@ void PushStream::HandOut(std::vector<RoutedPart> parts, const std::shared_ptr<Ti
   }
 }
 
+std::optional<v1::Refusal> PushStream::RefuseStranger(const log::Update& update, SegmentId segment) const {
+  v1::Refusal refusal = StrangersRefusal(*caller_);
+  refusal.set_segment(segment.v);
+  refusal.set_line(static_cast<v1::Line>(update.line));
+  refusal.set_number(update.number);
+  return refusal;
+}
+
 void PushStream::HandOutTick(const v1::Tick& tick, const std::vector<wire::Seal>& seals,
                              const std::shared_ptr<Ticket>& ticket, uint32_t segments) {
   struct Round {
     Clock clock;
     bool anew;
-    std::vector<Said> said;         // by segment
-    std::vector<uint8_t> unspoken;  // by segment; each writes its own, the last of them answers
+    std::vector<Said> said;  // by segment
+    // By segment; each writes its own, the last of them answers.
+    std::vector<uint8_t> unspoken;
+    std::vector<Behind> behind;
+    uint64_t number;
   };
   auto round = std::make_shared<Round>();
   round->clock = tick.clock();
   round->anew = tick.anew();
   round->said.resize(segments);
   round->unspoken.resize(segments);
+  round->behind.resize(segments);
+  round->number = tick.number();
   for (const wire::Seal& seal : seals) {
     for (uint64_t s = seal.segment.v; s < std::min<uint64_t>(uint64_t{seal.segment.v} + seal.run, segments);
          ++s) {
@@ -220,6 +242,7 @@ void PushStream::HandOutTick(const v1::Tick& tick, const std::vector<wire::Seal>
         bool spoken = true;
         if (host.primary() != nullptr) {
           spoken = Speaks(host, round->said[s], round->clock);
+          if (spoken) round->behind[s] = BehindOf(host);
         } else {
           for (size_t line = 0; line < 2; ++line) {
             // Its client takes it for told. Here nothing is known of the line until it is named again: also
@@ -235,8 +258,15 @@ void PushStream::HandOutTick(const v1::Tick& tick, const std::vector<wire::Seal>
         MutexLock lock(&mutex_);
         v1::TickAck* ack = reply_.add_ticks();
         ack->set_clock(round->clock);
+        ack->set_number(round->number);
         for (uint32_t s = 0; s < round->unspoken.size(); ++s) {
           if (round->unspoken[s] != 0) wire::Append(SegmentId(s), *ack->mutable_unspoken());
+          for (const Line line : {Line::kArrival, Line::kAggregated}) {
+            const std::optional<PartNumber> here = round->behind[s][static_cast<size_t>(line) - 1];
+            if (!here.has_value()) continue;
+            wire::Append(wire::Mark{.segment = SegmentId(s), .line = line, .number = *here},
+                         *ack->mutable_here());
+          }
         }
         dirty_ = true;
       });
@@ -260,10 +290,26 @@ bool PushStream::Speaks(SegmentHost& host, const Said& said, Clock clock) {
   if (!spoken && !Planted(Bug::kUnnamedSealed)) return false;
   const log::Segment::Session* session = host.primary()->segment().FindSession(caller_->session);
   if (session == nullptr || session->job != caller_->job) return true;  // not open here, or of another job
+  if (IsStranger(host, *caller_)) return true;  // its parts are refused, and its clock is nobody's
   host.primary()->SetNow(shard_.clock().Now());
   host.primary()->Tick(caller_->session, clock, named.counts);
   host.Flush();
   return true;
+}
+
+// A client whose parts were committed and are not here any more may have none to send, and hears of it by
+// nothing else.
+PushStream::Behind PushStream::BehindOf(SegmentHost& host) const {
+  Behind behind;
+  const log::Segment& segment = host.primary()->segment();
+  const log::Segment::Session* session = segment.FindSession(caller_->session);
+  const bool another = session != nullptr && session->job != caller_->job;
+  if (another || segment.IsClosed(caller_->session)) return behind;
+  const clock::LineCounts here = host.primary()->Here(caller_->session);
+  for (size_t line = 0; line < behind.size(); ++line) {
+    if (here.counts[line] < named_[host.id().v].counts.counts[line]) behind[line] = here.counts[line];
+  }
+  return behind;
 }
 
 void PushStream::RefuseAll(const std::vector<wire::PartEntry>& entries, v1::Line line,
@@ -334,14 +380,14 @@ bool PushStream::Drowned() {
 }
 
 bool PushStream::Unread() const {
-  return reply_.refusals_size() >= kRepliesMax || reply_.ticks_size() >= kRepliesMax;
+  return reply_.refusals_size() >= kAnswersMax || reply_.ticks_size() >= kAnswersMax;
 }
 
 void PushStream::CloseForNotReading(const std::shared_ptr<world::StreamPort>& port) {
   if (port != nullptr) {
     port->Close(absl::ResourceExhaustedError(absl::StrCat(
         "push: more than the window of ", shard_.options().window_bytes, " bytes is under way, or ",
-        kRepliesMax, " answers wait to be read; keep to Welcome.window_bytes and read replies")));
+        kAnswersMax, " answers wait to be read; keep to Welcome.window_bytes and read replies")));
   }
 }
 
@@ -407,6 +453,21 @@ bool PushStream::NextFrame(absl::Cord* frame) {
   }
   *frame = wire::Encode(reply);
   return true;
+}
+
+void PushStream::OnTime(absl::Time now, bool crowded) {
+  std::shared_ptr<world::StreamPort> port;
+  absl::Status why;
+  {
+    MutexLock lock(&mutex_);
+    if (ended() || port_ == nullptr) return;
+    const bool unread = crowded && !waiting_rows_.empty() && now - read_at_ > shard_.options().unread_timeout;
+    if (!unread && (greeted_ || now - opened_ <= shard_.options().hello_timeout)) return;
+    why = unread ? NotReading(shard_) : NoHello(shard_);
+    ended_ = true;
+    port = port_;
+  }
+  port->Close(std::move(why));
 }
 
 void PushStream::OnFinished() {

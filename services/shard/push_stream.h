@@ -32,6 +32,7 @@ namespace paceline::shard {
 class PushStream : public world::AcceptedStream,
                    public log::AckSink,
                    public PullReplies,
+                   public WatchedStream,
                    public std::enable_shared_from_this<PushStream> {
  public:
   // `rows`: it is a PushPull stream.
@@ -53,6 +54,7 @@ class PushStream : public world::AcceptedStream,
   void Fail(uint64_t request, v1::Refusal refusal) override;
   bool Reserve(uint64_t bytes) override;
   bool ended() const override { return ended_.load(std::memory_order_relaxed); }
+  void OnTime(absl::Time now, bool crowded) override;
 
  private:
   // Messages of both kinds of streams are read and written as those of PushPull, which have all fields of the
@@ -70,6 +72,8 @@ class PushStream : public world::AcceptedStream,
   struct Said {
     std::array<std::optional<PartNumber>, 2> counts;
   };
+  // Up to which part a segment has a line, where that is less than was said, by line.
+  using Behind = std::array<std::optional<PartNumber>, 2>;
   // Held by everyone at work on a frame; the last one to let go ends it.
   class Ticket;
   struct RoutedPart {
@@ -87,7 +91,7 @@ class PushStream : public world::AcceptedStream,
     uint64_t reserved = 0;
   };
 
-  void Greeted(const v1::Hello& hello);
+  void Greeted(Request request);
   absl::StatusOr<std::vector<RoutedPart>> TakeApart(const v1::PushPullRequest& head, absl::Cord keys,
                                                     absl::Cord values,
                                                     const std::vector<wire::PartEntry>& entries,
@@ -109,8 +113,11 @@ class PushStream : public world::AcceptedStream,
   void AddRows(wire::Frame<v1::PushPullReply>& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void HandOutTick(const v1::Tick& tick, const std::vector<wire::Seal>& seals,
                    const std::shared_ptr<Ticket>& ticket, uint32_t segments);
+  std::optional<v1::Refusal> RefuseStranger(const log::Update& update, SegmentId segment) const;
   // Whether the tick speaks for the segment; if so its primary has heard it.
   bool Speaks(SegmentHost& host, const Said& said, Clock clock);
+  // REQUIRES: the tick has been heard.
+  Behind BehindOf(SegmentHost& host) const;
   void RefuseAll(const std::vector<wire::PartEntry>& entries, v1::Line line, const v1::Refusal& refusal);
   void Refuse(v1::Refusal refusal, uint64_t frame);
   // False: the client is beyond its window or does not read; the stream is being closed.
@@ -125,9 +132,11 @@ class PushStream : public world::AcceptedStream,
 
   Shard& shard_;
   const bool rows_;
-  std::optional<Caller> caller_;  // after Hello
-  uint64_t frame_ = 0;            // count of the frame at hand
-  std::vector<Named> named_;      // by segment; sized with the first tick
+  const absl::Time opened_;
+  std::optional<Caller> caller_;      // after Hello
+  std::atomic<bool> greeted_{false};  // caller_ is set
+  uint64_t frame_ = 0;                // count of the frame at hand
+  std::vector<Named> named_;          // by segment; sized with the first tick
   bool ticked_without_map_ = false;
   std::atomic<bool> ended_{
       false};  // it has broken, or rows are not read; written under mutex_, like what follows
@@ -145,6 +154,7 @@ class PushStream : public world::AcceptedStream,
   uint64_t reads_ ABSL_GUARDED_BY(mutex_) = 0;  // under way
   std::deque<Rows> waiting_rows_ ABSL_GUARDED_BY(mutex_);
   uint64_t reserved_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of rows, under way and waiting
+  absl::Time read_at_ ABSL_GUARDED_BY(mutex_);     // when rows went out, or none waited, last
 };
 
 }  // namespace paceline::shard

@@ -1,8 +1,10 @@
 #include "services/shard/replica_links.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "libs/base/feature_level.h"
 #include "libs/ring/hash.h"
 #include "libs/wire/map_codec.h"
 #include "libs/wire/replicate_frame.h"
@@ -107,7 +109,7 @@ uint64_t ReplicaLinks::Link(const ring::Member& to) {
   // An earlier start of the shard is never reached again.
   if (link.stream == nullptr && info != nullptr && info->incarnation == to.incarnation &&
       shard_.clock().Now() >= link.next_try) {
-    Dial(to, link, info->address);
+    Dial(to, link, info->ForPeers());
   }
   return 0;
 }
@@ -129,12 +131,13 @@ bool ReplicaLinks::NextFrame(const ring::Member& to, uint64_t life, absl::Cord* 
     LinkState& link = it->second;
     if (!std::exchange(link.said_hello, true)) {
       v1::ReplicateHello& hello = *next.head.mutable_hello();
-      hello.set_feature_level(1);
+      hello.set_feature_level(kFeatureLevel);
       hello.set_cluster(view->cluster);
       *hello.mutable_from() = wire::ToProto(view->self);
       *hello.mutable_target() = wire::ToProto(to);
     } else {
-      if (link.segments.empty() && link.beacons.empty()) return false;
+      if (link.segments.empty() && link.beacons.empty() && link.wishes.empty()) return false;
+      for (auto& [segment, wish] : std::exchange(link.wishes, {})) *next.head.add_wishes() = std::move(wish);
       for (v1::Beacon& beacon : link.beacons) *next.head.add_beacons() = std::move(beacon);
       link.beacons.clear();
       for (uint64_t bytes = 0; bytes < kFrameBytes && !link.segments.empty(); ++link.taken) {
@@ -167,6 +170,7 @@ void ReplicaLinks::OnReply(const ring::Member& to, uint64_t life, absl::Cord byt
     }
   }
   if (end != nullptr) return end->Close(absl::CancelledError("refused"));
+  if (reply.has_carried()) OnCarried(reply.carried());
   if (reply.acks_size() > 0 || reply.beacons_size() > 0) HandOut(to, std::move(reply));
 }
 
@@ -212,15 +216,66 @@ void ReplicaLinks::OnBroken(const ring::Member& to, uint64_t life, const absl::S
   link.segments.clear();
   link.last.clear();
   link.beacons.clear();
+  link.wishes.clear();
   link.next_try = shard_.clock().Now() + link.backoff.Next(ring::Mix64(life, to.incarnation.v));
 }
 
 void ReplicaLinks::Wish(v1::ConfigWish wish) {
   MutexLock lock(&mutex_);
+  const bool carried = wish.kind() == v1::ConfigWish::SWAP || wish.kind() == v1::ConfigWish::KEEP;
+  if (carried) to_carry_[wish.segment()] = wish;
   wishes_[wish.segment()] = std::move(wish);
 }
 
+absl::Duration ReplicaLinks::NoCoordinator() const {
+  const int64_t asked = coordinator_asked_.load(std::memory_order_relaxed);
+  if (asked == INT64_MIN) return absl::ZeroDuration();  // nobody here asks one
+  return std::max(shard_.clock().Now() - absl::FromUnixMicros(asked), absl::ZeroDuration());
+}
+
+void ReplicaLinks::HeardCoordinator(absl::Time asked) {
+  const int64_t now = absl::ToUnixMicros(asked);
+  int64_t before = coordinator_asked_.load(std::memory_order_relaxed);
+  while (before < now && !coordinator_asked_.compare_exchange_weak(before, now)) {
+  }
+}
+
+void ReplicaLinks::HaveCarried() {
+  std::vector<std::shared_ptr<world::StreamPort>> ports;
+  {
+    MutexLock lock(&mutex_);
+    const auto wishes = std::exchange(to_carry_, {});
+    if (wishes.empty() || NoCoordinator() < log::Replicas::kNoCoordinator) return;
+    for (auto& [to, link] : links_) {
+      if (!link.up || link.port == nullptr) continue;
+      for (const auto& [segment, wish] : wishes) link.wishes[segment] = wish;
+      ports.push_back(link.port);
+    }
+  }
+  for (const auto& port : ports) port->KickSoon();
+}
+
+void ReplicaLinks::Carry(v1::ChangeConfigsRequest request, std::function<void(v1::ChangeConfigsReply)> done) {
+  constexpr int kCarryingMax = 4;
+  if (NoCoordinator() >= log::Replicas::kNoCoordinator) return;  // it would not be heard either
+  {
+    MutexLock lock(&mutex_);
+    if (stopped_ || carrying_ == kCarryingMax) return;
+    ++carrying_;
+  }
+  peers_.ChangeConfigs(std::move(request), [weak = weak_from_this(), done = std::move(done)](auto reply) {
+    const auto links = weak.lock();
+    if (links == nullptr) return;
+    {
+      MutexLock lock(&links->mutex_);
+      --links->carrying_;
+    }
+    if (reply.ok()) done(*std::move(reply));
+  });
+}
+
 void ReplicaLinks::SendWishes() {
+  HaveCarried();
   v1::ChangeConfigsRequest request;
   {
     const auto view = shard_.view();
@@ -228,6 +283,7 @@ void ReplicaLinks::SendWishes() {
     if (wishes_.empty() || asking_ || stopped_) return;
     asking_ = true;
     request.set_cluster(view->cluster);
+    if (view->map != nullptr) request.set_map_version(view->map->version().v);
     *request.mutable_from() = wire::ToProto(view->self);
     for (auto& [segment, wish] : wishes_) *request.add_wishes() = std::move(wish);
     wishes_.clear();
@@ -235,6 +291,20 @@ void ReplicaLinks::SendWishes() {
   peers_.ChangeConfigs(request, [weak = weak_from_this(), request](auto reply) {
     if (const auto links = weak.lock()) links->OnAnswer(request, std::move(reply));
   });
+}
+
+// By way of another shard: it can end no tenure but by what this one has asked for itself.
+void ReplicaLinks::OnCarried(const v1::ChangeConfigsReply& reply) {
+  const auto view = shard_.view();
+  for (const v1::ChangeConfigsReply::Segment& answer : reply.segments()) {
+    const SegmentId segment(answer.segment());
+    if (view->map == nullptr || !view->map->Contains(segment) || !answer.has_config()) continue;
+    shard_.executor(shard_.ExecutorOf(segment))
+        .Run([this, segment, view, config = wire::ConfigFromProto(answer.config()),
+              version = MapVersion(reply.map_version())] {
+          shard_.host(segment).OnCarried(config, version, view->self, view->map->ring_bits());
+        });
+  }
 }
 
 void ReplicaLinks::OnAnswer(const v1::ChangeConfigsRequest&, absl::StatusOr<v1::ChangeConfigsReply> reply) {

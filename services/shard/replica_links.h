@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -34,9 +35,15 @@ class ReplicaLinks final : public log::ReplicationPort, public std::enable_share
   void Send(const ring::Member& to, const v1::Beacon& beacon) override;
   void Wish(v1::ConfigWish wish) override;
   uint64_t Link(const ring::Member& to) override;
+  absl::Duration NoCoordinator() const override;
+  // A coordinator that leads has answered what it was asked at `asked`.
+  void HeardCoordinator(absl::Time asked);
 
   // Sends the wishes that gathered. Call after whatever may have made some.
   void SendWishes();
+  // Wishes of a primary that reaches no coordinator, to be asked for in its name. `done` has the answer, if
+  // there is one.
+  void Carry(v1::ChangeConfigsRequest request, std::function<void(v1::ChangeConfigsReply)> done);
   // Ends all links for good.
   void Stop();
 
@@ -59,6 +66,7 @@ class ReplicaLinks final : public log::ReplicationPort, public std::enable_share
     uint64_t taken = 0;                            // of `segments`, ever
     absl::flat_hash_map<uint32_t, uint64_t> last;  // of each segment the one queued last, counted as `taken`
     std::deque<v1::Beacon> beacons;
+    std::map<uint32_t, v1::ConfigWish> wishes;  // to be carried, by segment
   };
 
   static void Queue(LinkState& link, v1::ReplicateRequest::Segment head, absl::Cord body);
@@ -68,6 +76,9 @@ class ReplicaLinks final : public log::ReplicationPort, public std::enable_share
   void OnReply(const ring::Member& to, uint64_t life, absl::Cord bytes);
   void OnBroken(const ring::Member& to, uint64_t life, const absl::Status& why);
   void HandOut(const ring::Member& from, v1::ReplicateReply reply);
+  // Gives wishes that no coordinator hears to all who may reach one.
+  void HaveCarried();
+  void OnCarried(const v1::ChangeConfigsReply& reply);
   void OnAnswer(const v1::ChangeConfigsRequest& request, absl::StatusOr<v1::ChangeConfigsReply> reply);
 
   Shard& shard_;
@@ -77,6 +88,9 @@ class ReplicaLinks final : public log::ReplicationPort, public std::enable_share
   std::map<ring::Member, LinkState> links_ ABSL_GUARDED_BY(mutex_);
   std::map<uint32_t, v1::ConfigWish> wishes_ ABSL_GUARDED_BY(mutex_);  // by segment: the newest counts
   bool asking_ ABSL_GUARDED_BY(mutex_) = false;
+  std::map<uint32_t, v1::ConfigWish> to_carry_ ABSL_GUARDED_BY(mutex_);  // SWAP and KEEP, since the last time
+  int carrying_ ABSL_GUARDED_BY(mutex_) = 0;                             // requests of others under way
+  std::atomic<int64_t> coordinator_asked_{INT64_MIN};  // when, of what was answered last; us on the clock
 };
 
 }  // namespace paceline::shard

@@ -1,14 +1,17 @@
 #include "services/shard/replica_stream.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/feature_level.h"
 #include "libs/wire/map_codec.h"
 #include "libs/wire/replicate_frame.h"
+#include "services/shard/hello.h"
 
 namespace paceline::shard {
 
-ReplicaStream::ReplicaStream(Shard& shard) : shard_(shard) {
+ReplicaStream::ReplicaStream(Shard& shard) : shard_(shard), opened_(shard.clock().Now()) {
   shard_.probe().StreamOpened("replicate");
 }
 ReplicaStream::~ReplicaStream() {
@@ -41,10 +44,11 @@ void ReplicaStream::Greet(const v1::ReplicateHello& hello) {
                                view->cluster));
   }
   from_ = wire::MemberFromProto(hello.from());
+  greeted_ = true;
   {
     MutexLock lock(&mutex_);
     v1::ReplicateHello& answer = *reply_.mutable_hello();
-    answer.set_feature_level(1);
+    answer.set_feature_level(kFeatureLevel);
     answer.set_cluster(view->cluster);
     *answer.mutable_from() = wire::ToProto(view->self);
     dirty_ = true;
@@ -59,6 +63,7 @@ void ReplicaStream::OnFrame(absl::Cord bytes) {
   if (frame->head.has_hello()) return Greet(frame->head.hello());
   if (!from_.has_value()) return Refuse("hello: missing; the first frame of a stream is a hello, alone");
   HandOutBeacons(frame->head);
+  if (frame->head.wishes_size() > 0) Carry(frame->head);
   HandOutSegments(*std::move(frame));
 }
 
@@ -79,22 +84,20 @@ void ReplicaStream::HandOutSegments(wire::ReplicateFrame frame) {
   }
   for (size_t e = 0; e < by_executor.size(); ++e) {
     if (by_executor[e].empty()) continue;
-    shard_.executor(e).Run([this, self = shared_from_this(), ring_bits = view->map->ring_bits(), sent,
-                            mine = std::move(by_executor[e])] {
+    shard_.executor(e).Run([this, self = shared_from_this(), from = *from_,
+                            ring_bits = view->map->ring_bits(), sent, mine = std::move(by_executor[e])] {
       std::vector<v1::ReplicateReply::Ack> acks;
       acks.reserve(mine.size());
       for (const int s : mine) {
         const v1::ReplicateRequest::Segment& head = sent->frame.head.segments(s);
-        SegmentHost::Answer later;
-        if (shard_.has_disk()) {
-          later = [stream = weak_from_this()](v1::ReplicateReply::Ack ack) {
-            if (const auto alive = stream.lock()) alive->Answer({std::move(ack)});
-          };
-        }
-        acks.push_back(shard_.host(SegmentId(head.segment()))
-                           .Follow(head, sent->bodies[s], ring_bits, std::move(later)));
+        SegmentHost::Answer later = [stream = weak_from_this()](v1::ReplicateReply::Ack ack) {
+          if (const auto alive = stream.lock()) alive->Answer({std::move(ack)});
+        };
+        auto ack = shard_.host(SegmentId(head.segment()))
+                       .Follow(from, head, sent->bodies[s], ring_bits, std::move(later));
+        if (ack.has_value()) acks.push_back(*std::move(ack));
       }
-      Answer(std::move(acks));
+      if (!acks.empty()) Answer(std::move(acks));
     });
   }
 }
@@ -108,18 +111,47 @@ void ReplicaStream::HandOutBeacons(const v1::ReplicateRequest& head) {
   }
   for (size_t e = 0; e < by_executor.size(); ++e) {
     if (by_executor[e].empty()) continue;
-    shard_.executor(e).Run([this, self = shared_from_this(), mine = std::move(by_executor[e])] {
-      bool any = false;
-      for (const v1::Beacon& beacon : mine) {
-        if (!shard_.host(SegmentId(beacon.segment())).OnBeacon(beacon)) continue;
-        any = true;
-        MutexLock lock(&mutex_);
-        *reply_.add_beacons() = beacon;
-        dirty_ = true;
-      }
-      if (any) Kick();
-    });
+    shard_.executor(e).Run(
+        [this, self = shared_from_this(), from = *from_, mine = std::move(by_executor[e])] {
+          bool any = false;
+          for (const v1::Beacon& beacon : mine) {
+            SegmentHost& host = shard_.host(SegmentId(beacon.segment()));
+            if (!host.OnBeacon(from, beacon)) continue;
+            any = true;
+            MutexLock lock(&mutex_);
+            *reply_.add_beacons() = host.AnswerTo(beacon);
+            dirty_ = true;
+          }
+          if (any) Kick();
+        });
   }
+}
+
+void ReplicaStream::Carry(const v1::ReplicateRequest& head) {
+  v1::ChangeConfigsRequest request;
+  const auto view = shard_.view();
+  request.set_cluster(view->cluster);
+  *request.mutable_from() = wire::ToProto(*from_);
+  *request.mutable_carried_by() = wire::ToProto(view->self);
+  for (const v1::ConfigWish& wish : head.wishes()) {
+    if (wish.kind() == v1::ConfigWish::SWAP || wish.kind() == v1::ConfigWish::KEEP)
+      *request.add_wishes() = wish;
+  }
+  if (request.wishes_size() == 0) return;
+  shard_.CarryWishes(std::move(request), [stream = weak_from_this()](v1::ChangeConfigsReply reply) {
+    if (const auto alive = stream.lock()) alive->AnswerCarried(std::move(reply));
+  });
+}
+
+void ReplicaStream::AnswerCarried(v1::ChangeConfigsReply reply) {
+  {
+    MutexLock lock(&mutex_);
+    v1::ChangeConfigsReply& carried = *reply_.mutable_carried();
+    for (auto& segment : *reply.mutable_segments()) carried.add_segments()->Swap(&segment);
+    carried.set_map_version(std::max(carried.map_version(), reply.map_version()));
+    dirty_ = true;
+  }
+  Kick();
 }
 
 void ReplicaStream::Answer(std::vector<v1::ReplicateReply::Ack> acks) {
@@ -152,6 +184,16 @@ bool ReplicaStream::NextFrame(absl::Cord* frame) {
   }
   *frame = absl::Cord(reply.SerializeAsString());
   return true;
+}
+
+void ReplicaStream::OnTime(absl::Time now, bool) {
+  std::shared_ptr<world::StreamPort> port;
+  {
+    MutexLock lock(&mutex_);
+    port = port_;
+  }
+  if (port == nullptr || greeted_ || now - opened_ <= shard_.options().hello_timeout) return;
+  port->Close(NoHello(shard_));
 }
 
 void ReplicaStream::OnFinished() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,7 +19,9 @@ namespace paceline::shard {
 // The accepting end of a Replicate stream: hands frames of another shard's primaries to the segments that
 // follow them, and gathers the answers. Answers to beacons pass through the executor of the segment: a shard
 // whose executors stand still does not lend anybody its place. Frames arrive on one thread at a time.
-class ReplicaStream : public world::AcceptedStream, public std::enable_shared_from_this<ReplicaStream> {
+class ReplicaStream : public world::AcceptedStream,
+                      public WatchedStream,
+                      public std::enable_shared_from_this<ReplicaStream> {
  public:
   explicit ReplicaStream(Shard& shard);
   ~ReplicaStream() override;
@@ -28,17 +31,23 @@ class ReplicaStream : public world::AcceptedStream, public std::enable_shared_fr
   bool NextFrame(absl::Cord* frame) override;
   void OnFinished() override;
   void OnBroken(absl::Status why) override;
+  void OnTime(absl::Time now, bool crowded) override;
 
  private:
   void Greet(const v1::ReplicateHello& hello);
   void Refuse(std::string why);
   void HandOutBeacons(const v1::ReplicateRequest& head);
   void HandOutSegments(wire::ReplicateFrame frame);
+  // Asks the coordinator for what its sender cannot ask for itself.
+  void Carry(const v1::ReplicateRequest& head);
+  void AnswerCarried(v1::ChangeConfigsReply reply);
   void Answer(std::vector<v1::ReplicateReply::Ack> acks);
   void Kick();
 
   Shard& shard_;
+  const absl::Time opened_;
   std::optional<ring::Member> from_;  // after its hello
+  std::atomic<bool> greeted_{false};  // from_ is set
 
   Mutex mutex_;
   std::shared_ptr<world::StreamPort> port_ ABSL_GUARDED_BY(mutex_);

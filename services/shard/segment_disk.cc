@@ -69,14 +69,15 @@ void SegmentDisk::Forget() {
 
 std::optional<SegmentDisk::Mark> SegmentDisk::TakeMark() {
   const bool waited_for = all_waited_for_ || asked_ == Lsn() || wanted_ > asked_;
-  if (!marked_ || !usable() || !waited_for) return std::nullopt;
+  if (!marked_ || !(usable() || Planted(Bug::kBaseNotAwaited)) || !waited_for) return std::nullopt;
   marked_ = false;
   asked_ = given_;
   return Mark{.life = life_, .lsn = given_};
 }
 
 bool SegmentDisk::OnDurable(const Mark& mark) {
-  if (mark.life != life_ || mark.lsn <= durable_) return false;
+  if (mark.life != life_ && !Planted(Bug::kEarlierLifeCounts)) return false;
+  if (mark.lsn <= durable_) return false;
   durable_ = mark.lsn;
   moved_ = true;
   stalls_ = false;
@@ -94,7 +95,7 @@ void SegmentDisk::Watch(absl::Time now) {
   if (!waits) waits_since_ = absl::InfiniteFuture();
   if (waits && (moved_ || waits_since_ == absl::InfiniteFuture())) waits_since_ = now;
   moved_ = false;
-  stalls_ = now > waits_since_ + kStalls;
+  stalls_ = now > waits_since_ + kStalls || disk_.health().bad();
 }
 
 bool SegmentDisk::Due(const log::Segment& segment, absl::Time now) const {

@@ -16,6 +16,10 @@ constexpr absl::Duration kWishEvery = absl::Milliseconds(100);
 constexpr absl::Duration kStoodStill = absl::Milliseconds(250);
 // What no configuration names and no primary sends anything is kept for so long.
 constexpr absl::Duration kLeftOverMax = absl::Seconds(10);
+// Members that say to be primary and are not named. Anybody may say so.
+constexpr size_t kUnnamedMax = 16;
+// … or so long, if somebody may want to go on from it and memory is not short.
+constexpr absl::Duration kNeededMax = absl::Minutes(10);
 
 }  // namespace
 
@@ -41,7 +45,8 @@ log::Primary::Replication SegmentHost::ReplicationHere() {
           .port = around_.port,
           .numbers = &numbers_,
           .durable = around_.durable,
-          .disk = disk_ != nullptr};
+          .disk = disk_ != nullptr,
+          .image_pace = around_.image_pace};
 }
 
 void SegmentHost::Configure(const ring::SegmentMap& map, const ring::Member& self) {
@@ -55,9 +60,10 @@ void SegmentHost::Configure(const ring::SegmentMap& map, const ring::Member& sel
 void SegmentHost::OnConfig(const ring::SegmentConfig& config, MapVersion version, const ring::Member& self,
                            int ring_bits) {
   map_version_ = std::max(map_version_, version);
-  if (config.epoch < Newest()) return;  // a newer one is known of, maybe by its primary's frames or a fence
+  if (config.epoch < Newest()) return;  // a newer one is known of, maybe by a fence
   const bool newer = config.epoch > epoch_;
   epoch_ = config.epoch;
+  primary_named_ = config.primary;
   if (config.primary == self) {
     if (!newer) return;
     if (config.emptied_in == config.epoch) return BeginEmpty(config, ring_bits);
@@ -83,19 +89,33 @@ void SegmentHost::OnConfig(const ring::SegmentConfig& config, MapVersion version
     }
   }
   replica ? BecomeReplica(config, ring_bits) : LeaveOut(config, self);
+  AnswerNamed();
+}
+
+void SegmentHost::OnCarried(const ring::SegmentConfig& config, MapVersion version, const ring::Member& self,
+                            int ring_bits) {
+  if (role_ != Role::kPrimary || !primary_->handing_over() || config.epoch != Epoch(epoch_.v + 1)) return;
+  const auto known = [&](const ring::Member& member) {
+    return member == self || primary_->replicas().HasReplica(member);
+  };
+  if (!known(config.primary) || !std::ranges::all_of(config.replicas, known)) return;
+  OnConfig(config, version, self, ring_bits);
 }
 
 void SegmentHost::BecomePrimary(const ring::SegmentConfig& config, const std::string& came_back_without) {
   awaits_.clear();
   if (role_ == Role::kPrimary) return primary_->Begin(config.epoch, config.replicas);
+  // In the middle of an image nobody makes it primary, unless what it had before is all there is.
+  if (follower_ != nullptr && !follower_->whole()) follower_->FallBack();
   if (follower_ != nullptr && follower_->whole()) {
     log::Follower::State state = follower_->Release();
     follower_.reset();
     ++events_.gained;
     return MakePrimary({.segment = std::move(state.segment), .tail = std::move(state.tail)}, config);
   }
-  if (tenure_ > 0 || follower_ != nullptr) {
-    // It was here, went, and came back without its rows: an empty one would pass for the real one.
+  if (tenure_ > 0 || follower_ != nullptr || fenced_ == config.epoch) {
+    // It was here, or said that it was, went, and came back without its rows: an empty one would pass for the
+    // real one.
     role_ = Role::kLost;
     lost_message_ = came_back_without;
     ++tenure_;
@@ -104,7 +124,7 @@ void SegmentHost::BecomePrimary(const ring::SegmentConfig& config, const std::st
 
 void SegmentHost::MakePrimary(log::Primary::State state, const ring::SegmentConfig& config) {
   role_ = Role::kPrimary;
-  restored_ = false;
+  restored_ = may_be_needed_ = false;
   ++tenure_;
   awaits_.clear();
   later_ = nullptr;
@@ -158,6 +178,9 @@ void SegmentHost::LeaveOut(const ring::SegmentConfig& config, const ring::Member
   if (follower_ != nullptr) {
     const bool last_copy = MayBeLastCopy(config, self);
     if (earlier_start && last_copy) awaits_ = "it is being recovered from disk";
+    // What disagreed with the only member that is left may be all that is left, should that one end.
+    const bool disagreed = role_ == Role::kReplica && last_ack_.state() != v1::ReplicateReply::HOLDS;
+    may_be_needed_ = config.replicas.empty() && (disagreed || may_be_needed_);
     if (role_ == Role::kReplica || left_out_since_ == absl::InfiniteFuture()) {
       left_out_since_ = around_.clock->Now();
     }
@@ -194,6 +217,7 @@ v1::Refusal SegmentHost::MovedTo(const ring::Member& primary) const {
 std::optional<log::Segment> SegmentHost::Release(const ring::SegmentMap& map) {
   if (role_ != Role::kPrimary || map.EpochOf(id_) <= epoch_) return std::nullopt;
   epoch_ = map.EpochOf(id_);
+  primary_named_ = map.Primary(id_);
   map_version_ = std::max(map_version_, map.version());
   role_ = Role::kElsewhere;
   log::Primary::State state = primary_->Release(MovedTo(map.Primary(id_)));
@@ -204,6 +228,7 @@ std::optional<log::Segment> SegmentHost::Release(const ring::SegmentMap& map) {
 
 void SegmentHost::Adopt(log::Segment state, const ring::SegmentMap& map) {
   epoch_ = map.EpochOf(id_);
+  primary_named_ = map.Primary(id_);
   map_version_ = std::max(map_version_, map.version());
   const log::LogPosition end{.epoch = state.epoch(), .lsn = state.version()};
   MakePrimary({.segment = std::move(state), .tail = log::LogTail(end)}, map.ConfigOf(id_));
@@ -267,8 +292,36 @@ bool SegmentHost::IsOver(Epoch epoch) const {
   return epoch < Newest() && !Planted(Bug::kStaleEpochAccepted);
 }
 
-v1::ReplicateReply::Ack SegmentHost::Follow(const v1::ReplicateRequest::Segment& frame,
-                                            const absl::Cord& body, int ring_bits, Answer later) {
+bool SegmentHost::IsNamed(const ring::Member& primary, Epoch epoch) const {
+  if (epoch > epoch_) return Planted(Bug::kUnnamedFollowed);
+  return primary == primary_named_ || epoch < epoch_;
+}
+
+// It asks again from where this member stands, or sends an image.
+void SegmentHost::AnswerNamed() {
+  const auto it = unnamed_.find(primary_named_);
+  // Of an earlier epoch of that primary: it has not asked anew since.
+  if (it == unnamed_.end() || it->second.epoch > epoch_) return;
+  const Unnamed named = it->second;
+  unnamed_.clear();
+  if (named.answer == nullptr) return;
+  v1::ReplicateReply::Ack ack;
+  ack.set_segment(id_.v);
+  ack.set_epoch(named.epoch.v);
+  ack.set_transfer(named.transfer);
+  ack.set_state(v1::ReplicateReply::NO_STATE);
+  if (follower_ != nullptr && follower_->whole()) {
+    ack.set_state(v1::ReplicateReply::BEHIND);
+    ack.set_lsn(follower_->position().lsn.v);
+    ack.set_lsn_epoch(follower_->position().epoch.v);
+  }
+  named.answer(std::move(ack));
+}
+
+std::optional<v1::ReplicateReply::Ack> SegmentHost::Follow(const ring::Member& from,
+                                                           const v1::ReplicateRequest::Segment& frame,
+                                                           const absl::Cord& body, int ring_bits,
+                                                           Answer later) {
   const Epoch epoch(frame.epoch());
   if (IsOver(epoch) || (role_ == Role::kPrimary && epoch == epoch_)) {
     v1::ReplicateReply::Ack ack;
@@ -278,14 +331,11 @@ v1::ReplicateReply::Ack SegmentHost::Follow(const v1::ReplicateRequest::Segment&
     ack.set_transfer(frame.transfer());
     return ack;
   }
-  if (role_ == Role::kPrimary) {
-    v1::Refusal moved;
-    moved.set_reason(v1::Refusal::UNAVAILABLE);
-    moved.set_retry_after_ms(kRetryAfterMs);
-    moved.set_message(absl::StrCat("segment ", id_.v, " has another primary in epoch ", epoch.v));
-    StepDown(moved);
+  if (!IsNamed(from, epoch)) {
+    if (unnamed_.size() >= kUnnamedMax && !unnamed_.contains(from)) unnamed_.clear();
+    unnamed_[from] = {.epoch = epoch, .transfer = frame.transfer(), .answer = std::move(later)};
+    return std::nullopt;
   }
-  followed_ = epoch;
   restored_ = false;
   watch_.Begin(epoch, around_.clock->Now());
   if (follower_ == nullptr) {
@@ -296,7 +346,7 @@ v1::ReplicateReply::Ack SegmentHost::Follow(const v1::ReplicateRequest::Segment&
   // What a learner's disk has nobody was told to be acknowledged: one that hangs must not fill the memory.
   // (An awaited one was counted on; it says that it no longer has it, and is not added, or asked out again.)
   if (disk_ != nullptr) disk_->Keep(around_.durable && role_ == Role::kReplica);
-  last_ack_ = follower_->Take(frame, body);
+  last_ack_ = follower_->Take(frame, body, role_ == Role::kReplica && epoch == epoch_);
   later_ = std::move(later);
   if (disk_ != nullptr) NoteDisk();
   return last_ack_;
@@ -318,10 +368,9 @@ void SegmentHost::OnDurable(const SegmentDisk::Mark& mark) {
   if (disk_->OnDurable(mark)) TellOfDisk();
 }
 
-bool SegmentHost::OnBeacon(const v1::Beacon& beacon) {
+bool SegmentHost::OnBeacon(const ring::Member& from, const v1::Beacon& beacon) {
   const Epoch epoch(beacon.epoch());
-  if (follower_ == nullptr || IsOver(epoch)) return false;
-  followed_ = epoch;
+  if (follower_ == nullptr || IsOver(epoch) || !IsNamed(from, epoch)) return false;
   const absl::Time now = around_.clock->Now();
   watch_.Begin(epoch, now);
   watch_.Heard(absl::Microseconds(beacon.lease_us()), now);
@@ -329,12 +378,13 @@ bool SegmentHost::OnBeacon(const v1::Beacon& beacon) {
   return true;
 }
 
-void SegmentHost::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ack) {
-  if (role_ == Role::kPrimary) primary_->OnAck(from, ack);
-}
-
-void SegmentHost::OnBeaconAnswer(const ring::Member& from, const v1::Beacon& beacon) {
-  if (role_ == Role::kPrimary) primary_->OnBeacon(from, beacon);
+v1::Beacon SegmentHost::AnswerTo(const v1::Beacon& beacon) const {
+  v1::Beacon answer = beacon;
+  if (beacon.no_coordinator_ms() > 0 && around_.port != nullptr) {
+    const absl::Duration age = std::min(around_.port->NoCoordinator(), absl::Hours(1));
+    answer.set_coordinator_age_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(age)) + 1);
+  }
+  return answer;
 }
 
 // -- the coordinator --
@@ -351,7 +401,7 @@ v1::FenceReply::Segment SegmentHost::JudgeFence(const v1::FenceRequest::Segment&
   const Epoch epoch(request.epoch());
   if (role_ != Role::kReplica || !follower_->whole()) {
     reply.set_why_not("it is no replica, or not in sync");
-  } else if (epoch <= std::max(epoch_, followed_) || epoch < fenced_) {
+  } else if (epoch <= epoch_ || epoch < fenced_) {
     reply.set_why_not(absl::StrCat("it knows of epoch ", Newest().v));
   } else if (request.only_if_silent() && epoch != fenced_ && !watch_.Silent(around_.clock->Now())) {
     reply.set_why_not("the primary has been heard in time");
@@ -372,14 +422,17 @@ v1::FenceReply::Segment SegmentHost::JudgeRecovery(const v1::FenceRequest::Segme
   const Epoch epoch(request.epoch());
   if (role_ == Role::kPrimary || role_ == Role::kReplica) {
     reply.set_why_not("it has a role in a newer configuration");
-  } else if (epoch <= std::max(epoch_, followed_) || epoch < fenced_) {
+  } else if (epoch <= epoch_ || epoch < fenced_) {
     reply.set_why_not(absl::StrCat("it knows of epoch ", Newest().v));
   } else {
     fenced_ = epoch;
     reply.set_fenced(true);
-    if (restored_ && follower_->whole()) {
-      reply.set_lsn(follower_->position().lsn.v);
-      reply.set_lsn_epoch(follower_->position().epoch.v);
+    const bool has = restored_ ? follower_->whole() : request.left_over() && follower_ != nullptr;
+    if (has) {
+      const log::LogPosition position = follower_->fallback();
+      if (!restored_) left_out_since_ = around_.clock->Now();
+      reply.set_lsn(position.lsn.v);
+      reply.set_lsn_epoch(position.epoch.v);
     }
   }
   return reply;
@@ -397,6 +450,11 @@ bool SegmentHost::HandOver(Epoch epoch, const ring::Member& to) {
   if (!primary_->HandOver(to)) return false;
   if (!before) ++events_.hand_overs;
   return true;
+}
+
+absl::Duration SegmentHost::LeftOverMax() const {
+  const bool needed = (may_be_needed_ || follower_->keeps()) && budget_->Admits(log::Follower::kLeftToOthers);
+  return needed ? kNeededMax : kLeftOverMax;
 }
 
 void SegmentHost::OnTime(absl::Time now) {
@@ -419,11 +477,11 @@ void SegmentHost::OnTime(absl::Time now) {
     TellOfDisk();
   }
   if (stood_still) watch_.ListenAfresh(now);
-  if (role_ == Role::kLearner && now > left_out_since_ + kLeftOverMax) {
+  if (role_ == Role::kLearner && now > left_out_since_ + LeftOverMax()) {
     follower_.reset();
     if (disk_ != nullptr) disk_->Forget();
     role_ = Role::kElsewhere;
-    restored_ = false;
+    restored_ = may_be_needed_ = false;
     left_out_since_ = absl::InfiniteFuture();
     return;
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@ struct Surroundings {
   const Disk* disk = nullptr;                  // null: nothing is kept on a disk
   bool durable = false;                        // records count as held once they are on the disk
   SegmentDisk::Pace disk_pace = {};
+  log::Replicas::ImagePace image_pace = {};
 };
 
 // One segment as one shard sees it: primary, replica or learner here, lost here, or somewhere else. Decides
@@ -52,6 +54,10 @@ class SegmentHost {
   void OnConfig(const ring::SegmentConfig& config, MapVersion version, const ring::Member& self,
                 int ring_bits);
 
+  // … of a wish that another shard has carried: it may name no others than are members, in the next epoch.
+  void OnCarried(const ring::SegmentConfig& config, MapVersion version, const ring::Member& self,
+                 int ring_bits);
+
   // A planned move in one step, for tests: Release gives up the segment's state, Adopt goes on from it. `map`
   // gives the segment to another shard in a newer epoch. nullopt: it is not primary, or `map` is not newer.
   // REQUIRES for Adopt: `map` gives the segment to this very start of the shard, in an epoch that it does not
@@ -67,16 +73,25 @@ class SegmentHost {
   void Flush();
 
   // -- other members --
-  // A frame of a primary. The answer is to go back, and so is what `later` is given afterwards, when it
-  // stands otherwise with the disk.
+  // A frame of `from`. The answer is to go back, and so is what `later` is given afterwards, when it stands
+  // otherwise with the disk. Whom no coordinator has named primary of that epoch, as far as is known here, is
+  // not followed, and is answered when that is known: nullopt.
   using Answer = std::function<void(v1::ReplicateReply::Ack)>;
-  v1::ReplicateReply::Ack Follow(const v1::ReplicateRequest::Segment& frame, const absl::Cord& body,
-                                 int ring_bits, Answer later = nullptr);
-  // A beacon of a primary; true: it is to be answered.
-  bool OnBeacon(const v1::Beacon& beacon);
+  std::optional<v1::ReplicateReply::Ack> Follow(const ring::Member& from,
+                                                const v1::ReplicateRequest::Segment& frame,
+                                                const absl::Cord& body, int ring_bits,
+                                                Answer later = nullptr);
+  // A beacon of `from`; true: it is to be answered.
+  bool OnBeacon(const ring::Member& from, const v1::Beacon& beacon);
+  // What is answered to a beacon that OnBeacon took.
+  v1::Beacon AnswerTo(const v1::Beacon& beacon) const;
   // Answers of a follower.
-  void OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ack);
-  void OnBeaconAnswer(const ring::Member& from, const v1::Beacon& beacon);
+  void OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ack) {
+    if (role_ == Role::kPrimary) primary_->OnAck(from, ack);
+  }
+  void OnBeaconAnswer(const ring::Member& from, const v1::Beacon& beacon) {
+    if (role_ == Role::kPrimary) primary_->OnBeacon(from, beacon);
+  }
 
   // -- the coordinator --
   v1::FenceReply::Segment Fence(const v1::FenceRequest::Segment& request);
@@ -99,6 +114,11 @@ class SegmentHost {
   const SegmentDisk* disk() const { return disk_.get(); }
   // nullptr unless it follows.
   const log::Follower* follower() const { return follower_.get(); }
+  // What it has of the segment, in whatever role; nullptr: nothing whole.
+  const log::Segment* state() const {
+    if (primary() != nullptr) return &primary()->segment();
+    return follower_ == nullptr ? nullptr : follower_->segment();
+  }
 
   // Counts the times this shard became primary; 0 while it is not. A tick that named the segment earlier in
   // the same tenure still speaks for it.
@@ -143,9 +163,15 @@ class SegmentHost {
   // The primary, here or elsewhere, hears of it.
   void TellOfDisk();
   // No older epoch than this is followed.
-  Epoch Newest() const { return std::max({epoch_, followed_, fenced_}); }
+  Epoch Newest() const { return std::max(epoch_, fenced_); }
   // What its primary sends comes too late.
   bool IsOver(Epoch epoch) const;
+  // The coordinator has named it: anybody who reaches this shard may say that it is primary of some epoch.
+  bool IsNamed(const ring::Member& primary, Epoch epoch) const;
+  // Lets whom it did not follow begin again, now that it is named.
+  void AnswerNamed();
+  // How long what no configuration counts on is kept.
+  absl::Duration LeftOverMax() const;
 
   const SegmentId id_;
   const Surroundings& around_;
@@ -154,13 +180,21 @@ class SegmentHost {
   v1::ReplicateReply::Ack last_ack_;  // as a follower, and where it went
   Answer later_;
   Role role_ = Role::kElsewhere;
-  Epoch epoch_;     // of the newest configuration that is known
-  Epoch followed_;  // of the newest primary that was heard
-  Epoch fenced_;    // promised to the coordinator
+  Epoch epoch_;                 // of the newest configuration that is known
+  ring::Member primary_named_;  // its primary
+  Epoch fenced_;                // promised to the coordinator
+  // Who says to be primary of a newer epoch, and was not followed.
+  struct Unnamed {
+    Epoch epoch;
+    uint64_t transfer = 0;
+    Answer answer;
+  };
+  std::map<ring::Member, Unnamed> unnamed_;
   MapVersion map_version_;
   MapVersion emptied_at_;  // 0: it did not begin empty here
   std::string lost_message_;
-  bool restored_ = false;  // what it holds came from the disk, and nobody has spoken to it since
+  bool restored_ = false;       // what it holds came from the disk, and nobody has spoken to it since
+  bool may_be_needed_ = false;  // it was left out because it disagreed with the only member that is left
   std::string awaits_;  // not empty: an earlier start was its primary, and it will be served again, after …
   std::optional<log::Primary> primary_;
   std::unique_ptr<log::Follower> follower_;

@@ -1,13 +1,19 @@
 #include "services/shard/server.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <spdlog/spdlog.h>
 
 #include <chrono>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/status.h"
 #include "libs/rpc/channel.h"
+#include "libs/rpc/connections.h"
+#include "libs/rpc/deadline.h"
+#include "libs/rpc/reflection.h"
 #include "libs/rpc/status.h"
+#include "libs/wire/texts.h"
 #include "paceline/v1/replication.grpc.pb.h"
 
 namespace paceline::shard {
@@ -15,15 +21,43 @@ namespace {
 
 constexpr absl::Duration kTimerEvery = absl::Milliseconds(20);
 constexpr char kReadiness[] = "readiness";
+// Of the coordinator's calls; those beyond are refused, and asked again.
+constexpr int kThreadsMax = 64;
+// Frames have 8 MiB; what is somewhat larger is refused by name, and gRPC ends a stream for the rest.
+constexpr int kClientMessageBytesMax = 16 << 20;
+
+// OK if what peers ask for is served at this address.
+absl::Status Served(const Shard& shard, bool at_peers) {
+  if (at_peers || shard.PeersAmongClients()) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat(shard.options().name,
+                   " serves shards and the coordinator at another address, which the map has: ask there"));
+}
+
+// A stream that is not served here.
+class TurnedAway final : public world::AcceptedStream {
+ public:
+  explicit TurnedAway(absl::Status why) : why_(std::move(why)) {}
+  void Attach(std::shared_ptr<world::StreamPort> port) override { port->Close(why_); }
+  void OnFrame(absl::Cord) override {}
+  bool NextFrame(absl::Cord*) override { return false; }
+  void OnFinished() override {}
+  void OnBroken(absl::Status) override {}
+
+ private:
+  const absl::Status why_;
+};
 
 }  // namespace
 
 class Server::Control : public v1::ShardControl::Service {
  public:
-  explicit Control(Shard& shard) : shard_(shard) {}
+  Control(Shard& shard, bool at_peers) : shard_(shard), at_peers_(at_peers) {}
 
   grpc::Status Install(grpc::ServerContext*, const v1::InstallRequest* request,
                        v1::InstallReply* reply) override {
+    if (const absl::Status here = Served(shard_, at_peers_); !here.ok()) return rpc::ToGrpc(here);
+    if (const absl::Status wrong = wire::CheckTexts(*request); !wrong.ok()) return rpc::ToGrpc(wrong);
     absl::StatusOr<v1::InstallReply> installed = shard_.Install(*request);
     if (!installed.ok()) return rpc::ToGrpc(installed.status());
     *reply = *std::move(installed);
@@ -50,12 +84,23 @@ class Server::Control : public v1::ShardControl::Service {
                         v1::HandOverReply* reply) override {
     return Await(*context, &Shard::HandOver, *request, reply);
   }
+  grpc::Status Identify(grpc::ServerContext*, const v1::IdentifyRequest*, v1::IdentifyReply* reply) override {
+    if (const absl::Status here = Served(shard_, at_peers_); !here.ok()) return rpc::ToGrpc(here);
+    reply->set_nonce(shard_.options().nonce);
+    return grpc::Status::OK;
+  }
+  grpc::Status EmptyFolder(grpc::ServerContext* context, const v1::EmptyFolderRequest* request,
+                           v1::EmptyFolderReply* reply) override {
+    return Await(*context, &Shard::EmptyFolder, *request, reply);
+  }
 
  private:
   template <class Request, class Reply>
   grpc::Status Await(const grpc::ServerContext& context,
                      void (Shard::*change)(const Request&, std::function<void(absl::StatusOr<Reply>)>),
                      const Request& request, Reply* reply) {
+    if (const absl::Status here = Served(shard_, at_peers_); !here.ok()) return rpc::ToGrpc(here);
+    if (const absl::Status wrong = wire::CheckTexts(request); !wrong.ok()) return rpc::ToGrpc(wrong);
     struct Outcome {
       Notification done;
       absl::StatusOr<Reply> reply = absl::UnknownError("");
@@ -66,8 +111,8 @@ class Server::Control : public v1::ShardControl::Service {
       outcome->reply = std::move(changed);
       outcome->done.Notify();
     });
-    const auto left = context.deadline() - std::chrono::system_clock::now();
-    if (!outcome->done.WaitForNotificationWithTimeout(std::min(absl::FromChrono(left), absl::Seconds(5)))) {
+    const absl::Duration left = rpc::Left(context.raw_deadline());
+    if (!outcome->done.WaitForNotificationWithTimeout(std::min(left, absl::Seconds(5)))) {
       return {grpc::StatusCode::DEADLINE_EXCEEDED, "the shard's executors are busy; ask again"};
     }
     if (!outcome->reply.ok()) return rpc::ToGrpc(outcome->reply.status());
@@ -76,6 +121,7 @@ class Server::Control : public v1::ShardControl::Service {
   }
 
   Shard& shard_;
+  const bool at_peers_;
 };
 
 // Push, Pull and PushPull are served raw, by streams; what is left says that it is not served.
@@ -85,74 +131,116 @@ class Server::Data
  public:
   grpc::Status Subscribe(grpc::ServerContext*, const v1::SubscribeRequest*,
                          grpc::ServerWriter<v1::SubscribeUpdate>*) override {
-    return {grpc::StatusCode::UNIMPLEMENTED, "Subscribe is not served at feature level 1; use Pull"};
+    return {grpc::StatusCode::UNIMPLEMENTED, "Subscribe is not served yet; use Pull"};
   }
 };
 
 class Server::Replication : public v1::Replication::WithRawMethod_Replicate<v1::Replication::Service> {};
 
-Server::Server(Shard& shard)
-    : shard_(shard),
-      control_(std::make_unique<Control>(shard)),
-      data_(std::make_unique<Data>()),
-      replication_(std::make_unique<Replication>()) {}
+Server::Server(Shard& shard) : shard_(shard), data_(std::make_unique<Data>()) {}
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(Shard& shard, const std::string& address, int threads) {
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  std::unique_ptr<Server> server(new Server(shard));
-  grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
-  // Two processes on one port would share it silently otherwise.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  rpc::ApplyDataPlaneArguments(builder);
-  builder.RegisterService(server->control_.get());
-  builder.RegisterService(server->data_.get());
-  builder.RegisterService(server->replication_.get());
-  server->streams_ = std::make_unique<rpc::ServerStreams>(builder, threads);
-  Data* data = server->data_.get();
-  server->streams_->Serve([data](auto* context, auto* stream, auto* queue,
-                                 void* tag) { data->RequestPush(context, stream, queue, queue, tag); },
-                          [&shard] { return shard.NewPushStream(); });
-  server->streams_->Serve([data](auto* context, auto* stream, auto* queue,
-                                 void* tag) { data->RequestPull(context, stream, queue, queue, tag); },
-                          [&shard] { return shard.NewPullStream(); });
-  server->streams_->Serve([data](auto* context, auto* stream, auto* queue,
-                                 void* tag) { data->RequestPushPull(context, stream, queue, queue, tag); },
-                          [&shard] { return shard.NewPushPullStream(); });
-  Replication* replication = server->replication_.get();
-  server->streams_->Serve(
-      [replication](auto* context, auto* stream, auto* queue, void* tag) {
+void Server::ServePeers(grpc::ServerBuilder& builder, Side& side, bool at_peers) {
+  side.control = std::make_unique<Control>(shard_, at_peers);
+  side.replication = std::make_unique<Replication>();
+  builder.RegisterService(side.control.get());
+  builder.RegisterService(side.replication.get());
+  side.streams->Serve(
+      [replication = side.replication.get()](auto* context, auto* stream, auto* queue, void* tag) {
         replication->RequestReplicate(context, stream, queue, queue, tag);
       },
-      [&shard] { return shard.NewReplicaStream(); });
-  server->server_ = builder.BuildAndStart();
-  if (server->server_ == nullptr || port == 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", address, "; choose another --listen, or port 0"));
+      [&shard = shard_, at_peers]() -> std::shared_ptr<world::AcceptedStream> {
+        if (absl::Status here = Served(shard, at_peers); !here.ok())
+          return std::make_shared<TurnedAway>(here);
+        return shard.NewReplicaStream();
+      });
+}
+
+absl::Status Server::Listen(const std::string& address, const char* flag, Side& side) {
+  ABSL_ASSIGN_OR_RETURN(side.listener, rpc::Listener::Open(address, flag, connections_));
+  return absl::OkStatus();
+}
+
+absl::Status Server::Build(grpc::ServerBuilder& builder, int message_bytes_max, Side& side) {
+  side.listener->AddTo(builder);
+  rpc::ApplyDataPlaneArguments(builder, message_bytes_max);
+  rpc::ApplyLimits(builder, kThreadsMax);
+  side.server = builder.BuildAndStart();
+  if (side.server == nullptr) return absl::InternalError("gRPC cannot build the server; see its log");
+  side.server->GetHealthCheckService()->SetServingStatus(rpc::kConnectionsHealth, true);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(Shard& shard, const Listeners& listeners) {
+  grpc::EnableDefaultHealthCheckService(true);
+  if (listeners.reflection) ABSL_RETURN_IF_ERROR(rpc::ServeReflection());
+  std::unique_ptr<Server> server(new Server(shard));
+  ABSL_RETURN_IF_ERROR(server->Listen(listeners.peers, "--peer-listen", server->peers_));
+  ABSL_RETURN_IF_ERROR(server->Listen(listeners.clients, "--listen", server->clients_));
+  grpc::ServerBuilder clients;
+  grpc::ServerBuilder peers;
+  clients.RegisterService(server->data_.get());
+  for (const auto& [builder, side] :
+       {std::pair(&clients, &server->clients_), std::pair(&peers, &server->peers_)}) {
+    side->streams = std::make_unique<rpc::ServerStreams>(
+        *builder, listeners.threads, rpc::StreamGate::Limits(),
+        [listener = side->listener.get()](const std::string& peer) {
+          spdlog::warn("connection is cut peer={} cause=\"it begins too many streams\"", peer);
+          listener->Cut(peer);
+        });
   }
-  server->server_->GetHealthCheckService()->SetServingStatus(kReadiness, false);
-  server->address_ = absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
-  server->streams_->Start();
+  rpc::ServerStreams& streams = *server->clients_.streams;
+  Data* data = server->data_.get();
+  streams.Serve([data](auto* context, auto* stream, auto* queue,
+                       void* tag) { data->RequestPush(context, stream, queue, queue, tag); },
+                [&shard] { return shard.NewPushStream(); });
+  streams.Serve([data](auto* context, auto* stream, auto* queue,
+                       void* tag) { data->RequestPull(context, stream, queue, queue, tag); },
+                [&shard] { return shard.NewPullStream(); });
+  streams.Serve([data](auto* context, auto* stream, auto* queue,
+                       void* tag) { data->RequestPushPull(context, stream, queue, queue, tag); },
+                [&shard] { return shard.NewPushPullStream(); });
+  server->ServePeers(clients, server->clients_, /*at_peers=*/false);
+  server->ServePeers(peers, server->peers_, /*at_peers=*/true);
+  ABSL_RETURN_IF_ERROR(server->Build(peers, rpc::kMessageBytesMax, server->peers_));
+  ABSL_RETURN_IF_ERROR(server->Build(clients, kClientMessageBytesMax, server->clients_));
+  server->clients_.server->GetHealthCheckService()->SetServingStatus(kReadiness, false);
+  server->peers_.streams->Start();
+  server->clients_.streams->Start();
+  for (Side* side : {&server->clients_, &server->peers_}) {
+    side->listener->Start([s = server.get()](bool full) { s->OnFull(full); });
+  }
   server->timer_ = std::thread([&shard, stop = &server->stop_] {
     while (!stop->WaitForNotificationWithTimeout(kTimerEvery)) shard.OnTime();
   });
   return server;
 }
 
+void Server::OnFull(bool full) {
+  for (Side* side : {&clients_, &peers_}) {
+    side->server->GetHealthCheckService()->SetServingStatus(rpc::kConnectionsHealth, !full);
+  }
+  rpc::LogFull(full);
+}
+
 void Server::SetReady() {
-  server_->GetHealthCheckService()->SetServingStatus(kReadiness, true);
+  clients_.server->GetHealthCheckService()->SetServingStatus(kReadiness, true);
 }
 
 Server::~Server() {
-  if (server_ == nullptr) return;
-  server_->GetHealthCheckService()->SetServingStatus(false);
-  shard_.Stop();
-  server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(500));
-  streams_->Shutdown();
+  // Where a listener could not be had its queues still end in order.
+  const bool both = clients_.server != nullptr && peers_.server != nullptr;
+  for (Side* side : {&clients_, &peers_}) {
+    if (side->listener != nullptr) side->listener->Stop();
+    if (side->server != nullptr) side->server->GetHealthCheckService()->SetServingStatus(false);
+  }
+  if (both) shard_.Stop();
+  const gpr_timespec end = rpc::After(absl::Milliseconds(500));
+  for (Side* side : {&clients_, &peers_}) {
+    if (side->server != nullptr) side->server->Shutdown(end);
+    if (side->streams != nullptr) side->streams->Shutdown();
+  }
   stop_.Notify();
-  timer_.join();
+  if (timer_.joinable()) timer_.join();
 }
 
 }  // namespace paceline::shard

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "libs/base/mutex.h"
+#include "libs/rpc/listener.h"
 #include "libs/rpc/server_streams.h"
 #include "paceline/v1/control.grpc.pb.h"
 #include "paceline/v1/shard.grpc.pb.h"
@@ -13,13 +14,21 @@
 
 namespace paceline::shard {
 
-// The shard's gRPC server: the data plane's streams, ShardControl, health and reflection. Adapters only; what
-// a request means is decided in Shard.
+struct Listeners {
+  std::string clients = "127.0.0.1:0";  // host:port; port 0 picks a free one
+  std::string peers = "127.0.0.1:0";    // as `clients`
+  int threads = 1;                      // that serve streams of clients, and as many those of other shards
+  bool reflection = false;              // tells anybody which methods there are
+};
+
+// The shard's gRPC servers: one for clients, with the data plane's streams, and one for other shards and the
+// coordinator, with Replicate and ShardControl, so that a firewall can tell them apart. Both have health.
+// While the cluster has shards of level 1 (Shard::PeersAmongClients) the first one serves what the second one
+// does, too. Adapters only; what a request means is decided in Shard.
 class Server {
  public:
-  // Listens on `address` (host:port, port 0 picks a free one). UNAVAILABLE naming the address if it is taken.
-  // `threads` serve streams. `shard` must outlive the server.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(Shard& shard, const std::string& address, int threads);
+  // UNAVAILABLE naming the address if one is taken. `shard` must outlive the server.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(Shard& shard, const Listeners& listeners);
   // Refuses new work, answers what is parked, ends all streams within a second, joins the threads.
   ~Server();
 
@@ -27,23 +36,39 @@ class Server {
   // says only that it answers.
   void SetReady();
 
-  // host:port that was bound.
-  const std::string& address() const { return address_; }
+  // host:port that was bound, for clients and for peers.
+  const std::string& address() const { return clients_.listener->address(); }
+  const std::string& peer_address() const { return peers_.listener->address(); }
+  // What became of connections to both. Health says of the service `connections` that it serves while they
+  // are taken.
+  std::shared_ptr<const rpc::ConnectionCounts> connections() const { return connections_; }
 
  private:
   class Control;
   class Data;
   class Replication;
 
+  // One address that is listened on.
+  struct Side {
+    std::unique_ptr<Control> control;
+    std::unique_ptr<Replication> replication;
+    std::unique_ptr<rpc::ServerStreams> streams;
+    std::unique_ptr<grpc::Server> server;
+    std::unique_ptr<rpc::Listener> listener;
+  };
+
   explicit Server(Shard& shard);
+  // What shards and the coordinator ask for; `at_peers`: at the address that is theirs.
+  void ServePeers(grpc::ServerBuilder& builder, Side& side, bool at_peers);
+  absl::Status Listen(const std::string& address, const char* flag, Side& side);
+  absl::Status Build(grpc::ServerBuilder& builder, int message_bytes_max, Side& side);
+  void OnFull(bool full);
 
   Shard& shard_;
-  std::unique_ptr<Control> control_;
+  const std::shared_ptr<rpc::ConnectionCounts> connections_ = std::make_shared<rpc::ConnectionCounts>();
   std::unique_ptr<Data> data_;
-  std::unique_ptr<Replication> replication_;
-  std::unique_ptr<rpc::ServerStreams> streams_;
-  std::unique_ptr<grpc::Server> server_;
-  std::string address_;
+  Side clients_;
+  Side peers_;
   Notification stop_;
   std::thread timer_;
 };

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/status.h"
 #include "libs/base/version.h"
+#include "libs/secret/secret.h"
 #include "libs/wire/map_codec.h"
 #include "libs/wire/packed.h"
 #include "services/shard/pull_stream.h"
@@ -17,8 +18,11 @@ namespace paceline::shard {
 // Memory and row counts of all segments together.
 class Shard::SharedBudget : public log::Budget {
  public:
-  SharedBudget(const ShardOptions& options, Probe& probe)
-      : bytes_max_(options.memory_budget_bytes), staging_max_(options.staging_budget_bytes), probe_(probe) {}
+  SharedBudget(const ShardOptions& options, Probe& probe, KnownSessions& known)
+      : bytes_max_(options.memory_budget_bytes),
+        staging_max_(options.staging_budget_bytes),
+        probe_(probe),
+        known_(known) {}
 
   bool Admits(uint64_t more_bytes) override { return bytes() + more_bytes <= bytes_max_; }
   void Grown(int64_t bytes) override { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
@@ -27,12 +31,18 @@ class Shard::SharedBudget : public log::Budget {
     probe_.RowsPushed(rows);
   }
   void Logged(const log::Segment& segment, Epoch epoch, const log::Record& record) override {
+    known_.Note(record);
     probe_.Logged(segment, epoch, record);
   }
   void Followed(const log::Segment& segment, const log::Record& record) override {
+    known_.Note(record);
     probe_.Followed(segment, record);
   }
-  void Installed(const log::Segment& segment) override { probe_.Installed(segment); }
+  void Installed(const log::Segment& segment) override {
+    known_.Note(segment);
+    probe_.Installed(segment);
+  }
+  void Answered(const log::Segment& segment, Epoch epoch) override { probe_.Answered(segment, epoch); }
   bool Stage(uint64_t bytes, bool ahead) override {
     const uint64_t max = ahead ? staging_max_ / 2 : staging_max_;
     uint64_t staged = staged_.load(std::memory_order_relaxed);
@@ -51,6 +61,7 @@ class Shard::SharedBudget : public log::Budget {
   const uint64_t bytes_max_;
   const uint64_t staging_max_;
   Probe& probe_;
+  KnownSessions& known_;
   std::atomic<int64_t> bytes_{0};
   std::atomic<uint64_t> staged_{0};
   std::atomic<uint64_t> rows_updated_{0};
@@ -69,7 +80,7 @@ Shard::Shard(ShardOptions options, const world::Clock& clock, Probe& probe, Peer
     : options_(std::move(options)),
       clock_(clock),
       probe_(probe),
-      budget_(std::make_shared<SharedBudget>(options_, probe)),
+      budget_(std::make_shared<SharedBudget>(options_, probe, known_sessions_)),
       links_(peers == nullptr ? nullptr : std::make_shared<ReplicaLinks>(*this, *peers)),
       disk_(disk),
       contents_(std::move(contents)),
@@ -79,7 +90,9 @@ Shard::Shard(ShardOptions options, const world::Clock& clock, Probe& probe, Peer
               .port = links_,
               .disk = disk_,
               .durable = options_.durable,
-              .disk_pace = options_.disk_pace} {
+              .disk_pace = options_.disk_pace,
+              .image_pace = options_.image_pace},
+      replies_(std::make_shared<ReplyBudget>(options_.all_replies_bytes_max)) {
   if (options_.helper_thread) helper_ = std::make_unique<Helper>();
   for (int i = 0; i < std::max(options_.executors, 1); ++i) {
     batches_.push_back(std::make_unique<engine::Batch>());
@@ -108,13 +121,19 @@ std::shared_ptr<const Shard::View> Shard::Publish(const std::function<void(View&
   return view_;
 }
 
-void Shard::Identify(ring::Member self, uint64_t cluster) {
+bool Shard::PeersAmongClients() const {
+  const auto now = view();
+  return (now->map == nullptr ? now->coordinators_level : now->map->feature_level()) < 2;
+}
+
+void Shard::Identify(ring::Member self, uint64_t cluster, uint32_t level) {
   std::shared_ptr<const View> now;
   {
     MutexLock lock(&mutex_);
     now = Publish([&](View& view) {
       view.self = self;
       view.cluster = cluster;
+      view.coordinators_level = level;
     });
   }
   probe_.Identified(self, cluster);
@@ -194,6 +213,7 @@ absl::StatusOr<v1::InstallReply> Shard::Install(const v1::InstallRequest& reques
 void Shard::WriteGroup(size_t executor) {
   if (batches_[executor]->empty()) return;
   engine::Batch batch = std::exchange(*batches_[executor], engine::Batch());
+  if (view()->emptied) return;
   std::vector<std::pair<SegmentHost*, SegmentDisk::Mark>> marks;
   for (size_t s = executor; s < hosts_.size(); s += executors_.size()) {
     if (const auto mark = hosts_[s]->TakeMark()) marks.emplace_back(hosts_[s].get(), *mark);
@@ -217,17 +237,6 @@ void Shard::MakeHosts(const ring::SegmentMap& map) {
   contents_.segments.clear();
 }
 
-absl::Status Shard::CheckDisk(ShardId self, uint64_t cluster) const {
-  const DiskOwner& owner = contents_.owner;
-  if (disk_ == nullptr || owner.cluster == 0 || (owner.cluster == cluster && owner.shard == self)) {
-    return absl::OkStatus();
-  }
-  return absl::FailedPreconditionError(
-      absl::StrCat("--data-dir: it has the data of shard ", owner.shard.v, " of cluster ", owner.cluster,
-                   "; this is shard ", self.v, " of cluster ", cluster,
-                   ": give each shard the folder it had before, or an empty one"));
-}
-
 void Shard::Configure(const std::shared_ptr<const View>& view) {
   if (view->map == nullptr || view->self.incarnation == Incarnation()) return;
   if (disk_ != nullptr && !disk_marked_.exchange(true)) {
@@ -236,6 +245,7 @@ void Shard::Configure(const std::shared_ptr<const View>& view) {
         NoteOf({.cluster = view->cluster, .shard = view->self.shard, .ring_bits = view->map->ring_bits()}));
     disk_->Write(std::move(batch));
   }
+  NoteKnown(*view);
   // Segments ignore a map older than one they know, so two calls that overtake each other do no harm.
   ForEachSegment([view](SegmentHost& host) { host.Configure(*view->map, view->self); }, [] {});
 }
@@ -271,6 +281,11 @@ void Shard::ChangeSession(const v1::SessionChange& change,
   const auto seals = wire::ParseSeals(change.seals());
   if (!seals.ok()) {
     done(seals.status());
+    return;
+  }
+  if (!change.secret_sha256().empty() && change.secret_sha256().size() != secret::kDigestBytes) {
+    done(absl::InvalidArgumentError(absl::StrCat("secret_sha256: ", change.secret_sha256().size(),
+                                                 " bytes; expected ", secret::kDigestBytes, ", or none")));
     return;
   }
   struct Outcome {
@@ -334,115 +349,35 @@ void Shard::AdoptSegment(log::Segment state, std::shared_ptr<const ring::Segment
 }
 
 std::shared_ptr<world::AcceptedStream> Shard::NewPushStream() {
-  return std::make_shared<PushStream>(*this, /*rows=*/false);
+  return watch_.Add(std::make_shared<PushStream>(*this, /*rows=*/false));
 }
 std::shared_ptr<world::AcceptedStream> Shard::NewPushPullStream() {
-  return std::make_shared<PushStream>(*this, /*rows=*/true);
+  return watch_.Add(std::make_shared<PushStream>(*this, /*rows=*/true));
 }
 std::shared_ptr<world::AcceptedStream> Shard::NewPullStream() {
-  return std::make_shared<PullStream>(*this);
+  return watch_.Add(std::make_shared<PullStream>(*this));
 }
 
 std::shared_ptr<world::AcceptedStream> Shard::NewReplicaStream() {
-  return std::make_shared<ReplicaStream>(*this);
+  return watch_.Add(std::make_shared<ReplicaStream>(*this));
 }
 
 void Shard::OnTime() {
   const absl::Time now = clock_.Now();
   held_back_.LetGo(disk_slow(), now);
+  watch_.OnTime(now, replies_->crowded());
   ForEachSegment([now](SegmentHost& host) { host.OnTime(now); },
                  [this] {
                    if (links_ != nullptr) links_->SendWishes();
                  });
 }
 
-void Shard::Describe(std::function<void(v1::BeatRequest)> done) {
-  Survey([done = std::move(done)](State state) { done(std::move(state.beat)); });
+uint64_t Shard::bytes_held() const {
+  return budget_->bytes();
 }
 
-void Shard::Survey(std::function<void(State)> done) {
-  struct Seen {
-    uint64_t rows = 0;
-    uint64_t parked = 0;
-    ReplicationState replication;
-    std::vector<v1::WorkerClock> workers;
-    std::vector<v1::JobClock> jobs;
-    std::map<uint32_t, std::pair<uint64_t, uint64_t>> held;  // rows and bytes, by job
-  };
-  auto seen = std::make_shared<std::vector<Seen>>(SegmentsOf(*view()));
-  ForEachSegment(
-      [seen](SegmentHost& host) {
-        if (host.id().v >= seen->size()) return;  // the first map came in between
-        Seen& mine = (*seen)[host.id().v];
-        mine.replication = ReplicationOf(host);
-        if (host.primary() == nullptr) return;
-        mine.rows = host.primary()->segment().rows();
-        mine.parked = host.primary()->parked();
-        for (const auto& [id, table] : host.primary()->segment().tables()) {
-          auto& [rows, bytes] = mine.held[table->info->job.v];
-          rows += table->rows.rows();
-          bytes += table->rows.bytes();
-        }
-        for (const auto& [job, clock] : host.primary()->segment().jobs()) {
-          v1::JobClock& of_job = mine.jobs.emplace_back();
-          of_job.set_job(job.v);
-          of_job.set_min_clock(clock.min_clock());
-          for (const auto& [session, worker] : clock.workers()) {
-            v1::WorkerClock& of_worker = mine.workers.emplace_back();
-            of_worker.set_job(job.v);
-            of_worker.set_session(session.v);
-            of_worker.set_clock(worker.counted);
-            of_worker.set_rank(worker.rank);
-          }
-        }
-      },
-      [this, seen, done = std::move(done)] {
-        State state;
-        v1::BeatRequest& beat = state.beat;
-        const auto now = view();
-        beat.set_shard(now->self.shard.v);
-        beat.set_incarnation(now->self.incarnation.v);
-        beat.set_cluster(now->cluster);
-        beat.set_map_version(now->map == nullptr ? 0 : now->map->version().v);
-        beat.set_catalogue_version(now->catalogue->version().v);
-        beat.set_bytes(budget_->bytes());
-        beat.set_bytes_budget(options_.memory_budget_bytes);
-        beat.set_rows_pushed(budget_->rows_updated());
-        beat.set_rows_pulled(rows_pulled_.load(std::memory_order_relaxed));
-        beat.set_version(std::string(kVersion));
-        std::map<uint32_t, uint64_t> min_clocks;
-        std::map<uint32_t, std::pair<uint64_t, uint64_t>> held;
-        std::map<uint64_t, v1::WorkerClock> workers;
-        for (const Seen& segment : *seen) {
-          beat.set_rows(beat.rows() + segment.rows);
-          beat.set_parked(beat.parked() + segment.parked);
-          state.replication += segment.replication;
-          for (const auto& [job, rows_and_bytes] : segment.held) {
-            held[job].first += rows_and_bytes.first;
-            held[job].second += rows_and_bytes.second;
-            min_clocks.emplace(job, UINT64_MAX);  // a smaller one is known, or it has none
-          }
-          for (const v1::JobClock& job : segment.jobs) {
-            const auto [it, fresh] = min_clocks.emplace(job.job(), job.min_clock());
-            if (!fresh) it->second = std::min(it->second, job.min_clock());
-          }
-          for (const v1::WorkerClock& worker : segment.workers) {
-            const auto [it, fresh] = workers.emplace(worker.session(), worker);
-            if (!fresh) it->second.set_clock(std::min(it->second.clock(), worker.clock()));
-          }
-        }
-        beat.set_primaries(static_cast<uint32_t>(state.replication.primaries));
-        beat.set_lost(static_cast<uint32_t>(state.replication.lost));
-        for (const auto& [job, min_clock] : min_clocks) {
-          v1::JobClock* of_job = beat.add_jobs();
-          of_job->set_job(job);
-          of_job->set_min_clock(min_clock == UINT64_MAX ? 0 : min_clock);
-          of_job->set_rows(held[job].first);
-          of_job->set_bytes(held[job].second);
-        }
-        for (const auto& [session, worker] : workers) *beat.add_workers() = worker;
-        done(std::move(state));
-      });
+uint64_t Shard::rows_updated() const {
+  return budget_->rows_updated();
 }
 
 uint64_t Shard::staged_bytes() const {

@@ -9,6 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "libs/base/feature_level.h"
 #include "libs/base/mutex.h"
 #include "libs/ring/segment_map.h"
 #include "libs/world/clock.h"
@@ -19,12 +20,15 @@
 #include "services/shard/disk_contents.h"
 #include "services/shard/executor.h"
 #include "services/shard/held_back.h"
+#include "services/shard/known_sessions.h"
 #include "services/shard/peers.h"
 #include "services/shard/probe.h"
 #include "services/shard/replica_links.h"
 #include "services/shard/replication_state.h"
+#include "services/shard/reply_budget.h"
 #include "services/shard/segment_host.h"
 #include "services/shard/snapshot_runner.h"
+#include "services/shard/stream_watch.h"
 
 namespace paceline::shard {
 
@@ -32,18 +36,24 @@ class Snapshots;
 
 struct ShardOptions {
   std::string name = "shard";
-  int executors = 2;  // segments are dealt to them round robin; one a core is enough
+  uint64_t nonce = 0;  // of this start; 0: it says none
+  int executors = 2;   // segments are dealt to them round robin; one a core is enough
   uint64_t memory_budget_bytes = uint64_t{4} << 30;  // of rows; a push beyond it is refused OVER_BUDGET
   // Of updates of aggregated tables that wait for their clock; a push beyond it is refused OVER_BUDGET.
   uint64_t staging_budget_bytes = uint64_t{256} << 20;
   uint64_t window_bytes = uint64_t{16} << 20;  // unreceived bytes a client may have under way on a stream
   uint64_t frame_bytes_max = uint64_t{8} << 20;
-  uint64_t reply_bytes_max = uint64_t{64} << 20;  // replies waiting to be read, per pull stream
+  uint64_t reply_bytes_max = uint64_t{64} << 20;         // replies waiting to be read, per pull stream
+  uint64_t all_replies_bytes_max = uint64_t{512} << 20;  // of all streams
   absl::Duration pull_timeout_max = absl::Minutes(10);
+  absl::Duration hello_timeout = absl::Seconds(10);   // a stream without a Hello for longer is ended
+  absl::Duration unread_timeout = absl::Seconds(10);  // so is one whose replies are not read when many wait
   // What is acknowledged is on the disk of every member that is waited for. REQUIRES: a disk.
   bool durable = false;
   // When bases are written to the disk, if there is one.
   SegmentDisk::Pace disk_pace = {};
+  // How much of a copy of a segment is under way to a shard that learns it.
+  log::Replicas::ImagePace image_pace = {};
   // Starts a thread that goes on where others end their turn at an executor. False: no thread is started, and
   // whoever brings work runs the executor dry.
   bool helper_thread = false;
@@ -70,7 +80,21 @@ class Shard {
   ~Shard();
 
   // Which member of which cluster this is; 0: not known. Until then maps are kept but nothing is served.
-  void Identify(ring::Member self, uint64_t cluster = 0);
+  // `level`: the feature level that the coordinator spoke with it.
+  void Identify(ring::Member self, uint64_t cluster = 0, uint32_t level = kFeatureLevel);
+  // Somebody who belongs to this cluster may not know that peers have an address of their own: a shard of
+  // level 1, or the coordinator.
+  bool PeersAmongClients() const;
+  // In which term the coordinator leads that was last heard of.
+  void NoteTerm(uint64_t term);
+  // As Disk::Write. REQUIRES: there is a disk.
+  void WriteToDisk(engine::Batch batch, Disk::Synced synced) {
+    disk_->Write(std::move(batch), std::move(synced));
+  }
+  // Makes the folder nobody's; `done` runs once that is synced, from any thread. Whatever the shard still
+  // does is not written any more. As ChangeSession.
+  void EmptyFolder(const v1::EmptyFolderRequest& request,
+                   std::function<void(absl::StatusOr<v1::EmptyFolderReply>)> done);
   // OK if the disk, if there is one, is this shard's or nobody's; kFailedPrecondition says whose it is.
   absl::Status CheckDisk(ShardId self, uint64_t cluster) const;
   void OnWantCatalogue(WantCatalogue want);
@@ -112,6 +136,15 @@ class Shard {
   std::shared_ptr<world::AcceptedStream> NewPullStream();
   std::shared_ptr<world::AcceptedStream> NewReplicaStream();
 
+  // A coordinator that leads has answered what this shard asked at `asked`, on its clock.
+  void HeardCoordinator(absl::Time asked) {
+    if (links_ != nullptr) links_->HeardCoordinator(asked);
+  }
+  // As ReplicaLinks::Carry.
+  void CarryWishes(v1::ChangeConfigsRequest request, std::function<void(v1::ChangeConfigsReply)> done) {
+    if (links_ != nullptr) links_->Carry(std::move(request), std::move(done));
+  }
+
   // Ends reads whose deadline has come, sends beacons, notices silence. Call every few tens of milliseconds.
   void OnTime();
 
@@ -124,6 +157,8 @@ class Shard {
   };
   void Survey(std::function<void(State)> done);
 
+  uint64_t bytes_held() const;    // memory of rows
+  uint64_t rows_updated() const;  // since this start
   // Updates of aggregated tables that wait for their clock.
   uint64_t staged_bytes() const;
   bool has_disk() const { return disk_ != nullptr; }
@@ -134,6 +169,10 @@ class Shard {
   void HoldBack(std::shared_ptr<const void> frame) { held_back_.Hold(std::move(frame), clock_.Now()); }
   uint64_t frames_held_back() const { return held_back_.held(); }
   // Bytes that were applied and are not on the disk yet.
+  // nullopt: there is none.
+  std::optional<Disk::Health> disk_health() const {
+    return disk_ == nullptr ? std::nullopt : std::optional(disk_->health());
+  }
   Disk::Done disk_done() const { return disk_ == nullptr ? Disk::Done() : disk_->done(); }
   uint64_t disk_pending_bytes() const { return disk_ == nullptr ? 0 : disk_->pending_bytes(); }
 
@@ -145,9 +184,12 @@ class Shard {
   struct View {
     ring::Member self;
     uint64_t cluster = 0;                         // 0: not known
+    uint32_t coordinators_level = kFeatureLevel;  // when this shard joined
     std::shared_ptr<const ring::SegmentMap> map;  // null before the first
     std::shared_ptr<const Catalogue> catalogue;
     bool stopping = false;
+    bool emptied = false;  // the folder is nobody's any more
+    uint64_t term = 0;     // 0: not known
   };
   std::shared_ptr<const View> view() const ABSL_LOCKS_EXCLUDED(mutex_);
   const ShardOptions& options() const { return options_; }
@@ -161,6 +203,9 @@ class Shard {
   // Runs visit for every segment on its executor, and done after the last.
   void ForEachSegment(Visit visit, Done done);
   bool CatalogueWanted(CatalogueVersion version);
+  const KnownSessions& known_sessions() const { return known_sessions_; }
+  ReplyBudget& replies() { return *replies_; }
+  const ReplyBudget& replies() const { return *replies_; }
   void CountPulled(uint64_t rows) { rows_pulled_.fetch_add(rows, std::memory_order_relaxed); }
 
  private:
@@ -177,6 +222,8 @@ class Shard {
                   std::function<void(SegmentHost&, const Entry&, size_t index)> visit, Done done);
   // Hands what a group of tasks has written to the disk.
   void WriteGroup(size_t executor);
+  // Writes down what no segment tells, and a coordinator's store must not be behind.
+  void NoteKnown(const View& view);
   // Makes the segments of the first map, with what the disk had of them.
   void MakeHosts(const ring::SegmentMap& map);
   // Tells every segment of the map, if the shard knows who it is.
@@ -185,6 +232,7 @@ class Shard {
   const ShardOptions options_;
   const world::Clock& clock_;
   Probe& probe_;
+  KnownSessions known_sessions_;
   std::shared_ptr<SharedBudget> budget_;
   std::shared_ptr<ReplicaLinks> links_;   // null: without peers
   Disk* const disk_;                      // null: nothing is kept on one
@@ -194,6 +242,8 @@ class Shard {
   std::unique_ptr<Snapshots> snapshots_;
   std::atomic<uint64_t> rows_pulled_{0};
   HeldBack held_back_;
+  const std::shared_ptr<ReplyBudget> replies_;
+  StreamWatch watch_;
   mutable Mutex mutex_;
   std::shared_ptr<const View> view_ ABSL_GUARDED_BY(mutex_);
   WantCatalogue want_catalogue_ ABSL_GUARDED_BY(mutex_);

@@ -9,7 +9,7 @@ namespace {
 
 TEST_F(ShardTest, PushedRowsArePulledInTheRequestsOrder) {
   push.Start();
-  EXPECT_EQ(push.replies.at(0).head.welcome().feature_level(), 1u);
+  EXPECT_EQ(push.replies.at(0).head.welcome().feature_level(), kFeatureLevel);
   push.Send(Push(1, 0, {1, 2}));
   push.Send(Push(1, 1, {3, 4}));
   EXPECT_EQ(push.replies.back().head.received(), 2u);

@@ -7,6 +7,7 @@
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/base/feature_level.h"
 #include "libs/base/test_util/status_matchers.h"
 #include "libs/wire/frame.h"
 #include "libs/wire/packed.h"
@@ -47,7 +48,7 @@ class SilentPort : public world::StreamPort {
   template <class Request>
   void SayHello() {
     wire::Frame<Request> hello;
-    hello.head.mutable_hello()->set_feature_level(1);
+    hello.head.mutable_hello()->set_feature_level(kFeatureLevel);
     hello.head.mutable_hello()->set_job(1);
     hello.head.mutable_hello()->set_session(5);
     Send(hello);
@@ -71,7 +72,8 @@ class SilentPort : public world::StreamPort {
 // One shard, primary of the one segment of the ring, with one worker, session 5 of job 1.
 class StreamLimitsTest : public ::testing::Test {
  protected:
-  explicit StreamLimitsTest(Disk* disk = nullptr) : shard({}, clock, probe, nullptr, disk) {
+  explicit StreamLimitsTest(Disk* disk = nullptr)
+      : shard({.all_replies_bytes_max = uint64_t{48} << 20}, clock, probe, nullptr, disk) {
     shard.Identify({.shard = ShardId(0), .incarnation = Incarnation(1)});
     v1::InstallRequest request;
     request.mutable_map()->set_version(1);
@@ -217,6 +219,78 @@ TEST_F(StreamLimitsTest, ARefusalForWantOfReplyMemoryNamesParkedReads) {
   ASSERT_EQ(replies.size(), 1u);
   EXPECT_EQ(replies[0].head.refusals(0).reason(), v1::Refusal::OVER_BUDGET);
   EXPECT_THAT(replies[0].head.refusals(0).message(), ::testing::HasSubstr("parked"));
+}
+
+TEST_F(StreamLimitsTest, AStreamWithoutAHelloIsEnded) {
+  SilentPort push(shard.NewPushStream());
+  SilentPort pull(shard.NewPullStream());
+  SilentPort rows(shard.NewPushPullStream());
+  SilentPort replica(shard.NewReplicaStream());
+  SilentPort greeted(shard.NewPullStream());
+  greeted.SayHello<v1::PullRequest>();
+  push.SendRaw("\xff");  // whatever else it says
+  clock.now += shard.options().hello_timeout;
+  shard.OnTime();
+  EXPECT_FALSE(push.closed.has_value());
+  clock.now += StreamWatch::kEvery;
+  shard.OnTime();
+  for (const SilentPort* port : {&push, &pull, &rows, &replica}) {
+    ASSERT_TRUE(port->closed.has_value());
+    EXPECT_EQ(port->closed->code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_THAT(port->closed->message(), ::testing::HasSubstr("hello: none within 10s"));
+  }
+  EXPECT_FALSE(greeted.closed.has_value());
+}
+
+// As many clients ask as take all that there is for replies, and read nothing.
+TEST_F(StreamLimitsTest, RepliesOfAllStreamsTogetherAreBounded) {
+  const uint64_t one = kRows * kRowBytes;
+  const uint64_t most = shard.replies().bytes_max();
+  std::vector<std::unique_ptr<SilentPort>> slow;
+  const auto ask = [&] {
+    slow.push_back(std::make_unique<SilentPort>(shard.NewPullStream()));
+    slow.back()->SayHello<v1::PullRequest>();
+    for (uint64_t bytes = 0; bytes < shard.options().reply_bytes_max; bytes += one) {
+      slow.back()->Send(Pull(kRows, /*min_clock=*/0));
+    }
+  };
+  // Of each stream 4 MiB are read ahead, and one more.
+  while (shard.replies().taken() + one <= most) ask();
+  EXPECT_LE(shard.replies().taken(), most);
+  SilentPort honest(shard.NewPullStream());
+  honest.SayHello<v1::PullRequest>();
+  (void)honest.Read<v1::PullReply>();
+  honest.Send(Pull(kRows, /*min_clock=*/0));
+  auto replies = honest.Read<v1::PullReply>();
+  ASSERT_EQ(replies.size(), 1u);
+  EXPECT_EQ(replies[0].head.refusals(0).reason(), v1::Refusal::OVER_BUDGET);
+  EXPECT_GT(replies[0].head.refusals(0).retry_after_ms(), 0u);
+  // Who does not read is ended, and makes room.
+  clock.now += shard.options().unread_timeout + StreamWatch::kEvery;
+  shard.OnTime();
+  for (const auto& port : slow) {
+    ASSERT_TRUE(port->closed.has_value());
+    EXPECT_EQ(port->closed->code(), absl::StatusCode::kResourceExhausted);
+    port->Break();
+  }
+  EXPECT_EQ(shard.replies().taken(), 0u);
+  honest.Send(Pull(kRows, /*min_clock=*/0));
+  EXPECT_FALSE(honest.closed.has_value());
+  EXPECT_EQ(honest.Read<v1::PullReply>().at(0).values.size(), one);
+}
+
+TEST_F(StreamLimitsTest, AHelloWithATextThatIsNoneIsRefused) {
+  SilentPort pull(shard.NewPullStream());
+  wire::Frame<v1::PullRequest> hello;
+  hello.head.mutable_hello()->set_feature_level(kFeatureLevel);
+  hello.head.mutable_hello()->set_job(1);
+  hello.head.mutable_hello()->set_session(5);
+  hello.head.mutable_hello()->set_client("worker\n0");
+  pull.Send(hello);
+  const auto replies = pull.Read<v1::PullReply>();
+  ASSERT_EQ(replies.size(), 1u);
+  EXPECT_EQ(replies[0].head.refusals(0).reason(), v1::Refusal::INVALID);
+  EXPECT_THAT(replies[0].head.refusals(0).message(), ::testing::HasSubstr("client: 'worker\\x0a0'"));
 }
 
 TEST_F(StreamLimitsTest, ABusySegmentHoldsNobodyElse) {

@@ -30,6 +30,7 @@ class WrittenBudget final : public log::Budget {
     segment_->OnRecord(segment, segment.epoch(), record);
     budget_->Followed(segment, record);
   }
+  void Answered(const log::Segment& segment, Epoch epoch) override { budget_->Answered(segment, epoch); }
   void Installed(const log::Segment& segment) override {
     segment_->Forget();
     budget_->Installed(segment);

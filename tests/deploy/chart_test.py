@@ -2,7 +2,7 @@
 """The Helm chart: lint, its refusals, and what it renders, against Kubernetes' own schemas in strict mode.
 
 Each part runs where its tool is: helm, helm-unittest, promtool, kubernetes-validate; scripts/setup-deploy gets them. What is
-not there is named, and its tests are skipped; with $PACELINE_DEPLOY_TOOLS=required they fail.
+not there is named, and its tests are skipped; with $PACELINE_REQUIRE_TOOLS=1 they fail.
 """
 
 import importlib.util
@@ -29,7 +29,7 @@ VALIDATE = importlib.util.find_spec("kubernetes_validate") is not None
 
 def needs(tool, name):
     """Skips a test without its tool, or fails it where all tools must be there."""
-    if tool or os.environ.get("PACELINE_DEPLOY_TOOLS") == "required":
+    if tool or os.environ.get("PACELINE_REQUIRE_TOOLS") == "1":
         return lambda test: test
     return unittest.skip(f"no {name}")
 
@@ -47,8 +47,39 @@ def template(*more):
 
 
 ALL = [f"--set=metrics.{part}.enabled=true" for part in ("serviceMonitor", "rules", "dashboards")] + [
-    "--set=networkPolicy.enabled=true", "--set=shard.persistence.enabled=true", "--set=etcd.enabled=true",
+    "--set=shard.persistence.enabled=true", "--set=etcd.enabled=true",
     "--set=coordinator.replicas=2"]
+
+
+class Network:
+    """The pods of what was rendered, and whom its NetworkPolicies let reach them."""
+
+    def __init__(self, rendered):
+        import yaml
+        manifests = list(filter(None, yaml.safe_load_all(rendered)))
+        self.policies = [m["spec"] for m in manifests if m["kind"] == "NetworkPolicy"]
+        self.labels = {"job": {"team": "ads"}, "prometheus": {"app": "prometheus"}, "stranger": {"app": "stranger"}}
+        self.ports = {}
+        for manifest in manifests:
+            if manifest["kind"] not in ("StatefulSet", "Deployment", "Pod"):
+                continue
+            pod = manifest if manifest["kind"] == "Pod" else manifest["spec"]["template"]
+            name = pod["metadata"]["labels"]["app.kubernetes.io/component"]
+            self.labels[name] = pod["metadata"]["labels"]
+            self.ports[name] = {p["name"] for c in pod["spec"]["containers"] for p in c.get("ports", [])}
+
+    @staticmethod
+    def selects(selector, labels):
+        assert set(selector) <= {"matchLabels"}, selector
+        return all(labels.get(key) == value for key, value in selector.get("matchLabels", {}).items())
+
+    def reaches(self, who, pod, port):
+        """True if some policy allows it. A pod that no policy selects is open to everybody."""
+        policies = [p for p in self.policies if self.selects(p["podSelector"], self.labels[pod])]
+        rules = [rule for policy in policies for rule in policy["ingress"]]
+        return port in self.ports[pod] and (not policies or any(
+            {"port": port} in rule["ports"] and ("from" not in rule or any(
+                self.selects(peer["podSelector"], self.labels[who]) for peer in rule["from"])) for rule in rules))
 
 
 class ChartTest(unittest.TestCase):
@@ -83,6 +114,32 @@ class ChartTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         for wanted in ("replicas: 5", "--replicas=2", "--shards=5", "--store=etcd://etcd:2379/", "replicas: 2"):
             self.assertIn(wanted, done.stdout)
+
+    @needs(HELM, "helm")
+    def test_policies_let_in_whom_they_should_and_nobody_else(self):
+        jobs = '--set-json=networkPolicy.jobs=[{"podSelector":{"matchLabels":{"team":"ads"}}}]'
+        scraper = '--set-json=networkPolicy.prometheus=[{"podSelector":{"matchLabels":{"app":"prometheus"}}}]'
+        etcd = ["--set=etcd.enabled=true,coordinator.replicas=2"]
+        for arguments, open_to_all, open_to_scrapers in [(etcd, True, True), ([*etcd, jobs, scraper], False, False)]:
+            network = Network(template(*arguments).stdout)
+            wanted = {  # who reaches which port of a pod; "stranger" is another pod of the namespace
+                ("coordinator", "grpc"): {"shard", "job", "test"} | ({"stranger", "prometheus", "coordinator", "etcd"}
+                                                                    if open_to_all else set()),
+                ("shard", "grpc"): {"job", "test"} | ({"stranger", "prometheus", "coordinator", "shard", "etcd"}
+                                                      if open_to_all else set()),
+                ("shard", "peers"): {"coordinator", "shard"},
+                ("shard", "metrics"): set(network.labels) if open_to_scrapers else {"prometheus"},
+                ("coordinator", "metrics"): set(network.labels) if open_to_scrapers else {"prometheus"},
+                ("etcd", "client"): {"coordinator", "etcd"},
+                ("etcd", "peer"): {"etcd"},
+            }
+            for (pod, port), callers in wanted.items():
+                self.assertEqual({who for who in network.labels if network.reaches(who, pod, port)}, callers, (pod, port))
+            self.assertFalse(network.reaches("shard", "shard", "no such port"))
+
+    @needs(HELM, "helm")
+    def test_without_policies_there_are_none(self):
+        self.assertNotIn("NetworkPolicy", template("--set=networkPolicy.enabled=false").stdout)
 
     @needs(HELM and VALIDATE, "helm and kubernetes-validate")
     def test_what_is_rendered_is_valid(self):

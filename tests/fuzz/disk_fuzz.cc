@@ -1,14 +1,17 @@
 // What a shard finds on its disk: whatever the bytes behind valid checksums are, it is taken whole, as a
-// state that survives a round trip, or refused.
+// state that survives a round trip, or refused. So is the mark beside the database.
 #include <memory>
 #include <optional>
 
+#include "libs/base/crc32c.h"
 #include "libs/base/little_endian.h"
 #include "libs/base/status.h"
 #include "libs/engine/format.h"
+#include "libs/engine/synced_mark.h"
 #include "libs/log/record_codec.h"
 #include "libs/log/segment_image.h"
 #include "services/shard/disk_contents.h"
+#include "services/shard/folder.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace paceline {
@@ -16,10 +19,14 @@ namespace {
 
 // The first byte of a frame; then, without checksums, for those are right:
 constexpr char kOwner = 'o';   // a note of whose the disk is
+constexpr char kStamps = 's';  // … of the stamps of its starts
+constexpr char kKnown = 'k';   // … of what its shard was told
 constexpr char kHead = 'h';    // a segment (4), and its head
 constexpr char kPage = 'p';    // the key of a page (17), and the page
 constexpr char kRecord = 'r';  // segment (4), epoch (8), LSN (8), and the record
 constexpr char kGroup = 'g';   // a group as it is, checksums included
+constexpr char kMark[] =
+    "m";  // the first frame: the others are slots of the mark, without magic, checksum, length
 constexpr SegmentId kSegment{1};
 constexpr int kRingBits = 1;
 
@@ -38,9 +45,13 @@ class FramesEngine final : public engine::Engine {
   }
   absl::Status Write(const engine::Batch&) override { return absl::UnavailableError("read only"); }
   absl::Status Sync() override { return absl::OkStatus(); }
-  absl::StatusOr<std::string> Note(absl::string_view) const override {
+  absl::StatusOr<std::string> Note(absl::string_view name) const override {
+    const char kind = name == shard::NoteOf({}).name       ? kOwner
+                      : name == shard::StampsNote({}).name ? kStamps
+                      : name == shard::KnownNote({}).name  ? kKnown
+                                                           : '\0';
     for (const std::string& frame : frames_) {
-      if (frame.empty() || frame[0] != kOwner) continue;
+      if (kind == '\0' || frame.empty() || frame[0] != kind) continue;
       const std::string checked = engine::Checked(frame.substr(1));  // `note` is a part of it
       ABSL_ASSIGN_OR_RETURN(const absl::string_view note, engine::Unchecked(checked, "note"));
       return std::string(note);
@@ -104,6 +115,41 @@ std::string RecordFrame(const log::Segment& segment, const log::Record& record) 
   return kRecord + head + std::string(log::EncodeRecord(record));
 }
 
+// As a slot has it, whole.
+std::string SlotOf(const std::string& body) {
+  std::string checked(4, '\0');
+  StoreU32(static_cast<uint32_t>(body.size()), checked.data());
+  checked += body;
+  std::string slot = "PLMARK1\n";
+  slot.resize(slot.size() + 4);
+  StoreU32(Crc32c(checked), &slot[8]);
+  slot += checked;
+  slot.resize(engine::kMarkSlotBytes, '\0');
+  return slot;
+}
+
+void RunMarks(const std::vector<std::string>& frames) {
+  std::string file;
+  for (size_t i = 1; i < frames.size(); ++i) file += SlotOf(frames[i]);
+  const auto found = engine::NewestMark(file);
+  if (!found.ok()) return;
+  const auto again = engine::EncodeMark(found->mark);
+  if (!again.ok()) return;  // more than a slot has
+  std::string same = *again;
+  same.resize(2 * engine::kMarkSlotBytes, '\0');
+  const auto read = engine::NewestMark(same);
+  FUZZ_CHECK(read.ok() && read->mark == found->mark, "a mark that was taken survives a round trip");
+}
+
+std::string MarkBody(uint64_t count) {
+  const engine::SyncedMark mark = {.count = count,
+                                   .position = 4,
+                                   .current = true,
+                                   .files = {{.name = "000012.log", .bytes = 4711, .crc32c = 1},
+                                             {.name = "MANIFEST-000011", .bytes = 300, .crc32c = 7}}};
+  return engine::EncodeMark(mark).value().substr(16);
+}
+
 }  // namespace
 
 std::vector<fuzz::Seed> fuzz::Seeds() {
@@ -144,6 +190,13 @@ std::vector<fuzz::Seed> fuzz::Seeds() {
   }
   segment.Apply(log::Advance{.job = JobId(1), .min_clock = 6});
   based.push_back(RecordFrame(segment, log::Advance{.job = JobId(1), .min_clock = 6}));
+  v1::DataFolder stamps;
+  stamps.mutable_previous()->set_count(3);
+  stamps.mutable_newest()->set_count(4);
+  v1::Known known;
+  known.set_incarnation(4);
+  based.push_back(kStamps + shard::StampsNote(stamps).bytes);
+  based.push_back(kKnown + shard::KnownNote(known).bytes);
   seeds.push_back({"base", JoinFrames(based)});
 
   const engine::LogEntry entry{.segment = kSegment,
@@ -157,6 +210,7 @@ std::vector<fuzz::Seed> fuzz::Seeds() {
     const auto contents = shard::LoadDisk(engine);
     FUZZ_CHECK(contents.ok() && contents->segments.at(kSegment).found.usable, "seeds are valid");
   }
+  seeds.push_back({"mark", JoinFrames({kMark, MarkBody(7), MarkBody(8)})});
   return seeds;
 }
 
@@ -164,7 +218,12 @@ std::vector<fuzz::Seed> fuzz::Seeds() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace paceline;
-  FramesEngine engine(fuzz::SplitFrames({reinterpret_cast<const char*>(data), size}));
+  const std::vector<std::string> frames = fuzz::SplitFrames({reinterpret_cast<const char*>(data), size});
+  if (!frames.empty() && frames[0] == kMark) {
+    RunMarks(frames);
+    return 0;
+  }
+  FramesEngine engine(frames);
   const auto contents = shard::LoadDisk(engine);
   if (!contents.ok()) return 0;
   for (const auto& [id, segment] : contents->segments) {

@@ -43,7 +43,8 @@ v1::InstallRequest MapAndTables() {
 
 }  // namespace
 
-ShardUnderFire::ShardUnderFire() : shard({}, clock, probe) {
+// Time goes on by more than a stream may take for its Hello.
+ShardUnderFire::ShardUnderFire() : shard({.hello_timeout = absl::InfiniteDuration()}, clock, probe) {
   shard.Identify({.shard = ShardId(0), .incarnation = Incarnation(1)});
   FUZZ_CHECK(shard.Install(MapAndTables()).ok(), "the map is taken");
   for (const uint64_t session : {kWorker, kSlowWorker, kReader}) {

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "libs/base/test_util/status_matchers.h"
 #include "libs/engine/format.h"
+#include "libs/engine/synced_mark.h"
 #include "libs/log/record_codec.h"
 #include "libs/log/segment_image.h"
 #include "libs/snapshot/manifest.h"
@@ -239,12 +240,34 @@ class GoldenEngine final : public engine::Engine {
   }
   absl::Status Write(const engine::Batch&) override { return absl::UnavailableError("golden"); }
   absl::Status Sync() override { return absl::OkStatus(); }
-  absl::StatusOr<std::string> Note(absl::string_view) const override { return Read("disk/owner.note"); }
+  absl::StatusOr<std::string> Note(absl::string_view name) const override {
+    if (name != "owner") return absl::NotFoundError("format 1 has no other note");
+    return Read("disk/owner.note");
+  }
   absl::StatusOr<engine::Usage> usage() const override { return engine::Usage(); }
 
  private:
   const bool with_base_;
 };
+
+engine::SyncedMark SomeMark() {
+  return {.count = 70000,
+          .position = 4711,
+          .current = true,
+          .files = {{.name = "000012.log", .bytes = uint64_t{1} << 33, .crc32c = 0x01020304},
+                    {.name = "MANIFEST-000011", .bytes = 300, .crc32c = 7}}};
+}
+
+TEST(GoldenTest, MarksAreReadAndWrittenAsEver) {
+  const auto bytes = engine::EncodeMark(SomeMark());
+  ASSERT_THAT(bytes, IsOk());
+  ExpectGolden("disk/synced.mark", *bytes);
+  std::string file = Read("disk/synced.mark");
+  file.resize(2 * engine::kMarkSlotBytes, '\0');
+  const auto found = engine::NewestMark(file);
+  ASSERT_THAT(found, IsOk());
+  EXPECT_EQ(found->mark, SomeMark());
+}
 
 TEST(GoldenTest, DisksAreWrittenAsEver) {
   const DiskFiles files = DiskFiles::Of(History());

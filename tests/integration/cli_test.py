@@ -130,6 +130,7 @@ class UpTest(CliTest):
         text = run("status", env={**os.environ, "PACELINE_COORDINATOR": up.coordinator})
         self.assertEqual(text.returncode, 0, text.stderr)
         self.assertIn("3 of 3 shards alive, map version 1, 64 segments", text.stdout)
+        self.assertEqual(run("status", "--check", "--coordinator", up.coordinator).returncode, 0)
         self.assertRegex(text.stdout, r"\n  shard-2  127\.0\.0\.1:\d+ +alive ")
 
         port = up.coordinator.rpartition(":")[2]
@@ -144,7 +145,7 @@ class UpTest(CliTest):
         self.assertEqual(os.listdir(up.scratch), [], "the temporary folder is gone")
 
     def test_a_killed_shard_is_reported_and_the_others_go_on(self):
-        up = Up(self, "--shards", "2", "--port", "0")
+        up = Up(self, "--shards", "2", "--port", "0", "--no-restart")
         os.kill(self.children(up, 3)["shard-1"].pid, signal.SIGKILL)
         up.wait_for_line(r"shard-1 was killed by signal 9")
         deadline = time.monotonic() + WAIT
@@ -154,28 +155,65 @@ class UpTest(CliTest):
             alive = {shard["info"]["name"]: shard["alive"] for shard in found["shards"]}
         self.assertEqual(alive, {"shard-0": True, "shard-1": False})
         self.assertRegex(" ".join(found["problems"]), r"shard-1 .*has been silent")
+        self.assertEqual(run("status", "--check", "--coordinator", up.coordinator).returncode, 1)
         code, _, err = up.stop(signal.SIGINT)
         self.assertEqual(code, 1, err)
 
-    def test_a_shard_that_is_superseded_says_so_and_ends(self):
-        up = Up(self, "--shards", "1", "--port", "0")
+    def test_what_dies_is_started_again(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory()) + "/cluster"
+        up = Up(self, "--shards", "2", "--replicas", "1", "--port", "0", "--data-dir", folder)
+        for name in ("shard-1", "paceline-coordinator", "shard-1"):
+            before = self.children(up, 3)[name].pid
+            os.kill(before, signal.SIGKILL)
+            up.wait_for_line(rf"{name.removeprefix('paceline-')} was killed by signal 9")
+            up.wait_for_line(r"It is started again in ")
+            up.wait_for_line(r" is started again$")
+            self.assertNotEqual(self.children(up, 3)[name].pid, before)
+        # All are of the same cluster, at the same address, and nothing is wrong any more.
+        deadline = time.monotonic() + WAIT
+        while run("status", "--check", "--coordinator", up.coordinator).returncode != 0:
+            self.assertLess(time.monotonic(), deadline)
+        self.assertEqual([shard["alive"] for shard in status(up.coordinator)["shards"]], [True, True])
+        self.assertEqual(up.stop()[0], 1, "not all ended well")
+
+    def test_a_second_shard_of_a_name_is_refused_until_the_first_is_gone(self):
+        up = Up(self, "--shards", "1", "--port", "0", "--no-restart")
         port_file = self.port_file()
-        other = subprocess.Popen([f"{BIN}/paceline-shard", "--coordinator", up.coordinator, "--name", "shard-0",
-                                  "--port-file", port_file, "--log-format", "json"],
-                                 stderr=subprocess.PIPE, text=True)
-        self.addCleanup(other.stderr.close)
-        self.addCleanup(other.wait)
-        self.addCleanup(other.kill)
-        up.wait_for_line(r"shard-0 ended with exit code 1")
-        up.wait_for_line(r"is superseded by .* this process must end")
+        command = [f"{BIN}/paceline-shard", "--coordinator", up.coordinator, "--name", "shard-0", "--port-file",
+                   port_file, "--log-format", "json"]
+        refused = subprocess.run(command, capture_output=True, text=True, timeout=WAIT)
+        self.assertEqual(refused.returncode, 1)
+        self.assertRegex(refused.stderr, r"shard-0 at [0-9.:]+ lives, and only one may: stop that one")
+        first = self.children(up, 2)["shard-0"].pid
+        os.kill(first, signal.SIGSTOP)  # it neither beats nor answers
+        other = None
+        while other is None:  # what the first one has answered counts for a second: until then it lives
+            other = self.start_until_joined(command)
         self.assertEqual(status(up.coordinator)["shards"][0]["info"]["address"],
                          Path(port_file).read_text().strip())
+        os.kill(first, signal.SIGCONT)
+        up.wait_for_line(r"shard-0 ended with exit code 1")
+        up.wait_for_line(r"is superseded by .* this process must end")
         other.terminate()
         log = [json.loads(line) for line in other.communicate(timeout=WAIT)[1].splitlines()]
         self.assertEqual(other.returncode, 0)
-        self.assertRegex(log[0]["message"], "^shard serves name=shard-0 ")
         self.assertEqual(log[-1]["message"], "shard has ended")
         self.assertEqual(up.stop()[0], 1)
+
+    def start_until_joined(self, command):
+        """The process, once it says that it has joined; None if it ends instead."""
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        messages = []
+        for line in process.stderr:
+            messages.append(json.loads(line)["message"])
+            self.assertRegex(messages[0], "^shard serves name=shard-0 ")
+            if messages[-1].startswith("joined the cluster"):
+                return process
+        self.assertTrue(any("lives, and only one may" in message for message in messages), messages)
+        return None
 
     def test_no_child_survives_a_killed_parent(self):
         up = Up(self, "--shards", "2", "--port", "0")

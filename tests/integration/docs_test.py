@@ -70,7 +70,8 @@ class MetricsTest(unittest.TestCase):
         start = cls.client.join()
         cls.client.push(table, start, {1: (1,), 2: (1,)})
         cls.client.pull(table, [1, 2, 3])
-        cls.client.api.KeepAlive(coordinator_pb2.KeepAliveRequest(session=cls.client.session, loss=0.5), timeout=WAIT)
+        cls.client.api.KeepAlive(coordinator_pb2.KeepAliveRequest(
+            session=cls.client.session, token=cls.client.token, loss=0.5), timeout=WAIT)
         cls.client.api.ScheduleSnapshots(coordinator_pb2.ScheduleSnapshotsRequest(
             job="docs", schedule=coordinator_pb2.SnapshotSchedule(every_s=3600, keep=1)), timeout=WAIT)
         logs = "".join(path.read_text() for path in (data / "logs").glob("*"))
@@ -164,8 +165,23 @@ class NamedTestsTest(unittest.TestCase):
                 self.assertTrue(self.named(text))
                 self.assertEqual(self.named(text) - self.exist, set())
 
+    def test_the_example_of_the_readme_is_tested(self):
+        example = re.search(r"```cpp\n#include \"paceline/client.h\"\n\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[1]
+        self.assertIn(example, (ROOT / "sdk/cpp/mocks/readme_test.cc").read_text())
+
+    def test_the_codes_of_the_coordinator_are_those_it_answers_with(self):
+        listed = [rows for _, header, rows in tables((ROOT / "docs/wire.md").read_text())
+                  if header == ["code", "when", "do"]]
+        used = set()
+        answers = [*(ROOT / "services/coordinator/metadata").glob("*.cc"), ROOT / "services/coordinator/service.cc"]
+        for path in answers:
+            if "test" not in path.name:
+                used |= set(re.findall(r"absl::(\w+)Error\(", path.read_text()))
+        codes = {re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper() for name in used}
+        self.assertEqual({row[0].strip("`") for row in listed[0]}, codes)
+
     def test_the_planted_bugs_are_listed_with_their_invariants(self):
-        planted = re.findall(r'NamedBug\{Bug::\w+, "(\w+)",\s+"([\w ]+)", \d+\}', (ROOT / "tests/sim/bugs.h").read_text())
+        planted = re.findall(r'NamedBug\{Bug::\w+, "(\w+)",\s+"([\w ]+)",\s+\d+\}', (ROOT / "tests/sim/bugs.h").read_text())
         text = (ROOT / "docs/simulation.md").read_text()
         listed = [rows for _, header, rows in tables(text) if header == ["bug", "is found as"]]
         self.assertEqual({(bug.strip("`"), invariant) for bug, invariant in listed[0]}, set(planted))

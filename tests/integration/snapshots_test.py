@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -38,9 +39,11 @@ class Cluster:
         test.until("the coordinator serves", lambda: port.exists() and port.read_text().strip())
         self.coordinator = port.read_text().strip()
         for i in range(shards):
-            self.start(f"shard-{i}", "paceline-shard", "--coordinator", self.coordinator, "--name", f"shard-{i}",
-                       "--threads", "2", *self.keep)
+            self.start_shard(f"shard-{i}")
         test.until("the cluster is up", self.well)
+
+    def start_shard(self, name):
+        self.start(name, "paceline-shard", "--coordinator", self.coordinator, "--name", name, "--threads", "2", *self.keep)
 
     def start(self, name, program, *arguments):
         log = self.test.enterContext(open(self.folder / f"{name}.log", "a"))
@@ -139,6 +142,32 @@ class SnapshotsTest(unittest.TestCase):
                     self.assertEqual(resumed["start"], int(info["clock"]))
                     self.same_values(resumed, whole)
             second.end()
+
+    def test_what_was_restored_is_lost_by_name_and_what_goes_on_without_it_says_so(self):
+        first = Cluster(self, self.snapshots, 1)
+        first.train("ctr", until=5)
+        info = first.create("ctr")
+        self.assertEqual(info["data_lost"], "")
+        first.end()
+        second = Cluster(self, self.snapshots, 2)
+        second.cli("snapshot", "restore", info["name"], "--job", "again")
+        second.processes["shard-0"].kill()  # before anybody has opened a session
+        second.processes["shard-0"].wait()
+        second.start_shard("shard-0")
+        self.until("the loss is named", lambda: "acknowledged data of segments" in second.cli("status"))
+        second.cli("recover", "--accept-loss", "shard-0")
+        job = json.loads(second.cli("status", "--json"))["jobs"][0]
+        self.assertIn("began empty", job["data_lost"])
+        self.assertIn("LACKS DATA: since map version", second.cli("job", "list"))
+        again = second.create("again")
+        self.assertEqual(again["data_lost"], job["data_lost"])
+        self.assertEqual(self.manifest(again["name"])["data_lost"], job["data_lost"])
+        file = self.snapshots / "out.npz"
+        done = subprocess.run([PACELINE, "snapshot", "export", again["name"], file, "--snapshot-dir", self.snapshots],
+                              capture_output=True, text=True, timeout=WAIT)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("began empty", done.stderr)
+        self.assertIn("began empty", zipfile.ZipFile(file).comment.decode())
 
     def test_a_job_is_set_back(self):
         cluster = Cluster(self, self.snapshots, 2, session_timeout="4s")
@@ -270,10 +299,23 @@ class SnapshotsTest(unittest.TestCase):
         self.addCleanup((self.snapshots.parent / name).unlink, missing_ok=True)
         return done.stderr if code else self.snapshots.parent / name
 
+    def refuses_what_it_cannot_name_or_would_replace(self, name, path):
+        for other in ("model.pt", "model", "npz"):
+            self.assertIn(".npz", self.export(name, other, code=1))
+            self.assertFalse((self.snapshots.parent / other).exists())
+        before = path.read_bytes()
+        path.write_bytes(b"somebody's")
+        self.assertIn("--force", self.export(name, path.name, code=1))
+        self.assertEqual(path.read_bytes(), b"somebody's")
+        self.export(name, path.name, "--force")
+        self.assertEqual(path.read_bytes(), before)
+        self.assertEqual([p.name for p in path.parent.glob(f"{path.name}*")], [path.name], "nothing is left over")
+
     def test_exports_are_read_by_others(self):
         cluster = Cluster(self, self.snapshots, 2)
         values = cluster.train("ctr", until=6)
-        name = cluster.create("ctr")["name"]
+        name = cluster.cli("snapshot", "create", "ctr").removesuffix("\n")
+        self.assertRegex(name, r"^ctr-[0-9a-f-]+$", "nothing but the name")
         of = f"{os.getpid()}"
         arrays = dict(np.load(self.export(name, f"{of}.npz")))
         path = self.export(name, f"{of}.safetensors")
@@ -297,6 +339,7 @@ class SnapshotsTest(unittest.TestCase):
             self.assertEqual(rows, dict(zip(KEYS, np.float32(values["sparse"]).tolist())))
         only = dict(np.load(self.export(name, f"{of}-1.npz", "--table", "dense")))
         self.assertEqual(list(only), ["dense"])
+        self.refuses_what_it_cannot_name_or_would_replace(name, path)
         self.imported_goes_on(cluster, name)
         self.assertIn("no table 'nothing'", self.export(name, f"{of}-2.npz", "--table", "nothing", code=1))
 

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -28,6 +29,28 @@ def children(process):
         if parent == process:
             found.append(int(name))
     return found
+
+
+def label(draw, margin):
+    return "+1" if draw.random() < 1 / (1 + math.exp(-margin)) else "-1"
+
+
+def indicators(draw, rows):
+    """As one-hot encoded people: of each of 14 groups of columns one is 1."""
+    for _ in range(rows):
+        values = [min(draw.randrange(8), draw.randrange(8)) for _ in range(14)]
+        margin = -0.5 + sum(0.9 if value < 2 else -0.9 for value in values[:4])
+        columns = "".join(f" {8 * group + value}:1" for group, value in enumerate(values))
+        yield label(draw, margin) + columns + "\n"
+
+
+def unscaled(draw, rows):
+    """Ages, incomes, thousandths, indicators: as they were counted."""
+    for _ in range(rows):
+        age, income, ratio, flag = draw.gauss(0, 1), draw.gauss(0, 1), draw.gauss(0, 1), draw.random() < 0.3
+        margin = 0.8 * age + 1.2 * income + 1.5 * ratio - 2 * flag - 0.5
+        yield (f"{label(draw, margin)} 0:{40 + 13 * age:.4g} 1:{50000 + 15000 * income:.6g} 2:{1e-3 * ratio:.4g} "
+               f"3:{int(flag)} 4:1\n")
 
 
 class SparseLrTest(unittest.TestCase):
@@ -115,9 +138,10 @@ class SparseLrTest(unittest.TestCase):
             return {int(column): float(weight) for column, weight in map(str.split, file.read().splitlines()[1:])}
 
     def test_bsp_does_not_depend_on_the_number_of_workers(self):
-        one = self.run_model("bsp", 1, "--batch", "64")
+        sgd = ("--rule", "sgd", "--lr", "0.1")
+        one = self.run_model("bsp", 1, "--batch", "64", *sgd)
         weights_of_one = self.weights()
-        four = self.run_model("bsp", 4, "--batch", "16")
+        four = self.run_model("bsp", 4, "--batch", "16", *sgd)
         weights_of_four = self.weights()
         self.assertEqual(four["observed_staleness_histogram"].keys(), {"0"})
         self.assertAlmostEqual(one["test_log_loss"], four["test_log_loss"], 5)
@@ -127,8 +151,38 @@ class SparseLrTest(unittest.TestCase):
         print(f"relative L2 between the models of 1 and 4 workers: {apart / size:.2e}")
         self.assertLessEqual(apart, 1e-5 * size)
 
-    def test_bsp_with_ftrl(self):
-        self.run_model("bsp", 2, "--rule", "ftrl")
+    def test_bsp_with_the_default_rule(self):
+        self.run_model("bsp", 2)
+
+    def run_defaults(self, make, model):
+        """Of data that is not as the others': (results, standard error)."""
+        paths = []
+        for name, seed in (("train", 1), ("test", 2)):
+            paths.append(self.path(f"{make.__name__}-{name}"))
+            with open(paths[-1], "w", encoding="ascii") as file:
+                file.writelines(make(random.Random(seed), 4000))
+        out = self.path("out.json")
+        done = self.up(f"{BIN}/sparse_lr", "--train", paths[0], "--test", paths[1], *model, "--workers", "4", "--json",
+                       out, "--model-out", self.path("weights"))
+        self.assertEqual(done.returncode, 0, done.stdout[-3000:] + done.stderr[-3000:])
+        with open(out, encoding="utf-8") as file:
+            return json.load(file), done.stderr
+
+    def test_defaults_suit_indicators_and_columns_of_any_scale(self):
+        for make, best in ((indicators, 0.443), (unscaled, 0.401)):
+            for model in ("bsp", "ssp:2"):
+                with self.subTest(f"{make.__name__} {model}"):
+                    result, stderr = self.run_defaults(make, ["--model", model])
+                    print(f"{make.__name__} {model}: objective {result['objective']:.4f}")
+                    self.assertLess(result["objective"], 1.1 * best, "the best that there is is that of Newton's method")
+                    self.assertTrue(result["converged"])
+                    self.assertNotIn("warning", stderr)
+        self.assertLess(abs(self.weights()[1]), 0.01, "the weight of what is counted in tens of thousands is its own")
+
+    def test_steps_that_are_too_long_are_warned_of(self):
+        result, stderr = self.run_defaults(indicators, ["--model", "bsp", "--rule", "sgd", "--lr", "0.1"])
+        self.assertFalse(result["converged"])
+        self.assertIn("warning: the training has not converged", stderr)
 
     def test_ends_in_order(self):
         done = self.up(sys.executable, os.path.abspath(__file__), "--inside",

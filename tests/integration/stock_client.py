@@ -1,5 +1,6 @@
 """A client of stock grpcio and generated messages, written from docs/wire.md alone: none of our C++."""
 import queue
+import secrets
 import struct
 import time
 
@@ -44,7 +45,8 @@ class Stream:
         self._replies = method(iter(self._requests.get, None), timeout=seconds)
         self.rows = []
         self.send(hello)
-        self.welcome = self.next().welcome
+        first = self.next()
+        self.welcome, self.refusals = first.welcome, list(first.refusals)  # a closed session's come at once
 
     def send(self, request):
         self._requests.put(request)
@@ -64,27 +66,29 @@ class StockClient:
     """One session and its streams. `number` is the next of each segment's arrival line."""
 
     stream_seconds = 120  # that a stream lives
+    ticks_told = 0  # frames with a tick
 
     def __init__(self, coordinator, job):
         self.api = coordinator_pb2_grpc.CoordinatorStub(grpc.insecure_channel(coordinator))
         opened = self.api.OpenSession(coordinator_pb2.OpenSessionRequest(
-            feature_level=1, job=job, client="stock", nonce=hash((job, id(self))) & M, timeout_ms=10000), timeout=WAIT)
+            feature_level=2, job=job, client="stock", nonce=secrets.randbelow(M) + 1, timeout_ms=10000), timeout=WAIT)
         self.session, self.job, self.map = opened.session, opened.job, opened.map
+        self.token = opened.secret
         self.number = [1] * len(self.map.segments)
         self.streams = {}
 
     def open_table(self, name, **schema):
         reply = self.api.OpenTable(coordinator_pb2.OpenTableRequest(
-            session=self.session, name=name, schema=types_pb2.TableSchema(**schema), create=True), timeout=WAIT)
+            session=self.session, token=self.token, name=name, schema=types_pb2.TableSchema(**schema), create=True), timeout=WAIT)
         self.catalogue_version = reply.catalogue_version
         return reply.table
 
     def join(self, workers=1):
         return self.api.JoinJob(coordinator_pb2.JoinJobRequest(
-            session=self.session, workers=workers, timeout_ms=10000), timeout=WAIT).start_clock
+            session=self.session, token=self.token, workers=workers, timeout_ms=10000), timeout=WAIT).start_clock
 
     def hello(self, **changes):
-        fields = dict(feature_level=1, job=self.job, session=self.session, client="stock")
+        fields = dict(feature_level=2, job=self.job, session=self.session, token=self.token, client="stock")
         fields.update(changes)
         return shard_pb2.Hello(**fields)
 
@@ -199,7 +203,7 @@ class StockClient:
         return values, certificates
 
     def tick(self, clock, kind="push"):
-        """Seals every segment at what was pushed, at its primary; returns the segments not spoken for."""
+        """Seals every segment at what was pushed, at its primary; returns those of them not spoken for."""
         unspoken = []
         for shard in self.shards():
             seals = b"".join(struct.pack("<IIIIQ", s, 1, 1, 0, n - 1) for s, n in enumerate(self.number)
@@ -207,11 +211,13 @@ class StockClient:
             stream = self.stream(kind, shard)
             request = shard_pb2.PushPullRequest if kind == "push_pull" else shard_pb2.PushRequest
             stream.send(request(tick=shard_pb2.Tick(clock=clock, seals=seals)))
+            self.ticks_told += 1
             while True:
                 reply = stream.next()
                 acks = [ack for ack in reply.ticks if ack.clock == clock]
                 if acks:
-                    unspoken += [s for (s,) in struct.iter_unpack("<I", acks[0].unspoken)]
+                    asked = [s for (s,) in struct.iter_unpack("<I", acks[0].unspoken)]
+                    unspoken += [s for s in asked if self.primary(s) == shard]
                     break
         return unspoken
 
@@ -255,11 +261,12 @@ class StockClient:
     def finish(self):
         """The worker's last tick: seals every segment it pushed to."""
         seals = b"".join(struct.pack("<IIIIQ", s, 1, 1, 0, n - 1) for s, n in enumerate(self.number) if n > 1)
-        self.api.FinishWorker(coordinator_pb2.FinishWorkerRequest(session=self.session, seals=seals,
+        self.api.FinishWorker(coordinator_pb2.FinishWorkerRequest(session=self.session, token=self.token, seals=seals,
                                                                   timeout_ms=10000), timeout=WAIT)
 
     def close(self):
-        self.api.CloseSession(coordinator_pb2.CloseSessionRequest(session=self.session, reason="done"), timeout=WAIT)
+        self.api.CloseSession(coordinator_pb2.CloseSessionRequest(
+            session=self.session, token=self.token, reason="done"), timeout=WAIT)
 
 
 class Refused(Exception):
@@ -312,10 +319,26 @@ class RoutedClient(StockClient):
     def pull(self, table, keys, min_clock=0, timeout_ms=1000):
         return self.until_routed(lambda: super(RoutedClient, self).pull(table, keys, min_clock, timeout_ms))
 
+    def await_newer_map(self, seconds):
+        """Takes a map that is newer than ours, if one comes so soon. False: none did."""
+        try:
+            for self.map in self.api.WatchMap(coordinator_pb2.WatchMapRequest(known_version=self.map.version),
+                                              timeout=seconds):
+                self.streams = {}
+                return True
+        except grpc.RpcError as error:
+            if error.code() != grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise
+        return False
+
     def tick(self, clock, kind="push"):
+        """Tells all that the newest map gives to each shard, until they have heard it (docs/wire.md §5)."""
         self.clock = clock
-        end = time.monotonic() + WAIT
+        pause, end = 0.02, time.monotonic() + WAIT
         while unspoken := self.until_routed(lambda: super(RoutedClient, self).tick(clock, kind)):
+            # They were named: they are not what our map says. The same tick now would be answered the same.
             assert time.monotonic() < end, f"nobody took the tick for segments {unspoken}"
-            self.follow()
+            if not self.await_newer_map(pause):
+                pause = min(1, 2 * pause)
+                self.streams = {}  # a new stream names all, as `anew` does
         return []

@@ -16,6 +16,8 @@ constexpr absl::Duration kProgress = absl::Seconds(60);
 constexpr uint64_t kOverlapEvery = 16;
 // A run of more steps than this goes in circles.
 constexpr absl::Duration kLooksForLosses = absl::Milliseconds(250);
+// Users come so long after a job was made of an older snapshot.
+constexpr absl::Duration kRestoresFirst = absl::Milliseconds(800);
 constexpr uint64_t kStepsMax = 3'000'000;
 
 coordinator::Options CoordinatorOptions(const Plan& plan) {
@@ -23,7 +25,7 @@ coordinator::Options CoordinatorOptions(const Plan& plan) {
   options.shards = plan.shards;
   options.ring_bits = plan.ring_bits;
   options.replicas = plan.replicas;
-  options.new_cluster = 1;
+  options.new_cluster = plan.cluster;
   options.session_timeout = absl::Milliseconds(1500);
   options.keep_alive = absl::Milliseconds(250);
   options.shard_silent = absl::Seconds(1);
@@ -54,13 +56,18 @@ Cluster::Cluster(const Plan& plan)
           [this](const std::string& what) { world_.Trace(what); }),
       coordinator_(world_, CoordinatorOptions(plan), share_.get()),
       operator_(world_, coordinator_, plan.operations, plan.deletes),
+      stranger_(world_, shards_, plan.seed),
       started_(world_.Now()),
       last_fault_(world_.Now()) {
   world_.network.watcher = &watch_;
   world_.invariants.replicated = plan.replicas > 0 || plan.disks;
-  world_.invariants.disks = plan.disks;
+  world_.invariants.durable = plan.durable;
   for (uint32_t s = 0; s < plan.shards; ++s) {
-    shards_.push_back(std::make_unique<SimShard>(world_, coordinator_, s, plan.disks, share_.get()));
+    shards_.push_back(
+        std::make_unique<SimShard>(world_, coordinator_, s, plan.disks, plan.durable, share_.get()));
+    shards_.back()->on_wish = [this, shard = shards_.back().get()](const auto& wish) {
+      OnWish(*shard, wish);
+    };
   }
   for (size_t w = 0; w < plan.workers.size(); ++w) {
     const WorkerPlan& of_worker = plan.workers[w];
@@ -75,6 +82,7 @@ Cluster::Cluster(const Plan& plan)
   }
   if (share_ == nullptr) return;
   snapshotter_ = std::make_unique<Snapshotter>(world_, coordinator_, *share_, plan.snapshots);
+  snapshotter_->on_restored = [this](const std::string& job) { WorkIn(job); };
   share_->on_begun = [this](const std::string& name) { world_.invariants.OnSnapshotBegun(name); };
   share_->on_complete = [this](const std::string& name) {
     for (const auto& shard : shards_) shard->NoteCommitted();
@@ -92,22 +100,65 @@ Cluster::~Cluster() {
   world_.scheduler.Clear();
 }
 
+std::string Cluster::LeaveSnapshot() {
+  Plan before = Plan::WithoutFaults(plan_.seed);
+  before.restores_first = false;
+  before.cluster = uint64_t{2} << 32;
+  before.replicas = before.operations = 0;
+  before.disks = before.durable = false;
+  before.clocks = before.clocks_aside = 3;
+  Cluster cluster(before);
+  const Outcome outcome = cluster.Run();
+  for (const Violation& violation : outcome.violations) {
+    world_.verdict.Violated(violation.invariant, "in the cluster before: " + violation.what);
+  }
+  const std::string name = cluster.snapshotter_->last();
+  if (name.empty()) return name;
+  share_->contents().folders[name] = cluster.share_->contents().folders[name];
+  world_.invariants.OnSnapshotKnown(name, cluster.world_.invariants.RowsOf(name));
+  return name;
+}
+
+void Cluster::WorkIn(const std::string& job) {
+  if (WorkersDone() || world_.truth.JobNamed(job) == JobId()) return;
+  for (int w = 0; w < 2; ++w) {
+    WorkerPlan plan{
+        .staleness = 0, .bsp = true, .think = absl::Milliseconds(5), .starts_at = {}, .clocks = 6};
+    workers_.push_back(std::make_unique<Worker>(world_, coordinator_, absl::StrCat(job, "-", w), job, plan,
+                                                /*together=*/2, /*clocks=*/UINT64_MAX));
+    workers_.back()->Begin();
+  }
+  world_.marks.Hit("workers go on in a job that was made of a snapshot");
+}
+
 void Cluster::Begin() {
+  if (plan_.restores_first) left_ = LeaveSnapshot();
   coordinator_.Start();
   for (const auto& shard : shards_) shard->Start();
-  for (size_t w = 0; w < workers_.size(); ++w) {
+  if (!left_.empty()) {
+    users_wait_ = kRestoresFirst;
+    world_.scheduler.After(kRestoresFirst / 8, [this] { snapshotter_->RestoreFirst(left_); });
+  }
+  world_.scheduler.After(users_wait_, [this] { BeginUsers(); });
+  Slew();
+  if (plan_.disks) world_.scheduler.After(kLooksForLosses, [this] { LookForLosses(); });
+  for (const Fault& fault : plan_.faults) {
+    world_.scheduler.After(fault.at, [this, kind = fault.kind] { Strike(kind); });
+  }
+  last_fault_ =
+      started_ + users_wait_ + (plan_.faults.empty() ? absl::ZeroDuration() : plan_.faults.back().at);
+}
+
+void Cluster::BeginUsers() {
+  for (size_t w = 0; w < plan_.workers.size(); ++w) {
     world_.scheduler.After(
         plan_.workers[w].starts_at + world_.Between(absl::ZeroDuration(), absl::Milliseconds(5)),
         [worker = workers_[w].get()] { worker->Begin(); });
   }
   for (const auto& reader : readers_) reader->Begin();
   operator_.Begin();
+  stranger_.Begin();
   if (snapshotter_ != nullptr) snapshotter_->Begin();
-  if (plan_.disks) world_.scheduler.After(kLooksForLosses, [this] { AcceptLosses(); });
-  for (const Fault& fault : plan_.faults) {
-    world_.scheduler.After(fault.at, [this, kind = fault.kind] { Strike(kind); });
-  }
-  last_fault_ = started_ + (plan_.faults.empty() ? absl::ZeroDuration() : plan_.faults.back().at);
 }
 
 bool Cluster::WorkersDone() const {
@@ -144,7 +195,10 @@ void Cluster::RunUntil(const std::function<bool()>& done) {
   while (!done() && world_.verdict.ok()) {
     const bool in_time = world_.Now() < last_fault_ + kProgress && world_.scheduler.steps() < kStepsMax;
     if (in_time && world_.scheduler.RunOne()) {
-      if ((plan_.replicas > 0 || plan_.disks) && world_.scheduler.steps() % kOverlapEvery == 0) NoOverlap();
+      if ((plan_.replicas > 0 || plan_.disks) && world_.scheduler.steps() % kOverlapEvery == 0) {
+        NoOverlap();
+        InSync();
+      }
       continue;
     }
     world_.verdict.Violated("Progress", absl::StrCat(absl::FormatDuration(world_.Now() - last_fault_),
@@ -168,10 +222,38 @@ void Cluster::NoOverlap() {
   }
 }
 
+// What a member could go on from, as its shard stands now.
+Lsn Cluster::HeldBy(shard::SegmentHost& host) const {
+  Lsn held;
+  if (host.primary() != nullptr) held = host.primary()->segment().version();
+  if (host.follower() != nullptr && host.follower()->whole()) held = host.follower()->position().lsn;
+  return plan_.durable ? std::min(held, host.disk()->durable()) : held;
+}
+
+void Cluster::InSync() {
+  const v1::Map& map = coordinator_.map();
+  for (const auto& shard : shards_) {
+    if (!shard->up()) continue;
+    const auto is_self = [&](const v1::Member& member) {
+      return ShardId(member.shard()) == shard->self().shard &&
+             Incarnation(member.incarnation()) == shard->self().incarnation;
+    };
+    shard->ForEachHost([&](shard::SegmentHost& host) {
+      const v1::SegmentConfig& config = map.segments(static_cast<int>(host.id().v));
+      if (host.disk() != nullptr) {
+        world_.invariants.Kept(shard->host().name, host.id(), shard->disk()->Has(host.id()),
+                               host.disk()->durable());
+      }
+      if (!is_self(config.primary()) && std::ranges::none_of(config.replicas(), is_self)) return;
+      world_.invariants.InSync(shard->self(), host.id(), HeldBy(host));
+    });
+  }
+}
+
 void Cluster::CheckSnapshots() {
   if (share_ == nullptr) return;
   for (const auto& [name, files] : share_->contents().folders) {
-    if (!files.contains("manifest.json")) continue;
+    if (!files.contains("manifest.json") || name == left_) continue;
     world_.invariants.Cut(name, share_->contents());
     if (share_->MayBeThere(name)) continue;
     world_.verdict.Violated("Cut", absl::StrCat("snapshot ", name, " was given up, and is there"));
@@ -209,21 +291,15 @@ void Cluster::BeginHeirs() {
   }
 }
 
-void Cluster::AcceptLosses() {
-  world_.scheduler.After(kLooksForLosses, [this] { AcceptLosses(); });
+void Cluster::LookForLosses() {
+  world_.scheduler.After(kLooksForLosses, [this] { LookForLosses(); });
   if (coordinator_.host().Paused(world_.Now())) return;
   coordinator_.Visit([this](coordinator::CoordinatorCore& core) {
     const auto reply = core.RecoverSegments({});
-    v1::RecoverSegmentsRequest request;
     if (!reply.ok()) return;
     for (const auto& segment : reply->waiting()) {
-      if (!segment.nothing_found() || segment.accepted() || !segment.awaited().empty()) continue;
-      world_.invariants.OnNothingFound(SegmentId(segment.segment()));
-      world_.Trace(absl::StrCat("the loss of segment ", segment.segment(), " is accepted"));
-      request.add_accept_loss()->set_segment(segment.segment());
-      request.mutable_accept_loss(request.accept_loss_size() - 1)->set_epoch(segment.epoch());
+      if (segment.nothing_found()) world_.invariants.OnNothingFound(SegmentId(segment.segment()));
     }
-    if (request.accept_loss_size() > 0) (void)core.RecoverSegments(request);
   });
 }
 

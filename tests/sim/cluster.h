@@ -11,6 +11,7 @@
 #include "tests/sim/sim_coordinator.h"
 #include "tests/sim/sim_shard.h"
 #include "tests/sim/snapshotter.h"
+#include "tests/sim/stranger.h"
 #include "tests/sim/users.h"
 #include "tests/sim/wire_watch.h"
 #include "tests/sim/world.h"
@@ -43,7 +44,12 @@ class Cluster {
 
  private:
   void Begin();
+  void BeginUsers();
   void BeginHeirs();
+  // Two workers go on in a job that was made of a snapshot.
+  void WorkIn(const std::string& job);
+  // Another cluster with the same ring has left a snapshot; its name, or nothing.
+  std::string LeaveSnapshot();
   void Strike(FaultKind kind);
   // True: it took effect.
   bool TryStrike(FaultKind kind);
@@ -51,6 +57,7 @@ class Cluster {
   bool Clog();
   bool PauseShard();
   bool KillCoordinator();
+  void StartCoordinatorLater();
   bool PauseCoordinator();
   bool FailStore();
   bool KillClient();
@@ -58,6 +65,14 @@ class Cluster {
   bool Move();
   bool MoveSegment(SegmentId segment);
   bool KillShard();
+  bool TerminateShard();
+  bool TerminateCoordinator();
+  bool DamageDisk();
+  // The next hand-over that is asked for is granted, and those it concerns hear of it late.
+  bool LoseNextSwap();
+  void OnWish(const SimShard& from, const v1::ConfigWish& wish);
+  // Clocks change their rates, again and again.
+  void Slew();
   // At once; each comes back in its own time. True: one at least was up.
   bool Kill(const std::vector<SimShard*>& shards, bool power);
   // A kill takes the machine's power along.
@@ -66,13 +81,16 @@ class Cluster {
   bool KillAll();
   // At a moment at which something is not synced; counts if anything is lost.
   void ForgetfulDisk();
-  // What an operator does where no disk has anything of a segment. `paceline recover --accept-loss`
-  void AcceptLosses();
+  // Looks where no disk has anything of a segment, which is a violation.
+  void LookForLosses();
   // Counts when a step meets it.
   void StrikeDisk(FaultKind kind);
+  bool AgeDisk();
+  bool AgeStore();
   // Cuts count when anything was to get through.
   void CutShards(FaultKind kind);
   void CutCoordinator(FaultKind kind);
+  void CutClients();
   void Cut(FaultKind kind, const std::vector<Cuts::Way>& ways, absl::Duration lasts);
   void Count(FaultKind kind);
   bool HandOver();
@@ -81,12 +99,14 @@ class Cluster {
   bool SpoilCalls();
   Worker* AnyWorkerUp();
 
+  void InSync();
   bool WorkersDone() const;
   bool ReadersDone() const;
   // Runs until `done`. Progress: that must come to pass in time after the last fault.
   void RunUntil(const std::function<bool()>& done);
   void CheckQuiet();
   void NoOverlap();
+  Lsn HeldBy(shard::SegmentHost& host) const;
   // Of what is in the share now.
   void CheckSnapshots();
   std::string WhoIsLeft();
@@ -104,8 +124,13 @@ class Cluster {
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<Reader>> readers_;
   Operator operator_;
+  Stranger stranger_;
   std::unique_ptr<Snapshotter> snapshotter_;  // null: there are no snapshots
   std::map<std::string, uint64_t> faults_;
+  int swaps_to_lose_ = 0;
+  bool damaged_ = false;
+  std::string left_;           // a snapshot that was there before
+  absl::Duration users_wait_;  // until they begin
   absl::Time started_;
   absl::Time last_fault_;  // its effect is over by then
 };

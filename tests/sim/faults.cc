@@ -4,10 +4,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "libs/log/lease.h"
 #include "libs/wire/map_codec.h"
 #include "tests/sim/cluster.h"
 
 namespace paceline::sim {
+namespace {
+
+constexpr absl::Duration kSlewEvery = absl::Milliseconds(150);
+
+}  // namespace
 
 void Cluster::Strike(FaultKind kind) {
   // Towards the end there is less and less to strike.
@@ -53,8 +59,18 @@ bool Cluster::TryStrike(FaultKind kind) {
     case FaultKind::kToCoordinator:
     case FaultKind::kFromCoordinator:
       return CutCoordinator(kind), false;
+    case FaultKind::kClientsCut:
+      return CutClients(), false;
     case FaultKind::kHandOver:
       return HandOver();
+    case FaultKind::kShardTerm:
+      return TerminateShard();
+    case FaultKind::kCoordinatorTerm:
+      return TerminateCoordinator();
+    case FaultKind::kSwapUnanswered:
+      return LoseNextSwap(), false;
+    case FaultKind::kDiskDamaged:
+      return DamageDisk();
     case FaultKind::kMembersKill:
       return KillMembers();
     case FaultKind::kAllKill:
@@ -66,6 +82,10 @@ bool Cluster::TryStrike(FaultKind kind) {
     case FaultKind::kSyncFails:
     case FaultKind::kDiskSlow:
       return StrikeDisk(kind), false;
+    case FaultKind::kDiskAged:
+      return AgeDisk();
+    case FaultKind::kStoreAged:
+      return AgeStore();
   }
   return false;
 }
@@ -99,17 +119,23 @@ bool Cluster::PauseShard() {
   Host& host = shards_[world_.Below(shards_.size())]->host();
   if (host.Paused(world_.Now())) return false;
   host.paused_until = world_.Now() + world_.Between(absl::Milliseconds(10), absl::Milliseconds(800));
+  // A machine that was suspended: its clock has gone on.
+  if (world_.Chance(0.3)) host.paused_until += world_.Between(absl::Seconds(1), absl::Seconds(3));
   last_fault_ = std::max(last_fault_, host.paused_until);
   return true;
 }
 
 bool Cluster::KillCoordinator() {
-  if (coordinator_.core() == nullptr) return false;
+  if (coordinator_.core() == nullptr || coordinator_.aged()) return false;
   coordinator_.Kill();
+  StartCoordinatorLater();
+  return true;
+}
+
+void Cluster::StartCoordinatorLater() {
   const absl::Duration down = world_.Between(absl::Milliseconds(1), absl::Milliseconds(900));
   world_.scheduler.After(down, [this] { coordinator_.Start(); });
   last_fault_ = std::max(last_fault_, world_.Now() + down);
-  return true;
 }
 
 bool Cluster::PauseCoordinator() {
@@ -165,7 +191,7 @@ bool Cluster::Move() {
 // The map is committed and the state follows in the same step.
 bool Cluster::MoveSegment(SegmentId segment) {
   coordinator::CoordinatorCore* core = coordinator_.core();
-  if (core == nullptr || coordinator_.host().Paused(world_.Now())) return false;
+  if (core == nullptr || coordinator_.aged() || coordinator_.host().Paused(world_.Now())) return false;
   if (coordinator_.store()->next != FailingStore::Failure::kNone) return false;
   SimShard* from = nullptr;
   for (const auto& shard : shards_) {
@@ -229,8 +255,69 @@ bool Cluster::CanDoWithout(const SimShard& shard) {
 bool Cluster::KillShard() {
   SimShard* shard = shards_[world_.Below(shards_.size())].get();
   if (!shard->up()) return false;
-  if (!plan_.disks && (plan_.replicas == 0 || !CanDoWithout(*shard))) return false;
+  if (!plan_.durable && (plan_.replicas == 0 || !CanDoWithout(*shard))) return false;
   return Kill({shard}, PowerGoes());
+}
+
+bool Cluster::TerminateShard() {
+  SimShard* shard = shards_[world_.Below(shards_.size())].get();
+  // Of those that are to leave at once none would take what the others have.
+  const bool other = std::ranges::any_of(shards_, [](const auto& one) { return one->leaving(); });
+  if (!shard->up() || (other && !plan_.durable)) return false;
+  world_.Trace(absl::StrCat(shard->host().name, " is told to end"));
+  shard->Terminate([this, shard] {
+    if (!plan_.durable && !CanDoWithout(*shard)) return false;
+    last_fault_ = std::max(last_fault_, world_.Now());
+    return true;
+  });
+  return true;
+}
+
+bool Cluster::TerminateCoordinator() {
+  if (coordinator_.core() == nullptr || coordinator_.aged() || coordinator_.host().Paused(world_.Now()))
+    return false;
+  coordinator_.Terminate();
+  StartCoordinatorLater();
+  return true;
+}
+
+// One in a run, and where others go on: its shard has nothing when it comes back.
+bool Cluster::DamageDisk() {
+  SimShard* shard = shards_[world_.Below(shards_.size())].get();
+  if (damaged_ || plan_.replicas == 0 || !shard->up() || !CanDoWithout(*shard)) return false;
+  damaged_ = true;
+  Kill({shard}, /*power=*/false);
+  shard->DamageDisk();
+  return true;
+}
+
+bool Cluster::LoseNextSwap() {
+  ++swaps_to_lose_;
+  return HandOver();
+}
+
+// The old primary hears of the new epoch last.
+void Cluster::OnWish(const SimShard& from, const v1::ConfigWish& wish) {
+  if (wish.kind() != v1::ConfigWish::SWAP || swaps_to_lose_ == 0) return;
+  --swaps_to_lose_;
+  const std::string& coordinator = coordinator_.host().name;
+  const absl::Duration lasts = world_.Between(absl::Milliseconds(600), absl::Seconds(2));
+  for (const auto& shard : shards_) {
+    if (shard.get() != &from && shard->self().shard != ShardId(wish.members(0).shard())) continue;
+    const absl::Time until = world_.Now() + (shard.get() == &from ? lasts : lasts / 2);
+    world_.cuts.Add({Cuts::Way(coordinator, shard->host().name)}, until,
+                    [this] { Count(FaultKind::kSwapUnanswered); });
+  }
+  last_fault_ = std::max(last_fault_, world_.Now() + lasts);
+}
+
+// Any two differ by no more than nine tenths of what leases allow for.
+void Cluster::Slew() {
+  const double most = (plan_.slews ? 0.45 : 0.05) * log::kDrift;
+  const auto draw = [this, most] { return 1 + most * (2 * world::UnitInterval(world_.random) - 1); };
+  for (const auto& shard : shards_) shard->clock().Slew(world_.Chance(0.3) ? 1 + most : draw());
+  coordinator_.clock().Slew(draw());
+  if (plan_.slews) world_.scheduler.After(kSlewEvery, [this] { Slew(); });
 }
 
 bool Cluster::PowerGoes() {
@@ -287,10 +374,39 @@ void Cluster::StrikeDisk(FaultKind kind) {
                                                          {FaultKind::kDiskFails, DiskFault::kFails},
                                                          {FaultKind::kSyncFails, DiskFault::kSyncFails},
                                                          {FaultKind::kDiskSlow, DiskFault::kSlow}};
-  const absl::Time until = world_.Now() + world_.Between(absl::Milliseconds(20), absl::Milliseconds(1500));
+  // Mostly too short for anybody to give it up.
+  const absl::Duration longest = world_.Chance(0.7) ? absl::Milliseconds(1500) : absl::Seconds(4);
+  const absl::Time until = world_.Now() + world_.Between(absl::Milliseconds(20), longest);
   last_fault_ = std::max(last_fault_, until);
   SimShard& shard = *shards_[world_.Below(shards_.size())];
   shard.disk()->Strike(kFaults.at(kind), until, [this, kind] { Count(kind); });
+}
+
+bool Cluster::AgeDisk() {
+  SimShard* shard = shards_[world_.Below(shards_.size())].get();
+  if (!plan_.durable && !CanDoWithout(*shard)) return false;
+  return shard->up() && Kill({shard}, /*power=*/false) && shard->AgeDisk();
+}
+
+// For so short a time that it evicts nobody.
+bool Cluster::AgeStore() {
+  if (coordinator_.core() == nullptr || coordinator_.aged()) return false;
+  uint64_t known = UINT64_MAX;  // the oldest map that a shard has
+  for (const auto& shard : shards_) {
+    if (shard->up()) known = std::min(known, shard->map_version());
+  }
+  if (known == UINT64_MAX) return false;
+  coordinator_.Kill();
+  const bool aged = coordinator_.StartAged(known);
+  const absl::Duration lasts =
+      aged ? world_.Between(absl::Milliseconds(50), absl::Milliseconds(900)) : absl::ZeroDuration();
+  world_.scheduler.After(lasts, [this] {
+    coordinator_.Kill();
+    coordinator_.BringStoreBack();
+    coordinator_.Start();
+  });
+  last_fault_ = std::max(last_fault_, world_.Now() + lasts);
+  return aged;
 }
 
 void Cluster::CutShards(FaultKind kind) {
@@ -314,6 +430,18 @@ void Cluster::CutCoordinator(FaultKind kind) {
     if (kind != FaultKind::kToCoordinator) ways.emplace_back(coordinator, shard);
   }
   Cut(kind, ways, world_.Between(absl::Milliseconds(50), absl::Seconds(3)));
+}
+
+// For so long that it gives its place up, unless the coordinator is away as well.
+void Cluster::CutClients() {
+  const std::string& shard = shards_[world_.Below(shards_.size())]->host().name;
+  std::vector<Cuts::Way> ways = Cuts::Both(shard, coordinator_.host().name);
+  const auto from = [&](SimClient& client) {
+    for (Cuts::Way& way : Cuts::Both(shard, client.host().name)) ways.push_back(std::move(way));
+  };
+  for (const auto& worker : workers_) from(*worker);
+  for (const auto& reader : readers_) from(*reader);
+  Cut(FaultKind::kClientsCut, ways, world_.Between(absl::Seconds(2), absl::Seconds(7)));
 }
 
 void Cluster::Cut(FaultKind kind, const std::vector<Cuts::Way>& ways, absl::Duration lasts) {

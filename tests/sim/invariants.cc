@@ -58,12 +58,14 @@ void Invariants::On(const log::Join& record, const log::Segment& after, SegmentL
   LoggedSession& session = ledger.sessions[record.session];
   session.joined = true;
   session.start = record.start;
+  session.rank = record.rank;
 }
 
 void Invariants::On(const log::Finish& record, const log::Segment& after, SegmentLedger& ledger) {
   Fenced(ledger, after.id(), record.session, "Finish");
   Sealed(after.id(), record.session, UINT64_MAX, after.FindSession(record.session)->applied, "has finished");
   ledger.sessions[record.session].finished = true;
+  ledger.sessions[record.session].end = record.clock;
   MovedOn(after, ledger);
 }
 
@@ -133,7 +135,7 @@ void Invariants::On(const log::Update& record, const log::Segment& after, Segmen
   Below(ledger, after.id(), record);
   if (record.count != 0) {
     Dropped(ledger, after.id(), record.table, "Update");
-    Follow(record, ledger);
+    Follow(record, after.id(), ledger);
   } else {
     truth_.OnEmptied(record.session, {after.id().v, record.line}, record.number);
   }
@@ -172,8 +174,10 @@ void Invariants::OnAdopted(const log::Segment& state, Epoch epoch) {
   }
 }
 
-void Invariants::OnMarkSent(SessionId session, const wire::Mark& mark) {
+void Invariants::OnMarkSent(const ring::Member& by, SessionId session, const wire::Mark& mark) {
   AckLogged(session, mark, "sent");
+  // One that has given the segment up says what it was told then.
+  if (ledgers_[mark.segment.v].Primary() == by) Replicated(session, mark);
 }
 
 void Invariants::OnMarkReceived(SessionId session, const wire::Mark& mark) {
@@ -218,6 +222,10 @@ void Invariants::OnRead(const TrueRead& read, uint32_t dim, const std::vector<fl
     const auto cached = read.cached.find(read.keys[i]);
     for (uint32_t column = 0; column < dim; ++column) {
       const float value = values[i * dim + column];
+      if (truth_.RoleOf(read.table) == Role::kMeans) {
+        Means(read, read.keys[i], column, value);
+        continue;
+      }
       Values(read, read.keys[i], column, value);
       if (cached == read.cached.end()) continue;
       const sdk::CachedRow& row = cached->second;
@@ -230,7 +238,6 @@ void Invariants::OnRead(const TrueRead& read, uint32_t dim, const std::vector<fl
 void Invariants::OnFailed(SessionId session, const absl::Status& why) {
   const TrueSession* truth = truth_.Find(session);
   if (absl::IsDataLoss(why)) {
-    if (MayBeToldOfLoss()) return;
     verdict_.Violated("AckLogged", absl::StrCat("session ", session.v, " is told: ", why.ToString()));
   } else if (absl::IsInternal(why)) {
     verdict_.Violated("Wire", absl::StrCat("session ", session.v, " is told: ", why.ToString()));
@@ -255,7 +262,8 @@ void Invariants::OnQuiet(const log::Segment& segment) {
   }
   for (const auto& [id, table] : segment.tables()) {
     Dropped(ledger, segment.id(), id, "the state");
-    truth_.RoleOf(id) == Role::kRates ? Rates(segment, *table) : Sums(segment, *table);
+    const Role role = truth_.RoleOf(id);
+    role == Role::kRates || role == Role::kMeans ? Replayed(segment, *table) : Sums(segment, *table);
   }
   Loaded(segment);
 }

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <bit>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <tuple>
@@ -35,14 +37,17 @@ class Invariants {
       : verdict_(verdict),
         truth_(truth),
         marks_(marks),
+        ring_bits_(std::countr_zero(segments)),
         ledgers_(segments),
         undo_(segments),
-        records_(segments) {}
+        records_(segments),
+        answered_(segments) {}
 
   // Segments have several members: what one of them wrote alone may come to nothing.
   bool replicated = false;
+  bool handed_out = false;  // somebody was told of a session
   // What is acknowledged is on all their disks.
-  bool disks = false;
+  bool durable = false;
 
   // -- what happens --
   void OnLogged(const ring::Member& by, const log::Segment& after, Epoch epoch, const log::Record& record);
@@ -67,7 +72,7 @@ class Invariants {
   // A segment was adopted.
   void OnAdopted(const log::Segment& state, Epoch epoch);
   // A shard has sent, or a client has received, an acknowledgement.
-  void OnMarkSent(SessionId session, const wire::Mark& mark);
+  void OnMarkSent(const ring::Member& by, SessionId session, const wire::Mark& mark);
   void OnMarkReceived(SessionId session, const wire::Mark& mark);
   // A shard has sent a certificate for what was asked.
   void OnCertificateSent(const ring::Member& by, JobId job, const wire::Certificate& certificate,
@@ -80,11 +85,18 @@ class Invariants {
   void OnRead(const TrueRead& read, uint32_t dim, const std::vector<float>& values);
   // A client has failed with `why`.
   void OnFailed(SessionId session, const absl::Status& why);
+  // Shards are told of a cut at this clock; nullopt: wherever each of them stands.
+  void OnCutAsked(uint64_t cut, std::optional<Clock> clock) { cuts_asked_[cut] = clock; }
   // The coordinator has committed that a table is dropped everywhere, or that its rates have changed.
   void OnDropDone(TableId table);
   void OnRatesDone(TableId table, uint64_t number, std::optional<Clock> clock);
   // A snapshot of a job is begun, and may be seen by all. REQUIRES: Cut holds.
   void OnSnapshotBegun(const std::string& name);
+  // One that was there before the cluster.
+  void OnSnapshotKnown(const std::string& name, SnapshotRows rows) {
+    snapshots_[name].rows = std::move(rows);
+  }
+  SnapshotRows RowsOf(const std::string& name) { return snapshots_[name].rows; }
   void OnSnapshotComplete(const std::string& name);
   // The coordinator has committed that a job is there that was made of a snapshot; `tables` has those that
   // its own were made of.
@@ -97,6 +109,10 @@ class Invariants {
 
   // -- one each --
   void OnePrimary(const ring::Member& by, SegmentId segment, Epoch epoch);
+  // Who answers now is of no earlier epoch than who has answered before.
+  void NoOverlap(const ring::Member& by, SegmentId segment, Epoch epoch);
+  // A configured replica that lives holds what was said to be held by all; `held`: what it could go on from.
+  void InSync(const ring::Member& member, SegmentId segment, Lsn held);
   // `after` is the segment as its new primary begins the epoch.
   void Completeness(const ring::Member& by, const log::Segment& after, Epoch epoch);
   // `writes`: it is the author's own log.
@@ -111,12 +127,13 @@ class Invariants {
   void Cut(const std::string& name, snapshot::Files& files);
   void Loaded(const log::Segment& segment);
   void AckLogged(SessionId session, const wire::Mark& mark, const char* when);
+  void Replicated(SessionId session, const wire::Mark& mark);
   void Once(const SegmentLedger& ledger, SegmentId segment, const log::Update& update);
   void NumberOrder(const SegmentLedger& ledger, SegmentId segment, const log::Update& update);
   // `here`: its parts that are applied; for what only counts, those that are staged too.
   void Sealed(SegmentId segment, SessionId session, Clock clock, const clock::LineCounts& here,
               const char* why);
-  void Folded(const SegmentLedger& ledger, SegmentId segment, const log::Fold& fold);
+  void Folded(SegmentLedger& ledger, SegmentId segment, const log::Fold& fold);
   void MinClock(SegmentId segment, JobId job, Clock min_clock);
   void ReadBound(SegmentId segment, JobId job, Clock min_clock, Clock asked);
   void OwnWrites(SegmentId segment, PartNumber own, PartNumber asked);
@@ -129,7 +146,11 @@ class Invariants {
   void Sums(const log::Segment& segment, const log::Segment::Table& table);
   void Dropped(const SegmentLedger& ledger, SegmentId segment, TableId table, const char* record);
   void Rates(const SegmentLedger& ledger, SegmentId segment, const log::ChangeRule& change);
-  void Rates(const log::Segment& segment, const log::Segment::Table& table);
+  // A table whose rows are kept beside the log holds these.
+  void Replayed(const log::Segment& segment, const log::Segment::Table& table);
+  // What is read of a table of means is a state that its folds went through, and not before what the model
+  // promises.
+  void Means(const TrueRead& read, uint64_t key, uint32_t column, float value);
 
  private:
   void On(const log::OpenTable& record, const log::Segment& after, SegmentLedger& ledger);
@@ -149,14 +170,22 @@ class Invariants {
   void On(const log::Load&, const log::Segment&, SegmentLedger&) {}
   void On(const log::EndLoad& record, const log::Segment& after, SegmentLedger& ledger);
   // Keeps the rows of tables of rates, by the slow way.
-  void Follow(const log::Update& record, SegmentLedger& ledger);
+  void Follow(const log::Update& record, SegmentId segment, SegmentLedger& ledger);
+
+  uint32_t DimOf(TableId table) const;
+  void DivideMeans(const SegmentLedger& ledger, const log::Fold& fold,
+                   std::map<TableId, TableRows>& folded) const;
+  void FollowMeans(SegmentLedger& ledger, SegmentId segment, const log::Fold& fold,
+                   const std::map<TableId, TableRows>& folded);
+
+  void ForgetMeans(SegmentId segment);
+  LoggedTable::Rows LoadedHere(SegmentId segment, TableId table) const;
+  // The rows as they are kept beside the log, to be changed.
+  LoggedTable::Rows RowsOf(const SegmentLedger& ledger, SegmentId segment, TableId table) const;
 
   // What is wrong with the clocks of a file as of this cut; empty: nothing.
   std::string CutClocks(SegmentId segment, const LoggedCut& cut, const v1::SnapshotFile& file) const;
   void AddCut(SegmentId segment, const LoggedCut& cut, SnapshotRows& rows) const;
-
-  // Clients may be told of loss: of a segment of which nothing was ever acknowledged nothing may be there.
-  bool MayBeToldOfLoss() const;
 
   // What a client knows of a segment, by the certificates it has received.
   struct Heard {
@@ -168,6 +197,7 @@ class Invariants {
   Verdict& verdict_;
   Truth& truth_;
   Marks& marks_;
+  const int ring_bits_;
   std::vector<SegmentLedger> ledgers_;
   std::vector<std::map<Lsn, SegmentLedger>>
       undo_;  // as of each record that is not committed, and the one before
@@ -177,10 +207,14 @@ class Invariants {
     absl::Cord record;
   };
   std::vector<std::map<std::pair<Epoch, Lsn>, Written>> records_;
+  std::vector<std::pair<Epoch, ring::Member>> answered_;  // the newest epoch in which anybody has, and who
   std::map<std::pair<ring::Member, SegmentId>, log::LogPosition> logs_;  // where each member's log stands
   // States that the logs went through, one of each segment: the next one asked for is mostly a later one.
   std::map<SegmentId, log::Segment> replayed_;
-  bool nothing_found_ = false;
+  // The rows of a table of means once the clocks below the key were folded.
+  using States = std::map<Clock, std::shared_ptr<const LoggedTable::Rows>>;
+  std::map<std::pair<SegmentId, TableId>, States> means_;
+  std::map<uint64_t, std::optional<Clock>> cuts_asked_;
   std::map<std::tuple<SegmentId, Epoch, Lsn>, LoggedCut> cuts_;  // by the place of their records
   struct Snapshot {
     std::vector<ring::Member> primaries;  // of the segments, when it was begun
@@ -190,7 +224,6 @@ class Invariants {
     bool again = false;  // its first cut came to nothing
   };
   std::map<std::string, Snapshot> snapshots_;
-  SnapshotRows loaded_;  // of the tables of jobs that were made of snapshots
   std::map<std::pair<SessionId, SegmentId>, Heard> heard_;
 };
 

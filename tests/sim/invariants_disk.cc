@@ -73,20 +73,11 @@ void Invariants::OnConfig(SegmentId segment, const v1::SegmentConfig& before, co
   if (found.size() > 1) marks_.Hit("a disk of a member has less than another one's");
 }
 
-// Then nothing of it was ever said to be safe.
+// What nobody was told of begins anew by itself; whatever else there was is on disks.
 void Invariants::OnNothingFound(SegmentId segment) {
-  nothing_found_ = true;
-  marks_.Hit("a segment of which nothing is on disks begins empty");
-  if (ledgers_[segment.v].committed == Lsn()) return;
   verdict_.Violated("Durable",
                     absl::StrCat("segment ", segment.v, ": no disk has anything of it, but ",
                                  ledgers_[segment.v].committed.v, " records were said to be on all"));
-}
-
-bool Invariants::MayBeToldOfLoss() const {
-  return disks && (nothing_found_ || std::ranges::any_of(ledgers_, [](const SegmentLedger& ledger) {
-                     return ledger.committed == Lsn();
-                   }));
 }
 
 void Invariants::Cut(const std::string& where, const engine::Batch::PutBase& base) {

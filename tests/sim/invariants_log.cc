@@ -32,12 +32,41 @@ void Invariants::OnePrimary(const ring::Member& by, SegmentId segment, Epoch epo
   ledger.epoch = std::max(ledger.epoch, epoch);
 }
 
+void Invariants::NoOverlap(const ring::Member& by, SegmentId segment, Epoch epoch) {
+  auto& [newest, who] = answered_[segment.v];
+  if (epoch < newest) {
+    verdict_.Violated("NoOverlap",
+                      absl::StrCat("segment ", segment.v, ": ", ring::ToString(by), " answers in epoch ",
+                                   epoch.v, " after ", ring::ToString(who), " has in epoch ", newest.v));
+  }
+  if (epoch > newest) answered_[segment.v] = {epoch, by};
+}
+
+namespace {
+bool HoldsLoadedRows(const SegmentLedger& ledger) {
+  return std::ranges::any_of(ledger.jobs, [](const auto& job) { return job.second.loaded > 0; });
+}
+}  // namespace
+
+void Invariants::InSync(const ring::Member& member, SegmentId segment, Lsn held) {
+  const SegmentLedger& ledger = ledgers_[segment.v];
+  const Lsn committed = ledger.committed;
+  if (held >= committed) return;
+  if (!handed_out && !HoldsLoadedRows(ledger)) return;  // nobody was told anything: it may begin anew
+  verdict_.Violated(
+      "InSync", absl::StrCat("segment ", segment.v, ": ", ring::ToString(member), " is configured and holds ",
+                             held.v, " records, ", committed.v, " were said to be held by all"));
+}
+
 // The log of a new epoch's primary holds every record that was committed before; what was not may be gone.
 void Invariants::Completeness(const ring::Member& by, const log::Segment& after, Epoch epoch) {
   SegmentLedger& ledger = ledgers_[after.id().v];
   const Lsn began(after.version().v - 1);
-  if (began == Lsn() && ledger.sessions.empty()) {  // nothing was ever asked of it: it may begin anew
+  if (began == Lsn() && !HoldsLoadedRows(ledger) && (ledger.sessions.empty() || !handed_out)) {
+    // Nothing was ever asked of it, or nobody was told of a session: it may begin anew.
+    if (!ledger.sessions.empty()) marks_.Hit("a session is being opened in a segment that begins anew");
     ledger = SegmentLedger();
+    undo_[after.id().v].clear();
     return;
   }
   if (began < ledger.committed) {
@@ -58,6 +87,7 @@ void Invariants::Completeness(const ring::Member& by, const log::Segment& after,
     restored.began = ledger.began;
     ledger = std::move(restored);
     undo_[after.id().v].erase(undo_[after.id().v].upper_bound(began), undo_[after.id().v].end());
+    ForgetMeans(after.id());
   }
   ledger.began[epoch] = began;
   for (const auto& [id, logged] : ledger.sessions) {
@@ -76,7 +106,8 @@ void Invariants::LogMatching(const ring::Member& by, const log::Segment& after, 
                              bool writes) {
   const SegmentId segment = after.id();
   log::LogPosition& at = logs_[{by, segment}];
-  const log::LogPosition before = std::exchange(at, {.epoch = after.epoch(), .lsn = after.version()});
+  log::LogPosition before = std::exchange(at, {.epoch = after.epoch(), .lsn = after.version()});
+  if (writes && after.version() == Lsn(1)) before = {};  // whether it may begin anew says Completeness
   absl::Cord bytes = log::EncodeRecord(record);
   const uint64_t hash = std::hash<std::string>()(std::string(bytes));
   const auto [it, first] = records_[segment.v].try_emplace(
@@ -110,6 +141,18 @@ void Invariants::AckLogged(SessionId session, const wire::Mark& mark, const char
                                               " are acknowledged (", when, "), ", logged, " are logged"));
 }
 
+// … and every member has its record, when the primary of the newest epoch says so.
+void Invariants::Replicated(SessionId session, const wire::Mark& mark) {
+  const SegmentLedger& ledger = ledgers_[mark.segment.v];
+  const auto logged = ledger.sessions.find(session);
+  if (!replicated || logged == ledger.sessions.end()) return;
+  const std::vector<Lsn>& lsns = logged->second.LsnsOf(mark.line);
+  if (mark.number == 0 || mark.number > lsns.size() || lsns[mark.number - 1] <= ledger.committed) return;
+  verdict_.Violated("AckLogged", absl::StrCat(Name(mark.segment, session), "part ", mark.number,
+                                              " is acknowledged, its record ", lsns[mark.number - 1].v,
+                                              " is not: ", ledger.committed.v, " are committed"));
+}
+
 // Each (session, segment, line, number) occurs at most once in any log, with the content it was made with.
 void Invariants::Once(const SegmentLedger& ledger, SegmentId segment, const log::Update& update) {
   if (update.number <= ledger.Applied(update.session, update.line)) {
@@ -137,41 +180,6 @@ void Invariants::Once(const SegmentLedger& ledger, SegmentId segment, const log:
     verdict_.Violated("Once", absl::StrCat(Name(segment, update.session), "part ", update.number,
                                            " is logged with another content"));
   }
-}
-
-// A fold holds the parts of its clock that were not logged before, each with its content, and nothing else.
-void Invariants::Folded(const SegmentLedger& ledger, SegmentId segment, const log::Fold& fold) {
-  TableRows expected;
-  for (const auto& [id, number] : fold.numbers) {
-    Fenced(ledger, segment, id, "Fold");
-    const TrueSession* session = truth_.Find(id);
-    const SegmentAndLine where{segment.v, Line::kAggregated};
-    const PartNumber applied = ledger.Applied(id, Line::kAggregated);
-    if (session == nullptr || number <= applied || number > session->Last(where)) {
-      verdict_.Violated("Once", absl::StrCat(Name(segment, id), "clock ", fold.clock,
-                                             " is folded with parts up to ", number, " after ", applied));
-      continue;
-    }
-    for (PartNumber n = applied + 1; n <= number; ++n) {
-      const TruePart& part = session->parts.at(where)[n - 1];
-      if (!part.valid) continue;
-      if (part.clock != fold.clock) {
-        verdict_.Violated("Once", absl::StrCat(Name(segment, id), "part ", n, " of clock ", part.clock,
-                                               " is folded with clock ", fold.clock));
-      }
-      AddTo(expected, part, kColumns, /*assign=*/false);
-    }
-  }
-  TableRows folded;
-  for (const log::FoldedRows& rows : fold.tables) {
-    for (size_t i = 0; i < rows.keys.size(); ++i) {
-      const auto row = rows.values.begin() + static_cast<ptrdiff_t>(i * kColumns);
-      folded[rows.keys[i]].assign(row, row + kColumns);
-    }
-  }
-  if (folded == expected) return;
-  verdict_.Violated("Once", absl::StrCat("segment ", segment.v, ": the fold of clock ", fold.clock,
-                                         " is not the sum of its parts"));
 }
 
 // A session's numbers in a log are 1, 2, 3 … without a gap.
@@ -241,6 +249,8 @@ void Invariants::Below(const SegmentLedger& ledger, SegmentId segment, const log
 void Invariants::Sums(const log::Segment& segment, const log::Segment::Table& table) {
   const uint32_t dim = table.info->schema.dim;
   TableRows rows;
+  for (const auto& [key, row] : LoadedHere(segment.id(), table.info->id))
+    rows[key].assign(row.begin(), row.end());
   for (const auto& [id, session] : truth_.sessions()) {
     const Line line = table.info->schema.aggregated ? Line::kAggregated : Line::kArrival;
     const auto it = session.parts.find({segment.id().v, line});

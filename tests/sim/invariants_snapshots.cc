@@ -74,6 +74,11 @@ void Invariants::On(const log::Cut& record, const log::Segment& after, SegmentLe
     verdict_.Violated("Cut", absl::StrCat("segment ", after.id().v, ": cut ", record.id, " is at clock ",
                                           record.clock, ", the min clock is ", ledger.MinClock(record.job)));
   }
+  const std::optional<Clock> asked = cuts_asked_[record.id];
+  if (asked.has_value() && record.clock != *asked) {
+    verdict_.Violated("Cut", absl::StrCat("segment ", after.id().v, ": cut ", record.id, " is at clock ",
+                                          record.clock, ", it was agreed for clock ", *asked));
+  }
   LoggedCut cut{.id = record.id, .job = record.job, .clock = record.clock, .sessions = {}, .rates = {}};
   for (const auto& [id, session] : ledger.sessions) {
     if (truth_.JobOf(id) != record.job) continue;
@@ -116,8 +121,7 @@ void Invariants::Cut(const std::string& name, snapshot::Files& files) {
   SnapshotRows expected;
   for (const v1::Table& table : manifest->tables()) {
     if (table.rule_clock() > manifest->clock()) violated("rates of a later clock are in it");
-    const auto loaded = loaded_.find(TableId(table.id()));
-    if (loaded != loaded_.end()) expected[loaded->first] = loaded->second;
+    if (const TableRows* loaded = truth_.Loaded(TableId(table.id()))) expected[TableId(table.id())] = *loaded;
   }
   for (const v1::SnapshotFile& file : manifest->files()) {
     const SegmentId segment(file.segment());
@@ -189,6 +193,18 @@ std::string Invariants::CutClocks(SegmentId segment, const LoggedCut& cut,
   return at_work.empty() ? "" : absl::StrCat("session ", at_work.begin()->v, " was at work");
 }
 
+// The part of it that is the segment's.
+LoggedTable::Rows Invariants::LoadedHere(SegmentId segment, TableId table) const {
+  LoggedTable::Rows here;
+  const TableRows* rows = truth_.Loaded(table);
+  if (rows == nullptr) return here;
+  const auto placement = ring::Placement::Sparse(table, ring_bits_);
+  for (const auto& [key, row] : *rows) {
+    if (placement->Of(key) == segment) here[key].assign(row.begin(), row.end());
+  }
+  return here;
+}
+
 // What the log held of the job's tables: of each session its first parts.
 void Invariants::AddCut(SegmentId segment, const LoggedCut& cut, SnapshotRows& rows) const {
   for (const auto& [id, of] : cut.sessions) {
@@ -199,7 +215,7 @@ void Invariants::AddCut(SegmentId segment, const LoggedCut& cut, SnapshotRows& r
       for (size_t n = 0; n < std::min<size_t>(of.applied.At(line), parts->second.size()); ++n) {
         const TruePart& part = parts->second[n];
         const Role role = truth_.RoleOf(part.table);
-        if (!part.valid || role == Role::kRates) continue;
+        if (!part.valid || role == Role::kRates || role == Role::kMeans) continue;
         AddTo(rows[part.table], part, role == Role::kAssigns ? 1 : kColumns, role == Role::kAssigns);
       }
     }
@@ -214,7 +230,7 @@ void Invariants::AddCut(SegmentId segment, const LoggedCut& cut, SnapshotRows& r
 void Invariants::OnLoaded(JobId job, uint64_t load, const std::string& snapshot,
                           const std::map<TableId, TableId>& tables) {
   marks_.Hit("a job snapshot becomes a job");
-  for (const auto& [to, from] : tables) loaded_[to] = snapshots_[snapshot].rows[from];
+  for (const auto& [to, from] : tables) truth_.OnLoaded(to, snapshots_[snapshot].rows[from]);
   for (uint32_t s = 0; s < ledgers_.size(); ++s) {
     if (ledgers_[s].jobs[job].loaded == load) continue;
     verdict_.Violated("Cut",
@@ -222,10 +238,12 @@ void Invariants::OnLoaded(JobId job, uint64_t load, const std::string& snapshot,
   }
 }
 
-// Nobody works in them: they hold what was loaded, bit by bit.
+// Where nobody has worked since they hold what was loaded, bit by bit.
 void Invariants::Loaded(const log::Segment& segment) {
-  for (const auto& [id, rows] : loaded_) {
-    if (truth_.IsDropped(id)) continue;
+  for (const auto& [id, of_table] : truth_.tables()) {
+    const TableRows* loaded = truth_.Loaded(id);
+    if (loaded == nullptr || truth_.IsDropped(id) || !truth_.Untouched(of_table.job)) continue;
+    const TableRows& rows = *loaded;
     const auto placement = ring::Placement::Sparse(id, segment.ring_bits());
     const log::Segment::Table* table = segment.FindTable(id);
     uint64_t here = 0;

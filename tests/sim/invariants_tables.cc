@@ -53,8 +53,14 @@ void Invariants::On(const log::ChangeRule& record, const log::Segment& after, Se
                                                           .lr = LearningRate(record.rule)};
 }
 
+LoggedTable::Rows Invariants::RowsOf(const SegmentLedger& ledger, SegmentId segment, TableId table) const {
+  const auto logged = ledger.tables.find(table);
+  const bool any = logged != ledger.tables.end() && logged->second.rows != nullptr;
+  return any ? *logged->second.rows : LoadedHere(segment, table);
+}
+
 // Of each update what the newest change says that has begun at its clock; who has no clock has the min clock.
-void Invariants::Follow(const log::Update& record, SegmentLedger& ledger) {
+void Invariants::Follow(const log::Update& record, SegmentId segment, SegmentLedger& ledger) {
   if (truth_.RoleOf(record.table) != Role::kRates) return;
   const LoggedSession& session = ledger.sessions[record.session];
   const Clock clock = session.AtWork() ? record.clock : ledger.MinClock(truth_.JobOf(record.session));
@@ -67,7 +73,7 @@ void Invariants::Follow(const log::Update& record, SegmentLedger& ledger) {
     marks_.Hit("an update follows older rates");
   const table::KeyView keys = log::Keys(record.keys);
   const table::ValueView values = log::Values(record.values);
-  LoggedTable::Rows rows = table.Copy();
+  LoggedTable::Rows rows = RowsOf(ledger, segment, record.table);
   for (size_t i = 0; i < keys.size(); ++i) {
     std::vector<double>& row = rows[keys[i]];
     row.resize(kColumns);
@@ -98,18 +104,19 @@ void Invariants::Rates(const SegmentLedger& ledger, SegmentId segment, const log
                                           "; there are updates up to ", first));
 }
 
-// A table of rates holds what its updates come to, each by the rates of its clock.
-void Invariants::Rates(const log::Segment& segment, const log::Segment::Table& table) {
+// A table of rates holds what its updates come to, each by the rates of its clock; one of means its folds.
+void Invariants::Replayed(const log::Segment& segment, const log::Segment::Table& table) {
   const auto ledger = ledgers_[segment.id().v].tables.find(table.info->id);
   if (ledger == ledgers_[segment.id().v].tables.end() || ledger->second.rows == nullptr) return;
-  std::vector<float> held(kColumns);
+  const bool rates = truth_.RoleOf(table.info->id) == Role::kRates;
+  std::vector<float> held(table.info->schema.dim);
   for (const auto& [key, row] : *ledger->second.rows) {
     table.rows.Read(table::KeyView(reinterpret_cast<const std::byte*>(&key), 1), held.data());
-    for (uint32_t c = 0; c < kColumns; ++c) {
+    for (size_t c = 0; c < held.size(); ++c) {
       if (static_cast<double>(held[c]) == row[c]) continue;
-      verdict_.Violated(
-          "Rates", absl::StrCat("segment ", segment.id().v, ": key ", key, " of table ", table.info->id.v,
-                                " holds ", held[c], ", its updates come to ", row[c]));
+      verdict_.Violated(rates ? "Rates" : "Once",
+                        absl::StrCat("segment ", segment.id().v, ": key ", key, " of table ",
+                                     table.info->id.v, " holds ", held[c], ", its updates come to ", row[c]));
       return;
     }
   }

@@ -20,6 +20,8 @@ struct LoggedSession {
   bool joined = false;
   bool finished = false;
   Clock start = 0;
+  Clock end = 0;  // of one that has finished
+  uint32_t rank = 0;
   clock::LineCounts applied;
   Clock counts_below = UINT64_MAX;  // its updates of aggregated tables of larger clocks do not count
   Clock next_clock = 0;             // its updates are of smaller clocks
@@ -31,6 +33,8 @@ struct LoggedSession {
   }
   // Of its parts: that of number n is at n - 1.
   const std::vector<Lsn>& LsnsOf(Line line) const { return (*lsns_)[static_cast<size_t>(line) - 1]; }
+  // Its updates of this clock are waited for, or were.
+  bool Takes(Clock clock) const { return start <= clock && (AtWork() || (finished && clock < end)); }
   // This is an earlier state, and what came after it came to nothing.
   void ForgetLater() {
     for (const Line line : {Line::kArrival, Line::kAggregated})
@@ -61,10 +65,7 @@ struct LoggedTable {
   };
   using Rows = std::map<uint64_t, std::vector<double>>;
   std::map<uint64_t, Rates> rates;   // of every change, as it was logged last
-  std::shared_ptr<const Rows> rows;  // what a table of rates is to hold; null: nothing
-
-  // To be changed: other states keep what they have.
-  Rows Copy() const { return rows == nullptr ? Rows() : *rows; }
+  std::shared_ptr<const Rows> rows;  // what a table of rates, or of means, is to hold; null: nothing
 };
 
 // What it held of one job when that was cut.

@@ -40,14 +40,24 @@ WorkerPlan DrawWorker(world::Random& random, double bsp) {
 FaultKind Possible(FaultKind kind, const Plan& plan) {
   const uint32_t replicas = plan.replicas;
   if (replicas == 0 && plan.disks) {  // what moves in one step leaves no disk behind that has it
-    const bool possible = Possible(kind, Plan()) == kind && kind != FaultKind::kMove;
+    if (kind == FaultKind::kShardTerm) return kind;
+    Plan durable;
+    durable.durable = true;
+    const bool possible =
+        Possible(kind, durable) == kind && kind != FaultKind::kMove && kind != FaultKind::kDiskDamaged;
     return possible ? kind : FaultKind::kShardKill;
   }
   switch (kind) {
+    case FaultKind::kMembersKill:
+    case FaultKind::kAllKill:
+    case FaultKind::kDiskForgets:  // acknowledged parts of all at once
+      return plan.durable ? kind : FaultKind::kShardKill;
+    case FaultKind::kShardTerm:
     case FaultKind::kShardKill:
     case FaultKind::kPartition:
     case FaultKind::kOneWay:
     case FaultKind::kHandOver:
+    case FaultKind::kSwapUnanswered:
       return replicas == 0 ? FaultKind::kMove : kind;
     case FaultKind::kMove:
       return replicas == 0 ? kind : FaultKind::kHandOver;
@@ -71,9 +81,20 @@ void AddCuts(Plan& plan) {
 void AddDiskFaults(Plan& plan) {
   world::SplitMix64 random(ring::Mix64(/*seed=*/82, plan.seed));
   for (uint64_t n = 2 + world::Uniform(random, 6); n > 0; --n) {
-    const auto drawn = static_cast<FaultKind>(kDisksFrom + world::Uniform(random, kFaultKinds - kDisksFrom));
+    const auto drawn = static_cast<FaultKind>(kDisksFrom + world::Uniform(random, kAgesFrom - kDisksFrom));
     const FaultKind kind = world::Chance(random, 0.3) ? FaultKind::kDiskForgets : drawn;
-    plan.faults.push_back({.kind = kind, .at = kFaultsWithin * world::UnitInterval(random)});
+    plan.faults.push_back({.kind = Possible(kind, plan), .at = kFaultsWithin * world::UnitInterval(random)});
+  }
+}
+
+// Folders and stores that go back in time, in two seeds of seven.
+void AddAges(Plan& plan) {
+  world::SplitMix64 random(ring::Mix64(/*seed=*/90, plan.seed));
+  if (!world::Chance(random, 0.3)) return;
+  for (uint64_t n = 1 + world::Uniform(random, 3); n > 0; --n) {
+    const bool disk = plan.disks && world::Chance(random, 0.6);
+    plan.faults.push_back({.kind = disk ? FaultKind::kDiskAged : FaultKind::kStoreAged,
+                           .at = kFaultsWithin * world::UnitInterval(random)});
   }
 }
 
@@ -94,17 +115,24 @@ const char* NameOf(FaultKind kind) {
                                                       "shard_kill",
                                                       "partition",
                                                       "hand_over",
+                                                      "shard_term",
+                                                      "coordinator_term",
                                                       "one_way",
                                                       "coordinator_cut",
                                                       "to_coordinator",
                                                       "from_coordinator",
+                                                      "swap_unanswered",
+                                                      "clients_cut",
                                                       "members_kill",
                                                       "all_kill",
                                                       "disk_forgets",
                                                       "disk_full",
                                                       "disk_fails",
                                                       "sync_fails",
-                                                      "disk_slow"};
+                                                      "disk_slow",
+                                                      "disk_damaged",
+                                                      "disk_aged",
+                                                      "store_aged"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -116,8 +144,11 @@ Plan Plan::WithoutFaults(uint64_t seed) {
   plan.ring_bits = 2 + static_cast<int>(world::Uniform(random, 3));
   plan.replicas = kReplicas[ring::Mix64(/*seed=*/79, seed) % std::size(kReplicas)];
   plan.disks = ring::Mix64(/*seed=*/81, seed) % 3 == 0;
+  plan.durable = plan.disks && (plan.replicas == 0 || ring::Mix64(/*seed=*/83, seed) % 3 != 0);
+  plan.slews = ring::Mix64(/*seed=*/84, seed) % 3 == 0;
   plan.readers = 1 + static_cast<uint32_t>(world::Uniform(random, 2));
   plan.snapshots = DrawSnapshots(seed);
+  plan.restores_first = plan.snapshots > 0 && ring::Mix64(/*seed=*/85, seed) % 2 == 0;
   for (uint32_t w = 0; w < plan.together; ++w) plan.workers.push_back(DrawWorker(random, BspChance(seed)));
   for (uint32_t w = 0; w < plan.together_aside; ++w) {
     plan.workers.push_back(DrawWorker(random, BspChance(seed)));
@@ -150,6 +181,7 @@ Plan Plan::Of(uint64_t seed) {
   }
   AddCuts(plan);
   if (plan.disks) AddDiskFaults(plan);
+  AddAges(plan);
   std::stable_sort(plan.faults.begin(), plan.faults.end(),
                    [](const Fault& a, const Fault& b) { return a.at < b.at; });
   return plan;

@@ -27,10 +27,14 @@ enum class FaultKind : uint8_t {
   kShardKill,         // a shard is gone with its memory, and comes back as another start
   kPartition,         // two shards cannot reach each other for a while
   kHandOver,          // a shard is asked to hand over all it is primary of
+  kShardTerm,         // a shard is told to end: it leaves, and comes back as another start
+  kCoordinatorTerm,   // so is the coordinator
   kOneWay,            // one shard cannot reach another one, which can reach it
   kCoordinatorCut,    // shards and the coordinator cannot reach each other
   kToCoordinator,     // shards cannot reach the coordinator, which can reach them
   kFromCoordinator,   // the coordinator cannot reach shards, which can reach it
+  kSwapUnanswered,    // a hand-over is granted, and neither primary hears of it for a while
+  kClientsCut,        // a shard reaches other shards, and neither the coordinator nor any client
   kMembersKill,       // all members of a segment are gone at once, and come back with their disks
   kAllKill,           // so are all shards, and the coordinator
   kDiskForgets,       // a shard is gone, and its disk has lost what was not synced
@@ -38,11 +42,15 @@ enum class FaultKind : uint8_t {
   kDiskFails,         // it can neither be written nor read
   kSyncFails,         // what is written cannot be made safe
   kDiskSlow,          // it takes long
+  kDiskDamaged,       // a shard is gone, and a bit on its disk has flipped
+  kDiskAged,          // a shard is gone, and comes back with an older copy of its folder
+  kStoreAged,         // the coordinator is gone, and comes back with an older copy of its store
 };
-inline constexpr int kFaultKinds = 25;
+inline constexpr int kFaultKinds = 32;
 // Of these some are drawn beside the others: cuts, and what happens to disks.
 inline constexpr int kCutsFrom = static_cast<int>(FaultKind::kOneWay);
 inline constexpr int kDisksFrom = static_cast<int>(FaultKind::kMembersKill);
+inline constexpr int kAgesFrom = static_cast<int>(FaultKind::kDiskAged);
 const char* NameOf(FaultKind kind);
 
 struct Fault {
@@ -69,21 +77,25 @@ struct WorkerPlan {
 // What a seed is: a cluster, its users, and what happens to them.
 struct Plan {
   uint64_t seed = 0;
+  uint64_t cluster = 1;  // its id, of which names of snapshots have the upper half
   uint32_t shards = 3;
   uint32_t replicas = 0;  // of each segment
   int ring_bits = 3;
   uint64_t clocks = 50;
   std::vector<WorkerPlan> workers;
   uint32_t together = 4;  // of them start together
-  bool disks = false;     // shards have disks, and what is acknowledged is on all of them
+  bool disks = false;     // shards have disks …
+  bool durable = false;   // … and what is acknowledged is on all of them
+  bool slews = false;     // clocks run as differently as leases allow for, and change
   uint32_t readers = 1;
   uint32_t heirs =
       0;  // workers that start together once all others have gone, and find the clocks as they were left
   uint32_t together_aside = 2;  // of the other job's workers start together
   uint64_t clocks_aside = 15;
-  uint32_t operations = 6;  // tables dropped and rates changed
-  bool deletes = false;     // the other job is deleted once, while it trains
-  uint32_t snapshots = 0;   // taken of the jobs, restored and deleted; 0: nobody can
+  uint32_t operations = 6;      // tables dropped and rates changed
+  bool deletes = false;         // the other job is deleted once, while it trains
+  bool restores_first = false;  // a job is made of an older snapshot before anybody works
+  uint32_t snapshots = 0;       // taken of the jobs, restored and deleted; 0: nobody can
   std::vector<Fault> faults;
 
   static Plan Of(uint64_t seed);

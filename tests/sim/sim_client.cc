@@ -1,5 +1,7 @@
 #include "tests/sim/sim_client.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -12,6 +14,7 @@ namespace paceline::sim {
 namespace {
 
 constexpr uint64_t kKeys = 40;
+constexpr uint64_t kMeanKeys = 8;
 constexpr absl::Duration kTimeout = absl::Seconds(30);
 constexpr absl::Duration kStartTimeout = absl::Seconds(5);
 constexpr absl::Duration kShortTimeout = absl::Milliseconds(1500);
@@ -127,11 +130,14 @@ void SimClient::OnOpened(absl::Status status) {
   const table::Schema assigns{.rule = table::Assign{}};
   const table::Schema folded{.dim = kColumns, .aggregated = true};
   const table::Schema rates{.dim = kColumns, .rule = table::Sgd{.lr = 1}};
+  const table::Schema means{.dim = kMeanColumns, .aggregated = true, .mean = true};
   OpenTable("counts", counts, consistency_, &counts_, [=, this] {
     OpenTable("assigns", assigns, consistency_, &assigns_, [=, this] {
       OpenTable("folded", folded, consistency_of_folded_, &folded_, [=, this] {
         OpenTable("rates", rates, consistency_, &rates_, [=, this] {
-          OpenTable("scratch", counts, consistency_, &scratch_, [this] { OnReady(); });
+          OpenTable("means", means, consistency_of_folded_, &means_, [=, this] {
+            OpenTable("scratch", counts, consistency_, &scratch_, [this] { OnReady(); });
+          });
         });
       });
     });
@@ -399,6 +405,28 @@ void SimClient::PushRates() {
   std::vector<float> values;
   DrawCounts(/*valid=*/true, &keys, &values);
   Push(rates_, keys, values, /*valid=*/true);
+}
+
+// Rounding makes another sum of another order.
+void SimClient::PushMeans() {
+  std::vector<uint64_t> keys;
+  for (uint64_t n = 1 + world_.Below(4); n > 0; --n) {
+    const uint64_t key = world_.Below(kMeanKeys);
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+  }
+  std::vector<float> values(keys.size() * kMeanColumns);
+  for (float& value : values) {
+    const double magnitude =
+        std::ldexp(1 + world::UnitInterval(world_.random), static_cast<int>(world_.Below(40)) - 20);
+    value = static_cast<float>(world_.Chance(0.5) ? magnitude : -magnitude);
+  }
+  Push(means_, keys, values, /*valid=*/true);
+}
+
+void SimClient::PullMeans(std::function<void()> done) {
+  std::vector<uint64_t> keys;
+  for (uint64_t n = 1 + world_.Below(4); n > 0; --n) keys.push_back(world_.Below(kMeanKeys));
+  Pull(means_, std::move(keys), std::nullopt, std::move(done));
 }
 
 void SimClient::OpenScratchAgain(TableId dropped) {

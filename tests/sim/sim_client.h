@@ -69,6 +69,9 @@ class SimClient : private sdk::CacheWatcher {
   void PullScratch(std::function<void()> done);
   // In the table whose rates change.
   void PushRates();
+  // Values of all magnitudes, in columns that all share.
+  void PushMeans();
+  void PullMeans(std::function<void()> done);
 
   World& world_;
   TablePtr counts_;
@@ -76,6 +79,7 @@ class SimClient : private sdk::CacheWatcher {
   TablePtr folded_;
   TablePtr scratch_;
   TablePtr rates_;
+  TablePtr means_;
   std::string doing_ = "nothing yet";
   bool finishing_ = false;  // its last tick is on its way, or told
 

@@ -34,19 +34,24 @@ SimCoordinator::SimCoordinator(World& world, coordinator::Options options, Snaps
     : world_(world),
       options_(std::move(options)),
       disk_(std::make_shared<coordinator::MemoryStore::Disk>()),
-      share_(share) {}
+      share_(share) {
+  options_.random = &secrets_;
+}
 
 SimCoordinator::~SimCoordinator() = default;
 
 void SimCoordinator::Start() {
   ++starts_;
-  store_ = std::make_unique<FailingStore>(*coordinator::MemoryStore::Open(disk_),
-                                          [this](auto writes) { OnCommitted(writes); });
+  if (newest_ == nullptr) copies_.push_back(*disk_);
+  store_ = std::make_unique<FailingStore>(*coordinator::MemoryStore::Open(disk_), [this](auto writes) {
+    if (newest_ != nullptr) return OnCommittedToOld(writes);
+    OnCommitted(writes);
+  });
   if (share_ != nullptr) {
     desk_ = std::make_unique<SimSnapshotDesk>(*share_, world_.scheduler, host_, [this] { Arm(); });
     options_.snapshots = desk_.get();
   }
-  auto core = coordinator::CoordinatorCore::Create(options_, *store_, world_.clock, *this, *this);
+  auto core = coordinator::CoordinatorCore::Create(options_, *store_, clock_, *this, *this);
   if (!core.ok()) {
     world_.verdict.Violated("Progress",
                             absl::StrCat("the coordinator does not start: ", core.status().ToString()));
@@ -70,6 +75,61 @@ void SimCoordinator::Kill() {
   world_.calls.Cut(host_);
 }
 
+void SimCoordinator::Terminate() {
+  if (core_ != nullptr) core_->Stop();
+  Kill();
+}
+
+bool SimCoordinator::StartAged(uint64_t map_version) {
+  if (newest_ != nullptr || core_ != nullptr) return false;
+  std::vector<size_t> older;
+  for (size_t i = 0; i < copies_.size(); ++i) {
+    // One that lacks something that every shard was told.
+    v1::Map map;
+    const auto entry = copies_[i].entries.find(coordinator::keys::kMap);
+    const bool known = entry != copies_[i].entries.end() && map.ParseFromString(entry->second.value);
+    if (known && map.version() < map_version && !before_doubt_.has_value()) older.push_back(i);
+  }
+  if (older.empty()) return false;
+  const coordinator::MemoryStore::Disk& copy = copies_[older[world_.Below(older.size())]];
+  newest_ = std::exchange(disk_, std::make_shared<coordinator::MemoryStore::Disk>(copy));
+  aged_counters_.ParseFromString(copy.entries.at(std::string(coordinator::keys::kCounters)).value);
+  Start();
+  return true;
+}
+
+void SimCoordinator::BringStoreBack() {
+  if (newest_ != nullptr) disk_ = std::exchange(newest_, nullptr);
+}
+
+// Nobody may be told a number that was given out before, nor a map.
+void SimCoordinator::OnCommittedToOld(absl::Span<const coordinator::Write> writes) {
+  namespace keys = coordinator::keys;
+  for (const coordinator::Write& write : writes) {
+    if (write.key == keys::kMap) {
+      world_.verdict.Violated("Stale", "a coordinator on an older store makes a map");
+    }
+    // Shards may take it that a session ends by the word of such a one: its client, or its silence, has
+    // asked.
+    coordinator::SessionRecord session;
+    if (absl::StartsWith(write.key, keys::kSessions) && write.value.has_value() &&
+        session.ParseFromString(*write.value) && session.state() == coordinator::SessionRecord::CLOSING) {
+      if (TrueSession* truth = world_.truth.Find(SessionId(session.id()))) truth->closing = true;
+    }
+    coordinator::CountersRecord now;
+    if (write.key != keys::kCounters || !write.value.has_value() || !now.ParseFromString(*write.value))
+      continue;
+    now.set_closed_floor(aged_counters_.closed_floor());
+    now.set_unopened(aged_counters_.unopened());
+    // A table that was being dropped when the copy was made may be gone before a shard shows the copy's age.
+    now.set_catalogue_version(aged_counters_.catalogue_version());
+    if (now.SerializeAsString() == aged_counters_.SerializeAsString()) continue;
+    world_.verdict.Violated(
+        "Stale", absl::StrCat("a coordinator on an older store gives out numbers: ", now.ShortDebugString(),
+                              " after ", aged_counters_.ShortDebugString()));
+  }
+}
+
 void SimCoordinator::Visit(const std::function<void(coordinator::CoordinatorCore&)>& visit) {
   if (core_ == nullptr) return;
   visit(*core_);
@@ -78,7 +138,7 @@ void SimCoordinator::Visit(const std::function<void(coordinator::CoordinatorCore
 
 void SimCoordinator::Arm() {
   if (core_ == nullptr) return;
-  const absl::Time next = std::max(core_->NextDeadline(), world_.Now());
+  const absl::Time next = std::max(clock_.When(core_->NextDeadline()), world_.Now());
   if (next >= armed_) return;
   armed_ = next;
   world_.scheduler.At(next, [this, start = starts_] { OnTime(start); });
@@ -92,7 +152,7 @@ void SimCoordinator::OnTime(uint64_t start) {
   }
   if (world_.Now() < armed_) return;
   armed_ = absl::InfiniteFuture();
-  if (core_->NextDeadline() <= world_.Now()) core_->OnTime();
+  if (core_->NextDeadline() <= clock_.Now()) core_->OnTime();
   Arm();
 }
 
@@ -130,6 +190,10 @@ void SimCoordinator::ChangeSession(ShardId, const std::string& address, v1::Sess
 
 void SimCoordinator::ChangeJob(ShardId, const std::string& address, v1::JobChange change,
                                JobChangeDone done) {
+  if (change.action() == v1::JobChange::TAKE_CUT) {
+    world_.invariants.OnCutAsked(change.cut(),
+                                 change.at_once() ? std::nullopt : std::optional<Clock>(change.clock()));
+  }
   Ask<v1::JobChangeReply>(address, &shard::Shard::ChangeJob, std::move(change), std::move(done));
 }
 
@@ -145,6 +209,26 @@ void SimCoordinator::Recruit(ShardId, const std::string& address, v1::RecruitReq
 void SimCoordinator::HandOver(ShardId, const std::string& address, v1::HandOverRequest request,
                               HandOverDone done) {
   Ask<v1::HandOverReply>(address, &shard::Shard::HandOver, std::move(request), std::move(done));
+}
+
+void SimCoordinator::Identify(ShardId, const std::string& address, v1::IdentifyRequest, IdentifyDone done) {
+  Target& target = shards_.at(address);
+  world_.calls.Call<v1::IdentifyReply>(
+      host_, *target.host, kShardTimeout,
+      [&target](auto answer) {
+        v1::IdentifyReply reply;
+        reply.set_nonce(target.shard->options().nonce);
+        answer(reply);
+      },
+      [this, done = std::move(done)](auto reply) {
+        done(std::move(reply));
+        Arm();
+      });
+}
+
+void SimCoordinator::EmptyFolder(ShardId, const std::string& address, v1::EmptyFolderRequest request,
+                                 EmptyFolderDone done) {
+  Ask<v1::EmptyFolderReply>(address, &shard::Shard::EmptyFolder, std::move(request), std::move(done));
 }
 
 // What is decided is what is in the store.
@@ -214,13 +298,12 @@ void SimCoordinator::OnLoadEnded(const coordinator::JobRecord& before, const coo
 }
 
 void SimCoordinator::OnCommitted(const v1::Table& table) {
-  static const std::map<std::string, Role> kRoles = {{"counts", Role::kCounts},
-                                                     {"assigns", Role::kAssigns},
-                                                     {"folded", Role::kFolded},
-                                                     {"scratch", Role::kScratch},
-                                                     {"rates", Role::kRates}};
+  static const std::map<std::string, Role> kRoles = {{"counts", Role::kCounts}, {"assigns", Role::kAssigns},
+                                                     {"folded", Role::kFolded}, {"scratch", Role::kScratch},
+                                                     {"rates", Role::kRates},   {"means", Role::kMeans}};
   const v1::Table before = std::exchange(tables_[table.id()], table);
-  world_.truth.OnTable(TableId(table.id()), JobId(table.job()), kRoles.at(table.name()));
+  world_.truth.OnTable(TableId(table.id()), JobId(table.job()), kRoles.at(table.name()),
+                       table.schema().mean());
   if (table.rule_change() <= before.rule_change()) return;  // as it was, or taken back
   world_.marks.Hit(table.rule_clock() == 0 ? "rates change at once" : "rates change at a clock");
   world_.Trace(absl::StrCat("rates of table ", table.id(), " have changed: ", table.ShortDebugString()));
@@ -280,6 +363,7 @@ void SimCoordinator::OnMap(const v1::Map& map) {
 }
 
 void SimCoordinator::OnHandedOut(uint64_t session, uint64_t nonce) {
+  world_.invariants.handed_out = true;
   const auto [it, fresh] = handed_out_.emplace(session, nonce);
   if (fresh || it->second == nonce) return;
   world_.verdict.Violated("Once", absl::StrCat("session ", session, " was given to two clients"));
@@ -322,6 +406,12 @@ void SimCoordinator::SessionMoved(const coordinator::SessionRecord& session,
     if (was == SessionRecord::FINISHING) world_.marks.Hit("a session is closed while it finishes");
     if (was == SessionRecord::JOINING) world_.marks.Hit("a session is closed while it joins");
   }
+}
+
+void SimCoordinator::StoreBehind(const absl::Status& why) {
+  world_.Trace(absl::StrCat("coordinator: ", why.message()));
+  world_.marks.Hit("an older store is refused");
+  if (newest_ == nullptr) world_.verdict.Violated("Stale", absl::StrCat("the newest store: ", why.message()));
 }
 
 void SimCoordinator::Paused(absl::Duration) {

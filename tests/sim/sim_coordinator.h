@@ -11,6 +11,7 @@
 #include "services/coordinator/metadata/coordinator_core.h"
 #include "services/coordinator/store/memory_store.h"
 #include "services/shard/shard.h"
+#include "tests/sim/drifting_clock.h"
 #include "tests/sim/sim_snapshots.h"
 #include "tests/sim/world.h"
 
@@ -63,6 +64,15 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   void Start();
   // As by SIGKILL.
   void Kill();
+  // As by SIGTERM.
+  void Terminate();
+  DriftingClock& clock() { return clock_; }
+  // As Start, from an older copy of the store, of before one of the last starts, whose map is older than
+  // `map_version`. False: there is none.
+  bool StartAged(uint64_t map_version);
+  bool aged() const { return newest_ != nullptr; }
+  // REQUIRES: it is down, after StartAged. The newest store is back.
+  void BringStoreBack();
 
   // nullptr: it is down.
   coordinator::CoordinatorCore* core() { return core_.get(); }
@@ -98,11 +108,16 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
                RecruitDone done) override;
   void HandOver(ShardId shard, const std::string& address, v1::HandOverRequest request,
                 HandOverDone done) override;
+  void Identify(ShardId shard, const std::string& address, v1::IdentifyRequest request,
+                IdentifyDone done) override;
+  void EmptyFolder(ShardId shard, const std::string& address, v1::EmptyFolderRequest request,
+                   EmptyFolderDone done) override;
   template <class Reply, class Request>
   void Ask(const std::string& address,
            void (shard::Shard::*ask)(const Request&, std::function<void(absl::StatusOr<Reply>)>),
            Request request, std::function<void(absl::StatusOr<Reply>)> done);
   void OnCommitted(absl::Span<const coordinator::Write> writes);
+  void OnCommittedToOld(absl::Span<const coordinator::Write> writes);
   void OnCommitted(const coordinator::SessionRecord& session);
   void OnCommitted(const v1::Table& table);
   void OnCommitted(const coordinator::JobRecord& job);
@@ -113,14 +128,19 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   void OnMap(const v1::Map& map);
   void SessionMoved(const coordinator::SessionRecord& session,
                     coordinator::SessionRecord::State was) override;
+  void StoreBehind(const absl::Status& why) override;
   void Paused(absl::Duration gap) override;
   void OnTime(uint64_t start);
   void Arm();
 
   World& world_;
+  DriftingClock clock_{world_.scheduler, 1};
   coordinator::Options options_;
   Host host_{.name = "coordinator"};
   std::shared_ptr<coordinator::MemoryStore::Disk> disk_;
+  std::vector<coordinator::MemoryStore::Disk> copies_;      // as each start found it
+  std::shared_ptr<coordinator::MemoryStore::Disk> newest_;  // null: it is in use
+  coordinator::CountersRecord aged_counters_;               // of the older one that is in use
   std::unique_ptr<FailingStore> store_;
   SnapshotShare* const share_;
   std::unique_ptr<SimSnapshotDesk> desk_;  // null: there are no snapshots
@@ -132,6 +152,7 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   v1::Map map_;  // the last in the store
   std::optional<v1::Map>
       before_doubt_;  // the one before, if whoever made the last does not know that it is there
+  world::SplitMix64 secrets_{42};
   std::map<uint64_t, uint64_t> handed_out_;  // nonces by session
   std::map<uint32_t, v1::Table> tables_;     // as the store had them last
   std::map<uint32_t, coordinator::JobRecord> jobs_;

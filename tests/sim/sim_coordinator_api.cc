@@ -18,10 +18,10 @@ constexpr absl::Duration kGrace = absl::Milliseconds(500);
 template <class Request, class Reply, class Method>
 void SimCoordinatorApi::Ask(Method method, const Request& request, absl::Duration timeout,
                             Callback<Reply> done) {
-  const absl::Time deadline = world_.Now() + timeout;
   world_.calls.Call<Reply>(
       client_, coordinator_.host(), timeout,
-      [this, method, request, deadline](Calls::Answer<Reply> answer) {
+      [this, method, request, until = world_.Now() + timeout](Calls::Answer<Reply> answer) {
+        [[maybe_unused]] const absl::Time deadline = coordinator_.clock().Now() + (until - world_.Now());
         coordinator_.Visit([&](CoordinatorCore& core) {
           if constexpr (std::is_same_v<Method, coordinator::Ticket (CoordinatorCore::*)(
                                                    const Request&, absl::Time, coordinator::Done<Reply>)>) {
@@ -83,14 +83,14 @@ void SimCoordinatorApi::DeleteJob(const v1::DeleteJobRequest& request, absl::Dur
 // What the coordinator says is judged where it says it: its answer may be lost.
 void SimCoordinatorApi::CreateSnapshot(const v1::CreateSnapshotRequest& request, absl::Duration timeout,
                                        Callback<v1::CreateSnapshotReply> done) {
-  const absl::Time deadline = world_.Now() + timeout;
   world_.calls.Call<v1::CreateSnapshotReply>(
       client_, coordinator_.host(), timeout + kGrace,
-      [this, request, deadline](Calls::Answer<v1::CreateSnapshotReply> answer) {
+      [this, request, until = world_.Now() + timeout](Calls::Answer<v1::CreateSnapshotReply> answer) {
         const auto told = [this, answer](absl::StatusOr<v1::CreateSnapshotReply> reply) {
           if (reply.ok()) coordinator_.OnSnapshotTold(reply->snapshot().name());
           answer(std::move(reply));
         };
+        const absl::Time deadline = coordinator_.clock().Now() + (until - world_.Now());
         coordinator_.Visit([&](CoordinatorCore& core) { core.CreateSnapshot(request, deadline, told); });
       },
       std::move(done));

@@ -42,6 +42,33 @@ std::unique_ptr<engine::Engine> SimDisk::Open() {
   return *std::move(engine);
 }
 
+Lsn SimDisk::Has(SegmentId id) const {
+  const auto& segments = disk_->contents().segments;
+  const auto segment = segments.find(id);
+  if (segment == segments.end()) return Lsn();
+  const auto& [base, pages, log] = segment->second;
+  const bool usable = base.has_value() || (!log.empty() && log.front().lsn == Lsn(1));
+  if (!usable) return Lsn();
+  return log.empty() ? base->first : log.back().lsn;
+}
+
+// What is nobody's yet has nothing to be old.
+void SimDisk::KeepCopy() {
+  if (aged() || !disk_->contents().notes.contains("owner")) return;
+  older_ = std::move(copy_);
+  copy_ = engine::MemoryEngine::Disk::CopyOf(*disk_);
+}
+
+bool SimDisk::Age() {
+  if (older_ == nullptr || aged()) return false;
+  newest_ = std::exchange(disk_, engine::MemoryEngine::Disk::CopyOf(*older_));
+  return true;
+}
+
+void SimDisk::BringBack() {
+  if (aged()) disk_ = std::exchange(newest_, nullptr);
+}
+
 // Whatever lies between, what tears is most often found where nothing or all of it has arrived.
 size_t SimDisk::LosePower() {
   const size_t unsynced = disk_->unsynced();
@@ -130,6 +157,7 @@ void SimDiskWriter::Finish(Step step) {
     return;
   }
   const absl::Status status = Do(step);
+  if (step == Step::kSync && status.ok()) synced_position_ = engine_->position();
   disk_.Noted(status, step);
   world_.history.Add(world_.scheduler.steps());
   if (failed_ && status.ok()) world_.marks.Hit("a disk fails and works again");
@@ -139,6 +167,21 @@ void SimDiskWriter::Finish(Step step) {
   for (Synced& synced : ended.waiting) synced();
   if (!ended.waiting.empty()) on_synced_();
   Kick();
+}
+
+bool SimDiskWriter::WriteAll() {
+  while (true) {
+    if (under_way_ == Step::kNothing) under_way_ = queue_.Next(world_.Now());
+    if (under_way_ == Step::kNothing) break;
+    const Step step = std::exchange(under_way_, Step::kNothing);
+    const absl::Status status = Do(step);
+    disk_.Noted(status, step);
+    shard::DiskQueue::Group ended = queue_.Done(step, status, world_.Now());
+    for (Synced& synced : ended.waiting) synced();
+    if (!status.ok()) return false;
+  }
+  disk_.Arm();
+  return queue_.pending_bytes() == 0 && engine_->Sync().ok();
 }
 
 void SimDiskWriter::Die() {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "libs/engine/memory_engine.h"
@@ -32,12 +33,29 @@ class SimDisk {
   // The power goes: of what was not synced a beginning stays. Returns how many batches are lost.
   size_t LosePower();
 
+  // -- copies --
+  // A start that has joined is about to end: the copy of how the disk is now, and the one before it, are
+  // kept.
+  void KeepCopy();
+  // The disk becomes the older of the two; false: there is none. REQUIRES: nobody uses it.
+  bool Age();
+  // It becomes what it was before Age.
+  void BringBack();
+  bool aged() const { return newest_ != nullptr; }
+  // Tells it from its copies.
+  std::string place() const { return aged() ? "a copy" : "the disk"; }
+
   // `then` runs once, a moment after something was written that is not synced: with `page`, a page.
   void AfterWrite(bool page, std::function<void()> then) {
     awaits_page_ = page;
     after_write_ = std::move(then);
   }
   void Written(const engine::Batch& batch);
+
+  // Up to which record a start would have the segment if nothing more were written.
+  Lsn Has(SegmentId segment) const;
+  void Damage() { disk_->damaged = true; }
+  bool damaged() const { return disk_->damaged; }
 
   // What the engine does next meets the faults of this moment.
   void Arm();
@@ -55,7 +73,10 @@ class SimDisk {
   bool Meets(DiskFault fault);
 
   World& world_;
-  const std::shared_ptr<engine::MemoryEngine::Disk> disk_ = std::make_shared<engine::MemoryEngine::Disk>();
+  std::shared_ptr<engine::MemoryEngine::Disk> disk_ = std::make_shared<engine::MemoryEngine::Disk>();
+  std::shared_ptr<engine::MemoryEngine::Disk> copy_;    // null: there is none
+  std::shared_ptr<engine::MemoryEngine::Disk> older_;   // of an earlier start
+  std::shared_ptr<engine::MemoryEngine::Disk> newest_;  // null: it is in use
   std::array<Struck, kDiskFaults> struck_;
   bool awaits_page_ = false;
   std::function<void()> after_write_;
@@ -74,12 +95,17 @@ class SimDiskWriter final : public shard::Disk {
         host_(host),
         disk_(disk),
         engine_(std::move(engine)),
-        on_synced_(std::move(on_synced)) {}
+        on_synced_(std::move(on_synced)),
+        synced_position_(engine_->position()) {}
 
   void Write(engine::Batch batch, Synced synced) override;
   uint64_t pending_bytes() const override { return queue_.pending_bytes() * kScale; }
   Done done() const override { return queue_.done(); }
+  uint64_t synced_position() const override { return synced_position_; }
+  Health health() const override { return queue_.HealthAt(world_.Now()); }
 
+  // The process ends in good order: all that waits is written and synced. False: the disk failed.
+  bool WriteAll();
   // The process is gone: what was under way may still have arrived.
   void Die();
 
@@ -97,6 +123,7 @@ class SimDiskWriter final : public shard::Disk {
   SimDisk& disk_;
   std::unique_ptr<engine::Engine> engine_;  // null: dead
   const std::function<void()> on_synced_;
+  uint64_t synced_position_;
   shard::DiskQueue queue_;
   Step under_way_ = Step::kNothing;
   absl::Time armed_ = absl::InfiniteFuture();

@@ -3,23 +3,26 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/feature_level.h"
 
 namespace paceline::sim {
 namespace {
 
 constexpr absl::Duration kBeatEvery = absl::Milliseconds(200);
 constexpr absl::Duration kRetryAfter = absl::Milliseconds(50);
+constexpr absl::Duration kAskAgainAfter = absl::Milliseconds(20);
 constexpr absl::Duration kCallTimeout = absl::Seconds(1);
 constexpr absl::Duration kOnTimeEvery = absl::Milliseconds(30);
 constexpr absl::Duration kStartAgain = absl::Milliseconds(200);
 // A call may come so late that what it asks for is long past.
 constexpr absl::Duration kWishMayCome = absl::Seconds(6);
-// A little less than leases allow for.
-constexpr double kDriftMax = 0.0015;
+constexpr absl::Duration kLeaveTimeout = absl::Milliseconds(1500);
+constexpr absl::Duration kAsksForLeave = absl::Milliseconds(200);
+constexpr absl::Duration kDiskReplaced = absl::Milliseconds(400);
 
 }  // namespace
 
-shard::ShardOptions OptionsOf(uint32_t index, bool disk) {
+shard::ShardOptions OptionsOf(uint32_t index, bool durable) {
   shard::ShardOptions options;
   options.name = absl::StrCat("shard-", index);
   options.executors = 2;
@@ -27,9 +30,11 @@ shard::ShardOptions OptionsOf(uint32_t index, bool disk) {
   options.frame_bytes_max = 16 * 1024;  // a client that has more under way than both is cut off
   // Twice what eight workers push in a clock, should every segment come to this shard: with less a clock may
   // find no room for ever, and the shard says so.
-  options.staging_budget_bytes = 48 * 1024;
+  options.staging_budget_bytes = 60 * 1024;
   options.pull_timeout_max = absl::Seconds(2);
-  options.durable = disk;
+  options.durable = durable;
+  // So does an image: records come between its pages.
+  options.image_pace = {.pages = 1, .frame_bytes = 1};
   // A base takes several steps, and another one is due soon.
   options.disk_pace = {
       .log_bytes = 1024, .log_age = absl::Milliseconds(300), .step_bytes = 64, .first_step_bytes = 512};
@@ -49,13 +54,16 @@ class SimShard::ToShards final : public world::Dialer {
   Host& host_;
 };
 
-SimShard::SimShard(World& world, SimCoordinator& coordinator, uint32_t index, bool disk, SnapshotShare* share)
+SimShard::SimShard(World& world, SimCoordinator& coordinator, uint32_t index, bool disk, bool durable,
+                   SnapshotShare* share)
     : world_(world),
       coordinator_(coordinator),
       index_(index),
+      durable_(durable),
       address_(absl::StrCat("shard-", index, ":1")),
+      peer_address_(absl::StrCat("shard-", index, ":2")),
       host_{.name = absl::StrCat("shard-", index)},
-      clock_(world.scheduler, 1 + kDriftMax * (2 * world::UnitInterval(world.random) - 1)),
+      clock_(world.scheduler, 1),
       dialer_(std::make_unique<ToShards>(world, host_)),
       disk_(disk ? std::make_unique<SimDisk>(world) : nullptr),
       share_(share),
@@ -70,6 +78,14 @@ SimShard::SimShard(World& world, SimCoordinator& coordinator, uint32_t index, bo
                             case world::StreamKind::kReplicate:
                               break;
                           }
+                          world_.verdict.Violated("Wire", "a peer dials an address for clients");
+                          return shard_->NewReplicaStream();
+                        });
+  world_.network.Listen(peer_address_, host_,
+                        [this](world::StreamKind kind) -> std::shared_ptr<world::AcceptedStream> {
+                          if (kind != world::StreamKind::kReplicate) {
+                            world_.verdict.Violated("Wire", "a client dials an address for peers");
+                          }
                           return shard_->NewReplicaStream();
                         });
 }
@@ -79,8 +95,10 @@ SimShard::~SimShard() = default;
 std::unique_ptr<shard::Shard> SimShard::Make(shard::Disk* disk, shard::DiskContents contents) {
   shard::Probe& probe = *this;
   shard::Peers* peers = this;
-  auto made = std::make_unique<shard::Shard>(OptionsOf(index_, disk != nullptr), clock_, probe, peers, disk,
-                                             std::move(contents));
+  shard::ShardOptions options = OptionsOf(index_, durable_ && disk != nullptr);
+  options.nonce = nonce_;
+  auto made =
+      std::make_unique<shard::Shard>(std::move(options), clock_, probe, peers, disk, std::move(contents));
   if (share_ == nullptr) return made;
   if (!runners_.empty()) runners_.back()->Die();
   runners_.push_back(std::make_unique<SimSnapshotRunner>(*share_, world_.scheduler, host_));
@@ -92,6 +110,16 @@ bool SimShard::Load(uint64_t start) {
   std::unique_ptr<engine::Engine> engine = disk_->Open();
   disk_->Arm();
   absl::StatusOr<shard::DiskContents> contents = shard::LoadDisk(*engine);
+  if (absl::IsDataLoss(contents.status()) && disk_->damaged()) {
+    world_.marks.Hit("a shard refuses a damaged disk");
+    world_.scheduler.After(kDiskReplaced, [this, start] {
+      promised_.clear();
+      if (start != starts_) return;
+      disk_ = std::make_unique<SimDisk>(world_);
+      Start();
+    });
+    return false;
+  }
   if (absl::IsDataLoss(contents.status())) {
     world_.verdict.Violated("Durable", absl::StrCat(host_.name, ": ", contents.status().ToString()));
   }
@@ -104,6 +132,10 @@ bool SimShard::Load(uint64_t start) {
     return false;
   }
   restored_.clear();
+  found_.Clear();
+  *found_.mutable_folder() = contents->folder;
+  found_.mutable_folder()->set_place(disk_->place());
+  *found_.mutable_known() = contents->known;
   for (const auto& [id, segment] : contents->segments) {
     if (!segment.found.usable) world_.marks.Hit("a start finds nothing whole of a segment");
     if (!segment.state.has_value()) continue;
@@ -111,6 +143,7 @@ bool SimShard::Load(uint64_t start) {
     world_.invariants.Durable(host_.name, *segment.state);
   }
   for (const auto& [id, lsn] : promised_) {
+    if (disk_->aged()) break;
     const auto found = restored_.find(id);
     world_.invariants.Kept(host_.name, id, found == restored_.end() ? Lsn() : found->second.lsn, lsn);
   }
@@ -123,28 +156,39 @@ bool SimShard::Load(uint64_t start) {
 void SimShard::Start() {
   const uint64_t start = ++starts_;
   self_ = {};
+  found_.Clear();
   nonce_ = world_.random.Next();
   if (disk_ != nullptr && !Load(start)) return;
   host_.up = true;
-  if (disk_ == nullptr && start > 1) shard_ = Make();
-  coordinator_.AddShard(address_, *shard_, host_);
+  if (disk_ == nullptr) shard_ = Make();
+  coordinator_.AddShard(peer_address_, *shard_, host_);
   shard_->OnWantCatalogue([this, start](CatalogueVersion) {
     FetchCatalogue(start);
     return true;
   });
+  found_.set_feature_level(kFeatureLevel);
+  found_.set_name(host_.name);
+  found_.set_address(address_);
+  found_.set_peer_address(peer_address_);
+  found_.set_nonce(nonce_);
+  found_.set_keeps_data(disk_ != nullptr);
+  joining_.emplace(found_);
   Join(start);
   OnTime(start);
+}
+
+bool SimShard::AgeDisk() {
+  return disk_ != nullptr && disk_->Age();
 }
 
 size_t SimShard::Kill(bool power) {
   if (share_ != nullptr) NoteCommitted();  // a file of it may count
   host_.up = false;
+  may_end_ = nullptr;
   size_t lost = 0;
   if (disk_ != nullptr) {
-    promised_.clear();
-    ForEachHost([this](shard::SegmentHost& host) {
-      if (host.disk() != nullptr) promised_[host.id()] = host.disk()->durable();
-    });
+    NotePromises(/*all_written=*/false);
+    if (self_.incarnation != Incarnation()) disk_->KeepCopy();
     writer_->Die();
     dead_writers_.push_back(std::move(writer_));
     if (power) lost = disk_->LosePower();
@@ -162,15 +206,70 @@ size_t SimShard::Kill(bool power) {
   return lost;
 }
 
+void SimShard::NotePromises(bool all_written) {
+  promised_.clear();
+  ForEachHost([&](shard::SegmentHost& host) {
+    if (host.disk() == nullptr) return;
+    Lsn held;
+    if (host.primary() != nullptr) held = host.primary()->segment().version();
+    if (host.follower() != nullptr && host.follower()->whole()) held = host.follower()->position().lsn;
+    const bool all = all_written && host.disk()->usable();
+    promised_[host.id()] = all ? held : host.disk()->durable();
+  });
+}
+
+void SimShard::Terminate(std::function<bool()> may_end) {
+  if (may_end_ != nullptr || self_.incarnation == Incarnation()) return;
+  may_end_ = std::move(may_end);
+  Leave(starts_);
+}
+
+void SimShard::Leave(uint64_t start) {
+  if (!Is(start)) return;
+  v1::HandOverShardRequest request;
+  request.set_shard(host_.name);
+  request.set_incarnation(self_.incarnation.v);
+  request.set_leave(true);
+  request.set_timeout_ms(static_cast<uint32_t>(absl::ToInt64Milliseconds(kLeaveTimeout)));
+  world_.calls.Call<v1::HandOverShardReply>(
+      host_, coordinator_.host(), kLeaveTimeout + kCallTimeout,
+      [this, request](auto answer) {
+        coordinator_.Visit([&](auto& core) { core.HandOverShard(request, absl::InfiniteFuture(), answer); });
+      },
+      [this, start](absl::StatusOr<v1::HandOverShardReply> reply) {
+        if (!Is(start)) return;
+        if (!may_end_()) return world_.scheduler.After(kAsksForLeave, [this, start] { Leave(start); });
+        world_.Trace(absl::StrCat(
+            host_.name, " ends: ", reply.ok() ? reply->ShortDebugString() : reply.status().ToString()));
+        world_.marks.Hit(reply.ok() ? "a shard leaves and ends" : "a shard ends without leave");
+        EndInOrder();
+      });
+}
+
+void SimShard::EndInOrder() {
+  shard_->Stop();
+  const bool all_written = disk_ != nullptr && writer_->WriteAll();
+  if (all_written) world_.marks.Hit("a shard ends with all on its disk");
+  NotePromises(all_written);
+  const std::map<SegmentId, Lsn> promised = promised_;
+  Kill();
+  promised_ = promised;
+  world_.scheduler.After(kStartAgain, [this] { Start(); });
+}
+
 world::Dialer& SimShard::dialer() {
   return *dialer_;
 }
 
 void SimShard::ChangeConfigs(v1::ChangeConfigsRequest request,
                              std::function<void(absl::StatusOr<v1::ChangeConfigsReply>)> done) {
+  if (request.has_carried_by()) world_.marks.Hit("wishes are carried");
   for (const v1::ConfigWish& wish : request.wishes()) {
     world_.marks.Hit(absl::StrCat("wished: ", v1::ConfigWish::Kind_Name(wish.kind())));
     world_.Trace(absl::StrCat(host_.name, " wishes ", wish.ShortDebugString()));
+    on_wish(wish);
+    if (wish.kind() == v1::ConfigWish::SWAP && writer_ != nullptr && writer_->health().bad())
+      world_.marks.Hit("a shard whose disk fails hands over");
     if (wish.kind() == v1::ConfigWish::DROP) dropping_until_ = world_.Now() + kWishMayCome;
     if (wish.kind() == v1::ConfigWish::PROMOTE) taking_over_until_ = world_.Now() + kWishMayCome;
   }
@@ -184,29 +283,52 @@ void SimShard::ChangeConfigs(v1::ChangeConfigsRequest request,
 
 void SimShard::Join(uint64_t start) {
   if (!Is(start)) return;
-  v1::JoinClusterRequest request;
-  request.set_feature_level(1);
-  request.set_name(host_.name);
-  request.set_address(address_);
-  request.set_nonce(nonce_);
-  request.set_keeps_data(disk_ != nullptr);
+  if (joining_->step() == shard::Joining::Step::kWrite) {
+    return writer_->Write(joining_->Stamps(), [this, start] {
+      if (!Is(start)) return;
+      joining_->OnWritten();
+      Join(start);
+    });
+  }
   world_.calls.Call<v1::JoinClusterReply>(
       host_, coordinator_.host(), kCallTimeout,
-      [this, request](auto answer) {
+      [this, request = joining_->request()](auto answer) {
         coordinator_.Visit([&](auto& core) { answer(core.JoinCluster(request)); });
       },
       [this, start](absl::StatusOr<v1::JoinClusterReply> reply) {
-        if (!Is(start)) return;
-        if (disk_ != nullptr && absl::IsFailedPrecondition(reply.status())) return StartAgain();
-        if (!reply.ok()) return world_.scheduler.After(kRetryAfter, [this, start] { Join(start); });
-        self_ = {.shard = ShardId(reply->shard()), .incarnation = Incarnation(reply->incarnation())};
-        if (const absl::Status own = shard_->CheckDisk(self_.shard, reply->cluster()); !own.ok()) {
-          return world_.verdict.Violated("Durable", absl::StrCat(host_.name, ": ", own.ToString()));
-        }
-        for (const auto& [id, position] : restored_) world_.invariants.OnRestored(self_, id, position);
-        shard_->Identify(self_, reply->cluster());
-        Beat(start);
+        if (Is(start)) OnJoinReply(start, reply);
       });
+}
+
+void SimShard::OnJoinReply(uint64_t start, const absl::StatusOr<v1::JoinClusterReply>& reply) {
+  const absl::Status status = joining_->OnReply(reply);
+  if (disk_ != nullptr && absl::IsFailedPrecondition(status)) {
+    world_.Trace(absl::StrCat(host_.name, " may not join: ", status.ToString()));
+    if (disk_->aged()) world_.marks.Hit("an older folder is refused");
+    disk_->BringBack();
+    return StartAgain();
+  }
+  if (!status.ok()) {
+    if (absl::IsAborted(status)) world_.marks.Hit("a start is to ask again");
+    return world_.scheduler.After(absl::IsAborted(status) ? kAskAgainAfter : kRetryAfter,
+                                  [this, start] { Join(start); });
+  }
+  if (joining_->step() != shard::Joining::Step::kJoined) return Join(start);
+  OnJoined(start, *reply);
+}
+
+void SimShard::OnJoined(uint64_t start, const v1::JoinClusterReply& reply) {
+  if (disk_ != nullptr && disk_->aged()) {
+    return world_.verdict.Violated("Stale", absl::StrCat(host_.name, " joins with an older folder"));
+  }
+  self_ = {.shard = ShardId(reply.shard()), .incarnation = Incarnation(reply.incarnation())};
+  if (const absl::Status own = shard_->CheckDisk(self_.shard, reply.cluster()); !own.ok()) {
+    return world_.verdict.Violated("Durable", absl::StrCat(host_.name, ": ", own.ToString()));
+  }
+  for (const auto& [id, position] : restored_) world_.invariants.OnRestored(self_, id, position);
+  shard_->NoteTerm(reply.term());
+  shard_->Identify(self_, reply.cluster());
+  Beat(start);
 }
 
 void SimShard::StartAgain() {
@@ -218,18 +340,20 @@ void SimShard::Beat(uint64_t start) {
   if (!Is(start)) return;
   if (host_.Paused(world_.Now()))
     return world_.scheduler.At(host_.paused_until, [this, start] { Beat(start); });
-  shard_->Describe([this, start](v1::BeatRequest beat) {
+  shard_->Describe([this, start, asked = clock_.Now()](v1::BeatRequest beat) {
     world_.calls.Call<v1::BeatReply>(
         host_, coordinator_.host(), kCallTimeout,
         [this, beat](auto answer) { coordinator_.Visit([&](auto& core) { answer(core.Beat(beat)); }); },
-        [this, beat, start](absl::StatusOr<v1::BeatReply> reply) {
+        [this, beat, start, asked](absl::StatusOr<v1::BeatReply> reply) {
           if (!Is(start)) return;
+          if (reply.ok()) shard_->HeardCoordinator(asked);
           // The call of a start that died while it joined has come late: this process ends, and is started
           // again.
           if (disk_ != nullptr && absl::IsFailedPrecondition(reply.status())) {
             world_.marks.Hit("a shard is superseded by an earlier start");
             return StartAgain();
           }
+          if (reply.ok()) shard_->NoteTerm(reply->term());
           if (reply.ok() && reply->catalogue_version() > beat.catalogue_version()) FetchCatalogue(start);
           world_.scheduler.After(reply.ok() ? kBeatEvery : kRetryAfter, [this, start] { Beat(start); });
         });
@@ -261,6 +385,11 @@ void SimShard::NoteCommitted() {
   ForEachPrimary([this](log::Primary& primary) {
     world_.invariants.OnCommitted(primary.segment().id(), primary.epoch(), primary.replicas().committed());
   });
+}
+
+uint64_t SimShard::map_version() const {
+  const auto view = shard_->view();
+  return view->map == nullptr ? 0 : view->map->version().v;
 }
 
 void SimShard::ForEachHost(const std::function<void(shard::SegmentHost&)>& visit) {
@@ -295,6 +424,12 @@ void SimShard::Followed(const log::Segment& segment, const log::Record& record) 
 
 void SimShard::Installed(const log::Segment& segment) {
   world_.invariants.OnInstalled(self_, segment);
+}
+
+void SimShard::Answered(const log::Segment& segment, Epoch epoch) {
+  const log::Primary& primary = *shard_->host(segment.id()).primary();
+  world_.invariants.OnCommitted(segment.id(), epoch, primary.replicas().committed());
+  world_.invariants.NoOverlap(self_, segment.id(), epoch);
 }
 
 }  // namespace paceline::sim

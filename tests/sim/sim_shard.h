@@ -1,10 +1,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "services/shard/joining.h"
 #include "services/shard/shard.h"
+#include "tests/sim/drifting_clock.h"
 #include "tests/sim/sim_coordinator.h"
 #include "tests/sim/sim_disk.h"
 #include "tests/sim/sim_snapshots.h"
@@ -12,38 +15,38 @@
 
 namespace paceline::sim {
 
-// A clock that runs a little faster or slower than true time.
-class DriftingClock final : public world::Clock {
- public:
-  DriftingClock(const Scheduler& scheduler, double rate)
-      : scheduler_(scheduler), rate_(rate), began_(scheduler.Now()) {}
-  absl::Time Now() const override { return began_ + (scheduler_.Now() - began_) * rate_; }
-
- private:
-  const Scheduler& scheduler_;
-  const double rate_;
-  const absl::Time began_;
-};
-
 // A shard's process: the real shard, and beside it what keeps its place in the cluster. It may be killed and
 // started again: with nothing in memory, as another incarnation.
 class SimShard final : private shard::Probe, private shard::Peers {
  public:
-  // `disk`: what is acknowledged is on it. `share`: where snapshots are; nullptr: there are none.
-  SimShard(World& world, SimCoordinator& coordinator, uint32_t index, bool disk = false,
+  // `durable`: what is acknowledged is on its disk. `share`: where snapshots are; nullptr: there are none.
+  SimShard(World& world, SimCoordinator& coordinator, uint32_t index, bool disk = false, bool durable = false,
            SnapshotShare* share = nullptr);
   ~SimShard() override;
 
   // Joins the cluster and goes on beating, with what is on its disk.
   void Start();
+  // While it is down its folder becomes an older copy, of before its last start; false: there is none. Once
+  // it was refused with that the newest is back.
+  bool AgeDisk();
   // As by SIGKILL, or with the machine's power. Returns how many batches its disk has lost.
   size_t Kill(bool power = false);
+  // As by SIGTERM: it asks for leave, again and again until `may_end`, and ends in good order.
+  void Terminate(std::function<bool()> may_end);
+  bool leaving() const { return may_end_ != nullptr; }
+  // A bit on its disk has flipped: the next start finds it, says so and ends, until the disk is another one.
+  void DamageDisk() { disk_->Damage(); }
 
+  // Sees each wish on its way to the coordinator.
+  std::function<void(const v1::ConfigWish&)> on_wish = [](const v1::ConfigWish&) {};
+
+  uint64_t map_version() const;  // of the one it has; 0: none. REQUIRES: it is up
   bool up() const { return host_.up; }
   shard::Shard& shard() { return *shard_; }
   Host& host() { return host_; }
   const ring::Member& self() const { return self_; }
   const std::string& address() const { return address_; }
+  DriftingClock& clock() { return clock_; }
   // nullptr: there are none in this cluster.
   SimDisk* disk() { return disk_.get(); }
   // A wish to go on without a replica may be on its way to the coordinator.
@@ -64,14 +67,21 @@ class SimShard final : private shard::Probe, private shard::Peers {
   std::unique_ptr<shard::Shard> Make(shard::Disk* disk = nullptr, shard::DiskContents contents = {});
   // False: the disk cannot be read; the process has ended, and is started again.
   bool Load(uint64_t start);
+  void Leave(uint64_t start);
+  void EndInOrder();
+  // What was said to be on the disk, were the process to end now.
+  void NotePromises(bool all_written);
 
   void Logged(const log::Segment& segment, Epoch epoch, const log::Record& record) override;
   void Followed(const log::Segment& segment, const log::Record& record) override;
   void Installed(const log::Segment& segment) override;
+  void Answered(const log::Segment& segment, Epoch epoch) override;
   world::Dialer& dialer() override;
   void ChangeConfigs(v1::ChangeConfigsRequest request,
                      std::function<void(absl::StatusOr<v1::ChangeConfigsReply>)> done) override;
   void Join(uint64_t start);
+  void OnJoinReply(uint64_t start, const absl::StatusOr<v1::JoinClusterReply>& reply);
+  void OnJoined(uint64_t start, const v1::JoinClusterReply& reply);
   // The process was told to end.
   void StartAgain();
   void Beat(uint64_t start);
@@ -82,14 +92,19 @@ class SimShard final : private shard::Probe, private shard::Peers {
   World& world_;
   SimCoordinator& coordinator_;
   const uint32_t index_;
-  const std::string address_;
+  const bool durable_;
+  const std::string address_;       // for clients
+  const std::string peer_address_;  // for other shards and the coordinator
   Host host_;
   ring::Member self_;
   uint64_t nonce_ = 0;
+  std::optional<shard::Joining> joining_;
+  v1::JoinClusterRequest found_;  // what a start finds in its folder
   uint64_t starts_ = 0;
   absl::Time dropping_until_ = absl::InfinitePast();
   absl::Time taking_over_until_ = absl::InfinitePast();
   DriftingClock clock_;
+  std::function<bool()> may_end_;  // not empty: it was told to end
   std::unique_ptr<ToShards> dialer_;
   std::unique_ptr<SimDisk> disk_;  // null: there is none
   std::unique_ptr<SimDiskWriter> writer_;
@@ -103,6 +118,6 @@ class SimShard final : private shard::Probe, private shard::Peers {
 };
 
 // What every shard of a simulated cluster is started with: little, so that bounds are met.
-shard::ShardOptions OptionsOf(uint32_t index, bool disk = false);
+shard::ShardOptions OptionsOf(uint32_t index, bool durable = false);
 
 }  // namespace paceline::sim

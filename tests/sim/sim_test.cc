@@ -15,8 +15,8 @@ using ::testing::IsEmpty;
 // Fewer where each costs more: see CMakeLists.txt.
 uint64_t Seeds() {
   uint64_t seeds = 300;
-  const char* text = std::getenv("PACELINE_SIM_SEEDS");
-  if (text != nullptr && !absl::SimpleAtoi(text, &seeds)) ADD_FAILURE() << "PACELINE_SIM_SEEDS: " << text;
+  const char* text = std::getenv("PACELINE_SIM_SEEDS_MAX");
+  if (text != nullptr && !absl::SimpleAtoi(text, &seeds)) ADD_FAILURE() << "PACELINE_SIM_SEEDS_MAX: " << text;
   return seeds;
 }
 
@@ -78,7 +78,7 @@ TEST(Sim, SeedsThatFailedOnce) {
 class Planted : public ::testing::TestWithParam<NamedBug> {};
 
 TEST_P(Planted, IsFoundByItsInvariant) {
-  constexpr uint64_t kSeedsMax = 200;
+  constexpr uint64_t kSeedsMax = 400;
   const NamedBug& bug = GetParam();
   const auto until_found = [](uint64_t, const Outcome& outcome) { return outcome.violations.empty(); };
   ASSERT_LE(bug.seed, kSeedsMax);

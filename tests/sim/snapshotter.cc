@@ -93,8 +93,16 @@ void Snapshotter::Restore(const std::string& name, absl::Duration timeout, Ended
 
 void Snapshotter::RestoreOne() {
   ++restored_;
-  Restore(taken_[Below(taken_.size())], absl::Seconds(3),
-          [this](const absl::Status& status) { OnEnded(status); });
+  Restore(taken_[Below(taken_.size())], absl::Seconds(3), [this](const absl::Status& status) {
+    if (status.ok()) on_restored(absl::StrCat("restored-", restored_));
+    OnEnded(status);
+  });
+}
+
+void Snapshotter::RestoreFirst(const std::string& name) {
+  idle_ = false;
+  taken_.push_back(name);
+  RestoreOne();
 }
 
 void Snapshotter::DeleteOne() {

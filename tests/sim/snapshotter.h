@@ -17,6 +17,12 @@ class Snapshotter {
   Snapshotter(World& world, SimCoordinator& coordinator, SnapshotShare& share, uint32_t operations);
 
   void Begin();
+  // Before anybody works: a job is made of this one, which is there from before.
+  void RestoreFirst(const std::string& name);
+  // The last one it took; empty: none was possible.
+  const std::string& last() const { return last_; }
+  // A job was made of a snapshot.
+  std::function<void(const std::string& job)> on_restored = [](const std::string&) {};
   // The users are gone, and no fault comes any more.
   void Stop();
   bool done() const { return stage_ == Stage::kDone; }

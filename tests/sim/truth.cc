@@ -47,6 +47,22 @@ Role Truth::RoleOf(TableId id) const {
   return it == tables_.end() ? Role::kCounts : it->second.role;
 }
 
+const TableRows* Truth::Loaded(TableId table) const {
+  const auto it = loaded_.find(table);
+  return it == loaded_.end() ? nullptr : &it->second;
+}
+
+float Truth::LoadedOf(TableId table, uint64_t key, uint32_t column) const {
+  const TableRows* rows = Loaded(table);
+  if (rows == nullptr || !rows->contains(key)) return 0;
+  const std::vector<float>& row = rows->at(key);
+  return column < row.size() ? row[column] : 0;
+}
+
+bool Truth::Untouched(JobId job) const {
+  return std::ranges::none_of(sessions_, [job](const auto& session) { return session.second.job == job; });
+}
+
 JobId Truth::JobNamed(const std::string& name) const {
   const auto it = jobs_.find(name);
   return it == jobs_.end() ? JobId() : it->second;
@@ -89,7 +105,8 @@ uint64_t Truth::OnPush(SessionId id, Clock clock, const sdk::TableInfo& table, c
     const std::vector<uint64_t> keys = Unpack<uint64_t>(part.keys);
     const std::vector<float> values = Unpack<float>(part.values);
     const uint32_t column = RoleOf(table.id) == Role::kAssigns ? 0 : session.column;
-    for (size_t i = 0; valid && i < keys.size(); ++i) {
+    const bool bounded = RoleOf(table.id) != Role::kMeans;  // those have a replay of their own
+    for (size_t i = 0; valid && bounded && i < keys.size(); ++i) {
       updates_[{table.id, keys[i]}].push_back({.session = id,
                                                .where = where,
                                                .number = line.size() + 1,
@@ -142,7 +159,8 @@ void Truth::OnAcked(SessionId id, SegmentAndLine where, PartNumber upto) {
 }
 
 Bounds Truth::BoundsOf(const TrueRead& read, uint64_t key, uint32_t column) const {
-  Bounds bounds;
+  const float loaded = LoadedOf(read.table, key, column);
+  Bounds bounds{.own = loaded, .acked = loaded, .clock = loaded, .most = loaded};
   const auto it = updates_.find({read.table, key});
   if (it == updates_.end()) return bounds;
   const bool assigned = RoleOf(read.table) == Role::kAssigns;
@@ -163,21 +181,21 @@ Bounds Truth::BoundsOf(const TrueRead& read, uint64_t key, uint32_t column) cons
 float Truth::ValueOf(
     TableId table, uint64_t key, uint32_t column,
     absl::FunctionRef<std::optional<Lsn>(SessionId session, Line line, PartNumber number)> holds) const {
+  float value = LoadedOf(table, key, column);
   const auto it = updates_.find({table, key});
-  if (it == updates_.end()) return 0;
+  if (it == updates_.end()) return value;
   std::map<Lsn, float> by_lsn;
   for (const Update& update : it->second) {
     if (update.column != column) continue;
     const std::optional<Lsn> lsn = holds(update.session, update.where.second, update.number);
     if (lsn.has_value()) by_lsn[*lsn] += update.value;
   }
-  float value = 0;
   for (const auto& [lsn, update] : by_lsn) value = RoleOf(table) == Role::kAssigns ? update : value + update;
   return value;
 }
 
 float Truth::ExactlyOf(const TrueRead& read, uint64_t key, uint32_t column, CountsBelow counts_below) const {
-  float sum = 0;
+  float sum = LoadedOf(read.table, key, column);
   const auto it = updates_.find({read.table, key});
   if (it == updates_.end()) return sum;
   for (const Update& update : it->second) {

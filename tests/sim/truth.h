@@ -21,6 +21,8 @@ namespace paceline::sim {
 // Each session adds to a column of its own of the counting table, as long as there are columns: so what a
 // value holds of one session can be told from the value.
 inline constexpr uint32_t kColumns = 12;
+// Of the table of means all sessions share the columns.
+inline constexpr uint32_t kMeanColumns = 2;
 
 // A part as a user made it.
 struct TruePart {
@@ -49,6 +51,7 @@ enum class Role : uint8_t {
   kFolded,   // adds, and is aggregated
   kScratch,  // adds, and is dropped and created again
   kRates,    // goes down by the rate times what is pushed; the rate is changed
+  kMeans,    // is aggregated by its mean, of values whose sum depends on their order
 };
 
 // What is true of one table.
@@ -56,6 +59,7 @@ struct TrueTable {
   TableId id;
   JobId job;
   Role role = Role::kCounts;
+  bool mean = false;
 };
 
 // What is true of one session, whatever the cluster believes.
@@ -124,15 +128,25 @@ class Truth {
   // session's updates in a segment do not count, for it was evicted.
   using CountsBelow = absl::FunctionRef<Clock(SessionId session, uint32_t segment)>;
   float ExactlyOf(const TrueRead& read, uint64_t key, uint32_t column, CountsBelow counts_below) const;
+  // What a table of a job that was made of a snapshot began with.
+  void OnLoaded(TableId table, TableRows rows) { loaded_[table] = std::move(rows); }
+  // nullptr: it began empty.
+  const TableRows* Loaded(TableId table) const;
+  float LoadedOf(TableId table, uint64_t key, uint32_t column) const;
+  // Nobody ever worked in it.
+  bool Untouched(JobId job) const;
   // Counts pushes and acknowledgements.
   uint64_t now() const { return now_; }
   uint64_t parts() const { return parts_; }
   uint64_t parts_acked() const { return parts_acked_; }
 
   // -- jobs and tables --
-  void OnTable(TableId id, JobId job, Role role) { tables_[id] = {.id = id, .job = job, .role = role}; }
+  void OnTable(TableId id, JobId job, Role role, bool mean) {
+    tables_[id] = {.id = id, .job = job, .role = role, .mean = mean};
+  }
   const std::map<TableId, TrueTable>& tables() const { return tables_; }
   Role RoleOf(TableId id) const;
+  bool IsMean(TableId id) const { return tables_.contains(id) && tables_.at(id).mean; }
   // The coordinator has decided the table's end.
   void OnDropDecided(TableId id) { dropped_.insert(id); }
   // … and has taken it back, for it did not know that the store had it.
@@ -159,6 +173,7 @@ class Truth {
   std::map<SessionId, TrueSession> sessions_;
   std::map<TableId, TrueTable> tables_;
   std::set<TableId> dropped_;
+  std::map<TableId, TableRows> loaded_;
   std::map<std::string, JobId> jobs_;
   std::map<std::pair<TableId, uint64_t>, std::vector<Update>> updates_;  // by table and key
   uint64_t now_ = 0;

@@ -28,7 +28,7 @@ std::shared_ptr<const sdk::Routes> OneSegment() {
 // One session pushes to one key of a table that may be dropped, in a ring of one segment.
 struct TruthTest : ::testing::Test {
   TruthTest() {
-    truth.OnTable(kTable, JobId(1), Role::kScratch);
+    truth.OnTable(kTable, JobId(1), Role::kScratch, /*mean=*/false);
     truth.Add(kReader, JobId(1), "worker-0").worker = true;
   }
 

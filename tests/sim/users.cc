@@ -67,6 +67,7 @@ void Worker::Work() {
   }
   if (world_.Chance(0.3) && up()) PushScratch();
   if (world_.Chance(0.3) && up()) PushRates();
+  if (world_.Chance(0.5) && up()) PushMeans();
   if (!up()) return;
   world_.Chance(0.75) ? Read() : ReadFolded();
 }
@@ -84,6 +85,7 @@ void Worker::Read() {
 // Some do not wait for what they read, and tick.
 void Worker::ReadFolded() {
   if (!plan_.bsp && world_.Chance(0.5)) return EndClock();
+  if (world_.Chance(0.2)) return PullMeans([this] { EndClock(); });
   if (!world_.Chance(0.2)) return PullCounts(folded_, std::nullopt, [this] { EndClock(); });
   PullCounts(folded_, std::nullopt, [] {});
   if (up()) EndClock();

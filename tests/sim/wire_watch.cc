@@ -107,7 +107,8 @@ void WireWatch::OnPushReply(Stream& stream, const absl::Cord& frame, const ring:
   const auto marks = wire::ParseMarks(reply.committed());
   if (!marks.ok()) return verdict_.Violated("Wire", marks.status().ToString());
   for (const wire::Mark& mark : *marks) {
-    sent ? invariants_.OnMarkSent(stream.session, mark) : invariants_.OnMarkReceived(stream.session, mark);
+    sent ? invariants_.OnMarkSent(*by, stream.session, mark)
+         : invariants_.OnMarkReceived(stream.session, mark);
   }
   if (sent) {
     for (const v1::Refusal& refusal : reply.refusals()) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "libs/world/real_clock.h"
 #include "tools/paceline/coordinator.h"
 #include "tools/paceline/json.h"
 #include "tools/paceline/lists.h"
@@ -120,6 +121,42 @@ int HandOver(const AdminOptions& options) {
   return done->kept().empty() ? 0 : 1;
 }
 
+int ListShards(const AdminOptions& options) {
+  const absl::StatusOr<v1::StatusReply> status = Status(options);
+  if (!status.ok()) return Complain(status.status(), options.coordinator);
+  return Print(options.json ? JsonList(status->shards()) : ShardsText(*status));
+}
+
+// One that lives hands over what it has first, and is asked again while it marks its folder.
+int RemoveShard(const AdminOptions& options) {
+  Coordinator coordinator(options.coordinator);
+  const absl::Time end = world::MonotonicNow() + absl::Seconds(options.timeout_s);
+  v1::RemoveShardRequest request;
+  request.set_shard(options.shard);
+  bool left = false;
+  while (true) {
+    const auto removed = coordinator.RemoveShard(request, kStatusTimeout);
+    if (removed.ok()) {
+      return Print(absl::StrCat("shard '", options.shard, "' is removed",
+                                removed->emptied()
+                                    ? "; its folder is marked as emptied\n"
+                                    : "; it did not run: its folder is refused from now on\n"));
+    }
+    const bool member = absl::IsFailedPrecondition(removed.status());
+    if (world::MonotonicNow() > end || (!absl::IsAborted(removed.status()) && (!member || left))) {
+      return Complain(removed.status(), options.coordinator);
+    }
+    if (member) {
+      v1::HandOverShardRequest leave;
+      leave.set_shard(options.shard);
+      leave.set_leave(true);
+      (void)coordinator.HandOverShard(std::move(leave), end - world::MonotonicNow());
+      left = true;
+    }
+    absl::SleepFor(kLookAgain);
+  }
+}
+
 // Those that wait for nobody but shards that are given up, and whose loss is not accepted yet.
 v1::RecoverSegmentsRequest Acceptance(const AdminOptions& options, const v1::RecoverSegmentsReply& found) {
   v1::RecoverSegmentsRequest request;
@@ -131,20 +168,35 @@ v1::RecoverSegmentsRequest Acceptance(const AdminOptions& options, const v1::Rec
     auto& loss = *request.add_accept_loss();
     loss.set_segment(segment.segment());
     loss.set_epoch(segment.epoch());
+    *loss.mutable_given_up() = segment.awaited_incarnations();
   }
   return request;
+}
+
+// Those of which nothing is given up but these starts: what somebody has seen and named.
+v1::RecoverSegmentsRequest Only(const std::set<uint64_t>& starts, const v1::RecoverSegmentsRequest& request) {
+  v1::RecoverSegmentsRequest only;
+  for (const auto& loss : request.accept_loss()) {
+    const bool known =
+        std::ranges::all_of(loss.given_up(), [&](uint64_t start) { return starts.contains(start); });
+    if (known) *only.add_accept_loss() = loss;
+  }
+  return only;
 }
 
 // Until none of the segments waits any more in the epoch in which its loss was accepted. Another coordinator
 // that leads meanwhile is told as well.
 int AwaitRecovery(const AdminOptions& options, const v1::RecoverSegmentsRequest& accepted) {
   Coordinator coordinator(options.coordinator);
-  const absl::Time end = absl::Now() + absl::Seconds(options.timeout_s);
+  const absl::Time end = world::MonotonicNow() + absl::Seconds(options.timeout_s);
   v1::RecoverSegmentsRequest request = accepted;
+  std::set<uint64_t> starts;
+  for (const auto& loss : accepted.accept_loss())
+    starts.insert(loss.given_up().begin(), loss.given_up().end());
   while (true) {
     const auto now = coordinator.RecoverSegments(request, kStatusTimeout);
     if (now.ok()) {
-      request = Acceptance(options, *now);
+      request = Only(starts, Acceptance(options, *now));
       std::set<std::pair<uint32_t, uint64_t>> waiting;
       for (const auto& segment : now->waiting()) waiting.emplace(segment.segment(), segment.epoch());
       const bool waits = std::ranges::any_of(accepted.accept_loss(), [&](const auto& segment) {
@@ -152,7 +204,7 @@ int AwaitRecovery(const AdminOptions& options, const v1::RecoverSegmentsRequest&
       });
       if (!waits) return Print(absl::StrCat(accepted.accept_loss_size(), " segments go on\n"));
     }
-    if (absl::Now() > end) {
+    if (world::MonotonicNow() > end) {
       return now.ok() ? Complain(absl::StrCat("they wait all the same:\n", LossText(*now)))
                       : Complain(now.status(), options.coordinator);
     }
@@ -229,6 +281,16 @@ void AddAdmin(CLI::App& app, AdminOptions& options) {
   hand_over->add_flag("--json", options.json, "As JSON: HandOverShardReply of coordinator.proto");
   AddTimeout(*hand_over, options);
   hand_over->footer("Exits with 1 if a segment stays with the shard, and says why.");
+  CLI::App* shard = app.add_subcommand("shard", "Show the shards of a cluster, or remove one");
+  shard->require_subcommand(1);
+  CLI::App* shard_list = shard->add_subcommand("list", "Show all shards that are known");
+  shard_list->add_flag("--json", options.json, "As JSON: a list of ShardStatus of coordinator.proto");
+  CLI::App* shard_remove = shard->add_subcommand(
+      "remove",
+      "Forget a shard for good. One that lives hands over what it has, marks its folder as emptied and "
+      "ends; of one that has ended the folder is refused from then on");
+  shard_remove->add_option("SHARD", options.shard, "Its name")->required();
+  AddTimeout(*shard_remove, options);
   CLI::App* recover = app.add_subcommand(
       "recover", "Show which segments wait for shards that have ended; go on without what only these had");
   recover->add_flag(
@@ -240,7 +302,8 @@ void AddAdmin(CLI::App& app, AdminOptions& options) {
                     "As JSON: RecoverSegmentsReply of coordinator.proto; only to show");
   AddTimeout(*recover, options);
   recover->footer("Without --accept-loss nothing is changed; exits with 1 if a segment waits.");
-  for (CLI::App* one : {job_list, job_delete, table_list, drop, set, hand_over, recover}) {
+  for (CLI::App* one :
+       {job_list, job_delete, table_list, drop, set, hand_over, shard_list, shard_remove, recover}) {
     AddCoordinatorOption(*one, options.coordinator);
   }
 }
@@ -251,6 +314,8 @@ Command ParsedAdmin(const CLI::App& app) {
   if (job->parsed()) return job->get_subcommand("list")->parsed() ? ListJobs : DeleteJob;
   if (app.get_subcommand("handover")->parsed()) return HandOver;
   if (app.get_subcommand("recover")->parsed()) return Recover;
+  const CLI::App* shard = app.get_subcommand("shard");
+  if (shard->parsed()) return shard->get_subcommand("list")->parsed() ? ListShards : RemoveShard;
   if (!table->parsed()) return nullptr;
   if (table->get_subcommand("list")->parsed()) return ListTables;
   return table->get_subcommand("drop")->parsed() ? DropTable : SetRates;

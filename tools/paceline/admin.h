@@ -8,8 +8,8 @@
 
 namespace paceline::tool {
 
-// What is asked of jobs, tables and shards: `paceline job …`, `paceline table …`, `paceline handover`,
-// `paceline recover`.
+// What is asked of jobs, tables and shards: `paceline job …`, `paceline table …`, `paceline shard …`,
+// `paceline handover`, `paceline recover`.
 struct AdminOptions {
   std::string coordinator;
   double timeout_s = 60;

@@ -76,6 +76,8 @@ struct ZipMember {
   std::string name;
   std::string file;
 };
-absl::Status WriteZip(const std::vector<ZipMember>& members, const std::string& path);
+// With a comment, which readers of arrays do not look at.
+absl::Status WriteZip(const std::vector<ZipMember>& members, const std::string& path,
+                      const std::string& comment = "");
 
 }  // namespace paceline::tool

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "libs/base/text.h"
+
 namespace paceline::tool {
 namespace {
 
@@ -19,10 +21,9 @@ size_t Width(const std::string& text) {
 std::string Shown(const std::string& text) {
   std::string shown;
   size_t width = 0;
-  for (const char c : text) {
+  for (const char c : Escaped(text)) {
     if (BeginsCharacter(c) && ++width > kWidthMax) return shown + "…";
-    const auto byte = static_cast<unsigned char>(c);
-    shown += byte < 0x20 || byte == 0x7F ? '?' : c;
+    shown += c;
   }
   return shown;
 }

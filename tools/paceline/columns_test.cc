@@ -20,9 +20,9 @@ TEST(ColumnsTest, CountsCharactersAndShowsNoControlCharacters) {
   columns.Add({"é…", "1"});
   columns.Add({"x\ny\x1b", "2"});
   EXPECT_EQ(columns.Text(),
-            "  A     B\n"
-            "  é…    1\n"
-            "  x?y?  2\n");
+            "  A           B\n"
+            "  é…          1\n"
+            "  x\\x0ay\\x1b  2\n");
 }
 
 TEST(ColumnsTest, CutsLongCellsBetweenCharacters) {

@@ -10,7 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "libs/rpc/deadline.h"
 #include "libs/rpc/status.h"
+#include "libs/world/real_clock.h"
 #include "tools/paceline/defaults.h"
 
 namespace paceline::tool {
@@ -27,7 +29,7 @@ Coordinator::Coordinator(const std::string& addresses) : coordinators_(addresses
 absl::StatusOr<v1::StatusReply> Coordinator::StatusOf(const rpc::Coordinators::One& one,
                                                       absl::Duration timeout) {
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  context.set_deadline(rpc::After(timeout));
   v1::StatusReply reply;
   const grpc::Status status = one.stub->Status(&context, v1::StatusRequest(), &reply);
   if (!status.ok()) return rpc::FromGrpc(status);
@@ -66,11 +68,11 @@ absl::StatusOr<v1::StatusReply> Coordinator::Status(absl::Duration timeout) {
 }
 
 absl::StatusOr<v1::Map> Coordinator::Map(absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = world::MonotonicNow() + timeout;
   while (true) {
     const auto one = coordinators_.Current();
     grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(deadline));
+    context.set_deadline(rpc::After(deadline - world::MonotonicNow()));
     v1::Map map;
     const auto watch = one->stub->WatchMap(&context, v1::WatchMapRequest());
     const bool read = watch->Read(&map);
@@ -78,7 +80,8 @@ absl::StatusOr<v1::Map> Coordinator::Map(absl::Duration timeout) {
     const grpc::Status ended = watch->Finish();
     if (read) return map;
     const absl::Status heard = coordinators_.Heard(*one, ended, context);
-    if (coordinators_.size() == 1 || !absl::IsUnavailable(heard) || absl::Now() + kPause >= deadline)
+    if (coordinators_.size() == 1 || !absl::IsUnavailable(heard) ||
+        world::MonotonicNow() + kPause >= deadline)
       return heard;
     absl::SleepFor(kPause);
   }
@@ -89,21 +92,21 @@ template <class Request, class Reply>
 absl::StatusOr<Reply> Coordinator::Ask(grpc::Status (v1::Coordinator::Stub::*method)(grpc::ClientContext*,
                                                                                      const Request&, Reply*),
                                        Request request, absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = world::MonotonicNow() + timeout;
   while (true) {
     const auto one = coordinators_.Current();
+    const absl::Duration left = deadline - world::MonotonicNow();
     if constexpr (requires { request.set_timeout_ms(0); })
-      request.set_timeout_ms(
-          static_cast<uint32_t>(std::max<int64_t>(1, absl::ToInt64Milliseconds(deadline - absl::Now()))));
+      request.set_timeout_ms(static_cast<uint32_t>(std::max<int64_t>(1, absl::ToInt64Milliseconds(left))));
     grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(deadline + absl::Seconds(2)));
+    context.set_deadline(rpc::After(left + absl::Seconds(2)));
     Reply reply;
     const absl::Status heard =
         coordinators_.Heard(*one, ((*one->stub).*method)(&context, request, &reply), context);
     if (heard.ok()) return reply;
     // What the one that leads says is said; another one may lead by now.
     const bool elsewhere = coordinators_.Current() != one;
-    if (!elsewhere || !absl::IsUnavailable(heard) || absl::Now() + kPause >= deadline) return heard;
+    if (!elsewhere || !absl::IsUnavailable(heard) || world::MonotonicNow() + kPause >= deadline) return heard;
     absl::SleepFor(kPause);
   }
 }
@@ -124,6 +127,11 @@ absl::StatusOr<v1::DeleteJobReply> Coordinator::DeleteJob(v1::DeleteJobRequest r
 absl::StatusOr<v1::HandOverShardReply> Coordinator::HandOverShard(v1::HandOverShardRequest request,
                                                                   absl::Duration timeout) {
   return Ask(&v1::Coordinator::Stub::HandOverShard, std::move(request), timeout);
+}
+
+absl::StatusOr<v1::RemoveShardReply> Coordinator::RemoveShard(v1::RemoveShardRequest request,
+                                                              absl::Duration timeout) {
+  return Ask(&v1::Coordinator::Stub::RemoveShard, std::move(request), timeout);
 }
 
 absl::StatusOr<v1::RecoverSegmentsReply> Coordinator::RecoverSegments(v1::RecoverSegmentsRequest request,

@@ -29,6 +29,8 @@ class Coordinator {
   absl::StatusOr<v1::ChangeRuleReply> ChangeRule(v1::ChangeRuleRequest request, absl::Duration timeout);
   absl::StatusOr<v1::HandOverShardReply> HandOverShard(v1::HandOverShardRequest request,
                                                        absl::Duration timeout);
+  // To be repeated while it says kAborted.
+  absl::StatusOr<v1::RemoveShardReply> RemoveShard(v1::RemoveShardRequest request, absl::Duration timeout);
   absl::StatusOr<v1::RecoverSegmentsReply> RecoverSegments(v1::RecoverSegmentsRequest request,
                                                            absl::Duration timeout);
   absl::StatusOr<v1::DeleteJobReply> DeleteJob(v1::DeleteJobRequest request, absl::Duration timeout);

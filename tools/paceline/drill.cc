@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "libs/world/real_clock.h"
 
 namespace paceline::tool {
 namespace {
@@ -25,22 +25,22 @@ void Say(const std::string& text) {
 }  // namespace
 
 Drill::Drill(Supervisor& supervisor, LocalCluster& cluster)
-    : supervisor_(supervisor), cluster_(cluster), next_(absl::Now() + kLookForTraining) {}
+    : supervisor_(supervisor), cluster_(cluster), next_(world::MonotonicNow() + kLookForTraining) {}
 
 void Drill::Step() {
   victim_ == nullptr ? AwaitTraining() : AwaitTakeover();
 }
 
 void Drill::AwaitTraining() {
-  next_ = absl::Now() + kLookForTraining;
+  next_ = world::MonotonicNow() + kLookForTraining;
   const absl::StatusOr<v1::StatusReply> status = cluster_.coordinator().Status(kCallTimeout);
   if (!status.ok()) return;
   const bool pushed =
       std::any_of(status->shards().begin(), status->shards().end(),
                   [](const v1::ShardStatus& shard) { return shard.last().rows_pushed() > 0; });
   if (!pushed) return;
-  if (!pushed_since_.has_value()) pushed_since_ = absl::Now();
-  if (absl::Now() - *pushed_since_ >= kTrains) Kill();
+  if (!pushed_since_.has_value()) pushed_since_ = world::MonotonicNow();
+  if (world::MonotonicNow() - *pushed_since_ >= kTrains) Kill();
 }
 
 void Drill::Kill() {
@@ -55,7 +55,7 @@ void Drill::Kill() {
       std::count_if(map->segments().begin(), map->segments().end(),
                     [&](const v1::SegmentConfig& config) { return config.primary().shard() == shard_; }));
   victim_ = victim;
-  killed_ = absl::Now();
+  killed_ = world::MonotonicNow();
   supervisor_.Signal(*victim, SIGKILL);
   Say(absl::StrCat(victim->name, " is killed (SIGKILL), the primary of ", segments_, " of ",
                    map->segments_size(), " segments"));
@@ -64,7 +64,7 @@ void Drill::Kill() {
 
 void Drill::AwaitTakeover() {
   const absl::StatusOr<v1::Map> map = cluster_.coordinator().Map(kCallTimeout);
-  const absl::Time now = absl::Now();
+  const absl::Time now = world::MonotonicNow();
   next_ = now + kLookForTakeover;
   if (map.ok() && std::none_of(map->segments().begin(), map->segments().end(),
                                [&](const auto& config) { return config.primary().shard() == shard_; })) {

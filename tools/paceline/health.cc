@@ -3,13 +3,13 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
-#include <cstdio>
-
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "libs/rpc/deadline.h"
 #include "libs/rpc/status.h"
+#include "tools/paceline/say.h"
 
 namespace paceline::tool {
 namespace {
@@ -33,6 +33,13 @@ bool Serves(const grpc::ByteBuffer& reply) {
   return slice.size() == 2 && slice.begin()[0] == 0x08 && slice.begin()[1] == 1;
 }
 
+// What a server that has no descriptors left does is to hang up.
+std::string Hint(absl::string_view message) {
+  const bool hung_up =
+      absl::StrContains(message, "Socket closed") || absl::StrContains(message, "Connection reset");
+  return hung_up ? "; whoever listens there hangs up: it may have no descriptors left, see its log" : "";
+}
+
 absl::Status Check(const HealthOptions& options) {
   if (options.service.size() > kNameMax) {
     return absl::InvalidArgumentError(absl::StrCat("--service: expected at most ", kNameMax, " characters"));
@@ -41,7 +48,7 @@ absl::Status Check(const HealthOptions& options) {
   grpc::GenericStub stub(channel);
   grpc::CompletionQueue queue;
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(options.timeout_s)));
+  context.set_deadline(rpc::After(absl::Seconds(options.timeout_s)));
   const auto call = stub.PrepareUnaryCall(&context, kMethod, RequestOf(options.service), &queue);
   call->StartCall();
   grpc::ByteBuffer reply;
@@ -64,7 +71,8 @@ CLI::App* AddHealth(CLI::App& app, HealthOptions& options) {
   health
       ->add_option("--service", options.service,
                    "`readiness`, of a shard: whether every segment has had all its copies since the shard "
-                   "started (default: whether it answers at all)")
+                   "started; `connections`: whether it takes them all, or has no descriptors left for some "
+                   "(default: whether it answers at all)")
       ->type_name("NAME");
   health->add_option("--timeout", options.timeout_s, "How long to wait for the answer")
       ->type_name("SECONDS")
@@ -79,8 +87,7 @@ int Health(const HealthOptions& options) {
   if (status.ok()) return 0;
   const std::string what =
       options.service.empty() ? options.address : absl::StrCat(options.address, " (", options.service, ")");
-  std::fputs(absl::StrCat("paceline: ", what, ": ", status.message(), "\n").c_str(), stderr);
-  return 1;
+  return Complain(absl::StrCat(what, ": ", status.message(), Hint(status.message())));
 }
 
 }  // namespace paceline::tool

@@ -40,7 +40,12 @@ std::string JobsText(const v1::StatusReply& status) {
                  absl::StrCat(workers), absl::StrCat(job.min_clock()), absl::StrCat(tables),
                  absl::StrCat(job.rows()), BytesText(job.bytes()), job.deleting() ? "deleting" : "open"});
   }
-  return columns.Text();
+  std::string text = columns.Text();
+  for (const v1::JobStatus& job : status.jobs()) {
+    if (!job.data_lost().empty())
+      absl::StrAppend(&text, "Job ", job.name(), " LACKS DATA: ", job.data_lost(), "\n");
+  }
+  return text;
 }
 
 std::string TablesText(const v1::StatusReply& status, const std::string& job) {
@@ -58,6 +63,17 @@ std::string TablesText(const v1::StatusReply& status, const std::string& job) {
                  table.rule_clock() == 0 ? "-" : absl::StrCat(table.rule_clock())});
   }
   return some ? columns.Text() : "No tables.\n";
+}
+
+std::string ShardsText(const v1::StatusReply& status) {
+  if (status.shards().empty()) return "No shards.\n";
+  Columns columns({"SHARD", ">ID", "ADDRESS", "STATE", ">PRIMARIES", ">REPLICAS", ">LEARNERS"});
+  for (const v1::ShardStatus& shard : status.shards()) {
+    columns.Add({shard.info().name(), absl::StrCat(shard.info().shard()), shard.info().address(),
+                 shard.alive() ? "alive" : "silent", absl::StrCat(shard.primaries()),
+                 absl::StrCat(shard.replicas()), absl::StrCat(shard.learners())});
+  }
+  return columns.Text();
 }
 
 std::string HandOverText(const std::string& shard, const v1::HandOverShardReply& reply) {

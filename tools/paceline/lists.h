@@ -11,6 +11,8 @@ std::string JobsText(const v1::StatusReply& status);
 // Those of one job, or of all if `job` is empty.
 std::string TablesText(const v1::StatusReply& status, const std::string& job);
 
+std::string ShardsText(const v1::StatusReply& status);
+
 // What became of `paceline handover`.
 std::string HandOverText(const std::string& shard, const v1::HandOverShardReply& reply);
 

@@ -10,11 +10,13 @@
 #include <fstream>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "libs/base/status.h"
+#include "libs/world/real_clock.h"
 #include "tools/paceline/port_file.h"
+#include "tools/paceline/say.h"
 
 namespace paceline::tool {
 namespace {
@@ -67,7 +69,7 @@ LocalCluster::LocalCluster(Supervisor& supervisor, const DataFolder& folder, Loc
 // -- start --
 
 absl::Status LocalCluster::Start() {
-  deadline_ = absl::Now() + options_.start_timeout;
+  deadline_ = world::MonotonicNow() + options_.start_timeout;
   ABSL_RETURN_IF_ERROR(StartCoordinator());
   ABSL_RETURN_IF_ERROR(CheckKnown());
   ABSL_RETURN_IF_ERROR(StartShards());
@@ -93,6 +95,11 @@ absl::Status LocalCluster::StartCoordinator() {
   std::optional<std::string> address;
   while (!(address = file.Address()).has_value()) ABSL_RETURN_IF_ERROR(Pause(deadline_, file.changes()));
   coordinator_ = std::make_unique<Coordinator>(*address);
+  // A later start is to be found where this one was; nobody reads its port.
+  std::vector<std::string>& again = arguments_.at("coordinator");
+  *(std::find(again.begin(), again.end(), "--listen") + 1) = *address;
+  const auto port_file = std::find(again.begin(), again.end(), "--port-file");
+  again.erase(port_file, port_file + 2);
   return absl::OkStatus();
 }
 
@@ -106,11 +113,30 @@ absl::Status LocalCluster::CheckKnown() {
   ABSL_ASSIGN_OR_RETURN(const v1::StatusReply reply, coordinator_->Status(kCallTimeout));
   for (const v1::ShardStatus& shard : reply.shards())
     newest_known_ = std::max(newest_known_, shard.info().incarnation());
-  if (reply.map_version() == 0 || reply.shards_size() == options_.shards) return absl::OkStatus();
+  if (reply.map_version() == 0) return absl::OkStatus();
+  int size = 0;  // without those of other names, which came by and are none of ours
+  for (const v1::ShardStatus& shard : reply.shards()) {
+    const std::string& name = shard.info().name();
+    if (absl::StartsWith(name, "shard-")) {
+      ++size;
+    } else {
+      Complain(absl::StrCat(name,
+                            " is a shard of this cluster too, and not started here; `paceline shard remove ",
+                            name, "` forgets it once it holds nothing"));
+    }
+  }
+  if (size == options_.shards) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(folder_.path().string(), " has a cluster of ", reply.shards_size(),
-                   " shards, and its size cannot change in this version; start it with --shards ",
-                   reply.shards_size(), ", or choose another --data-dir"));
+      absl::StrCat(folder_.path().string(), " has a cluster of ", size,
+                   " shards, and its size cannot change in this version; start it with --shards ", size,
+                   ", or choose another --data-dir"));
+}
+
+bool LocalCluster::IsOurs(absl::string_view name) const {
+  for (int i = 0; i < options_.shards; ++i) {
+    if (name == absl::StrCat("shard-", i)) return true;
+  }
+  return false;
 }
 
 absl::Status LocalCluster::StartShards() {
@@ -135,7 +161,14 @@ absl::Status LocalCluster::StartShards() {
 
 absl::Status LocalCluster::StartProgram(const std::string& name, std::vector<std::string> arguments) {
   arguments.front() = (options_.programs / arguments.front()).string();
-  ChildOptions child = {.name = name, .arguments = std::move(arguments), .environment = {}};
+  arguments_[name] = std::move(arguments);
+  ABSL_ASSIGN_OR_RETURN(const Child* child, Launch(name));
+  children_.push_back(child);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const Child*> LocalCluster::Launch(const std::string& name) {
+  ChildOptions child = {.name = name, .arguments = arguments_.at(name), .environment = {}};
   child.output = STDERR_FILENO;
   const std::string log = (folder_.logs() / (name + ".log")).string();
   if (!options_.verbose) {
@@ -145,18 +178,22 @@ absl::Status LocalCluster::StartProgram(const std::string& name, std::vector<std
   }
   absl::StatusOr<const Child*> started = supervisor_.Start(child);
   if (!options_.verbose) close(child.output);
-  if (!started.ok()) return started.status();
-  children_.push_back(*started);
+  return started;
+}
+
+absl::Status LocalCluster::Restart(const std::string& name) {
+  const auto child = std::ranges::find(children_, name, &Child::name);
+  ABSL_ASSIGN_OR_RETURN(*child, Launch(name));
   return absl::OkStatus();
 }
 
 absl::Status LocalCluster::AwaitShards() {
   absl::StatusOr<v1::StatusReply> reply;
   do {
-    ABSL_RETURN_IF_ERROR(Pause(absl::Now() + kAskEvery));
-    reply = coordinator_->Status(std::min(kCallTimeout, deadline_ - absl::Now()));
+    ABSL_RETURN_IF_ERROR(Pause(world::MonotonicNow() + kAskEvery));
+    reply = coordinator_->Status(std::min(kCallTimeout, deadline_ - world::MonotonicNow()));
     if (reply.ok() && Ready(*reply)) return absl::OkStatus();
-  } while (absl::Now() < deadline_);
+  } while (world::MonotonicNow() < deadline_);
   const std::string why =
       reply.ok() ? absl::StrJoin(reply->problems(), "; ") : std::string(reply.status().message());
   std::string text =
@@ -167,7 +204,7 @@ absl::Status LocalCluster::AwaitShards() {
 
 bool LocalCluster::Ready(const v1::StatusReply& reply) const {
   const auto here = std::count_if(reply.shards().begin(), reply.shards().end(), [&](const auto& shard) {
-    return shard.alive() && shard.info().incarnation() > newest_known_;
+    return shard.alive() && shard.info().incarnation() > newest_known_ && IsOurs(shard.info().name());
   });
   return reply.map_version() >= 1 && here == options_.shards && reply.segments_recovering() == 0;
 }

@@ -44,6 +44,8 @@ class LocalCluster {
   Coordinator& coordinator() { return *coordinator_; }
   // A shard whose process runs; nullptr: there is none.
   const Child* AnyShard() const;
+  // Starts a process that has ended once more, as it was; the coordinator at the address it had.
+  absl::Status Restart(const std::string& name);
   // What the coordinator calls wrong, in words.
   std::vector<std::string> Problems();
 
@@ -61,19 +63,23 @@ class LocalCluster {
   void AddSnapshotDir(std::vector<std::string>& arguments) const;
   absl::Status StartShards();
   absl::Status StartProgram(const std::string& name, std::vector<std::string> arguments);
+  absl::StatusOr<const Child*> Launch(const std::string& name);
   // Waits for the next event until `deadline`. An error if that is an end or a signal.
   absl::Status Pause(absl::Time deadline, int file = -1);
   // What the folder's coordinator knows from earlier must be a cluster of as many shards.
   absl::Status CheckKnown();
   absl::Status AwaitShards();
   bool Ready(const v1::StatusReply& reply) const;
+  // One of the shards that this starts.
+  bool IsOurs(absl::string_view name) const;
   std::string LogTail(const Child& child) const;
 
   Supervisor& supervisor_;
   const DataFolder& folder_;
   const LocalClusterOptions options_;
   absl::Time deadline_;
-  std::vector<const Child*> children_;     // the coordinator first
+  std::vector<const Child*> children_;                         // the coordinator first
+  std::map<std::string, std::vector<std::string>> arguments_;  // of each, by its name
   std::map<std::string, int64_t> logged_;  // bytes in the log of each before this start, by its name
   std::unique_ptr<Coordinator> coordinator_;
   uint64_t newest_known_ = 0;  // incarnation of any shard before this start

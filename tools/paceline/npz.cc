@@ -146,7 +146,8 @@ absl::StatusOr<std::unique_ptr<ArrayFile>> OpenNpzInMemory(absl::string_view byt
   return Opened("memory", zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error), error);
 }
 
-absl::Status WriteZip(const std::vector<ZipMember>& members, const std::string& path) {
+absl::Status WriteZip(const std::vector<ZipMember>& members, const std::string& path,
+                      const std::string& comment) {
   const auto failed = [&](absl::string_view why) {
     return absl::UnknownError(absl::StrCat(path, ": cannot write the archive: ", why));
   };
@@ -172,6 +173,10 @@ absl::Status WriteZip(const std::vector<ZipMember>& members, const std::string& 
         zip_file_set_dostime(archive.get(), at, 0, kFirstDayOf1980, 0) != 0) {
       return failed(zip_error_strerror(zip_get_error(archive.get())));
     }
+  }
+  if (zip_set_archive_comment(archive.get(), comment.data(), static_cast<zip_uint16_t>(comment.size())) !=
+      0) {
+    return failed(zip_error_strerror(zip_get_error(archive.get())));
   }
   if (zip_close(archive.get()) != 0) return failed(zip_error_strerror(zip_get_error(archive.get())));
   (void)archive.release();  // closed

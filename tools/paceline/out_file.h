@@ -22,7 +22,8 @@ class OutFile {
   void WriteAt(uint64_t at, absl::string_view bytes);
   // Its bytes from `from` on, piece by piece.
   void ForEachPiece(uint64_t from, const std::function<void(absl::string_view)>& visit);
-  void KeepAs(const std::string& name);
+  // ALREADY_EXISTS if there is such a file, unless it may be replaced.
+  void KeepAs(const std::string& name, bool replace);
 
   const std::string& path() const { return path_; }
   uint64_t size() const { return size_; }  // of what was appended
@@ -38,7 +39,8 @@ class OutFile {
   absl::Status status_;
 };
 
-// Syncs a file that somebody else has written, and gives it its name; without that it is removed.
-absl::Status KeepFileAs(const std::string& path, const std::string& name);
+// Syncs a file that somebody else has written, and gives it its name, as KeepAs does; without that it is
+// removed.
+absl::Status KeepFileAs(const std::string& path, const std::string& name, bool replace);
 
 }  // namespace paceline::tool

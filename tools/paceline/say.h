@@ -8,7 +8,8 @@
 // What commands say, and the exit codes that go with it.
 namespace paceline::tool {
 
-// To standard output. 0, or 1 if it could not be written.
+// To standard output. What would move a terminal's cursor is escaped, here and below. 0, or 1 if it could not
+// be written.
 int Print(const std::string& text);
 // To standard error, as a line. 1.
 int Complain(absl::string_view text);

@@ -11,11 +11,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "libs/base/status.h"
 #include "libs/snapshot/manifest.h"
 #include "libs/snapshot/store/directory.h"
+#include "libs/world/wall_clock.h"
 #include "tools/paceline/arrays.h"
 #include "tools/paceline/coordinator.h"
 #include "tools/paceline/json.h"
@@ -33,7 +33,7 @@ absl::Duration Timeout(const SnapshotOptions& options) {
 std::string Text(const v1::SnapshotInfo& info) {
   return absl::StrCat("snapshot ", info.name(), " of job '", info.job(), "': clock ", info.clock(),
                       info.exact() ? ", exact, " : ", not exact, ", info.rows(), " rows, ", info.bytes(),
-                      " bytes\n");
+                      " bytes", info.data_lost().empty() ? "" : "; DATA LOST ", info.data_lost(), "\n");
 }
 
 std::string Calendar(int64_t unix_s) {
@@ -53,6 +53,13 @@ std::string Text(const v1::SnapshotScheduleInfo& info) {
   return text + "\n";
 }
 
+// Of one that was made: its name alone, for what reads the output, and the rest of it for people.
+int PrintNew(const v1::SnapshotInfo& info, const SnapshotOptions& options) {
+  if (options.json) return Print(Json(info));
+  std::fputs(Text(info).c_str(), stderr);
+  return Print(info.name() + "\n");
+}
+
 int Create(const SnapshotOptions& options) {
   v1::CreateSnapshotRequest request;
   request.set_job(options.job);
@@ -60,7 +67,7 @@ int Create(const SnapshotOptions& options) {
   request.set_now(options.now);
   const auto created = Coordinator(options.coordinator).CreateSnapshot(std::move(request), Timeout(options));
   if (!created.ok()) return Complain(created.status(), options.coordinator);
-  return Print(options.json ? Json(created->snapshot()) : Text(created->snapshot()));
+  return PrintNew(created->snapshot(), options);
 }
 
 int List(const SnapshotOptions& options) {
@@ -135,18 +142,32 @@ int Restore(const SnapshotOptions& options) {
 }
 
 // By the name of `file`, unless it is stated.
-bool IsNpz(const SnapshotOptions& options, const std::string& file) {
-  return options.format.empty() ? !absl::EndsWith(file, ".safetensors") : options.format == "npz";
+absl::StatusOr<bool> IsNpz(const SnapshotOptions& options, const std::string& file) {
+  if (!options.format.empty()) return options.format == "npz";
+  if (absl::EndsWith(file, ".npz")) return true;
+  if (absl::EndsWith(file, ".safetensors")) return false;
+  return absl::InvalidArgumentError(
+      absl::StrCat(file,
+                   ": its name does not say what it is; expected NAME.npz (numpy.load) or NAME.safetensors "
+                   "(safetensors.numpy.load_file, safetensors.torch.load_file), or --format"));
 }
 
 absl::Status DoExport(const SnapshotOptions& options) {
+  ABSL_ASSIGN_OR_RETURN(const bool npz, IsNpz(options, options.out));
+  if (!options.force && std::filesystem::exists(std::filesystem::symlink_status(options.out))) {
+    return absl::AlreadyExistsError(absl::StrCat(options.out, ": exists; --force replaces it"));
+  }
   ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<snapshot::Files> files,
                         snapshot::OpenDirectoryToRead(options.snapshot_dir));
   ABSL_ASSIGN_OR_RETURN(const v1::SnapshotManifest manifest,
                         snapshot::ReadManifest(*files, options.snapshot));
+  if (!manifest.data_lost().empty()) {
+    (void)Complain(
+        absl::StrCat("warning: snapshot ", manifest.name(), " lacks data: ", manifest.data_lost()));
+  }
   return ExportSnapshot(
       *files, manifest,
-      {.npz = IsNpz(options, options.out), .slots = options.slots, .tables = options.tables}, options.out);
+      {.npz = npz, .slots = options.slots, .tables = options.tables, .replace = options.force}, options.out);
 }
 
 absl::StatusOr<v1::SnapshotManifest> ReadSchemas(const std::string& path) {
@@ -180,18 +201,19 @@ std::string NewName(absl::string_view job, int64_t unix_s) {
 }
 
 absl::StatusOr<v1::SnapshotManifest> DoImport(const SnapshotOptions& options) {
+  ABSL_ASSIGN_OR_RETURN(const bool npz, IsNpz(options, options.in));
   ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<snapshot::Files> files,
                         snapshot::OpenDirectory(options.snapshot_dir));
   ABSL_ASSIGN_OR_RETURN(const v1::SnapshotManifest schemas, ReadSchemas(options.schema));
   ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<ArrayFile> arrays,
-                        IsNpz(options, options.in) ? OpenNpz(options.in) : OpenSafetensors(options.in));
+                        npz ? OpenNpz(options.in) : OpenSafetensors(options.in));
   const auto in_file = [&](const absl::Status& status) {
     return absl::Status(status.code(), absl::StrCat(options.in, ": ", status.message()));
   };
   const absl::StatusOr<std::vector<ImportedTable>> tables = TablesOf(*arrays, schemas);
   if (!tables.ok()) return in_file(tables.status());
   std::string job = options.job.empty() ? std::filesystem::path(options.in).stem().string() : options.job;
-  const int64_t now = absl::ToUnixSeconds(absl::Now());
+  const int64_t now = absl::ToUnixSeconds(world::WallClock());
   auto imported = ImportArrays(
       *files, *arrays, *tables,
       {.snapshot = NewName(job, now), .job = job, .clock = options.clock, .created_unix_s = now});
@@ -201,8 +223,7 @@ absl::StatusOr<v1::SnapshotManifest> DoImport(const SnapshotOptions& options) {
 int Import(const SnapshotOptions& options) {
   const absl::StatusOr<v1::SnapshotManifest> imported = DoImport(options);
   if (!imported.ok()) return Complain(imported.status().message());
-  const v1::SnapshotInfo info = snapshot::InfoOf(*imported);
-  return Print(options.json ? Json(info) : Text(info));
+  return PrintNew(snapshot::InfoOf(*imported), options);
 }
 
 int Export(const SnapshotOptions& options) {
@@ -217,7 +238,8 @@ void AddSnapshot(CLI::App& app, SnapshotOptions& options) {
       "snapshot", "Take, schedule, list, restore, export, import and delete snapshots of jobs");
   snapshot->require_subcommand(1);
 
-  CLI::App* create = snapshot->add_subcommand("create", "Take a snapshot of a job while it trains");
+  CLI::App* create =
+      snapshot->add_subcommand("create", "Take a snapshot of a job while it trains, and print its name");
   create->add_option("JOB", options.job, "Its name")->required();
   CLI::Option* exact = create->add_flag("--exact", options.exact,
                                         "Workers wait once, so that it holds the updates of all clocks "
@@ -269,6 +291,7 @@ void AddSnapshot(CLI::App& app, SnapshotOptions& options) {
       ->type_name("DIR");
   dump->add_option("--format", options.format, "npz or safetensors (default: by the file's name)")
       ->check(CLI::IsMember({"npz", "safetensors"}));
+  dump->add_flag("--force", options.force, "Replace the file if there is one of that name");
   dump->add_option("--table", options.tables, "This table only; may be given several times");
   dump->add_flag(
       "--slots", options.slots,

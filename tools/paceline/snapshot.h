@@ -28,6 +28,7 @@ struct SnapshotOptions {
   std::string format;  // empty: by the name of `out`
   std::vector<std::string> tables;
   bool slots = false;
+  bool force = false;
   // -- import --
   std::string in;
   std::string schema;  // a file; empty: none

@@ -140,14 +140,15 @@ class TableArrays {
 };
 
 // Each array's file becomes a member as it is.
-absl::Status WriteNpz(std::vector<Array>& arrays, const std::string& path) {
+absl::Status WriteNpz(std::vector<Array>& arrays, const v1::SnapshotManifest& manifest,
+                      const std::string& path) {
   std::vector<ZipMember> members;
   for (const Array& array : arrays) {
     array.bytes->WriteAt(0, NpyHeader(array.shape));
     ABSL_RETURN_IF_ERROR(array.bytes->Check());
     members.push_back({.name = array.name + ".npy", .file = array.bytes->path()});
   }
-  return WriteZip(members, path);
+  return WriteZip(members, path, manifest.data_lost());
 }
 
 // https://github.com/huggingface/safetensors: the header's length (8), the header as JSON, the data.
@@ -155,6 +156,7 @@ void WriteSafetensors(std::vector<Array>& arrays, const v1::SnapshotManifest& ma
   nlohmann::ordered_json header;
   header["__metadata__"] = {
       {"job", manifest.job()}, {"snapshot", manifest.name()}, {"clock", absl::StrCat(manifest.clock())}};
+  if (!manifest.data_lost().empty()) header["__metadata__"]["data_lost"] = manifest.data_lost();
   uint64_t at = 0;
   for (const Array& array : arrays) {
     header[array.name] = {{"dtype", array.shape.type == ArrayType::kU64 ? "U64" : "F32"},
@@ -229,13 +231,13 @@ absl::Status ExportSnapshot(snapshot::Files& files, const v1::SnapshotManifest& 
   }
   if (options.npz) {
     const std::string archive = path + ".tmp-zip";
-    ABSL_RETURN_IF_ERROR(WriteNpz(arrays, archive));
-    return KeepFileAs(archive, path);
+    ABSL_RETURN_IF_ERROR(WriteNpz(arrays, manifest, archive));
+    return KeepFileAs(archive, path, options.replace);
   }
   OutFile out(path + ".tmp");
   WriteSafetensors(arrays, manifest, out);
   for (const Array& array : arrays) ABSL_RETURN_IF_ERROR(array.bytes->Check());
-  out.KeepAs(path);
+  out.KeepAs(path, options.replace);
   return out.Check();
 }
 

@@ -13,6 +13,7 @@ struct ExportOptions {
   bool npz = true;                  // numpy.load; otherwise safetensors.numpy.load_file
   bool slots = false;               // what the update rules keep beside the values, too
   std::vector<std::string> tables;  // names; empty: all
+  bool replace = false;             // a file of that name that is there
 };
 
 // Writes a snapshot's rows to `path`, as arrays that others read: a ranged table T as T, f32 [rows, dim],

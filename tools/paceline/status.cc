@@ -1,11 +1,10 @@
 #include "tools/paceline/status.h"
 
-#include <cstdio>
-
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tools/paceline/coordinator.h"
 #include "tools/paceline/json.h"
+#include "tools/paceline/say.h"
 #include "tools/paceline/status_text.h"
 
 namespace paceline::tool {
@@ -25,18 +24,19 @@ CLI::App* AddStatus(CLI::App& app, StatusOptions& options) {
       "status", "Show a cluster's shards, jobs and tables, and what is wrong with what to do");
   AddCoordinatorOption(*status, options.coordinator);
   status->add_flag("--json", options.json, "As JSON: StatusReply of proto/paceline/v1/coordinator.proto");
+  status->add_flag("--check", options.check,
+                   "Exit with 1 if anything is wrong: if there are problems, or there is no answer");
   return status;
 }
 
 int PrintStatus(const StatusOptions& options) {
   const absl::StatusOr<v1::StatusReply> reply = Coordinator(options.coordinator).Status(kTimeout);
   if (!reply.ok()) {
-    std::fputs(absl::StrCat("paceline: ", NoAnswer(reply.status(), options.coordinator), "\n").c_str(),
-               stderr);
-    return 1;
+    return Complain(NoAnswer(reply.status(), options.coordinator));
   }
-  std::fputs((options.json ? Json(*reply) : StatusText(*reply, options.coordinator)).c_str(), stdout);
-  return std::fflush(stdout) == 0 ? 0 : 1;
+  if (Print(options.json ? Json(*reply) : StatusText(*reply, options.coordinator)) != 0) return 1;
+  const bool well = reply->problems().empty() && !reply->standby();  // which knows nothing of the cluster
+  return options.check && !well ? 1 : 0;
 }
 
 }  // namespace paceline::tool

@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "libs/base/text.h"
 #include "tools/paceline/columns.h"
 
 namespace paceline::tool {
@@ -24,7 +25,7 @@ std::string ClusterLine(const v1::StatusReply& status, absl::string_view coordin
   const auto known =
       std::max<int64_t>(status.shards_size(), status.map_version() == 0 ? status.shards_wanted() : 0);
   if (status.standby()) {
-    return absl::StrCat("Cluster at ", coordinator, ", version ", status.version(), ": ",
+    return absl::StrCat("Cluster at ", coordinator, ", version ", Escaped(status.version()), ": ",
                         status.leader().empty() ? "no coordinator leads"
                                                 : absl::StrCat("the coordinator at ", status.leader(),
                                                                " was the last to lead, and does not answer"),
@@ -89,7 +90,8 @@ std::string Job(const v1::JobStatus& job) {
   for (const v1::SessionStatus& session : job.sessions()) {
     if (AtWork(session)) slowest = std::min(slowest, session.clock());
   }
-  std::string text = absl::StrCat("\nJob ", job.name(), ": min clock ", job.min_clock(), "\n");
+  std::string text = absl::StrCat("\nJob ", Escaped(job.name()), ": min clock ", job.min_clock(), "\n");
+  if (!job.data_lost().empty()) absl::StrAppend(&text, "  LACKS DATA: ", job.data_lost(), "\n");
   if (job.sessions().empty()) return absl::StrCat(text, "  no session is open\n");
   Columns columns({">SESSION", "STATE", ">RANK", ">CLOCK", ">AHEAD", ">SILENT", "CLIENT"});
   for (const v1::SessionStatus& s : job.sessions()) {
@@ -128,7 +130,7 @@ std::string Tables(const v1::StatusReply& status) {
 
 std::string Problems(const v1::StatusReply& status) {
   std::string text = status.problems().empty() ? "\nNo problems.\n" : "\nProblems\n";
-  for (const std::string& problem : status.problems()) absl::StrAppend(&text, "  - ", problem, "\n");
+  for (const std::string& problem : status.problems()) absl::StrAppend(&text, "  - ", Escaped(problem), "\n");
   return text;
 }
 

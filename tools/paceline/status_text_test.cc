@@ -18,7 +18,7 @@ v1::StatusReply Parse(const std::string& text) {
 
 TEST(StatusTextTest, ShowsEverythingOfARunningCluster) {
   const v1::StatusReply reply = Parse(R"(
-    version: "0.1.0" feature_level: 1 map_version: 3 segments: 64 shards_wanted: 2
+    version: "0.1.0" feature_level: 2 map_version: 3 segments: 64 shards_wanted: 2
     replicas_wanted: 1 segments_under_replicated: 32 takeovers: 8 handovers: 2
     shards {
       info { shard: 0 name: "shard-1" address: "127.0.0.1:4003" incarnation: 2 }

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <csignal>
 
-#include "absl/time/clock.h"
+#include "libs/world/real_clock.h"
 
 namespace paceline::tool {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 // For poll: -1 is for ever.
 int MillisecondsUntil(absl::Time deadline) {
   if (deadline == absl::InfiniteFuture()) return -1;
-  const absl::Duration left = absl::Ceil(deadline - absl::Now(), absl::Milliseconds(1));
+  const absl::Duration left = absl::Ceil(deadline - world::MonotonicNow(), absl::Milliseconds(1));
   return static_cast<int>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left), 0, 1'000'000));
 }
 
@@ -71,7 +71,7 @@ Supervisor::Event Supervisor::Wait(absl::Time deadline, int file) {
                        {.fd = file, .events = POLLIN, .revents = 0}};
     const int ready = poll(waited, 2, MillisecondsUntil(deadline));
     if (ready > 0 && waited[1].revents != 0) return Readable{};
-    if (ready == 0 && absl::Now() >= deadline) return TimedOut{};
+    if (ready == 0 && world::MonotonicNow() >= deadline) return TimedOut{};
   }
 }
 
@@ -99,7 +99,7 @@ void Supervisor::Signal(const Child& child, int signal) const {
 
 void Supervisor::Stop(const std::vector<const Child*>& children, absl::Duration grace) {
   for (const Child* child : children) Signal(*child, SIGTERM);
-  absl::Time deadline = absl::Now() + grace;
+  absl::Time deadline = world::MonotonicNow() + grace;
   std::vector<const Child*> others;
   while (!std::all_of(children.begin(), children.end(), HasEnded)) {
     const Event event = Wait(deadline);

@@ -7,8 +7,8 @@
 #include <csignal>
 #include <string>
 
-#include "absl/time/clock.h"
 #include "libs/base/test_util/status_matchers.h"
+#include "libs/world/real_clock.h"
 
 namespace paceline::tool {
 namespace {
@@ -49,7 +49,7 @@ class SupervisorTest : public ::testing::Test {
     EXPECT_GT(read(output_[0], text, sizeof(text) - 1), 0);
     return text;
   }
-  Supervisor::Event Wait(int file = -1) { return supervisor_->Wait(absl::Now() + kLong, file); }
+  Supervisor::Event Wait(int file = -1) { return supervisor_->Wait(world::MonotonicNow() + kLong, file); }
 
   int output_[2] = {};
   std::unique_ptr<Supervisor> supervisor_;
@@ -59,7 +59,7 @@ TEST_F(SupervisorTest, TellsEachEndOnce) {
   const Child* first = StartShell("exit 3");
   const Child* second = StartShell("kill -KILL $$");
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(std::holds_alternative<Ended>(Wait()));
-  EXPECT_TRUE(std::holds_alternative<Supervisor::TimedOut>(supervisor_->Wait(absl::Now())));
+  EXPECT_TRUE(std::holds_alternative<Supervisor::TimedOut>(supervisor_->Wait(world::MonotonicNow())));
   EXPECT_EQ(DescribeEnd(first->end.value()), "ended with exit code 3");
   EXPECT_EQ(ExitCodeOf(first->end.value()), 3);
   EXPECT_EQ(DescribeEnd(second->end.value()), "was killed by signal 9 (Killed)");
@@ -77,7 +77,7 @@ TEST_F(SupervisorTest, SaysWhyAProgramCannotRun) {
   EXPECT_THAT(supervisor_->Start(options), StatusIs(absl::StatusCode::kNotFound));
   options.arguments = {"/dev/null"};
   EXPECT_THAT(supervisor_->Start(options), StatusIs(absl::StatusCode::kPermissionDenied));
-  EXPECT_TRUE(std::holds_alternative<Supervisor::TimedOut>(supervisor_->Wait(absl::Now())));
+  EXPECT_TRUE(std::holds_alternative<Supervisor::TimedOut>(supervisor_->Wait(world::MonotonicNow())));
 }
 
 TEST_F(SupervisorTest, HearsSignalsAndFromWhom) {

@@ -1,16 +1,18 @@
 #include "tools/paceline/up.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <memory>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "libs/world/real_clock.h"
 #include "tools/paceline/data_folder.h"
 #include "tools/paceline/defaults.h"
 #include "tools/paceline/drill.h"
 #include "tools/paceline/local_cluster.h"
+#include "tools/paceline/restarts.h"
 #include "tools/paceline/supervisor.h"
 
 namespace paceline::tool {
@@ -71,10 +73,11 @@ class Session {
   int Stay() {
     std::fputs(absl::StrCat("ready coordinator=", cluster_.address(), "\n").c_str(), stdout);
     std::fflush(stdout);
-    while (!cluster_.AllEnded()) {
-      const Supervisor::Event event = supervisor_.Wait(absl::InfiniteFuture());
+    while (!cluster_.AllEnded() || restarts_.Next() != absl::InfiniteFuture()) {
+      const Supervisor::Event event = supervisor_.Wait(restarts_.Next());
       if (std::holds_alternative<Supervisor::Signalled>(event)) return 0;
       if (const auto* ended = std::get_if<Supervisor::Ended>(&event)) Report(*ended->child);
+      Restart();
     }
     Say("no process of the cluster is left");
     return 1;
@@ -94,8 +97,11 @@ class Session {
     if (options_.drill) drill_.emplace(supervisor_, cluster_);
     while (!(*child)->end.has_value()) {
       const absl::Time step = drill_.has_value() ? drill_->NextStep() : absl::InfiniteFuture();
-      const Supervisor::Event event = supervisor_.Wait(std::min(patience, step));
-      if (std::holds_alternative<Supervisor::TimedOut>(event) && step < patience) {
+      const Supervisor::Event event = supervisor_.Wait(std::min({patience, step, restarts_.Next()}));
+      const bool timed_out = std::holds_alternative<Supervisor::TimedOut>(event);
+      if (timed_out && restarts_.Next() < std::min(patience, step)) {
+        Restart();
+      } else if (timed_out && step < patience) {
         drill_->Step();
       } else if (const auto* ended = std::get_if<Supervisor::Ended>(&event)) {
         if (ended->child != *child) Report(*ended->child);
@@ -115,16 +121,33 @@ class Session {
     if (signalled.by_terminal) return;
     const bool again = patience != absl::InfiniteFuture();
     supervisor_.Signal(command, again ? SIGKILL : signalled.signal);
-    patience = absl::Now() + kCommandGrace;
+    patience = world::MonotonicNow() + kCommandGrace;
   }
 
   void Report(const Child& child) {
     if (drill_.has_value() && drill_->Killed(child)) return;
     reported_.push_back(&child);
-    Say(absl::StrCat(cluster_.Describe(child),
-                     "\n  The other processes go on without it; see `paceline status "
-                     "--coordinator ",
+    std::string next = "The other processes go on without it";
+    if (options_.restart) {
+      const absl::Duration pause = restarts_.Ended(child.name, world::MonotonicNow());
+      next = absl::StrCat("It is started again in ", absl::FormatDuration(pause),
+                          "; the others go on meanwhile");
+    }
+    Say(absl::StrCat(cluster_.Describe(child), "\n  ", next, "; see `paceline status --coordinator ",
                      cluster_.address(), "`."));
+  }
+
+  // Those that are due.
+  void Restart() {
+    while (const std::optional<std::string> name = restarts_.Take(world::MonotonicNow())) {
+      const absl::Status started = cluster_.Restart(*name);
+      if (started.ok()) {
+        Say(absl::StrCat(*name, " is started again"));
+        continue;
+      }
+      const absl::Duration pause = restarts_.Ended(*name, world::MonotonicNow());
+      Say(absl::StrCat(*name, ": ", started.message(), "; the next try is in ", absl::FormatDuration(pause)));
+    }
   }
 
   // False if a process did not end well.
@@ -143,6 +166,7 @@ class Session {
   LocalCluster cluster_;
   std::vector<const Child*> reported_;
   std::optional<Drill> drill_;
+  Restarts restarts_{world::MonotonicNow()};
 };
 
 }  // namespace
@@ -180,12 +204,18 @@ CLI::App* AddUp(CLI::App& app, UpOptions& options) {
   up->add_flag(
       "--drill", options.drill,
       "While COMMAND trains, kill one shard, and say when its replicas have taken over; takes --replicas");
+  up->add_flag(
+      "!--no-restart", options.restart,
+      "Leave processes ended that end by themselves. Otherwise they are started again after pauses that "
+      "grow from half a second to 30 s; --drill implies it");
   up->add_flag("--verbose", options.verbose, "Logs of the processes go to standard error instead of files");
   up->footer(kMore);
   return up;
 }
 
-int Up(const UpOptions& options) {
+int Up(const UpOptions& given) {
+  UpOptions options = given;
+  options.restart = given.restart && !given.drill;
   if (options.replicas >= options.shards) {
     Say(absl::StrCat("--replicas ", options.replicas, " takes ", options.replicas + 1,
                      " shards, each copy being on another one; add --shards ", options.replicas + 1));

@@ -19,6 +19,7 @@ struct UpOptions {
   std::string snapshot_dir;
   bool verbose = false;
   bool drill = false;
+  bool restart = true;
   std::vector<std::string> command;  // what follows `--`
 };
 

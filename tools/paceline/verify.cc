@@ -1,10 +1,10 @@
 #include "tools/paceline/verify.h"
 
-#include <cstdio>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/status.h"
+#include "tools/paceline/say.h"
 #include "tools/verify/verifier.h"
 
 namespace paceline::tool {
@@ -47,13 +47,11 @@ absl::StatusOr<verify::Report> VerifyFiles(const std::vector<std::string>& files
 int Verify(const VerifyOptions& options) {
   const absl::StatusOr<verify::Report> report = VerifyFiles(options.files);
   if (!report.ok()) {
-    std::fprintf(stderr, "paceline verify: %s\n", std::string(report.status().message()).c_str());
-    return 1;
+    return Complain(absl::StrCat("verify: ", report.status().message()));
   }
-  std::fputs(verify::ToText(*report).c_str(), stdout);
+  (void)Print(verify::ToText(*report));
   if (!options.json.empty() && !(std::ofstream(options.json) << verify::ToJson(*report).dump(2) << "\n")) {
-    std::fprintf(stderr, "paceline verify: cannot write %s\n", options.json.c_str());
-    return 1;
+    return Complain(absl::StrCat("verify: cannot write ", options.json));
   }
   return report->violations.empty() && !report->checked_nothing() ? 0 : 1;
 }

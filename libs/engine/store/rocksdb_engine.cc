@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "libs/engine/format.h"
 #include "libs/engine/log_order.h"
 #include "libs/engine/log_runs.h"
+#include "libs/engine/store/marked_folder.h"
 #include "libs/engine/store/rocksdb_common.h"
 #include "libs/engine/store/synced_files.h"
 #include "libs/engine/store/written_batches.h"
@@ -29,6 +31,10 @@ constexpr size_t kBatchRoom = 512;  // for what a batch has beside its operation
 // The disk is at work while more is copied, and not in a sync alone.
 constexpr uint64_t kWriteOutEvery = uint64_t{1} << 20;
 constexpr int kFilesMax = 1 << 30;  // of the log: there is no compaction that would make them fewer
+constexpr char kRemedy[] =
+    "Put the file back if there is a copy of it as it was. Otherwise start the shard with an empty folder: "
+    "replicas give it what they have, and what nobody else has is given up with paceline recover "
+    "--accept-loss";
 
 rocksdb::Slice ToSlice(absl::string_view bytes) {
   return {bytes.data(), bytes.size()};
@@ -83,16 +89,17 @@ class RocksDbEngine final : public Engine {
       : dir_(std::move(dir)), options_(options), env_(WithoutNeedlessSyncs(FilesOf(options))) {}
   ~RocksDbEngine() override { Close(); }
 
-  absl::Status Lock();
-  absl::Status Open(bool create);
-  absl::Status CheckFormat();
+  absl::Status Start();
   absl::Status Load(Reader& reader) override;
   absl::Status Write(const Batch& batch) override;
   absl::Status Sync() override;
   absl::StatusOr<std::string> Note(absl::string_view name) const override;
   absl::StatusOr<Usage> usage() const override;
+  uint64_t position() const override { return last_batch_; }
 
  private:
+  absl::Status Open(bool create);
+  absl::Status CheckFormat();
   void Close();
   // OK: the database can be written to. After an error it is opened anew, and has all that it had.
   absl::Status GoOn();
@@ -115,6 +122,7 @@ class RocksDbEngine final : public Engine {
   const RocksDbOptions options_;
   const std::unique_ptr<rocksdb::Env> env_;
   std::unique_ptr<FolderLock> lock_;
+  std::unique_ptr<MarkedFolder> folder_;
   std::unique_ptr<rocksdb::DB> db_;               // nullptr: it could not be opened anew yet
   rocksdb::ColumnFamilyHandle* bases_ = nullptr;  // and notes
   rocksdb::ColumnFamilyHandle* pages_ = nullptr;
@@ -131,21 +139,26 @@ class RocksDbEngine final : public Engine {
   bool failed_ = false;
 };
 
+// Of what the note says; none: 0.
+uint64_t FormatIn(absl::string_view note) {
+  return note.size() == 8 ? LoadU64(note.data()) : 0;
+}
+
 absl::Status RocksDbEngine::CheckFormat() {
   const absl::StatusOr<std::string> found = Note(kFormatNote);
-  if (absl::IsNotFound(found.status())) {
-    std::string bytes(8, '\0');
-    StoreU64(kFormat, bytes.data());
-    rocksdb::WriteOptions synced;
-    synced.sync = true;
-    return DiskStatus(db_->Put(synced, bases_, absl::StrCat("n", kFormatNote), Checked(bytes)), "writing");
-  }
-  ABSL_RETURN_IF_ERROR(found.status());
-  const uint64_t format = found->size() == 8 ? LoadU64(found->data()) : 0;
+  if (!found.ok() && !absl::IsNotFound(found.status())) return found.status();
+  const uint64_t format = found.ok() ? FormatIn(*found) : 0;
   if (format == kFormat) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("disk: ", db_->GetName(), " has format ", format,
-                                                    "; this release knows ", kFormat,
-                                                    ": run the release that wrote it"));
+  if (format > kFormat) {
+    return absl::FailedPreconditionError(absl::StrCat("disk: ", db_->GetName(), " has format ", format,
+                                                      "; this release knows up to ", kFormat,
+                                                      ": run the release that wrote it"));
+  }
+  std::string bytes(8, '\0');
+  StoreU64(kFormat, bytes.data());
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  return DiskStatus(db_->Put(synced, bases_, absl::StrCat("n", kFormatNote), Checked(bytes)), "writing");
 }
 
 // -- loading --
@@ -155,6 +168,7 @@ absl::Status RocksDbEngine::Load(Reader& reader) {
   ABSL_RETURN_IF_ERROR(LoadPages(reader));
   ABSL_RETURN_IF_ERROR(LoadLog(reader));
   ABSL_ASSIGN_OR_RETURN(last_batch_, LastBatch());
+  ABSL_RETURN_IF_ERROR(folder_->CheckPosition(last_batch_));
   loaded_ = true;
   return absl::OkStatus();
 }
@@ -172,7 +186,7 @@ absl::Status RocksDbEngine::LoadBases(Reader& reader) {
     order_.LoadBase(segment, head.lsn);
     ABSL_RETURN_IF_ERROR(reader.OnBase(segment, head.lsn, head.base));
   }
-  return DiskStatus(it->status(), "reading bases");
+  return folder_->Named(DiskStatus(it->status(), "reading bases"));
 }
 
 absl::Status RocksDbEngine::LoadPages(Reader& reader) {
@@ -182,7 +196,7 @@ absl::Status RocksDbEngine::LoadPages(Reader& reader) {
     ABSL_ASSIGN_OR_RETURN(const absl::string_view bytes, Unchecked(ToView(it->value()), "page"));
     ABSL_RETURN_IF_ERROR(reader.OnPage(key.first, key.second, bytes));
   }
-  return DiskStatus(it->status(), "reading pages");
+  return folder_->Named(DiskStatus(it->status(), "reading pages"));
 }
 
 absl::Status RocksDbEngine::LoadLog(Reader& reader) {
@@ -202,7 +216,7 @@ absl::Status RocksDbEngine::LoadLog(Reader& reader) {
       return reader.OnRecord(std::move(entry));
     }));
   }
-  return DiskStatus(it->status(), "reading the log");
+  return folder_->Named(DiskStatus(it->status(), "reading the log"));
 }
 
 // -- writing --
@@ -228,7 +242,7 @@ absl::Status RocksDbEngine::Sync() {
   ABSL_RETURN_IF_ERROR(GoOn());
   ABSL_RETURN_IF_ERROR(Noted(db_->SyncWAL(), "syncing"));
   written_.Synced();
-  return absl::OkStatus();
+  return folder_->Reached(last_batch_);
 }
 
 absl::Status RocksDbEngine::Noted(const rocksdb::Status& status, absl::string_view what) {
@@ -425,9 +439,20 @@ absl::StatusOr<Usage> RocksDbEngine::usage() const {
 
 // -- opening --
 
-absl::Status RocksDbEngine::Lock() {
+absl::Status RocksDbEngine::Start() {
   ABSL_ASSIGN_OR_RETURN(lock_, FolderLock::Take(env_.get(), dir_, "disk", "shard"));
-  return absl::OkStatus();
+  const auto read_format = [this](rocksdb::Env* env) -> absl::StatusOr<uint64_t> {
+    ABSL_ASSIGN_OR_RETURN(const std::optional<std::string> note,
+                          ReadOne(env, dir_, "disk", absl::StrCat("n", kFormatNote)));
+    if (!note.has_value()) return 0;
+    ABSL_ASSIGN_OR_RETURN(const absl::string_view bytes, Unchecked(*note, kFormatNote));
+    return FormatIn(bytes);
+  };
+  ABSL_ASSIGN_OR_RETURN(
+      folder_, MarkedFolder::Open(env_->GetFileSystem(), dir_, {.whose = "disk", .remedy = kRemedy}, kFormat,
+                                  read_format));
+  ABSL_RETURN_IF_ERROR(Open(/*create=*/true));
+  return CheckFormat();
 }
 
 absl::Status RocksDbEngine::Open(bool create) {
@@ -435,11 +460,12 @@ absl::Status RocksDbEngine::Open(bool create) {
       {rocksdb::kDefaultColumnFamilyName, FamilyOptions(options_)},
       {"pages", FamilyOptions(options_)},
       {"log", LogOptions(options_)}};
+  ABSL_RETURN_IF_ERROR(folder_->Check());
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   const rocksdb::Status status =
-      rocksdb::DB::Open(DbOptions(env_.get(), create), dir_, families, &handles, &db);
-  ABSL_RETURN_IF_ERROR(DiskStatus(status, absl::StrCat("opening ", dir_)));
+      rocksdb::DB::Open(DbOptions(folder_->env(), create), dir_, families, &handles, &db);
+  ABSL_RETURN_IF_ERROR(folder_->Named(DiskStatus(status, absl::StrCat("opening ", dir_))));
   db_.reset(db);
   bases_ = handles[0];
   pages_ = handles[1];
@@ -460,9 +486,7 @@ void RocksDbEngine::Close() {
 absl::StatusOr<std::unique_ptr<Engine>> OpenRocksDbEngine(const std::string& dir,
                                                           const RocksDbOptions& options) {
   auto engine = std::make_unique<RocksDbEngine>(dir, options);
-  ABSL_RETURN_IF_ERROR(engine->Lock());
-  ABSL_RETURN_IF_ERROR(engine->Open(/*create=*/true));
-  ABSL_RETURN_IF_ERROR(engine->CheckFormat());
+  ABSL_RETURN_IF_ERROR(engine->Start());
   return engine;
 }
 

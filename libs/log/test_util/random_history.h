@@ -111,7 +111,7 @@ class RandomHistory {
       if (segment_.FindTable(older) == nullptr && !segment_.IsDropped(older)) info.id = older;
     }
     info.job = SomeJob();
-    info.name = "table " + std::to_string(info.id.v);
+    info.name = "table-" + std::to_string(info.id.v);
     info.schema.rule = SomeRule();
     constexpr uint32_t kDims[] = {1, 3, 500, 2000};
     info.schema.dim = kDims[Below(4)];

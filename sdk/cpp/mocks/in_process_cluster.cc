@@ -11,9 +11,12 @@
 #include "libs/base/mutex.h"
 #include "libs/base/status.h"
 #include "libs/rpc/channel.h"
+#include "libs/rpc/deadline.h"
 #include "libs/rpc/status.h"
 #include "libs/world/real_clock.h"
+#include "metadata/records.pb.h"
 #include "paceline/v1/coordinator.grpc.pb.h"
+#include "services/coordinator/metadata/keys.h"
 #include "services/coordinator/server.h"
 #include "services/coordinator/store/memory_store.h"
 #include "services/shard/grpc_peers.h"
@@ -25,7 +28,7 @@ namespace paceline::mocks {
 namespace {
 
 constexpr int kThreads = 2;  // of a shard
-constexpr std::chrono::seconds kCallTimeout{10};
+constexpr absl::Duration kCallTimeout = absl::Seconds(10);
 
 // What paceline-shard is, without a process of its own.
 class ShardHere {
@@ -34,11 +37,12 @@ class ShardHere {
                                                           uint64_t memory_budget_bytes) {
     const std::string name = absl::StrCat("shard-", number);
     std::unique_ptr<ShardHere> here(new ShardHere(name, coordinator, memory_budget_bytes));
-    ABSL_ASSIGN_OR_RETURN(here->server_, shard::Server::Start(here->shard_, "127.0.0.1:0", kThreads));
+    ABSL_ASSIGN_OR_RETURN(here->server_, shard::Server::Start(here->shard_, {.threads = kThreads}));
     v1::JoinClusterRequest join;
     join.set_feature_level(kFeatureLevel);
     join.set_name(name);
     join.set_address(here->server_->address());
+    join.set_peer_address(here->server_->peer_address());
     join.set_nonce(static_cast<uint64_t>(number) + 1);
     here->membership_ =
         std::make_unique<shard::Membership>(here->shard_, coordinator, join, [](const absl::Status&) {});
@@ -78,8 +82,8 @@ class InProcessCluster::Impl {
     server.coordinator.ring_bits = options.ring_bits;
     server.coordinator.session_timeout = options.session_timeout;
     server.coordinator.keep_alive = std::min(server.coordinator.keep_alive, options.session_timeout / 4);
-    ABSL_ASSIGN_OR_RETURN(auto store,
-                          coordinator::MemoryStore::Open(std::make_shared<coordinator::MemoryStore::Disk>()));
+    disk_->shared = true;  // see SecretOf
+    ABSL_ASSIGN_OR_RETURN(auto store, coordinator::MemoryStore::Open(disk_));
     ABSL_ASSIGN_OR_RETURN(coordinator_, coordinator::Server::Start(server, std::move(store)));
     address_ = coordinator_->address();
     stub_ = v1::Coordinator::NewStub(grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(),
@@ -96,9 +100,10 @@ class InProcessCluster::Impl {
 
   absl::Status Close(uint64_t session, const std::string& reason) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
+    context.set_deadline(rpc::After(kCallTimeout));
     v1::CloseSessionRequest request;
     request.set_session(session);
+    ABSL_ASSIGN_OR_RETURN(*request.mutable_token(), SecretOf(session));
     request.set_reason(reason);
     v1::CloseSessionReply reply;
     return rpc::FromGrpc(stub_->CloseSession(&context, request, &reply));
@@ -114,6 +119,17 @@ class InProcessCluster::Impl {
   }
 
  private:
+  // What only the session's owner was told: the store has it.
+  absl::StatusOr<std::string> SecretOf(uint64_t session) const {
+    ABSL_ASSIGN_OR_RETURN(const auto store, coordinator::MemoryStore::Open(disk_));
+    ABSL_ASSIGN_OR_RETURN(const auto entry, store->Get(coordinator::keys::Session(session)));
+    coordinator::SessionRecord record;
+    if (entry.has_value()) record.ParseFromString(entry->value);
+    return record.secret();
+  }
+
+  const std::shared_ptr<coordinator::MemoryStore::Disk> disk_ =
+      std::make_shared<coordinator::MemoryStore::Disk>();
   std::unique_ptr<coordinator::Server> coordinator_;
   std::string address_;
   std::unique_ptr<v1::Coordinator::Stub> stub_;

@@ -181,6 +181,12 @@ uint64_t Client::session() const {
   return session;
 }
 
+std::string Client::data_lost() const {
+  std::string data_lost;
+  state_->With([&](sdk::ClientCore& core) { data_lost = core.data_lost(); });
+  return data_lost;
+}
+
 Stats Client::stats() const {
   Stats stats;
   state_->With([&](sdk::ClientCore& core) { stats = core.stats(); });

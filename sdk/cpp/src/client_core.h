@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "sdk/cpp/src/puller.h"
 #include "sdk/cpp/src/pusher.h"
 #include "sdk/cpp/src/session.h"
+#include "sdk/cpp/src/wait_reports.h"
 
 namespace paceline::sdk {
 
@@ -44,6 +46,10 @@ class ClientCore {
 
   // Tells what happens to `sink`, which must outlive the core. Before Open.
   void RecordTo(record::Sink* sink);
+
+  // Says to people, in words, for whom operations wait that take long, and what else they want to hear.
+  // Before Open.
+  void Notice(std::function<void(const std::string& text)> say);
 
   // Opens the session, joins. Everything else comes after its success.
   void Open(Done done);
@@ -112,6 +118,7 @@ class ClientCore {
   uint32_t rank() const { return context_.rank; }
   void ReportLoss(double loss) { context_.loss = loss; }
   SessionId session() const { return context_.session; }
+  const std::string& data_lost() const { return context_.data_lost; }
   Stats stats() const;
   // For waits that only the caller knows of.
   WaitSeconds& waits() { return context_.stats.wait; }
@@ -134,6 +141,7 @@ class ClientCore {
     Done done;
     Timers::Id timer;
   };
+  void LookAtWaits();
   void OnFlushed(absl::Status status, absl::Time deadline, Done done);
   void OnExactReadEnded();
   void TellLastTick();
@@ -144,6 +152,7 @@ class ClientCore {
   Puller puller_;
   Session session_;
   std::optional<LastTick> last_tick_;
+  WaitReports wait_reports_;
   bool finishing_ = false;
   bool sealed_ = false;  // the last tick may have been heard: no number beyond it
   bool failed_ = false;  // the pieces have been told

@@ -2,7 +2,10 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +18,12 @@ namespace paceline::sdk {
 namespace {
 
 constexpr absl::Duration kCloseTimeout = absl::Seconds(1);
+
+using NoticeFn = std::function<void(const std::string&)>;
+
+void SayOnStandardError(const std::string& text) {
+  std::fputs(absl::StrCat("paceline: ", text, "\n").c_str(), stderr);
+}
 
 uint64_t Seed() {
   return world::SystemRandom().Next();
@@ -123,6 +132,7 @@ absl::Status ClientState::Open() {
             .start_timeout = options_.start_timeout},
         coordinator_, dialer_, clock_, random_, shared_from_this(), options_.cache_bytes_max);
     if (recorder_ != nullptr) core_->RecordTo(recorder_.get());
+    core_->Notice(options_.on_notice ? options_.on_notice : NoticeFn(SayOnStandardError));
   }
   thread_ = std::thread([this] { Run(); });
   return Await([](ClientCore& core, Done done) { core.Open(std::move(done)); });

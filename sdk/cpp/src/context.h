@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -66,11 +67,12 @@ struct Context {
 
   // Who this is; known once the session is open.
   std::string client_name;
-  std::string token;
+  std::string token;  // the session's secret, once it is open
   std::string job_name;
   JobId job;
   SessionId session;
-  uint64_t cluster = 0;  // whose coordinator opened it; 0: it did not say
+  std::string data_lost;  // what the job's rows lacked when the session was opened
+  uint64_t cluster = 0;   // whose coordinator opened it; 0: it did not say
 
   // The worker's clock.
   bool worker = false;    // has joined the job's clocks
@@ -92,6 +94,18 @@ struct Context {
 
   Stats stats;
   absl::Status failure;  // of the whole client: not OK for good
+
+  // What the coordinator was asked and has not answered, by who asks.
+  struct Asked {
+    std::string what;  // and whom
+    absl::Time since;
+    std::string last_answer;  // why it is asked again; empty: there was none
+  };
+  std::map<const void*, Asked> asked;
+  // Reads are parked so long at most, and then asked for again: that tells whom they wait for.
+  absl::Duration park_max = absl::InfiniteDuration();
+  // Says something to people, outside the gate; empty: nobody listens.
+  std::function<void(std::string text)> notice;
 
   // Ends everything with `why`, which is not OK. The first reason counts. The pieces of the core are told
   // once what is at hand is done.

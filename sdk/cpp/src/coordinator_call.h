@@ -40,6 +40,7 @@ class CoordinatorCall : public std::enable_shared_from_this<CoordinatorCall<Requ
         backoff_(context.backoff) {}
 
   void Start() {
+    context_.asked.try_emplace(this, Context::Asked{.what = what_, .since = started_, .last_answer = ""});
     const absl::Duration left = deadline_ - context_.Now();
     // The coordinator hears less: its answer, which names what it waited for, comes before the
     // call's own end does.
@@ -57,14 +58,20 @@ class CoordinatorCall : public std::enable_shared_from_this<CoordinatorCall<Requ
   void OnReply(absl::StatusOr<Reply> reply) {
     const bool worth_another =
         absl::IsUnavailable(reply.status()) || absl::IsDeadlineExceeded(reply.status());
-    if (reply.ok() || !worth_another) return done_(std::move(reply));
+    if (reply.ok() || !worth_another) return End(std::move(reply));
+    context_.asked[this].last_answer = std::string(reply.status().message());
     const absl::Time next = context_.Now() + backoff_.Next(context_.random.Next());
     if (next >= deadline_) {
-      return done_(absl::DeadlineExceededError(absl::StrCat(
+      return End(absl::DeadlineExceededError(absl::StrCat(
           what_, ": ", reply.status().message(), "; waited ", absl::FormatDuration(context_.Now() - started_),
           "; see that a coordinator runs there, and try again")));
     }
     context_.timers.At(next, [self = this->shared_from_this()] { self->Start(); });
+  }
+
+  void End(absl::StatusOr<Reply> reply) {
+    context_.asked.erase(this);
+    done_(std::move(reply));
   }
 
   Context& context_;

@@ -7,9 +7,10 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "libs/base/status.h"
 #include "libs/rpc/coordinators.h"
+#include "libs/rpc/deadline.h"
+#include "libs/world/real_clock.h"
 #include "paceline/client.h"
 
 namespace paceline {
@@ -24,17 +25,17 @@ absl::Status Client::DeleteJob(const std::string& coordinator, const std::string
   }
   ABSL_RETURN_IF_ERROR(rpc::CheckCoordinators(address));
   rpc::Coordinators coordinators(address);
-  const absl::Time deadline = absl::Now() + options.timeout;
+  const absl::Time deadline = world::MonotonicNow() + options.timeout;
   v1::DeleteJobRequest request;
   request.set_job(job);
   request.set_force(options.force);
   bool unanswered = false;
   while (true) {
-    const absl::Duration left = deadline - absl::Now();
+    const absl::Duration left = deadline - world::MonotonicNow();
     request.set_timeout_ms(
         static_cast<uint32_t>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left), 1, 600'000)));
     grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(deadline));
+    context.set_deadline(rpc::After(left));
     v1::DeleteJobReply reply;
     const auto one = coordinators.Current();
     const absl::Status status =
@@ -44,7 +45,7 @@ absl::Status Client::DeleteJob(const std::string& coordinator, const std::string
     if (!absl::IsUnavailable(status)) return status;
     unanswered = true;
     constexpr absl::Duration kPause = absl::Milliseconds(200);
-    if (absl::Now() + kPause >= deadline) {
+    if (world::MonotonicNow() + kPause >= deadline) {
       return absl::DeadlineExceededError(absl::StrCat("delete job '", job, "': ", status.message()));
     }
     std::this_thread::sleep_for(absl::ToChronoMilliseconds(kPause));

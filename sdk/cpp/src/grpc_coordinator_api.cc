@@ -7,15 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/rpc/deadline.h"
 
 namespace paceline::sdk {
-namespace {
-
-std::chrono::system_clock::time_point DeadlineAfter(absl::Duration timeout) {
-  return std::chrono::system_clock::now() + absl::ToChronoMicroseconds(std::min(timeout, absl::Hours(24)));
-}
-
-}  // namespace
 
 // One unary call. Deletes itself with its answer.
 template <class Reply>
@@ -29,7 +23,7 @@ class GrpcCoordinatorApi::Question : public rpc::Event {
 
   template <class Request, class Prepare>
   void Ask(Prepare prepare, const Request& request, absl::Duration timeout, grpc::CompletionQueue& queue) {
-    context_.set_deadline(DeadlineAfter(timeout));
+    context_.set_deadline(rpc::After(timeout));
     call_ = ((*asked_->stub).*prepare)(&context_, request, &queue);
     call_->StartCall();
     call_->Finish(&reply_, &status_, Tag());

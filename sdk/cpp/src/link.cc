@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/feature_level.h"
+#include "libs/base/text.h"
 
 namespace paceline::sdk {
 namespace {
@@ -162,7 +163,7 @@ absl::Status Link::CheckMeant(const v1::Welcome& welcome) const {
 }
 
 void Link::RefusedAtHello(const v1::Refusal& refusal) {
-  const std::string message = absl::StrCat(Describe(), ": ", refusal.message());
+  const std::string message = absl::StrCat(Describe(), ": ", Escaped(refusal.message()));
   switch (refusal.reason()) {
     case v1::Refusal::FENCED:
       return context_.fail(
@@ -176,7 +177,7 @@ void Link::RefusedAtHello(const v1::Refusal& refusal) {
     case v1::Refusal::DATA_LOSS:
       return context_.fail(absl::DataLossError(message));
     default:
-      return Broken(absl::UnavailableError(refusal.message()));
+      return Broken(absl::UnavailableError(Escaped(refusal.message())));
   }
 }
 

@@ -49,6 +49,7 @@ struct PullPart {
   MapVersion held_for_map;  // to be asked again once this map is there
   absl::Time since;         // it is being asked, or held
   absl::Duration routing;   // time before that in which nobody could be asked
+  absl::Duration parked;    // … in which a shard had it waiting, and then said for whom
   std::string last_refusal;
 };
 
@@ -69,8 +70,8 @@ struct PullOp {
 };
 
 // What the shard is told to wait at most: a little less than what is left, so that its answer, which names
-// whom it waited for, comes before our own deadline. 0: its own limit.
-uint32_t ParkTimeoutMs(absl::Duration left);
+// whom it waited for, comes before our own deadline. Where much is left, `most`. 0: its own limit.
+uint32_t ParkTimeoutMs(absl::Duration left, absl::Duration most);
 
 // What one frame asks of one shard: some parts of one pull, each segment at most once.
 struct PullRequest {

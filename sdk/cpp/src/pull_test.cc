@@ -67,7 +67,7 @@ struct PullTest : ::testing::Test {
     stream.Give(wire::Encode(reply));
   }
   static void Refuse(FakeStream& stream, const Taken& taken, v1::Refusal::Reason reason,
-                     uint32_t retry_ms = 0) {
+                     uint32_t retry_ms = 0, PartNumber expected = 0) {
     wire::Frame<v1::PullReply> reply;
     reply.head.set_request(taken.head.request());
     for (const auto& part : taken.parts) {
@@ -79,6 +79,7 @@ struct PullTest : ::testing::Test {
       refusal->set_segment(part.segment.v);
       refusal->set_message("worker 3 is at clock 1");
       refusal->set_retry_after_ms(retry_ms);
+      refusal->set_expected(expected);
     }
     stream.Give(wire::Encode(reply));
   }
@@ -271,6 +272,25 @@ TEST_F(PullTest, OwnPartsBehindWhatWasNamedAreDataLoss) {
   auto pull = h.Pull(table, {KeyIn(0)});
   Serve(stream, Take(stream).value(), Certified(12, 0));
   EXPECT_THAT(pull->status.value(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("part 0")));
+}
+
+TEST_F(PullTest, AnOwnPartThatIsMissingIsAskedForAgainAndDataLossIfItWasCommitted) {
+  FakeStream& stream = Connect();
+  h.cluster.auto_commit = false;
+  h.Push(table, {KeyIn(0)}, {1, 1});
+  h.Run();
+  auto pull = h.Pull(table, {KeyIn(0)}, std::nullopt, 0, absl::Milliseconds(900));
+  const Taken first = Take(stream).value();
+  EXPECT_EQ(first.parts[0].number, 1u);
+  h.cluster.CommitAll();
+  h.Run();
+  Refuse(stream, first, v1::Refusal::DEADLINE, 0, /*expected=*/1);
+  EXPECT_FALSE(pull->status.has_value()) << "it was not committed when this was asked";
+  h.clock.now += absl::Milliseconds(100);
+  h.Enter([&] { h.core->OnTime(); });
+  Refuse(stream, Take(stream).value(), v1::Refusal::DEADLINE, 0, /*expected=*/1);
+  EXPECT_THAT(pull->status.value(),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("parts 1 to 1 are lost")));
 }
 
 TEST_F(PullTest, AValueOlderThanAskedForIsNotHandedOver) {

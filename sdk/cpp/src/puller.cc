@@ -8,7 +8,9 @@
 
 namespace paceline::sdk {
 
-uint32_t ParkTimeoutMs(absl::Duration left) {
+uint32_t ParkTimeoutMs(absl::Duration left, absl::Duration most) {
+  constexpr absl::Duration kAnother = absl::Seconds(2);  // worth asking once more
+  if (left > most + kAnother) left = most;
   if (left == absl::InfiniteDuration()) return 0;
   left -= std::min(left / 5, absl::Milliseconds(200));
   return static_cast<uint32_t>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left), 1, UINT32_MAX));
@@ -189,6 +191,24 @@ void Puller::OnDeadline(const std::shared_ptr<PullOp>& op) {
   (link.usable() && waiting->last_refusal.empty() ? context_.stats.wait.network
                                                   : context_.stats.wait.route) += seconds;
   End(*op, absl::DeadlineExceededError(message));
+}
+
+// Of its parts the one that was refused says most.
+std::optional<Waiting> Puller::Waits() const {
+  if (ops_.empty()) return std::nullopt;
+  const PullOp& op = *ops_.begin()->second;
+  const Batch& batch = *op.call.batch;
+  Waiting waiting{.what = NameOf(op), .since = op.started, .whom = ""};
+  for (size_t i = 0; i < op.parts.size(); ++i) {
+    const PullPart& part = op.parts[i];
+    if (part.done || (!waiting.whom.empty() && part.last_refusal.empty())) continue;
+    const auto link = links_.find(context_.routes->map.Primary(batch.pieces[i].segment).shard);
+    waiting.whom = link == links_.end() ? "a shard that is not known yet" : link->second->Describe();
+    if (part.last_refusal.empty()) continue;
+    absl::StrAppend(&waiting.whom, "; its last answer: ", part.last_refusal);
+    break;
+  }
+  return waiting;
 }
 
 void Puller::End(PullOp& op, absl::Status status) {

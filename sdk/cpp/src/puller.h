@@ -11,6 +11,7 @@
 #include "sdk/cpp/src/pull_link.h"
 #include "sdk/cpp/src/pull_op.h"
 #include "sdk/cpp/src/pusher.h"
+#include "sdk/cpp/src/wait_reports.h"
 
 namespace paceline::sdk {
 
@@ -32,6 +33,8 @@ class Puller {
   void OnMap();
   // Ends all; nothing is called afterwards.
   void Fail(const absl::Status& why);
+  // The oldest pull under way; nullopt: there is none.
+  std::optional<Waiting> Waits() const;
 
   // -- from the links --
   void OnSending(PullRequest& request, absl::Time usable_since);

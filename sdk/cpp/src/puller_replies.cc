@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/little_endian.h"
+#include "libs/base/text.h"
 #include "libs/clock/consistency.h"
 #include "sdk/cpp/src/puller.h"
 
@@ -13,10 +14,10 @@ namespace {
 // As the shard says that it does not know what has changed, or that it is too much.
 constexpr uint32_t kChangesUnknown = UINT32_MAX;
 
-constexpr absl::Duration kPauseIfUnsaid = absl::Milliseconds(50);
+constexpr absl::Duration kPullPauseIfUnsaid = absl::Milliseconds(50);
 
-absl::Duration PauseOf(const v1::Refusal& refusal) {
-  return refusal.retry_after_ms() == 0 ? kPauseIfUnsaid : absl::Milliseconds(refusal.retry_after_ms());
+absl::Duration PullPauseOf(const v1::Refusal& refusal) {
+  return refusal.retry_after_ms() == 0 ? kPullPauseIfUnsaid : absl::Milliseconds(refusal.retry_after_ms());
 }
 
 const v1::Refusal* FindRefusal(const v1::PullReply& reply, SegmentId segment) {
@@ -193,6 +194,7 @@ void Puller::CountWait(const PullOp& op, const PullPart& part, const PullRequest
   WaitSeconds& wait = context_.stats.wait;
   wait.route += take(part.routing);
   const absl::Duration asked = now - request.sent;
+  wait.staleness += take(part.parked);
   wait.staleness += take(std::min(asked, absl::Microseconds(reply.wait_staleness_us())));
   wait.queue += take(std::min(asked, absl::Microseconds(reply.wait_queue_us())));
   wait.network += take(rest);
@@ -204,7 +206,7 @@ void Puller::OnRefused(Link& link, const PullRequest& request, const PullRequest
   PullPart& part = op->parts[asked.part];
   const absl::Time now = context_.Now();
   const std::string message = absl::StrCat(NameOf(*op), ": segment ", request.Segment(asked).v, " on ",
-                                           link.shard().name, ": ", refusal.message());
+                                           link.shard().name, ": ", Escaped(refusal.message()));
   switch (refusal.reason()) {
     case v1::Refusal::FENCED:
     case v1::Refusal::MALFORMED:
@@ -217,15 +219,26 @@ void Puller::OnRefused(Link& link, const PullRequest& request, const PullRequest
     default:
       break;
   }
+  const bool lacks_own = refusal.reason() == v1::Refusal::DEADLINE && refusal.expected() != 0;
+  // The mark as it was when this was asked: one that came since may be younger than the refusal.
+  if (lacks_own && refusal.expected() <= asked.own) {
+    return context_.fail(absl::DataLossError(absl::StrCat(
+        "segment ", request.Segment(asked).v, ": ", link.shard().name, " expects part ", refusal.expected(),
+        " of this session, but parts up to ", asked.own, " were committed: parts ", refusal.expected(),
+        " to ", asked.own,
+        " are lost. Start the job again from its last saved model, or go on with new sessions and accept the "
+        "loss")));
+  }
   // A shard may park reads for less than this client waits. Then it is asked again.
-  if (refusal.reason() == v1::Refusal::DEADLINE && op->deadline - now < absl::Seconds(1)) {
+  if (refusal.reason() == v1::Refusal::DEADLINE && !lacks_own && op->deadline - now < absl::Seconds(1)) {
     context_.stats.wait.staleness += absl::ToDoubleSeconds(now - op->started);
     return End(*op, absl::DeadlineExceededError(message));
   }
-  part.last_refusal = refusal.message();
-  part.routing += now - part.since;
+  part.last_refusal = Escaped(refusal.message());
+  const bool parked = refusal.reason() == v1::Refusal::DEADLINE;
+  (parked ? part.parked : part.routing) += now - part.since;
   part.since = now;
-  ++context_.stats.retries;
+  if (!parked) ++context_.stats.retries;
   if (refusal.reason() == v1::Refusal::MOVED &&
       MapVersion(refusal.map_version()) > context_.routes->map.version()) {
     part.held_for_map = MapVersion(refusal.map_version());
@@ -233,11 +246,11 @@ void Puller::OnRefused(Link& link, const PullRequest& request, const PullRequest
     context_.want_map(part.held_for_map);
     return;
   }
-  AskAfter(op, asked.part, PauseOf(refusal));
+  AskAfter(op, asked.part, PullPauseOf(refusal));
 }
 
 void Puller::OnRefusedStream(Link& link, const v1::Refusal& refusal) {
-  const std::string message = absl::StrCat(link.Describe(), ": ", refusal.message());
+  const std::string message = absl::StrCat(link.Describe(), ": ", Escaped(refusal.message()));
   switch (refusal.reason()) {
     case v1::Refusal::FENCED:
       return context_.fail(

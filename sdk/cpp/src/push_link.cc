@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/planted.h"
+#include "libs/base/status.h"
 #include "libs/wire/packed.h"
 #include "sdk/cpp/src/gatherer.h"
 #include "sdk/cpp/src/puller.h"
@@ -90,6 +91,11 @@ void PushLink::AddTick(v1::PushPullRequest& head) {
   if (clock <= context_.start_clock || !teller_.Due(clock)) return;
   *head.mutable_tick() = teller_.Tell(
       clock, [this](SegmentId segment, Line line, Clock c) { return pusher_.SealedAt(segment, line, c); });
+  head.mutable_tick()->set_number(++ticks_);
+  committed_then_.clear();
+  for (const auto& [id, line] : lines_) {
+    if (line->committed() > 0) committed_then_.emplace_hint(committed_then_.end(), id, line->committed());
+  }
   if (context_.Now() + kTickAnswer > tick_again_) return;
   SetTickTimer(kTickAnswer);
 }
@@ -190,7 +196,7 @@ void PushLink::AddRead(const std::vector<SegmentLine*>& picked, v1::PushPullRequ
   head.set_want_reply(true);
   head.set_min_clock(op.call.min_clock);
   head.set_reader_clock_plus_one(context_.worker ? op.reader + 1 : 0);
-  head.set_timeout_ms(ParkTimeoutMs(op.deadline - context_.Now()));
+  head.set_timeout_ms(ParkTimeoutMs(op.deadline - context_.Now(), context_.park_max));
   asked_.emplace(request.id, std::move(request));
 }
 
@@ -242,10 +248,25 @@ void PushLink::OnReceived(uint64_t frames) {
 void PushLink::OnTickAck(const v1::TickAck& ack) {
   const auto unspoken = wire::ParseSegments(ack.unspoken());
   if (!unspoken.ok()) return BrokeRules(unspoken.status());
+  if (absl::Status told = CheckHere(ack); !told.ok()) return BrokeRules(told);
   if (teller_.OnAck(ack.clock(), *unspoken)) return Wake();
   if (!teller_.Unanswered()) return tick_pauses_.Reset();
   const absl::Duration pause = tick_pauses_.Next(context_.random.Next());
   if (context_.Now() + pause < tick_again_) SetTickTimer(pause);
+}
+
+absl::Status PushLink::CheckHere(const v1::TickAck& ack) {
+  ABSL_ASSIGN_OR_RETURN(const std::vector<wire::Mark> marks, wire::ParseMarks(ack.here()));
+  if (ack.number() != ticks_) return absl::OkStatus();
+  for (const wire::Mark& mark : marks) {
+    const uint64_t id = SegmentLine(mark.segment, mark.line).id();
+    const auto line = lines_.find(id);
+    const auto then = committed_then_.find(id);
+    // Only of a line that was sent here then and still is: another shard was told the rest.
+    if (line == lines_.end() || then == committed_then_.end()) continue;
+    if (mark.number < then->second) pusher_.OnLost(*this, *line->second, mark.number, then->second);
+  }
+  return absl::OkStatus();
 }
 
 void PushLink::OnUp() {

@@ -65,6 +65,8 @@ class PushLink final : public Link {
   void OnRows(wire::Frame<v1::PushPullReply>& reply);
   void OnReceived(uint64_t frames);
   void OnTickAck(const v1::TickAck& ack);
+  // What the shard says it has, compared with what was committed when the tick was sent.
+  absl::Status CheckHere(const v1::TickAck& ack);
 
   Pusher& pusher_;
   absl::btree_map<uint64_t, SegmentLine*> lines_;
@@ -74,6 +76,10 @@ class PushLink final : public Link {
   Backoff tick_pauses_;
 
   uint64_t reads_ = 0;  // counts requests for rows
+  // The latest tick's number, and by line what was committed when it was sent. An answer to an earlier one
+  // says nothing: what was committed since may be more than that one found.
+  uint64_t ticks_ = 0;
+  absl::btree_map<uint64_t, PartNumber> committed_then_;
 
   // Of the current stream.
   std::map<uint64_t, PullRequest> asked_;  // requests for rows, by id

@@ -27,6 +27,7 @@ void Pusher::Push(PushCall call) {
   op.id = pushes_;
   op.table = call.table;
   op.parts_left = batch.pieces.size();
+  op.since = context_.Now();
   op.timeout = call.timeout;
   op.done = std::move(call.done);
   OpsOf(op).insert(op.id);
@@ -100,6 +101,19 @@ std::string Pusher::WaitsFor(const PushOp& op) const {
 
 std::string Pusher::WaitsFor() const {
   return ops_.empty() ? "" : WaitsFor(ops_.begin()->second);
+}
+
+std::optional<Waiting> Pusher::Waits() const {
+  const auto& [arrival, aggregated] = open_;
+  uint64_t oldest = arrival.empty() ? UINT64_MAX : *arrival.begin();
+  if (!aggregated.empty() && *aggregated.begin() <= pushes_before_) {
+    oldest = std::min(oldest, *aggregated.begin());
+  }
+  const auto op = ops_.find(oldest);
+  if (op == ops_.end()) return std::nullopt;
+  return Waiting{.what = absl::StrCat("push to ", op->second.table->Name()),
+                 .since = op->second.since,
+                 .whom = WaitsFor(op->second)};
 }
 
 void Pusher::OnCommitted(PushLink& link, const wire::Mark& mark) {

@@ -6,6 +6,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "sdk/cpp/src/context.h"
 #include "sdk/cpp/src/push_link.h"
 #include "sdk/cpp/src/segment_line.h"
+#include "sdk/cpp/src/wait_reports.h"
 
 namespace paceline::sdk {
 
@@ -38,6 +40,7 @@ struct PushOp {
   uint64_t id = 0;  // counts pushes
   std::shared_ptr<const TableInfo> table;
   size_t parts_left = 0;  // not committed
+  absl::Time since;
   absl::Duration timeout;
   Done done;  // empty: called already
   Timers::Id timer;
@@ -84,10 +87,16 @@ class Pusher {
   uint64_t awaitable_bytes() const { return unacknowledged_bytes_ - clock_bytes_; }
   // "shard-1 at 127.0.0.1:4711: connection refused": whom the oldest part waits for. Empty: there is none.
   std::string WaitsFor() const;
+  // The oldest push that is not committed and waits for others, not for this worker's own tick; nullopt:
+  // there is none.
+  std::optional<Waiting> Waits() const;
 
   // -- from the links --
   void OnCommitted(PushLink& link, const wire::Mark& mark);
   void OnRefusal(PushLink& link, const v1::Refusal& refusal);
+  // The shard has the line up to part `here` only, though it was committed up to `committed`. The client
+  // ends.
+  void OnLost(const PushLink& link, const SegmentLine& line, PartNumber here, PartNumber committed);
 
  private:
   struct FlushOp {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/text.h"
 #include "libs/world/random.h"
 #include "sdk/cpp/src/pusher.h"
 
@@ -20,7 +21,7 @@ absl::Duration PauseOf(const v1::Refusal& refusal) {
 }  // namespace
 
 void Pusher::OnRefusal(PushLink& link, const v1::Refusal& refusal) {
-  const std::string message = absl::StrCat(link.Describe(), ": ", refusal.message());
+  const std::string message = absl::StrCat(link.Describe(), ": ", Escaped(refusal.message()));
   switch (refusal.reason()) {
     case v1::Refusal::FENCED:
       return context_.fail(absl::AbortedError(
@@ -57,9 +58,9 @@ void Pusher::OnRefusedFrame(PushLink& link, const v1::Refusal& refusal) {
 
 void Pusher::OnRefusedPart(PushLink& link, SegmentLine& line, Part& part, const v1::Refusal& refusal) {
   const std::string message = absl::StrCat("push to ", part.op->table->Name(), ": segment ", line.segment().v,
-                                           " on ", link.shard().name, ": ", refusal.message());
+                                           " on ", link.shard().name, ": ", Escaped(refusal.message()));
   const PartNumber number = part.number;
-  line.refused = refusal.message();
+  line.refused = Escaped(refusal.message());
   const PartNumber back_to =
       refusal.expected() == 0 ? number : std::min<PartNumber>(number, refusal.expected());
   switch (refusal.reason()) {
@@ -112,13 +113,16 @@ bool Pusher::IsLoss(const PushLink& link, const SegmentLine& line, const Part& p
   }
   // The mark as it was when the part was sent: one that came since may be younger than the refusal.
   if (refusal.expected() > part.committed) return false;
-  context_.fail(absl::DataLossError(
-      absl::StrCat("segment ", line.segment().v, ": ", link.shard().name, " expects part ",
-                   refusal.expected(), " of this session, but parts up to ", part.committed,
-                   " were committed: parts ", refusal.expected(), " to ", part.committed,
-                   " are lost. Start the job again from its last saved model, or go on with new sessions and "
-                   "accept the loss")));
+  OnLost(link, line, refusal.expected() - 1, part.committed);
   return true;
+}
+
+void Pusher::OnLost(const PushLink& link, const SegmentLine& line, PartNumber here, PartNumber committed) {
+  context_.fail(absl::DataLossError(absl::StrCat(
+      "segment ", line.segment().v, ": ", link.shard().name, " expects part ", here + 1,
+      " of this session, but parts up to ", committed, " were committed: parts ", here + 1, " to ", committed,
+      " are lost. Start the job again from its last saved model, or go on with new sessions and "
+      "accept the loss")));
 }
 
 void Pusher::GoBack(SegmentLine& line, PartNumber to) {

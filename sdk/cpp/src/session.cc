@@ -81,9 +81,14 @@ void Session::OnOpened(absl::StatusOr<v1::OpenSessionReply> reply) {
   if (!reply.ok()) return EndOpen(reply.status());
   context_.job = JobId(reply->job());
   context_.session = SessionId(reply->session());
+  if (!reply->secret().empty()) context_.token = reply->secret();
+  context_.data_lost = reply->data_lost();
   context_.catalogue_version = CatalogueVersion(reply->catalogue().version());
   context_.cluster = reply->map().cluster();
   if (absl::Status taken = TakeMap(reply->map()); !taken.ok()) return EndOpen(taken);
+  if (reply->created_job() && context_.notice) {
+    context_.notice("it did not exist before: this client has created it; see that the name is right");
+  }
   if (reply->keep_alive_ms() > 0) keep_alive_ = absl::Milliseconds(reply->keep_alive_ms());
   KeepAliveAfter(keep_alive_);
   StartWatch();
@@ -94,6 +99,7 @@ void Session::OnOpened(absl::StatusOr<v1::OpenSessionReply> reply) {
 void Session::Join() {
   v1::JoinJobRequest request;
   request.set_session(context_.session.v);
+  request.set_token(context_.token);
   request.set_workers(options_.workers);
   if (options_.rank.has_value()) request.set_rank_plus_one(*options_.rank + 1);
   Ask<v1::JoinJobRequest, v1::JoinJobReply>(
@@ -127,6 +133,7 @@ void Session::SendKeepAlive() {
   if (stopped_) return;
   v1::KeepAliveRequest request;
   request.set_session(context_.session.v);
+  request.set_token(context_.token);
   request.set_clock(context_.worker_clock);
   if (context_.loss.has_value()) request.set_loss(*context_.loss);
   request.set_rows_from_cache(context_.stats.rows_from_cache);
@@ -225,6 +232,7 @@ void Session::OpenTable(std::string name, const v1::TableSchema* schema, Consist
                         TableCallback done) {
   v1::OpenTableRequest request;
   request.set_session(context_.session.v);
+  request.set_token(context_.token);
   request.set_name(name);
   if (schema != nullptr) {
     *request.mutable_schema() = *schema;
@@ -272,6 +280,7 @@ void Session::FindTable(const std::string& name, absl::Time deadline,
                         absl::AnyInvocable<void(absl::StatusOr<uint32_t>)> done) {
   v1::OpenTableRequest request;
   request.set_session(context_.session.v);
+  request.set_token(context_.token);
   request.set_name(name);
   Ask<v1::OpenTableRequest, v1::OpenTableReply>(
       &CoordinatorApi::OpenTable, absl::StrCat("table '", name, "'"), deadline, std::move(request), {},
@@ -294,6 +303,7 @@ void Session::DropTable(const std::string& name, Done done) {
         if (!id.ok()) return end(done, id.status());
         v1::DropTableRequest request;
         request.set_session(context_.session.v);
+        request.set_token(context_.token);
         request.set_table(*id);
         Ask<v1::DropTableRequest, v1::DropTableReply>(
             &CoordinatorApi::DropTable, absl::StrCat("drop table '", name, "'"), deadline, std::move(request),
@@ -315,6 +325,7 @@ void Session::ChangeRule(const std::string& name, v1::ChangeRuleRequest change,
   FindTable(name, deadline, [this, name, deadline, change, end, done = std::move(done)](auto id) mutable {
     if (!id.ok()) return end(done, id.status());
     change.set_session(context_.session.v);
+    change.set_token(context_.token);
     change.set_table(*id);
     Ask<v1::ChangeRuleRequest, v1::ChangeRuleReply>(
         &CoordinatorApi::ChangeRule, absl::StrCat("change rates of table '", name, "'"), deadline,
@@ -332,6 +343,7 @@ void Session::ChangeRule(const std::string& name, v1::ChangeRuleRequest change,
 void Session::Finish(std::string seals, absl::Time deadline, Done done) {
   v1::FinishWorkerRequest request;
   request.set_session(context_.session.v);
+  request.set_token(context_.token);
   request.set_seals(std::move(seals));
   request.set_clock(context_.worker_clock);
   Ask<v1::FinishWorkerRequest, v1::FinishWorkerReply>(
@@ -347,6 +359,7 @@ void Session::Finish(std::string seals, absl::Time deadline, Done done) {
 void Session::Close(std::string reason, absl::Duration timeout, Done done) {
   v1::CloseSessionRequest request;
   request.set_session(context_.session.v);
+  request.set_token(context_.token);
   request.set_reason(std::move(reason));
   request.set_timeout_ms(Ms(timeout));
   auto shared = std::make_shared<Done>(std::move(done));

@@ -51,6 +51,15 @@ TEST_F(SessionTest, StartsAtTheClockItWasGiven) {
   EXPECT_EQ(h.core->session(), SessionId(7));
 }
 
+TEST_F(SessionTest, ShowsItsSecretInEveryCallAndOnEveryStream) {
+  h.Push(table, {KeyIn(0)}, {1});
+  ASSERT_THAT(h.Tick(), IsOk());
+  h.Advance(absl::Seconds(2));
+  EXPECT_EQ(h.cluster.last_hello.token(), h.coordinator.secret);
+  ASSERT_FALSE(h.coordinator.keep_alives.empty());
+  EXPECT_THAT(h.cluster.violations, IsEmpty());
+}
+
 TEST_F(SessionTest, ATickReachesEveryShardWithPartsOrWithout) {
   h.Push(table, {KeyIn(0)}, {1});
   EXPECT_THAT(h.Tick(), IsOk());
@@ -118,6 +127,57 @@ TEST_F(SessionTest, ASegmentThatMovedIsToldItsTickByTheOtherStream) {
   ASSERT_THAT(h.Tick(), IsOk());
   h.Run();
   EXPECT_THAT(MinClocks(), ElementsAre(7, 7, 7, 7));
+}
+
+// It pushes to the segment no more, so no refusal tells it.
+TEST_F(SessionTest, ATickThatFindsLessThanWasCommittedIsDataLoss) {
+  h.cluster.Join(99, 5);  // for whom it waits, as that one waits for it
+  for (float v : {1.0f, 2.0f, 3.0f}) h.Push(table, {KeyIn(0)}, {v});
+  ASSERT_THAT(h.Tick(), IsOk());
+  h.Run();
+  ASSERT_THAT(h.core->failure(), IsOk());
+  h.cluster.Lose(0, 1);
+  h.cluster.Move(0, 1, false);
+  h.coordinator.PublishMap();
+  h.Run();
+  EXPECT_THAT(h.core->failure(),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       ::testing::AllOf(HasSubstr("segment 0"), HasSubstr("parts 2 to 3 are lost"))));
+}
+
+TEST_F(SessionTest, WhatATickFindsIsComparedWithWhatWasCommittedWhenItWasSent) {
+  ASSERT_THAT(h.Tick(), IsOk());
+  h.Run();
+  FakeStream& stream = h.PushStream(0);
+  h.Push(table, {KeyIn(0)}, {1});
+  ASSERT_THAT(h.Tick(), IsOk());
+  const v1::PushRequest first = Take(stream).value();
+  ASSERT_TRUE(first.has_tick());
+  const auto answer = [&](uint64_t number, PartNumber committed, PartNumber here, SegmentId segment) {
+    v1::PushReply reply;
+    if (committed > 0) {
+      wire::Append(wire::Mark{SegmentId(0), Line::kArrival, committed}, *reply.mutable_committed());
+    }
+    v1::TickAck* ack = reply.add_ticks();
+    ack->set_clock(h.core->clock());
+    ack->set_number(number);
+    wire::Append(wire::Mark{segment, Line::kArrival, here}, *ack->mutable_here());
+    stream.Give(absl::Cord(reply.SerializeAsString()));
+  };
+  answer(first.tick().number(), 1, 0, SegmentId(0));  // it found nothing: the part came later
+  EXPECT_THAT(h.core->failure(), IsOk());
+  h.Push(table, {KeyIn(0)}, {1});
+  ASSERT_THAT(h.Tick(), IsOk());
+  const v1::PushRequest second = Take(stream).value();
+  ASSERT_TRUE(second.has_tick());
+  answer(first.tick().number(), 0, 0, SegmentId(0));
+  EXPECT_THAT(h.core->failure(), IsOk()) << "an answer to the tick before";
+  answer(second.tick().number(), 0, 0, SegmentId(1));
+  EXPECT_THAT(h.core->failure(), IsOk()) << "a segment that is another shard's";
+  answer(second.tick().number(), 0, 1, SegmentId(0));
+  EXPECT_THAT(h.core->failure(), IsOk()) << "all that was committed";
+  answer(second.tick().number(), 0, 0, SegmentId(0));
+  EXPECT_THAT(h.core->failure(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("parts 1 to 1 are lost")));
 }
 
 TEST_F(SessionTest, UnspokenSegmentsAreNamedInAnotherTick) {

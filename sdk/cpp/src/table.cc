@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/mutex.h"
 #include "libs/table/admission.h"
+#include "libs/world/real_clock.h"
 #include "sdk/cpp/src/batch.h"
 #include "sdk/cpp/src/cache_read.h"
 #include "sdk/cpp/src/range_check.h"
@@ -244,10 +245,11 @@ Future<std::vector<float>> StartPushPull(sdk::TableState& state, std::shared_ptr
 absl::Status AwaitPush(sdk::TableState& state, Future<void> pushed) {
   // Committed after the caller's own next tick: that cannot be waited for here.
   if (state.info->line() == Line::kAggregated && !pushed.ready()) return absl::OkStatus();
-  const absl::Time began = absl::Now();
+  const absl::Time began = world::MonotonicNow();
   absl::Status status = std::move(pushed).Get();
-  state.client->With(
-      [&](sdk::ClientCore& core) { core.waits().commit += absl::ToDoubleSeconds(absl::Now() - began); });
+  state.client->With([&](sdk::ClientCore& core) {
+    core.waits().commit += absl::ToDoubleSeconds(world::MonotonicNow() - began);
+  });
   return status;
 }
 

@@ -90,6 +90,9 @@ void Candidate::Look() {
     if (entry->has_value() && !seen.record.ParseFromString((*entry)->value)) {
       status =
           absl::DataLossError(absl::StrCat("store: the value of key ", keys::kLeader, " is no LeaderRecord"));
+    } else if (const absl::Status wrong = CheckAddress("store: the leader's address", seen.record.address());
+               entry->has_value() && !wrong.ok()) {
+      status = absl::DataLossError(wrong.message());  // clients are told of it
     } else if (!seen_.has_value() || seen_->version != seen.version) {
       seen_ = seen;
     }

@@ -1,6 +1,7 @@
 // Two coordinators on one store: who leads, and what becomes of it when one or the store is away.
 #include "services/coordinator/metadata/candidate.h"
 
+#include "libs/base/feature_level.h"
 #include "libs/base/test_util/status_matchers.h"
 #include "services/coordinator/metadata/keys.h"
 #include "services/coordinator/metadata/test_cluster.h"
@@ -58,8 +59,8 @@ class CandidateTest : public ::testing::Test {
     one.candidate.reset();
     one.store = std::make_unique<CutStore>(*MemoryStore::Open(disk_));
     one.candidate = std::make_unique<Candidate>(
-        Options{.shards = 1, .ring_bits = 3, .leader_lease = kLease}, *one.store, clock_, shards_, probe_,
-        [&one](const absl::Status& why) { one.step_downs.push_back(why); });
+        Options{.shards = 1, .ring_bits = 3, .random = &random_, .leader_lease = kLease}, *one.store, clock_,
+        shards_, probe_, [&one](const absl::Status& why) { one.step_downs.push_back(why); });
     one.candidate->Advertise(address);
     EXPECT_THAT(one.candidate->Start(), IsOk());
   }
@@ -89,7 +90,7 @@ class CandidateTest : public ::testing::Test {
   }
   absl::Status JoinShard(One& one) {
     v1::JoinClusterRequest join;
-    join.set_feature_level(1);
+    join.set_feature_level(kFeatureLevel);
     join.set_name("shard-0");
     join.set_address("host:1");
     join.set_nonce(1);
@@ -98,6 +99,7 @@ class CandidateTest : public ::testing::Test {
 
   ManualClock clock_;
   std::shared_ptr<MemoryStore::Disk> disk_ = std::make_shared<MemoryStore::Disk>();
+  world::SplitMix64 random_{1};
   FakeShards shards_;
   Probe probe_;
   One a_;
@@ -122,7 +124,8 @@ TEST_F(CandidateTest, OneLeadsAndTheOtherSaysWho) {
 }
 
 TEST_F(CandidateTest, WhoCannotBeFoundDoesNotLead) {
-  Candidate hidden({.ring_bits = 3, .leader_lease = kLease}, *a_.store, clock_, shards_, probe_);
+  Candidate hidden({.ring_bits = 3, .random = &random_, .leader_lease = kLease}, *a_.store, clock_, shards_,
+                   probe_);
   ASSERT_THAT(hidden.Start(), IsOk());
   hidden.OnTime();
   EXPECT_EQ(hidden.leader(), nullptr);
@@ -161,7 +164,7 @@ TEST_F(CandidateTest, APausedLeaderDoesNothingWhenItWakes) {
   EXPECT_EQ(a_->leader(), nullptr) << "by its own clock, before anything wakes it";
   // Even what was under way in it commits nothing.
   v1::OpenSessionRequest open;
-  open.set_feature_level(1);
+  open.set_feature_level(kFeatureLevel);
   open.set_job("ctr");
   open.set_nonce(5);
   Pending<v1::OpenSessionReply> pending;
@@ -178,7 +181,7 @@ TEST_F(CandidateTest, ALeaderThatIsCutOffStepsDownBeforeAnotherLeads) {
   LetALead();
   ASSERT_THAT(JoinShard(a_), IsOk());
   v1::OpenSessionRequest open;
-  open.set_feature_level(1);
+  open.set_feature_level(kFeatureLevel);
   open.set_job("ctr");
   open.set_nonce(5);
   Pending<v1::OpenSessionReply> waits;
@@ -232,7 +235,8 @@ TEST_F(CandidateTest, ThoseThatTryAtTheSameTimeGetOneTerm) {
 
 TEST_F(CandidateTest, OneThatIsSetUpForAnotherClusterSaysSo) {
   LetALead();
-  Candidate other({.ring_bits = 6, .leader_lease = kLease}, *b_.store, clock_, shards_, probe_);
+  Candidate other({.ring_bits = 6, .random = &random_, .leader_lease = kLease}, *b_.store, clock_, shards_,
+                  probe_);
   ASSERT_THAT(other.Start(), IsOk());
   other.Advertise("c:3");
   b_.candidate.reset();

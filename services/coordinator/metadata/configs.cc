@@ -14,11 +14,17 @@ absl::Status Configs::CheckRequest(const v1::ChangeConfigsRequest& request) cons
     return absl::FailedPreconditionError(absl::StrCat(
         "cluster: ", request.cluster(), "; this is the coordinator of cluster ", facts.cluster()));
   }
+  // Whoever wishes may do so before it has beaten to this coordinator.
+  v1::Known known;
+  known.set_map_version(request.map_version());
+  known.set_incarnation(request.from().incarnation());
+  if (request.cluster() != 0) ABSL_RETURN_IF_ERROR(membership_.CheckKnown(known, request.from()));
   if (!membership_.Current(request.from())) {
     return absl::FailedPreconditionError(
         absl::StrCat("from: incarnation ", request.from().incarnation(), " of shard ", request.from().shard(),
                      " is not the newest start of a shard of this cluster; this process must end"));
   }
+  if (request.has_carried_by()) ABSL_RETURN_IF_ERROR(CheckCarried(request));
   if (facts.map() == nullptr) return absl::FailedPreconditionError("the cluster has no map yet");
   if (request.wishes_size() > static_cast<int>(facts.SegmentCount())) {
     return absl::InvalidArgumentError(absl::StrCat("wishes: ", request.wishes_size(), "; expected at most ",
@@ -28,6 +34,21 @@ absl::Status Configs::CheckRequest(const v1::ChangeConfigsRequest& request) cons
     if (wish.segment() < facts.SegmentCount()) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("segment: ", wish.segment(), "; the ring has 0 to ", facts.SegmentCount() - 1));
+  }
+  return absl::OkStatus();
+}
+
+// Of a primary that does not reach this coordinator: it may give its place up, and keep it.
+absl::Status Configs::CheckCarried(const v1::ChangeConfigsRequest& request) const {
+  if (!membership_.Current(request.carried_by())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("carried_by: incarnation ", request.carried_by().incarnation(), " of shard ",
+                     request.carried_by().shard(), " is not the newest start of a shard of this cluster"));
+  }
+  for (const v1::ConfigWish& wish : request.wishes()) {
+    if (wish.kind() == v1::ConfigWish::SWAP || wish.kind() == v1::ConfigWish::KEEP) continue;
+    return absl::InvalidArgumentError(absl::StrCat("wishes: ", v1::ConfigWish::Kind_Name(wish.kind()),
+                                                   " is carried for nobody; expected SWAP or KEEP"));
   }
   return absl::OkStatus();
 }

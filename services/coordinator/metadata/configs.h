@@ -32,6 +32,7 @@ class Configs {
 
  private:
   absl::Status CheckRequest(const v1::ChangeConfigsRequest& request) const;
+  absl::Status CheckCarried(const v1::ChangeConfigsRequest& request) const;
   // Grants in `map`, or says why not.
   absl::Status Grant(const v1::ConfigWish& wish, const v1::Member& from, v1::Map& map);
 

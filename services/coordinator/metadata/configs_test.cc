@@ -42,6 +42,30 @@ TEST_F(ConfigsTest, WithTooFewShardsThereAreAsManyReplicasAsCanBe) {
 
 // -- wishes of the primary --
 
+TEST_F(ConfigsTest, AReplicaCarriesWhatAPrimaryCannotAskForItself) {
+  Start(1);
+  const v1::SegmentConfig config = Config(3);
+  const auto carry = [&](v1::ConfigWish::Kind kind, const v1::Member& by) {
+    v1::ChangeConfigsRequest request;
+    *request.mutable_from() = config.primary();
+    *request.mutable_carried_by() = by;
+    const bool swap = kind == v1::ConfigWish::SWAP;
+    *request.add_wishes() = WishOf(kind, 3, 1, {});
+    if (swap) *request.mutable_wishes(0)->add_members() = config.replicas(0);
+    return cluster_->core().ChangeConfigs(request);
+  };
+  EXPECT_THAT(carry(v1::ConfigWish::DROP, config.replicas(0)), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(carry(v1::ConfigWish::PROMOTE, config.replicas(0)), StatusIs(StatusCode::kInvalidArgument));
+  v1::Member before = config.replicas(0);
+  before.set_incarnation(before.incarnation() - 1);
+  EXPECT_THAT(carry(v1::ConfigWish::SWAP, before), StatusIs(StatusCode::kFailedPrecondition));
+  const auto reply = carry(v1::ConfigWish::SWAP, config.replicas(0));
+  ASSERT_THAT(reply, IsOk());
+  EXPECT_EQ(reply->segments(0).why_not(), "");
+  EXPECT_TRUE(Same(Config(3).primary(), config.replicas(0)));
+  EXPECT_TRUE(Same(Config(3).replicas(0), config.primary())) << "nobody was fenced";
+}
+
 TEST_F(ConfigsTest, APrimaryDropsAReplica) {
   Start(2);
   const v1::SegmentConfig config = Config(3);

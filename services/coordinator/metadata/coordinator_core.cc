@@ -19,6 +19,9 @@ absl::StatusOr<std::unique_ptr<CoordinatorCore>> CoordinatorCore::Create(Options
                                                                          ShardCaller& caller, Probe& probe,
                                                                          Candidacy candidacy) {
   ABSL_RETURN_IF_ERROR(Validate(options));
+  if (options.random == nullptr) {
+    return absl::InvalidArgumentError("random: none; expected where secrets of sessions come from");
+  }
   ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Facts> facts,
                         Facts::Load(store, options.ring_bits, options.new_cluster, std::move(candidacy)));
   std::unique_ptr<CoordinatorCore> core(
@@ -76,9 +79,19 @@ Gauges::Gauges() {
 
 absl::Status CoordinatorCore::CheckServing() const {
   ABSL_RETURN_IF_ERROR(stopped_);
+  ABSL_RETURN_IF_ERROR(membership_.store_behind());
   if (!deposed()) return absl::OkStatus();
   return absl::UnavailableError(
       "another coordinator has started on the same store and leads now; ask that one");
+}
+
+absl::Status CoordinatorCore::CheckServing(uint64_t session) const {
+  return session > facts_->counters().session() ? CheckGivesIds() : CheckServing();
+}
+
+absl::Status CoordinatorCore::CheckGivesIds() const {
+  ABSL_RETURN_IF_ERROR(CheckServing());
+  return membership_.CheckMayGiveIds();
 }
 
 void CoordinatorCore::FollowMap() {
@@ -140,6 +153,14 @@ Ticket CoordinatorCore::HandOverShard(const v1::HandOverShardRequest& request, a
   return moves_.HandOverShard(request, deadline, std::move(done));
 }
 
+absl::StatusOr<v1::RemoveShardReply> CoordinatorCore::RemoveShard(const v1::RemoveShardRequest& request) {
+  const Visit visit(context_);
+  ABSL_RETURN_IF_ERROR(CheckServing());
+  absl::StatusOr<v1::RemoveShardReply> reply = membership_.Remove(request);
+  FollowMap();
+  return reply;
+}
+
 absl::StatusOr<v1::RecoverSegmentsReply> CoordinatorCore::RecoverSegments(
     const v1::RecoverSegmentsRequest& request) {
   const Visit visit(context_);
@@ -179,40 +200,43 @@ v1::StatusReply CoordinatorCore::Status() {
 Ticket CoordinatorCore::OpenSession(const v1::OpenSessionRequest& request, absl::Time deadline,
                                     Done<v1::OpenSessionReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
+  if (const absl::Status status = CheckGivesIds(); !status.ok()) return sessions_.Tell(done, {status});
   return sessions_.Open(request, deadline, std::move(done));
 }
 
 Ticket CoordinatorCore::JoinJob(const v1::JoinJobRequest& request, absl::Time deadline,
                                 Done<v1::JoinJobReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
+  if (const absl::Status status = CheckServing(request.session()); !status.ok())
+    return sessions_.Tell(done, {status});
   return workers_.Join(request, deadline, std::move(done));
 }
 
 Ticket CoordinatorCore::FinishWorker(const v1::FinishWorkerRequest& request, absl::Time deadline,
                                      Done<v1::FinishWorkerReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
+  if (const absl::Status status = CheckServing(request.session()); !status.ok())
+    return sessions_.Tell(done, {status});
   return workers_.Finish(request, deadline, std::move(done));
 }
 
 Ticket CoordinatorCore::CloseSession(const v1::CloseSessionRequest& request, absl::Time deadline,
                                      Done<v1::CloseSessionReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
+  if (const absl::Status status = CheckServing(request.session()); !status.ok())
+    return sessions_.Tell(done, {status});
   return sessions_.Close(request, deadline, std::move(done));
 }
 
 absl::StatusOr<v1::KeepAliveReply> CoordinatorCore::KeepAlive(const v1::KeepAliveRequest& request) {
   const Visit visit(context_);
-  ABSL_RETURN_IF_ERROR(CheckServing());
+  ABSL_RETURN_IF_ERROR(CheckServing(request.session()));
   return sessions_.KeepAlive(request);
 }
 
 absl::StatusOr<v1::OpenTableReply> CoordinatorCore::OpenTable(const v1::OpenTableRequest& request) {
   const Visit visit(context_);
-  ABSL_RETURN_IF_ERROR(CheckServing());
+  ABSL_RETURN_IF_ERROR(request.create() ? CheckGivesIds() : CheckServing(request.session()));
   return tables_.Open(request);
 }
 
@@ -244,7 +268,7 @@ Ticket CoordinatorCore::DeleteJob(const v1::DeleteJobRequest& request, absl::Tim
 Ticket CoordinatorCore::CreateSnapshot(const v1::CreateSnapshotRequest& request, absl::Time deadline,
                                        Done<v1::CreateSnapshotReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
+  if (const absl::Status status = CheckGivesIds(); !status.ok()) return sessions_.Tell(done, {status});
   return snapshots_.Create(request, deadline, std::move(done));
 }
 
@@ -278,7 +302,7 @@ Ticket CoordinatorCore::DeleteSnapshot(const v1::DeleteSnapshotRequest& request,
 Ticket CoordinatorCore::RestoreSnapshot(const v1::RestoreSnapshotRequest& request, absl::Time deadline,
                                         Done<v1::RestoreSnapshotReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
+  if (const absl::Status status = CheckGivesIds(); !status.ok()) return sessions_.Tell(done, {status});
   return snapshots_.Restore(request, deadline, std::move(done));
 }
 
@@ -327,7 +351,7 @@ void CoordinatorCore::OnTime() {
   const absl::Duration gap = context_.now - last_on_time_;
   last_on_time_ = context_.now;
   if (!stopped_.ok()) return;
-  if (deposed()) {
+  if (deposed() || !membership_.store_behind().ok()) {
     fan_outs_.StopAll();
     promotions_.StopAll();
     recoveries_.StopAll();
@@ -353,12 +377,12 @@ void CoordinatorCore::OnTime() {
   sessions_.OnTime();
   job_changes_.OnTime();
   snapshots_.OnTime();
-  schedules_.OnTime();
+  if (CheckGivesIds().ok()) schedules_.OnTime();
 }
 
 absl::Time CoordinatorCore::NextDeadline() const {
   if (!stopped_.ok()) return absl::InfiniteFuture();
-  if (deposed()) return last_on_time_ + kTick;
+  if (deposed() || !membership_.store_behind().ok()) return last_on_time_ + kTick;
   return std::min({last_on_time_ + kTick, sessions_.NextDeadline(), job_changes_.NextDeadline(),
                    snapshots_.NextDeadline(), fan_outs_.NextTry(), membership_.NextTry(),
                    promotions_.NextTry(), recoveries_.NextTry(), moves_.NextTry()});

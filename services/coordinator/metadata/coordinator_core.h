@@ -107,6 +107,9 @@ class CoordinatorCore final : private FanOuts::Listener {
   Ticket HandOverShard(const v1::HandOverShardRequest& request, absl::Time deadline,
                        Done<v1::HandOverShardReply> done);
 
+  // Forgets a shard; to be repeated while it says kAborted. See Membership::Remove.
+  absl::StatusOr<v1::RemoveShardReply> RemoveShard(const v1::RemoveShardRequest& request);
+
   // Which segments wait for shards that have ended, and what is accepted to be lost: see Recoveries.
   absl::StatusOr<v1::RecoverSegmentsReply> RecoverSegments(const v1::RecoverSegmentsRequest& request);
 
@@ -179,6 +182,11 @@ class CoordinatorCore final : private FanOuts::Listener {
   void OnJobReply(const v1::JobChange& change, const v1::JobChangeReply& reply) override;
   // OK if requests can be served.
   absl::Status CheckServing() const;
+  // The same, for a call of this session: nobody is told that it never was while the store may be an older
+  // copy.
+  absl::Status CheckServing(uint64_t session) const;
+  // OK if they can, and those that take a new number.
+  absl::Status CheckGivesIds() const;
   // What follows from a new map.
   void FollowMap();
 

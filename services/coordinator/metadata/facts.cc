@@ -70,6 +70,7 @@ std::vector<Write> WritesOf(const Changes& changes) {
   if (changes.counters.has_value()) writes.push_back(Put(std::string(keys::kCounters), *changes.counters));
   if (changes.map.has_value()) writes.push_back(Put(std::string(keys::kMap), *changes.map));
   for (const auto& shard : changes.shards) writes.push_back(Put(keys::Shard(shard.info().shard()), shard));
+  for (uint32_t shard : changes.forgotten_shards) writes.push_back(Write::Delete(keys::Shard(shard)));
   for (const auto& job : changes.jobs) writes.push_back(Put(keys::Job(job.id()), job));
   for (const auto& session : changes.sessions) writes.push_back(Put(keys::Session(session.id()), session));
   for (uint64_t session : changes.forgotten_sessions) writes.push_back(Write::Delete(keys::Session(session)));
@@ -168,6 +169,7 @@ void Facts::RaiseCounters() {
   for (const auto& [id, shard] : shards_) {
     c.set_incarnation(std::max(c.incarnation(), shard.info().incarnation()));
   }
+  if (!shards_.empty()) c.set_shards(std::max(c.shards(), last_of(shards_) + 1));
   c.set_job(std::max(c.job(), last_of(jobs_)));
   c.set_session(std::max({c.session(), last_of(sessions_), c.closed_floor()}));
   c.set_table(std::max(c.table(), last_of(tables_)));
@@ -176,6 +178,16 @@ void Facts::RaiseCounters() {
   uint64_t floor = c.closed_floor();
   while (floor < c.session() && !sessions_.contains(floor + 1)) ++floor;
   c.set_closed_floor(floor);
+}
+
+// Nobody was told of a session that is still being opened. One without a record was closed: it may have been
+// open. Loads count like cuts, which only follow sessions.
+bool Facts::MayHoldData() const {
+  if (!tables_.empty()) return true;
+  if (std::ranges::any_of(jobs_, [](const auto& job) { return job.second.has_load(); })) return true;
+  const auto opening = std::ranges::count_if(
+      sessions_, [](const auto& session) { return session.second.state() == SessionRecord::OPENING; });
+  return counters_.session() > counters_.unopened() + static_cast<uint64_t>(opening);
 }
 
 absl::Status Facts::Commit(const Changes& changes) {
@@ -193,6 +205,13 @@ absl::Status Facts::ConfirmLead(const std::string& address) {
   ABSL_RETURN_IF_ERROR(CommitUnderTerm({Put(std::string(keys::kLeader), next)}));
   leader_ = next;
   return absl::OkStatus();
+}
+
+absl::Status Facts::ConfirmTerm() {
+  const absl::StatusOr<std::optional<Entry>> stored = store_.Get(keys::kTerm);
+  if (!stored.ok()) return absl::UnavailableError(stored.status().message());
+  deposed_ |= !stored->has_value() || (*stored)->value != absl::StrCat(term_);
+  return deposed_ ? Deposed() : absl::OkStatus();
 }
 
 absl::Status Facts::Resign() {
@@ -288,6 +307,7 @@ void Facts::Apply(const Changes& changes) {
   if (changes.counters.has_value()) counters_ = *changes.counters;
   if (changes.map.has_value()) map_ = std::make_shared<const v1::Map>(*changes.map);
   for (const auto& shard : changes.shards) shards_[shard.info().shard()] = shard;
+  for (uint32_t shard : changes.forgotten_shards) shards_.erase(shard);
   for (const auto& job : changes.jobs) jobs_[job.id()] = job;
   for (const auto& session : changes.sessions) sessions_[session.id()] = session;
   for (uint64_t session : changes.forgotten_sessions) sessions_.erase(session);

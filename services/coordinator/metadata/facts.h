@@ -23,6 +23,7 @@ struct Changes {
   std::optional<CountersRecord> counters;
   std::optional<v1::Map> map;
   std::vector<ShardRecord> shards;
+  std::vector<uint32_t> forgotten_shards;
   std::vector<JobRecord> jobs;
   std::vector<SessionRecord> sessions;
   std::vector<uint64_t> forgotten_sessions;
@@ -72,6 +73,10 @@ class Facts {
   // … that it does not: one of them may begin at once.
   absl::Status Resign();
 
+  // OK: no other coordinator has taken a term since, so that nothing in the store is newer than what is here.
+  // UNAVAILABLE: another one has, and deposed() says so, or the store fails.
+  absl::Status ConfirmTerm();
+
   uint64_t term() const { return term_; }
   bool deposed() const { return deposed_; }
   // The error of the last Commit; OK once one has succeeded again.
@@ -82,6 +87,9 @@ class Facts {
   uint64_t cluster() const { return cluster_.id(); }
   uint32_t SegmentCount() const { return uint32_t{1} << cluster_.ring_bits(); }
   const CountersRecord& counters() const { return counters_; }
+  // Segments may hold what somebody was told that they hold: a session was open everywhere, ever, or there is
+  // a table, or rows of a snapshot are to be loaded.
+  bool MayHoldData() const;
   // nullptr: the first shards have not all joined yet.
   const std::shared_ptr<const v1::Map>& map() const { return map_; }
   uint64_t map_version() const { return map_ == nullptr ? 0 : map_->version(); }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libs/base/retry.h"
+#include "services/coordinator/metadata/map_plan.h"
 #include "services/coordinator/metadata/text.h"
 
 namespace paceline::coordinator {
@@ -133,7 +134,7 @@ void FanOuts::Send(Request change, uint64_t number, uint32_t shard, Call call) {
   std::function<void(absl::StatusOr<Reply>)> done = AsVisit<absl::StatusOr<Reply>>(
       context_,
       [this, change, number, shard](absl::StatusOr<Reply> reply) { OnAnswer(change, number, shard, reply); });
-  context_.outbox.Add([&caller = context_.caller, call, shard, address = info.address(),
+  context_.outbox.Add([&caller = context_.caller, call, shard, address = PeerAddressOf(info),
                        change = std::move(change),
                        done = std::move(done)] { (caller.*call)(ShardId(shard), address, change, done); });
 }
@@ -189,7 +190,8 @@ void FanOuts::Take(FanOut& fan_out, uint32_t shard, const absl::StatusOr<Answer>
   const BackoffPolicy& policy = answer.ok() ? kIncomplete : kFailed;
   target.next_try = context_.now + policy.Delay(target.failures++, 0);
   const std::string what = std::visit([](const auto& change) { return Text(change); }, fan_out.change);
-  context_.probe.CallRepeated(context_.facts.FindShard(shard)->info(), absl::StrCat(what, ": ", target.why));
+  const ShardRecord* known = context_.facts.FindShard(shard);
+  if (known != nullptr) context_.probe.CallRepeated(known->info(), absl::StrCat(what, ": ", target.why));
 }
 
 absl::Time FanOuts::NextTry() const {

@@ -163,8 +163,8 @@ std::optional<v1::Member> Moves::BestReplica(const v1::SegmentConfig& config) co
   for (const v1::Member& replica : config.replicas()) {
     if (!Stays(replica)) continue;
     const auto count = primaries.find(replica.shard());
-    const std::tuple rank(leaving_.contains(replica.shard()), count == primaries.end() ? 0 : count->second,
-                          replica.shard());
+    const bool unfit = leaving_.contains(replica.shard()) || membership_.DiskUseless(replica.shard());
+    const std::tuple rank(unfit, count == primaries.end() ? 0 : count->second, replica.shard());
     if (best.has_value() && *best < rank) continue;
     best = rank;
     to = replica;

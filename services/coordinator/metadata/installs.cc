@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/retry.h"
 #include "services/coordinator/metadata/catalogue.h"
+#include "services/coordinator/metadata/map_plan.h"
 #include "services/coordinator/metadata/membership.h"
 
 namespace paceline::coordinator {
@@ -54,7 +55,7 @@ void Membership::Install(uint32_t shard) {
   request.mutable_target()->set_incarnation(info.incarnation());
   ShardCaller::InstallDone done = AsVisit<absl::StatusOr<v1::InstallReply>>(
       context_, [this, request](absl::StatusOr<v1::InstallReply> reply) { OnInstalled(request, reply); });
-  context_.outbox.Add([&caller = context_.caller, shard, address = info.address(),
+  context_.outbox.Add([&caller = context_.caller, shard, address = PeerAddressOf(info),
                        request = std::move(request),
                        done = std::move(done)] { caller.Install(ShardId(shard), address, request, done); });
 }
@@ -62,7 +63,9 @@ void Membership::Install(uint32_t shard) {
 void Membership::OnInstalled(const v1::InstallRequest& request,
                              const absl::StatusOr<v1::InstallReply>& reply) {
   const uint32_t shard = request.target().shard();
-  const v1::ShardInfo& info = context_.facts.FindShard(shard)->info();
+  const ShardRecord* known = context_.facts.FindShard(shard);
+  if (known == nullptr) return;  // it was removed
+  const v1::ShardInfo& info = known->info();
   if (info.incarnation() != request.target().incarnation()) return;  // the answer of an earlier start
   Soft& soft = soft_[shard];
   soft.installing = false;

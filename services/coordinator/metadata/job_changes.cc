@@ -23,12 +23,13 @@ void JobChanges::Start() {
   }
 }
 
-absl::StatusOr<uint32_t> JobChanges::JobOf(uint64_t session, const std::string& job) const {
+absl::StatusOr<uint32_t> JobChanges::JobOf(uint64_t session, const std::string& token,
+                                           const std::string& job) const {
   if ((session == 0) == job.empty()) {
     return absl::InvalidArgumentError("session, job: expected one of the two, and not both");
   }
   if (session != 0) {
-    const absl::StatusOr<const SessionRecord*> live = sessions_.FindLive(session);
+    const absl::StatusOr<const SessionRecord*> live = sessions_.FindLive(session, token);
     if (!live.ok()) return live.status();
     return (*live)->job();
   }

@@ -80,7 +80,7 @@ class JobChanges {
 
   // -- job_changes.cc --
   // The job that a request is made for; kInvalidArgument unless one of the two names it.
-  absl::StatusOr<uint32_t> JobOf(uint64_t session, const std::string& job) const;
+  absl::StatusOr<uint32_t> JobOf(uint64_t session, const std::string& token, const std::string& job) const;
   // kPermissionDenied if the table is another job's; kNotFound if it does not exist.
   absl::StatusOr<const v1::Table*> TableOf(uint32_t job, uint32_t table) const;
   Ticket Await(Subject subject, absl::Time deadline, Answer answer);

@@ -22,7 +22,7 @@ Ticket JobChanges::DeleteJob(const v1::DeleteJobRequest& request, absl::Time dea
                              Done<v1::DeleteJobReply> done) {
   const absl::Status named = CheckName("job", request.job(), context_.options.limits.name_bytes);
   if (!named.ok()) return sessions_.Tell(done, {named});
-  const absl::StatusOr<uint32_t> id = JobOf(/*session=*/0, request.job());
+  const absl::StatusOr<uint32_t> id = JobOf(/*session=*/0, /*token=*/"", request.job());
   if (!id.ok()) return sessions_.Tell(done, {id.status()});
   const JobRecord& job = *context_.facts.FindJob(*id);
   if (!job.deleting()) {

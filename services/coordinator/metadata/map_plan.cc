@@ -61,6 +61,7 @@ v1::Map NextMap(const v1::Map& map, const v1::ShardInfo& shard, bool nothing_to_
     segment.mutable_primary()->set_incarnation(newest.at(segment.primary().shard()));
     segment.clear_replicas();
     segment.set_epoch(segment.epoch() + 1);
+    segment.set_emptied_in(segment.epoch());
   }
   return next;
 }
@@ -75,6 +76,18 @@ v1::Map MapWithMove(const v1::Map& map, uint32_t segment, uint32_t shard) {
     if (info.shard() == shard) config.mutable_primary()->set_incarnation(info.incarnation());
   }
   return next;
+}
+
+const std::string& PeerAddressOf(const v1::ShardInfo& shard) {
+  return shard.peer_address().empty() ? shard.address() : shard.peer_address();
+}
+
+uint32_t LevelOf(const v1::Map& map) {
+  return std::max<uint32_t>(map.feature_level(), 1);
+}
+
+uint32_t LevelOf(const ShardRecord& shard) {
+  return std::max<uint32_t>(shard.feature_level(), 1);
 }
 
 std::map<uint32_t, uint64_t> NewestStarts(const v1::Map& map) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "metadata/records.pb.h"
@@ -16,13 +17,21 @@ namespace paceline::coordinator {
 absl::StatusOr<v1::Map> FirstMap(const std::map<uint32_t, ShardRecord>& shards, int ring_bits, int replicas);
 
 // The next version of `map`, in which `shard` is added or has the address and incarnation it has here. With
-// `nothing_to_lose` segments without a member that lives are given to the newest start of their primary's
-// shard, alone, in their next epoch: only right where earlier starts cannot hold anything.
+// `nothing_to_lose` segments without a member that lives begin empty at the newest start of their primary's
+// shard, alone, in their next epoch: only right where earlier starts cannot hold anything that somebody was
+// told of.
 v1::Map NextMap(const v1::Map& map, const v1::ShardInfo& shard, bool nothing_to_lose);
 
 // The next version of `map`, in which `shard`, in its newest incarnation there, is primary of `segment`, in
 // the segment's next epoch. REQUIRES: both are in the map.
 v1::Map MapWithMove(const v1::Map& map, uint32_t segment, uint32_t shard);
+
+// Where shards and the coordinator reach a shard.
+const std::string& PeerAddressOf(const v1::ShardInfo& shard);
+
+// The feature level of a map, or that a shard speaks. Those of level 1 did not say so.
+uint32_t LevelOf(const v1::Map& map);
+uint32_t LevelOf(const ShardRecord& shard);
 
 // The newest start of each shard, by the map.
 std::map<uint32_t, uint64_t> NewestStarts(const v1::Map& map);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "libs/base/planted.h"
 #include "libs/base/status.h"
 #include "services/coordinator/metadata/map_plan.h"
@@ -13,11 +14,13 @@
 namespace paceline::coordinator {
 namespace {
 
-constexpr int kPastNoncesMax = 16;
+// Between two commits of how far folders are synced.
+constexpr absl::Duration kPositionsEvery = absl::Seconds(10);
 
 }  // namespace
 
-Membership::Membership(Context& context) : context_(context) {
+Membership::Membership(Context& context)
+    : context_(context), age_(context), superseding_(context), began_(context.now) {
   for (const auto& [id, shard] : context_.facts.shards()) soft_[id];
   ListenAfresh();
   OnMap();
@@ -27,97 +30,23 @@ void Membership::ListenAfresh() {
   for (auto& [id, soft] : soft_) soft.heard = context_.now;
 }
 
-// -- joining --
-
-absl::StatusOr<v1::JoinClusterReply> Membership::Join(const v1::JoinClusterRequest& request) {
-  ABSL_RETURN_IF_ERROR(CheckJoin(request));
-  const ShardRecord* known = context_.facts.FindShard(request.name());
-  if (known == nullptr || known->nonce() != request.nonce()) ABSL_RETURN_IF_ERROR(AddStart(request));
-  const v1::ShardInfo& shard = context_.facts.FindShard(request.name())->info();
-  soft_[shard.shard()].heard = context_.now;
-  Pump();
-  v1::JoinClusterReply reply;
-  reply.set_shard(shard.shard());
-  reply.set_incarnation(shard.incarnation());
-  reply.set_feature_level(kFeatureLevel);
-  reply.set_cluster(context_.facts.cluster());
-  return reply;
-}
-
-absl::Status Membership::CheckJoin(const v1::JoinClusterRequest& request) const {
-  const Limits& limits = context_.options.limits;
-  ABSL_RETURN_IF_ERROR(CheckFeatureLevel(request.feature_level()));
-  ABSL_RETURN_IF_ERROR(CheckName("name", request.name(), limits.name_bytes));
-  ABSL_RETURN_IF_ERROR(CheckText("address", request.address(), limits.text_bytes));
-  ABSL_RETURN_IF_ERROR(CheckText("zone", request.zone(), limits.text_bytes));
-  ABSL_RETURN_IF_ERROR(CheckText("metrics_address", request.metrics_address(), limits.text_bytes));
-  if (request.address().empty()) {
-    return absl::InvalidArgumentError("address: empty; expected host:port where others reach the shard");
-  }
-  if (request.nonce() == 0) {
-    return absl::InvalidArgumentError("nonce: 0; expected a random number, drawn once a process start");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Membership::AddStart(const v1::JoinClusterRequest& request) {
-  Changes changes;
-  changes.counters = context_.facts.counters();
-  changes.counters->set_incarnation(changes.counters->incarnation() + 1);
-  ABSL_ASSIGN_OR_RETURN(ShardRecord record, RecordFor(request, changes.counters->incarnation()));
-  const v1::ShardInfo shard = record.info();
-  const bool again = context_.facts.FindShard(shard.shard()) != nullptr;
-  changes.shards.push_back(std::move(record));
-  if (context_.facts.map() != nullptr) changes.map = MapWith(shard);
-  ABSL_RETURN_IF_ERROR(context_.Commit(changes));
-  soft_[shard.shard()] = Soft();
-  context_.probe.ShardJoined(shard, again);
-  nothing_found_.clear();  // this start may have another folder
-  if (changes.map.has_value()) OnMap();
-  if (const auto it = lost_.find(shard.shard()); it != lost_.end()) {
-    context_.probe.SegmentsLost(shard, it->second.size());
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<ShardRecord> Membership::RecordFor(const v1::JoinClusterRequest& request,
-                                                  uint64_t incarnation) const {
-  const Facts& facts = context_.facts;
-  ShardRecord record;
-  if (const ShardRecord* known = facts.FindShard(request.name())) {
-    record = *known;
-    // The network may bring a call of an earlier start late: it must not put an end to the newer one.
-    if (std::ranges::count(known->past_nonces(), request.nonce()) != 0) {
-      return absl::FailedPreconditionError(absl::StrCat("a newer start of ", known->info().name(),
-                                                        " has joined from ", known->info().address(),
-                                                        "; this process must end"));
-    }
-    record.clear_past_nonces();
-    record.add_past_nonces(known->nonce());
-    for (uint64_t nonce : known->past_nonces()) {
-      if (record.past_nonces_size() < kPastNoncesMax) record.add_past_nonces(nonce);
-    }
-  } else {
-    const size_t limit = context_.options.limits.shards;
-    if (facts.shards().size() >= limit)
-      return TooMany("shards", limit, "start this one under a name that is known");
-    record.mutable_info()->set_shard(static_cast<uint32_t>(facts.shards().size()));
-    record.mutable_info()->set_name(request.name());
-  }
-  record.set_nonce(request.nonce());
-  record.set_metrics_address(request.metrics_address());
-  record.set_keeps_data(request.keeps_data());
-  record.mutable_info()->set_address(request.address());
-  record.mutable_info()->set_zone(request.zone());
-  const bool same = record.info().incarnation() != 0 && Planted(Bug::kRestartKeptInSync);
-  if (!same) record.mutable_info()->set_incarnation(incarnation);
-  return record;
+uint32_t Membership::Level() const {
+  return context_.facts.map() == nullptr ? 0 : LevelOf(*context_.facts.map());
 }
 
 v1::Map Membership::MapWith(const v1::ShardInfo& shard) const {
-  // What no session was ever open for cannot have been written to.
-  const bool nothing_to_lose = context_.facts.counters().session() == 0;
-  return NextMap(*context_.facts.map(), shard, nothing_to_lose);
+  return NextMap(*context_.facts.map(), shard, !context_.facts.MayHoldData());
+}
+
+// What a later start of a shard speaks is known when it joins, so this changes with a map only.
+uint32_t Membership::LevelWith(const ShardRecord* joining) const {
+  uint32_t level = kFeatureLevel;
+  for (const auto& [id, known] : context_.facts.shards()) {
+    const bool again = joining != nullptr && joining->info().shard() == id;
+    level = std::min(level, LevelOf(again ? *joining : known));
+  }
+  if (joining != nullptr) level = std::min(level, LevelOf(*joining));
+  return std::max(level, Level());
 }
 
 // -- the map --
@@ -131,6 +60,7 @@ void Membership::MakeFirstMap() {
   Changes changes;
   changes.map = *std::move(map);
   changes.map->set_cluster(facts.cluster());
+  changes.map->set_feature_level(LevelWith(nullptr));
   if (context_.Commit(changes).ok()) OnMap();  // otherwise the next beat tries again
 }
 
@@ -160,7 +90,10 @@ void Membership::FindTakeovers() {
   if (map == nullptr) return;
   to_take_over_ = SegmentsToTakeOver(*map);
   std::erase_if(to_take_over_, [&](uint32_t segment) {
-    return LastBeat(map->segments(static_cast<int>(segment)).primary().shard()) == nullptr;
+    const v1::Member& primary = map->segments(static_cast<int>(segment)).primary();
+    const ShardRecord* shard = context_.facts.FindShard(primary.shard());
+    const bool proved = std::ranges::count(shard->unproven(), primary.incarnation()) == 0;
+    return !proved || LastBeat(primary.shard()) == nullptr;
   });
 }
 
@@ -180,9 +113,9 @@ void Membership::OnNothingFound(const std::set<uint32_t>& segments) {
   }
 }
 
-absl::Status Membership::CommitMap(v1::Map map) {
-  Changes changes;
+absl::Status Membership::CommitMap(v1::Map map, Changes changes) {
   map.set_version(context_.facts.map_version() + 1);
+  map.set_feature_level(LevelWith(nullptr));
   changes.map = std::move(map);
   ABSL_RETURN_IF_ERROR(context_.Commit(changes));
   OnMap();
@@ -199,6 +132,20 @@ absl::StatusOr<v1::BeatReply> Membership::Beat(const v1::BeatRequest& request) {
                      ", this is the coordinator of cluster ", context_.facts.cluster(),
                      "; this process must end. (Was the coordinator given another --data-dir?)"));
   }
+  if (request.cluster() != 0) {
+    const std::string who = shard == nullptr ? absl::StrCat("shard ", request.shard()) : shard->info().name();
+    v1::Known known = request.known();  // an earlier release says less
+    known.set_map_version(std::max(known.map_version(), request.map_version()));
+    known.set_incarnation(std::max(known.incarnation(), request.incarnation()));
+    ABSL_RETURN_IF_ERROR(age_.Check(known, who));
+    if (const uint64_t ours = context_.facts.counters().catalogue_version();
+        request.catalogue_version() > ours) {
+      ABSL_RETURN_IF_ERROR(age_.Found(absl::StrCat(who, " knows of catalogue version ",
+                                                   request.catalogue_version(), "; the store knows ", ours)));
+    }
+  }
+  if (shard == nullptr && request.shard() < context_.facts.counters().shards())
+    return Removed(request.shard());
   if (shard == nullptr || request.incarnation() > context_.facts.counters().incarnation()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "no shard ", request.shard(), " of incarnation ", request.incarnation(),
@@ -224,13 +171,30 @@ absl::StatusOr<v1::BeatReply> Membership::Beat(const v1::BeatRequest& request) {
   const bool first = !soft.last.has_value();
   if (first) soft.failures = 0;
   soft.last = request;
+  soft.met = true;
   if (first) FindTakeovers();
+  NotePositions();
   HasVersions(request.shard(), request.map_version(), request.catalogue_version());
   Pump();
   v1::BeatReply reply;
   reply.set_map_version(context_.facts.map_version());
   reply.set_catalogue_version(context_.facts.counters().catalogue_version());
+  reply.set_term(context_.facts.term());
   return reply;
+}
+
+// What fails is tried again with a later beat.
+void Membership::NotePositions() {
+  if (context_.now < next_positions_) return;
+  next_positions_ = context_.now + kPositionsEvery;
+  Changes changes;
+  for (const auto& [id, soft] : soft_) {
+    const ShardRecord* known = context_.facts.FindShard(id);
+    if (known == nullptr || !soft.last.has_value() || soft.last->position() <= known->position()) continue;
+    changes.shards.push_back(*known);
+    changes.shards.back().set_position(soft.last->position());
+  }
+  if (!changes.shards.empty()) (void)context_.Commit(changes);
 }
 
 absl::Status Membership::MoveSegment(uint32_t segment, uint32_t shard) {
@@ -316,9 +280,25 @@ absl::Status Membership::CheckNothingLost() const {
   return absl::DataLossError(LostText(lost_.begin()->first, lost_.begin()->second));
 }
 
+std::string Membership::OlderShards() const {
+  std::vector<std::string> older;
+  for (const auto& [id, shard] : context_.facts.shards()) {
+    if (LevelOf(shard) < kFeatureLevel) older.push_back(context_.facts.ShardName(id));
+  }
+  return absl::StrCat("of an older feature level than ", kFeatureLevel, ": ", absl::StrJoin(older, ", "),
+                      "; what belongs to that level waits until they are started from this release");
+}
+
+bool Membership::DiskUseless(uint32_t shard) const {
+  const v1::BeatRequest* last = LastBeat(shard);
+  return last != nullptr && last->durable() &&
+         (last->disk().state() == v1::DiskHealth::FULL || last->disk().state() == v1::DiskHealth::FAILS);
+}
+
 std::vector<std::string> Membership::Problems() const {
   const Facts& facts = context_.facts;
   std::vector<std::string> problems;
+  if (!age_.behind().ok()) problems.emplace_back(age_.behind().message());
   if (facts.map() == nullptr) {
     problems.push_back(absl::StrCat(facts.shards().size(), " of ", context_.options.shards,
                                     " shards have joined; the cluster starts when the others do"));
@@ -334,7 +314,12 @@ std::vector<std::string> Membership::Problems() const {
       problems.push_back(absl::StrCat(facts.ShardName(id), " beats but cannot be told the map: ",
                                       soft.failure, "; see whether its address is right"));
     }
+    if (Alive(id) && soft.last.has_value() && soft.last->connections().full()) {
+      problems.push_back(RefusesConnections(facts.ShardName(id), soft.last->connections().refused(),
+                                            soft.last->connections().descriptors()));
+    }
   }
+  if (facts.map() != nullptr && Level() < kFeatureLevel) problems.push_back(OlderShards());
   if (!to_take_over_.empty()) {
     problems.push_back(absl::StrCat("segments ", Ranges(to_take_over_),
                                     " wait for a replica to take over: their primaries were started again"));

@@ -107,6 +107,32 @@ TEST(MembershipTest, RefusesWhatItCannotWorkWith) {
   EXPECT_EQ(reply->feature_level(), kFeatureLevel) << "a newer shard is answered with the level both speak";
 }
 
+TEST(MembershipTest, TheMapIsOfTheLevelThatAllShardsSpeak) {
+  TestCluster cluster(2);
+  cluster.JoinShards();
+  EXPECT_EQ(cluster.shards().at("shard-1").map.feature_level(), kFeatureLevel);
+}
+
+TEST(MembershipTest, TheLevelRisesWhenTheLastShardSpeaksItAndNeverFalls) {
+  TestCluster cluster(2);
+  cluster.shards().level = 1;
+  cluster.JoinShards();
+  EXPECT_EQ(cluster.shards().at("shard-1").map.feature_level(), 1u);
+  EXPECT_THAT(cluster.Problems(), Contains(HasSubstr("older feature level")));
+  cluster.shards().level = kFeatureLevel;
+  ASSERT_THAT(cluster.shards().Join(cluster.core(), "shard-0"), IsOk());
+  cluster.Run(absl::Seconds(1));
+  EXPECT_EQ(cluster.shards().at("shard-1").map.feature_level(), 1u) << "shard-1 could not read what is newer";
+  ASSERT_THAT(cluster.Restart(), IsOk());
+  ASSERT_THAT(cluster.shards().Join(cluster.core(), "shard-1"), IsOk());
+  cluster.Run(absl::Seconds(2));
+  EXPECT_EQ(cluster.shards().at("shard-0").map.feature_level(), kFeatureLevel);
+  EXPECT_THAT(cluster.Problems(), IsEmpty());
+  cluster.shards().level = 1;
+  EXPECT_THAT(cluster.shards().Join(cluster.core(), "shard-1"),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("records of level 2")));
+}
+
 TEST(MembershipTest, ALaterShardOwnsNothing) {
   TestCluster cluster(2);
   cluster.JoinShards();
@@ -253,9 +279,90 @@ TEST(MembershipTest, ARestartAfterASessionLosesTheShardsSegments) {
   EXPECT_EQ(cluster.StateOf(session), "closing");
 }
 
+// One segment of the shard answers no change for as long as it is withheld, so no session becomes open.
+FakeShard& WithholdOne(FakeShard& shard) {
+  for (uint32_t s = 0; shard.withheld.empty(); ++s) {
+    if (shard.IsPrimaryOf(s)) shard.withheld.insert(s);
+  }
+  return shard;
+}
+
+TEST(MembershipTest, ASessionBeingOpenedIsOpenedAnewInWhatBeginsEmpty) {
+  TestCluster cluster(2);
+  cluster.JoinShards();
+  FakeShard& slow = WithholdOne(cluster.shards().at("shard-0"));
+  const auto opening = cluster.OpenSession("ctr", 7);
+  cluster.Run(absl::Seconds(1));
+  EXPECT_EQ(cluster.CountSegments([](const FakeSegment& s) { return !s.open.empty(); }), 7);
+  ASSERT_FALSE(opening.answered());
+  ASSERT_THAT(cluster.shards().Join(cluster.core(), "shard-1"), IsOk());
+  slow.withheld.clear();
+  cluster.Run(absl::Seconds(1));
+  EXPECT_THAT(opening.status(), IsOk()) << "nobody was told of it, so nothing can be lost";
+  EXPECT_EQ(cluster.CountSegments([](const FakeSegment& s) { return !s.open.empty(); }), 8);
+  const FakeShard& shard = cluster.shards().at("shard-1");
+  for (const auto& segment : shard.map.segments()) {
+    const bool its = segment.primary().shard() == shard.id;
+    EXPECT_EQ(segment.emptied_in(), its ? 2u : 0u) << "late calls and what its disk has do not count";
+  }
+}
+
+TEST(MembershipTest, ARestartedCoordinatorKnowsThatASessionIsStillBeingOpened) {
+  TestCluster cluster(2);
+  cluster.JoinShards();
+  cluster.shards().at("shard-1").up = false;
+  const auto opening = cluster.OpenSession("ctr", 7);
+  cluster.Run(absl::Seconds(1));
+  ASSERT_THAT(cluster.Restart(), IsOk());
+  ASSERT_THAT(cluster.shards().Join(cluster.core(), "shard-1"), IsOk());
+  ASSERT_THAT(cluster.shards().Join(cluster.core(), "shard-0"), IsOk());
+  cluster.Run(absl::Seconds(1));
+  EXPECT_THAT(cluster.Problems(), IsEmpty());
+  EXPECT_EQ(cluster.StateOf(1), "open");
+}
+
+TEST(MembershipTest, ASessionThatWasOpenMayHaveDataEvenWhenItIsForgotten) {
+  TestCluster cluster(2);
+  cluster.JoinShards();
+  const auto closing = cluster.CloseSession(cluster.Opened("ctr"));
+  cluster.Await(closing);
+  ASSERT_THAT(closing.status(), IsOk());
+  cluster.Run(absl::Minutes(2));
+  ASSERT_THAT(cluster.shards().Join(cluster.core(), "shard-1"), IsOk());
+  EXPECT_GE(cluster.core().gauges().segments_lost, 1u);
+}
+
+TEST(MembershipTest, ASessionThatWasNeverOpenHasNoDataEvenWhenItIsClosed) {
+  TestCluster cluster(2);
+  cluster.JoinShards();
+  FakeShard& slow = WithholdOne(cluster.shards().at("shard-0"));
+  const auto opening = cluster.OpenSession("ctr", 7);
+  cluster.Run(absl::Minutes(2));
+  EXPECT_FALSE(opening.status().ok());
+  slow.withheld.clear();
+  cluster.Run(absl::Seconds(1));
+  ASSERT_EQ(cluster.StateOf(1), "closed");
+  ASSERT_THAT(cluster.shards().Join(cluster.core(), "shard-1"), IsOk());
+  cluster.Run(absl::Seconds(1));
+  EXPECT_EQ(cluster.core().gauges().segments_lost, 0u) << "nobody was told of it, so nothing can be lost";
+  EXPECT_THAT(cluster.Problems(), IsEmpty());
+}
+
+TEST(MembershipTest, AShardThatKnowsALaterCatalogueShowsThatTheStoreIsOld) {
+  TestCluster cluster(2, {.ring_bits = 3, .new_cluster = 77});
+  cluster.JoinShards();
+  FakeShard& shard = cluster.shards().at("shard-1");
+  shard.says.set_cluster(77);
+  shard.catalogue.set_version(shard.catalogue.version() + 1);
+  EXPECT_THAT(cluster.shards().Beat(cluster.core(), "shard-1"),
+              StatusIs(StatusCode::kUnavailable,
+                       AllOf(HasSubstr("older than its cluster"), HasSubstr("catalogue version"))));
+}
+
 TEST(MembershipTest, ASessionBeingOpenedLearnsOfTheLoss) {
   TestCluster cluster(2);
   cluster.JoinShards();
+  ASSERT_NE(cluster.Opened("other"), 0u);
   cluster.shards().at("shard-1").up = false;
   const auto opening = cluster.OpenSession("ctr", 7);
   cluster.Run(absl::Seconds(1));

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "services/coordinator/metadata/config_wishes.h"
+#include "services/coordinator/metadata/map_plan.h"
 #include "services/coordinator/metadata/text.h"
 
 namespace paceline::coordinator {
@@ -14,7 +15,7 @@ constexpr absl::Duration kLookAgain = absl::Milliseconds(100);
 constexpr absl::Duration kPlanAgain = absl::Milliseconds(250);
 // A shard that took the move up says how it ends by a wish; it is asked again in case it forgot, or never
 // heard.
-constexpr absl::Duration kAskAgain = absl::Seconds(1);
+constexpr absl::Duration kAskMovesEvery = absl::Seconds(1);
 constexpr absl::Duration kAskRefused = absl::Milliseconds(200);
 // What takes longer is given up, so that another shard may be tried.
 constexpr absl::Duration kRecruitPatience = absl::Minutes(2);
@@ -65,7 +66,9 @@ void Moves::End(const absl::Status& why) {
 void Moves::Forget() {
   std::erase_if(under_way_, [this](const auto& entry) { return Ended(entry.second); });
   std::erase_if(leaving_, [this](const auto& entry) {
-    const v1::ShardInfo& info = context_.facts.FindShard(entry.first)->info();
+    const ShardRecord* known = context_.facts.FindShard(entry.first);
+    if (known == nullptr) return true;  // it was removed
+    const v1::ShardInfo& info = known->info();
     return info.incarnation() != entry.second.incarnation || context_.now - entry.second.since > kLeavingMax;
   });
 }
@@ -76,6 +79,7 @@ bool Moves::Ended(const UnderWay& one) {
   const std::pair<uint32_t, uint32_t> pair(move.segment, move.to.shard());
   const auto leaving = leaving_.find(move.to.shard());
   if (leaving != leaving_.end() && leaving->second.ends) return true;
+  if (membership_.DiskUseless(move.to.shard())) return true;
   if (!Same(config.primary(), move.primary) || !membership_.Alive(move.to)) return true;
   if (move.kind == Move::Kind::kHandOver) {
     return !HasReplica(config, move.to) || context_.now - one.since > kHandOverPatience;
@@ -104,6 +108,11 @@ void Moves::Plan() {
                     .moves_per_shard = context_.options.moves_per_shard};
   for (const auto& [id, shard] : facts.shards()) {
     if (membership_.Alive(id)) inputs.alive.insert(id);
+  }
+  for (const auto& [id, shard] : facts.shards()) {
+    if (!membership_.DiskUseless(id)) continue;
+    inputs.leaving.insert(id);
+    inputs.ending.insert(id);
   }
   for (const auto& [id, leaving] : leaving_) {
     inputs.leaving.insert(id);
@@ -135,7 +144,7 @@ void Moves::Ask() {
   std::map<uint32_t, std::vector<Move>> hand_overs;
   for (auto& [segment, one] : under_way_) {
     if (one.next_ask > context_.now) continue;
-    one.next_ask = context_.now + kAskAgain;
+    one.next_ask = context_.now + kAskMovesEvery;
     auto& calls = one.move.kind == Move::Kind::kRecruit ? recruits : hand_overs;
     calls[one.move.primary.shard()].push_back(one.move);
   }
@@ -160,7 +169,7 @@ void Moves::SendRecruits(uint32_t shard, const std::vector<Move>& moves) {
         OnAsked(shard, moves, reply.status(), taken);
       });
   context_.outbox.Add([&caller = context_.caller, shard,
-                       address = context_.facts.FindShard(shard)->info().address(),
+                       address = PeerAddressOf(context_.facts.FindShard(shard)->info()),
                        request = std::move(request),
                        done = std::move(done)] { caller.Recruit(ShardId(shard), address, request, done); });
 }
@@ -182,16 +191,16 @@ void Moves::SendHandOvers(uint32_t shard, const std::vector<Move>& moves) {
         OnAsked(shard, moves, reply.status(), begun);
       });
   context_.outbox.Add([&caller = context_.caller, shard,
-                       address = context_.facts.FindShard(shard)->info().address(),
+                       address = PeerAddressOf(context_.facts.FindShard(shard)->info()),
                        request = std::move(request),
                        done = std::move(done)] { caller.HandOver(ShardId(shard), address, request, done); });
 }
 
 void Moves::OnAsked(uint32_t shard, const std::vector<Move>& moves, const absl::Status& status,
                     const std::set<uint32_t>& accepted) {
-  if (!status.ok()) {
-    context_.probe.CallRepeated(context_.facts.FindShard(shard)->info(),
-                                absl::StrCat("a move: ", status.ToString()));
+  const ShardRecord* known = context_.facts.FindShard(shard);
+  if (!status.ok() && known != nullptr) {
+    context_.probe.CallRepeated(known->info(), absl::StrCat("a move: ", status.ToString()));
   }
   for (const Move& move : moves) {
     const auto it = under_way_.find(move.segment);

@@ -44,6 +44,64 @@ class MovesTest : public ReplicatedTest {
   }
 };
 
+TEST_F(MovesTest, AShardWhoseDiskFailsIsGivenNothingUntilItWorks) {
+  Start(1, 4);
+  v1::BeatRequest& says = shards().at("shard-1").says;
+  says.set_durable(true);
+  says.mutable_disk()->set_state(v1::DiskHealth::FULL);
+  says.mutable_disk()->set_why("no space left on device");
+  says.mutable_disk()->set_for_ms(2000);
+  says.add_not_serving("segments 1, 2: read-only, as the disk fails");
+  cluster_->Run(absl::Seconds(2));
+  EXPECT_THAT(cluster_->Problems(), Contains(AllOf(HasSubstr("the disk of shard-1"), HasSubstr("full"),
+                                                   HasSubstr("no space left"))));
+  EXPECT_THAT(cluster_->Problems(),
+              Contains(AllOf(HasSubstr("shard-1"), HasSubstr("does not serve segments 1, 2: read-only"))));
+  // It hands over and is asked out, as shards do by themselves.
+  const uint32_t id = shards().at("shard-1").id;
+  for (uint32_t s = 0; s < 8; ++s) {
+    if (Config(s).primary().shard() == id) Ask("shard-1", v1::ConfigWish::SWAP, s, Config(s).replicas(0));
+    const v1::SegmentConfig config = Config(s);
+    if (HasReplica(config, shards().at("shard-1").member()))
+      Ask(NameOf(config.primary()), v1::ConfigWish::DROP, s, shards().at("shard-1").member());
+  }
+  for (int i = 0; i < 20; ++i) {
+    Obey();
+    cluster_->Run(absl::Milliseconds(500));
+  }
+  EXPECT_EQ(cluster_->core().gauges().segments_under_replicated, 0u) << "others are";
+  for (const auto& config : Configs()) {
+    EXPECT_NE(config.primary().shard(), id);
+    EXPECT_NE(config.replicas(0).shard(), id);
+  }
+  says.Clear();
+  for (int i = 0; i < 40; ++i) {
+    Obey();
+    cluster_->Run(absl::Milliseconds(500));
+  }
+  EXPECT_GT(Primaries()[id], 0);
+  EXPECT_THAT(cluster_->Problems(), IsEmpty());
+}
+
+TEST_F(MovesTest, ARecruitEndsWhenTheDiskOfTheLearnerFails) {
+  Start(1);
+  const v1::Member primary = Config(3).primary();
+  const v1::Member dropped = Config(3).replicas(0);
+  Ask(NameOf(primary), v1::ConfigWish::DROP, 3, dropped);
+  cluster_->Run(absl::Milliseconds(500));
+  const auto recruits = [&] { return std::exchange(ShardOf(primary).recruits, {}); };
+  const auto before = recruits();
+  ASSERT_FALSE(before.empty());
+  const v1::Member learner = before.back().segments(0).learner();
+  v1::BeatRequest& says = ShardOf(learner).says;
+  says.set_durable(true);
+  says.mutable_disk()->set_state(v1::DiskHealth::FAILS);
+  cluster_->Run(absl::Seconds(3));
+  const auto after = recruits();
+  ASSERT_FALSE(after.empty());
+  EXPECT_NE(after.back().segments(0).learner().shard(), learner.shard()) << "it would never count";
+}
+
 TEST_F(MovesTest, ARestartedShardGetsItsShareBack) {
   Start(1);
   const auto before = Primaries();

@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "libs/base/feature_level.h"
 #include "libs/ring/placement.h"
+#include "libs/world/random.h"
 
 namespace paceline::coordinator {
 
@@ -37,6 +38,9 @@ struct Options {
   int ring_bits = ring::kRingBitsDefault;  // the ring has 2^ring_bits segments, for the cluster's life
   uint64_t new_cluster =
       0;  // the id of the cluster if this start creates it: random, so that no two have one
+  // Where secrets of sessions come from: nobody may be able to guess what comes next. Outlives the
+  // coordinator.
+  world::Random* random = nullptr;
   // How long a leader that is not heard of is waited for before another coordinator leads. 0: the store is
   // this coordinator's alone.
   absl::Duration leader_lease = absl::ZeroDuration();

@@ -38,6 +38,8 @@ class Probe {
   // This coordinator leads from now on, as one of several on its store; or no longer.
   virtual void LeadBegan(uint64_t /*term*/) {}
   virtual void LeadEnded(uint64_t /*term*/, const absl::Status& /*why*/) {}
+  // The store was found to be an older copy; nobody is served any more.
+  virtual void StoreBehind(const absl::Status& /*why*/) {}
   // A commit failed, or a look at who leads.
   virtual void StoreFailed(const absl::Status& /*status*/) {}
   // The coordinator was not run for this long; silence counts from now.

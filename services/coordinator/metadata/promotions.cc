@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "services/coordinator/metadata/config_wishes.h"
+#include "services/coordinator/metadata/map_plan.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -133,7 +134,7 @@ void Promotions::Send() {
     ShardCaller::FenceDone done = AsVisit<absl::StatusOr<v1::FenceReply>>(
         context_, [this, shard = shard, incarnation = info.incarnation(), asked = std::move(call.asked)](
                       absl::StatusOr<v1::FenceReply> reply) { OnAnswer(shard, incarnation, asked, reply); });
-    context_.outbox.Add([&caller = context_.caller, shard = shard, address = info.address(),
+    context_.outbox.Add([&caller = context_.caller, shard = shard, address = PeerAddressOf(info),
                          request = std::move(call.request),
                          done = std::move(done)] { caller.Fence(ShardId(shard), address, request, done); });
   }
@@ -141,7 +142,9 @@ void Promotions::Send() {
 
 void Promotions::OnAnswer(uint32_t shard, uint64_t incarnation, const std::vector<Asked>& asked,
                           const absl::StatusOr<v1::FenceReply>& reply) {
-  const v1::ShardInfo& info = context_.facts.FindShard(shard)->info();
+  const ShardRecord* known = context_.facts.FindShard(shard);
+  if (known == nullptr) return;  // it was removed
+  const v1::ShardInfo& info = known->info();
   if (info.incarnation() != incarnation) return;  // it is over, and is not awaited any more
   if (!reply.ok()) {
     context_.probe.CallRepeated(info, absl::StrCat("Fence: ", reply.status().ToString()));

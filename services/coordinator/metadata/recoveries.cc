@@ -4,14 +4,27 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "services/coordinator/metadata/map_plan.h"
 #include "services/coordinator/metadata/text.h"
 
 namespace paceline::coordinator {
 namespace {
 
-constexpr absl::Duration kAskAgain = absl::Milliseconds(200);
+constexpr absl::Duration kAskFencedEvery = absl::Milliseconds(200);
 // Calls are answered within 2 s; one that is not by now was lost.
 constexpr absl::Duration kLost = absl::Milliseconds(2500);
+// Of what was given up for lost a job remembers the first ones.
+constexpr size_t kLossText = 1000;
+
+// Whoever accepted the loss knew of all that it waits for now.
+bool GivesUp(const v1::RecoverSegmentsRequest::Segment& loss,
+             const v1::RecoverSegmentsReply::Segment& waiting) {
+  return loss.given_up().empty() ||
+         std::ranges::all_of(waiting.awaited_incarnations(), [&](uint64_t incarnation) {
+           return std::ranges::count(loss.given_up(), incarnation) > 0;
+         });
+}
 
 }  // namespace
 
@@ -23,6 +36,13 @@ Recoveries::Progress Recoveries::Attempt::Best() const {
   Progress best;
   for (const auto& [shard, progress] : found) best = std::max(best, progress);
   return best;
+}
+
+std::optional<uint64_t> Recoveries::Attempt::Asked(uint32_t shard) const {
+  if (const auto it = members.find(shard); it != members.end()) return it->second;
+  if (!others.has_value()) return std::nullopt;
+  const auto it = others->find(shard);
+  return it == others->end() ? std::nullopt : std::optional(it->second);
 }
 
 std::map<uint32_t, uint64_t> Recoveries::MembersNow(uint32_t segment) const {
@@ -45,8 +65,13 @@ std::optional<v1::RecoverSegmentsReply::Segment> Recoveries::Waiting(uint32_t se
   bool serves = false;
   const auto look = [&](const v1::Member& member) {
     serves |= membership_.Alive(member);
-    const std::string& name = context_.facts.FindShard(member.shard())->info().name();
-    *(CanBeAsked(member) ? waiting.add_restarted() : waiting.add_awaited()) = name;
+    const v1::ShardInfo& newest = context_.facts.FindShard(member.shard())->info();
+    if (CanBeAsked(member)) {
+      waiting.add_restarted(newest.name());
+    } else {
+      waiting.add_awaited(newest.name());
+      waiting.add_awaited_incarnations(newest.incarnation());
+    }
   };
   look(config.primary());
   for (const v1::Member& replica : config.replicas()) look(replica);
@@ -86,7 +111,9 @@ v1::RecoverSegmentsReply Recoveries::Recover(const v1::RecoverSegmentsRequest& r
   for (const auto& loss : request.accept_loss()) {
     if (loss.segment() >= context_.facts.SegmentCount()) continue;
     const auto waiting = Waiting(loss.segment());
-    if (waiting.has_value() && waiting->epoch() == loss.epoch()) Accept(loss.segment());
+    if (waiting.has_value() && waiting->epoch() == loss.epoch() && GivesUp(loss, *waiting)) {
+      Accept(loss.segment());
+    }
   }
   Pump();
   for (uint32_t s = 0; s < context_.facts.SegmentCount(); ++s) {
@@ -125,7 +152,7 @@ void Recoveries::Pump() {
 absl::Time Recoveries::NextTry() const {
   absl::Time next = absl::InfiniteFuture();
   for (const auto& [segment, attempt] : attempts_) {
-    if (attempt.found.size() == attempt.members.size()) continue;
+    if (attempt.found.size() == attempt.members.size() && !attempt.others.has_value()) continue;
     next = std::min(next, attempt.under_way.empty() ? attempt.next_ask : attempt.lost_at);
   }
   return next;
@@ -137,10 +164,11 @@ void Recoveries::Ask() {
   for (auto& [segment, attempt] : attempts_) {
     if (attempt.lost_at <= context_.now) attempt.under_way.clear();
     if (attempt.next_ask > context_.now) continue;
-    for (const auto& [shard, incarnation] : attempt.members) {
-      if (attempt.found.contains(shard) || attempt.under_way.contains(shard)) continue;
+    const auto ask = [&, segment = segment](uint32_t shard, uint64_t incarnation, bool left_over) {
+      if (attempt.found.contains(shard) || attempt.under_way.contains(shard)) return;
+      if (context_.facts.FindShard(shard) == nullptr) return;  // it was removed
       attempt.under_way.insert(shard);
-      attempt.next_ask = context_.now + kAskAgain;
+      attempt.next_ask = context_.now + kAskFencedEvery;
       attempt.lost_at = context_.now + kLost;
       v1::FenceRequest& request = calls[shard];
       request.set_cluster(context_.facts.cluster());
@@ -150,8 +178,12 @@ void Recoveries::Ask() {
       one.set_segment(segment);
       one.set_epoch(attempt.epoch + 1);
       one.set_restored(true);
+      one.set_left_over(left_over);
       asked[shard].push_back(segment);
-    }
+    };
+    for (const auto& [shard, incarnation] : attempt.members) ask(shard, incarnation, false);
+    if (!attempt.others.has_value()) continue;
+    for (const auto& [shard, incarnation] : *attempt.others) ask(shard, incarnation, true);
   }
   for (auto& [shard, request] : calls) {
     const v1::ShardInfo& info = context_.facts.FindShard(shard)->info();
@@ -159,7 +191,7 @@ void Recoveries::Ask() {
         context_,
         [this, shard = shard, incarnation = info.incarnation(), segments = std::move(asked[shard])](
             absl::StatusOr<v1::FenceReply> reply) { OnAnswer(shard, incarnation, segments, reply); });
-    context_.outbox.Add([&caller = context_.caller, shard = shard, address = info.address(),
+    context_.outbox.Add([&caller = context_.caller, shard = shard, address = PeerAddressOf(info),
                          request = std::move(request),
                          done = std::move(done)] { caller.Fence(ShardId(shard), address, request, done); });
   }
@@ -167,19 +199,21 @@ void Recoveries::Ask() {
 
 void Recoveries::OnAnswer(uint32_t shard, uint64_t incarnation, const std::vector<uint32_t>& asked,
                           const absl::StatusOr<v1::FenceReply>& reply) {
-  const v1::ShardInfo& info = context_.facts.FindShard(shard)->info();
+  const ShardRecord* known = context_.facts.FindShard(shard);
+  if (known == nullptr) return;  // it was removed
+  const v1::ShardInfo& info = known->info();
   if (!reply.ok()) context_.probe.CallRepeated(info, absl::StrCat("Fence: ", reply.status().ToString()));
   for (const uint32_t segment : asked) {
     const auto it = attempts_.find(segment);
     if (it == attempts_.end()) continue;
-    const auto member = it->second.members.find(shard);
-    if (member == it->second.members.end() || member->second != incarnation) continue;
+    if (it->second.Asked(shard) != incarnation) continue;
     it->second.under_way.erase(shard);
     if (!reply.ok()) continue;
     for (const v1::FenceReply::Segment& answer : reply->segments()) {
-      if (answer.segment() == segment && answer.fenced()) {
-        it->second.found[shard] = {answer.lsn_epoch(), answer.lsn()};
-      }
+      if (answer.segment() != segment) continue;
+      // Who was no member and does not promise has nothing to give.
+      const bool other = !it->second.members.contains(shard);
+      if (answer.fenced() || other) it->second.found[shard] = {answer.lsn_epoch(), answer.lsn()};
     }
   }
   Pump();
@@ -200,48 +234,99 @@ std::optional<v1::Member> Recoveries::LeastBusy(const v1::Map& map, const std::s
   return best;
 }
 
+bool Recoveries::AskOthers(Attempt& attempt) const {
+  if (!attempt.others.has_value()) {
+    attempt.others.emplace();
+    for (const v1::ShardInfo& info : context_.facts.map()->shards()) {
+      if (attempt.members.contains(info.shard()) || !membership_.Alive(info.shard())) continue;
+      attempt.others->emplace(info.shard(), info.incarnation());
+    }
+    attempt.next_ask = absl::InfinitePast();
+  }
+  return std::ranges::all_of(*attempt.others, [&](const auto& other) {
+    v1::Member member;
+    member.set_shard(other.first);
+    member.set_incarnation(other.second);
+    return attempt.found.contains(other.first) || !membership_.Alive(member);
+  });
+}
+
+void Recoveries::Decide(uint32_t segment, Attempt& attempt, Decisions& decisions) {
+  if (std::ranges::any_of(attempt.members, [&](const auto& m) { return !attempt.found.contains(m.first); })) {
+    return;
+  }
+  const bool nothing = attempt.Best() == Progress() || attempt.others.has_value();
+  if (nothing && !Accepted(segment)) {
+    decisions.nowhere.insert(segment);
+    return;
+  }
+  if (nothing && !AskOthers(attempt)) return;
+  const Progress best = attempt.Best();
+  std::set<uint32_t> who;
+  for (const auto& [shard, progress] : attempt.found) {
+    if (progress == best) who.insert(shard);
+  }
+  const std::optional<v1::Member> primary = LeastBusy(decisions.map, who);
+  if (!primary.has_value()) return;
+  v1::SegmentConfig& config = *decisions.map.mutable_segments(static_cast<int>(segment));
+  const auto members = static_cast<size_t>(1 + config.replicas_size());
+  config.set_epoch(attempt.epoch + 1);
+  config.clear_replicas();
+  *config.mutable_primary() = *primary;
+  if (best == Progress()) {
+    config.set_emptied_in(config.epoch());
+    decisions.emptied.insert(segment);
+  } else if (nothing) {
+    decisions.fell_back.insert(segment);
+  } else if (attempt.members.size() < members) {
+    decisions.lack.insert(segment);
+  }
+  ++decisions.ready;
+}
+
+void Recoveries::MarkJobs(const Decisions& decisions, Changes& changes) const {
+  std::vector<std::string> losses;
+  const auto add = [&](const std::set<uint32_t>& segments, absl::string_view what) {
+    if (!segments.empty()) losses.push_back(absl::StrCat("segments ", Ranges(segments), " ", what));
+  };
+  add(decisions.emptied, "began empty");
+  add(decisions.fell_back, "went on from what had been left of an earlier configuration");
+  add(decisions.lack, "went on without shards that were given up");
+  if (losses.empty()) return;
+  const std::string loss =
+      absl::StrCat("since map version ", context_.facts.map_version() + 1,
+                   " acknowledged updates may be missing: ", absl::StrJoin(losses, ", "));
+  for (const auto& [id, job] : context_.facts.jobs()) {
+    if (job.deleting() || job.data_lost().size() > kLossText) continue;
+    JobRecord& marked = changes.jobs.emplace_back(job);
+    marked.set_data_lost(job.data_lost().empty() ? loss : absl::StrCat(job.data_lost(), "; ", loss));
+  }
+}
+
 void Recoveries::CommitReady() {
-  v1::Map map = *context_.facts.map();
-  std::set<uint32_t> nowhere, emptied;
-  uint64_t ready = 0;
-  for (const auto& [segment, attempt] : attempts_) {
-    if (attempt.found.size() < attempt.members.size()) continue;
-    const Progress best = attempt.Best();
-    std::set<uint32_t> who;
-    for (const auto& [shard, progress] : attempt.found) {
-      if (progress == best) who.insert(shard);
-    }
-    if (best == Progress() && !Accepted(segment)) {
-      nowhere.insert(segment);
-      continue;
-    }
-    const std::optional<v1::Member> primary = LeastBusy(map, who);
-    if (!primary.has_value()) continue;
-    v1::SegmentConfig& config = *map.mutable_segments(static_cast<int>(segment));
-    config.set_epoch(attempt.epoch + 1);
-    config.clear_replicas();
-    *config.mutable_primary() = *primary;
-    if (best == Progress()) {
-      config.set_emptied_in(config.epoch());
-      emptied.insert(segment);
-    }
-    ++ready;
+  Decisions decisions;
+  decisions.map = *context_.facts.map();
+  for (auto& [segment, attempt] : attempts_) Decide(segment, attempt, decisions);
+  if (!decisions.nowhere.empty()) {
+    membership_.OnNothingFound(decisions.nowhere);
+    for (const uint32_t segment : decisions.nowhere) attempts_.erase(segment);
   }
-  if (!nowhere.empty()) {
-    membership_.OnNothingFound(nowhere);
-    for (const uint32_t segment : nowhere) attempts_.erase(segment);
-  }
-  if (!emptied.empty()) {
+  std::set<uint32_t> gone = decisions.emptied;
+  gone.insert(decisions.fell_back.begin(), decisions.fell_back.end());
+  if (!gone.empty()) {
     if (!before_loss_().ok()) return;  // with the next beat, as below
     const absl::Status evicted = sessions_.EvictAll(absl::StrCat(
-        "acknowledged data of segments ", Ranges(emptied),
+        "acknowledged data of segments ", Ranges(gone),
         " is gone, which was accepted (paceline recover); start the job again, from its last saved model"));
     if (!evicted.ok()) return;  // with the next beat, as below
   }
   // If the commit fails it is tried again with the next beat.
-  if (ready == 0 || !membership_.CommitMap(std::move(map)).ok()) return;
-  recovered_ += ready;
-  on_map_(!emptied.empty());
+  if (decisions.ready == 0) return Ask();  // maybe others
+  Changes changes;
+  MarkJobs(decisions, changes);
+  if (!membership_.CommitMap(std::move(decisions.map), std::move(changes)).ok()) return;
+  recovered_ += decisions.ready;
+  on_map_(!gone.empty());
 }
 
 }  // namespace paceline::coordinator

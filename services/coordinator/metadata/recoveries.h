@@ -27,10 +27,11 @@ namespace paceline::coordinator {
 //
 // Where some are not started again, or nobody has anything, somebody may accept the loss: by segment and
 // epoch, naming the shards that are given up. Then those that were started again and live are asked; the most
-// advanced of them goes on, or, if none has anything, the segment begins empty on one of them, or on any
-// shard that lives. Before that all sessions are evicted: what they had in that segment, and the segment had
-// of them, is gone. A member that was not started again and is silent counts as ended if it was named; who
-// was not, and falls silent later, is awaited as before.
+// advanced of them goes on. If none has anything all other shards that live are asked whether they kept
+// something of it from an earlier configuration; if none did, the segment begins empty on one of them. Before
+// either all sessions are evicted: what they had in that segment, and the segment had of them, is gone. All
+// jobs are marked with what was given up. A member that was not started again and is silent counts as ended
+// if it was named; who was not, and falls silent later, is awaited as before.
 //
 // Nothing of this is stored. Whoever leads next asks again; a loss has to be accepted again.
 class Recoveries {
@@ -67,12 +68,26 @@ class Recoveries {
   struct Attempt {
     uint64_t epoch = 0;                    // the one to be replaced
     std::map<uint32_t, uint64_t> members;  // shards, and the starts that are asked
+    // Shards that live and were no members, and their starts: asked where no member has anything and the loss
+    // was accepted. nullopt: not asked.
+    std::optional<std::map<uint32_t, uint64_t>> others;
     std::map<uint32_t, Progress> found;
     std::set<uint32_t> under_way;
     absl::Time next_ask = absl::InfinitePast();
     absl::Time lost_at = absl::InfiniteFuture();  // what is under way
 
     Progress Best() const;
+    // The start that is asked of this shard; nullopt: none is.
+    std::optional<uint64_t> Asked(uint32_t shard) const;
+  };
+  // What is committed at once.
+  struct Decisions {
+    v1::Map map;
+    uint64_t ready = 0;
+    std::set<uint32_t> nowhere;    // nothing was found of them, and no loss was accepted
+    std::set<uint32_t> emptied;    // these begin empty …
+    std::set<uint32_t> fell_back;  // … these go on from what somebody kept of an earlier configuration …
+    std::set<uint32_t> lack;       // … and these from what those had that were not given up
   };
 
   const v1::SegmentConfig& ConfigOf(uint32_t segment) const;
@@ -93,6 +108,11 @@ class Recoveries {
   // segments of `map`; nullopt: none lives.
   std::optional<v1::Member> LeastBusy(const v1::Map& map, const std::set<uint32_t>& among) const;
   void CommitReady();
+  void Decide(uint32_t segment, Attempt& attempt, Decisions& decisions);
+  // True: all have answered, or ended meanwhile.
+  bool AskOthers(Attempt& attempt) const;
+  // The jobs lack what was given up, for good.
+  void MarkJobs(const Decisions& decisions, Changes& changes) const;
 
   Context& context_;
   Membership& membership_;

@@ -241,6 +241,106 @@ TEST_F(LossesTest, WhatAllDisksAreWithoutBeginsEmptyToo) {
   EXPECT_NE(cluster_->Opened("ctr"), 0u);
 }
 
+TEST_F(LossesTest, WhatAShardKeptOfAnEarlierConfigurationIsGoneOnFromBeforeItBeginsEmpty) {
+  StartWithDisks(0);
+  const v1::SegmentConfig before = Config(3);
+  std::string keeper;
+  for (auto& [name, shard] : shards().all()) {
+    if (name != NameOf(before.primary())) keeper = name;
+  }
+  shards().at(keeper).left_over[3] = {1, 95};
+  End(before.primary());
+  Accept();
+  cluster_->Run(absl::Seconds(2));
+  EXPECT_EQ(NameOf(Config(3).primary()), keeper);
+  EXPECT_EQ(Config(3).emptied_in(), 0u);
+  EXPECT_THAT(cluster_->KeepAlive(1), StatusIs(StatusCode::kDataLoss)) << "it may know less than it was told";
+  EXPECT_THAT(cluster_->core().Status().jobs(0).data_lost(),
+              HasSubstr("segments 3 went on from what had been left of an earlier configuration"));
+}
+
+TEST_F(LossesTest, AShardThatEndsWhileItIsAskedWhatItKeptIsNotWaitedFor) {
+  StartWithDisks(0);
+  const v1::SegmentConfig before = Config(3);
+  End(before.primary());
+  shards().hold = [](const std::string& call, auto&) { return call == "Fence"; };
+  Accept();
+  const std::string survivor = NameOf(before.primary()) == "shard-0" ? "shard-1" : "shard-0";
+  for (auto& [name, shard] : shards().all()) {
+    if (name != survivor) shard.up = false;
+  }
+  shards().hold = [](auto&, auto&) { return false; };
+  cluster_->Run(absl::Seconds(5));
+  EXPECT_EQ(Config(3).emptied_in(), 2u);
+}
+
+TEST_F(LossesTest, TheJobsAreMarkedForGood) {
+  StartWithDisks(0);
+  const v1::SegmentConfig before = Config(3);
+  End(before.primary());
+  EXPECT_EQ(cluster_->core().Status().jobs(0).data_lost(), "");
+  Accept();
+  cluster_->Run(absl::Seconds(1));
+  ASSERT_EQ(Config(3).emptied_in(), 2u);
+  const std::string lost = cluster_->core().Status().jobs(0).data_lost();
+  EXPECT_THAT(lost, HasSubstr("acknowledged updates may be missing: segments"));
+  EXPECT_THAT(lost, HasSubstr("began empty"));
+  ASSERT_THAT(cluster_->Restart(), IsOk());
+  cluster_->Run(absl::Seconds(20));  // it waits a while for the shard that has ended
+  EXPECT_EQ(cluster_->core().Status().jobs(0).data_lost(), lost);
+  const auto opened = cluster_->OpenSession("ctr", 99);
+  cluster_->Await(opened);
+  ASSERT_THAT(opened.status(), IsOk());
+  EXPECT_EQ(opened->data_lost(), lost);
+  EXPECT_NE(cluster_->Opened("new"), 0u);
+  const v1::StatusReply status = cluster_->core().Status();
+  for (const v1::JobStatus& job : status.jobs()) {
+    EXPECT_EQ(job.data_lost(), job.name() == "new" ? "" : lost) << "what begins later lacks nothing";
+  }
+}
+
+TEST_F(LossesTest, TheJobsAreMarkedWhereAnOlderDiskGoesOn) {
+  StartWithDisks(1);
+  const v1::SegmentConfig before = Config(3);
+  ShardOf(before.primary()).up = false;
+  StartAgain(before.replicas(0));
+  cluster_->Run(absl::Seconds(4));
+  Accept();
+  cluster_->Run(absl::Seconds(1));
+  ASSERT_EQ(Config(3).epoch(), 2u);
+  EXPECT_THAT(cluster_->core().Status().jobs(0).data_lost(),
+              HasSubstr("went on without shards that were given up"));
+}
+
+TEST_F(LossesTest, AJobIsNotMarkedWhereNothingWasGivenUp) {
+  StartWithDisks(1);
+  for (const auto& name : {"shard-0", "shard-1", "shard-2"}) {
+    ASSERT_THAT(shards().Join(cluster_->core(), name), IsOk());
+  }
+  cluster_->Run(absl::Seconds(1));
+  EXPECT_EQ(Config(3).epoch(), 2u);
+  EXPECT_EQ(cluster_->core().Status().jobs(0).data_lost(), "");
+}
+
+TEST_F(LossesTest, AcceptedAreTheStartsThatWereNamed) {
+  StartWithDisks(0);
+  const v1::SegmentConfig before = Config(3);
+  End(before.primary());
+  const auto waiting = Waiting(3);
+  ASSERT_TRUE(waiting);
+  EXPECT_THAT(waiting->awaited_incarnations(), ElementsAre(before.primary().incarnation()));
+  v1::RecoverSegmentsRequest request;
+  request.add_accept_loss()->set_segment(3);
+  request.mutable_accept_loss(0)->set_epoch(1);
+  request.mutable_accept_loss(0)->add_given_up(before.primary().incarnation() + 100);
+  Recover(request);
+  EXPECT_FALSE(Waiting(3)->accepted()) << "another start was meant";
+  request.mutable_accept_loss(0)->set_given_up(0, before.primary().incarnation());
+  Recover(request);
+  cluster_->Run(absl::Seconds(2));
+  EXPECT_EQ(Config(3).epoch(), 2u);
+}
+
 TEST_F(LossesTest, WhoeverIsSilentLaterIsNotGivenUp) {
   StartWithDisks(1);
   const v1::SegmentConfig before = Config(3);

@@ -47,7 +47,7 @@ absl::Status JobChanges::CheckRates(const v1::Table& table, const v1::Rule& rule
 
 Ticket JobChanges::ChangeRule(const v1::ChangeRuleRequest& request, absl::Time deadline,
                               Done<v1::ChangeRuleReply> done) {
-  const absl::StatusOr<uint32_t> job = JobOf(request.session(), request.job());
+  const absl::StatusOr<uint32_t> job = JobOf(request.session(), request.token(), request.job());
   if (!job.ok()) return sessions_.Tell(done, {job.status()});
   const absl::StatusOr<const v1::Table*> found = TableOf(*job, request.table());
   if (!found.ok()) return sessions_.Tell(done, {found.status()});

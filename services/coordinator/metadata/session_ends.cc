@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/status.h"
+#include "libs/secret/secret.h"
 #include "services/coordinator/metadata/sessions.h"
 #include "services/coordinator/metadata/text.h"
 
@@ -12,6 +13,13 @@ namespace {
 
 constexpr size_t kEndingsMax = 4096;
 constexpr size_t kEvictedAtOnceMax = 256;  // in one commit
+
+absl::Status CheckToken(const SessionRecord& session, const std::string& token) {
+  if (session.secret().empty() || secret::Equal(session.secret(), token)) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("token: it is not the secret of session ", session.id(),
+                   "; expected what OpenSession returned to whoever opened it"));
+}
 
 }  // namespace
 
@@ -28,10 +36,13 @@ Ticket Sessions::Close(const v1::CloseSessionRequest& request, absl::Time deadli
   }
   const SessionRecord* session = context_.facts.FindSession(id);
   if (session == nullptr && (id == 0 || id > context_.facts.counters().session())) {
-    return Tell(done, {FindLive(id).status()});
+    return Tell(done, {FindLive(id, request.token()).status()});
   }
   if (session == nullptr || session->state() == SessionRecord::CLOSED) {
     return Tell(done, {v1::CloseSessionReply()});
+  }
+  if (const absl::Status wrong = CheckToken(*session, request.token()); !wrong.ok()) {
+    return Tell(done, {wrong});
   }
   if (session->state() != SessionRecord::CLOSING) {
     SessionRecord next = *session;
@@ -48,11 +59,16 @@ Ticket Sessions::Close(const v1::CloseSessionRequest& request, absl::Time deadli
 }
 
 absl::Status Sessions::BeginClosing(std::vector<SessionRecord> sessions, const absl::Status& answer) {
+  Changes changes;
   for (SessionRecord& session : sessions) {
+    if (session.state() == SessionRecord::OPENING) {
+      if (!changes.counters.has_value()) changes.counters = context_.facts.counters();
+      changes.counters->set_unopened(changes.counters->unopened() + 1);
+    }
     session.set_state(SessionRecord::CLOSING);
     session.clear_seals();  // the largest part of a record, and of no more use
   }
-  ABSL_RETURN_IF_ERROR(Move(sessions));
+  ABSL_RETURN_IF_ERROR(Move(sessions, std::move(changes)));
   for (const SessionRecord& session : sessions) {
     for (const Awaited awaited : {Awaited::kOpen, Awaited::kJoin, Awaited::kFinish}) {
       Answer(session.id(), awaited, answer);
@@ -63,6 +79,7 @@ absl::Status Sessions::BeginClosing(std::vector<SessionRecord> sessions, const a
 
 absl::Status Sessions::FinishClosing(SessionRecord session) {
   session.set_state(SessionRecord::CLOSED);
+  session.clear_secret();
   const uint64_t id = session.id();
   const auto& sessions = context_.facts.sessions();
   Changes changes;
@@ -87,8 +104,9 @@ absl::Status Sessions::FinishClosing(SessionRecord session) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<const SessionRecord*> Sessions::FindLive(uint64_t session) const {
+absl::StatusOr<const SessionRecord*> Sessions::FindLive(uint64_t session, const std::string& token) const {
   const SessionRecord* record = context_.facts.FindSession(session);
+  if (record != nullptr) ABSL_RETURN_IF_ERROR(CheckToken(*record, token));
   if (record != nullptr && !HasEnded(*record)) return record;
   if (record != nullptr) {
     return EndedStatus(session, EndingOf(*record));

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/status.h"
+#include "libs/secret/secret.h"
 #include "services/coordinator/metadata/catalogue.h"
 #include "services/coordinator/metadata/text.h"
 
@@ -65,6 +66,15 @@ Ticket Sessions::Open(const v1::OpenSessionRequest& request, absl::Time deadline
 
 void Sessions::OnMap() {
   Answer(0, Awaited::kOpen, absl::OkStatus());
+  uint64_t emptied = 0;
+  for (const v1::SegmentConfig& config : context_.facts.map()->segments()) emptied += config.emptied_in();
+  if (std::exchange(emptied_, emptied) == emptied) return;
+  // What begins empty was not told of them.
+  std::vector<SessionRecord> opening;
+  for (const auto& [id, session] : context_.facts.sessions()) {
+    if (session.state() == SessionRecord::OPENING) opening.push_back(session);
+  }
+  for (const SessionRecord& session : opening) StartFanOut(session);
 }
 
 Ticket Sessions::OpenNow(const v1::OpenSessionRequest& request, absl::Time deadline,
@@ -83,16 +93,19 @@ Ticket Sessions::OpenNow(const v1::OpenSessionRequest& request, absl::Time deadl
     id = *created;
   }
   soft_[id].heard = context_.now;
-  if (context_.facts.FindSession(id)->state() != SessionRecord::OPENING) return Tell(done, {OpenReply(id)});
+  const uint32_t level = request.feature_level();
+  if (context_.facts.FindSession(id)->state() != SessionRecord::OPENING) {
+    return Tell(done, {OpenReply(id, level)});
+  }
   if (waiters_.size() >= context_.options.limits.requests) {
     return Tell(done, {TooMany("requests", context_.options.limits.requests, "try again later")});
   }
   waiters_.Add(ticket, {.session = id,
                         .awaited = Awaited::kOpen,
                         .deadline = deadline,
-                        .answer = [this, id, done](const absl::Status& status) {
-                          Tell(done,
-                               status.ok() ? absl::StatusOr<v1::OpenSessionReply>(OpenReply(id)) : status);
+                        .answer = [this, id, level, done](const absl::Status& status) {
+                          Tell(done, status.ok() ? absl::StatusOr<v1::OpenSessionReply>(OpenReply(id, level))
+                                                 : status);
                         }});
   return ticket;
 }
@@ -129,7 +142,13 @@ absl::StatusOr<uint64_t> Sessions::CreateSession(const v1::OpenSessionRequest& r
   session.set_client(request.client());
   session.set_nonce(request.nonce());
   session.set_state(SessionRecord::OPENING);
+  // Who does not know of secrets could not show one, and a shard could not keep what it is known by.
+  if (request.feature_level() >= 2 && membership_.Level() >= 2) {
+    session.set_secret(secret::Draw(*context_.options.random));
+  }
+  const bool created_job = !changes.jobs.empty();
   ABSL_RETURN_IF_ERROR(Move({session}, std::move(changes)));
+  soft_[session.id()].created_job = created_job;
   return session.id();
 }
 
@@ -153,14 +172,19 @@ absl::Status Sessions::CheckRoom() const {
                  absl::StrCat("close session ", sessions.begin()->first, ", the oldest that is open"));
 }
 
-v1::OpenSessionReply Sessions::OpenReply(uint64_t session) const {
+v1::OpenSessionReply Sessions::OpenReply(uint64_t session, uint32_t clients_level) const {
   const uint32_t job = context_.facts.FindSession(session)->job();
   v1::OpenSessionReply reply;
+  if (const auto soft = soft_.find(session); soft != soft_.end()) {
+    reply.set_created_job(soft->second.created_job);
+  }
   reply.set_job(job);
   reply.set_session(session);
+  reply.set_secret(context_.facts.FindSession(session)->secret());
+  reply.set_data_lost(context_.facts.FindJob(job)->data_lost());
   *reply.mutable_map() = *context_.facts.map();
   *reply.mutable_catalogue() = CatalogueOf(context_.facts, job);
-  reply.set_feature_level(kFeatureLevel);
+  reply.set_feature_level(std::min(clients_level, kFeatureLevel));
   reply.set_keep_alive_ms(static_cast<uint32_t>(absl::ToInt64Milliseconds(context_.options.keep_alive)));
   reply.set_session_timeout_ms(
       static_cast<uint32_t>(absl::ToInt64Milliseconds(context_.options.session_timeout)));
@@ -209,6 +233,7 @@ v1::SessionChange Sessions::ChangeFor(const SessionRecord& session) const {
     case SessionRecord::OPENING:
       change.set_action(v1::SessionChange::OPEN);
       change.set_closed_floor(context_.facts.counters().closed_floor());
+      if (!session.secret().empty()) change.set_secret_sha256(secret::Sha256(session.secret()));
       break;
     case SessionRecord::JOINING:
       change.set_action(v1::SessionChange::JOIN);
@@ -247,7 +272,7 @@ void Sessions::OnNamedEverywhere(const SessionRecord& session) {
 // -- signs of life --
 
 absl::StatusOr<v1::KeepAliveReply> Sessions::KeepAlive(const v1::KeepAliveRequest& request) {
-  ABSL_RETURN_IF_ERROR(FindLive(request.session()).status());
+  ABSL_RETURN_IF_ERROR(FindLive(request.session(), request.token()).status());
   Soft& soft = soft_[request.session()];
   soft.heard = context_.now;
   soft.clock = std::max(soft.clock, request.clock());

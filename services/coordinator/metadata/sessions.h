@@ -61,7 +61,8 @@ class Sessions {
   // Commits CLOSING for the sessions; their requests but those to close are answered with `answer`.
   absl::Status BeginClosing(std::vector<SessionRecord> sessions, const absl::Status& answer);
   // A session that has not begun to close; otherwise kFailedPrecondition saying what became of it.
-  absl::StatusOr<const SessionRecord*> FindLive(uint64_t session) const;
+  // kPermissionDenied: `token` is not its secret.
+  absl::StatusOr<const SessionRecord*> FindLive(uint64_t session, const std::string& token) const;
   // Keeps the request until Answer, its deadline, or the session's end.
   Ticket Await(uint64_t session, Awaited awaited, absl::Time deadline, Waiters::Answer answer);
   void Answer(uint64_t session, Awaited awaited, const absl::Status& status);
@@ -103,6 +104,7 @@ class Sessions {
     absl::Time heard;
     uint64_t clock = 0;
     Told told;
+    bool created_job = false;  // there was no job of that name before
   };
   // Why a session was closed, kept a while after its record is gone.
   struct Ending {
@@ -121,7 +123,7 @@ class Sessions {
   // opens another one.
   const SessionRecord* FindNonce(uint64_t nonce) const;
   absl::Status CheckRoom() const;
-  v1::OpenSessionReply OpenReply(uint64_t session) const;
+  v1::OpenSessionReply OpenReply(uint64_t session, uint32_t clients_level) const;
   v1::SessionChange ChangeFor(const SessionRecord& session) const;
   void StartFanOut(const SessionRecord& session);
   absl::Status FinishClosing(SessionRecord session);
@@ -141,6 +143,7 @@ class Sessions {
   Waiters waiters_;
   std::map<uint64_t, Soft> soft_;
   std::map<uint64_t, Ending> endings_;
+  uint64_t emptied_ = 0;  // grows whenever a segment begins empty
 };
 
 }  // namespace paceline::coordinator

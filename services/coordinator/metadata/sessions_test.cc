@@ -170,7 +170,7 @@ TEST_F(SessionsTest, OneOfTwoRepeatedCallsMayExpireWithoutClosing) {
 TEST_F(SessionsTest, TheEarlierOfTwoDeadlinesCounts) {
   cluster_.shards().at("shard-1").up = false;
   v1::OpenSessionRequest request;
-  request.set_feature_level(1);
+  request.set_feature_level(kFeatureLevel);
   request.set_job("ctr");
   request.set_nonce(7);
   Pending<v1::OpenSessionReply> none;
@@ -233,6 +233,19 @@ TEST_F(SessionsTest, TheFloorIsBelowTheOldestSessionThatIsNotClosed) {
   EXPECT_THAT(cluster_.KeepAlive(1),
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("session 1 was closed")));
   EXPECT_THAT(cluster_.KeepAlive(3), IsOk());
+}
+
+TEST_F(SessionsTest, ALaterSessionThanTheStoreKnowsIsNotDeniedBeforeTheShardsWereHeardOf) {
+  const uint64_t later = cluster_.Opened("ctr") + 1;
+  EXPECT_THAT(cluster_.KeepAlive(later),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("never opened")));
+  cluster_.beating = false;
+  ASSERT_THAT(cluster_.Restart(), IsOk());
+  EXPECT_THAT(cluster_.KeepAlive(later), StatusIs(StatusCode::kUnavailable, HasSubstr("has heard of")));
+  cluster_.beating = true;
+  cluster_.Run(absl::Seconds(1));
+  EXPECT_THAT(cluster_.KeepAlive(later),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("never opened")));
 }
 
 // -- silence --
@@ -405,15 +418,16 @@ TEST(TermTest, OnlyTheNewestCoordinatorOfAStoreCanChangeIt) {
   ManualClock clock;
   FakeShards shards;
   Probe probe;
-  auto old = *CoordinatorCore::Create({.shards = 1}, *store, clock, shards, probe);
+  world::SplitMix64 random(1);
+  auto old = *CoordinatorCore::Create({.shards = 1, .random = &random}, *store, clock, shards, probe);
   ASSERT_THAT(shards.Join(*old, "shard-0"), IsOk());
   v1::OpenSessionRequest request;
-  request.set_feature_level(1);
+  request.set_feature_level(kFeatureLevel);
   request.set_job("ctr");
   request.set_nonce(7);
   Pending<v1::OpenSessionReply> opening;
   old->OpenSession(request, absl::InfiniteFuture(), opening.done());
-  auto young = *CoordinatorCore::Create({.shards = 1}, *store, clock, shards, probe);
+  auto young = *CoordinatorCore::Create({.shards = 1, .random = &random}, *store, clock, shards, probe);
   EXPECT_FALSE(old->deposed());
   shards.Deliver();
   EXPECT_TRUE(old->deposed());

@@ -23,6 +23,8 @@ class ShardCaller {
   using FenceDone = std::function<void(absl::StatusOr<v1::FenceReply>)>;
   using RecruitDone = std::function<void(absl::StatusOr<v1::RecruitReply>)>;
   using HandOverDone = std::function<void(absl::StatusOr<v1::HandOverReply>)>;
+  using IdentifyDone = std::function<void(absl::StatusOr<v1::IdentifyReply>)>;
+  using EmptyFolderDone = std::function<void(absl::StatusOr<v1::EmptyFolderReply>)>;
 
   virtual ~ShardCaller() = default;
   // `address` is where the newest start of `shard` is reached: host:port.
@@ -37,6 +39,10 @@ class ShardCaller {
                        RecruitDone done) = 0;
   virtual void HandOver(ShardId shard, const std::string& address, v1::HandOverRequest request,
                         HandOverDone done) = 0;
+  virtual void Identify(ShardId shard, const std::string& address, v1::IdentifyRequest request,
+                        IdentifyDone done) = 0;
+  virtual void EmptyFolder(ShardId shard, const std::string& address, v1::EmptyFolderRequest request,
+                           EmptyFolderDone done) = 0;
 };
 
 }  // namespace paceline::coordinator

@@ -117,6 +117,7 @@ absl::Status Snapshots::CommitLoad(const std::string& name, const v1::SnapshotMa
   record.set_id(counters.job());
   record.set_name(name);
   record.set_had_workers(true);  // its clocks have moved
+  record.set_data_lost(manifest.data_lost());
   LoadRecord& load = *record.mutable_load();
   load.set_id(counters.cut());
   load.set_snapshot(manifest.name());

@@ -249,6 +249,7 @@ v1::SnapshotManifest Snapshots::ManifestOf(uint32_t job, const Creation& creatio
   manifest.set_version(std::string(kVersion));
   manifest.set_created_unix_s(context_.options.snapshots->UnixSeconds());
   manifest.set_exact(true);
+  manifest.set_data_lost(context_.facts.FindJob(job)->data_lost());
   for (const auto& [segment, file] : creation.files) {
     *manifest.add_files() = file;
     manifest.set_clock(std::max(manifest.clock(), file.clock()));

@@ -95,6 +95,28 @@ class SnapshotsTest : public ::testing::Test {
   uint64_t session_ = 0;
 };
 
+// Rows that were loaded before any session was open are as good as pushed ones.
+TEST_F(SnapshotsTest, WhatIsLoadedCountsAsDataFromTheFirstCommitOn) {
+  const auto created = Done(Create());
+  ASSERT_THAT(created.status(), IsOk());
+  for (const bool loaded : {false, true}) {
+    TestCluster fresh(2, {.ring_bits = 3, .snapshots = &files_});
+    fresh.JoinShards();
+    if (!loaded) fresh.shards().hold = [](const std::string& call, auto&) { return call == "ChangeJob"; };
+    v1::RestoreSnapshotRequest request;
+    request.set_snapshot(created->snapshot().name());
+    request.set_job("again");
+    Pending<v1::RestoreSnapshotReply> restored;
+    restored.ticket = fresh.core().RestoreSnapshot(request, absl::InfiniteFuture(), restored.done());
+    fresh.Run(absl::Seconds(1));
+    ASSERT_EQ(restored.answered(), loaded);
+    ASSERT_THAT(fresh.Restart(), IsOk());
+    ASSERT_THAT(fresh.shards().Join(fresh.core(), "shard-1"), IsOk());
+    EXPECT_EQ(fresh.core().gauges().segments_lost, 4u);
+    EXPECT_THAT(fresh.Problems(), ::testing::Contains(HasSubstr("earlier start of shard-1")));
+  }
+}
+
 TEST_F(SnapshotsTest, WithNobodyAtWorkItIsTakenAtOnce) {
   const auto created = Done(Create());
   ASSERT_THAT(created.status(), IsOk());
@@ -273,6 +295,24 @@ TEST_F(SnapshotsTest, OfAJobThatLosesDataMeanwhileThereIsNone) {
   cluster_.Await(created);
   EXPECT_THAT(created.status(), StatusIs(StatusCode::kDataLoss, HasSubstr("was accepted")));
   EXPECT_THAT(files_.files.folders, IsEmpty());
+}
+
+TEST_F(SnapshotsTest, OfAJobThatLacksSomethingTheySaySoAndSoDoJobsMadeOfThem) {
+  cluster_.shards().at("shard-0").up = false;
+  cluster_.Run(absl::Seconds(4));
+  ASSERT_THAT(cluster_.AcceptLosses(), IsOk());
+  cluster_.Run(absl::Seconds(1));
+  const std::string lost = cluster_.core().Status().jobs(0).data_lost();
+  ASSERT_THAT(lost, HasSubstr("began empty"));
+  WriteSnapshotsTo(files_, cluster_.shards());
+  const auto created = Done(Create());
+  ASSERT_THAT(created.status(), IsOk());
+  EXPECT_EQ(created->snapshot().data_lost(), lost);
+  EXPECT_EQ(Manifest(created->snapshot().name()).data_lost(), lost);
+  ASSERT_THAT(Done(Restore(created->snapshot().name(), "again")).status(), IsOk());
+  const v1::StatusReply status = cluster_.core().Status();
+  EXPECT_EQ(status.jobs_size(), 2);
+  for (const v1::JobStatus& job : status.jobs()) EXPECT_EQ(job.data_lost(), lost) << job.name();
 }
 
 TEST_F(SnapshotsTest, OfAJobThatIsDeletedMeanwhileThereIsNone) {

@@ -38,6 +38,25 @@ Roles RolesOf(const Context& context, const Membership& membership) {
   return roles;
 }
 
+// What is wrong with it; empty: nothing.
+std::string DiskText(const v1::BeatRequest& beat) {
+  const v1::DiskHealth& disk = beat.disk();
+  const std::string since = absl::StrCat(Seconds(absl::Milliseconds(disk.for_ms())), ": ", disk.why());
+  const absl::string_view then =
+      beat.durable() ? "it has handed over what another shard can serve; the rest is read-only"
+                     : "it serves from memory, until too much waits to be written";
+  switch (disk.state()) {
+    case v1::DiskHealth::FULL:
+      return absl::StrCat("has been full for ", since, "; ", then);
+    case v1::DiskHealth::FAILS:
+      return absl::StrCat("has failed for ", since, "; ", then, "; see its log, and replace the disk");
+    case v1::DiskHealth::SLOW:
+      return absl::StrCat("is slow: one write or sync took ", since, "; see what else uses it");
+    default:
+      return "";
+  }
+}
+
 void AddShards(const Context& context, const Membership& membership, const Moves& moves,
                v1::StatusReply& reply) {
   Roles roles = RolesOf(context, membership);
@@ -108,6 +127,7 @@ void AddJobs(const Context& context, const Membership& membership, const Session
     status.set_name(job.name());
     status.set_min_clock(MinClock(context, membership, id));
     status.set_deleting(job.deleting());
+    status.set_data_lost(job.data_lost());
     AddHeld(context, membership, status);
     for (const auto& [number, session] : context.facts.sessions()) {
       if (session.job() != id || session.state() == SessionRecord::CLOSED) continue;
@@ -123,10 +143,24 @@ void AddJobs(const Context& context, const Membership& membership, const Session
   }
 }
 
+// What shards say of themselves.
+void AddShardProblems(const Context& context, const Membership& membership, v1::StatusReply& reply) {
+  for (const auto& [id, shard] : context.facts.shards()) {
+    const v1::BeatRequest* last = membership.LastBeat(id);
+    if (last == nullptr || !membership.Alive(id)) continue;
+    const std::string name = context.facts.ShardName(id);
+    if (const std::string disk = DiskText(*last); !disk.empty())
+      reply.add_problems(absl::StrCat("the disk of ", name, " ", disk));
+    for (const std::string& what : last->not_serving())
+      reply.add_problems(absl::StrCat(name, " does not serve ", what));
+  }
+}
+
 void AddProblems(const Context& context, const Membership& membership, const FanOuts& fan_outs,
                  const Workers& workers, const JobChanges& job_changes, const Moves& moves,
                  v1::StatusReply& reply) {
   for (const std::string& problem : membership.Problems()) reply.add_problems(problem);
+  AddShardProblems(context, membership, reply);
   for (const std::string& problem : moves.Problems()) reply.add_problems(problem);
   for (const std::string& problem : workers.Problems()) reply.add_problems(problem);
   for (const std::string& problem : job_changes.Problems()) reply.add_problems(problem);

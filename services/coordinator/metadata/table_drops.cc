@@ -8,7 +8,7 @@ namespace paceline::coordinator {
 
 Ticket JobChanges::DropTable(const v1::DropTableRequest& request, absl::Time deadline,
                              Done<v1::DropTableReply> done) {
-  const absl::StatusOr<uint32_t> job = JobOf(request.session(), request.job());
+  const absl::StatusOr<uint32_t> job = JobOf(request.session(), request.token(), request.job());
   if (!job.ok()) return sessions_.Tell(done, {job.status()});
   const uint32_t id = request.table();
   const auto reply = [this] {

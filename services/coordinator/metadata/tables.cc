@@ -21,7 +21,7 @@ uint64_t SeedOf(uint32_t table) {
 }  // namespace
 
 absl::StatusOr<v1::OpenTableReply> Tables::Open(const v1::OpenTableRequest& request) {
-  ABSL_ASSIGN_OR_RETURN(const SessionRecord* session, sessions_.FindLive(request.session()));
+  ABSL_ASSIGN_OR_RETURN(const SessionRecord* session, sessions_.FindLive(request.session(), request.token()));
   ABSL_RETURN_IF_ERROR(CheckName("name", request.name(), context_.options.limits.name_bytes));
   const uint32_t job = session->job();
   v1::OpenTableReply reply;

@@ -1,6 +1,8 @@
 #include "services/coordinator/metadata/test_cluster.h"
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/feature_level.h"
+#include "services/coordinator/metadata/keys.h"
 
 namespace paceline::coordinator {
 
@@ -25,6 +27,7 @@ absl::Status FaultyStore::Commit(absl::Span<const Condition> conditions, absl::S
 
 TestCluster::TestCluster(uint32_t shards, Options wanted) : options(std::move(wanted)) {
   options.shards = shards;
+  options.random = &random_;
   (void)Restart();
 }
 
@@ -44,7 +47,15 @@ absl::Status TestCluster::Restart() {
   absl::StatusOr<std::unique_ptr<CoordinatorCore>> core =
       CoordinatorCore::Create(options, *store_, clock_, shards_, *probe);
   if (core.ok()) core_ = *std::move(core);
+  if (core.ok() && beating) shards_.BeatAll(*core_);  // they have been trying all the time
   return core.status();
+}
+
+std::string TestCluster::SecretOf(uint64_t session) const {
+  const auto entry = store_->Get(keys::Session(session));
+  SessionRecord record;
+  if (!entry.ok() || !entry->has_value() || !record.ParseFromString((*entry)->value)) return "";
+  return record.secret();
 }
 
 void TestCluster::JoinShards() {
@@ -70,7 +81,7 @@ void TestCluster::Run(absl::Duration duration) {
 Pending<v1::OpenSessionReply> TestCluster::OpenSession(const std::string& job, uint64_t nonce,
                                                        uint32_t timeout_ms) {
   v1::OpenSessionRequest request;
-  request.set_feature_level(1);
+  request.set_feature_level(kFeatureLevel);
   request.set_job(job);
   request.set_client("a test");
   request.set_nonce(nonce);
@@ -84,6 +95,7 @@ Pending<v1::JoinJobReply> TestCluster::JoinJob(uint64_t session, uint32_t worker
                                                uint32_t timeout_ms) {
   v1::JoinJobRequest request;
   request.set_session(session);
+  request.set_token(SecretOf(session));
   request.set_workers(workers);
   request.set_rank_plus_one(rank_plus_one);
   request.set_timeout_ms(timeout_ms);
@@ -95,6 +107,7 @@ Pending<v1::JoinJobReply> TestCluster::JoinJob(uint64_t session, uint32_t worker
 Pending<v1::FinishWorkerReply> TestCluster::FinishWorker(uint64_t session, uint32_t timeout_ms) {
   v1::FinishWorkerRequest request;
   request.set_session(session);
+  request.set_token(SecretOf(session));
   request.set_timeout_ms(timeout_ms);
   Pending<v1::FinishWorkerReply> pending;
   pending.ticket = core_->FinishWorker(request, absl::InfiniteFuture(), pending.done());
@@ -116,6 +129,7 @@ absl::StatusOr<v1::RecoverSegmentsReply> TestCluster::AcceptLosses() {
 Pending<v1::CloseSessionReply> TestCluster::CloseSession(uint64_t session, uint32_t timeout_ms) {
   v1::CloseSessionRequest request;
   request.set_session(session);
+  request.set_token(SecretOf(session));
   request.set_timeout_ms(timeout_ms);
   Pending<v1::CloseSessionReply> pending;
   pending.ticket = core_->CloseSession(request, absl::InfiniteFuture(), pending.done());
@@ -125,6 +139,7 @@ Pending<v1::CloseSessionReply> TestCluster::CloseSession(uint64_t session, uint3
 absl::Status TestCluster::KeepAlive(uint64_t session, uint64_t clock) {
   v1::KeepAliveRequest request;
   request.set_session(session);
+  request.set_token(SecretOf(session));
   request.set_clock(clock);
   return core_->KeepAlive(request).status();
 }
@@ -133,6 +148,7 @@ absl::StatusOr<v1::OpenTableReply> TestCluster::OpenTable(uint64_t session, cons
                                                           const v1::TableSchema& schema, bool create) {
   v1::OpenTableRequest request;
   request.set_session(session);
+  request.set_token(SecretOf(session));
   request.set_name(name);
   *request.mutable_schema() = schema;
   request.set_create(create);
@@ -142,6 +158,7 @@ absl::StatusOr<v1::OpenTableReply> TestCluster::OpenTable(uint64_t session, cons
 Pending<v1::DropTableReply> TestCluster::DropTable(uint64_t session, uint32_t table, uint32_t timeout_ms) {
   v1::DropTableRequest request;
   request.set_session(session);
+  request.set_token(SecretOf(session));
   request.set_table(table);
   request.set_timeout_ms(timeout_ms);
   Pending<v1::DropTableReply> pending;
@@ -149,7 +166,8 @@ Pending<v1::DropTableReply> TestCluster::DropTable(uint64_t session, uint32_t ta
   return pending;
 }
 
-Pending<v1::ChangeRuleReply> TestCluster::ChangeRule(const v1::ChangeRuleRequest& request) {
+Pending<v1::ChangeRuleReply> TestCluster::ChangeRule(v1::ChangeRuleRequest request) {
+  request.set_token(SecretOf(request.session()));
   Pending<v1::ChangeRuleReply> pending;
   pending.ticket = core_->ChangeRule(request, absl::InfiniteFuture(), pending.done());
   return pending;

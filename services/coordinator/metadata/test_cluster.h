@@ -85,6 +85,14 @@ class TestCluster {
   // fault planned by `next_fault`, which counts from its first commit.
   absl::Status Restart();
   void Stop();
+  // What the store has now; nullptr gives none. Its coordinator must have ended.
+  MemoryStore::Disk StoreCopy() const { return *disk_; }
+  void PutStore(const MemoryStore::Disk& copy) {
+    *disk_ = copy;
+    disk_->in_use = false;
+  }
+  // Another coordinator has begun to lead on the store.
+  void TakeTermElsewhere() { disk_->entries.at("term").value = "1000"; }
   // Joins shard-0, shard-1, … and lets the map reach them.
   void JoinShards();
   // Time passes: calls are delivered, shards beat every second, sessions in kept_alive keep alive.
@@ -104,10 +112,12 @@ class TestCluster {
   absl::StatusOr<v1::OpenTableReply> OpenTable(uint64_t session, const std::string& name,
                                                const v1::TableSchema& schema, bool create = true);
   Pending<v1::DropTableReply> DropTable(uint64_t session, uint32_t table, uint32_t timeout_ms = 0);
-  Pending<v1::ChangeRuleReply> ChangeRule(const v1::ChangeRuleRequest& request);
+  Pending<v1::ChangeRuleReply> ChangeRule(v1::ChangeRuleRequest request);
   Pending<v1::DeleteJobReply> DeleteJob(const std::string& job, bool force = false, uint32_t timeout_ms = 0);
   // Whatever waits for an accepted loss goes on without it.
   absl::StatusOr<v1::RecoverSegmentsReply> AcceptLosses();
+  // What the session's owner was told, by the store; empty: it has ended, or was never opened.
+  std::string SecretOf(uint64_t session) const;
   // A session that is open; its number.
   uint64_t Opened(const std::string& job);
   // A session that is a worker.
@@ -127,6 +137,7 @@ class TestCluster {
 
  private:
   Probe default_probe_;
+  world::SplitMix64 random_{1};
   ManualClock clock_;
   std::shared_ptr<MemoryStore::Disk> disk_ = std::make_shared<MemoryStore::Disk>();
   std::unique_ptr<FaultyStore> store_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/feature_level.h"
 #include "services/coordinator/metadata/config_wishes.h"
 
 namespace paceline::coordinator {
@@ -147,9 +148,14 @@ std::string FakeShards::AddressOf(const FakeShard& shard) {
   return absl::StrCat("host:", shard.nonce);
 }
 
+// As a shard of level 1 is, at the address for clients.
+std::string FakeShards::PeerAddressOf(const FakeShard& shard) {
+  return shard.level < 2 ? AddressOf(shard) : absl::StrCat("peers:", shard.nonce);
+}
+
 FakeShard* FakeShards::FindAt(const std::string& address) {
   for (auto& [name, shard] : shards_) {
-    if (shard.up && AddressOf(shard) == address) return &shard;
+    if (shard.up && PeerAddressOf(shard) == address) return &shard;
   }
   return nullptr;
 }
@@ -162,26 +168,39 @@ std::string FakeShards::NameAt(const std::string& address) {
   return "";
 }
 
-v1::JoinClusterRequest FakeShards::JoinRequest(const std::string& name) const {
+v1::JoinClusterRequest FakeShards::JoinRequest(CoordinatorCore& core, const std::string& name) const {
   const FakeShard& shard = shards_.at(name);
   v1::JoinClusterRequest request;
-  request.set_feature_level(1);
+  request.set_feature_level(shard.level);
   request.set_name(name);
   request.set_address(AddressOf(shard));
+  if (shard.level >= 2) request.set_peer_address(PeerAddressOf(shard));
   request.set_nonce(shard.nonce);
   request.set_keeps_data(disks.contains(name));
+  if (!proves_ends) return request;
+  // A folder that is nobody's, so that whatever the store says is right.
+  v1::DataFolder& folder = *request.mutable_folder();
+  folder.set_place(absl::StrCat("folder of ", name));
+  request.set_ask(true);
+  const auto asked = core.JoinCluster(request);
+  request.set_ask(false);
+  if (!asked.ok()) return request;
+  *folder.mutable_previous() = asked->stamp();
+  folder.mutable_newest()->set_count(asked->stamp().count() + 1);
+  folder.mutable_newest()->set_random(shard.nonce);
   return request;
 }
 
 absl::Status FakeShards::Join(CoordinatorCore& core, const std::string& name) {
   shards_[name] = FakeShard();
   shards_[name].nonce = ++last_nonce_;
+  shards_[name].level = level;
   shards_[name].name = name;
   return JoinAgain(core, name).status();
 }
 
 absl::StatusOr<v1::JoinClusterReply> FakeShards::JoinAgain(CoordinatorCore& core, const std::string& name) {
-  const absl::StatusOr<v1::JoinClusterReply> reply = core.JoinCluster(JoinRequest(name));
+  const absl::StatusOr<v1::JoinClusterReply> reply = core.JoinCluster(JoinRequest(core, name));
   if (reply.ok()) {
     shards_[name].id = reply->shard();
     shards_[name].incarnation = reply->incarnation();
@@ -191,7 +210,7 @@ absl::StatusOr<v1::JoinClusterReply> FakeShards::JoinAgain(CoordinatorCore& core
 
 absl::StatusOr<v1::BeatReply> FakeShards::Beat(CoordinatorCore& core, const std::string& name) {
   const FakeShard& shard = shards_.at(name);
-  v1::BeatRequest beat;
+  v1::BeatRequest beat = shard.says;
   beat.set_shard(shard.id);
   beat.set_incarnation(shard.incarnation);
   beat.set_map_version(shard.map.version());
@@ -320,6 +339,12 @@ v1::FenceReply FakeShards::Answer(FakeShard& shard, const v1::FenceRequest& requ
     uint64_t& fenced = shard.fenced[asked.segment()];
     fenced = std::max(fenced, asked.epoch());
     segment.set_fenced(true);
+    if (asked.left_over()) {
+      const auto [epoch, lsn] = shard.left_over[asked.segment()];
+      segment.set_lsn_epoch(epoch);
+      segment.set_lsn(lsn);
+      continue;
+    }
     if (asked.restored()) {
       const auto disk = disks.find(shard.name);
       if (disk == disks.end() || !disk->second.contains(asked.segment())) continue;
@@ -351,6 +376,28 @@ v1::HandOverReply FakeShards::Answer(FakeShard& shard, const v1::HandOverRequest
     if (shard.IsPrimaryOf(segment.segment())) reply.add_begun(segment.segment());
   }
   return reply;
+}
+
+void FakeShards::Identify(ShardId, const std::string& address, v1::IdentifyRequest, IdentifyDone done) {
+  if (drop_calls()) return;
+  auto& queue = hold("Identify", NameAt(address)) ? held_ : calls_;
+  queue.push_back([this, address, done = std::move(done)] {
+    FakeShard* shard = FindAt(address);
+    if (shard == nullptr) return done(absl::UnavailableError("connection refused"));
+    v1::IdentifyReply reply;
+    reply.set_nonce(shard->nonce);
+    done(reply);
+  });
+}
+
+v1::EmptyFolderReply FakeShards::Answer(FakeShard& shard, const v1::EmptyFolderRequest&) {
+  shard.emptied += 1;
+  return {};
+}
+
+void FakeShards::EmptyFolder(ShardId, const std::string& address, v1::EmptyFolderRequest request,
+                             EmptyFolderDone done) {
+  Queue("EmptyFolder", address, std::move(request), std::move(done));
 }
 
 absl::StatusOr<v1::ChangeConfigsReply> FakeShards::Wish(CoordinatorCore& core, const std::string& name,

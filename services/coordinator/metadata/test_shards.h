@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "libs/base/feature_level.h"
 #include "libs/world/clock.h"
 #include "paceline/v1/coordinator.pb.h"
 #include "services/coordinator/metadata/coordinator_core.h"
@@ -53,6 +54,7 @@ struct FakeSegment {
 // A shard's process, as far as the coordinator can tell.
 struct FakeShard {
   uint64_t nonce = 0;
+  uint32_t level = kFeatureLevel;
   bool up = true;
   uint32_t id = 0;
   uint64_t incarnation = 0;
@@ -68,11 +70,14 @@ struct FakeShard {
   std::map<uint32_t, std::pair<uint64_t, uint64_t>>
       logs;  // (epoch, lsn) of the last record; (1, 1) where absent
   std::string name;
-  std::map<uint32_t, uint64_t> fenced;   // the epoch below which everything is refused
-  std::set<uint32_t> not_silent;         // segments of which it hears beacons
-  std::vector<v1::FenceRequest> fences;  // that reached it
+  std::map<uint32_t, std::pair<uint64_t, uint64_t>> left_over;  // logs it keeps of earlier configurations
+  std::map<uint32_t, uint64_t> fenced;                          // the epoch below which everything is refused
+  std::set<uint32_t> not_silent;                                // segments of which it hears beacons
+  std::vector<v1::FenceRequest> fences;                         // that reached it
   std::vector<v1::RecruitRequest> recruits;
   std::vector<v1::HandOverRequest> hand_overs;
+  int emptied = 0;       // times that it was to mark its folder so
+  v1::BeatRequest says;  // in its beats, beside what follows from the rest
 
   bool IsPrimaryOf(uint32_t segment) const;
   // By its map.
@@ -94,6 +99,10 @@ class FakeShards final : public ShardCaller {
                RecruitDone done) override;
   void HandOver(ShardId shard, const std::string& address, v1::HandOverRequest request,
                 HandOverDone done) override;
+  void Identify(ShardId shard, const std::string& address, v1::IdentifyRequest request,
+                IdentifyDone done) override;
+  void EmptyFolder(ShardId shard, const std::string& address, v1::EmptyFolderRequest request,
+                   EmptyFolderDone done) override;
 
   // A new process under this name joins; twice under one name is a restart.
   absl::Status Join(CoordinatorCore& core, const std::string& name);
@@ -123,16 +132,21 @@ class FakeShards final : public ShardCaller {
   // have no disk.
   std::map<std::string, std::map<uint32_t, std::pair<uint64_t, uint64_t>>> disks;
 
+  uint32_t level = kFeatureLevel;  // that shards speak which join
+
   // A call that is held is not delivered until it is let go.
   std::function<bool(const std::string& call, const std::string& shard)> hold = [](auto&, auto&) {
     return false;
   };
   void LetGo();
+  // A new start holds the lock of the folder of the one before.
+  bool proves_ends = true;
   std::function<bool()> drop_calls = [] { return false; };  // true: calls get lost
   std::map<std::string, FakeShard>& all() { return shards_; }
 
  private:
   static std::string AddressOf(const FakeShard& shard);
+  static std::string PeerAddressOf(const FakeShard& shard);
   FakeShard* FindAt(const std::string& address);
   std::string NameAt(const std::string& address);  // empty: nobody is there
   absl::StatusOr<v1::SessionChangeReply> Answer(FakeShard& shard, const v1::SessionChange& change);
@@ -143,7 +157,8 @@ class FakeShards final : public ShardCaller {
   // Queues a call that is answered by Answer.
   template <class Request, class Done>
   void Queue(const std::string& call, const std::string& address, Request request, Done done);
-  v1::JoinClusterRequest JoinRequest(const std::string& name) const;
+  static v1::EmptyFolderReply Answer(FakeShard& shard, const v1::EmptyFolderRequest& request);
+  v1::JoinClusterRequest JoinRequest(CoordinatorCore& core, const std::string& name) const;
 
   std::map<std::string, FakeShard> shards_;
   std::deque<std::function<void()>> calls_;

@@ -1,11 +1,7 @@
 #include "services/coordinator/metadata/text.h"
 
-#include <algorithm>
 #include <vector>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -33,29 +29,17 @@ std::string Seconds(absl::Duration duration) {
   return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(duration));
 }
 
-absl::Status CheckName(absl::string_view field, absl::string_view name, size_t bytes_max) {
-  constexpr absl::string_view kAlso = "._-/:";
-  const bool allowed = std::all_of(name.begin(), name.end(), [&](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains(kAlso, c);
-  });
-  if (!name.empty() && name.size() <= bytes_max && allowed) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(field, ": '", absl::CHexEscape(name.substr(0, bytes_max)),
-                                                 "'; expected 1 to ", bytes_max,
-                                                 " letters, digits and characters of ", kAlso));
-}
-
-absl::Status CheckText(absl::string_view field, absl::string_view text, size_t bytes_max) {
-  if (text.size() <= bytes_max) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ": ", text.size(), " bytes; expected at most ", bytes_max));
+std::string RefusesConnections(absl::string_view who, uint64_t refused, uint64_t descriptors) {
+  return absl::StrCat(
+      who, " refuses connections, ", refused, " so far: of its ", descriptors,
+      " descriptors none is left for them; see who holds them, or raise its limit (ulimit -n)");
 }
 
 absl::Status CheckFeatureLevel(uint32_t level) {
-  if (level >= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("feature_level: ", level,
-                                                 "; expected the newest level the sender "
-                                                 "speaks, 1 or more (this coordinator speaks ",
-                                                 kFeatureLevel, ")"));
+  if (level >= kOldestFeatureLevel) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("feature_level: ", level, "; expected the newest level the sender speaks, ",
+                   kOldestFeatureLevel, " or more (this coordinator speaks ", kFeatureLevel, ")"));
 }
 
 absl::Status TooMany(absl::string_view what, size_t limit, absl::string_view remedy) {

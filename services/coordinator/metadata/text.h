@@ -8,8 +8,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "libs/base/text.h"
 
-// Words for people, and checks of words from outside.
+// Words for people, and checks of what comes from outside; libs/base/text.h has those of texts.
 namespace paceline::coordinator {
 
 // "0-3, 7, 9-12", shortened to the first few ranges where there are many.
@@ -18,12 +19,8 @@ std::string Ranges(const std::set<uint32_t>& numbers);
 // "10.2 s".
 std::string Seconds(absl::Duration duration);
 
-// OK for 1 to `bytes_max` letters, digits, '.', '_', '-', '/' and ':'. Otherwise kInvalidArgument naming
-// `field`.
-absl::Status CheckName(absl::string_view field, absl::string_view name, size_t bytes_max);
-
-// OK for at most `bytes_max` bytes. Otherwise kInvalidArgument naming `field`.
-absl::Status CheckText(absl::string_view field, absl::string_view text, size_t bytes_max);
+// A problem: `who` has no descriptors left for connections.
+std::string RefusesConnections(absl::string_view who, uint64_t refused, uint64_t descriptors);
 
 // OK for a level this release can talk to.
 absl::Status CheckFeatureLevel(uint32_t level);

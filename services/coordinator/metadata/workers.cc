@@ -58,7 +58,7 @@ uint64_t Workers::NewestClock(uint32_t job) const {
 
 Ticket Workers::Join(const v1::JoinJobRequest& request, absl::Time deadline, Done<v1::JoinJobReply> done) {
   const uint64_t id = request.session();
-  const absl::StatusOr<const SessionRecord*> live = sessions_.FindLive(id);
+  const absl::StatusOr<const SessionRecord*> live = sessions_.FindLive(id, request.token());
   if (!live.ok()) return sessions_.Tell(done, {live.status()});
   const SessionRecord& session = **live;
   if (const absl::Status wrong = CheckJoin(request, session); !wrong.ok())
@@ -106,8 +106,9 @@ absl::Status Workers::CheckJoin(const v1::JoinJobRequest& request, const Session
   }
   switch (session.state()) {
     case SessionRecord::OPENING:
-      return absl::FailedPreconditionError(
-          absl::StrCat("session ", session.id(), " is not open yet; wait for the answer to OpenSession"));
+      // Its client may have been told that it is open, by a store that had not gone back in time.
+      return absl::UnavailableError(absl::StrCat(
+          "session ", session.id(), " is not open yet; wait for the answer to OpenSession, or try again"));
     case SessionRecord::FINISHING:
     case SessionRecord::FINISHED:
       return absl::FailedPreconditionError(
@@ -186,7 +187,7 @@ absl::Status Workers::CheckSeals(const v1::FinishWorkerRequest& request) const {
 Ticket Workers::Finish(const v1::FinishWorkerRequest& request, absl::Time deadline,
                        Done<v1::FinishWorkerReply> done) {
   const uint64_t id = request.session();
-  const absl::StatusOr<const SessionRecord*> live = sessions_.FindLive(id);
+  const absl::StatusOr<const SessionRecord*> live = sessions_.FindLive(id, request.token());
   if (!live.ok()) return sessions_.Tell(done, {live.status()});
   if (const absl::Status wrong = CheckSeals(request); !wrong.ok()) return sessions_.Tell(done, {wrong});
   const SessionRecord& session = **live;

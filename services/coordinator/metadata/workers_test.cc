@@ -83,8 +83,7 @@ TEST_F(WorkersTest, OnlyAnOpenSessionJoins) {
   EXPECT_THAT(cluster_.JoinJob(9).status(),
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("never opened")));
   const auto opening = cluster_.OpenSession("ctr", 7);
-  EXPECT_THAT(cluster_.JoinJob(1).status(),
-              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("not open yet")));
+  EXPECT_THAT(cluster_.JoinJob(1).status(), StatusIs(StatusCode::kUnavailable, HasSubstr("not open yet")));
   cluster_.Await(opening);
   cluster_.Await(cluster_.JoinJob(1));
   cluster_.Await(cluster_.FinishWorker(1));
@@ -323,9 +322,9 @@ TEST_F(WorkersTest, ARefusedJointStartIsRefusedToAll) {
 TEST_F(WorkersTest, AfterARestartTheClocksAreAskedForFirst) {
   ASSERT_NE(cluster_.Worker("ctr"), 0u);
   cluster_.shards().AdvanceMinClock(40);
+  const uint64_t session = cluster_.Opened("ctr");
   cluster_.beating = false;
   ASSERT_THAT(cluster_.Restart(), IsOk());
-  const uint64_t session = cluster_.Opened("ctr");
   const auto joining = cluster_.JoinJob(session, 0, 0, 20'000);
   cluster_.Run(absl::Seconds(1));
   EXPECT_FALSE(joining.answered());
@@ -358,6 +357,7 @@ TEST_F(WorkersTest, SealsAreCheckedAndPassedOn) {
   const uint64_t session = cluster_.Worker("ctr");
   v1::FinishWorkerRequest request;
   request.set_session(session);
+  request.set_token(cluster_.SecretOf(session));
   const auto finish = [&] {
     Pending<v1::FinishWorkerReply> pending;
     cluster_.core().FinishWorker(request, absl::InfiniteFuture(), pending.done());
@@ -429,6 +429,7 @@ TEST_F(WorkersTest, WhatAWorkerTellsIsShownWhileItWorks) {
   EXPECT_EQ(cluster_.core().gauges().workers[0].told.loss, std::nullopt) << "it has told none";
   v1::KeepAliveRequest request;
   request.set_session(session);
+  request.set_token(cluster_.SecretOf(session));
   for (const double loss : {0.7, 0.5}) {
     request.set_loss(loss);
     request.set_rows_from_cache(request.rows_from_cache() + 3);

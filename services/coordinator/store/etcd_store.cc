@@ -9,10 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 #include "libs/base/status.h"
 #include "libs/rpc/channel.h"
+#include "libs/rpc/deadline.h"
 #include "libs/rpc/status.h"
+#include "libs/world/real_clock.h"
 #include "store/etcd_rpc.grpc.pb.h"
 
 namespace paceline::coordinator {
@@ -180,13 +181,13 @@ class EtcdStore final : public Store {
   template <class Request, class Reply>
   absl::Status Call(grpc::Status (pb::KV::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
                     const Request& request, Reply& reply) const {
-    if (absl::Now() < held_off_until_) return last_failure_;
+    if (world::MonotonicNow() < held_off_until_) return last_failure_;
     grpc::ClientContext context;
     // Told to wait for a connection: gRPC gets on with making one only while somebody waits.
     context.set_wait_for_ready(true);
     const bool known_away = failures_ > 0 && channels_[current_]->GetState(true) != GRPC_CHANNEL_READY;
-    context.set_deadline(absl::ToChronoTime(
-        absl::Now() + (known_away ? std::min(kAwayTimeout, options_.call_timeout) : options_.call_timeout)));
+    context.set_deadline(
+        rpc::After(known_away ? std::min(kAwayTimeout, options_.call_timeout) : options_.call_timeout));
     const grpc::Status status = ((*stubs_[current_]).*method)(&context, request, &reply);
     if (status.ok()) {
       failures_ = 0;
@@ -199,7 +200,7 @@ class EtcdStore final : public Store {
 
   // Goes on to the next member, and notes since when none of them has answered.
   absl::Status Failed(const absl::Status& status) const {
-    const absl::Time now = absl::Now();
+    const absl::Time now = world::MonotonicNow();
     if (failures_ == 0) failing_since_ = now;
     failures_ += 1;
     const absl::Duration failing = absl::Trunc(now - failing_since_, absl::Milliseconds(100));
@@ -222,7 +223,7 @@ class EtcdStore final : public Store {
     request.set_revision(oldest);
     pb::CompactionResponse reply;
     grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(absl::Now() + options_.call_timeout));
+    context.set_deadline(rpc::After(options_.call_timeout));
     (void)stubs_[current_]->Compact(&context, request, &reply);
   }
 

@@ -6,19 +6,24 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/little_endian.h"
 #include "libs/base/status.h"
+#include "libs/engine/store/marked_folder.h"
 #include "libs/engine/store/rocksdb_common.h"
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
 #include "rocksdb/write_batch.h"
 
-// Layout: "!format" holds the format's number, "!commits" how many commits there were, and "k" + key an
-// entry: its version (u64, little-endian), then its value.
+// Layout, beside the mark of the folder (marked_folder.h): "!format" holds the format's number, "!commits"
+// how many commits there were, and "k" + key an entry: its version (u64, little-endian), then its value.
 namespace paceline::coordinator {
 namespace {
 
 constexpr absl::string_view kFormatKey = "!format";
 constexpr absl::string_view kCommitsKey = "!commits";
-constexpr uint64_t kFormat = 1;
+constexpr uint64_t kFormat = 2;  // 1 had no mark, and is otherwise the same
+constexpr char kRemedy[] =
+    "Put the file back if there is a copy of it as it was. Otherwise begin a cluster anew, with empty "
+    "folders for "
+    "the coordinator and the shards, and restore jobs from their snapshots";
 constexpr size_t kVersionBytes = 8;
 
 rocksdb::Slice ToSlice(absl::string_view bytes) {
@@ -29,6 +34,12 @@ std::string EncodeU64(uint64_t value) {
   std::string bytes(kVersionBytes, '\0');
   StoreU64(value, bytes.data());
   return bytes;
+}
+
+absl::StatusOr<uint64_t> DecodeU64(absl::string_view stored_key, absl::string_view bytes) {
+  if (bytes.size() == kVersionBytes) return LoadU64(bytes.data());
+  return absl::DataLossError(
+      absl::StrCat("store: ", stored_key, " has ", bytes.size(), " bytes; expected ", kVersionBytes));
 }
 
 std::string StoredKey(absl::string_view key) {
@@ -64,21 +75,23 @@ class RocksDbStore final : public Store {
  public:
   RocksDbStore(std::string dir, rocksdb::Env* env) : dir_(std::move(dir)), env_(env) {}
 
-  // Reads or writes the format's number, and reads how many commits there were.
+  // Checks the folder, reads or writes the format's number, and reads how many commits there were.
   absl::Status Start() {
     ABSL_ASSIGN_OR_RETURN(lock_, engine::FolderLock::Take(env_, dir_, "store", "coordinator"));
+    const auto read_format = [this](rocksdb::Env* env) -> absl::StatusOr<uint64_t> {
+      ABSL_ASSIGN_OR_RETURN(const std::optional<std::string> bytes,
+                            engine::ReadOne(env, dir_, "store", kFormatKey));
+      return bytes.has_value() ? DecodeU64(kFormatKey, *bytes) : 0;
+    };
+    ABSL_ASSIGN_OR_RETURN(
+        folder_, engine::MarkedFolder::Open(env_->GetFileSystem(), dir_,
+                                            {.whose = "store", .remedy = kRemedy}, kFormat, read_format));
     ABSL_RETURN_IF_ERROR(Open(/*create=*/true));
-    ABSL_ASSIGN_OR_RETURN(const uint64_t format, Number(kFormatKey));
+    // It is small, and not all of it is read at the start.
+    ABSL_RETURN_IF_ERROR(folder_->Named(Translated(db_->VerifyChecksum(), absl::StrCat("reading ", dir_))));
     ABSL_ASSIGN_OR_RETURN(commits_, Number(kCommitsKey));
-    if (format == kFormat) return absl::OkStatus();
-    if (format != 0) {
-      return absl::FailedPreconditionError(absl::StrCat("store: ", db_->GetName(), " has format ", format,
-                                                        "; this release knows ", kFormat,
-                                                        ": run the release that wrote it"));
-    }
-    rocksdb::WriteBatch batch;
-    batch.Put(ToSlice(kFormatKey), EncodeU64(kFormat));
-    return WriteSynced(batch);
+    ABSL_RETURN_IF_ERROR(folder_->CheckPosition(commits_));
+    return CheckFormat();
   }
 
   absl::StatusOr<std::optional<Entry>> Get(absl::string_view key) const override {
@@ -130,10 +143,24 @@ class RocksDbStore final : public Store {
   }
 
  private:
+  absl::Status CheckFormat() {
+    ABSL_ASSIGN_OR_RETURN(const uint64_t format, Number(kFormatKey));
+    if (format == kFormat) return absl::OkStatus();
+    if (format > kFormat) {
+      return absl::FailedPreconditionError(absl::StrCat("store: ", db_->GetName(), " has format ", format,
+                                                        "; this release knows up to ", kFormat,
+                                                        ": run the release that wrote it"));
+    }
+    rocksdb::WriteBatch batch;
+    batch.Put(ToSlice(kFormatKey), EncodeU64(kFormat));
+    return WriteSynced(batch);
+  }
+
   absl::Status Open(bool create) const {
+    ABSL_RETURN_IF_ERROR(folder_->Check());
     rocksdb::DB* db = nullptr;
-    ABSL_RETURN_IF_ERROR(
-        Translated(rocksdb::DB::Open(DbOptions(env_, create), dir_, &db), absl::StrCat("opening ", dir_)));
+    ABSL_RETURN_IF_ERROR(folder_->Named(Translated(
+        rocksdb::DB::Open(DbOptions(folder_->env(), create), dir_, &db), absl::StrCat("opening ", dir_))));
     db_.reset(db);
     return absl::OkStatus();
   }
@@ -152,7 +179,8 @@ class RocksDbStore final : public Store {
     options.sync = true;
     const rocksdb::Status written = db_->Write(options, &batch);
     failed_ = !written.ok();
-    return Translated(written, "writing");
+    ABSL_RETURN_IF_ERROR(Translated(written, "writing"));
+    return folder_->Reached(commits_);
   }
 
   // 0 if it was never written.
@@ -161,14 +189,13 @@ class RocksDbStore final : public Store {
     const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), ToSlice(stored_key), &bytes);
     if (status.IsNotFound()) return 0;
     ABSL_RETURN_IF_ERROR(Translated(status, absl::StrCat("reading ", stored_key)));
-    if (bytes.size() == kVersionBytes) return LoadU64(bytes.data());
-    return absl::DataLossError(
-        absl::StrCat("store: ", stored_key, " has ", bytes.size(), " bytes; expected ", kVersionBytes));
+    return DecodeU64(stored_key, bytes);
   }
 
   const std::string dir_;
   rocksdb::Env* const env_;
   std::unique_ptr<engine::FolderLock> lock_;
+  std::unique_ptr<engine::MarkedFolder> folder_;
   mutable std::unique_ptr<rocksdb::DB> db_;  // nullptr: it could not be opened anew yet
   mutable bool failed_ = false;
   uint64_t commits_ = 0;

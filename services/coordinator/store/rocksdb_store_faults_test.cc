@@ -114,5 +114,25 @@ TEST_P(RocksDbStoreFaults, KeepsItsFolderWhileItCannotBeOpened) {
   EXPECT_THAT(Commit(), IsOk());
 }
 
+// … and when power is lost, whatever it tears, the mark of the folder too.
+TEST_P(RocksDbStoreFaults, PowerTakesNothingThatWasCommitted) {
+  for (int life = 0; life < 8; ++life) {
+    for (uint64_t commits = 1 + world::Uniform(random_, 40); commits > 0; --commits) {
+      ASSERT_THAT(Commit(), IsOk());
+    }
+    if (life % 2 == 1) {  // it is lost while the disk fails
+      platter_.Meet(GetParam().fault);
+      ASSERT_FALSE(Commit().ok());
+    }
+    platter_.LosePower(folder_ + "/store", folder_ + "/left", random_);
+    platter_.Meet(Platter::Fault::kNone);
+    store_.reset();
+    std::filesystem::remove_all(folder_ + "/store");
+    std::filesystem::rename(folder_ + "/left", folder_ + "/store");
+    ASSERT_NO_FATAL_FAILURE(Open());
+    ASSERT_NO_FATAL_FAILURE(ExpectIsThere());
+  }
+}
+
 }  // namespace
 }  // namespace paceline::coordinator

@@ -17,9 +17,9 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "libs/base/status.h"
+#include "libs/world/real_clock.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -99,8 +99,8 @@ absl::Status TestEtcd::Run() {
     execvp("etcd", argv.data());
     _exit(127);
   }
-  const absl::Time deadline = absl::Now() + kStartTimeout;
-  while (absl::Now() < deadline) {
+  const absl::Time deadline = world::MonotonicNow() + kStartTimeout;
+  while (world::MonotonicNow() < deadline) {
     int status = 0;
     if (waitpid(pid_, &status, WNOHANG) == pid_) {
       pid_ = 0;

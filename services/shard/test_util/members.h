@@ -32,10 +32,11 @@ class TestClock : public world::Clock {
 
 class TestBudget : public log::Budget {
  public:
-  bool Admits(uint64_t) override { return true; }
+  bool Admits(uint64_t) override { return !full; }
   void Grown(int64_t by) override { bytes += by; }
   void RowsUpdated(uint64_t) override {}
   void Installed(const log::Segment&) override { ++images; }
+  bool full = false;
   int64_t bytes = 0;
   int images = 0;  // that were taken
 };
@@ -86,6 +87,8 @@ class Port : public log::ReplicationPort {
   void Send(const ring::Member& to, const v1::Beacon& beacon) override;
   void Wish(v1::ConfigWish wish) override { net_.wishes.emplace_back(self_, std::move(wish)); }
   uint64_t Link(const ring::Member& to) override { return net_.Cut(self_, to) ? 0 : 1; }
+  absl::Duration NoCoordinator() const override { return no_coordinator; }
+  absl::Duration no_coordinator;
 
  private:
   Net& net_;
@@ -99,10 +102,11 @@ struct Node {
   Node(Net& net, const TestClock& clock, uint32_t shard, Disks disks = Disks::kNone)
       : self{.shard = ShardId(shard), .incarnation = Incarnation(shard + 1)},
         budget(std::make_shared<TestBudget>()),
+        port(std::make_shared<Port>(net, self)),
         around{.shard_name = "shard",
                .budget = budget,
                .clock = &clock,
-               .port = std::make_shared<Port>(net, self),
+               .port = port,
                .disk = disks == Disks::kNone ? nullptr : &disk,
                .durable = disks == Disks::kAcksDurable},
         host(kSegment, around, &batch) {
@@ -116,6 +120,7 @@ struct Node {
   std::shared_ptr<TestBudget> budget;
   TestDisk disk;
   engine::Batch batch;
+  const std::shared_ptr<Port> port;
   const Surroundings around;
   SegmentHost host;
 };
@@ -127,16 +132,17 @@ inline void Port::Send(const ring::Member& to, v1::ReplicateRequest::Segment hea
          const auto answer = [this, to](const v1::ReplicateReply::Ack& ack) {
            net_.messages.push_back({to, self_, [to, ack](Node& back) { back.host.OnAck(to, ack); }});
          };
-         answer(node.host.Follow(head, body, /*ring_bits=*/0, answer));
+         if (const auto ack = node.host.Follow(self_, head, body, /*ring_bits=*/0, answer)) answer(*ack);
        }});
 }
 
 inline void Port::Send(const ring::Member& to, const v1::Beacon& beacon) {
   net_.messages.push_back({self_, to, [this, to, beacon](Node& node) {
-                             if (!node.host.OnBeacon(beacon)) return;
-                             net_.messages.push_back({to, self_, [to, beacon](Node& back) {
-                                                        back.host.OnBeaconAnswer(to, beacon);
-                                                      }});
+                             if (!node.host.OnBeacon(self_, beacon)) return;
+                             net_.messages.push_back(
+                                 {to, self_, [to, answer = node.host.AnswerTo(beacon)](Node& back) {
+                                    back.host.OnBeaconAnswer(to, answer);
+                                  }});
                            }});
 }
 

@@ -7,7 +7,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/base/feature_level.h"
 #include "libs/base/test_util/status_matchers.h"
+#include "libs/secret/secret.h"
 #include "libs/wire/frame.h"
 #include "libs/wire/map_codec.h"
 #include "libs/wire/packed.h"
@@ -34,12 +36,13 @@ template <class Request, class Reply>
 class Wire : public world::StreamPort {
  public:
   explicit Wire(std::shared_ptr<world::AcceptedStream> stream) : stream_(std::move(stream)) {}
-  void Start(uint64_t session = 5, uint32_t job = 1) {
+  void Start(uint64_t session = 5, uint32_t job = 1, const std::string& token = "") {
     stream_->Attach(std::shared_ptr<world::StreamPort>(std::shared_ptr<void>(), this));
     wire::Frame<Request> hello;
-    hello.head.mutable_hello()->set_feature_level(1);
+    hello.head.mutable_hello()->set_feature_level(kFeatureLevel);
     hello.head.mutable_hello()->set_job(job);
     hello.head.mutable_hello()->set_session(session);
+    hello.head.mutable_hello()->set_token(token);
     Send(hello);
   }
   void Kick() override {
@@ -116,8 +119,9 @@ class ShardTest : public ::testing::Test {
     ASSERT_THAT(shard.Install(request), IsOk());
   }
   v1::SessionChangeReply Change(v1::SessionChange::Action action, uint64_t session, uint64_t start = 0,
-                                uint64_t map_version = 1) {
+                                uint64_t map_version = 1, const std::string& secret = "") {
     v1::SessionChange change;
+    if (!secret.empty()) change.set_secret_sha256(secret::Sha256(secret));
     change.set_map_version(map_version);
     change.set_action(action);
     change.set_job(1);

@@ -13,7 +13,9 @@ class TestDisk final : public Disk {
     if (synced) synced();
   }
   uint64_t pending_bytes() const override { return pending; }
+  Health health() const override { return standing; }
   uint64_t pending = 0;
+  Health standing;
 };
 
 }  // namespace paceline::shard

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -76,6 +78,27 @@ class Platter {
     const std::lock_guard lock(mutex_);
     files_[Name(path)] = File();
   }
+  // A file that is written in place, and has these bytes now, which are safe.
+  void OnOpenInPlace(const std::string& path, std::string bytes) {
+    const std::lock_guard lock(mutex_);
+    in_place_[Name(path)] = {.safe = std::move(bytes), .unsafe = {}};
+  }
+  void OnWriteInPlace(const std::string& path, uint64_t offset, uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    auto& unsafe = in_place_[Name(path)].unsafe;
+    unsafe[offset] = std::max(unsafe[offset], bytes);
+  }
+  // What was dirty when a sync failed stays unsafe until it is written once more: it counts as dirty.
+  rocksdb::IOStatus OnSyncInPlace(const std::string& path, std::string bytes) {
+    const std::lock_guard lock(mutex_);
+    Step();
+    if (fault_ == Fault::kSyncsFail) {
+      ++met_;
+      return rocksdb::IOStatus::IOError("fsync", "Input/output error");
+    }
+    in_place_[Name(path)] = {.safe = std::move(bytes), .unsafe = {}};
+    return rocksdb::IOStatus::OK();
+  }
   void OnRename(const std::string& from, const std::string& to) {
     const std::lock_guard lock(mutex_);
     const auto moved = files_.find(Name(from));
@@ -91,6 +114,7 @@ class Platter {
   void LosePower(const std::string& from, const std::string& to, world::Random& random) const {
     Copy(from, to);
     for (const auto& entry : std::filesystem::directory_iterator(to)) {
+      if (LosePowerInPlace(entry.path(), random)) continue;
       const uint64_t size = entry.file_size();
       const uint64_t safe = std::min(size, Safe(entry.path(), size));
       const uint64_t rests[] = {0, size - safe, world::Uniform(random, size - safe + 1)};
@@ -102,6 +126,10 @@ class Platter {
   struct File {
     uint64_t safe = 0;
     bool torn = false;
+  };
+  struct InPlace {
+    std::string safe;
+    std::map<uint64_t, uint64_t> unsafe;  // so many bytes from there on
   };
   using Listing = std::map<std::string, uintmax_t>;
 
@@ -124,6 +152,20 @@ class Platter {
       std::filesystem::copy(from, to, std::filesystem::copy_options::recursive, error);
     } while (error || before != List(from));
   }
+  // Of each write that is not safe nothing, all, or its beginning is left.
+  bool LosePowerInPlace(const std::string& path, world::Random& random) const {
+    const std::lock_guard lock(mutex_);
+    const auto file = in_place_.find(Name(path));
+    if (file == in_place_.end()) return false;
+    std::fstream copy(path, std::ios::in | std::ios::out | std::ios::binary);
+    for (const auto& [offset, bytes] : file->second.unsafe) {
+      const uint64_t left[] = {0, bytes, world::Uniform(random, bytes + 1)};
+      const uint64_t kept = left[world::Uniform(random, 3)];
+      copy.seekp(static_cast<std::streamoff>(offset + kept));
+      copy << file->second.safe.substr(offset + kept, bytes - kept);
+    }
+    return true;
+  }
   void Step() {
     if (at_ > 0 && --at_ == 0) fault_ = next_;
   }
@@ -136,6 +178,7 @@ class Platter {
 
   mutable std::mutex mutex_;
   std::map<std::string, File> files_;
+  std::map<std::string, InPlace> in_place_;
   Fault fault_ = Fault::kNone;
   Fault next_ = Fault::kNone;
   uint64_t at_ = 0;
@@ -181,6 +224,35 @@ class FailingFile final : public rocksdb::FSWritableFileOwnerWrapper {
   Platter& platter_;
 };
 
+// Written in place.
+class FailingFileInPlace final : public rocksdb::FSRandomRWFileOwnerWrapper {
+ public:
+  FailingFileInPlace(std::unique_ptr<rocksdb::FSRandomRWFile>&& file, std::string path, Platter& platter)
+      : FSRandomRWFileOwnerWrapper(std::move(file)), path_(std::move(path)), platter_(platter) {
+    platter_.OnOpenInPlace(path_, Bytes());
+  }
+  rocksdb::IOStatus Write(uint64_t offset, const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                          rocksdb::IODebugContext* context) override {
+    platter_.OnWriteInPlace(path_, offset, data.size());
+    rocksdb::IOStatus status = platter_.OnWrite();
+    const rocksdb::Slice half(data.data(), data.size() / 2);
+    if (status.ok()) return FSRandomRWFileOwnerWrapper::Write(offset, data, options, context);
+    (void)FSRandomRWFileOwnerWrapper::Write(offset, half, options, context);
+    return status;
+  }
+  rocksdb::IOStatus Sync(const rocksdb::IOOptions&, rocksdb::IODebugContext*) override {
+    return platter_.OnSyncInPlace(path_, Bytes());
+  }
+
+ private:
+  std::string Bytes() const {
+    std::ifstream file(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  const std::string path_;
+  Platter& platter_;
+};
+
 // Nothing is really synced: the page cache is what a test reads again.
 class FailingFiles final : public rocksdb::FileSystemWrapper {
  public:
@@ -192,6 +264,13 @@ class FailingFiles final : public rocksdb::FileSystemWrapper {
                                     rocksdb::IODebugContext* context) override {
     rocksdb::IOStatus status = FileSystemWrapper::NewWritableFile(path, options, file, context);
     if (status.ok()) *file = std::make_unique<FailingFile>(std::move(*file), path, platter_);
+    return status;
+  }
+  rocksdb::IOStatus NewRandomRWFile(const std::string& path, const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSRandomRWFile>* file,
+                                    rocksdb::IODebugContext* context) override {
+    rocksdb::IOStatus status = FileSystemWrapper::NewRandomRWFile(path, options, file, context);
+    if (status.ok()) *file = std::make_unique<FailingFileInPlace>(std::move(*file), path, platter_);
     return status;
   }
   // A log is a file like any other.

@@ -138,6 +138,9 @@ class Client {
   void ReportLoss(double loss);
   // The session's id, as status listings show it.
   uint64_t session() const;
+  // What the job's rows lacked when this client connected, in words: acknowledged updates that somebody gave
+  // up for lost. Empty: nothing.
+  std::string data_lost() const;
 
   // Blocks until everything pushed before this call is committed, pushes that come after other operations
   // included, but for pushes of the current clock to aggregated tables, which wait for the next Tick. Returns

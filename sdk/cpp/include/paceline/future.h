@@ -15,7 +15,6 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 // Results that are on their way, and how operations are made to follow each other.
@@ -206,7 +205,6 @@ class [[nodiscard]] Future {
 
   // Blocks until the result is there or the time is up; returns ready(). In a callback it does not block.
   bool Wait(absl::Duration timeout) const { return state_->Wait(timeout); }
-  bool WaitUntil(absl::Time deadline) const { return state_->Wait(deadline - absl::Now()); }
 
   // Blocks until the result is there. FAILED_PRECONDITION in a callback, when the result is not there yet.
   Result Get() const& {

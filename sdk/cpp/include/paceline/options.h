@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -72,6 +73,12 @@ struct ClientOptions {
   // name.1, name.2 … where it exists), for `paceline verify`; some 20 bytes a part and pulled piece. When the
   // disk does not follow, operations wait for it. Empty: the environment variable PACELINE_RECORD, or none.
   std::string record = {};
+
+  // Told in words what people want to hear while it happens: an operation has waited for some seconds, for
+  // whom and why, then again after ever longer times; the job did not exist and this client has created it.
+  // Called from the client's thread: return soon, and call nothing that blocks. Unset: a line on standard
+  // error.
+  std::function<void(const std::string& text)> on_notice = {};
 
   // Reserved for authentication.
   std::string token = {};

@@ -104,10 +104,12 @@ struct Sparse {
   Initialiser init = Zeros{};
   Rule rule = Add{};
   Consistency consistency = Ssp{};
-  bool aggregated = false;         // implied by Bsp
-  bool mean = false;               // by mean instead of sum; aggregated tables only
-  bool accept_non_finite = false;  // take updates with NaN and infinities in them
-  uint64_t seed = 0;               // of the initialiser
+  bool aggregated = false;  // implied by Bsp
+  bool mean = false;        // by mean instead of sum; aggregated tables only
+  // Take updates with NaN and infinities in them. They are refused otherwise; that finite ones add up to more
+  // than an f32 holds is not looked at (docs/rules.md).
+  bool accept_non_finite = false;
+  uint64_t seed = 0;  // of the initialiser
 };
 
 // Keys 0 .. rows−1, stored in contiguous blocks: also pushed and pulled by range.

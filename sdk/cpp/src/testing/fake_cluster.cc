@@ -396,6 +396,7 @@ void FakeCluster::Stream::OnTick(const v1::Tick& tick) {
   }
   v1::TickAck* ack = reply_->add_ticks();
   ack->set_clock(tick.clock());
+  ack->set_number(tick.number());
   for (uint32_t s = 0; s < cluster_.segments_.size(); ++s) {
     Segment& segment = cluster_.segments_[s];
     if (segment.primary != shard_) continue;
@@ -407,6 +408,11 @@ void FakeCluster::Stream::OnTick(const v1::Tick& tick) {
     if (!named_.contains(s) || cluster_.speechless.contains(s)) {
       wire::Append(SegmentId(s), *ack->mutable_unspoken());
       continue;
+    }
+    for (const auto& [line, number] : named_[s]) {
+      const PartNumber here = cluster_.Here(s, session_, static_cast<Line>(line));
+      if (here >= number) continue;
+      wire::Append(wire::Mark{SegmentId(s), static_cast<Line>(line), here}, *ack->mutable_here());
     }
     const auto worker = segment.workers.find(session_);
     if (worker == segment.workers.end() || tick.clock() < worker->second.claimed) continue;

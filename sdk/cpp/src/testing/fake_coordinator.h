@@ -56,6 +56,7 @@ class FakeCoordinator final : public CoordinatorApi {
   absl::Status failure;
   Clock start_clock = 0;
   uint32_t keep_alive_ms = 1000;
+  std::string secret = "00112233445566778899aabbccddeeff";  // of the session
 
   // What was asked.
   std::vector<v1::KeepAliveRequest> keep_alives;
@@ -78,9 +79,11 @@ class FakeCoordinator final : public CoordinatorApi {
     *reply.mutable_map() = cluster_.Map();
     reply.mutable_catalogue()->set_version(1);
     reply.set_keep_alive_ms(keep_alive_ms);
+    reply.set_secret(secret);
     Answer(std::move(done), reply);
   }
   void JoinJob(const v1::JoinJobRequest& request, absl::Duration, Callback<v1::JoinJobReply> done) override {
+    CheckToken(request.token());
     v1::JoinJobReply reply;
     reply.set_start_clock(start_clock);
     if (request.rank_plus_one() > 0) reply.set_rank(request.rank_plus_one() - 1);
@@ -89,6 +92,7 @@ class FakeCoordinator final : public CoordinatorApi {
   }
   void KeepAlive(const v1::KeepAliveRequest& request, absl::Duration,
                  Callback<v1::KeepAliveReply> done) override {
+    CheckToken(request.token());
     keep_alives.push_back(request);
     v1::KeepAliveReply reply;
     reply.set_map_version(cluster_.Map().version());
@@ -96,18 +100,21 @@ class FakeCoordinator final : public CoordinatorApi {
   }
   void FinishWorker(const v1::FinishWorkerRequest& request, absl::Duration,
                     Callback<v1::FinishWorkerReply> done) override {
+    CheckToken(request.token());
     finishes.push_back(request);
     if (!failure.ok()) return Answer(std::move(done), absl::StatusOr<v1::FinishWorkerReply>(failure));
     finishing_.push_back({.request = request, .done = std::move(done)});
   }
   void CloseSession(const v1::CloseSessionRequest& request, absl::Duration,
                     Callback<v1::CloseSessionReply> done) override {
+    CheckToken(request.token());
     closes.push_back(request);
     cluster_.CloseSession(request.session());
     Answer(std::move(done), v1::CloseSessionReply());
   }
   void OpenTable(const v1::OpenTableRequest& request, absl::Duration,
                  Callback<v1::OpenTableReply> done) override {
+    CheckToken(request.token());
     v1::OpenTableReply reply;
     auto known = tables_.find(request.name());
     if (known == tables_.end()) {
@@ -127,6 +134,7 @@ class FakeCoordinator final : public CoordinatorApi {
 
   void DropTable(const v1::DropTableRequest& request, absl::Duration,
                  Callback<v1::DropTableReply> done) override {
+    CheckToken(request.token());
     drops.push_back(request);
     v1::DropTableReply reply;
     reply.set_catalogue_version(++last_catalogue_);
@@ -134,6 +142,7 @@ class FakeCoordinator final : public CoordinatorApi {
   }
   void ChangeRule(const v1::ChangeRuleRequest& request, absl::Duration,
                   Callback<v1::ChangeRuleReply> done) override {
+    CheckToken(request.token());
     rule_changes.push_back(request);
     v1::ChangeRuleReply reply;
     reply.mutable_table()->set_id(request.table());
@@ -172,6 +181,9 @@ class FakeCoordinator final : public CoordinatorApi {
     std::shared_ptr<Watching> watching;
   };
 
+  void CheckToken(const std::string& token) {
+    if (token != secret) cluster_.violations.emplace_back("a call does not show the session's secret");
+  }
   template <class Reply>
   void Answer(Callback<Reply> done, absl::StatusOr<Reply> reply) {
     if (!failure.ok()) reply = failure;

@@ -1,0 +1,78 @@
+// Whom a member follows: who was named primary, and nobody who only says so.
+#include "libs/log/segment_image.h"
+#include "services/shard/test_util/members.h"
+
+namespace paceline::shard {
+namespace {
+
+using namespace testing_members;
+using ::testing::ElementsAre;
+
+using NamedTest = ReplicationTest;
+
+TEST_F(NamedTest, WhomNoCoordinatorNamedIsNotFollowed) {
+  Push(a, 1, 3);
+  Deliver();
+  v1::ReplicateRequest::Segment frame;
+  frame.set_segment(kSegment.v);
+  frame.set_transfer(7);
+  *frame.mutable_image() = log::ImageOf(log::Segment(kSegment, /*ring_bits=*/0));
+  frame.set_image_complete(true);
+  v1::Beacon beacon;
+  beacon.set_segment(kSegment.v);
+  beacon.set_lease_us(60'000'000);
+  const uint64_t before = b.host.follower()->segment()->Hash();
+  const std::vector<std::pair<ring::Member, uint64_t>> claims = {
+      {c.self, 1}, {c.self, 1000}, {a.self, 1000}, {b.self, 2}};
+  for (const auto& [from, epoch] : claims) {
+    frame.set_epoch(epoch);
+    beacon.set_epoch(epoch);
+    for (Node* node : {&a, &b}) {
+      if (node == &a && epoch == 1) continue;  // it knows who is primary
+      EXPECT_FALSE(node->host.Follow(from, frame, absl::Cord(), 0)) << ring::ToString(from) << epoch;
+      EXPECT_FALSE(node->host.OnBeacon(from, beacon)) << ring::ToString(from) << epoch;
+    }
+  }
+  EXPECT_EQ(b.host.follower()->segment()->Hash(), before);
+  ASSERT_NE(a.host.primary(), nullptr);
+  Push(a, 2, 1);
+  Deliver();
+  EXPECT_THAT(acks->numbers, ElementsAre(1, 2));
+  CutOff(a);
+  Pass(absl::Milliseconds(600));
+  EXPECT_FALSE(Wishes(b, v1::ConfigWish::PROMOTE).empty()) << "who is not followed lends nothing either";
+}
+
+TEST_F(NamedTest, ANewPrimaryIsFollowedAsSoonAsItIsNamed) {
+  Push(a, 1, 3);
+  Deliver();
+  ASSERT_TRUE(Fence(b, 2, /*only_if_silent=*/false));
+  ConfigureAt(b, 2, 1, {0});
+  Push(b, 2, 1);
+  Pass(absl::Milliseconds(40));
+  EXPECT_NE(a.host.primary(), nullptr) << "it has not been told";
+  EXPECT_THAT(acks->numbers, ElementsAre(1));
+  ConfigureAt(a, 2, 1, {0});
+  EXPECT_EQ(a.host.primary(), nullptr);
+  Deliver();
+  EXPECT_EQ(a.host.follower()->position().epoch, Epoch(2)) << "and not when it is next asked";
+  Pass(absl::Milliseconds(150));
+  EXPECT_THAT(acks->numbers, ElementsAre(1, 2));
+}
+
+TEST_F(NamedTest, WhoMissedTheEpochInWhichItWasAskedAnswersInTheNextOne) {
+  Push(a, 1, 3);
+  Deliver();
+  ASSERT_TRUE(Fence(b, 2, /*only_if_silent=*/false));
+  ConfigureAt(b, 2, 1, {0});
+  Push(b, 2, 1);
+  Pass(absl::Milliseconds(40));
+  ConfigureAt(b, 3, 1, {0});  // its followers go on as they are
+  Pass(absl::Milliseconds(40));
+  ConfigureAt(a, 3, 1, {0});
+  Pass(absl::Milliseconds(150));
+  EXPECT_THAT(acks->numbers, ElementsAre(1, 2)) << "it would never be asked again";
+}
+
+}  // namespace
+}  // namespace paceline::shard

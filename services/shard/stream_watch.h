@@ -1,0 +1,58 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+#include "libs/base/mutex.h"
+
+namespace paceline::shard {
+
+// A stream that ends when its client says nothing, or reads nothing, for too long. Called from any thread.
+class WatchedStream {
+ public:
+  virtual ~WatchedStream() = default;
+  // `crowded`: more than half of what replies may take in all is taken.
+  virtual void OnTime(absl::Time now, bool crowded) = 0;
+};
+
+// Every stream there is, looked at once a second: one in which nothing happens would be seen by nobody else.
+// Thread-safe.
+class StreamWatch {
+ public:
+  static constexpr absl::Duration kEvery = absl::Seconds(1);
+
+  template <class Stream>
+  std::shared_ptr<Stream> Add(std::shared_ptr<Stream> stream) ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    streams_.push_back(stream);
+    return stream;
+  }
+
+  void OnTime(absl::Time now, bool crowded) ABSL_LOCKS_EXCLUDED(mutex_) {
+    std::vector<std::shared_ptr<WatchedStream>> alive;
+    {
+      MutexLock lock(&mutex_);
+      if (now < next_) return;
+      next_ = now + kEvery;
+      std::vector<std::weak_ptr<WatchedStream>> kept;
+      for (std::weak_ptr<WatchedStream>& stream : streams_) {
+        if (auto locked = stream.lock()) {
+          alive.push_back(std::move(locked));
+          kept.push_back(std::move(stream));
+        }
+      }
+      streams_ = std::move(kept);
+    }
+    for (const auto& stream : alive) stream->OnTime(now, crowded);
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<std::weak_ptr<WatchedStream>> streams_ ABSL_GUARDED_BY(mutex_);
+  absl::Time next_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+};
+
+}  // namespace paceline::shard

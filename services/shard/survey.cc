@@ -1,0 +1,157 @@
+// How a shard is, for the coordinator and for people.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "libs/base/version.h"
+#include "services/shard/shard.h"
+
+namespace paceline::shard {
+namespace {
+
+v1::DiskHealth ToProto(const Disk::Health& health) {
+  const auto state = [&] {
+    switch (health.state) {
+      case Disk::Health::State::kSlow:
+        return v1::DiskHealth::SLOW;
+      case Disk::Health::State::kFull:
+        return v1::DiskHealth::FULL;
+      case Disk::Health::State::kFails:
+        return v1::DiskHealth::FAILS;
+      default:
+        return v1::DiskHealth::WORKS;
+    }
+  };
+  v1::DiskHealth proto;
+  proto.set_state(state());
+  proto.set_why(health.why);
+  proto.set_for_ms(
+      static_cast<uint64_t>(absl::ToInt64Milliseconds(std::min(health.lasts, absl::Hours(1000)))));
+  return proto;
+}
+
+// For people: the first few by number.
+std::string NotServing(const std::vector<size_t>& segments, const std::string& why) {
+  constexpr size_t kNamed = 8;
+  const size_t named = std::min(segments.size(), kNamed);
+  const std::string numbers =
+      absl::StrJoin(segments.begin(), segments.begin() + static_cast<ptrdiff_t>(named), ", ");
+  const std::string more =
+      segments.size() > named ? absl::StrCat(" and ", segments.size() - named, " more") : "";
+  return absl::StrCat(segments.size() == 1 ? "segment " : "segments ", numbers, more, ": ", why);
+}
+
+}  // namespace
+
+void Shard::Describe(std::function<void(v1::BeatRequest)> done) {
+  Survey([done = std::move(done)](State state) { done(std::move(state.beat)); });
+}
+
+void Shard::Survey(std::function<void(State)> done) {
+  struct Seen {
+    uint64_t rows = 0;
+    uint64_t parked = 0;
+    ReplicationState replication;
+    std::vector<v1::WorkerClock> workers;
+    std::vector<v1::JobClock> jobs;
+    std::map<uint32_t, std::pair<uint64_t, uint64_t>> held;  // rows and bytes, by job
+    v1::Known known;
+    std::string not_serving;
+  };
+  auto seen = std::make_shared<std::vector<Seen>>(view()->map == nullptr ? 0 : view()->map->SegmentCount());
+  ForEachSegment(
+      [seen](SegmentHost& host) {
+        if (host.id().v >= seen->size()) return;  // the first map came in between
+        Seen& mine = (*seen)[host.id().v];
+        mine.replication = ReplicationOf(host);
+        if (const log::Segment* state = host.state()) LearnFrom(*state, mine.known);
+        if (host.primary() == nullptr) return;
+        mine.rows = host.primary()->segment().rows();
+        mine.parked = host.primary()->parked();
+        mine.not_serving = host.primary()->WhyNotServing();
+        for (const auto& [id, table] : host.primary()->segment().tables()) {
+          auto& [rows, bytes] = mine.held[table->info->job.v];
+          rows += table->rows.rows();
+          bytes += table->rows.bytes();
+        }
+        for (const auto& [job, clock] : host.primary()->segment().jobs()) {
+          v1::JobClock& of_job = mine.jobs.emplace_back();
+          of_job.set_job(job.v);
+          of_job.set_min_clock(clock.min_clock());
+          for (const auto& [session, worker] : clock.workers()) {
+            v1::WorkerClock& of_worker = mine.workers.emplace_back();
+            of_worker.set_job(job.v);
+            of_worker.set_session(session.v);
+            of_worker.set_clock(worker.counted);
+            of_worker.set_rank(worker.rank);
+          }
+        }
+      },
+      [this, seen, done = std::move(done)] {
+        State state;
+        v1::BeatRequest& beat = state.beat;
+        const auto now = view();
+        beat.set_shard(now->self.shard.v);
+        beat.set_incarnation(now->self.incarnation.v);
+        beat.set_cluster(now->cluster);
+        beat.set_map_version(now->map == nullptr ? 0 : now->map->version().v);
+        beat.set_catalogue_version(now->catalogue->version().v);
+        beat.set_bytes(bytes_held());
+        beat.set_bytes_budget(options_.memory_budget_bytes);
+        beat.set_rows_pushed(rows_updated());
+        beat.set_rows_pulled(rows_pulled_.load(std::memory_order_relaxed));
+        beat.set_version(std::string(kVersion));
+        beat.set_durable(options_.durable);
+        if (const auto health = disk_health()) *beat.mutable_disk() = ToProto(*health);
+        std::map<std::string, std::vector<size_t>> not_serving;
+        if (disk_ != nullptr) beat.set_position(disk_->synced_position());
+        v1::Known& known = *beat.mutable_known();
+        known.set_map_version(beat.map_version());
+        known.set_incarnation(beat.incarnation());
+        known.set_term(now->term);
+        std::map<uint32_t, uint64_t> min_clocks;
+        std::map<uint32_t, std::pair<uint64_t, uint64_t>> held;
+        std::map<uint64_t, v1::WorkerClock> workers;
+        for (const Seen& segment : *seen) {
+          if (!segment.not_serving.empty())
+            not_serving[segment.not_serving].push_back(static_cast<size_t>(&segment - seen->data()));
+          beat.set_rows(beat.rows() + segment.rows);
+          beat.set_parked(beat.parked() + segment.parked);
+          state.replication += segment.replication;
+          known.set_session(std::max(known.session(), segment.known.session()));
+          known.set_job(std::max(known.job(), segment.known.job()));
+          known.set_table(std::max(known.table(), segment.known.table()));
+          for (const auto& [job, rows_and_bytes] : segment.held) {
+            held[job].first += rows_and_bytes.first;
+            held[job].second += rows_and_bytes.second;
+            min_clocks.emplace(job, UINT64_MAX);  // a smaller one is known, or it has none
+          }
+          for (const v1::JobClock& job : segment.jobs) {
+            const auto [it, fresh] = min_clocks.emplace(job.job(), job.min_clock());
+            if (!fresh) it->second = std::min(it->second, job.min_clock());
+          }
+          for (const v1::WorkerClock& worker : segment.workers) {
+            const auto [it, fresh] = workers.emplace(worker.session(), worker);
+            if (!fresh) it->second.set_clock(std::min(it->second.clock(), worker.clock()));
+          }
+        }
+        for (const auto& [why, segments] : not_serving) beat.add_not_serving(NotServing(segments, why));
+        beat.set_primaries(static_cast<uint32_t>(state.replication.primaries));
+        beat.set_lost(static_cast<uint32_t>(state.replication.lost));
+        for (const auto& [job, min_clock] : min_clocks) {
+          v1::JobClock* of_job = beat.add_jobs();
+          of_job->set_job(job);
+          of_job->set_min_clock(min_clock == UINT64_MAX ? 0 : min_clock);
+          of_job->set_rows(held[job].first);
+          of_job->set_bytes(held[job].second);
+        }
+        for (const auto& [session, worker] : workers) *beat.add_workers() = worker;
+        done(std::move(state));
+      });
+}
+
+}  // namespace paceline::shard

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "absl/time/time.h"
+#include "libs/sim/scheduler.h"
+#include "libs/world/clock.h"
+
+namespace paceline::sim {
+
+// A process's own clock, which runs faster or slower than true time, and now and then otherwise than before.
+class DriftingClock final : public world::Clock {
+ public:
+  DriftingClock(const Scheduler& scheduler, double rate)
+      : scheduler_(scheduler), rate_(rate), since_(scheduler.Now()), shown_(scheduler.Now()) {}
+
+  absl::Time Now() const override { return shown_ + (scheduler_.Now() - since_) * rate_; }
+  // From now on.
+  void Slew(double rate) {
+    shown_ = Now();
+    since_ = scheduler_.Now();
+    rate_ = rate;
+  }
+  // The true time at which it will surely show `own`, as it runs now.
+  absl::Time When(absl::Time own) const {
+    if (own == absl::InfiniteFuture() || own == absl::InfinitePast()) return own;
+    return since_ + (own - shown_) / rate_ + absl::Microseconds(1);
+  }
+
+ private:
+  const Scheduler& scheduler_;
+  double rate_;
+  absl::Time since_;  // true time, when it
+  absl::Time shown_;  // showed this
+};
+
+}  // namespace paceline::sim
