@@ -19,7 +19,7 @@ import unittest
 
 from persistence_test import ADD, WAIT, Cluster, until
 from paceline.v1 import types_pb2
-from stock_client import RoutedClient
+from paper_frames import FrameClient
 
 SHARDS = 2
 KEYS = [key * 7919 for key in range(300)]
@@ -65,7 +65,8 @@ class Base:
         self.expected = {key: (0.0, 0.0) for key in KEYS}
         cluster = Cluster(scope, shards=SHARDS, replicas=replicas, acks="durable")
         cluster.start_all()
-        client = RoutedClient(cluster.coordinator, "damage")
+        client = FrameClient(cluster.coordinator, "damage")
+        scope.callback(client.leave)
         table = client.open_table("rows", kind=types_pb2.TABLE_KIND_SPARSE, dim=2, **ADD)
         client.pull(table, [0])
         client.join()
@@ -238,7 +239,8 @@ class Trial(Cluster):
         except AssertionError as stuck:
             return f"WRONG: {stuck}: {self.status()['problems'][:3]}"
         if not self.refused():
-            client = RoutedClient(self.coordinator, "damage")
+            client = FrameClient(self.coordinator, "damage")
+            self.test.callback(client.leave)
             table = client.open_table("rows", kind=types_pb2.TABLE_KIND_SPARSE, dim=2, **ADD)
             found = client.pull(table, list(expected))[0]
             wrong = sum(found[key] != row for key, row in expected.items())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, os.environ["PACELINE_PYTHON"])
 from paceline.v1 import coordinator_pb2, shard_pb2, types_pb2  # noqa: E402
-from stock_client import WAIT, StockClient  # noqa: E402
+from paper_frames import WAIT, FrameClient  # noqa: E402
 
 BIN = os.environ["PACELINE_BIN"]
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,7 +64,7 @@ class MetricsTest(unittest.TestCase):
         coordinator = cls.up.stdout.readline().strip().removeprefix("ready coordinator=")
         # What has labels is seen only while there is something to show: a worker that has pushed and pulled, and a
         # job with a schedule.
-        cls.client = StockClient(coordinator, job="docs")
+        cls.client = FrameClient(coordinator, job="docs")
         table = cls.client.open_table("t", kind=types_pb2.TABLE_KIND_SPARSE, dim=1,
                                       rule=types_pb2.Rule(add=types_pb2.Rule.Add()))
         start = cls.client.join()

@@ -7,7 +7,7 @@ import time
 from paper_session import Session
 from paper_wire import CERTIFICATE, MARK, PART, PART_BYTES, Failed, Line, Part, line_of, pack_keys, pack_seals
 from paper_wire import segment_of
-from paceline.v1 import coordinator_pb2, shard_pb2, types_pb2  # found by paper_wire
+from paceline.v1 import shard_pb2  # found by paper_wire
 
 
 class Client(Session):
@@ -19,6 +19,7 @@ class Client(Session):
         self.worker = False
         self.start = self.requests = self.ticks = 0
         self.errors = []  # parts refused INVALID: their numbers were taken by empty ones
+        self.certificates, self.read_refusal = [], None  # of the last pull
         super().__init__(coordinators, job, name, nonce)
 
     # -- what the program says --
@@ -33,6 +34,7 @@ class Client(Session):
         with self.lock:
             self.clock = self.start = reply.start_clock
             self.rank, self.worker = reply.rank, True
+        return self.start
 
     def push(self, table, rows):
         """`rows`: (key, values) pairs."""
@@ -71,12 +73,16 @@ class Client(Session):
     def pull(self, table, keys, min_clock=0, within=60):
         """{key: values}, as of `min_clock` or later and with all that this client has pushed to tables of line 1."""
         end, rows, todo = time.monotonic() + within, {}, collections.defaultdict(list)
+        self.certificates, self.read_refusal = [], None
         for key in dict.fromkeys(keys):
             todo[segment_of(table, self.map.ring_bits, key)].append(key)
         while todo:
             with self.lock:
-                asked = self.ask_rows(table, todo, min_clock)
-                self.wait(lambda: all(s.broken or s.waiting[r] for s, r, *_ in asked), end - time.monotonic())
+                self.check()
+                if time.monotonic() > end:
+                    raise self.late(within)
+                asked = self.ask_rows(table, todo, min_clock, end)
+                self.wait(lambda: all(s.broken or s.waiting[r] for s, r, *_ in asked), end + 5 - time.monotonic())
                 pause = 0 if asked else 0.02
                 for stream, request, pieces, knew in asked:
                     if reply := stream.waiting.pop(request):
@@ -84,7 +90,12 @@ class Client(Session):
                 if todo:
                     version = self.map.version
                     self.lock.wait_for(lambda: self.failure or self.map.version > version, pause)
+        self.check()
         return rows
+
+    def late(self, within):
+        last = self.read_refusal
+        return Failed(last.Reason.Name(last.reason), last.message) if last else Failed("DEADLINE", f"{within} s are over")
 
     def finish(self, within=60):
         """The worker's last tick."""
@@ -99,7 +110,7 @@ class Client(Session):
         """Whatever is due to one shard, which the map says is the primary of these segments."""
         ticked = self.worker and self.clock > self.start
         unsent = any(line.sent < line.made for at, line in self.lines.items() if at[0] in segments)
-        if (ticked or unsent or ("Push", *member) in self.streams) and (stream := self.stream("Push", member)):
+        if (ticked or unsent or ("Push", *member) in self.streams) and (stream := self.stream_to("Push", member)):
             self.send_parts(stream, segments)
             if ticked:
                 self.send_tick(stream, segments)
@@ -210,12 +221,12 @@ class Client(Session):
 
     # -- pulls (§6) --
 
-    def ask_rows(self, table, todo, min_clock):
+    def ask_rows(self, table, todo, min_clock, end):
         """Asks each shard for what the map says it has: [(stream, request, pieces, what was known before)]."""
         asked = []
         for member, segments in self.primaries().items():
             left = [(s, list(todo[s])) for s in segments if todo.get(s)]
-            stream = self.stream("Pull", member) if left else None
+            stream = self.stream_to("Pull", member) if left else None
             while stream and left:
                 room, pieces, rest = max(1, stream.welcome.frame_bytes_max // (4 * table.schema.dim + 64)), [], []
                 for segment, keys in left:
@@ -223,10 +234,10 @@ class Client(Session):
                     rest += [(segment, keys[room:])] if len(keys) > room else []
                     room -= min(room, len(keys))
                 left = rest
-                asked.append(self.ask_pieces(stream, table, pieces, min_clock))
+                asked.append(self.ask_pieces(stream, table, pieces, min_clock, end))
         return asked
 
-    def ask_pieces(self, stream, table, pieces, min_clock):
+    def ask_pieces(self, stream, table, pieces, min_clock, end):
         own = {s: self.lines[s, 1].made if (s, 1) in self.lines else 0 for s, _ in pieces}
         knew = {s: (*self.certified.get(s, (0, 0)), self.lines[s, 1].committed) for s, _ in pieces}
         packed = [(segment, *pack_keys(table, keys)) for segment, keys in pieces]
@@ -234,7 +245,8 @@ class Client(Session):
         stream.waiting[self.requests] = None
         stream.send(shard_pb2.PullRequest(
             request=self.requests, table=table.id, catalogue_version=self.catalogue, min_clock=min_clock,
-            reader_clock_plus_one=self.clock + 1 if self.worker else 0, timeout_ms=2000, key_form=packed[0][1],
+            reader_clock_plus_one=self.clock + 1 if self.worker else 0, key_form=packed[0][1],
+            timeout_ms=max(1, min(2000, int(1000 * (end - time.monotonic())))),
             parts=b"".join(PART.pack(segment, count, self.map.segments[segment].epoch,
                                      0 if table.schema.aggregated else own[segment])
                            for segment, _, count, _ in packed), keys=b"".join(p[3] for p in packed)))
@@ -258,9 +270,10 @@ class Client(Session):
             least, own = certificate[5:]
             if least < max(min_clock, knew[segment][0]) or own < max(knew[segment][1:]):
                 self.fail("DATA_LOSS", f"segment {segment}: min clock {least}, own {own}, knew {knew[segment]}")
+            self.certificates.append(certificate)
             self.certified[segment] = tuple(map(max, self.certified.get(segment, (0, 0)), (least, own)))
             for key in keys:
-                rows[key], values = list(values[:table.schema.dim]), values[table.schema.dim:]
+                rows[key], values = tuple(values[:table.schema.dim]), values[table.schema.dim:]
             todo[segment] = todo[segment][len(keys):] if todo[segment][:len(keys)] == keys else [
                 key for key in todo[segment] if key not in rows]
             if not todo[segment]:
@@ -268,6 +281,7 @@ class Client(Session):
         return pause
 
     def read_refused(self, refusal, knew):
+        self.read_refusal = refusal
         if self.fails_for(refusal) or refusal.reason == refusal.INVALID:
             raise self.failure or Failed("INVALID", refusal.message)
         if refusal.reason == refusal.DEADLINE and 0 < refusal.expected <= knew[2]:

@@ -32,9 +32,9 @@ class Session:
         return self.coordinators.ask(method, request, within)
 
     def close(self, reason="done"):
-        self.check()
-        self.ask("CloseSession", reason=reason)
-        self.leave()
+        if not self.ended:
+            self.ask("CloseSession", reason=reason)
+            self.leave()
 
     def leave(self):
         """Ends threads and streams. Says nothing: the session ends when it has been silent for long enough."""
@@ -66,7 +66,7 @@ class Session:
 
     # -- who is who --
 
-    def hello(self, member):
+    def hello_to(self, member):
         return shard_pb2.Hello(feature_level=LEVEL, job=self.opened.job, session=self.opened.session,
                                token=self.opened.secret, client=self.name, cluster=self.map.cluster,
                                target=types_pb2.Member(shard=member[0], incarnation=member[1]))
@@ -81,7 +81,7 @@ class Session:
     def is_primary(self, stream, segment):
         return self.map.segments[segment].primary.shard == stream.member[0]
 
-    def stream(self, kind, member):
+    def stream_to(self, kind, member):
         """The stream, if it is welcome by now."""
         at = (kind, *member)
         stream = self.streams.get(at)
@@ -89,7 +89,7 @@ class Session:
             info = next((s for s in self.map.shards if (s.shard, s.incarnation) == member), None)
             if info:
                 stream = self.streams[at] = Stream(self, kind, member, info)
-                threading.Thread(target=self.read, args=(stream,), daemon=True).start()
+                threading.Thread(target=self.hear, args=(stream,), daemon=True).start()
         return stream if stream and stream.welcome else None
 
     # -- threads --
@@ -110,10 +110,11 @@ class Session:
     def keep_alive(self):
         while not self.ended and not self.failure:
             try:
-                self.ask("KeepAlive", clock=self.clock)
+                self.ask("KeepAlive", 5, clock=self.clock)
             except Failed as failed:
-                self.fail(failed.code, str(failed))
-            except ValueError:
+                if failed.code not in ("UNAVAILABLE", "DEADLINE_EXCEEDED"):  # else it goes on asking
+                    self.fail(failed.code, str(failed))
+            except ValueError:  # closed
                 return
             with self.lock:
                 self.lock.wait_for(lambda: self.ended, self.opened.keep_alive_ms / 1000)
@@ -125,7 +126,7 @@ class Session:
                     self.send(member, segments)
                 self.lock.wait(0.02)
 
-    def read(self, stream):
+    def hear(self, stream):
         why = "it ended"
         try:
             for reply in stream.call:

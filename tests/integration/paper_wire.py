@@ -76,8 +76,11 @@ class Coordinators:
     """Asks the one that leads, and asks again where §1 says so."""
 
     def __init__(self, addresses):
-        self.addresses = itertools.cycle(addresses.split(","))
         self.channels = {}
+        self.move(addresses)
+
+    def move(self, addresses):
+        self.addresses = itertools.cycle(addresses.split(","))
         self.turn(None)
 
     def stub(self):
@@ -145,7 +148,7 @@ class Stream:
         self.outbox = queue.SimpleQueue()
         self.request = shard_pb2.PushRequest if kind == "Push" else shard_pb2.PullRequest
         self.channel = grpc.insecure_channel(info.address, OPTIONS)
-        self.outbox.put(self.request(hello=client.hello(member)))
+        self.outbox.put(self.request(hello=client.hello_to(member)))
         self.call = getattr(shard_pb2_grpc.ShardStub(self.channel), kind)(iter(self.outbox.get, None))
 
     def room(self, size):

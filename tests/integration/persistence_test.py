@@ -14,8 +14,9 @@ import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, os.environ["PACELINE_PYTHON"])
-from paceline.v1 import shard_pb2, types_pb2  # noqa: E402
-from stock_client import Refused, RoutedClient  # noqa: E402
+from paceline.v1 import types_pb2  # noqa: E402
+from paper_frames import FrameClient  # noqa: E402
+from paper_wire import Failed  # noqa: E402
 
 BIN = os.environ["PACELINE_BIN"]
 WAIT = 120  # seconds for whatever should come soon
@@ -117,7 +118,9 @@ class Cluster:
 
 class PersistenceTest(unittest.TestCase):
     def client(self, cluster):
-        return RoutedClient(cluster.coordinator, "persistence")
+        client = FrameClient(cluster.coordinator, "persistence")
+        self.addCleanup(client.leave)
+        return client
 
     def push_some(self, client, table, expected, clock, keys=300):
         rows = {key * 7919: tuple(float(clock + key % 5 + d) for d in range(table.schema.dim)) for key in range(keys)}
@@ -278,10 +281,10 @@ class PersistenceTest(unittest.TestCase):
         self.assertEqual(accepted.returncode, 0, accepted)
         client.follow(cluster.coordinator)
 
-        with self.assertRaises(Refused) as lost:
+        with self.assertRaises(Failed) as lost:
             self.push_some(client, table, {}, 2)
-        self.assertEqual(lost.exception.refusal.reason, shard_pb2.Refusal.DATA_LOSS, lost.exception)
-        again = RoutedClient(cluster.coordinator, "persistence")
+        self.assertEqual(lost.exception.code, "DATA_LOSS", lost.exception)
+        again = self.client(cluster)
         table = again.open_table("rows", kind=types_pb2.TABLE_KIND_SPARSE, dim=2, **ADD)
         clock = again.join()
         kept = again.pull(table, [key * 7919 for key in range(300)])[0]

@@ -8,7 +8,7 @@ import unittest
 
 sys.path.insert(0, os.environ["PACELINE_PYTHON"])
 from paceline.v1 import types_pb2  # noqa: E402
-from stock_client import WAIT, Placement, StockClient  # noqa: E402
+from paper_frames import WAIT, FrameClient  # noqa: E402
 
 BIN = os.environ["PACELINE_BIN"]
 
@@ -27,7 +27,7 @@ class PushPullTest(unittest.TestCase):
         cls.up.stdout.close()
 
     def setUp(self):
-        self.client = StockClient(self.coordinator, job=self.id())
+        self.client = FrameClient(self.coordinator, job=self.id())
         self.addCleanup(self.client.close)
         self.table = self.client.open_table("sparse", kind=types_pb2.TABLE_KIND_SPARSE, dim=2,
                                             rule=types_pb2.Rule(add=types_pb2.Rule.Add()))
@@ -43,7 +43,7 @@ class PushPullTest(unittest.TestCase):
 
     def test_rows_that_wait_for_the_next_clock_come_after_the_tick_on_the_same_stream(self):
         start = self.client.join()
-        segment = Placement(self.table, self.client.map.ring_bits).segment(5)
+        segment = self.client.segment(self.table, 5)
         shard = self.client.primary(segment)
         stream = self.client.stream("push_pull", shard)
         stream.send(self.client.push_pull_frame(self.table, start, {5: (1, 2)}, [segment], request=9,
@@ -53,14 +53,14 @@ class PushPullTest(unittest.TestCase):
             reply = stream.next()
         self.assertEqual(stream.rows, [], "committed, and no rows yet")
         self.client.number[segment] += 1
-        self.assertEqual(self.client.tick(start + 1, kind="push_pull"), [])
+        self.assertEqual(self.client.tick_by_hand(start + 1, "push_pull"), [])
         reply = self.client.rows_of(stream)
         self.assertEqual(reply.request, 9)
         self.assertEqual(struct.unpack("<2f", reply.values), (1, 2))
         self.assertEqual(struct.unpack("<IIQQQQQ", reply.certificates)[5], start + 1)
 
     def test_a_repeated_part_is_read_again_and_pushed_once(self):
-        segment = Placement(self.table, self.client.map.ring_bits).segment(5)
+        segment = self.client.segment(self.table, 5)
         stream = self.client.stream("push_pull", self.client.primary(segment))
         for request in 1, 2:
             stream.send(self.client.push_pull_frame(self.table, 0, {5: (1, 2)}, [segment], request=request))

@@ -13,7 +13,7 @@ sys.path.insert(0, os.environ["PACELINE_PYTHON"])
 from paceline.v1 import (control_pb2, control_pb2_grpc, coordinator_pb2, replication_pb2,  # noqa: E402
                          replication_pb2_grpc, shard_pb2, types_pb2)
 from persistence_test import ADD, Cluster, until  # noqa: E402
-from stock_client import RoutedClient  # noqa: E402
+from paper_frames import FrameClient  # noqa: E402
 
 BIN = os.environ["PACELINE_BIN"]
 WAIT = 60  # seconds a step may take
@@ -46,7 +46,8 @@ class StrangerTest(unittest.TestCase):
     def setUp(self):
         self.cluster = Cluster(self, SHARDS, replicas=1, acks="durable")
         self.cluster.start_all()
-        self.victim = RoutedClient(self.cluster.coordinator, "victim")
+        self.victim = FrameClient(self.cluster.coordinator, "victim")
+        self.addCleanup(self.victim.leave)
         self.table = self.victim.open_table("rows", kind=types_pb2.TABLE_KIND_SPARSE, dim=2, **ADD)
         self.start = self.victim.join()
         self.victim.push(self.table, self.start, ROWS)

@@ -10,7 +10,7 @@ import grpc
 
 sys.path.insert(0, os.environ["PACELINE_PYTHON"])
 from paceline.v1 import coordinator_pb2, shard_pb2, types_pb2  # noqa: E402
-from stock_client import WAIT, RoutedClient, Stream, StockClient  # noqa: E402
+from paper_frames import WAIT, FrameClient  # noqa: E402
 
 BIN = os.environ["PACELINE_BIN"]
 ADD = dict(dim=1, rule=types_pb2.Rule(add=types_pb2.Rule.Add()))
@@ -30,8 +30,8 @@ class WireMovesTest(unittest.TestCase):
         assert cls.up.wait(timeout=WAIT) == 0
         cls.up.stdout.close()
 
-    def start(self, client_class=RoutedClient):
-        client = client_class(self.coordinator, job=self.id())
+    def start(self):
+        client = FrameClient(self.coordinator, job=self.id())
         self.addCleanup(client.close)
         table = client.open_table("t", kind=types_pb2.TABLE_KIND_SPARSE, **ADD)
         client.pull(table, range(200))  # every shard has the list of tables
@@ -59,20 +59,21 @@ class WireMovesTest(unittest.TestCase):
             values = client.pull(table, keys, min_clock=clock + 1)[0]
             self.assertEqual(set(values.values()), {(clock + 1 - start,)})
         # At least a round of one to each shard for each clock; one that loops tells thousands in a second.
-        rounds = client.ticks_told / (3 * clocks)
+        rounds = client.ticks / (3 * clocks)
         self.assertLess(rounds, 10)
         client.finish()
 
     def test_a_frame_behind_the_map_is_told_of_the_map_to_wait_for(self):
-        client, table = self.start(StockClient)
+        client, table = self.start()
         shard = client.primary(3)
         key = next(key for key in range(10**6) if client.by_segment(table, [key]).keys() == {3})
-        stream = client.stream("push", shard)
+        stream, old = client.stream("push", shard), client.map.version
+        frame = client.push_frame(table, 0, {key: (1,)}, [3])
         self.assertGreater(self.hand_over(self.name_of(client, shard)), 0)
-        stream.send(client.push_frame(table, 0, {key: (1,)}, [3]))
+        stream.send(frame)
         refusal = self.first_refusal(stream)
         self.assertEqual(refusal.reason, Refusal.MOVED)
-        self.assertGreater(refusal.map_version, client.map.version)
+        self.assertGreater(refusal.map_version, old)
         # Of an epoch that is newer than the shard's it cannot know, whatever it is.
         frame = client.push_frame(table, 0, {key: (1,)}, [3])
         frame.parts = client.part(3, 1, epoch=10**6)
@@ -118,7 +119,7 @@ class WireMovesTest(unittest.TestCase):
         self.assertEqual(client.pull(table, [key])[0][key], (1,), "the second one was taken")
 
     def test_a_closed_session_is_told_at_hello(self):
-        client, _ = self.start(StockClient)
+        client, _ = self.start()
         client.close()
         for kind in ("push", "push_pull"):
             stream = client.stream(kind, client.primary(3), client=kind)
@@ -127,11 +128,11 @@ class WireMovesTest(unittest.TestCase):
         self.assertEqual(refusal.reason, Refusal.FENCED)
         self.assertIn("session", refusal.message)
 
-    def told_at_hello(self, stream: Stream):
+    def told_at_hello(self, stream):
         return stream.refusals[0] if stream.refusals else self.first_refusal(stream)
 
     def test_a_request_of_a_closed_session_fails_by_code(self):
-        client, _ = self.start(StockClient)
+        client, _ = self.start()
         client.close()
         who = dict(session=client.session, token=client.token)
         for call, request in ((client.api.KeepAlive, coordinator_pb2.KeepAliveRequest(**who)),
