@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "libs/base/status.h"
 #include "libs/base/version.h"
 #include "libs/snapshot/manifest.h"
@@ -18,6 +20,11 @@ namespace {
 constexpr uint64_t kMargin = 2;
 constexpr int kDoublingsMax = 12;
 
+// "-9f3a01bc".
+std::string EndOfNames(uint64_t cluster) {
+  return absl::StrCat("-", absl::Hex(cluster >> 32, absl::kZeroPad8));
+}
+
 // "ctr-12-9f3a01bc": the job, a number of the cluster that is used once, and the cluster, for clusters may
 // share a directory.
 std::string FolderName(absl::string_view job, uint64_t cut, uint64_t cluster) {
@@ -26,7 +33,26 @@ std::string FolderName(absl::string_view job, uint64_t cut, uint64_t cluster) {
   for (char& c : name) {
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '_') c = '_';
   }
-  return absl::StrCat(name, "-", cut, "-", absl::Hex(cluster >> 32, absl::kZeroPad8));
+  return absl::StrCat(name, "-", cut, EndOfNames(cluster));
+}
+
+// 0: it is of another cluster, or somebody else's.
+uint64_t NumberIn(absl::string_view name, uint64_t cluster) {
+  uint64_t number = 0;
+  if (!snapshot::IsGivenName(name) || !absl::ConsumeSuffix(&name, EndOfNames(cluster))) return 0;
+  return absl::SimpleAtoi(name.substr(name.rfind('-') + 1), &number) ? number : 0;
+}
+
+// 0: it is made. Otherwise a folder of that name is there already, and no number up to this one is free.
+absl::StatusOr<uint64_t> MakeFolder(snapshot::Files& files, const std::string& folder, uint64_t cluster) {
+  ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> folders, files.Folders());
+  if (std::ranges::count(folders, folder) == 0) {
+    ABSL_RETURN_IF_ERROR(files.MakeFolder(folder));
+    return 0;
+  }
+  uint64_t highest = 1;
+  for (const std::string& name : folders) highest = std::max(highest, NumberIn(name, cluster));
+  return highest;
 }
 
 }  // namespace
@@ -76,25 +102,33 @@ Ticket Snapshots::Create(const v1::CreateSnapshotRequest& request, absl::Time de
 }
 
 // The folder is made here and nowhere else: a shard that is late does not bring back one that was given up.
-absl::Status Snapshots::Begin(uint32_t job) {
+// The directory is not set back with the cluster, so the number may have been given out before: what has it
+// already is somebody's snapshot.
+absl::Status Snapshots::Begin(uint32_t job, uint64_t above) {
   Creation& creation = creations_.at(job);
-  ABSL_ASSIGN_OR_RETURN(creation.cut, NewCut());
-  creation.folder = FolderName(creation.request.job(), creation.cut, context_.facts.cluster());
-  OnFiles<absl::Status>(
-      [folder = creation.folder](snapshot::Files& files) { return files.MakeFolder(folder); },
-      [this, job, cut = creation.cut](const absl::Status& made) {
+  ABSL_ASSIGN_OR_RETURN(creation.cut, NewCut(above));
+  const uint64_t cluster = context_.facts.cluster();
+  const std::string folder = FolderName(creation.request.job(), creation.cut, cluster);
+  OnFiles<absl::StatusOr<uint64_t>>(
+      [folder, cluster](snapshot::Files& files) { return MakeFolder(files, folder, cluster); },
+      [this, job, cut = creation.cut, folder](const absl::StatusOr<uint64_t>& there) {
+        const bool made = there.ok() && *there == 0;
         const auto it = creations_.find(job);
-        if (it == creations_.end() || it->second.cut != cut) return;  // given up meanwhile
-        const absl::Status asked = made.ok() ? Ask(job, 0) : made;
-        if (!asked.ok()) GiveUp(job, asked);
+        if (it == creations_.end() || it->second.cut != cut) {  // given up meanwhile
+          if (made) Delete(folder);
+          return;
+        }
+        if (made) it->second.folder = folder;
+        const absl::Status begun = made ? Ask(job, 0) : there.ok() ? Begin(job, *there) : there.status();
+        if (!begun.ok()) GiveUp(job, begun);
       });
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> Snapshots::NewCut() {
+absl::StatusOr<uint64_t> Snapshots::NewCut(uint64_t above) {
   Changes changes;
   changes.counters = context_.facts.counters();
-  changes.counters->set_cut(changes.counters->cut() + 1);
+  changes.counters->set_cut(std::max(changes.counters->cut(), above) + 1);
   ABSL_RETURN_IF_ERROR(context_.Commit(changes));
   return changes.counters->cut();
 }
@@ -283,13 +317,14 @@ void Snapshots::GiveUp(uint32_t job, const absl::Status& why) {
   fan_outs_.Stop(Subject::Cut(job));
   ++counters_.failed;
   sessions_.Tell(creation.mapped().done, {why});
-  // What is left of it is no snapshot, and of no use; if it stays it is listed.
-  if (!creation.mapped().folder.empty()) {
-    OnFiles<absl::Status>([folder = creation.mapped().folder](
-                              snapshot::Files& files) { return snapshot::DeleteSnapshot(files, folder); },
-                          [](const absl::Status&) {});
-  }
+  if (!creation.mapped().folder.empty()) Delete(creation.mapped().folder);
   workers_.OnTime();  // whoever was held may join
+}
+
+// What is left of one that was given up is no snapshot, and of no use; if it stays it is listed.
+void Snapshots::Delete(const std::string& folder) {
+  OnFiles<absl::Status>([folder](snapshot::Files& files) { return snapshot::DeleteSnapshot(files, folder); },
+                        [](const absl::Status&) {});
 }
 
 // -- those there are --

@@ -100,8 +100,8 @@ class Snapshots {
     absl::Time deadline;
     Done<v1::CreateSnapshotReply> done;
     v1::CreateSnapshotRequest request;
-    std::string folder;
-    uint64_t cut = 0;  // of the last proposal
+    std::string folder;  // empty: it is not made yet
+    uint64_t cut = 0;    // of the last proposal
     uint64_t clock = 0;
     bool scheduled = false;
     bool asked = false;  // its folder is there, and the segments were asked
@@ -134,11 +134,12 @@ class Snapshots {
                    std::function<absl::StatusOr<Reply>(const Result&)> answer);
 
   // -- snapshots.cc --
-  absl::Status Begin(uint32_t job);
+  // Its cut's number is larger than `above`.
+  absl::Status Begin(uint32_t job, uint64_t above = 0);
   absl::Status Propose(uint32_t job, uint64_t known);
   absl::Status Ask(uint32_t job, uint64_t known);
   absl::Status CheckRatesAreSoon(uint32_t job, bool at_work, uint64_t newest) const;
-  absl::StatusOr<uint64_t> NewCut();
+  absl::StatusOr<uint64_t> NewCut(uint64_t above = 0);
   uint64_t NewestRates(uint32_t job) const;
   bool RatesAreChanging(uint32_t job) const;
   void Complete(uint32_t job);
@@ -147,6 +148,7 @@ class Snapshots {
   v1::SnapshotManifest ManifestOf(uint32_t job, const Creation& creation) const;
   // Answers the request; the snapshot is given up.
   void GiveUp(uint32_t job, const absl::Status& why);
+  void Delete(const std::string& folder);
 
   // -- snapshot_loads.cc --
   void LoadAgain();

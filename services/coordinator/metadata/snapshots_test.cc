@@ -130,6 +130,32 @@ TEST_F(SnapshotsTest, WithNobodyAtWorkItIsTakenAtOnce) {
   EXPECT_EQ(created->snapshot().created_unix_s(), 1'700'000'000);
 }
 
+// Store and folders are those of an earlier moment, as a cluster is restored; the directory has gone on.
+TEST_F(SnapshotsTest, WhereTheClusterWentBackSnapshotsTakenSinceAreLeftAlone) {
+  const MemoryStore::Disk before = cluster_.StoreCopy();
+  std::vector<std::string> names;
+  for (int i = 0; i < 3; ++i) {
+    const auto created = Done(Create());
+    ASSERT_THAT(created.status(), IsOk());
+    names.push_back(created->snapshot().name());
+  }
+  const auto since = files_.files.folders;
+  cluster_.Stop();
+  cluster_.PutStore(before);
+  ASSERT_THAT(cluster_.Restart(), IsOk());
+  for (uint32_t s = 0; s < 8; ++s) cluster_.shards().Segment(s).cut = 0;
+  files_.unix_s += 3600;
+  cluster_.shards().Segment(3).cannot_snapshot = "no space is left";
+  EXPECT_THAT(Done(Create()).status(), StatusIs(StatusCode::kFailedPrecondition, HasSubstr("no space")));
+  EXPECT_EQ(files_.files.folders, since) << "what was given up is not what was there";
+  cluster_.shards().Segment(3).cannot_snapshot = "";
+  const auto created = Done(Create());
+  ASSERT_THAT(created.status(), IsOk());
+  EXPECT_THAT(names, ::testing::Not(::testing::Contains(created->snapshot().name())));
+  EXPECT_EQ(List().snapshots_size(), 4);
+  for (const std::string& name : names) EXPECT_EQ(files_.files.folders[name], since.at(name)) << name;
+}
+
 TEST_F(SnapshotsTest, TheClockIsBeyondThoseOfAllWorkersAndNothingIsWrittenBefore) {
   cluster_.Worker("ctr");
   cluster_.shards().AdvanceMinClock(6);
