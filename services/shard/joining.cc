@@ -48,8 +48,11 @@ absl::Status Joining::OnReply(const absl::StatusOr<v1::JoinClusterReply>& reply)
 void Joining::OnMayJoin(const v1::JoinClusterReply& reply) {
   v1::DataFolder& folder = *request_.mutable_folder();
   const bool owned = folder.cluster() != 0;
-  // Of a start that ended before the store had its stamp.
-  if (owned && Same(reply.stamp(), folder.previous()) && !Same(folder.previous(), folder.newest())) {
+  // Written before: by a start that ended before the store had its stamp, or by this one, which was told to
+  // ask again.
+  const bool mine = folder.newest().random() == request_.nonce();
+  if ((owned || mine) && Same(reply.stamp(), folder.previous()) &&
+      !Same(folder.previous(), folder.newest())) {
     return OnWritten();
   }
   *folder.mutable_previous() = reply.stamp();

@@ -88,6 +88,7 @@ class JoinsTest : public ::testing::Test {
             return ended;
           }
           ABSL_RETURN_IF_ERROR(engine.Sync());
+          cluster_.Run(sync_takes_);
           joining.OnWritten();
           break;
         case Joining::Step::kJoin:
@@ -150,6 +151,7 @@ class JoinsTest : public ::testing::Test {
   uint64_t nonce_ = 1000;
   std::vector<v1::JoinClusterRequest> late_;
   std::function<void()> between_;  // called once, before the next call to join
+  absl::Duration sync_takes_;
 };
 
 v1::Stamp StampOf(uint64_t count, uint64_t random) {
@@ -277,6 +279,16 @@ TEST_F(JoinsTest, AnEmptyFolderJoinsAndAnotherShardsFolderDoesNot) {
   EXPECT_THAT(Start(empty), IsOk());
 }
 
+// An answer of the earlier start's address counts for a second only.
+TEST_F(JoinsTest, AnEmptyFolderOnASlowDiskJoinsInThePlaceOfAStartThatHasEnded) {
+  const std::vector disks = {NewDisk(), NewDisk()};
+  ASSERT_THAT(Start(disks[0]), IsOk());
+  cluster_.Run(absl::Seconds(4));
+  sync_takes_ = absl::Milliseconds(1500);
+  EXPECT_THAT(Start(disks[1]), IsOk());
+  EXPECT_THAT(Start(disks[1]), IsOk());
+}
+
 TEST_F(JoinsTest, FoldersAndStoresOfAnEarlierReleaseGetTheirStamps) {
   const auto disk = NewDisk();
   cluster_.shards().proves_ends = false;
@@ -352,6 +364,63 @@ TEST_F(JoinsTest, NoNumbersAreGivenOutBeforeTheShardsAreHeardOf) {
   // All are there, with empty folders: nobody else can be asked.
   ASSERT_THAT(Start(NewDisk(), End::kNever, "shard-1", "the folder"), IsOk());
   EXPECT_THAT(Start(NewDisk(), End::kNever, "shard-2"), IsOk());
+}
+
+// A process with another one's name asks, and is turned away: what the real one knows is not known yet.
+TEST_F(JoinsTest, WhoMayNotJoinIsNotTheShardThatIsToBeHeardOf) {
+  cluster_.options.shards = 2;
+  ASSERT_THAT(cluster_.Restart(), IsOk());
+  const std::vector disks = {NewDisk(), NewDisk(), NewDisk()};
+  ASSERT_THAT(Start(disks[0]), IsOk());
+  ASSERT_THAT(Start(disks[1], End::kNever, "shard-1"), IsOk());
+  cluster_.beating = false;
+  ASSERT_THAT(cluster_.Restart(), IsOk());
+  ASSERT_THAT(Start(disks[0]), IsOk());
+  EXPECT_THAT(Start(disks[2], End::kNever, "shard-1"), StatusIs(StatusCode::kUnavailable));
+  EXPECT_THAT(cluster_.OpenSession("job", 1).status(),
+              StatusIs(StatusCode::kUnavailable, HasSubstr("has heard of shard-1")));
+}
+
+// Each start of its coordinator is another term. Were shards told of these, the newest store would be taken
+// for older than its cluster when it is brought back.
+TEST_F(JoinsTest, AnOlderStoreTellsNobodyItsTerms) {
+  const auto disk = NewDisk();
+  ASSERT_THAT(Start(disk), IsOk());
+  const v1::JoinClusterReply first = last_;
+  ASSERT_THAT(Start(NewDisk(), End::kNever, "shard-1"), IsOk());
+  const v1::JoinClusterReply second = last_;
+  const MemoryStore::Disk old = cluster_.StoreCopy();
+  last_ = first;
+  ASSERT_THAT(Beat(0, /*session=*/0), IsOk());
+  ASSERT_THAT(Start(disk), IsOk());
+  const MemoryStore::Disk newest = cluster_.StoreCopy();
+  cluster_.beating = false;
+  const auto beat_of_second = [&](uint64_t term) {
+    v1::BeatRequest beat;
+    beat.set_shard(second.shard());
+    beat.set_incarnation(second.incarnation());
+    beat.set_cluster(kCluster);
+    beat.mutable_known()->set_term(term);
+    return cluster_.core().Beat(beat);
+  };
+  uint64_t term = second.term();
+  cluster_.Stop();
+  cluster_.PutStore(old);
+  for (int start = 0; start < 3; ++start) {
+    ASSERT_THAT(cluster_.Restart(), IsOk());
+    const auto told = beat_of_second(term);
+    ASSERT_THAT(told, IsOk()) << "it knows nothing that the store does not";
+    term = std::max(term, told->term());
+  }
+  EXPECT_THAT(Start(disk), StatusIs(StatusCode::kUnavailable, HasSubstr("older than its cluster")));
+  cluster_.Stop();
+  cluster_.PutStore(newest);
+  ASSERT_THAT(cluster_.Restart(), IsOk());
+  ASSERT_THAT(beat_of_second(term), IsOk());
+  EXPECT_THAT(Start(disk), IsOk());
+  const auto all_heard = beat_of_second(term);
+  ASSERT_THAT(all_heard, IsOk());
+  EXPECT_GT(all_heard->term(), 0u);
 }
 
 TEST_F(JoinsTest, ACoordinatorThatIsNotTheLastToLeadTakesItsStoreForNoOlder) {

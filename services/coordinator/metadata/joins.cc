@@ -41,9 +41,10 @@ absl::StatusOr<v1::JoinClusterReply> Membership::Join(const v1::JoinClusterReque
   if (known == nullptr || known->nonce() != request.nonce()) {
     ABSL_RETURN_IF_ERROR(CheckFolder(request));
     ABSL_RETURN_IF_ERROR(CheckNewest(request));
-    if (known != nullptr) soft_[known->info().shard()].met = true;
-    if (known != nullptr)
+    if (known != nullptr) {
       ABSL_RETURN_IF_ERROR(superseding_.Check(request, *known, Silence(known->info().shard())));
+      soft_[known->info().shard()].met = true;
+    }
     if (request.ask()) return ReplyTo(request);
     ABSL_RETURN_IF_ERROR(AddStart(request));
   }
@@ -60,7 +61,7 @@ v1::JoinClusterReply Membership::ReplyTo(const v1::JoinClusterRequest& request) 
   v1::JoinClusterReply reply;
   reply.set_feature_level(kFeatureLevel);
   reply.set_cluster(context_.facts.cluster());
-  reply.set_term(context_.facts.term());
+  reply.set_term(TermToTell());
   if (const ShardRecord* known = context_.facts.FindShard(request.name())) {
     reply.set_shard(known->info().shard());
     *reply.mutable_stamp() = known->stamp();
@@ -268,6 +269,12 @@ absl::Status Membership::Stamp(const v1::DataFolder& folder, ShardRecord& record
 
 absl::Status Membership::CheckKnown(const v1::Known& known, const v1::Member& from) {
   return age_.Check(known, context_.facts.ShardName(from.shard()));
+}
+
+// One whose store turns out to be older has not led: were its terms known, the newest store would be found to
+// lack them.
+uint64_t Membership::TermToTell() const {
+  return Unmet().empty() ? context_.facts.term() : 0;
 }
 
 bool Membership::Listens() const {

@@ -179,7 +179,7 @@ absl::StatusOr<v1::BeatReply> Membership::Beat(const v1::BeatRequest& request) {
   v1::BeatReply reply;
   reply.set_map_version(context_.facts.map_version());
   reply.set_catalogue_version(context_.facts.counters().catalogue_version());
-  reply.set_term(context_.facts.term());
+  reply.set_term(TermToTell());
   return reply;
 }
 

@@ -98,7 +98,7 @@ class Membership {
   // What a restart of the coordinator forgets of a shard.
   struct Soft {
     absl::Time heard;
-    bool met = false;  // it has beaten, joined, or asked to: what it knows is in the store
+    bool met = false;  // it has beaten, joined, or may join: what it knows is in the store
     std::optional<v1::BeatRequest> last;
     uint64_t map_version = 0;
     uint64_t catalogue_version = 0;
@@ -121,6 +121,8 @@ class Membership {
   bool Listens() const;
   // Those that may know more than the store, and have not been heard of.
   std::vector<std::string> Unmet() const;
+  // The term, once all were heard of that may know more than the store; 0 until then.
+  uint64_t TermToTell() const;
   void NotePositions();
   void EmptyFolderOf(const ShardRecord& known);
   absl::Status Forget(uint32_t shard);
