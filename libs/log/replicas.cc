@@ -207,8 +207,11 @@ bool Replicas::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ac
       }
       break;
     default:  // FENCED: it knows of a newer epoch; whose, the configuration will tell
-      // In an epoch of this primary it would never be asked again. OnTime does it.
-      if (follower->state == State::kProbing) follower->state = State::kDown;
+      // In an epoch of this primary it would never be asked again, nor be sent the rest of its image (records
+      // follow those of the next epoch). OnTime does it.
+      if (follower->state == State::kProbing || follower->state == State::kImage) {
+        follower->state = State::kDown;
+      }
       break;
   }
   const Lsn counts = durable_ ? std::min(follower->held, follower->durable) : follower->held;

@@ -145,6 +145,37 @@ TEST_F(ReplicationTest, ALearnerThatKnewOfTheNextEpochFirstIsAskedAgainInIt) {
   EXPECT_FALSE(Wishes(a, v1::ConfigWish::ADD).empty());
 }
 
+// Of all that is sent ahead, and of one page at a time.
+class OvertakenImageTest : public ReplicationTest, public ::testing::WithParamInterface<uint64_t> {
+ protected:
+  OvertakenImageTest() : ReplicationTest(Disks::kNone, {.pages = GetParam(), .frame_bytes = 1}) {
+    Configure(1, 0, {1});
+    Pass(absl::Milliseconds(40));
+    Open(kA);
+  }
+};
+
+TEST_P(OvertakenImageTest, AnImageThatTheNextEpochHasOvertakenBeginsAnewInIt) {
+  Push(a, 1, 3);
+  Deliver();
+  net.held_up = [amid = false](const auto& head) mutable { return amid = amid || head.has_image(); };
+  ASSERT_TRUE(a.host.Recruit(Epoch(1), c.self));
+  Pass(absl::Milliseconds(50));
+  ASSERT_FALSE(net.under_way.empty());
+  ConfigureAt(c, 2, 0, {1});
+  net.held_up = nullptr;
+  std::ranges::move(std::exchange(net.under_way, {}), std::back_inserter(net.messages));
+  Pass(absl::Milliseconds(100));
+  ConfigureAt(a, 2, 0, {1});
+  ConfigureAt(b, 2, 0, {1});
+  Pass(absl::Milliseconds(300));  // nothing is written meanwhile
+  ASSERT_NE(c.host.follower(), nullptr);
+  ASSERT_TRUE(c.host.follower()->whole());
+  EXPECT_EQ(c.host.follower()->segment()->Hash(), a.host.primary()->segment().Hash());
+  EXPECT_FALSE(Wishes(a, v1::ConfigWish::ADD).empty());
+}
+INSTANTIATE_TEST_SUITE_P(Pages, OvertakenImageTest, ::testing::Values(64, 1));
+
 TEST_F(ReplicationTest, AnAwaitedLearnerThatFailsIsLeftOutByANewEpochOnly) {
   a.host.Recruit(Epoch(1), c.self);
   Pass(absl::Milliseconds(200));

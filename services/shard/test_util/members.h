@@ -99,7 +99,8 @@ class Port : public log::ReplicationPort {
 enum class Disks { kNone, kWrittenBehind, kAcksDurable };
 
 struct Node {
-  Node(Net& net, const TestClock& clock, uint32_t shard, Disks disks = Disks::kNone)
+  Node(Net& net, const TestClock& clock, uint32_t shard, Disks disks = Disks::kNone,
+       log::Replicas::ImagePace image_pace = {})
       : self{.shard = ShardId(shard), .incarnation = Incarnation(shard + 1)},
         budget(std::make_shared<TestBudget>()),
         port(std::make_shared<Port>(net, self)),
@@ -108,7 +109,8 @@ struct Node {
                .clock = &clock,
                .port = port,
                .disk = disks == Disks::kNone ? nullptr : &disk,
-               .durable = disks == Disks::kAcksDurable},
+               .durable = disks == Disks::kAcksDurable,
+               .image_pace = image_pace},
         host(kSegment, around, &batch) {
     net.nodes[self] = this;
   }
@@ -153,8 +155,10 @@ class ReplicationTest : public ::testing::Test {
     Pass(absl::Milliseconds(40));
     Open(kA);
   }
-  explicit ReplicationTest(Disks disks)
-      : a(net, clock, 0, disks), b(net, clock, 1, disks), c(net, clock, 2, disks) {}
+  explicit ReplicationTest(Disks disks, log::Replicas::ImagePace image_pace = {})
+      : a(net, clock, 0, disks, image_pace),
+        b(net, clock, 1, disks, image_pace),
+        c(net, clock, 2, disks, image_pace) {}
 
   void Configure(uint64_t epoch, uint32_t primary, const std::vector<uint32_t>& replicas) {
     for (Node* node : {&a, &b, &c}) ConfigureAt(*node, epoch, primary, replicas);
