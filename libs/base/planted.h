@@ -66,6 +66,7 @@ enum class Bug : uint8_t {
   kUnnamedFollowed,           // a member follows whoever says to be primary of a newer epoch
   kTokenNotAsked,             // who names a session is taken for its owner
   kImageToMember,             // a member whose log disagrees makes room for an image while it is counted on
+  kOldMapObeyed,              // a shard does what a coordinator asks that goes by an older map than its own
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -124,6 +124,12 @@ void Shard::ChangeJob(const v1::JobChange& change,
   }
   absl::StatusOr<JobRecord> record = RecordOf(change);
   if (!record.ok()) return done(record.status());
+  if (const std::string old = WhyTooOld(change.map_version()); !old.empty()) {
+    v1::JobChangeReply reply;
+    reply.set_map_version(view()->map->version().v);
+    reply.add_waits(old);
+    return done(std::move(reply));
+  }
   const bool of_snapshot =
       change.action() == v1::JobChange::TAKE_CUT || change.action() == v1::JobChange::LOAD_JOB;
   if (of_snapshot && snapshots_ == nullptr) {

@@ -107,6 +107,47 @@ TEST_F(MeantTest, AnotherClustersSessionChangesAreRefusedByName) {
   EXPECT_EQ(Do(Change(v1::SessionChange::EVICT, 0))->committed_size(), 1) << "0: not stated";
 }
 
+// It is late, or its coordinator runs on an older copy of the store.
+TEST_F(MeantTest, WhatIsAskedByAnOlderMapThanTheShardHasIsNotDone) {
+  Identify();
+  ASSERT_THAT(shard.Install(MapOf(2, kCluster)), IsOk());
+  v1::SessionChange open = Change(v1::SessionChange::OPEN, kCluster);
+  open.set_map_version(1);
+  const auto refused = Do(open);
+  ASSERT_THAT(refused, IsOk());
+  EXPECT_EQ(refused->committed_size(), 0);
+  EXPECT_EQ(refused->map_version(), 2u);
+  ASSERT_EQ(refused->waits_size(), 1);
+  EXPECT_THAT(refused->waits(0), HasSubstr("the call is of map version 1, shard-3 has 2"));
+  EXPECT_EQ(shard.host(SegmentId(0)).primary()->segment().FindSession(SessionId(3)), nullptr);
+  v1::JobChange drop;
+  drop.set_action(v1::JobChange::DROP_TABLE);
+  drop.mutable_table()->set_id(7);
+  drop.set_map_version(1);
+  const auto dropped = [&] {
+    absl::StatusOr<v1::JobChangeReply> outcome = absl::UnknownError("no answer");
+    shard.ChangeJob(drop, [&](absl::StatusOr<v1::JobChangeReply> reply) { outcome = std::move(reply); });
+    return *std::move(outcome);
+  };
+  EXPECT_EQ(dropped().committed_size(), 0);
+  EXPECT_EQ(dropped().map_version(), 2u);
+  v1::EmptyFolderRequest empty;
+  empty.set_map_version(1);
+  absl::Status emptied = absl::UnknownError("no answer");
+  shard.EmptyFolder(empty, [&](const auto& reply) { emptied = reply.status(); });
+  EXPECT_THAT(emptied, StatusIs(StatusCode::kUnavailable, HasSubstr("map version 1")));
+  EXPECT_FALSE(shard.view()->emptied);
+  // By this map, by one that is still to come, and by who does not say.
+  for (const uint64_t version : {2, 3, 0}) {
+    open.set_session(10 + version);
+    open.set_map_version(version);
+    EXPECT_EQ(Do(open)->committed_size(), 1) << version;
+    drop.mutable_table()->set_id(static_cast<uint32_t>(10 + version));
+    drop.set_map_version(version);
+    EXPECT_EQ(dropped().committed_size(), 1) << version;
+  }
+}
+
 TEST_F(MeantTest, AnotherClustersMapIsRefusedByName) {
   EXPECT_THAT(shard.Install(MapOf(1, kCluster)), StatusIs(StatusCode::kUnavailable, HasSubstr("not joined")));
   Identify();

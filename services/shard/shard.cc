@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/planted.h"
 #include "libs/base/status.h"
 #include "libs/base/version.h"
 #include "libs/secret/secret.h"
@@ -176,6 +177,13 @@ absl::Status Shard::CheckMeant(uint64_t cluster, bool has_target, const v1::Memb
       " at this address is shard ", now->self.shard.v, ", incarnation ", now->self.incarnation.v));
 }
 
+std::string Shard::WhyTooOld(uint64_t map_version) const {
+  const auto now = view();
+  const MapVersion have = now->map == nullptr ? MapVersion() : now->map->version();
+  if (map_version == 0 || MapVersion(map_version) >= have || Planted(Bug::kOldMapObeyed)) return "";
+  return absl::StrCat("the call is of map version ", map_version, ", ", options_.name, " has ", have.v);
+}
+
 absl::StatusOr<v1::InstallReply> Shard::Install(const v1::InstallRequest& request) {
   ABSL_RETURN_IF_ERROR(CheckMeant(request.map().cluster(), request.has_target(), request.target()));
   std::shared_ptr<const ring::SegmentMap> map;
@@ -286,6 +294,13 @@ void Shard::ChangeSession(const v1::SessionChange& change,
   if (!change.secret_sha256().empty() && change.secret_sha256().size() != secret::kDigestBytes) {
     done(absl::InvalidArgumentError(absl::StrCat("secret_sha256: ", change.secret_sha256().size(),
                                                  " bytes; expected ", secret::kDigestBytes, ", or none")));
+    return;
+  }
+  if (const std::string old = WhyTooOld(change.map_version()); !old.empty()) {
+    v1::SessionChangeReply reply;
+    reply.set_map_version(view()->map->version().v);
+    reply.add_waits(old);
+    done(std::move(reply));
     return;
   }
   struct Outcome {

@@ -109,7 +109,8 @@ class Shard {
   // yet who this is. Takes what is newer. INVALID_ARGUMENT if the map or the tables break their rules;
   // nothing changes then.
   absl::StatusOr<v1::InstallReply> Install(const v1::InstallRequest& request);
-  // `done` runs once, maybe before this returns, with the segments whose record is committed now.
+  // `done` runs once, maybe before this returns, with the segments whose record is committed now. Nothing is
+  // changed, and no segment named, if the caller goes by an older map than this shard.
   void ChangeSession(const v1::SessionChange& change,
                      std::function<void(absl::StatusOr<v1::SessionChangeReply>)> done);
 
@@ -213,6 +214,9 @@ class Shard {
 
   // OK if a caller that states this means this shard.
   absl::Status CheckMeant(uint64_t cluster, bool has_target, const v1::Member& target) const;
+  // Why what a coordinator asks that goes by the map of this version is not done: it is late, or its store is
+  // an older copy. Empty: it is done; 0 says nothing.
+  std::string WhyTooOld(uint64_t map_version) const;
   // Changes a copy of the view and makes it the current one.
   std::shared_ptr<const View> Publish(const std::function<void(View&)>& change)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

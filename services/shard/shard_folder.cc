@@ -44,6 +44,9 @@ void Shard::EmptyFolder(const v1::EmptyFolderRequest& request,
       !meant.ok()) {
     return done(std::move(meant));
   }
+  if (const std::string old = WhyTooOld(request.map_version()); !old.empty()) {
+    return done(absl::UnavailableError(old));
+  }
   std::shared_ptr<const View> now;
   {
     MutexLock lock(&mutex_);

@@ -217,7 +217,7 @@ TEST_F(ShardSnapshotsTest, ASegmentThatBeganEmptyTakesNoCallsOfBefore) {
   EXPECT_THAT(late.waits(),
               ElementsAre(HasSubstr("segment 0: the call is of map version 0, the segment began "
                                     "empty in 2")));
-  EXPECT_THAT(Change(v1::SessionChange::OPEN, 6).committed(), ElementsAre(1u));
+  EXPECT_THAT(Change(v1::SessionChange::OPEN, 6, 0, /*map_version=*/0).committed(), ElementsAre(1u));
   EXPECT_THAT(Change(v1::SessionChange::OPEN, 6, 0, /*map_version=*/2).committed(), ElementsAre(0u, 1u));
 }
 

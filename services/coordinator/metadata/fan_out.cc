@@ -117,11 +117,14 @@ void FanOuts::Send(FanOut& fan_out, uint32_t shard, Target& target) {
 }
 
 template <class Reply>
-absl::StatusOr<FanOuts::Answer> FanOuts::AnswerOf(const absl::StatusOr<Reply>& reply) {
+absl::StatusOr<FanOuts::Answer> FanOuts::AnswerOf(const absl::StatusOr<Reply>& reply,
+                                                  uint64_t map_version) const {
   if (!reply.ok()) return reply.status();
   return Answer{.committed = {reply->committed().begin(), reply->committed().end()},
                 .passed = Passed(*reply),
-                .waits = absl::StrJoin(reply->waits(), "; ")};
+                .waits = absl::StrJoin(reply->waits(), "; "),
+                .overtaken = reply->map_version() > map_version &&
+                             reply->map_version() <= context_.facts.map_version()};
 }
 
 template <class Request, class Reply, class Call>
@@ -144,8 +147,8 @@ void FanOuts::OnAnswer(const Request& change, uint64_t number, uint32_t shard,
                        const absl::StatusOr<Reply>& reply) {
   const bool was_full = calls_[shard] >= context_.options.limits.calls_per_shard;
   calls_[shard] -= 1;
-  if (reply.ok()) membership_.HasVersions(shard, reply->map_version(), std::nullopt);
-  const absl::StatusOr<Answer> answer = AnswerOf(reply);
+  if (reply.ok()) membership_.HasAnswered(shard, reply->map_version(), std::nullopt);
+  const absl::StatusOr<Answer> answer = AnswerOf(reply, change.map_version());
   const Subject subject = SubjectOf(change);
   const auto it = fan_outs_.find(subject);
   if (it != fan_outs_.end() && it->second.number == number) Take(it->second, shard, answer);
@@ -184,6 +187,7 @@ void FanOuts::Take(FanOut& fan_out, uint32_t shard, const absl::StatusOr<Answer>
     }
     if (target.missing.empty()) return;
     target.why = answer->waits.empty() ? "it answered without them" : answer->waits;
+    if (answer->overtaken) return;  // again at once, and by the newest map: no more often than there are maps
   } else {
     target.why = answer.status().ToString();
   }

@@ -72,6 +72,9 @@ class FanOuts {
     std::vector<uint32_t> committed;
     std::vector<std::pair<uint64_t, uint32_t>> passed;  // clock, segment
     std::string waits;
+    // A map has overtaken the call, and the shard may have refused it for that; this coordinator has that
+    // map.
+    bool overtaken = false;
   };
   struct FanOut {
     Change change;
@@ -90,7 +93,7 @@ class FanOuts {
   template <class Request, class Reply, class Call>
   void Send(Request change, uint64_t number, uint32_t shard, Call call);
   template <class Reply>
-  static absl::StatusOr<Answer> AnswerOf(const absl::StatusOr<Reply>& reply);
+  absl::StatusOr<Answer> AnswerOf(const absl::StatusOr<Reply>& reply, uint64_t map_version) const;
   template <class Request, class Reply>
   void OnAnswer(const Request& change, uint64_t number, uint32_t shard, const absl::StatusOr<Reply>& reply);
   void Take(FanOut& fan_out, uint32_t shard, const absl::StatusOr<Answer>& answer);

@@ -23,6 +23,16 @@ void Membership::HasVersions(uint32_t shard, std::optional<uint64_t> map, std::o
   if (catalogue.has_value()) it->second.catalogue_version = *catalogue;
 }
 
+// What it has was told by this coordinator, or by an earlier one by the same store.
+void Membership::HasAnswered(uint32_t shard, uint64_t map, std::optional<uint64_t> catalogue) {
+  HasVersions(shard, map, catalogue);
+  const std::string who = context_.facts.ShardName(shard);
+  v1::Known known;
+  known.set_map_version(map);
+  (void)age_.Check(known, who);
+  (void)CheckCatalogue(catalogue.value_or(0), who);
+}
+
 bool Membership::Behind(uint32_t shard, const Soft& soft) const {
   const Facts& facts = context_.facts;
   if (facts.map() == nullptr || soft.installing || !Alive(shard)) return false;
@@ -70,7 +80,7 @@ void Membership::OnInstalled(const v1::InstallRequest& request,
   Soft& soft = soft_[shard];
   soft.installing = false;
   if (reply.ok()) {
-    HasVersions(shard, reply->map_version(), reply->catalogue_version());
+    HasAnswered(shard, reply->map_version(), reply->catalogue_version());
     soft.failure.clear();
   } else {
     soft.failure = reply.status().ToString();

@@ -161,6 +161,32 @@ TEST_F(JobChangesTest, ARestartTakesADropUpAgain) {
   EXPECT_EQ(Dropped(weights_), 8);
 }
 
+// Versions of the list of tables are numbers like others: a store that is behind would give them out again.
+TEST_F(JobChangesTest, NoVersionIsGivenOutBeforeTheShardsWereHeardOf) {
+  const auto version = [&] { return cluster_.core().GetCatalogue()->version(); };
+  const uint64_t session = cluster_.Opened("second");
+  Table(session, "w");
+  cluster_.shards().at("shard-1").withheld = {0, 1, 2, 3, 4, 5, 6, 7};
+  const auto deleting = cluster_.DeleteJob("second", /*force=*/true);
+  cluster_.beating = false;
+  ASSERT_THAT(cluster_.Restart(), IsOk());
+  cluster_.shards().at("shard-1").withheld.clear();
+  const uint64_t before = version();
+  cluster_.Run(absl::Seconds(2));
+  EXPECT_THAT(cluster_.DropTable(session_, weights_).status(),
+              StatusIs(StatusCode::kUnavailable, HasSubstr("has heard of shard-0")));
+  EXPECT_THAT(cluster_.ChangeRule(Rates(0.5)).status(),
+              StatusIs(StatusCode::kUnavailable, HasSubstr("has heard of shard-0")));
+  EXPECT_EQ(version(), before);
+  EXPECT_THAT(TableNames(), ElementsAre("weights", "w"));
+  cluster_.beating = true;
+  cluster_.Run(absl::Seconds(2));
+  EXPECT_THAT(TableNames(), ElementsAre("weights"));
+  EXPECT_THAT(Done(cluster_.ChangeRule(Rates(0.5))).status(), IsOk());
+  EXPECT_THAT(Done(cluster_.DropTable(session_, weights_)).status(), IsOk());
+  EXPECT_EQ(version(), before + 3);
+}
+
 TEST_F(JobChangesTest, AnAbandonedRequestDropsTheTableAllTheSame) {
   const auto dropping = cluster_.DropTable(session_, weights_);
   cluster_.core().Abandon(dropping.ticket);

@@ -86,6 +86,7 @@ void JobChanges::PumpDeletion(uint32_t id) {
 }
 
 absl::Status JobChanges::BeginClosing(JobRecord job) {
+  ABSL_RETURN_IF_ERROR(membership_.CheckMayGiveIds());
   Changes changes;
   changes.counters = context_.facts.counters();
   std::vector<v1::Table> tables;

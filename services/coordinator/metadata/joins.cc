@@ -291,6 +291,7 @@ std::vector<std::string> Membership::Unmet() const {
 
 // Sessions take every primary in any case. Of the others one may be gone for good.
 absl::Status Membership::CheckMayGiveIds() const {
+  ABSL_RETURN_IF_ERROR(age_.behind());
   const std::vector<std::string> unmet = Unmet();
   if (unmet.empty()) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("the coordinator has begun ", Seconds(context_.now - began_),

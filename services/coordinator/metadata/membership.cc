@@ -138,11 +138,7 @@ absl::StatusOr<v1::BeatReply> Membership::Beat(const v1::BeatRequest& request) {
     known.set_map_version(std::max(known.map_version(), request.map_version()));
     known.set_incarnation(std::max(known.incarnation(), request.incarnation()));
     ABSL_RETURN_IF_ERROR(age_.Check(known, who));
-    if (const uint64_t ours = context_.facts.counters().catalogue_version();
-        request.catalogue_version() > ours) {
-      ABSL_RETURN_IF_ERROR(age_.Found(absl::StrCat(who, " knows of catalogue version ",
-                                                   request.catalogue_version(), "; the store knows ", ours)));
-    }
+    ABSL_RETURN_IF_ERROR(CheckCatalogue(request.catalogue_version(), who));
   }
   if (shard == nullptr && request.shard() < context_.facts.counters().shards())
     return Removed(request.shard());
@@ -181,6 +177,12 @@ absl::StatusOr<v1::BeatReply> Membership::Beat(const v1::BeatRequest& request) {
   reply.set_catalogue_version(context_.facts.counters().catalogue_version());
   reply.set_term(TermToTell());
   return reply;
+}
+
+absl::Status Membership::CheckCatalogue(uint64_t version, absl::string_view who) {
+  const uint64_t ours = context_.facts.counters().catalogue_version();
+  if (version <= ours) return absl::OkStatus();
+  return age_.Found(absl::StrCat(who, " knows of catalogue version ", version, "; the store knows ", ours));
 }
 
 // What fails is tried again with a later beat.

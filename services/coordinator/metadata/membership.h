@@ -53,6 +53,9 @@ class Membership {
   void ListenAfresh();
   // What a shard said it has; sends it what is newer.
   void HasVersions(uint32_t shard, std::optional<uint64_t> map, std::optional<uint64_t> catalogue);
+  // The same, as it answered a call of this coordinator: with newer versions than the store's it shows that
+  // this one is behind.
+  void HasAnswered(uint32_t shard, uint64_t map, std::optional<uint64_t> catalogue);
 
   // The shard has been heard of recently.
   bool Alive(uint32_t shard) const;
@@ -82,8 +85,9 @@ class Membership {
   // All disks were asked, and none has any of these segments: they are lost, unless one is started with
   // another.
   void OnNothingFound(const std::set<uint32_t>& segments);
-  // OK: numbers of sessions, tables and jobs may be given out. kUnavailable: not yet, since shards that may
-  // know of later ones have not been heard of by this coordinator; it names them.
+  // OK: numbers of sessions, tables and jobs, and versions, may be given out. kUnavailable: not yet, since
+  // shards that may know of later ones have not been heard of by this coordinator; it names them. Or never,
+  // since the store is behind.
   absl::Status CheckMayGiveIds() const;
   // As StoreAge::Check.
   absl::Status CheckKnown(const v1::Known& known, const v1::Member& from);
@@ -142,6 +146,8 @@ class Membership {
   void OnMap();
   void FindTakeovers();
   bool Behind(uint32_t shard, const Soft& soft) const;
+  // As StoreAge::Check.
+  absl::Status CheckCatalogue(uint64_t version, absl::string_view who);
   void Install(uint32_t shard);
   void OnInstalled(const v1::InstallRequest& request, const absl::StatusOr<v1::InstallReply>& reply);
   // Whether some member's newest start has a disk.

@@ -42,6 +42,7 @@ absl::StatusOr<v1::RemoveShardReply> Membership::Remove(const v1::RemoveShardReq
         ": it can be removed once others have them. With replicas a shard that lives hands them over; of "
         "one that has ended for good see `paceline recover`"));
   }
+  ABSL_RETURN_IF_ERROR(CheckMayGiveIds());  // a store that is behind may not know what it is a member of
   const bool emptied = emptied_ == known->nonce();
   if (Alive(shard) && !emptied) {
     EmptyFolderOf(*known);
@@ -58,6 +59,7 @@ void Membership::EmptyFolderOf(const ShardRecord& known) {
   request.set_cluster(context_.facts.cluster());
   request.mutable_target()->set_shard(known.info().shard());
   request.mutable_target()->set_incarnation(known.info().incarnation());
+  request.set_map_version(context_.facts.map_version());
   ShardCaller::EmptyFolderDone done = AsVisit<absl::StatusOr<v1::EmptyFolderReply>>(
       context_, [this, nonce = known.nonce()](absl::StatusOr<v1::EmptyFolderReply> reply) {
         if (reply.ok()) emptied_ = nonce;

@@ -66,6 +66,8 @@ Ticket JobChanges::ChangeRule(const v1::ChangeRuleRequest& request, absl::Time d
   }
   if (under_way == nullptr) {
     if (IsDone(table, request)) return sessions_.Tell(done, {RuleReply(id)});
+    if (const absl::Status not_yet = membership_.CheckMayGiveIds(); !not_yet.ok())
+      return sessions_.Tell(done, {not_yet});
     const absl::StatusOr<RuleChangeRecord> change = Decide(table, request);
     if (!change.ok()) return sessions_.Tell(done, {change.status()});
     if (const absl::Status begun = BeginRuleChange(*change); !begun.ok())
@@ -139,6 +141,7 @@ void JobChanges::FinishRuleChange(uint32_t id) {
   const RuleChangeRecord* change = context_.facts.FindRuleChange(id);
   const v1::Table* before = context_.facts.FindTable(id);
   if (change == nullptr || before == nullptr) return fan_outs_.Stop(Subject::Table(id));
+  if (!membership_.CheckMayGiveIds().ok()) return;  // the fan-out comes back here after a pause
   v1::Table table = *before;
   if (!table.has_created_rule()) *table.mutable_created_rule() = table.schema().rule();
   *table.mutable_schema()->mutable_rule() = change->rule();

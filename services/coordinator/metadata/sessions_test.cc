@@ -139,6 +139,37 @@ TEST_F(SessionsTest, AShardThatIsBehindIsToldTheMapAtOnce) {
   EXPECT_THAT(opening.status(), IsOk());
 }
 
+// A shard does nothing for who goes by an older map than its own.
+TEST_F(SessionsTest, ACallThatAMapHasOvertakenIsSentAgainAtOnce) {
+  const auto opening = cluster_.OpenSession("ctr", 7);
+  ASSERT_THAT(cluster_.shards().Join(cluster_.core(), "another"), IsOk());
+  v1::SessionChangeReply overtaken;
+  overtaken.set_map_version(cluster_.core().Status().map_version());
+  overtaken.add_waits("the call is of map version 1");
+  for (const std::string name : {"shard-0", "shard-1"}) {
+    cluster_.shards().at(name).scripted.push_back(overtaken);
+  }
+  for (int i = 0; i < 3; ++i) cluster_.shards().Deliver();
+  EXPECT_THAT(opening.status(), IsOk()) << "no time has passed";
+  EXPECT_GT(cluster_.shards().at("shard-0").changes.back().map_version(),
+            cluster_.shards().at("shard-0").changes.front().map_version());
+}
+
+TEST_F(SessionsTest, AnAnswerByANewerMapThanTheStoresShowsThatItIsBehind) {
+  v1::SessionChangeReply ahead;
+  ahead.set_map_version(99);
+  cluster_.shards().at("shard-0").scripted.push_back(ahead);
+  const auto opening = cluster_.OpenSession("ctr", 7);
+  cluster_.shards().Deliver();
+  EXPECT_THAT(cluster_.OpenSession("ctr", 8).status(),
+              StatusIs(StatusCode::kUnavailable,
+                       AllOf(HasSubstr("older than its cluster"), HasSubstr("map version 99"))));
+  const size_t calls = cluster_.shards().at("shard-0").changes.size();
+  cluster_.Run(absl::Seconds(1));
+  EXPECT_THAT(opening.status(), StatusIs(StatusCode::kUnavailable, HasSubstr("older than its cluster")));
+  EXPECT_LE(cluster_.shards().at("shard-0").changes.size(), calls + 1);
+}
+
 TEST_F(SessionsTest, TheDeadlineNamesWhomItWaitedForAndTheSessionIsClosed) {
   cluster_.shards().at("shard-1").up = false;
   const auto opening = cluster_.OpenSession("ctr", 7, 5000);

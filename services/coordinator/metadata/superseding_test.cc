@@ -129,6 +129,13 @@ TEST(RemovalTest, NumbersAreNotGivenOutAgain) {
   request.set_shard("nobody");
   EXPECT_THAT(cluster.core().RemoveShard(request), StatusIs(StatusCode::kNotFound, HasSubstr("shard list")));
   request.set_shard("stray");
+  cluster.beating = false;
+  ASSERT_THAT(cluster.Restart(), IsOk());
+  EXPECT_THAT(cluster.core().RemoveShard(request),
+              StatusIs(StatusCode::kUnavailable, HasSubstr("has heard of")))
+      << "the store may not know what it is a member of";
+  cluster.beating = true;
+  cluster.Run(absl::Seconds(2));
   EXPECT_THAT(cluster.core().RemoveShard(request), StatusIs(StatusCode::kAborted));
   cluster.shards().Deliver();
   EXPECT_EQ(cluster.shards().at("stray").emptied, 1);

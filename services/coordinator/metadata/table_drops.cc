@@ -32,6 +32,7 @@ Ticket JobChanges::DropTable(const v1::DropTableRequest& request, absl::Time dea
 }
 
 absl::Status JobChanges::BeginDrop(const v1::Table& table) {
+  ABSL_RETURN_IF_ERROR(membership_.CheckMayGiveIds());
   const v1::Table dropped = table;  // the commit ends what `table` refers to
   TableDropRecord drop;
   drop.set_table(dropped.id());

@@ -118,11 +118,13 @@ class ShardTest : public ::testing::Test {
     }
     ASSERT_THAT(shard.Install(request), IsOk());
   }
+  // By the map that the shard has, or another one.
   v1::SessionChangeReply Change(v1::SessionChange::Action action, uint64_t session, uint64_t start = 0,
-                                uint64_t map_version = 1, const std::string& secret = "") {
+                                std::optional<uint64_t> map_version = std::nullopt,
+                                const std::string& secret = "") {
     v1::SessionChange change;
     if (!secret.empty()) change.set_secret_sha256(secret::Sha256(secret));
-    change.set_map_version(map_version);
+    change.set_map_version(map_version.value_or(shard.view()->map->version().v));
     change.set_action(action);
     change.set_job(1);
     change.set_session(session);
