@@ -65,8 +65,9 @@ Cluster::Cluster(const Plan& plan)
   for (uint32_t s = 0; s < plan.shards; ++s) {
     shards_.push_back(
         std::make_unique<SimShard>(world_, coordinator_, s, plan.disks, plan.durable, share_.get()));
-    shards_.back()->on_wish = [this, shard = shards_.back().get()](const auto& wish) {
+    shards_.back()->on_wish = [this, shard = shards_.back().get()](const auto& request, const auto& wish) {
       OnWish(*shard, wish);
+      RepeatLate(*shard, request, wish);
     };
   }
   for (size_t w = 0; w < plan.workers.size(); ++w) {

@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,10 @@ class Cluster {
   // The next hand-over that is asked for is granted, and those it concerns hear of it late.
   bool LoseNextSwap();
   void OnWish(const SimShard& from, const v1::ConfigWish& wish);
+  // A wish to add a replica is kept, and answers of that one reach its primary no more; so it is asked out
+  // again, and then the wish comes a second time.
+  void RepeatLate(SimShard& from, const v1::ChangeConfigsRequest& request, const v1::ConfigWish& wish);
+  void DeliverLate(const v1::ChangeConfigsRequest& request);
   // Clocks change their rates, again and again.
   void Slew();
   // At once; each comes back in its own time. True: one at least was up.
@@ -85,7 +90,8 @@ class Cluster {
   void LookForLosses();
   // Counts when a step meets it.
   void StrikeDisk(FaultKind kind);
-  bool AgeDisk();
+  // If no shard has ended before one does so now, and it is tried again.
+  bool AgeDisk(int tried = 0);
   bool AgeStore();
   // Cuts count when anything was to get through.
   void CutShards(FaultKind kind);
@@ -128,6 +134,8 @@ class Cluster {
   std::unique_ptr<Snapshotter> snapshotter_;  // null: there are no snapshots
   std::map<std::string, uint64_t> faults_;
   int swaps_to_lose_ = 0;
+  int adds_to_repeat_ = 0;
+  std::optional<v1::ChangeConfigsRequest> kept_add_;  // with one wish
   bool damaged_ = false;
   std::string left_;           // a snapshot that was there before
   absl::Duration users_wait_;  // until they begin

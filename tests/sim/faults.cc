@@ -86,6 +86,8 @@ bool Cluster::TryStrike(FaultKind kind) {
       return AgeDisk();
     case FaultKind::kStoreAged:
       return AgeStore();
+    case FaultKind::kAddLate:
+      return ++adds_to_repeat_, false;
   }
   return false;
 }
@@ -281,36 +283,6 @@ bool Cluster::TerminateCoordinator() {
   return true;
 }
 
-// One in a run, and where others go on: its shard has nothing when it comes back.
-bool Cluster::DamageDisk() {
-  SimShard* shard = shards_[world_.Below(shards_.size())].get();
-  if (damaged_ || plan_.replicas == 0 || !shard->up() || !CanDoWithout(*shard)) return false;
-  damaged_ = true;
-  Kill({shard}, /*power=*/false);
-  shard->DamageDisk();
-  return true;
-}
-
-bool Cluster::LoseNextSwap() {
-  ++swaps_to_lose_;
-  return HandOver();
-}
-
-// The old primary hears of the new epoch last.
-void Cluster::OnWish(const SimShard& from, const v1::ConfigWish& wish) {
-  if (wish.kind() != v1::ConfigWish::SWAP || swaps_to_lose_ == 0) return;
-  --swaps_to_lose_;
-  const std::string& coordinator = coordinator_.host().name;
-  const absl::Duration lasts = world_.Between(absl::Milliseconds(600), absl::Seconds(2));
-  for (const auto& shard : shards_) {
-    if (shard.get() != &from && shard->self().shard != ShardId(wish.members(0).shard())) continue;
-    const absl::Time until = world_.Now() + (shard.get() == &from ? lasts : lasts / 2);
-    world_.cuts.Add({Cuts::Way(coordinator, shard->host().name)}, until,
-                    [this] { Count(FaultKind::kSwapUnanswered); });
-  }
-  last_fault_ = std::max(last_fault_, world_.Now() + lasts);
-}
-
 // Any two differ by no more than nine tenths of what leases allow for.
 void Cluster::Slew() {
   const double most = (plan_.slews ? 0.45 : 0.05) * log::kDrift;
@@ -359,54 +331,6 @@ bool Cluster::KillAll() {
   for (const auto& shard : shards_) all.push_back(shard.get());
   const bool any = Kill(all, PowerGoes());
   return KillCoordinator() || any;
-}
-
-// It counts with what is lost.
-void Cluster::ForgetfulDisk() {
-  SimShard* shard = shards_[world_.Below(shards_.size())].get();
-  shard->disk()->AfterWrite(world_.Chance(0.7), [this, shard] {
-    if (!WorkersDone()) (void)Kill({shard}, /*power=*/true);
-  });
-}
-
-void Cluster::StrikeDisk(FaultKind kind) {
-  static const std::map<FaultKind, DiskFault> kFaults = {{FaultKind::kDiskFull, DiskFault::kFull},
-                                                         {FaultKind::kDiskFails, DiskFault::kFails},
-                                                         {FaultKind::kSyncFails, DiskFault::kSyncFails},
-                                                         {FaultKind::kDiskSlow, DiskFault::kSlow}};
-  // Mostly too short for anybody to give it up.
-  const absl::Duration longest = world_.Chance(0.7) ? absl::Milliseconds(1500) : absl::Seconds(4);
-  const absl::Time until = world_.Now() + world_.Between(absl::Milliseconds(20), longest);
-  last_fault_ = std::max(last_fault_, until);
-  SimShard& shard = *shards_[world_.Below(shards_.size())];
-  shard.disk()->Strike(kFaults.at(kind), until, [this, kind] { Count(kind); });
-}
-
-bool Cluster::AgeDisk() {
-  SimShard* shard = shards_[world_.Below(shards_.size())].get();
-  if (!plan_.durable && !CanDoWithout(*shard)) return false;
-  return shard->up() && Kill({shard}, /*power=*/false) && shard->AgeDisk();
-}
-
-// For so short a time that it evicts nobody.
-bool Cluster::AgeStore() {
-  if (coordinator_.core() == nullptr || coordinator_.aged()) return false;
-  uint64_t known = UINT64_MAX;  // the oldest map that a shard has
-  for (const auto& shard : shards_) {
-    if (shard->up()) known = std::min(known, shard->map_version());
-  }
-  if (known == UINT64_MAX) return false;
-  coordinator_.Kill();
-  const bool aged = coordinator_.StartAged(known);
-  const absl::Duration lasts =
-      aged ? world_.Between(absl::Milliseconds(50), absl::Milliseconds(900)) : absl::ZeroDuration();
-  world_.scheduler.After(lasts, [this] {
-    coordinator_.Kill();
-    coordinator_.BringStoreBack();
-    coordinator_.Start();
-  });
-  last_fault_ = std::max(last_fault_, world_.Now() + lasts);
-  return aged;
 }
 
 void Cluster::CutShards(FaultKind kind) {

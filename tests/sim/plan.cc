@@ -98,6 +98,15 @@ void AddAges(Plan& plan) {
   }
 }
 
+// Wishes that come again too late, in two seeds of five that have replicas.
+void AddLateAdds(Plan& plan) {
+  world::SplitMix64 random(ring::Mix64(/*seed=*/92, plan.seed));
+  if (plan.replicas == 0 || !world::Chance(random, 0.4)) return;
+  for (uint64_t n = 1 + world::Uniform(random, 2); n > 0; --n) {
+    plan.faults.push_back({.kind = FaultKind::kAddLate, .at = kFaultsWithin * world::UnitInterval(random)});
+  }
+}
+
 }  // namespace
 
 const char* NameOf(FaultKind kind) {
@@ -132,7 +141,8 @@ const char* NameOf(FaultKind kind) {
                                                       "disk_slow",
                                                       "disk_damaged",
                                                       "disk_aged",
-                                                      "store_aged"};
+                                                      "store_aged",
+                                                      "add_late"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -182,6 +192,7 @@ Plan Plan::Of(uint64_t seed) {
   AddCuts(plan);
   if (plan.disks) AddDiskFaults(plan);
   AddAges(plan);
+  AddLateAdds(plan);
   std::stable_sort(plan.faults.begin(), plan.faults.end(),
                    [](const Fault& a, const Fault& b) { return a.at < b.at; });
   return plan;

@@ -45,8 +45,9 @@ enum class FaultKind : uint8_t {
   kDiskDamaged,       // a shard is gone, and a bit on its disk has flipped
   kDiskAged,          // a shard is gone, and comes back with an older copy of its folder
   kStoreAged,         // the coordinator is gone, and comes back with an older copy of its store
+  kAddLate,           // a wish to add a replica comes again when that one has been asked out
 };
-inline constexpr int kFaultKinds = 32;
+inline constexpr int kFaultKinds = 33;
 // Of these some are drawn beside the others: cuts, and what happens to disks.
 inline constexpr int kCutsFrom = static_cast<int>(FaultKind::kOneWay);
 inline constexpr int kDisksFrom = static_cast<int>(FaultKind::kMembersKill);

@@ -121,8 +121,6 @@ void SimCoordinator::OnCommittedToOld(absl::Span<const coordinator::Write> write
       continue;
     now.set_closed_floor(aged_counters_.closed_floor());
     now.set_unopened(aged_counters_.unopened());
-    // A table that was being dropped when the copy was made may be gone before a shard shows the copy's age.
-    now.set_catalogue_version(aged_counters_.catalogue_version());
     if (now.SerializeAsString() == aged_counters_.SerializeAsString()) continue;
     world_.verdict.Violated(
         "Stale", absl::StrCat("a coordinator on an older store gives out numbers: ", now.ShortDebugString(),
@@ -183,9 +181,38 @@ void SimCoordinator::Ask(const std::string& address,
       });
 }
 
+template <class Reply, class Change>
+void SimCoordinator::AskToChange(const std::string& address,
+                                 void (shard::Shard::*ask)(const Change&,
+                                                           std::function<void(absl::StatusOr<Reply>)>),
+                                 Change change, std::function<void(absl::StatusOr<Reply>)> done) {
+  Target& target = shards_.at(address);
+  world_.calls.Call<Reply>(
+      host_, *target.host, kShardTimeout,
+      [this, &target, ask, change = std::move(change)](auto answer) {
+        const auto view = target.shard->view();
+        const uint64_t has = view->map == nullptr ? 0 : view->map->version().v;
+        if (change.map_version() >= has) return (target.shard->*ask)(change, answer);
+        world_.marks.Hit("a map overtakes a change");
+        (target.shard->*ask)(change, [this, has, change, answer, name = target.host->name](auto reply) {
+          if (reply.ok() && reply->committed_size() > 0) {
+            world_.verdict.Violated("Stale",
+                                    absl::StrCat(name, " has map ", has, " and does what is asked by map ",
+                                                 change.map_version(), ": ", change.ShortDebugString()));
+          }
+          answer(std::move(reply));
+        });
+      },
+      [this, done = std::move(done)](auto reply) {
+        done(std::move(reply));
+        Arm();
+      });
+}
+
 void SimCoordinator::ChangeSession(ShardId, const std::string& address, v1::SessionChange change,
                                    ChangeDone done) {
-  Ask<v1::SessionChangeReply>(address, &shard::Shard::ChangeSession, std::move(change), std::move(done));
+  AskToChange<v1::SessionChangeReply>(address, &shard::Shard::ChangeSession, std::move(change),
+                                      std::move(done));
 }
 
 void SimCoordinator::ChangeJob(ShardId, const std::string& address, v1::JobChange change,
@@ -194,7 +221,7 @@ void SimCoordinator::ChangeJob(ShardId, const std::string& address, v1::JobChang
     world_.invariants.OnCutAsked(change.cut(),
                                  change.at_once() ? std::nullopt : std::optional<Clock>(change.clock()));
   }
-  Ask<v1::JobChangeReply>(address, &shard::Shard::ChangeJob, std::move(change), std::move(done));
+  AskToChange<v1::JobChangeReply>(address, &shard::Shard::ChangeJob, std::move(change), std::move(done));
 }
 
 void SimCoordinator::Fence(ShardId, const std::string& address, v1::FenceRequest request, FenceDone done) {

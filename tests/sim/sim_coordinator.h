@@ -116,6 +116,11 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   void Ask(const std::string& address,
            void (shard::Shard::*ask)(const Request&, std::function<void(absl::StatusOr<Reply>)>),
            Request request, std::function<void(absl::StatusOr<Reply>)> done);
+  // As Ask, of changes: a shard makes none for who goes by an older map than it has.
+  template <class Reply, class Change>
+  void AskToChange(const std::string& address,
+                   void (shard::Shard::*ask)(const Change&, std::function<void(absl::StatusOr<Reply>)>),
+                   Change change, std::function<void(absl::StatusOr<Reply>)> done);
   void OnCommitted(absl::Span<const coordinator::Write> writes);
   void OnCommittedToOld(absl::Span<const coordinator::Write> writes);
   void OnCommitted(const coordinator::SessionRecord& session);

@@ -42,6 +42,8 @@ class SimDisk {
   // It becomes what it was before Age.
   void BringBack();
   bool aged() const { return newest_ != nullptr; }
+  // Once KeepCopy is called the next time, Age has an older one.
+  bool has_copy() const { return copy_ != nullptr && !aged(); }
   // Tells it from its copies.
   std::string place() const { return aged() ? "a copy" : "the disk"; }
 

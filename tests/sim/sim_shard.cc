@@ -267,7 +267,7 @@ void SimShard::ChangeConfigs(v1::ChangeConfigsRequest request,
   for (const v1::ConfigWish& wish : request.wishes()) {
     world_.marks.Hit(absl::StrCat("wished: ", v1::ConfigWish::Kind_Name(wish.kind())));
     world_.Trace(absl::StrCat(host_.name, " wishes ", wish.ShortDebugString()));
-    on_wish(wish);
+    on_wish(request, wish);
     if (wish.kind() == v1::ConfigWish::SWAP && writer_ != nullptr && writer_->health().bad())
       world_.marks.Hit("a shard whose disk fails hands over");
     if (wish.kind() == v1::ConfigWish::DROP) dropping_until_ = world_.Now() + kWishMayCome;

@@ -37,11 +37,15 @@ class SimShard final : private shard::Probe, private shard::Peers {
   // A bit on its disk has flipped: the next start finds it, says so and ends, until the disk is another one.
   void DamageDisk() { disk_->Damage(); }
 
-  // Sees each wish on its way to the coordinator.
-  std::function<void(const v1::ConfigWish&)> on_wish = [](const v1::ConfigWish&) {};
+  // Sees each wish on its way to the coordinator, and the request that it is in.
+  std::function<void(const v1::ChangeConfigsRequest&, const v1::ConfigWish&)> on_wish = [](auto&, auto&) {};
 
   uint64_t map_version() const;  // of the one it has; 0: none. REQUIRES: it is up
   bool up() const { return host_.up; }
+  // It is up, has joined, and an earlier start of it has left a copy of its folder: AgeDisk will have one.
+  bool HasEndedBefore() const {
+    return up() && self_.incarnation != Incarnation() && disk_ != nullptr && disk_->has_copy();
+  }
   shard::Shard& shard() { return *shard_; }
   Host& host() { return host_; }
   const ring::Member& self() const { return self_; }
