@@ -134,11 +134,12 @@ bool Primary::LacksOwnPart(const Read& read) const {
 }
 
 v1::Refusal Primary::DeadlineRefusal(const Parked& parked, absl::Time now) const {
-  v1::Refusal refusal = Named(v1::Refusal::DEADLINE, segment_.id(),
-                              absl::StrCat("a read of table '", parked.read.table->name, "' waited ",
-                                           absl::FormatDuration(now - parked.since), " in segment ",
-                                           segment_.id().v, " for min clock ", parked.read.min_clock,
-                                           "; it waits for ", WaitOf(parked.read).for_whom));
+  v1::Refusal refusal =
+      Named(v1::Refusal::DEADLINE, segment_.id(),
+            absl::StrCat("a read of table '", parked.read.table->name, "' waited ",
+                         absl::FormatDuration(absl::Trunc(now - parked.since, absl::Milliseconds(1))),
+                         " in segment ", segment_.id().v, " for min clock ", parked.read.min_clock,
+                         "; it waits for ", WaitOf(parked.read).for_whom));
   if (LacksOwnPart(parked.read)) {
     refusal.set_line(v1::LINE_ARRIVAL);
     refusal.set_number(parked.read.own);

@@ -77,7 +77,7 @@ std::shared_ptr<const Coordinators::One> Coordinators::Current() const {
 absl::Status Coordinators::Heard(const One& asked, const grpc::Status& status,
                                  const grpc::ClientContext& context) {
   if (status.ok()) return absl::OkStatus();
-  const absl::Status plain = FromGrpc(status);
+  const absl::Status plain = FromGrpc(status, asked.address);
   // A coordinator's own words stand for themselves; only what the connection says of itself needs the
   // address.
   if (!absl::IsUnavailable(plain) && !absl::IsDeadlineExceeded(plain)) return plain;

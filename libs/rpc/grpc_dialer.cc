@@ -111,7 +111,7 @@ class GrpcDialer::Call : public world::Soon::Kickable, public std::enable_shared
   }
 
   void Finished(bool) {
-    const absl::Status status = FromGrpc(status_);
+    const absl::Status status = FromGrpc(status_, address_);
     handler_->OnBroken(status.ok()
                            ? absl::UnavailableError(absl::StrCat(address_, " closed the stream"))
                            : absl::Status(status.code(), absl::StrCat(address_, ": ", status.message())));

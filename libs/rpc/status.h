@@ -2,7 +2,12 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <string>
+
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "libs/base/text.h"
 
 namespace paceline::rpc {
@@ -12,8 +17,23 @@ namespace paceline::rpc {
 inline grpc::Status ToGrpc(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), Escaped(status.message())};
 }
-inline absl::Status FromGrpc(const grpc::Status& status) {
-  return {static_cast<absl::StatusCode>(status.error_code()), Escaped(status.error_message())};
+// Where no connection was made gRPC says so twice around what the system said. Of that only this is left,
+// and the address, if it is not the one that was `asked`: a name may stand for several.
+inline std::string PlainWords(absl::string_view words, absl::string_view asked) {
+  const absl::string_view all = words;
+  if (!absl::ConsumePrefix(&words, "failed to connect to all addresses; last error: "))
+    return std::string(all);
+  constexpr absl::string_view kWhy = ": Failed to connect to remote host: ";
+  const size_t why = words.find(kWhy);
+  const size_t address = words.find("ipv");
+  if (why == words.npos || address == words.npos || address > why) return std::string(all);
+  const absl::string_view peer = words.substr(address + 5, why - address - 5);  // behind ipv4: or ipv6:
+  const absl::string_view reason = words.substr(why + kWhy.size());
+  return peer == asked ? std::string(reason) : absl::StrCat(reason, " (", peer, ")");
+}
+inline absl::Status FromGrpc(const grpc::Status& status, absl::string_view asked = "") {
+  return {static_cast<absl::StatusCode>(status.error_code()),
+          PlainWords(Escaped(status.error_message()), asked)};
 }
 
 }  // namespace paceline::rpc

@@ -32,7 +32,7 @@ absl::StatusOr<v1::StatusReply> Coordinator::StatusOf(const rpc::Coordinators::O
   context.set_deadline(rpc::After(timeout));
   v1::StatusReply reply;
   const grpc::Status status = one.stub->Status(&context, v1::StatusRequest(), &reply);
-  if (!status.ok()) return rpc::FromGrpc(status);
+  if (!status.ok()) return rpc::FromGrpc(status, one.address);
   return reply;
 }
 

@@ -58,7 +58,7 @@ absl::Status Check(const HealthOptions& options) {
   bool ok = false;
   queue.Next(&tag, &ok);
   queue.Shutdown();
-  if (!status.ok()) return rpc::FromGrpc(status);
+  if (!status.ok()) return rpc::FromGrpc(status, options.address);
   if (!Serves(reply)) return absl::UnavailableError("it does not serve now");
   return absl::OkStatus();
 }

@@ -85,6 +85,25 @@ TEST(NoticesTest, APullThatWaitsForASlowWorkerNamesIt) {
   EXPECT_TRUE(std::move(pulled).Get().ok());
 }
 
+TEST(NoticesTest, APushToAnAggregatedTableSaysThatAllHaveToEndItsClock) {
+  const auto cluster = InProcessCluster::Start();
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  Notices notices;
+  const auto fast = (*cluster)->Connect({.job = "ctr", .workers = 1, .on_notice = notices.Listener()});
+  const auto slow = (*cluster)->Connect({.job = "ctr", .workers = 1});
+  ASSERT_TRUE(slow.ok() && fast.ok()) << slow.status() << fast.status();
+  auto table = (*fast)->OpenOrCreate("t", Sparse{.consistency = Bsp{}});
+  ASSERT_TRUE(table.ok()) << table.status();
+  while ((*fast)->clock() < (*slow)->clock())
+    ASSERT_TRUE((*fast)->Tick().ok());  // who joins later starts later
+  ASSERT_TRUE(table->Pull({1}).ok());
+  Future<void> pushed = table->PushAsync({1}, std::vector<float>{1});
+  ASSERT_TRUE((*fast)->Tick().ok());
+  notices.Await({"push to table 't' has waited", "connected; of an aggregated table"});
+  while ((*slow)->clock() < (*fast)->clock()) ASSERT_TRUE((*slow)->Tick().ok());
+  EXPECT_TRUE(std::move(pushed).Get().ok());
+}
+
 TEST(NoticesTest, AShardThatIsGoneIsNamed) {
   const auto cluster = InProcessCluster::Start({.shards = 2});
   ASSERT_TRUE(cluster.ok()) << cluster.status();

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "libs/base/feature_level.h"
 #include "libs/base/text.h"
 
@@ -163,7 +164,7 @@ absl::Status Link::CheckMeant(const v1::Welcome& welcome) const {
 }
 
 void Link::RefusedAtHello(const v1::Refusal& refusal) {
-  const std::string message = absl::StrCat(Describe(), ": ", Escaped(refusal.message()));
+  const std::string message = absl::StrCat(Name(), ": ", Escaped(refusal.message()));
   switch (refusal.reason()) {
     case v1::Refusal::FENCED:
       return context_.fail(
@@ -224,10 +225,16 @@ std::string Link::Describe() const {
   absl::string_view state = "connected";
   if (!last_error_.ok()) {
     state = last_error_.message();
+    // Whoever dialled names the address as well.
+    if (absl::ConsumePrefix(&state, shard_.address)) absl::ConsumePrefix(&state, ": ");
   } else if (!usable()) {
     state = "not connected yet";
   }
-  return absl::StrCat(shard_.name, " at ", shard_.address, ": ", state);
+  return absl::StrCat(Name(), ": ", state);
+}
+
+std::string Link::Name() const {
+  return absl::StrCat(shard_.name, " at ", shard_.address);
 }
 
 }  // namespace paceline::sdk

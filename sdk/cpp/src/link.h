@@ -43,8 +43,9 @@ class Link : public std::enable_shared_from_this<Link> {
   bool usable() const { return state_ == State::kWelcomed; }
   // Since when it is or was last usable.
   absl::Time usable_since() const { return usable_since_; }
-  // "shard-1 at 127.0.0.1:4711: connection refused", for messages.
+  // "shard-1 at 127.0.0.1:4711: Connection refused", for messages; Name: without its state.
   std::string Describe() const;
+  std::string Name() const;
 
  protected:
   // Is a stream wanted?

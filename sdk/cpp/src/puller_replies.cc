@@ -250,7 +250,7 @@ void Puller::OnRefused(Link& link, const PullRequest& request, const PullRequest
 }
 
 void Puller::OnRefusedStream(Link& link, const v1::Refusal& refusal) {
-  const std::string message = absl::StrCat(link.Describe(), ": ", Escaped(refusal.message()));
+  const std::string message = absl::StrCat(link.Name(), ": ", Escaped(refusal.message()));
   switch (refusal.reason()) {
     case v1::Refusal::FENCED:
       return context_.fail(

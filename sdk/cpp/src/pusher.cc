@@ -96,7 +96,9 @@ std::string Pusher::WaitsFor(const PushOp& op) const {
   }
   if (waits == nullptr) return "nobody";
   const std::string whom = waits->link->Describe();
-  return waits->refused.empty() ? whom : absl::StrCat(whom, ", which refuses: ", waits->refused);
+  if (!waits->refused.empty()) return absl::StrCat(whom, ", which refuses: ", waits->refused);
+  if (waits->kind() == Line::kArrival || !waits->link->usable()) return whom;
+  return absl::StrCat(whom, "; of an aggregated table a clock is committed when every worker has ended it");
 }
 
 std::string Pusher::WaitsFor() const {

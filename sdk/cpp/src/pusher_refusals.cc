@@ -21,7 +21,7 @@ absl::Duration PauseOf(const v1::Refusal& refusal) {
 }  // namespace
 
 void Pusher::OnRefusal(PushLink& link, const v1::Refusal& refusal) {
-  const std::string message = absl::StrCat(link.Describe(), ": ", Escaped(refusal.message()));
+  const std::string message = absl::StrCat(link.Name(), ": ", Escaped(refusal.message()));
   switch (refusal.reason()) {
     case v1::Refusal::FENCED:
       return context_.fail(absl::AbortedError(

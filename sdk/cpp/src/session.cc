@@ -87,7 +87,8 @@ void Session::OnOpened(absl::StatusOr<v1::OpenSessionReply> reply) {
   context_.cluster = reply->map().cluster();
   if (absl::Status taken = TakeMap(reply->map()); !taken.ok()) return EndOpen(taken);
   if (reply->created_job() && context_.notice) {
-    context_.notice("it did not exist before: this client has created it; see that the name is right");
+    context_.notice(
+        "it did not exist before, and is created; if another one was meant, `paceline job list` shows them");
   }
   if (reply->keep_alive_ms() > 0) keep_alive_ = absl::Milliseconds(reply->keep_alive_ms());
   KeepAliveAfter(keep_alive_);

@@ -313,8 +313,9 @@ std::vector<std::string> Membership::Problems() const {
           ": see whether its process runs and reaches the coordinator",
           IsPrimary(id) ? "; if it never will, `paceline recover` says what would be lost without it" : ""));
     } else if (soft.last.has_value() && soft.failures > 1 && !soft.failure.empty()) {
-      problems.push_back(absl::StrCat(facts.ShardName(id), " beats but cannot be told the map: ",
-                                      soft.failure, "; see whether its address is right"));
+      problems.push_back(absl::StrCat(
+          facts.ShardName(id), " was heard of ", Seconds(Silence(id)), " ago, but cannot be told the map: ",
+          soft.failure, "; it has just ended, or its --peer-advertise is not where others reach it"));
     }
     if (Alive(id) && soft.last.has_value() && soft.last->connections().full()) {
       problems.push_back(RefusesConnections(facts.ShardName(id), soft.last->connections().refused(),
