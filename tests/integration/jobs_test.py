@@ -132,6 +132,7 @@ class JobsTest(unittest.TestCase):
         self.assertEqual(self.run_cli("job", "list"), "No jobs.\n")
         self.assertEqual(self.run_cli("table", "list"), "No tables.\n")
         self.assertEqual(self.json("table", "list"), [])
+        self.assertIn("job 'news' does not exist", self.run_cli("table", "list", "news", code=1))
         self.assertEqual(sum(self.job_rows().values()), 0)
 
         # The names are free, and what was learnt is gone.

@@ -389,6 +389,8 @@ class SnapshotsTest(unittest.TestCase):
             np.testing.assert_array_equal(np.float32(values["sparse"]), model["sparse.values"])
             self.assertEqual(cluster.train(file[0], until=9)["start"], 7)
         left = len(list(self.snapshots.iterdir()))
+        (folder / "no name.npz").write_bytes((folder / "a.npz").read_bytes())
+        self.assertIn("it is the file's name, choose one with --job", self.import_(folder / "no name.npz", code=1))
         for file in ("a.npz", "b.npz", "c.safetensors"):
             whole = (folder / file).read_bytes()
             bad = folder / f"bad-{file}"

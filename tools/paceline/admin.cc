@@ -26,15 +26,17 @@ absl::StatusOr<v1::StatusReply> Status(const AdminOptions& options) {
   return Coordinator(options.coordinator).Status(kStatusTimeout);
 }
 
+absl::Status NoSuchJob(const std::string& job) {
+  return absl::NotFoundError(
+      absl::StrCat("job '", job, "' does not exist; `paceline job list` shows those that do"));
+}
+
 // The table that the options name.
 absl::StatusOr<v1::Table> NamedTable(const AdminOptions& options) {
   const absl::StatusOr<v1::StatusReply> status = Status(options);
   if (!status.ok()) return status.status();
   if (const v1::Table* table = FindTable(*status, options.job, options.table)) return *table;
-  if (FindJob(*status, options.job) == nullptr) {
-    return absl::NotFoundError(
-        absl::StrCat("job '", options.job, "' does not exist; `paceline job list` shows those that do"));
-  }
+  if (FindJob(*status, options.job) == nullptr) return NoSuchJob(options.job);
   return absl::NotFoundError(absl::StrCat("job '", options.job, "' has no table '", options.table,
                                           "'; `paceline table list ", options.job, "` shows those it has"));
 }
@@ -63,6 +65,9 @@ int DeleteJob(const AdminOptions& options) {
 int ListTables(const AdminOptions& options) {
   const absl::StatusOr<v1::StatusReply> status = Status(options);
   if (!status.ok()) return Complain(status.status(), options.coordinator);
+  if (!options.job.empty() && FindJob(*status, options.job) == nullptr) {
+    return Complain(NoSuchJob(options.job), options.coordinator);
+  }
   if (!options.json) return Print(TablesText(*status, options.job));
   const v1::JobStatus* job = FindJob(*status, options.job);
   std::vector<v1::Table> tables;

@@ -7,7 +7,7 @@
 namespace paceline::tool {
 namespace {
 
-constexpr size_t kWidthMax = 48;
+constexpr size_t kWidthMax = 72;
 
 bool BeginsCharacter(char c) {
   return (static_cast<unsigned char>(c) & 0xC0) != 0x80;

@@ -28,8 +28,8 @@ TEST(ColumnsTest, CountsCharactersAndShowsNoControlCharacters) {
 TEST(ColumnsTest, CutsLongCellsBetweenCharacters) {
   Columns columns({"A"});
   std::string cell, shown = "  A\n  ";
-  for (int i = 0; i < 60; ++i) cell += "é";
-  for (int i = 0; i < 48; ++i) shown += "é";
+  for (int i = 0; i < 90; ++i) cell += "é";
+  for (int i = 0; i < 72; ++i) shown += "é";
   columns.Add({cell});
   EXPECT_EQ(columns.Text(), shown + "…\n");
 }

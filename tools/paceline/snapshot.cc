@@ -2,17 +2,21 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "libs/base/status.h"
+#include "libs/base/text.h"
 #include "libs/snapshot/manifest.h"
 #include "libs/snapshot/store/directory.h"
 #include "libs/world/wall_clock.h"
@@ -77,12 +81,17 @@ int List(const SnapshotOptions& options) {
   if (!list.ok()) return Complain(list.status(), options.coordinator);
   for (const std::string& problem : list->problems()) (void)Complain(problem);
   if (options.json) return Print(Json(*list));
+  // The oldest first; those of one second by their names, in which numbers grow.
+  std::vector<v1::SnapshotInfo> snapshots(list->snapshots().begin(), list->snapshots().end());
+  std::ranges::sort(snapshots, {}, [](const v1::SnapshotInfo& info) {
+    return std::tuple(info.created_unix_s(), info.name().size(), info.name());
+  });
   std::string text;
-  for (const v1::SnapshotInfo& info : list->snapshots()) {
+  for (const v1::SnapshotInfo& info : snapshots) {
     absl::StrAppend(&text, Calendar(info.created_unix_s()), "  ", Text(info));
   }
   for (const v1::SnapshotScheduleInfo& schedule : list->schedules()) absl::StrAppend(&text, Text(schedule));
-  return Print(text);
+  return Print(text.empty() ? "No snapshots.\n" : text);
 }
 
 absl::StatusOr<v1::SnapshotSchedule> ScheduleOf(const SnapshotOptions& options) {
@@ -213,6 +222,11 @@ absl::StatusOr<v1::SnapshotManifest> DoImport(const SnapshotOptions& options) {
   const absl::StatusOr<std::vector<ImportedTable>> tables = TablesOf(*arrays, schemas);
   if (!tables.ok()) return in_file(tables.status());
   std::string job = options.job.empty() ? std::filesystem::path(options.in).stem().string() : options.job;
+  // Nothing of it could be restored or listed; the coordinator takes no other names.
+  if (const absl::Status name = CheckName("job", job); !name.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name.message(), options.job.empty() ? "; it is the file's name, choose one with --job" : ""));
+  }
   const int64_t now = absl::ToUnixSeconds(world::WallClock());
   auto imported = ImportArrays(
       *files, *arrays, *tables,
@@ -258,7 +272,7 @@ void AddSnapshot(CLI::App& app, SnapshotOptions& options) {
   CLI::App* schedule =
       snapshot->add_subcommand("schedule", "Have snapshots of a job taken again and again, or no more");
   schedule->add_option("JOB", options.job, "Its name")->required();
-  CLI::Option_group* when = schedule->add_option_group("when");
+  CLI::Option_group* when = schedule->add_option_group("when", "When they are taken");
   when->add_option("--every", options.every, "So long after the last one: 10m, 1h30m")->type_name("DURATION");
   when->add_option("--every-clocks", options.every_clocks, "So many clocks after the last one")
       ->check(CLI::Range(uint64_t{1}, UINT64_MAX));
@@ -311,7 +325,7 @@ void AddSnapshot(CLI::App& app, SnapshotOptions& options) {
   load->add_option(
       "--schema", options.schema,
       "How the tables work, as JSON: {\"tables\": [{\"name\": T, \"schema\": TableSchema of types.proto}]}. "
-      "A snapshot's manifest.json is one. Without it rows are added to");
+      "A snapshot's manifest.json is one. Without it what is pushed is added");
   load->add_option("--clock", options.clock, "The clock at which workers start")->capture_default_str();
   load->add_option("--format", options.format, "npz or safetensors (default: by the file's name)")
       ->check(CLI::IsMember({"npz", "safetensors"}));
@@ -323,7 +337,7 @@ void AddSnapshot(CLI::App& app, SnapshotOptions& options) {
       "restore` "
       "makes a job of it.");
   for (CLI::App* one : {create, list, schedule, remove, restore}) {
-    one->add_option("--timeout", options.timeout_s, "How long to wait for it to be done everywhere")
+    one->add_option("--timeout", options.timeout_s, "How long to wait until it is done")
         ->type_name("SECONDS")
         ->check(CLI::Range(0.1, 86400.0))
         ->capture_default_str();

@@ -26,10 +26,10 @@ absl::StatusOr<std::string> ReadFile(const std::string& name) {
 CLI::App* AddVerify(CLI::App& app, VerifyOptions& options) {
   CLI::App* verify =
       app.add_subcommand("verify", "Prove from record files that nothing was lost, doubled or read too old");
-  verify->description(
-      "Proves from the record files of one cluster, which shards and clients write with --record or "
-      "PACELINE_RECORD, that nothing was lost, doubled or read too old; or names the first thing that was. "
-      "Give the files of all shards and clients: what is missing is said, and not guessed.");
+  verify->footer(
+      "Shards and clients write record files with --record or PACELINE_RECORD. Give those of all shards and "
+      "clients of a cluster:\nwhat is missing is said, and not guessed. Exits with 1 if something was wrong, "
+      "and names the first that was, or if there was\nnothing to check.");
   verify->add_option("FILE", options.files, "Record files")->required();
   verify->add_option("--json", options.json, "Write what was found to this file");
   return verify;
