@@ -74,8 +74,8 @@ int Judge(const RunOptions& options, const TrainingSet& set, const Totals& total
   const absl::StatusOr<std::vector<float>> model = FinishedModel(options, train);
   if (!model.ok()) return Fail(model.status());
   const std::vector<float> alone = TrainReference(train, ReferenceOf(options, set.shape));
-  Outcome outcome{.cluster = ScoreOf(train, *test, *model, options.l1),
-                  .reference = ScoreOf(train, *test, alone, options.l1),
+  Outcome outcome{.cluster = ScoreOf(train, *test, *model, PenaltiesOf(options)),
+                  .reference = ScoreOf(train, *test, alone, PenaltiesOf(options)),
                   .examples = totals.examples,
                   .totals = totals,
                   .not_converged = WhyNotConverged(options, train, *test, *model)};

@@ -113,7 +113,7 @@ class Run {
     if (!model.ok()) return model.status();
     model_ = *std::move(model);
     outcome_.examples = train_.rows() * static_cast<uint64_t>(options_.epochs);
-    outcome_.cluster = ScoreOf(train_, test_, model_, options_.l1);
+    outcome_.cluster = ScoreOf(train_, test_, model_, PenaltiesOf(options_));
     outcome_.cluster.seconds = outcome_.totals.seconds;
     outcome_.not_converged = WhyNotConverged(options_, train_, test_, model_);
     return absl::OkStatus();
@@ -124,7 +124,7 @@ class Run {
     const auto began = std::chrono::steady_clock::now();
     const std::vector<float> model = TrainReference(train_, ReferenceOf(options_, set_.shape));
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-    outcome_.reference = ScoreOf(train_, test_, model, options_.l1);
+    outcome_.reference = ScoreOf(train_, test_, model, PenaltiesOf(options_));
     outcome_.reference.seconds = took.count();
   }
 

@@ -3,11 +3,11 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "examples/sparse_lr/convergence.h"
 #include "examples/sparse_lr/progress.h"
 #include "nlohmann/json.hpp"
 
@@ -63,9 +63,22 @@ void AppendStaleness(const std::map<uint64_t, uint64_t>& staleness_rows, std::st
   for (const auto& [clocks, rows] : staleness_rows) all += rows;
   absl::StrAppendFormat(text, "\nobserved staleness, mean %.2f\n  %-6s%24s%9s\n",
                         MeanStaleness(staleness_rows), "clocks", "rows", "share");
-  for (const auto& [clocks, rows] : staleness_rows) {
-    absl::StrAppendFormat(text, "  %6d%24s%7.1f %%\n", clocks, Grouped(rows),
+  const auto line = [&](const std::string& clocks, uint64_t rows) {
+    absl::StrAppendFormat(text, "  %6s%24s%7.1f %%\n", clocks, Grouped(rows),
                           100 * static_cast<double>(rows) / static_cast<double>(all));
+  };
+  // Each by itself up to 8, as bounds usually are; then 9 to 16, 17 to 32 ...: without a bound there may be
+  // any.
+  uint64_t last = 8, gathered = 0;
+  for (auto it = staleness_rows.begin(); it != staleness_rows.end(); ++it) {
+    if (it->first <= 8) {
+      line(absl::StrCat(it->first), it->second);
+      continue;
+    }
+    while (it->first > 2 * last) last *= 2;
+    gathered += it->second;
+    if (const auto next = std::next(it); next != staleness_rows.end() && next->first <= 2 * last) continue;
+    line(absl::StrCat(last + 1, "-", 2 * last), std::exchange(gathered, 0));
   }
 }
 
@@ -91,16 +104,21 @@ void AppendDifference(const Outcome& outcome, std::string* text) {
 
 }  // namespace
 
-Score ScoreOf(const Dataset& train, const Dataset& test, absl::Span<const float> weights, double l1) {
+Penalties PenaltiesOf(const RunOptions& options) {
+  if (options.rule == "sgd") return {};  // it has none
+  return {.l1 = options.l1, .l2 = options.l2};
+}
+
+Score ScoreOf(const Dataset& train, const Dataset& test, absl::Span<const float> weights,
+              const Penalties& penalties) {
   return {.test = Evaluate(test, weights),
-          .objective = Objective(train, weights, l1),
+          .objective = Objective(train, weights, penalties),
           .nonzeros = NonZeros(weights)};
 }
 
 std::string WhyNotConverged(const RunOptions& options, const Dataset& train, const Dataset& test,
                             absl::Span<const float> weights) {
-  Penalties penalties;  // SGD has none
-  if (options.rule != "sgd") penalties = {.l1 = options.l1, .l2 = options.l2};
+  const Penalties penalties = PenaltiesOf(options);
   const auto losses = [&](absl::Span<const float> model) {
     return Losses{.objective = Objective(train, model, penalties),
                   .held_out = Objective(test, model, Penalties())};

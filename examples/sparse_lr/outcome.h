@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "examples/sparse_lr/convergence.h"
 #include "examples/sparse_lr/libsvm.h"
 #include "examples/sparse_lr/logistic.h"
 #include "examples/sparse_lr/options.h"
@@ -16,11 +17,16 @@ namespace paceline::examples {
 // How good a model is.
 struct Score {
   Metrics test;
-  double objective = 0;  // mean log-loss of the training set + l1·(sum of |w|)
+  double objective = 0;  // of the training set: its mean log-loss, and the penalties
   size_t nonzeros = 0;
   double seconds = 0;  // that its training took
 };
-Score ScoreOf(const Dataset& train, const Dataset& test, absl::Span<const float> weights, double l1);
+
+// What the rule of `options` minimises beside the log-loss.
+Penalties PenaltiesOf(const RunOptions& options);
+
+Score ScoreOf(const Dataset& train, const Dataset& test, absl::Span<const float> weights,
+              const Penalties& penalties);
 
 // A finished run.
 struct Outcome {

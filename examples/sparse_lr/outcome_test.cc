@@ -66,6 +66,28 @@ TEST(OutcomeTest, ReportHasBothColumnsAlignedAndEveryCause) {
   EXPECT_THAT(text, HasSubstr("rows pushed 5,000"));
 }
 
+TEST(OutcomeTest, GreatStalenessIsGathered) {
+  Outcome outcome = Sample();
+  outcome.totals.staleness_rows = {{0, 1}, {8, 2}, {9, 3}, {16, 4}, {40, 5}, {64, 6}, {65, 7}};
+  const std::string text = FormatOutcome(RunOptions(), outcome);
+  EXPECT_THAT(text, HasSubstr("       0                       1    3.6 %\n"
+                              "       8                       2    7.1 %\n"
+                              "    9-16                       7   25.0 %\n"
+                              "   33-64                      11   39.3 %\n"
+                              "  65-128                       7   25.0 %\n"));
+}
+
+TEST(OutcomeTest, TheObjectiveHasThePenaltiesOfItsRule) {
+  RunOptions options;
+  options.l1 = 0.5;
+  options.l2 = 0.25;
+  EXPECT_EQ(PenaltiesOf(options).l1, 0.5);
+  EXPECT_EQ(PenaltiesOf(options).l2, 0.25);
+  options.rule = "sgd";
+  EXPECT_EQ(PenaltiesOf(options).l1, 0);
+  EXPECT_EQ(PenaltiesOf(options).l2, 0);
+}
+
 TEST(OutcomeTest, StalenessIsNamedWhereTheClusterLearntLess) {
   Outcome outcome = Sample();
   EXPECT_THAT(
@@ -102,7 +124,7 @@ TEST(OutcomeTest, ScoresAModel) {
   const absl::StatusOr<Dataset> train = ParseLibsvm("1 1:1\n0 2:1\n", "train");
   const absl::StatusOr<Dataset> test = ParseLibsvm("1 1:1 9:1\n0 2:1\n", "test");
   ASSERT_TRUE(train.ok() && test.ok());
-  const Score score = ScoreOf(*train, *test, {0.0f, 2.0f, -2.0f}, 0.5);
+  const Score score = ScoreOf(*train, *test, {0.0f, 2.0f, -2.0f}, {.l1 = 0.5});
   EXPECT_EQ(score.test.auc, 1);
   EXPECT_EQ(score.nonzeros, 2u);
   EXPECT_NEAR(score.objective, std::log1p(std::exp(-2.0)) + 0.5 * 4, 1e-9);
