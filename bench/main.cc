@@ -51,9 +51,10 @@ int Fail(const std::string& message) {
 int main(int argc, char** argv) {
   paceline::TuneProcess();
   CLI::App app{
-      "Measures a cluster through the SDK. Start one with: paceline up --shards 1 -- paceline-bench dense"};
+      "Measures a cluster through the SDK. Start one with: paceline up --shards 1 -- paceline-bench dense",
+      "paceline-bench"};
   app.fallthrough();  // the subcommands inherit it
-  app.set_version_flag("--version", std::string(paceline::kVersion));
+  app.set_version_flag("--version", "paceline-bench " + std::string(paceline::kVersion));
   Setting setting;
   std::string json;
   app.add_option("--coordinator", setting.coordinator, "host:port of the coordinator")
@@ -76,7 +77,11 @@ int main(int argc, char** argv) {
   paceline::bench::SoakCommands soak;
   soak.AddTo(app);
   app.require_subcommand(1);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
 
   if (const auto exit_code = soak.Run(setting.coordinator, setting.record, json)) return *exit_code;
   for (const Workload& workload : kWorkloads) {

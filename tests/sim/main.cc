@@ -128,7 +128,11 @@ int Main(int argc, char** argv) {
   app.add_flag("--violations-only", options.violations_only,
                "Does not fail for marks and faults that the batch is too small to reach");
   app.add_flag("--keep-going", options.keep_going, "Does not stop at the first seed that fails");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   uint64_t first = 0;
   uint64_t last = 0;
   Bug bug = Bug::kNone;
