@@ -151,6 +151,12 @@ void LearnFrom(const log::Segment& state, v1::Known& known) {
   known.set_session(std::max(known.session(), highest.session.v));
   known.set_job(std::max(known.job(), highest.job.v));
   known.set_table(std::max(known.table(), highest.table.v));
+  const auto learn_cut = [&](JobId job) {
+    const log::Segment::Snapshots of_job = state.SnapshotsOf(job);
+    known.set_cut(std::max({known.cut(), of_job.cut, of_job.loaded}));
+  };
+  for (const auto& [job, clock] : state.jobs()) learn_cut(job);
+  for (const auto& [id, table] : state.tables()) learn_cut(table->info->job);
   if (state.id().v >= static_cast<uint32_t>(known.epochs_size())) return;
   uint64_t& epoch = (*known.mutable_epochs())[static_cast<int>(state.id().v)];
   epoch = std::max(epoch, state.epoch().v);

@@ -212,6 +212,7 @@ absl::StatusOr<v1::InstallReply> Shard::Install(const v1::InstallRequest& reques
     });
   }
   if (map != nullptr) Configure(now);
+  if (map == nullptr && catalogue != nullptr) NoteKnown(*now);
   v1::InstallReply reply;
   reply.set_map_version(now->map == nullptr ? 0 : now->map->version().v);
   reply.set_catalogue_version(now->catalogue->version().v);
@@ -247,7 +248,7 @@ void Shard::MakeHosts(const ring::SegmentMap& map) {
 
 void Shard::Configure(const std::shared_ptr<const View>& view) {
   if (view->map == nullptr || view->self.incarnation == Incarnation()) return;
-  if (disk_ != nullptr && !disk_marked_.exchange(true)) {
+  if (disk_ != nullptr && !view->emptied && !disk_marked_.exchange(true)) {
     engine::Batch batch;
     batch.Add(
         NoteOf({.cluster = view->cluster, .shard = view->self.shard, .ring_bits = view->map->ring_bits()}));

@@ -1,4 +1,7 @@
 // What a shard's folder says of itself, as the shard comes to know it.
+#include <atomic>
+#include <memory>
+
 #include "absl/strings/str_cat.h"
 #include "services/shard/folder.h"
 #include "services/shard/shard.h"
@@ -33,6 +36,7 @@ void Shard::NoteKnown(const View& view) {
   known.set_map_version(view.map->version().v);
   known.set_term(view.term);
   known.set_incarnation(view.self.incarnation.v);
+  known.set_catalogue_version(view.catalogue->version().v);
   engine::Batch batch;
   batch.Add(KnownNote(known));
   disk_->Write(std::move(batch));
@@ -47,14 +51,27 @@ void Shard::EmptyFolder(const v1::EmptyFolderRequest& request,
   if (const std::string old = WhyTooOld(request.map_version()); !old.empty()) {
     return done(absl::UnavailableError(old));
   }
-  std::shared_ptr<const View> now;
-  {
-    MutexLock lock(&mutex_);
-    now = Publish([](View& view) { view.emptied = view.stopping = true; });
-  }
-  if (disk_ == nullptr) return done(v1::EmptyFolderReply());
-  disk_->Write(Emptied(now->map == nullptr ? contents_.owner.ring_bits : now->map->ring_bits()),
-               [done = std::move(done)] { done(v1::EmptyFolderReply()); });
+  // Since the call was sent it may have been made a member.
+  auto member_of = std::make_shared<std::atomic<int64_t>>(-1);
+  const auto look = [member_of](SegmentHost& host) {
+    const SegmentHost::Role role = host.role();
+    if (role == SegmentHost::Role::kPrimary || role == SegmentHost::Role::kReplica) *member_of = host.id().v;
+  };
+  ForEachSegment(look, [this, member_of, done = std::move(done)]() mutable {
+    if (const int64_t segment = *member_of; segment >= 0) {
+      return done(absl::FailedPreconditionError(
+          absl::StrCat(options_.name, " is a member of segment ", segment,
+                       ": its folder is emptied once others have what it holds")));
+    }
+    std::shared_ptr<const View> now;
+    {
+      MutexLock lock(&mutex_);
+      now = Publish([](View& view) { view.emptied = view.stopping = true; });
+    }
+    if (disk_ == nullptr) return done(v1::EmptyFolderReply());
+    disk_->Write(Emptied(now->map == nullptr ? contents_.owner.ring_bits : now->map->ring_bits()),
+                 [done = std::move(done)] { done(v1::EmptyFolderReply()); });
+  });
 }
 
 }  // namespace paceline::shard

@@ -106,6 +106,7 @@ void Shard::Survey(std::function<void(State)> done) {
         beat.set_rows_pulled(rows_pulled_.load(std::memory_order_relaxed));
         beat.set_version(std::string(kVersion));
         beat.set_durable(options_.durable);
+        beat.set_emptied(now->emptied);
         if (const auto health = disk_health()) *beat.mutable_disk() = ToProto(*health);
         std::map<std::string, std::vector<size_t>> not_serving;
         if (disk_ != nullptr) beat.set_position(disk_->synced_position());
@@ -113,6 +114,7 @@ void Shard::Survey(std::function<void(State)> done) {
         known.set_map_version(beat.map_version());
         known.set_incarnation(beat.incarnation());
         known.set_term(now->term);
+        known.set_catalogue_version(beat.catalogue_version());
         std::map<uint32_t, uint64_t> min_clocks;
         std::map<uint32_t, std::pair<uint64_t, uint64_t>> held;
         std::map<uint64_t, v1::WorkerClock> workers;
@@ -125,6 +127,7 @@ void Shard::Survey(std::function<void(State)> done) {
           known.set_session(std::max(known.session(), segment.known.session()));
           known.set_job(std::max(known.job(), segment.known.job()));
           known.set_table(std::max(known.table(), segment.known.table()));
+          known.set_cut(std::max(known.cut(), segment.known.cut()));
           for (const auto& [job, rows_and_bytes] : segment.held) {
             held[job].first += rows_and_bytes.first;
             held[job].second += rows_and_bytes.second;

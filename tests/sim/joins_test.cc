@@ -348,6 +348,37 @@ TEST_F(JoinsTest, ABeatThatKnowsMoreShowsThatTheStoreIsBehind) {
   EXPECT_THAT(Beat(0), StatusIs(StatusCode::kUnavailable)) << "it stays so";
 }
 
+// Nothing has changed since the copy was made but that a snapshot was taken, or rates of a table.
+TEST_F(JoinsTest, AStoreFromBeforeASnapshotOrAChangeOfRatesIsBehind) {
+  const auto disk = NewDisk();
+  ASSERT_THAT(Start(disk), IsOk());
+  cluster_.beating = false;
+  for (const bool joins : {false, true}) {
+    for (const std::string what : {"cut", "catalogue version"}) {
+      ASSERT_THAT(cluster_.Restart(), IsOk());
+      v1::Known known;
+      what == "cut" ? known.set_cut(1) : known.set_catalogue_version(1);
+      v1::JoinClusterRequest join;
+      join.set_feature_level(2);
+      join.set_name("shard-0");
+      join.set_address("host:1");
+      join.set_nonce(++nonce_);
+      join.set_ask(true);
+      *join.mutable_folder() = shard::LoadDisk(**engine::MemoryEngine::Open(disk))->folder;
+      *join.mutable_known() = known;
+      v1::BeatRequest beat;
+      beat.set_shard(last_.shard());
+      beat.set_incarnation(last_.incarnation());
+      beat.set_cluster(kCluster);
+      *beat.mutable_known() = known;
+      const absl::Status status =
+          joins ? cluster_.core().JoinCluster(join).status() : cluster_.core().Beat(beat).status();
+      EXPECT_THAT(status, StatusIs(StatusCode::kUnavailable,
+                                   AllOf(HasSubstr("older than its cluster"), HasSubstr(what + " 1"))));
+    }
+  }
+}
+
 TEST_F(JoinsTest, NoNumbersAreGivenOutBeforeTheShardsAreHeardOf) {
   cluster_.options.shards = 2;
   ASSERT_THAT(cluster_.Restart(), IsOk());

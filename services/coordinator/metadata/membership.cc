@@ -137,8 +137,8 @@ absl::StatusOr<v1::BeatReply> Membership::Beat(const v1::BeatRequest& request) {
     v1::Known known = request.known();  // an earlier release says less
     known.set_map_version(std::max(known.map_version(), request.map_version()));
     known.set_incarnation(std::max(known.incarnation(), request.incarnation()));
+    known.set_catalogue_version(std::max(known.catalogue_version(), request.catalogue_version()));
     ABSL_RETURN_IF_ERROR(age_.Check(known, who));
-    ABSL_RETURN_IF_ERROR(CheckCatalogue(request.catalogue_version(), who));
   }
   if (shard == nullptr && request.shard() < context_.facts.counters().shards())
     return Removed(request.shard());
@@ -316,6 +316,12 @@ std::vector<std::string> Membership::Problems() const {
       problems.push_back(absl::StrCat(
           facts.ShardName(id), " was heard of ", Seconds(Silence(id)), " ago, but cannot be told the map: ",
           soft.failure, "; it has just ended, or its --peer-advertise is not where others reach it"));
+    }
+    if (Alive(id) && soft.last.has_value() && soft.last->emptied()) {
+      problems.push_back(absl::StrCat(facts.ShardName(id),
+                                      " has marked its folder as emptied and serves nothing: go on with "
+                                      "`paceline shard remove ",
+                                      facts.FindShard(id)->info().name(), "`, or start it again"));
     }
     if (Alive(id) && soft.last.has_value() && soft.last->connections().full()) {
       problems.push_back(RefusesConnections(facts.ShardName(id), soft.last->connections().refused(),

@@ -26,6 +26,12 @@ bool AnyReplica(const v1::Map& map) {
   return std::ranges::any_of(map.segments(), [](const auto& config) { return config.replicas_size() > 0; });
 }
 
+// It is to be given nothing: it could not keep it, or is about to be removed and refuses it.
+bool Useless(const Membership& membership, uint32_t shard) {
+  const v1::BeatRequest* last = membership.LastBeat(shard);
+  return membership.DiskUseless(shard) || (last != nullptr && last->emptied());
+}
+
 }  // namespace
 
 const v1::SegmentConfig& Moves::ConfigOf(uint32_t segment) const {
@@ -79,7 +85,7 @@ bool Moves::Ended(const UnderWay& one) {
   const std::pair<uint32_t, uint32_t> pair(move.segment, move.to.shard());
   const auto leaving = leaving_.find(move.to.shard());
   if (leaving != leaving_.end() && leaving->second.ends) return true;
-  if (membership_.DiskUseless(move.to.shard())) return true;
+  if (Useless(membership_, move.to.shard())) return true;
   if (!Same(config.primary(), move.primary) || !membership_.Alive(move.to)) return true;
   if (move.kind == Move::Kind::kHandOver) {
     return !HasReplica(config, move.to) || context_.now - one.since > kHandOverPatience;
@@ -110,7 +116,7 @@ void Moves::Plan() {
     if (membership_.Alive(id)) inputs.alive.insert(id);
   }
   for (const auto& [id, shard] : facts.shards()) {
-    if (!membership_.DiskUseless(id)) continue;
+    if (!Useless(membership_, id)) continue;
     inputs.leaving.insert(id);
     inputs.ending.insert(id);
   }

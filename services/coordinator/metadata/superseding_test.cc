@@ -156,6 +156,30 @@ TEST(RemovalTest, NumbersAreNotGivenOutAgain) {
   EXPECT_EQ(cluster.shards().at("stray").id, 3u);
 }
 
+// Whoever removed it gave up, or the coordinator ended, between the two steps.
+TEST(RemovalTest, AShardThatHasEmptiedItsFolderIsGivenNothing) {
+  TestCluster cluster(2, {.replicas = 1, .ring_bits = 3, .new_cluster = kCluster});
+  cluster.JoinShards();
+  ASSERT_THAT(cluster.shards().Join(cluster.core(), "spare"), IsOk());
+  v1::RemoveShardRequest request;
+  request.set_shard("spare");
+  ASSERT_THAT(cluster.core().RemoveShard(request), StatusIs(StatusCode::kAborted));
+  cluster.shards().Deliver();
+  ASSERT_EQ(cluster.shards().at("spare").emptied, 1);
+  ASSERT_THAT(cluster.Restart(), IsOk());
+  cluster.Run(absl::Seconds(1));  // until it has beaten it is a shard as any other
+  for (const auto& [name, shard] : cluster.shards().all()) cluster.shards().at(name).recruits.clear();
+  cluster.Run(absl::Seconds(5));
+  for (const auto& [name, shard] : cluster.shards().all()) {
+    EXPECT_THAT(shard.recruits, ::testing::IsEmpty()) << name;
+  }
+  EXPECT_THAT(cluster.Problems(),
+              ::testing::Contains(AllOf(HasSubstr("spare"), HasSubstr("shard remove spare"))));
+  EXPECT_THAT(cluster.core().RemoveShard(request), StatusIs(StatusCode::kAborted)) << "it is asked again";
+  cluster.shards().Deliver();
+  EXPECT_THAT(cluster.core().RemoveShard(request), IsOk());
+}
+
 TEST(RemovalTest, AShardThatIsGoneIsRemovedAndItsFolderRefused) {
   TestCluster cluster(1, {.ring_bits = 3, .new_cluster = kCluster});
   cluster.JoinShards();

@@ -392,6 +392,7 @@ void FakeShards::Identify(ShardId, const std::string& address, v1::IdentifyReque
 
 v1::EmptyFolderReply FakeShards::Answer(FakeShard& shard, const v1::EmptyFolderRequest&) {
   shard.emptied += 1;
+  shard.says.set_emptied(true);
   return {};
 }
 
