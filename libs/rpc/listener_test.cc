@@ -105,8 +105,8 @@ TEST_F(ListenerTest, WhoIsRefusedForWantOfDescriptorsGetsInWhenThereAreSome) {
   ASSERT_EQ(Call(listener->address()), grpc::StatusCode::UNIMPLEMENTED);
   std::vector<int> idle;
   const Limit limit(200);
-  // These are of the same process, and so take descriptors too. Not the last ones: UBSan looks at the type of an
-  // object through a pipe.
+  // These are of the same process, and so take descriptors too. Not the last ones: UBSan looks at the type of
+  // an object through a pipe.
   for (int fd = 0; fd < 190 && (fd = ConnectIdle()) >= 0;) idle.push_back(fd);
   ASSERT_GT(idle.size(), 50u);
   ASSERT_TRUE(full_.WaitForNotificationWithTimeout(absl::FromChrono(kLongEnough)));

@@ -180,11 +180,20 @@ void Facts::RaiseCounters() {
   c.set_closed_floor(floor);
 }
 
-// Nobody was told of a session that is still being opened. One without a record was closed: it may have been
-// open. Loads count like cuts, which only follow sessions.
+// Loads count like cuts, which only follow sessions.
 bool Facts::MayHoldData() const {
-  if (!tables_.empty()) return true;
-  if (std::ranges::any_of(jobs_, [](const auto& job) { return job.second.has_load(); })) return true;
+  return AnybodyWasTold() ||
+         std::ranges::any_of(jobs_, [](const auto& job) { return job.second.has_load(); });
+}
+
+// Nobody was told of a session that is still being opened. One without a record was closed: it may have been
+// open.
+bool Facts::AnybodyWasTold() const {
+  const auto is_loaded = [this](const auto& table) {
+    const JobRecord* job = FindJob(table.second.job());
+    return job == nullptr || !job->has_load();
+  };
+  if (std::ranges::any_of(tables_, is_loaded)) return true;
   const auto opening = std::ranges::count_if(
       sessions_, [](const auto& session) { return session.second.state() == SessionRecord::OPENING; });
   return counters_.session() > counters_.unopened() + static_cast<uint64_t>(opening);

@@ -177,8 +177,9 @@ absl::Status Membership::CheckLevel(const v1::JoinClusterRequest& request) const
 }
 
 absl::Status Membership::AddStart(const v1::JoinClusterRequest& request) {
-  // Whoever brings nothing along knows of no numbers either.
-  if (request.folder().cluster() == 0 && Listens()) ABSL_RETURN_IF_ERROR(CheckMayGiveIds());
+  // Whoever brings nothing along knows of no numbers, and a folder whose shard ended before it was told of
+  // its last start knows no more than an older store.
+  if (Listens()) ABSL_RETURN_IF_ERROR(CheckMayGiveIds());
   ABSL_RETURN_IF_ERROR(CheckLevel(request));
   Changes changes;
   changes.counters = context_.facts.counters();
