@@ -45,7 +45,7 @@ class Invariants {
 
   // Segments have several members: what one of them wrote alone may come to nothing.
   bool replicated = false;
-  bool handed_out = false;  // somebody was told of a session
+  bool anybody_was_told = false;  // of a session, or of a job that was loaded
   // What is acknowledged is on all their disks.
   bool durable = false;
 

@@ -52,7 +52,7 @@ void Invariants::InSync(const ring::Member& member, SegmentId segment, Lsn held)
   const SegmentLedger& ledger = ledgers_[segment.v];
   const Lsn committed = ledger.committed;
   if (held >= committed) return;
-  if (!handed_out && !HoldsLoadedRows(ledger)) return;  // nobody was told anything: it may begin anew
+  if (!anybody_was_told) return;  // it may begin anew
   verdict_.Violated(
       "InSync", absl::StrCat("segment ", segment.v, ": ", ring::ToString(member), " is configured and holds ",
                              held.v, " records, ", committed.v, " were said to be held by all"));
@@ -62,9 +62,10 @@ void Invariants::InSync(const ring::Member& member, SegmentId segment, Lsn held)
 void Invariants::Completeness(const ring::Member& by, const log::Segment& after, Epoch epoch) {
   SegmentLedger& ledger = ledgers_[after.id().v];
   const Lsn began(after.version().v - 1);
-  if (began == Lsn() && !HoldsLoadedRows(ledger) && (ledger.sessions.empty() || !handed_out)) {
-    // Nothing was ever asked of it, or nobody was told of a session: it may begin anew.
+  const bool asked = !ledger.sessions.empty() || HoldsLoadedRows(ledger);
+  if (began == Lsn() && !(asked && anybody_was_told)) {
     if (!ledger.sessions.empty()) marks_.Hit("a session is being opened in a segment that begins anew");
+    if (HoldsLoadedRows(ledger)) marks_.Hit("a job is being loaded into a segment that begins anew");
     ledger = SegmentLedger();
     undo_[after.id().v].clear();
     return;

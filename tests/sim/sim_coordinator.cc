@@ -390,7 +390,7 @@ void SimCoordinator::OnMap(const v1::Map& map) {
 }
 
 void SimCoordinator::OnHandedOut(uint64_t session, uint64_t nonce) {
-  world_.invariants.handed_out = true;
+  world_.invariants.anybody_was_told = true;
   const auto [it, fresh] = handed_out_.emplace(session, nonce);
   if (fresh || it->second == nonce) return;
   world_.verdict.Violated("Once", absl::StrCat("session ", session, " was given to two clients"));

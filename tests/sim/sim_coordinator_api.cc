@@ -97,7 +97,13 @@ void SimCoordinatorApi::CreateSnapshot(const v1::CreateSnapshotRequest& request,
 }
 void SimCoordinatorApi::RestoreSnapshot(const v1::RestoreSnapshotRequest& request, absl::Duration timeout,
                                         Callback<v1::RestoreSnapshotReply> done) {
-  Ask(&CoordinatorCore::RestoreSnapshot, request, timeout, std::move(done));
+  Ask<v1::RestoreSnapshotRequest, v1::RestoreSnapshotReply>(
+      &CoordinatorCore::RestoreSnapshot, request, timeout,
+      [&invariants = world_.invariants,
+       done = std::move(done)](absl::StatusOr<v1::RestoreSnapshotReply> reply) mutable {
+        if (reply.ok()) invariants.anybody_was_told = true;
+        done(std::move(reply));
+      });
 }
 void SimCoordinatorApi::DeleteSnapshot(const v1::DeleteSnapshotRequest& request, absl::Duration timeout,
                                        Callback<v1::DeleteSnapshotReply> done) {

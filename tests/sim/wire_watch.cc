@@ -14,8 +14,8 @@ void WireWatch::OnSent(const StreamInfo& info, Side from, const absl::Cord& fram
     push ? OnPushSent(stream, frame) : OnPullSent(stream, frame);
     return;
   }
-  const ring::Member by = member_of_(info.server);
-  push ? OnPushReply(stream, frame, &by) : OnPullReplySent(stream, by, frame);
+  if (!stream.server.has_value()) stream.server = member_of_(info.server);
+  push ? OnPushReply(stream, frame, &*stream.server) : OnPullReplySent(stream, *stream.server, frame);
 }
 
 void WireWatch::OnArriving(const StreamInfo& info, Side to, const absl::Cord& frame) {

@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,9 @@ class WireWatch final : public StreamWatcher {
   struct Stream {
     SessionId session;
     JobId job;
+    // Who answers. Known from the first answer on: when the last ones leave, the next start of this shard may
+    // have begun already.
+    std::optional<ring::Member> server;
     std::deque<size_t> unreceived;  // bytes of frames sent and not marked received
     size_t unreceived_bytes = 0;
     uint64_t received = 0;

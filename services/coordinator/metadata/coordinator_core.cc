@@ -5,6 +5,7 @@
 
 #include "libs/base/status.h"
 #include "services/coordinator/metadata/catalogue.h"
+#include "services/coordinator/metadata/map_plan.h"
 #include "services/coordinator/metadata/status.h"
 
 namespace paceline::coordinator {
@@ -53,10 +54,7 @@ CoordinatorCore::CoordinatorCore(Options options, std::unique_ptr<Facts> facts, 
       recoveries_(
           context_, membership_, sessions_, [this] { return schedules_.KeepAll(); },
           [this](bool emptied) {
-            if (emptied) {
-              snapshots_.OnEmptied();
-              job_changes_.Start();
-            }
+            if (emptied) OnEmptied();
             FollowMap();
           }),
       configs_(context_, membership_, promotions_),
@@ -106,12 +104,19 @@ void CoordinatorCore::FollowMap() {
   fan_outs_.Pump();
 }
 
+void CoordinatorCore::OnEmptied() {
+  snapshots_.OnEmptied();
+  job_changes_.Start();
+}
+
 // -- shards --
 
 absl::StatusOr<v1::JoinClusterReply> CoordinatorCore::JoinCluster(const v1::JoinClusterRequest& request) {
   const Visit visit(context_);
   ABSL_RETURN_IF_ERROR(CheckServing());
+  const std::shared_ptr<const v1::Map> before = facts_->map();
   absl::StatusOr<v1::JoinClusterReply> reply = membership_.Join(request);
+  if (before != nullptr && EmptiedSum(*facts_->map()) != EmptiedSum(*before)) OnEmptied();
   FollowMap();
   return reply;
 }

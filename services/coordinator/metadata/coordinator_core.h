@@ -189,6 +189,8 @@ class CoordinatorCore final : private FanOuts::Listener {
   absl::Status CheckGivesIds() const;
   // What follows from a new map.
   void FollowMap();
+  // What was under way when segments began empty: they were not told of it.
+  void OnEmptied();
 
   std::unique_ptr<Facts> facts_;
   Context context_;

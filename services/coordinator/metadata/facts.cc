@@ -180,12 +180,6 @@ void Facts::RaiseCounters() {
   c.set_closed_floor(floor);
 }
 
-// Loads count like cuts, which only follow sessions.
-bool Facts::MayHoldData() const {
-  return AnybodyWasTold() ||
-         std::ranges::any_of(jobs_, [](const auto& job) { return job.second.has_load(); });
-}
-
 // Nobody was told of a session that is still being opened. One without a record was closed: it may have been
 // open.
 bool Facts::AnybodyWasTold() const {
@@ -194,6 +188,9 @@ bool Facts::AnybodyWasTold() const {
     return job == nullptr || !job->has_load();
   };
   if (std::ranges::any_of(tables_, is_loaded)) return true;
+  // A snapshot without tables has clocks.
+  const auto has_clocks = [](const auto& job) { return job.second.had_workers() && !job.second.has_load(); };
+  if (std::ranges::any_of(jobs_, has_clocks)) return true;
   const auto opening = std::ranges::count_if(
       sessions_, [](const auto& session) { return session.second.state() == SessionRecord::OPENING; });
   return counters_.session() > counters_.unopened() + static_cast<uint64_t>(opening);

@@ -87,11 +87,9 @@ class Facts {
   uint64_t cluster() const { return cluster_.id(); }
   uint32_t SegmentCount() const { return uint32_t{1} << cluster_.ring_bits(); }
   const CountersRecord& counters() const { return counters_; }
-  // Segments may hold something: what somebody was told that they hold, or rows of a snapshot that are being
-  // loaded.
-  bool MayHoldData() const;
-  // A session was open everywhere, ever, or there is a table that is not still being loaded. Otherwise
-  // segments that begin empty lack nothing that anybody knows of, and loads begin anew.
+  // A session was open everywhere, ever, or there is a table, or a job with clocks, that is not still being
+  // loaded. Otherwise segments that begin empty lack nothing that anybody knows of: what is being loaded is
+  // loaded anew.
   bool AnybodyWasTold() const;
   // nullptr: the first shards have not all joined yet.
   const std::shared_ptr<const v1::Map>& map() const { return map_; }

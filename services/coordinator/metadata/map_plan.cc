@@ -66,6 +66,12 @@ v1::Map NextMap(const v1::Map& map, const v1::ShardInfo& shard, bool nothing_to_
   return next;
 }
 
+uint64_t EmptiedSum(const v1::Map& map) {
+  uint64_t sum = 0;
+  for (const v1::SegmentConfig& segment : map.segments()) sum += segment.emptied_in();
+  return sum;
+}
+
 v1::Map MapWithMove(const v1::Map& map, uint32_t segment, uint32_t shard) {
   v1::Map next = map;
   next.set_version(map.version() + 1);

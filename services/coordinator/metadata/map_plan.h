@@ -22,6 +22,9 @@ absl::StatusOr<v1::Map> FirstMap(const std::map<uint32_t, ShardRecord>& shards, 
 // told of.
 v1::Map NextMap(const v1::Map& map, const v1::ShardInfo& shard, bool nothing_to_lose);
 
+// Grows whenever a segment begins empty.
+uint64_t EmptiedSum(const v1::Map& map);
+
 // The next version of `map`, in which `shard`, in its newest incarnation there, is primary of `segment`, in
 // the segment's next epoch. REQUIRES: both are in the map.
 v1::Map MapWithMove(const v1::Map& map, uint32_t segment, uint32_t shard);

@@ -35,7 +35,7 @@ uint32_t Membership::Level() const {
 }
 
 v1::Map Membership::MapWith(const v1::ShardInfo& shard) const {
-  return NextMap(*context_.facts.map(), shard, !context_.facts.MayHoldData());
+  return NextMap(*context_.facts.map(), shard, !context_.facts.AnybodyWasTold());
 }
 
 // What a later start of a shard speaks is known when it joins, so this changes with a map only.

@@ -256,13 +256,11 @@ void Recoveries::Decide(uint32_t segment, Attempt& attempt, Decisions& decisions
     return;
   }
   const bool nothing = attempt.Best() == Progress() || attempt.others.has_value();
-  if (nothing && context_.facts.AnybodyWasTold()) {
-    if (!Accepted(segment)) {
-      decisions.nowhere.insert(segment);
-      return;
-    }
-    if (!AskOthers(attempt)) return;
+  if (nothing && !Accepted(segment)) {
+    decisions.nowhere.insert(segment);
+    return;
   }
+  if (nothing && !AskOthers(attempt)) return;
   const Progress best = attempt.Best();
   std::set<uint32_t> who;
   for (const auto& [shard, progress] : attempt.found) {
@@ -287,7 +285,6 @@ void Recoveries::Decide(uint32_t segment, Attempt& attempt, Decisions& decisions
 }
 
 void Recoveries::MarkJobs(const Decisions& decisions, Changes& changes) const {
-  if (!context_.facts.AnybodyWasTold()) return;  // what was being loaded is loaded anew
   std::vector<std::string> losses;
   const auto add = [&](const std::set<uint32_t>& segments, absl::string_view what) {
     if (!segments.empty()) losses.push_back(absl::StrCat("segments ", Ranges(segments), " ", what));
@@ -318,8 +315,6 @@ void Recoveries::CommitReady() {
   gone.insert(decisions.fell_back.begin(), decisions.fell_back.end());
   if (!gone.empty()) {
     if (!before_loss_().ok()) return;  // with the next beat, as below
-  }
-  if (!gone.empty() && context_.facts.AnybodyWasTold()) {
     const absl::Status evicted = sessions_.EvictAll(absl::StrCat(
         "acknowledged data of segments ", Ranges(gone),
         " is gone, which was accepted (paceline recover); start the job again, from its last saved model"));

@@ -8,6 +8,7 @@
 #include "libs/base/status.h"
 #include "libs/secret/secret.h"
 #include "services/coordinator/metadata/catalogue.h"
+#include "services/coordinator/metadata/map_plan.h"
 #include "services/coordinator/metadata/text.h"
 
 namespace paceline::coordinator {
@@ -66,8 +67,7 @@ Ticket Sessions::Open(const v1::OpenSessionRequest& request, absl::Time deadline
 
 void Sessions::OnMap() {
   Answer(0, Awaited::kOpen, absl::OkStatus());
-  uint64_t emptied = 0;
-  for (const v1::SegmentConfig& config : context_.facts.map()->segments()) emptied += config.emptied_in();
+  const uint64_t emptied = EmptiedSum(*context_.facts.map());
   if (std::exchange(emptied_, emptied) == emptied) return;
   // What begins empty was not told of them.
   std::vector<SessionRecord> opening;

@@ -143,7 +143,7 @@ class Sessions {
   Waiters waiters_;
   std::map<uint64_t, Soft> soft_;
   std::map<uint64_t, Ending> endings_;
-  uint64_t emptied_ = 0;  // grows whenever a segment begins empty
+  uint64_t emptied_ = 0;  // EmptiedSum() of the map that was seen last
 };
 
 }  // namespace paceline::coordinator

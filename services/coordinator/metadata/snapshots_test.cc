@@ -95,28 +95,6 @@ class SnapshotsTest : public ::testing::Test {
   uint64_t session_ = 0;
 };
 
-// Rows that were loaded before any session was open are as good as pushed ones.
-TEST_F(SnapshotsTest, WhatIsLoadedCountsAsDataFromTheFirstCommitOn) {
-  const auto created = Done(Create());
-  ASSERT_THAT(created.status(), IsOk());
-  for (const bool loaded : {false, true}) {
-    TestCluster fresh(2, {.ring_bits = 3, .snapshots = &files_});
-    fresh.JoinShards();
-    if (!loaded) fresh.shards().hold = [](const std::string& call, auto&) { return call == "ChangeJob"; };
-    v1::RestoreSnapshotRequest request;
-    request.set_snapshot(created->snapshot().name());
-    request.set_job("again");
-    Pending<v1::RestoreSnapshotReply> restored;
-    restored.ticket = fresh.core().RestoreSnapshot(request, absl::InfiniteFuture(), restored.done());
-    fresh.Run(absl::Seconds(1));
-    ASSERT_EQ(restored.answered(), loaded);
-    ASSERT_THAT(fresh.Restart(), IsOk());
-    ASSERT_THAT(fresh.shards().Join(fresh.core(), "shard-1"), IsOk());
-    EXPECT_EQ(fresh.core().gauges().segments_lost, 4u);
-    EXPECT_THAT(fresh.Problems(), ::testing::Contains(HasSubstr("earlier start of shard-1")));
-  }
-}
-
 TEST_F(SnapshotsTest, WithNobodyAtWorkItIsTakenAtOnce) {
   const auto created = Done(Create());
   ASSERT_THAT(created.status(), IsOk());
