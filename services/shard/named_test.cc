@@ -74,5 +74,30 @@ TEST_F(NamedTest, WhoMissedTheEpochInWhichItWasAskedAnswersInTheNextOne) {
   EXPECT_THAT(acks->numbers, ElementsAre(1, 2)) << "it would never be asked again";
 }
 
+class FirstMapMissedTest : public ReplicationTest {
+ protected:
+  FirstMapMissedTest() : ReplicationTest(Disks::kNone) {}
+};
+
+// A member was never told of epoch 1, and its primary ends before it has sent it anything.
+TEST_F(FirstMapMissedTest, WhoHearsOfALaterEpochFirstIsInSyncWithWhatWasEmpty) {
+  ConfigureAt(a, 1, 0, {1, 2});
+  ConfigureAt(a, 2, 0, {1});
+  ConfigureAt(b, 2, 0, {1});
+  CutOff(a);
+  Pass(absl::Milliseconds(700));
+  EXPECT_FALSE(Wishes(b, v1::ConfigWish::PROMOTE).empty());
+  EXPECT_TRUE(Fence(b, 3, /*only_if_silent=*/true)) << "nobody else could take over, ever";
+}
+
+TEST_F(FirstMapMissedTest, WhoKnewItselfLeftOutBeginsWithWhatThePrimarySends) {
+  Configure(1, 0, {1});
+  ConfigureAt(c, 2, 0, {1, 2});
+  CutOff(a);
+  Pass(absl::Milliseconds(700));
+  EXPECT_TRUE(Wishes(c, v1::ConfigWish::PROMOTE).empty());
+  EXPECT_FALSE(Fence(c, 3, /*only_if_silent=*/true));
+}
+
 }  // namespace
 }  // namespace paceline::shard

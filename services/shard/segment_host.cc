@@ -62,6 +62,7 @@ void SegmentHost::OnConfig(const ring::SegmentConfig& config, MapVersion version
   map_version_ = std::max(map_version_, version);
   if (config.epoch < Newest()) return;  // a newer one is known of, maybe by a fence
   const bool newer = config.epoch > epoch_;
+  const bool first = epoch_ == Epoch();
   epoch_ = config.epoch;
   primary_named_ = config.primary;
   if (config.primary == self) {
@@ -88,7 +89,7 @@ void SegmentHost::OnConfig(const ring::SegmentConfig& config, MapVersion version
       if (disk_ != nullptr) disk_->Forget();
     }
   }
-  replica ? BecomeReplica(config, ring_bits) : LeaveOut(config, self);
+  replica ? BecomeReplica(config, ring_bits, first) : LeaveOut(config, self);
   AnswerNamed();
 }
 
@@ -158,12 +159,13 @@ void SegmentHost::StepDown(const v1::Refusal& refusal) {
   role_ = Role::kLearner;
 }
 
-void SegmentHost::BecomeReplica(const ring::SegmentConfig& config, int ring_bits) {
+void SegmentHost::BecomeReplica(const ring::SegmentConfig& config, int ring_bits, bool first) {
   if (follower_ == nullptr) {
-    // In the first epoch every member begins empty; later ones begin with what the primary sends.
-    follower_ = config.epoch == Epoch(1)
-                    ? std::make_unique<log::Follower>(log::Follower::Empty(id_, ring_bits, budget_))
-                    : std::make_unique<log::Follower>(id_, ring_bits, budget_);
+    // Nobody is recruited before it knows of a configuration: who is a member in the first that it hears of,
+    // be that a later one than epoch 1, is so since the segment was empty, and nothing was committed without
+    // it.
+    follower_ = first ? std::make_unique<log::Follower>(log::Follower::Empty(id_, ring_bits, budget_))
+                      : std::make_unique<log::Follower>(id_, ring_bits, budget_);
   }
   role_ = Role::kReplica;
   awaits_.clear();

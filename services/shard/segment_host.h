@@ -143,7 +143,8 @@ class SegmentHost {
 
  private:
   void BecomePrimary(const ring::SegmentConfig& config, const std::string& came_back_without);
-  void BecomeReplica(const ring::SegmentConfig& config, int ring_bits);
+  // `first`: no configuration of the segment was known before.
+  void BecomeReplica(const ring::SegmentConfig& config, int ring_bits, bool first);
   void LeaveOut(const ring::SegmentConfig& config, const ring::Member& self);
   // What an earlier start left on the disk may be all that there is of the segment.
   bool MayBeLastCopy(const ring::SegmentConfig& config, const ring::Member& self) const;

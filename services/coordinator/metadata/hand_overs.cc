@@ -37,7 +37,6 @@ Ticket Moves::HandOverShard(const v1::HandOverShardRequest& request, absl::Time 
   Request mine{.shard = {},
                .segments = {},
                .leave = request.leave(),
-               .since = context_.now,
                .deadline = sessions_.DeadlineOf(deadline, request.timeout_ms()),
                .done = done};
   mine.shard.set_shard(id);
@@ -83,7 +82,7 @@ uint32_t Moves::LetGo(const Request& request) {
   uint32_t count = 0;
   for (uint32_t s = 0; s < context_.facts.SegmentCount(); ++s) {
     v1::SegmentConfig& config = *map.mutable_segments(static_cast<int>(s));
-    if (!HasReplica(config, request.shard) || !GoesOnWithout(s, request)) continue;
+    if (!HasReplica(config, request.shard) || !GoesOnWithout(s)) continue;
     Remove(config, request.shard);
     ++count;
   }
@@ -110,11 +109,11 @@ bool Moves::Advance(Request& request) {
       waits |= IsHandedOverTo(request.shard, segment);
     }
   }
-  if (!request.leave) return waits;
-  for (uint32_t s = 0; s < context_.facts.SegmentCount() && !waits; ++s) {
+  if (!request.leave || waits) return waits;
+  for (uint32_t s = 0; s < context_.facts.SegmentCount(); ++s) {
     const v1::SegmentConfig& config = ConfigOf(s);
-    if (!HasReplica(config, request.shard) || GoesOnWithout(s, request)) continue;
-    waits = promotions_.UnderWay().contains(s) || MayStay(config, request) || WillHaveReplica(s);
+    if (!HasReplica(config, request.shard) || GoesOnWithout(s)) continue;
+    waits |= promotions_.UnderWay().contains(s) || MayStay(config, request) || WillHaveReplica(s);
   }
   return waits;
 }
@@ -129,10 +128,9 @@ bool Moves::MayStay(const v1::SegmentConfig& config, const Request& request) con
   return other(config.primary()) || std::ranges::any_of(config.replicas(), other);
 }
 
-bool Moves::GoesOnWithout(uint32_t segment, const Request& request) const {
+bool Moves::GoesOnWithout(uint32_t segment) {
   const v1::Member& primary = ConfigOf(segment).primary();
-  return Stays(primary) && membership_.Silence(primary.shard()) < context_.now - request.since &&
-         !promotions_.UnderWay().contains(segment);
+  return Stays(primary) && !promotions_.UnderWay().contains(segment) && roll_call_.Lives(primary);
 }
 
 bool Moves::IsHandedOverTo(const v1::Member& shard, uint32_t segment) const {

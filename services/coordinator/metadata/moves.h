@@ -16,6 +16,7 @@
 #include "services/coordinator/metadata/membership.h"
 #include "services/coordinator/metadata/move_plan.h"
 #include "services/coordinator/metadata/promotions.h"
+#include "services/coordinator/metadata/roll_call.h"
 #include "services/coordinator/metadata/sessions.h"
 
 namespace paceline::coordinator {
@@ -36,6 +37,7 @@ class Moves {
         membership_(membership),
         promotions_(promotions),
         sessions_(sessions),
+        roll_call_(context, [this] { Pump(); }),
         on_map_(std::move(on_map)) {}
 
   // -- requests --
@@ -73,7 +75,6 @@ class Moves {
     v1::Member shard;
     std::set<uint32_t> segments;  // that it was primary of, or about to be, since this began
     bool leave = false;           // it lets go of its replicas too
-    absl::Time since;
     absl::Time deadline;
     Done<v1::HandOverShardReply> done;
   };
@@ -108,8 +109,8 @@ class Moves {
   std::optional<v1::Member> BestReplica(const v1::SegmentConfig& config) const;
   // It lives, and was not told to end.
   bool Stays(const v1::Member& member) const;
-  // The segment's primary stays, and has been heard of since the request was made: a replica may go.
-  bool GoesOnWithout(uint32_t segment, const Request& request) const;
+  // The segment's primary stays, and lives now: a replica may go.
+  bool GoesOnWithout(uint32_t segment);
   // Some other member of it stays, as far as is known.
   bool MayStay(const v1::SegmentConfig& config, const Request& request) const;
   // Whether a hand-over to it is under way.
@@ -123,6 +124,7 @@ class Moves {
   Membership& membership_;
   Promotions& promotions_;
   Sessions& sessions_;
+  RollCall roll_call_;
   const std::function<void()> on_map_;
   std::map<uint32_t, UnderWay> under_way_;  // by segment
   std::set<std::pair<uint32_t, uint32_t>> failed_;
@@ -130,7 +132,7 @@ class Moves {
   std::map<uint32_t, Leaving> leaving_;  // by shard
   uint64_t planned_map_ = 0;
   absl::Time next_plan_ = absl::InfinitePast();
-  absl::Time next_look_ = absl::InfiniteFuture();  // at requests that wait for a beat
+  absl::Time next_look_ = absl::InfiniteFuture();  // at requests that wait for a shard to answer
 };
 
 }  // namespace paceline::coordinator

@@ -275,7 +275,8 @@ TEST_F(MovesTest, TwoThatLeaveAtOnceLeaveNoSegmentWithoutAMember) {
   }
 }
 
-// The primary has died and the coordinator does not know yet: the only copy that lives does not go.
+// The primary has died after its last beat, and the coordinator does not know yet: the only copy that lives
+// does not go.
 TEST_F(MovesTest, AReplicaOfADeadPrimaryTakesOverBeforeItLeaves) {
   Start(1, 3, 6);
   FakeShard& dead = shards().at("shard-0");
@@ -287,8 +288,9 @@ TEST_F(MovesTest, AReplicaOfADeadPrimaryTakesOverBeforeItLeaves) {
     if (Same(before[s].primary(), over) && HasReplica(before[s], leaver)) shared.insert(s);
   }
   ASSERT_FALSE(shared.empty());
-  dead.up = false;
   const auto pending = Leave("shard-1", leaver.incarnation());
+  cluster_->shards().BeatAll(cluster_->core());
+  dead.up = false;
   for (int i = 0; i < 4; ++i) {
     Obey();
     cluster_->Run(absl::Milliseconds(100));
