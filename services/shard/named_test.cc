@@ -74,6 +74,28 @@ TEST_F(NamedTest, WhoMissedTheEpochInWhichItWasAskedAnswersInTheNextOne) {
   EXPECT_THAT(acks->numbers, ElementsAre(1, 2)) << "it would never be asked again";
 }
 
+// Its link broke and was made anew; the old one delivers what it had under way.
+TEST_F(NamedTest, AnImageOfABrokenLinkReplacesNothingThatCameSince) {
+  Push(a, 1, 3);
+  Deliver();
+  net.held_up = [amid = false](const auto& head) mutable { return amid = amid || head.has_image(); };
+  ASSERT_TRUE(a.host.Recruit(Epoch(1), c.self));
+  Pass(absl::Milliseconds(50));
+  const std::deque<Net::Message> late = std::exchange(net.under_way, {});
+  ASSERT_FALSE(late.empty());
+  net.held_up = nullptr;
+  CutOff(c);
+  Pass(absl::Milliseconds(20));
+  net.cut.clear();
+  Pass(absl::Milliseconds(300));
+  ASSERT_FALSE(Wishes(a, v1::ConfigWish::ADD).empty());
+  ASSERT_TRUE(c.host.follower()->whole());
+  std::ranges::copy(late, std::back_inserter(net.messages));
+  Pass(absl::Milliseconds(50));
+  EXPECT_TRUE(c.host.follower()->whole());
+  EXPECT_EQ(c.host.follower()->segment()->Hash(), a.host.primary()->segment().Hash());
+}
+
 class FirstMapMissedTest : public ReplicationTest {
  protected:
   FirstMapMissedTest() : ReplicationTest(Disks::kNone) {}

@@ -299,6 +299,14 @@ bool SegmentHost::IsNamed(const ring::Member& primary, Epoch epoch) const {
   return primary == primary_named_ || epoch < epoch_;
 }
 
+// A link that broke may still deliver when the next one is at work. Nobody waits for an answer to that.
+bool SegmentHost::IsLate(const ring::Member& from, uint64_t transfer) {
+  if (from == sender_ && transfer < transfer_) return true;
+  sender_ = from;
+  transfer_ = transfer;
+  return false;
+}
+
 // It asks again from where this member stands, or sends an image.
 void SegmentHost::AnswerNamed() {
   const auto it = unnamed_.find(primary_named_);
@@ -338,6 +346,7 @@ std::optional<v1::ReplicateReply::Ack> SegmentHost::Follow(const ring::Member& f
     unnamed_[from] = {.epoch = epoch, .transfer = frame.transfer(), .answer = std::move(later)};
     return std::nullopt;
   }
+  if (IsLate(from, frame.transfer())) return std::nullopt;
   restored_ = false;
   watch_.Begin(epoch, around_.clock->Now());
   if (follower_ == nullptr) {

@@ -171,6 +171,8 @@ class SegmentHost {
   bool IsNamed(const ring::Member& primary, Epoch epoch) const;
   // Lets whom it did not follow begin again, now that it is named.
   void AnswerNamed();
+  // This sender has begun a later exchange since: an image of this one would replace what is held by now.
+  bool IsLate(const ring::Member& from, uint64_t transfer);
   // How long what no configuration counts on is kept.
   absl::Duration LeftOverMax() const;
 
@@ -178,6 +180,8 @@ class SegmentHost {
   const Surroundings& around_;
   std::shared_ptr<log::Budget> budget_;
   std::shared_ptr<SegmentDisk> disk_;
+  ring::Member sender_;               // that was followed last …
+  uint64_t transfer_ = 0;             // … and the number of the newest exchange that it has begun
   v1::ReplicateReply::Ack last_ack_;  // as a follower, and where it went
   Answer later_;
   Role role_ = Role::kElsewhere;

@@ -183,13 +183,15 @@ void Facts::RaiseCounters() {
 // Nobody was told of a session that is still being opened. One without a record was closed: it may have been
 // open.
 bool Facts::AnybodyWasTold() const {
-  const auto is_loaded = [this](const auto& table) {
+  // A load that failed ends in the job's deletion.
+  const auto counts = [](const JobRecord& job) { return !job.has_load() && !job.deleting(); };
+  const auto is_loaded = [&](const auto& table) {
     const JobRecord* job = FindJob(table.second.job());
-    return job == nullptr || !job->has_load();
+    return job == nullptr || counts(*job);
   };
   if (std::ranges::any_of(tables_, is_loaded)) return true;
   // A snapshot without tables has clocks.
-  const auto has_clocks = [](const auto& job) { return job.second.had_workers() && !job.second.has_load(); };
+  const auto has_clocks = [&](const auto& job) { return job.second.had_workers() && counts(job.second); };
   if (std::ranges::any_of(jobs_, has_clocks)) return true;
   const auto opening = std::ranges::count_if(
       sessions_, [](const auto& session) { return session.second.state() == SessionRecord::OPENING; });

@@ -213,10 +213,16 @@ void Recoveries::OnAnswer(uint32_t shard, uint64_t incarnation, const std::vecto
       if (answer.segment() != segment) continue;
       // Who was no member and does not promise has nothing to give.
       const bool other = !it->second.members.contains(shard);
-      if (answer.fenced() || other) it->second.found[shard] = {answer.lsn_epoch(), answer.lsn()};
+      if (answer.fenced() || other) it->second.found[shard] = ProgressOf(answer);
     }
   }
   Pump();
+}
+
+// What was given up for lost does not come back with a disk that was not told in time.
+Recoveries::Progress Recoveries::ProgressOf(const v1::FenceReply::Segment& answer) const {
+  const bool over = answer.lsn_epoch() < ConfigOf(answer.segment()).emptied_in();
+  return over ? Progress() : Progress{answer.lsn_epoch(), answer.lsn()};
 }
 
 std::optional<v1::Member> Recoveries::LeastBusy(const v1::Map& map, const std::set<uint32_t>& among) const {

@@ -91,6 +91,7 @@ class Recoveries {
   };
 
   const v1::SegmentConfig& ConfigOf(uint32_t segment) const;
+  Progress ProgressOf(const v1::FenceReply::Segment& answer) const;
   // nullopt: it goes on by itself, or serves.
   std::optional<v1::RecoverSegmentsReply::Segment> Waiting(uint32_t segment) const;
   bool Accepted(uint32_t segment) const;

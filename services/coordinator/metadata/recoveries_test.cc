@@ -241,6 +241,28 @@ TEST_F(LossesTest, WhatAllDisksAreWithoutBeginsEmptyToo) {
   EXPECT_NE(cluster_->Opened("ctr"), 0u);
 }
 
+// Its machine lost power before it had written down that the segment began empty.
+TEST_F(LossesTest, WhatWasGivenUpDoesNotComeBackFromADisk) {
+  StartWithDisks(0);
+  const v1::SegmentConfig before = Config(3);
+  const std::string name = NameOf(before.primary());
+  auto disk = std::exchange(shards().disks[name], {});
+  StartAgain(before.primary());
+  cluster_->Run(absl::Seconds(1));
+  Accept();
+  cluster_->Run(absl::Seconds(1));
+  ASSERT_EQ(Config(3).emptied_in(), 2u);
+  shards().disks[name] = disk;
+  StartAgain(Config(3).primary());
+  cluster_->Run(absl::Seconds(1));
+  EXPECT_EQ(Config(3).epoch(), 2u) << "it went on from what was given up";
+  EXPECT_GE(cluster_->core().gauges().segments_lost, 1u);
+  for (auto& [segment, log] : shards().disks[name]) log = {2, 1};
+  StartAgain(Config(3).primary());
+  cluster_->Run(absl::Seconds(1));
+  EXPECT_EQ(Config(3).epoch(), 3u);
+}
+
 TEST_F(LossesTest, WhatAShardKeptOfAnEarlierConfigurationIsGoneOnFromBeforeItBeginsEmpty) {
   StartWithDisks(0);
   const v1::SegmentConfig before = Config(3);
