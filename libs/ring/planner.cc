@@ -1,113 +1,419 @@
 #include "libs/ring/planner.h"
 
 #include <algorithm>
+#include <compare>
+#include <cstdlib>
+#include <functional>
+#include <optional>
+#include <tuple>
+#include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "libs/base/status.h"
-#include "libs/ring/assign_primaries.h"
-#include "libs/ring/assign_replicas.h"
-#include "libs/ring/placement.h"
+#include "libs/ring/chains.h"
+#include "libs/ring/copies.h"
 #include "libs/ring/roster.h"
 
 namespace paceline::ring {
 namespace {
 
-bool Contains(const Owners& owners, ShardId shard) {
-  return owners.primary == shard ||
-         std::find(owners.replicas.begin(), owners.replicas.end(), shard) != owners.replicas.end();
-}
+using Takes = Candidate::Takes;
+using Condition = SegmentState::Condition;
+using Kind = Move::Kind;
 
-// Members of `a` that are not in `b`, ascending.
-std::vector<ShardId> Without(const Owners& a, const Owners& b) {
-  std::vector<ShardId> left;
-  if (!Contains(b, a.primary)) {
-    left.push_back(a.primary);
-  }
-  for (ShardId shard : a.replicas) {
-    if (!Contains(b, shard)) {
-      left.push_back(shard);
+constexpr int kNone = Copies::kNone;
+
+class Planner {
+ public:
+  explicit Planner(const PlanInput& input)
+      : in_(input),
+        roster_(input.shards, input.segments.size()),
+        copies_(input, roster_),
+        taken_(input.segments.size(), false),
+        from_(roster_.size(), 0),
+        to_(roster_.size(), 0) {
+    for (int i = 0; i < roster_.size(); ++i) {
+      if (TakesAny(i)) takers_.push_back(i);
+    }
+    wanted_ = std::min<size_t>(in_.replicas + size_t{1}, takers_.size());
+    for (uint32_t s = 0; s < copies_.count(); ++s) {
+      if (!in_.segments[s].under_way.has_value()) continue;
+      const Move& move = *in_.segments[s].under_way;
+      Note(move.kind, roster_.IndexOf(move.primary), roster_.IndexOf(move.to));
+      taken_[s] = true;
+      busy_ = true;
     }
   }
-  std::sort(left.begin(), left.end());
-  return left;
-}
+
+  Round Make() && {
+    Place();
+    if (Repair()) {
+      Trim();
+      Spread();
+      EvenCopies(/*nearer=*/true);
+      EvenPrimaries();
+      if (!busy_ && moves_.empty()) EvenCopies(/*nearer=*/false);
+    }
+    return {.moves = std::move(moves_), .wanted = copies_.ToAssignment()};
+  }
+
+ private:
+  bool TakesAny(int shard) const { return roster_.TakesOf(shard) != Takes::kNothing; }
+  bool TakesAll(int shard) const { return roster_.TakesOf(shard) == Takes::kAll; }
+  bool Avoids(uint32_t segment, int shard) const {
+    return std::ranges::count(in_.segments[segment].avoid, roster_.IdOf(shard)) > 0;
+  }
+  int64_t Load(int shard) const { return copies_.loads()[shard]; }
+  // It has no members yet: what is planned of it is as good as done, and no move.
+  bool IsNew(uint32_t segment) const { return in_.segments[segment].members.empty(); }
+  bool HasAsWanted(uint32_t segment) const { return copies_.SizeOf(segment) == in_.replicas + size_t{1}; }
+
+  // Of the takers that may be, the one with the lowest rank, and of those alike with the lowest tie.
+  template <class May, class Rank, class Tie>
+  int Best(May may, Rank rank, Tie tie) const {
+    int best = kNone;
+    for (const int shard : takers_) {
+      if (!may(shard)) continue;
+      const auto order = best == kNone ? std::strong_ordering::less : rank(shard) <=> rank(best);
+      if (order < 0 || (order == 0 && tie(shard) < tie(best))) best = shard;
+    }
+    return best;
+  }
+
+  // -- what is begun --
+
+  bool Free(uint32_t segment) const {
+    return !taken_[segment] && in_.segments[segment].condition != Condition::kHeld;
+  }
+  // Whether the bound lets a recruit or a hand-over begin.
+  bool Room(uint32_t segment, int to) const {
+    const auto most = static_cast<int>(in_.moves_per_shard);
+    return IsNew(segment) || (from_[copies_.PrimaryOf(segment)] < most && to_[to] < most);
+  }
+  void Note(Kind kind, int from, int to) {
+    if (kind == Kind::kDrop) return;
+    from_[from] += 1;
+    to_[to] += 1;
+  }
+  void Begin(Kind kind, uint32_t segment, int to) {
+    if (!IsNew(segment)) {
+      const int primary = copies_.PrimaryOf(segment);
+      taken_[segment] = true;
+      Note(kind, primary, to);
+      moves_.push_back({kind, SegmentId(segment), roster_.IdOf(primary), roster_.IdOf(to)});
+    }
+    copies_.Apply(kind, segment, to);
+  }
+  // The drop follows when the copy is there (Trim).
+  void Replace(uint32_t segment, int from, int to) {
+    Begin(Kind::kRecruit, segment, to);
+    copies_.Remove(segment, from);
+  }
+
+  // -- 1 --
+
+  void Place() {
+    for (uint32_t s = 0; s < copies_.count(); ++s) {
+      if (!IsNew(s)) continue;
+      if (const int primary = BestPrimary(s); primary != kNone) copies_.Add(s, primary);
+      while (copies_.SizeOf(s) < wanted_) copies_.Add(s, BestLearner(s));
+    }
+  }
+
+  int BestPrimary(uint32_t segment) const {
+    return Best([&](int shard) { return TakesAll(shard); },
+                [&](int shard) { return std::pair(copies_.primary_loads()[shard], Load(shard)); },
+                [&](int shard) { return roster_.Distance(segment, shard); });
+  }
+
+  // -- 2 --
+
+  // True: all segments are sound and complete.
+  bool Repair() {
+    bool complete = true;
+    std::vector<uint32_t> lacking;
+    for (uint32_t s = 0; s < copies_.count(); ++s) {
+      if (IsNew(s)) continue;
+      if (in_.segments[s].condition != Condition::kSound) complete = false;
+      if (in_.segments[s].members.size() >= wanted_ && SomeStay(s)) continue;
+      complete = false;
+      if (Free(s)) lacking.push_back(s);
+    }
+    std::ranges::stable_sort(lacking, {}, [this](uint32_t s) { return copies_.SizeOf(s); });
+    Recruit(lacking);
+    return complete;
+  }
+
+  // Each recruits the best one that has room; then such as are equally fit are exchanged, so that loads are
+  // even.
+  void Recruit(const std::vector<uint32_t>& segments) {
+    std::vector<Token> learners;
+    for (const uint32_t s : segments) {
+      const int best = BestLearner(s);
+      if (best == kNone) continue;
+      Token learner{.segment = s, .weight = copies_.WeightOf(s), .holder = best, .options = {}};
+      std::ranges::copy_if(takers_, std::back_inserter(learner.options), [&](int shard) {
+        return !copies_.Holds(s, shard) && Unfitness(s, shard) == Unfitness(s, best);
+      });
+      Begin(Kind::kRecruit, s, best);
+      learners.push_back(std::move(learner));
+    }
+    std::vector<int64_t> loads = copies_.loads();
+    const auto has_room = [this](const Token&, int to) {
+      return to_[to] < static_cast<int>(in_.moves_per_shard);
+    };
+    PassOn(learners, loads, roster_, has_room, [this](const Token& learner, int to) {
+      copies_.Remove(learner.segment, learner.holder);
+      copies_.Add(learner.segment, to);
+      to_[learner.holder] -= 1;
+      to_[to] += 1;
+      std::ranges::find(moves_, SegmentId(learner.segment), &Move::segment)->to = roster_.IdOf(to);
+    });
+  }
+
+  // Without a member that stays the segment would be lost with the last of them.
+  bool SomeStay(uint32_t segment) const {
+    return in_.replicas == 0 || TakesAny(copies_.PrimaryOf(segment)) ||
+           std::ranges::any_of(copies_.ReplicasOf(segment), [this](int shard) { return TakesAny(shard); });
+  }
+
+  std::pair<bool, int> Unfitness(uint32_t segment, int shard) const {
+    return {Avoids(segment, shard), copies_.Conflicts(segment, shard)};
+  }
+  int BestLearner(uint32_t segment) const {
+    const int primary = copies_.PrimaryOf(segment);
+    return Best([&](int shard) { return !copies_.Holds(segment, shard) && Room(segment, shard); },
+                [&](int shard) { return std::pair(Unfitness(segment, shard), Load(shard)); },
+                [&](int shard) {
+                  return std::pair(copies_.Pairs(primary, shard), roster_.Distance(segment, shard));
+                });
+  }
+
+  // -- 3 --
+
+  // Of all ways to drop a replica of each segment that has too many, one that leaves loads most even.
+  void Trim() {
+    std::vector<Token> drops;
+    // A drop makes its shard lighter: what is passed on here weighs where it is not.
+    std::vector<int64_t> lightness(copies_.loads().size());
+    std::ranges::transform(copies_.loads(), lightness.begin(), std::negate<>());
+    for (uint32_t s = 0; s < copies_.count(); ++s) {
+      if (copies_.SizeOf(s) <= in_.replicas + size_t{1}) continue;
+      Token drop{.segment = s, .weight = copies_.WeightOf(s), .holder = kNone, .options = Droppable(s)};
+      drop.holder = *std::ranges::min_element(drop.options, {}, [&](int shard) { return lightness[shard]; });
+      lightness[drop.holder] += drop.weight;
+      drops.push_back(std::move(drop));
+    }
+    PassOn(
+        drops, lightness, roster_, [](const Token&, int) { return true; }, [](const Token&, int) {});
+    for (const Token& drop : drops) {
+      if (Free(drop.segment)) {
+        Begin(Kind::kDrop, drop.segment, drop.holder);
+      } else {
+        copies_.Remove(drop.segment, drop.holder);
+      }
+    }
+  }
+
+  // Who ends goes first; otherwise those with whom most pairs go that share a zone.
+  std::vector<int> Droppable(uint32_t segment) const {
+    const auto rank = [&](int shard) {
+      return std::pair(!TakesAny(shard), copies_.Conflicts(segment, shard));
+    };
+    std::vector<int> options;
+    for (int replica : copies_.ReplicasOf(segment)) {
+      if (!options.empty() && rank(replica) < rank(options.front())) continue;
+      if (!options.empty() && rank(replica) > rank(options.front())) options.clear();
+      options.push_back(replica);
+    }
+    return options;
+  }
+
+  // -- 4 --
+
+  void Spread() {
+    for (uint32_t s = 0; s < copies_.count(); ++s) {
+      while (Free(s) && HasAsWanted(s) && SpreadOne(s)) {
+      }
+    }
+  }
+
+  // One replica in a zone that it shares, and the one that is recruited in its place.
+  struct Spreading {
+    int pairs;  // that share a zone, more than before
+    bool avoided;
+    int64_t difference;  // of the loads
+    int taken;           // of the primary by `to` already
+    uint64_t distance;
+    int from;
+    int to;
+
+    auto operator<=>(const Spreading&) const = default;
+  };
+
+  bool SpreadOne(uint32_t segment) {
+    std::optional<Spreading> best;
+    for (int from : copies_.ReplicasOf(segment)) {
+      const int conflicts = copies_.Conflicts(segment, from);
+      if (conflicts == 0 || !TakesAny(from)) continue;
+      for (int to : takers_) {
+        const int pairs = copies_.Conflicts(segment, to, from) - conflicts;
+        if (pairs >= 0 || copies_.Holds(segment, to) || !Room(segment, to)) continue;
+        const Spreading one{
+            .pairs = pairs,
+            .avoided = Avoids(segment, to),
+            .difference = Load(to) - Load(from),
+            .taken = copies_.Pairs(copies_.PrimaryOf(segment), to),
+            .distance = roster_.Distance(segment, to),
+            .from = from,
+            .to = to,
+        };
+        if (!best.has_value() || one < *best) best = one;
+      }
+    }
+    if (best.has_value()) Replace(segment, best->from, best->to);
+    return best.has_value();
+  }
+
+  // -- 5 --
+
+  // `nearer`: only what brings loads nearer to the mean, which zones aside is all there is to do, sooner or
+  // later. Otherwise whatever makes two loads more even.
+  void EvenCopies(bool nearer) {
+    while (EvenOne(nearer)) {
+    }
+  }
+
+  // From one of the fullest shards that can be relieved to the emptiest that can take it.
+  bool EvenOne(bool nearer) {
+    std::vector<int> rising = takers_;
+    std::ranges::stable_sort(rising, {}, [this](int shard) { return Load(shard); });
+    Measure();
+    for (auto end = rising.end(); end != rising.begin();) {
+      const int64_t most = Load(*(end - 1));
+      const auto begin =
+          std::ranges::lower_bound(rising, most, {}, [this](int shard) { return Load(shard); });
+      for (const int to : rising) {
+        if (most <= Load(to) + 1) break;
+        std::optional<Replacement> best;
+        for (auto from = begin; from != end; ++from) Consider(*from, to, nearer, best);
+        if (!best.has_value()) continue;
+        Replace(best->segment, best->from, to);
+        return true;
+      }
+      end = begin;
+    }
+    return false;
+  }
+
+  struct Replacement {
+    bool avoided;
+    int pairs;           // that share a zone, more than before
+    int64_t difference;  // of the loads, afterwards
+    int64_t taken;       // of the primary by `to` already, of what it has
+    uint64_t distance;
+    uint64_t nearness;
+    uint32_t segment;
+    int from;
+
+    auto operator<=>(const Replacement&) const = default;
+  };
+
+  // Preferred is a segment whose primary has most beyond what the new one can take over from it already.
+  void Consider(int from, int to, bool nearer, std::optional<Replacement>& best) const {
+    const int64_t difference = Load(from) - Load(to);
+    for (const uint32_t s : copies_.ReplicaOf(from)) {
+      const int64_t weight = copies_.WeightOf(s);
+      const int pairs = copies_.Conflicts(s, to, from) - copies_.Conflicts(s, from);
+      if (!HasAsWanted(s) || copies_.Holds(s, to) || pairs > 0 || weight >= difference) continue;
+      if ((nearer && !Nearer(from, to, weight)) || !Free(s) || !Room(s, to)) continue;
+      const int primary = copies_.PrimaryOf(s);
+      const Replacement one{
+          .avoided = Avoids(s, to),
+          .pairs = pairs,
+          .difference = std::abs(difference - 2 * weight),
+          .taken = copies_.Pairs(primary, to) * weight - copies_.primary_loads()[primary],
+          .distance = roster_.Distance(s, to),
+          .nearness = ~roster_.Distance(s, from),
+          .segment = s,
+          .from = from,
+      };
+      if (!best.has_value() || one < *best) best = one;
+    }
+  }
+
+  // What shards have beyond the mean, rounded up, and what they lack of it, rounded down: the greater of the
+  // two is how far all are from rest.
+  int64_t Excess(int64_t load) const { return std::max<int64_t>(0, load - ceil_); }
+  int64_t Lack(int64_t load) const { return std::max<int64_t>(0, floor_ - load); }
+  void Measure() {
+    int64_t sum = 0;
+    for (const int shard : takers_) sum += Load(shard);
+    const auto count = std::max<int64_t>(1, static_cast<int64_t>(takers_.size()));
+    floor_ = sum / count;
+    ceil_ = (sum + count - 1) / count;
+    excess_ = lack_ = 0;
+    for (const int shard : takers_) {
+      excess_ += Excess(Load(shard));
+      lack_ += Lack(Load(shard));
+    }
+  }
+  bool Nearer(int from, int to, int64_t weight) const {
+    const int64_t a = Load(from);
+    const int64_t b = Load(to);
+    const int64_t excess = excess_ - Excess(a) - Excess(b) + Excess(a - weight) + Excess(b + weight);
+    const int64_t lack = lack_ - Lack(a) - Lack(b) + Lack(a - weight) + Lack(b + weight);
+    return std::max(excess, lack) < std::max(excess_, lack_);
+  }
+
+  // -- 6 --
+
+  void EvenPrimaries() {
+    const auto takes_all = [this](int shard) { return TakesAll(shard); };
+    std::vector<Token> tokens;
+    for (uint32_t s = 0; s < copies_.count(); ++s) {
+      const int primary = copies_.PrimaryOf(s);
+      if (!Free(s) || primary == kNone || !TakesAll(primary)) continue;
+      Token token{.segment = s, .weight = copies_.WeightOf(s), .holder = primary, .options = {primary}};
+      std::ranges::copy_if(copies_.ReplicasOf(s), std::back_inserter(token.options), takes_all);
+      tokens.push_back(std::move(token));
+    }
+    std::vector<int64_t> loads = copies_.primary_loads();
+    PassOn(
+        tokens, loads, roster_,
+        [this](const Token& token, int to) { return Free(token.segment) && Room(token.segment, to); },
+        [this](const Token& token, int to) { Begin(Kind::kHandOver, token.segment, to); });
+  }
+
+  const PlanInput& in_;
+  const Roster roster_;
+  Copies copies_;
+  std::vector<int> takers_;  // of replicas at least
+  size_t wanted_ = 0;        // members of a segment, of those there could be
+  std::vector<bool> taken_;  // a move of the segment is under way, or has been planned
+  std::vector<int> from_;    // moves under way or planned, of a primary's segments
+  std::vector<int> to_;      // … to a shard
+  int64_t floor_ = 0, ceil_ = 0, excess_ = 0, lack_ = 0;
+  bool busy_ = false;  // some move is under way
+  std::vector<Move> moves_;
+};
 
 }  // namespace
 
-Assignment AssignmentOf(const SegmentMap& map) {
-  Assignment assignment(map.SegmentCount());
-  for (uint32_t s = 0; s < map.SegmentCount(); ++s) {
-    const absl::Span<const Member> members = map.Members(SegmentId(s));
-    assignment[s].primary = members.front().shard;
-    for (const Member& replica : members.subspan(1)) {
-      assignment[s].replicas.push_back(replica.shard);
-    }
-  }
-  return assignment;
-}
-
-absl::StatusOr<Assignment> Assign(const std::optional<Assignment>& previous,
-                                  absl::Span<const Candidate> candidates, int replicas, int ring_bits) {
-  if (ring_bits < 0 || ring_bits > kRingBitsMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("assignment: ring_bits is ", ring_bits, "; expected 0 to ", kRingBitsMax));
-  }
-  if (replicas < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("assignment: ", replicas, " replicas wanted; expected 0 or more"));
-  }
-  const uint32_t segments = uint32_t{1} << ring_bits;
-  if (previous.has_value() && previous->size() != segments) {
-    return absl::InvalidArgumentError(absl::StrCat("assignment: the previous one has ", previous->size(),
-                                                   " segments; expected ", segments, " for ring_bits ",
-                                                   ring_bits, ", which never changes"));
-  }
-  ABSL_ASSIGN_OR_RETURN(const Roster roster, Roster::Create(candidates, ring_bits));
-  const Assignment* before = previous.has_value() ? &*previous : nullptr;
-  const std::vector<int> primaries = AssignPrimaries(roster, before, segments);
-  const std::vector<std::vector<int>> others =
-      AssignReplicas(roster, before, primaries, std::min(replicas, roster.size() - 1));
-  Assignment assignment(segments);
-  for (uint32_t s = 0; s < segments; ++s) {
-    assignment[s].primary = roster.IdOf(primaries[s]);
-    for (int i : others[s]) {
-      assignment[s].replicas.push_back(roster.IdOf(i));
-    }
-  }
-  return assignment;
-}
-
 std::string ToString(const Move& move) {
+  const std::string segment = absl::StrCat("segment ", move.segment.v, " of shard ", move.primary.v);
   switch (move.kind) {
-    case Move::Kind::kRecruit:
-      return absl::StrCat("recruit shard ", move.to.v, " for segment ", move.segment.v, " from shard ",
-                          move.from.v);
-    case Move::Kind::kHandOver:
-      return absl::StrCat("hand segment ", move.segment.v, " over from shard ", move.from.v, " to shard ",
-                          move.to.v);
-    case Move::Kind::kDrop:
-      return absl::StrCat("drop shard ", move.from.v, " from segment ", move.segment.v);
+    case Kind::kRecruit:
+      return absl::StrCat("recruit shard ", move.to.v, " for ", segment);
+    case Kind::kHandOver:
+      return absl::StrCat("hand ", segment, " over to shard ", move.to.v);
+    case Kind::kDrop:
+      return absl::StrCat("drop shard ", move.to.v, " from ", segment);
   }
   return "unknown move";
 }
 
-std::vector<Move> PlanMoves(const Assignment& from, const Assignment& to) {
-  std::vector<Move> moves;
-  for (uint32_t s = 0; s < from.size(); ++s) {
-    const SegmentId segment(s);
-    const ShardId primary = from[s].primary;
-    for (ShardId shard : Without(to[s], from[s])) {
-      moves.push_back({Move::Kind::kRecruit, segment, primary, shard});
-    }
-    if (to[s].primary != primary) {
-      moves.push_back({Move::Kind::kHandOver, segment, primary, to[s].primary});
-    }
-    for (ShardId shard : Without(from[s], to[s])) {
-      moves.push_back({Move::Kind::kDrop, segment, shard, shard});
-    }
-  }
-  return moves;
+Round PlanRound(const PlanInput& input) {
+  return Planner(input).Make();
 }
 
 }  // namespace paceline::ring

@@ -1,50 +1,35 @@
 #include "libs/ring/roster.h"
 
 #include <algorithm>
+#include <bit>
 #include <string_view>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "libs/ring/hash.h"
 
 namespace paceline::ring {
 
-absl::StatusOr<Roster> Roster::Create(absl::Span<const Candidate> candidates, int ring_bits) {
-  if (candidates.empty()) {
-    return absl::InvalidArgumentError("assignment: no candidates; expected at least one shard to give to");
-  }
+Roster::Roster(absl::Span<const Candidate> shards, size_t segments)
+    : ring_bits_(segments <= 1 ? 0 : static_cast<int>(std::bit_width(segments - 1))) {
   std::vector<const Candidate*> sorted;
-  for (const Candidate& candidate : candidates) {
-    sorted.push_back(&candidate);
+  for (const Candidate& shard : shards) {
+    sorted.push_back(&shard);
   }
   std::sort(sorted.begin(), sorted.end(),
             [](const Candidate* a, const Candidate* b) { return a->shard < b->shard; });
-  Roster roster;
-  roster.ring_bits_ = ring_bits;
   absl::flat_hash_map<std::string_view, int> zones;
-  for (const Candidate* candidate : sorted) {
-    const ShardId id = candidate->shard;
-    if (!roster.index_.emplace(id, roster.size()).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("assignment: shard ", id.v, " is a candidate twice; expected distinct shards"));
-    }
-    roster.ids_.push_back(id);
-    roster.zones_.push_back(
-        candidate->zone.empty()
-            ? kUnknown
-            : zones.emplace(candidate->zone, static_cast<int>(zones.size())).first->second);
-    std::vector<uint64_t>& nodes = roster.nodes_.emplace_back();
+  for (const Candidate* shard : sorted) {
+    index_.emplace(shard->shard, size());
+    ids_.push_back(shard->shard);
+    takes_.push_back(shard->takes);
+    zones_.push_back(shard->zone.empty()
+                         ? kUnknown
+                         : zones.emplace(shard->zone, static_cast<int>(zones.size())).first->second);
+    std::vector<uint64_t>& nodes = nodes_.emplace_back();
     for (uint64_t v = 0; v < kVirtualNodes; ++v) {
-      nodes.push_back(Mix64(uint64_t{id.v}, v));
+      nodes.push_back(Mix64(uint64_t{shard->shard.v}, v));
     }
     std::sort(nodes.begin(), nodes.end());
   }
-  return roster;
-}
-
-int Roster::IndexOf(ShardId shard) const {
-  const auto found = index_.find(shard);
-  return found == index_.end() ? kUnknown : found->second;
 }
 
 uint64_t Roster::Distance(uint32_t segment, int index) const {

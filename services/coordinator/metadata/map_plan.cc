@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "libs/base/status.h"
 #include "libs/ring/planner.h"
 
 namespace paceline::coordinator {
@@ -21,26 +20,26 @@ bool HasLiveReplica(const Starts& newest, const v1::SegmentConfig& segment) {
 
 }  // namespace
 
-absl::StatusOr<v1::Map> FirstMap(const std::map<uint32_t, ShardRecord>& shards, int ring_bits, int replicas) {
-  std::vector<ring::Candidate> candidates;
+v1::Map FirstMap(const std::map<uint32_t, ShardRecord>& shards, int ring_bits, uint32_t replicas) {
+  ring::PlanInput input{.segments = std::vector<ring::SegmentState>(size_t{1} << ring_bits),
+                        .shards = {},
+                        .replicas = replicas};
   v1::Map map;
   map.set_version(1);
   map.set_ring_bits(static_cast<uint32_t>(ring_bits));
   for (const auto& [id, shard] : shards) {
-    candidates.push_back({.shard = ShardId(id), .zone = shard.info().zone()});
+    input.shards.push_back({.shard = ShardId(id), .zone = shard.info().zone()});
     *map.add_shards() = shard.info();
   }
-  ABSL_ASSIGN_OR_RETURN(const ring::Assignment owners,
-                        ring::Assign(std::nullopt, candidates, replicas, ring_bits));
   const auto set = [&shards](ShardId shard, v1::Member& member) {
     member.set_shard(shard.v);
     member.set_incarnation(shards.at(shard.v).info().incarnation());
   };
-  for (const ring::Owners& owner : owners) {
+  for (const ring::Owners& owners : ring::PlanRound(input).wanted) {
     v1::SegmentConfig& segment = *map.add_segments();
     segment.set_epoch(1);
-    set(owner.primary, *segment.mutable_primary());
-    for (const ShardId replica : owner.replicas) set(replica, *segment.add_replicas());
+    set(owners.primary, *segment.mutable_primary());
+    for (const ShardId replica : owners.replicas) set(replica, *segment.add_replicas());
   }
   return map;
 }

@@ -5,7 +5,6 @@
 #include <set>
 #include <string>
 
-#include "absl/status/statusor.h"
 #include "metadata/records.pb.h"
 #include "paceline/v1/types.pb.h"
 
@@ -13,8 +12,8 @@
 namespace paceline::coordinator {
 
 // Version 1: every segment has a primary among `shards` and min(replicas, shards - 1) replicas on others,
-// spread evenly (ring/planner.h), in epoch 1: all are empty, and so in sync. kInvalidArgument: no shards.
-absl::StatusOr<v1::Map> FirstMap(const std::map<uint32_t, ShardRecord>& shards, int ring_bits, int replicas);
+// spread evenly (ring/planner.h), in epoch 1: all are empty, and so in sync. REQUIRES: there are shards.
+v1::Map FirstMap(const std::map<uint32_t, ShardRecord>& shards, int ring_bits, uint32_t replicas);
 
 // The next version of `map`, in which `shard` is added or has the address and incarnation it has here. With
 // `nothing_to_lose` segments without a member that lives begin empty at the newest start of their primary's

@@ -54,11 +54,8 @@ uint32_t Membership::LevelWith(const ShardRecord* joining) const {
 void Membership::MakeFirstMap() {
   const Facts& facts = context_.facts;
   if (facts.map() != nullptr || facts.shards().size() < context_.options.shards) return;
-  absl::StatusOr<v1::Map> map =
-      FirstMap(facts.shards(), facts.ring_bits(), static_cast<int>(context_.options.replicas));
-  if (!map.ok()) return;  // cannot be: there are shards, and the ring was checked when the options were
   Changes changes;
-  changes.map = *std::move(map);
+  changes.map = FirstMap(facts.shards(), facts.ring_bits(), context_.options.replicas);
   changes.map->set_cluster(facts.cluster());
   changes.map->set_feature_level(LevelWith(nullptr));
   if (context_.Commit(changes).ok()) OnMap();  // otherwise the next beat tries again

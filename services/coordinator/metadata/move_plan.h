@@ -6,17 +6,15 @@
 #include <utility>
 #include <vector>
 
+#include "libs/ring/planner.h"
 #include "paceline/v1/types.pb.h"
 
 namespace paceline::coordinator {
 
-// One step that changes who holds a segment.
+// A step of the plan, with the starts of shards that it concerns.
 struct Move {
-  enum class Kind {
-    kRecruit,   // `to` becomes a learner and then a replica: all of the segment is copied
-    kHandOver,  // `to`, a replica, becomes primary: no data moves
-    kDrop,      // `to`, a replica, leaves
-  };
+  using Kind = ring::Move::Kind;
+
   Kind kind = Kind::kRecruit;
   uint32_t segment = 0;
   v1::Member primary;  // that the segment has now
@@ -38,21 +36,8 @@ struct MoveInputs {
   uint32_t moves_per_shard = 8;  // under way at a time: of one primary, and to one shard
 };
 
-// The next steps, at most one a segment, and none in segments that have one under way. They may be asked for
-// again at any point: they go on from where things stand. Pure; O(segments × replicas × shards) a step.
-//
-// 1. A segment whose primary lives recruits the shard with the fewest segments, in another zone where there
-// is
-//    one, if it has fewer replicas than wanted, and than other shards live; or if all its members end.
-// 2. Once no segment lacks any, and all members live: while a shard holds at least two segments more than
-// another,
-//    that one is recruited in place of it. A segment that has more replicas than wanted, and has had no
-//    reason to wait, drops the one whose shard holds most.
-// 3. Likewise, while a shard is primary of at least two segments more than one of its replicas' shards, it
-// hands
-//    one over.
-// Each pair of a recruit and a drop, and each hand-over, makes the sum of the squares of the loads smaller,
-// so that the plan comes to an end.
+// The next steps (ring/planner.h), of a map whose members are starts of shards: those that are not the newest
+// one of their shard do not live.
 std::vector<Move> PlanMoves(const MoveInputs& inputs);
 
 // How many segments each shard is primary of, once the hand-overs under way are done.
