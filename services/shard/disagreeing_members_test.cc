@@ -130,6 +130,19 @@ TEST_F(DisagreeingMemberTest, IsNotKeptWhereOthersHaveACopy) {
   EXPECT_EQ(c.host.follower(), nullptr);
 }
 
+// It was left out once before, and has been primary since.
+TEST_F(ReplicationTest, WhoStepsDownIsKeptForAsLongAsWhoeverIsLeftOut) {
+  Configure(2, 0, {});
+  Configure(3, 1, {});
+  Pass(absl::Seconds(11));
+  ASSERT_NE(b.host.primary(), nullptr);
+  Configure(4, 2, {});
+  Pass(absl::Seconds(9));
+  EXPECT_NE(b.host.follower(), nullptr);
+  Pass(absl::Seconds(2));
+  EXPECT_EQ(b.host.follower(), nullptr);
+}
+
 TEST_F(DisagreeingMemberTest, MakesRoomWhereMemoryIsShort) {
   Pass(absl::Milliseconds(30));
   ConfigureAt(b, 5, 1, {});

@@ -157,6 +157,7 @@ void SegmentHost::StepDown(const v1::Refusal& refusal) {
   primary_.reset();
   follower_ = std::make_unique<log::Follower>(std::move(state.segment), std::move(state.tail), budget_);
   role_ = Role::kLearner;
+  left_out_since_ = absl::InfiniteFuture();  // it may be left over from before it was primary
 }
 
 void SegmentHost::BecomeReplica(const ring::SegmentConfig& config, int ring_bits, bool first) {
