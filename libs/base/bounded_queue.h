@@ -6,8 +6,8 @@
 
 namespace paceline {
 
-// First in, first out, with room for so many items and so many bytes. What an item weighs is said by who
-// pushes it. For one thread, or under the caller's lock. All operations take constant time.
+// A first-in, first-out queue, bounded in items and in bytes. The caller states the weight of each item it
+// pushes. Not thread-safe: for one thread, or under the caller's lock. All operations take constant time.
 template <class T>
 class BoundedQueue {
  public:

@@ -16,7 +16,7 @@ uint32_t ExtendCrc32c(uint32_t crc, std::string_view b);
 
 namespace internal {
 
-// ExtendCrc32c by tables, whatever the processor offers. For tests.
+// ExtendCrc32c by tables, also where the processor has an instruction for it. For tests.
 uint32_t ExtendCrc32cPortable(uint32_t crc, std::string_view b);
 
 }  // namespace internal

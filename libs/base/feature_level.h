@@ -4,12 +4,12 @@
 
 namespace paceline {
 
-// The newest protocol that this release speaks: what client, shard and coordinator tell each other first.
-// docs/wire.md says what belongs to which level, and how levels meet. What a shard of an older level could
-// not read, above all records and images, is written only once the map says that all shards speak it
-// (`Map.feature_level`).
+// The newest protocol level that this release speaks. Client, shard and coordinator state it in their first
+// message. docs/wire.md says which features belong to which level, and how processes of different levels
+// talk. A process writes what an older shard could not read, above all records and images, only once the map
+// says that every shard speaks the level (`Map.feature_level`).
 inline constexpr uint32_t kFeatureLevel = 2;
-// The oldest that it still speaks with others.
+// The oldest level that this release still accepts from a peer.
 inline constexpr uint32_t kOldestFeatureLevel = 1;
 
 }  // namespace paceline

@@ -8,10 +8,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 
-// The locks of this project: those of the standard library, with the annotations by which Clang checks what
-// they guard (ABSL_GUARDED_BY and its like; GCC reads them as comments). Not Abseil's own, which are a
-// library that was compiled without ThreadSanitizer: it would not see that one lock orders two threads, and
-// so report races that are none and, told to overlook them, miss those that are.
+// The project's locks: those of the standard library, with annotations that let Clang check what they guard
+// (ABSL_GUARDED_BY and its like; GCC ignores them). Abseil's own locks are not used: the installed library
+// was compiled without ThreadSanitizer, which therefore does not see that such a lock orders two threads. It
+// would report races that are none, and with these suppressed it would miss real ones.
 namespace paceline {
 
 class ABSL_LOCKABLE Mutex {
@@ -40,7 +40,7 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex* const mutex_;
 };
 
-// Waits for what other threads change under a lock. Whoever changes it signals.
+// Waits for a condition that other threads change under a lock. The thread that changes it signals.
 class CondVar {
  public:
   CondVar() = default;
@@ -50,7 +50,7 @@ class CondVar {
   void Signal() { changed_.notify_one(); }
   void SignalAll() { changed_.notify_all(); }
 
-  // Lets go of `mutex`, which the caller holds, until `done()` is true; `done` is called with it held.
+  // Releases `mutex`, which the caller holds, until `done()` is true. Calls `done` with the mutex held.
   template <class Done>
   void Await(Mutex* mutex, Done done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock lock(mutex->mutex_, std::adopt_lock);
@@ -58,7 +58,7 @@ class CondVar {
     lock.release();
   }
 
-  // The same, for at most `timeout`; returns done(). A year counts as for ever.
+  // The same, for at most `timeout`; returns done(). A timeout of a year or more means no limit.
   template <class Done>
   bool AwaitFor(Mutex* mutex, absl::Duration timeout, Done done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     constexpr absl::Duration kForEver = absl::Hours(24 * 365);
@@ -73,11 +73,12 @@ class CondVar {
   std::condition_variable changed_;
 };
 
-// Something that happens once, and those who wait for it. What was written before Notify is seen after a
-// wait.
+// An event that happens once, and the threads that wait for it. A waiter sees all that was written before
+// Notify.
 class Notification {
  public:
-  // At most once. The last thing that touches the notification: a waiter may destroy it at once.
+  // Call at most once. It touches the notification last of all: a waiter may destroy the object as soon as it
+  // wakes.
   void Notify() ABSL_LOCKS_EXCLUDED(mutex_) {
     MutexLock lock(&mutex_);
     happened_ = true;
@@ -91,7 +92,7 @@ class Notification {
     MutexLock lock(&mutex_);
     changed_.Await(&mutex_, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return happened_; });
   }
-  // True: it happened.
+  // True: the event happened.
   bool WaitForNotificationWithTimeout(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_) {
     MutexLock lock(&mutex_);
     return changed_.AwaitFor(&mutex_, timeout, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return happened_; });

@@ -26,13 +26,13 @@ enum class Bug : uint8_t {
   kOwnPartNotNamed,    // the client does not name its own parts in a read
   kNumbersLostInMove,  // a segment moves without its sessions' numbers
   kStaleEpochServed,   // a shard serves an epoch again that it has given up
-  kNotSentAgain,       // the client does not send again what was under way on a stream that broke
+  kNotSentAgain,       // the client does not send again the frames that were under way on a stream that broke
   kSealedShort,        // the client seals a tick with the parts of the clock before
   kFoldBeforeParts,    // a fold does not wait for the parts of aggregated tables that a tick was sealed with
   kStagingOff,         // parts of aggregated tables are applied on arrival
   kDroppedTableResurrected,   // a table that was dropped is opened again by a late part or read
   kLateRatesAccepted,         // new rates begin at a clock of which there are updates already
-  kRatesByArrival,            // an update follows the newest rates, whatever its clock
+  kRatesByArrival,            // an update is applied with the newest rates, whatever its clock
   kOwnWriteMissingFromCache,  // a push does not reach the row that the client has cached
   kAckedBeforeReplicated,     // a record counts as committed before its replicas hold it
   kAddedBeforeAwaited,        // a learner is added that the primary does not wait for yet
@@ -40,33 +40,33 @@ enum class Bug : uint8_t {
   kFenceSkipped,              // a replica that was fenced still follows the old primary
   kVoidVersionHandedOut,      // a cached row is handed out though a later epoch began before its version
   kRestartKeptInSync,         // a shard that starts again is taken for the one that it was
-  kDivergedSuffixKept,        // a member whose log went another way goes on from where it stands
+  kDivergedSuffixKept,        // a member whose log has diverged goes on from where it stands
   kStaleEpochAccepted,        // records and beacons of an earlier epoch are taken
   kChangeNotTold,             // a reader that asks what has changed is not told of some rows
   kPageBeforeLog,             // pages go to the disk before the records that they hold
-  kPageAheadOfLog,            // a page on disk holds more than the record it is said to be good as of
-  kLogCutEarly,               // records are cut from the disk's log that the base does not replace
-  kAckedBeforeSynced,         // what was written to a disk counts as safe before it is synced
-  kCutCopiedLate,             // the rows of a cut are those of when they are asked for
+  kPageAheadOfLog,            // a page on disk holds more records than its version says
+  kLogCutEarly,               // the disk's log is cut before the base that replaces the records
+  kAckedBeforeSynced,         // a batch that was written to a disk counts as safe before it is synced
+  kCutCopiedLate,             // the rows of a cut are copied when they are asked for, not when it is logged
   kCutNotCommitted,           // the rows of a cut are written though its record is not committed
-  kCutTakenOver,              // who was not primary when a cut was logged gives out rows of its own for it
+  kCutTakenOver,              // a shard that was not primary at a cut gives out its own rows for it
   kRowNotPutAside,            // a row that is changed while a copy is made is copied as it is then
   kEarlierAnswerCounts,       // an answer to an earlier exchange is taken for one to this
   kPagesNotAwaited,           // a learner says that it holds an image, and counts, before all pages are there
   kRecordsAmidImage,          // records are taken, and said to be held, before the image is whole
   kFoldBySession,             // a fold adds up workers by their sessions, not by their ranks
-  kMeanOfPushers,             // a mean is that of who pushed, not of the members of the clock
+  kMeanOfPushers,             // a mean divides by the workers that pushed, not by the members of the clock
   kCutLoggedLate,             // a cut is logged though its clock is passed
   kBaseNotAwaited,            // records on a disk count before the base that they continue
-  kEarlierLifeCounts,         // what was synced before a disk's copy was given up counts for the next one
+  kEarlierLifeCounts,         // batches synced before a disk's copy was given up count for the next copy
   kSwapForgotten,             // a hand-over that is not answered is given up, and the primary goes on
   kStaleWishGranted,          // a wish to replace an earlier configuration is granted
   kRepeatAckedEarly,          // a part that is there already is acknowledged before it is replicated
   kReadWithoutLease,          // a read is answered though another member may have taken over
-  kUnnamedFollowed,           // a member follows whoever says to be primary of a newer epoch
-  kTokenNotAsked,             // who names a session is taken for its owner
-  kImageToMember,             // a member whose log disagrees makes room for an image while it is counted on
-  kOldMapObeyed,              // a shard does what a coordinator asks that goes by an older map than its own
+  kUnnamedFollowed,           // a member follows any shard that claims to be primary of a newer epoch
+  kTokenNotAsked,             // a caller that names a session is taken for its owner
+  kImageToMember,             // a diverged member makes room for an image while it counts as a replica
+  kOldMapObeyed,              // a shard obeys a coordinator that goes by an older map than its own
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -7,8 +7,8 @@
 
 namespace paceline {
 
-// How long to wait before trying again: initial, initial * factor, initial * factor^2 …, at most `max`, each
-// shortened by a random share of up to `jitter` so that many who failed together do not come back together.
+// The pause before the next try: initial, initial * factor, initial * factor^2 …, at most `max`. Each is
+// shortened by a random share of up to `jitter`, so that callers that failed together do not return together.
 struct BackoffPolicy {
   absl::Duration initial = absl::Milliseconds(10);
   absl::Duration max = absl::Seconds(2);

@@ -31,7 +31,7 @@ size_t Utf8Length(absl::string_view text, uint32_t* code) {
 
 bool Harmless(uint32_t code) {
   if (code < 0x20 || (code >= 0x7F && code < 0xA0)) return false;
-  // Ends of lines, and marks that turn the direction of what follows.
+  // Line ends, and marks that turn the direction of the text after them.
   return code != 0x061C && (code < 0x200E || code > 0x200F) && (code < 0x2028 || code > 0x202E) &&
          (code < 0x2066 || code > 0x2069) && code != 0xFEFF;
 }

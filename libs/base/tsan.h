@@ -4,9 +4,10 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-// For ThreadSanitizer: an order between threads that it cannot see, because a library makes it that was not
-// built for it. What one thread did before OrderBefore(at) comes before what another does after
-// OrderAfter(at) of the same address. Nothing at all in other builds: these make no order, they report one.
+// Tells ThreadSanitizer of an order between threads that it cannot see, because a library made it that was
+// built without the sanitizer. What one thread did before OrderBefore(at) happens before what another does
+// after OrderAfter(at) of the same address. In other builds they do nothing: they report an order, they do
+// not make one.
 namespace paceline {
 
 #if defined(__SANITIZE_THREAD__)

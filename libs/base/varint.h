@@ -18,8 +18,8 @@ size_t VarintSize(uint64_t value);
 // Appends `value` to `out`.
 void AppendVarint(uint64_t value, std::string& out);
 
-// Reads a number at the front of `in` and moves `in` behind it. Takes hostile bytes. On error `in` is as it
-// was:
+// Reads a number at the front of `in` and moves `in` past it. Safe for hostile bytes. On error `in` is
+// unchanged:
 //   kOutOfRange        `in` ends before the number does
 //   kInvalidArgument   the number does not fit 64 bits, or is longer than it need be — each number has one
 //                      encoding, so that equal contents have equal checksums

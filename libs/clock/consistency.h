@@ -5,8 +5,8 @@
 
 #include "libs/base/ids.h"
 
-// Consistency models as arithmetic on clocks. Waiting is the caller's business, so that the rule can be
-// tested without threads.
+// Consistency models as arithmetic on clocks. The caller does the waiting, so that the rules can be tested
+// without threads.
 namespace paceline::clock {
 
 // A reader at clock c sees at least all updates of clocks < c − staleness (stale synchronous parallel; Ho et
@@ -14,7 +14,7 @@ namespace paceline::clock {
 struct Ssp {
   Clock staleness = 0;
 };
-// Newer is welcome, nothing is promised and nobody waits.
+// Reads return the newest values there are: no promise, no wait.
 struct Asp {};
 // A reader at clock c sees exactly the updates of clocks < c (bulk synchronous parallel; Valiant, CACM 1990).
 // On aggregated tables only: there a value at min clock c holds nothing of clock c.
@@ -22,7 +22,7 @@ struct Bsp {};
 
 using Model = std::variant<Ssp, Asp, Bsp>;
 
-// The smallest min clock that may serve a reader at `reader`. Saturates at 0.
+// The smallest min clock at which a reader at clock `reader` may be served. Saturates at 0.
 inline Clock MinClockFor(const Model& model, Clock reader) {
   if (std::holds_alternative<Bsp>(model)) return reader;
   const auto* ssp = std::get_if<Ssp>(&model);

@@ -22,7 +22,7 @@ struct LineCounts {
   friend bool operator==(const LineCounts&, const LineCounts&) = default;
 };
 
-// The clocks of one job's workers in one segment: who takes part, how far each has come, and the min clock.
+// The clocks of one job's workers in one segment: the members, how far each has come, and the min clock.
 //
 // Membership and the min clock are changed by log records only and are equal at every member of the segment.
 // Ticks are soft: they live at the primary, and workers announce them again after a change of primary.
@@ -40,7 +40,7 @@ class JobClock {
   struct Worker {
     uint32_t rank = 0;
     Clock start = 0;    // it pushes nothing of smaller clocks
-    Clock counted = 0;  // highest tick whose parts are all here; at least `start`
+    Clock counted = 0;  // the largest clock ticked to whose parts are all here; at least `start`
     std::deque<std::pair<Clock, LineCounts>> pending;
   };
   // A worker that took part in the clocks start … end - 1.
@@ -50,54 +50,55 @@ class JobClock {
   };
 
   JobClock() = default;
-  // As it was at another member of the segment; what ticks have said there is not known here.
+  // A copy of another member's clock. It knows no ticks: those are not replicated.
   JobClock(Clock min_clock, std::map<SessionId, Worker> workers, std::map<SessionId, Finished> finished);
 
   // -- log records --
 
   // Makes `session` a worker that starts at `start`. REQUIRES: start >= min_clock(), not a worker yet.
   void Join(SessionId session, Clock start, uint32_t rank);
-  // The worker was evicted. Nothing happens if it is none. The min clock stays where it is until the next
-  // Advance, unless nobody is left: then it becomes the largest clock that a worker has finished at, if that
-  // is larger, for nobody holds it back any more.
+  // The worker was evicted. Does nothing if the session is no worker. The min clock stays until the next
+  // Advance, unless no worker is left: nobody holds it back then, so it becomes the largest clock at which a
+  // worker has finished, if that is larger.
   void Leave(SessionId session);
-  // The same of a worker that has finished: it has ended every clock before `clock`.
+  // Removes a worker that has finished: it has ended every clock before `clock`. The min clock moves as in
+  // Leave.
   void Finish(SessionId session, Clock clock);
-  // The min clock becomes `min_clock`. REQUIRES: it does not fall.
+  // Sets the min clock. REQUIRES: it does not fall.
   void Advance(Clock min_clock);
 
   // -- soft --
 
-  // The worker says it is at `clock`; `seals` counts its parts of smaller clocks, `here` those that are here
-  // now. Old ticks and those of a session that is no worker change nothing.
+  // The worker says that it is at `clock`. `seals` counts its parts of smaller clocks, `here` those that are
+  // here now. Late ticks, and ticks of a session that is no worker, change nothing.
   void Tick(SessionId session, Clock clock, const LineCounts& seals, const LineCounts& here);
-  // The worker's parts that are here are now `here`: pending ticks may count.
+  // `here` is the new count of the worker's parts that are here: pending ticks may count now.
   void Taken(SessionId session, const LineCounts& here);
 
-  // The worker's line of aggregated tables has come to a part of `clock`: of smaller clocks it holds no more
-  // than what is here. If a tick to that clock or beyond waits for nothing on the other line, the worker
-  // counts as being at `clock`. Ticks may skip clocks; without this the part could wait for the worker's own
-  // tick.
+  // The worker's line of aggregated tables has come to a part of `clock`: no part of a smaller clock is
+  // missing on that line. If a tick to that clock or beyond waits for nothing on the other line, the worker
+  // counts as being at `clock`. Ticks may skip clocks; without this rule the part could wait for its own
+  // worker's tick.
   void Reached(SessionId session, Clock clock, const LineCounts& here);
 
-  // Forgets what ticks have said: another primary takes over, and workers announce theirs again.
+  // Forgets all ticks: another primary takes over, and workers announce their clocks to it again.
   void ForgetTicks();
 
   // -- questions --
 
-  // Nobody has taken part so far.
+  // True if no worker has taken part yet.
   bool IsNew() const { return min_clock_ == 0 && workers_.empty() && finished_.empty(); }
   Clock min_clock() const { return min_clock_; }
-  // Those who have finished at a clock that the min clock has not reached.
+  // Workers that have finished at a clock that the min clock has not reached.
   const std::map<SessionId, Finished>& finished() const { return finished_; }
-  // How many workers took part in `clock`, those who have finished since included. REQUIRES: clock is not
+  // How many workers took part in `clock`, including those that have finished since. REQUIRES: clock is not
   // below the min clock.
   size_t Members(Clock clock) const;
   bool HasWorker(SessionId session) const { return workers_.contains(session); }
   const std::map<SessionId, Worker>& workers() const { return workers_; }
-  // What the min clock may advance to now; nothing if it may not, or nobody takes part.
+  // The clock that the min clock may advance to now; nullopt if it may not advance, or there is no worker.
   std::optional<Clock> Candidate() const;
-  // The worker furthest behind: whom a parked read waits for.
+  // The worker furthest behind: parked reads wait for it.
   std::optional<SessionId> Slowest() const;
 
  private:

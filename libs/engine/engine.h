@@ -14,9 +14,9 @@
 #include "absl/strings/string_view.h"
 #include "libs/base/ids.h"
 
-// What a shard keeps on its disk, as an interface that knows no database: of each segment a *base* (all but
-// its rows, as of one LSN), *pages* (rows, each as of an LSN of its own) and the *log* from the base on. What
-// the bytes of these mean is their writer's business (services/shard/segment_disk.h).
+// The interface to a shard's disk; it knows no database. Of each segment a disk holds a *base* (everything
+// but the rows, as of one LSN), *pages* (rows, each page as of an LSN of its own) and the *log* from the base
+// on. The writer alone interprets their bytes (services/shard/segment_disk.h).
 namespace paceline::engine {
 
 // Where a page lies: libs/table/page.h.
@@ -38,11 +38,11 @@ struct LogEntry {
 // Changes that take effect together, in their order. Plain value.
 class Batch {
  public:
-  // Nothing of the segment is kept, neither base nor pages nor log: it begins anew.
+  // Deletes everything of the segment, base, pages and log: it begins anew.
   struct Reset {
     SegmentId segment;
   };
-  // Replaces the base. Records up to `lsn` are not needed any more, and the log is cut there.
+  // Replaces the base. Records up to `lsn` are no longer needed; the log is cut there.
   struct PutBase {
     SegmentId segment;
     Lsn lsn;
@@ -57,7 +57,7 @@ class Batch {
     SegmentId segment;
     PageKey key;
   };
-  // A small fact of the whole shard.
+  // A small fact about the whole shard.
   struct PutNote {
     std::string name;
     std::string bytes;
@@ -65,11 +65,11 @@ class Batch {
   using Operation = std::variant<Reset, LogEntry, PutBase, PutPage, DeletePage, PutNote>;
 
   void Add(Operation operation);
-  // Appends what `other` holds.
+  // Appends the operations of `other`.
   void Add(Batch other);
   const std::vector<Operation>& operations() const { return operations_; }
   bool empty() const { return operations_.empty(); }
-  // Of the content, about.
+  // Approximate bytes of the content.
   size_t bytes() const { return bytes_; }
 
  private:
@@ -77,7 +77,7 @@ class Batch {
   size_t bytes_ = 0;
 };
 
-// Takes what an engine holds. An error ends the loading with it.
+// Receives the content of an engine. An error ends the loading and becomes its result.
 class Reader {
  public:
   virtual ~Reader() = default;
@@ -90,42 +90,43 @@ class Reader {
 struct Usage {
   uint64_t log = 0;          // the log's files
   uint64_t pages = 0;        // those of bases and pages
-  uint64_t write_ahead = 0;  // what is in no such file yet
+  uint64_t write_ahead = 0;  // written, but in no such file yet
 };
 
 // Keeps segments on a disk. Every implementation passes engine_contract_test.cc.
 //
 // Batches take effect in the order of Write, each whole or not at all. After the process was killed all
-// batches that were written are there; after power failed, all up to the last Sync that returned OK, and of
-// the later ones a prefix: a batch is never there without those before it. So what refers to earlier batches,
-// as a page does to the log up to its version, is never ahead of them.
+// batches that were written are there. After power failed, all batches up to the last Sync that returned OK
+// are there, and of the later ones a prefix: no batch is there without those before it. So data that refers
+// to earlier batches, as a page refers to the log up to its version, is never ahead of them.
 //
 // A segment's log has no gaps: each record's LSN is one more than that of the record before, or than that of
 // the base if there is none. The first record after a Reset may have any.
 //
-// Calls must not overlap; they block on the disk. Errors of all of them:
+// Calls must not overlap; they block on the disk. All of them may fail with:
 //   kInvalidArgument     a gap in a log, or a base outside of it; nothing was written
 //   kResourceExhausted   the disk is full; nothing was written. The same batch may be tried again
 //   kUnavailable         the disk cannot be written or read now; as above
-//   kDataLoss            what was read is not what was written; do not repeat
+//   kDataLoss            the bytes read differ from those written; do not repeat
 //   kFailedPrecondition  Write before Load
 class Engine {
  public:
   virtual ~Engine() = default;
 
-  // Reads everything: first the bases and pages, then the records, those of a segment by ascending LSN. To be
-  // called once, before the first Write.
+  // Reads everything: first the bases and pages, then the records, those of a segment by ascending LSN. Call
+  // it once, before the first Write.
   virtual absl::Status Load(Reader& reader) = 0;
 
-  // Makes all of `batch` take effect.
+  // Makes all of `batch` take effect, or none of it.
   virtual absl::Status Write(const Batch& batch) = 0;
-  // Returns OK once all that was written is safe from the loss of power. Costs a write barrier of the disk.
+  // Returns OK once everything written is safe from a loss of power. Costs one write barrier of the disk.
   virtual absl::Status Sync() = 0;
 
-  // What PutNote wrote last under this name; kNotFound.
+  // The bytes that PutNote wrote last under this name; kNotFound if it never did.
   virtual absl::StatusOr<std::string> Note(absl::string_view name) const = 0;
   virtual absl::StatusOr<Usage> usage() const = 0;
-  // How many batches were ever written to the disk; of what a loss of power took the numbers are given again.
+  // The number of batches ever written to the disk. Numbers of batches that a loss of power took are used
+  // again.
   virtual uint64_t position() const { return 0; }
 };
 

@@ -11,8 +11,8 @@
 #include "libs/base/ids.h"
 #include "libs/engine/engine.h"
 
-// How segments lie in a database of ordered keys: docs/formats.md. Pure; takes hostile bytes: kDataLoss says
-// what is wrong.
+// The layout of segments in a database of ordered keys: docs/formats.md. Pure. Safe for hostile bytes:
+// kDataLoss says what is wrong with them.
 namespace paceline::engine {
 
 // 2: there is a mark beside the database (synced_mark.h); otherwise as 1.
@@ -26,13 +26,15 @@ absl::StatusOr<uint64_t> ParseGroupKey(absl::string_view bytes);
 absl::StatusOr<SegmentId> ParseSegmentKey(absl::string_view bytes);
 absl::StatusOr<std::pair<SegmentId, PageKey>> ParsePageKey(absl::string_view bytes);
 
-// A group: records that were written together. Each is a head and the record; the head has its checksum.
+// A group holds the records that were written together. Each is a head and the record; the head has its
+// checksum.
 inline constexpr size_t kEntryHeadBytes = 32;
 std::string EntryHead(const LogEntry& entry);
 // Calls `visit` for each record of a group.
 absl::Status ParseGroup(absl::string_view bytes, absl::FunctionRef<absl::Status(LogEntry)> visit);
 
-// Where a segment begins: only groups from `first_group` on are of it, and of those only records after `lsn`.
+// The beginning of a segment: only groups from `first_group` on are its own, and of their records only those
+// after `lsn`.
 struct SegmentHead {
   uint64_t first_group = 0;
   bool has_base = false;
@@ -42,7 +44,7 @@ struct SegmentHead {
 std::string EncodeSegmentHead(const SegmentHead& head);
 absl::StatusOr<SegmentHead> DecodeSegmentHead(absl::string_view bytes);
 
-// Any bytes behind their checksum.
+// Puts a checksum before the bytes.
 std::string Checked(absl::string_view bytes);
 absl::StatusOr<absl::string_view> Unchecked(absl::string_view bytes, absl::string_view what);
 

@@ -9,19 +9,19 @@
 
 namespace paceline::engine {
 
-// For implementations: which records each segment's log consists of, by their LSNs alone, and whether a batch
-// fits behind them. Plain value.
+// For implementations: which records each segment's log consists of, by LSN alone, and whether a batch
+// continues it. Plain value.
 class LogOrder {
  public:
-  // The records that are kept: first .. next - 1, of those some up to `cut` may be forgotten.
+  // The records that are kept: first .. next - 1. Those up to `cut` may already be forgotten.
   struct Span {
     std::optional<Lsn> next;  // nullopt: any record may be the first
-    Lsn cut;                  // of the base; what comes first is the one after
+    Lsn cut;                  // of the base; the next record is the one after
     bool any = false;         // there are records after the base
   };
 
-  // As the batch's operations would leave it; kInvalidArgument naming what does not fit, with nothing
-  // changed.
+  // Takes the batch's operations into account. kInvalidArgument names the operation that does not fit; then
+  // nothing has changed.
   absl::Status Take(const Batch& batch);
   Span Of(SegmentId segment) const;
 

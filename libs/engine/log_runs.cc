@@ -18,7 +18,7 @@ void LogRuns::Cut(SegmentId segment, Lsn lsn) {
 }
 
 void LogRuns::Reset(SegmentId segment, uint64_t first_group) {
-  // Within a run records of the log before would pass for those of the new one.
+  // Closes the run: within one, records of the old log would pass for records of the new one.
   if (!runs_.empty()) runs_.back().bytes = std::max(runs_.back().bytes, kRunBytes);
   needs_[segment] = {.after = Lsn(), .from_group = first_group};
 }

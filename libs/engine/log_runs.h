@@ -8,10 +8,10 @@
 
 namespace paceline::engine {
 
-// Which groups of a shared log somebody still needs. Segments write into one log, group behind group, and
-// each cuts its own part at its own pace; what the disk can give back is the log's old end, up to the first
-// group that holds a record of some segment that is not cut. Kept by runs of about kRunBytes instead of by
-// groups, so that it stays small. Plain value.
+// Tracks which groups of a shared log are still needed. All segments write into one log, group after group,
+// and each cuts its own part at its own pace. The disk can free only the oldest end of the log: everything
+// before the first group that holds an uncut record of any segment. To stay small it keeps runs of about
+// kRunBytes instead of groups. Plain value.
 class LogRuns {
  public:
   static constexpr uint64_t kRunBytes = uint64_t{1} << 20;
@@ -20,11 +20,11 @@ class LogRuns {
   void Append(uint64_t group, SegmentId segment, Lsn lsn, uint64_t bytes);
   // The segment needs no record up to `lsn`.
   void Cut(SegmentId segment, Lsn lsn);
-  // It needs no record of the groups before `first_group`; others are of a new log, which begins with any
-  // LSN.
+  // The segment needs no record of the groups before `first_group`. Later groups belong to a new log, which
+  // may begin with any LSN.
   void Reset(SegmentId segment, uint64_t first_group);
 
-  // Groups before this one are needed by nobody. `next` is the group to be written next.
+  // All groups before the returned one are unneeded. `next` is the group to be written next.
   uint64_t OldestNeeded(uint64_t next);
 
  private:

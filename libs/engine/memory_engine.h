@@ -12,8 +12,8 @@
 
 namespace paceline::engine {
 
-// An engine without a disk, for tests and simulation: what a disk would keep is a value of its own, and
-// forgets, tears, fills up and fails as it is told.
+// An engine without a disk, for tests and simulation. The content that a disk would keep is a value of its
+// own, which forgets, tears, fills up and fails as the test tells it to.
 class MemoryEngine final : public Engine {
  public:
   struct Segment {
@@ -31,16 +31,16 @@ class MemoryEngine final : public Engine {
 
   class Disk {
    public:
-    // How a reader would find it now, as a disk of its own that nobody uses.
+    // The disk's present content as a reader would find it, as a separate disk that no engine uses.
     static std::shared_ptr<Disk> CopyOf(const Disk& disk);
-    // Power fails: of the batches that were written since the last Sync the first `kept` stay.
+    // Power fails: of the batches written since the last Sync only the first `kept` stay.
     void LosePower(size_t kept);
     size_t unsynced() const { return unsynced_.size(); }
 
-    // What the next calls meet: OK, or this error, with nothing written.
+    // The result of the next calls: OK, or this error, with nothing written.
     absl::Status write_error;
     absl::Status sync_error;
-    // A bit of what is stored has flipped; Load finds it.
+    // A bit of the stored data has flipped; Load finds it.
     bool damaged = false;
 
     uint64_t writes = 0;

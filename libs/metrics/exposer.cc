@@ -77,7 +77,7 @@ class Gathered : public Families {
 double OpenDescriptors() {
   std::error_code error;
   std::filesystem::directory_iterator at("/proc/self/fd", error);
-  double open = -1;  // its own
+  double open = -1;  // of this process
   for (const std::filesystem::directory_iterator end; !error && at != end; at.increment(error)) ++open;
   return std::max(open, 0.0);
 }
@@ -116,7 +116,7 @@ class Collector : public prometheus::Collectable {
   const std::function<void(Families&)> collect_;
 };
 
-// Connects to whoever listens on `address` and hangs up.
+// Connects to `address` and hangs up.
 void Knock(const std::string& address) {
   const size_t colon = address.rfind(':');
   std::string host = address.substr(0, colon);
@@ -135,8 +135,8 @@ void Knock(const std::string& address) {
   freeaddrinfo(found);
 }
 
-// A page is fetched every few seconds. Each connection has a thread while it is served, and one that says
-// nothing is hung up on; without that a single one would keep all others waiting.
+// A page is fetched every few seconds. Each connection has a thread while it is served. A silent connection
+// is closed after kRequestTimeoutMs: otherwise it would keep all others waiting.
 constexpr char kThreads[] = "8";
 constexpr char kRequestTimeoutMs[] = "1000";
 constexpr char kQueue[] = "64";
@@ -156,13 +156,13 @@ class Exposer::Impl {
   std::deque<GaugeHandle> gauges;
   std::deque<HistogramHandle> histograms;
   std::vector<std::shared_ptr<Collector>> collectors;
-  std::unique_ptr<prometheus::Exposer> exposer;  // last: stops serving before what it serves goes
+  std::unique_ptr<prometheus::Exposer> exposer;  // last: stops serving before the metrics go
 };
 
 Exposer::Exposer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Exposer::~Exposer() {
-  // The server behind the page looks every two seconds whether it is to end, and whenever somebody connects.
+  // The page's server checks for shutdown every two seconds and at each connection: Knock makes it check now.
   Notification ended;
   std::thread knocking([&] {
     do {

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 
-// Prometheus metrics without prometheus-cpp's headers, which stay inside this folder.
+// Prometheus metrics behind an interface: prometheus-cpp's headers stay inside this folder.
 namespace paceline::metrics {
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
@@ -34,7 +34,7 @@ class Histogram {
   virtual void Observe(double value) = 0;
 };
 
-// Numbers that are gathered when a page is scraped. All values of one name are added one after the other.
+// Receives numbers that are gathered while a page is scraped. Add all values of one name in sequence.
 class Families {
  public:
   virtual ~Families() = default;
@@ -44,25 +44,25 @@ class Families {
                        const Labels& labels = {}) = 0;
 };
 
-// The /metrics page of one process and everything on it. Besides what is added it shows
-// process_resident_memory_bytes and process_cpu_seconds_total. Thread-safe.
+// The /metrics page of one process. Besides the metrics added it shows process_resident_memory_bytes and
+// process_cpu_seconds_total. Thread-safe.
 class Exposer {
  public:
   // Listens on `address` (host:port; port 0 picks a free one). UNAVAILABLE naming the address if it is taken.
   static absl::StatusOr<std::unique_ptr<Exposer>> Start(const std::string& address);
-  // Ends at once, but for a scrape that is under way.
+  // Stops at once; waits only for a scrape under way.
   ~Exposer();
 
-  // host:port as it is reached.
+  // host:port under which the page can be reached.
   const std::string& address() const;
 
-  // Owned by the exposer, which must outlive their use. Names and units: docs/metrics.md.
+  // The exposer owns the metrics; do not use them after its end. Names and units: docs/metrics.md.
   Counter& AddCounter(const std::string& name, const std::string& help, const Labels& labels = {});
   Gauge& AddGauge(const std::string& name, const std::string& help, const Labels& labels = {});
   Histogram& AddHistogram(const std::string& name, const std::string& help,
                           const std::vector<double>& buckets, const Labels& labels = {});
 
-  // Asked at every scrape, from the page's thread. What it uses must outlive the exposer.
+  // `collect` is called at every scrape, on the page's thread. Objects that it uses must outlive the exposer.
   void Collect(std::function<void(Families&)> collect);
 
  private:

@@ -39,8 +39,8 @@ class Encoder {
   std::string& out_;
 };
 
-// Reads fields until one of them cannot be. A field beyond the end keeps its default: the file is older than
-// the field.
+// Reads fields until one is invalid. Fields beyond the end keep their default: the file is older than the
+// field.
 class Decoder {
  public:
   explicit Decoder(std::string_view in) : in_(in) {}
@@ -69,7 +69,7 @@ class Decoder {
   }
   void operator()(std::vector<std::pair<SessionId, PartNumber>>& field) {
     if (!More()) return;
-    // Each entry takes two bytes at least.
+    // Each entry takes at least two bytes.
     const uint64_t size = Number(in_.size() / 2);
     for (uint64_t i = 0; i < size && status_.ok(); ++i) {
       const SessionId session(Number(UINT64_MAX));
@@ -124,7 +124,7 @@ void Append(const Event& event, std::string& out) {
       [&out]<class E>(const E& e) {
         AppendVarint(E::kKind, out);
         const size_t at = out.size();
-        out.push_back(0);  // the length, of one byte in nearly all events
+        out.push_back(0);  // the length, one byte in nearly all events
         E::Fields(e, Encoder(out));
         const size_t length = out.size() - at - 1;
         if (length < 128) {

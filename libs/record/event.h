@@ -8,12 +8,11 @@
 
 #include "libs/base/ids.h"
 
-// What a process writes into its record file: the history of what it was asked for, told and did, by which it
-// can be proved afterwards that nothing was lost or doubled. docs/record.md is the reference of the format.
+// The events of a process's record file: a history of what the process was asked, told and did. From it one
+// can later prove that nothing was lost or doubled. docs/record.md is the reference of the format.
 //
-// Each event is a struct with the number of its kind and its fields in the order they are encoded. Kinds and
-// the order of fields never change; new fields are added at the end, and read as their default from files
-// that do not have them.
+// Each event is a struct with the number of its kind and its fields in the order of encoding. Kinds and the
+// order of fields never change. New fields go at the end; files that lack them read as their default.
 namespace paceline::record {
 
 enum class Program : uint8_t { kClient = 1, kShard = 2 };
@@ -31,8 +30,8 @@ struct Start {
   friend bool operator==(const Start&, const Start&) = default;
 };
 
-// The last event of a process that ended in order. A file without it belongs to one that was killed, and what
-// it did last may be missing.
+// The last event of a process that ended in order. A file without it belongs to a process that was killed,
+// and its last events may be missing.
 struct End {
   static constexpr uint64_t kKind = 2;
   template <class E, class F>
@@ -40,7 +39,7 @@ struct End {
   friend bool operator==(const End&, const End&) = default;
 };
 
-// Here events are missing: the disk did not take them.
+// Events are missing here: the disk refused them.
 struct Gap {
   static constexpr uint64_t kKind = 3;
   uint64_t events = 0;
@@ -54,7 +53,7 @@ struct Gap {
 
 // -- of a client --
 
-// The session is open, and has joined the clocks of its job if it is a worker.
+// The session is open; a worker has joined its job's clocks.
 struct SessionOpened {
   static constexpr uint64_t kKind = 16;
   JobId job = {};
@@ -71,7 +70,7 @@ struct SessionOpened {
 
 enum class Model : uint8_t { kSsp = 1, kAsp = 2, kBsp = 3 };
 
-// The client reads and pushes this table from now on, by this model.
+// From now on the client reads and pushes this table, under this model.
 struct TableOpened {
   static constexpr uint64_t kKind = 17;
   TableId table = {};
@@ -88,7 +87,7 @@ struct TableOpened {
   friend bool operator==(const TableOpened&, const TableOpened&) = default;
 };
 
-// A part was made: its number and content are fixed from now on.
+// A part was made: its number and content are fixed.
 struct Pushed {
   static constexpr uint64_t kKind = 18;
   SegmentId segment = {};
@@ -105,7 +104,7 @@ struct Pushed {
   friend bool operator==(const Pushed&, const Pushed&) = default;
 };
 
-// The content of a part was refused; it goes on as an empty one.
+// A shard refused the content of a part; the client sends an empty part in its place.
 struct Emptied {
   static constexpr uint64_t kKind = 19;
   SegmentId segment = {};
@@ -131,15 +130,14 @@ struct Acknowledged {
   friend bool operator==(const Acknowledged&, const Acknowledged&) = default;
 };
 
-// A read was made. Pushes that come before this event are to be in what it returns, if the table promises
-// own writes.
+// A read was begun. If the table promises own writes its result must contain the pushes before this event.
 struct ReadBegun {
   static constexpr uint64_t kKind = 21;
-  uint64_t read = 0;  // counts the reads of a client, so that what is handed over can name it
+  uint64_t read = 0;  // counts the client's reads; other events refer to it
   TableId table = {};
-  Clock reader = 0;  // the clock it is read at
+  Clock reader = 0;  // the reader's clock
   bool bounded = false;
-  Clock min_clock = 0;  // if bounded: the caller asked for this min clock, whatever the table's model says
+  Clock min_clock = 0;  // if bounded: the min clock that the caller asked for, instead of the table's model
   template <class E, class F>
   static void Fields(E& e, F&& f) {
     f(e.read), f(e.table), f(e.reader), f(e.bounded), f(e.min_clock);
@@ -165,7 +163,7 @@ struct Certified {
   friend bool operator==(const Certified&, const Certified&) = default;
 };
 
-// Rows of one segment and certificate were handed to the user from the client's cache.
+// Rows of one segment, under one certificate, were handed to the user from the client's cache.
 struct CacheHit {
   static constexpr uint64_t kKind = 23;
   uint64_t read = 0;
@@ -174,7 +172,7 @@ struct CacheHit {
   Lsn version = {};
   Clock min_clock = 0;
   PartNumber own = 0;
-  PartNumber pushed = 0;  // the newest part of the client that touched one of them
+  PartNumber pushed = 0;  // the newest part of the client that touched one of the rows
   uint32_t rows = 0;
   template <class E, class F>
   static void Fields(E& e, F&& f) {
@@ -183,8 +181,8 @@ struct CacheHit {
   friend bool operator==(const CacheHit&, const CacheHit&) = default;
 };
 
-// The client knows from now on that this epoch is there, and maybe where it began: versions of earlier epochs
-// beyond that are void.
+// From now on the client knows of this epoch, and maybe of its beginning: versions of earlier epochs beyond
+// that are void.
 struct EpochKnown {
   static constexpr uint64_t kKind = 24;
   SegmentId segment = {};
@@ -220,7 +218,7 @@ struct Finishing {
   friend bool operator==(const Finishing&, const Finishing&) = default;
 };
 
-// The client is over.
+// The client has failed for good.
 struct Failed {
   static constexpr uint64_t kKind = 27;
   uint32_t code = 0;  // of absl::StatusCode
@@ -234,7 +232,7 @@ struct Failed {
 
 // -- of a shard --
 
-// Who the shard is in its cluster.
+// The shard's identity in its cluster.
 struct Identified {
   static constexpr uint64_t kKind = 32;
   ShardId shard = {};
@@ -249,7 +247,7 @@ struct Identified {
 
 enum class Role : uint8_t { kNone = 0, kPrimary = 1, kReplica = 2, kLearner = 3 };
 
-// The shard has this role in a segment from now on.
+// From now on the shard has this role in the segment.
 struct RoleTaken {
   static constexpr uint64_t kKind = 33;
   SegmentId segment = {};
@@ -283,17 +281,17 @@ enum class RecordKind : uint8_t {
   kEndLoad = 15,
 };
 
-// A record was applied here: logged by the primary, or taken from it by a replica or learner.
+// The shard applied a record: written by itself as the primary, or received as a replica or learner.
 struct Logged {
   static constexpr uint64_t kKind = 34;
   SegmentId segment = {};
-  Epoch epoch = {};  // in which it was written
+  Epoch epoch = {};  // in which the record was written
   Lsn lsn = {};
   RecordKind kind = RecordKind::kOther;
-  bool primary = false;    // it was written here
-  uint32_t hash = 0;       // of all that the record is; equal records have equal ones
-  JobId job = {};          // whose clocks it may move; 0: none
-  Clock min_clock = 0;     // of that job, once it is applied
+  bool primary = false;    // this shard wrote it
+  uint32_t hash = 0;       // of the whole record; equal records have equal hashes
+  JobId job = {};          // the job whose clocks it may move; 0: none
+  Clock min_clock = 0;     // of that job, after the record
   SessionId session = {};  // of OpenSession, Join, Finish, Evict, Update
   // Of Update:
   Line line = Line::kArrival;
@@ -302,7 +300,7 @@ struct Logged {
   TableId table = {};
   uint32_t count = 0;
   uint32_t content = 0;  // as Pushed has it
-  // Of Fold: of every session with parts of the clock, the last of their numbers.
+  // Of Fold: for every session with parts of the clock, the last of their numbers.
   std::vector<std::pair<SessionId, PartNumber>> numbers = {};
   template <class E, class F>
   static void Fields(E& e, F&& f) {
@@ -312,8 +310,8 @@ struct Logged {
   friend bool operator==(const Logged&, const Logged&) = default;
 };
 
-// What the shard had of the segment is gone, and it holds an image of this version instead, or what its disk
-// had when it began. LSN 0: nothing.
+// The shard dropped what it held of the segment. It now holds an image of this version, or the state its disk
+// had at the start. LSN 0: nothing.
 struct Installed {
   static constexpr uint64_t kKind = 35;
   SegmentId segment = {};
@@ -330,7 +328,7 @@ using Event = std::variant<Start, End, Gap, SessionOpened, TableOpened, Pushed, 
                            ReadBegun, Certified, CacheHit, EpochKnown, Ticked, Finishing, Failed, Identified,
                            RoleTaken, Logged, Installed>;
 
-// Where events go. Implementations say whether they are thread-safe and what happens when they are full.
+// The receiver of events. Implementations say whether they are thread-safe and what they do when full.
 class Sink {
  public:
   virtual ~Sink() = default;

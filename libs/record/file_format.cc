@@ -38,7 +38,7 @@ bool Reader::Stop(Ending ending, std::string why) {
   return false;
 }
 
-// What is left of a block at the end of the file was torn; what does not fit its checksum before that is
+// An incomplete block at the end of the file was torn; a block before it whose checksum does not match is
 // broken.
 bool Reader::NextBlock() {
   if (rest_.empty()) {

@@ -8,15 +8,15 @@
 #include "absl/status/status.h"
 #include "libs/record/event.h"
 
-// A record file: eight bytes that say what it is, then blocks, each with its length, its checksum, its number
-// and some events. A block is whole or it does not count, so a file that a kill tore can be read up to there.
+// A record file: eight bytes of magic, then blocks, each with its length, its checksum, its number and some
+// events. A block counts whole or not at all, so a file that a kill tore can be read up to that point.
 namespace paceline::record {
 
 inline constexpr std::string_view kMagic = "PACEREC\x01";
 inline constexpr size_t kBlockHeadBytes = 8;               // length, CRC-32C of what follows
 inline constexpr size_t kBlockBytesMax = size_t{1} << 24;  // of a block's number and events
 
-// Appends a block. `number` counts the blocks of a file from 1. REQUIRES: events.size() is well below
+// Appends a block. `number` counts the file's blocks from 1. REQUIRES: events.size() is well below
 // kBlockBytesMax.
 void AppendBlock(uint64_t number, std::string_view events, std::string& out);
 
@@ -30,18 +30,18 @@ class Reader {
     uint64_t offset = 0;  // in the file
     Event event;
   };
-  // nullopt: there is no more, and end() says why.
+  // nullopt: there are no more, and end() says why.
   std::optional<Item> Next();
 
   enum class Ending {
     kClean,   // with the event End
     kEarly,   // after a whole block, without End: the process was killed
-    kTorn,    // within a block: it was killed while it wrote
-    kBroken,  // the bytes before the end are not what was written; `why` says where
+    kTorn,    // within a block: the process was killed while it wrote
+    kBroken,  // bytes before the end are damaged; `why` says where
   };
   struct Ended {
     Ending ending = Ending::kEarly;
-    uint64_t offset = 0;  // up to which the file was read
+    uint64_t offset = 0;  // the file was read up to here
     std::string why;
   };
   // REQUIRES: Next() has returned nullopt.

@@ -16,7 +16,7 @@
 namespace paceline::record {
 namespace {
 
-// A file of a name that nobody has yet.
+// Opens a file under a name that does not exist yet.
 absl::StatusOr<std::pair<int, std::string>> OpenNew(const std::string& path) {
   constexpr int kTries = 100'000;
   for (int i = 0; i < kTries; ++i) {
@@ -108,7 +108,7 @@ void FileRecorder::Run() {
     uint64_t count = 0;
     {
       MutexLock lock(&mutex_);
-      // Wakes up for a full block, for those who wait, and otherwise every so often.
+      // Wakes up for a full block, for waiting callers, and otherwise every kFlushEvery.
       filled_.AwaitFor(&mutex_, kFlushEvery, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
         return stopped_ || flushing_ > 0 || buffer_.size() >= kBlockBytes;
       });
@@ -146,7 +146,7 @@ void FileRecorder::WriteBlock(std::string_view events, uint64_t count) {
   if (status_.ok()) status_ = written;
 }
 
-// What could not be written whole is taken back, so that the file stays one of whole blocks.
+// Removes a block that could not be written whole, so that the file has whole blocks only.
 absl::Status FileRecorder::WriteAll(std::string_view bytes) {
   Write write;
   {

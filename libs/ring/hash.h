@@ -4,9 +4,9 @@
 
 #include "libs/base/ids.h"
 
-// The hash of the ring. Every program that places keys must compute it bit for bit alike, so it is frozen:
-// its test vectors are in docs/wire.md, and a change of it would be a new wire format. All arithmetic is
-// modulo 2^64.
+// The ring's hash. Every program that places keys must compute the same bits, so the function is frozen:
+// docs/wire.md has its test vectors, and to change it would be a new wire format. All arithmetic is modulo
+// 2^64.
 
 namespace paceline::ring {
 

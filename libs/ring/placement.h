@@ -27,11 +27,11 @@ struct Piece {
   friend bool operator==(const Piece&, const Piece&) = default;
 };
 
-// Which segment holds which key of one table. A small value: copy it freely, share it between threads.
+// Maps each key of one table to its segment. A small value: copy it freely, share it between threads.
 //
-// It depends on nothing but the table's id, kind and size and on the number of segments, all of which are
-// fixed for the table's life; who serves a segment at the moment is the SegmentMap's business. Client and
-// shard must agree on it bit for bit: the formulas below are frozen, their test vectors are in docs/wire.md.
+// The result depends only on the table's id, kind and size and on the number of segments. All of these are
+// fixed for the table's life; SegmentMap says which shards serve a segment now. Client and shard must agree
+// on it bit for bit: the formulas below are frozen, and docs/wire.md has their test vectors.
 //
 // Sparse table: segment = the top k bits of Mix64(table, key).
 //
@@ -52,12 +52,12 @@ class Placement {
   static absl::StatusOr<Placement> Sparse(TableId table, int ring_bits);
   static absl::StatusOr<Placement> Ranged(TableId table, int ring_bits, uint64_t rows, uint32_t dim);
 
-  // The segment of `key`. Total and O(1): a key beyond the end of a ranged table is placed as if the table
-  // went on, for whoever refuses it must be somewhere.
+  // The segment of `key`. O(1), defined for every key: a key beyond the end of a ranged table is placed as if
+  // the table went on, since some segment has to refuse it.
   SegmentId Of(uint64_t key) const;
 
-  // Cuts the keys first .. first + count - 1 of a ranged table at block boundaries: one piece per block
-  // touched, ascending, empty when count is 0. Blocks are not merged, not even where k is 0: one piece never
+  // Cuts the keys first .. first + count - 1 of a ranged table at block boundaries. Returns one piece per
+  // block touched, ascending; none if count is 0. Does not merge blocks, even if k is 0: one piece never
   // touches two pages. O(number of blocks touched).
   //
   // kFailedPrecondition: the table is sparse. kOutOfRange: the run leaves 0 .. rows() - 1.

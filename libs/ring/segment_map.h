@@ -13,7 +13,7 @@
 
 namespace paceline::ring {
 
-// One start of one shard's process. A restarted shard is another member: it has lost what was in memory.
+// One start of a shard's process. A shard that restarts becomes another member, since it has lost its memory.
 struct Member {
   ShardId shard;
   Incarnation incarnation;
@@ -33,7 +33,7 @@ struct SegmentConfig {
   Epoch epoch;
   Member primary;
   std::vector<Member> replicas;  // in sync; their order means nothing but is kept
-  Epoch emptied_in = {};         // it began empty in this epoch: what it had was given up for lost; 0: never
+  Epoch emptied_in = {};         // the epoch in which it began empty, its data given up for lost; 0: never
 
   friend bool operator==(const SegmentConfig&, const SegmentConfig&) = default;
 };
@@ -51,14 +51,14 @@ struct ShardInfo {
   const std::string& ForPeers() const { return peer_address.empty() ? address : peer_address; }
 };
 
-// Who serves which segment: one version of the cluster's assignment. Immutable once made, so it may be read
-// from any thread; it is built once and shared as `std::shared_ptr<const SegmentMap>`. All look-ups are O(1)
-// and allocate nothing; building one is O(segments × members + shards).
+// One version of the cluster's assignment of segments to shards. Immutable, so any thread may read it; built
+// once and shared as `std::shared_ptr<const SegmentMap>`. All look-ups are O(1) and allocate nothing;
+// building one is O(segments × members + shards).
 //
-// Every SegmentMap that exists satisfies: there are 2^ring_bits segments, each with exactly one configuration
-// of an epoch ≥ 1; its members sit on distinct shards; each of them is listed among the shards, with an
-// incarnation not newer than the listed one. (It may be older: a shard that was just restarted stays a
-// member, dead, until the next epoch leaves it out.)
+// Invariants of every SegmentMap: there are 2^ring_bits segments, each with exactly one configuration, of an
+// epoch ≥ 1. The members of a segment are on distinct shards. Each member's shard is listed, with an
+// incarnation that is not older than the member's. (The member's may be older: a shard that has just
+// restarted stays listed as a dead member until the next epoch leaves it out.)
 class SegmentMap {
  public:
   // `segments[i]` is the configuration of segment i; `shards` may come in any order and may hold shards that
@@ -69,12 +69,13 @@ class SegmentMap {
                                            uint32_t feature_level = 1);
 
   MapVersion version() const { return version_; }
-  // All shards speak it, so that records of it may be written.
+  // Every shard speaks this level, so its records may be written.
   uint32_t feature_level() const { return feature_level_; }
   int ring_bits() const { return ring_bits_; }
   uint32_t SegmentCount() const { return static_cast<uint32_t>(segments_.size()); }
 
-  // REQUIRES for all taking a segment: segment.v < SegmentCount(). `Contains` asks, for ids off the wire.
+  // REQUIRES for all that take a segment: segment.v < SegmentCount(). Call `Contains` first for ids off the
+  // wire.
   bool Contains(SegmentId segment) const { return segment.v < segments_.size(); }
   Epoch EpochOf(SegmentId segment) const { return segments_[segment.v].epoch; }
   const Member& Primary(SegmentId segment) const { return Members(segment).front(); }
@@ -85,7 +86,7 @@ class SegmentMap {
   absl::Span<const ShardInfo> shards() const { return shards_; }
   // nullptr: unknown. The pointer lives as long as the map.
   const ShardInfo* FindShard(ShardId shard) const;
-  // The segments of which some incarnation of `shard` is primary or replica, ascending. Empty: none, or the
+  // The segments of which any incarnation of `shard` is primary or replica, ascending. Empty: none, or the
   // shard is unknown.
   absl::Span<const SegmentId> SegmentsOf(ShardId shard) const;
 

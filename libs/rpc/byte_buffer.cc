@@ -24,7 +24,7 @@ class SharedCord {
 
   static void Release(void* self) {
     auto* shared = static_cast<SharedCord*>(self);
-    OrderAfter(shared);  // gRPC has carried the slice here, from thread to thread
+    OrderAfter(shared);  // gRPC has handed the slice from thread to thread
     if (shared->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete shared;
   }
 
@@ -56,7 +56,7 @@ grpc::ByteBuffer ToByteBuffer(const absl::Cord& cord) {
   // Pieces are views into the copy that SharedCord holds: a small Cord stores its bytes within itself.
   auto* shared = new SharedCord(cord);
   std::vector<grpc::Slice> slices;
-  std::string small;  // pieces that follow each other, copied into one: each slice costs the transport more
+  std::string small;  // consecutive small pieces, copied into one: each slice costs the transport more
   const auto flush = [&] {
     if (!small.empty()) slices.emplace_back(small.data(), small.size());
     small.clear();

@@ -11,25 +11,25 @@ struct Setting {
   int value;
 };
 
-// In the order of what they bring, each measured with the ones before it in place.
+// Ordered by gain, each measured with those before it in place.
 constexpr Setting kBulk[] = {
-    // The window of a connection has no setting of its own: it grows beyond 64 KiB and a message only by what
-    // the probe for the bandwidth-delay product finds. Without it a frame waits for four window updates, each
-    // a system call and several wake-ups.
+    // The window of a connection has no setting of its own: beyond 64 KiB and one message it grows only as
+    // the probe of the bandwidth-delay product allows. Without the probe a frame waits for four window
+    // updates, each a system call and several wake-ups.
     {GRPC_ARG_HTTP2_BDP_PROBE, 1},
-    // The receive window of a stream: several frames are under way at once.
+    // The receive window of a stream: room for several frames under way.
     {GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 16 << 20},
-    // One HTTP/2 frame a message instead of 64.
+    // One HTTP/2 frame per message instead of 64.
     {GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20},
-    // Big reads: one slice a message instead of 128. Where messages stay small the buffers shrink with them.
-    // A record of a log holds the buffer it came in, which is why these are no larger.
+    // Big reads: one slice per message instead of 128. While messages are small the buffers shrink with them.
+    // They are no larger because a record in a log holds the buffer it came in.
     {GRPC_ARG_TCP_READ_CHUNK_SIZE, 1 << 20},
     {GRPC_ARG_TCP_MIN_READ_CHUNK_SIZE, 8 << 10},
     {GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 1 << 20},
 };
 
-// Members of a cluster are reached directly: an http_proxy of the environment is for the world outside, and
-// would be asked for names and ports that mean nothing there.
+// Members of a cluster are reached directly: an http_proxy in the environment is meant for outside
+// connections, and could not resolve the cluster's names and ports.
 constexpr Setting kDirect[] = {
     {GRPC_ARG_ENABLE_HTTP_PROXY, 0},
 };
@@ -37,24 +37,24 @@ constexpr Setting kDirect[] = {
 constexpr Setting kSignsOfLife[] = {
     {GRPC_ARG_KEEPALIVE_TIME_MS, kKeepAliveTimeMs},
     {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepAliveTimeoutMs},
-    // As many as it takes: gRPC stops after two while no data flows, and a parked read is just that.
+    // No limit: gRPC stops after two pings while no data flows, and a parked read is just that case.
     {GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0},
 };
 
-// What the listening end must not take for abuse.
+// What the listening end must not count as abuse.
 constexpr Setting kTolerance[] = {
     {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1'000},
     {GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0},
 };
 
 constexpr Setting kLimits[] = {
-    // Of one connection, if its client does as it is told; StreamGate is for those that do not.
+    // Limits a connection whose client obeys HTTP/2; StreamGate limits the others.
     {GRPC_ARG_MAX_CONCURRENT_STREAMS, 512},
-    // Who connects and says nothing is hung up on.
+    // Closes a connection that stays silent after connecting.
     {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000},
-    // So is who has had no call for that long; a channel connects again with the next one.
+    // Closes a connection without a call for that long; a channel connects again with its next call.
     {GRPC_ARG_MAX_CONNECTION_IDLE_MS, 60'000},
-    // Our calls have a few hundred bytes.
+    // Metadata of our calls takes a few hundred bytes.
     {GRPC_ARG_MAX_METADATA_SIZE, 4 << 10},
 };
 

@@ -4,16 +4,16 @@
 
 #include "libs/rpc/listener.h"
 
-// How a server says that it takes no more connections: by its health, its log and its metrics.
+// Reports that a server takes no more connections: through its health service, its log and its metrics.
 namespace paceline::rpc {
 
-// Health says of a service of this name that it serves while connections are taken.
+// The health service reports SERVING under this name while connections are accepted.
 inline constexpr char kConnectionsHealth[] = "connections";
 
-// Writes a line when a listener begins to refuse connections, and when it takes them again.
+// Logs a line when a listener begins to refuse connections, and when it accepts them again.
 void LogFull(bool full);
 
-// Adds counters to a page, a metrics::Families; `prefix` is "paceline_shard_" or as that.
+// Adds counters to a page, a metrics::Families; `prefix` is "paceline_shard_" or similar.
 template <class Families>
 void ShowConnections(Families& families, const std::string& prefix, const ConnectionCounts& counts) {
   const auto show = [&](const char* result, uint64_t value) {

@@ -15,10 +15,10 @@
 namespace paceline::rpc {
 namespace {
 
-// For how long it is worth telling what was wrong with another one.
+// A failure of another coordinator is mentioned for this long.
 constexpr absl::Duration kCauseAge = absl::Seconds(30);
 
-// False if there is no telling which port is meant: gRPC would try one nobody serves until the time is up.
+// False if the address states no port: gRPC would try a port that nobody serves until the deadline.
 bool IsAddress(absl::string_view address) {
   if (address.find("://") != absl::string_view::npos || address.substr(0, 5) == "unix:") return true;
   const size_t colon = address.rfind(':');
@@ -47,7 +47,7 @@ std::optional<Standing> StandingIn(const grpc::ClientContext& context) {
   const auto leader = metadata.find(kLeaderKey);
   Standing said{.leads = standing->second == "leads",
                 .leader = leader == metadata.end() ? "" : Text(leader->second)};
-  // Where gRPC would go with anything else nobody knows.
+  // Anything but an address is dropped: gRPC might take it for a path or another scheme.
   if (!CheckAddress(kLeaderKey, said.leader).ok()) said.leader.clear();
   return said;
 }
@@ -78,8 +78,7 @@ absl::Status Coordinators::Heard(const One& asked, const grpc::Status& status,
                                  const grpc::ClientContext& context) {
   if (status.ok()) return absl::OkStatus();
   const absl::Status plain = FromGrpc(status, asked.address);
-  // A coordinator's own words stand for themselves; only what the connection says of itself needs the
-  // address.
+  // A coordinator's own errors stand for themselves; only errors of the connection need the address.
   if (!absl::IsUnavailable(plain) && !absl::IsDeadlineExceeded(plain)) return plain;
   std::string words = absl::StrCat("coordinator ", asked.address, ": ", plain.message());
   const std::optional<Standing> standing = StandingIn(context);
@@ -98,7 +97,7 @@ absl::Status Coordinators::Heard(const One& asked, const grpc::Status& status,
 
 void Coordinators::MoveOn(const One& from, const std::string& leader) {
   const MutexLock lock(&mutex_);
-  if (current_.get() != &from) return;  // another call has seen to it
+  if (current_.get() != &from) return;  // another call has already moved on
   if (!leader.empty() && leader != from.address) {
     const auto found = std::ranges::find_if(listed_, [&](const auto& one) { return one->address == leader; });
     current_ = found != listed_.end() ? *found : Open(leader);

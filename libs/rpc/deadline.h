@@ -6,18 +6,18 @@
 
 #include "absl/time/time.h"
 
-// Times for gRPC that no wall clock has a part in. gRPC takes a system_clock time too, and by it a call that
-// begins while the machine's clock is being set ends hours early or late.
+// Deadlines for gRPC that do not depend on the wall clock. gRPC also accepts system_clock times, but with
+// these a call during which somebody sets the machine's clock ends hours early or late.
 namespace paceline::rpc {
 
-// The moment `timeout` from now, for a deadline of a call, an alarm, or a wait on a queue; a day at most.
+// The moment `timeout` from now, at most a day: for the deadline of a call, an alarm, or a wait on a queue.
 inline gpr_timespec After(absl::Duration timeout) {
   const absl::Duration span = std::clamp(timeout, absl::ZeroDuration(), absl::Hours(24));
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                       gpr_time_from_nanos(absl::ToInt64Nanoseconds(span), GPR_TIMESPAN));
 }
 
-// How long it is until then; of a call, with raw_deadline(). InfiniteDuration: there is no deadline.
+// The time left until `deadline`, e.g. a call's raw_deadline(). InfiniteDuration: there is no deadline.
 inline absl::Duration Left(gpr_timespec deadline) {
   if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) return absl::InfiniteDuration();
   const gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));

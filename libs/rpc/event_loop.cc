@@ -9,7 +9,7 @@
 namespace paceline::rpc {
 namespace {
 
-// No sleep is longer: the clock by which gRPC waits cannot hold every time.
+// An upper bound for one sleep: gRPC's clock cannot represent every time.
 constexpr absl::Duration kSleepMax = absl::Hours(1);
 
 }  // namespace
@@ -19,7 +19,7 @@ EventLoop::~EventLoop() {
     MutexLock lock(&mutex_);
     over_ = true;
   }
-  // A set alarm must be heard before it is destroyed: gRPC touches it once more when it fires.
+  // An alarm that is set must be waited for before it is destroyed: gRPC touches it once more when it fires.
   queue_.Shutdown();
   void* tag = nullptr;
   bool ok = false;

@@ -15,18 +15,18 @@
 
 namespace paceline::rpc {
 
-// What a completion queue gives back: every tag on an EventLoop's queue is one of these.
+// A completion of a queue: every tag on an EventLoop's queue is an Event.
 class Event {
  public:
   virtual ~Event() = default;
   virtual void Complete(bool ok) = 0;
 
-  // The tag with which an operation is started: what comes before that comes before Complete.
+  // The tag to start an operation with. Everything before this call happens before Complete.
   void* Tag() {
     OrderBefore(this);
     return this;
   }
-  // What was started with `tag` has ended. Called by whoever drains the queue.
+  // The operation started with `tag` has ended. The thread that drains the queue calls this.
   static void Ended(void* tag, bool ok) {
     OrderAfter(tag);
     static_cast<Event*>(tag)->Complete(ok);
@@ -44,8 +44,8 @@ class EventLoop {
 
   grpc::CompletionQueue& queue() { return queue_; }
 
-  // Counts a call that is using the queue, for as long as it is held: the loop does not end before all are
-  // gone.
+  // Registers a call that uses the queue, for the life of the object: the loop does not end while there are
+  // any.
   class Use {
    public:
     explicit Use(EventLoop& loop) : loop_(loop) { loop_.uses_.fetch_add(1); }
@@ -58,12 +58,12 @@ class EventLoop {
     EventLoop& loop_;
   };
 
-  // Runs until Stop was called and no call uses the queue any more. Calls `on_time` when `next` (on `clock`)
-  // has come.
+  // Runs until Stop was called and no call uses the queue any more. Calls `on_time` whenever the time
+  // `next()` has come on `clock`.
   void Run(const world::Clock& clock, absl::FunctionRef<absl::Time()> next,
            absl::FunctionRef<void()> on_time);
 
-  // Makes the loop look at `next` again. Thread-safe.
+  // Makes the loop evaluate `next` again. Thread-safe.
   void Wake();
   // Thread-safe.
   void Stop();

@@ -14,7 +14,7 @@
 
 namespace paceline::rpc {
 
-// One stream. Every operation under way at gRPC holds a reference.
+// One stream. Every gRPC operation under way holds a reference to it.
 class GrpcDialer::Call : public world::Soon::Kickable, public std::enable_shared_from_this<Call> {
  public:
   Call(EventLoop& loop, const std::string& address, std::shared_ptr<world::StreamHandler> handler)
@@ -62,7 +62,7 @@ class GrpcDialer::Call : public world::Soon::Kickable, public std::enable_shared
     if (!ok) return End();
     Begin(read_);
     stream_->Read(&incoming_, read_.Tag());
-    WriteOn();  // busy_ from the beginning: nothing was written before
+    WriteOn();  // busy_ from the beginning: nothing could be written before
   }
 
   void Read(bool ok) {
@@ -133,14 +133,14 @@ class GrpcDialer::Call : public world::Soon::Kickable, public std::enable_shared
   Operation finished_{&Call::Finished};
 
   Mutex mutex_;
-  bool busy_ ABSL_GUARDED_BY(mutex_) = true;     // somebody writes, or is about to
-  bool kicked_ ABSL_GUARDED_BY(mutex_) = false;  // there was a Kick meanwhile
+  bool busy_ ABSL_GUARDED_BY(mutex_) = true;     // a thread writes, or is about to
+  bool kicked_ ABSL_GUARDED_BY(mutex_) = false;  // Kick was called meanwhile
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 namespace {
 
-// Closes the stream when its owner lets go of it.
+// Closes the stream when its owner destroys it.
 template <class Call>
 class Port : public world::StreamPort {
  public:

@@ -8,12 +8,12 @@
 
 namespace paceline::rpc {
 
-// Opens streams to shards over gRPC: a channel of its own for each, so that none waits for another's
-// reconnection, one read and one write outstanding. Handlers are called on the loop's thread, and NextFrame
-// also on the threads that kick. Thread-safe.
+// Opens streams to shards over gRPC. Each has its own channel, so that none waits for another's reconnect
+// back-off, and one read and one write outstanding. Handlers are called on the loop's thread; NextFrame also
+// on threads that call Kick. Thread-safe.
 class GrpcDialer : public world::Dialer {
  public:
-  // `loop` must run until every stream was heard to be broken; it counts them.
+  // `loop` counts the streams, and must run until each has reported OnBroken.
   explicit GrpcDialer(EventLoop& loop) : loop_(loop) {}
 
   std::unique_ptr<world::StreamPort> Dial(const std::string& address, world::StreamKind kind,

@@ -26,10 +26,10 @@ namespace {
 
 constexpr uint64_t kReserveMax = 1024;
 constexpr int kBacklog = 4096;
-// For how long after the last refusal a listener counts as full, and how often it looks whether it still is.
+// The listener counts as full for kFullFor after a refusal, and checks every kFullLookMs whether it still is.
 constexpr std::chrono::seconds kFullFor{3};
 constexpr int kFullLookMs = 1'000;
-// How soon a listener whose accept failed tries again.
+// The pause after a failed accept.
 constexpr int kStarvedLookMs = 100;
 
 bool IsLocal(const sockaddr_storage& from) {
@@ -42,7 +42,7 @@ bool IsLocal(const sockaddr_storage& from) {
          (IN6_IS_ADDR_V4MAPPED(&address) != 0 && address.s6_addr[12] == 127);
 }
 
-// As gRPC writes it.
+// The address in gRPC's notation.
 std::string PeerText(const sockaddr_storage& from) {
   char text[INET6_ADDRSTRLEN] = {};
   if (from.ss_family == AF_INET) {
@@ -72,7 +72,8 @@ uint16_t PortOf(int fd) {
                                            : reinterpret_cast<sockaddr_in&>(bound).sin_port);
 }
 
-// A socket that listens on `address`, with `port` in place of its port if that is not 0; -1 and errno.
+// Opens a socket that listens on `address`; `port`, unless 0, replaces its port. Returns -1 and errno on
+// error.
 int ListenOn(const addrinfo& address, uint16_t port) {
   sockaddr_storage to{};
   std::memcpy(&to, address.ai_addr, address.ai_addrlen);
@@ -83,10 +84,10 @@ int ListenOn(const addrinfo& address, uint16_t port) {
   }
   const int fd = socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
-  // Not SO_REUSEPORT: two processes on one port would share it silently.
+  // Not SO_REUSEPORT: with it two processes could silently share one port.
   Set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   if (v6) Set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  // Connections inherit these.
+  // Accepted connections inherit these.
   Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kKeepAliveTimeoutMs);
   if (bind(fd, reinterpret_cast<sockaddr*>(&to), address.ai_addrlen) == 0 && listen(fd, kBacklog) == 0)
@@ -97,7 +98,7 @@ int ListenOn(const addrinfo& address, uint16_t port) {
   return -1;
 }
 
-// Errors of accept that concern the connection it would have returned, and no other one.
+// Errors of accept that concern only the connection it would have returned.
 bool OfOneConnection(int error) {
   for (const int one : {EINTR, ECONNABORTED, EPROTO, EPERM, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET,
                         EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH, ETIMEDOUT}) {
@@ -148,7 +149,7 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(const std::string& addr
 }
 
 absl::Status Listener::Bind(const std::string& host, const std::string& port) {
-  // IPv4's "any" address is taken for that of both: who comes by IPv6 is meant too.
+  // IPv4's "any" address stands for both families, so that IPv6 clients are accepted too.
   const bool any = host.empty() || host == "0.0.0.0" || host == "::";
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -166,7 +167,7 @@ absl::Status Listener::Bind(const std::string& host, const std::string& port) {
       const int door = ListenOn(*at, chosen);
       if (door < 0) {
         why = std::strerror(errno);
-        // A name may stand for addresses that this machine has not got; one that is taken is meant.
+        // A name may resolve to addresses that this machine does not have; an address in use is an error.
         if (errno == EADDRINUSE) break;
         continue;
       }
@@ -243,7 +244,7 @@ bool Listener::TakeOne(int door) {
   return false;
 }
 
-// A new descriptor has the lowest number that is free.
+// The kernel assigns the lowest free descriptor, so its number shows how many are in use.
 void Listener::Take(int door, int fd, const sockaddr_storage& from) {
   const DescriptorLimits limits = LimitsNow();
   if (static_cast<uint64_t>(fd) >= (IsLocal(from) ? limits.local : limits.others)) {
@@ -258,15 +259,15 @@ void Listener::Take(int door, int fd, const sockaddr_storage& from) {
   server_->HandleNewConnection(&connection);
 }
 
-// gRPC owns the descriptors of connections and tells nobody when it closes one, so they are not remembered
-// but looked through. Should the number be another's by the time of the shutdown, that one connects again.
+// gRPC owns the descriptors of connections and does not report when it closes one, so this searches all of
+// them. If a descriptor is reused just before the shutdown, that other connection is cut and reconnects.
 void Listener::Cut(const std::string& peer) {
   const int last = highest_;
   for (int fd = 0; fd <= last; ++fd) {
     sockaddr_storage from{};
     socklen_t size = sizeof(from);
     if (getpeername(fd, reinterpret_cast<sockaddr*>(&from), &size) != 0 || PeerText(from) != peer) continue;
-    // Nothing more is sent, and what has come is not read: this ends it at once.
+    // Ends the connection at once: nothing more is sent, and received data is discarded.
     const linger at_once{.l_onoff = 1, .l_linger = 0};
     (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
     (void)shutdown(fd, SHUT_RDWR);

@@ -18,58 +18,58 @@
 
 namespace paceline::rpc {
 
-// How many descriptors the process may have open (RLIMIT_NOFILE), and which of them connections may take. The
-// rest is for the process's own files and connections; some of that also for connections from this machine,
-// so that a health check or an operator gets in when others have taken all there is for them.
+// The descriptors that the process may have open (RLIMIT_NOFILE), and the share that connections may use. The
+// rest is for the process's own files and connections. Part of that rest is also open to connections from
+// this machine, so that a health check or an operator gets in when remote clients have used up theirs.
 struct DescriptorLimits {
   uint64_t all = 0;
-  uint64_t others = 0;  // connections from anywhere take descriptors below this number
-  uint64_t local = 0;   // those from this machine below this one
+  uint64_t others = 0;  // remote connections get descriptors below this number
+  uint64_t local = 0;   // connections from this machine below this one
 };
 DescriptorLimits LimitsOf(uint64_t all);
-// … of this process, now.
+// The limits of this process, now.
 DescriptorLimits LimitsNow();
 
-// What became of connections to one listener. Written by it, read by anybody.
+// Counts the connections to one listener. The listener writes it, any thread may read it.
 struct ConnectionCounts {
   std::atomic<uint64_t> accepted = 0;
   std::atomic<uint64_t> refused = 0;  // for want of descriptors
   std::atomic<bool> full = false;  // one was refused within the last three seconds, or there is still no room
 };
 
-// The listening end of a gRPC server. gRPC's own listener ends for good, without a word to the process, when
-// accept fails once, as it does when descriptors have run out. This one accepts by itself, keeps descriptors
-// in reserve (LimitsOf), closes connections at once that it has none for, and goes on whatever accept says.
+// The listening end of a gRPC server. gRPC's own listener ends for good, and silently, when accept fails
+// once, as it does when descriptors run out. This one accepts by itself, keeps descriptors in reserve
+// (LimitsOf), closes connections for which it has none at once, and survives every error of accept.
 //
 // Order of use: Open, AddTo, build the server, Start; Stop before the server is shut down.
 class Listener {
  public:
-  // Called from the listener's thread when it begins to refuse connections (`full`) and when it takes them
+  // Called on the listener's thread when it begins to refuse connections (`full`) and when it accepts them
   // again.
   using OnFull = std::function<void(bool full)>;
 
-  // Listens on every address that `address` (HOST:PORT; port 0: a free one) stands for. UNAVAILABLE, naming
-  // it, if that is not possible.
-  // `flag` is what the address was given by, for that message. Listeners of one process may share `counts`.
+  // Listens on every address that `address` (HOST:PORT; port 0: a free one) resolves to. UNAVAILABLE, naming
+  // the address, if that fails. `flag` is the flag that gave the address, for that message. Listeners of one
+  // process may share `counts`.
   static absl::StatusOr<std::unique_ptr<Listener>> Open(
       const std::string& address, const std::string& flag = "--listen",
       std::shared_ptr<ConnectionCounts> counts = std::make_shared<ConnectionCounts>());
   // Calls Stop.
   ~Listener();
 
-  // HOST:PORT as it was bound.
+  // HOST:PORT as bound.
   const std::string& address() const { return address_; }
-  // Shared with whoever shows it, which may be for longer than the listener lives.
+  // Shared, since a page may show the counts for longer than the listener lives.
   std::shared_ptr<const ConnectionCounts> counts() const { return counts_; }
 
-  // The server that is built next gets the connections.
+  // The server that this builder builds gets the connections.
   void AddTo(grpc::ServerBuilder& builder);
   // Begins to accept. REQUIRES: the server is built.
   void Start(OnFull told = nullptr);
-  // Cuts the connection from `peer`, as grpc::ServerContext::peer has it: gRPC sees it break. From any
-  // thread.
+  // Cuts the connection from `peer`, in the form of grpc::ServerContext::peer: gRPC sees it break.
+  // Thread-safe.
   void Cut(const std::string& peer);
-  // Accepts nothing more and closes its sockets. What was accepted lives on.
+  // Stops accepting and closes the listening sockets. Accepted connections live on.
   void Stop();
 
  private:
@@ -77,10 +77,10 @@ class Listener {
   absl::Status Bind(const std::string& host, const std::string& port);
   void Run();
   void TakeAll(int door);
-  // False: nobody waits, or nobody can be taken now.
+  // False: no connection waits, or none can be accepted now.
   bool TakeOne(int door);
   void Take(int door, int fd, const sockaddr_storage& from);
-  // Of the connection that is next, with the descriptor that was kept for this.
+  // Refuses the next connection, by means of the reserved descriptor.
   bool RefuseNext(int door);
   void Refused();
   void LookForRoom();
@@ -88,10 +88,10 @@ class Listener {
 
   std::string address_;
   std::vector<int> doors_;
-  int wake_ = -1;   // an eventfd: it is the end
+  int wake_ = -1;   // an eventfd, written to stop the thread
   int spare_ = -1;  // kept for RefuseNext
   std::chrono::steady_clock::time_point refused_at_;
-  std::atomic<int> highest_ = -1;  // descriptor that a connection has had
+  std::atomic<int> highest_ = -1;  // the highest descriptor that a connection has had
   bool starved_ = false;           // accept has failed: wait a moment before the next one
   const std::shared_ptr<ConnectionCounts> counts_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> server_;

@@ -14,12 +14,12 @@
 namespace paceline::rpc {
 namespace {
 
-// The message as a JSON string, quotes and all.
+// The message as a quoted JSON string.
 class QuotedMessage : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
     const std::string text(message.payload.data(), message.payload.size());
-    // What is not UTF-8 is replaced: a log line must never fail.
+    // Bytes that are not UTF-8 are replaced: logging must never fail.
     const std::string quoted =
         nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     out.append(quoted.data(), quoted.data() + quoted.size());
@@ -27,7 +27,7 @@ class QuotedMessage : public spdlog::custom_flag_formatter {
   std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<QuotedMessage>(); }
 };
 
-// The message in one line, whatever it repeats of others' texts: these may not begin a line of their own.
+// The message in one line: texts from outside cannot begin a line of their own.
 class EscapedMessage : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
@@ -44,7 +44,7 @@ class EscapedMessage : public spdlog::custom_flag_formatter {
 
 absl::Status SetUpLogging(const std::string& format, const std::string& level) {
   const spdlog::level::level_enum parsed = spdlog::level::from_str(level);
-  if (parsed == spdlog::level::off) {  // what from_str makes of a word it does not know
+  if (parsed == spdlog::level::off) {  // from_str returns this for a word that it does not know
     return absl::InvalidArgumentError(
         absl::StrCat("log level '", level, "' is unknown; expected trace, debug, info, warn or error"));
   }
@@ -63,8 +63,8 @@ absl::Status SetUpLogging(const std::string& format, const std::string& level) {
   logger->set_level(parsed);
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
-  // Messages that cannot be read are refused by name. Protobuf would also write a line about each text that
-  // is no UTF-8, so that whoever reaches a port could fill the log.
+  // Unreadable messages are refused by name. Protobuf would also log a line for each text that is not UTF-8,
+  // so that any client could fill the log.
   google::protobuf::SetLogHandler(nullptr);
   return absl::OkStatus();
 }

@@ -37,7 +37,7 @@ void RaiseDescriptorLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
-  (void)setrlimit(RLIMIT_NOFILE, &limit);  // otherwise it stays as it is
+  (void)setrlimit(RLIMIT_NOFILE, &limit);  // on error the limit stays as it is
 }
 
 absl::Status WritePortFile(const std::string& path, const std::string& address) {

@@ -17,20 +17,20 @@
 namespace paceline::rpc {
 namespace {
 
-// How long a peer may take to read what a write under way holds, before a stream closed for cause is cut and
-// its status with it.
+// When a stream is closed with an error, its peer gets this long to read the write under way. After that the
+// stream is cut, and its status is lost.
 constexpr absl::Duration kCloseGrace = absl::Seconds(2);
 
 }  // namespace
 
-// One call: waiting for a client at first, then one stream. Every operation under way at gRPC holds a
-// reference, so the call lives until the last of them has come back.
+// One call: first it waits for a client, then it is one stream. Every gRPC operation under way holds a
+// reference, so the call lives until the last of them has completed.
 class ServerStreams::Call : public world::Soon::Kickable, public std::enable_shared_from_this<Call> {
  public:
   Call(const Method& method, grpc::ServerCompletionQueue& queue, ServerStreams& server)
       : method_(method), queue_(queue), server_(server), stream_(&context_) {}
 
-  // REQUIRES: the queue will not be shut down before live_ is told that this call has ended.
+  // REQUIRES: the queue is not shut down before live_ is told that this call has ended.
   void Wait() {
     server_.live_.Add();
     context_.AsyncNotifyWhenDone(&ended_);
@@ -56,7 +56,7 @@ class ServerStreams::Call : public world::Soon::Kickable, public std::enable_sha
       MutexLock lock(&mutex_);
       if (over_ || close_.has_value()) return;
       if (!why.ok()) {
-        // A write to a peer that does not read never completes, and the status has to wait for it.
+        // A write to a peer that does not read never completes, and the status has to wait for the write.
         Begin(late_);
         alarm_.Set(&queue_, rpc::After(kCloseGrace), &late_);
       }
@@ -88,8 +88,8 @@ class ServerStreams::Call : public world::Soon::Kickable, public std::enable_sha
     operation.call = shared_from_this();
     OrderBefore(&operation);
   }
-  // Starts an operation on the stream, unless the call is over: then its queue may have been shut down, on
-  // which nothing may be started.
+  // Starts an operation on the stream, unless the call is over: its queue may then be shut down, and nothing
+  // may be started on it.
   template <class Start>
   void BeginUnlessOver(Operation& operation, Start start) ABSL_LOCKS_EXCLUDED(mutex_) {
     MutexLock lock(&mutex_);
@@ -111,7 +111,7 @@ class ServerStreams::Call : public world::Soon::Kickable, public std::enable_sha
     ReadOn();
   }
 
-  // There is no handler, and nobody else who knows of the call.
+  // For a call that was refused: it has no handler, and no other code knows of it.
   void Refuse(const absl::Status& why) {
     MutexLock lock(&mutex_);
     over_ = true;
@@ -132,7 +132,7 @@ class ServerStreams::Call : public world::Soon::Kickable, public std::enable_sha
     incoming_.Clear();
     if (!frame.ok()) return Close(frame.status());
     handler_->OnFrame(*std::move(frame));
-    if (Closed()) return;  // nothing more is taken, so nothing more is to be answered
+    if (Closed()) return;  // the stream is closed: no frame is taken, so none is answered
     ReadOn();
   }
 
@@ -149,8 +149,8 @@ class ServerStreams::Call : public world::Soon::Kickable, public std::enable_sha
     if (ok) WriteOn();  // otherwise the call is over: Ended is on its way
   }
 
-  // REQUIRES: busy_ was set by the caller. Ends with a write under way, the call finished or over, or busy_
-  // reset.
+  // REQUIRES: the caller has set busy_. Ends with a write under way, with the call finished or over, or with
+  // busy_ reset.
   void WriteOn() {
     while (true) {
       absl::Cord frame;
@@ -209,8 +209,8 @@ class ServerStreams::Call : public world::Soon::Kickable, public std::enable_sha
   grpc::Alarm alarm_;  // set once, by Close
 
   Mutex mutex_;
-  bool busy_ ABSL_GUARDED_BY(mutex_) = false;    // somebody writes, or is about to
-  bool kicked_ ABSL_GUARDED_BY(mutex_) = false;  // there was a Kick meanwhile
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;    // a thread writes, or is about to
+  bool kicked_ ABSL_GUARDED_BY(mutex_) = false;  // Kick was called meanwhile
   bool over_ ABSL_GUARDED_BY(mutex_) = false;    // nothing more may be written
   std::optional<absl::Status> close_ ABSL_GUARDED_BY(mutex_);
 };
@@ -237,7 +237,7 @@ void ServerStreams::Start() {
 }
 
 void ServerStreams::Drain(grpc::ServerCompletionQueue& queue) {
-  // Any time that is past.
+  // A time in the past.
   const gpr_timespec now = rpc::After(absl::ZeroDuration());
   world::Soon soon;
   void* tag = nullptr;
@@ -267,7 +267,7 @@ void ServerStreams::Shutdown() {
   down_ = true;
   live_.AwaitNone();
   for (const auto& queue : queues_) queue->Shutdown();
-  if (threads_.empty()) {  // never started: gRPC wants its queues drained all the same
+  if (threads_.empty()) {  // never started; gRPC still requires its queues to be drained
     for (const auto& queue : queues_) Drain(*queue);
   }
   for (std::thread& thread : threads_) thread.join();

@@ -16,8 +16,8 @@
 
 namespace paceline::rpc {
 
-// Serves bidirectional streams of raw frames over completion queues: one queue and one thread each, every
-// stream bound to one of them, one read and one write outstanding. Measured on loopback, a stream of 1 MB
+// Serves bidirectional streams of raw frames over completion queues. Each queue has one thread; each stream
+// is bound to one queue and has one read and one write outstanding. Measured on loopback, a stream of 1 MB
 // messages is nearly twice as fast on a completion queue as through the callback API.
 //
 // Order of use: construct with the builder, Serve each method, build the server, Start; at the end shut the
@@ -30,30 +30,30 @@ class ServerStreams {
                                          grpc::ServerCompletionQueue* queue, void* tag)>;
   using NewHandler = std::function<std::shared_ptr<world::AcceptedStream>()>;
 
-  // Cuts the connection from `peer`, as grpc::ServerContext::peer has it. From any thread.
+  // Cuts the connection from `peer`, in the form of grpc::ServerContext::peer. Called on any thread.
   using CutPeer = std::function<void(const std::string& peer)>;
 
-  // `threads` ≥ 1: one a core is enough. Streams beyond `limits` are refused RESOURCE_EXHAUSTED, and who
-  // begins them too fast is cut.
+  // `threads` ≥ 1: one per core is enough. Streams beyond `limits` are refused RESOURCE_EXHAUSTED; a
+  // connection that begins streams too fast is cut.
   ServerStreams(grpc::ServerBuilder& builder, int threads, StreamGate::Limits limits = {},
                 CutPeer cut = nullptr);
-  // Calls Shutdown if nobody has.
+  // Calls Shutdown unless it was called.
   ~ServerStreams();
 
-  // Every call of the method gets its own handler. Call before Start.
+  // Each call of the method gets its own handler. Call before Start.
   void Serve(RequestCall request, NewHandler handler);
 
-  // Begins to take calls. REQUIRES: the server is built.
+  // Begins to accept calls. REQUIRES: the server is built.
   void Start();
 
-  // Ends the threads when all streams have ended; waits for that. REQUIRES: the server's Shutdown has been
-  // called, with a deadline after which it cancels what is left.
+  // Waits until all streams have ended, then ends the threads. REQUIRES: the server's Shutdown was called,
+  // with a deadline after which it cancels the remaining calls.
   void Shutdown();
 
  private:
   class Call;
-  // Counts the calls that may still start something on a queue: those that wait for a client, and those whose
-  // end has not been heard.
+  // Counts the calls that may still start an operation on a queue: those waiting for a client, and those
+  // whose end was not reported yet.
   class LiveCalls {
    public:
     void Add() ABSL_LOCKS_EXCLUDED(mutex_) {

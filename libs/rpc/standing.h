@@ -7,11 +7,11 @@
 
 namespace paceline::rpc {
 
-// Whether a coordinator leads, as it says in the trailing metadata of every answer that is an error. What has
-// no such metadata was not said by a coordinator but by the connection to it.
+// Whether a coordinator leads. Each coordinator states it in the trailing metadata of every error. An error
+// without that metadata comes from the connection, not from a coordinator.
 struct Standing {
   bool leads = false;
-  std::string leader;  // host:port of the one that does, empty: not known
+  std::string leader;  // host:port of the leader; empty: not known
 };
 
 inline constexpr char kStandingKey[] = "paceline-standing";
@@ -23,7 +23,7 @@ void TellStanding(ServerContext& context, const Standing& standing) {
   if (!standing.leader.empty()) context.AddTrailingMetadata(kLeaderKey, standing.leader);
 }
 
-// nullopt: nobody said so. REQUIRES: the call has ended.
+// nullopt: no coordinator stated it. REQUIRES: the call has ended.
 std::optional<Standing> StandingIn(const grpc::ClientContext& context);
 
 }  // namespace paceline::rpc

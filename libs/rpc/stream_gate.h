@@ -11,10 +11,10 @@
 
 namespace paceline::rpc {
 
-// How many streams a server takes. gRPC bounds those that are open on one connection, if its client keeps to
-// what it is told; this bounds them whatever the client does, those of all connections together, and how fast
-// a connection may begin new ones: a client that begins and resets them without end never has many open, and
-// keeps the server busy with nothing else. Thread-safe.
+// Limits the streams that a server takes. gRPC limits the open streams of a connection, but only for clients
+// that obey HTTP/2. This class limits them for every client, limits the streams of all connections together,
+// and limits how fast a connection may begin new ones: a client that begins and resets streams in a loop
+// never has many open, yet could take all of the server's time. Thread-safe.
 class StreamGate {
  public:
   struct Limits {
@@ -23,15 +23,15 @@ class StreamGate {
     int64_t begun_in_a_second = 1'024;  // by one connection
   };
   struct Verdict {
-    absl::Status taken;  // kResourceExhausted: why not
-    bool cut = false;    // the connection is to be cut; said once
+    absl::Status taken;  // kResourceExhausted, with the limit: refused
+    bool cut = false;    // cut the connection; set only once per connection
   };
   using Time = std::chrono::steady_clock::time_point;
 
   StreamGate() = default;
   explicit StreamGate(Limits limits) : limits_(limits) {}
 
-  // A stream of the connection `peer` begins. End belongs to each of them, taken or not.
+  // The connection `peer` begins a stream. Call End once for each Begin, also for a refused stream.
   Verdict Begin(const std::string& peer, Time now) ABSL_LOCKS_EXCLUDED(mutex_);
   void End(const std::string& peer) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -42,7 +42,7 @@ class StreamGate {
     Time since;
     bool cut = false;
   };
-  // Those that have gone: what they began last is of no interest any more.
+  // Forgets connections without open streams that began none within the last second.
   void ForgetOld(Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Limits limits_;

@@ -7,8 +7,8 @@
 #include "absl/strings/string_view.h"
 #include "libs/world/random.h"
 
-// Secrets of sessions: whoever opened a session shows its secret, and whoever keeps the session's state holds
-// the SHA-256 of it. A secret goes into no log, no status, no metric and no history.
+// Secrets of sessions. The client that opened a session shows its secret; the processes that keep the
+// session's state hold only its SHA-256. A secret goes into no log, no status, no metric and no history.
 namespace paceline::secret {
 
 inline constexpr size_t kDigestBytes = 32;
@@ -17,26 +17,27 @@ inline constexpr size_t kDigestBytes = 32;
 // hexadecimal digits.
 std::string Draw(world::Random& random);
 
-// 32 bytes, for any secret; of an empty one too.
+// 32 bytes. Of an empty secret too.
 std::string Sha256(absl::string_view secret);
 
-// Takes as long wherever the two differ, if they are of one length.
+// Constant time for two texts of the same length: it does not depend on where they differ.
 bool Equal(absl::string_view a, absl::string_view b);
 
-// What a stream's caller has shown, for the life of the stream and of one session. Thread-safe.
+// The secret that a stream's caller has shown. Lives as long as the stream, which serves one session.
+// Thread-safe.
 class Shown {
  public:
   explicit Shown(absl::string_view token) : digest_(Sha256(token)) {}
 
-  // Whether this is the secret whose SHA-256 a session holds; a session without one is anybody's. Compares
-  // until it was right once.
+  // True if this is the secret whose SHA-256, `held`, a session holds; a session without a digest is open to
+  // anybody. After the first match it no longer compares.
   bool Opens(absl::string_view held) const {
     if (opened_.load(std::memory_order_relaxed) || held.empty()) return true;
     if (!Equal(digest_, held)) return false;
     opened_.store(true, std::memory_order_relaxed);
     return true;
   }
-  // Some session's was found to be this one: there is nothing to compare any more.
+  // True once a session's digest has matched: nothing is compared any more.
   bool opened() const { return opened_.load(std::memory_order_relaxed); }
 
  private:

@@ -17,17 +17,17 @@
 
 namespace paceline::sim {
 
-// What happens to calls, as shares of them.
+// Faults of calls, each with its probability.
 struct CallFaults {
   double lost = 0;        // the request never arrives
-  double reply_lost = 0;  // it is served, and nobody hears of it
-  double doubled = 0;     // it arrives twice, the second time up to `late` later
+  double reply_lost = 0;  // the request is served, but the reply is lost
+  double doubled = 0;     // it arrives twice, the second time up to `late_by` later
   double late = 0;        // it arrives up to `late_by` late
   absl::Duration late_by = absl::Seconds(4);
 };
 
-// Calls between processes: a request, and at most one answer. They may be late, lost or doubled, as `faults`
-// says; so only what is idempotent may be called this way.
+// Calls between processes: a request, and at most one answer. `faults` makes them late, lost or doubled, so
+// only idempotent requests may be called this way.
 class Calls {
  public:
   template <class Reply>
@@ -54,7 +54,7 @@ class Calls {
     if (doubled) Deliver<Reply>(call, Delay(from, to) + faults.late_by * world::UnitInterval(random_));
   }
 
-  // `to` has died: whoever waits for an answer of it hears UNAVAILABLE in a moment.
+  // `to` has died: callers that wait for its answer get UNAVAILABLE soon.
   void Cut(const Host& to) {
     for (const auto& [id, end] : ends_) {
       if (end.first == &to) EndAfter(latency.usual, id, absl::UnavailableError("the connection broke"));
@@ -62,7 +62,7 @@ class Calls {
   }
 
   CallFaults faults;
-  Cuts* cuts = nullptr;  // null: everybody reaches everybody
+  Cuts* cuts = nullptr;  // null: every host reaches every other
   Latency latency;
 
  private:
@@ -95,12 +95,12 @@ class Calls {
     return Fault("fault: call late", faults.late) ? usual + faults.late_by * how_late : usual;
   }
 
-  // It is lost on the way, and the caller waits for its deadline.
+  // True: the message is lost on the way, and the caller waits for its deadline.
   bool Closed(const Host& from, const Host& to) {
     return cuts != nullptr && cuts->Closed(from.name, to.name, scheduler_.Now());
   }
 
-  // Until a caller finds that the connection is broken.
+  // The time until a caller notices that its connection is broken.
   absl::Duration Notice() { return latency.slowest * world::UnitInterval(random_); }
 
   template <class Reply>

@@ -11,22 +11,23 @@
 
 namespace paceline::sim {
 
-// Which hosts cannot reach which others for a while, each direction by itself: the network is there, and
-// nothing gets through. What was sent on a stream waits, as TCP would send it again, unless the stream breaks
-// meanwhile; calls and their answers are lost.
+// Temporary cuts of the network between hosts, each direction separately: nothing gets through. Frames on a
+// stream wait, as TCP would send them again, unless the stream breaks meanwhile; calls and their answers are
+// lost.
 class Cuts {
  public:
-  // From whom to whom, by name.
+  // From one host to another, by name.
   using Way = std::pair<std::string, std::string>;
   static std::vector<Way> Both(const std::string& a, const std::string& b) { return {{a, b}, {b, a}}; }
 
-  // Nothing gets through these ways until then. `felt` runs once, as soon as anything was to.
+  // Nothing gets through `ways` before `until`. `felt` runs once, when the cut holds something up for the
+  // first time.
   void Add(std::vector<Way> ways, absl::Time until, std::function<void()> felt) {
     cuts_.push_back({.ways = std::move(ways), .until = until, .felt = std::move(felt)});
     latest_ = std::max(latest_, until);
   }
 
-  // When something that is at hand `now` can get through.
+  // The time at which something that is sent `now` gets through.
   absl::Time Free(absl::string_view from, absl::string_view to, absl::Time now) {
     if (now >= latest_) return now;
     absl::Time free = now;
@@ -54,7 +55,7 @@ class Cuts {
   };
 
   std::vector<Cut> cuts_;
-  absl::Time latest_ = absl::InfinitePast();  // until which there are any
+  absl::Time latest_ = absl::InfinitePast();  // the end of the last cut
 };
 
 }  // namespace paceline::sim

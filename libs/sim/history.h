@@ -10,8 +10,8 @@
 
 namespace paceline::sim {
 
-// A hash of all that happened in a run, in order. Two runs of one seed must end on the same one: otherwise
-// something reached the code under simulation from outside.
+// A hash of all events of a run, in order. Two runs of one seed must end with the same hash: otherwise
+// outside state reached the code under simulation.
 class History {
  public:
   void Add(uint64_t what) { hash_ = ring::Mix64(hash_, what); }

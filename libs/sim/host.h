@@ -9,8 +9,8 @@
 
 namespace paceline::sim {
 
-// One process as the network sees it. While it is paused nothing reaches it; what came meanwhile does so
-// afterwards, in order. While its links are clogged everything to and from it takes longer.
+// One process as the network sees it. While it is paused nothing reaches it; messages that arrive meanwhile
+// are delivered afterwards, in order. While its links are clogged every message to or from it takes longer.
 struct Host {
   std::string name = {};
   bool up = true;
@@ -21,11 +21,11 @@ struct Host {
   bool Paused(absl::Time now) const { return now < paused_until; }
 };
 
-// How long things take on their way. Mostly short, now and then long, drawn anew for each.
+// The latency of messages: usually short, now and then long, drawn for each.
 struct Latency {
   absl::Duration shortest = absl::Microseconds(50);
-  absl::Duration usual = absl::Milliseconds(2);  // shortest to here, evenly
-  double slow = 0.01;                            // share that takes up to `slowest` instead
+  absl::Duration usual = absl::Milliseconds(2);  // evenly between shortest and this
+  double slow = 0.01;                            // share of messages that take up to `slowest` instead
   absl::Duration slowest = absl::Milliseconds(200);
 
   absl::Duration Draw(world::Random& random, const Host& from, const Host& to, absl::Time now) const {

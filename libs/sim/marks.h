@@ -8,8 +8,8 @@
 
 namespace paceline::sim {
 
-// How often rare things happened, by name. A batch of runs that never reached one of them says nothing about
-// it, so it fails.
+// Counts rare events by name. A batch of runs that never reached one of them does not test it, and therefore
+// fails.
 class Marks {
  public:
   void Hit(absl::string_view name, uint64_t times = 1) {

@@ -10,13 +10,13 @@
 
 namespace paceline::sim {
 
-// All of virtual time: what is to happen, by time and then by order of arrival. Nothing else makes anything
-// happen, and nothing takes time but waiting for the next event.
+// Virtual time: a queue of tasks, by time and then by order of arrival. Nothing else causes events, and only
+// waiting for the next task takes time.
 class Scheduler {
  public:
   using Task = absl::AnyInvocable<void()>;
 
-  // Runs `task` at `when`, or now, after what is due already, if that is past.
+  // Runs `task` at `when`; if that is past, now, after the tasks that are already due.
   void At(absl::Time when, Task task);
   void After(absl::Duration delay, Task task) { At(now_ + delay, std::move(task)); }
 
@@ -24,9 +24,9 @@ class Scheduler {
   bool RunOne();
 
   absl::Time Now() const { return now_; }
-  // Events run so far: the number of the step under way.
+  // The number of tasks run so far: the step under way.
   uint64_t steps() const { return steps_; }
-  // Drops everything that has not happened.
+  // Drops all tasks that have not run.
   void Clear() { queue_.clear(); }
 
  private:

@@ -6,7 +6,7 @@
 namespace paceline::sim {
 namespace {
 
-// From one write to the next of a stream.
+// The time between two writes on one stream.
 constexpr absl::Duration kWriteTime = absl::Microseconds(20);
 
 }  // namespace
@@ -36,7 +36,7 @@ void Connection::Open(std::function<std::shared_ptr<world::AcceptedStream>()> ac
     network_.scheduler_.At(server.paused_until, [self = shared_from_this(), accept] { self->Open(accept); });
     return;
   }
-  // To begin a stream takes words both ways.
+  // Opening a stream needs messages both ways.
   const Host& client = *At(Side::kClient).host;
   const absl::Time now = network_.scheduler_.Now();
   const bool reached =
@@ -137,8 +137,8 @@ size_t Connection::Break(const absl::Status& why) {
 void Connection::Close(Side by, absl::Status why) {
   if (broken_) return;
   broken_ = true;
-  // What was on its way to the one who closes is lost. A server's last words arrive; a client's call is
-  // cancelled, and with it any suffix.
+  // Frames under way to the closing end are lost. A server's last frames arrive; a client that closes cancels
+  // its call, which may lose any suffix of its frames.
   Lose(Other(by), 0);
   if (by == Side::kClient) Lose(by, world::Uniform(network_.random_, At(by).under_way.size() + 1));
   const absl::Time now = network_.scheduler_.Now();

@@ -26,7 +26,7 @@ inline Side Other(Side side) {
   return side == Side::kClient ? Side::kServer : Side::kClient;
 }
 
-// Which stream a frame belongs to.
+// The stream that a frame belongs to.
 struct StreamInfo {
   uint64_t id = 0;  // counts streams
   world::StreamKind kind = world::StreamKind::kPush;
@@ -34,36 +34,36 @@ struct StreamInfo {
   std::string server;
 };
 
-// Sees every frame.
+// Observes every frame.
 class StreamWatcher {
  public:
   virtual ~StreamWatcher() = default;
-  // It left its sender. It may never arrive.
+  // A frame left its sender. It may never arrive.
   virtual void OnSent(const StreamInfo& /*stream*/, Side /*from*/, const absl::Cord& /*frame*/) {}
-  // The receiver is about to have it, and has had it.
+  // Called before and after the receiver gets the frame.
   virtual void OnArriving(const StreamInfo& /*stream*/, Side /*to*/, const absl::Cord& /*frame*/) {}
   virtual void OnArrived(const StreamInfo& /*stream*/, Side /*to*/, const absl::Cord& /*frame*/) {}
 };
 
 class Network;
 
-// A carrier of frames between a dialed handler and an accepted one. Frames of one direction arrive in order;
-// between directions and streams nothing is promised. When it breaks, of what is under way each way a random
-// suffix is lost; each end hears of the break in its own time, and nothing after it.
+// Carries frames between a dialed handler and an accepted one. Frames of one direction arrive in order; there
+// is no order between directions or streams. When it breaks, a random suffix of the frames under way is lost
+// in each direction. Each end hears of the break in its own time, and of nothing after it.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(Network& network, StreamInfo info, Host& client, Host& server);
 
   const StreamInfo& info() const { return info_; }
   bool established() const { return established_ && !broken_; }
-  // Both ends have heard the end.
+  // True once both ends have heard of the end.
   bool over() const { return ends_[0].heard_end && ends_[1].heard_end; }
   size_t under_way() const { return ends_[0].under_way.size() + ends_[1].under_way.size(); }
 
   // The accepting end closes it.
   void CloseByServer(absl::Status why) { Close(Side::kServer, std::move(why)); }
-  // The process of the accepting end is gone: what was on its way there reaches nobody, though the link was
-  // cut before.
+  // The process of the accepting end is gone: frames on their way to it are lost, also those from before a
+  // cut of the link.
   void ServerIsGone() { Lose(Side::kClient, 0); }
   // The link is cut. Returns how many frames are lost with it.
   size_t Break(const absl::Status& why);
@@ -86,9 +86,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void PumpSoon(Side side);
   void Pump(Side side);
   void Arrive(Side from);
-  // `why` is what the other end hears; its own end hears it at once.
+  // The other end hears `why`; the closing end hears of the end at once.
   void Close(Side by, absl::Status why);
-  // Of the frames `side` sent the first `kept` still arrive.
+  // Only the first `kept` of the frames that `side` has under way still arrive.
   size_t Lose(Side side, size_t kept);
   void TellEnd(Side side, absl::Time when, absl::Status why);
 
@@ -110,14 +110,14 @@ class Network {
               std::function<std::shared_ptr<world::AcceptedStream>(world::StreamKind)> accept);
   std::unique_ptr<world::StreamPort> Dial(Host& client, const std::string& address, world::StreamKind kind,
                                           std::shared_ptr<world::StreamHandler> handler);
-  // Ends all streams at once, so that nothing holds anything any more.
+  // Ends all streams at once and drops all references.
   void Shut();
   // Streams that have not ended at both ends, oldest first.
   const std::vector<std::shared_ptr<Connection>>& connections();
 
   Latency latency;
   StreamWatcher* watcher = nullptr;
-  Cuts* cuts = nullptr;  // null: everybody reaches everybody
+  Cuts* cuts = nullptr;  // null: every host reaches every other
 
  private:
   friend class Connection;
@@ -130,7 +130,7 @@ class Network {
   world::Random& random_;
   History& history_;
   std::map<std::string, Listener> listeners_;
-  // When what `from` has for `to` can get there.
+  // The time at which something sent now by `from` can reach `to`.
   absl::Time Free(const Host& from, const Host& to);
 
   std::vector<std::shared_ptr<Connection>> connections_;

@@ -41,7 +41,7 @@ absl::Status NoSuch(const std::string& name) {
                                           "`paceline snapshot list` shows those there are"));
 }
 
-// A directory is shared, and may come from elsewhere.
+// Checked because a directory is shared and may come from elsewhere.
 absl::Status CheckTexts(const v1::SnapshotManifest& manifest) {
   if (!manifest.job().empty()) ABSL_RETURN_IF_ERROR(CheckName("job", manifest.job()));
   for (const v1::Table& table : manifest.tables()) {
@@ -87,8 +87,8 @@ absl::Status WriteManifest(Files& files, const v1::SnapshotManifest& manifest) {
   if (const auto made = google::protobuf::util::MessageToJsonString(manifest, &json, options); !made.ok()) {
     return absl::InternalError(absl::StrCat("manifest: ", std::string(made.message())));
   }
-  // Where there is nothing to say a manifest has the bytes that earlier releases wrote. (A line break stands
-  // in no string of JSON.)
+  // A manifest without data loss has the same bytes that earlier releases wrote. (JSON strings contain no raw
+  // line breaks, so this matches no text.)
   absl::StrReplaceAll({{",\n \"data_lost\": \"\"", ""}}, &json);
   ABSL_RETURN_IF_ERROR(Write(files, manifest.name(), kChecksumFile, Checksum(json)));
   return Write(files, manifest.name(), kManifestFile, json);
@@ -123,7 +123,7 @@ bool IsGivenName(absl::string_view name) {
 
 absl::Status DeleteSnapshot(Files& files, const std::string& name) {
   ABSL_RETURN_IF_ERROR(CheckFileName(name));
-  // Whatever else lies in the directory is not ours to remove.
+  // Anything else in the directory is not ours to remove.
   ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> folders, files.Folders());
   const absl::Status manifest = files.Open(name, kManifestFile).status();
   const bool remains = IsGivenName(name) && std::ranges::count(folders, name) > 0;

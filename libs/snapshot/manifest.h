@@ -11,27 +11,28 @@
 #include "paceline/v1/coordinator.pb.h"
 #include "paceline/v1/snapshot.pb.h"
 
-// What is in a snapshot: its manifest, `manifest.json`, with the checksum of it in `manifest.crc32c`. A
-// folder is a snapshot from the moment its manifest is there until it is removed, which is the first step of
-// its deletion. docs/formats.md. Pure but for the Files that are passed in.
+// A snapshot's manifest, `manifest.json`, with its checksum in `manifest.crc32c`. A folder is a snapshot from
+// the moment it has a manifest until the manifest is removed, the first step of deletion. docs/formats.md.
+// Pure but for the Files that are passed in.
 namespace paceline::snapshot {
 
 inline constexpr uint32_t kFormat = 1;
 
-// OK if every file that the manifest names is there: somebody may have deleted the folder meanwhile.
+// OK if every file that the manifest names exists: somebody may have deleted the folder meanwhile.
 absl::Status CheckFilesThere(Files& files, const v1::SnapshotManifest& manifest);
 
-// Writes the checksum, then the manifest. The files that it names must be there by then.
+// Writes the checksum, then the manifest. REQUIRES: the files that it names exist.
 absl::Status WriteManifest(Files& files, const v1::SnapshotManifest& manifest);
 
-// kNotFound: there is no such snapshot, or it was never completed. kDataLoss: the manifest is damaged, or
-// does not make sense. kFailedPrecondition: a newer release made it. kInvalidArgument: no such name can be.
+// kNotFound: there is no such snapshot, or it was never completed. kDataLoss: the manifest is damaged or
+// inconsistent. kFailedPrecondition: a newer release made it. kInvalidArgument: no snapshot can have this
+// name.
 absl::StatusOr<v1::SnapshotManifest> ReadManifest(Files& files, const std::string& name);
 
 // True for the names that coordinators give: JOB-NUMBER-CLUSTER.
 bool IsGivenName(absl::string_view name);
 
-// The manifest first. kNotFound: it is no snapshot, nor what is left of one.
+// Deletes the manifest first. kNotFound: the folder is neither a snapshot nor the remains of one.
 absl::Status DeleteSnapshot(Files& files, const std::string& name);
 
 struct Listing {
@@ -41,17 +42,17 @@ struct Listing {
 };
 absl::StatusOr<Listing> ListSnapshots(Files& files);
 
-// Opens a file of the snapshot and reads its head. kDataLoss: it is not what the manifest says. Whoever has
-// read it to its end asks CheckWhole.
+// Opens a file of the snapshot and reads its head. kDataLoss: it is not the file that the manifest describes.
+// Call CheckWhole after reading it to its end.
 absl::StatusOr<FileDecoder> OpenFile(Files& files, const v1::SnapshotManifest& manifest,
                                      const v1::SnapshotFile& file);
 absl::Status CheckWhole(const FileDecoder& decoder, const v1::SnapshotManifest& manifest,
                         const v1::SnapshotFile& file);
 
-// What is told of it in short.
+// A summary of the manifest.
 v1::SnapshotInfo InfoOf(const v1::SnapshotManifest& manifest);
 
-// Sums over its files.
+// Sums over the manifest's files.
 uint64_t RowsOf(const v1::SnapshotManifest& manifest);
 uint64_t BytesOf(const v1::SnapshotManifest& manifest);
 

@@ -22,7 +22,7 @@ class MemoryFiles final : public Files {
   absl::Status RemoveFolder(const std::string& folder) override;
 
   std::map<std::string, std::map<std::string, std::string>> folders;
-  absl::Status error;           // not OK: of every call
+  absl::Status error;           // unless OK, the result of every call
   std::set<std::string> stuck;  // folders that cannot be removed
 };
 

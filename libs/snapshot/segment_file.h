@@ -12,11 +12,11 @@
 #include "libs/base/ids.h"
 #include "libs/snapshot/files.h"
 
-// The rows of a job in one segment, as of a cut, as a file: docs/formats.md. Pure.
+// A file with the rows of one job in one segment, as of a cut: docs/formats.md. Pure.
 namespace paceline::snapshot {
 
 inline constexpr absl::string_view kMagic = "PLSNAP1\n";
-// Of one block, so that whoever reads a file needs no more memory than that.
+// The most bytes in one block; a reader needs no more memory than that.
 inline constexpr uint64_t kBlockBytesMax = uint64_t{1} << 20;
 
 struct FileHead {
@@ -30,7 +30,7 @@ struct FileHead {
   friend bool operator==(const FileHead&, const FileHead&) = default;
 };
 
-// Rows of one table. The views are of somebody else's memory.
+// Rows of one table. The views borrow memory from elsewhere.
 struct RowsBlock {
   TableId table;
   uint32_t floats = 0;     // of each key: its values, then its slots
@@ -38,11 +38,11 @@ struct RowsBlock {
   absl::string_view rows;  // f32
 };
 
-// Makes the bytes of a file, a block at a time, to be written one behind the other.
+// Encodes a file, one block at a time; the caller writes the blocks one after the other.
 class FileEncoder {
  public:
   std::string Head(const FileHead& head);
-  // REQUIRES: keys and rows fit each other, and the block is at most kBlockBytesMax.
+  // REQUIRES: `rows` has as many rows as `keys` has keys, and the block is at most kBlockBytesMax.
   std::string Rows(const RowsBlock& rows);
   std::string End();
 
@@ -58,17 +58,17 @@ class FileEncoder {
   uint32_t crc_ = 0;
 };
 
-// Reads a file block by block, each checked before it is given out. Errors are DATA_LOSS, naming the file and
-// what is wrong with it, or the source's.
+// Reads a file block by block and checks each before returning it. Errors: DATA_LOSS, naming the file and the
+// damage, or an error of the source.
 class FileDecoder {
  public:
   // `name` is for messages.
   FileDecoder(std::string name, std::unique_ptr<Source> source)
       : name_(std::move(name)), source_(std::move(source)) {}
 
-  // First of all calls.
+  // Call it first.
   absl::StatusOr<FileHead> Head();
-  // nullopt: this was the last one, and the file is complete. What it refers to is good until the next call.
+  // nullopt: there are no more blocks, and the file is complete. The views are valid until the next call.
   absl::StatusOr<std::optional<RowsBlock>> Next();
 
   uint64_t bytes() const { return bytes_; }

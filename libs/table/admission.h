@@ -6,13 +6,13 @@
 #include "libs/table/schema.h"
 #include "libs/table/views.h"
 
-// What must hold of an update before it is logged: afterwards every member of the segment applies it and none
-// may fail. Pure; safe to call from any thread; one pass over what it checks.
+// Checks an update before it is logged: afterwards every member of the segment applies it, and none may fail.
+// Pure; safe to call from any thread; one pass over the data.
 namespace paceline::table {
 
 // OK if `values` holds dim values for each key, the keys exist (ranged tables) and all values are finite
-// unless schema.accept_non_finite. Otherwise kInvalidArgument, or kOutOfRange for a key, naming the field,
-// the position, what was expected and what to do.
+// (unless schema.accept_non_finite). Otherwise kInvalidArgument, or kOutOfRange for a key. The message names
+// the field, the position, the expectation and the remedy.
 absl::Status CheckUpdate(const Schema& schema, KeyView keys, ValueView values);
 absl::Status CheckRangeUpdate(const Schema& schema, uint64_t first, uint64_t count, ValueView values);
 

@@ -11,7 +11,7 @@
 namespace paceline::table {
 namespace {
 
-// The gradients of rows that occur repeatedly, folded into one for each.
+// The gradients of rows that occur repeatedly, folded into one per row.
 class Folded {
  public:
   Folded(absl::Span<const RowRef> refs, const std::vector<uint32_t>& repeats, uint32_t dim, bool last_wins)
@@ -24,7 +24,7 @@ class Folded {
     sums_.resize(rows_.size() * dim);
   }
 
-  // Takes the gradient if `ref` is one of the rows that occur repeatedly.
+  // Takes the gradient, and returns true, if `ref` is one of the rows that occur repeatedly.
   bool Take(const RowRef& ref, ValueView gradient) {
     const auto it = index_.find({ref.page, ref.row});
     if (it == index_.end()) return false;
@@ -54,8 +54,8 @@ class Folded {
   std::vector<float> sums_;
 };
 
-// Rows of one value: gathered side by side, so that the rule runs over many at once instead of being called
-// for each. It works on each value for itself, so the outcome is the same bit for bit.
+// Rows of one value are gathered side by side, so that the rule runs over many at once instead of once per
+// row. The rule treats each value separately, so the result is the same bit for bit.
 void ApplyToScalars(const RuleKernel& kernel, absl::Span<const RowRef> refs, ValueView gradients) {
   constexpr size_t kLanes = 64;
   constexpr size_t kFloatsMax = 3;  // a value and its slots

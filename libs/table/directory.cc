@@ -26,7 +26,7 @@ void Directory::Replace(SparsePage* lower, SparsePage* upper, size_t pages) {
   while (depth > bits_ && bits_ < MaxBits(pages)) Double();
   const size_t index = IndexOf(upper->range().start);
   if (depth <= bits_) {
-    // The page's slots are a run; its second half goes to `upper`.
+    // The page's slots are contiguous; the second half of them goes to `upper`.
     std::fill_n(slots_.begin() + index, size_t{1} << (bits_ - depth), Slot(upper));
     return;
   }
@@ -68,7 +68,7 @@ size_t Directory::NewNode(Node node) {
 void Directory::ForEach(absl::FunctionRef<void(SparsePage&)> visit) const {
   for (size_t i = 0; i < slots_.size();) {
     ForEach(slots_[i], visit);
-    // A page that lies above the slots has a run of them.
+    // A page above the slots has several of them, contiguous.
     const bool run = !slots_[i].is_node() && slots_[i].page()->range().depth < bits_;
     i += run ? size_t{1} << (bits_ - slots_[i].page()->range().depth) : 1;
   }

@@ -9,15 +9,15 @@
 
 namespace paceline::table {
 
-// From places to pages: the directory of extendible hashing (Fagin et al., ACM TODS 4, 1979) over the leading
-// bits of a place, one slot for each of their values. What it costs must not depend on how well keys are
-// spread, for anybody can choose keys whose places share fifty leading bits. So the slots are at most about
-// eight times as many as the pages; where pages lie deeper than that, a slot leads to a binary trie.
+// Maps places to pages: the directory of extendible hashing (Fagin et al., ACM TODS 4, 1979) over the leading
+// bits of a place, with one slot for each value of these bits. Its cost must not depend on how well keys are
+// spread, since anybody can choose keys whose places share fifty leading bits. So there are at most about
+// eight slots per page; where pages lie deeper than the slots resolve, a slot leads to a binary trie.
 //
 // The pages are a partition of all places. The directory borrows them.
 class Directory {
  public:
-  // `root` covers everything.
+  // `root` covers all places.
   explicit Directory(SparsePage* root) : slots_{Slot(root)} {}
 
   // The page that covers `place`. One memory access for well-spread keys.
@@ -27,16 +27,16 @@ class Directory {
     return slot.page();
   }
 
-  // Puts the two halves of a page that was split, whose ranges are those after the split, in its place.
-  // `pages` is the number of pages that have rows.
+  // Replaces a page that was split by its two halves, whose ranges are those after the split. `pages` is the
+  // number of pages that have rows.
   void Replace(SparsePage* lower, SparsePage* upper, size_t pages);
 
   // All pages, each once, by ascending start.
   void ForEach(absl::FunctionRef<void(SparsePage&)> visit) const;
 
-  // Memory held.
+  // Bytes of memory held.
   size_t bytes() const { return slots_.size() * sizeof(Slot) + nodes_.size() * sizeof(Node); }
-  // The most that a directory grows to from here by `splits` splits that leave `pages` pages with rows.
+  // The largest size in bytes that `splits` more splits, which leave `pages` pages with rows, can lead to.
   size_t BytesBound(size_t pages, size_t splits) const;
 
  private:
@@ -60,7 +60,7 @@ class Directory {
 
   static size_t BitOf(uint64_t place, int bit) { return (place >> (63 - bit)) & 1; }
   size_t IndexOf(uint64_t place) const { return (place >> 1) >> (63 - bits_); }
-  // As many bits as a directory of so many pages may resolve by slots.
+  // The most bits that a directory of so many pages may resolve by slots.
   static int MaxBits(size_t pages);
   // Resolves one more bit by slots.
   void Double();

@@ -5,9 +5,9 @@
 #include "absl/types/span.h"
 #include "libs/table/schema.h"
 
-// Initial values: pure functions of (seed, key, column). Every machine computes the same bits, for all
-// arithmetic is on integers or + - * / and square root of IEEE 754 doubles in a fixed order, without libm; so
-// a value need not be stored before its row is first updated. Safe to call from any thread.
+// Initial values: pure functions of (seed, key, column). Every machine computes the same bits, since all
+// arithmetic is on integers or is + - * / and square root of IEEE 754 doubles in a fixed order, without libm.
+// So a row need not be stored before its first update. Safe to call from any thread.
 //
 //   word(seed, key, column) = Mix64(Mix64(Mix64(seed), key) + (column + 1) * 0x9e3779b97f4a7c15)
 //
@@ -17,8 +17,8 @@
 //   Normal    mean + stddev * z(p) with p = (2 * (word >> 12) + 1) / 2^53, likewise
 //
 // where z is the inverse of the standard normal distribution function by Wichura's algorithm AS 241 (PPND16,
-// Applied Statistics 37, 1988), the logarithm its tails need being our own. |z| <= 8.21; z is within 1e-14
-// of the true quantile, relative to max(1, |z|), which is well below what a float can show.
+// Applied Statistics 37, 1988); the logarithm for its tails is our own. |z| <= 8.21; z is within 1e-14 of the
+// true quantile, relative to max(1, |z|), far below the precision of a float.
 namespace paceline::table {
 
 // Writes the values of columns first_column .. first_column + out.size() - 1 of the row of `key`.

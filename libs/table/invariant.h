@@ -6,8 +6,9 @@
 
 namespace paceline::table {
 
-// Ends the process with `what`, which carries the numbers: a REQUIRES was not met, so there is a bug, and to
-// go on would put wrong rows into the log's every copy. What a peer can cause is a Status instead.
+// Ends the process with the message `what`, which should carry the numbers: a REQUIRES was not met. That is a
+// bug, and to go on would put wrong rows into every copy of the log. Errors that a peer can cause are a
+// Status instead.
 [[noreturn]] inline void Broken(const std::string& what) {
   std::fprintf(stderr, "paceline/table: broken invariant: %s\n", what.c_str());
   std::abort();

@@ -33,8 +33,8 @@ class RowHash {
 
 using KeyedRow = std::pair<uint64_t, uint32_t>;
 
-// Rows by ascending key. The keys of a page are mostly spread evenly over some range, for a hash chose them:
-// so they are dealt to as many equal pieces of the range as there are keys, and each piece is sorted.
+// Orders rows by ascending key. A hash chose the keys of a page, so they are mostly spread evenly over some
+// range: they are dealt to as many equal pieces of the range as there are keys, and each piece is sorted.
 std::vector<KeyedRow> ByKey(absl::Span<const uint64_t> keys) {
   std::vector<KeyedRow> order(keys.size());
   if (keys.empty()) return order;
@@ -68,7 +68,7 @@ Page::Buffer Page::Allocate(size_t bytes) {
 }
 
 void Page::CopyRow(size_t row, float* packed) const {
-  if (slot_stride_ == shape_.dim) {  // it lies as it is to be
+  if (slot_stride_ == shape_.dim) {  // the layout is already the packed one
     std::memcpy(packed, Values(row), shape_.bytes());
     return;
   }

@@ -8,9 +8,9 @@
 #include "libs/base/ids.h"
 #include "libs/table/schema.h"
 
-// Pages: up to 64 KiB of rows of one table in one segment, with the version last applied to them. The unit
-// in which rows leave memory, for a disk or another shard. Which page holds a row follows from its key and
-// the segment's log alone. The two kinds are in sparse_page.h and ranged_page.h.
+// Pages: up to 64 KiB of rows of one table in one segment, with the version last applied to them. Rows leave
+// memory, for a disk or another shard, page by page. Which page holds a row follows from its key and the
+// segment's log alone. The two kinds are in sparse_page.h and ranged_page.h.
 namespace paceline::table {
 
 // The dimensions of a row.
@@ -23,20 +23,20 @@ struct RowShape {
   size_t bytes() const { return floats() * sizeof(float); }
 };
 
-// Where a page lies. Of a sparse table: the keys whose place (store.h) begins with the first `depth` bits of
-// `start`, whose other bits are 0. Of a ranged table: the block that begins with key `start`; depth is 0.
+// The range of a page. Sparse tables: the keys whose place (store.h) begins with the first `depth` bits of
+// `start`, whose other bits are 0. Ranged tables: the block that begins with key `start`; depth is 0.
 struct PageRange {
   uint64_t start = 0;
   int depth = 0;
 
-  // Sparse tables: whether `place` lies in it.
+  // Sparse tables: true if `place` lies in the range.
   bool Covers(uint64_t place) const { return depth == 0 || (place ^ start) >> (64 - depth) == 0; }
-  // Sparse tables: the place behind it; 0 if it is the last.
+  // Sparse tables: the first place after the range; 0 if it is the last range.
   uint64_t end() const { return depth == 0 ? 0 : start + (uint64_t{1} << (64 - depth)); }
   friend bool operator==(const PageRange&, const PageRange&) = default;
 };
 
-// A page's content in its canonical form: equal contents make equal images, whatever their history.
+// A page's content in canonical form: pages of equal content have equal images, whatever their history.
 struct PageImage {
   PageRange range;
   Lsn version;
@@ -45,18 +45,17 @@ struct PageImage {
   friend bool operator==(const PageImage&, const PageImage&) = default;
 };
 
-// What both kinds of page share. Pages belong to a TableStore, which alone changes them; whoever looks at one
-// does so as the store's owner.
+// Common to both kinds of page. Pages belong to a TableStore, and only it changes them; only the store's
+// owner may read them.
 //
-// Rows are numbered 0 .. rows()-1, in an order that means nothing; a row keeps its number until the page is
-// split.
+// Rows are numbered 0 .. rows()-1, in no meaningful order. A row keeps its number until the page is split.
 class Page {
  public:
   Page(const Page&) = delete;
   Page& operator=(const Page&) = delete;
 
   const PageRange& range() const { return range_; }
-  // Of the last record that changed the page; 0 if none has.
+  // The version of the last record that changed the page; 0: none has.
   Lsn version() const { return version_; }
   size_t rows() const { return rows_; }
   // Bytes of memory held beside the object itself.
@@ -64,7 +63,7 @@ class Page {
 
   // REQUIRES for all taking a row: row < rows().
   uint64_t Key(size_t row) const { return keys_ != nullptr ? keys_[row] : range_.start + row; }
-  // The dim values of a row. Their slots are slot_stride() floats further on, their second slots twice that.
+  // The dim values of a row. Its slots are slot_stride() floats further on, its second slots twice that.
   const float* Values(size_t row) const { return values_ + row * row_stride_; }
   size_t slot_stride() const { return slot_stride_; }
   // Floats from a row's values to those of the next row.
@@ -75,11 +74,11 @@ class Page {
 
   // Copies a row's values and slots to `packed`: all values, then their slots, then their second slots.
   void CopyRow(size_t row, float* packed) const;
-  // A copy of the content. O(n log n).
+  // A copy of the content. O(n log n) in its rows.
   PageImage Image() const;
 
-  // Of the rows' keys, values and slots, bit for bit, and of nothing else. The sum over pages modulo 2^64
-  // does not depend on how the rows are spread over them.
+  // A hash of the rows' keys, values and slots, bit for bit, and of nothing else. The sum over all pages
+  // modulo 2^64 does not depend on how rows are spread over pages.
   uint64_t ContentHash() const;
 
   // For the store:
@@ -89,10 +88,9 @@ class Page {
   void SetRow(size_t row, const void* packed);
   // Notes that a record has changed the page.
   void Touch(Lsn version) { version_ = version; }
-  // Whether the page came with that record's updates in it, because it was installed as of `version` or
-  // later.
+  // True if the page came with that record's updates in it: it was installed as of `version` or later.
   bool CameWith(Lsn version) const { return version <= installed_; }
-  // Sets a row's mark, a bit free for the use of whoever goes through a batch; true if it was set already.
+  // Sets a row's mark, a bit free for the code that goes through a batch; true if it was set already.
   bool Mark(size_t row) {
     uint64_t& word = marks_[row / 64];
     const uint64_t bit = uint64_t{1} << (row % 64);
@@ -100,11 +98,11 @@ class Page {
     word |= bit;
     return before;
   }
-  // Clears the mark of `row`, and with it those of some others.
+  // Clears the mark of `row`, and those of some other rows.
   void ClearMarksAround(size_t row) { marks_[row / 64] = 0; }
 
  protected:
-  // Rows start at addresses that are multiples of this: that of a cache line.
+  // Alignment in bytes of the first row: a cache line.
   static constexpr size_t kAlignment = 64;
   struct Release {
     void operator()(std::byte* bytes) const;
@@ -119,13 +117,13 @@ class Page {
   PageRange range_;
   Lsn version_;
   Lsn installed_;  // updates up to here were in the page when it came
-  Buffer buffer_;  // what the pointers below point into
+  Buffer buffer_;  // owns the memory that the pointers below point into
   size_t buffer_bytes_ = 0;
   size_t rows_ = 0;
   size_t row_stride_ = 0;   // floats from a row to the next
   size_t slot_stride_ = 0;  // floats from a row's values to its slots
   float* values_ = nullptr;
-  uint64_t* keys_ = nullptr;   // nullptr: consecutive ones from range_.start on
+  uint64_t* keys_ = nullptr;   // nullptr: consecutive keys from range_.start on
   uint64_t* marks_ = nullptr;  // one bit a row
 };
 

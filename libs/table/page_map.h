@@ -16,7 +16,7 @@ namespace paceline::table {
 
 class TableCopy;
 
-// A row of a page; page is nullptr for a row that is not born.
+// A row of a page; page is nullptr while the row is not born.
 struct RowRef {
   Page* page = nullptr;
   uint32_t row = 0;
@@ -39,8 +39,8 @@ class RowInit {
   RuleKernel kernel_;
 };
 
-// The pages of a TableStore and the way from keys to them: what sparse and ranged tables do differently.
-// Terms and requirements are those of store.h.
+// The pages of a TableStore and the look-up of keys in them: the part in which sparse and ranged tables
+// differ. Terms and requirements are those of store.h.
 class PageMap {
  public:
   virtual ~PageMap() = default;
@@ -48,7 +48,7 @@ class PageMap {
   // Sets refs[i] to the row of keys[i].
   virtual void Locate(KeyView keys, RowRef* refs) const = 0;
 
-  // The same, giving birth to what is missing, except in pages that came with the record's updates.
+  // The same, but gives birth to missing rows, except in pages that came with the record's updates.
   virtual void LocateOrBear(KeyView keys, Lsn version, RowRef* refs) = 0;
 
   virtual uint64_t rows() const = 0;
@@ -58,8 +58,8 @@ class PageMap {
   virtual void ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)> visit) const = 0;
   virtual absl::Status Install(const PageImage& image) = 0;
 
-  // `copy` hears of pages that are about to be split, or to get another row, and of new ones; nullptr:
-  // nobody. Updates of rows that are there are for the caller to tell. REQUIRES: no Install meanwhile.
+  // `copy` is told of pages that are about to be split or to get another row, and of new pages; nullptr: no
+  // copy is told. The caller reports updates of existing rows itself. REQUIRES: no Install meanwhile.
   void Tell(TableCopy* copy) { copy_ = copy; }
 
  protected:

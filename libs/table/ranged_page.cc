@@ -11,7 +11,7 @@ size_t MarkBytes(size_t rows) {
 
 }  // namespace
 
-// The marks come first: being whole words they leave the floats aligned.
+// The marks come first: they are whole words, so the floats stay aligned.
 size_t RangedPage::BufferBytes(RowShape shape, size_t rows) {
   return (MarkBytes(rows) + kAlignment - 1) / kAlignment * kAlignment + rows * shape.bytes();
 }

@@ -7,18 +7,18 @@
 
 namespace paceline::table {
 
-// One block of a ranged table: consecutive keys, all born at once. All values come first, then all slots,
-// then all second slots, so that a range is one contiguous piece of each.
+// One block of a ranged table: consecutive keys, all born together. All values come first, then all slots,
+// then all second slots, so that a range of keys is contiguous in each.
 class RangedPage : public Page {
  public:
-  // Keys first .. first + rows - 1, their values and slots not initialised yet.
+  // Holds keys first .. first + rows - 1, with values and slots uninitialised.
   RangedPage(RowShape shape, uint64_t first, size_t rows);
 
   // The bytes such a page holds beside its own object.
   static size_t BufferBytes(RowShape shape, size_t rows);
 
-  // Replaces all rows by the image's; false if it is older than the page (one of its age
-  // may know of updates that the page does not). REQUIRES: it is one of this block.
+  // Replaces all rows by the image's. False if the image is older than the page; an image of the same version
+  // may know of updates that the page does not have. REQUIRES: the image is of this block.
   bool Install(const PageImage& image);
 };
 

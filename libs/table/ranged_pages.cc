@@ -58,7 +58,7 @@ size_t RangedPages::RowInBlock(uint64_t first, uint64_t count) const {
                       " rows of a table of ", table_rows_));
 }
 
-// Keys often come sorted, so that many in a row are of one block: it is looked up once for all of them.
+// Keys often come sorted, with many of one block in sequence: the block is looked up once for all of them.
 template <class FindBlock>
 void RangedPages::LocateBy(FindBlock find, KeyView keys, RowRef* refs) const {
   RangedPage* page = nullptr;
@@ -75,7 +75,7 @@ void RangedPages::LocateBy(FindBlock find, KeyView keys, RowRef* refs) const {
     }
     refs[i] = {page, static_cast<uint32_t>(key - first)};
     PrefetchRow(refs[i], sizeof(float),
-                find_row);  // the rest of a wider row is asked for when it is nearly its turn
+                find_row);  // the rest of a wider row is prefetched when it is nearly its turn
   }
 }
 
@@ -87,7 +87,7 @@ void RangedPages::LocateOrBear(KeyView keys, Lsn, RowRef* refs) {
   LocateBy([this](uint64_t key) { return FindOrBear(key); }, keys, refs);
 }
 
-// A heap, for the first few of many may be all that is asked for.
+// Uses a heap: the visitor may want only the first few of many blocks.
 void RangedPages::ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)> visit) const {
   std::vector<std::pair<uint64_t, const RangedPage*>> heap;
   for (const auto& [block, page] : blocks_) {

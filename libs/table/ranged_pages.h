@@ -10,16 +10,17 @@
 
 namespace paceline::table {
 
-// The blocks of a ranged table in one segment that have been updated.
+// The blocks of a ranged table in one segment that have been born by an update.
 class RangedPages final : public PageMap {
  public:
   RangedPages(TableId table, const Schema& schema, int ring_bits);
 
-  // The block that `key` lies in; nullptr as long as it is not born.
+  // The block that holds `key`; nullptr while it is not born.
   RangedPage* Find(uint64_t key) const;
-  // The same; gives birth to it if it is missing.
+  // The same; gives birth to the block if it is missing.
   RangedPage* FindOrBear(uint64_t key);
-  // The row that `first` is in its block. Makes sure that the count - 1 keys after it are in that block too.
+  // The row of `first` in its block. Ends the process unless the count - 1 keys after it are in that block
+  // too.
   size_t RowInBlock(uint64_t first, uint64_t count) const;
 
   void Locate(KeyView keys, RowRef* refs) const override;

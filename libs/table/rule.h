@@ -6,7 +6,7 @@
 #include "libs/table/schema.h"
 #include "libs/table/views.h"
 
-// Update rules. w is a value, g what the update brings for it, n and z slots, all f32:
+// Update rules. w is a value, g the update's gradient for it, n and z are slots, all f32:
 //
 //   Assign         w = g
 //   Add            w = w + g
@@ -27,8 +27,8 @@
 // each rounded to f32, never fused, so that replicas agree bit for bit. One value never affects another.
 namespace paceline::table {
 
-// A rule ready to run: the choice among rules is made once, not for every row. Small, free to copy, safe to
-// share between threads.
+// A rule ready to run: the kind of rule is dispatched once, not per row. Small, free to copy, safe to share
+// between threads.
 //
 // The values of a row, or of neighbouring rows, are contiguous; so are their first slots, at a distance of
 // `slot_stride` floats, and their second slots at twice that. In a sparse page that distance is dim, as a row
@@ -43,13 +43,13 @@ class RuleKernel {
     apply_(parameters_, values, slot_stride, gradients, count);
   }
 
-  // Gives the slots of `count` values from `values` on the state they have before the first update.
+  // Sets the slots of the `count` values at `values` to their state before the first update.
   void InitSlots(float* values, size_t slot_stride, size_t count) const;
 
   // A value and its slots.
   uint32_t floats_per_value() const { return 1 + slots_per_value_; }
 
-  // Whether two updates of one key have the effect of the later one (Assign) instead of that of their sum.
+  // True if two updates of one key have the effect of the later one (Assign) instead of that of their sum.
   bool last_wins() const { return last_wins_; }
 
  private:

@@ -13,7 +13,7 @@
 namespace paceline::table {
 namespace {
 
-// A float parameter of an initialiser or a rule, by the name its users know it by.
+// A float parameter of an initialiser or a rule, under the name that users know.
 struct Parameter {
   absl::string_view name;
   float value;

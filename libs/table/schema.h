@@ -8,8 +8,9 @@
 
 #include "absl/status/status.h"
 
-// What a table is: its rows' shape, their initial values and what an update does to them. Fixed for the
-// table's life. Plain values, free to copy and to read from any thread.
+// A table's definition: the shape of its rows, their initial values and the effect of an update. Fixed for
+// the table's life, except for the rates of its rule (CheckRuleChange). Plain values, free to copy and to
+// read from any thread.
 namespace paceline::table {
 
 enum class Kind : uint8_t {
@@ -37,8 +38,8 @@ struct Normal {
 };
 using Initialiser = std::variant<Zeros, Constant, Uniform, Normal>;
 
-// Update rules: what one update does to the values and to the rule's own state beside them, the slots. The
-// formulas and their sources are in rule.h.
+// Update rules: how one update changes the values and the slots, the rule's own state beside them. rule.h has
+// the formulas and their sources.
 struct Assign {
   friend bool operator==(const Assign&, const Assign&) = default;
 };
@@ -78,8 +79,8 @@ struct Schema {
   friend bool operator==(const Schema&, const Schema&) = default;
 };
 
-// The most bytes of rows in one page. A row of a sparse table counts 8 for its key and 4 for every value and
-// slot; of a ranged table only values count, for its blocks are cut without a look at the rule.
+// The most bytes of rows in one page. A row of a sparse table counts 8 bytes for its key and 4 for every
+// value and slot; in a ranged table only values count, since the size of blocks does not depend on the rule.
 inline constexpr size_t kPageBytes = 64 * 1024;
 
 // Slots the rule keeps beside each value: 0, 1 or 2.
@@ -88,9 +89,8 @@ uint32_t SlotsPerValue(const Rule& rule);
 // Slots in a row: SlotsPerValue(rule) * dim.
 size_t SlotsPerRow(const Rule& rule, uint32_t dim);
 
-// OK if a table's rule may become `to` while it lives: of the same kind, with its slots as they are and their
-// initial value unchanged. Otherwise kInvalidArgument naming the field. Whether `to` makes sense is
-// Validate's to say.
+// OK if the rule of a living table may become `to`: the same kind of rule, the same slots, the same initial
+// slot values. Otherwise kInvalidArgument naming the field. Does not check `to` itself: Validate does.
 absl::Status CheckRuleChange(const Rule& from, const Rule& to);
 
 // Equal for equal rules, bit for bit.
@@ -99,15 +99,15 @@ uint64_t HashOf(const Rule& rule);
 // Floats in a row: values and slots.
 size_t FloatsPerRow(const Schema& schema);
 
-// OK if a table can be made of `schema`. Otherwise kInvalidArgument naming the first field that is wrong,
-// what was expected there and what to do about it. Everything else in this library requires a valid schema.
+// OK if a table can be made of `schema`. Otherwise kInvalidArgument names the first wrong field, the
+// expectation and the remedy. Everything else in this library requires a valid schema.
 //
 // A row with its slots and key must fit a page, so dim is at most 16382 for a rule without slots, 8191 with
 // one and 5460 with two.
 absl::Status Validate(const Schema& schema);
 
 // The first field in which the two differ, with both values, as "dim: 16 against 8"; nullopt if they are
-// equal. This is what refuses a second, different schema for a table that exists.
+// equal. Used to refuse a second, different schema for an existing table.
 std::optional<std::string> FirstDifference(const Schema& a, const Schema& b);
 
 }  // namespace paceline::table

@@ -7,24 +7,24 @@
 
 namespace paceline::table {
 
-// A page of a sparse table: rows [w …][slots …] in order of birth, their keys beside them, and an index from
-// key to row, open-addressed with linear probing. It begins small and grows by at most a quarter at a time.
+// A page of a sparse table: rows [w …][slots …] in order of birth, their keys, and an open-addressed index
+// from key to row with linear probing. It begins small and grows by at most a quarter at a time.
 //
-// All look-ups take the key's hash beside it: Mix64(table, key), of which the index uses the low 48 bits (the
-// high ones are alike for all keys of a page).
+// All look-ups take the key's hash too: Mix64(table, key). The index uses its low 48 bits, since the high
+// bits are the same for all keys of a page.
 class SparsePage : public Page {
  public:
   static constexpr uint32_t kNoRow = ~uint32_t{0};
 
-  // Empty; holds no buffer before the first row comes. `seed` is Mix64(table).
+  // Empty; allocates no buffer before the first row. `seed` is Mix64(table).
   SparsePage(RowShape shape, uint64_t seed, PageRange range) : Page(shape, range), seed_(seed) {
     row_stride_ = shape.floats();
     slot_stride_ = shape.dim;
   }
 
-  // The most rows of a shape that a page may have.
+  // The most rows of this shape that a page may have.
   static size_t MaxRows(RowShape shape) { return kPageBytes / (sizeof(uint64_t) + shape.bytes()); }
-  // The capacity a page with `rows` rows has. It does not depend on how they came.
+  // The capacity of a page with `rows` rows. It does not depend on the order of births.
   static size_t CapacityFor(RowShape shape, size_t rows);
   // The bytes of a buffer for `capacity` rows: at most capacity * RowBytesBound() + kBufferSlack.
   static size_t BufferBytes(RowShape shape, size_t capacity);
@@ -42,10 +42,10 @@ class SparsePage : public Page {
     }
     return kNoRow;
   }
-  // Find in three steps, for batches: each works on memory that the one before has asked for.
+  // Find in three steps, for batches: each step uses memory that the step before prefetched.
   void PrefetchIndex(uint64_t hash) const { __builtin_prefetch(index_ + FirstBucket(hash)); }
-  // Answers with the row that the key, if it has one, has in all likelihood. Asks for two lines of memory at
-  // most; of wider rows the rest is better asked for when it is nearly their turn.
+  // Returns the row that `key` very likely has, if it has one. Prefetches at most two cache lines; prefetch
+  // the rest of a wider row when it is nearly its turn.
   uint32_t PrefetchRow(uint64_t hash, bool with_slots) const {
     uint32_t bucket = FirstBucket(hash);
     const uint32_t row = Candidate(hash, bucket);
@@ -61,17 +61,17 @@ class SparsePage : public Page {
     return likely == kNoRow || keys_[likely] == key ? likely : Find(key, hash);
   }
 
-  // Adds a row, its values and slots not initialised. REQUIRES: !full(), and `key` has none.
+  // Adds a row with uninitialised values and slots. REQUIRES: !full(), and `key` has no row.
   uint32_t Add(uint64_t key, uint64_t hash);
-  // The same with content, as CopyRow made it.
+  // The same with content in the layout of CopyRow.
   void AddPacked(uint64_t key, uint64_t hash, const float* packed);
 
-  // Moves the half whose next bit of place (Mix64(table, key) << ring_bits) is 1 to `upper`, which is empty
-  // and covers it afterwards, and keeps the other half. REQUIRES: range().depth < 64.
+  // Moves the rows whose next bit of place (Mix64(table, key) << ring_bits) is 1 to `upper`, which is empty
+  // and covers that half afterwards. Keeps the others. REQUIRES: range().depth < 64.
   void Split(int ring_bits, SparsePage& upper);
 
-  // Forgets all rows and counts from here on as a page that came as of `version`; has room for `rows`, as
-  // a page of so many has.
+  // Drops all rows; the page then counts as one that came as of `version`. Reserves room for `rows`, as a
+  // page of that many has.
   void Reset(Lsn version, size_t rows = 0);
 
  private:
@@ -82,8 +82,8 @@ class SparsePage : public Page {
   uint32_t FirstBucket(uint64_t hash) const {
     return static_cast<uint32_t>((uint64_t{static_cast<uint32_t>(hash)} * buckets_) >> 32);
   }
-  // The row of the first entry at `bucket` or after it, up to a free one, that has the hash's tag; `bucket`
-  // is moved there. An index of no buckets has one entry, which is free.
+  // The row of the first entry at or after `bucket`, up to a free one, that has the hash's tag; moves
+  // `bucket` there. An index without buckets has one entry, which is free.
   uint32_t Candidate(uint64_t hash, uint32_t& bucket) const {
     const uint32_t tag = Tag(hash);
     for (;; ++bucket) {
@@ -94,7 +94,7 @@ class SparsePage : public Page {
     }
   }
   void Index(uint64_t hash, uint32_t row);
-  // Back to no rows and no buffer.
+  // Drops all rows and the buffer.
   void Clear();
   // Gives the page a new buffer and copies the first `rows_` rows to it.
   void Reallocate(size_t capacity);

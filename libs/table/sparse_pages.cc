@@ -145,7 +145,7 @@ absl::Status SparsePages::Install(const PageImage& image) {
   ABSL_RETURN_IF_ERROR(CheckImage(image));
   const PageRange& range = image.range;
   SparsePage* page = directory_.Find(range.start);
-  // A page that is wider than the image keeps what the image says nothing about.
+  // A page wider than the image keeps the rows outside of the image's range.
   while (page->range().depth < range.depth && page->version() <= image.version) {
     Split(page);
     page = directory_.Find(range.start);
@@ -188,7 +188,7 @@ uint64_t SparsePages::SplitBytesBound(uint64_t births, uint64_t splits) const {
 }
 
 uint64_t SparsePages::NewBytesBound(size_t keys) const {
-  // A birth makes one page grow by a quarter, or by a row, perhaps after a split of a full one in two.
+  // A birth makes one page grow by a quarter, or by a row, perhaps after a full page was split in two.
   const uint64_t max_rows = SparsePage::MaxRows(shape_);
   const uint64_t full = SparsePage::BufferBytes(shape_, max_rows);
   const uint64_t grown = std::max(BufferBytesBound(max_rows, 1) / 4, SparsePage::RowBytesBound(shape_)) +

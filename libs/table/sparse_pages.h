@@ -29,11 +29,13 @@ class SparsePages final : public PageMap {
   uint64_t PlaceOf(uint64_t hash) const { return hash << ring_bits_; }
   SparsePage* PageOf(uint64_t hash) const { return directory_.Find(PlaceOf(hash)); }
 
-  // Locate, for those who will need the slots or will not.
+  // Locate; `with_slots` says whether the caller will use the slots.
   void Locate(KeyView keys, bool with_slots, RowRef* refs) const;
-  // Sets refs[i] for the keys whose ref has no page yet; false if a page was split, which spoils all refs.
+  // Sets refs[i] for the keys whose ref has no page yet. False if a page was split, which invalidates all
+  // refs.
   bool BearMissing(KeyView keys, Lsn version, RowRef* refs);
-  // Adds the row of a key that has none to `page`, splitting it first if it is full. Returns where it went.
+  // Adds the row of a key that has none to `page`, after splitting the page if it is full. Returns the new
+  // row.
   RowRef Bear(uint64_t key, uint64_t hash);
   void Split(SparsePage* page);
   // Runs `change` on a page and keeps the totals right.
@@ -44,17 +46,17 @@ class SparsePages final : public PageMap {
   // Replaces the rows of `page` by those of the image that it covers.
   void Replace(SparsePage& page, const PageImage& image);
 
-  // The most bytes that pages of so many rows hold in all, and the most splits that lead to them.
+  // Upper bounds: of the bytes that pages of so many rows hold in all, and of the splits that lead to them.
   uint64_t BufferBytesBound(uint64_t rows, uint64_t pages) const;
   uint64_t SplitsBound(uint64_t births, uint64_t rows) const;
-  // What splits add beside buffers.
+  // The bytes that splits add beside buffers.
   uint64_t SplitBytesBound(uint64_t births, uint64_t splits) const;
 
   RowShape shape_;
   int ring_bits_;
   uint64_t seed_;  // Mix64(table)
   RowInit init_row_;
-  std::deque<SparsePage> pages_;  // in the order of their making; never removed
+  std::deque<SparsePage> pages_;  // in order of creation; never removed
   Directory directory_;
   uint64_t rows_ = 0;
   uint64_t buffer_bytes_ = 0;

@@ -17,7 +17,7 @@ namespace {
 
 using RowRefs = absl::FixedArray<RowRef, 64>;
 
-// The initial values of a row, to an address that may be unaligned.
+// Writes the initial values of a row to an address that may be unaligned.
 void FillPacked(const Schema& schema, uint64_t key, std::byte* out) {
   constexpr uint32_t kChunk = 256;
   float chunk[kChunk];
@@ -28,8 +28,8 @@ void FillPacked(const Schema& schema, uint64_t key, std::byte* out) {
   }
 }
 
-// Copies the rows that `refs` found, kRowBytes each, or `row_bytes` if that is 0: the copy of a small row of
-// known width is one move, that of any other a call.
+// Copies the rows that `refs` found, kRowBytes each, or `row_bytes` if kRowBytes is 0. A small row of known
+// width is copied by one move, any other by a call.
 template <size_t kRowBytes>
 void CopyRows(const Schema& schema, KeyView keys, const RowRefs& refs, size_t row_bytes, std::byte* to) {
   if (kRowBytes != 0) row_bytes = kRowBytes;

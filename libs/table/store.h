@@ -25,18 +25,18 @@ struct CopiedRows;
 
 // The rows of one table that lie in one segment.
 //
-// State machine, not service: what an update does depends on the updates before it and on nothing else, so
-// that every member of a segment that has applied the same log holds the same rows, bit for bit, in the same
-// pages. Belongs to one owner at a time and has no locks; const functions may run side by side.
+// A state machine: the effect of an update depends only on the updates before it. So all members of a segment
+// that have applied the same log hold the same rows, bit for bit, in the same pages. Belongs to one owner at
+// a time and has no locks; const functions may run in parallel.
 //
 // Pages. A row of a sparse table lies at the *place* Mix64(table, key) << k of its segment, k being the
-// ring's bits. Each page covers the places that share some leading bits; the birth that would make a page
-// larger than kPageBytes splits it by the next bit, as often as it takes. As rows are never removed, the
-// pages follow from the set of keys, not from the order of births. A page of a ranged table is one block of
-// ring::Placement; the first update in it fills all of it with initial values.
+// ring's bits. Each page covers the places that share some leading bits. A birth that would make a page
+// larger than kPageBytes splits the page by the next bit, repeatedly if need be. As rows are never removed,
+// the pages follow from the set of keys, not from the order of births. A page of a ranged table is one block
+// of ring::Placement; the first update in a block fills all of it with initial values.
 //
-// Keys and values are taken at any address, as they lie in a frame. Updates and reads cannot fail: what a
-// caller must have checked before the update was logged (admission.h does) is stated by REQUIRES.
+// Keys and values may lie at any address, as they do in a frame. Updates and reads cannot fail: REQUIRES
+// states what the caller must have checked before the update was logged (admission.h does).
 class TableStore {
  public:
   // REQUIRES: Validate(schema) is OK, 0 <= ring_bits <= ring::kRingBitsMax.
@@ -45,12 +45,12 @@ class TableStore {
   TableStore(const TableStore&) = delete;
   TableStore& operator=(const TableStore&) = delete;
 
-  // Applies gradients[i * dim .. (i + 1) * dim) to the row of keys[i], for every i, giving birth to the rows
-  // that are missing. A key that occurs more than once is updated once, with the sum of its gradients in the
-  // order of occurrence (by Assign: with the last of them). `version` is that of the record this belongs to;
-  // a page installed as of that version or a later one has the update already and is left alone.
+  // Applies gradients[i * dim .. (i + 1) * dim) to the row of keys[i], for every i, and gives birth to
+  // missing rows. A key that occurs more than once is updated once, with the sum of its gradients in order of
+  // occurrence (for Assign: with the last of them). `version` is the version of the record; a page installed
+  // as of that version or a later one already has the update and is left alone.
   //
-  // The keys may come in any order. Work is O(keys * dim), on memory that is asked for ahead of its use.
+  // The keys may come in any order. Costs O(keys * dim), on memory that is prefetched.
   //
   // REQUIRES: gradients.size() == keys.size() * dim; the keys are of this segment and, of a ranged table,
   // below schema.rows; `version` is at least 1 and not less than in an earlier call.
@@ -60,16 +60,15 @@ class TableStore {
   // REQUIRES: the keys lie in one block (ring::Placement::ForRange cuts ranges so) and below schema.rows.
   void UpdateRange(uint64_t first, uint64_t count, ValueView gradients, Lsn version);
 
-  // Updates from now on are by `rule`. REQUIRES: CheckRuleChange of the schema's rule to it is OK.
+  // Later updates use `rule`. REQUIRES: CheckRuleChange of the schema's rule to it is OK.
   void UseRule(const Rule& rule);
 
   // Replaces rows instead of updating them: `rows` holds FloatsPerRow(schema) floats for each key, its values
-  // and then its slots. Of a key that occurs more than once the last row stays. REQUIRES: as Update.
+  // and then its slots. If a key occurs more than once its last row counts. REQUIRES: as Update.
   void Put(KeyView keys, ValueView rows, Lsn version);
 
-  // Writes the dim values of each key's row to `out`, packed, in the order of `keys`. Of a row that is not
-  // born the initial values are computed and nothing is stored. `out` may be unaligned.
-  // REQUIRES: as Update.
+  // Writes the dim values of each key's row to `out`, packed, in the order of `keys`. For a row that is not
+  // born it computes the initial values and stores nothing. `out` may be unaligned. REQUIRES: as Update.
   void Read(KeyView keys, void* out) const;
 
   // The same for keys first .. first + count - 1 of a ranged table. REQUIRES: as UpdateRange.
@@ -78,42 +77,43 @@ class TableStore {
   TableId table() const { return table_; }
   const Schema& schema() const { return schema_; }
 
-  // Rows born.
+  // The number of rows born.
   uint64_t rows() const;
-  // Bytes of memory held: pages at their capacity, and the way to them. O(1).
+  // Bytes of memory held: pages at their capacity, and their directory. O(1).
   uint64_t bytes() const;
 
-  // An update of `keys` keys, or of ranges in that many blocks, adds no more than this to bytes(). O(1) and
-  // pessimistic, for it takes every key for unborn and for the straw that breaks its page: some 40 KiB a key.
-  // While an update runs it may hold three pages more.
+  // An upper bound of what an update of `keys` keys, or of ranges in that many blocks, adds to bytes(). O(1)
+  // and pessimistic: it assumes that every key is unborn and splits its page, some 40 KiB a key. While an
+  // update runs it may hold three pages more.
   uint64_t NewBytesBound(size_t keys) const;
-  // The same for these keys, at the price of a Read: close to the truth, and 0 if all of them are born.
+  // The same for these keys; costs as much as a Read. Close to the truth, and 0 if all of them are born.
   uint64_t NewBytesBound(KeyView keys) const;
 
-  // All pages with rows in them, by ascending range().start. The references hold until the next update.
+  // Visits all pages that have rows, by ascending range().start. The references are valid until the next
+  // update.
   void ForEachPage(absl::FunctionRef<void(const Page&)> visit) const;
-  // The same of those with range().start >= from, until `visit` returns false. Costs what it visits, and of a
-  // ranged table a glance at each page.
+  // Visits those with range().start >= from, until `visit` returns false. Costs O(pages visited), and for a
+  // ranged table O(1) for each page there is.
   void ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)> visit) const;
 
-  // Takes over the image of a page that another store of this table and segment had made. Images may come in
-  // any order, and pages may have been split between the making of one and another: where two cover a key,
-  // the newer holds; where they are of one version, the one that comes later. Until the updates up to the
-  // newest image have been applied, the pages may be cut finer than the keys alone ask for. Ends a copy.
+  // Takes over the image of a page from another store of this table and segment. Images may come in any
+  // order, and pages may have been split between the making of two images: where two cover a key the newer
+  // one holds, and of two of the same version the later to come. Until all updates up to the newest image
+  // have been applied, the pages may be finer than their keys require. Ends a copy.
   //
   // kDataLoss, with nothing changed: the image is not one of this table.
   absl::Status Install(const PageImage& image);
 
-  // -- a copy of all rows as they are now, made while updates go on (table_copy.h) --
-  // One at a time: an earlier one ends. Memory is taken from `memory`, and given back at the end.
+  // A copy of all rows as they are now, made while updates go on (table_copy.h). There is one at a time:
+  // BeginCopy ends an earlier one. It takes memory from `memory` and gives it back at the end.
   void BeginCopy(std::shared_ptr<CopyMemory> memory);
   // Gives out the rows of the next page as they were. False: there are no more, or no copy was begun.
-  // kResourceExhausted: there was no memory for what has changed since. Both end the copy.
+  // kResourceExhausted: there was no memory to keep rows that have changed since. Both end the copy.
   absl::StatusOr<bool> NextOfCopy(CopiedRows* out);
   void EndCopy();
 
-  // Of all rows' keys, values and slots, bit for bit, and of nothing else: equal for two stores that have
-  // applied the same log. O(bytes()).
+  // A hash of all rows' keys, values and slots, bit for bit, and of nothing else: equal for two stores that
+  // have applied the same log. O(bytes()).
   uint64_t Hash() const;
 
  private:  // The rows are about to be updated.
@@ -124,7 +124,7 @@ class TableStore {
   RuleKernel kernel_;
   std::unique_ptr<PageMap> pages_;
   RangedPages* ranged_ = nullptr;    // pages_, if the table is ranged
-  std::unique_ptr<TableCopy> copy_;  // null: none is being made
+  std::unique_ptr<TableCopy> copy_;  // null: no copy is being made
 };
 
 }  // namespace paceline::table

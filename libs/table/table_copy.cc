@@ -166,7 +166,7 @@ void TableCopy::LetGo(uint64_t bytes) {
   taken_ -= less;
 }
 
-// Nothing of it is of any use any more.
+// The copy cannot be completed: drops everything.
 void TableCopy::Fail() {
   no_memory_ = true;
   changed_.clear();

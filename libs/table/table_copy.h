@@ -17,11 +17,11 @@ namespace paceline::table {
 
 class PageMap;
 
-// Whose memory it is that a copy takes. Thread-safe implementations only.
+// The memory that a copy takes is accounted here. Implementations must be thread-safe.
 class CopyMemory {
  public:
   virtual ~CopyMemory() = default;
-  // False: there is none.
+  // Takes `bytes` more. False: there are not so many.
   virtual bool Take(uint64_t bytes) = 0;
   virtual void GiveBack(uint64_t bytes) = 0;
 };
@@ -34,17 +34,17 @@ struct CopiedRows {
   std::vector<float> rows;
 };
 
-// What it takes to give out every row as it was when this was made. Before a row is changed for the first
-// time its content of then is put aside; where a page is given out, what was put aside takes the place of
-// what is there, and rows born since are left out. So an update costs one row more for each of its rows, the
-// first time, whatever their pages; and memory is needed for rows that have changed since and are not given
-// out yet: their content, 4 bytes and a bit each. A page that is about to be split, or most of which is about
-// to change at once, is put aside as a whole.
+// Gives out every row as it was when this object was made. Before a row changes for the first time its old
+// content is put aside. When a page is given out, rows put aside take the place of the present ones, and rows
+// born since are left out. So an update costs one extra row copy for each row that it changes for the first
+// time. Memory is needed for rows that have changed and are not given out yet: their content, 4 bytes and a
+// bit each. A page that is about to be split, or most of which is about to change at once, is put aside as a
+// whole.
 //
-// Belongs to the store and its owner.
+// Belongs to the store and to the store's owner.
 class TableCopy {
  public:
-  // Memory is taken, and given back, so many bytes at a time.
+  // Memory is taken and given back in multiples of this many bytes.
   static constexpr uint64_t kMemoryStep = uint64_t{64} << 10;
 
   // `pages` outlives this.
@@ -53,22 +53,23 @@ class TableCopy {
   ~TableCopy();
   TableCopy(const TableCopy&) = delete;
 
-  // -- what the store is about to do --
+  // -- called by the store before it acts --
   void BeforeChange(const Page& page, uint32_t row);
   void BeforeChange(const Page& page, size_t first_row, size_t rows);
   void BeforeBirth(const Page& page) { (void)Noted(page); }
   void BeforeSplit(const Page& page, const Page& upper);
-  // A page has come with its rows, none of which there were then.
+  // A new page has come with its rows; none of them existed when the copy began.
   void OnNewPage(const Page& page);
 
-  // The rows of the next page. False: there are no more. kResourceExhausted: there was no memory for what has
-  // changed; so it is from then on. Costs the page, and of a ranged table a glance at each page.
+  // Gives out the rows of the next page. False: there are no more. kResourceExhausted, then and from then on:
+  // there was no memory for rows that have changed. Costs O(the page), and for a ranged table O(1) for each
+  // page.
   absl::StatusOr<bool> Next(CopiedRows* out);
 
  private:
-  // A page in which something has changed since.
+  // A page in which rows have changed since.
   struct Changed {
-    bool done = false;            // given out or put aside as a whole, or born since
+    bool done = false;            // given out, put aside as a whole, or born since
     size_t rows_then = 0;         // those with larger numbers were born since
     std::vector<bool> kept = {};  // by row; sized when the first one is
     std::vector<uint32_t> rows = {};
@@ -76,7 +77,7 @@ class TableCopy {
   };
 
   bool WasGivenOut(const Page& page) const { return page.range().start < from_; }
-  // nullptr: nothing of the page need be noted.
+  // nullptr: no change of the page needs to be noted.
   Changed* Noted(const Page& page);
   void Keep(const Page& page, uint32_t row, Changed& changed);
   void PutAside(const Page& page, Changed& changed);
@@ -93,10 +94,10 @@ class TableCopy {
   const bool ranged_;
   const std::shared_ptr<CopyMemory> memory_;
   absl::flat_hash_map<const Page*, std::unique_ptr<Changed>> changed_;
-  const Page* last_page_ = nullptr;  // the one asked about last, and what is noted of it
+  const Page* last_page_ = nullptr;  // the page of the last call, and its notes
   Changed* last_ = nullptr;
   std::deque<CopiedRows> aside_;
-  uint64_t from_ = 0;    // pages that begin below were given out
+  uint64_t from_ = 0;    // pages that begin below it were given out
   bool walked_ = false;  // … all of them
   uint64_t held_ = 0;    // bytes
   uint64_t taken_ = 0;   // … of memory_

@@ -8,15 +8,15 @@
 
 #include "absl/types/span.h"
 
-// Keys and values as they come off the wire: little-endian, packed, at any address. The views borrow the
-// bytes and copy nothing; an element is loaded when it is asked for.
+// Keys and values as they arrive: little-endian, packed, at any address. The views borrow the bytes and copy
+// nothing; each access loads one element.
 namespace paceline::table {
 
 static_assert(
     std::endian::native == std::endian::little,
     "packed keys and values are used in place, so the machine must be little-endian as the wire is");
 
-// `T`s packed at a possibly unaligned address. Copy freely; the bytes must outlive the view.
+// `T`s packed at a possibly unaligned address. Free to copy; the bytes must outlive the view.
 template <class T>
 class PackedView {
  public:

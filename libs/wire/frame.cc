@@ -58,7 +58,7 @@ bool SkipInto(Reader& reader, uint64_t size, std::string* head) {
   return true;
 }
 
-// What stands before a blob.
+// The bytes in front of a blob.
 std::string TagAndLength(int field, size_t length) {
   std::string bytes;
   AppendVarint(static_cast<uint64_t>(field) << 3 | kBytes, bytes);
@@ -66,8 +66,8 @@ std::string TagAndLength(int field, size_t length) {
   return bytes;
 }
 
-// How many bytes the field with this tag takes, after its tag and, with kBytes, its length. nullopt: its wire
-// type is not used, or its number is malformed.
+// The bytes that the field with this tag takes, after its tag and, for kBytes, after its length. nullopt: a
+// wire type that is not used, or a malformed number.
 std::optional<uint64_t> SizeOfField(uint64_t tag, std::string_view& rest) {
   switch (tag & 7) {
     case kVarint:
@@ -112,7 +112,7 @@ std::optional<FlatFrame> SplitFlat(absl::string_view bytes) {
 
 absl::Cord JoinFlat(const google::protobuf::MessageLite& head, absl::string_view keys,
                     absl::string_view values) {
-  static thread_local std::string bytes;  // keeps its memory
+  static thread_local std::string bytes;  // keeps its memory for the next call
   bytes.clear();
   head.AppendToString(&bytes);
   const auto append = [](int field, absl::string_view blob) {
@@ -177,7 +177,7 @@ absl::Cord JoinFrame(const google::protobuf::MessageLite& head, const absl::Cord
   return out;
 }
 
-// gRPC fills a buffer by several reads, each of which makes a slice: their bytes follow each other in memory.
+// gRPC fills one buffer by several reads, each of which makes a slice: adjacent in memory.
 absl::string_view FlatPieces::Next(size_t bytes) {
   if (bytes == 0) return {};
   absl::InlinedVector<absl::string_view, 8> chunks;

@@ -11,10 +11,10 @@
 #include "absl/strings/cord.h"
 #include "google/protobuf/message_lite.h"
 
-// Frames of the data plane. On the wire a frame is one ordinary Protobuf message, so that any gRPC client can
-// make one; here its two big fields, keys (15) and values (16), are kept out of Protobuf's hands and travel
-// as Cords that share the sender's or the receive buffer's memory. Copying those fields through Protobuf
-// costs about 1.7 times the CPU of a whole 1 MB frame.
+// Frames of the data plane. On the wire a frame is an ordinary Protobuf message, so that any gRPC client can
+// make one. This code keeps its two big fields, keys (15) and values (16), out of Protobuf: they travel as
+// Cords that share the sender's memory or the receive buffer. Copying them through Protobuf would cost about
+// 1.7 times the CPU of a whole 1 MB frame.
 namespace paceline::wire {
 
 inline constexpr int kKeysField = 15;
@@ -36,12 +36,12 @@ struct RawFrame {
   absl::Cord values;
 };
 
-// INVALID_ARGUMENT if `bytes` is not a well-formed Protobuf message. A blob field that occurs more than once
-// counts as its last occurrence, as Protobuf has it.
+// INVALID_ARGUMENT if `bytes` is not a well-formed Protobuf message. If a blob field occurs more than once
+// its last occurrence counts, as in Protobuf.
 absl::StatusOr<RawFrame> SplitFrame(const absl::Cord& bytes);
 
-// The same for a frame that lies in one piece with its blobs after its header, as JoinFrame makes them: a
-// fraction of the work. nullopt: it is another one, or malformed; SplitFrame knows.
+// The same for a frame in one contiguous piece whose blobs follow its header, as JoinFrame makes them; costs
+// a fraction of SplitFrame. nullopt: the frame has another form or is malformed; SplitFrame tells which.
 struct FlatFrame {
   absl::string_view head;
   absl::string_view keys;
@@ -49,11 +49,11 @@ struct FlatFrame {
 };
 std::optional<FlatFrame> SplitFlat(absl::string_view bytes);
 
-// The frame of `head` and the two blobs. Does not copy blobs of more than a few hundred bytes.
+// The frame of `head` and the two blobs. Copies only blobs of up to a few hundred bytes.
 absl::Cord JoinFrame(const google::protobuf::MessageLite& head, const absl::Cord& keys,
                      const absl::Cord& values);
 
-// The same bytes, all copied into one piece: worth it for small frames.
+// The same bytes, all copied into one contiguous piece: cheaper for small frames.
 absl::Cord JoinFlat(const google::protobuf::MessageLite& head, absl::string_view keys,
                     absl::string_view values);
 
@@ -76,8 +76,8 @@ absl::StatusOr<Frame<Message>> Decode(const absl::Cord& bytes) {
   return frame;
 }
 
-// A Cord's bytes in one piece: borrowed where they already are, copied otherwise. Keeps what it borrows
-// alive.
+// The bytes of a Cord in one contiguous piece: borrowed if they already are contiguous, copied otherwise.
+// Keeps borrowed bytes alive.
 class FlatBytes {
  public:
   FlatBytes() = default;
@@ -93,9 +93,8 @@ class FlatBytes {
   absl::string_view view_;
 };
 
-// A Cord's bytes in pieces that follow each other, each in itself contiguous: borrowed where its chunks
-// follow each other in memory, copied otherwise. Of a big frame that came in a few buffers most is borrowed
-// so.
+// Cuts a Cord into consecutive pieces, each contiguous: borrowed where the Cord's chunks are adjacent in
+// memory, copied otherwise. Most of a big frame that arrived in a few buffers is borrowed.
 class FlatPieces {
  public:
   explicit FlatPieces(absl::Cord cord) : cord_(std::move(cord)), at_(cord_.char_begin()) {}
@@ -103,7 +102,7 @@ class FlatPieces {
   FlatPieces& operator=(const FlatPieces&) = delete;
 
   size_t size() const { return cord_.size(); }
-  // The next `bytes` bytes; good as long as this object. REQUIRES: there are so many.
+  // The next `bytes` bytes; valid as long as this object. REQUIRES: that many are left.
   absl::string_view Next(size_t bytes);
 
  private:
@@ -112,8 +111,8 @@ class FlatPieces {
   std::vector<std::unique_ptr<char[]>> copies_;
 };
 
-// A Cord that borrows `bytes` and holds `owner` until nobody uses them. Small ones are copied: the owner may
-// be a buffer of a megabyte.
+// A Cord that borrows `bytes` and holds `owner` until the last user is gone. Bytes below kWorthSharing are
+// copied: the owner may be a buffer of a megabyte.
 template <class Owner>
 absl::Cord Borrow(absl::string_view bytes, Owner owner) {
   constexpr size_t kWorthSharing = size_t{16} << 10;

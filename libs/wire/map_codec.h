@@ -6,10 +6,10 @@
 
 namespace paceline::wire {
 
-// The map as it travels and as it is used. Pure; FromProto takes hostile messages and returns what
-// SegmentMap::Create says of them. Zones do not travel back: only the planner needs them.
+// Converts the map between its wire form and the form in use. Pure. FromProto is safe for hostile messages
+// and returns the errors of SegmentMap::Create. Zones are only written: nobody but the planner needs them.
 v1::Map ToProto(const ring::SegmentMap& map);
-// Of one segment. Nothing is checked.
+// One segment's configuration. Checks nothing.
 ring::SegmentConfig ConfigFromProto(const v1::SegmentConfig& config);
 ring::Member MemberFromProto(const v1::Member& member);
 v1::Member ToProto(const ring::Member& member);

@@ -95,7 +95,7 @@ absl::StatusOr<std::vector<PartEntry>> ParseParts(absl::string_view bytes) {
 }
 
 absl::StatusOr<std::vector<Seal>> ParseSeals(absl::string_view bytes) {
-  uint64_t sealed = 0;  // runs are written out segment by segment: nobody shall make that long work
+  uint64_t sealed = 0;  // bounded, since runs are expanded segment by segment
   return ParseAll<Seal>(bytes, kSealBytes, "seals", [&sealed](Unpacker in, Seal& s) {
     s.segment = SegmentId(in.U32());
     s.run = in.U32();

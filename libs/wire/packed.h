@@ -8,16 +8,16 @@
 #include "absl/strings/string_view.h"
 #include "libs/base/ids.h"
 
-// The packed layouts inside the `bytes` fields of shard.proto. Little-endian, no padding beyond what is
-// named; docs/wire.md is the reference and has test vectors. Parsing takes hostile bytes: it checks that the
-// length is a whole number of entries and returns INVALID_ARGUMENT naming the field otherwise.
+// The packed layouts inside the `bytes` fields of shard.proto. Little-endian, no padding beyond the
+// documented; docs/wire.md is the reference and has test vectors. Parsing is safe for hostile bytes:
+// INVALID_ARGUMENT names the field whose length is not a whole number of entries.
 namespace paceline::wire {
 
-// One part: what a push or pull carries for one segment. 24 bytes.
+// One part: the share of a push or pull that belongs to one segment. 24 bytes.
 struct PartEntry {
   SegmentId segment;
   uint32_t count = 0;  // entries of the frame's keys that belong to the part
-  Epoch epoch;         // the one its sender believes in
+  Epoch epoch;         // the segment's epoch in the sender's map
   PartNumber number = 0;
   friend bool operator==(const PartEntry&, const PartEntry&) = default;
 };
@@ -39,10 +39,10 @@ struct Mark {
   friend bool operator==(const Mark&, const Mark&) = default;
 };
 
-// What the values of one part of a pull are. 48 bytes.
+// Describes the values of one part of a pull: their version and clock. 48 bytes.
 struct Certificate {
   SegmentId segment;
-  bool served = false;  // false: refused, the reply's refusals say why, and it has no values
+  bool served = false;  // false: refused; the reply's refusals say why, and it has no values
   Epoch epoch;
   Lsn began;            // where that epoch began
   Lsn version;          // the values hold exactly the records up to here

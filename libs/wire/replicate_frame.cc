@@ -7,7 +7,7 @@
 
 namespace paceline::wire {
 
-// The codec takes out fields by number: what is keys in frames of the data plane is the body here.
+// The codec extracts fields by number: the field that holds keys in data-plane frames is the body here.
 static_assert(v1::ReplicateRequest::kBodyFieldNumber == kKeysField);
 
 void ReplicateFrame::Add(v1::ReplicateRequest::Segment segment, const absl::Cord& records) {

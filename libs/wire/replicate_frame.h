@@ -9,25 +9,25 @@
 
 namespace paceline::wire {
 
-// A frame of a Replicate stream (frame.h): its records stay out of Protobuf's hands.
+// A frame of a Replicate stream (frame.h). Its records bypass Protobuf.
 struct ReplicateFrame {
   v1::ReplicateRequest head;  // everything but the records: its body field stays empty
   absl::Cord body;
 
-  // Appends what one segment has to say, with its records. Sets body_bytes.
+  // Appends one segment's message with its records. Sets its body_bytes.
   void Add(v1::ReplicateRequest::Segment segment, const absl::Cord& records);
-  // The records of each of head.segments(). Shares memory with `body`. REQUIRES: made by Add or
-  // DecodeReplicate.
+  // The records of each of head.segments(). They share memory with `body`. REQUIRES: the frame was made by
+  // Add or DecodeReplicate.
   std::vector<absl::Cord> Bodies() const;
 
   size_t BlobBytes() const { return body.size(); }
 };
 
-// Does not copy a body of more than a few hundred bytes.
+// Copies only bodies of up to a few hundred bytes.
 absl::Cord Encode(const ReplicateFrame& frame);
 
-// INVALID_ARGUMENT if `bytes` is not a well-formed ReplicateRequest, or its segments do not share out its
-// body exactly. Shares memory with `bytes`.
+// INVALID_ARGUMENT if `bytes` is not a well-formed ReplicateRequest, or the body_bytes of its segments do not
+// add up to its body. Shares memory with `bytes`.
 absl::StatusOr<ReplicateFrame> DecodeReplicate(const absl::Cord& bytes);
 
 }  // namespace paceline::wire

@@ -6,13 +6,14 @@
 
 namespace paceline::wire {
 
-// A table's schema as it travels and as it is used. Pure. SchemaFromProto takes hostile messages: it returns
-// INVALID_ARGUMENT naming the field that is missing, unknown, or refused by table::Validate. A missing
-// initialiser means zeros.
+// Converts a table's schema between its wire form and the form in use. Pure. SchemaFromProto is safe for
+// hostile messages: INVALID_ARGUMENT names the field that is missing, unknown, or refused by table::Validate.
+// A missing initialiser means zeros.
 v1::TableSchema ToProto(const table::Schema& schema);
 absl::StatusOr<table::Schema> SchemaFromProto(const v1::TableSchema& schema);
 
-// The same of a rule alone. RuleFromProto does not judge its rates: table::Validate does, in a schema.
+// The same for a rule alone. RuleFromProto does not check its rates: table::Validate does, as part of a
+// schema.
 v1::Rule ToProto(const table::Rule& rule);
 absl::StatusOr<table::Rule> RuleFromProto(const v1::Rule& rule);
 

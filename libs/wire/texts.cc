@@ -16,7 +16,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Words that a process says to people, longer than those that people say.
+// Messages that a process writes for people may be longer than texts that people enter.
 constexpr size_t kWordsBytesMax = 16 * 1024;
 
 template <size_t kSize>
@@ -42,7 +42,7 @@ absl::Status Check(const FieldDescriptor& field, const std::string& where, const
   return CheckText(where, text, IsOneOf(field.name(), kTexts) ? kTextBytesMax : kWordsBytesMax);
 }
 
-// The fields that are texts or may have some: most messages have none, and are long.
+// The fields that are texts or may contain some. Most messages have none, and are long.
 std::vector<const FieldDescriptor*> FieldsOf(const Descriptor& message, int depth = 0) {
   constexpr int kDepthMax = 16;
   std::vector<const FieldDescriptor*> fields;

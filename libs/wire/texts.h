@@ -5,9 +5,10 @@
 
 namespace paceline::wire {
 
-// Checks every text of a message from outside, also of messages within it: names as CheckName has it,
-// addresses as CheckAddress, all others as CheckText. Empty is right here: who needs a text says so.
-// kInvalidArgument naming the field, as "tables.name". New fields are checked as what they are called.
+// Checks every text of a message from outside, nested messages included: names by CheckName, addresses by
+// CheckAddress, all others by CheckText. An empty text passes: the code that needs one refuses it.
+// kInvalidArgument names the field, as "tables.name". The check of a field follows from its name, new fields
+// included.
 absl::Status CheckTexts(const google::protobuf::Message& message);
 
 }  // namespace paceline::wire

@@ -10,8 +10,8 @@ class Clock {
  public:
   virtual ~Clock() = default;
 
-  // A monotonic time: never less than what an earlier call returned, whoever sets the machine's clock. Its
-  // epoch is arbitrary, differs between processes and is no calendar's: compare and subtract such times,
+  // A monotonic time: never less than an earlier call returned, even if somebody sets the machine's clock.
+  // Its epoch is arbitrary, differs between processes and is no calendar's: compare and subtract such times,
   // add durations to them, but neither print them as dates nor send them to another process. (Durations may
   // be sent; allow for drift.)
   //

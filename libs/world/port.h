@@ -8,13 +8,13 @@
 
 namespace paceline::world {
 
-// The seam between protocol code and whatever carries its frames: gRPC in production, a faulty in-memory
-// stream in simulation. A stream delivers frames in order, or breaks; of the frames sent before a break any
-// suffix may be lost. Nothing is promised across streams.
+// The seam between protocol code and the carrier of its frames: gRPC in production, a faulty in-memory stream
+// in simulation. A stream delivers frames in order, or breaks; of the frames sent before a break any suffix
+// may be lost. There is no order across streams.
 //
 // Sending is pulled, not pushed: the carrier asks for the next frame when it can write one. So a stream never
-// buffers more than one outgoing frame, the owner decides as late as possible what is most urgent, and what
-// gathered while a write was under way travels as one frame.
+// buffers more than one outgoing frame, the owner decides as late as possible what is most urgent, and
+// everything that gathers during a write travels as one frame.
 class StreamHandler {
  public:
   virtual ~StreamHandler() = default;
@@ -41,12 +41,12 @@ class StreamPort {
   // from within: do not hold a lock that NextFrame takes.
   virtual void Kick() = 0;
 
-  // The same for what may wait until frames that have come meanwhile are taken (soon.h): so that what several
-  // frames, or many segments, have to say travels as one.
+  // The same, but may be delayed until the frames that have already arrived are handled (soon.h). The answers
+  // to several frames, or of many segments, then travel as one.
   virtual void KickSoon() { Kick(); }
 
-  // Ends the stream. At a server, `why` becomes the stream's final status; unless it is OK no further frame
-  // is taken, and a peer that does not read what is being written to it is cut off soon after.
+  // Ends the stream. At a server, `why` becomes the stream's final status. Unless `why` is OK no further
+  // frame is delivered, and a peer that does not read the write under way is soon cut off.
   virtual void Close(absl::Status why) = 0;
 };
 
@@ -55,7 +55,7 @@ class AcceptedStream : public StreamHandler {
  public:
   // Called once, before the first frame. The stream drops the port in OnBroken.
   virtual void Attach(std::shared_ptr<StreamPort> port) = 0;
-  // The peer will send no more frames but still reads: answer what is due, then Close with OK.
+  // The peer will send no more frames but still reads: send the answers that are due, then Close with OK.
   virtual void OnFinished() = 0;
 };
 
@@ -69,7 +69,7 @@ enum class StreamKind {
 class Dialer {
  public:
   virtual ~Dialer() = default;
-  // Starts opening a stream to the shard at `address` (host:port). Never blocks; failure is heard as
+  // Starts to open a stream to the shard at `address` (host:port). Never blocks; a failure arrives as
   // OnBroken.
   virtual std::unique_ptr<StreamPort> Dial(const std::string& address, StreamKind kind,
                                            std::shared_ptr<StreamHandler> handler) = 0;

@@ -3,8 +3,8 @@
 namespace paceline::world {
 
 uint64_t Uniform(Random& random, uint64_t n) {
-  // draw * n / 2^64 lies in 0 .. n-1. Some results would get one draw more than others; the draws whose low
-  // half lies below 2^64 mod n are those too many, and are drawn again.
+  // draw * n / 2^64 lies in 0 .. n-1, but some results would get one draw more than others. The surplus draws
+  // are those whose low half lies below 2^64 mod n; they are drawn again.
   __extension__ using Wide = unsigned __int128;
   Wide product = Wide{random.Next()} * n;
   if (static_cast<uint64_t>(product) < n) {

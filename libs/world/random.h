@@ -4,8 +4,8 @@
 
 namespace paceline::world {
 
-// Where randomness comes from. Whoever needs any is passed one, so that the simulator can replay a run from
-// its seed.
+// The source of randomness. It is passed to all code that needs any, so that the simulator can replay a run
+// from its seed.
 class Random {
  public:
   virtual ~Random() = default;
@@ -24,8 +24,8 @@ uint64_t Uniform(Random& random, uint64_t n);
 // A multiple of 2^-53 in [0, 1), all equally likely: the top 53 bits of one draw.
 double UnitInterval(Random& random);
 
-// True with probability p; never for p ≤ 0, always for p ≥ 1. Draws exactly once, whatever p is, so that
-// changing a probability does not shift every later draw of a run.
+// True with probability p; never for p ≤ 0, always for p ≥ 1. Draws exactly once for every p, so that
+// changing a probability does not shift the later draws of a run.
 bool Chance(Random& random, double p);
 
 // A seeded generator: SplitMix64 (Steele, Lea, Flood 2014). Fast, of full period 2^64, good enough for

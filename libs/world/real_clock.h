@@ -5,7 +5,8 @@
 
 namespace paceline::world {
 
-// The machine's own monotonic clock: time since it booted, the time it was suspended included. Stateless.
+// The machine's monotonic clock: the time since boot, including the time the machine was suspended.
+// Stateless.
 class RealClock final : public Clock {
  public:
   absl::Time Now() const override;

@@ -5,11 +5,11 @@
 
 namespace paceline::world {
 
-// What StreamPort::KickSoon puts off. A thread that takes events from a queue has one of these, and kicks
-// what gathered when nothing more has come for it, or after kEvents of them at the latest: what many events
-// have to say then travels in few frames.
+// Collects the kicks that StreamPort::KickSoon puts off. A thread that takes events from a queue has one of
+// these. It kicks the collected streams when its queue is empty, or after kEvents events at the latest, so
+// that the answers to many events travel in few frames.
 //
-// Belongs to the thread that made it, and to its scope.
+// Belongs to the thread that made it; lives in one scope.
 class Soon {
  public:
   class Kickable {
@@ -22,16 +22,17 @@ class Soon {
 
   // REQUIRES: this thread has none.
   Soon();
-  // Kicks what is left.
+  // Kicks the streams that are left.
   ~Soon();
   Soon(const Soon&) = delete;
 
-  // Puts the kick off, once for however many calls; on a thread that has no Soon it is done at once.
+  // Puts the kick off; several calls for one stream make one kick. On a thread without a Soon it kicks at
+  // once.
   static void Kick(std::shared_ptr<Kickable> stream);
 
-  // Nothing is put off: there is no hurry to look whether more has come.
+  // True: no kick is waiting, so the thread need not hurry to look for more events.
   bool empty() const { return streams_.empty(); }
-  // An event was taken.
+  // Call after each event that was taken.
   void Taken();
   void KickAll();
 

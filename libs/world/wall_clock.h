@@ -4,9 +4,9 @@
 
 namespace paceline::world {
 
-// The date, as the machine's wall clock has it: for what people read, and for names that should differ.
-// Somebody may set that clock at any moment, back too: nothing is decided and nothing waited for by it (see
-// Clock, MonotonicNow). The one place that reads it; scripts/check refuses others.
+// The date by the machine's wall clock: for people to read, and for names that should differ. Somebody may
+// set that clock at any moment, also back, so no decision and no wait depends on it (see Clock,
+// MonotonicNow). This is the one place that reads it; scripts/check refuses others.
 absl::Time WallClock();
 
 }  // namespace paceline::world

@@ -79,7 +79,7 @@ MATCHER(IsOk, negation ? "is not OK" : "is OK") {
   return status.ok();
 }
 
-// A status of this code whose message matches too.
+// A status of this code whose message also matches.
 MATCHER_P2(StatusIs, code, message,
            "has code " + absl::StatusCodeToString(code) + " and a message that " +
                ::testing::DescribeMatcher<std::string>(message)) {

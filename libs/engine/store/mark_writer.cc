@@ -44,9 +44,9 @@ IOStatus MarkWriter::Write(const SyncedMark& mark, int slot) {
   return written;
 }
 
-// The same bytes: whatever tears them they stay the same. A process that ended at a sync which failed may
-// have left a mark that can be read and is not on the disk; were the other slot written next, power might
-// take both.
+// Writes the same bytes into the same slot, so a torn write leaves them as they were. A process that ended
+// after a failed sync may have left a mark that can be read but is not on the disk. If the other slot were
+// written first, a loss of power could take both marks.
 IOStatus MarkWriter::WriteAgain() {
   const MutexLock writing(&writing_);
   SyncedMark mark;
@@ -57,7 +57,7 @@ IOStatus MarkWriter::WriteAgain() {
   return Write(mark, slot_);
 }
 
-// In the other slot than the last one that is on the disk, also where that could not be written before.
+// Writes into the slot that does not hold the last mark on the disk, also when an earlier write there failed.
 IOStatus MarkWriter::WriteNow() {
   const MutexLock writing(&writing_);
   SyncedMark mark;

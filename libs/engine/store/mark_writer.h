@@ -13,36 +13,36 @@
 
 namespace paceline::engine {
 
-// Has the mark of a folder written as a MarkKeeper says, by a thread of its own, so that nobody who syncs
-// waits for a second sync. Thread-safe.
+// Writes the mark of a folder when its MarkKeeper says so, from a thread of its own. So a caller that syncs a
+// file does not wait for a second sync. Thread-safe.
 class MarkWriter {
  public:
-  // `file` has two slots, and `found` is what they say.
+  // `file` has two slots; `found` is their content.
   MarkWriter(std::unique_ptr<rocksdb::FSRandomRWFile> file, FoundMark found);
-  // Everything that is synced is in the mark then, unless the disk fails.
+  // Writes everything known to be synced into the mark, unless the disk fails.
   ~MarkWriter();
   MarkWriter(const MarkWriter&) = delete;
   MarkWriter& operator=(const MarkWriter&) = delete;
 
-  // What a mark that was found says once more, so that it is on the disk whatever came before.
+  // Writes the mark that was found once more, so that it is certainly on the disk.
   rocksdb::IOStatus WriteAgain() ABSL_LOCKS_EXCLUDED(writing_);
 
-  // As those of MarkKeeper.
+  // As the methods of MarkKeeper.
   void Synced(const SyncedMark::File& file) ABSL_LOCKS_EXCLUDED(mutex_);
   void Reached(uint64_t position) ABSL_LOCKS_EXCLUDED(mutex_);
   void HasCurrent() ABSL_LOCKS_EXCLUDED(mutex_);
-  // … and OK: no mark on the disk has it.
+  // As Forget of MarkKeeper; OK: no mark on the disk names the file.
   rocksdb::IOStatus Forget(absl::string_view name) ABSL_LOCKS_EXCLUDED(writing_, mutex_);
 
-  // OK: all that is known by now is on the disk.
+  // OK: everything known so far is on the disk.
   rocksdb::IOStatus WriteNow() ABSL_LOCKS_EXCLUDED(writing_, mutex_);
   // Of the last attempt to write.
   rocksdb::IOStatus status() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // All that is known to be synced, count aside.
+  // All that is known to be synced. Its count is not maintained.
   SyncedMark known() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  // False: it is the end.
+  // False: the writer is being destroyed.
   bool AwaitDue() ABSL_LOCKS_EXCLUDED(mutex_);
   rocksdb::IOStatus Write(const SyncedMark& mark, int slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
   template <class Change>

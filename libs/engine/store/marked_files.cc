@@ -19,7 +19,7 @@ std::string FolderOf(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-// Written from its beginning to its end. One thread appends, any may sync.
+// A file that is written from beginning to end. One thread appends, any thread may sync.
 class MarkedFile final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
   MarkedFile(std::unique_ptr<rocksdb::FSWritableFile>&& file, std::string path, rocksdb::FileSystem& files,
@@ -43,7 +43,7 @@ class MarkedFile final : public rocksdb::FSWritableFileOwnerWrapper {
   }
 
  private:
-  // After an error nobody knows what is in the file: the mark does not follow it any more.
+  // After an error the content of the file is unknown: the mark no longer follows it.
   IOStatus Noted(IOStatus status, const Slice& data) {
     const std::lock_guard lock(mutex_);
     known_ &= status.ok();

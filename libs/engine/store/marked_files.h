@@ -10,17 +10,17 @@
 
 namespace paceline::engine {
 
-// Files of `base` for a database of which `marks` keeps the mark: each sync of a write-ahead log or a
-// MANIFEST is noted there. Where the mark must be on the disk first, it is written first: before a file that
-// it has is deleted, before a next log is begun (so that only the newest may reach beyond its mark), and
-// before CURRENT names another MANIFEST. `marks` outlives the files.
+// Files of `base` for a database whose mark `marks` keeps. Each sync of a write-ahead log or a MANIFEST is
+// noted there. Three steps wait until the mark is on the disk: deleting a file that the mark names, beginning
+// the next log (so that only the newest log may reach beyond its mark), and pointing CURRENT to another
+// MANIFEST. `marks` must outlive the files.
 std::unique_ptr<rocksdb::Env> WithMarks(std::shared_ptr<rocksdb::FileSystem> base, MarkWriter& marks);
 
-// In whatever folder.
+// The file's name without its folder.
 std::string NameOf(const std::string& path);
 bool IsLog(const std::string& name);
 bool IsManifest(const std::string& name);
-// Until this has happened a loss of power may take a file that was begun or renamed there.
+// Before this returns OK a loss of power may take a file that was created or renamed in the folder.
 rocksdb::IOStatus SyncFolder(rocksdb::FileSystem& files, const std::string& dir);
 
 }  // namespace paceline::engine

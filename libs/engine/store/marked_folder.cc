@@ -30,7 +30,7 @@ bool IsTable(const std::string& name) {
   return absl::EndsWith(name, ".sst");
 }
 
-// Nothing if it is the one that was written with this number for the database of `identity`.
+// OK if the file is the one that was written with this number for the database of `identity`.
 rocksdb::Status CheckTable(rocksdb::Env* env, const std::string& path, const std::string& identity) {
   rocksdb::Options options;
   options.env = env;
@@ -90,7 +90,7 @@ absl::Status MarkedFolder::MayHaveNone(uint64_t format, ReadFormat read_format) 
   return Refused(absl::StrCat(Path(kMarkFile), " is missing; a folder of format ", found, " has one"));
 }
 
-// Whole, or not there at all.
+// Writes the whole mark file, or leaves none.
 absl::StatusOr<FoundMark> MarkedFolder::Create() const {
   FoundMark found{.mark = {.count = 1, .files = {}}, .slot = 0, .other_empty = true};
   ABSL_ASSIGN_OR_RETURN(std::string bytes, EncodeMark(found.mark));
@@ -147,7 +147,7 @@ absl::Status MarkedFolder::CheckPosition(uint64_t position) const {
 
 absl::Status MarkedFolder::Named(absl::Status status) const {
   if (!absl::IsDataLoss(status)) return status;
-  // Of a table that is missing it looks for the name that tables had in earlier releases, and says that.
+  // For a missing table RocksDB looks for, and reports, the name that tables had in its earlier releases.
   const std::string said = absl::StrReplaceAll(status.message(), {{".ldb", ".sst"}});
   const std::string damaged = DamagedTables();
   return absl::DataLossError(

@@ -18,20 +18,20 @@ namespace paceline::engine {
 // The file that has the mark, in the folder of its database.
 inline constexpr char kMarkFile[] = "SYNCED";
 
-// A folder with a database of RocksDB, and how far it is known to be synced. RocksDB takes a write-ahead log
-// that ends early for one that power tore, and a folder without CURRENT for an empty one; so whoever opens
-// the database has Check say first whether everything that had been synced is there. What lies beyond the
-// mark may be torn, and RocksDB cuts it off.
+// A folder with a RocksDB database, and how far it is known to be synced. RocksDB takes a write-ahead log
+// that ends early for one that a loss of power tore, and a folder without CURRENT for an empty one. Therefore
+// call Check before opening the database: it says whether everything that had been synced is there. Data
+// beyond the mark may be torn, and RocksDB cuts it off.
 //
-// The mark lags behind what is synced: by MarkKeeper::kEvery or kEveryBytes, and the time that it takes to
-// write it. It is complete once this is destroyed.
+// The mark lags behind the synced data by MarkKeeper::kEvery or kEveryBytes, and the time to write it. It is
+// complete once this object is destroyed.
 class MarkedFolder {
  public:
   struct Words {
     std::string whose;   // messages begin with it: "disk" or "store"
     std::string remedy;  // what to do about damage, as a sentence
   };
-  // Which format a database that has no mark says it is of; 0: none yet.
+  // The format that a database without a mark says it has; 0: none yet.
   using ReadFormat = absl::FunctionRef<absl::StatusOr<uint64_t>(rocksdb::Env* env)>;
 
   // The caller holds the FolderLock of `dir`. A folder that is new, or of a format before `format`, gets a
@@ -43,17 +43,18 @@ class MarkedFolder {
                                                             std::string dir, Words words, uint64_t format,
                                                             ReadFormat read_format);
 
-  // The database's files. Outlives none of its databases.
+  // The database's files. Close every database that uses them before this object is destroyed.
   rocksdb::Env* env() { return env_.get(); }
 
-  // To be asked before each opening of the database.
+  // Call before each opening of the database.
   absl::Status Check() const;
-  // The database, opened for the first time, has everything up to `position`: kDataLoss if the mark had more.
+  // Call after the first opening: the database has everything up to `position`. kDataLoss if the mark had
+  // more.
   absl::Status CheckPosition(uint64_t position) const;
-  // What the database says when it is opened or read; names the file if that is damaged. RocksDB names the
-  // MANIFEST for many a fault of another file.
+  // Translates an error of opening or reading the database, and names the damaged file if there is one.
+  // RocksDB often names the MANIFEST for a fault of another file.
   absl::Status Named(absl::Status status) const;
-  // `position`, a number that grows, is synced. An error: the mark cannot be written.
+  // `position`, a number that only grows, is synced. An error: the mark cannot be written.
   absl::Status Reached(uint64_t position);
 
  private:
@@ -65,7 +66,7 @@ class MarkedFolder {
   absl::StatusOr<FoundMark> Read() const;
   absl::Status CheckCurrent(const SyncedMark& mark) const;
   absl::StatusOr<SyncedMark::File> Prefix(const std::string& name, uint64_t bytes) const;
-  // The tables that are not what they were, and why; empty: none.
+  // The damaged tables, and why; empty: none.
   std::string DamagedTables() const;
   std::string Path(absl::string_view name) const;
   bool Has(absl::string_view name) const;

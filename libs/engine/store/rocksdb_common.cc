@@ -15,8 +15,9 @@
 #include "libs/base/crc32c.h"
 #include "libs/base/status.h"
 
-// Takes the place of RocksDB's own, which its library calls like everybody else: Debian builds that for any
-// amd64, so it goes by tables, and took a twelfth of a shard's CPU time where pushes are durable. Where a
+// Replaces RocksDB's own function, which its library calls through the dynamic linker too. Debian builds
+// RocksDB for any amd64, so its version goes by tables, which took a twelfth of a shard's CPU time where
+// pushes are durable. Where a loader does not find this one the result is the same.
 // loader does not see this one the outcome is the same.
 namespace rocksdb::crc32c {
 uint32_t Extend(uint32_t crc, const char* data, size_t n) {
@@ -41,7 +42,7 @@ class NoLog final : public rocksdb::Logger {
   void Logv(const char*, va_list) override {}
 };
 
-// RocksDB has no code of its own for a lock that somebody else holds.
+// RocksDB has no status code for a lock that another process holds.
 bool IsTaken(const rocksdb::Status& status) {
   const std::string text = status.ToString();
   return status.IsIOError() && (absl::StrContains(text, "lock hold by current process") ||
@@ -72,7 +73,7 @@ absl::StatusOr<std::optional<std::string>> ReadOne(rocksdb::Env* env, const std:
   rocksdb::Options options;
   StopAtErrors(options);
   options.env = env;
-  // All families: for one that is in the log and was not named it ends the process.
+  // All families must be named: RocksDB ends the process when the log mentions a family that was not.
   std::vector<std::string> names;
   rocksdb::Status opened = rocksdb::DB::ListColumnFamilies(options, dir, &names);
   std::vector<rocksdb::ColumnFamilyDescriptor> families;

@@ -11,29 +11,30 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-// What every database of ours has in common: the shards' (rocksdb_engine.h) and the coordinator's.
+// Common to all of Paceline's databases: the shards' (rocksdb_engine.h) and the coordinator's.
 namespace paceline::engine {
 
-// After an error the database does nothing by itself any more: whoever has it closes it and opens it anew.
-// RocksDB would try to go on, at times of its own choice, and with files that could not be written or synced
-// once; and Debian's build of it, which has its assertions, ends the process when it writes to such a file.
-// For that reason it has no log file of its own either, which it writes to whatever the disk says; what goes
+// After an error the database does nothing more by itself: its owner closes it and opens it anew. RocksDB
+// would try to resume at times of its own choice, on files that once failed to be written or synced; and
+// Debian's build, which has assertions enabled, ends the process when it writes to such a file. For the same
+// reason the database has no info log, which RocksDB would write regardless of errors; statuses report what
+// went wrong.
 // wrong is in the statuses.
 //
-// At the end of its write-ahead log, it takes what is damaged for torn and cuts it off with all that follows:
-// whoever opens it has asked before whether everything is there that was synced (marked_folder.h).
+// At the end of its write-ahead log RocksDB takes damage for a torn write and cuts it off with everything
+// after it. Before opening, the owner has checked that all synced data is there (marked_folder.h).
 void StopAtErrors(rocksdb::DBOptions& options);
 
 // `whose`: the word that messages begin with. A full disk is kResourceExhausted, damage kDataLoss, the rest
 // kUnavailable.
 absl::Status Translated(const rocksdb::Status& status, absl::string_view whose, absl::string_view what);
 
-// What a database has under `key`, which stays as it is, its files too. `env`: its files.
+// The value that a database has under `key`. Changes neither the database nor its files. `env`: its files.
 absl::StatusOr<std::optional<std::string>> ReadOne(rocksdb::Env* env, const std::string& dir,
                                                    absl::string_view whose, absl::string_view key);
 
-// A directory belongs to this process until this is destroyed or the process ends, however it ends; also
-// while no database is open there, as RocksDB's own lock does not have it.
+// A lock on a directory: it belongs to this process until the object is destroyed or the process ends, in any
+// way. It holds also while no database is open there, when RocksDB's own lock does not.
 class FolderLock {
  public:
   // Creates the directory, and its parents, if it does not exist. `user`: "shard" or "coordinator". `env`

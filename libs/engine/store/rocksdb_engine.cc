@@ -25,10 +25,10 @@ namespace {
 
 constexpr absl::string_view kFormatNote = "!format";
 constexpr absl::string_view kBatchNote = "!batch";
-// RocksDB would flush by itself at so many times the size at which we do.
+// RocksDB would flush by itself at this multiple of the size at which the engine flushes.
 constexpr size_t kOwnFlushFirst = 4;
 constexpr size_t kBatchRoom = 512;  // for what a batch has beside its operations
-// The disk is at work while more is copied, and not in a sync alone.
+// Keeps the disk busy while more is copied, and not only during a sync.
 constexpr uint64_t kWriteOutEvery = uint64_t{1} << 20;
 constexpr int kFilesMax = 1 << 30;  // of the log: there is no compaction that would make them fewer
 constexpr char kRemedy[] =
@@ -101,10 +101,10 @@ class RocksDbEngine final : public Engine {
   absl::Status Open(bool create);
   absl::Status CheckFormat();
   void Close();
-  // OK: the database can be written to. After an error it is opened anew, and has all that it had.
+  // OK: the database can be written to. After an error it is opened anew, with all that it had.
   absl::Status GoOn();
   absl::StatusOr<uint64_t> LastBatch() const;
-  // The same status; an error is remembered.
+  // Returns the same status, translated; remembers an error.
   absl::Status Noted(const rocksdb::Status& status, absl::string_view what);
   absl::Status FlushIfDue();
   absl::Status LoadBases(Reader& reader);
@@ -139,7 +139,7 @@ class RocksDbEngine final : public Engine {
   bool failed_ = false;
 };
 
-// Of what the note says; none: 0.
+// The format that the note states; 0 if there is no note.
 uint64_t FormatIn(absl::string_view note) {
   return note.size() == 8 ? LoadU64(note.data()) : 0;
 }
@@ -250,18 +250,18 @@ absl::Status RocksDbEngine::Noted(const rocksdb::Status& status, absl::string_vi
   return DiskStatus(status, what);
 }
 
-// After an error RocksDB takes no more writes. To tell it to go on (Resume) would be to trust files that
-// could not be synced once, of which the operating system says the second time that all is well though their
-// content is gone (fsyncgate: Rebello et al., "Can applications recover from fsync failures?", ATC 2020).
-// Opened anew it writes all that its write-ahead log has to new files and syncs these, before that log is
-// deleted. What the log does not have is among the batches since the last sync, and they are here.
+// After an error RocksDB accepts no more writes. To make it go on (Resume) would mean to trust files whose
+// sync failed once. For those the operating system reports success the second time, though their content is
+// gone (fsyncgate: Rebello et al., "Can applications recover from fsync failures?", ATC 2020). When opened
+// anew, RocksDB writes everything in its write-ahead log to new files and syncs these before it deletes that
+// log. Batches that the log lacks are among those since the last sync, which are kept here.
 absl::Status RocksDbEngine::GoOn() {
   if (db_ != nullptr && !failed_) return absl::OkStatus();
   Close();
   ABSL_RETURN_IF_ERROR(Open(/*create=*/false));
-  failed_ = true;  // until all that follows is done: it is begun again from here
+  failed_ = true;  // until all that follows has succeeded: otherwise it begins here again
   ABSL_ASSIGN_OR_RETURN(const uint64_t found, LastBatch());
-  // The one that failed may be there: it is given again, and says the same.
+  // The batch that failed may be there: the caller writes it again, with the same content.
   if (found > last_batch_ + 1) {
     return absl::DataLossError(absl::StrCat("disk: ", dir_, " has batches up to ", found, "; those up to ",
                                             last_batch_,
@@ -293,16 +293,15 @@ absl::StatusOr<uint64_t> RocksDbEngine::LastBatch() const {
   return LoadU64(found->data());
 }
 
-// In the background, of which there is one at a time. RocksDB begins another file of its write-ahead log with
-// each flush. Were the one before not synced yet, power might take the end of it and leave what is in the
-// next.
+// Flushes run in the background, one at a time. RocksDB begins a new write-ahead log file with each flush. If
+// the one before were not synced yet, a loss of power could take its end and leave the content of the next.
 absl::Status RocksDbEngine::FlushIfDue() {
   if (buffered_ < options_.write_buffer_bytes) return absl::OkStatus();
   ABSL_RETURN_IF_ERROR(Sync());
   rocksdb::FlushOptions background;
   background.wait = false;
   const rocksdb::Status begun = db_->Flush(background, {bases_, pages_, log_});
-  if (begun.IsTryAgain()) return absl::OkStatus();  // with the next batch
+  if (begun.IsTryAgain()) return absl::OkStatus();  // try again with the next batch
   ABSL_RETURN_IF_ERROR(Noted(begun, "writing files"));
   buffered_ = 0;
   return absl::OkStatus();
@@ -351,7 +350,7 @@ absl::Status RocksDbEngine::PutReset(SegmentId segment, rocksdb::WriteBatch& out
                     "gathering a batch");
 }
 
-// All records of a batch as one group. Those before a Reset of their segment are forgotten by it.
+// Puts all records of a batch into one group, without those that a later Reset of their segment forgets.
 absl::Status RocksDbEngine::PutGroup(const Batch& batch, rocksdb::WriteBatch& out) {
   std::map<SegmentId, size_t> resets;
   const auto& operations = batch.operations();
@@ -389,9 +388,10 @@ void RocksDbEngine::Written(const Batch& batch) {
   DeleteOldFiles();
 }
 
-// What makes them needless is synced first: a deletion is at once, and were a base lost with power afterwards
-// the log before it would be missing. Of files that were not compacted RocksDB deletes the oldest only, so
-// they go one by one. What cannot be deleted now is tried again with the next run.
+// First syncs the data that makes the files needless: a deletion takes effect at once, and if power then
+// failed and took a base, the log before that base would be missing. Of files that were never compacted
+// RocksDB deletes only the oldest, so they go one by one. A file that cannot be deleted now is tried again
+// when the next run is no longer needed.
 void RocksDbEngine::DeleteOldFiles() {
   const uint64_t needed = runs_.OldestNeeded(next_group_);
   if (needed <= deleted_before_) return;
@@ -406,7 +406,7 @@ void RocksDbEngine::DeleteOldFiles() {
   std::ranges::sort(files, {}, [](const auto& file) { return file.smallestkey; });
   for (const auto& file : files) {
     const rocksdb::Status deleted = db_->DeleteFile(file.name);
-    if (deleted.IsInvalidArgument()) return;  // not its turn yet, as RocksDB sees it
+    if (deleted.IsInvalidArgument()) return;  // RocksDB does not count it as the oldest yet
     if (!Noted(deleted, "deleting").ok()) return;
   }
 }

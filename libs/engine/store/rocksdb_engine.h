@@ -14,8 +14,8 @@ class Env;
 namespace paceline::engine {
 
 struct RocksDbOptions {
-  // Of content in memory before it becomes files, and about as much again while it becomes them; the unit in
-  // which the log's old end is given back.
+  // Bytes of content kept in memory before they become files; about as much again is in use while they become
+  // files. Also the unit in which space at the old end of the log is freed.
   size_t write_buffer_bytes = size_t{16} << 20;
   // Files and threads, for tests; outlives the engine. nullptr: the operating system's.
   rocksdb::Env* env = nullptr;
@@ -29,10 +29,10 @@ struct RocksDbOptions {
 // and its files are never compacted, so that each falls out of use as a whole and is deleted. All families
 // are flushed together: otherwise a few bytes in one of them would keep the whole write-ahead log.
 //
-// After an error of the disk the next call closes the database and opens it anew, which takes as long as it
-// takes to read and write what is not in files yet, twice `write_buffer_bytes` at most, about; what it may
-// have lost of the batches since the last sync is written again. A batch that was refused may be there all
-// the same: it is to be given again, before any other. kDataLoss: what had been synced is gone.
+// After a disk error the next call closes the database and opens it anew. That takes as long as reading and
+// writing the data that is in no file yet, about twice `write_buffer_bytes` at most. The engine writes again
+// the batches since the last sync that may have been lost. A batch that was refused may be there all the
+// same: the caller must write it again before any other. kDataLoss: synced data is gone.
 //
 //   kFailedPrecondition   another process uses the directory, or a newer release has written it
 //   kUnavailable          it cannot be created or read

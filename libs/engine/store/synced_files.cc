@@ -44,13 +44,13 @@ class SyncedFile final : public rocksdb::FSWritableFileOwnerWrapper {
   }
 
  private:
-  // After the write, of which some may be in the file although it failed: a sync that runs beside it may have
-  // come too early, and is not enough.
+  // Called after the write, also a failed one, since part of its data may be in the file. A sync that ran
+  // beside the write may have missed it, and does not count.
   IOStatus Changed(IOStatus status) {
     changed_.store(true);
     return status;
   }
-  // One at a time: the second to ask gets what the first one brings about, no earlier.
+  // One sync at a time: a second caller waits for the first, and returns no earlier than it.
   template <class Sync>
   IOStatus IfChanged(Sync sync) {
     const std::lock_guard lock(syncing_);

@@ -7,15 +7,15 @@
 
 namespace paceline::engine {
 
-// Files of `base` of which a sync is a call of the operating system only if something was written since the
-// last one that succeeded.
+// Files of `base` that pass a sync to the operating system only if something was written since the last
+// successful one.
 //
-// The engine syncs the write-ahead log before a flush; RocksDB syncs the file that the flush closes once
-// more, in the background. That is needless, and were it to fail it would be worse: a sync of the engine's
-// that comes after it takes the closed file along, and RocksDB 7.8 ends the process when it meets a file that
-// has failed there (WritableFileWriter::AssertFalseAndGetStatusForPrevError).
+// The engine syncs the write-ahead log before a flush, and RocksDB then syncs the file that the flush closes
+// once more, in the background. That second sync is needless, and its failure would do harm: the engine's
+// next sync includes the closed file, and RocksDB 7.8 ends the process when it meets a file there whose sync
+// has failed (WritableFileWriter::AssertFalseAndGetStatusForPrevError).
 //
-// Thread-safe as RocksDB's files are: one thread writes to a file, any may sync it.
+// Thread-safe as RocksDB's files are: one thread writes to a file, any thread may sync it.
 std::unique_ptr<rocksdb::Env> WithoutNeedlessSyncs(std::shared_ptr<rocksdb::FileSystem> base);
 
 }  // namespace paceline::engine

@@ -9,12 +9,11 @@
 
 namespace paceline::engine {
 
-// The batches that were written since the last sync, which an error of the disk may take away, by their
-// numbers. Their memory is used again: new memory costs more than what is written to it, since the kernel
-// clears it first. For one thread.
+// The batches written since the last sync, by number: a disk error may take them away. Their memory is
+// reused, since the kernel clears new memory first, which costs more than filling it. For one thread.
 class WrittenBatches {
  public:
-  // Of memory that waits to be used again: so much, in pieces that are worth it.
+  // Bounds of the memory kept for reuse: at most kSpareBytes in all, in pieces of at least kSpareLeast.
   static constexpr size_t kSpareBytes = size_t{32} << 20;
   static constexpr size_t kSpareLeast = size_t{64} << 10;
 
@@ -26,10 +25,10 @@ class WrittenBatches {
   // An empty batch with room for so many bytes.
   rocksdb::WriteBatch New(size_t bytes);
   void Add(uint64_t number, rocksdb::WriteBatch batch);
-  // All of them are safe.
+  // All batches are safe.
   void Synced();
 
-  // By ascending numbers, which have no gaps.
+  // By ascending number, without gaps.
   std::deque<One>& unsynced() { return unsynced_; }
 
  private:

@@ -38,14 +38,14 @@ class Descriptor {
     if (fd_ >= 0) close(fd_);
   }
   int get() const { return fd_; }
-  // Errors of writes may come only now.
+  // Errors of earlier writes may only show now.
   bool Close() { return close(std::exchange(fd_, -1)) == 0; }
 
  private:
   int fd_;
 };
 
-// What was created in, renamed in, or removed from the folder is so after loss of power.
+// Makes creations, renames and removals in the folder survive a loss of power.
 absl::Status SyncFolder(const std::string& path) {
   const Descriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.get() < 0) return Failed("open", path);
@@ -123,7 +123,7 @@ class Directory final : public Files {
   absl::StatusOr<std::unique_ptr<NewFile>> Create(const std::string& folder,
                                                   const std::string& file) override {
     const std::string in = absl::StrCat(path_, "/", folder);
-    // Two that write the same file, one of them a process that was taken for dead, do not mix their bytes.
+    // Two writers of one file, one perhaps in a process that was taken for dead, must not mix their bytes.
     static std::atomic<uint64_t> number = 0;
     std::string temporary = absl::StrCat(in, "/.", file, ".", getpid(), ".", number++);
     Descriptor to(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
@@ -147,7 +147,7 @@ class Directory final : public Files {
     std::error_code error;
     for (fs::directory_iterator it(path_, error), end; !error && it != end; it.increment(error)) {
       if (it->is_directory(error) && !error) names.push_back(it->path().filename().string());
-      error.clear();  // gone meanwhile
+      error.clear();  // removed meanwhile
     }
     if (error) return Failed("list", path_, error);
     std::ranges::sort(names);
@@ -164,7 +164,7 @@ class Directory final : public Files {
   absl::Status RemoveFolder(const std::string& folder) override {
     const std::string path = absl::StrCat(path_, "/", folder);
     std::error_code error;
-    // Files that are being written into it may come between the removal of the others and its own.
+    // Writers may add files between the removal of the others and the removal of the folder.
     for (int tries = 0; tries < kRemovalsMax; ++tries) {
       error.clear();
       fs::remove_all(path, error);

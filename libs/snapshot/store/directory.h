@@ -8,11 +8,11 @@
 
 namespace paceline::snapshot {
 
-// Snapshots in a directory: one folder each. All programs of a cluster are given the same one: a volume that
-// all of them see. A file is written under a name that nobody reads, synced, and renamed. Makes the directory
+// Snapshots in a directory, one folder each. All programs of a cluster use the same directory, on a volume
+// that all of them see. A file is written under a temporary name, synced, and renamed. Creates the directory
 // if need be.
 absl::StatusOr<std::unique_ptr<Files>> OpenDirectory(const std::string& path);
-// To read what is there only. kNotFound: there is no such directory.
+// Opens an existing directory for reading. kNotFound: it does not exist.
 absl::StatusOr<std::unique_ptr<Files>> OpenDirectoryToRead(const std::string& path);
 
 }  // namespace paceline::snapshot
