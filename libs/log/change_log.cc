@@ -7,7 +7,7 @@ namespace paceline::log {
 void ChangeLog::Add(Lsn version, uint64_t key) {
   entries_.push_back({.version = version, .key = key});
   if (entries_.size() <= kEntriesMax) return;
-  from_ = entries_.front().version;  // of one record it knows all or nothing
+  from_ = entries_.front().version;  // it knows all changes of a record, or none
   while (!entries_.empty() && entries_.front().version == from_) entries_.pop_front();
 }
 

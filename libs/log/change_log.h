@@ -9,22 +9,23 @@
 
 namespace paceline::log {
 
-// Which rows of one table in one segment have got other values lately, and by which record. Soft: it begins
-// when somebody asks, forgets the oldest records beyond its size, and goes with the primary; who asks for
-// more than it knows is told so. Single owner, no locks.
+// The rows of one table in one segment that changed lately, each with the record that changed it. Soft state
+// of the primary: it begins with the first reader that asks, forgets its oldest records beyond kEntriesMax,
+// and does not survive the primary. If asked for more than it knows it says so. Single owner, no locks.
 class ChangeLog {
  public:
-  // Entries kept, 16 bytes each; one a record and row.
+  // Entries kept, 16 bytes each; one for each record and row.
   static constexpr size_t kEntriesMax = 8192;
 
-  // Knows of every record after `from`.
+  // Knows every record after `from`.
   explicit ChangeLog(Lsn from) : from_(from) {}
 
-  // The record `version` has changed the row. REQUIRES: `version` is after `from` and never falls.
+  // The record `version` has changed the row. REQUIRES: `version` is after `from`, and no smaller than in
+  // earlier calls.
   void Add(Lsn version, uint64_t key);
 
-  // The keys of the rows that records after `since` have changed, ascending, each once. nullopt: it does not
-  // know, or they are more than `max`. O(entries after `since`).
+  // The keys of the rows that records after `since` have changed, ascending, each once. nullopt: the log does
+  // not reach back that far, or they are more than `max`. O(entries after `since`).
   std::optional<std::vector<uint64_t>> Since(Lsn since, uint64_t max) const;
 
   size_t entries() const { return entries_.size(); }

@@ -98,7 +98,7 @@ v1::ReplicateReply::Ack Follower::Take(const v1::ReplicateRequest::Segment& fram
     taken = TakePages(frame);
   } else {
     const LogPosition before{.epoch = Epoch(frame.lsn_epoch()), .lsn = Lsn(frame.lsn())};
-    // Pages that were lost with a link do not come again: what is in the middle of an image is no state.
+    // Pages that were lost with a link do not come again, so an incomplete image is not a state to continue.
     const bool agrees =
         before == position() || (Planted(Bug::kDivergedSuffixKept) && before.lsn == position().lsn);
     const bool amid = !image_complete_ && !Planted(Bug::kRecordsAmidImage);
@@ -115,10 +115,10 @@ v1::ReplicateReply::Ack Follower::Take(const v1::ReplicateRequest::Segment& fram
     return ack;
   }
   ack.set_state(continues ? v1::ReplicateReply::HOLDS : v1::ReplicateReply::BEHIND);
-  // In the middle of an image there is nothing to go on from.
+  // An incomplete image cannot be continued.
   if (!continues && !whole()) ack.set_state(v1::ReplicateReply::NO_STATE);
-  // As long as pages are under way it holds nothing: where nothing is written meanwhile, the image's own LSN
-  // would pass for the whole state.
+  // While pages are under way the follower reports no position: if nothing is written meanwhile, the image's
+  // own LSN would pass for the whole state.
   if (image_complete_ || Planted(Bug::kPagesNotAwaited) || Planted(Bug::kRecordsAmidImage)) {
     ack.set_lsn(position().lsn.v);
     ack.set_lsn_epoch(position().epoch.v);
@@ -168,7 +168,7 @@ absl::Status Follower::TakeRecords(const v1::ReplicateRequest::Segment& frame, c
     tail_.Append(segment_->epoch(), bytes);
     budget_->Followed(*segment_, record);
   }
-  // Every other replica holds what is committed: nobody will need it from here.
+  // Every other replica holds the committed records, so nobody will need them from this follower.
   tail_.CutTo(Lsn(std::min(frame.committed(), position().lsn.v)));
   if (frame.records() > 0) CountMemory();
   return absl::OkStatus();

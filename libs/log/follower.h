@@ -16,48 +16,49 @@
 
 namespace paceline::log {
 
-// One segment at a replica or learner: applies what the primary sends, says what it holds, and notices when
-// the primary falls silent. It trusts its log only as far as it agrees with the primary's: a frame names the
-// record before its first, with the epoch that one was written in, and what does not continue this very log
-// is not taken.
+// One segment at a replica or learner: applies what the primary sends, reports what it holds, and notices
+// when the primary falls silent. It takes only frames that continue its own log: each frame names the record
+// before its first one, and the epoch in which that record was written.
 //
 // Single owner, no locks, no I/O; time is passed in.
 class Follower {
  public:
-  // Memory is short when the shard has no more than this: rather than refuse pushes nothing is kept that may
-  // never be needed.
+  // Memory counts as short when the shard has no more than this many bytes left. The follower then drops a
+  // state that may never be needed, so that pushes need not be refused.
   static constexpr uint64_t kLeftToOthers = uint64_t{1} << 20;
 
-  // `budget` hears of memory and of what is applied. Holds nothing.
+  // `budget` is told of memory and of applied records. The new follower holds nothing.
   Follower(SegmentId segment, int ring_bits, std::shared_ptr<Budget> budget);
-  // The empty segment, before the first record of the first epoch.
+  // The empty segment, as it is before the first record of the first epoch.
   static Follower Empty(SegmentId segment, int ring_bits, std::shared_ptr<Budget> budget);
-  // A primary that stepped down.
+  // Continues from the state of a primary that stepped down.
   Follower(Segment segment, LogTail tail, std::shared_ptr<Budget> budget);
   ~Follower();
   Follower(Follower&&) = default;
   Follower& operator=(Follower&&) = delete;
 
-  // Takes a frame of the primary of frame's epoch, which the caller has judged. The answer is to go back.
-  // With `member`, a configuration of that epoch counts on what it has: then nothing takes its place.
+  // Takes a frame from the primary of the frame's epoch, which the caller has verified. The caller sends the
+  // returned answer back. `member`: a configuration of that epoch counts on this follower's state, so no
+  // image replaces it.
   v1::ReplicateReply::Ack Take(const v1::ReplicateRequest::Segment& frame, const absl::Cord& body,
                                bool member = false);
 
-  // It holds a state that could be served: not in the middle of an image.
+  // True if it holds a state that could be served, and not an incomplete image.
   bool whole() const { return segment_.has_value() && segment_->version() >= whole_; }
-  // The image that is under way is to replace a state that could be served. That one is kept until the image
-  // is whole, or memory is short: it may be all that is left of the segment.
+  // True while an incomplete image is to replace a state that could be served. The old state is kept until
+  // the image is whole or memory is short: it may be the last copy of the segment.
   bool keeps() const { return kept_.has_value(); }
-  // Of the last record of what it could go back to: what it keeps, or holds; zeros: nothing.
+  // Position of the last record of the state it could fall back to: the kept one, or else the present one.
+  // Zeros: none.
   LogPosition fallback() const;
-  // Goes back to what it keeps, if there is anything.
+  // Returns to the kept state, if there is one.
   void FallBack();
-  // Of the last record; zeros: nothing is held.
+  // Position of the last record. Zeros: nothing is held.
   LogPosition position() const;
   const LogTail& tail() const { return tail_; }
   const Segment* segment() const { return segment_.has_value() ? &*segment_ : nullptr; }
 
-  // The end of its life as a follower. REQUIRES: whole().
+  // Ends its life as a follower and hands over its state. REQUIRES: whole().
   struct State {
     Segment segment;
     LogTail tail;
@@ -67,7 +68,7 @@ class Follower {
  private:
   void TakeImage(const v1::ReplicateRequest::Segment& frame);
   absl::Status TakePages(const v1::ReplicateRequest::Segment& frame);
-  // Status: the records could not be read.
+  // Fails if the records cannot be read or applied.
   absl::Status TakeRecords(const v1::ReplicateRequest::Segment& frame, const absl::Cord& body);
   void Discard();
   void CountMemory();
@@ -78,21 +79,21 @@ class Follower {
   std::shared_ptr<Budget> budget_;
   std::optional<Segment> segment_;
   LogTail tail_;
-  Lsn whole_;  // pages are of versions up to here
+  Lsn whole_;  // the state is whole once this is applied: pages are of versions up to here
   Lsn newest_page_;
   uint64_t transfer_ = 0;  // the image under way
-  uint64_t pages_ = 0;     // of it
+  uint64_t pages_ = 0;     // pages of it that have come
   bool image_complete_ = true;
   std::optional<State> kept_;
-  int64_t counted_ = 0;  // bytes the budget knows of
+  int64_t counted_ = 0;  // bytes reported to the budget
 };
 
-// Whether a primary is still there, as its follower sees it. Each beacon that is answered lends the primary
-// its place for the beacon's L from when it was sent, so for less than G after it came; the latest of these
-// ends counts, in whichever epoch it was: a primary takes what it was lent along into its next one.
+// A follower's view of whether its primary is alive. Each beacon that it answers lends the primary its place
+// for the beacon's L after it was sent, hence for less than G after it arrived. The latest of these ends
+// counts, whatever the epoch: a primary keeps what it was lent in its next epoch too.
 class Watch {
  public:
-  // What counts from now on is epoch `epoch`.
+  // From now on beacons of `epoch` count.
   void Begin(Epoch epoch, absl::Time now) {
     if (epoch == epoch_) return;
     epoch_ = epoch;
@@ -102,14 +103,14 @@ class Watch {
     lease_ = lease;
     until_ = std::max(until_, now + Patience(lease));
   }
-  // This process stood still: it cannot know.
+  // This process stood still, so it cannot know whether the primary was silent.
   void ListenAfresh(absl::Time now) { Heard(lease_, now); }
-  // What was lent is over, and another primary may be wished for.
+  // True once the primary's loan is over: another primary may be wished for.
   bool Silent(absl::Time now) const { return now >= until_; }
 
  private:
   Epoch epoch_;
-  absl::Duration lease_ = kLease;  // that was lent last
+  absl::Duration lease_ = kLease;  // of the last beacon
   absl::Time until_ = absl::InfinitePast();
 };
 

@@ -6,17 +6,17 @@
 
 namespace paceline::log {
 
-// A set of numbers, kept as ranges: a set without gaps takes one entry, however many are in it. Plain value.
+// A set of numbers, kept as ranges: a set without gaps takes one entry, whatever its size. Plain value.
 class IdRanges {
  public:
   IdRanges() = default;
   // First → last of each. REQUIRES: as ranges() has it.
   explicit IdRanges(std::map<uint32_t, uint32_t> ranges) : ranges_(std::move(ranges)) {}
 
-  // O(log ranges). Nothing happens if it is in already.
+  // O(log ranges). Does nothing if the number is in the set already.
   void Add(uint32_t id);
   bool Contains(uint32_t id) const;
-  // First → last of each range, ascending, with at least one number between two.
+  // First → last of each range, ascending; at least one missing number lies between two ranges.
   const std::map<uint32_t, uint32_t>& ranges() const { return ranges_; }
 
  private:

@@ -40,7 +40,7 @@ absl::Status CheckPlaced(const ring::Placement& placement, SegmentId segment, Ke
   if (form == KeyForm::kKeys) {
     const table::KeyView view = Keys(keys);
     const uint64_t block_rows = placement.RowsPerBlock();
-    uint64_t first = 0;  // of the block of the key before, in a ranged table: keys often come sorted
+    uint64_t first = 0;  // first key of the last key's block, in a ranged table: keys often come sorted
     uint64_t rows = 0;
     for (size_t i = 0; i < view.size(); ++i) {
       const uint64_t key = view[i];

@@ -7,7 +7,7 @@
 #include "libs/ring/placement.h"
 #include "libs/table/views.h"
 
-// The keys of one part, in either form the wire has for them.
+// The keys of one part, in either of the wire's two forms.
 namespace paceline::log {
 
 inline constexpr size_t kKeyBytes = 8;
@@ -25,14 +25,14 @@ inline table::ValueView Values(absl::string_view bytes) {
   return {reinterpret_cast<const std::byte*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
-// How many rows the entries name. OUT_OF_RANGE if ranges name more than 2^32.
+// The number of rows that the entries name. OUT_OF_RANGE if ranges name more than 2^32.
 absl::StatusOr<uint64_t> CountRows(KeyForm form, absl::string_view keys);
 
 // Calls visit(first, count) for every range in order.
 void ForEachRange(absl::string_view keys, absl::FunctionRef<void(uint64_t first, uint64_t count)> visit);
 
-// OK if every key is placed in `segment` and ranges end within the table. Otherwise INVALID_ARGUMENT or
-// OUT_OF_RANGE naming the first that is not.
+// OK if every key lies in `segment` and ranges end within the table. Otherwise INVALID_ARGUMENT or
+// OUT_OF_RANGE names the first key or range that does not.
 absl::Status CheckPlaced(const ring::Placement& placement, SegmentId segment, KeyForm form,
                          absl::string_view keys);
 

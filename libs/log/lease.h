@@ -7,47 +7,48 @@
 
 #include "absl/time/time.h"
 
-// Leases between the members of a segment (PacificA, Lin et al. 2008): a primary answers only while every
-// member it waits for has answered a beacon that was sent less than L ago on the primary's own clock; a
-// replica wishes for another primary only after G without a beacon on its own. With G > L by more than clocks
-// drift apart no two members ever answer at the same time, and no clock is compared with another.
+// Leases between the members of a segment (PacificA, Lin et al. 2008). A primary answers only while every
+// member it waits for has answered a beacon sent less than L ago, on the primary's own clock. A replica
+// wishes for another primary only after G without a beacon, on its own clock. Since G exceeds L by more than
+// the clocks' drift, no two members ever answer at the same time, and no two clocks are ever compared.
 namespace paceline::log {
 
-// How long a primary may be silent to begin with, and at most, when beacons were seen to take their time.
+// The lease to begin with, and the longest lease when beacons are seen to be slow.
 inline constexpr absl::Duration kLease = absl::Milliseconds(400);
 inline constexpr absl::Duration kLeaseMax = absl::Seconds(3);
 // Beacons are sent this many times within a lease.
 inline constexpr int kBeaconsALease = 4;
 
-// By how much the rates of two machines' clocks may differ, as a part of the one that is slower. Quartz is a
-// thousand times better; what steers a clock that is off, or a virtual machine's, is not always.
+// The largest difference in rate between two machines' clocks, relative to the slower one. Quartz is a
+// thousand times better; software that corrects a clock, or a virtual machine's clock, is not always.
 inline constexpr double kDrift = 0.1;
 
-// G: how long a replica that has lent `lease` waits before it wishes for another primary.
+// G: how long a replica that has lent `lease` waits for a beacon before it wishes for another primary.
 inline absl::Duration Patience(absl::Duration lease) {
   return lease * (1 + kDrift) + absl::Milliseconds(100);
 }
 
-// How long a primary that was lent `lease` bears the silence of a replica before it asks it out; meanwhile it
-// says nothing to anybody. Of one whose link has broken, as it does when a process ends, no longer than is
-// sure to be no delay. While the link stands the replica is more likely slow than gone, and a copy that is
-// given up for a moment without processor time is a copy less when the next one really fails: so it is borne
-// for as long as writers may be made to wait (Replicas::kHoldsUpMax), less the time that asking takes.
+// How long a primary with lease `lease` tolerates a silent replica before it asks for a configuration without
+// it; meanwhile it answers nobody. If the link broke, as it does when a process ends, the time is just long
+// enough to rule out a delay. While the link stands the replica is more likely slow than gone. To drop it for
+// a moment without processor time would leave one copy less for the next real failure. So the primary
+// tolerates its silence for as long as writers may be made to wait (Replicas::kHoldsUpMax), less the time
+// that the request takes.
 inline absl::Duration SilenceBorne(absl::Duration lease, bool link_broke) {
   const absl::Duration least = lease + absl::Milliseconds(50);
   return link_broke ? least : std::max(least, absl::Milliseconds(900));
 }
 
-// What one member has lent the primary. The primary's side.
+// The time that one member has lent the primary. Lives at the primary.
 class LentTime {
  public:
-  // Beacon `number` leaves now.
+  // Beacon `number` is being sent now.
   void Sent(uint64_t number, absl::Time now, absl::Duration lease) {
     constexpr size_t kUnderWayMax = 64;
     if (under_way_.size() == kUnderWayMax) under_way_.pop_front();
     under_way_.push_back({number, now, lease});
   }
-  // Beacon `number` was answered. Returns how long that took; nullopt: one that is not known.
+  // Beacon `number` was answered. Returns its round trip; nullopt: an unknown or older beacon.
   std::optional<absl::Duration> Answered(uint64_t number, absl::Time now) {
     while (!under_way_.empty() && under_way_.front().number < number) under_way_.pop_front();
     if (under_way_.empty() || under_way_.front().number != number) return std::nullopt;
@@ -57,9 +58,9 @@ class LentTime {
     last_ = std::max(last_, beacon.sent);
     return now - beacon.sent;
   }
-  // What is lent ends then.
+  // The end of the loan.
   absl::Time until() const { return until_; }
-  // When the newest beacon that was answered left.
+  // When the newest answered beacon was sent.
   absl::Time last() const { return last_; }
 
  private:
@@ -73,9 +74,9 @@ class LentTime {
   absl::Time last_ = absl::InfinitePast();
 };
 
-// How long a lease the primary asks for: long enough for the round trips that were seen in the last 10 to 20
-// seconds, so that a busy machine does not cost it its place, and one hiccup does not make the next takeover
-// slow for long.
+// The length of the lease that the primary asks for: long enough for the round trips of the last 10 to 20
+// seconds. So a busy machine does not lose its place, and one hiccup does not slow the next takeover for
+// long.
 class LeaseLength {
  public:
   void Observed(absl::Duration round_trip, absl::Time now) {
@@ -85,7 +86,7 @@ class LeaseLength {
       window_end_ = now + kWindow;
     }
     largest_ = std::max(largest_, round_trip);
-    // A beacon every L/4 and a round trip of up to L/2 leave one beacon to be lost.
+    // A beacon every L/4 and a round trip of up to L/2: one beacon may be lost.
     length_ = std::clamp(3 * std::max(largest_, before_), kLease, kLeaseMax);
   }
   absl::Duration length() const { return length_; }

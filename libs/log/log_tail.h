@@ -9,17 +9,17 @@
 
 namespace paceline::log {
 
-// Where a log stands: the last record, and the epoch in which it was written. Of two logs of one segment the
-// one with the larger epoch, then the larger LSN, is more advanced; two that agree in both agree in all
-// before.
+// A position in a log: the last record, and the epoch in which it was written. Of two logs of one segment the
+// one with the larger epoch, then the larger LSN, is more advanced. Two logs that agree in both agree in all
+// earlier records.
 struct LogPosition {
   Epoch epoch;
   Lsn lsn;
   friend auto operator<=>(const LogPosition&, const LogPosition&) = default;
 };
 
-// The newest records of a segment's log, as they travel: what members that are behind can be sent. Records
-// are kept from `base` (excluded) to `end`. Plain value; holds the records' memory.
+// The newest records of a segment's log, encoded, for members that are behind. It keeps the records after
+// `base` up to `end`. Plain value; holds the records' memory.
 class LogTail {
  public:
   // Nothing is kept; the log stands at `position`.
@@ -27,26 +27,26 @@ class LogTail {
 
   // The next record, written in `epoch`. `record` is as EncodeRecord makes it.
   void Append(Epoch epoch, absl::Cord record);
-  // The next record is not kept, nor any before it.
+  // The next record is not kept; the records before it are dropped.
   void Skip(Epoch epoch);
 
   const LogPosition& base() const { return base_; }
   const LogPosition& end() const { return end_; }
   uint64_t bytes() const { return bytes_; }
-  // Of the records after `after` that are kept. O(their number).
+  // Bytes of the kept records after `after`. O(their number).
   uint64_t BytesAfter(Lsn after) const;
 
-  // The epoch in which the record `lsn` was written; nullopt: not known here any more, or not written yet.
+  // The epoch in which the record `lsn` was written; nullopt: not known any more, or not written yet.
   std::optional<Epoch> EpochAt(Lsn lsn) const;
-  // True: what follows `position` is here, and the log holds exactly that up to it.
+  // True if the log agrees with `position` and all records after it are kept.
   bool Continues(const LogPosition& position) const;
 
-  // The records after `after`, at least one, up to about `bytes_max`, length-prefixed as they travel
-  // (AppendRecord). Returns how many. REQUIRES: EpochAt(after) is known, after < end().lsn.
+  // Gathers the records after `after`, at least one, up to about `bytes_max`, in the length-prefixed wire
+  // form (AppendRecord). Returns how many. REQUIRES: EpochAt(after) is known, after < end().lsn.
   uint32_t Gather(Lsn after, uint64_t bytes_max, absl::Cord* body) const;
 
-  // Forgets records up to `lsn`, the oldest first, but keeps `bytes_kept` if there are so many; those beyond
-  // `end` are not meant.
+  // Drops records up to `lsn`, the oldest first, but keeps the newest `bytes_kept` bytes. Does not go beyond
+  // `end`.
   void CutTo(Lsn lsn, uint64_t bytes_kept = 0);
 
  private:

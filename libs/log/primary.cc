@@ -85,7 +85,7 @@ std::optional<v1::Refusal> Primary::Take(const Part& part) {
   if (replicas_.Backlogged()) return NotNow("has too much that is not replicated yet", kRetryAfterMs);
   if (budget_->DiskBehind()) return NotNow("has too much that is not on its disk yet", kRetryAfterMs);
   std::optional<v1::Refusal> refusal = Judge(part);
-  // Another one may have taken over and know what is missing here.
+  // Another member may have taken over and have what seems to be missing here.
   if (refusal.has_value() && !MayAnswer()) return NotNow("may not answer now", kRetryAfterMs);
   return refusal;
 }
@@ -182,14 +182,14 @@ std::optional<v1::Refusal> Primary::CheckMemory(const Part& part) {
   return refusal;
 }
 
-// The cheap bound takes every key for unborn; only where that does not fit are the keys looked up.
+// The cheap bound assumes that every key is unborn; keys are looked up only if that does not fit.
 bool Primary::Fits(const Segment::Table& table, const Update& update) const {
   if (update.form == KeyForm::kKeys) {
     const table::KeyView keys = Keys(update.keys);
     return budget_->Admits(table.rows.NewBytesBound(keys.size())) ||
            budget_->Admits(table.rows.NewBytesBound(keys));
   }
-  std::vector<uint64_t> blocks;  // a key of each block the ranges touch: a block is born whole
+  std::vector<uint64_t> blocks;  // one key of each block that the ranges touch: a block is born whole
   ForEachRange(update.keys, [&](uint64_t first, uint64_t count) {
     const std::vector<ring::Piece> pieces = table.placement.ForRange(first, count).value();
     for (const ring::Piece& piece : pieces) blocks.push_back(piece.first);
@@ -246,7 +246,7 @@ void Primary::Tick(SessionId session, Clock clock, const clock::LineCounts& seal
   const Segment::Session* open = segment_.FindSession(session);
   if (open == nullptr) return;
   segment_.ClockOf(open->job).Tick(session, clock, seals, Here(session));
-  if (!handing_to_.has_value()) MoveOn(open->job);  // nothing is written meanwhile; maybe it stays primary
+  if (!handing_to_.has_value()) MoveOn(open->job);  // nothing is written during a hand-over; it may fail
 }
 
 }  // namespace paceline::log

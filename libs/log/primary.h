@@ -27,13 +27,14 @@
 
 namespace paceline::log {
 
-// Who is told that parts of a session are committed. Called from the segment's owner; must only take note.
+// Receives the committed marks of a session's parts. Called by the segment's owner; an implementation must
+// only take note.
 class AckSink {
  public:
   virtual ~AckSink() = default;
   virtual void Committed(wire::Mark mark) = 0;
-  // What was noted should be sent: it came about by what somebody else did, and no frame of the sink's own
-  // stream is at hand.
+  // Send the noted marks now: another stream's frame caused them, so this sink's stream has no frame of its
+  // own under way that would send them.
   virtual void Wake() {}
 };
 
@@ -49,36 +50,37 @@ struct Wait {
   std::string for_whom;  // empty: it did not wait
 };
 
-// Who takes the answer to one part of a pull. Exactly one of Served and Refused is called, once, from the
-// segment's owner; neither need be once the read was cancelled.
+// Receives the answer to one part of a pull. The segment's owner calls exactly one of Served and Refused,
+// once; it may call neither after the read was cancelled.
 class ReadSink {
  public:
   virtual ~ReadSink() = default;
   // The values have been written to Read::out.
   virtual void Served(size_t part, const wire::Certificate& certificate, const Wait& wait) = 0;
   virtual void Refused(size_t part, v1::Refusal refusal) = 0;
-  // Nobody waits for the answer any more: a parked read is dropped. Once true it stays true. Cheap.
+  // True if nobody waits for the answer any more: a parked read is dropped. Once true it stays true. Must be
+  // cheap.
   virtual bool cancelled() const { return false; }
 };
 
 // One part of a push as it reached the primary.
 struct Part {
   Update update;
-  JobId job;                               // of the session, as its Hello said
+  JobId job;                               // of the session, as its Hello stated
   std::shared_ptr<const TableInfo> table;  // null for an empty part
   std::shared_ptr<AckSink> acks;
 };
 
 // A read that asks which rows have changed, instead of naming keys.
 struct ChangesAsked {
-  Lsn since;              // changed by later records than this
-  uint64_t rows_max = 0;  // if they are no more than these
-  // Written before the read is served: how many they are, or kChangesUnknown; and their keys, u64 each, in
-  // memory for rows_max of them. Their rows are written to Read::out.
+  Lsn since;              // wanted: rows changed by records after this one
+  uint64_t rows_max = 0;  // the most rows that the answer may have
+  // Filled in before the read is served: the number of changed rows, or kChangesUnknown; and their keys, u64
+  // each, in memory for rows_max of them. Their rows are written to Read::out.
   uint32_t* count = nullptr;
   std::byte* keys = nullptr;
 };
-// They are too many, or this primary does not know.
+// More than rows_max rows have changed, or this primary does not know them all.
 inline constexpr uint32_t kChangesUnknown = UINT32_MAX;
 
 // One part of a pull as it reached the primary.
@@ -90,79 +92,77 @@ struct Read {
   absl::string_view keys;
   std::optional<ChangesAsked> changes = std::nullopt;  // given: `form` and `keys` mean nothing
   std::byte* out = nullptr;                            // room for the part's rows
-  PartNumber own = 0;   // parked until the session's arrival line has reached it
-  Clock min_clock = 0;  // parked until the job's min clock has reached it
+  PartNumber own = 0;   // parked until the session's arrival line has reached this number
+  Clock min_clock = 0;  // parked until the job's min clock has reached this clock
   absl::Time deadline = absl::InfiniteFuture();
-  size_t part = 0;  // named in the answer
+  size_t part = 0;  // repeated in the answer
   std::shared_ptr<ReadSink> sink;
 };
 
-// Memory and counters that all segments of a shard share. Thread-safe implementations only.
+// Memory and counters shared by all segments of a shard. Implementations must be thread-safe.
 class Budget {
  public:
   virtual ~Budget() = default;
-  // False: the shard is full, the part must be refused OVER_BUDGET.
+  // False: the shard is full, and the part must be refused OVER_BUDGET.
   virtual bool Admits(uint64_t more_bytes) = 0;
   virtual void Grown(int64_t bytes) = 0;
   virtual void RowsUpdated(uint64_t rows) = 0;
 
-  // Parts of aggregated tables that wait to be folded have a budget of their own. Stage takes `bytes` of it,
-  // if there is room; for parts of a clock `ahead` of the one to be folded next there is room only while no
-  // more than half is taken, lest the fast workers keep out the slow one for whom all wait.
+  // Parts of aggregated tables that wait to be folded have a budget of their own. Stage takes `bytes` of it
+  // if there is room. Parts of a clock `ahead` of the next one to be folded find room only while at most half
+  // is taken: otherwise the fast workers could keep out the slow one that everybody waits for.
   virtual bool Stage(uint64_t /*bytes*/, bool /*ahead*/) { return true; }
   virtual void Unstage(uint64_t /*bytes*/) {}
   virtual uint64_t staging_max() const { return UINT64_MAX; }
 
-  // True: so much waits for the disk that parts are to wait too.
+  // True: so much waits for the disk that new parts must wait too.
   virtual bool DiskBehind() const { return false; }
 
-  // `record` was appended in `epoch` and applied to `segment`. For those who watch; does nothing by itself.
+  // `record` was appended in `epoch` and applied to `segment`. A hook for observers; does nothing by default.
   virtual void Logged(const Segment& /*segment*/, Epoch /*epoch*/, const Record& /*record*/) {}
-  // The same at a replica or learner, which applied what its primary sent.
+  // The same at a replica or learner, which applied a record from its primary.
   virtual void Followed(const Segment& /*segment*/, const Record& /*record*/) {}
-  // An image that its primary sent has replaced what was there, and pages follow; or it begins with what its
-  // disk has.
+  // An image from the primary has replaced the state here, and its pages follow; or the segment begins with
+  // its disk's content.
   virtual void Installed(const Segment& /*segment*/) {}
   // The primary of `epoch` has answered a read, or acknowledged parts.
   virtual void Answered(const Segment& /*segment*/, Epoch /*epoch*/) {}
 };
 
-// What the primary of a segment does with requests: judges them, writes the records that follow, applies
-// these, and answers. It is the only one who appends to the segment's log. With one member in the
-// configuration a record is committed as soon as it is applied; with more, when all whom it waits for hold it
-// (replicas.h).
+// The primary of a segment: it judges requests, writes the records that follow from them, applies these, and
+// answers. Nobody else appends to the segment's log. In a configuration of one member a record is committed
+// as soon as it is applied; otherwise when all members that the primary waits for hold it (replicas.h).
 //
-// A read may show what is not committed yet, but the min clock it names is that of what is. While a member it
-// waits for has not lent it its place the primary goes on taking parts and says nothing to anybody: by then
-// another one may have taken over, and know better.
+// A read may show records that are not committed yet, but its certificate names the min clock of committed
+// ones. While the lease of any member it waits for has run out the primary still takes parts, but answers
+// nobody: another member may have taken over, and know better.
 //
 // Time is passed in. Single owner, no locks, no I/O.
 class Primary {
  public:
-  // How long parts of the clock to be folded next are refused for want of room to stage them, before they are
-  // refused for good: those that came wait for them.
+  // If parts of the next clock to be folded find no room in the staging area for this long, they are refused
+  // for good: parts already staged wait for them.
   static constexpr absl::Duration kRoomWaitMax = absl::Seconds(30);
-  // Reads parked at one time; a further one is refused OVER_BUDGET.
+  // Reads parked at one time; further ones are refused OVER_BUDGET.
   static constexpr size_t kParkedMax = 4096;
-  // A read that waits for its reader's own part is refused after so long, with the number that is expected.
+  // A read that waits this long for its reader's own part is refused, with the number that is expected.
   static constexpr absl::Duration kOwnPartMax = absl::Seconds(1);
-  // Once somebody has asked what has changed in a table, its changes are noted until so many updates of the
-  // table have come without anybody asking again.
+  // Once a reader has asked for a table's changes, they are noted until this many updates of the table have
+  // come without another such request.
   static constexpr uint64_t kUpdatesUnasked = 4096;
-  // Tables whose changes are noted; for a further one the one that was asked about the longest ago is given
-  // up.
+  // Tables whose changes are noted. For one more, the table with the oldest request is given up.
   static constexpr size_t kTrackedMax = 16;
 
-  // A cut that was not asked for again for so long is no longer wished for; its rows are kept for longer.
+  // A wish for a cut expires if it is not repeated for kCutAskedMax; a cut's rows are kept for kCutKeptMax.
   static constexpr absl::Duration kCutAskedMax = absl::Seconds(5);
   static constexpr absl::Duration kCutKeptMax = absl::Seconds(30);
 
-  // How long a planned hand-over may take to begin, and to be answered.
+  // How long a planned hand-over may take to begin, and how long the primary waits for its answer.
   static constexpr absl::Duration kHandOverMax = absl::Milliseconds(500);
-  // What does not serve for so long is told.
+  // A primary that does not serve for this long says why (WhyNotServing).
   static constexpr absl::Duration kServesNot = absl::Seconds(2);
 
-  // How it reaches its followers.
+  // How the primary reaches its followers.
   struct Replication {
     const world::Clock* clock = nullptr;
     std::shared_ptr<ReplicationPort> port;
@@ -171,115 +171,115 @@ class Primary {
     bool disk = false;            // as Replicas'
     Replicas::ImagePace image_pace = {};
   };
-  // What a member gives up and another takes over.
+  // The state that one member gives up and another takes over.
   struct State {
     Segment segment;
     LogTail tail;
   };
 
-  // Of a segment that is empty, and has no other member ever.
+  // Primary of an empty segment that never has another member.
   Primary(SegmentId id, int ring_bits, Epoch epoch, std::shared_ptr<Budget> budget);
-  // Of one that the primary of an earlier epoch has released. Workers announce their ticks again.
+  // Primary of a segment that an earlier epoch's primary has released. Workers announce their ticks again.
   Primary(Segment segment, Epoch epoch, std::shared_ptr<Budget> budget);
   // The same, with `replicas` as the other members.
   Primary(State state, Epoch epoch, const std::vector<ring::Member>& replicas, std::shared_ptr<Budget> budget,
           const Replication& replication);
 
-  // What the segment had was given up for lost: a session that is not known here, nor closed, lost what it
-  // had.
+  // The segment's data was given up for lost: a session that is neither known nor closed here has lost its
+  // parts.
   void BeganEmpty() { began_empty_ = true; }
-  // A later epoch in which it is primary again, with other replicas.
+  // Begins a later epoch in which this shard is primary again, with these replicas.
   void Begin(Epoch epoch, const std::vector<ring::Member>& replicas);
-  // A hand-over to a replica begins: parts and reads are refused for a moment, until that one holds
-  // everything; then the configuration is asked for. False: it is none of its replicas.
+  // Begins a planned hand-over to a replica: refuses parts and reads for a moment, until the replica holds
+  // every record; then asks for the new configuration. False: `to` is not one of its replicas.
   bool HandOver(const ring::Member& to);
-  // What followers answer, and whom to take for one.
+  // A follower's answers.
   void OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ack);
   void OnBeacon(const ring::Member& from, const v1::Beacon& beacon);
-  // How this shard's own disk stands, and that it has the records up to `durable`.
+  // The state of this shard's own disk, which has the records up to `durable`.
   void OnDisk(v1::ReplicateReply::DiskState state, Lsn durable);
   void Recruit(const ring::Member& learner) { replicas_.Recruit(learner); }
-  // Sends followers what was written since. Call after the calls that may write.
+  // Sends followers the new records. Call it after every call that may write.
   void Flush() { replicas_.Pump(segment_); }
 
-  // What time it is, for the waits of reads that the next calls wake. OnTime and Serve tell it too.
+  // Sets the present time, from which the waiting times of reads woken by the next calls follow. OnTime and
+  // Serve set it too.
   void SetNow(absl::Time now) { now_ = std::max(now_, now); }
 
-  // Takes a part in its line's order, each number once. nullopt: taken, or taken before. Otherwise nothing
-  // changed: FENCED, OUT_OF_ORDER, INVALID, OVER_BUDGET. On the arrival line the part is applied now, and its
-  // sink has heard how far the line is committed. On the line of aggregated tables it is staged, and its sink
-  // hears of it when its clock is folded.
+  // Takes a part in the order of its line, each number once. nullopt: taken now, or earlier. Otherwise
+  // nothing has changed: FENCED, OUT_OF_ORDER, INVALID, OVER_BUDGET. A part of the arrival line is applied at
+  // once; its sink is told the line's mark as soon as that is committed. A part of the line of aggregated
+  // tables is staged; its sink is told after the clock is folded.
   std::optional<v1::Refusal> Take(const Part& part);
 
-  // "I am at `clock`, sealed by `seals`" of a worker. No effect if the session is no worker.
+  // A worker's tick: "I am at `clock`, sealed by `seals`". Does nothing if the session is no worker.
   void Tick(SessionId session, Clock clock, const clock::LineCounts& seals);
 
-  // Answers the read's sink now or when the clocks allow. OnTime refuses it at its deadline.
+  // Answers the read's sink, now or once the clocks allow. OnTime refuses it at its deadline.
   void Serve(Read read, absl::Time now);
 
-  // Ends the parked reads whose deadline has come, and drops those that were cancelled. Returns the next
+  // Refuses the parked reads whose deadline has passed, and drops the cancelled ones. Returns the next
   // deadline.
   absl::Time OnTime(absl::Time now);
 
-  // True: the record is committed, and safe on the members' disks if they have some. False: it may not be
-  // written yet; `why` says what is missing, and a
-  // refused join sets `join_behind` to the min clock that is already past its start. A Finish that may not be
-  // written yet counts as the worker's last tick from now on, and is written once it may.
+  // Writes the record of a session's change, if there is none yet. True: the record is committed, and safe on
+  // the members' disks if they have disks. False: not yet; `why` says what is missing, and a refused join
+  // sets `join_behind` to the min clock that has already passed its start. A Finish that may not be written
+  // yet counts as the worker's last tick from now on, and is written as soon as it may.
   bool Change(const v1::SessionChange& change, const clock::LineCounts& seals, std::string* why,
               std::optional<Clock>* join_behind);
 
-  // The same for what the coordinator does to tables and jobs. A change of rates whose clock is passed here
+  // The same for the coordinator's changes of tables and jobs. A change of rates whose clock has passed here
   // is refused, and sets `passed` to the largest clock there is.
   bool Change(const DropTable& drop, std::string* why);
   bool Change(const ChangeRule& change, std::string* why, std::optional<Clock>* passed);
   bool Change(const CloseJob& close, std::string* why);
 
   // -- job snapshots (primary_cuts.cc, docs/snapshots.md) --
-  // The same for a cut, which is logged as soon as the job's min clock is its clock, if the coordinator goes
-  // on asking for it. `passed` as for rates.
+  // The same for a cut. It is logged as soon as the job's min clock has reached its clock, provided that the
+  // coordinator keeps asking for it. `passed` as for rates.
   bool Change(const CutWish& wish, std::string* why, std::optional<Clock>* passed);
-  // A cut that is committed, whose rows are to be had from NextOfCut. nullopt: they are not here: another
-  // member was primary when the cut was logged, it is not the last one, nobody has asked for it for long, or
-  // it was taken before.
+  // A committed cut, whose rows NextOfCut then returns. nullopt: they are not here. Another member was
+  // primary when the cut was logged, it is not the last cut, nobody has asked for it for long, or it was
+  // taken before.
   std::optional<CutCopy> TakeCut(JobId job, uint64_t id);
-  // The rows of the next page, as they were when the cut was logged. False: there are no more. Costs the
-  // page.
-  //   NOT_FOUND           as TakeCut; or they were all given out before
-  //   RESOURCE_EXHAUSTED  the shard had no memory to keep what has changed since
+  // The rows of the next page, as they were when the cut was logged. False: there are no more. Costs O(the
+  // page).
+  //   NOT_FOUND           as TakeCut; or all rows were given out before
+  //   RESOURCE_EXHAUSTED  the shard had no memory to keep rows that have changed since
   absl::StatusOr<bool> NextOfCut(JobId job, uint64_t id, table::CopiedRows* out);
-  // Writes rows of a snapshot into a job that nobody works in; of load `id`, unless that one is done already.
-  // Changed is nothing unless it returns OK:
-  //   UNAVAILABLE         not now, try again
+  // Writes rows of a snapshot, of load `id`, into a job without sessions. Does nothing if that load is
+  // complete already. Unless OK, nothing has changed:
+  //   UNAVAILABLE         not possible now; try again
   //   RESOURCE_EXHAUSTED  the shard is full
   //   INVALID_ARGUMENT    the rows are not this segment's
   absl::Status Take(const std::shared_ptr<const TableInfo>& table, Load load, uint64_t id);
-  // All of them were taken: rows of `tables`, all there are of the job. FAILED_PRECONDITION: one of them was
-  // dropped here, and so was the job; nothing is left of it.
+  // Completes a load: all rows of `tables`, the job's only tables, were taken. FAILED_PRECONDITION: one of
+  // these tables was dropped here, hence the whole job; nothing is left of it.
   absl::Status Take(const EndLoad& end, const std::vector<TableId>& tables);
-  // True: that record is committed.
+  // True: the record that completes the load is committed.
   bool Loaded(JobId job, uint64_t id, std::string* why);
 
-  // Answers every parked read with `refusal` (the shard stops, or the segment moves).
+  // Refuses every parked read with `refusal` (the shard stops, or the segment moves).
   void Abandon(const v1::Refusal& refusal);
 
-  // Gives the segment up: every parked read is answered with `refusal`. The last call.
+  // Gives the segment up: refuses every parked read with `refusal`, and returns the state. The last call.
   State Release(const v1::Refusal& refusal);
 
-  // Whether it may answer at this moment, were it asked.
+  // True if it may answer at this moment.
   bool MayAnswer() const { return !swap_asked_.has_value() && replicas_.Leased(); }
   const Replicas& replicas() const { return replicas_; }
   bool handing_over() const { return handing_to_.has_value(); }
-  // Why it has not served what it is there for, for some time; empty: it does, as of the last OnTime. For
-  // people.
+  // Why it has not served for some time; empty: it does, as of the last OnTime. For people.
   std::string WhyNotServing() const;
-  // Marks that are said once their records are committed.
+  // Marks that are sent once their records are committed.
   size_t pending_acks() const { return pending_acks_.size(); }
-  // The min clock that every member knows of.
+  // The min clock that every member knows; certificates name it.
   Clock MinClockShown(JobId job);
 
   const Segment& segment() const { return segment_; }
   const Staging& staging() const { return staging_; }
-  // Why nothing of the session is taken any more: it was closed. nullopt: it is open, or not known here yet.
+  // Why the session's parts are refused for good: it was closed. nullopt: it is open, or not known here yet.
   std::optional<v1::Refusal> WhyOver(SessionId session, JobId job) const;
   // The session's parts that are here: applied, or staged.
   clock::LineCounts Here(SessionId session) const;
@@ -290,23 +290,23 @@ class Primary {
   struct Parked {
     Read read;
     absl::Time since;
-    Wait wait;  // its cause and for whom, as found when it was parked
+    Wait wait;  // cause, and whom it waits for, as found when it was parked
   };
 
   v1::Refusal Refuse(v1::Refusal::Reason reason, const Update& update, std::string message) const;
-  // That the session is not open: FENCED, or DATA_LOSS if it was closed for that, or will be as soon as the
-  // coordinator's word is here; and the words for it.
+  // The reason and message that refuse a session which is not open: FENCED, or DATA_LOSS if it was closed for
+  // that reason, or will be as soon as the coordinator's call arrives.
   std::pair<v1::Refusal::Reason, std::string> NotOpen(SessionId session, JobId job) const;
   std::optional<v1::Refusal> Judge(const Part& part);
 
   // -- primary_replication.cc --
   void Acknowledge(const std::shared_ptr<AckSink>& sink, wire::Mark mark);
-  // Tells what may be told now: acknowledgements, parked reads.
+  // Sends what may be sent now: acknowledgements, and answers to parked reads.
   void Settle();
   void NoteChange(const Record& record);
   void NoteMinClocks();
   void ShowMinClocks();
-  // Whether the record of such a change of `id` is committed, if there is one.
+  // True if the record of such a change of `id`, if there is one, is committed.
   bool ChangeCommitted(size_t kind, uint64_t id, std::string* why);
   bool MayChange(std::string* why) const;
   void OnTimeOfHandOver(absl::Time now);
@@ -329,7 +329,8 @@ class Primary {
   std::optional<v1::Refusal> Stage(const Part& part);
   std::optional<v1::Refusal> FindRoom(const Part& part, bool ahead);
   std::optional<v1::Refusal> CheckStaged(const Part& part, const clock::JobClock& clock) const;
-  // Writes what the clocks allow now: folds, the min clock, last ticks; then answers the reads that may be.
+  // Writes the records that the clocks allow now (folds, the min clock, last ticks); then answers the reads
+  // that became ready.
   void MoveOn(JobId job);
   void MoveOnAll();
   void AdvanceMinClock(JobId job);
@@ -338,7 +339,7 @@ class Primary {
   std::string DescribeSlowest(JobId job) const;
 
   // -- primary_cuts.cc --
-  // The clock that the job's min clock may not pass before it is cut.
+  // The clock that the job's min clock may not pass before the cut is logged.
   std::optional<Clock> CutClock(JobId job) const;
   void LogCutIfDue(JobId job);
   void LogCut(const CutWish& wish);
@@ -349,13 +350,13 @@ class Primary {
 
   bool Ready(const Read& read);
   void Answer(const Read& read, const Wait& wait);
-  Wait WaitOf(const Read& read) const;  // why it is not ready
+  Wait WaitOf(const Read& read) const;  // why the read is not ready
   bool LacksOwnPart(const Read& read) const;
   absl::Time ParkedUntil(const Parked& parked) const;
   v1::Refusal DeadlineRefusal(const Parked& parked, absl::Time now) const;
   void WakeParked();
   void DropCancelled();
-  // Ends the parked reads of tables that were dropped.
+  // Refuses the parked reads of tables that were dropped.
   void RefuseParked(absl::FunctionRef<bool(const Read&)> dropped);
 
   bool ChangeBySession(const v1::SessionChange& change, const clock::LineCounts& seals, std::string* why,
@@ -365,7 +366,7 @@ class Primary {
   bool Finish(const v1::SessionChange& change, const clock::LineCounts& seals, std::string* why);
   bool Evict(const v1::SessionChange& change);
 
-  // A worker's last tick, not written yet.
+  // A worker's last tick that is not written yet.
   struct LastTick {
     Clock clock = 0;
     clock::LineCounts seals;
@@ -374,14 +375,14 @@ class Primary {
   Segment segment_;
   Staging staging_;
   std::map<SessionId, LastTick> finishing_;
-  std::map<JobId, absl::Time> no_room_since_;  // for parts of the clock to be folded next
+  std::map<JobId, absl::Time> no_room_since_;  // since when parts of the next clock to be folded find no room
   Epoch epoch_;
   Lsn began_;  // where the epoch began
   std::shared_ptr<Budget> budget_;
   Replicas replicas_;
   const world::Clock* clock_ = nullptr;
 
-  // What is said once its record is committed.
+  // A mark to send once its record is committed.
   struct PendingAck {
     Lsn lsn;
     std::shared_ptr<AckSink> sink;
@@ -399,7 +400,7 @@ class Primary {
   std::map<std::pair<size_t, uint64_t>, Lsn>
       changes_;  // those not known to be committed, by kind of record and id
 
-  // A cut that is to be logged, and the last one whose rows are kept. Soft: the coordinator goes on asking.
+  // The cut to be logged, and the last one whose rows are kept. Soft: the coordinator repeats its request.
   struct WishedCut {
     CutWish wish;
     absl::Time asked;
@@ -414,23 +415,23 @@ class Primary {
 
   std::optional<ring::Member> handing_to_;
   absl::Time handing_since_;
-  absl::Time next_heir_ = absl::InfinitePast();           // until when none is looked for
+  absl::Time next_heir_ = absl::InfinitePast();           // no heir is looked for before
   absl::Time serves_not_since_ = absl::InfiniteFuture();  // as of the last OnTime
-  std::optional<absl::Time> swap_asked_;                  // from then on it never answers in this epoch
+  std::optional<absl::Time> swap_asked_;                  // since then it never answers in this epoch
   absl::Time next_keep_;
   std::vector<Parked> parked_;
   struct Tracked {
     ChangeLog log;
     uint64_t updates_unasked = 0;
   };
-  absl::flat_hash_map<TableId, Tracked> tracked_;  // tables whose changes somebody asks for
-  absl::Time now_ = absl::InfinitePast();          // as last told, for the waits of woken reads
+  absl::flat_hash_map<TableId, Tracked> tracked_;  // tables whose changes readers ask for
+  absl::Time now_ = absl::InfinitePast();          // as last set, for the waiting times of woken reads
   struct Eviction {
     std::string reason;
     bool data_lost = false;
   };
   bool began_empty_ = false;
-  absl::flat_hash_map<SessionId, Eviction> evictions_;  // for the refusals they meet; soft and bounded
+  absl::flat_hash_map<SessionId, Eviction> evictions_;  // for these sessions' refusals; soft, bounded
 };
 
 }  // namespace paceline::log

@@ -1,4 +1,4 @@
-// What has changed in a table, for readers that hold its rows already.
+// The rows of a table that have changed, for readers that hold older versions of them.
 #include <algorithm>
 #include <cstring>
 
@@ -8,7 +8,7 @@
 
 namespace paceline::log {
 
-// Where somebody asks for changes the rows of an update are compared before and after it.
+// If a reader has asked for the table's changes, compares each row before and after the update.
 void Primary::AppendUpdate(const Update& update) {
   const auto tracked = update.count == 0 ? tracked_.end() : tracked_.find(update.table);
   if (tracked == tracked_.end()) {
@@ -50,7 +50,7 @@ void Primary::AnswerChanges(const Read& read) {
   Tracked& tracked =
       tracked_.try_emplace(read.table->id, Tracked{.log = ChangeLog(segment_.version())}).first->second;
   tracked.updates_unasked = 0;
-  // A version beyond ours is of another epoch, and void.
+  // A version beyond this segment's is of another epoch, and void.
   const auto keys =
       asked.since > segment_.version() ? std::nullopt : tracked.log.Since(asked.since, asked.rows_max);
   *asked.count = keys.has_value() ? static_cast<uint32_t>(keys->size()) : kChangesUnknown;

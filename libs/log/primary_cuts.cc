@@ -12,7 +12,7 @@
 namespace paceline::log {
 namespace {
 
-// No update of a worker that was not evicted is of `clock` or a later one.
+// True if no update of a worker that was not evicted is of `clock` or a later one.
 bool IsExact(const Segment& segment, JobId job, Clock clock) {
   if (segment.NextClockOf(job) > clock) return false;
   const auto it = segment.jobs().find(job);
@@ -21,11 +21,11 @@ bool IsExact(const Segment& segment, JobId job, Clock clock) {
          });
 }
 
-// So much of it a copy leaves to pushes: otherwise these would be refused for want of it while the copy,
-// which is asked only when one is applied, would keep it.
+// A copy leaves this many bytes to pushes. Otherwise pushes would be refused for want of memory, and the
+// copy, which asks for more, and fails, only when one is applied, would keep it.
 constexpr uint64_t kLeftForPushes = uint64_t{8} << 20;
 
-// A copy takes its memory of what the shard has for rows.
+// A copy takes its memory from the shard's budget for rows.
 class BudgetMemory final : public table::CopyMemory {
  public:
   explicit BudgetMemory(std::shared_ptr<Budget> budget) : budget_(std::move(budget)) {}
@@ -86,7 +86,8 @@ void Primary::LogCutIfDue(JobId job) {
   const Clock min_clock = segment_.MinClockOf(job);
   if (!wish.at_once && min_clock < wish.clock) return;
   cuts_wished_.erase(wished);
-  // With nobody left the min clock may have gone beyond it; the next proposal knows better.
+  // Once no worker is left the min clock may have passed the cut's clock; the next proposal accounts for
+  // that.
   if (!wish.at_once && min_clock > wish.clock && !Planted(Bug::kCutLoggedLate)) return;
   LogCut(wish);
 }
@@ -165,7 +166,7 @@ void Primary::EndCopies() {
 absl::Status Primary::Take(const std::shared_ptr<const TableInfo>& table, Load load, uint64_t id) {
   std::string why;
   if (!MayChange(&why)) return absl::UnavailableError(why);
-  // Somebody else loaded it as a whole, and its job may have gone on since.
+  // This load was completed before, and the job may have gone on since.
   if (segment_.SnapshotsOf(table->job).loaded >= id) return absl::OkStatus();
   if (replicas_.Backlogged() || budget_->DiskBehind()) {
     return absl::UnavailableError(absl::StrCat(
@@ -189,7 +190,8 @@ absl::Status Primary::Take(const EndLoad& end, const std::vector<TableId>& table
   std::string why;
   if (!MayChange(&why)) return absl::UnavailableError(why);
   if (segment_.SnapshotsOf(end.job).loaded >= end.id) return absl::OkStatus();
-  // Nobody drops a single one before the job is there: the job was closed here, and is not to begin again.
+  // Single tables are not dropped before the job exists. So the job was closed here, and must not begin
+  // again.
   for (const TableId table : tables) {
     if (!segment_.IsDropped(table)) continue;
     return absl::FailedPreconditionError(absl::StrCat("segment ", segment_.id().v, ": job ", end.job.v,

@@ -1,4 +1,4 @@
-// Aggregated tables at the primary: parts are staged, and folded when every worker has ticked past their
+// Aggregated tables at the primary: parts are staged, and folded once every worker has ticked past their
 // clock.
 #include <algorithm>
 #include <utility>
@@ -27,12 +27,12 @@ std::optional<v1::Refusal> Primary::Stage(const Part& part) {
   clock::JobClock& clock = segment_.ClockOf(part.job);
   const bool worker = clock.HasWorker(update.session);
   if (update.count == 0) {
-    if (!worker) {  // nothing to wait for
+    if (!worker) {  // no clock to wait for
       Append(update);
       Acknowledge(part.acks, {.segment = segment_.id(), .line = update.line, .number = update.number});
       return std::nullopt;
     }
-    // It may stand for one that was refused for its clock.
+    // An empty part may stand for one that was refused for its clock.
     update.clock = std::max({update.clock, clock.min_clock(), staging_.LastClock(update.session)});
   }
   if (worker && update.clock > clock.min_clock() + 1) {
@@ -60,9 +60,9 @@ std::optional<v1::Refusal> Primary::Stage(const Part& part) {
   return std::nullopt;
 }
 
-// Parts of later clocks wait for the fold of this one. Those of this one should find room at once: what is
-// staged waits for them. With a budget of twice a clock's updates they do; with less there may be room when
-// another segment folds, or never.
+// Parts of later clocks wait for the fold of the next clock. Parts of the next clock should find room at
+// once: everything staged waits for them. A budget of twice a clock's updates guarantees that. With a smaller
+// one there may be room when another segment folds, or never.
 std::optional<v1::Refusal> Primary::FindRoom(const Part& part, bool ahead) {
   if (budget_->Stage(Staging::BytesOf(part.update), ahead)) {
     if (!ahead) no_room_since_.erase(part.job);
@@ -82,7 +82,7 @@ std::optional<v1::Refusal> Primary::FindRoom(const Part& part, bool ahead) {
   return refusal;
 }
 
-// What is staged is folded later and may not fail then.
+// Checks a part when it is staged: it is folded later, and may not fail then.
 std::optional<v1::Refusal> Primary::CheckStaged(const Part& part, const clock::JobClock& clock) const {
   const Update& update = part.update;
   const auto invalid = [&](const std::string& message) {
@@ -125,7 +125,7 @@ void Primary::MoveOn(JobId job) {
   if (!parked_.empty()) WakeParked();
 }
 
-// Clocks in which nobody had anything for an aggregated table are passed without a fold.
+// Clocks in which no worker updated an aggregated table are passed without a fold.
 void Primary::AdvanceMinClock(JobId job) {
   const clock::JobClock& clock = segment_.ClockOf(job);
   while (const std::optional<Clock> candidate = clock.Candidate()) {
@@ -136,7 +136,7 @@ void Primary::AdvanceMinClock(JobId job) {
       const Clock cut = std::max(CutClock(job).value_or(*candidate), clock.min_clock() + 1);
       Append(Advance{.job = job, .min_clock = std::min({*candidate, staged, cut})});
     }
-    LogCutIfDue(job);  // before anything of its clock
+    LogCutIfDue(job);  // before any record of that clock
   }
 }
 
@@ -154,7 +154,8 @@ void Primary::FoldNext(JobId job) {
   }
 }
 
-// One last tick whose parts are all applied, or folded. True: there was one, and others may follow from it.
+// Writes one last tick whose parts are all applied or folded. True: there was one, and others may follow from
+// it.
 bool Primary::LogFinish(JobId job) {
   for (auto it = finishing_.begin(); it != finishing_.end(); ++it) {
     const auto& [session, last] = *it;

@@ -16,7 +16,7 @@ v1::Refusal Named(v1::Refusal::Reason reason, SegmentId segment, std::string mes
   return refusal;
 }
 
-// As table::CheckKeys and CheckRange, for either form of keys.
+// As table::CheckKeys and CheckRange, for both forms of keys.
 absl::Status CheckRows(const table::Schema& schema, KeyForm form, absl::string_view keys) {
   if (form == KeyForm::kKeys) return table::CheckKeys(schema, Keys(keys));
   absl::Status status;
@@ -78,7 +78,7 @@ bool Primary::Ready(const Read& read) {
   const Segment::Session* session = segment_.FindSession(read.session);
   const bool own = session->applied.At(Line::kArrival) >= read.own || Planted(Bug::kOwnPartNotAwaited);
   if (!own) return false;
-  // Until the epoch is known everywhere, min clocks that were named by an earlier primary are not known here.
+  // Until the epoch's first record is committed, min clocks that an earlier primary named are not known here.
   if (replicas_.committed() <= began_) return false;
   if (!MayAnswer() && !Planted(Bug::kReadWithoutLease)) return false;
   if (read.min_clock == 0 || Planted(Bug::kServedEarly)) return true;
@@ -94,7 +94,7 @@ void Primary::Answer(const Read& read, const Wait& wait) {
   } else {
     std::byte* out = read.out;
     ForEachRange(read.keys, [&](uint64_t first, uint64_t count) {
-      // CheckPlaced has cut the same range before.
+      // CheckPlaced has cut the same range before, so this cannot fail.
       const std::vector<ring::Piece> pieces = table.placement.ForRange(first, count).value();
       for (const ring::Piece& piece : pieces) {
         table.rows.ReadRange(piece.first, piece.count, out);
@@ -153,7 +153,7 @@ void Primary::DropCancelled() {
 }
 
 void Primary::WakeParked() {
-  // Answers may not change what is parked, so one pass is enough; order of arrival is kept.
+  // Answers may not change parked_, so one pass is enough; it keeps the order of arrival.
   size_t kept = 0;
   for (size_t i = 0; i < parked_.size(); ++i) {
     const Read& read = parked_[i].read;
@@ -183,7 +183,8 @@ void Primary::RefuseParked(absl::FunctionRef<bool(const Read&)> dropped) {
   });
 }
 
-// A part that was committed and is not here any more never comes: its reader is told soon what is here.
+// A part that was committed but is missing here never comes, so the wait for it is short: its reader soon
+// learns which number is here.
 absl::Time Primary::ParkedUntil(const Parked& parked) const {
   if (!LacksOwnPart(parked.read)) return parked.read.deadline;
   return std::min(parked.read.deadline, parked.since + kOwnPartMax);

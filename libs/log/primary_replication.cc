@@ -1,5 +1,5 @@
-// What a primary with other members may say, and when: acknowledgements and min clocks of committed records
-// only, and nothing while it does not hold its place for certain.
+// What a primary with other members may answer, and when: acknowledgements and min clocks of committed
+// records only, and nothing unless it is certain to hold its place.
 #include <algorithm>
 #include <utility>
 
@@ -18,13 +18,13 @@ void Primary::Begin(Epoch epoch, const std::vector<ring::Member>& replicas) {
   replicas_.Begin(epoch, replicas);
   Append(BeginEpoch{.epoch = epoch});
   written_min_clocks_.clear();
-  NoteMinClocks();  // none is known to be known everywhere before this record is
+  NoteMinClocks();  // until this record is committed, no min clock counts as known to all members
   MoveOnAll();
   Flush();
   Settle();
 }
 
-// What ticks have said while nothing could be written.
+// Acts on the ticks that came while nothing could be written.
 void Primary::MoveOnAll() {
   std::vector<JobId> jobs;
   for (const auto& [job, clock] : segment_.jobs()) jobs.push_back(job);
@@ -90,7 +90,7 @@ void Primary::NoteMinClocks() {
   }
 }
 
-// What has been committed since.
+// Publishes the min clocks whose records have been committed since.
 void Primary::ShowMinClocks() {
   while (!pending_min_clocks_.empty() && pending_min_clocks_.front().lsn <= replicas_.committed()) {
     const PendingMinClock& pending = pending_min_clocks_.front();
@@ -128,9 +128,9 @@ bool Primary::MayChange(std::string* why) const {
 
 bool Primary::ChangeCommitted(size_t kind, uint64_t id, std::string* why) {
   const auto change = changes_.find({kind, id});
-  // One that an earlier primary wrote is committed with the first record of this epoch.
+  // A record of an earlier primary is committed together with the first record of this epoch.
   const Lsn lsn = change == changes_.end() ? Lsn(began_.v + 1) : change->second;
-  // The coordinator does not ask again, so what takes the record back must be more than a loss of power.
+  // The coordinator does not ask again, so a loss of power alone must not be able to undo the record.
   if (replicas_.safe() < lsn) {
     *why = absl::StrCat("segment ", segment_.id().v, ": its record waits for ", replicas_.WaitsToBeSafe());
     return false;
@@ -141,12 +141,12 @@ bool Primary::ChangeCommitted(size_t kind, uint64_t id, std::string* why) {
 
 // -- planned hand-overs --
 
-// A primary that cannot serve as it should, while a replica can, gives its place up by itself.
+// A primary that cannot serve as it should gives its place to a replica that can.
 void Primary::HandOverIfUnfit(absl::Time now) {
   if (handing_to_.has_value() || now < next_heir_) return;
   const std::optional<ring::Member> heir = replicas_.Heir();
   if (!heir.has_value()) return;
-  next_heir_ = now + 2 * kHandOverMax;  // parts and reads get their turn, should it come to nothing
+  next_heir_ = now + 2 * kHandOverMax;  // if the hand-over fails, parts and reads get their turn
   HandOver(*heir);
 }
 
@@ -180,16 +180,16 @@ void Primary::OnTimeOfHandOver(absl::Time now) {
   wish.set_segment(segment_.id().v);
   wish.set_epoch(epoch_.v);
   if (!swap_asked_.has_value()) {
-    if (now > handing_since_ + kHandOverMax) {  // the replica does not come along
+    if (now > handing_since_ + kHandOverMax) {  // the replica does not catch up
       handing_to_.reset();
       MoveOnAll();
       return;
     }
-    // What is not on a disk that fails is never said here, but the replica has it: so it may go on from
-    // there.
+    // Records that are not on a failing disk are never acknowledged here. But the replica has them, so it may
+    // go on from there.
     const bool all_said = replicas_.committed() == segment_.version() || replicas_.OwnDiskFails();
     if (!replicas_.Holds(*handing_to_) || !all_said || !MayAnswer()) return;
-    Settle();  // the last it says in this epoch
+    Settle();  // sends its last answers of this epoch
     swap_asked_ = now;
     next_keep_ = now + kHandOverMax;
     wish.set_kind(v1::ConfigWish::SWAP);
@@ -200,7 +200,7 @@ void Primary::OnTimeOfHandOver(absl::Time now) {
     swap_asked_.reset();
     MoveOnAll();
   } else if (now >= next_keep_) {
-    // Whether the wish was granted is not known: the store lets one of the two through.
+    // It is unknown whether the first wish was granted: the store lets one of the two through.
     next_keep_ = now + kHandOverMax;
     wish.set_kind(v1::ConfigWish::KEEP);
     replicas_.Ask(std::move(wish));

@@ -1,4 +1,4 @@
-// Sessions at the primary: opened, joined, finished and evicted by the coordinator, each by a record.
+// Sessions at the primary: the coordinator opens, joins, finishes and evicts them, each by a record.
 #include "absl/strings/str_cat.h"
 #include "libs/base/planted.h"
 #include "libs/log/primary.h"
@@ -56,8 +56,8 @@ bool Primary::Join(const v1::SessionChange& change, std::string* why, std::optio
   }
   clock::JobClock& clock = segment_.ClockOf(open->job);
   if (clock.HasWorker(session)) return true;
-  // A call that comes after the worker's last tick was answered long ago: joining again would hold up
-  // everybody.
+  // A call that arrives after the worker's last tick was answered long ago: to join again would hold up every
+  // worker.
   if (open->finished && !Planted(Bug::kLateJoinAccepted)) return true;
   if (clock.min_clock() > change.start_clock() && !open->finished && !Planted(Bug::kJoinBelowMinClock)) {
     *join_behind = clock.min_clock();
@@ -67,8 +67,8 @@ bool Primary::Join(const v1::SessionChange& change, std::string* why, std::optio
   }
   const JobId job = open->job;
   Append(log::Join{.session = session, .start = change.start_clock(), .rank = change.rank()});
-  // Whoever held the min clock back may be gone: with everyone at work beyond it, it moves on now. The
-  // newcomer would wait for itself, for its first read comes before its first tick.
+  // The worker that held the min clock back may be gone. If all others are beyond it, the min clock advances
+  // now. Otherwise the newcomer would wait for itself, since its first read comes before its first tick.
   MoveOn(job);
   return true;
 }

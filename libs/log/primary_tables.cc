@@ -1,4 +1,4 @@
-// Tables at the primary: opened by the first who needs them, dropped, and their rates changed.
+// Tables at the primary: opened by the first part or read that needs them, dropped, and their rates changed.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -32,15 +32,15 @@ bool Primary::Change(const ChangeRule& change, std::string* why, std::optional<C
   const TableInfo& info = *change.table;
   if (!MayChange(why)) return false;
   const auto committed = [&] { return ChangeCommitted(Record(change).index(), info.id.v, why); };
-  if (segment_.IsDropped(info.id)) return committed();  // there is nothing left to change
+  if (segment_.IsDropped(info.id)) return committed();  // nothing is left to change
   const Clock min_clock = segment_.MinClockOf(info.job);
   const Clock next = segment_.NextClockOf(info.job);
   ChangeRule record = change;
   if (record.at_once) record.clock = min_clock;
   const Segment::Table* table = segment_.FindTable(info.id);
   if (table != nullptr && change.number <= table->rules.last()) {
-    // A call that comes late, or again. A proposal that was refused elsewhere comes with a later clock: it is
-    // followed unless somebody has come to the earlier one, for nobody goes back to rates that were left.
+    // A late or repeated call. A proposal that another segment refused comes again with a later clock. It is
+    // followed unless a worker has reached the earlier clock: no update goes back to rates that were left.
     const Clock from = table->rules.last_from().value_or(0);
     const bool in_force = std::max(next, min_clock + 1) > from;
     if (change.number < table->rules.last() || change.at_once || record.clock <= from || in_force)

@@ -19,7 +19,7 @@
 namespace paceline::log {
 namespace {
 
-// Keys and values of an update that are copied beside its header: sharing would cost more.
+// Keys and values of an update of up to this size are copied beside its header: sharing them would cost more.
 constexpr size_t kCopiedBytes = 3500;
 
 absl::Status Wrong(absl::string_view field, absl::string_view is, absl::string_view expected) {
@@ -182,7 +182,7 @@ absl::StatusOr<Record> Take(const v1::LogRecord::Update& record, wire::RawFrame&
   return Take(record, memory->keys.view(), memory->values.view(), memory);
 }
 
-// `bytes` of keys, and of as many floats for each of them, as the field `name` has them.
+// Reads the u64 keys and f32 rows of the field `name`: the same number of floats for each key.
 absl::Status TakeRows(absl::string_view name, const std::string& key_bytes, const std::string& value_bytes,
                       std::vector<uint64_t>* keys, std::vector<float>* values) {
   if (key_bytes.size() % kKeyBytes != 0) {
@@ -308,7 +308,7 @@ absl::StatusOr<Record> Take(const v1::LogRecord& record) {
       return Take(record.load());
     case v1::LogRecord::kEndLoad:
       return EndLoad{record.end_load().id(), JobId(record.end_load().job()), record.end_load().clock()};
-    case v1::LogRecord::kUpdate:  // is taken with its keys and values
+    case v1::LogRecord::kUpdate:  // decoded with its keys and values
     case v1::LogRecord::KIND_NOT_SET:
       break;
   }
@@ -316,7 +316,8 @@ absl::StatusOr<Record> Take(const v1::LogRecord& record) {
                absl::StrCat("one of feature level ", kFeatureLevel, "; is the sender a newer release?"));
 }
 
-// Most records of sparse tables: small updates in one piece. nullopt: another one.
+// A fast path for most records of sparse tables: small updates in one contiguous piece. nullopt: another
+// record.
 std::optional<absl::StatusOr<Record>> DecodeFlatUpdate(const absl::Cord& bytes) {
   const auto owner = std::make_shared<const absl::Cord>(bytes);
   const auto flat = owner->TryFlat();
@@ -364,7 +365,7 @@ void AppendRecord(const absl::Cord& record, absl::Cord* body) {
 
 absl::StatusOr<std::vector<absl::Cord>> SplitRecords(const absl::Cord& body, uint32_t count) {
   std::vector<absl::Cord> records;
-  if (count > body.size()) {  // each takes a byte at least
+  if (count > body.size()) {  // each takes at least one byte
     return Wrong("body", absl::StrCat(body.size(), " bytes"), absl::StrCat(count, " records"));
   }
   records.reserve(count);

@@ -13,10 +13,10 @@ namespace paceline::log {
 namespace {
 
 constexpr uint64_t kFrameBytes = uint64_t{1} << 20;
-// A learner this close has caught up.
+// A learner that lacks at most this many records has caught up.
 constexpr uint64_t kCaughtUp = 256;
 constexpr absl::Duration kWishEvery = absl::Milliseconds(150);
-// A learner that says nothing for so long is forgotten.
+// A learner that is silent for this long is forgotten.
 constexpr absl::Duration kLearnerSilent = absl::Seconds(5);
 
 }  // namespace
@@ -30,7 +30,7 @@ Replicas::Replicas(SegmentId segment, LogTail tail, const world::Clock* clock,
       durable_(durable),
       own_disk_(disk ? v1::ReplicateReply::DISK_FILLS : v1::ReplicateReply::NO_DISK),
       tail_(std::move(tail)) {
-  // Nobody can come back to a log that begins here, or that has no other member ever.
+  // No follower can return by the records of a log that begins here, or that never has other members.
   if (port_ == nullptr || tail_.end().lsn == Lsn()) alone_ = kKeptMax + 1;
 }
 
@@ -101,7 +101,7 @@ v1::ReplicateRequest::Segment Replicas::Head(const Follower& follower) const {
   return head;
 }
 
-// A frame without records: the answer says how far the follower's log agrees with this one.
+// Sends a frame without records: the answer says how far the follower's log agrees with this one.
 void Replicas::Probe(Follower& follower) {
   follower.state = State::kProbing;
   follower.exchange = ++*numbers_;
@@ -142,7 +142,7 @@ void Replicas::SendPages(Follower& follower, const Segment& segment) {
 
 void Replicas::SendRecords(Follower& follower) {
   while (follower.sent < tail_.end().lsn) {
-    if (!tail_.EpochAt(follower.sent).has_value()) {  // cut while it was asked where it stands: ask again
+    if (!tail_.EpochAt(follower.sent).has_value()) {  // cut while it was asked for its position
       follower.state = State::kDown;
       return;
     }
@@ -176,7 +176,7 @@ bool Replicas::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ac
         follower->stuck_since = clock_->Now();
       }
       if (Lsn(ack.durable()) > follower->durable) follower->stuck_since = clock_->Now();
-      follower->durable = Lsn(ack.durable());  // less, if its disk was given up
+      follower->durable = Lsn(ack.durable());  // may fall, if its disk was given up
       follower->disk = ack.disk();
       follower->pages_held = std::max<uint64_t>(follower->pages_held, ack.pages());
       if (follower->state == State::kProbing) {
@@ -185,9 +185,9 @@ bool Replicas::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ac
       }
       break;
     case v1::ReplicateReply::BEHIND:
-      // Beyond the end, or of another epoch: its suffix is none of this log's.
+      // Otherwise its position is beyond the end, or of another epoch: its suffix is not part of this log.
       if (tail_.Continues(position)) {
-        if (follower->state == State::kStreaming) {  // it lost something on the way
+        if (follower->state == State::kStreaming) {  // it missed a frame
           Probe(*follower);
           break;
         }
@@ -206,9 +206,9 @@ bool Replicas::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ac
         StartImage(*follower, segment);
       }
       break;
-    default:  // FENCED: it knows of a newer epoch; whose, the configuration will tell
-      // In an epoch of this primary it would never be asked again, nor be sent the rest of its image (records
-      // follow those of the next epoch). OnTime does it.
+    default:  // FENCED: it knows a newer epoch; the configuration will name the primary
+      // Otherwise it would never be probed again in an epoch of this primary, nor be sent the rest of its
+      // image (records of the next epoch follow). OnTime starts it again.
       if (follower->state == State::kProbing || follower->state == State::kImage) {
         follower->state = State::kDown;
       }
@@ -221,16 +221,16 @@ bool Replicas::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ac
   return grew;
 }
 
-// What it has may be the last copy of what was acknowledged, should this primary end: it must not make room
-// for an image while a configuration counts on it. It is asked out, and comes back as a learner.
+// If this primary ended, the follower's state could be the last copy of acknowledged records. It must not
+// make room for an image while a configuration counts on it, so it is asked out and returns as a learner.
 void Replicas::Disagrees(Follower& follower) {
   follower.state = State::kDisagrees;
   follower.held = follower.durable = Lsn();
   next_wish_ = absl::InfinitePast();
 }
 
-// From now on nothing is acknowledged that it does not hold. Only then may a configuration name it: otherwise
-// it could become primary without a record that was acknowledged in between.
+// From now on nothing is acknowledged that the learner does not hold. Only after that may a configuration
+// name it: otherwise it could become primary without a record that was acknowledged in between.
 void Replicas::Await(Follower& follower) {
   follower.role = Role::kAwaited;
   follower.since = clock_->Now();
@@ -303,9 +303,9 @@ bool Replicas::DiskCounts(const Follower& follower) const {
   return follower.disk != v1::ReplicateReply::DISK_FILLS;
 }
 
-// After a loss of power all members are awaited and the most advanced disk goes on, so one that stalls, or
-// has no base yet, need not have the record: it could not bring it back anyway. Where none could, the record
-// waits.
+// After a loss of power all members are awaited, and the most advanced disk goes on. So a disk that stalls,
+// or has no base yet, need not have the record: it could not bring it back anyway. If no disk could, the
+// record waits.
 void Replicas::NoteSafe() {
   std::optional<Lsn> least;
   bool disks = false;
@@ -356,7 +356,7 @@ void Replicas::CutTail() {
     if (follower->state == State::kDisagrees) continue;
     const bool image = follower->state == State::kImage || follower->held < follower->image;
     const Lsn from = image ? follower->image : follower->held;
-    // A learner that has not been spoken to holds nothing that could be gone on from.
+    // A learner without contact holds no state that could be continued.
     if (follower->role == Role::kLearner &&
         (follower->state == State::kDown || follower->state == State::kProbing))
       continue;
@@ -373,7 +373,7 @@ void Replicas::CutTail() {
 void Replicas::OnTime(const Segment& segment) {
   if (followers_.empty()) return;
   const absl::Time now = clock_->Now();
-  if (now - last_on_time_ > kLease / 2) {  // it was this process that stood still
+  if (now - last_on_time_ > kLease / 2) {  // this process stood still itself
     for (const auto& follower : followers_) {
       follower->since = std::max(follower->since, now);
       if (follower->stuck_since < now) follower->stuck_since = now;
@@ -412,7 +412,7 @@ void Replicas::SendBeacons(absl::Time now) {
       beacon.set_no_coordinator_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(alone)));
     }
     const absl::Duration lease = lease_.length();
-    // Planted: what the replica is told is not what the primary counts on.
+    // Planted: the replica is told another lease than the primary counts on.
     beacon.set_lease_us(
         Planted(Bug::kLeaseOneSided) ? 1000 : static_cast<uint64_t>(absl::ToInt64Microseconds(lease)));
     follower->lent.Sent(beacon.number(), now, Planted(Bug::kLeaseOneSided) ? 8 * lease : lease);
@@ -423,7 +423,7 @@ void Replicas::SendBeacons(absl::Time now) {
 bool Replicas::Failing(const Follower& follower, absl::Time now) const {
   const absl::Time heard = std::max(follower.since, follower.lent.last());
   const bool silent = now > heard + SilenceBorne(lease_.length(), follower.broke);
-  // Where this shard's own disk does not work the others' are not what holds up; one of them may go on alone.
+  // If this shard's own disk does not work, the others' disks are not the cause; one of them may go on alone.
   const bool holds_up = now > follower.stuck_since + kHoldsUpMax ||
                         (durable_ && follower.disk == v1::ReplicateReply::DISK_STALLS);
   return silent || (holds_up && !OwnDiskFails()) || follower.state == State::kDisagrees;
@@ -445,7 +445,8 @@ void Replicas::CheckFollowers(absl::Time now) {
     if (!Waited(*follower)) continue;
     if (Failing(*follower, now)) {
       if (follower->role == Role::kReplica) drop.push_back(follower->member);
-      // It may have been added without our hearing of it, so only a new epoch without it ends the wait.
+      // It may have been added without this primary's knowledge, so only a new epoch without it ends the
+      // wait.
       if (follower->role == Role::kAwaited) keep = follower->leaving = true;
     } else if (follower->role == Role::kAwaited && HeldBy(*follower) >= follower->awaited_from &&
                DiskCounts(*follower) && now < follower->lent.until()) {

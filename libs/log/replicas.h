@@ -22,108 +22,112 @@
 
 namespace paceline::log {
 
-// What a segment asks of those around it. Called from the segment's owner; must only take note. Thread-safe.
+// How a segment reaches other shards and the coordinator. Called by the segment's owner; an implementation
+// must only enqueue. Thread-safe.
 class ReplicationPort {
  public:
   virtual ~ReplicationPort() = default;
-  // To the shard of `to`; in the order of the calls while the link stands, and lost when it breaks.
+  // Sends to the shard of `to`: in the order of calls while the link stands; frames are lost when it breaks.
   virtual void Send(const ring::Member& to, v1::ReplicateRequest::Segment head, absl::Cord body) = 0;
   virtual void Send(const ring::Member& to, const v1::Beacon& beacon) = 0;
-  // To the coordinator. May be lost; what is still wished is wished again. The answer is a configuration.
+  // Sends a wish to the coordinator. It may be lost; the primary repeats a wish that still holds. The answer
+  // is a configuration.
   virtual void Wish(v1::ConfigWish wish) = 0;
-  // 0: the link does not stand now. Otherwise a number that is another one after each break. Links are dialed
-  // to whoever is asked for.
+  // 0: there is no link now. Otherwise a number that changes after each break. Asking for a shard makes the
+  // port dial it.
   virtual uint64_t Link(const ring::Member& to) = 0;
-  // For how long no coordinator has answered this shard; zero: one did just now, or nobody asks any.
+  // How long no coordinator has answered this shard; zero: one just did, or no coordinator is asked.
   virtual absl::Duration NoCoordinator() const { return absl::ZeroDuration(); }
 };
 
-// The primary's part in replication: what its followers hold, what they are to be sent, how long each has
-// lent it its place, and who ought to be in the next configuration. Protocol: docs/replication.md.
+// The primary's half of replication: what its followers hold, what to send them, how long each has lent the
+// primary its place, and which members the next configuration should have. Protocol: docs/replication.md.
 //
 // A follower is a *learner*, which is sent the segment's image and then its log; an *awaited* learner, which
 // has caught up and is waited for in every acknowledgement although no configuration names it yet; or a
-// *replica*. A record is committed when every awaited learner and every replica holds it. One of these whose
-// log disagrees keeps what it has and is asked out; only a learner is sent an image.
+// *replica*. A record is committed when every awaited learner and every replica holds it. An awaited learner
+// or replica whose log disagrees keeps its state and is asked out; only a plain learner is sent an image.
 //
-// Single owner, no locks. What is appended is O(1) beside the encoding of the record, which is left out when
-// there have been no followers for a while.
+// Single owner, no locks. Appended is O(1) beside the encoding of the record, which is skipped when there
+// have been no followers for a while.
 class Replicas {
  public:
-  // Uncommitted bytes of log beyond which no further parts are to be taken, and beyond which a learner that
-  // has not come so far begins again.
+  // Bytes of uncommitted log beyond which no more parts should be taken; a learner that is further behind
+  // starts again with an image.
   static constexpr uint64_t kBacklogMax = uint64_t{64} << 20;
-  // An answer held back for so long, and the replica is asked out.
+  // A replica that holds acknowledgements up for this long is asked out.
   static constexpr absl::Duration kHoldsUpMax = absl::Seconds(1);
-  // Bytes of log that are kept though no follower needs them, and that are written after the last one went:
-  // who was away for no more than that comes back by records, not by an image.
+  // Bytes of log kept although no follower needs them, and bytes still encoded after the last follower left.
+  // A follower that missed no more than that returns by records instead of an image.
   static constexpr uint64_t kKeptMax = uint64_t{1} << 20;
-  // What of an image is under way to one learner: pages, which are copies, and bytes in a frame of them.
+  // Limits of an image in transfer to one learner: pages under way, which are copies, and bytes of pages in a
+  // frame.
   struct ImagePace {
     uint64_t pages = 64;
     size_t frame_bytes = size_t{512} << 10;
   };
-  // Without a coordinator for so long a primary says so; and a replica that one has answered so much later
-  // may take its place. More than lies between two beats: where the coordinator itself is gone nobody has
-  // heard it so much later than others.
+  // After this long without a coordinator a primary says so in its beacons. A replica that a coordinator
+  // answered that much later may then take its place. The time exceeds the interval between two beats: if the
+  // coordinator itself is gone, no shard heard from it that much later than the others.
   static constexpr absl::Duration kNoCoordinator = absl::Seconds(2);
 
-  // `numbers` gives out numbers of beacons and exchanges; it outlives the tenure, so that an answer to an
-  // earlier one is never taken for one of this. All three may be null for a segment that never has followers.
-  // With `durable` a record is held by a member once that one's disk would have it again after a loss of
-  // power. With `disk` this shard has one of its own, of which nothing is known yet.
+  // `numbers` issues the numbers of beacons and exchanges. It outlives this object, so that an answer to an
+  // earlier primary's message is never taken for one to this primary. `clock`, `port` and `numbers` may be
+  // null for a segment that never has followers. `durable`: a member holds a record only once its disk would
+  // have it after a loss of power. `disk`: this shard has a disk, of whose state nothing is known yet.
   Replicas(SegmentId segment, LogTail tail, const world::Clock* clock, std::shared_ptr<ReplicationPort> port,
            uint64_t* numbers, bool durable = false, bool disk = false);
   void SetPace(const ImagePace& pace) { pace_ = pace; }
 
-  // A new epoch, with these replicas: those that were followers go on as they are.
+  // Begins a new epoch with these replicas. Those that were followers already keep their progress.
   void Begin(Epoch epoch, const std::vector<ring::Member>& replicas);
-  // A learner to be; nothing happens if it is a follower already.
+  // Adds a learner; does nothing if it is a follower already.
   void Recruit(const ring::Member& learner);
 
-  // `record` was applied as the next one, in the current epoch.
+  // `record` was applied as the next record of the current epoch.
   void Appended(const Record& record);
-  // Sends what there is to send.
+  // Sends followers what is due.
   void Pump(const Segment& segment);
 
-  // True: something may be committed now that was not.
+  // True: more records may be committed now.
   bool OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ack, const Segment& segment);
-  // How the primary's own disk stands, and that it has the records up to `durable`. As OnAck.
+  // Reports the state of the primary's own disk, which has the records up to `durable`. Returns as OnAck.
   bool OnOwnDisk(v1::ReplicateReply::DiskState state, Lsn durable);
-  // True: the lease is longer now.
+  // True: the lease now lasts longer.
   bool OnBeacon(const ring::Member& from, const v1::Beacon& beacon);
-  // Links, beacons, wishes. Call every few tens of milliseconds.
+  // Maintains links, beacons and wishes. Call every few tens of milliseconds.
   void OnTime(const Segment& segment);
-  // A wish of the primary's own.
+  // Sends a wish that the primary decided on itself.
   void Ask(v1::ConfigWish wish) { port_->Wish(std::move(wish)); }
 
   // Every awaited learner and replica holds the records up to here.
   Lsn committed() const { return committed_; }
-  // … and what has a disk that works would have them again after a loss of power of all. Without a member
-  // with a disk the same as committed().
+  // Every working disk of a member has the records up to here: they would survive a loss of power of all
+  // members. If no member has a disk this equals committed().
   Lsn safe() const { return safe_; }
-  // Whether the primary may answer at this moment: all whom it waits for have lent it their places.
+  // True if the primary may answer now: every member it waits for has lent it its place.
   bool Leased() const;
-  // Whom it waits for, for messages; empty: nobody.
+  // The members that the primary waits for, for messages; empty: none.
   std::string WaitsFor() const;
-  // … for the last record to be safe.
+  // The same, until the last record is safe.
   std::string WaitsToBeSafe() const;
   bool Backlogged() const { return backlog_ > kBacklogMax; }
-  // Nothing can be acknowledged here: what is acknowledged is on disks, and this shard's does not work.
+  // True if nothing can be acknowledged here: acknowledgements require the disk, and this shard's does not
+  // work.
   bool OwnDiskFails() const { return durable_ && own_disk_ == v1::ReplicateReply::DISK_STALLS; }
-  // The replica that is to have this primary's place, as it serves better: its disk works and this one's does
-  // not, or it reaches the coordinator and this one does not. nullopt: none, or there is no reason.
+  // The replica that should become primary because it serves better: its disk works and this one's does not,
+  // or it reaches the coordinator and this shard does not. nullopt: there is none, or no reason.
   std::optional<ring::Member> Heir() const;
 
-  // The replica holds every record, and is spoken to.
+  // True if the replica holds every record and its link stands.
   bool Holds(const ring::Member& member) const;
   bool HasReplica(const ring::Member& member) const;
   bool Knows(const ring::Member& member) const { return Find(member) != nullptr; }
   size_t learners() const;
   size_t replicas() const;
-  // Records written that not all whom it waits for hold.
+  // Records that not every member it waits for holds.
   uint64_t uncommitted() const { return tail_.end().lsn.v - committed_.v; }
-  // What is asked of followers; zero: there are none.
+  // The lease asked of followers; zero: there are none.
   absl::Duration lease() const { return followers_.empty() ? absl::ZeroDuration() : lease_.length(); }
   Epoch epoch() const { return epoch_; }
   const LogTail& tail() const { return tail_; }
@@ -135,37 +139,37 @@ class Replicas {
   enum class State {
     kDown,       // there is no link
     kProbing,    // asked how far its log has come
-    kImage,      // the image is under way
+    kImage,      // an image is under way
     kStreaming,  // gets each record
-    kDisagrees,  // a member whose log is none of this one's: asked out, and sent beacons only
+    kDisagrees,  // a member whose log has diverged: asked out, and sent only beacons
   };
   struct Follower {
     ring::Member member;
     Role role = Role::kLearner;
     State state = State::kDown;
     uint64_t link = 0;
-    bool broke = false;     // its link stood, and does not now
-    uint64_t exchange = 0;  // answers to others are not meant
-    Lsn held;               // as it said last
-    Lsn durable;            // of these, on its disk
+    bool broke = false;     // its link stood earlier, and does not now
+    uint64_t exchange = 0;  // only answers with this number count
+    Lsn held;               // the last record that it reported to hold
+    Lsn durable;            // the last of these on its disk
     DiskState disk = v1::ReplicateReply::NO_DISK;
     Lsn sent;
-    Lsn image;  // where its image begins
-    Lsn whole;  // pages are of versions up to here: less is not a state of the segment
+    Lsn image;  // version of its image
+    Lsn whole;  // pages are of versions up to here: a smaller version is no state of the segment
     std::optional<PageWalk> walk;
     bool walked = false;
     uint64_t pages_sent = 0, pages_held = 0;
     LentTime lent;
-    absl::Time since;                                  // when it became what it is
-    Lsn awaited_from;                                  // what must be held before it may be added
-    absl::Time stuck_since = absl::InfiniteFuture();   // has had records before it, without any progress
-    bool leaving = false;                              // it is to be left out of the next epoch
-    absl::Time coordinator_at = absl::InfinitePast();  // when one has answered it, as it says
+    absl::Time since;                                  // start of its present role
+    Lsn awaited_from;                                  // it must hold this before it may be added
+    absl::Time stuck_since = absl::InfiniteFuture();   // has had records to hold since, without progress
+    bool leaving = false;                              // a wish for an epoch without it is out
+    absl::Time coordinator_at = absl::InfinitePast();  // when a coordinator last answered it, as it says
   };
 
   const Follower* Find(const ring::Member& member) const;
   Follower* Find(const ring::Member& member);
-  // What it is known to hold as a state that could be gone on from.
+  // The last record of the state it is known to hold and could continue from.
   Lsn HeldBy(const Follower& follower) const;
   static bool Waited(const Follower& follower) { return follower.role != Role::kLearner; }
   void Probe(Follower& follower);
@@ -174,9 +178,10 @@ class Replicas {
   void SendPages(Follower& follower, const Segment& segment);
   void SendRecords(Follower& follower);
   v1::ReplicateRequest::Segment Head(const Follower& follower) const;
-  // A loss of power of all members soon after it was added would not leave disks without a base only.
+  // True if its disk counts: were it added now and all members lost power soon, disks without a base would
+  // not be all that is left.
   bool DiskCounts(const Follower& follower) const;
-  // True: it grew.
+  // True: committed_ grew.
   bool Commit();
   void NoteSafe();
   void CutTail();
@@ -199,7 +204,7 @@ class Replicas {
   Lsn committed_;
   Lsn safe_;
   uint64_t backlog_ = 0;
-  uint64_t alone_ = 0;  // bytes written since the last follower went
+  uint64_t alone_ = 0;  // bytes written since the last follower left
   std::vector<std::unique_ptr<Follower>> followers_;
   LeaseLength lease_;
   absl::Time next_beacon_ = absl::InfinitePast();

@@ -11,12 +11,11 @@
 
 namespace paceline::log {
 
-// Which rates a table's updates follow, by their clock: those it was created with, and those it was changed
-// to.
+// The rates that a table's updates use, by clock: those from the table's creation, and those of later
+// changes.
 //
-// A change is numbered 1, 2, 3 … and holds from its clock on, until a later change takes over. A later change
-// takes the place of those that would begin at its clock or after it: what is decided last counts. Plain
-// value.
+// Changes are numbered 1, 2, 3 … A change holds from its clock until a later change takes over, and replaces
+// earlier changes that would begin at its clock or after it: the last decision counts. Plain value.
 class RuleSchedule {
  public:
   struct Stage {
@@ -27,15 +26,15 @@ class RuleSchedule {
 
   explicit RuleSchedule(table::Rule rule) : stages_{{.number = 0, .from = 0, .rule = rule}} {}
 
-  // As it was at another member of the segment. REQUIRES: at least one stage, their numbers ascend.
+  // A copy of another member's schedule. REQUIRES: at least one stage; their numbers ascend.
   explicit RuleSchedule(std::vector<Stage> stages) : stages_(std::move(stages)) {}
 
-  // Change `number` begins at `from`; if it was there before it moves. REQUIRES: number >= last(), at
-  // least 1.
+  // Change `number` begins at `from`; a change of that number that exists already is moved. REQUIRES: number
+  // >= last(), at least 1.
   void Change(uint64_t number, const table::Rule& rule, Clock from);
 
-  // No clock below `clock` is asked for any more, and no change is moved that has begun by then: what no
-  // longer counts is forgotten.
+  // Callers will ask for no clock below `clock`, and move no change that has begun by then: drops the stages
+  // that no longer count.
   void Forget(Clock clock);
 
   // O(stages).
@@ -43,9 +42,9 @@ class RuleSchedule {
 
   // The number of the newest change; 0: none.
   uint64_t last() const { return stages_.back().number; }
-  // Where the newest change begins; nullopt: there was none.
+  // The clock at which the newest change begins; nullopt: there is none.
   std::optional<Clock> last_from() const;
-  // By number; at least one. The first counts where no other does.
+  // By number; at least one. The first stage applies wherever no later one does.
   const std::vector<Stage>& stages() const { return stages_; }
 
  private:

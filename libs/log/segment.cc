@@ -11,7 +11,7 @@ namespace paceline::log {
 
 std::unique_ptr<Segment::Table> Segment::MakeTable(std::shared_ptr<const TableInfo> info, int ring_bits) {
   const table::Schema& schema = info->schema;
-  // The schema was validated when the table was created, so placing it cannot fail.
+  // The schema was validated when the table was created, so making its placement cannot fail.
   const ring::Placement placement =
       schema.kind == table::Kind::kSparse
           ? ring::Placement::Sparse(info->id, ring_bits).value()
@@ -68,7 +68,7 @@ void Segment::On(const Update& record, Effects& effects) {
   session.applied.At(record.line) = record.number;
   if (record.count == 0) return;
   Table& table = *tables_.at(record.table);
-  // Who has no clock follows the rates of the min clock.
+  // Updates by a session that is no worker use the rates of the min clock.
   const clock::JobClock& clock = jobs_[session.job];
   const bool worker = clock.HasWorker(record.session);
   UseRulesOf(table, worker ? std::max(record.clock, clock.min_clock()) : clock.min_clock());
@@ -157,7 +157,7 @@ void Segment::UpdateRanges(Table& table, const Update& record) {
   const uint32_t dim = table.info->schema.dim;
   size_t row = 0;
   ForEachRange(record.keys, [&](uint64_t first, uint64_t count) {
-    // The primary checked the range before it logged the record, so it can be cut.
+    // The primary checked the range before it logged the record, so ForRange cannot fail.
     const std::vector<ring::Piece> pieces = table.placement.ForRange(first, count).value();
     for (const ring::Piece& piece : pieces) {
       table.rows.UpdateRange(piece.first, piece.count, values.subview(row * dim, piece.count * dim),
@@ -270,7 +270,7 @@ uint64_t Segment::Hash() const {
   for (SessionId id : closed_) mix(id.v);
   mix(closed_floor_.v);
   for (const auto& [id, job] : jobs_) {
-    if (job.IsNew()) continue;  // whoever looks at a clock makes it
+    if (job.IsNew()) continue;  // ClockOf creates an entry for any job that is asked about
     mix(id.v);
     mix(job.min_clock());
     for (const auto& [session, finished] : job.finished()) {

@@ -22,42 +22,42 @@ class SegmentImage;
 
 namespace paceline::log {
 
-// What a record did, for whoever keeps books on it.
+// The effects of a record, for statistics.
 struct Effects {
   uint64_t rows_updated = 0;
   int64_t bytes_grown = 0;
 };
 
-// The replicated state of one segment: its rows, sessions, workers' clocks and tables, all a function of the
-// log applied so far. It judges nothing: whether a record may be written is the primary's decision
-// (primary.h), and Apply trusts it. Single owner, no locks.
+// The replicated state of one segment: its rows, sessions, workers' clocks and tables. All of it is a
+// function of the log applied so far. The segment checks nothing: the primary decides whether a record may be
+// written (primary.h), and Apply trusts it. Single owner, no locks.
 class Segment {
  public:
   struct Session {
     JobId job;
-    clock::LineCounts applied;       // last number of each line: the whole dedup state
-    bool finished = false;           // was a worker and is none any more, for good
+    clock::LineCounts applied;       // last number of each line: all that is needed to detect repeats
+    bool finished = false;           // it was a worker, and never becomes one again
     Clock next_clock = 0;            // all its updates so far are of smaller clocks
     std::string secret_sha256 = {};  // as in OpenSession
   };
 
   Segment(SegmentId id, int ring_bits) : id_(id), ring_bits_(ring_bits) {}
 
-  // Applies the record at version().v + 1. Cost is that of the rows it touches.
+  // Applies the record at version().v + 1. Costs O(the rows that it touches).
   Effects Apply(const Record& record);
 
   SegmentId id() const { return id_; }
   int ring_bits() const { return ring_bits_; }
   Lsn version() const { return version_; }  // last record applied; 0: none
-  Epoch epoch() const { return epoch_; }    // in which that record was written; 0: none
+  Epoch epoch() const { return epoch_; }    // of that record; 0: none
 
-  // nullptr: not open. The pointer is good until the session is closed.
+  // nullptr: not open. The pointer is valid until the session is closed.
   const Session* FindSession(SessionId session) const;
   const std::map<SessionId, Session>& sessions() const { return sessions_; }
   // True if the session was closed here, so that a late opening must be refused.
   bool IsClosed(SessionId session) const;
 
-  // The highest number of each kind that the log has ever had, as far as the state still says it.
+  // The highest id of each kind in the log so far, as far as the state still shows it.
   struct HighestIds {
     SessionId session;
     JobId job;
@@ -65,13 +65,13 @@ class Segment {
   };
   HighestIds Highest() const;
 
-  // What is not of the log is forgotten: another primary takes over from here.
+  // Drops what is not part of the log, the ticks: another primary takes over from here.
   void ForgetSoftState();
 
-  // The job's clocks; a job nobody joined has min clock 0 and no workers.
+  // The job's clocks; a job without workers so far has min clock 0.
   clock::JobClock& ClockOf(JobId job) { return jobs_[job]; }
   Clock MinClockOf(JobId job) const;
-  // All updates of the job's workers so far are of smaller clocks. O(workers).
+  // The smallest clock above those of all updates by the job's workers so far. O(workers).
   Clock NextClockOf(JobId job) const;
   const std::map<JobId, clock::JobClock>& jobs() const { return jobs_; }
 
@@ -80,14 +80,14 @@ class Segment {
     ring::Placement placement;
     table::TableStore rows;
     RuleSchedule rules;
-    uint64_t rule_in_use = 0;  // the stage of `rules` that `rows` works by
+    uint64_t rule_in_use = 0;  // the stage of `rules` that `rows` uses now
   };
   // nullptr: not opened here yet, or dropped.
   const Table* FindTable(TableId table) const;
-  // What was written of a job's snapshots; ids, 0: nothing.
+  // The ids of a job's last cut and load in this log; 0: none.
   struct Snapshots {
     uint64_t cut = 0;     // the last one
-    uint64_t loaded = 0;  // the last one that was loaded as a whole
+    uint64_t loaded = 0;  // the last load that was completed
   };
   Snapshots SnapshotsOf(JobId job) const;
 
@@ -96,8 +96,8 @@ class Segment {
   const std::map<TableId, std::unique_ptr<Table>>& tables() const { return tables_; }
 
   // -- a copy of a job's rows as they are now, made while records go on being applied (table_copy.h) --
-  // One of each job at a time. As the store's, one table after the other; tables that are dropped meanwhile
-  // are left out. It is no part of the replicated state.
+  // There is one at a time for each job. It proceeds as the store's copy, table after table; tables dropped
+  // meanwhile are left out. It is not part of the replicated state.
   void BeginCopy(JobId job, const std::shared_ptr<table::CopyMemory>& memory);
   absl::StatusOr<bool> NextOfCopy(JobId job, table::CopiedRows* out);
   void EndCopy(JobId job);
@@ -105,12 +105,12 @@ class Segment {
   uint64_t rows() const;
   uint64_t bytes() const;  // memory held by rows
 
-  // Equal for two members that applied the same log: covers rows, slots, sessions, workers,
-  // min clocks, rates and what was dropped.
+  // Equal for two members that applied the same log: covers rows, slots, sessions, workers, min clocks, rates
+  // and dropped tables.
   uint64_t Hash() const;
 
  private:
-  // How it leaves memory and comes back: segment_image.h.
+  // Writing to and reading from an image: segment_image.h.
   friend v1::SegmentImage ImageOf(const Segment& segment);
   friend absl::StatusOr<Segment> SegmentFromImage(const v1::SegmentImage& image, SegmentId expected,
                                                   int ring_bits);
@@ -135,7 +135,7 @@ class Segment {
   void On(const Load& record, Effects& effects);
   void On(const EndLoad& record, Effects& effects);
   void Drop(TableId table, Effects& effects);
-  // The rows work by the rates of `clock` from now on.
+  // From now on the rows use the rates of `clock`.
   void UseRulesOf(Table& table, Clock clock);
   void UpdateRanges(Table& table, const Update& record);
 
@@ -143,14 +143,14 @@ class Segment {
   int ring_bits_;
   Lsn version_;
   Epoch epoch_;
-  // Node-based, so that FindSession's pointers stay good.
+  // Node-based, so that FindSession's pointers stay valid.
   std::map<SessionId, Session> sessions_;
   std::set<SessionId> closed_;  // above the floor
   SessionId closed_floor_;
   std::map<JobId, clock::JobClock> jobs_;
   std::map<TableId, std::unique_ptr<Table>> tables_;
   std::map<JobId, Snapshots> snapshots_;
-  IdRanges dropped_;  // ids are given out in a row, so there are hardly more ranges than tables
+  IdRanges dropped_;  // ids are issued in sequence, so there are hardly more ranges than tables
 };
 
 }  // namespace paceline::log

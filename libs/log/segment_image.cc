@@ -37,8 +37,8 @@ void PutJob(JobId id, const clock::JobClock& job, v1::SegmentImage::Job& to) {
   }
 }
 
-// Which rates a table's rows work by is decided anew by each update. Those that the last one used may be
-// forgotten by now; then any will do, and the first are taken.
+// The stage that `rows` uses in the image. Each update chooses its rates anew, so if the stage that the last
+// update used has been forgotten any will do: this takes the first.
 const RuleSchedule::Stage& InUse(const RuleSchedule& rules, uint64_t number) {
   for (const RuleSchedule::Stage& stage : rules.stages()) {
     if (stage.number == number) return stage;
@@ -235,8 +235,8 @@ PageWalk::PageWalk(const Segment& segment) {
   for (const auto& [id, table] : segment.tables()) tables_.push_back(id);
 }
 
-// Pages are split and never merged: where one ended another begins for ever. So the place behind the last one
-// delivered is the boundary of what is delivered, whatever was split since.
+// Pages are split, never merged: a boundary between two pages stays for ever. So the place after the last
+// page delivered is a boundary of what was delivered, whatever was split since.
 bool PageWalk::Next(const Segment& segment, size_t bytes_max, std::vector<v1::PageImage>* out) {
   return Next(segment, bytes_max, out, [](TableId, const table::Page&) { return true; });
 }
@@ -280,7 +280,7 @@ absl::Status InstallPage(Segment& segment, const v1::PageImage& page) {
   if (page.keys().size() % sizeof(uint64_t) != 0) return lost("its keys are not 8 bytes each");
   if (page.rows().size() % sizeof(float) != 0) return lost("its rows are not floats of 4 bytes");
   if (page.depth() > 64) return lost("its range has more than 64 bits");
-  // Two keys of different segments may have the same place, and no page would part them.
+  // Keys of different segments may share a place, and no split would separate them.
   const absl::Status placed = CheckPlaced(table.placement, segment.id_, KeyForm::kKeys, page.keys());
   if (!placed.ok()) return lost(placed.message());
   table::PageImage image{.range = {.start = page.start(), .depth = static_cast<int>(page.depth())},

@@ -10,7 +10,7 @@
 namespace paceline::log {
 namespace {
 
-// The rows of one table, added up.
+// Sums up the rows of one table.
 class Sums {
  public:
   explicit Sums(std::shared_ptr<const TableInfo> table) : table_(std::move(table)) {}

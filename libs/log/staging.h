@@ -14,52 +14,52 @@ namespace paceline::log {
 
 class AckSink;
 
-// Parts of aggregated tables that wait until their clock is complete, in one segment. A worker's updates of a
-// clock are kept beside those of the others and folded into one record when all have ticked past it.
+// Parts of aggregated tables that wait, in one segment, until their clock is complete. The parts of all
+// workers for a clock are kept and folded into one record when every worker has ticked past the clock.
 //
-// Soft state of the primary: it is no part of the log, and what a change of primary loses its clients send
-// again, for none of it was acknowledged. It judges nothing: whether a part may be staged is the primary's
-// decision. It borrows no memory: a part's buffers are held by its Update::owner.
+// Soft state of the primary, not part of the log. None of it was acknowledged, so after a change of primary
+// the clients send lost parts again. This class checks nothing: the primary decides whether a part may be
+// staged. It borrows no memory: Update::owner holds a part's buffers.
 //
 // Single owner, no locks.
 class Staging {
  public:
-  // What a part counts in a budget beside its keys and values: no part costs nothing.
+  // Bytes that a part counts in the budget beside its keys and values, so that no part is free.
   static constexpr uint64_t kPartBytes = 128;
-  // Streams that are remembered for the acknowledgement of one session's parts. The newest is the one that
-  // lives, as far as the shard can tell: a frame of an older one may be handled last.
+  // Streams remembered for acknowledging one session's parts. The newest is the live one, as far as the shard
+  // can tell; a frame of an older stream may still be handled after it.
   static constexpr size_t kSinksMax = 4;
 
   static uint64_t BytesOf(const Update& update);
 
-  // Stages the next part of its session's line; with `count` 0 only its number. `table` is not looked at
-  // then. REQUIRES: the number follows Last(), or is the first; the clock is not below LastClock().
+  // Stages the next part of its session's line; with `count` 0 only its number, and `table` is ignored.
+  // REQUIRES: the number follows Last(), or is the session's first here; the clock is not below LastClock().
   void Put(JobId job, const Update& update, std::shared_ptr<const TableInfo> table);
-  // `sink` is told when the session's parts are folded. Nothing happens if it has none here.
+  // `sink` will be told when the session's parts are folded. Does nothing if the session has none here.
   void Tell(SessionId session, std::shared_ptr<AckSink> sink);
 
-  // Of a session's parts: the last number and its clock. 0 if there is none.
+  // The number and the clock of a session's last part. 0 if there is none.
   PartNumber Last(SessionId session) const;
   Clock LastClock(SessionId session) const;
-  // The smallest clock of the job's parts.
+  // The smallest clock among the job's parts.
   std::optional<Clock> Oldest(JobId job) const;
-  // Of the parts of one clock of the job, and of all that is here, as BytesOf counts.
+  // Bytes of the parts of one clock of the job, and of all parts, as BytesOf counts.
   uint64_t bytes(JobId job, Clock clock) const;
   uint64_t bytes() const { return bytes_; }
 
-  // A clock that is complete, taken out.
+  // A complete clock, taken out of the staging area.
   struct Complete {
     Fold record;
     uint64_t bytes = 0;  // no longer staged
-    // Whom to tell of each of record.numbers.
+    // For each of record.numbers, the sinks to tell.
     std::vector<std::vector<std::shared_ptr<AckSink>>> sinks;
   };
-  // Folds the parts of `clock`. For each key the rows are added up in f32, workers by their rank and then
-  // their session, each worker's parts by their number and its keys as they come; with the table's `mean`
-  // the sum is then divided by the number of members of that clock. Every occurrence of a key counts.
+  // Folds the parts of `clock`. For each key the rows are added up in f32: workers by rank and then by
+  // session, each worker's parts by number, the keys of a part in their order. If the table has `mean` the
+  // sum is then divided by the number of members of that clock. Every occurrence of a key counts.
   Complete Take(JobId job, Clock clock, const clock::JobClock& workers);
 
-  // Drops all that is here of the session, or of everyone; of a table what the parts hold, which go on as
+  // Drops all parts of the session, or of every session; for a table the content of its parts, which stay as
   // empty ones. Returns the bytes no longer staged.
   uint64_t Drop(SessionId session);
   uint64_t Drop(TableId table);
@@ -73,7 +73,7 @@ class Staging {
   struct Clocked {
     PartNumber last = 0;
     uint64_t bytes = 0;
-    std::vector<Part> parts;  // by number; those that are not empty
+    std::vector<Part> parts;  // by number, without empty ones
   };
   struct Session {
     JobId job;
@@ -81,7 +81,7 @@ class Staging {
     std::vector<std::shared_ptr<AckSink>> sinks;  // the newest last
   };
 
-  std::map<SessionId, Session> sessions_;  // none without parts
+  std::map<SessionId, Session> sessions_;  // each has parts
   uint64_t bytes_ = 0;
 };
 

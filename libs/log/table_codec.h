@@ -8,8 +8,9 @@
 
 namespace paceline::log {
 
-// A table as it travels and as records know it. TableFromProto takes hostile messages: INVALID_ARGUMENT names
-// the table and the field of its schema that is missing, unknown, or refused by table::Validate.
+// Converts a table between its wire form and the form that records use. TableFromProto is safe for hostile
+// messages: INVALID_ARGUMENT names the table and the field of its schema that is missing, unknown, or refused
+// by table::Validate.
 v1::Table ToProto(const TableInfo& table);
 absl::StatusOr<std::shared_ptr<const TableInfo>> TableFromProto(const v1::Table& table);
 

@@ -36,7 +36,7 @@ inline std::shared_ptr<const TableInfo> AggregatedTable(JobId job, bool mean = f
   return std::make_shared<const TableInfo>(std::move(info));
 }
 
-// A part that adds to keys of the sum table. Owns its memory.
+// A part that adds to rows of the sum table. Owns its memory.
 inline Update MakeUpdate(SessionId session, PartNumber number, std::vector<std::pair<uint64_t, float>> rows,
                          Clock clock = 0) {
   struct Memory {

@@ -13,8 +13,8 @@
 
 namespace paceline::log {
 
-// A log as a primary might write it, at random: records of every kind, several jobs, sparse and ranged tables
-// of every rule, pages that are born and split. Each record fits the state that those before have made.
+// A random log as a primary might write it: records of every kind, several jobs, sparse and ranged tables of
+// every rule, pages that are born and split. Each record fits the state that the records before it made.
 class RandomHistory {
  public:
   static constexpr SegmentId kSegment{1};
@@ -22,7 +22,7 @@ class RandomHistory {
 
   explicit RandomHistory(uint64_t seed) : random_(seed) {}
 
-  // The next record, applied to segment() already.
+  // The next record, already applied to segment().
   const Record& Next() {
     std::optional<Record> record;
     while (!record.has_value()) record = Try();
@@ -106,7 +106,7 @@ class RandomHistory {
     TableInfo info;
     info.id = TableId(next_table_);
     next_table_ += static_cast<uint32_t>(1 + Below(3));
-    if (world::Chance(random_, 0.2) && next_table_ > 10) {  // the segment meets an older one late
+    if (world::Chance(random_, 0.2) && next_table_ > 10) {  // the segment opens an older table late
       const TableId older(next_table_ - static_cast<uint32_t>(2 + Below(7)));
       if (segment_.FindTable(older) == nullptr && !segment_.IsDropped(older)) info.id = older;
     }
