@@ -7,7 +7,7 @@
 namespace paceline::coordinator {
 namespace {
 
-// The core wants to be asked at least this often (see CoordinatorCore::OnTime).
+// The core requires at least this frequency (see CoordinatorCore::OnTime).
 constexpr absl::Duration kTickMax = absl::Milliseconds(50);
 constexpr absl::Duration kTickMin = absl::Milliseconds(1);
 

@@ -15,11 +15,10 @@
 
 namespace paceline::coordinator {
 
-// Runs a coordinator, as a Candidate, among threads: one lock around it, and a thread that lets its time
-// pass.
+// Runs a coordinator, as a Candidate, among threads: one lock around it, and one thread that calls OnTime.
 //
-// What the core says to others is said after the lock is let go: whoever hears it — gRPC, mostly — may then
-// call back from any thread, and a slow listener holds up nobody else. Thread-safe.
+// Messages to others leave after the lock is released. So a receiver (mostly gRPC) may call back from any
+// thread, and a slow one holds up nobody else. Thread-safe.
 class CoreHost {
  public:
   // `clock` must outlive the host.
@@ -27,33 +26,33 @@ class CoreHost {
   // Calls Stop.
   ~CoreHost();
 
-  // Makes the candidate, which may call `caller` at once, and starts its time. Fails as Candidate::Start
-  // does. `on_step_down` is called under the lock. Call once, before anything else.
+  // Creates the candidate, which may call `caller` at once, and starts the time thread. Fails as
+  // Candidate::Start does. `on_step_down` is called under the lock. Call once, before anything else.
   absl::Status Start(Options options, Store& store, ShardCaller& caller, Probe& probe,
                      Candidate::OnStepDown on_step_down = nullptr);
 
-  // Calls visit(candidate) under the lock, and then runs, without it, what was left to Later meanwhile.
-  // REQUIRES: Start returned OK; not called from within a visit.
+  // Calls visit(candidate) under the lock; afterwards, without the lock, runs the functions that were passed
+  // to Later. REQUIRES: Start returned OK; not called from within a visit.
   template <class F>
   auto Visit(F visit) -> decltype(visit(std::declval<Candidate&>())) {
-    // Runs last, after the result was made and the lock let go.
+    // Runs last, after the result was made and the lock released.
     const LaterRunner runner(*this);
     const std::lock_guard lock(mutex_);
     const Waker waker(*this);
     return visit(*candidate_);
   }
 
-  // Leaves `tell` to the end of the visit under way. REQUIRES: called from within a visit.
+  // Runs `tell` at the end of the visit under way. REQUIRES: called from within a visit.
   void Later(std::function<void()> tell) { later_.push_back(std::move(tell)); }
 
-  // Ends the coordinator's time, resigns, and answers all that waits, and all that comes later, UNAVAILABLE.
-  // Does nothing the second time.
+  // Stops the time thread, resigns, and answers all waiting and later requests UNAVAILABLE. Does nothing the
+  // second time.
   void Stop();
 
   const world::Clock& clock() const { return clock_; }
 
  private:
-  // Runs what was left to Later by this thread's visit or another's, at its end.
+  // On destruction runs the functions passed to Later, by this thread's visit or another's.
   class LaterRunner {
    public:
     explicit LaterRunner(CoreHost& host) : host_(host) {}
@@ -62,7 +61,7 @@ class CoreHost {
    private:
     CoreHost& host_;
   };
-  // Wakes the thread that lets time pass if the visit has made something due earlier.
+  // On destruction wakes the time thread if the visit has made a deadline earlier.
   class Waker {
    public:
     explicit Waker(CoreHost& host) : host_(host) {}
@@ -75,12 +74,12 @@ class CoreHost {
   void RunLater();
   void WakeIfEarlier();
   void PassTime();
-  // False: the time has ended.
+  // False: the host is being stopped.
   bool WaitForDeadline();
 
   const world::Clock& clock_;
-  // Guards what follows. Of the standard library because the thread sanitizer sees that one: the installed
-  // Abseil is not built for it.
+  // Guards the members below. A standard-library lock, because ThreadSanitizer sees it; it does not see those
+  // of the installed Abseil.
   std::mutex mutex_;
   std::condition_variable earlier_;
   std::unique_ptr<Candidate> candidate_;

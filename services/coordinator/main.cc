@@ -1,4 +1,4 @@
-// The coordinator's process: its flags, and how it ends. `paceline-coordinator --help` says how to use it.
+// The coordinator's process: its flags and its end. `paceline-coordinator --help` explains its use.
 
 #include <spdlog/spdlog.h>
 
@@ -119,7 +119,7 @@ absl::Status Check(Flags& flags) {
   return Validate(options);
 }
 
-// Flags, or the exit code if there is nothing to do.
+// Returns the flags, or the exit code if nothing is to be run.
 std::variant<Flags, int> Parse(int argc, char** argv) {
   Flags flags;
   CLI::App app("Decides who serves what in a Paceline cluster, and knows its sessions and tables.",
@@ -141,7 +141,7 @@ std::variant<Flags, int> Parse(int argc, char** argv) {
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const Flags& flags) {
   if (flags.store.empty()) return OpenRocksDbStore(flags.data_dir);
   ABSL_ASSIGN_OR_RETURN(EtcdOptions etcd, ParseEtcdUrl(flags.store));
-  // A call that hangs, the pause after it and a second one fit into a lease with room to spare.
+  // A call that hangs, the pause after it and a second call take less than a lease.
   etcd.call_timeout = std::min(etcd.call_timeout, flags.server.coordinator.leader_lease / 5);
   etcd.hold_off = std::min(etcd.hold_off, flags.server.coordinator.leader_lease / 5);
   return MakeEtcdStore(std::move(etcd));
@@ -158,7 +158,7 @@ absl::StatusOr<std::unique_ptr<Server>> Start(const Flags& flags) {
   return server;
 }
 
-// Waits for a signal; true: another coordinator has started on the same store meanwhile.
+// Waits for a signal. True: another coordinator has started on the same store meanwhile.
 bool AwaitEnd(const sigset_t& end_signals, Server& server) {
   constexpr timespec kLook{.tv_sec = 0, .tv_nsec = 500'000'000};
   while (!server.deposed()) {
@@ -193,7 +193,7 @@ int Run(const Flags& flags) {
 }  // namespace paceline::coordinator
 
 int main(int argc, char** argv) {
-  using namespace paceline::coordinator;  // this file's own
+  using namespace paceline::coordinator;  // namespace of this file
   const std::variant<Flags, int> parsed = Parse(argc, argv);
   if (const int* exit_code = std::get_if<int>(&parsed)) return *exit_code;
   return Run(std::get<Flags>(parsed));

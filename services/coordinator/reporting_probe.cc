@@ -12,7 +12,7 @@ namespace {
 
 constexpr absl::Duration kQuiet = absl::Seconds(10);
 
-// A line for what people follow, more for what they look into.
+// Info for events that people follow, debug for details.
 spdlog::level::level_enum LevelOf(const SessionRecord& session) {
   switch (session.state()) {
     case SessionRecord::CLOSING:
@@ -26,7 +26,7 @@ spdlog::level::level_enum LevelOf(const SessionRecord& session) {
   }
 }
 
-// What there is to say of the session in its state.
+// The details of the session that matter in its state.
 std::string Details(const SessionRecord& session) {
   switch (session.state()) {
     case SessionRecord::OPEN:

@@ -11,8 +11,8 @@
 
 namespace paceline::coordinator {
 
-// Writes what the coordinator does to the log, and counts it for the metrics page. Being told is for one
-// thread at a time, as Probe has it; Show may be called from any.
+// Logs the coordinator's work, and counts it for the metrics page. The methods of Probe are for one thread at
+// a time; Show may be called from any thread.
 class ReportingProbe final : public Probe {
  public:
   void ShardJoined(const v1::ShardInfo& shard, bool again) override;
@@ -36,7 +36,7 @@ class ReportingProbe final : public Probe {
   void Show(metrics::Families& families) const;
 
  private:
-  // True at most once in a while for a subject, so that what repeats does not fill the log.
+  // True at most once in a while for a subject, so that repeated events do not fill the log.
   bool WorthALine(const std::string& subject);
 
   std::atomic<uint64_t> sessions_opened_ = 0;
@@ -48,10 +48,10 @@ class ReportingProbe final : public Probe {
   std::atomic<uint64_t> store_failures_ = 0;
   std::atomic<uint64_t> pauses_ = 0;
   std::atomic<uint64_t> leads_ended_ = 0;
-  std::map<std::string, absl::Time> last_line_;  // by subject: few, one a shard
+  std::map<std::string, absl::Time> last_line_;  // by subject: few, one per shard
 };
 
-// Adds how the coordinator is at the moment to a page.
+// Adds the coordinator's present state to a page.
 void ShowGauges(metrics::Families& families, const Gauges& gauges);
 
 }  // namespace paceline::coordinator

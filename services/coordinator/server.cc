@@ -15,16 +15,16 @@
 namespace paceline::coordinator {
 namespace {
 
-// What a message may have, seals and beats included; a list of tables is sent, not received.
+// The largest request, seals and beats included; lists of tables are only sent, not received.
 constexpr int kRequestBytesMax = 4 << 20;
-// Requests that are being read, and answers. Calls are ended when they would take more.
+// Memory for requests being read, and for answers. gRPC ends calls that would need more.
 constexpr size_t kMemoryMax = size_t{512} << 20;
 constexpr int kThreadsMax = 64;
 constexpr absl::Duration kEndTimeout = absl::Seconds(1);
 
 void SetUp(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kRequestBytesMax);
-  // A watcher whose machine vanished is noticed, and clients may do the same with us.
+  // Detects watchers whose machine vanished; clients may do the same with the coordinator.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, rpc::kKeepAliveTimeMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, rpc::kKeepAliveTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
@@ -99,7 +99,7 @@ Server::~Server() {
   }
   stubs_.Shutdown();
   if (snapshots_ != nullptr) snapshots_->Stop();
-  page_.reset();  // it looks at the core until then, and takes its time
+  page_.reset();  // first: it reads the core, and takes time to stop
 }
 
 }  // namespace paceline::coordinator

@@ -26,30 +26,30 @@ struct ServerOptions {
   std::string listen = "127.0.0.1:0";          // HOST:PORT; port 0 picks a free one
   std::string metrics_listen;                  // HOST:PORT of the /metrics page; empty: none
   std::shared_ptr<snapshot::Files> snapshots;  // where job snapshots are kept; null: there are none
-  std::string advertise;                       // HOST:PORT where clients find it; empty: what was bound
-  bool reflection = false;                     // tells anybody which methods there are
+  std::string advertise;                       // HOST:PORT for clients; empty: the address as bound
+  bool reflection = false;                     // tells any client which methods exist
 };
 
-// A coordinator that serves: its core, its gRPC server with health, its metrics page.
+// A coordinator's server: its core, its gRPC services with health, its metrics page.
 class Server {
  public:
-  // Becomes the leader of `store`, or stands by where that is shared (Options::leader_lease), and serves.
-  // UNAVAILABLE naming the address if one is taken; otherwise as Candidate::Start.
+  // Becomes the leader of `store`, or stands by if the store is shared (Options::leader_lease), and serves.
+  // UNAVAILABLE names an address that is taken; otherwise fails as Candidate::Start.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
                                                        std::unique_ptr<Store> store);
 
-  // Ends in order: health says NOT_SERVING, what waits is answered UNAVAILABLE, calls get a second to end,
-  // calls to shards are cancelled, the store is closed.
+  // Ends in order: health reports NOT_SERVING, waiting requests are answered UNAVAILABLE, calls get a second
+  // to end, calls to shards are cancelled, the store is closed.
   ~Server();
 
-  // HOST:PORT that was bound.
+  // HOST:PORT as bound.
   const std::string& address() const { return listener_->address(); }
-  // Another coordinator has started on the same store, which was to be this one's alone; this one is of no
-  // more use.
+  // True once another coordinator has started on a store that was to be this one's alone: this one can change
+  // nothing any more.
   bool deposed() {
     return !shared_ && host_.Visit([](Candidate& candidate) { return candidate.leader()->deposed(); });
   }
-  // Empty: there is no page.
+  // Empty: there is no metrics page.
   std::string metrics_address() const { return page_ == nullptr ? "" : page_->address(); }
 
  private:
@@ -57,7 +57,7 @@ class Server {
   absl::Status Listen(const std::string& address, bool reflection);
   absl::Status ShowMetrics(const std::string& address);
 
-  // In the order of use; they end in the opposite one.
+  // In the order of use; destroyed in reverse order.
   const world::RealClock clock_;
   world::SystemRandom random_;
   ReportingProbe probe_;

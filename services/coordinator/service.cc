@@ -16,8 +16,8 @@
 namespace paceline::coordinator {
 namespace {
 
-// A status travels in a header, which gRPC limits to 8 KiB; most of what is beyond ASCII takes three times
-// its size there.
+// A status travels in a header, which gRPC limits to 8 KiB; most characters beyond ASCII take three times
+// their size there.
 constexpr size_t kMessageBytesMax = 2048;
 
 grpc::Status ToGrpc(const absl::Status& status) {
@@ -28,7 +28,7 @@ rpc::Standing StandingOf(Candidate& candidate) {
   return {.leads = candidate.leader() != nullptr, .leader = candidate.LeaderAddress()};
 }
 
-// When the core must have answered for the answer to arrive in the client's time.
+// The time by which the core must answer, so that the answer reaches the client before its deadline.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context, const world::Clock& clock) {
   constexpr absl::Duration kMarginMax = absl::Milliseconds(100);
   const absl::Duration left = rpc::Left(context.raw_deadline());
@@ -38,7 +38,7 @@ absl::Time DeadlineOf(const grpc::CallbackServerContext& context, const world::C
 
 }  // namespace
 
-// A call that the core answers when it is time.
+// A call that the core answers later.
 template <class Reply>
 class CoordinatorService::WaitingCall final : public grpc::ServerUnaryReactor {
  public:
@@ -48,7 +48,7 @@ class CoordinatorService::WaitingCall final : public grpc::ServerUnaryReactor {
     service_.waiting_calls_ += 1;
   }
 
-  // `wrong`: what is, with the request.
+  // `wrong`: the fault of the request, or OK.
   template <class Ask>
   void Start(const absl::Status& wrong, Ask ask) {
     host_.Visit([&](Candidate& candidate) {
@@ -75,7 +75,7 @@ class CoordinatorService::WaitingCall final : public grpc::ServerUnaryReactor {
   }
   void OnCancel() override {
     host_.Visit([this](Candidate& candidate) {
-      // Another core knows other tickets.
+      // Tickets belong to one core.
       CoordinatorCore* core = candidate.leader();
       if (core != nullptr && !answered_ && terms_ == candidate.terms()) core->Abandon(ticket_);
     });
@@ -92,7 +92,7 @@ class CoordinatorService::WaitingCall final : public grpc::ServerUnaryReactor {
   CoreHost& host_;
   Context* context_;
   Reply* reply_;
-  // Read and written in visits only.
+  // Accessed in visits only.
   Ticket ticket_ = 0;
   uint64_t terms_ = 0;
   bool answered_ = false;
@@ -119,7 +119,7 @@ grpc::ServerUnaryReactor* CoordinatorService::Answer(Context* context, const Mes
 template <class Reply, class Ask>
 grpc::ServerUnaryReactor* CoordinatorService::AnswerLater(Context* context, const Message& request,
                                                           Reply* reply, Ask ask) {
-  auto* call = new WaitingCall<Reply>(*this, context, reply);  // deletes itself when gRPC is done with it
+  auto* call = new WaitingCall<Reply>(*this, context, reply);  // deletes itself when gRPC has finished it
   const absl::Time deadline = DeadlineOf(*context, host_.clock());
   call->Start(wire::CheckTexts(request),
               [&](CoordinatorCore& core, Done<Reply> done) { return ask(core, deadline, std::move(done)); });
@@ -290,8 +290,8 @@ grpc::ServerUnaryReactor* CoordinatorService::RestoreSnapshot(Context* context,
 
 // -- watching the map --
 
-// One WatchMap stream. A slow reader gets the newest map when it is ready for one, not all in between: what
-// is kept for it is bounded by two maps.
+// One WatchMap stream. A slow reader gets the newest map when it is ready for one, and misses those in
+// between: at most two maps are kept for it.
 class CoordinatorService::Watch final : public grpc::ServerWriteReactor<v1::Map>,
                                         public std::enable_shared_from_this<Watch> {
  public:
@@ -305,7 +305,7 @@ class CoordinatorService::Watch final : public grpc::ServerWriteReactor<v1::Map>
           terms = candidate.terms();
           return candidate.leader()->WatchMap(
               known_version, [this](const std::shared_ptr<const v1::Map>& map) {
-                // Told after the visit, when the stream may have ended.
+                // Runs after the visit, when the stream may have ended already.
                 service_.host_.Later([watch = shared_from_this(), map] { watch->OnMap(map); });
               });
         });
@@ -315,10 +315,10 @@ class CoordinatorService::Watch final : public grpc::ServerWriteReactor<v1::Map>
     terms_ = terms;
   }
 
-  // Ends the stream, once what is being written is written. Does nothing the second time.
+  // Ends the stream once the write under way is done. Does nothing the second time.
   void End(const absl::Status& why) {
     {
-      // Also orders this after Start in the eyes of the thread sanitizer, which does not see gRPC's order.
+      // Also orders this after Start for ThreadSanitizer, which does not see gRPC's order.
       const std::lock_guard lock(mutex_);
       if (end_.has_value()) return GoOn();
     }
@@ -334,14 +334,14 @@ class CoordinatorService::Watch final : public grpc::ServerWriteReactor<v1::Map>
  private:
   void OnMap(const std::shared_ptr<const v1::Map>& map) {
     const std::lock_guard lock(mutex_);
-    // Two visits may tell theirs in either order.
+    // Two visits may deliver their maps in either order.
     if (map->version() <= newest_) return;
     newest_ = map->version();
     next_ = map;
     GoOn();
   }
 
-  // The one next thing to do. gRPC's calls return at once and call back from elsewhere.
+  // Does the one next thing. gRPC's calls return at once and call back on other threads.
   void GoOn() {
     if (writing_ != nullptr || finished_) return;
     if (end_.has_value()) {
@@ -377,9 +377,9 @@ class CoordinatorService::Watch final : public grpc::ServerWriteReactor<v1::Map>
 
   CoordinatorService& service_;
   Context* const context_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   WatchId id_ = 0;
-  uint64_t terms_ = 0;  // of the candidate when it gave the id
+  uint64_t terms_ = 0;  // of the candidate when it issued the id
   uint64_t newest_ = 0;
   std::shared_ptr<const v1::Map> next_;
   std::shared_ptr<const v1::Map> writing_;

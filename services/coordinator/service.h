@@ -12,24 +12,24 @@
 
 namespace paceline::coordinator {
 
-// The coordinator's gRPC service: each method hands its request to the core and the core's answer back. A
+// The coordinator's gRPC service: each method passes its request to the core, and the core's answer back. A
 // call that its client cancels, or whose connection breaks, is abandoned. While the coordinator stands by,
-// every call but Status is answered UNAVAILABLE. Answers that are not OK say in their trailing metadata who
-// gave them (libs/rpc/standing.h), so that clients know whether to ask another coordinator.
+// every call but Status is answered UNAVAILABLE. The trailing metadata of errors says whether this
+// coordinator leads (libs/rpc/standing.h), so that clients know whether to ask another one.
 class CoordinatorService final : public v1::Coordinator::CallbackService {
  public:
   // `host` must outlive the service.
   explicit CoordinatorService(CoreHost& host) : host_(host) {}
 
-  // Status says so when connections to this process are refused. Call before the server is built.
+  // Makes Status report that this process refuses connections. Call before the server is built.
   void ShowConnections(std::shared_ptr<const rpc::ConnectionCounts> counts) {
     connections_ = std::move(counts);
   }
-  // Ends every WatchMap there is with `why`. (The core answers all others.)
+  // Ends every present WatchMap with `why`. (The core answers all other calls.)
   void EndWatches(const absl::Status& why);
-  // The same for later ones, at once: the process ends.
+  // Ends later ones at once too: the process is about to end.
   void Stop();
-  // Returns when gRPC is done with every call. Call after the server was shut down.
+  // Returns when gRPC has finished every call. Call after the server was shut down.
   void AwaitIdle();
 
  private:
@@ -65,16 +65,16 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
                              v1::ScheduleSnapshotsReply*) override;
   Reactor* RestoreSnapshot(Context*, const v1::RestoreSnapshotRequest*, v1::RestoreSnapshotReply*) override;
 
-  // Answers at once with what `ask` returns, or with what is wrong with a text of the request.
+  // Answers at once with the result of `ask`, or with the fault of a text in the request.
   template <class Reply, class Ask>
   Reactor* Answer(Context* context, const Message& request, Reply* reply, Ask ask);
-  // Answers when the core does; `ask` is given the deadline and where to answer.
+  // Answers when the core does; `ask` is given the deadline and the function to answer with.
   template <class Reply, class Ask>
   Reactor* AnswerLater(Context* context, const Message& request, Reply* reply, Ask ask);
 
   CoreHost& host_;
-  std::shared_ptr<const rpc::ConnectionCounts> connections_;  // null: nothing is known
-  // Guards what follows. Of the standard library for the thread sanitizer's sake (see core_host.h).
+  std::shared_ptr<const rpc::ConnectionCounts> connections_;  // null: not known
+  // Guards the members below. A standard-library lock for ThreadSanitizer's sake (see core_host.h).
   std::mutex mutex_;
   std::condition_variable idle_;
   int waiting_calls_ = 0;

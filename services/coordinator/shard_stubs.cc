@@ -22,7 +22,7 @@ struct ShardStubs::Call {
   std::string address;
   Request request;
   std::function<void(absl::StatusOr<Reply>)> done;
-  // Which of the stub's methods it is.
+  // Calls the stub's method.
   std::function<void(v1::ShardControl::Stub&, Call&, std::function<void(grpc::Status)>)> invoke;
   grpc::ClientContext context;
   Reply reply;
@@ -95,7 +95,7 @@ void ShardStubs::Begin(std::shared_ptr<Call<Request, Reply>> call) {
   }
   call->context.set_deadline(rpc::After(kCallTimeout));
   const std::shared_ptr<v1::ShardControl::Stub> stub = StubFor(call->shard, call->address);
-  // The stub is kept by the call: its connection may be replaced meanwhile.
+  // The call keeps the stub: its connection may be replaced meanwhile.
   call->invoke(*stub, *call, [this, call, stub](const grpc::Status& status) {
     absl::Status answered = rpc::FromGrpc(status);
     if (answered.ok()) answered = wire::CheckTexts(call->reply);

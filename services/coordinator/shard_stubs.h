@@ -14,7 +14,7 @@
 
 namespace paceline::coordinator {
 
-// Calls shards by gRPC: one connection a shard, two seconds a call. Answers come as visits of the core.
+// Calls shards over gRPC: one connection per shard, two seconds per call. Answers enter the core as visits.
 class ShardStubs final : public ShardCaller {
  public:
   // `host` must outlive the stubs.
@@ -22,7 +22,7 @@ class ShardStubs final : public ShardCaller {
   // Calls Shutdown.
   ~ShardStubs() override;
 
-  // From within a visit of the core.
+  // Call these from within a visit of the core.
   void Install(ShardId shard, const std::string& address, v1::InstallRequest request,
                InstallDone done) override;
   void ChangeSession(ShardId shard, const std::string& address, v1::SessionChange change,
@@ -39,7 +39,7 @@ class ShardStubs final : public ShardCaller {
   void EmptyFolder(ShardId shard, const std::string& address, v1::EmptyFolderRequest request,
                    EmptyFolderDone done) override;
 
-  // Cancels what is under way, waits until all of it has been answered, and answers new calls UNAVAILABLE.
+  // Cancels the calls under way, waits until all of them are answered, and answers new calls UNAVAILABLE.
   void Shutdown();
 
  private:
@@ -50,7 +50,7 @@ class ShardStubs final : public ShardCaller {
   template <class Request, class Reply>
   struct Call;
 
-  // Leaves a call of this of the stub's methods to the end of the visit.
+  // Makes the call of the stub's `method` at the end of the visit.
   template <class Request, class Reply, class Method>
   void Queue(Method method, ShardId shard, const std::string& address, Request request,
              std::function<void(absl::StatusOr<Reply>)> done);
@@ -62,7 +62,7 @@ class ShardStubs final : public ShardCaller {
   void Leave(grpc::ClientContext* context);
 
   CoreHost& host_;
-  // Guards what follows. Of the standard library for the thread sanitizer's sake (see core_host.h).
+  // Guards the members below. A standard-library lock for ThreadSanitizer's sake (see core_host.h).
   std::mutex mutex_;
   std::condition_variable idle_;
   std::map<ShardId, Connection> connections_;

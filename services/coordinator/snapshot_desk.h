@@ -14,18 +14,17 @@
 
 namespace paceline::coordinator {
 
-// A thread that reads and writes manifests, so that a volume that hangs holds up nobody but them.
-// Thread-safe.
+// A thread that reads and writes manifests, so that a volume that hangs holds up nothing else. Thread-safe.
 class SnapshotDesk final : public SnapshotFiles {
  public:
-  // `host` must outlive it.
+  // `host` must outlive this object.
   SnapshotDesk(CoreHost& host, std::shared_ptr<snapshot::Files> files);
   // Calls Stop.
   ~SnapshotDesk() override;
 
   void Run(std::function<void(snapshot::Files&)> task, std::function<void()> done) override;
   int64_t UnixSeconds() const override;
-  // Returns when the task under way has ended; no other one is begun.
+  // Returns when the task under way has ended; begins no other.
   void Stop();
 
  private:
@@ -34,7 +33,7 @@ class SnapshotDesk final : public SnapshotFiles {
 
   CoreHost& host_;
   const std::shared_ptr<snapshot::Files> files_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::deque<Errand> errands_;
   bool stop_ = false;

@@ -12,7 +12,7 @@
 namespace paceline::coordinator {
 namespace {
 
-// How often the leader confirms in a lease, and how often the others look.
+// How many times per lease the leader renews its record, and how many times the others look at it.
 constexpr int kConfirms = 5;
 constexpr int kLooks = 10;
 
@@ -92,12 +92,12 @@ void Candidate::Look() {
           absl::DataLossError(absl::StrCat("store: the value of key ", keys::kLeader, " is no LeaderRecord"));
     } else if (const absl::Status wrong = CheckAddress("store: the leader's address", seen.record.address());
                entry->has_value() && !wrong.ok()) {
-      status = absl::DataLossError(wrong.message());  // clients are told of it
+      status = absl::DataLossError(wrong.message());  // clients are told this error
     } else if (!seen_.has_value() || seen_->version != seen.version) {
       seen_ = seen;
     }
   } else {
-    // Who leads cannot have renewed its record either, and gets all of its time again.
+    // The leader cannot have renewed its record either, so it gets the whole lease again.
     seen_.reset();
     probe_.StoreFailed(status);
   }
@@ -111,7 +111,7 @@ void Candidate::Look() {
 }
 
 bool Candidate::Vacant(absl::Time now) const {
-  // Nobody, or this one itself, whose record nobody has replaced.
+  // There is no leader, or the record is this coordinator's own and nobody has replaced it.
   if (seen_->version == 0 || seen_->record.term() == last_term_) return true;
   const absl::Duration lease = absl::Milliseconds(seen_->record.lease_ms());
   return now - seen_->since >= std::max(lease, options_.leader_lease);

@@ -19,58 +19,59 @@
 
 namespace paceline::coordinator {
 
-// One coordinator among several on a store: it stands by while another one leads, leads when nobody does, and
-// steps down when it can no longer tell.
+// One of several coordinators on one store. It stands by while another one leads, leads when nobody does, and
+// steps down when it can no longer be sure that it leads.
 //
-// The leader's record in the store is written anew several times a lease (Options::leader_lease). Who stands
-// by looks at it, and takes the next term when it has seen one and the same version of it for the length of
-// the lease, or none at all. Time decides only who tries when: that two do not lead is the term's doing, on
-// which every commit is conditioned (Facts). A leader that could not renew its record for the length of the
-// lease answers nobody any more, for clients would tell it that they live, and not the next one; it forgets
-// all it knew and stands by.
+// The leader rewrites its record in the store several times per lease (Options::leader_lease). A coordinator
+// that stands by watches the record. It takes the next term once it has seen the same version of the record,
+// or none, for the length of the lease. Time only decides who tries when: the term alone keeps two
+// coordinators from leading, since every commit is conditioned on it (Facts). A leader that could not renew
+// its record for the length of the lease stops answering: clients would send it their signs of life, which
+// the next leader would miss. It then forgets all that it knew and stands by.
 //
-// With a lease of 0 the store is this coordinator's alone: it leads from Start on, and writes no record anew.
+// With a lease of 0 this coordinator owns the store: it leads from Start on, and does not renew a record.
 //
-// Single owner, like CoordinatorCore, and blocks on the store like it.
+// Single owner, like CoordinatorCore, and like it blocks on the store.
 class Candidate {
  public:
-  // Called when this one no longer leads, with what clients are to be told; all that waited at the core was.
+  // Called when this coordinator stops leading, with the error for clients. All requests that waited at the
+  // core were answered.
   using OnStepDown = std::function<void(const absl::Status& why)>;
 
-  // What is passed by reference must outlive the candidate.
+  // The objects passed by reference must outlive the candidate.
   Candidate(Options options, Store& store, const world::Clock& clock, ShardCaller& caller, Probe& probe,
             OnStepDown on_step_down = nullptr);
 
-  // Leads, if the store is its own: fails as CoordinatorCore::Create does. Otherwise stands by. OK, whatever
-  // becomes of the election. kInvalidArgument: an option is wrong.
+  // Leads at once if it owns the store: then fails as CoordinatorCore::Create does. Otherwise stands by, and
+  // returns OK whatever the result of the election. kInvalidArgument: an option is wrong.
   absl::Status Start();
-  // HOST:PORT where clients find it, told to the others from its next record on. Until it has one it stands
-  // by.
+  // Sets the HOST:PORT under which clients reach this coordinator; the others learn it from its next record.
+  // Without an address it stands by.
   void Advertise(std::string address) { address_ = std::move(address); }
 
-  // The core; nullptr: this one stands by. Good until the next call of OnTime or Stop.
+  // The core; nullptr: this coordinator stands by. Valid until the next call of OnTime or Stop.
   CoordinatorCore* leader() { return Confirmed() ? core_.get() : nullptr; }
-  // What those are told who ask while it stands by. UNAVAILABLE: who leads, or why nobody does.
+  // The answer to requests while this coordinator stands by. UNAVAILABLE: who leads, or why nobody does.
   absl::Status StandsBy() const;
-  // Where the leader was last known to be, if that is another one; may be empty.
+  // The last known address of the leader, if that is another coordinator; may be empty.
   std::string LeaderAddress() const;
-  // The terms this one has led: as long as it is the same, so is leader().
+  // How many terms this coordinator has led. While the number is unchanged leader() is the same core.
   uint64_t terms() const { return terms_; }
 
-  // At all times; of the cluster only while it leads.
+  // Available at all times; they describe the cluster only while this coordinator leads.
   v1::StatusReply Status();
   Gauges gauges();
 
-  // Looks, renews, takes over, steps down, and lets the core's time pass. Call at NextDeadline() or a little
-  // later.
+  // Watches or renews the leader's record, takes over, steps down, and calls the core's OnTime. Call at
+  // NextDeadline() or a little later.
   void OnTime();
   absl::Time NextDeadline() const;
 
-  // Answers everything that waits, and resigns, so that another one leads at once. Nothing comes after it.
+  // Answers all waiting requests, and resigns, so that another coordinator can lead at once. The last call.
   void Stop();
 
  private:
-  // A version of the leader's record, and since when it is the one.
+  // A version of the leader's record, and the time at which it was first seen.
   struct Seen {
     uint64_t version = 0;
     LeaderRecord record;
@@ -83,7 +84,7 @@ class Candidate {
   void Confirm(absl::Time now);
   void StepDown(const absl::Status& why);
   void Look();
-  // Nobody can mind if this one takes the next term.
+  // True if this coordinator may take the next term.
   bool Vacant(absl::Time now) const;
   std::string Problem() const;
 
@@ -97,11 +98,11 @@ class Candidate {
 
   std::unique_ptr<CoordinatorCore> core_;
   uint64_t terms_ = 0;
-  uint64_t last_term_ = 0;  // that this one has led
+  uint64_t last_term_ = 0;  // the last term that it has led
   absl::Time confirmed_ = absl::InfinitePast();
-  absl::Time next_try_ = absl::InfinitePast();  // to confirm, or to look
-  std::optional<Seen> seen_;                    // nullopt: the store has not said yet, or not lately
-  absl::Status trouble_;                        // why this one cannot see, or take, the leader's place
+  absl::Time next_try_ = absl::InfinitePast();  // to confirm, or to watch
+  std::optional<Seen> seen_;                    // nullopt: the store has not answered yet, or not lately
+  absl::Status trouble_;                        // why it cannot see, or take, the leader's place
   absl::Time troubled_since_;
   bool stopped_ = false;
 };

@@ -8,8 +8,8 @@
 
 namespace paceline::coordinator {
 
-// The list of tables as it travels: all of them, or those of one job, which are all its sessions may see.
-// O(tables).
+// The list of tables in wire form: all tables, or those of one job, the only ones that the job's sessions may
+// see. O(tables).
 v1::Catalogue CatalogueOf(const Facts& facts, std::optional<uint32_t> job = std::nullopt);
 
 }  // namespace paceline::coordinator

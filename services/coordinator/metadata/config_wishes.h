@@ -7,7 +7,7 @@
 
 namespace paceline::coordinator {
 
-// Answers what is known of a member. Total: members come from outside.
+// What is known of a member. Both functions accept any member, since members come from outside.
 struct MemberFacts {
   std::function<bool(const v1::Member&)> current;  // it is the newest start of its shard
   std::function<bool(const v1::Member&)> alive;    // current, and heard of recently
@@ -17,19 +17,19 @@ struct MemberFacts {
 bool Same(const v1::Member& a, const v1::Member& b);
 // Whether `member` is among the replicas of `config`.
 bool HasReplica(const v1::SegmentConfig& config, const v1::Member& member);
-// Makes the next epoch of `config`, without `member` among its replicas. Its primary waits for it until it
-// hears of that epoch, so nothing that is acknowledged is missing in what remains.
+// Makes the next epoch of `config`, without the replica `member`. The primary waits for that replica until it
+// learns of the new epoch, so the remaining members hold every acknowledged record.
 void Remove(v1::SegmentConfig& config, const v1::Member& member);
 
-// The configuration that `from` wishes for in place of `config`: DROP, ADD, SWAP and KEEP of its primary.
-// kFailedPrecondition, in words for people, if it cannot be granted. Pure; O(members).
+// The configuration that replaces `config` if the wish of `from` is granted: DROP, ADD, SWAP or KEEP by its
+// primary. kFailedPrecondition, with a text for people, if it cannot be granted. Pure; O(members).
 //
-// Only members of exactly this configuration are listened to: whoever knows another one has missed something,
-// and learns from the answer what.
+// Only members of exactly this configuration may wish: a member that knows another one has missed an epoch,
+// and learns of it from the answer.
 absl::StatusOr<v1::SegmentConfig> Granted(const v1::SegmentConfig& config, const v1::ConfigWish& wish,
                                           const v1::Member& from, const MemberFacts& facts);
 
-// OK if a PROMOTE of `from` is to be followed.
+// OK if a PROMOTE by `from` should be followed.
 absl::Status CheckPromote(const v1::SegmentConfig& config, const v1::ConfigWish& wish,
                           const v1::Member& from);
 

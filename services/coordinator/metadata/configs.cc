@@ -14,7 +14,7 @@ absl::Status Configs::CheckRequest(const v1::ChangeConfigsRequest& request) cons
     return absl::FailedPreconditionError(absl::StrCat(
         "cluster: ", request.cluster(), "; this is the coordinator of cluster ", facts.cluster()));
   }
-  // Whoever wishes may do so before it has beaten to this coordinator.
+  // A member may send a wish before its first beat to this coordinator.
   v1::Known known;
   known.set_map_version(request.map_version());
   known.set_incarnation(request.from().incarnation());
@@ -38,7 +38,8 @@ absl::Status Configs::CheckRequest(const v1::ChangeConfigsRequest& request) cons
   return absl::OkStatus();
 }
 
-// Of a primary that does not reach this coordinator: it may give its place up, and keep it.
+// For the wish of a primary that cannot reach this coordinator: it may only give up its place (SWAP) or keep
+// it (KEEP).
 absl::Status Configs::CheckCarried(const v1::ChangeConfigsRequest& request) const {
   if (!membership_.Current(request.carried_by())) {
     return absl::FailedPreconditionError(

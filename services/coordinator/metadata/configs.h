@@ -12,28 +12,28 @@
 
 namespace paceline::coordinator {
 
-// What members wish of the configurations of their segments (config_wishes.h).
+// Decides the wishes of members about the configurations of their segments (config_wishes.h).
 //
-// Each wish names the epoch that it would replace: a compare-and-set against the store. All that one request
-// has granted becomes one version of the map, committed before anybody is told; a promotion is begun, and
-// decided later (promotions.h).
+// Each wish names the epoch that it would replace: it is a compare-and-set against the store. All wishes
+// granted to one request become one version of the map, which is committed before anybody is told. A
+// promotion is only begun here, and decided later (promotions.h).
 class Configs {
  public:
   Configs(Context& context, Membership& membership, Promotions& promotions)
       : context_(context), membership_(membership), promotions_(promotions) {}
 
-  // UNAVAILABLE: the store failed, and nothing of the request is granted as far as is known: ask again.
+  // UNAVAILABLE: the store failed; as far as is known nothing of the request was granted: ask again.
   // kFailedPrecondition: not from the newest start of a shard of this cluster. kInvalidArgument: more wishes
-  // than segments, or a wish for a segment that there is not.
+  // than segments, or a wish for a segment that does not exist.
   absl::StatusOr<v1::ChangeConfigsReply> Change(const v1::ChangeConfigsRequest& request);
 
-  // Segments that were handed over as planned, since this coordinator started.
+  // Planned hand-overs of segments since this coordinator started.
   uint64_t hand_overs() const { return hand_overs_; }
 
  private:
   absl::Status CheckRequest(const v1::ChangeConfigsRequest& request) const;
   absl::Status CheckCarried(const v1::ChangeConfigsRequest& request) const;
-  // Grants in `map`, or says why not.
+  // Applies the wish to `map`, or returns why it is not granted.
   absl::Status Grant(const v1::ConfigWish& wish, const v1::Member& from, v1::Map& map);
 
   Context& context_;

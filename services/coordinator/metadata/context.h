@@ -14,8 +14,8 @@
 
 namespace paceline::coordinator {
 
-// What all parts of the coordinator share: the facts, the time, and the ways out. Every way in — a request,
-// the passing of time, an answer from a shard — runs inside a Visit.
+// Shared by all parts of the coordinator: the facts, the time, and the ways out. Every way in (a request,
+// OnTime, an answer from a shard) runs inside a Visit.
 struct Context {
   Facts& facts;
   const world::Clock& clock;
@@ -24,7 +24,7 @@ struct Context {
   const Options options;
   Outbox outbox;
   absl::Time now;                                              // of the visit under way
-  std::shared_ptr<bool> alive = std::make_shared<bool>(true);  // ends with the coordinator
+  std::shared_ptr<bool> alive = std::make_shared<bool>(true);  // expires with the coordinator
 
   absl::Status Commit(const Changes& changes) {
     const absl::Status status = facts.Commit(changes);
@@ -33,7 +33,7 @@ struct Context {
   }
 };
 
-// One way in: sets the time, and lets everything out at its end.
+// One entry into the coordinator: sets the time at its beginning, and flushes the outbox at its end.
 class Visit {
  public:
   explicit Visit(Context& context) : context_(context) { context_.now = context_.clock.Now(); }
@@ -45,7 +45,7 @@ class Visit {
   Context& context_;
 };
 
-// `handle`, made fit to be given to others: it runs as a visit, and not at all once the coordinator is gone.
+// Wraps `handle` as a callback for others: it runs as a visit, and not at all once the coordinator is gone.
 template <class Argument>
 std::function<void(Argument)> AsVisit(Context& context, std::function<void(Argument)> handle) {
   return

@@ -263,7 +263,7 @@ Ticket CoordinatorCore::DeleteJob(const v1::DeleteJobRequest& request, absl::Tim
                                   Done<v1::DeleteJobReply> done) {
   const Visit visit(context_);
   if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
-  // What is being loaded under the name goes first; a job that it was to replace stays.
+  // A load under this name is given up first; a job that it was to replace stays.
   if (snapshots_.IsLoading(request.job())) {
     return sessions_.Tell<v1::DeleteJobReply>(done, {snapshots_.GiveUpLoad(request.job())});
   }

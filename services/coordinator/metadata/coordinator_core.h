@@ -30,11 +30,11 @@
 
 namespace paceline::coordinator {
 
-// How the coordinator is, in numbers.
+// The state of the coordinator in numbers.
 struct Gauges {
   Gauges();
-  std::map<std::string, size_t> sessions;  // by state, as StatusReply names it; every state is there
-  bool leads = false;                      // the rest is 0 if it does not, but for the term
+  std::map<std::string, size_t> sessions;  // by state, named as in StatusReply; has every state
+  bool leads = false;                      // if false all others are 0, except the term
   size_t shards = 0;
   size_t shards_alive = 0;
   size_t segments_lost = 0;
@@ -61,30 +61,30 @@ struct Gauges {
   std::vector<Worker> workers;  // at work
 };
 
-// The coordinator's decisions: membership, the map, tables and sessions of a cluster. It does no I/O but
-// through what is passed in, starts no threads and knows no time of its own, so that the simulator runs it
-// whole.
+// The coordinator's decisions: membership, the map, tables and sessions of a cluster. It does I/O only
+// through the objects passed in, starts no threads and reads no clock of its own, so the simulator runs all
+// of it.
 //
-// All it must know again after a restart is in the store before anybody is told: a new one made from the same
-// store goes on where this one ended, and takes up every intent it finds (sessions opening, joining,
-// finishing, closing; tables dropped, their rates changed; jobs deleted). Only the newest one made on a store
-// can change it.
+// Everything that it must know after a restart is in the store before anybody is told. A new core made from
+// the same store continues where this one ended, and takes up every intent that it finds (sessions opening,
+// joining, finishing, closing; tables being dropped, rates being changed; jobs being deleted). Only the
+// newest core made on a store can change it.
 //
 // Calls must not overlap: the caller holds one lock, or has one thread. They block on the store and on
 // nothing else. Functions passed in may call back at once.
 //
-// A request that may have to wait takes an absolute deadline, on `clock`, beside the timeout it states
-// itself; the earlier one counts, and if it states none Options::request_timeout does. `done` runs exactly
-// once: within the call or a later one, and with UNAVAILABLE at Stop() — unless the coordinator is destroyed
-// without Stop(). A deadline ends the wait, not the intent; the error names whom was waited for and why. All
-// requests are idempotent and may be repeated, to the next coordinator too.
+// A request that may have to wait takes an absolute deadline on `clock`, besides the timeout that the request
+// states. The earlier one counts; if it states none, Options::request_timeout does. `done` runs exactly once:
+// within the call or a later one, at the latest in Stop(), with UNAVAILABLE; it does not run if the
+// coordinator is destroyed without Stop(). A deadline ends the wait, not the intent; the error names whom the
+// request waited for and why. All requests are idempotent and may be repeated, also to the next coordinator.
 //
-// Errors every call may return, beside those of coordinator.proto's sense: UNAVAILABLE (the store failed, or
-// another coordinator leads: try again), RESOURCE_EXHAUSTED (a limit of Options, which is named), DATA_LOSS
-// (a shard was started again and with it the only copy of some segments is gone).
+// Errors of every call, besides those that coordinator.proto describes: UNAVAILABLE (the store failed, or
+// another coordinator leads: try again), RESOURCE_EXHAUSTED (names the limit of Options), DATA_LOSS (a shard
+// was started again, and the only copy of some segments is gone).
 class CoordinatorCore final : private FanOuts::Listener {
  public:
-  // Reads the store and becomes its leader. Fails as Facts::Load does, or naming a wrong option. What is
+  // Reads the store and becomes its leader. Fails as Facts::Load does, or naming a wrong option. The objects
   // passed by reference must outlive the coordinator. May call `caller` before it returns.
   static absl::StatusOr<std::unique_ptr<CoordinatorCore>> Create(Options options, Store& store,
                                                                  const world::Clock& clock,
@@ -99,29 +99,29 @@ class CoordinatorCore final : private FanOuts::Listener {
   absl::StatusOr<v1::ChangeConfigsReply> ChangeConfigs(const v1::ChangeConfigsRequest& request);
 
   // -- planned moves --
-  // Makes `shard` primary of `segment` in the segment's next epoch, and returns the map that says so. The
-  // data does not follow by itself: whoever asks for the move hands the segment's state over (services/shard,
-  // Shard::ReleaseSegment and AdoptSegment) before the map can reach the two shards.
+  // Makes `shard` primary of `segment` in the segment's next epoch, and returns the new map. Moves no data:
+  // the caller must hand the segment's state over (services/shard, Shard::ReleaseSegment and AdoptSegment)
+  // before the map can reach the two shards.
   absl::StatusOr<v1::Map> MoveSegment(uint32_t segment, uint32_t shard);
 
   Ticket HandOverShard(const v1::HandOverShardRequest& request, absl::Time deadline,
                        Done<v1::HandOverShardReply> done);
 
-  // Forgets a shard; to be repeated while it says kAborted. See Membership::Remove.
+  // Forgets a shard. Repeat the call while it returns kAborted. See Membership::Remove.
   absl::StatusOr<v1::RemoveShardReply> RemoveShard(const v1::RemoveShardRequest& request);
 
-  // Which segments wait for shards that have ended, and what is accepted to be lost: see Recoveries.
+  // The segments that wait for shards that have ended; accepts the loss of their data. See Recoveries.
   absl::StatusOr<v1::RecoverSegmentsReply> RecoverSegments(const v1::RecoverSegmentsRequest& request);
 
   // -- everyone --
-  // `on_map` takes the newest map, unless it is `known_version`, and every later one, until Unwatch.
+  // `on_map` is given the newest map, unless that is `known_version`, and every later one, until Unwatch.
   absl::StatusOr<WatchId> WatchMap(uint64_t known_version, OnMapFunction on_map);
   void Unwatch(WatchId id);
   absl::StatusOr<v1::Catalogue> GetCatalogue();
   v1::StatusReply Status();
 
   // -- jobs --
-  // The tickets may be given to Abandon.
+  // Pass a ticket to Abandon to give the request up.
   Ticket OpenSession(const v1::OpenSessionRequest& request, absl::Time deadline,
                      Done<v1::OpenSessionReply> done);
   Ticket JoinJob(const v1::JoinJobRequest& request, absl::Time deadline, Done<v1::JoinJobReply> done);
@@ -147,29 +147,28 @@ class CoordinatorCore final : private FanOuts::Listener {
                          Done<v1::RestoreSnapshotReply> done);
   absl::StatusOr<v1::ScheduleSnapshotsReply> ScheduleSnapshots(const v1::ScheduleSnapshotsRequest& request);
 
-  // The client has gone: its request no longer counts as a sign of life, and is answered CANCELLED. Nothing
-  // happens if it has been answered before.
+  // The client has gone: its request no longer counts as a sign of life, and is answered CANCELLED. Does
+  // nothing if the request was answered already.
   void Abandon(Ticket ticket);
 
   // -- time --
-  // Lets time pass: sends what is due, ends waits, evicts who was silent. Call at NextDeadline() or a little
-  // later. When it was not called for Options::pause the coordinator takes it that it was not running, and
-  // counts nobody's silence meanwhile.
+  // Does what is due: sends calls, ends waits, evicts silent sessions. Call at NextDeadline() or a little
+  // later. If it was not called for Options::pause the coordinator assumes that it was not running, and
+  // counts no silence from that time.
   void OnTime();
-  // When OnTime is to be called next: at most a quarter of a second after the last time.
+  // When to call OnTime next: at most a quarter of a second after the last call.
   absl::Time NextDeadline() const;
 
-  // Answers everything that waits, and all that comes later, `why`, which is UNAVAILABLE. Intents stay in the
-  // store.
+  // Answers all waiting and all later requests with `why`, which is UNAVAILABLE. Intents stay in the store.
   void Stop(
       absl::Status why = absl::UnavailableError("the coordinator is stopping; try again when it is back"));
 
   // -- where several coordinators share the store; see Candidate --
-  // Tells the others that this one leads, at `address`; that it does not.
+  // Tells the other coordinators that this one leads, at `address`; or, with Resign, that it does not.
   absl::Status ConfirmLead(const std::string& address);
   absl::Status Resign() { return facts_->Resign(); }
   uint64_t term() const { return facts_->term(); }
-  // Another coordinator has started on the store; this one is of no more use.
+  // True once another coordinator has started on the store: this one can change nothing any more.
   bool deposed() const { return facts_->deposed(); }
   Gauges gauges();
 
@@ -182,14 +181,14 @@ class CoordinatorCore final : private FanOuts::Listener {
   void OnJobReply(const v1::JobChange& change, const v1::JobChangeReply& reply) override;
   // OK if requests can be served.
   absl::Status CheckServing() const;
-  // The same, for a call of this session: nobody is told that it never was while the store may be an older
-  // copy.
+  // The same, for a call about this session: while the store may be an older copy nobody is told that the
+  // session never existed.
   absl::Status CheckServing(uint64_t session) const;
-  // OK if they can, and those that take a new number.
+  // OK if requests that need a new number can be served.
   absl::Status CheckGivesIds() const;
-  // What follows from a new map.
+  // Acts on a new map.
   void FollowMap();
-  // What was under way when segments began empty: they were not told of it.
+  // Segments have begun empty: they know nothing of the intents under way, which start again.
   void OnEmptied();
 
   std::unique_ptr<Facts> facts_;
@@ -209,7 +208,7 @@ class CoordinatorCore final : private FanOuts::Listener {
   Moves moves_;
   uint64_t followed_map_ = 0;
   absl::Time last_on_time_;
-  absl::Status stopped_;  // what all are told from then on; OK: it runs
+  absl::Status stopped_;  // the answer to all requests after Stop; OK: it runs
 };
 
 }  // namespace paceline::coordinator

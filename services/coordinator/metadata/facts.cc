@@ -13,7 +13,7 @@ namespace paceline::coordinator {
 namespace {
 
 constexpr uint32_t kFormat = 1;
-// What is undone is undone in steps of about this size, which any store takes.
+// Commits in doubt are undone in steps of about this size, which any store accepts.
 constexpr size_t kSettleBytes = size_t{1} << 20;
 
 absl::Status Deposed() {
@@ -39,7 +39,7 @@ Write Put(std::string key, const Record& record) {
   return Write::Put(std::move(key), record.SerializeAsString());
 }
 
-// nullopt: the key is absent.
+// nullopt: the key does not exist.
 template <class Record>
 absl::StatusOr<std::optional<Record>> Read(const Store& store, absl::string_view key) {
   ABSL_ASSIGN_OR_RETURN(const std::optional<Entry> entry, store.Get(key));
@@ -92,7 +92,7 @@ absl::StatusOr<std::unique_ptr<Facts>> Facts::Load(Store& store, int ring_bits, 
                                                    Candidacy candidacy) {
   std::unique_ptr<Facts> facts(new Facts(store));
   ABSL_RETURN_IF_ERROR(facts->LoadCluster(ring_bits, new_cluster));
-  // The term first: what is read after it cannot be changed by an earlier coordinator any more.
+  // The term comes first: an earlier coordinator cannot change what is read after it.
   ABSL_RETURN_IF_ERROR(facts->TakeTerm(candidacy));
   ABSL_RETURN_IF_ERROR(facts->LoadRecords());
   return facts;
@@ -174,14 +174,14 @@ void Facts::RaiseCounters() {
   c.set_session(std::max({c.session(), last_of(sessions_), c.closed_floor()}));
   c.set_table(std::max(c.table(), last_of(tables_)));
   c.set_catalogue_version(std::max<uint64_t>(c.catalogue_version(), tables_.size()));
-  // A session without a record is closed, or was never told to anybody.
+  // A session without a record is closed, or nobody was ever told of it.
   uint64_t floor = c.closed_floor();
   while (floor < c.session() && !sessions_.contains(floor + 1)) ++floor;
   c.set_closed_floor(floor);
 }
 
-// Nobody was told of a session that is still being opened. One without a record was closed: it may have been
-// open.
+// Nobody was told of a session that is still being opened. A session without a record was closed, and may
+// have been open.
 bool Facts::AnybodyWasTold() const {
   // A load that failed ends in the job's deletion.
   const auto counts = [](const JobRecord& job) { return !job.has_load() && !job.deleting(); };
@@ -256,7 +256,7 @@ absl::Status Facts::LearnNumber() {
   absl::string_view value = commit;
   uint64_t number = 0;
   if (!absl::ConsumePrefix(&value, absl::StrCat(term_, "/")) || !absl::SimpleAtoi(value, &number)) {
-    deposed_ = true;  // each term begins by writing its own
+    deposed_ = true;  // each term begins by writing its own number
     return Deposed();
   }
   number_ = number;
@@ -277,7 +277,7 @@ absl::Status Facts::CommitUnderTerm(std::vector<Write> writes) {
     *number_ += 1;
     return status;
   }
-  if (!absl::IsInvalidArgument(status)) {  // which is said before anything is written
+  if (!absl::IsInvalidArgument(status)) {  // which the store returns before it writes anything
     number_.reset();
     for (const Write& write : writes) in_doubt_.insert(write.key);
   }

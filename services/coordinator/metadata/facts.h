@@ -18,7 +18,7 @@
 
 namespace paceline::coordinator {
 
-// Changes that become facts together or not at all. All values are absolute.
+// Changes that take effect together or not at all. All values are absolute.
 struct Changes {
   std::optional<CountersRecord> counters;
   std::optional<v1::Map> map;
@@ -40,41 +40,41 @@ struct Changes {
 struct Candidacy {
   std::string address;        // of its service, for the others and for clients
   absl::Duration lease = {};  // what the others grant it; 0: there are no others
-  // The version of the leader's record that was seen for the length of its lease, 0: it was absent. Should
-  // the record have another one by now, the term is not taken. nullopt: it is, whoever leads.
+  // The version of the leader's record that was seen for the length of its lease; 0: there was no record. If
+  // the record has another version by now the term is not taken. nullopt: take the term, whoever leads.
   std::optional<uint64_t> instead_of;
 };
 
-// Everything the coordinator knows for certain: what is in its store, mirrored in memory. Decisions read it
-// here and change it by Commit and in no other way, so that a restart finds all that anybody was told.
+// All that the coordinator knows for certain: the content of its store, mirrored in memory. Decisions read it
+// here and change it only by Commit, so a restart finds everything that anybody was told.
 //
-// Each coordinator that starts takes the next term, and commits under it only: once another one has started
-// on the same store, this one can change nothing any more. Single owner, no locks. Pointers into it are good
-// until the next Commit.
+// Each coordinator that starts takes the next term, and commits only under that term: once another one has
+// started on the same store this one can change nothing any more. Single owner, no locks. Pointers into the
+// facts are valid until the next Commit.
 //
-// A commit that failed may have taken effect all the same: its keys are *in doubt*. What was decided after it
-// was decided without it, so before anything else is committed these keys are given the values that are known
-// here. Otherwise a number that the lost commit gave out could be given out again.
+// A commit that failed may have taken effect all the same: its keys are *in doubt*. Later decisions do not
+// take it into account, so before the next commit these keys are set back to the values known here. Otherwise
+// a number that the lost commit issued could be issued again.
 class Facts {
  public:
-  // Reads everything and takes the next term; a store that is empty becomes a cluster of 2^ring_bits
-  // segments with the id `new_cluster`. kFailedPrecondition: the store belongs to a cluster with another
-  // ring, to a newer release; kAborted: another coordinator took a term meanwhile, or still leads. kDataLoss:
-  // a record cannot be read. Otherwise as Store. `store` must outlive the facts.
+  // Reads everything and takes the next term. An empty store becomes a cluster of 2^ring_bits segments with
+  // the id `new_cluster`. kFailedPrecondition: the store belongs to a cluster with another ring, or to a
+  // newer release. kAborted: another coordinator took a term meanwhile, or still leads. kDataLoss: a record
+  // cannot be read. Otherwise as Store. `store` must outlive the facts.
   static absl::StatusOr<std::unique_ptr<Facts>> Load(Store& store, int ring_bits, uint64_t new_cluster = 0,
                                                      Candidacy candidacy = {});
 
-  // OK: `changes` are in the store, synced, and can be seen here. Otherwise nothing changed here.
-  // UNAVAILABLE: the store failed, or another coordinator leads (deposed() says which). Blocks on the store.
+  // OK: `changes` are in the store, synced, and visible here. Otherwise nothing has changed here.
+  // UNAVAILABLE: the store failed, or another coordinator leads (deposed() tells which). Blocks on the store.
   absl::Status Commit(const Changes& changes);
 
-  // Tells the others that this one still leads, at `address`. Fails as Commit.
+  // Tells the other coordinators that this one still leads, at `address`. Fails as Commit.
   absl::Status ConfirmLead(const std::string& address);
-  // … that it does not: one of them may begin at once.
+  // Tells them that it no longer leads: one of them may begin at once.
   absl::Status Resign();
 
-  // OK: no other coordinator has taken a term since, so that nothing in the store is newer than what is here.
-  // UNAVAILABLE: another one has, and deposed() says so, or the store fails.
+  // OK: no other coordinator has taken a term since, so nothing in the store is newer than these facts.
+  // UNAVAILABLE: another one has (then deposed() is true), or the store fails.
   absl::Status ConfirmTerm();
 
   uint64_t term() const { return term_; }
@@ -83,13 +83,13 @@ class Facts {
   const absl::Status& store_status() const { return store_status_; }
 
   int ring_bits() const { return static_cast<int>(cluster_.ring_bits()); }
-  // Which cluster this is; 0: not known.
+  // The cluster's id; 0: not known.
   uint64_t cluster() const { return cluster_.id(); }
   uint32_t SegmentCount() const { return uint32_t{1} << cluster_.ring_bits(); }
   const CountersRecord& counters() const { return counters_; }
-  // A session was open everywhere, ever, or there is a table, or a job with clocks, that is not still being
-  // loaded. Otherwise segments that begin empty lack nothing that anybody knows of: what is being loaded is
-  // loaded anew.
+  // True if some session was ever open everywhere, or there is a table, or a job with clocks, other than
+  // those of a load under way. If false, segments that begin empty lack nothing that anybody knows of: a load
+  // under way is done again.
   bool AnybodyWasTold() const;
   // nullptr: the first shards have not all joined yet.
   const std::shared_ptr<const v1::Map>& map() const { return map_; }
@@ -103,11 +103,11 @@ class Facts {
   const std::map<uint32_t, TableDropRecord>& drops() const { return drops_; }
   const std::map<uint32_t, RuleChangeRecord>& rule_changes() const { return rule_changes_; }
 
-  // nullptr: there is none.
+  // nullptr: it does not exist.
   const ShardRecord* FindShard(uint32_t id) const;
   const ShardRecord* FindShard(absl::string_view name) const;
   const JobRecord* FindJob(uint32_t id) const;
-  // Not one into which a snapshot is being loaded; FindLoading finds those only.
+  // Not a job into which a snapshot is being loaded; FindLoading finds only those.
   const JobRecord* FindJob(absl::string_view name) const;
   const JobRecord* FindLoading(absl::string_view name) const;
   const SessionRecord* FindSession(uint64_t id) const;
@@ -116,7 +116,7 @@ class Facts {
   const TableDropRecord* FindDrop(uint32_t table) const;
   const RuleChangeRecord* FindRuleChange(uint32_t table) const;
 
-  // "job 'ctr'", "shard-1 (127.0.0.1:7001)", for messages.
+  // For messages, as "job 'ctr'" or "shard-1 (127.0.0.1:7001)".
   std::string JobName(uint32_t job) const;
   std::string ShardName(uint32_t shard) const;
 
@@ -126,23 +126,23 @@ class Facts {
   absl::Status TakeTerm(const Candidacy& candidacy);
   absl::Status LoadRecords();
   void Apply(const Changes& changes);
-  // What a store that was changed by half, or by an older release, may say too low.
+  // Raises counters that are too low in a store that was changed by half, or by an older release.
   void RaiseCounters();
-  // Undoes what the commits in doubt may have done.
+  // Undoes what commits in doubt may have done.
   absl::Status Settle();
   absl::Status CommitUnderTerm(std::vector<Write> writes);
-  // Finds out which commit was the last one.
+  // Finds out which commit took effect last.
   absl::Status LearnNumber();
-  // What it means that a condition did not hold.
+  // The error for a condition that did not hold.
   absl::Status Refused();
-  // What is known here of a key.
+  // The value known here for a key.
   Write ValueOf(const std::string& key) const;
 
   Store& store_;
   uint64_t term_ = 0;
   bool deposed_ = false;
   absl::Status store_status_;
-  std::optional<uint64_t> number_;  // of the last commit of this term; nullopt: it may be one in doubt
+  std::optional<uint64_t> number_;  // of the last commit of this term; nullopt: that commit is in doubt
   std::set<std::string> in_doubt_;  // keys
   LeaderRecord leader_;
   ClusterRecord cluster_;

@@ -13,13 +13,13 @@
 namespace paceline::coordinator {
 namespace {
 
-// The shard did not answer.
+// After a call that was not answered.
 constexpr BackoffPolicy kFailed{
     .initial = absl::Milliseconds(50), .max = absl::Seconds(1), .factor = 2.0, .jitter = 0.0};
-// It answered, but not for all: usually parts or a map are on their way.
+// After an answer that did not name all segments: usually parts or a map are on their way.
 constexpr BackoffPolicy kIncomplete{
     .initial = absl::Milliseconds(10), .max = absl::Milliseconds(250), .factor = 2.0, .jitter = 0.0};
-// What follows could not be committed.
+// After a commit that failed at the end of a fan-out.
 constexpr absl::Duration kTellAgain = absl::Milliseconds(200);
 
 Subject SubjectOf(const v1::SessionChange& change) {
@@ -41,7 +41,7 @@ std::string Text(const v1::JobChange& change) {
                                          : absl::StrCat("job ", change.job()));
 }
 
-// What an answer says of clocks that are passed.
+// The clocks that an answer says are passed, by segment.
 std::vector<std::pair<uint64_t, uint32_t>> Passed(const v1::SessionChangeReply& reply) {
   std::vector<std::pair<uint64_t, uint32_t>> passed;
   for (const auto& behind : reply.join_refused()) passed.emplace_back(behind.min_clock(), behind.segment());
@@ -67,7 +67,7 @@ void FanOuts::Start(Change change) {
 }
 
 void FanOuts::Pump() {
-  // What follows a fan-out's end may start and stop others.
+  // The end of a fan-out may start and stop others.
   std::vector<Subject> subjects;
   for (const auto& [subject, fan_out] : fan_outs_) subjects.push_back(subject);
   for (const Subject& subject : subjects) PumpOne(subject);
@@ -154,7 +154,7 @@ void FanOuts::OnAnswer(const Request& change, uint64_t number, uint32_t shard,
   if (it != fan_outs_.end() && it->second.number == number) Take(it->second, shard, answer);
   if (reply.ok()) TellReply(change, *reply);
   if (answer.ok() && !answer->passed.empty()) {
-    // The largest, so that what follows from it starts from the latest clock.
+    // Reports the largest clock, so that the next proposal starts from it.
     const auto& [clock, segment] = *std::ranges::max_element(answer->passed);
     TellPassed(change, segment, clock);
   }
@@ -187,7 +187,7 @@ void FanOuts::Take(FanOut& fan_out, uint32_t shard, const absl::StatusOr<Answer>
     }
     if (target.missing.empty()) return;
     target.why = answer->waits.empty() ? "it answered without them" : answer->waits;
-    if (answer->overtaken) return;  // again at once, and by the newest map: no more often than there are maps
+    if (answer->overtaken) return;  // again at once, by the newest map: at most once per map
   } else {
     target.why = answer.status().ToString();
   }

@@ -16,25 +16,26 @@
 
 namespace paceline::coordinator {
 
-// Carries changes of sessions, tables and jobs to every segment of the ring. One call per shard that is
-// primary of segments not named yet; an answer names the segments whose record is committed; what is missing
-// is asked for again, with growing pauses, until every segment was named by some answer. A segment that moves
-// between two calls is in neither answer and so is asked for once more. Nothing of this is stored: the intent
-// is, and whoever leads next starts from there.
+// Carries changes of sessions, tables and jobs to every segment of the ring. It makes one call to each shard
+// that is primary of segments not named yet. An answer names the segments whose record is committed. The rest
+// is asked for again, with growing pauses, until some answer has named every segment. A segment that moves
+// between two calls is in neither answer, and is asked for once more. A fan-out is not stored: the intent is,
+// and the next leader starts from there.
 class FanOuts {
  public:
-  // Told within the visit in which it happens.
+  // Called within the visit in which the event happens.
   class Listener {
    public:
     virtual ~Listener() = default;
-    // Every segment was named. Told again after a pause until the fan-out is stopped or replaced, since what
-    // follows is a commit, which may fail.
+    // Every segment was named. Called again after a pause until the fan-out is stopped or replaced: the
+    // commit that follows may fail.
     virtual void OnNamedEverywhere(Subject subject) = 0;
-    // JOIN: `segment` refuses, its min clock is past the start. Also told of answers that come late.
+    // JOIN: `segment` refuses, since its min clock is past the start. Also called for late answers.
     virtual void OnJoinRefused(uint64_t session, uint32_t job, uint32_t segment, uint64_t min_clock) = 0;
-    // CHANGE_RULE, TAKE_CUT: `segment` refuses, its clocks are past the clock. Told of late answers too.
+    // CHANGE_RULE, TAKE_CUT: `segment` refuses, since its clocks are past the clock. Also called for late
+    // answers.
     virtual void OnClockPassed(const v1::JobChange& change, uint32_t segment, uint64_t clock) = 0;
-    // TAKE_CUT, LOAD_JOB: what an answer says beside that, before OnNamedEverywhere. Of late answers too.
+    // TAKE_CUT, LOAD_JOB: the whole answer, before OnNamedEverywhere. Also called for late answers.
     virtual void OnJobReply(const v1::JobChange& change, const v1::JobChangeReply& reply) = 0;
   };
 
@@ -43,20 +44,20 @@ class FanOuts {
 
   using Change = std::variant<v1::SessionChange, v1::JobChange>;
 
-  // Starts or replaces the fan-out of this subject.
+  // Starts the fan-out of this change, in place of an earlier one of the same subject.
   void Start(Change change);
   void Stop(Subject subject) { fan_outs_.erase(subject); }
   void StopAll() { fan_outs_.clear(); }
 
-  // Sends what is due. Call after a change of the map and at NextTry().
+  // Sends the calls that are due. Call after a change of the map and at NextTry().
   void Pump();
   absl::Time NextTry() const;
 
   // Whom the subject's fan-out waits for and why, for messages; empty if none is under way.
   std::string Waits(Subject subject) const;
-  // All it still waits for is lost: waiting is of no use.
+  // True if it waits only for lost segments: waiting is pointless.
   bool Hopeless(Subject subject) const;
-  // Of the fan-out under way; now if none is.
+  // The start of the subject's fan-out; now, if none is under way.
   absl::Time Since(Subject subject) const;
 
  private:
@@ -65,24 +66,24 @@ class FanOuts {
     bool under_way = false;
     absl::Time next_try = absl::InfinitePast();
     int failures = 0;
-    std::string why;  // the last answer was not the whole of it
+    std::string why;  // why the last answer was not complete
   };
-  // What an answer says, whatever the change was.
+  // The content of an answer, for any kind of change.
   struct Answer {
     std::vector<uint32_t> committed;
     std::vector<std::pair<uint64_t, uint32_t>> passed;  // clock, segment
     std::string waits;
-    // A map has overtaken the call, and the shard may have refused it for that; this coordinator has that
-    // map.
+    // The map has changed during the call, and the shard may have refused the call for that; this coordinator
+    // has the newer map.
     bool overtaken = false;
   };
   struct FanOut {
     Change change;
-    uint64_t number = 0;  // tells a replaced one's answers apart
+    uint64_t number = 0;  // tells answers to replaced fan-outs apart
     absl::Time since;
     uint64_t map_version = 0;            // of the grouping below
     std::set<uint32_t> missing;          // segments not named yet
-    std::set<uint32_t> lost;             // those of them that nobody serves
+    std::set<uint32_t> lost;             // those of them that have no living primary
     std::map<uint32_t, Target> targets;  // by shard
     absl::Time next_told = absl::InfinitePast();
   };

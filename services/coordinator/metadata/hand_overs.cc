@@ -1,4 +1,4 @@
-// Everything a shard is primary of is handed over, before it is stopped.
+// Hands over everything that a shard is primary of, before the shard is stopped.
 #include <algorithm>
 #include <tuple>
 
@@ -63,7 +63,7 @@ void Moves::Abandon(Ticket ticket) {
 }
 
 void Moves::PumpRequests() {
-  std::vector<Request> ended;  // taken out first: a map that is committed for one pumps again
+  std::vector<Request> ended;  // taken out first: the commit of a map for one of them calls Pump again
   for (auto it = requests_.begin(); it != requests_.end();) {
     if (Advance(it->second) && it->second.deadline > context_.now) {
       ++it;
@@ -93,7 +93,7 @@ uint32_t Moves::LetGo(const Request& request) {
 
 bool Moves::Advance(Request& request) {
   if (!membership_.Alive(request.shard)) return false;
-  for (uint32_t s = 0; s < context_.facts.SegmentCount(); ++s) {  // it may have taken over some since
+  for (uint32_t s = 0; s < context_.facts.SegmentCount(); ++s) {  // it may have taken some over since
     if (Same(ConfigOf(s).primary(), request.shard)) request.segments.insert(s);
   }
   auto room = static_cast<int>(context_.options.moves_per_shard);
@@ -152,8 +152,8 @@ bool Moves::Advance(const Request& request, uint32_t segment, int& room) {
   return true;
 }
 
-// The one that will be primary of the fewest; of a shard that is to have no primaries only if there is no
-// other, and never of one that ends too: it might be the last to hold the segment.
+// The replica whose shard will be primary of the fewest segments. Takes a shard that should have no primaries
+// only if there is no other, and never one that ends too: it might be the last to hold the segment.
 std::optional<v1::Member> Moves::BestReplica(const v1::SegmentConfig& config) const {
   const std::map<uint32_t, int> primaries = PrimariesAfter(*context_.facts.map(), MovesUnderWay());
   std::optional<std::tuple<bool, int, uint32_t>> best;

@@ -1,4 +1,4 @@
-// Shards are told the map and the tables.
+// Tells shards the map and the tables.
 #include <algorithm>
 #include <utility>
 
@@ -23,7 +23,7 @@ void Membership::HasVersions(uint32_t shard, std::optional<uint64_t> map, std::o
   if (catalogue.has_value()) it->second.catalogue_version = *catalogue;
 }
 
-// What it has was told by this coordinator, or by an earlier one by the same store.
+// What a shard has came from this coordinator, or from an earlier one on the same store.
 void Membership::HasAnswered(uint32_t shard, uint64_t map, std::optional<uint64_t> catalogue) {
   HasVersions(shard, map, catalogue);
   const std::string who = context_.facts.ShardName(shard);
@@ -74,9 +74,9 @@ void Membership::OnInstalled(const v1::InstallRequest& request,
                              const absl::StatusOr<v1::InstallReply>& reply) {
   const uint32_t shard = request.target().shard();
   const ShardRecord* known = context_.facts.FindShard(shard);
-  if (known == nullptr) return;  // it was removed
+  if (known == nullptr) return;  // the shard was removed
   const v1::ShardInfo& info = known->info();
-  if (info.incarnation() != request.target().incarnation()) return;  // the answer of an earlier start
+  if (info.incarnation() != request.target().incarnation()) return;  // an earlier start answered
   Soft& soft = soft_[shard];
   soft.installing = false;
   if (reply.ok()) {
@@ -86,8 +86,8 @@ void Membership::OnInstalled(const v1::InstallRequest& request,
     soft.failure = reply.status().ToString();
     context_.probe.CallRepeated(info, absl::StrCat("Install: ", soft.failure));
   }
-  // One that answers and did not take what it was given is not asked again at once either. What is newer by
-  // now goes out without a pause: it may be what makes the shard a primary.
+  // A shard that answers but did not take the versions offered is not asked again at once either. Newer
+  // versions go out without a pause: they may make the shard a primary.
   const bool took = reply.ok() && reply->map_version() >= request.map().version() &&
                     reply->catalogue_version() >= request.catalogue().version();
   soft.failures = took ? 0 : soft.failures + 1;

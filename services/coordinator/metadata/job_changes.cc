@@ -1,4 +1,4 @@
-// Changes of tables and jobs: who asks, who waits, and what is taken up after a restart.
+// Changes of tables and jobs: their requests, the waiting, and intents found after a restart.
 #include "services/coordinator/metadata/job_changes.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace paceline::coordinator {
 namespace {
 
-// What takes longer is a problem worth naming.
+// A change that takes longer is reported as a problem.
 constexpr absl::Duration kSlow = absl::Seconds(3);
 
 }  // namespace

@@ -18,20 +18,21 @@
 
 namespace paceline::coordinator {
 
-// What is done to a job's tables, and to the job: tables dropped, their rates changed, jobs deleted.
+// Changes of a job's tables and of the job itself: drops tables, changes their rates, deletes jobs.
 //
-// Each is an intent: committed first, then carried to every segment by a fan-out, then done. Whoever leads
-// next finds the intent in the store and takes it up.
+// Each change is an intent: it is committed first, then carried to every segment by a fan-out, then
+// completed. The next leader finds the intent in the store and takes it up.
 //
-// Dropping: the catalogue without the table is committed before any segment is told, so that nobody who is up
-// to date names it; what is late is refused by the segments.
+// Dropping: the catalogue without the table is committed before any segment is told, so no client with a
+// current catalogue names the table. Segments refuse late requests for it.
 //
-// Changing rates: a clock is proposed beyond all that are known, and each segment takes it unless one of its
-// workers is there already. Then the next proposal knows better. A segment in which the earlier clock has
-// begun by then stays with it: rates go one way. With nobody at work there is no clock to agree: each segment
-// changes at once, and nobody joins until all have.
+// Changing rates: the coordinator proposes a clock beyond all that it knows. Each segment accepts it unless
+// one of its workers is there already; then the next proposal uses what was learned. A segment in which the
+// earlier clock has begun by then keeps it: rates do not go back. Without workers there is no clock to agree
+// on: each segment changes at once, and no session joins until all have changed.
 //
-// Deleting: first all sessions are closed everywhere, then tables and clocks go, then the name is free.
+// Deleting: first all sessions are closed everywhere, then tables and clocks are removed, then the name is
+// free.
 class JobChanges {
  public:
   JobChanges(Context& context, Membership& membership, Sessions& sessions, Workers& workers,
@@ -42,8 +43,8 @@ class JobChanges {
         workers_(workers),
         fan_outs_(fan_outs) {}
 
-  // Takes up every intent found in the store. Call before anything else; and after a segment has begun empty,
-  // which knows nothing of what it was told.
+  // Takes up every intent found in the store. Call it before anything else; and again after a segment has
+  // begun empty, since such a segment has lost what it was told.
   void Start();
 
   // -- requests (coordinator.proto) --
@@ -59,15 +60,15 @@ class JobChanges {
   // The fan-out of a table or a job has reached every segment.
   void OnNamedEverywhere(Subject subject);
   void OnClockPassed(const v1::JobChange& change, uint32_t segment, uint64_t clock);
-  // Sessions may have been closed.
+  // Call when sessions may have been closed.
   void PumpDeletions();
   void OnTime();
   absl::Time NextDeadline() const;
 
-  // Nobody may become a worker of the job now.
+  // True if no session may become a worker of the job now.
   bool HoldsJoins(uint32_t job) const;
   size_t waiting() const { return waiting_.size(); }
-  // What takes long, one sentence each.
+  // Changes that take long, one sentence each.
   std::vector<std::string> Problems() const;
 
  private:
@@ -79,7 +80,7 @@ class JobChanges {
   };
 
   // -- job_changes.cc --
-  // The job that a request is made for; kInvalidArgument unless one of the two names it.
+  // The job that a request is for; kInvalidArgument unless exactly one of the two names it.
   absl::StatusOr<uint32_t> JobOf(uint64_t session, const std::string& token, const std::string& job) const;
   // kPermissionDenied if the table is another job's; kNotFound if it does not exist.
   absl::StatusOr<const v1::Table*> TableOf(uint32_t job, uint32_t table) const;
@@ -100,7 +101,7 @@ class JobChanges {
 
   // -- rule_changes.cc --
   absl::Status CheckRates(const v1::Table& table, const v1::Rule& rule) const;
-  // The change that a request asks for, of which only the number is missing.
+  // The change that a request asks for, without its number.
   absl::StatusOr<RuleChangeRecord> Decide(const v1::Table& table, const v1::ChangeRuleRequest& request) const;
   absl::Status BeginRuleChange(const RuleChangeRecord& change);
   void StartRuleChange(const RuleChangeRecord& change);
@@ -120,7 +121,7 @@ class JobChanges {
   Workers& workers_;
   FanOuts& fan_outs_;
   std::map<Ticket, Waiting> waiting_;
-  std::map<uint32_t, int> refusals_;  // of the clocks proposed for a table's change under way
+  std::map<uint32_t, int> refusals_;  // of proposed clocks, for a table's change under way
 };
 
 }  // namespace paceline::coordinator

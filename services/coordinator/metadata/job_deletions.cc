@@ -1,4 +1,4 @@
-// Jobs that are deleted: their sessions, then their tables and clocks, then their names.
+// Deletes jobs: their sessions, then their tables and clocks, then their names.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -77,7 +77,7 @@ void JobChanges::PumpDeletion(uint32_t id) {
     next.set_evicted(true);
     next.set_reason("its job was deleted");
   }
-  // A commit that fails is tried again when time passes.
+  // A commit that fails is tried again on time.
   if (!live.empty()) {
     (void)sessions_.BeginClosing(std::move(live), absl::FailedPreconditionError("the job was deleted"));
   } else if (!closing) {
@@ -129,7 +129,7 @@ void JobChanges::FinishDeletion(uint32_t id) {
   const JobRecord job = *found;
   Changes changes;
   changes.forgotten_jobs.push_back(id);
-  if (!context_.Commit(changes).ok()) return;  // the fan-out comes back here after a pause
+  if (!context_.Commit(changes).ok()) return;  // the fan-out calls again after a pause
   fan_outs_.Stop(Subject::Job(id));
   workers_.Forget(id);
   context_.probe.JobDeleted(job);

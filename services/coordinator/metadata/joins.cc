@@ -1,4 +1,4 @@
-// Who may join, as which shard.
+// Decides which process may join, as which shard.
 #include <algorithm>
 #include <utility>
 
@@ -89,7 +89,7 @@ absl::Status Membership::CheckJoin(const v1::JoinClusterRequest& request) const 
 
 absl::Status Membership::CheckFolder(const v1::JoinClusterRequest& request) {
   const v1::DataFolder& folder = request.folder();
-  if (folder.cluster() == 0) return absl::OkStatus();  // nobody's, or there is none
+  if (folder.cluster() == 0) return absl::OkStatus();  // the folder is new or emptied, or there is none
   ABSL_RETURN_IF_ERROR(CheckOwner(request));
   const ShardRecord& known = *context_.facts.FindShard(request.name());
   ABSL_RETURN_IF_ERROR(CheckAge(folder, known));
@@ -162,7 +162,7 @@ absl::Status Membership::CheckNewest(const v1::JoinClusterRequest& request) cons
   const ShardRecord* known = context_.facts.FindShard(request.name());
   if (known == nullptr || std::ranges::count(known->past_nonces(), request.nonce()) == 0)
     return absl::OkStatus();
-  // The network may bring a call of an earlier start late: it must not put an end to the newer one.
+  // The network may deliver a call of an earlier start late: it must not end the newer start.
   return absl::FailedPreconditionError(absl::StrCat("a newer start of ", known->info().name(),
                                                     " has joined from ", known->info().address(),
                                                     "; this process must end"));
@@ -177,8 +177,8 @@ absl::Status Membership::CheckLevel(const v1::JoinClusterRequest& request) const
 }
 
 absl::Status Membership::AddStart(const v1::JoinClusterRequest& request) {
-  // Whoever brings nothing along knows of no numbers, and a folder whose shard ended before it was told of
-  // its last start knows no more than an older store.
+  // A process without a folder knows no numbers. A folder whose shard ended before it was told of its last
+  // start knows no more than an older store does.
   if (Listens()) ABSL_RETURN_IF_ERROR(CheckMayGiveIds());
   ABSL_RETURN_IF_ERROR(CheckLevel(request));
   Changes changes;
@@ -237,7 +237,7 @@ absl::StatusOr<ShardRecord> Membership::RecordFor(const v1::JoinClusterRequest& 
   return record;
 }
 
-// Only those that the map names matter.
+// Only starts that the map names matter.
 void Membership::NoteUnproven(const v1::JoinClusterRequest& request, ShardRecord& record) const {
   const bool proved = Superseding::ProvesEnd(request, record);
   std::vector<uint64_t> starts(record.unproven().begin(), record.unproven().end());
@@ -251,7 +251,7 @@ void Membership::NoteUnproven(const v1::JoinClusterRequest& request, ShardRecord
   }
 }
 
-// The store goes on from the stamp that the start was told, or not at all.
+// The store accepts a start only if it has the folder's previous stamp.
 absl::Status Membership::Stamp(const v1::DataFolder& folder, ShardRecord& record) {
   if (!SameStamp(record.stamp(), folder.previous())) {
     return absl::AbortedError(
@@ -272,8 +272,8 @@ absl::Status Membership::CheckKnown(const v1::Known& known, const v1::Member& fr
   return age_.Check(known, context_.facts.ShardName(from.shard()));
 }
 
-// One whose store turns out to be older has not led: were its terms known, the newest store would be found to
-// lack them.
+// A coordinator whose store turns out to be an older copy should leave no trace of its terms: otherwise the
+// newest store would be found to lack them.
 uint64_t Membership::TermToTell() const {
   return Unmet().empty() ? context_.facts.term() : 0;
 }
@@ -290,7 +290,7 @@ std::vector<std::string> Membership::Unmet() const {
   return names;
 }
 
-// Sessions take every primary in any case. Of the others one may be gone for good.
+// Sessions require every primary anyway. Of the other shards one may be gone for good.
 absl::Status Membership::CheckMayGiveIds() const {
   ABSL_RETURN_IF_ERROR(age_.behind());
   const std::vector<std::string> unmet = Unmet();

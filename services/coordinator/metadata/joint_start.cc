@@ -1,4 +1,4 @@
-// Workers: who starts when, at which clock and rank.
+// Starts workers: which of them, when, at which clock and rank.
 #include <algorithm>
 #include <utility>
 
@@ -8,8 +8,8 @@
 namespace paceline::coordinator {
 namespace {
 
-// How far beyond the largest known min clock a worker starts while others work: clocks move on while it
-// joins. Doubled with each refusal, so that even a job of very short clocks is caught up with.
+// How far beyond the largest known min clock a worker starts while others work: clocks advance while it
+// joins. Doubled with each refusal, so that the start catches up even with a job of very short clocks.
 constexpr uint64_t kMargin = 2;
 constexpr int kDoublingsMax = 12;
 
@@ -26,7 +26,7 @@ void Workers::Prune(uint32_t job) {
   if (it->second.empty()) waiting_.erase(it);
 }
 
-// How many of those waiting must start together now. REQUIRES: some wait.
+// How many of the waiting sessions must start together now. REQUIRES: some wait.
 size_t Workers::Needed(uint32_t job) const {
   const uint32_t workers = waiting_.at(job).begin()->second.workers;
   const bool started = std::ranges::any_of(context_.facts.sessions(), [&](const auto& entry) {
@@ -44,7 +44,7 @@ void Workers::TryStart(uint32_t job) {
     if (it == waiting_.end() || held_(job)) return;
     const size_t needed = Needed(job);
     if (it->second.size() < needed) return;
-    // Clocks that may have moved are asked for first: a start below them would be refused.
+    // First waits for reports of clocks that may have advanced: a start below them would be refused.
     if (context_.facts.FindJob(job)->had_workers() && !membership_.Unreported().empty()) return;
     StartTogether(job, needed);
   }
@@ -90,13 +90,13 @@ std::set<uint32_t> Workers::RanksTaken(uint32_t job) const {
 uint64_t Workers::StartClock(uint32_t job) const {
   const auto it = clocks_.find(job);
   const JobClocks clocks = it == clocks_.end() ? JobClocks() : it->second;
-  // With nobody at work the clocks stand still, and there is nothing to keep ahead of.
+  // Without workers the clocks stand still, and no margin is needed.
   return AnyAtWork(job) ? clocks.min_clock + (kMargin << std::min(clocks.refusals, kDoublingsMax))
                         : clocks.min_clock;
 }
 
 void Workers::OnJoinedEverywhere(const SessionRecord& session) {
-  (void)sessions_.Move(session, SessionRecord::WORKER);  // OnMoved goes on; a failure is tried again
+  (void)sessions_.Move(session, SessionRecord::WORKER);  // OnMoved continues; a failure is tried again
 }
 
 void Workers::OnMoved(const SessionRecord& session) {
@@ -121,7 +121,7 @@ void Workers::OnJoinRefused(uint64_t session, uint32_t job, uint32_t segment, ui
   clocks.min_clock = std::max(clocks.min_clock, min_clock);
   const SessionRecord* record = context_.facts.FindSession(session);
   if (record == nullptr || record->state() != SessionRecord::JOINING) return;
-  // None of the group can be a worker in that segment, and none may start without the others.
+  // No member of the group can be a worker in that segment, and none may start without the others.
   std::vector<SessionRecord> group;
   const std::string reason =
       absl::StrCat("its start clock ", record->start_clock(), " had been passed in segment ", segment,

@@ -5,17 +5,20 @@
 
 #include "absl/strings/string_view.h"
 
-// The keys of the coordinator's store. Numbers are written with leading zeros, so that a listing comes in
-// their order. Values are Protobuf messages but for the term, which is a decimal number, and the number of
-// the last commit, which is two of them.
+// The keys of the coordinator's store. Numbers have leading zeros, so that listings are in numeric order.
+// Values are Protobuf messages, except the term, a decimal number, and the number of the last commit, two of
+// them.
 //
 //   cluster             ClusterRecord     written once
 //   term                decimal           how many coordinators have led so far
-//   commit              TERM/NUMBER       the last commit: how many its term has seen
-//   leader              LeaderRecord      written anew all the time while there is one; absent: it has
-//   resigned counters            CountersRecord map                 v1.Map            absent until the first
-//   shards have joined shard/0000000002    ShardRecord job/0000000001      JobRecord session/…20 digits
-//   SessionRecord     until it is closed and every smaller one is table/0000000001    v1.Table
+//   commit              TERM/NUMBER       the last commit: its term, and the number of commits in that term
+//   leader              LeaderRecord      rewritten all the time by the leader; absent: it has resigned
+//   counters            CountersRecord
+//   map                 v1.Map            absent until the first shards have joined
+//   shard/0000000002    ShardRecord
+//   job/0000000001      JobRecord
+//   session/…20 digits  SessionRecord     until the session is closed and every smaller one is
+//   table/0000000001    v1.Table
 //   drop/0000000001     TableDropRecord   until the table's rows are freed everywhere
 //   rule/0000000001     RuleChangeRecord  until the change is logged everywhere
 namespace paceline::coordinator::keys {

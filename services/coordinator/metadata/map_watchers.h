@@ -11,20 +11,20 @@
 
 namespace paceline::coordinator {
 
-// Names a watcher of the map, from 1.
+// Identifies a watcher of the map, from 1.
 using WatchId = uint64_t;
-// Takes a map. Called in the order of versions; maps are shared and never change.
+// Receives maps in the order of their versions; a map is shared and never changes.
 using OnMapFunction = std::function<void(std::shared_ptr<const v1::Map>)>;
 
-// Those who want to know every map.
+// The watchers of the map.
 class MapWatchers {
  public:
   explicit MapWatchers(Context& context) : context_(context) {}
 
-  // `on_map` hears of the map at once if it is newer than `known_version`, and of every later one.
+  // Calls `on_map` at once if the map is newer than `known_version`, and for every later one.
   absl::StatusOr<WatchId> Add(uint64_t known_version, OnMapFunction on_map);
   void Remove(WatchId id) { watchers_.erase(id); }
-  // Tells those who have not heard of the newest map.
+  // Passes the newest map to the watchers that do not have it.
   void Notify();
   size_t size() const { return watchers_.size(); }
 

@@ -1,4 +1,4 @@
-// Shards: who joins, which map follows, and how they are.
+// Shards: joins, the maps that follow, and the state of each shard.
 #include "services/coordinator/metadata/membership.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace paceline::coordinator {
 namespace {
 
-// Between two commits of how far folders are synced.
+// The interval between commits of how far folders are synced.
 constexpr absl::Duration kPositionsEvery = absl::Seconds(10);
 
 }  // namespace
@@ -38,7 +38,7 @@ v1::Map Membership::MapWith(const v1::ShardInfo& shard) const {
   return NextMap(*context_.facts.map(), shard, !context_.facts.AnybodyWasTold());
 }
 
-// What a later start of a shard speaks is known when it joins, so this changes with a map only.
+// The level of a shard's later start is known when it joins, so the level changes only with a map.
 uint32_t Membership::LevelWith(const ShardRecord* joining) const {
   uint32_t level = kFeatureLevel;
   for (const auto& [id, known] : context_.facts.shards()) {
@@ -80,8 +80,8 @@ void Membership::OnMap() {
   FindTakeovers();
 }
 
-// Whoever beats was told who it is, and lives. To have joined is not enough: the call of a start that died
-// meanwhile may come late, after that of the one that followed it, which is no more over than before.
+// A shard that beats was told its identity, and lives. To have joined is not enough: the late call of a start
+// that died meanwhile may arrive after that of its successor, which proves nothing about the successor.
 void Membership::FindTakeovers() {
   const v1::Map* map = context_.facts.map().get();
   if (map == nullptr) return;
@@ -131,7 +131,7 @@ absl::StatusOr<v1::BeatReply> Membership::Beat(const v1::BeatRequest& request) {
   }
   if (request.cluster() != 0) {
     const std::string who = shard == nullptr ? absl::StrCat("shard ", request.shard()) : shard->info().name();
-    v1::Known known = request.known();  // an earlier release says less
+    v1::Known known = request.known();  // an earlier release states less
     known.set_map_version(std::max(known.map_version(), request.map_version()));
     known.set_incarnation(std::max(known.incarnation(), request.incarnation()));
     known.set_catalogue_version(std::max(known.catalogue_version(), request.catalogue_version()));
@@ -159,8 +159,8 @@ absl::StatusOr<v1::BeatReply> Membership::Beat(const v1::BeatRequest& request) {
   }
   Soft& soft = soft_[request.shard()];
   soft.heard = context_.now;
-  // A map may overtake the answer to the shard's join and be turned away. Who beats has that answer: of what
-  // failed before, only a call already on its way can still fail for it.
+  // A map may overtake the answer to the shard's join, and be refused. A shard that beats has that answer, so
+  // earlier failures no longer count; only a call already on its way can still fail for that reason.
   const bool first = !soft.last.has_value();
   if (first) soft.failures = 0;
   soft.last = request;
@@ -182,7 +182,7 @@ absl::Status Membership::CheckCatalogue(uint64_t version, absl::string_view who)
   return age_.Found(absl::StrCat(who, " knows of catalogue version ", version, "; the store knows ", ours));
 }
 
-// What fails is tried again with a later beat.
+// A commit that fails is tried again with a later beat.
 void Membership::NotePositions() {
   if (context_.now < next_positions_) return;
   next_positions_ = context_.now + kPositionsEvery;

@@ -1,4 +1,4 @@
-// Replicas are recruited, primaries spread, surplus let go.
+// Recruits replicas, spreads primaries, drops surplus replicas.
 #include "services/coordinator/metadata/moves.h"
 
 #include <algorithm>
@@ -13,11 +13,11 @@ namespace {
 
 constexpr absl::Duration kLookAgain = absl::Milliseconds(100);
 constexpr absl::Duration kPlanAgain = absl::Milliseconds(250);
-// A shard that took the move up says how it ends by a wish; it is asked again in case it forgot, or never
-// heard.
+// A shard that accepted a move reports its end by a wish. It is asked again in case it forgot, or never got
+// the call.
 constexpr absl::Duration kAskMovesEvery = absl::Seconds(1);
 constexpr absl::Duration kAskRefused = absl::Milliseconds(200);
-// What takes longer is given up, so that another shard may be tried.
+// A move that takes longer is given up, so that another shard can be tried.
 constexpr absl::Duration kRecruitPatience = absl::Minutes(2);
 constexpr absl::Duration kHandOverPatience = absl::Seconds(10);
 constexpr absl::Duration kLeavingMax = absl::Minutes(10);
@@ -26,7 +26,7 @@ bool AnyReplica(const v1::Map& map) {
   return std::ranges::any_of(map.segments(), [](const auto& config) { return config.replicas_size() > 0; });
 }
 
-// It is to be given nothing: it could not keep it, or is about to be removed and refuses it.
+// True if the shard should get nothing: it could not keep it, or is about to be removed and refuses it.
 bool Useless(const Membership& membership, uint32_t shard) {
   const v1::BeatRequest* last = membership.LastBeat(shard);
   return membership.DiskUseless(shard) || (last != nullptr && last->emptied());
@@ -73,7 +73,7 @@ void Moves::Forget() {
   std::erase_if(under_way_, [this](const auto& entry) { return Ended(entry.second); });
   std::erase_if(leaving_, [this](const auto& entry) {
     const ShardRecord* known = context_.facts.FindShard(entry.first);
-    if (known == nullptr) return true;  // it was removed
+    if (known == nullptr) return true;  // the shard was removed
     const v1::ShardInfo& info = known->info();
     return info.incarnation() != entry.second.incarnation || context_.now - entry.second.since > kLeavingMax;
   });
@@ -211,7 +211,7 @@ void Moves::OnAsked(uint32_t shard, const std::vector<Move>& moves, const absl::
   for (const Move& move : moves) {
     const auto it = under_way_.find(move.segment);
     if (it == under_way_.end() || accepted.contains(move.segment)) continue;
-    // Usually a map is on its way to it.
+    // Usually the shard still waits for a map.
     it->second.next_ask = std::min(it->second.next_ask, context_.now + kAskRefused);
   }
 }

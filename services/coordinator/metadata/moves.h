@@ -21,16 +21,16 @@
 
 namespace paceline::coordinator {
 
-// Carries out the plan (move_plan.h), and hands over what a shard is primary of when somebody asks for it.
+// Carries out the plan (move_plan.h), and hands over a shard's primaries on request.
 //
-// A primary is asked to recruit a learner, or to hand a segment over, again and again until the map shows it:
-// what it does with that ends in a wish of its own (configs.h). Nothing of this is stored; whoever leads next
-// plans anew. Only that a segment lets go of a replica it has beyond what is wanted is committed here: its
-// primary waits for all members of the epoch it knows until it hears of this one, so nothing that it
-// acknowledged is missing there.
+// The coordinator asks a primary to recruit a learner, or to hand a segment over, again and again until the
+// map shows it. The primary's work ends in a wish of its own (configs.h). Nothing of this is stored; the next
+// leader plans anew. Only the drop of a surplus replica is committed here. The primary waits for all members
+// of the epoch that it knows until it learns of the new one, so the remaining members lack no acknowledged
+// record.
 class Moves {
  public:
-  // `on_map` is told, within the visit, that a map was committed.
+  // `on_map` is called, within the visit, after a map was committed.
   Moves(Context& context, Membership& membership, Promotions& promotions, Sessions& sessions,
         std::function<void()> on_map)
       : context_(context),
@@ -41,28 +41,28 @@ class Moves {
         on_map_(std::move(on_map)) {}
 
   // -- requests --
-  // Answered once no segment is left that could be handed over or whose replica is on its way, and with what
-  // was done until then at the deadline. The shard is given no primaries any more until it is started again,
-  // or for ten minutes; one that leaves is no replica of any segment either, but those of which no other
-  // member stays. kNotFound, kFailedPrecondition: there is no such shard, or it does not live, or was started
+  // Answered once no segment is left that could be handed over, or whose next replica is on its way; at the
+  // deadline with what was done until then. The shard gets no more primaries until it is started again, or
+  // for ten minutes. A shard that leaves is also dropped as a replica, except from segments of which no other
+  // member stays. kNotFound, kFailedPrecondition: the shard does not exist, is not alive, or was started
   // again.
   Ticket HandOverShard(const v1::HandOverShardRequest& request, absl::Time deadline,
                        Done<v1::HandOverShardReply> done);
   void Abandon(Ticket ticket);
-  // Answers everything that waits with `why`, and plans no more.
+  // Answers all waiting requests with `why`, and stops planning.
   void End(const absl::Status& why);
   size_t waiting() const { return requests_.size(); }
 
   // -- events --
-  // Plans and asks. Call after a change of the map and at NextTry().
+  // Plans and asks shards. Call after a change of the map and at NextTry().
   void Pump();
   absl::Time NextTry() const;
 
-  // Learners that are being recruited, by shard.
+  // The number of learners being recruited, by shard.
   std::map<uint32_t, int> Learners() const;
-  // The segments with fewer replicas than wanted that live.
+  // The segments with fewer living replicas than wanted.
   std::set<uint32_t> UnderReplicated() const;
-  // What is wrong, one sentence each, with what to do.
+  // The problems, one sentence each, with a remedy.
   std::vector<std::string> Problems() const;
 
  private:
@@ -73,15 +73,15 @@ class Moves {
   };
   struct Request {
     v1::Member shard;
-    std::set<uint32_t> segments;  // that it was primary of, or about to be, since this began
-    bool leave = false;           // it lets go of its replicas too
+    std::set<uint32_t> segments;  // that it was, or was about to be, primary of since the request began
+    bool leave = false;           // drop its replicas too
     absl::Time deadline;
     Done<v1::HandOverShardReply> done;
   };
   struct Leaving {
     uint64_t incarnation = 0;
     absl::Time since;
-    bool ends = false;  // takes no replicas either
+    bool ends = false;  // gets no replicas either
   };
 
   // -- moves.cc --
@@ -99,23 +99,23 @@ class Moves {
 
   // -- hand_overs.cc --
   void PumpRequests();
-  // The shard of the request is no replica any more of what goes on without it. Returns of how many segments
-  // it was one.
+  // Drops the shard of the request as a replica from the segments that go on without it. Returns of how many
+  // segments.
   uint32_t LetGo(const Request& request);
   // False: nothing is left to wait for.
   bool Advance(Request& request);
-  // Whether the segment can be handed over by and by; begins it if there is room.
+  // True if the segment can be handed over sooner or later; begins the hand-over if `room` allows.
   bool Advance(const Request& request, uint32_t segment, int& room);
   std::optional<v1::Member> BestReplica(const v1::SegmentConfig& config) const;
   // It lives, and was not told to end.
   bool Stays(const v1::Member& member) const;
-  // The segment's primary stays, and lives now: a replica may go.
+  // The segment's primary stays, and lives now: a replica may leave.
   bool GoesOnWithout(uint32_t segment);
   // Some other member of it stays, as far as is known.
   bool MayStay(const v1::SegmentConfig& config, const Request& request) const;
-  // Whether a hand-over to it is under way.
+  // A hand-over of the segment to this shard is under way.
   bool IsHandedOverTo(const v1::Member& shard, uint32_t segment) const;
-  // A replica that stays is on its way, or could be: a shard that stays is no member yet.
+  // A replica that stays is on its way, or could be: some shard that stays is not a member yet.
   bool WillHaveReplica(uint32_t segment) const;
   std::string WhyKept(const Request& request, uint32_t segment) const;
   v1::HandOverShardReply ReplyTo(const Request& request);

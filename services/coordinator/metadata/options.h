@@ -13,52 +13,52 @@ namespace paceline::coordinator {
 
 class SnapshotFiles;
 
-// How much of everything there may be. What exceeds a limit is refused RESOURCE_EXHAUSTED (a count) or
-// INVALID_ARGUMENT (a size), naming the limit; nothing that exists suffers.
+// The limits of the coordinator. What exceeds one is refused RESOURCE_EXHAUSTED (a count) or INVALID_ARGUMENT
+// (a size), naming the limit; existing objects are not affected.
 struct Limits {
   size_t shards = 1024;
   size_t jobs = 1024;
   size_t tables = 4096;            // of all jobs
   size_t sessions = 4096;          // not yet closed, of all jobs
-  size_t session_records = 65536;  // with the closed ones that came after the oldest open one
+  size_t session_records = 65536;  // including closed ones that came after the oldest open one
   uint32_t ranks = 4096;           // ranks and workers of a job
   size_t requests = 16384;         // waiting for an answer
   size_t watchers = 16384;         // of the map
-  size_t calls_per_shard = 64;     // of ours, under way at one shard
+  size_t calls_per_shard = 64;     // calls of the coordinator under way at one shard
   uint32_t replicas = 8;           // of a segment
   size_t name_bytes = 128;         // of a job, table or shard
   size_t text_bytes = 512;         // of a client's description, a reason, an address, a zone
 };
 
 struct Options {
-  uint32_t shards = 1;  // that must have joined before the first map is made
-  // Wanted of each segment beside its primary, on other shards: takes replicas + 1 shards. With fewer,
-  // segments get as many as there are others, and more as shards join.
+  uint32_t shards = 1;  // shards that must have joined before the first map is made
+  // Replicas wanted of each segment, on other shards than its primary: takes replicas + 1 shards. With fewer,
+  // segments get as many as there are other shards, and more as shards join.
   uint32_t replicas = 0;
   int ring_bits = ring::kRingBitsDefault;  // the ring has 2^ring_bits segments, for the cluster's life
   uint64_t new_cluster =
       0;  // the id of the cluster if this start creates it: random, so that no two have one
-  // Where secrets of sessions come from: nobody may be able to guess what comes next. Outlives the
-  // coordinator.
+  // The source of sessions' secrets: nobody may be able to guess its output. Must outlive the coordinator.
   world::Random* random = nullptr;
-  // How long a leader that is not heard of is waited for before another coordinator leads. 0: the store is
-  // this coordinator's alone.
+  // How long the others wait for a silent leader before one of them leads. 0: this coordinator owns the
+  // store.
   absl::Duration leader_lease = absl::ZeroDuration();
   absl::Duration session_timeout = absl::Seconds(10);  // a session silent for longer is evicted
-  absl::Duration keep_alive = absl::Seconds(1);        // what clients are told to keep
-  absl::Duration shard_silent = absl::Seconds(3);      // a shard silent for longer is not called alive
-  absl::Duration request_timeout = absl::Seconds(30);  // of requests that state none
-  // Not run for longer than this, the coordinator cannot say that a session was silent: it starts afresh.
+  absl::Duration keep_alive = absl::Seconds(1);        // the interval of signs of life that clients are told
+  absl::Duration shard_silent = absl::Seconds(3);      // a shard silent for longer does not count as alive
+  absl::Duration request_timeout = absl::Seconds(30);  // for requests that state none
+  // If it did not run for longer than this the coordinator cannot tell which sessions were silent: it counts
+  // silence anew.
   absl::Duration pause = absl::Seconds(1);
-  // How long a promotion waits for a replica's answer to a fence; who is later is left out of the new epoch.
+  // How long a promotion waits for replicas' answers to a fence; later ones are left out of the new epoch.
   absl::Duration fence_wait = absl::Milliseconds(150);
-  uint32_t moves_per_shard = 8;  // recruits, and hand-overs, under way at a time that concern one shard
-  // Where snapshots' manifests are; outlives the coordinator. nullptr: there are no snapshots.
+  uint32_t moves_per_shard = 8;  // recruits, and hand-overs, under way at a time per shard
+  // The files of snapshots' manifests; must outlive the coordinator. nullptr: there are no snapshots.
   SnapshotFiles* snapshots = nullptr;
   Limits limits = {};
 };
 
-// kInvalidArgument naming the option.
+// kInvalidArgument names the wrong option.
 absl::Status Validate(const Options& options);
 
 }  // namespace paceline::coordinator

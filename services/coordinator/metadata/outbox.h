@@ -6,14 +6,13 @@
 
 namespace paceline::coordinator {
 
-// What is to be told to others — answers, calls to shards, maps to watchers — once a decision is complete.
-// Nobody outside is called while the coordinator is between two states, so whoever is called may call back
-// at once.
+// Messages to others (answers, calls to shards, maps for watchers), held until a decision is complete. No
+// outside code runs while the coordinator is between two states, so the receivers may call back at once.
 class Outbox {
  public:
   void Add(std::function<void()> tell) { waiting_.push_back(std::move(tell)); }
 
-  // Tells everything, what is added meanwhile too. Within itself it does nothing: the outer one goes on.
+  // Sends everything, including what is added meanwhile. A nested call does nothing: the outer one continues.
   void Flush() {
     if (flushing_) return;
     flushing_ = true;

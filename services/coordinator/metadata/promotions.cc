@@ -10,9 +10,9 @@
 namespace paceline::coordinator {
 namespace {
 
-// How long attempts that are ready wait for others, so that one commit serves them all.
+// How long ready attempts wait for others, so that one commit serves them all.
 constexpr absl::Duration kGather = absl::Milliseconds(5);
-// Between attempts that nobody wished for.
+// The pause between two attempts that no replica wished for.
 constexpr absl::Duration kBeginAgain = absl::Milliseconds(200);
 
 // How many segments each shard is primary of.
@@ -108,8 +108,8 @@ void Promotions::AskOthers(uint32_t segment, Attempt& attempt) {
   }
 }
 
-// Only replicas whose start is the newest are asked: an earlier one is over, and would not be in the next
-// epoch.
+// Asks only replicas that are the newest start of their shard: an earlier one has ended, and would not be in
+// the next epoch.
 void Promotions::Ask(uint32_t segment, Attempt& attempt, uint32_t shard, bool only_if_silent) {
   const v1::SegmentConfig& config = ConfigOf(segment);
   const auto replica =
@@ -143,9 +143,9 @@ void Promotions::Send() {
 void Promotions::OnAnswer(uint32_t shard, uint64_t incarnation, const std::vector<Asked>& asked,
                           const absl::StatusOr<v1::FenceReply>& reply) {
   const ShardRecord* known = context_.facts.FindShard(shard);
-  if (known == nullptr) return;  // it was removed
+  if (known == nullptr) return;  // the shard was removed
   const v1::ShardInfo& info = known->info();
-  if (info.incarnation() != incarnation) return;  // it is over, and is not awaited any more
+  if (info.incarnation() != incarnation) return;  // that start has ended, and is no longer awaited
   if (!reply.ok()) {
     context_.probe.CallRepeated(info, absl::StrCat("Fence: ", reply.status().ToString()));
   }
@@ -165,12 +165,12 @@ void Promotions::OnAnswer(uint32_t shard, uint64_t incarnation, const std::vecto
 void Promotions::Take(Attempts::iterator it, uint32_t shard, const v1::FenceReply::Segment* answer) {
   const auto& [segment, attempt] = *it;
   Attempt& mine = it->second;
-  if (mine.awaited.erase(shard) == 0) return;  // twice, or too late
+  if (mine.awaited.erase(shard) == 0) return;  // a repeated or late answer
   const bool fenced = answer != nullptr && answer->fenced();
   if (fenced) mine.fenced[shard] = {answer->lsn_epoch(), answer->lsn()};
   if (attempt.first != shard) return;
   mine.first.reset();
-  // Not silent after all, or out of reach: another one that wishes may be asked instead, at the next Pump.
+  // The replica is not silent after all, or unreachable: the next Pump may ask another one that wishes.
   if (fenced) AskOthers(segment, mine);
 }
 
@@ -239,7 +239,7 @@ std::optional<v1::SegmentConfig> Promotions::NextConfig(uint32_t segment, const 
   if (config.epoch() != attempt.epoch) return std::nullopt;
   v1::SegmentConfig next;
   next.set_epoch(config.epoch() + 1);
-  // The most advanced first; among equals who is primary of the fewest.
+  // Takes the most advanced; among equals the one whose shard is primary of the fewest segments.
   std::optional<std::tuple<Progress, int>> best;
   for (const v1::Member& replica : config.replicas()) {
     const auto fenced = attempt.fenced.find(replica.shard());

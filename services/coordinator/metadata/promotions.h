@@ -17,54 +17,53 @@
 
 namespace paceline::coordinator {
 
-// Segments whose primary is silent or over get another one, from their replicas.
+// Replaces the primary of segments whose primary is silent, or has ended, by one of their replicas.
 //
-// A replica that wishes for it is *fenced* first, on the condition that it is still without a beacon for as
-// long as it has lent the primary: from then on the primary answers nobody, since it lacks this replica's
-// lease. Then the other replicas are fenced too. Of those that answer in time the most advanced becomes
-// primary of the next epoch, the others its replicas: each holds every acknowledged record, and the most
-// advanced log has the fewest to discard. Where the primary's process is known to be over, because its shard
-// has joined again, no silence is needed, nor a wish: all replicas are fenced at once.
+// A replica that wishes for it is *fenced* first, on the condition that it has still been without a beacon
+// for as long as it lent the primary. From then on the primary answers nobody, since it lacks this replica's
+// lease. Then the other replicas are fenced too. Of the replicas that answer in time the most advanced
+// becomes primary of the next epoch, the others its replicas: each holds every acknowledged record, and with
+// the most advanced log the fewest records are discarded. If the primary's process is known to have ended,
+// because its shard has joined again, neither silence nor a wish is needed: all replicas are fenced at once.
 //
-// A shard that dies concerns many segments. They go together: one call to fence a shard for all of them, and
-// one commit for all that are ready, so that a takeover costs a few round trips whatever the number of
-// segments.
+// The death of a shard affects many segments. They are handled together: one call fences a shard for all of
+// them, and one commit serves all segments that are ready. So a takeover costs a few round trips, whatever
+// the number of segments.
 //
-// Nothing of this is stored. An attempt that comes to nothing is dropped: a fenced replica goes on wishing,
-// and asks whoever leads by then. That a commit is made of the configuration that was fenced is checked by
-// its epoch.
+// Nothing of this is stored. An attempt that fails is dropped: a fenced replica keeps wishing, and asks the
+// next leader. The epoch ensures that a commit replaces exactly the configuration that was fenced.
 class Promotions {
  public:
-  // `on_map` is told, within the visit, that a map was committed.
+  // `on_map` is called, within the visit, after a map was committed.
   Promotions(Context& context, Membership& membership, std::function<void()> on_map)
       : context_(context), membership_(membership), on_map_(std::move(on_map)) {}
 
-  // `by`, a replica of the segment's configuration and the newest start of its shard, is without a beacon.
-  // Takes effect with the next Pump.
+  // `by`, a replica of the segment's configuration and the newest start of its shard, gets no beacons. Takes
+  // effect with the next Pump.
   void Wish(uint32_t segment, const v1::Member& by);
-  // Begins what is due, sends fences, and commits what is ready. Call after wishes, after a change of the
-  // map, and at NextTry().
+  // Begins attempts that are due, sends fences, and commits attempts that are ready. Call after wishes, after
+  // a change of the map, and at NextTry().
   void Pump();
   absl::Time NextTry() const;
-  // The coordinator was not running: whoever was fenced may have died since. Replicas that are still without
-  // a primary wish again.
+  // The coordinator was not running: replicas that were fenced may have died since. Replicas that still have
+  // no primary will wish again.
   void ListenAfresh() { StopAll(); }
   void StopAll() { attempts_.clear(); }
 
-  // Segments that got another primary in this way, since this coordinator started.
+  // Segments that got another primary this way since this coordinator started.
   uint64_t takeovers() const { return takeovers_; }
-  // Those for which it is under way.
+  // The segments with an attempt under way.
   std::set<uint32_t> UnderWay() const;
 
  private:
-  // How far the log of a fenced replica has come: epoch of the last record, its LSN.
+  // The position of a fenced replica's log: epoch of the last record, its LSN.
   using Progress = std::pair<uint64_t, uint64_t>;
   struct Attempt {
-    uint64_t number = 0;  // tells a replaced one's answers apart
+    uint64_t number = 0;  // tells answers to replaced attempts apart
     uint64_t epoch = 0;   // the one to be replaced
     bool primary_over = false;
-    std::deque<uint32_t> wishing;   // shards of replicas that may be fenced first
-    std::optional<uint32_t> first;  // asked whether it is still silent
+    std::deque<uint32_t> wishing;   // shards of replicas that wish, in the order to be fenced
+    std::optional<uint32_t> first;  // the one asked whether it is still silent
     bool others_asked = false;
     std::set<uint32_t> awaited;
     std::map<uint32_t, Progress> fenced;
@@ -83,7 +82,7 @@ class Promotions {
   const v1::SegmentConfig& ConfigOf(uint32_t segment) const;
   void BeginTakeovers();
   void DropOutdated();
-  // False: nobody is left to ask.
+  // False: no replica is left to ask.
   bool AskFirst(uint32_t segment, Attempt& attempt);
   void AskOthers(uint32_t segment, Attempt& attempt);
   void Ask(uint32_t segment, Attempt& attempt, uint32_t shard, bool only_if_silent);
@@ -94,7 +93,7 @@ class Promotions {
   void Take(Attempts::iterator it, uint32_t shard, const v1::FenceReply::Segment* answer);
   static bool Ready(const Attempt& attempt) { return attempt.others_asked && attempt.awaited.empty(); }
   void CommitReady();
-  // The configuration that an attempt ends in; nullopt: none can be made.
+  // The configuration that an attempt leads to; nullopt: there is none.
   std::optional<v1::SegmentConfig> NextConfig(uint32_t segment, const Attempt& attempt,
                                               std::map<uint32_t, int>& primaries) const;
 
@@ -103,7 +102,7 @@ class Promotions {
   const std::function<void()> on_map_;
   Attempts attempts_;
   std::map<uint32_t, Call> calls_;             // to be sent at the end of a Pump, by shard
-  std::map<uint32_t, absl::Time> next_begin_;  // of segments whose takeover came to nothing, by segment
+  std::map<uint32_t, absl::Time> next_begin_;  // by segment: after a takeover that failed
   absl::Time gather_until_ = absl::InfiniteFuture();
   uint64_t last_number_ = 0;
   uint64_t takeovers_ = 0;

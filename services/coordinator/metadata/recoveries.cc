@@ -12,12 +12,12 @@ namespace paceline::coordinator {
 namespace {
 
 constexpr absl::Duration kAskFencedEvery = absl::Milliseconds(200);
-// Calls are answered within 2 s; one that is not by now was lost.
+// A call is answered within 2 s; one without an answer after this was lost.
 constexpr absl::Duration kLost = absl::Milliseconds(2500);
-// Of what was given up for lost a job remembers the first ones.
+// A job's text about data given up grows no more once it is longer than this: the earliest losses stay.
 constexpr size_t kLossText = 1000;
 
-// Whoever accepted the loss knew of all that it waits for now.
+// True if the operator who accepted the loss knew of every shard that is awaited now.
 bool GivesUp(const v1::RecoverSegmentsRequest::Segment& loss,
              const v1::RecoverSegmentsReply::Segment& waiting) {
   return loss.given_up().empty() ||
@@ -93,7 +93,7 @@ bool Recoveries::CanBeAsked(const v1::Member& member) const {
   return !membership_.Current(member) && membership_.Alive(member.shard());
 }
 
-// Who is silent later is not among those that somebody has given up.
+// Only shards awaited now are given up; one that falls silent later is not.
 void Recoveries::Accept(uint32_t segment) {
   const v1::SegmentConfig& config = ConfigOf(segment);
   Loss& loss = accepted_[segment];
@@ -123,7 +123,7 @@ v1::RecoverSegmentsReply Recoveries::Recover(const v1::RecoverSegmentsRequest& r
 }
 
 void Recoveries::Renew() {
-  // Whoever was awaited may be back meanwhile: then nothing need be lost.
+  // The awaited shards may have come back meanwhile: then nothing need be lost.
   std::erase_if(accepted_, [this](const auto& loss) {
     const auto waiting = Waiting(loss.first);
     return !waiting.has_value() || waiting->epoch() != loss.second.epoch;
@@ -166,7 +166,7 @@ void Recoveries::Ask() {
     if (attempt.next_ask > context_.now) continue;
     const auto ask = [&, segment = segment](uint32_t shard, uint64_t incarnation, bool left_over) {
       if (attempt.found.contains(shard) || attempt.under_way.contains(shard)) return;
-      if (context_.facts.FindShard(shard) == nullptr) return;  // it was removed
+      if (context_.facts.FindShard(shard) == nullptr) return;  // the shard was removed
       attempt.under_way.insert(shard);
       attempt.next_ask = context_.now + kAskFencedEvery;
       attempt.lost_at = context_.now + kLost;
@@ -200,7 +200,7 @@ void Recoveries::Ask() {
 void Recoveries::OnAnswer(uint32_t shard, uint64_t incarnation, const std::vector<uint32_t>& asked,
                           const absl::StatusOr<v1::FenceReply>& reply) {
   const ShardRecord* known = context_.facts.FindShard(shard);
-  if (known == nullptr) return;  // it was removed
+  if (known == nullptr) return;  // the shard was removed
   const v1::ShardInfo& info = known->info();
   if (!reply.ok()) context_.probe.CallRepeated(info, absl::StrCat("Fence: ", reply.status().ToString()));
   for (const uint32_t segment : asked) {
@@ -211,7 +211,7 @@ void Recoveries::OnAnswer(uint32_t shard, uint64_t incarnation, const std::vecto
     if (!reply.ok()) continue;
     for (const v1::FenceReply::Segment& answer : reply->segments()) {
       if (answer.segment() != segment) continue;
-      // Who was no member and does not promise has nothing to give.
+      // A shard that was no member, and makes no promise, has nothing to offer.
       const bool other = !it->second.members.contains(shard);
       if (answer.fenced() || other) it->second.found[shard] = ProgressOf(answer);
     }
@@ -320,14 +320,14 @@ void Recoveries::CommitReady() {
   std::set<uint32_t> gone = decisions.emptied;
   gone.insert(decisions.fell_back.begin(), decisions.fell_back.end());
   if (!gone.empty()) {
-    if (!before_loss_().ok()) return;  // with the next beat, as below
+    if (!before_loss_().ok()) return;  // again with the next beat, as below
     const absl::Status evicted = sessions_.EvictAll(absl::StrCat(
         "acknowledged data of segments ", Ranges(gone),
         " is gone, which was accepted (paceline recover); start the job again, from its last saved model"));
-    if (!evicted.ok()) return;  // with the next beat, as below
+    if (!evicted.ok()) return;  // again with the next beat, as below
   }
   // If the commit fails it is tried again with the next beat.
-  if (decisions.ready == 0) return Ask();  // maybe others
+  if (decisions.ready == 0) return Ask();  // perhaps other shards
   Changes changes;
   MarkJobs(decisions, changes);
   if (!membership_.CommitMap(std::move(decisions.map), std::move(changes)).ok()) return;

@@ -1,4 +1,4 @@
-// Shards that are to be forgotten.
+// Removes shards from the cluster.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -42,7 +42,7 @@ absl::StatusOr<v1::RemoveShardReply> Membership::Remove(const v1::RemoveShardReq
         ": it can be removed once others have them. With replicas a shard that lives hands them over; of "
         "one that has ended for good see `paceline recover`"));
   }
-  ABSL_RETURN_IF_ERROR(CheckMayGiveIds());  // a store that is behind may not know what it is a member of
+  ABSL_RETURN_IF_ERROR(CheckMayGiveIds());  // a store that is behind may not know the shard's segments
   const bool emptied = emptied_ == known->nonce();
   if (Alive(shard) && !emptied) {
     EmptyFolderOf(*known);
@@ -73,7 +73,7 @@ void Membership::EmptyFolderOf(const ShardRecord& known) {
 absl::Status Membership::Forget(uint32_t shard) {
   Changes changes;
   changes.forgotten_shards.push_back(shard);
-  changes.counters = context_.facts.counters();  // which says that the number was given out
+  changes.counters = context_.facts.counters();  // they show that the number was issued
   changes.map = *context_.facts.map();
   changes.map->set_version(context_.facts.map_version() + 1);
   auto& shards = *changes.map->mutable_shards();

@@ -1,4 +1,4 @@
-// Rates that change while the job trains: at which clock, and what becomes of a clock that is refused.
+// Changes rates while the job trains: chooses the clock, and another one if it is refused.
 #include <algorithm>
 #include <utility>
 
@@ -10,8 +10,8 @@
 namespace paceline::coordinator {
 namespace {
 
-// How far beyond the largest known clock the change begins: clocks move on while it is carried to the
-// segments. Doubled with each refusal, so that even a job of very short clocks is caught up with.
+// How far beyond the largest known clock the change begins: clocks advance while the fan-out reaches the
+// segments. Doubled with each refusal, so that the change catches up even with a job of very short clocks.
 constexpr uint64_t kMargin = 2;
 constexpr int kDoublingsMax = 12;
 constexpr uint64_t kClockMax = uint64_t{1} << 62;
@@ -20,7 +20,7 @@ bool Same(const v1::Rule& a, const v1::Rule& b) {
   return a.SerializeAsString() == b.SerializeAsString();
 }
 
-// The table's last change is what the request asks for.
+// True if the table's last change is what the request asks for.
 bool IsDone(const v1::Table& table, const v1::ChangeRuleRequest& request) {
   if (!Same(table.schema().rule(), request.rule())) return false;
   if (request.now()) return table.rule_clock() == 0;
@@ -126,7 +126,7 @@ void JobChanges::StartRuleChange(const RuleChangeRecord& record) {
 
 void JobChanges::OnClockPassed(const v1::JobChange& refused, uint32_t, uint64_t clock) {
   const RuleChangeRecord* under_way = context_.facts.FindRuleChange(refused.table().id());
-  // An answer to an earlier proposal may come late.
+  // The answer may belong to an earlier proposal.
   const bool current = under_way != nullptr && under_way->number() == refused.number() &&
                        under_way->clock() == refused.clock();
   if (!current) return;
@@ -141,7 +141,7 @@ void JobChanges::FinishRuleChange(uint32_t id) {
   const RuleChangeRecord* change = context_.facts.FindRuleChange(id);
   const v1::Table* before = context_.facts.FindTable(id);
   if (change == nullptr || before == nullptr) return fan_outs_.Stop(Subject::Table(id));
-  if (!membership_.CheckMayGiveIds().ok()) return;  // the fan-out comes back here after a pause
+  if (!membership_.CheckMayGiveIds().ok()) return;  // the fan-out calls again after a pause
   v1::Table table = *before;
   if (!table.has_created_rule()) *table.mutable_created_rule() = table.schema().rule();
   *table.mutable_schema()->mutable_rule() = change->rule();
@@ -152,13 +152,13 @@ void JobChanges::FinishRuleChange(uint32_t id) {
   changes.counters->set_catalogue_version(changes.counters->catalogue_version() + 1);
   changes.tables.push_back(table);
   changes.finished_rule_changes.push_back(id);
-  if (!context_.Commit(changes).ok()) return;  // the fan-out comes back here after a pause
+  if (!context_.Commit(changes).ok()) return;  // the fan-out calls again after a pause
   refusals_.erase(id);
   fan_outs_.Stop(Subject::Table(id));
   context_.probe.RatesChanged(table);
   AnswerAll(Subject::Table(id), absl::OkStatus());
   membership_.Pump();
-  workers_.OnTime();  // whoever was held may join
+  workers_.OnTime();  // held sessions may join now
 }
 
 v1::ChangeRuleReply JobChanges::RuleReply(uint32_t table) const {

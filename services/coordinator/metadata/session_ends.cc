@@ -1,4 +1,4 @@
-// Sessions: how they end — closed by their client or evicted — and how requests that wait end.
+// Ends of sessions, closed by their client or evicted, and of waiting requests.
 #include <algorithm>
 #include <utility>
 
@@ -66,7 +66,7 @@ absl::Status Sessions::BeginClosing(std::vector<SessionRecord> sessions, const a
       changes.counters->set_unopened(changes.counters->unopened() + 1);
     }
     session.set_state(SessionRecord::CLOSING);
-    session.clear_seals();  // the largest part of a record, and of no more use
+    session.clear_seals();  // the largest part of the record, and no longer needed
   }
   ABSL_RETURN_IF_ERROR(Move(sessions, std::move(changes)));
   for (const SessionRecord& session : sessions) {
@@ -85,10 +85,10 @@ absl::Status Sessions::FinishClosing(SessionRecord session) {
   Changes changes;
   changes.counters = context_.facts.counters();
   uint64_t floor = changes.counters->closed_floor();
-  // Below the floor no record is needed: that the session is closed follows from its number.
+  // Below the floor no record is needed: the number alone shows that the session is closed.
   for (; floor < changes.counters->session(); ++floor) {
     const auto it = sessions.find(floor + 1);
-    if (it == sessions.end()) continue;  // a number that nobody got
+    if (it == sessions.end()) continue;  // a number that was never used
     if (it->first != id && it->second.state() != SessionRecord::CLOSED) break;
     changes.forgotten_sessions.push_back(it->first);
   }
@@ -165,7 +165,7 @@ void Sessions::AnswerEverything(const absl::Status& why) {
 
 void Sessions::Abandon(Ticket ticket) {
   for (const Waiters::Waiter& waiter : waiters_.Take(ticket)) {
-    // From here on its client is as silent as any other.
+    // From now on the client's silence counts again.
     if (const auto it = soft_.find(waiter.session); it != soft_.end()) it->second.heard = context_.now;
     waiter.answer(absl::CancelledError("the client gave the call up"));
   }
@@ -181,7 +181,7 @@ void Sessions::EvictSilent() {
   std::vector<SessionRecord> silent;
   for (const auto& [id, session] : context_.facts.sessions()) {
     if (HasEnded(session)) continue;
-    // Whoever waits for us is not silent.
+    // A session with a waiting request is not silent.
     if (waiters_.Has(id)) soft_[id].heard = context_.now;
     if (Silence(id) <= context_.options.session_timeout || silent.size() == kEvictedAtOnceMax) continue;
     SessionRecord& next = silent.emplace_back(session);
@@ -190,7 +190,7 @@ void Sessions::EvictSilent() {
                                  Seconds(context_.options.session_timeout), ")"));
   }
   if (silent.empty()) return;
-  // They have no requests that could be answered. A commit that fails is tried again the next time.
+  // They have no requests to answer. A commit that fails is tried again the next time.
   (void)BeginClosing(std::move(silent), absl::FailedPreconditionError("the session was evicted"));
 }
 
@@ -230,7 +230,7 @@ void Sessions::GiveUpOpening(uint64_t session) {
   if (record == nullptr || record->state() != SessionRecord::OPENING) return;
   SessionRecord next = *record;
   next.set_reason("it was not open everywhere in time");
-  // If the commit fails the session stays and is evicted for its silence.
+  // If the commit fails the session stays, and is evicted for its silence.
   (void)BeginClosing({next}, absl::UnavailableError(absl::StrCat("session ", session, " is being closed")));
 }
 

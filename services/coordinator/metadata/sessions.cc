@@ -1,4 +1,4 @@
-// Sessions: opening them, their signs of life, and the way from one state to the next.
+// Sessions: opens them, notes their signs of life, and moves them from state to state.
 #include "services/coordinator/metadata/sessions.h"
 
 #include <algorithm>
@@ -51,7 +51,8 @@ Ticket Sessions::Open(const v1::OpenSessionRequest& request, absl::Time deadline
   if (waiters_.size() >= context_.options.limits.requests) {
     return Tell(done, {TooMany("requests", context_.options.limits.requests, "try again later")});
   }
-  // No session before the map: a shard may still be started again without harm (see Membership).
+  // No session is created before the first map: until then a shard may be started again without harm (see
+  // Membership).
   waiters_.Add(ticket, {.session = 0,
                         .awaited = Awaited::kOpen,
                         .deadline = until,
@@ -69,7 +70,7 @@ void Sessions::OnMap() {
   Answer(0, Awaited::kOpen, absl::OkStatus());
   const uint64_t emptied = EmptiedSum(*context_.facts.map());
   if (std::exchange(emptied_, emptied) == emptied) return;
-  // What begins empty was not told of them.
+  // A segment that begins empty does not know the sessions being opened.
   std::vector<SessionRecord> opening;
   for (const auto& [id, session] : context_.facts.sessions()) {
     if (session.state() == SessionRecord::OPENING) opening.push_back(session);
@@ -142,7 +143,7 @@ absl::StatusOr<uint64_t> Sessions::CreateSession(const v1::OpenSessionRequest& r
   session.set_client(request.client());
   session.set_nonce(request.nonce());
   session.set_state(SessionRecord::OPENING);
-  // Who does not know of secrets could not show one, and a shard could not keep what it is known by.
+  // A client that does not know of secrets could not show one, and an older shard could not store its digest.
   if (request.feature_level() >= 2 && membership_.Level() >= 2) {
     session.set_secret(secret::Draw(*context_.options.random));
   }
@@ -257,7 +258,7 @@ v1::SessionChange Sessions::ChangeFor(const SessionRecord& session) const {
 }
 
 void Sessions::OnNamedEverywhere(const SessionRecord& session) {
-  // If the commit fails the fan-out comes back here after a pause.
+  // If the commit fails the fan-out calls again after a pause.
   const uint64_t id = session.id();
   if (session.state() == SessionRecord::OPENING && Move(session, SessionRecord::OPEN).ok()) {
     soft_[id].heard = context_.now;

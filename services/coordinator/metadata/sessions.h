@@ -23,13 +23,13 @@ namespace paceline::coordinator {
 //       └───────┴───────┴─────────┴─────────┴──────────┴────→ CLOSING → CLOSED
 //
 // The states ending in -ING are intents: committed first, then carried to every segment by a fan-out, then
-// followed by the next state. Whoever leads next finds the intent in the store and takes it up.
+// followed by the next state. The next leader finds the intent in the store and takes it up.
 //
-// This class has opening, signs of life, closing and eviction, and the requests that wait; workers.h has what
-// lies between.
+// This class handles opening, signs of life, closing, eviction and waiting requests; workers.h the states
+// between.
 class Sessions {
  public:
-  // Told after a session has moved on, within the same visit.
+  // Called after a session has changed its state, within the same visit.
   using OnMoved = std::function<void(const SessionRecord& session)>;
 
   Sessions(Context& context, Membership& membership, FanOuts& fan_outs)
@@ -43,7 +43,7 @@ class Sessions {
   absl::StatusOr<v1::KeepAliveReply> KeepAlive(const v1::KeepAliveRequest& request);
   Ticket Close(const v1::CloseSessionRequest& request, absl::Time deadline, Done<v1::CloseSessionReply> done);
   void Abandon(Ticket ticket);
-  // Answers everything that waits with `why`.
+  // Answers all waiting requests with `why`.
   void AnswerEverything(const absl::Status& why);
 
   // -- events --
@@ -54,59 +54,59 @@ class Sessions {
   void ListenAfresh();
 
   // -- for workers.h --
-  // Commits the sessions' next states, with `changes`, and starts the fan-outs they call for.
+  // Commits the sessions' next states, with `changes`, and starts the fan-outs that these states need.
   absl::Status Move(std::vector<SessionRecord> next, Changes changes = {});
-  // The same for one session that moves to `state` and nothing else.
+  // The same for one session whose only change is `state`.
   absl::Status Move(const SessionRecord& session, SessionRecord::State state);
-  // Commits CLOSING for the sessions; their requests but those to close are answered with `answer`.
+  // Commits CLOSING for the sessions; answers their waiting requests with `answer`, except requests to close.
   absl::Status BeginClosing(std::vector<SessionRecord> sessions, const absl::Status& answer);
-  // A session that has not begun to close; otherwise kFailedPrecondition saying what became of it.
+  // A session that has not begun to close; otherwise kFailedPrecondition says how it ended.
   // kPermissionDenied: `token` is not its secret.
   absl::StatusOr<const SessionRecord*> FindLive(uint64_t session, const std::string& token) const;
   // Keeps the request until Answer, its deadline, or the session's end.
   Ticket Await(uint64_t session, Awaited awaited, absl::Time deadline, Waiters::Answer answer);
   void Answer(uint64_t session, Awaited awaited, const absl::Status& status);
-  // `given` or what the request's own timeout says, whichever is first.
+  // The earlier of `given` and the request's own timeout.
   absl::Time DeadlineOf(absl::Time given, uint32_t timeout_ms) const;
-  // Sends `answer` to whoever asked, at the end of the visit.
+  // Passes `answer` to `done` at the end of the visit. Returns 0, the ticket of a request that does not wait.
   template <class Reply>
   Ticket Tell(const Done<Reply>& done, absl::StatusOr<Reply> answer) {
     context_.outbox.Add([done, answer = std::move(answer)] { done(answer); });
     return 0;
   }
-  // Says of a session that waits to join what for; set by workers.h.
+  // Sets how to describe what a joining session waits for; called by workers.h.
   void DescribeJoinsBy(std::function<std::string(const SessionRecord&)> describe) {
     describe_join_ = std::move(describe);
   }
 
-  // For requests that wait elsewhere: no two have one ticket.
+  // A ticket for a request that waits elsewhere; tickets are unique.
   Ticket NewTicket() { return waiters_.NewTicket(); }
   const Waiters& waiters() const { return waiters_; }
   absl::Time NextDeadline() const { return waiters_.NextDeadline(); }
   absl::Duration Silence(uint64_t session) const;
   uint64_t Clock(uint64_t session) const;
-  // As it has told last for people to see; nothing since the coordinator started: empty.
+  // The statistics that a session last reported; empty: none since the coordinator started.
   struct Told {
     std::optional<double> loss;
     uint64_t rows_from_cache = 0;
     uint64_t rows_pulled = 0;
   };
   Told ToldBy(uint64_t session) const;
-  // Evicts every session of every job: acknowledged data is gone, which `lost` says. Whoever asks for such a
-  // session, or goes on with it, is answered DATA_LOSS.
+  // Evicts every session of every job, because acknowledged data is gone, as `lost` describes. Later calls
+  // about such a session are answered DATA_LOSS.
   absl::Status EvictAll(const std::string& lost);
-  // What keeps the session's intent from being done, for messages.
+  // What the session's intent still waits for, for messages.
   std::string Waits(const SessionRecord& session) const;
 
  private:
-  // What a restart forgets of a session.
+  // What the coordinator knows of a session only until its own restart.
   struct Soft {
     absl::Time heard;
     uint64_t clock = 0;
     Told told;
-    bool created_job = false;  // there was no job of that name before
+    bool created_job = false;  // no job of that name existed before
   };
-  // Why a session was closed, kept a while after its record is gone.
+  // Why a session was closed; kept for a while after its record is gone.
   struct Ending {
     std::string reason;
     bool evicted = false;
@@ -119,7 +119,7 @@ class Sessions {
   Ticket OpenNow(const v1::OpenSessionRequest& request, absl::Time deadline, Done<v1::OpenSessionReply> done,
                  Ticket ticket);
   absl::StatusOr<uint64_t> CreateSession(const v1::OpenSessionRequest& request);
-  // The session that a call with this nonce opened; nullptr: none, or it has ended, so that a repeated call
+  // The session that a call with this nonce opened. nullptr: none; or it has ended, so that a repeated call
   // opens another one.
   const SessionRecord* FindNonce(uint64_t nonce) const;
   absl::Status CheckRoom() const;
@@ -143,7 +143,7 @@ class Sessions {
   Waiters waiters_;
   std::map<uint64_t, Soft> soft_;
   std::map<uint64_t, Ending> endings_;
-  uint64_t emptied_ = 0;  // EmptiedSum() of the map that was seen last
+  uint64_t emptied_ = 0;  // EmptiedSum() of the last map seen
 };
 
 }  // namespace paceline::coordinator

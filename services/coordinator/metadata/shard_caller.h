@@ -9,12 +9,12 @@
 
 namespace paceline::coordinator {
 
-// How the coordinator reaches shards. Calls never block. Each is answered exactly once, within a bounded
-// time: in production after 2 s at the latest, then with DEADLINE_EXCEEDED. The coordinator repeats it as
-// long as it matters, so a call may be lost, come late, or come twice.
+// Calls from the coordinator to shards. They never block. Each is answered exactly once, within a bounded
+// time: in production after at most 2 s, then with DEADLINE_EXCEEDED. The coordinator repeats a call as long
+// as it matters, so a call may be lost, late, or doubled.
 //
-// Answers enter the coordinator as everything does: one at a time, under the same lock, maybe from within the
-// call itself. One that comes after the coordinator was destroyed is dropped.
+// Answers enter the coordinator like everything else: one at a time, under the same lock, perhaps within the
+// call itself. An answer that comes after the coordinator was destroyed is dropped.
 class ShardCaller {
  public:
   using InstallDone = std::function<void(absl::StatusOr<v1::InstallReply>)>;
@@ -27,7 +27,7 @@ class ShardCaller {
   using EmptyFolderDone = std::function<void(absl::StatusOr<v1::EmptyFolderReply>)>;
 
   virtual ~ShardCaller() = default;
-  // `address` is where the newest start of `shard` is reached: host:port.
+  // `address` is the host:port of the newest start of `shard`.
   virtual void Install(ShardId shard, const std::string& address, v1::InstallRequest request,
                        InstallDone done) = 0;
   virtual void ChangeSession(ShardId shard, const std::string& address, v1::SessionChange change,

@@ -7,14 +7,14 @@
 
 namespace paceline::coordinator {
 
-// Where the coordinator reads and writes manifests of snapshots. Calls never block.
+// Access to the manifests of snapshots. Calls never block.
 class SnapshotFiles {
  public:
   virtual ~SnapshotFiles() = default;
-  // Runs `task`, which may block, beside the coordinator, one after the other in the order of the calls; and
-  // then `done`, which enters the coordinator as answers of shards do (shard_caller.h).
+  // Runs `task`, which may block, outside of the coordinator; tasks run one after the other, in the order of
+  // the calls. Then runs `done`, which enters the coordinator like an answer from a shard (shard_caller.h).
   virtual void Run(std::function<void(snapshot::Files&)> task, std::function<void()> done) = 0;
-  // Of the calendar, for people: seconds since 1970.
+  // The date, for people: seconds since 1970.
   virtual int64_t UnixSeconds() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// Snapshots that become jobs.
+// Loads snapshots into new jobs.
 #include <algorithm>
 #include <utility>
 
@@ -66,7 +66,7 @@ void Snapshots::BeginLoad(Ticket ticket, const v1::RestoreSnapshotRequest& reque
           absl::UnavailableError(absl::StrCat("job '", name, "': another snapshot, '",
                                               loading->load().snapshot(), "', is being loaded; try again")));
     }
-    waiting->second.job = loading->id();  // asked again
+    waiting->second.job = loading->id();  // a repeated request
     return;
   }
   const absl::StatusOr<uint32_t> replaces = Replaced(name, request.replace());
@@ -79,7 +79,7 @@ void Snapshots::BeginLoad(Ticket ticket, const v1::RestoreSnapshotRequest& reque
   membership_.Pump();
 }
 
-// The job that goes; 0: none.
+// The job to be replaced; 0: none.
 absl::StatusOr<uint32_t> Snapshots::Replaced(const std::string& name, bool replace) const {
   ABSL_RETURN_IF_ERROR(CheckName("job", name, context_.options.limits.name_bytes));
   const JobRecord* job = context_.facts.FindJob(name);
@@ -116,7 +116,7 @@ absl::Status Snapshots::CommitLoad(const std::string& name, const v1::SnapshotMa
   JobRecord record;
   record.set_id(counters.job());
   record.set_name(name);
-  record.set_had_workers(true);  // its clocks have moved
+  record.set_had_workers(true);  // its clocks have advanced
   record.set_data_lost(manifest.data_lost());
   LoadRecord& load = *record.mutable_load();
   load.set_id(counters.cut());
@@ -124,7 +124,7 @@ absl::Status Snapshots::CommitLoad(const std::string& name, const v1::SnapshotMa
   load.set_clock(manifest.clock());
   load.set_replaces(replaces);
   for (const v1::Table& from : manifest.tables()) {
-    // Checked here, for it was written by others.
+    // Checked here, since the manifest comes from outside.
     if (const auto schema = wire::SchemaFromProto(from.schema()); !schema.ok()) {
       return absl::Status(schema.status().code(),
                           absl::StrCat(manifest.name(), "/manifest.json: table '", from.name(),
@@ -174,7 +174,7 @@ void Snapshots::FinishLoad(uint32_t id) {
   }
   JobRecord& job = changes.jobs.emplace_back(*found);
   job.clear_load();
-  // Whoever took snapshots of the one takes them of the other, counted from where that begins.
+  // The schedule of the replaced job continues for the new one, counted from the clock where that begins.
   if (replaced != nullptr && !replaced->deleting() && replaced->has_schedule()) {
     ScheduleRecord& schedule = *job.mutable_schedule();
     schedule = replaced->schedule();
@@ -183,7 +183,7 @@ void Snapshots::FinishLoad(uint32_t id) {
       schedule.set_since_unix_s(context_.options.snapshots->UnixSeconds());
     }
   }
-  if (!context_.Commit(changes).ok()) return;  // the fan-out comes back here after a pause
+  if (!context_.Commit(changes).ok()) return;  // the fan-out calls again after a pause
   fan_outs_.Stop(Subject::Load(id));
   workers_.Learn(id, load.clock());
   ++counters_.loaded;

@@ -38,7 +38,7 @@ absl::StatusOr<v1::ScheduleSnapshotsReply> SnapshotSchedules::Set(
     job.clear_schedule();
   } else {
     ABSL_RETURN_IF_ERROR(Check(request.schedule()));
-    ScheduleRecord& record = *job.mutable_schedule();  // what an earlier one has taken is this one's now
+    ScheduleRecord& record = *job.mutable_schedule();  // inherits what an earlier one has taken
     *record.mutable_schedule() = request.schedule();
     record.set_since_unix_s(context_.options.snapshots->UnixSeconds());
     if (record.taken().empty()) record.set_since_clock(workers_.NewestClock(job.id()));
@@ -55,7 +55,7 @@ int SnapshotSchedules::Surplus(const ScheduleRecord& record) {
 
 bool SnapshotSchedules::IsDue(const JobRecord& job) const {
   const ScheduleRecord& record = job.schedule();
-  // Nobody has changed it since the last one: the same again would only take the place of an older one.
+  // The job has not changed since the last snapshot: another one would only push out an older one.
   if (!record.taken().empty() && !workers_.AnyAtWork(job.id()) &&
       workers_.NewestClock(job.id()) <= record.since_clock()) {
     return false;
@@ -65,7 +65,7 @@ bool SnapshotSchedules::IsDue(const JobRecord& job) const {
     return clock > record.since_clock() && clock - record.since_clock() >= clocks;
   }
   const int64_t now = context_.options.snapshots->UnixSeconds();
-  // Had the calendar been set back, it would wait for years.
+  // If the date was set back the schedule would wait for years.
   return now < record.since_unix_s() || now - record.since_unix_s() >= record.schedule().every_s();
 }
 
@@ -129,7 +129,7 @@ void SnapshotSchedules::OnTaken(uint32_t job, const absl::StatusOr<v1::CreateSna
     return Note(job);
   }
   state.try_again = context_.now + kTryAgain;
-  if (absl::IsUnavailable(reply.status())) return;  // somebody takes one, or this coordinator leads no more
+  if (absl::IsUnavailable(reply.status())) return;  // another is being taken, or this one leads no more
   state.failure = std::string(reply.status().message());
   ++state.failures;
 }
@@ -137,7 +137,7 @@ void SnapshotSchedules::OnTaken(uint32_t job, const absl::StatusOr<v1::CreateSna
 void SnapshotSchedules::Note(uint32_t id) {
   State& state = states_[id];
   const JobRecord* found = context_.facts.FindJob(id);
-  if (found == nullptr || !found->has_schedule()) {  // it was ended meanwhile
+  if (found == nullptr || !found->has_schedule()) {  // the schedule was ended meanwhile
     state.taken.reset();
     return;
   }
@@ -169,7 +169,7 @@ void SnapshotSchedules::OnDeleted(uint32_t id, const std::string& name, const ab
   state.deleting = false;
   const JobRecord* found = context_.facts.FindJob(id);
   if (found == nullptr || !found->has_schedule()) return;
-  const auto try_next = [&] {  // and this one later
+  const auto try_next = [&] {  // this one is tried again later
     ++state.delete_at;
     state.delete_again = context_.now + kTryAgain;
   };
@@ -183,7 +183,7 @@ void SnapshotSchedules::OnDeleted(uint32_t id, const std::string& name, const ab
   Changes changes;
   auto& taken = *changes.jobs.emplace_back(*found).mutable_schedule()->mutable_taken();
   taken.erase(std::remove(taken.begin(), taken.end(), name), taken.end());
-  if (!context_.Commit(changes).ok()) try_next();  // it is found gone the next time
+  if (!context_.Commit(changes).ok()) try_next();  // the next try finds it gone
 }
 
 v1::SnapshotScheduleInfo SnapshotSchedules::InfoOf(const JobRecord& job) const {

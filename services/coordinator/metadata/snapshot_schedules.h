@@ -17,16 +17,16 @@
 
 namespace paceline::coordinator {
 
-// Snapshots of jobs that are taken without being asked for, every so many seconds or clocks, and of which
-// the last few are kept. docs/snapshots.md.
+// Takes snapshots of jobs on a schedule, every so many seconds or clocks, and keeps the last few.
+// docs/snapshots.md.
 //
-// A schedule, what is counted from, and the names of what was taken are in the store, with the job: whoever
-// leads next goes on. One at a time is taken of a job, as if somebody had asked for it; one that fails is
-// tried again a little later. Only what a schedule has taken itself does it delete; where that fails for too
-// many it takes no more.
+// The store holds, with the job, the schedule, the beginning of its present interval, and the names of the
+// snapshots taken, so the next leader continues. A job has one scheduled snapshot under way at a time; it
+// proceeds like a requested one. One that fails is tried again a little later. A schedule deletes only
+// snapshots that it has taken itself; if too many cannot be deleted it takes no more.
 class SnapshotSchedules {
  public:
-  // How long it waits for one, and before it tries again.
+  // How long one snapshot may take, and the pause before another try.
   static constexpr absl::Duration kTakeMax = absl::Hours(1);
   static constexpr absl::Duration kTryAgain = absl::Seconds(30);
   static constexpr uint32_t kKeepMax = 1000;
@@ -36,37 +36,37 @@ class SnapshotSchedules {
 
   absl::StatusOr<v1::ScheduleSnapshotsReply> Set(const v1::ScheduleSnapshotsRequest& request);
   void OnTime();
-  // What was taken up to now is deleted by nobody but whoever asks for it: acknowledged data is about to be
-  // given up as lost, and what is taken afterwards is no substitute.
+  // From now on no schedule deletes the snapshots taken so far, only a request does. Called when acknowledged
+  // data is about to be given up as lost: later snapshots are no substitute.
   absl::Status KeepAll();
 
-  // Of all jobs, or of the one of that name.
+  // The schedules of all jobs, or of the job of that name.
   std::vector<v1::SnapshotScheduleInfo> List(absl::string_view job) const;
 
   struct Gauge {
     uint32_t job = 0;
     std::string name;
-    int64_t age_s = 0;      // since the last one was complete; while none was, since it was decided
+    int64_t age_s = 0;      // since the last one was complete; if there is none, since the schedule was set
     uint64_t failures = 0;  // since this coordinator began to lead
   };
   std::vector<Gauge> gauges() const;
 
  private:
-  // What a restart forgets.
+  // What the coordinator knows only until its own restart.
   struct State {
     bool taking = false;
-    bool keep_it = false;  // what is being taken: KeepAll was called meanwhile
+    bool keep_it = false;  // the one being taken: KeepAll was called meanwhile
     bool deleting = false;
-    std::optional<v1::SnapshotInfo> taken;  // and the store does not know yet
+    std::optional<v1::SnapshotInfo> taken;  // taken, but not in the store yet
     absl::Time try_again = absl::InfinitePast();
-    int delete_at = 0;  // of those that are too many: the ones before it could not be deleted
+    int delete_at = 0;  // of the surplus ones: those before it could not be deleted
     absl::Time delete_again = absl::InfinitePast();
-    std::string failure;  // of the last one
+    std::string failure;  // of the last snapshot
     uint64_t failures = 0;
   };
 
   bool IsDue(const JobRecord& job) const;
-  // Of those that were taken, how many are more than are to be kept.
+  // How many of the snapshots taken exceed the number to keep.
   static int Surplus(const ScheduleRecord& record);
   void Take(const JobRecord& job);
   void OnTaken(uint32_t job, const absl::StatusOr<v1::CreateSnapshotReply>& reply);

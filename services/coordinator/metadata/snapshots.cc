@@ -1,4 +1,4 @@
-// Snapshots: taken, listed, deleted.
+// Takes, lists and deletes snapshots.
 #include "services/coordinator/metadata/snapshots.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace paceline::coordinator {
 namespace {
 
-// As for changes of rates.
+// As in rule_changes.cc.
 constexpr uint64_t kMargin = 2;
 constexpr int kDoublingsMax = 12;
 
@@ -25,8 +25,8 @@ std::string EndOfNames(uint64_t cluster) {
   return absl::StrCat("-", absl::Hex(cluster >> 32, absl::kZeroPad8));
 }
 
-// "ctr-12-9f3a01bc": the job, a number of the cluster that is used once, and the cluster, for clusters may
-// share a directory.
+// "ctr-12-9f3a01bc": the job, a number that the cluster uses once, and the cluster, since clusters may share
+// a directory.
 std::string FolderName(absl::string_view job, uint64_t cut, uint64_t cluster) {
   constexpr size_t kJobBytes = 64;
   std::string name(job.substr(0, kJobBytes));
@@ -36,14 +36,14 @@ std::string FolderName(absl::string_view job, uint64_t cut, uint64_t cluster) {
   return absl::StrCat(name, "-", cut, EndOfNames(cluster));
 }
 
-// 0: it is of another cluster, or somebody else's.
+// 0: the snapshot is another cluster's, or was not named by a coordinator.
 uint64_t NumberIn(absl::string_view name, uint64_t cluster) {
   uint64_t number = 0;
   if (!snapshot::IsGivenName(name) || !absl::ConsumeSuffix(&name, EndOfNames(cluster))) return 0;
   return absl::SimpleAtoi(name.substr(name.rfind('-') + 1), &number) ? number : 0;
 }
 
-// 0: it is made. Otherwise a folder of that name is there already, and no number up to this one is free.
+// 0: the folder was made. Otherwise it exists already, and no number up to the returned one is free.
 absl::StatusOr<uint64_t> MakeFolder(snapshot::Files& files, const std::string& folder, uint64_t cluster) {
   ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> folders, files.Folders());
   if (std::ranges::count(folders, folder) == 0) {
@@ -101,9 +101,9 @@ Ticket Snapshots::Create(const v1::CreateSnapshotRequest& request, absl::Time de
   return ticket;
 }
 
-// The folder is made here and nowhere else: a shard that is late does not bring back one that was given up.
-// The directory is not set back with the cluster, so the number may have been given out before: what has it
-// already is somebody's snapshot.
+// Only this function makes the folder: a late shard must not bring back one that was given up. The directory
+// does not go back in time with the cluster's store, so the number may have been used before: an existing
+// folder of that number is another snapshot.
 absl::Status Snapshots::Begin(uint32_t job, uint64_t above) {
   Creation& creation = creations_.at(job);
   ABSL_ASSIGN_OR_RETURN(creation.cut, NewCut(above));
@@ -133,7 +133,7 @@ absl::StatusOr<uint64_t> Snapshots::NewCut(uint64_t above) {
   return changes.counters->cut();
 }
 
-// Rates that are to change later are not those of the snapshot, and the ones before are not known.
+// Rates that are to change later are not those of the snapshot, and the earlier ones are not known.
 uint64_t Snapshots::NewestRates(uint32_t job) const {
   uint64_t newest = 0;
   for (const auto& [id, table] : context_.facts.tables()) {
@@ -197,14 +197,14 @@ void Snapshots::OnJobReply(const v1::JobChange& change, const v1::JobChangeReply
   const auto it = creations_.find(change.job());
   if (it == creations_.end() || it->second.cut != change.cut() || it->second.complete) return;
   Creation& creation = it->second;
-  // The first one counts: it is of the primary that logged the cut.
+  // The first file counts: it comes from the primary that logged the cut.
   for (const v1::SnapshotFile& file : reply.files()) creation.files.try_emplace(file.segment(), file);
   for (const v1::JobChangeReply::Failure& failure : reply.failures()) {
     if (!failure.lost()) {
       return GiveUp(change.job(),
                     absl::FailedPreconditionError(absl::StrCat("the snapshot failed: ", failure.why())));
     }
-    if (creation.files.contains(failure.segment())) continue;  // its file was named by its primary of then
+    if (creation.files.contains(failure.segment())) continue;  // the primary of that time has named its file
     const absl::Status proposed = Propose(change.job(), 0);
     if (!proposed.ok()) GiveUp(change.job(), proposed);
     return;
@@ -228,7 +228,7 @@ void Snapshots::OnEmptied() {
   LoadAgain();
 }
 
-// Segments may have logged the change before the cut, and the catalogue does not know it yet.
+// Segments may have logged the change before the cut, while the catalogue does not show it yet.
 bool Snapshots::RatesAreChanging(uint32_t job) const {
   return std::ranges::any_of(context_.facts.rule_changes(), [&](const auto& entry) {
     const v1::Table* table = context_.facts.FindTable(entry.first);
@@ -241,10 +241,11 @@ void Snapshots::Complete(uint32_t job) {
   if (it == creations_.end()) return fan_outs_.Stop(Subject::Cut(job));
   const JobRecord* record = context_.facts.FindJob(job);
   if (record == nullptr || record->deleting()) return GiveUp(job, absl::NotFoundError("the job was deleted"));
-  if (RatesAreChanging(job)) return;  // the fan-out comes back here after a pause
+  if (RatesAreChanging(job)) return;  // the fan-out calls again after a pause
   Creation& creation = it->second;
   const v1::SnapshotManifest manifest = ManifestOf(job, creation);
-  // Rates were decided meanwhile for a clock to come; or workers were beyond the clock, unknown to anybody.
+  // Rates may have been set meanwhile for a later clock; or workers may have been beyond the clock unknown to
+  // the coordinator.
   const bool rates = NewestRates(job) > manifest.clock();
   if (rates || (creation.request.exact() && !manifest.exact())) {
     absl::Status proposed = absl::FailedPreconditionError(
@@ -270,7 +271,7 @@ void Snapshots::Complete(uint32_t job) {
       [this, job, cut = creation.cut, manifest](const absl::Status& written) {
         OnManifest(job, cut, manifest, written);
       });
-  workers_.OnTime();  // whoever was held may join
+  workers_.OnTime();  // held sessions may join now
 }
 
 v1::SnapshotManifest Snapshots::ManifestOf(uint32_t job, const Creation& creation) const {
@@ -288,7 +289,7 @@ v1::SnapshotManifest Snapshots::ManifestOf(uint32_t job, const Creation& creatio
     *manifest.add_files() = file;
     manifest.set_clock(std::max(manifest.clock(), file.clock()));
   }
-  // Segments may stand at different clocks if each was cut at once: then some hold more than others.
+  // If each segment was cut at once they may stand at different clocks: then some hold more than others.
   for (const v1::SnapshotFile& file : manifest.files()) {
     if (!file.exact() || file.clock() != manifest.clock()) manifest.set_exact(false);
   }
@@ -318,10 +319,10 @@ void Snapshots::GiveUp(uint32_t job, const absl::Status& why) {
   ++counters_.failed;
   sessions_.Tell(creation.mapped().done, {why});
   if (!creation.mapped().folder.empty()) Delete(creation.mapped().folder);
-  workers_.OnTime();  // whoever was held may join
+  workers_.OnTime();  // held sessions may join now
 }
 
-// What is left of one that was given up is no snapshot, and of no use; if it stays it is listed.
+// Removes the remains of a snapshot that was given up; if that fails they are listed.
 void Snapshots::Delete(const std::string& folder) {
   OnFiles<absl::Status>([folder](snapshot::Files& files) { return snapshot::DeleteSnapshot(files, folder); },
                         [](const absl::Status&) {});
@@ -421,7 +422,7 @@ void Snapshots::OnTime() {
     if (!why.ok()) {
       over.emplace_back(job, why);
     } else if (creation.asked && !creation.complete && !creation.at_once && !workers_.AnyAtWork(job)) {
-      alone.push_back(job);  // nobody moves the clocks to that of the cut any more
+      alone.push_back(job);  // no worker is left to advance the clocks to the cut's
     }
   }
   for (const auto& [job, why] : over) GiveUp(job, why);

@@ -22,24 +22,25 @@
 
 namespace paceline::coordinator {
 
-// Snapshots of jobs. docs/snapshots.md.
+// Takes, lists, deletes and loads snapshots of jobs. docs/snapshots.md.
 //
-// Taking one: its folder is made, a clock is proposed beyond all that are known, and a fan-out asks every
-// segment for a file of its rows as of its cut at that clock; a segment that is past it, or whose primary has
-// changed since it was cut, makes for another proposal, with a new id. When all files are there the manifest
-// is written. With nobody at work each segment is cut at once, and nobody joins until all are, for a while at
-// most. Nothing of it is in the store: a snapshot that was not completed is none, and whoever asked asks
-// again.
+// Taking one: its folder is made, the coordinator proposes a clock beyond all that it knows, and a fan-out
+// asks every segment for a file of its rows as of its cut at that clock. If a segment is past the clock, or
+// its primary has changed since the cut, another proposal follows, with a new id. When all files are there
+// the manifest is written. Without workers each segment is cut at once, and no session joins until all are
+// cut, within a limit. Nothing of this is stored: a snapshot that was not completed does not exist, and the
+// caller asks again.
 //
-// Loading one is an intent: a new job with new tables is committed, which nobody finds by its name; a fan-out
-// has every segment load its rows; then one commit makes it visible, and decides the end of the job it
-// replaces.
+// Loading one is an intent: a new job with new tables is committed, which cannot be found by name yet. A
+// fan-out makes every segment load its rows. Then one commit makes the job visible, and decides the end of
+// the job that it replaces.
 class Snapshots {
  public:
-  // For so long nobody joins a job that is cut at once. Cuts are logged within a round trip; where that fails
-  // for longer whoever wants to work does not wait, and the snapshot may not be exact.
+  // No session joins a job that is being cut at once for at most this long. Cuts are logged within a round
+  // trip; if they fail for longer, sessions join, and the snapshot may not be exact.
   static constexpr absl::Duration kHoldJoinsMax = absl::Seconds(30);
-  // A schedule waits for a change of rates that is so many clocks ahead at most, and fails otherwise.
+  // A schedule waits for a change of rates that is at most this many clocks ahead; otherwise its snapshot
+  // fails.
   static constexpr uint64_t kRatesSoon = 16;
 
   Snapshots(Context& context, Membership& membership, Sessions& sessions, Workers& workers, FanOuts& fan_outs)
@@ -53,7 +54,7 @@ class Snapshots {
   void Start();
 
   // -- requests (coordinator.proto) --
-  // `scheduled`: nobody asked for it, and it ends (kUnavailable) when somebody asks for one of the job.
+  // `scheduled`: taken by a schedule; it ends (kUnavailable) when a client asks for a snapshot of the job.
   Ticket Create(const v1::CreateSnapshotRequest& request, absl::Time deadline,
                 Done<v1::CreateSnapshotReply> done, bool scheduled = false);
   Ticket List(const v1::ListSnapshotsRequest& request, absl::Time deadline,
@@ -71,17 +72,17 @@ class Snapshots {
   void OnJobReply(const v1::JobChange& change, const v1::JobChangeReply& reply);
   void OnTime();
   absl::Time NextDeadline() const;
-  // A segment has begun empty. What was loaded there is gone, and is asked for again; of a job that is being
-  // taken a part is gone, so that is given up.
+  // A segment has begun empty. A load asks it to load its rows again; a snapshot being taken, which has lost
+  // a part, is given up.
   void OnEmptied();
 
-  // Nobody may become a worker of the job now.
+  // True if no session may become a worker of the job now.
   bool HoldsJoins(uint32_t job) const;
-  // OK if there is a place for snapshots.
+  // OK if snapshots are configured.
   absl::Status CheckKept() const;
-  // A job of that name is being loaded: nobody opens a session of it.
+  // True if a job of that name is being loaded: no session of it can be opened.
   bool IsLoading(absl::string_view job) const;
-  // What is loaded of it goes. REQUIRES: IsLoading(job).
+  // Removes what was loaded so far. REQUIRES: IsLoading(job).
   absl::StatusOr<v1::DeleteJobReply> GiveUpLoad(absl::string_view job);
   // Requests that wait.
   size_t waiting() const { return creations_.size() + restores_.size() + errands_.size(); }
@@ -100,14 +101,14 @@ class Snapshots {
     absl::Time deadline;
     Done<v1::CreateSnapshotReply> done;
     v1::CreateSnapshotRequest request;
-    std::string folder;  // empty: it is not made yet
+    std::string folder;  // empty: not made yet
     uint64_t cut = 0;    // of the last proposal
     uint64_t clock = 0;
     bool scheduled = false;
-    bool asked = false;  // its folder is there, and the segments were asked
+    bool asked = false;  // its folder is made, and the segments were asked
     bool at_once = false;
     bool hold_joins = false;
-    absl::Time hold_until = absl::InfiniteFuture();  // from when they were held first
+    absl::Time hold_until = absl::InfiniteFuture();  // counted from when they were held first
     int refusals = 0;
     std::map<uint32_t, v1::SnapshotFile> files;  // by segment
     bool complete = false;                       // its manifest is being written
@@ -118,23 +119,23 @@ class Snapshots {
     Done<v1::RestoreSnapshotReply> done;
   };
 
-  // A question that only the files can answer.
+  // A request that needs only the files.
   struct Errand {
     absl::Time deadline;
     std::function<void(absl::Status)> fail;
   };
 
-  // work(files) where it may block; then(result) in a visit afterwards.
+  // Runs work(files) where it may block, then then(result) in a visit.
   template <class Result>
   void OnFiles(std::function<Result(snapshot::Files&)> work, std::function<void(Result)> then);
 
-  // The same for a request: `answer` is told what is to be answered, if somebody still waits for it.
+  // The same for a request: `answer` makes the reply, if the request still waits.
   template <class Reply, class Result>
   Ticket RunErrand(absl::Time deadline, const Done<Reply>& done, std::function<Result(snapshot::Files&)> work,
                    std::function<absl::StatusOr<Reply>(const Result&)> answer);
 
   // -- snapshots.cc --
-  // Its cut's number is larger than `above`.
+  // `above`: the cut's number must be larger.
   absl::Status Begin(uint32_t job, uint64_t above = 0);
   absl::Status Propose(uint32_t job, uint64_t known);
   absl::Status Ask(uint32_t job, uint64_t known);
@@ -146,7 +147,7 @@ class Snapshots {
   void OnManifest(uint32_t job, uint64_t cut, const v1::SnapshotManifest& manifest,
                   const absl::Status& written);
   v1::SnapshotManifest ManifestOf(uint32_t job, const Creation& creation) const;
-  // Answers the request; the snapshot is given up.
+  // Answers the request with `why`, and gives the snapshot up.
   void GiveUp(uint32_t job, const absl::Status& why);
   void Delete(const std::string& folder);
 

@@ -4,14 +4,15 @@
 
 namespace paceline::coordinator {
 
-// Each start of a shard that has a folder draws a stamp: a count, one more than that of the start before, and
-// a random number. It is synced into the folder, which keeps the last two, and then comes to the store in the
-// place of the one before. So the store has one of the folder's two, wherever a start may have ended:
+// Each start of a shard with a folder draws a stamp: a count, one more than the previous start's, and a
+// random number. The stamp is synced into the folder, which keeps the last two, and then committed to the
+// store in place of the previous one. So wherever a start ended, the store has one of the folder's two
+// stamps:
 enum class FolderAge {
   kGood,
-  kStoreBehind,  // the store has a stamp from before the folder's last two: it was set back
-  kFolderOld,    // it has one from after them: the folder was
-  kCopy,         // it has another one of the same count: of two starts from copies of one folder
+  kStoreBehind,  // the store's stamp is older than the folder's last two: the store was set back
+  kFolderOld,    // the store's stamp is newer than them: the folder was set back
+  kCopy,         // same count, other random number: starts from two copies of one folder
 };
 FolderAge AgeOf(const v1::DataFolder& folder, const v1::Stamp& stored);
 

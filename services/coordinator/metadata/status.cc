@@ -13,7 +13,7 @@
 namespace paceline::coordinator {
 namespace {
 
-// An intent that takes longer is a problem worth naming.
+// An intent that takes longer is reported as a problem.
 constexpr absl::Duration kSlow = absl::Seconds(3);
 
 uint64_t ToMs(absl::Duration duration) {
@@ -38,7 +38,7 @@ Roles RolesOf(const Context& context, const Membership& membership) {
   return roles;
 }
 
-// What is wrong with it; empty: nothing.
+// What is wrong with the shard's disk; empty: nothing.
 std::string DiskText(const v1::BeatRequest& beat) {
   const v1::DiskHealth& disk = beat.disk();
   const std::string since = absl::StrCat(Seconds(absl::Milliseconds(disk.for_ms())), ": ", disk.why());
@@ -74,7 +74,7 @@ void AddShards(const Context& context, const Membership& membership, const Moves
   }
 }
 
-// Per job the smallest min clock that the primaries report; one that does not name the job has it at 0.
+// The smallest min clock of the job that primaries report; a primary that does not name the job has it at 0.
 uint64_t MinClock(const Context& context, const Membership& membership, uint32_t job) {
   if (context.facts.map() == nullptr) return 0;
   std::set<uint32_t> primaries;
@@ -92,7 +92,7 @@ uint64_t MinClock(const Context& context, const Membership& membership, uint32_t
   return smallest;
 }
 
-// What the shards hold of the job, by their last beats.
+// Adds what the shards hold of the job, by their last beats.
 void AddHeld(const Context& context, const Membership& membership, v1::JobStatus& status) {
   for (const auto& [id, shard] : context.facts.shards()) {
     const v1::BeatRequest* last = membership.LastBeat(id);
@@ -105,7 +105,7 @@ void AddHeld(const Context& context, const Membership& membership, v1::JobStatus
   }
 }
 
-// The workers' clocks as the shards have counted them: the furthest any of them reports.
+// The workers' clocks as counted by shards: the largest that any shard reports.
 std::map<uint64_t, uint64_t> CountedClocks(const Context& context, const Membership& membership) {
   std::map<uint64_t, uint64_t> clocks;
   for (const auto& [id, shard] : context.facts.shards()) {
@@ -143,7 +143,7 @@ void AddJobs(const Context& context, const Membership& membership, const Session
   }
 }
 
-// What shards say of themselves.
+// Adds the problems that shards report.
 void AddShardProblems(const Context& context, const Membership& membership, v1::StatusReply& reply) {
   for (const auto& [id, shard] : context.facts.shards()) {
     const v1::BeatRequest* last = membership.LastBeat(id);

@@ -10,10 +10,10 @@
 
 namespace paceline::coordinator {
 
-// The state a record is in, in the word people see: "opening", "worker".
+// The name of a state as people see it: "opening", "worker".
 std::string StateName(SessionRecord::State state);
 
-// How everything is, for people and tools. O(all there is).
+// The state of the whole cluster, for people and tools. O(everything).
 v1::StatusReply StatusOf(const Context& context, const Membership& membership, const Sessions& sessions,
                          const FanOuts& fan_outs, const Workers& workers, const JobChanges& job_changes,
                          const Moves& moves);

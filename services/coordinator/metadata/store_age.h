@@ -9,20 +9,20 @@
 
 namespace paceline::coordinator {
 
-// Whether the store went back in time: somebody put an older copy of it in the place of the newest. It would
-// give out numbers again that sessions, tables and starts have had, and one's rows would pass for another's.
-// Shards tell what they know; a store that knows less is behind, and its coordinator serves nobody from then
-// on.
+// Detects a store that went back in time: somebody replaced it by an older copy of itself. Such a store would
+// issue numbers again that sessions, tables and starts have had, and the rows of one table could pass for
+// another's. Shards report what they know. If the store knows less it is behind, and its coordinator serves
+// nobody from then on.
 class StoreAge {
  public:
   explicit StoreAge(Context& context) : context_(context) {}
 
-  // OK, or kUnavailable: the store is behind what `who` knows, or cannot be asked whether another coordinator
-  // leads by now, which would explain it.
+  // OK, or kUnavailable: the store is behind what `who` knows, or could not be asked whether another
+  // coordinator leads by now, which would explain the difference.
   absl::Status Check(const v1::Known& known, absl::string_view who);
-  // `what` shows that it is behind; as Check.
+  // Reports that `what` shows the store to be behind; returns as Check.
   absl::Status Found(const std::string& what);
-  // OK until it was found to be behind; then what everybody is told.
+  // OK, or, once the store was found to be behind, the error that all callers get.
   const absl::Status& behind() const { return behind_; }
 
  private:

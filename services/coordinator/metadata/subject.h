@@ -5,7 +5,7 @@
 
 namespace paceline::coordinator {
 
-// What a change that goes to every segment is about. At most one such change is under way for each.
+// The object of a change that goes to every segment. Each has at most one such change under way.
 struct Subject {
   // kCut: a job's snapshot is taken; kLoad: one is loaded into it.
   enum class Kind : uint8_t { kSession, kTable, kJob, kCut, kLoad };

@@ -9,9 +9,9 @@
 namespace paceline::coordinator {
 namespace {
 
-// In which an answer must come. (ShardCaller has a longer deadline.)
+// The time limit for an answer. (ShardCaller has a longer deadline.)
 constexpr absl::Duration kAnswerWithin = absl::Milliseconds(200);
-// An answer counts for so long; whoever asks later finds out anew.
+// How long an answer counts; a later request asks again.
 constexpr absl::Duration kCounts = absl::Seconds(1);
 
 }  // namespace
@@ -54,7 +54,7 @@ absl::Status Superseding::Check(const v1::JoinClusterRequest& request, const Sha
                      " lives, and only one may: stop that one, or give this one another --name; this "
                      "process must end"));
   }
-  const bool own_folder = request.folder().cluster() != 0;  // it was looked at before
+  const bool own_folder = request.folder().cluster() != 0;  // the folder was checked before
   if (asked.listens.has_value() || own_folder || silent > context_.options.shard_silent)
     return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat(earlier, " does not answer, but has been silent for ",

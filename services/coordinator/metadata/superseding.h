@@ -14,20 +14,20 @@
 
 namespace paceline::coordinator {
 
-// Whether a start may take the place of the one that is registered under its name. Somebody may have given
-// two processes one name, or one folder's copy to another machine: the one that serves must not end for that.
-// So the address of the earlier start is asked which start listens there.
+// Decides whether a start may replace the start registered under its name. Somebody may have given one name
+// to two processes, or a copy of a folder to another machine: the one that serves must not end because of
+// that. So the coordinator asks at the earlier start's address which start listens there.
 //
-// A start that is superseded is not over: its process may run, and answer its clients, until it hears of it.
-// Only the lock of its own folder, in the hands of its successor, proves that it has ended.
+// A superseded start has not necessarily ended: its process may run, and answer its clients, until it hears
+// of it. Only the lock of its own folder, held by its successor, proves that it has ended.
 class Superseding {
  public:
   explicit Superseding(Context& context) : context_(context) {}
 
-  // OK; kAborted: the earlier start is being asked, ask again; kFailedPrecondition: it lives;
-  // kUnavailable: it does not answer, and has not been `silent` for long enough to be taken for ended.
+  // OK: it may. kAborted: the earlier start is being asked; ask again. kFailedPrecondition: it lives.
+  // kUnavailable: it does not answer, and has not been `silent` for long enough to count as ended.
   absl::Status Check(const v1::JoinClusterRequest& request, const ShardRecord& known, absl::Duration silent);
-  // The process of the earlier start has ended: its folder's lock is this one's.
+  // True if the earlier start's process has ended: its successor holds the folder's lock.
   static bool ProvesEnd(const v1::JoinClusterRequest& request, const ShardRecord& known);
 
  private:
@@ -35,7 +35,7 @@ class Superseding {
     uint64_t nonce = 0;  // of the start that was asked
     absl::Time at;
     bool answered = false;
-    std::optional<uint64_t> listens;  // its nonce; nullopt: nobody said
+    std::optional<uint64_t> listens;  // its nonce; nullopt: nobody answered
   };
 
   void Ask(const ShardRecord& known);

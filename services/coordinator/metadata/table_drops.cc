@@ -1,4 +1,4 @@
-// Tables that are dropped.
+// Drops tables.
 #include <utility>
 
 #include "libs/base/status.h"
@@ -18,7 +18,7 @@ Ticket JobChanges::DropTable(const v1::DropTableRequest& request, absl::Time dea
   };
   if (context_.facts.FindDrop(id) == nullptr) {
     const absl::StatusOr<const v1::Table*> table = TableOf(*job, id);
-    // Asked for again, after it was done.
+    // A repeated request, after the drop was done.
     const bool was_dropped =
         absl::IsNotFound(table.status()) && id != 0 && id <= context_.facts.counters().table();
     if (was_dropped) return sessions_.Tell(done, {reply()});
@@ -33,7 +33,7 @@ Ticket JobChanges::DropTable(const v1::DropTableRequest& request, absl::Time dea
 
 absl::Status JobChanges::BeginDrop(const v1::Table& table) {
   ABSL_RETURN_IF_ERROR(membership_.CheckMayGiveIds());
-  const v1::Table dropped = table;  // the commit ends what `table` refers to
+  const v1::Table dropped = table;  // a copy, since the commit invalidates `table`
   TableDropRecord drop;
   drop.set_table(dropped.id());
   drop.set_job(dropped.job());
@@ -67,7 +67,7 @@ void JobChanges::StartDrop(const TableDropRecord& drop) {
 void JobChanges::FinishDrop(uint32_t table) {
   Changes changes;
   changes.finished_drops.push_back(table);
-  if (!context_.Commit(changes).ok()) return;  // the fan-out comes back here after a pause
+  if (!context_.Commit(changes).ok()) return;  // the fan-out calls again after a pause
   fan_outs_.Stop(Subject::Table(table));
   AnswerAll(Subject::Table(table), absl::OkStatus());
 }

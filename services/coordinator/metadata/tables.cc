@@ -41,11 +41,11 @@ absl::StatusOr<v1::OpenTableReply> Tables::Open(const v1::OpenTableRequest& requ
 absl::Status Tables::CheckSame(const v1::Table& table, const v1::TableSchema& schema) const {
   ABSL_ASSIGN_OR_RETURN(table::Schema wanted, wire::SchemaFromProto(schema));
   ABSL_ASSIGN_OR_RETURN(const table::Schema existing, wire::SchemaFromProto(table.schema()));
-  if (wanted.seed == 0) wanted.seed = existing.seed;  // whatever was chosen for it
+  if (wanted.seed == 0) wanted.seed = existing.seed;  // accepts any seed
   const std::optional<std::string> difference = table::FirstDifference(existing, wanted);
   if (!difference.has_value()) return absl::OkStatus();
   if (table.has_created_rule()) {
-    // A program that was not told of new rates still states those the table was created with.
+    // A program that was not told of new rates still states those of the table's creation.
     table::Schema created = existing;
     ABSL_ASSIGN_OR_RETURN(created.rule, wire::RuleFromProto(table.created_rule()));
     if (created == wanted) return absl::OkStatus();

@@ -10,14 +10,14 @@
 
 namespace paceline::coordinator {
 
-// The tables of all jobs. The first opening of a name creates it; a later one must mean the same schema:
-// the one the table has, or, where its rates have changed since, the one it was created with.
+// The tables of all jobs. The first opening of a name creates the table. A later one must state the same
+// schema: the present one, or, if rates have changed since, the one that the table was created with.
 class Tables {
  public:
   Tables(Context& context, Membership& membership, Sessions& sessions)
       : context_(context), membership_(membership), sessions_(sessions) {}
 
-  // Once the table is in the store; shards are told of it but not waited for.
+  // Returns once the table is in the store; does not wait until shards know it.
   //   kAlreadyExists    it exists with another schema; the message names the first field and both values
   //   kNotFound         it does not exist and `create` is not set
   //   kInvalidArgument  the schema or the name is wrong, by field

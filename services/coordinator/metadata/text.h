@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "libs/base/text.h"
 
-// Words for people, and checks of what comes from outside; libs/base/text.h has those of texts.
+// Texts for people, and checks of input from outside; libs/base/text.h checks texts themselves.
 namespace paceline::coordinator {
 
 // "0-3, 7, 9-12", shortened to the first few ranges where there are many.
@@ -19,7 +19,7 @@ std::string Ranges(const std::set<uint32_t>& numbers);
 // "10.2 s".
 std::string Seconds(absl::Duration duration);
 
-// A problem: `who` has no descriptors left for connections.
+// The text of a problem: `who` has no descriptors left for connections.
 std::string RefusesConnections(absl::string_view who, uint64_t refused, uint64_t descriptors);
 
 // OK for a level this release can talk to.

@@ -12,21 +12,21 @@
 
 namespace paceline::coordinator {
 
-// Names a request that waits, so that it can be given up. 0: it does not wait, it has been answered.
+// Identifies a waiting request, so that it can be given up. 0: the request does not wait, it was answered.
 using Ticket = uint64_t;
 
-// Takes the answer to a request, once.
+// Receives the answer to a request, once.
 template <class Reply>
 using Done = std::function<void(absl::StatusOr<Reply>)>;
 
-// What a request waits for.
+// The event that a request waits for.
 enum class Awaited { kOpen, kJoin, kFinish, kClose };
 
-// Requests that wait for something to happen to a session, each with its deadline. Keeps; decides nothing.
-// Single owner, no locks; O(log n) but for what names its results.
+// Requests that wait for an event of a session, each with its deadline. Stores them and decides nothing.
+// Single owner, no locks; O(log n), plus the size of the result.
 class Waiters {
  public:
-  // Runs once, with OK when the session is where it should be.
+  // Called once; OK when the session has reached the state.
   using Answer = std::function<void(const absl::Status&)>;
   struct Waiter {
     uint64_t session = 0;
@@ -40,7 +40,7 @@ class Waiters {
   // REQUIRES: no waiter has this ticket now.
   void Add(Ticket ticket, Waiter waiter);
 
-  // Each takes out and returns what it names, oldest request first.
+  // Each removes and returns the requests that it names, the oldest first.
   std::vector<Waiter> Take(uint64_t session, Awaited awaited);
   std::vector<Waiter> TakeAll(uint64_t session);
   std::vector<Waiter> TakeEverything();

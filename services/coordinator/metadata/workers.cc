@@ -1,4 +1,4 @@
-// Workers: what is asked of them, and the words about them.
+// Workers: their requests, and descriptions of what they wait for.
 #include "services/coordinator/metadata/workers.h"
 
 #include <algorithm>
@@ -106,7 +106,7 @@ absl::Status Workers::CheckJoin(const v1::JoinJobRequest& request, const Session
   }
   switch (session.state()) {
     case SessionRecord::OPENING:
-      // Its client may have been told that it is open, by a store that had not gone back in time.
+      // Its client may have been told that it is open, before the store went back in time.
       return absl::UnavailableError(absl::StrCat(
           "session ", session.id(), " is not open yet; wait for the answer to OpenSession, or try again"));
     case SessionRecord::FINISHING:

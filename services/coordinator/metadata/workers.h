@@ -16,17 +16,17 @@
 
 namespace paceline::coordinator {
 
-// Sessions that take part in their job's clocks: joining, alone or several at once, and finishing.
+// Sessions as workers of their job's clocks: joining, alone or together, and finishing.
 //
-// A start clock is proposed from the largest min clock known. If a segment is past it already, the sessions
-// that were to join there are evicted — some segments may have logged their join with the clock that was
-// refused, so these sessions can start at no other one — and are told to join again as new sessions; the next
-// proposal knows better.
+// The coordinator proposes a start clock from the largest min clock that it knows. If a segment is past it
+// already, the sessions that were to join there are evicted, and told to join again as new sessions. (Some
+// segments may have logged their join at the refused clock, so these sessions can start at no other.) The
+// next proposal uses what was learned.
 //
-// A joint start: sessions that state W > 1 workers wait for each other and join W at a time at one clock. All
-// are answered when the last of them is a worker everywhere; one that ends before that is no longer waited
-// for. Once W have started together, and while one of them is at work, a session that states the same W is a
-// latecomer and joins at once.
+// A joint start: sessions that state W > 1 workers wait for each other, and join W at a time at one clock.
+// All are answered when the last of them is a worker everywhere; one that ends before that is no longer
+// waited for. Once W have started together, and while one of them is at work, a session that states the same
+// W is a latecomer and joins at once.
 class Workers {
  public:
   Workers(Context& context, Membership& membership, Sessions& sessions);
@@ -35,7 +35,7 @@ class Workers {
   Ticket Finish(const v1::FinishWorkerRequest& request, absl::Time deadline,
                 Done<v1::FinishWorkerReply> done);
 
-  // What a shard reports of the jobs' clocks.
+  // Notes the jobs' clocks that a shard reports.
   void OnBeat(const v1::BeatRequest& beat);
   // The session's JOIN has reached every segment.
   void OnJoinedEverywhere(const SessionRecord& session);
@@ -43,35 +43,35 @@ class Workers {
   void OnMoved(const SessionRecord& session);
   void OnTime();
 
-  // Some session is a member of the job's clocks somewhere.
+  // True if some session is a member of the job's clocks somewhere.
   bool AnyAtWork(uint32_t job) const;
-  // The largest clock of the job that anybody at work is known to be at; at least its min clock.
+  // The largest clock that a worker of the job is known to be at; at least the job's min clock.
   uint64_t NewestClock(uint32_t job) const;
-  // Nobody starts while this holds for its job.
+  // While `held` is true for a job none of its sessions starts.
   void HoldJoinsIf(std::function<bool(uint32_t job)> held) { held_ = std::move(held); }
-  // The job's clocks have come to `min_clock` at least.
+  // The job's clocks have reached at least `min_clock`.
   void Learn(uint32_t job, uint64_t min_clock) {
     clocks_[job].min_clock = std::max(clocks_[job].min_clock, min_clock);
   }
   // The job is gone.
   void Forget(uint32_t job) { clocks_.erase(job); }
 
-  // Joint starts that are not complete, one sentence each.
+  // Incomplete joint starts, one sentence each.
   std::vector<std::string> Problems() const;
 
  private:
-  // A session that waits for the others of a joint start, or for the clocks to be known.
+  // A session that waits for the others of a joint start, or until the clocks are known.
   struct Wish {
     uint32_t workers = 1;
     std::optional<uint32_t> rank;
   };
-  // What a restart forgets of a job.
+  // What the coordinator knows of a job only until its own restart.
   struct JobClocks {
     uint64_t min_clock = 0;  // the largest known of any segment
     int refusals = 0;        // since the last start that succeeded
   };
 
-  // It is, or may be, a member of its job's clocks somewhere.
+  // True if the session is, or may be, a member of its job's clocks somewhere.
   static bool AtWork(const SessionRecord& session);
   absl::Status CheckJoin(const v1::JoinJobRequest& request, const SessionRecord& session) const;
   absl::Status CheckWish(const SessionRecord& session, const Wish& wish) const;

@@ -22,12 +22,12 @@ namespace {
 namespace pb = ::etcdserverpb;
 
 constexpr absl::string_view kScheme = "etcd://";
-// etcd takes 128 operations a transaction, nested ones counted along the path from the outermost to the
-// innermost: with 32 a level, four levels hold a million.
+// etcd takes 128 operations per transaction, and counts nested ones along the path from the outermost to the
+// innermost: with 32 per level, four levels hold a million.
 constexpr size_t kOperationsPerLevel = 32;
-// For a connection to come about, after it was seen not to.
+// The time limit for a connection to an etcd that was seen to be away.
 constexpr absl::Duration kAwayTimeout = absl::Milliseconds(300);
-// Revisions older than that many commits of ours, at least, are let go.
+// Revisions older than at least this many commits of ours are compacted.
 constexpr int kCompactEvery = 1024;
 
 bool IsHostAndPort(absl::string_view text) {
@@ -37,14 +37,14 @@ bool IsHostAndPort(absl::string_view text) {
          port > 0 && port <= 65535;
 }
 
-// The end of the range of all keys that start with `prefix`, which has a byte that is not 0xff.
+// The end of the range of all keys that start with `prefix`, which must contain a byte other than 0xff.
 std::string EndOfPrefix(std::string prefix) {
   while (prefix.back() == '\xff') prefix.pop_back();
   prefix.back() = static_cast<char>(prefix.back() + 1);
   return prefix;
 }
 
-// `operations`, as a tree of transactions whose conditions always hold.
+// Arranges `operations` as a tree of transactions without conditions.
 void Nest(std::vector<pb::RequestOp> operations, google::protobuf::RepeatedPtrField<pb::RequestOp>& into) {
   while (operations.size() > kOperationsPerLevel) {
     std::vector<pb::RequestOp> groups;
@@ -57,7 +57,7 @@ void Nest(std::vector<pb::RequestOp> operations, google::protobuf::RepeatedPtrFi
   for (pb::RequestOp& operation : operations) *into.Add() = std::move(operation);
 }
 
-// In our terms what etcd, or the way to it, says of a call.
+// Translates an error from etcd, or from the connection to it.
 absl::Status Translated(const grpc::Status& status) {
   const std::string words = status.error_message();
   const auto has = [&](absl::string_view part) { return words.find(std::string(part)) != std::string::npos; };
@@ -80,7 +80,7 @@ class EtcdStore final : public Store {
  public:
   explicit EtcdStore(EtcdOptions options) : options_(std::move(options)) {
     grpc::ChannelArguments arguments = rpc::ControlPlaneArguments();
-    arguments.SetMaxReceiveMessageSize(-1);  // a listing has everything there is
+    arguments.SetMaxReceiveMessageSize(-1);  // a listing returns all entries at once
     for (const std::string& endpoint : options_.endpoints) {
       channels_.push_back(grpc::CreateCustomChannel(endpoint, grpc::InsecureChannelCredentials(), arguments));
       stubs_.push_back(pb::KV::NewStub(channels_.back()));
@@ -141,7 +141,7 @@ class EtcdStore final : public Store {
         compare.set_target(pb::Compare::VALUE);
         compare.set_value(*condition.value);
       }
-      // To say which one it was that failed.
+      // Shows which condition failed.
       request.add_failure()->mutable_request_range()->set_key(Stored(condition.key));
     }
     std::vector<pb::RequestOp> operations;
@@ -166,7 +166,7 @@ class EtcdStore final : public Store {
     return absl::FailedPreconditionError("store: a condition of the commit does not hold");
   }
 
-  // One that changes nothing is asked of every member in turn.
+  // A call that changes nothing may be tried at every member in turn.
   absl::StatusOr<pb::RangeResponse> Read(const pb::RangeRequest& request) const {
     pb::RangeResponse reply;
     absl::Status status;
@@ -183,7 +183,7 @@ class EtcdStore final : public Store {
                     const Request& request, Reply& reply) const {
     if (world::MonotonicNow() < held_off_until_) return last_failure_;
     grpc::ClientContext context;
-    // Told to wait for a connection: gRPC gets on with making one only while somebody waits.
+    // Makes the call wait for a connection: gRPC connects only while a call waits.
     context.set_wait_for_ready(true);
     const bool known_away = failures_ > 0 && channels_[current_]->GetState(true) != GRPC_CHANNEL_READY;
     context.set_deadline(
@@ -198,7 +198,7 @@ class EtcdStore final : public Store {
     return Failed(translated);
   }
 
-  // Goes on to the next member, and notes since when none of them has answered.
+  // Moves on to the next member, and notes since when no member has answered.
   absl::Status Failed(const absl::Status& status) const {
     const absl::Time now = world::MonotonicNow();
     if (failures_ == 0) failing_since_ = now;
@@ -214,7 +214,7 @@ class EtcdStore final : public Store {
     return last_failure_;
   }
 
-  // Lets go of what keys were long ago. Best effort: another coordinator may have done it.
+  // Compacts the history of keys. Best effort: another coordinator may have done it.
   void CompactAfter(int64_t revision) {
     if (commits_++ % kCompactEvery != 0) return;
     const int64_t oldest = std::exchange(next_compaction_, revision);
@@ -228,11 +228,11 @@ class EtcdStore final : public Store {
   }
 
   const EtcdOptions options_;
-  std::vector<std::shared_ptr<grpc::Channel>> channels_;  // as the endpoints
+  std::vector<std::shared_ptr<grpc::Channel>> channels_;  // in the order of the endpoints
   std::vector<std::unique_ptr<pb::KV::Stub>> stubs_;      // the same
   int commits_ = 0;
   int64_t next_compaction_ = 0;
-  // How the way to etcd is: not part of what is stored.
+  // The state of the connection to etcd; not part of what is stored.
   mutable size_t current_ = 0;
   mutable int failures_ = 0;  // in a row
   mutable absl::Time failing_since_;

@@ -8,8 +8,8 @@
 
 namespace paceline::coordinator {
 
-// A store without a disk, for tests and simulation. What a disk would keep is a value of its own, so that a
-// test can restart whatever uses the store.
+// A store without a disk, for tests and simulation. The content that a disk would keep is a value of its own,
+// so that a test can restart the code that uses the store.
 class MemoryStore final : public Store {
  public:
   struct Disk {
@@ -19,8 +19,8 @@ class MemoryStore final : public Store {
     bool shared = false;  // several stores may use it at a time
   };
 
-  // Opens what `disk` holds; it is free again when the store is destroyed. kFailedPrecondition: another store
-  // uses it.
+  // Opens the content of `disk`, which is free again when the store is destroyed. kFailedPrecondition:
+  // another store uses it.
   static absl::StatusOr<std::unique_ptr<MemoryStore>> Open(std::shared_ptr<Disk> disk);
   ~MemoryStore() override;
 

@@ -12,14 +12,14 @@
 #include "rocksdb/options.h"
 #include "rocksdb/write_batch.h"
 
-// Layout, beside the mark of the folder (marked_folder.h): "!format" holds the format's number, "!commits"
-// how many commits there were, and "k" + key an entry: its version (u64, little-endian), then its value.
+// Layout, besides the folder's mark (marked_folder.h): "!format" holds the format's number, "!commits" the
+// number of commits so far, and "k" + key an entry: its version (u64, little-endian), then its value.
 namespace paceline::coordinator {
 namespace {
 
 constexpr absl::string_view kFormatKey = "!format";
 constexpr absl::string_view kCommitsKey = "!commits";
-constexpr uint64_t kFormat = 2;  // 1 had no mark, and is otherwise the same
+constexpr uint64_t kFormat = 2;  // format 1 had no mark, and is otherwise the same
 constexpr char kRemedy[] =
     "Put the file back if there is a copy of it as it was. Otherwise begin a cluster anew, with empty "
     "folders for "
@@ -58,13 +58,13 @@ absl::StatusOr<Entry> DecodeEntry(absl::string_view key, absl::string_view bytes
   return Entry{.value = std::string(bytes.substr(kVersionBytes)), .version = LoadU64(bytes.data())};
 }
 
-// `create`: if there is none.
+// `create`: create the database if there is none.
 rocksdb::Options DbOptions(rocksdb::Env* env, bool create) {
   rocksdb::Options options;
   engine::StopAtErrors(options);
   options.env = env;
   options.create_if_missing = create;
-  // The contents are small: keep what RocksDB holds in memory and on disk small too.
+  // The content is small, so RocksDB's buffers in memory and its logs on disk are kept small too.
   options.write_buffer_size = size_t{4} << 20;
   options.max_total_wal_size = uint64_t{16} << 20;
   options.max_background_jobs = 1;
@@ -75,7 +75,7 @@ class RocksDbStore final : public Store {
  public:
   RocksDbStore(std::string dir, rocksdb::Env* env) : dir_(std::move(dir)), env_(env) {}
 
-  // Checks the folder, reads or writes the format's number, and reads how many commits there were.
+  // Checks the folder, reads or writes the format's number, and reads the number of commits.
   absl::Status Start() {
     ABSL_ASSIGN_OR_RETURN(lock_, engine::FolderLock::Take(env_, dir_, "store", "coordinator"));
     const auto read_format = [this](rocksdb::Env* env) -> absl::StatusOr<uint64_t> {
@@ -87,7 +87,7 @@ class RocksDbStore final : public Store {
         folder_, engine::MarkedFolder::Open(env_->GetFileSystem(), dir_,
                                             {.whose = "store", .remedy = kRemedy}, kFormat, read_format));
     ABSL_RETURN_IF_ERROR(Open(/*create=*/true));
-    // It is small, and not all of it is read at the start.
+    // The store is small, so all of it is verified: the start does not read all of it otherwise.
     ABSL_RETURN_IF_ERROR(folder_->Named(Translated(db_->VerifyChecksum(), absl::StrCat("reading ", dir_))));
     ABSL_ASSIGN_OR_RETURN(commits_, Number(kCommitsKey));
     ABSL_RETURN_IF_ERROR(folder_->CheckPosition(commits_));
@@ -127,7 +127,7 @@ class RocksDbStore final : public Store {
       ABSL_ASSIGN_OR_RETURN(const std::optional<Entry> stored, Get(condition.key));
       ABSL_RETURN_IF_ERROR(CheckCondition(condition, stored));
     }
-    // Taken even if the write fails: it may have reached the disk after all, and no version is used twice.
+    // Counted even if the write fails: it may have reached the disk after all, and no version is used twice.
     commits_ += 1;
     const std::string version = EncodeU64(commits_);
     rocksdb::WriteBatch batch;
@@ -165,7 +165,7 @@ class RocksDbStore final : public Store {
     return absl::OkStatus();
   }
 
-  // After an error the database is opened anew, which finds out whether the write that failed took effect.
+  // After an error, opens the database anew, which shows whether the failed write took effect.
   absl::Status GoOn() const {
     if (db_ != nullptr && !failed_) return absl::OkStatus();
     db_.reset();
@@ -196,7 +196,7 @@ class RocksDbStore final : public Store {
   rocksdb::Env* const env_;
   std::unique_ptr<engine::FolderLock> lock_;
   std::unique_ptr<engine::MarkedFolder> folder_;
-  mutable std::unique_ptr<rocksdb::DB> db_;  // nullptr: it could not be opened anew yet
+  mutable std::unique_ptr<rocksdb::DB> db_;  // nullptr: opening it anew has failed so far
   mutable bool failed_ = false;
   uint64_t commits_ = 0;
 };

@@ -12,9 +12,9 @@ class Env;
 namespace paceline::coordinator {
 
 // Opens the store in directory `dir`, which is created with its parents if it does not exist. The directory
-// belongs to exactly one process at a time: it is locked until the store is destroyed or the process ends,
-// however it ends. Every commit is synced to the disk (a fraction of a millisecond to some milliseconds).
-// After an error of the disk the next call opens the database anew; where that fails too, so does the call.
+// belongs to exactly one process at a time: it is locked until the store is destroyed or the process ends, in
+// any way. Every commit is synced to the disk (a fraction of a millisecond to some milliseconds). After a
+// disk error the next call opens the database anew; if that fails too, so does the call.
 //
 // `env`: files and threads, for tests; outlives the store. nullptr: the operating system's.
 //

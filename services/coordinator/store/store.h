@@ -14,8 +14,8 @@
 
 namespace paceline::coordinator {
 
-// A value as it is stored, and the number of the commit that wrote it. Versions of one store only grow; a key
-// that was deleted and written again has a newer version than before.
+// A stored value, and the number of the commit that wrote it. Versions of one store only grow; a key that was
+// deleted and written again has a newer version than before.
 struct Entry {
   std::string value;
   uint64_t version = 0;
@@ -23,7 +23,7 @@ struct Entry {
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
-// What must hold of one key for a commit to take effect.
+// A condition on one key that must hold for a commit to take effect.
 struct Condition {
   std::string key;
   std::optional<std::string> value;  // the key has exactly this value
@@ -43,18 +43,18 @@ struct Write {
   static Write Delete(std::string key) { return {std::move(key), std::nullopt}; }
 };
 
-// Where the coordinator keeps every fact it must know again after a restart: a small ordered map from keys to
-// values, changed by atomic commits under conditions. All of its contents fit in memory many times over.
+// Keeps every fact that the coordinator must know after a restart: a small ordered map from keys to values,
+// changed by atomic commits under conditions. All of its content fits in memory many times over.
 //
 // Every implementation passes store_contract_test.cc. Calls must not overlap: the caller owns the store and
 // serialises them. They block on the disk or the network.
 //
-// Errors of all calls:
+// All calls may fail with:
 //   kInvalidArgument     a limit below is exceeded, or the arguments contradict each other
 //   kUnavailable         the store cannot be reached or written now; a Commit may or may not have taken
 //                        effect. Repeating it is the remedy, so write absolute values
 //   kResourceExhausted   the disk is full, otherwise as kUnavailable
-//   kDataLoss            what was read is not what was written; do not repeat
+//   kDataLoss            the bytes read differ from those written; do not repeat
 class Store {
  public:
   static constexpr size_t kKeyBytesMax = 1024;
@@ -69,18 +69,18 @@ class Store {
   // All entries whose key starts with `prefix`, ascending by key, as of one moment.
   virtual absl::StatusOr<std::vector<std::pair<std::string, Entry>>> List(absl::string_view prefix) const = 0;
 
-  // Does all `writes` if all `conditions` hold, and nothing otherwise. Returns OK only once the writes are
-  // synced: they survive the loss of power from then on. A key may be written once in a commit.
+  // Does all `writes` if all `conditions` hold, otherwise none. Returns OK only once the writes are synced:
+  // from then on they survive a loss of power. A commit may write a key only once.
   //
   // kFailedPrecondition: a condition does not hold; the message names the first such key.
   virtual absl::Status Commit(absl::Span<const Condition> conditions, absl::Span<const Write> writes) = 0;
 };
 
-// For implementations: what every Commit refuses, whatever the store holds.
+// For implementations: refuses what every Commit must refuse, independent of the store's content.
 absl::Status CheckCommit(absl::Span<const Condition> conditions, absl::Span<const Write> writes);
 
-// For implementations: OK if the condition holds of what is stored, kFailedPrecondition naming the key if
-// not.
+// For implementations: OK if the condition holds for the stored entry; otherwise kFailedPrecondition naming
+// the key.
 absl::Status CheckCondition(const Condition& condition, const std::optional<Entry>& stored);
 
 }  // namespace paceline::coordinator

@@ -8,7 +8,7 @@
 #include "libs/base/test_util/status_matchers.h"
 #include "services/coordinator/store/store.h"
 
-// What every store must do: a program of tests includes this and instantiates it over its kinds of store.
+// The contract of every store: a test program includes this file and instantiates it for its kinds of store.
 namespace paceline::coordinator {
 namespace {
 
@@ -18,12 +18,12 @@ using ::paceline::testing::StatusIs;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Opens the same contents again and again.
+// Opens the same content again and again.
 using Opener = std::function<absl::StatusOr<std::unique_ptr<Store>>()>;
 
 struct Kind {
   std::string name;
-  std::function<Opener()> opener;  // of contents that nobody else has
+  std::function<Opener()> opener;  // of content that no other store has
   bool shared = false;             // several may be open at a time
 };
 
