@@ -10,7 +10,7 @@
 namespace paceline {
 namespace {
 
-// Whatever hangs here is stopped by the test's own time limit.
+// The test's own time limit stops whatever hangs here.
 
 TEST(MutexTest, OneThreadAtATime) {
   Mutex mutex;

@@ -1,4 +1,4 @@
-// What every engine must do, run over each of them.
+// The contract of every engine, run over each of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -276,7 +276,8 @@ TEST_P(EngineContract, ASegmentThatBeganAnewHasNothingOfBefore) {
   EXPECT_THAT(Lsns(kA), ElementsAre(41, 42, 43));
 }
 
-// What began anew while nothing else was written begins behind all of that, after a start too.
+// A segment that began anew begins behind all groups written before, even if nothing else was written since,
+// and after a start too.
 TEST_P(EngineContract, AStartDoesNotGoBackBehindWhatBeganAnew) {
   ASSERT_THAT(Append(kA, 1, 1), IsOk());
   ASSERT_THAT(Write({Batch::PutPage{.segment = kA, .key = kPage, .bytes = "page"}}), IsOk());

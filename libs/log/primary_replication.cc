@@ -1,4 +1,4 @@
-// What a primary with other members may answer, and when: acknowledgements and min clocks of committed
+// The answers that a primary with other members may give: acknowledgements and min clocks of committed
 // records only, and nothing unless it is certain to hold its place.
 #include <algorithm>
 #include <utility>

@@ -58,7 +58,7 @@ TEST(RecordCodecTest, DecodedRecordsDoWhatTheRecordsDo) {
   EXPECT_EQ(kinds.size(), std::variant_size_v<Record>) << "every kind occurred";
 }
 
-// What is on disks and on the wire stays readable: these bytes may only ever be added to.
+// Records on disks and on the wire stay readable: add to these bytes, never change them.
 TEST(RecordCodecTest, BytesOfEachKindStayAsTheyAre) {
   Update ranges = MakeUpdate(kSession, 3, {{16, 1.0f}}, 9);
   ranges.form = KeyForm::kRanges;

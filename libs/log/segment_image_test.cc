@@ -329,7 +329,7 @@ TEST_F(SumTest, AnImageIsRefusedByTheFieldThatIsWrong) {
   wrong("dropped", [](auto& image) { image.mutable_dropped(0)->set_last(uint64_t{1} << 32); });
 }
 
-// What ticks have said is known to the primary alone.
+// Only the primary knows of ticks.
 TEST_F(SumTest, TicksAreNotInAnImage) {
   primary.Apply(Join{.session = kSession, .start = 0, .rank = 0});
   const std::string before = ImageOf(primary).SerializeAsString();

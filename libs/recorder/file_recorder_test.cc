@@ -130,7 +130,7 @@ TEST_F(FileRecorderTest, WhoIsFasterThanTheDiskWaitsForIt) {
     for (uint64_t i = 0; i < kEvents; ++i) recorder->Record(Failed{.code = 0, .why = text});
     all_recorded = true;
   }
-  // What was not written was never more than it may be.
+  // The events not yet written never exceeded their bound.
   EXPECT_GT(largest, FileRecorder::kBlockBytes);
   EXPECT_LT(largest, FileRecorder::kBufferBytesMax + 2 * text.size());
   EXPECT_EQ(Read(Path()).events.size(), 1 + kEvents + 1);

@@ -115,7 +115,7 @@ TEST(PlacementTest, BlocksKeepTheirBounds) {
     const uint64_t bytes = placement.RowsPerBlock() * dim * 4;
     EXPECT_GE(bytes, kBlockBytesMin);
     EXPECT_TRUE(bytes <= kBlockBytesMax || placement.RowsPerBlock() == 1);
-    // Where the bounds leave a choice there are four blocks a segment, or a few more.
+    // If the bounds leave a choice there are four blocks per segment, or a few more.
     if ((placement.RowsPerBlock() - 1) * dim * 4 >= kBlockBytesMin) {
       EXPECT_GE(placement.BlockCount(), uint64_t{4} << k);
     }

@@ -22,7 +22,7 @@ ShardInfo Shard(uint32_t id, uint64_t incarnation = 1) {
           Incarnation(incarnation)};
 }
 
-// What a valid map of four segments on three shards is made of; the tests spoil one thing each.
+// The parts of a valid map of four segments on three shards; each test spoils one of them.
 struct Ingredients {
   MapVersion version{7};
   int ring_bits = 2;

@@ -41,7 +41,7 @@ constexpr Setting kSignsOfLife[] = {
     {GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0},
 };
 
-// What the listening end must not count as abuse.
+// Pings that the listening end must not count as abuse.
 constexpr Setting kTolerance[] = {
     {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1'000},
     {GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0},

@@ -1,4 +1,4 @@
-// Which coordinator is asked next, with real servers that lead, stand by or are not there.
+// The choice of the next coordinator, with real servers that lead, stand by or do not exist.
 #include "libs/rpc/coordinators.h"
 
 #include <atomic>

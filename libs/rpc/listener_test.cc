@@ -68,7 +68,7 @@ class ListenerTest : public ::testing::Test {
     if (server_ != nullptr) server_->Shutdown();
   }
 
-  // What a new client hears.
+  // The answer that a new client gets.
   static grpc::StatusCode Call(const std::string& address) {
     const auto stub =
         v1::ShardControl::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));

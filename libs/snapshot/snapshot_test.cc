@@ -87,7 +87,7 @@ absl::Status ReadWhole(Files& files, const v1::SnapshotManifest& manifest) {
   }
 }
 
-// What is written today is read by every later release: these bytes may only ever be added to.
+// Every later release reads the files written today: add to these bytes, never change them.
 TEST(SegmentFileTest, BytesStayAsTheyAre) {
   FileEncoder encoder;
   const std::string bytes = WholeFile(encoder);

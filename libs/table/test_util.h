@@ -13,7 +13,7 @@
 #include "libs/table/initialiser.h"
 #include "libs/table/schema.h"
 
-// What tests of tables share: a store so simple that it is obviously right, and keys at chosen places.
+// Shared by tests of tables: a store so simple that it is obviously right, and keys at chosen places.
 namespace paceline::table {
 
 inline std::vector<uint32_t> Bits(const std::vector<float>& values) {

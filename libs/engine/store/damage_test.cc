@@ -64,7 +64,7 @@ class DamageTest : public ::testing::Test {
   static absl::StatusOr<std::unique_ptr<Engine>> Open(const fs::path& dir) {
     return OpenRocksDbEngine(dir, {.write_buffer_bytes = kBuffer});
   }
-  // What is found in a copy of `dir`, which stays as it is.
+  // Loads a copy of `dir`, which stays as it is, and returns what it holds.
   absl::StatusOr<Records> Find(const fs::path& dir) const {
     fs::remove_all(Dir("copy"));
     fs::copy(dir, Dir("copy"), fs::copy_options::recursive);
@@ -115,7 +115,7 @@ class DamageTest : public ::testing::Test {
   fs::path folder_;
 };
 
-// Whatever is done to the one log that there is.
+// Any damage to the only log.
 TEST_F(DamageTest, OfTheLogIsRefusedByName) {
   ASSERT_NO_FATAL_FAILURE(Work(Dir(), 1, 10));
   EXPECT_EQ(Find(Dir())->last, 10u);

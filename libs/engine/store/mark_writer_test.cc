@@ -17,7 +17,7 @@ using rocksdb::IODebugContext;
 using rocksdb::IOOptions;
 using rocksdb::IOStatus;
 
-// What a file has, whoever holds it. Syncs fail while they are told to.
+// The content of a file, shared by all its handles. Syncs fail while the test tells them to.
 struct Disk {
   Mutex mutex;
   CondVar changed;
@@ -139,7 +139,7 @@ TEST(MarkWriterTest, AFileThatCannotBeForgottenIsKept) {
   EXPECT_TRUE(disk.Found().mark.files.empty());
 }
 
-// Whoever deletes a file finds no mark that has it, whatever is written at the same time.
+// A thread that deletes a file finds no mark that names it, whatever others write at the same time.
 TEST(MarkWriterTest, ManyAtATime) {
   Disk disk;
   const auto writer = WriterOf(disk);

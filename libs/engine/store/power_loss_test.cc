@@ -63,7 +63,7 @@ class PowerLossTest : public ::testing::TestWithParam<uint64_t> {
 
   std::string Dir() const { return folder_ + "/" + std::to_string(life_); }
 
-  // What the engine finds in the folder of this life.
+  // Opens the engine in the folder of this life, and loads what it finds into `found`.
   void OpenEngine(ToContents& found) {
     auto engine = OpenRocksDbEngine(Dir(), {.write_buffer_bytes = kBuffer, .env = env_.get()});
     ASSERT_THAT(engine, IsOk());
@@ -178,8 +178,8 @@ struct Meeting {
   std::string says;
 };
 
-// Whatever fails and whenever: what was synced is there after a loss of power, a batch that was refused may
-// be given again, and once the disk works again all is written.
+// Whichever operation fails, at any time: synced batches survive a loss of power, a refused batch may be
+// written again, and once the disk works again everything gets written.
 TEST_P(PowerLossTest, ADiskThatFailsForAWhileLosesNothingThatWasSynced) {
   const Meeting meetings[] = {
       {Platter::Fault::kFull, StatusCode::kResourceExhausted, "No space left on device"},
@@ -217,7 +217,7 @@ TEST_P(PowerLossTest, ADiskThatFailsForAWhileLosesNothingThatWasSynced) {
   EXPECT_GT(met_, 0u);
 }
 
-// Whoever finds something at a start may build on it at once: to open it was to sync it.
+// Content found at a start may be built on at once: opening the database synced it.
 TEST_P(PowerLossTest, WhatAStartFindsIsSafe) {
   ASSERT_NO_FATAL_FAILURE(Open());
   for (uint64_t steps = 50 + world::Uniform(random_, 250); steps > 0; --steps) {

@@ -34,7 +34,7 @@ TEST(FolderLock, IsOneProcesssUntilItIsDestroyed) {
 }
 
 TEST(RocksDbChecksums, AreOurs) {
-  // What RocksDB's library calls is what the loader finds first.
+  // RocksDB's library calls the function that the loader finds first.
   void* const found = dlsym(RTLD_DEFAULT, "_ZN7rocksdb6crc32c6ExtendEjPKcm");
   Dl_info of_found = {};
   Dl_info of_us = {};

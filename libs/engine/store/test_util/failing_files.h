@@ -19,7 +19,7 @@
 // A disk that fills up, fails, and forgets what was not synced when power is lost, below RocksDB.
 namespace paceline::engine::testing {
 
-// What its files are met with, and how much of each is safe. Outlives the files. Thread-safe.
+// The faults that its files meet, and how much of each file is safe. Must outlive the files. Thread-safe.
 class Platter {
  public:
   enum class Fault {
