@@ -83,7 +83,7 @@ class CoordinatorProcess : public ::testing::Test {
     return {"--listen",    "127.0.0.1:0",  "--data-dir", dir_ + "/data",
             "--port-file", dir_ + "/port", "--shards",   "2"};
   }
-  // What the process at the port file answers.
+  // The answer of the process whose address is in the port file.
   absl::StatusOr<v1::StatusReply> Status() {
     grpc::ClientContext context;
     v1::StatusReply reply;

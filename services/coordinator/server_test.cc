@@ -433,7 +433,7 @@ TEST_F(TwoServersTest, WhoStandsBySendsOnWhoeverAsks) {
   EXPECT_FALSE(watch->Read(&map));
   EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_TRUE(names_leader(watching));
-  // What the leader refuses is its own word.
+  // An error from the leader itself says that it leads.
   grpc::ClientContext refused;
   EXPECT_EQ(StubTo(*servers_[0])->JoinCluster(&refused, v1::JoinClusterRequest(), &joined).error_code(),
             grpc::StatusCode::INVALID_ARGUMENT);

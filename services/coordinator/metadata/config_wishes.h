@@ -7,7 +7,7 @@
 
 namespace paceline::coordinator {
 
-// What is known of a member. Both functions accept any member, since members come from outside.
+// Facts about a member. Both functions accept any member, since members come from outside.
 struct MemberFacts {
   std::function<bool(const v1::Member&)> current;  // it is the newest start of its shard
   std::function<bool(const v1::Member&)> alive;    // current, and heard of recently

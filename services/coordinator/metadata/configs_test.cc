@@ -1,4 +1,4 @@
-// What members wish of the configurations of their segments.
+// Members' wishes about the configurations of their segments.
 #include "services/coordinator/metadata/test_replicated.h"
 
 namespace paceline::coordinator {
@@ -188,7 +188,7 @@ TEST_F(ConfigsTest, AFailedCommitGrantsNothing) {
     EXPECT_THAT(Wish(config.primary(), {WishOf(v1::ConfigWish::DROP, 3, 1, {config.replicas(0)})}),
                 StatusIs(StatusCode::kUnavailable));
     EXPECT_EQ(Config(3).epoch(), 1u);
-    // What is decided next is decided without it: the replica may still take over, from the same epoch.
+    // The next decision does not take it into account: the replica may still take over, from the same epoch.
     ASSERT_THAT(Wish(config.replicas(0), {WishOf(v1::ConfigWish::PROMOTE, 3, 1)}), IsOk());
     cluster_->Run(absl::Milliseconds(300));
     EXPECT_TRUE(Same(Config(3).primary(), config.replicas(0)));

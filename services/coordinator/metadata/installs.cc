@@ -23,7 +23,7 @@ void Membership::HasVersions(uint32_t shard, std::optional<uint64_t> map, std::o
   if (catalogue.has_value()) it->second.catalogue_version = *catalogue;
 }
 
-// What a shard has came from this coordinator, or from an earlier one on the same store.
+// A shard's versions came from this coordinator, or from an earlier one on the same store.
 void Membership::HasAnswered(uint32_t shard, uint64_t map, std::optional<uint64_t> catalogue) {
   HasVersions(shard, map, catalogue);
   const std::string who = context_.facts.ShardName(shard);

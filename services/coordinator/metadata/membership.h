@@ -101,7 +101,7 @@ class Membership {
   std::vector<std::string> Problems() const;
 
  private:
-  // What the coordinator knows of a shard only until its own restart.
+  // Soft state of a shard: a restart of the coordinator forgets it.
   struct Soft {
     absl::Time heard;
     bool met = false;  // it has beaten, joined, or may join: the store knows all that it knows

@@ -268,7 +268,7 @@ TEST(MembershipTest, ARestartAfterASessionLosesTheShardsSegments) {
       Contains(AllOf(HasSubstr("acknowledged data of segments"), HasSubstr("earlier start of shard-1"),
                      HasSubstr("paceline recover --accept-loss"), HasSubstr("last saved model"))));
   EXPECT_EQ(cluster.core().gauges().segments_lost, 4u);
-  // Nobody waits for what cannot come.
+  // Requests that can never succeed are answered at once.
   const auto opening = cluster.OpenSession("ctr", 7);
   EXPECT_THAT(opening.status(), StatusIs(StatusCode::kDataLoss, HasSubstr("paceline recover --accept-loss")));
   const auto joining = cluster.JoinJob(session);

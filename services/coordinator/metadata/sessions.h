@@ -99,7 +99,7 @@ class Sessions {
   std::string Waits(const SessionRecord& session) const;
 
  private:
-  // What the coordinator knows of a session only until its own restart.
+  // Soft state of a session: a restart of the coordinator forgets it.
   struct Soft {
     absl::Time heard;
     uint64_t clock = 0;

@@ -118,7 +118,7 @@ TEST_F(SessionsTest, ASegmentThatMovesIsInNeitherAnswerAndIsAskedForAgain) {
 }
 
 TEST_F(SessionsTest, AnyAnswerThatNamesASegmentCounts) {
-  // Whoever says that the record is committed is primary in its own, newer map.
+  // A shard that says the record is committed is primary in its own, newer map.
   cluster_.shards().at("shard-0").up = false;
   v1::SessionChangeReply all;
   all.set_map_version(1);

@@ -42,7 +42,7 @@ class SnapshotLoadsTest : public ::testing::Test {
     return restored;
   }
 
-  // What of the cluster is loaded, by what its primaries of now know.
+  // The segments that are loaded, as their present primaries know.
   static std::set<uint32_t> LoadedIn(TestCluster& cluster) {
     std::set<uint32_t> loaded;
     for (uint32_t segment = 0; segment < kSegments; ++segment) {
@@ -70,7 +70,7 @@ TEST_F(SnapshotLoadsTest, WhatWasLoadedCountsAsData) {
   }
 }
 
-// Nobody was told of them: shard-1 had loaded all that it is to have when it ended.
+// Nobody was told of the rows: shard-1 had loaded all of its own when it ended.
 TEST_F(SnapshotLoadsTest, WhatIsBeingLoadedIsLoadedAnewIntoWhatBeginsEmpty) {
   const std::string snapshot = Snapshot(/*table=*/true);
   for (const bool coordinator_too : {false, true}) {

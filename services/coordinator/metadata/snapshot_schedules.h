@@ -52,7 +52,7 @@ class SnapshotSchedules {
   std::vector<Gauge> gauges() const;
 
  private:
-  // What the coordinator knows only until its own restart.
+  // Soft state of a schedule: a restart of the coordinator forgets it.
   struct State {
     bool taking = false;
     bool keep_it = false;  // the one being taken: KeepAll was called meanwhile

@@ -156,7 +156,7 @@ TEST(RemovalTest, NumbersAreNotGivenOutAgain) {
   EXPECT_EQ(cluster.shards().at("stray").id, 3u);
 }
 
-// Whoever removed it gave up, or the coordinator ended, between the two steps.
+// The operator who removed the shard gave up, or the coordinator ended, between the two steps.
 TEST(RemovalTest, AShardThatHasEmptiedItsFolderIsGivenNothing) {
   TestCluster cluster(2, {.replicas = 1, .ring_bits = 3, .new_cluster = kCluster});
   cluster.JoinShards();

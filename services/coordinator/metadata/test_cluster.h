@@ -114,9 +114,9 @@ class TestCluster {
   Pending<v1::DropTableReply> DropTable(uint64_t session, uint32_t table, uint32_t timeout_ms = 0);
   Pending<v1::ChangeRuleReply> ChangeRule(v1::ChangeRuleRequest request);
   Pending<v1::DeleteJobReply> DeleteJob(const std::string& job, bool force = false, uint32_t timeout_ms = 0);
-  // Whatever waits for an accepted loss goes on without it.
+  // Accepts every loss that segments wait for.
   absl::StatusOr<v1::RecoverSegmentsReply> AcceptLosses();
-  // What the session's owner was told, by the store; empty: it has ended, or was never opened.
+  // The secret that the store has for the session; empty: it has ended, or was never opened.
   std::string SecretOf(uint64_t session) const;
   // A session that is open; its number.
   uint64_t Opened(const std::string& job);

@@ -65,7 +65,7 @@ class Workers {
     uint32_t workers = 1;
     std::optional<uint32_t> rank;
   };
-  // What the coordinator knows of a job only until its own restart.
+  // Soft state of a job: a restart of the coordinator forgets it.
   struct JobClocks {
     uint64_t min_clock = 0;  // the largest known of any segment
     int refusals = 0;        // since the last start that succeeded

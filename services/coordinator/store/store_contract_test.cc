@@ -1,4 +1,4 @@
-// What every store must do, run over the embedded ones, and what is RocksDB's own.
+// The contract of every store, run over the embedded ones, and tests of RocksDB's store alone.
 #include "services/coordinator/store/store_contract_test.h"
 
 #include <unistd.h>
