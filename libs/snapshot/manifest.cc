@@ -38,7 +38,7 @@ absl::Status Damaged(const std::string& name, absl::string_view what) {
 
 absl::Status NoSuch(const std::string& name) {
   return absl::NotFoundError(absl::StrCat("snapshot '", name, "' does not exist, or was never completed; ",
-                                          "`paceline snapshot list` shows those there are"));
+                                          "`paceline snapshot list` shows those that exist"));
 }
 
 // Checked because a directory is shared and may come from elsewhere.
@@ -60,8 +60,8 @@ absl::Status Check(const std::string& name, const v1::SnapshotManifest& manifest
     return Damaged(name, absl::StrCat("it is of '", Escaped(manifest.name()), "'"));
   std::set<uint32_t> segments;
   for (const v1::SnapshotFile& file : manifest.files()) {
-    if (!CheckFileName(file.name()).ok()) return Damaged(name, "a file with an impossible name");
-    if (!segments.insert(file.segment()).second) return Damaged(name, "a segment that is there twice");
+    if (!CheckFileName(file.name()).ok()) return Damaged(name, "it names a file by an impossible name");
+    if (!segments.insert(file.segment()).second) return Damaged(name, "it names a segment twice");
   }
   if (manifest.ring_bits() > 16 || segments.size() != size_t{1} << manifest.ring_bits()) {
     return Damaged(name, absl::StrCat(segments.size(), " files for a ring of 2^", manifest.ring_bits()));
@@ -100,7 +100,7 @@ absl::StatusOr<v1::SnapshotManifest> ReadManifest(Files& files, const std::strin
   if (absl::IsNotFound(json.status())) return NoSuch(name);
   if (!json.ok()) return json.status();
   const absl::StatusOr<std::string> checksum = ReadAll(files, name, kChecksumFile, 64);
-  if (!checksum.ok() || *checksum != Checksum(*json)) return Damaged(name, "its checksum is not that of it");
+  if (!checksum.ok() || *checksum != Checksum(*json)) return Damaged(name, "it does not match its checksum");
   v1::SnapshotManifest manifest;
   google::protobuf::util::JsonParseOptions options;
   options.ignore_unknown_fields = true;

@@ -200,7 +200,7 @@ absl::Status CheckRuleChange(const Rule& from, const Rule& to) {
   const float accumulator = std::get<Adagrad>(to).initial_accumulator;
   if (accumulator == adagrad->initial_accumulator) return absl::OkStatus();
   return Wrong("rule.initial_accumulator", Text(accumulator), Text(adagrad->initial_accumulator),
-               "it is where rows begin and cannot change; only rates can");
+               "it sets new rows' slots and cannot change; only rates can");
 }
 
 uint64_t HashOf(const Rule& rule) {

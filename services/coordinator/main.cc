@@ -50,17 +50,16 @@ struct Flags {
 
 void AddFlags(CLI::App& app, Flags& flags) {
   Options& options = flags.server.coordinator;
-  auto* stores =
-      app.add_option_group("store", "Where it keeps what must outlive a restart, one of")->require_option(1);
+  auto* stores = app.add_option_group("store", "The store of all that must survive a restart, one of")
+                     ->require_option(1);
   stores->add_option("--data-dir", flags.data_dir, "A directory, of one coordinator only");
   stores->add_option(
       "--store", flags.store,
       "etcd://HOST:PORT[,HOST:PORT…][/PREFIX], which several coordinators may share: one leads, the "
       "others stand by. Each cluster on one etcd has a PREFIX of its own, by default paceline");
-  app.add_option(
-      "--leader-lease", flags.leader_lease,
-      "With --store: how long a leader that is not heard of is waited for before another one leads; the "
-      "same for all coordinators of a cluster");
+  app.add_option("--leader-lease", flags.leader_lease,
+                 "With --store: how long the others wait for a silent leader before one of them leads; the "
+                 "same for all coordinators of a cluster");
   app.add_option("--advertise", flags.server.advertise,
                  "With --store: HOST:PORT where clients find this coordinator; by default where it listens");
   app.add_option("--listen", flags.server.listen, "HOST:PORT to serve on; port 0 picks a free one");

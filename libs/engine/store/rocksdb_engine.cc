@@ -32,8 +32,8 @@ constexpr size_t kBatchRoom = 512;  // for what a batch has beside its operation
 constexpr uint64_t kWriteOutEvery = uint64_t{1} << 20;
 constexpr int kFilesMax = 1 << 30;  // of the log: there is no compaction that would make them fewer
 constexpr char kRemedy[] =
-    "Put the file back if there is a copy of it as it was. Otherwise start the shard with an empty folder: "
-    "replicas give it what they have, and what nobody else has is given up with paceline recover "
+    "Put the file back if there is an unchanged copy of it. Otherwise start the shard with an empty folder: "
+    "it gets the data that replicas have, and data that nobody else has is given up with paceline recover "
     "--accept-loss";
 
 rocksdb::Slice ToSlice(absl::string_view bytes) {
@@ -272,7 +272,7 @@ absl::Status RocksDbEngine::GoOn() {
     return absl::DataLossError(absl::StrCat("disk: ", dir_, " has batches up to ", found, "; those up to ",
                                             last_batch_ - written_.unsynced().size(),
                                             " had been synced: the disk is not to be trusted. Start the "
-                                            "shard with an empty folder on another one"));
+                                            "shard with an empty folder on another disk"));
   }
   for (WrittenBatches::One& one : written_.unsynced()) {
     if (one.number <= found) continue;
@@ -289,7 +289,7 @@ absl::StatusOr<uint64_t> RocksDbEngine::LastBatch() const {
   const absl::StatusOr<std::string> found = Note(kBatchNote);
   if (absl::IsNotFound(found.status())) return 0;
   ABSL_RETURN_IF_ERROR(found.status());
-  if (found->size() != 8) return absl::DataLossError("disk: the number of the last batch is no number");
+  if (found->size() != 8) return absl::DataLossError("disk: the number of the last batch is damaged");
   return LoadU64(found->data());
 }
 

@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorCore>> CoordinatorCore::Create(Options
                                                                          Candidacy candidacy) {
   ABSL_RETURN_IF_ERROR(Validate(options));
   if (options.random == nullptr) {
-    return absl::InvalidArgumentError("random: none; expected where secrets of sessions come from");
+    return absl::InvalidArgumentError("random: none; expected the source of sessions' secrets");
   }
   ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Facts> facts,
                         Facts::Load(store, options.ring_bits, options.new_cluster, std::move(candidacy)));

@@ -97,9 +97,9 @@ absl::Status Membership::CheckFolder(const v1::JoinClusterRequest& request) {
   const bool served_without =
       !known.keeps_data() && context_.facts.map() != nullptr && IsMember(*context_.facts.map(), known.info());
   if (!served_without) return absl::OkStatus();
-  return FolderRefused(request.name(),
-                       "this shard has served without a folder since, which this one knows nothing of",
-                       "start with an empty folder");
+  return FolderRefused(
+      request.name(), "this shard has served without a folder since then, and the folder lacks those updates",
+      "start with an empty folder");
 }
 
 absl::Status Membership::CheckOwner(const v1::JoinClusterRequest& request) {

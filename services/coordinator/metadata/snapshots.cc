@@ -83,7 +83,7 @@ Ticket Snapshots::Create(const v1::CreateSnapshotRequest& request, absl::Time de
     return sessions_.Tell(done, {lost});
   if (const auto other = creations_.find(id);
       !scheduled && other != creations_.end() && other->second.scheduled) {
-    GiveUp(id, absl::UnavailableError("somebody asked for a snapshot of the job"));
+    GiveUp(id, absl::UnavailableError("a client asked for a snapshot of the job"));
   }
   if (creations_.contains(id)) {
     return sessions_.Tell(

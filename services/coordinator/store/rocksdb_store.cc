@@ -21,7 +21,7 @@ constexpr absl::string_view kFormatKey = "!format";
 constexpr absl::string_view kCommitsKey = "!commits";
 constexpr uint64_t kFormat = 2;  // format 1 had no mark, and is otherwise the same
 constexpr char kRemedy[] =
-    "Put the file back if there is a copy of it as it was. Otherwise begin a cluster anew, with empty "
+    "Put the file back if there is an unchanged copy of it. Otherwise begin a cluster anew, with empty "
     "folders for "
     "the coordinator and the shards, and restore jobs from their snapshots";
 constexpr size_t kVersionBytes = 8;
