@@ -17,10 +17,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-// Results that are on their way, and how operations are made to follow each other.
+// Futures: results of operations that have not ended yet, and functions that make operations follow each
+// other.
 //
-// **A task graph.** A job states what must come before what, and each operation starts by itself once all
-// that it comes after has ended (Li et al., OSDI 2014):
+// **A task graph.** A job states which operation must come before which. Each operation then starts by itself
+// once all operations before it have ended (Li et al., OSDI 2014):
 //
 //   Future<std::vector<float>> w = weights.PullAsync(keys);
 //   Future<void> pushed = w.AndThen([=](const std::vector<float>& values) mutable {
@@ -30,9 +31,12 @@
 //   Future<void> ticked = client->TickAfter(WhenAll(pushed, counted));
 //   Future<std::vector<float>> next = weights.PullAsync(next_keys, {.after = ticked});
 //
-// Where an operation waits for others, its timeout counts from its own start. If one of those it comes after
-// ends with an error, it is not started and ends with that error; Then and WhenAllEnded start it all the
-// same.
+// The timeout of an operation that waits for others counts from its own start. If an operation before it ends
+// with an error, it does not start and ends with that error. Then and WhenAllEnded are the exceptions: they
+// go on after an error.
+//
+// **Cost.** A future is a shared pointer to one allocation with a lock. Adding a callback, and ending a
+// future without callbacks, takes that lock once and makes no system call unless a thread waits.
 namespace paceline {
 
 template <class T>
@@ -40,7 +44,7 @@ class Future;
 
 namespace internal {
 
-// What a Future<T> ends with: absl::Status for void, absl::StatusOr<T> otherwise.
+// The result of a Future<T>: absl::Status for void, absl::StatusOr<T> otherwise.
 template <class T>
 struct ResultOf {
   using type = absl::StatusOr<T>;
@@ -50,7 +54,7 @@ struct ResultOf<void> {
   using type = absl::Status;
 };
 
-// The other way round, for what continuations return.
+// The reverse, for the types that continuations may return: the T of the future that they make.
 template <class R>
 struct ValueOf;
 template <>
@@ -78,11 +82,11 @@ absl::Status StatusOf(const absl::StatusOr<T>& result) {
   return result.status();
 }
 
-// True where a wait for a client's own future might never end: in a callback, and on a client's thread.
+// True if waiting for a client's own future might never end: in a callback, and on a client's thread.
 bool WaitingIsForbidden();
 
-// Runs `callback` on this thread: now, or, from within another callback, after that one. So a chain of any
-// length ends without a deep stack.
+// Runs `callback` on this thread: now, or, if called within another callback, after that one. So a chain of
+// any length ends without a deep stack.
 void RunCallback(absl::AnyInvocable<void()> callback);
 
 template <class R>
@@ -90,7 +94,8 @@ class FutureState : public std::enable_shared_from_this<FutureState<R>> {
  public:
   using Callback = absl::AnyInvocable<void(const R&)>;
 
-  // The first one counts; false if there was one before.
+  // Stores the result, wakes the threads that wait for it, and runs the callbacks. Only the first call
+  // counts; later ones return false and change nothing. Thread-safe.
   bool Set(R result) {
     std::vector<Callback> callbacks;
     {
@@ -107,7 +112,7 @@ class FutureState : public std::enable_shared_from_this<FutureState<R>> {
     }
     return true;
   }
-
+  // Adds a callback; runs it at once if the result is there. Thread-safe.
   void OnReady(Callback callback) {
     {
       const std::lock_guard lock(mutex_);
@@ -118,22 +123,22 @@ class FutureState : public std::enable_shared_from_this<FutureState<R>> {
     }
     callback(*result_);
   }
-
+  // True once there is a result. Thread-safe.
   bool ready() const {
     const std::lock_guard lock(mutex_);
     return result_.has_value();
   }
-
+  // Blocks until there is a result or `timeout` is over, unless WaitingIsForbidden(); true if there is one.
   bool Wait(absl::Duration timeout) const {
     std::unique_lock lock(mutex_);
     if (result_.has_value()) return true;
     if (WaitingIsForbidden()) return false;
-    // What the standard library's clock can hold; a year is for ever.
+    // The standard library's clock cannot hold more; a year stands for ever.
     const absl::Duration at_most = std::clamp(timeout, absl::ZeroDuration(), absl::Hours(24 * 365));
     return ended_.wait_for(lock, absl::ToChronoNanoseconds(at_most), [this] { return result_.has_value(); });
   }
 
-  // REQUIRES: ready(). What was set stays where it is, so no lock is needed.
+  // REQUIRES: ready(). The result does not change once it is set, so no lock is needed.
   R& result() { return *result_; }
 
  private:
@@ -143,7 +148,8 @@ class FutureState : public std::enable_shared_from_this<FutureState<R>> {
   std::vector<Callback> callbacks_;
 };
 
-// Calls `next` and sets `state` to what it returns, or, if that is a future, to what that ends with.
+// Calls `next` and sets `state` to what it returns. If that is a future, sets `state` once the future ends,
+// to its result.
 template <class Value, class Next, class... Arguments>
 void SetTo(const std::shared_ptr<FutureState<typename ResultOf<Value>::type>>& state, Next& next,
            const Arguments&... arguments) {
@@ -169,61 +175,70 @@ struct ReturnOnValue<void, Next> {
 
 }  // namespace internal
 
-// A result that is on its way: absl::StatusOr<T>, or absl::Status for Future<void>.
+// The result of an operation that may not have ended yet: absl::StatusOr<T>, or absl::Status for
+// Future<void>.
 //
 // Every future of this SDK ends by itself, at the latest when its operation's timeout is over, so waiting for
-// one needs no timeout. Dropping a future drops only the result: the operation goes on, and so does what
-// comes after it.
+// one needs no timeout. The future of a push to an aggregated table ends at its fold: see Table. Dropping a
+// future drops only the result: the operation goes on, and so do the operations after it.
 //
-// Copies share one result. All functions may be called from any thread, except Get() && as said there.
+// **Ownership.** A future is a handle: copies share one result, which lives as long as one of them or an
+// operation after it. Get() && moves the value out, so use it only if nobody else reads that result.
 //
-// **Callbacks** (of OnReady, Then, AndThen) are called once: at once, by the thread that adds them, if the
-// result is there already; otherwise by the client's background thread, or the thread whose call ended the
-// operation. That thread serves all of the client's operations: a callback should be short, and it must not
-// wait. It may start further operations. Get in a callback returns FAILED_PRECONDITION instead of waiting for
-// what could never come.
+// **Threads.** Any thread may call any function. One future object may be read by several threads at once,
+// but not assigned to at the same time, like a std::shared_ptr.
+//
+// **Callbacks** (of OnReady, Then and AndThen) are called once. If the result is there already, the thread
+// that adds the callback calls it at once. Otherwise the client's background thread calls it, or the thread
+// whose call ended the operation. That thread serves all of the client's operations: a callback should be
+// short and must not wait, but it may start further operations. In a callback, Get returns
+// FAILED_PRECONDITION instead of waiting for a result that might never come. Callbacks that become ready
+// while another one runs follow it, so a chain of any length needs no deep stack.
 template <class T>
 class [[nodiscard]] Future {
  public:
   using Result = typename internal::ResultOf<T>::type;
 
-  // Holds no result and never will: only valid() may be asked.
+  // A future without a result: valid() is the only function that may be called.
   Future() = default;
   explicit Future(std::shared_ptr<internal::FutureState<Result>> state) : state_(std::move(state)) {}
 
-  // A future that has ended already.
+  // A future that has already ended with `result`.
   static Future Ready(Result result) {
     auto state = std::make_shared<internal::FutureState<Result>>();
     state->Set(std::move(result));
     return Future(std::move(state));
   }
 
+  // False for a default-constructed future. As an `after` option, such a future means "at once".
   bool valid() const { return state_ != nullptr; }
 
-  // True: Get() will not block.
+  // True if the result is there: Get() will not block.
   bool ready() const { return state_->ready(); }
 
-  // Blocks until the result is there or the time is up; returns ready(). In a callback it does not block.
+  // Blocks until the result is there or `timeout` is over; returns ready(). In a callback it does not block.
   bool Wait(absl::Duration timeout) const { return state_->Wait(timeout); }
 
-  // Blocks until the result is there. FAILED_PRECONDITION in a callback, when the result is not there yet.
+  // Blocks until the result is there and returns a copy of it. FAILED_PRECONDITION in a callback, if the
+  // result is not there yet.
   Result Get() const& {
     if (!Wait(absl::InfiniteDuration())) return WouldBlockForever();
     return state_->result();
   }
-  // The same, and moves the value out: for the only user of a result, as in table.PullAsync(keys).Get().
+  // The same, but moves the value out: for the only reader of a result, as in table.PullAsync(keys).Get().
   Result Get() && {
     if (!Wait(absl::InfiniteDuration())) return WouldBlockForever();
     return std::move(state_->result());
   }
 
-  // Calls `callback` with the result.
+  // Calls `callback` with the result once it is there: see Callbacks above.
   void OnReady(absl::AnyInvocable<void(const Result&)> callback) const {
     state_->OnReady(std::move(callback));
   }
 
-  // The future of `next(result)`, whatever the result is. `next` returns void, absl::Status,
-  // absl::StatusOr<U>, or a Future<U> whose result is waited for: an operation that `next` starts.
+  // Calls `next(result)` once the result is there, whether it is a value or an error, and returns the future
+  // of what `next` returns: void, absl::Status, absl::StatusOr<U>, or a Future<U>. In the last case the
+  // returned future ends when that one does, so `next` may start an operation.
   template <class Next>
   auto Then(Next next) const {
     using Value = typename internal::ValueOf<std::invoke_result_t<Next&, const Result&>>::type;
@@ -234,8 +249,8 @@ class [[nodiscard]] Future {
     return Future<Value>(std::move(chained));
   }
 
-  // The same for success only: `next(value)`, for Future<void> `next()`. After an error `next` is not called,
-  // and the error is passed on.
+  // As Then, but only for success: calls `next(value)`, or `next()` for Future<void>. After an error `next`
+  // is not called, and the returned future ends with the error.
   template <class Next>
   auto AndThen(Next next) const {
     using Value = typename internal::ValueOf<typename internal::ReturnOnValue<T, Next>::type>::type;
@@ -264,13 +279,14 @@ class [[nodiscard]] Future {
 
 namespace internal {
 
-// Several futures as one.
+// Joins several futures into one: counts those that have not ended, and keeps the first error.
 class Join {
  public:
   explicit Join(size_t count) : left_(count), state_(std::make_shared<FutureState<absl::Status>>()) {
     if (count == 0) state_->Set(absl::OkStatus());
   }
-  // The one with that index has ended. Of several errors the one with the lowest index stays.
+  // The future with this index has ended with `status`. Of several errors the one with the lowest index
+  // stays.
   void Ended(size_t index, const absl::Status& status);
   Future<void> future() const { return Future<void>(state_); }
 
@@ -282,6 +298,7 @@ class Join {
   const std::shared_ptr<FutureState<absl::Status>> state_;
 };
 
+// Makes `future` report to `join`. `errors`: its error counts; otherwise it counts as OK.
 template <class T>
 void Add(const std::shared_ptr<Join>& join, size_t index, bool errors, const Future<T>& future) {
   if (!future.valid()) return join->Ended(index, absl::OkStatus());
@@ -307,9 +324,9 @@ Future<void> JoinAll(bool errors, const std::vector<Future<T>>& futures) {
 
 }  // namespace internal
 
-// Ends when all of `futures` have ended, of whatever types they are: OK if all are, otherwise with the first
-// error in the order of the arguments. Their values stay in the futures themselves. A future that is not
-// valid() counts as one that has ended well. O(number of futures).
+// A future that ends when all of `futures` have ended, whatever their types. Its result is OK if theirs are,
+// otherwise the first error in the order of the arguments. The values stay in the futures themselves. A
+// future that is not valid() counts as OK. An empty list ends at once. O(number of futures).
 template <class... Ts>
 Future<void> WhenAll(const Future<Ts>&... futures) {
   return internal::JoinAll(/*errors=*/true, futures...);
@@ -319,7 +336,7 @@ Future<void> WhenAll(const std::vector<Future<T>>& futures) {
   return internal::JoinAll(/*errors=*/true, futures);
 }
 
-// The same, and always OK: for what is to start once others have ended, whatever came of them.
+// As WhenAll, but always OK: for operations that start once others have ended, whatever their results.
 template <class... Ts>
 Future<void> WhenAllEnded(const Future<Ts>&... futures) {
   return internal::JoinAll(/*errors=*/false, futures...);

@@ -2,12 +2,15 @@
 
 namespace paceline {
 
-// Settings of the whole process for programs that do little else than train, to be made before anything else
-// in main. No client makes them by itself, for they are the program's own:
+// Tunes the whole process, for programs that do little else than train. Call it before anything
+// else in main. No client calls it by itself, because the settings belong to the program:
 //
-// - Memory that was freed is kept for the next batch. Otherwise glibc gives buffers of megabytes back to the
-//   system and fetches them again page by page, which takes ten times as long as to copy to them.
-// - Abseil as Debian builds it looks for deadlocks at each lock; this turns it off.
+// - malloc keeps freed memory for the next batch. By default glibc returns buffers of megabytes to the system
+// and
+//   fetches them again page by page, which takes ten times as long as to copy to them.
+// - Abseil, as Debian builds it, searches for deadlocks at each lock. This turns the search off.
+//
+// Cannot fail. Calling it again has no further effect.
 void TuneProcess();
 
 }  // namespace paceline

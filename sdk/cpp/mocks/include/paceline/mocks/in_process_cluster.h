@@ -23,47 +23,51 @@ namespace paceline::mocks {
 //     EXPECT_THAT(*weights->Pull({0, 1}), ElementsAre(FloatNear(0.5f, 0.01f), ...));
 //   }
 //
-// Nothing in it is imitated: it is the coordinator and the shards themselves, which keep everything in memory
-// and listen on ports of the loopback interface that nobody else has. So rules, initialisers, clocks, bounds
-// of staleness and errors are the real ones, and several clusters may run side by side. Starting takes some
-// tens of milliseconds. There is no disk and no metrics page; log lines go to spdlog's default logger.
-//
-// Thread-safe. Clients may outlive the cluster; their operations then end with DEADLINE_EXCEEDED.
+// It imitates nothing: it runs the real coordinator and shards, which keep everything in memory and listen on
+// free ports of the loopback interface. So rules, initialisers, clocks, bounds of staleness and errors are
+// the real ones, and several clusters may run side by side. Starting takes some tens of milliseconds. There
+// is no disk and no metrics page; log lines go to spdlog's default logger.
 class InProcessCluster {
  public:
+  // The size of the cluster, and its limits.
   struct Options {
+    // Number of shards.
     int shards = 1;
-    // Copies of each row besides the first, on other shards. With 1 or more, no row is lost with a shard.
+    // Copies of each row besides the first, on other shards. With 1 or more, no row is lost when one shard
+    // stops.
     int replicas = 0;
-    // The ring has 2^ring_bits segments. Fewer are quicker to start; a cluster is made with 6.
+    // The ring has 2^ring_bits segments. Fewer start faster; paceline-coordinator uses 6 by default.
     int ring_bits = 4;
-    // Memory that the rows of one shard may take; small, to see what a job does when there is no more.
+    // Memory that the rows of one shard may take. Make it small to test a job that runs out of memory.
     uint64_t memory_budget_bytes = uint64_t{256} << 20;
-    // A client that is silent for longer is evicted.
+    // The coordinator evicts a client that is silent for longer.
     absl::Duration session_timeout = absl::Seconds(10);
   };
 
+  // Starts the coordinator and the shards, and returns when they serve.
   static absl::StatusOr<std::unique_ptr<InProcessCluster>> Start(const Options& options);
+  // With default options.
   static absl::StatusOr<std::unique_ptr<InProcessCluster>> Start();
-  // Ends within about a second; at once where no client is connected any more.
+  // Stops the cluster within about a second, or at once if no client is connected any more.
   ~InProcessCluster();
   InProcessCluster(const InProcessCluster&) = delete;
   InProcessCluster& operator=(const InProcessCluster&) = delete;
 
-  // host:port for ClientOptions::coordinator, or the environment variable PACELINE_COORDINATOR.
+  // host:port for ClientOptions::coordinator or the environment variable PACELINE_COORDINATOR.
   const std::string& coordinator() const;
 
   // Client::Connect with this cluster's coordinator.
   absl::StatusOr<std::unique_ptr<Client>> Connect(ClientOptions options) const;
 
-  // -- What may befall a job --
+  // -- Faults --
 
-  // Ends the client's session as if it had been silent for too long: its next operations return ABORTED.
+  // Ends the client's session as if it had been silent for too long: its next operations return ABORTED with
+  // `reason` in the message.
   absl::Status Evict(const Client& client, const std::string& reason = "evicted by a test");
 
-  // The shard, 0 .. shards−1, is gone with all it held, as if its machine had died. With replicas the others
-  // go on in its place within about a second; without, what needs it waits, and ends with DEADLINE_EXCEEDED
-  // naming it. At most once for each shard.
+  // Stops a shard, 0 .. shards−1, which loses all its data, as if its machine had died. With replicas the
+  // other shards take over within about a second. Without, operations that need the shard wait for it, and
+  // end with DEADLINE_EXCEEDED naming it. Call it at most once for each shard.
   void StopShard(int shard);
 
  private:
