@@ -35,8 +35,8 @@
 // with an error, it does not start and ends with that error. Then and WhenAllEnded are the exceptions: they
 // go on after an error.
 //
-// **Cost.** A future is a shared pointer to one allocation with a lock. Adding a callback, and ending a
-// future without callbacks, takes that lock once and makes no system call unless a thread waits.
+// **Cost.** A future is a shared pointer to one allocation. Adding a callback takes its lock once, and so
+// does ending it.
 namespace paceline {
 
 template <class T>
@@ -179,8 +179,8 @@ struct ReturnOnValue<void, Next> {
 // Future<void>.
 //
 // Every future of this SDK ends by itself, at the latest when its operation's timeout is over, so waiting for
-// one needs no timeout. The future of a push to an aggregated table ends at its fold: see Table. Dropping a
-// future drops only the result: the operation goes on, and so do the operations after it.
+// one needs no timeout. Dropping a future drops only the result: the operation goes on, and so do the
+// operations after it.
 //
 // **Ownership.** A future is a handle: copies share one result, which lives as long as one of them or an
 // operation after it. Get() && moves the value out, so use it only if nobody else reads that result.

@@ -44,7 +44,8 @@ class InProcessCluster {
     absl::Duration session_timeout = absl::Seconds(10);
   };
 
-  // Starts the coordinator and the shards, and returns when they serve.
+  // Starts the coordinator and the shards. INVALID_ARGUMENT: fewer than one shard, or as many replicas as
+  // shards.
   static absl::StatusOr<std::unique_ptr<InProcessCluster>> Start(const Options& options);
   // With default options.
   static absl::StatusOr<std::unique_ptr<InProcessCluster>> Start();
