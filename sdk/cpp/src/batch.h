@@ -15,22 +15,22 @@
 
 namespace paceline::sdk {
 
-// The most bytes one frame carries: beyond about 1 MB a message costs more than two of half its size.
+// The most bytes of one frame: beyond about 1 MB a message costs more than two of half its size.
 inline constexpr size_t kFrameBytes = (1 << 20) - (1 << 14);
 // The most bytes of one part, so that at least two fit a frame.
 inline constexpr size_t kPieceBytes = kFrameBytes / 2;
 
-// Memory for grouped keys and values. Fresh memory is slow to touch for the first time, so whoever makes many
+// Memory for grouped keys and values. The first access to fresh memory is slow, so a caller that makes many
 // batches passes an allocator that reuses it.
 using Buffer = std::shared_ptr<char>;
 using Allocate = absl::FunctionRef<Buffer(size_t bytes)>;
 Buffer AllocateFresh(size_t bytes);
 
-// The keys, and for a push the values, of one call, grouped by segment: in the order in which they travel.
-// Immutable once made and shared by whoever still needs some of it; never copied again on the way to the
-// wire.
+// The keys, and for a push the values, of one call, grouped by segment in the order in which they travel.
+// Immutable once made, and shared by all parts that still need some of it; never copied again on the way to
+// the wire.
 struct Batch {
-  // What becomes one part. Entries are keys, or ranges of keys.
+  // One part's share of the batch. Entries are keys, or ranges of keys.
   struct Piece {
     SegmentId segment;
     uint32_t first_entry = 0;
@@ -45,7 +45,7 @@ struct Batch {
   uint32_t rows = 0;
   Buffer keys;
   Buffer values;  // null for a pull
-  // Where the rows of an entry stand in the caller's order: the row of each key, or each range's first one.
+  // Places of the entries' rows in the caller's order: the row of each key, or the first row of each range.
   std::vector<uint32_t> places;
   std::vector<Piece> pieces;
 
@@ -80,8 +80,8 @@ std::shared_ptr<const Batch> GroupRange(const Routes& routes, const ring::Placem
                                         uint64_t first, uint64_t count, absl::Span<const float> values,
                                         Allocate allocate);
 
-// The same in several batches, each of at most `bytes_max` bytes of values (or of one block): `take` is given
-// each as soon as it is copied, so that the first are on their way while the others are being made.
+// The same in several batches, each of at most `bytes_max` bytes of values (or of one block). `take` gets
+// each batch as soon as it is copied, so that the first are under way while the others are being made.
 using TakeBatch = absl::FunctionRef<void(std::shared_ptr<const Batch>)>;
 void GroupRangeInBatches(const Routes& routes, const ring::Placement& placement, uint32_t dim, uint64_t first,
                          uint64_t count, absl::Span<const float> values, Allocate allocate,
@@ -100,12 +100,12 @@ std::shared_ptr<const Batch> GroupRanges(const Routes& routes, const ring::Place
 struct Refresh {
   SegmentId segment;
   Lsn since;
-  uint32_t rows_max = 0;  // 0: only to have the shard begin to take note
+  uint32_t rows_max = 0;  // 0: the shard only begins to record changes
 };
 std::shared_ptr<const Batch> BatchOf(absl::Span<const Refresh> refreshes, uint32_t dim, Allocate allocate);
 
-// Puts the rows of `piece`, as they came, to their places in `out`, which has room for all rows of the batch.
-// REQUIRES: values.size() == batch.ValueBytes(piece).
+// Copies the rows of `piece`, in the order of the piece, to their places in `out`, which has room for all
+// rows of the batch. REQUIRES: values.size() == batch.ValueBytes(piece).
 void Scatter(const Batch& batch, const Batch::Piece& piece, const absl::Cord& values, float* out);
 
 }  // namespace paceline::sdk

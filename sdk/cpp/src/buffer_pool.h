@@ -11,8 +11,8 @@
 
 namespace paceline::sdk {
 
-// Memory of batches, used again and again: touching fresh memory for the first time costs ten times a copy.
-// Keeps at most kKeptBytes that nobody uses. Thread-safe; buffers may outlive the pool.
+// A pool of memory for batches: the first access to fresh memory costs ten times a copy. Keeps at most
+// kKeptBytes of unused buffers. Thread-safe; buffers may outlive the pool.
 class BufferPool : public std::enable_shared_from_this<BufferPool> {
  public:
   static constexpr size_t kKeptBytes = size_t{256} << 20;

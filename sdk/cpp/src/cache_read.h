@@ -15,7 +15,7 @@
 
 namespace paceline::sdk {
 
-// A read as its user makes it.
+// A read as the user makes it.
 struct ReadCall {
   std::shared_ptr<const TableInfo> table;
   // The rows of `keys`; or, if `range`, of first, first + 1 … first + count - 1.
@@ -23,12 +23,12 @@ struct ReadCall {
   bool range = false;
   uint64_t first = 0;
   uint64_t count = 0;
-  // Room for all of them. Written until `ended` is called; after an error its content is undefined.
+  // Room for all rows. Written until `ended` is called; after an error its content is undefined.
   float* out = nullptr;
-  std::optional<Clock> min_clock = {};  // unset: what the table's consistency asks for
+  std::optional<Clock> min_clock = {};  // unset: the bound of the table's consistency
   uint32_t priority = 0;
   absl::Duration timeout = absl::InfiniteDuration();
-  // Called once, outside the gate; before this function returns if no row has to be fetched.
+  // Called once, outside the gate; before ReadThroughCache returns if no row has to be fetched.
   absl::AnyInvocable<void(absl::Status)> ended = {};
 };
 
@@ -36,14 +36,14 @@ struct ReadCall {
 using EnterCore = std::function<bool(absl::FunctionRef<void(ClientCore&)>)>;
 using AllocateLater = std::function<Buffer(size_t bytes)>;
 
-// Reads through the cache: copies the rows that are at hand, and pulls the others. Where the table's model
-// says so, shards are asked which of the rows that are too old have changed; only what is not good even then
-// is pulled by key. `gone` is the status of a read whose client is gone. `keys` are needed until this returns
-// only.
+// Reads through the cache: copies the cached rows that are fit, and pulls the others. If the table's model
+// says so, it first asks shards which of the rows that are too old have changed, and pulls by key only those
+// that are not fit even then. `gone` is the status of a read whose client is gone. `keys` must live only
+// until this returns.
 void ReadThroughCache(EnterCore enter, AllocateLater allocate, const absl::Status& gone, ReadCall call);
 
-// Takes the rows of a pull of `batch` to their places in `out`, which has room for all of them, then calls
-// `ended`.
+// A sink that copies the rows of a pull of `batch` to their places in `out`, which has room for all of them,
+// and then calls `ended`.
 std::shared_ptr<PullSink> MakeReceiver(std::shared_ptr<const Batch> batch, float* out,
                                        absl::AnyInvocable<void(absl::Status)> ended);
 

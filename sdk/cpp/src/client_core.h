@@ -21,8 +21,8 @@
 
 namespace paceline::sdk {
 
-// The client, whole, as a state machine: no threads, no sockets, no clock of its own. Its owner provides the
-// world, calls OnTime when NextDeadline has come, and lets everything in through one Gate:
+// The whole client as a state machine: no threads, no sockets, no clock of its own. Its owner provides the
+// world, calls OnTime when NextDeadline has come, and lets every caller in through one Gate:
 //
 //   void Enter(absl::FunctionRef<void()> inside) override {
 //     Deferred deferred;
@@ -35,23 +35,23 @@ namespace paceline::sdk {
 //     std::move(deferred).RunAll();
 //   }
 //
-// All functions are for inside the gate. Callbacks come outside of it.
+// Call all functions inside the gate. The core makes its callbacks outside of it.
 class ClientCore {
  public:
-  // References must outlive the core, and the gate too what it left to be done.
+  // References must outlive the core; the gate must also outlive the work that the core left to be done.
   ClientCore(Session::Options options, CoordinatorApi& coordinator, world::Dialer& dialer,
              const world::Clock& clock, world::Random& random, std::shared_ptr<Gate> gate,
              uint64_t cache_bytes_max, uint64_t cache_trial_rows = CacheTrial::kRows);
   ~ClientCore();
 
-  // Tells what happens to `sink`, which must outlive the core. Before Open.
+  // Reports events to `sink`, which must outlive the core. Call it before Open.
   void RecordTo(record::Sink* sink);
 
-  // Says to people, in words, for whom operations wait that take long, and what else they want to hear.
-  // Before Open.
+  // Reports text for operators: for whom operations wait that take long, and other notices. Call it before
+  // Open.
   void Notice(std::function<void(const std::string& text)> say);
 
-  // Opens the session, joins. Everything else comes after its success.
+  // Opens the session and joins. Call everything else after this has succeeded.
   void Open(Done done);
   void OpenTable(std::string name, const v1::TableSchema* schema, Consistency consistency,
                  Session::TableCallback done) {
@@ -64,20 +64,20 @@ class ClientCore {
     session_.ChangeRule(name, std::move(change), std::move(done));
   }
 
-  // Numbers the push's parts at this client's clock and sends them. Never refuses for lack of room: ask
+  // Numbers the push's parts at this client's clock and sends them. Never refuses for lack of room: check
   // awaitable_bytes() first.
   void Push(PushCall call);
-  // `min_clock` of the call is overwritten unless given. Asks the shards for every row; cache_read.h reads
-  // what is cached first.
+  // Overwrites the call's `min_clock` unless `min_clock` is given. Asks the shards for every row;
+  // cache_read.h reads cached rows first.
   void Pull(PullCall call, std::optional<Clock> min_clock);
-  // Both in one: the rows of the batch come back to `read.sink` once the push is applied, as they are to be
-  // read at this client's clock, or at the next one.
+  // A push and a pull of the same batch: the rows come back to `read.sink` once the push is applied, as a
+  // read at this client's clock, or at the next one, needs them.
   void PushPull(PushCall push, PullCall read, std::optional<Clock> min_clock, bool next_clock);
-  // What a read of the table asks for at clock `reader`, or at this client's clock.
+  // The bound and the rules of a read of the table at clock `reader`, or at this client's clock.
   struct ReadRules {
     CacheBound bound;
-    bool own_writes = true;      // a shard is asked for rows with every push of this client
-    bool cached = false;         // cached rows may be read, and what is pulled is kept
+    bool own_writes = true;      // the rows must hold every push of this client
+    bool cached = false;         // cached rows may be read, and pulled rows are kept
     bool refresh = false;        // shards may be asked which cached rows have changed
     uint32_t refresh_worth = 1;  // see RowCache::TakeRefreshes
   };
@@ -86,32 +86,32 @@ class ClientCore {
     return RulesOf(table, min_clock, context_.worker_clock);
   }
   RowCache& cache() { return context_.cache; }
-  // Rows that were read from the cache, by a read at clock `reader` for which the caller named this bound.
+  // Counts rows that a read at clock `reader` took from the cache; the caller named this bound.
   void CountCached(const TableInfo& table, const ClockCounts& hits, Clock reader, std::optional<Clock> bound);
   absl::Status Tick();
   void Flush(absl::Duration timeout, Done done);
-  // Flushes, then the last tick.
+  // Flushes, then sends the last tick.
   void Finish(absl::Duration timeout, Done done);
-  // Closes the session: one try.
+  // Closes the session, with one try.
   void Close(std::string reason, absl::Duration timeout, Done done);
   // Ends everything under way with `why`.
   void Stop(absl::Status why);
 
-  // The next time OnTime wants to be called. May have changed after every visit.
+  // The next time at which the owner must call OnTime. May have changed after every visit.
   absl::Time NextDeadline() const { return context_.timers.Next(); }
   void OnTime() { context_.timers.Run(context_.Now()); }
 
-  // The last call of every visit: settles what it led to, and returns what is to be done outside.
+  // The last call of every visit: completes its consequences, and returns the work to do outside the gate.
   Deferred Leave();
 
-  // Not OK: the client is over, and why.
+  // Not OK: the client has ended, and why.
   const absl::Status& failure() const { return context_.failure; }
   const std::shared_ptr<const Routes>& routes() const { return context_.routes; }
-  // Of pushes that are not committed, but those of this clock for aggregated tables: these wait for the
-  // caller's own tick, so nobody may wait for them.
+  // Bytes of pushes that are not committed. Those of this clock for aggregated tables do not count: they wait
+  // for the caller's own tick, so no caller may wait for them.
   uint64_t awaitable_bytes() const { return pusher_.awaitable_bytes(); }
   uint64_t unacknowledged_bytes() const { return pusher_.unacknowledged_bytes(); }
-  // Whom the oldest push waits for.
+  // The shard that the oldest push waits for.
   std::string WaitsFor() const { return pusher_.WaitsFor(); }
   bool worker() const { return context_.worker; }
   Clock clock() const { return context_.worker_clock; }
@@ -120,21 +120,21 @@ class ClientCore {
   SessionId session() const { return context_.session; }
   const std::string& data_lost() const { return context_.data_lost; }
   Stats stats() const;
-  // For waits that only the caller knows of.
+  // For waits that only the caller can measure.
   WaitSeconds& waits() { return context_.stats.wait; }
 
  private:
-  // The number each piece of a push that was just made has become a part under.
+  // The part number of each piece of a push that was just made.
   std::vector<PartNumber> NumbersOf(const Batch& batch, Line line) const;
   void TellCache(const TableInfo& table, const Batch& batch);
   void ApplyRules(PullCall& call, const ReadRules& rules);
   Clock CatchUp(const TableInfo& table, Clock reader) const;
   void InstallRoutes(std::shared_ptr<const Routes> routes);
-  // Not OK if nothing may be pushed or ticked any more.
+  // Not OK if pushes and ticks are no longer allowed.
   absl::Status CheckWritable(absl::string_view what) const;
   absl::Status CheckMayPush(const TableInfo& table) const;
   absl::Status CheckMayFinish() const;
-  // A Finish on its way: flushed, then without exact reads, then told to the coordinator.
+  // A Finish under way: flushed, then without exact reads, then sent to the coordinator.
   struct LastTick {
     absl::Status status;  // of the flush
     absl::Time deadline;
@@ -154,8 +154,8 @@ class ClientCore {
   std::optional<LastTick> last_tick_;
   WaitReports wait_reports_;
   bool finishing_ = false;
-  bool sealed_ = false;  // the last tick may have been heard: no number beyond it
-  bool failed_ = false;  // the pieces have been told
+  bool sealed_ = false;  // the coordinator may have received the last tick: no part number may go beyond it
+  bool failed_ = false;  // the pieces know of the failure
 };
 
 }  // namespace paceline::sdk

@@ -23,7 +23,7 @@
 namespace paceline::sdk {
 
 // A client's core in the real world: under one lock, with one thread that drives its connections and its
-// timers. What the core leaves to be done runs on the thread that entered, without the lock.
+// timers. The thread that entered the core does the work that the core leaves, without the lock.
 class ClientState : public Gate, public std::enable_shared_from_this<ClientState> {
  public:
   // Opens the session and joins. Blocks.
@@ -35,29 +35,31 @@ class ClientState : public Gate, public std::enable_shared_from_this<ClientState
   // Runs `inside` with the core; false if the client was shut.
   bool With(absl::FunctionRef<void(ClientCore&)> inside);
 
-  // Starts something that ends with a status and waits for it. `waits`: where the time is counted.
+  // Starts an operation that ends with a status and waits for it. `waits`: where the time is counted.
   absl::Status Await(absl::FunctionRef<void(ClientCore&, Done)> start, double WaitSeconds::*waits = nullptr);
 
   // Runs `push` with the core once there is room for `bytes` more unacknowledged ones, as
-  // ClientOptions::unacknowledged_bytes_max says; waits for it at most `timeout`, and in a callback not at
-  // all. One visit, so that threads that push side by side keep the bound together. Not OK: `push` was not
+  // ClientOptions::unacknowledged_bytes_max says. Waits for room at most `timeout`, and not at all in a
+  // callback. It is one visit, so that concurrent threads keep the bound together. Not OK: `push` was not
   // run.
   absl::Status WithRoom(uint64_t bytes, absl::Duration timeout, absl::FunctionRef<void(ClientCore&)> push)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A push that comes after other operations: it takes its room now, as WithRoom does, and makes no wait
-  // later. Followed by one Start or Drop.
+  // Reserves room for a push that follows other operations, as WithRoom does, so that it need not wait later.
+  // Must be followed by one Start or Drop.
   absl::StatusOr<uint64_t> Hold(uint64_t bytes, absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
   // Runs `push` in place of the held one; false if the client was shut.
   bool Start(uint64_t held, absl::FunctionRef<void(ClientCore&)> push) ABSL_LOCKS_EXCLUDED(mutex_);
-  // What it was to come after ended with `why`. The next flush reports it.
+  // Gives the held push up, because the operation before it ended with `why`. The next flush reports that
+  // error.
   void Drop(uint64_t held, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Waits until all pushes that are held now were started or dropped, then flushes or finishes.
+  // Waits until all pushes that are held now have been started or dropped, then flushes or finishes.
   absl::Status Flush();
   absl::Status Finish();
 
-  // Closes the session, ends everything, joins the thread. Once; afterwards every call finds the client gone.
+  // Closes the session, ends everything, joins the thread. Call it once; every later call finds the client
+  // gone.
   void Shut();
 
   Buffer Allocate(size_t bytes) { return pool_->Take(bytes); }
@@ -67,10 +69,10 @@ class ClientState : public Gate, public std::enable_shared_from_this<ClientState
   static absl::Status GoneError();
 
  private:
-  // What a visit leaves to be done without the lock.
+  // The work that a visit leaves to be done without the lock.
   struct Left {
     Deferred deferred;
-    bool wake = false;  // the loop is to look at the core's next deadline
+    bool wake = false;  // the loop must look at the core's next deadline
   };
 
   explicit ClientState(ClientOptions options);
@@ -81,7 +83,7 @@ class ClientState : public Gate, public std::enable_shared_from_this<ClientState
   bool HasRoom(uint64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AwaitRoom(uint64_t bytes, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AwaitHeld(absl::string_view what) ABSL_LOCKS_EXCLUDED(mutex_);
-  // `status`, or what a dropped push ended with since the last flush.
+  // `status`, or the error of a push that was dropped since the last flush.
   absl::Status WithDropped(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const ClientOptions options_;
@@ -91,10 +93,10 @@ class ClientState : public Gate, public std::enable_shared_from_this<ClientState
   rpc::EventLoop loop_;
   rpc::GrpcDialer dialer_{loop_};
   GrpcCoordinatorApi coordinator_;
-  std::unique_ptr<record::FileRecorder> recorder_;  // null: nothing is recorded; set before the core is there
+  std::unique_ptr<record::FileRecorder> recorder_;  // null: no recording; set before the core exists
 
   Mutex mutex_;
-  CondVar changed_;  // room has come, a held push has gone; signalled only while `waiting_`
+  CondVar changed_;  // room is free, or a held push has ended; signalled only while `waiting_`
   int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<ClientCore> core_ ABSL_GUARDED_BY(mutex_);
   absl::Time next_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();  // the core's next deadline
@@ -103,8 +105,8 @@ class ClientState : public Gate, public std::enable_shared_from_this<ClientState
   uint64_t holds_ ABSL_GUARDED_BY(mutex_) = 0;                 // counts them
   uint64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status dropped_ ABSL_GUARDED_BY(mutex_);  // first error of a held push since the last flush
-  // The core's routes at the end of the last visit. Under a lock of their own: to group a batch by them is no
-  // reason to wait for the core.
+  // The core's routes at the end of the last visit. They have a lock of their own, so that grouping a batch
+  // does not wait for the core.
   mutable Mutex routes_mutex_ ABSL_ACQUIRED_AFTER(mutex_);
   std::shared_ptr<const Routes> routes_ ABSL_GUARDED_BY(routes_mutex_);
   std::thread thread_;

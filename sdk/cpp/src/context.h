@@ -26,10 +26,10 @@
 
 namespace paceline::sdk {
 
-// ClientOptions::retry as it is when nobody sets it.
+// ClientOptions::retry when the user does not set it.
 inline constexpr BackoffPolicy kDefaultBackoff{.initial = absl::Milliseconds(10), .max = absl::Seconds(1)};
 
-// A table as its clients know it. Immutable; shared by all who use it.
+// A table as clients know it. Immutable; shared by all its users.
 struct TableInfo {
   TableId id;
   std::string name;
@@ -44,7 +44,7 @@ struct TableInfo {
 
 class Puller;
 
-// What all pieces of one core share. Owned by ClientCore; touched only inside the gate.
+// State that all pieces of one core share. Owned by ClientCore; used only inside the gate.
 struct Context {
   Context(const world::Clock& clock_in, world::Random& random_in, world::Dialer& dialer_in,
           std::shared_ptr<Gate> gate_in, uint64_t cache_bytes_max, uint64_t cache_trial_rows)
@@ -60,59 +60,59 @@ struct Context {
   world::Dialer& dialer;
   const std::shared_ptr<Gate> gate;
 
-  BackoffPolicy backoff = kDefaultBackoff;  // of whatever is tried again
+  BackoffPolicy backoff = kDefaultBackoff;  // for all retries
 
   Timers timers;
   Deferred deferred;
 
-  // Who this is; known once the session is open.
+  // This client's identity; known once the session is open.
   std::string client_name;
   std::string token;  // the session's secret, once it is open
   std::string job_name;
   JobId job;
   SessionId session;
-  std::string data_lost;  // what the job's rows lacked when the session was opened
-  uint64_t cluster = 0;   // whose coordinator opened it; 0: it did not say
+  std::string data_lost;  // acknowledged updates that the job's rows lacked when the session was opened
+  uint64_t cluster = 0;   // the cluster whose coordinator opened the session; 0: it did not say
 
   // The worker's clock.
   bool worker = false;    // has joined the job's clocks
-  bool finished = false;  // and left them again
+  bool finished = false;  // and has left them again
   Clock worker_clock = 0;
-  std::optional<double> loss;  // as the user told it last
+  std::optional<double> loss;  // as the user reported it last
   Clock start_clock = 0;
   uint32_t rank = 0;
-  // Clocks of reads under way that must hold nothing later: no tick past them may be told.
+  // Clocks of reads under way that must hold nothing later: no tick past them may be sent.
   std::multiset<Clock> exact_reads;
 
-  // What it was told last; both only ever grow.
+  // The newest values from the coordinator; both only ever grow.
   std::shared_ptr<const Routes> routes;
   CatalogueVersion catalogue_version;
 
   RowCache cache;
-  History history;           // for who checks what happened; recorded nowhere unless it is told where
+  History history;           // events for the record file; recorded only if there is a sink
   Puller* puller = nullptr;  // for parts that want their rows back
 
   Stats stats;
-  absl::Status failure;  // of the whole client: not OK for good
+  absl::Status failure;  // of the whole client: once not OK, it stays so
 
-  // What the coordinator was asked and has not answered, by who asks.
+  // Requests that the coordinator has not answered yet, by their caller.
   struct Asked {
-    std::string what;  // and whom
+    std::string what;  // and of whom
     absl::Time since;
-    std::string last_answer;  // why it is asked again; empty: there was none
+    std::string last_answer;  // why the request is repeated; empty: there was no answer
   };
   std::map<const void*, Asked> asked;
-  // Reads are parked so long at most, and then asked for again: that tells whom they wait for.
+  // Reads are parked at most this long, and then asked for again: the answer says for whom they wait.
   absl::Duration park_max = absl::InfiniteDuration();
-  // Says something to people, outside the gate; empty: nobody listens.
+  // Reports text to the user, outside the gate; empty: no listener.
   std::function<void(std::string text)> notice;
 
-  // Ends everything with `why`, which is not OK. The first reason counts. The pieces of the core are told
-  // once what is at hand is done.
+  // Ends everything with `why`, which is not OK. The first reason counts. The pieces of the core learn of it
+  // once the current work is done.
   std::function<void(absl::Status why)> fail;
-  // One of exact_reads is gone.
+  // One of exact_reads has ended.
   std::function<void()> exact_read_ended;
-  // A shard has named a version of the map that is newer than ours.
+  // A shard has named a version of the map that is newer than the client's.
   std::function<void(MapVersion version)> want_map;
 
   absl::Time Now() const { return clock.Now(); }

@@ -11,10 +11,10 @@
 
 namespace paceline::sdk {
 
-// What a client asks of the coordinator. One try each: trying again is the caller's business.
+// The requests of a client to the coordinator. Each is tried once; the caller repeats it.
 //
-// Every callback is called once, on any thread, but never from within the call it was given to. An answer
-// that does not come within `timeout` is DEADLINE_EXCEEDED, a coordinator that cannot be reached UNAVAILABLE.
+// Every callback is called once, on any thread, but never from within the call it was given to. Without an
+// answer within `timeout` it gets DEADLINE_EXCEEDED; if the coordinator cannot be reached, UNAVAILABLE.
 class CoordinatorApi {
  public:
   template <class Reply>
@@ -39,7 +39,7 @@ class CoordinatorApi {
   virtual void ChangeRule(const v1::ChangeRuleRequest& request, absl::Duration timeout,
                           Callback<v1::ChangeRuleReply> done) = 0;
 
-  // A stream of maps. Destroying it ends it; what was on its way may still be heard.
+  // A stream of maps. Destroying it ends it; maps that are on the way may still arrive.
   class Watch {
    public:
     virtual ~Watch() = default;

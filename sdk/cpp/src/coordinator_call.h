@@ -13,10 +13,10 @@
 
 namespace paceline::sdk {
 
-// One question to the coordinator, asked until there is an answer or the time is up. Keeps itself alive.
-// Questions are idempotent: asking twice is asking once.
+// One request to the coordinator, repeated until there is an answer or the time is up. Keeps itself alive.
+// Requests are idempotent.
 //
-// `prepare` is called before each try with what is left of the time. `done` is called once, inside the gate,
+// `prepare` is called before each try with the time that is left. `done` is called once, inside the gate,
 // unless the core is gone by then.
 template <class Request, class Reply>
 class CoordinatorCall : public std::enable_shared_from_this<CoordinatorCall<Request, Reply>> {
@@ -42,11 +42,10 @@ class CoordinatorCall : public std::enable_shared_from_this<CoordinatorCall<Requ
   void Start() {
     context_.asked.try_emplace(this, Context::Asked{.what = what_, .since = started_, .last_answer = ""});
     const absl::Duration left = deadline_ - context_.Now();
-    // The coordinator hears less: its answer, which names what it waited for, comes before the
-    // call's own end does.
+    // The coordinator gets a shorter timeout, so that its answer, which names what it waited for, comes
+    // before the call itself ends.
     if (prepare_) prepare_(request_, left - std::min(left / 4, absl::Seconds(2)));
-    // Outside the gate: the callback may not come from within, but the stubs need not know of the gate
-    // either.
+    // Outside the gate: the callback must not run inside this visit, and the stubs need not know of the gate.
     context_.deferred.Run([self = this->shared_from_this(), left] {
       (self->api_.*self->method_)(self->request_, left, [self](absl::StatusOr<Reply> reply) {
         self->gate_->Enter([&] { self->OnReply(std::move(reply)); });

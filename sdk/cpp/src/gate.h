@@ -10,21 +10,22 @@
 
 namespace paceline::sdk {
 
-// The one door into the core. The core is a single-threaded state machine; whatever comes from outside —
-// frames, replies, the time, calls of users — enters through here, one at a time.
+// The only entry into the core. The core is a single-threaded state machine; frames, replies, timers and user
+// calls enter it through here, one at a time.
 //
-// A gate outlives its core: what comes too late finds it closed.
+// A gate outlives its core: late callers find it closed.
 class Gate {
  public:
   virtual ~Gate() = default;
 
-  // Runs `inside` with the core to itself, and then, with the door open to others again, what the core left
-  // to be done (see Deferred). Does nothing once the core is gone. Not to be called from within `inside`.
+  // Runs `inside` with exclusive access to the core, and then, with the gate open to others again, the work
+  // that the core left to be done (see Deferred). Does nothing once the core is gone. Must not be called from
+  // within `inside`.
   virtual void Enter(absl::FunctionRef<void()> inside) = 0;
 };
 
-// What the core leaves to be done after it was left: kicking carriers, which may come straight back in for a
-// frame, and calling users back, who may call anything.
+// Work that the core leaves until the visit has ended: kicking carriers, which may come straight back in for
+// a frame, and user callbacks, which may call anything.
 class Deferred {
  public:
   using Task = absl::AnyInvocable<void()>;
@@ -34,7 +35,7 @@ class Deferred {
 
   bool empty() const { return kicks_.empty() && tasks_.empty(); }
 
-  // Kicks first: what is under way earlier comes back earlier.
+  // Kicks first: frames that leave earlier are answered earlier.
   void RunAll() && {
     for (const auto& port : kicks_) port->Kick();
     for (Task& task : tasks_) task();

@@ -9,8 +9,8 @@
 
 namespace paceline::sdk {
 
-// Appends pieces of batches to a Cord that shares their memory, neighbours as one piece. The Cord is complete
-// when the gatherer is gone.
+// Appends pieces of batches to a Cord that shares their memory; adjacent pieces become one. The Cord is
+// complete when the gatherer is destroyed.
 class Gatherer {
  public:
   explicit Gatherer(absl::Cord& out) : out_(out) {}

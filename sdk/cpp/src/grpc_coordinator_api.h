@@ -10,12 +10,13 @@
 
 namespace paceline::sdk {
 
-// Asks the coordinator that leads over gRPC, among those that are listed: a try that meets another one, or
-// nobody, is UNAVAILABLE, and the next try goes elsewhere. Answers come on the loop's thread. Thread-safe.
+// Sends requests over gRPC to the leading coordinator among those that are listed. A try that meets another
+// one, or none, is UNAVAILABLE, and the next try goes elsewhere. Answers come on the loop's thread.
+// Thread-safe.
 class GrpcCoordinatorApi : public CoordinatorApi {
  public:
-  // `loop` must run until every question is answered; it counts them.
-  // `addresses`: host:port, several with commas between.
+  // `loop` must run until every request is answered; it counts them. `addresses`: host:port, several
+  // separated by commas.
   GrpcCoordinatorApi(rpc::EventLoop& loop, const std::string& addresses);
 
   void OpenSession(const v1::OpenSessionRequest& request, absl::Duration timeout,
@@ -43,7 +44,7 @@ class GrpcCoordinatorApi : public CoordinatorApi {
   class MapStream;
   class MapWatch;
 
-  // Asks with one of the stub's PrepareAsync… functions.
+  // Sends a request with one of the stub's PrepareAsync… functions.
   template <class Reply, class Request, class Prepare>
   void Ask(Prepare prepare, const Request& request, absl::Duration timeout, Callback<Reply> done);
 

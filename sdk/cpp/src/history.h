@@ -18,8 +18,8 @@ namespace paceline::sdk {
 struct Context;
 struct TableInfo;
 
-// What a client was asked for, did and was told, for its record file (docs/record.md). Without a sink every
-// call does nothing; that is one comparison. Single owner, no locks.
+// The events of a client for its record file: user calls, actions and answers (docs/record.md). Without a
+// sink every call does nothing but one comparison. Single owner, no locks.
 class History : public CacheWatcher {
  public:
   void RecordTo(record::Sink* sink) { sink_ = sink; }
@@ -35,14 +35,14 @@ class History : public CacheWatcher {
   void Finishing(bool leaves) const;
   void Failed(const absl::Status& why) const;
 
-  // A read of what shards serve begins; `min_clock` if the caller named one. Returns what it is called.
+  // A read that shards serve begins; `min_clock` if the caller named one. Returns the read's number.
   uint64_t ReadBegun(const TableInfo& table, Clock reader, std::optional<Clock> min_clock);
-  // Rows of it were handed to the user.
+  // The client handed rows of the read to the user.
   void Certified(uint64_t read, const wire::Certificate& certificate, uint32_t rows);
-  // All rows that the cache has handed out since the last call are of one read.
+  // All rows that the cache has handed out since the last call belong to one read.
   void HandedOut(const TableInfo& table, Clock reader, std::optional<Clock> min_clock);
 
-  // What the client learns about epochs.
+  // The client's knowledge of epochs.
   void Learn(const wire::Certificate& certificate);
   void Learn(const ring::SegmentMap& map);
 

@@ -15,8 +15,8 @@ namespace paceline::sdk {
 
 class Puller;
 
-// The pull stream to one shard: requests that wait to be sent, the most urgent first, and those that wait for
-// their answer, which come in any order.
+// The pull stream to one shard: requests that wait to be sent, the most urgent first, and requests that wait
+// for their answers, which come in any order.
 class PullLink final : public Link {
  public:
   PullLink(Context& context, Puller& puller, ring::ShardInfo shard);
@@ -35,13 +35,13 @@ class PullLink final : public Link {
   using QueuePlace = std::pair<uint32_t, uint64_t>;  // (complement of the priority, id)
 
   void Put(PullRequest request);
-  // Lets go of what the queue holds of pulls that ended or were asked anew. False: nothing is left of it.
+  // Drops queued parts of pulls that have ended or were asked again. False: nothing is left of the request.
   static bool Prune(PullRequest& request);
   wire::Frame<v1::PullRequest> Fill(PullRequest& request) const;
 
   Puller& puller_;
   absl::btree_map<QueuePlace, PullRequest> queue_;
-  size_t prune_at_ = kPruneAtLeast;               // how long the queue may grow before it is looked through
+  size_t prune_at_ = kPruneAtLeast;               // the queue is pruned when it grows to this length
   absl::btree_map<uint64_t, PullRequest> asked_;  // by id; of the current stream
   uint64_t asked_bytes_ = 0;
   uint64_t ids_ = 0;

@@ -15,23 +15,23 @@
 
 namespace paceline::sdk {
 
-// Everything about reads: splits a pull by shard, asks, asks again where needed, and checks what comes back
-// before anybody sees it.
+// All reads: splits a pull by shard, asks, asks again where needed, and checks the answers before the user
+// sees a value.
 class Puller {
  public:
   Puller(Context& context, const Pusher& pusher) : context_(context), pusher_(pusher) {}
 
   void Pull(PullCall call);
-  // A pull whose parts ride with those of a push. The caller says what number each part has, and which
-  // `asking` it is of: 1 (see PushLink).
+  // A pull whose parts ride with those of a push. The caller supplies the number of each part; its `asking`
+  // is 1 (see PushLink).
   std::shared_ptr<PullOp> PullWithPush(PullCall call, Clock reader);
   // Its push has failed.
   void OnPushFailed(PullOp& op, absl::Status why) { End(op, std::move(why)); }
-  // The largest min clock that was certified, in whatever segment.
+  // The largest min clock that was certified, in any segment.
   Clock newest_min_clock() const { return newest_min_clock_; }
   // context.routes is newer than at the last call.
   void OnMap();
-  // Ends all; nothing is called afterwards.
+  // Ends all pulls; no callback is made afterwards.
   void Fail(const absl::Status& why);
   // The oldest pull under way; nullopt: there is none.
   std::optional<Waiting> Waits() const;
@@ -43,12 +43,12 @@ class Puller {
   void OnRefusedStream(Link& link, const v1::Refusal& refusal);
   // The stream broke before the answer came.
   void OnLost(PullRequest& request);
-  // The same of parts that rode with a push: they are asked for by a pull of their own.
+  // The same for parts that rode with a push: the client asks for them by a pull of their own.
   void OnRideLost(PullRequest& request);
 
  private:
-  // What was certified last of a segment. The min clock never falls. A part that was applied and not
-  // committed may come to nothing with its epoch.
+  // The last certified state of a segment. The min clock never falls. A part that was applied but not
+  // committed may be discarded with its epoch.
   struct Known {
     Clock min_clock = 0;
     Epoch epoch;
@@ -57,7 +57,7 @@ class Puller {
 
   PullLink& LinkFor(ShardId shard);
   std::shared_ptr<PullOp> Begin(PullCall call);
-  // What one part of a reply has: rows, in the order asked for; or those that have changed.
+  // The content of one part of a reply: rows, in the order asked for; or those that have changed.
   struct Content {
     absl::Cord values;
     std::optional<uint32_t> changes = std::nullopt;  // unset: the shard does not say
@@ -73,7 +73,7 @@ class Puller {
                  const v1::Refusal& refusal);
   void Ask(const std::shared_ptr<PullOp>& op, const std::vector<uint32_t>& parts);
   void AskAfter(const std::shared_ptr<PullOp>& op, uint32_t part, absl::Duration pause);
-  // OK if the certificate keeps every promise. DATA_LOSS and INTERNAL are the client's end.
+  // OK if the certificate keeps every promise. DATA_LOSS and INTERNAL end the client.
   absl::Status Check(const Link& link, const PullRequest& request, const PullRequest::Asked& asked,
                      const wire::Certificate& certificate) const;
   void CountWait(const PullOp& op, const PullPart& part, const PullRequest& request,

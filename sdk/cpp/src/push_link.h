@@ -17,12 +17,12 @@ namespace paceline::sdk {
 
 class Pusher;
 
-// The push stream to one shard: a queue of the lines of its segments that have something to send, a window of
-// bytes the shard has not taken yet, and the ticks.
+// The push stream to one shard: a queue of its segments' lines that have parts to send, a window of bytes
+// that the shard has not taken yet, and the ticks.
 //
-// A frame carries the most urgent waiting part and, while they fit, those that follow in the queue and are of
-// the same table and clock, one a segment; parts that want their rows back go with those of the same push
-// only. A tick rides on the frame with the last part of the clock it ends.
+// A frame carries the most urgent waiting part and, while they fit, those that follow in the queue and have
+// the same table and clock, one for each segment. Parts that want their rows back go only with those of the
+// same push. A tick rides on the frame with the last part of the clock it ends.
 class PushLink final : public Link {
  public:
   PushLink(Context& context, Pusher& pusher, ring::ShardInfo shard);
@@ -31,13 +31,13 @@ class PushLink final : public Link {
   void SetSegments(absl::Span<const SegmentId> segments) { teller_.SetSegments(segments); }
   void ForgetTickOf(SegmentId segment) { teller_.Forget(segment); }
 
-  // From now on the line is sent here.
+  // From now on this link sends the line.
   void Bind(SegmentLine& line);
   void Unbind(SegmentLine& line);
-  // The line's parts, or whether they may go, have changed.
+  // The line's parts have changed, or whether they may be sent.
   void Refresh(SegmentLine& line);
 
-  // Lines that are sent here, by segment.
+  // Lines that this link sends, by segment.
   const absl::btree_map<uint64_t, SegmentLine*>& lines() const { return lines_; }
 
  protected:
@@ -51,7 +51,8 @@ class PushLink final : public Link {
   using Request = wire::Frame<v1::PushPullRequest>;
 
   bool TickDue() const;
-  // The latest clock whose end may be told: no part of an earlier one waits in the queue, and no read that
+  // The latest clock whose end may be sent: no part of an earlier one waits in the queue, and every read that
+  // must not see later updates has been answered.
   // must not see what comes after it is unanswered.
   Clock TellableClock() const;
   void AddTick(v1::PushPullRequest& head);
@@ -65,19 +66,19 @@ class PushLink final : public Link {
   void OnRows(wire::Frame<v1::PushPullReply>& reply);
   void OnReceived(uint64_t frames);
   void OnTickAck(const v1::TickAck& ack);
-  // What the shard says it has, compared with what was committed when the tick was sent.
+  // Compares what the shard says it has with what was committed when the tick was sent.
   absl::Status CheckHere(const v1::TickAck& ack);
 
   Pusher& pusher_;
   absl::btree_map<uint64_t, SegmentLine*> lines_;
   absl::btree_map<QueueKey, SegmentLine*> queue_;
   TickTeller teller_;
-  absl::Time tick_again_ = absl::InfiniteFuture();  // when it is looked whether the tick was answered
+  absl::Time tick_again_ = absl::InfiniteFuture();  // when to check whether the tick was answered
   Backoff tick_pauses_;
 
   uint64_t reads_ = 0;  // counts requests for rows
-  // The latest tick's number, and by line what was committed when it was sent. An answer to an earlier one
-  // says nothing: what was committed since may be more than that one found.
+  // The latest tick's number, and by line what was committed when it was sent. Answers to earlier ticks say
+  // nothing: parts that were committed since may exceed what they found.
   uint64_t ticks_ = 0;
   absl::btree_map<uint64_t, PartNumber> committed_then_;
 

@@ -25,14 +25,14 @@ namespace paceline::sdk {
 
 using Done = absl::AnyInvocable<void(absl::Status)>;
 
-// A push as its caller hands it over.
+// A push as the caller hands it over.
 struct PushCall {
   std::shared_ptr<const TableInfo> table;
   std::shared_ptr<const Batch> batch;
   std::shared_ptr<PullOp> read = nullptr;  // of the same batch: its parts ride with this push's
   uint32_t priority = 0;
   absl::Duration timeout = absl::InfiniteDuration();
-  Done done = nullptr;  // once, after the gate was left
+  Done done = nullptr;  // called once, after the visit
 };
 
 // A push under way.
@@ -42,50 +42,51 @@ struct PushOp {
   size_t parts_left = 0;  // not committed
   absl::Time since;
   absl::Duration timeout;
-  Done done;  // empty: called already
+  Done done;  // empty: already called
   Timers::Id timer;
 };
 
-// Everything about updates: numbers parts, keeps them until they are committed, routes them to their
-// primaries and sends them again where needed.
+// All updates: numbers parts, keeps them until they are committed, routes them to their primaries and sends
+// them again where needed.
 //
-// A part's number is given when its push is made. So the numbers of a line follow its clocks, and "my last
-// part on this segment" is known to a pull that is made a moment later, whatever has been sent by then.
+// A part gets its number when its push is made. So the numbers of a line follow its clocks, and a pull that
+// is made a moment later knows the client's last part on a segment, whatever has been sent by then.
 class Pusher {
  public:
   explicit Pusher(Context& context) : context_(context) {}
 
   void Push(PushCall call);
-  // Calls `done` when all that was pushed before is committed, with the first error of a push that has ended
-  // since the previous flush. Pushes of this clock to aggregated tables are not waited for: they are
-  // committed after this worker's own next tick.
+  // Calls `done` when all earlier pushes are committed, with the first error of a push that has ended since
+  // the previous flush. It does not wait for pushes of this clock to aggregated tables, which are committed
+  // after this worker's own next tick.
   void Flush(absl::Duration timeout, Done done);
   // The first error of a push that has ended since the last flush.
   absl::Status TakeUnreported() { return std::exchange(unreported_, absl::OkStatus()); }
-  // The last tick was heard everywhere, which takes that all parts are committed.
+  // All shards have received the last tick, which requires that all parts are committed.
   void OnFinished();
 
   // The worker's clock has grown.
   void OnTick();
-  // More of the worker's clock may be told now.
+  // More of the worker's clock may be sent now.
   void TellTicks();
   // context.routes is newer than at the last call. The first one comes before the first push.
   void OnMap();
-  // Ends all; nothing is called afterwards.
+  // Ends all pushes; no callback is made afterwards.
   void Fail(const absl::Status& why);
 
-  // Number of the last part made, and of the last committed one.
+  // Number of the last part made, and of the last one committed.
   PartNumber Last(SegmentId segment, Line line) const;
   PartNumber Committed(SegmentId segment, Line line) const;
-  // How many parts of clocks < `clock` there are.
+  // The number of parts of clocks < `clock`.
   PartNumber SealedAt(SegmentId segment, Line line, Clock clock) const;
   // Packed seals of every line that has parts, for the last tick.
   std::string AllSeals() const;
 
   uint64_t unacknowledged_bytes() const { return unacknowledged_bytes_; }
-  // Without the parts of this clock for aggregated tables: what is worth waiting for.
+  // Without the parts of this clock for aggregated tables: the bytes that a caller may wait for.
   uint64_t awaitable_bytes() const { return unacknowledged_bytes_ - clock_bytes_; }
-  // "shard-1 at 127.0.0.1:4711: connection refused": whom the oldest part waits for. Empty: there is none.
+  // "shard-1 at 127.0.0.1:4711: connection refused": the shard that the oldest part waits for. Empty: there
+  // is none.
   std::string WaitsFor() const;
   // The oldest push that is not committed and waits for others, not for this worker's own tick; nullopt:
   // there is none.
@@ -94,13 +95,13 @@ class Pusher {
   // -- from the links --
   void OnCommitted(PushLink& link, const wire::Mark& mark);
   void OnRefusal(PushLink& link, const v1::Refusal& refusal);
-  // The shard has the line up to part `here` only, though it was committed up to `committed`. The client
+  // The shard has the line only up to part `here`, though it was committed up to `committed`. The client
   // ends.
   void OnLost(const PushLink& link, const SegmentLine& line, PartNumber here, PartNumber committed);
 
  private:
   struct FlushOp {
-    // The last push it waits for, by line.
+    // The last push that it waits for, by line.
     uint64_t arrival = 0;
     uint64_t aggregated = 0;
     Done done;
@@ -113,7 +114,7 @@ class Pusher {
   PushLink& LinkFor(ShardId shard);
 
   void OnCommittedPart(const Part& part);
-  // These bytes of the part are needed no more.
+  // The part's bytes are no longer needed.
   void Release(const Part& part);
   void Forget(PushOp& op);
   std::set<uint64_t>& OpsOf(const PushOp& op) { return open_[static_cast<size_t>(op.table->line()) - 1]; }
@@ -127,7 +128,7 @@ class Pusher {
   void OnRefusedPart(PushLink& link, SegmentLine& line, Part& part, const v1::Refusal& refusal);
   // The part's content is at fault: its push ends with `why`, and an empty part takes its number.
   void DropContent(SegmentLine& line, Part& part, absl::Status why);
-  // True: the shard expects what it said is committed. The client ends.
+  // True: the shard expects a number that it has said is committed. The client ends.
   bool IsLoss(const PushLink& link, const SegmentLine& line, const Part& part, const v1::Refusal& refusal);
   void GoBack(SegmentLine& line, PartNumber to);
   void GoOn(SegmentLine& line);
@@ -149,7 +150,7 @@ class Pusher {
   uint64_t pushes_ = 0;
   uint64_t pushes_before_ = 0;  // those of earlier clocks
   uint64_t unacknowledged_bytes_ = 0;
-  uint64_t clock_bytes_ = 0;  // of them: parts of this clock for aggregated tables
+  uint64_t clock_bytes_ = 0;  // of which: parts of this clock for aggregated tables
   std::list<FlushOp> flushes_;
   absl::Status unreported_;  // first error of a push since the last flush
 };

@@ -8,11 +8,11 @@
 
 namespace paceline::sdk {
 
-// Values of which more are checked by two threads.
+// Two threads check updates of more than this many bytes of values.
 inline constexpr uint64_t kCheckedAloneBytes = uint64_t{8} << 20;
 
-// table::CheckRangeUpdate with the same outcome. Of a push that is refused nothing is sent, so that nothing
-// is on its way while a large one is checked: a second thread does half of it.
+// The same outcome as table::CheckRangeUpdate. Nothing of a refused push may be sent, so nothing is under way
+// while a large one is checked: a second thread checks half of it.
 absl::Status CheckLargeRange(const table::Schema& schema, uint64_t first, uint64_t count,
                              table::ValueView values);
 

@@ -7,8 +7,8 @@
 
 namespace paceline::sdk {
 
-// A map and the order in which segments are best laid out in memory: those of one primary side by side, so
-// that what goes to one shard is one piece. Immutable; safe to read from any thread.
+// A map and the best order of segments in memory: those of one primary side by side, so that one piece goes
+// to one shard. Immutable; safe to read from any thread.
 struct Routes {
   ring::SegmentMap map;
   std::vector<uint32_t> rank;       // of each segment in that order

@@ -18,8 +18,8 @@ class PushLink;
 struct PullOp;
 struct PushOp;
 
-// What a push carries for one segment. Number and content are fixed when it is made and kept until it is
-// committed, through every resend.
+// The content of a push for one segment. Number and content are fixed when the part is made, and kept until
+// it is committed, through every resend.
 struct Part {
   PushOp* op = nullptr;
   TableId table;
@@ -29,11 +29,11 @@ struct Part {
   Clock clock = 0;
   uint32_t priority = 0;
   uint64_t push = 0;                       // count of the push it belongs to
-  std::shared_ptr<PullOp> read = nullptr;  // wants this part's rows back; null: nobody does
+  std::shared_ptr<PullOp> read = nullptr;  // the pull that wants this part's rows back; null: none
 
   PartNumber number = 0;  // set by SegmentLine::Append
-  uint32_t urgency = 0;   // the highest priority from here to the end of the line: nothing can overtake it
-  // Of its latest sending; a refusal that answers an earlier one is void.
+  uint32_t urgency = 0;   // the highest priority from here to the end of the line: no part overtakes another
+  // Of its latest sending; a refusal of an earlier one is void.
   uint64_t frame = 0;        // of the stream; 0: waits to be sent
   PartNumber committed = 0;  // the line's committed mark at that time
 
@@ -43,7 +43,7 @@ struct Part {
   size_t Bytes() const { return KeyBytes() + ValueBytes(); }
 };
 
-// Place of a line in a link's queue: the most urgent first, then as they were pushed.
+// Place of a line in a link's queue: the most urgent first, then in the order of the pushes.
 struct QueueKey {
   uint32_t not_urgency = 0;  // its complement
   uint64_t push = 0;
@@ -52,8 +52,8 @@ struct QueueKey {
   friend auto operator<=>(const QueueKey&, const QueueKey&) = default;
 };
 
-// One session's line of numbered parts in one segment: those that are not committed yet, of which the first
-// ones are under way and the others wait, and what ticks have to know of those that are gone.
+// One session's line of numbered parts in one segment: the parts that are not committed yet, of which the
+// first ones are under way and the others wait; and the counts that ticks need of parts that are gone.
 //
 //   committed | sent, kept for a resend | waiting      → numbers grow
 class SegmentLine {
@@ -72,36 +72,36 @@ class SegmentLine {
   // Numbers the part. REQUIRES: its clock is not smaller than that of the part before it.
   void Append(Part part);
 
-  // The next to be sent. REQUIRES: HasWaiting().
+  // The next part to send. REQUIRES: HasWaiting().
   const Part& Next() const { return parts_[sent_]; }
-  // It was, on frame `frame` of its stream.
+  // The next part was sent, in frame `frame` of its stream.
   void Sent(uint64_t frame);
 
   // All parts from `from` on wait again. Returns how many of them had been sent.
   size_t Rewind(PartNumber from);
   size_t RewindAll() { return Rewind(0); }
 
-  // Takes parts up to `upto` off, oldest first. Marks may come late and twice: a smaller one does nothing.
+  // Removes parts up to `upto`, oldest first. Marks may come late and twice: a smaller one does nothing.
   // REQUIRES: upto <= last().
   void Commit(PartNumber upto, absl::FunctionRef<void(const Part&)> committed);
 
-  // nullptr: not here, being committed or not made yet. Valid until the next change.
+  // nullptr: the part is committed or not made yet. Valid until the next change.
   Part* Find(PartNumber number);
   const std::deque<Part>& parts() const { return parts_; }
 
   // The last number of a clock < `clock`. REQUIRES: ForgetSeals was not called with a larger one.
   PartNumber SealedAt(Clock clock) const;
-  // No question for an earlier clock will come.
+  // No caller will ask for an earlier clock.
   void ForgetSeals(Clock before);
 
-  // -- kept here for Pusher and PushLink --
+  // -- state that Pusher and PushLink keep here --
   PushLink* link = nullptr;        // of the current primary
   std::optional<QueueKey> queued;  // in link's queue
-  // Refused for now: nothing is sent before this timer, or the map version, has come.
+  // Refused for now: nothing is sent before this timer fires, or this map version arrives.
   bool held = false;
   Timers::Id held_until;
   MapVersion held_for_map;
-  std::string refused;  // by the primary, with these words, and nothing was committed since
+  std::string refused;  // the primary's message when it refused; nothing was committed since
 
  private:
   struct Seal {

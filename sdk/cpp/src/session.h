@@ -34,29 +34,30 @@ class Session {
 
   Session(Context& context, CoordinatorApi& api, Options options, OnMap on_map);
 
-  // Opens the session and, if the options say so, joins the clocks. Then the context is filled in.
+  // Opens the session and, if the options say so, joins the clocks. When it has succeeded, the context is
+  // filled in.
   void Open(Done done);
 
-  // `schema` of a table that is to be created if it does not exist; nullptr: it must exist.
+  // `schema` of a table to create if it does not exist; nullptr: the table must exist.
   void OpenTable(std::string name, const v1::TableSchema* schema, Consistency consistency,
                  TableCallback done);
 
-  // Ends the table of this name, as it is when the question is answered.
+  // Ends the table that has this name when the request is answered.
   void DropTable(const std::string& name, Done done);
-  // `change` without session and table. `done` hears the clock that was agreed.
+  // `change` without session and table. `done` gets the agreed clock.
   void ChangeRule(const std::string& name, v1::ChangeRuleRequest change,
                   absl::AnyInvocable<void(absl::StatusOr<Clock>)> done);
 
   // The last tick, with the seals of all parts.
   void Finish(std::string seals, absl::Time deadline, Done done);
 
-  // One try, best effort.
+  // One try, without a guarantee.
   void Close(std::string reason, absl::Duration timeout, Done done);
 
   // A map of this version exists.
   void WantMap(MapVersion version);
 
-  // No more signs of life and maps; questions under way end by themselves.
+  // No more keep-alives and maps; requests under way end by themselves.
   void Stop();
 
  private:
@@ -65,10 +66,10 @@ class Session {
   void OnJoined(absl::StatusOr<v1::JoinJobReply> reply);
   void EndOpen(absl::Status status);
 
-  // The client's end: `why` says the coordinator.
+  // The client's end because of the coordinator's answer `why`.
   absl::Status Over(absl::string_view why) const;
-  // `status`; or, if it says that the session is over, the client's failure from now on. Of an open session
-  // the coordinator calls nothing else a failed precondition.
+  // `status`; or, if it says that the session is over, the client's failure from now on. For an open session
+  // the coordinator answers failed precondition for no other reason.
   absl::Status Judge(const absl::Status& status);
 
   void KeepAliveAfter(absl::Duration pause);
@@ -85,7 +86,7 @@ class Session {
   void FindTable(const std::string& name, absl::Time deadline,
                  absl::AnyInvocable<void(absl::StatusOr<uint32_t>)> done);
   void SawCatalogue(uint64_t version);
-  // Asks again and again until the deadline.
+  // Repeats the request until the deadline.
   template <class Request, class Reply>
   void Ask(void (CoordinatorApi::*method)(const Request&, absl::Duration, CoordinatorApi::Callback<Reply>),
            absl::string_view what, absl::Time deadline, Request request,
@@ -103,7 +104,7 @@ class Session {
   Timers::Id keep_alive_timer_;
 
   std::shared_ptr<CoordinatorApi::Watch> watch_;
-  uint64_t watches_ = 0;  // counts them: what comes from an earlier one is void
+  uint64_t watches_ = 0;  // counts them: maps from an earlier one are void
   bool watching_ = false;
   Backoff watch_backoff_;
   Timers::Id watch_timer_;

@@ -8,7 +8,7 @@
 
 namespace paceline::sdk {
 
-// What a Table refers to.
+// The state behind a Table.
 class TableState {
  public:
   TableState(std::shared_ptr<ClientState> of_client, std::shared_ptr<const TableInfo> of_table)

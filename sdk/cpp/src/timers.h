@@ -9,8 +9,8 @@
 
 namespace paceline::sdk {
 
-// What is to happen at which time. Knows no clock: its owner asks for Next() and calls Run() then. What is
-// due at the same time runs in the order of its scheduling.
+// Tasks by the time at which they are due. Has no clock: its owner asks for Next() and calls Run() then.
+// Tasks that are due at the same time run in the order of their scheduling.
 class Timers {
  public:
   using Task = absl::AnyInvocable<void()>;
@@ -28,7 +28,8 @@ class Timers {
 
   absl::Time Next() const { return tasks_.empty() ? absl::InfiniteFuture() : tasks_.begin()->first.first; }
 
-  // Runs what is due. A task may schedule and cancel others; what it schedules for now runs too.
+  // Runs the tasks that are due. A task may schedule and cancel others; tasks that it schedules for now run
+  // too.
   void Run(absl::Time now) {
     while (!tasks_.empty() && tasks_.begin()->first.first <= now) {
       auto due = tasks_.extract(tasks_.begin());

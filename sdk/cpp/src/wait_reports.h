@@ -13,14 +13,14 @@ namespace paceline::sdk {
 struct Waiting {
   std::string what;
   absl::Time since;
-  std::string whom;  // it waits for, and what is known of that
+  std::string whom;  // what it waits for, and that one's last known state
 };
 
-// When people are told of waits, and in which words: after 3 s, after 10, after 30, and every 30 from then
-// on. Knows no time but what it is told.
+// Decides when to report waits, and in which words: after 3 s, after 10, after 30, and then every 30. Has no
+// clock of its own.
 class WaitReports {
  public:
-  // What is to be said now of those that wait.
+  // The reports that are due now for these waiting operations.
   std::vector<std::string> Due(absl::Time now, const std::vector<Waiting>& waits);
 
  private:
