@@ -11,7 +11,7 @@
 
 namespace paceline::sim {
 
-// What a seed must amount to, so that its silence means something.
+// A seed must reach these figures for its success to mean something.
 inline constexpr uint64_t kPartsMin = 1000;
 inline constexpr uint64_t kFaultsMin = 5;
 
@@ -20,7 +20,7 @@ struct FailedSeed {
   std::vector<Violation> violations;
 };
 
-// What a batch of seeds came to.
+// The result of a batch of seeds.
 struct BatchOutcome {
   uint64_t seeds = 0;
   uint64_t full_seeds = 0;  // with enough parts and faults
@@ -31,7 +31,7 @@ struct BatchOutcome {
   Marks marks;
   std::map<std::string, uint64_t> faults_by_kind;
 
-  // Marks, and kinds of faults, that were never reached.
+  // Marks, and kinds of faults, that no seed reached.
   std::vector<std::string> MarksMissed() const;
   std::vector<std::string> FaultsMissed() const;
 };
@@ -40,8 +40,8 @@ struct BatchOutcome {
 Outcome RunSeed(uint64_t seed, Bug bug = Bug::kNone,
                 const std::function<void(const std::string&)>& trace = nullptr);
 
-// Runs seeds from `first` to `last`, both included; with `disks` only those that have some. `on_seed` hears
-// of each and may stop by returning false.
+// Runs seeds from `first` to `last`, both included; with `disks` only those that have disks. `on_seed` is
+// called with each result and may stop the batch by returning false.
 BatchOutcome RunBatch(uint64_t first, uint64_t last, Bug bug,
                       const std::function<bool(uint64_t seed, const Outcome&)>& on_seed, bool disks = false);
 

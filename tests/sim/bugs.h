@@ -8,15 +8,16 @@
 
 namespace paceline::sim {
 
-// A bug as it is named on the command line, and what it breaks first: one invariant "or" another.
+// A planted bug, by its name on the command line, and the invariant that it violates first: one "or" another.
 struct NamedBug {
   Bug bug;
   absl::string_view name;
   absl::string_view invariant;
-  uint64_t seed;  // the first that finds it; what changes a run may change this
+  uint64_t seed;  // the first seed that finds it; any change to the workload may change this
 };
 
-// Every bug of libs/base/planted.h but those that no seed of a few hundred finds (docs/simulation.md).
+// Every bug of libs/base/planted.h, except for those that a few hundred seeds do not find
+// (docs/simulation.md).
 inline constexpr std::array kBugs = {
     NamedBug{Bug::kRetryAckedEarly, "retry_acked_early", "AckLogged", 1},
     NamedBug{Bug::kAckBeforeApply, "ack_before_apply", "AckLogged", 1},

@@ -19,40 +19,40 @@
 
 namespace paceline::sim {
 
-// What a run came to.
+// The result of a run.
 struct Outcome {
   std::vector<Violation> violations;
   Marks marks;
-  std::map<std::string, uint64_t> faults;  // that took effect, by kind
+  std::map<std::string, uint64_t> faults;  // those that took effect, by kind
   uint64_t hash = 0;
   uint64_t steps = 0;
   uint64_t parts = 0;
   uint64_t parts_acked = 0;
   Clock clocks = 0;     // the smallest min clock at the end
-  absl::Duration took;  // virtual
+  absl::Duration took;  // in virtual time
 };
 
-// One cluster, from the first shard to the last worker's end. One thread, virtual time; everything follows
-// from the plan.
+// One cluster, from the start of the first shard to the end of the last worker. One thread, virtual time;
+// everything follows from the plan.
 class Cluster {
  public:
   explicit Cluster(const Plan& plan);
   ~Cluster();
 
   Outcome Run();
-  // Tells `trace` what happens. Before Run.
+  // Reports to `trace` what happens. Call it before Run.
   void Watch(std::function<void(const std::string&)> trace) { world_.trace = std::move(trace); }
 
  private:
   void Begin();
   void BeginUsers();
   void BeginHeirs();
-  // Two workers go on in a job that was made of a snapshot.
+  // Two workers train on in a job that was made of a snapshot.
   void WorkIn(const std::string& job);
-  // Another cluster with the same ring has left a snapshot; its name, or nothing.
+  // Another cluster with the same ring has left a snapshot: its name, or an empty string.
   std::string LeaveSnapshot();
   void Strike(FaultKind kind);
-  // True: it took effect.
+  // True: the fault took effect.
   bool TryStrike(FaultKind kind);
   bool Break(bool by_server);
   bool Clog();
@@ -69,38 +69,38 @@ class Cluster {
   bool TerminateShard();
   bool TerminateCoordinator();
   bool DamageDisk();
-  // The next hand-over that is asked for is granted, and those it concerns hear of it late.
+  // The coordinator grants the next hand-over that is asked for, and both primaries hear of it late.
   bool LoseNextSwap();
   void OnWish(const SimShard& from, const v1::ConfigWish& wish);
-  // A wish to add a replica is kept, and answers of that one reach its primary no more; so it is asked out
-  // again, and then the wish comes a second time.
+  // Keeps a wish to add a replica, and stops that replica's answers to its primary, so that the primary asks
+  // it out again; then the wish arrives a second time.
   void RepeatLate(SimShard& from, const v1::ChangeConfigsRequest& request, const v1::ConfigWish& wish);
   void DeliverLate(const v1::ChangeConfigsRequest& request);
-  // Clocks change their rates, again and again.
+  // Changes the rates of the clocks, again and again.
   void Slew();
-  // At once; each comes back in its own time. True: one at least was up.
+  // Kills these shards at once; each comes back in its own time. True: at least one was up.
   bool Kill(const std::vector<SimShard*>& shards, bool power);
-  // A kill takes the machine's power along.
+  // Whether a kill takes the machine's power as well.
   bool PowerGoes();
   bool KillMembers();
   bool KillAll();
-  // At a moment at which something is not synced; counts if anything is lost.
+  // Kills a shard when its disk has unsynced data; counts if anything is lost.
   void ForgetfulDisk();
-  // Looks where no disk has anything of a segment, which is a violation.
+  // Finds segments of which no disk has anything, which is a violation.
   void LookForLosses();
-  // Counts when a step meets it.
+  // Counts when a step meets the fault.
   void StrikeDisk(FaultKind kind);
-  // If no shard has ended before one does so now, and it is tried again.
+  // If no shard has ended before, ends one now and tries again.
   bool AgeDisk(int tried = 0);
   bool AgeStore();
-  // Cuts count when anything was to get through.
+  // Cuts count when a message meets them.
   void CutShards(FaultKind kind);
   void CutCoordinator(FaultKind kind);
   void CutClients();
   void Cut(FaultKind kind, const std::vector<Cuts::Way>& ways, absl::Duration lasts);
   void Count(FaultKind kind);
   bool HandOver();
-  // Of every segment somebody else holds all that is committed.
+  // For every segment of the shard, another member holds everything that is committed.
   bool CanDoWithout(const SimShard& shard);
   bool SpoilCalls();
   Worker* AnyWorkerUp();
@@ -108,17 +108,17 @@ class Cluster {
   void InSync();
   bool WorkersDone() const;
   bool ReadersDone() const;
-  // Runs until `done`. Progress: that must come to pass in time after the last fault.
+  // Runs until `done`. Progress: `done` must become true in time after the last fault.
   void RunUntil(const std::function<bool()>& done);
   void CheckQuiet();
   void NoOverlap();
   Lsn HeldBy(shard::SegmentHost& host) const;
-  // Of what is in the share now.
+  // Checks the snapshots that are in the share now.
   void CheckSnapshots();
   std::string WhoIsLeft();
-  // Segments that have fewer replicas than they should, as the coordinator sees it.
+  // Segments that have too few replicas, as the coordinator sees it.
   size_t UnderReplicated();
-  // How every segment stands, for whoever looks into a violation.
+  // Traces the state of every segment, to analyse a violation.
   void TraceSegments();
 
   const Plan plan_;
@@ -137,10 +137,10 @@ class Cluster {
   int adds_to_repeat_ = 0;
   std::optional<v1::ChangeConfigsRequest> kept_add_;  // with one wish
   bool damaged_ = false;
-  std::string left_;           // a snapshot that was there before
-  absl::Duration users_wait_;  // until they begin
+  std::string left_;           // a snapshot from before the cluster started
+  absl::Duration users_wait_;  // until the users begin
   absl::Time started_;
-  absl::Time last_fault_;  // its effect is over by then
+  absl::Time last_fault_;  // its effect is over by this time
 };
 
 }  // namespace paceline::sim

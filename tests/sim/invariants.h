@@ -30,7 +30,7 @@ namespace paceline::sim {
 using SnapshotRows = std::map<TableId, TableRows>;
 
 // The invariants of docs/simulation.md, one function each, checked on what a step touched. They know the
-// truth and the logs; the cluster is taken at its word nowhere.
+// truth and the logs; they never rely on the cluster's own account.
 class Invariants {
  public:
   Invariants(Verdict& verdict, Truth& truth, Marks& marks, uint32_t segments)
@@ -43,63 +43,63 @@ class Invariants {
         records_(segments),
         answered_(segments) {}
 
-  // Segments have several members: what one of them wrote alone may come to nothing.
+  // Segments have several members: records that one of them wrote alone may be discarded.
   bool replicated = false;
   bool anybody_was_told = false;  // of a session, or of a job that was loaded
-  // What is acknowledged is on all their disks.
+  // Every acknowledged part is on the disks of all members.
   bool durable = false;
 
   // -- what happens --
   void OnLogged(const ring::Member& by, const log::Segment& after, Epoch epoch, const log::Record& record);
   // The same at a replica or learner.
   void OnFollowed(const ring::Member& by, const log::Segment& after, const log::Record& record);
-  // An image has replaced what a replica or learner had.
+  // An image has replaced the state of a replica or learner.
   void OnInstalled(const ring::Member& by, const log::Segment& image);
-  // A start of a shard goes on from what its disk had of a segment.
+  // A start of a shard goes on from its disk's state of a segment.
   void OnRestored(const ring::Member& by, SegmentId segment, log::LogPosition position) {
     logs_[{by, segment}] = position;
   }
-  // `before` is over: `map` has what follows.
+  // The configuration `before` has ended: `map` has the next one.
   void OnConfig(SegmentId segment, const v1::SegmentConfig& before, const v1::Map& map);
-  // No disk has anything of the segment, which all who are asked for it are told.
+  // No disk has anything of the segment, and all clients that ask for it are told so.
   void OnNothingFound(SegmentId segment);
-  // A primary takes the records up to here for held by every member.
+  // A primary considers the records up to here held by every member.
   void OnCommitted(SegmentId segment, Epoch epoch, Lsn committed);
   // A member that follows, at a quiet point.
   void Equal(const log::Segment& primary, const log::Segment& follower, const std::string& who);
-  // A primary's word on the counting of its workers' ticks, after a frame.
+  // A primary's count of its workers' ticks, after a frame.
   void OnCounted(const log::Primary& primary);
   // A segment was adopted.
   void OnAdopted(const log::Segment& state, Epoch epoch);
   // A shard has sent, or a client has received, an acknowledgement.
   void OnMarkSent(const ring::Member& by, SessionId session, const wire::Mark& mark);
   void OnMarkReceived(SessionId session, const wire::Mark& mark);
-  // A shard has sent a certificate for what was asked.
+  // A shard has sent a certificate for this request.
   void OnCertificateSent(const ring::Member& by, JobId job, const wire::Certificate& certificate,
                          Clock asked_min_clock, PartNumber asked_own);
   // A client has received a certificate.
   void OnCertificateReceived(SessionId session, const wire::Certificate& certificate);
   // `row` was handed out for `read`.
   void OnCached(const TrueRead& read, const sdk::CachedRow& row);
-  // A user has got the values of `read`, `dim` a key.
+  // A user has got the values of `read`, `dim` for each key.
   void OnRead(const TrueRead& read, uint32_t dim, const std::vector<float>& values);
   // A client has failed with `why`.
   void OnFailed(SessionId session, const absl::Status& why);
-  // Shards are told of a cut at this clock; nullopt: wherever each of them stands.
+  // The coordinator asks shards for a cut at this clock; nullopt: at each shard's current state.
   void OnCutAsked(uint64_t cut, std::optional<Clock> clock) { cuts_asked_[cut] = clock; }
   // The coordinator has committed that a table is dropped everywhere, or that its rates have changed.
   void OnDropDone(TableId table);
   void OnRatesDone(TableId table, uint64_t number, std::optional<Clock> clock);
-  // A snapshot of a job is begun, and may be seen by all. REQUIRES: Cut holds.
+  // A snapshot of a job is begun, and becomes visible to all. REQUIRES: Cut holds.
   void OnSnapshotBegun(const std::string& name);
-  // One that was there before the cluster.
+  // A snapshot from before the cluster.
   void OnSnapshotKnown(const std::string& name, SnapshotRows rows) {
     snapshots_[name].rows = std::move(rows);
   }
   SnapshotRows RowsOf(const std::string& name) { return snapshots_[name].rows; }
   void OnSnapshotComplete(const std::string& name);
-  // The coordinator has committed that a job is there that was made of a snapshot; `tables` has those that
-  // its own were made of.
+  // The coordinator has committed that a job made of a snapshot is visible; `tables` maps its tables to those
+  // that they were made of.
   void OnLoaded(JobId job, uint64_t load, const std::string& snapshot,
                 const std::map<TableId, TableId>& tables);
   // At a quiet point.
@@ -109,28 +109,29 @@ class Invariants {
 
   // -- one each --
   void OnePrimary(const ring::Member& by, SegmentId segment, Epoch epoch);
-  // Who answers now is of no earlier epoch than who has answered before.
+  // A shard that answers now is of no earlier epoch than any shard that has answered before.
   void NoOverlap(const ring::Member& by, SegmentId segment, Epoch epoch);
-  // A configured replica that lives holds what was said to be held by all; `held`: what it could go on from.
+  // A configured replica that lives holds everything that was said to be held by all; `held`: the position
+  // from which it could go on.
   void InSync(const ring::Member& member, SegmentId segment, Lsn held);
   // `after` is the segment as its new primary begins the epoch.
   void Completeness(const ring::Member& by, const log::Segment& after, Epoch epoch);
   // `writes`: it is the author's own log.
   void LogMatching(const ring::Member& by, const log::Segment& after, const log::Record& record, bool writes);
-  // What a disk has of a segment is a state that its log went through …
+  // A disk's content of a segment is a state that its log went through …
   void Durable(const std::string& where, const log::Segment& found);
-  // … not before what it was said to have for certain.
+  // … not before the position that it had confirmed.
   void Kept(const std::string& where, SegmentId segment, Lsn found, Lsn promised);
-  // What a base replaces is in it.
+  // A base contains everything that it replaces.
   void Cut(const std::string& where, const engine::Batch::PutBase& base);
-  // What a snapshot holds is what the logs held at its cuts.
+  // A snapshot holds what the logs held at its cuts.
   void Cut(const std::string& name, snapshot::Files& files);
   void Loaded(const log::Segment& segment);
   void AckLogged(SessionId session, const wire::Mark& mark, const char* when);
   void Replicated(SessionId session, const wire::Mark& mark);
   void Once(const SegmentLedger& ledger, SegmentId segment, const log::Update& update);
   void NumberOrder(const SegmentLedger& ledger, SegmentId segment, const log::Update& update);
-  // `here`: its parts that are applied; for what only counts, those that are staged too.
+  // `here`: its parts that are applied; for the count alone, those that are staged too.
   void Sealed(SegmentId segment, SessionId session, Clock clock, const clock::LineCounts& here,
               const char* why);
   void Folded(SegmentLedger& ledger, SegmentId segment, const log::Fold& fold);
@@ -146,10 +147,10 @@ class Invariants {
   void Sums(const log::Segment& segment, const log::Segment::Table& table);
   void Dropped(const SegmentLedger& ledger, SegmentId segment, TableId table, const char* record);
   void Rates(const SegmentLedger& ledger, SegmentId segment, const log::ChangeRule& change);
-  // A table whose rows are kept beside the log holds these.
+  // A table whose rows the simulator keeps beside the log holds these rows.
   void Replayed(const log::Segment& segment, const log::Segment::Table& table);
-  // What is read of a table of means is a state that its folds went through, and not before what the model
-  // promises.
+  // A value read from a table of means is a state that its folds went through, and not before the model's
+  // bound.
   void Means(const TrueRead& read, uint64_t key, uint32_t column, float value);
 
  private:
@@ -180,17 +181,17 @@ class Invariants {
 
   void ForgetMeans(SegmentId segment);
   LoggedTable::Rows LoadedHere(SegmentId segment, TableId table) const;
-  // The rows as they are kept beside the log, to be changed.
+  // The rows that the simulator keeps beside the log, to be changed.
   LoggedTable::Rows RowsOf(const SegmentLedger& ledger, SegmentId segment, TableId table) const;
 
-  // What is wrong with the clocks of a file as of this cut; empty: nothing.
+  // The error in the clocks of a file as of this cut; empty: none.
   std::string CutClocks(SegmentId segment, const LoggedCut& cut, const v1::SnapshotFile& file) const;
   void AddCut(SegmentId segment, const LoggedCut& cut, SnapshotRows& rows) const;
 
-  // What a client knows of a segment, by the certificates it has received.
+  // A client's knowledge of a segment, from the certificates it has received.
   struct Heard {
     std::map<Epoch, Lsn> began;
-    // Of one version there may be several: the min clock that is shown grows as its record is replicated.
+    // One version may have several: the min clock that is shown grows as its record is replicated.
     std::map<std::pair<Epoch, Lsn>, std::set<std::pair<Clock, PartNumber>>> certificates;
   };
 
@@ -207,9 +208,10 @@ class Invariants {
     absl::Cord record;
   };
   std::vector<std::map<std::pair<Epoch, Lsn>, Written>> records_;
-  std::vector<std::pair<Epoch, ring::Member>> answered_;  // the newest epoch in which anybody has, and who
-  std::map<std::pair<ring::Member, SegmentId>, log::LogPosition> logs_;  // where each member's log stands
-  // States that the logs went through, one of each segment: the next one asked for is mostly a later one.
+  std::vector<std::pair<Epoch, ring::Member>>
+      answered_;  // the newest epoch in which a shard has answered, and that shard
+  std::map<std::pair<ring::Member, SegmentId>, log::LogPosition> logs_;  // the position of each member's log
+  // States that the logs went through, one of each segment: the next request is mostly for a later one.
   std::map<SegmentId, log::Segment> replayed_;
   // The rows of a table of means once the clocks below the key were folded.
   using States = std::map<Clock, std::shared_ptr<const LoggedTable::Rows>>;
@@ -221,7 +223,7 @@ class Invariants {
     // Once it is complete:
     SnapshotRows rows;
     bool exact = false;
-    bool again = false;  // its first cut came to nothing
+    bool again = false;  // its first cut failed
   };
   std::map<std::string, Snapshot> snapshots_;
   std::map<std::pair<SessionId, SegmentId>, Heard> heard_;

@@ -13,29 +13,29 @@
 
 namespace paceline::sim {
 
-// What the log of one segment holds of one session.
+// The log of one segment, as far as it concerns one session.
 struct LoggedSession {
   bool opened = false;
   bool closed = false;
   bool joined = false;
   bool finished = false;
   Clock start = 0;
-  Clock end = 0;  // of one that has finished
+  Clock end = 0;  // of a session that has finished
   uint32_t rank = 0;
   clock::LineCounts applied;
   Clock counts_below = UINT64_MAX;  // its updates of aggregated tables of larger clocks do not count
   Clock next_clock = 0;             // its updates are of smaller clocks
 
-  // The parts of the line up to `number` are logged, those that were not before by record `lsn`.
+  // Records that the parts of the line up to `number` are logged, the new ones by record `lsn`.
   void At(Line line, PartNumber number, Lsn lsn) {
     std::vector<Lsn>& of_line = (*lsns_)[static_cast<size_t>(line) - 1];
     of_line.resize(std::max<size_t>(of_line.size(), number), lsn);
   }
-  // Of its parts: that of number n is at n - 1.
+  // LSNs of its parts: that of number n is at n - 1.
   const std::vector<Lsn>& LsnsOf(Line line) const { return (*lsns_)[static_cast<size_t>(line) - 1]; }
-  // Its updates of this clock are waited for, or were.
+  // True: folds wait, or waited, for its updates of this clock.
   bool Takes(Clock clock) const { return start <= clock && (AtWork() || (finished && clock < end)); }
-  // This is an earlier state, and what came after it came to nothing.
+  // This is an earlier state, and later records were discarded.
   void ForgetLater() {
     for (const Line line : {Line::kArrival, Line::kAggregated})
       (*lsns_)[static_cast<size_t>(line) - 1].resize(applied.At(line));
@@ -44,19 +44,19 @@ struct LoggedSession {
   bool AtWork() const { return joined && !finished && !closed; }
 
  private:
-  // Shared with the states before: it only grows, and a state is copied with every record.
+  // Shared with earlier states: it only grows, and a state is copied with every record.
   using Lsns = std::array<std::vector<Lsn>, 2>;
   std::shared_ptr<Lsns> lsns_ = std::make_shared<Lsns>();
 };
 
-// What it holds of one job's clocks.
+// The log's content of one job's clocks.
 struct LoggedJob {
   Clock min_clock = 0;
   Clock certified = 0;  // the largest min clock a reader was given
-  uint64_t loaded = 0;  // the load that it has as a whole
+  uint64_t loaded = 0;  // the load that it has completely
 };
 
-// What it holds of one table.
+// The log's content of one table.
 struct LoggedTable {
   bool dropped = false;
   struct Rates {
@@ -65,15 +65,15 @@ struct LoggedTable {
   };
   using Rows = std::map<uint64_t, std::vector<double>>;
   std::map<uint64_t, Rates> rates;   // of every change, as it was logged last
-  std::shared_ptr<const Rows> rows;  // what a table of rates, or of means, is to hold; null: nothing
+  std::shared_ptr<const Rows> rows;  // the rows that a table of rates, or of means, must hold; null: not kept
 };
 
-// What it held of one job when that was cut.
+// The log's content of one job at the time of a cut.
 struct LoggedCut {
   struct Of {
     clock::LineCounts applied;
     bool at_work = false;
-    bool gone = false;  // closed, and not after its last tick
+    bool gone = false;  // closed before its last tick
   };
   uint64_t id = 0;
   JobId job;
@@ -82,14 +82,14 @@ struct LoggedCut {
   std::map<TableId, std::shared_ptr<const LoggedTable::Rows>> rates;
 };
 
-// The log of one segment as it was written, over all its primaries: kept by the simulator, beside the
+// The log of one segment as it was written, over all its primaries. The simulator keeps it beside the
 // segment's own state.
 struct SegmentLedger {
   Lsn lsn;
   Epoch epoch;                              // of the newest record or move
-  Lsn committed;                            // what a primary took for held by every member
+  Lsn committed;                            // the position that a primary considered held by every member
   std::map<Epoch, Lsn> began;               // the last record before each
-  std::map<Epoch, ring::Member> primaries;  // who has answered in each
+  std::map<Epoch, ring::Member> primaries;  // the member that has answered in each
   std::map<SessionId, LoggedSession> sessions;
   std::map<JobId, LoggedJob> jobs;
   std::map<TableId, LoggedTable> tables;

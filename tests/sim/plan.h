@@ -11,44 +11,44 @@
 
 namespace paceline::sim {
 
-// What happens to a cluster. Each counts only when it took effect.
+// Faults. Each counts only when it took effect.
 enum class FaultKind : uint8_t {
   kBreak,             // a link is cut, with frames under way
   kServerClose,       // a shard ends a stream
-  kClog,              // the links of a process become slow for a while
+  kClog,              // the links of a process are slow for a while
   kShardPause,        // a shard stands still
-  kCoordinatorKill,   // and comes back from its store
+  kCoordinatorKill,   // the coordinator dies, and comes back from its store
   kCoordinatorPause,  // for so long that it must not count anybody's silence
-  kStoreFails,        // a commit fails, or fails only for who made it
-  kClientKill,        // a worker is gone without a word
+  kStoreFails,        // a commit fails, or takes effect and is reported as failed
+  kClientKill,        // a worker dies silently
   kClientPause,       // a worker stands still, maybe long enough to be evicted
   kMove,              // a segment moves with its state
   kCalls,             // calls are lost, late and doubled for a while
-  kShardKill,         // a shard is gone with its memory, and comes back as another start
+  kShardKill,         // a shard dies with its memory, and comes back as another start
   kPartition,         // two shards cannot reach each other for a while
-  kHandOver,          // a shard is asked to hand over all it is primary of
+  kHandOver,          // a shard is asked to hand over everything it is primary of
   kShardTerm,         // a shard is told to end: it leaves, and comes back as another start
-  kCoordinatorTerm,   // so is the coordinator
+  kCoordinatorTerm,   // the coordinator is told to end
   kOneWay,            // one shard cannot reach another one, which can reach it
   kCoordinatorCut,    // shards and the coordinator cannot reach each other
   kToCoordinator,     // shards cannot reach the coordinator, which can reach them
   kFromCoordinator,   // the coordinator cannot reach shards, which can reach it
   kSwapUnanswered,    // a hand-over is granted, and neither primary hears of it for a while
   kClientsCut,        // a shard reaches other shards, and neither the coordinator nor any client
-  kMembersKill,       // all members of a segment are gone at once, and come back with their disks
-  kAllKill,           // so are all shards, and the coordinator
-  kDiskForgets,       // a shard is gone, and its disk has lost what was not synced
+  kMembersKill,       // all members of a segment die at once, and come back with their disks
+  kAllKill,           // all shards die at once, and the coordinator
+  kDiskForgets,       // a shard dies, and its disk has lost what was not synced
   kDiskFull,          // a disk has no space for a while
-  kDiskFails,         // it can neither be written nor read
-  kSyncFails,         // what is written cannot be made safe
-  kDiskSlow,          // it takes long
-  kDiskDamaged,       // a shard is gone, and a bit on its disk has flipped
-  kDiskAged,          // a shard is gone, and comes back with an older copy of its folder
-  kStoreAged,         // the coordinator is gone, and comes back with an older copy of its store
-  kAddLate,           // a wish to add a replica comes again when that one has been asked out
+  kDiskFails,         // a disk can neither be written nor read
+  kSyncFails,         // a disk takes writes but cannot sync them
+  kDiskSlow,          // a disk takes long
+  kDiskDamaged,       // a shard dies, and a bit on its disk has flipped
+  kDiskAged,          // a shard dies, and comes back with an older copy of its folder
+  kStoreAged,         // the coordinator dies, and comes back with an older copy of its store
+  kAddLate,           // a wish to add a replica arrives again after the primary has asked it out
 };
 inline constexpr int kFaultKinds = 33;
-// Of these some are drawn beside the others: cuts, and what happens to disks.
+// Some of these are drawn separately: cuts, and faults of disks.
 inline constexpr int kCutsFrom = static_cast<int>(FaultKind::kOneWay);
 inline constexpr int kDisksFrom = static_cast<int>(FaultKind::kMembersKill);
 inline constexpr int kAgesFrom = static_cast<int>(FaultKind::kDiskAged);
@@ -59,48 +59,48 @@ struct Fault {
   absl::Duration at;  // from the start of the run
 };
 
-// How one worker works.
+// The behaviour of one worker.
 struct WorkerPlan {
-  bool aside = false;                 // of the other job
+  bool aside = false;                 // belongs to the other job
   std::optional<uint64_t> staleness;  // nullopt: asynchronous
   bool refresh = false;               // asks which rows have changed
   bool catches_up = false;            // waits for several clocks when it waits
   bool bsp = false;                   // reads the aggregated table exactly
-  absl::Duration think;               // at most, in a clock
+  absl::Duration think;               // at most, in one clock
   absl::Duration starts_at;           // from the start of the run; > 0: it joins late
-  uint64_t clocks = UINT64_MAX;       // it finishes after so many of its own, if the job lasts that long
+  uint64_t clocks = UINT64_MAX;       // it finishes after this many of its own, if the job lasts that long
   bool closes_unfinished = false;     // it leaves without its last tick
   bool dies_finishing = false;        // it is killed, once, while its last tick is under way
-  // It is killed, once, so long after it joined, and comes back only when it has been evicted.
+  // It is killed, once, this long after it joined, and comes back only when it has been evicted.
   std::optional<absl::Duration> dies_after = std::nullopt;
 };
 
-// What a seed is: a cluster, its users, and what happens to them.
+// Everything that follows from a seed: a cluster, its users, and its faults.
 struct Plan {
   uint64_t seed = 0;
-  uint64_t cluster = 1;  // its id, of which names of snapshots have the upper half
+  uint64_t cluster = 1;  // its id; names of snapshots have the upper half
   uint32_t shards = 3;
   uint32_t replicas = 0;  // of each segment
   int ring_bits = 3;
   uint64_t clocks = 50;
   std::vector<WorkerPlan> workers;
-  uint32_t together = 4;  // of them start together
+  uint32_t together = 4;  // so many of them start together
   bool disks = false;     // shards have disks …
-  bool durable = false;   // … and what is acknowledged is on all of them
-  bool slews = false;     // clocks run as differently as leases allow for, and change
+  bool durable = false;   // … and an acknowledged part is on all of them
+  bool slews = false;     // clocks differ as much as leases allow, and change their rates
   uint32_t readers = 1;
   uint32_t heirs =
-      0;  // workers that start together once all others have gone, and find the clocks as they were left
-  uint32_t together_aside = 2;  // of the other job's workers start together
+      0;  // workers that start together once all others have gone, and find the clocks as these left them
+  uint32_t together_aside = 2;  // so many of the other job's workers start together
   uint64_t clocks_aside = 15;
   uint32_t operations = 6;      // tables dropped and rates changed
   bool deletes = false;         // the other job is deleted once, while it trains
-  bool restores_first = false;  // a job is made of an older snapshot before anybody works
-  uint32_t snapshots = 0;       // taken of the jobs, restored and deleted; 0: nobody can
+  bool restores_first = false;  // a job is made of an older snapshot before any worker starts
+  uint32_t snapshots = 0;       // taken of the jobs, restored and deleted; 0: none
   std::vector<Fault> faults;
 
   static Plan Of(uint64_t seed);
-  // The same users on a cluster to which nothing happens.
+  // The same users on a cluster without faults.
   static Plan WithoutFaults(uint64_t seed);
 };
 

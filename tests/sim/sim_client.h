@@ -20,7 +20,7 @@ class SimClient : private sdk::CacheWatcher {
   SimClient(World& world, SimCoordinator& coordinator, std::string name, std::string job);
   ~SimClient() override;
 
-  // As by SIGKILL; if it was up.
+  // Kills the process, as by SIGKILL, if it is up.
   void Kill();
   // The process stands still.
   void Pause(absl::Duration duration);
@@ -31,20 +31,20 @@ class SimClient : private sdk::CacheWatcher {
   const std::string& name() const { return host_.name; }
   const std::string& job() const { return job_; }
   uint64_t starts() const { return starts_; }
-  // What the process is at, and whom its core waits for: for who waits for it.
+  // The process's activity, and whom its core waits for: for messages about stalls.
   std::string Describe() const;
 
  protected:
   using TablePtr = std::shared_ptr<const sdk::TableInfo>;
 
-  // Starts the process: opens the session and the tables, then calls OnReady. `folded` is how it reads the
-  // aggregated table.
+  // Starts the process: opens the session and the tables, then calls OnReady. `folded` is its consistency for
+  // the aggregated table.
   void Start(uint32_t workers, Consistency consistency, Consistency folded);
   virtual void OnReady() = 0;
   // The process has ended: killed, or its client has failed.
   virtual void OnEnded() = 0;
 
-  // Ends the process: `why` must be something that may happen to a client.
+  // Ends the process: `why` must be a status that a client may legitimately get.
   void Fail(const absl::Status& why);
   // Ends the process in good order.
   void Exit();
@@ -55,16 +55,16 @@ class SimClient : private sdk::CacheWatcher {
 
   void Push(const TablePtr& table, const std::vector<uint64_t>& keys, const std::vector<float>& values,
             bool valid);
-  // `done` hears of success only; any other end of a read is judged here.
+  // `done` is called on success only; any other end of a read is judged here.
   void Pull(const TablePtr& table, std::vector<uint64_t> keys, std::optional<Clock> min_clock,
             std::function<void()> done);
-  // Both in one. Ends by itself; what comes back is judged as a read.
+  // A push and a pull in one. Ends by itself; the rows that come back are judged as a read.
   void PushPull(const TablePtr& table, const std::vector<uint64_t>& keys, const std::vector<float>& values);
   // Some keys of a counting table, and 1 to 9 for each in this session's column.
   void PushCounts(const TablePtr& table, bool valid);
   void PushPullCounts(const TablePtr& table);
   void PullCounts(const TablePtr& table, std::optional<Clock> min_clock, std::function<void()> done);
-  // The same in a table that may be dropped meanwhile: it is opened again then, as a new one.
+  // The same in a table that may be dropped meanwhile: the client then opens it again, as a new one.
   void PushScratch();
   void PullScratch(std::function<void()> done);
   // In the table whose rates change.
@@ -81,7 +81,7 @@ class SimClient : private sdk::CacheWatcher {
   TablePtr rates_;
   TablePtr means_;
   std::string doing_ = "nothing yet";
-  bool finishing_ = false;  // its last tick is on its way, or told
+  bool finishing_ = false;  // its last tick is under way, or sent
 
  private:
   struct Reading;
@@ -96,7 +96,7 @@ class SimClient : private sdk::CacheWatcher {
   void Hit(const sdk::CachedRow& row) override { hits_.push_back(row); }
   void Rests(TableId) override { world_.marks.Hit("a table rests in a cache"); }
   void OnRead(const Reading& reading, absl::Status status);
-  // What the table's model promises a read at `reader`.
+  // The guarantees of the table's model for a read at `reader`.
   TrueRead ReadOf(const TablePtr& table, const std::vector<uint64_t>& keys, std::optional<Clock> min_clock,
                   Clock reader) const;
   // Keys, and 1 to 9 for each in this session's column.
@@ -118,7 +118,7 @@ class SimClient : private sdk::CacheWatcher {
   SessionId session_;
   uint64_t starts_ = 0;
   bool failing_ = false;
-  std::vector<sdk::CachedRow> hits_;  // of the read that is being made
+  std::vector<sdk::CachedRow> hits_;  // of the current read
   absl::Time armed_ = absl::InfiniteFuture();
   world::SplitMix64 random_{0};
   class Dialer;

@@ -24,9 +24,9 @@ class FailingStore final : public coordinator::Store {
     kNone,
     kBefore,
     kAfter
-  };  // the commit has no effect, or it has and nobody hears of it
+  };  // the commit has no effect, or it takes effect and the caller gets an error
 
-  // `committed` hears of all that took effect, whatever the caller was told.
+  // `committed` is called for every write that took effect, whatever the caller was told.
   using Committed = std::function<void(absl::Span<const coordinator::Write>)>;
 
   FailingStore(std::unique_ptr<coordinator::MemoryStore> store, Committed committed)
@@ -43,7 +43,7 @@ class FailingStore final : public coordinator::Store {
 
   Failure next = Failure::kNone;
   uint64_t failed = 0;
-  bool in_doubt = false;  // what `committed` hears of now its author is not told
+  bool in_doubt = false;  // the author does not know of the write that `committed` sees now
 
  private:
   std::unique_ptr<coordinator::MemoryStore> store_;
@@ -54,7 +54,7 @@ class FailingStore final : public coordinator::Store {
 // store.
 class SimCoordinator final : private coordinator::ShardCaller, private coordinator::Probe {
  public:
-  // `share`: where snapshots are; nullptr: there are none.
+  // `share`: the directory of snapshots; nullptr: none.
   SimCoordinator(World& world, coordinator::Options options, SnapshotShare* share = nullptr);
   ~SimCoordinator() override;
 
@@ -67,11 +67,11 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   // As by SIGTERM.
   void Terminate();
   DriftingClock& clock() { return clock_; }
-  // As Start, from an older copy of the store, of before one of the last starts, whose map is older than
-  // `map_version`. False: there is none.
+  // As Start, but from an older copy of the store, from before one of the last starts, whose map is older
+  // than `map_version`. False: there is none.
   bool StartAged(uint64_t map_version);
   bool aged() const { return newest_ != nullptr; }
-  // REQUIRES: it is down, after StartAged. The newest store is back.
+  // REQUIRES: it is down, after StartAged. Puts the newest store back.
   void BringStoreBack();
 
   // nullptr: it is down.
@@ -79,16 +79,16 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   Host& host() { return host_; }
   // nullptr: it is down.
   FailingStore* store() { return store_.get(); }
-  // Runs `visit` if the core is up, and sees to what it leaves to be done in time.
+  // Runs `visit` if the core is up, and schedules the work that it leaves for later.
   void Visit(const std::function<void(coordinator::CoordinatorCore&)>& visit);
   uint64_t starts() const { return starts_; }
   // The last map in the store.
   const v1::Map& map() const { return map_; }
-  // Once, of ids: a session is of one call to open it, whatever the store did.
+  // Checks that each session id is given to one call only, whatever the store did.
   void OnHandedOut(uint64_t session, uint64_t nonce);
-  // Somebody is told that a snapshot is complete. REQUIRES: there are some.
+  // A user is told that a snapshot is complete. REQUIRES: the cluster has snapshots.
   void OnSnapshotTold(const std::string& name);
-  // When all is quiet: the floor stands below the first session that is not closed.
+  // When the cluster is quiet: the floor is below the first session that is not closed.
   void CheckFloor();
 
  private:
@@ -116,7 +116,7 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   void Ask(const std::string& address,
            void (shard::Shard::*ask)(const Request&, std::function<void(absl::StatusOr<Reply>)>),
            Request request, std::function<void(absl::StatusOr<Reply>)> done);
-  // As Ask, of changes: a shard makes none for who goes by an older map than it has.
+  // As Ask, for changes: a shard makes none for a coordinator with an older map than its own.
   template <class Reply, class Change>
   void AskToChange(const std::string& address,
                    void (shard::Shard::*ask)(const Change&, std::function<void(absl::StatusOr<Reply>)>),
@@ -126,7 +126,7 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   void OnCommitted(const coordinator::SessionRecord& session);
   void OnCommitted(const v1::Table& table);
   void OnCommitted(const coordinator::JobRecord& job);
-  // A job that was being loaded is there, or is not going to be.
+  // A job that was being loaded is visible, or never will be.
   void OnLoadEnded(const coordinator::JobRecord& before, const coordinator::JobRecord& now);
   // `put_back`: the tables that the same commit puts.
   void OnDeleted(const std::string& key, const std::set<uint32_t>& put_back);
@@ -143,9 +143,9 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   coordinator::Options options_;
   Host host_{.name = "coordinator"};
   std::shared_ptr<coordinator::MemoryStore::Disk> disk_;
-  std::vector<coordinator::MemoryStore::Disk> copies_;      // as each start found it
+  std::vector<coordinator::MemoryStore::Disk> copies_;      // the store as each start found it
   std::shared_ptr<coordinator::MemoryStore::Disk> newest_;  // null: it is in use
-  coordinator::CountersRecord aged_counters_;               // of the older one that is in use
+  coordinator::CountersRecord aged_counters_;               // of the older copy that is in use
   std::unique_ptr<FailingStore> store_;
   SnapshotShare* const share_;
   std::unique_ptr<SimSnapshotDesk> desk_;  // null: there are no snapshots
@@ -156,14 +156,14 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   absl::Time armed_ = absl::InfiniteFuture();
   v1::Map map_;  // the last in the store
   std::optional<v1::Map>
-      before_doubt_;  // the one before, if whoever made the last does not know that it is there
+      before_doubt_;  // the one before, if the author of the last does not know that it exists
   world::SplitMix64 secrets_{42};
   std::map<uint64_t, uint64_t> handed_out_;  // nonces by session
-  std::map<uint32_t, v1::Table> tables_;     // as the store had them last
+  std::map<uint32_t, v1::Table> tables_;     // the tables in the store
   std::map<uint32_t, coordinator::JobRecord> jobs_;
 };
 
-// The coordinator as one client reaches it.
+// The coordinator's interface for one client.
 class SimCoordinatorApi final : public sdk::CoordinatorApi {
  public:
   SimCoordinatorApi(World& world, SimCoordinator& coordinator, Host& client)
@@ -185,7 +185,7 @@ class SimCoordinatorApi final : public sdk::CoordinatorApi {
                  Callback<v1::DropTableReply> done) override;
   void ChangeRule(const v1::ChangeRuleRequest& request, absl::Duration timeout,
                   Callback<v1::ChangeRuleReply> done) override;
-  // No client's, but an operator's: these too.
+  // Calls of an operator, not of a client:
   void DeleteJob(const v1::DeleteJobRequest& request, absl::Duration timeout,
                  Callback<v1::DeleteJobReply> done);
   void CreateSnapshot(const v1::CreateSnapshotRequest& request, absl::Duration timeout,

@@ -14,54 +14,54 @@
 namespace paceline::sim {
 
 enum class DiskFault : uint8_t {
-  kFull,       // nothing can be written for want of space
+  kFull,       // nothing can be written because there is no space
   kFails,      // nothing can be written or read
-  kSyncFails,  // what is written cannot be made safe
+  kSyncFails,  // it takes writes but cannot sync them
   kSlow,       // each step takes long
 };
 inline constexpr size_t kDiskFaults = 4;
 
-// A machine's disk: what it keeps outlives the processes that use it, and it fails as it is told.
+// A machine's disk: its content outlives the processes that use it, and it fails on command.
 class SimDisk {
  public:
   explicit SimDisk(World& world) : world_(world) {}
 
   // `took_effect` runs once, when a step meets the fault.
   void Strike(DiskFault fault, absl::Time until, std::function<void()> took_effect);
-  // What a process opens. REQUIRES: no other one uses it.
+  // The engine that a process opens. REQUIRES: no other process uses it.
   std::unique_ptr<engine::Engine> Open();
-  // The power goes: of what was not synced a beginning stays. Returns how many batches are lost.
+  // The power goes: a prefix of the unsynced batches stays. Returns the number of batches lost.
   size_t LosePower();
 
   // -- copies --
-  // A start that has joined is about to end: the copy of how the disk is now, and the one before it, are
-  // kept.
+  // A start that has joined is about to end: keeps a copy of the disk's present state, and the copy before
+  // it.
   void KeepCopy();
-  // The disk becomes the older of the two; false: there is none. REQUIRES: nobody uses it.
+  // The disk becomes the older of the two copies; false: there is none. REQUIRES: no process uses it.
   bool Age();
-  // It becomes what it was before Age.
+  // The disk becomes what it was before Age.
   void BringBack();
   bool aged() const { return newest_ != nullptr; }
-  // Once KeepCopy is called the next time, Age has an older one.
+  // True: after the next KeepCopy, Age has an older copy.
   bool has_copy() const { return copy_ != nullptr && !aged(); }
-  // Tells it from its copies.
+  // Names the disk or the copy in use.
   std::string place() const { return aged() ? "a copy" : "the disk"; }
 
-  // `then` runs once, a moment after something was written that is not synced: with `page`, a page.
+  // `then` runs once, a moment after an unsynced write: with `page`, one of a page.
   void AfterWrite(bool page, std::function<void()> then) {
     awaits_page_ = page;
     after_write_ = std::move(then);
   }
   void Written(const engine::Batch& batch);
 
-  // Up to which record a start would have the segment if nothing more were written.
+  // The last record of the segment that a start would find if nothing more were written.
   Lsn Has(SegmentId segment) const;
   void Damage() { disk_->damaged = true; }
   bool damaged() const { return disk_->damaged; }
 
-  // What the engine does next meets the faults of this moment.
+  // The engine's next operation meets the faults of this moment.
   void Arm();
-  // … and has met them, or not.
+  // Reports whether it has met them.
   void Noted(const absl::Status& status, shard::DiskQueue::Step step);
   absl::Duration Takes(shard::DiskQueue::Step step);
   const engine::MemoryEngine::Disk& contents() const { return *disk_; }
@@ -84,13 +84,13 @@ class SimDisk {
   std::function<void()> after_write_;
 };
 
-// A process's way to its disk: the real decisions (DiskQueue), with virtual time in the place of a thread.
+// A process's access to its disk: the real decisions (DiskQueue), with virtual time instead of a thread.
 class SimDiskWriter final : public shard::Disk {
  public:
-  // Pending bytes count for so many, so that the bounds of a real disk are met.
+  // Each pending byte counts as this many, so that small runs reach the bounds of a real disk.
   static constexpr uint64_t kScale = 4096;
 
-  // `on_synced` runs whenever somebody was told that something is safe.
+  // `on_synced` runs whenever a caller was told that data is safe.
   SimDiskWriter(World& world, const Host& host, SimDisk& disk, std::unique_ptr<engine::Engine> engine,
                 std::function<void()> on_synced)
       : world_(world),
@@ -106,9 +106,9 @@ class SimDiskWriter final : public shard::Disk {
   uint64_t synced_position() const override { return synced_position_; }
   Health health() const override { return queue_.HealthAt(world_.Now()); }
 
-  // The process ends in good order: all that waits is written and synced. False: the disk failed.
+  // The process ends in good order: writes and syncs everything that waits. False: the disk failed.
   bool WriteAll();
-  // The process is gone: what was under way may still have arrived.
+  // The process dies: writes under way may still have arrived.
   void Die();
 
  private:
@@ -117,7 +117,7 @@ class SimDiskWriter final : public shard::Disk {
   void Kick();
   void Finish(Step step);
   absl::Status Do(Step step);
-  // What the batch does to what is there, for marks and invariants.
+  // Notes the batch's effect on the disk, for marks and invariants.
   void Look(const engine::Batch& batch);
 
   World& world_;
@@ -129,7 +129,7 @@ class SimDiskWriter final : public shard::Disk {
   shard::DiskQueue queue_;
   Step under_way_ = Step::kNothing;
   absl::Time armed_ = absl::InfiniteFuture();
-  bool failed_ = false;  // the last step did
+  bool failed_ = false;  // the last step failed
 };
 
 }  // namespace paceline::sim

@@ -15,34 +15,36 @@
 
 namespace paceline::sim {
 
-// A shard's process: the real shard, and beside it what keeps its place in the cluster. It may be killed and
-// started again: with nothing in memory, as another incarnation.
+// A shard's process: the real shard, with its membership in the cluster. It may be killed and started again,
+// with nothing in memory, as another incarnation.
 class SimShard final : private shard::Probe, private shard::Peers {
  public:
-  // `durable`: what is acknowledged is on its disk. `share`: where snapshots are; nullptr: there are none.
+  // `durable`: an acknowledged part is on its disk. `share`: the directory of snapshots; nullptr: none.
   SimShard(World& world, SimCoordinator& coordinator, uint32_t index, bool disk = false, bool durable = false,
            SnapshotShare* share = nullptr);
   ~SimShard() override;
 
-  // Joins the cluster and goes on beating, with what is on its disk.
+  // Joins the cluster with what is on its disk, and sends beats.
   void Start();
-  // While it is down its folder becomes an older copy, of before its last start; false: there is none. Once
-  // it was refused with that the newest is back.
+  // While the shard is down, its folder becomes an older copy, from before its last start; false: there is
+  // none. Once the coordinator has refused that copy, the newest is back.
   bool AgeDisk();
-  // As by SIGKILL, or with the machine's power. Returns how many batches its disk has lost.
+  // Kills it as by SIGKILL, or with the machine's power. Returns the number of batches that its disk has
+  // lost.
   size_t Kill(bool power = false);
-  // As by SIGTERM: it asks for leave, again and again until `may_end`, and ends in good order.
+  // As by SIGTERM: it asks for leave, repeatedly until `may_end`, and ends in good order.
   void Terminate(std::function<bool()> may_end);
   bool leaving() const { return may_end_ != nullptr; }
   // A bit on its disk has flipped: the next start finds it, says so and ends, until the disk is another one.
   void DamageDisk() { disk_->Damage(); }
 
-  // Sees each wish on its way to the coordinator, and the request that it is in.
+  // Called with each wish on its way to the coordinator, and the request that carries it.
   std::function<void(const v1::ChangeConfigsRequest&, const v1::ConfigWish&)> on_wish = [](auto&, auto&) {};
 
   uint64_t map_version() const;  // of the one it has; 0: none. REQUIRES: it is up
   bool up() const { return host_.up; }
-  // It is up, has joined, and an earlier start of it has left a copy of its folder: AgeDisk will have one.
+  // True: it is up and has joined, and an earlier start of it has left a copy of its folder, which AgeDisk
+  // can use.
   bool HasEndedBefore() const {
     return up() && self_.incarnation != Incarnation() && disk_ != nullptr && disk_->has_copy();
   }
@@ -51,17 +53,17 @@ class SimShard final : private shard::Probe, private shard::Peers {
   const ring::Member& self() const { return self_; }
   const std::string& address() const { return address_; }
   DriftingClock& clock() { return clock_; }
-  // nullptr: there are none in this cluster.
+  // nullptr: this cluster has no disks.
   SimDisk* disk() { return disk_.get(); }
-  // A wish to go on without a replica may be on its way to the coordinator.
+  // True: a wish to drop a replica may be on its way to the coordinator.
   bool MayBeDropping() const { return world_.Now() < dropping_until_; }
-  // It may be about to be named primary, alone, in place of one that was silent.
+  // True: the shard may be about to be named primary, alone, in place of one that was silent.
   bool MayBeTakingOver() const { return world_.Now() < taking_over_until_; }
-  // A push frame was handled: whatever counts now is checked.
+  // A push frame was handled: checks everything that counts now.
   void OnPushHandled();
-  // What it takes for held by every member, as of now.
+  // Notes the position that it now considers held by every member.
   void NoteCommitted();
-  // Visits the segments this shard is primary of; or all.
+  // Visits the segments of which this shard is primary; or all.
   void ForEachPrimary(const std::function<void(log::Primary&)>& visit);
   void ForEachHost(const std::function<void(shard::SegmentHost&)>& visit);
 
@@ -73,7 +75,7 @@ class SimShard final : private shard::Probe, private shard::Peers {
   bool Load(uint64_t start);
   void Leave(uint64_t start);
   void EndInOrder();
-  // What was said to be on the disk, were the process to end now.
+  // Notes what the disk would have confirmed if the process ended now.
   void NotePromises(bool all_written);
 
   void Logged(const log::Segment& segment, Epoch epoch, const log::Record& record) override;
@@ -103,7 +105,7 @@ class SimShard final : private shard::Probe, private shard::Peers {
   ring::Member self_;
   uint64_t nonce_ = 0;
   std::optional<shard::Joining> joining_;
-  v1::JoinClusterRequest found_;  // what a start finds in its folder
+  v1::JoinClusterRequest found_;  // a start's findings in its folder
   uint64_t starts_ = 0;
   absl::Time dropping_until_ = absl::InfinitePast();
   absl::Time taking_over_until_ = absl::InfinitePast();
@@ -113,15 +115,15 @@ class SimShard final : private shard::Probe, private shard::Peers {
   std::unique_ptr<SimDisk> disk_;  // null: there is none
   std::unique_ptr<SimDiskWriter> writer_;
   std::vector<std::unique_ptr<SimDiskWriter>> dead_writers_;
-  std::map<SegmentId, Lsn> promised_;               // what the disk had for certain when the process died
+  std::map<SegmentId, Lsn> promised_;  // positions that the disk had confirmed when the process died
   std::map<SegmentId, log::LogPosition> restored_;  // what this start found
   SnapshotShare* const share_;
   std::vector<std::unique_ptr<SimSnapshotRunner>> runners_;  // the last one is alive
   std::unique_ptr<shard::Shard> shard_;
-  std::vector<std::unique_ptr<shard::Shard>> dead_;  // what streams still refer to
+  std::vector<std::unique_ptr<shard::Shard>> dead_;  // streams still refer to these
 };
 
-// What every shard of a simulated cluster is started with: little, so that bounds are met.
+// The options of every shard of a simulated cluster: small, so that runs reach the bounds.
 shard::ShardOptions OptionsOf(uint32_t index, bool durable = false);
 
 }  // namespace paceline::sim

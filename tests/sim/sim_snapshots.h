@@ -19,31 +19,31 @@
 
 namespace paceline::sim {
 
-// The directory of snapshots that all processes of a cluster see. What is in it outlives them all; now and
-// then it cannot be reached. Its randomness is its own, so that seeds without snapshots run as they did.
+// The directory of snapshots that all processes of a cluster see. Its content outlives them all; now and then
+// it cannot be reached. It has its own randomness, so that seeds without snapshots run as they did.
 class SnapshotShare {
  public:
   SnapshotShare(uint64_t seed, Scheduler& scheduler);
   ~SnapshotShare();
 
-  // Everything fails for a while; what a commit was to write may be there all the same.
+  // Everything fails for a while; data of a failed commit may exist all the same.
   void Strike(absl::Duration lasts) { fails_until_ = scheduler_.Now() + lasts; }
   bool failing() const { return scheduler_.Now() < fails_until_; }
-  // Whoever took snapshots is gone: of those that were not told nobody knows what became of them.
+  // The user who took snapshots is gone: nobody knows the outcome of those that it was not told of.
   void OnTakerGone();
-  // Somebody was told that it is complete.
+  // A user was told that it is complete.
   void OnTold(const std::string& name) { told_.insert(name); }
-  // A folder that is no snapshot, as far as anybody who lives was told.
+  // True: a folder that is no snapshot may exist, as far as any live user was told.
   bool MayBeThere(const std::string& name) const { return told_.contains(name) || in_doubt_.contains(name); }
 
-  // What processes use, with its faults; and without them, for whoever looks on.
+  // The files that processes use, with faults; and the same without faults, for observers.
   snapshot::Files& files();
   snapshot::MemoryFiles& contents() { return contents_; }
 
   world::SplitMix64& random() { return random_; }
   absl::Duration Takes();
 
-  // A snapshot has been begun; one may be seen by all.
+  // A snapshot has been begun, and may become visible to all.
   std::function<void(const std::string& name)> on_begun = [](const std::string&) {};
   std::function<void(const std::string& name)> on_complete = [](const std::string&) {};
 
@@ -62,17 +62,17 @@ class SnapshotShare {
   std::set<std::string> in_doubt_;
 };
 
-// One process's way to it: one piece of work after the other, a step at a time, in virtual time.
+// One process's access to the share: one job after the other, a step at a time, in virtual time.
 class SnapshotWork {
  public:
   using Step = absl::AnyInvocable<bool(snapshot::Files&)>;  // false: it was the last one
 
-  // All outlive this and what it has scheduled.
+  // All arguments must outlive this object and the steps it has scheduled.
   SnapshotWork(SnapshotShare& share, Scheduler& scheduler, const Host& host)
       : share_(share), scheduler_(scheduler), host_(host) {}
 
   void Add(Step steps);
-  // The process is gone.
+  // The process dies.
   void Die();
 
  private:
@@ -87,7 +87,7 @@ class SnapshotWork {
   bool dead_ = false;
 };
 
-// A shard's, in the place of its thread (services/shard/snapshot_thread.h).
+// The shard's, instead of its thread (services/shard/snapshot_thread.h).
 class SimSnapshotRunner final : public shard::SnapshotRunner {
  public:
   SimSnapshotRunner(SnapshotShare& share, Scheduler& scheduler, const Host& host)
@@ -104,11 +104,11 @@ class SimSnapshotRunner final : public shard::SnapshotRunner {
 // The coordinator's (services/coordinator/snapshot_desk.h).
 class SimSnapshotDesk final : public coordinator::SnapshotFiles {
  public:
-  // `visited` runs behind each answer.
+  // `visited` runs after each answer.
   SimSnapshotDesk(SnapshotShare& share, Scheduler& scheduler, const Host& host, std::function<void()> visited)
       : scheduler_(scheduler), visited_(std::move(visited)), work_(share, scheduler, host) {}
   void Run(std::function<void(snapshot::Files&)> task, std::function<void()> done) override;
-  // Somebody sets the calendar now and then, back too: that is to matter to nobody.
+  // The wall clock is set now and then, also back: nothing may depend on it.
   int64_t UnixSeconds() const override {
     return absl::ToUnixSeconds(scheduler_.Now()) + (asked_++ % 3 - 1) * 3600;
   }

@@ -10,20 +10,20 @@
 
 namespace paceline::sim {
 
-// Who takes snapshots of jobs while they train, whatever happens meanwhile, makes jobs of some and deletes
-// others. When all is over it takes one more, and restores it: that must succeed.
+// Takes snapshots of jobs while they train, through all faults, makes jobs of some and deletes others. When
+// everything else is over it takes one more and restores it: that must succeed.
 class Snapshotter {
  public:
   Snapshotter(World& world, SimCoordinator& coordinator, SnapshotShare& share, uint32_t operations);
 
   void Begin();
-  // Before anybody works: a job is made of this one, which is there from before.
+  // Before any worker starts: makes a job of this snapshot from before.
   void RestoreFirst(const std::string& name);
-  // The last one it took; empty: none was possible.
+  // The last snapshot it took; empty: none was possible.
   const std::string& last() const { return last_; }
   // A job was made of a snapshot.
   std::function<void(const std::string& job)> on_restored = [](const std::string&) {};
-  // The users are gone, and no fault comes any more.
+  // The users are gone, and no more faults come.
   void Stop();
   bool done() const { return stage_ == Stage::kDone; }
   std::string Describe() const { return "snapshots: " + doing_; }
@@ -56,7 +56,7 @@ class Snapshotter {
   bool idle_ = true;
   std::string doing_ = "nothing yet";
   std::vector<std::string> taken_;  // as far as it was told
-  uint64_t restored_ = 0;           // names of jobs given out
+  uint64_t restored_ = 0;           // number of job names given out
   std::string last_;
 };
 

@@ -12,20 +12,20 @@
 
 namespace paceline::sim {
 
-// Somebody who reaches every address and belongs to no cluster. It says to be primary of epochs to come, and
-// pushes under the next numbers of sessions whose secrets it does not know. It knows the map, the sessions
-// and their numbers: none of it may be of use. It draws from a random stream of its own, and its frames take
-// no time.
+// A stranger: it reaches every address and belongs to no cluster. It claims to be primary of later epochs,
+// and pushes under the next numbers of sessions whose secrets it does not know. It knows the map, the
+// sessions and their numbers, which must not help it. It draws from a random stream of its own, and its
+// frames take no time.
 class Stranger {
  public:
   Stranger(World& world, const std::vector<std::unique_ptr<SimShard>>& shards, uint64_t seed);
 
-  // Comes now and then from now on, as long as the run lasts.
+  // Acts now and then from now on, until the run ends.
   void Begin();
 
  private:
   void Next();
-  // A shard that handles frames now; nullptr: the one that was drawn does not.
+  // A shard that handles frames now; nullptr: the shard that was drawn does not.
   SimShard* AnyShard();
   void SayToBePrimary(SimShard& shard);
   void PushForAnother(SimShard& shard);

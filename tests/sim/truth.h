@@ -18,10 +18,10 @@
 
 namespace paceline::sim {
 
-// Each session adds to a column of its own of the counting table, as long as there are columns: so what a
-// value holds of one session can be told from the value.
+// Each session adds to a column of its own of the counting table, as long as there are columns: so a value
+// shows what it holds of each session.
 inline constexpr uint32_t kColumns = 12;
-// Of the table of means all sessions share the columns.
+// All sessions share the columns of the table of means.
 inline constexpr uint32_t kMeanColumns = 2;
 
 // A part as a user made it.
@@ -31,7 +31,7 @@ struct TruePart {
   std::string keys;
   std::string values;
   uint64_t push = 0;          // Truth::now() when it was made
-  bool valid = true;          // false: its content is to be refused, or was
+  bool valid = true;          // false: its content must be refused, or was
   bool may_be_empty = false;  // its user knows that its content may have been refused
   bool acked = false;         // its client was told that it is committed
 };
@@ -39,22 +39,22 @@ struct TruePart {
 // Rows by key.
 using TableRows = std::map<uint64_t, std::vector<float>>;
 
-// Adds what the part pushed, or puts it in place of what was there.
+// Adds the part's update, or assigns it.
 void AddTo(TableRows& rows, const TruePart& part, uint32_t dim, bool assign);
 
 using SegmentAndLine = std::pair<uint32_t, Line>;
 
-// What a table is to its users.
+// A table's purpose for its users.
 enum class Role : uint8_t {
   kCounts,   // adds
   kAssigns,  // assigns
   kFolded,   // adds, and is aggregated
   kScratch,  // adds, and is dropped and created again
-  kRates,    // goes down by the rate times what is pushed; the rate is changed
-  kMeans,    // is aggregated by its mean, of values whose sum depends on their order
+  kRates,    // is decreased by the rate times the pushed value; the rate changes
+  kMeans,    // is aggregated by the mean of values whose sum depends on their order
 };
 
-// What is true of one table.
+// The truth about one table.
 struct TrueTable {
   TableId id;
   JobId job;
@@ -62,7 +62,7 @@ struct TrueTable {
   bool mean = false;
 };
 
-// What is true of one session, whatever the cluster believes.
+// The truth about one session, whatever the cluster believes.
 struct TrueSession {
   SessionId id;
   JobId job;
@@ -74,66 +74,66 @@ struct TrueSession {
   bool finished = false;                                  // the coordinator has seen its last tick everywhere
   std::map<SegmentAndLine, std::vector<TruePart>> parts;  // number n is at n - 1
 
-  // How many parts of clocks < `clock` there are on the line of the segment.
+  // The number of parts of clocks < `clock` on the line of the segment.
   PartNumber SealedAt(SegmentAndLine where, Clock clock) const;
   PartNumber Last(SegmentAndLine where) const;
 };
 
-// What one key's value holds of one session, at least and at most. For the counting table sums, for the table
-// of assignments the last value.
+// What one key's value holds of one session, at least and at most: sums for the counting table, the last
+// value for the table of assignments.
 struct Bounds {
   float own = 0;    // the reader's own pushes
-  float acked = 0;  // what was acknowledged before the read
-  float clock = 0;  // what the model promises
-  float most = 0;   // everything pushed so far
+  float acked = 0;  // updates acknowledged before the read
+  float clock = 0;  // updates that the model promises
+  float most = 0;   // all updates pushed so far
 };
 
 // A read as its user made it.
 struct TrueRead {
   SessionId reader;
   bool own_writes = false;
-  Clock min_clock = 0;  // updates of smaller clocks are promised
+  Clock min_clock = 0;  // the model promises updates of smaller clocks
   bool exact = false;   // … and no others
   TableId table;
   std::vector<uint64_t> keys;
   uint64_t made = 0;                               // Truth::now() when it was made
-  std::map<uint64_t, sdk::CachedRow> cached = {};  // by key: what came from the reader's cache
+  std::map<uint64_t, sdk::CachedRow> cached = {};  // by key: rows from the reader's cache
 };
 
-// What the users of a simulated cluster did and were told. The cluster is judged by it.
+// Everything that the users of a simulated cluster did and were told. The invariants judge the cluster by it.
 class Truth {
  public:
   TrueSession& Add(SessionId id, JobId job, const std::string& client);
   TrueSession* Find(SessionId id);
   const std::map<SessionId, TrueSession>& sessions() const { return sessions_; }
 
-  // Numbers the parts as the client does: by piece, in order. Returns the push's name.
+  // Numbers the parts as the client does: by piece, in order. Returns the push's number.
   uint64_t OnPush(SessionId session, Clock clock, const sdk::TableInfo& table, const sdk::Batch& batch,
                   bool valid);
   // The user was told that the push was refused: parts of it may never be applied.
   void OnRefused(SessionId session, uint64_t push);
-  // An empty part was logged in the place of this one: its content is promised to nobody.
+  // An empty part was logged in place of this one: no user may rely on its content.
   void OnEmptied(SessionId session, SegmentAndLine where, PartNumber number);
-  // The client was told. REQUIRES: the parts exist.
+  // The client got the acknowledgement. REQUIRES: the parts exist.
   void OnAcked(SessionId session, SegmentAndLine where, PartNumber upto);
 
-  // What `key`'s value in `column` holds, for a read that has ended now. Of the table of assignments the
+  // The bounds of `key`'s value in `column`, for a read that has ended now. For the table of assignments the
   // column is 0.
   Bounds BoundsOf(const TrueRead& read, uint64_t key, uint32_t column) const;
-  // What `key`'s value in `column` is, made of the parts that `holds` returns a place in the log for.
+  // The value of `key` in `column` that results from the parts for which `holds` returns a place in the log.
   float ValueOf(
       TableId table, uint64_t key, uint32_t column,
       absl::FunctionRef<std::optional<Lsn>(SessionId session, Line line, PartNumber number)> holds) const;
-  // What it holds of an exact read, no more and no less. `counts_below` is the clock from which on a
-  // session's updates in a segment do not count, for it was evicted.
+  // The value of an exact read, no more and no less. `counts_below` is the clock from which on a session's
+  // updates in a segment do not count, because it was evicted.
   using CountsBelow = absl::FunctionRef<Clock(SessionId session, uint32_t segment)>;
   float ExactlyOf(const TrueRead& read, uint64_t key, uint32_t column, CountsBelow counts_below) const;
-  // What a table of a job that was made of a snapshot began with.
+  // The initial content of a table of a job that was made of a snapshot.
   void OnLoaded(TableId table, TableRows rows) { loaded_[table] = std::move(rows); }
   // nullptr: it began empty.
   const TableRows* Loaded(TableId table) const;
   float LoadedOf(TableId table, uint64_t key, uint32_t column) const;
-  // Nobody ever worked in it.
+  // No user has ever worked in the job.
   bool Untouched(JobId job) const;
   // Counts pushes and acknowledgements.
   uint64_t now() const { return now_; }
@@ -149,7 +149,7 @@ class Truth {
   bool IsMean(TableId id) const { return tables_.contains(id) && tables_.at(id).mean; }
   // The coordinator has decided the table's end.
   void OnDropDecided(TableId id) { dropped_.insert(id); }
-  // … and has taken it back, for it did not know that the store had it.
+  // … and has reverted the decision, because it did not know that the store had it.
   void OnDropTakenBack(TableId id) { dropped_.erase(id); }
   bool IsDropped(TableId id) const { return dropped_.contains(id); }
   // The newest job of this name; 0: none yet.

@@ -7,15 +7,15 @@
 
 namespace paceline::sim {
 
-// A worker: each clock it adds to counters, reads, assigns its clock to a key of its own, and ticks, until
-// the job's clocks are done. Evicted or killed, it comes back as a new session.
+// A worker: in each clock it adds to counters, reads, assigns its clock to a key of its own, and ticks, until
+// the job's clocks are done. If it is evicted or killed, it comes back as a new session.
 class Worker final : public SimClient {
  public:
   Worker(World& world, SimCoordinator& coordinator, std::string name, std::string job, WorkerPlan plan,
          uint32_t together, uint64_t clocks);
 
   void Begin();
-  // It has done its work and is gone.
+  // True: it has done its work and has left.
   bool done() const { return done_; }
 
  private:
@@ -38,7 +38,7 @@ class Worker final : public SimClient {
   bool done_ = false;
 };
 
-// A reader without a clock: a few reads and pushes a session, one session after the other, until told to
+// A reader without a clock: a few reads and pushes in a session, one session after the other, until told to
 // stop.
 class Reader final : public SimClient {
  public:

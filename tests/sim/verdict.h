@@ -17,12 +17,12 @@ struct Violation {
   absl::Time when;
 };
 
-// What a run found.
+// The findings of a run.
 class Verdict {
  public:
   explicit Verdict(const Scheduler& scheduler) : scheduler_(scheduler) {}
 
-  // The first ones are kept: what follows from them explains nothing.
+  // Keeps the first violations only: their consequences explain nothing.
   void Violated(std::string invariant, std::string what) {
     constexpr size_t kMax = 8;
     if (violations_.size() >= kMax) return;

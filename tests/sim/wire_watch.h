@@ -17,10 +17,10 @@
 
 namespace paceline::sim {
 
-// Reads every frame that passes, and tells the invariants what was said and what was heard.
+// Reads every frame that passes, and reports what was sent and received to the invariants.
 class WireWatch final : public StreamWatcher {
  public:
-  // Who the shard with this host name is.
+  // The member whose shard has this host name.
   using MemberOf = std::function<ring::Member(const std::string& host)>;
   // A push frame has been handled by the shard with this host name.
   using OnPushHandled = std::function<void(const std::string& host)>;
@@ -45,12 +45,12 @@ class WireWatch final : public StreamWatcher {
     Clock min_clock = 0;
     std::map<uint32_t, PartNumber> own;  // by segment
   };
-  // What has passed on one stream.
+  // The frames that have passed on one stream.
   struct Stream {
     SessionId session;
     JobId job;
-    // Who answers. Known from the first answer on: when the last ones leave, the next start of this shard may
-    // have begun already.
+    // The member that answers. Known from the first answer on: when the last ones leave, the next start of
+    // this shard may have begun already.
     std::optional<ring::Member> server;
     std::deque<size_t> unreceived;  // bytes of frames sent and not marked received
     size_t unreceived_bytes = 0;
@@ -61,7 +61,7 @@ class WireWatch final : public StreamWatcher {
 
   void OnPushSent(Stream& stream, const absl::Cord& frame);
   void OnPullSent(Stream& stream, const absl::Cord& frame);
-  // `by` sends it; or, if it is null, it arrives.
+  // `by` sends the frame; if it is null, the frame arrives.
   void OnPushReply(Stream& stream, const absl::Cord& frame, const ring::Member* by);
   void OnPullReplyArriving(const Stream& stream, const absl::Cord& frame);
   void OnReadSent(Stream& stream, uint64_t request, Clock min_clock, const std::string& parts,
@@ -70,7 +70,7 @@ class WireWatch final : public StreamWatcher {
   void OnRowsArriving(const Stream& stream, const std::string& certificates);
   void OnPullReplySent(Stream& stream, const ring::Member& by, const absl::Cord& frame);
   void MarkRefusal(const v1::Refusal& refusal, const char* what);
-  // No more bytes under way than the shard allows, but for one frame that is larger than that.
+  // No more bytes are under way than the shard allows, except for one frame that is larger than that.
   void Bounded(const Stream& stream);
 
   Invariants& invariants_;

@@ -17,7 +17,7 @@
 
 namespace paceline::sim {
 
-// What all pieces of one simulated cluster share. Everything random comes from `random`.
+// State that all pieces of one simulated cluster share. `random` is the source of all randomness.
 struct World {
   World(uint64_t seed, uint32_t segments) : random(seed), invariants(verdict, truth, marks, segments) {
     network.cuts = &cuts;
@@ -42,7 +42,7 @@ struct World {
   absl::Duration Between(absl::Duration low, absl::Duration high) {
     return low + (high - low) * world::UnitInterval(random);
   }
-  // Says what happens, if the run is watched.
+  // Reports what happens, if the run is watched.
   void Trace(const std::string& what) const {
     if (trace) trace(absl::StrCat(absl::FormatDuration(Now() - Scheduler().Now()), " ", what));
   }

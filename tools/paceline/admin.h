@@ -8,8 +8,8 @@
 
 namespace paceline::tool {
 
-// What is asked of jobs, tables and shards: `paceline job …`, `paceline table …`, `paceline shard …`,
-// `paceline handover`, `paceline recover`.
+// Commands on jobs, tables and shards: `paceline job …`, `paceline table …`, `paceline shard …`, `paceline
+// handover`, `paceline recover`.
 struct AdminOptions {
   std::string coordinator;
   double timeout_s = 60;
@@ -25,12 +25,12 @@ struct AdminOptions {
   std::optional<uint64_t> at_clock;
 };
 
-// Runs a command that was parsed; its exit code.
+// Runs a parsed command and returns its exit code.
 using Command = int (*)(const AdminOptions&);
 
 // Adds the commands to the program's. `options` must outlive the parsing.
 void AddAdmin(CLI::App& app, AdminOptions& options);
-// The one that was parsed; nullptr: none.
+// The parsed command; nullptr: none.
 Command ParsedAdmin(const CLI::App& app);
 
 }  // namespace paceline::tool

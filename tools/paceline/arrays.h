@@ -11,9 +11,9 @@
 #include "absl/strings/string_view.h"
 #include "libs/snapshot/files.h"
 
-// Arrays as other programs keep them: .npy and .npz files of NumPy, and .safetensors. What is read may be of
-// anybody's making: every length is checked against the file, and nothing is reserved on its word. Errors are
-// INVALID_ARGUMENT, naming file, array and what was expected.
+// Array files of other programs: .npy and .npz of NumPy, and .safetensors. Input is not trusted: every length
+// is checked against the file before memory is reserved. Errors are INVALID_ARGUMENT, naming file, array and
+// what was expected.
 namespace paceline::tool {
 
 enum class ArrayType { kF32, kU64, kI64 };
@@ -27,19 +27,19 @@ struct ArrayShape {
   std::vector<uint64_t> shape;
   friend bool operator==(const ArrayShape&, const ArrayShape&) = default;
 };
-// How many dimensions there may be.
+// The most dimensions that an array may have.
 inline constexpr size_t kDimensionsMax = 16;
 // kInvalidArgument if it has too many dimensions, or its bytes do not fit 63 bits.
 absl::StatusOr<uint64_t> BytesOf(const ArrayShape& array);
 
 // -- .npy (numpy/lib/format.py) --
 
-// What stands before the bytes of an array: of a fixed size, so that it may be written when the array is
+// The header before the bytes of an array. It has a fixed size, so that it can be written when the array is
 // complete. REQUIRES: at most 3 dimensions.
 inline constexpr size_t kNpyHeaderBytes = 192;
 std::string NpyHeader(const ArrayShape& array);
 // Reads such a header, of any size up to 64 KiB and of format 1, 2 or 3, and leaves the source behind it.
-// `bytes` is set to its size.
+// Sets `bytes` to its size.
 absl::StatusOr<ArrayShape> ReadNpyHeader(snapshot::Source& source, uint64_t* bytes);
 
 // -- files of arrays --
@@ -48,15 +48,15 @@ class ArrayFile {
  public:
   virtual ~ArrayFile() = default;
   const std::map<std::string, ArrayShape>& arrays() const { return arrays_; }
-  // The bytes of one of them, as many as its shape says; several may be read side by side. An error at the
-  // end may mean that all that was read was damaged. Ends before the file.
+  // The bytes of one array, as many as its shape says; several may be read side by side. An error at the end
+  // may mean that everything that was read was damaged. The source must not outlive the file.
   virtual absl::StatusOr<std::unique_ptr<snapshot::Source>> Open(const std::string& array) = 0;
 
  protected:
   std::map<std::string, ArrayShape> arrays_;
 };
 
-// https://github.com/huggingface/safetensors, the header: JSON that names arrays, for a file with so many
+// The header of https://github.com/huggingface/safetensors: JSON that names arrays, for a file with this many
 // bytes of data behind it. Offsets are into the data.
 struct SafeTensor {
   ArrayShape shape;
@@ -68,15 +68,15 @@ absl::StatusOr<std::map<std::string, SafeTensor>> ParseSafetensors(absl::string_
 
 absl::StatusOr<std::unique_ptr<ArrayFile>> OpenSafetensors(const std::string& path);
 absl::StatusOr<std::unique_ptr<ArrayFile>> OpenNpz(const std::string& path);
-// The same of bytes in memory, which outlive it.
+// The same for bytes in memory, which must outlive the file.
 absl::StatusOr<std::unique_ptr<ArrayFile>> OpenNpzInMemory(absl::string_view bytes);
 
-// Writes the files named, each as a member that is stored as it is, to `path`.
+// Writes the named files to `path`, each as a member without compression.
 struct ZipMember {
   std::string name;
   std::string file;
 };
-// With a comment, which readers of arrays do not look at.
+// Adds a comment, which readers of arrays ignore.
 absl::Status WriteZip(const std::vector<ZipMember>& members, const std::string& path,
                       const std::string& comment = "");
 

@@ -6,10 +6,10 @@
 
 namespace paceline::tool {
 
-// Text in columns as wide as what is in them, for terminals.
+// Text in columns that are as wide as their content, for terminals.
 class Columns {
  public:
-  // A heading that begins with '>' is of a column that is aligned to the right.
+  // A heading that begins with '>' makes its column right-aligned.
   explicit Columns(std::vector<std::string> headings);
 
   // As many cells as headings. UTF-8; control characters are shown as '?', and long cells are cut.

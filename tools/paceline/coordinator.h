@@ -11,25 +11,25 @@
 
 namespace paceline::tool {
 
-// A cluster's coordinator, asked from outside; of several the one that leads.
+// A client of the cluster's coordinator; if there are several, of the one that leads.
 class Coordinator {
  public:
-  // `addresses`: host:port, several with commas between.
+  // `addresses`: host:port, several separated by commas.
   explicit Coordinator(const std::string& addresses);
 
   const std::string& address() const { return coordinators_.addresses(); }
-  // UNAVAILABLE at once if nobody listens there; DEADLINE_EXCEEDED if no answer came in time. Of several
-  // coordinators: what the leader answers, with what is wrong with the others; if none leads, what one says
-  // of why. Each of them is asked, for at most `timeout`.
+  // UNAVAILABLE at once if no process listens there; DEADLINE_EXCEEDED if no answer came in time. With
+  // several coordinators: the leader's answer, with the problems of the others; if none leads, one's
+  // explanation. Asks each of them, for at most `timeout`.
   absl::StatusOr<v1::StatusReply> Status(absl::Duration timeout);
   // The newest map.
   absl::StatusOr<v1::Map> Map(absl::Duration timeout);
-  // What is not everywhere in time goes on all the same: DEADLINE_EXCEEDED, naming whom it waits for.
+  // DEADLINE_EXCEEDED if not all shards have answered in time, naming those it waits for; the change goes on.
   absl::StatusOr<v1::DropTableReply> DropTable(v1::DropTableRequest request, absl::Duration timeout);
   absl::StatusOr<v1::ChangeRuleReply> ChangeRule(v1::ChangeRuleRequest request, absl::Duration timeout);
   absl::StatusOr<v1::HandOverShardReply> HandOverShard(v1::HandOverShardRequest request,
                                                        absl::Duration timeout);
-  // To be repeated while it says kAborted.
+  // Repeat it while it returns kAborted.
   absl::StatusOr<v1::RemoveShardReply> RemoveShard(v1::RemoveShardRequest request, absl::Duration timeout);
   absl::StatusOr<v1::RecoverSegmentsReply> RecoverSegments(v1::RecoverSegmentsRequest request,
                                                            absl::Duration timeout);
@@ -46,7 +46,7 @@ class Coordinator {
                                                            absl::Duration timeout);
 
  private:
-  // Asks until one leads or the time is up.
+  // Repeats the request until a coordinator leads or the time is up.
   template <class Request, class Reply>
   absl::StatusOr<Reply> Ask(grpc::Status (v1::Coordinator::Stub::*method)(grpc::ClientContext*,
                                                                           const Request&, Reply*),
@@ -57,10 +57,10 @@ class Coordinator {
   rpc::Coordinators coordinators_;
 };
 
-// What to tell somebody to whom a coordinator gave no answer, or this one.
+// Explains to the user why a coordinator gave no answer, or this one.
 std::string WhyNot(const absl::Status& status, const std::string& coordinator);
 
-// Adds --coordinator, with its default and its variable of the environment.
+// Adds --coordinator, with its default and its environment variable.
 void AddCoordinatorOption(CLI::App& command, std::string& coordinator);
 
 }  // namespace paceline::tool

@@ -8,11 +8,11 @@
 
 namespace paceline::tool {
 
-// Where a cluster on this machine keeps its files. One process at a time has it.
+// The folder of a cluster on this machine. Only one process at a time may use it.
 class DataFolder {
  public:
-  // Makes `path` if it is not there; empty: a temporary one, under TMPDIR or /tmp, that is removed at the
-  // end. UNAVAILABLE if another process has it.
+  // Makes `path` if it does not exist; empty: makes a temporary folder, under TMPDIR or /tmp, and removes it
+  // at the end. UNAVAILABLE if another process uses it.
   static absl::StatusOr<std::unique_ptr<DataFolder>> Open(const std::string& path);
   ~DataFolder();
   DataFolder(const DataFolder&) = delete;

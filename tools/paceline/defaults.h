@@ -1,10 +1,10 @@
 #pragma once
 
-// What the commands agree on.
+// Conventions that the commands share.
 namespace paceline::tool {
 
 inline constexpr int kCoordinatorPort = 7070;
-// Environment: host:port of the coordinator that commands talk to.
+// Environment variable: host:port of the coordinator that commands talk to.
 inline constexpr char kCoordinatorVariable[] = "PACELINE_COORDINATOR";
 
 inline constexpr int kUsageError = 2;  // exit code

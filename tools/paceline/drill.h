@@ -9,17 +9,17 @@
 
 namespace paceline::tool {
 
-// A fault drill: while a job trains on the cluster, one shard is killed, once, and what follows is told on
-// standard error: when its replicas had taken over. For one thread; call Step when NextStep() has come.
+// A fault drill: kills one shard, once, while a job trains on the cluster, and reports on standard error when
+// its replicas have taken over. For one thread; call Step when NextStep() has come.
 class Drill {
  public:
   // Both must outlive this.
   Drill(Supervisor& supervisor, LocalCluster& cluster);
 
-  // InfiniteFuture: it is over.
+  // InfiniteFuture: the drill is over.
   absl::Time NextStep() const { return next_; }
   void Step();
-  // Its end is no accident.
+  // True: the drill killed this process, so its end is no accident.
   bool Killed(const Child& child) const { return victim_ == &child; }
 
  private:
@@ -30,7 +30,7 @@ class Drill {
   Supervisor& supervisor_;
   LocalCluster& cluster_;
   absl::Time next_;
-  std::optional<absl::Time> pushed_since_;  // when rows were first seen to be pushed
+  std::optional<absl::Time> pushed_since_;  // when the drill first saw rows being pushed
   const Child* victim_ = nullptr;
   uint32_t shard_ = 0;
   size_t segments_ = 0;  // of which it was primary

@@ -15,7 +15,8 @@ struct HealthOptions {
 // Adds `paceline health` to the program's commands. `options` must outlive the parsing.
 CLI::App* AddHealth(CLI::App& app, HealthOptions& options);
 
-// Asks a server by grpc.health.v1. The exit code: 0 if it serves, 1 otherwise, which standard error explains.
+// Asks a server by grpc.health.v1. Returns the exit code: 0 if it serves; otherwise 1, with the reason on
+// standard error.
 int Health(const HealthOptions& options);
 
 }  // namespace paceline::tool

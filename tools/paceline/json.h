@@ -6,10 +6,10 @@
 
 namespace paceline::tool {
 
-// A message as JSON over several lines, every field of it, by the names of its .proto file.
+// A message as JSON over several lines, with all fields under their names in the .proto file.
 std::string Json(const google::protobuf::Message& message);
 
-// A list of them.
+// A list of messages.
 template <class Messages>
 std::string JsonList(const Messages& messages) {
   std::string list = "[";

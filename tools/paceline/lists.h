@@ -4,20 +4,20 @@
 
 #include "paceline/v1/coordinator.pb.h"
 
-// Jobs and tables in columns, and what was done, for people.
+// Jobs and tables in columns, and the outcome of commands, as text.
 namespace paceline::tool {
 
 std::string JobsText(const v1::StatusReply& status);
-// Those of one job, or of all if `job` is empty.
+// The tables of one job, or of all jobs if `job` is empty.
 std::string TablesText(const v1::StatusReply& status, const std::string& job);
 
 std::string ShardsText(const v1::StatusReply& status);
 
-// What became of `paceline handover`.
+// The outcome of `paceline handover`.
 std::string HandOverText(const std::string& shard, const v1::HandOverShardReply& reply);
 
-// Which segments `paceline recover` has found to wait, for whom, and what accepting the loss means. Empty if
-// none does.
+// The segments that `paceline recover` has found waiting, for which shards, and the effect of accepting the
+// loss. Empty if none waits.
 std::string LossText(const v1::RecoverSegmentsReply& reply);
 
 // By name; nullptr: there is none.

@@ -21,7 +21,7 @@ struct LocalClusterOptions {
   int replicas = 0;
   int port = 0;                      // the coordinator's; 0: a free one
   uint64_t memory_budget_bytes = 0;  // of each shard; 0: the shard's own default
-  bool durable = false;              // acknowledged is what is on the disks of all members
+  bool durable = false;              // updates are acknowledged when they are on the disks of all members
   std::string snapshot_dir = {};     // of job snapshots; empty: in the folder, unless that is temporary
   bool verbose = false;              // logs go to standard error instead of files
   absl::Duration start_timeout = absl::Seconds(60);
@@ -34,28 +34,28 @@ class LocalCluster {
   LocalCluster(Supervisor& supervisor, const DataFolder& folder, LocalClusterOptions options);
 
   // Returns when all shards have joined and the cluster has a map. CANCELLED if a signal told this process to
-  // stop meanwhile; otherwise what went wrong, with the end of the log of who failed. Stop in any case.
+  // stop meanwhile; any other error has the end of the failed process's log. Call Stop in any case.
   absl::Status Start();
   // The signal that made Start return CANCELLED.
   int signal() const { return signal_; }
 
-  // The coordinator's host:port. REQUIRES: that has started.
+  // The coordinator's host:port. REQUIRES: the coordinator has started.
   const std::string& address() const { return coordinator_->address(); }
   Coordinator& coordinator() { return *coordinator_; }
-  // A shard whose process runs; nullptr: there is none.
+  // A shard whose process is running; nullptr: there is none.
   const Child* AnyShard() const;
-  // Starts a process that has ended once more, as it was; the coordinator at the address it had.
+  // Starts a process that has ended again, with the same arguments; the coordinator at the address it had.
   absl::Status Restart(const std::string& name);
-  // What the coordinator calls wrong, in words.
+  // The problems that the coordinator reports, as text.
   std::vector<std::string> Problems();
 
-  // No process of it runs any more.
+  // True: none of its processes is running.
   bool AllEnded() const;
   // "shard-1 was killed by signal 9 (Killed)", and the end of its log.
   std::string Describe(const Child& child) const;
 
-  // First the shards, then the coordinator. Returns those that did not end well: with another exit code than
-  // 0, or by a signal.
+  // Stops first the shards, then the coordinator. Returns the processes that ended with an exit code other
+  // than 0, or by a signal.
   std::vector<const Child*> Stop();
 
  private:
@@ -64,13 +64,13 @@ class LocalCluster {
   absl::Status StartShards();
   absl::Status StartProgram(const std::string& name, std::vector<std::string> arguments);
   absl::StatusOr<const Child*> Launch(const std::string& name);
-  // Waits for the next event until `deadline`. An error if that is an end or a signal.
+  // Waits for the next event until `deadline`. An error if that is the end of a process or a signal.
   absl::Status Pause(absl::Time deadline, int file = -1);
-  // What the folder's coordinator knows from earlier must be a cluster of as many shards.
+  // Checks that the cluster known to the folder's coordinator has this number of shards.
   absl::Status CheckKnown();
   absl::Status AwaitShards();
   bool Ready(const v1::StatusReply& reply) const;
-  // One of the shards that this starts.
+  // True: one of the shards that this cluster starts.
   bool IsOurs(absl::string_view name) const;
   std::string LogTail(const Child& child) const;
 

@@ -9,8 +9,8 @@
 
 namespace paceline::tool {
 
-// A file that is gone at the end, unless it was given a name. Errors of all calls are kept: Check says the
-// first.
+// A file that is removed at the end, unless it was given a name. Keeps the errors of all calls: Check returns
+// the first.
 class OutFile {
  public:
   explicit OutFile(std::string path);
@@ -18,11 +18,11 @@ class OutFile {
   OutFile(const OutFile&) = delete;
 
   void Append(absl::string_view bytes);
-  // Over what was appended.
+  // Overwrites bytes that were appended.
   void WriteAt(uint64_t at, absl::string_view bytes);
   // Its bytes from `from` on, piece by piece.
   void ForEachPiece(uint64_t from, const std::function<void(absl::string_view)>& visit);
-  // ALREADY_EXISTS if there is such a file, unless it may be replaced.
+  // Gives the file its name. ALREADY_EXISTS if there is such a file, unless it may be replaced.
   void KeepAs(const std::string& name, bool replace);
 
   const std::string& path() const { return path_; }
@@ -39,8 +39,7 @@ class OutFile {
   absl::Status status_;
 };
 
-// Syncs a file that somebody else has written, and gives it its name, as KeepAs does; without that it is
-// removed.
+// Syncs a file that another writer has made, and gives it its name, as KeepAs does; on failure, removes it.
 absl::Status KeepFileAs(const std::string& path, const std::string& name, bool replace);
 
 }  // namespace paceline::tool

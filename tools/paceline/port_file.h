@@ -8,18 +8,18 @@
 
 namespace paceline::tool {
 
-// The file in which a server says what host:port it has bound, as its --port-file, seen from who waits for
+// The file in which a server writes the host:port it has bound (--port-file), for the process that waits for
 // it.
 class PortFile {
  public:
-  // Removes what an earlier start left. The file's folder must exist.
+  // Removes the file of an earlier start. The file's folder must exist.
   static absl::StatusOr<PortFile> Expect(std::filesystem::path path);
   ~PortFile();
   PortFile(PortFile&& other) noexcept;
   PortFile& operator=(PortFile&&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  // Can be read, as poll has it, when Address() should be asked again.
+  // A descriptor that poll finds readable when Address() should be called again.
   int changes() const { return changes_; }
   // The host:port, once it is written.
   std::optional<std::string> Address();

@@ -9,18 +9,18 @@
 
 namespace paceline::tool {
 
-// When processes that have ended by themselves are started again: after half a second, then after pauses that
-// grow to 30 s, so that one that cannot live takes neither the machine nor the log. One that ran for a minute
-// begins anew with the shortest pause. Knows no time but what it is told.
+// Decides when processes that have ended by themselves are started again: after half a second, then after
+// pauses that grow to 30 s, so that a process that cannot live consumes neither the machine nor the log. A
+// process that ran for a minute begins anew with the shortest pause. Has no clock of its own.
 class Restarts {
  public:
   explicit Restarts(absl::Time now) : begun_(now) {}
 
-  // `name` has ended. How long the pause is.
+  // `name` has ended. Returns the pause until its restart.
   absl::Duration Ended(const std::string& name, absl::Time now);
-  // When the next one is due; InfiniteFuture: none is.
+  // When the next restart is due; InfiniteFuture: there is none.
   absl::Time Next() const;
-  // One that is due, which counts as started now.
+  // A process that is due, which counts as started now.
   std::optional<std::string> Take(absl::Time now);
 
  private:

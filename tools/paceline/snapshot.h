@@ -19,13 +19,13 @@ struct SnapshotOptions {
   bool now = false;
   bool replace = false;
   // -- schedule --
-  std::string every;  // as people write durations
+  std::string every;  // a duration, as users write it
   uint64_t every_clocks = 0;
   uint32_t keep = 0;
   bool off = false;
   std::string snapshot_dir;
   std::string out;
-  std::string format;  // empty: by the name of `out`
+  std::string format;  // empty: by the suffix of `out`
   std::vector<std::string> tables;
   bool slots = false;
   bool force = false;
@@ -35,12 +35,12 @@ struct SnapshotOptions {
   uint64_t clock = 0;
 };
 
-// Runs a command that was parsed; its exit code.
+// Runs a parsed command and returns its exit code.
 using SnapshotCommand = int (*)(const SnapshotOptions&);
 
 // Adds the commands to the program's. `options` must outlive the parsing.
 void AddSnapshot(CLI::App& app, SnapshotOptions& options);
-// The one that was parsed; nullptr: none.
+// The parsed command; nullptr: none.
 SnapshotCommand ParsedSnapshot(const CLI::App& app);
 
 }  // namespace paceline::tool

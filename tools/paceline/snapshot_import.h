@@ -11,19 +11,19 @@
 
 namespace paceline::tool {
 
-// A table that arrays are to become.
+// A table to be made of arrays.
 struct ImportedTable {
   v1::Table table;   // name and schema
   std::string keys;  // arrays; empty: it is ranged
   std::string values;
-  std::string slots;  // empty: they begin as in a new row
+  std::string slots;  // empty: slots begin as in a new row
 };
 
-// What the arrays of a file become. T.keys and T.values make a sparse table T; T.slots, beside T or these
-// two, has its slots; every other array is a ranged table of its own name, its first dimension the rows and
-// the others together a row's values. `schemas`, by the names of their tables, say how the tables work:
-// initialiser, rule, and so on; kind and widths follow from the arrays, and must be the same where a schema
-// states them. Without one, rows are added to. kInvalidArgument names array and what was expected.
+// Decides what the arrays of a file become. T.keys and T.values make a sparse table T; T.slots, beside T or
+// these two, has its slots; every other array is a ranged table of its own name, its first dimension the rows
+// and the others together a row's values. `schemas`, by the names of their tables, give initialiser, rule,
+// and so on; kind and widths follow from the arrays, and must agree with a schema that states them. A table
+// without a schema has the rule Add. kInvalidArgument names array and what was expected.
 absl::StatusOr<std::vector<ImportedTable>> TablesOf(const ArrayFile& arrays,
                                                     const v1::SnapshotManifest& schemas);
 
@@ -34,9 +34,9 @@ struct ImportOptions {
   int64_t created_unix_s = 0;
 };
 
-// Writes the arrays as a snapshot: one of a ring of one segment, which is restored as any other. Takes 8
-// bytes of memory a key of the largest sparse table, and little else. What was written when it failed is
-// deleted. kAlreadyExists: there is a snapshot of that name.
+// Writes the arrays as a snapshot of a ring of one segment, which is restored as any other. Takes 8 bytes of
+// memory per key of the largest sparse table, and little else. On failure it deletes what it has written.
+// kAlreadyExists: there is a snapshot of that name.
 absl::StatusOr<v1::SnapshotManifest> ImportArrays(snapshot::Files& files, ArrayFile& arrays,
                                                   const std::vector<ImportedTable>& tables,
                                                   const ImportOptions& options);

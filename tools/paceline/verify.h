@@ -17,8 +17,8 @@ struct VerifyOptions {
 // Adds `paceline verify` to the program's commands. `options` must outlive the parsing.
 CLI::App* AddVerify(CLI::App& app, VerifyOptions& options);
 
-// Checks the files and prints what was found. The exit code: 0 if all is well, 1 if something is not, or
-// nothing was checked, or a file cannot be read.
+// Checks the files and prints the findings. Returns the exit code: 0 if all is well; 1 if there is a
+// violation, nothing was checked, or a file cannot be read.
 int Verify(const VerifyOptions& options);
 
 // The same without printing. An error if a file cannot be read.

@@ -13,7 +13,7 @@
 
 namespace paceline::verify {
 
-// What one client pushed on one line of a segment, and how far it was told that this is committed.
+// The parts that one client pushed on one line of a segment, and how many of them it knows to be committed.
 struct PushedLine {
   struct Part {
     uint32_t content = 0;
@@ -25,7 +25,7 @@ struct PushedLine {
   Place acknowledged_at;
 };
 
-// A certificate that a client was given, to be compared with the log.
+// A certificate that a client received, to be compared with the log.
 struct GivenCertificate {
   JobId job;
   SessionId session;
@@ -37,7 +37,7 @@ struct GivenCertificate {
   Place place;
 };
 
-// Where a client was told that an epoch began.
+// The beginning of an epoch, as a client was told.
 struct EpochBegan {
   SegmentId segment;
   Epoch epoch;
@@ -45,8 +45,8 @@ struct EpochBegan {
   Place place;
 };
 
-// The history of one client, taken event by event in the order of its file. What a client alone can show is
-// checked here: the bounds of its reads, its own writes, void versions.
+// The history of one client, processed event by event in the order of its file. Checks what a client's file
+// alone can show: the bounds of its reads, its own writes, void versions.
 class ClientHistory {
  public:
   using LineKey = std::pair<SegmentId, Line>;
@@ -54,7 +54,7 @@ class ClientHistory {
   ClientHistory(Findings& findings, uint32_t file) : findings_(findings), file_(file) {}
 
   void Take(uint64_t offset, const record::Event& event);
-  // Events are missing here: what is not known any more is not checked.
+  // Events are missing here: state that is no longer known is not checked.
   void OnGap() { complete_ = false; }
   // The file ends. `clean`: with the process.
   void OnEnd(bool clean) {
@@ -63,7 +63,7 @@ class ClientHistory {
   }
 
   SessionId session() const { return session_; }
-  // Everything that the client did is here.
+  // True: the file has everything that the client did.
   bool complete() const { return complete_; }
   const std::map<LineKey, PushedLine>& lines() const { return lines_; }
   const std::vector<GivenCertificate>& certificates() const { return certificates_; }
@@ -73,8 +73,8 @@ class ClientHistory {
   struct Read {
     const record::TableOpened* table = nullptr;  // null: not known here
     Clock reader = 0;
-    std::optional<Clock> min_clock;  // that the caller asked for
-    bool leaves = false;             // it has begun to leave the clocks
+    std::optional<Clock> min_clock;  // the bound that the caller asked for
+    bool leaves = false;             // the client has begun to leave the clocks
     uint64_t pushes = 0;             // made before it
   };
 
@@ -97,7 +97,7 @@ class ClientHistory {
   const Read* FindRead(uint64_t read) const;
   void CheckBound(const Read& read, SegmentId segment, Clock min_clock);
   void CheckVoid(SegmentId segment, Epoch epoch, Lsn version, bool cached);
-  // Whether the reader was promised its own pushes.
+  // Whether the model promised the reader its own pushes.
   static bool OwnWrites(const Read& read);
   // The client's parts of the arrival line in this segment that were made before the read.
   PartNumber PushedBefore(const Read& read, SegmentId segment) const;
@@ -106,7 +106,7 @@ class ClientHistory {
 
   Findings& findings_;
   const uint32_t file_;
-  uint64_t offset_ = 0;  // of the event at hand
+  uint64_t offset_ = 0;  // of the current event
   bool complete_ = true;
 
   JobId job_;

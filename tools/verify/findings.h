@@ -9,7 +9,7 @@
 
 namespace paceline::verify {
 
-// The report as it comes about, and the names of the files.
+// The growing report, and the names of the files.
 class Findings {
  public:
   uint32_t AddFile(std::string name) {

@@ -9,13 +9,13 @@
 
 namespace paceline::verify {
 
-// Where something is said: a file, and the byte in it at which the event begins.
+// Where a finding is: a file, and the byte in it at which the event begins.
 struct Place {
   uint32_t file = 0;
   uint64_t offset = 0;
 };
 
-// What must not be.
+// A broken rule.
 struct Violation {
   std::string rule;  // by the name that docs/record.md explains
   std::string file;
@@ -23,7 +23,7 @@ struct Violation {
   std::string why;
 };
 
-// What a verification found.
+// The findings of a verification.
 struct Report {
   // -- what was checked --
   uint64_t files = 0;
@@ -34,11 +34,11 @@ struct Report {
   uint64_t segments = 0;      // with a log
   uint64_t epochs = 0;        // of segments, with a primary that is known
   uint64_t parts_logged = 0;  // in the logs that survived
-  uint64_t parts_void = 0;    // in what did not survive a change of primary
+  uint64_t parts_void = 0;    // in records that did not survive a change of primary
   uint64_t parts_acknowledged = 0;
   uint64_t certificates = 0;
   uint64_t cache_hits = 0;  // rows of one certificate count once
-  // -- what could not be checked, because what it takes is in no file --
+  // -- what could not be checked, because the necessary events are in no file --
   uint64_t unchecked_acknowledged = 0;
   uint64_t unchecked_certificates = 0;
   std::vector<std::string> missing;  // in words: files that end early, gaps
@@ -52,7 +52,7 @@ struct Report {
   }
 };
 
-// For people: the first violation, or what was checked; and what was missing.
+// As text: the first violation, or what was checked; and what was missing.
 std::string ToText(const Report& report);
 nlohmann::json ToJson(const Report& report);
 

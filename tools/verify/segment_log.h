@@ -33,8 +33,8 @@ struct Entry {
   uint32_t numbers = 0;  // of a fold: which of the log's
 };
 
-// The log of one segment that survived all changes of primary, put together from what its members and the
-// clients recorded, and what follows from it.
+// The log of one segment that survived all changes of primary, assembled from the records of its members and
+// clients, and the checks of it.
 class SegmentLog {
  public:
   using ClientOf = std::map<SessionId, const ClientHistory*>;
@@ -46,10 +46,10 @@ class SegmentLog {
   // `member` is primary of `epoch`.
   void AddPrimary(Epoch epoch, ring::Member member, Place place);
   void AddBegan(Epoch epoch, Lsn began, Place place);
-  // The file of the member that wrote `epoch` ends before the process did: more may have come.
+  // The file of the member that wrote `epoch` ends before the process did: there may be more events.
   void AddOpenEnd(Epoch epoch) { open_ends_.push_back(epoch); }
 
-  // -- what follows: once, when everything is added --
+  // -- checks: once, when everything is added --
   void Check(const ClientOf& clients);
   // After Check.
   void CheckAcknowledged(const ClientHistory& client, Line line, const PushedLine& pushed);
@@ -63,11 +63,11 @@ class SegmentLog {
     std::optional<ring::Member> primary;
     Place primary_at;
   };
-  // What the surviving log holds of one session's line.
+  // The surviving log's content of one session's line.
   struct LoggedLine {
     PartNumber applied = 0;
     Place applied_at;
-    uint64_t seen = 0;                           // numbers up to `applied` that are there
+    uint64_t seen = 0;                           // numbers up to `applied` that are present
     uint64_t holes_before = 0;                   // holes of the log before the newest of them
     std::vector<std::pair<Lsn, PartNumber>> at;  // arrival line: applied up to the number since that LSN
   };
@@ -86,7 +86,7 @@ class SegmentLog {
   void TakeMinClock(const Entry& entry);
   void CheckContent(const Entry& entry, const ClientOf& clients);
   bool Survives(Epoch epoch, Lsn lsn) const;
-  // What the log says as of `version`; nullopt: some of it up to there is not known.
+  // The min clock in the log as of `version`; nullopt: some of the log up to there is not known.
   std::optional<Clock> MinClockAt(JobId job, Lsn version) const;
   std::optional<PartNumber> AppliedAt(SessionId session, Lsn version) const;
   bool KnownUpTo(Lsn version) const { return version <= known_; }
@@ -102,9 +102,9 @@ class SegmentLog {
 
   // Of the surviving log:
   bool decided_ = true;    // it is known which records survived
-  bool open_end_ = false;  // there may be more than what is known
+  bool open_end_ = false;  // there may be more than is known
   uint64_t holes_ = 0;
-  Lsn last_;                       // the newest that is known
+  Lsn last_;                       // the newest known
   Lsn known_;                      // up to here none is missing
   std::vector<size_t> survivors_;  // in entries_, by LSN
   std::map<SessionId, LoggedSession> sessions_;

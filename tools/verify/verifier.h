@@ -14,18 +14,18 @@
 
 namespace paceline::verify {
 
-// Proves from the record files of one cluster that nothing went wrong, as docs/record.md says, or finds what
-// did. Takes about 100 bytes of memory for each record at each member. For one thread.
+// Proves from the record files of one cluster that no rule of docs/record.md was broken, or finds the
+// violations. Takes about 100 bytes of memory for each record at each member. For one thread.
 class Verifier {
  public:
-  // The whole content of a file, needed until this returns only.
+  // The whole content of a file; it must live until this returns.
   void AddFile(const std::string& name, std::string_view bytes);
 
   // Once, after all files.
   Report Finish();
 
  private:
-  // What is known of a segment at the place in a shard's file.
+  // The known state of a segment at this place in a shard's file.
   struct Held {
     bool known = true;  // false: events are missing
     Lsn lsn;

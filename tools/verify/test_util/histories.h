@@ -27,7 +27,7 @@ inline std::string FileOf(const Events& events) {
   return file;
 }
 
-// The histories of a client and the members of one segment, in which all is well, for tests to spoil.
+// The histories of a client and the members of one segment without any violation, for tests to modify.
 //
 // Epoch 1: shard 0 is primary, shard 1 its replica. The client pushes parts 1 and 2 in clock 0, which are
 // acknowledged, ticks, and reads. Epoch 2 begins at record 6 with shard 1 as primary; part 3 is pushed there.
@@ -127,7 +127,7 @@ struct Histories {
         record::End{}};
   }
 
-  // Before the End of a file.
+  // Adds an event before the End of a file.
   void Add(const std::string& file, record::Event event) {
     Events& events = files[file];
     const bool ended = std::holds_alternative<record::End>(events.back());
@@ -151,7 +151,7 @@ struct Histories {
     static record::Logged none;
     return none;
   }
-  // At every member.
+  // Changes the record at every member.
   void Change(uint64_t lsn, const std::function<void(record::Logged&)>& change) {
     for (auto& [name, events] : files) {
       for (record::Event& event : events) {
@@ -187,7 +187,7 @@ inline void ExpectOk(const Report& report) {
   EXPECT_EQ(report.violations_found, 0u) << ToText(report);
 }
 
-// One violation, of this rule, found in this file, in words that contain `why`.
+// Expects one violation, of this rule, in this file, with a message that contains `why`.
 inline void ExpectOne(const Report& report, const std::string& rule, const std::string& file,
                       const std::string& why) {
   ASSERT_THAT(RulesOf(report), ::testing::ElementsAre(rule)) << ToText(report);
