@@ -6,7 +6,8 @@
 #include "bench/result.h"
 #include "bench/workloads.h"
 
-// What safety costs: the sparse workload on clusters of three shards that are started for it, each setting in
+// The cost of safety: the sparse workload on clusters of three shards that the benchmark starts, each setting
+// in turn and three times. Medians. GB are those of the values pushed. `setting.coordinator` is not used.
 // turn and three times. Medians. GB are those of the values pushed. `setting.coordinator` is not used.
 namespace paceline::bench {
 

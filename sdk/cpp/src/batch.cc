@@ -14,8 +14,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "keys and values are copied as they are, so the machine must be little-endian as the wire is");
 
-// Which entries go where: `order` lists them grouped by rank, and those of rank r end at ends[i] for the i-th
-// rank that occurs.
+// Assigns entries to segments: `order` lists them grouped by rank, and those of rank r end at ends[i] for the
+// i-th rank that occurs.
 struct Groups {
   std::vector<uint32_t> order;
   std::vector<std::pair<uint32_t, uint32_t>> ends;  // (rank, end in order), ascending
@@ -35,7 +35,7 @@ Groups CountingSort(const std::vector<uint32_t>& ranks, size_t rank_count) {
   return groups;
 }
 
-// For a few keys on a ring of many segments, where passing over the segments would cost more.
+// For a few keys on a ring of many segments, where a pass over the segments would cost more.
 Groups ComparisonSort(const std::vector<uint32_t>& ranks) {
   Groups groups;
   groups.order.resize(ranks.size());
@@ -109,7 +109,8 @@ struct KeyRun {
   uint32_t count = 0;
 };
 
-// Cuts keys of a ranged table into runs; nothing if that would not spare much, as when they are not sorted.
+// Cuts keys of a ranged table into runs; returns nothing if that would not save much, as when they are not
+// sorted.
 std::vector<KeyRun> CutIntoRuns(const Routes& routes, const ring::Placement& placement,
                                 absl::Span<const uint64_t> keys) {
   constexpr size_t kWorthwhile = 8;  // keys a run
@@ -163,7 +164,7 @@ void GatherRows(const std::vector<uint32_t>& order, size_t row_bytes, const char
   }
 }
 
-// The other way round: rows that lie side by side go to the places that `places` names.
+// The reverse: rows that lie side by side go to the places that `places` names.
 template <size_t kRowBytes>
 void ScatterRows(const uint32_t* places, size_t count, size_t row_bytes, const char* from, char* to) {
   if (kRowBytes != 0) row_bytes = kRowBytes;

@@ -15,8 +15,8 @@
 namespace paceline::sdk {
 namespace {
 
-// What a row costs beside itself: the allocator's own, its place in the index (at the load that the table has
-// on average) and in the ring.
+// The cost of a row besides its values: the allocator's overhead, its place in the index (at the table's
+// average load) and in the ring.
 constexpr size_t kBytesAround = 56;
 // Rows whose memory is asked for before the first of them is looked at.
 constexpr uint32_t kAtOnce = 16;
@@ -133,7 +133,7 @@ void RowCache::ReadRows(const TableInfo& table, const CacheBound& bound, KeyAt k
   }
   rows->bound = bound.min_clock;
   const size_t row_bytes = rows->dim * sizeof(float);
-  // The rest of a large row is read in sequence and comes by itself.
+  // The hardware prefetches the rest of a large row, which is read in sequence.
   const size_t asked_for = std::min(sizeof(Row) + row_bytes, 8 * kCacheLine);
   Row* found[kAtOnce];
   uint32_t fit = 0;
@@ -174,7 +174,7 @@ void RowCache::ReadRows(const TableInfo& table, const CacheBound& bound, KeyAt k
     }
   }
   const uint32_t looked = to - from;
-  // While there is room, what is not here was never read.
+  // While there is room, a row that is not cached was never read.
   const uint32_t misses = looked - fit - (Full(*rows) ? 0 : unknown);
   if (!rows->trial.Looked(looked, fit, misses)) return;
   Clear(*rows);
@@ -248,7 +248,7 @@ std::vector<RowCache::Touched> RowCache::Touch(const Rows& rows, const Batch& ba
   return touched;
 }
 
-// As the shard does: each row once, with the sum of its gradients in the order in which they come.
+// As the shard does: each row once, with the sum of its gradients in their order.
 void RowCache::Apply(Rows& rows, const std::vector<Touched>& touched, const char* gradients,
                      PartNumber number) {
   const size_t row_bytes = rows.dim * sizeof(float);
@@ -279,15 +279,15 @@ void RowCache::Apply(Rows& rows, const std::vector<Touched>& touched, const char
 
 void RowCache::ApplyOne(Rows& rows, Row& row, const char* gradient, PartNumber number) {
   if (row.own >= number) return;  // a fast answer holds it already
-  // What is not finite is most likely refused.
+  // Values that are not finite are most likely refused.
   const bool can = rows.additive && row.has_values && row.has_own && AllFinite(gradient, rows.dim);
   if (can) rows.kernel.Apply(row.values(), rows.dim, gradient, rows.dim);
   row.has_own = can;
 }
 
-// What pulls that are under way will bring may lack this push.
+// Answers to pulls that are under way may lack this push.
 void RowCache::Remember(Rows& rows, const Batch& batch, const Batch::Piece& piece, PartNumber number) {
-  // A table that rests is not to grow.
+  // A table that rests must not grow.
   if (batch.ranges || rows.trial.resting()) return Forget(piece.segment, number);
   ForEachKey(batch, piece, [&](uint64_t key, uint32_t) {
     if (rows.index.contains(key)) return;
@@ -349,8 +349,8 @@ void RowCache::Put(Rows& rows, uint64_t key, const wire::Certificate& certificat
                             : row != nullptr ? row->pushed
                                              : NewestOf(certificate.segment).forgotten;
   if (certificate.own < pushed) return values.Skip(row_bytes);
-  // An answer that was overtaken, on another stream, by a refresh: that the row has changed since, if it has,
-  // was told while there was nothing here to be changed.
+  // A refresh has overtaken this answer on another stream. If the row has changed since, the refresh said so
+  // while there was nothing here to change.
   const bool in_segment = certificate.segment.v < rows.chains.size();
   const Chain chain = in_segment ? rows.chains[certificate.segment.v] : Chain();
   const bool overtaken = chain.there && certificate.epoch == chain.epoch &&

@@ -9,11 +9,11 @@
 namespace paceline::sdk {
 namespace {
 
-// Rows that are looked up in one visit to the core, so that others are not kept waiting.
+// Rows that one visit to the core looks up at most, so that other callers need not wait.
 constexpr uint32_t kRowsAVisit = 4096;
 
-// Takes the rows of one pull to their places. When the pull has ended with an error nothing is written any
-// more: the memory may be gone.
+// Copies the rows of one pull to their places. When the pull has ended with an error it writes nothing more:
+// the memory may be gone.
 class Receiver : public PullSink {
  public:
   using Ended = absl::AnyInvocable<void(absl::Status)>;
@@ -54,7 +54,7 @@ class Receiver : public PullSink {
   Ended ended_;  // null: was called
 };
 
-// What a read found out before it pulls.
+// The findings of a read before it pulls.
 struct Looked {
   absl::Status status;  // of the client
   std::shared_ptr<const Routes> routes;
@@ -147,8 +147,9 @@ std::shared_ptr<const Batch> GroupMissing(const ReadCall& call, const Looked& lo
   return GroupKeys(routes, table.placement, table.schema.dim, keys, {}, allocate, looked.missing);
 }
 
-// A read some of whose rows are too old, and may not have changed since: asks what has, and meanwhile for the
-// rows that are not here; then looks at the old ones again, and pulls those that are still not good.
+// A read some of whose rows are too old, and may not have changed since. It asks which have changed and
+// meanwhile pulls the rows that are not cached; then it looks at the old rows again, and pulls those that are
+// still not fit.
 class RefreshingRead : public PullSink, public std::enable_shared_from_this<RefreshingRead> {
  public:
   RefreshingRead(EnterCore enter, AllocateLater allocate, absl::Status gone, ReadCall call)
@@ -203,7 +204,7 @@ class RefreshingRead : public PullSink, public std::enable_shared_from_this<Refr
   }
 
  private:
-  // Pulls the rows of `keys` to `places`, or to the places of a whole call. Then one of two ends is reached.
+  // Pulls the rows of `keys` to `places`, or to the places of a whole call, and then reports one of two ends.
   void Pull(const std::vector<uint64_t>& keys, const std::vector<uint32_t>& places) {
     if (keys.empty()) return Ended(absl::OkStatus());
     const auto batch =
@@ -223,7 +224,8 @@ class RefreshingRead : public PullSink, public std::enable_shared_from_this<Refr
     if (!entered) receiver->Done(gone_);
   }
 
-  // Of the rows that were not here, or of those that were old. The memory must live until both have ended.
+  // For the rows that were not cached, or for those that were old. The memory must live until both have
+  // ended.
   void Ended(absl::Status status) {
     {
       const std::lock_guard lock(mutex_);
@@ -262,7 +264,7 @@ void ReadThroughCache(EnterCore enter, AllocateLater allocate, const absl::Statu
     return std::make_shared<RefreshingRead>(std::move(enter), std::move(allocate), gone, std::move(call))
         ->Start(looked);
   }
-  // Refreshed by another read at this moment: not worth the wait.
+  // Another read has just refreshed them: not worth the wait.
   looked.missing.insert(looked.missing.end(), looked.old.begin(), looked.old.end());
   if (!looked.all_missing && looked.missing.empty()) return call.ended(absl::OkStatus());
   std::shared_ptr<const Batch> batch = GroupMissing(call, looked, allocate);

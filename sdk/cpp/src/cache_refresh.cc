@@ -1,4 +1,4 @@
-// Rows that have not changed stay good: chains of answers to "what has changed since?".
+// Rows that have not changed stay fit: chains of answers to "what has changed since?".
 #include <algorithm>
 
 #include "libs/base/little_endian.h"
@@ -27,8 +27,8 @@ bool RowCache::InChain(const Row& row) {
   return chain.there && row.has_values && row.epoch == chain.epoch && row.version >= chain.begin;
 }
 
-// Pushes of the client's own that the end of the chain covers have not changed the row either: else it would
-// have been among the changes. So the values stay, those with pushes applied here too.
+// The client's own pushes that the end of the chain covers have not changed the row either: otherwise it
+// would have been among the changes. So the values stay, including pushes applied here.
 void RowCache::BringUp(Row& row) {
   if (!InChain(row)) return;
   Chain& chain = row.rows->chains[row.segment.v];
@@ -62,7 +62,8 @@ std::vector<Refresh> RowCache::TakeRefreshes(const TableInfo& table, uint32_t wo
   for (uint32_t s = 0; s < rows->chains.size(); ++s) {
     Chain& chain = rows->chains[s];
     const bool goes_on = chain.there && chain.epoch == newest_[s].epoch;
-    // Who is asked anyway at one of the next clocks is asked now: one frame a shard instead of several.
+    // Segments that would be asked about at one of the next clocks are asked about now: one frame to each
+    // shard instead of several.
     const bool soon = goes_on && rows->bound >= chain.resume_at && chain.min_clock < rows->bound + worth / 2;
     if (chain.asked || (chain.wanted == 0 && !soon)) continue;
     const uint64_t rows_max = std::clamp<uint64_t>(
@@ -114,7 +115,7 @@ void RowCache::OnChanges(const TableInfo& table, const wire::Certificate& certif
   chain.own = certificate.own;
 }
 
-// Of what has changed only what was read before is kept.
+// Of the rows that have changed, the cache keeps only those that were read before.
 void RowCache::PutChanged(Rows& rows, uint64_t key, const wire::Certificate& certificate,
                           CordReader& values) {
   const size_t row_bytes = rows.dim * sizeof(float);

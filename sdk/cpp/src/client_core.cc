@@ -28,7 +28,7 @@ ClientCore::ClientCore(Session::Options options, CoordinatorApi& coordinator, wo
 }
 
 ClientCore::~ClientCore() {
-  // What still refers to the core from outside finds the gate closed; its own tasks go with the timers.
+  // Outside references to the core find the gate closed; its own tasks go with the timers.
   context_.timers.Clear();
 }
 
@@ -97,7 +97,7 @@ std::vector<PartNumber> ClientCore::NumbersOf(const Batch& batch, Line line) con
   return numbers;
 }
 
-// What was pushed last is in the cache before anybody can read.
+// The cache has the push before any read can begin.
 void ClientCore::TellCache(const TableInfo& table, const Batch& batch) {
   if (!context_.cache.enabled() || table.line() != Line::kArrival) return;
   const std::vector<PartNumber> numbers = NumbersOf(batch, Line::kArrival);
@@ -147,8 +147,8 @@ void ClientCore::Pull(PullCall call, std::optional<Clock> min_clock) {
   puller_.Pull(std::move(call));
 }
 
-// The bound at which rows would be good for this clock only makes the cache useless and the next clock wait
-// again: a worker that has come so far ahead waits for several clocks at once, if its table says so.
+// With a bound that only just suits this clock, the cache would be useless and the next clock would wait
+// again. A worker that is this far ahead waits for several clocks at once, if its table says so.
 Clock ClientCore::CatchUp(const TableInfo& table, Clock reader) const {
   const auto* ssp = std::get_if<Ssp>(&table.consistency);
   if (ssp == nullptr || !ssp->catch_up.has_value() || !context_.worker) return 0;
@@ -173,20 +173,21 @@ ClientCore::ReadRules ClientCore::RulesOf(const TableInfo& table, std::optional<
     rules.bound.min_clock = *min_clock;
   } else if (bsp && context_.worker) {
     rules.bound.min_clock = clock::MinClockFor(clock::Bsp{}, reader);
-    // Once the last tick is told nothing holds the others back to this worker's clock.
+    // Once the last tick is sent, no worker waits for this one's clock.
     rules.bound.exact = !context_.finished && !finishing_ && !sealed_;
   } else if (ssp != nullptr && context_.worker) {
     rules.bound.min_clock = clock::MinClockFor(clock::Ssp{.staleness = ssp->staleness}, reader);
   }
-  // Who asks for nothing in particular does not wait for himself either.
+  // A read without a min clock of its own, under Asp or of a client without a clock, does not wait for the
+  // client's own pushes either.
   rules.own_writes = ssp != nullptr || min_clock.has_value();
   rules.bound.own_writes = ssp == nullptr || ssp->read_my_writes;
-  // Who names no bound wants what is newest.
+  // A read that names no bound wants the newest values.
   const bool bounded = (ssp != nullptr || bsp) && context_.worker;
   rules.cached = context_.cache.enabled() && (min_clock.has_value() || bounded);
   const bool keyed = table.schema.kind == table::Kind::kSparse && !table.schema.aggregated;
   rules.refresh = rules.cached && ssp != nullptr && ssp->refresh && keyed;
-  // A row that is brought up to date serves until it is too old again, on the average half of that time.
+  // A row that is brought up to date serves until it is too old again, on average for half of that time.
   if (rules.refresh) rules.refresh_worth = static_cast<uint32_t>(std::min<Clock>(ssp->staleness, 64) / 2 + 1);
   return rules;
 }
@@ -237,14 +238,14 @@ void ClientCore::Finish(absl::Duration timeout, Done done) {
                 });
 }
 
-// An error of an earlier push is reported, but keeps nobody from finishing.
+// An error of an earlier push is reported, but does not prevent finishing.
 void ClientCore::OnFlushed(absl::Status status, absl::Time deadline, Done done) {
   const bool all_committed = (awaitable_bytes() == 0 || Planted(Bug::kFinishedEarly)) &&
                              context_.failure.ok() && !absl::IsDeadlineExceeded(status);
   last_tick_.emplace(LastTick{.status = status, .deadline = deadline, .done = std::move(done), .timer = {}});
   if (!all_committed) return EndFinish(std::move(status));
   if (context_.exact_reads.empty()) return TellLastTick();
-  // The last tick would let the others go on, and what is read with them.
+  // The last tick would let the others go on, and the exact reads would see their later updates.
   last_tick_->timer = context_.timers.At(deadline, [this] {
     EndFinish(absl::DeadlineExceededError(
         "finish: reads of this clock, which must not see what comes after it, are not answered"));
@@ -274,7 +275,7 @@ void ClientCore::TellLastTick() {
                   });
 }
 
-// Without the last tick: the worker may go on, and finish another time.
+// Without the last tick: the worker may go on, and finish later.
 void ClientCore::EndFinish(absl::Status status) {
   finishing_ = false;
   context_.history.Finishing(false);

@@ -100,8 +100,8 @@ ClientState::~ClientState() = default;
 absl::StatusOr<std::shared_ptr<ClientState>> ClientState::Connect(ClientOptions options) {
   absl::StatusOr<ClientOptions> complete = Complete(std::move(options));
   if (!complete.ok()) return complete.status();
-  // While a worker joins, the others may pass the clock it was to start at. That session is over; another one
-  // is told a later clock.
+  // While a worker joins, the others may pass the clock at which it was to start. That session is over;
+  // another one gets a later clock.
   constexpr int kTries = 5;
   for (int attempt = 1;; ++attempt) {
     std::shared_ptr<ClientState> state(new ClientState(*complete));
@@ -329,7 +329,7 @@ absl::Status ClientState::Finish() {
 // -- the end --
 
 void ClientState::Shut() {
-  // First, so that operations under way end with this and not with what the session's end does to them.
+  // First, so that operations under way end with this status and not with an effect of the session's end.
   With([](ClientCore& core) { core.Stop(GoneError()); });
   // A client that failed or never opened has nothing to close, and the coordinator may be away: one try, a
   // second.

@@ -1,4 +1,4 @@
-// What a client says to people while it waits.
+// The client's reports of its waits.
 #include <utility>
 #include <vector>
 
@@ -9,7 +9,7 @@ namespace paceline::sdk {
 namespace {
 
 constexpr absl::Duration kLookEvery = absl::Seconds(1);
-// Shorter than it takes people to wonder; longer than most waits.
+// Shorter than users' patience; longer than most waits.
 constexpr absl::Duration kParkMax = absl::Seconds(3);
 
 }  // namespace

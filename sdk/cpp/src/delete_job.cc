@@ -1,4 +1,4 @@
-// Client::DeleteJob: one question to the coordinator, asked until there is an answer.
+// Client::DeleteJob: one request to the coordinator, repeated until there is an answer.
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ absl::Status Client::DeleteJob(const std::string& coordinator, const std::string
     const auto one = coordinators.Current();
     const absl::Status status =
         coordinators.Heard(*one, one->stub->DeleteJob(&context, request, &reply), context);
-    // Of an earlier question the answer may have been lost.
+    // The answer to an earlier request may have been lost.
     if (unanswered && absl::IsNotFound(status)) return absl::OkStatus();
     if (!absl::IsUnavailable(status)) return status;
     unanswered = true;

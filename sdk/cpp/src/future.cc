@@ -17,8 +17,7 @@ thread_local Callbacks* running = nullptr;  // behind the callback that this thr
 namespace internal {
 
 bool WaitingIsForbidden() {
-  // In a callback too, whoever's thread it is: what it waits for may have to come from one that is queued
-  // behind it.
+  // In a callback too, on any thread: its wait may depend on a callback that is queued behind it.
   return is_a_clients_thread || running != nullptr;
 }
 

@@ -11,12 +11,13 @@ namespace paceline::sdk {
 namespace {
 
 // A shard that does not answer a hello for this long is dialed again: its machine may be gone, and another
-// may have its address.
+// one may have its address.
 constexpr absl::Duration kWelcomeTimeout = absl::Seconds(5);
 
 }  // namespace
 
-// What one stream's carrier talks to. Lives as long as the carrier wants; the link may be past it by then.
+// Receives the events of one stream's carrier. Lives as long as the carrier wants; the link may already use
+// another stream.
 class Link::Stream final : public world::StreamHandler {
  public:
   Stream(std::shared_ptr<Link> link, uint64_t number)
@@ -25,7 +26,8 @@ class Link::Stream final : public world::StreamHandler {
   void OnFrame(absl::Cord frame) override {
     gate_->Enter([&] {
       if (!Current()) return;
-      // A stream that works ends the growing of pauses; a welcome alone may be the first half of a break.
+      // A stream that works ends the growth of the pauses; a welcome alone may be followed by a break at
+      // once.
       if (link_->usable()) link_->backoff_.Reset();
       link_->Receive(std::move(frame));
     });
@@ -86,7 +88,7 @@ void Link::Dial() {
     Broken(absl::DeadlineExceededError(
         absl::StrCat("no welcome within ", absl::FormatDuration(kWelcomeTimeout))));
   });
-  // Outside the gate, for the carrier may come straight back in.
+  // Outside the gate, because the carrier may come straight back in.
   context_.deferred.Run([link = shared_from_this(), &dialer = context_.dialer, gate = context_.gate,
                          address = shard_.address, number = stream_] {
     std::shared_ptr<world::StreamPort> port =

@@ -22,7 +22,7 @@ void PullLink::Put(PullRequest request) {
   const QueuePlace place{~request.op->call.priority, request.id};
   queue_.emplace(place, std::move(request));
   if (queue_.size() < prune_at_) return;
-  // While the shard is away nothing leaves the queue by being sent, and pulls end at their deadlines.
+  // While the shard is away the queue does not shrink by sending, and pulls end at their deadlines.
   for (auto it = queue_.begin(); it != queue_.end();)
     it = Prune(it->second) ? std::next(it) : queue_.erase(it);
   prune_at_ = std::max(kPruneAtLeast, 2 * queue_.size());
@@ -95,7 +95,8 @@ void PullLink::Receive(absl::Cord bytes) {
   }
   const auto asked = asked_.find(reply->head.request());
   if (asked == asked_.end()) {
-    // An answer to nothing is of no use; a refusal without a request says that the shard could not read one.
+    // An answer without a request is of no use; a refusal without one says that the shard could not read a
+    // request.
     for (const v1::Refusal& refusal : reply->head.refusals()) puller_.OnRefusedStream(*this, refusal);
     return;
   }

@@ -123,7 +123,7 @@ void Puller::OnMap() {
       const bool awaited =
           part.held_for_map > MapVersion() && part.held_for_map <= context_.routes->map.version();
       if (!changed && !awaited) continue;
-      // From now on an answer of the primary before is void: it may never come.
+      // From now on an answer of the earlier primary is void: it may never come.
       again.push_back(i);
     }
     context_.stats.retries += again.size();
@@ -193,7 +193,7 @@ void Puller::OnDeadline(const std::shared_ptr<PullOp>& op) {
   End(*op, absl::DeadlineExceededError(message));
 }
 
-// Of its parts the one that was refused says most.
+// The refusal of one of its parts says most.
 std::optional<Waiting> Puller::Waits() const {
   if (ops_.empty()) return std::nullopt;
   const PullOp& op = *ops_.begin()->second;

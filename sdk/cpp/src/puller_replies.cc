@@ -1,4 +1,4 @@
-// What shards answer to pulls: checked, counted, handed over, or asked for again.
+// Handles shards' answers to pulls: checks and counts them, hands them over, or asks again.
 #include <algorithm>
 #include <utility>
 
@@ -11,7 +11,7 @@
 namespace paceline::sdk {
 namespace {
 
-// As the shard says that it does not know what has changed, or that it is too much.
+// As if the shard said that it does not know the changes, or that they are too many.
 constexpr uint32_t kChangesUnknown = UINT32_MAX;
 
 constexpr absl::Duration kPullPauseIfUnsaid = absl::Milliseconds(50);
@@ -27,7 +27,7 @@ const v1::Refusal* FindRefusal(const v1::PullReply& reply, SegmentId segment) {
   return reply.refusals_size() == 1 ? &reply.refusals(0) : nullptr;
 }
 
-// What a reply says of its i-th part: how many rows have changed.
+// What a reply says about its i-th part: how many rows have changed.
 uint32_t Told(const v1::PullReply& reply, size_t i) {
   return LoadU32(reply.changes().data() + i * sizeof(uint32_t));
 }
@@ -38,7 +38,7 @@ uint64_t RowsOf(const v1::PullReply& reply, bool changes, const Batch::Piece& pi
   return Told(reply, i) == kChangesUnknown ? 0 : Told(reply, i);
 }
 
-// Is there an answer to every part, and are there as many values as that takes?
+// True: every part has an answer, and there are as many values as the answers need.
 bool Fits(const wire::Frame<v1::PullReply>& reply, const PullRequest& request,
           const std::vector<wire::Certificate>& certificates) {
   const bool changes = request.op->call.changes;
@@ -181,7 +181,8 @@ void Puller::TakeChanges(const PullOp& op, const Batch::Piece& piece, const wire
       op.call.batch->KeyBytes(piece) + content.changed.size() + content.values.size();
 }
 
-// A pull has waited for the part that came last; where that one was all the time is where the pull was.
+// A pull has waited for the part that came last, so the causes of that part's wait are the causes of the
+// pull's.
 void Puller::CountWait(const PullOp& op, const PullPart& part, const PullRequest& request,
                        const v1::PullReply& reply) {
   const absl::Time now = context_.Now();
@@ -220,7 +221,7 @@ void Puller::OnRefused(Link& link, const PullRequest& request, const PullRequest
       break;
   }
   const bool lacks_own = refusal.reason() == v1::Refusal::DEADLINE && refusal.expected() != 0;
-  // The mark as it was when this was asked: one that came since may be younger than the refusal.
+  // The mark at the time of the request: a later one may be younger than the refusal.
   if (lacks_own && refusal.expected() <= asked.own) {
     return context_.fail(absl::DataLossError(absl::StrCat(
         "segment ", request.Segment(asked).v, ": ", link.shard().name, " expects part ", refusal.expected(),
@@ -229,7 +230,7 @@ void Puller::OnRefused(Link& link, const PullRequest& request, const PullRequest
         " are lost. Start the job again from its last saved model, or go on with new sessions and accept the "
         "loss")));
   }
-  // A shard may park reads for less than this client waits. Then it is asked again.
+  // A shard may park reads for less time than this client waits. Then the client asks again.
   if (refusal.reason() == v1::Refusal::DEADLINE && !lacks_own && op->deadline - now < absl::Seconds(1)) {
     context_.stats.wait.staleness += absl::ToDoubleSeconds(now - op->started);
     return End(*op, absl::DeadlineExceededError(message));

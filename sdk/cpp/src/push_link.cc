@@ -14,14 +14,16 @@
 namespace paceline::sdk {
 namespace {
 
-// Room for a frame's header beside its parts.
+// Room for a frame's header besides its parts.
 constexpr size_t kHeadBytes = 4096;
-// A tick that is not answered for this long is told again, all of it: the frame may have been refused whole.
+// A tick without an answer for this long is sent again, completely: its frame may have been refused whole.
 constexpr absl::Duration kTickAnswer = absl::Seconds(1);
-// Who did not speak for a segment twice is asked again after a while: it is about to become its primary.
+// After a while the link asks again a shard that twice did not speak for a segment: it is about to become its
+// primary.
 constexpr BackoffPolicy kTickAgain{.initial = absl::Milliseconds(10), .max = kTickAnswer};
 
-// Whose rows the part is to bring back; null: nobody's, or they were asked for in another way meanwhile.
+// The pull whose rows the part brings back; null: none, or the client has asked for them in another way
+// meanwhile.
 const PullOp* ReadOf(const Part& part) {
   if (part.read == nullptr || part.batch == nullptr || part.read->ended) return nullptr;
   const PullPart& read = part.read->parts[part.piece];
@@ -219,7 +221,7 @@ void PushLink::Receive(absl::Cord frame) {
   if (!decoded.ok()) return BrokeRules(decoded.status());
   const v1::PushPullReply& reply = decoded->head;
   if (reply.has_welcome()) Welcomed(reply.welcome());
-  // Refusals first: one that was gathered into the same frame as a mark may be older than the mark.
+  // Refusals first: a refusal that shares a frame with a mark may be older than the mark.
   for (const v1::Refusal& refusal : reply.refusals()) {
     if (!usable()) return RefusedAtHello(refusal);
     pusher_.OnRefusal(*this, refusal);
@@ -262,7 +264,7 @@ absl::Status PushLink::CheckHere(const v1::TickAck& ack) {
     const uint64_t id = SegmentLine(mark.segment, mark.line).id();
     const auto line = lines_.find(id);
     const auto then = committed_then_.find(id);
-    // Only of a line that was sent here then and still is: another shard was told the rest.
+    // Only for a line that was sent here then and still is: otherwise another shard has the rest.
     if (line == lines_.end() || then == committed_then_.end()) continue;
     if (mark.number < then->second) pusher_.OnLost(*this, *line->second, mark.number, then->second);
   }

@@ -83,7 +83,7 @@ void Pusher::OnPushDeadline(uint64_t id) {
                                                    ". The push goes on: Flush waits for it")));
 }
 
-// What is refused says more than what is merely under way.
+// A refusal says more than a part that is merely under way.
 std::string Pusher::WaitsFor(const PushOp& op) const {
   const SegmentLine* waits = nullptr;
   for (const auto& line : lines_) {

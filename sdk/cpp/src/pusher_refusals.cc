@@ -1,4 +1,4 @@
-// What becomes of parts that a shard did not take (docs/wire.md §7).
+// Handles parts that a shard refused (docs/wire.md §7).
 #include <algorithm>
 #include <utility>
 
@@ -38,8 +38,8 @@ void Pusher::OnRefusal(PushLink& link, const v1::Refusal& refusal) {
   const Line kind = refusal.line() == v1::LINE_AGGREGATED ? Line::kAggregated : Line::kArrival;
   SegmentLine* line = FindLine(SegmentId(refusal.segment()), kind);
   if (line == nullptr || line->link != &link) return;
-  // Only a part's latest sending counts: after going back, refusals of what was under way still come in, and
-  // must not send everything back again.
+  // Only a part's latest sending counts: after going back, refusals of earlier sendings still arrive, and
+  // must not cause everything to be sent again.
   Part* part = line->Find(refusal.number());
   if (part == nullptr || part->frame == 0) return;
   if (refusal.frame() != 0 && refusal.frame() != part->frame) return;
@@ -94,7 +94,8 @@ void Pusher::DropContent(SegmentLine& line, Part& part, absl::Status why) {
   Release(part);
   context_.cache.OnDropped(*part.op->table, *part.batch, *part.Content(), part.number);
   part.batch = nullptr;
-  // An empty part needs no table, and must not share a frame with parts of one that is refused as a whole.
+  // An empty part needs no table, and must not share a frame with parts of a table for which the whole frame
+  // is refused.
   part.table = TableId();
   const PartNumber number = part.number;
   context_.history.Emptied(line.segment(), line.kind(), number);
@@ -111,7 +112,7 @@ bool Pusher::IsLoss(const PushLink& link, const SegmentLine& line, const Part& p
                      ", but this session has made ", line.last(), ": two clients may use one session")));
     return true;
   }
-  // The mark as it was when the part was sent: one that came since may be younger than the refusal.
+  // The mark at the time of sending: a later one may be younger than the refusal.
   if (refusal.expected() > part.committed) return false;
   OnLost(link, line, refusal.expected() - 1, part.committed);
   return true;
@@ -137,7 +138,7 @@ void Pusher::GoOn(SegmentLine& line) {
 }
 
 void Pusher::HoldUntil(SegmentLine& line, absl::Duration pause) {
-  // Many who were refused together do not come back together.
+  // Clients that were refused together do not come back together.
   pause *= 1.0 + 0.5 * world::UnitInterval(context_.random);
   Free(line);
   line.held = true;
@@ -149,7 +150,8 @@ void Pusher::HoldUntil(SegmentLine& line, absl::Duration pause) {
 }
 
 void Pusher::HoldForMap(SegmentLine& line, MapVersion version) {
-  // The map we have may be the one it means, or it may not have looked well: ask again, but not at once.
+  // The client may already have the map that the shard means, or the shard's map may be old: ask again, but
+  // not at once.
   if (version <= context_.routes->map.version()) return HoldUntil(line, kPauseIfUnsaid);
   Free(line);
   line.held = true;

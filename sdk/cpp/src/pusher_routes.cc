@@ -1,4 +1,4 @@
-// Where parts go, and ticks.
+// Routes of parts and ticks.
 #include <algorithm>
 #include <optional>
 
@@ -37,8 +37,8 @@ void Pusher::OnMap() {
   TellTicks();
 }
 
-// Whatever of the line is not committed goes to the primary of the new epoch, even if that is the same shard
-// as before: in between another may have been, and what was only applied may be gone.
+// All uncommitted parts of the line go to the primary of the new epoch, even if that is the same shard as
+// before: another one may have been primary in between, and parts that were only applied may be gone.
 void Pusher::Reroute(SegmentLine& line) {
   if (line.link != nullptr) line.link->Unbind(line);
   line.refused.clear();
@@ -75,8 +75,8 @@ void Pusher::OnTick() {
 
 void Pusher::TellTicks() {
   if (!context_.worker || context_.finished || context_.worker_clock <= context_.start_clock) return;
-  // No question about a clock will come that is earlier than the oldest part kept, and the oldest exact read
-  // under way: a tick tells the latest clock whose parts have all been sent.
+  // No caller will ask about a clock earlier than that of the oldest part kept, and of the oldest exact read
+  // under way: a tick names the latest clock whose parts have all been sent.
   Clock floor = context_.worker_clock;
   if (!context_.exact_reads.empty()) floor = std::min(floor, *context_.exact_reads.begin());
   for (const auto& line : lines_) {
@@ -85,7 +85,7 @@ void Pusher::TellTicks() {
   for (const auto& line : lines_) {
     if (line != nullptr) line->ForgetSeals(floor);
   }
-  // Every primary hears every tick, whether it got parts or not.
+  // Every primary gets every tick, whether it got parts or not.
   std::optional<ShardId> last;
   for (SegmentId segment : context_.routes->segments) {
     const ShardId shard = context_.routes->map.Primary(segment).shard;

@@ -12,7 +12,7 @@ absl::Status CheckLargeRange(const table::Schema& schema, uint64_t first, uint64
   const bool alone = schema.accept_non_finite || values.size() * sizeof(float) <= kCheckedAloneBytes ||
                      values.size() / schema.dim != count;
   if (!alone) {
-    // Where no thread is to be had this one does it all, when it asks for the outcome.
+    // If no thread can be started, the caller does all of it when it asks for the outcome.
     auto upper = std::async([&] {
       const uint64_t from = half * schema.dim;
       return table::CheckRangeUpdate(schema, first + half, count - half,

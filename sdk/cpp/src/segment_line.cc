@@ -11,7 +11,7 @@ void SegmentLine::Append(Part part) {
   part.frame = 0;
   if (seals_.empty() || seals_.back().clock < part.clock) seals_.push_back({.clock = part.clock});
   seals_.back().last = part.number;
-  // What must go before an urgent part is as urgent.
+  // Parts that must go before an urgent part are as urgent.
   for (size_t i = parts_.size(); i > sent_ && parts_[i - 1].urgency < part.urgency; --i) {
     parts_[i - 1].urgency = part.urgency;
   }

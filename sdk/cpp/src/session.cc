@@ -17,7 +17,7 @@ uint32_t Ms(absl::Duration duration) {
   return static_cast<uint32_t>(std::clamp<int64_t>(absl::ToInt64Milliseconds(duration), 1, UINT32_MAX));
 }
 
-// The coordinator knows the session no more.
+// The coordinator no longer knows the session.
 bool MeansOver(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsAborted(status) || absl::IsFailedPrecondition(status) ||
          absl::IsPermissionDenied(status);
@@ -139,7 +139,7 @@ void Session::SendKeepAlive() {
   if (context_.loss.has_value()) request.set_loss(*context_.loss);
   request.set_rows_from_cache(context_.stats.rows_from_cache);
   request.set_rows_pulled(context_.stats.rows_pulled);
-  // Long enough for a coordinator that is being replaced; the next one is not sent before.
+  // Long enough for a change of coordinators; the next keep-alive is not sent before.
   const absl::Duration timeout = 2 * keep_alive_;
   context_.deferred.Run([this, &api = api_, request, timeout, gate = context_.gate] {
     api.KeepAlive(request, timeout, [this, gate](absl::StatusOr<v1::KeepAliveReply> reply) {
@@ -157,7 +157,7 @@ void Session::OnKeptAlive(absl::StatusOr<v1::KeepAliveReply> reply) {
   if (reply.ok() && MapVersion(reply->map_version()) > context_.routes->map.version()) {
     WantMap(MapVersion(reply->map_version()));
   }
-  // No answer: sooner again, for the others' patience is running.
+  // No answer: sooner again, before the session timeout runs out.
   KeepAliveAfter(reply.ok() ? keep_alive_ : keep_alive_ / 4);
 }
 
@@ -198,7 +198,7 @@ void Session::OnWatchEnded() {
 }
 
 void Session::WantMap(MapVersion version) {
-  // The watch will bring it, if there is one; if not, there should be one now.
+  // The watch will bring it, if there is one; otherwise one must be started now.
   if (watching_ || stopped_ || version <= context_.routes->map.version()) return;
   context_.timers.Cancel(watch_timer_);
   StartWatch();
@@ -292,7 +292,8 @@ void Session::FindTable(const std::string& name, absl::Time deadline,
       });
 }
 
-// By its id: asked again after a lost answer, it must not end a table that took the name since.
+// By its id: if the answer is lost and the request repeated, it must not drop a table that took the name
+// since.
 void Session::DropTable(const std::string& name, Done done) {
   const absl::Time deadline = context_.Now() + options_.timeout;
   FindTable(

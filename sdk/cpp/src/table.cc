@@ -61,7 +61,7 @@ sdk::PushCall CallFor(const sdk::TableState& state, std::shared_ptr<const Batch>
           .done = [future](absl::Status status) { future->Set(std::move(status)); }};
 }
 
-// Takes room for the push now and makes it when `options.after` has ended.
+// Reserves room for the push now and makes it when `options.after` has ended.
 Future<void> PushAfter(const std::shared_ptr<sdk::TableState>& state, std::shared_ptr<const Batch> batch,
                        const PushOptions& options, absl::Duration timeout) {
   const absl::StatusOr<uint64_t> held = state->client->Hold(batch->Bytes(), timeout);
@@ -95,16 +95,16 @@ Future<void> StartPush(const std::shared_ptr<sdk::TableState>& state, std::share
   return Future<void>(std::move(future));
 }
 
-// Values of a range that are copied before the first of them are sent. Larger pushes go in several of these:
-// while one is on its way the next is copied. For 64 MB that is a third of the time.
+// Values of a range that are copied before the first of them are sent. A larger push goes in several batches:
+// the next is copied while one is under way, which takes a third of the time for 64 MB.
 constexpr uint64_t kAtOnceBytes = uint64_t{8} << 20;
 
-// The outcome of a push that goes in several.
+// The outcome of a push that goes in several batches.
 class Together {
  public:
   explicit Together(StateOfPush whole) : whole_(std::move(whole)) {}
 
-  // Another one is made; it ends with one call of End, as does the making.
+  // Another batch is made. Each batch ends with one call of End, and so does making them.
   void Begin() ABSL_LOCKS_EXCLUDED(mutex_) {
     MutexLock lock(&mutex_);
     ++under_way_;
@@ -125,7 +125,8 @@ class Together {
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 
-// REQUIRES: the range exists. Takes room for all of it first: there is no going back once some of it is sent.
+// REQUIRES: the range exists. Reserves room for all of it first: once some of it is sent, the push cannot be
+// undone.
 Future<void> StartLargePush(const sdk::TableState& state, uint64_t first, uint64_t count,
                             absl::Span<const float> values, const PushOptions& options) {
   const absl::Duration timeout = options.timeout.value_or(state.client->options().timeout);
@@ -204,7 +205,7 @@ Future<std::vector<float>> StartPullOwned(sdk::TableState& state, std::shared_pt
   return Future<std::vector<float>>(std::move(future));
 }
 
-// Before the call is made: what it must hold and see is that of its start.
+// Before the call is made, because the read's clock and own pushes are those of its start.
 absl::Status AwaitBefore(const PullOptions& options) {
   return options.after.valid() ? options.after.Get() : absl::OkStatus();
 }
@@ -243,7 +244,7 @@ Future<std::vector<float>> StartPushPull(sdk::TableState& state, std::shared_ptr
 }
 
 absl::Status AwaitPush(sdk::TableState& state, Future<void> pushed) {
-  // Committed after the caller's own next tick: that cannot be waited for here.
+  // Committed only after the caller's own next tick: this call cannot wait for that.
   if (state.info->line() == Line::kAggregated && !pushed.ready()) return absl::OkStatus();
   const absl::Time began = world::MonotonicNow();
   absl::Status status = std::move(pushed).Get();

@@ -109,7 +109,8 @@ bool TickTeller::OnAck(Clock clock, absl::Span<const SegmentId> unspoken) {
   if (unspoken.empty()) return false;
   answered_ = false;
   for (SegmentId segment : unspoken) {
-    // The shard's map may be newer than ours: what it asks for is named, known or not.
+    // The shard's map may be newer than the client's: the next tick names the segment it asks for, known or
+    // not.
     segments_[segment].named = false;
   }
   if (asked_again_) return false;
