@@ -300,14 +300,6 @@ bool SegmentHost::IsNamed(const ring::Member& primary, Epoch epoch) const {
   return primary == primary_named_ || epoch < epoch_;
 }
 
-// A link that broke may still deliver when the next one is at work. Nobody waits for an answer to that.
-bool SegmentHost::IsLate(const ring::Member& from, uint64_t transfer) {
-  if (from == sender_ && transfer < transfer_) return true;
-  sender_ = from;
-  transfer_ = transfer;
-  return false;
-}
-
 // It asks again from where this member stands, or sends an image.
 void SegmentHost::AnswerNamed() {
   const auto it = unnamed_.find(primary_named_);

@@ -171,8 +171,14 @@ class SegmentHost {
   bool IsNamed(const ring::Member& primary, Epoch epoch) const;
   // Lets whom it did not follow begin again, now that it is named.
   void AnswerNamed();
-  // This sender has begun a later exchange since: an image of this one would replace what is held by now.
-  bool IsLate(const ring::Member& from, uint64_t transfer);
+  // This sender has begun a later exchange since: an image of this one would replace what is held by now. A
+  // link that broke may still deliver when the next one is at work; nobody waits for an answer to that.
+  bool IsLate(const ring::Member& from, uint64_t transfer) {
+    if (from == sender_ && transfer < transfer_) return true;
+    sender_ = from;
+    transfer_ = transfer;
+    return false;
+  }
   // How long what no configuration counts on is kept.
   absl::Duration LeftOverMax() const;
 
