@@ -1,4 +1,4 @@
-// What the client's cache and PushPull save.
+// The savings of the client's cache and of PushPull.
 #include <chrono>
 #include <cstring>
 #include <functional>

@@ -10,7 +10,8 @@ namespace paceline::bench {
 
 // A bidirectional gRPC stream and nothing else, both ends in this program: over completion queues, with the
 // channel arguments, frame sizes, window and cumulative acknowledgements of Paceline's own streams. A frame
-// is one buffer, sent again and again and dropped on receipt. What a data plane on gRPC can reach at best.
+// is one buffer, sent again and again and dropped on receipt. This is the upper bound for a data plane on
+// gRPC.
 class BareStream {
  public:
   static absl::StatusOr<std::unique_ptr<BareStream>> Open();

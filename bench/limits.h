@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 
-// What this machine can do without Paceline, measured beside it.
+// The limits of this machine without Paceline, measured in the same run.
 namespace paceline::bench {
 
 // GB/s of messages of `message_bytes` over one TCP connection on loopback, four in flight, each acknowledged.
@@ -18,8 +18,8 @@ absl::StatusOr<double> RawTcpRoundTripUs(int rounds);
 // GB/s of memcpy over buffers too big for the caches.
 double MemcpyGBs();
 
-// What a bare table of `dim` values a row does in this process, in rows per second: batches of `batch` random
-// keys of `rows` resident ones, rule SGD. The rows lie in one store, as those of one segment would.
+// A bare table of `dim` values a row in this process, in rows per second: batches of `batch` random keys of
+// `rows` resident ones, rule SGD. The rows lie in one store, as those of one segment would.
 struct BareTable {
   double updates_per_second = 0;
   double reads_per_second = 0;

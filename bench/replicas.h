@@ -8,7 +8,6 @@
 
 // The cost of safety: the sparse workload on clusters of three shards that the benchmark starts, each setting
 // in turn and three times. Medians. GB are those of the values pushed. `setting.coordinator` is not used.
-// turn and three times. Medians. GB are those of the values pushed. `setting.coordinator` is not used.
 namespace paceline::bench {
 
 // 0, 1 and 2 replicas, in memory, as ratios to none.

@@ -27,13 +27,13 @@ struct Result {
 nlohmann::json ToJson(const std::vector<Result>& results);
 void Print(const Result& result);
 
-// What a piece of work took: the time that passed, and the CPU time of this process and its shards.
+// The cost of a piece of work: the time that passed, and the CPU time of this process and its shards.
 struct Cost {
   double seconds = 0;
   double cpu_seconds = 0;
 };
 
-// CPU seconds spent so far by whoever takes part in the work.
+// CPU seconds spent so far by all processes that take part in the work.
 using CpuMeter = std::function<double()>;
 double OwnCpuSeconds();
 

@@ -13,7 +13,7 @@
 
 namespace paceline::bench {
 
-// What is killed, stopped, cut or slowed.
+// The target of a fault: it is killed, stopped, cut or slowed.
 enum class Target {
   kShard,
   kCoordinator,
@@ -22,7 +22,7 @@ enum class Target {
   kAll,   // shards and the coordinator, at once; killed only
 };
 
-// What the faults of a run came to.
+// The faults of a run and their effects.
 struct FaultCounts {
   int kills = 0;
   int kills_of_all = 0;  // at once; each process counts as killed, too
@@ -32,8 +32,8 @@ struct FaultCounts {
   std::vector<double> recovery_seconds;  // after each kill of a shard that was primary of some segments
 };
 
-// Kills and stops one process of a cluster after another, cuts one link after another, each when the cluster
-// is in sync again. Shards are killed only if their segments have replicas or disks: without, what they held
+// Kills and stops one process of a cluster after another, and cuts one link after another, each when the
+// cluster is in sync again. Kills shards only if their segments have replicas or disks: otherwise their data
 // would be gone.
 class Faults {
  public:

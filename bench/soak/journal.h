@@ -9,9 +9,9 @@
 
 namespace paceline::bench {
 
-// What a worker writes about its pushes, so that it can be summed up afterwards even if the worker was
-// killed: each push before it is made, with the sum of its values, and once it is acknowledged. Lines of
-// text, each handed to the kernel before the caller goes on; none is lost with the process. Thread-safe.
+// A worker's journal of its pushes, from which they can be summed up even if the worker was killed. It has
+// each push before it is made, with the sum of its values, and again once it is acknowledged. Lines of text,
+// each handed to the kernel before the caller goes on; none is lost with the process. Thread-safe.
 class Journal {
  public:
   static absl::StatusOr<std::unique_ptr<Journal>> Create(const std::string& path);
@@ -35,8 +35,8 @@ struct JournalSums {
   uint64_t pushes = 0;
 };
 
-// Of one journal. A last line without its end counts for nothing: what it announced did not begin. An error
-// names a line that no worker writes.
+// The sums of one journal. A last line without its end does not count: the push that it announces did not
+// begin. An error names a line that no worker writes.
 absl::StatusOr<JournalSums> SumsOf(const std::string& path);
 
 }  // namespace paceline::bench

@@ -13,8 +13,8 @@
 
 namespace paceline::bench {
 
-// Workers of this process, a client and a thread each, that pull some rows, push to them and tick, again and
-// again. Tells how long the worst of them has waited: what a fault or a hand-over costs those who train.
+// Workers of this process, a client and a thread each, that pull some rows, push to them and tick,
+// repeatedly. Reports the longest wait of any of them: the cost of a fault or a hand-over for training.
 class Load {
  public:
   // `clocks_per_second` of each worker.

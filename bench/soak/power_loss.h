@@ -11,9 +11,9 @@
 
 namespace paceline::bench {
 
-// Losses of power for processes of one machine: a process that is killed leaves all it wrote in the page
-// cache, and this takes away again what it had not synced. Each process writes down what it syncs
-// (synced_ledger.cc, loaded into it). New names of files are not taken back: only bytes are. For one thread.
+// Simulates power losses for processes of one machine. A process that is killed leaves everything it wrote in
+// the page cache; this class removes again what it had not synced. Each process records its syncs
+// (synced_ledger.cc, loaded into it). Only bytes are removed, not new names of files. For one thread.
 class PowerLoss {
  public:
   // `ledger` is a file that is not there yet. NOT_FOUND if there is nothing to load into the processes.
@@ -22,12 +22,13 @@ class PowerLoss {
   // That processes are to be started with.
   std::vector<std::string> Environment() const;
 
-  // The bytes in `folder` that are not synced. Whoever writes there must be stopped, or it is a guess.
+  // The bytes in `folder` that are not synced. Stop all processes that write there first, or the result is a
+  // guess.
   absl::StatusOr<uint64_t> Unsynced(const std::filesystem::path& folder) const;
 
-  // What power takes from the files in `folder`, after those who write there were killed: of each, what was
-  // synced stays, and of the rest nothing, everything or a part; nothing of it with `all`. Returns the bytes
-  // that went.
+  // Removes what a power loss takes from the files in `folder`, after all processes that write there were
+  // killed: of each file, the synced bytes stay, and of the rest none, all or a part; none with `all`.
+  // Returns the number of bytes removed.
   absl::StatusOr<uint64_t> Take(const std::filesystem::path& folder, world::Random& random,
                                 bool all = false) const;
 

@@ -10,10 +10,10 @@ struct RelayOptions {
   std::string to_file;    // holds the address of who is behind the relay, read anew for each connection
 };
 
-// A link of the network that can be broken: whatever connects to the relay talks with who is behind it. Who
-// stops the relay's process (SIGSTOP) cuts the link, so that bytes under way come late or, if the process is
-// killed then, never; SIGUSR1 makes it slow, SIGUSR2 fast again. Runs until it is told to end (SIGTERM).
-// Returns the process's exit code.
+// A network link that can be broken: connections to the relay reach the process behind it. Stopping the
+// relay's process (SIGSTOP) cuts the link, so that bytes under way come late or, if the process is then
+// killed, never; SIGUSR1 makes it slow, SIGUSR2 fast again. Runs until it is told to end (SIGTERM). Returns
+// the process's exit code.
 int RunRelay(const RelayOptions& options);
 
 }  // namespace paceline::bench

@@ -28,7 +28,7 @@ struct SoakOptions {
       folder;  // where logs and record files are; empty: a temporary one, removed unless something is wrong
 };
 
-// What a run came to. `ok`: nothing was lost, doubled or read wrong.
+// The result of a run. `ok`: nothing was lost, doubled or read wrong.
 struct SoakOutcome {
   bool ok = false;
   std::string text;  // for people

@@ -8,7 +8,7 @@
 
 namespace paceline::examples {
 
-// What is added to the mean log-loss.
+// The penalties that are added to the mean log-loss.
 struct Penalties {
   double l1 = 0;  // times the sum of |w|
   double l2 = 0;  // times half the sum of w²

@@ -14,7 +14,7 @@
 
 namespace paceline::examples {
 
-// What the command line of sparse_lr asks for.
+// The options of sparse_lr's command line.
 struct RunOptions {
   std::string train;
   std::string test;

@@ -37,7 +37,7 @@ struct Outcome {
   std::string not_converged;  // empty: it has
 };
 
-// What is to be said of the cluster's model if it is far from the best; empty if it is not.
+// The warning about the cluster's model if it is far from the best; empty if it is not.
 std::string WhyNotConverged(const RunOptions& options, const Dataset& train, const Dataset& test,
                             absl::Span<const float> weights);
 

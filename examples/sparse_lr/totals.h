@@ -8,7 +8,7 @@
 
 namespace paceline::examples {
 
-// What the workers of a run have done together.
+// The workers' joint totals of a run.
 struct Totals {
   uint32_t started = 0;  // workers that train, or have
   uint64_t examples = 0;

@@ -33,7 +33,7 @@ bool Serves(const grpc::ByteBuffer& reply) {
   return slice.size() == 2 && slice.begin()[0] == 0x08 && slice.begin()[1] == 1;
 }
 
-// What a server that has no descriptors left does is to hang up.
+// A server that has no descriptors left hangs up.
 std::string Hint(absl::string_view message) {
   const bool hung_up =
       absl::StrContains(message, "Socket closed") || absl::StrContains(message, "Connection reset");

@@ -145,7 +145,7 @@ std::string BytesText(uint64_t bytes) {
 }
 
 std::string StatusText(const v1::StatusReply& status, absl::string_view coordinator) {
-  // Who stands by knows nothing of the cluster.
+  // A coordinator that stands by knows nothing of the cluster.
   if (status.standby()) return absl::StrCat(ClusterLine(status, coordinator), Problems(status));
   std::string text = absl::StrCat(ClusterLine(status, coordinator), Shards(status), Replication(status));
   for (const v1::JobStatus& job : status.jobs()) absl::StrAppend(&text, Job(job));

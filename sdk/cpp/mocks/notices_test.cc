@@ -1,4 +1,4 @@
-// What a program hears while its operations wait: soon, and by name.
+// The notices that a program gets while its operations wait: soon, and by name.
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>

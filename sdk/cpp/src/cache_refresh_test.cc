@@ -1,4 +1,4 @@
-// What the cache makes of an answer that says which rows have changed.
+// The cache's handling of an answer that says which rows have changed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

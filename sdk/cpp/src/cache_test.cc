@@ -1,4 +1,4 @@
-// What the cache keeps, and what it hands out.
+// The rows that the cache keeps, and those that it hands out.
 #include "sdk/cpp/src/cache.h"
 
 #include <gmock/gmock.h>
