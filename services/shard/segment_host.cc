@@ -16,10 +16,10 @@ constexpr absl::Duration kWishEvery = absl::Milliseconds(100);
 constexpr absl::Duration kStoodStill = absl::Milliseconds(250);
 // What no configuration names and no primary sends anything is kept for so long.
 constexpr absl::Duration kLeftOverMax = absl::Seconds(10);
-// Members that say to be primary and are not named. Anybody may say so.
-constexpr size_t kUnnamedMax = 16;
 // … or so long, if somebody may want to go on from it and memory is not short.
 constexpr absl::Duration kNeededMax = absl::Minutes(10);
+// Members that say to be primary and are not named. Anybody may say so.
+constexpr size_t kUnnamedMax = 16;
 
 }  // namespace
 
@@ -75,8 +75,7 @@ void SegmentHost::OnConfig(const ring::SegmentConfig& config, MapVersion version
     MakePrimary({.segment = log::Segment(id_, ring_bits), .tail = log::LogTail(log::LogPosition{})}, config);
     return;
   }
-  const bool replica =
-      std::find(config.replicas.begin(), config.replicas.end(), self) != config.replicas.end();
+  const bool replica = std::ranges::count(config.replicas, self) > 0;
   if (role_ == Role::kPrimary) {
     // What it holds may be gone on from, should it be recruited again; OnTime sees to it that it does not
     // stay.
@@ -162,9 +161,9 @@ void SegmentHost::StepDown(const v1::Refusal& refusal) {
 
 void SegmentHost::BecomeReplica(const ring::SegmentConfig& config, int ring_bits, bool first) {
   if (follower_ == nullptr) {
-    // Nobody is recruited before it knows of a configuration: who is a member in the first that it hears of,
-    // be that a later one than epoch 1, is so since the segment was empty, and nothing was committed without
-    // it.
+    // A learner knows a configuration before it is recruited. So a member by the first one that this shard
+    // hears of, even one after epoch 1, has been one since the segment was empty: nothing was committed
+    // without it.
     follower_ = first ? std::make_unique<log::Follower>(log::Follower::Empty(id_, ring_bits, budget_))
                       : std::make_unique<log::Follower>(id_, ring_bits, budget_);
   }
