@@ -53,7 +53,6 @@ class PushLink final : public Link {
   bool TickDue() const;
   // The latest clock whose end may be sent: no part of an earlier one waits in the queue, and every read that
   // must not see later updates has been answered.
-  // must not see what comes after it is unanswered.
   Clock TellableClock() const;
   void AddTick(v1::PushPullRequest& head);
   void SetTickTimer(absl::Duration pause);
