@@ -16,7 +16,7 @@
 
 // The interface to a shard's disk; it knows no database. Of each segment a disk holds a *base* (everything
 // but the rows, as of one LSN), *pages* (rows, each page as of an LSN of its own) and the *log* from the base
-// on. The writer alone interprets their bytes (services/shard/segment_disk.h).
+// on. The writer alone interprets their bytes (services/shard/disk/segment_disk.h).
 namespace paceline::engine {
 
 // Where a page lies: libs/table/page.h.

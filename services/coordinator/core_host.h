@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "libs/world/clock.h"
-#include "services/coordinator/metadata/candidate.h"
+#include "services/coordinator/metadata/leadership/candidate.h"
 
 namespace paceline::coordinator {
 

@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "libs/metrics/exposer.h"
 #include "services/coordinator/metadata/coordinator_core.h"
-#include "services/coordinator/metadata/probe.h"
+#include "services/coordinator/metadata/facts/probe.h"
 
 namespace paceline::coordinator {
 

@@ -12,7 +12,7 @@
 #include "libs/world/real_clock.h"
 #include "libs/world/system_random.h"
 #include "services/coordinator/core_host.h"
-#include "services/coordinator/metadata/options.h"
+#include "services/coordinator/metadata/facts/options.h"
 #include "services/coordinator/reporting_probe.h"
 #include "services/coordinator/service.h"
 #include "services/coordinator/shard_stubs.h"

@@ -11,7 +11,7 @@
 #include "libs/rpc/standing.h"
 #include "libs/rpc/status.h"
 #include "libs/wire/texts.h"
-#include "services/coordinator/metadata/text.h"
+#include "services/coordinator/metadata/facts/text.h"
 
 namespace paceline::coordinator {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "paceline/v1/control.grpc.pb.h"
 #include "services/coordinator/core_host.h"
-#include "services/coordinator/metadata/shard_caller.h"
+#include "services/coordinator/metadata/changes/shard_caller.h"
 
 namespace paceline::coordinator {
 

@@ -10,7 +10,7 @@
 
 #include "libs/snapshot/files.h"
 #include "services/coordinator/core_host.h"
-#include "services/coordinator/metadata/snapshot_files.h"
+#include "services/coordinator/metadata/snapshots/snapshot_files.h"
 
 namespace paceline::coordinator {
 

@@ -37,16 +37,16 @@
 #include "libs/snapshot/store/directory.h"
 #include "libs/world/real_clock.h"
 #include "libs/world/system_random.h"
-#include "services/shard/disk_contents.h"
-#include "services/shard/disk_writer.h"
-#include "services/shard/grpc_peers.h"
-#include "services/shard/hello.h"
-#include "services/shard/history.h"
-#include "services/shard/membership.h"
+#include "services/shard/control/history.h"
+#include "services/shard/control/membership.h"
+#include "services/shard/disk/disk_contents.h"
+#include "services/shard/disk/disk_writer.h"
 #include "services/shard/metrics.h"
+#include "services/shard/replication/grpc_peers.h"
 #include "services/shard/server.h"
 #include "services/shard/shard.h"
-#include "services/shard/snapshot_thread.h"
+#include "services/shard/snapshots/snapshot_thread.h"
+#include "services/shard/streams/hello.h"
 
 namespace paceline::shard {
 namespace {

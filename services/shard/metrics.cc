@@ -3,7 +3,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/mutex.h"
-#include "services/shard/snapshots.h"
+#include "services/shard/snapshots/snapshots.h"
 
 namespace paceline::shard {
 namespace {

@@ -9,10 +9,10 @@
 #include "libs/secret/secret.h"
 #include "libs/wire/map_codec.h"
 #include "libs/wire/packed.h"
-#include "services/shard/pull_stream.h"
-#include "services/shard/push_stream.h"
-#include "services/shard/replica_stream.h"
-#include "services/shard/snapshots.h"
+#include "services/shard/replication/replica_stream.h"
+#include "services/shard/snapshots/snapshots.h"
+#include "services/shard/streams/pull_stream.h"
+#include "services/shard/streams/push_stream.h"
 
 namespace paceline::shard {
 

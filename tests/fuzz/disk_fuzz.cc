@@ -10,8 +10,8 @@
 #include "libs/engine/synced_mark.h"
 #include "libs/log/record_codec.h"
 #include "libs/log/segment_image.h"
-#include "services/shard/disk_contents.h"
-#include "services/shard/folder.h"
+#include "services/shard/disk/disk_contents.h"
+#include "services/shard/disk/folder.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace paceline {

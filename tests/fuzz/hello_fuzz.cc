@@ -1,5 +1,5 @@
 // Hellos: welcomed or refused by name, and the caller is known only if welcomed.
-#include "services/shard/hello.h"
+#include "services/shard/streams/hello.h"
 #include "tests/fuzz/shard_stream.h"
 
 std::vector<paceline::fuzz::Seed> paceline::fuzz::Seeds() {

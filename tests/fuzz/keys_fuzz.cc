@@ -3,7 +3,7 @@
 #include "libs/log/keys.h"
 #include "libs/log/segment.h"
 #include "libs/table/admission.h"
-#include "services/shard/take_apart.h"
+#include "services/shard/streams/take_apart.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace paceline {

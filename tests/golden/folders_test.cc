@@ -9,7 +9,7 @@
 #include "libs/engine/store/marked_folder.h"
 #include "libs/engine/store/rocksdb_engine.h"
 #include "services/coordinator/store/rocksdb_store.h"
-#include "services/shard/disk_contents.h"
+#include "services/shard/disk/disk_contents.h"
 
 namespace paceline {
 namespace {

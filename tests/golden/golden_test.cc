@@ -15,7 +15,7 @@
 #include "libs/snapshot/manifest.h"
 #include "libs/snapshot/memory_files.h"
 #include "libs/snapshot/store/directory.h"
-#include "services/shard/disk_contents.h"
+#include "services/shard/disk/disk_contents.h"
 
 namespace paceline {
 namespace {

@@ -5,11 +5,11 @@
 #include "libs/base/status.h"
 #include "libs/base/test_util/status_matchers.h"
 #include "libs/engine/memory_engine.h"
-#include "services/coordinator/metadata/stamps.h"
-#include "services/coordinator/metadata/test_cluster.h"
-#include "services/shard/disk_contents.h"
-#include "services/shard/folder.h"
-#include "services/shard/joining.h"
+#include "services/coordinator/metadata/members/stamps.h"
+#include "services/coordinator/metadata/test_util/test_cluster.h"
+#include "services/shard/control/joining.h"
+#include "services/shard/disk/disk_contents.h"
+#include "services/shard/disk/folder.h"
 
 namespace paceline::coordinator {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/clock/consistency.h"
 #include "libs/wire/schema_codec.h"
-#include "sdk/cpp/src/cache_read.h"
+#include "sdk/cpp/src/cache/cache_read.h"
 
 namespace paceline::sim {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "sdk/cpp/src/cache.h"
-#include "sdk/cpp/src/client_core.h"
+#include "sdk/cpp/src/cache/cache.h"
+#include "sdk/cpp/src/session/client_core.h"
 #include "tests/sim/plan.h"
 #include "tests/sim/sim_coordinator.h"
 #include "tests/sim/world.h"

@@ -7,7 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libs/wire/map_codec.h"
-#include "services/coordinator/metadata/keys.h"
+#include "services/coordinator/metadata/facts/keys.h"
 
 namespace paceline::sim {
 namespace {

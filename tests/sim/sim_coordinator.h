@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sdk/cpp/src/coordinator_api.h"
+#include "sdk/cpp/src/session/coordinator_api.h"
 #include "services/coordinator/metadata/coordinator_core.h"
 #include "services/coordinator/store/memory_store.h"
 #include "services/shard/shard.h"

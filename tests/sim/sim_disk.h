@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "libs/engine/memory_engine.h"
-#include "services/shard/disk_queue.h"
+#include "services/shard/disk/disk_queue.h"
 #include "tests/sim/world.h"
 
 namespace paceline::sim {

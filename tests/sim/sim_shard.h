@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "services/shard/joining.h"
+#include "services/shard/control/joining.h"
 #include "services/shard/shard.h"
 #include "tests/sim/drifting_clock.h"
 #include "tests/sim/sim_coordinator.h"

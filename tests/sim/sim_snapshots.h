@@ -14,8 +14,8 @@
 #include "libs/sim/scheduler.h"
 #include "libs/snapshot/memory_files.h"
 #include "libs/world/random.h"
-#include "services/coordinator/metadata/snapshot_files.h"
-#include "services/shard/snapshot_runner.h"
+#include "services/coordinator/metadata/snapshots/snapshot_files.h"
+#include "services/shard/snapshots/snapshot_runner.h"
 
 namespace paceline::sim {
 
@@ -87,7 +87,7 @@ class SnapshotWork {
   bool dead_ = false;
 };
 
-// The shard's, instead of its thread (services/shard/snapshot_thread.h).
+// The shard's, instead of its thread (services/shard/snapshots/snapshot_thread.h).
 class SimSnapshotRunner final : public shard::SnapshotRunner {
  public:
   SimSnapshotRunner(SnapshotShare& share, Scheduler& scheduler, const Host& host)

@@ -12,9 +12,9 @@
 
 #include "absl/functional/function_ref.h"
 #include "libs/base/ids.h"
-#include "sdk/cpp/src/batch.h"
-#include "sdk/cpp/src/cache.h"
-#include "sdk/cpp/src/context.h"
+#include "sdk/cpp/src/cache/cache.h"
+#include "sdk/cpp/src/push/batch.h"
+#include "sdk/cpp/src/session/context.h"
 
 namespace paceline::sim {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "libs/base/feature_level.h"
 #include "libs/log/table_codec.h"
-#include "services/coordinator/metadata/test_snapshot_files.h"
+#include "services/coordinator/metadata/snapshots/test_snapshot_files.h"
 #include "services/coordinator/store/memory_store.h"
 #include "tests/stories/node.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "services/coordinator/metadata/test_shards.h"
-#include "services/shard/segment_host.h"
+#include "services/coordinator/metadata/test_util/test_shards.h"
+#include "services/shard/segment/segment_host.h"
 #include "tests/stories/told.h"
 
 // The members of one segment, on shards that say what they do.

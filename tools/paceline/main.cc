@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/feature_level.h"
 #include "libs/base/version.h"
-#include "services/coordinator/metadata/options.h"
+#include "services/coordinator/metadata/facts/options.h"
 #include "tools/paceline/admin.h"
 #include "tools/paceline/defaults.h"
 #include "tools/paceline/health.h"

@@ -7,7 +7,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "libs/base/mutex.h"
-#include "sdk/cpp/src/batch.h"
+#include "sdk/cpp/src/push/batch.h"
 
 namespace paceline::sdk {
 

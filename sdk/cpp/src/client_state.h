@@ -17,8 +17,8 @@
 #include "paceline/future.h"
 #include "paceline/options.h"
 #include "sdk/cpp/src/buffer_pool.h"
-#include "sdk/cpp/src/client_core.h"
 #include "sdk/cpp/src/grpc_coordinator_api.h"
+#include "sdk/cpp/src/session/client_core.h"
 
 namespace paceline::sdk {
 

@@ -8,8 +8,8 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/retry.h"
-#include "sdk/cpp/src/context.h"
-#include "sdk/cpp/src/coordinator_api.h"
+#include "sdk/cpp/src/session/context.h"
+#include "sdk/cpp/src/session/coordinator_api.h"
 
 namespace paceline::sdk {
 

@@ -6,7 +6,7 @@
 #include "libs/rpc/coordinators.h"
 #include "libs/rpc/event_loop.h"
 #include "paceline/v1/coordinator.grpc.pb.h"
-#include "sdk/cpp/src/coordinator_api.h"
+#include "sdk/cpp/src/session/coordinator_api.h"
 
 namespace paceline::sdk {
 

@@ -7,8 +7,8 @@
 #include "libs/base/mutex.h"
 #include "libs/table/admission.h"
 #include "libs/world/real_clock.h"
-#include "sdk/cpp/src/batch.h"
-#include "sdk/cpp/src/cache_read.h"
+#include "sdk/cpp/src/cache/cache_read.h"
+#include "sdk/cpp/src/push/batch.h"
 #include "sdk/cpp/src/range_check.h"
 #include "sdk/cpp/src/table_state.h"
 

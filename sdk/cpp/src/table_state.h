@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "sdk/cpp/src/client_state.h"
-#include "sdk/cpp/src/context.h"
+#include "sdk/cpp/src/session/context.h"
 
 namespace paceline::sdk {
 

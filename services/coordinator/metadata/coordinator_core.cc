@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "libs/base/status.h"
-#include "services/coordinator/metadata/catalogue.h"
-#include "services/coordinator/metadata/map_plan.h"
+#include "services/coordinator/metadata/facts/catalogue.h"
+#include "services/coordinator/metadata/placement/map_plan.h"
 #include "services/coordinator/metadata/status.h"
 
 namespace paceline::coordinator {

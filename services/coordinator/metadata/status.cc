@@ -8,7 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/version.h"
-#include "services/coordinator/metadata/text.h"
+#include "services/coordinator/metadata/facts/text.h"
 
 namespace paceline::coordinator {
 namespace {

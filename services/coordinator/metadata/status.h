@@ -1,12 +1,12 @@
 #pragma once
 
 #include "paceline/v1/coordinator.pb.h"
-#include "services/coordinator/metadata/context.h"
-#include "services/coordinator/metadata/job_changes.h"
-#include "services/coordinator/metadata/membership.h"
-#include "services/coordinator/metadata/moves.h"
-#include "services/coordinator/metadata/sessions.h"
-#include "services/coordinator/metadata/workers.h"
+#include "services/coordinator/metadata/facts/context.h"
+#include "services/coordinator/metadata/jobs/job_changes.h"
+#include "services/coordinator/metadata/members/membership.h"
+#include "services/coordinator/metadata/placement/moves.h"
+#include "services/coordinator/metadata/sessions/sessions.h"
+#include "services/coordinator/metadata/sessions/workers.h"
 
 namespace paceline::coordinator {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "libs/log/testing.h"
-#include "services/shard/segment_host.h"
+#include "services/shard/segment/segment_host.h"
 #include "services/shard/test_util/test_disk.h"
 
 // The members of one segment, on three shards that exchange frames in memory.

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "services/shard/disk.h"
+#include "services/shard/disk/disk.h"
 
 namespace paceline::shard {
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "sdk/cpp/src/cache.h"
+#include "sdk/cpp/src/cache/cache.h"
 #include "sdk/cpp/src/testing/cache_tables.h"
 
 namespace paceline::sdk::testing {

@@ -8,8 +8,8 @@
 #include "absl/types/span.h"
 #include "libs/wire/map_codec.h"
 #include "libs/wire/packed.h"
-#include "sdk/cpp/src/batch.h"
-#include "sdk/cpp/src/context.h"
+#include "sdk/cpp/src/push/batch.h"
+#include "sdk/cpp/src/session/context.h"
 #include "sdk/cpp/src/testing/fake_cluster.h"
 
 // Tables, batches and answers for tests of the cache.

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "sdk/cpp/src/coordinator_api.h"
+#include "sdk/cpp/src/session/coordinator_api.h"
 #include "sdk/cpp/src/testing/fake_cluster.h"
 
 namespace paceline::sdk::testing {

@@ -1,0 +1,435 @@
+#include "sdk/cpp/src/cache/cache.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <utility>
+#include <variant>
+
+#include "libs/base/little_endian.h"
+#include "libs/base/planted.h"
+#include "sdk/cpp/src/pull/cord_reader.h"
+#include "sdk/cpp/src/session/context.h"
+
+namespace paceline::sdk {
+namespace {
+
+// The cost of a row besides its values: the allocator's overhead, its place in the index (at the table's
+// average load) and in the ring.
+constexpr size_t kBytesAround = 56;
+// Rows whose memory is asked for before the first of them is looked at.
+constexpr uint32_t kAtOnce = 16;
+constexpr size_t kCacheLine = 64;
+
+bool IsAdditive(const table::Rule& rule) {
+  return std::holds_alternative<table::Add>(rule) || std::holds_alternative<table::Sgd>(rule);
+}
+
+uint64_t KeyAt(const Batch& batch, uint32_t entry) {
+  return LoadU64(batch.keys.get() + entry * batch.EntryBytes());
+}
+uint64_t RowsAt(const Batch& batch, uint32_t entry) {
+  return batch.ranges ? LoadU64(batch.keys.get() + entry * batch.EntryBytes() + 8) : 1;
+}
+
+// Calls visit(key, row of the piece) for each of its rows.
+template <class Visit>
+void ForEachKey(const Batch& batch, const Batch::Piece& piece, Visit visit) {
+  uint32_t at = 0;
+  for (uint32_t entry = piece.first_entry; entry < piece.first_entry + piece.entries; ++entry) {
+    const uint64_t first = KeyAt(batch, entry);
+    const uint64_t rows = RowsAt(batch, entry);
+    for (uint64_t i = 0; i < rows; ++i) visit(first + i, at++);
+  }
+}
+
+bool AllFinite(const char* values, uint32_t dim) {
+  for (uint32_t i = 0; i < dim; ++i) {
+    if (!std::isfinite(LoadF32(values + i * sizeof(float)))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+RowCache::Rows::Rows(const TableInfo& info, uint64_t trial_rows)
+    : table(info.id),
+      dim(info.schema.dim),
+      aggregated(info.schema.aggregated),
+      additive(IsAdditive(info.schema.rule)),
+      kernel(info.schema.rule),
+      trial(trial_rows) {}
+
+bool RowCache::AppliesPushes(const table::Rule& rule) {
+  return IsAdditive(rule);
+}
+
+RowCache::~RowCache() {
+  for (Row* row : ring_) ::operator delete(row);
+}
+
+RowCache::Rows* RowCache::Find(TableId table) const {
+  const auto it = tables_.find(table);
+  return it == tables_.end() ? nullptr : it->second.get();
+}
+
+RowCache::Rows& RowCache::Of(const TableInfo& table) {
+  std::unique_ptr<Rows>& rows = tables_[table.id];
+  if (rows == nullptr) rows = std::make_unique<Rows>(table, trial_rows_);
+  return *rows;
+}
+
+RowCache::Newest& RowCache::NewestOf(SegmentId segment) {
+  if (segment.v >= newest_.size()) newest_.resize(segment.v + 1);
+  return newest_[segment.v];
+}
+
+// -- reads --
+
+bool RowCache::Has(const TableInfo& table) const {
+  const Rows* rows = Find(table.id);
+  return rows != nullptr && !rows->index.empty();
+}
+
+bool RowCache::Wants(const TableInfo& table, uint64_t rows) {
+  Rows* known = Find(table.id);
+  if (known == nullptr || !known->trial.resting()) return true;
+  known->trial.Passed(rows);
+  return false;
+}
+
+void RowCache::Read(const TableInfo& table, const CacheBound& bound, absl::Span<const uint64_t> keys,
+                    uint32_t from, uint32_t to, float* out, std::vector<uint32_t>& missing, ClockCounts& hits,
+                    std::vector<uint32_t>* old) {
+  ReadRows(
+      table, bound, [keys](uint32_t i) { return keys[i]; }, [](uint32_t i) { return i; }, from, to, out,
+      missing, hits, old);
+}
+
+void RowCache::ReadPlaces(const TableInfo& table, const CacheBound& bound, absl::Span<const uint64_t> keys,
+                          absl::Span<const uint32_t> places, float* out, std::vector<uint32_t>& missing,
+                          ClockCounts& hits) {
+  ReadRows(
+      table, bound, [keys](uint32_t i) { return keys[i]; }, [places](uint32_t i) { return places[i]; }, 0,
+      static_cast<uint32_t>(keys.size()), out, missing, hits, nullptr);
+}
+
+void RowCache::ReadRange(const TableInfo& table, const CacheBound& bound, uint64_t first, uint32_t from,
+                         uint32_t to, float* out, std::vector<uint32_t>& missing, ClockCounts& hits) {
+  ReadRows(
+      table, bound, [first](uint32_t i) { return first + i; }, [](uint32_t i) { return i; }, from, to, out,
+      missing, hits, nullptr);
+}
+
+template <class KeyAt, class PlaceAt>
+void RowCache::ReadRows(const TableInfo& table, const CacheBound& bound, KeyAt key_at, PlaceAt place_at,
+                        uint32_t from, uint32_t to, float* out, std::vector<uint32_t>& missing,
+                        ClockCounts& hits, std::vector<uint32_t>* old) {
+  Rows* rows = Find(table.id);
+  if (rows == nullptr || rows->index.empty()) {
+    for (uint32_t i = from; i < to; ++i) missing.push_back(place_at(i));
+    return;
+  }
+  rows->bound = bound.min_clock;
+  const size_t row_bytes = rows->dim * sizeof(float);
+  // The hardware prefetches the rest of a large row, which is read in sequence.
+  const size_t asked_for = std::min(sizeof(Row) + row_bytes, 8 * kCacheLine);
+  Row* found[kAtOnce];
+  uint32_t fit = 0;
+  uint32_t unknown = 0;
+  for (uint32_t i = from; i < std::min(to, from + kAtOnce); ++i) rows->index.prefetch(key_at(i));
+  for (uint32_t begin = from; begin < to; begin += kAtOnce) {
+    const uint32_t end = std::min(to, begin + kAtOnce);
+    for (uint32_t i = begin; i < end; ++i) {
+      const auto it = rows->index.find(key_at(i));
+      found[i - begin] = it == rows->index.end() ? nullptr : it->second;
+      const char* row = reinterpret_cast<const char*>(found[i - begin]);
+      for (size_t at = 0; row != nullptr && at < asked_for; at += kCacheLine) __builtin_prefetch(row + at);
+    }
+    for (uint32_t i = end; i < std::min(to, end + kAtOnce); ++i) rows->index.prefetch(key_at(i));
+    for (uint32_t i = begin; i < end; ++i) {
+      Row* row = found[i - begin];
+      if (row != nullptr && !rows->chains.empty()) BringUp(*row);
+      if (row == nullptr || !Fit(*row, bound)) {
+        const bool wanted = row != nullptr && old != nullptr && WantsRefresh(*row, bound);
+        (wanted ? *old : missing).push_back(place_at(i));
+        if (row == nullptr) ++unknown;
+        if (wanted) ++fit;  // hardly ever fetched
+        continue;
+      }
+      ++fit;
+      std::memcpy(out + size_t{place_at(i)} * rows->dim, row->values(), row_bytes);
+      row->used = true;
+      hits.Add(row->min_clock);
+      if (watcher_ == nullptr) continue;
+      watcher_->Hit({.table = rows->table,
+                     .key = row->key,
+                     .segment = row->segment,
+                     .epoch = row->epoch,
+                     .version = row->version,
+                     .min_clock = row->min_clock,
+                     .own = row->own,
+                     .pushed = row->pushed});
+    }
+  }
+  const uint32_t looked = to - from;
+  // While there is room, a row that is not cached was never read.
+  const uint32_t misses = looked - fit - (Full(*rows) ? 0 : unknown);
+  if (!rows->trial.Looked(looked, fit, misses)) return;
+  Clear(*rows);
+  if (watcher_ != nullptr) watcher_->Rests(rows->table);
+}
+
+bool RowCache::Fit(const Row& row, const CacheBound& bound) const {
+  const bool in_bound = bound.exact ? row.min_clock == bound.min_clock : row.min_clock >= bound.min_clock;
+  return in_bound && row.has_values && (row.has_own || !bound.own_writes) &&
+         Valid(row.segment, row.epoch, row.version);
+}
+
+bool RowCache::Valid(SegmentId segment, Epoch epoch, Lsn version) const {
+  const Newest& newest = newest_[segment.v];
+  if (epoch == newest.epoch || Planted(Bug::kVoidVersionHandedOut)) return true;
+  return epoch.v + 1 == newest.epoch.v && newest.began_known && version <= newest.began;
+}
+
+bool RowCache::TooOld(const Row& row) const {
+  const bool old = row.min_clock < row.rows->bound && !InChain(row);
+  return !row.has_values || old || !Valid(row.segment, row.epoch, row.version);
+}
+
+// -- what the client does --
+
+void RowCache::OnPullBegun(const TableInfo& table) {
+  if (enabled()) ++Of(table).pulls;
+}
+
+void RowCache::OnPullEnded(const TableInfo& table) {
+  if (enabled()) --Of(table).pulls;
+}
+
+void RowCache::OnPush(const TableInfo& table, const Batch& batch, const Batch::Piece& piece,
+                      PartNumber number) {
+  if (table.schema.aggregated || Planted(Bug::kOwnWriteMissingFromCache)) return;
+  Rows* rows = Find(table.id);
+  if (rows == nullptr) return;
+  bool absent = false;
+  const std::vector<Touched> touched = Touch(*rows, batch, piece, &absent);
+  Apply(*rows, touched, batch.Values(piece).data(), number);
+  if (absent && rows->pulls > 0) Remember(*rows, batch, piece, number);
+}
+
+std::vector<RowCache::Touched> RowCache::Touch(const Rows& rows, const Batch& batch,
+                                               const Batch::Piece& piece, bool* absent) const {
+  std::vector<Touched> touched;
+  if (rows.index.empty()) {
+    *absent = true;
+    return touched;
+  }
+  if (piece.rows <= rows.index.size() || !batch.ranges) {
+    ForEachKey(batch, piece, [&](uint64_t key, uint32_t at) {
+      const auto it = rows.index.find(key);
+      if (it != rows.index.end()) touched.push_back({.row = it->second, .at = at});
+    });
+    *absent = touched.size() < piece.rows;
+    return touched;
+  }
+  // Ranges of more rows than there are here at all.
+  *absent = true;
+  uint32_t at = 0;
+  for (uint32_t entry = piece.first_entry; entry < piece.first_entry + piece.entries; ++entry) {
+    const uint64_t first = KeyAt(batch, entry);
+    const uint64_t count = RowsAt(batch, entry);
+    for (const auto& [key, row] : rows.index) {
+      if (key - first < count) touched.push_back({.row = row, .at = at + static_cast<uint32_t>(key - first)});
+    }
+    at += static_cast<uint32_t>(count);
+  }
+  return touched;
+}
+
+// As the shard does: each row once, with the sum of its gradients in their order.
+void RowCache::Apply(Rows& rows, const std::vector<Touched>& touched, const char* gradients,
+                     PartNumber number) {
+  const size_t row_bytes = rows.dim * sizeof(float);
+  absl::flat_hash_map<Row*, std::vector<float>> sums;  // of those that come more than once; empty: not yet
+  for (const Touched& t : touched) {
+    if (t.row->pushed == number) sums.try_emplace(t.row);
+    t.row->pushed = number;
+  }
+  for (const Touched& t : touched) {
+    const char* gradient = gradients + t.at * row_bytes;
+    const auto repeated = sums.empty() ? sums.end() : sums.find(t.row);
+    if (repeated == sums.end()) {
+      ApplyOne(rows, *t.row, gradient, number);
+      continue;
+    }
+    std::vector<float>& sum = repeated->second;
+    const bool first = sum.empty();
+    sum.resize(rows.dim);
+    for (uint32_t i = 0; i < rows.dim; ++i) {
+      const float g = LoadF32(gradient + i * sizeof(float));
+      sum[i] = first ? g : sum[i] + g;
+    }
+  }
+  for (auto& [row, sum] : sums) {
+    ApplyOne(rows, *row, reinterpret_cast<const char*>(sum.data()), number);
+  }
+}
+
+void RowCache::ApplyOne(Rows& rows, Row& row, const char* gradient, PartNumber number) {
+  if (row.own >= number) return;  // a fast answer holds it already
+  // Values that are not finite are most likely refused.
+  const bool can = rows.additive && row.has_values && row.has_own && AllFinite(gradient, rows.dim);
+  if (can) rows.kernel.Apply(row.values(), rows.dim, gradient, rows.dim);
+  row.has_own = can;
+}
+
+// Answers to pulls that are under way may lack this push.
+void RowCache::Remember(Rows& rows, const Batch& batch, const Batch::Piece& piece, PartNumber number) {
+  // A table that rests must not grow.
+  if (batch.ranges || rows.trial.resting()) return Forget(piece.segment, number);
+  ForEachKey(batch, piece, [&](uint64_t key, uint32_t) {
+    if (rows.index.contains(key)) return;
+    Row* row = Add(rows, key, piece.segment);
+    if (row == nullptr) {
+      Forget(piece.segment, number);
+    } else {
+      row->pushed = number;
+    }
+  });
+}
+
+void RowCache::OnDropped(const TableInfo& table, const Batch& batch, const Batch::Piece& piece,
+                         PartNumber number) {
+  Rows* rows = Find(table.id);
+  if (rows == nullptr || !rows->additive || rows->aggregated) return;
+  bool absent = false;
+  for (const Touched& t : Touch(*rows, batch, piece, &absent)) {
+    if (t.row->own < number) t.row->has_values = t.row->has_own = false;
+  }
+}
+
+// -- what it learns --
+
+void RowCache::Learn(const wire::Certificate& certificate) {
+  if (!enabled()) return;
+  Newest& newest = NewestOf(certificate.segment);
+  if (certificate.epoch < newest.epoch) return;
+  newest.epoch = certificate.epoch;
+  newest.began_known = true;
+  newest.began = certificate.began;
+}
+
+void RowCache::Learn(const ring::SegmentMap& map) {
+  if (!enabled()) return;
+  for (uint32_t s = 0; s < map.SegmentCount(); ++s) {
+    Newest& newest = NewestOf(SegmentId(s));
+    if (map.EpochOf(SegmentId(s)) <= newest.epoch) continue;
+    newest.epoch = map.EpochOf(SegmentId(s));
+    newest.began_known = false;
+  }
+}
+
+void RowCache::OnServed(const TableInfo& table, const Batch& batch, const Batch::Piece& piece,
+                        const wire::Certificate& certificate, const absl::Cord& values) {
+  if (!enabled() || !Valid(certificate.segment, certificate.epoch, certificate.version)) return;
+  Rows& rows = Of(table);
+  if (rows.trial.resting()) return;
+  CordReader reader(values);
+  ForEachKey(batch, piece, [&](uint64_t key, uint32_t) { Put(rows, key, certificate, reader); });
+}
+
+void RowCache::Put(Rows& rows, uint64_t key, const wire::Certificate& certificate, CordReader& values) {
+  const size_t row_bytes = rows.dim * sizeof(float);
+  const auto it = rows.index.find(key);
+  Row* row = it == rows.index.end() ? nullptr : it->second;
+  if (row != nullptr && !rows.chains.empty()) BringUp(*row);
+  const PartNumber pushed = rows.aggregated  ? 0
+                            : row != nullptr ? row->pushed
+                                             : NewestOf(certificate.segment).forgotten;
+  if (certificate.own < pushed) return values.Skip(row_bytes);
+  // A refresh has overtaken this answer on another stream. If the row has changed since, the refresh said so
+  // while there was nothing here to change.
+  const bool in_segment = certificate.segment.v < rows.chains.size();
+  const Chain chain = in_segment ? rows.chains[certificate.segment.v] : Chain();
+  const bool overtaken = chain.there && certificate.epoch == chain.epoch &&
+                         certificate.version >= chain.begin && certificate.version < chain.end;
+  if (overtaken && (row == nullptr || !row->has_values)) return values.Skip(row_bytes);
+  if (row == nullptr) row = Add(rows, key, certificate.segment);
+  if (row == nullptr) return values.Skip(row_bytes);
+  const bool newer = std::pair(certificate.epoch, certificate.version) > std::pair(row->epoch, row->version);
+  const bool worse = row->has_values && !newer && Valid(row->segment, row->epoch, row->version);
+  if (worse) return values.Skip(row_bytes);
+  values.Read(reinterpret_cast<char*>(row->values()), row_bytes);
+  row->epoch = certificate.epoch;
+  row->version = certificate.version;
+  row->min_clock = certificate.min_clock;
+  row->own = certificate.own;
+  row->has_values = row->has_own = true;
+}
+
+// -- room --
+
+uint64_t RowCache::BytesOf(const Rows& rows) {
+  return sizeof(Row) + rows.dim * sizeof(float) + kBytesAround;
+}
+
+RowCache::Row* RowCache::Add(Rows& rows, uint64_t key, SegmentId segment) {
+  if (BytesOf(rows) > bytes_max_) return nullptr;
+  while (Full(rows)) {
+    if (!EvictOne()) return nullptr;
+  }
+  bytes_ += BytesOf(rows);
+  Row* row = new (::operator new(sizeof(Row) + rows.dim * sizeof(float))) Row{};
+  row->key = key;
+  row->rows = &rows;
+  row->segment = segment;
+  row->place = static_cast<uint32_t>(ring_.size());
+  ring_.push_back(row);
+  rows.index.emplace(key, row);
+  return row;
+}
+
+bool RowCache::EvictOne() {
+  // Once around takes every second chance, so the second time finds one.
+  for (size_t looked = 0; looked <= ring_.size() && !ring_.empty(); ++looked) {
+    if (hand_ >= ring_.size()) hand_ = 0;
+    Row& row = *ring_[hand_];
+    if (!row.used || TooOld(row)) {
+      Remove(row);
+      return true;
+    }
+    row.used = false;
+    ++hand_;
+  }
+  return false;
+}
+
+void RowCache::Forget(SegmentId segment, PartNumber number) {
+  PartNumber& forgotten = NewestOf(segment).forgotten;
+  forgotten = std::max(forgotten, number);
+}
+
+void RowCache::Clear(Rows& rows) {
+  for (size_t i = 0; i < ring_.size();) {
+    if (ring_[i]->rows == &rows) {
+      Remove(*ring_[i]);  // puts another one in its place
+    } else {
+      ++i;
+    }
+  }
+  rows.index = {};  // its memory too
+}
+
+void RowCache::Remove(Row& row) {
+  Forget(row.segment, row.pushed);
+  row.rows->index.erase(row.key);
+  bytes_ -= BytesOf(*row.rows);
+  ring_.back()->place = row.place;
+  ring_[row.place] = ring_.back();
+  ring_.pop_back();
+  ::operator delete(&row);
+}
+
+}  // namespace paceline::sdk

@@ -1,0 +1,287 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "libs/base/ids.h"
+#include "libs/ring/segment_map.h"
+#include "libs/table/rule.h"
+#include "libs/wire/packed.h"
+#include "sdk/cpp/src/cache/cache_trial.h"
+#include "sdk/cpp/src/push/batch.h"
+
+namespace paceline::sdk {
+
+class CordReader;
+struct TableInfo;
+
+// The bound that a read sets for cached rows.
+struct CacheBound {
+  Clock min_clock = 0;     // the row holds every update of smaller clocks
+  bool exact = false;      // and none of this clock or a later one: bulk synchronous
+  bool own_writes = true;  // and every push of this client
+};
+
+// A row as the cache holds it.
+struct CachedRow {
+  TableId table;
+  uint64_t key = 0;
+  SegmentId segment;
+  Epoch epoch;  // with `version`: the version that the row was read at
+  Lsn version;
+  Clock min_clock = 0;
+  PartNumber own = 0;     // the client's parts of the arrival line that the read covered
+  PartNumber pushed = 0;  // the newest part that touched the row
+};
+
+// Sees the rows that the cache hands out. For tests and records that check them.
+class CacheWatcher {
+ public:
+  virtual ~CacheWatcher() = default;
+  virtual void Hit(const CachedRow& row) = 0;
+  // The cache keeps no rows of the table for a while.
+  virtual void Rests(TableId /*table*/) {}
+};
+
+// How many rows were read at which min clock.
+class ClockCounts {
+ public:
+  void Add(Clock clock) {
+    for (size_t i = 0; i < counts_.size(); ++i) {
+      if (counts_[i].first != clock) continue;
+      ++counts_[i].second;
+      if (i > 0) std::swap(counts_[i], counts_[i - 1]);  // the frequent ones come first
+      return;
+    }
+    counts_.emplace_back(clock, 1);
+  }
+  const std::vector<std::pair<Clock, uint64_t>>& counts() const { return counts_; }
+
+ private:
+  std::vector<std::pair<Clock, uint64_t>> counts_;
+};
+
+// The rows that a client has read, for as long as a read may take them again: one at a bound that the row's
+// certificate meets. One cache serves all tables of a client. Single owner, no locks, no clock of its own.
+//
+// **Own pushes.** A read must hold the client's own pushes. Under a rule that changes a row by a function of
+// the gradient alone (Add, Sgd), a push is applied to the cached row at once, by the table's own kernel.
+// Under any other rule a push makes a cached row unfit until a certificate covers the push. Answers to pulls
+// that were under way at the time may arrive after the push without covering it: they must neither replace a
+// row nor add one. So the cache remembers keys that are pushed while pulls are under way; for keys that it
+// had to forget it keeps one part number for the whole segment. Rows of aggregated tables show folded clocks
+// only: pushes do not touch them.
+//
+// **Void versions.** When a segment's primary changes, records that the old one had applied and not
+// replicated are gone. A certificate says where its epoch began: a row of the epoch before is void if its
+// version is later than that. If the client knows of an epoch but not yet where it began, or has missed one
+// in between, the cache hands out no earlier row.
+//
+// **Refreshing.** A row that is too old for a read need not have changed since. The client asks the shard
+// which rows of a segment have changed since some version. The answer has these rows only; all others that
+// were current as of that version, or a later one, are then current as of the version of the answer. Such
+// answers form a *chain*: each begins where the one before ended, and the rows of the chain are as new as its
+// end. If an answer would have more rows than a pull by key would fetch, the shard says so, and a new chain
+// begins.
+//
+// **Size.** At most `bytes_max`, counting some 130 bytes for each row beside its values. Beyond that the
+// cache evicts rows by the second-chance algorithm (CLOCK; Corbató 1968), first those that are too old for
+// the bound of their table's last read. It suspends a table whose rows are hardly ever fit when they are read
+// again (cache_trial.h).
+//
+// Cost: a row read, pushed or put is one probe of a hash table and its copy; batches prefetch the memory.
+class RowCache {
+ public:
+  // 0: off. The cache keeps nothing and finds nothing.
+  explicit RowCache(uint64_t bytes_max, uint64_t trial_rows = CacheTrial::kRows)
+      : bytes_max_(bytes_max), trial_rows_(trial_rows) {}
+  ~RowCache();
+  RowCache(const RowCache&) = delete;
+  RowCache& operator=(const RowCache&) = delete;
+
+  bool enabled() const { return bytes_max_ > 0; }
+  // Whether the cache applies a push to a cached row under this rule.
+  static bool AppliesPushes(const table::Rule& rule);
+  // Fetching a range of small rows is faster than looking each of them up.
+  static bool WorthIt(bool ranges, uint32_t dim) {
+    constexpr uint32_t kRangeDimMin = 32;
+    return !ranges || dim >= kRangeDimMin;
+  }
+  uint64_t bytes() const { return bytes_; }
+  uint64_t rows() const { return ring_.size(); }
+
+  // -- reads --
+
+  // Whether a read of the table can find anything.
+  bool Has(const TableInfo& table) const;
+  // Whether to keep the rows of a pull of `rows` rows. Call it once for each pull whose rows may be kept.
+  bool Wants(const TableInfo& table, uint64_t rows);
+  // Copies those of keys[from .. to) that are fit to their places (row i to out + i * dim), and appends the
+  // positions of the others to `missing`. `hits` counts the rows copied.
+  void Read(const TableInfo& table, const CacheBound& bound, absl::Span<const uint64_t> keys, uint32_t from,
+            uint32_t to, float* out, std::vector<uint32_t>& missing, ClockCounts& hits,
+            std::vector<uint32_t>* old = nullptr);
+  // The same for some of the rows of a larger read: row i goes to out + places[i] * dim, and the function
+  // appends places[i].
+  void ReadPlaces(const TableInfo& table, const CacheBound& bound, absl::Span<const uint64_t> keys,
+                  absl::Span<const uint32_t> places, float* out, std::vector<uint32_t>& missing,
+                  ClockCounts& hits);
+  // The refreshes to ask for after reads that were given `old`, which has the positions of rows that are
+  // cached and would be fit if they have not changed. Each segment has at most one refresh under way.
+  // `worth`: bringing one row up to date is worth pulling this many rows, because it is read more than once.
+  std::vector<Refresh> TakeRefreshes(const TableInfo& table, uint32_t worth);
+  // The same for keys first + from .. first + to - 1.
+  void ReadRange(const TableInfo& table, const CacheBound& bound, uint64_t first, uint32_t from, uint32_t to,
+                 float* out, std::vector<uint32_t>& missing, ClockCounts& hits);
+
+  // -- what the client does --
+
+  // `piece` was made part `number` of its segment.
+  void OnPush(const TableInfo& table, const Batch& batch, const Batch::Piece& piece, PartNumber number);
+  // The part's content will never be applied: it was refused.
+  void OnDropped(const TableInfo& table, const Batch& batch, const Batch::Piece& piece, PartNumber number);
+  // A pull whose rows are to be kept begins, and ends. Calls come in pairs.
+  void OnPullBegun(const TableInfo& table);
+  void OnPullEnded(const TableInfo& table);
+
+  // -- what it learns --
+
+  // The rows of `piece` as the shard served them. REQUIRES: Learn has seen the certificate; the pull was made
+  // between OnPullBegun and OnPullEnded and named the client's last part of the segment, which the
+  // certificate covers.
+  void OnServed(const TableInfo& table, const Batch& batch, const Batch::Piece& piece,
+                const wire::Certificate& certificate, const absl::Cord& values);
+  // The answer to a refresh: the `count` rows that have changed, or nullopt if the shard does not say.
+  // REQUIRES: Learn has seen the certificate.
+  void OnChanges(const TableInfo& table, const wire::Certificate& certificate, Lsn since,
+                 std::optional<uint32_t> count, absl::string_view keys, const absl::Cord& values);
+  // A refresh of the segments of `batch` has ended, answered or not.
+  void OnRefreshEnded(const TableInfo& table, const Batch& batch);
+  // Any certificate, of any table.
+  void Learn(const wire::Certificate& certificate);
+  void Learn(const ring::SegmentMap& map);
+
+  // nullptr: no watcher.
+  void Watch(CacheWatcher* watcher) { watcher_ = watcher; }
+
+ private:
+  struct Rows;
+  // Followed by the row's values.
+  struct Row {
+    uint64_t key = 0;
+    Rows* rows = nullptr;
+    Epoch epoch;
+    Lsn version;
+    Clock min_clock = 0;
+    PartNumber own = 0;
+    PartNumber pushed = 0;
+    SegmentId segment;
+    uint32_t place = 0;       // in ring_
+    bool has_values = false;  // false: only `pushed` is known
+    bool has_own = false;     // the values hold every push up to `pushed`
+    bool used = false;        // since the CLOCK hand last passed
+
+    float* values() { return reinterpret_cast<float*>(this + 1); }
+  };
+  // Describes the rows of one table in one segment that were read as of `epoch` and a version in begin ..
+  // end: they hold all records up to `end`. See "Refreshing".
+  struct Chain {
+    bool there = false;
+    Epoch epoch;
+    Lsn begin;
+    Lsn end;
+    Clock min_clock = 0;
+    PartNumber own = 0;
+    bool asked = false;   // a refresh is under way
+    uint32_t wanted = 0;  // rows that were too old since the last refresh
+    uint32_t cost = 0;    // rows that the last refresh brought
+    uint32_t saved = 0;   // rows that were read since and would have been too old without it
+    uint32_t pause = 0;   // clocks without a refresh, after one that did not pay; doubles
+    Clock resume_at = 0;  // refreshes resume with reads at this bound
+  };
+  // Of one table.
+  struct Rows {
+    Rows(const TableInfo& table, uint64_t trial_rows);
+
+    const TableId table;
+    const uint32_t dim;
+    const bool aggregated;
+    const bool additive;  // an update changes a row by a function of the gradient alone
+    const table::RuleKernel kernel;
+    absl::flat_hash_map<uint64_t, Row*> index;  // by key
+    Clock bound = 0;                            // of the newest read
+    uint32_t pulls = 0;                         // under way
+    std::vector<Chain> chains;                  // by segment
+    CacheTrial trial;
+  };
+  // The segment's newest epoch, as far as it is known.
+  struct Newest {
+    Epoch epoch;
+    bool began_known = false;
+    Lsn began;
+    PartNumber forgotten = 0;  // a push up to this one may have touched a key that is not cached
+  };
+  struct Touched {
+    Row* row = nullptr;
+    uint32_t at = 0;  // row of the piece
+  };
+
+  Rows* Find(TableId table) const;
+  Rows& Of(const TableInfo& table);
+  Newest& NewestOf(SegmentId segment);
+
+  template <class KeyAt, class PlaceAt>
+  void ReadRows(const TableInfo& table, const CacheBound& bound, KeyAt key_at, PlaceAt place_at,
+                uint32_t from, uint32_t to, float* out, std::vector<uint32_t>& missing, ClockCounts& hits,
+                std::vector<uint32_t>* old);
+  // -- cache_refresh.cc --
+  static Chain& ChainOf(Rows& rows, SegmentId segment);
+  static bool InChain(const Row& row);
+  // Makes the row current as of the end of its chain.
+  static void BringUp(Row& row);
+  // True: the row is not fit, but a refresh may make it so, and is wanted now.
+  bool WantsRefresh(const Row& row, const CacheBound& bound);
+  void PutChanged(Rows& rows, uint64_t key, const wire::Certificate& certificate, CordReader& values);
+  static void Pause(Chain& chain, Clock bound);
+  bool Fit(const Row& row, const CacheBound& bound) const;
+  // False: a later epoch has begun before that version, or may have.
+  bool Valid(SegmentId segment, Epoch epoch, Lsn version) const;
+  bool TooOld(const Row& row) const;
+
+  // The cached rows of `piece`, with the place of their values in it; `absent` if some are not cached.
+  std::vector<Touched> Touch(const Rows& rows, const Batch& batch, const Batch::Piece& piece,
+                             bool* absent) const;
+  void Apply(Rows& rows, const std::vector<Touched>& touched, const char* gradients, PartNumber number);
+  void ApplyOne(Rows& rows, Row& row, const char* gradient, PartNumber number);
+  void Remember(Rows& rows, const Batch& batch, const Batch::Piece& piece, PartNumber number);
+  void Put(Rows& rows, uint64_t key, const wire::Certificate& certificate, CordReader& values);
+
+  // nullptr: there is no room.
+  Row* Add(Rows& rows, uint64_t key, SegmentId segment);
+  bool Full(const Rows& rows) const { return bytes_ + BytesOf(rows) > bytes_max_; }
+  static uint64_t BytesOf(const Rows& rows);
+  bool EvictOne();
+  void Remove(Row& row);
+  // Removes all rows of the table.
+  void Clear(Rows& rows);
+  // Notes that a row put for a key that is not cached may lack a push up to `number`.
+  void Forget(SegmentId segment, PartNumber number);
+
+  const uint64_t bytes_max_;
+  const uint64_t trial_rows_;
+  uint64_t bytes_ = 0;
+  absl::flat_hash_map<TableId, std::unique_ptr<Rows>> tables_;
+  std::vector<Newest> newest_;  // by segment
+  std::vector<Row*> ring_;      // all rows, owned
+  size_t hand_ = 0;
+  CacheWatcher* watcher_ = nullptr;
+};
+
+}  // namespace paceline::sdk

@@ -1,0 +1,238 @@
+#include "sdk/cpp/src/pull/puller.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/planted.h"
+
+namespace paceline::sdk {
+
+uint32_t ParkTimeoutMs(absl::Duration left, absl::Duration most) {
+  constexpr absl::Duration kAnother = absl::Seconds(2);  // worth asking once more
+  if (left > most + kAnother) left = most;
+  if (left == absl::InfiniteDuration()) return 0;
+  left -= std::min(left / 5, absl::Milliseconds(200));
+  return static_cast<uint32_t>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left), 1, UINT32_MAX));
+}
+
+PullLink& Puller::LinkFor(ShardId shard) {
+  std::shared_ptr<PullLink>& link = links_[shard];
+  if (link == nullptr) {
+    link = std::make_shared<PullLink>(context_, *this, *context_.routes->map.FindShard(shard));
+  }
+  return *link;
+}
+
+std::shared_ptr<PullOp> Puller::Begin(PullCall call) {
+  auto op = std::make_shared<PullOp>();
+  op->id = ++pulls_;
+  op->call = std::move(call);
+  op->reader = op->call.reader.value_or(context_.worker_clock);
+  op->started = context_.Now();
+  op->deadline = op->started + op->call.timeout;
+  const Batch& batch = *op->call.batch;
+  op->left = batch.pieces.size();
+  op->parts.resize(batch.pieces.size());
+  for (PullPart& part : op->parts) part.since = op->started;
+  ops_.emplace(op->id, op);
+  if (op->call.cached) context_.cache.OnPullBegun(*op->call.table);
+  if (op->call.exact) context_.exact_reads.insert(op->call.min_clock);
+  if (op->left == 0) {
+    End(*op, absl::OkStatus());
+  } else if (op->deadline != absl::InfiniteFuture()) {
+    op->timer = context_.timers.At(op->deadline, [this, op] { OnDeadline(op); });
+  }
+  return op;
+}
+
+void Puller::Pull(PullCall call) {
+  const std::shared_ptr<PullOp> op = Begin(std::move(call));
+  if (op->ended) return;
+  std::vector<uint32_t> all;
+  for (uint32_t i = 0; i < op->parts.size(); ++i) {
+    const bool named = op->call.own_writes && !Planted(Bug::kOwnPartNotNamed);
+    if (named && op->call.table->line() == Line::kArrival) {
+      op->parts[i].own = pusher_.Last(op->call.batch->pieces[i].segment, Line::kArrival);
+    }
+    all.push_back(i);
+  }
+  Ask(op, all);
+}
+
+std::shared_ptr<PullOp> Puller::PullWithPush(PullCall call, Clock reader) {
+  std::shared_ptr<PullOp> op = Begin(std::move(call));
+  op->reader = reader;
+  for (PullPart& part : op->parts) part.asking = 1;
+  return op;
+}
+
+void Puller::Ask(const std::shared_ptr<PullOp>& op, const std::vector<uint32_t>& parts) {
+  struct Open {
+    PullRequest request;
+    size_t bytes = 0;
+    SegmentId last;
+  };
+  std::map<ShardId, Open> open;
+  const Batch& batch = *op->call.batch;
+  for (uint32_t index : parts) {
+    const Batch::Piece& piece = batch.pieces[index];
+    const ShardId shard = context_.routes->map.Primary(piece.segment).shard;
+    Open& to = open[shard];
+    const size_t bytes = wire::kCertificateBytes + batch.KeyBytes(piece) + batch.ValueBytes(piece);
+    const bool full =
+        !to.request.parts.empty() && (to.bytes + bytes > kFrameBytes || to.last == piece.segment);
+    if (full) {
+      LinkFor(shard).Ask(std::move(to.request));
+      to = Open();
+    }
+    PullPart& part = op->parts[index];
+    part.held_for_map = MapVersion();
+    part.routing += context_.Now() - part.since;  // held, or asked in vain
+    part.since = context_.Now();
+    to.request.op = op;
+    to.request.parts.push_back({.part = index, .asking = ++part.asking});
+    to.bytes += bytes;
+    to.last = piece.segment;
+  }
+  for (auto& [shard, to] : open) LinkFor(shard).Ask(std::move(to.request));
+}
+
+void Puller::AskAfter(const std::shared_ptr<PullOp>& op, uint32_t part, absl::Duration pause) {
+  pause *= 1.0 + 0.5 * world::UnitInterval(context_.random);
+  const uint32_t asking = ++op->parts[part].asking;
+  context_.timers.At(context_.Now() + pause, [this, op, part, asking] {
+    if (op->ended || op->parts[part].asking != asking) return;
+    Ask(op, {part});
+  });
+}
+
+void Puller::OnMap() {
+  known_.resize(context_.routes->map.SegmentCount());
+  context_.cache.Learn(context_.routes->map);
+  context_.history.Learn(context_.routes->map);
+  const std::shared_ptr<const Routes> before = std::exchange(routed_by_, context_.routes);
+  if (before == nullptr) return;
+  for (const auto& [id, op] : ops_) {
+    std::vector<uint32_t> again;
+    for (uint32_t i = 0; i < op->parts.size(); ++i) {
+      PullPart& part = op->parts[i];
+      if (part.done) continue;
+      const SegmentId segment = op->call.batch->pieces[i].segment;
+      const bool changed = before->map.EpochOf(segment) != context_.routes->map.EpochOf(segment);
+      const bool awaited =
+          part.held_for_map > MapVersion() && part.held_for_map <= context_.routes->map.version();
+      if (!changed && !awaited) continue;
+      // From now on an answer of the earlier primary is void: it may never come.
+      again.push_back(i);
+    }
+    context_.stats.retries += again.size();
+    Ask(op, again);
+  }
+  for (auto it = links_.begin(); it != links_.end();) {
+    const ring::ShardInfo* shard = context_.routes->map.FindShard(it->first);
+    if (shard == nullptr || context_.routes->PrimariesOf(it->first).empty()) {
+      it->second->Shut();
+      it = links_.erase(it);
+      continue;
+    }
+    it->second->SetShard(*shard);
+    ++it;
+  }
+}
+
+void Puller::OnSending(PullRequest& request, absl::Time usable_since) {
+  for (PullRequest::Asked& asked : request.parts) {
+    const SegmentId segment = request.Segment(asked);
+    asked.min_clock = known_[segment.v].min_clock;
+    asked.own = pusher_.Committed(segment, Line::kArrival);
+    asked.epoch = known_[segment.v].epoch;
+    asked.applied = known_[segment.v].own;
+    PullPart& part = request.op->parts[asked.part];
+    if (usable_since > part.since) {
+      part.routing += usable_since - part.since;
+      part.since = usable_since;
+    }
+  }
+}
+
+void Puller::OnLost(PullRequest& request) {
+  for (const PullRequest::Asked& asked : request.parts) {
+    if (!request.Live(asked)) continue;
+    PullPart& part = request.op->parts[asked.part];
+    part.routing += context_.Now() - part.since;
+    part.since = context_.Now();
+    ++context_.stats.retries;
+  }
+}
+
+void Puller::OnRideLost(PullRequest& request) {
+  OnLost(request);
+  std::vector<uint32_t> again;
+  for (const PullRequest::Asked& asked : request.parts) {
+    if (request.Live(asked)) again.push_back(asked.part);
+  }
+  if (!again.empty()) Ask(request.op, again);
+}
+
+void Puller::OnDeadline(const std::shared_ptr<PullOp>& op) {
+  if (op->ended) return;
+  const auto waiting =
+      std::find_if(op->parts.begin(), op->parts.end(), [](const PullPart& p) { return !p.done; });
+  const size_t index = static_cast<size_t>(waiting - op->parts.begin());
+  const SegmentId segment = op->call.batch->pieces[index].segment;
+  const PullLink& link = LinkFor(context_.routes->map.Primary(segment).shard);
+  std::string message =
+      absl::StrCat(NameOf(*op), ": ", op->left, " of ", op->parts.size(), " parts not answered; waited ",
+                   absl::FormatDuration(op->call.timeout), " for ", link.Describe());
+  if (!waiting->last_refusal.empty()) absl::StrAppend(&message, "; its last answer: ", waiting->last_refusal);
+  absl::StrAppend(&message, "; pull again to wait on");
+  const double seconds = absl::ToDoubleSeconds(context_.Now() - op->started);
+  (link.usable() && waiting->last_refusal.empty() ? context_.stats.wait.network
+                                                  : context_.stats.wait.route) += seconds;
+  End(*op, absl::DeadlineExceededError(message));
+}
+
+// The refusal of one of its parts says most.
+std::optional<Waiting> Puller::Waits() const {
+  if (ops_.empty()) return std::nullopt;
+  const PullOp& op = *ops_.begin()->second;
+  const Batch& batch = *op.call.batch;
+  Waiting waiting{.what = NameOf(op), .since = op.started, .whom = ""};
+  for (size_t i = 0; i < op.parts.size(); ++i) {
+    const PullPart& part = op.parts[i];
+    if (part.done || (!waiting.whom.empty() && part.last_refusal.empty())) continue;
+    const auto link = links_.find(context_.routes->map.Primary(batch.pieces[i].segment).shard);
+    waiting.whom = link == links_.end() ? "a shard that is not known yet" : link->second->Describe();
+    if (part.last_refusal.empty()) continue;
+    absl::StrAppend(&waiting.whom, "; its last answer: ", part.last_refusal);
+    break;
+  }
+  return waiting;
+}
+
+void Puller::End(PullOp& op, absl::Status status) {
+  if (op.ended) return;
+  op.ended = true;
+  if (op.call.cached) context_.cache.OnPullEnded(*op.call.table);
+  if (op.call.changes) context_.cache.OnRefreshEnded(*op.call.table, *op.call.batch);
+  context_.timers.Cancel(op.timer);
+  if (op.call.exact) {
+    context_.exact_reads.erase(context_.exact_reads.find(op.call.min_clock));
+    context_.exact_read_ended();
+  }
+  context_.deferred.Run([sink = std::move(op.call.sink), status = std::move(status)] { sink->Done(status); });
+  op.call.batch = nullptr;
+  ops_.erase(op.id);
+}
+
+void Puller::Fail(const absl::Status& why) {
+  while (!ops_.empty()) {
+    const std::shared_ptr<PullOp> op = ops_.begin()->second;
+    End(*op, why);
+  }
+  for (auto& [shard, link] : links_) link->Shut();
+  links_.clear();
+}
+
+}  // namespace paceline::sdk

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sdk/cpp/src/pull/pull_link.h"
+#include "sdk/cpp/src/pull/pull_op.h"
+#include "sdk/cpp/src/push/pusher.h"
+#include "sdk/cpp/src/session/context.h"
+#include "sdk/cpp/src/session/wait_reports.h"
+
+namespace paceline::sdk {
+
+// All reads: splits a pull by shard, asks, asks again where needed, and checks the answers before the user
+// sees a value.
+class Puller {
+ public:
+  Puller(Context& context, const Pusher& pusher) : context_(context), pusher_(pusher) {}
+
+  void Pull(PullCall call);
+  // A pull whose parts ride with those of a push. The caller supplies the number of each part; its `asking`
+  // is 1 (see PushLink).
+  std::shared_ptr<PullOp> PullWithPush(PullCall call, Clock reader);
+  // Its push has failed.
+  void OnPushFailed(PullOp& op, absl::Status why) { End(op, std::move(why)); }
+  // The largest min clock that was certified, in any segment.
+  Clock newest_min_clock() const { return newest_min_clock_; }
+  // context.routes is newer than at the last call.
+  void OnMap();
+  // Ends all pulls; no callback is made afterwards.
+  void Fail(const absl::Status& why);
+  // The oldest pull under way; nullopt: there is none.
+  std::optional<Waiting> Waits() const;
+
+  // -- from the links --
+  void OnSending(PullRequest& request, absl::Time usable_since);
+  // The answer to a request. Not OK: the shard broke the rules of the wire.
+  absl::Status OnReply(Link& link, const PullRequest& request, const wire::Frame<v1::PullReply>& reply);
+  void OnRefusedStream(Link& link, const v1::Refusal& refusal);
+  // The stream broke before the answer came.
+  void OnLost(PullRequest& request);
+  // The same for parts that rode with a push: the client asks for them by a pull of their own.
+  void OnRideLost(PullRequest& request);
+
+ private:
+  // The last certified state of a segment. The min clock never falls. A part that was applied but not
+  // committed may be discarded with its epoch.
+  struct Known {
+    Clock min_clock = 0;
+    Epoch epoch;
+    PartNumber own = 0;  // in that epoch
+  };
+
+  PullLink& LinkFor(ShardId shard);
+  std::shared_ptr<PullOp> Begin(PullCall call);
+  // The content of one part of a reply: rows, in the order asked for; or those that have changed.
+  struct Content {
+    absl::Cord values;
+    std::optional<uint32_t> changes = std::nullopt;  // unset: the shard does not say
+    absl::string_view changed = {};                  // their keys
+  };
+  void OnServed(Link& link, const PullRequest& request, const PullRequest::Asked& asked,
+                const wire::Certificate& certificate, Content content, const v1::PullReply& reply);
+  void TakeRows(const PullOp& op, const Batch::Piece& piece, const wire::Certificate& certificate,
+                absl::Cord values, bool rides);
+  void TakeChanges(const PullOp& op, const Batch::Piece& piece, const wire::Certificate& certificate,
+                   const Content& content);
+  void OnRefused(Link& link, const PullRequest& request, const PullRequest::Asked& asked,
+                 const v1::Refusal& refusal);
+  void Ask(const std::shared_ptr<PullOp>& op, const std::vector<uint32_t>& parts);
+  void AskAfter(const std::shared_ptr<PullOp>& op, uint32_t part, absl::Duration pause);
+  // OK if the certificate keeps every promise. DATA_LOSS and INTERNAL end the client.
+  absl::Status Check(const Link& link, const PullRequest& request, const PullRequest::Asked& asked,
+                     const wire::Certificate& certificate) const;
+  void CountWait(const PullOp& op, const PullPart& part, const PullRequest& request,
+                 const v1::PullReply& reply);
+  void OnDeadline(const std::shared_ptr<PullOp>& op);
+  void End(PullOp& op, absl::Status status);
+  std::string NameOf(const PullOp& op) const { return "pull of " + op.call.table->Name(); }
+
+  Context& context_;
+  const Pusher& pusher_;
+  std::map<ShardId, std::shared_ptr<PullLink>> links_;
+  std::map<uint64_t, std::shared_ptr<PullOp>> ops_;
+  std::vector<Known> known_;  // by segment
+  Clock newest_min_clock_ = 0;
+  std::shared_ptr<const Routes> routed_by_;
+  uint64_t pulls_ = 0;
+};
+
+}  // namespace paceline::sdk

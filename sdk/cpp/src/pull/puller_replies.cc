@@ -1,0 +1,269 @@
+// Handles shards' answers to pulls: checks and counts them, hands them over, or asks again.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/little_endian.h"
+#include "libs/base/text.h"
+#include "libs/clock/consistency.h"
+#include "sdk/cpp/src/pull/puller.h"
+
+namespace paceline::sdk {
+namespace {
+
+// As if the shard said that it does not know the changes, or that they are too many.
+constexpr uint32_t kChangesUnknown = UINT32_MAX;
+
+constexpr absl::Duration kPullPauseIfUnsaid = absl::Milliseconds(50);
+
+absl::Duration PullPauseOf(const v1::Refusal& refusal) {
+  return refusal.retry_after_ms() == 0 ? kPullPauseIfUnsaid : absl::Milliseconds(refusal.retry_after_ms());
+}
+
+const v1::Refusal* FindRefusal(const v1::PullReply& reply, SegmentId segment) {
+  for (const v1::Refusal& refusal : reply.refusals()) {
+    if (refusal.segment() == segment.v) return &refusal;
+  }
+  return reply.refusals_size() == 1 ? &reply.refusals(0) : nullptr;
+}
+
+// What a reply says about its i-th part: how many rows have changed.
+uint32_t Told(const v1::PullReply& reply, size_t i) {
+  return LoadU32(reply.changes().data() + i * sizeof(uint32_t));
+}
+
+// How many rows of its i-th part, of `piece`, the reply has.
+uint64_t RowsOf(const v1::PullReply& reply, bool changes, const Batch::Piece& piece, size_t i) {
+  if (!changes) return piece.rows;
+  return Told(reply, i) == kChangesUnknown ? 0 : Told(reply, i);
+}
+
+// True: every part has an answer, and there are as many values as the answers need.
+bool Fits(const wire::Frame<v1::PullReply>& reply, const PullRequest& request,
+          const std::vector<wire::Certificate>& certificates) {
+  const bool changes = request.op->call.changes;
+  if (changes && reply.head.changes().size() != certificates.size() * sizeof(uint32_t)) return false;
+  const size_t row_bytes = request.op->call.batch->RowBytes();
+  uint64_t rows = 0;
+  for (size_t i = 0; i < certificates.size(); ++i) {
+    const Batch::Piece& piece = request.op->call.batch->pieces[request.parts[i].part];
+    if (certificates[i].segment != piece.segment) return false;
+    if (certificates[i].served) {
+      if (RowsOf(reply.head, changes, piece, i) > piece.rows) return false;
+      rows += RowsOf(reply.head, changes, piece, i);
+    } else if (FindRefusal(reply.head, piece.segment) == nullptr) {
+      return false;
+    }
+  }
+  if (reply.head.changed().size() != (changes ? rows * sizeof(uint64_t) : 0)) return false;
+  return rows * row_bytes == reply.values.size();
+}
+
+}  // namespace
+
+absl::Status Puller::OnReply(Link& link, const PullRequest& request,
+                             const wire::Frame<v1::PullReply>& reply) {
+  const auto certificates = wire::ParseCertificates(reply.head.certificates());
+  if (!certificates.ok()) return certificates.status();
+  const bool refused = certificates->empty() && reply.head.refusals_size() > 0;  // as a whole
+  if (!refused && certificates->size() != request.parts.size()) {
+    return absl::InternalError(
+        absl::StrCat("certificates: ", certificates->size(), " for ", request.parts.size(), " parts"));
+  }
+  if (request.op->ended) return absl::OkStatus();
+  if (!refused && !Fits(reply, request, *certificates)) {
+    return absl::InternalError("a reply whose certificates, values and refusals do not fit the request");
+  }
+  const std::shared_ptr<const Batch> batch = request.op->call.batch;  // what is handed out may end the pull
+  const bool changes = request.op->call.changes;
+  uint64_t row = 0;
+  for (size_t i = 0; i < request.parts.size(); ++i) {
+    const PullRequest::Asked& asked = request.parts[i];
+    const Batch::Piece& piece = batch->pieces[asked.part];
+    const bool served = !refused && (*certificates)[i].served;
+    const uint64_t rows = served ? RowsOf(reply.head, changes, piece, i) : 0;
+    if (!request.Live(asked)) {
+      // Asked anew meanwhile.
+    } else if (served) {
+      Content content{.values = reply.values.Subcord(row * batch->RowBytes(), rows * batch->RowBytes())};
+      if (changes && Told(reply.head, i) != kChangesUnknown) {
+        content.changes = static_cast<uint32_t>(rows);
+        content.changed =
+            absl::string_view(reply.head.changed()).substr(row * sizeof(uint64_t), rows * sizeof(uint64_t));
+      }
+      OnServed(link, request, asked, (*certificates)[i], std::move(content), reply.head);
+    } else {
+      OnRefused(link, request, asked,
+                refused ? reply.head.refusals(0) : *FindRefusal(reply.head, piece.segment));
+    }
+    row += rows;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Puller::Check(const Link& link, const PullRequest& request, const PullRequest::Asked& asked,
+                           const wire::Certificate& certificate) const {
+  const PullOp& op = *request.op;
+  const auto lost = [&](absl::string_view what, uint64_t from, uint64_t to) {
+    return absl::DataLossError(absl::StrCat("segment ", certificate.segment.v, ": ", link.shard().name,
+                                            " certifies ", what, " ", to, ", but ", from,
+                                            " was certified or committed before: what lies between is lost. "
+                                            "Start the job again from its last saved model, or go on "
+                                            "with new sessions and accept the loss"));
+  };
+  if (certificate.min_clock < asked.min_clock)
+    return lost("min clock", asked.min_clock, certificate.min_clock);
+  PartNumber own = std::max(asked.own, op.parts[asked.part].own);
+  if (certificate.epoch == asked.epoch) own = std::max(own, asked.applied);
+  if (certificate.own < own) return lost("this client's part", own, certificate.own);
+  if (certificate.min_clock < op.call.min_clock) {
+    return absl::InternalError(absl::StrCat(link.Describe(), ": broke the rules of the wire: ", NameOf(op),
+                                            " asked for min clock ", op.call.min_clock, " and got ",
+                                            certificate.min_clock));
+  }
+  if (op.call.exact && certificate.min_clock > op.call.min_clock) {
+    return absl::InternalError(
+        absl::StrCat(link.Describe(), ": broke the rules of the wire: ", NameOf(op), " at clock ",
+                     op.call.min_clock, " got values of min clock ", certificate.min_clock,
+                     ", though this worker has told no tick past ", op.call.min_clock));
+  }
+  return absl::OkStatus();
+}
+
+void Puller::OnServed(Link& link, const PullRequest& request, const PullRequest::Asked& asked,
+                      const wire::Certificate& certificate, Content content, const v1::PullReply& reply) {
+  PullOp& op = *request.op;
+  PullPart& part = op.parts[asked.part];
+  if (absl::Status kept = Check(link, request, asked, certificate); !kept.ok()) return context_.fail(kept);
+  Known& known = known_[certificate.segment.v];
+  known.min_clock = std::max(known.min_clock, certificate.min_clock);
+  if (certificate.epoch > known.epoch) known = {known.min_clock, certificate.epoch, certificate.own};
+  if (certificate.epoch == known.epoch) known.own = std::max(known.own, certificate.own);
+  newest_min_clock_ = std::max(newest_min_clock_, certificate.min_clock);
+
+  const Batch::Piece& piece = op.call.batch->pieces[asked.part];
+  context_.cache.Learn(certificate);
+  if (op.call.changes) {
+    context_.history.Learn(certificate);
+    TakeChanges(op, piece, certificate, content);
+  } else {
+    context_.history.Certified(op.call.read, certificate, piece.rows);
+    TakeRows(op, piece, certificate, std::move(content.values), request.rides);
+  }
+  part.done = true;
+  if (--op.left > 0) return;
+  CountWait(op, part, request, reply);
+  End(op, absl::OkStatus());
+}
+
+void Puller::TakeRows(const PullOp& op, const Batch::Piece& piece, const wire::Certificate& certificate,
+                      absl::Cord values, bool rides) {
+  if (op.call.cached) {
+    context_.cache.OnServed(*op.call.table, *op.call.batch, piece, certificate, values);
+  }
+  if (context_.worker) {
+    context_.stats.staleness_rows[clock::ObservedStaleness(op.reader, certificate.min_clock)] += piece.rows;
+  }
+  context_.stats.rows_pulled += piece.rows;
+  context_.stats.bytes_pulled += (rides ? 0 : op.call.batch->KeyBytes(piece)) + values.size();
+  context_.deferred.Run([sink = op.call.sink, batch = op.call.batch, &piece, values = std::move(values)] {
+    sink->Rows(piece, values);
+  });
+}
+
+void Puller::TakeChanges(const PullOp& op, const Batch::Piece& piece, const wire::Certificate& certificate,
+                         const Content& content) {
+  const Lsn since(LoadU64(op.call.batch->Keys(piece).data()));
+  context_.cache.OnChanges(*op.call.table, certificate, since, content.changes, content.changed,
+                           content.values);
+  context_.stats.rows_refreshed += content.changes.value_or(0);
+  context_.stats.bytes_pulled +=
+      op.call.batch->KeyBytes(piece) + content.changed.size() + content.values.size();
+}
+
+// A pull has waited for the part that came last, so the causes of that part's wait are the causes of the
+// pull's.
+void Puller::CountWait(const PullOp& op, const PullPart& part, const PullRequest& request,
+                       const v1::PullReply& reply) {
+  const absl::Time now = context_.Now();
+  absl::Duration rest = now - op.started;
+  const auto take = [&rest](absl::Duration wanted) {
+    const absl::Duration taken = std::clamp(wanted, absl::ZeroDuration(), rest);
+    rest -= taken;
+    return absl::ToDoubleSeconds(taken);
+  };
+  WaitSeconds& wait = context_.stats.wait;
+  wait.route += take(part.routing);
+  const absl::Duration asked = now - request.sent;
+  wait.staleness += take(part.parked);
+  wait.staleness += take(std::min(asked, absl::Microseconds(reply.wait_staleness_us())));
+  wait.queue += take(std::min(asked, absl::Microseconds(reply.wait_queue_us())));
+  wait.network += take(rest);
+}
+
+void Puller::OnRefused(Link& link, const PullRequest& request, const PullRequest::Asked& asked,
+                       const v1::Refusal& refusal) {
+  const std::shared_ptr<PullOp>& op = request.op;
+  PullPart& part = op->parts[asked.part];
+  const absl::Time now = context_.Now();
+  const std::string message = absl::StrCat(NameOf(*op), ": segment ", request.Segment(asked).v, " on ",
+                                           link.shard().name, ": ", Escaped(refusal.message()));
+  switch (refusal.reason()) {
+    case v1::Refusal::FENCED:
+    case v1::Refusal::MALFORMED:
+    case v1::Refusal::DATA_LOSS:
+      return OnRefusedStream(link, refusal);
+    case v1::Refusal::INVALID:
+      return End(*op, absl::InvalidArgumentError(message));
+    case v1::Refusal::UNIMPLEMENTED:
+      return End(*op, absl::UnimplementedError(message));
+    default:
+      break;
+  }
+  const bool lacks_own = refusal.reason() == v1::Refusal::DEADLINE && refusal.expected() != 0;
+  // The mark at the time of the request: a later one may be younger than the refusal.
+  if (lacks_own && refusal.expected() <= asked.own) {
+    return context_.fail(absl::DataLossError(absl::StrCat(
+        "segment ", request.Segment(asked).v, ": ", link.shard().name, " expects part ", refusal.expected(),
+        " of this session, but parts up to ", asked.own, " were committed: parts ", refusal.expected(),
+        " to ", asked.own,
+        " are lost. Start the job again from its last saved model, or go on with new sessions and accept the "
+        "loss")));
+  }
+  // A shard may park reads for less time than this client waits. Then the client asks again.
+  if (refusal.reason() == v1::Refusal::DEADLINE && !lacks_own && op->deadline - now < absl::Seconds(1)) {
+    context_.stats.wait.staleness += absl::ToDoubleSeconds(now - op->started);
+    return End(*op, absl::DeadlineExceededError(message));
+  }
+  part.last_refusal = Escaped(refusal.message());
+  const bool parked = refusal.reason() == v1::Refusal::DEADLINE;
+  (parked ? part.parked : part.routing) += now - part.since;
+  part.since = now;
+  if (!parked) ++context_.stats.retries;
+  if (refusal.reason() == v1::Refusal::MOVED &&
+      MapVersion(refusal.map_version()) > context_.routes->map.version()) {
+    part.held_for_map = MapVersion(refusal.map_version());
+    ++part.asking;
+    context_.want_map(part.held_for_map);
+    return;
+  }
+  AskAfter(op, asked.part, PullPauseOf(refusal));
+}
+
+void Puller::OnRefusedStream(Link& link, const v1::Refusal& refusal) {
+  const std::string message = absl::StrCat(link.Name(), ": ", Escaped(refusal.message()));
+  switch (refusal.reason()) {
+    case v1::Refusal::FENCED:
+      return context_.fail(
+          absl::AbortedError(absl::StrCat("session ", context_.session.v, " of job '", context_.job_name,
+                                          "' is over: ", message, "; connect again")));
+    case v1::Refusal::MALFORMED:
+      return context_.fail(absl::InternalError(message));
+    case v1::Refusal::DATA_LOSS:
+      return context_.fail(absl::DataLossError(absl::StrCat("segment ", refusal.segment(), ": ", message)));
+    default:
+      return;  // says nothing about anything that was asked
+  }
+}
+
+}  // namespace paceline::sdk

@@ -1,0 +1,353 @@
+#include "sdk/cpp/src/push/batch.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "libs/base/little_endian.h"
+#include "sdk/cpp/src/pull/cord_reader.h"
+
+namespace paceline::sdk {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "keys and values are copied as they are, so the machine must be little-endian as the wire is");
+
+// Assigns entries to segments: `order` lists them grouped by rank, and those of rank r end at ends[i] for the
+// i-th rank that occurs.
+struct Groups {
+  std::vector<uint32_t> order;
+  std::vector<std::pair<uint32_t, uint32_t>> ends;  // (rank, end in order), ascending
+};
+
+Groups CountingSort(const std::vector<uint32_t>& ranks, size_t rank_count) {
+  std::vector<uint32_t> next(rank_count + 1, 0);
+  for (uint32_t rank : ranks) ++next[rank + 1];
+  Groups groups;
+  for (size_t rank = 0; rank < rank_count; ++rank) {
+    const bool occurs = next[rank + 1] != 0;
+    next[rank + 1] += next[rank];
+    if (occurs) groups.ends.emplace_back(static_cast<uint32_t>(rank), next[rank + 1]);
+  }
+  groups.order.resize(ranks.size());
+  for (uint32_t i = 0; i < ranks.size(); ++i) groups.order[next[ranks[i]]++] = i;
+  return groups;
+}
+
+// For a few keys on a ring of many segments, where a pass over the segments would cost more.
+Groups ComparisonSort(const std::vector<uint32_t>& ranks) {
+  Groups groups;
+  groups.order.resize(ranks.size());
+  std::iota(groups.order.begin(), groups.order.end(), 0);
+  std::stable_sort(groups.order.begin(), groups.order.end(),
+                   [&ranks](uint32_t a, uint32_t b) { return ranks[a] < ranks[b]; });
+  for (uint32_t i = 0; i < groups.order.size(); ++i) {
+    const uint32_t rank = ranks[groups.order[i]];
+    if (groups.ends.empty() || groups.ends.back().first != rank) groups.ends.emplace_back(rank, i);
+    groups.ends.back().second = i + 1;
+  }
+  return groups;
+}
+
+Groups Group(const std::vector<uint32_t>& ranks, size_t rank_count) {
+  return ranks.size() * 4 < rank_count ? ComparisonSort(ranks) : CountingSort(ranks, rank_count);
+}
+
+// Cuts grouped entries into pieces. Add must be called for every entry in grouped order.
+class Cutter {
+ public:
+  explicit Cutter(Batch& batch) : batch_(batch) {}
+
+  void Add(SegmentId segment, uint32_t rows) {
+    const size_t bytes = batch_.EntryBytes() + rows * batch_.RowBytes();
+    const bool fits =
+        !batch_.pieces.empty() && batch_.pieces.back().segment == segment && bytes_ + bytes <= kPieceBytes;
+    if (!fits) {
+      batch_.pieces.push_back({.segment = segment, .first_entry = entry_, .first_row = row_});
+      bytes_ = 0;
+    }
+    Batch::Piece& piece = batch_.pieces.back();
+    ++piece.entries;
+    piece.rows += rows;
+    bytes_ += bytes;
+    ++entry_;
+    row_ += rows;
+  }
+
+ private:
+  Batch& batch_;
+  size_t bytes_ = 0;
+  uint32_t entry_ = 0;
+  uint32_t row_ = 0;
+};
+
+// The same for keys, `count` of one segment at a time: each takes as many bytes as any other.
+void CutKeys(Batch& batch, SegmentId segment, uint32_t begin, uint32_t count) {
+  const auto most =
+      static_cast<uint32_t>(std::max<size_t>(1, kPieceBytes / (batch.EntryBytes() + batch.RowBytes())));
+  for (uint32_t end = begin + count; begin < end;) {
+    const uint32_t taken = std::min(most, end - begin);
+    batch.pieces.push_back(
+        {.segment = segment, .first_entry = begin, .entries = taken, .first_row = begin, .rows = taken});
+    begin += taken;
+  }
+}
+
+// The rank of each key's segment.
+std::vector<uint32_t> RanksOf(const Routes& routes, const ring::Placement& placement,
+                              absl::Span<const uint64_t> keys) {
+  std::vector<uint32_t> ranks(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) ranks[i] = routes.rank[placement.Of(keys[i]).v];
+  return ranks;
+}
+
+// Neighbouring keys of one block of a ranged table, and so of one segment.
+struct KeyRun {
+  uint32_t rank = 0;
+  uint32_t first = 0;  // in the caller's order
+  uint32_t count = 0;
+};
+
+// Cuts keys of a ranged table into runs; returns nothing if that would not save much, as when they are not
+// sorted.
+std::vector<KeyRun> CutIntoRuns(const Routes& routes, const ring::Placement& placement,
+                                absl::Span<const uint64_t> keys) {
+  constexpr size_t kWorthwhile = 8;  // keys a run
+  std::vector<KeyRun> runs;
+  const uint64_t block_rows = placement.RowsPerBlock();
+  for (uint32_t i = 0; block_rows != 0 && i < keys.size();) {
+    if (runs.size() * kWorthwhile > i + kWorthwhile) return {};
+    const uint64_t first = keys[i] / block_rows * block_rows;
+    KeyRun& run = runs.emplace_back(KeyRun{.rank = routes.rank[placement.Of(keys[i]).v], .first = i});
+    while (i < keys.size() && keys[i] - first < block_rows) ++i;
+    run.count = i - run.first;
+  }
+  return runs;
+}
+
+// GroupKeys where the keys come in runs: whole runs are moved instead of keys.
+void MoveRuns(const Routes& routes, const std::vector<KeyRun>& runs, absl::Span<const uint64_t> keys,
+              absl::Span<const float> values, Batch& batch) {
+  std::vector<uint32_t> ranks;
+  ranks.reserve(runs.size());
+  for (const KeyRun& run : runs) ranks.push_back(run.rank);
+  const Groups groups = Group(ranks, routes.segments.size());
+  batch.places.resize(keys.size());
+  uint32_t at = 0;
+  uint32_t next = 0;  // in groups.order
+  for (auto [rank, end] : groups.ends) {
+    const uint32_t begin = at;
+    for (; next < end; ++next) {
+      const KeyRun& run = runs[groups.order[next]];
+      std::memcpy(batch.keys.get() + size_t{at} * sizeof(uint64_t), keys.data() + run.first,
+                  run.count * sizeof(uint64_t));
+      if (!values.empty()) {
+        std::memcpy(batch.values.get() + at * batch.RowBytes(), values.data() + size_t{run.first} * batch.dim,
+                    run.count * batch.RowBytes());
+      }
+      std::iota(batch.places.begin() + at, batch.places.begin() + at + run.count, run.first);
+      at += run.count;
+    }
+    CutKeys(batch, routes.segments[rank], begin, at - begin);
+  }
+}
+
+// Copies rows of `kRowBytes`, or `row_bytes` if that is 0, from the places that `order` names: the copy of a
+// small row of known width is one move, that of any other a call.
+template <size_t kRowBytes>
+void GatherRows(const std::vector<uint32_t>& order, size_t row_bytes, const char* from, char* to) {
+  if (kRowBytes != 0) row_bytes = kRowBytes;
+  for (const uint32_t i : order) {
+    std::memcpy(to, from + size_t{i} * row_bytes, row_bytes);
+    to += row_bytes;
+  }
+}
+
+// The reverse: rows that lie side by side go to the places that `places` names.
+template <size_t kRowBytes>
+void ScatterRows(const uint32_t* places, size_t count, size_t row_bytes, const char* from, char* to) {
+  if (kRowBytes != 0) row_bytes = kRowBytes;
+  for (size_t i = 0; i < count; ++i) std::memcpy(to + places[i] * row_bytes, from + i * row_bytes, row_bytes);
+}
+
+// Positions in a call, to the places they have in the caller's order; none: they are the same.
+void Translate(std::vector<uint32_t>& positions, absl::Span<const uint32_t> places) {
+  if (places.empty()) return;
+  for (uint32_t& position : positions) position = places[position];
+}
+
+// A run of rows of a ranged table within one part.
+struct Run {
+  SegmentId segment;
+  uint64_t first = 0;
+  uint32_t count = 0;
+  uint32_t place = 0;
+};
+
+// Cuts the range at block boundaries. A block's values are 64 KiB or one row, so every run fits a piece.
+void CutRange(const ring::Placement& placement, const KeyRange& range, std::vector<Run>& runs) {
+  const std::vector<ring::Piece> pieces = placement.ForRange(range.first, range.count).value();
+  for (const ring::Piece& piece : pieces) {
+    runs.push_back({.segment = piece.segment,
+                    .first = piece.first,
+                    .count = static_cast<uint32_t>(piece.count),
+                    .place = range.place + static_cast<uint32_t>(piece.first - range.first)});
+  }
+}
+
+// The batch of those runs that `order` names.
+std::shared_ptr<const Batch> CopyRuns(uint32_t dim, const std::vector<Run>& runs,
+                                      absl::Span<const uint32_t> order, absl::Span<const float> values,
+                                      Allocate allocate) {
+  auto batch = std::make_shared<Batch>();
+  batch->dim = dim;
+  batch->ranges = true;
+  batch->entries = static_cast<uint32_t>(order.size());
+  for (uint32_t i : order) batch->rows += runs[i].count;
+  batch->keys = allocate(order.size() * 2 * sizeof(uint64_t));
+  if (!values.empty()) batch->values = allocate(batch->rows * batch->RowBytes());
+  char* key_out = batch->keys.get();
+  char* value_out = batch->values.get();
+  Cutter cutter(*batch);
+  for (uint32_t i : order) {
+    const Run& run = runs[i];
+    StoreU64(run.first, key_out);
+    StoreU64(run.count, key_out + sizeof(uint64_t));
+    key_out += 2 * sizeof(uint64_t);
+    batch->places.push_back(run.place);
+    if (value_out != nullptr) {
+      const size_t bytes = run.count * batch->RowBytes();
+      std::memcpy(value_out, values.data() + size_t{run.place} * dim, bytes);
+      value_out += bytes;
+    }
+    cutter.Add(run.segment, run.count);
+  }
+  return batch;
+}
+
+// Batches of at most `bytes_max` bytes of values, or of one run.
+void GroupRuns(const Routes& routes, uint32_t dim, const std::vector<Run>& runs,
+               absl::Span<const float> values, Allocate allocate, uint64_t bytes_max, TakeBatch take) {
+  std::vector<uint32_t> ranks;
+  ranks.reserve(runs.size());
+  for (const Run& run : runs) ranks.push_back(routes.rank[run.segment.v]);
+  const Groups groups = Group(ranks, routes.segments.size());
+  const absl::Span<const uint32_t> order = absl::MakeConstSpan(groups.order);
+  size_t begin = 0;
+  do {
+    uint64_t bytes = 0;
+    size_t end = begin;
+    for (; end < order.size(); ++end) {
+      bytes += uint64_t{runs[order[end]].count} * dim * sizeof(float);
+      if (end > begin && bytes > bytes_max) break;
+    }
+    take(CopyRuns(dim, runs, order.subspan(begin, end - begin), values, allocate));
+    begin = end;
+  } while (begin < order.size());
+}
+
+std::shared_ptr<const Batch> GroupRunsAtOnce(const Routes& routes, uint32_t dim, const std::vector<Run>& runs,
+                                             absl::Span<const float> values, Allocate allocate) {
+  std::shared_ptr<const Batch> all;
+  GroupRuns(routes, dim, runs, values, allocate, UINT64_MAX,
+            [&all](std::shared_ptr<const Batch> batch) { all = std::move(batch); });
+  return all;
+}
+
+}  // namespace
+
+Buffer AllocateFresh(size_t bytes) {
+  return Buffer(new char[bytes], std::default_delete<char[]>());
+}
+
+std::shared_ptr<const Batch> GroupKeys(const Routes& routes, const ring::Placement& placement, uint32_t dim,
+                                       absl::Span<const uint64_t> keys, absl::Span<const float> values,
+                                       Allocate allocate, absl::Span<const uint32_t> places) {
+  auto batch = std::make_shared<Batch>();
+  batch->dim = dim;
+  batch->entries = batch->rows = static_cast<uint32_t>(keys.size());
+  batch->keys = allocate(keys.size() * sizeof(uint64_t));
+  if (!values.empty()) batch->values = allocate(keys.size() * batch->RowBytes());
+  if (const std::vector<KeyRun> runs = CutIntoRuns(routes, placement, keys); !runs.empty()) {
+    MoveRuns(routes, runs, keys, values, *batch);
+    Translate(batch->places, places);
+    return batch;
+  }
+  Groups groups = Group(RanksOf(routes, placement, keys), routes.segments.size());
+  GatherRows<sizeof(uint64_t)>(groups.order, 0, reinterpret_cast<const char*>(keys.data()),
+                               batch->keys.get());
+  if (!values.empty()) {
+    const size_t row_bytes = batch->RowBytes();
+    const auto gather = dim == 1 ? GatherRows<sizeof(float)> : GatherRows<0>;
+    gather(groups.order, row_bytes, reinterpret_cast<const char*>(values.data()), batch->values.get());
+  }
+  uint32_t begin = 0;
+  for (auto [rank, end] : groups.ends) {
+    CutKeys(*batch, routes.segments[rank], begin, end - begin);
+    begin = end;
+  }
+  batch->places = std::move(groups.order);
+  Translate(batch->places, places);
+  return batch;
+}
+
+std::shared_ptr<const Batch> GroupRange(const Routes& routes, const ring::Placement& placement, uint32_t dim,
+                                        uint64_t first, uint64_t count, absl::Span<const float> values,
+                                        Allocate allocate) {
+  std::vector<Run> runs;
+  CutRange(placement, {.first = first, .count = count}, runs);
+  return GroupRunsAtOnce(routes, dim, runs, values, allocate);
+}
+
+void GroupRangeInBatches(const Routes& routes, const ring::Placement& placement, uint32_t dim, uint64_t first,
+                         uint64_t count, absl::Span<const float> values, Allocate allocate,
+                         uint64_t bytes_max, TakeBatch take) {
+  std::vector<Run> runs;
+  CutRange(placement, {.first = first, .count = count}, runs);
+  GroupRuns(routes, dim, runs, values, allocate, bytes_max, take);
+}
+
+std::shared_ptr<const Batch> GroupRanges(const Routes& routes, const ring::Placement& placement, uint32_t dim,
+                                         absl::Span<const KeyRange> ranges, Allocate allocate) {
+  std::vector<Run> runs;
+  for (const KeyRange& range : ranges) CutRange(placement, range, runs);
+  return GroupRunsAtOnce(routes, dim, runs, {}, allocate);
+}
+
+std::shared_ptr<const Batch> BatchOf(absl::Span<const Refresh> refreshes, uint32_t dim, Allocate allocate) {
+  auto batch = std::make_shared<Batch>();
+  batch->dim = dim;
+  batch->ranges = true;
+  batch->keys = allocate(refreshes.size() * batch->EntryBytes());
+  for (const Refresh& refresh : refreshes) {
+    char* entry = batch->keys.get() + batch->entries * batch->EntryBytes();
+    StoreU64(refresh.since.v, entry);
+    StoreU64(refresh.rows_max, entry + sizeof(uint64_t));
+    batch->pieces.push_back({.segment = refresh.segment,
+                             .first_entry = batch->entries,
+                             .entries = 1,
+                             .first_row = batch->rows,
+                             .rows = refresh.rows_max});
+    ++batch->entries;
+    batch->rows += refresh.rows_max;
+  }
+  return batch;
+}
+
+void Scatter(const Batch& batch, const Batch::Piece& piece, const absl::Cord& values, float* out) {
+  const size_t row_bytes = batch.RowBytes();
+  if (const auto flat = values.TryFlat(); flat.has_value() && !batch.ranges) {
+    const auto scatter = batch.dim == 1 ? ScatterRows<sizeof(float)> : ScatterRows<0>;
+    return scatter(batch.places.data() + piece.first_entry, piece.entries, row_bytes, flat->data(),
+                   reinterpret_cast<char*>(out));
+  }
+  CordReader reader(values);
+  for (uint32_t i = 0; i < piece.entries; ++i) {
+    const uint32_t entry = piece.first_entry + i;
+    const uint64_t rows = batch.ranges ? LoadU64(batch.keys.get() + entry * batch.EntryBytes() + 8) : 1;
+    reader.Read(reinterpret_cast<char*>(out + size_t{batch.places[entry]} * batch.dim), rows * row_bytes);
+  }
+}
+
+}  // namespace paceline::sdk

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "libs/base/ids.h"
+#include "libs/ring/placement.h"
+#include "sdk/cpp/src/session/routes.h"
+
+namespace paceline::sdk {
+
+// The most bytes of one frame: beyond about 1 MB a message costs more than two of half its size.
+inline constexpr size_t kFrameBytes = (1 << 20) - (1 << 14);
+// The most bytes of one part, so that at least two fit a frame.
+inline constexpr size_t kPieceBytes = kFrameBytes / 2;
+
+// Memory for grouped keys and values. The first access to fresh memory is slow, so a caller that makes many
+// batches passes an allocator that reuses it.
+using Buffer = std::shared_ptr<char>;
+using Allocate = absl::FunctionRef<Buffer(size_t bytes)>;
+Buffer AllocateFresh(size_t bytes);
+
+// The keys, and for a push the values, of one call, grouped by segment in the order in which they travel.
+// Immutable once made, and shared by all parts that still need some of it; never copied again on the way to
+// the wire.
+struct Batch {
+  // One part's share of the batch. Entries are keys, or ranges of keys.
+  struct Piece {
+    SegmentId segment;
+    uint32_t first_entry = 0;
+    uint32_t entries = 0;
+    uint32_t first_row = 0;  // in grouped order
+    uint32_t rows = 0;       // more than `entries` if those are ranges
+  };
+
+  uint32_t dim = 1;
+  bool ranges = false;  // entries are (first, count), 16 bytes; otherwise keys, 8 bytes
+  uint32_t entries = 0;
+  uint32_t rows = 0;
+  Buffer keys;
+  Buffer values;  // null for a pull
+  // Places of the entries' rows in the caller's order: the row of each key, or the first row of each range.
+  std::vector<uint32_t> places;
+  std::vector<Piece> pieces;
+
+  size_t EntryBytes() const { return ranges ? 16 : 8; }
+  size_t RowBytes() const { return size_t{4} * dim; }
+  size_t KeyBytes(const Piece& piece) const { return piece.entries * EntryBytes(); }
+  size_t ValueBytes(const Piece& piece) const { return piece.rows * RowBytes(); }
+  absl::string_view Keys(const Piece& piece) const {
+    return {keys.get() + piece.first_entry * EntryBytes(), KeyBytes(piece)};
+  }
+  absl::string_view Values(const Piece& piece) const {
+    return {values.get() + piece.first_row * RowBytes(), ValueBytes(piece)};
+  }
+  // Keys and, for a push, values of all pieces.
+  size_t Bytes() const { return entries * EntryBytes() + (values != nullptr ? rows * RowBytes() : 0); }
+};
+
+// The most keys or rows in one call.
+inline constexpr uint64_t kBatchRowsMax = uint64_t{1} << 31;
+
+// Groups `keys`. Keys of one segment keep their order. `values` has `dim` floats a key, or is empty for a
+// pull. Pieces are in the order of `routes` and at most kPieceBytes of keys and values (or of one row),
+// counting the values that a pull brings back. `places` has the row of each key in the caller's order, if
+// that is not 0, 1, 2 …. REQUIRES: at most kBatchRowsMax keys. O(keys + segments).
+std::shared_ptr<const Batch> GroupKeys(const Routes& routes, const ring::Placement& placement, uint32_t dim,
+                                       absl::Span<const uint64_t> keys, absl::Span<const float> values,
+                                       Allocate allocate, absl::Span<const uint32_t> places = {});
+
+// The same for the keys first .. first + count - 1 of a ranged table.
+// REQUIRES: they exist; at most kBatchRowsMax.
+std::shared_ptr<const Batch> GroupRange(const Routes& routes, const ring::Placement& placement, uint32_t dim,
+                                        uint64_t first, uint64_t count, absl::Span<const float> values,
+                                        Allocate allocate);
+
+// The same in several batches, each of at most `bytes_max` bytes of values (or of one block). `take` gets
+// each batch as soon as it is copied, so that the first are under way while the others are being made.
+using TakeBatch = absl::FunctionRef<void(std::shared_ptr<const Batch>)>;
+void GroupRangeInBatches(const Routes& routes, const ring::Placement& placement, uint32_t dim, uint64_t first,
+                         uint64_t count, absl::Span<const float> values, Allocate allocate,
+                         uint64_t bytes_max, TakeBatch take);
+
+// Several ranges, for a pull. `place` is the row of the first key in the caller's order.
+struct KeyRange {
+  uint64_t first = 0;
+  uint64_t count = 0;
+  uint32_t place = 0;
+};
+std::shared_ptr<const Batch> GroupRanges(const Routes& routes, const ring::Placement& placement, uint32_t dim,
+                                         absl::Span<const KeyRange> ranges, Allocate allocate);
+
+// A pull that asks what has changed: one part for each of `refreshes`, whose entry is (LSN, rows at most).
+struct Refresh {
+  SegmentId segment;
+  Lsn since;
+  uint32_t rows_max = 0;  // 0: the shard only begins to record changes
+};
+std::shared_ptr<const Batch> BatchOf(absl::Span<const Refresh> refreshes, uint32_t dim, Allocate allocate);
+
+// Copies the rows of `piece`, in the order of the piece, to their places in `out`, which has room for all
+// rows of the batch. REQUIRES: values.size() == batch.ValueBytes(piece).
+void Scatter(const Batch& batch, const Batch::Piece& piece, const absl::Cord& values, float* out);
+
+}  // namespace paceline::sdk

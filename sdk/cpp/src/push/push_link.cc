@@ -1,0 +1,290 @@
+#include "sdk/cpp/src/push/push_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/planted.h"
+#include "libs/base/status.h"
+#include "libs/wire/packed.h"
+#include "sdk/cpp/src/pull/gatherer.h"
+#include "sdk/cpp/src/pull/puller.h"
+#include "sdk/cpp/src/push/pusher.h"
+
+namespace paceline::sdk {
+namespace {
+
+// Room for a frame's header besides its parts.
+constexpr size_t kHeadBytes = 4096;
+// A tick without an answer for this long is sent again, completely: its frame may have been refused whole.
+constexpr absl::Duration kTickAnswer = absl::Seconds(1);
+// After a while the link asks again a shard that twice did not speak for a segment: it is about to become its
+// primary.
+constexpr BackoffPolicy kTickAgain{.initial = absl::Milliseconds(10), .max = kTickAnswer};
+
+// The pull whose rows the part brings back; null: none, or the client has asked for them in another way
+// meanwhile.
+const PullOp* ReadOf(const Part& part) {
+  if (part.read == nullptr || part.batch == nullptr || part.read->ended) return nullptr;
+  const PullPart& read = part.read->parts[part.piece];
+  return read.asking == 1 && !read.done ? part.read.get() : nullptr;
+}
+
+bool MayShareAFrame(const SegmentLine& a, const SegmentLine& b) {
+  const Part& x = a.Next();
+  const Part& y = b.Next();
+  return a.kind() == b.kind() && x.table == y.table && x.clock == y.clock && x.ranges == y.ranges &&
+         ReadOf(x) == ReadOf(y);
+}
+
+}  // namespace
+
+PushLink::PushLink(Context& context, Pusher& pusher, ring::ShardInfo shard)
+    : Link(context, world::StreamKind::kPush, std::move(shard)), pusher_(pusher), tick_pauses_(kTickAgain) {}
+
+void PushLink::Bind(SegmentLine& line) {
+  line.link = this;
+  lines_.emplace(line.id(), &line);
+  Refresh(line);
+}
+
+void PushLink::Unbind(SegmentLine& line) {
+  if (line.queued.has_value()) queue_.erase(*line.queued);
+  line.queued.reset();
+  lines_.erase(line.id());
+  line.link = nullptr;
+}
+
+void PushLink::Refresh(SegmentLine& line) {
+  std::optional<QueueKey> key;
+  if (!line.held && line.HasWaiting()) {
+    const Part& next = line.Next();
+    key = QueueKey{.not_urgency = ~next.urgency,
+                   .push = next.push,
+                   .rank = context_.routes->rank[line.segment().v],
+                   .line = line.id()};
+  }
+  if (key == line.queued) return;
+  if (line.queued.has_value()) queue_.erase(*line.queued);
+  line.queued = key;
+  if (key.has_value()) queue_.emplace(*key, &line);
+}
+
+bool PushLink::HasWork() const {
+  if (TickDue()) return true;
+  return std::any_of(lines_.begin(), lines_.end(), [](const auto& entry) { return !entry.second->Empty(); });
+}
+
+bool PushLink::TickDue() const {
+  return context_.worker && !context_.finished && context_.worker_clock > context_.start_clock &&
+         teller_.Due(context_.worker_clock);
+}
+
+Clock PushLink::TellableClock() const {
+  Clock clock = context_.worker_clock;
+  if (!context_.exact_reads.empty()) clock = std::min(clock, *context_.exact_reads.begin());
+  for (const auto& [key, line] : queue_) clock = std::min(clock, line->Next().clock);
+  return clock;
+}
+
+void PushLink::AddTick(v1::PushPullRequest& head) {
+  if (!TickDue()) return;
+  const Clock clock = TellableClock();
+  if (clock <= context_.start_clock || !teller_.Due(clock)) return;
+  *head.mutable_tick() = teller_.Tell(
+      clock, [this](SegmentId segment, Line line, Clock c) { return pusher_.SealedAt(segment, line, c); });
+  head.mutable_tick()->set_number(++ticks_);
+  committed_then_.clear();
+  for (const auto& [id, line] : lines_) {
+    if (line->committed() > 0) committed_then_.emplace_hint(committed_then_.end(), id, line->committed());
+  }
+  if (context_.Now() + kTickAnswer > tick_again_) return;
+  SetTickTimer(kTickAnswer);
+}
+
+// One timer counts: the latest that was set.
+void PushLink::SetTickTimer(absl::Duration pause) {
+  tick_again_ = context_.Now() + pause;
+  context_.timers.At(tick_again_, [self = shared_from_this(), this, at = tick_again_] {
+    if (at == tick_again_) OnTickTimer();
+  });  // may come after Shut
+}
+
+void PushLink::OnTickTimer() {
+  tick_again_ = absl::InfiniteFuture();
+  if (!usable() || !teller_.Unanswered()) return;
+  teller_.ForgetAll();
+  Wake();
+}
+
+std::vector<SegmentLine*> PushLink::Pick(size_t* bytes) const {
+  const size_t max =
+      std::min<size_t>(kFrameBytes, frame_bytes_max() - std::min(frame_bytes_max(), kHeadBytes));
+  std::vector<SegmentLine*> picked;
+  *bytes = 0;
+  for (const auto& [key, line] : queue_) {
+    const size_t more = wire::kPartEntryBytes + line->Next().Bytes();
+    if (!picked.empty() && (*bytes + more > max || !MayShareAFrame(*picked.front(), *line))) break;
+    picked.push_back(line);
+    *bytes += more;
+  }
+  return picked;
+}
+
+void PushLink::Fill(const std::vector<SegmentLine*>& picked, Request& request) const {
+  if (picked.empty()) return;
+  const Part& first = picked.front()->Next();
+  v1::PushPullRequest& head = request.head;
+  head.set_table(first.table.v);
+  head.set_clock(first.clock);
+  head.set_line(static_cast<v1::Line>(picked.front()->kind()));
+  head.set_key_form(first.ranges ? v1::KEY_FORM_RANGES : v1::KEY_FORM_KEYS);
+  head.set_priority(first.urgency);
+  Gatherer keys(request.keys);
+  Gatherer values(request.values);
+  for (const SegmentLine* line : picked) {
+    const Part& part = line->Next();
+    const Batch::Piece* content = part.Content();
+    wire::Append(wire::PartEntry{.segment = line->segment(),
+                                 .count = content == nullptr ? 0 : content->entries,
+                                 .epoch = context_.routes->map.EpochOf(line->segment()),
+                                 .number = part.number},
+                 *head.mutable_parts());
+    if (content == nullptr) continue;
+    keys.Add(part.batch->Keys(*content), part.batch);
+    values.Add(part.batch->Values(*content), part.batch);
+  }
+}
+
+bool PushLink::Next(absl::Cord* frame) {
+  size_t bytes = 0;
+  const std::vector<SegmentLine*> picked = Pick(&bytes);
+  if (picked.empty() && !TickDue()) return false;
+  if (bytes + kHeadBytes > frame_bytes_max()) {
+    context_.fail(absl::InternalError(absl::StrCat(Describe(), ": takes frames of at most ",
+                                                   frame_bytes_max(), " bytes, but a part has ", bytes,
+                                                   "; raise its limit to 1 MiB or more")));
+    return false;
+  }
+  if (unreceived_bytes_ > 0 && unreceived_bytes_ + bytes + kHeadBytes > window_bytes()) return false;
+  Request request;
+  request.head.set_catalogue_version(context_.catalogue_version.v);
+  Fill(picked, request);
+  AddRead(picked, request.head);
+  for (SegmentLine* line : picked) {
+    line->Sent(sent_ + 1);
+    Refresh(*line);
+  }
+  AddTick(request.head);
+  if (picked.empty() && !request.head.has_tick()) return false;
+  *frame = wire::Encode(request);
+  ++sent_;
+  unreceived_.push_back(frame->size());
+  unreceived_bytes_ += frame->size();
+  return true;
+}
+
+void PushLink::AddRead(const std::vector<SegmentLine*>& picked, v1::PushPullRequest& head) {
+  if (picked.empty() || ReadOf(picked.front()->Next()) == nullptr) return;
+  PullRequest request;
+  request.id = ++reads_;
+  request.rides = true;
+  request.op = picked.front()->Next().read;
+  for (const SegmentLine* line : picked) request.parts.push_back({.part = line->Next().piece, .asking = 1});
+  request.sent = context_.Now();
+  context_.puller->OnSending(request, usable_since());
+  const PullOp& op = *request.op;
+  head.set_request(request.id);
+  head.set_want_reply(true);
+  head.set_min_clock(op.call.min_clock);
+  head.set_reader_clock_plus_one(context_.worker ? op.reader + 1 : 0);
+  head.set_timeout_ms(ParkTimeoutMs(op.deadline - context_.Now(), context_.park_max));
+  asked_.emplace(request.id, std::move(request));
+}
+
+void PushLink::OnRows(wire::Frame<v1::PushPullReply>& reply) {
+  const auto asked = asked_.find(reply.head.request());
+  if (asked == asked_.end()) return;
+  const PullRequest request = std::move(asked->second);
+  asked_.erase(asked);
+  wire::Frame<v1::PullReply> rows;
+  rows.head.set_certificates(std::move(*reply.head.mutable_certificates()));
+  rows.head.mutable_refusals()->Swap(reply.head.mutable_read_refusals());
+  rows.head.set_wait_staleness_us(reply.head.wait_staleness_us());
+  rows.head.set_wait_queue_us(reply.head.wait_queue_us());
+  rows.values = std::move(reply.values);
+  if (absl::Status kept = context_.puller->OnReply(*this, request, rows); !kept.ok()) BrokeRules(kept);
+}
+
+void PushLink::Receive(absl::Cord frame) {
+  absl::StatusOr<wire::Frame<v1::PushPullReply>> decoded = wire::Decode<v1::PushPullReply>(frame);
+  if (!decoded.ok()) return BrokeRules(decoded.status());
+  const v1::PushPullReply& reply = decoded->head;
+  if (reply.has_welcome()) Welcomed(reply.welcome());
+  // Refusals first: a refusal that shares a frame with a mark may be older than the mark.
+  for (const v1::Refusal& refusal : reply.refusals()) {
+    if (!usable()) return RefusedAtHello(refusal);
+    pusher_.OnRefusal(*this, refusal);
+  }
+  const auto marks = wire::ParseMarks(reply.committed());
+  if (!marks.ok()) return BrokeRules(marks.status());
+  for (const wire::Mark& mark : *marks) pusher_.OnCommitted(*this, mark);
+  for (const v1::TickAck& ack : reply.ticks()) OnTickAck(ack);
+  OnReceived(reply.received());
+  if (reply.request() != 0) OnRows(*decoded);
+}
+
+void PushLink::OnReceived(uint64_t frames) {
+  if (frames > sent_) {
+    return BrokeRules(
+        absl::InternalError(absl::StrCat("received: ", frames, " frames; only ", sent_, " were sent")));
+  }
+  if (frames <= received_) return;
+  for (; received_ < frames; ++received_) {
+    unreceived_bytes_ -= unreceived_.front();
+    unreceived_.pop_front();
+  }
+  Wake();
+}
+
+void PushLink::OnTickAck(const v1::TickAck& ack) {
+  const auto unspoken = wire::ParseSegments(ack.unspoken());
+  if (!unspoken.ok()) return BrokeRules(unspoken.status());
+  if (absl::Status told = CheckHere(ack); !told.ok()) return BrokeRules(told);
+  if (teller_.OnAck(ack.clock(), *unspoken)) return Wake();
+  if (!teller_.Unanswered()) return tick_pauses_.Reset();
+  const absl::Duration pause = tick_pauses_.Next(context_.random.Next());
+  if (context_.Now() + pause < tick_again_) SetTickTimer(pause);
+}
+
+absl::Status PushLink::CheckHere(const v1::TickAck& ack) {
+  ABSL_ASSIGN_OR_RETURN(const std::vector<wire::Mark> marks, wire::ParseMarks(ack.here()));
+  if (ack.number() != ticks_) return absl::OkStatus();
+  for (const wire::Mark& mark : marks) {
+    const uint64_t id = SegmentLine(mark.segment, mark.line).id();
+    const auto line = lines_.find(id);
+    const auto then = committed_then_.find(id);
+    // Only for a line that was sent here then and still is: otherwise another shard has the rest.
+    if (line == lines_.end() || then == committed_then_.end()) continue;
+    if (mark.number < then->second) pusher_.OnLost(*this, *line->second, mark.number, then->second);
+  }
+  return absl::OkStatus();
+}
+
+void PushLink::OnUp() {
+  sent_ = received_ = unreceived_bytes_ = 0;
+  unreceived_.clear();
+  teller_.NewStream();
+}
+
+void PushLink::OnDown() {
+  teller_.NewStream();
+  if (Planted(Bug::kNotSentAgain)) return;
+  for (const auto& [key, line] : lines_) {
+    context_.stats.retries += line->RewindAll();
+    Refresh(*line);
+  }
+  for (auto& [id, request] : std::exchange(asked_, {})) context_.puller->OnRideLost(request);
+}
+
+}  // namespace paceline::sdk

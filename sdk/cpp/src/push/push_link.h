@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "libs/wire/frame.h"
+#include "paceline/v1/shard.pb.h"
+#include "sdk/cpp/src/pull/pull_op.h"
+#include "sdk/cpp/src/push/segment_line.h"
+#include "sdk/cpp/src/push/tick_teller.h"
+#include "sdk/cpp/src/session/link.h"
+
+namespace paceline::sdk {
+
+class Pusher;
+
+// The push stream to one shard: a queue of its segments' lines that have parts to send, a window of bytes
+// that the shard has not taken yet, and the ticks.
+//
+// A frame carries the most urgent waiting part and, while they fit, those that follow in the queue and have
+// the same table and clock, one for each segment. Parts that want their rows back go only with those of the
+// same push. A tick rides on the frame with the last part of the clock it ends.
+class PushLink final : public Link {
+ public:
+  PushLink(Context& context, Pusher& pusher, ring::ShardInfo shard);
+
+  // The segments the shard is primary of, by the newest map.
+  void SetSegments(absl::Span<const SegmentId> segments) { teller_.SetSegments(segments); }
+  void ForgetTickOf(SegmentId segment) { teller_.Forget(segment); }
+
+  // From now on this link sends the line.
+  void Bind(SegmentLine& line);
+  void Unbind(SegmentLine& line);
+  // The line's parts have changed, or whether they may be sent.
+  void Refresh(SegmentLine& line);
+
+  // Lines that this link sends, by segment.
+  const absl::btree_map<uint64_t, SegmentLine*>& lines() const { return lines_; }
+
+ protected:
+  bool HasWork() const override;
+  bool Next(absl::Cord* frame) override;
+  void Receive(absl::Cord frame) override;
+  void OnUp() override;
+  void OnDown() override;
+
+ private:
+  using Request = wire::Frame<v1::PushPullRequest>;
+
+  bool TickDue() const;
+  // The latest clock whose end may be sent: no part of an earlier one waits in the queue, and every read that
+  // must not see later updates has been answered.
+  Clock TellableClock() const;
+  void AddTick(v1::PushPullRequest& head);
+  void SetTickTimer(absl::Duration pause);
+  void OnTickTimer();
+
+  std::vector<SegmentLine*> Pick(size_t* bytes) const;
+  void Fill(const std::vector<SegmentLine*>& picked, Request& request) const;
+  // Asks for the rows of the picked parts, if they want them.
+  void AddRead(const std::vector<SegmentLine*>& picked, v1::PushPullRequest& head);
+  void OnRows(wire::Frame<v1::PushPullReply>& reply);
+  void OnReceived(uint64_t frames);
+  void OnTickAck(const v1::TickAck& ack);
+  // Compares what the shard says it has with what was committed when the tick was sent.
+  absl::Status CheckHere(const v1::TickAck& ack);
+
+  Pusher& pusher_;
+  absl::btree_map<uint64_t, SegmentLine*> lines_;
+  absl::btree_map<QueueKey, SegmentLine*> queue_;
+  TickTeller teller_;
+  absl::Time tick_again_ = absl::InfiniteFuture();  // when to check whether the tick was answered
+  Backoff tick_pauses_;
+
+  uint64_t reads_ = 0;  // counts requests for rows
+  // The latest tick's number, and by line what was committed when it was sent. Answers to earlier ticks say
+  // nothing: parts that were committed since may exceed what they found.
+  uint64_t ticks_ = 0;
+  absl::btree_map<uint64_t, PartNumber> committed_then_;
+
+  // Of the current stream.
+  std::map<uint64_t, PullRequest> asked_;  // requests for rows, by id
+  uint64_t sent_ = 0;                      // frames after the hello
+  uint64_t received_ = 0;                  // of them
+  std::deque<size_t> unreceived_;          // bytes of each of the others
+  uint64_t unreceived_bytes_ = 0;
+};
+
+}  // namespace paceline::sdk

@@ -1,0 +1,241 @@
+#include "sdk/cpp/src/push/pusher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/planted.h"
+
+namespace paceline::sdk {
+
+SegmentLine* Pusher::FindLine(SegmentId segment, Line kind) const {
+  const size_t index = size_t{segment.v} * 2 + static_cast<size_t>(kind) - 1;
+  return index < lines_.size() ? lines_[index].get() : nullptr;
+}
+
+SegmentLine& Pusher::LineOf(SegmentId segment, Line kind) {
+  if (SegmentLine* line = FindLine(segment, kind)) return *line;
+  const size_t index = size_t{segment.v} * 2 + static_cast<size_t>(kind) - 1;
+  lines_[index] = std::make_unique<SegmentLine>(segment, kind);
+  LinkFor(context_.routes->PrimaryOf(segment).id).Bind(*lines_[index]);
+  return *lines_[index];
+}
+
+void Pusher::Push(PushCall call) {
+  const Batch& batch = *call.batch;
+  PushOp& op = ops_[++pushes_];
+  op.id = pushes_;
+  op.table = call.table;
+  op.parts_left = batch.pieces.size();
+  op.since = context_.Now();
+  op.timeout = call.timeout;
+  op.done = std::move(call.done);
+  OpsOf(op).insert(op.id);
+  if (batch.pieces.empty()) {
+    End(op, absl::OkStatus());
+    return Forget(op);
+  }
+  if (call.timeout != absl::InfiniteDuration()) {
+    op.timer = context_.timers.At(context_.Now() + call.timeout, [this, id = op.id] { OnPushDeadline(id); });
+  }
+  context_.stats.rows_pushed += batch.rows;
+  context_.stats.bytes_pushed += batch.Bytes();
+  unacknowledged_bytes_ += batch.Bytes();
+  if (call.table->line() == Line::kAggregated) clock_bytes_ += batch.Bytes();
+  PushLink* woken = nullptr;
+  for (uint32_t i = 0; i < batch.pieces.size(); ++i) {
+    SegmentLine& line = LineOf(batch.pieces[i].segment, call.table->line());
+    line.Append({.op = &op,
+                 .table = call.table->id,
+                 .ranges = batch.ranges,
+                 .batch = call.batch,
+                 .piece = i,
+                 .clock = context_.worker_clock,
+                 .priority = call.priority,
+                 .push = op.id,
+                 .read = call.read});
+    context_.history.Pushed(line.segment(), line.kind(), line.last(), context_.worker_clock, call.table->id,
+                            batch, batch.pieces[i]);
+    line.link->Refresh(line);
+    // Pieces of one shard lie side by side, so this is one call a shard.
+    if (woken != nullptr && woken != line.link) woken->Wake();
+    woken = line.link;
+  }
+  woken->Wake();
+}
+
+void Pusher::End(PushOp& op, absl::Status status) {
+  if (!op.done) return;
+  context_.timers.Cancel(op.timer);
+  if (!status.ok() && !absl::IsDeadlineExceeded(status) && unreported_.ok()) unreported_ = status;
+  context_.deferred.Run(
+      [done = std::move(op.done), status = std::move(status)]() mutable { done(std::move(status)); });
+  op.done = nullptr;
+}
+
+void Pusher::OnPushDeadline(uint64_t id) {
+  const auto it = ops_.find(id);
+  if (it == ops_.end()) return;
+  PushOp& op = it->second;
+  End(op, absl::DeadlineExceededError(absl::StrCat("push to ", op.table->Name(), ": ", op.parts_left,
+                                                   " parts not committed; waited ",
+                                                   absl::FormatDuration(op.timeout), " for ", WaitsFor(op),
+                                                   ". The push goes on: Flush waits for it")));
+}
+
+// A refusal says more than a part that is merely under way.
+std::string Pusher::WaitsFor(const PushOp& op) const {
+  const SegmentLine* waits = nullptr;
+  for (const auto& line : lines_) {
+    if (line == nullptr || line->link == nullptr) continue;
+    if (waits != nullptr && line->refused.empty()) continue;
+    const auto& parts = line->parts();
+    if (std::none_of(parts.begin(), parts.end(), [&](const Part& part) { return part.op == &op; })) continue;
+    waits = line.get();
+    if (!waits->refused.empty()) break;
+  }
+  if (waits == nullptr) return "nobody";
+  const std::string whom = waits->link->Describe();
+  if (!waits->refused.empty()) return absl::StrCat(whom, ", which refuses: ", waits->refused);
+  if (waits->kind() == Line::kArrival || !waits->link->usable()) return whom;
+  return absl::StrCat(whom, "; of an aggregated table a clock is committed when every worker has ended it");
+}
+
+std::string Pusher::WaitsFor() const {
+  return ops_.empty() ? "" : WaitsFor(ops_.begin()->second);
+}
+
+std::optional<Waiting> Pusher::Waits() const {
+  const auto& [arrival, aggregated] = open_;
+  uint64_t oldest = arrival.empty() ? UINT64_MAX : *arrival.begin();
+  if (!aggregated.empty() && *aggregated.begin() <= pushes_before_) {
+    oldest = std::min(oldest, *aggregated.begin());
+  }
+  const auto op = ops_.find(oldest);
+  if (op == ops_.end()) return std::nullopt;
+  return Waiting{.what = absl::StrCat("push to ", op->second.table->Name()),
+                 .since = op->second.since,
+                 .whom = WaitsFor(op->second)};
+}
+
+void Pusher::OnCommitted(PushLink& link, const wire::Mark& mark) {
+  if (mark.number == 0) return;
+  SegmentLine* line = FindLine(mark.segment, mark.line);
+  if (line == nullptr || mark.number > line->last()) {
+    context_.fail(absl::InternalError(absl::StrCat(link.Describe(), ": committed: part ", mark.number,
+                                                   " of segment ", mark.segment.v, "; this session has made ",
+                                                   line == nullptr ? 0 : line->last())));
+    return;
+  }
+  if (mark.number <= line->committed()) return;
+  line->refused.clear();
+  context_.history.Acknowledged(mark.segment, mark.line, mark.number);
+  line->Commit(mark.number, [this](const Part& part) { OnCommittedPart(part); });
+  if (line->link != nullptr) line->link->Refresh(*line);
+  CompleteFlushes();
+}
+
+void Pusher::OnCommittedPart(const Part& part) {
+  Release(part);
+  PushOp& op = *part.op;
+  if (--op.parts_left > 0) return;
+  End(op, absl::OkStatus());
+  Forget(op);
+}
+
+void Pusher::Release(const Part& part) {
+  unacknowledged_bytes_ -= part.Bytes();
+  if (part.op->table->line() == Line::kAggregated && part.clock == context_.worker_clock)
+    clock_bytes_ -= part.Bytes();
+}
+
+void Pusher::Forget(PushOp& op) {
+  OpsOf(op).erase(op.id);
+  ops_.erase(op.id);
+}
+
+void Pusher::OnFinished() {
+  for (const auto& line : lines_) {
+    if (line == nullptr || line->Empty()) continue;
+    context_.history.Acknowledged(line->segment(), line->kind(), line->last());
+    line->Commit(line->last(), [this](const Part& part) { OnCommittedPart(part); });
+    if (line->link != nullptr) line->link->Refresh(*line);
+  }
+  CompleteFlushes();
+}
+
+void Pusher::Flush(absl::Duration timeout, Done done) {
+  flushes_.push_back({.arrival = pushes_, .aggregated = pushes_before_, .done = std::move(done)});
+  const auto flush = std::prev(flushes_.end());
+  if (timeout != absl::InfiniteDuration()) {
+    flush->timer = context_.timers.At(context_.Now() + timeout, [this, flush, timeout] {
+      absl::Status status = absl::DeadlineExceededError(absl::StrCat(
+          "flush: ", unacknowledged_bytes_, " bytes not committed; waited ", absl::FormatDuration(timeout),
+          " for ", WaitsFor(), ". Nothing is lost: flush again to wait on"));
+      context_.deferred.Run([d = std::move(flush->done), status]() mutable { d(status); });
+      flushes_.erase(flush);
+    });
+  }
+  CompleteFlushes();
+}
+
+void Pusher::CompleteFlushes() {
+  const auto done = [](const std::set<uint64_t>& open, uint64_t upto) {
+    return open.empty() || upto < *open.begin();
+  };
+  while (!flushes_.empty()) {
+    FlushOp& flush = flushes_.front();
+    if (!done(open_[0], flush.arrival) || !done(open_[1], flush.aggregated)) break;
+    context_.timers.Cancel(flush.timer);
+    context_.deferred.Run(
+        [ended = std::move(flush.done), status = TakeUnreported()]() mutable { ended(std::move(status)); });
+    flushes_.pop_front();
+  }
+}
+
+void Pusher::Fail(const absl::Status& why) {
+  for (auto& [id, op] : ops_) End(op, why);
+  for (FlushOp& flush : flushes_) {
+    context_.timers.Cancel(flush.timer);
+    context_.deferred.Run([done = std::move(flush.done), why]() mutable { done(why); });
+  }
+  flushes_.clear();
+  for (const auto& line : lines_) {
+    if (line != nullptr) context_.timers.Cancel(line->held_until);
+  }
+  for (auto& [shard, link] : links_) link->Shut();
+  links_.clear();
+  lines_.clear();
+  ops_.clear();
+  for (auto& open : open_) open.clear();
+  unacknowledged_bytes_ = clock_bytes_ = 0;
+}
+
+PartNumber Pusher::Last(SegmentId segment, Line line) const {
+  const SegmentLine* found = FindLine(segment, line);
+  return found == nullptr ? 0 : found->last();
+}
+
+PartNumber Pusher::Committed(SegmentId segment, Line line) const {
+  const SegmentLine* found = FindLine(segment, line);
+  return found == nullptr ? 0 : found->committed();
+}
+
+PartNumber Pusher::SealedAt(SegmentId segment, Line line, Clock clock) const {
+  const SegmentLine* found = FindLine(segment, line);
+  if (Planted(Bug::kSealedShort) && clock > 0) --clock;
+  return found == nullptr ? 0 : found->SealedAt(clock);
+}
+
+std::string Pusher::AllSeals() const {
+  std::string seals;
+  for (const auto& line : lines_) {
+    if (line == nullptr || line->last() == 0) continue;
+    wire::Append(
+        wire::Seal{.segment = line->segment(), .run = 1, .line = line->kind(), .number = line->last()},
+        seals);
+  }
+  return seals;
+}
+
+}  // namespace paceline::sdk

@@ -1,0 +1,382 @@
+#include "sdk/cpp/src/session/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/feature_level.h"
+#include "libs/base/status.h"
+#include "libs/wire/map_codec.h"
+#include "libs/wire/schema_codec.h"
+#include "sdk/cpp/src/coordinator_call.h"
+
+namespace paceline::sdk {
+namespace {
+
+uint32_t Ms(absl::Duration duration) {
+  return static_cast<uint32_t>(std::clamp<int64_t>(absl::ToInt64Milliseconds(duration), 1, UINT32_MAX));
+}
+
+// The coordinator no longer knows the session.
+bool MeansOver(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsAborted(status) || absl::IsFailedPrecondition(status) ||
+         absl::IsPermissionDenied(status);
+}
+
+}  // namespace
+
+Session::Session(Context& context, CoordinatorApi& api, Options options, OnMap on_map)
+    : context_(context),
+      api_(api),
+      options_(std::move(options)),
+      on_map_(std::move(on_map)),
+      watch_backoff_(options_.backoff) {
+  context_.backoff = options_.backoff;
+}
+
+template <class Request, class Reply>
+void Session::Ask(void (CoordinatorApi::*method)(const Request&, absl::Duration,
+                                                 CoordinatorApi::Callback<Reply>),
+                  absl::string_view what, absl::Time deadline, Request request,
+                  absl::AnyInvocable<void(Request&, absl::Duration)> prepare,
+                  absl::AnyInvocable<void(absl::StatusOr<Reply>)> done) {
+  std::make_shared<CoordinatorCall<Request, Reply>>(
+      context_, api_, method, absl::StrCat(what, ": coordinator at ", options_.coordinator), deadline,
+      std::move(request), std::move(prepare), std::move(done))
+      ->Start();
+}
+
+absl::Status Session::Over(absl::string_view why) const {
+  return absl::AbortedError(absl::StrCat("session ", context_.session.v, " of job '", context_.job_name,
+                                         "' is over: coordinator at ", options_.coordinator, ": ", why,
+                                         "; connect again"));
+}
+
+absl::Status Session::Judge(const absl::Status& status) {
+  if (!absl::IsFailedPrecondition(status)) return status;
+  context_.fail(Over(status.message()));
+  return context_.failure;
+}
+
+// -- opening --
+
+void Session::Open(Done done) {
+  opened_ = std::move(done);
+  context_.client_name = options_.client_name;
+  context_.token = options_.token;
+  context_.job_name = options_.job;
+  v1::OpenSessionRequest request;
+  request.set_feature_level(kFeatureLevel);
+  request.set_job(options_.job);
+  request.set_token(options_.token);
+  request.set_client(options_.client_name);
+  request.set_nonce(context_.random.Next());
+  Ask<v1::OpenSessionRequest, v1::OpenSessionReply>(
+      &CoordinatorApi::OpenSession, "open session", context_.Now() + options_.timeout, std::move(request),
+      [](v1::OpenSessionRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
+      [this](absl::StatusOr<v1::OpenSessionReply> reply) { OnOpened(std::move(reply)); });
+}
+
+void Session::OnOpened(absl::StatusOr<v1::OpenSessionReply> reply) {
+  if (!reply.ok()) return EndOpen(reply.status());
+  context_.job = JobId(reply->job());
+  context_.session = SessionId(reply->session());
+  if (!reply->secret().empty()) context_.token = reply->secret();
+  context_.data_lost = reply->data_lost();
+  context_.catalogue_version = CatalogueVersion(reply->catalogue().version());
+  context_.cluster = reply->map().cluster();
+  if (absl::Status taken = TakeMap(reply->map()); !taken.ok()) return EndOpen(taken);
+  if (reply->created_job() && context_.notice) {
+    context_.notice(
+        "it did not exist before, and is created; if another one was meant, `paceline job list` shows them");
+  }
+  if (reply->keep_alive_ms() > 0) keep_alive_ = absl::Milliseconds(reply->keep_alive_ms());
+  KeepAliveAfter(keep_alive_);
+  StartWatch();
+  if (options_.workers == 0) return EndOpen(absl::OkStatus());
+  Join();
+}
+
+void Session::Join() {
+  v1::JoinJobRequest request;
+  request.set_session(context_.session.v);
+  request.set_token(context_.token);
+  request.set_workers(options_.workers);
+  if (options_.rank.has_value()) request.set_rank_plus_one(*options_.rank + 1);
+  Ask<v1::JoinJobRequest, v1::JoinJobReply>(
+      &CoordinatorApi::JoinJob, "join", context_.Now() + std::max(options_.timeout, options_.start_timeout),
+      std::move(request), [](v1::JoinJobRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
+      [this](absl::StatusOr<v1::JoinJobReply> reply) { OnJoined(std::move(reply)); });
+}
+
+void Session::OnJoined(absl::StatusOr<v1::JoinJobReply> reply) {
+  if (!reply.ok()) return EndOpen(reply.status());
+  context_.worker = true;
+  context_.start_clock = context_.worker_clock = reply->start_clock();
+  context_.rank = reply->rank();
+  EndOpen(absl::OkStatus());
+}
+
+void Session::EndOpen(absl::Status status) {
+  if (status.ok()) context_.history.SessionOpened(context_);
+  context_.deferred.Run(
+      [done = std::move(opened_), status = std::move(status)]() mutable { done(std::move(status)); });
+}
+
+// -- signs of life --
+
+void Session::KeepAliveAfter(absl::Duration pause) {
+  context_.timers.Cancel(keep_alive_timer_);
+  keep_alive_timer_ = context_.timers.At(context_.Now() + pause, [this] { SendKeepAlive(); });
+}
+
+void Session::SendKeepAlive() {
+  if (stopped_) return;
+  v1::KeepAliveRequest request;
+  request.set_session(context_.session.v);
+  request.set_token(context_.token);
+  request.set_clock(context_.worker_clock);
+  if (context_.loss.has_value()) request.set_loss(*context_.loss);
+  request.set_rows_from_cache(context_.stats.rows_from_cache);
+  request.set_rows_pulled(context_.stats.rows_pulled);
+  // Long enough for a change of coordinators; the next keep-alive is not sent before.
+  const absl::Duration timeout = 2 * keep_alive_;
+  context_.deferred.Run([this, &api = api_, request, timeout, gate = context_.gate] {
+    api.KeepAlive(request, timeout, [this, gate](absl::StatusOr<v1::KeepAliveReply> reply) {
+      gate->Enter([&] { OnKeptAlive(std::move(reply)); });
+    });
+  });
+}
+
+void Session::OnKeptAlive(absl::StatusOr<v1::KeepAliveReply> reply) {
+  if (stopped_) return;
+  if (MeansOver(reply.status())) {
+    return context_.fail(Over(reply.status().message()));
+  }
+  if (absl::IsDataLoss(reply.status())) return context_.fail(reply.status());
+  if (reply.ok() && MapVersion(reply->map_version()) > context_.routes->map.version()) {
+    WantMap(MapVersion(reply->map_version()));
+  }
+  // No answer: sooner again, before the session timeout runs out.
+  KeepAliveAfter(reply.ok() ? keep_alive_ : keep_alive_ / 4);
+}
+
+// -- the map --
+
+void Session::StartWatch() {
+  if (stopped_) return;
+  watching_ = true;
+  const uint64_t number = ++watches_;
+  const uint64_t known = context_.routes->map.version().v;
+  context_.deferred.Run([this, &api = api_, gate = context_.gate, number, known] {
+    std::shared_ptr<CoordinatorApi::Watch> watch = api.WatchMap(
+        known,
+        [this, gate, number](v1::Map map) {
+          gate->Enter([&] {
+            if (number != watches_) return;
+            watch_backoff_.Reset();
+            if (absl::Status taken = TakeMap(map); !taken.ok()) context_.fail(taken);
+          });
+        },
+        [this, gate, number](absl::Status) {
+          gate->Enter([&] {
+            if (number == watches_) OnWatchEnded();
+          });
+        });
+    gate->Enter([&] {
+      if (number == watches_ && !stopped_) watch_ = std::move(watch);
+    });
+  });
+}
+
+void Session::OnWatchEnded() {
+  watching_ = false;
+  context_.deferred.Run([watch = std::move(watch_)] {});
+  if (stopped_) return;
+  watch_timer_ = context_.timers.At(context_.Now() + watch_backoff_.Next(context_.random.Next()),
+                                    [this] { StartWatch(); });
+}
+
+void Session::WantMap(MapVersion version) {
+  // The watch will bring it, if there is one; otherwise one must be started now.
+  if (watching_ || stopped_ || version <= context_.routes->map.version()) return;
+  context_.timers.Cancel(watch_timer_);
+  StartWatch();
+}
+
+absl::Status Session::TakeMap(const v1::Map& proto) {
+  if (proto.cluster() != 0 && context_.cluster != 0 && proto.cluster() != context_.cluster) {
+    return absl::InternalError(absl::StrCat("coordinator at ", options_.coordinator,
+                                            ": sent a map of cluster ", proto.cluster(), "; session ",
+                                            context_.session.v, " is of cluster ", context_.cluster));
+  }
+  if (context_.routes != nullptr && MapVersion(proto.version()) <= context_.routes->map.version()) {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<ring::SegmentMap> map = wire::MapFromProto(proto);
+  if (!map.ok()) {
+    return absl::InternalError(absl::StrCat("coordinator at ", options_.coordinator,
+                                            ": sent a map that breaks its rules: ", map.status().message()));
+  }
+  if (context_.routes != nullptr && map->ring_bits() != context_.routes->map.ring_bits()) {
+    return absl::InternalError(absl::StrCat("coordinator at ", options_.coordinator, ": the ring has 2^",
+                                            map->ring_bits(), " segments, before it had 2^",
+                                            context_.routes->map.ring_bits(), ": this is another cluster"));
+  }
+  on_map_(Routes::Of(*std::move(map)));
+  return absl::OkStatus();
+}
+
+// -- tables --
+
+void Session::OpenTable(std::string name, const v1::TableSchema* schema, Consistency consistency,
+                        TableCallback done) {
+  v1::OpenTableRequest request;
+  request.set_session(context_.session.v);
+  request.set_token(context_.token);
+  request.set_name(name);
+  if (schema != nullptr) {
+    *request.mutable_schema() = *schema;
+    request.set_create(true);
+  }
+  Ask<v1::OpenTableRequest, v1::OpenTableReply>(
+      &CoordinatorApi::OpenTable, absl::StrCat("open table '", name, "'"), context_.Now() + options_.timeout,
+      std::move(request), {},
+      [this, consistency, done = std::move(done)](absl::StatusOr<v1::OpenTableReply> reply) mutable {
+        absl::StatusOr<std::shared_ptr<const TableInfo>> table =
+            reply.ok() ? TakeTable(*reply, consistency) : Judge(reply.status());
+        if (table.ok()) context_.history.TableOpened(**table);
+        context_.deferred.Run(
+            [done = std::move(done), table = std::move(table)]() mutable { done(std::move(table)); });
+      });
+}
+
+absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::OpenTableReply& reply,
+                                                                    const Consistency& consistency) {
+  context_.catalogue_version =
+      std::max(context_.catalogue_version, CatalogueVersion(reply.catalogue_version()));
+  const v1::Table& table = reply.table();
+  ABSL_ASSIGN_OR_RETURN(const table::Schema schema, wire::SchemaFromProto(table.schema()));
+  if (std::holds_alternative<Bsp>(consistency) && !schema.aggregated) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("table '", table.name(),
+                     "': consistency: Bsp needs an aggregated table, and this one is applied on arrival; use "
+                     "Ssp{.staleness = 0}, or create the table with `aggregated`"));
+  }
+  const TableId id(table.id());
+  const int bits = context_.routes->map.ring_bits();
+  ABSL_ASSIGN_OR_RETURN(const ring::Placement placement,
+                        schema.kind == table::Kind::kRanged
+                            ? ring::Placement::Ranged(id, bits, schema.rows, schema.dim)
+                            : ring::Placement::Sparse(id, bits));
+  return std::make_shared<const TableInfo>(TableInfo{
+      .id = id, .name = table.name(), .schema = schema, .placement = placement, .consistency = consistency});
+}
+
+void Session::SawCatalogue(uint64_t version) {
+  context_.catalogue_version = std::max(context_.catalogue_version, CatalogueVersion(version));
+}
+
+void Session::FindTable(const std::string& name, absl::Time deadline,
+                        absl::AnyInvocable<void(absl::StatusOr<uint32_t>)> done) {
+  v1::OpenTableRequest request;
+  request.set_session(context_.session.v);
+  request.set_token(context_.token);
+  request.set_name(name);
+  Ask<v1::OpenTableRequest, v1::OpenTableReply>(
+      &CoordinatorApi::OpenTable, absl::StrCat("table '", name, "'"), deadline, std::move(request), {},
+      [this, done = std::move(done)](absl::StatusOr<v1::OpenTableReply> reply) mutable {
+        if (!reply.ok()) return done(reply.status());
+        SawCatalogue(reply->catalogue_version());
+        done(reply->table().id());
+      });
+}
+
+// By its id: if the answer is lost and the request repeated, it must not drop a table that took the name
+// since.
+void Session::DropTable(const std::string& name, Done done) {
+  const absl::Time deadline = context_.Now() + options_.timeout;
+  FindTable(
+      name, deadline, [this, name, deadline, done = std::move(done)](absl::StatusOr<uint32_t> id) mutable {
+        const auto end = [this](Done& to, absl::Status status) {
+          context_.deferred.Run(
+              [to = std::move(to), status = std::move(status)]() mutable { to(std::move(status)); });
+        };
+        if (!id.ok()) return end(done, id.status());
+        v1::DropTableRequest request;
+        request.set_session(context_.session.v);
+        request.set_token(context_.token);
+        request.set_table(*id);
+        Ask<v1::DropTableRequest, v1::DropTableReply>(
+            &CoordinatorApi::DropTable, absl::StrCat("drop table '", name, "'"), deadline, std::move(request),
+            [](v1::DropTableRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
+            [this, end, done = std::move(done)](absl::StatusOr<v1::DropTableReply> reply) mutable {
+              if (reply.ok()) SawCatalogue(reply->catalogue_version());
+              end(done, reply.status());
+            });
+      });
+}
+
+void Session::ChangeRule(const std::string& name, v1::ChangeRuleRequest change,
+                         absl::AnyInvocable<void(absl::StatusOr<Clock>)> done) {
+  const absl::Time deadline = context_.Now() + options_.timeout;
+  using Heard = absl::AnyInvocable<void(absl::StatusOr<Clock>)>;
+  const auto end = [this](Heard& to, absl::StatusOr<Clock> clock) {
+    context_.deferred.Run([to = std::move(to), clock = std::move(clock)]() mutable { to(std::move(clock)); });
+  };
+  FindTable(name, deadline, [this, name, deadline, change, end, done = std::move(done)](auto id) mutable {
+    if (!id.ok()) return end(done, id.status());
+    change.set_session(context_.session.v);
+    change.set_token(context_.token);
+    change.set_table(*id);
+    Ask<v1::ChangeRuleRequest, v1::ChangeRuleReply>(
+        &CoordinatorApi::ChangeRule, absl::StrCat("change rates of table '", name, "'"), deadline,
+        std::move(change), [](v1::ChangeRuleRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
+        [this, end, done = std::move(done)](absl::StatusOr<v1::ChangeRuleReply> reply) mutable {
+          if (!reply.ok()) return end(done, reply.status());
+          SawCatalogue(reply->catalogue_version());
+          end(done, reply->table().rule_clock());
+        });
+  });
+}
+
+// -- the end --
+
+void Session::Finish(std::string seals, absl::Time deadline, Done done) {
+  v1::FinishWorkerRequest request;
+  request.set_session(context_.session.v);
+  request.set_token(context_.token);
+  request.set_seals(std::move(seals));
+  request.set_clock(context_.worker_clock);
+  Ask<v1::FinishWorkerRequest, v1::FinishWorkerReply>(
+      &CoordinatorApi::FinishWorker, "finish", deadline, std::move(request),
+      [](v1::FinishWorkerRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
+      [this, done = std::move(done)](absl::StatusOr<v1::FinishWorkerReply> reply) mutable {
+        if (reply.ok()) context_.finished = true;
+        context_.deferred.Run(
+            [done = std::move(done), status = Judge(reply.status())]() mutable { done(std::move(status)); });
+      });
+}
+
+void Session::Close(std::string reason, absl::Duration timeout, Done done) {
+  v1::CloseSessionRequest request;
+  request.set_session(context_.session.v);
+  request.set_token(context_.token);
+  request.set_reason(std::move(reason));
+  request.set_timeout_ms(Ms(timeout));
+  auto shared = std::make_shared<Done>(std::move(done));
+  context_.deferred.Run([&api = api_, request, timeout, shared] {
+    api.CloseSession(request, timeout,
+                     [shared](absl::StatusOr<v1::CloseSessionReply> reply) { (*shared)(reply.status()); });
+  });
+}
+
+void Session::Stop() {
+  stopped_ = true;
+  ++watches_;
+  context_.timers.Cancel(keep_alive_timer_);
+  context_.timers.Cancel(watch_timer_);
+  context_.deferred.Run([watch = std::move(watch_)] {});
+}
+
+}  // namespace paceline::sdk

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "paceline/v1/control.pb.h"
+#include "services/coordinator/metadata/changes/subject.h"
+#include "services/coordinator/metadata/facts/context.h"
+#include "services/coordinator/metadata/members/membership.h"
+
+namespace paceline::coordinator {
+
+// Carries changes of sessions, tables and jobs to every segment of the ring. It makes one call to each shard
+// that is primary of segments not named yet. An answer names the segments whose record is committed. The rest
+// is asked for again, with growing pauses, until some answer has named every segment. A segment that moves
+// between two calls is in neither answer, and is asked for once more. A fan-out is not stored: the intent is,
+// and the next leader starts from there.
+class FanOuts {
+ public:
+  // Called within the visit in which the event happens.
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    // Every segment was named. Called again after a pause until the fan-out is stopped or replaced: the
+    // commit that follows may fail.
+    virtual void OnNamedEverywhere(Subject subject) = 0;
+    // JOIN: `segment` refuses, since its min clock is past the start. Also called for late answers.
+    virtual void OnJoinRefused(uint64_t session, uint32_t job, uint32_t segment, uint64_t min_clock) = 0;
+    // CHANGE_RULE, TAKE_CUT: `segment` refuses, since its clocks are past the clock. Also called for late
+    // answers.
+    virtual void OnClockPassed(const v1::JobChange& change, uint32_t segment, uint64_t clock) = 0;
+    // TAKE_CUT, LOAD_JOB: the whole answer, before OnNamedEverywhere. Also called for late answers.
+    virtual void OnJobReply(const v1::JobChange& change, const v1::JobChangeReply& reply) = 0;
+  };
+
+  FanOuts(Context& context, Membership& membership, Listener& listener)
+      : context_(context), membership_(membership), listener_(listener) {}
+
+  using Change = std::variant<v1::SessionChange, v1::JobChange>;
+
+  // Starts the fan-out of this change, in place of an earlier one of the same subject.
+  void Start(Change change);
+  void Stop(Subject subject) { fan_outs_.erase(subject); }
+  void StopAll() { fan_outs_.clear(); }
+
+  // Sends the calls that are due. Call after a change of the map and at NextTry().
+  void Pump();
+  absl::Time NextTry() const;
+
+  // Whom the subject's fan-out waits for and why, for messages; empty if none is under way.
+  std::string Waits(Subject subject) const;
+  // True if it waits only for lost segments: waiting is pointless.
+  bool Hopeless(Subject subject) const;
+  // The start of the subject's fan-out; now, if none is under way.
+  absl::Time Since(Subject subject) const;
+
+ private:
+  struct Target {
+    std::set<uint32_t> missing;  // segments of the shard not named yet
+    bool under_way = false;
+    absl::Time next_try = absl::InfinitePast();
+    int failures = 0;
+    std::string why;  // why the last answer was not complete
+  };
+  // The content of an answer, for any kind of change.
+  struct Answer {
+    std::vector<uint32_t> committed;
+    std::vector<std::pair<uint64_t, uint32_t>> passed;  // clock, segment
+    std::string waits;
+    // The map has changed during the call, and the shard may have refused the call for that; this coordinator
+    // has the newer map.
+    bool overtaken = false;
+  };
+  struct FanOut {
+    Change change;
+    uint64_t number = 0;  // tells answers to replaced fan-outs apart
+    absl::Time since;
+    uint64_t map_version = 0;            // of the grouping below
+    std::set<uint32_t> missing;          // segments not named yet
+    std::set<uint32_t> lost;             // those of them that have no living primary
+    std::map<uint32_t, Target> targets;  // by shard
+    absl::Time next_told = absl::InfinitePast();
+  };
+
+  void PumpOne(Subject subject);
+  void Group(FanOut& fan_out) const;
+  void Send(FanOut& fan_out, uint32_t shard, Target& target);
+  template <class Request, class Reply, class Call>
+  void Send(Request change, uint64_t number, uint32_t shard, Call call);
+  template <class Reply>
+  absl::StatusOr<Answer> AnswerOf(const absl::StatusOr<Reply>& reply, uint64_t map_version) const;
+  template <class Request, class Reply>
+  void OnAnswer(const Request& change, uint64_t number, uint32_t shard, const absl::StatusOr<Reply>& reply);
+  void Take(FanOut& fan_out, uint32_t shard, const absl::StatusOr<Answer>& answer);
+  void TellPassed(const v1::SessionChange& change, uint32_t segment, uint64_t clock);
+  void TellPassed(const v1::JobChange& change, uint32_t segment, uint64_t clock);
+  void TellReply(const v1::SessionChange&, const v1::SessionChangeReply&) {}
+  void TellReply(const v1::JobChange& change, const v1::JobChangeReply& reply);
+
+  Context& context_;
+  Membership& membership_;
+  Listener& listener_;
+  std::map<Subject, FanOut> fan_outs_;
+  std::map<uint32_t, size_t> calls_;  // under way, by shard
+  uint64_t last_number_ = 0;
+};
+
+}  // namespace paceline::coordinator

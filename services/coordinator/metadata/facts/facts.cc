@@ -1,0 +1,390 @@
+#include "services/coordinator/metadata/facts/facts.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "libs/base/status.h"
+#include "services/coordinator/metadata/facts/keys.h"
+
+namespace paceline::coordinator {
+namespace {
+
+constexpr uint32_t kFormat = 1;
+// Commits in doubt are undone in steps of about this size, which any store accepts.
+constexpr size_t kSettleBytes = size_t{1} << 20;
+
+absl::Status Deposed() {
+  return absl::UnavailableError(
+      "another coordinator has started on the same store and leads now; ask that one");
+}
+
+// The value of the key `commit`.
+std::string CommitNumber(uint64_t term, uint64_t number) {
+  return absl::StrCat(term, "/", number);
+}
+
+template <class Record>
+absl::StatusOr<Record> Parse(absl::string_view key, const Entry& entry) {
+  Record record;
+  if (record.ParseFromString(entry.value)) return record;
+  return absl::DataLossError(absl::StrCat("store: the value of key ", key, " is no ", record.GetTypeName(),
+                                          "; restore the store from a backup, or start a new cluster"));
+}
+
+template <class Record>
+Write Put(std::string key, const Record& record) {
+  return Write::Put(std::move(key), record.SerializeAsString());
+}
+
+// nullopt: the key does not exist.
+template <class Record>
+absl::StatusOr<std::optional<Record>> Read(const Store& store, absl::string_view key) {
+  ABSL_ASSIGN_OR_RETURN(const std::optional<Entry> entry, store.Get(key));
+  if (!entry.has_value()) return std::optional<Record>();
+  ABSL_ASSIGN_OR_RETURN(Record record, Parse<Record>(key, *entry));
+  return std::optional<Record>(std::move(record));
+}
+
+template <class Record, class Id, class IdOf>
+absl::Status ReadAll(const Store& store, absl::string_view prefix, IdOf id_of, std::map<Id, Record>& into) {
+  ABSL_ASSIGN_OR_RETURN(const auto entries, store.List(prefix));
+  for (const auto& [key, entry] : entries) {
+    ABSL_ASSIGN_OR_RETURN(Record record, Parse<Record>(key, entry));
+    const Id id = id_of(record);
+    into[id] = std::move(record);
+  }
+  return absl::OkStatus();
+}
+
+template <class Map, class Id>
+auto* FindIn(const Map& map, Id id) {
+  const auto it = map.find(id);
+  return it == map.end() ? nullptr : &it->second;
+}
+
+std::vector<Write> WritesOf(const Changes& changes) {
+  std::vector<Write> writes;
+  if (changes.counters.has_value()) writes.push_back(Put(std::string(keys::kCounters), *changes.counters));
+  if (changes.map.has_value()) writes.push_back(Put(std::string(keys::kMap), *changes.map));
+  for (const auto& shard : changes.shards) writes.push_back(Put(keys::Shard(shard.info().shard()), shard));
+  for (uint32_t shard : changes.forgotten_shards) writes.push_back(Write::Delete(keys::Shard(shard)));
+  for (const auto& job : changes.jobs) writes.push_back(Put(keys::Job(job.id()), job));
+  for (const auto& session : changes.sessions) writes.push_back(Put(keys::Session(session.id()), session));
+  for (uint64_t session : changes.forgotten_sessions) writes.push_back(Write::Delete(keys::Session(session)));
+  for (uint32_t job : changes.forgotten_jobs) writes.push_back(Write::Delete(keys::Job(job)));
+  for (const auto& table : changes.tables) writes.push_back(Put(keys::Table(table.id()), table));
+  for (uint32_t table : changes.forgotten_tables) writes.push_back(Write::Delete(keys::Table(table)));
+  for (const auto& drop : changes.drops) writes.push_back(Put(keys::Drop(drop.table()), drop));
+  for (uint32_t table : changes.finished_drops) writes.push_back(Write::Delete(keys::Drop(table)));
+  for (const auto& change : changes.rule_changes)
+    writes.push_back(Put(keys::RuleChange(change.table()), change));
+  for (uint32_t table : changes.finished_rule_changes)
+    writes.push_back(Write::Delete(keys::RuleChange(table)));
+  return writes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Facts>> Facts::Load(Store& store, int ring_bits, uint64_t new_cluster,
+                                                   Candidacy candidacy) {
+  std::unique_ptr<Facts> facts(new Facts(store));
+  ABSL_RETURN_IF_ERROR(facts->LoadCluster(ring_bits, new_cluster));
+  // The term comes first: an earlier coordinator cannot change what is read after it.
+  ABSL_RETURN_IF_ERROR(facts->TakeTerm(candidacy));
+  ABSL_RETURN_IF_ERROR(facts->LoadRecords());
+  return facts;
+}
+
+absl::Status Facts::LoadCluster(int ring_bits, uint64_t new_cluster) {
+  ABSL_ASSIGN_OR_RETURN(const auto stored, Read<ClusterRecord>(store_, keys::kCluster));
+  if (!stored.has_value()) {
+    cluster_.set_format(kFormat);
+    cluster_.set_ring_bits(static_cast<uint32_t>(ring_bits));
+    cluster_.set_id(new_cluster);
+    const std::string key(keys::kCluster);
+    const absl::Status status = store_.Commit({Condition::Absent(key)}, {Put(key, cluster_)});
+    if (!absl::IsFailedPrecondition(status)) return status;
+    return absl::AbortedError("another coordinator has just created the cluster; try again");
+  }
+  cluster_ = *stored;
+  if (cluster_.format() != kFormat) {
+    return absl::FailedPreconditionError(absl::StrCat("store: its records have format ", cluster_.format(),
+                                                      "; this release knows ", kFormat,
+                                                      ": run the release that wrote them"));
+  }
+  if (cluster_.ring_bits() == static_cast<uint32_t>(ring_bits)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "ring_bits: ", ring_bits, ", but this cluster was created with ", cluster_.ring_bits(),
+      ", which never changes: start with ", cluster_.ring_bits(), ", or with a fresh --data-dir"));
+}
+
+absl::Status Facts::TakeTerm(const Candidacy& candidacy) {
+  const std::string key(keys::kTerm);
+  const std::string leader(keys::kLeader);
+  ABSL_ASSIGN_OR_RETURN(const std::optional<Entry> stored, store_.Get(key));
+  uint64_t last = 0;
+  if (stored.has_value() && !absl::SimpleAtoi(stored->value, &last)) {
+    return absl::DataLossError(absl::StrCat("store: the value of key ", key, " is no number"));
+  }
+  term_ = last + 1;
+  number_ = 0;
+  leader_.set_term(term_);
+  leader_.set_address(candidacy.address);
+  leader_.set_lease_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(candidacy.lease)));
+  std::vector<Condition> conditions = {Condition::VersionIs(key, stored.has_value() ? stored->version : 0)};
+  if (candidacy.instead_of.has_value()) {
+    conditions.push_back(Condition::VersionIs(leader, *candidacy.instead_of));
+  }
+  const absl::Status status =
+      store_.Commit(conditions, {Write::Put(key, absl::StrCat(term_)), Put(leader, leader_),
+                                 Write::Put(std::string(keys::kCommit), CommitNumber(term_, *number_))});
+  if (!absl::IsFailedPrecondition(status)) return status;
+  return absl::AbortedError("another coordinator leads, or has just begun to");
+}
+
+absl::Status Facts::LoadRecords() {
+  ABSL_ASSIGN_OR_RETURN(const auto counters, Read<CountersRecord>(store_, keys::kCounters));
+  if (counters.has_value()) counters_ = *counters;
+  ABSL_ASSIGN_OR_RETURN(auto map, Read<v1::Map>(store_, keys::kMap));
+  if (map.has_value()) map_ = std::make_shared<const v1::Map>(*std::move(map));
+  const auto id_of = [](const auto& record) { return record.id(); };
+  const auto shard_of = [](const ShardRecord& record) { return record.info().shard(); };
+  ABSL_RETURN_IF_ERROR(ReadAll(store_, keys::kShards, shard_of, shards_));
+  ABSL_RETURN_IF_ERROR(ReadAll(store_, keys::kJobs, id_of, jobs_));
+  ABSL_RETURN_IF_ERROR(ReadAll(store_, keys::kSessions, id_of, sessions_));
+  ABSL_RETURN_IF_ERROR(ReadAll(store_, keys::kTables, id_of, tables_));
+  const auto table_of = [](const auto& record) { return record.table(); };
+  ABSL_RETURN_IF_ERROR(ReadAll(store_, keys::kDrops, table_of, drops_));
+  ABSL_RETURN_IF_ERROR(ReadAll(store_, keys::kRuleChanges, table_of, rule_changes_));
+  RaiseCounters();
+  return absl::OkStatus();
+}
+
+void Facts::RaiseCounters() {
+  const auto last_of = [](const auto& records) { return records.empty() ? 0 : records.rbegin()->first; };
+  CountersRecord& c = counters_;
+  for (const auto& [id, shard] : shards_) {
+    c.set_incarnation(std::max(c.incarnation(), shard.info().incarnation()));
+  }
+  if (!shards_.empty()) c.set_shards(std::max(c.shards(), last_of(shards_) + 1));
+  c.set_job(std::max(c.job(), last_of(jobs_)));
+  c.set_session(std::max({c.session(), last_of(sessions_), c.closed_floor()}));
+  c.set_table(std::max(c.table(), last_of(tables_)));
+  c.set_catalogue_version(std::max<uint64_t>(c.catalogue_version(), tables_.size()));
+  // A session without a record is closed, or nobody was ever told of it.
+  uint64_t floor = c.closed_floor();
+  while (floor < c.session() && !sessions_.contains(floor + 1)) ++floor;
+  c.set_closed_floor(floor);
+}
+
+// Nobody was told of a session that is still being opened. A session without a record was closed, and may
+// have been open.
+bool Facts::AnybodyWasTold() const {
+  // A load that failed ends in the job's deletion.
+  const auto counts = [](const JobRecord& job) { return !job.has_load() && !job.deleting(); };
+  const auto is_loaded = [&](const auto& table) {
+    const JobRecord* job = FindJob(table.second.job());
+    return job == nullptr || counts(*job);
+  };
+  if (std::ranges::any_of(tables_, is_loaded)) return true;
+  // A snapshot without tables has clocks.
+  const auto has_clocks = [&](const auto& job) { return job.second.had_workers() && counts(job.second); };
+  if (std::ranges::any_of(jobs_, has_clocks)) return true;
+  const auto opening = std::ranges::count_if(
+      sessions_, [](const auto& session) { return session.second.state() == SessionRecord::OPENING; });
+  return counters_.session() > counters_.unopened() + static_cast<uint64_t>(opening);
+}
+
+absl::Status Facts::Commit(const Changes& changes) {
+  ABSL_RETURN_IF_ERROR(Settle());
+  ABSL_RETURN_IF_ERROR(CommitUnderTerm(WritesOf(changes)));
+  Apply(changes);
+  return absl::OkStatus();
+}
+
+absl::Status Facts::ConfirmLead(const std::string& address) {
+  ABSL_RETURN_IF_ERROR(Settle());
+  LeaderRecord next = leader_;
+  next.set_address(address);
+  next.set_confirmed(leader_.confirmed() + 1);
+  ABSL_RETURN_IF_ERROR(CommitUnderTerm({Put(std::string(keys::kLeader), next)}));
+  leader_ = next;
+  return absl::OkStatus();
+}
+
+absl::Status Facts::ConfirmTerm() {
+  const absl::StatusOr<std::optional<Entry>> stored = store_.Get(keys::kTerm);
+  if (!stored.ok()) return absl::UnavailableError(stored.status().message());
+  deposed_ |= !stored->has_value() || (*stored)->value != absl::StrCat(term_);
+  return deposed_ ? Deposed() : absl::OkStatus();
+}
+
+absl::Status Facts::Resign() {
+  ABSL_RETURN_IF_ERROR(Settle());
+  return CommitUnderTerm({Write::Delete(std::string(keys::kLeader))});
+}
+
+absl::Status Facts::Settle() {
+  if (deposed_) return Deposed();
+  if (!number_.has_value()) ABSL_RETURN_IF_ERROR(LearnNumber());
+  while (!in_doubt_.empty()) {
+    std::vector<Write> writes;
+    size_t bytes = 0;
+    for (const std::string& key : in_doubt_) {
+      Write write = ValueOf(key);
+      bytes += key.size() + write.value.value_or("").size();
+      if (!writes.empty() && bytes > kSettleBytes) break;
+      writes.push_back(std::move(write));
+    }
+    ABSL_RETURN_IF_ERROR(CommitUnderTerm(writes));
+    for (const Write& write : writes) in_doubt_.erase(write.key);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Facts::LearnNumber() {
+  const auto stored = store_.Get(keys::kCommit);
+  if (!stored.ok()) {
+    store_status_ = stored.status();
+    return absl::UnavailableError(
+        absl::StrCat("the coordinator cannot read its store: ", stored.status().message(), "; try again"));
+  }
+  const std::string commit = stored->has_value() ? (*stored)->value : "";
+  absl::string_view value = commit;
+  uint64_t number = 0;
+  if (!absl::ConsumePrefix(&value, absl::StrCat(term_, "/")) || !absl::SimpleAtoi(value, &number)) {
+    deposed_ = true;  // each term begins by writing its own number
+    return Deposed();
+  }
+  number_ = number;
+  return absl::OkStatus();
+}
+
+absl::Status Facts::CommitUnderTerm(std::vector<Write> writes) {
+  const std::string commit(keys::kCommit);
+  writes.push_back(Write::Put(commit, CommitNumber(term_, *number_ + 1)));
+  const absl::Status status =
+      store_.Commit({Condition::ValueIs(std::string(keys::kTerm), absl::StrCat(term_)),
+                     Condition::ValueIs(commit, CommitNumber(term_, *number_))},
+                    writes);
+  writes.pop_back();
+  if (absl::IsFailedPrecondition(status)) return Refused();
+  store_status_ = status;
+  if (status.ok()) {
+    *number_ += 1;
+    return status;
+  }
+  if (!absl::IsInvalidArgument(status)) {  // which the store returns before it writes anything
+    number_.reset();
+    for (const Write& write : writes) in_doubt_.insert(write.key);
+  }
+  return absl::UnavailableError(absl::StrCat("the coordinator cannot write its store: ", status.message(),
+                                             "; nothing was changed as far as it knows, try again"));
+}
+
+absl::Status Facts::Refused() {
+  number_.reset();
+  ABSL_RETURN_IF_ERROR(LearnNumber());
+  return absl::UnavailableError(
+      "an earlier commit of the coordinator has arrived late and is undone; try again");
+}
+
+Write Facts::ValueOf(const std::string& key) const {
+  if (key == keys::kLeader) return Put(key, leader_);
+  if (key == keys::kCounters) return Put(key, counters_);
+  if (key == keys::kMap) return map_ == nullptr ? Write::Delete(key) : Put(key, *map_);
+  const auto known = [&](absl::string_view prefix, const auto& records) -> std::optional<Write> {
+    uint64_t id = 0;
+    absl::string_view number = key;
+    if (!absl::ConsumePrefix(&number, prefix) || !absl::SimpleAtoi(number, &id)) return std::nullopt;
+    const auto it = records.find(static_cast<typename std::decay_t<decltype(records)>::key_type>(id));
+    return it == records.end() ? Write::Delete(key) : Put(key, it->second);
+  };
+  if (auto write = known(keys::kShards, shards_)) return *std::move(write);
+  if (auto write = known(keys::kJobs, jobs_)) return *std::move(write);
+  if (auto write = known(keys::kSessions, sessions_)) return *std::move(write);
+  if (auto write = known(keys::kTables, tables_)) return *std::move(write);
+  if (auto write = known(keys::kDrops, drops_)) return *std::move(write);
+  return known(keys::kRuleChanges, rule_changes_).value();
+}
+
+void Facts::Apply(const Changes& changes) {
+  if (changes.counters.has_value()) counters_ = *changes.counters;
+  if (changes.map.has_value()) map_ = std::make_shared<const v1::Map>(*changes.map);
+  for (const auto& shard : changes.shards) shards_[shard.info().shard()] = shard;
+  for (uint32_t shard : changes.forgotten_shards) shards_.erase(shard);
+  for (const auto& job : changes.jobs) jobs_[job.id()] = job;
+  for (const auto& session : changes.sessions) sessions_[session.id()] = session;
+  for (uint64_t session : changes.forgotten_sessions) sessions_.erase(session);
+  for (uint32_t job : changes.forgotten_jobs) jobs_.erase(job);
+  for (const auto& table : changes.tables) tables_[table.id()] = table;
+  for (uint32_t table : changes.forgotten_tables) tables_.erase(table);
+  for (const auto& drop : changes.drops) drops_[drop.table()] = drop;
+  for (uint32_t table : changes.finished_drops) drops_.erase(table);
+  for (const auto& change : changes.rule_changes) rule_changes_[change.table()] = change;
+  for (uint32_t table : changes.finished_rule_changes) rule_changes_.erase(table);
+}
+
+const ShardRecord* Facts::FindShard(uint32_t id) const {
+  return FindIn(shards_, id);
+}
+const JobRecord* Facts::FindJob(uint32_t id) const {
+  return FindIn(jobs_, id);
+}
+const SessionRecord* Facts::FindSession(uint64_t id) const {
+  return FindIn(sessions_, id);
+}
+
+const ShardRecord* Facts::FindShard(absl::string_view name) const {
+  for (const auto& [id, shard] : shards_) {
+    if (shard.info().name() == name) return &shard;
+  }
+  return nullptr;
+}
+
+const JobRecord* Facts::FindJob(absl::string_view name) const {
+  for (const auto& [id, job] : jobs_) {
+    if (job.name() == name && !job.has_load()) return &job;
+  }
+  return nullptr;
+}
+
+const JobRecord* Facts::FindLoading(absl::string_view name) const {
+  for (const auto& [id, job] : jobs_) {
+    if (job.name() == name && job.has_load()) return &job;
+  }
+  return nullptr;
+}
+
+const v1::Table* Facts::FindTable(uint32_t id) const {
+  return FindIn(tables_, id);
+}
+const TableDropRecord* Facts::FindDrop(uint32_t table) const {
+  return FindIn(drops_, table);
+}
+const RuleChangeRecord* Facts::FindRuleChange(uint32_t table) const {
+  return FindIn(rule_changes_, table);
+}
+
+const v1::Table* Facts::FindTable(uint32_t job, absl::string_view name) const {
+  for (const auto& [id, table] : tables_) {
+    if (table.job() == job && table.name() == name) return &table;
+  }
+  return nullptr;
+}
+
+std::string Facts::JobName(uint32_t job) const {
+  const JobRecord* found = FindJob(job);
+  return found == nullptr ? absl::StrCat("job ", job) : absl::StrCat("job '", found->name(), "'");
+}
+
+std::string Facts::ShardName(uint32_t shard) const {
+  const ShardRecord* found = FindShard(shard);
+  if (found == nullptr) return absl::StrCat("shard ", shard);
+  return absl::StrCat(found->info().name(), " (", found->info().address(), ")");
+}
+
+}  // namespace paceline::coordinator

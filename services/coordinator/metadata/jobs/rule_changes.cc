@@ -1,0 +1,171 @@
+// Changes rates while the job trains: chooses the clock, and another one if it is refused.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/status.h"
+#include "libs/wire/schema_codec.h"
+#include "services/coordinator/metadata/jobs/job_changes.h"
+
+namespace paceline::coordinator {
+namespace {
+
+// How far beyond the largest known clock the change begins: clocks advance while the fan-out reaches the
+// segments. Doubled with each refusal, so that the change catches up even with a job of very short clocks.
+constexpr uint64_t kMargin = 2;
+constexpr int kDoublingsMax = 12;
+constexpr uint64_t kClockMax = uint64_t{1} << 62;
+
+bool Same(const v1::Rule& a, const v1::Rule& b) {
+  return a.SerializeAsString() == b.SerializeAsString();
+}
+
+// True if the table's last change is what the request asks for.
+bool IsDone(const v1::Table& table, const v1::ChangeRuleRequest& request) {
+  if (!Same(table.schema().rule(), request.rule())) return false;
+  if (request.now()) return table.rule_clock() == 0;
+  return request.when_case() != v1::ChangeRuleRequest::kAtClock || table.rule_clock() >= request.at_clock();
+}
+
+}  // namespace
+
+bool JobChanges::HoldsJoins(uint32_t job) const {
+  return std::ranges::any_of(context_.facts.rule_changes(), [&](const auto& entry) {
+    const v1::Table* table = context_.facts.FindTable(entry.first);
+    return entry.second.hold_joins() && table != nullptr && table->job() == job;
+  });
+}
+
+absl::Status JobChanges::CheckRates(const v1::Table& table, const v1::Rule& rule) const {
+  ABSL_ASSIGN_OR_RETURN(const table::Schema before, wire::SchemaFromProto(table.schema()));
+  ABSL_ASSIGN_OR_RETURN(const table::Rule to, wire::RuleFromProto(rule));
+  ABSL_RETURN_IF_ERROR(table::CheckRuleChange(before.rule, to));
+  table::Schema after = before;
+  after.rule = to;
+  return table::Validate(after);
+}
+
+Ticket JobChanges::ChangeRule(const v1::ChangeRuleRequest& request, absl::Time deadline,
+                              Done<v1::ChangeRuleReply> done) {
+  const absl::StatusOr<uint32_t> job = JobOf(request.session(), request.token(), request.job());
+  if (!job.ok()) return sessions_.Tell(done, {job.status()});
+  const absl::StatusOr<const v1::Table*> found = TableOf(*job, request.table());
+  if (!found.ok()) return sessions_.Tell(done, {found.status()});
+  const v1::Table& table = **found;
+  if (const absl::Status wrong = CheckRates(table, request.rule()); !wrong.ok()) {
+    return sessions_.Tell(
+        done, {absl::Status(wrong.code(), absl::StrCat("table '", table.name(), "': ", wrong.message()))});
+  }
+  const uint32_t id = table.id();
+  const RuleChangeRecord* under_way = context_.facts.FindRuleChange(id);
+  if (under_way != nullptr && !Same(under_way->rule(), request.rule())) {
+    return sessions_.Tell(
+        done,
+        {absl::UnavailableError(absl::StrCat(
+            "table '", table.name(), "': another change of its rates is being agreed; ", "try again"))});
+  }
+  if (under_way == nullptr) {
+    if (IsDone(table, request)) return sessions_.Tell(done, {RuleReply(id)});
+    if (const absl::Status not_yet = membership_.CheckMayGiveIds(); !not_yet.ok())
+      return sessions_.Tell(done, {not_yet});
+    const absl::StatusOr<RuleChangeRecord> change = Decide(table, request);
+    if (!change.ok()) return sessions_.Tell(done, {change.status()});
+    if (const absl::Status begun = BeginRuleChange(*change); !begun.ok())
+      return sessions_.Tell(done, {begun});
+  }
+  return Await(Subject::Table(id), sessions_.DeadlineOf(deadline, request.timeout_ms()),
+               Telling<v1::ChangeRuleReply>(std::move(done), [this, id] { return RuleReply(id); }));
+}
+
+absl::StatusOr<RuleChangeRecord> JobChanges::Decide(const v1::Table& table,
+                                                    const v1::ChangeRuleRequest& request) const {
+  const uint64_t known = workers_.NewestClock(table.job());
+  const uint64_t wished = request.at_clock();
+  if (wished > kClockMax) {
+    return absl::InvalidArgumentError(absl::StrCat("at_clock: ", wished, "; expected at most 2^62"));
+  }
+  if (table.rule_clock() > known && wished > table.rule_clock()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "table '", table.name(), "': its rates change at clock ", table.rule_clock(),
+        " already, which is not reached; a change at a later clock has to wait until then, an earlier one "
+        "takes its place"));
+  }
+  RuleChangeRecord change;
+  change.set_table(table.id());
+  change.set_number(table.rule_change() + 1);
+  *change.mutable_rule() = request.rule();
+  const bool at_work = workers_.AnyAtWork(table.job());
+  if (request.now() || (!at_work && wished <= known)) {
+    change.set_at_once(true);
+    change.set_hold_joins(!at_work);
+  } else {
+    change.set_clock(at_work ? std::max(wished, known + kMargin) : wished);
+  }
+  return change;
+}
+
+absl::Status JobChanges::BeginRuleChange(const RuleChangeRecord& change) {
+  Changes changes;
+  changes.rule_changes.push_back(change);
+  ABSL_RETURN_IF_ERROR(context_.Commit(changes));
+  StartRuleChange(change);
+  return absl::OkStatus();
+}
+
+void JobChanges::StartRuleChange(const RuleChangeRecord& record) {
+  v1::JobChange change;
+  change.set_action(v1::JobChange::CHANGE_RULE);
+  *change.mutable_table() = *context_.facts.FindTable(record.table());
+  change.set_job(change.table().job());
+  change.set_number(record.number());
+  *change.mutable_rule() = record.rule();
+  change.set_clock(record.clock());
+  change.set_at_once(record.at_once());
+  fan_outs_.Start(std::move(change));
+}
+
+void JobChanges::OnClockPassed(const v1::JobChange& refused, uint32_t, uint64_t clock) {
+  const RuleChangeRecord* under_way = context_.facts.FindRuleChange(refused.table().id());
+  // The answer may belong to an earlier proposal.
+  const bool current = under_way != nullptr && under_way->number() == refused.number() &&
+                       under_way->clock() == refused.clock();
+  if (!current) return;
+  RuleChangeRecord next = *under_way;
+  int& refusals = refusals_[next.table()];
+  const uint64_t known = std::max(clock, workers_.NewestClock(refused.job()));
+  next.set_clock(known + (kMargin << std::min(++refusals, kDoublingsMax)));
+  (void)BeginRuleChange(next);  // if the commit fails the fan-out is refused again, after a pause
+}
+
+void JobChanges::FinishRuleChange(uint32_t id) {
+  const RuleChangeRecord* change = context_.facts.FindRuleChange(id);
+  const v1::Table* before = context_.facts.FindTable(id);
+  if (change == nullptr || before == nullptr) return fan_outs_.Stop(Subject::Table(id));
+  if (!membership_.CheckMayGiveIds().ok()) return;  // the fan-out calls again after a pause
+  v1::Table table = *before;
+  if (!table.has_created_rule()) *table.mutable_created_rule() = table.schema().rule();
+  *table.mutable_schema()->mutable_rule() = change->rule();
+  table.set_rule_change(change->number());
+  table.set_rule_clock(change->at_once() ? 0 : change->clock());
+  Changes changes;
+  changes.counters = context_.facts.counters();
+  changes.counters->set_catalogue_version(changes.counters->catalogue_version() + 1);
+  changes.tables.push_back(table);
+  changes.finished_rule_changes.push_back(id);
+  if (!context_.Commit(changes).ok()) return;  // the fan-out calls again after a pause
+  refusals_.erase(id);
+  fan_outs_.Stop(Subject::Table(id));
+  context_.probe.RatesChanged(table);
+  AnswerAll(Subject::Table(id), absl::OkStatus());
+  membership_.Pump();
+  workers_.OnTime();  // held sessions may join now
+}
+
+v1::ChangeRuleReply JobChanges::RuleReply(uint32_t table) const {
+  v1::ChangeRuleReply reply;
+  *reply.mutable_table() = *context_.facts.FindTable(table);
+  reply.set_catalogue_version(context_.facts.counters().catalogue_version());
+  return reply;
+}
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "paceline/v1/types.pb.h"
+#include "services/coordinator/metadata/facts/context.h"
+
+namespace paceline::coordinator {
+
+// Identifies a watcher of the map, from 1.
+using WatchId = uint64_t;
+// Receives maps in the order of their versions; a map is shared and never changes.
+using OnMapFunction = std::function<void(std::shared_ptr<const v1::Map>)>;
+
+// The watchers of the map.
+class MapWatchers {
+ public:
+  explicit MapWatchers(Context& context) : context_(context) {}
+
+  // Calls `on_map` at once if the map is newer than `known_version`, and for every later one.
+  absl::StatusOr<WatchId> Add(uint64_t known_version, OnMapFunction on_map);
+  void Remove(WatchId id) { watchers_.erase(id); }
+  // Passes the newest map to the watchers that do not have it.
+  void Notify();
+  size_t size() const { return watchers_.size(); }
+
+ private:
+  struct Watcher {
+    uint64_t known = 0;
+    OnMapFunction on_map;
+  };
+
+  Context& context_;
+  std::map<WatchId, Watcher> watchers_;
+  WatchId last_id_ = 0;
+};
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,177 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "paceline/v1/coordinator.pb.h"
+#include "services/coordinator/metadata/facts/context.h"
+#include "services/coordinator/metadata/leadership/store_age.h"
+#include "services/coordinator/metadata/members/superseding.h"
+
+namespace paceline::coordinator {
+
+// The shards: their identity, whether they are alive, which versions they have, and the map of what they
+// serve.
+//
+// A shard is identified by its name; each start of its process is a new incarnation. The first map is made
+// once the initial number of shards has joined; a shard that joins later owns nothing at first. A segment
+// belongs to one incarnation of its primary, in whose memory its data is. Once the shards of all its members
+// have been started again a segment must be *recovered* from their disks (recoveries.h), or is *lost* if they
+// have none. Only if no session was ever opened nothing is lost, since the segment held nothing.
+class Membership {
+ public:
+  explicit Membership(Context& context);
+
+  // kFailedPrecondition: a newer start of this shard has joined; or its folder is another shard's, an older
+  // copy of its own, or a copy of one in use. This process must end; nothing has changed. kAborted: ask again
+  // at once. kUnavailable: try again.
+  absl::StatusOr<v1::JoinClusterReply> Join(const v1::JoinClusterRequest& request);
+  // kFailedPrecondition: not from the newest start of a shard of this cluster; the sender must end.
+  absl::StatusOr<v1::BeatReply> Beat(const v1::BeatRequest& request);
+
+  // The feature level that all shards speak, by the map; 0: there is no map yet.
+  uint32_t Level() const;
+  // Forgets a shard that is a member of no segment. kFailedPrecondition: it is a member of some segment.
+  // kAborted: its folder is being marked as emptied; ask again.
+  absl::StatusOr<v1::RemoveShardReply> Remove(const v1::RemoveShardRequest& request);
+
+  // Commits a map in which `shard` is primary of `segment`. Moves no data: see CoordinatorCore.
+  absl::Status MoveSegment(uint32_t segment, uint32_t shard);
+  // Commits `map`, a copy of the present one with changes, as the next version, along with `changes`. As
+  // Context::Commit.
+  absl::Status CommitMap(v1::Map map, Changes changes = {});
+
+  // Makes the first map if it is due, and sends the map and the tables to shards that are behind. Call at
+  // NextTry(), and after anything that may have changed map or tables.
+  void Pump();
+  absl::Time NextTry() const;
+  // From now on silence is counted anew.
+  void ListenAfresh();
+  // Notes the versions that a shard has stated; the shard is sent newer ones.
+  void HasVersions(uint32_t shard, std::optional<uint64_t> map, std::optional<uint64_t> catalogue);
+  // The same for the answer to a call of this coordinator. If the shard has newer versions than the store,
+  // the store is behind.
+  void HasAnswered(uint32_t shard, uint64_t map, std::optional<uint64_t> catalogue);
+
+  // True if the shard has been heard of recently.
+  bool Alive(uint32_t shard) const;
+  size_t AliveCount() const;
+  // True if the member is the newest start of its shard.
+  bool Current(const v1::Member& member) const;
+  // True if it is current, and its shard is alive.
+  bool Alive(const v1::Member& member) const { return Current(member) && Alive(member.shard()); }
+  absl::Duration Silence(uint32_t shard) const;
+  // The last beat that this coordinator received from the shard's newest start; nullptr: none yet.
+  const v1::BeatRequest* LastBeat(uint32_t shard) const;
+  // True if the shard can keep nothing at present: it acknowledges what is on its disk, and the disk is full
+  // or fails.
+  bool DiskUseless(uint32_t shard) const;
+  // Names of the map's primaries that have not beaten since this coordinator started. Empty: all have.
+  std::vector<std::string> Unreported() const;
+
+  // Per shard that is their primary, the segments whose members have all been started again.
+  const std::map<uint32_t, std::set<uint32_t>>& lost() const { return lost_; }
+  bool IsLost(uint32_t segment) const { return lost_segments_.contains(segment); }
+  // The segments whose primary has been started again and is proved to have ended, whose new start has
+  // beaten, and that have a replica that has not been started again. (In other segments a replica takes over
+  // once it gets no beacons.)
+  const std::set<uint32_t>& to_take_over() const { return to_take_over_; }
+  // The segments whose members have all been started again, at least one of them with a disk.
+  const std::set<uint32_t>& to_recover() const { return to_recover_; }
+  // All disks were asked, and none has any of these segments: they are lost, unless a shard is started with
+  // another folder.
+  void OnNothingFound(const std::set<uint32_t>& segments);
+  // OK: numbers of sessions, tables and jobs, and versions, may be issued. kUnavailable: not yet, since
+  // shards that may know of later ones have not been heard of by this coordinator (the message names them);
+  // or never, since the store is behind.
+  absl::Status CheckMayGiveIds() const;
+  // As StoreAge::Check.
+  absl::Status CheckKnown(const v1::Known& known, const v1::Member& from);
+  // OK, or an error because the store is an older copy: then no request is served.
+  const absl::Status& store_behind() const { return age_.behind(); }
+  // OK, or kDataLoss with what is gone and what to do.
+  absl::Status CheckNothingLost() const;
+  // The problems of the shards, one sentence each, with a remedy.
+  std::vector<std::string> Problems() const;
+
+ private:
+  // Soft state of a shard: a restart of the coordinator forgets it.
+  struct Soft {
+    absl::Time heard;
+    bool met = false;  // it has beaten, joined, or may join: the store knows all that it knows
+    std::optional<v1::BeatRequest> last;
+    uint64_t map_version = 0;
+    uint64_t catalogue_version = 0;
+    bool installing = false;
+    absl::Time next_install = absl::InfinitePast();
+    int failures = 0;  // installs in a row; reported as a problem from the second since the first beat
+    std::string failure;
+  };
+
+  absl::Status CheckJoin(const v1::JoinClusterRequest& request) const;
+  absl::Status CheckLevel(const v1::JoinClusterRequest& request) const;
+  absl::Status CheckNewest(const v1::JoinClusterRequest& request) const;
+  // OK if there is no folder, or it is the newest one of this shard.
+  absl::Status CheckFolder(const v1::JoinClusterRequest& request);
+  absl::Status CheckOwner(const v1::JoinClusterRequest& request);
+  absl::Status CheckAge(const v1::DataFolder& folder, const ShardRecord& known);
+  absl::Status Removed(uint32_t shard) const;
+  v1::JoinClusterReply ReplyTo(const v1::JoinClusterRequest& request) const;
+  // True if this coordinator has started so recently that a living shard may not have been heard of yet.
+  bool Listens() const;
+  // Names of the shards that may know more than the store and have not been heard of.
+  std::vector<std::string> Unmet() const;
+  // The term, once every shard that may know more than the store was heard of; 0 until then.
+  uint64_t TermToTell() const;
+  void NotePositions();
+  void EmptyFolderOf(const ShardRecord& known);
+  absl::Status Forget(uint32_t shard);
+  // Adds the start in `record` to those that may still run, unless the request proves its end.
+  void NoteUnproven(const v1::JoinClusterRequest& request, ShardRecord& record) const;
+  // Takes the numbers that it needs from `counters`.
+  absl::StatusOr<ShardRecord> RecordFor(const v1::JoinClusterRequest& request,
+                                        CountersRecord& counters) const;
+  static absl::Status Stamp(const v1::DataFolder& folder, ShardRecord& record);
+  absl::Status AddStart(const v1::JoinClusterRequest& request);
+  // The level of the next map: all shards speak it, `joining` included; never below the present map's.
+  uint32_t LevelWith(const ShardRecord* joining) const;
+  // The map with `shard` as it is known now. Segments that it alone served go to its new start if nothing can
+  // be lost by that.
+  v1::Map MapWith(const v1::ShardInfo& shard) const;
+  void MakeFirstMap();
+  void OnMap();
+  void FindTakeovers();
+  bool Behind(uint32_t shard, const Soft& soft) const;
+  // As StoreAge::Check.
+  absl::Status CheckCatalogue(uint64_t version, absl::string_view who);
+  void Install(uint32_t shard);
+  void OnInstalled(const v1::InstallRequest& request, const absl::StatusOr<v1::InstallReply>& reply);
+  // True if the newest start of some member's shard has a disk.
+  bool MayHaveDisk(const v1::SegmentConfig& config) const;
+  // True if the shard, in any start, is primary of some segment by the map.
+  bool IsPrimary(uint32_t shard) const;
+  // "of an older feature level than 2: …".
+  std::string OlderShards() const;
+  std::string LostText(uint32_t shard, const std::set<uint32_t>& segments) const;
+
+  Context& context_;
+  StoreAge age_;
+  Superseding superseding_;
+  uint64_t emptied_ = 0;  // nonce of the last start that marked its folder as emptied; 0: none
+  const absl::Time began_;
+  absl::Time next_positions_ = absl::InfinitePast();
+  std::map<uint32_t, Soft> soft_;
+  std::map<uint32_t, std::set<uint32_t>> lost_;
+  std::set<uint32_t> lost_segments_;
+  std::set<uint32_t> to_take_over_;
+  std::set<uint32_t> to_recover_;
+  std::set<uint32_t> nothing_found_;  // segments, by the disks of the shards' newest starts
+};
+
+}  // namespace paceline::coordinator

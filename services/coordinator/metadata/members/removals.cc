@@ -1,0 +1,89 @@
+// Removes shards from the cluster.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/status.h"
+#include "services/coordinator/metadata/facts/text.h"
+#include "services/coordinator/metadata/members/membership.h"
+#include "services/coordinator/metadata/placement/map_plan.h"
+
+namespace paceline::coordinator {
+namespace {
+
+std::set<uint32_t> SegmentsOf(const v1::Map& map, uint32_t shard) {
+  const auto is = [shard](const v1::Member& member) { return member.shard() == shard; };
+  std::set<uint32_t> segments;
+  for (int s = 0; s < map.segments_size(); ++s) {
+    const v1::SegmentConfig& config = map.segments(s);
+    if (is(config.primary()) || std::ranges::any_of(config.replicas(), is))
+      segments.insert(static_cast<uint32_t>(s));
+  }
+  return segments;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::RemoveShardReply> Membership::Remove(const v1::RemoveShardRequest& request) {
+  const ShardRecord* known = context_.facts.FindShard(request.shard());
+  if (known == nullptr) {
+    return absl::NotFoundError(absl::StrCat("shard '", request.shard(),
+                                            "' is not of this cluster; `paceline shard "
+                                            "list` shows those that are"));
+  }
+  const uint32_t shard = known->info().shard();
+  if (context_.facts.map() == nullptr) {
+    return absl::FailedPreconditionError("the cluster has no map yet: shards can be removed once it has");
+  }
+  if (const std::set<uint32_t> held = SegmentsOf(*context_.facts.map(), shard); !held.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        request.shard(), " is a member of segments ", Ranges(held),
+        ": it can be removed once others have them. With replicas a shard that lives hands them over; of "
+        "one that has ended for good see `paceline recover`"));
+  }
+  ABSL_RETURN_IF_ERROR(CheckMayGiveIds());  // a store that is behind may not know the shard's segments
+  const bool emptied = emptied_ == known->nonce();
+  if (Alive(shard) && !emptied) {
+    EmptyFolderOf(*known);
+    return absl::AbortedError(absl::StrCat(request.shard(), " marks its folder as emptied; ask again"));
+  }
+  ABSL_RETURN_IF_ERROR(Forget(shard));
+  v1::RemoveShardReply reply;
+  reply.set_emptied(emptied);
+  return reply;
+}
+
+void Membership::EmptyFolderOf(const ShardRecord& known) {
+  v1::EmptyFolderRequest request;
+  request.set_cluster(context_.facts.cluster());
+  request.mutable_target()->set_shard(known.info().shard());
+  request.mutable_target()->set_incarnation(known.info().incarnation());
+  request.set_map_version(context_.facts.map_version());
+  ShardCaller::EmptyFolderDone done = AsVisit<absl::StatusOr<v1::EmptyFolderReply>>(
+      context_, [this, nonce = known.nonce()](absl::StatusOr<v1::EmptyFolderReply> reply) {
+        if (reply.ok()) emptied_ = nonce;
+      });
+  context_.outbox.Add(
+      [&caller = context_.caller, shard = known.info().shard(), address = PeerAddressOf(known.info()),
+       request = std::move(request),
+       done = std::move(done)] { caller.EmptyFolder(ShardId(shard), address, request, done); });
+}
+
+absl::Status Membership::Forget(uint32_t shard) {
+  Changes changes;
+  changes.forgotten_shards.push_back(shard);
+  changes.counters = context_.facts.counters();  // they show that the number was issued
+  changes.map = *context_.facts.map();
+  changes.map->set_version(context_.facts.map_version() + 1);
+  auto& shards = *changes.map->mutable_shards();
+  shards.erase(std::remove_if(shards.begin(), shards.end(),
+                              [shard](const v1::ShardInfo& info) { return info.shard() == shard; }),
+               shards.end());
+  ABSL_RETURN_IF_ERROR(context_.Commit(changes));
+  soft_.erase(shard);
+  OnMap();
+  return absl::OkStatus();
+}
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,251 @@
+// Recruits replicas, spreads primaries, drops surplus replicas.
+#include "services/coordinator/metadata/placement/moves.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "services/coordinator/metadata/facts/text.h"
+#include "services/coordinator/metadata/placement/config_wishes.h"
+#include "services/coordinator/metadata/placement/map_plan.h"
+
+namespace paceline::coordinator {
+namespace {
+
+constexpr absl::Duration kLookAgain = absl::Milliseconds(100);
+constexpr absl::Duration kPlanAgain = absl::Milliseconds(250);
+// A shard that accepted a move reports its end by a wish. It is asked again in case it forgot, or never got
+// the call.
+constexpr absl::Duration kAskMovesEvery = absl::Seconds(1);
+constexpr absl::Duration kAskRefused = absl::Milliseconds(200);
+// A move that takes longer is given up, so that another shard can be tried.
+constexpr absl::Duration kRecruitPatience = absl::Minutes(2);
+constexpr absl::Duration kHandOverPatience = absl::Seconds(10);
+constexpr absl::Duration kLeavingMax = absl::Minutes(10);
+
+bool AnyReplica(const v1::Map& map) {
+  return std::ranges::any_of(map.segments(), [](const auto& config) { return config.replicas_size() > 0; });
+}
+
+// True if the shard should get nothing: it could not keep it, or is about to be removed and refuses it.
+bool Useless(const Membership& membership, uint32_t shard) {
+  const v1::BeatRequest* last = membership.LastBeat(shard);
+  return membership.DiskUseless(shard) || (last != nullptr && last->emptied());
+}
+
+}  // namespace
+
+const v1::SegmentConfig& Moves::ConfigOf(uint32_t segment) const {
+  return context_.facts.map()->segments(static_cast<int>(segment));
+}
+
+std::map<uint32_t, Move> Moves::MovesUnderWay() const {
+  std::map<uint32_t, Move> moves;
+  for (const auto& [segment, one] : under_way_) moves[segment] = one.move;
+  return moves;
+}
+
+void Moves::Pump() {
+  if (context_.facts.map() == nullptr) return;
+  Forget();
+  PumpRequests();
+  next_look_ = context_.now + kLookAgain;
+  Plan();
+  Ask();
+}
+
+absl::Time Moves::NextTry() const {
+  absl::Time next = absl::InfiniteFuture();
+  for (const auto& [segment, one] : under_way_) next = std::min(next, one.next_ask);
+  for (const auto& [ticket, request] : requests_) next = std::min({next, request.deadline, next_look_});
+  return next;
+}
+
+void Moves::End(const absl::Status& why) {
+  under_way_.clear();
+  for (auto& [ticket, request] : std::exchange(requests_, {})) {
+    context_.outbox.Add([done = std::move(request.done), why] { done(why); });
+  }
+}
+
+// -- the plan --
+
+void Moves::Forget() {
+  std::erase_if(under_way_, [this](const auto& entry) { return Ended(entry.second); });
+  std::erase_if(leaving_, [this](const auto& entry) {
+    const ShardRecord* known = context_.facts.FindShard(entry.first);
+    if (known == nullptr) return true;  // the shard was removed
+    const v1::ShardInfo& info = known->info();
+    return info.incarnation() != entry.second.incarnation || context_.now - entry.second.since > kLeavingMax;
+  });
+}
+
+bool Moves::Ended(const UnderWay& one) {
+  const Move& move = one.move;
+  const v1::SegmentConfig& config = ConfigOf(move.segment);
+  const std::pair<uint32_t, uint32_t> pair(move.segment, move.to.shard());
+  const auto leaving = leaving_.find(move.to.shard());
+  if (leaving != leaving_.end() && leaving->second.ends) return true;
+  if (Useless(membership_, move.to.shard())) return true;
+  if (!Same(config.primary(), move.primary) || !membership_.Alive(move.to)) return true;
+  if (move.kind == Move::Kind::kHandOver) {
+    return !HasReplica(config, move.to) || context_.now - one.since > kHandOverPatience;
+  }
+  if (HasReplica(config, move.to)) {
+    failed_.erase(pair);
+    return true;
+  }
+  if (context_.now - one.since <= kRecruitPatience) return false;
+  failed_.insert(pair);
+  return true;
+}
+
+void Moves::Plan() {
+  const Facts& facts = context_.facts;
+  if (context_.options.replicas == 0 && !AnyReplica(*facts.map())) return;
+  if (planned_map_ == facts.map_version() && next_plan_ > context_.now) return;
+  planned_map_ = facts.map_version();
+  next_plan_ = context_.now + kPlanAgain;
+  const std::shared_ptr<const v1::Map> map = facts.map();
+  MoveInputs inputs{.map = *map,
+                    .replicas = context_.options.replicas,
+                    .held = promotions_.UnderWay(),
+                    .under_way = MovesUnderWay(),
+                    .failed = failed_,
+                    .moves_per_shard = context_.options.moves_per_shard};
+  for (const auto& [id, shard] : facts.shards()) {
+    if (membership_.Alive(id)) inputs.alive.insert(id);
+  }
+  for (const auto& [id, shard] : facts.shards()) {
+    if (!Useless(membership_, id)) continue;
+    inputs.leaving.insert(id);
+    inputs.ending.insert(id);
+  }
+  for (const auto& [id, leaving] : leaving_) {
+    inputs.leaving.insert(id);
+    if (leaving.ends) inputs.ending.insert(id);
+  }
+  const std::vector<Move> moves = PlanMoves(inputs);
+  for (const Move& move : moves) {
+    if (move.kind == Move::Kind::kDrop) continue;
+    under_way_[move.segment] = {.move = move, .since = context_.now};
+  }
+  CommitDrops(moves);
+}
+
+void Moves::CommitDrops(const std::vector<Move>& moves) {
+  v1::Map map = *context_.facts.map();
+  bool some = false;
+  for (const Move& move : moves) {
+    if (move.kind != Move::Kind::kDrop) continue;
+    Remove(*map.mutable_segments(static_cast<int>(move.segment)), move.to);
+    some = true;
+  }
+  if (some && membership_.CommitMap(std::move(map)).ok()) on_map_();
+}
+
+// -- asking --
+
+void Moves::Ask() {
+  std::map<uint32_t, std::vector<Move>> recruits;
+  std::map<uint32_t, std::vector<Move>> hand_overs;
+  for (auto& [segment, one] : under_way_) {
+    if (one.next_ask > context_.now) continue;
+    one.next_ask = context_.now + kAskMovesEvery;
+    auto& calls = one.move.kind == Move::Kind::kRecruit ? recruits : hand_overs;
+    calls[one.move.primary.shard()].push_back(one.move);
+  }
+  for (const auto& [shard, moves] : recruits) SendRecruits(shard, moves);
+  for (const auto& [shard, moves] : hand_overs) SendHandOvers(shard, moves);
+}
+
+void Moves::SendRecruits(uint32_t shard, const std::vector<Move>& moves) {
+  v1::RecruitRequest request;
+  request.set_cluster(context_.facts.cluster());
+  *request.mutable_target() = moves.front().primary;
+  for (const Move& move : moves) {
+    v1::RecruitRequest::Segment& segment = *request.add_segments();
+    segment.set_segment(move.segment);
+    segment.set_epoch(ConfigOf(move.segment).epoch());
+    *segment.mutable_learner() = move.to;
+  }
+  ShardCaller::RecruitDone done = AsVisit<absl::StatusOr<v1::RecruitReply>>(
+      context_, [this, shard, moves](absl::StatusOr<v1::RecruitReply> reply) {
+        std::set<uint32_t> taken;
+        if (reply.ok()) taken.insert(reply->taken().begin(), reply->taken().end());
+        OnAsked(shard, moves, reply.status(), taken);
+      });
+  context_.outbox.Add([&caller = context_.caller, shard,
+                       address = PeerAddressOf(context_.facts.FindShard(shard)->info()),
+                       request = std::move(request),
+                       done = std::move(done)] { caller.Recruit(ShardId(shard), address, request, done); });
+}
+
+void Moves::SendHandOvers(uint32_t shard, const std::vector<Move>& moves) {
+  v1::HandOverRequest request;
+  request.set_cluster(context_.facts.cluster());
+  *request.mutable_target() = moves.front().primary;
+  for (const Move& move : moves) {
+    v1::HandOverRequest::Segment& segment = *request.add_segments();
+    segment.set_segment(move.segment);
+    segment.set_epoch(ConfigOf(move.segment).epoch());
+    *segment.mutable_to() = move.to;
+  }
+  ShardCaller::HandOverDone done = AsVisit<absl::StatusOr<v1::HandOverReply>>(
+      context_, [this, shard, moves](absl::StatusOr<v1::HandOverReply> reply) {
+        std::set<uint32_t> begun;
+        if (reply.ok()) begun.insert(reply->begun().begin(), reply->begun().end());
+        OnAsked(shard, moves, reply.status(), begun);
+      });
+  context_.outbox.Add([&caller = context_.caller, shard,
+                       address = PeerAddressOf(context_.facts.FindShard(shard)->info()),
+                       request = std::move(request),
+                       done = std::move(done)] { caller.HandOver(ShardId(shard), address, request, done); });
+}
+
+void Moves::OnAsked(uint32_t shard, const std::vector<Move>& moves, const absl::Status& status,
+                    const std::set<uint32_t>& accepted) {
+  const ShardRecord* known = context_.facts.FindShard(shard);
+  if (!status.ok() && known != nullptr) {
+    context_.probe.CallRepeated(known->info(), absl::StrCat("a move: ", status.ToString()));
+  }
+  for (const Move& move : moves) {
+    const auto it = under_way_.find(move.segment);
+    if (it == under_way_.end() || accepted.contains(move.segment)) continue;
+    // Usually the shard still waits for a map.
+    it->second.next_ask = std::min(it->second.next_ask, context_.now + kAskRefused);
+  }
+}
+
+// -- questions --
+
+std::map<uint32_t, int> Moves::Learners() const {
+  std::map<uint32_t, int> learners;
+  for (const auto& [segment, one] : under_way_) {
+    if (one.move.kind == Move::Kind::kRecruit) learners[one.move.to.shard()] += 1;
+  }
+  return learners;
+}
+
+std::set<uint32_t> Moves::UnderReplicated() const {
+  std::set<uint32_t> segments;
+  if (context_.facts.map() == nullptr) return segments;
+  for (uint32_t s = 0; s < context_.facts.SegmentCount(); ++s) {
+    const auto live = std::ranges::count_if(
+        ConfigOf(s).replicas(), [this](const auto& replica) { return membership_.Current(replica); });
+    if (live < static_cast<int64_t>(context_.options.replicas)) segments.insert(s);
+  }
+  return segments;
+}
+
+std::vector<std::string> Moves::Problems() const {
+  const std::set<uint32_t> segments = UnderReplicated();
+  if (segments.empty()) return {};
+  const uint32_t wanted = context_.options.replicas;
+  const size_t alive = membership_.AliveCount();
+  return {absl::StrCat(
+      "segments ", Ranges(segments), " have fewer than the ", wanted, " replicas wanted: ",
+      alive > wanted ? "they are being copied to other shards"
+                     : absl::StrCat(wanted + 1, " shards are needed and ", alive, " live; start more"))};
+}
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,138 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "paceline/v1/coordinator.pb.h"
+#include "services/coordinator/metadata/facts/context.h"
+#include "services/coordinator/metadata/members/membership.h"
+#include "services/coordinator/metadata/placement/move_plan.h"
+#include "services/coordinator/metadata/placement/promotions.h"
+#include "services/coordinator/metadata/placement/roll_call.h"
+#include "services/coordinator/metadata/sessions/sessions.h"
+
+namespace paceline::coordinator {
+
+// Carries out the plan (move_plan.h), and hands over a shard's primaries on request.
+//
+// The coordinator asks a primary to recruit a learner, or to hand a segment over, again and again until the
+// map shows it. The primary's work ends in a wish of its own (configs.h). Nothing of this is stored; the next
+// leader plans anew. Only the drop of a surplus replica is committed here. The primary waits for all members
+// of the epoch that it knows until it learns of the new one, so the remaining members lack no acknowledged
+// record.
+class Moves {
+ public:
+  // `on_map` is called, within the visit, after a map was committed.
+  Moves(Context& context, Membership& membership, Promotions& promotions, Sessions& sessions,
+        std::function<void()> on_map)
+      : context_(context),
+        membership_(membership),
+        promotions_(promotions),
+        sessions_(sessions),
+        roll_call_(context, [this] { Pump(); }),
+        on_map_(std::move(on_map)) {}
+
+  // -- requests --
+  // Answered once no segment is left that could be handed over, or whose next replica is on its way; at the
+  // deadline with what was done until then. The shard gets no more primaries until it is started again, or
+  // for ten minutes. A shard that leaves is also dropped as a replica, except from segments of which no other
+  // member stays. kNotFound, kFailedPrecondition: the shard does not exist, is not alive, or was started
+  // again.
+  Ticket HandOverShard(const v1::HandOverShardRequest& request, absl::Time deadline,
+                       Done<v1::HandOverShardReply> done);
+  void Abandon(Ticket ticket);
+  // Answers all waiting requests with `why`, and stops planning.
+  void End(const absl::Status& why);
+  size_t waiting() const { return requests_.size(); }
+
+  // -- events --
+  // Plans and asks shards. Call after a change of the map and at NextTry().
+  void Pump();
+  absl::Time NextTry() const;
+
+  // The number of learners being recruited, by shard.
+  std::map<uint32_t, int> Learners() const;
+  // The segments with fewer living replicas than wanted.
+  std::set<uint32_t> UnderReplicated() const;
+  // The problems, one sentence each, with a remedy.
+  std::vector<std::string> Problems() const;
+
+ private:
+  struct UnderWay {
+    Move move;
+    absl::Time since;
+    absl::Time next_ask = absl::InfinitePast();
+  };
+  struct Request {
+    v1::Member shard;
+    std::set<uint32_t> segments;  // that it was, or was about to be, primary of since the request began
+    bool leave = false;           // drop its replicas too
+    absl::Time deadline;
+    Done<v1::HandOverShardReply> done;
+  };
+  struct Leaving {
+    uint64_t incarnation = 0;
+    absl::Time since;
+    bool ends = false;  // gets no replicas either
+  };
+
+  // -- moves.cc --
+  const v1::SegmentConfig& ConfigOf(uint32_t segment) const;
+  std::map<uint32_t, Move> MovesUnderWay() const;
+  void Forget();
+  bool Ended(const UnderWay& one);
+  void Plan();
+  void CommitDrops(const std::vector<Move>& moves);
+  void Ask();
+  void SendRecruits(uint32_t shard, const std::vector<Move>& moves);
+  void SendHandOvers(uint32_t shard, const std::vector<Move>& moves);
+  void OnAsked(uint32_t shard, const std::vector<Move>& moves, const absl::Status& status,
+               const std::set<uint32_t>& accepted);
+
+  // -- hand_overs.cc --
+  void PumpRequests();
+  // Drops the shard of the request as a replica from the segments that go on without it. Returns of how many
+  // segments.
+  uint32_t LetGo(const Request& request);
+  // False: nothing is left to wait for.
+  bool Advance(Request& request);
+  // True if the segment can be handed over sooner or later; begins the hand-over if `room` allows.
+  bool Advance(const Request& request, uint32_t segment, int& room);
+  std::optional<v1::Member> BestReplica(const v1::SegmentConfig& config) const;
+  // It lives, and was not told to end.
+  bool Stays(const v1::Member& member) const;
+  // The segment's primary stays, and lives now: a replica may leave.
+  bool GoesOnWithout(uint32_t segment);
+  // Some other member of it stays, as far as is known.
+  bool MayStay(const v1::SegmentConfig& config, const Request& request) const;
+  // A hand-over of the segment to this shard is under way.
+  bool IsHandedOverTo(const v1::Member& shard, uint32_t segment) const;
+  // A replica that stays is on its way, or could be: some shard that stays is not a member yet.
+  bool WillHaveReplica(uint32_t segment) const;
+  std::string WhyKept(const Request& request, uint32_t segment) const;
+  v1::HandOverShardReply ReplyTo(const Request& request);
+
+  Context& context_;
+  Membership& membership_;
+  Promotions& promotions_;
+  Sessions& sessions_;
+  RollCall roll_call_;
+  const std::function<void()> on_map_;
+  std::map<uint32_t, UnderWay> under_way_;  // by segment
+  std::set<std::pair<uint32_t, uint32_t>> failed_;
+  std::map<Ticket, Request> requests_;
+  std::map<uint32_t, Leaving> leaving_;  // by shard
+  uint64_t planned_map_ = 0;
+  absl::Time next_plan_ = absl::InfinitePast();
+  absl::Time next_look_ = absl::InfiniteFuture();  // at requests that wait for a shard to answer
+};
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,149 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "paceline/v1/coordinator.pb.h"
+#include "services/coordinator/metadata/changes/fan_out.h"
+#include "services/coordinator/metadata/facts/context.h"
+#include "services/coordinator/metadata/members/membership.h"
+#include "services/coordinator/metadata/sessions/waiters.h"
+
+namespace paceline::coordinator {
+
+// The life of sessions:
+//
+//   OPENING → OPEN → JOINING → WORKER → FINISHING → FINISHED
+//       └───────┴───────┴─────────┴─────────┴──────────┴────→ CLOSING → CLOSED
+//
+// The states ending in -ING are intents: committed first, then carried to every segment by a fan-out, then
+// followed by the next state. The next leader finds the intent in the store and takes it up.
+//
+// This class handles opening, signs of life, closing, eviction and waiting requests; workers.h the states
+// between.
+class Sessions {
+ public:
+  // Called after a session has changed its state, within the same visit.
+  using OnMoved = std::function<void(const SessionRecord& session)>;
+
+  Sessions(Context& context, Membership& membership, FanOuts& fan_outs)
+      : context_(context), membership_(membership), fan_outs_(fan_outs) {}
+
+  // Takes up every intent found in the store. Call once, before anything else.
+  void Start(OnMoved on_moved);
+
+  // -- requests --
+  Ticket Open(const v1::OpenSessionRequest& request, absl::Time deadline, Done<v1::OpenSessionReply> done);
+  absl::StatusOr<v1::KeepAliveReply> KeepAlive(const v1::KeepAliveRequest& request);
+  Ticket Close(const v1::CloseSessionRequest& request, absl::Time deadline, Done<v1::CloseSessionReply> done);
+  void Abandon(Ticket ticket);
+  // Answers all waiting requests with `why`.
+  void AnswerEverything(const absl::Status& why);
+
+  // -- events --
+  // The fan-out of a session that is OPENING, FINISHING or CLOSING has reached every segment.
+  void OnNamedEverywhere(const SessionRecord& session);
+  void OnMap();
+  void OnTime();
+  void ListenAfresh();
+
+  // -- for workers.h --
+  // Commits the sessions' next states, with `changes`, and starts the fan-outs that these states need.
+  absl::Status Move(std::vector<SessionRecord> next, Changes changes = {});
+  // The same for one session whose only change is `state`.
+  absl::Status Move(const SessionRecord& session, SessionRecord::State state);
+  // Commits CLOSING for the sessions; answers their waiting requests with `answer`, except requests to close.
+  absl::Status BeginClosing(std::vector<SessionRecord> sessions, const absl::Status& answer);
+  // A session that has not begun to close; otherwise kFailedPrecondition says how it ended.
+  // kPermissionDenied: `token` is not its secret.
+  absl::StatusOr<const SessionRecord*> FindLive(uint64_t session, const std::string& token) const;
+  // Keeps the request until Answer, its deadline, or the session's end.
+  Ticket Await(uint64_t session, Awaited awaited, absl::Time deadline, Waiters::Answer answer);
+  void Answer(uint64_t session, Awaited awaited, const absl::Status& status);
+  // The earlier of `given` and the request's own timeout.
+  absl::Time DeadlineOf(absl::Time given, uint32_t timeout_ms) const;
+  // Passes `answer` to `done` at the end of the visit. Returns 0, the ticket of a request that does not wait.
+  template <class Reply>
+  Ticket Tell(const Done<Reply>& done, absl::StatusOr<Reply> answer) {
+    context_.outbox.Add([done, answer = std::move(answer)] { done(answer); });
+    return 0;
+  }
+  // Sets how to describe what a joining session waits for; called by workers.h.
+  void DescribeJoinsBy(std::function<std::string(const SessionRecord&)> describe) {
+    describe_join_ = std::move(describe);
+  }
+
+  // A ticket for a request that waits elsewhere; tickets are unique.
+  Ticket NewTicket() { return waiters_.NewTicket(); }
+  const Waiters& waiters() const { return waiters_; }
+  absl::Time NextDeadline() const { return waiters_.NextDeadline(); }
+  absl::Duration Silence(uint64_t session) const;
+  uint64_t Clock(uint64_t session) const;
+  // The statistics that a session last reported; empty: none since the coordinator started.
+  struct Told {
+    std::optional<double> loss;
+    uint64_t rows_from_cache = 0;
+    uint64_t rows_pulled = 0;
+  };
+  Told ToldBy(uint64_t session) const;
+  // Evicts every session of every job, because acknowledged data is gone, as `lost` describes. Later calls
+  // about such a session are answered DATA_LOSS.
+  absl::Status EvictAll(const std::string& lost);
+  // What the session's intent still waits for, for messages.
+  std::string Waits(const SessionRecord& session) const;
+
+ private:
+  // Soft state of a session: a restart of the coordinator forgets it.
+  struct Soft {
+    absl::Time heard;
+    uint64_t clock = 0;
+    Told told;
+    bool created_job = false;  // no job of that name existed before
+  };
+  // Why a session was closed; kept for a while after its record is gone.
+  struct Ending {
+    std::string reason;
+    bool evicted = false;
+    bool join_refused = false;
+    bool data_lost = false;
+  };
+  static Ending EndingOf(const SessionRecord& session);
+
+  absl::Status CheckOpen(const v1::OpenSessionRequest& request) const;
+  Ticket OpenNow(const v1::OpenSessionRequest& request, absl::Time deadline, Done<v1::OpenSessionReply> done,
+                 Ticket ticket);
+  absl::StatusOr<uint64_t> CreateSession(const v1::OpenSessionRequest& request);
+  // The session that a call with this nonce opened. nullptr: none; or it has ended, so that a repeated call
+  // opens another one.
+  const SessionRecord* FindNonce(uint64_t nonce) const;
+  absl::Status CheckRoom() const;
+  v1::OpenSessionReply OpenReply(uint64_t session, uint32_t clients_level) const;
+  v1::SessionChange ChangeFor(const SessionRecord& session) const;
+  void StartFanOut(const SessionRecord& session);
+  absl::Status FinishClosing(SessionRecord session);
+  static bool HasEnded(const SessionRecord& session);
+  absl::Status EndedStatus(uint64_t session, const Ending& ending) const;
+  void EvictSilent();
+  void AnswerHopeless();
+  void AnswerExpired();
+  absl::Status ExpiredStatus(const Waiters::Waiter& waiter) const;
+  void GiveUpOpening(uint64_t session);
+
+  Context& context_;
+  Membership& membership_;
+  FanOuts& fan_outs_;
+  OnMoved on_moved_;
+  std::function<std::string(const SessionRecord&)> describe_join_;
+  Waiters waiters_;
+  std::map<uint64_t, Soft> soft_;
+  std::map<uint64_t, Ending> endings_;
+  uint64_t emptied_ = 0;  // EmptiedSum() of the last map seen
+};
+
+}  // namespace paceline::coordinator

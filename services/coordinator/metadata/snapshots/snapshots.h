@@ -1,0 +1,177 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "paceline/v1/coordinator.pb.h"
+#include "services/coordinator/metadata/changes/fan_out.h"
+#include "services/coordinator/metadata/changes/subject.h"
+#include "services/coordinator/metadata/facts/context.h"
+#include "services/coordinator/metadata/members/membership.h"
+#include "services/coordinator/metadata/sessions/sessions.h"
+#include "services/coordinator/metadata/sessions/workers.h"
+#include "services/coordinator/metadata/snapshots/snapshot_files.h"
+
+namespace paceline::coordinator {
+
+// Takes, lists, deletes and loads snapshots of jobs. docs/snapshots.md.
+//
+// Taking one: its folder is made, the coordinator proposes a clock beyond all that it knows, and a fan-out
+// asks every segment for a file of its rows as of its cut at that clock. If a segment is past the clock, or
+// its primary has changed since the cut, another proposal follows, with a new id. When all files are there
+// the manifest is written. Without workers each segment is cut at once, and no session joins until all are
+// cut, within a limit. Nothing of this is stored: a snapshot that was not completed does not exist, and the
+// caller asks again.
+//
+// Loading one is an intent: a new job with new tables is committed, which cannot be found by name yet. A
+// fan-out makes every segment load its rows. Then one commit makes the job visible, and decides the end of
+// the job that it replaces.
+class Snapshots {
+ public:
+  // No session joins a job that is being cut at once for at most this long. Cuts are logged within a round
+  // trip; if they fail for longer, sessions join, and the snapshot may not be exact.
+  static constexpr absl::Duration kHoldJoinsMax = absl::Seconds(30);
+  // A schedule waits for a change of rates that is at most this many clocks ahead; otherwise its snapshot
+  // fails.
+  static constexpr uint64_t kRatesSoon = 16;
+
+  Snapshots(Context& context, Membership& membership, Sessions& sessions, Workers& workers, FanOuts& fan_outs)
+      : context_(context),
+        membership_(membership),
+        sessions_(sessions),
+        workers_(workers),
+        fan_outs_(fan_outs) {}
+
+  // Takes up every load found in the store. Call once, before anything else.
+  void Start();
+
+  // -- requests (coordinator.proto) --
+  // `scheduled`: taken by a schedule; it ends (kUnavailable) when a client asks for a snapshot of the job.
+  Ticket Create(const v1::CreateSnapshotRequest& request, absl::Time deadline,
+                Done<v1::CreateSnapshotReply> done, bool scheduled = false);
+  Ticket List(const v1::ListSnapshotsRequest& request, absl::Time deadline,
+              Done<v1::ListSnapshotsReply> done);
+  Ticket Delete(const v1::DeleteSnapshotRequest& request, absl::Time deadline,
+                Done<v1::DeleteSnapshotReply> done);
+  Ticket Restore(const v1::RestoreSnapshotRequest& request, absl::Time deadline,
+                 Done<v1::RestoreSnapshotReply> done);
+  void Abandon(Ticket ticket);
+  void AnswerEverything(const absl::Status& why);
+
+  // -- events --
+  void OnNamedEverywhere(Subject subject);
+  void OnClockPassed(const v1::JobChange& change, uint64_t clock);
+  void OnJobReply(const v1::JobChange& change, const v1::JobChangeReply& reply);
+  void OnTime();
+  absl::Time NextDeadline() const;
+  // A segment has begun empty. A load asks it to load its rows again; a snapshot being taken, which has lost
+  // a part, is given up.
+  void OnEmptied();
+
+  // True if no session may become a worker of the job now.
+  bool HoldsJoins(uint32_t job) const;
+  // OK if snapshots are configured.
+  absl::Status CheckKept() const;
+  // True if a job of that name is being loaded: no session of it can be opened.
+  bool IsLoading(absl::string_view job) const;
+  // Removes what was loaded so far. REQUIRES: IsLoading(job).
+  absl::StatusOr<v1::DeleteJobReply> GiveUpLoad(absl::string_view job);
+  // Requests that wait.
+  size_t waiting() const { return creations_.size() + restores_.size() + errands_.size(); }
+
+  struct Counters {
+    uint64_t taken = 0;  // since this coordinator began to lead
+    uint64_t failed = 0;
+    uint64_t loaded = 0;
+  };
+  const Counters& counters() const { return counters_; }
+
+ private:
+  // A snapshot that is being taken.
+  struct Creation {
+    Ticket ticket = 0;
+    absl::Time deadline;
+    Done<v1::CreateSnapshotReply> done;
+    v1::CreateSnapshotRequest request;
+    std::string folder;  // empty: not made yet
+    uint64_t cut = 0;    // of the last proposal
+    uint64_t clock = 0;
+    bool scheduled = false;
+    bool asked = false;  // its folder is made, and the segments were asked
+    bool at_once = false;
+    bool hold_joins = false;
+    absl::Time hold_until = absl::InfiniteFuture();  // counted from when they were held first
+    int refusals = 0;
+    std::map<uint32_t, v1::SnapshotFile> files;  // by segment
+    bool complete = false;                       // its manifest is being written
+  };
+  struct Restoring {
+    uint32_t job = 0;
+    absl::Time deadline;
+    Done<v1::RestoreSnapshotReply> done;
+  };
+
+  // A request that needs only the files.
+  struct Errand {
+    absl::Time deadline;
+    std::function<void(absl::Status)> fail;
+  };
+
+  // Runs work(files) where it may block, then then(result) in a visit.
+  template <class Result>
+  void OnFiles(std::function<Result(snapshot::Files&)> work, std::function<void(Result)> then);
+
+  // The same for a request: `answer` makes the reply, if the request still waits.
+  template <class Reply, class Result>
+  Ticket RunErrand(absl::Time deadline, const Done<Reply>& done, std::function<Result(snapshot::Files&)> work,
+                   std::function<absl::StatusOr<Reply>(const Result&)> answer);
+
+  // -- snapshots.cc --
+  // `above`: the cut's number must be larger.
+  absl::Status Begin(uint32_t job, uint64_t above = 0);
+  absl::Status Propose(uint32_t job, uint64_t known);
+  absl::Status Ask(uint32_t job, uint64_t known);
+  absl::Status CheckRatesAreSoon(uint32_t job, bool at_work, uint64_t newest) const;
+  absl::StatusOr<uint64_t> NewCut(uint64_t above = 0);
+  uint64_t NewestRates(uint32_t job) const;
+  bool RatesAreChanging(uint32_t job) const;
+  void Complete(uint32_t job);
+  void OnManifest(uint32_t job, uint64_t cut, const v1::SnapshotManifest& manifest,
+                  const absl::Status& written);
+  v1::SnapshotManifest ManifestOf(uint32_t job, const Creation& creation) const;
+  // Answers the request with `why`, and gives the snapshot up.
+  void GiveUp(uint32_t job, const absl::Status& why);
+  void Delete(const std::string& folder);
+
+  // -- snapshot_loads.cc --
+  void LoadAgain();
+  void BeginLoad(Ticket ticket, const v1::RestoreSnapshotRequest& request,
+                 const absl::StatusOr<v1::SnapshotManifest>& manifest);
+  absl::Status CommitLoad(const std::string& name, const v1::SnapshotManifest& manifest, uint32_t replaces,
+                          uint32_t* job);
+  absl::StatusOr<uint32_t> Replaced(const std::string& name, bool replace) const;
+  void StartLoad(const JobRecord& job);
+  void FinishLoad(uint32_t job);
+  void FailLoad(uint32_t job, const std::string& why);
+  void AnswerRestores(uint32_t job, const absl::StatusOr<v1::RestoreSnapshotReply>& answer);
+
+  Context& context_;
+  Membership& membership_;
+  Sessions& sessions_;
+  Workers& workers_;
+  FanOuts& fan_outs_;
+  std::map<uint32_t, Creation> creations_;  // by job
+  std::map<Ticket, Errand> errands_;
+  std::map<Ticket, Restoring> restores_;  // job 0: its manifest is being read
+  Counters counters_;
+};
+
+}  // namespace paceline::coordinator

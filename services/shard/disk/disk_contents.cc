@@ -1,0 +1,173 @@
+#include "services/shard/disk/disk_contents.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/little_endian.h"
+#include "libs/base/status.h"
+#include "libs/log/record_check.h"
+#include "libs/log/record_codec.h"
+#include "libs/ring/placement.h"
+#include "services/shard/disk/folder.h"
+#include "services/shard/disk/load_lanes.h"
+
+namespace paceline::shard {
+namespace {
+
+constexpr char kOwnerNote[] = "owner";
+constexpr size_t kOwnerBytes = 16;  // cluster, shard, bits of the ring
+
+absl::StatusOr<DiskOwner> ReadOwner(const engine::Engine& engine) {
+  const absl::StatusOr<std::string> note = engine.Note(kOwnerNote);
+  if (absl::IsNotFound(note.status())) return DiskOwner();
+  ABSL_RETURN_IF_ERROR(note.status());
+  if (note->size() != kOwnerBytes) {
+    return absl::DataLossError(
+        absl::StrCat("disk: the owner's note has ", note->size(), " bytes; expected ", kOwnerBytes));
+  }
+  const uint32_t ring_bits = LoadU32(&(*note)[12]);
+  if (ring_bits > ring::kRingBitsMax) {
+    return absl::DataLossError(absl::StrCat("disk: the owner's note says a ring of 2^", ring_bits,
+                                            " segments; expected at most 2^", ring::kRingBitsMax));
+  }
+  return DiskOwner{.cluster = LoadU64(note->data()),
+                   .shard = ShardId(LoadU32(&(*note)[8])),
+                   .ring_bits = static_cast<int>(ring_bits)};
+}
+
+class Loader final : public engine::Reader {
+ public:
+  explicit Loader(int ring_bits) : ring_bits_(ring_bits) {}
+
+  absl::Status OnBase(SegmentId id, Lsn, absl::string_view bytes) override {
+    DiskContents::Segment& segment = Of(id);
+    v1::SegmentImage image;
+    if (!image.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+      return absl::DataLossError(absl::StrCat("disk: the base of segment ", id.v, " is no SegmentImage"));
+    }
+    auto state = log::SegmentFromImage(image, id, ring_bits_);
+    if (!state.ok()) return absl::DataLossError(state.status().message());
+    segment.state.emplace(*std::move(state));
+    return absl::OkStatus();
+  }
+
+  absl::Status OnPage(SegmentId id, const engine::PageKey& key, absl::string_view bytes) override {
+    DiskContents::Segment& segment = Of(id);
+    if (!segment.state.has_value()) return absl::OkStatus();  // of a base that was never finished
+    v1::PageImage page;
+    if (!page.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+      return absl::DataLossError(absl::StrCat("disk: a page of segment ", id.v, " is no PageImage"));
+    }
+    // Had it changed before the base it would have been written anew with it.
+    page.set_version(std::max(page.version(), segment.state->version().v));
+    segment.found.pages[key] = Lsn(page.version());
+    Lsn& newest = newest_pages_[id];
+    newest = std::max(newest, Lsn(page.version()));
+    const absl::Status installed = log::InstallPage(*segment.state, page);
+    return installed.ok() ? installed : absl::DataLossError(installed.message());
+  }
+
+  absl::Status OnRecord(engine::LogEntry entry) override {
+    DiskContents::Segment& segment = Of(entry.segment);
+    if (!segment.state.has_value()) {
+      if (entry.lsn != Lsn(1)) return absl::OkStatus();  // of a base that was never finished
+      if (entry.segment.v >> ring_bits_ != 0) {
+        return absl::DataLossError(
+            absl::StrCat("disk: a record of segment ", entry.segment.v, " of 2^", ring_bits_));
+      }
+      segment.state.emplace(entry.segment, ring_bits_);
+    }
+    if (entry.lsn.v != segment.state->version().v + 1) return absl::OkStatus();
+    auto record = log::DecodeRecord(entry.record);
+    absl::Status applies = record.status();
+    if (applies.ok()) applies = log::CheckApplies(*segment.state, *record);
+    if (!applies.ok()) {
+      return absl::DataLossError(absl::StrCat("disk: record ", entry.lsn.v, " of segment ", entry.segment.v,
+                                              ": ", applies.message()));
+    }
+    segment.state->Apply(*record);
+    segment.found.log_bytes += entry.record.size();
+    return absl::OkStatus();
+  }
+
+  // What it was given comes to `segments`.
+  void End(std::map<SegmentId, DiskContents::Segment>& segments) {
+    for (auto& [id, segment] : segments_) {
+      // A page ahead of its log: what it holds beyond it belongs to no state.
+      if (segment.state.has_value() && segment.state->version() < newest_pages_[id]) segment.state.reset();
+      segment.found.usable = segment.state.has_value();
+      if (segment.found.usable) segment.found.held = segment.state->version();
+    }
+    segments.merge(segments_);
+  }
+
+ private:
+  DiskContents::Segment& Of(SegmentId id) {
+    DiskContents::Segment& segment = segments_[id];
+    segment.found.anything = true;
+    return segment;
+  }
+
+  const int ring_bits_;
+  std::map<SegmentId, DiskContents::Segment> segments_;
+  std::map<SegmentId, Lsn> newest_pages_;
+};
+
+}  // namespace
+
+absl::StatusOr<DiskContents> LoadDisk(engine::Engine& engine, int threads) {
+  DiskContents contents;
+  ABSL_ASSIGN_OR_RETURN(contents.owner, ReadOwner(engine));
+  ABSL_ASSIGN_OR_RETURN(contents.folder, ReadFolder(engine));
+  ABSL_ASSIGN_OR_RETURN(contents.known, ReadKnown(engine));
+  contents.folder.set_cluster(contents.owner.cluster);
+  contents.folder.set_shard(contents.owner.shard.v);
+  std::deque<Loader> loaders;  // which stay where they are
+  for (int i = 0; i < std::max(threads, 1); ++i) loaders.emplace_back(contents.owner.ring_bits);
+  if (threads == 0) {
+    ABSL_RETURN_IF_ERROR(engine.Load(loaders.front()));
+  } else {
+    std::vector<engine::Reader*> readers;
+    for (Loader& loader : loaders) readers.push_back(&loader);
+    LoadLanes lanes(readers);
+    ABSL_RETURN_IF_ERROR(engine.Load(lanes));
+    ABSL_RETURN_IF_ERROR(lanes.Finish());
+  }
+  ABSL_RETURN_IF_ERROR(engine.Sync());  // what a process that was killed left behind may be nowhere else yet
+  for (Loader& loader : loaders) loader.End(contents.segments);
+  contents.folder.set_position(engine.position());  // which is known by now
+  contents.known.mutable_epochs()->Resize(1 << contents.owner.ring_bits, 0);
+  for (const auto& [id, segment] : contents.segments) {
+    if (segment.state.has_value()) LearnFrom(*segment.state, contents.known);
+  }
+  return contents;
+}
+
+void LearnFrom(const log::Segment& state, v1::Known& known) {
+  const log::Segment::HighestIds highest = state.Highest();
+  known.set_session(std::max(known.session(), highest.session.v));
+  known.set_job(std::max(known.job(), highest.job.v));
+  known.set_table(std::max(known.table(), highest.table.v));
+  const auto learn_cut = [&](JobId job) {
+    const log::Segment::Snapshots of_job = state.SnapshotsOf(job);
+    known.set_cut(std::max({known.cut(), of_job.cut, of_job.loaded}));
+  };
+  for (const auto& [job, clock] : state.jobs()) learn_cut(job);
+  for (const auto& [id, table] : state.tables()) learn_cut(table->info->job);
+  if (state.id().v >= static_cast<uint32_t>(known.epochs_size())) return;
+  uint64_t& epoch = (*known.mutable_epochs())[static_cast<int>(state.id().v)];
+  epoch = std::max(epoch, state.epoch().v);
+}
+
+engine::Batch::PutNote NoteOf(const DiskOwner& owner) {
+  std::string bytes(kOwnerBytes, '\0');
+  StoreU64(owner.cluster, bytes.data());
+  StoreU32(owner.shard.v, &bytes[8]);
+  StoreU32(static_cast<uint32_t>(owner.ring_bits), &bytes[12]);
+  return {.name = kOwnerNote, .bytes = std::move(bytes)};
+}
+
+}  // namespace paceline::shard

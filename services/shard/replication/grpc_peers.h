@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "libs/rpc/coordinators.h"
+#include "libs/rpc/event_loop.h"
+#include "libs/rpc/grpc_dialer.h"
+#include "libs/world/clock.h"
+#include "services/shard/replication/peers.h"
+
+namespace paceline::shard {
+
+// Other shards, and the coordinator that leads, over gRPC. Two threads: one drives the streams, one makes the
+// calls. Must outlive the shard, whose streams it ends with.
+class GrpcPeers final : public Peers {
+ public:
+  // `coordinators`: host:port, several with commas between.
+  GrpcPeers(const std::string& coordinators, const world::Clock& clock);
+  ~GrpcPeers() override;
+  // Ends calls and streams, and waits for that: nobody is called back any more. REQUIRES: the shard is
+  // stopped, and so has let go of its streams.
+  void Stop();
+
+  world::Dialer& dialer() override { return dialer_; }
+  void ChangeConfigs(v1::ChangeConfigsRequest request,
+                     std::function<void(absl::StatusOr<v1::ChangeConfigsReply>)> done) override;
+
+ private:
+  struct Calls;
+  void Call();
+
+  const world::Clock& clock_;
+  rpc::Coordinators coordinators_;
+  rpc::EventLoop loop_;
+  rpc::GrpcDialer dialer_{loop_};
+  const std::shared_ptr<Calls> calls_;
+  std::thread streams_;
+  std::thread caller_;
+};
+
+}  // namespace paceline::shard

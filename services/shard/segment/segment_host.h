@@ -1,0 +1,221 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libs/base/ids.h"
+#include "libs/log/follower.h"
+#include "libs/log/primary.h"
+#include "libs/ring/segment_map.h"
+#include "services/shard/disk/segment_disk.h"
+
+namespace paceline::shard {
+
+// What every segment of a shard is surrounded by.
+struct Surroundings {
+  std::string shard_name;
+  std::shared_ptr<log::Budget> budget;
+  const world::Clock* clock = nullptr;
+  std::shared_ptr<log::ReplicationPort> port;  // null: it never has followers and never is one
+  const Disk* disk = nullptr;                  // null: nothing is kept on a disk
+  bool durable = false;                        // records count as held once they are on the disk
+  SegmentDisk::Pace disk_pace = {};
+  log::Replicas::ImagePace image_pace = {};
+};
+
+// One segment as one shard sees it: primary, replica or learner here, lost here, or somewhere else. Decides
+// by epoch what a request that reached this shard may have, and hands it to the primary or to the follower.
+// Protocol §3, §4; docs/replication.md. Touched only by tasks of its executor.
+class SegmentHost {
+ public:
+  enum class Role {
+    kElsewhere,
+    kPrimary,
+    kReplica,  // in sync: it may become primary
+    kLearner,  // follows, and no configuration counts on it
+    kLost,     // the map gives it to an earlier start of this shard, whose memory is gone
+  };
+
+  // `batch` takes what is to be written to the disk, if there is one, and outlives this.
+  SegmentHost(SegmentId id, const Surroundings& around, engine::Batch* batch = nullptr);
+
+  // What the disk was found to have. Before anything else. REQUIRES: there is a disk.
+  void Restore(std::optional<log::Segment> state, SegmentDisk::Found found);
+
+  // Takes a newer map's word. An empty segment is made only when the map names this very start of the shard
+  // for an epoch it has not served: data that another start acknowledged is never replaced by an empty
+  // segment.
+  void Configure(const ring::SegmentMap& map, const ring::Member& self);
+  // The same for this segment alone, as a wish was answered.
+  void OnConfig(const ring::SegmentConfig& config, MapVersion version, const ring::Member& self,
+                int ring_bits);
+
+  // … of a wish that another shard has carried: it may name no others than are members, in the next epoch.
+  void OnCarried(const ring::SegmentConfig& config, MapVersion version, const ring::Member& self,
+                 int ring_bits);
+
+  // A planned move in one step, for tests: Release gives up the segment's state, Adopt goes on from it. `map`
+  // gives the segment to another shard in a newer epoch. nullopt: it is not primary, or `map` is not newer.
+  // REQUIRES for Adopt: `map` gives the segment to this very start of the shard, in an epoch that it does not
+  // know yet.
+  std::optional<log::Segment> Release(const ring::SegmentMap& map);
+  void Adopt(log::Segment state, const ring::SegmentMap& map);
+
+  // -- clients --
+  // As Primary's, after the epoch has been judged (docs/wire.md §7).
+  std::optional<v1::Refusal> Take(const log::Part& part, Epoch sender_epoch, absl::Time now);
+  void Serve(log::Read read, Epoch sender_epoch, absl::Time now);
+  // Sends followers what the calls before have written.
+  void Flush();
+
+  // -- other members --
+  // A frame of `from`. The answer is to go back, and so is what `later` is given afterwards, when it stands
+  // otherwise with the disk. Whom no coordinator has named primary of that epoch, as far as is known here, is
+  // not followed, and is answered when that is known: nullopt.
+  using Answer = std::function<void(v1::ReplicateReply::Ack)>;
+  std::optional<v1::ReplicateReply::Ack> Follow(const ring::Member& from,
+                                                const v1::ReplicateRequest::Segment& frame,
+                                                const absl::Cord& body, int ring_bits,
+                                                Answer later = nullptr);
+  // A beacon of `from`; true: it is to be answered.
+  bool OnBeacon(const ring::Member& from, const v1::Beacon& beacon);
+  // What is answered to a beacon that OnBeacon took.
+  v1::Beacon AnswerTo(const v1::Beacon& beacon) const;
+  // Answers of a follower.
+  void OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ack) {
+    if (role_ == Role::kPrimary) primary_->OnAck(from, ack);
+  }
+  void OnBeaconAnswer(const ring::Member& from, const v1::Beacon& beacon) {
+    if (role_ == Role::kPrimary) primary_->OnBeacon(from, beacon);
+  }
+
+  // -- the coordinator --
+  v1::FenceReply::Segment Fence(const v1::FenceRequest::Segment& request);
+  // True: the learner is known to the primary of that epoch, which is here.
+  bool Recruit(Epoch epoch, const ring::Member& learner);
+  // True: a hand-over is under way.
+  bool HandOver(Epoch epoch, const ring::Member& to);
+
+  // Deadlines, beacons, wishes. Call every few tens of milliseconds.
+  void OnTime(absl::Time now);
+
+  // nullptr unless this shard is primary.
+  log::Primary* primary() { return role_ == Role::kPrimary ? &*primary_ : nullptr; }
+  const log::Primary* primary() const { return role_ == Role::kPrimary ? &*primary_ : nullptr; }
+  // What went to the disk since the last call is synced when OnDurable is called. nullopt: nothing did.
+  std::optional<SegmentDisk::Mark> TakeMark() { return disk_ == nullptr ? std::nullopt : disk_->TakeMark(); }
+  void OnDurable(const SegmentDisk::Mark& mark);
+
+  // nullptr: there is no disk.
+  const SegmentDisk* disk() const { return disk_.get(); }
+  // nullptr unless it follows.
+  const log::Follower* follower() const { return follower_.get(); }
+  // What it has of the segment, in whatever role; nullptr: nothing whole.
+  const log::Segment* state() const {
+    if (primary() != nullptr) return &primary()->segment();
+    return follower_ == nullptr ? nullptr : follower_->segment();
+  }
+
+  // Counts the times this shard became primary; 0 while it is not. A tick that named the segment earlier in
+  // the same tenure still speaks for it.
+  uint64_t tenure() const { return role_ == Role::kPrimary ? tenure_ : 0; }
+  Role role() const { return role_; }
+  SegmentId id() const { return id_; }
+  Epoch epoch() const { return epoch_; }
+
+  // Why a call of the coordinator that knew the map of `version` is not for this state: the segment has begun
+  // empty since, and would not know what it was told before. Empty: it is.
+  std::string IsBefore(MapVersion version) const;
+
+  // What has happened here since the start of the process.
+  struct Events {
+    uint64_t gained = 0;      // it became primary of what another member had been primary of
+    uint64_t given_up = 0;    // it was primary, and is no more
+    uint64_t hand_overs = 0;  // it began to hand the segment over
+    uint64_t fenced = 0;      // it promised the coordinator to follow an earlier epoch no more
+    uint64_t not_fenced = 0;  // it did not, and said why
+  };
+  const Events& events() const { return events_; }
+
+ private:
+  void BecomePrimary(const ring::SegmentConfig& config, const std::string& came_back_without);
+  // `first`: no configuration of the segment was known before.
+  void BecomeReplica(const ring::SegmentConfig& config, int ring_bits, bool first);
+  void LeaveOut(const ring::SegmentConfig& config, const ring::Member& self);
+  // What an earlier start left on the disk may be all that there is of the segment.
+  bool MayBeLastCopy(const ring::SegmentConfig& config, const ring::Member& self) const;
+  void MakePrimary(log::Primary::State state, const ring::SegmentConfig& config);
+  void BeginEmpty(const ring::SegmentConfig& config, int ring_bits);
+  // The primary becomes a follower with what it holds: another one goes on from there, or finds that it
+  // can't.
+  void StepDown(const v1::Refusal& refusal);
+  v1::Refusal MovedTo(const ring::Member& primary) const;
+  v1::FenceReply::Segment JudgeFence(const v1::FenceRequest::Segment& request);
+  v1::FenceReply::Segment JudgeRecovery(const v1::FenceRequest::Segment& request);
+  // Why a request with this epoch cannot be had here; nullopt if it can.
+  std::optional<v1::Refusal> Misrouted(Epoch sender_epoch) const;
+  log::Primary::Replication ReplicationHere();
+  // What the disk has goes into the last answer; true: that is news.
+  bool NoteDisk();
+  // The primary, here or elsewhere, hears of it.
+  void TellOfDisk();
+  // No older epoch than this is followed.
+  Epoch Newest() const { return std::max(epoch_, fenced_); }
+  // What its primary sends comes too late.
+  bool IsOver(Epoch epoch) const;
+  // The coordinator has named it: anybody who reaches this shard may say that it is primary of some epoch.
+  bool IsNamed(const ring::Member& primary, Epoch epoch) const;
+  // Lets whom it did not follow begin again, now that it is named.
+  void AnswerNamed();
+  // This sender has begun a later exchange since: an image of this one would replace what is held by now. A
+  // link that broke may still deliver when the next one is at work; nobody waits for an answer to that.
+  bool IsLate(const ring::Member& from, uint64_t transfer) {
+    if (from == sender_ && transfer < transfer_) return true;
+    sender_ = from;
+    transfer_ = transfer;
+    return false;
+  }
+  // How long what no configuration counts on is kept.
+  absl::Duration LeftOverMax() const;
+
+  const SegmentId id_;
+  const Surroundings& around_;
+  std::shared_ptr<log::Budget> budget_;
+  std::shared_ptr<SegmentDisk> disk_;
+  ring::Member sender_;               // that was followed last …
+  uint64_t transfer_ = 0;             // … and the number of the newest exchange that it has begun
+  v1::ReplicateReply::Ack last_ack_;  // as a follower, and where it went
+  Answer later_;
+  Role role_ = Role::kElsewhere;
+  Epoch epoch_;                 // of the newest configuration that is known
+  ring::Member primary_named_;  // its primary
+  Epoch fenced_;                // promised to the coordinator
+  // Who says to be primary of a newer epoch, and was not followed.
+  struct Unnamed {
+    Epoch epoch;
+    uint64_t transfer = 0;
+    Answer answer;
+  };
+  std::map<ring::Member, Unnamed> unnamed_;
+  MapVersion map_version_;
+  MapVersion emptied_at_;  // 0: it did not begin empty here
+  std::string lost_message_;
+  bool restored_ = false;       // what it holds came from the disk, and nobody has spoken to it since
+  bool may_be_needed_ = false;  // it was left out because it disagreed with the only member that is left
+  std::string awaits_;  // not empty: an earlier start was its primary, and it will be served again, after …
+  std::optional<log::Primary> primary_;
+  std::unique_ptr<log::Follower> follower_;
+  log::Watch watch_;
+  absl::Time last_on_time_ = absl::InfinitePast();
+  absl::Time next_wish_ = absl::InfinitePast();
+  absl::Time left_out_since_ = absl::InfiniteFuture();  // a learner, and not spoken to since
+  uint64_t numbers_ = 0;                                // of beacons and exchanges, over all tenures
+  uint64_t tenure_ = 0;
+  Events events_;
+};
+
+}  // namespace paceline::shard

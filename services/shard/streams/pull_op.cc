@@ -1,0 +1,268 @@
+#include "services/shard/streams/pull_op.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/little_endian.h"
+#include "libs/base/status.h"
+#include "libs/clock/consistency.h"
+#include "libs/log/keys.h"
+
+namespace paceline::shard {
+
+PullOp::PullOp(std::shared_ptr<PullReplies> replies, Shard& shard, wire::Frame<v1::PullRequest> request,
+               Caller caller)
+    : replies_(std::move(replies)),
+      shard_(shard),
+      head_(std::move(request.head)),
+      keys_(std::move(request.keys)),
+      caller_(caller),
+      start_(shard_.clock().Now()) {}
+
+void PullOp::Start() {
+  if (!StartHeld()) return;
+  slices_.empty() ? Send() : HandOut();
+}
+
+bool PullOp::StartHeld() {
+  const auto view = shard_.view();
+  if (auto refusal = NotNow(shard_, *view, CatalogueVersion(head_.catalogue_version()))) {
+    replies_->Fail(head_.request(), *std::move(refusal));
+    return false;
+  }
+  const auto entries = wire::ParseParts(head_.parts());
+  if (!entries.ok()) {
+    replies_->Fail(head_.request(),
+                   MakeRefusal(v1::Refusal::MALFORMED, std::string(entries.status().message())));
+    return false;
+  }
+  if (absl::Status status = Prepare(*view, *entries); !status.ok()) {
+    const auto reason = status.code() == absl::StatusCode::kResourceExhausted ? v1::Refusal::OVER_BUDGET
+                                                                              : v1::Refusal::INVALID;
+    v1::Refusal refusal = MakeRefusal(reason, std::string(status.message()));
+    if (reason == v1::Refusal::OVER_BUDGET) refusal.set_retry_after_ms(20);
+    replies_->Fail(head_.request(), std::move(refusal));
+    return false;
+  }
+  left_ = slices_.size();
+  return true;
+}
+
+void PullOp::Serve(size_t part, absl::Time now) {
+  const Slice& slice = slices_[part];
+  SegmentHost& host = shard_.host(slice.segment);
+  if (IsStranger(host, caller_)) {
+    v1::Refusal refusal = StrangersRefusal(caller_);
+    refusal.set_segment(slice.segment.v);
+    return Refused(part, std::move(refusal));
+  }
+  host.Serve(ReadOf(part), slice.sender_epoch, now);
+}
+
+absl::Status PullOp::Prepare(const Shard::View& view, const std::vector<wire::PartEntry>& entries) {
+  asks_changes_ = head_.key_form() == v1::KEY_FORM_CHANGES;
+  form_ = log::KeyForm::kRanges;  // pairs, as ranges are
+  if (!asks_changes_) {
+    ABSL_ASSIGN_OR_RETURN(form_, FormOf(head_.key_form()));
+  }
+  ABSL_RETURN_IF_ERROR(CheckFilters(head_.filters()));
+  ABSL_ASSIGN_OR_RETURN(table_, view.catalogue->Find(TableId(head_.table()), caller_.job));
+  ABSL_ASSIGN_OR_RETURN(slices_, SliceKeys(entries, form_, keys_.view(), view.map->SegmentCount()));
+  for (const Slice& slice : slices_) {
+    if (!asks_changes_ || slice.count == 1) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("parts: ", slice.count, " entries for segment ", slice.segment.v,
+                     "; a part that asks for changes has one, an LSN and a number of rows"));
+  }
+  row_bytes_ = table_->schema.dim * sizeof(float);
+  if (head_.min_clock() > 0) model_ = Probe::Model::kSsp;
+  if (table_->schema.aggregated) model_ = Probe::Model::kBsp;
+  const uint64_t rows = slices_.empty() ? 0 : slices_.back().first_row + slices_.back().rows;
+  const size_t key_bytes = asks_changes_ ? log::kKeyBytes : 0;
+  if (rows > shard_.options().frame_bytes_max / (row_bytes_ + key_bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("keys: ", rows, " rows of ", row_bytes_, " bytes; a reply holds at most ",
+                     shard_.options().frame_bytes_max, " bytes; ask for fewer at a time"));
+  }
+  values_bytes_ = rows * row_bytes_;
+  reserved_bytes_ = values_bytes_ + rows * key_bytes;
+  if (!replies_->Reserve(reserved_bytes_)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("pull: ", reserved_bytes_,
+                     " bytes asked for; replies of this stream that wait to be read, and reads that "
+                     "are parked, take too many of the ",
+                     shard_.options().reply_bytes_max,
+                     " bytes it may have; read replies, or ask for fewer rows at a time"));
+  }
+  values_ = std::shared_ptr<char[]>(new char[std::max<size_t>(values_bytes_, 1)]);
+  certificates_.resize(slices_.size());
+  if (asks_changes_) {
+    changes_.resize(slices_.size());
+    changed_.resize(rows);
+  }
+  return absl::OkStatus();
+}
+
+log::Read PullOp::ReadOf(size_t part) {
+  const Slice& slice = slices_[part];
+  const absl::Duration asked =
+      head_.timeout_ms() == 0 ? absl::InfiniteDuration() : absl::Milliseconds(head_.timeout_ms());
+  std::optional<log::ChangesAsked> changes;
+  if (asks_changes_) {
+    changes = {.since = Lsn(LoadU64(slice.keys.data())),
+               .rows_max = slice.rows,
+               .count = &changes_[part],
+               .keys = reinterpret_cast<std::byte*>(changed_.data() + slice.first_row)};
+  }
+  return {.session = caller_.session,
+          .job = caller_.job,
+          .table = table_,
+          .form = form_,
+          .keys = slice.keys,
+          .changes = changes,
+          .out = reinterpret_cast<std::byte*>(values_.get() + slice.first_row * row_bytes_),
+          .own = slice.number,
+          .min_clock = head_.min_clock(),
+          .deadline = start_ + std::min(asked, shard_.options().pull_timeout_max),
+          .part = part,
+          .sink = shared_from_this()};
+}
+
+void PullOp::HandOut() {
+  std::vector<std::vector<size_t>> by_executor(shard_.executor_count());
+  for (size_t part = 0; part < slices_.size(); ++part) {
+    by_executor[shard_.ExecutorOf(slices_[part].segment)].push_back(part);
+  }
+  for (size_t e = 0; e < by_executor.size(); ++e) {
+    if (by_executor[e].empty()) continue;
+    shard_.executor(e).Run([self = shared_from_this(), mine = std::move(by_executor[e])] {
+      const absl::Time now = self->shard_.clock().Now();
+      if (self->cancelled()) return;
+      for (size_t part : mine) self->Serve(part, now);
+    });
+  }
+}
+
+void PullOp::Served(size_t part, const wire::Certificate& certificate, const log::Wait& wait) {
+  certificates_[part] = certificate;
+  if (head_.reader_clock_plus_one() != 0 && !asks_changes_) {
+    shard_.probe().StalenessObserved(
+        model_, clock::ObservedStaleness(head_.reader_clock_plus_one() - 1, certificate.min_clock),
+        slices_[part].rows);
+  }
+  if (wait.cause == log::Wait::Cause::kStaleness && wait.duration > absl::ZeroDuration()) {
+    MutexLock lock(&mutex_);
+    if (wait.duration > staleness_wait_) {
+      staleness_wait_ = wait.duration;
+      waited_for_ = wait.for_whom;
+    }
+  }
+  if (wait.cause == log::Wait::Cause::kReplication && wait.duration > absl::ZeroDuration()) {
+    MutexLock lock(&mutex_);
+    replication_wait_ = std::max(replication_wait_, wait.duration);
+  }
+  Answered();
+}
+
+void PullOp::Refused(size_t part, v1::Refusal refusal) {
+  certificates_[part].segment = slices_[part].segment;
+  shard_.probe().Refused(refusal.reason());
+  {
+    MutexLock lock(&mutex_);
+    refusals_.push_back(std::move(refusal));
+  }
+  Answered();
+}
+
+void PullOp::Answered() {
+  if (left_.fetch_sub(1) == 1) Send();
+}
+
+absl::Cord PullOp::Values() {
+  bool whole = true;
+  for (const wire::Certificate& certificate : certificates_) whole = whole && certificate.served;
+  if (!whole) {  // refused parts have no values: close the gaps
+    size_t to = 0;
+    for (size_t part = 0; part < slices_.size(); ++part) {
+      if (!certificates_[part].served) continue;
+      std::memmove(values_.get() + to, values_.get() + slices_[part].first_row * row_bytes_,
+                   BytesOf(slices_[part]));
+      to += BytesOf(slices_[part]);
+    }
+    return wire::Borrow(absl::string_view(values_.get(), to), values_);
+  }
+  return wire::Borrow(absl::string_view(values_.get(), values_bytes_), values_);
+}
+
+// The keys of what has changed; their values, with the room that was not taken closed.
+absl::Cord PullOp::TellChanges(v1::PullReply& head) {
+  size_t to = 0;
+  for (size_t part = 0; part < slices_.size(); ++part) {
+    const uint32_t told = certificates_[part].served ? changes_[part] : 0;
+    char packed[sizeof(told)];
+    StoreU32(told, packed);
+    head.mutable_changes()->append(packed, sizeof(packed));
+    if (told == log::kChangesUnknown || told == 0) continue;
+    const uint64_t first = slices_[part].first_row;
+    head.mutable_changed()->append(reinterpret_cast<const char*>(changed_.data() + first),
+                                   told * log::kKeyBytes);
+    std::memmove(values_.get() + to, values_.get() + first * row_bytes_, told * row_bytes_);
+    to += told * row_bytes_;
+  }
+  return wire::Borrow(absl::string_view(values_.get(), to), values_);
+}
+
+// The values count as long as anybody has them, this stream or what carries it.
+bool PullOp::Hold() {
+  struct Held {
+    std::shared_ptr<char[]> values;
+    std::shared_ptr<const ReplyBudget::Share> share;
+  };
+  std::shared_ptr<const ReplyBudget::Share> share = shard_.replies().Take(values_bytes_);
+  if (share == nullptr) return false;
+  char* const values = values_.get();
+  values_ = {std::make_shared<Held>(Held{std::move(values_), std::move(share)}), values};
+  return true;
+}
+
+wire::Frame<v1::PullReply> PullOp::Unheld() {
+  shard_.probe().Refused(v1::Refusal::OVER_BUDGET);
+  v1::Refusal refusal = MakeRefusal(
+      v1::Refusal::OVER_BUDGET, absl::StrCat("pull: the replies of all clients that wait to be read take ",
+                                             shard_.replies().taken(), " of ", shard_.replies().bytes_max(),
+                                             " bytes (--reply-budget); try again, and read replies"));
+  refusal.set_retry_after_ms(20);
+  v1::PullReply reply;
+  reply.set_request(head_.request());
+  *reply.add_refusals() = std::move(refusal);
+  return {.head = std::move(reply), .keys = {}, .values = {}};
+}
+
+void PullOp::Send() {
+  if (!Hold()) return replies_->Reply(Unheld(), reserved_bytes_);
+  const absl::Duration total = shard_.clock().Now() - start_;
+  wire::Frame<v1::PullReply> reply;
+  reply.head.set_request(head_.request());
+  for (const wire::Certificate& certificate : certificates_) {
+    wire::Append(certificate, *reply.head.mutable_certificates());
+  }
+  absl::Duration staleness;
+  absl::Duration replication;
+  {
+    MutexLock lock(&mutex_);
+    for (v1::Refusal& refusal : refusals_) *reply.head.add_refusals() = std::move(refusal);
+    staleness = std::min(staleness_wait_, total);
+    // Parts wait side by side: what is counted already is not counted twice.
+    replication = std::min(replication_wait_, total - staleness);
+    reply.head.set_waited_for(waited_for_);
+  }
+  reply.head.set_wait_staleness_us(absl::ToInt64Microseconds(staleness));
+  reply.head.set_wait_queue_us(absl::ToInt64Microseconds(total - staleness));
+  reply.values = asks_changes_ ? TellChanges(reply.head) : Values();
+  shard_.CountPulled(row_bytes_ == 0 ? 0 : reply.values.size() / row_bytes_);
+  shard_.probe().PullServed(row_bytes_ == 0 ? 0 : reply.values.size() / row_bytes_, reply.values.size(),
+                            total, staleness, replication);
+  replies_->Reply(reply, reserved_bytes_);
+}
+
+}  // namespace paceline::shard

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "libs/base/mutex.h"
+#include "libs/log/primary.h"
+#include "libs/wire/frame.h"
+#include "services/shard/shard.h"
+#include "services/shard/streams/hello.h"
+#include "services/shard/streams/take_apart.h"
+
+namespace paceline::shard {
+
+// The stream that a pull came on, and that its reply goes to. Called from any thread.
+class PullReplies {
+ public:
+  virtual ~PullReplies() = default;
+  // Sends a reply whose values take `reserved` bytes of the stream's budget.
+  virtual void Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserved) = 0;
+  // The request is refused as a whole.
+  virtual void Fail(uint64_t request, v1::Refusal refusal) = 0;
+  // False: too many bytes of replies are waiting already.
+  virtual bool Reserve(uint64_t bytes) = 0;
+  // True: nobody waits for an answer any more.
+  virtual bool ended() const = 0;
+};
+
+// One pull under way: its parts are answered by their segments in any order, on any executor, each writing
+// its own stretch of the reply's values.
+class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp> {
+ public:
+  PullOp(std::shared_ptr<PullReplies> replies, Shard& shard, wire::Frame<v1::PullRequest> request,
+         Caller caller);
+
+  // Takes the request apart and hands its parts out. The reply goes to the stream, now or when the last part
+  // is answered; a request that is wrong as a whole is refused at once.
+  void Start();
+
+  // The same for parts that are read when something else has been done to them: takes the request apart only.
+  // True: the caller then calls Serve or Refused for every part, once. False: the request was refused.
+  bool StartHeld();
+  // REQUIRES: on the executor of the part's segment.
+  void Serve(size_t part, absl::Time now);
+
+  void Served(size_t part, const wire::Certificate& certificate, const log::Wait& wait) override;
+  void Refused(size_t part, v1::Refusal refusal) override;
+  bool cancelled() const override { return replies_->ended(); }
+
+ private:
+  absl::Status Prepare(const Shard::View& view, const std::vector<wire::PartEntry>& entries);
+  log::Read ReadOf(size_t part);
+  void HandOut();
+  void Answered();
+  void Send();
+  // False: the values would be too many, of all streams.
+  bool Hold();
+  // What is said instead of them.
+  wire::Frame<v1::PullReply> Unheld();
+  absl::Cord Values();
+  absl::Cord TellChanges(v1::PullReply& head);
+  size_t BytesOf(const Slice& slice) const { return slice.rows * row_bytes_; }
+
+  const std::shared_ptr<PullReplies> replies_;
+  Shard& shard_;
+  const v1::PullRequest head_;
+  const wire::FlatBytes keys_;
+  const Caller caller_;
+  const absl::Time start_;
+
+  log::KeyForm form_ = log::KeyForm::kKeys;
+  std::shared_ptr<const log::TableInfo> table_;
+  Probe::Model model_ = Probe::Model::kAsp;
+  uint32_t row_bytes_ = 0;
+  std::vector<Slice> slices_;
+  std::vector<wire::Certificate> certificates_;  // by part; each written by one segment
+  std::shared_ptr<char[]> values_;
+  size_t values_bytes_ = 0;
+  size_t reserved_bytes_ = 0;
+  // Of a read that asks for changes: how many of the rows there is room for each part has, and their keys.
+  bool asks_changes_ = false;
+  std::vector<uint32_t> changes_;
+  std::vector<uint64_t> changed_;
+  std::atomic<size_t> left_{0};
+
+  Mutex mutex_;
+  std::vector<v1::Refusal> refusals_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration staleness_wait_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration replication_wait_ ABSL_GUARDED_BY(mutex_);
+  std::string waited_for_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace paceline::shard

@@ -1,0 +1,201 @@
+#include "services/shard/streams/pull_stream.h"
+
+#include "absl/strings/str_cat.h"
+#include "libs/wire/frame.h"
+
+namespace paceline::shard {
+namespace {
+
+// Small replies take no bytes of the budget worth counting; this bounds their number.
+constexpr size_t kPullRepliesMax = 16 * 1024;
+
+// Rows are read much faster than a connection carries them. With so many bytes of replies waiting to be sent
+// the next pulls are held back: their replies would only lie in memory, out of the caches.
+constexpr uint64_t kRepliesAhead = uint64_t{4} << 20;
+// Pulls held back; further ones are started at once, and refused when their replies are too many.
+constexpr size_t kHeldMax = 1024;
+
+}  // namespace
+
+PullStream::PullStream(Shard& shard) : shard_(shard), opened_(shard.clock().Now()), read_at_(opened_) {
+  shard_.probe().StreamOpened("pull");
+}
+PullStream::~PullStream() {
+  shard_.probe().StreamClosed("pull");
+}
+
+void PullStream::Attach(std::shared_ptr<world::StreamPort> port) {
+  MutexLock lock(&mutex_);
+  port_ = std::move(port);
+}
+
+void PullStream::OnFrame(absl::Cord bytes) {
+  {
+    MutexLock lock(&mutex_);
+    if (ended()) return;
+    ++asked_;
+  }
+  if (bytes.size() > shard_.options().frame_bytes_max) {
+    return Fail(
+        0, MakeRefusal(v1::Refusal::MALFORMED,
+                       absl::StrCat("frame: ", bytes.size(), " bytes; at most ",
+                                    shard_.options().frame_bytes_max, " are taken; send smaller frames")));
+  }
+  auto request = wire::Decode<v1::PullRequest>(bytes);
+  if (!request.ok())
+    return Fail(0, MakeRefusal(v1::Refusal::MALFORMED, std::string(request.status().message())));
+  if (request->head.has_hello()) return Greeted(*std::move(request));
+  if (!caller_.has_value()) {
+    return Fail(
+        request->head.request(),
+        MakeRefusal(v1::Refusal::MALFORMED, "hello: missing; the first frame of a stream is a Hello, alone"));
+  }
+  auto op = std::make_shared<PullOp>(shared_from_this(), shard_, *std::move(request), *caller_);
+  {
+    MutexLock lock(&mutex_);
+    const bool wait = replies_bytes_ > kRepliesAhead || !held_.empty();
+    if (wait && held_.size() < kHeldMax) {
+      held_.push_back(std::move(op));
+      return;
+    }
+  }
+  op->Start();
+}
+
+void PullStream::Greeted(wire::Frame<v1::PullRequest> request) {
+  const v1::Hello hello = request.head.hello();
+  if (auto refusal = NotAlone(request)) return Fail(0, *std::move(refusal));
+  v1::PullReply reply;
+  if (auto refusal = Greet(shard_, hello, &caller_, reply.mutable_welcome())) {
+    return Fail(0, *std::move(refusal));
+  }
+  greeted_ = true;
+  Reply({.head = reply, .keys = {}, .values = {}}, 0);
+  {
+    MutexLock lock(&mutex_);
+    ++asked_;
+  }
+  AskWhetherOver(shard_, *caller_, [self = shared_from_this()](const std::optional<v1::Refusal>& over) {
+    over.has_value() ? self->Fail(0, *over) : self->NothingToSay();
+  });
+}
+
+void PullStream::NothingToSay() {
+  std::shared_ptr<world::StreamPort> port;
+  {
+    MutexLock lock(&mutex_);
+    ++answered_;
+    if (finished_) port = port_;
+  }
+  if (port != nullptr) port->Kick();
+}
+
+void PullStream::StartHeld() {
+  while (true) {
+    std::shared_ptr<PullOp> next;
+    {
+      MutexLock lock(&mutex_);
+      if (held_.empty() || replies_bytes_ > kRepliesAhead) return;
+      next = std::move(held_.front());
+      held_.pop_front();
+    }
+    next->Start();
+  }
+}
+
+void PullStream::Fail(uint64_t request, v1::Refusal refusal) {
+  shard_.probe().Refused(refusal.reason());
+  v1::PullReply reply;
+  reply.set_request(request);
+  *reply.add_refusals() = std::move(refusal);
+  Reply({.head = std::move(reply), .keys = {}, .values = {}}, 0);
+}
+
+bool PullStream::Reserve(uint64_t bytes) {
+  MutexLock lock(&mutex_);
+  // One reply always fits, however large.
+  if (reserved_ != 0 && reserved_ + bytes > shard_.options().reply_bytes_max) return false;
+  reserved_ += bytes;
+  return true;
+}
+
+void PullStream::Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserved) {
+  absl::Cord frame = wire::Encode(reply);
+  std::shared_ptr<world::StreamPort> port;
+  bool drowned = false;
+  {
+    MutexLock lock(&mutex_);
+    if (ended()) return;
+    ++answered_;
+    if (replies_.empty()) read_at_ = shard_.clock().Now();
+    // Certificates and refusals take memory too.
+    const uint64_t taken = std::max<uint64_t>(reserved, frame.size());
+    reserved_ += taken - reserved;
+    replies_.push_back({.frame = std::move(frame), .reserved = taken});
+    replies_bytes_ += taken;
+    drowned = replies_.size() > kPullRepliesMax;
+    if (drowned) ended_ = true;
+    port = port_;
+  }
+  if (port == nullptr) return;
+  if (drowned) {
+    port->Close(absl::ResourceExhaustedError(
+        absl::StrCat("pull: ", kPullRepliesMax, " replies wait to be read; read replies while you ask")));
+  } else {
+    port->Kick();
+  }
+}
+
+bool PullStream::NextFrame(absl::Cord* frame) {
+  StartHeld();
+  std::shared_ptr<world::StreamPort> done;
+  {
+    MutexLock lock(&mutex_);
+    if (replies_.empty() && finished_ && answered_ == asked_) done = port_;
+  }
+  if (done != nullptr) done->Close(absl::OkStatus());
+  MutexLock lock(&mutex_);
+  if (replies_.empty()) return false;
+  *frame = std::move(replies_.front().frame);
+  read_at_ = shard_.clock().Now();
+  reserved_ -= replies_.front().reserved;
+  replies_bytes_ -= replies_.front().reserved;
+  replies_.pop_front();
+  return true;
+}
+
+void PullStream::OnTime(absl::Time now, bool crowded) {
+  std::shared_ptr<world::StreamPort> port;
+  absl::Status why;
+  {
+    MutexLock lock(&mutex_);
+    if (ended() || port_ == nullptr) return;
+    const bool unread = crowded && !replies_.empty() && now - read_at_ > shard_.options().unread_timeout;
+    if (!unread && (greeted_ || now - opened_ <= shard_.options().hello_timeout)) return;
+    why = unread ? NotReading(shard_) : NoHello(shard_);
+    ended_ = true;
+    port = port_;
+  }
+  port->Close(std::move(why));
+}
+
+void PullStream::OnFinished() {
+  std::shared_ptr<world::StreamPort> port;
+  {
+    MutexLock lock(&mutex_);
+    finished_ = true;
+    port = port_;
+  }
+  if (port != nullptr) port->Kick();
+}
+
+void PullStream::OnBroken(absl::Status) {
+  MutexLock lock(&mutex_);
+  ended_ = true;
+  port_ = nullptr;
+  replies_.clear();
+  replies_bytes_ = 0;
+  held_.clear();
+}
+
+}  // namespace paceline::shard

@@ -1,0 +1,488 @@
+#include "services/shard/streams/push_stream.h"
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/planted.h"
+#include "libs/base/status.h"
+#include "services/shard/streams/take_apart.h"
+
+namespace paceline::shard {
+namespace {
+
+// The memory behind a frame's parts, for as long as anybody needs it.
+struct Buffers {
+  Buffers(absl::Cord keys_in, absl::Cord values_in)
+      : keys(std::move(keys_in)), values(std::move(values_in)) {}
+
+  wire::FlatBytes keys;
+  wire::FlatPieces values;  // by part
+};
+
+// Refusals, or answers to ticks, that wait to be read. A client that lets more gather does not read at all.
+constexpr int kAnswersMax = 64 * 1024;
+
+}  // namespace
+
+// A frame is under way until the last owner of its ticket lets go of it, or longer if the disk is slow.
+class PushStream::Ticket {
+ public:
+  Ticket(std::shared_ptr<PushStream> stream, uint64_t frame, bool held = false)
+      : stream_(std::move(stream)), frame_(frame), held_(held) {}
+  ~Ticket() {
+    if (!held_ && stream_->shard_.disk_slow()) {
+      stream_->shard_.HoldBack(std::make_shared<Ticket>(stream_, frame_, /*held=*/true));
+      stream_->Wake();  // what there is to say about it does not wait
+    } else {
+      stream_->FrameDone(frame_);
+    }
+  }
+  Ticket(const Ticket&) = delete;
+
+ private:
+  const std::shared_ptr<PushStream> stream_;
+  const uint64_t frame_;
+  const bool held_;
+};
+
+PushStream::PushStream(Shard& shard, bool rows)
+    : shard_(shard), rows_(rows), opened_(shard.clock().Now()), read_at_(opened_) {
+  shard_.probe().StreamOpened("push");
+}
+PushStream::~PushStream() {
+  shard_.probe().StreamClosed("push");
+}
+
+void PushStream::Attach(std::shared_ptr<world::StreamPort> port) {
+  MutexLock lock(&mutex_);
+  port_ = std::move(port);
+}
+
+void PushStream::OnFrame(absl::Cord bytes) {
+  const uint64_t size = bytes.size();
+  std::shared_ptr<Ticket> ticket;
+  if (caller_.has_value()) {
+    ++frame_;
+    ticket = std::make_shared<Ticket>(shared_from_this(), frame_);
+    if (!FrameBegun(size)) return;
+  } else if (Drowned()) {
+    return;
+  }
+  if (size > shard_.options().frame_bytes_max) {
+    return Refuse(MakeRefusal(v1::Refusal::MALFORMED, absl::StrCat("frame: ", size, " bytes; at most ",
+                                                                   shard_.options().frame_bytes_max,
+                                                                   " are taken; send smaller frames")),
+                  frame_);
+  }
+  absl::StatusOr<Request> request = wire::Decode<v1::PushPullRequest>(bytes);
+  if (!request.ok()) {
+    return Refuse(MakeRefusal(v1::Refusal::MALFORMED, std::string(request.status().message())), frame_);
+  }
+  if (request->head.has_hello()) return Greeted(*std::move(request));
+  if (!caller_.has_value()) {
+    return Refuse(
+        MakeRefusal(v1::Refusal::MALFORMED, "hello: missing; the first frame of a stream is a Hello, alone"),
+        frame_);
+  }
+  shard_.probe().PushFrame(size, request->head.parts().size() / wire::kPartEntryBytes);
+
+  const auto entries = wire::ParseParts(request->head.parts());
+  const auto seals = wire::ParseSeals(request->head.tick().seals());
+  if (!entries.ok() || !seals.ok()) {
+    const absl::Status& bad = entries.ok() ? seals.status() : entries.status();
+    return Refuse(MakeRefusal(v1::Refusal::MALFORMED, std::string(bad.message())), frame_);
+  }
+  const v1::PushPullRequest& head = request->head;
+  const auto view = shard_.view();
+  // Before each of them gets a refusal of its own.
+  if (view->map != nullptr && entries->size() > view->map->SegmentCount()) {
+    return Refuse(
+        MakeRefusal(v1::Refusal::MALFORMED,
+                    absl::StrCat("parts: ", entries->size(), " in one frame; the ring has ",
+                                 view->map->SegmentCount(), " segments and a frame one part for each")),
+        frame_);
+  }
+  if (auto refusal = NotNow(shard_, *view, CatalogueVersion(head.catalogue_version()))) {
+    if (!entries->empty() || !head.has_tick()) RefuseAll(*entries, head.line(), *refusal);
+    if (WantsRows(head)) FailRead(head.request(), *refusal);
+    ticked_without_map_ |= head.has_tick() && view->map == nullptr;
+    if (view->stopping || view->map == nullptr) return;
+  } else if (auto parts = TakeApart(head, request->keys, request->values, *entries, *view); parts.ok()) {
+    HandOut(*std::move(parts), ticket, ReadOf(*request, *entries));
+  } else {
+    const v1::Refusal invalid = MakeRefusal(v1::Refusal::INVALID, std::string(parts.status().message()));
+    RefuseAll(*entries, head.line(), invalid);
+    if (WantsRows(head)) FailRead(head.request(), invalid);
+  }
+  // A tick needs no table, so it is heard even while the list of tables is being fetched.
+  if (head.has_tick()) HandOutTick(head.tick(), *seals, ticket, view->map->SegmentCount());
+}
+
+void PushStream::Greeted(Request request) {
+  const v1::Hello hello = request.head.hello();
+  v1::Welcome welcome;
+  if (auto refusal = NotAlone(request)) return Refuse(*std::move(refusal), frame_);
+  if (auto refusal = Greet(shard_, hello, &caller_, &welcome)) return Refuse(*std::move(refusal), frame_);
+  greeted_ = true;
+  {
+    MutexLock lock(&mutex_);
+    *reply_.mutable_welcome() = welcome;
+    dirty_ = true;
+  }
+  Kick();
+  AskWhetherOver(shard_, *caller_, [self = shared_from_this()](const std::optional<v1::Refusal>& over) {
+    if (over.has_value()) self->Refuse(*over, 0);
+  });
+}
+
+absl::StatusOr<std::vector<PushStream::RoutedPart>> PushStream::TakeApart(
+    const v1::PushPullRequest& head, absl::Cord keys, absl::Cord values,
+    const std::vector<wire::PartEntry>& entries, const Shard::View& view) {
+  std::vector<RoutedPart> parts;
+  if (entries.empty() && keys.empty() && values.empty()) return parts;
+  ABSL_ASSIGN_OR_RETURN(const Line line, LineOf(head.line()));
+  ABSL_ASSIGN_OR_RETURN(const log::KeyForm form, FormOf(head.key_form()));
+  ABSL_RETURN_IF_ERROR(CheckFilters(head.filters()));
+  const auto buffers = std::make_shared<Buffers>(keys, values);
+  ABSL_ASSIGN_OR_RETURN(const std::vector<Slice> slices,
+                        SliceKeys(entries, form, buffers->keys.view(), view.map->SegmentCount()));
+  std::shared_ptr<const log::TableInfo> table;
+  uint32_t row_bytes = 0;
+  if (!keys.empty() || !values.empty()) {  // empty parts need no table
+    ABSL_ASSIGN_OR_RETURN(table, view.catalogue->Find(TableId(head.table()), caller_->job));
+    ABSL_RETURN_IF_ERROR(CheckWidth(slices, table->schema.dim, buffers->values.size(), table->name));
+    row_bytes = table->schema.dim * sizeof(float);
+  }
+  parts.reserve(slices.size());
+  for (const Slice& slice : slices) {
+    log::Update update{.session = caller_->session,
+                       .line = line,
+                       .number = slice.number,
+                       .table = slice.count == 0 ? TableId() : table->id,
+                       .clock = head.clock(),
+                       .form = form,
+                       .count = slice.count,
+                       .keys = slice.keys,
+                       .values = buffers->values.Next(slice.rows * row_bytes),
+                       .owner = buffers};
+    parts.push_back({.segment = slice.segment,
+                     .sender_epoch = slice.sender_epoch,
+                     .part = {.update = std::move(update),
+                              .job = caller_->job,
+                              .table = slice.count == 0 ? nullptr : table,
+                              .acks = shared_from_this()},
+                     .index = parts.size()});
+  }
+  return parts;
+}
+
+void PushStream::HandOut(std::vector<RoutedPart> parts, const std::shared_ptr<Ticket>& ticket,
+                         const std::shared_ptr<PullOp>& read) {
+  std::vector<std::vector<RoutedPart>> by_executor(shard_.executor_count());
+  for (RoutedPart& part : parts) by_executor[shard_.ExecutorOf(part.segment)].push_back(std::move(part));
+  for (size_t e = 0; e < by_executor.size(); ++e) {
+    if (by_executor[e].empty()) continue;
+    shard_.executor(e).Run([this, ticket, read, frame = frame_, mine = std::move(by_executor[e])] {
+      const absl::Time now = shard_.clock().Now();
+      for (const RoutedPart& part : mine) {
+        SegmentHost& host = shard_.host(part.segment);
+        auto refusal = IsStranger(host, *caller_) ? RefuseStranger(part.part.update, part.segment)
+                                                  : host.Take(part.part, part.sender_epoch, now);
+        if (read != nullptr)
+          refusal.has_value() ? read->Refused(part.index, *refusal) : read->Serve(part.index, now);
+        if (refusal.has_value()) Refuse(*std::move(refusal), frame);
+      }
+      for (const RoutedPart& part : mine) shard_.host(part.segment).Flush();
+    });
+  }
+}
+
+std::optional<v1::Refusal> PushStream::RefuseStranger(const log::Update& update, SegmentId segment) const {
+  v1::Refusal refusal = StrangersRefusal(*caller_);
+  refusal.set_segment(segment.v);
+  refusal.set_line(static_cast<v1::Line>(update.line));
+  refusal.set_number(update.number);
+  return refusal;
+}
+
+void PushStream::HandOutTick(const v1::Tick& tick, const std::vector<wire::Seal>& seals,
+                             const std::shared_ptr<Ticket>& ticket, uint32_t segments) {
+  struct Round {
+    Clock clock;
+    bool anew;
+    std::vector<Said> said;  // by segment
+    // By segment; each writes its own, the last of them answers.
+    std::vector<uint8_t> unspoken;
+    std::vector<Behind> behind;
+    uint64_t number;
+  };
+  auto round = std::make_shared<Round>();
+  round->clock = tick.clock();
+  round->anew = tick.anew();
+  round->said.resize(segments);
+  round->unspoken.resize(segments);
+  round->behind.resize(segments);
+  round->number = tick.number();
+  for (const wire::Seal& seal : seals) {
+    for (uint64_t s = seal.segment.v; s < std::min<uint64_t>(uint64_t{seal.segment.v} + seal.run, segments);
+         ++s) {
+      round->said[s].counts[static_cast<size_t>(seal.line) - 1] = seal.number;
+    }
+  }
+  if (named_.empty()) {
+    // What it named before there was a map its client takes for told, as below.
+    Named unknown;
+    if (ticked_without_map_) unknown.ever = {true, true};
+    named_.resize(segments, unknown);
+  }
+  shard_.ForEachSegment(
+      [this, ticket, round](SegmentHost& host) {
+        const uint32_t s = host.id().v;
+        if (round->anew) named_[s] = {};
+        // A member that it names may be primary already, and its client know that while this shard does not
+        // yet.
+        bool spoken = true;
+        if (host.primary() != nullptr) {
+          spoken = Speaks(host, round->said[s], round->clock);
+          if (spoken) round->behind[s] = BehindOf(host);
+        } else {
+          for (size_t line = 0; line < 2; ++line) {
+            // Its client takes it for told. Here nothing is known of the line until it is named again: also
+            // when a later tick leaves it out, which the client sent before it knew that the earlier one did
+            // not count.
+            if (round->said[s].counts[line].has_value()) named_[s].ever[line] = true;
+            if (named_[s].ever[line]) spoken = host.follower() == nullptr;
+          }
+        }
+        if (!spoken) round->unspoken[s] = 1;
+      },
+      [this, ticket, round] {
+        MutexLock lock(&mutex_);
+        v1::TickAck* ack = reply_.add_ticks();
+        ack->set_clock(round->clock);
+        ack->set_number(round->number);
+        for (uint32_t s = 0; s < round->unspoken.size(); ++s) {
+          if (round->unspoken[s] != 0) wire::Append(SegmentId(s), *ack->mutable_unspoken());
+          for (const Line line : {Line::kArrival, Line::kAggregated}) {
+            const std::optional<PartNumber> here = round->behind[s][static_cast<size_t>(line) - 1];
+            if (!here.has_value()) continue;
+            wire::Append(wire::Mark{.segment = SegmentId(s), .line = line, .number = *here},
+                         *ack->mutable_here());
+          }
+        }
+        dirty_ = true;
+      });
+}
+
+bool PushStream::Speaks(SegmentHost& host, const Said& said, Clock clock) {
+  Named& named = named_[host.id().v];
+  if (named.tenure != host.tenure()) {
+    named.tenure = host.tenure();
+    named.anew = {};
+  }
+  for (size_t line = 0; line < 2; ++line) {
+    if (!said.counts[line].has_value()) continue;
+    named.counts.counts[line] = *said.counts[line];
+    named.ever[line] = named.anew[line] = true;
+  }
+  // Not named by this tick, nor earlier on this stream in this tenure: parts of it may have died with another
+  // stream. A client that does not know of the tenure names only the line that has changed: of the other one
+  // nothing is known.
+  const bool spoken = named.anew != std::array<bool, 2>{} && named.anew == named.ever;
+  if (!spoken && !Planted(Bug::kUnnamedSealed)) return false;
+  const log::Segment::Session* session = host.primary()->segment().FindSession(caller_->session);
+  if (session == nullptr || session->job != caller_->job) return true;  // not open here, or of another job
+  if (IsStranger(host, *caller_)) return true;  // its parts are refused, and its clock is nobody's
+  host.primary()->SetNow(shard_.clock().Now());
+  host.primary()->Tick(caller_->session, clock, named.counts);
+  host.Flush();
+  return true;
+}
+
+// A client whose parts were committed and are not here any more may have none to send, and hears of it by
+// nothing else.
+PushStream::Behind PushStream::BehindOf(SegmentHost& host) const {
+  Behind behind;
+  const log::Segment& segment = host.primary()->segment();
+  const log::Segment::Session* session = segment.FindSession(caller_->session);
+  const bool another = session != nullptr && session->job != caller_->job;
+  if (another || segment.IsClosed(caller_->session)) return behind;
+  const clock::LineCounts here = host.primary()->Here(caller_->session);
+  for (size_t line = 0; line < behind.size(); ++line) {
+    if (here.counts[line] < named_[host.id().v].counts.counts[line]) behind[line] = here.counts[line];
+  }
+  return behind;
+}
+
+void PushStream::RefuseAll(const std::vector<wire::PartEntry>& entries, v1::Line line,
+                           const v1::Refusal& refusal) {
+  for (const wire::PartEntry& entry : entries) {
+    v1::Refusal one = refusal;
+    one.set_segment(entry.segment.v);
+    one.set_line(line);
+    one.set_number(entry.number);
+    Refuse(std::move(one), frame_);
+  }
+  if (entries.empty()) Refuse(refusal, frame_);
+}
+
+void PushStream::Refuse(v1::Refusal refusal, uint64_t frame) {
+  shard_.probe().Refused(refusal.reason());
+  {
+    MutexLock lock(&mutex_);
+    refusal.set_frame(frame);
+    *reply_.add_refusals() = std::move(refusal);
+    dirty_ = true;
+  }
+  Kick();
+}
+
+// Of each segment that may acknowledge more now: they do so in groups.
+void PushStream::Wake() {
+  std::shared_ptr<world::StreamPort> port;
+  {
+    MutexLock lock(&mutex_);
+    port = port_;
+  }
+  if (port != nullptr) port->KickSoon();
+}
+
+void PushStream::Committed(wire::Mark mark) {
+  MutexLock lock(&mutex_);
+  PartNumber& upto = marks_[{mark.segment, mark.line}];
+  upto = std::max(upto, mark.number);
+  dirty_ = true;
+}
+
+bool PushStream::FrameBegun(uint64_t bytes) {
+  std::shared_ptr<world::StreamPort> port;
+  {
+    MutexLock lock(&mutex_);
+    frames_.push_back({.bytes = bytes});
+    bytes_under_way_ += bytes;
+    // One frame more than the window is fair: the client may not have heard of the last one's end.
+    const ShardOptions& options = shard_.options();
+    const bool over = bytes_under_way_ > options.window_bytes + options.frame_bytes_max;
+    if (!over && !Unread()) return true;
+    port = port_;
+  }
+  CloseForNotReading(port);
+  return false;
+}
+
+bool PushStream::Drowned() {
+  std::shared_ptr<world::StreamPort> port;
+  {
+    MutexLock lock(&mutex_);
+    if (!Unread()) return false;
+    port = port_;
+  }
+  CloseForNotReading(port);
+  return true;
+}
+
+bool PushStream::Unread() const {
+  return reply_.refusals_size() >= kAnswersMax || reply_.ticks_size() >= kAnswersMax;
+}
+
+void PushStream::CloseForNotReading(const std::shared_ptr<world::StreamPort>& port) {
+  if (port != nullptr) {
+    port->Close(absl::ResourceExhaustedError(absl::StrCat(
+        "push: more than the window of ", shard_.options().window_bytes, " bytes is under way, or ",
+        kAnswersMax, " answers wait to be read; keep to Welcome.window_bytes and read replies")));
+  }
+}
+
+// A client that waits for room in its window is to hear of it; otherwise the next frames may come first.
+// Frames end in any order. The client hears how many have ended of the first ones, since it counts by their
+// sizes.
+void PushStream::FrameDone(uint64_t frame) {
+  std::shared_ptr<world::StreamPort> port;
+  bool soon = false;
+  {
+    MutexLock lock(&mutex_);
+    frames_[frame - received_ - 1].done = true;
+    while (!frames_.empty() && frames_.front().done) {
+      bytes_under_way_ -= frames_.front().bytes;
+      unsaid_bytes_ += frames_.front().bytes;
+      ++received_;
+      frames_.pop_front();
+    }
+    dirty_ = true;
+    soon = unsaid_bytes_ < shard_.options().window_bytes / 4;
+    port = port_;
+  }
+  if (port == nullptr) return;
+  if (soon) {
+    port->KickSoon();
+  } else {
+    port->Kick();
+  }
+}
+
+void PushStream::Kick() {
+  std::shared_ptr<world::StreamPort> port;
+  {
+    MutexLock lock(&mutex_);
+    port = port_;
+  }
+  if (port != nullptr) port->Kick();
+}
+
+bool PushStream::NextFrame(absl::Cord* frame) {
+  wire::Frame<v1::PushPullReply> reply;
+  std::shared_ptr<world::StreamPort> done;
+  {
+    MutexLock lock(&mutex_);
+    if (!dirty_) {
+      if (finished_ && frames_.empty() && AllRowsSent()) done = port_;
+    }
+  }
+  if (done != nullptr) done->Close(absl::OkStatus());
+  {
+    MutexLock lock(&mutex_);
+    if (!dirty_) return false;
+    reply.head.Swap(&reply_);
+    reply.head.set_received(received_);
+    unsaid_bytes_ = 0;
+    for (const auto& [where, number] : marks_) {
+      wire::Append(wire::Mark{.segment = where.first, .line = where.second, .number = number},
+                   *reply.head.mutable_committed());
+    }
+    marks_.clear();
+    AddRows(reply);
+    dirty_ = !waiting_rows_.empty();
+  }
+  *frame = wire::Encode(reply);
+  return true;
+}
+
+void PushStream::OnTime(absl::Time now, bool crowded) {
+  std::shared_ptr<world::StreamPort> port;
+  absl::Status why;
+  {
+    MutexLock lock(&mutex_);
+    if (ended() || port_ == nullptr) return;
+    const bool unread = crowded && !waiting_rows_.empty() && now - read_at_ > shard_.options().unread_timeout;
+    if (!unread && (greeted_ || now - opened_ <= shard_.options().hello_timeout)) return;
+    why = unread ? NotReading(shard_) : NoHello(shard_);
+    ended_ = true;
+    port = port_;
+  }
+  port->Close(std::move(why));
+}
+
+void PushStream::OnFinished() {
+  {
+    MutexLock lock(&mutex_);
+    finished_ = true;
+  }
+  Kick();
+}
+
+void PushStream::OnBroken(absl::Status) {
+  MutexLock lock(&mutex_);
+  ended_ = true;
+  port_ = nullptr;
+  waiting_rows_.clear();
+}
+
+}  // namespace paceline::shard

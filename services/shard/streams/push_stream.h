@@ -1,0 +1,160 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "libs/base/mutex.h"
+#include "libs/log/primary.h"
+#include "libs/wire/frame.h"
+#include "libs/wire/packed.h"
+#include "services/shard/shard.h"
+#include "services/shard/streams/hello.h"
+#include "services/shard/streams/pull_op.h"
+
+namespace paceline::shard {
+
+// One Push or PushPull stream: takes frames apart, hands parts and ticks to their segments, and gathers what
+// goes back — both marks, refusals, answers to ticks — until the carrier asks for a frame; what gathered
+// meanwhile travels as one.
+//
+// On a PushPull stream a frame may want its rows back: each part is then read behind its update, on the same
+// executor, by a pull whose reply goes to this stream. A read that has to wait is parked as any; the frame
+// counts as received all the same, and later ones go on.
+//
+// Frames arrive on one thread at a time; marks arrive from executors at any time.
+class PushStream : public world::AcceptedStream,
+                   public log::AckSink,
+                   public PullReplies,
+                   public WatchedStream,
+                   public std::enable_shared_from_this<PushStream> {
+ public:
+  // `rows`: it is a PushPull stream.
+  PushStream(Shard& shard, bool rows);
+  ~PushStream() override;
+
+  void Attach(std::shared_ptr<world::StreamPort> port) override;
+  void OnFrame(absl::Cord bytes) override;
+  bool NextFrame(absl::Cord* frame) override;
+  void OnFinished() override;
+  void OnBroken(absl::Status why) override;
+
+  // Noted; goes out with the next frame, which is asked for when the frame at hand is done.
+  void Committed(wire::Mark mark) override;
+  void Wake() override;
+
+  // For the pulls under way (push_pull.cc).
+  void Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserved) override;
+  void Fail(uint64_t request, v1::Refusal refusal) override;
+  bool Reserve(uint64_t bytes) override;
+  bool ended() const override { return ended_.load(std::memory_order_relaxed); }
+  void OnTime(absl::Time now, bool crowded) override;
+
+ private:
+  // Messages of both kinds of streams are read and written as those of PushPull, which have all fields of the
+  // others under the same numbers.
+  using Request = wire::Frame<v1::PushPullRequest>;
+
+  // What this stream's ticks said last of one segment. Each is touched by its segment's executor only.
+  struct Named {
+    uint64_t tenure = 0;  // SegmentHost::tenure() when it was named; 0: not named
+    clock::LineCounts counts;
+    std::array<bool, 2> ever = {};  // by line: named on this stream
+    std::array<bool, 2> anew = {};  // … in this tenure
+  };
+  // What one tick says of one segment, by line.
+  struct Said {
+    std::array<std::optional<PartNumber>, 2> counts;
+  };
+  // Up to which part a segment has a line, where that is less than was said, by line.
+  using Behind = std::array<std::optional<PartNumber>, 2>;
+  // Held by everyone at work on a frame; the last one to let go ends it.
+  class Ticket;
+  struct RoutedPart {
+    SegmentId segment;
+    Epoch sender_epoch;
+    log::Part part;
+    size_t index = 0;  // in the frame
+  };
+  struct UnderWay {
+    uint64_t bytes = 0;
+    bool done = false;
+  };
+  struct Rows {
+    wire::Frame<v1::PullReply> reply;
+    uint64_t reserved = 0;
+  };
+
+  void Greeted(Request request);
+  absl::StatusOr<std::vector<RoutedPart>> TakeApart(const v1::PushPullRequest& head, absl::Cord keys,
+                                                    absl::Cord values,
+                                                    const std::vector<wire::PartEntry>& entries,
+                                                    const Shard::View& view);
+  // `read`, if it is not null, reads each part behind its update.
+  void HandOut(std::vector<RoutedPart> parts, const std::shared_ptr<Ticket>& ticket,
+               const std::shared_ptr<PullOp>& read);
+  // -- push_pull.cc --
+  bool WantsRows(const v1::PushPullRequest& head) const { return rows_ && head.want_reply(); }
+  // nullptr: the frame wants no rows, or the request for them was refused.
+  std::shared_ptr<PullOp> ReadOf(const Request& request, const std::vector<wire::PartEntry>& entries);
+  // Of a frame that was refused as a whole.
+  void FailRead(uint64_t request, v1::Refusal refusal);
+  // What is owed to the client has all been answered, and sent.
+  bool AllRowsSent() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return reads_ == 0 && waiting_rows_.empty();
+  }
+  // Moves the oldest rows that wait into `reply`.
+  void AddRows(wire::Frame<v1::PushPullReply>& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void HandOutTick(const v1::Tick& tick, const std::vector<wire::Seal>& seals,
+                   const std::shared_ptr<Ticket>& ticket, uint32_t segments);
+  std::optional<v1::Refusal> RefuseStranger(const log::Update& update, SegmentId segment) const;
+  // Whether the tick speaks for the segment; if so its primary has heard it.
+  bool Speaks(SegmentHost& host, const Said& said, Clock clock);
+  // REQUIRES: the tick has been heard.
+  Behind BehindOf(SegmentHost& host) const;
+  void RefuseAll(const std::vector<wire::PartEntry>& entries, v1::Line line, const v1::Refusal& refusal);
+  void Refuse(v1::Refusal refusal, uint64_t frame);
+  // False: the client is beyond its window or does not read; the stream is being closed.
+  bool FrameBegun(uint64_t bytes);
+  // The same for frames before a Hello, which do not count.
+  bool Drowned();
+  bool Unread() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CloseForNotReading(const std::shared_ptr<world::StreamPort>& port);
+  // The frame of this number ends.
+  void FrameDone(uint64_t frame);
+  void Kick();
+
+  Shard& shard_;
+  const bool rows_;
+  const absl::Time opened_;
+  std::optional<Caller> caller_;      // after Hello
+  std::atomic<bool> greeted_{false};  // caller_ is set
+  uint64_t frame_ = 0;                // count of the frame at hand
+  std::vector<Named> named_;          // by segment; sized with the first tick
+  bool ticked_without_map_ = false;
+  std::atomic<bool> ended_{
+      false};  // it has broken, or rows are not read; written under mutex_, like what follows
+
+  Mutex mutex_;
+  std::shared_ptr<world::StreamPort> port_ ABSL_GUARDED_BY(mutex_);
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;    // the peer sends no more
+  v1::PushPullReply reply_ ABSL_GUARDED_BY(mutex_);  // what gathered, but marks and rows
+  std::map<std::pair<SegmentId, Line>, PartNumber> marks_ ABSL_GUARDED_BY(mutex_);
+  std::deque<UnderWay> frames_ ABSL_GUARDED_BY(mutex_);  // after the first `received_`, which are done with
+  uint64_t received_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t bytes_under_way_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t unsaid_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of frames whose end the peer has not been told of
+  bool dirty_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t reads_ ABSL_GUARDED_BY(mutex_) = 0;  // under way
+  std::deque<Rows> waiting_rows_ ABSL_GUARDED_BY(mutex_);
+  uint64_t reserved_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of rows, under way and waiting
+  absl::Time read_at_ ABSL_GUARDED_BY(mutex_);     // when rows went out, or none waited, last
+};
+
+}  // namespace paceline::shard

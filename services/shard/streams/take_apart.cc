@@ -1,0 +1,81 @@
+#include "services/shard/streams/take_apart.h"
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/status.h"
+#include "libs/log/keys.h"
+
+namespace paceline::shard {
+
+absl::StatusOr<std::vector<Slice>> SliceKeys(absl::Span<const wire::PartEntry> entries, log::KeyForm form,
+                                             absl::string_view keys, uint32_t segments) {
+  const size_t entry_bytes = log::BytesPerEntry(form);
+  std::vector<Slice> slices;
+  slices.reserve(entries.size());
+  std::vector<bool> seen(segments);
+  uint64_t at = 0;
+  uint64_t rows = 0;
+  for (const wire::PartEntry& entry : entries) {
+    if (entry.segment.v >= segments) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("parts: segment ", entry.segment.v, "; the ring has segments 0 to ", segments - 1));
+    }
+    if (seen[entry.segment.v]) {
+      return absl::InvalidArgumentError(absl::StrCat("parts: segment ", entry.segment.v,
+                                                     " twice in one frame; a frame has one part a segment"));
+    }
+    seen[entry.segment.v] = true;
+    const uint64_t bytes = uint64_t{entry.count} * entry_bytes;
+    if (bytes > keys.size() - at) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("keys: ", keys.size(), " bytes; the part table counts more than ",
+                       (at + bytes) / entry_bytes, " entries of ", entry_bytes, " bytes"));
+    }
+    Slice& slice = slices.emplace_back();
+    slice.segment = entry.segment;
+    slice.sender_epoch = entry.epoch;
+    slice.number = entry.number;
+    slice.count = entry.count;
+    slice.keys = keys.substr(at, bytes);
+    slice.first_row = rows;
+    ABSL_ASSIGN_OR_RETURN(slice.rows, log::CountRows(form, slice.keys));
+    rows += slice.rows;
+    at += bytes;
+  }
+  if (at != keys.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("keys: ", keys.size(), " bytes; the part table counts ",
+                                                   at / entry_bytes, " entries of ", entry_bytes, " bytes"));
+  }
+  return slices;
+}
+
+absl::Status CheckWidth(absl::Span<const Slice> slices, uint32_t dim, size_t value_bytes,
+                        const std::string& table) {
+  const uint64_t rows = slices.empty() ? 0 : slices.back().first_row + slices.back().rows;
+  if (value_bytes == rows * dim * sizeof(float)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("values: ", value_bytes, " bytes for ", rows, " rows of table '", table, "'; expected ",
+                   rows * dim * sizeof(float), ": ", dim, " f32 a row; check the width of the rows"));
+}
+
+absl::StatusOr<log::KeyForm> FormOf(v1::KeyForm form) {
+  if (form == v1::KEY_FORM_KEYS) return log::KeyForm::kKeys;
+  if (form == v1::KEY_FORM_RANGES) return log::KeyForm::kRanges;
+  return absl::InvalidArgumentError(absl::StrCat("key_form: ", static_cast<int>(form),
+                                                 " is not known here; expected 0 (keys), 1 (ranges) or, of "
+                                                 "a pull, 2 (changes)"));
+}
+
+absl::StatusOr<Line> LineOf(v1::Line line) {
+  if (line == v1::LINE_ARRIVAL) return Line::kArrival;
+  if (line == v1::LINE_AGGREGATED) return Line::kAggregated;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "line: ", static_cast<int>(line), "; expected 1 (applied on arrival) or 2 (aggregated tables)"));
+}
+
+absl::Status CheckFilters(absl::Span<const uint32_t> filters) {
+  if (filters.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("filters: ", filters.front(), " is unknown; feature level ", kFeatureLevel, " has none"));
+}
+
+}  // namespace paceline::shard

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "libs/log/primary.h"
+#include "libs/log/record.h"
+#include "libs/wire/packed.h"
+#include "services/shard/control/catalogue.h"
+#include "services/shard/streams/hello.h"
+
+// Frames taken apart into what each segment gets. Pure; borrows the frame's memory. What is checked here
+// concerns the frame as a whole; each primary judges its own part.
+namespace paceline::shard {
+
+// Where one entry of a frame's part table lies in its blobs.
+struct Slice {
+  SegmentId segment;
+  Epoch sender_epoch;
+  PartNumber number = 0;
+  uint32_t count = 0;  // entries
+  uint64_t rows = 0;
+  absl::string_view keys;
+  uint64_t first_row = 0;  // of the frame's rows
+};
+
+// INVALID_ARGUMENT naming the field if the table does not fit the keys, names a segment twice or one off the
+// ring.
+absl::StatusOr<std::vector<Slice>> SliceKeys(absl::Span<const wire::PartEntry> entries, log::KeyForm form,
+                                             absl::string_view keys, uint32_t segments);
+
+// INVALID_ARGUMENT unless `value_bytes` is `dim` f32 for each row of `slices`.
+absl::Status CheckWidth(absl::Span<const Slice> slices, uint32_t dim, size_t value_bytes,
+                        const std::string& table);
+
+// INVALID_ARGUMENT: a form of keys, a line or a filter this feature level does not know.
+absl::StatusOr<log::KeyForm> FormOf(v1::KeyForm form);
+absl::StatusOr<Line> LineOf(v1::Line line);
+absl::Status CheckFilters(absl::Span<const uint32_t> filters);
+
+}  // namespace paceline::shard
