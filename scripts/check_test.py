@@ -57,6 +57,21 @@ class CheckTest(unittest.TestCase):
         self.accepts("libs/world/a.h", '"libs/base/b.h"', '"libs/world/b.h"', "<chrono>")
         self.refuses("libs/world/a.h", '"libs/table/b.h"', "<grpcpp/grpcpp.h>", "<rocksdb/db.h>")
 
+    def test_no_circle_within_a_library(self):
+        def circle():
+            return [(v.path, v.rule) for v in check.check_circles(check.Tree(self.root))]
+
+        self.write("libs/ring/a.h", '#include "libs/ring/b.h"\n')
+        self.write("libs/ring/a.cc", '#include "libs/ring/a.h"\n')
+        self.write("libs/ring/b.h")
+        self.assertEqual(circle(), [])
+        self.write("libs/ring/c.h", '#include "libs/ring/a.h"\n')
+        self.write("libs/ring/b.cc", '#include "libs/ring/c.h"\n')
+        self.assertEqual(circle(), [("libs/ring/a.h", "circle")], "by way of a source as well")
+        self.write("libs/ring/b.cc")
+        self.write("libs/ring/b_test.cc", '#include "libs/ring/c.h"\n')
+        self.assertEqual(circle(), [], "tests include what they like")
+
     def test_pure_libraries_stand_on_each_other_in_order(self):
         order = ["record", "ring", "table", "clock", "wire", "log"]
         for i, lib in enumerate(order):

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "libs/ring/planner.h"
+#include "libs/ring/plan.h"
 #include "libs/ring/roster.h"
 
 namespace paceline::ring {

@@ -1,88 +1,12 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "libs/base/ids.h"
+#include "libs/ring/plan.h"
 
 // Who should hold what. A pure function: it knows no incarnations, no epochs and no time, and the same
 // arguments give the same answer in every process. It says what to do next, and is asked again when that is
 // done, or anything else has changed; it remembers nothing.
 
 namespace paceline::ring {
-
-// Who holds one segment.
-struct Owners {
-  ShardId primary;
-  std::vector<ShardId> replicas;
-
-  friend bool operator==(const Owners&, const Owners&) = default;
-};
-
-// assignment[i] are the owners of segment i.
-using Assignment = std::vector<Owners>;
-
-// One step that changes one segment's configuration.
-struct Move {
-  enum class Kind {
-    kRecruit,   // `to` becomes a learner and then a replica: all of the segment's data is copied
-    kHandOver,  // `to`, a replica, becomes primary, and the primary a replica: no data moves
-    kDrop,      // `to`, a replica, leaves
-  };
-
-  Kind kind = Kind::kRecruit;
-  SegmentId segment;
-  ShardId primary;  // that the segment has before
-  ShardId to;
-
-  friend bool operator==(const Move&, const Move&) = default;
-};
-
-// "recruit shard 3 for segment 17 of shard 1", for logs and tests.
-std::string ToString(const Move& move);
-
-// What the planner sees of a shard.
-struct Candidate {
-  enum class Takes {
-    kAll,
-    kReplicas,  // no primaries, and none are taken from it: it is being emptied of them
-    kNothing,   // it is silent, or ends; what it has is not evened out with others
-  };
-
-  ShardId shard;
-  std::string zone = {};  // failure domain; empty: unknown, taken for different from every other
-  Takes takes = Takes::kAll;
-};
-
-// What the planner sees of a segment.
-struct SegmentState {
-  enum class Condition {
-    kSound,    // all members live
-    kDamaged,  // its primary lives, some replica does not: it may recruit
-    kHeld,     // its primary does not live, or is being replaced: it is left alone
-  };
-
-  std::vector<ShardId> members = {};  // the primary first; none: it begins where the plan says
-  std::optional<Move> under_way = {};
-  Condition condition = Condition::kSound;
-  std::vector<ShardId> avoid = {};  // shards whose recruiting failed: the last ones to be recruited
-  uint32_t load = 1;                // what a copy of it, or being its primary, weighs; at least 1
-};
-
-struct PlanInput {
-  std::vector<SegmentState> segments;  // 2^k, segment i from i * 2^(64 - k) on
-  std::vector<Candidate> shards;       // distinct, in any order; with all members of the segments
-  uint32_t replicas = 0;               // wanted of each segment beside its primary
-  // Recruits and hand-overs under way at a time: of the segments of one primary, and to one shard.
-  uint32_t moves_per_shard = 8;
-};
-
-struct Round {
-  std::vector<Move> moves;  // to be begun now, at most one a segment, none where one is under way
-  Assignment wanted;        // once these, those under way, and the drops that follow recruits, are done
-};
 
 // The next moves.
 //
@@ -120,7 +44,5 @@ struct Round {
 //
 // O(segments * replicas * shards) a move; O(segments * replicas) at rest, zones aside.
 Round PlanRound(const PlanInput& input);
-
-inline constexpr int kVirtualNodes = 64;
 
 }  // namespace paceline::ring

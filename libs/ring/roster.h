@@ -6,7 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "libs/base/ids.h"
-#include "libs/ring/planner.h"
+#include "libs/ring/plan.h"
 
 namespace paceline::ring {
 

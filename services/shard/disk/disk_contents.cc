@@ -6,37 +6,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "libs/base/little_endian.h"
 #include "libs/base/status.h"
 #include "libs/log/record_check.h"
 #include "libs/log/record_codec.h"
-#include "libs/ring/placement.h"
 #include "services/shard/disk/folder.h"
 #include "services/shard/disk/load_lanes.h"
 
 namespace paceline::shard {
 namespace {
-
-constexpr char kOwnerNote[] = "owner";
-constexpr size_t kOwnerBytes = 16;  // cluster, shard, bits of the ring
-
-absl::StatusOr<DiskOwner> ReadOwner(const engine::Engine& engine) {
-  const absl::StatusOr<std::string> note = engine.Note(kOwnerNote);
-  if (absl::IsNotFound(note.status())) return DiskOwner();
-  ABSL_RETURN_IF_ERROR(note.status());
-  if (note->size() != kOwnerBytes) {
-    return absl::DataLossError(
-        absl::StrCat("disk: the owner's note has ", note->size(), " bytes; expected ", kOwnerBytes));
-  }
-  const uint32_t ring_bits = LoadU32(&(*note)[12]);
-  if (ring_bits > ring::kRingBitsMax) {
-    return absl::DataLossError(absl::StrCat("disk: the owner's note says a ring of 2^", ring_bits,
-                                            " segments; expected at most 2^", ring::kRingBitsMax));
-  }
-  return DiskOwner{.cluster = LoadU64(note->data()),
-                   .shard = ShardId(LoadU32(&(*note)[8])),
-                   .ring_bits = static_cast<int>(ring_bits)};
-}
 
 class Loader final : public engine::Reader {
  public:
@@ -160,14 +137,6 @@ void LearnFrom(const log::Segment& state, v1::Known& known) {
   if (state.id().v >= static_cast<uint32_t>(known.epochs_size())) return;
   uint64_t& epoch = (*known.mutable_epochs())[static_cast<int>(state.id().v)];
   epoch = std::max(epoch, state.epoch().v);
-}
-
-engine::Batch::PutNote NoteOf(const DiskOwner& owner) {
-  std::string bytes(kOwnerBytes, '\0');
-  StoreU64(owner.cluster, bytes.data());
-  StoreU32(owner.shard.v, &bytes[8]);
-  StoreU32(static_cast<uint32_t>(owner.ring_bits), &bytes[12]);
-  return {.name = kOwnerNote, .bytes = std::move(bytes)};
 }
 
 }  // namespace paceline::shard

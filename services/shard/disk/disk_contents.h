@@ -9,17 +9,10 @@
 #include "libs/engine/engine.h"
 #include "libs/log/segment.h"
 #include "paceline/v1/coordinator.pb.h"
+#include "services/shard/disk/folder.h"
 #include "services/shard/disk/segment_disk.h"
 
 namespace paceline::shard {
-
-// Whose the disk is. A disk is good for one shard of one cluster.
-struct DiskOwner {
-  uint64_t cluster = 0;  // 0: nobody's yet
-  ShardId shard;
-  int ring_bits = 0;
-  friend bool operator==(const DiskOwner&, const DiskOwner&) = default;
-};
 
 // What a shard finds on its disk when it starts. Plain value.
 struct DiskContents {
@@ -41,8 +34,5 @@ absl::StatusOr<DiskContents> LoadDisk(engine::Engine& engine, int threads = 0);
 
 // Raises `known` to what the segment's state shows.
 void LearnFrom(const log::Segment& state, v1::Known& known);
-
-// As a batch says it.
-engine::Batch::PutNote NoteOf(const DiskOwner& owner);
 
 }  // namespace paceline::shard

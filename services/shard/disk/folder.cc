@@ -6,11 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/little_endian.h"
 #include "libs/base/status.h"
-#include "services/shard/disk/disk_contents.h"
+#include "libs/ring/placement.h"
 
 namespace paceline::shard {
 namespace {
 
+constexpr char kOwnerNote[] = "owner";
+constexpr size_t kOwnerBytes = 16;  // cluster, shard, bits of the ring
 constexpr char kStampsNote[] = "stamps";
 constexpr char kKnownNote[] = "known";
 constexpr size_t kStampBytes = 16;  // count, random
@@ -28,6 +30,24 @@ void Store(const v1::Stamp& stamp, char* bytes) {
 }
 
 }  // namespace
+
+absl::StatusOr<DiskOwner> ReadOwner(const engine::Engine& engine) {
+  const absl::StatusOr<std::string> note = engine.Note(kOwnerNote);
+  if (absl::IsNotFound(note.status())) return DiskOwner();
+  ABSL_RETURN_IF_ERROR(note.status());
+  if (note->size() != kOwnerBytes) {
+    return absl::DataLossError(
+        absl::StrCat("disk: the owner's note has ", note->size(), " bytes; expected ", kOwnerBytes));
+  }
+  const uint32_t ring_bits = LoadU32(&(*note)[12]);
+  if (ring_bits > ring::kRingBitsMax) {
+    return absl::DataLossError(absl::StrCat("disk: the owner's note says a ring of 2^", ring_bits,
+                                            " segments; expected at most 2^", ring::kRingBitsMax));
+  }
+  return DiskOwner{.cluster = LoadU64(note->data()),
+                   .shard = ShardId(LoadU32(&(*note)[8])),
+                   .ring_bits = static_cast<int>(ring_bits)};
+}
 
 absl::StatusOr<v1::DataFolder> ReadFolder(const engine::Engine& engine) {
   v1::DataFolder folder;
@@ -50,6 +70,14 @@ absl::StatusOr<v1::Known> ReadKnown(const engine::Engine& engine) {
   ABSL_RETURN_IF_ERROR(note.status());
   if (known.ParseFromString(*note)) return known;
   return absl::DataLossError("disk: the note of what is known is no Known");
+}
+
+engine::Batch::PutNote NoteOf(const DiskOwner& owner) {
+  std::string bytes(kOwnerBytes, '\0');
+  StoreU64(owner.cluster, bytes.data());
+  StoreU32(owner.shard.v, &bytes[8]);
+  StoreU32(static_cast<uint32_t>(owner.ring_bits), &bytes[12]);
+  return {.name = kOwnerNote, .bytes = std::move(bytes)};
 }
 
 engine::Batch::PutNote StampsNote(const v1::DataFolder& folder) {

@@ -10,7 +10,7 @@
 #include "libs/base/little_endian.h"
 #include "libs/base/planted.h"
 #include "sdk/cpp/src/pull/cord_reader.h"
-#include "sdk/cpp/src/session/context.h"
+#include "sdk/cpp/src/session/table_info.h"
 
 namespace paceline::sdk {
 namespace {

@@ -4,7 +4,7 @@
 #include "libs/base/little_endian.h"
 #include "sdk/cpp/src/cache/cache.h"
 #include "sdk/cpp/src/pull/cord_reader.h"
-#include "sdk/cpp/src/session/context.h"
+#include "sdk/cpp/src/session/table_info.h"
 
 namespace paceline::sdk {
 namespace {

@@ -5,12 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/cpp/src/pull/gatherer.h"
-#include "sdk/cpp/src/pull/puller.h"
 
 namespace paceline::sdk {
 
-PullLink::PullLink(Context& context, Puller& puller, ring::ShardInfo shard)
-    : Link(context, world::StreamKind::kPull, std::move(shard)), puller_(puller) {}
+PullLink::PullLink(Context& context, PullListener& listener, ring::ShardInfo shard)
+    : Link(context, world::StreamKind::kPull, std::move(shard)), listener_(listener) {}
 
 void PullLink::Ask(PullRequest request) {
   Put(std::move(request));
@@ -47,7 +46,7 @@ bool PullLink::Next(absl::Cord* frame) {
     request.bytes = bytes.size();
     request.sent = context_.Now();
     asked_bytes_ += request.bytes;
-    puller_.OnSending(request, usable_since());
+    listener_.OnSending(request, usable_since());
     const uint64_t id = request.id;
     asked_.emplace(id, std::move(request));
     queue_.erase(first);
@@ -97,13 +96,13 @@ void PullLink::Receive(absl::Cord bytes) {
   if (asked == asked_.end()) {
     // An answer without a request is of no use; a refusal without one says that the shard could not read a
     // request.
-    for (const v1::Refusal& refusal : reply->head.refusals()) puller_.OnRefusedStream(*this, refusal);
+    for (const v1::Refusal& refusal : reply->head.refusals()) listener_.OnRefusedStream(*this, refusal);
     return;
   }
   PullRequest request = std::move(asked->second);
   asked_.erase(asked);
   asked_bytes_ -= request.bytes;
-  if (absl::Status kept = puller_.OnReply(*this, request, *reply); !kept.ok()) return BrokeRules(kept);
+  if (absl::Status kept = listener_.OnReply(*this, request, *reply); !kept.ok()) return BrokeRules(kept);
   Wake();  // there is room in the window
 }
 
@@ -114,7 +113,7 @@ void PullLink::OnDown() {
   asked_.clear();
   asked_bytes_ = 0;
   for (auto& [id, request] : lost) {
-    puller_.OnLost(request);
+    listener_.OnLost(request);
     Put(std::move(request));
   }
 }

@@ -13,13 +13,11 @@
 
 namespace paceline::sdk {
 
-class Puller;
-
 // The pull stream to one shard: requests that wait to be sent, the most urgent first, and requests that wait
 // for their answers, which come in any order.
 class PullLink final : public Link {
  public:
-  PullLink(Context& context, Puller& puller, ring::ShardInfo shard);
+  PullLink(Context& context, PullListener& listener, ring::ShardInfo shard);
 
   void Ask(PullRequest request);
 
@@ -39,7 +37,7 @@ class PullLink final : public Link {
   static bool Prune(PullRequest& request);
   wire::Frame<v1::PullRequest> Fill(PullRequest& request) const;
 
-  Puller& puller_;
+  PullListener& listener_;
   absl::btree_map<QueuePlace, PullRequest> queue_;
   size_t prune_at_ = kPruneAtLeast;               // the queue is pruned when it grows to this length
   absl::btree_map<uint64_t, PullRequest> asked_;  // by id; of the current stream

@@ -9,6 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"
 #include "absl/time/time.h"
+#include "libs/wire/frame.h"
+#include "paceline/v1/shard.pb.h"
 #include "sdk/cpp/src/push/batch.h"
 #include "sdk/cpp/src/session/context.h"
 
@@ -98,6 +100,23 @@ struct PullRequest {
     return !op->ended && !op->parts[asked.part].done && op->parts[asked.part].asking == asked.asking;
   }
   SegmentId Segment(const Asked& asked) const { return op->call.batch->pieces[asked.part].segment; }
+};
+
+class Link;
+
+// What links report about requests: those of pull streams, and those that ride with pushes.
+class PullListener {
+ public:
+  virtual ~PullListener() = default;
+  virtual void OnSending(PullRequest& request, absl::Time usable_since) = 0;
+  // The answer to a request. Not OK: the shard broke the rules of the wire.
+  virtual absl::Status OnReply(Link& link, const PullRequest& request,
+                               const wire::Frame<v1::PullReply>& reply) = 0;
+  virtual void OnRefusedStream(Link& link, const v1::Refusal& refusal) = 0;
+  // The stream broke before the answer came.
+  virtual void OnLost(PullRequest& request) = 0;
+  // The same for parts that rode with a push: the client asks for them by a pull of their own.
+  virtual void OnRideLost(PullRequest& request) = 0;
 };
 
 }  // namespace paceline::sdk

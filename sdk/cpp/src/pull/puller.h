@@ -17,7 +17,7 @@ namespace paceline::sdk {
 
 // All reads: splits a pull by shard, asks, asks again where needed, and checks the answers before the user
 // sees a value.
-class Puller {
+class Puller final : public PullListener {
  public:
   Puller(Context& context, const Pusher& pusher) : context_(context), pusher_(pusher) {}
 
@@ -36,15 +36,13 @@ class Puller {
   // The oldest pull under way; nullopt: there is none.
   std::optional<Waiting> Waits() const;
 
-  // -- from the links --
-  void OnSending(PullRequest& request, absl::Time usable_since);
-  // The answer to a request. Not OK: the shard broke the rules of the wire.
-  absl::Status OnReply(Link& link, const PullRequest& request, const wire::Frame<v1::PullReply>& reply);
-  void OnRefusedStream(Link& link, const v1::Refusal& refusal);
-  // The stream broke before the answer came.
-  void OnLost(PullRequest& request);
-  // The same for parts that rode with a push: the client asks for them by a pull of their own.
-  void OnRideLost(PullRequest& request);
+  // PullListener:
+  void OnSending(PullRequest& request, absl::Time usable_since) override;
+  absl::Status OnReply(Link& link, const PullRequest& request,
+                       const wire::Frame<v1::PullReply>& reply) override;
+  void OnRefusedStream(Link& link, const v1::Refusal& refusal) override;
+  void OnLost(PullRequest& request) override;
+  void OnRideLost(PullRequest& request) override;
 
  private:
   // The last certified state of a segment. The min clock never falls. A part that was applied but not

@@ -8,8 +8,6 @@
 #include "libs/base/status.h"
 #include "libs/wire/packed.h"
 #include "sdk/cpp/src/pull/gatherer.h"
-#include "sdk/cpp/src/pull/puller.h"
-#include "sdk/cpp/src/push/pusher.h"
 
 namespace paceline::sdk {
 namespace {
@@ -39,8 +37,10 @@ bool MayShareAFrame(const SegmentLine& a, const SegmentLine& b) {
 
 }  // namespace
 
-PushLink::PushLink(Context& context, Pusher& pusher, ring::ShardInfo shard)
-    : Link(context, world::StreamKind::kPush, std::move(shard)), pusher_(pusher), tick_pauses_(kTickAgain) {}
+PushLink::PushLink(Context& context, PushListener& listener, ring::ShardInfo shard)
+    : Link(context, world::StreamKind::kPush, std::move(shard)),
+      listener_(listener),
+      tick_pauses_(kTickAgain) {}
 
 void PushLink::Bind(SegmentLine& line) {
   line.link = this;
@@ -92,7 +92,7 @@ void PushLink::AddTick(v1::PushPullRequest& head) {
   const Clock clock = TellableClock();
   if (clock <= context_.start_clock || !teller_.Due(clock)) return;
   *head.mutable_tick() = teller_.Tell(
-      clock, [this](SegmentId segment, Line line, Clock c) { return pusher_.SealedAt(segment, line, c); });
+      clock, [this](SegmentId segment, Line line, Clock c) { return listener_.SealedAt(segment, line, c); });
   head.mutable_tick()->set_number(++ticks_);
   committed_then_.clear();
   for (const auto& [id, line] : lines_) {
@@ -224,11 +224,11 @@ void PushLink::Receive(absl::Cord frame) {
   // Refusals first: a refusal that shares a frame with a mark may be older than the mark.
   for (const v1::Refusal& refusal : reply.refusals()) {
     if (!usable()) return RefusedAtHello(refusal);
-    pusher_.OnRefusal(*this, refusal);
+    listener_.OnRefusal(*this, refusal);
   }
   const auto marks = wire::ParseMarks(reply.committed());
   if (!marks.ok()) return BrokeRules(marks.status());
-  for (const wire::Mark& mark : *marks) pusher_.OnCommitted(*this, mark);
+  for (const wire::Mark& mark : *marks) listener_.OnCommitted(*this, mark);
   for (const v1::TickAck& ack : reply.ticks()) OnTickAck(ack);
   OnReceived(reply.received());
   if (reply.request() != 0) OnRows(*decoded);
@@ -266,7 +266,7 @@ absl::Status PushLink::CheckHere(const v1::TickAck& ack) {
     const auto then = committed_then_.find(id);
     // Only for a line that was sent here then and still is: otherwise another shard has the rest.
     if (line == lines_.end() || then == committed_then_.end()) continue;
-    if (mark.number < then->second) pusher_.OnLost(*this, *line->second, mark.number, then->second);
+    if (mark.number < then->second) listener_.OnLost(*this, *line->second, mark.number, then->second);
   }
   return absl::OkStatus();
 }

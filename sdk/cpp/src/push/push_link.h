@@ -7,6 +7,7 @@
 
 #include "absl/container/btree_map.h"
 #include "libs/wire/frame.h"
+#include "libs/wire/packed.h"
 #include "paceline/v1/shard.pb.h"
 #include "sdk/cpp/src/pull/pull_op.h"
 #include "sdk/cpp/src/push/segment_line.h"
@@ -15,7 +16,21 @@
 
 namespace paceline::sdk {
 
-class Pusher;
+class PushLink;
+
+// What links report about lines, and ask.
+class PushListener {
+ public:
+  virtual ~PushListener() = default;
+  // The number of parts of clocks < `clock`.
+  virtual PartNumber SealedAt(SegmentId segment, Line line, Clock clock) const = 0;
+  virtual void OnCommitted(PushLink& link, const wire::Mark& mark) = 0;
+  virtual void OnRefusal(PushLink& link, const v1::Refusal& refusal) = 0;
+  // The shard has the line only up to part `here`, though it was committed up to `committed`. The client
+  // ends.
+  virtual void OnLost(const PushLink& link, const SegmentLine& line, PartNumber here,
+                      PartNumber committed) = 0;
+};
 
 // The push stream to one shard: a queue of its segments' lines that have parts to send, a window of bytes
 // that the shard has not taken yet, and the ticks.
@@ -25,7 +40,7 @@ class Pusher;
 // same push. A tick rides on the frame with the last part of the clock it ends.
 class PushLink final : public Link {
  public:
-  PushLink(Context& context, Pusher& pusher, ring::ShardInfo shard);
+  PushLink(Context& context, PushListener& listener, ring::ShardInfo shard);
 
   // The segments the shard is primary of, by the newest map.
   void SetSegments(absl::Span<const SegmentId> segments) { teller_.SetSegments(segments); }
@@ -68,7 +83,7 @@ class PushLink final : public Link {
   // Compares what the shard says it has with what was committed when the tick was sent.
   absl::Status CheckHere(const v1::TickAck& ack);
 
-  Pusher& pusher_;
+  PushListener& listener_;
   absl::btree_map<uint64_t, SegmentLine*> lines_;
   absl::btree_map<QueueKey, SegmentLine*> queue_;
   TickTeller teller_;

@@ -51,7 +51,7 @@ struct PushOp {
 //
 // A part gets its number when its push is made. So the numbers of a line follow its clocks, and a pull that
 // is made a moment later knows the client's last part on a segment, whatever has been sent by then.
-class Pusher {
+class Pusher final : public PushListener {
  public:
   explicit Pusher(Context& context) : context_(context) {}
 
@@ -77,8 +77,6 @@ class Pusher {
   // Number of the last part made, and of the last one committed.
   PartNumber Last(SegmentId segment, Line line) const;
   PartNumber Committed(SegmentId segment, Line line) const;
-  // The number of parts of clocks < `clock`.
-  PartNumber SealedAt(SegmentId segment, Line line, Clock clock) const;
   // Packed seals of every line that has parts, for the last tick.
   std::string AllSeals() const;
 
@@ -92,12 +90,11 @@ class Pusher {
   // there is none.
   std::optional<Waiting> Waits() const;
 
-  // -- from the links --
-  void OnCommitted(PushLink& link, const wire::Mark& mark);
-  void OnRefusal(PushLink& link, const v1::Refusal& refusal);
-  // The shard has the line only up to part `here`, though it was committed up to `committed`. The client
-  // ends.
-  void OnLost(const PushLink& link, const SegmentLine& line, PartNumber here, PartNumber committed);
+  // PushListener:
+  PartNumber SealedAt(SegmentId segment, Line line, Clock clock) const override;
+  void OnCommitted(PushLink& link, const wire::Mark& mark) override;
+  void OnRefusal(PushLink& link, const v1::Refusal& refusal) override;
+  void OnLost(const PushLink& link, const SegmentLine& line, PartNumber here, PartNumber committed) override;
 
  private:
   struct FlushOp {

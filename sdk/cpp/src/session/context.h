@@ -11,17 +11,15 @@
 #include "absl/time/time.h"
 #include "libs/base/ids.h"
 #include "libs/base/retry.h"
-#include "libs/ring/placement.h"
-#include "libs/table/schema.h"
 #include "libs/world/clock.h"
 #include "libs/world/port.h"
 #include "libs/world/random.h"
 #include "paceline/stats.h"
-#include "paceline/table_schema.h"
 #include "sdk/cpp/src/cache/cache.h"
 #include "sdk/cpp/src/session/gate.h"
 #include "sdk/cpp/src/session/history.h"
 #include "sdk/cpp/src/session/routes.h"
+#include "sdk/cpp/src/session/table_info.h"
 #include "sdk/cpp/src/session/timers.h"
 
 namespace paceline::sdk {
@@ -29,20 +27,7 @@ namespace paceline::sdk {
 // ClientOptions::retry when the user does not set it.
 inline constexpr BackoffPolicy kDefaultBackoff{.initial = absl::Milliseconds(10), .max = absl::Seconds(1)};
 
-// A table as clients know it. Immutable; shared by all its users.
-struct TableInfo {
-  TableId id;
-  std::string name;
-  table::Schema schema;
-  ring::Placement placement;
-  Consistency consistency;
-
-  // "table 'weights'", for messages.
-  std::string Name() const { return "table '" + name + "'"; }
-  Line line() const { return schema.aggregated ? Line::kAggregated : Line::kArrival; }
-};
-
-class Puller;
+class PullListener;
 
 // State that all pieces of one core share. Owned by ClientCore; used only inside the gate.
 struct Context {
@@ -89,8 +74,8 @@ struct Context {
   CatalogueVersion catalogue_version;
 
   RowCache cache;
-  History history;           // events for the record file; recorded only if there is a sink
-  Puller* puller = nullptr;  // for parts that want their rows back
+  History history;                 // events for the record file; recorded only if there is a sink
+  PullListener* puller = nullptr;  // for parts that want their rows back
 
   Stats stats;
   absl::Status failure;  // of the whole client: once not OK, it stays so

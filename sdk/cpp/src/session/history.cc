@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "libs/base/crc32c.h"
-#include "sdk/cpp/src/session/context.h"
+#include "sdk/cpp/src/session/table_info.h"
 
 namespace paceline::sdk {
 namespace {
@@ -21,13 +21,8 @@ std::string_view View(absl::string_view bytes) {
 
 }  // namespace
 
-void History::SessionOpened(const Context& context) const {
-  if (!enabled()) return;
-  sink_->Record(record::SessionOpened{.job = context.job,
-                                      .session = context.session,
-                                      .worker = context.worker,
-                                      .rank = context.rank,
-                                      .start = context.start_clock});
+void History::SessionOpened(const record::SessionOpened& session) const {
+  if (enabled()) sink_->Record(session);
 }
 
 void History::TableOpened(const TableInfo& table) const {

@@ -15,7 +15,6 @@
 
 namespace paceline::sdk {
 
-struct Context;
 struct TableInfo;
 
 // The events of a client for its record file: user calls, actions and answers (docs/record.md). Without a
@@ -25,7 +24,7 @@ class History : public CacheWatcher {
   void RecordTo(record::Sink* sink) { sink_ = sink; }
   bool enabled() const { return sink_ != nullptr; }
 
-  void SessionOpened(const Context& context) const;
+  void SessionOpened(const record::SessionOpened& session) const;
   void TableOpened(const TableInfo& table) const;
   void Pushed(SegmentId segment, Line line, PartNumber number, Clock clock, TableId table, const Batch& batch,
               const Batch::Piece& piece) const;

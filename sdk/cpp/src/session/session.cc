@@ -118,7 +118,13 @@ void Session::OnJoined(absl::StatusOr<v1::JoinJobReply> reply) {
 }
 
 void Session::EndOpen(absl::Status status) {
-  if (status.ok()) context_.history.SessionOpened(context_);
+  if (status.ok()) {
+    context_.history.SessionOpened({.job = context_.job,
+                                    .session = context_.session,
+                                    .worker = context_.worker,
+                                    .rank = context_.rank,
+                                    .start = context_.start_clock});
+  }
   context_.deferred.Run(
       [done = std::move(opened_), status = std::move(status)]() mutable { done(std::move(status)); });
 }

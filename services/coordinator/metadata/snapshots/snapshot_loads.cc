@@ -8,7 +8,6 @@
 #include "libs/wire/schema_codec.h"
 #include "services/coordinator/metadata/facts/text.h"
 #include "services/coordinator/metadata/snapshots/snapshots.h"
-#include "services/coordinator/metadata/snapshots/snapshots_on_files.h"
 
 namespace paceline::coordinator {
 

@@ -11,7 +11,6 @@
 #include "libs/base/version.h"
 #include "libs/snapshot/manifest.h"
 #include "services/coordinator/metadata/facts/text.h"
-#include "services/coordinator/metadata/snapshots/snapshots_on_files.h"
 
 namespace paceline::coordinator {
 namespace {

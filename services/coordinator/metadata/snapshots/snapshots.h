@@ -174,4 +174,29 @@ class Snapshots {
   Counters counters_;
 };
 
+// -- details --
+
+template <class Result>
+void Snapshots::OnFiles(std::function<Result(snapshot::Files&)> work, std::function<void(Result)> then) {
+  auto result = std::make_shared<std::optional<Result>>();
+  const std::function<void(Result)> enter = AsVisit<Result>(context_, std::move(then));
+  context_.outbox.Add([files = context_.options.snapshots, work = std::move(work), result, enter] {
+    files->Run([work, result](snapshot::Files& at) { *result = work(at); },
+               [result, enter] { enter(*std::move(*result)); });
+  });
+}
+
+template <class Reply, class Result>
+Ticket Snapshots::RunErrand(absl::Time deadline, const Done<Reply>& done,
+                            std::function<Result(snapshot::Files&)> work,
+                            std::function<absl::StatusOr<Reply>(const Result&)> answer) {
+  const Ticket ticket = sessions_.NewTicket();
+  errands_[ticket] = {.deadline = deadline,
+                      .fail = [this, done](const absl::Status& why) { sessions_.Tell(done, {why}); }};
+  OnFiles<Result>(std::move(work), [this, ticket, done, answer = std::move(answer)](const Result& result) {
+    if (errands_.erase(ticket) > 0) sessions_.Tell(done, answer(result));
+  });
+  return ticket;
+}
+
 }  // namespace paceline::coordinator
