@@ -16,10 +16,10 @@ constexpr absl::Duration kWishEvery = absl::Milliseconds(100);
 constexpr absl::Duration kStoodStill = absl::Milliseconds(250);
 // What no configuration names and no primary sends anything is kept for so long.
 constexpr absl::Duration kLeftOverMax = absl::Seconds(10);
-// … or so long, if somebody may want to go on from it and memory is not short.
-constexpr absl::Duration kNeededMax = absl::Minutes(10);
 // Members that say to be primary and are not named. Anybody may say so.
 constexpr size_t kUnnamedMax = 16;
+// … or so long, if somebody may want to go on from it and memory is not short.
+constexpr absl::Duration kNeededMax = absl::Minutes(10);
 
 }  // namespace
 
@@ -30,214 +30,20 @@ SegmentHost::SegmentHost(SegmentId id, const Surroundings& around, engine::Batch
   budget_ = std::make_shared<WrittenBudget>(around_.budget, disk_, *around_.disk);
 }
 
-void SegmentHost::Restore(std::optional<log::Segment> state, SegmentDisk::Found found) {
-  disk_->Restore(std::move(found));
-  if (!state.has_value()) return;
-  const log::LogPosition end{.epoch = state->epoch(), .lsn = state->version()};
-  around_.budget->Installed(*state);  // not by way of the disk, which has it
-  follower_ = std::make_unique<log::Follower>(*std::move(state), log::LogTail(end), budget_);
-  role_ = Role::kLearner;
-  restored_ = true;
-}
-
-log::Primary::Replication SegmentHost::ReplicationHere() {
-  return {.clock = around_.clock,
-          .port = around_.port,
-          .numbers = &numbers_,
-          .durable = around_.durable,
-          .disk = disk_ != nullptr,
-          .image_pace = around_.image_pace};
-}
-
-void SegmentHost::Configure(const ring::SegmentMap& map, const ring::Member& self) {
-  if (map.EpochOf(id_) < epoch_ && map.Primary(id_) == self && Planted(Bug::kStaleEpochServed)) {
-    MakePrimary({.segment = log::Segment(id_, map.ring_bits()), .tail = log::LogTail(log::LogPosition{})},
-                map.ConfigOf(id_));
-  }
-  OnConfig(map.ConfigOf(id_), map.version(), self, map.ring_bits());
-}
-
-void SegmentHost::OnConfig(const ring::SegmentConfig& config, MapVersion version, const ring::Member& self,
-                           int ring_bits) {
-  map_version_ = std::max(map_version_, version);
-  if (config.epoch < Newest()) return;  // a newer one is known of, maybe by a fence
-  const bool newer = config.epoch > epoch_;
-  const bool first = epoch_ == Epoch();
-  epoch_ = config.epoch;
-  primary_named_ = config.primary;
-  if (config.primary == self) {
-    if (!newer) return;
-    if (config.emptied_in == config.epoch) return BeginEmpty(config, ring_bits);
-    BecomePrimary(
-        config, absl::StrCat("segment ", id_.v, " came back to ", around_.shard_name, " in epoch ",
-                             config.epoch.v, " without its data; restart the job from its last saved model"));
-    if (role_ == Role::kPrimary || tenure_ > 0) return;
-    MakePrimary({.segment = log::Segment(id_, ring_bits), .tail = log::LogTail(log::LogPosition{})}, config);
-    return;
-  }
-  const bool replica = std::ranges::count(config.replicas, self) > 0;
-  if (role_ == Role::kPrimary) {
-    // What it holds may be gone on from, should it be recruited again; OnTime sees to it that it does not
-    // stay.
-    if (replica || around_.port != nullptr) {
-      StepDown(MovedTo(config.primary));
-    } else {
-      ++events_.given_up;
-      (void)primary_->Release(MovedTo(config.primary));
-      primary_.reset();
-      if (disk_ != nullptr) disk_->Forget();
-    }
-  }
-  replica ? BecomeReplica(config, ring_bits, first) : LeaveOut(config, self);
-  AnswerNamed();
-}
-
-void SegmentHost::OnCarried(const ring::SegmentConfig& config, MapVersion version, const ring::Member& self,
-                            int ring_bits) {
-  if (role_ != Role::kPrimary || !primary_->handing_over() || config.epoch != Epoch(epoch_.v + 1)) return;
-  const auto known = [&](const ring::Member& member) {
-    return member == self || primary_->replicas().HasReplica(member);
-  };
-  if (!known(config.primary) || !std::ranges::all_of(config.replicas, known)) return;
-  OnConfig(config, version, self, ring_bits);
-}
-
-void SegmentHost::BecomePrimary(const ring::SegmentConfig& config, const std::string& came_back_without) {
-  awaits_.clear();
-  if (role_ == Role::kPrimary) return primary_->Begin(config.epoch, config.replicas);
-  // In the middle of an image nobody makes it primary, unless what it had before is all there is.
-  if (follower_ != nullptr && !follower_->whole()) follower_->FallBack();
-  if (follower_ != nullptr && follower_->whole()) {
-    log::Follower::State state = follower_->Release();
-    follower_.reset();
-    ++events_.gained;
-    return MakePrimary({.segment = std::move(state.segment), .tail = std::move(state.tail)}, config);
-  }
-  if (tenure_ > 0 || follower_ != nullptr || fenced_ == config.epoch) {
-    // It was here, or said that it was, went, and came back without its rows: an empty one would pass for the
-    // real one.
-    role_ = Role::kLost;
-    lost_message_ = came_back_without;
-    ++tenure_;
-  }
-}
-
-void SegmentHost::MakePrimary(log::Primary::State state, const ring::SegmentConfig& config) {
-  role_ = Role::kPrimary;
-  restored_ = may_be_needed_ = false;
-  ++tenure_;
-  awaits_.clear();
-  later_ = nullptr;
-  if (disk_ != nullptr) disk_->Keep(around_.durable);
-  primary_.emplace(std::move(state), config.epoch, config.replicas, budget_, ReplicationHere());
-  if (disk_ != nullptr) primary_->OnDisk(disk_->state(), disk_->durable());
-}
-
-// Somebody has decided that what it had is lost, so whatever is here is of a history that is over.
-void SegmentHost::BeginEmpty(const ring::SegmentConfig& config, int ring_bits) {
-  if (primary_.has_value()) (void)primary_->Release(MovedTo(config.primary));
-  primary_.reset();
-  follower_.reset();
-  if (disk_ != nullptr) disk_->Forget();
-  emptied_at_ = map_version_;
-  MakePrimary({.segment = log::Segment(id_, ring_bits), .tail = log::LogTail(log::LogPosition{})}, config);
-  primary_->BeganEmpty();
-}
-
 std::string SegmentHost::IsBefore(MapVersion version) const {
   if (version >= emptied_at_) return "";
   return absl::StrCat("segment ", id_.v, ": the call is of map version ", version.v,
                       ", the segment began empty in ", emptied_at_.v);
 }
 
-void SegmentHost::StepDown(const v1::Refusal& refusal) {
-  ++events_.given_up;
-  log::Primary::State state = primary_->Release(refusal);
-  primary_.reset();
-  follower_ = std::make_unique<log::Follower>(std::move(state.segment), std::move(state.tail), budget_);
-  role_ = Role::kLearner;
-  left_out_since_ = absl::InfiniteFuture();  // it may be left over from before it was primary
-}
-
-void SegmentHost::BecomeReplica(const ring::SegmentConfig& config, int ring_bits, bool first) {
-  if (follower_ == nullptr) {
-    // A learner knows a configuration before it is recruited. So a member by the first one that this shard
-    // hears of, even one after epoch 1, has been one since the segment was empty: nothing was committed
-    // without it.
-    follower_ = first ? std::make_unique<log::Follower>(log::Follower::Empty(id_, ring_bits, budget_))
-                      : std::make_unique<log::Follower>(id_, ring_bits, budget_);
-  }
-  role_ = Role::kReplica;
-  awaits_.clear();
-  left_out_since_ = absl::InfiniteFuture();
-  watch_.Begin(config.epoch, around_.clock->Now());
-}
-
-void SegmentHost::LeaveOut(const ring::SegmentConfig& config, const ring::Member& self) {
-  const bool earlier_start = config.primary.shard == self.shard;
-  awaits_.clear();
-  if (earlier_start && !config.replicas.empty()) awaits_ = "a replica is taking over";
-  if (follower_ != nullptr) {
-    const bool last_copy = MayBeLastCopy(config, self);
-    if (earlier_start && last_copy) awaits_ = "it is being recovered from disk";
-    // What disagreed with the only member that is left may be all that is left, should that one end.
-    const bool disagreed = role_ == Role::kReplica && last_ack_.state() != v1::ReplicateReply::HOLDS;
-    may_be_needed_ = config.replicas.empty() && (disagreed || may_be_needed_);
-    if (role_ == Role::kReplica || left_out_since_ == absl::InfiniteFuture()) {
-      left_out_since_ = around_.clock->Now();
-    }
-    if (last_copy) left_out_since_ = absl::InfiniteFuture();
-    role_ = Role::kLearner;
-    return;
-  }
-  role_ = earlier_start && config.replicas.empty() ? Role::kLost : Role::kElsewhere;
-  if (role_ == Role::kLost) {
-    lost_message_ =
-        absl::StrCat("segment ", id_.v, " was held in the memory of an earlier start of ", around_.shard_name,
-                     " (incarnation ", config.primary.incarnation.v, "; this is ", self.incarnation.v,
-                     ") and has no other member: its acknowledged data is gone. Go on without it (`paceline "
-                     "recover --accept-loss ",
-                     around_.shard_name,
-                     "`) and start the job again, from its last saved model if there is "
-                     "one");
-  }
-}
-
-bool SegmentHost::MayBeLastCopy(const ring::SegmentConfig& config, const ring::Member& self) const {
-  const auto mine = [&](const ring::Member& member) { return member.shard == self.shard; };
-  return restored_ && (mine(config.primary) || std::ranges::any_of(config.replicas, mine));
-}
-
-v1::Refusal SegmentHost::MovedTo(const ring::Member& primary) const {
-  v1::Refusal moved;
-  moved.set_reason(v1::Refusal::MOVED);
-  moved.set_map_version(map_version_.v);
-  moved.set_message(absl::StrCat("segment ", id_.v, " moved to ", ring::ToString(primary)));
-  return moved;
-}
-
-std::optional<log::Segment> SegmentHost::Release(const ring::SegmentMap& map) {
-  if (role_ != Role::kPrimary || map.EpochOf(id_) <= epoch_) return std::nullopt;
-  epoch_ = map.EpochOf(id_);
-  primary_named_ = map.Primary(id_);
-  map_version_ = std::max(map_version_, map.version());
-  role_ = Role::kElsewhere;
-  log::Primary::State state = primary_->Release(MovedTo(map.Primary(id_)));
-  primary_.reset();
-  if (disk_ != nullptr) disk_->Forget();
-  return std::move(state.segment);
-}
-
-void SegmentHost::Adopt(log::Segment state, const ring::SegmentMap& map) {
-  epoch_ = map.EpochOf(id_);
-  primary_named_ = map.Primary(id_);
-  map_version_ = std::max(map_version_, map.version());
-  const log::LogPosition end{.epoch = state.epoch(), .lsn = state.version()};
-  MakePrimary({.segment = std::move(state), .tail = log::LogTail(end)}, map.ConfigOf(id_));
+std::string SegmentHost::Awaits() const {
+  if (const auto* elsewhere = std::get_if<Elsewhere>(&state_)) return elsewhere->awaits;
+  const auto* learner = std::get_if<Learner>(&state_);
+  return learner == nullptr ? "" : learner->awaits;
 }
 
 std::optional<v1::Refusal> SegmentHost::Misrouted(Epoch sender_epoch) const {
-  if (role_ == Role::kPrimary) return std::nullopt;
+  if (primary() != nullptr) return std::nullopt;
   v1::Refusal refusal;
   refusal.set_segment(id_.v);
   refusal.set_map_version(map_version_.v);
@@ -246,13 +52,13 @@ std::optional<v1::Refusal> SegmentHost::Misrouted(Epoch sender_epoch) const {
     refusal.set_reason(v1::Refusal::UNAVAILABLE);
     refusal.set_message(absl::StrCat("segment ", id_.v, ": you know epoch ", sender_epoch.v,
                                      ", this shard only ", epoch_.v, " yet; ask again"));
-  } else if (role_ == Role::kLost) {
+  } else if (const auto* lost = std::get_if<Lost>(&state_)) {
     refusal.set_reason(v1::Refusal::DATA_LOSS);
-    refusal.set_message(lost_message_);
-  } else if (!awaits_.empty()) {
+    refusal.set_message(lost->message);
+  } else if (const std::string awaits = Awaits(); !awaits.empty()) {
     refusal.set_reason(v1::Refusal::UNAVAILABLE);
     refusal.set_message(absl::StrCat("segment ", id_.v, ": an earlier start of ", around_.shard_name,
-                                     " was its primary; ", awaits_));
+                                     " was its primary; ", awaits));
   } else {
     refusal.set_reason(v1::Refusal::MOVED);
     refusal.set_message(
@@ -267,8 +73,8 @@ std::optional<v1::Refusal> SegmentHost::Take(const log::Part& part, Epoch sender
     refusal->set_number(part.update.number);
     return refusal;
   }
-  primary_->SetNow(now);
-  auto refusal = primary_->Take(part);
+  primary()->SetNow(now);
+  auto refusal = primary()->Take(part);
   if (refusal.has_value()) {
     refusal->set_line(static_cast<v1::Line>(part.update.line));
     refusal->set_number(part.update.number);
@@ -281,11 +87,11 @@ void SegmentHost::Serve(log::Read read, Epoch sender_epoch, absl::Time now) {
     read.sink->Refused(read.part, *std::move(refusal));
     return;
   }
-  primary_->Serve(std::move(read), now);
+  primary()->Serve(std::move(read), now);
 }
 
 void SegmentHost::Flush() {
-  if (role_ == Role::kPrimary) primary_->Flush();
+  if (primary() != nullptr) primary()->Flush();
 }
 
 // -- other members --
@@ -312,10 +118,10 @@ void SegmentHost::AnswerNamed() {
   ack.set_epoch(named.epoch.v);
   ack.set_transfer(named.transfer);
   ack.set_state(v1::ReplicateReply::NO_STATE);
-  if (follower_ != nullptr && follower_->whole()) {
+  if (follower() != nullptr && follower()->whole()) {
     ack.set_state(v1::ReplicateReply::BEHIND);
-    ack.set_lsn(follower_->position().lsn.v);
-    ack.set_lsn_epoch(follower_->position().epoch.v);
+    ack.set_lsn(follower()->position().lsn.v);
+    ack.set_lsn_epoch(follower()->position().epoch.v);
   }
   named.answer(std::move(ack));
 }
@@ -325,7 +131,7 @@ std::optional<v1::ReplicateReply::Ack> SegmentHost::Follow(const ring::Member& f
                                                            const absl::Cord& body, int ring_bits,
                                                            Answer later) {
   const Epoch epoch(frame.epoch());
-  if (IsOver(epoch) || (role_ == Role::kPrimary && epoch == epoch_)) {
+  if (IsOver(epoch) || (primary() != nullptr && epoch == epoch_)) {
     v1::ReplicateReply::Ack ack;
     ack.set_segment(id_.v);
     ack.set_epoch(Newest().v);
@@ -339,18 +145,17 @@ std::optional<v1::ReplicateReply::Ack> SegmentHost::Follow(const ring::Member& f
     return std::nullopt;
   }
   if (IsLate(from, frame.transfer())) return std::nullopt;
-  restored_ = false;
   watch_.Begin(epoch, around_.clock->Now());
-  if (follower_ == nullptr) {
-    follower_ = std::make_unique<log::Follower>(id_, ring_bits, budget_);
-    role_ = Role::kLearner;
-  }
-  if (role_ == Role::kLearner) left_out_since_ = around_.clock->Now();
+  On(Event::kFrame, {.ring_bits = ring_bits});
+  if (auto* learner = std::get_if<Learner>(&state_)) learner->left_out_since = around_.clock->Now();
   // What a learner's disk has nobody was told to be acknowledged: one that hangs must not fill the memory.
   // (An awaited one was counted on; it says that it no longer has it, and is not added, or asked out again.)
-  if (disk_ != nullptr) disk_->Keep(around_.durable && role_ == Role::kReplica);
-  last_ack_ = follower_->Take(frame, body, role_ == Role::kReplica && epoch == epoch_);
-  later_ = std::move(later);
+  const bool counted_on = role() == Role::kReplica;
+  if (disk_ != nullptr) disk_->Keep(around_.durable && counted_on);
+  Following& following = *this->following();
+  following.restored = false;
+  last_ack_ = following.follower->Take(frame, body, counted_on && epoch == epoch_);
+  following.later = std::move(later);
   if (disk_ != nullptr) NoteDisk();
   return last_ack_;
 }
@@ -363,8 +168,10 @@ bool SegmentHost::NoteDisk() {
 }
 
 void SegmentHost::TellOfDisk() {
-  if (role_ == Role::kPrimary) return primary_->OnDisk(disk_->state(), disk_->durable());
-  if (later_ && last_ack_.state() == v1::ReplicateReply::HOLDS && NoteDisk()) later_(last_ack_);
+  if (primary() != nullptr) return primary()->OnDisk(disk_->state(), disk_->durable());
+  const Following* following = this->following();
+  if (following == nullptr || !following->later) return;
+  if (last_ack_.state() == v1::ReplicateReply::HOLDS && NoteDisk()) following->later(last_ack_);
 }
 
 void SegmentHost::OnDurable(const SegmentDisk::Mark& mark) {
@@ -373,11 +180,11 @@ void SegmentHost::OnDurable(const SegmentDisk::Mark& mark) {
 
 bool SegmentHost::OnBeacon(const ring::Member& from, const v1::Beacon& beacon) {
   const Epoch epoch(beacon.epoch());
-  if (follower_ == nullptr || IsOver(epoch) || !IsNamed(from, epoch)) return false;
+  if (follower() == nullptr || IsOver(epoch) || !IsNamed(from, epoch)) return false;
   const absl::Time now = around_.clock->Now();
   watch_.Begin(epoch, now);
   watch_.Heard(absl::Microseconds(beacon.lease_us()), now);
-  if (role_ == Role::kLearner) left_out_since_ = now;
+  if (auto* learner = std::get_if<Learner>(&state_)) learner->left_out_since = now;
   return true;
 }
 
@@ -402,7 +209,7 @@ v1::FenceReply::Segment SegmentHost::JudgeFence(const v1::FenceRequest::Segment&
   v1::FenceReply::Segment reply;
   reply.set_segment(id_.v);
   const Epoch epoch(request.epoch());
-  if (role_ != Role::kReplica || !follower_->whole()) {
+  if (role() != Role::kReplica || !follower()->whole()) {
     reply.set_why_not("it is no replica, or not in sync");
   } else if (epoch <= epoch_ || epoch < fenced_) {
     reply.set_why_not(absl::StrCat("it knows of epoch ", Newest().v));
@@ -411,8 +218,8 @@ v1::FenceReply::Segment SegmentHost::JudgeFence(const v1::FenceRequest::Segment&
   } else {
     if (!Planted(Bug::kFenceSkipped)) fenced_ = epoch;
     reply.set_fenced(true);
-    reply.set_lsn(follower_->position().lsn.v);
-    reply.set_lsn_epoch(follower_->position().epoch.v);
+    reply.set_lsn(follower()->position().lsn.v);
+    reply.set_lsn_epoch(follower()->position().epoch.v);
   }
   return reply;
 }
@@ -423,17 +230,17 @@ v1::FenceReply::Segment SegmentHost::JudgeRecovery(const v1::FenceRequest::Segme
   v1::FenceReply::Segment reply;
   reply.set_segment(id_.v);
   const Epoch epoch(request.epoch());
-  if (role_ == Role::kPrimary || role_ == Role::kReplica) {
+  if (role() == Role::kPrimary || role() == Role::kReplica) {
     reply.set_why_not("it has a role in a newer configuration");
   } else if (epoch <= epoch_ || epoch < fenced_) {
     reply.set_why_not(absl::StrCat("it knows of epoch ", Newest().v));
   } else {
     fenced_ = epoch;
     reply.set_fenced(true);
-    const bool has = restored_ ? follower_->whole() : request.left_over() && follower_ != nullptr;
-    if (has) {
-      const log::LogPosition position = follower_->fallback();
-      if (!restored_) left_out_since_ = around_.clock->Now();
+    auto* learner = std::get_if<Learner>(&state_);
+    if (learner != nullptr && (learner->following.restored || request.left_over())) {
+      const log::LogPosition position = follower()->fallback();
+      if (!learner->following.restored) learner->left_out_since = around_.clock->Now();
       reply.set_lsn(position.lsn.v);
       reply.set_lsn_epoch(position.epoch.v);
     }
@@ -442,54 +249,53 @@ v1::FenceReply::Segment SegmentHost::JudgeRecovery(const v1::FenceRequest::Segme
 }
 
 bool SegmentHost::Recruit(Epoch epoch, const ring::Member& learner) {
-  if (role_ != Role::kPrimary || epoch != epoch_ || around_.port == nullptr) return false;
-  primary_->Recruit(learner);
+  if (primary() == nullptr || epoch != epoch_ || around_.port == nullptr) return false;
+  primary()->Recruit(learner);
   return true;
 }
 
 bool SegmentHost::HandOver(Epoch epoch, const ring::Member& to) {
-  if (role_ != Role::kPrimary || epoch != epoch_) return false;
-  const bool before = primary_->handing_over();
-  if (!primary_->HandOver(to)) return false;
+  if (primary() == nullptr || epoch != epoch_) return false;
+  const bool before = primary()->handing_over();
+  if (!primary()->HandOver(to)) return false;
   if (!before) ++events_.hand_overs;
   return true;
 }
 
-absl::Duration SegmentHost::LeftOverMax() const {
-  const bool needed = (may_be_needed_ || follower_->keeps()) && budget_->Admits(log::Follower::kLeftToOthers);
-  return needed ? kNeededMax : kLeftOverMax;
+absl::Duration SegmentHost::LeftOverMax(const Following& following) const {
+  const bool needed = following.may_be_needed || following.follower->keeps();
+  return needed && budget_->Admits(log::Follower::kLeftToOthers) ? kNeededMax : kLeftOverMax;
 }
 
 void SegmentHost::OnTime(absl::Time now) {
   const bool stood_still = now - last_on_time_ > kStoodStill;
   last_on_time_ = now;
-  if (role_ == Role::kPrimary) {
-    primary_->OnTime(now);
+  if (primary() != nullptr) {
+    primary()->OnTime(now);
     if (disk_ == nullptr) return;
-    disk_->OnTime(primary_->segment(), now);
-    TellOfDisk();
-    return;
+    disk_->OnTime(primary()->segment(), now);
+    return TellOfDisk();
   }
-  if (follower_ == nullptr) {
+  if (follower() == nullptr) {
     // Half a state of an earlier start, whose records would keep the old end of the log for ever.
     if (disk_ != nullptr && disk_->HasRemains()) disk_->Forget();
     return;
   }
-  if (disk_ != nullptr && follower_->whole()) {
-    disk_->OnTime(*follower_->segment(), now);
+  if (disk_ != nullptr && follower()->whole()) {
+    disk_->OnTime(*follower()->segment(), now);
     TellOfDisk();
   }
   if (stood_still) watch_.ListenAfresh(now);
-  if (role_ == Role::kLearner && now > left_out_since_ + LeftOverMax()) {
-    follower_.reset();
-    if (disk_ != nullptr) disk_->Forget();
-    role_ = Role::kElsewhere;
-    restored_ = may_be_needed_ = false;
-    left_out_since_ = absl::InfiniteFuture();
-    return;
+  if (const auto* learner = std::get_if<Learner>(&state_)) {
+    if (now > learner->left_out_since + LeftOverMax(learner->following)) On(Event::kOutstayed, {});
+  } else if (auto* replica = std::get_if<Replica>(&state_)) {
+    WishToTakeOver(*replica, now);
   }
-  if (role_ != Role::kReplica || !follower_->whole() || !watch_.Silent(now) || now < next_wish_) return;
-  next_wish_ = now + kWishEvery;
+}
+
+void SegmentHost::WishToTakeOver(Replica& replica, absl::Time now) {
+  if (!replica.following.follower->whole() || !watch_.Silent(now) || now < replica.next_wish) return;
+  replica.next_wish = now + kWishEvery;
   v1::ConfigWish wish;
   wish.set_segment(id_.v);
   wish.set_epoch(epoch_.v);

@@ -5,13 +5,14 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
+#include <variant>
 
 #include "libs/base/ids.h"
 #include "libs/log/follower.h"
 #include "libs/log/primary.h"
 #include "libs/ring/segment_map.h"
 #include "services/shard/disk/segment_disk.h"
+#include "services/shard/segment/segment_role.h"
 
 namespace paceline::shard {
 
@@ -29,16 +30,11 @@ struct Surroundings {
 
 // One segment as one shard sees it: primary, replica or learner here, lost here, or somewhere else. Decides
 // by epoch what a request that reached this shard may have, and hands it to the primary or to the follower.
-// Protocol §3, §4; docs/replication.md. Touched only by tasks of its executor.
+// What it is changes as segment_role.h says, and nowhere else. Protocol §3, §4; docs/replication.md. Touched
+// only by tasks of its executor.
 class SegmentHost {
  public:
-  enum class Role {
-    kElsewhere,
-    kPrimary,
-    kReplica,  // in sync: it may become primary
-    kLearner,  // follows, and no configuration counts on it
-    kLost,     // the map gives it to an earlier start of this shard, whose memory is gone
-  };
+  using Role = shard::Role;
 
   // `batch` takes what is to be written to the disk, if there is one, and outlives this.
   SegmentHost(SegmentId id, const Surroundings& around, engine::Batch* batch = nullptr);
@@ -87,10 +83,10 @@ class SegmentHost {
   v1::Beacon AnswerTo(const v1::Beacon& beacon) const;
   // Answers of a follower.
   void OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ack) {
-    if (role_ == Role::kPrimary) primary_->OnAck(from, ack);
+    if (primary() != nullptr) primary()->OnAck(from, ack);
   }
   void OnBeaconAnswer(const ring::Member& from, const v1::Beacon& beacon) {
-    if (role_ == Role::kPrimary) primary_->OnBeacon(from, beacon);
+    if (primary() != nullptr) primary()->OnBeacon(from, beacon);
   }
 
   // -- the coordinator --
@@ -104,26 +100,29 @@ class SegmentHost {
   void OnTime(absl::Time now);
 
   // nullptr unless this shard is primary.
-  log::Primary* primary() { return role_ == Role::kPrimary ? &*primary_ : nullptr; }
-  const log::Primary* primary() const { return role_ == Role::kPrimary ? &*primary_ : nullptr; }
+  log::Primary* primary() { return std::get_if<log::Primary>(&state_); }
+  const log::Primary* primary() const { return std::get_if<log::Primary>(&state_); }
   // What went to the disk since the last call is synced when OnDurable is called. nullopt: nothing did.
   std::optional<SegmentDisk::Mark> TakeMark() { return disk_ == nullptr ? std::nullopt : disk_->TakeMark(); }
   void OnDurable(const SegmentDisk::Mark& mark);
 
   // nullptr: there is no disk.
   const SegmentDisk* disk() const { return disk_.get(); }
-  // nullptr unless it follows.
-  const log::Follower* follower() const { return follower_.get(); }
+  // nullptr unless it follows, or has a part of a copy.
+  const log::Follower* follower() const {
+    const Following* following = this->following();
+    return following == nullptr ? nullptr : following->follower.get();
+  }
   // What it has of the segment, in whatever role; nullptr: nothing whole.
   const log::Segment* state() const {
     if (primary() != nullptr) return &primary()->segment();
-    return follower_ == nullptr ? nullptr : follower_->segment();
+    return follower() == nullptr ? nullptr : follower()->segment();
   }
 
   // Counts the times this shard became primary; 0 while it is not. A tick that named the segment earlier in
   // the same tenure still speaks for it.
-  uint64_t tenure() const { return role_ == Role::kPrimary ? tenure_ : 0; }
-  Role role() const { return role_; }
+  uint64_t tenure() const { return primary() != nullptr ? tenure_ : 0; }
+  Role role() const { return static_cast<Role>(state_.index()); }
   SegmentId id() const { return id_; }
   Epoch epoch() const { return epoch_; }
 
@@ -142,23 +141,80 @@ class SegmentHost {
   const Events& events() const { return events_; }
 
  private:
-  void BecomePrimary(const ring::SegmentConfig& config, const std::string& came_back_without);
-  // `first`: no configuration of the segment was known before.
-  void BecomeReplica(const ring::SegmentConfig& config, int ring_bits, bool first);
-  void LeaveOut(const ring::SegmentConfig& config, const ring::Member& self);
-  // What an earlier start left on the disk may be all that there is of the segment.
-  bool MayBeLastCopy(const ring::SegmentConfig& config, const ring::Member& self) const;
+  // -- what it is --
+
+  // What it has of a copy that a primary sends, or sent.
+  struct Following {
+    std::unique_ptr<log::Follower> follower;
+    Answer later;                // where its last answer went
+    bool restored = false;       // what it holds came from the disk, and nobody has spoken to it since
+    bool may_be_needed = false;  // it was left out because it disagreed with the only member that is left
+  };
+  struct Elsewhere {
+    std::string awaits;  // not empty: an earlier start was its primary, and it will be served again, after …
+  };
+  struct Replica {
+    Following following;
+    absl::Time next_wish = absl::InfinitePast();
+  };
+  struct Learner {
+    Following following;
+    std::string awaits = {};                             // as Elsewhere's
+    absl::Time left_out_since = absl::InfiniteFuture();  // and not spoken to since
+  };
+  struct Lost {
+    std::string message;
+    Following following = {};  // its follower may be null, and holds a part at most
+  };
+  using State = std::variant<Elsewhere, log::Primary, Replica, Learner, Lost>;  // in the order of Role
+
+  // -- what becomes of it (segment_host_roles.cc) --
+
+  // What comes with an event.
+  struct Cause {
+    const ring::SegmentConfig* config = nullptr;
+    ring::Member self = {};
+    int ring_bits = 0;
+    std::optional<log::Segment>* state = nullptr;  // restored or adopted; where what is released goes
+  };
+  void On(Event event, const Cause& cause);
+  void Do(Action action, const Cause& cause);
+  Standing StandingNow() const;
+  // nullptr: it is elsewhere, or primary.
+  static auto* FollowingOf(auto& state) {
+    if (auto* replica = std::get_if<Replica>(&state)) return &replica->following;
+    if (auto* learner = std::get_if<Learner>(&state)) return &learner->following;
+    auto* lost = std::get_if<Lost>(&state);
+    return lost == nullptr ? nullptr : &lost->following;
+  }
+  Following* following() { return FollowingOf(state_); }
+  const Following* following() const { return FollowingOf(state_); }
+  Following TakeFollowing();
+
   void MakePrimary(log::Primary::State state, const ring::SegmentConfig& config);
   void BeginEmpty(const ring::SegmentConfig& config, int ring_bits);
-  // The primary becomes a follower with what it holds: another one goes on from there, or finds that it
-  // can't.
-  void StepDown(const v1::Refusal& refusal);
-  v1::Refusal MovedTo(const ring::Member& primary) const;
+  void TakeOver(const ring::SegmentConfig& config);
+  void StepDown();
+  void GiveUp(std::optional<log::Segment>* state);
+  void FollowRestored(log::Segment state);
+  void BeginToFollow(log::Follower follower);
+  void Count();
+  void LeaveOut(const ring::SegmentConfig& config, const ring::Member& self);
+  void Drop();
+  void TellLostHere();
+  void TellLostBefore(const ring::Member& self);
+  log::Primary::State Nothing(int ring_bits) const;
+  void NoteMoved(const ring::SegmentMap& map);
+  // If an earlier start was its primary; otherwise empty.
+  static std::string WhoTakesOver(const ring::SegmentConfig& config, const ring::Member& self);
+  v1::Refusal Moved() const;
+
   v1::FenceReply::Segment JudgeFence(const v1::FenceRequest::Segment& request);
   v1::FenceReply::Segment JudgeRecovery(const v1::FenceRequest::Segment& request);
+  // What a client waits for; empty: nothing that is known of.
+  std::string Awaits() const;
   // Why a request with this epoch cannot be had here; nullopt if it can.
   std::optional<v1::Refusal> Misrouted(Epoch sender_epoch) const;
-  log::Primary::Replication ReplicationHere();
   // What the disk has goes into the last answer; true: that is news.
   bool NoteDisk();
   // The primary, here or elsewhere, hears of it.
@@ -180,17 +236,14 @@ class SegmentHost {
     return false;
   }
   // How long what no configuration counts on is kept.
-  absl::Duration LeftOverMax() const;
+  absl::Duration LeftOverMax(const Following& following) const;
+  void WishToTakeOver(Replica& replica, absl::Time now);
 
   const SegmentId id_;
   const Surroundings& around_;
   std::shared_ptr<log::Budget> budget_;
   std::shared_ptr<SegmentDisk> disk_;
-  ring::Member sender_;               // that was followed last …
-  uint64_t transfer_ = 0;             // … and the number of the newest exchange that it has begun
-  v1::ReplicateReply::Ack last_ack_;  // as a follower, and where it went
-  Answer later_;
-  Role role_ = Role::kElsewhere;
+  State state_;
   Epoch epoch_;                 // of the newest configuration that is known
   ring::Member primary_named_;  // its primary
   Epoch fenced_;                // promised to the coordinator
@@ -202,18 +255,13 @@ class SegmentHost {
   };
   std::map<ring::Member, Unnamed> unnamed_;
   MapVersion map_version_;
-  MapVersion emptied_at_;  // 0: it did not begin empty here
-  std::string lost_message_;
-  bool restored_ = false;       // what it holds came from the disk, and nobody has spoken to it since
-  bool may_be_needed_ = false;  // it was left out because it disagreed with the only member that is left
-  std::string awaits_;  // not empty: an earlier start was its primary, and it will be served again, after …
-  std::optional<log::Primary> primary_;
-  std::unique_ptr<log::Follower> follower_;
-  log::Watch watch_;
+  MapVersion emptied_at_;             // 0: it did not begin empty here
+  ring::Member sender_;               // that was followed last …
+  uint64_t transfer_ = 0;             // … and the number of the newest exchange that it has begun
+  v1::ReplicateReply::Ack last_ack_;  // as a follower, the last time it was one
+  log::Watch watch_;                  // what was lent counts in whichever role
   absl::Time last_on_time_ = absl::InfinitePast();
-  absl::Time next_wish_ = absl::InfinitePast();
-  absl::Time left_out_since_ = absl::InfiniteFuture();  // a learner, and not spoken to since
-  uint64_t numbers_ = 0;                                // of beacons and exchanges, over all tenures
+  uint64_t numbers_ = 0;  // of beacons and exchanges, over all tenures
   uint64_t tenure_ = 0;
   Events events_;
 };

@@ -1,0 +1,269 @@
+// What becomes of a segment at one shard: the events, and what segment_role.h says is to be done.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/planted.h"
+#include "services/shard/segment/segment_host.h"
+
+namespace paceline::shard {
+
+// -- events --
+
+void SegmentHost::Restore(std::optional<log::Segment> state, SegmentDisk::Found found) {
+  disk_->Restore(std::move(found));
+  if (state.has_value()) On(Event::kRestored, {.state = &state});
+}
+
+void SegmentHost::Configure(const ring::SegmentMap& map, const ring::Member& self) {
+  const ring::SegmentConfig config = map.ConfigOf(id_);
+  if (config.epoch < epoch_ && config.primary == self && Planted(Bug::kStaleEpochServed)) {
+    std::optional<log::Segment> empty(log::Segment(id_, map.ring_bits()));
+    On(Event::kAdopted, {.config = &config, .state = &empty});
+  }
+  OnConfig(config, map.version(), self, map.ring_bits());
+}
+
+void SegmentHost::OnConfig(const ring::SegmentConfig& config, MapVersion version, const ring::Member& self,
+                           int ring_bits) {
+  map_version_ = std::max(map_version_, version);
+  if (config.epoch < Newest()) return;  // a newer one is known of, maybe by a fence
+  const bool newer = config.epoch > epoch_;
+  const bool first = epoch_ == Epoch();
+  epoch_ = config.epoch;
+  primary_named_ = config.primary;
+  const Cause cause{.config = &config, .self = self, .ring_bits = ring_bits};
+  if (config.primary == self) {
+    if (newer) On(config.emptied_in == config.epoch ? Event::kEmptied : Event::kNamedPrimary, cause);
+    return;
+  }
+  if (std::ranges::count(config.replicas, self) > 0) {
+    // A learner knows a configuration before it is recruited. So a member by the first one that this shard
+    // hears of, even one after epoch 1, has been one since the segment was empty: nothing was committed
+    // without it.
+    On(first ? Event::kNamedFirstReplica : Event::kNamedReplica, cause);
+  } else {
+    // Who never follows keeps nothing to follow with.
+    if (around_.port == nullptr) On(Event::kReleased, cause);
+    const bool to_earlier_start = config.primary.shard == self.shard && config.replicas.empty();
+    On(to_earlier_start ? Event::kLeftToEarlierStart : Event::kLeftOut, cause);
+  }
+  AnswerNamed();
+}
+
+void SegmentHost::OnCarried(const ring::SegmentConfig& config, MapVersion version, const ring::Member& self,
+                            int ring_bits) {
+  if (primary() == nullptr || !primary()->handing_over() || config.epoch != Epoch(epoch_.v + 1)) return;
+  const auto known = [&](const ring::Member& member) {
+    return member == self || primary()->replicas().HasReplica(member);
+  };
+  if (!known(config.primary) || !std::ranges::all_of(config.replicas, known)) return;
+  OnConfig(config, version, self, ring_bits);
+}
+
+std::optional<log::Segment> SegmentHost::Release(const ring::SegmentMap& map) {
+  if (primary() == nullptr || map.EpochOf(id_) <= epoch_) return std::nullopt;
+  NoteMoved(map);
+  std::optional<log::Segment> state;
+  On(Event::kReleased, {.state = &state});
+  return state;
+}
+
+void SegmentHost::Adopt(log::Segment state, const ring::SegmentMap& map) {
+  NoteMoved(map);
+  const ring::SegmentConfig config = map.ConfigOf(id_);
+  std::optional<log::Segment> adopted(std::move(state));
+  On(Event::kAdopted, {.config = &config, .state = &adopted});
+}
+
+void SegmentHost::NoteMoved(const ring::SegmentMap& map) {
+  epoch_ = map.EpochOf(id_);
+  primary_named_ = map.Primary(id_);
+  map_version_ = std::max(map_version_, map.version());
+}
+
+// -- what is done --
+
+void SegmentHost::On(Event event, const Cause& cause) {
+  const Step step = Next(StandingNow(), event);
+  for (const Action action : step.actions) Do(action, cause);
+}
+
+Standing SegmentHost::StandingNow() const {
+  if (primary() != nullptr) return {Role::kPrimary, Holds::kWhole};
+  if (const log::Follower* follower = this->follower()) {
+    return {role(), follower->whole() || follower->keeps() ? Holds::kWhole : Holds::kPart};
+  }
+  return {role(), tenure_ > 0 || fenced_ == epoch_ ? Holds::kNoMore : Holds::kNothing};
+}
+
+void SegmentHost::Do(Action action, const Cause& cause) {
+  switch (action) {
+    case Action::kRestore:
+      return FollowRestored(*std::move(*cause.state));
+    case Action::kAdopt: {
+      const log::LogPosition end{.epoch = (*cause.state)->epoch(), .lsn = (*cause.state)->version()};
+      return MakePrimary({.segment = *std::move(*cause.state), .tail = log::LogTail(end)}, *cause.config);
+    }
+    case Action::kBeginFirst:
+      return MakePrimary(Nothing(cause.ring_bits), *cause.config);
+    case Action::kBeginEmpty:
+      return BeginEmpty(*cause.config, cause.ring_bits);
+    case Action::kBeginEpoch:
+      return primary()->Begin(cause.config->epoch, cause.config->replicas);
+    case Action::kTakeOver:
+      return TakeOver(*cause.config);
+    case Action::kStepDown:
+      return StepDown();
+    case Action::kGiveUp:
+      return GiveUp(cause.state);
+    case Action::kFollow:
+      return BeginToFollow(log::Follower(id_, cause.ring_bits, budget_));
+    case Action::kFollowEmpty:
+      return BeginToFollow(log::Follower::Empty(id_, cause.ring_bits, budget_));
+    case Action::kCount:
+      return Count();
+    case Action::kLeaveOut:
+      return LeaveOut(*cause.config, cause.self);
+    case Action::kDrop:
+      return Drop();
+    case Action::kPointAway:
+      state_.emplace<Elsewhere>(Elsewhere{.awaits = WhoTakesOver(*cause.config, cause.self)});
+      return;
+    case Action::kTellLostHere:
+      return TellLostHere();
+    case Action::kTellLostBefore:
+      return TellLostBefore(cause.self);
+  }
+}
+
+log::Primary::State SegmentHost::Nothing(int ring_bits) const {
+  return {.segment = log::Segment(id_, ring_bits), .tail = log::LogTail(log::LogPosition{})};
+}
+
+void SegmentHost::MakePrimary(log::Primary::State state, const ring::SegmentConfig& config) {
+  ++tenure_;
+  if (disk_ != nullptr) disk_->Keep(around_.durable);
+  const log::Primary::Replication replication{.clock = around_.clock,
+                                              .port = around_.port,
+                                              .numbers = &numbers_,
+                                              .durable = around_.durable,
+                                              .disk = disk_ != nullptr,
+                                              .image_pace = around_.image_pace};
+  state_.emplace<log::Primary>(std::move(state), config.epoch, config.replicas, budget_, replication);
+  if (disk_ != nullptr) primary()->OnDisk(disk_->state(), disk_->durable());
+}
+
+// Whatever is here is of a history that is over.
+void SegmentHost::BeginEmpty(const ring::SegmentConfig& config, int ring_bits) {
+  if (primary() != nullptr) (void)primary()->Release(Moved());
+  state_.emplace<Elsewhere>();
+  if (disk_ != nullptr) disk_->Forget();
+  emptied_at_ = map_version_;
+  MakePrimary(Nothing(ring_bits), config);
+  primary()->BeganEmpty();
+}
+
+void SegmentHost::TakeOver(const ring::SegmentConfig& config) {
+  std::unique_ptr<log::Follower> follower = std::move(following()->follower);
+  // In the middle of an image nobody makes it primary, unless what it had before is all there is.
+  if (!follower->whole()) follower->FallBack();
+  log::Follower::State state = follower->Release();
+  follower.reset();
+  ++events_.gained;
+  MakePrimary({.segment = std::move(state.segment), .tail = std::move(state.tail)}, config);
+}
+
+// Another one goes on from what it holds, or finds that it can't. OnTime sees to it that it does not stay.
+void SegmentHost::StepDown() {
+  ++events_.given_up;
+  log::Primary::State state = primary()->Release(Moved());
+  Learner& learner = state_.emplace<Learner>();
+  learner.following.follower =
+      std::make_unique<log::Follower>(std::move(state.segment), std::move(state.tail), budget_);
+}
+
+void SegmentHost::GiveUp(std::optional<log::Segment>* state) {
+  ++events_.given_up;
+  log::Primary::State released = primary()->Release(Moved());
+  if (state != nullptr) *state = std::move(released.segment);
+  state_.emplace<Elsewhere>();
+  if (disk_ != nullptr) disk_->Forget();
+}
+
+void SegmentHost::FollowRestored(log::Segment state) {
+  const log::LogPosition end{.epoch = state.epoch(), .lsn = state.version()};
+  around_.budget->Installed(state);  // not by way of the disk, which has it
+  BeginToFollow(log::Follower(std::move(state), log::LogTail(end), budget_));
+  following()->restored = true;
+}
+
+void SegmentHost::BeginToFollow(log::Follower follower) {
+  Learner learner;
+  if (const auto* elsewhere = std::get_if<Elsewhere>(&state_)) learner.awaits = elsewhere->awaits;
+  learner.following.follower = std::make_unique<log::Follower>(std::move(follower));
+  state_.emplace<Learner>(std::move(learner));
+}
+
+void SegmentHost::Count() {
+  if (role() != Role::kReplica) state_.emplace<Replica>(Replica{.following = TakeFollowing()});
+  watch_.Begin(epoch_, around_.clock->Now());
+}
+
+void SegmentHost::LeaveOut(const ring::SegmentConfig& config, const ring::Member& self) {
+  // What disagreed with the only member that is left may be all that is left, should that one end.
+  const bool disagreed = role() == Role::kReplica && last_ack_.state() != v1::ReplicateReply::HOLDS;
+  if (role() != Role::kLearner) state_.emplace<Learner>(Learner{.following = TakeFollowing()});
+  auto& [following, awaits, left_out_since] = std::get<Learner>(state_);
+  following.may_be_needed = config.replicas.empty() && (disagreed || following.may_be_needed);
+  const auto mine = [&](const ring::Member& member) { return member.shard == self.shard; };
+  // What an earlier start left on the disk may be all that there is of the segment.
+  const bool last_copy =
+      following.restored && (mine(config.primary) || std::ranges::any_of(config.replicas, mine));
+  awaits = WhoTakesOver(config, self);
+  if (mine(config.primary) && last_copy) awaits = "it is being recovered from disk";
+  if (left_out_since == absl::InfiniteFuture()) left_out_since = around_.clock->Now();
+  if (last_copy) left_out_since = absl::InfiniteFuture();
+}
+
+void SegmentHost::Drop() {
+  state_.emplace<Elsewhere>(Elsewhere{.awaits = std::move(std::get<Learner>(state_).awaits)});
+  if (disk_ != nullptr) disk_->Forget();
+}
+
+void SegmentHost::TellLostHere() {
+  ++tenure_;
+  Lost lost{.message = absl::StrCat("segment ", id_.v, " came back to ", around_.shard_name, " in epoch ",
+                                    epoch_.v, " without its data; restart the job from its last saved model"),
+            .following = TakeFollowing()};
+  state_.emplace<Lost>(std::move(lost));
+}
+
+void SegmentHost::TellLostBefore(const ring::Member& self) {
+  state_.emplace<Lost>(
+      Lost{.message = absl::StrCat(
+               "segment ", id_.v, " was held in the memory of an earlier start of ", around_.shard_name,
+               " (incarnation ", primary_named_.incarnation.v, "; this is ", self.incarnation.v,
+               ") and has no other member: its acknowledged data is gone. Go on without it (`paceline "
+               "recover --accept-loss ",
+               around_.shard_name, "`) and start the job again, from its last saved model if there is one")});
+}
+
+std::string SegmentHost::WhoTakesOver(const ring::SegmentConfig& config, const ring::Member& self) {
+  return config.primary.shard == self.shard && !config.replicas.empty() ? "a replica is taking over" : "";
+}
+
+SegmentHost::Following SegmentHost::TakeFollowing() {
+  Following* following = this->following();
+  return following == nullptr ? Following{} : std::move(*following);
+}
+
+v1::Refusal SegmentHost::Moved() const {
+  v1::Refusal moved;
+  moved.set_reason(v1::Refusal::MOVED);
+  moved.set_map_version(map_version_.v);
+  moved.set_message(absl::StrCat("segment ", id_.v, " moved to ", ring::ToString(primary_named_)));
+  return moved;
+}
+
+}  // namespace paceline::shard
