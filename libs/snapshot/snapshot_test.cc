@@ -289,8 +289,10 @@ TEST(ManifestTest, WhatDoesNotMakeSenseIsRefused) {
   EXPECT_THAT(read([](auto& m) { m.add_tables()->set_name("\x1b[2J"); }),
               StatusIs(StatusCode::kDataLoss, HasSubstr("tables.name: '\\x1b[2J'")));
   for (const char* name : {"", "..", ".x", "a/b", "a b"}) {
-    EXPECT_THAT(ReadManifest(files, name), StatusIs(StatusCode::kInvalidArgument, HasSubstr("no name")));
-    EXPECT_THAT(DeleteSnapshot(files, name), StatusIs(StatusCode::kInvalidArgument, HasSubstr("no name")));
+    EXPECT_THAT(ReadManifest(files, name),
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr("cannot be a name")));
+    EXPECT_THAT(DeleteSnapshot(files, name),
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr("cannot be a name")));
   }
 }
 

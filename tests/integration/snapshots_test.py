@@ -200,7 +200,7 @@ class SnapshotsTest(unittest.TestCase):
         cluster.cli("snapshot", "delete", names[0])
         self.assertFalse((self.snapshots / names[0]).exists())
         self.assertNotIn(names[0], cluster.cli("snapshot", "list"))
-        for arguments, words in ((("delete", names[0]), "does not exist"), (("delete", "../x"), "no name"),
+        for arguments, words in ((("delete", names[0]), "does not exist"), (("delete", "../x"), "cannot be a name"),
                                  (("restore", names[0]), "does not exist"), (("create", "nobody"), "does not exist"),
                                  (("restore", names[1]), "job 'ctr' exists")):
             self.assertIn(words, cluster.cli("snapshot", *arguments, code=1), arguments)

@@ -378,7 +378,7 @@ TEST_F(SnapshotsTest, ALoadIsGivenUpWithItsJob) {
 TEST_F(SnapshotsTest, DeletesAndRefuses) {
   const std::string name = Done(Create())->snapshot().name();
   EXPECT_THAT(Delete("nothing"), StatusIs(StatusCode::kNotFound, HasSubstr("nothing")));
-  EXPECT_THAT(Delete("../x"), StatusIs(StatusCode::kInvalidArgument, HasSubstr("no name")));
+  EXPECT_THAT(Delete("../x"), StatusIs(StatusCode::kInvalidArgument, HasSubstr("cannot be a name")));
   EXPECT_THAT(Delete(name), IsOk());
   EXPECT_THAT(List().snapshots(), IsEmpty());
   EXPECT_THAT(files_.files.folders, IsEmpty());
