@@ -7,7 +7,7 @@
 namespace paceline::ring {
 namespace {
 
-constexpr int kNone = -1;
+constexpr int kNoToken = -1;
 
 class Chains {
  public:
@@ -39,17 +39,17 @@ class Chains {
  private:
   // Breadth first, so that the chain is short.
   bool PassFrom(int source) {
-    std::vector<int> via(loads_.size(), kNone);  // the token that would be passed to a shard
+    std::vector<int> via(loads_.size(), kNoToken);  // the token that would be passed to a shard
     std::vector<bool> seen(loads_.size(), false);
     seen[source] = true;
     for (std::vector<int> frontier{source}; !frontier.empty();) {
       std::vector<int> next = Reach(frontier, seen, via);
-      int best = kNone;
+      int best = kNoToken;
       for (int to : next) {
         seen[to] = true;
-        if (Gain(source, to, via) > 0 && (best == kNone || Nearer(to, best, via))) best = to;
+        if (Gain(source, to, via) > 0 && (best == kNoToken || Nearer(to, best, via))) best = to;
       }
-      if (best != kNone) {
+      if (best != kNoToken) {
         Pass(source, best, via);
         return true;
       }
@@ -65,8 +65,8 @@ class Chains {
       for (int t : held_[from]) {
         for (int to : tokens_[t].options) {
           if (seen[to] || !may_(tokens_[t], to)) continue;
-          if (via[to] == kNone) next.push_back(to);
-          if (via[to] == kNone || Rank(t, to) < Rank(via[to], to)) via[to] = t;
+          if (via[to] == kNoToken) next.push_back(to);
+          if (via[to] == kNoToken || Rank(t, to) < Rank(via[to], to)) via[to] = t;
         }
       }
     }

@@ -173,7 +173,7 @@ class NamedTestsTest(unittest.TestCase):
         listed = [rows for _, header, rows in tables((ROOT / "docs/wire.md").read_text())
                   if header == ["code", "when", "do"]]
         used = set()
-        answers = [*(ROOT / "services/coordinator/metadata").glob("*.cc"), ROOT / "services/coordinator/service.cc"]
+        answers = [*(ROOT / "services/coordinator/metadata").rglob("*.cc"), ROOT / "services/coordinator/service.cc"]
         for path in answers:
             if "test" not in path.name:
                 used |= set(re.findall(r"absl::(\w+)Error\(", path.read_text()))
