@@ -179,7 +179,7 @@ absl::Status Membership::CheckLevel(const v1::JoinClusterRequest& request) const
 absl::Status Membership::AddStart(const v1::JoinClusterRequest& request) {
   // A process without a folder knows no numbers. A folder whose shard ended before it was told of its last
   // start knows no more than an older store does.
-  if (Listens()) ABSL_RETURN_IF_ERROR(CheckMayGiveIds());
+  ABSL_RETURN_IF_ERROR(CheckMayMakeMaps());
   ABSL_RETURN_IF_ERROR(CheckLevel(request));
   Changes changes;
   changes.counters = context_.facts.counters();
@@ -291,6 +291,10 @@ std::vector<std::string> Membership::Unmet() const {
 }
 
 // Sessions require every primary anyway. Of the other shards one may be gone for good.
+absl::Status Membership::CheckMayMakeMaps() const {
+  return Listens() ? CheckMayGiveIds() : absl::OkStatus();
+}
+
 absl::Status Membership::CheckMayGiveIds() const {
   ABSL_RETURN_IF_ERROR(age_.behind());
   const std::vector<std::string> unmet = Unmet();

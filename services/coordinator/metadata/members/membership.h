@@ -91,6 +91,9 @@ class Membership {
   // shards that may know of later ones have not been heard of by this coordinator (the message names them);
   // or never, since the store is behind.
   absl::Status CheckMayGiveIds() const;
+  // The same in the first 3 s of this coordinator, OK afterwards: for changes of the map that it makes by
+  // itself.
+  absl::Status CheckMayMakeMaps() const;
   // As StoreAge::Check.
   absl::Status CheckKnown(const v1::Known& known, const v1::Member& from);
   // OK, or an error because the store is an older copy: then no request is served.

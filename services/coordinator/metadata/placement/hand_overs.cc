@@ -130,7 +130,8 @@ bool Moves::MayStay(const v1::SegmentConfig& config, const Request& request) con
 
 bool Moves::GoesOnWithout(uint32_t segment) {
   const v1::Member& primary = ConfigOf(segment).primary();
-  return Stays(primary) && !promotions_.UnderWay().contains(segment) && roll_call_.Lives(primary);
+  if (!Stays(primary) || promotions_.UnderWay().contains(segment)) return false;
+  return membership_.CheckMayMakeMaps().ok() && roll_call_.Lives(primary);
 }
 
 bool Moves::IsHandedOverTo(const v1::Member& shard, uint32_t segment) const {

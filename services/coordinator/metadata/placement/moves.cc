@@ -140,7 +140,9 @@ void Moves::CommitDrops(const std::vector<Move>& moves) {
     Remove(*map.mutable_segments(static_cast<int>(move.segment)), move.to);
     some = true;
   }
-  if (some && membership_.CommitMap(std::move(map)).ok()) on_map_();
+  // Until then the store may be an older one; they are planned again.
+  if (!some || !membership_.CheckMayMakeMaps().ok()) return;
+  if (membership_.CommitMap(std::move(map)).ok()) on_map_();
 }
 
 // -- asking --
