@@ -16,6 +16,8 @@ constexpr uint64_t kFrameBytes = uint64_t{1} << 20;
 // A learner that lacks at most this many records has caught up.
 constexpr uint64_t kCaughtUp = 256;
 constexpr absl::Duration kWishEvery = absl::Milliseconds(150);
+// A position that was not told is asked for again so much later.
+constexpr absl::Duration kAskAgain = absl::Seconds(1);
 // A learner that is silent for this long is forgotten.
 constexpr absl::Duration kLearnerSilent = absl::Seconds(5);
 
@@ -101,10 +103,15 @@ v1::ReplicateRequest::Segment Replicas::Head(const Follower& follower) const {
   return head;
 }
 
-// Sends a frame without records: the answer says how far the follower's log agrees with this one.
 void Replicas::Probe(Follower& follower) {
   follower.state = State::kProbing;
   follower.exchange = ++*numbers_;
+  AskPosition(follower);
+}
+
+// Sends a frame without records: the answer says how far the follower's log agrees with this one.
+void Replicas::AskPosition(Follower& follower) {
+  follower.asked = clock_->Now();
   v1::ReplicateRequest::Segment head = Head(follower);
   head.set_lsn(tail_.end().lsn.v);
   head.set_lsn_epoch(tail_.end().epoch.v);
@@ -386,6 +393,8 @@ void Replicas::OnTime(const Segment& segment) {
     follower->broke = link == 0 && (follower->broke || follower->link != 0);
     follower->link = link;
     if (link != 0 && follower->state == State::kDown) Probe(*follower);
+    // It answers nobody whom its map does not name, and remembers only some of those who asked.
+    if (follower->state == State::kProbing && now >= follower->asked + kAskAgain) AskPosition(*follower);
   }
   for (const auto& follower : followers_) {
     const Lsn held = HeldBy(*follower);

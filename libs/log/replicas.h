@@ -150,6 +150,7 @@ class Replicas {
     uint64_t link = 0;
     bool broke = false;     // its link stood earlier, and does not now
     uint64_t exchange = 0;  // only answers with this number count
+    absl::Time asked;       // for its position, the last time
     Lsn held;               // the last record that it reported to hold
     Lsn durable;            // the last of these on its disk
     DiskState disk = v1::ReplicateReply::NO_DISK;
@@ -172,7 +173,9 @@ class Replicas {
   // The last record of the state it is known to hold and could continue from.
   Lsn HeldBy(const Follower& follower) const;
   static bool Waited(const Follower& follower) { return follower.role != Role::kLearner; }
+  // Begins an exchange by asking for the follower's position.
   void Probe(Follower& follower);
+  void AskPosition(Follower& follower);
   void StartImage(Follower& follower, const Segment& segment);
   void Disagrees(Follower& follower);
   void SendPages(Follower& follower, const Segment& segment);

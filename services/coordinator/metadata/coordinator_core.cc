@@ -83,13 +83,24 @@ absl::Status CoordinatorCore::CheckServing() const {
       "another coordinator has started on the same store and leads now; ask that one");
 }
 
-absl::Status CoordinatorCore::CheckServing(uint64_t session) const {
-  return session > facts_->counters().session() ? CheckGivesIds() : CheckServing();
-}
-
 absl::Status CoordinatorCore::CheckGivesIds() const {
   ABSL_RETURN_IF_ERROR(CheckServing());
   return membership_.CheckMayGiveIds();
+}
+
+absl::Status CoordinatorCore::Certain(const absl::Status& answer) const {
+  switch (answer.code()) {
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kDataLoss: {
+      const absl::Status unsure = CheckGivesIds();
+      return unsure.ok() ? answer : unsure;
+    }
+    default:
+      return answer;
+  }
 }
 
 void CoordinatorCore::FollowMap() {
@@ -212,51 +223,52 @@ Ticket CoordinatorCore::OpenSession(const v1::OpenSessionRequest& request, absl:
 Ticket CoordinatorCore::JoinJob(const v1::JoinJobRequest& request, absl::Time deadline,
                                 Done<v1::JoinJobReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckServing(request.session()); !status.ok())
-    return sessions_.Tell(done, {status});
-  return workers_.Join(request, deadline, std::move(done));
+  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
+  return workers_.Join(request, deadline, Certain(std::move(done)));
 }
 
 Ticket CoordinatorCore::FinishWorker(const v1::FinishWorkerRequest& request, absl::Time deadline,
                                      Done<v1::FinishWorkerReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckServing(request.session()); !status.ok())
-    return sessions_.Tell(done, {status});
-  return workers_.Finish(request, deadline, std::move(done));
+  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
+  return workers_.Finish(request, deadline, Certain(std::move(done)));
 }
 
 Ticket CoordinatorCore::CloseSession(const v1::CloseSessionRequest& request, absl::Time deadline,
                                      Done<v1::CloseSessionReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckServing(request.session()); !status.ok())
-    return sessions_.Tell(done, {status});
-  return sessions_.Close(request, deadline, std::move(done));
+  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
+  return sessions_.Close(request, deadline, Certain(std::move(done)));
 }
 
 absl::StatusOr<v1::KeepAliveReply> CoordinatorCore::KeepAlive(const v1::KeepAliveRequest& request) {
   const Visit visit(context_);
-  ABSL_RETURN_IF_ERROR(CheckServing(request.session()));
-  return sessions_.KeepAlive(request);
+  ABSL_RETURN_IF_ERROR(CheckServing());
+  absl::StatusOr<v1::KeepAliveReply> reply = sessions_.KeepAlive(request);
+  if (!reply.ok()) return Certain(reply.status());
+  return reply;
 }
 
 absl::StatusOr<v1::OpenTableReply> CoordinatorCore::OpenTable(const v1::OpenTableRequest& request) {
   const Visit visit(context_);
-  ABSL_RETURN_IF_ERROR(request.create() ? CheckGivesIds() : CheckServing(request.session()));
-  return tables_.Open(request);
+  ABSL_RETURN_IF_ERROR(request.create() ? CheckGivesIds() : CheckServing());
+  absl::StatusOr<v1::OpenTableReply> reply = tables_.Open(request);
+  if (!reply.ok()) return Certain(reply.status());
+  return reply;
 }
 
 Ticket CoordinatorCore::DropTable(const v1::DropTableRequest& request, absl::Time deadline,
                                   Done<v1::DropTableReply> done) {
   const Visit visit(context_);
   if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
-  return job_changes_.DropTable(request, deadline, std::move(done));
+  return job_changes_.DropTable(request, deadline, Certain(std::move(done)));
 }
 
 Ticket CoordinatorCore::ChangeRule(const v1::ChangeRuleRequest& request, absl::Time deadline,
                                    Done<v1::ChangeRuleReply> done) {
   const Visit visit(context_);
   if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
-  return job_changes_.ChangeRule(request, deadline, std::move(done));
+  return job_changes_.ChangeRule(request, deadline, Certain(std::move(done)));
 }
 
 Ticket CoordinatorCore::DeleteJob(const v1::DeleteJobRequest& request, absl::Time deadline,
@@ -267,7 +279,7 @@ Ticket CoordinatorCore::DeleteJob(const v1::DeleteJobRequest& request, absl::Tim
   if (snapshots_.IsLoading(request.job())) {
     return sessions_.Tell<v1::DeleteJobReply>(done, {snapshots_.GiveUpLoad(request.job())});
   }
-  return job_changes_.DeleteJob(request, deadline, std::move(done));
+  return job_changes_.DeleteJob(request, deadline, Certain(std::move(done)));
 }
 
 Ticket CoordinatorCore::CreateSnapshot(const v1::CreateSnapshotRequest& request, absl::Time deadline,
@@ -294,14 +306,16 @@ absl::StatusOr<v1::ScheduleSnapshotsReply> CoordinatorCore::ScheduleSnapshots(
     const v1::ScheduleSnapshotsRequest& request) {
   const Visit visit(context_);
   ABSL_RETURN_IF_ERROR(CheckServing());
-  return schedules_.Set(request);
+  absl::StatusOr<v1::ScheduleSnapshotsReply> reply = schedules_.Set(request);
+  if (!reply.ok()) return Certain(reply.status());
+  return reply;
 }
 
 Ticket CoordinatorCore::DeleteSnapshot(const v1::DeleteSnapshotRequest& request, absl::Time deadline,
                                        Done<v1::DeleteSnapshotReply> done) {
   const Visit visit(context_);
   if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
-  return snapshots_.Delete(request, deadline, std::move(done));
+  return snapshots_.Delete(request, deadline, Certain(std::move(done)));
 }
 
 Ticket CoordinatorCore::RestoreSnapshot(const v1::RestoreSnapshotRequest& request, absl::Time deadline,

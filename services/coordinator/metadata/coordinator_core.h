@@ -181,11 +181,18 @@ class CoordinatorCore final : private FanOuts::Listener {
   void OnJobReply(const v1::JobChange& change, const v1::JobChangeReply& reply) override;
   // OK if requests can be served.
   absl::Status CheckServing() const;
-  // The same, for a call about this session: while the store may be an older copy nobody is told that the
-  // session never existed.
-  absl::Status CheckServing(uint64_t session) const;
   // OK if requests that need a new number can be served.
   absl::Status CheckGivesIds() const;
+  // `answer`; or, while the store may be an older copy, in which a session or table is missing, or not as
+  // far as it came, kUnavailable in place of a refusal that follows from that.
+  absl::Status Certain(const absl::Status& answer) const;
+  template <class Reply>
+  Done<Reply> Certain(Done<Reply> done) const {
+    return [this, done = std::move(done)](absl::StatusOr<Reply> reply) {
+      if (reply.ok()) return done(std::move(reply));
+      done(Certain(reply.status()));
+    };
+  }
   // Acts on a new map.
   void FollowMap();
   // Segments have begun empty: they know nothing of the intents under way, which start again.

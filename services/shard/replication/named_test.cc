@@ -74,6 +74,42 @@ TEST_F(NamedTest, WhoMissedTheEpochInWhichItWasAskedAnswersInTheNextOne) {
   EXPECT_THAT(acks->numbers, ElementsAre(1, 2)) << "it would never be asked again";
 }
 
+// It is told of two epochs, one after the other, and has been asked in both.
+TEST_F(NamedTest, WhoIsNamedNextIsAnsweredToo) {
+  ConfigureAt(a, 2, 0, {1});
+  ConfigureAt(b, 2, 0, {1});
+  ASSERT_TRUE(a.host.Recruit(Epoch(2), c.self));
+  Pass(absl::Milliseconds(40));
+  ConfigureAt(a, 3, 1, {0});
+  ConfigureAt(b, 3, 1, {0});
+  ASSERT_TRUE(b.host.Recruit(Epoch(3), c.self));
+  Pass(absl::Milliseconds(40));
+  ASSERT_EQ(c.host.follower(), nullptr);
+  ConfigureAt(c, 2, 0, {1});
+  ConfigureAt(c, 3, 1, {0});
+  Pass(absl::Milliseconds(100));
+  ASSERT_NE(c.host.follower(), nullptr);
+  EXPECT_TRUE(c.host.follower()->whole());
+}
+
+TEST_F(NamedTest, AQuestionThatWasForgottenAmongManyIsAskedAgain) {
+  ConfigureAt(a, 2, 0, {1});
+  ConfigureAt(b, 2, 0, {1});
+  ASSERT_TRUE(a.host.Recruit(Epoch(2), c.self));
+  Pass(absl::Milliseconds(40));
+  v1::ReplicateRequest::Segment claim;
+  claim.set_segment(kSegment.v);
+  claim.set_epoch(1000);
+  for (uint32_t stranger = 100; stranger < 150; ++stranger) {
+    const ring::Member from{.shard = ShardId(stranger), .incarnation = Incarnation(1)};
+    EXPECT_FALSE(c.host.Follow(from, claim, absl::Cord(), 0));
+  }
+  ConfigureAt(c, 2, 0, {1});
+  Pass(absl::Milliseconds(1200));
+  ASSERT_NE(c.host.follower(), nullptr);
+  EXPECT_TRUE(c.host.follower()->whole());
+}
+
 // Its link broke and was made anew; the old one delivers what it had under way.
 TEST_F(NamedTest, AnImageOfABrokenLinkReplacesNothingThatCameSince) {
   Push(a, 1, 3);

@@ -111,7 +111,8 @@ void SegmentHost::AnswerNamed() {
   // Of an earlier epoch of that primary: it has not asked anew since.
   if (it == unnamed_.end() || it->second.epoch > epoch_) return;
   const Unnamed named = it->second;
-  unnamed_.clear();
+  // Who says to be primary of a later epoch may be named next.
+  std::erase_if(unnamed_, [this](const auto& entry) { return entry.second.epoch <= epoch_; });
   if (named.answer == nullptr) return;
   v1::ReplicateReply::Ack ack;
   ack.set_segment(id_.v);

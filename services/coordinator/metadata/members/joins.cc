@@ -299,9 +299,10 @@ absl::Status Membership::CheckMayGiveIds() const {
   ABSL_RETURN_IF_ERROR(age_.behind());
   const std::vector<std::string> unmet = Unmet();
   if (unmet.empty()) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("the coordinator has begun ", Seconds(context_.now - began_),
-                                             " ago and gives out no numbers before it has heard of ",
-                                             absl::StrJoin(unmet, ", "), "; try again"));
+  return absl::UnavailableError(
+      absl::StrCat("the coordinator has begun ", Seconds(context_.now - began_),
+                   " ago; it gives out no numbers and denies nothing before it has heard of ",
+                   absl::StrJoin(unmet, ", "), "; try again"));
 }
 
 }  // namespace paceline::coordinator

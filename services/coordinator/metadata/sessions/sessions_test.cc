@@ -261,6 +261,7 @@ TEST_F(SessionsTest, TheFloorIsBelowTheOldestSessionThatIsNotClosed) {
   cluster_.Await(cluster_.CloseSession(1));
   EXPECT_EQ(floor_of_next(), std::pair(uint64_t{5}, uint64_t{2}));
   ASSERT_THAT(cluster_.Restart(), IsOk());
+  cluster_.Run(absl::Seconds(1));
   EXPECT_THAT(cluster_.KeepAlive(1),
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("session 1 was closed")));
   EXPECT_THAT(cluster_.KeepAlive(3), IsOk());
@@ -277,6 +278,23 @@ TEST_F(SessionsTest, ALaterSessionThanTheStoreKnowsIsNotDeniedBeforeTheShardsWer
   cluster_.Run(absl::Seconds(1));
   EXPECT_THAT(cluster_.KeepAlive(later),
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("never opened")));
+}
+
+// The store is an older copy, in which the session is not as far as it came, and the table is missing.
+TEST_F(SessionsTest, NothingIsDeniedForGoodBeforeTheShardsWereHeardOf) {
+  const uint64_t session = cluster_.Opened("ctr");
+  const auto opened = cluster_.StoreCopy();
+  cluster_.Await(cluster_.JoinJob(session));
+  ASSERT_THAT(cluster_.OpenTable(session, "w", SparseSchema()), IsOk());
+  cluster_.Stop();
+  cluster_.PutStore(opened);
+  cluster_.beating = false;
+  ASSERT_THAT(cluster_.Restart(), IsOk());
+  const auto unsure = StatusIs(StatusCode::kUnavailable, HasSubstr("has heard of"));
+  EXPECT_THAT(cluster_.FinishWorker(session).status(), unsure);
+  EXPECT_THAT(cluster_.OpenTable(session, "w", SparseSchema(), /*create=*/false), unsure);
+  EXPECT_THAT(cluster_.DropTable(session, 1).status(), unsure);
+  EXPECT_THAT(cluster_.DeleteJob("later").status(), unsure);
 }
 
 // -- silence --
