@@ -100,6 +100,7 @@ v1::ReplicateRequest::Segment Replicas::Head(const Follower& follower) const {
   head.set_epoch(epoch_.v);
   head.set_committed(committed_.v);
   head.set_transfer(follower.exchange);
+  head.set_awaited(Waited(follower));
   return head;
 }
 
@@ -237,11 +238,13 @@ void Replicas::Disagrees(Follower& follower) {
 }
 
 // From now on nothing is acknowledged that the learner does not hold. Only after that may a configuration
-// name it: otherwise it could become primary without a record that was acknowledged in between.
+// name it: otherwise it could become primary without a record that was acknowledged in between. Its answer
+// to this shows that it knows, and keeps what it holds.
 void Replicas::Await(Follower& follower) {
   follower.role = Role::kAwaited;
   follower.since = clock_->Now();
   follower.awaited_from = tail_.end().lsn;
+  Probe(follower);
   next_beacon_ = absl::InfinitePast();
 }
 
@@ -457,8 +460,9 @@ void Replicas::CheckFollowers(absl::Time now) {
       // It may have been added without this primary's knowledge, so only a new epoch without it ends the
       // wait.
       if (follower->role == Role::kAwaited) keep = follower->leaving = true;
-    } else if (follower->role == Role::kAwaited && HeldBy(*follower) >= follower->awaited_from &&
-               DiskCounts(*follower) && now < follower->lent.until()) {
+    } else if (follower->role == Role::kAwaited && follower->state == State::kStreaming &&
+               HeldBy(*follower) >= follower->awaited_from && DiskCounts(*follower) &&
+               now < follower->lent.until()) {
       add.push_back(follower->member);
     }
   }

@@ -150,8 +150,7 @@ std::optional<v1::ReplicateReply::Ack> SegmentHost::Follow(const ring::Member& f
   On(Event::kFrame, {.ring_bits = ring_bits});
   if (auto* learner = std::get_if<Learner>(&state_)) learner->left_out_since = around_.clock->Now();
   // What a learner's disk has nobody was told to be acknowledged: one that hangs must not fill the memory.
-  // (An awaited one was counted on; it says that it no longer has it, and is not added, or asked out again.)
-  const bool counted_on = role() == Role::kReplica;
+  const bool counted_on = role() == Role::kReplica || frame.awaited();
   if (disk_ != nullptr) disk_->Keep(around_.durable && counted_on);
   Following& following = *this->following();
   following.restored = false;
