@@ -164,7 +164,7 @@ std::optional<v1::Refusal> Primary::Judge(const Part& part) {
     refusal.set_retry_after_ms(kRetryAfterMs);
     return refusal;
   }
-  AppendUpdate(update);
+  tracker_.Apply(update, segment_, [&] { Append(update); });
   acknowledge(update.number);
   segment_.ClockOf(part.job).Taken(update.session, Here(update.session));
   MoveOn(part.job);

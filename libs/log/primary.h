@@ -15,9 +15,10 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "libs/base/ids.h"
-#include "libs/log/change_log.h"
+#include "libs/log/change_tracker.h"
 #include "libs/log/record.h"
 #include "libs/log/replicas.h"
+#include "libs/log/requests.h"
 #include "libs/log/segment.h"
 #include "libs/log/snapshots.h"
 #include "libs/log/staging.h"
@@ -26,78 +27,6 @@
 #include "paceline/v1/shard.pb.h"
 
 namespace paceline::log {
-
-// Receives the committed marks of a session's parts. Called by the segment's owner; an implementation must
-// only take note.
-class AckSink {
- public:
-  virtual ~AckSink() = default;
-  virtual void Committed(wire::Mark mark) = 0;
-  // Send the noted marks now: another stream's frame caused them, so this sink's stream has no frame of its
-  // own under way that would send them.
-  virtual void Wake() {}
-};
-
-// How long a read was parked, and why.
-struct Wait {
-  enum class Cause {
-    kStaleness,    // the min clock: a worker was too far behind
-    kQueue,        // a part of the reader's own that was not applied yet
-    kReplication,  // another member of the segment
-  };
-  Cause cause = Cause::kStaleness;
-  absl::Duration duration;
-  std::string for_whom;  // empty: it did not wait
-};
-
-// Receives the answer to one part of a pull. The segment's owner calls exactly one of Served and Refused,
-// once; it may call neither after the read was cancelled.
-class ReadSink {
- public:
-  virtual ~ReadSink() = default;
-  // The values have been written to Read::out.
-  virtual void Served(size_t part, const wire::Certificate& certificate, const Wait& wait) = 0;
-  virtual void Refused(size_t part, v1::Refusal refusal) = 0;
-  // True if nobody waits for the answer any more: a parked read is dropped. Once true it stays true. Must be
-  // cheap.
-  virtual bool cancelled() const { return false; }
-};
-
-// One part of a push as it reached the primary.
-struct Part {
-  Update update;
-  JobId job;                               // of the session, as its Hello stated
-  std::shared_ptr<const TableInfo> table;  // null for an empty part
-  std::shared_ptr<AckSink> acks;
-};
-
-// A read that asks which rows have changed, instead of naming keys.
-struct ChangesAsked {
-  Lsn since;              // wanted: rows changed by records after this one
-  uint64_t rows_max = 0;  // the most rows that the answer may have
-  // Filled in before the read is served: the number of changed rows, or kChangesUnknown; and their keys, u64
-  // each, in memory for rows_max of them. Their rows are written to Read::out.
-  uint32_t* count = nullptr;
-  std::byte* keys = nullptr;
-};
-// More than rows_max rows have changed, or this primary does not know them all.
-inline constexpr uint32_t kChangesUnknown = UINT32_MAX;
-
-// One part of a pull as it reached the primary.
-struct Read {
-  SessionId session;
-  JobId job;
-  std::shared_ptr<const TableInfo> table;
-  KeyForm form = KeyForm::kKeys;
-  absl::string_view keys;
-  std::optional<ChangesAsked> changes = std::nullopt;  // given: `form` and `keys` mean nothing
-  std::byte* out = nullptr;                            // room for the part's rows
-  PartNumber own = 0;   // parked until the session's arrival line has reached this number
-  Clock min_clock = 0;  // parked until the job's min clock has reached this clock
-  absl::Time deadline = absl::InfiniteFuture();
-  size_t part = 0;  // repeated in the answer
-  std::shared_ptr<ReadSink> sink;
-};
 
 // Memory and counters shared by all segments of a shard. Implementations must be thread-safe.
 class Budget {
@@ -147,11 +76,6 @@ class Primary {
   static constexpr size_t kParkedMax = 4096;
   // A read that waits this long for its reader's own part is refused, with the number that is expected.
   static constexpr absl::Duration kOwnPartMax = absl::Seconds(1);
-  // Once a reader has asked for a table's changes, they are noted until this many updates of the table have
-  // come without another such request.
-  static constexpr uint64_t kUpdatesUnasked = 4096;
-  // Tables whose changes are noted. For one more, the table with the oldest request is given up.
-  static constexpr size_t kTrackedMax = 16;
 
   // A wish for a cut expires if it is not repeated for kCutAskedMax; a cut's rows are kept for kCutKeptMax.
   static constexpr absl::Duration kCutAskedMax = absl::Seconds(5);
@@ -320,11 +244,6 @@ class Primary {
   void OpenTableIfNew(const std::shared_ptr<const TableInfo>& table);
   absl::Status CheckNotDropped(const TableInfo& table) const;
 
-  // -- primary_changes.cc --
-  void AppendUpdate(const Update& update);
-  static absl::Status CheckChanges(const table::Schema& schema);
-  void AnswerChanges(const Read& read);
-
   // -- primary_folds.cc --
   std::optional<v1::Refusal> Stage(const Part& part);
   std::optional<v1::Refusal> FindRoom(const Part& part, bool ahead);
@@ -420,12 +339,8 @@ class Primary {
   std::optional<absl::Time> swap_asked_;                  // since then it never answers in this epoch
   absl::Time next_keep_;
   std::vector<Parked> parked_;
-  struct Tracked {
-    ChangeLog log;
-    uint64_t updates_unasked = 0;
-  };
-  absl::flat_hash_map<TableId, Tracked> tracked_;  // tables whose changes readers ask for
-  absl::Time now_ = absl::InfinitePast();          // as last set, for the waiting times of woken reads
+  ChangeTracker tracker_;
+  absl::Time now_ = absl::InfinitePast();  // as last set, for the waiting times of woken reads
   struct Eviction {
     std::string reason;
     bool data_lost = false;

@@ -48,7 +48,7 @@ void Primary::Serve(Read read, absl::Time now) {
     return;
   }
   OpenTableIfNew(read.table);
-  valid = read.changes.has_value() ? CheckChanges(read.table->schema)
+  valid = read.changes.has_value() ? ChangeTracker::Check(read.table->schema)
                                    : CheckRows(read.table->schema, read.form, read.keys);
   if (valid.ok() && !read.changes.has_value()) {
     valid = CheckPlaced(segment_.FindTable(read.table->id)->placement, segment_.id(), read.form, read.keys);
@@ -88,7 +88,7 @@ bool Primary::Ready(const Read& read) {
 void Primary::Answer(const Read& read, const Wait& wait) {
   const Segment::Table& table = *segment_.FindTable(read.table->id);
   if (read.changes.has_value()) {
-    AnswerChanges(read);
+    tracker_.Answer(read, segment_);
   } else if (read.form == KeyForm::kKeys) {
     table.rows.Read(Keys(read.keys), read.out);
   } else {

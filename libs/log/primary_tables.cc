@@ -23,7 +23,7 @@ bool Primary::Change(const DropTable& drop, std::string* why) {
   if (segment_.IsDropped(drop.table)) return committed();
   budget_->Unstage(staging_.Drop(drop.table));
   Append(drop);
-  tracked_.erase(drop.table);
+  tracker_.Forget(drop.table);
   RefuseParked([&](const Read& read) { return read.table->id == drop.table; });
   return committed();
 }
@@ -67,7 +67,7 @@ bool Primary::Change(const CloseJob& close, std::string* why) {
   if (!known && std::all_of(close.tables.begin(), close.tables.end(), dropped)) return committed();
   for (TableId table : close.tables) budget_->Unstage(staging_.Drop(table));
   Append(close);
-  for (TableId table : close.tables) tracked_.erase(table);
+  for (TableId table : close.tables) tracker_.Forget(table);
   RefuseParked([&](const Read& read) { return segment_.IsDropped(read.table->id); });
   return committed();
 }
