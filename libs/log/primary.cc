@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/planted.h"
 #include "libs/log/keys.h"
+#include "libs/log/refusals.h"
 #include "libs/table/admission.h"
 
 namespace paceline::log {
@@ -52,11 +53,9 @@ Primary::State Primary::Release(const v1::Refusal& refusal) {
   return {.segment = std::move(segment_), .tail = std::move(replicas_).TakeTail()};
 }
 
-v1::Refusal Primary::Refuse(v1::Refusal::Reason reason, const Update& update, std::string message) const {
-  v1::Refusal refusal;
-  refusal.set_reason(reason);
-  refusal.set_message(std::move(message));
-  refusal.set_segment(segment_.id().v);
+v1::Refusal Primary::Refuse(v1::Refusal::Reason reason, const Update& update,
+                            absl::string_view message) const {
+  v1::Refusal refusal = RefusalOf(reason, segment_.id(), message);
   refusal.set_line(ToWire(update.line));
   refusal.set_number(update.number);
   if (segment_.FindSession(update.session) != nullptr) {
@@ -106,11 +105,7 @@ std::pair<v1::Refusal::Reason, std::string> Primary::NotOpen(SessionId session, 
 std::optional<v1::Refusal> Primary::WhyOver(SessionId session, JobId job) const {
   if (!segment_.IsClosed(session)) return std::nullopt;
   auto [reason, message] = NotOpen(session, job);
-  v1::Refusal refusal;
-  refusal.set_reason(reason);
-  refusal.set_segment(segment_.id().v);
-  refusal.set_message(absl::StrCat(message, "; open a new session"));
-  return refusal;
+  return RefusalOf(reason, segment_.id(), absl::StrCat(message, "; open a new session"));
 }
 
 std::optional<v1::Refusal> Primary::Judge(const Part& part) {
@@ -160,7 +155,7 @@ std::optional<v1::Refusal> Primary::Judge(const Part& part) {
     v1::Refusal refusal =
         Refuse(v1::Refusal::UNAVAILABLE, update,
                absl::StrCat("segment ", segment_.id().v, " takes no parts of clock ", update.clock,
-                            " before its cut; it waits for ", DescribeSlowest(part.job)));
+                            " before its cut; it waits for ", DescribeSlowest(segment_, part.job)));
     refusal.set_retry_after_ms(kRetryAfterMs);
     return refusal;
   }

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "libs/base/ids.h"
 #include "libs/log/change_tracker.h"
+#include "libs/log/parked_reads.h"
 #include "libs/log/record.h"
 #include "libs/log/replicas.h"
 #include "libs/log/requests.h"
@@ -72,10 +72,9 @@ class Primary {
   // If parts of the next clock to be folded find no room in the staging area for this long, they are refused
   // for good: parts already staged wait for them.
   static constexpr absl::Duration kRoomWaitMax = absl::Seconds(30);
-  // Reads parked at one time; further ones are refused OVER_BUDGET.
-  static constexpr size_t kParkedMax = 4096;
-  // A read that waits this long for its reader's own part is refused, with the number that is expected.
-  static constexpr absl::Duration kOwnPartMax = absl::Seconds(1);
+  // Reads beyond these are refused OVER_BUDGET.
+  static constexpr size_t kParkedMax = ParkedReads::kMax;
+  static constexpr absl::Duration kOwnPartMax = ParkedReads::kOwnPartMax;
 
   // A wish for a cut expires if it is not repeated for kCutAskedMax; a cut's rows are kept for kCutKeptMax.
   static constexpr absl::Duration kCutAskedMax = absl::Seconds(5);
@@ -185,7 +184,7 @@ class Primary {
   bool Loaded(JobId job, uint64_t id, std::string* why);
 
   // Refuses every parked read with `refusal` (the shard stops, or the segment moves).
-  void Abandon(const v1::Refusal& refusal);
+  void Abandon(v1::Refusal refusal);
 
   // Gives the segment up: refuses every parked read with `refusal`, and returns the state. The last call.
   State Release(const v1::Refusal& refusal);
@@ -211,13 +210,7 @@ class Primary {
   size_t parked() const { return parked_.size(); }
 
  private:
-  struct Parked {
-    Read read;
-    absl::Time since;
-    Wait wait;  // cause, and whom it waits for, as found when it was parked
-  };
-
-  v1::Refusal Refuse(v1::Refusal::Reason reason, const Update& update, std::string message) const;
+  v1::Refusal Refuse(v1::Refusal::Reason reason, const Update& update, absl::string_view message) const;
   // The reason and message that refuse a session which is not open: FENCED, or DATA_LOSS if it was closed for
   // that reason, or will be as soon as the coordinator's call arrives.
   std::pair<v1::Refusal::Reason, std::string> NotOpen(SessionId session, JobId job) const;
@@ -255,7 +248,6 @@ class Primary {
   void AdvanceMinClock(JobId job);
   void FoldNext(JobId job);
   bool LogFinish(JobId job);
-  std::string DescribeSlowest(JobId job) const;
 
   // -- primary_cuts.cc --
   // The clock that the job's min clock may not pass before the cut is logged.
@@ -270,13 +262,7 @@ class Primary {
   bool Ready(const Read& read);
   void Answer(const Read& read, const Wait& wait);
   Wait WaitOf(const Read& read) const;  // why the read is not ready
-  bool LacksOwnPart(const Read& read) const;
-  absl::Time ParkedUntil(const Parked& parked) const;
-  v1::Refusal DeadlineRefusal(const Parked& parked, absl::Time now) const;
   void WakeParked();
-  void DropCancelled();
-  // Refuses the parked reads of tables that were dropped.
-  void RefuseParked(absl::FunctionRef<bool(const Read&)> dropped);
 
   bool ChangeBySession(const v1::SessionChange& change, const clock::LineCounts& seals, std::string* why,
                        std::optional<Clock>* join_behind);
@@ -338,7 +324,7 @@ class Primary {
   absl::Time serves_not_since_ = absl::InfiniteFuture();  // as of the last OnTime
   std::optional<absl::Time> swap_asked_;                  // since then it never answers in this epoch
   absl::Time next_keep_;
-  std::vector<Parked> parked_;
+  ParkedReads parked_;
   ChangeTracker tracker_;
   absl::Time now_ = absl::InfinitePast();  // as last set, for the waiting times of woken reads
   struct Eviction {

@@ -8,6 +8,7 @@
 #include "libs/base/status.h"
 #include "libs/log/keys.h"
 #include "libs/log/primary.h"
+#include "libs/log/refusals.h"
 
 namespace paceline::log {
 namespace {
@@ -67,8 +68,9 @@ bool Primary::Change(const CutWish& wish, std::string* why, std::optional<Clock>
   cuts_wished_[wish.job] = {.wish = wish, .asked = now_};
   LogCutIfDue(wish.job);
   if (!cuts_wished_.contains(wish.job)) return committed();
-  *why = absl::StrCat("segment ", segment_.id().v, ": the cut is at clock ", wish.clock,
-                      ", the min clock is ", min_clock, "; it waits for ", DescribeSlowest(wish.job));
+  *why =
+      absl::StrCat("segment ", segment_.id().v, ": the cut is at clock ", wish.clock, ", the min clock is ",
+                   min_clock, "; it waits for ", DescribeSlowest(segment_, wish.job));
   return false;
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/planted.h"
 #include "libs/log/primary.h"
+#include "libs/log/refusals.h"
 
 namespace paceline::log {
 namespace {
@@ -44,7 +45,7 @@ std::optional<v1::Refusal> Primary::Stage(const Part& part) {
         Refuse(v1::Refusal::OVER_BUDGET, update,
                absl::StrCat("clock: ", update.clock, "; parts of aggregated tables are taken for clocks ",
                             clock.min_clock(), " and ", clock.min_clock() + 1, " as yet; they wait for ",
-                            DescribeSlowest(part.job)));
+                            DescribeSlowest(segment_, part.job)));
     refusal.set_retry_after_ms(kRetryAfterMs);
     return refusal;
   }
@@ -76,7 +77,7 @@ std::optional<v1::Refusal> Primary::FindRoom(const Part& part, bool ahead) {
                           " bytes of aggregated tables, half of it for clocks beyond the next to be folded; ",
                           hopeless ? absl::StrCat("there was no room for clock ", part.update.clock, " for ",
                                                   absl::FormatDuration(kRoomWaitMax))
-                                   : absl::StrCat("it waits for ", DescribeSlowest(part.job)),
+                                   : absl::StrCat("it waits for ", DescribeSlowest(segment_, part.job)),
                           "; raise --staging-budget to twice the updates of a clock"));
   if (!hopeless) refusal.set_retry_after_ms(kRetryAfterMs);
   return refusal;
@@ -122,7 +123,7 @@ void Primary::MoveOn(JobId job) {
   do {
     AdvanceMinClock(job);
   } while (LogFinish(job));
-  if (!parked_.empty()) WakeParked();
+  WakeParked();
 }
 
 // Clocks in which no worker updated an aggregated table are passed without a fold.
@@ -169,14 +170,6 @@ bool Primary::LogFinish(JobId job) {
     return true;
   }
   return false;
-}
-
-std::string Primary::DescribeSlowest(JobId job) const {
-  const auto it = segment_.jobs().find(job);
-  const auto slowest = it == segment_.jobs().end() ? std::nullopt : it->second.Slowest();
-  if (!slowest.has_value()) return "a worker: none has joined the job";
-  const clock::JobClock::Worker& worker = it->second.workers().at(*slowest);
-  return absl::StrCat("worker ", worker.rank, " (session ", slowest->v, ") at clock ", worker.counted);
 }
 
 }  // namespace paceline::log

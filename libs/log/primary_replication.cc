@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/planted.h"
 #include "libs/log/primary.h"
+#include "libs/log/refusals.h"
 #include "libs/wire/map_codec.h"
 
 namespace paceline::log {
@@ -32,11 +33,9 @@ void Primary::MoveOnAll() {
 }
 
 v1::Refusal Primary::NotNow(absl::string_view what, uint32_t retry_after_ms) const {
-  v1::Refusal refusal;
-  refusal.set_reason(v1::Refusal::UNAVAILABLE);
-  refusal.set_segment(segment_.id().v);
+  v1::Refusal refusal = RefusalOf(v1::Refusal::UNAVAILABLE, segment_.id(),
+                                  absl::StrCat("segment ", segment_.id().v, " ", what));
   refusal.set_retry_after_ms(retry_after_ms);
-  refusal.set_message(absl::StrCat("segment ", segment_.id().v, " ", what));
   if (const std::string whom = replicas_.WaitsFor(); !whom.empty()) {
     absl::StrAppend(refusal.mutable_message(), "; it waits for ", whom);
   }
@@ -63,7 +62,7 @@ void Primary::Settle() {
   }
   if (!told.empty()) budget_->Answered(segment_, epoch_);
   for (const std::shared_ptr<AckSink>& sink : told) sink->Wake();
-  if (!parked_.empty()) WakeParked();
+  WakeParked();
 }
 
 void Primary::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ack) {

@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/planted.h"
 #include "libs/log/primary.h"
+#include "libs/log/refusals.h"
 
 namespace paceline::log {
 
@@ -88,7 +89,8 @@ bool Primary::Finish(const v1::SessionChange& change, const clock::LineCounts& s
                       " + ", open->applied.counts[1], " parts applied of ", seals.counts[0], " + ",
                       seals.counts[1]);
   if (staged > open->applied.At(Line::kAggregated)) {
-    absl::StrAppend(why, "; parts up to ", staged, " of aggregated tables wait for ", DescribeSlowest(job));
+    absl::StrAppend(why, "; parts up to ", staged, " of aggregated tables wait for ",
+                    DescribeSlowest(segment_, job));
   }
   return false;
 }

@@ -24,7 +24,7 @@ bool Primary::Change(const DropTable& drop, std::string* why) {
   budget_->Unstage(staging_.Drop(drop.table));
   Append(drop);
   tracker_.Forget(drop.table);
-  RefuseParked([&](const Read& read) { return read.table->id == drop.table; });
+  parked_.RefuseDropped(segment_);
   return committed();
 }
 
@@ -68,7 +68,7 @@ bool Primary::Change(const CloseJob& close, std::string* why) {
   for (TableId table : close.tables) budget_->Unstage(staging_.Drop(table));
   Append(close);
   for (TableId table : close.tables) tracker_.Forget(table);
-  RefuseParked([&](const Read& read) { return segment_.IsDropped(read.table->id); });
+  parked_.RefuseDropped(segment_);
   return committed();
 }
 
