@@ -19,19 +19,19 @@ v1::Line ToWire(Line line) {
 
 }  // namespace
 
-Primary::Primary(SegmentId id, int ring_bits, Epoch epoch, std::shared_ptr<Budget> budget)
+Primary::Primary(SegmentId id, int ring_bits, Epoch epoch, ShardSide shard)
     : Primary({.segment = Segment(id, ring_bits), .tail = LogTail(LogPosition{})}, epoch, {},
-              std::move(budget), Replication{}) {}
+              std::move(shard), Replication{}) {}
 
-Primary::Primary(Segment segment, Epoch epoch, std::shared_ptr<Budget> budget)
-    : Primary({.segment = std::move(segment), .tail = LogTail(LogPosition{})}, epoch, {}, std::move(budget),
+Primary::Primary(Segment segment, Epoch epoch, ShardSide shard)
+    : Primary({.segment = std::move(segment), .tail = LogTail(LogPosition{})}, epoch, {}, std::move(shard),
               Replication{}) {}
 
-Primary::Primary(State state, Epoch epoch, const std::vector<ring::Member>& replicas,
-                 std::shared_ptr<Budget> budget, const Replication& replication)
+Primary::Primary(State state, Epoch epoch, const std::vector<ring::Member>& replicas, ShardSide shard,
+                 const Replication& replication)
     : segment_(std::move(state.segment)),
       epoch_(epoch),
-      budget_(std::move(budget)),
+      shard_(std::move(shard)),
       replicas_(segment_.id(),
                 state.tail.end() == LogPosition{.epoch = segment_.epoch(), .lsn = segment_.version()}
                     ? std::move(state.tail)
@@ -41,15 +41,15 @@ Primary::Primary(State state, Epoch epoch, const std::vector<ring::Member>& repl
       clock_(replication.clock) {
   replicas_.SetPace(replication.image_pace);
   segment_.ForgetSoftState();
-  budget_->Grown(static_cast<int64_t>(segment_.bytes()));
+  shard_.memory->Grown(static_cast<int64_t>(segment_.bytes()));
   Begin(epoch, replicas);
 }
 
 Primary::State Primary::Release(const v1::Refusal& refusal) {
   Abandon(refusal);
   EndCopies();
-  budget_->Unstage(staging_.Clear());
-  budget_->Grown(-static_cast<int64_t>(segment_.bytes()));
+  shard_.staging->Unstage(staging_.Clear());
+  shard_.memory->Grown(-static_cast<int64_t>(segment_.bytes()));
   return {.segment = std::move(segment_), .tail = std::move(replicas_).TakeTail()};
 }
 
@@ -66,14 +66,14 @@ v1::Refusal Primary::Refuse(v1::Refusal::Reason reason, const Update& update,
 
 Effects Primary::Append(const Record& record) {
   const Effects effects = segment_.Apply(record);
-  if (effects.bytes_grown != 0) budget_->Grown(effects.bytes_grown);
-  if (effects.rows_updated != 0) budget_->RowsUpdated(effects.rows_updated);
+  if (effects.bytes_grown != 0) shard_.memory->Grown(effects.bytes_grown);
+  if (effects.rows_updated != 0) shard_.records->RowsUpdated(effects.rows_updated);
   replicas_.Appended(record);
   if (!std::holds_alternative<Update>(record)) {
     NoteChange(record);
     NoteMinClocks();
   }
-  budget_->Logged(segment_, epoch_, record);
+  shard_.records->Logged(segment_, epoch_, record);
   return effects;
 }
 
@@ -82,7 +82,7 @@ std::optional<v1::Refusal> Primary::Take(const Part& part) {
   if (replicas_.OwnDiskFails())
     return NotNow("is read-only, as the disk of its primary fails", kRetryAfterMs);
   if (replicas_.Backlogged()) return NotNow("has too much that is not replicated yet", kRetryAfterMs);
-  if (budget_->DiskBehind()) return NotNow("has too much that is not on its disk yet", kRetryAfterMs);
+  if (shard_.records->DiskBehind()) return NotNow("has too much that is not on its disk yet", kRetryAfterMs);
   std::optional<v1::Refusal> refusal = Judge(part);
   // Another member may have taken over and have what seems to be missing here.
   if (refusal.has_value() && !MayAnswer()) return NotNow("may not answer now", kRetryAfterMs);
@@ -181,15 +181,15 @@ std::optional<v1::Refusal> Primary::CheckMemory(const Part& part) {
 bool Primary::Fits(const Segment::Table& table, const Update& update) const {
   if (update.form == KeyForm::kKeys) {
     const table::KeyView keys = Keys(update.keys);
-    return budget_->Admits(table.rows.NewBytesBound(keys.size())) ||
-           budget_->Admits(table.rows.NewBytesBound(keys));
+    return shard_.memory->Admits(table.rows.NewBytesBound(keys.size())) ||
+           shard_.memory->Admits(table.rows.NewBytesBound(keys));
   }
   std::vector<uint64_t> blocks;  // one key of each block that the ranges touch: a block is born whole
   ForEachRange(update.keys, [&](uint64_t first, uint64_t count) {
     const std::vector<ring::Piece> pieces = table.placement.ForRange(first, count).value();
     for (const ring::Piece& piece : pieces) blocks.push_back(piece.first);
   });
-  return budget_->Admits(table.rows.NewBytesBound(table::KeyView(absl::MakeConstSpan(blocks))));
+  return shard_.memory->Admits(table.rows.NewBytesBound(table::KeyView(absl::MakeConstSpan(blocks))));
 }
 
 std::optional<v1::Refusal> Primary::CheckContent(const Part& part, const Segment::Session& session) const {

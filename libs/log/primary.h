@@ -20,6 +20,7 @@
 #include "libs/log/replicas.h"
 #include "libs/log/requests.h"
 #include "libs/log/segment.h"
+#include "libs/log/shard_side.h"
 #include "libs/log/snapshots.h"
 #include "libs/log/staging.h"
 #include "libs/wire/packed.h"
@@ -27,36 +28,6 @@
 #include "paceline/v1/shard.pb.h"
 
 namespace paceline::log {
-
-// Memory and counters shared by all segments of a shard. Implementations must be thread-safe.
-class Budget {
- public:
-  virtual ~Budget() = default;
-  // False: the shard is full, and the part must be refused OVER_BUDGET.
-  virtual bool Admits(uint64_t more_bytes) = 0;
-  virtual void Grown(int64_t bytes) = 0;
-  virtual void RowsUpdated(uint64_t rows) = 0;
-
-  // Parts of aggregated tables that wait to be folded have a budget of their own. Stage takes `bytes` of it
-  // if there is room. Parts of a clock `ahead` of the next one to be folded find room only while at most half
-  // is taken: otherwise the fast workers could keep out the slow one that everybody waits for.
-  virtual bool Stage(uint64_t /*bytes*/, bool /*ahead*/) { return true; }
-  virtual void Unstage(uint64_t /*bytes*/) {}
-  virtual uint64_t staging_max() const { return UINT64_MAX; }
-
-  // True: so much waits for the disk that new parts must wait too.
-  virtual bool DiskBehind() const { return false; }
-
-  // `record` was appended in `epoch` and applied to `segment`. A hook for observers; does nothing by default.
-  virtual void Logged(const Segment& /*segment*/, Epoch /*epoch*/, const Record& /*record*/) {}
-  // The same at a replica or learner, which applied a record from its primary.
-  virtual void Followed(const Segment& /*segment*/, const Record& /*record*/) {}
-  // An image from the primary has replaced the state here, and its pages follow; or the segment begins with
-  // its disk's content.
-  virtual void Installed(const Segment& /*segment*/) {}
-  // The primary of `epoch` has answered a read, or acknowledged parts.
-  virtual void Answered(const Segment& /*segment*/, Epoch /*epoch*/) {}
-};
 
 // The primary of a segment: it judges requests, writes the records that follow from them, applies these, and
 // answers. Nobody else appends to the segment's log. In a configuration of one member a record is committed
@@ -101,11 +72,11 @@ class Primary {
   };
 
   // Primary of an empty segment that never has another member.
-  Primary(SegmentId id, int ring_bits, Epoch epoch, std::shared_ptr<Budget> budget);
+  Primary(SegmentId id, int ring_bits, Epoch epoch, ShardSide shard);
   // Primary of a segment that an earlier epoch's primary has released. Workers announce their ticks again.
-  Primary(Segment segment, Epoch epoch, std::shared_ptr<Budget> budget);
+  Primary(Segment segment, Epoch epoch, ShardSide shard);
   // The same, with `replicas` as the other members.
-  Primary(State state, Epoch epoch, const std::vector<ring::Member>& replicas, std::shared_ptr<Budget> budget,
+  Primary(State state, Epoch epoch, const std::vector<ring::Member>& replicas, ShardSide shard,
           const Replication& replication);
 
   // The segment's data was given up for lost: a session that is neither known nor closed here has lost its
@@ -283,7 +254,7 @@ class Primary {
   std::map<JobId, absl::Time> no_room_since_;  // since when parts of the next clock to be folded find no room
   Epoch epoch_;
   Lsn began_;  // where the epoch began
-  std::shared_ptr<Budget> budget_;
+  ShardSide shard_;
   Replicas replicas_;
   const world::Clock* clock_ = nullptr;
 

@@ -27,18 +27,18 @@ bool IsExact(const Segment& segment, JobId job, Clock clock) {
 constexpr uint64_t kLeftForPushes = uint64_t{8} << 20;
 
 // A copy takes its memory from the shard's budget for rows.
-class BudgetMemory final : public table::CopyMemory {
+class ShardMemory final : public table::CopyMemory {
  public:
-  explicit BudgetMemory(std::shared_ptr<Budget> budget) : budget_(std::move(budget)) {}
+  explicit ShardMemory(std::shared_ptr<RowMemory> memory) : memory_(std::move(memory)) {}
   bool Take(uint64_t bytes) override {
-    if (!budget_->Admits(bytes + kLeftForPushes)) return false;
-    budget_->Grown(static_cast<int64_t>(bytes));
+    if (!memory_->Admits(bytes + kLeftForPushes)) return false;
+    memory_->Grown(static_cast<int64_t>(bytes));
     return true;
   }
-  void GiveBack(uint64_t bytes) override { budget_->Grown(-static_cast<int64_t>(bytes)); }
+  void GiveBack(uint64_t bytes) override { memory_->Grown(-static_cast<int64_t>(bytes)); }
 
  private:
-  const std::shared_ptr<Budget> budget_;
+  const std::shared_ptr<RowMemory> memory_;
 };
 
 }  // namespace
@@ -111,7 +111,7 @@ void Primary::BeginCutCopy(const Cut& record) {
       copy.workers.push_back({.session = session, .rank = worker.rank, .clock = worker.counted});
     }
   }
-  segment_.BeginCopy(record.job, std::make_shared<BudgetMemory>(budget_));
+  segment_.BeginCopy(record.job, std::make_shared<ShardMemory>(shard_.memory));
   cut_copies_[record.job] = {.copy = std::move(copy), .asked = now_};
 }
 
@@ -130,7 +130,7 @@ std::optional<CutCopy> Primary::TakeCut(JobId job, uint64_t id) {
   const auto kept = cut_copies_.find(job);
   if (kept == cut_copies_.end() || kept->second.copy.cut.id != id || kept->second.taken) return std::nullopt;
   kept->second.taken = true;
-  if (Planted(Bug::kCutCopiedLate)) segment_.BeginCopy(job, std::make_shared<BudgetMemory>(budget_));
+  if (Planted(Bug::kCutCopiedLate)) segment_.BeginCopy(job, std::make_shared<ShardMemory>(shard_.memory));
   return kept->second.copy;
 }
 
@@ -170,7 +170,7 @@ absl::Status Primary::Take(const std::shared_ptr<const TableInfo>& table, Load l
   if (!MayChange(&why)) return absl::UnavailableError(why);
   // This load was completed before, and the job may have gone on since.
   if (segment_.SnapshotsOf(table->job).loaded >= id) return absl::OkStatus();
-  if (replicas_.Backlogged() || budget_->DiskBehind()) {
+  if (replicas_.Backlogged() || shard_.records->DiskBehind()) {
     return absl::UnavailableError(absl::StrCat(
         "segment ", segment_.id().v, " has too much that is not replicated, or not on its disk, yet"));
   }
@@ -179,8 +179,8 @@ absl::Status Primary::Take(const std::shared_ptr<const TableInfo>& table, Load l
   const Segment::Table& open = *segment_.FindTable(table->id);
   const absl::string_view keys(reinterpret_cast<const char*>(load.keys.data()), load.keys.size() * kKeyBytes);
   ABSL_RETURN_IF_ERROR(CheckPlaced(open.placement, segment_.id(), KeyForm::kKeys, keys));
-  if (!budget_->Admits(open.rows.NewBytesBound(load.keys.size())) &&
-      !budget_->Admits(open.rows.NewBytesBound(Keys(keys)))) {
+  if (!shard_.memory->Admits(open.rows.NewBytesBound(load.keys.size())) &&
+      !shard_.memory->Admits(open.rows.NewBytesBound(Keys(keys)))) {
     return absl::ResourceExhaustedError(
         "the shard's memory budget is full; add shards or raise --memory-budget");
   }

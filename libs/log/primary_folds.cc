@@ -65,7 +65,7 @@ std::optional<v1::Refusal> Primary::Stage(const Part& part) {
 // once: everything staged waits for them. A budget of twice a clock's updates guarantees that. With a smaller
 // one there may be room when another segment folds, or never.
 std::optional<v1::Refusal> Primary::FindRoom(const Part& part, bool ahead) {
-  if (budget_->Stage(Staging::BytesOf(part.update), ahead)) {
+  if (shard_.staging->Stage(Staging::BytesOf(part.update), ahead)) {
     if (!ahead) no_room_since_.erase(part.job);
     return std::nullopt;
   }
@@ -73,7 +73,7 @@ std::optional<v1::Refusal> Primary::FindRoom(const Part& part, bool ahead) {
       !ahead && now_ - no_room_since_.try_emplace(part.job, now_).first->second > kRoomWaitMax;
   v1::Refusal refusal =
       Refuse(hopeless ? v1::Refusal::INVALID : v1::Refusal::OVER_BUDGET, part.update,
-             absl::StrCat("the shard stages at most ", budget_->staging_max(),
+             absl::StrCat("the shard stages at most ", shard_.staging->staging_max(),
                           " bytes of aggregated tables, half of it for clocks beyond the next to be folded; ",
                           hopeless ? absl::StrCat("there was no room for clock ", part.update.clock, " for ",
                                                   absl::FormatDuration(kRoomWaitMax))
@@ -110,10 +110,10 @@ std::optional<v1::Refusal> Primary::CheckStaged(const Part& part, const clock::J
   if (auto refusal = CheckContent(part, *segment_.FindSession(update.session))) return refusal;
   const uint64_t bytes = Staging::BytesOf(update);
   const uint64_t clock_bytes = staging_.bytes(part.job, update.clock) + bytes;
-  if (clock_bytes > budget_->staging_max()) {
+  if (clock_bytes > shard_.staging->staging_max()) {
     return invalid(absl::StrCat("values: the updates of clock ", update.clock, " come to ", clock_bytes,
                                 " bytes in segment ", segment_.id().v, " alone, and a shard stages at most ",
-                                budget_->staging_max(),
+                                shard_.staging->staging_max(),
                                 "; raise --staging-budget of the shards, or push less in a clock"));
   }
   return std::nullopt;
@@ -145,7 +145,7 @@ void Primary::FoldNext(JobId job) {
   const clock::JobClock& clock = segment_.ClockOf(job);
   Staging::Complete complete = staging_.Take(job, clock.min_clock(), clock);
   const std::vector<std::pair<SessionId, PartNumber>> numbers = complete.record.numbers;
-  budget_->Unstage(complete.bytes);
+  shard_.staging->Unstage(complete.bytes);
   Append(std::move(complete.record));
   for (size_t i = 0; i < complete.sinks.size(); ++i) {
     for (const std::shared_ptr<AckSink>& sink : complete.sinks[i]) {

@@ -103,7 +103,7 @@ void Primary::Answer(const Read& read, const Wait& wait) {
                                       .version = segment_.version(),
                                       .min_clock = MinClockShown(read.job),
                                       .own = segment_.FindSession(read.session)->applied.At(Line::kArrival)};
-  budget_->Answered(segment_, epoch_);
+  shard_.records->Answered(segment_, epoch_);
   read.sink->Served(read.part, certificate, wait);
 }
 

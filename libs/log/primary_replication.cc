@@ -46,7 +46,7 @@ void Primary::Acknowledge(const std::shared_ptr<AckSink>& sink, wire::Mark mark)
   const Lsn lsn = segment_.version();
   if (pending_acks_.empty() && replicas_.committed() >= lsn && MayAnswer()) {
     sink->Committed(mark);
-    return budget_->Answered(segment_, epoch_);
+    return shard_.records->Answered(segment_, epoch_);
   }
   pending_acks_.push_back({.lsn = lsn, .sink = sink, .mark = mark});
 }
@@ -60,7 +60,7 @@ void Primary::Settle() {
     if (told.empty() || told.back() != ack.sink) told.push_back(std::move(ack.sink));
     pending_acks_.pop_front();
   }
-  if (!told.empty()) budget_->Answered(segment_, epoch_);
+  if (!told.empty()) shard_.records->Answered(segment_, epoch_);
   for (const std::shared_ptr<AckSink>& sink : told) sink->Wake();
   WakeParked();
 }

@@ -100,7 +100,7 @@ bool Primary::Evict(const v1::SessionChange& change) {
   if (segment_.IsClosed(session)) return true;
   const Segment::Session* open = segment_.FindSession(session);
   const std::optional<JobId> job = open == nullptr ? std::nullopt : std::optional<JobId>(open->job);
-  budget_->Unstage(staging_.Drop(session));
+  shard_.staging->Unstage(staging_.Drop(session));
   finishing_.erase(session);
   Append(log::Evict{.session = session,
                     .counts_below = job.has_value() ? segment_.ClockOf(*job).min_clock() : 0});

@@ -21,7 +21,7 @@ bool Primary::Change(const DropTable& drop, std::string* why) {
   if (!MayChange(why)) return false;
   const auto committed = [&] { return ChangeCommitted(Record(drop).index(), drop.table.v, why); };
   if (segment_.IsDropped(drop.table)) return committed();
-  budget_->Unstage(staging_.Drop(drop.table));
+  shard_.staging->Unstage(staging_.Drop(drop.table));
   Append(drop);
   tracker_.Forget(drop.table);
   parked_.RefuseDropped(segment_);
@@ -65,7 +65,7 @@ bool Primary::Change(const CloseJob& close, std::string* why) {
   const auto dropped = [this](TableId table) { return segment_.IsDropped(table); };
   const bool known = segment_.jobs().contains(close.job);
   if (!known && std::all_of(close.tables.begin(), close.tables.end(), dropped)) return committed();
-  for (TableId table : close.tables) budget_->Unstage(staging_.Drop(table));
+  for (TableId table : close.tables) shard_.staging->Unstage(staging_.Drop(table));
   Append(close);
   for (TableId table : close.tables) tracker_.Forget(table);
   parked_.RefuseDropped(segment_);

@@ -18,7 +18,7 @@ constexpr JobId kJob{1};
 constexpr SessionId kA{7};
 constexpr SessionId kB{8};
 
-class TestBudget : public Budget {
+class TestBudget : public RowMemory, public StagingRoom, public RecordSink {
  public:
   bool Admits(uint64_t more) override { return bytes + static_cast<int64_t>(more) <= bytes_max; }
   void Grown(int64_t by) override { bytes += by; }
