@@ -38,7 +38,8 @@ Primary::Primary(State state, Epoch epoch, const std::vector<ring::Member>& repl
                     : LogTail(LogPosition{.epoch = segment_.epoch(), .lsn = segment_.version()}),
                 replication.clock, replication.port, replication.numbers, replication.durable,
                 replication.disk),
-      clock_(replication.clock) {
+      clock_(replication.clock),
+      cuts_(shard_.memory) {
   replicas_.SetPace(replication.image_pace);
   segment_.ForgetSoftState();
   shard_.memory->Grown(static_cast<int64_t>(segment_.bytes()));
@@ -47,7 +48,7 @@ Primary::Primary(State state, Epoch epoch, const std::vector<ring::Member>& repl
 
 Primary::State Primary::Release(const v1::Refusal& refusal) {
   Abandon(refusal);
-  EndCopies();
+  cuts_.End(segment_);
   shard_.staging->Unstage(staging_.Clear());
   shard_.memory->Grown(-static_cast<int64_t>(segment_.bytes()));
   return {.segment = std::move(segment_), .tail = std::move(replicas_).TakeTail()};
@@ -151,7 +152,7 @@ std::optional<v1::Refusal> Primary::Judge(const Part& part) {
     if (auto refusal = CheckContent(part, *session)) return refusal;
     if (auto refusal = CheckMemory(part)) return refusal;
   }
-  if (AwaitsCut(update, part.job)) {
+  if (cuts_.Awaits(update, part.job, segment_)) {
     v1::Refusal refusal =
         Refuse(v1::Refusal::UNAVAILABLE, update,
                absl::StrCat("segment ", segment_.id().v, " takes no parts of clock ", update.clock,

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "libs/base/ids.h"
 #include "libs/log/change_tracker.h"
+#include "libs/log/cuts.h"
 #include "libs/log/parked_reads.h"
 #include "libs/log/record.h"
 #include "libs/log/replicas.h"
@@ -46,10 +47,6 @@ class Primary {
   // Reads beyond these are refused OVER_BUDGET.
   static constexpr size_t kParkedMax = ParkedReads::kMax;
   static constexpr absl::Duration kOwnPartMax = ParkedReads::kOwnPartMax;
-
-  // A wish for a cut expires if it is not repeated for kCutAskedMax; a cut's rows are kept for kCutKeptMax.
-  static constexpr absl::Duration kCutAskedMax = absl::Seconds(5);
-  static constexpr absl::Duration kCutKeptMax = absl::Seconds(30);
 
   // How long a planned hand-over may take to begin, and how long the primary waits for its answer.
   static constexpr absl::Duration kHandOverMax = absl::Milliseconds(500);
@@ -136,12 +133,16 @@ class Primary {
   // A committed cut, whose rows NextOfCut then returns. nullopt: they are not here. Another member was
   // primary when the cut was logged, it is not the last cut, nobody has asked for it for long, or it was
   // taken before.
-  std::optional<CutCopy> TakeCut(JobId job, uint64_t id);
+  std::optional<CutCopy> TakeCut(JobId job, uint64_t id) {
+    return cuts_.Take(job, id, epoch_, now_, segment_);
+  }
   // The rows of the next page, as they were when the cut was logged. False: there are no more. Costs O(the
   // page).
   //   NOT_FOUND           as TakeCut; or all rows were given out before
   //   RESOURCE_EXHAUSTED  the shard had no memory to keep rows that have changed since
-  absl::StatusOr<bool> NextOfCut(JobId job, uint64_t id, table::CopiedRows* out);
+  absl::StatusOr<bool> NextOfCut(JobId job, uint64_t id, table::CopiedRows* out) {
+    return cuts_.Next(job, id, segment_, out);
+  }
   // Writes rows of a snapshot, of load `id`, into a job without sessions. Does nothing if that load is
   // complete already. Unless OK, nothing has changed:
   //   UNAVAILABLE         not possible now; try again
@@ -221,14 +222,7 @@ class Primary {
   bool LogFinish(JobId job);
 
   // -- primary_cuts.cc --
-  // The clock that the job's min clock may not pass before the cut is logged.
-  std::optional<Clock> CutClock(JobId job) const;
   void LogCutIfDue(JobId job);
-  void LogCut(const CutWish& wish);
-  void BeginCutCopy(const Cut& record);
-  bool AwaitsCut(const Update& update, JobId job) const;
-  void ForgetCuts(absl::Time now);
-  void EndCopies();
 
   bool Ready(const Read& read);
   void Answer(const Read& read, const Wait& wait);
@@ -276,18 +270,7 @@ class Primary {
   std::map<std::pair<size_t, uint64_t>, Lsn>
       changes_;  // those not known to be committed, by kind of record and id
 
-  // The cut to be logged, and the last one whose rows are kept. Soft: the coordinator repeats its request.
-  struct WishedCut {
-    CutWish wish;
-    absl::Time asked;
-  };
-  struct KeptCopy {
-    CutCopy copy;
-    absl::Time asked;
-    bool taken = false;
-  };
-  std::map<JobId, WishedCut> cuts_wished_;
-  std::map<JobId, KeptCopy> cut_copies_;
+  Cuts cuts_;
 
   std::optional<ring::Member> handing_to_;
   absl::Time handing_since_;

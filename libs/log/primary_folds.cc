@@ -134,7 +134,7 @@ void Primary::AdvanceMinClock(JobId job) {
     if (staged == clock.min_clock()) {
       FoldNext(job);
     } else {
-      const Clock cut = std::max(CutClock(job).value_or(*candidate), clock.min_clock() + 1);
+      const Clock cut = std::max(cuts_.ClockOf(job).value_or(*candidate), clock.min_clock() + 1);
       Append(Advance{.job = job, .min_clock = std::min({*candidate, staged, cut})});
     }
     LogCutIfDue(job);  // before any record of that clock

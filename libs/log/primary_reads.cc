@@ -142,7 +142,7 @@ absl::Time Primary::OnTime(absl::Time now) {
   HandOverIfUnfit(now);
   OnTimeOfHandOver(now);
   NoteServing(now);
-  ForgetCuts(now);
+  cuts_.OnTime(now, segment_);
   return parked_.OnTime(now, segment_, [this](const Read& read) { return WaitOf(read).for_whom; });
 }
 

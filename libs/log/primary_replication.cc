@@ -111,8 +111,7 @@ void Primary::NoteChange(const Record& record) {
     written_min_clocks_.erase(close->job);
     shown_min_clocks_.erase(close->job);
     std::erase_if(pending_min_clocks_, [&](const auto& pending) { return pending.job == close->job; });
-    cuts_wished_.erase(close->job);
-    cut_copies_.erase(close->job);
+    cuts_.Forget(close->job);
   }
   const std::optional<uint64_t> id = AskedAboutAs(record);
   if (id.has_value() && replicas_.safe() < segment_.version())
