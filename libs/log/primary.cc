@@ -79,7 +79,7 @@ Effects Primary::Append(const Record& record) {
 }
 
 std::optional<v1::Refusal> Primary::Take(const Part& part) {
-  if (handing_to_.has_value()) return NotNow("is being handed over", 5);
+  if (handing_over()) return NotNow("is being handed over", 5);
   if (replicas_.OwnDiskFails())
     return NotNow("is read-only, as the disk of its primary fails", kRetryAfterMs);
   if (replicas_.Backlogged()) return NotNow("has too much that is not replicated yet", kRetryAfterMs);
@@ -242,7 +242,7 @@ void Primary::Tick(SessionId session, Clock clock, const clock::LineCounts& seal
   const Segment::Session* open = segment_.FindSession(session);
   if (open == nullptr) return;
   segment_.ClockOf(open->job).Tick(session, clock, seals, Here(session));
-  if (!handing_to_.has_value()) MoveOn(open->job);  // nothing is written during a hand-over; it may fail
+  if (!handing_over()) MoveOn(open->job);  // nothing is written during a hand-over; it may fail
 }
 
 }  // namespace paceline::log

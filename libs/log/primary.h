@@ -16,6 +16,7 @@
 #include "libs/base/ids.h"
 #include "libs/log/change_tracker.h"
 #include "libs/log/cuts.h"
+#include "libs/log/hand_over.h"
 #include "libs/log/parked_reads.h"
 #include "libs/log/record.h"
 #include "libs/log/replicas.h"
@@ -48,8 +49,6 @@ class Primary {
   static constexpr size_t kParkedMax = ParkedReads::kMax;
   static constexpr absl::Duration kOwnPartMax = ParkedReads::kOwnPartMax;
 
-  // How long a planned hand-over may take to begin, and how long the primary waits for its answer.
-  static constexpr absl::Duration kHandOverMax = absl::Milliseconds(500);
   // A primary that does not serve for this long says why (WhyNotServing).
   static constexpr absl::Duration kServesNot = absl::Seconds(2);
 
@@ -162,9 +161,9 @@ class Primary {
   State Release(const v1::Refusal& refusal);
 
   // True if it may answer at this moment.
-  bool MayAnswer() const { return !swap_asked_.has_value() && replicas_.Leased(); }
+  bool MayAnswer() const { return !hand_over_.asked() && replicas_.Leased(); }
   const Replicas& replicas() const { return replicas_; }
-  bool handing_over() const { return handing_to_.has_value(); }
+  bool handing_over() const { return hand_over_.under_way(); }
   // Why it has not served for some time; empty: it does, as of the last OnTime. For people.
   std::string WhyNotServing() const;
   // Marks that are sent once their records are committed.
@@ -198,6 +197,7 @@ class Primary {
   // True if the record of such a change of `id`, if there is one, is committed.
   bool ChangeCommitted(size_t kind, uint64_t id, std::string* why);
   bool MayChange(std::string* why) const;
+  bool MayBeReplaced() const;
   void OnTimeOfHandOver(absl::Time now);
   void HandOverIfUnfit(absl::Time now);
   void NoteServing(absl::Time now);
@@ -272,12 +272,8 @@ class Primary {
 
   Cuts cuts_;
 
-  std::optional<ring::Member> handing_to_;
-  absl::Time handing_since_;
-  absl::Time next_heir_ = absl::InfinitePast();           // no heir is looked for before
+  log::HandOver hand_over_;
   absl::Time serves_not_since_ = absl::InfiniteFuture();  // as of the last OnTime
-  std::optional<absl::Time> swap_asked_;                  // since then it never answers in this epoch
-  absl::Time next_keep_;
   ParkedReads parked_;
   ChangeTracker tracker_;
   absl::Time now_ = absl::InfinitePast();  // as last set, for the waiting times of woken reads

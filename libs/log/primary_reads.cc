@@ -23,7 +23,7 @@ absl::Status CheckRows(const table::Schema& schema, KeyForm form, absl::string_v
 
 void Primary::Serve(Read read, absl::Time now) {
   now_ = std::max(now_, now);
-  if (handing_to_.has_value()) return read.sink->Refused(read.part, NotNow("is being handed over", 5));
+  if (handing_over()) return read.sink->Refused(read.part, NotNow("is being handed over", 5));
   const Segment::Session* session = segment_.FindSession(read.session);
   const bool may_answer = MayAnswer();
   if (!may_answer && (session == nullptr || session->job != read.job)) {

@@ -7,15 +7,13 @@
 #include "libs/base/planted.h"
 #include "libs/log/primary.h"
 #include "libs/log/refusals.h"
-#include "libs/wire/map_codec.h"
 
 namespace paceline::log {
 
 void Primary::Begin(Epoch epoch, const std::vector<ring::Member>& replicas) {
   epoch_ = epoch;
   began_ = segment_.version();
-  handing_to_.reset();
-  swap_asked_.reset();
+  hand_over_.End();
   replicas_.Begin(epoch, replicas);
   Append(BeginEpoch{.epoch = epoch});
   written_min_clocks_.clear();
@@ -119,8 +117,8 @@ void Primary::NoteChange(const Record& record) {
 }
 
 bool Primary::MayChange(std::string* why) const {
-  if (!handing_to_.has_value() && MayAnswer()) return true;
-  *why = NotNow(handing_to_.has_value() ? "is being handed over" : "may not answer now", 0).message();
+  if (!handing_over() && MayAnswer()) return true;
+  *why = NotNow(handing_over() ? "is being handed over" : "may not answer now", 0).message();
   return false;
 }
 
@@ -141,10 +139,10 @@ bool Primary::ChangeCommitted(size_t kind, uint64_t id, std::string* why) {
 
 // A primary that cannot serve as it should gives its place to a replica that can.
 void Primary::HandOverIfUnfit(absl::Time now) {
-  if (handing_to_.has_value() || now < next_heir_) return;
+  if (!hand_over_.MayBeginUnfit(now)) return;
   const std::optional<ring::Member> heir = replicas_.Heir();
   if (!heir.has_value()) return;
-  next_heir_ = now + 2 * kHandOverMax;  // if the hand-over fails, parts and reads get their turn
+  hand_over_.PauseUnfit(now);
   HandOver(*heir);
 }
 
@@ -158,51 +156,37 @@ std::string Primary::WhyNotServing() const {
   const std::string whom = replicas_.WaitsFor();
   const absl::string_view waits = whom.empty() ? "" : "; it waits for ";
   if (replicas_.OwnDiskFails()) return absl::StrCat("read-only, as the disk fails", waits, whom);
-  if (swap_asked_.has_value()) return "it was to be handed over, and no coordinator has answered";
+  if (hand_over_.asked()) return "it was to be handed over, and no coordinator has answered";
   return absl::StrCat("nothing is answered", waits, whom);
 }
 
 bool Primary::HandOver(const ring::Member& to) {
   if (!replicas_.HasReplica(to)) return false;
-  if (handing_to_.has_value()) return true;
-  handing_to_ = to;
-  handing_since_ = clock_->Now();
+  const absl::Time now = clock_->Now();
+  if (!hand_over_.Begin(to, now)) return true;
   Flush();
-  OnTimeOfHandOver(handing_since_);
+  OnTimeOfHandOver(now);
   return true;
 }
 
+// True if the replica holds every record, and all that this primary can answer is answered.
+bool Primary::MayBeReplaced() const {
+  if (!hand_over_.under_way() || !replicas_.Holds(hand_over_.to()) || !MayAnswer()) return false;
+  // Records that are not on a failing disk are never acknowledged here. But the replica has them, so it may
+  // go on from there.
+  return replicas_.committed() == segment_.version() || replicas_.OwnDiskFails();
+}
+
 void Primary::OnTimeOfHandOver(absl::Time now) {
-  if (!handing_to_.has_value()) return;
-  v1::ConfigWish wish;
-  wish.set_segment(segment_.id().v);
-  wish.set_epoch(epoch_.v);
-  if (!swap_asked_.has_value()) {
-    if (now > handing_since_ + kHandOverMax) {  // the replica does not catch up
-      handing_to_.reset();
-      MoveOnAll();
-      return;
-    }
-    // Records that are not on a failing disk are never acknowledged here. But the replica has them, so it may
-    // go on from there.
-    const bool all_said = replicas_.committed() == segment_.version() || replicas_.OwnDiskFails();
-    if (!replicas_.Holds(*handing_to_) || !all_said || !MayAnswer()) return;
-    Settle();  // sends its last answers of this epoch
-    swap_asked_ = now;
-    next_keep_ = now + kHandOverMax;
-    wish.set_kind(v1::ConfigWish::SWAP);
-    *wish.add_members() = wire::ToProto(*handing_to_);
-    replicas_.Ask(std::move(wish));
-  } else if (now >= next_keep_ && Planted(Bug::kSwapForgotten)) {
-    handing_to_.reset();
-    swap_asked_.reset();
-    MoveOnAll();
-  } else if (now >= next_keep_) {
-    // It is unknown whether the first wish was granted: the store lets one of the two through.
-    next_keep_ = now + kHandOverMax;
-    wish.set_kind(v1::ConfigWish::KEEP);
-    replicas_.Ask(std::move(wish));
+  using Step = log::HandOver::Step;
+  const Step step = hand_over_.Next(now, MayBeReplaced());
+  if (step == Step::kWait) return;
+  if (step == Step::kGiveUp || (step == Step::kAskBack && Planted(Bug::kSwapForgotten))) {
+    hand_over_.End();
+    return MoveOnAll();
   }
+  if (step == Step::kAsk) Settle();  // sends its last answers of this epoch
+  replicas_.Ask(hand_over_.Wish(step, segment_.id(), epoch_, now));
 }
 
 }  // namespace paceline::log
