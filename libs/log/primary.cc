@@ -70,10 +70,7 @@ Effects Primary::Append(const Record& record) {
   if (effects.bytes_grown != 0) shard_.memory->Grown(effects.bytes_grown);
   if (effects.rows_updated != 0) shard_.records->RowsUpdated(effects.rows_updated);
   replicas_.Appended(record);
-  if (!std::holds_alternative<Update>(record)) {
-    NoteChange(record);
-    NoteMinClocks();
-  }
+  if (!std::holds_alternative<Update>(record)) NoteChange(record);
   shard_.records->Logged(segment_, epoch_, record);
   return effects;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -25,6 +24,7 @@
 #include "libs/log/shard_side.h"
 #include "libs/log/snapshots.h"
 #include "libs/log/staging.h"
+#include "libs/log/uncommitted.h"
 #include "libs/wire/packed.h"
 #include "paceline/v1/control.pb.h"
 #include "paceline/v1/shard.pb.h"
@@ -167,9 +167,9 @@ class Primary {
   // Why it has not served for some time; empty: it does, as of the last OnTime. For people.
   std::string WhyNotServing() const;
   // Marks that are sent once their records are committed.
-  size_t pending_acks() const { return pending_acks_.size(); }
+  size_t pending_acks() const { return uncommitted_.marks(); }
   // The min clock that every member knows; certificates name it.
-  Clock MinClockShown(JobId job);
+  Clock MinClockShown(JobId job) { return uncommitted_.MinClock(job, replicas_.committed()); }
 
   const Segment& segment() const { return segment_; }
   const Staging& staging() const { return staging_; }
@@ -192,8 +192,6 @@ class Primary {
   // Sends what may be sent now: acknowledgements, and answers to parked reads.
   void Settle();
   void NoteChange(const Record& record);
-  void NoteMinClocks();
-  void ShowMinClocks();
   // True if the record of such a change of `id`, if there is one, is committed.
   bool ChangeCommitted(size_t kind, uint64_t id, std::string* why);
   bool MayChange(std::string* why) const;
@@ -252,24 +250,7 @@ class Primary {
   Replicas replicas_;
   const world::Clock* clock_ = nullptr;
 
-  // A mark to send once its record is committed.
-  struct PendingAck {
-    Lsn lsn;
-    std::shared_ptr<AckSink> sink;
-    wire::Mark mark;
-  };
-  struct PendingMinClock {
-    Lsn lsn;
-    JobId job;
-    Clock min_clock = 0;
-  };
-  std::deque<PendingAck> pending_acks_;
-  std::deque<PendingMinClock> pending_min_clocks_;
-  std::map<JobId, Clock> written_min_clocks_;
-  std::map<JobId, Clock> shown_min_clocks_;
-  std::map<std::pair<size_t, uint64_t>, Lsn>
-      changes_;  // those not known to be committed, by kind of record and id
-
+  Uncommitted uncommitted_;
   Cuts cuts_;
 
   log::HandOver hand_over_;

@@ -16,8 +16,7 @@ void Primary::Begin(Epoch epoch, const std::vector<ring::Member>& replicas) {
   hand_over_.End();
   replicas_.Begin(epoch, replicas);
   Append(BeginEpoch{.epoch = epoch});
-  written_min_clocks_.clear();
-  NoteMinClocks();  // until this record is committed, no min clock counts as known to all members
+  uncommitted_.BeginEpoch(segment_, replicas_.committed());
   MoveOnAll();
   Flush();
   Settle();
@@ -42,22 +41,16 @@ v1::Refusal Primary::NotNow(absl::string_view what, uint32_t retry_after_ms) con
 
 void Primary::Acknowledge(const std::shared_ptr<AckSink>& sink, wire::Mark mark) {
   const Lsn lsn = segment_.version();
-  if (pending_acks_.empty() && replicas_.committed() >= lsn && MayAnswer()) {
+  if (pending_acks() == 0 && replicas_.committed() >= lsn && MayAnswer()) {
     sink->Committed(mark);
     return shard_.records->Answered(segment_, epoch_);
   }
-  pending_acks_.push_back({.lsn = lsn, .sink = sink, .mark = mark});
+  uncommitted_.Add(lsn, sink, mark);
 }
 
 void Primary::Settle() {
   if (!MayAnswer()) return;
-  std::vector<std::shared_ptr<AckSink>> told;
-  while (!pending_acks_.empty() && pending_acks_.front().lsn <= replicas_.committed()) {
-    PendingAck& ack = pending_acks_.front();
-    ack.sink->Committed(ack.mark);
-    if (told.empty() || told.back() != ack.sink) told.push_back(std::move(ack.sink));
-    pending_acks_.pop_front();
-  }
+  const std::vector<std::shared_ptr<AckSink>> told = uncommitted_.Tell(replicas_.committed());
   if (!told.empty()) shard_.records->Answered(segment_, epoch_);
   for (const std::shared_ptr<AckSink>& sink : told) sink->Wake();
   WakeParked();
@@ -75,45 +68,18 @@ void Primary::OnBeacon(const ring::Member& from, const v1::Beacon& beacon) {
   if (replicas_.OnBeacon(from, beacon)) Settle();
 }
 
-// -- min clocks --
-
-void Primary::NoteMinClocks() {
-  ShowMinClocks();
-  for (const auto& [job, clock] : segment_.jobs()) {
-    const auto [written, first] = written_min_clocks_.try_emplace(job, clock.min_clock());
-    if (!first && written->second == clock.min_clock()) continue;
-    written->second = clock.min_clock();
-    pending_min_clocks_.push_back({.lsn = segment_.version(), .job = job, .min_clock = clock.min_clock()});
-  }
-}
-
-// Publishes the min clocks whose records have been committed since.
-void Primary::ShowMinClocks() {
-  while (!pending_min_clocks_.empty() && pending_min_clocks_.front().lsn <= replicas_.committed()) {
-    const PendingMinClock& pending = pending_min_clocks_.front();
-    shown_min_clocks_[pending.job] = pending.min_clock;
-    pending_min_clocks_.pop_front();
-  }
-}
-
-Clock Primary::MinClockShown(JobId job) {
-  ShowMinClocks();
-  const auto shown = shown_min_clocks_.find(job);
-  return shown == shown_min_clocks_.end() ? 0 : shown->second;
-}
-
 // -- what the coordinator is told --
 
 void Primary::NoteChange(const Record& record) {
   if (const auto* close = std::get_if<CloseJob>(&record)) {
-    written_min_clocks_.erase(close->job);
-    shown_min_clocks_.erase(close->job);
-    std::erase_if(pending_min_clocks_, [&](const auto& pending) { return pending.job == close->job; });
+    uncommitted_.Forget(close->job);
     cuts_.Forget(close->job);
   }
   const std::optional<uint64_t> id = AskedAboutAs(record);
-  if (id.has_value() && replicas_.safe() < segment_.version())
-    changes_[{record.index(), *id}] = segment_.version();
+  if (id.has_value() && replicas_.safe() < segment_.version()) {
+    uncommitted_.AddChange(record.index(), *id, segment_.version());
+  }
+  uncommitted_.NoteMinClocks(segment_, replicas_.committed());
 }
 
 bool Primary::MayChange(std::string* why) const {
@@ -123,16 +89,11 @@ bool Primary::MayChange(std::string* why) const {
 }
 
 bool Primary::ChangeCommitted(size_t kind, uint64_t id, std::string* why) {
-  const auto change = changes_.find({kind, id});
-  // A record of an earlier primary is committed together with the first record of this epoch.
-  const Lsn lsn = change == changes_.end() ? Lsn(began_.v + 1) : change->second;
-  // The coordinator does not ask again, so a loss of power alone must not be able to undo the record.
-  if (replicas_.safe() < lsn) {
-    *why = absl::StrCat("segment ", segment_.id().v, ": its record waits for ", replicas_.WaitsToBeSafe());
-    return false;
-  }
-  if (change != changes_.end()) changes_.erase(change);
-  return true;
+  // A record of an earlier primary is committed together with the first record of this epoch. The coordinator
+  // does not ask again, so a loss of power alone must not be able to undo the record.
+  if (uncommitted_.IsSafe(kind, id, /*before=*/Lsn(began_.v + 1), replicas_.safe())) return true;
+  *why = absl::StrCat("segment ", segment_.id().v, ": its record waits for ", replicas_.WaitsToBeSafe());
+  return false;
 }
 
 // -- planned hand-overs --
