@@ -54,15 +54,18 @@ Primary::State Primary::Release(const v1::Refusal& refusal) {
   return {.segment = std::move(segment_), .tail = std::move(replicas_).TakeTail()};
 }
 
-v1::Refusal Primary::Refuse(v1::Refusal::Reason reason, const Update& update,
-                            absl::string_view message) const {
-  v1::Refusal refusal = RefusalOf(reason, segment_.id(), message);
+v1::Refusal Primary::OfPart(v1::Refusal refusal, const Update& update) const {
   refusal.set_line(ToWire(update.line));
   refusal.set_number(update.number);
   if (segment_.FindSession(update.session) != nullptr) {
     refusal.set_expected(Here(update.session).At(update.line) + 1);
   }
   return refusal;
+}
+
+v1::Refusal Primary::Refuse(v1::Refusal::Reason reason, const Update& update,
+                            absl::string_view message) const {
+  return OfPart(RefusalOf(reason, segment_.id(), message), update);
 }
 
 Effects Primary::Append(const Record& record) {
@@ -87,32 +90,18 @@ std::optional<v1::Refusal> Primary::Take(const Part& part) {
   return refusal;
 }
 
-std::pair<v1::Refusal::Reason, std::string> Primary::NotOpen(SessionId session, JobId job) const {
-  const auto evicted = evictions_.find(session);
-  const bool known = evicted != evictions_.end();
-  const bool lost_here = !known && began_empty_ && !segment_.IsClosed(session);
-  const bool data_lost = lost_here || (known && evicted->second.data_lost);
-  std::string why;
-  if (known) why = absl::StrCat(" (", evicted->second.reason, ")");
-  if (lost_here) why = " (what the segment had was given up for lost)";
-  return {data_lost ? v1::Refusal::DATA_LOSS : v1::Refusal::FENCED,
-          absl::StrCat("session ", session.v, " of job ", job.v, " is not open in segment ", segment_.id().v,
-                       why)};
-}
-
 std::optional<v1::Refusal> Primary::WhyOver(SessionId session, JobId job) const {
   if (!segment_.IsClosed(session)) return std::nullopt;
-  auto [reason, message] = NotOpen(session, job);
-  return RefusalOf(reason, segment_.id(), absl::StrCat(message, "; open a new session"));
+  return sessions_.NotOpen(session, job, segment_, "; open a new session");
 }
 
 std::optional<v1::Refusal> Primary::Judge(const Part& part) {
   const Update& update = part.update;
   const Segment::Session* session = segment_.FindSession(update.session);
   if (session == nullptr || session->job != part.job) {
-    auto [reason, message] = NotOpen(update.session, part.job);
-    return Refuse(reason, update,
-                  absl::StrCat(message, "; open a new session and go on from the last committed part"));
+    return OfPart(sessions_.NotOpen(update.session, part.job, segment_,
+                                    "; open a new session and go on from the last committed part"),
+                  update);
   }
   if (update.number == 0) {
     return Refuse(v1::Refusal::INVALID, update, "part: its number is 0; parts are numbered from 1");

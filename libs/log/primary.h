@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "libs/base/ids.h"
@@ -21,6 +20,7 @@
 #include "libs/log/replicas.h"
 #include "libs/log/requests.h"
 #include "libs/log/segment.h"
+#include "libs/log/sessions.h"
 #include "libs/log/shard_side.h"
 #include "libs/log/snapshots.h"
 #include "libs/log/staging.h"
@@ -77,7 +77,7 @@ class Primary {
 
   // The segment's data was given up for lost: a session that is neither known nor closed here has lost its
   // parts.
-  void BeganEmpty() { began_empty_ = true; }
+  void BeganEmpty() { sessions_.BeganEmpty(); }
   // Begins a later epoch in which this shard is primary again, with these replicas.
   void Begin(Epoch epoch, const std::vector<ring::Member>& replicas);
   // Begins a planned hand-over to a replica: refuses parts and reads for a moment, until the replica holds
@@ -181,10 +181,9 @@ class Primary {
   size_t parked() const { return parked_.size(); }
 
  private:
+  // Adds which part is refused, and which one is expected.
+  v1::Refusal OfPart(v1::Refusal refusal, const Update& update) const;
   v1::Refusal Refuse(v1::Refusal::Reason reason, const Update& update, absl::string_view message) const;
-  // The reason and message that refuse a session which is not open: FENCED, or DATA_LOSS if it was closed for
-  // that reason, or will be as soon as the coordinator's call arrives.
-  std::pair<v1::Refusal::Reason, std::string> NotOpen(SessionId session, JobId job) const;
   std::optional<v1::Refusal> Judge(const Part& part);
 
   // -- primary_replication.cc --
@@ -217,7 +216,6 @@ class Primary {
   void MoveOnAll();
   void AdvanceMinClock(JobId job);
   void FoldNext(JobId job);
-  bool LogFinish(JobId job);
 
   // -- primary_cuts.cc --
   void LogCutIfDue(JobId job);
@@ -227,22 +225,11 @@ class Primary {
   Wait WaitOf(const Read& read) const;  // why the read is not ready
   void WakeParked();
 
-  bool ChangeBySession(const v1::SessionChange& change, const clock::LineCounts& seals, std::string* why,
-                       std::optional<Clock>* join_behind);
-  bool Open(const v1::SessionChange& change, std::string* why);
-  bool Join(const v1::SessionChange& change, std::string* why, std::optional<Clock>* join_behind);
+  bool ChangeSession(const v1::SessionChange& change, std::string* why, std::optional<Clock>* join_behind);
   bool Finish(const v1::SessionChange& change, const clock::LineCounts& seals, std::string* why);
-  bool Evict(const v1::SessionChange& change);
-
-  // A worker's last tick that is not written yet.
-  struct LastTick {
-    Clock clock = 0;
-    clock::LineCounts seals;
-  };
 
   Segment segment_;
   Staging staging_;
-  std::map<SessionId, LastTick> finishing_;
   std::map<JobId, absl::Time> no_room_since_;  // since when parts of the next clock to be folded find no room
   Epoch epoch_;
   Lsn began_;  // where the epoch began
@@ -258,12 +245,7 @@ class Primary {
   ParkedReads parked_;
   ChangeTracker tracker_;
   absl::Time now_ = absl::InfinitePast();  // as last set, for the waiting times of woken reads
-  struct Eviction {
-    std::string reason;
-    bool data_lost = false;
-  };
-  bool began_empty_ = false;
-  absl::flat_hash_map<SessionId, Eviction> evictions_;  // for these sessions' refusals; soft, bounded
+  Sessions sessions_;
 };
 
 }  // namespace paceline::log

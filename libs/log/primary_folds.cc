@@ -120,9 +120,11 @@ std::optional<v1::Refusal> Primary::CheckStaged(const Part& part, const clock::J
 }
 
 void Primary::MoveOn(JobId job) {
-  do {
+  AdvanceMinClock(job);
+  while (const auto finish = sessions_.TakeFinish(job, segment_)) {
+    Append(*finish);
     AdvanceMinClock(job);
-  } while (LogFinish(job));
+  }
   WakeParked();
 }
 
@@ -153,23 +155,6 @@ void Primary::FoldNext(JobId job) {
       sink->Wake();
     }
   }
-}
-
-// Writes one last tick whose parts are all applied or folded. True: there was one, and others may follow from
-// it.
-bool Primary::LogFinish(JobId job) {
-  for (auto it = finishing_.begin(); it != finishing_.end(); ++it) {
-    const auto& [session, last] = *it;
-    const Segment::Session* open = segment_.FindSession(session);
-    if (open == nullptr || open->job != job) continue;
-    if (!open->applied.Covers(last.seals) && !Planted(Bug::kFinishedEarly)) continue;
-    const Clock counted = segment_.ClockOf(job).workers().at(session).counted;
-    const log::Finish record{.session = session, .clock = std::max(last.clock, counted)};
-    finishing_.erase(it);
-    Append(record);
-    return true;
-  }
-  return false;
 }
 
 }  // namespace paceline::log

@@ -30,9 +30,8 @@ void Primary::Serve(Read read, absl::Time now) {
     return read.sink->Refused(read.part, NotNow("may not answer now", 50));
   }
   if (session == nullptr || session->job != read.job) {
-    const auto [reason, message] = NotOpen(read.session, read.job);
     read.sink->Refused(read.part,
-                       RefusalOf(reason, segment_.id(), absl::StrCat(message, "; open a new session")));
+                       sessions_.NotOpen(read.session, read.job, segment_, "; open a new session"));
     return;
   }
   absl::Status valid = CheckNotDropped(*read.table);
@@ -124,10 +123,8 @@ Wait Primary::WaitOf(const Read& read) const {
 void Primary::WakeParked() {
   parked_.Wake(now_, [this](const Read& read, const Wait& wait) {
     if (segment_.FindSession(read.session) == nullptr && MayAnswer()) {
-      const auto [reason, message] = NotOpen(read.session, read.job);
-      read.sink->Refused(
-          read.part,
-          RefusalOf(reason, segment_.id(), absl::StrCat(message, "; it was closed while its read waited")));
+      read.sink->Refused(read.part, sessions_.NotOpen(read.session, read.job, segment_,
+                                                      "; it was closed while its read waited"));
       return true;
     }
     if (segment_.FindSession(read.session) == nullptr || !Ready(read)) return false;
