@@ -4,9 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/planted.h"
-#include "libs/log/keys.h"
+#include "libs/log/part_check.h"
 #include "libs/log/refusals.h"
-#include "libs/table/admission.h"
 
 namespace paceline::log {
 namespace {
@@ -32,13 +31,14 @@ Primary::Primary(State state, Epoch epoch, const std::vector<ring::Member>& repl
     : segment_(std::move(state.segment)),
       epoch_(epoch),
       shard_(std::move(shard)),
+      clock_(replication.clock),
       replicas_(segment_.id(),
                 state.tail.end() == LogPosition{.epoch = segment_.epoch(), .lsn = segment_.version()}
                     ? std::move(state.tail)
                     : LogTail(LogPosition{.epoch = segment_.epoch(), .lsn = segment_.version()}),
                 replication.clock, replication.port, replication.numbers, replication.durable,
                 replication.disk),
-      clock_(replication.clock),
+      folds_(shard_.staging),
       cuts_(shard_.memory) {
   replicas_.SetPace(replication.image_pace);
   segment_.ForgetSoftState();
@@ -49,7 +49,7 @@ Primary::Primary(State state, Epoch epoch, const std::vector<ring::Member>& repl
 Primary::State Primary::Release(const v1::Refusal& refusal) {
   Abandon(refusal);
   cuts_.End(segment_);
-  shard_.staging->Unstage(staging_.Clear());
+  folds_.Clear();
   shard_.memory->Grown(-static_cast<int64_t>(segment_.bytes()));
   return {.segment = std::move(segment_), .tail = std::move(replicas_).TakeTail()};
 }
@@ -63,9 +63,15 @@ v1::Refusal Primary::OfPart(v1::Refusal refusal, const Update& update) const {
   return refusal;
 }
 
-v1::Refusal Primary::Refuse(v1::Refusal::Reason reason, const Update& update,
-                            absl::string_view message) const {
-  return OfPart(RefusalOf(reason, segment_.id(), message), update);
+v1::Refusal Primary::Refuse(const absl::Status& status, const Update& update) const {
+  const bool full = absl::IsResourceExhausted(status);
+  const bool later = full || absl::IsUnavailable(status);
+  v1::Refusal refusal = RefusalOf(full    ? v1::Refusal::OVER_BUDGET
+                                  : later ? v1::Refusal::UNAVAILABLE
+                                          : v1::Refusal::INVALID,
+                                  segment_.id(), status.message());
+  if (later) refusal.set_retry_after_ms(kRetryAfterMs);
+  return OfPart(std::move(refusal), update);
 }
 
 Effects Primary::Append(const Record& record) {
@@ -104,7 +110,7 @@ std::optional<v1::Refusal> Primary::Judge(const Part& part) {
                   update);
   }
   if (update.number == 0) {
-    return Refuse(v1::Refusal::INVALID, update, "part: its number is 0; parts are numbered from 1");
+    return Refuse(absl::InvalidArgumentError("part: its number is 0; parts are numbered from 1"), update);
   }
   const bool aggregated = update.line == Line::kAggregated;
   const PartNumber applied = session->applied.At(update.line);
@@ -116,35 +122,36 @@ std::optional<v1::Refusal> Primary::Judge(const Part& part) {
     const wire::Mark repeated{.segment = segment_.id(), .line = update.line, .number = applied};
     if (update.number <= applied && Planted(Bug::kRepeatAckedEarly)) part.acks->Committed(repeated);
     if (update.number <= applied) acknowledge(applied);
-    staging_.Tell(update.session, part.acks);
+    folds_.Tell(update.session, part.acks);
     return std::nullopt;
   }
   const bool gap = update.number > here + 1 && !Planted(Bug::kGapAccepted);
   if (gap && Planted(Bug::kRetryAckedEarly)) acknowledge(update.number);
   if (gap) {
-    return Refuse(
-        v1::Refusal::OUT_OF_ORDER, update,
-        absl::StrCat("part ", update.number, " came before part ", here + 1, "; send again from there"));
+    return OfPart(RefusalOf(v1::Refusal::OUT_OF_ORDER, segment_.id(),
+                            absl::StrCat("part ", update.number, " came before part ", here + 1,
+                                         "; send again from there")),
+                  update);
   }
   if (update.count != 0 && Planted(Bug::kAckBeforeApply)) acknowledge(update.number);
   if (update.count != 0 && part.table->schema.aggregated != aggregated) {
-    return Refuse(v1::Refusal::INVALID, update,
-                  absl::StrCat("line: ", static_cast<int>(update.line), "; table '", part.table->name,
-                               aggregated ? "' is applied on arrival, its parts go on line 1"
-                                          : "' is aggregated, its parts go on line 2"));
+    return Refuse(absl::InvalidArgumentError(
+                      absl::StrCat("line: ", static_cast<int>(update.line), "; table '", part.table->name,
+                                   aggregated ? "' is applied on arrival, its parts go on line 1"
+                                              : "' is aggregated, its parts go on line 2")),
+                  update);
   }
   if (aggregated && !Planted(Bug::kStagingOff)) return Stage(part);
   if (update.count != 0) {
-    if (auto refusal = CheckContent(part, *session)) return refusal;
-    if (auto refusal = CheckMemory(part)) return refusal;
+    absl::Status fits = CheckContent(part, segment_);
+    if (fits.ok()) fits = CheckMemory(part);
+    if (!fits.ok()) return Refuse(fits, update);
   }
   if (cuts_.Awaits(update, part.job, segment_)) {
-    v1::Refusal refusal =
-        Refuse(v1::Refusal::UNAVAILABLE, update,
-               absl::StrCat("segment ", segment_.id().v, " takes no parts of clock ", update.clock,
-                            " before its cut; it waits for ", DescribeSlowest(segment_, part.job)));
-    refusal.set_retry_after_ms(kRetryAfterMs);
-    return refusal;
+    return Refuse(absl::UnavailableError(
+                      absl::StrCat("segment ", segment_.id().v, " takes no parts of clock ", update.clock,
+                                   " before its cut; it waits for ", DescribeSlowest(segment_, part.job))),
+                  update);
   }
   tracker_.Apply(update, segment_, [&] { Append(update); });
   acknowledge(update.number);
@@ -153,75 +160,9 @@ std::optional<v1::Refusal> Primary::Judge(const Part& part) {
   return std::nullopt;
 }
 
-std::optional<v1::Refusal> Primary::CheckMemory(const Part& part) {
+absl::Status Primary::CheckMemory(const Part& part) {
   OpenTableIfNew(part.table);
-  if (Fits(*segment_.FindTable(part.table->id), part.update)) return std::nullopt;
-  v1::Refusal refusal =
-      Refuse(v1::Refusal::OVER_BUDGET, part.update,
-             absl::StrCat("the shard's memory budget is full; part ", part.update.number,
-                          " would need more and was not taken; add shards or raise --memory-budget"));
-  refusal.set_retry_after_ms(kRetryAfterMs);
-  return refusal;
-}
-
-// The cheap bound assumes that every key is unborn; keys are looked up only if that does not fit.
-bool Primary::Fits(const Segment::Table& table, const Update& update) const {
-  if (update.form == KeyForm::kKeys) {
-    const table::KeyView keys = Keys(update.keys);
-    return shard_.memory->Admits(table.rows.NewBytesBound(keys.size())) ||
-           shard_.memory->Admits(table.rows.NewBytesBound(keys));
-  }
-  std::vector<uint64_t> blocks;  // one key of each block that the ranges touch: a block is born whole
-  ForEachRange(update.keys, [&](uint64_t first, uint64_t count) {
-    const std::vector<ring::Piece> pieces = table.placement.ForRange(first, count).value();
-    for (const ring::Piece& piece : pieces) blocks.push_back(piece.first);
-  });
-  return shard_.memory->Admits(table.rows.NewBytesBound(table::KeyView(absl::MakeConstSpan(blocks))));
-}
-
-std::optional<v1::Refusal> Primary::CheckContent(const Part& part, const Segment::Session& session) const {
-  const Update& update = part.update;
-  const auto invalid = [&](absl::string_view message) {
-    return Refuse(v1::Refusal::INVALID, update, std::string(message));
-  };
-  if (auto lives = CheckNotDropped(*part.table); !lives.ok()) return invalid(lives.message());
-  if (session.finished) {
-    return invalid(
-        "session: its worker has finished, and said that no more updates would come; open a new "
-        "session for more");
-  }
-  const clock::JobClock* clock = nullptr;
-  if (const auto it = segment_.jobs().find(session.job); it != segment_.jobs().end()) clock = &it->second;
-  if (clock != nullptr) {
-    const auto worker = clock->workers().find(update.session);
-    if (worker != clock->workers().end() && update.clock < worker->second.counted) {
-      return invalid(absl::StrCat("clock: ", update.clock, " is already sealed by this worker's tick ",
-                                  worker->second.counted,
-                                  "; push updates of a clock before ticking past it"));
-    }
-  }
-  const table::Schema& schema = part.table->schema;
-  const ring::Placement placement =
-      schema.kind == table::Kind::kSparse
-          ? ring::Placement::Sparse(part.table->id, segment_.ring_bits()).value()
-          : ring::Placement::Ranged(part.table->id, segment_.ring_bits(), schema.rows, schema.dim).value();
-  if (auto placed = CheckPlaced(placement, segment_.id(), update.form, update.keys); !placed.ok()) {
-    return invalid(placed.message());
-  }
-  absl::Status content;
-  if (update.form == KeyForm::kKeys) {
-    content = table::CheckUpdate(schema, Keys(update.keys), Values(update.values));
-  } else {
-    const table::ValueView values = Values(update.values);
-    size_t at = 0;
-    ForEachRange(update.keys, [&](uint64_t first, uint64_t count) {
-      if (!content.ok()) return;
-      content = table::CheckRangeUpdate(schema, first, count, values.subview(at, count * schema.dim));
-      at += count * schema.dim;
-    });
-  }
-  if (!content.ok()) return invalid(absl::StrCat("table '", part.table->name, "': ", content.message()));
-  return std::nullopt;
+  return CheckFits(part, segment_, *shard_.memory);
 }
 
 void Primary::Tick(SessionId session, Clock clock, const clock::LineCounts& seals) {

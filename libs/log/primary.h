@@ -14,6 +14,7 @@
 #include "libs/base/ids.h"
 #include "libs/log/change_tracker.h"
 #include "libs/log/cuts.h"
+#include "libs/log/folds.h"
 #include "libs/log/hand_over.h"
 #include "libs/log/parked_reads.h"
 #include "libs/log/record.h"
@@ -23,7 +24,6 @@
 #include "libs/log/sessions.h"
 #include "libs/log/shard_side.h"
 #include "libs/log/snapshots.h"
-#include "libs/log/staging.h"
 #include "libs/log/uncommitted.h"
 #include "libs/wire/packed.h"
 #include "paceline/v1/control.pb.h"
@@ -39,12 +39,13 @@ namespace paceline::log {
 // ones. While the lease of any member it waits for has run out the primary still takes parts, but answers
 // nobody: another member may have taken over, and know better.
 //
+// Its parts decide, each about one thing, and are tested alone: Replicas, Uncommitted, HandOver, Sessions,
+// Folds, Cuts, ChangeTracker, ParkedReads. They do not know each other. The primary asks them in turn, and
+// alone writes records.
+//
 // Time is passed in. Single owner, no locks, no I/O.
 class Primary {
  public:
-  // If parts of the next clock to be folded find no room in the staging area for this long, they are refused
-  // for good: parts already staged wait for them.
-  static constexpr absl::Duration kRoomWaitMax = absl::Seconds(30);
   // Reads beyond these are refused OVER_BUDGET.
   static constexpr size_t kParkedMax = ParkedReads::kMax;
   static constexpr absl::Duration kOwnPartMax = ParkedReads::kOwnPartMax;
@@ -172,18 +173,19 @@ class Primary {
   Clock MinClockShown(JobId job) { return uncommitted_.MinClock(job, replicas_.committed()); }
 
   const Segment& segment() const { return segment_; }
-  const Staging& staging() const { return staging_; }
+  const Staging& staging() const { return folds_.staging(); }
   // Why the session's parts are refused for good: it was closed. nullopt: it is open, or not known here yet.
   std::optional<v1::Refusal> WhyOver(SessionId session, JobId job) const;
   // The session's parts that are here: applied, or staged.
-  clock::LineCounts Here(SessionId session) const;
+  clock::LineCounts Here(SessionId session) const { return folds_.Here(session, segment_); }
   Epoch epoch() const { return epoch_; }
   size_t parked() const { return parked_.size(); }
 
  private:
   // Adds which part is refused, and which one is expected.
   v1::Refusal OfPart(v1::Refusal refusal, const Update& update) const;
-  v1::Refusal Refuse(v1::Refusal::Reason reason, const Update& update, absl::string_view message) const;
+  // OVER_BUDGET of RESOURCE_EXHAUSTED, UNAVAILABLE of UNAVAILABLE, both to be tried again; otherwise INVALID.
+  v1::Refusal Refuse(const absl::Status& status, const Update& update) const;
   std::optional<v1::Refusal> Judge(const Part& part);
 
   // -- primary_replication.cc --
@@ -199,23 +201,17 @@ class Primary {
   void HandOverIfUnfit(absl::Time now);
   void NoteServing(absl::Time now);
   v1::Refusal NotNow(absl::string_view what, uint32_t retry_after_ms) const;
-  std::optional<v1::Refusal> CheckContent(const Part& part, const Segment::Session& session) const;
-  std::optional<v1::Refusal> CheckMemory(const Part& part);  // and opens the table
-  bool Fits(const Segment::Table& table, const Update& update) const;
+  absl::Status CheckMemory(const Part& part);  // and opens the table
   Effects Append(const Record& record);
   void OpenTableIfNew(const std::shared_ptr<const TableInfo>& table);
-  absl::Status CheckNotDropped(const TableInfo& table) const;
 
   // -- primary_folds.cc --
   std::optional<v1::Refusal> Stage(const Part& part);
-  std::optional<v1::Refusal> FindRoom(const Part& part, bool ahead);
-  std::optional<v1::Refusal> CheckStaged(const Part& part, const clock::JobClock& clock) const;
   // Writes the records that the clocks allow now (folds, the min clock, last ticks); then answers the reads
   // that became ready.
   void MoveOn(JobId job);
   void MoveOnAll();
   void AdvanceMinClock(JobId job);
-  void FoldNext(JobId job);
 
   // -- primary_cuts.cc --
   void LogCutIfDue(JobId job);
@@ -229,23 +225,21 @@ class Primary {
   bool Finish(const v1::SessionChange& change, const clock::LineCounts& seals, std::string* why);
 
   Segment segment_;
-  Staging staging_;
-  std::map<JobId, absl::Time> no_room_since_;  // since when parts of the next clock to be folded find no room
   Epoch epoch_;
   Lsn began_;  // where the epoch began
   ShardSide shard_;
-  Replicas replicas_;
   const world::Clock* clock_ = nullptr;
-
-  Uncommitted uncommitted_;
-  Cuts cuts_;
-
-  log::HandOver hand_over_;
+  absl::Time now_ = absl::InfinitePast();                 // as last set, for waiting times
   absl::Time serves_not_since_ = absl::InfiniteFuture();  // as of the last OnTime
-  ParkedReads parked_;
-  ChangeTracker tracker_;
-  absl::Time now_ = absl::InfinitePast();  // as last set, for the waiting times of woken reads
+
+  Replicas replicas_;
+  Uncommitted uncommitted_;
+  log::HandOver hand_over_;
   Sessions sessions_;
+  Folds folds_;
+  Cuts cuts_;
+  ChangeTracker tracker_;
+  ParkedReads parked_;
 };
 
 }  // namespace paceline::log

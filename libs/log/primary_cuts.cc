@@ -3,6 +3,7 @@
 #include "libs/base/planted.h"
 #include "libs/base/status.h"
 #include "libs/log/keys.h"
+#include "libs/log/part_check.h"
 #include "libs/log/primary.h"
 #include "libs/log/refusals.h"
 
@@ -44,7 +45,7 @@ absl::Status Primary::Take(const std::shared_ptr<const TableInfo>& table, Load l
     return absl::UnavailableError(absl::StrCat(
         "segment ", segment_.id().v, " has too much that is not replicated, or not on its disk, yet"));
   }
-  if (absl::Status lives = CheckNotDropped(*table); !lives.ok()) return lives;
+  if (absl::Status lives = CheckNotDropped(*table, segment_); !lives.ok()) return lives;
   OpenTableIfNew(table);
   const Segment::Table& open = *segment_.FindTable(table->id);
   const absl::string_view keys(reinterpret_cast<const char*>(load.keys.data()), load.keys.size() * kKeyBytes);

@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/planted.h"
 #include "libs/log/keys.h"
+#include "libs/log/part_check.h"
 #include "libs/log/primary.h"
 #include "libs/log/refusals.h"
 #include "libs/table/admission.h"
@@ -34,7 +35,7 @@ void Primary::Serve(Read read, absl::Time now) {
                        sessions_.NotOpen(read.session, read.job, segment_, "; open a new session"));
     return;
   }
-  absl::Status valid = CheckNotDropped(*read.table);
+  absl::Status valid = CheckNotDropped(*read.table, segment_);
   if (!valid.ok()) {
     read.sink->Refused(read.part, RefusalOf(v1::Refusal::INVALID, segment_.id(), valid.message()));
     return;

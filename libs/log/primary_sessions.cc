@@ -28,7 +28,7 @@ bool Primary::ChangeSession(const v1::SessionChange& change, std::string* why,
   const SessionId session(change.session());
   const Segment::Session* open = segment_.FindSession(session);
   const std::optional<JobId> job = open == nullptr ? std::nullopt : std::optional<JobId>(open->job);
-  if (std::holds_alternative<Evict>(**record)) shard_.staging->Unstage(staging_.Drop(session));
+  if (std::holds_alternative<Evict>(**record)) folds_.Drop(session);
   Append(**record);
   // The worker that held the min clock back may be gone. If all others are beyond it, the min clock advances
   // now. Otherwise a newcomer would wait for itself, since its first read comes before its first tick.
