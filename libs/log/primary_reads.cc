@@ -24,22 +24,15 @@ absl::Status CheckRows(const table::Schema& schema, KeyForm form, absl::string_v
 
 void Primary::Serve(Read read, absl::Time now) {
   now_ = std::max(now_, now);
-  if (handing_over()) return read.sink->Refused(read.part, NotNow("is being handed over", 5));
+  const auto refuse = [&](v1::Refusal refusal) { read.sink->Refused(read.part, std::move(refusal)); };
+  if (handing_over()) return refuse(NotNow("is being handed over", 5));
   const Segment::Session* session = segment_.FindSession(read.session);
-  const bool may_answer = MayAnswer();
-  if (!may_answer && (session == nullptr || session->job != read.job)) {
-    return read.sink->Refused(read.part, NotNow("may not answer now", 50));
-  }
   if (session == nullptr || session->job != read.job) {
-    read.sink->Refused(read.part,
-                       sessions_.NotOpen(read.session, read.job, segment_, "; open a new session"));
-    return;
+    return refuse(MayAnswer() ? sessions_.NotOpen(read.session, read.job, segment_, "; open a new session")
+                              : NotNow("may not answer now", 50));
   }
   absl::Status valid = CheckNotDropped(*read.table, segment_);
-  if (!valid.ok()) {
-    read.sink->Refused(read.part, RefusalOf(v1::Refusal::INVALID, segment_.id(), valid.message()));
-    return;
-  }
+  if (!valid.ok()) return refuse(RefusalOf(v1::Refusal::INVALID, segment_.id(), valid.message()));
   OpenTableIfNew(read.table);
   valid = read.changes.has_value() ? ChangeTracker::Check(read.table->schema)
                                    : CheckRows(read.table->schema, read.form, read.keys);
@@ -47,22 +40,16 @@ void Primary::Serve(Read read, absl::Time now) {
     valid = CheckPlaced(segment_.FindTable(read.table->id)->placement, segment_.id(), read.form, read.keys);
   }
   if (!valid.ok()) {
-    read.sink->Refused(read.part,
-                       RefusalOf(v1::Refusal::INVALID, segment_.id(),
-                                 absl::StrCat("table '", read.table->name, "': ", valid.message())));
-    return;
+    return refuse(RefusalOf(v1::Refusal::INVALID, segment_.id(),
+                            absl::StrCat("table '", read.table->name, "': ", valid.message())));
   }
-  if (Ready(read)) {
-    Answer(read, Wait{});
-    return;
-  }
+  if (Ready(read)) return Answer(read, Wait{});
   if (!parked_.HasRoom()) {
     v1::Refusal refusal =
         RefusalOf(v1::Refusal::OVER_BUDGET, segment_.id(),
                   absl::StrCat(kParkedMax, " reads are parked here already; ask again later"));
     refusal.set_retry_after_ms(50);
-    read.sink->Refused(read.part, std::move(refusal));
-    return;
+    return refuse(std::move(refusal));
   }
   Wait wait = WaitOf(read);
   parked_.Park(std::move(read), now, std::move(wait));
