@@ -9,26 +9,26 @@
 #include "libs/log/segment_image.h"
 
 namespace paceline::log {
-Follower::Follower(SegmentId segment, int ring_bits, std::shared_ptr<Budget> budget)
-    : id_(segment), ring_bits_(ring_bits), budget_(std::move(budget)), tail_(LogPosition{}) {}
+Follower::Follower(SegmentId segment, int ring_bits, ShardSide shard)
+    : id_(segment), ring_bits_(ring_bits), shard_(std::move(shard)), tail_(LogPosition{}) {}
 
-Follower Follower::Empty(SegmentId segment, int ring_bits, std::shared_ptr<Budget> budget) {
-  Follower follower(segment, ring_bits, std::move(budget));
+Follower Follower::Empty(SegmentId segment, int ring_bits, ShardSide shard) {
+  Follower follower(segment, ring_bits, std::move(shard));
   follower.segment_.emplace(segment, ring_bits);
   return follower;
 }
 
-Follower::Follower(Segment segment, LogTail tail, std::shared_ptr<Budget> budget)
+Follower::Follower(Segment segment, LogTail tail, ShardSide shard)
     : id_(segment.id()),
       ring_bits_(segment.ring_bits()),
-      budget_(std::move(budget)),
+      shard_(std::move(shard)),
       segment_(std::move(segment)),
       tail_(std::move(tail)) {
   CountMemory();
 }
 
 Follower::~Follower() {
-  if (budget_ == nullptr) return;  // moved from
+  if (shard_.memory == nullptr) return;  // moved from
   kept_.reset();
   Discard();
 }
@@ -47,7 +47,7 @@ void Follower::Discard() {
 }
 
 bool Follower::MemoryIsShort() const {
-  return !budget_->Admits(kLeftToOthers);
+  return !shard_.memory->Admits(kLeftToOthers);
 }
 
 LogPosition Follower::fallback() const {
@@ -61,20 +61,20 @@ void Follower::FallBack() {
   segment_ = std::move(kept_->segment);
   tail_ = std::move(kept_->tail);
   kept_.reset();
-  budget_->Installed(*segment_);
+  shard_.records->Installed(*segment_);
   CountMemory();
 }
 
 void Follower::CountMemory() {
   int64_t bytes = segment_.has_value() ? static_cast<int64_t>(segment_->bytes()) : 0;
   if (kept_.has_value()) bytes += static_cast<int64_t>(kept_->segment.bytes());
-  if (bytes != counted_) budget_->Grown(bytes - counted_);
+  if (bytes != counted_) shard_.memory->Grown(bytes - counted_);
   counted_ = bytes;
 }
 
 Follower::State Follower::Release() {
   kept_.reset();
-  budget_->Grown(-std::exchange(counted_, 0));
+  shard_.memory->Grown(-std::exchange(counted_, 0));
   State state{.segment = *std::move(segment_), .tail = std::move(tail_)};
   segment_.reset();
   tail_ = LogTail(LogPosition{});
@@ -139,7 +139,7 @@ void Follower::TakeImage(const v1::ReplicateRequest::Segment& frame) {
   image_complete_ = false;
   whole_ = Lsn(UINT64_MAX);
   CountMemory();
-  budget_->Installed(*segment_);
+  shard_.records->Installed(*segment_);
 }
 
 absl::Status Follower::TakePages(const v1::ReplicateRequest::Segment& frame) {
@@ -166,7 +166,7 @@ absl::Status Follower::TakeRecords(const v1::ReplicateRequest::Segment& frame, c
     ABSL_RETURN_IF_ERROR(CheckApplies(*segment_, record));
     segment_->Apply(record);
     tail_.Append(segment_->epoch(), bytes);
-    budget_->Followed(*segment_, record);
+    shard_.records->Followed(*segment_, record);
   }
   // Every other replica holds the committed records, so nobody will need them from this follower.
   tail_.CutTo(Lsn(std::min(frame.committed(), position().lsn.v)));

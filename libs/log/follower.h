@@ -10,8 +10,8 @@
 #include "libs/base/ids.h"
 #include "libs/log/lease.h"
 #include "libs/log/log_tail.h"
-#include "libs/log/primary.h"
 #include "libs/log/segment.h"
+#include "libs/log/shard_side.h"
 #include "paceline/v1/replication.pb.h"
 
 namespace paceline::log {
@@ -27,12 +27,12 @@ class Follower {
   // state that may never be needed, so that pushes need not be refused.
   static constexpr uint64_t kLeftToOthers = uint64_t{1} << 20;
 
-  // `budget` is told of memory and of applied records. The new follower holds nothing.
-  Follower(SegmentId segment, int ring_bits, std::shared_ptr<Budget> budget);
+  // `shard` is told of memory and of applied records. The new follower holds nothing.
+  Follower(SegmentId segment, int ring_bits, ShardSide shard);
   // The empty segment, as it is before the first record of the first epoch.
-  static Follower Empty(SegmentId segment, int ring_bits, std::shared_ptr<Budget> budget);
+  static Follower Empty(SegmentId segment, int ring_bits, ShardSide shard);
   // Continues from the state of a primary that stepped down.
-  Follower(Segment segment, LogTail tail, std::shared_ptr<Budget> budget);
+  Follower(Segment segment, LogTail tail, ShardSide shard);
   ~Follower();
   Follower(Follower&&) = default;
   Follower& operator=(Follower&&) = delete;
@@ -76,7 +76,7 @@ class Follower {
 
   SegmentId id_;
   int ring_bits_;
-  std::shared_ptr<Budget> budget_;
+  ShardSide shard_;
   std::optional<Segment> segment_;
   LogTail tail_;
   Lsn whole_;  // the state is whole once this is applied: pages are of versions up to here
@@ -85,7 +85,7 @@ class Follower {
   uint64_t pages_ = 0;     // pages of it that have come
   bool image_complete_ = true;
   std::optional<State> kept_;
-  int64_t counted_ = 0;  // bytes reported to the budget
+  int64_t counted_ = 0;  // bytes reported to the shard
 };
 
 // A follower's view of whether its primary is alive. Each beacon that it answers lends the primary its place

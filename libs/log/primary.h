@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,124 +9,27 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "libs/base/ids.h"
-#include "libs/log/change_log.h"
+#include "libs/log/change_tracker.h"
+#include "libs/log/cuts.h"
+#include "libs/log/folds.h"
+#include "libs/log/hand_over.h"
+#include "libs/log/parked_reads.h"
 #include "libs/log/record.h"
 #include "libs/log/replicas.h"
+#include "libs/log/requests.h"
 #include "libs/log/segment.h"
+#include "libs/log/sessions.h"
+#include "libs/log/shard_side.h"
 #include "libs/log/snapshots.h"
-#include "libs/log/staging.h"
+#include "libs/log/uncommitted.h"
 #include "libs/wire/packed.h"
 #include "paceline/v1/control.pb.h"
 #include "paceline/v1/shard.pb.h"
 
 namespace paceline::log {
-
-// Receives the committed marks of a session's parts. Called by the segment's owner; an implementation must
-// only take note.
-class AckSink {
- public:
-  virtual ~AckSink() = default;
-  virtual void Committed(wire::Mark mark) = 0;
-  // Send the noted marks now: another stream's frame caused them, so this sink's stream has no frame of its
-  // own under way that would send them.
-  virtual void Wake() {}
-};
-
-// How long a read was parked, and why.
-struct Wait {
-  enum class Cause {
-    kStaleness,    // the min clock: a worker was too far behind
-    kQueue,        // a part of the reader's own that was not applied yet
-    kReplication,  // another member of the segment
-  };
-  Cause cause = Cause::kStaleness;
-  absl::Duration duration;
-  std::string for_whom;  // empty: it did not wait
-};
-
-// Receives the answer to one part of a pull. The segment's owner calls exactly one of Served and Refused,
-// once; it may call neither after the read was cancelled.
-class ReadSink {
- public:
-  virtual ~ReadSink() = default;
-  // The values have been written to Read::out.
-  virtual void Served(size_t part, const wire::Certificate& certificate, const Wait& wait) = 0;
-  virtual void Refused(size_t part, v1::Refusal refusal) = 0;
-  // True if nobody waits for the answer any more: a parked read is dropped. Once true it stays true. Must be
-  // cheap.
-  virtual bool cancelled() const { return false; }
-};
-
-// One part of a push as it reached the primary.
-struct Part {
-  Update update;
-  JobId job;                               // of the session, as its Hello stated
-  std::shared_ptr<const TableInfo> table;  // null for an empty part
-  std::shared_ptr<AckSink> acks;
-};
-
-// A read that asks which rows have changed, instead of naming keys.
-struct ChangesAsked {
-  Lsn since;              // wanted: rows changed by records after this one
-  uint64_t rows_max = 0;  // the most rows that the answer may have
-  // Filled in before the read is served: the number of changed rows, or kChangesUnknown; and their keys, u64
-  // each, in memory for rows_max of them. Their rows are written to Read::out.
-  uint32_t* count = nullptr;
-  std::byte* keys = nullptr;
-};
-// More than rows_max rows have changed, or this primary does not know them all.
-inline constexpr uint32_t kChangesUnknown = UINT32_MAX;
-
-// One part of a pull as it reached the primary.
-struct Read {
-  SessionId session;
-  JobId job;
-  std::shared_ptr<const TableInfo> table;
-  KeyForm form = KeyForm::kKeys;
-  absl::string_view keys;
-  std::optional<ChangesAsked> changes = std::nullopt;  // given: `form` and `keys` mean nothing
-  std::byte* out = nullptr;                            // room for the part's rows
-  PartNumber own = 0;   // parked until the session's arrival line has reached this number
-  Clock min_clock = 0;  // parked until the job's min clock has reached this clock
-  absl::Time deadline = absl::InfiniteFuture();
-  size_t part = 0;  // repeated in the answer
-  std::shared_ptr<ReadSink> sink;
-};
-
-// Memory and counters shared by all segments of a shard. Implementations must be thread-safe.
-class Budget {
- public:
-  virtual ~Budget() = default;
-  // False: the shard is full, and the part must be refused OVER_BUDGET.
-  virtual bool Admits(uint64_t more_bytes) = 0;
-  virtual void Grown(int64_t bytes) = 0;
-  virtual void RowsUpdated(uint64_t rows) = 0;
-
-  // Parts of aggregated tables that wait to be folded have a budget of their own. Stage takes `bytes` of it
-  // if there is room. Parts of a clock `ahead` of the next one to be folded find room only while at most half
-  // is taken: otherwise the fast workers could keep out the slow one that everybody waits for.
-  virtual bool Stage(uint64_t /*bytes*/, bool /*ahead*/) { return true; }
-  virtual void Unstage(uint64_t /*bytes*/) {}
-  virtual uint64_t staging_max() const { return UINT64_MAX; }
-
-  // True: so much waits for the disk that new parts must wait too.
-  virtual bool DiskBehind() const { return false; }
-
-  // `record` was appended in `epoch` and applied to `segment`. A hook for observers; does nothing by default.
-  virtual void Logged(const Segment& /*segment*/, Epoch /*epoch*/, const Record& /*record*/) {}
-  // The same at a replica or learner, which applied a record from its primary.
-  virtual void Followed(const Segment& /*segment*/, const Record& /*record*/) {}
-  // An image from the primary has replaced the state here, and its pages follow; or the segment begins with
-  // its disk's content.
-  virtual void Installed(const Segment& /*segment*/) {}
-  // The primary of `epoch` has answered a read, or acknowledged parts.
-  virtual void Answered(const Segment& /*segment*/, Epoch /*epoch*/) {}
-};
 
 // The primary of a segment: it judges requests, writes the records that follow from them, applies these, and
 // answers. Nobody else appends to the segment's log. In a configuration of one member a record is committed
@@ -137,28 +39,17 @@ class Budget {
 // ones. While the lease of any member it waits for has run out the primary still takes parts, but answers
 // nobody: another member may have taken over, and know better.
 //
+// Its parts decide, each about one thing, and are tested alone: Replicas, Uncommitted, HandOver, Sessions,
+// Folds, Cuts, ChangeTracker, ParkedReads. They do not know each other. The primary asks them in turn, and
+// alone writes records.
+//
 // Time is passed in. Single owner, no locks, no I/O.
 class Primary {
  public:
-  // If parts of the next clock to be folded find no room in the staging area for this long, they are refused
-  // for good: parts already staged wait for them.
-  static constexpr absl::Duration kRoomWaitMax = absl::Seconds(30);
-  // Reads parked at one time; further ones are refused OVER_BUDGET.
-  static constexpr size_t kParkedMax = 4096;
-  // A read that waits this long for its reader's own part is refused, with the number that is expected.
-  static constexpr absl::Duration kOwnPartMax = absl::Seconds(1);
-  // Once a reader has asked for a table's changes, they are noted until this many updates of the table have
-  // come without another such request.
-  static constexpr uint64_t kUpdatesUnasked = 4096;
-  // Tables whose changes are noted. For one more, the table with the oldest request is given up.
-  static constexpr size_t kTrackedMax = 16;
+  // Reads beyond these are refused OVER_BUDGET.
+  static constexpr size_t kParkedMax = ParkedReads::kMax;
+  static constexpr absl::Duration kOwnPartMax = ParkedReads::kOwnPartMax;
 
-  // A wish for a cut expires if it is not repeated for kCutAskedMax; a cut's rows are kept for kCutKeptMax.
-  static constexpr absl::Duration kCutAskedMax = absl::Seconds(5);
-  static constexpr absl::Duration kCutKeptMax = absl::Seconds(30);
-
-  // How long a planned hand-over may take to begin, and how long the primary waits for its answer.
-  static constexpr absl::Duration kHandOverMax = absl::Milliseconds(500);
   // A primary that does not serve for this long says why (WhyNotServing).
   static constexpr absl::Duration kServesNot = absl::Seconds(2);
 
@@ -178,16 +69,16 @@ class Primary {
   };
 
   // Primary of an empty segment that never has another member.
-  Primary(SegmentId id, int ring_bits, Epoch epoch, std::shared_ptr<Budget> budget);
+  Primary(SegmentId id, int ring_bits, Epoch epoch, ShardSide shard);
   // Primary of a segment that an earlier epoch's primary has released. Workers announce their ticks again.
-  Primary(Segment segment, Epoch epoch, std::shared_ptr<Budget> budget);
+  Primary(Segment segment, Epoch epoch, ShardSide shard);
   // The same, with `replicas` as the other members.
-  Primary(State state, Epoch epoch, const std::vector<ring::Member>& replicas, std::shared_ptr<Budget> budget,
+  Primary(State state, Epoch epoch, const std::vector<ring::Member>& replicas, ShardSide shard,
           const Replication& replication);
 
   // The segment's data was given up for lost: a session that is neither known nor closed here has lost its
   // parts.
-  void BeganEmpty() { began_empty_ = true; }
+  void BeganEmpty() { sessions_.BeganEmpty(); }
   // Begins a later epoch in which this shard is primary again, with these replicas.
   void Begin(Epoch epoch, const std::vector<ring::Member>& replicas);
   // Begins a planned hand-over to a replica: refuses parts and reads for a moment, until the replica holds
@@ -242,12 +133,16 @@ class Primary {
   // A committed cut, whose rows NextOfCut then returns. nullopt: they are not here. Another member was
   // primary when the cut was logged, it is not the last cut, nobody has asked for it for long, or it was
   // taken before.
-  std::optional<CutCopy> TakeCut(JobId job, uint64_t id);
+  std::optional<CutCopy> TakeCut(JobId job, uint64_t id) {
+    return cuts_.Take(job, id, epoch_, now_, segment_);
+  }
   // The rows of the next page, as they were when the cut was logged. False: there are no more. Costs O(the
   // page).
   //   NOT_FOUND           as TakeCut; or all rows were given out before
   //   RESOURCE_EXHAUSTED  the shard had no memory to keep rows that have changed since
-  absl::StatusOr<bool> NextOfCut(JobId job, uint64_t id, table::CopiedRows* out);
+  absl::StatusOr<bool> NextOfCut(JobId job, uint64_t id, table::CopiedRows* out) {
+    return cuts_.Next(job, id, segment_, out);
+  }
   // Writes rows of a snapshot, of load `id`, into a job without sessions. Does nothing if that load is
   // complete already. Unless OK, nothing has changed:
   //   UNAVAILABLE         not possible now; try again
@@ -261,42 +156,36 @@ class Primary {
   bool Loaded(JobId job, uint64_t id, std::string* why);
 
   // Refuses every parked read with `refusal` (the shard stops, or the segment moves).
-  void Abandon(const v1::Refusal& refusal);
+  void Abandon(v1::Refusal refusal);
 
   // Gives the segment up: refuses every parked read with `refusal`, and returns the state. The last call.
   State Release(const v1::Refusal& refusal);
 
   // True if it may answer at this moment.
-  bool MayAnswer() const { return !swap_asked_.has_value() && replicas_.Leased(); }
+  bool MayAnswer() const { return !hand_over_.asked() && replicas_.Leased(); }
   const Replicas& replicas() const { return replicas_; }
-  bool handing_over() const { return handing_to_.has_value(); }
+  bool handing_over() const { return hand_over_.under_way(); }
   // Why it has not served for some time; empty: it does, as of the last OnTime. For people.
   std::string WhyNotServing() const;
   // Marks that are sent once their records are committed.
-  size_t pending_acks() const { return pending_acks_.size(); }
+  size_t pending_acks() const { return uncommitted_.marks(); }
   // The min clock that every member knows; certificates name it.
-  Clock MinClockShown(JobId job);
+  Clock MinClockShown(JobId job) { return uncommitted_.MinClock(job, replicas_.committed()); }
 
   const Segment& segment() const { return segment_; }
-  const Staging& staging() const { return staging_; }
+  const Staging& staging() const { return folds_.staging(); }
   // Why the session's parts are refused for good: it was closed. nullopt: it is open, or not known here yet.
   std::optional<v1::Refusal> WhyOver(SessionId session, JobId job) const;
   // The session's parts that are here: applied, or staged.
-  clock::LineCounts Here(SessionId session) const;
+  clock::LineCounts Here(SessionId session) const { return folds_.Here(session, segment_); }
   Epoch epoch() const { return epoch_; }
   size_t parked() const { return parked_.size(); }
 
  private:
-  struct Parked {
-    Read read;
-    absl::Time since;
-    Wait wait;  // cause, and whom it waits for, as found when it was parked
-  };
-
-  v1::Refusal Refuse(v1::Refusal::Reason reason, const Update& update, std::string message) const;
-  // The reason and message that refuse a session which is not open: FENCED, or DATA_LOSS if it was closed for
-  // that reason, or will be as soon as the coordinator's call arrives.
-  std::pair<v1::Refusal::Reason, std::string> NotOpen(SessionId session, JobId job) const;
+  // Adds which part is refused, and which one is expected.
+  v1::Refusal OfPart(v1::Refusal refusal, const Update& update) const;
+  // OVER_BUDGET of RESOURCE_EXHAUSTED, UNAVAILABLE of UNAVAILABLE, both to be tried again; otherwise INVALID.
+  v1::Refusal Refuse(const absl::Status& status, const Update& update) const;
   std::optional<v1::Refusal> Judge(const Part& part);
 
   // -- primary_replication.cc --
@@ -304,134 +193,53 @@ class Primary {
   // Sends what may be sent now: acknowledgements, and answers to parked reads.
   void Settle();
   void NoteChange(const Record& record);
-  void NoteMinClocks();
-  void ShowMinClocks();
   // True if the record of such a change of `id`, if there is one, is committed.
   bool ChangeCommitted(size_t kind, uint64_t id, std::string* why);
   bool MayChange(std::string* why) const;
+  bool MayBeReplaced() const;
   void OnTimeOfHandOver(absl::Time now);
   void HandOverIfUnfit(absl::Time now);
   void NoteServing(absl::Time now);
   v1::Refusal NotNow(absl::string_view what, uint32_t retry_after_ms) const;
-  std::optional<v1::Refusal> CheckContent(const Part& part, const Segment::Session& session) const;
-  std::optional<v1::Refusal> CheckMemory(const Part& part);  // and opens the table
-  bool Fits(const Segment::Table& table, const Update& update) const;
+  absl::Status CheckMemory(const Part& part);  // and opens the table
   Effects Append(const Record& record);
   void OpenTableIfNew(const std::shared_ptr<const TableInfo>& table);
-  absl::Status CheckNotDropped(const TableInfo& table) const;
-
-  // -- primary_changes.cc --
-  void AppendUpdate(const Update& update);
-  static absl::Status CheckChanges(const table::Schema& schema);
-  void AnswerChanges(const Read& read);
 
   // -- primary_folds.cc --
   std::optional<v1::Refusal> Stage(const Part& part);
-  std::optional<v1::Refusal> FindRoom(const Part& part, bool ahead);
-  std::optional<v1::Refusal> CheckStaged(const Part& part, const clock::JobClock& clock) const;
   // Writes the records that the clocks allow now (folds, the min clock, last ticks); then answers the reads
   // that became ready.
   void MoveOn(JobId job);
   void MoveOnAll();
   void AdvanceMinClock(JobId job);
-  void FoldNext(JobId job);
-  bool LogFinish(JobId job);
-  std::string DescribeSlowest(JobId job) const;
 
   // -- primary_cuts.cc --
-  // The clock that the job's min clock may not pass before the cut is logged.
-  std::optional<Clock> CutClock(JobId job) const;
   void LogCutIfDue(JobId job);
-  void LogCut(const CutWish& wish);
-  void BeginCutCopy(const Cut& record);
-  bool AwaitsCut(const Update& update, JobId job) const;
-  void ForgetCuts(absl::Time now);
-  void EndCopies();
 
   bool Ready(const Read& read);
   void Answer(const Read& read, const Wait& wait);
   Wait WaitOf(const Read& read) const;  // why the read is not ready
-  bool LacksOwnPart(const Read& read) const;
-  absl::Time ParkedUntil(const Parked& parked) const;
-  v1::Refusal DeadlineRefusal(const Parked& parked, absl::Time now) const;
   void WakeParked();
-  void DropCancelled();
-  // Refuses the parked reads of tables that were dropped.
-  void RefuseParked(absl::FunctionRef<bool(const Read&)> dropped);
 
-  bool ChangeBySession(const v1::SessionChange& change, const clock::LineCounts& seals, std::string* why,
-                       std::optional<Clock>* join_behind);
-  bool Open(const v1::SessionChange& change, std::string* why);
-  bool Join(const v1::SessionChange& change, std::string* why, std::optional<Clock>* join_behind);
+  bool ChangeSession(const v1::SessionChange& change, std::string* why, std::optional<Clock>* join_behind);
   bool Finish(const v1::SessionChange& change, const clock::LineCounts& seals, std::string* why);
-  bool Evict(const v1::SessionChange& change);
-
-  // A worker's last tick that is not written yet.
-  struct LastTick {
-    Clock clock = 0;
-    clock::LineCounts seals;
-  };
 
   Segment segment_;
-  Staging staging_;
-  std::map<SessionId, LastTick> finishing_;
-  std::map<JobId, absl::Time> no_room_since_;  // since when parts of the next clock to be folded find no room
   Epoch epoch_;
   Lsn began_;  // where the epoch began
-  std::shared_ptr<Budget> budget_;
-  Replicas replicas_;
+  ShardSide shard_;
   const world::Clock* clock_ = nullptr;
-
-  // A mark to send once its record is committed.
-  struct PendingAck {
-    Lsn lsn;
-    std::shared_ptr<AckSink> sink;
-    wire::Mark mark;
-  };
-  struct PendingMinClock {
-    Lsn lsn;
-    JobId job;
-    Clock min_clock = 0;
-  };
-  std::deque<PendingAck> pending_acks_;
-  std::deque<PendingMinClock> pending_min_clocks_;
-  std::map<JobId, Clock> written_min_clocks_;
-  std::map<JobId, Clock> shown_min_clocks_;
-  std::map<std::pair<size_t, uint64_t>, Lsn>
-      changes_;  // those not known to be committed, by kind of record and id
-
-  // The cut to be logged, and the last one whose rows are kept. Soft: the coordinator repeats its request.
-  struct WishedCut {
-    CutWish wish;
-    absl::Time asked;
-  };
-  struct KeptCopy {
-    CutCopy copy;
-    absl::Time asked;
-    bool taken = false;
-  };
-  std::map<JobId, WishedCut> cuts_wished_;
-  std::map<JobId, KeptCopy> cut_copies_;
-
-  std::optional<ring::Member> handing_to_;
-  absl::Time handing_since_;
-  absl::Time next_heir_ = absl::InfinitePast();           // no heir is looked for before
+  absl::Time now_ = absl::InfinitePast();                 // as last set, for waiting times
   absl::Time serves_not_since_ = absl::InfiniteFuture();  // as of the last OnTime
-  std::optional<absl::Time> swap_asked_;                  // since then it never answers in this epoch
-  absl::Time next_keep_;
-  std::vector<Parked> parked_;
-  struct Tracked {
-    ChangeLog log;
-    uint64_t updates_unasked = 0;
-  };
-  absl::flat_hash_map<TableId, Tracked> tracked_;  // tables whose changes readers ask for
-  absl::Time now_ = absl::InfinitePast();          // as last set, for the waiting times of woken reads
-  struct Eviction {
-    std::string reason;
-    bool data_lost = false;
-  };
-  bool began_empty_ = false;
-  absl::flat_hash_map<SessionId, Eviction> evictions_;  // for these sessions' refusals; soft, bounded
+
+  Replicas replicas_;
+  Uncommitted uncommitted_;
+  log::HandOver hand_over_;
+  Sessions sessions_;
+  Folds folds_;
+  Cuts cuts_;
+  ChangeTracker tracker_;
+  ParkedReads parked_;
 };
 
 }  // namespace paceline::log

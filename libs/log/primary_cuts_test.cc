@@ -147,7 +147,7 @@ TEST_F(CutTest, NobodyWaitsForACoordinatorThatAsksNoMore) {
   JoinBoth();
   EXPECT_FALSE(Cut(1, 1, /*exact=*/true));
   ASSERT_TRUE(Push(kA, 1, 1).has_value());
-  now += Primary::kCutAskedMax + absl::Milliseconds(1);
+  now += Cuts::kAskedMax + absl::Milliseconds(1);
   (void)primary->OnTime(now);
   EXPECT_EQ(Push(kA, 1, 1), std::nullopt);
 }
@@ -196,7 +196,7 @@ TEST_F(CutTest, ACopyEndsWithItsPrimaryAndWithTheNextCut) {
   table::CopiedRows page;
   EXPECT_THAT(primary->NextOfCut(kJob, 1, &page), StatusIs(absl::StatusCode::kNotFound));
   ASSERT_EQ(Push(kReader, 2, 0), std::nullopt);
-  now += Primary::kCutKeptMax + absl::Milliseconds(1);
+  now += Cuts::kKeptMax + absl::Milliseconds(1);
   (void)primary->OnTime(now);
   EXPECT_THAT(primary->NextOfCut(kJob, 2, &page), StatusIs(absl::StatusCode::kNotFound)) << "forgotten";
   EXPECT_EQ(budget->grown, static_cast<int64_t>(primary->segment().bytes()));

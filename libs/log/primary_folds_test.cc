@@ -176,7 +176,7 @@ TEST_F(FoldTest, TheFastGetHalfOfTheStagingBudget) {
   refusal = Push(kB, 3, 0);
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->reason(), v1::Refusal::OVER_BUDGET) << "another segment's fold may make room";
-  now += Primary::kRoomWaitMax + absl::Seconds(1);
+  now += Folds::kRoomWaitMax + absl::Seconds(1);
   refusal = Push(kB, 3, 0);
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->reason(), v1::Refusal::INVALID) << "those that are here wait for it";

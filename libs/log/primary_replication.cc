@@ -6,19 +6,17 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/planted.h"
 #include "libs/log/primary.h"
-#include "libs/wire/map_codec.h"
+#include "libs/log/refusals.h"
 
 namespace paceline::log {
 
 void Primary::Begin(Epoch epoch, const std::vector<ring::Member>& replicas) {
   epoch_ = epoch;
   began_ = segment_.version();
-  handing_to_.reset();
-  swap_asked_.reset();
+  hand_over_.End();
   replicas_.Begin(epoch, replicas);
   Append(BeginEpoch{.epoch = epoch});
-  written_min_clocks_.clear();
-  NoteMinClocks();  // until this record is committed, no min clock counts as known to all members
+  uncommitted_.BeginEpoch(segment_, replicas_.committed());
   MoveOnAll();
   Flush();
   Settle();
@@ -32,11 +30,9 @@ void Primary::MoveOnAll() {
 }
 
 v1::Refusal Primary::NotNow(absl::string_view what, uint32_t retry_after_ms) const {
-  v1::Refusal refusal;
-  refusal.set_reason(v1::Refusal::UNAVAILABLE);
-  refusal.set_segment(segment_.id().v);
+  v1::Refusal refusal = RefusalOf(v1::Refusal::UNAVAILABLE, segment_.id(),
+                                  absl::StrCat("segment ", segment_.id().v, " ", what));
   refusal.set_retry_after_ms(retry_after_ms);
-  refusal.set_message(absl::StrCat("segment ", segment_.id().v, " ", what));
   if (const std::string whom = replicas_.WaitsFor(); !whom.empty()) {
     absl::StrAppend(refusal.mutable_message(), "; it waits for ", whom);
   }
@@ -45,25 +41,19 @@ v1::Refusal Primary::NotNow(absl::string_view what, uint32_t retry_after_ms) con
 
 void Primary::Acknowledge(const std::shared_ptr<AckSink>& sink, wire::Mark mark) {
   const Lsn lsn = segment_.version();
-  if (pending_acks_.empty() && replicas_.committed() >= lsn && MayAnswer()) {
+  if (pending_acks() == 0 && replicas_.committed() >= lsn && MayAnswer()) {
     sink->Committed(mark);
-    return budget_->Answered(segment_, epoch_);
+    return shard_.records->Answered(segment_, epoch_);
   }
-  pending_acks_.push_back({.lsn = lsn, .sink = sink, .mark = mark});
+  uncommitted_.Add(lsn, sink, mark);
 }
 
 void Primary::Settle() {
   if (!MayAnswer()) return;
-  std::vector<std::shared_ptr<AckSink>> told;
-  while (!pending_acks_.empty() && pending_acks_.front().lsn <= replicas_.committed()) {
-    PendingAck& ack = pending_acks_.front();
-    ack.sink->Committed(ack.mark);
-    if (told.empty() || told.back() != ack.sink) told.push_back(std::move(ack.sink));
-    pending_acks_.pop_front();
-  }
-  if (!told.empty()) budget_->Answered(segment_, epoch_);
+  const std::vector<std::shared_ptr<AckSink>> told = uncommitted_.Tell(replicas_.committed());
+  if (!told.empty()) shard_.records->Answered(segment_, epoch_);
   for (const std::shared_ptr<AckSink>& sink : told) sink->Wake();
-  if (!parked_.empty()) WakeParked();
+  WakeParked();
 }
 
 void Primary::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ack) {
@@ -78,75 +68,42 @@ void Primary::OnBeacon(const ring::Member& from, const v1::Beacon& beacon) {
   if (replicas_.OnBeacon(from, beacon)) Settle();
 }
 
-// -- min clocks --
-
-void Primary::NoteMinClocks() {
-  ShowMinClocks();
-  for (const auto& [job, clock] : segment_.jobs()) {
-    const auto [written, first] = written_min_clocks_.try_emplace(job, clock.min_clock());
-    if (!first && written->second == clock.min_clock()) continue;
-    written->second = clock.min_clock();
-    pending_min_clocks_.push_back({.lsn = segment_.version(), .job = job, .min_clock = clock.min_clock()});
-  }
-}
-
-// Publishes the min clocks whose records have been committed since.
-void Primary::ShowMinClocks() {
-  while (!pending_min_clocks_.empty() && pending_min_clocks_.front().lsn <= replicas_.committed()) {
-    const PendingMinClock& pending = pending_min_clocks_.front();
-    shown_min_clocks_[pending.job] = pending.min_clock;
-    pending_min_clocks_.pop_front();
-  }
-}
-
-Clock Primary::MinClockShown(JobId job) {
-  ShowMinClocks();
-  const auto shown = shown_min_clocks_.find(job);
-  return shown == shown_min_clocks_.end() ? 0 : shown->second;
-}
-
 // -- what the coordinator is told --
 
 void Primary::NoteChange(const Record& record) {
   if (const auto* close = std::get_if<CloseJob>(&record)) {
-    written_min_clocks_.erase(close->job);
-    shown_min_clocks_.erase(close->job);
-    std::erase_if(pending_min_clocks_, [&](const auto& pending) { return pending.job == close->job; });
-    cuts_wished_.erase(close->job);
-    cut_copies_.erase(close->job);
+    uncommitted_.Forget(close->job);
+    cuts_.Forget(close->job);
   }
   const std::optional<uint64_t> id = AskedAboutAs(record);
-  if (id.has_value() && replicas_.safe() < segment_.version())
-    changes_[{record.index(), *id}] = segment_.version();
+  if (id.has_value() && replicas_.safe() < segment_.version()) {
+    uncommitted_.AddChange(record.index(), *id, segment_.version());
+  }
+  uncommitted_.NoteMinClocks(segment_, replicas_.committed());
 }
 
 bool Primary::MayChange(std::string* why) const {
-  if (!handing_to_.has_value() && MayAnswer()) return true;
-  *why = NotNow(handing_to_.has_value() ? "is being handed over" : "may not answer now", 0).message();
+  if (!handing_over() && MayAnswer()) return true;
+  *why = NotNow(handing_over() ? "is being handed over" : "may not answer now", 0).message();
   return false;
 }
 
 bool Primary::ChangeCommitted(size_t kind, uint64_t id, std::string* why) {
-  const auto change = changes_.find({kind, id});
-  // A record of an earlier primary is committed together with the first record of this epoch.
-  const Lsn lsn = change == changes_.end() ? Lsn(began_.v + 1) : change->second;
-  // The coordinator does not ask again, so a loss of power alone must not be able to undo the record.
-  if (replicas_.safe() < lsn) {
-    *why = absl::StrCat("segment ", segment_.id().v, ": its record waits for ", replicas_.WaitsToBeSafe());
-    return false;
-  }
-  if (change != changes_.end()) changes_.erase(change);
-  return true;
+  // A record of an earlier primary is committed together with the first record of this epoch. The coordinator
+  // does not ask again, so a loss of power alone must not be able to undo the record.
+  if (uncommitted_.IsSafe(kind, id, /*before=*/Lsn(began_.v + 1), replicas_.safe())) return true;
+  *why = absl::StrCat("segment ", segment_.id().v, ": its record waits for ", replicas_.WaitsToBeSafe());
+  return false;
 }
 
 // -- planned hand-overs --
 
 // A primary that cannot serve as it should gives its place to a replica that can.
 void Primary::HandOverIfUnfit(absl::Time now) {
-  if (handing_to_.has_value() || now < next_heir_) return;
+  if (!hand_over_.MayBeginUnfit(now)) return;
   const std::optional<ring::Member> heir = replicas_.Heir();
   if (!heir.has_value()) return;
-  next_heir_ = now + 2 * kHandOverMax;  // if the hand-over fails, parts and reads get their turn
+  hand_over_.PauseUnfit(now);
   HandOver(*heir);
 }
 
@@ -160,51 +117,37 @@ std::string Primary::WhyNotServing() const {
   const std::string whom = replicas_.WaitsFor();
   const absl::string_view waits = whom.empty() ? "" : "; it waits for ";
   if (replicas_.OwnDiskFails()) return absl::StrCat("read-only, as the disk fails", waits, whom);
-  if (swap_asked_.has_value()) return "it was to be handed over, and no coordinator has answered";
+  if (hand_over_.asked()) return "it was to be handed over, and no coordinator has answered";
   return absl::StrCat("nothing is answered", waits, whom);
 }
 
 bool Primary::HandOver(const ring::Member& to) {
   if (!replicas_.HasReplica(to)) return false;
-  if (handing_to_.has_value()) return true;
-  handing_to_ = to;
-  handing_since_ = clock_->Now();
+  const absl::Time now = clock_->Now();
+  if (!hand_over_.Begin(to, now)) return true;
   Flush();
-  OnTimeOfHandOver(handing_since_);
+  OnTimeOfHandOver(now);
   return true;
 }
 
+// True if the replica holds every record, and all that this primary can answer is answered.
+bool Primary::MayBeReplaced() const {
+  if (!hand_over_.under_way() || !replicas_.Holds(hand_over_.to()) || !MayAnswer()) return false;
+  // Records that are not on a failing disk are never acknowledged here. But the replica has them, so it may
+  // go on from there.
+  return replicas_.committed() == segment_.version() || replicas_.OwnDiskFails();
+}
+
 void Primary::OnTimeOfHandOver(absl::Time now) {
-  if (!handing_to_.has_value()) return;
-  v1::ConfigWish wish;
-  wish.set_segment(segment_.id().v);
-  wish.set_epoch(epoch_.v);
-  if (!swap_asked_.has_value()) {
-    if (now > handing_since_ + kHandOverMax) {  // the replica does not catch up
-      handing_to_.reset();
-      MoveOnAll();
-      return;
-    }
-    // Records that are not on a failing disk are never acknowledged here. But the replica has them, so it may
-    // go on from there.
-    const bool all_said = replicas_.committed() == segment_.version() || replicas_.OwnDiskFails();
-    if (!replicas_.Holds(*handing_to_) || !all_said || !MayAnswer()) return;
-    Settle();  // sends its last answers of this epoch
-    swap_asked_ = now;
-    next_keep_ = now + kHandOverMax;
-    wish.set_kind(v1::ConfigWish::SWAP);
-    *wish.add_members() = wire::ToProto(*handing_to_);
-    replicas_.Ask(std::move(wish));
-  } else if (now >= next_keep_ && Planted(Bug::kSwapForgotten)) {
-    handing_to_.reset();
-    swap_asked_.reset();
-    MoveOnAll();
-  } else if (now >= next_keep_) {
-    // It is unknown whether the first wish was granted: the store lets one of the two through.
-    next_keep_ = now + kHandOverMax;
-    wish.set_kind(v1::ConfigWish::KEEP);
-    replicas_.Ask(std::move(wish));
+  using Step = log::HandOver::Step;
+  const Step step = hand_over_.Next(now, MayBeReplaced());
+  if (step == Step::kWait) return;
+  if (step == Step::kGiveUp || (step == Step::kAskBack && Planted(Bug::kSwapForgotten))) {
+    hand_over_.End();
+    return MoveOnAll();
   }
+  if (step == Step::kAsk) Settle();  // sends its last answers of this epoch
+  replicas_.Ask(hand_over_.Wish(step, segment_.id(), epoch_, now));
 }
 
 }  // namespace paceline::log

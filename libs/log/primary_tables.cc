@@ -11,20 +11,14 @@ void Primary::OpenTableIfNew(const std::shared_ptr<const TableInfo>& table) {
   if (segment_.FindTable(table->id) == nullptr) Append(OpenTable{table});
 }
 
-absl::Status Primary::CheckNotDropped(const TableInfo& table) const {
-  if (!segment_.IsDropped(table.id) || Planted(Bug::kDroppedTableResurrected)) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("table '", table.name, "' (", table.id.v,
-                                          ") was dropped; open it again for a new one of that name"));
-}
-
 bool Primary::Change(const DropTable& drop, std::string* why) {
   if (!MayChange(why)) return false;
   const auto committed = [&] { return ChangeCommitted(Record(drop).index(), drop.table.v, why); };
   if (segment_.IsDropped(drop.table)) return committed();
-  budget_->Unstage(staging_.Drop(drop.table));
+  folds_.Drop(drop.table);
   Append(drop);
-  tracked_.erase(drop.table);
-  RefuseParked([&](const Read& read) { return read.table->id == drop.table; });
+  tracker_.Forget(drop.table);
+  parked_.RefuseDropped(segment_);
   return committed();
 }
 
@@ -65,10 +59,10 @@ bool Primary::Change(const CloseJob& close, std::string* why) {
   const auto dropped = [this](TableId table) { return segment_.IsDropped(table); };
   const bool known = segment_.jobs().contains(close.job);
   if (!known && std::all_of(close.tables.begin(), close.tables.end(), dropped)) return committed();
-  for (TableId table : close.tables) budget_->Unstage(staging_.Drop(table));
+  for (TableId table : close.tables) folds_.Drop(table);
   Append(close);
-  for (TableId table : close.tables) tracked_.erase(table);
-  RefuseParked([&](const Read& read) { return segment_.IsDropped(read.table->id); });
+  for (TableId table : close.tables) tracker_.Forget(table);
+  parked_.RefuseDropped(segment_);
   return committed();
 }
 

@@ -31,7 +31,7 @@ std::shared_ptr<const TableInfo> SgdTable(uint32_t id, JobId job, float lr = 1) 
   return std::make_shared<const TableInfo>(std::move(info));
 }
 
-class MemoryBudget : public Budget {
+class MemoryBudget : public RowMemory, public StagingRoom, public RecordSink {
  public:
   bool Admits(uint64_t) override { return true; }
   void Grown(int64_t by) override { bytes += by; }

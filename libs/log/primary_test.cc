@@ -18,7 +18,7 @@ constexpr JobId kJob{1};
 constexpr SessionId kA{7};
 constexpr SessionId kB{8};
 
-class TestBudget : public Budget {
+class TestBudget : public RowMemory, public StagingRoom, public RecordSink {
  public:
   bool Admits(uint64_t more) override { return bytes + static_cast<int64_t>(more) <= bytes_max; }
   void Grown(int64_t by) override { bytes += by; }
@@ -424,9 +424,9 @@ TEST_F(ChangesTest, AreForgottenWhenNobodyAsksAnyMore) {
   ChangedSince(Lsn(0));
   const Lsn asked = Version();
   PartNumber number = 0;
-  for (uint64_t i = 0; i < Primary::kUpdatesUnasked; ++i) Push(kA, ++number, {{5, 1.0f}});
+  for (uint64_t i = 0; i < ChangeTracker::kUpdatesUnasked; ++i) Push(kA, ++number, {{5, 1.0f}});
   EXPECT_TRUE(ChangedSince(asked).has_value());
-  for (uint64_t i = 0; i <= Primary::kUpdatesUnasked; ++i) Push(kA, ++number, {{5, 1.0f}});
+  for (uint64_t i = 0; i <= ChangeTracker::kUpdatesUnasked; ++i) Push(kA, ++number, {{5, 1.0f}});
   EXPECT_EQ(ChangedSince(asked), std::nullopt);
 }
 
@@ -434,7 +434,7 @@ TEST_F(ChangesTest, OfTooManyTablesTheOneAskedAboutLeastIsForgotten) {
   ChangedSince(Lsn(0));
   const Lsn asked = Version();
   Push(kA, 1, {{5, 1.0f}});
-  for (uint32_t id = 100; id < 100 + Primary::kTrackedMax; ++id) {
+  for (uint32_t id = 100; id < 100 + ChangeTracker::kTablesMax; ++id) {
     auto other = std::make_shared<TableInfo>(*SumTable(kJob));
     other->id = TableId(id);
     EXPECT_EQ(ChangedSince(Lsn(0), 8, other), std::nullopt);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libs/log/record.h"
+#include "libs/log/segment.h"
 
 // Builders for tests of segments.
 namespace paceline::log {
@@ -34,6 +35,18 @@ inline std::shared_ptr<const TableInfo> AggregatedTable(JobId job, bool mean = f
   info.schema.aggregated = true;
   info.schema.mean = mean;
   return std::make_shared<const TableInfo>(std::move(info));
+}
+
+// A segment with open sessions of `job`, each a worker of the rank in the list, and the sum table.
+inline Segment SegmentWith(JobId job, const std::vector<SessionId>& workers) {
+  Segment segment(SegmentId(0), 0);
+  uint32_t rank = 0;
+  for (const SessionId session : workers) {
+    segment.Apply(OpenSession{.session = session, .job = job, .closed_floor = {}, .secret_sha256 = {}});
+    segment.Apply(Join{.session = session, .start = 0, .rank = rank++});
+  }
+  segment.Apply(OpenTable{SumTable(job)});
+  return segment;
 }
 
 // A part that adds to rows of the sum table. Owns its memory.

@@ -17,7 +17,7 @@
 namespace paceline::shard {
 
 // Memory and row counts of all segments together.
-class Shard::SharedBudget : public log::Budget {
+class Shard::SharedBudget : public log::RowMemory, public log::StagingRoom, public log::RecordSink {
  public:
   SharedBudget(const ShardOptions& options, Probe& probe, KnownSessions& known)
       : bytes_max_(options.memory_budget_bytes),
@@ -86,7 +86,7 @@ Shard::Shard(ShardOptions options, const world::Clock& clock, Probe& probe, Peer
       disk_(disk),
       contents_(std::move(contents)),
       around_{.shard_name = options_.name,
-              .budget = budget_,
+              .shard = budget_,
               .clock = &clock_,
               .port = links_,
               .disk = disk_,

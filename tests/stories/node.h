@@ -33,13 +33,16 @@ class World {
 };
 
 // One start of a shard.
-class Node final : public log::Budget, public log::ReplicationPort {
+class Node final : public log::RowMemory,
+                   public log::StagingRoom,
+                   public log::RecordSink,
+                   public log::ReplicationPort {
  public:
   Node(World& world, std::string shard, ring::Member member)
       : name(std::move(shard)),
         self(member),
         around{.shard_name = name,
-               .budget = {std::shared_ptr<void>(), this},
+               .shard = std::shared_ptr<Node>(std::shared_ptr<void>(), this),
                .clock = &world.clock,
                .port = {std::shared_ptr<void>(), this}},
         host(SegmentId(0), around),

@@ -19,7 +19,7 @@ inline constexpr SessionId kA{7};
 inline constexpr SessionId kB{8};
 inline constexpr SessionId kReader{9};
 
-class StagingBudget : public Budget {
+class StagingBudget : public RowMemory, public StagingRoom, public RecordSink {
  public:
   bool Admits(uint64_t more) override { return admits && more <= most; }
   void Grown(int64_t by) override { grown += by; }

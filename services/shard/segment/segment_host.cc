@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/planted.h"
-#include "services/shard/segment/written_budget.h"
+#include "services/shard/segment/written_records.h"
 
 namespace paceline::shard {
 namespace {
@@ -24,10 +24,10 @@ constexpr absl::Duration kNeededMax = absl::Minutes(10);
 }  // namespace
 
 SegmentHost::SegmentHost(SegmentId id, const Surroundings& around, engine::Batch* batch)
-    : id_(id), around_(around), budget_(around.budget) {
+    : id_(id), around_(around), shard_(around.shard) {
   if (around_.disk == nullptr) return;
   disk_ = std::make_shared<SegmentDisk>(id_, *batch, *around_.disk, around_.disk_pace, around_.durable);
-  budget_ = std::make_shared<WrittenBudget>(around_.budget, disk_, *around_.disk);
+  shard_.records = std::make_shared<WrittenRecords>(around_.shard.records, disk_, *around_.disk);
 }
 
 std::string SegmentHost::IsBefore(MapVersion version) const {
@@ -264,7 +264,7 @@ bool SegmentHost::HandOver(Epoch epoch, const ring::Member& to) {
 
 absl::Duration SegmentHost::LeftOverMax(const Following& following) const {
   const bool needed = following.may_be_needed || following.follower->keeps();
-  return needed && budget_->Admits(log::Follower::kLeftToOthers) ? kNeededMax : kLeftOverMax;
+  return needed && shard_.memory->Admits(log::Follower::kLeftToOthers) ? kNeededMax : kLeftOverMax;
 }
 
 void SegmentHost::OnTime(absl::Time now) {

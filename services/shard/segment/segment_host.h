@@ -19,7 +19,7 @@ namespace paceline::shard {
 // What every segment of a shard is surrounded by.
 struct Surroundings {
   std::string shard_name;
-  std::shared_ptr<log::Budget> budget;
+  log::ShardSide shard;
   const world::Clock* clock = nullptr;
   std::shared_ptr<log::ReplicationPort> port;  // null: it never has followers and never is one
   const Disk* disk = nullptr;                  // null: nothing is kept on a disk
@@ -241,7 +241,7 @@ class SegmentHost {
 
   const SegmentId id_;
   const Surroundings& around_;
-  std::shared_ptr<log::Budget> budget_;
+  log::ShardSide shard_;
   std::shared_ptr<SegmentDisk> disk_;
   State state_;
   Epoch epoch_;                 // of the newest configuration that is known

@@ -118,9 +118,9 @@ void SegmentHost::Do(Action action, const Cause& cause) {
     case Action::kGiveUp:
       return GiveUp(cause.state);
     case Action::kFollow:
-      return BeginToFollow(log::Follower(id_, cause.ring_bits, budget_));
+      return BeginToFollow(log::Follower(id_, cause.ring_bits, shard_));
     case Action::kFollowEmpty:
-      return BeginToFollow(log::Follower::Empty(id_, cause.ring_bits, budget_));
+      return BeginToFollow(log::Follower::Empty(id_, cause.ring_bits, shard_));
     case Action::kCount:
       return Count();
     case Action::kLeaveOut:
@@ -150,7 +150,7 @@ void SegmentHost::MakePrimary(log::Primary::State state, const ring::SegmentConf
                                               .durable = around_.durable,
                                               .disk = disk_ != nullptr,
                                               .image_pace = around_.image_pace};
-  state_.emplace<log::Primary>(std::move(state), config.epoch, config.replicas, budget_, replication);
+  state_.emplace<log::Primary>(std::move(state), config.epoch, config.replicas, shard_, replication);
   if (disk_ != nullptr) primary()->OnDisk(disk_->state(), disk_->durable());
 }
 
@@ -180,7 +180,7 @@ void SegmentHost::StepDown() {
   log::Primary::State state = primary()->Release(Moved());
   Learner& learner = state_.emplace<Learner>();
   learner.following.follower =
-      std::make_unique<log::Follower>(std::move(state.segment), std::move(state.tail), budget_);
+      std::make_unique<log::Follower>(std::move(state.segment), std::move(state.tail), shard_);
 }
 
 void SegmentHost::GiveUp(std::optional<log::Segment>* state) {
@@ -193,8 +193,8 @@ void SegmentHost::GiveUp(std::optional<log::Segment>* state) {
 
 void SegmentHost::FollowRestored(log::Segment state) {
   const log::LogPosition end{.epoch = state.epoch(), .lsn = state.version()};
-  around_.budget->Installed(state);  // not by way of the disk, which has it
-  BeginToFollow(log::Follower(std::move(state), log::LogTail(end), budget_));
+  around_.shard.records->Installed(state);  // not by way of the disk, which has it
+  BeginToFollow(log::Follower(std::move(state), log::LogTail(end), shard_));
   following()->restored = true;
 }
 

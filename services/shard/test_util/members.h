@@ -30,7 +30,7 @@ class TestClock : public world::Clock {
   absl::Time now = absl::UnixEpoch() + absl::Hours(1);
 };
 
-class TestBudget : public log::Budget {
+class TestBudget : public log::RowMemory, public log::StagingRoom, public log::RecordSink {
  public:
   bool Admits(uint64_t) override { return !full; }
   void Grown(int64_t by) override { bytes += by; }
@@ -105,7 +105,7 @@ struct Node {
         budget(std::make_shared<TestBudget>()),
         port(std::make_shared<Port>(net, self)),
         around{.shard_name = "shard",
-               .budget = budget,
+               .shard = budget,
                .clock = &clock,
                .port = port,
                .disk = disks == Disks::kNone ? nullptr : &disk,

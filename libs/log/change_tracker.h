@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "libs/base/ids.h"
+#include "libs/log/change_log.h"
+#include "libs/log/requests.h"
+#include "libs/log/segment.h"
+
+namespace paceline::log {
+
+// Which rows of a segment's tables have changed, for readers that hold older versions of them. A table is
+// tracked from the first reader that asks for its changes. Soft state of the primary. Single owner, no locks.
+class ChangeTracker {
+ public:
+  // A table is given up when this many updates of it have come without another reader that asks.
+  static constexpr uint64_t kUpdatesUnasked = 4096;
+  // Tables tracked. For one more, the table with the oldest request is given up.
+  static constexpr size_t kTablesMax = 16;
+
+  // Has `apply` apply the update to `segment`. If its table is tracked, compares each row before and after.
+  void Apply(const Update& update, const Segment& segment, absl::FunctionRef<void()> apply);
+
+  // OK if the changes of such a table can be told.
+  static absl::Status Check(const table::Schema& schema);
+  // Writes the keys and rows that have changed to the memory that the read names. Its table is tracked from
+  // now on. REQUIRES: Check is OK.
+  void Answer(const Read& read, const Segment& segment);
+
+  void Forget(TableId table) { tracked_.erase(table); }
+
+ private:
+  struct Tracked {
+    ChangeLog log;
+    uint64_t updates_unasked = 0;
+  };
+  absl::flat_hash_map<TableId, Tracked> tracked_;
+};
+
+}  // namespace paceline::log

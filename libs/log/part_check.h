@@ -1,0 +1,22 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "libs/log/record.h"
+#include "libs/log/requests.h"
+#include "libs/log/segment.h"
+#include "libs/log/shard_side.h"
+
+// Whether a part may be taken, as a segment is now.
+namespace paceline::log {
+
+// NOT_FOUND: the table was dropped here.
+absl::Status CheckNotDropped(const TableInfo& table, const Segment& segment);
+
+// Judges keys, values and clock. INVALID_ARGUMENT, or NOT_FOUND as above. REQUIRES: the part has rows, and
+// its session is open.
+absl::Status CheckContent(const Part& part, const Segment& segment);
+
+// RESOURCE_EXHAUSTED: the rows that the part would create find no room. REQUIRES: its table is open.
+absl::Status CheckFits(const Part& part, const Segment& segment, RowMemory& memory);
+
+}  // namespace paceline::log

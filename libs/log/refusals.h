@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "libs/base/ids.h"
+#include "libs/log/segment.h"
+#include "paceline/v1/shard.pb.h"
+
+// What the parts of a primary say when they refuse.
+namespace paceline::log {
+
+v1::Refusal RefusalOf(v1::Refusal::Reason reason, SegmentId segment, absl::string_view message);
+
+// The worker that holds up the job's min clock, for people.
+std::string DescribeSlowest(const Segment& segment, JobId job);
+
+}  // namespace paceline::log

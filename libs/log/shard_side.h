@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "libs/base/ids.h"
+#include "libs/log/record.h"
+#include "libs/log/segment.h"
+
+// What the primary and the followers of a segment use of their shard, which all its segments share.
+// Implementations must be thread-safe.
+namespace paceline::log {
+
+// Memory for rows.
+class RowMemory {
+ public:
+  virtual ~RowMemory() = default;
+  // False: the shard is full, and the part must be refused OVER_BUDGET.
+  virtual bool Admits(uint64_t more_bytes) = 0;
+  virtual void Grown(int64_t bytes) = 0;
+};
+
+// Room for parts of aggregated tables that wait to be folded. The default has no bound.
+class StagingRoom {
+ public:
+  virtual ~StagingRoom() = default;
+  // Takes `bytes` if there is room. Parts of a clock `ahead` of the next one to be folded find room only
+  // while at most half is taken: otherwise the fast workers could keep out the slow one that everybody waits
+  // for.
+  virtual bool Stage(uint64_t /*bytes*/, bool /*ahead*/) { return true; }
+  virtual void Unstage(uint64_t /*bytes*/) {}
+  virtual uint64_t staging_max() const { return UINT64_MAX; }
+};
+
+// Receives what is applied to segments: the way of a record to the disk, to the history and to the metrics.
+// Called by the segment's owner. The default does nothing.
+class RecordSink {
+ public:
+  virtual ~RecordSink() = default;
+  // `record` was appended in `epoch` and applied to `segment`.
+  virtual void Logged(const Segment& /*segment*/, Epoch /*epoch*/, const Record& /*record*/) {}
+  // The same at a replica or learner, which applied a record from its primary.
+  virtual void Followed(const Segment& /*segment*/, const Record& /*record*/) {}
+  // An image from the primary has replaced the state here, and its pages follow; or the segment begins with
+  // its disk's content.
+  virtual void Installed(const Segment& /*segment*/) {}
+  // The primary of `epoch` has answered a read, or acknowledged parts.
+  virtual void Answered(const Segment& /*segment*/, Epoch /*epoch*/) {}
+  // A record at the primary has updated so many rows.
+  virtual void RowsUpdated(uint64_t /*rows*/) {}
+  // True: so much waits for the disk that new parts must wait too.
+  virtual bool DiskBehind() const { return false; }
+};
+
+struct ShardSide {
+  ShardSide() = default;
+  // `all` is each of the three.
+  template <class All>
+  ShardSide(const std::shared_ptr<All>& all)  // NOLINT: implicit, as for a pointer to a base
+      : memory(all), staging(all), records(all) {}
+
+  std::shared_ptr<RowMemory> memory;
+  std::shared_ptr<StagingRoom> staging;
+  std::shared_ptr<RecordSink> records;
+};
+
+}  // namespace paceline::log
