@@ -10,46 +10,13 @@
 namespace paceline {
 namespace {
 
-template <class... Cases>
-struct Overloaded : Cases... {
-  using Cases::operator()...;
-};
-template <class... Cases>
-Overloaded(Cases...) -> Overloaded<Cases...>;
-
-table::Initialiser ToCore(const Initialiser& init) {
-  return std::visit(
-      Overloaded{[](const Zeros&) -> table::Initialiser { return table::Zeros{}; },
-                 [](const Constant& c) -> table::Initialiser { return table::Constant{c.value}; },
-                 [](const Uniform& u) -> table::Initialiser {
-                   return table::Uniform{u.low, u.high};
-                 },
-                 [](const Normal& n) -> table::Initialiser {
-                   return table::Normal{n.mean, n.stddev};
-                 }},
-      init);
-}
-
-table::Rule ToCore(const Rule& rule) {
-  return std::visit(Overloaded{[](const Assign&) -> table::Rule { return table::Assign{}; },
-                               [](const Add&) -> table::Rule { return table::Add{}; },
-                               [](const Sgd& s) -> table::Rule { return table::Sgd{s.lr}; },
-                               [](const Adagrad& a) -> table::Rule {
-                                 return table::Adagrad{a.lr, a.epsilon, a.initial_accumulator};
-                               },
-                               [](const FtrlProximal& f) -> table::Rule {
-                                 return table::FtrlProximal{f.alpha, f.beta, f.l1, f.l2};
-                               }},
-                    rule);
-}
-
 // What both kinds of table have in common.
 template <class Spec>
 table::Schema Common(const Spec& spec) {
   table::Schema schema;
   schema.dim = spec.dim;
-  schema.init = ToCore(spec.init);
-  schema.rule = ToCore(spec.rule);
+  schema.init = spec.init;
+  schema.rule = spec.rule;
   schema.aggregated = spec.aggregated || std::holds_alternative<Bsp>(spec.consistency);
   schema.mean = spec.mean;
   schema.accept_non_finite = spec.accept_non_finite;
@@ -127,7 +94,7 @@ absl::StatusOr<uint64_t> Client::ChangeRule(absl::string_view name, const Rule& 
     return absl::InvalidArgumentError("change rule: now and at_clock are both set; choose one");
   }
   v1::ChangeRuleRequest change;
-  *change.mutable_rule() = wire::ToProto(ToCore(rule));
+  *change.mutable_rule() = wire::ToProto(rule);
   if (options.now) change.set_now(true);
   if (options.at_clock.has_value()) change.set_at_clock(*options.at_clock);
   auto agreed = std::make_shared<uint64_t>(0);  // outlives this call's wait, as the answer may

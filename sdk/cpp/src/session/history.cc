@@ -34,7 +34,7 @@ void History::TableOpened(const TableInfo& table) const {
                                     .staleness = ssp == nullptr ? 0 : ssp->staleness,
                                     .own_writes = ssp == nullptr || ssp->read_my_writes,
                                     .aggregated = table.schema.aggregated,
-                                    .additive = RowCache::AppliesPushes(table.schema.rule)});
+                                    .additive = table::IsAdditive(table.schema.rule)});
 }
 
 void History::Pushed(SegmentId segment, Line line, PartNumber number, Clock clock, TableId table,
