@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/wire/schema_codec.h"
 #include "sdk/cpp/src/client_state.h"
+#include "sdk/cpp/src/session/promise.h"
 #include "sdk/cpp/src/table_state.h"
 
 namespace paceline {
@@ -17,7 +18,7 @@ table::Schema Common(const Spec& spec) {
   schema.dim = spec.dim;
   schema.init = spec.init;
   schema.rule = spec.rule;
-  schema.aggregated = spec.aggregated || std::holds_alternative<Bsp>(spec.consistency);
+  schema.aggregated = spec.aggregated || sdk::PromiseOf(spec.consistency).exact;
   schema.mean = spec.mean;
   schema.accept_non_finite = spec.accept_non_finite;
   schema.seed = spec.seed;

@@ -9,6 +9,7 @@
 #include "libs/wire/map_codec.h"
 #include "libs/wire/schema_codec.h"
 #include "sdk/cpp/src/coordinator_call.h"
+#include "sdk/cpp/src/session/promise.h"
 
 namespace paceline::sdk {
 namespace {
@@ -263,10 +264,10 @@ absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::Op
       std::max(context_.catalogue_version, CatalogueVersion(reply.catalogue_version()));
   const v1::Table& table = reply.table();
   ABSL_ASSIGN_OR_RETURN(const table::Schema schema, wire::SchemaFromProto(table.schema()));
-  if (std::holds_alternative<Bsp>(consistency) && !schema.aggregated) {
+  if (const Promise promise = PromiseOf(consistency); promise.exact && !schema.aggregated) {
     return absl::FailedPreconditionError(
-        absl::StrCat("table '", table.name(),
-                     "': consistency: Bsp needs an aggregated table, and this one is applied on arrival; use "
+        absl::StrCat("table '", table.name(), "': consistency: ", promise.name,
+                     " needs an aggregated table, and this one is applied on arrival; use "
                      "Ssp{.staleness = 0}, or create the table with `aggregated`"));
   }
   const TableId id(table.id());
