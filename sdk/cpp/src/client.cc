@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/status.h"
 #include "libs/wire/schema_codec.h"
 #include "sdk/cpp/src/client_state.h"
 #include "sdk/cpp/src/session/promise.h"
@@ -51,6 +52,23 @@ absl::StatusOr<Table> OpenTable(const std::shared_ptr<sdk::ClientState>& state, 
   return Table(std::make_shared<sdk::TableState>(state, *table));
 }
 
+template <class Request, class Reply>
+absl::StatusOr<Reply> AskOfTable(sdk::ClientState& state,
+                                 void (sdk::CoordinatorApi::*method)(const Request&, absl::Duration,
+                                                                     sdk::CoordinatorApi::Callback<Reply>),
+                                 absl::string_view what, absl::string_view name, Request request) {
+  auto answer = std::make_shared<Reply>();  // outlives this call's wait, as the answer may
+  const absl::Status asked = state.Await([&](sdk::ClientCore& core, sdk::Done done) {
+    core.AskOfTable<Request, Reply>(method, what, std::string(name), std::move(request),
+                                    [answer, done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
+                                      if (reply.ok()) *answer = *std::move(reply);
+                                      done(reply.status());
+                                    });
+  });
+  if (!asked.ok()) return asked;
+  return *std::move(answer);
+}
+
 absl::Status TickOf(sdk::ClientState& state) {
   absl::Status status = sdk::ClientState::GoneError();
   state.With([&](sdk::ClientCore& core) { status = core.Tick(); });
@@ -85,8 +103,8 @@ absl::StatusOr<Table> Client::Open(absl::string_view name, const Consistency& co
 }
 
 absl::Status Client::DropTable(absl::string_view name) {
-  return state_->Await(
-      [name](sdk::ClientCore& core, sdk::Done done) { core.DropTable(std::string(name), std::move(done)); });
+  return AskOfTable(*state_, &sdk::CoordinatorApi::DropTable, "drop table", name, v1::DropTableRequest())
+      .status();
 }
 
 absl::StatusOr<uint64_t> Client::ChangeRule(absl::string_view name, const Rule& rule,
@@ -98,16 +116,10 @@ absl::StatusOr<uint64_t> Client::ChangeRule(absl::string_view name, const Rule& 
   *change.mutable_rule() = wire::ToProto(rule);
   if (options.now) change.set_now(true);
   if (options.at_clock.has_value()) change.set_at_clock(*options.at_clock);
-  auto agreed = std::make_shared<uint64_t>(0);  // outlives this call's wait, as the answer may
-  const absl::Status changed = state_->Await([&](sdk::ClientCore& core, sdk::Done done) {
-    core.ChangeRule(std::string(name), std::move(change),
-                    [agreed, done = std::move(done)](absl::StatusOr<Clock> clock) mutable {
-                      if (clock.ok()) *agreed = *clock;
-                      done(clock.status());
-                    });
-  });
-  if (!changed.ok()) return changed;
-  return *agreed;
+  ABSL_ASSIGN_OR_RETURN(const v1::ChangeRuleReply changed,
+                        AskOfTable(*state_, &sdk::CoordinatorApi::ChangeRule, "change rates of table", name,
+                                   std::move(change)));
+  return changed.table().rule_clock();
 }
 
 absl::Status Client::Tick() {
