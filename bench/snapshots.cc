@@ -140,13 +140,15 @@ class Snapshot {
     create.set_job(job_);
     create.set_now(true);
     const auto begin = steady_clock::now();
-    const auto created = coordinator_.CreateSnapshot(std::move(create), absl::Minutes(10));
+    const auto created =
+        coordinator_.Ask(&v1::Coordinator::Stub::CreateSnapshot, std::move(create), absl::Minutes(10));
     seconds_ = std::chrono::duration<double>(steady_clock::now() - begin).count();
     status_ = created.status();
     if (created.ok()) {
       v1::DeleteSnapshotRequest remove;
       remove.set_snapshot(created->snapshot().name());
-      status_ = coordinator_.DeleteSnapshot(std::move(remove), absl::Minutes(1)).status();
+      status_ = coordinator_.Ask(&v1::Coordinator::Stub::DeleteSnapshot, std::move(remove), absl::Minutes(1))
+                    .status();
     }
     done_ = true;
   }

@@ -34,7 +34,8 @@ install(TARGETS ${_mocks} EXPORT paceline-mocks ARCHIVE DESTINATION ${CMAKE_INST
 foreach(part sdk mocks)
   install(EXPORT paceline-${part} FILE paceline-${part}-targets.cmake NAMESPACE paceline:: DESTINATION ${_package})
 endforeach()
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/sdk/cpp/include/paceline ${CMAKE_SOURCE_DIR}/sdk/cpp/mocks/include/paceline
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/libs/table/include/paceline ${CMAKE_SOURCE_DIR}/sdk/cpp/include/paceline
+  ${CMAKE_SOURCE_DIR}/sdk/cpp/mocks/include/paceline
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(TARGETS paceline paceline-shard paceline-coordinator RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -103,6 +103,13 @@ function(paceline_library)
   endif()
 endfunction()
 
+# Headers in `folder`, of this one, are for users: seen as they will be once they are installed.
+function(paceline_public_headers name folder)
+  target_include_directories(paceline_${name} PUBLIC
+    $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/${folder}> $<INSTALL_INTERFACE:include>)
+  target_compile_features(paceline_${name} PUBLIC cxx_std_20)
+endfunction()
+
 function(_paceline_library_tests name threads tests deps)
   if(NOT tests)
     return()

@@ -102,6 +102,15 @@ class CheckTest(unittest.TestCase):
         self.refuses(path, '"sdk/cpp/src/b.h"', '"libs/base/ids.h"', '"paceline/v1/types.pb.h"')
         self.refuses(path, "<grpcpp/grpcpp.h>", "<unistd.h>", "<gtest/gtest.h>")
 
+    def test_public_headers_of_a_library(self):
+        path = "libs/table/include/paceline/rules.h"
+        self.write(path, "#pragma once\n")
+        self.accepts(path, "<variant>")
+        self.refuses(path, '"libs/base/ids.h"', '"paceline/client.h"', "<unistd.h>")
+        for user in ("libs/table/a.h", "sdk/cpp/include/paceline/a.h", "services/shard/a.h", "examples/lr/a.h"):
+            self.accepts(user, '"paceline/rules.h"')
+        self.refuses("libs/ring/a.h", '"paceline/rules.h"')
+
     def test_examples_use_the_sdk_only(self):
         path = "examples/lr/main.cc"
         self.accepts(path, '"paceline/client.h"', '"examples/lr/data.h"', "<CLI/CLI.hpp>", "<unistd.h>")

@@ -51,8 +51,9 @@ class Rounds {
     const absl::Time began = world::MonotonicNow();
     v1::HandOverShardRequest request;
     request.set_shard(shard);
-    ABSL_ASSIGN_OR_RETURN(const v1::HandOverShardReply reply,
-                          tool::Coordinator(cluster_.address()).HandOverShard(request, kTimeout));
+    ABSL_ASSIGN_OR_RETURN(
+        const v1::HandOverShardReply reply,
+        tool::Coordinator(cluster_.address()).Ask(&v1::Coordinator::Stub::HandOverShard, request, kTimeout));
     waits_.took.push_back(absl::ToDoubleSeconds(world::MonotonicNow() - began));
     waits_.segments += reply.handed_over();
     return absl::OkStatus();

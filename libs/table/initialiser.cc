@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "libs/ring/hash.h"
+#include "libs/table/about.h"
 
 namespace paceline::table {
 namespace internal {
@@ -85,46 +86,27 @@ class RowStream {
  public:
   RowStream(uint64_t seed, uint64_t key, uint64_t column)
       : state_(ring::Mix64(ring::Mix64(seed), key) + column * kGolden) {}
-  uint64_t Next() { return ring::Mix64(state_ += kGolden); }
+  double Fraction() { return static_cast<double>(Next() >> 11) * 0x1p-53; }
+  // Of odd multiples of 2^-53: never 0 or 1, and both p and 1 - p are exact.
+  double Normal() { return internal::NormalQuantile(static_cast<double>(2 * (Next() >> 12) + 1) * 0x1p-53); }
 
  private:
+  uint64_t Next() { return ring::Mix64(state_ += kGolden); }
+
   static constexpr uint64_t kGolden = 0x9e3779b97f4a7c15u;
   uint64_t state_;
 };
-
-void FillWith(const Zeros&, RowStream, absl::Span<float> out) {
-  for (float& value : out) value = 0;
-}
-
-void FillWith(const Constant& init, RowStream, absl::Span<float> out) {
-  for (float& value : out) value = init.value;
-}
-
-void FillWith(const Uniform& init, RowStream stream, absl::Span<float> out) {
-  const double low = init.low;
-  const double width = static_cast<double>(init.high) - low;
-  for (float& value : out) {
-    const double u = static_cast<double>(stream.Next() >> 11) * 0x1p-53;
-    value = static_cast<float>(low + width * u);
-  }
-}
-
-void FillWith(const Normal& init, RowStream stream, absl::Span<float> out) {
-  const double mean = init.mean;
-  const double stddev = init.stddev;
-  for (float& value : out) {
-    // Odd multiples of 2^-53: never 0 or 1, and both p and 1 - p are exact.
-    const double p = static_cast<double>(2 * (stream.Next() >> 12) + 1) * 0x1p-53;
-    value = static_cast<float>(mean + stddev * internal::NormalQuantile(p));
-  }
-}
 
 }  // namespace
 
 void Fill(const Initialiser& init, uint64_t seed, uint64_t key, uint32_t first_column,
           absl::Span<float> out) {
-  const RowStream stream(seed, key, first_column);
-  std::visit([&](const auto& chosen) { FillWith(chosen, stream, out); }, init);
+  RowStream words(seed, key, first_column);
+  std::visit(
+      [&]<class T>(const T& chosen) {
+        for (float& value : out) value = About<T>::Value(chosen, words);
+      },
+      init);
 }
 
 }  // namespace paceline::table

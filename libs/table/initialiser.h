@@ -13,12 +13,11 @@
 //
 // that is, every row has a SplitMix64 stream of its own (Mix64 is that of ring/hash.h).
 //
-//   Uniform   low + (high - low) * (word >> 11) / 2^53, in double precision, rounded to float
-//   Normal    mean + stddev * z(p) with p = (2 * (word >> 12) + 1) / 2^53, likewise
-//
-// where z is the inverse of the standard normal distribution function by Wichura's algorithm AS 241 (PPND16,
-// Applied Statistics 37, 1988); the logarithm for its tails is our own. |z| <= 8.21; z is within 1e-14 of the
-// true quantile, relative to max(1, |z|), far below the precision of a float.
+// About<T>::Value (about.h) makes a value of a word: of the fraction (word >> 11) / 2^53, or of z(p) with p =
+// (2 * (word >> 12) + 1) / 2^53, where z is the inverse of the standard normal distribution function by
+// Wichura's algorithm AS 241 (PPND16, Applied Statistics 37, 1988); the logarithm for its tails is our own.
+// |z| <= 8.21; z is within 1e-14 of the true quantile, relative to max(1, |z|), far below the precision of a
+// float.
 namespace paceline::table {
 
 // Writes the values of columns first_column .. first_column + out.size() - 1 of the row of `key`.

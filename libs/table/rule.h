@@ -1,30 +1,12 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 
 #include "libs/table/schema.h"
 #include "libs/table/views.h"
 
-// Update rules. w is a value, g the update's gradient for it, n and z are slots, all f32:
-//
-//   Assign         w = g
-//   Add            w = w + g
-//   Sgd            w = w - lr * g
-//   Adagrad        n = n + g * g
-//                  w = w - (lr * g) / (sqrt(n) + epsilon)
-//   FtrlProximal   m = n + g * g
-//                  sigma = (sqrt(m) - sqrt(n)) / alpha
-//                  z = (z + g) - sigma * w
-//                  n = m
-//                  w = |z| <= l1 ? 0 : -(z - sign(z) * l1) / ((beta + sqrt(n)) / alpha + l2)
-//
-// Sources: Duchi, Hazan, Singer: "Adaptive subgradient methods", JMLR 12, 2011 (n starts at
-// initial_accumulator); McMahan et al.: "Ad click prediction: a view from the trenches", KDD 2013, algorithm
-// 1 (n and z start at 0; w is kept up to date instead of being computed when it is read).
-//
-// Rules are stateless, allocate nothing and are deterministic: the operations are those above in that order,
-// each rounded to f32, never fused, so that replicas agree bit for bit. One value never affects another.
+// What update rules do to rows. The formulas are those of about.h. Rules are stateless, allocate nothing and
+// are deterministic.
 namespace paceline::table {
 
 // A rule ready to run: the kind of rule is dispatched once, not per row. Small, free to copy, safe to share
@@ -40,7 +22,7 @@ class RuleKernel {
   // Applies one update to `count` values: element i of `gradients` to values[i]. The gradients may be
   // unaligned but must not overlap the values or slots.
   void Apply(float* values, size_t slot_stride, const void* gradients, size_t count) const {
-    apply_(parameters_, values, slot_stride, gradients, count);
+    apply_(rule_, values, slot_stride, gradients, count);
   }
 
   // Sets the slots of the `count` values at `values` to their state before the first update.
@@ -53,13 +35,12 @@ class RuleKernel {
   bool last_wins() const { return last_wins_; }
 
  private:
-  using Parameters = std::array<float, 4>;  // of the rule, in the order of its struct
-  using ApplyFn = void (*)(const Parameters&, float*, size_t, const void*, size_t);
+  using ApplyFn = void (*)(const Rule&, float*, size_t, const void*, size_t);
 
+  Rule rule_;
   ApplyFn apply_;
-  Parameters parameters_ = {};
   uint32_t slots_per_value_;
-  float initial_slot_ = 0;
+  float initial_slot_;
   bool last_wins_;
 };
 

@@ -2,22 +2,18 @@
 
 #include <bit>
 #include <cmath>
-#include <initializer_list>
+#include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "libs/base/status.h"
 #include "libs/ring/hash.h"
+#include "libs/table/about.h"
 
 namespace paceline::table {
 namespace {
-
-// A float parameter of an initialiser or a rule, under the name that users know.
-struct Parameter {
-  absl::string_view name;
-  float value;
-};
 
 std::string Text(float value) {
   return absl::StrFormat("%.9g", value);
@@ -29,68 +25,27 @@ absl::Status Wrong(absl::string_view field, absl::string_view value, absl::strin
       absl::StrCat("schema: ", field, " is ", value, "; expected ", expected, ": ", remedy));
 }
 
-absl::Status CheckFinite(std::initializer_list<Parameter> parameters) {
-  for (const Parameter& p : parameters) {
-    if (!std::isfinite(p.value)) return Wrong(p.name, Text(p.value), "a finite number", "give one");
-  }
+absl::Status CheckAllowed(const std::string& field, Allowed allowed, float value) {
+  if (!std::isfinite(value)) return Wrong(field, Text(value), "a finite number", "give one");
+  if (allowed == Allowed::kPositive && !(value > 0))
+    return Wrong(field, Text(value), "more than 0", "a rule with a step of 0 or less does not learn");
+  if (allowed == Allowed::kNotNegative && !(value >= 0))
+    return Wrong(field, Text(value), "0 or more", "give 0 to do without");
   return absl::OkStatus();
 }
 
-absl::Status CheckPositive(Parameter p) {
-  ABSL_RETURN_IF_ERROR(CheckFinite({p}));
-  if (p.value > 0) return absl::OkStatus();
-  return Wrong(p.name, Text(p.value), "more than 0", "a rule with a step of 0 or less does not learn");
-}
-
-absl::Status CheckNotNegative(Parameter p) {
-  ABSL_RETURN_IF_ERROR(CheckFinite({p}));
-  if (p.value >= 0) return absl::OkStatus();
-  return Wrong(p.name, Text(p.value), "0 or more", "give 0 to do without");
-}
-
-absl::Status Check(const Zeros&) {
-  return absl::OkStatus();
-}
-absl::Status Check(const Constant& init) {
-  return CheckFinite({{"init.value", init.value}});
-}
-absl::Status Check(const Uniform& init) {
-  ABSL_RETURN_IF_ERROR(CheckFinite({{"init.low", init.low}, {"init.high", init.high}}));
-  if (init.low <= init.high) return absl::OkStatus();
-  return Wrong("init.low", Text(init.low), absl::StrCat("at most init.high, ", Text(init.high)),
-               "swap the two");
-}
-absl::Status Check(const Normal& init) {
-  ABSL_RETURN_IF_ERROR(CheckFinite({{"init.mean", init.mean}}));
-  return CheckNotNegative({"init.stddev", init.stddev});
-}
-
-absl::Status Check(const Assign&) {
-  return absl::OkStatus();
-}
-absl::Status Check(const Add&) {
-  return absl::OkStatus();
-}
-absl::Status Check(const Sgd& rule) {
-  return CheckPositive({"rule.lr", rule.lr});
-}
-absl::Status Check(const Adagrad& rule) {
-  ABSL_RETURN_IF_ERROR(CheckPositive({"rule.lr", rule.lr}));
-  ABSL_RETURN_IF_ERROR(CheckNotNegative({"rule.epsilon", rule.epsilon}));
-  ABSL_RETURN_IF_ERROR(CheckNotNegative({"rule.initial_accumulator", rule.initial_accumulator}));
-  // A gradient of 0 must not divide 0 by 0.
-  if (rule.epsilon > 0 || rule.initial_accumulator > 0) return absl::OkStatus();
-  return Wrong("rule.epsilon", "0", "more than 0 where rule.initial_accumulator is 0",
-               "give one of them a small positive value");
-}
-absl::Status Check(const FtrlProximal& rule) {
-  ABSL_RETURN_IF_ERROR(CheckPositive({"rule.alpha", rule.alpha}));
-  ABSL_RETURN_IF_ERROR(CheckNotNegative({"rule.beta", rule.beta}));
-  ABSL_RETURN_IF_ERROR(CheckNotNegative({"rule.l1", rule.l1}));
-  ABSL_RETURN_IF_ERROR(CheckNotNegative({"rule.l2", rule.l2}));
-  // A gradient so small that its square is 0 must not divide by 0.
-  if (rule.beta > 0 || rule.l2 > 0) return absl::OkStatus();
-  return Wrong("rule.beta", "0", "more than 0 where rule.l2 is 0", "give one of them a positive value");
+// Of a rule or an initialiser, which the schema has as `field`.
+template <class Choice>
+absl::Status Check(absl::string_view field, const Choice& choice) {
+  absl::Status status;
+  EachParameter(choice, [&](const Parameter& parameter, float value) {
+    if (status.ok())
+      status = CheckAllowed(absl::StrCat(field, ".", parameter.name), parameter.allowed, value);
+  });
+  ABSL_RETURN_IF_ERROR(status);
+  const auto wrong = std::visit([]<class T>(const T& chosen) { return About<T>::Wrong(chosen); }, choice);
+  if (!wrong.has_value()) return absl::OkStatus();
+  return Wrong(absl::StrCat(field, ".", wrong->name), Text(wrong->value), wrong->expected, wrong->remedy);
 }
 
 absl::Status CheckRows(const Schema& schema) {
@@ -116,35 +71,6 @@ absl::Status CheckWidth(const Schema& schema) {
                "a row and its slots must fit a page of 64 KiB; spread it over several keys");
 }
 
-std::string Text(const Zeros&) {
-  return "zeros";
-}
-std::string Text(const Constant& init) {
-  return absl::StrCat("constant(", Text(init.value), ")");
-}
-std::string Text(const Uniform& init) {
-  return absl::StrCat("uniform(low ", Text(init.low), ", high ", Text(init.high), ")");
-}
-std::string Text(const Normal& init) {
-  return absl::StrCat("normal(mean ", Text(init.mean), ", stddev ", Text(init.stddev), ")");
-}
-std::string Text(const Assign&) {
-  return "assign";
-}
-std::string Text(const Add&) {
-  return "add";
-}
-std::string Text(const Sgd& rule) {
-  return absl::StrCat("sgd(lr ", Text(rule.lr), ")");
-}
-std::string Text(const Adagrad& rule) {
-  return absl::StrCat("adagrad(lr ", Text(rule.lr), ", epsilon ", Text(rule.epsilon),
-                      ", initial_accumulator ", Text(rule.initial_accumulator), ")");
-}
-std::string Text(const FtrlProximal& rule) {
-  return absl::StrCat("ftrl_proximal(alpha ", Text(rule.alpha), ", beta ", Text(rule.beta), ", l1 ",
-                      Text(rule.l1), ", l2 ", Text(rule.l2), ")");
-}
 std::string Text(Kind kind) {
   return kind == Kind::kSparse ? "sparse" : "ranged";
 }
@@ -157,17 +83,25 @@ std::string Text(uint32_t value) {
 std::string Text(uint64_t value) {
   return absl::StrCat(value);
 }
-template <class... Alternatives>
-std::string Text(const std::variant<Alternatives...>& choice) {
-  return std::visit([](const auto& chosen) { return Text(chosen); }, choice);
+// "normal(mean 0, stddev 1)"; a parameter called `value` goes without its name.
+template <class... T>
+std::string Text(const std::variant<T...>& choice) {
+  std::string parameters;
+  EachParameter(choice, [&](const Parameter& parameter, float value) {
+    absl::StrAppend(&parameters, parameters.empty() ? "(" : ", ",
+                    parameter.name == "value" ? "" : absl::StrCat(parameter.name, " "), Text(value));
+  });
+  return absl::StrCat(Names(choice)[choice.index()], parameters, parameters.empty() ? "" : ")");
 }
 
 }  // namespace
 
 uint32_t SlotsPerValue(const Rule& rule) {
-  if (std::holds_alternative<Adagrad>(rule)) return 1;
-  if (std::holds_alternative<FtrlProximal>(rule)) return 2;
-  return 0;
+  return std::visit([]<class T>(const T&) { return About<T>::kSlots; }, rule);
+}
+
+bool IsAdditive(const Rule& rule) {
+  return std::visit([]<class T>(const T&) { return About<T>::kAdditive; }, rule);
 }
 
 size_t SlotsPerRow(const Rule& rule, uint32_t dim) {
@@ -181,8 +115,8 @@ size_t FloatsPerRow(const Schema& schema) {
 absl::Status Validate(const Schema& schema) {
   ABSL_RETURN_IF_ERROR(CheckRows(schema));
   ABSL_RETURN_IF_ERROR(CheckWidth(schema));
-  ABSL_RETURN_IF_ERROR(std::visit([](const auto& init) { return Check(init); }, schema.init));
-  ABSL_RETURN_IF_ERROR(std::visit([](const auto& rule) { return Check(rule); }, schema.rule));
+  ABSL_RETURN_IF_ERROR(Check("init", schema.init));
+  ABSL_RETURN_IF_ERROR(Check("rule", schema.rule));
   if (schema.mean && !schema.aggregated) {
     return Wrong("mean", "true", "false where aggregated is false",
                  "only updates that are folded have a mean; set aggregated too");
@@ -195,22 +129,23 @@ absl::Status CheckRuleChange(const Rule& from, const Rule& to) {
     return Wrong("rule", Text(to), absl::StrCat("rates for ", Text(from)),
                  "a table keeps its rule for life; create another table for another rule");
   }
-  const auto* adagrad = std::get_if<Adagrad>(&from);
-  if (adagrad == nullptr) return absl::OkStatus();
-  const float accumulator = std::get<Adagrad>(to).initial_accumulator;
-  if (accumulator == adagrad->initial_accumulator) return absl::OkStatus();
-  return Wrong("rule.initial_accumulator", Text(accumulator), Text(adagrad->initial_accumulator),
-               "it sets new rows' slots and cannot change; only rates can");
+  std::vector<float> next;
+  EachParameter(to, [&](const Parameter&, float value) { next.push_back(value); });
+  absl::Status status;
+  EachParameter(from, [&, i = size_t{0}](const Parameter& parameter, float value) mutable {
+    const float wanted = next[i++];
+    if (!parameter.for_life || wanted == value || !status.ok()) return;
+    status = Wrong(absl::StrCat("rule.", parameter.name), Text(wanted), Text(value),
+                   "it sets new rows' slots and cannot change; only rates can");
+  });
+  return status;
 }
 
 uint64_t HashOf(const Rule& rule) {
   uint64_t hash = rule.index();
-  const auto mix = [&hash](std::initializer_list<float> values) {
-    for (float value : values) hash = ring::Mix64(hash, std::bit_cast<uint32_t>(value));
-  };
-  if (const auto* sgd = std::get_if<Sgd>(&rule)) mix({sgd->lr});
-  if (const auto* a = std::get_if<Adagrad>(&rule)) mix({a->lr, a->epsilon, a->initial_accumulator});
-  if (const auto* f = std::get_if<FtrlProximal>(&rule)) mix({f->alpha, f->beta, f->l1, f->l2});
+  EachParameter(rule, [&hash](const Parameter&, float value) {
+    hash = ring::Mix64(hash, std::bit_cast<uint32_t>(value));
+  });
   return hash;
 }
 

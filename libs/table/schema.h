@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <variant>
 
 #include "absl/status/status.h"
+#include "paceline/rules.h"
 
 // A table's definition: the shape of its rows, their initial values and the effect of an update. Fixed for
 // the table's life, except for the rates of its rule (CheckRuleChange). Plain values, free to copy and to
@@ -18,52 +18,8 @@ enum class Kind : uint8_t {
   kRanged = 2,  // keys 0 .. rows-1, kept in contiguous blocks; a block is born whole
 };
 
-// Initialisers: the values of a row before its first update. The formulas are in initialiser.h.
-struct Zeros {
-  friend bool operator==(const Zeros&, const Zeros&) = default;
-};
-struct Constant {
-  float value = 0;
-  friend bool operator==(const Constant&, const Constant&) = default;
-};
-struct Uniform {  // between low and high, both included
-  float low = 0;
-  float high = 1;
-  friend bool operator==(const Uniform&, const Uniform&) = default;
-};
-struct Normal {
-  float mean = 0;
-  float stddev = 1;
-  friend bool operator==(const Normal&, const Normal&) = default;
-};
-using Initialiser = std::variant<Zeros, Constant, Uniform, Normal>;
-
-// Update rules: how one update changes the values and the slots, the rule's own state beside them. rule.h has
-// the formulas and their sources.
-struct Assign {
-  friend bool operator==(const Assign&, const Assign&) = default;
-};
-struct Add {
-  friend bool operator==(const Add&, const Add&) = default;
-};
-struct Sgd {
-  float lr = 0.01f;
-  friend bool operator==(const Sgd&, const Sgd&) = default;
-};
-struct Adagrad {
-  float lr = 0.1f;
-  float epsilon = 1e-8f;
-  float initial_accumulator = 0;
-  friend bool operator==(const Adagrad&, const Adagrad&) = default;
-};
-struct FtrlProximal {
-  float alpha = 0.1f;
-  float beta = 1;
-  float l1 = 0;
-  float l2 = 0;
-  friend bool operator==(const FtrlProximal&, const FtrlProximal&) = default;
-};
-using Rule = std::variant<Assign, Add, Sgd, Adagrad, FtrlProximal>;
+// table::Sgd is paceline::Sgd, and so on.
+using namespace values;  // NOLINT(google-build-using-namespace)
 
 struct Schema {
   Kind kind = Kind::kSparse;
@@ -92,6 +48,9 @@ size_t SlotsPerRow(const Rule& rule, uint32_t dim);
 // OK if the rule of a living table may become `to`: the same kind of rule, the same slots, the same initial
 // slot values. Otherwise kInvalidArgument naming the field. Does not check `to` itself: Validate does.
 absl::Status CheckRuleChange(const Rule& from, const Rule& to);
+
+// Whether an update changes a value by a function of the gradient alone, so that it can be applied to a copy.
+bool IsAdditive(const Rule& rule);
 
 // Equal for equal rules, bit for bit.
 uint64_t HashOf(const Rule& rule);

@@ -27,6 +27,31 @@ TEST(SchemaTest, SlotsFollowTheRule) {
   EXPECT_EQ(FloatsPerRow({.dim = 5, .rule = FtrlProximal{}}), 15u);
 }
 
+TEST(SchemaTest, OnlySumsAreAdditive) {
+  for (const Rule& rule : AllRules()) {
+    EXPECT_EQ(IsAdditive(rule), std::holds_alternative<Add>(rule) || std::holds_alternative<Sgd>(rule));
+  }
+}
+
+// It is part of what members compare, and of what is stored.
+TEST(SchemaTest, HashesStayWhatTheyWere) {
+  EXPECT_EQ(HashOf(Assign{}), 0u);
+  EXPECT_EQ(HashOf(Sgd{.lr = 0.25f}), 11217161012576044893u);
+  EXPECT_EQ(HashOf(Adagrad{.lr = 0.5f, .epsilon = 2, .initial_accumulator = 3}), 11826468479795169688u);
+  EXPECT_EQ(HashOf(FtrlProximal{.alpha = 0.5f, .beta = 2, .l1 = 3, .l2 = 4}), 4842182350000619730u);
+}
+
+TEST(SchemaTest, RatesMayChangeAndNothingElse) {
+  EXPECT_THAT(CheckRuleChange(Sgd{1}, Sgd{2}), IsOk());
+  EXPECT_THAT(CheckRuleChange(Adagrad{.lr = 1}, Adagrad{.lr = 2, .epsilon = 1}), IsOk());
+  EXPECT_THAT(
+      CheckRuleChange(Sgd{1}, Add{}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rule is add; expected rates for sgd(lr 1)")));
+  EXPECT_THAT(CheckRuleChange(Adagrad{}, Adagrad{.initial_accumulator = 1}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("rule.initial_accumulator is 1; expected 0: it sets new rows' slots")));
+}
+
 TEST(SchemaTest, GoodOnesAreValid) {
   EXPECT_THAT(Validate({}), IsOk());
   for (const Rule& rule : AllRules())

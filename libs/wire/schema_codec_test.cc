@@ -3,6 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "libs/base/test_util/status_matchers.h"
+#include "libs/table/about.h"
 
 namespace paceline::wire {
 namespace {
@@ -35,10 +36,40 @@ TEST(SchemaCodecTest, EveryRuleAndInitialiserRoundTrips) {
   }
 }
 
+// The place of a rule, and of each of its parameters, is its number on the wire. A learning rate is `lr` in
+// C++.
+template <class Choice, class Message, size_t... i>
+void ExpectPlacesAreNumbers(std::index_sequence<i...>) {
+  ASSERT_EQ(Message::descriptor()->field_count(), static_cast<int>(sizeof...(i)));
+  for (const Choice& choice : {Choice(std::in_place_index<i>)...}) {
+    const auto* kind = Message::descriptor()->FindFieldByNumber(static_cast<int>(choice.index()) + 1);
+    ASSERT_NE(kind, nullptr);
+    EXPECT_EQ(kind->name(), table::Names(choice)[choice.index()]);
+    std::vector<std::string> names;
+    table::EachParameter(choice, [&](const table::Parameter& parameter, float) {
+      names.push_back(parameter.name == "lr" ? "learning_rate" : std::string(parameter.name));
+    });
+    ASSERT_EQ(kind->message_type()->field_count(), static_cast<int>(names.size())) << kind->name();
+    for (size_t field = 0; field < names.size(); ++field) {
+      const auto* found = kind->message_type()->FindFieldByNumber(static_cast<int>(field) + 1);
+      ASSERT_NE(found, nullptr) << names[field];
+      EXPECT_EQ(found->name(), names[field]);
+    }
+  }
+}
+
+TEST(SchemaCodecTest, PlacesAreTheNumbersOfTheWire) {
+  ExpectPlacesAreNumbers<table::Rule, v1::Rule>(std::make_index_sequence<std::variant_size_v<table::Rule>>());
+  ExpectPlacesAreNumbers<table::Initialiser, v1::Initialiser>(
+      std::make_index_sequence<std::variant_size_v<table::Initialiser>>());
+}
+
 TEST(SchemaCodecTest, NamesWhatIsWrong) {
   v1::TableSchema schema = ToProto(table::Schema{});
   schema.clear_rule();
-  EXPECT_THAT(SchemaFromProto(schema), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rule")));
+  EXPECT_THAT(SchemaFromProto(schema), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                "rule: none is set, or one this version does not know; "
+                                                "expected assign, add, sgd, adagrad or ftrl_proximal"));
   schema = ToProto(table::Schema{});
   schema.set_kind(static_cast<v1::TableKind>(9));
   EXPECT_THAT(SchemaFromProto(schema), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("kind: 9")));

@@ -126,46 +126,31 @@ grpc::ServerUnaryReactor* CoordinatorService::AnswerLater(Context* context, cons
   return call;
 }
 
+template <class Request, class Reply, class Ask>
+grpc::ServerUnaryReactor* CoordinatorService::Pass(Context* context, const Request& request, Reply* reply,
+                                                   Ask ask) {
+  if constexpr (std::is_invocable_v<Ask, CoordinatorCore&, const Request&>) {
+    return Answer(context, request, reply, [&](CoordinatorCore& core) { return ask(core, request); });
+  } else {
+    return AnswerLater(context, request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
+      return ask(core, request, deadline, std::move(done));
+    });
+  }
+}
+
 // -- methods --
 
-grpc::ServerUnaryReactor* CoordinatorService::JoinCluster(Context* context,
-                                                          const v1::JoinClusterRequest* request,
-                                                          v1::JoinClusterReply* reply) {
-  return Answer(context, *request, reply, [&](CoordinatorCore& core) { return core.JoinCluster(*request); });
-}
-
-grpc::ServerUnaryReactor* CoordinatorService::Beat(Context* context, const v1::BeatRequest* request,
-                                                   v1::BeatReply* reply) {
-  return Answer(context, *request, reply, [&](CoordinatorCore& core) { return core.Beat(*request); });
-}
-
-grpc::ServerUnaryReactor* CoordinatorService::ChangeConfigs(Context* context,
-                                                            const v1::ChangeConfigsRequest* request,
-                                                            v1::ChangeConfigsReply* reply) {
-  return Answer(context, *request, reply,
-                [&](CoordinatorCore& core) { return core.ChangeConfigs(*request); });
-}
-
-grpc::ServerUnaryReactor* CoordinatorService::RemoveShard(Context* context,
-                                                          const v1::RemoveShardRequest* request,
-                                                          v1::RemoveShardReply* reply) {
-  return Answer(context, *request, reply, [&](CoordinatorCore& core) { return core.RemoveShard(*request); });
-}
-
-grpc::ServerUnaryReactor* CoordinatorService::RecoverSegments(Context* context,
-                                                              const v1::RecoverSegmentsRequest* request,
-                                                              v1::RecoverSegmentsReply* reply) {
-  return Answer(context, *request, reply,
-                [&](CoordinatorCore& core) { return core.RecoverSegments(*request); });
-}
-
-grpc::ServerUnaryReactor* CoordinatorService::HandOverShard(Context* context,
-                                                            const v1::HandOverShardRequest* request,
-                                                            v1::HandOverShardReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.HandOverShard(*request, deadline, std::move(done));
-  });
-}
+#define CALL(Name)                                                                                       \
+  grpc::ServerUnaryReactor* CoordinatorService::Name(Context* context, const v1::Name##Request* request, \
+                                                     v1::Name##Reply* reply) {                           \
+    return Pass(context, *request, reply,                                                                \
+                [](CoordinatorCore& core,                                                                \
+                   auto&&... given) -> decltype(core.Name(std::forward<decltype(given)>(given)...)) {    \
+                  return core.Name(std::forward<decltype(given)>(given)...);                             \
+                });                                                                                      \
+  }
+PACELINE_CALLS_OF_CORE(CALL)
+#undef CALL
 
 grpc::ServerUnaryReactor* CoordinatorService::GetCatalogue(Context* context,
                                                            const v1::GetCatalogueRequest* request,
@@ -182,110 +167,6 @@ grpc::ServerUnaryReactor* CoordinatorService::Status(Context* context, const v1:
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(grpc::Status::OK);
   return reactor;
-}
-
-grpc::ServerUnaryReactor* CoordinatorService::KeepAlive(Context* context, const v1::KeepAliveRequest* request,
-                                                        v1::KeepAliveReply* reply) {
-  return Answer(context, *request, reply, [&](CoordinatorCore& core) { return core.KeepAlive(*request); });
-}
-
-grpc::ServerUnaryReactor* CoordinatorService::OpenTable(Context* context, const v1::OpenTableRequest* request,
-                                                        v1::OpenTableReply* reply) {
-  return Answer(context, *request, reply, [&](CoordinatorCore& core) { return core.OpenTable(*request); });
-}
-
-grpc::ServerUnaryReactor* CoordinatorService::OpenSession(Context* context,
-                                                          const v1::OpenSessionRequest* request,
-                                                          v1::OpenSessionReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.OpenSession(*request, deadline, std::move(done));
-  });
-}
-
-grpc::ServerUnaryReactor* CoordinatorService::JoinJob(Context* context, const v1::JoinJobRequest* request,
-                                                      v1::JoinJobReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.JoinJob(*request, deadline, std::move(done));
-  });
-}
-
-grpc::ServerUnaryReactor* CoordinatorService::FinishWorker(Context* context,
-                                                           const v1::FinishWorkerRequest* request,
-                                                           v1::FinishWorkerReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.FinishWorker(*request, deadline, std::move(done));
-  });
-}
-
-grpc::ServerUnaryReactor* CoordinatorService::CloseSession(Context* context,
-                                                           const v1::CloseSessionRequest* request,
-                                                           v1::CloseSessionReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.CloseSession(*request, deadline, std::move(done));
-  });
-}
-
-grpc::ServerUnaryReactor* CoordinatorService::DropTable(Context* context, const v1::DropTableRequest* request,
-                                                        v1::DropTableReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.DropTable(*request, deadline, std::move(done));
-  });
-}
-
-grpc::ServerUnaryReactor* CoordinatorService::ChangeRule(Context* context,
-                                                         const v1::ChangeRuleRequest* request,
-                                                         v1::ChangeRuleReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.ChangeRule(*request, deadline, std::move(done));
-  });
-}
-
-grpc::ServerUnaryReactor* CoordinatorService::DeleteJob(Context* context, const v1::DeleteJobRequest* request,
-                                                        v1::DeleteJobReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.DeleteJob(*request, deadline, std::move(done));
-  });
-}
-
-// -- job snapshots --
-
-grpc::ServerUnaryReactor* CoordinatorService::CreateSnapshot(Context* context,
-                                                             const v1::CreateSnapshotRequest* request,
-                                                             v1::CreateSnapshotReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.CreateSnapshot(*request, deadline, std::move(done));
-  });
-}
-
-grpc::ServerUnaryReactor* CoordinatorService::ListSnapshots(Context* context,
-                                                            const v1::ListSnapshotsRequest* request,
-                                                            v1::ListSnapshotsReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.ListSnapshots(*request, deadline, std::move(done));
-  });
-}
-
-grpc::ServerUnaryReactor* CoordinatorService::ScheduleSnapshots(Context* context,
-                                                                const v1::ScheduleSnapshotsRequest* request,
-                                                                v1::ScheduleSnapshotsReply* reply) {
-  return Answer(context, *request, reply,
-                [&](CoordinatorCore& core) { return core.ScheduleSnapshots(*request); });
-}
-
-grpc::ServerUnaryReactor* CoordinatorService::DeleteSnapshot(Context* context,
-                                                             const v1::DeleteSnapshotRequest* request,
-                                                             v1::DeleteSnapshotReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.DeleteSnapshot(*request, deadline, std::move(done));
-  });
-}
-
-grpc::ServerUnaryReactor* CoordinatorService::RestoreSnapshot(Context* context,
-                                                              const v1::RestoreSnapshotRequest* request,
-                                                              v1::RestoreSnapshotReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.RestoreSnapshot(*request, deadline, std::move(done));
-  });
 }
 
 // -- watching the map --

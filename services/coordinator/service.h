@@ -12,6 +12,16 @@
 
 namespace paceline::coordinator {
 
+// The calls that are those of CoordinatorCore: CoordinatorCore::Name takes a v1::NameRequest, and returns a
+// v1::NameReply or, with a deadline and a function to answer with, takes its time.
+// clang-format off
+#define PACELINE_CALLS_OF_CORE(CALL) \
+  CALL(JoinCluster) CALL(Beat) CALL(ChangeConfigs) CALL(HandOverShard) CALL(RemoveShard) CALL(RecoverSegments) \
+  CALL(OpenSession) CALL(JoinJob) CALL(KeepAlive) CALL(FinishWorker) CALL(CloseSession) \
+  CALL(OpenTable) CALL(DropTable) CALL(ChangeRule) CALL(DeleteJob) \
+  CALL(CreateSnapshot) CALL(ListSnapshots) CALL(DeleteSnapshot) CALL(ScheduleSnapshots) CALL(RestoreSnapshot)
+// clang-format on
+
 // The coordinator's gRPC service: each method passes its request to the core, and the core's answer back. A
 // call that its client cancels, or whose connection breaks, is abandoned. While the coordinator stands by,
 // every call but Status is answered UNAVAILABLE. The trailing metadata of errors says whether this
@@ -40,31 +50,16 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
   using Reactor = grpc::ServerUnaryReactor;
   using Message = google::protobuf::Message;
 
-  Reactor* JoinCluster(Context*, const v1::JoinClusterRequest*, v1::JoinClusterReply*) override;
-  Reactor* Beat(Context*, const v1::BeatRequest*, v1::BeatReply*) override;
+#define CALL(Name) Reactor* Name(Context*, const v1::Name##Request*, v1::Name##Reply*) override;
+  PACELINE_CALLS_OF_CORE(CALL)
+#undef CALL
   grpc::ServerWriteReactor<v1::Map>* WatchMap(Context*, const v1::WatchMapRequest*) override;
   Reactor* GetCatalogue(Context*, const v1::GetCatalogueRequest*, v1::Catalogue*) override;
   Reactor* Status(Context*, const v1::StatusRequest*, v1::StatusReply*) override;
-  Reactor* OpenSession(Context*, const v1::OpenSessionRequest*, v1::OpenSessionReply*) override;
-  Reactor* JoinJob(Context*, const v1::JoinJobRequest*, v1::JoinJobReply*) override;
-  Reactor* KeepAlive(Context*, const v1::KeepAliveRequest*, v1::KeepAliveReply*) override;
-  Reactor* FinishWorker(Context*, const v1::FinishWorkerRequest*, v1::FinishWorkerReply*) override;
-  Reactor* CloseSession(Context*, const v1::CloseSessionRequest*, v1::CloseSessionReply*) override;
-  Reactor* OpenTable(Context*, const v1::OpenTableRequest*, v1::OpenTableReply*) override;
-  Reactor* DropTable(Context*, const v1::DropTableRequest*, v1::DropTableReply*) override;
-  Reactor* ChangeRule(Context*, const v1::ChangeRuleRequest*, v1::ChangeRuleReply*) override;
-  Reactor* ChangeConfigs(Context*, const v1::ChangeConfigsRequest*, v1::ChangeConfigsReply*) override;
-  Reactor* HandOverShard(Context*, const v1::HandOverShardRequest*, v1::HandOverShardReply*) override;
-  Reactor* RemoveShard(Context*, const v1::RemoveShardRequest*, v1::RemoveShardReply*) override;
-  Reactor* RecoverSegments(Context*, const v1::RecoverSegmentsRequest*, v1::RecoverSegmentsReply*) override;
-  Reactor* DeleteJob(Context*, const v1::DeleteJobRequest*, v1::DeleteJobReply*) override;
-  Reactor* CreateSnapshot(Context*, const v1::CreateSnapshotRequest*, v1::CreateSnapshotReply*) override;
-  Reactor* ListSnapshots(Context*, const v1::ListSnapshotsRequest*, v1::ListSnapshotsReply*) override;
-  Reactor* DeleteSnapshot(Context*, const v1::DeleteSnapshotRequest*, v1::DeleteSnapshotReply*) override;
-  Reactor* ScheduleSnapshots(Context*, const v1::ScheduleSnapshotsRequest*,
-                             v1::ScheduleSnapshotsReply*) override;
-  Reactor* RestoreSnapshot(Context*, const v1::RestoreSnapshotRequest*, v1::RestoreSnapshotReply*) override;
 
+  // Asks the core, by calling `ask` with it and what its function takes.
+  template <class Request, class Reply, class Ask>
+  Reactor* Pass(Context* context, const Request& request, Reply* reply, Ask ask);
   // Answers at once with the result of `ask`, or with the fault of a text in the request.
   template <class Reply, class Ask>
   Reactor* Answer(Context* context, const Message& request, Reply* reply, Ask ask);

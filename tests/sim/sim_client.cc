@@ -276,7 +276,7 @@ TrueRead SimClient::ReadOf(const TablePtr& table, const std::vector<uint64_t>& k
                 .keys = keys,
                 .made = world_.truth.now()};
   if (!min_clock.has_value() && ssp != nullptr && gate_->core->worker()) {
-    read.min_clock = clock::MinClockFor(clock::Ssp{.staleness = ssp->staleness}, reader);
+    read.min_clock = clock::MinClockFor(ssp->staleness, reader);
   }
   if (!min_clock.has_value() && std::holds_alternative<Bsp>(table->consistency) && gate_->core->worker()) {
     read.min_clock = reader;

@@ -1,9 +1,11 @@
 #pragma once
 
-#include <memory>
+#include <algorithm>
 #include <string>
+#include <type_traits>
 
 #include "CLI/CLI.hpp"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libs/rpc/coordinators.h"
@@ -24,34 +26,29 @@ class Coordinator {
   absl::StatusOr<v1::StatusReply> Status(absl::Duration timeout);
   // The newest map.
   absl::StatusOr<v1::Map> Map(absl::Duration timeout);
-  // DEADLINE_EXCEEDED if not all shards have answered in time, naming those it waits for; the change goes on.
-  absl::StatusOr<v1::DropTableReply> DropTable(v1::DropTableRequest request, absl::Duration timeout);
-  absl::StatusOr<v1::ChangeRuleReply> ChangeRule(v1::ChangeRuleRequest request, absl::Duration timeout);
-  absl::StatusOr<v1::HandOverShardReply> HandOverShard(v1::HandOverShardRequest request,
-                                                       absl::Duration timeout);
-  // Repeat it while it returns kAborted.
-  absl::StatusOr<v1::RemoveShardReply> RemoveShard(v1::RemoveShardRequest request, absl::Duration timeout);
-  absl::StatusOr<v1::RecoverSegmentsReply> RecoverSegments(v1::RecoverSegmentsRequest request,
-                                                           absl::Duration timeout);
-  absl::StatusOr<v1::DeleteJobReply> DeleteJob(v1::DeleteJobRequest request, absl::Duration timeout);
-  absl::StatusOr<v1::CreateSnapshotReply> CreateSnapshot(v1::CreateSnapshotRequest request,
-                                                         absl::Duration timeout);
-  absl::StatusOr<v1::ListSnapshotsReply> ListSnapshots(v1::ListSnapshotsRequest request,
-                                                       absl::Duration timeout);
-  absl::StatusOr<v1::DeleteSnapshotReply> DeleteSnapshot(v1::DeleteSnapshotRequest request,
-                                                         absl::Duration timeout);
-  absl::StatusOr<v1::ScheduleSnapshotsReply> ScheduleSnapshots(v1::ScheduleSnapshotsRequest request,
-                                                               absl::Duration timeout);
-  absl::StatusOr<v1::RestoreSnapshotReply> RestoreSnapshot(v1::RestoreSnapshotRequest request,
-                                                           absl::Duration timeout);
-
- private:
-  // Repeats the request until a coordinator leads or the time is up.
+  // Sends the request with this method of the stub, and repeats it until a coordinator leads or the time is
+  // up. DEADLINE_EXCEEDED if not all shards have answered in time, naming those it waits for; a change goes
+  // on. Repeat RemoveShard while it returns kAborted.
   template <class Request, class Reply>
   absl::StatusOr<Reply> Ask(grpc::Status (v1::Coordinator::Stub::*method)(grpc::ClientContext*,
                                                                           const Request&, Reply*),
-                            Request request, absl::Duration timeout);
+                            std::type_identity_t<Request> request, absl::Duration timeout) {
+    Reply reply;
+    const auto ask = [&](v1::Coordinator::Stub& stub, grpc::ClientContext& context, absl::Duration left) {
+      // The coordinator is given a little less than the call, so that its own words arrive.
+      if constexpr (requires { request.set_timeout_ms(0); })
+        request.set_timeout_ms(static_cast<uint32_t>(std::max<int64_t>(1, absl::ToInt64Milliseconds(left))));
+      return (stub.*method)(&context, request, &reply);
+    };
+    if (absl::Status asked = Repeat(ask, timeout); !asked.ok()) return asked;
+    return reply;
+  }
 
+ private:
+  absl::Status Repeat(absl::FunctionRef<grpc::Status(v1::Coordinator::Stub& stub,
+                                                     grpc::ClientContext& context, absl::Duration left)>
+                          ask,
+                      absl::Duration timeout);
   absl::StatusOr<v1::StatusReply> StatusOf(const rpc::Coordinators::One& one, absl::Duration timeout);
 
   rpc::Coordinators coordinators_;

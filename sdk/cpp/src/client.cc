@@ -3,54 +3,23 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/status.h"
 #include "libs/wire/schema_codec.h"
 #include "sdk/cpp/src/client_state.h"
+#include "sdk/cpp/src/session/promise.h"
 #include "sdk/cpp/src/table_state.h"
 
 namespace paceline {
 namespace {
-
-template <class... Cases>
-struct Overloaded : Cases... {
-  using Cases::operator()...;
-};
-template <class... Cases>
-Overloaded(Cases...) -> Overloaded<Cases...>;
-
-table::Initialiser ToCore(const Initialiser& init) {
-  return std::visit(
-      Overloaded{[](const Zeros&) -> table::Initialiser { return table::Zeros{}; },
-                 [](const Constant& c) -> table::Initialiser { return table::Constant{c.value}; },
-                 [](const Uniform& u) -> table::Initialiser {
-                   return table::Uniform{u.low, u.high};
-                 },
-                 [](const Normal& n) -> table::Initialiser {
-                   return table::Normal{n.mean, n.stddev};
-                 }},
-      init);
-}
-
-table::Rule ToCore(const Rule& rule) {
-  return std::visit(Overloaded{[](const Assign&) -> table::Rule { return table::Assign{}; },
-                               [](const Add&) -> table::Rule { return table::Add{}; },
-                               [](const Sgd& s) -> table::Rule { return table::Sgd{s.lr}; },
-                               [](const Adagrad& a) -> table::Rule {
-                                 return table::Adagrad{a.lr, a.epsilon, a.initial_accumulator};
-                               },
-                               [](const FtrlProximal& f) -> table::Rule {
-                                 return table::FtrlProximal{f.alpha, f.beta, f.l1, f.l2};
-                               }},
-                    rule);
-}
 
 // What both kinds of table have in common.
 template <class Spec>
 table::Schema Common(const Spec& spec) {
   table::Schema schema;
   schema.dim = spec.dim;
-  schema.init = ToCore(spec.init);
-  schema.rule = ToCore(spec.rule);
-  schema.aggregated = spec.aggregated || std::holds_alternative<Bsp>(spec.consistency);
+  schema.init = spec.init;
+  schema.rule = spec.rule;
+  schema.aggregated = spec.aggregated || sdk::PromiseOf(spec.consistency).exact;
   schema.mean = spec.mean;
   schema.accept_non_finite = spec.accept_non_finite;
   schema.seed = spec.seed;
@@ -81,6 +50,23 @@ absl::StatusOr<Table> OpenTable(const std::shared_ptr<sdk::ClientState>& state, 
   });
   if (!opened.ok()) return opened;
   return Table(std::make_shared<sdk::TableState>(state, *table));
+}
+
+template <class Request, class Reply>
+absl::StatusOr<Reply> AskOfTable(sdk::ClientState& state,
+                                 void (sdk::CoordinatorApi::*method)(const Request&, absl::Duration,
+                                                                     sdk::CoordinatorApi::Callback<Reply>),
+                                 absl::string_view what, absl::string_view name, Request request) {
+  auto answer = std::make_shared<Reply>();  // outlives this call's wait, as the answer may
+  const absl::Status asked = state.Await([&](sdk::ClientCore& core, sdk::Done done) {
+    core.AskOfTable<Request, Reply>(method, what, std::string(name), std::move(request),
+                                    [answer, done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
+                                      if (reply.ok()) *answer = *std::move(reply);
+                                      done(reply.status());
+                                    });
+  });
+  if (!asked.ok()) return asked;
+  return *std::move(answer);
 }
 
 absl::Status TickOf(sdk::ClientState& state) {
@@ -117,8 +103,8 @@ absl::StatusOr<Table> Client::Open(absl::string_view name, const Consistency& co
 }
 
 absl::Status Client::DropTable(absl::string_view name) {
-  return state_->Await(
-      [name](sdk::ClientCore& core, sdk::Done done) { core.DropTable(std::string(name), std::move(done)); });
+  return AskOfTable(*state_, &sdk::CoordinatorApi::DropTable, "drop table", name, v1::DropTableRequest())
+      .status();
 }
 
 absl::StatusOr<uint64_t> Client::ChangeRule(absl::string_view name, const Rule& rule,
@@ -127,19 +113,13 @@ absl::StatusOr<uint64_t> Client::ChangeRule(absl::string_view name, const Rule& 
     return absl::InvalidArgumentError("change rule: now and at_clock are both set; choose one");
   }
   v1::ChangeRuleRequest change;
-  *change.mutable_rule() = wire::ToProto(ToCore(rule));
+  *change.mutable_rule() = wire::ToProto(rule);
   if (options.now) change.set_now(true);
   if (options.at_clock.has_value()) change.set_at_clock(*options.at_clock);
-  auto agreed = std::make_shared<uint64_t>(0);  // outlives this call's wait, as the answer may
-  const absl::Status changed = state_->Await([&](sdk::ClientCore& core, sdk::Done done) {
-    core.ChangeRule(std::string(name), std::move(change),
-                    [agreed, done = std::move(done)](absl::StatusOr<Clock> clock) mutable {
-                      if (clock.ok()) *agreed = *clock;
-                      done(clock.status());
-                    });
-  });
-  if (!changed.ok()) return changed;
-  return *agreed;
+  ABSL_ASSIGN_OR_RETURN(const v1::ChangeRuleReply changed,
+                        AskOfTable(*state_, &sdk::CoordinatorApi::ChangeRule, "change rates of table", name,
+                                   std::move(change)));
+  return changed.table().rule_clock();
 }
 
 absl::Status Client::Tick() {

@@ -125,45 +125,13 @@ void GrpcCoordinatorApi::Ask(Prepare prepare, const Request& request, absl::Dura
   question->Ask(prepare, request, timeout, loop_.queue());
 }
 
-void GrpcCoordinatorApi::OpenSession(const v1::OpenSessionRequest& request, absl::Duration timeout,
-                                     Callback<v1::OpenSessionReply> done) {
-  Ask(&v1::Coordinator::Stub::PrepareAsyncOpenSession, request, timeout, std::move(done));
-}
-
-void GrpcCoordinatorApi::JoinJob(const v1::JoinJobRequest& request, absl::Duration timeout,
-                                 Callback<v1::JoinJobReply> done) {
-  Ask(&v1::Coordinator::Stub::PrepareAsyncJoinJob, request, timeout, std::move(done));
-}
-
-void GrpcCoordinatorApi::KeepAlive(const v1::KeepAliveRequest& request, absl::Duration timeout,
-                                   Callback<v1::KeepAliveReply> done) {
-  Ask(&v1::Coordinator::Stub::PrepareAsyncKeepAlive, request, timeout, std::move(done));
-}
-
-void GrpcCoordinatorApi::FinishWorker(const v1::FinishWorkerRequest& request, absl::Duration timeout,
-                                      Callback<v1::FinishWorkerReply> done) {
-  Ask(&v1::Coordinator::Stub::PrepareAsyncFinishWorker, request, timeout, std::move(done));
-}
-
-void GrpcCoordinatorApi::CloseSession(const v1::CloseSessionRequest& request, absl::Duration timeout,
-                                      Callback<v1::CloseSessionReply> done) {
-  Ask(&v1::Coordinator::Stub::PrepareAsyncCloseSession, request, timeout, std::move(done));
-}
-
-void GrpcCoordinatorApi::OpenTable(const v1::OpenTableRequest& request, absl::Duration timeout,
-                                   Callback<v1::OpenTableReply> done) {
-  Ask(&v1::Coordinator::Stub::PrepareAsyncOpenTable, request, timeout, std::move(done));
-}
-
-void GrpcCoordinatorApi::DropTable(const v1::DropTableRequest& request, absl::Duration timeout,
-                                   Callback<v1::DropTableReply> done) {
-  Ask(&v1::Coordinator::Stub::PrepareAsyncDropTable, request, timeout, std::move(done));
-}
-
-void GrpcCoordinatorApi::ChangeRule(const v1::ChangeRuleRequest& request, absl::Duration timeout,
-                                    Callback<v1::ChangeRuleReply> done) {
-  Ask(&v1::Coordinator::Stub::PrepareAsyncChangeRule, request, timeout, std::move(done));
-}
+#define CALL(Name)                                                                        \
+  void GrpcCoordinatorApi::Name(const v1::Name##Request& request, absl::Duration timeout, \
+                                Callback<v1::Name##Reply> done) {                         \
+    Ask(&v1::Coordinator::Stub::PrepareAsync##Name, request, timeout, std::move(done));   \
+  }
+PACELINE_CALLS_OF_CLIENTS(CALL)
+#undef CALL
 
 std::unique_ptr<CoordinatorApi::Watch> GrpcCoordinatorApi::WatchMap(
     uint64_t known, absl::AnyInvocable<void(v1::Map)> on_map, absl::AnyInvocable<void(absl::Status)> on_end) {

@@ -19,22 +19,11 @@ class GrpcCoordinatorApi : public CoordinatorApi {
   // separated by commas.
   GrpcCoordinatorApi(rpc::EventLoop& loop, const std::string& addresses);
 
-  void OpenSession(const v1::OpenSessionRequest& request, absl::Duration timeout,
-                   Callback<v1::OpenSessionReply> done) override;
-  void JoinJob(const v1::JoinJobRequest& request, absl::Duration timeout,
-               Callback<v1::JoinJobReply> done) override;
-  void KeepAlive(const v1::KeepAliveRequest& request, absl::Duration timeout,
-                 Callback<v1::KeepAliveReply> done) override;
-  void FinishWorker(const v1::FinishWorkerRequest& request, absl::Duration timeout,
-                    Callback<v1::FinishWorkerReply> done) override;
-  void CloseSession(const v1::CloseSessionRequest& request, absl::Duration timeout,
-                    Callback<v1::CloseSessionReply> done) override;
-  void OpenTable(const v1::OpenTableRequest& request, absl::Duration timeout,
-                 Callback<v1::OpenTableReply> done) override;
-  void DropTable(const v1::DropTableRequest& request, absl::Duration timeout,
-                 Callback<v1::DropTableReply> done) override;
-  void ChangeRule(const v1::ChangeRuleRequest& request, absl::Duration timeout,
-                  Callback<v1::ChangeRuleReply> done) override;
+#define CALL(Name)                                                                                    \
+  void Name(const v1::Name##Request& request, absl::Duration timeout, Callback<v1::Name##Reply> done) \
+      override;
+  PACELINE_CALLS_OF_CLIENTS(CALL)
+#undef CALL
   std::unique_ptr<Watch> WatchMap(uint64_t known, absl::AnyInvocable<void(v1::Map)> on_map,
                                   absl::AnyInvocable<void(absl::Status)> on_end) override;
 

@@ -4,52 +4,13 @@
 #include <optional>
 #include <variant>
 
+#include "paceline/rules.h"
+
 // What a table is: its rows, its update rule, and how this client reads it. The first OpenOrCreate creates
 // the table. A later one with another schema is refused with ALREADY_EXISTS, and the message names the field
 // that differs. Consistency is not part of the stored schema: it says how *this* client reads. All of these
-// are plain values; OpenOrCreate checks them. docs/rules.md has the exact arithmetic and the allowed values.
+// are plain values; OpenOrCreate checks them.
 namespace paceline {
-
-// -- Update rules: what a pushed row g does to the stored row w, element by element. --
-//
-// If a call names a key more than once, its updates are summed first (with Assign the last one wins; in an
-// aggregated table all are summed). All arithmetic is in f32, in the order written.
-
-struct Assign {};  // w ← g
-struct Add {};     // w ← w + g
-struct Sgd {       // w ← w − lr · g
-  float lr = 0.01f;
-};
-struct Adagrad {  // a ← a + g²;  w ← w − lr · g / (√a + epsilon)
-  float lr = 0.1f;
-  float epsilon = 1e-8f;
-  float initial_accumulator = 0;
-};
-struct FtrlProximal {  // McMahan et al., KDD 2013: sparse solutions of L1-regularised problems
-  float alpha = 0.1f;
-  float beta = 1;
-  float l1 = 0;
-  float l2 = 0;
-};
-using Rule = std::variant<Assign, Add, Sgd, Adagrad, FtrlProximal>;
-
-// -- Initialisers: what a row holds before its first push. --
-//
-// A function of the table's seed, the key and the column, so that every machine computes the same bits.
-
-struct Zeros {};
-struct Constant {
-  float value = 0;
-};
-struct Uniform {
-  float low = 0;
-  float high = 1;
-};
-struct Normal {
-  float mean = 0;
-  float stddev = 1;
-};
-using Initialiser = std::variant<Zeros, Constant, Uniform, Normal>;
 
 // -- Consistency: what a worker at clock c gets to read, and when it waits. --
 

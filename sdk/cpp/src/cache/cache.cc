@@ -5,7 +5,6 @@
 #include <cstring>
 #include <new>
 #include <utility>
-#include <variant>
 
 #include "libs/base/little_endian.h"
 #include "libs/base/planted.h"
@@ -21,10 +20,6 @@ constexpr size_t kBytesAround = 56;
 // Rows whose memory is asked for before the first of them is looked at.
 constexpr uint32_t kAtOnce = 16;
 constexpr size_t kCacheLine = 64;
-
-bool IsAdditive(const table::Rule& rule) {
-  return std::holds_alternative<table::Add>(rule) || std::holds_alternative<table::Sgd>(rule);
-}
 
 uint64_t KeyAt(const Batch& batch, uint32_t entry) {
   return LoadU64(batch.keys.get() + entry * batch.EntryBytes());
@@ -57,13 +52,9 @@ RowCache::Rows::Rows(const TableInfo& info, uint64_t trial_rows)
     : table(info.id),
       dim(info.schema.dim),
       aggregated(info.schema.aggregated),
-      additive(IsAdditive(info.schema.rule)),
+      additive(table::IsAdditive(info.schema.rule)),
       kernel(info.schema.rule),
       trial(trial_rows) {}
-
-bool RowCache::AppliesPushes(const table::Rule& rule) {
-  return IsAdditive(rule);
-}
 
 RowCache::~RowCache() {
   for (Row* row : ring_) ::operator delete(row);

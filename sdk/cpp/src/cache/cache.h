@@ -107,8 +107,6 @@ class RowCache {
   RowCache& operator=(const RowCache&) = delete;
 
   bool enabled() const { return bytes_max_ > 0; }
-  // Whether the cache applies a push to a cached row under this rule.
-  static bool AppliesPushes(const table::Rule& rule);
   // Fetching a range of small rows is faster than looking each of them up.
   static bool WorthIt(bool ranges, uint32_t dim) {
     constexpr uint32_t kRangeDimMin = 32;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/planted.h"
 #include "libs/clock/consistency.h"
+#include "sdk/cpp/src/session/promise.h"
 
 namespace paceline::sdk {
 
@@ -150,10 +151,10 @@ void ClientCore::Pull(PullCall call, std::optional<Clock> min_clock) {
 // With a bound that only just suits this clock, the cache would be useless and the next clock would wait
 // again. A worker that is this far ahead waits for several clocks at once, if its table says so.
 Clock ClientCore::CatchUp(const TableInfo& table, Clock reader) const {
-  const auto* ssp = std::get_if<Ssp>(&table.consistency);
-  if (ssp == nullptr || !ssp->catch_up.has_value() || !context_.worker) return 0;
-  if (reader < puller_.newest_min_clock() + ssp->staleness) return 0;
-  return clock::MinClockFor(clock::Ssp{.staleness = *ssp->catch_up}, reader);
+  const Promise promise = PromiseOf(table.consistency);
+  if (!promise.staleness.has_value() || !promise.catch_up.has_value() || !context_.worker) return 0;
+  if (reader < puller_.newest_min_clock() + *promise.staleness) return 0;
+  return clock::MinClockFor(*promise.catch_up, reader);
 }
 
 void ClientCore::ApplyRules(PullCall& call, const ReadRules& rules) {
@@ -166,29 +167,25 @@ void ClientCore::ApplyRules(PullCall& call, const ReadRules& rules) {
 
 ClientCore::ReadRules ClientCore::RulesOf(const TableInfo& table, std::optional<Clock> min_clock,
                                           Clock reader) const {
-  const auto* ssp = std::get_if<Ssp>(&table.consistency);
-  const bool bsp = std::holds_alternative<Bsp>(table.consistency);
+  const Promise promise = PromiseOf(table.consistency);
+  const bool bounded = promise.staleness.has_value() && context_.worker;
   ReadRules rules;
   if (min_clock.has_value()) {
     rules.bound.min_clock = *min_clock;
-  } else if (bsp && context_.worker) {
-    rules.bound.min_clock = clock::MinClockFor(clock::Bsp{}, reader);
+  } else if (bounded) {
+    rules.bound.min_clock = clock::MinClockFor(*promise.staleness, reader);
     // Once the last tick is sent, no worker waits for this one's clock.
-    rules.bound.exact = !context_.finished && !finishing_ && !sealed_;
-  } else if (ssp != nullptr && context_.worker) {
-    rules.bound.min_clock = clock::MinClockFor(clock::Ssp{.staleness = ssp->staleness}, reader);
+    rules.bound.exact = promise.exact && !context_.finished && !finishing_ && !sealed_;
   }
-  // A read without a min clock of its own, under Asp or of a client without a clock, does not wait for the
-  // client's own pushes either.
-  rules.own_writes = ssp != nullptr || min_clock.has_value();
-  rules.bound.own_writes = ssp == nullptr || ssp->read_my_writes;
+  rules.own_writes = promise.own_fetched || min_clock.has_value();
+  rules.bound.own_writes = promise.own_cached;
   // A read that names no bound wants the newest values.
-  const bool bounded = (ssp != nullptr || bsp) && context_.worker;
   rules.cached = context_.cache.enabled() && (min_clock.has_value() || bounded);
   const bool keyed = table.schema.kind == table::Kind::kSparse && !table.schema.aggregated;
-  rules.refresh = rules.cached && ssp != nullptr && ssp->refresh && keyed;
+  rules.refresh = rules.cached && promise.refresh && keyed;
   // A row that is brought up to date serves until it is too old again, on average for half of that time.
-  if (rules.refresh) rules.refresh_worth = static_cast<uint32_t>(std::min<Clock>(ssp->staleness, 64) / 2 + 1);
+  if (rules.refresh)
+    rules.refresh_worth = static_cast<uint32_t>(std::min<Clock>(promise.staleness.value_or(0), 64) / 2 + 1);
   return rules;
 }
 

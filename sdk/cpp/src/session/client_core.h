@@ -58,10 +58,11 @@ class ClientCore {
     session_.OpenTable(std::move(name), schema, std::move(consistency), std::move(done));
   }
 
-  void DropTable(const std::string& name, Done done) { session_.DropTable(name, std::move(done)); }
-  void ChangeRule(const std::string& name, v1::ChangeRuleRequest change,
-                  absl::AnyInvocable<void(absl::StatusOr<Clock>)> done) {
-    session_.ChangeRule(name, std::move(change), std::move(done));
+  // See Session::AskOfTable.
+  template <class Request, class Reply>
+  void AskOfTable(Session::CallOf<Request, Reply> method, absl::string_view what, const std::string& name,
+                  Request request, absl::AnyInvocable<void(absl::StatusOr<Reply>)> done) {
+    session_.AskOfTable<Request, Reply>(method, what, name, std::move(request), std::move(done));
   }
 
   // Numbers the push's parts at this client's clock and sends them. Never refuses for lack of room: check

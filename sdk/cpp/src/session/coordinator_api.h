@@ -11,6 +11,13 @@
 
 namespace paceline::sdk {
 
+// What clients ask the coordinator. A v1::NameRequest is answered with a v1::NameReply.
+// clang-format off
+#define PACELINE_CALLS_OF_CLIENTS(CALL) \
+  CALL(OpenSession) CALL(JoinJob) CALL(KeepAlive) CALL(FinishWorker) CALL(CloseSession) \
+  CALL(OpenTable) CALL(DropTable) CALL(ChangeRule)
+// clang-format on
+
 // The requests of a client to the coordinator. Each is tried once; the caller repeats it.
 //
 // Every callback is called once, on any thread, but never from within the call it was given to. Without an
@@ -22,22 +29,11 @@ class CoordinatorApi {
 
   virtual ~CoordinatorApi() = default;
 
-  virtual void OpenSession(const v1::OpenSessionRequest& request, absl::Duration timeout,
-                           Callback<v1::OpenSessionReply> done) = 0;
-  virtual void JoinJob(const v1::JoinJobRequest& request, absl::Duration timeout,
-                       Callback<v1::JoinJobReply> done) = 0;
-  virtual void KeepAlive(const v1::KeepAliveRequest& request, absl::Duration timeout,
-                         Callback<v1::KeepAliveReply> done) = 0;
-  virtual void FinishWorker(const v1::FinishWorkerRequest& request, absl::Duration timeout,
-                            Callback<v1::FinishWorkerReply> done) = 0;
-  virtual void CloseSession(const v1::CloseSessionRequest& request, absl::Duration timeout,
-                            Callback<v1::CloseSessionReply> done) = 0;
-  virtual void OpenTable(const v1::OpenTableRequest& request, absl::Duration timeout,
-                         Callback<v1::OpenTableReply> done) = 0;
-  virtual void DropTable(const v1::DropTableRequest& request, absl::Duration timeout,
-                         Callback<v1::DropTableReply> done) = 0;
-  virtual void ChangeRule(const v1::ChangeRuleRequest& request, absl::Duration timeout,
-                          Callback<v1::ChangeRuleReply> done) = 0;
+#define CALL(Name)                                                            \
+  virtual void Name(const v1::Name##Request& request, absl::Duration timeout, \
+                    Callback<v1::Name##Reply> done) = 0;
+  PACELINE_CALLS_OF_CLIENTS(CALL)
+#undef CALL
 
   // A stream of maps. Destroying it ends it; maps that are on the way may still arrive.
   class Watch {

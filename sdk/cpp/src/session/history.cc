@@ -2,17 +2,18 @@
 
 #include <algorithm>
 #include <string_view>
-#include <variant>
 
 #include "libs/base/crc32c.h"
+#include "sdk/cpp/src/session/promise.h"
 #include "sdk/cpp/src/session/table_info.h"
 
 namespace paceline::sdk {
 namespace {
 
-record::Model ModelOf(const Consistency& consistency) {
-  if (std::holds_alternative<Bsp>(consistency)) return record::Model::kBsp;
-  return std::holds_alternative<Asp>(consistency) ? record::Model::kAsp : record::Model::kSsp;
+// By what it promises, a checker of histories needs no other name.
+record::Model ModelOf(const Promise& promise) {
+  if (promise.exact) return record::Model::kBsp;
+  return promise.staleness.has_value() ? record::Model::kSsp : record::Model::kAsp;
 }
 
 std::string_view View(absl::string_view bytes) {
@@ -27,14 +28,14 @@ void History::SessionOpened(const record::SessionOpened& session) const {
 
 void History::TableOpened(const TableInfo& table) const {
   if (!enabled()) return;
-  const auto* ssp = std::get_if<Ssp>(&table.consistency);
+  const Promise promise = PromiseOf(table.consistency);
   sink_->Record(record::TableOpened{.table = table.id,
                                     .name = table.name,
-                                    .model = ModelOf(table.consistency),
-                                    .staleness = ssp == nullptr ? 0 : ssp->staleness,
-                                    .own_writes = ssp == nullptr || ssp->read_my_writes,
+                                    .model = ModelOf(promise),
+                                    .staleness = promise.staleness.value_or(0),
+                                    .own_writes = promise.own_cached,
                                     .aggregated = table.schema.aggregated,
-                                    .additive = RowCache::AppliesPushes(table.schema.rule)});
+                                    .additive = table::IsAdditive(table.schema.rule)});
 }
 
 void History::Pushed(SegmentId segment, Line line, PartNumber number, Clock clock, TableId table,

@@ -8,14 +8,10 @@
 #include "libs/base/status.h"
 #include "libs/wire/map_codec.h"
 #include "libs/wire/schema_codec.h"
-#include "sdk/cpp/src/coordinator_call.h"
+#include "sdk/cpp/src/session/promise.h"
 
 namespace paceline::sdk {
 namespace {
-
-uint32_t Ms(absl::Duration duration) {
-  return static_cast<uint32_t>(std::clamp<int64_t>(absl::ToInt64Milliseconds(duration), 1, UINT32_MAX));
-}
 
 // The coordinator no longer knows the session.
 bool MeansOver(const absl::Status& status) {
@@ -32,18 +28,6 @@ Session::Session(Context& context, CoordinatorApi& api, Options options, OnMap o
       on_map_(std::move(on_map)),
       watch_backoff_(options_.backoff) {
   context_.backoff = options_.backoff;
-}
-
-template <class Request, class Reply>
-void Session::Ask(void (CoordinatorApi::*method)(const Request&, absl::Duration,
-                                                 CoordinatorApi::Callback<Reply>),
-                  absl::string_view what, absl::Time deadline, Request request,
-                  absl::AnyInvocable<void(Request&, absl::Duration)> prepare,
-                  absl::AnyInvocable<void(absl::StatusOr<Reply>)> done) {
-  std::make_shared<CoordinatorCall<Request, Reply>>(
-      context_, api_, method, absl::StrCat(what, ": coordinator at ", options_.coordinator), deadline,
-      std::move(request), std::move(prepare), std::move(done))
-      ->Start();
 }
 
 absl::Status Session::Over(absl::string_view why) const {
@@ -263,10 +247,10 @@ absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::Op
       std::max(context_.catalogue_version, CatalogueVersion(reply.catalogue_version()));
   const v1::Table& table = reply.table();
   ABSL_ASSIGN_OR_RETURN(const table::Schema schema, wire::SchemaFromProto(table.schema()));
-  if (std::holds_alternative<Bsp>(consistency) && !schema.aggregated) {
+  if (const Promise promise = PromiseOf(consistency); promise.exact && !schema.aggregated) {
     return absl::FailedPreconditionError(
-        absl::StrCat("table '", table.name(),
-                     "': consistency: Bsp needs an aggregated table, and this one is applied on arrival; use "
+        absl::StrCat("table '", table.name(), "': consistency: ", promise.name,
+                     " needs an aggregated table, and this one is applied on arrival; use "
                      "Ssp{.staleness = 0}, or create the table with `aggregated`"));
   }
   const TableId id(table.id());
@@ -296,54 +280,6 @@ void Session::FindTable(const std::string& name, absl::Time deadline,
         SawCatalogue(reply->catalogue_version());
         done(reply->table().id());
       });
-}
-
-// By its id: if the answer is lost and the request repeated, it must not drop a table that took the name
-// since.
-void Session::DropTable(const std::string& name, Done done) {
-  const absl::Time deadline = context_.Now() + options_.timeout;
-  FindTable(
-      name, deadline, [this, name, deadline, done = std::move(done)](absl::StatusOr<uint32_t> id) mutable {
-        const auto end = [this](Done& to, absl::Status status) {
-          context_.deferred.Run(
-              [to = std::move(to), status = std::move(status)]() mutable { to(std::move(status)); });
-        };
-        if (!id.ok()) return end(done, id.status());
-        v1::DropTableRequest request;
-        request.set_session(context_.session.v);
-        request.set_token(context_.token);
-        request.set_table(*id);
-        Ask<v1::DropTableRequest, v1::DropTableReply>(
-            &CoordinatorApi::DropTable, absl::StrCat("drop table '", name, "'"), deadline, std::move(request),
-            [](v1::DropTableRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
-            [this, end, done = std::move(done)](absl::StatusOr<v1::DropTableReply> reply) mutable {
-              if (reply.ok()) SawCatalogue(reply->catalogue_version());
-              end(done, reply.status());
-            });
-      });
-}
-
-void Session::ChangeRule(const std::string& name, v1::ChangeRuleRequest change,
-                         absl::AnyInvocable<void(absl::StatusOr<Clock>)> done) {
-  const absl::Time deadline = context_.Now() + options_.timeout;
-  using Heard = absl::AnyInvocable<void(absl::StatusOr<Clock>)>;
-  const auto end = [this](Heard& to, absl::StatusOr<Clock> clock) {
-    context_.deferred.Run([to = std::move(to), clock = std::move(clock)]() mutable { to(std::move(clock)); });
-  };
-  FindTable(name, deadline, [this, name, deadline, change, end, done = std::move(done)](auto id) mutable {
-    if (!id.ok()) return end(done, id.status());
-    change.set_session(context_.session.v);
-    change.set_token(context_.token);
-    change.set_table(*id);
-    Ask<v1::ChangeRuleRequest, v1::ChangeRuleReply>(
-        &CoordinatorApi::ChangeRule, absl::StrCat("change rates of table '", name, "'"), deadline,
-        std::move(change), [](v1::ChangeRuleRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
-        [this, end, done = std::move(done)](absl::StatusOr<v1::ChangeRuleReply> reply) mutable {
-          if (!reply.ok()) return end(done, reply.status());
-          SawCatalogue(reply->catalogue_version());
-          end(done, reply->table().rule_clock());
-        });
-  });
 }
 
 // -- the end --

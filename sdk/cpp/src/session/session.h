@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "libs/base/retry.h"
+#include "sdk/cpp/src/coordinator_call.h"
 #include "sdk/cpp/src/push/pusher.h"
 #include "sdk/cpp/src/session/context.h"
 #include "sdk/cpp/src/session/coordinator_api.h"
@@ -17,6 +19,9 @@ namespace paceline::sdk {
 // Everything between a client and the coordinator: the session's life, the map, the list of tables.
 class Session {
  public:
+  template <class Request, class Reply>
+  using CallOf = typename CoordinatorCall<Request, Reply>::Method;
+
   struct Options {
     std::string coordinator;  // host:port, for messages
     std::string job;
@@ -42,11 +47,34 @@ class Session {
   void OpenTable(std::string name, const v1::TableSchema* schema, Consistency consistency,
                  TableCallback done);
 
-  // Ends the table that has this name when the request is answered.
-  void DropTable(const std::string& name, Done done);
-  // `change` without session and table. `done` gets the agreed clock.
-  void ChangeRule(const std::string& name, v1::ChangeRuleRequest change,
-                  absl::AnyInvocable<void(absl::StatusOr<Clock>)> done);
+  // Asks for what the request is about, with the table that has this name when it is answered; `request`
+  // without session and table. By its id: if the answer is lost and the request repeated, it must not concern
+  // a table that took the name since.
+  template <class Request, class Reply>
+  void AskOfTable(CallOf<Request, Reply> method, absl::string_view what, const std::string& name,
+                  Request request, absl::AnyInvocable<void(absl::StatusOr<Reply>)> done) {
+    const absl::Time deadline = context_.Now() + options_.timeout;
+    const auto end = [this](absl::AnyInvocable<void(absl::StatusOr<Reply>)>& to,
+                            absl::StatusOr<Reply> reply) {
+      context_.deferred.Run(
+          [to = std::move(to), reply = std::move(reply)]() mutable { to(std::move(reply)); });
+    };
+    FindTable(name, deadline,
+              [this, method, what = absl::StrCat(what, " '", name, "'"), deadline, request, end,
+               done = std::move(done)](absl::StatusOr<uint32_t> id) mutable {
+                if (!id.ok()) return end(done, id.status());
+                request.set_session(context_.session.v);
+                request.set_token(context_.token);
+                request.set_table(*id);
+                Ask<Request, Reply>(
+                    method, what, deadline, std::move(request),
+                    [](Request& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
+                    [this, end, done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
+                      if (reply.ok()) SawCatalogue(reply->catalogue_version());
+                      end(done, std::move(reply));
+                    });
+              });
+  }
 
   // The last tick, with the seals of all parts.
   void Finish(std::string seals, absl::Time deadline, Done done);
@@ -88,10 +116,17 @@ class Session {
   void SawCatalogue(uint64_t version);
   // Repeats the request until the deadline.
   template <class Request, class Reply>
-  void Ask(void (CoordinatorApi::*method)(const Request&, absl::Duration, CoordinatorApi::Callback<Reply>),
-           absl::string_view what, absl::Time deadline, Request request,
+  void Ask(CallOf<Request, Reply> method, absl::string_view what, absl::Time deadline, Request request,
            absl::AnyInvocable<void(Request&, absl::Duration)> prepare,
-           absl::AnyInvocable<void(absl::StatusOr<Reply>)> done);
+           absl::AnyInvocable<void(absl::StatusOr<Reply>)> done) {
+    std::make_shared<CoordinatorCall<Request, Reply>>(
+        context_, api_, method, absl::StrCat(what, ": coordinator at ", options_.coordinator), deadline,
+        std::move(request), std::move(prepare), std::move(done))
+        ->Start();
+  }
+  static uint32_t Ms(absl::Duration duration) {
+    return static_cast<uint32_t>(std::clamp<int64_t>(absl::ToInt64Milliseconds(duration), 1, UINT32_MAX));
+  }
 
   Context& context_;
   CoordinatorApi& api_;

@@ -339,7 +339,10 @@ TEST_F(SessionTest, ATableIsDroppedByTheIdItsNameHasNow) {
   std::optional<absl::Status> dropped;
   const auto drop = [&](const std::string& name) {
     dropped.reset();
-    h.Enter([&] { h.core->DropTable(name, [&](absl::Status status) { dropped = status; }); });
+    h.Enter([&] {
+      h.core->AskOfTable<v1::DropTableRequest, v1::DropTableReply>(
+          &CoordinatorApi::DropTable, "drop table", name, {}, [&](auto reply) { dropped = reply.status(); });
+    });
   };
   drop("w");
   h.Run();
@@ -354,17 +357,21 @@ TEST_F(SessionTest, ATableIsDroppedByTheIdItsNameHasNow) {
 }
 
 TEST_F(SessionTest, NewRatesAreAskedForUntilThereIsAnAnswer) {
-  std::optional<absl::StatusOr<Clock>> agreed;
+  std::optional<absl::StatusOr<v1::ChangeRuleReply>> agreed;
   v1::ChangeRuleRequest change;
   change.set_at_clock(40);
   h.coordinator.failure = absl::UnavailableError("connection refused");
-  h.Enter([&] { h.core->ChangeRule("w", change, [&](absl::StatusOr<Clock> clock) { agreed = clock; }); });
+  h.Enter([&] {
+    h.core->AskOfTable<v1::ChangeRuleRequest, v1::ChangeRuleReply>(&CoordinatorApi::ChangeRule,
+                                                                   "change rates of table", "w", change,
+                                                                   [&](auto reply) { agreed = reply; });
+  });
   h.Advance(absl::Seconds(3));
   EXPECT_FALSE(agreed.has_value());
   h.coordinator.failure = absl::OkStatus();
   h.Advance(absl::Seconds(2));
   ASSERT_TRUE(agreed.has_value());
-  EXPECT_EQ(agreed->value(), 41u) << "what was agreed, not what was wished";
+  EXPECT_EQ(agreed->value().table().rule_clock(), 41u) << "what was agreed, not what was wished";
   EXPECT_EQ(h.coordinator.rule_changes.back().table(), table->id.v);
 }
 

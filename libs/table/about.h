@@ -1,0 +1,219 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "paceline/rules.h"
+
+// What is known of each update rule and each initialiser, said once: its name, its parameters with what they
+// may be, and what it does. Checks, texts, hashes, the wire form, slots and kernels follow from it, so a new
+// rule is a message in types.proto, a struct in paceline/rules.h and an About here.
+namespace paceline::table {
+
+enum class Allowed : uint8_t { kFinite, kPositive, kNotNegative };
+
+// A parameter under the name that users know.
+struct Parameter {
+  absl::string_view name;
+  Allowed allowed = Allowed::kFinite;
+  bool for_life = false;  // enters new rows' slots: a change of rates cannot change it
+};
+
+// Parameters that are allowed each by itself, and not together. The names are those of the parameters.
+struct Conflict {
+  absl::string_view name;
+  float value;
+  std::string expected;
+  absl::string_view remedy;
+};
+
+// What most have in common.
+struct AboutAny {
+  template <class T, class Visit>
+  static void Parameters(T&, Visit&&) {}  // calls visit(Parameter, float&) for each, in the order of the wire
+  template <class T>
+  static std::optional<Conflict> Wrong(const T&) {
+    return std::nullopt;
+  }
+};
+
+// Of rules. w is a value, g the update's gradient for it, n and z are slots, all f32. `Step` does one update
+// of one value: the operations in the order written, each rounded to f32, never fused, so that replicas agree
+// bit for bit. One value never affects another.
+struct AboutRule : AboutAny {
+  static constexpr uint32_t kSlots = 0;     // 0, 1 or 2
+  static constexpr bool kLastWins = false;  // two updates of one key are the later one instead of their sum
+  static constexpr bool kAdditive = false;  // an update changes a value by a function of the gradient alone
+  template <class Rule>
+  static float InitialSlot(const Rule&) {
+    return 0;
+  }
+};
+
+template <class T>
+struct About;
+
+template <>
+struct About<Assign> : AboutRule {
+  static constexpr char kName[] = "assign";
+  static constexpr bool kLastWins = true;
+  static void Step(const Assign&, float g, float& w) { w = g; }
+};
+
+template <>
+struct About<Add> : AboutRule {
+  static constexpr char kName[] = "add";
+  static constexpr bool kAdditive = true;
+  static void Step(const Add&, float g, float& w) { w = w + g; }
+};
+
+template <>
+struct About<Sgd> : AboutRule {
+  static constexpr char kName[] = "sgd";
+  static constexpr bool kAdditive = true;
+  template <class T, class Visit>
+  static void Parameters(T& rule, Visit&& visit) {
+    visit({"lr", Allowed::kPositive}, rule.lr);
+  }
+  static void Step(const Sgd& rule, float g, float& w) { w = w - rule.lr * g; }
+};
+
+// Duchi, Hazan, Singer: "Adaptive subgradient methods", JMLR 12, 2011.
+template <>
+struct About<Adagrad> : AboutRule {
+  static constexpr char kName[] = "adagrad";
+  static constexpr uint32_t kSlots = 1;
+  template <class T, class Visit>
+  static void Parameters(T& rule, Visit&& visit) {
+    visit({"lr", Allowed::kPositive}, rule.lr);
+    visit({"epsilon", Allowed::kNotNegative}, rule.epsilon);
+    visit({"initial_accumulator", Allowed::kNotNegative, /*for_life=*/true}, rule.initial_accumulator);
+  }
+  // A gradient of 0 must not divide 0 by 0.
+  static std::optional<Conflict> Wrong(const Adagrad& rule) {
+    if (rule.epsilon > 0 || rule.initial_accumulator > 0) return std::nullopt;
+    return Conflict{"epsilon", 0, "more than 0 where rule.initial_accumulator is 0",
+                    "give one of them a small positive value"};
+  }
+  static float InitialSlot(const Adagrad& rule) { return rule.initial_accumulator; }
+  static void Step(const Adagrad& rule, float g, float& w, float& n) {
+    n = n + g * g;
+    w = w - (rule.lr * g) / (std::sqrt(n) + rule.epsilon);
+  }
+};
+
+// McMahan et al.: "Ad click prediction: a view from the trenches", KDD 2013, algorithm 1. w is kept up to
+// date instead of being computed when it is read.
+template <>
+struct About<FtrlProximal> : AboutRule {
+  static constexpr char kName[] = "ftrl_proximal";
+  static constexpr uint32_t kSlots = 2;
+  template <class T, class Visit>
+  static void Parameters(T& rule, Visit&& visit) {
+    visit({"alpha", Allowed::kPositive}, rule.alpha);
+    visit({"beta", Allowed::kNotNegative}, rule.beta);
+    visit({"l1", Allowed::kNotNegative}, rule.l1);
+    visit({"l2", Allowed::kNotNegative}, rule.l2);
+  }
+  // A gradient so small that its square is 0 must not divide by 0.
+  static std::optional<Conflict> Wrong(const FtrlProximal& rule) {
+    if (rule.beta > 0 || rule.l2 > 0) return std::nullopt;
+    return Conflict{"beta", 0, "more than 0 where rule.l2 is 0", "give one of them a positive value"};
+  }
+  static void Step(const FtrlProximal& rule, float g, float& w, float& n, float& z) {
+    const float m = n + g * g;
+    const float root = std::sqrt(m);
+    const float sigma = (root - std::sqrt(n)) / rule.alpha;
+    const float pulled = (z + g) - sigma * w;
+    z = pulled;
+    n = m;
+    const float dense =
+        -(pulled - std::copysign(rule.l1, pulled)) / ((rule.beta + root) / rule.alpha + rule.l2);
+    w = std::abs(pulled) <= rule.l1 ? 0.0f : dense;
+  }
+};
+
+// Of initialisers. `Value` is the value of the next column of a row. `words` has the row's random words
+// (initialiser.h): the next one as a fraction in [0, 1), or as a value of the standard normal distribution.
+template <>
+struct About<Zeros> : AboutAny {
+  static constexpr char kName[] = "zeros";
+  template <class Words>
+  static float Value(const Zeros&, Words&) {
+    return 0;
+  }
+};
+
+template <>
+struct About<Constant> : AboutAny {
+  static constexpr char kName[] = "constant";
+  template <class T, class Visit>
+  static void Parameters(T& init, Visit&& visit) {
+    visit({"value"}, init.value);
+  }
+  template <class Words>
+  static float Value(const Constant& init, Words&) {
+    return init.value;
+  }
+};
+
+template <>
+struct About<Uniform> : AboutAny {
+  static constexpr char kName[] = "uniform";
+  template <class T, class Visit>
+  static void Parameters(T& init, Visit&& visit) {
+    visit({"low"}, init.low);
+    visit({"high"}, init.high);
+  }
+  static std::optional<Conflict> Wrong(const Uniform& init) {
+    if (init.low <= init.high) return std::nullopt;
+    return Conflict{"low", init.low, absl::StrFormat("at most init.high, %.9g", init.high), "swap the two"};
+  }
+  template <class Words>
+  static float Value(const Uniform& init, Words& words) {
+    const double low = init.low;
+    return static_cast<float>(low + (static_cast<double>(init.high) - low) * words.Fraction());
+  }
+};
+
+template <>
+struct About<Normal> : AboutAny {
+  static constexpr char kName[] = "normal";
+  template <class T, class Visit>
+  static void Parameters(T& init, Visit&& visit) {
+    visit({"mean"}, init.mean);
+    visit({"stddev", Allowed::kNotNegative}, init.stddev);
+  }
+  template <class Words>
+  static float Value(const Normal& init, Words& words) {
+    const double mean = init.mean;
+    return static_cast<float>(mean + init.stddev * words.Normal());
+  }
+};
+
+// Calls visit(Parameter, value) for each parameter of what is chosen, in the order of the wire. The value is
+// a float& if the choice may be changed.
+template <class Choice, class Visit>
+void EachParameter(Choice& choice, Visit&& visit) {
+  std::visit(
+      [&]<class T>(T& chosen) {
+        About<std::remove_const_t<T>>::Parameters(
+            chosen, [&](const Parameter& parameter, auto& value) { visit(parameter, value); });
+      },
+      choice);
+}
+
+// The names of all there are, in the order of the wire.
+template <class... T>
+std::vector<absl::string_view> Names(const std::variant<T...>&) {
+  return {About<T>::kName...};
+}
+
+}  // namespace paceline::table

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <optional>
+#include <variant>
+
+#include "libs/base/ids.h"
+#include "paceline/table_schema.h"
+
+namespace paceline::sdk {
+
+// What a consistency model comes to: all that the client does for a model follows from these. A new model is
+// its struct in paceline/table_schema.h and a PromiseOf here.
+struct Promise {
+  const char* name;
+
+  // -- reads of workers --
+  // A read of a worker at clock c waits until it holds all updates of clocks < c − staleness, and may be
+  // answered from the cache. nullopt: it holds whatever is there, waits for nobody, and is always fetched.
+  std::optional<Clock> staleness;
+  bool exact = false;  // nor does it hold any of clock c or a later one; takes an aggregated table
+  // A worker that has to wait does so until it could read at this staleness. nullopt: it waits no longer than
+  // it must.
+  std::optional<Clock> catch_up = {};
+
+  // -- the client's own pushes --
+  bool own_fetched = false;  // rows that are fetched hold all that were made before
+  bool own_cached = true;    // rows from the cache do
+
+  bool refresh = false;  // asks which cached rows have changed, instead of fetching what is too old
+};
+
+inline Promise PromiseOf(const Ssp& ssp) {
+  return {.name = "Ssp",
+          .staleness = ssp.staleness,
+          .catch_up = ssp.catch_up,
+          .own_fetched = true,
+          .own_cached = ssp.read_my_writes,
+          .refresh = ssp.refresh};
+}
+inline Promise PromiseOf(const Asp&) {
+  return {.name = "Asp", .staleness = std::nullopt};
+}
+inline Promise PromiseOf(const Bsp&) {
+  return {.name = "Bsp", .staleness = 0, .exact = true};
+}
+inline Promise PromiseOf(const Consistency& consistency) {
+  return std::visit([](const auto& model) { return PromiseOf(model); }, consistency);
+}
+
+}  // namespace paceline::sdk
