@@ -119,7 +119,7 @@ absl::Status Membership::Ask(grpc::Status (v1::Coordinator::Stub::*method)(grpc:
 absl::Status Membership::WriteStamps() {
   if (stamped_ == nullptr) {
     stamped_ = std::make_shared<Notification>();
-    shard_.WriteToDisk(joining_.Stamps(), [stamped = stamped_] { stamped->Notify(); });
+    shard_.context().disk()->Write(joining_.Stamps(), [stamped = stamped_] { stamped->Notify(); });
   }
   if (!stamped_->WaitForNotificationWithTimeout(kCallTimeout)) {
     return absl::DeadlineExceededError(
@@ -165,7 +165,7 @@ absl::Status Membership::Beat() {
   }
   if (describe_ != nullptr) describe_(described->beat);
   v1::BeatReply reply;
-  const absl::Time asked = shard_.clock().Now();
+  const absl::Time asked = shard_.context().clock().Now();
   ABSL_RETURN_IF_ERROR(Ask(&v1::Coordinator::Stub::Beat, described->beat, reply));
   shard_.HeardCoordinator(asked);
   {

@@ -20,7 +20,7 @@
 
 namespace paceline::shard {
 
-class Shard;
+class Context;
 
 // The dialing ends of a shard's Replicate streams: one to each shard that follows a segment of which this one
 // is primary. What those segments have to say meanwhile shares a frame, beacons first; what breaks is dialed
@@ -28,7 +28,7 @@ class Shard;
 // Thread-safe.
 class ReplicaLinks final : public log::ReplicationPort, public std::enable_shared_from_this<ReplicaLinks> {
  public:
-  ReplicaLinks(Shard& shard, Peers& peers);
+  ReplicaLinks(Context& context, Peers& peers);
   ~ReplicaLinks() override;
 
   void Send(const ring::Member& to, v1::ReplicateRequest::Segment head, absl::Cord body) override;
@@ -81,7 +81,7 @@ class ReplicaLinks final : public log::ReplicationPort, public std::enable_share
   void OnCarried(const v1::ChangeConfigsReply& reply);
   void OnAnswer(const v1::ChangeConfigsRequest& request, absl::StatusOr<v1::ChangeConfigsReply> reply);
 
-  Shard& shard_;
+  Context& context_;
   Peers& peers_;
   Mutex mutex_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;

@@ -12,7 +12,9 @@
 #include "libs/wire/replicate_frame.h"
 #include "libs/world/port.h"
 #include "paceline/v1/replication.pb.h"
-#include "services/shard/shard.h"
+#include "services/shard/context.h"
+#include "services/shard/replication/replica_links.h"
+#include "services/shard/streams/stream_watch.h"
 
 namespace paceline::shard {
 
@@ -23,7 +25,8 @@ class ReplicaStream : public world::AcceptedStream,
                       public WatchedStream,
                       public std::enable_shared_from_this<ReplicaStream> {
  public:
-  explicit ReplicaStream(Shard& shard);
+  // Without `links` it carries no wishes.
+  ReplicaStream(Context& context, std::shared_ptr<ReplicaLinks> links);
   ~ReplicaStream() override;
 
   void Attach(std::shared_ptr<world::StreamPort> port) override;
@@ -44,7 +47,8 @@ class ReplicaStream : public world::AcceptedStream,
   void Answer(std::vector<v1::ReplicateReply::Ack> acks);
   void Kick();
 
-  Shard& shard_;
+  Context& context_;
+  const std::shared_ptr<ReplicaLinks> links_;
   const absl::Time opened_;
   std::optional<ring::Member> from_;  // after its hello
   std::atomic<bool> greeted_{false};  // from_ is set

@@ -20,7 +20,7 @@
 
 namespace paceline::shard {
 
-class Shard;
+class Context;
 
 // Loads the rows of a snapshot into those segments of a shard that are to have them: reads every file once,
 // for with other tables or another ring each may have rows of any segment, and gives each segment its rows in
@@ -32,8 +32,8 @@ class SnapshotLoad : public std::enable_shared_from_this<SnapshotLoad> {
   // Rows loaded; UNAVAILABLE never: it is tried again.
   using Done = std::function<void(uint64_t rows, absl::Status status)>;
   // `done` runs once, unless the process ends before.
-  static void Start(Shard& shard, SnapshotRunner& runner, v1::JobChange change, std::set<uint32_t> segments,
-                    Done done);
+  static void Start(Context& context, SnapshotRunner& runner, v1::JobChange change,
+                    std::set<uint32_t> segments, Done done);
 
  private:
   // Of rows that are handed out at a time.
@@ -53,9 +53,9 @@ class SnapshotLoad : public std::enable_shared_from_this<SnapshotLoad> {
     absl::Status status;
   };
 
-  SnapshotLoad(Shard& shard, SnapshotRunner& runner, v1::JobChange change, std::set<uint32_t> segments,
+  SnapshotLoad(Context& context, SnapshotRunner& runner, v1::JobChange change, std::set<uint32_t> segments,
                Done done)
-      : shard_(shard),
+      : context_(context),
         runner_(runner),
         change_(std::move(change)),
         segments_(std::move(segments)),
@@ -75,7 +75,7 @@ class SnapshotLoad : public std::enable_shared_from_this<SnapshotLoad> {
   // All have been given: again those that were not taken, or the next step.
   void OnGiven();
 
-  Shard& shard_;
+  Context& context_;
   SnapshotRunner& runner_;
   const v1::JobChange change_;
   std::set<uint32_t> segments_;

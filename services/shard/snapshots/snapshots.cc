@@ -7,7 +7,7 @@
 #include "libs/base/status.h"
 #include "libs/log/primary.h"
 #include "libs/snapshot/segment_file.h"
-#include "services/shard/shard.h"
+#include "services/shard/context.h"
 #include "services/shard/snapshots/snapshot_load.h"
 
 namespace paceline::shard {
@@ -150,15 +150,15 @@ absl::StatusOr<bool> Snapshots::Next(SegmentId segment, const log::Cut& cut, tab
   absl::StatusOr<bool> next = false;
   absl::Duration took;
   Notification done;
-  shard_.executor(shard_.ExecutorOf(segment)).Run([&] {
-    const absl::Time begin = shard_.clock().Now();
-    log::Primary* primary = shard_.host(segment).primary();
+  context_.executor(segment).Run([&] {
+    const absl::Time begin = context_.clock().Now();
+    log::Primary* primary = context_.host(segment).primary();
     if (primary == nullptr) {
       next = absl::NotFoundError("another shard is primary now");
     } else {
       next = primary->NextOfCut(cut.job, cut.id, rows);
     }
-    took = shard_.clock().Now() - begin;
+    took = context_.clock().Now() - begin;
     done.Notify();
   });
   done.WaitForNotification();
@@ -176,7 +176,7 @@ void Snapshots::Load(const v1::JobChange& change, std::set<uint32_t> segments) {
     if (state.id == change.cut() && (state.under_way || !state.failure.ok())) return;
     state = {.id = change.cut(), .under_way = true, .failure = absl::OkStatus()};
   }
-  SnapshotLoad::Start(shard_, runner_, change, std::move(segments),
+  SnapshotLoad::Start(context_, runner_, change, std::move(segments),
                       [this, job, id = change.cut()](uint64_t rows, absl::Status status) {
                         OnLoaded(job, id, rows, std::move(status));
                       });

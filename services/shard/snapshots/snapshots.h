@@ -26,7 +26,7 @@ class Primary;
 
 namespace paceline::shard {
 
-class Shard;
+class Context;
 
 // What a shard does for job snapshots: writes the rows of segments as of a cut, a page at a time between what
 // their executors have to do otherwise, and loads those of a job. Calls come again and again until they are
@@ -34,7 +34,7 @@ class Shard;
 class Snapshots {
  public:
   // Both outlive this, and every task that it gives to the runner.
-  Snapshots(Shard& shard, SnapshotRunner& runner) : shard_(shard), runner_(runner) {}
+  Snapshots(Context& context, SnapshotRunner& runner) : context_(context), runner_(runner) {}
 
   // What is to be said of a segment.
   struct Answer {
@@ -106,7 +106,7 @@ class Snapshots {
       ABSL_LOCKS_EXCLUDED(mutex_);
   void OnLoaded(JobId job, uint64_t id, uint64_t rows, absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  Shard& shard_;
+  Context& context_;
   SnapshotRunner& runner_;
   mutable Mutex mutex_;
   // The last of each segment and job, and of each job.

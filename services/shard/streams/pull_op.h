@@ -9,7 +9,7 @@
 #include "libs/base/mutex.h"
 #include "libs/log/primary.h"
 #include "libs/wire/frame.h"
-#include "services/shard/shard.h"
+#include "services/shard/context.h"
 #include "services/shard/streams/hello.h"
 #include "services/shard/streams/take_apart.h"
 
@@ -33,7 +33,7 @@ class PullReplies {
 // its own stretch of the reply's values.
 class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp> {
  public:
-  PullOp(std::shared_ptr<PullReplies> replies, Shard& shard, wire::Frame<v1::PullRequest> request,
+  PullOp(std::shared_ptr<PullReplies> replies, Context& context, wire::Frame<v1::PullRequest> request,
          Caller caller);
 
   // Takes the request apart and hands its parts out. The reply goes to the stream, now or when the last part
@@ -51,7 +51,7 @@ class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp>
   bool cancelled() const override { return replies_->ended(); }
 
  private:
-  absl::Status Prepare(const Shard::View& view, const std::vector<wire::PartEntry>& entries);
+  absl::Status Prepare(const View& view, const std::vector<wire::PartEntry>& entries);
   log::Read ReadOf(size_t part);
   void HandOut();
   void Answered();
@@ -65,7 +65,7 @@ class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp>
   size_t BytesOf(const Slice& slice) const { return slice.rows * row_bytes_; }
 
   const std::shared_ptr<PullReplies> replies_;
-  Shard& shard_;
+  Context& context_;
   const v1::PullRequest head_;
   const wire::FlatBytes keys_;
   const Caller caller_;

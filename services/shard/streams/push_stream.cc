@@ -28,8 +28,9 @@ class PushStream::Ticket {
   Ticket(std::shared_ptr<PushStream> stream, uint64_t frame, bool held = false)
       : stream_(std::move(stream)), frame_(frame), held_(held) {}
   ~Ticket() {
-    if (!held_ && stream_->shard_.disk_slow()) {
-      stream_->shard_.HoldBack(std::make_shared<Ticket>(stream_, frame_, /*held=*/true));
+    if (!held_ && stream_->context_.disk_slow()) {
+      stream_->context_.held_back().Hold(std::make_shared<Ticket>(stream_, frame_, /*held=*/true),
+                                         stream_->context_.clock().Now());
       stream_->Wake();  // what there is to say about it does not wait
     } else {
       stream_->FrameDone(frame_);
@@ -43,12 +44,12 @@ class PushStream::Ticket {
   const bool held_;
 };
 
-PushStream::PushStream(Shard& shard, bool rows)
-    : shard_(shard), rows_(rows), opened_(shard.clock().Now()), read_at_(opened_) {
-  shard_.probe().StreamOpened("push");
+PushStream::PushStream(Context& context, bool rows)
+    : context_(context), rows_(rows), opened_(context.clock().Now()), read_at_(opened_) {
+  context_.probe().StreamOpened("push");
 }
 PushStream::~PushStream() {
-  shard_.probe().StreamClosed("push");
+  context_.probe().StreamClosed("push");
 }
 
 void PushStream::Attach(std::shared_ptr<world::StreamPort> port) {
@@ -66,9 +67,9 @@ void PushStream::OnFrame(absl::Cord bytes) {
   } else if (Drowned()) {
     return;
   }
-  if (size > shard_.options().frame_bytes_max) {
+  if (size > context_.options().frame_bytes_max) {
     return Refuse(MakeRefusal(v1::Refusal::MALFORMED, absl::StrCat("frame: ", size, " bytes; at most ",
-                                                                   shard_.options().frame_bytes_max,
+                                                                   context_.options().frame_bytes_max,
                                                                    " are taken; send smaller frames")),
                   frame_);
   }
@@ -82,7 +83,7 @@ void PushStream::OnFrame(absl::Cord bytes) {
         MakeRefusal(v1::Refusal::MALFORMED, "hello: missing; the first frame of a stream is a Hello, alone"),
         frame_);
   }
-  shard_.probe().PushFrame(size, request->head.parts().size() / wire::kPartEntryBytes);
+  context_.probe().PushFrame(size, request->head.parts().size() / wire::kPartEntryBytes);
 
   const auto entries = wire::ParseParts(request->head.parts());
   const auto seals = wire::ParseSeals(request->head.tick().seals());
@@ -91,7 +92,7 @@ void PushStream::OnFrame(absl::Cord bytes) {
     return Refuse(MakeRefusal(v1::Refusal::MALFORMED, std::string(bad.message())), frame_);
   }
   const v1::PushPullRequest& head = request->head;
-  const auto view = shard_.view();
+  const auto view = context_.view();
   // Before each of them gets a refusal of its own.
   if (view->map != nullptr && entries->size() > view->map->SegmentCount()) {
     return Refuse(
@@ -100,7 +101,7 @@ void PushStream::OnFrame(absl::Cord bytes) {
                                  view->map->SegmentCount(), " segments and a frame one part for each")),
         frame_);
   }
-  if (auto refusal = NotNow(shard_, *view, CatalogueVersion(head.catalogue_version()))) {
+  if (auto refusal = NotNow(context_, *view, CatalogueVersion(head.catalogue_version()))) {
     if (!entries->empty() || !head.has_tick()) RefuseAll(*entries, head.line(), *refusal);
     if (WantsRows(head)) FailRead(head.request(), *refusal);
     ticked_without_map_ |= head.has_tick() && view->map == nullptr;
@@ -120,7 +121,7 @@ void PushStream::Greeted(Request request) {
   const v1::Hello hello = request.head.hello();
   v1::Welcome welcome;
   if (auto refusal = NotAlone(request)) return Refuse(*std::move(refusal), frame_);
-  if (auto refusal = Greet(shard_, hello, &caller_, &welcome)) return Refuse(*std::move(refusal), frame_);
+  if (auto refusal = Greet(context_, hello, &caller_, &welcome)) return Refuse(*std::move(refusal), frame_);
   greeted_ = true;
   {
     MutexLock lock(&mutex_);
@@ -128,14 +129,14 @@ void PushStream::Greeted(Request request) {
     dirty_ = true;
   }
   Kick();
-  AskWhetherOver(shard_, *caller_, [self = shared_from_this()](const std::optional<v1::Refusal>& over) {
+  AskWhetherOver(context_, *caller_, [self = shared_from_this()](const std::optional<v1::Refusal>& over) {
     if (over.has_value()) self->Refuse(*over, 0);
   });
 }
 
 absl::StatusOr<std::vector<PushStream::RoutedPart>> PushStream::TakeApart(
     const v1::PushPullRequest& head, absl::Cord keys, absl::Cord values,
-    const std::vector<wire::PartEntry>& entries, const Shard::View& view) {
+    const std::vector<wire::PartEntry>& entries, const View& view) {
   std::vector<RoutedPart> parts;
   if (entries.empty() && keys.empty() && values.empty()) return parts;
   ABSL_ASSIGN_OR_RETURN(const Line line, LineOf(head.line()));
@@ -176,23 +177,21 @@ absl::StatusOr<std::vector<PushStream::RoutedPart>> PushStream::TakeApart(
 
 void PushStream::HandOut(std::vector<RoutedPart> parts, const std::shared_ptr<Ticket>& ticket,
                          const std::shared_ptr<PullOp>& read) {
-  std::vector<std::vector<RoutedPart>> by_executor(shard_.executor_count());
-  for (RoutedPart& part : parts) by_executor[shard_.ExecutorOf(part.segment)].push_back(std::move(part));
-  for (size_t e = 0; e < by_executor.size(); ++e) {
-    if (by_executor[e].empty()) continue;
-    shard_.executor(e).Run([this, ticket, read, frame = frame_, mine = std::move(by_executor[e])] {
-      const absl::Time now = shard_.clock().Now();
-      for (const RoutedPart& part : mine) {
-        SegmentHost& host = shard_.host(part.segment);
-        auto refusal = IsStranger(host, *caller_) ? RefuseStranger(part.part.update, part.segment)
-                                                  : host.Take(part.part, part.sender_epoch, now);
-        if (read != nullptr)
-          refusal.has_value() ? read->Refused(part.index, *refusal) : read->Serve(part.index, now);
-        if (refusal.has_value()) Refuse(*std::move(refusal), frame);
-      }
-      for (const RoutedPart& part : mine) shard_.host(part.segment).Flush();
-    });
-  }
+  const auto segment_of = [](const RoutedPart& part) { return part.segment; };
+  context_.Deal(std::move(parts), segment_of,
+                [this, ticket, read, frame = frame_](const std::vector<RoutedPart>& mine) {
+                  const absl::Time now = context_.clock().Now();
+                  for (const RoutedPart& part : mine) {
+                    SegmentHost& host = context_.host(part.segment);
+                    auto refusal = IsStranger(host, *caller_) ? RefuseStranger(part.part.update, part.segment)
+                                                              : host.Take(part.part, part.sender_epoch, now);
+                    if (read != nullptr)
+                      refusal.has_value() ? read->Refused(part.index, *refusal)
+                                          : read->Serve(part.index, now);
+                    if (refusal.has_value()) Refuse(*std::move(refusal), frame);
+                  }
+                  for (const RoutedPart& part : mine) context_.host(part.segment).Flush();
+                });
 }
 
 std::optional<v1::Refusal> PushStream::RefuseStranger(const log::Update& update, SegmentId segment) const {
@@ -233,7 +232,7 @@ void PushStream::HandOutTick(const v1::Tick& tick, const std::vector<wire::Seal>
     if (ticked_without_map_) unknown.ever = {true, true};
     named_.resize(segments, unknown);
   }
-  shard_.ForEachSegment(
+  context_.ForEachSegment(
       [this, ticket, round](SegmentHost& host) {
         const uint32_t s = host.id().v;
         if (round->anew) named_[s] = {};
@@ -291,7 +290,7 @@ bool PushStream::Speaks(SegmentHost& host, const Said& said, Clock clock) {
   const log::Segment::Session* session = host.primary()->segment().FindSession(caller_->session);
   if (session == nullptr || session->job != caller_->job) return true;  // not open here, or of another job
   if (IsStranger(host, *caller_)) return true;  // its parts are refused, and its clock is nobody's
-  host.primary()->SetNow(shard_.clock().Now());
+  host.primary()->SetNow(context_.clock().Now());
   host.primary()->Tick(caller_->session, clock, named.counts);
   host.Flush();
   return true;
@@ -325,7 +324,7 @@ void PushStream::RefuseAll(const std::vector<wire::PartEntry>& entries, v1::Line
 }
 
 void PushStream::Refuse(v1::Refusal refusal, uint64_t frame) {
-  shard_.probe().Refused(refusal.reason());
+  context_.probe().Refused(refusal.reason());
   {
     MutexLock lock(&mutex_);
     refusal.set_frame(frame);
@@ -359,7 +358,7 @@ bool PushStream::FrameBegun(uint64_t bytes) {
     frames_.push_back({.bytes = bytes});
     bytes_under_way_ += bytes;
     // One frame more than the window is fair: the client may not have heard of the last one's end.
-    const ShardOptions& options = shard_.options();
+    const ShardOptions& options = context_.options();
     const bool over = bytes_under_way_ > options.window_bytes + options.frame_bytes_max;
     if (!over && !Unread()) return true;
     port = port_;
@@ -386,7 +385,7 @@ bool PushStream::Unread() const {
 void PushStream::CloseForNotReading(const std::shared_ptr<world::StreamPort>& port) {
   if (port != nullptr) {
     port->Close(absl::ResourceExhaustedError(absl::StrCat(
-        "push: more than the window of ", shard_.options().window_bytes, " bytes is under way, or ",
+        "push: more than the window of ", context_.options().window_bytes, " bytes is under way, or ",
         kAnswersMax, " answers wait to be read; keep to Welcome.window_bytes and read replies")));
   }
 }
@@ -407,7 +406,7 @@ void PushStream::FrameDone(uint64_t frame) {
       frames_.pop_front();
     }
     dirty_ = true;
-    soon = unsaid_bytes_ < shard_.options().window_bytes / 4;
+    soon = unsaid_bytes_ < context_.options().window_bytes / 4;
     port = port_;
   }
   if (port == nullptr) return;
@@ -461,9 +460,10 @@ void PushStream::OnTime(absl::Time now, bool crowded) {
   {
     MutexLock lock(&mutex_);
     if (ended() || port_ == nullptr) return;
-    const bool unread = crowded && !waiting_rows_.empty() && now - read_at_ > shard_.options().unread_timeout;
-    if (!unread && (greeted_ || now - opened_ <= shard_.options().hello_timeout)) return;
-    why = unread ? NotReading(shard_) : NoHello(shard_);
+    const bool unread =
+        crowded && !waiting_rows_.empty() && now - read_at_ > context_.options().unread_timeout;
+    if (!unread && (greeted_ || now - opened_ <= context_.options().hello_timeout)) return;
+    why = unread ? NotReading(context_) : NoHello(context_);
     ended_ = true;
     port = port_;
   }

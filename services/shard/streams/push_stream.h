@@ -14,9 +14,11 @@
 #include "libs/log/primary.h"
 #include "libs/wire/frame.h"
 #include "libs/wire/packed.h"
-#include "services/shard/shard.h"
+#include "libs/world/port.h"
+#include "services/shard/context.h"
 #include "services/shard/streams/hello.h"
 #include "services/shard/streams/pull_op.h"
+#include "services/shard/streams/stream_watch.h"
 
 namespace paceline::shard {
 
@@ -36,7 +38,7 @@ class PushStream : public world::AcceptedStream,
                    public std::enable_shared_from_this<PushStream> {
  public:
   // `rows`: it is a PushPull stream.
-  PushStream(Shard& shard, bool rows);
+  PushStream(Context& context, bool rows);
   ~PushStream() override;
 
   void Attach(std::shared_ptr<world::StreamPort> port) override;
@@ -95,7 +97,7 @@ class PushStream : public world::AcceptedStream,
   absl::StatusOr<std::vector<RoutedPart>> TakeApart(const v1::PushPullRequest& head, absl::Cord keys,
                                                     absl::Cord values,
                                                     const std::vector<wire::PartEntry>& entries,
-                                                    const Shard::View& view);
+                                                    const View& view);
   // `read`, if it is not null, reads each part behind its update.
   void HandOut(std::vector<RoutedPart> parts, const std::shared_ptr<Ticket>& ticket,
                const std::shared_ptr<PullOp>& read);
@@ -130,7 +132,7 @@ class PushStream : public world::AcceptedStream,
   void FrameDone(uint64_t frame);
   void Kick();
 
-  Shard& shard_;
+  Context& context_;
   const bool rows_;
   const absl::Time opened_;
   std::optional<Caller> caller_;      // after Hello
