@@ -41,18 +41,18 @@ struct ShardOptions {
   absl::Duration pull_timeout_max = absl::Minutes(10);
   absl::Duration hello_timeout = absl::Seconds(10);   // a stream without a Hello for longer is ended
   absl::Duration unread_timeout = absl::Seconds(10);  // so is one whose replies are not read when many wait
-  // What is acknowledged is on the disk of every member that is waited for. REQUIRES: a disk.
+  // An acknowledged part is on the disk of every member that the primary waits for. REQUIRES: a disk.
   bool durable = false;
-  // When bases are written to the disk, if there is one.
+  // The pace at which the shard writes bases to its disk, if it has one.
   SegmentDisk::Pace disk_pace = {};
-  // How much of a copy of a segment is under way to a shard that learns it.
+  // So much of an image may be under way to a learner.
   log::Replicas::ImagePace image_pace = {};
-  // Starts a thread that goes on where others end their turn at an executor. False: no thread is started, and
-  // whoever brings work runs the executor dry.
+  // Starts a thread that continues where others end their turn at an executor. False: the thread that brings
+  // work runs the executor dry.
   bool helper_thread = false;
 };
 
-// A consistent view of what rarely changes. Plain value.
+// A consistent view of the state that rarely changes. Plain value.
 struct View {
   ring::Member self;
   uint64_t cluster = 0;                         // 0: not known
@@ -68,19 +68,20 @@ struct View {
   size_t segments() const { return map == nullptr ? 0 : map->SegmentCount(); }
 };
 
-// What the streams, the links and the snapshots of a shard work with: its segments and their executors, its
-// view of the cluster, and the limits that all streams share. The shard owns it. Thread-safe.
+// The part of a shard that its streams, links and snapshots use: the segments and their executors, the view
+// of the cluster, and the limits that all streams share. The shard owns it. Thread-safe.
 class Context {
  public:
   using Visit = std::function<void(SegmentHost&)>;
   using Done = absl::AnyInvocable<void()>;
-  // Asked when a frame names a newer list of tables than this shard has. False: the coordinator has no such
-  // version either, as far as is known. May be called from any thread, also once just after it was replaced.
+  // A stream asks when a frame names a newer list of tables than this shard has. False: the coordinator has
+  // no such version either, as far as it is known here. Any thread may call it, even once just after it was
+  // replaced.
   using WantCatalogue = std::function<bool(CatalogueVersion)>;
 
   // `clock`, `probe` and `disk` must outlive it. Without a disk nothing is written to one.
   Context(ShardOptions options, const world::Clock& clock, Probe& probe, Disk* disk = nullptr);
-  // Returns when the helper has run what it was given; the segments are gone then, and no task may follow.
+  // Waits until the helper has run its tasks, and ends the segments. REQUIRES: no task follows.
   void End();
 
   const ShardOptions& options() const { return options_; }
@@ -89,7 +90,7 @@ class Context {
   Disk* disk() const { return disk_; }  // nullptr: there is none
 
   std::shared_ptr<const View> view() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Changes a copy of the view and makes it the current one, which it returns.
+  // Changes a copy of the view, makes it the current one, and returns it.
   std::shared_ptr<const View> Publish(const std::function<void(View&)>& change) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnWantCatalogue(WantCatalogue want) ABSL_LOCKS_EXCLUDED(mutex_);
   bool CatalogueWanted(CatalogueVersion version) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -106,8 +107,8 @@ class Context {
   void ForEachSegment(Visit visit, Done done);
   // Runs `work` on every executor, with its number, and `done` after the last.
   void OnEachExecutor(std::function<void(size_t executor)> work, Done done);
-  // Deals `items` to the executors of their segments, and runs `work` there with those that each has got, if
-  // any. Leaves out what is for no segment of the ring. REQUIRES: a map is installed.
+  // Deals `items` to the executors of their segments; each that gets any runs `work` with them. Drops items
+  // of segments that are not on the ring. REQUIRES: a map is installed.
   template <class Items, class SegmentOf, class Work>
   void Deal(Items&& items, const SegmentOf& segment_of, const Work& work) {
     using Item = std::remove_cvref_t<decltype(*items.begin())>;
@@ -129,14 +130,14 @@ class Context {
   const ReplyBudget& replies() const { return *replies_; }
   HeldBack& held_back() { return held_back_; }
   const HeldBack& held_back() const { return held_back_; }
-  // So much waits for the disk that clients are to go on at its pace: what has been worked on stays under
-  // way.
+  // So much waits for the disk that clients must slow down to its pace: frames stay under way after they were
+  // applied.
   bool disk_slow() const { return disk_ != nullptr && disk_->pending_bytes() > kDiskSlow; }
   void CountPulled(uint64_t rows) { rows_pulled_.fetch_add(rows, std::memory_order_relaxed); }
   uint64_t rows_pulled() const { return rows_pulled_.load(std::memory_order_relaxed); }
 
  private:
-  // Hands what a group of tasks has written to the disk.
+  // Hands the batch that a group of tasks has filled to the disk.
   void WriteGroup(size_t executor);
 
   const ShardOptions options_;

@@ -27,48 +27,49 @@ namespace paceline::shard {
 
 class Snapshots;
 
-// A shard: the segments it serves and the streams it serves them on. Everything but sockets, so that the
-// simulator runs it whole. Thread-safe.
+// A shard: its segments and the streams that it serves them on. It has no sockets, so that the simulator runs
+// it whole. Thread-safe.
 //
-// A frame is taken apart on the thread that brings it, and its parts are handed to the executors of their
-// segments, in one task an executor; with nobody else at an executor the same thread goes on and applies
-// them.
+// The thread that brings a frame takes it apart and hands the parts to the executors of their segments, in
+// one task an executor. If nobody else is at an executor the same thread goes on and applies them.
 class Shard {
  public:
   // `clock`, `probe`, `peers` and `disk` must outlive the shard and its streams. Without peers no segment has
-  // other members; without a disk nothing is written to one. `contents` is what was found on it.
+  // other members; without a disk nothing is written to one. `contents` is the
+  // disk's at the start.
   Shard(ShardOptions options, const world::Clock& clock, Probe& probe, Peers* peers = nullptr,
         Disk* disk = nullptr, DiskContents contents = {});
   ~Shard();
 
-  // Which member of which cluster this is; 0: not known. Until then maps are kept but nothing is served.
+  // Tells the shard which member of which cluster it is; 0: not known. Before that it keeps maps and serves
+  // nothing.
   // `level`: the feature level that the coordinator spoke with it.
   void Identify(ring::Member self, uint64_t cluster = 0, uint32_t level = kFeatureLevel);
-  // Somebody who belongs to this cluster may not know that peers have an address of their own: a shard of
-  // level 1, or the coordinator.
+  // A member of this cluster, a shard of level 1 or the coordinator, may not know that peers have an address
+  // of their own.
   bool PeersAmongClients() const;
-  // In which term the coordinator leads that was last heard of.
+  // The newest coordinator that the shard has heard of leads in this term.
   void NoteTerm(uint64_t term);
-  // Makes the folder nobody's; `done` runs once that is synced, from any thread. Whatever the shard still
-  // does is not written any more. As ChangeSession.
+  // Makes the folder nobody's; `done` runs once that is synced, from any thread. The shard writes nothing
+  // afterwards. Answers as ChangeSession does.
   void EmptyFolder(const v1::EmptyFolderRequest& request,
                    std::function<void(absl::StatusOr<v1::EmptyFolderReply>)> done);
   // OK if the disk, if there is one, is this shard's or nobody's; kFailedPrecondition says whose it is.
   absl::Status CheckDisk(ShardId self, uint64_t cluster) const;
   void OnWantCatalogue(Context::WantCatalogue want) { context_.OnWantCatalogue(std::move(want)); }
-  // Where snapshots' files are written and read; without it those are refused. Before anything else. `runner`
-  // runs nothing any more when the shard ends.
+  // `runner` writes and reads the files of snapshots; without one the shard refuses them. Call before
+  // anything else. REQUIRES: the runner has stopped when the shard ends.
   void KeepSnapshots(SnapshotRunner& runner);
   // nullptr: see KeepSnapshots.
   const Snapshots* snapshots() const { return snapshots_.get(); }
 
   // -- ShardControl --
-  // Both: kFailedPrecondition if another member or another cluster was meant, kUnavailable if it is not known
-  // yet who this is. Takes what is newer. INVALID_ARGUMENT if the map or the tables break their rules;
-  // nothing changes then.
+  // All calls: kFailedPrecondition if the caller means another member or another cluster, kUnavailable if the
+  // shard does not know yet which one it is. Install takes what is newer. INVALID_ARGUMENT if the map or the
+  // tables break their rules; nothing changes then.
   absl::StatusOr<v1::InstallReply> Install(const v1::InstallRequest& request);
-  // `done` runs once, maybe before this returns, with the segments whose record is committed now. Nothing is
-  // changed, and no segment named, if the caller goes by an older map than this shard.
+  // `done` runs once, maybe before this returns, with the segments whose record is committed now. If the
+  // caller goes by an older map than this shard, the shard changes nothing and names no segment.
   void ChangeSession(const v1::SessionChange& change,
                      std::function<void(absl::StatusOr<v1::SessionChangeReply>)> done);
 
@@ -103,9 +104,9 @@ class Shard {
   // Ends reads whose deadline has come, sends beacons, notices silence. Call every few tens of milliseconds.
   void OnTime();
 
-  // How the shard is, for the coordinator and for people. `done` runs once, maybe before this returns.
+  // Gathers the state of the shard for a beat. `done` runs once, maybe before this returns.
   void Describe(std::function<void(v1::BeatRequest)> done);
-  // The same with more of it, for its own page of metrics.
+  // The same, and more, for the shard's own page of metrics.
   struct State {
     v1::BeatRequest beat;
     ReplicationState replication;
@@ -120,7 +121,7 @@ class Shard {
   // Answers all parked reads UNAVAILABLE; new frames are refused UNAVAILABLE from now on.
   void Stop();
 
-  // What its streams, links and snapshots work with.
+  // For streams, links and snapshots; for tests and metrics.
   Context& context() { return context_; }
   const Context& context() const { return context_; }
   std::shared_ptr<const View> view() const { return context_.view(); }
@@ -135,16 +136,16 @@ class Shard {
   absl::Status CheckMeant(const Request& request) const {
     return CheckMeant(request.cluster(), request.has_target(), request.target());
   }
-  // Why what a coordinator asks that goes by the map of this version is not done: it is late, or its store is
-  // an older copy. Empty: it is done; 0 says nothing.
+  // Tells why the shard refuses a call of a coordinator that goes by the map of this version: the call is
+  // late, or the store is an older copy. Empty: it obeys. 0: the caller names no version.
   std::string WhyTooOld(uint64_t map_version) const;
   // Runs visit(host, entry) for the entries of a request that name a segment, and done after the last.
   template <class Entry>
   void ForEntries(const google::protobuf::RepeatedPtrField<Entry>& entries,
                   std::function<void(SegmentHost&, const Entry&, size_t index)> visit, Context::Done done);
-  // Writes down what no segment tells, and a coordinator's store must not be behind.
+  // Writes to the folder what no segment records; a coordinator's store must not be behind it.
   void NoteKnown(const View& view);
-  // Makes the segments of the first map, with what the disk had of them.
+  // Makes the segments of the first map, with what the disk has of them.
   void MakeHosts(const ring::SegmentMap& map);
   // Tells every segment of the map, if the shard knows who it is.
   void Configure(const std::shared_ptr<const View>& view);

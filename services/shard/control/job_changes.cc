@@ -1,4 +1,4 @@
-// What the coordinator does to tables and jobs, in every segment the shard is primary of.
+// Changes tables and jobs for the coordinator, in every segment that the shard is primary of.
 #include <set>
 #include <variant>
 
@@ -15,7 +15,7 @@
 namespace paceline::shard {
 namespace {
 
-// Rows of a snapshot that are to be there.
+// The rows of this snapshot must be there.
 struct Loaded {
   JobId job;
   uint64_t id = 0;
@@ -87,7 +87,7 @@ bool Log(log::Primary& primary, const JobRecord& record, Outcome& outcome) {
   return primary.Change(std::get<log::CloseJob>(record), &outcome.why);
 }
 
-// The file of a cut that is committed.
+// Adds the file of a committed cut to the outcome.
 void Answer(Snapshots& snapshots, log::Primary& primary, const v1::JobChange& change, Outcome& outcome) {
   Snapshots::Answer answer = snapshots.Write(primary, change);
   outcome.committed = answer.done;
@@ -103,7 +103,7 @@ v1::JobChangeReply::Failure Failure(uint32_t segment, absl::string_view why) {
   return failure;
 }
 
-// Begins to load what is not loaded, and says why that is of no use, if it is.
+// Begins to load the segments that lack their rows. If the load has failed it says why instead.
 void GoOnLoading(Snapshots& snapshots, const v1::JobChange& change, std::vector<Outcome>& outcomes) {
   std::set<uint32_t> segments;
   for (uint32_t s = 0; s < outcomes.size(); ++s) {
@@ -141,7 +141,7 @@ void Shard::ChangeJob(const v1::JobChange& change,
   auto outcomes = std::make_shared<std::vector<Outcome>>(view()->segments());
   context_.ForEachSegment(
       [this, record = *std::move(record), outcomes, change](SegmentHost& host) {
-        // The first map may have come in between; then nothing of it is answered for yet.
+        // The first map may have come in between; the answer leaves its segments out.
         if (host.primary() == nullptr || host.id().v >= outcomes->size()) return;
         Outcome& outcome = (*outcomes)[host.id().v];
         outcome.why = host.IsBefore(MapVersion(change.map_version()));

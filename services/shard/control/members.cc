@@ -1,4 +1,4 @@
-// What the coordinator asks of single segments' members.
+// The coordinator's calls that concern single segments.
 #include <utility>
 #include <vector>
 

@@ -72,7 +72,7 @@ absl::StatusOr<v1::HandOverShardReply> Membership::Leave(absl::Duration timeout)
   request.set_leave(true);
   request.set_timeout_ms(static_cast<uint32_t>(absl::ToInt64Milliseconds(timeout)));
   v1::HandOverShardReply reply;
-  // It answers at `timeout` with what was done by then.
+  // The coordinator answers at `timeout` at the latest.
   ABSL_RETURN_IF_ERROR(Ask(&v1::Coordinator::Stub::HandOverShard, request, reply, timeout + kCallTimeout));
   return reply;
 }
@@ -96,7 +96,7 @@ void Membership::Run() {
         spdlog::info("coordinator is back address={}", coordinators_.Current()->address);
       }
     }
-    // The first beat comes at once: a start counts as one only with it.
+    // The first beat goes at once: the start counts only with it.
     if (!joined && status.ok()) {
       joined = true;
       continue;
@@ -192,7 +192,7 @@ void Membership::LookWhetherWhole() {
 void Membership::FetchCatalogue() {
   CatalogueVersion asked;
   {
-    // What is wanted from here on may be of a version made after this fetch, and is fetched again.
+    // A version that is wanted from here on may be made after this fetch; it is fetched again.
     const MutexLock lock(&wishes_->mutex);
     asked = std::exchange(wishes_->wanted, CatalogueVersion());
   }

@@ -1,4 +1,4 @@
-// How a shard is, for the coordinator and for people.
+// Gathers the state of a shard, for the coordinator and for people.
 #include <algorithm>
 #include <map>
 #include <string>

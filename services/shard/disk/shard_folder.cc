@@ -1,4 +1,4 @@
-// What a shard's folder says of itself, as the shard comes to know it.
+// The shard keeps the notes of its folder up to date.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -25,7 +25,7 @@ void Shard::NoteTerm(uint64_t term) {
   NoteKnown(*context_.Publish([&](View& view) { view.term = std::max(view.term, term); }));
 }
 
-// Before the folder has an owner it has nothing, and is to say nothing.
+// A folder without an owner has no data and gets no note.
 void Shard::NoteKnown(const View& view) {
   if (context_.disk() == nullptr || !disk_marked_ || view.emptied) return;
   v1::Known known;
@@ -44,7 +44,7 @@ void Shard::EmptyFolder(const v1::EmptyFolderRequest& request,
   if (const std::string old = WhyTooOld(request.map_version()); !old.empty()) {
     return done(absl::UnavailableError(old));
   }
-  // Since the call was sent it may have been made a member.
+  // The shard may have become a member since the call was sent.
   auto member_of = std::make_shared<std::atomic<int64_t>>(-1);
   const auto look = [member_of](SegmentHost& host) {
     const SegmentHost::Role role = host.role();

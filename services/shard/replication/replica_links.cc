@@ -14,7 +14,7 @@
 namespace paceline::shard {
 namespace {
 
-// Of a frame, beyond which it takes no more segments.
+// A frame of so many bytes takes no more segments.
 constexpr uint64_t kFrameBytes = uint64_t{1} << 20;
 constexpr BackoffPolicy kPauses{.initial = absl::Milliseconds(20), .max = absl::Milliseconds(500)};
 
@@ -26,7 +26,7 @@ bool Continues(const v1::ReplicateRequest::Segment& before, const v1::ReplicateR
 
 }  // namespace
 
-// One try at a link. Knows only where to report.
+// One try at a link. Reports to its ReplicaLinks and knows nothing else.
 class ReplicaLinks::Stream : public world::StreamHandler {
  public:
   Stream(std::weak_ptr<ReplicaLinks> links, ring::Member to, uint64_t life)
@@ -246,7 +246,7 @@ void ReplicaLinks::HaveCarried() {
 
 void ReplicaLinks::Carry(v1::ChangeConfigsRequest request, std::function<void(v1::ChangeConfigsReply)> done) {
   constexpr int kCarryingMax = 4;
-  if (NoCoordinator() >= log::Replicas::kNoCoordinator) return;  // it would not be heard either
+  if (NoCoordinator() >= log::Replicas::kNoCoordinator) return;  // nobody hears this shard either
   {
     MutexLock lock(&mutex_);
     if (stopped_ || carrying_ == kCarryingMax) return;
@@ -282,7 +282,7 @@ void ReplicaLinks::SendWishes() {
   });
 }
 
-// By way of another shard: it can end no tenure but by what this one has asked for itself.
+// Another shard brings this answer: it can end a tenure only by a change that this shard has asked for.
 void ReplicaLinks::OnCarried(const v1::ChangeConfigsReply& reply) {
   const auto view = context_.view();
   for (const v1::ChangeConfigsReply::Segment& answer : reply.segments()) {
@@ -301,7 +301,7 @@ void ReplicaLinks::OnAnswer(const v1::ChangeConfigsRequest&, absl::StatusOr<v1::
     asking_ = false;
     if (stopped_) return;
   }
-  if (!reply.ok()) return;  // what is still wished is wished again
+  if (!reply.ok()) return;  // the segments repeat their wishes
   const auto view = context_.view();
   for (const v1::ChangeConfigsReply::Segment& answer : reply->segments()) {
     const SegmentId segment(answer.segment());

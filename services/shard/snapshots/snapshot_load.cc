@@ -58,7 +58,7 @@ void SnapshotLoad::Step(snapshot::Files& files) {
   HandOut();
 }
 
-// To the end of the last file, or until there is enough.
+// Reads to the end of the last file, or until there are enough rows.
 absl::Status SnapshotLoad::Gather(snapshot::Files& files) {
   while (gathered_bytes_ < kGatherBytes) {
     if (!decoder_.has_value()) {
@@ -121,7 +121,7 @@ void SnapshotLoad::HandOut() {
 void SnapshotLoad::Give(Piece& piece) {
   SegmentHost& host = context_.host(SegmentId(piece.segment));
   log::Primary* primary = host.primary();
-  // Of rows that were given in an earlier tenure some may be gone, and nobody would give them again.
+  // Rows given in an earlier tenure may be gone, and nobody would give them again.
   uint64_t& tenure = tenures_.at(piece.segment);
   if (tenure == 0) tenure = host.tenure();
   if (primary == nullptr || host.tenure() != tenure) {

@@ -21,14 +21,14 @@ v1::JobChangeReply::Failure Failure(SegmentId segment, std::string why, bool los
   return failure;
 }
 
-// Of one state only: a call that comes late may have the same cut logged again, when its job was closed
-// since, and a file that a manifest names is not to be written over.
+// Names one state only. A late call may log the same cut again after its job was closed, and must not
+// overwrite a file that a manifest names.
 std::string NameOf(const snapshot::FileHead& head) {
   return absl::StrCat("segment-", head.segment.v, ".cut-", head.cut, ".epoch-", head.epoch.v, ".lsn-",
                       head.lsn.v);
 }
 
-// What is said of a file that is complete.
+// Describes a complete file.
 v1::SnapshotFile FileOf(const log::CutCopy& copy, const snapshot::FileHead& head,
                         const snapshot::FileEncoder& encoder) {
   v1::SnapshotFile file;
@@ -112,7 +112,7 @@ absl::Status Snapshots::Begin(snapshot::Files& files, Writing& writing) {
   return writing.to->Append(writing.encoder.Head(writing.head));
 }
 
-// Blocks are pages: what is written at a time is as large as a page, and so is what a reader needs.
+// A block is a page: a writer and a reader need memory for one at a time.
 absl::StatusOr<bool> Snapshots::WriteNext(Writing& writing) {
   const auto bytes = [](const auto& numbers) {
     return absl::string_view(reinterpret_cast<const char*>(numbers.data()),

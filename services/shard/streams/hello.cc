@@ -33,8 +33,8 @@ absl::Status NotReading(const Context& context) {
 
 namespace {
 
-// Addresses are used again, by later starts and by other clusters whose ids begin at 1 too: a client that
-// goes by an old map must not be served as if it were somebody else.
+// Later starts, and other clusters whose ids begin at 1 too, use the same address again. A client with an old
+// map must not be served as if it meant them.
 std::optional<v1::Refusal> NotMeant(const Context& context, const View& view, const v1::Hello& hello) {
   const auto refuse = [&](std::string message) {
     return MakeRefusal(v1::Refusal::UNAVAILABLE, absl::StrCat("hello: ", message, "; wait for a newer map"));
@@ -47,7 +47,7 @@ std::optional<v1::Refusal> NotMeant(const Context& context, const View& view, co
   }
   if (!hello.has_target()) return std::nullopt;
   if (!known) return refuse(absl::StrCat(name, " has not joined its cluster yet"));
-  // Of an earlier start's segments a later one says what became of them.
+  // A later start tells what became of the segments of an earlier one.
   const v1::Member& target = hello.target();
   if (ShardId(target.shard()) == view.self.shard &&
       Incarnation(target.incarnation()) <= view.self.incarnation)
@@ -124,7 +124,7 @@ void AskWhetherOver(Context& context, const Caller& caller,
         std::optional<v1::Refusal> over = host.primary()->WhyOver(caller.session, caller.job);
         if (!over.has_value()) return;
         MutexLock lock(&answer->mutex);
-        // The one that knows more of it: not all are told why.
+        // Keeps the longest reason: not all segments are told why.
         if (!answer->over.has_value() || answer->over->message().size() < over->message().size())
           answer->over = std::move(over);
       },

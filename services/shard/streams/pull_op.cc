@@ -190,7 +190,7 @@ absl::Cord PullOp::Values() {
   return wire::Borrow(absl::string_view(values_.get(), values_bytes_), values_);
 }
 
-// The keys of what has changed; their values, with the room that was not taken closed.
+// Adds the keys of the changed rows to `head`, and returns their values without gaps.
 absl::Cord PullOp::TellChanges(v1::PullReply& head) {
   size_t to = 0;
   for (size_t part = 0; part < slices_.size(); ++part) {
@@ -208,7 +208,7 @@ absl::Cord PullOp::TellChanges(v1::PullReply& head) {
   return wire::Borrow(absl::string_view(values_.get(), to), values_);
 }
 
-// The values count as long as anybody has them, this stream or what carries it.
+// The values count for as long as this stream or its carrier has them.
 bool PullOp::Hold() {
   struct Held {
     std::shared_ptr<char[]> values;

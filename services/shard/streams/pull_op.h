@@ -29,8 +29,8 @@ class PullReplies {
   virtual bool ended() const = 0;
 };
 
-// One pull under way: its parts are answered by their segments in any order, on any executor, each writing
-// its own stretch of the reply's values.
+// One pull under way. Segments answer its parts in any order, on any executor; each writes its own stretch of
+// the reply's values.
 class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp> {
  public:
   PullOp(std::shared_ptr<PullReplies> replies, Context& context, wire::Frame<v1::PullRequest> request,
@@ -58,7 +58,7 @@ class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp>
   void Send();
   // False: the values would be too many, of all streams.
   bool Hold();
-  // What is said instead of them.
+  // The refusal that goes instead of them.
   wire::Frame<v1::PullReply> Unheld();
   absl::Cord Values();
   absl::Cord TellChanges(v1::PullReply& head);
@@ -80,7 +80,7 @@ class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp>
   std::shared_ptr<char[]> values_;
   size_t values_bytes_ = 0;
   size_t reserved_bytes_ = 0;
-  // Of a read that asks for changes: how many of the rows there is room for each part has, and their keys.
+  // For a read that asks for changes: the number of changed rows of each part, and their keys.
   bool asks_changes_ = false;
   std::vector<uint32_t> changes_;
   std::vector<uint64_t> changed_;

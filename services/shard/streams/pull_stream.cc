@@ -9,10 +9,10 @@ namespace {
 // Small replies take no bytes of the budget worth counting; this bounds their number.
 constexpr size_t kPullRepliesMax = 16 * 1024;
 
-// Rows are read much faster than a connection carries them. With so many bytes of replies waiting to be sent
-// the next pulls are held back: their replies would only lie in memory, out of the caches.
+// The shard reads rows much faster than a connection carries them. With so many bytes of replies waiting it
+// holds the next pulls back: their replies would only lie in memory, out of the caches.
 constexpr uint64_t kRepliesAhead = uint64_t{4} << 20;
-// Pulls held back; further ones are started at once, and refused when their replies are too many.
+// It holds so many pulls back. It starts further ones at once, and refuses them when replies are too many.
 constexpr size_t kHeldMax = 1024;
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace paceline::shard {
 namespace {
 
-// As of a pull stream: this bounds the number of small ones.
+// Bounds the number of small replies, as for a pull stream.
 constexpr size_t kPushPullRepliesMax = 16 * 1024;
 
 }  // namespace

@@ -93,7 +93,7 @@ void PushStream::OnFrame(absl::Cord bytes) {
   }
   const v1::PushPullRequest& head = request->head;
   const auto view = context_.view();
-  // Before each of them gets a refusal of its own.
+  // One refusal for the frame, before each part gets its own.
   if (view->map != nullptr && entries->size() > view->map->SegmentCount()) {
     return Refuse(
         MakeRefusal(v1::Refusal::MALFORMED,
@@ -227,7 +227,7 @@ void PushStream::HandOutTick(const v1::Tick& tick, const std::vector<wire::Seal>
     }
   }
   if (named_.empty()) {
-    // What it named before there was a map its client takes for told, as below.
+    // The client takes what it named before there was a map for told, as below.
     Named unknown;
     if (ticked_without_map_) unknown.ever = {true, true};
     named_.resize(segments, unknown);
@@ -236,17 +236,16 @@ void PushStream::HandOutTick(const v1::Tick& tick, const std::vector<wire::Seal>
       [this, ticket, round](SegmentHost& host) {
         const uint32_t s = host.id().v;
         if (round->anew) named_[s] = {};
-        // A member that it names may be primary already, and its client know that while this shard does not
-        // yet.
+        // The newest map may name this shard primary, and the client may know that before this shard does.
         bool spoken = true;
         if (host.primary() != nullptr) {
           spoken = Speaks(host, round->said[s], round->clock);
           if (spoken) round->behind[s] = BehindOf(host);
         } else {
           for (size_t line = 0; line < 2; ++line) {
-            // Its client takes it for told. Here nothing is known of the line until it is named again: also
-            // when a later tick leaves it out, which the client sent before it knew that the earlier one did
-            // not count.
+            // The client takes it for told. The shard knows nothing of the line until a tick names it again.
+            // A later tick may leave it out: the client sent it before it knew that the earlier one did not
+            // count.
             if (round->said[s].counts[line].has_value()) named_[s].ever[line] = true;
             if (named_[s].ever[line]) spoken = host.follower() == nullptr;
           }
@@ -282,9 +281,9 @@ bool PushStream::Speaks(SegmentHost& host, const Said& said, Clock clock) {
     named.counts.counts[line] = *said.counts[line];
     named.ever[line] = named.anew[line] = true;
   }
-  // Not named by this tick, nor earlier on this stream in this tenure: parts of it may have died with another
-  // stream. A client that does not know of the tenure names only the line that has changed: of the other one
-  // nothing is known.
+  // Neither this tick nor an earlier one on this stream named it in this tenure: parts of it may have died
+  // with another stream. A client that does not know of the tenure names only the line that has changed; the
+  // shard knows nothing of the other one.
   const bool spoken = named.anew != std::array<bool, 2>{} && named.anew == named.ever;
   if (!spoken && !Planted(Bug::kUnnamedSealed)) return false;
   const log::Segment::Session* session = host.primary()->segment().FindSession(caller_->session);
@@ -296,8 +295,7 @@ bool PushStream::Speaks(SegmentHost& host, const Said& said, Clock clock) {
   return true;
 }
 
-// A client whose parts were committed and are not here any more may have none to send, and hears of it by
-// nothing else.
+// A client whose committed parts are lost here may have none to send, and learns of it in no other way.
 PushStream::Behind PushStream::BehindOf(SegmentHost& host) const {
   Behind behind;
   const log::Segment& segment = host.primary()->segment();
@@ -334,7 +332,7 @@ void PushStream::Refuse(v1::Refusal refusal, uint64_t frame) {
   Kick();
 }
 
-// Of each segment that may acknowledge more now: they do so in groups.
+// Each segment that may acknowledge more calls this; segments do so in groups.
 void PushStream::Wake() {
   std::shared_ptr<world::StreamPort> port;
   {
@@ -390,9 +388,9 @@ void PushStream::CloseForNotReading(const std::shared_ptr<world::StreamPort>& po
   }
 }
 
-// A client that waits for room in its window is to hear of it; otherwise the next frames may come first.
-// Frames end in any order. The client hears how many have ended of the first ones, since it counts by their
-// sizes.
+// A client that waits for room in its window must hear of it at once; otherwise the next frames may come
+// first. Frames end in any order. The client hears how many of the first ones have ended, since it counts
+// their sizes.
 void PushStream::FrameDone(uint64_t frame) {
   std::shared_ptr<world::StreamPort> port;
   bool soon = false;
