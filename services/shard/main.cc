@@ -1,5 +1,5 @@
-// A shard's process: its flags, its parts put together, and how it ends. `paceline-shard --help` says how to
-// use it.
+// The process of a shard: reads its flags, puts its parts together, and ends it. `paceline-shard --help`
+// lists the flags.
 
 #include <malloc.h>
 #include <spdlog/spdlog.h>
@@ -199,7 +199,7 @@ bool IsWildcard(absl::string_view address) {
   return host == "0.0.0.0" || host == "[::]" || host.empty();
 }
 
-// Where clients reach what listens on `bound`.
+// The address at which clients reach the listener at `bound`.
 absl::StatusOr<std::string> Advertised(const Flags& flags, const std::string& bound) {
   if (!flags.advertise.empty()) {
     ABSL_RETURN_IF_ERROR(CheckAddress("--advertise", flags.advertise));
@@ -210,7 +210,7 @@ absl::StatusOr<std::string> Advertised(const Flags& flags, const std::string& bo
       "--listen ", flags.listen, " is no address that others reach; give --advertise HOST:PORT as well"));
 }
 
-// Where peers reach what listens on `bound`, if clients reach this shard at `address`.
+// The address at which peers reach the listener at `bound`, if clients reach this shard at `address`.
 std::string AdvertisedToPeers(const Flags& flags, const std::string& address, const std::string& bound) {
   if (!flags.peer_advertise.empty()) return flags.peer_advertise;
   if (!IsWildcard(bound)) return bound;
@@ -226,7 +226,7 @@ class OnPage {
     MutexLock lock(&mutex_);
     if (shard_ != nullptr) ShowShard(families, *shard_);
   }
-  // Waits for a scrape that is under way.
+  // Waits for the scrape under way.
   void Hide() ABSL_LOCKS_EXCLUDED(mutex_) {
     MutexLock lock(&mutex_);
     shard_ = nullptr;
@@ -237,7 +237,7 @@ class OnPage {
   Shard* shard_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Which folder of which running machine this is: a copy of it has other numbers. Empty: it cannot be told.
+// Identifies the folder and the running machine; a copy of the folder gets other numbers. Empty: not known.
 std::string PlaceOf(const std::string& dir) {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
@@ -288,7 +288,7 @@ class Process {
     return process;
   }
 
-  // Before its end: what it holds goes on elsewhere, where it can.
+  // Before the shard ends, others take over its segments where they can.
   void Leave(absl::Duration timeout) {
     const auto view = shard_.view();
     const auto replicated = [](const ring::SegmentMap& map) {

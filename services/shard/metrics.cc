@@ -160,13 +160,14 @@ void ShowReplication(metrics::Families& families, const ReplicationState& state)
   counter("paceline_shard_fences_total", kFences, state.events.not_fenced, {{"answer", "refused"}});
 }
 
-void ShowDisk(metrics::Families& families, const Shard& shard, const ReplicationState& state) {
+void ShowDisk(metrics::Families& families, const Disk& disk, uint64_t held_back,
+              const ReplicationState& state) {
   families.Gauge("paceline_shard_disk_pending_bytes", "Applied, and not written to the disk yet.",
-                 static_cast<double>(shard.disk_pending_bytes()));
+                 static_cast<double>(disk.pending_bytes()));
   families.Counter("paceline_shard_frames_held_back_total",
                    "Frames of clients that stayed under way for a while because the disk was slow.",
-                   static_cast<double>(shard.frames_held_back()));
-  const Disk::Health health = shard.disk_health().value_or(Disk::Health());
+                   static_cast<double>(held_back));
+  const Disk::Health health = disk.health();
   using Standing = Disk::Health::State;
   constexpr std::pair<const char*, Standing> kStandings[] = {{"works", Standing::kWorks},
                                                              {"slow", Standing::kSlow},
@@ -176,7 +177,7 @@ void ShowDisk(metrics::Families& families, const Shard& shard, const Replication
     families.Gauge("paceline_shard_disk_state", "1 for how the disk stands, 0 for the others.",
                    health.state == standing ? 1 : 0, {{"state", name}});
   }
-  const Disk::Done done = shard.disk_done();
+  const Disk::Done done = disk.done();
   families.Counter("paceline_shard_disk_written_bytes_total", "Records, pages and bases written to the disk.",
                    static_cast<double>(done.bytes));
   families.Counter("paceline_shard_disk_syncs_total", "Times the disk was synced.",
@@ -214,9 +215,10 @@ void ShowSnapshots(metrics::Families& families, const Snapshots::Counters& count
 }  // namespace
 
 void ShowShard(metrics::Families& families, Shard& shard) {
-  for (size_t e = 0; e < shard.executor_count(); ++e) {
+  const Context& context = shard.context();
+  for (size_t e = 0; e < context.executors().size(); ++e) {
     families.Gauge("paceline_shard_queue_depth", "Tasks waiting at an executor.",
-                   static_cast<double>(shard.executor(e).depth()), {{"executor", absl::StrCat(e)}});
+                   static_cast<double>(context.executors()[e]->depth()), {{"executor", absl::StrCat(e)}});
   }
   auto described = std::make_shared<Notification>();
   auto state = std::make_shared<Shard::State>();
@@ -237,13 +239,14 @@ void ShowShard(metrics::Families& families, Shard& shard) {
   families.Gauge("paceline_shard_staging_budget_bytes", "What they may take.",
                  static_cast<double>(shard.options().staging_budget_bytes));
   families.Gauge("paceline_shard_reply_bytes", "Values of replies that wait to be read.",
-                 static_cast<double>(shard.replies().taken()));
+                 static_cast<double>(context.replies().taken()));
   families.Gauge("paceline_shard_reply_budget_bytes", "What they may take.",
-                 static_cast<double>(shard.replies().bytes_max()));
+                 static_cast<double>(context.replies().bytes_max()));
   families.Gauge("paceline_shard_parked_reads", "Parts of pulls waiting now.",
                  static_cast<double>(beat->parked()));
   ShowReplication(families, state->replication);
-  if (shard.has_disk()) ShowDisk(families, shard, state->replication);
+  if (const Disk* disk = context.disk())
+    ShowDisk(families, *disk, context.held_back().held(), state->replication);
   if (shard.snapshots() != nullptr) ShowSnapshots(families, shard.snapshots()->counters());
   families.Gauge("paceline_shard_map_version", "Version of the map in use.",
                  static_cast<double>(beat->map_version()));

@@ -27,7 +27,7 @@ class MetricsProbe : public Probe {
   void StreamClosed(const std::string& kind) override;
 
  private:
-  // What Replicate streams carried in one direction.
+  // Counts the traffic of Replicate streams in one direction.
   struct Carried {
     Carried(metrics::Exposer& page, const std::string& direction);
     void Add(const ReplicateFrame& frame);
@@ -58,7 +58,7 @@ class MetricsProbe : public Probe {
   Carried received_;
 };
 
-// Adds what the shard is at the moment to its page: rows, memory, queues, clocks, how far its followers are.
+// Adds the shard's present state to its page: rows, memory, queues, clocks, the progress of followers.
 void ShowShard(metrics::Families& families, Shard& shard);
 
 }  // namespace paceline::shard

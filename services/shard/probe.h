@@ -11,13 +11,13 @@
 
 namespace paceline::shard {
 
-// What a shard tells about its work as it happens. Implementations are thread-safe and cheap: these are
-// called for every frame. The default does nothing, for simulation and tests.
+// A shard reports its work here as it happens. Implementations are thread-safe and cheap: the shard calls
+// them for every frame. The default does nothing, for simulation and tests.
 class Probe {
  public:
   virtual ~Probe() = default;
   virtual void PushFrame(uint64_t /*bytes*/, uint64_t /*parts*/) {}
-  // Who this shard is.
+  // The shard knows which member it is.
   virtual void Identified(ring::Member /*self*/, uint64_t /*cluster*/) {}
 
   // These are called by the segment's owner.
@@ -34,8 +34,8 @@ class Probe {
   // it was parked for the min clock, and for other members of its segments.
   virtual void PullServed(uint64_t /*rows*/, uint64_t /*bytes*/, absl::Duration /*total*/,
                           absl::Duration /*staleness*/, absl::Duration /*replication*/) {}
-  // How a read asked: of an aggregated table, with a min clock, or without one. The first s clocks of SSP(s)
-  // ask for none, and pass for asynchronous ones.
+  // A read asks an aggregated table (kBsp), with a min clock (kSsp), or without one (kAsp). Reads of the
+  // first s clocks of SSP(s) ask for none and count as kAsp.
   enum class Model { kBsp, kSsp, kAsp };
   // `rows` were read by a worker that was `staleness` clocks ahead of their min clock.
   virtual void StalenessObserved(Model /*model*/, uint64_t /*staleness*/, uint64_t /*rows*/) {}

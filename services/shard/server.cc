@@ -21,12 +21,12 @@ namespace {
 
 constexpr absl::Duration kTimerEvery = absl::Milliseconds(20);
 constexpr char kReadiness[] = "readiness";
-// Of the coordinator's calls; those beyond are refused, and asked again.
+// So many calls of the coordinator run at once; it repeats those that are refused.
 constexpr int kThreadsMax = 64;
 // Frames have 8 MiB; what is somewhat larger is refused by name, and gRPC ends a stream for the rest.
 constexpr int kClientMessageBytesMax = 16 << 20;
 
-// OK if what peers ask for is served at this address.
+// OK if this address serves peers.
 absl::Status Served(const Shard& shard, bool at_peers) {
   if (at_peers || shard.PeersAmongClients()) return absl::OkStatus();
   return absl::PermissionDeniedError(
@@ -227,7 +227,7 @@ void Server::SetReady() {
 }
 
 Server::~Server() {
-  // Where a listener could not be had its queues still end in order.
+  // Queues end in order even if their listener never started.
   const bool both = clients_.server != nullptr && peers_.server != nullptr;
   for (Side* side : {&clients_, &peers_}) {
     if (side->listener != nullptr) side->listener->Stop();

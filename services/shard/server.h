@@ -23,8 +23,8 @@ struct Listeners {
 
 // The shard's gRPC servers: one for clients, with the data plane's streams, and one for other shards and the
 // coordinator, with Replicate and ShardControl, so that a firewall can tell them apart. Both have health.
-// While the cluster has shards of level 1 (Shard::PeersAmongClients) the first one serves what the second one
-// does, too. Adapters only; what a request means is decided in Shard.
+// While the cluster has shards of level 1 (Shard::PeersAmongClients) the first one does the second one's
+// work, too. Adapters only; Shard decides what a request means.
 class Server {
  public:
   // UNAVAILABLE naming the address if one is taken. `shard` must outlive the server.
@@ -39,8 +39,8 @@ class Server {
   // host:port that was bound, for clients and for peers.
   const std::string& address() const { return clients_.listener->address(); }
   const std::string& peer_address() const { return peers_.listener->address(); }
-  // What became of connections to both. Health says of the service `connections` that it serves while they
-  // are taken.
+  // The connections to both addresses. Health reports the service `connections` as serving while the server
+  // accepts them.
   std::shared_ptr<const rpc::ConnectionCounts> connections() const { return connections_; }
 
  private:
@@ -58,7 +58,7 @@ class Server {
   };
 
   explicit Server(Shard& shard);
-  // What shards and the coordinator ask for; `at_peers`: at the address that is theirs.
+  // Serves shards and the coordinator; `at_peers`: at the address for peers.
   void ServePeers(grpc::ServerBuilder& builder, Side& side, bool at_peers);
   absl::Status Listen(const std::string& address, const char* flag, Side& side);
   absl::Status Build(grpc::ServerBuilder& builder, int message_bytes_max, Side& side);

@@ -1,6 +1,7 @@
 #include "services/shard/shard.h"
 
 #include <atomic>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/planted.h"
@@ -68,58 +69,24 @@ class Shard::SharedBudget : public log::RowMemory, public log::StagingRoom, publ
   std::atomic<uint64_t> rows_updated_{0};
 };
 
-namespace {
-
-size_t SegmentsOf(const Shard::View& view) {
-  return view.map == nullptr ? 0 : view.map->SegmentCount();
-}
-
-}  // namespace
-
 Shard::Shard(ShardOptions options, const world::Clock& clock, Probe& probe, Peers* peers, Disk* disk,
              DiskContents contents)
-    : options_(std::move(options)),
-      clock_(clock),
-      probe_(probe),
-      budget_(std::make_shared<SharedBudget>(options_, probe, known_sessions_)),
-      links_(peers == nullptr ? nullptr : std::make_shared<ReplicaLinks>(*this, *peers)),
-      disk_(disk),
+    : context_(std::move(options), clock, probe, disk),
+      budget_(std::make_shared<SharedBudget>(context_.options(), probe, context_.known_sessions())),
+      links_(peers == nullptr ? nullptr : std::make_shared<ReplicaLinks>(context_, *peers)),
       contents_(std::move(contents)),
-      around_{.shard_name = options_.name,
+      around_{.shard_name = context_.options().name,
               .shard = budget_,
-              .clock = &clock_,
+              .clock = &clock,
               .port = links_,
-              .disk = disk_,
-              .durable = options_.durable,
-              .disk_pace = options_.disk_pace,
-              .image_pace = options_.image_pace},
-      replies_(std::make_shared<ReplyBudget>(options_.all_replies_bytes_max)) {
-  if (options_.helper_thread) helper_ = std::make_unique<Helper>();
-  for (int i = 0; i < std::max(options_.executors, 1); ++i) {
-    batches_.push_back(std::make_unique<engine::Batch>());
-    executors_.push_back(std::make_unique<Executor>(helper_.get()));
-    if (disk_ == nullptr) continue;
-    executors_.back()->AfterGroup([this, i] { WriteGroup(static_cast<size_t>(i)); });
-  }
-  View view;
-  view.catalogue = std::make_shared<const Catalogue>();
-  view_ = std::make_shared<const View>(std::move(view));
-}
+              .disk = disk,
+              .durable = context_.options().durable,
+              .disk_pace = context_.options().disk_pace,
+              .image_pace = context_.options().image_pace} {}
 
 Shard::~Shard() {
   if (links_ != nullptr) links_->Stop();
-}
-
-std::shared_ptr<const Shard::View> Shard::view() const {
-  MutexLock lock(&mutex_);
-  return view_;
-}
-
-std::shared_ptr<const Shard::View> Shard::Publish(const std::function<void(View&)>& change) {
-  View next = *view_;
-  change(next);
-  view_ = std::make_shared<const View>(std::move(next));
-  return view_;
+  context_.End();
 }
 
 bool Shard::PeersAmongClients() const {
@@ -128,60 +95,41 @@ bool Shard::PeersAmongClients() const {
 }
 
 void Shard::Identify(ring::Member self, uint64_t cluster, uint32_t level) {
-  std::shared_ptr<const View> now;
-  {
-    MutexLock lock(&mutex_);
-    now = Publish([&](View& view) {
-      view.self = self;
-      view.cluster = cluster;
-      view.coordinators_level = level;
-    });
-  }
-  probe_.Identified(self, cluster);
+  const auto now = context_.Publish([&](View& view) {
+    view.self = self;
+    view.cluster = cluster;
+    view.coordinators_level = level;
+  });
+  context_.probe().Identified(self, cluster);
   Configure(now);
 }
 
-void Shard::OnWantCatalogue(WantCatalogue want) {
-  MutexLock lock(&mutex_);
-  want_catalogue_ = std::move(want);
-}
-
 void Shard::KeepSnapshots(SnapshotRunner& runner) {
-  snapshots_ = std::make_unique<Snapshots>(*this, runner);
-}
-
-bool Shard::CatalogueWanted(CatalogueVersion version) {
-  WantCatalogue want;
-  {
-    MutexLock lock(&mutex_);
-    want = want_catalogue_;
-  }
-  return !want || want(version);
+  snapshots_ = std::make_unique<Snapshots>(context_, runner);
 }
 
 absl::Status Shard::CheckMeant(uint64_t cluster, bool has_target, const v1::Member& target) const {
   const auto now = view();
   const bool known = now->self.incarnation != Incarnation();
   if (known && now->cluster != 0 && cluster != 0 && cluster != now->cluster) {
-    return absl::FailedPreconditionError(absl::StrCat("cluster: ", cluster, " is meant; ", options_.name,
+    return absl::FailedPreconditionError(absl::StrCat("cluster: ", cluster, " is meant; ", options().name,
                                                       " at this address is of cluster ", now->cluster,
                                                       ": see whether an address is used twice"));
   }
   if (!has_target) return absl::OkStatus();
-  if (!known) return absl::UnavailableError(absl::StrCat(options_.name, " has not joined its cluster yet"));
+  if (!known) return absl::UnavailableError(absl::StrCat(options().name, " has not joined its cluster yet"));
   if (ShardId(target.shard()) == now->self.shard &&
       Incarnation(target.incarnation()) == now->self.incarnation)
     return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      "target: shard ", target.shard(), ", incarnation ", target.incarnation(), " is meant; ", options_.name,
+      "target: shard ", target.shard(), ", incarnation ", target.incarnation(), " is meant; ", options().name,
       " at this address is shard ", now->self.shard.v, ", incarnation ", now->self.incarnation.v));
 }
 
 std::string Shard::WhyTooOld(uint64_t map_version) const {
-  const auto now = view();
-  const MapVersion have = now->map == nullptr ? MapVersion() : now->map->version();
+  const MapVersion have = view()->map_version();
   if (map_version == 0 || MapVersion(map_version) >= have || Planted(Bug::kOldMapObeyed)) return "";
-  return absl::StrCat("the call is of map version ", map_version, ", ", options_.name, " has ", have.v);
+  return absl::StrCat("the call is of map version ", map_version, ", ", options().name, " has ", have.v);
 }
 
 absl::StatusOr<v1::InstallReply> Shard::Install(const v1::InstallRequest& request) {
@@ -196,113 +144,65 @@ absl::StatusOr<v1::InstallReply> Shard::Install(const v1::InstallRequest& reques
     ABSL_ASSIGN_OR_RETURN(Catalogue parsed, Catalogue::FromProto(request.catalogue()));
     catalogue = std::make_shared<const Catalogue>(std::move(parsed));
   }
-  std::shared_ptr<const View> now;
-  {
-    MutexLock lock(&mutex_);
-    if (map != nullptr && view_->map != nullptr && view_->map->ring_bits() != map->ring_bits()) {
-      return absl::InvalidArgumentError(absl::StrCat("map: ring_bits ", map->ring_bits(),
-                                                     "; this shard's ring has ", view_->map->ring_bits(),
-                                                     " and it never changes"));
+  absl::Status wrong;
+  const auto now = context_.Publish([&](View& view) {
+    if (map != nullptr && view.map != nullptr && view.map->ring_bits() != map->ring_bits()) {
+      wrong = absl::InvalidArgumentError(absl::StrCat("map: ring_bits ", map->ring_bits(),
+                                                      "; this shard's ring has ", view.map->ring_bits(),
+                                                      " and it never changes"));
+      return;
     }
-    if (map != nullptr && hosts_.empty()) MakeHosts(*map);
-    now = Publish([&](View& view) {
-      if (map != nullptr && (view.map == nullptr || map->version() > view.map->version())) view.map = map;
-      if (catalogue != nullptr && catalogue->version() > view.catalogue->version())
-        view.catalogue = catalogue;
-    });
-  }
+    if (map != nullptr && view.map == nullptr) MakeHosts(*map);
+    if (map != nullptr && map->version() > view.map_version()) view.map = map;
+    if (catalogue != nullptr && catalogue->version() > view.catalogue->version()) view.catalogue = catalogue;
+  });
+  ABSL_RETURN_IF_ERROR(wrong);
   if (map != nullptr) Configure(now);
   if (map == nullptr && catalogue != nullptr) NoteKnown(*now);
   v1::InstallReply reply;
-  reply.set_map_version(now->map == nullptr ? 0 : now->map->version().v);
+  reply.set_map_version(now->map_version().v);
   reply.set_catalogue_version(now->catalogue->version().v);
   return reply;
 }
 
-void Shard::WriteGroup(size_t executor) {
-  if (batches_[executor]->empty()) return;
-  engine::Batch batch = std::exchange(*batches_[executor], engine::Batch());
-  if (view()->emptied) return;
-  std::vector<std::pair<SegmentHost*, SegmentDisk::Mark>> marks;
-  for (size_t s = executor; s < hosts_.size(); s += executors_.size()) {
-    if (const auto mark = hosts_[s]->TakeMark()) marks.emplace_back(hosts_[s].get(), *mark);
-  }
-  if (marks.empty()) return disk_->Write(std::move(batch));
-  disk_->Write(std::move(batch), [this, executor, marks = std::move(marks)]() mutable {
-    executors_[executor]->Run([marks = std::move(marks)] {
-      for (const auto& [host, mark] : marks) host->OnDurable(mark);
-    });
-  });
-}
-
 void Shard::MakeHosts(const ring::SegmentMap& map) {
   for (uint32_t s = 0; s < map.SegmentCount(); ++s) {
-    engine::Batch& batch = *batches_[ExecutorOf(SegmentId(s))];
-    hosts_.push_back(std::make_unique<SegmentHost>(SegmentId(s), around_, &batch));
+    SegmentHost& host = context_.AddHost(around_);
     const auto found = contents_.segments.find(SegmentId(s));
     if (found == contents_.segments.end() || contents_.owner.ring_bits != map.ring_bits()) continue;
-    hosts_.back()->Restore(std::move(found->second.state), std::move(found->second.found));
+    host.Restore(std::move(found->second.state), std::move(found->second.found));
   }
   contents_.segments.clear();
 }
 
 void Shard::Configure(const std::shared_ptr<const View>& view) {
   if (view->map == nullptr || view->self.incarnation == Incarnation()) return;
-  if (disk_ != nullptr && !view->emptied && !disk_marked_.exchange(true)) {
+  if (context_.disk() != nullptr && !view->emptied && !disk_marked_.exchange(true)) {
     engine::Batch batch;
     batch.Add(
         NoteOf({.cluster = view->cluster, .shard = view->self.shard, .ring_bits = view->map->ring_bits()}));
-    disk_->Write(std::move(batch));
+    context_.disk()->Write(std::move(batch));
   }
   NoteKnown(*view);
   // Segments ignore a map older than one they know, so two calls that overtake each other do no harm.
-  ForEachSegment([view](SegmentHost& host) { host.Configure(*view->map, view->self); }, [] {});
-}
-
-void Shard::ForEachSegment(Visit visit, Done done) {
-  if (view()->map == nullptr) {
-    done();
-    return;
-  }
-  struct Round {
-    Visit visit;
-    Done done;
-    std::atomic<size_t> left;
-  };
-  auto round = std::make_shared<Round>();
-  round->visit = std::move(visit);
-  round->done = std::move(done);
-  round->left = executors_.size();
-  for (size_t e = 0; e < executors_.size(); ++e) {
-    executors_[e]->Run([this, e, round] {
-      for (size_t s = e; s < hosts_.size(); s += executors_.size()) round->visit(*hosts_[s]);
-      if (round->left.fetch_sub(1) == 1) round->done();
-    });
-  }
+  context_.ForEachSegment([view](SegmentHost& host) { host.Configure(*view->map, view->self); }, [] {});
 }
 
 void Shard::ChangeSession(const v1::SessionChange& change,
                           std::function<void(absl::StatusOr<v1::SessionChangeReply>)> done) {
-  if (absl::Status meant = CheckMeant(change.cluster(), change.has_target(), change.target()); !meant.ok()) {
-    done(std::move(meant));
-    return;
-  }
+  if (absl::Status meant = CheckMeant(change); !meant.ok()) return done(std::move(meant));
   const auto seals = wire::ParseSeals(change.seals());
-  if (!seals.ok()) {
-    done(seals.status());
-    return;
-  }
+  if (!seals.ok()) return done(seals.status());
   if (!change.secret_sha256().empty() && change.secret_sha256().size() != secret::kDigestBytes) {
-    done(absl::InvalidArgumentError(absl::StrCat("secret_sha256: ", change.secret_sha256().size(),
-                                                 " bytes; expected ", secret::kDigestBytes, ", or none")));
-    return;
+    return done(
+        absl::InvalidArgumentError(absl::StrCat("secret_sha256: ", change.secret_sha256().size(),
+                                                " bytes; expected ", secret::kDigestBytes, ", or none")));
   }
   if (const std::string old = WhyTooOld(change.map_version()); !old.empty()) {
     v1::SessionChangeReply reply;
     reply.set_map_version(view()->map->version().v);
     reply.add_waits(old);
-    done(std::move(reply));
-    return;
+    return done(std::move(reply));
   }
   struct Outcome {
     bool primary = false;
@@ -311,13 +211,13 @@ void Shard::ChangeSession(const v1::SessionChange& change,
     std::optional<Clock> join_behind;
     clock::LineCounts seals;
   };
-  auto outcomes = std::make_shared<std::vector<Outcome>>(SegmentsOf(*view()));
+  auto outcomes = std::make_shared<std::vector<Outcome>>(view()->segments());
   for (const wire::Seal& seal : *seals) {
     for (uint64_t s = seal.segment.v; s < uint64_t{seal.segment.v} + seal.run && s < outcomes->size(); ++s) {
       (*outcomes)[s].seals.At(seal.line) = seal.number;
     }
   }
-  ForEachSegment(
+  context_.ForEachSegment(
       [this, change, outcomes](SegmentHost& host) {
         // The first map may have come in between; then nothing of it is answered for yet.
         if (host.primary() == nullptr || host.id().v >= outcomes->size()) return;
@@ -325,14 +225,13 @@ void Shard::ChangeSession(const v1::SessionChange& change,
         outcome.primary = true;
         outcome.why = host.IsBefore(MapVersion(change.map_version()));
         if (!outcome.why.empty()) return;
-        host.primary()->SetNow(clock_.Now());
+        host.primary()->SetNow(context_.clock().Now());
         outcome.committed = host.primary()->Change(change, outcome.seals, &outcome.why, &outcome.join_behind);
         host.Flush();
       },
       [this, outcomes, done = std::move(done)] {
         v1::SessionChangeReply reply;
-        const auto now = view();
-        reply.set_map_version(now->map == nullptr ? 0 : now->map->version().v);
+        reply.set_map_version(view()->map_version().v);
         for (uint32_t s = 0; s < outcomes->size(); ++s) {
           const Outcome& outcome = (*outcomes)[s];
           if (outcome.committed) reply.add_committed(s);
@@ -350,42 +249,43 @@ void Shard::ChangeSession(const v1::SessionChange& change,
 
 void Shard::ReleaseSegment(SegmentId segment, std::shared_ptr<const ring::SegmentMap> map,
                            std::function<void(std::optional<log::Segment>)> done) {
-  executor(ExecutorOf(segment)).Run([this, segment, map = std::move(map), done = std::move(done)] {
-    done(host(segment).Release(*map));
+  context_.executor(segment).Run([this, segment, map = std::move(map), done = std::move(done)] {
+    done(context_.host(segment).Release(*map));
   });
 }
 
-void Shard::AdoptSegment(log::Segment state, std::shared_ptr<const ring::SegmentMap> map, Done done) {
+void Shard::AdoptSegment(log::Segment state, std::shared_ptr<const ring::SegmentMap> map,
+                         Context::Done done) {
   const SegmentId segment = state.id();
-  executor(ExecutorOf(segment))
-      .Run([this, segment, map = std::move(map), done = std::move(done), state = std::move(state)]() mutable {
-        host(segment).Adopt(std::move(state), *map);
+  context_.executor(segment).Run(
+      [this, segment, map = std::move(map), done = std::move(done), state = std::move(state)]() mutable {
+        context_.host(segment).Adopt(std::move(state), *map);
         done();
       });
 }
 
 std::shared_ptr<world::AcceptedStream> Shard::NewPushStream() {
-  return watch_.Add(std::make_shared<PushStream>(*this, /*rows=*/false));
+  return watch_.Add(std::make_shared<PushStream>(context_, /*rows=*/false));
 }
 std::shared_ptr<world::AcceptedStream> Shard::NewPushPullStream() {
-  return watch_.Add(std::make_shared<PushStream>(*this, /*rows=*/true));
+  return watch_.Add(std::make_shared<PushStream>(context_, /*rows=*/true));
 }
 std::shared_ptr<world::AcceptedStream> Shard::NewPullStream() {
-  return watch_.Add(std::make_shared<PullStream>(*this));
+  return watch_.Add(std::make_shared<PullStream>(context_));
 }
 
 std::shared_ptr<world::AcceptedStream> Shard::NewReplicaStream() {
-  return watch_.Add(std::make_shared<ReplicaStream>(*this));
+  return watch_.Add(std::make_shared<ReplicaStream>(context_, links_));
 }
 
 void Shard::OnTime() {
-  const absl::Time now = clock_.Now();
-  held_back_.LetGo(disk_slow(), now);
-  watch_.OnTime(now, replies_->crowded());
-  ForEachSegment([now](SegmentHost& host) { host.OnTime(now); },
-                 [this] {
-                   if (links_ != nullptr) links_->SendWishes();
-                 });
+  const absl::Time now = context_.clock().Now();
+  context_.held_back().LetGo(context_.disk_slow(), now);
+  watch_.OnTime(now, context_.replies().crowded());
+  context_.ForEachSegment([now](SegmentHost& host) { host.OnTime(now); },
+                          [this] {
+                            if (links_ != nullptr) links_->SendWishes();
+                          });
 }
 
 uint64_t Shard::bytes_held() const {
@@ -401,16 +301,13 @@ uint64_t Shard::staged_bytes() const {
 }
 
 void Shard::Stop() {
-  {
-    MutexLock lock(&mutex_);
-    Publish([](View& view) { view.stopping = true; });
-  }
+  context_.Publish([](View& view) { view.stopping = true; });
   if (links_ != nullptr) links_->Stop();
   v1::Refusal stopping;
   stopping.set_reason(v1::Refusal::UNAVAILABLE);
   stopping.set_retry_after_ms(1000);
-  stopping.set_message(absl::StrCat(options_.name, " is stopping"));
-  ForEachSegment(
+  stopping.set_message(absl::StrCat(options().name, " is stopping"));
+  context_.ForEachSegment(
       [stopping](SegmentHost& host) {
         if (host.primary() != nullptr) host.primary()->Abandon(stopping);
       },

@@ -317,7 +317,7 @@ TEST_F(ShardTest, AReleasedSegmentIsServedWhereItIsAdopted) {
   shard.ReleaseSegment(SegmentId(0), map, [](const auto& again) { EXPECT_FALSE(again.has_value()); });
 
   shard.AdoptSegment(*std::move(state), map, [] {});
-  EXPECT_EQ(shard.host(SegmentId(0)).primary()->epoch(), Epoch(2));
+  EXPECT_EQ(shard.context().host(SegmentId(0)).primary()->epoch(), Epoch(2));
   push.Send(Push(2));
   EXPECT_EQ(push.Refusals().size(), 1u) << "part 2 follows part 1, which came before the move";
 }
@@ -411,7 +411,7 @@ TEST_F(ShardTest, ATickAnewSpeaksForNothingThatWasNamedBefore) {
     return wire::ParseSegments(push.replies.back().head.ticks(0).unspoken()).value();
   };
   const auto counted = [&](uint32_t segment) {
-    const log::Segment& state = shard.host(SegmentId(segment)).primary()->segment();
+    const log::Segment& state = shard.context().host(SegmentId(segment)).primary()->segment();
     return state.jobs().at(JobId(1)).workers().at(SessionId(5)).counted;
   };
   push.Send(Tick(1, {{.segment = SegmentId(0), .run = 2, .number = 0}}));

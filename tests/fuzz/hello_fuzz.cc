@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!hello.ParseFromArray(data, static_cast<int>(size))) return 0;
   std::optional<shard::Caller> caller;
   v1::Welcome welcome;
-  const auto refusal = shard::Greet(fire.shard, hello, &caller, &welcome);
+  const auto refusal = shard::Greet(fire.shard.context(), hello, &caller, &welcome);
   FUZZ_CHECK(caller.has_value() == !refusal.has_value(), "the caller is known if welcomed");
   if (refusal.has_value()) {
     FUZZ_CHECK(refusal->reason() != v1::Refusal::REASON_UNSPECIFIED && !refusal->message().empty(),

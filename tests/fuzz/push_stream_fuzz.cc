@@ -61,7 +61,7 @@ std::vector<fuzz::Seed> fuzz::Seeds() {
 }
 
 void PushTakesAGoodPart(ShardUnderFire& fire, PushWire& stream) {
-  const log::Segment& segment = fire.shard.host(SegmentId(0)).primary()->segment();
+  const log::Segment& segment = fire.shard.context().host(SegmentId(0)).primary()->segment();
   const uint64_t number = segment.FindSession(SessionId(fuzz::kReader))->applied.At(Line::kArrival) + 1;
   const uint64_t received = stream.replies.back().head.received();
   stream.replies.clear();

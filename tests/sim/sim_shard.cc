@@ -396,7 +396,8 @@ void SimShard::ForEachHost(const std::function<void(shard::SegmentHost&)>& visit
   // One thread: nobody else is at them, and their executors would only cost time.
   const auto view = shard_->view();
   if (view->map == nullptr) return;
-  for (uint32_t s = 0; s < uint32_t{1} << view->map->ring_bits(); ++s) visit(shard_->host(SegmentId(s)));
+  for (uint32_t s = 0; s < uint32_t{1} << view->map->ring_bits(); ++s)
+    visit(shard_->context().host(SegmentId(s)));
 }
 
 void SimShard::ForEachPrimary(const std::function<void(log::Primary&)>& visit) {
@@ -427,7 +428,7 @@ void SimShard::Installed(const log::Segment& segment) {
 }
 
 void SimShard::Answered(const log::Segment& segment, Epoch epoch) {
-  const log::Primary& primary = *shard_->host(segment.id()).primary();
+  const log::Primary& primary = *shard_->context().host(segment.id()).primary();
   world_.invariants.OnCommitted(segment.id(), epoch, primary.replicas().committed());
   world_.invariants.NoOverlap(self_, segment.id(), epoch);
 }

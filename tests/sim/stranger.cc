@@ -51,7 +51,7 @@ SimShard* Stranger::AnyShard() {
 }
 
 // An image of nothing, records of nothing, and beacons, of an epoch to come, or of this one by somebody else.
-wire::ReplicateFrame Stranger::Claims(const shard::Shard::View& view) {
+wire::ReplicateFrame Stranger::Claims(const shard::View& view) {
   wire::ReplicateFrame frame;
   for (uint32_t s = 0; s < view.map->SegmentCount(); ++s) {
     const uint64_t epoch = view.map->EpochOf(SegmentId(s)).v + Below(3) + (Below(4) == 0 ? 1'000'000 : 0);
@@ -135,7 +135,7 @@ void Stranger::PushForAnother(SimShard& shard) {
   wire::Append(wire::PartEntry{aim.segment, 0, aim.epoch, aim.next}, *part.head.mutable_parts());
   part.head.mutable_tick()->set_clock(1'000'000);
   stream->OnFrame(wire::Encode(part));
-  const log::Primary* primary = shard.shard().host(aim.segment).primary();
+  const log::Primary* primary = shard.shard().context().host(aim.segment).primary();
   const auto* session = primary == nullptr ? nullptr : primary->segment().FindSession(aim.session);
   if (session != nullptr && session->applied.At(Line::kArrival) >= aim.next) {
     world_.verdict.Violated("Stranger", absl::StrCat(shard.host().name, " takes part ", aim.next,

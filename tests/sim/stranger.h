@@ -29,7 +29,7 @@ class Stranger {
   SimShard* AnyShard();
   void SayToBePrimary(SimShard& shard);
   void PushForAnother(SimShard& shard);
-  wire::ReplicateFrame Claims(const shard::Shard::View& view);
+  wire::ReplicateFrame Claims(const shard::View& view);
   uint64_t Below(uint64_t n) { return world::Uniform(random_, n); }
 
   World& world_;

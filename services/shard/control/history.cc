@@ -20,7 +20,7 @@ std::string_view BytesOf(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-// Takes a record apart: into the event's fields, and into what its hash is of.
+// Takes a record apart: into the fields of the event and the bytes of its hash.
 class Describe {
  public:
   Describe(const log::Segment& segment, record::Logged& event) : segment_(segment), event_(event) {}
@@ -136,7 +136,7 @@ void HistoryWriter::Identified(ring::Member self, uint64_t cluster) {
   sink_.Record(record::Identified{.shard = self.shard, .incarnation = self.incarnation, .cluster = cluster});
 }
 
-// Who logs the beginning of an epoch is its primary.
+// The shard that logs the beginning of an epoch is its primary.
 void HistoryWriter::Logged(const log::Segment& segment, Epoch epoch, const log::Record& record) {
   record::Logged event = EventOf(segment, epoch, record);
   event.primary = true;

@@ -54,8 +54,8 @@ class HistoryProbe final : public Base {
   HistoryWriter writer_;
 };
 
-// What the history says of a record that was applied to `segment` as its newest. Equal records have equal
-// hashes, wherever they are applied: everything that is logged goes into it.
+// Describes the newest record of `segment` for the history. Equal records have equal hashes at every member:
+// the hash covers everything that is logged.
 record::Logged EventOf(const log::Segment& segment, Epoch epoch, const log::Record& record);
 
 }  // namespace paceline::shard

@@ -1,4 +1,4 @@
-// What the coordinator does to tables and jobs, in every segment the shard is primary of.
+// Changes tables and jobs for the coordinator, in every segment that the shard is primary of.
 #include <set>
 #include <variant>
 
@@ -15,7 +15,7 @@
 namespace paceline::shard {
 namespace {
 
-// Rows of a snapshot that are to be there.
+// The rows of this snapshot must be there.
 struct Loaded {
   JobId job;
   uint64_t id = 0;
@@ -87,7 +87,7 @@ bool Log(log::Primary& primary, const JobRecord& record, Outcome& outcome) {
   return primary.Change(std::get<log::CloseJob>(record), &outcome.why);
 }
 
-// The file of a cut that is committed.
+// Adds the file of a committed cut to the outcome.
 void Answer(Snapshots& snapshots, log::Primary& primary, const v1::JobChange& change, Outcome& outcome) {
   Snapshots::Answer answer = snapshots.Write(primary, change);
   outcome.committed = answer.done;
@@ -103,7 +103,7 @@ v1::JobChangeReply::Failure Failure(uint32_t segment, absl::string_view why) {
   return failure;
 }
 
-// Begins to load what is not loaded, and says why that is of no use, if it is.
+// Begins to load the segments that lack their rows. If the load has failed it says why instead.
 void GoOnLoading(Snapshots& snapshots, const v1::JobChange& change, std::vector<Outcome>& outcomes) {
   std::set<uint32_t> segments;
   for (uint32_t s = 0; s < outcomes.size(); ++s) {
@@ -119,9 +119,7 @@ void GoOnLoading(Snapshots& snapshots, const v1::JobChange& change, std::vector<
 
 void Shard::ChangeJob(const v1::JobChange& change,
                       std::function<void(absl::StatusOr<v1::JobChangeReply>)> done) {
-  if (absl::Status meant = CheckMeant(change.cluster(), change.has_target(), change.target()); !meant.ok()) {
-    return done(std::move(meant));
-  }
+  if (absl::Status meant = CheckMeant(change); !meant.ok()) return done(std::move(meant));
   absl::StatusOr<JobRecord> record = RecordOf(change);
   if (!record.ok()) return done(record.status());
   if (const std::string old = WhyTooOld(change.map_version()); !old.empty()) {
@@ -135,22 +133,20 @@ void Shard::ChangeJob(const v1::JobChange& change,
   if (of_snapshot && snapshots_ == nullptr) {
     v1::JobChangeReply reply;
     *reply.add_failures() =
-        Failure(0, absl::StrCat(options_.name,
+        Failure(0, absl::StrCat(options().name,
                                 " was started without --snapshot-dir; give all shards and coordinators "
                                 "the same directory"));
     return done(std::move(reply));
   }
-  const auto before = view();
-  auto outcomes =
-      std::make_shared<std::vector<Outcome>>(before->map == nullptr ? 0 : before->map->SegmentCount());
-  ForEachSegment(
+  auto outcomes = std::make_shared<std::vector<Outcome>>(view()->segments());
+  context_.ForEachSegment(
       [this, record = *std::move(record), outcomes, change](SegmentHost& host) {
-        // The first map may have come in between; then nothing of it is answered for yet.
+        // The first map may have come in between; the answer leaves its segments out.
         if (host.primary() == nullptr || host.id().v >= outcomes->size()) return;
         Outcome& outcome = (*outcomes)[host.id().v];
         outcome.why = host.IsBefore(MapVersion(change.map_version()));
         if (!outcome.why.empty()) return;
-        host.primary()->SetNow(clock_.Now());
+        host.primary()->SetNow(context_.clock().Now());
         outcome.committed = Log(*host.primary(), record, outcome);
         const bool cut = change.action() == v1::JobChange::TAKE_CUT;
         if (outcome.committed && cut) Answer(*snapshots_, *host.primary(), change, outcome);
@@ -162,8 +158,7 @@ void Shard::ChangeJob(const v1::JobChange& change,
           snapshots_->Forget(JobId(change.job()));
         }
         v1::JobChangeReply reply;
-        const auto now = view();
-        reply.set_map_version(now->map == nullptr ? 0 : now->map->version().v);
+        reply.set_map_version(view()->map_version().v);
         for (uint32_t s = 0; s < outcomes->size(); ++s) {
           const Outcome& outcome = (*outcomes)[s];
           if (outcome.committed) reply.add_committed(s);

@@ -36,7 +36,7 @@ void Joining::OnWritten() {
 absl::Status Joining::OnReply(const absl::StatusOr<v1::JoinClusterReply>& reply) {
   if (absl::IsAborted(reply.status()) && request_.has_folder()) Ask();
   if (!reply.ok()) return reply.status();
-  // A coordinator of an older release knows nothing of stamps, and takes whoever asks.
+  // A coordinator of an older release knows no stamps and takes every start that asks.
   if (reply->incarnation() != 0) {
     step_ = Step::kJoined;
   } else if (step_ == Step::kAsk) {
@@ -48,8 +48,8 @@ absl::Status Joining::OnReply(const absl::StatusOr<v1::JoinClusterReply>& reply)
 void Joining::OnMayJoin(const v1::JoinClusterReply& reply) {
   v1::DataFolder& folder = *request_.mutable_folder();
   const bool owned = folder.cluster() != 0;
-  // Written before: by a start that ended before the store had its stamp, or by this one, which was told to
-  // ask again.
+  // A start has written it before: one that ended before the store had its stamp, or this one, which was told
+  // to ask again.
   const bool mine = folder.newest().random() == request_.nonce();
   if ((owned || mine) && Same(reply.stamp(), folder.previous()) &&
       !Same(folder.previous(), folder.newest())) {

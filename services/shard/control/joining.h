@@ -7,7 +7,7 @@
 
 namespace paceline::shard {
 
-// How one start of a shard becomes a member of its cluster. Whoever owns it makes the calls and writes to the
+// The steps by which one start of a shard joins its cluster. The owner makes the calls and writes to the
 // disk, with a thread or in virtual time:
 //
 //   kAsk     the coordinator is asked whether the folder may join, and which stamp its store has of the
@@ -17,25 +17,26 @@ namespace paceline::shard {
 //   kJoin    the store takes this start's stamp in the place of the one it has
 //   kJoined
 //
-// Whatever is lost in between — the process, a call, an answer — the folder names both stamps that the store
-// may have by then. A stamp that is in the folder and not in the store is that of a start that ended between
-// the two; the next start takes it over and draws none, so that a late call of the one that ended and its own
-// say the same. Without a folder there are no stamps, and kJoin is all. Single owner, no locks.
+// If the process, a call or an answer is lost in between, the folder names both stamps that the store may
+// have. A stamp in the folder that is not in the store belongs to a start that ended between the two. The
+// next start takes it over and draws none, so that its call and a late one of the start before say the same.
+// Without a folder there are no stamps, and kJoin is all. Single owner, no locks.
 class Joining {
  public:
   enum class Step { kAsk, kWrite, kJoin, kJoined };
 
-  // `join.folder` is what was found, if there is one; `join.nonce` is random, and the start's stamp.
+  // `join.folder` is the folder as it was found, if there is one; `join.nonce` is random, and the start's
+  // stamp.
   explicit Joining(v1::JoinClusterRequest join);
 
   Step step() const { return step_; }
-  // What the coordinator is to be sent. REQUIRES: kAsk or kJoin.
+  // The request to send to the coordinator. REQUIRES: kAsk or kJoin.
   const v1::JoinClusterRequest& request() const { return request_; }
-  // What is to be written, and synced. REQUIRES: kWrite.
+  // The batch to write and sync. REQUIRES: kWrite.
   engine::Batch Stamps() const;
   void OnWritten();
-  // What it answered. kAborted: it is to be asked again soon. kFailedPrecondition and kInvalidArgument: this
-  // start may not join, and is to end. Others: try again.
+  // Takes the coordinator's answer. kAborted: ask it again soon. kFailedPrecondition and kInvalidArgument:
+  // this start may not join and must end. Others: try again.
   absl::Status OnReply(const absl::StatusOr<v1::JoinClusterReply>& reply);
 
  private:

@@ -10,9 +10,9 @@
 
 namespace paceline::shard {
 
-// The SHA-256 of the secrets of sessions that segments of this shard know: for a Hello, which comes before
-// anything that is for one segment. What is not here is not forbidden; segments judge for themselves.
-// Thread-safe.
+// The SHA-256 of the secrets of the sessions that segments of this shard know, for a Hello, which comes
+// before anything for one segment. A session that is not here is not forbidden; segments judge for
+// themselves. Thread-safe.
 class KnownSessions {
  public:
   // A segment has applied `record`, or begins with what it has.

@@ -98,7 +98,7 @@ TEST_F(MeantTest, AnotherClustersSessionChangesAreRefusedByName) {
   EXPECT_THAT(
       Do(Change(v1::SessionChange::EVICT, 8)),
       StatusIs(StatusCode::kFailedPrecondition, AllOf(HasSubstr("8 is meant"), HasSubstr("cluster 77"))));
-  EXPECT_NE(shard.host(SegmentId(0)).primary()->segment().FindSession(SessionId(3)), nullptr);
+  EXPECT_NE(shard.context().host(SegmentId(0)).primary()->segment().FindSession(SessionId(3)), nullptr);
   v1::SessionChange earlier = Change(v1::SessionChange::EVICT, kCluster);
   Mean(3, 4, *earlier.mutable_target());
   EXPECT_THAT(Do(earlier), StatusIs(StatusCode::kFailedPrecondition, HasSubstr("incarnation 4 is meant")));
@@ -119,7 +119,7 @@ TEST_F(MeantTest, WhatIsAskedByAnOlderMapThanTheShardHasIsNotDone) {
   EXPECT_EQ(refused->map_version(), 2u);
   ASSERT_EQ(refused->waits_size(), 1);
   EXPECT_THAT(refused->waits(0), HasSubstr("the call is of map version 1, shard-3 has 2"));
-  EXPECT_EQ(shard.host(SegmentId(0)).primary()->segment().FindSession(SessionId(3)), nullptr);
+  EXPECT_EQ(shard.context().host(SegmentId(0)).primary()->segment().FindSession(SessionId(3)), nullptr);
   v1::JobChange drop;
   drop.set_action(v1::JobChange::DROP_TABLE);
   drop.mutable_table()->set_id(7);

@@ -1,5 +1,6 @@
-// What the coordinator asks of single segments' members.
-#include <atomic>
+// The coordinator's calls that concern single segments.
+#include <utility>
+#include <vector>
 
 #include "libs/wire/map_codec.h"
 #include "services/shard/shard.h"
@@ -8,38 +9,25 @@ namespace paceline::shard {
 
 template <class Entry>
 void Shard::ForEntries(const google::protobuf::RepeatedPtrField<Entry>& entries,
-                       std::function<void(SegmentHost&, const Entry&, size_t index)> visit, Done done) {
-  struct Round {
-    std::vector<std::vector<std::pair<size_t, Entry>>> by_executor;
-    std::function<void(SegmentHost&, const Entry&, size_t)> visit;
-    Done done;
-    std::atomic<size_t> left;
-  };
-  auto round = std::make_shared<Round>();
-  round->by_executor.resize(executors_.size());
-  round->visit = std::move(visit);
-  round->done = std::move(done);
-  round->left = executors_.size();
+                       std::function<void(SegmentHost&, const Entry&, size_t index)> visit,
+                       Context::Done done) {
+  std::vector<std::vector<std::pair<size_t, Entry>>> by_executor(context_.executors().size());
   const auto now = view();
   for (int i = 0; i < entries.size(); ++i) {
     const SegmentId segment(entries[i].segment());
-    if (now->map == nullptr || !now->map->Contains(segment)) continue;
-    round->by_executor[ExecutorOf(segment)].emplace_back(static_cast<size_t>(i), entries[i]);
+    if (segment.v >= now->segments()) continue;
+    by_executor[context_.ExecutorOf(segment)].emplace_back(static_cast<size_t>(i), entries[i]);
   }
-  for (size_t e = 0; e < executors_.size(); ++e) {
-    executors_[e]->Run([this, e, round] {
-      for (const auto& [index, entry] : round->by_executor[e])
-        round->visit(host(SegmentId(entry.segment())), entry, index);
-      if (round->left.fetch_sub(1) == 1) round->done();
-    });
-  }
+  context_.OnEachExecutor(
+      [this, by_executor = std::move(by_executor), visit = std::move(visit)](size_t executor) {
+        for (const auto& [index, entry] : by_executor[executor])
+          visit(context_.host(SegmentId(entry.segment())), entry, index);
+      },
+      std::move(done));
 }
 
 void Shard::Fence(const v1::FenceRequest& request, std::function<void(absl::StatusOr<v1::FenceReply>)> done) {
-  if (absl::Status meant = CheckMeant(request.cluster(), request.has_target(), request.target());
-      !meant.ok()) {
-    return done(std::move(meant));
-  }
+  if (absl::Status meant = CheckMeant(request); !meant.ok()) return done(std::move(meant));
   auto answers = std::make_shared<std::vector<v1::FenceReply::Segment>>(request.segments_size());
   ForEntries<v1::FenceRequest::Segment>(
       request.segments(),
@@ -55,10 +43,7 @@ void Shard::Fence(const v1::FenceRequest& request, std::function<void(absl::Stat
 
 void Shard::Recruit(const v1::RecruitRequest& request,
                     std::function<void(absl::StatusOr<v1::RecruitReply>)> done) {
-  if (absl::Status meant = CheckMeant(request.cluster(), request.has_target(), request.target());
-      !meant.ok()) {
-    return done(std::move(meant));
-  }
+  if (absl::Status meant = CheckMeant(request); !meant.ok()) return done(std::move(meant));
   auto taken = std::make_shared<std::vector<uint8_t>>(request.segments_size());
   ForEntries<v1::RecruitRequest::Segment>(
       request.segments(),
@@ -75,10 +60,7 @@ void Shard::Recruit(const v1::RecruitRequest& request,
 
 void Shard::HandOver(const v1::HandOverRequest& request,
                      std::function<void(absl::StatusOr<v1::HandOverReply>)> done) {
-  if (absl::Status meant = CheckMeant(request.cluster(), request.has_target(), request.target());
-      !meant.ok()) {
-    return done(std::move(meant));
-  }
+  if (absl::Status meant = CheckMeant(request); !meant.ok()) return done(std::move(meant));
   auto begun = std::make_shared<std::vector<uint8_t>>(request.segments_size());
   ForEntries<v1::HandOverRequest::Segment>(
       request.segments(),

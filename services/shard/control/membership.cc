@@ -72,7 +72,7 @@ absl::StatusOr<v1::HandOverShardReply> Membership::Leave(absl::Duration timeout)
   request.set_leave(true);
   request.set_timeout_ms(static_cast<uint32_t>(absl::ToInt64Milliseconds(timeout)));
   v1::HandOverShardReply reply;
-  // It answers at `timeout` with what was done by then.
+  // The coordinator answers at `timeout` at the latest.
   ABSL_RETURN_IF_ERROR(Ask(&v1::Coordinator::Stub::HandOverShard, request, reply, timeout + kCallTimeout));
   return reply;
 }
@@ -96,7 +96,7 @@ void Membership::Run() {
         spdlog::info("coordinator is back address={}", coordinators_.Current()->address);
       }
     }
-    // The first beat comes at once: a start counts as one only with it.
+    // The first beat goes at once: the start counts only with it.
     if (!joined && status.ok()) {
       joined = true;
       continue;
@@ -119,7 +119,7 @@ absl::Status Membership::Ask(grpc::Status (v1::Coordinator::Stub::*method)(grpc:
 absl::Status Membership::WriteStamps() {
   if (stamped_ == nullptr) {
     stamped_ = std::make_shared<Notification>();
-    shard_.WriteToDisk(joining_.Stamps(), [stamped = stamped_] { stamped->Notify(); });
+    shard_.context().disk()->Write(joining_.Stamps(), [stamped = stamped_] { stamped->Notify(); });
   }
   if (!stamped_->WaitForNotificationWithTimeout(kCallTimeout)) {
     return absl::DeadlineExceededError(
@@ -165,7 +165,7 @@ absl::Status Membership::Beat() {
   }
   if (describe_ != nullptr) describe_(described->beat);
   v1::BeatReply reply;
-  const absl::Time asked = shard_.clock().Now();
+  const absl::Time asked = shard_.context().clock().Now();
   ABSL_RETURN_IF_ERROR(Ask(&v1::Coordinator::Stub::Beat, described->beat, reply));
   shard_.HeardCoordinator(asked);
   {
@@ -192,7 +192,7 @@ void Membership::LookWhetherWhole() {
 void Membership::FetchCatalogue() {
   CatalogueVersion asked;
   {
-    // What is wanted from here on may be of a version made after this fetch, and is fetched again.
+    // A version that is wanted from here on may be made after this fetch; it is fetched again.
     const MutexLock lock(&wishes_->mutex);
     asked = std::exchange(wishes_->wanted, CatalogueVersion());
   }

@@ -19,17 +19,17 @@ namespace paceline::shard {
 // fetches the list of tables when a frame names a newer one. Has one thread. Goes on trying while the
 // coordinator is away: training does not need it.
 //
-// Frames may name any version, so what they name is believed once: when the coordinator's list turns out to
-// be older, nothing newer is fetched before the next beat. Fetches keep kFetchEvery apart and never delay a
+// Frames may name any version, so the membership believes them once: if the coordinator's list turns out to
+// be older, it fetches nothing newer before the next beat. Fetches keep kFetchEvery apart and never delay a
 // beat.
 class Membership {
  public:
-  // Called once, from the membership's thread, when this start of the shard was superseded by a newer one or
-  // may not join: the process should end.
+  // The membership's thread calls it once, when a newer start has superseded this one or this one may not
+  // join: the process should end.
   using Superseded = std::function<void(absl::Status)>;
 
-  // Called once, from the membership's thread, when the cluster had every copy of every segment for the first
-  // time since this start. Until then to stop another shard might lose what only that one holds.
+  // The membership's thread calls it once, when the cluster has every copy of every segment for the first
+  // time since this start. To stop another shard before might lose data that only that one holds.
   using Whole = std::function<void()>;
 
   // Adds to a beat what the shard itself does not know.
@@ -40,9 +40,10 @@ class Membership {
   // `shard` must outlive this. `coordinators`: host:port, several with commas between.
   Membership(Shard& shard, const std::string& coordinators, v1::JoinClusterRequest join,
              Superseded superseded, Whole whole = nullptr, Describe describe = nullptr);
-  // Asks the coordinator to move everything away from this shard, which then is a member of no segment whose
-  // state lives elsewhere too: nobody waits for it when it ends. Returns when that is done, or at `timeout`
-  // with what was done by then; an error if the coordinator does not answer. From any thread.
+  // Asks the coordinator to move everything away from this shard. It then is a member of no segment whose
+  // state lives elsewhere too, and nobody waits for it when it ends. Returns when that is done, or at
+  // `timeout` with what was done by then; an error if the coordinator does not answer. Any thread may call
+  // it.
   absl::StatusOr<v1::HandOverShardReply> Leave(absl::Duration timeout);
   // Stops and joins the thread.
   ~Membership();
@@ -76,7 +77,8 @@ class Membership {
   Whole whole_;              // null: was called, or nobody wants to know
   const Describe describe_;  // null: there is nothing to add
 
-  // What streams ask for. Shared with the shard, which may be in the middle of asking when this ends.
+  // The versions that streams ask for. The shard shares them: it may be in the middle of asking when this
+  // ends.
   struct Wishes;
   const std::shared_ptr<Wishes> wishes_;
   absl::Time next_fetch_ = absl::InfinitePast();

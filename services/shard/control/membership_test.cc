@@ -134,7 +134,7 @@ TEST_F(MembershipTest, AnAbsurdVersionNeitherStopsTheBeatsNorHammersTheCoordinat
   std::atomic<bool> enough = false;
   std::atomic<bool> refused = false;
   std::thread client([&] {
-    while (!enough) refused = !shard.CatalogueWanted(kAbsurd) || refused;
+    while (!enough) refused = !shard.context().CatalogueWanted(kAbsurd) || refused;
   });
   EXPECT_TRUE(coordinator.AwaitBeats(kBeats));
   enough = true;
@@ -148,11 +148,11 @@ TEST_F(MembershipTest, AnAbsurdVersionNeitherStopsTheBeatsNorHammersTheCoordinat
 TEST_F(MembershipTest, AVersionThatExistsIsFetchedThoughAnAbsurdOneWasNamed) {
   Start();
   ASSERT_TRUE(coordinator.AwaitBeats(1));
-  while (shard.CatalogueWanted(kAbsurd)) std::this_thread::yield();
+  while (shard.context().CatalogueWanted(kAbsurd)) std::this_thread::yield();
   coordinator.SetVersion(2);
   const absl::Time limit = world::MonotonicNow() + kLongEnough;
   while (Held() < 2 && world::MonotonicNow() < limit) {
-    shard.CatalogueWanted(CatalogueVersion(2));
+    shard.context().CatalogueWanted(CatalogueVersion(2));
     std::this_thread::yield();
   }
   EXPECT_EQ(Held(), 2u);
@@ -181,7 +181,7 @@ TEST_F(MembershipTest, TellsOnceThatTheClusterIsWhole) {
 TEST_F(MembershipTest, StreamsMayAskWhileItEnds) {
   std::atomic<bool> enough = false;
   std::thread client([&] {
-    while (!enough) shard.CatalogueWanted(kAbsurd);
+    while (!enough) shard.context().CatalogueWanted(kAbsurd);
   });
   for (int i = 0; i < 50; ++i) {
     Start();

@@ -20,7 +20,7 @@ class SecretsTest : public ShardTest {
   // The last number of the session's arrival line that segment 0 has applied.
   PartNumber Applied() {
     PartNumber applied = 0;
-    shard.ForEachSegment(
+    shard.context().ForEachSegment(
         [&](SegmentHost& host) {
           const auto* session = host.primary()->segment().FindSession(SessionId(kSession));
           if (host.id() == SegmentId(0) && session != nullptr) applied = session->applied.At(Line::kArrival);

@@ -1,4 +1,4 @@
-// How a shard is, for the coordinator and for people.
+// Gathers the state of a shard, for the coordinator and for people.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -62,8 +62,8 @@ void Shard::Survey(std::function<void(State)> done) {
     v1::Known known;
     std::string not_serving;
   };
-  auto seen = std::make_shared<std::vector<Seen>>(view()->map == nullptr ? 0 : view()->map->SegmentCount());
-  ForEachSegment(
+  auto seen = std::make_shared<std::vector<Seen>>(view()->segments());
+  context_.ForEachSegment(
       [seen](SegmentHost& host) {
         if (host.id().v >= seen->size()) return;  // the first map came in between
         Seen& mine = (*seen)[host.id().v];
@@ -98,18 +98,20 @@ void Shard::Survey(std::function<void(State)> done) {
         beat.set_shard(now->self.shard.v);
         beat.set_incarnation(now->self.incarnation.v);
         beat.set_cluster(now->cluster);
-        beat.set_map_version(now->map == nullptr ? 0 : now->map->version().v);
+        beat.set_map_version(now->map_version().v);
         beat.set_catalogue_version(now->catalogue->version().v);
         beat.set_bytes(bytes_held());
-        beat.set_bytes_budget(options_.memory_budget_bytes);
+        beat.set_bytes_budget(options().memory_budget_bytes);
         beat.set_rows_pushed(rows_updated());
-        beat.set_rows_pulled(rows_pulled_.load(std::memory_order_relaxed));
+        beat.set_rows_pulled(context_.rows_pulled());
         beat.set_version(std::string(kVersion));
-        beat.set_durable(options_.durable);
+        beat.set_durable(options().durable);
         beat.set_emptied(now->emptied);
-        if (const auto health = disk_health()) *beat.mutable_disk() = ToProto(*health);
+        if (const Disk* disk = context_.disk()) {
+          *beat.mutable_disk() = ToProto(disk->health());
+          beat.set_position(disk->synced_position());
+        }
         std::map<std::string, std::vector<size_t>> not_serving;
-        if (disk_ != nullptr) beat.set_position(disk_->synced_position());
         v1::Known& known = *beat.mutable_known();
         known.set_map_version(beat.map_version());
         known.set_incarnation(beat.incarnation());

@@ -10,49 +10,49 @@
 
 namespace paceline::shard {
 
-// Where a shard's segments are written to, behind their memory. The process has a thread for it
-// (disk_writer.h); the simulator decides itself when a batch has arrived. Thread-safe.
+// A shard writes its segments here, behind their memory. The process has a thread for it (disk_writer.h); the
+// simulator decides when a batch arrives. Thread-safe.
 class Disk {
  public:
   virtual ~Disk() = default;
 
-  // Writes the batch, after all that were given before. Returns at once. What cannot be written is tried
-  // again until it can be; meanwhile it is pending. `synced`, if there is one, is called from any thread once
-  // this and all before it are safe from the loss of power; never, if the process ends before.
+  // Writes the batch, after all earlier ones. Returns at once. Tries again until the batch can be written;
+  // until then it is pending. Calls `synced`, if there is one, from any thread once this batch and all before
+  // it are safe from the loss of power; never, if the process ends before.
   using Synced = absl::AnyInvocable<void()>;
   virtual void Write(engine::Batch batch, Synced synced = nullptr) = 0;
 
-  // Bytes that were given and are not written yet, about.
+  // About how many bytes wait to be written.
   virtual uint64_t pending_bytes() const = 0;
 
-  // What was done so far.
+  // The disk's work so far.
   struct Done {
     uint64_t bytes = 0;  // of batches, written
     uint64_t syncs = 0;
   };
   virtual Done done() const { return {}; }
 
-  // How much was written to the disk, ever (engine::Engine::position), that is safe from the loss of power.
+  // The engine's position (engine::Engine::position) up to which all is safe from the loss of power.
   virtual uint64_t synced_position() const { return 0; }
-  // How it stands now.
+  // The state of the disk now.
   struct Health {
     enum class State {
       kWorks,
       kSlow,   // a step took longer than kDiskStepSlow, or does
       kFull,   // for kDiskFails nothing could be written for want of space
-      kFails,  // … or written or synced at all; or a step has not come back for kDiskHangs
+      kFails,  // the same for any other cause; or a step has not come back for kDiskHangs
     };
     State state = State::kWorks;
     std::string why = "";
     absl::Duration lasts = absl::ZeroDuration();
-    // Nobody is to wait for it.
+    // Nobody should wait for it.
     bool bad() const { return state == State::kFull || state == State::kFails; }
   };
   virtual Health health() const { return {}; }
 };
 
-// What fails for so long is more than a moment's trouble. As long as a replica may hold acknowledgements
-// back.
+// A disk that fails for so long has more than a moment's trouble. A replica may hold acknowledgements back
+// for as long.
 inline constexpr absl::Duration kDiskFails = absl::Seconds(1);
 inline constexpr absl::Duration kDiskHangs = absl::Seconds(10);
 inline constexpr absl::Duration kDiskStepSlow = absl::Seconds(1);
@@ -61,9 +61,9 @@ inline constexpr absl::Duration kDiskStepSlow = absl::Seconds(1);
 inline constexpr uint64_t kDiskBusy = uint64_t{8} << 20;
 // Beyond this frames stay under way until it is less: clients push at the disk's pace.
 inline constexpr uint64_t kDiskSlow = uint64_t{16} << 20;
-// Beyond this parts are refused UNAVAILABLE: the disk is full, fails, or is too slow.
+// Beyond this the shard refuses parts UNAVAILABLE: the disk is full, fails, or is too slow.
 inline constexpr uint64_t kDiskBehind = uint64_t{64} << 20;
-// Beyond this a segment is no longer written: what the disk has of it is given up, and it is written anew
+// Beyond this the shard stops writing a segment: it gives up what the disk has of it, and writes it anew
 // later.
 inline constexpr uint64_t kDiskLost = uint64_t{128} << 20;
 

@@ -70,7 +70,7 @@ class Loader final : public engine::Reader {
     return absl::OkStatus();
   }
 
-  // What it was given comes to `segments`.
+  // Moves its segments into `segments`.
   void End(std::map<SegmentId, DiskContents::Segment>& segments) {
     for (auto& [id, segment] : segments_) {
       // A page ahead of its log: what it holds beyond it belongs to no state.
@@ -113,9 +113,9 @@ absl::StatusOr<DiskContents> LoadDisk(engine::Engine& engine, int threads) {
     ABSL_RETURN_IF_ERROR(engine.Load(lanes));
     ABSL_RETURN_IF_ERROR(lanes.Finish());
   }
-  ABSL_RETURN_IF_ERROR(engine.Sync());  // what a process that was killed left behind may be nowhere else yet
+  ABSL_RETURN_IF_ERROR(engine.Sync());  // the writes of a killed process may be in memory only
   for (Loader& loader : loaders) loader.End(contents.segments);
-  contents.folder.set_position(engine.position());  // which is known by now
+  contents.folder.set_position(engine.position());  // known by now
   contents.known.mutable_epochs()->Resize(1 << contents.owner.ring_bits, 0);
   for (const auto& [id, segment] : contents.segments) {
     if (segment.state.has_value()) LearnFrom(*segment.state, contents.known);

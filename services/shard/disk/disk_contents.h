@@ -14,7 +14,7 @@
 
 namespace paceline::shard {
 
-// What a shard finds on its disk when it starts. Plain value.
+// The contents of a shard's disk when it starts. Plain value.
 struct DiskContents {
   struct Segment {
     std::optional<log::Segment> state;  // as of the last record; nullopt: the disk has no whole state
@@ -26,13 +26,13 @@ struct DiskContents {
   std::map<SegmentId, Segment> segments;
 };
 
-// Reads all of `engine`, before it is written to, and syncs it. Of each segment the base is taken, then its
-// pages, then the records after the base; a segment that was in the middle of being written has no state, and
-// is begun anew. DATA_LOSS names what is damaged. Holds all rows in memory: that is where a shard serves them
-// from. `threads` make segments of what the caller's thread reads; with 0 it does that as well.
+// Reads all of `engine`, before anything is written to it, and syncs it. Takes the base of each segment, then
+// its pages, then the records after the base. A segment whose base was never finished has no state and begins
+// anew. DATA_LOSS names what is damaged. Keeps all rows in memory, where the shard serves them from.
+// `threads` make segments of what the caller's thread reads; with 0 that thread makes them too.
 absl::StatusOr<DiskContents> LoadDisk(engine::Engine& engine, int threads = 0);
 
-// Raises `known` to what the segment's state shows.
+// Raises `known` to the numbers in the segment's state.
 void LearnFrom(const log::Segment& state, v1::Known& known);
 
 }  // namespace paceline::shard

@@ -5,7 +5,7 @@
 namespace paceline::shard {
 namespace {
 
-// For how long a step that took long is told.
+// A slow step counts for so long.
 constexpr absl::Duration kSlowRemembered = absl::Seconds(10);
 
 }  // namespace
@@ -27,7 +27,7 @@ DiskQueue::Step DiskQueue::Choose(absl::Time now) {
     if (now < retry_at_) return Step::kNothing;
     return stage_ == Stage::kWriting ? Step::kWrite : Step::kSync;
   }
-  // First: otherwise who never stops writing is never synced.
+  // Syncs come first: a shard that never stops writing would never be synced.
   if (unsynced_ && now >= next_sync_) return Step::kSync;
   if (queued_.batch.empty()) return Step::kNothing;
   if (Planted(Bug::kPageBeforeLog)) {
@@ -96,7 +96,7 @@ void DiskQueue::Note(Step step, const absl::Status& status, absl::Time now) {
     if (failing_since_ == absl::InfiniteFuture()) failing_since_ = now;
     if (step == Step::kSync) sync_fails_ = true;
     failure_ = status;
-  } else if (step == Step::kSync || !sync_fails_) {  // what is only written does not mend a sync
+  } else if (step == Step::kSync || !sync_fails_) {  // a write does not mend a failed sync
     failing_since_ = absl::InfiniteFuture();
     sync_fails_ = false;
   }

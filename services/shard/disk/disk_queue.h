@@ -11,10 +11,10 @@
 
 namespace paceline::shard {
 
-// What is done with a disk, and when: what was given meanwhile is written as one batch, and synced at once if
-// somebody waits for that, about once a second otherwise. What cannot be written or synced is tried again,
-// unchanged, until it can be. Decides only; whoever owns it has an engine, a thread or virtual time, and does
-// one step after the other:
+// Decides what to do with a disk, and when. It joins the batches that come meanwhile into one write, and
+// syncs at once if somebody waits for that, otherwise about once a second. It repeats a step that fails,
+// unchanged, until it succeeds. The owner has an engine, and a thread or virtual time, and does one step
+// after the other:
 //
 //   step = Next(now);   →   engine.Write(batch()) or engine.Sync()   →   Done(step, status, now)
 //
@@ -30,7 +30,7 @@ class DiskQueue {
     kSync,
   };
 
-  // What was written as one, and who waits for it.
+  // The batches of one write, and the callbacks that wait for it.
   struct Group {
     engine::Batch batch;
     std::vector<Disk::Synced> waiting;
@@ -38,14 +38,15 @@ class DiskQueue {
 
   // As Disk::Write.
   void Add(engine::Batch batch, Disk::Synced synced);
-  // What is to be done now.
+  // The step to do now.
   Step Next(absl::Time now);
   // REQUIRES: Next has said kWrite, and it is not done.
   const engine::Batch& batch() const { return in_hand_.batch; }
-  // The step ended with `status`. Returns what has come to its end with it: to be told, and let go of,
-  // without any lock.
+  // The step ended with `status`. Returns what ended with it: the caller tells those who wait, and lets go of
+  // it, without any lock.
   Group Done(Step step, const absl::Status& status, absl::Time now);
-  // When Next will name a step; infinite past: at once; infinite future: when something is added.
+  // The time at which Next will name a step; infinite past: at once; infinite future: once something is
+  // added.
   absl::Time Due() const;
 
   // Bytes that were added and are not written yet.
@@ -53,7 +54,7 @@ class DiskQueue {
   // Something was written and is not synced.
   bool unsynced() const { return unsynced_; }
   const Disk::Done& done() const { return done_; }
-  // How the disk stands: by what the steps came to, and how long they took.
+  // The state of the disk, by the results of the steps and the time they took.
   Disk::Health HealthAt(absl::Time now) const;
 
  private:
@@ -79,7 +80,7 @@ class DiskQueue {
 
   // -- how the disk stands --
   absl::Time begun_ = absl::InfiniteFuture();  // of the step that is under way
-  // Since when steps have failed, the first of them a sync or not.
+  // The time since when steps have failed, and whether the first of them was a sync.
   absl::Time failing_since_ = absl::InfiniteFuture();
   bool sync_fails_ = false;
   absl::Status failure_;

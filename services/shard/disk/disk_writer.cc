@@ -64,7 +64,7 @@ DiskWriter::Step DiskWriter::Next() {
 }
 
 void DiskWriter::Do(Step step) {
-  // Nobody else touches what is in hand.
+  // No other thread touches the batch in hand.
   const engine::Batch& batch = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> const engine::Batch& {
     return queue_.batch();
   }();

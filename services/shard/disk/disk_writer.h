@@ -15,7 +15,7 @@
 
 namespace paceline::shard {
 
-// A disk behind a thread, which does what a DiskQueue says; the log tells of a disk that fails. Thread-safe.
+// A disk behind a thread, which does the steps of a DiskQueue and logs when the disk fails. Thread-safe.
 class DiskWriter final : public Disk {
  public:
   // `engine` has been loaded.
@@ -24,7 +24,7 @@ class DiskWriter final : public Disk {
   ~DiskWriter() override;
 
   void Write(engine::Batch batch, Synced synced = nullptr) override ABSL_LOCKS_EXCLUDED(mutex_);
-  // What the destructor does. Nobody is called back afterwards, and what is given then is not written.
+  // Does the work of the destructor. Calls nobody back afterwards, and writes nothing that comes later.
   void Finish() ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t pending_bytes() const override { return pending_bytes_.load(std::memory_order_relaxed); }
 
@@ -32,7 +32,7 @@ class DiskWriter final : public Disk {
   uint64_t synced_position() const override { return synced_position_.load(std::memory_order_relaxed); }
 
   Health health() const override ABSL_LOCKS_EXCLUDED(mutex_);
-  // What the last step came to.
+  // The result of the last step.
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -12,10 +12,9 @@
 
 namespace paceline::shard {
 
-// Passes what an engine holds on to several readers, each on a thread of its own, while the caller's thread
-// goes on reading: to make segments of pages and records costs several times what it costs to read them. A
-// segment's go to one reader, in their order. At most kWaitingMax bytes wait for each, copied. For one
-// thread.
+// Passes the contents of an engine to several readers, each on a thread of its own, while the caller's thread
+// reads on: to make segments of pages and records costs several times what it costs to read them. One reader
+// gets all of a segment, in order. At most kWaitingMax bytes wait for each, copied. For one thread.
 class LoadLanes final : public engine::Reader {
  public:
   static constexpr size_t kWaitingMax = size_t{8} << 20;
@@ -24,12 +23,12 @@ class LoadLanes final : public engine::Reader {
   explicit LoadLanes(const std::vector<engine::Reader*>& readers);
   ~LoadLanes() override;
 
-  // The error of a reader that had one, maybe from an earlier call; that one is given nothing more.
+  // Return the error of a reader that had one, maybe in an earlier call; that reader gets nothing more.
   absl::Status OnBase(SegmentId segment, Lsn lsn, absl::string_view bytes) override;
   absl::Status OnPage(SegmentId segment, const engine::PageKey& key, absl::string_view bytes) override;
   absl::Status OnRecord(engine::LogEntry entry) override;
 
-  // Returns when all was taken, with the first reader's error if there is one.
+  // Returns when the readers have taken all, with the first error if there is one.
   absl::Status Finish();
 
  private:

@@ -15,8 +15,8 @@ engine::PageKey KeyOf(TableId table, const table::PageRange& range) {
   return {.table = table, .start = range.start, .depth = static_cast<uint32_t>(range.depth)};
 }
 
-// The coordinator is answered about it once it is safe. It is the same for the first record of an epoch: with
-// it all that an earlier primary wrote counts as said.
+// The shard answers the coordinator about it once it is safe. The same holds for the first record of an
+// epoch: with it all that an earlier primary wrote counts as said.
 bool IsWaitedFor(const log::Record& record) {
   return log::AskedAboutAs(record).has_value() || std::holds_alternative<log::BeginEpoch>(record);
 }
@@ -28,7 +28,7 @@ void SegmentDisk::Restore(Found found) {
   usable_ = found.usable;
   state_ = found.usable ? State::kWritten : State::kNothing;
   if (found.usable) pages_ = std::move(found.pages);
-  // To have loaded what was there was to sync it.
+  // Loading has synced what was there.
   if (found.usable) given_ = asked_ = durable_ = found.held;
   log_bytes_ = found.log_bytes;
 }
@@ -89,7 +89,7 @@ v1::ReplicateReply::DiskState SegmentDisk::state() const {
   return ready() ? v1::ReplicateReply::DISK_READY : v1::ReplicateReply::DISK_FILLS;
 }
 
-// A disk that is slow but comes along is worth waiting for.
+// A slow disk that makes progress is worth waiting for.
 void SegmentDisk::Watch(absl::Time now) {
   const bool waits = !ready() || (all_waited_for_ ? given_ : wanted_) > durable_;
   if (!waits) waits_since_ = absl::InfiniteFuture();

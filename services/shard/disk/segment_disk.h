@@ -17,37 +17,37 @@
 
 namespace paceline::shard {
 
-// What the disk has of one segment, and what it is to be given next: every record as it is applied, and from
-// time to time a base and the pages that have changed, so that the log can be cut. docs/persistence.md.
+// Keeps the disk's copy of one segment: writes every record as it is applied, and from time to time a base
+// and the pages that have changed, so that the log can be cut. docs/persistence.md.
 //
-// A base is begun with an image of all but the rows, as of LSN a; then the pages that the disk does not have
-// as they are go out little by little, each as of the LSN at which it is copied; then the base is written,
-// which cuts the log at a. Until then the base before counts, with its longer log; the newer pages do no
-// harm, since records up to a page's version leave it alone.
+// A base begins with an image of all but the rows, as of LSN a. Then the pages that have changed go out
+// little by little, each as of the LSN at which it is copied. Then the base is written and cuts the log at a.
+// Until then the earlier base counts, with its longer log. The newer pages do no harm: records up to a page's
+// version leave it alone.
 //
 // Belongs to the segment's owner: everything goes into a batch of its executor, in the order of the calls.
 class SegmentDisk {
  public:
-  // Somebody waits for the disk, and in so long it has come no further: nobody is to wait for it any more.
+  // If somebody waits for the disk, and it makes no progress for so long, nobody should wait for it any more.
   static constexpr absl::Duration kStalls = absl::Seconds(10);
 
   struct Pace {
-    // A base is due when the log since the last one has so many bytes, and half as many as the segment's rows
-    // …
+    // A base is due when the log since the last one has so many bytes, and half as many as the segment's
+    // rows.
     uint64_t log_bytes = uint64_t{4} << 20;
-    // … or when the last one is so old, and there is a log.
+    // It is due, too, when the last one is so old and there is a log.
     absl::Duration log_age = absl::Minutes(5);
-    // Of pages that go out in one step.
+    // The bytes of pages that go out in one step.
     size_t step_bytes = size_t{512} << 10;
-    // … of the first base: a copy does not count before it is there.
+    // The same for the first base: a copy does not count before it is there.
     size_t first_step_bytes = size_t{2} << 20;
   };
 
-  // What a disk was found to have.
+  // The disk's copy as it was found.
   struct Found {
     bool anything = false;
     bool usable = false;  // the segment can be gone on from
-    Lsn held;             // … as of this record
+    Lsn held;             // as of this record
     uint64_t log_bytes = 0;
     std::map<engine::PageKey, Lsn> pages;  // as of which record each is good
   };
@@ -59,22 +59,22 @@ class SegmentDisk {
   SegmentDisk(SegmentId segment, engine::Batch& batch, const Disk& disk, const Pace& pace,
               bool all_waited_for = false)
       : segment_(segment), batch_(batch), disk_(disk), pace_(pace), all_waited_for_(all_waited_for) {}
-  // Goes on with what a disk was found to have. Before anything else.
+  // Continues from the copy that was found. Call before anything else.
   void Restore(Found found);
 
-  // Whether what the disk has may be given up when the disk is far behind. Not where somebody was told, or
-  // will be, that an acknowledged part is there.
+  // False: the copy may be given up when the disk is far behind. True where somebody was told, or will be,
+  // that an acknowledged part is there.
   void Keep(bool keep) { keep_ = keep; }
 
   // `record` was written in `epoch`, and has been applied to `segment`.
   void OnRecord(const log::Segment& segment, Epoch epoch, const log::Record& record);
-  // Another state than the one on disk takes the segment's place, or none does.
+  // Another state takes the place of the one on disk, or none does.
   void Forget();
   // A step towards the next base, if there is one to be made. `segment` is a state that could be served.
   void OnTime(const log::Segment& segment, absl::Time now);
 
-  // What was given to the disk since the last call and is waited for: once it is synced, which is to be soon,
-  // OnDurable is to be told. nullopt: nothing.
+  // Marks what went to the disk since the last call, if somebody waits for it. The caller has it synced soon
+  // and then calls OnDurable. nullopt: nothing went, or nobody waits.
   struct Mark {
     uint64_t life = 0;  // of what the disk has; Forget ends it
     Lsn lsn;            // the disk has the segment up to here then; 0: not as a whole yet
@@ -82,15 +82,15 @@ class SegmentDisk {
   std::optional<Mark> TakeMark();
   // True: the disk has more than before.
   bool OnDurable(const Mark& mark);
-  // After a loss of power the segment would be there again up to this record.
+  // After a loss of power the segment would be back up to this record.
   Lsn durable() const { return durable_; }
-  // Whether the disk is one to count on, as of the last OnTime.
+  // The disk can be counted on, or not, as of the last OnTime.
   v1::ReplicateReply::DiskState state() const;
   bool ready() const { return durable_ != Lsn(); }
 
-  // The disk has, or was given, all that it takes to go on from here.
+  // The disk has, or was given, all that it takes to continue from here.
   bool usable() const { return state_ == State::kWritten && usable_; }
-  // It has something that nobody can go on from.
+  // The disk has something that nobody can continue from.
   bool HasRemains() const { return anything_ && !usable(); }
   uint64_t log_bytes() const { return log_bytes_; }
   // Bases that were written.

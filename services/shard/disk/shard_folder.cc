@@ -1,4 +1,5 @@
-// What a shard's folder says of itself, as the shard comes to know it.
+// The shard keeps the notes of its folder up to date.
+#include <algorithm>
 #include <atomic>
 #include <memory>
 
@@ -10,7 +11,7 @@ namespace paceline::shard {
 
 absl::Status Shard::CheckDisk(ShardId self, uint64_t cluster) const {
   const DiskOwner& owner = contents_.owner;
-  if (disk_ == nullptr || owner.cluster == 0 || (owner.cluster == cluster && owner.shard == self)) {
+  if (context_.disk() == nullptr || owner.cluster == 0 || (owner.cluster == cluster && owner.shard == self)) {
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(
@@ -20,18 +21,13 @@ absl::Status Shard::CheckDisk(ShardId self, uint64_t cluster) const {
 }
 
 void Shard::NoteTerm(uint64_t term) {
-  std::shared_ptr<const View> now;
-  {
-    MutexLock lock(&mutex_);
-    if (term <= view_->term) return;
-    now = Publish([&](View& view) { view.term = term; });
-  }
-  NoteKnown(*now);
+  if (term <= view()->term) return;
+  NoteKnown(*context_.Publish([&](View& view) { view.term = std::max(view.term, term); }));
 }
 
-// Before the folder has an owner it has nothing, and is to say nothing.
+// A folder without an owner has no data and gets no note.
 void Shard::NoteKnown(const View& view) {
-  if (disk_ == nullptr || !disk_marked_ || view.emptied) return;
+  if (context_.disk() == nullptr || !disk_marked_ || view.emptied) return;
   v1::Known known;
   known.set_map_version(view.map->version().v);
   known.set_term(view.term);
@@ -39,38 +35,31 @@ void Shard::NoteKnown(const View& view) {
   known.set_catalogue_version(view.catalogue->version().v);
   engine::Batch batch;
   batch.Add(KnownNote(known));
-  disk_->Write(std::move(batch));
+  context_.disk()->Write(std::move(batch));
 }
 
 void Shard::EmptyFolder(const v1::EmptyFolderRequest& request,
                         std::function<void(absl::StatusOr<v1::EmptyFolderReply>)> done) {
-  if (absl::Status meant = CheckMeant(request.cluster(), request.has_target(), request.target());
-      !meant.ok()) {
-    return done(std::move(meant));
-  }
+  if (absl::Status meant = CheckMeant(request); !meant.ok()) return done(std::move(meant));
   if (const std::string old = WhyTooOld(request.map_version()); !old.empty()) {
     return done(absl::UnavailableError(old));
   }
-  // Since the call was sent it may have been made a member.
+  // The shard may have become a member since the call was sent.
   auto member_of = std::make_shared<std::atomic<int64_t>>(-1);
   const auto look = [member_of](SegmentHost& host) {
     const SegmentHost::Role role = host.role();
     if (role == SegmentHost::Role::kPrimary || role == SegmentHost::Role::kReplica) *member_of = host.id().v;
   };
-  ForEachSegment(look, [this, member_of, done = std::move(done)]() mutable {
+  context_.ForEachSegment(look, [this, member_of, done = std::move(done)]() mutable {
     if (const int64_t segment = *member_of; segment >= 0) {
       return done(absl::FailedPreconditionError(
-          absl::StrCat(options_.name, " is a member of segment ", segment,
+          absl::StrCat(options().name, " is a member of segment ", segment,
                        ": its folder is emptied once others have what it holds")));
     }
-    std::shared_ptr<const View> now;
-    {
-      MutexLock lock(&mutex_);
-      now = Publish([](View& view) { view.emptied = view.stopping = true; });
-    }
-    if (disk_ == nullptr) return done(v1::EmptyFolderReply());
-    disk_->Write(Emptied(now->map == nullptr ? contents_.owner.ring_bits : now->map->ring_bits()),
-                 [done = std::move(done)] { done(v1::EmptyFolderReply()); });
+    const auto now = context_.Publish([](View& view) { view.emptied = view.stopping = true; });
+    if (context_.disk() == nullptr) return done(v1::EmptyFolderReply());
+    context_.disk()->Write(Emptied(now->map == nullptr ? contents_.owner.ring_bits : now->map->ring_bits()),
+                           [done = std::move(done)] { done(v1::EmptyFolderReply()); });
   });
 }
 

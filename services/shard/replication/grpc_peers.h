@@ -20,8 +20,8 @@ class GrpcPeers final : public Peers {
   // `coordinators`: host:port, several with commas between.
   GrpcPeers(const std::string& coordinators, const world::Clock& clock);
   ~GrpcPeers() override;
-  // Ends calls and streams, and waits for that: nobody is called back any more. REQUIRES: the shard is
-  // stopped, and so has let go of its streams.
+  // Ends calls and streams, waits for that, and calls nobody back any more. REQUIRES: the shard is stopped,
+  // and so has let go of its streams.
   void Stop();
 
   world::Dialer& dialer() override { return dialer_; }

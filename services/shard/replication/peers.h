@@ -8,7 +8,7 @@
 
 namespace paceline::shard {
 
-// How a shard reaches other shards and asks the coordinator. Thread-safe.
+// A shard reaches other shards and the coordinator through this. Thread-safe.
 class Peers {
  public:
   virtual ~Peers() = default;

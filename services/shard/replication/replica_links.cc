@@ -1,6 +1,7 @@
 #include "services/shard/replication/replica_links.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -8,12 +9,12 @@
 #include "libs/ring/hash.h"
 #include "libs/wire/map_codec.h"
 #include "libs/wire/replicate_frame.h"
-#include "services/shard/shard.h"
+#include "services/shard/context.h"
 
 namespace paceline::shard {
 namespace {
 
-// Of a frame, beyond which it takes no more segments.
+// A frame of so many bytes takes no more segments.
 constexpr uint64_t kFrameBytes = uint64_t{1} << 20;
 constexpr BackoffPolicy kPauses{.initial = absl::Milliseconds(20), .max = absl::Milliseconds(500)};
 
@@ -25,7 +26,7 @@ bool Continues(const v1::ReplicateRequest::Segment& before, const v1::ReplicateR
 
 }  // namespace
 
-// One try at a link. Knows only where to report.
+// One try at a link. Reports to its ReplicaLinks and knows nothing else.
 class ReplicaLinks::Stream : public world::StreamHandler {
  public:
   Stream(std::weak_ptr<ReplicaLinks> links, ring::Member to, uint64_t life)
@@ -48,7 +49,7 @@ class ReplicaLinks::Stream : public world::StreamHandler {
   const uint64_t life_;
 };
 
-ReplicaLinks::ReplicaLinks(Shard& shard, Peers& peers) : shard_(shard), peers_(peers) {}
+ReplicaLinks::ReplicaLinks(Context& context, Peers& peers) : context_(context), peers_(peers) {}
 ReplicaLinks::~ReplicaLinks() = default;
 
 void ReplicaLinks::Stop() {
@@ -99,7 +100,7 @@ void ReplicaLinks::Send(const ring::Member& to, const v1::Beacon& beacon) {
 }
 
 uint64_t ReplicaLinks::Link(const ring::Member& to) {
-  const auto view = shard_.view();
+  const auto view = context_.view();
   const ring::ShardInfo* info = view->map == nullptr ? nullptr : view->map->FindShard(to.shard);
   MutexLock lock(&mutex_);
   if (stopped_) return 0;
@@ -108,7 +109,7 @@ uint64_t ReplicaLinks::Link(const ring::Member& to) {
   if (link.up) return link.life;
   // An earlier start of the shard is never reached again.
   if (link.stream == nullptr && info != nullptr && info->incarnation == to.incarnation &&
-      shard_.clock().Now() >= link.next_try) {
+      context_.clock().Now() >= link.next_try) {
     Dial(to, link, info->ForPeers());
   }
   return 0;
@@ -124,7 +125,7 @@ void ReplicaLinks::Dial(const ring::Member& to, LinkState& link, const std::stri
 bool ReplicaLinks::NextFrame(const ring::Member& to, uint64_t life, absl::Cord* frame) {
   wire::ReplicateFrame next;
   {
-    const auto view = shard_.view();
+    const auto view = context_.view();
     MutexLock lock(&mutex_);
     const auto it = links_.find(to);
     if (it == links_.end() || it->second.life != life) return false;
@@ -149,7 +150,7 @@ bool ReplicaLinks::NextFrame(const ring::Member& to, uint64_t life, absl::Cord* 
     }
   }
   *frame = wire::Encode(next);
-  shard_.probe().ReplicateSent(Probe::Of(next.head, frame->size()));
+  context_.probe().ReplicateSent(Probe::Of(next.head, frame->size()));
   return true;
 }
 
@@ -175,31 +176,19 @@ void ReplicaLinks::OnReply(const ring::Member& to, uint64_t life, absl::Cord byt
 }
 
 void ReplicaLinks::HandOut(const ring::Member& from, v1::ReplicateReply reply) {
-  struct ForExecutor {
-    std::vector<v1::ReplicateReply::Ack> acks;
-    std::vector<v1::Beacon> beacons;
+  if (context_.view()->map == nullptr) return;
+  const auto said = std::make_shared<const v1::ReplicateReply>(std::move(reply));
+  const int beacons = said->beacons_size();
+  const auto segment_of = [said, beacons](int i) {
+    return SegmentId(i < beacons ? said->beacons(i).segment() : said->acks(i - beacons).segment());
   };
-  std::vector<ForExecutor> by_executor(shard_.executor_count());
-  const auto view = shard_.view();
-  if (view->map == nullptr) return;
-  for (v1::ReplicateReply::Ack& ack : *reply.mutable_acks()) {
-    const SegmentId segment(ack.segment());
-    if (view->map->Contains(segment)) by_executor[shard_.ExecutorOf(segment)].acks.push_back(std::move(ack));
-  }
-  for (v1::Beacon& beacon : *reply.mutable_beacons()) {
-    const SegmentId segment(beacon.segment());
-    if (view->map->Contains(segment))
-      by_executor[shard_.ExecutorOf(segment)].beacons.push_back(std::move(beacon));
-  }
-  for (size_t e = 0; e < by_executor.size(); ++e) {
-    if (by_executor[e].acks.empty() && by_executor[e].beacons.empty()) continue;
-    shard_.executor(e).Run([this, from, mine = std::move(by_executor[e])] {
-      for (const v1::Beacon& beacon : mine.beacons)
-        shard_.host(SegmentId(beacon.segment())).OnBeaconAnswer(from, beacon);
-      for (const v1::ReplicateReply::Ack& ack : mine.acks)
-        shard_.host(SegmentId(ack.segment())).OnAck(from, ack);
-    });
-  }
+  const auto hand_over = [this, from, said, beacons, segment_of](const std::vector<int>& mine) {
+    for (const int i : mine) {
+      SegmentHost& host = context_.host(segment_of(i));
+      i < beacons ? host.OnBeaconAnswer(from, said->beacons(i)) : host.OnAck(from, said->acks(i - beacons));
+    }
+  };
+  context_.Deal(std::views::iota(0, beacons + said->acks_size()), segment_of, hand_over);
 }
 
 void ReplicaLinks::OnBroken(const ring::Member& to, uint64_t life, const absl::Status&) {
@@ -217,7 +206,7 @@ void ReplicaLinks::OnBroken(const ring::Member& to, uint64_t life, const absl::S
   link.last.clear();
   link.beacons.clear();
   link.wishes.clear();
-  link.next_try = shard_.clock().Now() + link.backoff.Next(ring::Mix64(life, to.incarnation.v));
+  link.next_try = context_.clock().Now() + link.backoff.Next(ring::Mix64(life, to.incarnation.v));
 }
 
 void ReplicaLinks::Wish(v1::ConfigWish wish) {
@@ -230,7 +219,7 @@ void ReplicaLinks::Wish(v1::ConfigWish wish) {
 absl::Duration ReplicaLinks::NoCoordinator() const {
   const int64_t asked = coordinator_asked_.load(std::memory_order_relaxed);
   if (asked == INT64_MIN) return absl::ZeroDuration();  // nobody here asks one
-  return std::max(shard_.clock().Now() - absl::FromUnixMicros(asked), absl::ZeroDuration());
+  return std::max(context_.clock().Now() - absl::FromUnixMicros(asked), absl::ZeroDuration());
 }
 
 void ReplicaLinks::HeardCoordinator(absl::Time asked) {
@@ -257,7 +246,7 @@ void ReplicaLinks::HaveCarried() {
 
 void ReplicaLinks::Carry(v1::ChangeConfigsRequest request, std::function<void(v1::ChangeConfigsReply)> done) {
   constexpr int kCarryingMax = 4;
-  if (NoCoordinator() >= log::Replicas::kNoCoordinator) return;  // it would not be heard either
+  if (NoCoordinator() >= log::Replicas::kNoCoordinator) return;  // nobody hears this shard either
   {
     MutexLock lock(&mutex_);
     if (stopped_ || carrying_ == kCarryingMax) return;
@@ -278,7 +267,7 @@ void ReplicaLinks::SendWishes() {
   HaveCarried();
   v1::ChangeConfigsRequest request;
   {
-    const auto view = shard_.view();
+    const auto view = context_.view();
     MutexLock lock(&mutex_);
     if (wishes_.empty() || asking_ || stopped_) return;
     asking_ = true;
@@ -293,17 +282,16 @@ void ReplicaLinks::SendWishes() {
   });
 }
 
-// By way of another shard: it can end no tenure but by what this one has asked for itself.
+// Another shard brings this answer: it can end a tenure only by a change that this shard has asked for.
 void ReplicaLinks::OnCarried(const v1::ChangeConfigsReply& reply) {
-  const auto view = shard_.view();
+  const auto view = context_.view();
   for (const v1::ChangeConfigsReply::Segment& answer : reply.segments()) {
     const SegmentId segment(answer.segment());
     if (view->map == nullptr || !view->map->Contains(segment) || !answer.has_config()) continue;
-    shard_.executor(shard_.ExecutorOf(segment))
-        .Run([this, segment, view, config = wire::ConfigFromProto(answer.config()),
-              version = MapVersion(reply.map_version())] {
-          shard_.host(segment).OnCarried(config, version, view->self, view->map->ring_bits());
-        });
+    context_.executor(segment).Run([this, segment, view, config = wire::ConfigFromProto(answer.config()),
+                                    version = MapVersion(reply.map_version())] {
+      context_.host(segment).OnCarried(config, version, view->self, view->map->ring_bits());
+    });
   }
 }
 
@@ -313,16 +301,15 @@ void ReplicaLinks::OnAnswer(const v1::ChangeConfigsRequest&, absl::StatusOr<v1::
     asking_ = false;
     if (stopped_) return;
   }
-  if (!reply.ok()) return;  // what is still wished is wished again
-  const auto view = shard_.view();
+  if (!reply.ok()) return;  // the segments repeat their wishes
+  const auto view = context_.view();
   for (const v1::ChangeConfigsReply::Segment& answer : reply->segments()) {
     const SegmentId segment(answer.segment());
     if (view->map == nullptr || !view->map->Contains(segment) || !answer.has_config()) continue;
-    shard_.executor(shard_.ExecutorOf(segment))
-        .Run([this, segment, view, config = wire::ConfigFromProto(answer.config()),
-              version = MapVersion(reply->map_version())] {
-          shard_.host(segment).OnConfig(config, version, view->self, view->map->ring_bits());
-        });
+    context_.executor(segment).Run([this, segment, view, config = wire::ConfigFromProto(answer.config()),
+                                    version = MapVersion(reply->map_version())] {
+      context_.host(segment).OnConfig(config, version, view->self, view->map->ring_bits());
+    });
   }
 }
 

@@ -20,15 +20,14 @@
 
 namespace paceline::shard {
 
-class Shard;
+class Context;
 
-// The dialing ends of a shard's Replicate streams: one to each shard that follows a segment of which this one
-// is primary. What those segments have to say meanwhile shares a frame, beacons first; what breaks is dialed
-// again, with growing pauses. And the shard's wishes, of which one request is under way at a time.
-// Thread-safe.
+// Dials a shard's Replicate streams: one to each shard that follows a segment of which this one is primary.
+// The messages that gather meanwhile share a frame, beacons first. A link that breaks is dialed again, with
+// growing pauses. It also sends the shard's wishes, one request at a time. Thread-safe.
 class ReplicaLinks final : public log::ReplicationPort, public std::enable_shared_from_this<ReplicaLinks> {
  public:
-  ReplicaLinks(Shard& shard, Peers& peers);
+  ReplicaLinks(Context& context, Peers& peers);
   ~ReplicaLinks() override;
 
   void Send(const ring::Member& to, v1::ReplicateRequest::Segment head, absl::Cord body) override;
@@ -36,12 +35,12 @@ class ReplicaLinks final : public log::ReplicationPort, public std::enable_share
   void Wish(v1::ConfigWish wish) override;
   uint64_t Link(const ring::Member& to) override;
   absl::Duration NoCoordinator() const override;
-  // A coordinator that leads has answered what it was asked at `asked`.
+  // A coordinator that leads has answered a call that was made at `asked`.
   void HeardCoordinator(absl::Time asked);
 
-  // Sends the wishes that gathered. Call after whatever may have made some.
+  // Sends the wishes that gathered. Call after each step that may make some.
   void SendWishes();
-  // Wishes of a primary that reaches no coordinator, to be asked for in its name. `done` has the answer, if
+  // Asks the coordinator for the wishes of a primary that reaches none itself. `done` gets the answer, if
   // there is one.
   void Carry(v1::ChangeConfigsRequest request, std::function<void(v1::ChangeConfigsReply)> done);
   // Ends all links for good.
@@ -76,12 +75,12 @@ class ReplicaLinks final : public log::ReplicationPort, public std::enable_share
   void OnReply(const ring::Member& to, uint64_t life, absl::Cord bytes);
   void OnBroken(const ring::Member& to, uint64_t life, const absl::Status& why);
   void HandOut(const ring::Member& from, v1::ReplicateReply reply);
-  // Gives wishes that no coordinator hears to all who may reach one.
+  // Gives wishes that no coordinator hears to all members that may reach one.
   void HaveCarried();
   void OnCarried(const v1::ChangeConfigsReply& reply);
   void OnAnswer(const v1::ChangeConfigsRequest& request, absl::StatusOr<v1::ChangeConfigsReply> reply);
 
-  Shard& shard_;
+  Context& context_;
   Peers& peers_;
   Mutex mutex_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;

@@ -11,11 +11,12 @@
 
 namespace paceline::shard {
 
-ReplicaStream::ReplicaStream(Shard& shard) : shard_(shard), opened_(shard.clock().Now()) {
-  shard_.probe().StreamOpened("replicate");
+ReplicaStream::ReplicaStream(Context& context, std::shared_ptr<ReplicaLinks> links)
+    : context_(context), links_(std::move(links)), opened_(context.clock().Now()) {
+  context_.probe().StreamOpened("replicate");
 }
 ReplicaStream::~ReplicaStream() {
-  shard_.probe().StreamClosed("replicate");
+  context_.probe().StreamClosed("replicate");
 }
 
 void ReplicaStream::Attach(std::shared_ptr<world::StreamPort> port) {
@@ -33,10 +34,10 @@ void ReplicaStream::Refuse(std::string why) {
 }
 
 void ReplicaStream::Greet(const v1::ReplicateHello& hello) {
-  const auto view = shard_.view();
+  const auto view = context_.view();
   const ring::Member target = wire::MemberFromProto(hello.target());
   if (view->self.incarnation == Incarnation() || view->map == nullptr || view->stopping) {
-    return Refuse(absl::StrCat(shard_.options().name, " has not joined its cluster yet, or is stopping"));
+    return Refuse(absl::StrCat(context_.options().name, " has not joined its cluster yet, or is stopping"));
   }
   if (hello.cluster() != view->cluster || target != view->self) {
     return Refuse(absl::StrCat("hello: ", ring::ToString(target), " of cluster ", hello.cluster(),
@@ -59,7 +60,7 @@ void ReplicaStream::Greet(const v1::ReplicateHello& hello) {
 void ReplicaStream::OnFrame(absl::Cord bytes) {
   auto frame = wire::DecodeReplicate(bytes);
   if (!frame.ok()) return Refuse(std::string(frame.status().message()));
-  shard_.probe().ReplicateReceived(Probe::Of(frame->head, bytes.size()));
+  context_.probe().ReplicateReceived(Probe::Of(frame->head, bytes.size()));
   if (frame->head.has_hello()) return Greet(frame->head.hello());
   if (!from_.has_value()) return Refuse("hello: missing; the first frame of a stream is a hello, alone");
   HandOutBeacons(frame->head);
@@ -74,62 +75,49 @@ void ReplicaStream::HandOutSegments(wire::ReplicateFrame frame) {
     const std::vector<absl::Cord> bodies;
   };
   const auto sent = std::make_shared<const Sent>(std::move(frame));
-  const auto view = shard_.view();
-  std::vector<std::vector<int>> by_executor(shard_.executor_count());
+  std::vector<int> named;
   for (int s = 0; s < sent->frame.head.segments_size(); ++s) {
-    const v1::ReplicateRequest::Segment& head = sent->frame.head.segments(s);
-    const SegmentId segment(head.segment());
-    if (head.epoch() != 0 && view->map->Contains(segment))
-      by_executor[shard_.ExecutorOf(segment)].push_back(s);
+    if (sent->frame.head.segments(s).epoch() != 0) named.push_back(s);
   }
-  for (size_t e = 0; e < by_executor.size(); ++e) {
-    if (by_executor[e].empty()) continue;
-    shard_.executor(e).Run([this, self = shared_from_this(), from = *from_,
-                            ring_bits = view->map->ring_bits(), sent, mine = std::move(by_executor[e])] {
-      std::vector<v1::ReplicateReply::Ack> acks;
-      acks.reserve(mine.size());
-      for (const int s : mine) {
-        const v1::ReplicateRequest::Segment& head = sent->frame.head.segments(s);
-        SegmentHost::Answer later = [stream = weak_from_this()](v1::ReplicateReply::Ack ack) {
-          if (const auto alive = stream.lock()) alive->Answer({std::move(ack)});
-        };
-        auto ack = shard_.host(SegmentId(head.segment()))
-                       .Follow(from, head, sent->bodies[s], ring_bits, std::move(later));
-        if (ack.has_value()) acks.push_back(*std::move(ack));
-      }
-      if (!acks.empty()) Answer(std::move(acks));
-    });
-  }
+  const auto segment_of = [&](int s) { return SegmentId(sent->frame.head.segments(s).segment()); };
+  context_.Deal(std::move(named), segment_of,
+                [this, self = shared_from_this(), from = *from_,
+                 ring_bits = context_.view()->map->ring_bits(), sent](const std::vector<int>& mine) {
+                  std::vector<v1::ReplicateReply::Ack> acks;
+                  acks.reserve(mine.size());
+                  for (const int s : mine) {
+                    const v1::ReplicateRequest::Segment& head = sent->frame.head.segments(s);
+                    SegmentHost::Answer later = [stream = weak_from_this()](v1::ReplicateReply::Ack ack) {
+                      if (const auto alive = stream.lock()) alive->Answer({std::move(ack)});
+                    };
+                    auto ack = context_.host(SegmentId(head.segment()))
+                                   .Follow(from, head, sent->bodies[s], ring_bits, std::move(later));
+                    if (ack.has_value()) acks.push_back(*std::move(ack));
+                  }
+                  if (!acks.empty()) Answer(std::move(acks));
+                });
 }
 
 void ReplicaStream::HandOutBeacons(const v1::ReplicateRequest& head) {
-  const auto view = shard_.view();
-  std::vector<std::vector<v1::Beacon>> by_executor(shard_.executor_count());
-  for (const v1::Beacon& beacon : head.beacons()) {
-    const SegmentId segment(beacon.segment());
-    if (view->map->Contains(segment)) by_executor[shard_.ExecutorOf(segment)].push_back(beacon);
-  }
-  for (size_t e = 0; e < by_executor.size(); ++e) {
-    if (by_executor[e].empty()) continue;
-    shard_.executor(e).Run(
-        [this, self = shared_from_this(), from = *from_, mine = std::move(by_executor[e])] {
-          bool any = false;
-          for (const v1::Beacon& beacon : mine) {
-            SegmentHost& host = shard_.host(SegmentId(beacon.segment()));
-            if (!host.OnBeacon(from, beacon)) continue;
-            any = true;
-            MutexLock lock(&mutex_);
-            *reply_.add_beacons() = host.AnswerTo(beacon);
-            dirty_ = true;
-          }
-          if (any) Kick();
-        });
-  }
+  const auto segment_of = [](const v1::Beacon& beacon) { return SegmentId(beacon.segment()); };
+  context_.Deal(head.beacons(), segment_of,
+                [this, self = shared_from_this(), from = *from_](const std::vector<v1::Beacon>& mine) {
+                  bool any = false;
+                  for (const v1::Beacon& beacon : mine) {
+                    SegmentHost& host = context_.host(SegmentId(beacon.segment()));
+                    if (!host.OnBeacon(from, beacon)) continue;
+                    any = true;
+                    MutexLock lock(&mutex_);
+                    *reply_.add_beacons() = host.AnswerTo(beacon);
+                    dirty_ = true;
+                  }
+                  if (any) Kick();
+                });
 }
 
 void ReplicaStream::Carry(const v1::ReplicateRequest& head) {
   v1::ChangeConfigsRequest request;
-  const auto view = shard_.view();
+  const auto view = context_.view();
   request.set_cluster(view->cluster);
   *request.mutable_from() = wire::ToProto(*from_);
   *request.mutable_carried_by() = wire::ToProto(view->self);
@@ -137,8 +125,8 @@ void ReplicaStream::Carry(const v1::ReplicateRequest& head) {
     if (wish.kind() == v1::ConfigWish::SWAP || wish.kind() == v1::ConfigWish::KEEP)
       *request.add_wishes() = wish;
   }
-  if (request.wishes_size() == 0) return;
-  shard_.CarryWishes(std::move(request), [stream = weak_from_this()](v1::ChangeConfigsReply reply) {
+  if (request.wishes_size() == 0 || links_ == nullptr) return;
+  links_->Carry(std::move(request), [stream = weak_from_this()](v1::ChangeConfigsReply reply) {
     if (const auto alive = stream.lock()) alive->AnswerCarried(std::move(reply));
   });
 }
@@ -192,8 +180,8 @@ void ReplicaStream::OnTime(absl::Time now, bool) {
     MutexLock lock(&mutex_);
     port = port_;
   }
-  if (port == nullptr || greeted_ || now - opened_ <= shard_.options().hello_timeout) return;
-  port->Close(NoHello(shard_));
+  if (port == nullptr || greeted_ || now - opened_ <= context_.options().hello_timeout) return;
+  port->Close(NoHello(context_));
 }
 
 void ReplicaStream::OnFinished() {

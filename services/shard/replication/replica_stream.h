@@ -12,18 +12,21 @@
 #include "libs/wire/replicate_frame.h"
 #include "libs/world/port.h"
 #include "paceline/v1/replication.pb.h"
-#include "services/shard/shard.h"
+#include "services/shard/context.h"
+#include "services/shard/replication/replica_links.h"
+#include "services/shard/streams/stream_watch.h"
 
 namespace paceline::shard {
 
 // The accepting end of a Replicate stream: hands frames of another shard's primaries to the segments that
-// follow them, and gathers the answers. Answers to beacons pass through the executor of the segment: a shard
-// whose executors stand still does not lend anybody its place. Frames arrive on one thread at a time.
+// follow them, and gathers the answers. The executor of the segment answers a beacon: a shard whose executors
+// stand still lends nobody its place. Frames arrive on one thread at a time.
 class ReplicaStream : public world::AcceptedStream,
                       public WatchedStream,
                       public std::enable_shared_from_this<ReplicaStream> {
  public:
-  explicit ReplicaStream(Shard& shard);
+  // Without `links` it carries no wishes.
+  ReplicaStream(Context& context, std::shared_ptr<ReplicaLinks> links);
   ~ReplicaStream() override;
 
   void Attach(std::shared_ptr<world::StreamPort> port) override;
@@ -38,20 +41,21 @@ class ReplicaStream : public world::AcceptedStream,
   void Refuse(std::string why);
   void HandOutBeacons(const v1::ReplicateRequest& head);
   void HandOutSegments(wire::ReplicateFrame frame);
-  // Asks the coordinator for what its sender cannot ask for itself.
+  // Asks the coordinator for the wishes of a sender that does not reach it.
   void Carry(const v1::ReplicateRequest& head);
   void AnswerCarried(v1::ChangeConfigsReply reply);
   void Answer(std::vector<v1::ReplicateReply::Ack> acks);
   void Kick();
 
-  Shard& shard_;
+  Context& context_;
+  const std::shared_ptr<ReplicaLinks> links_;
   const absl::Time opened_;
   std::optional<ring::Member> from_;  // after its hello
   std::atomic<bool> greeted_{false};  // from_ is set
 
   Mutex mutex_;
   std::shared_ptr<world::StreamPort> port_ ABSL_GUARDED_BY(mutex_);
-  v1::ReplicateReply reply_ ABSL_GUARDED_BY(mutex_);  // what gathered, but acks
+  v1::ReplicateReply reply_ ABSL_GUARDED_BY(mutex_);  // all that gathered, except acks
   // The newest of each segment and exchange: it says all that those before it said.
   std::map<std::pair<uint32_t, uint64_t>, v1::ReplicateReply::Ack> acks_ ABSL_GUARDED_BY(mutex_);
   bool dirty_ ABSL_GUARDED_BY(mutex_) = false;

@@ -7,7 +7,7 @@
 
 namespace paceline::shard {
 
-// How a shard's segments stand with their other members. Plain value.
+// The state of a shard's segments and their other members. Plain value.
 struct ReplicationState {
   uint64_t primaries = 0;
   uint64_t replicas = 0;
@@ -34,7 +34,7 @@ struct ReplicationState {
   ReplicationState& operator+=(const ReplicationState& other);
 };
 
-// Of one segment. On its executor.
+// The state of one segment. REQUIRES: on its executor.
 ReplicationState ReplicationOf(const SegmentHost& host);
 
 }  // namespace paceline::shard

@@ -14,11 +14,11 @@ constexpr uint32_t kRetryAfterMs = 20;
 constexpr absl::Duration kWishEvery = absl::Milliseconds(100);
 // Between two calls of OnTime; a longer pause was this process's own.
 constexpr absl::Duration kStoodStill = absl::Milliseconds(250);
-// What no configuration names and no primary sends anything is kept for so long.
+// A copy that no configuration names and no primary sends to is kept for so long.
 constexpr absl::Duration kLeftOverMax = absl::Seconds(10);
-// Members that say to be primary and are not named. Anybody may say so.
+// So many members may claim to be primary without being named. Anybody may claim that.
 constexpr size_t kUnnamedMax = 16;
-// … or so long, if somebody may want to go on from it and memory is not short.
+// Such a copy is kept for so long if somebody may want to continue from it and memory is not short.
 constexpr absl::Duration kNeededMax = absl::Minutes(10);
 
 }  // namespace
@@ -108,10 +108,10 @@ bool SegmentHost::IsNamed(const ring::Member& primary, Epoch epoch) const {
 // It asks again from where this member stands, or sends an image.
 void SegmentHost::AnswerNamed() {
   const auto it = unnamed_.find(primary_named_);
-  // Of an earlier epoch of that primary: it has not asked anew since.
+  // The frame is of an earlier epoch of that primary, which has not asked anew since.
   if (it == unnamed_.end() || it->second.epoch > epoch_) return;
   const Unnamed named = it->second;
-  // Who says to be primary of a later epoch may be named next.
+  // A member that claims a later epoch may be named next.
   std::erase_if(unnamed_, [this](const auto& entry) { return entry.second.epoch <= epoch_; });
   if (named.answer == nullptr) return;
   v1::ReplicateReply::Ack ack;
@@ -149,7 +149,8 @@ std::optional<v1::ReplicateReply::Ack> SegmentHost::Follow(const ring::Member& f
   watch_.Begin(epoch, around_.clock->Now());
   On(Event::kFrame, {.ring_bits = ring_bits});
   if (auto* learner = std::get_if<Learner>(&state_)) learner->left_out_since = around_.clock->Now();
-  // What a learner's disk has nobody was told to be acknowledged: one that hangs must not fill the memory.
+  // Nobody was told that parts on a learner's disk are acknowledged: a disk that hangs must not fill the
+  // memory.
   const bool counted_on = role() == Role::kReplica || frame.awaited();
   if (disk_ != nullptr) disk_->Keep(around_.durable && counted_on);
   Following& following = *this->following();
@@ -224,8 +225,7 @@ v1::FenceReply::Segment SegmentHost::JudgeFence(const v1::FenceRequest::Segment&
   return reply;
 }
 
-// Nobody who was a member lives. What the disk had is asked for, so that the most advanced of those asked
-// goes on.
+// No member lives. The coordinator asks for the disks' copies, so that the most advanced one goes on.
 v1::FenceReply::Segment SegmentHost::JudgeRecovery(const v1::FenceRequest::Segment& request) {
   v1::FenceReply::Segment reply;
   reply.set_segment(id_.v);

@@ -16,7 +16,7 @@
 
 namespace paceline::shard {
 
-// What every segment of a shard is surrounded by.
+// The part of a shard that every segment uses.
 struct Surroundings {
   std::string shard_name;
   log::ShardSide shard;
@@ -28,10 +28,10 @@ struct Surroundings {
   log::Replicas::ImagePace image_pace = {};
 };
 
-// One segment as one shard sees it: primary, replica or learner here, lost here, or somewhere else. Decides
-// by epoch what a request that reached this shard may have, and hands it to the primary or to the follower.
-// What it is changes as segment_role.h says, and nowhere else. Protocol §3, §4; docs/replication.md. Touched
-// only by tasks of its executor.
+// One segment as one shard sees it: primary, replica or learner here, lost here, or somewhere else. Judges
+// each request by its epoch, and hands it to the primary or to the follower. Changes its role as
+// segment_role.h says and in no other way. Protocol §3, §4; docs/replication.md. Only tasks of its executor
+// touch it.
 class SegmentHost {
  public:
   using Role = shard::Role;
@@ -39,18 +39,18 @@ class SegmentHost {
   // `batch` takes what is to be written to the disk, if there is one, and outlives this.
   SegmentHost(SegmentId id, const Surroundings& around, engine::Batch* batch = nullptr);
 
-  // What the disk was found to have. Before anything else. REQUIRES: there is a disk.
+  // Takes the disk's copy as it was found. Call before anything else. REQUIRES: there is a disk.
   void Restore(std::optional<log::Segment> state, SegmentDisk::Found found);
 
-  // Takes a newer map's word. An empty segment is made only when the map names this very start of the shard
-  // for an epoch it has not served: data that another start acknowledged is never replaced by an empty
-  // segment.
+  // Follows a newer map. Makes an empty segment only when the map names this very start of the shard for an
+  // epoch that it has not served: an empty segment never replaces data that another start acknowledged.
   void Configure(const ring::SegmentMap& map, const ring::Member& self);
-  // The same for this segment alone, as a wish was answered.
+  // The same for this segment alone, by the answer to a wish.
   void OnConfig(const ring::SegmentConfig& config, MapVersion version, const ring::Member& self,
                 int ring_bits);
 
-  // … of a wish that another shard has carried: it may name no others than are members, in the next epoch.
+  // The same by the answer to a wish that another shard has carried: it may name only members, in the next
+  // epoch.
   void OnCarried(const ring::SegmentConfig& config, MapVersion version, const ring::Member& self,
                  int ring_bits);
 
@@ -62,24 +62,24 @@ class SegmentHost {
   void Adopt(log::Segment state, const ring::SegmentMap& map);
 
   // -- clients --
-  // As Primary's, after the epoch has been judged (docs/wire.md §7).
+  // Judge the epoch (docs/wire.md §7) and do as Primary's.
   std::optional<v1::Refusal> Take(const log::Part& part, Epoch sender_epoch, absl::Time now);
   void Serve(log::Read read, Epoch sender_epoch, absl::Time now);
   // Sends followers what the calls before have written.
   void Flush();
 
   // -- other members --
-  // A frame of `from`. The answer is to go back, and so is what `later` is given afterwards, when it stands
-  // otherwise with the disk. Whom no coordinator has named primary of that epoch, as far as is known here, is
-  // not followed, and is answered when that is known: nullopt.
+  // Takes a frame of `from`. The caller sends the answer back, and so each one that `later` gets afterwards,
+  // when the disk has progressed or failed. nullopt: as far as this shard knows no coordinator has named
+  // `from` primary of that epoch. The shard does not follow it, and answers once it knows.
   using Answer = std::function<void(v1::ReplicateReply::Ack)>;
   std::optional<v1::ReplicateReply::Ack> Follow(const ring::Member& from,
                                                 const v1::ReplicateRequest::Segment& frame,
                                                 const absl::Cord& body, int ring_bits,
                                                 Answer later = nullptr);
-  // A beacon of `from`; true: it is to be answered.
+  // Takes a beacon of `from`; true: the caller answers it.
   bool OnBeacon(const ring::Member& from, const v1::Beacon& beacon);
-  // What is answered to a beacon that OnBeacon took.
+  // The answer to a beacon that OnBeacon took.
   v1::Beacon AnswerTo(const v1::Beacon& beacon) const;
   // Answers of a follower.
   void OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ack) {
@@ -91,7 +91,7 @@ class SegmentHost {
 
   // -- the coordinator --
   v1::FenceReply::Segment Fence(const v1::FenceRequest::Segment& request);
-  // True: the learner is known to the primary of that epoch, which is here.
+  // True: the primary of that epoch is here, and knows the learner.
   bool Recruit(Epoch epoch, const ring::Member& learner);
   // True: a hand-over is under way.
   bool HandOver(Epoch epoch, const ring::Member& to);
@@ -102,7 +102,8 @@ class SegmentHost {
   // nullptr unless this shard is primary.
   log::Primary* primary() { return std::get_if<log::Primary>(&state_); }
   const log::Primary* primary() const { return std::get_if<log::Primary>(&state_); }
-  // What went to the disk since the last call is synced when OnDurable is called. nullopt: nothing did.
+  // Marks what went to the disk since the last call; OnDurable tells that it is synced. nullopt: nothing
+  // went.
   std::optional<SegmentDisk::Mark> TakeMark() { return disk_ == nullptr ? std::nullopt : disk_->TakeMark(); }
   void OnDurable(const SegmentDisk::Mark& mark);
 
@@ -113,7 +114,7 @@ class SegmentHost {
     const Following* following = this->following();
     return following == nullptr ? nullptr : following->follower.get();
   }
-  // What it has of the segment, in whatever role; nullptr: nothing whole.
+  // Its state of the segment, in any role; nullptr: it has no whole one.
   const log::Segment* state() const {
     if (primary() != nullptr) return &primary()->segment();
     return follower() == nullptr ? nullptr : follower()->segment();
@@ -126,13 +127,13 @@ class SegmentHost {
   SegmentId id() const { return id_; }
   Epoch epoch() const { return epoch_; }
 
-  // Why a call of the coordinator that knew the map of `version` is not for this state: the segment has begun
-  // empty since, and would not know what it was told before. Empty: it is.
+  // Tells why a call of a coordinator with the map of `version` is not for this state: the segment has begun
+  // empty since, and does not know what it was told before. Empty: the call is for it.
   std::string IsBefore(MapVersion version) const;
 
-  // What has happened here since the start of the process.
+  // Counts events since the start of the process.
   struct Events {
-    uint64_t gained = 0;      // it became primary of what another member had been primary of
+    uint64_t gained = 0;      // it became primary in place of another member
     uint64_t given_up = 0;    // it was primary, and is no more
     uint64_t hand_overs = 0;  // it began to hand the segment over
     uint64_t fenced = 0;      // it promised the coordinator to follow an earlier epoch no more
@@ -141,9 +142,9 @@ class SegmentHost {
   const Events& events() const { return events_; }
 
  private:
-  // -- what it is --
+  // -- its role --
 
-  // What it has of a copy that a primary sends, or sent.
+  // Its copy of what a primary sends, or sent.
   struct Following {
     std::unique_ptr<log::Follower> follower;
     Answer later;                // where its last answer went
@@ -168,9 +169,9 @@ class SegmentHost {
   };
   using State = std::variant<Elsewhere, log::Primary, Replica, Learner, Lost>;  // in the order of Role
 
-  // -- what becomes of it (segment_host_roles.cc) --
+  // -- changes of its role (segment_host_roles.cc) --
 
-  // What comes with an event.
+  // The data that comes with an event.
   struct Cause {
     const ring::SegmentConfig* config = nullptr;
     ring::Member self = {};
@@ -211,21 +212,21 @@ class SegmentHost {
 
   v1::FenceReply::Segment JudgeFence(const v1::FenceRequest::Segment& request);
   v1::FenceReply::Segment JudgeRecovery(const v1::FenceRequest::Segment& request);
-  // What a client waits for; empty: nothing that is known of.
+  // The event that a client waits for; empty: none is known.
   std::string Awaits() const;
-  // Why a request with this epoch cannot be had here; nullopt if it can.
+  // The refusal of a request with this epoch; nullopt: the segment serves it.
   std::optional<v1::Refusal> Misrouted(Epoch sender_epoch) const;
-  // What the disk has goes into the last answer; true: that is news.
+  // Puts the disk's progress into the last answer; true: that is news.
   bool NoteDisk();
-  // The primary, here or elsewhere, hears of it.
+  // Tells the primary, here or elsewhere.
   void TellOfDisk();
-  // No older epoch than this is followed.
+  // It follows no epoch older than this.
   Epoch Newest() const { return std::max(epoch_, fenced_); }
-  // What its primary sends comes too late.
+  // A frame of its primary comes too late.
   bool IsOver(Epoch epoch) const;
   // The coordinator has named it: anybody who reaches this shard may say that it is primary of some epoch.
   bool IsNamed(const ring::Member& primary, Epoch epoch) const;
-  // Lets whom it did not follow begin again, now that it is named.
+  // Lets a member that it did not follow begin again, now that it is named.
   void AnswerNamed();
   // This sender has begun a later exchange since: an image of this one would replace what is held by now. A
   // link that broke may still deliver when the next one is at work; nobody waits for an answer to that.
@@ -235,7 +236,7 @@ class SegmentHost {
     transfer_ = transfer;
     return false;
   }
-  // How long what no configuration counts on is kept.
+  // The time for which it keeps a copy that no configuration counts on.
   absl::Duration LeftOverMax(const Following& following) const;
   void WishToTakeOver(Replica& replica, absl::Time now);
 
@@ -247,7 +248,7 @@ class SegmentHost {
   Epoch epoch_;                 // of the newest configuration that is known
   ring::Member primary_named_;  // its primary
   Epoch fenced_;                // promised to the coordinator
-  // Who says to be primary of a newer epoch, and was not followed.
+  // The members that claim to be primary of a newer epoch, and are not followed.
   struct Unnamed {
     Epoch epoch;
     uint64_t transfer = 0;
@@ -256,8 +257,8 @@ class SegmentHost {
   std::map<ring::Member, Unnamed> unnamed_;
   MapVersion map_version_;
   MapVersion emptied_at_;             // 0: it did not begin empty here
-  ring::Member sender_;               // that was followed last …
-  uint64_t transfer_ = 0;             // … and the number of the newest exchange that it has begun
+  ring::Member sender_;               // that was followed last
+  uint64_t transfer_ = 0;             // the number of the newest exchange that it has begun
   v1::ReplicateReply::Ack last_ack_;  // as a follower, the last time it was one
   log::Watch watch_;                  // what was lent counts in whichever role
   absl::Time last_on_time_ = absl::InfinitePast();

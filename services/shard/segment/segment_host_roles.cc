@@ -1,4 +1,4 @@
-// What becomes of a segment at one shard: the events, and what segment_role.h says is to be done.
+// The events of a segment at one shard, and the actions that segment_role.h names for them.
 #include <algorithm>
 #include <utility>
 
@@ -27,7 +27,7 @@ void SegmentHost::Configure(const ring::SegmentMap& map, const ring::Member& sel
 void SegmentHost::OnConfig(const ring::SegmentConfig& config, MapVersion version, const ring::Member& self,
                            int ring_bits) {
   map_version_ = std::max(map_version_, version);
-  if (config.epoch < Newest()) return;  // a newer one is known of, maybe by a fence
+  if (config.epoch < Newest()) return;  // a newer one is known, maybe by a fence
   const bool newer = config.epoch > epoch_;
   const bool first = epoch_ == Epoch();
   epoch_ = config.epoch;
@@ -43,7 +43,7 @@ void SegmentHost::OnConfig(const ring::SegmentConfig& config, MapVersion version
     // without it.
     On(first ? Event::kNamedFirstReplica : Event::kNamedReplica, cause);
   } else {
-    // Who never follows keeps nothing to follow with.
+    // A shard that never follows keeps nothing to follow with.
     if (around_.port == nullptr) On(Event::kReleased, cause);
     const bool to_earlier_start = config.primary.shard == self.shard && config.replicas.empty();
     On(to_earlier_start ? Event::kLeftToEarlierStart : Event::kLeftOut, cause);
@@ -82,7 +82,7 @@ void SegmentHost::NoteMoved(const ring::SegmentMap& map) {
   map_version_ = std::max(map_version_, map.version());
 }
 
-// -- what is done --
+// -- actions --
 
 void SegmentHost::On(Event event, const Cause& cause) {
   const Step step = Next(StandingNow(), event);
@@ -154,7 +154,7 @@ void SegmentHost::MakePrimary(log::Primary::State state, const ring::SegmentConf
   if (disk_ != nullptr) primary()->OnDisk(disk_->state(), disk_->durable());
 }
 
-// Whatever is here is of a history that is over.
+// All data here belongs to a history that is over.
 void SegmentHost::BeginEmpty(const ring::SegmentConfig& config, int ring_bits) {
   if (primary() != nullptr) (void)primary()->Release(Moved());
   state_.emplace<Elsewhere>();
@@ -211,13 +211,13 @@ void SegmentHost::Count() {
 }
 
 void SegmentHost::LeaveOut(const ring::SegmentConfig& config, const ring::Member& self) {
-  // What disagreed with the only member that is left may be all that is left, should that one end.
+  // This copy disagreed with the only member that is left. If that one ends it may be the last.
   const bool disagreed = role() == Role::kReplica && last_ack_.state() != v1::ReplicateReply::HOLDS;
   if (role() != Role::kLearner) state_.emplace<Learner>(Learner{.following = TakeFollowing()});
   auto& [following, awaits, left_out_since] = std::get<Learner>(state_);
   following.may_be_needed = config.replicas.empty() && (disagreed || following.may_be_needed);
   const auto mine = [&](const ring::Member& member) { return member.shard == self.shard; };
-  // What an earlier start left on the disk may be all that there is of the segment.
+  // The copy that an earlier start left on the disk may be the only one.
   const bool last_copy =
       following.restored && (mine(config.primary) || std::ranges::any_of(config.replicas, mine));
   awaits = WhoTakesOver(config, self);

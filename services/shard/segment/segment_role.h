@@ -4,8 +4,8 @@
 
 #include "absl/container/inlined_vector.h"
 
-// What a shard is to a segment, and what becomes of that, whatever happens: a pure function. SegmentHost does
-// what it says. This is its outline; segment_role_test.cc has all cases, with what is done in each.
+// The roles of a shard for a segment, and a pure function that says how each event changes them. SegmentHost
+// obeys it. This is its outline; segment_role_test.cc has all cases, with the actions of each.
 //
 //                          Elsewhere      Primary        Replica, Learner     Lost
 //   kRestored              Learner (a)    -              -                    -
@@ -43,7 +43,7 @@ enum class Role : uint8_t {
   kLost,     // the map gives it to this shard, which had it in its memory once, and has it no more
 };
 
-// What it has of the segment.
+// The data that it has of the segment.
 enum class Holds : uint8_t {
   kNothing,
   kNoMore,  // nothing, though this start was primary, or has promised the coordinator to go on from what it
@@ -58,39 +58,39 @@ struct Standing {
 };
 
 enum class Event : uint8_t {
-  kRestored,  // the disk was found to have the segment
-  // A map, or the answer to a wish, that is no older than what is known …
-  kNamedPrimary,        // … names this start primary of an epoch that it did not know
-  kEmptied,             // … and whatever was held is given up for lost
-  kNamedReplica,        // … names it replica
-  kNamedFirstReplica,   // … and this shard knew of no configuration before: members of the first one begin
-                        // empty
-  kLeftOut,             // … names it neither
-  kLeftToEarlierStart,  // … but an earlier start of this shard, and nobody else
-  kFrame,               // the primary that was named sends something
-  kOutstayed,           // what no configuration counts on was kept for long enough
-  kReleased,            // the segment leaves, and nothing of it is to stay
+  kRestored,  // the shard found the segment on its disk
+  // A map, or the answer to a wish, that is no older than what the shard knows:
+  kNamedPrimary,        // it names this start primary of an epoch that the shard did not know
+  kEmptied,             // the same, and gives all older data up for lost
+  kNamedReplica,        // it names this start replica
+  kNamedFirstReplica,   // the same, and this shard knew no configuration before: members of the first one
+                        // begin empty
+  kLeftOut,             // it names this start neither
+  kLeftToEarlierStart,  // it names an earlier start of this shard, and nobody else
+  kFrame,               // the named primary sends a frame
+  kOutstayed,           // the shard has kept a copy that no configuration counts on for long enough
+  kReleased,            // the segment leaves, and nothing of it stays
   kAdopted,             // it comes from another shard in one step, for tests
 };
 
-// Each leaves the shard in the role that comes last in its comment.
+// Each leaves the shard in the role at the end of its comment.
 enum class Action : uint8_t {
-  kRestore,         // what the disk had is kept for now: Learner
-  kAdopt,           // what comes along is served: Primary
-  kBeginFirst,      // the empty segment is served: Primary
-  kBeginEmpty,      // … and what was here is dropped, on the disk too: Primary
-  kBeginEpoch,      // it goes on in the next epoch: Primary
-  kTakeOver,        // what it followed with is served: Primary
-  kStepDown,        // what it served is kept for now: Learner
-  kGiveUp,          // what it served is dropped, on the disk too: Elsewhere
-  kFollow,          // it takes what comes: Learner
-  kFollowEmpty,     // … from the first record on: Learner
-  kCount,           // it is counted on, and watches its primary: Replica
-  kLeaveOut,        // it is not counted on: Learner
-  kDrop,            // what it had is dropped, on the disk too: Elsewhere
-  kPointAway,       // clients are told to ask others: Elsewhere
-  kTellLostHere,    // … that the data is gone with what this start had: Lost
-  kTellLostBefore,  // … with an earlier start: Lost
+  kRestore,         // keeps the disk's copy for now: Learner
+  kAdopt,           // serves what the event brings: Primary
+  kBeginFirst,      // serves the empty segment: Primary
+  kBeginEmpty,      // the same, and drops the old copy, on the disk too: Primary
+  kBeginEpoch,      // goes on in the next epoch: Primary
+  kTakeOver,        // serves the copy that it followed with: Primary
+  kStepDown,        // keeps the copy that it served for now: Learner
+  kGiveUp,          // drops the copy that it served, on the disk too: Elsewhere
+  kFollow,          // takes what comes: Learner
+  kFollowEmpty,     // takes it from the first record on: Learner
+  kCount,           // counts, and watches its primary: Replica
+  kLeaveOut,        // does not count: Learner
+  kDrop,            // drops its copy, on the disk too: Elsewhere
+  kPointAway,       // tells clients to ask others: Elsewhere
+  kTellLostHere,    // tells them that the data is gone with this start's copy: Lost
+  kTellLostBefore,  // tells them that it is gone with an earlier start: Lost
 };
 
 struct Step {

@@ -7,14 +7,14 @@
 #include "libs/base/status.h"
 #include "libs/log/primary.h"
 #include "libs/log/table_codec.h"
-#include "services/shard/shard.h"
+#include "services/shard/context.h"
 
 namespace paceline::shard {
 
-void SnapshotLoad::Start(Shard& shard, SnapshotRunner& runner, v1::JobChange change,
+void SnapshotLoad::Start(Context& context, SnapshotRunner& runner, v1::JobChange change,
                          std::set<uint32_t> segments, Done done) {
   const std::shared_ptr<SnapshotLoad> load(
-      new SnapshotLoad(shard, runner, std::move(change), std::move(segments), std::move(done)));
+      new SnapshotLoad(context, runner, std::move(change), std::move(segments), std::move(done)));
   runner.Run([load](snapshot::Files& files) {
     if (absl::Status opened = load->Open(files); !opened.ok()) return load->done_(0, std::move(opened));
     load->Step(files);
@@ -22,7 +22,7 @@ void SnapshotLoad::Start(Shard& shard, SnapshotRunner& runner, v1::JobChange cha
 }
 
 absl::Status SnapshotLoad::Open(snapshot::Files& files) {
-  const auto map = shard_.view()->map;
+  const auto map = context_.view()->map;
   ABSL_ASSIGN_OR_RETURN(manifest_, snapshot::ReadManifest(files, change_.snapshot()));
   for (const v1::JobChange::Load& load : change_.loads()) {
     ABSL_ASSIGN_OR_RETURN(std::shared_ptr<const log::TableInfo> info, log::TableFromProto(load.to()));
@@ -58,7 +58,7 @@ void SnapshotLoad::Step(snapshot::Files& files) {
   HandOut();
 }
 
-// To the end of the last file, or until there is enough.
+// Reads to the end of the last file, or until there are enough rows.
 absl::Status SnapshotLoad::Gather(snapshot::Files& files) {
   while (gathered_bytes_ < kGatherBytes) {
     if (!decoder_.has_value()) {
@@ -110,7 +110,7 @@ void SnapshotLoad::HandOut() {
   left_ = pieces_.size();
   for (size_t i = 0; i < pieces_.size(); ++i) {
     const SegmentId segment(pieces_[i].segment);
-    shard_.executor(shard_.ExecutorOf(segment)).Run([self = shared_from_this(), i] {
+    context_.executor(segment).Run([self = shared_from_this(), i] {
       self->Give(self->pieces_[i]);
       if (self->left_.fetch_sub(1) > 1) return;
       self->runner_.Run([self](snapshot::Files&) { self->OnGiven(); });
@@ -119,9 +119,9 @@ void SnapshotLoad::HandOut() {
 }
 
 void SnapshotLoad::Give(Piece& piece) {
-  SegmentHost& host = shard_.host(SegmentId(piece.segment));
+  SegmentHost& host = context_.host(SegmentId(piece.segment));
   log::Primary* primary = host.primary();
-  // Of rows that were given in an earlier tenure some may be gone, and nobody would give them again.
+  // Rows given in an earlier tenure may be gone, and nobody would give them again.
   uint64_t& tenure = tenures_.at(piece.segment);
   if (tenure == 0) tenure = host.tenure();
   if (primary == nullptr || host.tenure() != tenure) {

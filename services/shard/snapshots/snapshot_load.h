@@ -20,23 +20,23 @@
 
 namespace paceline::shard {
 
-class Shard;
+class Context;
 
-// Loads the rows of a snapshot into those segments of a shard that are to have them: reads every file once,
-// for with other tables or another ring each may have rows of any segment, and gives each segment its rows in
-// records of bounded size, one after the other. A segment that is not primary here any more is left out: its
-// next primary loads it from the beginning, which does no harm, for rows are put and not added. So is one
-// that was not primary in between: its first rows may have gone with that.
+// Loads the rows of a snapshot into the given segments of a shard. Reads every file once: with other tables
+// or another ring each may have rows of any segment. Gives each segment its rows in records of bounded size,
+// one after the other. Leaves out a segment that is not primary here any more: its next primary loads it from
+// the beginning, which does no harm, since rows are put and not added. Leaves out, too, a segment that was
+// not primary in between: its first rows may be lost.
 class SnapshotLoad : public std::enable_shared_from_this<SnapshotLoad> {
  public:
   // Rows loaded; UNAVAILABLE never: it is tried again.
   using Done = std::function<void(uint64_t rows, absl::Status status)>;
   // `done` runs once, unless the process ends before.
-  static void Start(Shard& shard, SnapshotRunner& runner, v1::JobChange change, std::set<uint32_t> segments,
-                    Done done);
+  static void Start(Context& context, SnapshotRunner& runner, v1::JobChange change,
+                    std::set<uint32_t> segments, Done done);
 
  private:
-  // Of rows that are handed out at a time.
+  // Hands out so many bytes of rows at a time.
   static constexpr size_t kGatherBytes = size_t{1} << 20;
   static constexpr absl::Duration kRetryAfter = absl::Milliseconds(20);
 
@@ -53,9 +53,9 @@ class SnapshotLoad : public std::enable_shared_from_this<SnapshotLoad> {
     absl::Status status;
   };
 
-  SnapshotLoad(Shard& shard, SnapshotRunner& runner, v1::JobChange change, std::set<uint32_t> segments,
+  SnapshotLoad(Context& context, SnapshotRunner& runner, v1::JobChange change, std::set<uint32_t> segments,
                Done done)
-      : shard_(shard),
+      : context_(context),
         runner_(runner),
         change_(std::move(change)),
         segments_(std::move(segments)),
@@ -72,10 +72,10 @@ class SnapshotLoad : public std::enable_shared_from_this<SnapshotLoad> {
   // On the segment's executor.
   void Give(Piece& piece);
   std::vector<TableId> TableIds() const;  // of the job
-  // All have been given: again those that were not taken, or the next step.
+  // Gives again the pieces that were not taken, or goes on to the next step.
   void OnGiven();
 
-  Shard& shard_;
+  Context& context_;
   SnapshotRunner& runner_;
   const v1::JobChange change_;
   std::set<uint32_t> segments_;

@@ -8,7 +8,7 @@
 
 namespace paceline::shard {
 
-// Where work on snapshots' files is done, which blocks on them: in the process a thread (snapshot_thread.h).
+// Runs the work on the files of snapshots, which blocks: in the process a thread (snapshot_thread.h).
 // Thread-safe.
 class SnapshotRunner {
  public:

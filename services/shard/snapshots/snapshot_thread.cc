@@ -23,7 +23,7 @@ void SnapshotThread::Stop() {
 void SnapshotThread::Run(Task task, absl::Duration delay) {
   {
     MutexLock lock(&mutex_);
-    // What is due at once keeps its order, whatever the clock does.
+    // Tasks that are due at once keep their order even if the clock jumps.
     const absl::Time due =
         delay <= absl::ZeroDuration() ? absl::InfinitePast() : world::RealClock().Now() + delay;
     tasks_.emplace(std::pair(due, ++last_), std::move(task));

@@ -7,7 +7,7 @@
 #include "libs/base/status.h"
 #include "libs/log/primary.h"
 #include "libs/snapshot/segment_file.h"
-#include "services/shard/shard.h"
+#include "services/shard/context.h"
 #include "services/shard/snapshots/snapshot_load.h"
 
 namespace paceline::shard {
@@ -21,14 +21,14 @@ v1::JobChangeReply::Failure Failure(SegmentId segment, std::string why, bool los
   return failure;
 }
 
-// Of one state only: a call that comes late may have the same cut logged again, when its job was closed
-// since, and a file that a manifest names is not to be written over.
+// Names one state only. A late call may log the same cut again after its job was closed, and must not
+// overwrite a file that a manifest names.
 std::string NameOf(const snapshot::FileHead& head) {
   return absl::StrCat("segment-", head.segment.v, ".cut-", head.cut, ".epoch-", head.epoch.v, ".lsn-",
                       head.lsn.v);
 }
 
-// What is said of a file that is complete.
+// Describes a complete file.
 v1::SnapshotFile FileOf(const log::CutCopy& copy, const snapshot::FileHead& head,
                         const snapshot::FileEncoder& encoder) {
   v1::SnapshotFile file;
@@ -112,7 +112,7 @@ absl::Status Snapshots::Begin(snapshot::Files& files, Writing& writing) {
   return writing.to->Append(writing.encoder.Head(writing.head));
 }
 
-// Blocks are pages: what is written at a time is as large as a page, and so is what a reader needs.
+// A block is a page: a writer and a reader need memory for one at a time.
 absl::StatusOr<bool> Snapshots::WriteNext(Writing& writing) {
   const auto bytes = [](const auto& numbers) {
     return absl::string_view(reinterpret_cast<const char*>(numbers.data()),
@@ -150,15 +150,15 @@ absl::StatusOr<bool> Snapshots::Next(SegmentId segment, const log::Cut& cut, tab
   absl::StatusOr<bool> next = false;
   absl::Duration took;
   Notification done;
-  shard_.executor(shard_.ExecutorOf(segment)).Run([&] {
-    const absl::Time begin = shard_.clock().Now();
-    log::Primary* primary = shard_.host(segment).primary();
+  context_.executor(segment).Run([&] {
+    const absl::Time begin = context_.clock().Now();
+    log::Primary* primary = context_.host(segment).primary();
     if (primary == nullptr) {
       next = absl::NotFoundError("another shard is primary now");
     } else {
       next = primary->NextOfCut(cut.job, cut.id, rows);
     }
-    took = shard_.clock().Now() - begin;
+    took = context_.clock().Now() - begin;
     done.Notify();
   });
   done.WaitForNotification();
@@ -176,7 +176,7 @@ void Snapshots::Load(const v1::JobChange& change, std::set<uint32_t> segments) {
     if (state.id == change.cut() && (state.under_way || !state.failure.ok())) return;
     state = {.id = change.cut(), .under_way = true, .failure = absl::OkStatus()};
   }
-  SnapshotLoad::Start(shard_, runner_, change, std::move(segments),
+  SnapshotLoad::Start(context_, runner_, change, std::move(segments),
                       [this, job, id = change.cut()](uint64_t rows, absl::Status status) {
                         OnLoaded(job, id, rows, std::move(status));
                       });

@@ -26,17 +26,17 @@ class Primary;
 
 namespace paceline::shard {
 
-class Shard;
+class Context;
 
-// What a shard does for job snapshots: writes the rows of segments as of a cut, a page at a time between what
-// their executors have to do otherwise, and loads those of a job. Calls come again and again until they are
-// answered; each says how far it is. docs/snapshots.md. Thread-safe.
+// Writes and loads job snapshots at a shard: writes the rows of segments as of a cut, a page at a time
+// between the other tasks of their executors, and loads the rows of a job. The coordinator repeats a call
+// until it is done; each answer says how far it is. docs/snapshots.md. Thread-safe.
 class Snapshots {
  public:
   // Both outlive this, and every task that it gives to the runner.
-  Snapshots(Shard& shard, SnapshotRunner& runner) : shard_(shard), runner_(runner) {}
+  Snapshots(Context& context, SnapshotRunner& runner) : context_(context), runner_(runner) {}
 
-  // What is to be said of a segment.
+  // The answer for one segment.
   struct Answer {
     bool done = false;
     std::string why;                                     // not done: for people
@@ -44,16 +44,16 @@ class Snapshots {
     std::optional<v1::JobChangeReply::Failure> failure;  // it is not going to be done
   };
 
-  // A cut of the segment is committed: its rows are written, if that was not begun before. On the segment's
+  // Begins to write the rows of a committed cut, unless that was begun before. REQUIRES: on the segment's
   // executor.
   Answer Write(log::Primary& primary, const v1::JobChange& change) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The job's rows are to be loaded into `segments`, unless that is under way. Afterwards, or before: why it
-  // failed; OK if it did not.
+  // Begins to load the job's rows into `segments`, unless that is under way. LoadFailure says why the load
+  // failed; OK: it did not.
   void Load(const v1::JobChange& change, std::set<uint32_t> segments) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status LoadFailure(const v1::JobChange& change) const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The job is closed here: nobody asks for anything of it any more.
+  // The job is closed here: nobody asks about it any more.
   void Forget(JobId job) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Since the start of the process.
@@ -106,7 +106,7 @@ class Snapshots {
       ABSL_LOCKS_EXCLUDED(mutex_);
   void OnLoaded(JobId job, uint64_t id, uint64_t rows, absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  Shard& shard_;
+  Context& context_;
   SnapshotRunner& runner_;
   mutable Mutex mutex_;
   // The last of each segment and job, and of each job.

@@ -92,7 +92,7 @@ class ShardSnapshotsTest : public ShardTest {
   }
   std::vector<float> RowOf(uint32_t table, uint64_t key) {
     std::vector<float> row(2, -1);
-    shard.ForEachSegment(
+    shard.context().ForEachSegment(
         [&](SegmentHost& host) {
           const auto placement = ring::Placement::Sparse(TableId(table), 1).value();
           const log::Segment::Table* found = host.primary()->segment().FindTable(TableId(table));
@@ -183,7 +183,8 @@ TEST_F(ShardSnapshotsTest, WhatChangesMeanwhileCountsAsMemoryUntilItIsWritten) {
 
 TEST_F(ShardSnapshotsTest, WhereItIsNotPrimaryAllTheTimeTheCutIsLost) {
   Do(Cut(1));
-  shard.ForEachSegment([](SegmentHost& host) { host.primary()->OnTime(absl::InfiniteFuture()); }, [] {});
+  shard.context().ForEachSegment([](SegmentHost& host) { host.primary()->OnTime(absl::InfiniteFuture()); },
+                                 [] {});
   queue.RunAll();
   const v1::JobChangeReply reply = Do(Cut(1));
   ASSERT_EQ(reply.failures_size(), 2);

@@ -12,12 +12,12 @@
 
 namespace paceline::shard {
 
-// Frames that have been worked on and stay under way, so that their clients, who have no more under way than
-// a window (docs/wire.md), go on at the pace of the disk. Refused instead, all that follows in a line would
+// Keeps frames under way after they were applied. Their clients, which may have one window under way
+// (docs/wire.md), so slow down to the pace of the disk. After a refusal all later parts of the line would
 // travel again. Thread-safe.
 class HeldBack {
  public:
-  // No longer than this: a disk that fails is told of by refusals, which name the cause.
+  // Holds no frame for longer: refusals report a disk that fails, and name the cause.
   static constexpr absl::Duration kLongest = absl::Milliseconds(500);
 
   // `frame` is under way as long as anybody owns it.

@@ -1,6 +1,7 @@
 #include "services/shard/streams/pull_op.h"
 
 #include <cstring>
+#include <ranges>
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/little_endian.h"
@@ -10,14 +11,14 @@
 
 namespace paceline::shard {
 
-PullOp::PullOp(std::shared_ptr<PullReplies> replies, Shard& shard, wire::Frame<v1::PullRequest> request,
+PullOp::PullOp(std::shared_ptr<PullReplies> replies, Context& context, wire::Frame<v1::PullRequest> request,
                Caller caller)
     : replies_(std::move(replies)),
-      shard_(shard),
+      context_(context),
       head_(std::move(request.head)),
       keys_(std::move(request.keys)),
       caller_(caller),
-      start_(shard_.clock().Now()) {}
+      start_(context_.clock().Now()) {}
 
 void PullOp::Start() {
   if (!StartHeld()) return;
@@ -25,8 +26,8 @@ void PullOp::Start() {
 }
 
 bool PullOp::StartHeld() {
-  const auto view = shard_.view();
-  if (auto refusal = NotNow(shard_, *view, CatalogueVersion(head_.catalogue_version()))) {
+  const auto view = context_.view();
+  if (auto refusal = NotNow(context_, *view, CatalogueVersion(head_.catalogue_version()))) {
     replies_->Fail(head_.request(), *std::move(refusal));
     return false;
   }
@@ -50,7 +51,7 @@ bool PullOp::StartHeld() {
 
 void PullOp::Serve(size_t part, absl::Time now) {
   const Slice& slice = slices_[part];
-  SegmentHost& host = shard_.host(slice.segment);
+  SegmentHost& host = context_.host(slice.segment);
   if (IsStranger(host, caller_)) {
     v1::Refusal refusal = StrangersRefusal(caller_);
     refusal.set_segment(slice.segment.v);
@@ -59,7 +60,7 @@ void PullOp::Serve(size_t part, absl::Time now) {
   host.Serve(ReadOf(part), slice.sender_epoch, now);
 }
 
-absl::Status PullOp::Prepare(const Shard::View& view, const std::vector<wire::PartEntry>& entries) {
+absl::Status PullOp::Prepare(const View& view, const std::vector<wire::PartEntry>& entries) {
   asks_changes_ = head_.key_form() == v1::KEY_FORM_CHANGES;
   form_ = log::KeyForm::kRanges;  // pairs, as ranges are
   if (!asks_changes_) {
@@ -79,10 +80,10 @@ absl::Status PullOp::Prepare(const Shard::View& view, const std::vector<wire::Pa
   if (table_->schema.aggregated) model_ = Probe::Model::kBsp;
   const uint64_t rows = slices_.empty() ? 0 : slices_.back().first_row + slices_.back().rows;
   const size_t key_bytes = asks_changes_ ? log::kKeyBytes : 0;
-  if (rows > shard_.options().frame_bytes_max / (row_bytes_ + key_bytes)) {
+  if (rows > context_.options().frame_bytes_max / (row_bytes_ + key_bytes)) {
     return absl::InvalidArgumentError(
         absl::StrCat("keys: ", rows, " rows of ", row_bytes_, " bytes; a reply holds at most ",
-                     shard_.options().frame_bytes_max, " bytes; ask for fewer at a time"));
+                     context_.options().frame_bytes_max, " bytes; ask for fewer at a time"));
   }
   values_bytes_ = rows * row_bytes_;
   reserved_bytes_ = values_bytes_ + rows * key_bytes;
@@ -91,7 +92,7 @@ absl::Status PullOp::Prepare(const Shard::View& view, const std::vector<wire::Pa
         absl::StrCat("pull: ", reserved_bytes_,
                      " bytes asked for; replies of this stream that wait to be read, and reads that "
                      "are parked, take too many of the ",
-                     shard_.options().reply_bytes_max,
+                     context_.options().reply_bytes_max,
                      " bytes it may have; read replies, or ask for fewer rows at a time"));
   }
   values_ = std::shared_ptr<char[]>(new char[std::max<size_t>(values_bytes_, 1)]);
@@ -123,30 +124,25 @@ log::Read PullOp::ReadOf(size_t part) {
           .out = reinterpret_cast<std::byte*>(values_.get() + slice.first_row * row_bytes_),
           .own = slice.number,
           .min_clock = head_.min_clock(),
-          .deadline = start_ + std::min(asked, shard_.options().pull_timeout_max),
+          .deadline = start_ + std::min(asked, context_.options().pull_timeout_max),
           .part = part,
           .sink = shared_from_this()};
 }
 
 void PullOp::HandOut() {
-  std::vector<std::vector<size_t>> by_executor(shard_.executor_count());
-  for (size_t part = 0; part < slices_.size(); ++part) {
-    by_executor[shard_.ExecutorOf(slices_[part].segment)].push_back(part);
-  }
-  for (size_t e = 0; e < by_executor.size(); ++e) {
-    if (by_executor[e].empty()) continue;
-    shard_.executor(e).Run([self = shared_from_this(), mine = std::move(by_executor[e])] {
-      const absl::Time now = self->shard_.clock().Now();
-      if (self->cancelled()) return;
-      for (size_t part : mine) self->Serve(part, now);
-    });
-  }
+  const auto segment_of = [this](size_t part) { return slices_[part].segment; };
+  context_.Deal(std::views::iota(size_t{0}, slices_.size()), segment_of,
+                [self = shared_from_this()](const std::vector<size_t>& mine) {
+                  const absl::Time now = self->context_.clock().Now();
+                  if (self->cancelled()) return;
+                  for (size_t part : mine) self->Serve(part, now);
+                });
 }
 
 void PullOp::Served(size_t part, const wire::Certificate& certificate, const log::Wait& wait) {
   certificates_[part] = certificate;
   if (head_.reader_clock_plus_one() != 0 && !asks_changes_) {
-    shard_.probe().StalenessObserved(
+    context_.probe().StalenessObserved(
         model_, clock::ObservedStaleness(head_.reader_clock_plus_one() - 1, certificate.min_clock),
         slices_[part].rows);
   }
@@ -166,7 +162,7 @@ void PullOp::Served(size_t part, const wire::Certificate& certificate, const log
 
 void PullOp::Refused(size_t part, v1::Refusal refusal) {
   certificates_[part].segment = slices_[part].segment;
-  shard_.probe().Refused(refusal.reason());
+  context_.probe().Refused(refusal.reason());
   {
     MutexLock lock(&mutex_);
     refusals_.push_back(std::move(refusal));
@@ -194,7 +190,7 @@ absl::Cord PullOp::Values() {
   return wire::Borrow(absl::string_view(values_.get(), values_bytes_), values_);
 }
 
-// The keys of what has changed; their values, with the room that was not taken closed.
+// Adds the keys of the changed rows to `head`, and returns their values without gaps.
 absl::Cord PullOp::TellChanges(v1::PullReply& head) {
   size_t to = 0;
   for (size_t part = 0; part < slices_.size(); ++part) {
@@ -212,13 +208,13 @@ absl::Cord PullOp::TellChanges(v1::PullReply& head) {
   return wire::Borrow(absl::string_view(values_.get(), to), values_);
 }
 
-// The values count as long as anybody has them, this stream or what carries it.
+// The values count for as long as this stream or its carrier has them.
 bool PullOp::Hold() {
   struct Held {
     std::shared_ptr<char[]> values;
     std::shared_ptr<const ReplyBudget::Share> share;
   };
-  std::shared_ptr<const ReplyBudget::Share> share = shard_.replies().Take(values_bytes_);
+  std::shared_ptr<const ReplyBudget::Share> share = context_.replies().Take(values_bytes_);
   if (share == nullptr) return false;
   char* const values = values_.get();
   values_ = {std::make_shared<Held>(Held{std::move(values_), std::move(share)}), values};
@@ -226,11 +222,12 @@ bool PullOp::Hold() {
 }
 
 wire::Frame<v1::PullReply> PullOp::Unheld() {
-  shard_.probe().Refused(v1::Refusal::OVER_BUDGET);
-  v1::Refusal refusal = MakeRefusal(
-      v1::Refusal::OVER_BUDGET, absl::StrCat("pull: the replies of all clients that wait to be read take ",
-                                             shard_.replies().taken(), " of ", shard_.replies().bytes_max(),
-                                             " bytes (--reply-budget); try again, and read replies"));
+  context_.probe().Refused(v1::Refusal::OVER_BUDGET);
+  v1::Refusal refusal =
+      MakeRefusal(v1::Refusal::OVER_BUDGET,
+                  absl::StrCat("pull: the replies of all clients that wait to be read take ",
+                               context_.replies().taken(), " of ", context_.replies().bytes_max(),
+                               " bytes (--reply-budget); try again, and read replies"));
   refusal.set_retry_after_ms(20);
   v1::PullReply reply;
   reply.set_request(head_.request());
@@ -240,7 +237,7 @@ wire::Frame<v1::PullReply> PullOp::Unheld() {
 
 void PullOp::Send() {
   if (!Hold()) return replies_->Reply(Unheld(), reserved_bytes_);
-  const absl::Duration total = shard_.clock().Now() - start_;
+  const absl::Duration total = context_.clock().Now() - start_;
   wire::Frame<v1::PullReply> reply;
   reply.head.set_request(head_.request());
   for (const wire::Certificate& certificate : certificates_) {
@@ -259,9 +256,9 @@ void PullOp::Send() {
   reply.head.set_wait_staleness_us(absl::ToInt64Microseconds(staleness));
   reply.head.set_wait_queue_us(absl::ToInt64Microseconds(total - staleness));
   reply.values = asks_changes_ ? TellChanges(reply.head) : Values();
-  shard_.CountPulled(row_bytes_ == 0 ? 0 : reply.values.size() / row_bytes_);
-  shard_.probe().PullServed(row_bytes_ == 0 ? 0 : reply.values.size() / row_bytes_, reply.values.size(),
-                            total, staleness, replication);
+  context_.CountPulled(row_bytes_ == 0 ? 0 : reply.values.size() / row_bytes_);
+  context_.probe().PullServed(row_bytes_ == 0 ? 0 : reply.values.size() / row_bytes_, reply.values.size(),
+                              total, staleness, replication);
   replies_->Reply(reply, reserved_bytes_);
 }
 

@@ -9,7 +9,7 @@
 #include "libs/base/mutex.h"
 #include "libs/log/primary.h"
 #include "libs/wire/frame.h"
-#include "services/shard/shard.h"
+#include "services/shard/context.h"
 #include "services/shard/streams/hello.h"
 #include "services/shard/streams/take_apart.h"
 
@@ -29,11 +29,11 @@ class PullReplies {
   virtual bool ended() const = 0;
 };
 
-// One pull under way: its parts are answered by their segments in any order, on any executor, each writing
-// its own stretch of the reply's values.
+// One pull under way. Segments answer its parts in any order, on any executor; each writes its own stretch of
+// the reply's values.
 class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp> {
  public:
-  PullOp(std::shared_ptr<PullReplies> replies, Shard& shard, wire::Frame<v1::PullRequest> request,
+  PullOp(std::shared_ptr<PullReplies> replies, Context& context, wire::Frame<v1::PullRequest> request,
          Caller caller);
 
   // Takes the request apart and hands its parts out. The reply goes to the stream, now or when the last part
@@ -51,21 +51,21 @@ class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp>
   bool cancelled() const override { return replies_->ended(); }
 
  private:
-  absl::Status Prepare(const Shard::View& view, const std::vector<wire::PartEntry>& entries);
+  absl::Status Prepare(const View& view, const std::vector<wire::PartEntry>& entries);
   log::Read ReadOf(size_t part);
   void HandOut();
   void Answered();
   void Send();
   // False: the values would be too many, of all streams.
   bool Hold();
-  // What is said instead of them.
+  // The refusal that goes instead of them.
   wire::Frame<v1::PullReply> Unheld();
   absl::Cord Values();
   absl::Cord TellChanges(v1::PullReply& head);
   size_t BytesOf(const Slice& slice) const { return slice.rows * row_bytes_; }
 
   const std::shared_ptr<PullReplies> replies_;
-  Shard& shard_;
+  Context& context_;
   const v1::PullRequest head_;
   const wire::FlatBytes keys_;
   const Caller caller_;
@@ -80,7 +80,7 @@ class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp>
   std::shared_ptr<char[]> values_;
   size_t values_bytes_ = 0;
   size_t reserved_bytes_ = 0;
-  // Of a read that asks for changes: how many of the rows there is room for each part has, and their keys.
+  // For a read that asks for changes: the number of changed rows of each part, and their keys.
   bool asks_changes_ = false;
   std::vector<uint32_t> changes_;
   std::vector<uint64_t> changed_;

@@ -9,19 +9,20 @@ namespace {
 // Small replies take no bytes of the budget worth counting; this bounds their number.
 constexpr size_t kPullRepliesMax = 16 * 1024;
 
-// Rows are read much faster than a connection carries them. With so many bytes of replies waiting to be sent
-// the next pulls are held back: their replies would only lie in memory, out of the caches.
+// The shard reads rows much faster than a connection carries them. With so many bytes of replies waiting it
+// holds the next pulls back: their replies would only lie in memory, out of the caches.
 constexpr uint64_t kRepliesAhead = uint64_t{4} << 20;
-// Pulls held back; further ones are started at once, and refused when their replies are too many.
+// It holds so many pulls back. It starts further ones at once, and refuses them when replies are too many.
 constexpr size_t kHeldMax = 1024;
 
 }  // namespace
 
-PullStream::PullStream(Shard& shard) : shard_(shard), opened_(shard.clock().Now()), read_at_(opened_) {
-  shard_.probe().StreamOpened("pull");
+PullStream::PullStream(Context& context)
+    : context_(context), opened_(context.clock().Now()), read_at_(opened_) {
+  context_.probe().StreamOpened("pull");
 }
 PullStream::~PullStream() {
-  shard_.probe().StreamClosed("pull");
+  context_.probe().StreamClosed("pull");
 }
 
 void PullStream::Attach(std::shared_ptr<world::StreamPort> port) {
@@ -35,11 +36,11 @@ void PullStream::OnFrame(absl::Cord bytes) {
     if (ended()) return;
     ++asked_;
   }
-  if (bytes.size() > shard_.options().frame_bytes_max) {
+  if (bytes.size() > context_.options().frame_bytes_max) {
     return Fail(
         0, MakeRefusal(v1::Refusal::MALFORMED,
                        absl::StrCat("frame: ", bytes.size(), " bytes; at most ",
-                                    shard_.options().frame_bytes_max, " are taken; send smaller frames")));
+                                    context_.options().frame_bytes_max, " are taken; send smaller frames")));
   }
   auto request = wire::Decode<v1::PullRequest>(bytes);
   if (!request.ok())
@@ -50,7 +51,7 @@ void PullStream::OnFrame(absl::Cord bytes) {
         request->head.request(),
         MakeRefusal(v1::Refusal::MALFORMED, "hello: missing; the first frame of a stream is a Hello, alone"));
   }
-  auto op = std::make_shared<PullOp>(shared_from_this(), shard_, *std::move(request), *caller_);
+  auto op = std::make_shared<PullOp>(shared_from_this(), context_, *std::move(request), *caller_);
   {
     MutexLock lock(&mutex_);
     const bool wait = replies_bytes_ > kRepliesAhead || !held_.empty();
@@ -66,7 +67,7 @@ void PullStream::Greeted(wire::Frame<v1::PullRequest> request) {
   const v1::Hello hello = request.head.hello();
   if (auto refusal = NotAlone(request)) return Fail(0, *std::move(refusal));
   v1::PullReply reply;
-  if (auto refusal = Greet(shard_, hello, &caller_, reply.mutable_welcome())) {
+  if (auto refusal = Greet(context_, hello, &caller_, reply.mutable_welcome())) {
     return Fail(0, *std::move(refusal));
   }
   greeted_ = true;
@@ -75,7 +76,7 @@ void PullStream::Greeted(wire::Frame<v1::PullRequest> request) {
     MutexLock lock(&mutex_);
     ++asked_;
   }
-  AskWhetherOver(shard_, *caller_, [self = shared_from_this()](const std::optional<v1::Refusal>& over) {
+  AskWhetherOver(context_, *caller_, [self = shared_from_this()](const std::optional<v1::Refusal>& over) {
     over.has_value() ? self->Fail(0, *over) : self->NothingToSay();
   });
 }
@@ -104,7 +105,7 @@ void PullStream::StartHeld() {
 }
 
 void PullStream::Fail(uint64_t request, v1::Refusal refusal) {
-  shard_.probe().Refused(refusal.reason());
+  context_.probe().Refused(refusal.reason());
   v1::PullReply reply;
   reply.set_request(request);
   *reply.add_refusals() = std::move(refusal);
@@ -114,7 +115,7 @@ void PullStream::Fail(uint64_t request, v1::Refusal refusal) {
 bool PullStream::Reserve(uint64_t bytes) {
   MutexLock lock(&mutex_);
   // One reply always fits, however large.
-  if (reserved_ != 0 && reserved_ + bytes > shard_.options().reply_bytes_max) return false;
+  if (reserved_ != 0 && reserved_ + bytes > context_.options().reply_bytes_max) return false;
   reserved_ += bytes;
   return true;
 }
@@ -127,7 +128,7 @@ void PullStream::Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserve
     MutexLock lock(&mutex_);
     if (ended()) return;
     ++answered_;
-    if (replies_.empty()) read_at_ = shard_.clock().Now();
+    if (replies_.empty()) read_at_ = context_.clock().Now();
     // Certificates and refusals take memory too.
     const uint64_t taken = std::max<uint64_t>(reserved, frame.size());
     reserved_ += taken - reserved;
@@ -157,7 +158,7 @@ bool PullStream::NextFrame(absl::Cord* frame) {
   MutexLock lock(&mutex_);
   if (replies_.empty()) return false;
   *frame = std::move(replies_.front().frame);
-  read_at_ = shard_.clock().Now();
+  read_at_ = context_.clock().Now();
   reserved_ -= replies_.front().reserved;
   replies_bytes_ -= replies_.front().reserved;
   replies_.pop_front();
@@ -170,9 +171,9 @@ void PullStream::OnTime(absl::Time now, bool crowded) {
   {
     MutexLock lock(&mutex_);
     if (ended() || port_ == nullptr) return;
-    const bool unread = crowded && !replies_.empty() && now - read_at_ > shard_.options().unread_timeout;
-    if (!unread && (greeted_ || now - opened_ <= shard_.options().hello_timeout)) return;
-    why = unread ? NotReading(shard_) : NoHello(shard_);
+    const bool unread = crowded && !replies_.empty() && now - read_at_ > context_.options().unread_timeout;
+    if (!unread && (greeted_ || now - opened_ <= context_.options().hello_timeout)) return;
+    why = unread ? NotReading(context_) : NoHello(context_);
     ended_ = true;
     port = port_;
   }

@@ -7,9 +7,11 @@
 
 #include "absl/base/thread_annotations.h"
 #include "libs/base/mutex.h"
-#include "services/shard/shard.h"
+#include "libs/world/port.h"
+#include "services/shard/context.h"
 #include "services/shard/streams/hello.h"
 #include "services/shard/streams/pull_op.h"
+#include "services/shard/streams/stream_watch.h"
 
 namespace paceline::shard {
 
@@ -20,7 +22,7 @@ class PullStream : public world::AcceptedStream,
                    public WatchedStream,
                    public std::enable_shared_from_this<PullStream> {
  public:
-  explicit PullStream(Shard& shard);
+  explicit PullStream(Context& context);
   ~PullStream() override;
 
   void Attach(std::shared_ptr<world::StreamPort> port) override;
@@ -49,7 +51,7 @@ class PullStream : public world::AcceptedStream,
     uint64_t reserved = 0;
   };
 
-  Shard& shard_;
+  Context& context_;
   const absl::Time opened_;
   std::optional<Caller> caller_;
   std::atomic<bool> greeted_{false};  // caller_ is set

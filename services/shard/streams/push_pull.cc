@@ -7,7 +7,7 @@
 namespace paceline::shard {
 namespace {
 
-// As of a pull stream: this bounds the number of small ones.
+// Bounds the number of small replies, as for a pull stream.
 constexpr size_t kPushPullRepliesMax = 16 * 1024;
 
 }  // namespace
@@ -35,7 +35,7 @@ std::shared_ptr<PullOp> PushStream::ReadOf(const Request& request,
     MutexLock lock(&mutex_);
     ++reads_;
   }
-  auto op = std::make_shared<PullOp>(shared_from_this(), shard_, std::move(read), *caller_);
+  auto op = std::make_shared<PullOp>(shared_from_this(), context_, std::move(read), *caller_);
   if (entries.empty()) {
     op->Start();
     return nullptr;
@@ -54,7 +54,7 @@ void PushStream::FailRead(uint64_t request, v1::Refusal refusal) {
 bool PushStream::Reserve(uint64_t bytes) {
   MutexLock lock(&mutex_);
   // One reply always fits, however large.
-  if (reserved_ != 0 && reserved_ + bytes > shard_.options().reply_bytes_max) return false;
+  if (reserved_ != 0 && reserved_ + bytes > context_.options().reply_bytes_max) return false;
   reserved_ += bytes;
   return true;
 }
@@ -66,7 +66,7 @@ void PushStream::Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserve
     MutexLock lock(&mutex_);
     if (ended()) return;
     --reads_;
-    if (waiting_rows_.empty()) read_at_ = shard_.clock().Now();
+    if (waiting_rows_.empty()) read_at_ = context_.clock().Now();
     // Certificates and refusals take memory too.
     const uint64_t taken = std::max<uint64_t>(reserved, reply.head.ByteSizeLong() + reply.values.size());
     reserved_ += taken - reserved;
@@ -86,7 +86,7 @@ void PushStream::Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserve
 }
 
 void PushStream::Fail(uint64_t request, v1::Refusal refusal) {
-  shard_.probe().Refused(refusal.reason());
+  context_.probe().Refused(refusal.reason());
   wire::Frame<v1::PullReply> reply;
   reply.head.set_request(request);
   *reply.head.add_refusals() = std::move(refusal);
@@ -97,7 +97,7 @@ void PushStream::AddRows(wire::Frame<v1::PushPullReply>& reply) {
   if (waiting_rows_.empty()) return;
   Rows rows = std::move(waiting_rows_.front());
   waiting_rows_.pop_front();
-  read_at_ = shard_.clock().Now();
+  read_at_ = context_.clock().Now();
   reserved_ -= rows.reserved;
   v1::PullReply& head = rows.reply.head;
   reply.head.set_request(head.request());

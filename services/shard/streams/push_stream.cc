@@ -28,8 +28,9 @@ class PushStream::Ticket {
   Ticket(std::shared_ptr<PushStream> stream, uint64_t frame, bool held = false)
       : stream_(std::move(stream)), frame_(frame), held_(held) {}
   ~Ticket() {
-    if (!held_ && stream_->shard_.disk_slow()) {
-      stream_->shard_.HoldBack(std::make_shared<Ticket>(stream_, frame_, /*held=*/true));
+    if (!held_ && stream_->context_.disk_slow()) {
+      stream_->context_.held_back().Hold(std::make_shared<Ticket>(stream_, frame_, /*held=*/true),
+                                         stream_->context_.clock().Now());
       stream_->Wake();  // what there is to say about it does not wait
     } else {
       stream_->FrameDone(frame_);
@@ -43,12 +44,12 @@ class PushStream::Ticket {
   const bool held_;
 };
 
-PushStream::PushStream(Shard& shard, bool rows)
-    : shard_(shard), rows_(rows), opened_(shard.clock().Now()), read_at_(opened_) {
-  shard_.probe().StreamOpened("push");
+PushStream::PushStream(Context& context, bool rows)
+    : context_(context), rows_(rows), opened_(context.clock().Now()), read_at_(opened_) {
+  context_.probe().StreamOpened("push");
 }
 PushStream::~PushStream() {
-  shard_.probe().StreamClosed("push");
+  context_.probe().StreamClosed("push");
 }
 
 void PushStream::Attach(std::shared_ptr<world::StreamPort> port) {
@@ -66,9 +67,9 @@ void PushStream::OnFrame(absl::Cord bytes) {
   } else if (Drowned()) {
     return;
   }
-  if (size > shard_.options().frame_bytes_max) {
+  if (size > context_.options().frame_bytes_max) {
     return Refuse(MakeRefusal(v1::Refusal::MALFORMED, absl::StrCat("frame: ", size, " bytes; at most ",
-                                                                   shard_.options().frame_bytes_max,
+                                                                   context_.options().frame_bytes_max,
                                                                    " are taken; send smaller frames")),
                   frame_);
   }
@@ -82,7 +83,7 @@ void PushStream::OnFrame(absl::Cord bytes) {
         MakeRefusal(v1::Refusal::MALFORMED, "hello: missing; the first frame of a stream is a Hello, alone"),
         frame_);
   }
-  shard_.probe().PushFrame(size, request->head.parts().size() / wire::kPartEntryBytes);
+  context_.probe().PushFrame(size, request->head.parts().size() / wire::kPartEntryBytes);
 
   const auto entries = wire::ParseParts(request->head.parts());
   const auto seals = wire::ParseSeals(request->head.tick().seals());
@@ -91,8 +92,8 @@ void PushStream::OnFrame(absl::Cord bytes) {
     return Refuse(MakeRefusal(v1::Refusal::MALFORMED, std::string(bad.message())), frame_);
   }
   const v1::PushPullRequest& head = request->head;
-  const auto view = shard_.view();
-  // Before each of them gets a refusal of its own.
+  const auto view = context_.view();
+  // One refusal for the frame, before each part gets its own.
   if (view->map != nullptr && entries->size() > view->map->SegmentCount()) {
     return Refuse(
         MakeRefusal(v1::Refusal::MALFORMED,
@@ -100,7 +101,7 @@ void PushStream::OnFrame(absl::Cord bytes) {
                                  view->map->SegmentCount(), " segments and a frame one part for each")),
         frame_);
   }
-  if (auto refusal = NotNow(shard_, *view, CatalogueVersion(head.catalogue_version()))) {
+  if (auto refusal = NotNow(context_, *view, CatalogueVersion(head.catalogue_version()))) {
     if (!entries->empty() || !head.has_tick()) RefuseAll(*entries, head.line(), *refusal);
     if (WantsRows(head)) FailRead(head.request(), *refusal);
     ticked_without_map_ |= head.has_tick() && view->map == nullptr;
@@ -120,7 +121,7 @@ void PushStream::Greeted(Request request) {
   const v1::Hello hello = request.head.hello();
   v1::Welcome welcome;
   if (auto refusal = NotAlone(request)) return Refuse(*std::move(refusal), frame_);
-  if (auto refusal = Greet(shard_, hello, &caller_, &welcome)) return Refuse(*std::move(refusal), frame_);
+  if (auto refusal = Greet(context_, hello, &caller_, &welcome)) return Refuse(*std::move(refusal), frame_);
   greeted_ = true;
   {
     MutexLock lock(&mutex_);
@@ -128,14 +129,14 @@ void PushStream::Greeted(Request request) {
     dirty_ = true;
   }
   Kick();
-  AskWhetherOver(shard_, *caller_, [self = shared_from_this()](const std::optional<v1::Refusal>& over) {
+  AskWhetherOver(context_, *caller_, [self = shared_from_this()](const std::optional<v1::Refusal>& over) {
     if (over.has_value()) self->Refuse(*over, 0);
   });
 }
 
 absl::StatusOr<std::vector<PushStream::RoutedPart>> PushStream::TakeApart(
     const v1::PushPullRequest& head, absl::Cord keys, absl::Cord values,
-    const std::vector<wire::PartEntry>& entries, const Shard::View& view) {
+    const std::vector<wire::PartEntry>& entries, const View& view) {
   std::vector<RoutedPart> parts;
   if (entries.empty() && keys.empty() && values.empty()) return parts;
   ABSL_ASSIGN_OR_RETURN(const Line line, LineOf(head.line()));
@@ -176,23 +177,21 @@ absl::StatusOr<std::vector<PushStream::RoutedPart>> PushStream::TakeApart(
 
 void PushStream::HandOut(std::vector<RoutedPart> parts, const std::shared_ptr<Ticket>& ticket,
                          const std::shared_ptr<PullOp>& read) {
-  std::vector<std::vector<RoutedPart>> by_executor(shard_.executor_count());
-  for (RoutedPart& part : parts) by_executor[shard_.ExecutorOf(part.segment)].push_back(std::move(part));
-  for (size_t e = 0; e < by_executor.size(); ++e) {
-    if (by_executor[e].empty()) continue;
-    shard_.executor(e).Run([this, ticket, read, frame = frame_, mine = std::move(by_executor[e])] {
-      const absl::Time now = shard_.clock().Now();
-      for (const RoutedPart& part : mine) {
-        SegmentHost& host = shard_.host(part.segment);
-        auto refusal = IsStranger(host, *caller_) ? RefuseStranger(part.part.update, part.segment)
-                                                  : host.Take(part.part, part.sender_epoch, now);
-        if (read != nullptr)
-          refusal.has_value() ? read->Refused(part.index, *refusal) : read->Serve(part.index, now);
-        if (refusal.has_value()) Refuse(*std::move(refusal), frame);
-      }
-      for (const RoutedPart& part : mine) shard_.host(part.segment).Flush();
-    });
-  }
+  const auto segment_of = [](const RoutedPart& part) { return part.segment; };
+  context_.Deal(std::move(parts), segment_of,
+                [this, ticket, read, frame = frame_](const std::vector<RoutedPart>& mine) {
+                  const absl::Time now = context_.clock().Now();
+                  for (const RoutedPart& part : mine) {
+                    SegmentHost& host = context_.host(part.segment);
+                    auto refusal = IsStranger(host, *caller_) ? RefuseStranger(part.part.update, part.segment)
+                                                              : host.Take(part.part, part.sender_epoch, now);
+                    if (read != nullptr)
+                      refusal.has_value() ? read->Refused(part.index, *refusal)
+                                          : read->Serve(part.index, now);
+                    if (refusal.has_value()) Refuse(*std::move(refusal), frame);
+                  }
+                  for (const RoutedPart& part : mine) context_.host(part.segment).Flush();
+                });
 }
 
 std::optional<v1::Refusal> PushStream::RefuseStranger(const log::Update& update, SegmentId segment) const {
@@ -228,26 +227,25 @@ void PushStream::HandOutTick(const v1::Tick& tick, const std::vector<wire::Seal>
     }
   }
   if (named_.empty()) {
-    // What it named before there was a map its client takes for told, as below.
+    // The client takes what it named before there was a map for told, as below.
     Named unknown;
     if (ticked_without_map_) unknown.ever = {true, true};
     named_.resize(segments, unknown);
   }
-  shard_.ForEachSegment(
+  context_.ForEachSegment(
       [this, ticket, round](SegmentHost& host) {
         const uint32_t s = host.id().v;
         if (round->anew) named_[s] = {};
-        // A member that it names may be primary already, and its client know that while this shard does not
-        // yet.
+        // The newest map may name this shard primary, and the client may know that before this shard does.
         bool spoken = true;
         if (host.primary() != nullptr) {
           spoken = Speaks(host, round->said[s], round->clock);
           if (spoken) round->behind[s] = BehindOf(host);
         } else {
           for (size_t line = 0; line < 2; ++line) {
-            // Its client takes it for told. Here nothing is known of the line until it is named again: also
-            // when a later tick leaves it out, which the client sent before it knew that the earlier one did
-            // not count.
+            // The client takes it for told. The shard knows nothing of the line until a tick names it again.
+            // A later tick may leave it out: the client sent it before it knew that the earlier one did not
+            // count.
             if (round->said[s].counts[line].has_value()) named_[s].ever[line] = true;
             if (named_[s].ever[line]) spoken = host.follower() == nullptr;
           }
@@ -283,22 +281,21 @@ bool PushStream::Speaks(SegmentHost& host, const Said& said, Clock clock) {
     named.counts.counts[line] = *said.counts[line];
     named.ever[line] = named.anew[line] = true;
   }
-  // Not named by this tick, nor earlier on this stream in this tenure: parts of it may have died with another
-  // stream. A client that does not know of the tenure names only the line that has changed: of the other one
-  // nothing is known.
+  // Neither this tick nor an earlier one on this stream named it in this tenure: parts of it may have died
+  // with another stream. A client that does not know of the tenure names only the line that has changed; the
+  // shard knows nothing of the other one.
   const bool spoken = named.anew != std::array<bool, 2>{} && named.anew == named.ever;
   if (!spoken && !Planted(Bug::kUnnamedSealed)) return false;
   const log::Segment::Session* session = host.primary()->segment().FindSession(caller_->session);
   if (session == nullptr || session->job != caller_->job) return true;  // not open here, or of another job
   if (IsStranger(host, *caller_)) return true;  // its parts are refused, and its clock is nobody's
-  host.primary()->SetNow(shard_.clock().Now());
+  host.primary()->SetNow(context_.clock().Now());
   host.primary()->Tick(caller_->session, clock, named.counts);
   host.Flush();
   return true;
 }
 
-// A client whose parts were committed and are not here any more may have none to send, and hears of it by
-// nothing else.
+// A client whose committed parts are lost here may have none to send, and learns of it in no other way.
 PushStream::Behind PushStream::BehindOf(SegmentHost& host) const {
   Behind behind;
   const log::Segment& segment = host.primary()->segment();
@@ -325,7 +322,7 @@ void PushStream::RefuseAll(const std::vector<wire::PartEntry>& entries, v1::Line
 }
 
 void PushStream::Refuse(v1::Refusal refusal, uint64_t frame) {
-  shard_.probe().Refused(refusal.reason());
+  context_.probe().Refused(refusal.reason());
   {
     MutexLock lock(&mutex_);
     refusal.set_frame(frame);
@@ -335,7 +332,7 @@ void PushStream::Refuse(v1::Refusal refusal, uint64_t frame) {
   Kick();
 }
 
-// Of each segment that may acknowledge more now: they do so in groups.
+// Each segment that may acknowledge more calls this; segments do so in groups.
 void PushStream::Wake() {
   std::shared_ptr<world::StreamPort> port;
   {
@@ -359,7 +356,7 @@ bool PushStream::FrameBegun(uint64_t bytes) {
     frames_.push_back({.bytes = bytes});
     bytes_under_way_ += bytes;
     // One frame more than the window is fair: the client may not have heard of the last one's end.
-    const ShardOptions& options = shard_.options();
+    const ShardOptions& options = context_.options();
     const bool over = bytes_under_way_ > options.window_bytes + options.frame_bytes_max;
     if (!over && !Unread()) return true;
     port = port_;
@@ -386,14 +383,14 @@ bool PushStream::Unread() const {
 void PushStream::CloseForNotReading(const std::shared_ptr<world::StreamPort>& port) {
   if (port != nullptr) {
     port->Close(absl::ResourceExhaustedError(absl::StrCat(
-        "push: more than the window of ", shard_.options().window_bytes, " bytes is under way, or ",
+        "push: more than the window of ", context_.options().window_bytes, " bytes is under way, or ",
         kAnswersMax, " answers wait to be read; keep to Welcome.window_bytes and read replies")));
   }
 }
 
-// A client that waits for room in its window is to hear of it; otherwise the next frames may come first.
-// Frames end in any order. The client hears how many have ended of the first ones, since it counts by their
-// sizes.
+// A client that waits for room in its window must hear of it at once; otherwise the next frames may come
+// first. Frames end in any order. The client hears how many of the first ones have ended, since it counts
+// their sizes.
 void PushStream::FrameDone(uint64_t frame) {
   std::shared_ptr<world::StreamPort> port;
   bool soon = false;
@@ -407,7 +404,7 @@ void PushStream::FrameDone(uint64_t frame) {
       frames_.pop_front();
     }
     dirty_ = true;
-    soon = unsaid_bytes_ < shard_.options().window_bytes / 4;
+    soon = unsaid_bytes_ < context_.options().window_bytes / 4;
     port = port_;
   }
   if (port == nullptr) return;
@@ -461,9 +458,10 @@ void PushStream::OnTime(absl::Time now, bool crowded) {
   {
     MutexLock lock(&mutex_);
     if (ended() || port_ == nullptr) return;
-    const bool unread = crowded && !waiting_rows_.empty() && now - read_at_ > shard_.options().unread_timeout;
-    if (!unread && (greeted_ || now - opened_ <= shard_.options().hello_timeout)) return;
-    why = unread ? NotReading(shard_) : NoHello(shard_);
+    const bool unread =
+        crowded && !waiting_rows_.empty() && now - read_at_ > context_.options().unread_timeout;
+    if (!unread && (greeted_ || now - opened_ <= context_.options().hello_timeout)) return;
+    why = unread ? NotReading(context_) : NoHello(context_);
     ended_ = true;
     port = port_;
   }

@@ -14,9 +14,11 @@
 #include "libs/log/primary.h"
 #include "libs/wire/frame.h"
 #include "libs/wire/packed.h"
-#include "services/shard/shard.h"
+#include "libs/world/port.h"
+#include "services/shard/context.h"
 #include "services/shard/streams/hello.h"
 #include "services/shard/streams/pull_op.h"
+#include "services/shard/streams/stream_watch.h"
 
 namespace paceline::shard {
 
@@ -36,7 +38,7 @@ class PushStream : public world::AcceptedStream,
                    public std::enable_shared_from_this<PushStream> {
  public:
   // `rows`: it is a PushPull stream.
-  PushStream(Shard& shard, bool rows);
+  PushStream(Context& context, bool rows);
   ~PushStream() override;
 
   void Attach(std::shared_ptr<world::StreamPort> port) override;
@@ -61,20 +63,20 @@ class PushStream : public world::AcceptedStream,
   // others under the same numbers.
   using Request = wire::Frame<v1::PushPullRequest>;
 
-  // What this stream's ticks said last of one segment. Each is touched by its segment's executor only.
+  // The last word of this stream's ticks about one segment. Only the segment's executor touches it.
   struct Named {
     uint64_t tenure = 0;  // SegmentHost::tenure() when it was named; 0: not named
     clock::LineCounts counts;
     std::array<bool, 2> ever = {};  // by line: named on this stream
-    std::array<bool, 2> anew = {};  // … in this tenure
+    std::array<bool, 2> anew = {};  // the same, in this tenure
   };
-  // What one tick says of one segment, by line.
+  // The word of one tick about one segment, by line.
   struct Said {
     std::array<std::optional<PartNumber>, 2> counts;
   };
-  // Up to which part a segment has a line, where that is less than was said, by line.
+  // The last part that a segment has of each line, where that is less than the tick said.
   using Behind = std::array<std::optional<PartNumber>, 2>;
-  // Held by everyone at work on a frame; the last one to let go ends it.
+  // Everyone at work on a frame holds it; the last one to let go ends the frame.
   class Ticket;
   struct RoutedPart {
     SegmentId segment;
@@ -95,7 +97,7 @@ class PushStream : public world::AcceptedStream,
   absl::StatusOr<std::vector<RoutedPart>> TakeApart(const v1::PushPullRequest& head, absl::Cord keys,
                                                     absl::Cord values,
                                                     const std::vector<wire::PartEntry>& entries,
-                                                    const Shard::View& view);
+                                                    const View& view);
   // `read`, if it is not null, reads each part behind its update.
   void HandOut(std::vector<RoutedPart> parts, const std::shared_ptr<Ticket>& ticket,
                const std::shared_ptr<PullOp>& read);
@@ -103,9 +105,9 @@ class PushStream : public world::AcceptedStream,
   bool WantsRows(const v1::PushPullRequest& head) const { return rows_ && head.want_reply(); }
   // nullptr: the frame wants no rows, or the request for them was refused.
   std::shared_ptr<PullOp> ReadOf(const Request& request, const std::vector<wire::PartEntry>& entries);
-  // Of a frame that was refused as a whole.
+  // Refuses the read of a frame that was refused as a whole.
   void FailRead(uint64_t request, v1::Refusal refusal);
-  // What is owed to the client has all been answered, and sent.
+  // All reads of the client are answered and sent.
   bool AllRowsSent() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return reads_ == 0 && waiting_rows_.empty();
   }
@@ -114,7 +116,7 @@ class PushStream : public world::AcceptedStream,
   void HandOutTick(const v1::Tick& tick, const std::vector<wire::Seal>& seals,
                    const std::shared_ptr<Ticket>& ticket, uint32_t segments);
   std::optional<v1::Refusal> RefuseStranger(const log::Update& update, SegmentId segment) const;
-  // Whether the tick speaks for the segment; if so its primary has heard it.
+  // True: the tick speaks for the segment, and its primary has heard it.
   bool Speaks(SegmentHost& host, const Said& said, Clock clock);
   // REQUIRES: the tick has been heard.
   Behind BehindOf(SegmentHost& host) const;
@@ -130,7 +132,7 @@ class PushStream : public world::AcceptedStream,
   void FrameDone(uint64_t frame);
   void Kick();
 
-  Shard& shard_;
+  Context& context_;
   const bool rows_;
   const absl::Time opened_;
   std::optional<Caller> caller_;      // after Hello

@@ -7,7 +7,7 @@
 
 namespace paceline::shard {
 
-// Memory that the values of replies take, of all streams together, until the carrier has sent them.
+// Bounds the memory of replies' values, of all streams together, until the carrier has sent them.
 // Thread-safe.
 class ReplyBudget : public std::enable_shared_from_this<ReplyBudget> {
  public:

@@ -245,7 +245,7 @@ TEST_F(StreamLimitsTest, AStreamWithoutAHelloIsEnded) {
 // As many clients ask as take all that there is for replies, and read nothing.
 TEST_F(StreamLimitsTest, RepliesOfAllStreamsTogetherAreBounded) {
   const uint64_t one = kRows * kRowBytes;
-  const uint64_t most = shard.replies().bytes_max();
+  const uint64_t most = shard.context().replies().bytes_max();
   std::vector<std::unique_ptr<SilentPort>> slow;
   const auto ask = [&] {
     slow.push_back(std::make_unique<SilentPort>(shard.NewPullStream()));
@@ -255,8 +255,8 @@ TEST_F(StreamLimitsTest, RepliesOfAllStreamsTogetherAreBounded) {
     }
   };
   // Of each stream 4 MiB are read ahead, and one more.
-  while (shard.replies().taken() + one <= most) ask();
-  EXPECT_LE(shard.replies().taken(), most);
+  while (shard.context().replies().taken() + one <= most) ask();
+  EXPECT_LE(shard.context().replies().taken(), most);
   SilentPort honest(shard.NewPullStream());
   honest.SayHello<v1::PullRequest>();
   (void)honest.Read<v1::PullReply>();
@@ -273,7 +273,7 @@ TEST_F(StreamLimitsTest, RepliesOfAllStreamsTogetherAreBounded) {
     EXPECT_EQ(port->closed->code(), absl::StatusCode::kResourceExhausted);
     port->Break();
   }
-  EXPECT_EQ(shard.replies().taken(), 0u);
+  EXPECT_EQ(shard.context().replies().taken(), 0u);
   honest.Send(Pull(kRows, /*min_clock=*/0));
   EXPECT_FALSE(honest.closed.has_value());
   EXPECT_EQ(honest.Read<v1::PullReply>().at(0).values.size(), one);
@@ -295,7 +295,7 @@ TEST_F(StreamLimitsTest, AHelloWithATextThatIsNoneIsRefused) {
 
 TEST_F(StreamLimitsTest, ABusySegmentHoldsNobodyElse) {
   Shard busy({.executors = 1, .helper_thread = true}, clock, probe);
-  Executor& executor = busy.executor(0);
+  Executor& executor = *busy.context().executors()[0];
   std::atomic<bool> enough = false;
   absl::Notification ended;
   std::function<void()> again = [&] { enough ? ended.Notify() : executor.Run(again); };
@@ -331,7 +331,7 @@ TEST_F(SlowDiskTest, FramesStayUnderWayWhileTheDiskIsSlow) {
   disk.pending = kDiskSlow;
   shard.OnTime();
   EXPECT_EQ(Received(push), 3u);
-  EXPECT_EQ(shard.frames_held_back(), 2u);
+  EXPECT_EQ(shard.context().held_back().held(), 2u);
 }
 
 // The client takes the sizes of its first frames for those that have ended.

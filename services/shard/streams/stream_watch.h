@@ -18,8 +18,7 @@ class WatchedStream {
   virtual void OnTime(absl::Time now, bool crowded) = 0;
 };
 
-// Every stream there is, looked at once a second: one in which nothing happens would be seen by nobody else.
-// Thread-safe.
+// Visits every stream once a second: nobody else notices one in which nothing happens. Thread-safe.
 class StreamWatch {
  public:
   static constexpr absl::Duration kEvery = absl::Seconds(1);

@@ -11,11 +11,11 @@
 #include "services/shard/control/catalogue.h"
 #include "services/shard/streams/hello.h"
 
-// Frames taken apart into what each segment gets. Pure; borrows the frame's memory. What is checked here
-// concerns the frame as a whole; each primary judges its own part.
+// Takes frames apart, by segment. Pure; borrows the frame's memory. Checks the frame as a whole; each primary
+// judges its own part.
 namespace paceline::shard {
 
-// Where one entry of a frame's part table lies in its blobs.
+// The place of one entry of a frame's part table in its blobs.
 struct Slice {
   SegmentId segment;
   Epoch sender_epoch;

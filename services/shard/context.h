@@ -1,0 +1,161 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
+#include "libs/base/feature_level.h"
+#include "libs/base/mutex.h"
+#include "libs/ring/segment_map.h"
+#include "libs/world/clock.h"
+#include "services/shard/control/catalogue.h"
+#include "services/shard/control/known_sessions.h"
+#include "services/shard/disk/disk.h"
+#include "services/shard/executor.h"
+#include "services/shard/probe.h"
+#include "services/shard/segment/segment_host.h"
+#include "services/shard/streams/held_back.h"
+#include "services/shard/streams/reply_budget.h"
+
+namespace paceline::shard {
+
+struct ShardOptions {
+  std::string name = "shard";
+  uint64_t nonce = 0;  // of this start; 0: it says none
+  int executors = 2;   // segments are dealt to them round robin; one a core is enough
+  uint64_t memory_budget_bytes = uint64_t{4} << 30;  // of rows; a push beyond it is refused OVER_BUDGET
+  // Of updates of aggregated tables that wait for their clock; a push beyond it is refused OVER_BUDGET.
+  uint64_t staging_budget_bytes = uint64_t{256} << 20;
+  uint64_t window_bytes = uint64_t{16} << 20;  // unreceived bytes a client may have under way on a stream
+  uint64_t frame_bytes_max = uint64_t{8} << 20;
+  uint64_t reply_bytes_max = uint64_t{64} << 20;         // replies waiting to be read, per pull stream
+  uint64_t all_replies_bytes_max = uint64_t{512} << 20;  // of all streams
+  absl::Duration pull_timeout_max = absl::Minutes(10);
+  absl::Duration hello_timeout = absl::Seconds(10);   // a stream without a Hello for longer is ended
+  absl::Duration unread_timeout = absl::Seconds(10);  // so is one whose replies are not read when many wait
+  // An acknowledged part is on the disk of every member that the primary waits for. REQUIRES: a disk.
+  bool durable = false;
+  // The pace at which the shard writes bases to its disk, if it has one.
+  SegmentDisk::Pace disk_pace = {};
+  // So much of an image may be under way to a learner.
+  log::Replicas::ImagePace image_pace = {};
+  // Starts a thread that continues where others end their turn at an executor. False: the thread that brings
+  // work runs the executor dry.
+  bool helper_thread = false;
+};
+
+// A consistent view of the state that rarely changes. Plain value.
+struct View {
+  ring::Member self;
+  uint64_t cluster = 0;                         // 0: not known
+  uint32_t coordinators_level = kFeatureLevel;  // when this shard joined
+  std::shared_ptr<const ring::SegmentMap> map;  // null before the first
+  std::shared_ptr<const Catalogue> catalogue = std::make_shared<const Catalogue>();
+  bool stopping = false;
+  bool emptied = false;  // the folder is nobody's any more
+  uint64_t term = 0;     // 0: not known
+
+  // 0 and 0 before the first map.
+  MapVersion map_version() const { return map == nullptr ? MapVersion() : map->version(); }
+  size_t segments() const { return map == nullptr ? 0 : map->SegmentCount(); }
+};
+
+// The part of a shard that its streams, links and snapshots use: the segments and their executors, the view
+// of the cluster, and the limits that all streams share. The shard owns it. Thread-safe.
+class Context {
+ public:
+  using Visit = std::function<void(SegmentHost&)>;
+  using Done = absl::AnyInvocable<void()>;
+  // A stream asks when a frame names a newer list of tables than this shard has. False: the coordinator has
+  // no such version either, as far as it is known here. Any thread may call it, even once just after it was
+  // replaced.
+  using WantCatalogue = std::function<bool(CatalogueVersion)>;
+
+  // `clock`, `probe` and `disk` must outlive it. Without a disk nothing is written to one.
+  Context(ShardOptions options, const world::Clock& clock, Probe& probe, Disk* disk = nullptr);
+  // Waits until the helper has run its tasks, and ends the segments. REQUIRES: no task follows.
+  void End();
+
+  const ShardOptions& options() const { return options_; }
+  const world::Clock& clock() const { return clock_; }
+  Probe& probe() { return probe_; }
+  Disk* disk() const { return disk_; }  // nullptr: there is none
+
+  std::shared_ptr<const View> view() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Changes a copy of the view, makes it the current one, and returns it.
+  std::shared_ptr<const View> Publish(const std::function<void(View&)>& change) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnWantCatalogue(WantCatalogue want) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool CatalogueWanted(CatalogueVersion version) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // -- segments --
+  // Makes the next segment. REQUIRES: Publish is changing the view for the first map.
+  SegmentHost& AddHost(const Surroundings& around);
+  // REQUIRES: on the executor of the segment, and a map is installed that contains it.
+  SegmentHost& host(SegmentId segment) { return *hosts_[segment.v]; }
+  size_t ExecutorOf(SegmentId segment) const { return segment.v % executors_.size(); }
+  Executor& executor(SegmentId segment) { return *executors_[ExecutorOf(segment)]; }
+  const std::vector<std::unique_ptr<Executor>>& executors() const { return executors_; }
+  // Runs `visit` for every segment on its executor, and `done` after the last.
+  void ForEachSegment(Visit visit, Done done);
+  // Runs `work` on every executor, with its number, and `done` after the last.
+  void OnEachExecutor(std::function<void(size_t executor)> work, Done done);
+  // Deals `items` to the executors of their segments; each that gets any runs `work` with them. Drops items
+  // of segments that are not on the ring. REQUIRES: a map is installed.
+  template <class Items, class SegmentOf, class Work>
+  void Deal(Items&& items, const SegmentOf& segment_of, const Work& work) {
+    using Item = std::remove_cvref_t<decltype(*items.begin())>;
+    std::vector<std::vector<Item>> dealt(executors_.size());
+    for (auto&& item : items) {
+      const SegmentId segment = segment_of(item);
+      if (segment.v < hosts_.size()) dealt[ExecutorOf(segment)].push_back(std::move(item));
+    }
+    for (size_t e = 0; e < dealt.size(); ++e) {
+      if (dealt[e].empty()) continue;
+      executors_[e]->Run([work = Work(work), mine = std::move(dealt[e])] { work(mine); });
+    }
+  }
+
+  // -- limits and counts of all streams together --
+  KnownSessions& known_sessions() { return known_sessions_; }
+  const KnownSessions& known_sessions() const { return known_sessions_; }
+  ReplyBudget& replies() { return *replies_; }
+  const ReplyBudget& replies() const { return *replies_; }
+  HeldBack& held_back() { return held_back_; }
+  const HeldBack& held_back() const { return held_back_; }
+  // So much waits for the disk that clients must slow down to its pace: frames stay under way after they were
+  // applied.
+  bool disk_slow() const { return disk_ != nullptr && disk_->pending_bytes() > kDiskSlow; }
+  void CountPulled(uint64_t rows) { rows_pulled_.fetch_add(rows, std::memory_order_relaxed); }
+  uint64_t rows_pulled() const { return rows_pulled_.load(std::memory_order_relaxed); }
+
+ private:
+  // Hands the batch that a group of tasks has filled to the disk.
+  void WriteGroup(size_t executor);
+
+  const ShardOptions options_;
+  const world::Clock& clock_;
+  Probe& probe_;
+  Disk* const disk_;
+  KnownSessions known_sessions_;
+  std::atomic<uint64_t> rows_pulled_{0};
+  HeldBack held_back_;
+  const std::shared_ptr<ReplyBudget> replies_;
+  mutable Mutex mutex_;
+  std::shared_ptr<const View> view_ ABSL_GUARDED_BY(mutex_) = std::make_shared<const View>();
+  WantCatalogue want_catalogue_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<engine::Batch>> batches_;  // of each executor, for the disk
+  std::vector<std::unique_ptr<Executor>> executors_;
+  // One a segment; sized once, by the first map, before any stream gets past its Hello.
+  std::vector<std::unique_ptr<SegmentHost>> hosts_;
+  std::unique_ptr<Helper> helper_;  // ends before what its tasks touch: last
+};
+
+}  // namespace paceline::shard

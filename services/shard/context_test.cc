@@ -1,0 +1,86 @@
+#include "services/shard/context.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "services/shard/test_util/members.h"
+
+namespace paceline::shard {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Two executors, and, once there is a map, four segments.
+class ContextTest : public ::testing::Test {
+ protected:
+  void InstallMap() {
+    const ring::Member self{.shard = ShardId(0), .incarnation = Incarnation(1)};
+    const ring::SegmentConfig mine{.epoch = Epoch(1), .primary = self, .replicas = {}};
+    const ring::ShardInfo info{
+        .id = self.shard, .name = "shard", .address = "127.0.0.1:1", .incarnation = self.incarnation};
+    context.Publish([&](View& view) {
+      view.map = std::make_shared<const ring::SegmentMap>(
+          ring::SegmentMap::Create(MapVersion(3), 2, {4, mine}, {info}).value());
+      for (size_t s = 0; s < view.segments(); ++s) context.AddHost(around);
+    });
+  }
+
+  testing_members::TestClock clock;
+  Probe probe;
+  const Surroundings around{.shard_name = "shard",
+                            .budget = std::make_shared<testing_members::TestBudget>(),
+                            .clock = &clock,
+                            .port = nullptr};
+  Context context{{.executors = 2}, clock, probe};
+};
+
+TEST_F(ContextTest, AViewStaysAsItWasTaken) {
+  const auto before = context.view();
+  EXPECT_EQ(before->map_version(), MapVersion());
+  InstallMap();
+  EXPECT_EQ(before->segments(), 0u);
+  EXPECT_EQ(context.view()->segments(), 4u);
+  EXPECT_EQ(context.view()->map_version(), MapVersion(3));
+}
+
+TEST_F(ContextTest, VisitsEverySegmentAndThenIsDone) {
+  std::vector<uint32_t> visited;
+  int done = 0;
+  const auto visit = [&] {
+    context.ForEachSegment([&](SegmentHost& host) { visited.push_back(host.id().v); }, [&] { ++done; });
+  };
+  visit();
+  EXPECT_THAT(visited, IsEmpty()) << "there is no map yet";
+  EXPECT_EQ(done, 1);
+  InstallMap();
+  visit();
+  EXPECT_THAT(visited, ElementsAre(0, 2, 1, 3)) << "an executor after the other";
+  EXPECT_EQ(done, 2);
+}
+
+TEST_F(ContextTest, DealsToTheExecutorsThatGetAny) {
+  InstallMap();
+  std::vector<std::vector<uint32_t>> dealt;
+  const auto deal = [&](std::vector<uint32_t> segments) {
+    dealt.clear();
+    context.Deal(
+        std::move(segments), [](uint32_t segment) { return SegmentId(segment); },
+        [&](const std::vector<uint32_t>& mine) { dealt.push_back(mine); });
+  };
+  deal({3, 2, 1});
+  EXPECT_THAT(dealt, ElementsAre(ElementsAre(2), ElementsAre(3, 1))) << "in their order";
+  deal({1});
+  EXPECT_THAT(dealt, ElementsAre(ElementsAre(1)));
+  deal({4, 7});
+  EXPECT_THAT(dealt, IsEmpty()) << "they are off the ring";
+}
+
+TEST_F(ContextTest, HoldsAnyListOfTablesForPossibleUntilSomebodyKnows) {
+  EXPECT_TRUE(context.CatalogueWanted(CatalogueVersion(2)));
+  context.OnWantCatalogue([](CatalogueVersion version) { return version == CatalogueVersion(1); });
+  EXPECT_TRUE(context.CatalogueWanted(CatalogueVersion(1)));
+  EXPECT_FALSE(context.CatalogueWanted(CatalogueVersion(2)));
+}
+
+}  // namespace
+}  // namespace paceline::shard
