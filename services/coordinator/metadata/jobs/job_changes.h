@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "paceline/v1/coordinator.pb.h"
+#include "services/coordinator/metadata/changes/clock_proposal.h"
 #include "services/coordinator/metadata/changes/fan_out.h"
 #include "services/coordinator/metadata/changes/subject.h"
 #include "services/coordinator/metadata/facts/context.h"
@@ -121,7 +122,7 @@ class JobChanges {
   Workers& workers_;
   FanOuts& fan_outs_;
   std::map<Ticket, Waiting> waiting_;
-  std::map<uint32_t, int> refusals_;  // of proposed clocks, for a table's change under way
+  std::map<uint32_t, ClockProposal> proposals_;  // those refused, of tables' changes under way
 };
 
 }  // namespace paceline::coordinator

@@ -105,7 +105,7 @@ absl::Status JobChanges::BeginClosing(JobRecord job) {
   ABSL_RETURN_IF_ERROR(context_.Commit(changes));
   for (const v1::Table& table : tables) {
     context_.probe.TableDropped(table);
-    refusals_.erase(table.id());
+    proposals_.erase(table.id());
     fan_outs_.Stop(Subject::Table(table.id()));
     AnswerAll(Subject::Table(table.id()),
               absl::NotFoundError(absl::StrCat("table '", table.name(), "' went with its job")));

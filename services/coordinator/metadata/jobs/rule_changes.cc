@@ -10,10 +10,6 @@
 namespace paceline::coordinator {
 namespace {
 
-// How far beyond the largest known clock the change begins: clocks advance while the fan-out reaches the
-// segments. Doubled with each refusal, so that the change catches up even with a job of very short clocks.
-constexpr uint64_t kMargin = 2;
-constexpr int kDoublingsMax = 12;
 constexpr uint64_t kClockMax = uint64_t{1} << 62;
 
 bool Same(const v1::Rule& a, const v1::Rule& b) {
@@ -99,7 +95,7 @@ absl::StatusOr<RuleChangeRecord> JobChanges::Decide(const v1::Table& table,
     change.set_at_once(true);
     change.set_hold_joins(!at_work);
   } else {
-    change.set_clock(at_work ? std::max(wished, known + kMargin) : wished);
+    change.set_clock(at_work ? std::max(wished, ClockProposal().Beyond(known)) : wished);
   }
   return change;
 }
@@ -131,9 +127,10 @@ void JobChanges::OnClockPassed(const v1::JobChange& refused, uint32_t, uint64_t 
                        under_way->clock() == refused.clock();
   if (!current) return;
   RuleChangeRecord next = *under_way;
-  int& refusals = refusals_[next.table()];
+  ClockProposal& proposal = proposals_[next.table()];
+  proposal.Refused();
   const uint64_t known = std::max(clock, workers_.NewestClock(refused.job()));
-  next.set_clock(known + (kMargin << std::min(++refusals, kDoublingsMax)));
+  next.set_clock(proposal.Beyond(known));
   (void)BeginRuleChange(next);  // if the commit fails the fan-out is refused again, after a pause
 }
 
@@ -153,7 +150,7 @@ void JobChanges::FinishRuleChange(uint32_t id) {
   changes.tables.push_back(table);
   changes.finished_rule_changes.push_back(id);
   if (!context_.Commit(changes).ok()) return;  // the fan-out calls again after a pause
-  refusals_.erase(id);
+  proposals_.erase(id);
   fan_outs_.Stop(Subject::Table(id));
   context_.probe.RatesChanged(table);
   AnswerAll(Subject::Table(id), absl::OkStatus());

@@ -45,7 +45,7 @@ absl::Status JobChanges::BeginDrop(const v1::Table& table) {
   changes.drops.push_back(drop);
   changes.finished_rule_changes.push_back(dropped.id());
   ABSL_RETURN_IF_ERROR(context_.Commit(changes));
-  refusals_.erase(dropped.id());
+  proposals_.erase(dropped.id());
   context_.probe.TableDropped(dropped);
   AnswerAll(Subject::Table(dropped.id()),
             absl::NotFoundError(absl::StrCat("table '", dropped.name(), "' was dropped")));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "paceline/v1/coordinator.pb.h"
+#include "services/coordinator/metadata/changes/clock_proposal.h"
 #include "services/coordinator/metadata/facts/context.h"
 #include "services/coordinator/metadata/members/membership.h"
 #include "services/coordinator/metadata/sessions/sessions.h"
@@ -68,7 +69,7 @@ class Workers {
   // Soft state of a job: a restart of the coordinator forgets it.
   struct JobClocks {
     uint64_t min_clock = 0;  // the largest known of any segment
-    int refusals = 0;        // since the last start that succeeded
+    ClockProposal proposal;
   };
 
   // True if the session is, or may be, a member of its job's clocks somewhere.

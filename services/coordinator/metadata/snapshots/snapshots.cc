@@ -15,10 +15,6 @@
 namespace paceline::coordinator {
 namespace {
 
-// As in rule_changes.cc.
-constexpr uint64_t kMargin = 2;
-constexpr int kDoublingsMax = 12;
-
 // "-9f3a01bc".
 std::string EndOfNames(uint64_t cluster) {
   return absl::StrCat("-", absl::Hex(cluster >> 32, absl::kZeroPad8));
@@ -163,8 +159,7 @@ absl::Status Snapshots::Ask(uint32_t job, uint64_t known) {
   creation.at_once = creation.request.now() || !at_work;
   if (!at_work) creation.hold_until = std::min(creation.hold_until, context_.now + kHoldJoinsMax);
   creation.hold_joins = !at_work && context_.now < creation.hold_until;
-  creation.clock =
-      std::max(newest + (kMargin << std::min(creation.refusals, kDoublingsMax)), NewestRates(job));
+  creation.clock = std::max(creation.proposal.Beyond(newest), NewestRates(job));
   creation.files.clear();
   v1::JobChange change;
   change.set_action(v1::JobChange::TAKE_CUT);
@@ -181,7 +176,7 @@ absl::Status Snapshots::Ask(uint32_t job, uint64_t known) {
 void Snapshots::OnClockPassed(const v1::JobChange& change, uint64_t clock) {
   const auto it = creations_.find(change.job());
   if (it == creations_.end() || it->second.cut != change.cut() || it->second.complete) return;
-  ++it->second.refusals;
+  it->second.proposal.Refused();
   if (const absl::Status proposed = Propose(change.job(), clock); !proposed.ok())
     GiveUp(change.job(), proposed);
 }
@@ -253,7 +248,7 @@ void Snapshots::Complete(uint32_t job) {
               : "exact: the job has updates of later clocks, and nobody is at work; let it go on, or take "
                 "one that is not exact");
     if (!creation.at_once) {
-      ++creation.refusals;
+      creation.proposal.Refused();
       proposed = Propose(job, manifest.clock());
     }
     if (!proposed.ok()) GiveUp(job, proposed);

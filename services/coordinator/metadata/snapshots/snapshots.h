@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "paceline/v1/coordinator.pb.h"
+#include "services/coordinator/metadata/changes/clock_proposal.h"
 #include "services/coordinator/metadata/changes/fan_out.h"
 #include "services/coordinator/metadata/changes/subject.h"
 #include "services/coordinator/metadata/facts/context.h"
@@ -109,7 +110,7 @@ class Snapshots {
     bool at_once = false;
     bool hold_joins = false;
     absl::Time hold_until = absl::InfiniteFuture();  // counted from when they were held first
-    int refusals = 0;
+    ClockProposal proposal;
     std::map<uint32_t, v1::SnapshotFile> files;  // by segment
     bool complete = false;                       // its manifest is being written
   };
