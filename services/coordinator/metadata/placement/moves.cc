@@ -56,15 +56,12 @@ void Moves::Pump() {
 absl::Time Moves::NextTry() const {
   absl::Time next = absl::InfiniteFuture();
   for (const auto& [segment, one] : under_way_) next = std::min(next, one.next_ask);
-  for (const auto& [ticket, request] : requests_) next = std::min({next, request.deadline, next_look_});
-  return next;
+  return requests_.empty() ? next : std::min(next, next_look_);
 }
 
-void Moves::End(const absl::Status& why) {
+void Moves::StopAll() {
   under_way_.clear();
-  for (auto& [ticket, request] : std::exchange(requests_, {})) {
-    context_.outbox.Add([done = std::move(request.done), why] { done(why); });
-  }
+  requests_.clear();
 }
 
 // -- the plan --

@@ -13,7 +13,7 @@ void Workers::Prune(uint32_t job) {
   std::erase_if(it->second, [&](const auto& waiting) {
     const SessionRecord* session = context_.facts.FindSession(waiting.first);
     return session == nullptr || session->state() != SessionRecord::OPEN ||
-           !sessions_.waiters().Has(waiting.first, Awaited::kJoin);
+           !waiters_.Has(Subject::Session(waiting.first), Awaited::kJoin);
   });
   if (it->second.empty()) waiting_.erase(it);
 }

@@ -30,11 +30,12 @@ namespace paceline::coordinator {
 // W is a latecomer and joins at once.
 class Workers {
  public:
-  Workers(Context& context, Membership& membership, Sessions& sessions);
+  Workers(Context& context, Membership& membership, Sessions& sessions, Waiters& waiters);
 
-  Ticket Join(const v1::JoinJobRequest& request, absl::Time deadline, Done<v1::JoinJobReply> done);
-  Ticket Finish(const v1::FinishWorkerRequest& request, absl::Time deadline,
-                Done<v1::FinishWorkerReply> done);
+  absl::StatusOr<Ticket> Join(const v1::JoinJobRequest& request, absl::Time deadline,
+                              const Done<v1::JoinJobReply>& done);
+  absl::StatusOr<Ticket> Finish(const v1::FinishWorkerRequest& request, absl::Time deadline,
+                                const Done<v1::FinishWorkerReply>& done);
 
   // Notes the jobs' clocks that a shard reports.
   void OnBeat(const v1::BeatRequest& beat);
@@ -78,7 +79,7 @@ class Workers {
   absl::Status CheckWish(const SessionRecord& session, const Wish& wish) const;
   absl::Status CheckRank(const SessionRecord& session, uint32_t rank) const;
   absl::Status CheckSeals(const v1::FinishWorkerRequest& request) const;
-  Ticket AwaitJoin(uint64_t session, absl::Time deadline, const Done<v1::JoinJobReply>& done);
+  v1::JoinJobReply ReplyTo(uint64_t session) const;
   void Prune(uint32_t job);
   void TryStart(uint32_t job);
   size_t Needed(uint32_t job) const;
@@ -92,6 +93,7 @@ class Workers {
   Context& context_;
   Membership& membership_;
   Sessions& sessions_;
+  Waiters& waiters_;
   std::map<uint32_t, std::map<uint64_t, Wish>> waiting_;  // by job, by session
   std::map<uint32_t, JobClocks> clocks_;
   std::function<bool(uint32_t job)> held_ = [](uint32_t) { return false; };
