@@ -1,6 +1,7 @@
 #include "services/coordinator/service.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -98,8 +99,8 @@ class CoordinatorService::WaitingCall final : public grpc::ServerUnaryReactor {
   bool answered_ = false;
 };
 
-template <class Reply, class Ask>
-grpc::ServerUnaryReactor* CoordinatorService::Answer(Context* context, const Message& request, Reply* reply,
+template <class Request, class Reply, class Ask>
+grpc::ServerUnaryReactor* CoordinatorService::Answer(Context* context, const Request& request, Reply* reply,
                                                      Ask ask) {
   rpc::Standing standing;
   const absl::Status texts = wire::CheckTexts(request);
@@ -107,7 +108,7 @@ grpc::ServerUnaryReactor* CoordinatorService::Answer(Context* context, const Mes
     standing = StandingOf(candidate);
     if (candidate.leader() == nullptr) return candidate.StandsBy();
     ABSL_RETURN_IF_ERROR(texts);
-    return ask(*candidate.leader());
+    return std::invoke(ask, *candidate.leader(), request);
   });
   if (answer.ok()) *reply = *std::move(answer);
   if (!answer.ok()) rpc::TellStanding(*context, standing);
@@ -116,13 +117,14 @@ grpc::ServerUnaryReactor* CoordinatorService::Answer(Context* context, const Mes
   return reactor;
 }
 
-template <class Reply, class Ask>
-grpc::ServerUnaryReactor* CoordinatorService::AnswerLater(Context* context, const Message& request,
+template <class Request, class Reply, class Ask>
+grpc::ServerUnaryReactor* CoordinatorService::AnswerLater(Context* context, const Request& request,
                                                           Reply* reply, Ask ask) {
   auto* call = new WaitingCall<Reply>(*this, context, reply);  // deletes itself when gRPC has finished it
   const absl::Time deadline = DeadlineOf(*context, host_.clock());
-  call->Start(wire::CheckTexts(request),
-              [&](CoordinatorCore& core, Done<Reply> done) { return ask(core, deadline, std::move(done)); });
+  call->Start(wire::CheckTexts(request), [&](CoordinatorCore& core, Done<Reply> done) {
+    return (core.*ask)(request, deadline, std::move(done));
+  });
   return call;
 }
 
@@ -131,46 +133,43 @@ grpc::ServerUnaryReactor* CoordinatorService::AnswerLater(Context* context, cons
 grpc::ServerUnaryReactor* CoordinatorService::JoinCluster(Context* context,
                                                           const v1::JoinClusterRequest* request,
                                                           v1::JoinClusterReply* reply) {
-  return Answer(context, *request, reply, [&](CoordinatorCore& core) { return core.JoinCluster(*request); });
+  return Answer(context, *request, reply, &CoordinatorCore::JoinCluster);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::Beat(Context* context, const v1::BeatRequest* request,
                                                    v1::BeatReply* reply) {
-  return Answer(context, *request, reply, [&](CoordinatorCore& core) { return core.Beat(*request); });
+  return Answer(context, *request, reply, &CoordinatorCore::Beat);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::ChangeConfigs(Context* context,
                                                             const v1::ChangeConfigsRequest* request,
                                                             v1::ChangeConfigsReply* reply) {
-  return Answer(context, *request, reply,
-                [&](CoordinatorCore& core) { return core.ChangeConfigs(*request); });
+  return Answer(context, *request, reply, &CoordinatorCore::ChangeConfigs);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::RemoveShard(Context* context,
                                                           const v1::RemoveShardRequest* request,
                                                           v1::RemoveShardReply* reply) {
-  return Answer(context, *request, reply, [&](CoordinatorCore& core) { return core.RemoveShard(*request); });
+  return Answer(context, *request, reply, &CoordinatorCore::RemoveShard);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::RecoverSegments(Context* context,
                                                               const v1::RecoverSegmentsRequest* request,
                                                               v1::RecoverSegmentsReply* reply) {
-  return Answer(context, *request, reply,
-                [&](CoordinatorCore& core) { return core.RecoverSegments(*request); });
+  return Answer(context, *request, reply, &CoordinatorCore::RecoverSegments);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::HandOverShard(Context* context,
                                                             const v1::HandOverShardRequest* request,
                                                             v1::HandOverShardReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.HandOverShard(*request, deadline, std::move(done));
-  });
+  return AnswerLater(context, *request, reply, &CoordinatorCore::HandOverShard);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::GetCatalogue(Context* context,
                                                            const v1::GetCatalogueRequest* request,
                                                            v1::Catalogue* reply) {
-  return Answer(context, *request, reply, [](CoordinatorCore& core) { return core.GetCatalogue(); });
+  return Answer(context, *request, reply,
+                [](CoordinatorCore& core, const auto&) { return core.GetCatalogue(); });
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::Status(Context* context, const v1::StatusRequest*,
@@ -186,65 +185,51 @@ grpc::ServerUnaryReactor* CoordinatorService::Status(Context* context, const v1:
 
 grpc::ServerUnaryReactor* CoordinatorService::KeepAlive(Context* context, const v1::KeepAliveRequest* request,
                                                         v1::KeepAliveReply* reply) {
-  return Answer(context, *request, reply, [&](CoordinatorCore& core) { return core.KeepAlive(*request); });
+  return Answer(context, *request, reply, &CoordinatorCore::KeepAlive);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::OpenTable(Context* context, const v1::OpenTableRequest* request,
                                                         v1::OpenTableReply* reply) {
-  return Answer(context, *request, reply, [&](CoordinatorCore& core) { return core.OpenTable(*request); });
+  return Answer(context, *request, reply, &CoordinatorCore::OpenTable);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::OpenSession(Context* context,
                                                           const v1::OpenSessionRequest* request,
                                                           v1::OpenSessionReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.OpenSession(*request, deadline, std::move(done));
-  });
+  return AnswerLater(context, *request, reply, &CoordinatorCore::OpenSession);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::JoinJob(Context* context, const v1::JoinJobRequest* request,
                                                       v1::JoinJobReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.JoinJob(*request, deadline, std::move(done));
-  });
+  return AnswerLater(context, *request, reply, &CoordinatorCore::JoinJob);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::FinishWorker(Context* context,
                                                            const v1::FinishWorkerRequest* request,
                                                            v1::FinishWorkerReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.FinishWorker(*request, deadline, std::move(done));
-  });
+  return AnswerLater(context, *request, reply, &CoordinatorCore::FinishWorker);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::CloseSession(Context* context,
                                                            const v1::CloseSessionRequest* request,
                                                            v1::CloseSessionReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.CloseSession(*request, deadline, std::move(done));
-  });
+  return AnswerLater(context, *request, reply, &CoordinatorCore::CloseSession);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::DropTable(Context* context, const v1::DropTableRequest* request,
                                                         v1::DropTableReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.DropTable(*request, deadline, std::move(done));
-  });
+  return AnswerLater(context, *request, reply, &CoordinatorCore::DropTable);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::ChangeRule(Context* context,
                                                          const v1::ChangeRuleRequest* request,
                                                          v1::ChangeRuleReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.ChangeRule(*request, deadline, std::move(done));
-  });
+  return AnswerLater(context, *request, reply, &CoordinatorCore::ChangeRule);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::DeleteJob(Context* context, const v1::DeleteJobRequest* request,
                                                         v1::DeleteJobReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.DeleteJob(*request, deadline, std::move(done));
-  });
+  return AnswerLater(context, *request, reply, &CoordinatorCore::DeleteJob);
 }
 
 // -- job snapshots --
@@ -252,40 +237,31 @@ grpc::ServerUnaryReactor* CoordinatorService::DeleteJob(Context* context, const 
 grpc::ServerUnaryReactor* CoordinatorService::CreateSnapshot(Context* context,
                                                              const v1::CreateSnapshotRequest* request,
                                                              v1::CreateSnapshotReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.CreateSnapshot(*request, deadline, std::move(done));
-  });
+  return AnswerLater(context, *request, reply, &CoordinatorCore::CreateSnapshot);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::ListSnapshots(Context* context,
                                                             const v1::ListSnapshotsRequest* request,
                                                             v1::ListSnapshotsReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.ListSnapshots(*request, deadline, std::move(done));
-  });
+  return AnswerLater(context, *request, reply, &CoordinatorCore::ListSnapshots);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::ScheduleSnapshots(Context* context,
                                                                 const v1::ScheduleSnapshotsRequest* request,
                                                                 v1::ScheduleSnapshotsReply* reply) {
-  return Answer(context, *request, reply,
-                [&](CoordinatorCore& core) { return core.ScheduleSnapshots(*request); });
+  return Answer(context, *request, reply, &CoordinatorCore::ScheduleSnapshots);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::DeleteSnapshot(Context* context,
                                                              const v1::DeleteSnapshotRequest* request,
                                                              v1::DeleteSnapshotReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.DeleteSnapshot(*request, deadline, std::move(done));
-  });
+  return AnswerLater(context, *request, reply, &CoordinatorCore::DeleteSnapshot);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::RestoreSnapshot(Context* context,
                                                               const v1::RestoreSnapshotRequest* request,
                                                               v1::RestoreSnapshotReply* reply) {
-  return AnswerLater(context, *request, reply, [&](CoordinatorCore& core, absl::Time deadline, auto done) {
-    return core.RestoreSnapshot(*request, deadline, std::move(done));
-  });
+  return AnswerLater(context, *request, reply, &CoordinatorCore::RestoreSnapshot);
 }
 
 // -- watching the map --

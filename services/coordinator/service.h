@@ -65,12 +65,12 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
                              v1::ScheduleSnapshotsReply*) override;
   Reactor* RestoreSnapshot(Context*, const v1::RestoreSnapshotRequest*, v1::RestoreSnapshotReply*) override;
 
-  // Answers at once with the result of `ask`, or with the fault of a text in the request.
-  template <class Reply, class Ask>
-  Reactor* Answer(Context* context, const Message& request, Reply* reply, Ask ask);
-  // Answers when the core does; `ask` is given the deadline and the function to answer with.
-  template <class Reply, class Ask>
-  Reactor* AnswerLater(Context* context, const Message& request, Reply* reply, Ask ask);
+  // Answers at once with the result of ask(core, request), or with the fault of a text in the request.
+  template <class Request, class Reply, class Ask>
+  Reactor* Answer(Context* context, const Request& request, Reply* reply, Ask ask);
+  // Answers when the core does; `ask` is a function of the core.
+  template <class Request, class Reply, class Ask>
+  Reactor* AnswerLater(Context* context, const Request& request, Reply* reply, Ask ask);
 
   CoreHost& host_;
   std::shared_ptr<const rpc::ConnectionCounts> connections_;  // null: not known
