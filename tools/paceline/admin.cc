@@ -52,7 +52,8 @@ int DeleteJob(const AdminOptions& options) {
   request.set_job(options.job);
   request.set_force(options.force);
   const auto deleted =
-      Coordinator(options.coordinator).DeleteJob(std::move(request), absl::Seconds(options.timeout_s));
+      Coordinator(options.coordinator)
+          .Ask(&v1::Coordinator::Stub::DeleteJob, std::move(request), absl::Seconds(options.timeout_s));
   if (!deleted.ok()) {
     const bool open = absl::IsFailedPrecondition(deleted.status());
     const int code = Complain(deleted.status(), options.coordinator);
@@ -84,7 +85,8 @@ int DropTable(const AdminOptions& options) {
   request.set_job(options.job);
   request.set_table(table->id());
   const auto dropped =
-      Coordinator(options.coordinator).DropTable(std::move(request), absl::Seconds(options.timeout_s));
+      Coordinator(options.coordinator)
+          .Ask(&v1::Coordinator::Stub::DropTable, std::move(request), absl::Seconds(options.timeout_s));
   if (!dropped.ok()) return Complain(dropped.status(), options.coordinator);
   return Print(absl::StrCat("table '", options.table, "' (", table->id(), ") of job '", options.job,
                             "' is dropped\n"));
@@ -102,7 +104,8 @@ int SetRates(const AdminOptions& options) {
   if (options.now) request.set_now(true);
   if (options.at_clock.has_value()) request.set_at_clock(*options.at_clock);
   const auto changed =
-      Coordinator(options.coordinator).ChangeRule(std::move(request), absl::Seconds(options.timeout_s));
+      Coordinator(options.coordinator)
+          .Ask(&v1::Coordinator::Stub::ChangeRule, std::move(request), absl::Seconds(options.timeout_s));
   if (!changed.ok()) return Complain(changed.status(), options.coordinator);
   if (options.json) return Print(Json(changed->table()));
   const uint64_t clock = changed->table().rule_clock();
@@ -116,7 +119,8 @@ int HandOver(const AdminOptions& options) {
   v1::HandOverShardRequest request;
   request.set_shard(options.shard);
   const auto done =
-      Coordinator(options.coordinator).HandOverShard(std::move(request), absl::Seconds(options.timeout_s));
+      Coordinator(options.coordinator)
+          .Ask(&v1::Coordinator::Stub::HandOverShard, std::move(request), absl::Seconds(options.timeout_s));
   if (!done.ok()) return Complain(done.status(), options.coordinator);
   if (options.json) {
     (void)Print(Json(*done));
@@ -140,7 +144,7 @@ int RemoveShard(const AdminOptions& options) {
   request.set_shard(options.shard);
   bool left = false;
   while (true) {
-    const auto removed = coordinator.RemoveShard(request, kStatusTimeout);
+    const auto removed = coordinator.Ask(&v1::Coordinator::Stub::RemoveShard, request, kStatusTimeout);
     if (removed.ok()) {
       return Print(absl::StrCat("shard '", options.shard, "' is removed",
                                 removed->emptied()
@@ -155,7 +159,8 @@ int RemoveShard(const AdminOptions& options) {
       v1::HandOverShardRequest leave;
       leave.set_shard(options.shard);
       leave.set_leave(true);
-      (void)coordinator.HandOverShard(std::move(leave), end - world::MonotonicNow());
+      (void)coordinator.Ask(&v1::Coordinator::Stub::HandOverShard, std::move(leave),
+                            end - world::MonotonicNow());
       left = true;
     }
     absl::SleepFor(kLookAgain);
@@ -199,7 +204,7 @@ int AwaitRecovery(const AdminOptions& options, const v1::RecoverSegmentsRequest&
   for (const auto& loss : accepted.accept_loss())
     starts.insert(loss.given_up().begin(), loss.given_up().end());
   while (true) {
-    const auto now = coordinator.RecoverSegments(request, kStatusTimeout);
+    const auto now = coordinator.Ask(&v1::Coordinator::Stub::RecoverSegments, request, kStatusTimeout);
     if (now.ok()) {
       request = Only(starts, Acceptance(options, *now));
       std::set<std::pair<uint32_t, uint64_t>> waiting;
@@ -219,7 +224,9 @@ int AwaitRecovery(const AdminOptions& options, const v1::RecoverSegmentsRequest&
 
 // Without --accept-loss it only tells, and 0 means that nothing waits.
 int Recover(const AdminOptions& options) {
-  const auto found = Coordinator(options.coordinator).RecoverSegments({}, kStatusTimeout);
+  const auto found =
+      Coordinator(options.coordinator)
+          .Ask(&v1::Coordinator::Stub::RecoverSegments, v1::RecoverSegmentsRequest(), kStatusTimeout);
   if (!found.ok()) return Complain(found.status(), options.coordinator);
   if (options.json && !options.accept_loss) {
     (void)Print(Json(*found));

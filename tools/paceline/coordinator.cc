@@ -88,77 +88,20 @@ absl::StatusOr<v1::Map> Coordinator::Map(absl::Duration timeout) {
 }
 
 // The coordinator is given a little less, so that its own words arrive.
-template <class Request, class Reply>
-absl::StatusOr<Reply> Coordinator::Ask(grpc::Status (v1::Coordinator::Stub::*method)(grpc::ClientContext*,
-                                                                                     const Request&, Reply*),
-                                       Request request, absl::Duration timeout) {
+absl::Status Coordinator::Repeat(absl::Duration timeout, const Call& call) {
   const absl::Time deadline = world::MonotonicNow() + timeout;
   while (true) {
     const auto one = coordinators_.Current();
     const absl::Duration left = deadline - world::MonotonicNow();
-    if constexpr (requires { request.set_timeout_ms(0); })
-      request.set_timeout_ms(static_cast<uint32_t>(std::max<int64_t>(1, absl::ToInt64Milliseconds(left))));
     grpc::ClientContext context;
     context.set_deadline(rpc::After(left + absl::Seconds(2)));
-    Reply reply;
-    const absl::Status heard =
-        coordinators_.Heard(*one, ((*one->stub).*method)(&context, request, &reply), context);
-    if (heard.ok()) return reply;
+    const auto left_ms = static_cast<uint32_t>(std::max<int64_t>(1, absl::ToInt64Milliseconds(left)));
+    const absl::Status heard = coordinators_.Heard(*one, call(*one->stub, &context, left_ms), context);
     // What the one that leads says is said; another one may lead by now.
     const bool elsewhere = coordinators_.Current() != one;
     if (!elsewhere || !absl::IsUnavailable(heard) || world::MonotonicNow() + kPause >= deadline) return heard;
     absl::SleepFor(kPause);
   }
-}
-
-absl::StatusOr<v1::DropTableReply> Coordinator::DropTable(v1::DropTableRequest request,
-                                                          absl::Duration timeout) {
-  return Ask(&v1::Coordinator::Stub::DropTable, std::move(request), timeout);
-}
-absl::StatusOr<v1::ChangeRuleReply> Coordinator::ChangeRule(v1::ChangeRuleRequest request,
-                                                            absl::Duration timeout) {
-  return Ask(&v1::Coordinator::Stub::ChangeRule, std::move(request), timeout);
-}
-absl::StatusOr<v1::DeleteJobReply> Coordinator::DeleteJob(v1::DeleteJobRequest request,
-                                                          absl::Duration timeout) {
-  return Ask(&v1::Coordinator::Stub::DeleteJob, std::move(request), timeout);
-}
-
-absl::StatusOr<v1::HandOverShardReply> Coordinator::HandOverShard(v1::HandOverShardRequest request,
-                                                                  absl::Duration timeout) {
-  return Ask(&v1::Coordinator::Stub::HandOverShard, std::move(request), timeout);
-}
-
-absl::StatusOr<v1::RemoveShardReply> Coordinator::RemoveShard(v1::RemoveShardRequest request,
-                                                              absl::Duration timeout) {
-  return Ask(&v1::Coordinator::Stub::RemoveShard, std::move(request), timeout);
-}
-
-absl::StatusOr<v1::RecoverSegmentsReply> Coordinator::RecoverSegments(v1::RecoverSegmentsRequest request,
-                                                                      absl::Duration timeout) {
-  return Ask(&v1::Coordinator::Stub::RecoverSegments, std::move(request), timeout);
-}
-
-absl::StatusOr<v1::CreateSnapshotReply> Coordinator::CreateSnapshot(v1::CreateSnapshotRequest request,
-                                                                    absl::Duration timeout) {
-  return Ask(&v1::Coordinator::Stub::CreateSnapshot, std::move(request), timeout);
-}
-absl::StatusOr<v1::ListSnapshotsReply> Coordinator::ListSnapshots(v1::ListSnapshotsRequest request,
-                                                                  absl::Duration timeout) {
-  return Ask(&v1::Coordinator::Stub::ListSnapshots, std::move(request), timeout);
-}
-absl::StatusOr<v1::ScheduleSnapshotsReply> Coordinator::ScheduleSnapshots(
-    v1::ScheduleSnapshotsRequest request, absl::Duration timeout) {
-  return Ask(&v1::Coordinator::Stub::ScheduleSnapshots, std::move(request), timeout);
-}
-
-absl::StatusOr<v1::DeleteSnapshotReply> Coordinator::DeleteSnapshot(v1::DeleteSnapshotRequest request,
-                                                                    absl::Duration timeout) {
-  return Ask(&v1::Coordinator::Stub::DeleteSnapshot, std::move(request), timeout);
-}
-absl::StatusOr<v1::RestoreSnapshotReply> Coordinator::RestoreSnapshot(v1::RestoreSnapshotRequest request,
-                                                                      absl::Duration timeout) {
-  return Ask(&v1::Coordinator::Stub::RestoreSnapshot, std::move(request), timeout);
 }
 
 std::string WhyNot(const absl::Status& status, const std::string& coordinator) {

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <memory>
+#include <cstdint>
+#include <functional>
 #include <string>
 
 #include "CLI/CLI.hpp"
@@ -24,33 +25,26 @@ class Coordinator {
   absl::StatusOr<v1::StatusReply> Status(absl::Duration timeout);
   // The newest map.
   absl::StatusOr<v1::Map> Map(absl::Duration timeout);
-  // DEADLINE_EXCEEDED if not all shards have answered in time, naming those it waits for; the change goes on.
-  absl::StatusOr<v1::DropTableReply> DropTable(v1::DropTableRequest request, absl::Duration timeout);
-  absl::StatusOr<v1::ChangeRuleReply> ChangeRule(v1::ChangeRuleRequest request, absl::Duration timeout);
-  absl::StatusOr<v1::HandOverShardReply> HandOverShard(v1::HandOverShardRequest request,
-                                                       absl::Duration timeout);
-  // Repeat it while it returns kAborted.
-  absl::StatusOr<v1::RemoveShardReply> RemoveShard(v1::RemoveShardRequest request, absl::Duration timeout);
-  absl::StatusOr<v1::RecoverSegmentsReply> RecoverSegments(v1::RecoverSegmentsRequest request,
-                                                           absl::Duration timeout);
-  absl::StatusOr<v1::DeleteJobReply> DeleteJob(v1::DeleteJobRequest request, absl::Duration timeout);
-  absl::StatusOr<v1::CreateSnapshotReply> CreateSnapshot(v1::CreateSnapshotRequest request,
-                                                         absl::Duration timeout);
-  absl::StatusOr<v1::ListSnapshotsReply> ListSnapshots(v1::ListSnapshotsRequest request,
-                                                       absl::Duration timeout);
-  absl::StatusOr<v1::DeleteSnapshotReply> DeleteSnapshot(v1::DeleteSnapshotRequest request,
-                                                         absl::Duration timeout);
-  absl::StatusOr<v1::ScheduleSnapshotsReply> ScheduleSnapshots(v1::ScheduleSnapshotsRequest request,
-                                                               absl::Duration timeout);
-  absl::StatusOr<v1::RestoreSnapshotReply> RestoreSnapshot(v1::RestoreSnapshotRequest request,
-                                                           absl::Duration timeout);
-
- private:
-  // Repeats the request until a coordinator leads or the time is up.
+  // Any other request, by the stub's function for it; asked again until a coordinator leads or the time is
+  // up. DEADLINE_EXCEEDED names whom the request waits for; what it has begun goes on.
   template <class Request, class Reply>
   absl::StatusOr<Reply> Ask(grpc::Status (v1::Coordinator::Stub::*method)(grpc::ClientContext*,
                                                                           const Request&, Reply*),
-                            Request request, absl::Duration timeout);
+                            Request request, absl::Duration timeout) {
+    Reply reply;
+    const absl::Status heard = Repeat(timeout, [&](auto& stub, auto* context, uint32_t left_ms) {
+      if constexpr (requires { request.set_timeout_ms(0); }) request.set_timeout_ms(left_ms);
+      reply.Clear();
+      return (stub.*method)(context, request, &reply);
+    });
+    if (!heard.ok()) return heard;
+    return reply;
+  }
+
+ private:
+  // `call` is given how long the coordinator has for its answer.
+  using Call = std::function<grpc::Status(v1::Coordinator::Stub&, grpc::ClientContext*, uint32_t left_ms)>;
+  absl::Status Repeat(absl::Duration timeout, const Call& call);
 
   absl::StatusOr<v1::StatusReply> StatusOf(const rpc::Coordinators::One& one, absl::Duration timeout);
 

@@ -69,7 +69,8 @@ int Create(const SnapshotOptions& options) {
   request.set_job(options.job);
   request.set_exact(options.exact);
   request.set_now(options.now);
-  const auto created = Coordinator(options.coordinator).CreateSnapshot(std::move(request), Timeout(options));
+  const auto created = Coordinator(options.coordinator)
+                           .Ask(&v1::Coordinator::Stub::CreateSnapshot, std::move(request), Timeout(options));
   if (!created.ok()) return Complain(created.status(), options.coordinator);
   return PrintNew(created->snapshot(), options);
 }
@@ -77,7 +78,8 @@ int Create(const SnapshotOptions& options) {
 int List(const SnapshotOptions& options) {
   v1::ListSnapshotsRequest request;
   request.set_job(options.job);
-  const auto list = Coordinator(options.coordinator).ListSnapshots(std::move(request), Timeout(options));
+  const auto list = Coordinator(options.coordinator)
+                        .Ask(&v1::Coordinator::Stub::ListSnapshots, std::move(request), Timeout(options));
   if (!list.ok()) return Complain(list.status(), options.coordinator);
   for (const std::string& problem : list->problems()) (void)Complain(problem);
   if (options.json) return Print(Json(*list));
@@ -117,7 +119,8 @@ int Schedule(const SnapshotOptions& options) {
     if (!schedule.ok()) return Complain(schedule.status().message());
     *request.mutable_schedule() = *schedule;
   }
-  const auto set = Coordinator(options.coordinator).ScheduleSnapshots(std::move(request), Timeout(options));
+  const auto set = Coordinator(options.coordinator)
+                       .Ask(&v1::Coordinator::Stub::ScheduleSnapshots, std::move(request), Timeout(options));
   if (!set.ok()) return Complain(set.status(), options.coordinator);
   if (options.json) return Print(Json(set->schedule()));
   if (options.off) return Print(absl::StrCat("job '", options.job, "' has no schedule any more\n"));
@@ -127,7 +130,8 @@ int Schedule(const SnapshotOptions& options) {
 int Delete(const SnapshotOptions& options) {
   v1::DeleteSnapshotRequest request;
   request.set_snapshot(options.snapshot);
-  const auto deleted = Coordinator(options.coordinator).DeleteSnapshot(std::move(request), Timeout(options));
+  const auto deleted = Coordinator(options.coordinator)
+                           .Ask(&v1::Coordinator::Stub::DeleteSnapshot, std::move(request), Timeout(options));
   if (!deleted.ok()) return Complain(deleted.status(), options.coordinator);
   return Print(absl::StrCat("snapshot ", options.snapshot, " is deleted\n"));
 }
@@ -138,7 +142,8 @@ int Restore(const SnapshotOptions& options) {
   request.set_job(options.job);
   request.set_replace(options.replace);
   const auto restored =
-      Coordinator(options.coordinator).RestoreSnapshot(std::move(request), Timeout(options));
+      Coordinator(options.coordinator)
+          .Ask(&v1::Coordinator::Stub::RestoreSnapshot, std::move(request), Timeout(options));
   if (!restored.ok()) {
     const bool exists = absl::IsAlreadyExists(restored.status());
     const int code = Complain(restored.status(), options.coordinator);
