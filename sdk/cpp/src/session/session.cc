@@ -13,10 +13,6 @@
 namespace paceline::sdk {
 namespace {
 
-uint32_t Ms(absl::Duration duration) {
-  return static_cast<uint32_t>(std::clamp<int64_t>(absl::ToInt64Milliseconds(duration), 1, UINT32_MAX));
-}
-
 // The coordinator no longer knows the session.
 bool MeansOver(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsAborted(status) || absl::IsFailedPrecondition(status) ||
@@ -38,11 +34,10 @@ template <class Request, class Reply>
 void Session::Ask(void (CoordinatorApi::*method)(const Request&, absl::Duration,
                                                  CoordinatorApi::Callback<Reply>),
                   absl::string_view what, absl::Time deadline, Request request,
-                  absl::AnyInvocable<void(Request&, absl::Duration)> prepare,
-                  absl::AnyInvocable<void(absl::StatusOr<Reply>)> done) {
+                  std::type_identity_t<absl::AnyInvocable<void(absl::StatusOr<Reply>)>> done) {
   std::make_shared<CoordinatorCall<Request, Reply>>(
       context_, api_, method, absl::StrCat(what, ": coordinator at ", options_.coordinator), deadline,
-      std::move(request), std::move(prepare), std::move(done))
+      std::move(request), std::move(done))
       ->Start();
 }
 
@@ -71,9 +66,7 @@ void Session::Open(Done done) {
   request.set_token(options_.token);
   request.set_client(options_.client_name);
   request.set_nonce(context_.random.Next());
-  Ask<v1::OpenSessionRequest, v1::OpenSessionReply>(
-      &CoordinatorApi::OpenSession, "open session", context_.Now() + options_.timeout, std::move(request),
-      [](v1::OpenSessionRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
+  Ask(&CoordinatorApi::OpenSession, "open session", context_.Now() + options_.timeout, std::move(request),
       [this](absl::StatusOr<v1::OpenSessionReply> reply) { OnOpened(std::move(reply)); });
 }
 
@@ -103,10 +96,8 @@ void Session::Join() {
   request.set_token(context_.token);
   request.set_workers(options_.workers);
   if (options_.rank.has_value()) request.set_rank_plus_one(*options_.rank + 1);
-  Ask<v1::JoinJobRequest, v1::JoinJobReply>(
-      &CoordinatorApi::JoinJob, "join", context_.Now() + std::max(options_.timeout, options_.start_timeout),
-      std::move(request), [](v1::JoinJobRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
-      [this](absl::StatusOr<v1::JoinJobReply> reply) { OnJoined(std::move(reply)); });
+  Ask(&CoordinatorApi::JoinJob, "join", context_.Now() + std::max(options_.timeout, options_.start_timeout),
+      std::move(request), [this](absl::StatusOr<v1::JoinJobReply> reply) { OnJoined(std::move(reply)); });
 }
 
 void Session::OnJoined(absl::StatusOr<v1::JoinJobReply> reply) {
@@ -245,9 +236,8 @@ void Session::OpenTable(std::string name, const v1::TableSchema* schema, Consist
     *request.mutable_schema() = *schema;
     request.set_create(true);
   }
-  Ask<v1::OpenTableRequest, v1::OpenTableReply>(
-      &CoordinatorApi::OpenTable, absl::StrCat("open table '", name, "'"), context_.Now() + options_.timeout,
-      std::move(request), {},
+  Ask(&CoordinatorApi::OpenTable, absl::StrCat("open table '", name, "'"), context_.Now() + options_.timeout,
+      std::move(request),
       [this, consistency, done = std::move(done)](absl::StatusOr<v1::OpenTableReply> reply) mutable {
         absl::StatusOr<std::shared_ptr<const TableInfo>> table =
             reply.ok() ? TakeTable(*reply, consistency) : Judge(reply.status());
@@ -289,8 +279,7 @@ void Session::FindTable(const std::string& name, absl::Time deadline,
   request.set_session(context_.session.v);
   request.set_token(context_.token);
   request.set_name(name);
-  Ask<v1::OpenTableRequest, v1::OpenTableReply>(
-      &CoordinatorApi::OpenTable, absl::StrCat("table '", name, "'"), deadline, std::move(request), {},
+  Ask(&CoordinatorApi::OpenTable, absl::StrCat("table '", name, "'"), deadline, std::move(request),
       [this, done = std::move(done)](absl::StatusOr<v1::OpenTableReply> reply) mutable {
         if (!reply.ok()) return done(reply.status());
         SawCatalogue(reply->catalogue_version());
@@ -313,9 +302,7 @@ void Session::DropTable(const std::string& name, Done done) {
         request.set_session(context_.session.v);
         request.set_token(context_.token);
         request.set_table(*id);
-        Ask<v1::DropTableRequest, v1::DropTableReply>(
-            &CoordinatorApi::DropTable, absl::StrCat("drop table '", name, "'"), deadline, std::move(request),
-            [](v1::DropTableRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
+        Ask(&CoordinatorApi::DropTable, absl::StrCat("drop table '", name, "'"), deadline, std::move(request),
             [this, end, done = std::move(done)](absl::StatusOr<v1::DropTableReply> reply) mutable {
               if (reply.ok()) SawCatalogue(reply->catalogue_version());
               end(done, reply.status());
@@ -335,9 +322,8 @@ void Session::ChangeRule(const std::string& name, v1::ChangeRuleRequest change,
     change.set_session(context_.session.v);
     change.set_token(context_.token);
     change.set_table(*id);
-    Ask<v1::ChangeRuleRequest, v1::ChangeRuleReply>(
-        &CoordinatorApi::ChangeRule, absl::StrCat("change rates of table '", name, "'"), deadline,
-        std::move(change), [](v1::ChangeRuleRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
+    Ask(&CoordinatorApi::ChangeRule, absl::StrCat("change rates of table '", name, "'"), deadline,
+        std::move(change),
         [this, end, done = std::move(done)](absl::StatusOr<v1::ChangeRuleReply> reply) mutable {
           if (!reply.ok()) return end(done, reply.status());
           SawCatalogue(reply->catalogue_version());
@@ -354,9 +340,7 @@ void Session::Finish(std::string seals, absl::Time deadline, Done done) {
   request.set_token(context_.token);
   request.set_seals(std::move(seals));
   request.set_clock(context_.worker_clock);
-  Ask<v1::FinishWorkerRequest, v1::FinishWorkerReply>(
-      &CoordinatorApi::FinishWorker, "finish", deadline, std::move(request),
-      [](v1::FinishWorkerRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
+  Ask(&CoordinatorApi::FinishWorker, "finish", deadline, std::move(request),
       [this, done = std::move(done)](absl::StatusOr<v1::FinishWorkerReply> reply) mutable {
         if (reply.ok()) context_.finished = true;
         context_.deferred.Run(
@@ -369,7 +353,7 @@ void Session::Close(std::string reason, absl::Duration timeout, Done done) {
   request.set_session(context_.session.v);
   request.set_token(context_.token);
   request.set_reason(std::move(reason));
-  request.set_timeout_ms(Ms(timeout));
+  request.set_timeout_ms(TimeoutMs(timeout));
   auto shared = std::make_shared<Done>(std::move(done));
   context_.deferred.Run([&api = api_, request, timeout, shared] {
     api.CloseSession(request, timeout,

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
@@ -90,8 +91,7 @@ class Session {
   template <class Request, class Reply>
   void Ask(void (CoordinatorApi::*method)(const Request&, absl::Duration, CoordinatorApi::Callback<Reply>),
            absl::string_view what, absl::Time deadline, Request request,
-           absl::AnyInvocable<void(Request&, absl::Duration)> prepare,
-           absl::AnyInvocable<void(absl::StatusOr<Reply>)> done);
+           std::type_identity_t<absl::AnyInvocable<void(absl::StatusOr<Reply>)>> done);
 
   Context& context_;
   CoordinatorApi& api_;
