@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,20 +14,23 @@
 
 namespace paceline::sdk {
 
+// As requests state it.
+inline uint32_t TimeoutMs(absl::Duration duration) {
+  return static_cast<uint32_t>(std::clamp<int64_t>(absl::ToInt64Milliseconds(duration), 1, UINT32_MAX));
+}
+
 // One request to the coordinator, repeated until there is an answer or the time is up. Keeps itself alive.
 // Requests are idempotent.
 //
-// `prepare` is called before each try with the time that is left. `done` is called once, inside the gate,
-// unless the core is gone by then.
+// `done` is called once, inside the gate, unless the core is gone by then.
 template <class Request, class Reply>
 class CoordinatorCall : public std::enable_shared_from_this<CoordinatorCall<Request, Reply>> {
  public:
   using Method = void (CoordinatorApi::*)(const Request&, absl::Duration, CoordinatorApi::Callback<Reply>);
-  using Prepare = absl::AnyInvocable<void(Request& request, absl::Duration left)>;
   using DoneCallback = absl::AnyInvocable<void(absl::StatusOr<Reply>)>;
 
   CoordinatorCall(Context& context, CoordinatorApi& api, Method method, std::string what, absl::Time deadline,
-                  Request request, Prepare prepare, DoneCallback done)
+                  Request request, DoneCallback done)
       : context_(context),
         gate_(context.gate),
         api_(api),
@@ -35,7 +39,6 @@ class CoordinatorCall : public std::enable_shared_from_this<CoordinatorCall<Requ
         started_(context.Now()),
         deadline_(deadline),
         request_(std::move(request)),
-        prepare_(std::move(prepare)),
         done_(std::move(done)),
         backoff_(context.backoff) {}
 
@@ -44,7 +47,10 @@ class CoordinatorCall : public std::enable_shared_from_this<CoordinatorCall<Requ
     const absl::Duration left = deadline_ - context_.Now();
     // The coordinator gets a shorter timeout, so that its answer, which names what it waited for, comes
     // before the call itself ends.
-    if (prepare_) prepare_(request_, left - std::min(left / 4, absl::Seconds(2)));
+    if constexpr (requires { request_.set_timeout_ms(0); }) {
+      const absl::Duration its = left - std::min(left / 4, absl::Seconds(2));
+      request_.set_timeout_ms(TimeoutMs(its));
+    }
     // Outside the gate: the callback must not run inside this visit, and the stubs need not know of the gate.
     context_.deferred.Run([self = this->shared_from_this(), left] {
       (self->api_.*self->method_)(self->request_, left, [self](absl::StatusOr<Reply> reply) {
@@ -81,7 +87,6 @@ class CoordinatorCall : public std::enable_shared_from_this<CoordinatorCall<Requ
   const absl::Time started_;
   const absl::Time deadline_;
   Request request_;
-  Prepare prepare_;
   DoneCallback done_;
   Backoff backoff_;
 };

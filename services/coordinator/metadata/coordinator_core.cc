@@ -43,11 +43,17 @@ CoordinatorCore::CoordinatorCore(Options options, std::unique_ptr<Facts> facts, 
                .now = clock.Now()},
       membership_(context_),
       fan_outs_(context_, membership_, *this),
-      sessions_(context_, membership_, fan_outs_),
-      workers_(context_, membership_, sessions_),
+      waiters_(context_,
+               [this](Subject subject) {
+                 // A load goes on when its segments are back, and so does whoever waits for it.
+                 const bool hopeless = subject.kind != Subject::Kind::kLoad && fan_outs_.Hopeless(subject);
+                 return hopeless ? membership_.CheckNothingLost() : absl::OkStatus();
+               }),
+      sessions_(context_, membership_, fan_outs_, waiters_),
+      workers_(context_, membership_, sessions_, waiters_),
       tables_(context_, membership_, sessions_),
-      job_changes_(context_, membership_, sessions_, workers_, fan_outs_),
-      snapshots_(context_, membership_, sessions_, workers_, fan_outs_),
+      job_changes_(context_, membership_, sessions_, workers_, fan_outs_, waiters_),
+      snapshots_(context_, membership_, workers_, fan_outs_, waiters_),
       schedules_(context_, workers_, snapshots_),
       watchers_(context_),
       promotions_(context_, membership_, [this] { FollowMap(); }),
@@ -58,7 +64,7 @@ CoordinatorCore::CoordinatorCore(Options options, std::unique_ptr<Facts> facts, 
             FollowMap();
           }),
       configs_(context_, membership_, promotions_),
-      moves_(context_, membership_, promotions_, sessions_, [this] { FollowMap(); }),
+      moves_(context_, membership_, promotions_, waiters_, [this] { FollowMap(); }),
       last_on_time_(context_.now) {
   sessions_.Start([this](const SessionRecord& session) { workers_.OnMoved(session); });
   workers_.HoldJoinsIf(
@@ -120,6 +126,14 @@ void CoordinatorCore::OnEmptied() {
   job_changes_.Start();
 }
 
+template <class Request, class Reply, class Begin>
+Ticket CoordinatorCore::Ask(const absl::Status& refused, const Request& request, absl::Time deadline,
+                            const Done<Reply>& done, Begin begin) {
+  if (!refused.ok()) return waiters_.Tell(done, {refused});
+  const absl::StatusOr<Ticket> ticket = begin(waiters_.DeadlineOf(deadline, request.timeout_ms()));
+  return ticket.ok() ? *ticket : waiters_.Tell(done, {ticket.status()});
+}
+
 // -- shards --
 
 absl::StatusOr<v1::JoinClusterReply> CoordinatorCore::JoinCluster(const v1::JoinClusterRequest& request) {
@@ -165,8 +179,8 @@ absl::StatusOr<v1::Map> CoordinatorCore::MoveSegment(uint32_t segment, uint32_t 
 Ticket CoordinatorCore::HandOverShard(const v1::HandOverShardRequest& request, absl::Time deadline,
                                       Done<v1::HandOverShardReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
-  return moves_.HandOverShard(request, deadline, std::move(done));
+  return Ask(CheckServing(), request, deadline, done,
+             [&](absl::Time until) { return moves_.HandOverShard(request, until, done); });
 }
 
 absl::StatusOr<v1::RemoveShardReply> CoordinatorCore::RemoveShard(const v1::RemoveShardRequest& request) {
@@ -216,29 +230,32 @@ v1::StatusReply CoordinatorCore::Status() {
 Ticket CoordinatorCore::OpenSession(const v1::OpenSessionRequest& request, absl::Time deadline,
                                     Done<v1::OpenSessionReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckGivesIds(); !status.ok()) return sessions_.Tell(done, {status});
-  return sessions_.Open(request, deadline, std::move(done));
+  return Ask(CheckGivesIds(), request, deadline, done,
+             [&](absl::Time until) { return sessions_.Open(request, until, done); });
 }
 
 Ticket CoordinatorCore::JoinJob(const v1::JoinJobRequest& request, absl::Time deadline,
                                 Done<v1::JoinJobReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
-  return workers_.Join(request, deadline, Certain(std::move(done)));
+  const auto certain = Certain(done);
+  return Ask(CheckServing(), request, deadline, certain,
+             [&](absl::Time until) { return workers_.Join(request, until, certain); });
 }
 
 Ticket CoordinatorCore::FinishWorker(const v1::FinishWorkerRequest& request, absl::Time deadline,
                                      Done<v1::FinishWorkerReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
-  return workers_.Finish(request, deadline, Certain(std::move(done)));
+  const auto certain = Certain(done);
+  return Ask(CheckServing(), request, deadline, certain,
+             [&](absl::Time until) { return workers_.Finish(request, until, certain); });
 }
 
 Ticket CoordinatorCore::CloseSession(const v1::CloseSessionRequest& request, absl::Time deadline,
                                      Done<v1::CloseSessionReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
-  return sessions_.Close(request, deadline, Certain(std::move(done)));
+  const auto certain = Certain(done);
+  return Ask(CheckServing(), request, deadline, certain,
+             [&](absl::Time until) { return sessions_.Close(request, until, certain); });
 }
 
 absl::StatusOr<v1::KeepAliveReply> CoordinatorCore::KeepAlive(const v1::KeepAliveRequest& request) {
@@ -260,46 +277,50 @@ absl::StatusOr<v1::OpenTableReply> CoordinatorCore::OpenTable(const v1::OpenTabl
 Ticket CoordinatorCore::DropTable(const v1::DropTableRequest& request, absl::Time deadline,
                                   Done<v1::DropTableReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
-  return job_changes_.DropTable(request, deadline, Certain(std::move(done)));
+  const auto certain = Certain(done);
+  return Ask(CheckServing(), request, deadline, certain,
+             [&](absl::Time until) { return job_changes_.DropTable(request, until, certain); });
 }
 
 Ticket CoordinatorCore::ChangeRule(const v1::ChangeRuleRequest& request, absl::Time deadline,
                                    Done<v1::ChangeRuleReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
-  return job_changes_.ChangeRule(request, deadline, Certain(std::move(done)));
+  const auto certain = Certain(done);
+  return Ask(CheckServing(), request, deadline, certain,
+             [&](absl::Time until) { return job_changes_.ChangeRule(request, until, certain); });
 }
 
 Ticket CoordinatorCore::DeleteJob(const v1::DeleteJobRequest& request, absl::Time deadline,
                                   Done<v1::DeleteJobReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
-  // A load under this name is given up first; a job that it was to replace stays.
-  if (snapshots_.IsLoading(request.job())) {
-    return sessions_.Tell<v1::DeleteJobReply>(done, {snapshots_.GiveUpLoad(request.job())});
-  }
-  return job_changes_.DeleteJob(request, deadline, Certain(std::move(done)));
+  const auto certain = Certain(done);
+  return Ask(CheckServing(), request, deadline, certain, [&](absl::Time until) -> absl::StatusOr<Ticket> {
+    // A load under this name is given up first; a job that it was to replace stays.
+    if (snapshots_.IsLoading(request.job())) {
+      return waiters_.Tell(done, snapshots_.GiveUpLoad(request.job()));
+    }
+    return job_changes_.DeleteJob(request, until, certain);
+  });
 }
 
 Ticket CoordinatorCore::CreateSnapshot(const v1::CreateSnapshotRequest& request, absl::Time deadline,
                                        Done<v1::CreateSnapshotReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckGivesIds(); !status.ok()) return sessions_.Tell(done, {status});
-  return snapshots_.Create(request, deadline, std::move(done));
+  return Ask(CheckGivesIds(), request, deadline, done,
+             [&](absl::Time until) { return snapshots_.Create(request, until, done); });
 }
 
 Ticket CoordinatorCore::ListSnapshots(const v1::ListSnapshotsRequest& request, absl::Time deadline,
                                       Done<v1::ListSnapshotsReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
-  return snapshots_.List(
-      request, deadline,
-      [this, job = request.job(), done = std::move(done)](absl::StatusOr<v1::ListSnapshotsReply> reply) {
-        if (!reply.ok()) return done(std::move(reply));
-        for (auto& schedule : schedules_.List(job)) *reply->add_schedules() = schedule;
-        done(std::move(reply));
-      });
+  const Done<v1::ListSnapshotsReply> with_schedules = [this, job = request.job(),
+                                                       done](absl::StatusOr<v1::ListSnapshotsReply> reply) {
+    if (!reply.ok()) return done(std::move(reply));
+    for (auto& schedule : schedules_.List(job)) *reply->add_schedules() = schedule;
+    done(std::move(reply));
+  };
+  return Ask(CheckServing(), request, deadline, done,
+             [&](absl::Time until) { return snapshots_.List(request, until, with_schedules); });
 }
 
 absl::StatusOr<v1::ScheduleSnapshotsReply> CoordinatorCore::ScheduleSnapshots(
@@ -314,23 +335,21 @@ absl::StatusOr<v1::ScheduleSnapshotsReply> CoordinatorCore::ScheduleSnapshots(
 Ticket CoordinatorCore::DeleteSnapshot(const v1::DeleteSnapshotRequest& request, absl::Time deadline,
                                        Done<v1::DeleteSnapshotReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckServing(); !status.ok()) return sessions_.Tell(done, {status});
-  return snapshots_.Delete(request, deadline, Certain(std::move(done)));
+  const auto certain = Certain(done);
+  return Ask(CheckServing(), request, deadline, certain,
+             [&](absl::Time until) { return snapshots_.Delete(request, until, certain); });
 }
 
 Ticket CoordinatorCore::RestoreSnapshot(const v1::RestoreSnapshotRequest& request, absl::Time deadline,
                                         Done<v1::RestoreSnapshotReply> done) {
   const Visit visit(context_);
-  if (const absl::Status status = CheckGivesIds(); !status.ok()) return sessions_.Tell(done, {status});
-  return snapshots_.Restore(request, deadline, std::move(done));
+  return Ask(CheckGivesIds(), request, deadline, done,
+             [&](absl::Time until) { return snapshots_.Restore(request, until, done); });
 }
 
 void CoordinatorCore::Abandon(Ticket ticket) {
   const Visit visit(context_);
-  sessions_.Abandon(ticket);
-  job_changes_.Abandon(ticket);
-  snapshots_.Abandon(ticket);
-  moves_.Abandon(ticket);
+  waiters_.Abandon(ticket);
 }
 
 // -- events --
@@ -370,16 +389,7 @@ void CoordinatorCore::OnTime() {
   const absl::Duration gap = context_.now - last_on_time_;
   last_on_time_ = context_.now;
   if (!stopped_.ok()) return;
-  if (deposed() || !membership_.store_behind().ok()) {
-    fan_outs_.StopAll();
-    promotions_.StopAll();
-    recoveries_.StopAll();
-    sessions_.AnswerEverything(CheckServing());
-    job_changes_.AnswerEverything(CheckServing());
-    snapshots_.AnswerEverything(CheckServing());
-    moves_.End(CheckServing());
-    return;
-  }
+  if (!CheckServing().ok()) return StopAll();
   if (gap > context_.options.pause) {
     context_.probe.Paused(gap);
     membership_.ListenAfresh();
@@ -393,8 +403,9 @@ void CoordinatorCore::OnTime() {
   moves_.Pump();
   fan_outs_.Pump();
   workers_.OnTime();
+  waiters_.OnTime();
   sessions_.OnTime();
-  job_changes_.OnTime();
+  job_changes_.PumpDeletions();
   snapshots_.OnTime();
   if (CheckGivesIds().ok()) schedules_.OnTime();
 }
@@ -402,9 +413,8 @@ void CoordinatorCore::OnTime() {
 absl::Time CoordinatorCore::NextDeadline() const {
   if (!stopped_.ok()) return absl::InfiniteFuture();
   if (deposed() || !membership_.store_behind().ok()) return last_on_time_ + kTick;
-  return std::min({last_on_time_ + kTick, sessions_.NextDeadline(), job_changes_.NextDeadline(),
-                   snapshots_.NextDeadline(), fan_outs_.NextTry(), membership_.NextTry(),
-                   promotions_.NextTry(), recoveries_.NextTry(), moves_.NextTry()});
+  return std::min({last_on_time_ + kTick, waiters_.NextDeadline(), snapshots_.NextTry(), fan_outs_.NextTry(),
+                   membership_.NextTry(), promotions_.NextTry(), recoveries_.NextTry(), moves_.NextTry()});
 }
 
 absl::Status CoordinatorCore::ConfirmLead(const std::string& address) {
@@ -416,13 +426,16 @@ absl::Status CoordinatorCore::ConfirmLead(const std::string& address) {
 void CoordinatorCore::Stop(absl::Status why) {
   const Visit visit(context_);
   stopped_ = std::move(why);
+  StopAll();
+}
+
+void CoordinatorCore::StopAll() {
   fan_outs_.StopAll();
   promotions_.StopAll();
   recoveries_.StopAll();
-  sessions_.AnswerEverything(CheckServing());
-  job_changes_.AnswerEverything(CheckServing());
-  snapshots_.AnswerEverything(CheckServing());
-  moves_.End(CheckServing());
+  snapshots_.StopAll();
+  moves_.StopAll();
+  waiters_.AnswerEverything(CheckServing());
 }
 
 Gauges CoordinatorCore::gauges() {
@@ -442,8 +455,7 @@ Gauges CoordinatorCore::gauges() {
   gauges.segments_under_replicated = moves_.UnderReplicated().size();
   gauges.jobs = facts_->jobs().size();
   gauges.tables = facts_->tables().size();
-  gauges.requests_waiting =
-      sessions_.waiters().size() + job_changes_.waiting() + snapshots_.waiting() + moves_.waiting();
+  gauges.requests_waiting = waiters_.size();
   gauges.watchers = watchers_.size();
   gauges.map_version = facts_->map_version();
   gauges.catalogue_version = facts_->counters().catalogue_version();

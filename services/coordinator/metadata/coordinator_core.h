@@ -11,6 +11,7 @@
 #include "paceline/v1/coordinator.pb.h"
 #include "services/coordinator/metadata/changes/fan_out.h"
 #include "services/coordinator/metadata/changes/shard_caller.h"
+#include "services/coordinator/metadata/changes/waiters.h"
 #include "services/coordinator/metadata/facts/context.h"
 #include "services/coordinator/metadata/facts/options.h"
 #include "services/coordinator/metadata/facts/probe.h"
@@ -179,6 +180,13 @@ class CoordinatorCore final : private FanOuts::Listener {
   void OnJoinRefused(uint64_t session, uint32_t job, uint32_t segment, uint64_t min_clock) override;
   void OnClockPassed(const v1::JobChange& change, uint32_t segment, uint64_t clock) override;
   void OnJobReply(const v1::JobChange& change, const v1::JobChangeReply& reply) override;
+  // Begins a request that may wait, by `begin(deadline)`, unless `refused`; tells it the error if there is
+  // one.
+  template <class Request, class Reply, class Begin>
+  Ticket Ask(const absl::Status& refused, const Request& request, absl::Time deadline,
+             const Done<Reply>& done, Begin begin);
+  // Ends all work under way, and answers whatever waits.
+  void StopAll();
   // OK if requests can be served.
   absl::Status CheckServing() const;
   // OK if requests that need a new number can be served.
@@ -202,6 +210,7 @@ class CoordinatorCore final : private FanOuts::Listener {
   Context context_;
   Membership membership_;
   FanOuts fan_outs_;
+  Waiters waiters_;
   Sessions sessions_;
   Workers workers_;
   Tables tables_;

@@ -55,9 +55,7 @@ void Session::Open(Done done) {
   request.set_token(options_.token);
   request.set_client(options_.client_name);
   request.set_nonce(context_.random.Next());
-  Ask<v1::OpenSessionRequest, v1::OpenSessionReply>(
-      &CoordinatorApi::OpenSession, "open session", context_.Now() + options_.timeout, std::move(request),
-      [](v1::OpenSessionRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
+  Ask(&CoordinatorApi::OpenSession, "open session", context_.Now() + options_.timeout, std::move(request),
       [this](absl::StatusOr<v1::OpenSessionReply> reply) { OnOpened(std::move(reply)); });
 }
 
@@ -87,10 +85,8 @@ void Session::Join() {
   request.set_token(context_.token);
   request.set_workers(options_.workers);
   if (options_.rank.has_value()) request.set_rank_plus_one(*options_.rank + 1);
-  Ask<v1::JoinJobRequest, v1::JoinJobReply>(
-      &CoordinatorApi::JoinJob, "join", context_.Now() + std::max(options_.timeout, options_.start_timeout),
-      std::move(request), [](v1::JoinJobRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
-      [this](absl::StatusOr<v1::JoinJobReply> reply) { OnJoined(std::move(reply)); });
+  Ask(&CoordinatorApi::JoinJob, "join", context_.Now() + std::max(options_.timeout, options_.start_timeout),
+      std::move(request), [this](absl::StatusOr<v1::JoinJobReply> reply) { OnJoined(std::move(reply)); });
 }
 
 void Session::OnJoined(absl::StatusOr<v1::JoinJobReply> reply) {
@@ -229,9 +225,8 @@ void Session::OpenTable(std::string name, const v1::TableSchema* schema, Consist
     *request.mutable_schema() = *schema;
     request.set_create(true);
   }
-  Ask<v1::OpenTableRequest, v1::OpenTableReply>(
-      &CoordinatorApi::OpenTable, absl::StrCat("open table '", name, "'"), context_.Now() + options_.timeout,
-      std::move(request), {},
+  Ask(&CoordinatorApi::OpenTable, absl::StrCat("open table '", name, "'"), context_.Now() + options_.timeout,
+      std::move(request),
       [this, consistency, done = std::move(done)](absl::StatusOr<v1::OpenTableReply> reply) mutable {
         absl::StatusOr<std::shared_ptr<const TableInfo>> table =
             reply.ok() ? TakeTable(*reply, consistency) : Judge(reply.status());
@@ -273,8 +268,7 @@ void Session::FindTable(const std::string& name, absl::Time deadline,
   request.set_session(context_.session.v);
   request.set_token(context_.token);
   request.set_name(name);
-  Ask<v1::OpenTableRequest, v1::OpenTableReply>(
-      &CoordinatorApi::OpenTable, absl::StrCat("table '", name, "'"), deadline, std::move(request), {},
+  Ask(&CoordinatorApi::OpenTable, absl::StrCat("table '", name, "'"), deadline, std::move(request),
       [this, done = std::move(done)](absl::StatusOr<v1::OpenTableReply> reply) mutable {
         if (!reply.ok()) return done(reply.status());
         SawCatalogue(reply->catalogue_version());
@@ -290,9 +284,7 @@ void Session::Finish(std::string seals, absl::Time deadline, Done done) {
   request.set_token(context_.token);
   request.set_seals(std::move(seals));
   request.set_clock(context_.worker_clock);
-  Ask<v1::FinishWorkerRequest, v1::FinishWorkerReply>(
-      &CoordinatorApi::FinishWorker, "finish", deadline, std::move(request),
-      [](v1::FinishWorkerRequest& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
+  Ask(&CoordinatorApi::FinishWorker, "finish", deadline, std::move(request),
       [this, done = std::move(done)](absl::StatusOr<v1::FinishWorkerReply> reply) mutable {
         if (reply.ok()) context_.finished = true;
         context_.deferred.Run(
@@ -305,7 +297,7 @@ void Session::Close(std::string reason, absl::Duration timeout, Done done) {
   request.set_session(context_.session.v);
   request.set_token(context_.token);
   request.set_reason(std::move(reason));
-  request.set_timeout_ms(Ms(timeout));
+  request.set_timeout_ms(TimeoutMs(timeout));
   auto shared = std::make_shared<Done>(std::move(done));
   context_.deferred.Run([&api = api_, request, timeout, shared] {
     api.CloseSession(request, timeout,

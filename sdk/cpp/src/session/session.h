@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
@@ -66,9 +67,7 @@ class Session {
                 request.set_session(context_.session.v);
                 request.set_token(context_.token);
                 request.set_table(*id);
-                Ask<Request, Reply>(
-                    method, what, deadline, std::move(request),
-                    [](Request& r, absl::Duration left) { r.set_timeout_ms(Ms(left)); },
+                Ask(method, what, deadline, std::move(request),
                     [this, end, done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
                       if (reply.ok()) SawCatalogue(reply->catalogue_version());
                       end(done, std::move(reply));
@@ -117,15 +116,11 @@ class Session {
   // Repeats the request until the deadline.
   template <class Request, class Reply>
   void Ask(CallOf<Request, Reply> method, absl::string_view what, absl::Time deadline, Request request,
-           absl::AnyInvocable<void(Request&, absl::Duration)> prepare,
-           absl::AnyInvocable<void(absl::StatusOr<Reply>)> done) {
+           std::type_identity_t<absl::AnyInvocable<void(absl::StatusOr<Reply>)>> done) {
     std::make_shared<CoordinatorCall<Request, Reply>>(
         context_, api_, method, absl::StrCat(what, ": coordinator at ", options_.coordinator), deadline,
-        std::move(request), std::move(prepare), std::move(done))
+        std::move(request), std::move(done))
         ->Start();
-  }
-  static uint32_t Ms(absl::Duration duration) {
-    return static_cast<uint32_t>(std::clamp<int64_t>(absl::ToInt64Milliseconds(duration), 1, UINT32_MAX));
   }
 
   Context& context_;

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libs/base/retry.h"
+#include "services/coordinator/metadata/changes/call_shard.h"
 #include "services/coordinator/metadata/facts/text.h"
-#include "services/coordinator/metadata/placement/map_plan.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -134,12 +134,9 @@ void FanOuts::Send(Request change, uint64_t number, uint32_t shard, Call call) {
   change.set_cluster(context_.facts.cluster());
   change.mutable_target()->set_shard(info.shard());
   change.mutable_target()->set_incarnation(info.incarnation());
-  std::function<void(absl::StatusOr<Reply>)> done = AsVisit<absl::StatusOr<Reply>>(
-      context_,
-      [this, change, number, shard](absl::StatusOr<Reply> reply) { OnAnswer(change, number, shard, reply); });
-  context_.outbox.Add([&caller = context_.caller, call, shard, address = PeerAddressOf(info),
-                       change = std::move(change),
-                       done = std::move(done)] { (caller.*call)(ShardId(shard), address, change, done); });
+  CallShard(context_, info, call, change, [this, change, number, shard](const absl::StatusOr<Reply>& reply) {
+    OnAnswer(change, number, shard, reply);
+  });
 }
 
 template <class Request, class Reply>

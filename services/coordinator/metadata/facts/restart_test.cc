@@ -8,7 +8,10 @@
 namespace paceline::coordinator {
 namespace {
 
+using absl::StatusCode;
 using ::paceline::testing::IsOk;
+using ::paceline::testing::StatusIs;
+using ::testing::HasSubstr;
 using Fault = FaultyStore::Fault;
 
 class Life {
@@ -287,6 +290,33 @@ TEST(RestartTest, TheFloorMovesOnAfterACommitInDoubt) {
   ASSERT_THAT(closed.status(), IsOk());
   (void)cluster.Opened("ctr");
   EXPECT_EQ(cluster.shards().at("shard-0").changes.back().closed_floor(), second);
+}
+
+TEST(TermTest, OnlyTheNewestCoordinatorOfAStoreCanChangeIt) {
+  auto disk = std::make_shared<MemoryStore::Disk>();
+  auto store = *MemoryStore::Open(disk);
+  ManualClock clock;
+  FakeShards shards;
+  Probe probe;
+  world::SplitMix64 random(1);
+  auto old = *CoordinatorCore::Create({.shards = 1, .random = &random}, *store, clock, shards, probe);
+  ASSERT_THAT(shards.Join(*old, "shard-0"), IsOk());
+  v1::OpenSessionRequest request;
+  request.set_feature_level(kFeatureLevel);
+  request.set_job("ctr");
+  request.set_nonce(7);
+  Pending<v1::OpenSessionReply> opening;
+  old->OpenSession(request, absl::InfiniteFuture(), opening.done());
+  auto young = *CoordinatorCore::Create({.shards = 1, .random = &random}, *store, clock, shards, probe);
+  EXPECT_FALSE(old->deposed());
+  shards.Deliver();
+  EXPECT_TRUE(old->deposed());
+  EXPECT_FALSE(opening.answered());
+  old->OnTime();
+  EXPECT_THAT(opening.status(), StatusIs(StatusCode::kUnavailable, HasSubstr("another coordinator")));
+  EXPECT_THAT(old->KeepAlive({}), StatusIs(StatusCode::kUnavailable, HasSubstr("another coordinator")));
+  EXPECT_EQ(young->gauges().sessions["open"], 1u);
+  EXPECT_EQ(young->gauges().term, 2u);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/status.h"
 #include "services/coordinator/metadata/facts/text.h"
 
 namespace paceline::coordinator {
@@ -29,9 +30,8 @@ absl::StatusOr<uint32_t> JobChanges::JobOf(uint64_t session, const std::string& 
     return absl::InvalidArgumentError("session, job: expected one of the two, and not both");
   }
   if (session != 0) {
-    const absl::StatusOr<const SessionRecord*> live = sessions_.FindLive(session, token);
-    if (!live.ok()) return live.status();
-    return (*live)->job();
+    ABSL_ASSIGN_OR_RETURN(const SessionRecord* live, sessions_.FindLive(session, token));
+    return live->job();
   }
   const JobRecord* named = context_.facts.FindJob(job);
   if (named != nullptr) return named->id();
@@ -53,43 +53,18 @@ absl::StatusOr<const v1::Table*> JobChanges::TableOf(uint32_t job, uint32_t tabl
 
 // -- waiting --
 
-Ticket JobChanges::Await(Subject subject, absl::Time deadline, Answer answer) {
-  const size_t limit = context_.options.limits.requests;
-  if (waiting_.size() >= limit) {
-    answer(TooMany("requests", limit, "try again later"));
-    return 0;
-  }
-  const Ticket ticket = sessions_.NewTicket();
-  waiting_.emplace(ticket, Waiting{.subject = subject, .deadline = deadline, .answer = std::move(answer)});
-  return ticket;
+absl::StatusOr<Ticket> JobChanges::Await(Subject subject, absl::Time deadline, Waiters::Answer answer) {
+  return waiters_.Await(
+      {.subject = subject, .deadline = deadline, .answer = std::move(answer), .expired = [this, subject] {
+         return ExpiredStatus(subject);
+       }});
 }
 
-void JobChanges::AnswerAll(Subject subject, const absl::Status& status) {
-  std::vector<Answer> answers;
-  for (auto it = waiting_.begin(); it != waiting_.end();) {
-    if (it->second.subject != subject) {
-      ++it;
-      continue;
-    }
-    answers.push_back(std::move(it->second.answer));
-    it = waiting_.erase(it);
-  }
-  for (const Answer& answer : answers) answer(status);
-}
-
-void JobChanges::AnswerEverything(const absl::Status& why) {
-  for (auto& [ticket, waiting] : std::exchange(waiting_, {})) waiting.answer(why);
-}
-
-void JobChanges::Abandon(Ticket ticket) {
-  auto waiting = waiting_.extract(ticket);
-  if (!waiting.empty()) waiting.mapped().answer(absl::CancelledError("the client gave the call up"));
-}
-
-absl::Time JobChanges::NextDeadline() const {
-  absl::Time next = absl::InfiniteFuture();
-  for (const auto& [ticket, waiting] : waiting_) next = std::min(next, waiting.deadline);
-  return next;
+absl::Status JobChanges::ExpiredStatus(Subject subject) const {
+  std::string waits = fan_outs_.Waits(subject);
+  if (waits.empty()) waits = "its sessions to be closed everywhere";
+  return absl::DeadlineExceededError(
+      absl::StrCat(Describe(subject), ": it waits for ", waits, "; it goes on, ask again"));
 }
 
 std::string JobChanges::Describe(Subject subject) const {
@@ -106,29 +81,6 @@ std::string JobChanges::Describe(Subject subject) const {
   if (table == nullptr) return absl::StrCat("table ", id);
   return absl::StrCat("the rates of table '", table->name(), "' of ", facts.JobName(table->job()),
                       " have not changed everywhere");
-}
-
-void JobChanges::OnTime() {
-  PumpDeletions();
-  std::vector<std::pair<Answer, absl::Status>> answers;
-  for (auto it = waiting_.begin(); it != waiting_.end();) {
-    const Waiting& waiting = it->second;
-    absl::Status status;
-    if (fan_outs_.Hopeless(waiting.subject)) status = membership_.CheckNothingLost();
-    if (status.ok() && waiting.deadline <= context_.now) {
-      std::string waits = fan_outs_.Waits(waiting.subject);
-      if (waits.empty()) waits = "its sessions to be closed everywhere";
-      status = absl::DeadlineExceededError(
-          absl::StrCat(Describe(waiting.subject), ": it waits for ", waits, "; it goes on, ask again"));
-    }
-    if (status.ok()) {
-      ++it;
-      continue;
-    }
-    answers.emplace_back(std::move(it->second.answer), std::move(status));
-    it = waiting_.erase(it);
-  }
-  for (const auto& [answer, status] : answers) answer(status);
 }
 
 void JobChanges::OnNamedEverywhere(Subject subject) {

@@ -9,8 +9,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "paceline/v1/coordinator.pb.h"
+#include "services/coordinator/metadata/changes/clock_proposal.h"
 #include "services/coordinator/metadata/changes/fan_out.h"
 #include "services/coordinator/metadata/changes/subject.h"
+#include "services/coordinator/metadata/changes/waiters.h"
 #include "services/coordinator/metadata/facts/context.h"
 #include "services/coordinator/metadata/members/membership.h"
 #include "services/coordinator/metadata/sessions/sessions.h"
@@ -36,63 +38,47 @@ namespace paceline::coordinator {
 class JobChanges {
  public:
   JobChanges(Context& context, Membership& membership, Sessions& sessions, Workers& workers,
-             FanOuts& fan_outs)
+             FanOuts& fan_outs, Waiters& waiters)
       : context_(context),
         membership_(membership),
         sessions_(sessions),
         workers_(workers),
-        fan_outs_(fan_outs) {}
+        fan_outs_(fan_outs),
+        waiters_(waiters) {}
 
   // Takes up every intent found in the store. Call it before anything else; and again after a segment has
   // begun empty, since such a segment has lost what it was told.
   void Start();
 
   // -- requests (coordinator.proto) --
-  Ticket DropTable(const v1::DropTableRequest& request, absl::Time deadline, Done<v1::DropTableReply> done);
-  Ticket ChangeRule(const v1::ChangeRuleRequest& request, absl::Time deadline,
-                    Done<v1::ChangeRuleReply> done);
-  Ticket DeleteJob(const v1::DeleteJobRequest& request, absl::Time deadline, Done<v1::DeleteJobReply> done);
-  void Abandon(Ticket ticket);
-  // Answers everything that waits with `why`.
-  void AnswerEverything(const absl::Status& why);
+  absl::StatusOr<Ticket> DropTable(const v1::DropTableRequest& request, absl::Time deadline,
+                                   const Done<v1::DropTableReply>& done);
+  absl::StatusOr<Ticket> ChangeRule(const v1::ChangeRuleRequest& request, absl::Time deadline,
+                                    const Done<v1::ChangeRuleReply>& done);
+  absl::StatusOr<Ticket> DeleteJob(const v1::DeleteJobRequest& request, absl::Time deadline,
+                                   const Done<v1::DeleteJobReply>& done);
 
   // -- events --
   // The fan-out of a table or a job has reached every segment.
   void OnNamedEverywhere(Subject subject);
   void OnClockPassed(const v1::JobChange& change, uint32_t segment, uint64_t clock);
-  // Call when sessions may have been closed.
+  // Call on time, and when sessions may have been closed.
   void PumpDeletions();
-  void OnTime();
-  absl::Time NextDeadline() const;
 
   // True if no session may become a worker of the job now.
   bool HoldsJoins(uint32_t job) const;
-  size_t waiting() const { return waiting_.size(); }
   // Changes that take long, one sentence each.
   std::vector<std::string> Problems() const;
 
  private:
-  using Answer = std::function<void(const absl::Status&)>;
-  struct Waiting {
-    Subject subject;
-    absl::Time deadline;
-    Answer answer;
-  };
-
   // -- job_changes.cc --
   // The job that a request is for; kInvalidArgument unless exactly one of the two names it.
   absl::StatusOr<uint32_t> JobOf(uint64_t session, const std::string& token, const std::string& job) const;
   // kPermissionDenied if the table is another job's; kNotFound if it does not exist.
   absl::StatusOr<const v1::Table*> TableOf(uint32_t job, uint32_t table) const;
-  Ticket Await(Subject subject, absl::Time deadline, Answer answer);
-  void AnswerAll(Subject subject, const absl::Status& status);
+  absl::StatusOr<Ticket> Await(Subject subject, absl::Time deadline, Waiters::Answer answer);
+  absl::Status ExpiredStatus(Subject subject) const;
   std::string Describe(Subject subject) const;
-  template <class Reply>
-  Answer Telling(Done<Reply> done, std::function<Reply()> reply) {
-    return [this, done = std::move(done), reply = std::move(reply)](const absl::Status& status) {
-      sessions_.Tell(done, status.ok() ? absl::StatusOr<Reply>(reply()) : status);
-    };
-  }
 
   // -- table_drops.cc --
   absl::Status BeginDrop(const v1::Table& table);
@@ -120,8 +106,8 @@ class JobChanges {
   Sessions& sessions_;
   Workers& workers_;
   FanOuts& fan_outs_;
-  std::map<Ticket, Waiting> waiting_;
-  std::map<uint32_t, int> refusals_;  // of proposed clocks, for a table's change under way
+  Waiters& waiters_;
+  std::map<uint32_t, ClockProposal> proposals_;  // those refused, of tables' changes under way
 };
 
 }  // namespace paceline::coordinator

@@ -18,26 +18,20 @@ bool IsLive(const SessionRecord& session) {
 
 }  // namespace
 
-Ticket JobChanges::DeleteJob(const v1::DeleteJobRequest& request, absl::Time deadline,
-                             Done<v1::DeleteJobReply> done) {
-  const absl::Status named = CheckName("job", request.job(), context_.options.limits.name_bytes);
-  if (!named.ok()) return sessions_.Tell(done, {named});
-  const absl::StatusOr<uint32_t> id = JobOf(/*session=*/0, /*token=*/"", request.job());
-  if (!id.ok()) return sessions_.Tell(done, {id.status()});
-  const JobRecord& job = *context_.facts.FindJob(*id);
+absl::StatusOr<Ticket> JobChanges::DeleteJob(const v1::DeleteJobRequest& request, absl::Time deadline,
+                                             const Done<v1::DeleteJobReply>& done) {
+  ABSL_RETURN_IF_ERROR(CheckName("job", request.job(), context_.options.limits.name_bytes));
+  ABSL_ASSIGN_OR_RETURN(const uint32_t id, JobOf(/*session=*/0, /*token=*/"", request.job()));
+  const JobRecord& job = *context_.facts.FindJob(id);
   if (!job.deleting()) {
-    const absl::Status free = request.force() ? absl::OkStatus() : CheckNoSessions(job);
-    if (!free.ok()) return sessions_.Tell(done, {free});
+    if (!request.force()) ABSL_RETURN_IF_ERROR(CheckNoSessions(job));
     Changes changes;
     changes.jobs.push_back(job);
     changes.jobs.back().set_deleting(true);
-    if (const absl::Status begun = context_.Commit(changes); !begun.ok())
-      return sessions_.Tell(done, {begun});
+    ABSL_RETURN_IF_ERROR(context_.Commit(changes));
   }
-  const Ticket ticket =
-      Await(Subject::Job(*id), sessions_.DeadlineOf(deadline, request.timeout_ms()),
-            Telling<v1::DeleteJobReply>(std::move(done), [] { return v1::DeleteJobReply(); }));
-  PumpDeletion(*id);
+  const absl::StatusOr<Ticket> ticket = Await(Subject::Job(id), deadline, waiters_.Telling(done));
+  PumpDeletion(id);
   return ticket;
 }
 
@@ -105,10 +99,10 @@ absl::Status JobChanges::BeginClosing(JobRecord job) {
   ABSL_RETURN_IF_ERROR(context_.Commit(changes));
   for (const v1::Table& table : tables) {
     context_.probe.TableDropped(table);
-    refusals_.erase(table.id());
+    proposals_.erase(table.id());
     fan_outs_.Stop(Subject::Table(table.id()));
-    AnswerAll(Subject::Table(table.id()),
-              absl::NotFoundError(absl::StrCat("table '", table.name(), "' went with its job")));
+    waiters_.AnswerAll(Subject::Table(table.id()),
+                       absl::NotFoundError(absl::StrCat("table '", table.name(), "' went with its job")));
   }
   StartClosing(job);
   membership_.Pump();
@@ -133,7 +127,7 @@ void JobChanges::FinishDeletion(uint32_t id) {
   fan_outs_.Stop(Subject::Job(id));
   workers_.Forget(id);
   context_.probe.JobDeleted(job);
-  AnswerAll(Subject::Job(id), absl::OkStatus());
+  waiters_.AnswerAll(Subject::Job(id), absl::OkStatus());
 }
 
 }  // namespace paceline::coordinator

@@ -10,10 +10,6 @@
 namespace paceline::coordinator {
 namespace {
 
-// How far beyond the largest known clock the change begins: clocks advance while the fan-out reaches the
-// segments. Doubled with each refusal, so that the change catches up even with a job of very short clocks.
-constexpr uint64_t kMargin = 2;
-constexpr int kDoublingsMax = 12;
 constexpr uint64_t kClockMax = uint64_t{1} << 62;
 
 bool Same(const v1::Rule& a, const v1::Rule& b) {
@@ -45,36 +41,28 @@ absl::Status JobChanges::CheckRates(const v1::Table& table, const v1::Rule& rule
   return table::Validate(after);
 }
 
-Ticket JobChanges::ChangeRule(const v1::ChangeRuleRequest& request, absl::Time deadline,
-                              Done<v1::ChangeRuleReply> done) {
-  const absl::StatusOr<uint32_t> job = JobOf(request.session(), request.token(), request.job());
-  if (!job.ok()) return sessions_.Tell(done, {job.status()});
-  const absl::StatusOr<const v1::Table*> found = TableOf(*job, request.table());
-  if (!found.ok()) return sessions_.Tell(done, {found.status()});
-  const v1::Table& table = **found;
+absl::StatusOr<Ticket> JobChanges::ChangeRule(const v1::ChangeRuleRequest& request, absl::Time deadline,
+                                              const Done<v1::ChangeRuleReply>& done) {
+  ABSL_ASSIGN_OR_RETURN(const uint32_t job, JobOf(request.session(), request.token(), request.job()));
+  ABSL_ASSIGN_OR_RETURN(const v1::Table* found, TableOf(job, request.table()));
+  const v1::Table& table = *found;
   if (const absl::Status wrong = CheckRates(table, request.rule()); !wrong.ok()) {
-    return sessions_.Tell(
-        done, {absl::Status(wrong.code(), absl::StrCat("table '", table.name(), "': ", wrong.message()))});
+    return absl::Status(wrong.code(), absl::StrCat("table '", table.name(), "': ", wrong.message()));
   }
   const uint32_t id = table.id();
   const RuleChangeRecord* under_way = context_.facts.FindRuleChange(id);
   if (under_way != nullptr && !Same(under_way->rule(), request.rule())) {
-    return sessions_.Tell(
-        done,
-        {absl::UnavailableError(absl::StrCat(
-            "table '", table.name(), "': another change of its rates is being agreed; ", "try again"))});
+    return absl::UnavailableError(
+        absl::StrCat("table '", table.name(), "': another change of its rates is being agreed; try again"));
   }
   if (under_way == nullptr) {
-    if (IsDone(table, request)) return sessions_.Tell(done, {RuleReply(id)});
-    if (const absl::Status not_yet = membership_.CheckMayGiveIds(); !not_yet.ok())
-      return sessions_.Tell(done, {not_yet});
-    const absl::StatusOr<RuleChangeRecord> change = Decide(table, request);
-    if (!change.ok()) return sessions_.Tell(done, {change.status()});
-    if (const absl::Status begun = BeginRuleChange(*change); !begun.ok())
-      return sessions_.Tell(done, {begun});
+    if (IsDone(table, request)) return waiters_.Tell(done, {RuleReply(id)});
+    ABSL_RETURN_IF_ERROR(membership_.CheckMayGiveIds());
+    ABSL_ASSIGN_OR_RETURN(const RuleChangeRecord change, Decide(table, request));
+    ABSL_RETURN_IF_ERROR(BeginRuleChange(change));
   }
-  return Await(Subject::Table(id), sessions_.DeadlineOf(deadline, request.timeout_ms()),
-               Telling<v1::ChangeRuleReply>(std::move(done), [this, id] { return RuleReply(id); }));
+  return Await(Subject::Table(id), deadline,
+               waiters_.Telling<v1::ChangeRuleReply>(done, [this, id] { return RuleReply(id); }));
 }
 
 absl::StatusOr<RuleChangeRecord> JobChanges::Decide(const v1::Table& table,
@@ -99,7 +87,7 @@ absl::StatusOr<RuleChangeRecord> JobChanges::Decide(const v1::Table& table,
     change.set_at_once(true);
     change.set_hold_joins(!at_work);
   } else {
-    change.set_clock(at_work ? std::max(wished, known + kMargin) : wished);
+    change.set_clock(at_work ? std::max(wished, ClockProposal().Beyond(known)) : wished);
   }
   return change;
 }
@@ -131,9 +119,10 @@ void JobChanges::OnClockPassed(const v1::JobChange& refused, uint32_t, uint64_t 
                        under_way->clock() == refused.clock();
   if (!current) return;
   RuleChangeRecord next = *under_way;
-  int& refusals = refusals_[next.table()];
+  ClockProposal& proposal = proposals_[next.table()];
+  proposal.Refused();
   const uint64_t known = std::max(clock, workers_.NewestClock(refused.job()));
-  next.set_clock(known + (kMargin << std::min(++refusals, kDoublingsMax)));
+  next.set_clock(proposal.Beyond(known));
   (void)BeginRuleChange(next);  // if the commit fails the fan-out is refused again, after a pause
 }
 
@@ -153,10 +142,10 @@ void JobChanges::FinishRuleChange(uint32_t id) {
   changes.tables.push_back(table);
   changes.finished_rule_changes.push_back(id);
   if (!context_.Commit(changes).ok()) return;  // the fan-out calls again after a pause
-  refusals_.erase(id);
+  proposals_.erase(id);
   fan_outs_.Stop(Subject::Table(id));
   context_.probe.RatesChanged(table);
-  AnswerAll(Subject::Table(id), absl::OkStatus());
+  waiters_.AnswerAll(Subject::Table(id), absl::OkStatus());
   membership_.Pump();
   workers_.OnTime();  // held sessions may join now
 }

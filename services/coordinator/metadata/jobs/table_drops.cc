@@ -6,10 +6,9 @@
 
 namespace paceline::coordinator {
 
-Ticket JobChanges::DropTable(const v1::DropTableRequest& request, absl::Time deadline,
-                             Done<v1::DropTableReply> done) {
-  const absl::StatusOr<uint32_t> job = JobOf(request.session(), request.token(), request.job());
-  if (!job.ok()) return sessions_.Tell(done, {job.status()});
+absl::StatusOr<Ticket> JobChanges::DropTable(const v1::DropTableRequest& request, absl::Time deadline,
+                                             const Done<v1::DropTableReply>& done) {
+  ABSL_ASSIGN_OR_RETURN(const uint32_t job, JobOf(request.session(), request.token(), request.job()));
   const uint32_t id = request.table();
   const auto reply = [this] {
     v1::DropTableReply dropped;
@@ -17,18 +16,17 @@ Ticket JobChanges::DropTable(const v1::DropTableRequest& request, absl::Time dea
     return dropped;
   };
   if (context_.facts.FindDrop(id) == nullptr) {
-    const absl::StatusOr<const v1::Table*> table = TableOf(*job, id);
+    const absl::StatusOr<const v1::Table*> table = TableOf(job, id);
     // A repeated request, after the drop was done.
     const bool was_dropped =
         absl::IsNotFound(table.status()) && id != 0 && id <= context_.facts.counters().table();
-    if (was_dropped) return sessions_.Tell(done, {reply()});
-    if (!table.ok()) return sessions_.Tell(done, {table.status()});
-    if (const absl::Status begun = BeginDrop(**table); !begun.ok()) return sessions_.Tell(done, {begun});
-  } else if (context_.facts.FindDrop(id)->job() != *job) {
-    return sessions_.Tell(done, {absl::PermissionDeniedError("table: it was another job's")});
+    if (was_dropped) return waiters_.Tell(done, {reply()});
+    ABSL_RETURN_IF_ERROR(table.status());
+    ABSL_RETURN_IF_ERROR(BeginDrop(**table));
+  } else if (context_.facts.FindDrop(id)->job() != job) {
+    return absl::PermissionDeniedError("table: it was another job's");
   }
-  return Await(Subject::Table(id), sessions_.DeadlineOf(deadline, request.timeout_ms()),
-               Telling<v1::DropTableReply>(std::move(done), reply));
+  return Await(Subject::Table(id), deadline, waiters_.Telling<v1::DropTableReply>(done, reply));
 }
 
 absl::Status JobChanges::BeginDrop(const v1::Table& table) {
@@ -45,10 +43,10 @@ absl::Status JobChanges::BeginDrop(const v1::Table& table) {
   changes.drops.push_back(drop);
   changes.finished_rule_changes.push_back(dropped.id());
   ABSL_RETURN_IF_ERROR(context_.Commit(changes));
-  refusals_.erase(dropped.id());
+  proposals_.erase(dropped.id());
   context_.probe.TableDropped(dropped);
-  AnswerAll(Subject::Table(dropped.id()),
-            absl::NotFoundError(absl::StrCat("table '", dropped.name(), "' was dropped")));
+  waiters_.AnswerAll(Subject::Table(dropped.id()),
+                     absl::NotFoundError(absl::StrCat("table '", dropped.name(), "' was dropped")));
   StartDrop(drop);
   membership_.Pump();
   return absl::OkStatus();
@@ -69,7 +67,7 @@ void JobChanges::FinishDrop(uint32_t table) {
   changes.finished_drops.push_back(table);
   if (!context_.Commit(changes).ok()) return;  // the fan-out calls again after a pause
   fan_outs_.Stop(Subject::Table(table));
-  AnswerAll(Subject::Table(table), absl::OkStatus());
+  waiters_.AnswerAll(Subject::Table(table), absl::OkStatus());
 }
 
 }  // namespace paceline::coordinator

@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/retry.h"
+#include "services/coordinator/metadata/changes/call_shard.h"
 #include "services/coordinator/metadata/facts/catalogue.h"
 #include "services/coordinator/metadata/members/membership.h"
-#include "services/coordinator/metadata/placement/map_plan.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -63,11 +63,8 @@ void Membership::Install(uint32_t shard) {
   *request.mutable_catalogue() = CatalogueOf(context_.facts);
   request.mutable_target()->set_shard(info.shard());
   request.mutable_target()->set_incarnation(info.incarnation());
-  ShardCaller::InstallDone done = AsVisit<absl::StatusOr<v1::InstallReply>>(
-      context_, [this, request](absl::StatusOr<v1::InstallReply> reply) { OnInstalled(request, reply); });
-  context_.outbox.Add([&caller = context_.caller, shard, address = PeerAddressOf(info),
-                       request = std::move(request),
-                       done = std::move(done)] { caller.Install(ShardId(shard), address, request, done); });
+  CallShard(context_, info, &ShardCaller::Install, request,
+            [this, request](const absl::StatusOr<v1::InstallReply>& reply) { OnInstalled(request, reply); });
 }
 
 void Membership::OnInstalled(const v1::InstallRequest& request,

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/status.h"
+#include "services/coordinator/metadata/changes/call_shard.h"
 #include "services/coordinator/metadata/facts/text.h"
 #include "services/coordinator/metadata/members/membership.h"
-#include "services/coordinator/metadata/placement/map_plan.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -60,14 +60,10 @@ void Membership::EmptyFolderOf(const ShardRecord& known) {
   request.mutable_target()->set_shard(known.info().shard());
   request.mutable_target()->set_incarnation(known.info().incarnation());
   request.set_map_version(context_.facts.map_version());
-  ShardCaller::EmptyFolderDone done = AsVisit<absl::StatusOr<v1::EmptyFolderReply>>(
-      context_, [this, nonce = known.nonce()](absl::StatusOr<v1::EmptyFolderReply> reply) {
-        if (reply.ok()) emptied_ = nonce;
-      });
-  context_.outbox.Add(
-      [&caller = context_.caller, shard = known.info().shard(), address = PeerAddressOf(known.info()),
-       request = std::move(request),
-       done = std::move(done)] { caller.EmptyFolder(ShardId(shard), address, request, done); });
+  CallShard(context_, known.info(), &ShardCaller::EmptyFolder, std::move(request),
+            [this, nonce = known.nonce()](const absl::StatusOr<v1::EmptyFolderReply>& reply) {
+              if (reply.ok()) emptied_ = nonce;
+            });
 }
 
 absl::Status Membership::Forget(uint32_t shard) {

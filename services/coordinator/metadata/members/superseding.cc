@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "services/coordinator/metadata/changes/call_shard.h"
 #include "services/coordinator/metadata/facts/text.h"
-#include "services/coordinator/metadata/placement/map_plan.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -23,16 +23,14 @@ bool Superseding::ProvesEnd(const v1::JoinClusterRequest& request, const ShardRe
 void Superseding::Ask(const ShardRecord& known) {
   const uint32_t shard = known.info().shard();
   asked_[shard] = {.nonce = known.nonce(), .at = context_.now, .answered = false, .listens = std::nullopt};
-  ShardCaller::IdentifyDone done = AsVisit<absl::StatusOr<v1::IdentifyReply>>(
-      context_, [this, shard, nonce = known.nonce()](absl::StatusOr<v1::IdentifyReply> reply) {
-        const auto it = asked_.find(shard);
-        if (it == asked_.end() || it->second.nonce != nonce) return;
-        if (context_.now - it->second.at > kAnswerWithin) return;
-        it->second.answered = true;
-        if (reply.ok() && reply->nonce() != 0) it->second.listens = reply->nonce();
-      });
-  context_.outbox.Add([&caller = context_.caller, shard, address = PeerAddressOf(known.info()),
-                       done = std::move(done)] { caller.Identify(ShardId(shard), address, {}, done); });
+  CallShard(context_, known.info(), &ShardCaller::Identify, {},
+            [this, shard, nonce = known.nonce()](const absl::StatusOr<v1::IdentifyReply>& reply) {
+              const auto it = asked_.find(shard);
+              if (it == asked_.end() || it->second.nonce != nonce) return;
+              if (context_.now - it->second.at > kAnswerWithin) return;
+              it->second.answered = true;
+              if (reply.ok() && reply->nonce() != 0) it->second.listens = reply->nonce();
+            });
 }
 
 absl::Status Superseding::Check(const v1::JoinClusterRequest& request, const ShardRecord& known,

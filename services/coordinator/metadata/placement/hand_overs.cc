@@ -3,42 +3,44 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/status.h"
 #include "services/coordinator/metadata/facts/text.h"
 #include "services/coordinator/metadata/placement/config_wishes.h"
 #include "services/coordinator/metadata/placement/moves.h"
 
 namespace paceline::coordinator {
 
-Ticket Moves::HandOverShard(const v1::HandOverShardRequest& request, absl::Time deadline,
-                            Done<v1::HandOverShardReply> done) {
+absl::StatusOr<Ticket> Moves::HandOverShard(const v1::HandOverShardRequest& request, absl::Time deadline,
+                                            const Done<v1::HandOverShardReply>& done) {
   const Facts& facts = context_.facts;
-  const auto refuse = [&](absl::Status why) {
-    return sessions_.Tell(done, absl::StatusOr<v1::HandOverShardReply>(why));
-  };
   const ShardRecord* shard = facts.FindShard(request.shard());
   if (shard == nullptr) {
-    return refuse(absl::NotFoundError(absl::StrCat(
-        "shard: '", request.shard(), "' is not of this cluster; `paceline status` lists its shards")));
+    return absl::NotFoundError(absl::StrCat("shard: '", request.shard(),
+                                            "' is not of this cluster; `paceline status` lists its shards"));
   }
   const uint32_t id = shard->info().shard();
-  if (facts.map() == nullptr) return refuse(absl::FailedPreconditionError("the cluster has no map yet"));
+  if (facts.map() == nullptr) return absl::FailedPreconditionError("the cluster has no map yet");
   if (!membership_.Alive(id)) {
-    return refuse(absl::FailedPreconditionError(
+    return absl::FailedPreconditionError(
         absl::StrCat(facts.ShardName(id), " has been silent for ", Seconds(membership_.Silence(id)),
-                     "; where it has replicas they take over by themselves")));
+                     "; where it has replicas they take over by themselves"));
   }
   if (request.incarnation() != 0 && request.incarnation() != shard->info().incarnation()) {
-    return refuse(absl::FailedPreconditionError(absl::StrCat("incarnation: ", request.incarnation(), " of ",
-                                                             request.shard(), " is over; the newest is ",
-                                                             shard->info().incarnation())));
+    return absl::FailedPreconditionError(absl::StrCat("incarnation: ", request.incarnation(), " of ",
+                                                      request.shard(), " is over; the newest is ",
+                                                      shard->info().incarnation()));
   }
-  const size_t limit = context_.options.limits.requests;
-  if (requests_.size() >= limit) return refuse(TooMany("requests", limit, "try again later"));
-  Request mine{.shard = {},
-               .segments = {},
-               .leave = request.leave(),
-               .deadline = sessions_.DeadlineOf(deadline, request.timeout_ms()),
-               .done = done};
+  const Ticket ticket = waiters_.NewTicket();
+  ABSL_RETURN_IF_ERROR(
+      waiters_
+          .Await(
+              {.subject = Subject::Shard(id),
+               .deadline = deadline,
+               .answer = [this, ticket, done](const absl::Status& status) { Answer(ticket, done, status); },
+               .expired = [] { return absl::OkStatus(); }},
+              ticket)
+          .status());
+  Request mine{.shard = {}, .segments = {}, .leave = request.leave()};
   mine.shard.set_shard(id);
   mine.shard.set_incarnation(shard->info().incarnation());
   for (uint32_t s = 0; s < facts.SegmentCount(); ++s) {
@@ -48,33 +50,26 @@ Ticket Moves::HandOverShard(const v1::HandOverShardRequest& request, absl::Time 
   const bool ends = leaving.ends && leaving.incarnation == shard->info().incarnation();
   leaving = {
       .incarnation = shard->info().incarnation(), .since = context_.now, .ends = ends || request.leave()};
-  const Ticket ticket = sessions_.NewTicket();
   requests_.emplace(ticket, std::move(mine));
   Pump();
   return requests_.contains(ticket) ? ticket : 0;
 }
 
-void Moves::Abandon(Ticket ticket) {
-  auto request = requests_.extract(ticket);
-  if (request.empty()) return;
-  context_.outbox.Add([done = std::move(request.mapped().done)] {
-    done(absl::CancelledError("the client gave the call up"));
-  });
+void Moves::Answer(Ticket ticket, const Done<v1::HandOverShardReply>& done, const absl::Status& status) {
+  const auto request = requests_.extract(ticket);
+  if (!status.ok()) {
+    waiters_.Tell(done, {status});
+  } else {
+    waiters_.Tell(done, {ReplyTo(request.mapped())});
+  }
 }
 
 void Moves::PumpRequests() {
-  std::vector<Request> ended;  // taken out first: the commit of a map for one of them calls Pump again
-  for (auto it = requests_.begin(); it != requests_.end();) {
-    if (Advance(it->second) && it->second.deadline > context_.now) {
-      ++it;
-      continue;
-    }
-    ended.push_back(std::move(it->second));
-    it = requests_.erase(it);
+  std::vector<Ticket> ended;  // answered afterwards: the commit of a map for one of them calls Pump again
+  for (auto& [ticket, request] : requests_) {
+    if (!Advance(request)) ended.push_back(ticket);
   }
-  for (const Request& request : ended) {
-    context_.outbox.Add([done = request.done, reply = ReplyTo(request)] { done(reply); });
-  }
+  for (const Ticket ticket : ended) waiters_.AnswerOne(ticket, absl::OkStatus());
 }
 
 uint32_t Moves::LetGo(const Request& request) {

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "services/coordinator/metadata/changes/call_shard.h"
 #include "services/coordinator/metadata/facts/text.h"
 #include "services/coordinator/metadata/placement/config_wishes.h"
-#include "services/coordinator/metadata/placement/map_plan.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -56,15 +56,12 @@ void Moves::Pump() {
 absl::Time Moves::NextTry() const {
   absl::Time next = absl::InfiniteFuture();
   for (const auto& [segment, one] : under_way_) next = std::min(next, one.next_ask);
-  for (const auto& [ticket, request] : requests_) next = std::min({next, request.deadline, next_look_});
-  return next;
+  return requests_.empty() ? next : std::min(next, next_look_);
 }
 
-void Moves::End(const absl::Status& why) {
+void Moves::StopAll() {
   under_way_.clear();
-  for (auto& [ticket, request] : std::exchange(requests_, {})) {
-    context_.outbox.Add([done = std::move(request.done), why] { done(why); });
-  }
+  requests_.clear();
 }
 
 // -- the plan --
@@ -170,16 +167,12 @@ void Moves::SendRecruits(uint32_t shard, const std::vector<Move>& moves) {
     segment.set_epoch(ConfigOf(move.segment).epoch());
     *segment.mutable_learner() = move.to;
   }
-  ShardCaller::RecruitDone done = AsVisit<absl::StatusOr<v1::RecruitReply>>(
-      context_, [this, shard, moves](absl::StatusOr<v1::RecruitReply> reply) {
-        std::set<uint32_t> taken;
-        if (reply.ok()) taken.insert(reply->taken().begin(), reply->taken().end());
-        OnAsked(shard, moves, reply.status(), taken);
-      });
-  context_.outbox.Add([&caller = context_.caller, shard,
-                       address = PeerAddressOf(context_.facts.FindShard(shard)->info()),
-                       request = std::move(request),
-                       done = std::move(done)] { caller.Recruit(ShardId(shard), address, request, done); });
+  CallShard(context_, context_.facts.FindShard(shard)->info(), &ShardCaller::Recruit, std::move(request),
+            [this, shard, moves](const absl::StatusOr<v1::RecruitReply>& reply) {
+              std::set<uint32_t> taken;
+              if (reply.ok()) taken.insert(reply->taken().begin(), reply->taken().end());
+              OnAsked(shard, moves, reply.status(), taken);
+            });
 }
 
 void Moves::SendHandOvers(uint32_t shard, const std::vector<Move>& moves) {
@@ -192,16 +185,12 @@ void Moves::SendHandOvers(uint32_t shard, const std::vector<Move>& moves) {
     segment.set_epoch(ConfigOf(move.segment).epoch());
     *segment.mutable_to() = move.to;
   }
-  ShardCaller::HandOverDone done = AsVisit<absl::StatusOr<v1::HandOverReply>>(
-      context_, [this, shard, moves](absl::StatusOr<v1::HandOverReply> reply) {
-        std::set<uint32_t> begun;
-        if (reply.ok()) begun.insert(reply->begun().begin(), reply->begun().end());
-        OnAsked(shard, moves, reply.status(), begun);
-      });
-  context_.outbox.Add([&caller = context_.caller, shard,
-                       address = PeerAddressOf(context_.facts.FindShard(shard)->info()),
-                       request = std::move(request),
-                       done = std::move(done)] { caller.HandOver(ShardId(shard), address, request, done); });
+  CallShard(context_, context_.facts.FindShard(shard)->info(), &ShardCaller::HandOver, std::move(request),
+            [this, shard, moves](const absl::StatusOr<v1::HandOverReply>& reply) {
+              std::set<uint32_t> begun;
+              if (reply.ok()) begun.insert(reply->begun().begin(), reply->begun().end());
+              OnAsked(shard, moves, reply.status(), begun);
+            });
 }
 
 void Moves::OnAsked(uint32_t shard, const std::vector<Move>& moves, const absl::Status& status,

@@ -12,12 +12,12 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "paceline/v1/coordinator.pb.h"
+#include "services/coordinator/metadata/changes/waiters.h"
 #include "services/coordinator/metadata/facts/context.h"
 #include "services/coordinator/metadata/members/membership.h"
 #include "services/coordinator/metadata/placement/move_plan.h"
 #include "services/coordinator/metadata/placement/promotions.h"
 #include "services/coordinator/metadata/placement/roll_call.h"
-#include "services/coordinator/metadata/sessions/sessions.h"
 
 namespace paceline::coordinator {
 
@@ -31,12 +31,12 @@ namespace paceline::coordinator {
 class Moves {
  public:
   // `on_map` is called, within the visit, after a map was committed.
-  Moves(Context& context, Membership& membership, Promotions& promotions, Sessions& sessions,
+  Moves(Context& context, Membership& membership, Promotions& promotions, Waiters& waiters,
         std::function<void()> on_map)
       : context_(context),
         membership_(membership),
         promotions_(promotions),
-        sessions_(sessions),
+        waiters_(waiters),
         roll_call_(context, [this] { Pump(); }),
         on_map_(std::move(on_map)) {}
 
@@ -46,12 +46,10 @@ class Moves {
   // for ten minutes. A shard that leaves is also dropped as a replica, except from segments of which no other
   // member stays. kNotFound, kFailedPrecondition: the shard does not exist, is not alive, or was started
   // again.
-  Ticket HandOverShard(const v1::HandOverShardRequest& request, absl::Time deadline,
-                       Done<v1::HandOverShardReply> done);
-  void Abandon(Ticket ticket);
-  // Answers all waiting requests with `why`, and stops planning.
-  void End(const absl::Status& why);
-  size_t waiting() const { return requests_.size(); }
+  absl::StatusOr<Ticket> HandOverShard(const v1::HandOverShardRequest& request, absl::Time deadline,
+                                       const Done<v1::HandOverShardReply>& done);
+  // Ends all moves and requests; these are answered by others.
+  void StopAll();
 
   // -- events --
   // Plans and asks shards. Call after a change of the map and at NextTry().
@@ -75,8 +73,6 @@ class Moves {
     v1::Member shard;
     std::set<uint32_t> segments;  // that it was, or was about to be, primary of since the request began
     bool leave = false;           // drop its replicas too
-    absl::Time deadline;
-    Done<v1::HandOverShardReply> done;
   };
   struct Leaving {
     uint64_t incarnation = 0;
@@ -119,11 +115,12 @@ class Moves {
   bool WillHaveReplica(uint32_t segment) const;
   std::string WhyKept(const Request& request, uint32_t segment) const;
   v1::HandOverShardReply ReplyTo(const Request& request);
+  void Answer(Ticket ticket, const Done<v1::HandOverShardReply>& done, const absl::Status& status);
 
   Context& context_;
   Membership& membership_;
   Promotions& promotions_;
-  Sessions& sessions_;
+  Waiters& waiters_;
   RollCall roll_call_;
   const std::function<void()> on_map_;
   std::map<uint32_t, UnderWay> under_way_;  // by segment

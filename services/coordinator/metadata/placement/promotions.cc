@@ -4,8 +4,8 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "services/coordinator/metadata/changes/call_shard.h"
 #include "services/coordinator/metadata/placement/config_wishes.h"
-#include "services/coordinator/metadata/placement/map_plan.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -131,12 +131,10 @@ void Promotions::Send() {
   for (auto& [shard, call] : std::exchange(calls_, {})) {
     const v1::ShardInfo& info = context_.facts.FindShard(shard)->info();
     call.request.set_cluster(context_.facts.cluster());
-    ShardCaller::FenceDone done = AsVisit<absl::StatusOr<v1::FenceReply>>(
-        context_, [this, shard = shard, incarnation = info.incarnation(), asked = std::move(call.asked)](
-                      absl::StatusOr<v1::FenceReply> reply) { OnAnswer(shard, incarnation, asked, reply); });
-    context_.outbox.Add([&caller = context_.caller, shard = shard, address = PeerAddressOf(info),
-                         request = std::move(call.request),
-                         done = std::move(done)] { caller.Fence(ShardId(shard), address, request, done); });
+    CallShard(
+        context_, info, &ShardCaller::Fence, std::move(call.request),
+        [this, shard = shard, incarnation = info.incarnation(), asked = std::move(call.asked)](
+            const absl::StatusOr<v1::FenceReply>& reply) { OnAnswer(shard, incarnation, asked, reply); });
   }
 }
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "services/coordinator/metadata/changes/call_shard.h"
 #include "services/coordinator/metadata/facts/text.h"
-#include "services/coordinator/metadata/placement/map_plan.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -187,13 +187,10 @@ void Recoveries::Ask() {
   }
   for (auto& [shard, request] : calls) {
     const v1::ShardInfo& info = context_.facts.FindShard(shard)->info();
-    ShardCaller::FenceDone done = AsVisit<absl::StatusOr<v1::FenceReply>>(
-        context_,
+    CallShard(
+        context_, info, &ShardCaller::Fence, std::move(request),
         [this, shard = shard, incarnation = info.incarnation(), segments = std::move(asked[shard])](
-            absl::StatusOr<v1::FenceReply> reply) { OnAnswer(shard, incarnation, segments, reply); });
-    context_.outbox.Add([&caller = context_.caller, shard = shard, address = PeerAddressOf(info),
-                         request = std::move(request),
-                         done = std::move(done)] { caller.Fence(ShardId(shard), address, request, done); });
+            const absl::StatusOr<v1::FenceReply>& reply) { OnAnswer(shard, incarnation, segments, reply); });
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "services/coordinator/metadata/placement/map_plan.h"
+#include "services/coordinator/metadata/changes/call_shard.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -25,17 +25,15 @@ bool RollCall::Lives(const v1::Member& member) {
 void RollCall::Ask(uint32_t shard, Asked& asked) {
   const ShardRecord& known = *context_.facts.FindShard(shard);
   asked.at = context_.now;
-  ShardCaller::IdentifyDone done = AsVisit<absl::StatusOr<v1::IdentifyReply>>(
-      context_, [this, shard, nonce = known.nonce(), incarnation = asked.incarnation,
-                 at = asked.at](absl::StatusOr<v1::IdentifyReply> reply) {
-        const auto it = asked_.find(shard);
-        if (it == asked_.end() || it->second.incarnation != incarnation) return;
-        if (!reply.ok() || reply->nonce() != nonce) return;
-        it->second.lived_at = std::max(it->second.lived_at, at);
-        on_answer_();
-      });
-  context_.outbox.Add([&caller = context_.caller, shard, address = PeerAddressOf(known.info()),
-                       done = std::move(done)] { caller.Identify(ShardId(shard), address, {}, done); });
+  CallShard(context_, known.info(), &ShardCaller::Identify, {},
+            [this, shard, nonce = known.nonce(), incarnation = asked.incarnation,
+             at = asked.at](const absl::StatusOr<v1::IdentifyReply>& reply) {
+              const auto it = asked_.find(shard);
+              if (it == asked_.end() || it->second.incarnation != incarnation) return;
+              if (!reply.ok() || reply->nonce() != nonce) return;
+              it->second.lived_at = std::max(it->second.lived_at, at);
+              on_answer_();
+            });
 }
 
 }  // namespace paceline::coordinator

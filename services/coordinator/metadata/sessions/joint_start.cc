@@ -6,14 +6,6 @@
 #include "services/coordinator/metadata/sessions/workers.h"
 
 namespace paceline::coordinator {
-namespace {
-
-// How far beyond the largest known min clock a worker starts while others work: clocks advance while it
-// joins. Doubled with each refusal, so that the start catches up even with a job of very short clocks.
-constexpr uint64_t kMargin = 2;
-constexpr int kDoublingsMax = 12;
-
-}  // namespace
 
 void Workers::Prune(uint32_t job) {
   const auto it = waiting_.find(job);
@@ -21,7 +13,7 @@ void Workers::Prune(uint32_t job) {
   std::erase_if(it->second, [&](const auto& waiting) {
     const SessionRecord* session = context_.facts.FindSession(waiting.first);
     return session == nullptr || session->state() != SessionRecord::OPEN ||
-           !sessions_.waiters().Has(waiting.first, Awaited::kJoin);
+           !waiters_.Has(Subject::Session(waiting.first), Awaited::kJoin);
   });
   if (it->second.empty()) waiting_.erase(it);
 }
@@ -91,8 +83,7 @@ uint64_t Workers::StartClock(uint32_t job) const {
   const auto it = clocks_.find(job);
   const JobClocks clocks = it == clocks_.end() ? JobClocks() : it->second;
   // Without workers the clocks stand still, and no margin is needed.
-  return AnyAtWork(job) ? clocks.min_clock + (kMargin << std::min(clocks.refusals, kDoublingsMax))
-                        : clocks.min_clock;
+  return AnyAtWork(job) ? clocks.proposal.Beyond(clocks.min_clock) : clocks.min_clock;
 }
 
 void Workers::OnJoinedEverywhere(const SessionRecord& session) {
@@ -111,7 +102,7 @@ void Workers::AnswerGroup(const SessionRecord& member) {
     if (session.state() == SessionRecord::WORKER) joined.push_back(id);
   }
   for (const uint64_t id : joined) {
-    clocks_[member.job()].refusals = 0;
+    clocks_[member.job()].proposal.Accepted();
     sessions_.Answer(id, Awaited::kJoin, absl::OkStatus());
   }
 }
@@ -135,7 +126,7 @@ void Workers::OnJoinRefused(uint64_t session, uint32_t job, uint32_t segment, ui
     next.set_reason(reason);
   }
   const absl::Status answer = absl::AbortedError(absl::StrCat("join again with a new session: ", reason));
-  if (sessions_.BeginClosing(std::move(group), answer).ok()) clocks.refusals += 1;
+  if (sessions_.BeginClosing(std::move(group), answer).ok()) clocks.proposal.Refused();
 }
 
 }  // namespace paceline::coordinator

@@ -1,4 +1,4 @@
-// Ends of sessions, closed by their client or evicted, and of waiting requests.
+// Ends of sessions, closed by their client or evicted, and of requests that wait for them.
 #include <algorithm>
 #include <utility>
 
@@ -27,35 +27,25 @@ bool Sessions::HasEnded(const SessionRecord& session) {
   return session.state() == SessionRecord::CLOSING || session.state() == SessionRecord::CLOSED;
 }
 
-Ticket Sessions::Close(const v1::CloseSessionRequest& request, absl::Time deadline,
-                       Done<v1::CloseSessionReply> done) {
+absl::StatusOr<Ticket> Sessions::Close(const v1::CloseSessionRequest& request, absl::Time deadline,
+                                       const Done<v1::CloseSessionReply>& done) {
   const uint64_t id = request.session();
-  if (const absl::Status wrong = CheckText("reason", request.reason(), context_.options.limits.text_bytes);
-      !wrong.ok()) {
-    return Tell(done, {wrong});
-  }
+  ABSL_RETURN_IF_ERROR(CheckText("reason", request.reason(), context_.options.limits.text_bytes));
   const SessionRecord* session = context_.facts.FindSession(id);
   if (session == nullptr && (id == 0 || id > context_.facts.counters().session())) {
-    return Tell(done, {FindLive(id, request.token()).status()});
+    return FindLive(id, request.token()).status();
   }
   if (session == nullptr || session->state() == SessionRecord::CLOSED) {
-    return Tell(done, {v1::CloseSessionReply()});
+    return waiters_.Tell(done, {v1::CloseSessionReply()});
   }
-  if (const absl::Status wrong = CheckToken(*session, request.token()); !wrong.ok()) {
-    return Tell(done, {wrong});
-  }
+  ABSL_RETURN_IF_ERROR(CheckToken(*session, request.token()));
   if (session->state() != SessionRecord::CLOSING) {
     SessionRecord next = *session;
     next.set_reason(request.reason().empty() ? "its client closed it" : request.reason());
-    const absl::Status closed =
-        absl::FailedPreconditionError(absl::StrCat("session ", id, " is being closed"));
-    if (const absl::Status status = BeginClosing({next}, closed); !status.ok()) return Tell(done, {status});
+    ABSL_RETURN_IF_ERROR(BeginClosing(
+        {next}, absl::FailedPreconditionError(absl::StrCat("session ", id, " is being closed"))));
   }
-  return Await(id, Awaited::kClose, DeadlineOf(deadline, request.timeout_ms()),
-               [this, done](const absl::Status& status) {
-                 Tell(done,
-                      status.ok() ? absl::StatusOr<v1::CloseSessionReply>(v1::CloseSessionReply()) : status);
-               });
+  return Await(id, Awaited::kClose, deadline, waiters_.Telling(done));
 }
 
 absl::Status Sessions::BeginClosing(std::vector<SessionRecord> sessions, const absl::Status& answer) {
@@ -138,51 +128,32 @@ absl::Status Sessions::EndedStatus(uint64_t session, const Ending& ending) const
 
 // -- waiting --
 
-absl::Time Sessions::DeadlineOf(absl::Time given, uint32_t timeout_ms) const {
-  const absl::Duration own =
-      timeout_ms == 0 ? context_.options.request_timeout : absl::Milliseconds(timeout_ms);
-  return std::min(given, context_.now + own);
+absl::StatusOr<Ticket> Sessions::Await(uint64_t session, Awaited awaited, absl::Time deadline,
+                                       Waiters::Answer answer, Ticket ticket) {
+  return waiters_.Await({.subject = Subject::Session(session),
+                         .awaited = awaited,
+                         .deadline = deadline,
+                         .answer = std::move(answer),
+                         .expired = [=, this] { return ExpiredStatus(session, awaited); },
+                         .left = [=, this](bool abandoned) { OnLeft(session, abandoned); }},
+                        ticket);
 }
 
-Ticket Sessions::Await(uint64_t session, Awaited awaited, absl::Time deadline, Waiters::Answer answer) {
-  if (waiters_.size() >= context_.options.limits.requests) {
-    answer(TooMany("requests", context_.options.limits.requests, "try again later"));
-    return 0;
+void Sessions::OnLeft(uint64_t session, bool abandoned) {
+  if (!abandoned) {
+    if (!waiters_.Has(Subject::Session(session), Awaited::kOpen)) GiveUpOpening(session);
+    return;
   }
-  const Ticket ticket = waiters_.NewTicket();
-  waiters_.Add(ticket,
-               {.session = session, .awaited = awaited, .deadline = deadline, .answer = std::move(answer)});
-  return ticket;
-}
-
-void Sessions::Answer(uint64_t session, Awaited awaited, const absl::Status& status) {
-  for (const Waiters::Waiter& waiter : waiters_.Take(session, awaited)) waiter.answer(status);
-}
-
-void Sessions::AnswerEverything(const absl::Status& why) {
-  for (const Waiters::Waiter& waiter : waiters_.TakeEverything()) waiter.answer(why);
-}
-
-void Sessions::Abandon(Ticket ticket) {
-  for (const Waiters::Waiter& waiter : waiters_.Take(ticket)) {
-    // From now on the client's silence counts again.
-    if (const auto it = soft_.find(waiter.session); it != soft_.end()) it->second.heard = context_.now;
-    waiter.answer(absl::CancelledError("the client gave the call up"));
-  }
+  // From now on the client's silence counts again.
+  if (const auto it = soft_.find(session); it != soft_.end()) it->second.heard = context_.now;
 }
 
 void Sessions::OnTime() {
-  AnswerExpired();
-  AnswerHopeless();
-  EvictSilent();
-}
-
-void Sessions::EvictSilent() {
   std::vector<SessionRecord> silent;
   for (const auto& [id, session] : context_.facts.sessions()) {
     if (HasEnded(session)) continue;
     // A session with a waiting request is not silent.
-    if (waiters_.Has(id)) soft_[id].heard = context_.now;
+    if (waiters_.Has(Subject::Session(id))) soft_[id].heard = context_.now;
     if (Silence(id) <= context_.options.session_timeout || silent.size() == kEvictedAtOnceMax) continue;
     SessionRecord& next = silent.emplace_back(session);
     next.set_evicted(true);
@@ -209,22 +180,6 @@ absl::Status Sessions::EvictAll(const std::string& lost) {
   }
 }
 
-void Sessions::AnswerHopeless() {
-  for (const uint64_t id : waiters_.Sessions()) {
-    if (!fan_outs_.Hopeless(Subject::Session(id))) continue;
-    const absl::Status lost = membership_.CheckNothingLost();
-    for (const Waiters::Waiter& waiter : waiters_.TakeAll(id)) waiter.answer(lost);
-    GiveUpOpening(id);
-  }
-}
-
-void Sessions::AnswerExpired() {
-  for (const Waiters::Waiter& waiter : waiters_.TakeExpired(context_.now)) {
-    waiter.answer(ExpiredStatus(waiter));
-    if (!waiters_.Has(waiter.session, Awaited::kOpen)) GiveUpOpening(waiter.session);
-  }
-}
-
 void Sessions::GiveUpOpening(uint64_t session) {
   const SessionRecord* record = context_.facts.FindSession(session);
   if (record == nullptr || record->state() != SessionRecord::OPENING) return;
@@ -239,8 +194,8 @@ std::string Sessions::Waits(const SessionRecord& session) const {
   return describe_join_ ? describe_join_(session) : "";
 }
 
-absl::Status Sessions::ExpiredStatus(const Waiters::Waiter& waiter) const {
-  const SessionRecord* session = context_.facts.FindSession(waiter.session);
+absl::Status Sessions::ExpiredStatus(uint64_t id, Awaited awaited) const {
+  const SessionRecord* session = context_.facts.FindSession(id);
   if (session == nullptr) {
     return absl::UnavailableError(
         absl::StrCat("the cluster has not started: ", context_.facts.shards().size(), " of ",
@@ -249,7 +204,7 @@ absl::Status Sessions::ExpiredStatus(const Waiters::Waiter& waiter) const {
   const std::string whose =
       absl::StrCat("session ", session->id(), " of ", context_.facts.JobName(session->job()));
   const std::string waits = absl::StrCat("it waits for ", Waits(*session));
-  switch (waiter.awaited) {
+  switch (awaited) {
     case Awaited::kOpen:
       return absl::UnavailableError(
           absl::StrCat(whose, " is not open everywhere: ", waits, "; it was closed, try again"));
@@ -258,7 +213,7 @@ absl::Status Sessions::ExpiredStatus(const Waiters::Waiter& waiter) const {
     case Awaited::kFinish:
       return absl::DeadlineExceededError(
           absl::StrCat(whose, " has not finished everywhere: ", waits, "; it goes on finishing, ask again"));
-    case Awaited::kClose:
+    default:
       break;
   }
   return absl::DeadlineExceededError(

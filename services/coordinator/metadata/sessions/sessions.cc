@@ -42,28 +42,20 @@ absl::Status Sessions::CheckOpen(const v1::OpenSessionRequest& request) const {
   return absl::InvalidArgumentError("nonce: 0; expected a random number, drawn once a session");
 }
 
-Ticket Sessions::Open(const v1::OpenSessionRequest& request, absl::Time deadline,
-                      Done<v1::OpenSessionReply> done) {
-  if (const absl::Status wrong = CheckOpen(request); !wrong.ok()) return Tell(done, {wrong});
-  const absl::Time until = DeadlineOf(deadline, request.timeout_ms());
+absl::StatusOr<Ticket> Sessions::Open(const v1::OpenSessionRequest& request, absl::Time deadline,
+                                      const Done<v1::OpenSessionReply>& done) {
+  ABSL_RETURN_IF_ERROR(CheckOpen(request));
   const Ticket ticket = waiters_.NewTicket();
-  if (context_.facts.map() != nullptr) return OpenNow(request, until, std::move(done), ticket);
-  if (waiters_.size() >= context_.options.limits.requests) {
-    return Tell(done, {TooMany("requests", context_.options.limits.requests, "try again later")});
-  }
+  if (context_.facts.map() != nullptr) return OpenNow(request, deadline, done, ticket);
   // No session is created before the first map: until then a shard may be started again without harm (see
   // Membership).
-  waiters_.Add(ticket, {.session = 0,
-                        .awaited = Awaited::kOpen,
-                        .deadline = until,
-                        .answer = [this, request, until, done, ticket](const absl::Status& status) {
-                          if (status.ok()) {
-                            OpenNow(request, until, done, ticket);
-                          } else {
-                            Tell(done, {status});
-                          }
-                        }});
-  return ticket;
+  return Await(
+      0, Awaited::kOpen, deadline,
+      [this, request, deadline, done, ticket](absl::Status status) {
+        if (status.ok()) status = OpenNow(request, deadline, done, ticket).status();
+        if (!status.ok()) waiters_.Tell(done, {status});
+      },
+      ticket);
 }
 
 void Sessions::OnMap() {
@@ -78,37 +70,28 @@ void Sessions::OnMap() {
   for (const SessionRecord& session : opening) StartFanOut(session);
 }
 
-Ticket Sessions::OpenNow(const v1::OpenSessionRequest& request, absl::Time deadline,
-                         Done<v1::OpenSessionReply> done, Ticket ticket) {
+absl::StatusOr<Ticket> Sessions::OpenNow(const v1::OpenSessionRequest& request, absl::Time deadline,
+                                         const Done<v1::OpenSessionReply>& done, Ticket ticket) {
   uint64_t id = 0;
   if (const SessionRecord* known = FindNonce(request.nonce())) {
     id = known->id();
     if (context_.facts.FindJob(known->job())->name() != request.job()) {
-      return Tell(done, {absl::InvalidArgumentError(absl::StrCat("nonce: it belongs to session ", id, " of ",
-                                                                 context_.facts.JobName(known->job()),
-                                                                 "; draw another one"))});
+      return absl::InvalidArgumentError(absl::StrCat("nonce: it belongs to session ", id, " of ",
+                                                     context_.facts.JobName(known->job()),
+                                                     "; draw another one"));
     }
   } else {
-    const absl::StatusOr<uint64_t> created = CreateSession(request);
-    if (!created.ok()) return Tell(done, {created.status()});
-    id = *created;
+    ABSL_ASSIGN_OR_RETURN(id, CreateSession(request));
   }
   soft_[id].heard = context_.now;
   const uint32_t level = request.feature_level();
   if (context_.facts.FindSession(id)->state() != SessionRecord::OPENING) {
-    return Tell(done, {OpenReply(id, level)});
+    return waiters_.Tell(done, {OpenReply(id, level)});
   }
-  if (waiters_.size() >= context_.options.limits.requests) {
-    return Tell(done, {TooMany("requests", context_.options.limits.requests, "try again later")});
-  }
-  waiters_.Add(ticket, {.session = id,
-                        .awaited = Awaited::kOpen,
-                        .deadline = deadline,
-                        .answer = [this, id, level, done](const absl::Status& status) {
-                          Tell(done, status.ok() ? absl::StatusOr<v1::OpenSessionReply>(OpenReply(id, level))
-                                                 : status);
-                        }});
-  return ticket;
+  return Await(
+      id, Awaited::kOpen, deadline,
+      waiters_.Telling<v1::OpenSessionReply>(done, [this, id, level] { return OpenReply(id, level); }),
+      ticket);
 }
 
 absl::StatusOr<uint64_t> Sessions::CreateSession(const v1::OpenSessionRequest& request) {

@@ -11,9 +11,9 @@
 #include "absl/time/time.h"
 #include "paceline/v1/coordinator.pb.h"
 #include "services/coordinator/metadata/changes/fan_out.h"
+#include "services/coordinator/metadata/changes/waiters.h"
 #include "services/coordinator/metadata/facts/context.h"
 #include "services/coordinator/metadata/members/membership.h"
-#include "services/coordinator/metadata/sessions/waiters.h"
 
 namespace paceline::coordinator {
 
@@ -25,26 +25,25 @@ namespace paceline::coordinator {
 // The states ending in -ING are intents: committed first, then carried to every segment by a fan-out, then
 // followed by the next state. The next leader finds the intent in the store and takes it up.
 //
-// This class handles opening, signs of life, closing, eviction and waiting requests; workers.h the states
-// between.
+// This class handles opening, signs of life, closing and eviction; workers.h the states between.
 class Sessions {
  public:
   // Called after a session has changed its state, within the same visit.
   using OnMoved = std::function<void(const SessionRecord& session)>;
 
-  Sessions(Context& context, Membership& membership, FanOuts& fan_outs)
-      : context_(context), membership_(membership), fan_outs_(fan_outs) {}
+  Sessions(Context& context, Membership& membership, FanOuts& fan_outs, Waiters& waiters)
+      : context_(context), membership_(membership), fan_outs_(fan_outs), waiters_(waiters) {}
 
   // Takes up every intent found in the store. Call once, before anything else.
   void Start(OnMoved on_moved);
 
   // -- requests --
-  Ticket Open(const v1::OpenSessionRequest& request, absl::Time deadline, Done<v1::OpenSessionReply> done);
+  // An error is the answer: then `done` is not called. So it is with all parts of the coordinator.
+  absl::StatusOr<Ticket> Open(const v1::OpenSessionRequest& request, absl::Time deadline,
+                              const Done<v1::OpenSessionReply>& done);
   absl::StatusOr<v1::KeepAliveReply> KeepAlive(const v1::KeepAliveRequest& request);
-  Ticket Close(const v1::CloseSessionRequest& request, absl::Time deadline, Done<v1::CloseSessionReply> done);
-  void Abandon(Ticket ticket);
-  // Answers all waiting requests with `why`.
-  void AnswerEverything(const absl::Status& why);
+  absl::StatusOr<Ticket> Close(const v1::CloseSessionRequest& request, absl::Time deadline,
+                               const Done<v1::CloseSessionReply>& done);
 
   // -- events --
   // The fan-out of a session that is OPENING, FINISHING or CLOSING has reached every segment.
@@ -64,25 +63,16 @@ class Sessions {
   // kPermissionDenied: `token` is not its secret.
   absl::StatusOr<const SessionRecord*> FindLive(uint64_t session, const std::string& token) const;
   // Keeps the request until Answer, its deadline, or the session's end.
-  Ticket Await(uint64_t session, Awaited awaited, absl::Time deadline, Waiters::Answer answer);
-  void Answer(uint64_t session, Awaited awaited, const absl::Status& status);
-  // The earlier of `given` and the request's own timeout.
-  absl::Time DeadlineOf(absl::Time given, uint32_t timeout_ms) const;
-  // Passes `answer` to `done` at the end of the visit. Returns 0, the ticket of a request that does not wait.
-  template <class Reply>
-  Ticket Tell(const Done<Reply>& done, absl::StatusOr<Reply> answer) {
-    context_.outbox.Add([done, answer = std::move(answer)] { done(answer); });
-    return 0;
+  absl::StatusOr<Ticket> Await(uint64_t session, Awaited awaited, absl::Time deadline, Waiters::Answer answer,
+                               Ticket ticket = 0);
+  void Answer(uint64_t session, Awaited awaited, const absl::Status& status) {
+    waiters_.AnswerFor(Subject::Session(session), awaited, status);
   }
   // Sets how to describe what a joining session waits for; called by workers.h.
   void DescribeJoinsBy(std::function<std::string(const SessionRecord&)> describe) {
     describe_join_ = std::move(describe);
   }
 
-  // A ticket for a request that waits elsewhere; tickets are unique.
-  Ticket NewTicket() { return waiters_.NewTicket(); }
-  const Waiters& waiters() const { return waiters_; }
-  absl::Time NextDeadline() const { return waiters_.NextDeadline(); }
   absl::Duration Silence(uint64_t session) const;
   uint64_t Clock(uint64_t session) const;
   // The statistics that a session last reported; empty: none since the coordinator started.
@@ -116,8 +106,8 @@ class Sessions {
   static Ending EndingOf(const SessionRecord& session);
 
   absl::Status CheckOpen(const v1::OpenSessionRequest& request) const;
-  Ticket OpenNow(const v1::OpenSessionRequest& request, absl::Time deadline, Done<v1::OpenSessionReply> done,
-                 Ticket ticket);
+  absl::StatusOr<Ticket> OpenNow(const v1::OpenSessionRequest& request, absl::Time deadline,
+                                 const Done<v1::OpenSessionReply>& done, Ticket ticket);
   absl::StatusOr<uint64_t> CreateSession(const v1::OpenSessionRequest& request);
   // The session that a call with this nonce opened. nullptr: none; or it has ended, so that a repeated call
   // opens another one.
@@ -129,18 +119,17 @@ class Sessions {
   absl::Status FinishClosing(SessionRecord session);
   static bool HasEnded(const SessionRecord& session);
   absl::Status EndedStatus(uint64_t session, const Ending& ending) const;
-  void EvictSilent();
-  void AnswerHopeless();
-  void AnswerExpired();
-  absl::Status ExpiredStatus(const Waiters::Waiter& waiter) const;
+  absl::Status ExpiredStatus(uint64_t id, Awaited awaited) const;
+  // A request that waited for the session has gone, without what it waited for.
+  void OnLeft(uint64_t session, bool abandoned);
   void GiveUpOpening(uint64_t session);
 
   Context& context_;
   Membership& membership_;
   FanOuts& fan_outs_;
+  Waiters& waiters_;
   OnMoved on_moved_;
   std::function<std::string(const SessionRecord&)> describe_join_;
-  Waiters waiters_;
   std::map<uint64_t, Soft> soft_;
   std::map<uint64_t, Ending> endings_;
   uint64_t emptied_ = 0;  // EmptiedSum() of the last map seen

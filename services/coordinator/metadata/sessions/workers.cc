@@ -11,8 +11,9 @@
 #include "services/coordinator/metadata/facts/text.h"
 
 namespace paceline::coordinator {
-Workers::Workers(Context& context, Membership& membership, Sessions& sessions)
-    : context_(context), membership_(membership), sessions_(sessions) {
+
+Workers::Workers(Context& context, Membership& membership, Sessions& sessions, Waiters& waiters)
+    : context_(context), membership_(membership), sessions_(sessions), waiters_(waiters) {
   sessions_.DescribeJoinsBy([this](const SessionRecord& session) { return DescribeWait(session); });
 }
 
@@ -56,42 +57,34 @@ uint64_t Workers::NewestClock(uint32_t job) const {
 
 // -- joining --
 
-Ticket Workers::Join(const v1::JoinJobRequest& request, absl::Time deadline, Done<v1::JoinJobReply> done) {
+absl::StatusOr<Ticket> Workers::Join(const v1::JoinJobRequest& request, absl::Time deadline,
+                                     const Done<v1::JoinJobReply>& done) {
   const uint64_t id = request.session();
-  const absl::StatusOr<const SessionRecord*> live = sessions_.FindLive(id, request.token());
-  if (!live.ok()) return sessions_.Tell(done, {live.status()});
-  const SessionRecord& session = **live;
-  if (const absl::Status wrong = CheckJoin(request, session); !wrong.ok())
-    return sessions_.Tell(done, {wrong});
+  ABSL_ASSIGN_OR_RETURN(const SessionRecord* live, sessions_.FindLive(id, request.token()));
+  const SessionRecord& session = *live;
+  ABSL_RETURN_IF_ERROR(CheckJoin(request, session));
   const uint32_t job = session.job();
-  const absl::Time until = sessions_.DeadlineOf(deadline, request.timeout_ms());
   if (session.state() == SessionRecord::OPEN) {
     Wish wish{.workers = std::max(request.workers(), 1u), .rank = std::nullopt};
     if (request.rank_plus_one() != 0) wish.rank = request.rank_plus_one() - 1;
     Prune(job);
-    if (const absl::Status wrong = CheckWish(session, wish); !wrong.ok())
-      return sessions_.Tell(done, {wrong});
+    ABSL_RETURN_IF_ERROR(CheckWish(session, wish));
     waiting_[job][id] = wish;
   }
-  const Ticket ticket = AwaitJoin(id, until, done);
+  const absl::StatusOr<Ticket> ticket =
+      sessions_.Await(id, Awaited::kJoin, deadline,
+                      waiters_.Telling<v1::JoinJobReply>(done, [this, id] { return ReplyTo(id); }));
   TryStart(job);
   if (session.state() == SessionRecord::WORKER) AnswerGroup(session);
   return ticket;
 }
 
-Ticket Workers::AwaitJoin(uint64_t session, absl::Time deadline, const Done<v1::JoinJobReply>& done) {
-  return sessions_.Await(session, Awaited::kJoin, deadline,
-                         [this, session, done](const absl::Status& status) {
-                           if (!status.ok()) {
-                             sessions_.Tell(done, {status});
-                             return;
-                           }
-                           const SessionRecord* joined = context_.facts.FindSession(session);
-                           v1::JoinJobReply reply;
-                           reply.set_start_clock(joined->start_clock());
-                           reply.set_rank(joined->rank());
-                           sessions_.Tell(done, {std::move(reply)});
-                         });
+v1::JoinJobReply Workers::ReplyTo(uint64_t session) const {
+  const SessionRecord* joined = context_.facts.FindSession(session);
+  v1::JoinJobReply reply;
+  reply.set_start_clock(joined->start_clock());
+  reply.set_rank(joined->rank());
+  return reply;
 }
 
 absl::Status Workers::CheckJoin(const v1::JoinJobRequest& request, const SessionRecord& session) const {
@@ -184,40 +177,31 @@ absl::Status Workers::CheckSeals(const v1::FinishWorkerRequest& request) const {
                                                  " segments and two lines"));
 }
 
-Ticket Workers::Finish(const v1::FinishWorkerRequest& request, absl::Time deadline,
-                       Done<v1::FinishWorkerReply> done) {
+absl::StatusOr<Ticket> Workers::Finish(const v1::FinishWorkerRequest& request, absl::Time deadline,
+                                       const Done<v1::FinishWorkerReply>& done) {
   const uint64_t id = request.session();
-  const absl::StatusOr<const SessionRecord*> live = sessions_.FindLive(id, request.token());
-  if (!live.ok()) return sessions_.Tell(done, {live.status()});
-  if (const absl::Status wrong = CheckSeals(request); !wrong.ok()) return sessions_.Tell(done, {wrong});
-  const SessionRecord& session = **live;
-  if (session.state() == SessionRecord::FINISHED) return sessions_.Tell(done, {v1::FinishWorkerReply()});
+  ABSL_ASSIGN_OR_RETURN(const SessionRecord* live, sessions_.FindLive(id, request.token()));
+  ABSL_RETURN_IF_ERROR(CheckSeals(request));
+  const SessionRecord& session = *live;
+  if (session.state() == SessionRecord::FINISHED) return waiters_.Tell(done, {v1::FinishWorkerReply()});
   if (session.state() == SessionRecord::FINISHING &&
       (session.seals() != request.seals() || session.finish_clock() != request.clock())) {
-    return sessions_.Tell(
-        done, {absl::InvalidArgumentError(absl::StrCat("seals: session ", id,
-                                                       " finishes with other ones, or at another clock than ",
-                                                       session.finish_clock(), ", already; repeat those"))});
+    return absl::InvalidArgumentError(absl::StrCat("seals: session ", id,
+                                                   " finishes with other ones, or at another clock than ",
+                                                   session.finish_clock(), ", already; repeat those"));
   }
   if (session.state() != SessionRecord::FINISHING && session.state() != SessionRecord::WORKER) {
-    return sessions_.Tell(done,
-                          {absl::FailedPreconditionError(absl::StrCat(
-                              "session ", id, " is no worker: JoinJob makes it one, CloseSession ends it"))});
+    return absl::FailedPreconditionError(
+        absl::StrCat("session ", id, " is no worker: JoinJob makes it one, CloseSession ends it"));
   }
   if (session.state() == SessionRecord::WORKER) {
     SessionRecord next = session;
     next.set_state(SessionRecord::FINISHING);
     next.set_seals(request.seals());
     next.set_finish_clock(request.clock());
-    if (const absl::Status status = sessions_.Move({next}); !status.ok())
-      return sessions_.Tell(done, {status});
+    ABSL_RETURN_IF_ERROR(sessions_.Move({next}));
   }
-  return sessions_.Await(
-      id, Awaited::kFinish, sessions_.DeadlineOf(deadline, request.timeout_ms()),
-      [this, done](const absl::Status& status) {
-        sessions_.Tell(done,
-                       status.ok() ? absl::StatusOr<v1::FinishWorkerReply>(v1::FinishWorkerReply()) : status);
-      });
+  return sessions_.Await(id, Awaited::kFinish, deadline, waiters_.Telling(done));
 }
 
 // -- words --

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "paceline/v1/coordinator.pb.h"
+#include "services/coordinator/metadata/changes/clock_proposal.h"
 #include "services/coordinator/metadata/facts/context.h"
 #include "services/coordinator/metadata/members/membership.h"
 #include "services/coordinator/metadata/sessions/sessions.h"
@@ -29,11 +30,12 @@ namespace paceline::coordinator {
 // W is a latecomer and joins at once.
 class Workers {
  public:
-  Workers(Context& context, Membership& membership, Sessions& sessions);
+  Workers(Context& context, Membership& membership, Sessions& sessions, Waiters& waiters);
 
-  Ticket Join(const v1::JoinJobRequest& request, absl::Time deadline, Done<v1::JoinJobReply> done);
-  Ticket Finish(const v1::FinishWorkerRequest& request, absl::Time deadline,
-                Done<v1::FinishWorkerReply> done);
+  absl::StatusOr<Ticket> Join(const v1::JoinJobRequest& request, absl::Time deadline,
+                              const Done<v1::JoinJobReply>& done);
+  absl::StatusOr<Ticket> Finish(const v1::FinishWorkerRequest& request, absl::Time deadline,
+                                const Done<v1::FinishWorkerReply>& done);
 
   // Notes the jobs' clocks that a shard reports.
   void OnBeat(const v1::BeatRequest& beat);
@@ -68,7 +70,7 @@ class Workers {
   // Soft state of a job: a restart of the coordinator forgets it.
   struct JobClocks {
     uint64_t min_clock = 0;  // the largest known of any segment
-    int refusals = 0;        // since the last start that succeeded
+    ClockProposal proposal;
   };
 
   // True if the session is, or may be, a member of its job's clocks somewhere.
@@ -77,7 +79,7 @@ class Workers {
   absl::Status CheckWish(const SessionRecord& session, const Wish& wish) const;
   absl::Status CheckRank(const SessionRecord& session, uint32_t rank) const;
   absl::Status CheckSeals(const v1::FinishWorkerRequest& request) const;
-  Ticket AwaitJoin(uint64_t session, absl::Time deadline, const Done<v1::JoinJobReply>& done);
+  v1::JoinJobReply ReplyTo(uint64_t session) const;
   void Prune(uint32_t job);
   void TryStart(uint32_t job);
   size_t Needed(uint32_t job) const;
@@ -91,6 +93,7 @@ class Workers {
   Context& context_;
   Membership& membership_;
   Sessions& sessions_;
+  Waiters& waiters_;
   std::map<uint32_t, std::map<uint64_t, Wish>> waiting_;  // by job, by session
   std::map<uint32_t, JobClocks> clocks_;
   std::function<bool(uint32_t job)> held_ = [](uint32_t) { return false; };

@@ -25,57 +25,62 @@ bool Snapshots::IsLoading(absl::string_view job) const {
   return context_.facts.FindLoading(job) != nullptr;
 }
 
-Ticket Snapshots::Restore(const v1::RestoreSnapshotRequest& request, absl::Time deadline,
-                          Done<v1::RestoreSnapshotReply> done) {
-  if (const absl::Status kept = CheckKept(); !kept.ok()) return sessions_.Tell(done, {kept});
+absl::StatusOr<Ticket> Snapshots::Restore(const v1::RestoreSnapshotRequest& request, absl::Time deadline,
+                                          const Done<v1::RestoreSnapshotReply>& done) {
+  ABSL_RETURN_IF_ERROR(CheckKept());
   if (context_.facts.map() == nullptr) {
-    return sessions_.Tell(done, {absl::UnavailableError("the cluster has not started; start its shards")});
+    return absl::UnavailableError("the cluster has not started; start its shards");
   }
-  if (const absl::Status lost = membership_.CheckNothingLost(); !lost.ok())
-    return sessions_.Tell(done, {lost});
-  if (restores_.size() >= context_.options.limits.requests) {
-    return sessions_.Tell(done, {TooMany("requests", context_.options.limits.requests, "try again later")});
-  }
-  const Ticket ticket = sessions_.NewTicket();
-  restores_[ticket] = {
-      .job = 0, .deadline = sessions_.DeadlineOf(deadline, request.timeout_ms()), .done = std::move(done)};
-  OnFiles<absl::StatusOr<v1::SnapshotManifest>>(
+  ABSL_RETURN_IF_ERROR(membership_.CheckNothingLost());
+  using Manifest = absl::StatusOr<v1::SnapshotManifest>;
+  return RunErrand<v1::RestoreSnapshotReply, Manifest>(
+      deadline, done,
       [name = request.snapshot()](snapshot::Files& files) { return snapshot::ReadManifest(files, name); },
-      [this, ticket, request](const absl::StatusOr<v1::SnapshotManifest>& manifest) {
-        BeginLoad(ticket, request, manifest);
+      [this, restoring = Restoring{.request = request, .deadline = deadline, .done = done}](
+          Ticket ticket, const Manifest& manifest) {
+        const absl::Status begun = AwaitLoad(ticket, restoring, manifest);
+        if (!begun.ok()) waiters_.Tell(restoring.done, {begun});
       });
-  return ticket;
 }
 
-void Snapshots::BeginLoad(Ticket ticket, const v1::RestoreSnapshotRequest& request,
-                          const absl::StatusOr<v1::SnapshotManifest>& manifest) {
-  const auto waiting = restores_.find(ticket);
-  if (waiting == restores_.end()) return;  // given up meanwhile
-  const auto fail = [&](const absl::Status& why) {
-    const Done<v1::RestoreSnapshotReply> done = std::move(waiting->second.done);
-    restores_.erase(waiting);
-    sessions_.Tell(done, {why});
+absl::Status Snapshots::AwaitLoad(Ticket ticket, const Restoring& restoring,
+                                  const absl::StatusOr<v1::SnapshotManifest>& manifest) {
+  ABSL_RETURN_IF_ERROR(manifest.status());
+  ABSL_ASSIGN_OR_RETURN(const uint32_t job, BeginLoad(restoring.request, *manifest));
+  v1::RestoreSnapshotReply reply;
+  reply.set_job(job);
+  reply.set_clock(manifest->clock());
+  const auto expired = [this, job] {
+    return absl::DeadlineExceededError(absl::StrCat("the snapshot is not restored everywhere: it waits for ",
+                                                    fan_outs_.Waits(Subject::Load(job)),
+                                                    "; it goes on, ask again"));
   };
-  if (!manifest.ok()) return fail(manifest.status());
-  const std::string& name = request.job().empty() ? manifest->job() : request.job();
+  return waiters_
+      .Await({.subject = Subject::Load(job),
+              .deadline = restoring.deadline,
+              .answer = waiters_.Telling<v1::RestoreSnapshotReply>(restoring.done, [reply] { return reply; }),
+              .expired = expired},
+             ticket)
+      .status();
+}
+
+absl::StatusOr<uint32_t> Snapshots::BeginLoad(const v1::RestoreSnapshotRequest& request,
+                                              const v1::SnapshotManifest& manifest) {
+  const std::string& name = request.job().empty() ? manifest.job() : request.job();
   if (const JobRecord* loading = context_.facts.FindLoading(name);
       loading != nullptr && !loading->deleting()) {
     if (loading->load().snapshot() != request.snapshot()) {
-      return fail(
-          absl::UnavailableError(absl::StrCat("job '", name, "': another snapshot, '",
-                                              loading->load().snapshot(), "', is being loaded; try again")));
+      return absl::UnavailableError(absl::StrCat("job '", name, "': another snapshot, '",
+                                                 loading->load().snapshot(),
+                                                 "', is being loaded; try again"));
     }
-    waiting->second.job = loading->id();  // a repeated request
-    return;
+    return loading->id();  // a repeated request
   }
-  const absl::StatusOr<uint32_t> replaces = Replaced(name, request.replace());
-  if (!replaces.ok()) return fail(replaces.status());
-  uint32_t job = 0;
-  if (const absl::Status begun = CommitLoad(name, *manifest, *replaces, &job); !begun.ok())
-    return fail(begun);
-  waiting->second.job = job;
+  ABSL_ASSIGN_OR_RETURN(const uint32_t replaces, Replaced(name, request.replace()));
+  ABSL_ASSIGN_OR_RETURN(const uint32_t job, CommitLoad(name, manifest, replaces));
   StartLoad(*context_.facts.FindJob(job));
   membership_.Pump();
+  return job;
 }
 
 // The job to be replaced; 0: none.
@@ -99,8 +104,8 @@ absl::StatusOr<uint32_t> Snapshots::Replaced(const std::string& name, bool repla
   return job->id();
 }
 
-absl::Status Snapshots::CommitLoad(const std::string& name, const v1::SnapshotManifest& manifest,
-                                   uint32_t replaces, uint32_t* job) {
+absl::StatusOr<uint32_t> Snapshots::CommitLoad(const std::string& name, const v1::SnapshotManifest& manifest,
+                                               uint32_t replaces) {
   const Limits& limits = context_.options.limits;
   if (context_.facts.jobs().size() >= limits.jobs) return TooMany("jobs", limits.jobs, "delete one");
   const size_t tables = context_.facts.tables().size() + context_.facts.drops().size() +
@@ -139,8 +144,8 @@ absl::Status Snapshots::CommitLoad(const std::string& name, const v1::SnapshotMa
     load.add_to(to.id());
   }
   changes.jobs.push_back(record);
-  *job = record.id();
-  return context_.Commit(changes);
+  ABSL_RETURN_IF_ERROR(context_.Commit(changes));
+  return record.id();
 }
 
 void Snapshots::StartLoad(const JobRecord& job) {
@@ -186,10 +191,7 @@ void Snapshots::FinishLoad(uint32_t id) {
   fan_outs_.Stop(Subject::Load(id));
   workers_.Learn(id, load.clock());
   ++counters_.loaded;
-  v1::RestoreSnapshotReply reply;
-  reply.set_job(id);
-  reply.set_clock(load.clock());
-  AnswerRestores(id, reply);
+  waiters_.AnswerAll(Subject::Load(id), absl::OkStatus());
 }
 
 absl::StatusOr<v1::DeleteJobReply> Snapshots::GiveUpLoad(absl::string_view job) {
@@ -209,20 +211,8 @@ void Snapshots::FailLoad(uint32_t id, const std::string& why) {
   if (!context_.Commit(changes).ok()) return;  // the fan-out meets the same failure again
   fan_outs_.Stop(Subject::Load(id));
   ++counters_.failed;
-  AnswerRestores(id, absl::FailedPreconditionError(absl::StrCat("the snapshot was not restored: ", why)));
-}
-
-void Snapshots::AnswerRestores(uint32_t job, const absl::StatusOr<v1::RestoreSnapshotReply>& answer) {
-  std::vector<Done<v1::RestoreSnapshotReply>> told;
-  for (auto it = restores_.begin(); it != restores_.end();) {
-    if (it->second.job != job) {
-      ++it;
-      continue;
-    }
-    told.push_back(std::move(it->second.done));
-    it = restores_.erase(it);
-  }
-  for (const auto& done : told) sessions_.Tell(done, answer);
+  waiters_.AnswerAll(Subject::Load(id),
+                     absl::FailedPreconditionError(absl::StrCat("the snapshot was not restored: ", why)));
 }
 
 }  // namespace paceline::coordinator

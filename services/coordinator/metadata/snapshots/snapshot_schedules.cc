@@ -110,13 +110,12 @@ void SnapshotSchedules::Take(const JobRecord& job) {
   states_[job.id()].taking = true;
   v1::CreateSnapshotRequest request;
   request.set_job(job.name());
-  request.set_timeout_ms(static_cast<uint32_t>(absl::ToInt64Milliseconds(kTakeMax)));
-  snapshots_.Create(
-      request, absl::InfiniteFuture(),
-      AsVisit<absl::StatusOr<v1::CreateSnapshotReply>>(
-          context_, [this, id = job.id()](
-                        const absl::StatusOr<v1::CreateSnapshotReply>& reply) { OnTaken(id, reply); }),
-      /*scheduled=*/true);
+  const Done<v1::CreateSnapshotReply> done = AsVisit<absl::StatusOr<v1::CreateSnapshotReply>>(
+      context_,
+      [this, id = job.id()](const absl::StatusOr<v1::CreateSnapshotReply>& reply) { OnTaken(id, reply); });
+  const absl::Status begun =
+      snapshots_.Create(request, context_.now + kTakeMax, done, /*scheduled=*/true).status();
+  if (!begun.ok()) context_.outbox.Add([done, begun] { done(begun); });
 }
 
 void SnapshotSchedules::OnTaken(uint32_t job, const absl::StatusOr<v1::CreateSnapshotReply>& reply) {
@@ -156,12 +155,14 @@ void SnapshotSchedules::DeleteOld(const JobRecord& job, int which) {
   states_[job.id()].deleting = true;
   v1::DeleteSnapshotRequest request;
   request.set_snapshot(job.schedule().taken(which));
-  snapshots_.Delete(request, absl::InfiniteFuture(),
-                    AsVisit<absl::StatusOr<v1::DeleteSnapshotReply>>(
-                        context_, [this, id = job.id(), name = request.snapshot()](
-                                      const absl::StatusOr<v1::DeleteSnapshotReply>& reply) {
-                          OnDeleted(id, name, reply.status());
-                        }));
+  const Done<v1::DeleteSnapshotReply> done = AsVisit<absl::StatusOr<v1::DeleteSnapshotReply>>(
+      context_,
+      [this, id = job.id(), name = request.snapshot()](const absl::StatusOr<v1::DeleteSnapshotReply>& reply) {
+        OnDeleted(id, name, reply.status());
+      });
+  const absl::Status begun =
+      snapshots_.Delete(request, context_.now + context_.options.request_timeout, done).status();
+  if (!begun.ok()) context_.outbox.Add([done, begun] { done(begun); });
 }
 
 void SnapshotSchedules::OnDeleted(uint32_t id, const std::string& name, const absl::Status& status) {

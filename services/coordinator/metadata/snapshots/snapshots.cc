@@ -15,10 +15,6 @@
 namespace paceline::coordinator {
 namespace {
 
-// As in rule_changes.cc.
-constexpr uint64_t kMargin = 2;
-constexpr int kDoublingsMax = 12;
-
 // "-9f3a01bc".
 std::string EndOfNames(uint64_t cluster) {
   return absl::StrCat("-", absl::Hex(cluster >> 32, absl::kZeroPad8));
@@ -65,37 +61,37 @@ absl::Status Snapshots::CheckKept() const {
 
 // -- taking one --
 
-Ticket Snapshots::Create(const v1::CreateSnapshotRequest& request, absl::Time deadline,
-                         Done<v1::CreateSnapshotReply> done, bool scheduled) {
-  if (const absl::Status kept = CheckKept(); !kept.ok()) return sessions_.Tell(done, {kept});
+absl::StatusOr<Ticket> Snapshots::Create(const v1::CreateSnapshotRequest& request, absl::Time deadline,
+                                         const Done<v1::CreateSnapshotReply>& done, bool scheduled) {
+  ABSL_RETURN_IF_ERROR(CheckKept());
   const JobRecord* job = context_.facts.FindJob(request.job());
   if (job == nullptr || job->deleting()) {
-    return sessions_.Tell(
-        done, {absl::NotFoundError(
-                  absl::StrCat("job '", request.job(), "' does not exist; see whether its name is right"))});
+    return absl::NotFoundError(
+        absl::StrCat("job '", request.job(), "' does not exist; see whether its name is right"));
   }
   const uint32_t id = job->id();
   if (request.exact() && request.now()) {
-    return sessions_.Tell(done, {absl::InvalidArgumentError("exact, now: expected one of the two at most")});
+    return absl::InvalidArgumentError("exact, now: expected one of the two at most");
   }
-  if (const absl::Status lost = membership_.CheckNothingLost(); !lost.ok())
-    return sessions_.Tell(done, {lost});
+  ABSL_RETURN_IF_ERROR(membership_.CheckNothingLost());
   if (const auto other = creations_.find(id);
       !scheduled && other != creations_.end() && other->second.scheduled) {
     GiveUp(id, absl::UnavailableError("a client asked for a snapshot of the job"));
   }
   if (creations_.contains(id)) {
-    return sessions_.Tell(
-        done, {absl::UnavailableError(
-                  absl::StrCat("job '", request.job(), "': a snapshot of it is being taken; try again"))});
+    return absl::UnavailableError(
+        absl::StrCat("job '", request.job(), "': a snapshot of it is being taken; try again"));
   }
+  ABSL_ASSIGN_OR_RETURN(const Ticket ticket,
+                        waiters_.Await({.subject = Subject::Cut(id),
+                                        .deadline = deadline,
+                                        .answer = waiters_.Telling<v1::CreateSnapshotReply>(
+                                            done, [this, id] { return creations_.at(id).reply; }),
+                                        .expired = [this, id] { return ExpiredStatus(id); },
+                                        .left = [this, id](bool /*abandoned*/) { Discard(id); }}));
   Creation& creation = creations_[id];
-  creation.ticket = sessions_.NewTicket();
-  creation.deadline = sessions_.DeadlineOf(deadline, request.timeout_ms());
-  creation.done = std::move(done);
   creation.request = request;
   creation.scheduled = scheduled;
-  const Ticket ticket = creation.ticket;
   if (const absl::Status begun = Begin(id); !begun.ok()) GiveUp(id, begun);
   return ticket;
 }
@@ -163,8 +159,7 @@ absl::Status Snapshots::Ask(uint32_t job, uint64_t known) {
   creation.at_once = creation.request.now() || !at_work;
   if (!at_work) creation.hold_until = std::min(creation.hold_until, context_.now + kHoldJoinsMax);
   creation.hold_joins = !at_work && context_.now < creation.hold_until;
-  creation.clock =
-      std::max(newest + (kMargin << std::min(creation.refusals, kDoublingsMax)), NewestRates(job));
+  creation.clock = std::max(creation.proposal.Beyond(newest), NewestRates(job));
   creation.files.clear();
   v1::JobChange change;
   change.set_action(v1::JobChange::TAKE_CUT);
@@ -181,7 +176,7 @@ absl::Status Snapshots::Ask(uint32_t job, uint64_t known) {
 void Snapshots::OnClockPassed(const v1::JobChange& change, uint64_t clock) {
   const auto it = creations_.find(change.job());
   if (it == creations_.end() || it->second.cut != change.cut() || it->second.complete) return;
-  ++it->second.refusals;
+  it->second.proposal.Refused();
   if (const absl::Status proposed = Propose(change.job(), clock); !proposed.ok())
     GiveUp(change.job(), proposed);
 }
@@ -253,7 +248,7 @@ void Snapshots::Complete(uint32_t job) {
               : "exact: the job has updates of later clocks, and nobody is at work; let it go on, or take "
                 "one that is not exact");
     if (!creation.at_once) {
-      ++creation.refusals;
+      creation.proposal.Refused();
       proposed = Propose(job, manifest.clock());
     }
     if (!proposed.ok()) GiveUp(job, proposed);
@@ -303,20 +298,22 @@ void Snapshots::OnManifest(uint32_t job, uint64_t cut, const v1::SnapshotManifes
   const auto it = creations_.find(job);
   if (it == creations_.end() || it->second.cut != cut) return;
   if (!written.ok()) return GiveUp(job, written);
-  v1::CreateSnapshotReply reply;
-  *reply.mutable_snapshot() = snapshot::InfoOf(manifest);
+  *it->second.reply.mutable_snapshot() = snapshot::InfoOf(manifest);
   ++counters_.taken;
-  const Done<v1::CreateSnapshotReply> done = std::move(it->second.done);
+  waiters_.AnswerAll(Subject::Cut(job), absl::OkStatus());
   creations_.erase(it);
-  sessions_.Tell(done, {std::move(reply)});
 }
 
 void Snapshots::GiveUp(uint32_t job, const absl::Status& why) {
+  waiters_.AnswerAll(Subject::Cut(job), why);
+  Discard(job);
+}
+
+void Snapshots::Discard(uint32_t job) {
   auto creation = creations_.extract(job);
   if (creation.empty()) return;
   fan_outs_.Stop(Subject::Cut(job));
   ++counters_.failed;
-  sessions_.Tell(creation.mapped().done, {why});
   if (!creation.mapped().folder.empty()) Delete(creation.mapped().folder);
   workers_.OnTime();  // held sessions may join now
 }
@@ -329,15 +326,14 @@ void Snapshots::Delete(const std::string& folder) {
 
 // -- those there are --
 
-Ticket Snapshots::List(const v1::ListSnapshotsRequest& request, absl::Time deadline,
-                       Done<v1::ListSnapshotsReply> done) {
-  if (const absl::Status kept = CheckKept(); !kept.ok()) return sessions_.Tell(done, {kept});
+absl::StatusOr<Ticket> Snapshots::List(const v1::ListSnapshotsRequest& request, absl::Time deadline,
+                                       const Done<v1::ListSnapshotsReply>& done) {
+  ABSL_RETURN_IF_ERROR(CheckKept());
   using Listing = absl::StatusOr<snapshot::Listing>;
   return RunErrand<v1::ListSnapshotsReply, Listing>(
-      sessions_.DeadlineOf(deadline, request.timeout_ms()), done,
-      [](snapshot::Files& files) { return snapshot::ListSnapshots(files); },
-      [this, job = request.job()](const Listing& listing) -> absl::StatusOr<v1::ListSnapshotsReply> {
-        ABSL_RETURN_IF_ERROR(listing.status());
+      deadline, done, [](snapshot::Files& files) { return snapshot::ListSnapshots(files); },
+      [this, done, job = request.job()](Ticket, const Listing& listing) {
+        if (!listing.ok()) return waiters_.Tell(done, {listing.status()});
         v1::ListSnapshotsReply reply;
         for (const v1::SnapshotManifest& manifest : listing->snapshots) {
           if (job.empty() || manifest.job() == job) *reply.add_snapshots() = snapshot::InfoOf(manifest);
@@ -350,55 +346,43 @@ Ticket Snapshots::List(const v1::ListSnapshotsRequest& request, absl::Time deadl
               absl::StrCat(folder, taken ? ": it is being taken"
                                          : ": it is not complete; delete it if nobody takes it now"));
         }
-        return reply;
+        return waiters_.Tell(done, {std::move(reply)});
       });
 }
 
-Ticket Snapshots::Delete(const v1::DeleteSnapshotRequest& request, absl::Time deadline,
-                         Done<v1::DeleteSnapshotReply> done) {
-  if (const absl::Status kept = CheckKept(); !kept.ok()) return sessions_.Tell(done, {kept});
+absl::StatusOr<Ticket> Snapshots::Delete(const v1::DeleteSnapshotRequest& request, absl::Time deadline,
+                                         const Done<v1::DeleteSnapshotReply>& done) {
+  ABSL_RETURN_IF_ERROR(CheckKept());
   for (const auto& [job, creation] : creations_) {
     if (creation.folder != request.snapshot()) continue;
-    return sessions_.Tell(
-        done, {absl::FailedPreconditionError(
-                  absl::StrCat("snapshot '", request.snapshot(), "' is being taken; wait for its end"))});
+    return absl::FailedPreconditionError(
+        absl::StrCat("snapshot '", request.snapshot(), "' is being taken; wait for its end"));
   }
   for (const auto& [id, job] : context_.facts.jobs()) {
     if (!job.has_load() || job.load().snapshot() != request.snapshot()) continue;
-    return sessions_.Tell(
-        done, {absl::FailedPreconditionError(
-                  absl::StrCat("snapshot '", request.snapshot(), "' is being loaded; wait for its end"))});
+    return absl::FailedPreconditionError(
+        absl::StrCat("snapshot '", request.snapshot(), "' is being loaded; wait for its end"));
   }
   return RunErrand<v1::DeleteSnapshotReply, absl::Status>(
-      sessions_.DeadlineOf(deadline, request.timeout_ms()), done,
+      deadline, done,
       [name = request.snapshot()](snapshot::Files& files) { return snapshot::DeleteSnapshot(files, name); },
-      [](const absl::Status& deleted) -> absl::StatusOr<v1::DeleteSnapshotReply> {
-        ABSL_RETURN_IF_ERROR(deleted);
-        return v1::DeleteSnapshotReply();
-      });
+      [this, done](Ticket, const absl::Status& deleted) { waiters_.Telling(done)(deleted); });
 }
 
 // -- waiting --
 
-void Snapshots::Abandon(Ticket ticket) {
-  for (const auto& [job, creation] : creations_) {
-    if (creation.ticket != ticket) continue;
-    return GiveUp(job, absl::CancelledError("the client gave the call up"));
-  }
-  const absl::Status cancelled = absl::CancelledError("the client gave the call up");
-  if (auto errand = errands_.extract(ticket); !errand.empty()) errand.mapped().fail(cancelled);
-  auto restore = restores_.extract(ticket);
-  if (!restore.empty()) sessions_.Tell(restore.mapped().done, {cancelled});
-}
-
-void Snapshots::AnswerEverything(const absl::Status& why) {
-  for (const auto& [job, creation] : std::exchange(creations_, {})) sessions_.Tell(creation.done, {why});
-  for (const auto& [ticket, restore] : std::exchange(restores_, {})) sessions_.Tell(restore.done, {why});
-  for (const auto& [ticket, errand] : std::exchange(errands_, {})) errand.fail(why);
+absl::Status Snapshots::ExpiredStatus(uint32_t job) const {
+  const Creation& creation = creations_.at(job);
+  std::string waits = fan_outs_.Waits(Subject::Cut(job));
+  if (waits.empty() && creation.asked && !creation.complete && RatesAreChanging(job))
+    waits = "a change of rates of the job's tables";
+  return absl::DeadlineExceededError(absl::StrCat("the snapshot of job '", creation.request.job(),
+                                                  "' was given up: it waits for ",
+                                                  waits.empty() ? "--snapshot-dir to answer" : waits));
 }
 
 void Snapshots::OnTime() {
-  std::vector<std::pair<uint32_t, absl::Status>> over;
+  std::vector<uint32_t> deleted;
   std::vector<uint32_t> alone;
   bool released = false;
   for (auto& [job, creation] : creations_) {
@@ -407,55 +391,24 @@ void Snapshots::OnTime() {
       released = true;
     }
     const JobRecord* record = context_.facts.FindJob(job);
-    absl::Status why;
-    if (record == nullptr || record->deleting()) why = absl::NotFoundError("the job was deleted");
-    if (why.ok() && fan_outs_.Hopeless(Subject::Cut(job))) why = membership_.CheckNothingLost();
-    if (why.ok() && creation.deadline <= context_.now) {
-      std::string waits = fan_outs_.Waits(Subject::Cut(job));
-      if (waits.empty() && creation.asked && !creation.complete && RatesAreChanging(job))
-        waits = "a change of rates of the job's tables";
-      why = absl::DeadlineExceededError(absl::StrCat("the snapshot of job '", creation.request.job(),
-                                                     "' was given up: it waits for ",
-                                                     waits.empty() ? "--snapshot-dir to answer" : waits));
-    }
-    if (!why.ok()) {
-      over.emplace_back(job, why);
+    if (record == nullptr || record->deleting()) {
+      deleted.push_back(job);
     } else if (creation.asked && !creation.complete && !creation.at_once && !workers_.AnyAtWork(job)) {
       alone.push_back(job);  // no worker is left to advance the clocks to the cut's
     }
   }
-  for (const auto& [job, why] : over) GiveUp(job, why);
+  for (const uint32_t job : deleted) GiveUp(job, absl::NotFoundError("the job was deleted"));
   if (released) workers_.OnTime();
   for (const uint32_t job : alone) {
     if (const absl::Status proposed = Propose(job, 0); !proposed.ok()) GiveUp(job, proposed);
   }
-  std::erase_if(errands_, [this](const auto& entry) {
-    if (entry.second.deadline > context_.now) return false;
-    entry.second.fail(absl::DeadlineExceededError("snapshots: --snapshot-dir has not answered in time"));
-    return true;
-  });
-  for (auto it = restores_.begin(); it != restores_.end();) {
-    if (it->second.deadline > context_.now) {
-      ++it;
-      continue;
-    }
-    const std::string waits = fan_outs_.Waits(Subject::Load(it->second.job));
-    const Done<v1::RestoreSnapshotReply> done = std::move(it->second.done);
-    it = restores_.erase(it);
-    sessions_.Tell(done, {absl::DeadlineExceededError(absl::StrCat(
-                             "the snapshot is not restored everywhere: it waits for ",
-                             waits.empty() ? "its manifest" : waits, "; it goes on, ask again"))});
-  }
 }
 
-absl::Time Snapshots::NextDeadline() const {
+absl::Time Snapshots::NextTry() const {
   absl::Time next = absl::InfiniteFuture();
   for (const auto& [job, creation] : creations_) {
-    next = std::min(next, creation.deadline);
     if (creation.hold_joins) next = std::min(next, creation.hold_until);
   }
-  for (const auto& [ticket, restore] : restores_) next = std::min(next, restore.deadline);
-  for (const auto& [ticket, errand] : errands_) next = std::min(next, errand.deadline);
   return next;
 }
 

@@ -12,11 +12,12 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "paceline/v1/coordinator.pb.h"
+#include "services/coordinator/metadata/changes/clock_proposal.h"
 #include "services/coordinator/metadata/changes/fan_out.h"
 #include "services/coordinator/metadata/changes/subject.h"
+#include "services/coordinator/metadata/changes/waiters.h"
 #include "services/coordinator/metadata/facts/context.h"
 #include "services/coordinator/metadata/members/membership.h"
-#include "services/coordinator/metadata/sessions/sessions.h"
 #include "services/coordinator/metadata/sessions/workers.h"
 #include "services/coordinator/metadata/snapshots/snapshot_files.h"
 
@@ -43,35 +44,35 @@ class Snapshots {
   // fails.
   static constexpr uint64_t kRatesSoon = 16;
 
-  Snapshots(Context& context, Membership& membership, Sessions& sessions, Workers& workers, FanOuts& fan_outs)
+  Snapshots(Context& context, Membership& membership, Workers& workers, FanOuts& fan_outs, Waiters& waiters)
       : context_(context),
         membership_(membership),
-        sessions_(sessions),
         workers_(workers),
-        fan_outs_(fan_outs) {}
+        fan_outs_(fan_outs),
+        waiters_(waiters) {}
 
   // Takes up every load found in the store. Call once, before anything else.
   void Start();
 
   // -- requests (coordinator.proto) --
   // `scheduled`: taken by a schedule; it ends (kUnavailable) when a client asks for a snapshot of the job.
-  Ticket Create(const v1::CreateSnapshotRequest& request, absl::Time deadline,
-                Done<v1::CreateSnapshotReply> done, bool scheduled = false);
-  Ticket List(const v1::ListSnapshotsRequest& request, absl::Time deadline,
-              Done<v1::ListSnapshotsReply> done);
-  Ticket Delete(const v1::DeleteSnapshotRequest& request, absl::Time deadline,
-                Done<v1::DeleteSnapshotReply> done);
-  Ticket Restore(const v1::RestoreSnapshotRequest& request, absl::Time deadline,
-                 Done<v1::RestoreSnapshotReply> done);
-  void Abandon(Ticket ticket);
-  void AnswerEverything(const absl::Status& why);
+  absl::StatusOr<Ticket> Create(const v1::CreateSnapshotRequest& request, absl::Time deadline,
+                                const Done<v1::CreateSnapshotReply>& done, bool scheduled = false);
+  absl::StatusOr<Ticket> List(const v1::ListSnapshotsRequest& request, absl::Time deadline,
+                              const Done<v1::ListSnapshotsReply>& done);
+  absl::StatusOr<Ticket> Delete(const v1::DeleteSnapshotRequest& request, absl::Time deadline,
+                                const Done<v1::DeleteSnapshotReply>& done);
+  absl::StatusOr<Ticket> Restore(const v1::RestoreSnapshotRequest& request, absl::Time deadline,
+                                 const Done<v1::RestoreSnapshotReply>& done);
 
   // -- events --
   void OnNamedEverywhere(Subject subject);
   void OnClockPassed(const v1::JobChange& change, uint64_t clock);
   void OnJobReply(const v1::JobChange& change, const v1::JobChangeReply& reply);
   void OnTime();
-  absl::Time NextDeadline() const;
+  absl::Time NextTry() const;
+  // Forgets the snapshots that are being taken; their requests are answered by others.
+  void StopAll() { creations_.clear(); }
   // A segment has begun empty. A load asks it to load its rows again; a snapshot being taken, which has lost
   // a part, is given up.
   void OnEmptied();
@@ -84,8 +85,6 @@ class Snapshots {
   bool IsLoading(absl::string_view job) const;
   // Removes what was loaded so far. REQUIRES: IsLoading(job).
   absl::StatusOr<v1::DeleteJobReply> GiveUpLoad(absl::string_view job);
-  // Requests that wait.
-  size_t waiting() const { return creations_.size() + restores_.size() + errands_.size(); }
 
   struct Counters {
     uint64_t taken = 0;  // since this coordinator began to lead
@@ -97,9 +96,6 @@ class Snapshots {
  private:
   // A snapshot that is being taken.
   struct Creation {
-    Ticket ticket = 0;
-    absl::Time deadline;
-    Done<v1::CreateSnapshotReply> done;
     v1::CreateSnapshotRequest request;
     std::string folder;  // empty: not made yet
     uint64_t cut = 0;    // of the last proposal
@@ -109,30 +105,27 @@ class Snapshots {
     bool at_once = false;
     bool hold_joins = false;
     absl::Time hold_until = absl::InfiniteFuture();  // counted from when they were held first
-    int refusals = 0;
+    ClockProposal proposal;
     std::map<uint32_t, v1::SnapshotFile> files;  // by segment
     bool complete = false;                       // its manifest is being written
+    v1::CreateSnapshotReply reply;
   };
+  // A request to load a snapshot.
   struct Restoring {
-    uint32_t job = 0;
+    v1::RestoreSnapshotRequest request;
     absl::Time deadline;
     Done<v1::RestoreSnapshotReply> done;
-  };
-
-  // A request that needs only the files.
-  struct Errand {
-    absl::Time deadline;
-    std::function<void(absl::Status)> fail;
   };
 
   // Runs work(files) where it may block, then then(result) in a visit.
   template <class Result>
   void OnFiles(std::function<Result(snapshot::Files&)> work, std::function<void(Result)> then);
 
-  // The same for a request: `answer` makes the reply, if the request still waits.
+  // The same for a request, which waits no longer then. Does not call `then` if it did not wait any more.
   template <class Reply, class Result>
-  Ticket RunErrand(absl::Time deadline, const Done<Reply>& done, std::function<Result(snapshot::Files&)> work,
-                   std::function<absl::StatusOr<Reply>(const Result&)> answer);
+  absl::StatusOr<Ticket> RunErrand(absl::Time deadline, const Done<Reply>& done,
+                                   std::function<Result(snapshot::Files&)> work,
+                                   std::function<void(Ticket, const Result&)> then);
 
   // -- snapshots.cc --
   // `above`: the cut's number must be larger.
@@ -149,28 +142,30 @@ class Snapshots {
   v1::SnapshotManifest ManifestOf(uint32_t job, const Creation& creation) const;
   // Answers the request with `why`, and gives the snapshot up.
   void GiveUp(uint32_t job, const absl::Status& why);
+  void Discard(uint32_t job);
+  absl::Status ExpiredStatus(uint32_t job) const;
   void Delete(const std::string& folder);
 
   // -- snapshot_loads.cc --
   void LoadAgain();
-  void BeginLoad(Ticket ticket, const v1::RestoreSnapshotRequest& request,
-                 const absl::StatusOr<v1::SnapshotManifest>& manifest);
-  absl::Status CommitLoad(const std::string& name, const v1::SnapshotManifest& manifest, uint32_t replaces,
-                          uint32_t* job);
+  absl::Status AwaitLoad(Ticket ticket, const Restoring& restoring,
+                         const absl::StatusOr<v1::SnapshotManifest>& manifest);
+  // Begins to load, unless that is under way. Returns the new job.
+  absl::StatusOr<uint32_t> BeginLoad(const v1::RestoreSnapshotRequest& request,
+                                     const v1::SnapshotManifest& manifest);
+  absl::StatusOr<uint32_t> CommitLoad(const std::string& name, const v1::SnapshotManifest& manifest,
+                                      uint32_t replaces);
   absl::StatusOr<uint32_t> Replaced(const std::string& name, bool replace) const;
   void StartLoad(const JobRecord& job);
   void FinishLoad(uint32_t job);
   void FailLoad(uint32_t job, const std::string& why);
-  void AnswerRestores(uint32_t job, const absl::StatusOr<v1::RestoreSnapshotReply>& answer);
 
   Context& context_;
   Membership& membership_;
-  Sessions& sessions_;
   Workers& workers_;
   FanOuts& fan_outs_;
+  Waiters& waiters_;
   std::map<uint32_t, Creation> creations_;  // by job
-  std::map<Ticket, Errand> errands_;
-  std::map<Ticket, Restoring> restores_;  // job 0: its manifest is being read
   Counters counters_;
 };
 
@@ -187,14 +182,16 @@ void Snapshots::OnFiles(std::function<Result(snapshot::Files&)> work, std::funct
 }
 
 template <class Reply, class Result>
-Ticket Snapshots::RunErrand(absl::Time deadline, const Done<Reply>& done,
-                            std::function<Result(snapshot::Files&)> work,
-                            std::function<absl::StatusOr<Reply>(const Result&)> answer) {
-  const Ticket ticket = sessions_.NewTicket();
-  errands_[ticket] = {.deadline = deadline,
-                      .fail = [this, done](const absl::Status& why) { sessions_.Tell(done, {why}); }};
-  OnFiles<Result>(std::move(work), [this, ticket, done, answer = std::move(answer)](const Result& result) {
-    if (errands_.erase(ticket) > 0) sessions_.Tell(done, answer(result));
+absl::StatusOr<Ticket> Snapshots::RunErrand(absl::Time deadline, const Done<Reply>& done,
+                                            std::function<Result(snapshot::Files&)> work,
+                                            std::function<void(Ticket, const Result&)> then) {
+  const absl::StatusOr<Ticket> ticket = waiters_.Await(
+      {.subject = Subject::Files(), .deadline = deadline, .answer = waiters_.Telling(done), .expired = [] {
+         return absl::DeadlineExceededError("snapshots: --snapshot-dir has not answered in time");
+       }});
+  if (!ticket.ok()) return ticket;
+  OnFiles<Result>(std::move(work), [this, ticket = *ticket, then = std::move(then)](const Result& result) {
+    if (waiters_.Take(ticket)) then(ticket, result);
   });
   return ticket;
 }
