@@ -28,7 +28,7 @@ class ContextTest : public ::testing::Test {
   testing_members::TestClock clock;
   Probe probe;
   const Surroundings around{.shard_name = "shard",
-                            .budget = std::make_shared<testing_members::TestBudget>(),
+                            .shard = std::make_shared<testing_members::TestBudget>(),
                             .clock = &clock,
                             .port = nullptr};
   Context context{{.executors = 2}, clock, probe};

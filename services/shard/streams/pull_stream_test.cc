@@ -7,6 +7,7 @@
 #include "libs/base/test_util/status_matchers.h"
 #include "libs/wire/frame.h"
 #include "libs/wire/packed.h"
+#include "services/shard/shard.h"
 
 namespace paceline::shard {
 namespace {

@@ -21,7 +21,7 @@ namespace paceline::sdk {
 class Session {
  public:
   template <class Request, class Reply>
-  using CallOf = typename CoordinatorCall<Request, Reply>::Method;
+  using CallOf = void (CoordinatorApi::*)(const Request&, absl::Duration, CoordinatorApi::Callback<Reply>);
 
   struct Options {
     std::string coordinator;  // host:port, for messages
