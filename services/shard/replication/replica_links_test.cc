@@ -102,7 +102,7 @@ class ReplicaLinksTest : public ::testing::Test {
   Probe probe;
   OnePeer peer;
   Shard shard{{.name = "shard-3"}, clock, probe};
-  std::shared_ptr<ReplicaLinks> links = std::make_shared<ReplicaLinks>(shard, peer);
+  std::shared_ptr<ReplicaLinks> links = std::make_shared<ReplicaLinks>(shard.context(), peer);
 };
 
 TEST_F(ReplicaLinksTest, WhatSegmentsSayMeanwhileSharesAFrame) {
