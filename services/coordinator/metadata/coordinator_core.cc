@@ -171,6 +171,7 @@ absl::StatusOr<v1::ChangeConfigsReply> CoordinatorCore::ChangeConfigs(
 absl::StatusOr<v1::Map> CoordinatorCore::MoveSegment(uint32_t segment, uint32_t shard) {
   const Visit visit(context_);
   ABSL_RETURN_IF_ERROR(CheckServing());
+  ABSL_RETURN_IF_ERROR(membership_.CheckMayMakeMaps());
   ABSL_RETURN_IF_ERROR(membership_.MoveSegment(segment, shard));
   FollowMap();
   return *facts_->map();

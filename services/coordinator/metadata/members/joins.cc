@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libs/base/planted.h"
@@ -282,27 +283,32 @@ bool Membership::Listens() const {
   return context_.now < began_ + context_.options.shard_silent;
 }
 
-std::vector<std::string> Membership::Unmet() const {
+std::vector<std::string> Membership::Unmet(absl::Span<const uint32_t> silent) const {
   std::vector<std::string> names;
   for (const auto& [id, soft] : soft_) {
-    if (!soft.met && (Listens() || IsPrimary(id))) names.push_back(context_.facts.ShardName(id));
+    if (soft.met || absl::c_linear_search(silent, id)) continue;
+    if (Listens() || IsPrimary(id)) names.push_back(context_.facts.ShardName(id));
   }
   return names;
 }
 
-// Sessions require every primary anyway. Of the other shards one may be gone for good.
-absl::Status Membership::CheckMayMakeMaps() const {
-  return Listens() ? CheckMayGiveIds() : absl::OkStatus();
-}
-
-absl::Status Membership::CheckMayGiveIds() const {
+absl::Status Membership::CheckMet(absl::Span<const uint32_t> silent) const {
   ABSL_RETURN_IF_ERROR(age_.behind());
-  const std::vector<std::string> unmet = Unmet();
+  const std::vector<std::string> unmet = Unmet(silent);
   if (unmet.empty()) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("the coordinator has begun ", Seconds(context_.now - began_),
-                   " ago; it gives out no numbers and denies nothing before it has heard of ",
+                   " ago; it gives out no numbers, makes no map and denies nothing before it has heard of ",
                    absl::StrJoin(unmet, ", "), "; try again"));
+}
+
+absl::Status Membership::CheckMayGiveIds() const {
+  return CheckMet({});
+}
+
+// Sessions require every primary anyway. Of the other shards one may be gone for good.
+absl::Status Membership::CheckMayMakeMaps(absl::Span<const uint32_t> silent) const {
+  return Listens() ? CheckMet(silent) : absl::OkStatus();
 }
 
 }  // namespace paceline::coordinator

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "paceline/v1/coordinator.pb.h"
 #include "services/coordinator/metadata/facts/context.h"
 #include "services/coordinator/metadata/leadership/store_age.h"
@@ -91,9 +92,9 @@ class Membership {
   // shards that may know of later ones have not been heard of by this coordinator (the message names them);
   // or never, since the store is behind.
   absl::Status CheckMayGiveIds() const;
-  // The same in the first 3 s of this coordinator, OK afterwards: for changes of the map that it makes by
-  // itself.
-  absl::Status CheckMayMakeMaps() const;
+  // The same in the first 3 s of this coordinator, OK afterwards: for changes of the map. Shards in `silent`
+  // need not have been heard of: the map changes because they are silent.
+  absl::Status CheckMayMakeMaps(absl::Span<const uint32_t> silent = {}) const;
   // As StoreAge::Check.
   absl::Status CheckKnown(const v1::Known& known, const v1::Member& from);
   // OK, or an error because the store is an older copy: then no request is served.
@@ -128,8 +129,11 @@ class Membership {
   v1::JoinClusterReply ReplyTo(const v1::JoinClusterRequest& request) const;
   // True if this coordinator has started so recently that a living shard may not have been heard of yet.
   bool Listens() const;
-  // Names of the shards that may know more than the store and have not been heard of.
-  std::vector<std::string> Unmet() const;
+  // Names of the shards that may know more than the store and have not been heard of, but for those in
+  // `silent`.
+  std::vector<std::string> Unmet(absl::Span<const uint32_t> silent = {}) const;
+  // OK if there are none.
+  absl::Status CheckMet(absl::Span<const uint32_t> silent) const;
   // The term, once every shard that may know more than the store was heard of; 0 until then.
   uint64_t TermToTell() const;
   void NotePositions();

@@ -1,6 +1,7 @@
 #include "services/coordinator/metadata/placement/configs.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/status.h"
@@ -54,8 +55,24 @@ absl::Status Configs::CheckCarried(const v1::ChangeConfigsRequest& request) cons
   return absl::OkStatus();
 }
 
+namespace {
+
+// The shards that the wish says are silent, or fail.
+std::vector<uint32_t> SilentBy(const v1::ConfigWish& wish, const v1::SegmentConfig& config) {
+  std::vector<uint32_t> shards;
+  if (wish.kind() == v1::ConfigWish::PROMOTE) shards.push_back(config.primary().shard());
+  if (wish.kind() == v1::ConfigWish::DROP) {
+    for (const v1::Member& member : wish.members()) shards.push_back(member.shard());
+  }
+  return shards;
+}
+
+}  // namespace
+
 absl::Status Configs::Grant(const v1::ConfigWish& wish, const v1::Member& from, v1::Map& map) {
   v1::SegmentConfig& config = *map.mutable_segments(static_cast<int>(wish.segment()));
+  // A map that is made from an older one would bear the number of one that shards know.
+  ABSL_RETURN_IF_ERROR(membership_.CheckMayMakeMaps(SilentBy(wish, config)));
   if (wish.kind() == v1::ConfigWish::PROMOTE) {
     ABSL_RETURN_IF_ERROR(CheckPromote(config, wish, from));
     promotions_.Wish(wish.segment(), from);

@@ -180,6 +180,31 @@ TEST_F(ConfigsTest, OnlyThePrimaryIsListenedToAndOnlyToReplicasItSwaps) {
   EXPECT_THAT(cluster_->core().ChangeConfigs(foreign), StatusIs(StatusCode::kFailedPrecondition));
 }
 
+// Its store may be an older copy, whose next map bears the number of one that some shard knows.
+TEST_F(ConfigsTest, ANewCoordinatorWaitsForAllButTheSilentBeforeItMakesAMap) {
+  Start(1);
+  const v1::SegmentConfig config = Config(3);
+  const v1::Member dead = config.primary();
+  const v1::Member replica = config.replicas(0);
+  shards().at(NameOf(dead)).up = false;
+  cluster_->beating = false;
+  ASSERT_THAT(cluster_->Restart(), IsOk());
+  const auto why = [&](const v1::Member& from, const v1::ConfigWish& wish) {
+    const auto reply = Wish(from, {wish});
+    return reply.ok() ? reply->segments(0).why_not() : std::string(reply.status().message());
+  };
+  const v1::ConfigWish promote = WishOf(v1::ConfigWish::PROMOTE, 3, 1);
+  EXPECT_THAT(why(replica, promote), HasSubstr("has heard of"));
+  for (auto& [name, shard] : shards().all()) {
+    if (!shard.up) continue;
+    ASSERT_THAT(shards().Beat(cluster_->core(), name), IsOk());
+  }
+  EXPECT_EQ(why(replica, promote), "") << "the primary is silent";
+  EXPECT_THAT(why(dead, WishOf(v1::ConfigWish::KEEP, 3, 1)), HasSubstr("has heard of"));
+  cluster_->Run(absl::Seconds(1));
+  EXPECT_TRUE(Same(Config(3).primary(), replica));
+}
+
 TEST_F(ConfigsTest, AFailedCommitGrantsNothing) {
   for (const Fault fault : {Fault::kFailBefore, Fault::kFailAfter}) {
     Start(1);

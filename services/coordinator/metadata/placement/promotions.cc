@@ -71,6 +71,7 @@ void Promotions::DropOutdated() {
 }
 
 void Promotions::BeginTakeovers() {
+  if (!membership_.CheckMayMakeMaps().ok()) return;
   for (const uint32_t segment : membership_.to_take_over()) {
     const auto it = attempts_.find(segment);
     if (it != attempts_.end() && it->second.primary_over) continue;
