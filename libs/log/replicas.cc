@@ -241,7 +241,7 @@ void Replicas::Await(Follower& follower) {
   follower.role = Role::kAwaited;
   follower.since = clock_->Now();
   follower.awaited_from = tail_.end().lsn;
-  Probe(follower);
+  if (!Planted(Bug::kPagesNotAwaited)) Probe(follower);
   next_beacon_ = absl::InfinitePast();
 }
 

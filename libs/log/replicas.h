@@ -173,6 +173,8 @@ class Replicas {
   // The last record of the state it is known to hold and could continue from.
   Lsn HeldBy(const Follower& follower) const;
   static bool Waited(const Follower& follower) { return follower.role != Role::kLearner; }
+  // REQUIRES: it is awaited. It has answered since.
+  static bool KnowsItIsAwaited(const Follower& follower);
   // Begins an exchange by asking for the follower's position.
   void Probe(Follower& follower);
   void AskPosition(Follower& follower);

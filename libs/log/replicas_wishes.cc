@@ -24,6 +24,10 @@ bool Replicas::Failing(const Follower& follower, absl::Time now) const {
   return silent || (holds_up && !OwnDiskFails()) || follower.state == State::kDisagrees;
 }
 
+bool Replicas::KnowsItIsAwaited(const Follower& follower) {
+  return follower.state == State::kStreaming || Planted(Bug::kPagesNotAwaited);
+}
+
 void Replicas::CheckFollowers(absl::Time now) {
   std::erase_if(followers_, [&](const auto& follower) {
     return follower->role == Role::kLearner &&
@@ -43,7 +47,7 @@ void Replicas::CheckFollowers(absl::Time now) {
       // It may have been added without this primary's knowledge, so only a new epoch without it ends the
       // wait.
       if (follower->role == Role::kAwaited) keep = follower->leaving = true;
-    } else if (follower->role == Role::kAwaited && follower->state == State::kStreaming &&
+    } else if (follower->role == Role::kAwaited && KnowsItIsAwaited(*follower) &&
                HeldBy(*follower) >= follower->awaited_from && DiskCounts(*follower) &&
                now < follower->lent.until()) {
       add.push_back(follower->member);

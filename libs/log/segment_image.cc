@@ -71,10 +71,10 @@ v1::PageImage PutPage(TableId table, const table::Page& page, Lsn version) {
 
 // --- from an image ---
 
-using Sessions = std::map<SessionId, Segment::Session>;
+using SessionsOfImage = std::map<SessionId, Segment::Session>;
 
-absl::StatusOr<Sessions> TakeSessions(const v1::SegmentImage& image) {
-  Sessions sessions;
+absl::StatusOr<SessionsOfImage> TakeSessions(const v1::SegmentImage& image) {
+  SessionsOfImage sessions;
   for (const v1::SegmentImage::Session& from : image.sessions()) {
     Segment::Session session{.job = JobId(from.job()), .applied = {}};
     session.applied.At(Line::kArrival) = from.arrival();
@@ -92,7 +92,8 @@ absl::StatusOr<Sessions> TakeSessions(const v1::SegmentImage& image) {
   return sessions;
 }
 
-absl::StatusOr<clock::JobClock> TakeClock(const v1::SegmentImage::Job& from, const Sessions& sessions) {
+absl::StatusOr<clock::JobClock> TakeClock(const v1::SegmentImage::Job& from,
+                                          const SessionsOfImage& sessions) {
   std::map<SessionId, clock::JobClock::Worker> workers;
   for (const v1::SegmentImage::Worker& worker : from.workers()) {
     const SessionId id(worker.session());

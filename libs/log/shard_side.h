@@ -7,8 +7,8 @@
 #include "libs/log/record.h"
 #include "libs/log/segment.h"
 
-// What the primary and the followers of a segment use of their shard, which all its segments share.
-// Implementations must be thread-safe.
+// What the primary and the followers of a segment use of their shard. What all its segments share must be
+// thread-safe.
 namespace paceline::log {
 
 // Memory for rows.

@@ -15,12 +15,13 @@ PACELINE_WIDE_VECTORS void ApplyTo(const Rule& rule, float* __restrict w, size_t
                                    const void* __restrict gradients, size_t count) {
   const T parameters = *std::get_if<T>(&rule);
   const ValueView g(gradients, count);
-  [[maybe_unused]] float* __restrict n = w + slot_stride;
-  [[maybe_unused]] float* __restrict z = w + 2 * slot_stride;
+  constexpr size_t kSlots = About<T>::kSlots;
+  [[maybe_unused]] float* __restrict n = kSlots > 0 ? w + slot_stride : nullptr;
+  [[maybe_unused]] float* __restrict z = kSlots > 1 ? w + 2 * slot_stride : nullptr;
   for (size_t i = 0; i < count; ++i) {
-    if constexpr (About<T>::kSlots == 0) About<T>::Step(parameters, g[i], w[i]);
-    if constexpr (About<T>::kSlots == 1) About<T>::Step(parameters, g[i], w[i], n[i]);
-    if constexpr (About<T>::kSlots == 2) About<T>::Step(parameters, g[i], w[i], n[i], z[i]);
+    if constexpr (kSlots == 0) About<T>::Step(parameters, g[i], w[i]);
+    if constexpr (kSlots == 1) About<T>::Step(parameters, g[i], w[i], n[i]);
+    if constexpr (kSlots == 2) About<T>::Step(parameters, g[i], w[i], n[i], z[i]);
   }
 }
 

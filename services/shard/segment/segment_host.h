@@ -102,8 +102,8 @@ class SegmentHost {
   // nullptr unless this shard is primary.
   log::Primary* primary() { return std::get_if<log::Primary>(&state_); }
   const log::Primary* primary() const { return std::get_if<log::Primary>(&state_); }
-  // Marks what went to the disk since the last call; OnDurable tells that it is synced. nullopt: nothing
-  // went.
+  // Marks what went to the disk since the last call, if somebody waits for it; OnDurable tells that it is
+  // synced. nullopt: nothing went, or nobody waits.
   std::optional<SegmentDisk::Mark> TakeMark() { return disk_ == nullptr ? std::nullopt : disk_->TakeMark(); }
   void OnDurable(const SegmentDisk::Mark& mark);
 

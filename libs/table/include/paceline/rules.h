@@ -4,7 +4,7 @@
 
 // Update rules and initialisers, for users of the SDK and for all that is below it. Plain values; a schema
 // with a parameter that is not allowed is refused. docs/rules.md has the exact arithmetic and the allowed
-// values; what a rule is called, what it allows and what it does is said once, in libs/table/about.h.
+// values.
 namespace paceline {
 inline namespace values {
 

@@ -38,8 +38,8 @@ class Waiters {
     Answer answer;
     // The answer at the deadline: names whom the request waits for.
     std::function<absl::Status()> expired;
-    // Called after an answer that no event brought, but the deadline, or that it is `abandoned`. May be
-    // empty.
+    // Called after an answer that no event brought, but the deadline, or that waiting is hopeless, or that
+    // the request is `abandoned`. May be empty.
     std::function<void(bool abandoned)> left = nullptr;
   };
 

@@ -26,6 +26,7 @@ void Membership::HasVersions(uint32_t shard, std::optional<uint64_t> map, std::o
 // A shard's versions came from this coordinator, or from an earlier one on the same store.
 void Membership::HasAnswered(uint32_t shard, uint64_t map, std::optional<uint64_t> catalogue) {
   HasVersions(shard, map, catalogue);
+  soft_[shard].answered = true;
   const std::string who = context_.facts.ShardName(shard);
   v1::Known known;
   known.set_map_version(map);

@@ -276,39 +276,41 @@ absl::Status Membership::CheckKnown(const v1::Known& known, const v1::Member& fr
 // A coordinator whose store turns out to be an older copy should leave no trace of its terms: otherwise the
 // newest store would be found to lack them.
 uint64_t Membership::TermToTell() const {
-  return Unmet().empty() ? context_.facts.term() : 0;
+  return CheckMayGiveIds().ok() ? context_.facts.term() : 0;
 }
 
 bool Membership::Listens() const {
   return context_.now < began_ + context_.options.shard_silent;
 }
 
-std::vector<std::string> Membership::Unmet(absl::Span<const uint32_t> silent) const {
-  std::vector<std::string> names;
-  for (const auto& [id, soft] : soft_) {
-    if (soft.met || absl::c_linear_search(silent, id)) continue;
-    if (Listens() || IsPrimary(id)) names.push_back(context_.facts.ShardName(id));
-  }
-  return names;
+bool Membership::Unmet(uint32_t shard, const Soft& soft) const {
+  return !soft.met && (Listens() || IsPrimary(shard));
 }
 
-absl::Status Membership::CheckMet(absl::Span<const uint32_t> silent) const {
+absl::Status Membership::CheckMet(absl::FunctionRef<bool(uint32_t, const Soft&)> unmet) const {
   ABSL_RETURN_IF_ERROR(age_.behind());
-  const std::vector<std::string> unmet = Unmet(silent);
-  if (unmet.empty()) return absl::OkStatus();
+  std::vector<std::string> names;
+  for (const auto& [id, soft] : soft_) {
+    if (unmet(id, soft)) names.push_back(context_.facts.ShardName(id));
+  }
+  if (names.empty()) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("the coordinator has begun ", Seconds(context_.now - began_),
                    " ago; it gives out no numbers, makes no map and denies nothing before it has heard of ",
-                   absl::StrJoin(unmet, ", "), "; try again"));
+                   absl::StrJoin(names, ", "), "; try again"));
 }
 
 absl::Status Membership::CheckMayGiveIds() const {
-  return CheckMet({});
+  return CheckMet([this](uint32_t shard, const Soft& soft) { return Unmet(shard, soft); });
 }
 
-// Sessions require every primary anyway. Of the other shards one may be gone for good.
+// Sessions require every primary anyway. Of the other shards one may be gone for good. A shard beats once a
+// second, and later if its last beat went to a machine that is gone; but it answers at once.
 absl::Status Membership::CheckMayMakeMaps(absl::Span<const uint32_t> silent) const {
-  return Listens() ? CheckMet(silent) : absl::OkStatus();
+  if (!Listens()) return age_.behind();
+  return CheckMet([&](uint32_t shard, const Soft& soft) {
+    return Unmet(shard, soft) && !soft.answered && !absl::c_linear_search(silent, shard);
+  });
 }
 
 }  // namespace paceline::coordinator

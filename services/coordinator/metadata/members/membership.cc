@@ -111,6 +111,7 @@ void Membership::OnNothingFound(const std::set<uint32_t>& segments) {
 }
 
 absl::Status Membership::CommitMap(v1::Map map, Changes changes) {
+  ABSL_RETURN_IF_ERROR(age_.behind());
   map.set_version(context_.facts.map_version() + 1);
   map.set_feature_level(LevelWith(nullptr));
   changes.map = std::move(map);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -108,7 +109,8 @@ class Membership {
   // Soft state of a shard: a restart of the coordinator forgets it.
   struct Soft {
     absl::Time heard;
-    bool met = false;  // it has beaten, joined, or may join: the store knows all that it knows
+    bool met = false;       // it has beaten, joined, or may join: the store knows all that it knows
+    bool answered = false;  // it has named the versions of its map and its list of tables
     std::optional<v1::BeatRequest> last;
     uint64_t map_version = 0;
     uint64_t catalogue_version = 0;
@@ -129,11 +131,10 @@ class Membership {
   v1::JoinClusterReply ReplyTo(const v1::JoinClusterRequest& request) const;
   // True if this coordinator has started so recently that a living shard may not have been heard of yet.
   bool Listens() const;
-  // Names of the shards that may know more than the store and have not been heard of, but for those in
-  // `silent`.
-  std::vector<std::string> Unmet(absl::Span<const uint32_t> silent = {}) const;
-  // OK if there are none.
-  absl::Status CheckMet(absl::Span<const uint32_t> silent) const;
+  // True if the shard has not been heard of, and may know more than the store.
+  bool Unmet(uint32_t shard, const Soft& soft) const;
+  // OK, or an error that names the shards of which `unmet` is true.
+  absl::Status CheckMet(absl::FunctionRef<bool(uint32_t shard, const Soft& soft)> unmet) const;
   // The term, once every shard that may know more than the store was heard of; 0 until then.
   uint64_t TermToTell() const;
   void NotePositions();

@@ -57,9 +57,11 @@ absl::Status Configs::CheckCarried(const v1::ChangeConfigsRequest& request) cons
 
 namespace {
 
-// The shards that the wish says are silent, or fail.
-std::vector<uint32_t> SilentBy(const v1::ConfigWish& wish, const v1::SegmentConfig& config) {
+// The shards that the wish says are silent, or fail; and the one whose wish another one carries.
+std::vector<uint32_t> SilentBy(const v1::ConfigWish& wish, const v1::ChangeConfigsRequest& request,
+                               const v1::SegmentConfig& config) {
   std::vector<uint32_t> shards;
+  if (request.has_carried_by()) shards.push_back(request.from().shard());
   if (wish.kind() == v1::ConfigWish::PROMOTE) shards.push_back(config.primary().shard());
   if (wish.kind() == v1::ConfigWish::DROP) {
     for (const v1::Member& member : wish.members()) shards.push_back(member.shard());
@@ -69,10 +71,12 @@ std::vector<uint32_t> SilentBy(const v1::ConfigWish& wish, const v1::SegmentConf
 
 }  // namespace
 
-absl::Status Configs::Grant(const v1::ConfigWish& wish, const v1::Member& from, v1::Map& map) {
+absl::Status Configs::Grant(const v1::ConfigWish& wish, const v1::ChangeConfigsRequest& request,
+                            v1::Map& map) {
+  const v1::Member& from = request.from();
   v1::SegmentConfig& config = *map.mutable_segments(static_cast<int>(wish.segment()));
   // A map that is made from an older one would bear the number of one that shards know.
-  ABSL_RETURN_IF_ERROR(membership_.CheckMayMakeMaps(SilentBy(wish, config)));
+  ABSL_RETURN_IF_ERROR(membership_.CheckMayMakeMaps(SilentBy(wish, request, config)));
   if (wish.kind() == v1::ConfigWish::PROMOTE) {
     ABSL_RETURN_IF_ERROR(CheckPromote(config, wish, from));
     promotions_.Wish(wish.segment(), from);
@@ -92,7 +96,7 @@ absl::StatusOr<v1::ChangeConfigsReply> Configs::Change(const v1::ChangeConfigsRe
   uint64_t hand_overs = 0;
   bool changed = false;
   for (const v1::ConfigWish& wish : request.wishes()) {
-    const absl::Status granted = Grant(wish, request.from(), map);
+    const absl::Status granted = Grant(wish, request, map);
     reply.add_segments()->set_why_not(std::string(granted.message()));
     if (!granted.ok() || wish.kind() == v1::ConfigWish::PROMOTE) continue;
     changed = true;

@@ -34,7 +34,7 @@ class Configs {
   absl::Status CheckRequest(const v1::ChangeConfigsRequest& request) const;
   absl::Status CheckCarried(const v1::ChangeConfigsRequest& request) const;
   // Applies the wish to `map`, or returns why it is not granted.
-  absl::Status Grant(const v1::ConfigWish& wish, const v1::Member& from, v1::Map& map);
+  absl::Status Grant(const v1::ConfigWish& wish, const v1::ChangeConfigsRequest& request, v1::Map& map);
 
   Context& context_;
   Membership& membership_;

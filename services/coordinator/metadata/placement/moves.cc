@@ -145,12 +145,16 @@ void Moves::CommitDrops(const std::vector<Move>& moves) {
 // -- asking --
 
 void Moves::Ask() {
+  // A primary that is asked to hand over answers nobody before its wish is granted.
+  const bool may_hand_over = membership_.CheckMayMakeMaps().ok();
   std::map<uint32_t, std::vector<Move>> recruits;
   std::map<uint32_t, std::vector<Move>> hand_overs;
   for (auto& [segment, one] : under_way_) {
+    const bool recruit = one.move.kind == Move::Kind::kRecruit;
     if (one.next_ask > context_.now) continue;
-    one.next_ask = context_.now + kAskMovesEvery;
-    auto& calls = one.move.kind == Move::Kind::kRecruit ? recruits : hand_overs;
+    one.next_ask = context_.now + (recruit || may_hand_over ? kAskMovesEvery : kLookAgain);
+    if (!recruit && !may_hand_over) continue;
+    auto& calls = recruit ? recruits : hand_overs;
     calls[one.move.primary.shard()].push_back(one.move);
   }
   for (const auto& [shard, moves] : recruits) SendRecruits(shard, moves);

@@ -307,6 +307,7 @@ void Recoveries::MarkJobs(const Decisions& decisions, Changes& changes) const {
 }
 
 void Recoveries::CommitReady() {
+  if (!membership_.CheckMayMakeMaps().ok()) return;
   Decisions decisions;
   decisions.map = *context_.facts.map();
   for (auto& [segment, attempt] : attempts_) Decide(segment, attempt, decisions);
