@@ -20,7 +20,7 @@ constexpr size_t kRequestBytes = 600;              // of a pull for a megabyte i
 constexpr char kPush[] = "/bench/Push";
 constexpr char kPull[] = "/bench/Pull";
 
-// What comes back from a completion queue.
+// The tags that a completion queue returns.
 enum class Tag : intptr_t { kStarted = 1, kRead, kWritten, kFinished };
 void* ToPointer(Tag tag) {
   return reinterpret_cast<void*>(tag);

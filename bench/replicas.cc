@@ -30,7 +30,7 @@ struct Figures {
   std::vector<double> plain_keys;  // as many as plain files would take, where all is synced
 };
 
-// What the disks of a cluster have done so far.
+// The work of a cluster's disks so far.
 struct DiskWork {
   double bytes = 0, syncs = 0, rows = 0;
 

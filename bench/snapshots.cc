@@ -1,4 +1,4 @@
-// What snapshots cost those who read: an open loop of pulls, quiet and while snapshots are taken.
+// The cost of snapshots for readers: an open loop of pulls, without snapshots and while they are taken.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

@@ -14,7 +14,7 @@ namespace {
 // Of the SDK, less what a frame holds beside its values.
 constexpr size_t kFrameBytes = (size_t{1} << 20) - (size_t{1} << 14);
 
-// What one run of Dense measured, each a median of its rounds.
+// The results of one run of Dense, each a median of its rounds.
 struct DenseRun {
   double tcp_gbs = 0;
   Cost bare_push, bare_pull, push, push_ahead, pull;

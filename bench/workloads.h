@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "bench/result.h"
 
-// What Paceline does, over a real cluster on loopback through the SDK.
+// Measures Paceline: a real cluster on loopback, through the SDK.
 namespace paceline::bench {
 
 struct Setting {
@@ -16,7 +16,7 @@ struct Setting {
   // lr: the kinds of table it is run on.
   std::vector<std::string> tables = {"sparse", "ranged"};
   double gigabytes = 4;  // restart, snapshots: of rows
-  std::string record;    // the client's record file; empty: the environment's
+  std::string record;    // the client's history file; empty: the environment's
 };
 
 // 64 MB of a ranged table pushed and pulled whole, four times in a row; each push is waited for, or ("push

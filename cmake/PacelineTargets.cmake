@@ -5,8 +5,8 @@
 #
 # LAYER is one of (lowest first):
 #   base      libs/base, libs/world                    std and Abseil only
-#   pure      libs/record, ring, table, clock, wire, log   no threads, clocks, disks, sockets
-#   adapter   libs/recorder, rpc, metrics, stores      files, gRPC, RocksDB, prometheus-cpp
+#   pure      libs/history, ring, table, clock, wire, log   no threads, clocks, disks, sockets
+#   adapter   libs/history_file, rpc, metrics, stores   files, gRPC, RocksDB, prometheus-cpp
 #   service   services/*, sdk/cpp
 #   program   tools, examples, bench, tests
 # A target may depend on Paceline targets of its own layer or a lower one. The shard, the coordinator and

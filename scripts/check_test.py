@@ -73,7 +73,7 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(circle(), [], "tests include what they like")
 
     def test_pure_libraries_stand_on_each_other_in_order(self):
-        order = ["record", "ring", "table", "clock", "wire", "log"]
+        order = ["history", "ring", "table", "clock", "wire", "log"]
         for i, lib in enumerate(order):
             low = ["base", "world", *order[: i + 1]]
             self.accepts(f"libs/{lib}/a.h", *(f'"libs/{x}/b.h"' for x in low), '"paceline/v1/shard.pb.h"')
@@ -82,8 +82,8 @@ class CheckTest(unittest.TestCase):
             self.refuses(f"libs/{lib}/a.h", '"paceline/v1/shard.grpc.pb.h"')
 
     def test_adapters(self):
-        self.accepts("libs/recorder/a.h", '"libs/record/b.h"', '"libs/base/b.h"', "<thread>")
-        self.refuses("libs/recorder/a.h", '"libs/log/b.h"', '"paceline/v1/shard.pb.h"', '"sdk/cpp/src/b.h"')
+        self.accepts("libs/history_file/a.h", '"libs/history/b.h"', '"libs/base/b.h"', "<thread>")
+        self.refuses("libs/history_file/a.h", '"libs/log/b.h"', '"paceline/v1/shard.pb.h"', '"sdk/cpp/src/b.h"')
         self.accepts("libs/rpc/a.h", '"libs/log/b.h"', '"paceline/v1/shard.grpc.pb.h"', "<grpcpp/grpcpp.h>")
         self.refuses("libs/rpc/a.h", '"libs/metrics/b.h"', '"services/shard/b.h"', '"libs/sim/b.h"')
         self.accepts("libs/metrics/a.h", '"libs/log/b.h"', "<prometheus/counter.h>")
@@ -124,7 +124,7 @@ class CheckTest(unittest.TestCase):
         self.accepts("bench/a.h", '"tools/paceline/b.h"')
         self.refuses("bench/a.h", '"tests/b.h"', '"examples/b.h"')
 
-    def test_the_simulator_stands_on_the_pure_core(self):
+    def test_the_simulator_uses_the_pure_core(self):
         self.accepts("libs/sim/a.h", '"libs/world/b.h"', '"libs/log/b.h"', '"libs/sim/b.h"')
         self.refuses("libs/sim/a.h", '"libs/rpc/b.h"', '"services/shard/b.h"', '"tests/b.h"')
 
@@ -133,7 +133,7 @@ class CheckTest(unittest.TestCase):
         self.accepts("libs/log/a.h", '"b.h"')
         self.refuses("libs/ring/a.h", '"../log/b.h"')
 
-    def test_what_is_for_tests(self):
+    def test_test_only_files(self):
         self.accepts("libs/log/a_test.cc", "<gtest/gtest.h>", '"libs/base/test_util.h"', '"libs/sim/b.h"')
         self.refuses("libs/log/a.cc", "<gtest/gtest.h>", '"libs/base/test_util.h"', '"libs/sim/b.h"')
         self.accepts("examples/lr/a_test.cc", "<gmock/gmock.h>", '"libs/base/test_util.h"')

@@ -62,7 +62,7 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(ctest_tiers.count(self.cases), (2, 1, 1))
         self.assertEqual(ctest_tiers.count(self.nothing), (0, 0, 0))
 
-    def test_slowest_first_and_all_that_was_skipped_by_name_and_reason(self):
+    def test_slowest_tests_first_and_skipped_ones_by_name_and_reason(self):
         lines, skipped = ctest_tiers.report([("release", self.cases)])
         self.assertIn("bad (release)", lines[1])
         self.assertEqual(lines[-3:], ["  good: Streams.Chunks (release): skipped",

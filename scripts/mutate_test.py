@@ -57,7 +57,7 @@ class OperatorsTest(unittest.TestCase):
         ])
         self.assertEqual(found("while (a) { }"), [("negate", "a", "!(a)")])
 
-    def test_of_an_if_that_declares_only_the_condition_behind_it_is_negated(self):
+    def test_an_if_with_a_declaration_negates_only_its_condition(self):
         self.assertEqual(found("if (auto x = f()) { }"), [])
         self.assertEqual(found("if (auto x = f(); x > 0) { }")[0], ("boundary", "x > 0", "x >= 0"))
 
@@ -91,18 +91,18 @@ class OperatorsTest(unittest.TestCase):
         self.assertEqual(found("const auto f = [](int n) {\n  return n > 7;\n};")[0], ("boundary", "n > 7", "n >= 7"))
         self.assertIn(("drop", "g(n);", ""), found("Each(v, [&](int n) { g(n); });"))
 
-    def test_a_place_where_a_bug_is_planted_is_negated_and_no_more(self):
+    def test_a_planted_bug_is_only_negated(self):
         self.assertEqual(found("return a && !Planted(Bug::kB);"), [])
         self.assertIn(("negate", "a && !Planted(Bug::kB)", "!(a && !Planted(Bug::kB))"), found("if (a && !Planted(Bug::kB)) { }"))
 
 
 class FunctionsTest(unittest.TestCase):
-    def test_only_those_that_are_named(self):
+    def test_only_named_functions_are_searched(self):
         self.assertEqual({m.line for m in mutants.find("toy.cc", TOY, ["Toy::Other"])}, {19})
         with self.assertRaisesRegex(ValueError, "no function Toy::Gone"):
             mutants.find("toy.cc", TOY, ["Toy::Gone"])
 
-    def test_those_of_the_protocol_are_all_there(self):
+    def test_all_functions_of_the_protocol_exist(self):
         everything = mutate.all_mutants()
         self.assertEqual({m.file for m in everything}, set(mutate.FUNCTIONS))
         self.assertGreater(len(everything), 500)
@@ -140,10 +140,10 @@ class RenderTest(unittest.TestCase):
     def number(self, operator, before, after=None):
         return next(n for n, m in self.numbered if (m.operator, m.before) == (operator, before) and after in (None, m.after))
 
-    def test_without_a_mutant_it_is_as_it_was(self):
+    def test_without_a_mutant_the_program_is_unchanged(self):
         self.assertEqual([self.run_toy(1, 2), self.run_toy(5, 3), self.run_toy(8, -1), self.run_toy(12, -1), self.run_toy(12, 3)], [1, 6, 50, -1, 3])
 
-    def test_each_does_what_it_says(self):
+    def test_each_operator_makes_its_fault(self):
         condition = "a < b && b > 0"
         self.assertEqual(self.run_toy(1, 2, self.number("drop", "return 1;")), 2)
         self.assertEqual(self.run_toy(5, 3, self.number("negate", condition)), 1)
@@ -156,7 +156,7 @@ class RenderTest(unittest.TestCase):
         self.assertEqual(self.run_toy(7, -1, self.number("boundary", "n > 7")), 50)
         self.assertEqual(self.run_toy(10, -1, self.number("boundary", "a >= 10")), 50)
 
-    def test_a_run_tells_which_it_has_reached(self):
+    def test_a_run_names_the_mutants_it_reached(self):
         file = self.folder / "reached.txt"
         self.run_toy(1, 2, PACELINE_MUTANTS_REACHED=str(file))
         reached = {int(n) for n in file.read_text().split()}

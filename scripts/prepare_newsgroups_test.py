@@ -170,7 +170,7 @@ class PrepareTest(unittest.TestCase):
         self.assertIn("disk full", error)
         self.assertEqual(os.listdir(self.folder), [])
 
-    def test_sweeps_what_a_killed_run_left(self):
+    def test_sweeps_the_remains_of_a_killed_run(self):
         old = os.path.join(self.folder, script.SCRATCH_PREFIX + "old")
         os.makedirs(old)
         os.utime(old, (0, 0))
@@ -201,12 +201,12 @@ class PrepareTest(unittest.TestCase):
             archive.writestr(script.FOLDER + "train.tab", b"changed")
         self.assertIn("SHA-256", self.run_main("--wheel", self.wheel)[2])
 
-    def test_names_a_file_that_is_no_package(self):
+    def test_names_a_file_that_is_not_a_package(self):
         with open(self.wheel, "w", encoding="utf-8") as file:
             file.write("no zip")
         self.assertIn("expected the wheel", self.run_main("--wheel", self.wheel)[2])
 
-    def test_a_failed_download_says_what_and_what_next(self):
+    def test_a_failed_download_names_the_cause_and_the_remedy(self):
         done = mock.Mock(returncode=1, stdout="ERROR: no route")
         with mock.patch("subprocess.run", return_value=done):
             code, _, error = self.run_main()

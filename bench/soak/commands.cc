@@ -18,7 +18,7 @@ void AddCluster(CLI::App& command, SoakOptions& options) {
   command.add_option("--seed", options.seed, "of what is killed when, and of what is pushed");
   command.add_option(
       "--folder", options.folder,
-      "where logs, journals and record files go (default: a temporary one, kept if something is "
+      "where logs, journals and history files go (default: a temporary one, kept if something is "
       "wrong)");
 }
 

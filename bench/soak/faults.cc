@@ -98,7 +98,7 @@ absl::Status Faults::KillAndRestartShard(const std::string& name) {
   const absl::Time since = world::MonotonicNow();
   ABSL_RETURN_IF_ERROR(cluster_.Kill(name));
   ++counts_.kills;
-  // Without replicas nobody but itself goes on.
+  // Without replicas only the shard itself can continue.
   const bool others = cluster_.options().replicas > 0;
   if (!others) ABSL_RETURN_IF_ERROR(cluster_.Restart(name));
   ABSL_RETURN_IF_ERROR(AwaitRecovery(before, name, since));

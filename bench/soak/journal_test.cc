@@ -26,7 +26,7 @@ class JournalTest : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(JournalTest, SumsUpWhatWasAcknowledgedAndWhatWasNot) {
+TEST_F(JournalTest, SumsUpAcknowledgedAndUnacknowledgedPushes) {
   const auto journal = Journal::Create(Path());
   ASSERT_THAT(journal, IsOk());
   const uint64_t first = (*journal)->Begin(5);
@@ -49,14 +49,14 @@ TEST_F(JournalTest, ALineWithoutItsEndCountsForNothing) {
   EXPECT_EQ(sums->unacknowledged, 6);
 }
 
-TEST_F(JournalTest, WhatNoWorkerWritesIsAnError) {
+TEST_F(JournalTest, LinesThatNoWorkerWritesAreErrors) {
   for (const char* line : {"push 1 5\npush 1 5\n", "ack 1\n", "push 1 5\nack 1\nack 1\n", "push 1\n", "\n"}) {
     std::ofstream(Path(), std::ios::trunc) << line;
     EXPECT_THAT(SumsOf(Path()), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("line"))) << line;
   }
 }
 
-TEST_F(JournalTest, AnotherStartDoesNotWriteIntoTheSameJournal) {
+TEST_F(JournalTest, EachStartWritesItsOwnJournal) {
   const auto first = Journal::Create(Path());
   EXPECT_FALSE(Journal::Create(Path()).ok());
 }

@@ -84,7 +84,7 @@ absl::StatusOr<std::string> RealCluster::StartLink(const std::string& to,
       name, {std::filesystem::read_symlink("/proc/self/exe").string(), "soak-relay", "--listen",
              "127.0.0.1:0", "--to-file", to_file.string(), "--port-file", file.path().string()}));
   ABSL_ASSIGN_OR_RETURN(const std::string address, AwaitAddress(name, file));
-  processes_[name].arguments[3] = address;  // who comes back is found again
+  processes_[name].arguments[3] = address;  // others find it again when it returns
   return address;
 }
 

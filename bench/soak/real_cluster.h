@@ -27,16 +27,17 @@ struct RealClusterOptions {
   int threads = 1;                     // of each shard
   std::string memory_budget = "4GiB";  // … as its flag has it
   std::string acks = "replicated";     // "durable": shards keep disks, in folder/NAME
-  bool lose_power = false;             // whoever is killed loses what it had not synced
+  bool lose_power = false;             // a killed process loses its unsynced bytes
   uint64_t seed = 1;                   // of how much of that goes
-  // Short, so that who waits for a worker that was killed does not wait for long.
+  // Short, so that nobody waits long for a killed worker.
   absl::Duration session_timeout = absl::Seconds(3);
 };
 
-// A coordinator, shards and whatever else works with them, as processes on the loopback interface that can be
-// killed, stopped and started again, each by its name: "coordinator", "shard-0", … Everybody reaches one of
-// these through a relay (relay.h), "link-coordinator", "link-shard-0", "link-shard-0-peers" …, a process as
-// well. Shards write record files into folder/records, everyone logs into folder/logs. For one thread.
+// A coordinator, shards and other programs that work with them, as processes on the loopback interface that
+// can be killed, stopped and started again, each by its name: "coordinator", "shard-0", … Everybody reaches
+// one of these through a relay (relay.h), "link-coordinator", "link-shard-0", "link-shard-0-peers" …, a
+// process as well. Shards write history files into folder/records, everyone logs into folder/logs. For one
+// thread.
 class RealCluster {
  public:
   // Returns when the cluster is in sync. `supervisor` must outlive it.
@@ -78,7 +79,7 @@ class RealCluster {
 
   // Tells processes to end and waits until they have. An error if one ends with another exit code than 0.
   absl::Status End(const std::vector<std::string>& names, absl::Duration timeout);
-  // The shards, then the coordinator, then the links: then every record file says that it is whole.
+  // The shards, then the coordinator, then the links: then every history file says that it is whole.
   absl::Status EndServers();
 
  private:
@@ -101,7 +102,7 @@ class RealCluster {
   // The incarnation that is known now is over, once a newer one has joined.
   void NoteIncarnation(const std::string& shard);
   absl::Status StartShard(const std::string& name);
-  // A relay to whoever writes his address to `to_file`. Returns its own.
+  // A relay to the process that writes its address to `to_file`. Returns the relay's own.
   absl::StatusOr<std::string> StartLink(const std::string& to, const std::filesystem::path& to_file);
   absl::StatusOr<std::string> AwaitAddress(const std::string& of, tool::PortFile& file);
   absl::Status Launch(const std::string& name);

@@ -27,7 +27,7 @@ namespace paceline::bench {
 namespace {
 
 constexpr size_t kPieceBytes = 16 << 10;
-// What a piece waits on a slow link: some 3 MB/s.
+// A slow link delays each piece by this: some 3 MB/s.
 constexpr absl::Duration kSlow = absl::Milliseconds(5);
 
 std::atomic<bool> slow = false;
@@ -78,7 +78,7 @@ bool WriteAll(int file, const char* bytes, size_t size) {
   return true;
 }
 
-// What comes from one goes to the other, until either end closes.
+// Copies bytes from one end to the other until either of them closes.
 void Pump(const std::shared_ptr<Socket>& from, const std::shared_ptr<Socket>& to) {
   std::array<char, kPieceBytes> piece;
   while (true) {
@@ -94,7 +94,7 @@ void Pump(const std::shared_ptr<Socket>& from, const std::shared_ptr<Socket>& to
 
 void Serve(std::shared_ptr<Socket> client, const std::string& to_file) {
   const std::shared_ptr<Socket> server = Connect(to_file);
-  if (server == nullptr) return;  // who is behind is not there
+  if (server == nullptr) return;  // the process behind the relay is not there
   for (const auto& socket : {client, server}) {
     const int on = 1;
     setsockopt(socket->file(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));

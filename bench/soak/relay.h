@@ -7,7 +7,7 @@ namespace paceline::bench {
 struct RelayOptions {
   std::string listen;     // HOST:PORT, port 0 for any
   std::string port_file;  // where the address that was bound is written
-  std::string to_file;    // holds the address of who is behind the relay, read anew for each connection
+  std::string to_file;    // holds the address of the process behind the relay, read anew for each connection
 };
 
 // A network link that can be broken: connections to the relay reach the process behind it. Stopping the

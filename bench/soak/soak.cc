@@ -125,7 +125,7 @@ class Run {
     return outcome;
   }
 
-  // What is wrong should be looked at.
+  // Keeps the folder of a failed run, for somebody to look at.
   void Keep() const {
     if (data_ == nullptr) return;
     std::error_code ignored;
@@ -133,7 +133,7 @@ class Run {
     if (data_->temporary()) {
       std::filesystem::copy(data_->path(), kept, std::filesystem::copy_options::recursive, ignored);
     }
-    std::fprintf(stderr, "logs, journals and record files: %s\n",
+    std::fprintf(stderr, "logs, journals and history files: %s\n",
                  (data_->temporary() ? kept : data_->path()).c_str());
   }
 
@@ -166,7 +166,7 @@ class Run {
     return absl::OkStatus();
   }
 
-  // What happens when, for who watches.
+  // Prints an event with its time, for people who watch.
   void Say(const std::string& line) const {
     std::fprintf(stderr, "%7.2f s  %s\n", absl::ToDoubleSeconds(world::MonotonicNow() - began_),
                  line.c_str());

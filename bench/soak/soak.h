@@ -19,13 +19,13 @@ struct SoakOptions {
   std::vector<Target> targets = {Target::kShard, Target::kCoordinator};  // empty: nobody
   std::string model = "ssp";                                             // of the counting table
   std::string acks = "replicated";                                       // or "durable", with disks
-  bool lose_power = false;  // whoever is killed loses what it had not synced
+  bool lose_power = false;  // a killed process loses its unsynced bytes
   double rate = 100;        // pushes a second and worker
   uint64_t seed = 1;
   int kills = 20;   // recovery only: how many
   int rounds = 20;  // handover only: how many
   std::string
-      folder;  // where logs and record files are; empty: a temporary one, removed unless something is wrong
+      folder;  // where logs and history files are; empty: a temporary one, removed unless something is wrong
 };
 
 // The result of a run. `ok`: nothing was lost, doubled or read wrong.

@@ -1,7 +1,8 @@
 // Loaded into a process before everything else (LD_PRELOAD): writes down how much of each file has been
-// synced, so that whoever kills the process can take away the rest, as a loss of power would (power_loss.h).
-// The killed one's page cache would survive it. The ledger named by PACELINE_SYNCED_LEDGER gets a line "INODE
-// BYTES" for each file that is new, and for each that was synced; by inode, since files are renamed.
+// synced, so that the test can take away the rest after it kills the process, as a loss of power would
+// (power_loss.h). The killed one's page cache would survive it. The ledger named by PACELINE_SYNCED_LEDGER
+// gets a line "INODE BYTES" for each file that is new, and for each that was synced; by inode, since files
+// are renamed.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -39,7 +40,7 @@ void Note(const struct stat& file, off_t bytes) {
   if (Ledger() >= 0 && write(Ledger(), line, static_cast<size_t>(length)) != length) std::abort();
 }
 
-// What is appended while it is synced may not be safe: the size before counts.
+// A sync may miss bytes that are appended meanwhile: only the size before it counts.
 int Synced(int fd, Sync sync) {
   struct stat file;
   const bool regular = fstat(fd, &file) == 0 && S_ISREG(file.st_mode);

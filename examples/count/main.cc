@@ -65,7 +65,7 @@ void AddOptions(CLI::App& app, Options& o) {
   app.add_flag("--delete-job", o.delete_job, "Delete the job when its counts were right");
 }
 
-// A time that goes on evenly, whoever sets the machine's clock.
+// A time that goes on evenly even if the machine's clock is set.
 absl::Time SteadyNow() {
   return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
 }
@@ -130,7 +130,7 @@ absl::Status Count(const Options& options) {
     }
     if (options.pause_s > 0) absl::SleepFor(absl::Seconds(options.pause_s));
   }
-  // What was counted is committed: who sees this number sees all of it.
+  // All counts are committed: a reader that sees this number sees all of them.
   absl::StatusOr<Table> done = (*client)->OpenOrCreate(kDone, Sparse{.dim = 1, .rule = Assign{}});
   if (!done.ok()) return done.status();
   if (absl::Status s = done->Push({uint64_t{options.index}}, {static_cast<float>(counted)}); !s.ok())

@@ -5,11 +5,11 @@
 namespace paceline::examples {
 namespace {
 
-TEST(PausesTest, NothingOfNoSteps) {
+TEST(PausesTest, NoStepsGiveNoPauses) {
   EXPECT_EQ(Pauses().ToString(), "steps=0 median_ms=0.0 longest_ms=0.0 added_wait_ms=0.0");
 }
 
-TEST(PausesTest, WhatIsBeyondTheUsualIsAdded) {
+TEST(PausesTest, TimeBeyondTheUsualIsAdded) {
   Pauses pauses;
   for (int i = 0; i < 9; ++i) pauses.Add(absl::Milliseconds(2));
   pauses.Add(absl::Milliseconds(106));

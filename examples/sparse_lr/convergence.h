@@ -26,9 +26,9 @@ struct Losses {
   double held_out = 0;   // mean log-loss on the other set
 };
 
-// What to say of a training that ended with a model far from where it should be: `polished` is much better on
-// both sets. (On the training set alone a model may well be improved: one that is not trained to the end may
-// be the better one elsewhere.) Empty: there is nothing to be said.
+// A warning about a training whose model is far from its optimum: `polished` is much better on both sets.
+// (The training set alone proves nothing: a model that is not trained to the end may do better on other
+// data.) Empty: there is nothing to warn about.
 std::string NotConverged(const Losses& losses, const Losses& polished);
 
 }  // namespace paceline::examples

@@ -45,7 +45,7 @@ Losses LossesOf(const TrainingSet& set, const Dataset& held_out, absl::Span<cons
   return {.objective = Objective(set.data, model, kL1), .held_out = Objective(held_out, model, 0.0)};
 }
 
-// What is said of a model that was trained so.
+// The warning about a model that was trained with `options`.
 std::string SaidOf(const ReferenceOptions& options) {
   const TrainingSet set = MakeTrainingSet(Indicators(1), true);
   const Dataset held_out = Indicators(2);
@@ -60,7 +60,7 @@ TEST(ConvergenceTest, StepsThatAreTooLongAreSeen) {
               HasSubstr("has not converged"));
 }
 
-TEST(ConvergenceTest, NothingIsSaidOfAModelThatIsGood) {
+TEST(ConvergenceTest, AGoodModelGetsNoWarning) {
   const TrainingSet set = MakeTrainingSet(Indicators(1), true);
   const double norm = set.shape.row_norm;
   const FtrlOptions ftrl{.alpha = static_cast<float>(1 / norm),
@@ -91,7 +91,7 @@ TEST(ConvergenceTest, ItNeverGetsWorse) {
   EXPECT_LE(Objective(data, Polished(data, wild, {}), Penalties()), Objective(data, wild, Penalties()));
 }
 
-TEST(ConvergenceTest, WhatIsSaidOfLosses) {
+TEST(ConvergenceTest, WarningsNameTheLosses) {
   EXPECT_THAT(NotConverged({0.8, 0.8}, {0.8, 0.8}), HasSubstr("weights of 0"));
   EXPECT_THAT(NotConverged({std::nan(""), 1}, {std::nan(""), 1}), HasSubstr("has not converged"));
   EXPECT_THAT(NotConverged({0.3, 0.3}, {0.2, 0.2}), HasSubstr("reach 0.2000"));

@@ -221,7 +221,7 @@ TEST(TrainReferenceTest, AgreesWithThePlainLoop) {
   }
 }
 
-TEST(TrainReferenceTest, NoRowsNoWeights) {
+TEST(TrainReferenceTest, NoRowsGiveNoWeights) {
   EXPECT_TRUE(TrainReference(Dataset(), {}).empty());
 }
 

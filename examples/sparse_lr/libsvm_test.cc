@@ -46,7 +46,7 @@ TEST(LibsvmTest, StepsOverCommentsBlankLinesAndBlanks) {
   EXPECT_THAT(data.columns, ElementsAre(2, 3, 0));
 }
 
-TEST(LibsvmTest, NothingIsAnEmptyDataset) {
+TEST(LibsvmTest, AnEmptyTextIsAnEmptyDataset) {
   const Dataset data = Parsed("");
   EXPECT_EQ(data.rows(), 0u);
   EXPECT_EQ(data.column_count, 0u);

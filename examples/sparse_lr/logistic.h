@@ -62,7 +62,7 @@ struct Metrics {
 // dataset without rows.
 Metrics Evaluate(const Dataset& data, absl::Span<const float> weights);
 
-// What L1 logistic regression minimises: the mean log-loss on `train` + l1·(sum of |w|).
+// The objective of L1 logistic regression: the mean log-loss on `train` + l1·(sum of |w|).
 double Objective(const Dataset& train, absl::Span<const float> weights, double l1);
 
 // The number of weights that are not exactly 0.

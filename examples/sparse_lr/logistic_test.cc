@@ -91,7 +91,7 @@ TEST(BatchBuilderTest, NumbersColumns) {
   EXPECT_THAT(batch.labels, ElementsAre(0, 1));
 }
 
-TEST(BatchBuilderTest, ReplacesWhatTheBatchHeld) {
+TEST(BatchBuilderTest, ReplacesTheContentOfTheBatch) {
   const Dataset data = Parsed("1 5:1\n0 63:2\n");
   BatchBuilder builder(&data);
   Batch batch;
@@ -252,7 +252,7 @@ TEST(ObjectiveTest, AddsTheNorm) {
   EXPECT_DOUBLE_EQ(Objective(data, weights, 0.1), Evaluate(data, weights).log_loss + 0.2);
 }
 
-TEST(NonZerosTest, CountsWhatIsNotExactlyZero) {
+TEST(NonZerosTest, CountsValuesOtherThanZero) {
   EXPECT_EQ(NonZeros({0.0f, -0.0f, 1e-30f, -2.0f}), 2u);
   EXPECT_EQ(NonZeros({}), 0u);
 }

@@ -48,9 +48,9 @@ absl::StatusOr<Consistency> ParseModel(absl::string_view text);
 // complaining about the command line on standard error.
 std::variant<RunOptions, int> ParseCommandLine(int argc, char** argv);
 
-// What the options mean for a training set. Steps that are not given are by the length of its rows: FTRL's
-// defaults suit rows of length 1, and are scaled such that a set that is a thousand times as large trains
-// alike.
+// Completes the options for a training set. Steps that are not given follow from the length of its rows:
+// FTRL's defaults suit rows of length 1, and are scaled so that a set of a thousand times larger values
+// trains alike.
 FtrlOptions FtrlOf(const RunOptions& options, const Shape& shape);
 // The gradients of a clock of all workers together move the model by no more than their mean's safe step.
 float SgdStepOf(const RunOptions& options, const Shape& shape);

@@ -32,7 +32,7 @@ class OptionsTest : public ::testing::Test {
     EXPECT_TRUE(std::holds_alternative<RunOptions>(result));
     return std::holds_alternative<RunOptions>(result) ? std::get<RunOptions>(result) : RunOptions();
   }
-  // What it says on standard error.
+  // Its message on standard error.
   std::string Refused(std::vector<std::string> arguments) {
     ::testing::internal::CaptureStderr();
     const std::variant<RunOptions, int> result = Parse(std::move(arguments));
@@ -117,7 +117,7 @@ TEST_F(OptionsTest, AJobsNameIsItsOwnAndTheLastOneCounts) {
   EXPECT_EQ(o.worker, 2);
 }
 
-TEST_F(OptionsTest, RefusesWhatCannotBe) {
+TEST_F(OptionsTest, RefusesImpossibleOptions) {
   EXPECT_THAT(Refused({"--coordinator", "c:1", "--workers", "0"}), HasSubstr("--workers"));
   EXPECT_THAT(Refused({"--coordinator", "c:1", "--alpha", "0"}), HasSubstr("--alpha"));
   EXPECT_THAT(Refused({"--coordinator", "c:1", "--json", "/no/such/folder/x"}), HasSubstr("/no/such/folder"));

@@ -82,7 +82,7 @@ void AppendStaleness(const std::map<uint64_t, uint64_t>& staleness_rows, std::st
   }
 }
 
-// A cluster that learns less than one process has a reason, and whoever reads this is to know it.
+// A cluster that learns less than one process has a reason; the text names it.
 void AppendDifference(const Outcome& outcome, std::string* text) {
   constexpr double kWorthSaying = 0.02;
   const double ratio = outcome.cluster.objective / outcome.reference.objective;

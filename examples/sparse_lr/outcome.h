@@ -22,7 +22,7 @@ struct Score {
   double seconds = 0;  // that its training took
 };
 
-// What the rule of `options` minimises beside the log-loss.
+// The penalties that the rule of `options` minimises beside the log-loss.
 Penalties PenaltiesOf(const RunOptions& options);
 
 Score ScoreOf(const Dataset& train, const Dataset& test, absl::Span<const float> weights,

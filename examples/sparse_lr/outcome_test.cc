@@ -100,7 +100,7 @@ TEST(OutcomeTest, StalenessIsNamedWhereTheClusterLearntLess) {
   EXPECT_THAT(FormatOutcome(RunOptions(), outcome), Not(HasSubstr("above that of one process")));
 }
 
-TEST(OutcomeTest, NothingPulledIsNoDivisionByZero) {
+TEST(OutcomeTest, NoPulledRowsDoNotDivideByZero) {
   Outcome outcome = Sample();
   outcome.totals = Totals();
   outcome.cluster.seconds = 0;

@@ -103,7 +103,7 @@ TEST(ScheduleTest, ClocksMayBeAskedForInAnyOrder) {
   }
 }
 
-TEST(ScheduleTest, NoExamplesNoClocks) {
+TEST(ScheduleTest, NoExamplesGiveNoClocks) {
   EXPECT_EQ(Schedule({.examples = 0, .batch_size = 5, .workers = 2, .epochs = 2, .seed = 1}, 0).clocks(), 0u);
 }
 

@@ -6,7 +6,7 @@
 
 namespace paceline::examples {
 
-// A time that goes on evenly, whoever sets the machine's clock: to wait by and to measure with; no date.
+// A time that goes on evenly even if the machine's clock is set: for waiting and measuring, not for dates.
 inline absl::Time SteadyNow() {
   return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
 }

@@ -10,7 +10,7 @@
 
 namespace paceline::examples {
 
-// What steps follow from, so that they suit data of any scale.
+// The sizes from which steps follow, so that they suit data of any scale.
 struct Shape {
   size_t examples = 0;
   double row_norm = 1;  // root of the mean square of the rows' lengths; 1 if all are empty

@@ -37,7 +37,7 @@ TEST(TrainingSetTest, SmallColumnsBesideLargeOnesAreDividedToo) {
   EXPECT_THAT(MakeTrainingSet(Parse("1 0:1 1:0.0001\n"), true).divisors, ElementsAre(1.0f, 0.0001f));
 }
 
-TEST(TrainingSetTest, NothingIsDividedUnwanted) {
+TEST(TrainingSetTest, ColumnsAreNotScaledUnlessAsked) {
   const TrainingSet set = MakeTrainingSet(Parse("1 0:30 1:40\n"), false);
   EXPECT_THAT(set.divisors, IsEmpty());
   EXPECT_NEAR(set.shape.row_norm, 50, 1e-4);

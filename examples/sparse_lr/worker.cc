@@ -39,7 +39,7 @@ int64_t MonotonicNanoseconds() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
 
-// Nobody left to tell is no reason to complain: the parent's death ends this process anyway.
+// A report without a reader is not an error: the parent's death ends this process anyway.
 void WriteToParent(absl::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());

@@ -9,8 +9,9 @@
 
 namespace paceline::examples {
 
-// What a worker process tells its parent, about ten times a second and at the end: one line of JSON on its
-// standard output. All numbers are totals since the worker's start, so that a report replaces the one before.
+// The report of a worker process to its parent, about ten times a second and at the end: one line of JSON on
+// its standard output. All numbers are totals since the worker's start, so that a report replaces the one
+// before.
 struct WorkerReport {
   enum class Stage {
     kStarting,  // reads data, connects, waits for the other workers

@@ -10,7 +10,7 @@
 namespace paceline {
 namespace {
 
-// The test's own time limit stops whatever hangs here.
+// The test's own time limit ends a hang here.
 
 TEST(MutexTest, OneThreadAtATime) {
   Mutex mutex;
@@ -59,7 +59,7 @@ TEST(CondVarTest, AWaitEndsWithItsTime) {
   EXPECT_TRUE(changed.AwaitFor(&mutex, absl::InfiniteDuration(), [] { return true; }));
 }
 
-TEST(NotificationTest, WhatWasWrittenBeforeIsSeenAfter) {
+TEST(NotificationTest, AWaiterSeesWritesBeforeTheNotification) {
   for (int round = 0; round < 200; ++round) {
     struct Outcome {
       Notification done;

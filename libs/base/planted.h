@@ -67,6 +67,7 @@ enum class Bug : uint8_t {
   kTokenNotAsked,             // a caller that names a session is taken for its owner
   kImageToMember,             // a diverged member makes room for an image while it counts as a replica
   kOldMapObeyed,              // a shard obeys a coordinator that goes by an older map than its own
+  kDeleteByName,              // a repeated deletion is taken for one of the job that has the name by then
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -34,7 +34,7 @@ TEST(BackoffTest, StaysFiniteForever) {
   EXPECT_EQ(kPolicy.Delay(std::numeric_limits<int>::max(), 0), kPolicy.max);
 }
 
-TEST(BackoffTest, NoWaitAtAllIsAPolicyToo) {
+TEST(BackoffTest, APolicyMayHaveNoPauses) {
   BackoffPolicy policy = kPolicy;
   policy.initial = absl::ZeroDuration();
   EXPECT_EQ(policy.Delay(0, 0), absl::ZeroDuration());

@@ -15,7 +15,7 @@ using ::testing::Not;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
-TEST(TextTest, WhatMovesACursorOrBeginsALineIsEscaped) {
+TEST(TextTest, ControlCharactersAreEscaped) {
   EXPECT_EQ(Escaped("shard-0 at [::1]:7071, zone „Süd“ → ok"), "shard-0 at [::1]:7071, zone „Süd“ → ok");
   EXPECT_EQ(Escaped("a\nb\tc\x1b[2Jd\x7f"), "a\\x0ab\\x09c\\x1b[2Jd\\x7f");
   EXPECT_EQ(Escaped(absl::string_view("a\0b", 3)), "a\\x00b");
@@ -25,7 +25,7 @@ TEST(TextTest, WhatMovesACursorOrBeginsALineIsEscaped) {
   EXPECT_EQ(EscapedLines("a\n\tb\x1b"), "a\n\tb\\x1b");
 }
 
-TEST(TextTest, WhatIsNoUtf8IsEscaped) {
+TEST(TextTest, BytesThatAreNotUtf8AreEscaped) {
   for (const char* wrong :
        {"\xff", "\xc0\x80", "\xe2\x82", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80", "\xf8"}) {
     EXPECT_THAT(Escaped(wrong), AllOf(HasSubstr("\\x"), Not(HasSubstr(wrong))));

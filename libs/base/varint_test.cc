@@ -48,7 +48,7 @@ TEST(VarintTest, EveryProperPrefixIsCutOff) {
   }
 }
 
-TEST(VarintTest, RefusesWhatDoesNotFit) {
+TEST(VarintTest, RefusesNumbersThatDoNotFit) {
   for (const char* bytes :
        {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"}) {
     std::string_view in = bytes;

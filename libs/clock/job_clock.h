@@ -57,9 +57,9 @@ class JobClock {
 
   // Makes `session` a worker that starts at `start`. REQUIRES: start >= min_clock(), not a worker yet.
   void Join(SessionId session, Clock start, uint32_t rank);
-  // The worker was evicted. Does nothing if the session is no worker. The min clock stays until the next
-  // Advance, unless no worker is left: nobody holds it back then, so it becomes the largest clock at which a
-  // worker has finished, if that is larger.
+  // The worker was evicted. Does nothing if the session is not a worker. The min clock stays until the next
+  // Advance, unless no worker is left: no worker holds it back then, so it becomes the largest clock at which
+  // a worker has finished, if that is larger.
   void Leave(SessionId session);
   // Removes a worker that has finished: it has ended every clock before `clock`. The min clock moves as in
   // Leave.
@@ -70,7 +70,7 @@ class JobClock {
   // -- soft --
 
   // The worker says that it is at `clock`. `seals` counts its parts of smaller clocks, `here` those that are
-  // here now. Late ticks, and ticks of a session that is no worker, change nothing.
+  // here now. Late ticks, and ticks of a session that is not a worker, change nothing.
   void Tick(SessionId session, Clock clock, const LineCounts& seals, const LineCounts& here);
   // `here` is the new count of the worker's parts that are here: pending ticks may count now.
   void Taken(SessionId session, const LineCounts& here);

@@ -75,7 +75,7 @@ TEST(JobClockTest, OldAndForeignTicksChangeNothing) {
   EXPECT_THAT(clock.Candidate(), Optional(4u)) << "only where it started counts";
 }
 
-TEST(JobClockTest, WithNobodyLeftTheMinClockStays) {
+TEST(JobClockTest, WithoutWorkersTheMinClockStays) {
   JobClock clock;
   clock.Join(kA, 0, 0);
   clock.Tick(kA, 2, Parts(0), Parts(0));
@@ -85,7 +85,7 @@ TEST(JobClockTest, WithNobodyLeftTheMinClockStays) {
   EXPECT_EQ(clock.min_clock(), 2u);
 }
 
-TEST(JobClockTest, WithNobodyLeftTheMinClockIsWhereTheLastToFinishEnded) {
+TEST(JobClockTest, WithoutWorkersTheMinClockIsThatOfTheLastToFinish) {
   JobClock clock;
   clock.Join(kA, 0, 0);
   clock.Join(kB, 0, 1);
@@ -100,7 +100,7 @@ TEST(JobClockTest, WithNobodyLeftTheMinClockIsWhereTheLastToFinishEnded) {
   EXPECT_EQ(clock.min_clock(), 11u);
 }
 
-TEST(JobClockTest, WhoHasFinishedIsStillAMemberOfTheClocksItTookPartIn) {
+TEST(JobClockTest, AFinishedWorkerStaysAMemberOfItsClocks) {
   JobClock clock;
   clock.Join(kA, 0, 0);
   clock.Join(kB, 2, 1);

@@ -181,7 +181,7 @@ TEST_P(EngineContract, IsEmptyAtFirst) {
   EXPECT_THAT(engine_->Note("who"), StatusIs(StatusCode::kNotFound));
 }
 
-TEST_P(EngineContract, WhatWasWrittenIsThereAfterwards) {
+TEST_P(EngineContract, WritesSurviveAReopen) {
   absl::Cord pieces("a record ");
   pieces.Append(std::string(5000, 'x'));
   LogEntry entry = Entry(kA, 11);
@@ -260,7 +260,7 @@ TEST_P(EngineContract, PagesAreReplacedAndDeleted) {
 }
 
 // A follower that is sent another state: an image as of record 40, and a log that goes on from there.
-TEST_P(EngineContract, ASegmentThatBeganAnewHasNothingOfBefore) {
+TEST_P(EngineContract, ASegmentThatBeganAnewHasNoOlderData) {
   ASSERT_THAT(Append(kA, 1, 50), IsOk());
   ASSERT_THAT(Write({Entry(kA, 51), Batch::PutPage{.segment = kA, .key = kPage, .bytes = "old"},
                      Batch::Reset{kA}, Entry(kA, 41, "new")}),
@@ -278,7 +278,7 @@ TEST_P(EngineContract, ASegmentThatBeganAnewHasNothingOfBefore) {
 
 // A segment that began anew begins behind all groups written before, even if nothing else was written since,
 // and after a start too.
-TEST_P(EngineContract, AStartDoesNotGoBackBehindWhatBeganAnew) {
+TEST_P(EngineContract, AStartDoesNotReturnToDataBeforeANewBeginning) {
   ASSERT_THAT(Append(kA, 1, 1), IsOk());
   ASSERT_THAT(Write({Batch::PutPage{.segment = kA, .key = kPage, .bytes = "page"}}), IsOk());
   ASSERT_THAT(Write({Batch::Reset{kB}}), IsOk());
@@ -325,7 +325,7 @@ TEST_P(EngineContract, ADiskHasOneUser) {
   EXPECT_THAT(place_->Open(), StatusIs(StatusCode::kFailedPrecondition, HasSubstr("in use")));
 }
 
-TEST_P(EngineContract, ASyncKeepsWhatWasWrittenBefore) {
+TEST_P(EngineContract, ASyncKeepsAllEarlierWrites) {
   ASSERT_THAT(Append(kA, 1, 3), IsOk());
   EXPECT_THAT(engine_->Sync(), IsOk());
   EXPECT_THAT(engine_->Sync(), IsOk()) << "with nothing to sync";
@@ -361,7 +361,7 @@ TEST_P(EngineContract, ALogThatIsCutStaysBoundedWithItsWriteAheadLog) {
 }
 
 // Random batches over both, killed and opened again in between, against what the twin says it has.
-TEST_P(EngineContract, HoldsWhatTheTwinHolds) {
+TEST_P(EngineContract, HoldsTheSameAsItsTwin) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     engine_.reset();
     place_ = GetParam().make();

@@ -12,7 +12,7 @@
 #include "libs/engine/engine.h"
 
 // The layout of segments in a database of ordered keys: docs/formats.md. Pure. Safe for hostile bytes:
-// kDataLoss says what is wrong with them.
+// kDataLoss names the fault.
 namespace paceline::engine {
 
 // 2: there is a mark beside the database (synced_mark.h); otherwise as 1.

@@ -26,7 +26,7 @@ TEST(LogRunsTest, TheOldestNeededIsThatOfTheSlowestSegment) {
   EXPECT_EQ(runs.OldestNeeded(7), 7u) << "nobody needs anything";
 }
 
-TEST(LogRunsTest, ASegmentThatBeganAnewNeedsNothingOfBefore) {
+TEST(LogRunsTest, ASegmentThatBeganAnewNeedsNoOlderGroups) {
   LogRuns runs;
   runs.Append(1, kA, Lsn(100), 10);
   runs.Reset(kA, 2);
@@ -37,7 +37,7 @@ TEST(LogRunsTest, ASegmentThatBeganAnewNeedsNothingOfBefore) {
 }
 
 // Against every record kept one by one.
-TEST(LogRunsTest, NeverGivesBackWhatIsNeededAndLittleElseIsKept) {
+TEST(LogRunsTest, KeepsEveryNeededGroupAndFewOthers) {
   struct Kept {
     uint64_t group;
     SegmentId segment;

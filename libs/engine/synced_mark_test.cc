@@ -112,7 +112,7 @@ class CheckFilesTest : public ::testing::Test {
   SyncedMark mark_;
 };
 
-TEST_F(CheckFilesTest, WhatLiesBeyondTheMarkMayBeAnything) {
+TEST_F(CheckFilesTest, BytesBeyondTheMarkMayBeAnything) {
   EXPECT_THAT(Check(), IsOk());
   files_["2.log"] = "synced";
   EXPECT_THAT(Check(), IsOk());
@@ -120,7 +120,7 @@ TEST_F(CheckFilesTest, WhatLiesBeyondTheMarkMayBeAnything) {
   EXPECT_THAT(Check(), IsOk());
 }
 
-TEST_F(CheckFilesTest, WhatLiesBeforeItIsNamed) {
+TEST_F(CheckFilesTest, DamageBeforeTheMarkIsNamed) {
   for (const std::string name : {"1.log", "2.log"}) {
     const std::string good = files_[name];
     files_[name][3] ^= 4;
@@ -166,7 +166,7 @@ TEST(MarkKeeperTest, IsDueAtOnceAfterMuch) {
   EXPECT_EQ(keeper.Due(), kStart + MarkKeeper::kEvery);
 }
 
-TEST(MarkKeeperTest, WhatIsNoNewsIsNotWritten) {
+TEST(MarkKeeperTest, AnUnchangedMarkIsNotWritten) {
   MarkKeeper keeper({});
   keeper.Synced(Log(10), kStart);
   keeper.Reached(1, kStart);
@@ -179,7 +179,7 @@ TEST(MarkKeeperTest, WhatIsNoNewsIsNotWritten) {
   EXPECT_EQ(keeper.Due(), absl::InfiniteFuture());
 }
 
-TEST(MarkKeeperTest, WhatChangesWhileOneIsWrittenIsInTheNext) {
+TEST(MarkKeeperTest, ChangesDuringAWriteAreInTheNextMark) {
   MarkKeeper keeper({});
   keeper.Synced(Log(10), kStart);
   const SyncedMark first = keeper.Take();
@@ -189,7 +189,7 @@ TEST(MarkKeeperTest, WhatChangesWhileOneIsWrittenIsInTheNext) {
   EXPECT_EQ(keeper.Take().files[0], Log(20));
 }
 
-TEST(MarkKeeperTest, OneThatCouldNotBeWrittenIsDueAgain) {
+TEST(MarkKeeperTest, AMarkThatCouldNotBeWrittenIsDueAgain) {
   MarkKeeper keeper({.count = 4, .files = {}});
   keeper.Synced(Log(10), kStart);
   EXPECT_EQ(keeper.Take().count, 5u);

@@ -55,7 +55,7 @@ TEST_F(ChangeTrackerTest, MoreRowsThanTheReaderTakesAreUnknown) {
   EXPECT_EQ(Since(asked), kChangesUnknown);
 }
 
-TEST_F(ChangeTrackerTest, ATableThatNobodyAsksForIsGivenUp) {
+TEST_F(ChangeTrackerTest, AnUnusedTableIsGivenUp) {
   const Lsn asked = segment.version();
   Since(asked);
   for (uint64_t i = 0; i < ChangeTracker::kUpdatesUnasked; ++i) Push(5, 1);

@@ -47,7 +47,8 @@ class Cuts {
   std::optional<CutCopy> Take(JobId job, uint64_t id, Epoch epoch, absl::Time now, Segment& segment);
   absl::StatusOr<bool> Next(JobId job, uint64_t id, Segment& segment, table::CopiedRows* out);
 
-  // Forgets what nobody has asked for lately.
+  bool empty() const { return wished_.empty() && copies_.empty(); }
+  // Forgets wishes and copies that nobody has asked for lately.
   void OnTime(absl::Time now, Segment& segment);
   // The job was closed.
   void Forget(JobId job);

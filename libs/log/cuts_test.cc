@@ -74,7 +74,7 @@ TEST_F(CutsTest, AClockThatHasPassedIsNamed) {
   EXPECT_FALSE(Log());
 }
 
-TEST_F(CutsTest, WhenTheMinClockHasJumpedPastItTheWishIsForgotten) {
+TEST_F(CutsTest, AWishIsForgottenWhenTheMinClockJumpsPastIt) {
   ASSERT_TRUE(Wish(2).ok());
   Advance(3);
   EXPECT_FALSE(Log());
@@ -88,7 +88,7 @@ TEST_F(CutsTest, AnExactCutHoldsBackUpdatesOfItsClock) {
   EXPECT_FALSE(cuts.Awaits(MakeUpdate(SessionId(9), 2, {{5, 1.0f}}, 2), kCutJob, segment)) << "no worker";
 }
 
-TEST_F(CutsTest, GivesOutTheRowsOnceAndThenNoMore) {
+TEST_F(CutsTest, GivesOutTheRowsOnce) {
   ASSERT_TRUE(Wish(0).ok());
   ASSERT_TRUE(Log());
   segment.Apply(MakeUpdate(kWorker, 2, {{5, 1.0f}}));
@@ -106,7 +106,7 @@ TEST_F(CutsTest, WithoutMemoryTheCopyFails) {
   EXPECT_EQ(Next().status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST_F(CutsTest, WishesAndCopiesThatNobodyAsksForAreForgotten) {
+TEST_F(CutsTest, UnusedWishesAndCopiesAreForgotten) {
   ASSERT_TRUE(Wish(2).ok());
   cuts.OnTime(now + Cuts::kAskedMax, segment);
   EXPECT_EQ(cuts.ClockOf(kCutJob), 2u);

@@ -9,7 +9,7 @@
 namespace paceline::log {
 
 clock::LineCounts Folds::Here(SessionId session, const Segment& segment) const {
-  const Segment::Session* open = segment.FindSession(session);
+  const Segment::SessionState* open = segment.FindSession(session);
   clock::LineCounts here = open == nullptr ? clock::LineCounts() : open->applied;
   here.At(Line::kAggregated) = std::max(here.At(Line::kAggregated), staging_.Last(session));
   return here;
@@ -25,7 +25,7 @@ absl::Status Folds::Check(const Part& part, const Segment& segment) const {
   const auto worker = clock.workers().find(update.session);
   if (worker == clock.workers().end()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("session: ", update.session.v, " is no worker; table '", part.table->name,
+        absl::StrCat("session: ", update.session.v, " is not a worker; table '", part.table->name,
                      "' is aggregated once per clock and takes updates of workers only: join first"));
   }
   if (update.clock < worker->second.start) {

@@ -50,7 +50,7 @@ class Folds {
 
   struct Step {
     Record record;
-    // What is acknowledged by it: each sink, and the number up to which its session's parts are folded.
+    // The acknowledgements that follow: each sink, and the number up to which its session's parts are folded.
     std::vector<std::pair<std::shared_ptr<AckSink>, PartNumber>> folded;
   };
   // The record that moves the job's min clock next; the parts of a fold are staged no longer. Clocks without

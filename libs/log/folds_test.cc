@@ -95,8 +95,8 @@ TEST_F(FoldsTest, ClocksWithoutPartsArePassedUpToTheStop) {
   EXPECT_EQ(clock().min_clock(), 5u);
 }
 
-TEST_F(FoldsTest, ChecksClocksAndWhoPushes) {
-  EXPECT_THAT(folds.Check(PartOf(SessionId(9), 1, 0), segment).message(), HasSubstr("is no worker"));
+TEST_F(FoldsTest, ChecksClocksAndSessions) {
+  EXPECT_THAT(folds.Check(PartOf(SessionId(9), 1, 0), segment).message(), HasSubstr("is not a worker"));
   ASSERT_TRUE(Stage(kFast, 1, 1).ok());
   EXPECT_THAT(Stage(kFast, 2, 0).message(), HasSubstr("numbers follow the clocks"));
   segment.Apply(Advance{.job = kFoldJob, .min_clock = 1});
@@ -125,7 +125,7 @@ TEST_F(FoldsTest, WithoutRoomForTheNextClockAPartIsRefusedForGoodAfterAWhile) {
   EXPECT_THAT(Stage(kFast, 1, 0).message(), HasSubstr("in segment 0 alone"));
 }
 
-TEST_F(FoldsTest, WhatIsDroppedGivesItsRoomBack) {
+TEST_F(FoldsTest, DroppedPartsGiveTheirRoomBack) {
   ASSERT_TRUE(Stage(kFast, 1, 0).ok());
   ASSERT_TRUE(Stage(kSlow, 1, 0).ok());
   const uint64_t both = room->staged;

@@ -166,7 +166,7 @@ absl::Status Follower::TakeRecords(const v1::ReplicateRequest::Segment& frame, c
     ABSL_RETURN_IF_ERROR(CheckApplies(*segment_, record));
     segment_->Apply(record);
     tail_.Append(segment_->epoch(), bytes);
-    shard_.records->Followed(*segment_, record);
+    shard_.records->Applied(*segment_, AppliedRecord(record, bytes));
   }
   // Every other replica holds the committed records, so nobody will need them from this follower.
   tail_.CutTo(Lsn(std::min(frame.committed(), position().lsn.v)));

@@ -16,7 +16,7 @@
 
 namespace paceline::log {
 
-// One segment at a replica or learner: applies what the primary sends, reports what it holds, and notices
+// One segment at a replica or learner: applies the primary's records, reports how far it is, and notices
 // when the primary falls silent. It takes only frames that continue its own log: each frame names the record
 // before its first one, and the epoch in which that record was written.
 //
@@ -90,8 +90,8 @@ class Follower {
 
 // A follower's view of whether its primary is alive. Each beacon that it answers lends the primary its place
 // for the beacon's L after it was sent, hence for less than G after it arrived. The latest of these ends
-// counts, whatever the epoch: a primary keeps what it was lent in its next epoch too.
-class Watch {
+// counts in any epoch: a primary keeps its loans in its next epoch.
+class PrimaryWatch {
  public:
   // From now on beacons of `epoch` count.
   void Begin(Epoch epoch, absl::Time now) {

@@ -39,7 +39,8 @@ class HandOver {
     kAsk,      // for the new configuration, with Wish
     kAskBack,  // for one in which this shard stays primary, with Wish
   };
-  // What the primary should do now. `ready`: the replica has every record, and all that can be answered is.
+  // The primary's next step. `ready`: the replica has every record, and all answers that may go out have
+  // gone.
   Step Next(absl::Time now, bool ready) const;
   // The wish of kAsk or kAskBack, which the primary sends at once. It is unknown whether an earlier one was
   // granted: the store lets one of the two through.

@@ -19,6 +19,15 @@ inline constexpr absl::Duration kLeaseMax = absl::Seconds(3);
 // Beacons are sent this many times within a lease.
 inline constexpr int kBeaconsALease = 4;
 
+// What can wait is done at the next beat, for many segments at a time: their beacons to a shard share a
+// frame.
+inline constexpr absl::Duration kBeat = absl::Milliseconds(100);  // kLease / kBeaconsALease
+inline absl::Time NextBeat(absl::Time now) {
+  return absl::UnixEpoch() + absl::Floor(now - absl::UnixEpoch(), kBeat) + kBeat;
+}
+// When an object wants to be visited (OnTime) next, unless something else happens to it first.
+enum class NextVisit { kNever, kAtBeat, kSoon };
+
 // The largest difference in rate between two machines' clocks, relative to the slower one. Quartz is a
 // thousand times better; software that corrects a clock, or a virtual machine's clock, is not always.
 inline constexpr double kDrift = 0.1;
@@ -29,7 +38,7 @@ inline absl::Duration Patience(absl::Duration lease) {
 }
 
 // How long a primary with lease `lease` tolerates a silent replica before it asks for a configuration without
-// it; meanwhile it answers nobody. If the link broke, as it does when a process ends, the time is just long
+// it; meanwhile it sends no answers. If the link broke, as it does when a process ends, the time is just long
 // enough to rule out a delay. While the link stands the replica is more likely slow than gone. To drop it for
 // a moment without processor time would leave one copy less for the next real failure. So the primary
 // tolerates its silence for as long as writers may be made to wait (Replicas::kHoldsUpMax), less the time

@@ -32,6 +32,15 @@ TEST(LeaseTest, TimeIsLentFromWhenTheBeaconLeft) {
   EXPECT_EQ(lent.until(), start + 500 * kMs);
 }
 
+TEST(LeaseTest, BeatsAreAtMultiplesOfTheTimeBetweenTwoBeacons) {
+  EXPECT_EQ(kBeat, kLease / kBeaconsALease);
+  const absl::Time start = absl::UnixEpoch() + absl::Hours(1);
+  EXPECT_EQ(NextBeat(start), start + kBeat);
+  EXPECT_EQ(NextBeat(start + kMs), start + kBeat);
+  EXPECT_EQ(NextBeat(start + kBeat - absl::Nanoseconds(1)), start + kBeat);
+  EXPECT_EQ(NextBeat(absl::UnixEpoch() - kMs), absl::UnixEpoch()) << "a clock may begin anywhere";
+}
+
 TEST(LeaseTest, AnAnswerMakesUpForTheBeaconsBeforeIt) {
   LentTime lent;
   const absl::Time start = absl::UnixEpoch();
@@ -76,9 +85,9 @@ TEST(LeaseTest, AfterAPauseWithoutAnswersTheOldOnesDoNotCount) {
   EXPECT_EQ(length.length(), kLease);
 }
 
-TEST(WatchTest, WhatWasLentLongestCounts) {
+TEST(WatchTest, TheLongestLoanCounts) {
   const absl::Time start = absl::UnixEpoch();
-  Watch watch;
+  PrimaryWatch watch;
   watch.Begin(Epoch(1), start);
   EXPECT_FALSE(watch.Silent(start + kLease));
   EXPECT_TRUE(watch.Silent(start + Patience(kLease)));
@@ -88,9 +97,9 @@ TEST(WatchTest, WhatWasLentLongestCounts) {
   EXPECT_TRUE(watch.Silent(start + kLease + Patience(kLeaseMax)));
 }
 
-TEST(WatchTest, AnotherEpochEndsNothingThatWasLent) {
+TEST(WatchTest, AnotherEpochDoesNotEndALoan) {
   const absl::Time start = absl::UnixEpoch();
-  Watch watch;
+  PrimaryWatch watch;
   watch.Begin(Epoch(1), start);
   watch.Heard(kLeaseMax, start);
   watch.Begin(Epoch(2), start + kLease);
@@ -98,9 +107,9 @@ TEST(WatchTest, AnotherEpochEndsNothingThatWasLent) {
   EXPECT_TRUE(watch.Silent(start + Patience(kLeaseMax)));
 }
 
-TEST(WatchTest, WhoStoodStillListensAfresh) {
+TEST(WatchTest, AFollowerThatStoodStillListensAnew) {
   const absl::Time start = absl::UnixEpoch();
-  Watch watch;
+  PrimaryWatch watch;
   watch.Begin(Epoch(1), start);
   watch.ListenAfresh(start + absl::Seconds(5));
   EXPECT_FALSE(watch.Silent(start + absl::Seconds(5) + kLease));

@@ -11,7 +11,7 @@ absl::Cord Bytes(uint64_t clock) {
   return EncodeRecord(Advance{.job = JobId(1), .min_clock = clock});
 }
 
-TEST(LogTailTest, KnowsTheEpochOfWhatItKeepsAndOfTheRecordBefore) {
+TEST(LogTailTest, KnowsTheEpochOfItsRecordsAndOfTheOneBefore) {
   LogTail tail({.epoch = Epoch(2), .lsn = Lsn(10)});
   tail.Append(Epoch(2), Bytes(1));
   tail.Append(Epoch(3), Bytes(2));
@@ -24,7 +24,7 @@ TEST(LogTailTest, KnowsTheEpochOfWhatItKeepsAndOfTheRecordBefore) {
   EXPECT_FALSE(tail.Continues({.epoch = Epoch(2), .lsn = Lsn(12)})) << "a log that went another way";
 }
 
-TEST(LogTailTest, GathersWhatFollowsInPieces) {
+TEST(LogTailTest, GathersLaterRecordsInPieces) {
   LogTail tail({.epoch = Epoch(1), .lsn = Lsn(0)});
   for (uint64_t i = 1; i <= 5; ++i) tail.Append(Epoch(1), Bytes(i));
   absl::Cord all;
@@ -49,7 +49,7 @@ TEST(LogTailTest, CountsTheBytesAfterARecord) {
   EXPECT_EQ(tail.BytesAfter(Lsn(11)), 4u + 5);
 }
 
-TEST(LogTailTest, ForgetsWhatNobodyNeeds) {
+TEST(LogTailTest, ForgetsRecordsThatNoMemberNeeds) {
   LogTail tail({.epoch = Epoch(1), .lsn = Lsn(0)});
   for (uint64_t i = 1; i <= 3; ++i) tail.Append(Epoch(i), Bytes(i));
   const uint64_t bytes = tail.bytes();
@@ -67,7 +67,7 @@ TEST(LogTailTest, ForgetsWhatNobodyNeeds) {
   EXPECT_EQ(tail.bytes(), 0u);
 }
 
-TEST(LogTailTest, KeepsTheNewestOfWhatNobodyNeeds) {
+TEST(LogTailTest, KeepsTheNewestUnneededRecords) {
   LogTail tail({.epoch = Epoch(1), .lsn = Lsn(0)});
   for (int i = 0; i < 5; ++i) tail.Append(Epoch(1), absl::Cord(std::string(10, 'r')));
   tail.CutTo(Lsn(4), /*bytes_kept=*/30);

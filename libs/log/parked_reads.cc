@@ -9,7 +9,7 @@
 namespace paceline::log {
 
 bool LacksOwnPart(const Read& read, const Segment& segment) {
-  const Segment::Session* session = segment.FindSession(read.session);
+  const Segment::SessionState* session = segment.FindSession(read.session);
   return session != nullptr && session->applied.At(Line::kArrival) < read.own;
 }
 
@@ -46,16 +46,11 @@ absl::Time ParkedReads::Until(const Parked& parked, const Segment& segment) {
   return std::min(parked.read.deadline, parked.since + kOwnPartMax);
 }
 
-absl::Time ParkedReads::OnTime(absl::Time now, const Segment& segment,
-                               absl::FunctionRef<std::string(const Read&)> whom) {
-  absl::Time next = absl::InfiniteFuture();
+void ParkedReads::OnTime(absl::Time now, const Segment& segment,
+                         absl::FunctionRef<std::string(const Read&)> whom) {
   Sweep([&](Parked& parked) {
     const Read& read = parked.read;
-    const absl::Time until = Until(parked, segment);
-    if (until > now) {
-      next = std::min(next, until);
-      return false;
-    }
+    if (Until(parked, segment) > now) return false;
     v1::Refusal refusal =
         RefusalOf(v1::Refusal::DEADLINE, segment.id(),
                   absl::StrCat("a read of table '", read.table->name, "' waited ",
@@ -70,7 +65,6 @@ absl::Time ParkedReads::OnTime(absl::Time now, const Segment& segment,
     read.sink->Refused(read.part, std::move(refusal));
     return true;
   });
-  return next;
 }
 
 void ParkedReads::RefuseDropped(const Segment& segment) {

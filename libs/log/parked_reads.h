@@ -25,15 +25,15 @@ class ParkedReads {
 
   // True if another read may be parked. At the limit cancelled reads make room.
   bool HasRoom();
-  // `wait` says why it waits, and for whom.
+  // `wait` names the cause, and the worker that it waits for.
   void Park(Read read, absl::Time now, Wait wait);
 
   // Calls `answered` for each read, with how long it has waited, and forgets those for which it returns true:
   // these have been answered. Forgets cancelled ones.
   void Wake(absl::Time now, absl::FunctionRef<bool(const Read&, const Wait&)> answered);
-  // Refuses the reads whose deadline has passed; `whom` says for whom a read waits. Forgets cancelled ones.
-  // Returns the next deadline.
-  absl::Time OnTime(absl::Time now, const Segment& segment, absl::FunctionRef<std::string(const Read&)> whom);
+  // Refuses the reads whose deadline has passed; `whom` names the worker that a read waits for. Forgets
+  // cancelled ones.
+  void OnTime(absl::Time now, const Segment& segment, absl::FunctionRef<std::string(const Read&)> whom);
   // Refuses the reads of tables that were dropped.
   void RefuseDropped(const Segment& segment);
   // Refuses every read.

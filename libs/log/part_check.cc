@@ -50,7 +50,7 @@ absl::Status CheckNotDropped(const TableInfo& table, const Segment& segment) {
 absl::Status CheckContent(const Part& part, const Segment& segment) {
   const Update& update = part.update;
   ABSL_RETURN_IF_ERROR(CheckNotDropped(*part.table, segment));
-  const Segment::Session& session = *segment.FindSession(update.session);
+  const Segment::SessionState& session = *segment.FindSession(update.session);
   if (session.finished) {
     return absl::InvalidArgumentError(
         "session: its worker has finished, and said that no more updates would come; open a new "

@@ -30,7 +30,7 @@ class PartCheckTest : public ::testing::Test {
   Segment segment = SegmentWith(kCheckJob, {kWorker});
 };
 
-TEST_F(PartCheckTest, TakesWhatIsRightAndNamesWhatIsWrong) {
+TEST_F(PartCheckTest, TakesValidPartsAndNamesFaults) {
   EXPECT_TRUE(CheckContent(PartOf(1), segment).ok());
   const absl::Status wrong = CheckContent(PartOf(std::numeric_limits<float>::quiet_NaN()), segment);
   EXPECT_EQ(wrong.code(), absl::StatusCode::kInvalidArgument);
@@ -43,7 +43,7 @@ TEST_F(PartCheckTest, AClockThatTheWorkerHasSealedIsOver) {
   EXPECT_TRUE(CheckContent(PartOf(1, 2), segment).ok());
 }
 
-TEST_F(PartCheckTest, AFinishedWorkerPushesNoMore) {
+TEST_F(PartCheckTest, AFinishedWorkerCannotPush) {
   segment.Apply(Finish{.session = kWorker, .clock = 1});
   EXPECT_THAT(CheckContent(PartOf(1), segment).message(), HasSubstr("has finished"));
 }

@@ -78,9 +78,10 @@ Effects Primary::Append(const Record& record) {
   const Effects effects = segment_.Apply(record);
   if (effects.bytes_grown != 0) shard_.memory->Grown(effects.bytes_grown);
   if (effects.rows_updated != 0) shard_.records->RowsUpdated(effects.rows_updated);
-  replicas_.Appended(record);
+  const AppliedRecord applied(record);
+  replicas_.Appended(applied);
   if (!std::holds_alternative<Update>(record)) NoteChange(record);
-  shard_.records->Logged(segment_, epoch_, record);
+  shard_.records->Applied(segment_, applied);
   return effects;
 }
 
@@ -89,7 +90,7 @@ std::optional<v1::Refusal> Primary::Take(const Part& part) {
   if (replicas_.OwnDiskFails())
     return NotNow("is read-only, as the disk of its primary fails", kRetryAfterMs);
   if (replicas_.Backlogged()) return NotNow("has too much that is not replicated yet", kRetryAfterMs);
-  if (shard_.records->DiskBehind()) return NotNow("has too much that is not on its disk yet", kRetryAfterMs);
+  if (shard_.records->DiskBehind()) return NotNow("has too many bytes waiting for its disk", kRetryAfterMs);
   std::optional<v1::Refusal> refusal = Judge(part);
   // Another member may have taken over and have what seems to be missing here.
   if (refusal.has_value() && !MayAnswer()) return NotNow("may not answer now", kRetryAfterMs);
@@ -103,7 +104,7 @@ std::optional<v1::Refusal> Primary::WhyOver(SessionId session, JobId job) const 
 
 std::optional<v1::Refusal> Primary::Judge(const Part& part) {
   const Update& update = part.update;
-  const Segment::Session* session = segment_.FindSession(update.session);
+  const Segment::SessionState* session = segment_.FindSession(update.session);
   if (session == nullptr || session->job != part.job) {
     return OfPart(sessions_.NotOpen(update.session, part.job, segment_,
                                     "; open a new session and go on from the last committed part"),
@@ -166,7 +167,7 @@ absl::Status Primary::CheckMemory(const Part& part) {
 }
 
 void Primary::Tick(SessionId session, Clock clock, const clock::LineCounts& seals) {
-  const Segment::Session* open = segment_.FindSession(session);
+  const Segment::SessionState* open = segment_.FindSession(session);
   if (open == nullptr) return;
   segment_.ClockOf(open->job).Tick(session, clock, seals, Here(session));
   if (!handing_over()) MoveOn(open->job);  // nothing is written during a hand-over; it may fail

@@ -21,7 +21,7 @@
 #include "libs/log/replicas.h"
 #include "libs/log/requests.h"
 #include "libs/log/segment.h"
-#include "libs/log/sessions.h"
+#include "libs/log/session_changes.h"
 #include "libs/log/shard_side.h"
 #include "libs/log/snapshots.h"
 #include "libs/log/uncommitted.h"
@@ -39,9 +39,9 @@ namespace paceline::log {
 // ones. While the lease of any member it waits for has run out the primary still takes parts, but answers
 // nobody: another member may have taken over, and know better.
 //
-// Its parts decide, each about one thing, and are tested alone: Replicas, Uncommitted, HandOver, Sessions,
-// Folds, Cuts, ChangeTracker, ParkedReads. They do not know each other. The primary asks them in turn, and
-// alone writes records.
+// Its parts decide, each about one thing, and are tested alone: Replicas, Uncommitted, HandOver,
+// SessionChanges, Folds, Cuts, ChangeTracker, ParkedReads. They do not know each other. The primary asks them
+// in turn, and alone writes records.
 //
 // Time is passed in. Single owner, no locks, no I/O.
 class Primary {
@@ -103,15 +103,15 @@ class Primary {
   // tables is staged; its sink is told after the clock is folded.
   std::optional<v1::Refusal> Take(const Part& part);
 
-  // A worker's tick: "I am at `clock`, sealed by `seals`". Does nothing if the session is no worker.
+  // A worker's tick: "I am at `clock`, sealed by `seals`". Does nothing if the session is not a worker.
   void Tick(SessionId session, Clock clock, const clock::LineCounts& seals);
 
   // Answers the read's sink, now or once the clocks allow. OnTime refuses it at its deadline.
   void Serve(Read read, absl::Time now);
 
-  // Refuses the parked reads whose deadline has passed, and drops the cancelled ones. Returns the next
-  // deadline.
-  absl::Time OnTime(absl::Time now);
+  // Refuses the parked reads whose deadline has passed, and drops the cancelled ones. Maintains replicas,
+  // hand-over and cuts.
+  NextVisit OnTime(absl::Time now);
 
   // Writes the record of a session's change, if there is none yet. True: the record is committed, and safe on
   // the members' disks if they have disks. False: not yet; `why` says what is missing, and a refused join
@@ -235,7 +235,7 @@ class Primary {
   Replicas replicas_;
   Uncommitted uncommitted_;
   log::HandOver hand_over_;
-  Sessions sessions_;
+  SessionChanges sessions_;
   Folds folds_;
   Cuts cuts_;
   ChangeTracker tracker_;

@@ -130,7 +130,7 @@ TEST_F(CutTest, AnExactOneMakesWorkersWait) {
   EXPECT_THAT(RowsOf(*copy), UnorderedElementsAre(Pair(5, 2.0f)));
 }
 
-TEST_F(CutTest, AnExactOneIsRefusedWhereSomebodyIsBeyondItAlready) {
+TEST_F(CutTest, AnExactCutIsRefusedWhereAWorkerIsBeyondIt) {
   line = Line::kArrival;
   table = SumTable(kJob);
   JoinBoth();
@@ -141,18 +141,18 @@ TEST_F(CutTest, AnExactOneIsRefusedWhereSomebodyIsBeyondItAlready) {
   EXPECT_FALSE(passed.has_value());
 }
 
-TEST_F(CutTest, NobodyWaitsForACoordinatorThatAsksNoMore) {
+TEST_F(CutTest, WorkersDoNotWaitForACoordinatorThatStoppedAsking) {
   line = Line::kArrival;
   table = SumTable(kJob);
   JoinBoth();
   EXPECT_FALSE(Cut(1, 1, /*exact=*/true));
   ASSERT_TRUE(Push(kA, 1, 1).has_value());
   now += Cuts::kAskedMax + absl::Milliseconds(1);
-  (void)primary->OnTime(now);
+  primary->OnTime(now);
   EXPECT_EQ(Push(kA, 1, 1), std::nullopt);
 }
 
-TEST_F(CutTest, WithNobodyAtWorkItIsLoggedAtOnce) {
+TEST_F(CutTest, WithoutWorkersItIsLoggedAtOnce) {
   line = Line::kArrival;
   table = SumTable(kJob);
   ASSERT_EQ(Push(kReader, 1, 0), std::nullopt);
@@ -172,7 +172,7 @@ TEST_F(CutTest, TheNextPrimaryKnowsTheCutAndDoesNotHaveItsRows) {
   EXPECT_EQ(next.segment().SnapshotsOf(kJob).cut, 1u);
 }
 
-TEST_F(CutTest, WhatComesWhileItIsCopiedIsNotInIt) {
+TEST_F(CutTest, UpdatesDuringTheCopyAreNotInIt) {
   line = Line::kArrival;
   table = SumTable(kJob);
   ASSERT_EQ(Push(kReader, 1, 0), std::nullopt);
@@ -197,7 +197,7 @@ TEST_F(CutTest, ACopyEndsWithItsPrimaryAndWithTheNextCut) {
   EXPECT_THAT(primary->NextOfCut(kJob, 1, &page), StatusIs(absl::StatusCode::kNotFound));
   ASSERT_EQ(Push(kReader, 2, 0), std::nullopt);
   now += Cuts::kKeptMax + absl::Milliseconds(1);
-  (void)primary->OnTime(now);
+  primary->OnTime(now);
   EXPECT_THAT(primary->NextOfCut(kJob, 2, &page), StatusIs(absl::StatusCode::kNotFound)) << "forgotten";
   EXPECT_EQ(budget->grown, static_cast<int64_t>(primary->segment().bytes()));
   ASSERT_TRUE(Cut(3, 0, false, /*at_once=*/true)) << why;
@@ -206,7 +206,7 @@ TEST_F(CutTest, ACopyEndsWithItsPrimaryAndWithTheNextCut) {
   EXPECT_EQ(budget->grown, static_cast<int64_t>(next.segment().bytes()));
 }
 
-TEST_F(CutTest, WithoutMemoryForWhatChangesItSaysSo) {
+TEST_F(CutTest, WithoutMemoryForChangedRowsItFails) {
   line = Line::kArrival;
   table = SumTable(kJob);
   ASSERT_EQ(Push(kReader, 1, 0), std::nullopt);

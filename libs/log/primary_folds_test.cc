@@ -1,4 +1,4 @@
-// Aggregated tables at the primary: what is refused, when clocks are folded, who hears of it.
+// Aggregated tables at the primary: refusals, folds of clocks, and acknowledgements.
 #include <limits>
 
 #include "gmock/gmock.h"
@@ -100,12 +100,12 @@ TEST_F(FoldTest, ALineTakesItsOwnTablesOnly) {
   EXPECT_THAT(refusal->message(), HasSubstr("'sum' is applied on arrival, its parts go on line 1"));
 }
 
-TEST_F(FoldTest, OnlyWorkersPushButAnyoneTakesARefusedNumber) {
+TEST_F(FoldTest, OnlyWorkersPushButEmptyPartsMayComeFromAnySession) {
   JoinBoth();
   const auto refusal = Push(kReader, 1, 0);
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->reason(), v1::Refusal::INVALID);
-  EXPECT_THAT(refusal->message(), HasSubstr("9 is no worker"));
+  EXPECT_THAT(refusal->message(), HasSubstr("9 is not a worker"));
   EXPECT_FALSE(Push(kReader, 1, 0, {}));
   EXPECT_THAT(acks[kReader]->marks, ElementsAre(std::pair(Line::kAggregated, 1u)));
 }
@@ -187,7 +187,7 @@ TEST_F(FoldTest, TheFastGetHalfOfTheStagingBudget) {
   EXPECT_FALSE(Push(kA, 3, 1));
 }
 
-TEST_F(FoldTest, AClockThatCanNeverFitSaysWhatToRaise) {
+TEST_F(FoldTest, AClockThatCanNeverFitNamesTheBudget) {
   JoinBoth();
   budget->max = 3 * Staging::kPartBytes;
   EXPECT_FALSE(Push(kA, 1, 0));
@@ -268,7 +268,7 @@ TEST_F(FoldTest, ALastTickMayComeBeforeItsParts) {
   EXPECT_EQ(Value(5), 1.0f);
 }
 
-TEST_F(FoldTest, WithNobodyLeftReadsAreServedAtTheEndOfTheJob) {
+TEST_F(FoldTest, WithoutWorkersReadsAreServedAtTheEndOfTheJob) {
   JoinBoth();
   EXPECT_TRUE(Change(v1::SessionChange::FINISH, kB, /*clock=*/7));
   const auto parked = Pull(kReader, 8, 5);
@@ -278,13 +278,13 @@ TEST_F(FoldTest, WithNobodyLeftReadsAreServedAtTheEndOfTheJob) {
   EXPECT_EQ(parked->certificate->min_clock, 8u);
 }
 
-TEST_F(FoldTest, WorkersThatJoinAJobWithNobodyLeftReadAtTheirStart) {
+TEST_F(FoldTest, WorkersThatJoinAnAbandonedJobReadAtTheirStart) {
   JoinBoth(/*start=*/4);
   EXPECT_EQ(MinClock(), 4u) << "there is no one whose updates could be missing";
   EXPECT_TRUE(Pull(kA, 4, 5)->certificate);
 }
 
-TEST_F(FoldTest, AnotherPrimaryGetsWhatWasNotFoldedAgain) {
+TEST_F(FoldTest, ANewPrimaryGetsUnfoldedPartsAgain) {
   JoinBoth();
   EXPECT_FALSE(Push(kA, 1, 0));
   primary->Tick(kA, 1, {{0, 1}});

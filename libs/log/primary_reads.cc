@@ -26,7 +26,7 @@ void Primary::Serve(Read read, absl::Time now) {
   now_ = std::max(now_, now);
   const auto refuse = [&](v1::Refusal refusal) { read.sink->Refused(read.part, std::move(refusal)); };
   if (handing_over()) return refuse(NotNow("is being handed over", 5));
-  const Segment::Session* session = segment_.FindSession(read.session);
+  const Segment::SessionState* session = segment_.FindSession(read.session);
   if (session == nullptr || session->job != read.job) {
     return refuse(MayAnswer() ? sessions_.NotOpen(read.session, read.job, segment_, "; open a new session")
                               : NotNow("may not answer now", 50));
@@ -56,7 +56,7 @@ void Primary::Serve(Read read, absl::Time now) {
 }
 
 bool Primary::Ready(const Read& read) {
-  const Segment::Session* session = segment_.FindSession(read.session);
+  const Segment::SessionState* session = segment_.FindSession(read.session);
   const bool own = session->applied.At(Line::kArrival) >= read.own || Planted(Bug::kOwnPartNotAwaited);
   if (!own) return false;
   // Until the epoch's first record is committed, min clocks that an earlier primary named are not known here.
@@ -96,7 +96,7 @@ void Primary::Answer(const Read& read, const Wait& wait) {
 
 Wait Primary::WaitOf(const Read& read) const {
   if (LacksOwnPart(read, segment_)) {
-    const Segment::Session* session = segment_.FindSession(read.session);
+    const Segment::SessionState* session = segment_.FindSession(read.session);
     return {.cause = Wait::Cause::kQueue,
             .duration = {},
             .for_whom = absl::StrCat("the reader's own part ", read.own,
@@ -121,14 +121,15 @@ void Primary::WakeParked() {
   });
 }
 
-absl::Time Primary::OnTime(absl::Time now) {
+NextVisit Primary::OnTime(absl::Time now) {
   now_ = std::max(now_, now);
-  replicas_.OnTime(segment_);
+  const NextVisit visit = replicas_.OnTime(segment_);
   HandOverIfUnfit(now);
   OnTimeOfHandOver(now);
   NoteServing(now);
   cuts_.OnTime(now, segment_);
-  return parked_.OnTime(now, segment_, [this](const Read& read) { return WaitOf(read).for_whom; });
+  parked_.OnTime(now, segment_, [this](const Read& read) { return WaitOf(read).for_whom; });
+  return parked() > 0 || handing_over() || !cuts_.empty() ? NextVisit::kSoon : visit;
 }
 
 void Primary::Abandon(v1::Refusal refusal) {

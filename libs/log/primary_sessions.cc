@@ -26,7 +26,7 @@ bool Primary::ChangeSession(const v1::SessionChange& change, std::string* why,
   }
   if (!record->has_value()) return true;
   const SessionId session(change.session());
-  const Segment::Session* open = segment_.FindSession(session);
+  const Segment::SessionState* open = segment_.FindSession(session);
   const std::optional<JobId> job = open == nullptr ? std::nullopt : std::optional<JobId>(open->job);
   if (std::holds_alternative<Evict>(**record)) folds_.Drop(session);
   Append(**record);
@@ -38,7 +38,7 @@ bool Primary::ChangeSession(const v1::SessionChange& change, std::string* why,
 
 bool Primary::Finish(const v1::SessionChange& change, const clock::LineCounts& seals, std::string* why) {
   const SessionId session(change.session());
-  const Segment::Session* open = segment_.FindSession(session);
+  const Segment::SessionState* open = segment_.FindSession(session);
   if (open == nullptr) return segment_.IsClosed(session);
   const JobId job = open->job;
   if (!segment_.ClockOf(job).HasWorker(session)) return true;

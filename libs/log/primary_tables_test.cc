@@ -36,7 +36,7 @@ class MemoryBudget : public RowMemory, public StagingRoom, public RecordSink {
   bool Admits(uint64_t) override { return true; }
   void Grown(int64_t by) override { bytes += by; }
   void RowsUpdated(uint64_t) override {}
-  void Logged(const Segment&, Epoch, const Record& record) override { log.push_back(record); }
+  void Applied(const Segment&, const AppliedRecord& applied) override { log.push_back(applied.record()); }
   int64_t bytes = 0;
   std::vector<Record> log;
 };
@@ -138,7 +138,7 @@ TEST_F(PrimaryTablesTest, DroppingIsLoggedOnceAndBeforeAnybodyOpenedItToo) {
   EXPECT_EQ(Push(kWorker, weights, 0)->reason(), v1::Refusal::INVALID);
 }
 
-TEST_F(PrimaryTablesTest, NeitherALatePartNorALateReadOpensItAgain) {
+TEST_F(PrimaryTablesTest, LatePartsAndReadsDoNotOpenItAgain) {
   EXPECT_FALSE(Push(kWorker, weights, 0));
   primary.Change(DropTable{weights->id}, &why);
   const Lsn logged = primary.segment().version();
@@ -207,7 +207,7 @@ TEST_F(PrimaryTablesTest, ASlowerWorkersUpdatesKeepTheOldRatesAfterTheChange) {
   EXPECT_EQ(ValueOf(weights), 100 - 10 - 1 - 10);
 }
 
-TEST_F(PrimaryTablesTest, WhoHasNoClockFollowsTheMinClock) {
+TEST_F(PrimaryTablesTest, ASessionWithoutAClockFollowsTheMinClock) {
   EXPECT_TRUE(Rates(1, 10, 2));
   EXPECT_FALSE(Push(kReader, weights, 0));
   EXPECT_EQ(ValueOf(weights), 99);
@@ -228,7 +228,7 @@ TEST_F(PrimaryTablesTest, AClockThatIsPassedIsRefusedByName) {
   EXPECT_TRUE(Rates(2, 20, 9));
 }
 
-TEST_F(PrimaryTablesTest, OnlyWhoIsAtWorkCanBePastAClock) {
+TEST_F(PrimaryTablesTest, OnlyActiveWorkersCanBePastAClock) {
   const SessionId fast{10};
   Session(v1::SessionChange::OPEN, fast, kJob);
   Session(v1::SessionChange::JOIN, fast, kJob);
@@ -239,7 +239,7 @@ TEST_F(PrimaryTablesTest, OnlyWhoIsAtWorkCanBePastAClock) {
   EXPECT_TRUE(Rates(1, 10, 2));
 }
 
-TEST_F(PrimaryTablesTest, AtOnceIsFromTheMinClockOn) {
+TEST_F(PrimaryTablesTest, AChangeAtOnceCountsFromTheMinClock) {
   EXPECT_FALSE(Push(kWorker, weights, 4));
   EXPECT_TRUE(Rates(1, 10, 0, /*at_once=*/true));
   EXPECT_FALSE(Push(kWorker, weights, 4));
@@ -267,7 +267,7 @@ TEST_F(PrimaryTablesTest, ARepeatedProposalMovesUnlessItIsInForce) {
   EXPECT_EQ(ValueOf(weights), 77);
 }
 
-TEST_F(PrimaryTablesTest, RatesOfADroppedTableAreNobodysConcern) {
+TEST_F(PrimaryTablesTest, RatesOfADroppedTableDoNotMatter) {
   primary.Change(DropTable{weights->id}, &why);
   EXPECT_TRUE(Rates(1, 10, 3));
   EXPECT_EQ(primary.segment().FindTable(weights->id), nullptr);

@@ -58,7 +58,7 @@ class Checker {
 
   absl::Status operator()(const Join& record) const {
     ABSL_RETURN_IF_ERROR(CheckOpen(segment_, record.session));
-    const Segment::Session& session = *segment_.FindSession(record.session);
+    const Segment::SessionState& session = *segment_.FindSession(record.session);
     if (session.finished) return Misfit(segment_, "worker ", record.session.v, " has finished");
     const Clock min_clock = segment_.MinClockOf(session.job);
     if (record.start >= min_clock) return absl::OkStatus();

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 constexpr JobId kJob{1};
 constexpr SessionId kSession{7};
 
-TEST(RecordCheckTest, WhatAPrimaryWritesApplies) {
+TEST(RecordCheckTest, RecordsOfAPrimaryApply) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     RandomHistory history(seed);
     Segment copy(RandomHistory::kSegment, RandomHistory::kRingBits);
@@ -52,7 +52,7 @@ class MisfitTest : public ::testing::Test {
   Segment segment{SegmentId(0), 0};
 };
 
-TEST_F(MisfitTest, NamesWhatDoesNotFit) {
+TEST_F(MisfitTest, NamesTheMisfit) {
   TableInfo dropped = *SumTable(kJob);
   dropped.id = TableId(9);
   Expect(OpenTable{std::make_shared<const TableInfo>(dropped)}, "table 9 was dropped");

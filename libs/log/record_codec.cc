@@ -387,7 +387,8 @@ absl::StatusOr<std::vector<absl::Cord>> SplitRecords(const absl::Cord& body, uin
     std::string_view length(bytes, n);
     ABSL_ASSIGN_OR_RETURN(const uint64_t size, TakeVarint(length));
     if (size > left) return cut_off();
-    records.push_back(absl::Cord::AdvanceAndRead(&at, size));
+    absl::Cord record = absl::Cord::AdvanceAndRead(&at, size);
+    records.push_back(size < wire::kWorthSharing ? absl::Cord(std::string(record)) : std::move(record));
     left -= size;
   }
   if (left != 0) {

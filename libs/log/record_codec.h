@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -28,8 +29,26 @@ absl::StatusOr<Record> DecodeRecord(const absl::Cord& bytes);
 // Shares the record's memory.
 void AppendRecord(const absl::Cord& record, absl::Cord* body);
 
-// Splits such a sequence; the returned Cords share its memory. INVALID_ARGUMENT unless it is exactly `count`
-// records.
+// Splits such a sequence. A record of less than 16 KiB is copied, so that it does not keep a whole frame; a
+// larger one shares the memory of `body`. INVALID_ARGUMENT unless it is exactly `count` records.
 absl::StatusOr<std::vector<absl::Cord>> SplitRecords(const absl::Cord& body, uint32_t count);
+
+// A record that a member applies, with its bytes for replicas and disk. These are made once: a primary
+// encodes the record when the first of them asks, a follower keeps what it received. Refers to the record.
+class AppliedRecord {
+ public:
+  explicit AppliedRecord(const Record& record, absl::Cord received = {})
+      : record_(record), received_(!received.empty()), bytes_(std::move(received)) {}
+
+  const Record& record() const { return record_; }
+  // True at a follower; false at the primary, which wrote the record.
+  bool received() const { return received_; }
+  const absl::Cord& bytes() const { return bytes_.empty() ? bytes_ = EncodeRecord(record_) : bytes_; }
+
+ private:
+  const Record& record_;
+  const bool received_;
+  mutable absl::Cord bytes_;  // empty: not made yet, as no record has no bytes
+};
 
 }  // namespace paceline::log

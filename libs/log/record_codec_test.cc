@@ -33,7 +33,7 @@ absl::Cord InPieces(const std::string& bytes, size_t piece) {
   return cord;
 }
 
-TEST(RecordCodecTest, DecodedRecordsDoWhatTheRecordsDo) {
+TEST(RecordCodecTest, DecodedRecordsApplyLikeTheOriginals) {
   std::set<size_t> kinds;
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(seed);
@@ -114,6 +114,39 @@ TEST(RecordCodecTest, ManyRowsOfAnUpdateAreNotCopied) {
   EXPECT_TRUE(owner.expired());
 }
 
+TEST(RecordCodecTest, ARecordIsEncodedOnceAndNotAtAllIfItWasReceived) {
+  const Record record = MakeUpdate(kSession, 1, std::vector<std::pair<uint64_t, float>>(100));
+  const AppliedRecord written(record);
+  EXPECT_FALSE(written.received());
+  EXPECT_EQ(written.bytes(), EncodeRecord(record));
+  const absl::Cord first = written.bytes();
+  EXPECT_EQ(written.bytes().TryFlat()->data(), first.TryFlat()->data());
+  const AppliedRecord taken(record, first);
+  EXPECT_TRUE(taken.received());
+  EXPECT_EQ(taken.bytes().TryFlat()->data(), first.TryFlat()->data());
+}
+
+// A frame of a megabyte does not stay for a short record of it; it does for a long one, which is not copied.
+TEST(RecordCodecTest, OnlyALongRecordKeepsItsFrame) {
+  for (const size_t rows : {1, 100, 1000, 5000}) {
+    const absl::Cord record =
+        EncodeRecord(MakeUpdate(kSession, 1, std::vector<std::pair<uint64_t, float>>(rows)));
+    absl::Cord body;
+    AppendRecord(record, &body);
+    const std::string memory(body);
+    bool kept = true;
+    body = absl::MakeCordFromExternal(memory, [&kept](absl::string_view) { kept = false; });
+    auto split = SplitRecords(body, 1);
+    body.Clear();
+    ASSERT_THAT(split, IsOk());
+    EXPECT_EQ(split->front(), record);
+    EXPECT_TRUE(split->front().TryFlat().has_value()) << "it is read at once";
+    EXPECT_EQ(kept, rows == 5000) << rows;
+    split->clear();
+    EXPECT_FALSE(kept);
+  }
+}
+
 TEST(RecordCodecTest, TakesASequenceApart) {
   std::vector<absl::Cord> records;
   absl::Cord body;
@@ -138,7 +171,7 @@ TEST(RecordCodecTest, TakesASequenceApart) {
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("cut off")));
 }
 
-TEST(RecordCodecTest, NamesWhatIsWrong) {
+TEST(RecordCodecTest, NamesTheWrongField) {
   const auto decode = [](const v1::LogRecord& record) {
     return DecodeRecord(absl::Cord(record.SerializeAsString())).status();
   };

@@ -7,7 +7,7 @@
 #include "libs/log/segment.h"
 #include "paceline/v1/shard.pb.h"
 
-// What the parts of a primary say when they refuse.
+// The refusals of a primary's parts.
 namespace paceline::log {
 
 v1::Refusal RefusalOf(v1::Refusal::Reason reason, SegmentId segment, absl::string_view message);

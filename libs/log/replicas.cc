@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libs/base/planted.h"
-#include "libs/log/record_codec.h"
 #include "libs/wire/map_codec.h"
 
 namespace paceline::log {
@@ -37,7 +36,7 @@ void Replicas::Begin(Epoch epoch, const std::vector<ring::Member>& replicas) {
   epoch_ = epoch;
   std::erase_if(followers_, [&](const std::unique_ptr<Follower>& follower) {
     const bool named = std::find(replicas.begin(), replicas.end(), follower->member) != replicas.end();
-    return !named && (follower->role == Role::kReplica || follower->leaving);
+    return !named && (follower->kind == Kind::kReplica || follower->leaving);
   });
   const absl::Time now = replicas.empty() ? absl::InfinitePast() : clock_->Now();
   for (const ring::Member& member : replicas) {
@@ -48,8 +47,8 @@ void Replicas::Begin(Epoch epoch, const std::vector<ring::Member>& replicas) {
       follower->member = member;
       follower->since = now;
     }
-    if (follower->role != Role::kReplica) follower->since = std::max(follower->since, now);
-    follower->role = Role::kReplica;
+    if (follower->kind != Kind::kReplica) follower->since = std::max(follower->since, now);
+    follower->kind = Kind::kReplica;
     follower->leaving = false;
   }
   next_wish_ = next_beacon_ = absl::InfinitePast();
@@ -73,17 +72,16 @@ Replicas::Follower* Replicas::Find(const ring::Member& member) {
   return const_cast<Follower*>(std::as_const(*this).Find(member));
 }
 
-void Replicas::Appended(const Record& record) {
+void Replicas::Appended(const AppliedRecord& record) {
   if (!followers_.empty()) alone_ = 0;
   if (followers_.empty() && alone_ > kKeptMax) {
     tail_.Skip(epoch_);
     Commit();
     return;
   }
-  absl::Cord bytes = EncodeRecord(record);
-  backlog_ += bytes.size();
-  if (followers_.empty()) alone_ += bytes.size();
-  tail_.Append(epoch_, std::move(bytes));
+  backlog_ += record.bytes().size();
+  if (followers_.empty()) alone_ += record.bytes().size();
+  tail_.Append(epoch_, record.bytes());
   const absl::Time now = clock_->Now();
   for (const auto& follower : followers_) {
     follower->stuck_since = std::min(follower->stuck_since, now);
@@ -238,7 +236,7 @@ void Replicas::Disagrees(Follower& follower) {
 // name it: otherwise it could become primary without a record that was acknowledged in between. Its answer
 // to this shows that it knows, and keeps what it holds.
 void Replicas::Await(Follower& follower) {
-  follower.role = Role::kAwaited;
+  follower.kind = Kind::kAwaited;
   follower.since = clock_->Now();
   follower.awaited_from = tail_.end().lsn;
   if (!Planted(Bug::kPagesNotAwaited)) Probe(follower);
@@ -364,10 +362,10 @@ void Replicas::CutTail() {
     const bool image = follower->state == State::kImage || follower->held < follower->image;
     const Lsn from = image ? follower->image : follower->held;
     // A learner without contact holds no state that could be continued.
-    if (follower->role == Role::kLearner &&
+    if (follower->kind == Kind::kLearner &&
         (follower->state == State::kDown || follower->state == State::kProbing))
       continue;
-    if (follower->role == Role::kLearner && tail_.bytes() > kBacklogMax) {
+    if (follower->kind == Kind::kLearner && tail_.bytes() > kBacklogMax) {
       follower->state = State::kDown;
       continue;
     }
@@ -377,8 +375,8 @@ void Replicas::CutTail() {
   backlog_ = tail_.bytes();
 }
 
-void Replicas::OnTime(const Segment& segment) {
-  if (followers_.empty()) return;
+NextVisit Replicas::OnTime(const Segment& segment) {
+  if (followers_.empty()) return NextVisit::kNever;
   const absl::Time now = clock_->Now();
   if (now - last_on_time_ > kLease / 2) {  // this process stood still itself
     for (const auto& follower : followers_) {
@@ -393,23 +391,28 @@ void Replicas::OnTime(const Segment& segment) {
     follower->broke = link == 0 && (follower->broke || follower->link != 0);
     follower->link = link;
     if (link != 0 && follower->state == State::kDown) Probe(*follower);
-    // It answers nobody whom its map does not name, and remembers only some of those who asked.
+    // It answers no primary that its map does not name, and remembers only some of those that asked.
     if (follower->state == State::kProbing && now >= follower->asked + kAskAgain) AskPosition(*follower);
   }
   for (const auto& follower : followers_) {
     const Lsn held = HeldBy(*follower);
     const bool caught_up = held != Lsn() && held.v + kCaughtUp >= tail_.end().lsn.v;
     const bool ready = caught_up && DiskCounts(*follower) && now < follower->lent.until();
-    if (follower->role == Role::kLearner && ready) Await(*follower);
+    if (follower->kind == Kind::kLearner && ready) Await(*follower);
   }
   SendBeacons(now);
   CheckFollowers(now);
   Pump(segment);
+  const bool quiet = std::ranges::all_of(followers_, [now](const auto& follower) {
+    return follower->kind == Kind::kReplica && follower->state == State::kStreaming &&
+           follower->stuck_since == absl::InfiniteFuture() && follower->lent.until() > NextBeat(now);
+  });
+  return quiet ? NextVisit::kAtBeat : NextVisit::kSoon;
 }
 
 void Replicas::SendBeacons(absl::Time now) {
   if (now < next_beacon_) return;
-  next_beacon_ = now + lease_.length() / kBeaconsALease;
+  next_beacon_ = NextBeat(now) + absl::Floor(lease_.length() / kBeaconsALease, kBeat) - kBeat;
   const absl::Duration alone = std::min(port_->NoCoordinator(), absl::Hours(1));
   for (const auto& follower : followers_) {
     if (follower->state == State::kDown) continue;
@@ -431,18 +434,18 @@ void Replicas::SendBeacons(absl::Time now) {
 
 bool Replicas::Holds(const ring::Member& member) const {
   const Follower* follower = Find(member);
-  return follower != nullptr && follower->role == Role::kReplica && follower->state == State::kStreaming &&
+  return follower != nullptr && follower->kind == Kind::kReplica && follower->state == State::kStreaming &&
          HeldBy(*follower) == tail_.end().lsn;
 }
 
 bool Replicas::HasReplica(const ring::Member& member) const {
   const Follower* follower = Find(member);
-  return follower != nullptr && follower->role == Role::kReplica;
+  return follower != nullptr && follower->kind == Kind::kReplica;
 }
 
 size_t Replicas::learners() const {
   return static_cast<size_t>(std::count_if(followers_.begin(), followers_.end(),
-                                           [](const auto& f) { return f->role != Role::kReplica; }));
+                                           [](const auto& f) { return f->kind != Kind::kReplica; }));
 }
 
 size_t Replicas::replicas() const {

@@ -12,7 +12,7 @@
 #include "libs/base/ids.h"
 #include "libs/log/lease.h"
 #include "libs/log/log_tail.h"
-#include "libs/log/record.h"
+#include "libs/log/record_codec.h"
 #include "libs/log/segment.h"
 #include "libs/log/segment_image.h"
 #include "libs/ring/segment_map.h"
@@ -85,8 +85,8 @@ class Replicas {
   void Recruit(const ring::Member& learner);
 
   // `record` was applied as the next record of the current epoch.
-  void Appended(const Record& record);
-  // Sends followers what is due.
+  void Appended(const AppliedRecord& record);
+  // Sends followers the pages and records that are due.
   void Pump(const Segment& segment);
 
   // True: more records may be committed now.
@@ -95,8 +95,9 @@ class Replicas {
   bool OnOwnDisk(v1::ReplicateReply::DiskState state, Lsn durable);
   // True: the lease now lasts longer.
   bool OnBeacon(const ring::Member& from, const v1::Beacon& beacon);
-  // Maintains links, beacons and wishes. Call every few tens of milliseconds.
-  void OnTime(const Segment& segment);
+  // Maintains links, beacons and wishes. Once each follower is a replica that has every record and has
+  // answered of late, it is enough to do so at each beat.
+  NextVisit OnTime(const Segment& segment);
   // Sends a wish that the primary decided on itself.
   void Ask(v1::ConfigWish wish) { port_->Wish(std::move(wish)); }
 
@@ -135,7 +136,7 @@ class Replicas {
 
  private:
   using DiskState = v1::ReplicateReply::DiskState;
-  enum class Role { kLearner, kAwaited, kReplica };
+  enum class Kind { kLearner, kAwaited, kReplica };
   enum class State {
     kDown,       // there is no link
     kProbing,    // asked how far its log has come
@@ -145,7 +146,7 @@ class Replicas {
   };
   struct Follower {
     ring::Member member;
-    Role role = Role::kLearner;
+    Kind kind = Kind::kLearner;
     State state = State::kDown;
     uint64_t link = 0;
     bool broke = false;     // its link stood earlier, and does not now
@@ -161,7 +162,7 @@ class Replicas {
     bool walked = false;
     uint64_t pages_sent = 0, pages_held = 0;
     LentTime lent;
-    absl::Time since;                                  // start of its present role
+    absl::Time since;                                  // start of its present kind
     Lsn awaited_from;                                  // it must hold this before it may be added
     absl::Time stuck_since = absl::InfiniteFuture();   // has had records to hold since, without progress
     bool leaving = false;                              // a wish for an epoch without it is out
@@ -172,7 +173,7 @@ class Replicas {
   Follower* Find(const ring::Member& member);
   // The last record of the state it is known to hold and could continue from.
   Lsn HeldBy(const Follower& follower) const;
-  static bool Waited(const Follower& follower) { return follower.role != Role::kLearner; }
+  static bool Waited(const Follower& follower) { return follower.kind != Kind::kLearner; }
   // REQUIRES: it is awaited. It has answered since.
   static bool KnowsItIsAwaited(const Follower& follower);
   // Begins an exchange by asking for the follower's position.

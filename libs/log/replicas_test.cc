@@ -23,11 +23,12 @@ struct SentFrames final : ReplicationPort {
   void Send(const ring::Member&, v1::ReplicateRequest::Segment head, absl::Cord) override {
     heads.push_back(std::move(head));
   }
-  void Send(const ring::Member&, const v1::Beacon&) override {}
+  void Send(const ring::Member&, const v1::Beacon& beacon) override { beacons.push_back(beacon); }
   void Wish(v1::ConfigWish) override {}
   uint64_t Link(const ring::Member&) override { return 1; }
 
   std::vector<v1::ReplicateRequest::Segment> heads;
+  std::vector<v1::Beacon> beacons;
 };
 
 struct ReplicasTest : ::testing::Test {
@@ -76,6 +77,42 @@ TEST_F(ReplicasTest, AnswersToAnEarlierTenureDoNotCount) {
   planted_bug = Bug::kEarlierAnswerCounts;
   const auto third = Tenure(Epoch(5), Lsn(18));
   EXPECT_TRUE(third->OnAck(kFollower, late, segment)) << "else this test could not fail";
+}
+
+TEST_F(ReplicasTest, WantsNothingButBeatsWhileItsReplicasHaveEverything) {
+  const auto replicas = Tenure(Epoch(1), Lsn(20));
+  EXPECT_EQ(replicas->OnTime(segment), NextVisit::kSoon) << "it has not said what it holds";
+  replicas->OnAck(kFollower, Holds(Lsn(20)), segment);
+  EXPECT_EQ(replicas->OnTime(segment), NextVisit::kSoon) << "it has not answered a beacon";
+  replicas->OnBeacon(kFollower, port->beacons.back());
+  EXPECT_EQ(replicas->OnTime(segment), NextVisit::kAtBeat);
+  replicas->Appended(AppliedRecord(Advance{.job = JobId(1), .min_clock = 1}));
+  EXPECT_EQ(replicas->OnTime(segment), NextVisit::kSoon) << "it lacks a record";
+  replicas->OnAck(kFollower, Holds(Lsn(21)), segment);
+  EXPECT_EQ(replicas->OnTime(segment), NextVisit::kAtBeat);
+  const absl::Time answered = clock.now;
+  for (; clock.now < answered + kLease - kBeat; clock.now += kBeat) {
+    EXPECT_EQ(replicas->OnTime(segment), NextVisit::kAtBeat) << clock.now - answered;
+  }
+  EXPECT_EQ(replicas->OnTime(segment), NextVisit::kSoon) << "what it lent ends before the next beat";
+}
+
+// So that those to one shard share a frame.
+TEST_F(ReplicasTest, BeaconsOfAllSegmentsLeaveAtBeats) {
+  std::vector<std::unique_ptr<Replicas>> segments;
+  for (int i = 0; i < 3; ++i) {
+    clock.now += absl::Milliseconds(17);
+    segments.push_back(Tenure(Epoch(1), Lsn(20)));
+    segments.back()->OnAck(kFollower, Holds(Lsn(20)), segment);
+    segments.back()->OnTime(segment);
+  }
+  for (int i = 0; i < 5; ++i) {
+    port->beacons.clear();
+    for (const absl::Time beat = NextBeat(clock.now); clock.now < beat; clock.now += absl::Milliseconds(1)) {
+      for (const auto& one : segments) one->OnTime(segment);
+    }
+    EXPECT_EQ(port->beacons.size(), i == 0 ? 0u : 3u) << "between two beats, the first of them included";
+  }
 }
 
 }  // namespace

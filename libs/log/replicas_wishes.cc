@@ -30,7 +30,7 @@ bool Replicas::KnowsItIsAwaited(const Follower& follower) {
 
 void Replicas::CheckFollowers(absl::Time now) {
   std::erase_if(followers_, [&](const auto& follower) {
-    return follower->role == Role::kLearner &&
+    return follower->kind == Kind::kLearner &&
            now > std::max(follower->since, follower->lent.last()) + kLearnerSilent;
   });
   if (now < next_wish_) return;
@@ -43,11 +43,11 @@ void Replicas::CheckFollowers(absl::Time now) {
     if (early) add.push_back(follower->member);
     if (!Waited(*follower)) continue;
     if (Failing(*follower, now)) {
-      if (follower->role == Role::kReplica) drop.push_back(follower->member);
+      if (follower->kind == Kind::kReplica) drop.push_back(follower->member);
       // It may have been added without this primary's knowledge, so only a new epoch without it ends the
       // wait.
-      if (follower->role == Role::kAwaited) keep = follower->leaving = true;
-    } else if (follower->role == Role::kAwaited && KnowsItIsAwaited(*follower) &&
+      if (follower->kind == Kind::kAwaited) keep = follower->leaving = true;
+    } else if (follower->kind == Kind::kAwaited && KnowsItIsAwaited(*follower) &&
                HeldBy(*follower) >= follower->awaited_from && DiskCounts(*follower) &&
                now < follower->lent.until()) {
       add.push_back(follower->member);

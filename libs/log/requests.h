@@ -13,7 +13,7 @@
 #include "libs/wire/packed.h"
 #include "paceline/v1/shard.pb.h"
 
-// What streams ask of a primary, and whom it answers.
+// Requests of streams to a primary, and the sinks that receive its answers.
 namespace paceline::log {
 
 // Receives the committed marks of a session's parts. Called by the segment's owner; an implementation must
@@ -47,7 +47,7 @@ class ReadSink {
   // The values have been written to Read::out.
   virtual void Served(size_t part, const wire::Certificate& certificate, const Wait& wait) = 0;
   virtual void Refused(size_t part, v1::Refusal refusal) = 0;
-  // True if nobody waits for the answer any more: a parked read is dropped. Once true it stays true. Must be
+  // True if the answer is no longer wanted: a parked read is dropped. Once true it stays true. Must be
   // cheap.
   virtual bool cancelled() const { return false; }
 };

@@ -3,23 +3,23 @@
 namespace paceline::log {
 
 void RuleSchedule::Change(uint64_t number, const table::Rule& rule, Clock from) {
-  std::erase_if(stages_, [number](const Stage& stage) { return stage.number == number; });
-  stages_.push_back({.number = number, .from = from, .rule = rule});
+  std::erase_if(periods_, [number](const Period& period) { return period.number == number; });
+  periods_.push_back({.number = number, .from = from, .rule = rule});
 }
 
 void RuleSchedule::Forget(Clock clock) {
-  stages_.erase(stages_.begin(), stages_.begin() + static_cast<std::ptrdiff_t>(IndexAt(clock)));
+  periods_.erase(periods_.begin(), periods_.begin() + static_cast<std::ptrdiff_t>(IndexAt(clock)));
 }
 
 size_t RuleSchedule::IndexAt(Clock clock) const {
-  size_t at = stages_.size() - 1;
-  while (at > 0 && stages_[at].from > clock) --at;
+  size_t at = periods_.size() - 1;
+  while (at > 0 && periods_[at].from > clock) --at;
   return at;
 }
 
 std::optional<Clock> RuleSchedule::last_from() const {
   if (last() == 0) return std::nullopt;
-  return stages_.back().from;
+  return periods_.back().from;
 }
 
 }  // namespace paceline::log

@@ -18,39 +18,39 @@ namespace paceline::log {
 // earlier changes that would begin at its clock or after it: the last decision counts. Plain value.
 class RuleSchedule {
  public:
-  struct Stage {
+  struct Period {
     uint64_t number = 0;  // of the change; 0: as created
     Clock from = 0;
     table::Rule rule;
   };
 
-  explicit RuleSchedule(table::Rule rule) : stages_{{.number = 0, .from = 0, .rule = rule}} {}
+  explicit RuleSchedule(table::Rule rule) : periods_{{.number = 0, .from = 0, .rule = rule}} {}
 
-  // A copy of another member's schedule. REQUIRES: at least one stage; their numbers ascend.
-  explicit RuleSchedule(std::vector<Stage> stages) : stages_(std::move(stages)) {}
+  // A copy of another member's schedule. REQUIRES: at least one period; their numbers ascend.
+  explicit RuleSchedule(std::vector<Period> periods) : periods_(std::move(periods)) {}
 
   // Change `number` begins at `from`; a change of that number that exists already is moved. REQUIRES: number
   // >= last(), at least 1.
   void Change(uint64_t number, const table::Rule& rule, Clock from);
 
-  // Callers will ask for no clock below `clock`, and move no change that has begun by then: drops the stages
+  // Callers will ask for no clock below `clock`, and move no change that has begun by then: drops the periods
   // that no longer count.
   void Forget(Clock clock);
 
-  // O(stages).
-  const Stage& At(Clock clock) const { return stages_[IndexAt(clock)]; }
+  // O(periods).
+  const Period& At(Clock clock) const { return periods_[IndexAt(clock)]; }
 
   // The number of the newest change; 0: none.
-  uint64_t last() const { return stages_.back().number; }
+  uint64_t last() const { return periods_.back().number; }
   // The clock at which the newest change begins; nullopt: there is none.
   std::optional<Clock> last_from() const;
-  // By number; at least one. The first stage applies wherever no later one does.
-  const std::vector<Stage>& stages() const { return stages_; }
+  // By number; at least one. The first period applies wherever no later one does.
+  const std::vector<Period>& periods() const { return periods_; }
 
  private:
   size_t IndexAt(Clock clock) const;
 
-  std::vector<Stage> stages_;
+  std::vector<Period> periods_;
 };
 
 }  // namespace paceline::log

@@ -24,7 +24,7 @@ TEST(RuleScheduleTest, AChangeHoldsFromItsClockOn) {
   EXPECT_EQ(rules.last_from(), 10u);
 }
 
-TEST(RuleScheduleTest, WhatIsDecidedLastTakesThePlaceOfWhatWouldBeginLater) {
+TEST(RuleScheduleTest, TheLastChangeReplacesThoseThatWouldBeginLater) {
   RuleSchedule rules(table::Sgd{1});
   rules.Change(1, table::Sgd{2}, 10);
   rules.Change(2, table::Sgd{3}, 20);
@@ -42,11 +42,11 @@ TEST(RuleScheduleTest, AChangeProposedAgainMoves) {
   rules.Change(1, table::Sgd{2}, 12);
   EXPECT_EQ(RateAt(rules, 11), 1);
   EXPECT_EQ(RateAt(rules, 12), 2);
-  EXPECT_EQ(rules.stages().size(), 2u);
+  EXPECT_EQ(rules.periods().size(), 2u);
 }
 
 // Against all changes ever made, of which the newest that has begun counts.
-TEST(RuleScheduleTest, IsWhatAllChangesTogetherSay) {
+TEST(RuleScheduleTest, FollowsAllChangesTogether) {
   world::SplitMix64 random(1);
   for (int round = 0; round < 300; ++round) {
     RuleSchedule rules(table::Sgd{0.5f});

@@ -35,7 +35,7 @@ void Segment::On(const OpenTable& record, Effects& effects) {
 
 void Segment::On(const OpenSession& record, Effects&) {
   sessions_.emplace(record.session,
-                    Session{.job = record.job, .applied = {}, .secret_sha256 = record.secret_sha256});
+                    SessionState{.job = record.job, .applied = {}, .secret_sha256 = record.secret_sha256});
   closed_floor_ = std::max(closed_floor_, record.closed_floor);
   closed_.erase(closed_.begin(), closed_.upper_bound(closed_floor_));
   if (Planted(Bug::kSessionCollected) && sessions_.size() > 1) sessions_.erase(sessions_.begin());
@@ -46,7 +46,7 @@ void Segment::On(const Join& record, Effects&) {
 }
 
 void Segment::On(const Finish& record, Effects&) {
-  Session& session = sessions_.at(record.session);
+  SessionState& session = sessions_.at(record.session);
   session.finished = true;
   jobs_[session.job].Finish(record.session, record.clock);
 }
@@ -64,11 +64,11 @@ void Segment::On(const Advance& record, Effects&) {
 }
 
 void Segment::On(const Update& record, Effects& effects) {
-  Session& session = sessions_.at(record.session);
+  SessionState& session = sessions_.at(record.session);
   session.applied.At(record.line) = record.number;
   if (record.count == 0) return;
   Table& table = *tables_.at(record.table);
-  // Updates by a session that is no worker use the rates of the min clock.
+  // Updates by a session that is not a worker use the rates of the min clock.
   const clock::JobClock& clock = jobs_[session.job];
   const bool worker = clock.HasWorker(record.session);
   UseRulesOf(table, worker ? std::max(record.clock, clock.min_clock()) : clock.min_clock());
@@ -145,11 +145,11 @@ void Segment::Drop(TableId table, Effects& effects) {
 }
 
 void Segment::UseRulesOf(Table& table, Clock clock) {
-  const RuleSchedule::Stage& stage =
-      Planted(Bug::kRatesByArrival) ? table.rules.stages().back() : table.rules.At(clock);
-  if (stage.number == table.rule_in_use) return;
-  table.rows.UseRule(stage.rule);
-  table.rule_in_use = stage.number;
+  const RuleSchedule::Period& period =
+      Planted(Bug::kRatesByArrival) ? table.rules.periods().back() : table.rules.At(clock);
+  if (period.number == table.rule_in_use) return;
+  table.rows.UseRule(period.rule);
+  table.rule_in_use = period.number;
 }
 
 void Segment::UpdateRanges(Table& table, const Update& record) {
@@ -167,7 +167,7 @@ void Segment::UpdateRanges(Table& table, const Update& record) {
   });
 }
 
-const Segment::Session* Segment::FindSession(SessionId session) const {
+const Segment::SessionState* Segment::FindSession(SessionId session) const {
   const auto it = sessions_.find(session);
   return it == sessions_.end() ? nullptr : &it->second;
 }
@@ -187,9 +187,9 @@ Clock Segment::NextClockOf(JobId job) const {
   return next;
 }
 
-Segment::Snapshots Segment::SnapshotsOf(JobId job) const {
+Segment::SnapshotIds Segment::SnapshotsOf(JobId job) const {
   const auto it = snapshots_.find(job);
-  return it == snapshots_.end() ? Snapshots() : it->second;
+  return it == snapshots_.end() ? SnapshotIds() : it->second;
 }
 
 bool Segment::IsClosed(SessionId session) const {
@@ -287,10 +287,10 @@ uint64_t Segment::Hash() const {
   for (const auto& [id, table] : tables_) {
     mix(id.v);
     mix(table->rows.Hash());
-    for (const RuleSchedule::Stage& stage : table->rules.stages()) {
-      mix(stage.number);
-      mix(stage.from);
-      mix(table::HashOf(stage.rule));
+    for (const RuleSchedule::Period& period : table->rules.periods()) {
+      mix(period.number);
+      mix(period.from);
+      mix(table::HashOf(period.rule));
     }
   }
   for (const auto& [first, last] : dropped_.ranges()) {

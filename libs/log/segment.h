@@ -33,7 +33,7 @@ struct Effects {
 // written (primary.h), and Apply trusts it. Single owner, no locks.
 class Segment {
  public:
-  struct Session {
+  struct SessionState {
     JobId job;
     clock::LineCounts applied;       // last number of each line: all that is needed to detect repeats
     bool finished = false;           // it was a worker, and never becomes one again
@@ -52,8 +52,8 @@ class Segment {
   Epoch epoch() const { return epoch_; }    // of that record; 0: none
 
   // nullptr: not open. The pointer is valid until the session is closed.
-  const Session* FindSession(SessionId session) const;
-  const std::map<SessionId, Session>& sessions() const { return sessions_; }
+  const SessionState* FindSession(SessionId session) const;
+  const std::map<SessionId, SessionState>& sessions() const { return sessions_; }
   // True if the session was closed here, so that a late opening must be refused.
   bool IsClosed(SessionId session) const;
 
@@ -65,7 +65,7 @@ class Segment {
   };
   HighestIds Highest() const;
 
-  // Drops what is not part of the log, the ticks: another primary takes over from here.
+  // Drops the ticks, which are not part of the log: another primary takes over from here.
   void ForgetSoftState();
 
   // The job's clocks; a job without workers so far has min clock 0.
@@ -80,16 +80,16 @@ class Segment {
     ring::Placement placement;
     table::TableStore rows;
     RuleSchedule rules;
-    uint64_t rule_in_use = 0;  // the stage of `rules` that `rows` uses now
+    uint64_t rule_in_use = 0;  // the period of `rules` that `rows` uses now
   };
   // nullptr: not opened here yet, or dropped.
   const Table* FindTable(TableId table) const;
   // The ids of a job's last cut and load in this log; 0: none.
-  struct Snapshots {
+  struct SnapshotIds {
     uint64_t cut = 0;     // the last one
     uint64_t loaded = 0;  // the last load that was completed
   };
-  Snapshots SnapshotsOf(JobId job) const;
+  SnapshotIds SnapshotsOf(JobId job) const;
 
   // True if the table was dropped here, so that a late part or read must not open it again.
   bool IsDropped(TableId table) const { return dropped_.Contains(table.v); }
@@ -144,12 +144,12 @@ class Segment {
   Lsn version_;
   Epoch epoch_;
   // Node-based, so that FindSession's pointers stay valid.
-  std::map<SessionId, Session> sessions_;
+  std::map<SessionId, SessionState> sessions_;
   std::set<SessionId> closed_;  // above the floor
   SessionId closed_floor_;
   std::map<JobId, clock::JobClock> jobs_;
   std::map<TableId, std::unique_ptr<Table>> tables_;
-  std::map<JobId, Snapshots> snapshots_;
+  std::map<JobId, SnapshotIds> snapshots_;
   IdRanges dropped_;  // ids are issued in sequence, so there are hardly more ranges than tables
 };
 

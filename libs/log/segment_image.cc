@@ -37,22 +37,22 @@ void PutJob(JobId id, const clock::JobClock& job, v1::SegmentImage::Job& to) {
   }
 }
 
-// The stage that `rows` uses in the image. Each update chooses its rates anew, so if the stage that the last
-// update used has been forgotten any will do: this takes the first.
-const RuleSchedule::Stage& InUse(const RuleSchedule& rules, uint64_t number) {
-  for (const RuleSchedule::Stage& stage : rules.stages()) {
-    if (stage.number == number) return stage;
+// The period that `rows` uses in the image. Each update chooses its rates anew, so if the period that the
+// last update used has been forgotten any will do: this takes the first.
+const RuleSchedule::Period& InUse(const RuleSchedule& rules, uint64_t number) {
+  for (const RuleSchedule::Period& period : rules.periods()) {
+    if (period.number == number) return period;
   }
-  return rules.stages().front();
+  return rules.periods().front();
 }
 
 void PutTable(const Segment::Table& table, v1::SegmentImage::TableState& to) {
   *to.mutable_table() = ToProto(*table.info);
-  for (const RuleSchedule::Stage& stage : table.rules.stages()) {
+  for (const RuleSchedule::Period& period : table.rules.periods()) {
     v1::SegmentImage::RuleStage& out = *to.add_rules();
-    out.set_clock(stage.from);
-    out.set_number(stage.number);
-    *out.mutable_rule() = wire::ToProto(stage.rule);
+    out.set_clock(period.from);
+    out.set_number(period.number);
+    *out.mutable_rule() = wire::ToProto(period.rule);
   }
   to.set_rule_in_use(InUse(table.rules, table.rule_in_use).number);
 }
@@ -71,12 +71,12 @@ v1::PageImage PutPage(TableId table, const table::Page& page, Lsn version) {
 
 // --- from an image ---
 
-using SessionsOfImage = std::map<SessionId, Segment::Session>;
+using SessionsOfImage = std::map<SessionId, Segment::SessionState>;
 
 absl::StatusOr<SessionsOfImage> TakeSessions(const v1::SegmentImage& image) {
   SessionsOfImage sessions;
   for (const v1::SegmentImage::Session& from : image.sessions()) {
-    Segment::Session session{.job = JobId(from.job()), .applied = {}};
+    Segment::SessionState session{.job = JobId(from.job()), .applied = {}};
     session.applied.At(Line::kArrival) = from.arrival();
     session.applied.At(Line::kAggregated) = from.aggregated();
     session.finished = from.finished();
@@ -114,21 +114,21 @@ absl::StatusOr<clock::JobClock> TakeClock(const v1::SegmentImage::Job& from,
 
 absl::StatusOr<RuleSchedule> TakeRules(const v1::SegmentImage::TableState& from,
                                        const table::Schema& schema) {
-  std::vector<RuleSchedule::Stage> stages;
-  for (const v1::SegmentImage::RuleStage& stage : from.rules()) {
+  std::vector<RuleSchedule::Period> periods;
+  for (const v1::SegmentImage::RuleStage& period : from.rules()) {
     table::Schema changed = schema;
-    ABSL_ASSIGN_OR_RETURN(changed.rule, wire::RuleFromProto(stage.rule()));
+    ABSL_ASSIGN_OR_RETURN(changed.rule, wire::RuleFromProto(period.rule()));
     ABSL_RETURN_IF_ERROR(table::Validate(changed));
     ABSL_RETURN_IF_ERROR(table::CheckRuleChange(schema.rule, changed.rule));
-    if (!stages.empty() && stage.number() <= stages.back().number) {
-      return Wrong("tables: rates ", stage.number(), " of table ", from.table().id(), " come after ",
-                   stages.back().number, "; expected them by number");
+    if (!periods.empty() && period.number() <= periods.back().number) {
+      return Wrong("tables: rates ", period.number(), " of table ", from.table().id(), " come after ",
+                   periods.back().number, "; expected them by number");
     }
-    stages.push_back({.number = stage.number(), .from = stage.clock(), .rule = changed.rule});
+    periods.push_back({.number = period.number(), .from = period.clock(), .rule = changed.rule});
   }
-  if (stages.empty())
+  if (periods.empty())
     return Wrong("tables: table ", from.table().id(), " has no rates; expected one at least");
-  return RuleSchedule(std::move(stages));
+  return RuleSchedule(std::move(periods));
 }
 
 absl::StatusOr<IdRanges> TakeDropped(const v1::SegmentImage& image) {
@@ -224,7 +224,7 @@ absl::StatusOr<Segment> SegmentFromImage(const v1::SegmentImage& image, SegmentI
     }
     Segment::Table& table = *(segment.tables_[id] = Segment::MakeTable(std::move(info), ring_bits));
     table.rules = std::move(rules);
-    const RuleSchedule::Stage& in_use = InUse(table.rules, from.rule_in_use());
+    const RuleSchedule::Period& in_use = InUse(table.rules, from.rule_in_use());
     table.rows.UseRule(in_use.rule);
     table.rule_in_use = in_use.number;
   }

@@ -30,7 +30,7 @@ namespace paceline::log {
 // segments have equal images. O(sessions + workers + tables).
 v1::SegmentImage ImageOf(const Segment& segment);
 
-// The segment of an image, without rows. Safe for hostile messages: INVALID_ARGUMENT names what is wrong,
+// The segment of an image, without rows. Safe for hostile messages: INVALID_ARGUMENT names the fault,
 // also if the image is not of segment `expected` of a ring of 2^ring_bits.
 absl::StatusOr<Segment> SegmentFromImage(const v1::SegmentImage& image, SegmentId expected, int ring_bits);
 

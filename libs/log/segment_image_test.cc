@@ -112,7 +112,7 @@ TEST(SegmentImageTest, AnImageAndAllPagesMakeAnEqualSegment) {
 }
 
 // Random histories, a learner that is fed while they go on, in random pieces.
-TEST(SegmentImageTest, ALearnerBecomesEqualWhileTheSegmentGoesOn) {
+TEST(SegmentImageTest, ALearnerBecomesEqualWhileTheSegmentChanges) {
   size_t changed_meanwhile = 0;
   size_t pages = 0;
   for (uint64_t seed = 1; seed <= 200; ++seed) {
@@ -205,7 +205,7 @@ class SumTest : public ::testing::Test {
 
 // A record gave birth to a row that the primary had long had; the page that comes after it, as of that very
 // record, has it whole.
-TEST_F(SumTest, APageAsOfTheRecordJustAppliedReplacesWhatTheRecordMade) {
+TEST_F(SumTest, APageOfTheLastRecordReplacesItsRows) {
   Segment learner = Copy(primary).value();
   const Record update = MakeUpdate(kSession, 2, {{5, 2.0f}});
   primary.Apply(update);
@@ -245,7 +245,7 @@ TEST_F(SumTest, TablesOpenedWhileTheWalkIsUnderWayAreNotWalked) {
   EXPECT_FALSE(walk.Next(segment, 1 << 20, &pages));
 }
 
-TEST_F(SumTest, EachCallMakesAsManyPagesAsItMayAndOneAtLeast) {
+TEST_F(SumTest, EachCallMakesAtLeastOnePage) {
   for (uint64_t key = 0; key < 30'000; ++key) {
     primary.Apply(MakeUpdate(kSession, 2 + key, {{key, 1.0f}}));
   }

@@ -4,11 +4,11 @@
 #include <memory>
 
 #include "libs/base/ids.h"
-#include "libs/log/record.h"
+#include "libs/log/record_codec.h"
 #include "libs/log/segment.h"
 
-// What the primary and the followers of a segment use of their shard. What all its segments share must be
-// thread-safe.
+// The services of a shard that the primary and the followers of a segment use. Those that all segments share
+// must be thread-safe.
 namespace paceline::log {
 
 // Memory for rows.
@@ -32,15 +32,13 @@ class StagingRoom {
   virtual uint64_t staging_max() const { return UINT64_MAX; }
 };
 
-// Receives what is applied to segments: the way of a record to the disk, to the history and to the metrics.
-// Called by the segment's owner. The default does nothing.
+// Receives the records that are applied to segments: their way to the disk, to the history and to the
+// metrics. Called by the segment's owner. The default does nothing.
 class RecordSink {
  public:
   virtual ~RecordSink() = default;
-  // `record` was appended in `epoch` and applied to `segment`.
-  virtual void Logged(const Segment& /*segment*/, Epoch /*epoch*/, const Record& /*record*/) {}
-  // The same at a replica or learner, which applied a record from its primary.
-  virtual void Followed(const Segment& /*segment*/, const Record& /*record*/) {}
+  // The record was applied to `segment`: written here by its primary, or received from there.
+  virtual void Applied(const Segment& /*segment*/, const AppliedRecord& /*record*/) {}
   // An image from the primary has replaced the state here, and its pages follow; or the segment begins with
   // its disk's content.
   virtual void Installed(const Segment& /*segment*/) {}

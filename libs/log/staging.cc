@@ -62,7 +62,7 @@ uint64_t Staging::BytesOf(const Update& update) {
 }
 
 void Staging::Put(JobId job, const Update& update, std::shared_ptr<const TableInfo> table) {
-  Session& session = sessions_[update.session];
+  Staged& session = sessions_[update.session];
   session.job = job;
   Clocked& clocked = session.clocks[update.clock];
   clocked.last = update.number;
@@ -125,7 +125,7 @@ Staging::Complete Staging::Take(JobId job, Clock clock, const clock::JobClock& w
   complete.record.clock = clock;
   std::map<TableId, Sums> sums;
   for (const auto& [rank, id] : order) {
-    Session& session = sessions_.at(id);
+    Staged& session = sessions_.at(id);
     const auto it = session.clocks.find(clock);
     for (const Part& part : it->second.parts) {
       sums.try_emplace(part.table->id, part.table).first->second.Add(part.update);

@@ -75,13 +75,13 @@ class Staging {
     uint64_t bytes = 0;
     std::vector<Part> parts;  // by number, without empty ones
   };
-  struct Session {
+  struct Staged {
     JobId job;
     std::map<Clock, Clocked> clocks;
     std::vector<std::shared_ptr<AckSink>> sinks;  // the newest last
   };
 
-  std::map<SessionId, Session> sessions_;  // each has parts
+  std::map<SessionId, Staged> sessions_;  // each has parts
   uint64_t bytes_ = 0;
 };
 

@@ -117,7 +117,7 @@ TEST(StagingTest, DropGivesBackTheBytesOfASession) {
   EXPECT_EQ(staging.Oldest(kJob), std::nullopt);
 }
 
-TEST(StagingTest, TheNewestStreamsAreToldAndNoMoreThanSome) {
+TEST(StagingTest, OnlyTheNewestStreamsAreTold) {
   Staging staging;
   staging.Put(kJob, Staged(kA, 1, 0, {{5, 1.0f}}), AggregatedTable(kJob, /*mean=*/false));
   std::vector<std::shared_ptr<AckSink>> sinks;
@@ -196,7 +196,7 @@ TEST(StagingTest, RandomClocksFoldAsTheirDefinitionSays) {
   }
 }
 
-TEST(StagingTest, OfADroppedTableOnlyTheNumbersAreFolded) {
+TEST(StagingTest, ADroppedTableFoldsNumbersOnly) {
   Staging staging;
   clock::JobClock workers;
   workers.Join(SessionId(7), 0, 0);

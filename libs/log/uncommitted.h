@@ -15,9 +15,9 @@
 
 namespace paceline::log {
 
-// What a primary may say only once a record is committed: the marks of parts, the min clocks that
-// certificates name, and the answers to the coordinator's changes. How far the log is committed, and safe on
-// disks, is passed in. Single owner, no locks.
+// Holds back what a primary may say only once a record is committed: the marks of parts, the min clocks that
+// certificates name, and the answers to the coordinator's changes. The caller passes in how far the log is
+// committed, and safe on disks. Single owner, no locks.
 class Uncommitted {
  public:
   // -- marks of parts --

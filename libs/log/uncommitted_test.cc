@@ -24,7 +24,7 @@ wire::Mark NumberedMark(PartNumber number) {
   return mark;
 }
 
-TEST(UncommittedMarksTest, EachIsToldOnceItsRecordIsCommitted) {
+TEST(UncommittedMarksTest, AMarkIsToldOnceItsRecordIsCommitted) {
   const auto a = std::make_shared<NotedMarks>();
   const auto b = std::make_shared<NotedMarks>();
   Uncommitted uncommitted;
@@ -61,7 +61,7 @@ TEST_F(UncommittedClocksTest, AMinClockIsShownOnceItsRecordIsCommitted) {
   EXPECT_EQ(uncommitted.MinClock(JobId(2), three), 0u);
 }
 
-TEST_F(UncommittedClocksTest, OfANewEpochNoneIsShownBeforeItsFirstRecordIsCommitted) {
+TEST_F(UncommittedClocksTest, ANewEpochShowsNoneBeforeItsFirstRecordIsCommitted) {
   segment.Apply(log::Advance{.job = kClockJob, .min_clock = 5});
   uncommitted.BeginEpoch(segment, Lsn(0));
   EXPECT_EQ(uncommitted.MinClock(kClockJob, Lsn(segment.version().v - 1)), 0u);

@@ -44,7 +44,7 @@ class ExposerTest : public ::testing::Test {
   std::unique_ptr<Exposer> exposer = Exposer::Start("127.0.0.1:0").value();
 };
 
-TEST_F(ExposerTest, ShowsWhatWasAddedWithTypeHelpAndLabels) {
+TEST_F(ExposerTest, ShowsMetricsWithTypeHelpAndLabels) {
   exposer->AddCounter("work_total", "Work done.", {{"kind", "a"}}).Add(2);
   exposer->AddCounter("work_total", "Work done.", {{"kind", "b"}}).Add(3);
   exposer->AddGauge("level", "How high.").Add(-1);
@@ -86,7 +86,7 @@ TEST_F(ExposerTest, ShowsTheProcess) {
 
 // More of them than there are threads. The time limit of this test is far less than they might last
 // otherwise.
-TEST_F(ExposerTest, WhoConnectsAndSaysNothingKeepsNobodyWaiting) {
+TEST_F(ExposerTest, ASilentConnectionHoldsUpNoOther) {
   std::vector<int> idle;
   for (int i = 0; i < 20; ++i) idle.push_back(Connect(exposer->address()));
   EXPECT_THAT(Scrape(exposer->address()), HasSubstr("process_cpu_seconds_total "));

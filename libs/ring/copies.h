@@ -10,8 +10,8 @@
 
 namespace paceline::ring {
 
-// Who holds what while a round is being planned, with what has been planned so far done. Part of the planner;
-// of no use elsewhere.
+// The copies that each shard holds while a round is being planned, as if the moves planned so far were done.
+// Part of the planner; of no use elsewhere.
 class Copies {
  public:
   static constexpr int kNone = -1;
@@ -34,7 +34,7 @@ class Copies {
   void Remove(uint32_t segment, int replica);
   void Apply(Move::Kind kind, uint32_t segment, int to);
 
-  // By shard, the sums of the weights of what it holds, and of what it is primary of.
+  // By shard, the sums of the weights of its copies, and of its primaries.
   const std::vector<int64_t>& loads() const { return loads_; }
   const std::vector<int64_t>& primary_loads() const { return primary_loads_; }
   // The segments a shard is a replica of, in no order.

@@ -74,7 +74,7 @@ TEST(HashTest, IsABijection) {
   }
 }
 
-TEST(HashTest, OneBitChangesHalfOfThem) {
+TEST(HashTest, OneInputBitChangesHalfOfTheOutputBits) {
   world::SplitMix64 random(2);
   for (int bit = 0; bit < 64; ++bit) {
     int changed = 0;

@@ -170,7 +170,7 @@ TEST(PlacementTest, ForRangeAtTheEndOfTheKeys) {
   EXPECT_THAT(placement.ForRange(kMost - 1, 2), StatusIs(absl::StatusCode::kOutOfRange));
 }
 
-TEST(PlacementTest, ForRangeRefusesWhatIsNotThere) {
+TEST(PlacementTest, ForRangeRefusesKeysThatDoNotExist) {
   const Placement placement = Ranged(8, 6, 1000, 1);
   EXPECT_THAT(placement.ForRange(999, 2), StatusIs(absl::StatusCode::kOutOfRange, HasSubstr("0 to 999")));
   EXPECT_THAT(placement.ForRange(1001, 0), StatusIs(absl::StatusCode::kOutOfRange));

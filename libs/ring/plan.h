@@ -7,11 +7,11 @@
 
 #include "libs/base/ids.h"
 
-// What the planner (planner.h) goes by, and what it says.
+// The input of the planner (planner.h), and its output.
 
 namespace paceline::ring {
 
-// Who holds one segment.
+// The holders of one segment.
 struct Owners {
   ShardId primary;
   std::vector<ShardId> replicas;
@@ -41,12 +41,12 @@ struct Move {
 // "recruit shard 3 for segment 17 of shard 1", for logs and tests.
 std::string ToString(const Move& move);
 
-// What the planner sees of a shard.
-struct Candidate {
+// The planner's view of a shard.
+struct ShardState {
   enum class Takes {
     kAll,
     kReplicas,  // no primaries, and none are taken from it: it is being emptied of them
-    kNothing,   // it is silent, or ends; what it has is not evened out with others
+    kNothing,   // it is silent, or ends; its copies are not evened out with others
   };
 
   ShardId shard;
@@ -54,7 +54,7 @@ struct Candidate {
   Takes takes = Takes::kAll;
 };
 
-// What the planner sees of a segment.
+// The planner's view of a segment.
 struct SegmentState {
   enum class Condition {
     kSound,    // all members live
@@ -71,7 +71,7 @@ struct SegmentState {
 
 struct PlanInput {
   std::vector<SegmentState> segments;  // 2^k, segment i from i * 2^(64 - k) on
-  std::vector<Candidate> shards;       // distinct, in any order; with all members of the segments
+  std::vector<ShardState> shards;      // distinct, in any order; with all members of the segments
   uint32_t replicas = 0;               // wanted of each segment beside its primary
   // Recruits and hand-overs under way at a time: of the segments of one primary, and to one shard.
   uint32_t moves_per_shard = 8;

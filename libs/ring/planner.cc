@@ -16,7 +16,7 @@
 namespace paceline::ring {
 namespace {
 
-using Takes = Candidate::Takes;
+using Takes = ShardState::Takes;
 using Condition = SegmentState::Condition;
 using Kind = Move::Kind;
 
@@ -63,7 +63,7 @@ class Planner {
     return std::ranges::count(in_.segments[segment].avoid, roster_.IdOf(shard)) > 0;
   }
   int64_t Load(int shard) const { return copies_.loads()[shard]; }
-  // It has no members yet: what is planned of it is as good as done, and no move.
+  // It has no members yet: its plan is as good as done, and not a move.
   bool IsNew(uint32_t segment) const { return in_.segments[segment].members.empty(); }
   bool HasAsWanted(uint32_t segment) const { return copies_.SizeOf(segment) == in_.replicas + size_t{1}; }
 
@@ -79,7 +79,7 @@ class Planner {
     return best;
   }
 
-  // -- what is begun --
+  // -- moves that begin --
 
   bool Free(uint32_t segment) const {
     return !taken_[segment] && in_.segments[segment].condition != Condition::kHeld;
@@ -214,7 +214,7 @@ class Planner {
     }
   }
 
-  // Who ends goes first; otherwise those with whom most pairs go that share a zone.
+  // A shard that ends goes first; then the members whose leaving removes most pairs that share a zone.
   std::vector<int> Droppable(uint32_t segment) const {
     const auto rank = [&](int shard) {
       return std::pair(!TakesAny(shard), copies_.Conflicts(segment, shard));
@@ -277,7 +277,7 @@ class Planner {
   // -- 5 --
 
   // `nearer`: only what brings loads nearer to the mean, which zones aside is all there is to do, sooner or
-  // later. Otherwise whatever makes two loads more even.
+  // later. Otherwise the move that makes two loads more even.
   void EvenCopies(bool nearer) {
     while (EvenOne(nearer)) {
     }
@@ -341,8 +341,8 @@ class Planner {
     }
   }
 
-  // What shards have beyond the mean, rounded up, and what they lack of it, rounded down: the greater of the
-  // two is how far all are from rest.
+  // Load beyond the mean, rounded up, and load that is missing to the mean, rounded down: the greater of
+  // the two sums is the distance from rest.
   int64_t Excess(int64_t load) const { return std::max<int64_t>(0, load - ceil_); }
   int64_t Lack(int64_t load) const { return std::max<int64_t>(0, floor_ - load); }
   void Measure() {

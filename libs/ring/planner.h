@@ -2,9 +2,9 @@
 
 #include "libs/ring/plan.h"
 
-// Who should hold what. A pure function: it knows no incarnations, no epochs and no time, and the same
-// arguments give the same answer in every process. It says what to do next, and is asked again when that is
-// done, or anything else has changed; it remembers nothing.
+// Decides which shard should hold which segment. A pure function: it knows no incarnations, no epochs and no
+// time, and the same arguments give the same answer in every process. It names the next moves. The caller
+// asks again when these are done, or when anything else has changed; the planner remembers nothing.
 
 namespace paceline::ring {
 
@@ -12,7 +12,7 @@ namespace paceline::ring {
 //
 //   1. Segments without members get as many as are wanted, at once.
 //   2. Segments with too few members, or none that stays, recruit; those with fewest come first.
-//   3. Segments with too many members, as after a recruit in place of somebody, drop one.
+//   3. Segments with too many members, as after a recruit in place of another, drop one.
 //   4. A replica that shares a zone with other members is replaced where another zone has fewer of them.
 //   5. Shards that hold much are relieved of replicas: one that holds less is recruited in place.
 //   6. Shards that are primary of much hand some over to replicas, directly or along a chain of shards, each
@@ -31,8 +31,9 @@ namespace paceline::ring {
 //   Few moves  Nothing moves at rest, and a new cluster is at rest. From any start without missing or surplus
 //              members, loads being even and zones aside, no more copies are made until there is rest than
 //              any way there takes, whatever moves_per_shard is and in whatever order moves end. A new shard
-//              gets its share, and nobody else gets anything. What a shard leaves behind is copied once;
-//              since no repair waits for a shard that is busy, a few more copies may even loads out after it.
+//              gets its share, and no other shard gets any. Each copy of a shard that leaves is made
+//              elsewhere once; since no repair waits for a shard that is busy, a few more copies may even
+//              loads out after it.
 //   Safety     Only replicas beyond those wanted are dropped, and never the primary.
 //   Bounds     moves_per_shard holds with what is under way. Drops, which cost nothing, are not counted.
 //   An end     A replacement lessens the pairs that share a zone, or, these being equal, the sum of the

@@ -20,7 +20,7 @@ namespace {
 
 using world::SplitMix64;
 using world::Uniform;
-using Takes = Candidate::Takes;
+using Takes = ShardState::Takes;
 using Condition = SegmentState::Condition;
 using Kind = Move::Kind;
 using Loads = std::map<ShardId, int64_t>;
@@ -48,7 +48,7 @@ Members MembersOf(const Owners& owners) {
 
 Loads CopiesOf(const PlanInput& cluster) {
   Loads loads;
-  for (const Candidate& shard : cluster.shards) loads[shard.shard] = 0;
+  for (const ShardState& shard : cluster.shards) loads[shard.shard] = 0;
   for (const SegmentState& state : cluster.segments) {
     for (ShardId member : state.members) loads[member] += state.load;
   }
@@ -56,7 +56,7 @@ Loads CopiesOf(const PlanInput& cluster) {
 }
 Loads PrimariesOf(const PlanInput& cluster) {
   Loads loads;
-  for (const Candidate& shard : cluster.shards) loads[shard.shard] = 0;
+  for (const ShardState& shard : cluster.shards) loads[shard.shard] = 0;
   for (const SegmentState& state : cluster.segments) loads[state.members[0]] += state.load;
   return loads;
 }
@@ -105,7 +105,7 @@ void Apply(const Move& move, SegmentState& state) {
 // Safety, bounds and ties: what holds of each round.
 void ExpectSound(const PlanInput& cluster, const Round& round, SplitMix64& random) {
   std::map<ShardId, Takes> takes;
-  for (const Candidate& shard : cluster.shards) takes[shard.shard] = shard.takes;
+  for (const ShardState& shard : cluster.shards) takes[shard.shard] = shard.takes;
   std::map<ShardId, uint32_t> from;
   std::map<ShardId, uint32_t> to;
   const auto count = [&](const Move& move) {
@@ -154,7 +154,7 @@ void ExpectSound(const PlanInput& cluster, const Round& round, SplitMix64& rando
 // The zone of each shard; one of unknown zone has its own.
 std::map<ShardId, std::string> Zones(const PlanInput& cluster) {
   std::map<ShardId, std::string> zones;
-  for (const Candidate& shard : cluster.shards)
+  for (const ShardState& shard : cluster.shards)
     zones[shard.shard] = shard.zone.empty() ? absl::StrCat("/", shard.shard.v) : shard.zone;
   return zones;
 }
@@ -199,8 +199,8 @@ bool Repairs(const PlanInput& cluster) {
                              [&](const SegmentState& state) { return state.members.size() < wanted; });
 }
 
-// Does what is planned, each move when it likes, until there is rest, or until no member is missing; returns
-// what was begun.
+// Does the planned moves in random order until there is rest, or until no member is missing; returns the
+// moves that were begun.
 std::vector<Move> Settle(PlanInput& cluster, SplitMix64& random, bool repairs_only = false) {
   std::vector<Move> begun;
   std::optional<std::pair<int, int64_t>> before;
@@ -309,7 +309,7 @@ TEST(PlannerPropertyTest, ANewClusterIsEvenAndAtRest) {
   }
 }
 
-TEST(PlannerPropertyTest, FromAnyStartThereIsRestAndLoadsAreEven) {
+TEST(PlannerPropertyTest, AnyStartComesToRestWithEvenLoads) {
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     SplitMix64 random(seed);
@@ -324,7 +324,7 @@ TEST(PlannerPropertyTest, FromAnyStartThereIsRestAndLoadsAreEven) {
   }
 }
 
-TEST(PlannerPropertyTest, NoMoreCopiesAreMadeThanMustBe) {
+TEST(PlannerPropertyTest, TheFewestCopiesAreMade) {
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     SplitMix64 random(seed);
@@ -350,7 +350,7 @@ TEST(PlannerPropertyTest, InASmallClusterNoOtherWayMakesFewerCopies) {
   }
 }
 
-TEST(PlannerPropertyTest, ANewShardGetsItsShareAndNobodyElseAnything) {
+TEST(PlannerPropertyTest, ANewShardGetsItsShareAndNoOtherShardGetsAny) {
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     SplitMix64 random(seed);
@@ -374,7 +374,7 @@ TEST(PlannerPropertyTest, ANewShardGetsItsShareAndNobodyElseAnything) {
   }
 }
 
-TEST(PlannerPropertyTest, AShardThatLeavesLosesWhatItHadAndNobodyElseAnything) {
+TEST(PlannerPropertyTest, OnlyALeavingShardLosesItsCopies) {
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     SplitMix64 random(seed);
@@ -382,7 +382,7 @@ TEST(PlannerPropertyTest, AShardThatLeavesLosesWhatItHadAndNobodyElseAnything) {
     if (cluster.shards.size() <= cluster.replicas + 1) continue;
     cluster.moves_per_shard = 1 + Pick(random, 8);
     Place(cluster);
-    // It hands over what it is primary of, and lets go of the rest.
+    // It hands over its primaries, and leaves the rest.
     const size_t index = Pick(random, cluster.shards.size());
     const ShardId leaves = cluster.shards[index].shard;
     cluster.shards[index].takes = Takes::kNothing;
@@ -408,7 +408,7 @@ TEST(PlannerPropertyTest, MembersAreInDifferentZonesWhereThereAreEnough) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     SplitMix64 random(seed);
     PlanInput cluster = NewCluster(2 + Pick(random, 7), 1u << Pick(random, 6), 1 + Pick(random, 3));
-    for (Candidate& shard : cluster.shards) {
+    for (ShardState& shard : cluster.shards) {
       const uint32_t zone = Pick(random, 4);
       if (zone > 0) shard.zone = absl::StrCat("zone-", zone);
     }
@@ -435,7 +435,7 @@ TEST(PlannerPropertyTest, AtRestNoReplacementAndNoHandOverWouldMakeLoadsMoreEven
     PlanInput cluster = NewCluster(2 + Pick(random, 6), 1u << Pick(random, 6), 1 + Pick(random, 2));
     for (SegmentState& state : cluster.segments) state.load = 1 + Pick(random, 9);
     if (seed % 2 == 0) {
-      for (Candidate& shard : cluster.shards) shard.zone = absl::StrCat("zone-", Pick(random, 3));
+      for (ShardState& shard : cluster.shards) shard.zone = absl::StrCat("zone-", Pick(random, 3));
     }
     if (Pick(random, 4) == 0) {
       Place(cluster);
@@ -451,7 +451,7 @@ TEST(PlannerPropertyTest, AtRestNoReplacementAndNoHandOverWouldMakeLoadsMoreEven
       for (size_t i = 1; i < state.members.size(); ++i) {
         const ShardId replica = state.members[i];
         EXPECT_LE(primaries.at(state.members[0]) - primaries.at(replica), state.load);
-        for (const Candidate& other : cluster.shards) {
+        for (const ShardState& other : cluster.shards) {
           if (members.contains(other.shard)) continue;
           Members instead = members;
           instead.erase(replica);
@@ -464,15 +464,16 @@ TEST(PlannerPropertyTest, AtRestNoReplacementAndNoHandOverWouldMakeLoadsMoreEven
   }
 }
 
-// Whatever some shards and segments are up to, each round is sound; and what is not sound is only repaired.
-TEST(PlannerPropertyTest, AmidFailuresThereAreOnlyRepairs) {
+// While shards fail and segments move, each round is sound, and segments that are not sound are only
+// repaired.
+TEST(PlannerPropertyTest, DuringFailuresOnlyRepairsArePlanned) {
   for (uint64_t seed = 0; seed < 5 * kSeeds; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     SplitMix64 random(seed);
     PlanInput cluster = NewCluster(2 + Pick(random, 6), 1u << Pick(random, 6), Pick(random, 3));
     cluster.moves_per_shard = 1 + Pick(random, 4);
     Scatter(cluster, random, 1, cluster.replicas + 3);
-    for (Candidate& shard : cluster.shards) shard.takes = static_cast<Takes>(Pick(random, 3));
+    for (ShardState& shard : cluster.shards) shard.takes = static_cast<Takes>(Pick(random, 3));
     bool sound = true;
     for (SegmentState& state : cluster.segments) {
       if (Pick(random, 4) != 0) continue;

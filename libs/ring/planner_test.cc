@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 using Kind = Move::Kind;
-using Takes = Candidate::Takes;
+using Takes = ShardState::Takes;
 
 Owners On(uint32_t primary, std::initializer_list<uint32_t> replicas = {}) {
   Owners owners{ShardId(primary), {}};
@@ -72,7 +72,7 @@ TEST(PlannerTest, AfterFailoversPrimariesAreHandedBackWithoutACopy) {
       UnorderedElementsAre(HasSubstr("of shard 1 over to shard 2"), HasSubstr("of shard 1 over to shard 2")));
 }
 
-TEST(PlannerTest, WhereMostAndFewestShareNoSegmentAThirdShardHandsOneOn) {
+TEST(PlannerTest, AThirdShardHandsOneOnWhereMostAndFewestShareNone) {
   PlanInput cluster = Cluster({1, 2, 3}, {{1, 2}, {1, 2}, {1, 2}, {2, 3}, {2, 3}, {3, 2}});
   for (const int i : {0, 2}) cluster.shards[i].zone = "a";  // so that they never will
   EXPECT_THAT(Moves(cluster), UnorderedElementsAre(HasSubstr("of shard 1 over to shard 2"),

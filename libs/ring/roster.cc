@@ -8,16 +8,16 @@
 
 namespace paceline::ring {
 
-Roster::Roster(absl::Span<const Candidate> shards, size_t segments)
+Roster::Roster(absl::Span<const ShardState> shards, size_t segments)
     : ring_bits_(segments <= 1 ? 0 : static_cast<int>(std::bit_width(segments - 1))) {
-  std::vector<const Candidate*> sorted;
-  for (const Candidate& shard : shards) {
+  std::vector<const ShardState*> sorted;
+  for (const ShardState& shard : shards) {
     sorted.push_back(&shard);
   }
   std::sort(sorted.begin(), sorted.end(),
-            [](const Candidate* a, const Candidate* b) { return a->shard < b->shard; });
+            [](const ShardState* a, const ShardState* b) { return a->shard < b->shard; });
   absl::flat_hash_map<std::string_view, int> zones;
-  for (const Candidate* shard : sorted) {
+  for (const ShardState* shard : sorted) {
     index_.emplace(shard->shard, size());
     ids_.push_back(shard->shard);
     takes_.push_back(shard->takes);

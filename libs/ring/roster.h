@@ -15,13 +15,13 @@ namespace paceline::ring {
 class Roster {
  public:
   // REQUIRES: `shards` are distinct.
-  Roster(absl::Span<const Candidate> shards, size_t segments);
+  Roster(absl::Span<const ShardState> shards, size_t segments);
 
   int size() const { return static_cast<int>(ids_.size()); }
   ShardId IdOf(int index) const { return ids_[index]; }
   // REQUIRES: `shard` is one of them.
   int IndexOf(ShardId shard) const { return index_.at(shard); }
-  Candidate::Takes TakesOf(int index) const { return takes_[index]; }
+  ShardState::Takes TakesOf(int index) const { return takes_[index]; }
   // Whether both are known to be in one zone.
   bool SameZone(int a, int b) const { return zones_[a] != kUnknown && zones_[a] == zones_[b]; }
 
@@ -34,7 +34,7 @@ class Roster {
 
   int ring_bits_;
   std::vector<ShardId> ids_;
-  std::vector<Candidate::Takes> takes_;
+  std::vector<ShardState::Takes> takes_;
   std::vector<int> zones_;
   std::vector<std::vector<uint64_t>> nodes_;  // per shard, ascending
   absl::flat_hash_map<ShardId, int> index_;

@@ -77,7 +77,7 @@ absl::Status SegmentMap::Add(const SegmentConfig& config) {
     return Bad(absl::StrCat("segment ", segment.v, " has epoch 0; epochs count from 1"));
   }
   segments_.push_back({config.epoch, static_cast<uint32_t>(members_.size()),
-                       static_cast<uint32_t>(1 + config.replicas.size()), config.emptied_in});
+                       static_cast<uint32_t>(1 + config.replicas.size()), config.emptied_in, config.lost});
   ABSL_RETURN_IF_ERROR(AddMember(segment, config.primary));
   for (const Member& replica : config.replicas) {
     ABSL_RETURN_IF_ERROR(AddMember(segment, replica));
@@ -129,7 +129,8 @@ SegmentConfig SegmentMap::ConfigOf(SegmentId segment) const {
   return {.epoch = EpochOf(segment),
           .primary = members.front(),
           .replicas = {members.begin() + 1, members.end()},
-          .emptied_in = segments_[segment.v].emptied_in};
+          .emptied_in = segments_[segment.v].emptied_in,
+          .lost = segments_[segment.v].lost};
 }
 
 }  // namespace paceline::ring

@@ -34,6 +34,7 @@ struct SegmentConfig {
   Member primary;
   std::vector<Member> replicas;  // in sync; their order means nothing but is kept
   Epoch emptied_in = {};         // the epoch in which it began empty, its data given up for lost; 0: never
+  bool lost = false;             // all members have been started again, and no disk of theirs has anything
 
   friend bool operator==(const SegmentConfig&, const SegmentConfig&) = default;
 };
@@ -99,6 +100,7 @@ class SegmentMap {
     uint32_t begin = 0;  // of its members in members_
     uint32_t count = 0;
     Epoch emptied_in;
+    bool lost = false;
   };
 
   SegmentMap() = default;

@@ -37,7 +37,7 @@ struct Ingredients {
   absl::StatusOr<SegmentMap> Make() const { return SegmentMap::Create(version, ring_bits, segments, shards); }
 };
 
-TEST(SegmentMapTest, AnswersWhatItWasMadeFrom) {
+TEST(SegmentMapTest, AnswersFromItsParts) {
   const Ingredients in;
   const SegmentMap map = in.Make().value();
   EXPECT_EQ(map.version(), MapVersion(7));
@@ -53,7 +53,7 @@ TEST(SegmentMapTest, AnswersWhatItWasMadeFrom) {
   EXPECT_FALSE(map.Contains(SegmentId(4)));
 }
 
-TEST(SegmentMapTest, ListsShardsByIdAndWhatTheyHold) {
+TEST(SegmentMapTest, ListsShardsByIdWithTheirSegments) {
   const SegmentMap map = Ingredients().Make().value();
   EXPECT_THAT(map.shards(), ElementsAre(Shard(0), Shard(1), Shard(2, 9), Shard(4)));
   EXPECT_THAT(map.SegmentsOf(ShardId(0)), ElementsAre(SegmentId(0), SegmentId(1)));
@@ -117,7 +117,7 @@ TEST_F(Refused, TwoReplicasOnOneShard) {
   ExpectRefused("segment 3 names shard 0 twice");
 }
 
-TEST_F(Refused, ReplicaOnThePrimarysShardWhateverItsIncarnation) {
+TEST_F(Refused, ReplicaOnAnyStartOfThePrimarysShard) {
   in.segments[1].replicas.push_back(M(2, 9));
   ExpectRefused("segment 1 names shard 2 twice");
 }

@@ -8,7 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "libs/base/text.h"
 #include "libs/rpc/channel.h"
-#include "libs/rpc/standing.h"
+#include "libs/rpc/leadership.h"
 #include "libs/rpc/status.h"
 #include "libs/world/real_clock.h"
 
@@ -40,13 +40,13 @@ std::string Text(const grpc::string_ref& ref) {
 
 }  // namespace
 
-std::optional<Standing> StandingIn(const grpc::ClientContext& context) {
+std::optional<Leadership> LeadershipIn(const grpc::ClientContext& context) {
   const auto& metadata = context.GetServerTrailingMetadata();
-  const auto standing = metadata.find(kStandingKey);
-  if (standing == metadata.end()) return std::nullopt;
+  const auto leadership = metadata.find(kLeadershipKey);
+  if (leadership == metadata.end()) return std::nullopt;
   const auto leader = metadata.find(kLeaderKey);
-  Standing said{.leads = standing->second == "leads",
-                .leader = leader == metadata.end() ? "" : Text(leader->second)};
+  Leadership said{.leads = leadership->second == "leads",
+                  .leader = leader == metadata.end() ? "" : Text(leader->second)};
   // Anything but an address is dropped: gRPC might take it for a path or another scheme.
   if (!CheckAddress(kLeaderKey, said.leader).ok()) said.leader.clear();
   return said;
@@ -57,7 +57,7 @@ absl::Status CheckCoordinators(absl::string_view addresses) {
     if (IsAddress(address)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("coordinator: '", address,
-                     "'; expected host:port, as localhost:7070, or several with commas between"));
+                     "'; expected host:port, as localhost:7070, or several separated by commas"));
   }
   return absl::OkStatus();
 }
@@ -81,10 +81,10 @@ absl::Status Coordinators::Heard(const One& asked, const grpc::Status& status,
   // A coordinator's own errors stand for themselves; only errors of the connection need the address.
   if (!absl::IsUnavailable(plain) && !absl::IsDeadlineExceeded(plain)) return plain;
   std::string words = absl::StrCat("coordinator ", asked.address, ": ", plain.message());
-  const std::optional<Standing> standing = StandingIn(context);
-  const bool leads = standing.has_value() && standing->leads;
-  const bool stands_by = standing.has_value() && !standing->leads;
-  if (!leads) MoveOn(asked, stands_by ? standing->leader : "");
+  const std::optional<Leadership> leadership = LeadershipIn(context);
+  const bool leads = leadership.has_value() && leadership->leads;
+  const bool stands_by = leadership.has_value() && !leadership->leads;
+  if (!leads) MoveOn(asked, stands_by ? leadership->leader : "");
   const MutexLock lock(&mutex_);
   if (stands_by && world::MonotonicNow() - last_cause_at_ < kCauseAge) {
     absl::StrAppend(&words, " (before it, ", last_cause_, ")");

@@ -5,7 +5,7 @@
 
 #include "libs/base/test_util/status_matchers.h"
 #include "libs/rpc/deadline.h"
-#include "libs/rpc/standing.h"
+#include "libs/rpc/leadership.h"
 
 namespace paceline::rpc {
 namespace {
@@ -32,7 +32,7 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   grpc::Status Beat(grpc::ServerContext* context, const v1::BeatRequest*, v1::BeatReply*) override {
     asked += 1;
     if (leads && healthy) return grpc::Status::OK;
-    TellStanding(*context, {.leads = leads, .leader = leader});
+    TellLeadership(*context, {.leads = leads, .leader = leader});
     return {grpc::StatusCode::UNAVAILABLE, leads ? "no shard has joined" : "this coordinator stands by"};
   }
 
@@ -65,7 +65,7 @@ TEST(CoordinatorsTest, TheOneThatAnswersIsAskedAgain) {
   EXPECT_EQ(b.asked, 3);
 }
 
-TEST(CoordinatorsTest, OneThatIsGoneIsLeft) {
+TEST(CoordinatorsTest, ADeadCoordinatorIsLeft) {
   FakeCoordinator a;
   FakeCoordinator b;
   a.leads = b.leads = true;
@@ -106,7 +106,7 @@ TEST(CoordinatorsTest, TheLeaderThatIsNamedIsAskedListedOrNot) {
   EXPECT_EQ(b.asked, 1);
 }
 
-TEST(CoordinatorsTest, WhoStandsByTellsWhatWasWrongBefore) {
+TEST(CoordinatorsTest, AfterAStandbyTheEarlierFailureIsReported) {
   FakeCoordinator a;
   FakeCoordinator b;
   Coordinators coordinators(a.address + "," + b.address);

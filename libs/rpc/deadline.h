@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 
 // Deadlines for gRPC that do not depend on the wall clock. gRPC also accepts system_clock times, but with
-// these a call during which somebody sets the machine's clock ends hours early or late.
+// these a call ends hours early or late if the machine's clock is set meanwhile.
 namespace paceline::rpc {
 
 // The moment `timeout` from now, at most a day: for the deadline of a call, an alarm, or a wait on a queue.

@@ -100,7 +100,7 @@ class ListenerTest : public ::testing::Test {
   std::unique_ptr<grpc::Server> server_;
 };
 
-TEST_F(ListenerTest, WhoIsRefusedForWantOfDescriptorsGetsInWhenThereAreSome) {
+TEST_F(ListenerTest, AClientRefusedForLackOfDescriptorsGetsInLater) {
   Serve("127.0.0.1:0");
   ASSERT_EQ(Call(listener->address()), grpc::StatusCode::UNIMPLEMENTED);
   std::vector<int> idle;

@@ -21,7 +21,7 @@ std::string Logged(const std::string& format, const std::string& text) {
   return ::testing::internal::GetCapturedStderr();
 }
 
-TEST(LoggingTest, WhatAStrangerSaysStaysInItsLine) {
+TEST(LoggingTest, UntrustedTextStaysInItsLine) {
   EXPECT_THAT(Logged("text", "a\n2026-01-01T00:00:00.000Z error forged\x1b[2J\xff"),
               EndsWith(" info heard why=\"a\\x0a2026-01-01T00:00:00.000Z error forged\\x1b[2J\\xff\"\n"));
   EXPECT_THAT(Logged("json", "a\n\"}{\x1b\xff"), HasSubstr(R"("message":"heard why=\"a\n\"}{\u001b�\"")"));

@@ -54,7 +54,7 @@ TEST(PortFile, NamesTheFlagWhereItCannotBeWritten) {
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("--port-file")));
 }
 
-TEST(EndSignals, ComeToWhoWaitsForThem) {
+TEST(EndSignals, ReachTheThreadThatWaits) {
   const sigset_t end_signals = BlockEndSignals();
   kill(getpid(), SIGTERM);
   const timespec patience{.tv_sec = 20, .tv_nsec = 0};

@@ -147,7 +147,7 @@ TEST_F(ServerStreamsTest, AClosedStreamEndsThoughThePeerNeverReads) {
   EXPECT_EQ(handler->frames_after_close, 0) << "a closed stream takes nothing more";
 }
 
-TEST_F(ServerStreamsTest, WhatIsToBeSentSoonIsSent) {
+TEST_F(ServerStreamsTest, AFrameThatIsToBeSentSoonIsSent) {
   accepted = std::make_shared<Counter>();
   grpc::ClientContext context;
   context.set_deadline(rpc::After(kLongEnough));

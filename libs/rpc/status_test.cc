@@ -10,7 +10,7 @@ constexpr char kRefused[] =
     "remote "
     "host: Connection refused";
 
-TEST(StatusTest, OfAConnectionThatWasNotMadeTheSystemsWordsAreLeft) {
+TEST(StatusTest, AFailedConnectionKeepsTheSystemsWords) {
   const absl::Status status = FromGrpc({grpc::StatusCode::UNAVAILABLE, kRefused}, "127.0.0.1:7070");
   EXPECT_EQ(status, absl::UnavailableError("Connection refused"));
 }
@@ -21,7 +21,7 @@ TEST(StatusTest, AnAddressThatWasNotAskedForIsNamed) {
   EXPECT_EQ(FromGrpc(refused).message(), "Connection refused (127.0.0.1:7070)");
 }
 
-TEST(StatusTest, OtherWordsStay) {
+TEST(StatusTest, OtherMessagesStayUnchanged) {
   for (const char* words :
        {"", "not leader", "failed to connect to all addresses",
         "failed to connect to all addresses; last error: UNKNOWN: ipv4:1.2.3.4:5: odd",

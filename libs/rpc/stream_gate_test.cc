@@ -19,7 +19,7 @@ class StreamGateTest : public ::testing::Test {
   StreamGate::Time now{std::chrono::hours(1)};
 };
 
-TEST_F(StreamGateTest, BoundsWhatIsOpen) {
+TEST_F(StreamGateTest, BoundsOpenStreams) {
   for (int i = 0; i < 4; ++i) EXPECT_THAT(gate.Begin("a", now).taken, IsOk());
   EXPECT_THAT(gate.Begin("a", now).taken, StatusIs(kExhausted, HasSubstr("one connection has more than 4")));
   gate.End("a");  // the one that was refused
@@ -31,7 +31,7 @@ TEST_F(StreamGateTest, BoundsWhatIsOpen) {
   EXPECT_THAT(gate.Begin("d", now).taken, StatusIs(kExhausted, HasSubstr("all clients have more than 10")));
 }
 
-TEST_F(StreamGateTest, WhoBeginsAndEndsTooFastIsCutOnce) {
+TEST_F(StreamGateTest, AClientThatBeginsStreamsTooFastIsCutOnce) {
   int cuts = 0;
   for (int i = 0; i < 20; ++i) {
     const StreamGate::Verdict verdict = gate.Begin("a", now);
@@ -43,7 +43,7 @@ TEST_F(StreamGateTest, WhoBeginsAndEndsTooFastIsCutOnce) {
   EXPECT_THAT(gate.Begin("b", now).taken, IsOk()) << "another one has nothing to do with it";
 }
 
-TEST_F(StreamGateTest, WhoBeginsThemAtLeisureIsTaken) {
+TEST_F(StreamGateTest, AClientThatBeginsStreamsSlowlyIsServed) {
   for (int i = 0; i < 100; ++i) {
     EXPECT_THAT(gate.Begin("a", now).taken, IsOk());
     gate.End("a");

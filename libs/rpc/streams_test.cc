@@ -117,7 +117,7 @@ class Server {
   std::vector<std::shared_ptr<Echo>> echoes_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A client's handler that says `frames` frames and counts what comes back.
+// A client's handler that sends `frames` frames and counts the replies.
 class Speaker final : public world::StreamHandler {
  public:
   explicit Speaker(uint64_t frames) : left_(frames) {}
@@ -239,7 +239,7 @@ TEST(Streams, ALargeFrameComesInFewPieces) {
   EXPECT_LE(pieces, 8) << "of 64 KiB there are 16 or more";
 }
 
-TEST(Streams, NobodyListeningIsHeardAsABreak) {
+TEST(Streams, AMissingListenerIsABreak) {
   Loop loop;
   auto speaker = std::make_shared<Speaker>(1);
   const auto port = loop.dialer().Dial("127.0.0.1:1", world::StreamKind::kPush, speaker);

@@ -33,7 +33,7 @@ TEST(SecretTest, DigestsAreSha256) {
             "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
-TEST(SecretTest, OnlyWhatIsEqualIsEqual) {
+TEST(SecretTest, OnlyEqualSecretsAreEqual) {
   EXPECT_TRUE(Equal("", ""));
   EXPECT_TRUE(Equal("abc", "abc"));
   EXPECT_FALSE(Equal("abc", "abd"));
@@ -41,7 +41,7 @@ TEST(SecretTest, OnlyWhatIsEqualIsEqual) {
   EXPECT_FALSE(Equal("", "a"));
 }
 
-TEST(ShownTest, OpensWhatItIsTheSecretOf) {
+TEST(ShownTest, OpensOnlyItsOwnSession) {
   const Shown shown("mine");
   EXPECT_FALSE(shown.Opens(Sha256("another's")));
   EXPECT_FALSE(shown.Opens(Sha256("")));
@@ -52,7 +52,7 @@ TEST(ShownTest, OpensWhatItIsTheSecretOf) {
   EXPECT_TRUE(shown.opened());
 }
 
-TEST(ShownTest, NothingOpensNothing) {
+TEST(ShownTest, AnEmptySecretOpensNothing) {
   EXPECT_FALSE(Shown("").Opens(Sha256("mine")));
   EXPECT_FALSE(Shown(Sha256("mine")).Opens(Sha256("mine"))) << "who has read a segment has not the secret";
 }

@@ -9,10 +9,10 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "libs/sim/cuts.h"
-#include "libs/sim/history.h"
+#include "libs/sim/history_hash.h"
 #include "libs/sim/host.h"
 #include "libs/sim/marks.h"
+#include "libs/sim/partitions.h"
 #include "libs/sim/scheduler.h"
 
 namespace paceline::sim {
@@ -36,7 +36,7 @@ class Calls {
   template <class Reply>
   using Serve = std::function<void(Answer<Reply>)>;
 
-  Calls(Scheduler& scheduler, world::Random& random, History& history, Marks& marks)
+  Calls(Scheduler& scheduler, world::Random& random, HistoryHash& history, Marks& marks)
       : scheduler_(scheduler), random_(random), history_(history), marks_(marks) {}
 
   // `done` runs once: with the answer, UNAVAILABLE or DEADLINE_EXCEEDED. The hosts must outlive the calls.
@@ -62,7 +62,7 @@ class Calls {
   }
 
   CallFaults faults;
-  Cuts* cuts = nullptr;  // null: every host reaches every other
+  Partitions* partitions = nullptr;  // null: every host reaches every other
   Latency latency;
 
  private:
@@ -97,7 +97,7 @@ class Calls {
 
   // True: the message is lost on the way, and the caller waits for its deadline.
   bool Closed(const Host& from, const Host& to) {
-    return cuts != nullptr && cuts->Closed(from.name, to.name, scheduler_.Now());
+    return partitions != nullptr && partitions->Closed(from.name, to.name, scheduler_.Now());
   }
 
   // The time until a caller notices that its connection is broken.
@@ -145,7 +145,7 @@ class Calls {
 
   Scheduler& scheduler_;
   world::Random& random_;
-  History& history_;
+  HistoryHash& history_;
   Marks& marks_;
   uint64_t calls_ = 0;
   std::map<uint64_t, std::pair<const Host*, std::function<void(absl::Status)>>> ends_;  // not answered yet

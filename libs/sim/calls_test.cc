@@ -9,7 +9,7 @@ namespace {
 
 class CallsTest : public ::testing::Test {
  protected:
-  CallsTest() { calls.cuts = &cuts; }
+  CallsTest() { calls.partitions = &partitions; }
 
   // Runs one call to its end.
   absl::StatusOr<int> Ask() {
@@ -28,10 +28,10 @@ class CallsTest : public ::testing::Test {
 
   Scheduler scheduler;
   world::SplitMix64 random{1};
-  History history;
+  HistoryHash history;
   Marks marks;
   Calls calls{scheduler, random, history, marks};
-  Cuts cuts;
+  Partitions partitions;
   Host asker{.name = "asker"};
   Host answerer{.name = "answerer"};
   int served = 0;
@@ -44,7 +44,7 @@ TEST_F(CallsTest, IsServedAndAnswered) {
 
 TEST_F(CallsTest, ACutOnTheWayThereKeepsItFromBeingServed) {
   int felt = 0;
-  cuts.Add({{"asker", "answerer"}}, scheduler.Now() + absl::Seconds(1), [&] { ++felt; });
+  partitions.Add({{"asker", "answerer"}}, scheduler.Now() + absl::Seconds(1), [&] { ++felt; });
   EXPECT_TRUE(absl::IsDeadlineExceeded(Ask().status()));
   EXPECT_EQ(served, 0);
   EXPECT_EQ(felt, 1);
@@ -52,14 +52,14 @@ TEST_F(CallsTest, ACutOnTheWayThereKeepsItFromBeingServed) {
 }
 
 TEST_F(CallsTest, ACutOnTheWayBackLosesTheAnswerOnly) {
-  cuts.Add({{"answerer", "asker"}}, scheduler.Now() + absl::Seconds(1), [] {});
+  partitions.Add({{"answerer", "asker"}}, scheduler.Now() + absl::Seconds(1), [] {});
   EXPECT_TRUE(absl::IsDeadlineExceeded(Ask().status()));
   EXPECT_EQ(served, 1);
 }
 
 TEST_F(CallsTest, ACutOfOthersIsNotFelt) {
   int felt = 0;
-  cuts.Add(Cuts::Both("asker", "somebody"), scheduler.Now() + absl::Seconds(1), [&] { ++felt; });
+  partitions.Add(Partitions::Both("asker", "somebody"), scheduler.Now() + absl::Seconds(1), [&] { ++felt; });
   EXPECT_EQ(*Ask(), 7);
   EXPECT_EQ(felt, 0);
 }
@@ -67,11 +67,11 @@ TEST_F(CallsTest, ACutOfOthersIsNotFelt) {
 TEST_F(CallsTest, TheLongestOfSeveralCutsCountsAndEachIsFelt) {
   int felt = 0;
   const absl::Time until = scheduler.Now() + absl::Seconds(3);
-  cuts.Add(Cuts::Both("asker", "answerer"), until, [&] { ++felt; });
-  cuts.Add({{"asker", "answerer"}}, scheduler.Now() + absl::Seconds(1), [&] { ++felt; });
-  EXPECT_EQ(cuts.Free("asker", "answerer", scheduler.Now()), until);
+  partitions.Add(Partitions::Both("asker", "answerer"), until, [&] { ++felt; });
+  partitions.Add({{"asker", "answerer"}}, scheduler.Now() + absl::Seconds(1), [&] { ++felt; });
+  EXPECT_EQ(partitions.Free("asker", "answerer", scheduler.Now()), until);
   EXPECT_EQ(felt, 2);
-  EXPECT_EQ(cuts.Free("asker", "answerer", until), until);
+  EXPECT_EQ(partitions.Free("asker", "answerer", until), until);
 }
 
 }  // namespace

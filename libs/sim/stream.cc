@@ -183,7 +183,7 @@ std::unique_ptr<world::StreamPort> Network::Dial(Host& client, const std::string
 
 absl::Time Network::Free(const Host& from, const Host& to) {
   const absl::Time now = scheduler_.Now();
-  return cuts == nullptr ? now : cuts->Free(from.name, to.name, now);
+  return partitions == nullptr ? now : partitions->Free(from.name, to.name, now);
 }
 
 void Network::Shut() {

@@ -11,9 +11,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"
-#include "libs/sim/cuts.h"
-#include "libs/sim/history.h"
+#include "libs/sim/history_hash.h"
 #include "libs/sim/host.h"
+#include "libs/sim/partitions.h"
 #include "libs/sim/scheduler.h"
 #include "libs/world/port.h"
 #include "libs/world/random.h"
@@ -102,7 +102,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 // All streams of a simulated cluster.
 class Network {
  public:
-  Network(Scheduler& scheduler, world::Random& random, History& history)
+  Network(Scheduler& scheduler, world::Random& random, HistoryHash& history)
       : scheduler_(scheduler), random_(random), history_(history) {}
 
   // From now on streams to `address` reach `server`, whose `accept` makes the accepting end.
@@ -117,7 +117,7 @@ class Network {
 
   Latency latency;
   StreamWatcher* watcher = nullptr;
-  Cuts* cuts = nullptr;  // null: every host reaches every other
+  Partitions* partitions = nullptr;  // null: every host reaches every other
 
  private:
   friend class Connection;
@@ -128,7 +128,7 @@ class Network {
 
   Scheduler& scheduler_;
   world::Random& random_;
-  History& history_;
+  HistoryHash& history_;
   std::map<std::string, Listener> listeners_;
   // The time at which something sent now by `from` can reach `to`.
   absl::Time Free(const Host& from, const Host& to);

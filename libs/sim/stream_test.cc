@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// An end that sends what is in `outgoing` and keeps what it hears.
+// An end that sends the frames of `outgoing` and keeps those that it receives.
 class Peer : public world::AcceptedStream {
  public:
   void Attach(std::shared_ptr<world::StreamPort> p) override { port = std::move(p); }
@@ -57,8 +57,8 @@ class StreamTest : public ::testing::Test {
 
   Scheduler scheduler;
   world::SplitMix64 random;
-  History history;
-  Cuts cuts;
+  HistoryHash history;
+  Partitions partitions;
   Network network{scheduler, random, history};
   Host client_host{.name = "c"};
   Host server_host{.name = "s"};
@@ -116,10 +116,10 @@ TEST_F(StreamTest, APausedHostHearsLaterAndInOrder) {
 TEST_F(StreamTest, ACutHoldsOneWayUpAndLetsTheOtherThrough) {
   client->outgoing = {"1"};
   Run();
-  network.cuts = &cuts;
+  network.partitions = &partitions;
   int felt = 0;
   const absl::Time until = scheduler.Now() + absl::Seconds(1);
-  cuts.Add({{"c", "s"}}, until, [&] { ++felt; });
+  partitions.Add({{"c", "s"}}, until, [&] { ++felt; });
   server->outgoing = {"b"};
   server->port->Kick();
   while (client->heard.empty()) ASSERT_TRUE(scheduler.RunOne());
@@ -135,15 +135,15 @@ TEST_F(StreamTest, ACutHoldsOneWayUpAndLetsTheOtherThrough) {
   EXPECT_EQ(felt, 1);
 }
 
-TEST_F(StreamTest, NoStreamBeginsWhileOneWayIsCut) {
+TEST_F(StreamTest, NoStreamBeginsWhileOneDirectionIsCut) {
   Run();
-  network.cuts = &cuts;
-  for (const Cuts::Way& way : Cuts::Both("c", "s")) {
+  network.partitions = &partitions;
+  for (const Partitions::Way& way : Partitions::Both("c", "s")) {
     client->port = nullptr;
     Run();
     int felt = 0;
     const absl::Time until = scheduler.Now() + absl::Seconds(1);
-    cuts.Add({way}, until, [&] { ++felt; });
+    partitions.Add({way}, until, [&] { ++felt; });
     client = std::make_shared<Peer>();
     client->port = network.Dial(client_host, "s:1", world::StreamKind::kPush, client);
     Run();
@@ -156,9 +156,9 @@ TEST_F(StreamTest, NoStreamBeginsWhileOneWayIsCut) {
 
 TEST_F(StreamTest, TheEndOfAStreamIsHeardBeyondACutOnly) {
   Run();
-  network.cuts = &cuts;
+  network.partitions = &partitions;
   const absl::Time until = scheduler.Now() + absl::Seconds(1);
-  cuts.Add({{"s", "c"}}, until, [] {});
+  partitions.Add({{"s", "c"}}, until, [] {});
   server->port->Close(absl::OkStatus());
   while (client->ends == 0) ASSERT_TRUE(scheduler.RunOne());
   EXPECT_GE(scheduler.Now(), until);

@@ -17,7 +17,7 @@ absl::Status CheckFileName(absl::string_view name) {
   if (fits) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("snapshot: '", Escaped(name, kNameBytesMax),
-                   "' cannot be a name of one; `paceline snapshot list` shows their names"));
+                   "' is not a valid name; `paceline snapshot list` shows all names"));
 }
 
 absl::StatusOr<std::string> ReadAll(Files& files, const std::string& folder, const std::string& file,

@@ -154,7 +154,7 @@ absl::StatusOr<FileDecoder> OpenFile(Files& files, const v1::SnapshotManifest& m
   const std::string path = absl::StrCat(manifest.name(), "/", file.name());
   absl::StatusOr<std::unique_ptr<Source>> source = files.Open(manifest.name(), file.name());
   if (absl::IsNotFound(source.status())) {
-    return absl::DataLossError(absl::StrCat(path, ": the manifest names it, and it is not there"));
+    return absl::DataLossError(absl::StrCat(path, ": the manifest names it, but it does not exist"));
   }
   if (!source.ok()) return source.status();
   FileDecoder decoder(path, *std::move(source));

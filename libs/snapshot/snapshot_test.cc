@@ -105,7 +105,7 @@ TEST(SegmentFileTest, BytesStayAsTheyAre) {
   EXPECT_EQ(encoder.rows(), 2u);
 }
 
-TEST(SegmentFileTest, GivesBackWhatWasPutIn) {
+TEST(SegmentFileTest, ReadsBackItsRows) {
   MemoryFiles files;
   FileEncoder encoder;
   ASSERT_THAT(Write(files, "ctr-9", kFile, WholeFile(encoder)), IsOk());
@@ -150,7 +150,7 @@ TEST(SegmentFileTest, EveryChangedOrMissingByteIsFound) {
   EXPECT_THAT(ReadWhole(files, manifest), damaged);
 }
 
-TEST(SegmentFileTest, AnotherWholeFileIsNotTheOneOfTheManifest) {
+TEST(SegmentFileTest, AnotherWholeFileIsRefusedByTheManifest) {
   FileEncoder encoder;
   MemoryFiles files;
   WholeFile(encoder);
@@ -180,7 +180,7 @@ class FilesTest : public ::testing::TestWithParam<bool> {
   std::unique_ptr<Files> directory_;
 };
 
-TEST_P(FilesTest, AFileIsThereOnceItIsCommitted) {
+TEST_P(FilesTest, AFileExistsOnceItIsCommitted) {
   {
     ASSERT_THAT(files().MakeFolder("a"), IsOk());
     auto given_up = files().Create("a", "x");
@@ -206,7 +206,7 @@ TEST_P(FilesTest, AFileIsThereOnceItIsCommitted) {
   EXPECT_THAT(*files().Folders(), ElementsAre("a"));
 }
 
-TEST_P(FilesTest, AFolderThatWasDeletedIsNotBroughtBackByWhoeverWritesIntoIt) {
+TEST_P(FilesTest, AWriterDoesNotBringBackADeletedFolder) {
   EXPECT_THAT(files().Create("a", "x"), StatusIs(StatusCode::kNotFound, HasSubstr("a")));
   ASSERT_THAT(files().MakeFolder("a"), IsOk());
   ASSERT_THAT(files().MakeFolder("a"), IsOk()) << "it is there already";
@@ -219,7 +219,7 @@ TEST_P(FilesTest, AFolderThatWasDeletedIsNotBroughtBackByWhoeverWritesIntoIt) {
   EXPECT_THAT(*files().Folders(), ::testing::IsEmpty());
 }
 
-TEST_P(FilesTest, ASnapshotIsThereWithItsManifest) {
+TEST_P(FilesTest, ASnapshotExistsOnceItHasItsManifest) {
   FileEncoder encoder;
   ASSERT_THAT(Write(files(), "ctr-9", kFile, WholeFile(encoder)), IsOk());
   ASSERT_THAT(Write(files(), "ctr-7-00ff00ff", kFile, ""), IsOk());
@@ -263,7 +263,7 @@ TEST(ManifestTest, DamageIsFoundAndNamed) {
   EXPECT_THAT(listing->problems, ElementsAre(HasSubstr("ctr-9/manifest.json")));
 }
 
-TEST(ManifestTest, WhatDoesNotMakeSenseIsRefused) {
+TEST(ManifestTest, AManifestThatContradictsItselfIsRefused) {
   MemoryFiles files;
   ASSERT_THAT(files.MakeFolder("ctr-9"), IsOk());
   FileEncoder encoder;
@@ -290,9 +290,9 @@ TEST(ManifestTest, WhatDoesNotMakeSenseIsRefused) {
               StatusIs(StatusCode::kDataLoss, HasSubstr("tables.name: '\\x1b[2J'")));
   for (const char* name : {"", "..", ".x", "a/b", "a b"}) {
     EXPECT_THAT(ReadManifest(files, name),
-                StatusIs(StatusCode::kInvalidArgument, HasSubstr("cannot be a name")));
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr("is not a valid name")));
     EXPECT_THAT(DeleteSnapshot(files, name),
-                StatusIs(StatusCode::kInvalidArgument, HasSubstr("cannot be a name")));
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr("is not a valid name")));
   }
 }
 

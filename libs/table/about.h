@@ -12,8 +12,8 @@
 #include "absl/strings/string_view.h"
 #include "paceline/rules.h"
 
-// What is known of each update rule and each initialiser, said once: its name, its parameters with what they
-// may be, and what it does. Checks, texts, hashes, the wire form, slots and kernels follow from it, so a new
+// Describes each update rule and each initialiser, once: its name, its parameters with their allowed values,
+// and its effect. Checks, texts, hashes, the wire form, slots and kernels follow from it, so a new
 // rule is a message in types.proto, a struct in paceline/rules.h and an About here.
 namespace paceline::table {
 
@@ -34,7 +34,7 @@ struct Conflict {
   absl::string_view remedy;
 };
 
-// What most have in common.
+// The part that most descriptions share.
 struct AboutAny {
   template <class T, class Visit>
   static void Parameters(T&, Visit&&) {}  // calls visit(Parameter, float&) for each, in the order of the wire

@@ -21,7 +21,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 const Schema kSparse = {.dim = 3};
 const Schema kRanged = {.kind = Kind::kRanged, .dim = 2, .rows = 10};
 
-TEST(AdmissionTest, TakesWhatFits) {
+TEST(AdmissionTest, TakesUpdatesThatFit) {
   const std::vector<uint64_t> keys = {0, ~uint64_t{0}};
   EXPECT_THAT(CheckUpdate(kSparse, keys, std::vector<float>(6)), IsOk());
   EXPECT_THAT(CheckUpdate(kSparse, KeyView(), ValueView()), IsOk());
@@ -52,7 +52,7 @@ TEST(AdmissionTest, RefusesKeysBeyondTheEnd) {
   EXPECT_THAT(CheckRange(kSparse, 0, 1), StatusIs(StatusCode::kInvalidArgument, HasSubstr("sparse")));
 }
 
-TEST(AdmissionTest, RefusesWhatIsNotFiniteWhereverItStands) {
+TEST(AdmissionTest, RefusesValuesThatAreNotFinite) {
   for (const float bad : {kInf, -kInf, kNan, -kNan}) {
     for (size_t at = 0; at < 30; ++at) {
       std::vector<float> values(30, std::numeric_limits<float>::max());
@@ -65,7 +65,7 @@ TEST(AdmissionTest, RefusesWhatIsNotFiniteWhereverItStands) {
   }
 }
 
-TEST(AdmissionTest, TakesWhatIsNotFiniteWhereAskedTo) {
+TEST(AdmissionTest, TakesValuesThatAreNotFiniteWhereAllowed) {
   Schema schema = kSparse;
   schema.accept_non_finite = true;
   const std::vector<uint64_t> keys = {1};

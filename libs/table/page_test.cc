@@ -34,7 +34,7 @@ TEST(SparsePageTest, AnEmptyOneFindsNothingAndHoldsNothing) {
   EXPECT_EQ(page.rows(), 0u);
 }
 
-TEST(SparsePageTest, FindsWhatWasAddedUntilItIsFull) {
+TEST(SparsePageTest, FindsAddedRowsUntilItIsFull) {
   const RowShape shape = {.dim = 2, .slots_per_value = 1};
   SparsePage page(shape, kSeed, {});
   world::SplitMix64 random(1);
@@ -130,7 +130,7 @@ TEST(SparsePageTest, ResetForgetsTheRows) {
   EXPECT_NE(page.Find(2, HashOf(2)), SparsePage::kNoRow);
 }
 
-TEST(SparsePageTest, ResetMakesTheRoomThatSoManyRowsHave) {
+TEST(SparsePageTest, ResetMakesRoomForTheGivenRows) {
   SparsePage page({.dim = 3}, kSeed, {});
   AddRow(page, 1, 1);
   page.Reset(Lsn(5), 100);
@@ -203,7 +203,7 @@ TEST(RangedPageTest, KeepsValuesAndSlotsApart) {
   EXPECT_THAT(image.rows, ElementsAre(1, 2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16, 21, 22, 23, 24, 25, 26));
 }
 
-TEST(RangedPageTest, InstallsWhatIsNotOlder) {
+TEST(RangedPageTest, InstallsPagesThatAreNotOlder) {
   RangedPage page({.dim = 1}, 0, 2);
   PageImage image = {.range = {}, .version = Lsn(4), .keys = {0, 1}, .rows = {5, 6}};
   EXPECT_TRUE(page.Install(image));

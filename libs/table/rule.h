@@ -5,7 +5,7 @@
 #include "libs/table/schema.h"
 #include "libs/table/views.h"
 
-// What update rules do to rows. The formulas are those of about.h. Rules are stateless, allocate nothing and
+// Applies update rules to rows. The formulas are those of about.h. Rules are stateless, allocate nothing and
 // are deterministic.
 namespace paceline::table {
 

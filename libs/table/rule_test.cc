@@ -77,7 +77,7 @@ TEST_P(RuleTest, LeavesNeighboursAlone) {
   }
 }
 
-TEST_P(RuleTest, NothingHappensForNoValues) {
+TEST_P(RuleTest, NoValuesChangeNothing) {
   RuleKernel(GetParam()).Apply(nullptr, 0, nullptr, 0);
 }
 
@@ -162,8 +162,8 @@ TEST(RuleFormulaTest, NotANumberStaysInItsColumn) {
   }
 }
 
-// As docs/rules.md says: what is pushed is checked, what comes of it is not.
-TEST(RuleFormulaTest, WhatComesOfFiniteUpdatesMayNotBeFinite) {
+// As docs/rules.md says: shards check pushed values, not the results.
+TEST(RuleFormulaTest, FiniteUpdatesMayGiveInfiniteResults) {
   constexpr float kLarge = 3e38f;
   constexpr float kRootIsTooLarge = 2e19f;  // its square is
   EXPECT_EQ(RunKernel(Add{}, {kLarge, kLarge}, 0)[0], std::numeric_limits<float>::infinity());
@@ -173,7 +173,7 @@ TEST(RuleFormulaTest, WhatComesOfFiniteUpdatesMayNotBeFinite) {
   EXPECT_TRUE(std::isnan(RunKernel(FtrlProximal{}, {kRootIsTooLarge}, 0)[0]));
 }
 
-TEST(RuleKernelTest, OnlyAssignHasTheLastWin) {
+TEST(RuleKernelTest, OnlyUnderAssignTheLastUpdateWins) {
   for (const Rule& rule : AllRules()) {
     EXPECT_EQ(RuleKernel(rule).last_wins(), std::holds_alternative<Assign>(rule));
   }

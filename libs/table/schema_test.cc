@@ -34,7 +34,7 @@ TEST(SchemaTest, OnlySumsAreAdditive) {
 }
 
 // It is part of what members compare, and of what is stored.
-TEST(SchemaTest, HashesStayWhatTheyWere) {
+TEST(SchemaTest, HashesNeverChange) {
   EXPECT_EQ(HashOf(Assign{}), 0u);
   EXPECT_EQ(HashOf(Sgd{.lr = 0.25f}), 11217161012576044893u);
   EXPECT_EQ(HashOf(Adagrad{.lr = 0.5f, .epsilon = 2, .initial_accumulator = 3}), 11826468479795169688u);

@@ -185,7 +185,7 @@ TEST(InstallSparseTest, AnOlderImageSplitsNothing) {
   EXPECT_EQ(ImagesOf(store)[0].rows[0], 2);
 }
 
-TEST(InstallSparseTest, RefusesWhatIsNoPageOfTheTable) {
+TEST(InstallSparseTest, RefusesPagesThatAreNotTheTables) {
   TableStore store(kTable, {.dim = 2}, kRingBits);
   const uint64_t key = KeyWithHash(kTable, 0x1000000000000000);  // place 4 << 60
   const PageImage good = {.range = {uint64_t{1} << 62, 2}, .version = Lsn(1), .keys = {key}, .rows = {1, 2}};
@@ -218,7 +218,7 @@ TEST(InstallSparseTest, RefusesWhatIsNoPageOfTheTable) {
   EXPECT_EQ(store.rows(), 1u);
 }
 
-TEST(InstallRangedTest, RefusesWhatIsNoBlockOfTheTable) {
+TEST(InstallRangedTest, RefusesBlocksThatAreNotTheTables) {
   TableStore store(kTable, {.kind = Kind::kRanged, .dim = 128, .rows = 5}, 0);  // blocks of two rows
   const PageImage good = {
       .range = {2, 0}, .version = Lsn(1), .keys = {2, 3}, .rows = std::vector<float>(256, 1.0f)};
@@ -242,7 +242,7 @@ TEST(InstallRangedTest, RefusesWhatIsNoBlockOfTheTable) {
 
 // A store that learns applies records to what it has. A row that it lacks is born anew by them, so the page
 // that comes as of the same record is the one to believe.
-TEST_P(InstallTest, OfTwoCopiesOfOneVersionTheLaterOneHolds) {
+TEST_P(InstallTest, TheLaterOfTwoCopiesOfAVersionCounts) {
   world::SplitMix64 random(9);
   const Schema schema = SomeSchema(random);
   const std::vector<Record> log = RandomLog(random, schema, 40, 30);

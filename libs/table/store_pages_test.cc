@@ -1,4 +1,4 @@
-// How rows are spread over pages, and what they cost.
+// The spread of rows over pages, and its cost.
 
 #include <algorithm>
 #include <iterator>
@@ -217,7 +217,7 @@ TEST(StorePagesDeathTest, AKeyOfAnotherSegmentIsABug) {
   EXPECT_DEATH(store.Update(keys, std::vector<float>(2 * 16'382), Lsn(1)), "not of one segment");
 }
 
-TEST(StorePagesDeathTest, SoAreKeysAndRangesThatDoNotExist) {
+TEST(StorePagesDeathTest, KeysAndRangesThatDoNotExistAreFatal) {
   TableStore store(kTable, {.kind = Kind::kRanged, .dim = 128, .rows = 5}, 0);  // blocks of 2, 2 and 1 rows
   const std::vector<float> three(3 * 128);
   const std::vector<uint64_t> keys = {5};
@@ -228,7 +228,7 @@ TEST(StorePagesDeathTest, SoAreKeysAndRangesThatDoNotExist) {
   EXPECT_DEATH(store.UpdateRange(0, 1, three, Lsn(1)), "384 floats for 1 rows of 128");
 }
 
-TEST(StorePagesTest, AWalkGoesOnWhereItIsToldTo) {
+TEST(StorePagesTest, AWalkContinuesAtTheGivenPlace) {
   for (const Kind kind : {Kind::kSparse, Kind::kRanged}) {
     Schema schema{.kind = kind, .dim = 2000};
     if (kind == Kind::kRanged) schema.rows = 500;

@@ -1,4 +1,4 @@
-// Copies of tables that are updated meanwhile: bit by bit what was there when they were begun.
+// Copies of tables that are updated meanwhile hold, bit by bit, the rows of their beginning.
 #include "libs/table/table_copy.h"
 
 #include <algorithm>
@@ -112,7 +112,7 @@ Schema SchemaOf(bool ranged, const Rule& rule, uint32_t dim) {
           .seed = 5};
 }
 
-TEST(TableCopyTest, IsWhatWasThereWhenItWasBegunWhateverIsPushedMeanwhile) {
+TEST(TableCopyTest, HoldsTheRowsOfItsBeginningDespitePushes) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     world::SplitMix64 random(seed);
     const std::vector<Rule> rules = AllRules();
@@ -146,7 +146,7 @@ TEST(TableCopyTest, IsWhatWasThereWhenItWasBegunWhateverIsPushedMeanwhile) {
   }
 }
 
-TEST(TableCopyTest, TakesMemoryForWhatHasChangedAndGivesItBack) {
+TEST(TableCopyTest, TakesMemoryForChangedRowsAndReturnsIt) {
   constexpr uint64_t kKeys = 100'000;
   TableStore store(kTable, SchemaOf(false, Adagrad{.lr = 0.1f}, 8), 0);
   std::vector<uint64_t> keys(kKeys);
@@ -205,7 +205,7 @@ TEST(TableCopyTest, NeedsLessMemoryWithEachPageThatIsGivenOut) {
   EXPECT_EQ(memory->taken, 0u);
 }
 
-TEST(TableCopyTest, OfAnEmptyTableIsEmpty) {
+TEST(TableCopyTest, ACopyOfAnEmptyTableIsEmpty) {
   for (const bool ranged : {false, true}) {
     TableStore store(kTable, SchemaOf(ranged, Add{}, 1), 0);
     store.BeginCopy(std::make_shared<Memory>());

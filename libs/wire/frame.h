@@ -111,11 +111,12 @@ class FlatPieces {
   std::vector<std::unique_ptr<char[]>> copies_;
 };
 
-// A Cord that borrows `bytes` and holds `owner` until the last user is gone. Bytes below kWorthSharing are
-// copied: the owner may be a buffer of a megabyte.
+// Fewer bytes are copied instead of shared: their owner may be a buffer of a megabyte.
+inline constexpr size_t kWorthSharing = size_t{16} << 10;
+
+// A Cord that borrows `bytes` and holds `owner` until the last user is gone; a copy if it is not worth that.
 template <class Owner>
 absl::Cord Borrow(absl::string_view bytes, Owner owner) {
-  constexpr size_t kWorthSharing = size_t{16} << 10;
   if (bytes.size() < kWorthSharing) return absl::Cord(bytes);
   return absl::MakeCordFromExternal(bytes, [owner = std::move(owner)](absl::string_view) {});
 }

@@ -68,7 +68,7 @@ TEST(FrameTest, SharesBigBlobs) {
   EXPECT_EQ(flat.view().data(), memory.data());
 }
 
-TEST(FlatPiecesTest, BorrowWhatLiesInOneChunkAndCopyTheRest) {
+TEST(FlatPiecesTest, BorrowPiecesWithinAChunkAndCopyTheRest) {
   constexpr size_t kUnit = 1000;  // a Cord copies chunks of a few hundred bytes
   std::string memory(26 * kUnit, '\0');
   for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<char>(i * 7 + i / 256);
@@ -117,7 +117,7 @@ TEST(FrameTest, EveryTruncationIsAnErrorOrAShorterMessage) {
   }
 }
 
-TEST(FrameTest, InOnePieceItReadsTheSameOrNotAtAll) {
+TEST(FrameTest, AFlatFrameReadsTheSameOrFails) {
   const std::string keys(16, 'k');
   const std::string values(3000, 'v');
   const absl::Cord frame = JoinFlat(SomeHead(), keys, values);

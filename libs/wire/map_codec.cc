@@ -27,7 +27,8 @@ ring::SegmentConfig ConfigFromProto(const v1::SegmentConfig& config) {
   ring::SegmentConfig segment{.epoch = Epoch(config.epoch()),
                               .primary = MemberFromProto(config.primary()),
                               .replicas = {},
-                              .emptied_in = Epoch(config.emptied_in())};
+                              .emptied_in = Epoch(config.emptied_in()),
+                              .lost = config.lost()};
   for (const v1::Member& replica : config.replicas()) segment.replicas.push_back(MemberFromProto(replica));
   return segment;
 }
@@ -38,12 +39,13 @@ v1::Map ToProto(const ring::SegmentMap& map) {
   out.set_ring_bits(static_cast<uint32_t>(map.ring_bits()));
   if (map.feature_level() > 1) out.set_feature_level(map.feature_level());  // absent: level 1
   for (uint32_t s = 0; s < map.SegmentCount(); ++s) {
-    const auto members = map.Members(SegmentId(s));
+    const ring::SegmentConfig segment = map.ConfigOf(SegmentId(s));
     v1::SegmentConfig* config = out.add_segments();
-    config->set_epoch(map.EpochOf(SegmentId(s)).v);
-    config->set_emptied_in(map.ConfigOf(SegmentId(s)).emptied_in.v);
-    Set(members.front(), config->mutable_primary());
-    for (const ring::Member& replica : members.subspan(1)) Set(replica, config->add_replicas());
+    config->set_epoch(segment.epoch.v);
+    config->set_emptied_in(segment.emptied_in.v);
+    config->set_lost(segment.lost);
+    Set(segment.primary, config->mutable_primary());
+    for (const ring::Member& replica : segment.replicas) Set(replica, config->add_replicas());
   }
   for (const ring::ShardInfo& shard : map.shards()) {
     v1::ShardInfo* info = out.add_shards();

@@ -7,7 +7,7 @@
 namespace paceline::wire {
 
 // Converts the map between its wire form and the form in use. Pure. FromProto is safe for hostile messages
-// and returns the errors of SegmentMap::Create. Zones are only written: nobody but the planner needs them.
+// and returns the errors of SegmentMap::Create. Zones are only written: only the planner needs them.
 v1::Map ToProto(const ring::SegmentMap& map);
 // One segment's configuration. Checks nothing.
 ring::SegmentConfig ConfigFromProto(const v1::SegmentConfig& config);

@@ -23,6 +23,7 @@ v1::Map SomeMap() {
     segment->add_replicas()->set_shard(1 - s);
     segment->mutable_replicas(0)->set_incarnation(1 - s + 10);
     segment->set_emptied_in(s);
+    segment->set_lost(s == 1);
     v1::ShardInfo* shard = map.add_shards();
     shard->set_shard(s);
     shard->set_name("shard-" + std::to_string(s));
@@ -37,6 +38,7 @@ TEST(MapCodecTest, RoundTrips) {
   ASSERT_THAT(map, IsOk());
   EXPECT_EQ(map->Primary(SegmentId(1)).shard, ShardId(1));
   EXPECT_EQ(map->Members(SegmentId(1)).size(), 2u);
+  EXPECT_TRUE(map->ConfigOf(SegmentId(1)).lost);
   EXPECT_EQ(ToProto(*map).SerializeAsString(), SomeMap().SerializeAsString());
 }
 

@@ -62,7 +62,7 @@ TEST(PackedTest, RoundTripsExtremes) {
   EXPECT_THAT(ParseMarks(marks).value(), ElementsAre(mark, mark, mark));
 }
 
-TEST(PackedTest, RefusesWhatIsNoWholeEntry) {
+TEST(PackedTest, RefusesPartialEntries) {
   EXPECT_THAT(ParseParts(std::string(25, 'x')),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("parts: 25")));
   EXPECT_THAT(ParseCertificates(std::string(47, 'x')),

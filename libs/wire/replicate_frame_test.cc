@@ -51,7 +51,7 @@ TEST(ReplicateFrameTest, IsAnOrdinaryMessageOnTheWire) {
   EXPECT_EQ(whole.SerializeAsString(), SomeHead().SerializeAsString());
 }
 
-TEST(ReplicateFrameTest, ReadsWhatItWroteAndSharesItsMemory) {
+TEST(ReplicateFrameTest, ReadsBackItsFrameAndSharesItsMemory) {
   const std::string memory(1 << 20, 'r');
   auto owner = std::make_shared<int>(1);
   const ReplicateFrame written = SomeFrame(Borrow(memory, owner), absl::Cord("more"));

@@ -64,7 +64,7 @@ TEST(SchemaCodecTest, PlacesAreTheNumbersOfTheWire) {
       std::make_index_sequence<std::variant_size_v<table::Initialiser>>());
 }
 
-TEST(SchemaCodecTest, NamesWhatIsWrong) {
+TEST(SchemaCodecTest, NamesTheWrongField) {
   v1::TableSchema schema = ToProto(table::Schema{});
   schema.clear_rule();
   EXPECT_THAT(SchemaFromProto(schema), StatusIs(absl::StatusCode::kInvalidArgument,

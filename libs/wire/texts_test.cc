@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
-TEST(CheckTextsTest, NamesAddressesAndWordsAreTakenForWhatTheyAre) {
+TEST(CheckTextsTest, ChecksNamesAddressesAndWords) {
   v1::JoinClusterRequest join;
   EXPECT_THAT(CheckTexts(join), IsOk()) << "who needs a text says so";
   join.set_name("shard-0");

@@ -13,7 +13,7 @@ namespace paceline::world {
 // may be lost. There is no order across streams.
 //
 // Sending is pulled, not pushed: the carrier asks for the next frame when it can write one. So a stream never
-// buffers more than one outgoing frame, the owner decides as late as possible what is most urgent, and
+// buffers more than one outgoing frame, the owner chooses the most urgent one as late as possible, and
 // everything that gathers during a write travels as one frame.
 class StreamHandler {
  public:

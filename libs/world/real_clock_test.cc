@@ -7,7 +7,7 @@
 namespace paceline::world {
 namespace {
 
-TEST(RealClockTest, NeverGoesBackAndDoesGoOn) {
+TEST(RealClockTest, MovesForwardOnly) {
   const RealClock clock;
   const absl::Time start = clock.Now();
   absl::Time last = start;

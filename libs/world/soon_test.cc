@@ -59,7 +59,7 @@ TEST(SoonTest, AKickMayPutOffAnother) {
   EXPECT_EQ(second->kicks, 1);
 }
 
-TEST(SoonTest, ItsEndKicksWhatIsLeft) {
+TEST(SoonTest, ItsEndKicksTheRest) {
   const auto stream = std::make_shared<Stream>();
   {
     Soon soon;

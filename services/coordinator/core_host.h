@@ -18,7 +18,7 @@ namespace paceline::coordinator {
 // Runs a coordinator, as a Candidate, among threads: one lock around it, and one thread that calls OnTime.
 //
 // Messages to others leave after the lock is released. So a receiver (mostly gRPC) may call back from any
-// thread, and a slow one holds up nobody else. Thread-safe.
+// thread, and a slow one holds up no other. Thread-safe.
 class CoreHost {
  public:
   // `clock` must outlive the host.

@@ -177,7 +177,7 @@ TEST_F(CoreHostTest, TimePassesByItself) {
   EXPECT_THAT(Open(2, absl::Milliseconds(100)), StatusIs(StatusCode::kUnavailable));
 }
 
-TEST_F(CoreHostTest, WhatIsLeftForLaterMayVisitAgain) {
+TEST_F(CoreHostTest, DeferredWorkMayVisitAgain) {
   int visits = 0;
   host_.Visit([&](Candidate&) {
     host_.Later([&] { host_.Visit([&](Candidate&) { ++visits; }); });
@@ -186,7 +186,7 @@ TEST_F(CoreHostTest, WhatIsLeftForLaterMayVisitAgain) {
   EXPECT_EQ(visits, 1);
 }
 
-TEST_F(CoreHostTest, StoppingAnswersWhatWaits) {
+TEST_F(CoreHostTest, StoppingAnswersWaitingRequests) {
   shard_.incomplete_answers = 1'000'000;
   std::thread waiting(
       [this] { EXPECT_THAT(Open(1), StatusIs(StatusCode::kUnavailable, ::testing::HasSubstr("stopping"))); });

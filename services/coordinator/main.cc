@@ -50,32 +50,33 @@ struct Flags {
 
 void AddFlags(CLI::App& app, Flags& flags) {
   Options& options = flags.server.coordinator;
-  auto* stores = app.add_option_group("store", "The store of all that must survive a restart, one of")
+  auto* stores = app.add_option_group("store", "The store of all that must survive a restart; give one of")
                      ->require_option(1);
-  stores->add_option("--data-dir", flags.data_dir, "A directory, of one coordinator only");
+  stores->add_option("--data-dir", flags.data_dir, "A directory, for a coordinator that runs alone");
   stores->add_option(
       "--store", flags.store,
       "etcd://HOST:PORT[,HOST:PORT…][/PREFIX], which several coordinators may share: one leads, the "
       "others stand by. Each cluster on one etcd has a PREFIX of its own, by default paceline");
-  app.add_option("--leader-lease", flags.leader_lease,
-                 "With --store: how long the others wait for a silent leader before one of them leads; the "
-                 "same for all coordinators of a cluster");
+  app.add_option(
+      "--leader-lease", flags.leader_lease,
+      "With --store: how long the others wait for a silent leader before one of them leads; give all "
+      "coordinators of a cluster the same");
   app.add_option("--advertise", flags.server.advertise,
-                 "With --store: HOST:PORT where clients find this coordinator; by default where it listens");
+                 "With --store: HOST:PORT at which clients find this coordinator (default: its --listen)");
   app.add_option("--listen", flags.server.listen, "HOST:PORT to serve on; port 0 picks a free one");
   app.add_option("--port-file", flags.port_file, "Write HOST:PORT to this file once serving");
   app.add_option("--shards", options.shards, "Shards that must have joined before the cluster starts");
   app.add_option("--replicas", options.replicas,
-                 "Copies of each segment besides the first, on other shards: takes one shard more than this. "
-                 "A restart may state another number");
+                 "Copies of each segment besides the first, on other shards; needs at least N + 1 shards. "
+                 "A restart may change the number");
   app.add_option("--ring-bits", options.ring_bits,
                  "The ring has 2^N segments, for the cluster's life; a restart must state the same");
-  app.add_option("--session-timeout", flags.session_timeout, "A session silent for longer is evicted");
-  app.add_option("--keep-alive", flags.keep_alive, "How often clients are told to say that they live");
+  app.add_option("--session-timeout", flags.session_timeout,
+                 "Evict a session that has been silent for longer");
+  app.add_option("--keep-alive", flags.keep_alive, "How often clients should send a keep-alive");
   app.add_option("--snapshot-dir", flags.snapshot_dir,
                  "Directory in which job snapshots are kept; the same for all shards and coordinators, on a "
-                 "volume that "
-                 "all of them see (default: no snapshots)")
+                 "volume that all of them see (default: no snapshots)")
       ->type_name("DIR");
   app.add_flag("--reflection", flags.server.reflection,
                "Serve gRPC reflection, for tools that ask which methods there are");
@@ -94,7 +95,7 @@ absl::Status ParseDuration(const char* flag, const std::string& text, absl::Dura
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(flag, ": '", text, "' is no duration; expected one as 10s or 500ms, or seconds"));
+      absl::StrCat(flag, ": '", text, "' is not a duration; expected one such as 10s or 500ms, or seconds"));
 }
 
 absl::Status Check(Flags& flags) {
@@ -121,7 +122,7 @@ absl::Status Check(Flags& flags) {
 // Returns the flags, or the exit code if nothing is to be run.
 std::variant<Flags, int> Parse(int argc, char** argv) {
   Flags flags;
-  CLI::App app("Decides who serves what in a Paceline cluster, and knows its sessions and tables.",
+  CLI::App app("Decides which shard serves what in a Paceline cluster, and keeps its sessions and tables.",
                "paceline-coordinator");
   app.option_defaults()->always_capture_default();
   AddFlags(app, flags);

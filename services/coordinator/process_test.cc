@@ -1,4 +1,4 @@
-// The program itself: what it prints and writes, how it ends, and what it knows when it is started again.
+// The program itself: its output, its end, and its memory over a restart.
 #include <fcntl.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
@@ -116,7 +116,7 @@ TEST_F(CoordinatorProcess, ServesAndEndsInOrder) {
   EXPECT_THAT(process.ReadUntil("has ended"), HasSubstr("coordinator has ended"));
 }
 
-// To whoever asks which services there are: the answer as it is on the wire, or why there is none.
+// The answer to a question for its services, as it is on the wire, or why there is none.
 absl::StatusOr<std::string> ListServices(const std::string& address) {
   grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;

@@ -12,7 +12,7 @@
 #include "libs/base/feature_level.h"
 #include "libs/base/test_util/status_matchers.h"
 #include "libs/rpc/deadline.h"
-#include "libs/rpc/standing.h"
+#include "libs/rpc/leadership.h"
 #include "libs/rpc/status.h"
 #include "paceline/v1/control.grpc.pb.h"
 #include "paceline/v1/coordinator.grpc.pb.h"
@@ -29,7 +29,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A shard that is primary of everything and commits whatever it is asked.
+// A shard that is primary of everything and commits every request.
 class YesShard final : public v1::ShardControl::Service {
  public:
   YesShard() {
@@ -234,7 +234,7 @@ TEST_F(ServerTest, ACancelledCallIsAbandoned) {
               StatusIs(StatusCode::kDeadlineExceeded, HasSubstr("of 2 workers")));
 }
 
-TEST_F(ServerTest, EndingAnswersWhatWaits) {
+TEST_F(ServerTest, EndingAnswersWaitingRequests) {
   ASSERT_THAT(JoinShard(shard_.address()), IsOk());
   const auto session = Open(7);
   ASSERT_THAT(session, IsOk());
@@ -410,12 +410,12 @@ class TwoServersTest : public ::testing::Test {
   std::array<std::unique_ptr<Server>, 2> servers_;
 };
 
-TEST_F(TwoServersTest, WhoStandsBySendsOnWhoeverAsks) {
+TEST_F(TwoServersTest, AStandbySendsClientsToTheLeader) {
   AwaitLeader();
   const auto stub = StubTo(*servers_[1]);
   const auto names_leader = [&](const grpc::ClientContext& context) {
-    const auto standing = rpc::StandingIn(context);
-    return standing.has_value() && !standing->leads && standing->leader == servers_[0]->address();
+    const auto leadership = rpc::LeadershipIn(context);
+    return leadership.has_value() && !leadership->leads && leadership->leader == servers_[0]->address();
   };
   grpc::ClientContext at_once;
   v1::JoinClusterReply joined;
@@ -437,10 +437,10 @@ TEST_F(TwoServersTest, WhoStandsBySendsOnWhoeverAsks) {
   grpc::ClientContext refused;
   EXPECT_EQ(StubTo(*servers_[0])->JoinCluster(&refused, v1::JoinClusterRequest(), &joined).error_code(),
             grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_TRUE(rpc::StandingIn(refused)->leads);
+  EXPECT_TRUE(rpc::LeadershipIn(refused)->leads);
 }
 
-TEST_F(TwoServersTest, WhoIsDeposedEndsWhatWaitsAtIt) {
+TEST_F(TwoServersTest, ADeposedLeaderEndsItsWaitingRequests) {
   AwaitLeader();
   const auto stub = StubTo(*servers_[0]);
   grpc::ClientContext watching;
@@ -464,10 +464,10 @@ TEST_F(TwoServersTest, WhoIsDeposedEndsWhatWaitsAtIt) {
   EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
   waiting.join();
   EXPECT_THAT(answer, StatusIs(StatusCode::kUnavailable));
-  EXPECT_FALSE(rpc::StandingIn(context)->leads);
+  EXPECT_FALSE(rpc::LeadershipIn(context)->leads);
 }
 
-TEST_F(TwoServersTest, OneEndsInOrderAndTheOtherLeads) {
+TEST_F(TwoServersTest, WhenOneEndsTheOtherLeads) {
   AwaitLeader();
   servers_[0] = StartOne();
   AwaitLeader();

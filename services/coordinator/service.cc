@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/status.h"
 #include "libs/rpc/deadline.h"
-#include "libs/rpc/standing.h"
+#include "libs/rpc/leadership.h"
 #include "libs/rpc/status.h"
 #include "libs/wire/texts.h"
 #include "services/coordinator/metadata/facts/text.h"
@@ -24,7 +24,7 @@ grpc::Status ToGrpc(const absl::Status& status) {
   return rpc::ToGrpc(absl::Status(status.code(), Escaped(status.message(), kMessageBytesMax)));
 }
 
-rpc::Standing StandingOf(Candidate& candidate) {
+rpc::Leadership LeadershipOf(Candidate& candidate) {
   return {.leads = candidate.leader() != nullptr, .leader = candidate.LeaderAddress()};
 }
 
@@ -67,9 +67,9 @@ class CoordinatorService::WaitingCall final : public grpc::ServerUnaryReactor {
  private:
   // REQUIRES: called from within a visit.
   void AnswerLater(Candidate& candidate, absl::StatusOr<Reply> answer) {
-    host_.Later([this, standing = StandingOf(candidate), answer = std::move(answer)] {
+    host_.Later([this, leadership = LeadershipOf(candidate), answer = std::move(answer)] {
       if (answer.ok()) *reply_ = *answer;
-      if (!answer.ok()) rpc::TellStanding(*context_, standing);
+      if (!answer.ok()) rpc::TellLeadership(*context_, leadership);
       Finish(ToGrpc(answer.status()));
     });
   }
@@ -101,16 +101,16 @@ class CoordinatorService::WaitingCall final : public grpc::ServerUnaryReactor {
 template <class Reply, class Ask>
 grpc::ServerUnaryReactor* CoordinatorService::Answer(Context* context, const Message& request, Reply* reply,
                                                      Ask ask) {
-  rpc::Standing standing;
+  rpc::Leadership leadership;
   const absl::Status texts = wire::CheckTexts(request);
   absl::StatusOr<Reply> answer = host_.Visit([&](Candidate& candidate) -> absl::StatusOr<Reply> {
-    standing = StandingOf(candidate);
+    leadership = LeadershipOf(candidate);
     if (candidate.leader() == nullptr) return candidate.StandsBy();
     ABSL_RETURN_IF_ERROR(texts);
     return ask(*candidate.leader());
   });
   if (answer.ok()) *reply = *std::move(answer);
-  if (!answer.ok()) rpc::TellStanding(*context, standing);
+  if (!answer.ok()) rpc::TellLeadership(*context, leadership);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(ToGrpc(answer.status()));
   return reactor;
@@ -203,11 +203,11 @@ class CoordinatorService::Watch final : public grpc::ServerWriteReactor<v1::Map>
       const std::lock_guard lock(mutex_);
       if (end_.has_value()) return GoOn();
     }
-    const rpc::Standing standing = service_.host_.Visit(StandingOf);
+    const rpc::Leadership leadership = service_.host_.Visit(LeadershipOf);
     const std::lock_guard lock(mutex_);
     if (!end_.has_value()) {
       end_ = ToGrpc(why);
-      rpc::TellStanding(*context_, standing);
+      rpc::TellLeadership(*context_, leadership);
     }
     GoOn();
   }

@@ -25,7 +25,7 @@ namespace paceline::coordinator {
 // The coordinator's gRPC service: each method passes its request to the core, and the core's answer back. A
 // call that its client cancels, or whose connection breaks, is abandoned. While the coordinator stands by,
 // every call but Status is answered UNAVAILABLE. The trailing metadata of errors says whether this
-// coordinator leads (libs/rpc/standing.h), so that clients know whether to ask another one.
+// coordinator leads (libs/rpc/leadership.h), so that clients know whether to ask another one.
 class CoordinatorService final : public v1::Coordinator::CallbackService {
  public:
   // `host` must outlive the service.

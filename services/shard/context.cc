@@ -14,6 +14,7 @@ Context::Context(ShardOptions options, const world::Clock& clock, Probe& probe, 
   if (options_.helper_thread) helper_ = std::make_unique<Helper>();
   for (int i = 0; i < std::max(options_.executors, 1); ++i) {
     batches_.push_back(std::make_unique<engine::Batch>());
+    watched_.emplace_back();
     executors_.push_back(std::make_unique<Executor>(helper_.get()));
     if (disk_ == nullptr) continue;
     executors_.back()->AfterGroup([this, i] { WriteGroup(static_cast<size_t>(i)); });
@@ -54,6 +55,7 @@ bool Context::CatalogueWanted(CatalogueVersion version) {
 
 SegmentHost& Context::AddHost(const Surroundings& around) {
   const SegmentId id(static_cast<uint32_t>(hosts_.size()));
+  is_watched_.push_back(0);
   return *hosts_.emplace_back(std::make_unique<SegmentHost>(id, around, batches_[ExecutorOf(id)].get()));
 }
 
@@ -78,23 +80,47 @@ void Context::OnEachExecutor(std::function<void(size_t executor)> work, Done don
 void Context::ForEachSegment(Visit visit, Done done) {
   if (view()->map == nullptr) return done();
   const auto visit_those_of = [this, visit = std::move(visit)](size_t executor) {
-    for (size_t s = executor; s < hosts_.size(); s += executors_.size()) visit(*hosts_[s]);
+    for (size_t s = executor; s < hosts_.size(); s += executors_.size()) visit(host(hosts_[s]->id()));
   };
   OnEachExecutor(visit_those_of, std::move(done));
+}
+
+void Context::OnTime(absl::Time now, Done done) {
+  const auto visit = [this, now](SegmentId segment) {
+    const log::NextVisit next = hosts_[segment.v]->OnTime(now);
+    if (next == log::NextVisit::kSoon) VisitSoon();
+    is_watched_[segment.v] = next == log::NextVisit::kNever ? 0 : 1;
+    return next == log::NextVisit::kNever;
+  };
+  OnEachExecutor([this, visit](size_t executor) { std::erase_if(watched_[executor], visit); },
+                 std::move(done));
+}
+
+bool Context::TakeDue() {
+  const absl::Time now = clock_.Now();
+  const bool beat = now >= next_beat_;
+  if (beat) next_beat_ = log::NextBeat(now);
+  const bool slow = disk_slow();
+  const bool was_slow = std::exchange(was_slow_, slow);  // frames are held back, and are to be let go of
+  return visit_soon_.exchange(false) || slow || was_slow || beat;
 }
 
 void Context::WriteGroup(size_t executor) {
   if (batches_[executor]->empty()) return;
   engine::Batch batch = std::exchange(*batches_[executor], engine::Batch());
   if (view()->emptied) return;
-  std::vector<std::pair<SegmentHost*, SegmentDisk::Mark>> marks;
-  for (size_t s = executor; s < hosts_.size(); s += executors_.size()) {
-    if (const auto mark = hosts_[s]->TakeMark()) marks.emplace_back(hosts_[s].get(), *mark);
+  std::vector<std::pair<SegmentId, SegmentDisk::Mark>> marks;
+  const auto take_mark = [&](SegmentId segment) {
+    if (const auto mark = hosts_[segment.v]->TakeMark()) marks.emplace_back(segment, *mark);
+  };
+  for (const engine::Batch::Operation& operation : batch.operations()) {
+    if (const auto* entry = std::get_if<engine::LogEntry>(&operation)) take_mark(entry->segment);
+    if (const auto* base = std::get_if<engine::Batch::PutBase>(&operation)) take_mark(base->segment);
   }
   if (marks.empty()) return disk_->Write(std::move(batch));
   disk_->Write(std::move(batch), [this, executor, marks = std::move(marks)]() mutable {
-    executors_[executor]->Run([marks = std::move(marks)] {
-      for (const auto& [host, mark] : marks) host->OnDurable(mark);
+    executors_[executor]->Run([this, marks = std::move(marks)] {
+      for (const auto& [segment, mark] : marks) host(segment).OnDurable(mark);
     });
   });
 }

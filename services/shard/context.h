@@ -60,7 +60,7 @@ struct View {
   std::shared_ptr<const ring::SegmentMap> map;  // null before the first
   std::shared_ptr<const Catalogue> catalogue = std::make_shared<const Catalogue>();
   bool stopping = false;
-  bool emptied = false;  // the folder is nobody's any more
+  bool emptied = false;  // the folder has no owner any more
   uint64_t term = 0;     // 0: not known
 
   // 0 and 0 before the first map.
@@ -98,13 +98,29 @@ class Context {
   // -- segments --
   // Makes the next segment. REQUIRES: Publish is changing the view for the first map.
   SegmentHost& AddHost(const Surroundings& around);
-  // REQUIRES: on the executor of the segment, and a map is installed that contains it.
-  SegmentHost& host(SegmentId segment) { return *hosts_[segment.v]; }
+  // The segment is watched from now on. REQUIRES: on the executor of the segment, and a map is installed that
+  // contains it.
+  SegmentHost& host(SegmentId segment) {
+    if (is_watched_[segment.v] == 0) {
+      is_watched_[segment.v] = 1;
+      watched_[ExecutorOf(segment)].push_back(segment);
+      VisitSoon();
+    }
+    return *hosts_[segment.v];
+  }
   size_t ExecutorOf(SegmentId segment) const { return segment.v % executors_.size(); }
   Executor& executor(SegmentId segment) { return *executors_[ExecutorOf(segment)]; }
   const std::vector<std::unique_ptr<Executor>>& executors() const { return executors_; }
   // Runs `visit` for every segment on its executor, and `done` after the last.
   void ForEachSegment(Visit visit, Done done);
+  // Lets time pass for the segments that are watched, and no longer watches those that want no more visits.
+  // Then runs `done`.
+  void OnTime(absl::Time now, Done done);
+  // True if OnTime is due: a beat has come, or a visit is wanted soon. Ask several times a beat, from one
+  // thread.
+  bool TakeDue();
+  // At the next question whether OnTime is due it is. Any thread.
+  void VisitSoon() { visit_soon_ = true; }
   // Runs `work` on every executor, with its number, and `done` after the last.
   void OnEachExecutor(std::function<void(size_t executor)> work, Done done);
   // Deals `items` to the executors of their segments; each that gets any runs `work` with them. Drops items
@@ -155,6 +171,11 @@ class Context {
   std::vector<std::unique_ptr<Executor>> executors_;
   // One a segment; sized once, by the first map, before any stream gets past its Hello.
   std::vector<std::unique_ptr<SegmentHost>> hosts_;
+  std::vector<uint8_t> is_watched_;              // by segment
+  std::vector<std::vector<SegmentId>> watched_;  // by executor
+  std::atomic<bool> visit_soon_{false};          // a segment wants it
+  bool was_slow_ = false;                        // the disk, when TakeDue was asked last
+  absl::Time next_beat_ = absl::InfinitePast();
   std::unique_ptr<Helper> helper_;  // ends before what its tasks touch: last
 };
 

@@ -27,10 +27,10 @@ class ContextTest : public ::testing::Test {
 
   testing_members::TestClock clock;
   Probe probe;
-  const Surroundings around{.shard_name = "shard",
-                            .shard = std::make_shared<testing_members::TestBudget>(),
-                            .clock = &clock,
-                            .port = nullptr};
+  Surroundings around{.shard_name = "shard",
+                      .shard = std::make_shared<testing_members::TestBudget>(),
+                      .clock = &clock,
+                      .port = nullptr};
   Context context{{.executors = 2}, clock, probe};
 };
 
@@ -58,6 +58,53 @@ TEST_F(ContextTest, VisitsEverySegmentAndThenIsDone) {
   EXPECT_EQ(done, 2);
 }
 
+// A primary asks it at each visit.
+struct AskedPort final : log::ReplicationPort {
+  void Send(const ring::Member&, v1::ReplicateRequest::Segment, absl::Cord) override {}
+  void Send(const ring::Member&, const v1::Beacon&) override {}
+  void Wish(v1::ConfigWish) override {}
+  uint64_t Link(const ring::Member&) override { return 0; }
+  absl::Duration NoCoordinator() const override {
+    ++visits;
+    return absl::ZeroDuration();
+  }
+  mutable int visits = 0;
+};
+
+TEST_F(ContextTest, VisitsASegmentUntilItWantsNoMoreVisits) {
+  const auto port = std::make_shared<AskedPort>();
+  around.port = port;
+  InstallMap();
+  context.ForEachSegment(
+      [&](SegmentHost& host) {
+        host.Configure(*context.view()->map, {ShardId(0), Incarnation(1)});
+      },
+      [] {});
+  const auto visits = [&] {
+    const int before = port->visits;
+    context.OnTime(clock.now, [] {});
+    return port->visits - before;
+  };
+  EXPECT_EQ(visits(), 4) << "something has happened to each";
+  EXPECT_EQ(visits(), 0) << "to none since, and none has other members";
+  EXPECT_TRUE(context.TakeDue());
+  EXPECT_FALSE(context.TakeDue());
+  clock.now = log::NextBeat(clock.now) - absl::Nanoseconds(1);
+  EXPECT_FALSE(context.TakeDue());
+  clock.now += absl::Nanoseconds(1);
+  EXPECT_TRUE(context.TakeDue()) << "a beat has come";
+  EXPECT_FALSE(context.TakeDue());
+  (void)context.host(SegmentId(2));
+  EXPECT_TRUE(context.TakeDue()) << "something happens to a segment";
+  EXPECT_EQ(visits(), 1);
+  EXPECT_EQ(visits(), 0);
+  ASSERT_TRUE(context.host(SegmentId(2)).Recruit(Epoch(1), {ShardId(1), Incarnation(7)}));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_GE(visits(), 1) << "it has a learner";
+    EXPECT_TRUE(context.TakeDue()) << "which has no link yet";
+  }
+}
+
 TEST_F(ContextTest, DealsToTheExecutorsThatGetAny) {
   InstallMap();
   std::vector<std::vector<uint32_t>> dealt;
@@ -75,7 +122,7 @@ TEST_F(ContextTest, DealsToTheExecutorsThatGetAny) {
   EXPECT_THAT(dealt, IsEmpty()) << "they are off the ring";
 }
 
-TEST_F(ContextTest, HoldsAnyListOfTablesForPossibleUntilSomebodyKnows) {
+TEST_F(ContextTest, BelievesAnyCatalogueVersionUntilTheCoordinatorAnswers) {
   EXPECT_TRUE(context.CatalogueWanted(CatalogueVersion(2)));
   context.OnWantCatalogue([](CatalogueVersion version) { return version == CatalogueVersion(1); });
   EXPECT_TRUE(context.CatalogueWanted(CatalogueVersion(1)));

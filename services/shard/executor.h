@@ -29,7 +29,7 @@ class Executor {
   // it was given done, before the executor is.
   explicit Executor(Helper* helper = nullptr) : helper_(helper) {}
 
-  // Queues `task`, and runs the queue unless somebody else is at it.
+  // Queues `task`, and runs the queue unless another thread does.
   void Run(Task task);
 
   // `after` runs behind each group of tasks, as a task does: what they had in common is done once. Before the
@@ -57,7 +57,7 @@ class Executor {
 class Helper {
  public:
   Helper();
-  // Returns when what it was given has been run.
+  // Returns when its tasks have run.
   ~Helper();
   Helper(const Helper&) = delete;
 

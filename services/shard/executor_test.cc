@@ -13,7 +13,7 @@
 namespace paceline::shard {
 namespace {
 
-TEST(ExecutorTest, RunsOnTheCallersThreadWhenNobodyElseDoes) {
+TEST(ExecutorTest, RunsOnTheCallersThreadWhenIdle) {
   Executor executor;
   std::thread::id ran;
   executor.Run([&] { ran = std::this_thread::get_id(); });
@@ -31,7 +31,7 @@ TEST(ExecutorTest, ATaskThatBringsAnotherFinishesFirst) {
   EXPECT_EQ(order, (std::vector<int>{1, 2}));
 }
 
-TEST(ExecutorTest, WhatATaskHoldsIsLetGoAtOnce) {
+TEST(ExecutorTest, ATaskIsDestroyedAtOnce) {
   Executor executor;
   auto held = std::make_shared<int>(0);
   long uses_in_the_next = 0;
@@ -97,7 +97,7 @@ TEST(ExecutorTest, AHelperServesItsExecutorsInTurn) {
   helper.reset();
 }
 
-TEST(ExecutorTest, AHelperEndsWhenWhatItWasGivenIsDone) {
+TEST(ExecutorTest, AHelperEndsWhenItsTasksAreDone) {
   std::optional<Helper> helper(std::in_place);
   Executor executor(&*helper);
   int ran = 0;

@@ -28,8 +28,8 @@
 #include "libs/base/text.h"
 #include "libs/base/version.h"
 #include "libs/engine/store/rocksdb_engine.h"
+#include "libs/history_file/history_file.h"
 #include "libs/metrics/exposer.h"
-#include "libs/recorder/file_recorder.h"
 #include "libs/rpc/connections.h"
 #include "libs/rpc/coordinators.h"
 #include "libs/rpc/logging.h"
@@ -38,7 +38,7 @@
 #include "libs/world/real_clock.h"
 #include "libs/world/system_random.h"
 #include "services/shard/control/history.h"
-#include "services/shard/control/membership.h"
+#include "services/shard/control/membership_client.h"
 #include "services/shard/disk/disk_contents.h"
 #include "services/shard/disk/disk_writer.h"
 #include "services/shard/metrics.h"
@@ -85,24 +85,24 @@ std::string HostName() {
 
 void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--coordinator", flags.coordinator,
-                 "HOST:PORT of the cluster's coordinator; of several, with commas between")
+                 "HOST:PORT of the cluster's coordinator; several are separated by commas")
       ->required();
   app.add_option("--listen", flags.listen, "HOST:PORT to serve clients on; port 0 picks a free one");
   app.add_option("--advertise", flags.advertise,
-                 "HOST:PORT that clients reach this shard at (default: what --listen bound)");
+                 "HOST:PORT at which clients reach this shard (default: the address that --listen bound)");
   app.add_option("--peer-listen", flags.peer_listen,
-                 "HOST:PORT to serve other shards and the coordinator on, which nobody else should reach "
+                 "HOST:PORT to serve other shards and the coordinator on; nobody else should reach it "
                  "(default: a free port on the host of --listen)");
   app.add_option(
       "--peer-advertise", flags.peer_advertise,
-      "HOST:PORT that these reach this shard at (default: what --peer-listen bound, on the host of "
+      "HOST:PORT at which they reach this shard (default: the port that --peer-listen bound, on the host of "
       "--advertise)");
   app.add_flag("--reflection", flags.reflection,
                "Serve gRPC reflection, for tools that ask which methods there are");
   app.add_option("--name", flags.name,
-                 "Who this shard is in the cluster; the same after a restart (default: the host's name)");
+                 "The shard's identity in the cluster; keep it over restarts (default: the host's name)");
   app.add_option("--zone", flags.zone,
-                 "Failure domain: copies of a segment are spread over as many of them as there are");
+                 "Failure domain; the copies of a segment are spread over as many zones as possible");
   app.add_option("--memory-budget", flags.memory_budget,
                  "Memory that rows may take, as 512MiB or 4GiB; a push beyond it is refused OVER_BUDGET")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
@@ -111,7 +111,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option(
          "--staging-budget", flags.staging_budget,
          "Memory that updates of aggregated tables may take while they wait for the end of their clock, "
-         "beside that of rows: twice what all workers push here in a clock; beyond it a push is refused")
+         "beside that of rows; give twice the bytes pushed here in a clock: beyond it pushes are refused")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
       ->type_name("SIZE")
       ->default_str("256MiB");
@@ -141,23 +141,23 @@ void AddFlags(CLI::App& app, Flags& flags) {
              return;
            throw CLI::ValidationError("--leave-timeout", text + "; expected a duration as 10s, or 0");
          },
-         "Told to end by SIGTERM, the shard first hands over what it is primary of and leaves what it is a "
-         "replica of, for at most so long, so that nobody waits for it; 0, or SIGINT: it ends at once")
+         "After SIGTERM the shard first hands over its primaries and leaves its replicas, for at most this "
+         "long, so that nobody waits for it. With 0, or after SIGINT, it ends at once")
       ->default_str("10s")
       ->type_name("DURATION");
   app.add_option(
          "--data-dir", flags.data_dir,
-         "Folder in which this shard keeps its segments' rows and logs from one start to the next; each "
-         "shard has its own (default: in memory only)")
+         "Folder in which this shard keeps its rows and logs over restarts; each shard has its own (default: "
+         "memory only)")
       ->type_name("DIR");
-  app.add_option("--acks", flags.acks,
-                 "What is acknowledged: replicated, once every replica has it in memory; durable, once every "
-                 "replica has it on its disk, which takes --data-dir. The same for all shards")
+  app.add_option(
+         "--acks", flags.acks,
+         "When to acknowledge: replicated, once every replica has the update in memory; durable, once "
+         "every replica has it on disk, which needs --data-dir. The same for all shards")
       ->check(CLI::IsMember({"replicated", "durable"}));
   app.add_option("--snapshot-dir", flags.snapshot_dir,
                  "Directory in which job snapshots are kept; the same for all shards and coordinators, on a "
-                 "volume that "
-                 "all of them see (default: no snapshots)")
+                 "volume that all of them see (default: no snapshots)")
       ->type_name("DIR");
   app.add_option("--log-format", flags.log_format, "text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn or error");
@@ -178,7 +178,7 @@ std::variant<Flags, int> Parse(int argc, char** argv) {
   }
   if (flags.name.empty()) flags.name = HostName();
   if (flags.acks == "durable" && flags.data_dir.empty()) {
-    std::fprintf(stderr, "paceline-shard: --acks durable takes --data-dir: a folder on a disk\n");
+    std::fprintf(stderr, "paceline-shard: --acks durable needs --data-dir: a folder on a disk\n");
     return kUsageError;
   }
   absl::Status s = rpc::SetUpLogging(flags.log_format, flags.log_level);
@@ -207,7 +207,7 @@ absl::StatusOr<std::string> Advertised(const Flags& flags, const std::string& bo
   }
   if (!IsWildcard(bound)) return bound;
   return absl::InvalidArgumentError(absl::StrCat(
-      "--listen ", flags.listen, " is no address that others reach; give --advertise HOST:PORT as well"));
+      "--listen ", flags.listen, " is not reachable for others; give --advertise HOST:PORT as well"));
 }
 
 // The address at which peers reach the listener at `bound`, if clients reach this shard at `address`.
@@ -258,13 +258,14 @@ absl::Status OpenDisk(const std::string& dir, int threads, std::unique_ptr<DiskW
 // Everything of the process, in the order of use; it ends in the opposite one.
 class Process {
  public:
-  static absl::StatusOr<std::unique_ptr<Process>> Start(const Flags& flags, Membership::Superseded end) {
+  static absl::StatusOr<std::unique_ptr<Process>> Start(const Flags& flags,
+                                                        MembershipClient::Superseded end) {
     ABSL_ASSIGN_OR_RETURN(std::unique_ptr<metrics::Exposer> page,
                           metrics::Exposer::Start(flags.metrics_listen));
-    std::unique_ptr<record::FileRecorder> recorder;
+    std::unique_ptr<history::HistoryFile> history;
     if (!flags.record.empty()) {
-      ABSL_ASSIGN_OR_RETURN(recorder,
-                            record::FileRecorder::Create(flags.record, record::Program::kShard, flags.name));
+      ABSL_ASSIGN_OR_RETURN(history,
+                            history::HistoryFile::Create(flags.record, history::Program::kShard, flags.name));
     }
     std::unique_ptr<DiskWriter> disk;
     DiskContents contents;
@@ -282,7 +283,7 @@ class Process {
                             snapshot::OpenDirectory(flags.snapshot_dir));
       snapshots = std::make_unique<SnapshotThread>(std::move(files));
     }
-    std::unique_ptr<Process> process(new Process(flags, std::move(page), std::move(recorder), std::move(disk),
+    std::unique_ptr<Process> process(new Process(flags, std::move(page), std::move(history), std::move(disk),
                                                  std::move(contents), std::move(snapshots)));
     if (absl::Status s = process->Serve(flags, std::move(join), std::move(end)); !s.ok()) return s;
     return process;
@@ -320,11 +321,11 @@ class Process {
 
  private:
   Process(const Flags& flags, std::unique_ptr<metrics::Exposer> page,
-          std::unique_ptr<record::FileRecorder> recorder, std::unique_ptr<DiskWriter> disk,
+          std::unique_ptr<history::HistoryFile> history, std::unique_ptr<DiskWriter> disk,
           DiskContents contents, std::unique_ptr<SnapshotThread> snapshots)
       : page_(std::move(page)),
-        recorder_(std::move(recorder)),
-        probe_(ProbeFor(*page_, recorder_.get())),
+        history_(std::move(history)),
+        probe_(ProbeFor(*page_, history_.get())),
         peers_(flags.coordinator, clock_),
         disk_(std::move(disk)),
         snapshots_(std::move(snapshots)),
@@ -342,12 +343,12 @@ class Process {
     page_->Collect([shown = on_page_](metrics::Families& families) { shown->Show(families); });
   }
 
-  static std::unique_ptr<MetricsProbe> ProbeFor(metrics::Exposer& page, record::Sink* recorder) {
-    if (recorder == nullptr) return std::make_unique<MetricsProbe>(page);
-    return std::make_unique<HistoryProbe<MetricsProbe>>(*recorder, page);
+  static std::unique_ptr<MetricsProbe> ProbeFor(metrics::Exposer& page, history::Sink* history) {
+    if (history == nullptr) return std::make_unique<MetricsProbe>(page);
+    return std::make_unique<HistoryProbe<MetricsProbe>>(*history, page);
   }
 
-  absl::Status Serve(const Flags& flags, v1::JoinClusterRequest join, Membership::Superseded end) {
+  absl::Status Serve(const Flags& flags, v1::JoinClusterRequest join, MembershipClient::Superseded end) {
     const std::string any_port = absl::StrCat(HostOf(flags.listen), ":0");
     ABSL_ASSIGN_OR_RETURN(
         server_, Server::Start(shard_, {.clients = flags.listen,
@@ -373,7 +374,7 @@ class Process {
       told.set_full(connections->full);
       told.set_descriptors(rpc::LimitsNow().all);
     };
-    membership_ = std::make_unique<Membership>(
+    membership_ = std::make_unique<MembershipClient>(
         shard_, flags.coordinator, join, std::move(end), [this] { server_->SetReady(); }, describe);
     return absl::OkStatus();
   }
@@ -393,7 +394,7 @@ class Process {
 
   const world::RealClock clock_;
   std::unique_ptr<metrics::Exposer> page_;
-  std::unique_ptr<record::FileRecorder> recorder_;  // null: nothing is recorded
+  std::unique_ptr<history::HistoryFile> history_;  // null: nothing is recorded
   std::unique_ptr<MetricsProbe> probe_;
   GrpcPeers peers_;
   std::unique_ptr<DiskWriter> disk_;           // null: nothing is kept on a disk
@@ -401,7 +402,7 @@ class Process {
   Shard shard_;
   std::shared_ptr<OnPage> on_page_;
   std::unique_ptr<Server> server_;
-  std::unique_ptr<Membership> membership_;
+  std::unique_ptr<MembershipClient> membership_;
 };
 
 // Frames are a megabyte and come and go all the time: without this each of them would be fetched from the

@@ -3,7 +3,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/mutex.h"
-#include "services/shard/snapshots/snapshots.h"
+#include "services/shard/snapshots/snapshot_tasks.h"
 
 namespace paceline::shard {
 namespace {
@@ -134,11 +134,10 @@ void ShowReplication(metrics::Families& families, const ReplicationState& state)
   segments("learner", state.learners);
   segments("lost", state.lost);
   gauge("paceline_shard_primaries_not_answering",
-        "Primaries that may not answer now: a member they wait for has not lent them its place.",
-        state.not_answering);
-  gauge("paceline_shard_learners_taught", "Members elsewhere that are brought up from here.",
+        "Primaries that may not answer now: the lease of a member has run out.", state.not_answering);
+  gauge("paceline_shard_learners_taught", "Learners on other shards that are brought up from here.",
         state.learners_taught);
-  gauge("paceline_shard_unreplicated_records", "Records written that not all members waited for hold.",
+  gauge("paceline_shard_unreplicated_records", "Records that some awaited member does not hold yet.",
         state.unreplicated_records);
   gauge("paceline_shard_unreplicated_bytes", "Their bytes.", state.unreplicated_bytes);
   gauge("paceline_shard_pending_acks", "Acknowledgements that wait for other members.", state.pending_acks);
@@ -150,29 +149,27 @@ void ShowReplication(metrics::Families& families, const ReplicationState& state)
     families.Counter(name, help, static_cast<double>(value), labels);
   };
   counter("paceline_shard_primaries_gained_total",
-          "Segments this shard became primary of in place of another member.", state.events.gained);
-  counter("paceline_shard_primaries_given_up_total", "Segments this shard was primary of, and is no more.",
+          "Segments of which this shard became primary in place of another member.", state.events.gained);
+  counter("paceline_shard_primaries_given_up_total", "Segments of which this shard stopped being primary.",
           state.events.given_up);
   counter("paceline_shard_handovers_begun_total", "Segments this shard began to hand over.",
           state.events.hand_overs);
-  const char kFences[] = "Requests to follow an earlier epoch no more, by answer.";
+  const char kFences[] = "Requests to stop following an earlier epoch, by answer.";
   counter("paceline_shard_fences_total", kFences, state.events.fenced, {{"answer", "fenced"}});
   counter("paceline_shard_fences_total", kFences, state.events.not_fenced, {{"answer", "refused"}});
 }
 
 void ShowDisk(metrics::Families& families, const Disk& disk, uint64_t held_back,
               const ReplicationState& state) {
-  families.Gauge("paceline_shard_disk_pending_bytes", "Applied, and not written to the disk yet.",
+  families.Gauge("paceline_shard_disk_pending_bytes", "Bytes applied and not written to the disk yet.",
                  static_cast<double>(disk.pending_bytes()));
   families.Counter("paceline_shard_frames_held_back_total",
                    "Frames of clients that stayed under way for a while because the disk was slow.",
                    static_cast<double>(held_back));
   const Disk::Health health = disk.health();
-  using Standing = Disk::Health::State;
-  constexpr std::pair<const char*, Standing> kStandings[] = {{"works", Standing::kWorks},
-                                                             {"slow", Standing::kSlow},
-                                                             {"full", Standing::kFull},
-                                                             {"fails", Standing::kFails}};
+  using State = Disk::Health::State;
+  constexpr std::pair<const char*, State> kStandings[] = {
+      {"works", State::kWorks}, {"slow", State::kSlow}, {"full", State::kFull}, {"fails", State::kFails}};
   for (const auto& [name, standing] : kStandings) {
     families.Gauge("paceline_shard_disk_state", "1 for how the disk stands, 0 for the others.",
                    health.state == standing ? 1 : 0, {{"state", name}});
@@ -180,21 +177,20 @@ void ShowDisk(metrics::Families& families, const Disk& disk, uint64_t held_back,
   const Disk::Done done = disk.done();
   families.Counter("paceline_shard_disk_written_bytes_total", "Records, pages and bases written to the disk.",
                    static_cast<double>(done.bytes));
-  families.Counter("paceline_shard_disk_syncs_total", "Times the disk was synced.",
-                   static_cast<double>(done.syncs));
+  families.Counter("paceline_shard_disk_syncs_total", "Syncs of the disk.", static_cast<double>(done.syncs));
   families.Gauge("paceline_shard_disk_log_bytes", "Records on the disk behind the bases of their segments.",
                  static_cast<double>(state.disk_log_bytes));
   families.Gauge("paceline_shard_disk_incomplete_segments",
-                 "Segments held that the disk alone could not bring back yet after a loss of power.",
+                 "Segments that the disk alone could not yet restore after a loss of power.",
                  static_cast<double>(state.disk_incomplete));
   families.Gauge("paceline_shard_disk_stalled_segments",
-                 "Segments for which somebody waits for the disk, which comes no further.",
+                 "Segments for which somebody waits for a disk without progress.",
                  static_cast<double>(state.disk_stalled));
   families.Counter("paceline_shard_disk_bases_total", "Bases written, each of which cuts a segment's log.",
                    static_cast<double>(state.disk_bases));
 }
 
-void ShowSnapshots(metrics::Families& families, const Snapshots::Counters& counters) {
+void ShowSnapshots(metrics::Families& families, const SnapshotTasks::Counters& counters) {
   const auto counter = [&](const char* name, const char* help, uint64_t value,
                            const metrics::Labels& labels = {}) {
     families.Counter(name, help, static_cast<double>(value), labels);
@@ -203,7 +199,7 @@ void ShowSnapshots(metrics::Families& families, const Snapshots::Counters& count
   counter("paceline_shard_snapshot_bytes_total", "Their bytes.", counters.bytes_written);
   counter("paceline_shard_snapshot_pages_total", "Pages copied for them.", counters.pages_copied);
   families.Gauge("paceline_shard_snapshot_copy_longest_seconds",
-                 "The longest that an executor has done nothing but copy, for one page, since the start.",
+                 "The longest time since the start for which an executor did nothing but copy a page.",
                  absl::ToDoubleSeconds(counters.longest_copy));
   counter("paceline_shard_snapshot_rows_loaded_total", "Rows of snapshots loaded into jobs.",
           counters.rows_loaded);
@@ -231,7 +227,7 @@ void ShowShard(metrics::Families& families, Shard& shard) {
   const v1::BeatRequest* beat = &state->beat;
   families.Gauge("paceline_shard_rows", "Rows held.", static_cast<double>(beat->rows()));
   families.Gauge("paceline_shard_memory_bytes", "Memory held by rows.", static_cast<double>(beat->bytes()));
-  families.Gauge("paceline_shard_memory_budget_bytes", "Memory rows may take.",
+  families.Gauge("paceline_shard_memory_budget_bytes", "Memory that rows may take.",
                  static_cast<double>(beat->bytes_budget()));
   families.Gauge("paceline_shard_staged_bytes",
                  "Updates of aggregated tables that wait for the end of their clock.",

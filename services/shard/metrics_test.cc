@@ -10,7 +10,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::Key;
 
-// A page that keeps what it is shown: "name{label=value}" and value.
+// A page that keeps its samples: "name{label=value}" and value.
 class Shown : public metrics::Families {
  public:
   void Gauge(const std::string& name, const std::string&, double value,
@@ -32,7 +32,7 @@ class Shown : public metrics::Families {
 
 using MetricsTest = ShardTest;
 
-TEST_F(MetricsTest, AShardWithoutReplicasHasNoLagNoLeaseAndNobodyToWaitFor) {
+TEST_F(MetricsTest, AShardWithoutReplicasHasNeitherLagNorLease) {
   push.Start();
   push.Send(Push(1));
   Shown page;

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "libs/history/event.h"
 #include "libs/log/primary.h"
-#include "libs/record/event.h"
 #include "libs/ring/segment_map.h"
 #include "paceline/v1/shard.pb.h"
 
@@ -25,7 +25,7 @@ class Probe {
   virtual void Logged(const log::Segment& /*segment*/, Epoch /*epoch*/, const log::Record& /*record*/) {}
   // The same at a replica or learner.
   virtual void Followed(const log::Segment& /*segment*/, const log::Record& /*record*/) {}
-  // An image has replaced what was there, or it began with what its disk had.
+  // An image has replaced the segment's state, or it began with the state of its disk.
   virtual void Installed(const log::Segment& /*segment*/) {}
   // The primary of `epoch` has answered a read, or acknowledged parts.
   virtual void Answered(const log::Segment& /*segment*/, Epoch /*epoch*/) {}

@@ -14,16 +14,18 @@
 #include "libs/rpc/reflection.h"
 #include "libs/rpc/status.h"
 #include "libs/wire/texts.h"
+#include "libs/world/soon.h"
 #include "paceline/v1/replication.grpc.pb.h"
 
 namespace paceline::shard {
 namespace {
 
-constexpr absl::Duration kTimerEvery = absl::Milliseconds(20);
 constexpr char kReadiness[] = "readiness";
 // So many calls of the coordinator run at once; it repeats those that are refused.
 constexpr int kThreadsMax = 64;
-// Frames have 8 MiB; what is somewhat larger is refused by name, and gRPC ends a stream for the rest.
+// How often the timer asks whether segments are due to be visited.
+constexpr absl::Duration kVisitPause = absl::Milliseconds(20);
+// Frames have at most 8 MiB; somewhat larger ones are refused by name, and gRPC ends a stream for the rest.
 constexpr int kClientMessageBytesMax = 16 << 20;
 
 // OK if this address serves peers.
@@ -124,7 +126,7 @@ class Server::Control : public v1::ShardControl::Service {
   const bool at_peers_;
 };
 
-// Push, Pull and PushPull are served raw, by streams; what is left says that it is not served.
+// Push, Pull and PushPull are served raw, by streams; the other methods say that they are not served.
 class Server::Data
     : public v1::Shard::WithRawMethod_Push<
           v1::Shard::WithRawMethod_Pull<v1::Shard::WithRawMethod_PushPull<v1::Shard::Service>>> {
@@ -210,7 +212,12 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Shard& shard, const Listen
     side->listener->Start([s = server.get()](bool full) { s->OnFull(full); });
   }
   server->timer_ = std::thread([&shard, stop = &server->stop_] {
-    while (!stop->WaitForNotificationWithTimeout(kTimerEvery)) shard.OnTime();
+    world::Soon soon;
+    while (!stop->WaitForNotificationWithTimeout(kVisitPause)) {
+      if (!shard.context().TakeDue()) continue;
+      shard.OnTime();
+      soon.KickAll();
+    }
   });
   return server;
 }

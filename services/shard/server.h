@@ -29,7 +29,7 @@ class Server {
  public:
   // UNAVAILABLE naming the address if one is taken. `shard` must outlive the server.
   static absl::StatusOr<std::unique_ptr<Server>> Start(Shard& shard, const Listeners& listeners);
-  // Refuses new work, answers what is parked, ends all streams within a second, joins the threads.
+  // Refuses new work, answers parked reads, ends all streams within a second, joins the threads.
   ~Server();
 
   // Health says of the service `readiness` that it serves; at first it does not. Health of the whole server

@@ -11,7 +11,7 @@
 #include "libs/wire/map_codec.h"
 #include "libs/wire/packed.h"
 #include "services/shard/replication/replica_stream.h"
-#include "services/shard/snapshots/snapshots.h"
+#include "services/shard/snapshots/snapshot_tasks.h"
 #include "services/shard/streams/pull_stream.h"
 #include "services/shard/streams/push_stream.h"
 
@@ -32,13 +32,10 @@ class Shard::SharedBudget : public log::RowMemory, public log::StagingRoom, publ
     rows_updated_.fetch_add(rows, std::memory_order_relaxed);
     probe_.RowsPushed(rows);
   }
-  void Logged(const log::Segment& segment, Epoch epoch, const log::Record& record) override {
-    known_.Note(record);
-    probe_.Logged(segment, epoch, record);
-  }
-  void Followed(const log::Segment& segment, const log::Record& record) override {
-    known_.Note(record);
-    probe_.Followed(segment, record);
+  void Applied(const log::Segment& segment, const log::AppliedRecord& applied) override {
+    known_.Note(applied.record());
+    if (applied.received()) return probe_.Followed(segment, applied.record());
+    probe_.Logged(segment, segment.epoch(), applied.record());
   }
   void Installed(const log::Segment& segment) override {
     known_.Note(segment);
@@ -105,7 +102,7 @@ void Shard::Identify(ring::Member self, uint64_t cluster, uint32_t level) {
 }
 
 void Shard::KeepSnapshots(SnapshotRunner& runner) {
-  snapshots_ = std::make_unique<Snapshots>(context_, runner);
+  snapshots_ = std::make_unique<SnapshotTasks>(context_, runner);
 }
 
 absl::Status Shard::CheckMeant(uint64_t cluster, bool has_target, const v1::Member& target) const {
@@ -185,7 +182,8 @@ void Shard::Configure(const std::shared_ptr<const View>& view) {
   }
   NoteKnown(*view);
   // Segments ignore a map older than one they know, so two calls that overtake each other do no harm.
-  context_.ForEachSegment([view](SegmentHost& host) { host.Configure(*view->map, view->self); }, [] {});
+  context_.ForEachSegment([view](SegmentHost& host) { host.Configure(*view->map, view->self); },
+                          [this] { context_.VisitSoon(); });
 }
 
 void Shard::ChangeSession(const v1::SessionChange& change,
@@ -282,10 +280,13 @@ void Shard::OnTime() {
   const absl::Time now = context_.clock().Now();
   context_.held_back().LetGo(context_.disk_slow(), now);
   watch_.OnTime(now, context_.replies().crowded());
-  context_.ForEachSegment([now](SegmentHost& host) { host.OnTime(now); },
-                          [this] {
-                            if (links_ != nullptr) links_->SendWishes();
-                          });
+  // A segment that wants nothing of the disk does not hear that it fails.
+  if (context_.disk() != nullptr && context_.disk()->health().bad()) {
+    context_.ForEachSegment([](SegmentHost&) {}, [] {});
+  }
+  context_.OnTime(now, [this] {
+    if (links_ != nullptr) links_->SendWishes();
+  });
 }
 
 uint64_t Shard::bytes_held() const {

@@ -25,13 +25,13 @@
 
 namespace paceline::shard {
 
-class Snapshots;
+class SnapshotTasks;
 
 // A shard: its segments and the streams that it serves them on. It has no sockets, so that the simulator runs
 // it whole. Thread-safe.
 //
 // The thread that brings a frame takes it apart and hands the parts to the executors of their segments, in
-// one task an executor. If nobody else is at an executor the same thread goes on and applies them.
+// one task an executor. If an executor is idle the same thread goes on and applies them.
 class Shard {
  public:
   // `clock`, `probe`, `peers` and `disk` must outlive the shard and its streams. Without peers no segment has
@@ -50,18 +50,18 @@ class Shard {
   bool PeersAmongClients() const;
   // The newest coordinator that the shard has heard of leads in this term.
   void NoteTerm(uint64_t term);
-  // Makes the folder nobody's; `done` runs once that is synced, from any thread. The shard writes nothing
+  // Removes the folder's owner; `done` runs once that is synced, from any thread. The shard writes nothing
   // afterwards. Answers as ChangeSession does.
   void EmptyFolder(const v1::EmptyFolderRequest& request,
                    std::function<void(absl::StatusOr<v1::EmptyFolderReply>)> done);
-  // OK if the disk, if there is one, is this shard's or nobody's; kFailedPrecondition says whose it is.
+  // OK if the disk, if there is one, belongs to this shard or to none; kFailedPrecondition names the owner.
   absl::Status CheckDisk(ShardId self, uint64_t cluster) const;
   void OnWantCatalogue(Context::WantCatalogue want) { context_.OnWantCatalogue(std::move(want)); }
   // `runner` writes and reads the files of snapshots; without one the shard refuses them. Call before
   // anything else. REQUIRES: the runner has stopped when the shard ends.
   void KeepSnapshots(SnapshotRunner& runner);
   // nullptr: see KeepSnapshots.
-  const Snapshots* snapshots() const { return snapshots_.get(); }
+  const SnapshotTasks* snapshots() const { return snapshots_.get(); }
 
   // -- ShardControl --
   // All calls: kFailedPrecondition if the caller means another member or another cluster, kUnavailable if the
@@ -156,7 +156,7 @@ class Shard {
   DiskContents contents_;                 // its segments are handed on with the first map
   std::atomic<bool> disk_marked_{false};  // the disk knows whose it is
   Surroundings around_;
-  std::unique_ptr<Snapshots> snapshots_;
+  std::unique_ptr<SnapshotTasks> snapshots_;
   StreamWatch watch_;
 };
 

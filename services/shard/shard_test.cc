@@ -91,7 +91,7 @@ TEST_F(ShardTest, TicksCountOnceTheirPartsAreThereAndReleaseReads) {
   EXPECT_EQ(wire::ParseCertificates(pull.replies[1].head.certificates()).value().at(0).min_clock, 1u);
 }
 
-TEST_F(ShardTest, ATickSpeaksOnlyForWhatItsStreamNamed) {
+TEST_F(ShardTest, ATickSpeaksOnlyForSegmentsThatItsStreamNamed) {
   Change(v1::SessionChange::JOIN, 5);
   push.Start();
   push.Send(Tick(1, {{.segment = SegmentId(0), .run = 1, .number = 0}}));
@@ -233,24 +233,6 @@ TEST_F(ShardTest, ASessionOfAnotherJobIsFenced) {
   EXPECT_EQ(push.Refusals().at(0).reason(), v1::Refusal::FENCED);
 }
 
-TEST_F(ShardTest, WhatMovedAndWhatIsLostIsSaidApart) {
-  Shard other({}, clock, probe);
-  other.Identify({.shard = ShardId(0), .incarnation = Incarnation(2)});  // a later start of the same shard
-  v1::InstallRequest request = MapOf(1, 1);
-  ASSERT_THAT(other.Install(request), IsOk());
-  PushWire wire(other.NewPushStream());
-  wire.Start();
-  wire::Frame<v1::PushRequest> empty;
-  empty.head.set_line(v1::LINE_ARRIVAL);
-  empty.head.set_parts(Part(0, 0, 1));
-  wire.Send(empty);
-  EXPECT_EQ(wire.Refusals().at(0).reason(), v1::Refusal::DATA_LOSS);
-  EXPECT_THAT(wire.Refusals().at(0).message(), HasSubstr("acknowledged data is gone"));
-  empty.head.set_parts(Part(0, 0, 1, /*epoch=*/2));
-  wire.Send(empty);
-  EXPECT_EQ(wire.Refusals().back().reason(), v1::Refusal::UNAVAILABLE) << "its map is behind the sender's";
-}
-
 TEST_F(ShardTest, ANewEpochForThisStartServesTheSegmentAfresh) {
   Shard other({}, clock, probe);
   ASSERT_THAT(other.Install(MapOf(1, 1)), IsOk()) << "maps may come before the shard knows who it is";
@@ -345,7 +327,7 @@ TEST_F(ShardTest, InANewTenureATickSpeaksOnlyIfItNamesAllLines) {
   EXPECT_EQ(unspoken(), 0u);
 }
 
-// A client that knows of a new primary before that does tells it ticks: it takes for told what nobody has
+// A client that knows of a new primary before that does tells it ticks: it takes for told what no shard has
 // heard.
 TEST_F(ShardTest, ALineThatWasNamedTooEarlyIsNotKnown) {
   Change(v1::SessionChange::JOIN, 5);
@@ -404,7 +386,7 @@ TEST_F(ShardTest, ALineThatAReplicaWasToldOfStaysUnspokenUntilItIsNamedToThePrim
 
 // A tick is under way while the segment it names goes and comes back, and is heard as one of the new tenure.
 // Its client has seen the segment go, and what it pushed there meanwhile it told to the shard between.
-TEST_F(ShardTest, ATickAnewSpeaksForNothingThatWasNamedBefore) {
+TEST_F(ShardTest, ATickAnewForgetsEarlierNames) {
   Change(v1::SessionChange::JOIN, 5);
   push.Start();
   const auto unspoken = [&] {

@@ -116,7 +116,7 @@ class ChartTest(unittest.TestCase):
             self.assertIn(wanted, done.stdout)
 
     @needs(HELM, "helm")
-    def test_policies_let_in_whom_they_should_and_nobody_else(self):
+    def test_policies_admit_exactly_the_intended_peers(self):
         jobs = '--set-json=networkPolicy.jobs=[{"podSelector":{"matchLabels":{"team":"ads"}}}]'
         scraper = '--set-json=networkPolicy.prometheus=[{"podSelector":{"matchLabels":{"app":"prometheus"}}}]'
         etcd = ["--set=etcd.enabled=true,coordinator.replicas=2"]
@@ -138,11 +138,11 @@ class ChartTest(unittest.TestCase):
             self.assertFalse(network.reaches("shard", "shard", "no such port"))
 
     @needs(HELM, "helm")
-    def test_without_policies_there_are_none(self):
+    def test_policies_are_off_by_default(self):
         self.assertNotIn("NetworkPolicy", template("--set=networkPolicy.enabled=false").stdout)
 
     @needs(HELM and VALIDATE, "helm and kubernetes-validate")
-    def test_what_is_rendered_is_valid(self):
+    def test_the_rendered_chart_is_valid(self):
         import kubernetes_validate
         import yaml
         for arguments in [*map(of, PRESETS), ALL]:

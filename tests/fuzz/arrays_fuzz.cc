@@ -1,5 +1,5 @@
-// Models of others: what is taken of a .npy header, a .safetensors header or a .npz file has the bytes that
-// its shape says, and becomes a snapshot, or is refused.
+// Models of other programs: every accepted .npy header, a .safetensors header or a .npz file has the bytes
+// that its shape says, and becomes a snapshot, or is refused.
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// What shards tell a client, on both kinds of stream: arbitrary frames while pushes, pulls and ticks are
+// Messages of shards to a client, on both kinds of stream: arbitrary frames while pushes, pulls and ticks are
 // under way. The client goes on or fails with a status; every operation ends. An input is a sequence of
 // frames, each after a byte that says for which stream it is.
 #include "sdk/cpp/src/testing/core_harness.h"

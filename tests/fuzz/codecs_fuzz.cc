@@ -1,4 +1,4 @@
-// Maps and schemas: what is taken keeps the rules of its class, and survives a round trip.
+// Maps and schemas: accepted ones keep the rules of their class, and survive a round trip.
 #include "libs/ring/placement.h"
 #include "libs/table/store.h"
 #include "libs/wire/map_codec.h"

@@ -1,5 +1,5 @@
-// What a shard finds on its disk: whatever the bytes behind valid checksums are, it is taken whole, as a
-// state that survives a round trip, or refused. So is the mark beside the database.
+// The data that a shard finds on its disk: arbitrary bytes behind valid checksums are taken whole, as a state
+// that survives a round trip, or refused. So is the mark beside the database.
 #include <memory>
 #include <optional>
 

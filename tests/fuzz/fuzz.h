@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-// What a fuzz target is made of. Each target is one source with two functions, built twice: with libFuzzer
-// where there is one (PACELINE_FUZZERS), and always with driver.cc, which is deterministic and runs as a
-// test.
+// The two functions of a fuzz target. Each target is one source with two functions, built twice: with
+// libFuzzer where there is one (PACELINE_FUZZERS), and always with driver.cc, which is deterministic and runs
+// as a test.
 
-// Runs one input. Whatever it is, nothing crashes, leaks or breaks a property that FUZZ_CHECK states.
+// Runs one input. No input crashes, leaks or breaks a property that FUZZ_CHECK states.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace paceline::fuzz {

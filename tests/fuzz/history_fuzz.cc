@@ -1,8 +1,8 @@
-// Record files: whatever the bytes are, they are read up to somewhere, and what was read is what would be
+// History files: whatever the bytes are, they are read up to somewhere, and what was read is what would be
 // written.
-#include "libs/record/codec.h"
-#include "libs/record/file_format.h"
-#include "libs/record/test_util/random_events.h"
+#include "libs/history/codec.h"
+#include "libs/history/file_format.h"
+#include "libs/history/test_util/random_events.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace paceline {
@@ -10,18 +10,18 @@ namespace paceline {
 std::vector<fuzz::Seed> fuzz::Seeds() {
   std::vector<fuzz::Seed> seeds;
   world::SplitMix64 random(1);
-  std::string file(record::kMagic);
+  std::string file(history::kMagic);
   std::string all;
-  for (size_t i = 0; i < std::variant_size_v<record::Event>; ++i) {
-    record::Append(record::testing::RandomEventOf(i, random), all);
+  for (size_t i = 0; i < std::variant_size_v<history::Event>; ++i) {
+    history::Append(history::testing::RandomEventOf(i, random), all);
     if (i % 5 != 4) continue;
-    record::AppendBlock(i / 5 + 1, all, file);
+    history::AppendBlock(i / 5 + 1, all, file);
     all.clear();
   }
   seeds.push_back({"file", file});
   std::string events;
-  record::Append(record::Pushed{.segment = SegmentId(1), .number = 1}, events);
-  record::Append(record::Logged{.numbers = {{SessionId(1), 2}}}, events);
+  history::Append(history::Pushed{.segment = SegmentId(1), .number = 1}, events);
+  history::Append(history::Logged{.numbers = {{SessionId(1), 2}}}, events);
   seeds.push_back({"events", events});
   return seeds;
 }
@@ -32,7 +32,7 @@ namespace {
 void ReadEvents(std::string_view bytes) {
   while (!bytes.empty()) {
     const size_t before = bytes.size();
-    const auto event = record::TakeEvent(bytes);
+    const auto event = history::TakeEvent(bytes);
     if (!event.ok()) {
       FUZZ_CHECK(absl::IsInvalidArgument(event.status()), "refusals are INVALID_ARGUMENT");
       FUZZ_CHECK(bytes.size() == before, "what is refused is left where it was");
@@ -41,9 +41,9 @@ void ReadEvents(std::string_view bytes) {
     FUZZ_CHECK(bytes.size() < before, "every event takes some bytes");
     if (!event->has_value()) continue;
     std::string again;
-    record::Append(**event, again);
+    history::Append(**event, again);
     std::string_view in = again;
-    const auto read = record::TakeEvent(in);
+    const auto read = history::TakeEvent(in);
     FUZZ_CHECK(read.ok() && read->has_value() && **read == **event && in.empty(),
                "events survive a round trip");
   }
@@ -55,7 +55,7 @@ void ReadEvents(std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace paceline;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  record::Reader reader(bytes);
+  history::Reader reader(bytes);
   uint64_t last = 0;
   while (const auto item = reader.Next()) {
     FUZZ_CHECK(item->offset > last && item->offset < size, "events lie behind each other in the file");

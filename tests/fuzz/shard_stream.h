@@ -41,7 +41,7 @@ class ShardUnderFire {
   shard::Shard shard;
 };
 
-// The carrier of one stream: hands frames over and takes what comes back at once.
+// The carrier of one stream: hands frames over and takes replies at once.
 template <class Request, class Reply>
 class Wire : public world::StreamPort {
  public:

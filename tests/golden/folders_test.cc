@@ -62,7 +62,7 @@ class FoldersTest : public ::testing::Test {
   fs::path folder_;
 };
 
-TEST_F(FoldersTest, OfAShardOfFormat1AreRead) {
+TEST_F(FoldersTest, AShardsFolderOfFormat1IsRead) {
   ASSERT_FALSE(fs::exists(folder_ / "shard-0" / engine::kMarkFile));
   ASSERT_NO_FATAL_FAILURE(ExpectAllCounts());
   ASSERT_NO_FATAL_FAILURE(ExpectAllCounts());
@@ -71,7 +71,7 @@ TEST_F(FoldersTest, OfAShardOfFormat1AreRead) {
               StatusIs(StatusCode::kDataLoss, HasSubstr("shard-0/SYNCED is missing")));
 }
 
-TEST_F(FoldersTest, OfACoordinatorOfFormat1AreRead) {
+TEST_F(FoldersTest, ACoordinatorsFolderOfFormat1IsRead) {
   size_t entries = 0;
   for (int life = 0; life < 2; ++life) {
     const auto store = coordinator::OpenRocksDbStore(folder_ / "coordinator");

@@ -1,4 +1,4 @@
-// What earlier releases have written is read by this one, and what this one writes has the same bytes. The
+// This release reads the files of earlier ones, and writes the same bytes as they did. The
 // files beside this one are never changed: a new format has a new number, and files of its own.
 #include <filesystem>
 #include <fstream>

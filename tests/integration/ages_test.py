@@ -32,7 +32,7 @@ class AgesTest(unittest.TestCase):
         return subprocess.run([f"{BIN}/paceline", *arguments, "--coordinator", cluster.coordinator],
                               capture_output=True, text=True, timeout=WAIT)
 
-    def test_an_older_folder_is_refused_and_the_newest_goes_on(self):
+    def test_an_older_folder_is_refused_and_the_newest_continues(self):
         cluster = Cluster(self, shards=1)
         client, table = self.start_work(cluster)
         expected = {}
@@ -56,7 +56,7 @@ class AgesTest(unittest.TestCase):
         client.follow(cluster.coordinator)
         self.check(client, table, expected, 4)
 
-    def test_whoever_is_refused_ends_nobody(self):
+    def test_a_refused_client_ends_no_other(self):
         cluster = Cluster(self, shards=2)
         client, table = self.start_work(cluster)
         expected = {}
@@ -78,7 +78,7 @@ class AgesTest(unittest.TestCase):
         client.follow(cluster.coordinator)
         self.check(client, table, expected, 2)
 
-    def test_an_older_store_serves_nobody_until_the_newest_is_back(self):
+    def test_an_older_store_does_not_serve_until_the_newest_is_back(self):
         cluster = Cluster(self, shards=1)
         client, table = self.start_work(cluster)
         expected = {}

@@ -100,7 +100,7 @@ class BenchTest(unittest.TestCase):
             self.assertGreater(result["value"], 0)
             self.assertGreater(result["limit"], 0)
 
-    def test_without_a_cluster_it_says_so(self):
+    def test_without_a_cluster_the_address_is_named(self):
         done = subprocess.run([f"{BIN}/paceline-bench", "dense", "--coordinator", "127.0.0.1:1"], capture_output=True,
                               text=True, timeout=300)
         self.assertEqual(done.returncode, 1)

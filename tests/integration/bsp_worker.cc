@@ -70,7 +70,7 @@ constexpr uint64_t kRows = 1000;  // of a ranged one
 constexpr uint64_t kClocks = 30;
 constexpr uint64_t kBatch = 5;
 
-// What the workers have read, by clock, as bits.
+// The values that the workers have read, by clock, as bits.
 using Views = std::map<uint64_t, std::vector<float>>;
 
 // The gradients of one worker's batch of one clock; a function of what was read.
@@ -104,7 +104,7 @@ class PushBeforeRead {
   void AwaitPush(uint64_t rank, uint64_t clock) {
     if (rank == 0) pushed_[clock].wait();
   }
-  // A worker that gives up lets nobody wait for it.
+  // A worker that gives up holds nobody up.
   void GiveUp(uint64_t rank) {
     for (std::latch& latch : pushed_) {
       if (rank == 1 && !latch.try_wait()) latch.count_down();
@@ -205,8 +205,8 @@ constexpr uint64_t kExamples = 8;  // of one worker in a clock
 constexpr float kLr = 0.01f;
 constexpr uint64_t kCalmClocks = 30;  // to find what a clock takes undisturbed
 constexpr absl::Duration kLeastCompute = absl::Milliseconds(2);
-// Who is slow at which clock, and how slow: the same for all. Of a seed's draws the fastest and the slowest
-// worker drift apart by 85 times the median compute time, of which SSP(8) forgives 8 clocks.
+// The delays of each worker at each clock: the same for all runs. Of a seed's draws the fastest and the
+// slowest worker drift apart by 85 times the median compute time, of which SSP(8) forgives 8 clocks.
 constexpr uint64_t kStraggleSeed = 32;
 
 struct Example {
@@ -300,7 +300,7 @@ absl::Status TrainStraggling(const std::string& job, const paceline::Consistency
   return absl::OkStatus();
 }
 
-// What a clock takes when nobody straggles.
+// The time of a clock without stragglers.
 absl::StatusOr<absl::Duration> CalmClock() {
   const std::string job = FreshJob("calm");
   const Pace pace{.clocks = kCalmClocks, .compute = kLeastCompute};

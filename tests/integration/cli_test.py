@@ -16,7 +16,7 @@ from pathlib import Path
 
 BIN = os.environ["PACELINE_BIN"]
 PACELINE = f"{BIN}/paceline"
-WAIT = 120  # seconds for whatever should come soon
+WAIT = 120  # seconds for events that should come soon
 
 
 def run(*arguments, **options):
@@ -144,7 +144,7 @@ class UpTest(CliTest):
         self.assertTrue(all(child.has_ended() for child in children.values()))
         self.assertEqual(os.listdir(up.scratch), [], "the temporary folder is gone")
 
-    def test_a_killed_shard_is_reported_and_the_others_go_on(self):
+    def test_a_killed_shard_is_reported_and_the_others_continue(self):
         up = Up(self, "--shards", "2", "--port", "0", "--no-restart")
         os.kill(self.children(up, 3)["shard-1"].pid, signal.SIGKILL)
         up.wait_for_line(r"shard-1 was killed by signal 9")
@@ -159,15 +159,15 @@ class UpTest(CliTest):
         code, _, err = up.stop(signal.SIGINT)
         self.assertEqual(code, 1, err)
 
-    def test_what_dies_is_started_again(self):
+    def test_dead_processes_are_restarted(self):
         folder = self.enterContext(tempfile.TemporaryDirectory()) + "/cluster"
         up = Up(self, "--shards", "2", "--replicas", "1", "--port", "0", "--data-dir", folder)
         for name in ("shard-1", "paceline-coordinator", "shard-1"):
             before = self.children(up, 3)[name].pid
             os.kill(before, signal.SIGKILL)
             up.wait_for_line(rf"{name.removeprefix('paceline-')} was killed by signal 9")
-            up.wait_for_line(r"It is started again in ")
-            up.wait_for_line(r" is started again$")
+            up.wait_for_line(r"It starts again in ")
+            up.wait_for_line(r" has started again$")
             self.assertNotEqual(self.children(up, 3)[name].pid, before)
         # All are of the same cluster, at the same address, and nothing is wrong any more.
         deadline = time.monotonic() + WAIT
@@ -176,7 +176,7 @@ class UpTest(CliTest):
         self.assertEqual([shard["alive"] for shard in status(up.coordinator)["shards"]], [True, True])
         self.assertEqual(up.stop()[0], 1, "not all ended well")
 
-    def test_a_second_shard_of_a_name_is_refused_until_the_first_is_gone(self):
+    def test_a_second_shard_of_a_name_is_refused_until_the_first_has_ended(self):
         up = Up(self, "--shards", "1", "--port", "0", "--no-restart")
         port_file = self.port_file()
         command = [f"{BIN}/paceline-shard", "--coordinator", up.coordinator, "--name", "shard-0", "--port-file",
@@ -222,7 +222,7 @@ class UpTest(CliTest):
         for name, child in children.items():
             self.assertTrue(child.has_ended(within=WAIT), name)
 
-    def test_the_data_folder_is_kept_and_taken_up_again(self):
+    def test_the_data_folder_is_kept_and_used_again(self):
         folder = self.enterContext(tempfile.TemporaryDirectory()) + "/cluster"
         first = Up(self, "--shards", "2", "--port", "0", "--data-dir", folder)
         before = status(first.coordinator)
@@ -252,12 +252,12 @@ class UpTest(CliTest):
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertRegex(done.stderr, r"coordinator ended with exit code 1; the end of its log:\n  .*cannot start")
 
-    def test_replicas_need_as_many_other_shards(self):
+    def test_replicas_need_enough_shards(self):
         done = run("up", "--replicas", "1")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("--replicas 1 takes 2 shards", done.stderr)
+        self.assertIn("--replicas 1 needs 2 shards", done.stderr)
 
-    def test_a_shard_without_replicas_hands_nothing_over_and_says_why(self):
+    def test_a_shard_without_replicas_hands_over_no_segment_and_says_why(self):
         up = Up(self, "--shards", "2", "--port", "0")
         done = run("handover", "shard-1", "--coordinator", up.coordinator)
         self.assertEqual(done.returncode, 1, done.stderr)
@@ -286,7 +286,7 @@ class CommandTest(CliTest):
         self.assertIn("cannot run no-such-program", results[3][2])
         self.assertEqual([os.listdir(up.scratch) for up in ups], [[]] * len(ups))
 
-    def test_its_arguments_are_its_own(self):
+    def test_the_command_gets_its_own_arguments(self):
         code, out, err = self.up("echo", "--shards", "x", "--", "--help").wait()
         self.assertEqual((code, out), (0, "--shards x -- --help\n"), err)
 
@@ -322,7 +322,7 @@ class OtherTest(CliTest):
             self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
             self.assertNotEqual(done.stderr, "", arguments)
 
-    def test_a_shard_names_what_it_cannot_use(self):
+    def test_a_shard_names_a_setting_it_cannot_use(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()

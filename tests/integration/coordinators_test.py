@@ -19,7 +19,7 @@ from pathlib import Path
 
 BIN = os.environ["PACELINE_BIN"]
 WORKER = os.environ["COORDINATORS_WORKER"]
-WAIT = 120  # seconds for whatever should come soon
+WAIT = 120  # seconds for events that should come soon
 LEASE = 2.0
 
 
@@ -164,7 +164,7 @@ class CoordinatorsTest(unittest.TestCase):
     maxDiff = None
 
     def setUp(self):
-        # Nobody waits for a lease where a leader gives its own up.
+        # A leader that gives up its lease is replaced without a wait.
         self.cluster = Cluster(self, lease=300 if "ends_in_order" in self.id() else LEASE)
         self.leader = until(self.cluster.leader, "a coordinator leads")
         self.other = {"coordinator-0": "coordinator-1", "coordinator-1": "coordinator-0"}[self.leader]

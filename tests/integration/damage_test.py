@@ -274,7 +274,7 @@ def run(trials, wait, seed, tell):
 
 
 class DamageTest(unittest.TestCase):
-    def test_what_was_synced_is_there_or_the_damaged_file_is_named(self):
+    def test_synced_data_survives_or_the_damaged_file_is_named(self):
         def tell(line):
             print(line, flush=True)
         outcomes, wrong = run(OPTIONS.trials, OPTIONS.wait, OPTIONS.seed, tell)

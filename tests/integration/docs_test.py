@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/metrics.md and the pages of real processes have the same metrics; the tests that documents name exist."""
+"""docs/metrics.md and the pages of real processes have the same metrics; the tests and functions that documents name exist."""
 import os
 import re
 import subprocess
@@ -62,8 +62,8 @@ class MetricsTest(unittest.TestCase):
         cls.up = subprocess.Popen([f"{BIN}/paceline", "up", "--shards", "1", "--port", "0", "--data-dir", data],
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         coordinator = cls.up.stdout.readline().strip().removeprefix("ready coordinator=")
-        # What has labels is seen only while there is something to show: a worker that has pushed and pulled, and a
-        # job with a schedule.
+        # Labelled metrics appear only with something to show: a worker that has pushed and pulled, and a job with a
+        # schedule.
         cls.client = FrameClient(coordinator, job="docs")
         table = cls.client.open_table("t", kind=types_pb2.TABLE_KIND_SPARSE, dim=1,
                                       rule=types_pb2.Rule(add=types_pb2.Rule.Add()))
@@ -164,6 +164,19 @@ class NamedTestsTest(unittest.TestCase):
                 text = (ROOT / page).read_text()
                 self.assertTrue(self.named(text))
                 self.assertEqual(self.named(text) - self.exist, set())
+
+    def test_the_named_places_exist(self):
+        listed = [rows for _, header, rows in tables((ROOT / "docs/architecture.md").read_text())
+                  if header == ["question", "function", "file"]]
+        self.assertEqual(len(listed[0]), 10)
+        for question, functions, files in listed[0]:
+            with self.subTest(question):
+                text = "".join((ROOT / path).read_text() for path in re.findall(r"`([^`]+)`", files))
+                for function in re.findall(r"`([^`]+)`", functions):
+                    scope, _, name = function.rpartition("::")
+                    inline = rf"^class {scope} \{{.*?\b{name}\([^;]*?\{{" if scope else r"(?!)"
+                    outside = rf"^\S.*\b{function}\("
+                    self.assertRegex(text, re.compile(f"{outside}|(?s:{inline})", re.M))
 
     def test_the_example_of_the_readme_is_tested(self):
         example = re.search(r"```cpp\n#include \"paceline/client.h\"\n\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[1]

@@ -10,7 +10,7 @@ import urllib.request
 BIN = os.environ["PACELINE_BIN"]
 PACELINE = f"{BIN}/paceline"
 WORKER = os.environ["JOBS_WORKER"]
-WAIT = 120  # seconds for whatever should come soon
+WAIT = 120  # seconds for events that should come soon
 
 
 class JobsTest(unittest.TestCase):
@@ -57,7 +57,7 @@ class JobsTest(unittest.TestCase):
         process.stdin = None
         self.assertEqual(process.wait(WAIT), 0)
 
-    def test_two_jobs_and_what_is_done_to_one_of_them(self):
+    def test_changes_of_one_job_leave_the_other_alone(self):
         ctr = self.train("ctr", 2)
         news = self.train("news", 2)
 
@@ -108,13 +108,13 @@ class JobsTest(unittest.TestCase):
         self.assertEqual(of_ctr["scratch"], of_ctr.get("scratch_pushes", 0))
         self.assertEqual(of_news["scratch"], of_news["clocks"])
 
-        # What their own clients did to them when nobody was at work any more.
+        # The changes that the jobs' own clients made after the workers had ended.
         for result in (of_ctr, of_news):
             self.assertEqual((result["rates_from"], result["later_rates_from"]), (0, 1000000))
             self.assertIn("was dropped", result["pull_of_dropped"])
             self.assertIn("table 'scratch' of job", result["open_of_dropped"])
 
-        # With nobody at work new rates count at once.
+        # Without active workers new rates count at once.
         at_once = self.run_cli("table", "set", "ctr", "weights", "lr=0.25")
         self.assertEqual(at_once, "table 'weights' of job 'ctr': sgd lr=0.25 at once\n")
 

@@ -94,7 +94,7 @@ absl::Status Train(const std::string& job, uint32_t workers, End& end, std::atom
   return (*client)->Finish();
 }
 
-// What the job's tables hold, and what a client may do to them when nobody is at work.
+// Reads the job's tables, and changes them after the workers have ended.
 absl::Status Inspect(paceline::Client& reader, nlohmann::json& result) {
   for (const char* name : {"weights", "scratch"}) {
     auto table = reader.Open(name);

@@ -22,7 +22,7 @@ sys.path.insert(0, os.environ["PACELINE_PYTHON"])
 from paceline.v1 import control_pb2, coordinator_pb2  # noqa: E402
 
 BIN = os.environ["PACELINE_BIN"]
-WAIT = 120  # seconds for whatever should come soon
+WAIT = 120  # seconds for events that should come soon
 DESCRIPTORS = 128
 MEMORY_MAX = float(os.environ["PACELINE_MEMORY_MAX"])  # bytes
 
@@ -129,7 +129,7 @@ class LimitsTest(unittest.TestCase):
     def test_descriptors_of_a_coordinator_run_out_and_come_back(self):
         self.check_descriptors("coordinator", self.coordinator, self.coordinator_page)
 
-    def test_who_begins_and_resets_streams_without_end_is_cut(self):
+    def test_a_client_that_resets_streams_endlessly_is_cut(self):
         reset = frame(3, 0, 0, b"\0\0\0\x08")
         with connect(self.shard) as attacker:
             attacker.sendall(PREFACE)
@@ -142,7 +142,7 @@ class LimitsTest(unittest.TestCase):
         self.assertEqual(self.shard_process.poll(), None)
         self.assertLess(metric(self.shard_page, "process_resident_memory_bytes"), MEMORY_MAX)
 
-    def test_a_connection_has_so_many_streams(self):
+    def test_streams_of_a_connection_are_bounded(self):
         """Whatever its client makes of what it is told (it does not even acknowledge the settings)."""
         with connect(self.shard) as attacker:
             attacker.sendall(PREFACE + b"".join(begin(stream, "/paceline.v1.Shard/Pull") for stream in range(1, 1601, 2)))

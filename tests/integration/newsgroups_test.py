@@ -37,7 +37,7 @@ class NewsgroupsTest(unittest.TestCase):
               f"{result['seconds']:.1f} s", flush=True)
         return result
 
-    def test_a_bound_of_8_halves_what_is_pulled(self):
+    def test_a_bound_of_8_halves_the_pulled_rows(self):
         fresh = self.train("ssp:0")
         for _ in range(RUNS):
             stale = self.train("ssp:8")

@@ -122,7 +122,7 @@ class PaperClientTest(unittest.TestCase):
             client.close()
         return workers
 
-    def test_nothing_happens(self):
+    def test_a_calm_cluster_needs_few_ticks(self):
         workers = self.train(self.cluster(), 30, lambda client, clock: None)
         for client in workers:
             self.assertLessEqual(client.ticks, 30 * 3 + 6)  # one a shard and clock
@@ -172,7 +172,7 @@ class PaperClientTest(unittest.TestCase):
         workers[1].tick()
         self.assertEqual(workers[0].pull(table, [1], min_clock=1), {1: (1, 1)})
 
-    def test_what_is_sent_again_counts_once(self):
+    def test_repeated_parts_count_once(self):
         cluster = self.cluster(shards=2)
         client = self.client(cluster)
         table = client.open_table("t", SPARSE)
@@ -199,7 +199,7 @@ class PaperClientTest(unittest.TestCase):
                          (refusal.OUT_OF_ORDER, 2, 3, 2))
         self.assertEqual(client.pull(table, [7]), {7: (1, 1)})
 
-    def test_what_a_tick_is_answered(self):
+    def test_answers_to_a_tick(self):
         cluster = self.cluster(shards=1, replicas=0)
         client = self.client(cluster)
         table = client.open_table("t", SPARSE)
@@ -225,7 +225,7 @@ class PaperClientTest(unittest.TestCase):
         self.assertEqual(tick(14, {}, clock=2), ([], []))
         self.assertEqual(tick(15, {}, clock=2, anew=True), (list(segments), []))
 
-    def test_a_tick_that_nobody_takes_is_not_told_in_a_loop(self):
+    def test_a_refused_tick_is_not_repeated_in_a_loop(self):
         """A shard that is not yet, or no longer, what the map says would answer like this, here for a while."""
         client = self.client(self.cluster(shards=1, replicas=0))
         client.join()
@@ -262,7 +262,7 @@ class PaperClientTest(unittest.TestCase):
             client.take_ack(stream, shard_pb2.TickAck(clock=1, number=stream.tick, here=here))
         self.assert_fails("DATA_LOSS", client.tick)
 
-    def test_lost_data_is_told(self):
+    def test_lost_data_is_reported(self):
         cluster = self.cluster(shards=2, replicas=0)
         clients = [self.client(cluster) for _ in range(3)]
         table = clients[0].open_table("t", SPARSE)
@@ -275,7 +275,7 @@ class PaperClientTest(unittest.TestCase):
         self.assert_fails("DATA_LOSS", clients[2].pull, table, KEYS, within=WAIT)
         self.assert_fails("DATA_LOSS", clients[0].pull, table, KEYS, within=WAIT)
 
-    def test_a_window_is_kept(self):
+    def test_a_client_keeps_to_its_window(self):
         cluster = self.cluster(shards=1, replicas=0)
         client = self.client(cluster)
         wide = types_pb2.TableSchema(kind=types_pb2.TABLE_KIND_SPARSE, dim=1024, **ADD)
@@ -295,7 +295,7 @@ class PaperClientTest(unittest.TestCase):
         self.assertIs(stream.broken, False)
         self.assertEqual({row[0] for row in client.pull(table, range(1, rows)).values()}, {1})
 
-    def test_who_may_speak(self):
+    def test_sessions_need_their_secret(self):
         cluster = self.cluster(shards=1, replicas=0)
         client, other = self.client(cluster), self.client(cluster, "another")
         table = client.open_table("t", SPARSE)
@@ -322,7 +322,7 @@ class PaperClientTest(unittest.TestCase):
         bare.hello.target.shard += 1
         bare.say(hello=bare.hello)
         self.assertEqual(bare.refusal(), "UNAVAILABLE")
-        # Whoever is closed hears so at once, on every stream.
+        # A closed session hears of it at once, on every stream.
         client.ask("CloseSession", reason="done")
         for kind in ("Push", "Pull"):
             bare = Bare(self, client, 0, kind)
@@ -331,7 +331,7 @@ class PaperClientTest(unittest.TestCase):
         self.assert_fails("FAILED_PRECONDITION", client.ask, "OpenTable", name="t")
         client.ask("CloseSession", reason="done")  # may be repeated
 
-    def test_a_part_at_fault_takes_its_number_empty(self):
+    def test_a_refused_part_is_replaced_by_an_empty_one(self):
         client = self.client(self.cluster(shards=1, replicas=0))
         table = client.open_table("t", SPARSE)
         for value in (1, float("nan"), 1):
@@ -348,7 +348,7 @@ class PaperClientTest(unittest.TestCase):
         self.assert_fails("INVALID", client.pull, gone, [7])
         self.assertEqual(client.pull(table, [7, *KEYS]), {7: (3, 1)} | dict.fromkeys(KEYS, (1, 1)))
 
-    def test_what_a_coordinator_answers(self):
+    def test_answers_of_a_coordinator(self):
         cluster = self.cluster(shards=1, replicas=0)
         client, other = self.client(cluster, nonce=77), self.client(cluster, "another")
         again = self.client(cluster, nonce=77)
@@ -380,7 +380,7 @@ class PaperClientTest(unittest.TestCase):
         third.join(2)
         joining.join()
         self.assertEqual(third.rank, 1)
-        # Who comes in place of one of a group waits for nobody.
+        # A worker that replaces one of a group does not wait for the others.
         third.finish()
         self.client(cluster).join(2)
         other.join()
@@ -389,7 +389,7 @@ class PaperClientTest(unittest.TestCase):
         deletes = coordinator_pb2.DeleteJobRequest(job="another")
         self.assert_fails("FAILED_PRECONDITION", client.coordinators.ask, "DeleteJob", deletes)
 
-    def test_a_start_that_was_passed(self):
+    def test_a_start_clock_that_was_passed_is_refused(self):
         cluster = self.cluster(shards=1, replicas=0)
         worker = self.client(cluster)
         worker.join()

@@ -19,7 +19,7 @@ from paper_frames import FrameClient  # noqa: E402
 from paper_wire import Failed  # noqa: E402
 
 BIN = os.environ["PACELINE_BIN"]
-WAIT = 120  # seconds for whatever should come soon
+WAIT = 120  # seconds for events that should come soon
 ADD = {"rule": types_pb2.Rule(add=types_pb2.Rule.Add()), "initialiser": types_pb2.Initialiser(
     zeros=types_pb2.Initialiser.Zeros())}
 
@@ -166,7 +166,7 @@ class PersistenceTest(unittest.TestCase):
         client.follow(cluster.coordinator)
         self.check(client, table, expected, clocks)
 
-    def test_a_killed_shard_has_everything_again(self):
+    def test_a_killed_shard_restores_everything(self):
         cluster = Cluster(self, shards=2)
         client, table = self.start_work(cluster)
         expected = {}
@@ -177,7 +177,7 @@ class PersistenceTest(unittest.TestCase):
         self.check(client, table, expected, 8)
         self.kill_and_check(cluster, client, table, expected, 8)
 
-    def test_bases_cut_the_log_and_bring_everything_back(self):
+    def test_bases_cut_the_log_and_restore_everything(self):
         cluster = Cluster(self, shards=1, ring_bits=1)
         client, table = self.start_work(cluster, dim=256)
         expected = {}
@@ -212,7 +212,7 @@ class PersistenceTest(unittest.TestCase):
     def test_all_at_once_with_replicas(self):
         self.all_at_once(replicas=1)
 
-    def test_what_is_acknowledged_as_durable_is_there(self):
+    def test_durable_acknowledgements_survive(self):
         cluster = Cluster(self, shards=3, replicas=1, acks="durable")
         client, table = self.start_work(cluster)
         expected = {}
@@ -245,7 +245,7 @@ class PersistenceTest(unittest.TestCase):
               lambda: "shard-1" in self.recover(cluster).stdout
               and sum(shard.get("alive", False) for shard in cluster.status()["shards"]) == 1)
 
-    def test_a_loss_that_is_accepted_with_replicas(self):
+    def test_a_loss_is_accepted_with_replicas(self):
         cluster = Cluster(self, shards=2, replicas=1)
         client, table = self.start_work(cluster)
         expected = {}
@@ -269,7 +269,7 @@ class PersistenceTest(unittest.TestCase):
         self.work(client, table, expected, range(4, 6))
         self.check(client, table, expected, 6)
 
-    def test_a_loss_that_is_accepted_of_all_that_there_was(self):
+    def test_a_total_loss_is_accepted(self):
         cluster = Cluster(self, shards=2)
         client, table = self.start_work(cluster)
         self.work(client, table, {}, range(2))
@@ -293,7 +293,20 @@ class PersistenceTest(unittest.TestCase):
         self.work(again, table, kept, range(clock, clock + 2))
         self.check(again, table, kept, clock + 2)
 
-    def test_without_a_disk_nothing_is_claimed(self):
+    def test_without_disks_a_loss_with_all_replicas_is_told(self):
+        cluster = Cluster(self, shards=2, replicas=1, keep=False)
+        client, table = self.start_work(cluster)
+        self.work(client, table, {}, range(1))
+        cluster.kill("shard-0", "shard-1")
+        for i in range(cluster.shards):
+            cluster.start_shard(i)
+        until("the loss is told", lambda: "is gone" in " ".join(cluster.status()["problems"]))
+        client.follow(cluster.coordinator)
+        with self.assertRaises(Failed) as told:
+            client.read(table, [0], 1, 0)
+        self.assertEqual(told.exception.code, "DATA_LOSS", told.exception)
+
+    def test_without_a_disk_the_loss_is_reported(self):
         cluster = Cluster(self, shards=1, keep=False)
         client, table = self.start_work(cluster)
         self.work(client, table, {}, range(1))

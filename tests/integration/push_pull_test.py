@@ -41,7 +41,7 @@ class PushPullTest(unittest.TestCase):
             self.assertTrue(all(c[1] == 1 and c[6] == total for c in certificates))
         self.assertEqual(self.client.pull(self.table, list(rows))[0], values)
 
-    def test_rows_that_wait_for_the_next_clock_come_after_the_tick_on_the_same_stream(self):
+    def test_rows_of_the_next_clock_come_after_the_tick_on_the_same_stream(self):
         start = self.client.join()
         segment = self.client.segment(self.table, 5)
         shard = self.client.primary(segment)

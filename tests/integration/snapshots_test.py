@@ -18,7 +18,7 @@ import numpy as np
 BIN = os.environ["PACELINE_BIN"]
 PACELINE = f"{BIN}/paceline"
 WORKER = os.environ["SNAPSHOT_WORKER"]
-WAIT = 120  # seconds for whatever should come soon
+WAIT = 120  # seconds for events that should come soon
 UNTIL = 40  # the clock to which jobs train; finishing ends that clock too
 KEYS = [k * 0x9e3779b97f4a7c15 % 2**64 for k in range(120)]
 
@@ -117,7 +117,7 @@ class SnapshotsTest(unittest.TestCase):
         for table in ("dense", "sparse", "still"):
             self.assertEqual(one[table], other[table], table)
 
-    def test_a_bulk_synchronous_job_goes_on_bit_by_bit_on_any_cluster(self):
+    def test_a_bulk_synchronous_job_continues_bit_by_bit_on_any_cluster(self):
         whole = Cluster(self, None, 1).train("whole")
         self.assertEqual(whole["start"], 0)
         taken = {}
@@ -143,7 +143,7 @@ class SnapshotsTest(unittest.TestCase):
                     self.same_values(resumed, whole)
             second.end()
 
-    def test_what_was_restored_is_lost_by_name_and_what_goes_on_without_it_says_so(self):
+    def test_the_loss_of_restored_rows_is_named_and_the_job_is_marked(self):
         first = Cluster(self, self.snapshots, 1)
         first.train("ctr", until=5)
         info = first.create("ctr")
@@ -172,7 +172,7 @@ class SnapshotsTest(unittest.TestCase):
     def test_a_job_is_set_back(self):
         cluster = Cluster(self, self.snapshots, 2, session_timeout="4s")
         before = cluster.train("ctr", until=10)
-        info = cluster.create("ctr")  # with nobody at work
+        info = cluster.create("ctr")  # without active workers
         self.assertEqual((int(info["clock"]), info["exact"]), (11, True))
         after = cluster.train("ctr", until=20)
         self.assertNotEqual(before["dense"], after["dense"])
@@ -200,7 +200,7 @@ class SnapshotsTest(unittest.TestCase):
         cluster.cli("snapshot", "delete", names[0])
         self.assertFalse((self.snapshots / names[0]).exists())
         self.assertNotIn(names[0], cluster.cli("snapshot", "list"))
-        for arguments, words in ((("delete", names[0]), "does not exist"), (("delete", "../x"), "cannot be a name"),
+        for arguments, words in ((("delete", names[0]), "does not exist"), (("delete", "../x"), "is not a valid name"),
                                  (("restore", names[0]), "does not exist"), (("create", "nobody"), "does not exist"),
                                  (("restore", names[1]), "job 'ctr' exists")):
             self.assertIn(words, cluster.cli("snapshot", *arguments, code=1), arguments)
@@ -209,7 +209,7 @@ class SnapshotsTest(unittest.TestCase):
         for arguments in (("create", "ctr"), ("list",), ("delete", names[1]), ("restore", names[1])):
             self.assertIn("--snapshot-dir", nowhere.cli("snapshot", *arguments, code=1))
 
-    def test_a_damaged_file_is_named_and_nothing_is_left_of_the_job(self):
+    def test_a_damaged_file_is_named_and_the_new_job_is_removed(self):
         cluster = Cluster(self, self.snapshots, 2)
         cluster.train("ctr", until=3)
         name = cluster.create("ctr")["name"]
@@ -248,7 +248,7 @@ class SnapshotsTest(unittest.TestCase):
         self.assertEqual(resumed["start"], int(info["clock"]))
         self.same_values(resumed, whole)
 
-    def test_stale_synchronous_jobs_say_what_their_snapshots_hold(self):
+    def test_snapshots_of_stale_synchronous_jobs_state_their_content(self):
         cluster = Cluster(self, self.snapshots, 2)
         training = cluster.begin("ctr", until=2000, pause_ms=20, model="ssp")
         await_clock(training, 5)
@@ -269,7 +269,7 @@ class SnapshotsTest(unittest.TestCase):
         self.assertEqual(cluster.create("ctr", "--now")["exact"], True)
         self.assertLess(int(exact["clock"]), 2000)
 
-    def test_a_job_that_is_killed_goes_on_from_its_last_snapshot(self):
+    def test_a_killed_job_continues_from_its_last_snapshot(self):
         """Stale synchronous: it ends as well as runs do that were not interrupted."""
         cluster = Cluster(self, self.snapshots, 2)
         losses = [cluster.train(f"whole-{i}", until=160, model="fit")["loss"] for i in range(5)]
@@ -311,7 +311,7 @@ class SnapshotsTest(unittest.TestCase):
         self.assertEqual(path.read_bytes(), before)
         self.assertEqual([p.name for p in path.parent.glob(f"{path.name}*")], [path.name], "nothing is left over")
 
-    def test_exports_are_read_by_others(self):
+    def test_other_programs_read_exports(self):
         cluster = Cluster(self, self.snapshots, 2)
         values = cluster.train("ctr", until=6)
         name = cluster.cli("snapshot", "create", "ctr").removesuffix("\n")
@@ -362,7 +362,7 @@ class SnapshotsTest(unittest.TestCase):
             self.assertEqual(resumed["start"], whole["start"])
             self.same_values(resumed, whole)
 
-    def test_models_of_others_become_jobs(self):
+    def test_models_of_other_programs_become_jobs(self):
         cluster = Cluster(self, self.snapshots, 2)
         folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         random = np.random.default_rng(5)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Real processes are killed and stopped while workers count; what became of it is proved by sums and by record files."""
+"""Real processes are killed and stopped while workers count; what became of it is proved by sums and by history files."""
 import json
 import os
 import subprocess
@@ -32,7 +32,7 @@ class SoakTest(unittest.TestCase):
         self.assertLess(16 + length, len(content))
         return 16 + length // 2
 
-    def test_nothing_is_lost_while_processes_are_killed(self):
+    def test_no_update_is_lost_while_processes_are_killed(self):
         found = self.run_soak("--seconds", "15", "--kill", "any", "--replicas", "1")
         self.assertLessEqual(KEYS, set(found))
         self.assertGreater(found["kills"] + found["stops"] + found["cuts"], 1, found)
@@ -41,7 +41,7 @@ class SoakTest(unittest.TestCase):
         self.assertLessEqual(found["sum"], found["acknowledged"] + found["unacknowledged"])
         self.assertEqual(found["verify_violations"], 0, found)
 
-    def test_nothing_is_lost_when_all_are_killed_and_what_was_not_synced_goes(self):
+    def test_no_update_is_lost_when_all_are_killed_and_unsynced_bytes_vanish(self):
         found = self.run_soak("--seconds", "10", "--targets", "all", "--replicas", "1", "--acks", "durable",
                               "--lose-power")
         self.assertGreater(found["kills_of_all"], 0, found)
@@ -49,14 +49,14 @@ class SoakTest(unittest.TestCase):
         self.assertEqual(found["sum"], found["acknowledged"])
         self.assertEqual(found["verify_violations"], 0, found)
 
-    def test_nothing_is_lost_when_one_is_killed_and_what_was_not_synced_goes(self):
+    def test_no_update_is_lost_when_one_is_killed_and_unsynced_bytes_vanish(self):
         found = self.run_soak("--seconds", "4", "--targets", "shard", "--replicas", "1", "--acks", "durable",
                               "--lose-power")
         self.assertGreater(found["kills"], 0, found)
         self.assertEqual(found["sum"], found["acknowledged"])
         self.assertEqual(found["verify_violations"], 0, found)
 
-    def test_in_peace_the_sum_is_what_was_acknowledged(self):
+    def test_without_faults_the_sum_equals_the_acknowledged_pushes(self):
         found = self.run_soak("--seconds", "2", "--kill", "none", "--replicas", "0")
         self.assertEqual(found["sum"], found["acknowledged"])
         self.assertEqual(found["unacknowledged"], 0)
@@ -100,7 +100,7 @@ class SoakTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("is not empty", done.stderr)
 
-    def test_what_cannot_be_verified_is_an_error(self):
+    def test_unverifiable_histories_are_an_error(self):
         empty = self.folder / "empty"
         empty.write_bytes(b"PACEREC\x01")
         done = self.verify(empty)

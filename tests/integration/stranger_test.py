@@ -100,7 +100,7 @@ class StrangerTest(unittest.TestCase):
         self.victim.follow()
         self.assertEqual(self.rows(self.victim), doubled, "it is on the disks, too")
 
-    def test_clients_addresses_have_nothing_for_peers(self):
+    def test_client_addresses_serve_no_peers(self):
         for shard in self.shards:
             stream = self.attack(shard.address, shard)
             self.assertEqual(self.error(lambda: next(stream.replies)), grpc.StatusCode.PERMISSION_DENIED)
@@ -111,7 +111,7 @@ class StrangerTest(unittest.TestCase):
                              grpc.StatusCode.PERMISSION_DENIED)
         self.assertEqual(self.rows(self.victim), ROWS)
 
-    def test_anothers_number_cannot_be_taken(self):
+    def test_a_session_cannot_be_used_without_its_secret(self):
         self.assertEqual(len(self.victim.token), 32)
         segment = next(iter(self.victim.by_segment(self.table, [7919])))
         frame = self.victim.push_frame(self.table, self.start, {7919: (1000.0, 1000.0)}, [segment])
@@ -135,7 +135,7 @@ class StrangerTest(unittest.TestCase):
         self.victim.push(self.table, self.start, {7919: (1.0, 1.0)})
         self.assertEqual(self.rows(self.victim)[7919], (2.0, 2.0), "the victim's part, once, and nobody else's")
 
-    def test_the_secret_is_told_to_nobody(self):
+    def test_the_secret_is_never_shown(self):
         pages = [subprocess.run([f"{BIN}/paceline", "status", *json, "--coordinator", self.cluster.coordinator],
                                 capture_output=True, text=True, timeout=WAIT, check=True).stdout
                  for json in ([], ["--json"])]

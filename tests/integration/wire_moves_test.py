@@ -47,7 +47,7 @@ class WireMovesTest(unittest.TestCase):
     def name_of(self, client, shard):
         return next(s.name for s in client.map.shards if s.shard == shard)
 
-    def test_ticks_to_shards_that_handed_over_are_few_and_count(self):
+    def test_ticks_to_shards_that_handed_over_are_few_and_do_count(self):
         client, table = self.start()
         start, clocks = client.join(), 6
         keys = list(range(300))
@@ -63,7 +63,7 @@ class WireMovesTest(unittest.TestCase):
         self.assertLess(rounds, 10)
         client.finish()
 
-    def test_a_frame_behind_the_map_is_told_of_the_map_to_wait_for(self):
+    def test_a_frame_with_an_older_map_is_refused_with_the_newer_version(self):
         client, table = self.start()
         shard = client.primary(3)
         key = next(key for key in range(10**6) if client.by_segment(table, [key]).keys() == {3})
@@ -87,7 +87,7 @@ class WireMovesTest(unittest.TestCase):
             pass
         return reply.refusals[0]
 
-    def test_the_primary_takes_a_part_of_whatever_epoch(self):
+    def test_the_primary_takes_a_part_of_any_epoch(self):
         client, table = self.start()
         client.follow()
         key = next(key for key in range(10**6) if client.by_segment(table, [key]).keys() == {5})
@@ -100,7 +100,7 @@ class WireMovesTest(unittest.TestCase):
         client.number[5] += 1
         self.assertEqual(client.pull(table, [key])[0][key], (1,))
 
-    def test_what_comes_beside_a_hello_is_refused(self):
+    def test_fields_beside_a_hello_are_refused(self):
         client, table = self.start()
         client.follow()
         shard = client.primary(3)
@@ -118,7 +118,7 @@ class WireMovesTest(unittest.TestCase):
         client.number[3] += 1
         self.assertEqual(client.pull(table, [key])[0][key], (1,), "the second one was taken")
 
-    def test_a_closed_session_is_told_at_hello(self):
+    def test_a_closed_session_is_refused_at_hello(self):
         client, _ = self.start()
         client.close()
         for kind in ("push", "push_pull"):

@@ -148,7 +148,7 @@ class WireTest(unittest.TestCase):
         self.assertEqual(refused.exception.code, "DEADLINE")
         self.assertIn(f"(session {self.client.session}) at clock {start + 1}", str(refused.exception))
 
-    def test_a_tick_on_a_new_stream_speaks_only_for_what_it_names(self):
+    def test_a_tick_on_a_new_stream_speaks_only_for_segments_it_names(self):
         start = self.client.join()
         self.client.tick(start + 1)
         self.client.frame_streams.clear()
@@ -203,7 +203,7 @@ class WireTest(unittest.TestCase):
         key = self.key_of_segment(3)
         self.assertEqual(self.client.pull(self.table, [key])[0][key], (1, 1))
 
-    def test_a_gap_names_what_is_expected(self):
+    def test_a_gap_names_the_expected_number(self):
         stream = self.client.stream("push", self.client.primary(3))
         late = self.good_frame()
         late.parts = self.client.part(3, 1, number=2)
@@ -222,7 +222,7 @@ class WireTest(unittest.TestCase):
         (_, served, _, _, _, _, own), = struct.iter_unpack("<IIQQQQQ", reply.certificates)
         self.assertEqual((served, own), (1, 1))
 
-    def test_a_tick_counts_once_the_parts_it_seals_are_there(self):
+    def test_a_tick_counts_once_the_parts_it_seals_are_applied(self):
         start = self.client.join()
         key = self.key_of_segment(3)
         shard = self.client.primary(3)
@@ -277,7 +277,7 @@ class WireTest(unittest.TestCase):
         self.assertEqual(set(values.values()), {(3 * clocks, clocks * (0 + 1 + 2))})
         self.assertEqual({self.client.primary(c[0]) for c in certificates}, set(self.client.shards()))
 
-    def test_a_fast_worker_waits_for_the_slow_one_and_no_longer(self):
+    def test_a_fast_worker_waits_for_the_slow_one_only_within_the_bound(self):
         (fast, slow), start = self.start_together(2)
         table = fast.open_table("group", kind=types_pb2.TABLE_KIND_SPARSE, **ADD)
         slow.catalogue = fast.catalogue
@@ -294,7 +294,7 @@ class WireTest(unittest.TestCase):
             slow.tick(start + 1)
             self.assertEqual(reading.result(timeout=WAIT)[key], (7, 7))
 
-    def test_nobody_waits_for_a_worker_that_has_finished(self):
+    def test_a_finished_worker_holds_nobody_up(self):
         (stays, goes), start = self.start_together(2)
         table = stays.open_table("group", kind=types_pb2.TABLE_KIND_SPARSE, **ADD)
         goes.catalogue = stays.catalogue
@@ -365,7 +365,7 @@ class WireTest(unittest.TestCase):
                 self.refused(stream, frame, reason, says)
         self.expect_alive(stream)
 
-    def test_a_frame_that_is_no_message(self):
+    def test_a_frame_that_is_not_a_message(self):
         address = next(s.address for s in self.client.map.shards if s.shard == self.client.primary(3))
         channel = grpc.insecure_channel(address)
         raw = channel.stream_stream("/paceline.v1.Shard/Push", request_serializer=lambda b: b,
@@ -376,7 +376,7 @@ class WireTest(unittest.TestCase):
         self.assertEqual([r.reason for reply in replies for r in reply.refusals], [Refusal.MALFORMED])
         self.assertEqual([m for reply in replies for m in struct.iter_unpack("<IIQ", reply.committed)], [(3, 1, 1)])
 
-    def test_a_text_that_is_no_utf8_is_refused_and_not_logged(self):
+    def test_a_text_that_is_not_utf8_is_refused_and_not_logged(self):
         address = self.client.map.shards[0].address
         raw = grpc.insecure_channel(address).stream_stream(
             "/paceline.v1.Shard/Push", request_serializer=lambda b: b,
@@ -427,7 +427,7 @@ class WireTest(unittest.TestCase):
         other.close()
         self.refused(stream, self.good_frame(), Refusal.FENCED, "is not open")
 
-    def test_a_wrong_owner_says_moved(self):
+    def test_a_shard_that_does_not_own_a_segment_answers_moved(self):
         wrong = next(s for s in self.client.shards() if s != self.client.primary(3))
         refusal = self.refused(self.client.stream("push", wrong), self.good_frame(), Refusal.MOVED, "not served here")
         self.assertEqual(refusal.map_version, self.client.map.version)
@@ -462,7 +462,7 @@ class WireTest(unittest.TestCase):
             self.client.open_table("sparse", kind=types_pb2.TABLE_KIND_SPARSE, dim=3, rule=ADD["rule"])
         self.assertIn("dim", str(error.exception))
 
-    def test_what_is_not_served_yet_says_so(self):
+    def test_unserved_features_say_so(self):
         from paceline.v1 import shard_pb2_grpc
         address = self.client.map.shards[0].address
         stub = shard_pb2_grpc.ShardStub(grpc.insecure_channel(address))

@@ -74,6 +74,7 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kOldMapObeyed, "old_map_obeyed", "Stale", 3},
     NamedBug{Bug::kStaleWishGranted, "stale_wish_granted", "InSync or Completeness", 4},
     NamedBug{Bug::kTokenNotAsked, "token_not_asked", "Stranger or Once", 1},
+    NamedBug{Bug::kDeleteByName, "delete_by_name", "Meant", 3},
 };
 
 }  // namespace paceline::sim

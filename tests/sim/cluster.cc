@@ -223,7 +223,7 @@ void Cluster::NoOverlap() {
   }
 }
 
-// What a member could go on from, as its shard stands now.
+// The position from which a member could go on, as its shard stands now.
 Lsn Cluster::HeldBy(shard::SegmentHost& host) const {
   Lsn held;
   if (host.primary() != nullptr) held = host.primary()->segment().version();

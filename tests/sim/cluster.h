@@ -97,7 +97,7 @@ class Cluster {
   void CutShards(FaultKind kind);
   void CutCoordinator(FaultKind kind);
   void CutClients();
-  void Cut(FaultKind kind, const std::vector<Cuts::Way>& ways, absl::Duration lasts);
+  void Cut(FaultKind kind, const std::vector<Partitions::Way>& ways, absl::Duration lasts);
   void Count(FaultKind kind);
   bool HandOver();
   // For every segment of the shard, another member holds everything that is committed.

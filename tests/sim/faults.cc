@@ -1,4 +1,4 @@
-// What happens to a cluster.
+// The faults of a cluster.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -227,7 +227,7 @@ bool Cluster::MoveSegment(SegmentId segment) {
   return true;
 }
 
-// Every segment it is a member of has another one that lives, whom nobody is about to leave out; and its
+// Each of its segments has another member that lives and that is not about to be left out; and its
 // primary lives: while another member takes over, who answers the fence in time may be alone in the next
 // epoch. So may this one, where a primary that lives is silent.
 bool Cluster::CanDoWithout(const SimShard& shard) {
@@ -337,7 +337,7 @@ void Cluster::CutShards(FaultKind kind) {
   const uint64_t a = world_.Below(shards_.size());
   const uint64_t b = world_.Below(shards_.size());
   if (plan_.replicas == 0 || a == b) return;
-  std::vector<Cuts::Way> ways = Cuts::Both(shards_[a]->host().name, shards_[b]->host().name);
+  std::vector<Partitions::Way> ways = Partitions::Both(shards_[a]->host().name, shards_[b]->host().name);
   if (kind == FaultKind::kOneWay) ways.pop_back();
   Cut(kind, ways, world_.Between(absl::Milliseconds(50), absl::Seconds(2)));
 }
@@ -347,7 +347,7 @@ void Cluster::CutCoordinator(FaultKind kind) {
   const std::string& coordinator = coordinator_.host().name;
   const uint64_t first = world_.Below(shards_.size());
   const uint64_t count = world_.Chance(0.5) ? 1 : 1 + world_.Below(shards_.size());
-  std::vector<Cuts::Way> ways;
+  std::vector<Partitions::Way> ways;
   for (uint64_t i = 0; i < count; ++i) {
     const std::string& shard = shards_[(first + i) % shards_.size()]->host().name;
     if (kind != FaultKind::kFromCoordinator) ways.emplace_back(shard, coordinator);
@@ -359,25 +359,26 @@ void Cluster::CutCoordinator(FaultKind kind) {
 // For so long that it gives its place up, unless the coordinator is away as well.
 void Cluster::CutClients() {
   const std::string& shard = shards_[world_.Below(shards_.size())]->host().name;
-  std::vector<Cuts::Way> ways = Cuts::Both(shard, coordinator_.host().name);
+  std::vector<Partitions::Way> ways = Partitions::Both(shard, coordinator_.host().name);
   const auto from = [&](SimClient& client) {
-    for (Cuts::Way& way : Cuts::Both(shard, client.host().name)) ways.push_back(std::move(way));
+    for (Partitions::Way& way : Partitions::Both(shard, client.host().name)) ways.push_back(std::move(way));
   };
   for (const auto& worker : workers_) from(*worker);
   for (const auto& reader : readers_) from(*reader);
   Cut(FaultKind::kClientsCut, ways, world_.Between(absl::Seconds(2), absl::Seconds(7)));
 }
 
-void Cluster::Cut(FaultKind kind, const std::vector<Cuts::Way>& ways, absl::Duration lasts) {
+void Cluster::Cut(FaultKind kind, const std::vector<Partitions::Way>& ways, absl::Duration lasts) {
   const absl::Time until = world_.Now() + lasts;
   last_fault_ = std::max(last_fault_, until);
-  world_.cuts.Add(ways, until, [this, kind] { Count(kind); });
-  for (const Cuts::Way& way : ways) world_.Trace(absl::StrCat("cut from ", way.first, " to ", way.second));
+  world_.partitions.Add(ways, until, [this, kind] { Count(kind); });
+  for (const Partitions::Way& way : ways)
+    world_.Trace(absl::StrCat("cut from ", way.first, " to ", way.second));
   // Some streams break before it is over; the others go on.
   for (const std::shared_ptr<Connection>& connection : world_.network.connections()) {
     const auto& [client, server] = std::pair(connection->info().client, connection->info().server);
-    const bool on = std::any_of(ways.begin(), ways.end(), [&](const Cuts::Way& way) {
-      return way == Cuts::Way(client, server) || way == Cuts::Way(server, client);
+    const bool on = std::any_of(ways.begin(), ways.end(), [&](const Partitions::Way& way) {
+      return way == Partitions::Way(client, server) || way == Partitions::Way(server, client);
     });
     if (!on || world_.Chance(0.5)) continue;
     world_.scheduler.After(lasts * world::UnitInterval(world_.random), [connection] {

@@ -1,4 +1,4 @@
-// What happens to disks, and to folders and stores that go back in time.
+// The faults of disks, and of folders and stores that go back in time.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -29,7 +29,7 @@ bool Cluster::DamageDisk() {
 void Cluster::ForgetfulDisk() {
   SimShard* shard = shards_[world_.Below(shards_.size())].get();
   const bool page = world_.Chance(0.7);
-  // What queues up behind a slow write, pages and records, goes to the disk together.
+  // Pages and records that queue up behind a slow write go to the disk together.
   if (page) shard->disk()->Strike(DiskFault::kSlow, world_.Now() + kSlowBefore, nullptr);
   shard->disk()->AfterWrite(page, [this, shard] {
     if (!WorkersDone()) (void)Kill({shard}, /*power=*/true);

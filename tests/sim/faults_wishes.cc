@@ -1,4 +1,4 @@
-// What happens to wishes for other configurations on their way to the coordinator.
+// The faults of wishes for other configurations on their way to the coordinator.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -7,7 +7,7 @@
 namespace paceline::sim {
 namespace {
 
-// A primary asks out who holds it up for a second.
+// A primary asks out a replica that holds it up for a second.
 constexpr absl::Duration kAddCut = absl::Milliseconds(2500);
 
 }  // namespace
@@ -26,8 +26,8 @@ void Cluster::OnWish(const SimShard& from, const v1::ConfigWish& wish) {
   for (const auto& shard : shards_) {
     if (shard.get() != &from && shard->self().shard != ShardId(wish.members(0).shard())) continue;
     const absl::Time until = world_.Now() + (shard.get() == &from ? lasts : lasts / 2);
-    world_.cuts.Add({Cuts::Way(coordinator, shard->host().name)}, until,
-                    [this] { Count(FaultKind::kSwapUnanswered); });
+    world_.partitions.Add({Partitions::Way(coordinator, shard->host().name)}, until,
+                          [this] { Count(FaultKind::kSwapUnanswered); });
   }
   last_fault_ = std::max(last_fault_, world_.Now() + lasts);
 }
@@ -42,7 +42,7 @@ void Cluster::RepeatLate(SimShard& from, const v1::ChangeConfigsRequest& request
     const absl::Time until = world_.Now() + kAddCut;
     for (const auto& shard : shards_) {
       if (shard->self().shard != ShardId(wish.members(0).shard())) continue;
-      world_.cuts.Add({Cuts::Way(shard->host().name, from.host().name)}, until, nullptr);
+      world_.partitions.Add({Partitions::Way(shard->host().name, from.host().name)}, until, nullptr);
     }
     world_.scheduler.After(kAddCut, [this] { kept_add_.reset(); });
     last_fault_ = std::max(last_fault_, until);
@@ -58,7 +58,7 @@ void Cluster::RepeatLate(SimShard& from, const v1::ChangeConfigsRequest& request
                          [this, late = *kept_add_] { DeliverLate(late); });
 }
 
-// It counts if it would undo what was decided since.
+// It counts if it would undo a later decision.
 void Cluster::DeliverLate(const v1::ChangeConfigsRequest& request) {
   const v1::ConfigWish& wish = request.wishes(0);
   if (coordinator_.core() == nullptr || coordinator_.aged() || coordinator_.host().Paused(world_.Now()))

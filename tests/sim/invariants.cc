@@ -1,4 +1,4 @@
-// What happens, and which invariants it touches.
+// Each event, and the invariants that it touches.
 #include "tests/sim/invariants.h"
 
 #include <algorithm>
@@ -69,7 +69,7 @@ void Invariants::On(const log::Finish& record, const log::Segment& after, Segmen
   MovedOn(after, ledger);
 }
 
-// With nobody left at work the min clock goes to where the last one ended.
+// Without active workers the min clock goes to where the last one ended.
 void Invariants::MovedOn(const log::Segment& after, SegmentLedger& ledger) {
   for (const auto& [id, job] : after.jobs()) {
     Clock& min_clock = ledger.jobs[id].min_clock;
@@ -159,7 +159,7 @@ void Invariants::OnAdopted(const log::Segment& state, Epoch epoch) {
   SegmentLedger& ledger = ledgers_[state.id().v];
   ledger.epoch = std::max(ledger.epoch, epoch);
   for (const auto& [id, logged] : ledger.sessions) {
-    const log::Segment::Session* session = state.FindSession(id);
+    const log::Segment::SessionState* session = state.FindSession(id);
     if (session == nullptr || session->applied == logged.applied) continue;
     verdict_.Violated(
         "AckLogged",
@@ -222,7 +222,7 @@ void Invariants::OnRead(const TrueRead& read, uint32_t dim, const std::vector<fl
     const auto cached = read.cached.find(read.keys[i]);
     for (uint32_t column = 0; column < dim; ++column) {
       const float value = values[i * dim + column];
-      if (truth_.RoleOf(read.table) == Role::kMeans) {
+      if (truth_.PurposeOf(read.table) == Purpose::kMeans) {
         Means(read, read.keys[i], column, value);
         continue;
       }
@@ -262,8 +262,9 @@ void Invariants::OnQuiet(const log::Segment& segment) {
   }
   for (const auto& [id, table] : segment.tables()) {
     Dropped(ledger, segment.id(), id, "the state");
-    const Role role = truth_.RoleOf(id);
-    role == Role::kRates || role == Role::kMeans ? Replayed(segment, *table) : Sums(segment, *table);
+    const Purpose purpose = truth_.PurposeOf(id);
+    purpose == Purpose::kRates || purpose == Purpose::kMeans ? Replayed(segment, *table)
+                                                             : Sums(segment, *table);
   }
   Loaded(segment);
 }

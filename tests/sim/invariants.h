@@ -87,6 +87,8 @@ class Invariants {
   void OnFailed(SessionId session, const absl::Status& why);
   // The coordinator asks shards for a cut at this clock; nullopt: at each shard's current state.
   void OnCutAsked(uint64_t cut, std::optional<Clock> clock) { cuts_asked_[cut] = clock; }
+  // A user asks to delete this job, or to replace it.
+  void OnDeletionAsked(JobId job) { meant_.insert(job); }
   // The coordinator has committed that a table is dropped everywhere, or that its rates have changed.
   void OnDropDone(TableId table);
   void OnRatesDone(TableId table, uint64_t number, std::optional<Clock> clock);
@@ -147,6 +149,8 @@ class Invariants {
   void Sums(const log::Segment& segment, const log::Segment::Table& table);
   void Dropped(const SegmentLedger& ledger, SegmentId segment, TableId table, const char* record);
   void Rates(const SegmentLedger& ledger, SegmentId segment, const log::ChangeRule& change);
+  // The coordinator has committed that the job is to be deleted: a user has meant it.
+  void Meant(JobId job);
   // A table whose rows the simulator keeps beside the log holds these rows.
   void Replayed(const log::Segment& segment, const log::Segment::Table& table);
   // A value read from a table of means is a state that its folds went through, and not before the model's
@@ -216,6 +220,7 @@ class Invariants {
   // The rows of a table of means once the clocks below the key were folded.
   using States = std::map<Clock, std::shared_ptr<const LoggedTable::Rows>>;
   std::map<std::pair<SegmentId, TableId>, States> means_;
+  std::set<JobId> meant_;
   std::map<uint64_t, std::optional<Clock>> cuts_asked_;
   std::map<std::tuple<SegmentId, Epoch, Lsn>, LoggedCut> cuts_;  // by the place of their records
   struct Snapshot {

@@ -1,4 +1,4 @@
-// Invariants of what is on disks.
+// Invariants of disks.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -49,7 +49,7 @@ void Invariants::Kept(const std::string& where, SegmentId segment, Lsn found, Ls
                                             " was said to have record ", promised.v, " and has ", found.v));
 }
 
-// For marks: who goes on where everybody has been started again.
+// For marks: the member that continues where all have been started again.
 void Invariants::OnConfig(SegmentId segment, const v1::SegmentConfig& before, const v1::Map& map) {
   std::vector<v1::Member> members(before.replicas().begin(), before.replicas().end());
   members.push_back(before.primary());
@@ -73,7 +73,7 @@ void Invariants::OnConfig(SegmentId segment, const v1::SegmentConfig& before, co
   if (found.size() > 1) marks_.Hit("a disk of a member has less than another one's");
 }
 
-// What nobody was told of begins anew by itself; whatever else there was is on disks.
+// A segment of which nobody was told begins anew by itself; everything else is on disks.
 void Invariants::OnNothingFound(SegmentId segment) {
   verdict_.Violated("Durable",
                     absl::StrCat("segment ", segment.v, ": no disk has anything of it, but ",

@@ -64,7 +64,7 @@ void Invariants::Folded(SegmentLedger& ledger, SegmentId segment, const log::Fol
 }
 
 uint32_t Invariants::DimOf(TableId table) const {
-  return truth_.RoleOf(table) == Role::kMeans ? kMeanColumns : kColumns;
+  return truth_.PurposeOf(table) == Purpose::kMeans ? kMeanColumns : kColumns;
 }
 
 // By the members of the clock, whether they pushed anything or not.
@@ -86,7 +86,7 @@ void Invariants::DivideMeans(const SegmentLedger& ledger, const log::Fold& fold,
 void Invariants::FollowMeans(SegmentLedger& ledger, SegmentId segment, const log::Fold& fold,
                              const std::map<TableId, TableRows>& folded) {
   for (const auto& [id, rows] : folded) {
-    if (truth_.RoleOf(id) != Role::kMeans) continue;
+    if (truth_.PurposeOf(id) != Purpose::kMeans) continue;
     LoggedTable& table = ledger.tables[id];
     LoggedTable::Rows held = RowsOf(ledger, segment, id);
     for (const auto& [key, row] : rows) {
@@ -102,7 +102,7 @@ void Invariants::FollowMeans(SegmentLedger& ledger, SegmentId segment, const log
   }
 }
 
-// What was folded last has come to nothing.
+// The last fold was discarded.
 void Invariants::ForgetMeans(SegmentId segment) {
   for (auto& [where, states] : means_) {
     if (where.first != segment) continue;

@@ -1,4 +1,4 @@
-// Invariants of what is logged and acknowledged.
+// Invariants of logs and acknowledgements.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -92,7 +92,7 @@ void Invariants::Completeness(const ring::Member& by, const log::Segment& after,
   }
   ledger.began[epoch] = began;
   for (const auto& [id, logged] : ledger.sessions) {
-    const log::Segment::Session* session = after.FindSession(id);
+    const log::Segment::SessionState* session = after.FindSession(id);
     if (session == nullptr || session->applied == logged.applied) continue;
     verdict_.Violated("AckLogged", absl::StrCat(Name(after.id(), id), logged.applied.counts[0], " + ",
                                                 logged.applied.counts[1], " parts are logged, but epoch ",
@@ -246,7 +246,7 @@ void Invariants::Below(const SegmentLedger& ledger, SegmentId segment, const log
                                          " below its start ", it->second.start));
 }
 
-// What a table holds is the sum of what is logged (of the table of assignments: the last).
+// A table holds the sum of its logged updates (the table of assignments: the last of them).
 void Invariants::Sums(const log::Segment& segment, const log::Segment::Table& table) {
   const uint32_t dim = table.info->schema.dim;
   TableRows rows;
@@ -260,7 +260,7 @@ void Invariants::Sums(const log::Segment& segment, const log::Segment::Table& ta
     for (size_t n = 0; n < std::min<size_t>(applied, it->second.size()); ++n) {
       const TruePart& part = it->second[n];
       if (!part.valid || part.table != table.info->id) continue;
-      AddTo(rows, part, dim, truth_.RoleOf(table.info->id) == Role::kAssigns);
+      AddTo(rows, part, dim, truth_.PurposeOf(table.info->id) == Purpose::kAssigns);
     }
   }
   std::vector<float> held(dim);

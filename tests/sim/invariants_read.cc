@@ -4,7 +4,7 @@
 
 namespace paceline::sim {
 
-// A read is served at a min clock that is there, and no smaller than what was asked.
+// A read is served at a min clock that was reached, and no smaller than the one asked for.
 void Invariants::ReadBound(SegmentId segment, JobId job, Clock min_clock, Clock asked) {
   const Clock there = ledgers_[segment.v].MinClock(job);
   if (min_clock >= asked && min_clock <= there) return;
@@ -19,8 +19,8 @@ void Invariants::OwnWrites(SegmentId segment, PartNumber own, PartNumber asked) 
                                               " was named, the read holds ", own));
 }
 
-// What a user got lies between what was promised and what was pushed: own writes, what was acknowledged, and
-// every worker's updates that the model promises. An exact read holds these and no others.
+// A value that a user got lies between what was promised and what was pushed: own writes, what was
+// acknowledged, and every worker's updates that the model promises. An exact read holds these and no others.
 void Invariants::Values(const TrueRead& read, uint64_t key, uint32_t column, float value) {
   const Bounds bounds = truth_.BoundsOf(read, key, column);
   const auto violated = [&](const char* invariant, float bound) {

@@ -1,4 +1,4 @@
-// Cut, of job snapshots: what is in their files is what the logs held at their cuts.
+// Cut, of job snapshots: their files hold what the logs held at their cuts.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -19,7 +19,7 @@ T At(absl::string_view bytes, size_t i) {
   return value;
 }
 
-// Adds the rows of one file. An error says what is wrong with it.
+// Adds the rows of one file. An error names its fault.
 absl::Status ReadRows(snapshot::Files& files, const v1::SnapshotManifest& manifest,
                       const v1::SnapshotFile& file, SnapshotRows& rows) {
   auto decoder = snapshot::OpenFile(files, manifest, file);
@@ -107,7 +107,7 @@ void Invariants::OnSnapshotComplete(const std::string& name) {
   }
 }
 
-// -- what is in files --
+// -- files --
 
 void Invariants::Cut(const std::string& name, snapshot::Files& files) {
   const auto violated = [&](const std::string& what) {
@@ -156,7 +156,7 @@ void Invariants::Cut(const std::string& name, snapshot::Files& files) {
   snapshot.rows = std::move(held);
 }
 
-// Every update of smaller clocks is in, whoever is at work; of an aggregated table no other.
+// Every worker's updates of smaller clocks are in; of an aggregated table no others.
 std::string Invariants::CutClocks(SegmentId segment, const LoggedCut& cut,
                                   const v1::SnapshotFile& file) const {
   std::set<SessionId> at_work;
@@ -205,7 +205,7 @@ LoggedTable::Rows Invariants::LoadedHere(SegmentId segment, TableId table) const
   return here;
 }
 
-// What the log held of the job's tables: of each session its first parts.
+// The parts that the log held of the job's tables: of each session its first ones.
 void Invariants::AddCut(SegmentId segment, const LoggedCut& cut, SnapshotRows& rows) const {
   for (const auto& [id, of] : cut.sessions) {
     const TrueSession& session = truth_.sessions().at(id);
@@ -214,9 +214,10 @@ void Invariants::AddCut(SegmentId segment, const LoggedCut& cut, SnapshotRows& r
       if (parts == session.parts.end()) continue;
       for (size_t n = 0; n < std::min<size_t>(of.applied.At(line), parts->second.size()); ++n) {
         const TruePart& part = parts->second[n];
-        const Role role = truth_.RoleOf(part.table);
-        if (!part.valid || role == Role::kRates || role == Role::kMeans) continue;
-        AddTo(rows[part.table], part, role == Role::kAssigns ? 1 : kColumns, role == Role::kAssigns);
+        const Purpose purpose = truth_.PurposeOf(part.table);
+        if (!part.valid || purpose == Purpose::kRates || purpose == Purpose::kMeans) continue;
+        AddTo(rows[part.table], part, purpose == Purpose::kAssigns ? 1 : kColumns,
+              purpose == Purpose::kAssigns);
       }
     }
   }
@@ -238,7 +239,7 @@ void Invariants::OnLoaded(JobId job, uint64_t load, const std::string& snapshot,
   }
 }
 
-// Where nobody has worked since they hold what was loaded, bit by bit.
+// Without work since then they hold the loaded rows, bit by bit.
 void Invariants::Loaded(const log::Segment& segment) {
   for (const auto& [id, of_table] : truth_.tables()) {
     const TableRows* loaded = truth_.Loaded(id);

@@ -1,4 +1,4 @@
-// Invariants of tables that are dropped and of rates that change.
+// Invariants of tables that are dropped, of rates that change, and of jobs that are deleted.
 #include <algorithm>
 #include <cstring>
 
@@ -17,7 +17,7 @@ float LearningRate(const table::Rule& rule) {
 
 void Invariants::On(const log::OpenTable& record, const log::Segment& after, SegmentLedger& ledger) {
   Dropped(ledger, after.id(), record.table->id, "OpenTable");
-  if (truth_.RoleOf(record.table->id) != Role::kRates) return;
+  if (truth_.PurposeOf(record.table->id) != Purpose::kRates) return;
   ledger.tables[record.table->id].rates[0] = {.clock = 0, .lr = LearningRate(record.table->schema.rule)};
 }
 
@@ -59,9 +59,10 @@ LoggedTable::Rows Invariants::RowsOf(const SegmentLedger& ledger, SegmentId segm
   return any ? *logged->second.rows : LoadedHere(segment, table);
 }
 
-// Of each update what the newest change says that has begun at its clock; who has no clock has the min clock.
+// The rates of each update: those of the newest change that has begun at its clock. A session without a clock
+// has the min clock.
 void Invariants::Follow(const log::Update& record, SegmentId segment, SegmentLedger& ledger) {
-  if (truth_.RoleOf(record.table) != Role::kRates) return;
+  if (truth_.PurposeOf(record.table) != Purpose::kRates) return;
   const LoggedSession& session = ledger.sessions[record.session];
   const Clock clock = session.AtWork() ? record.clock : ledger.MinClock(truth_.JobOf(record.session));
   LoggedTable& table = ledger.tables[record.table];
@@ -108,7 +109,7 @@ void Invariants::Rates(const SegmentLedger& ledger, SegmentId segment, const log
 void Invariants::Replayed(const log::Segment& segment, const log::Segment::Table& table) {
   const auto ledger = ledgers_[segment.id().v].tables.find(table.info->id);
   if (ledger == ledgers_[segment.id().v].tables.end() || ledger->second.rows == nullptr) return;
-  const bool rates = truth_.RoleOf(table.info->id) == Role::kRates;
+  const bool rates = truth_.PurposeOf(table.info->id) == Purpose::kRates;
   std::vector<float> held(table.info->schema.dim);
   for (const auto& [key, row] : *ledger->second.rows) {
     table.rows.Read(table::KeyView(reinterpret_cast<const std::byte*>(&key), 1), held.data());
@@ -120,6 +121,11 @@ void Invariants::Replayed(const log::Segment& segment, const log::Segment::Table
       return;
     }
   }
+}
+
+void Invariants::Meant(JobId job) {
+  if (meant_.contains(job)) return;
+  verdict_.Violated("Meant", absl::StrCat("job ", job.v, " is to be deleted, and no user meant it"));
 }
 
 void Invariants::OnDropDone(TableId table) {

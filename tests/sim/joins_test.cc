@@ -177,7 +177,7 @@ TEST(StampsTest, TheStoreHasOneOfTheFoldersTwo) {
 }
 
 // Two starts in a row end anywhere, with calls that arrive late: the third one joins, and the one after it.
-TEST_F(JoinsTest, WhereverStartsEndNobodyIsLockedOut) {
+TEST_F(JoinsTest, NoShardIsLockedOutWhereverAStartEnds) {
   for (const bool fresh : {true, false}) {
     for (const End first : kEnds) {
       for (const End second : kEnds) {
@@ -218,7 +218,7 @@ TEST_F(JoinsTest, AnOlderFolderIsRefusedAndChangesNothing) {
   EXPECT_THAT(Start(disk), IsOk());
 }
 
-TEST_F(JoinsTest, OfTwoCopiesThatWereBothStartedTheSecondIsRefused) {
+TEST_F(JoinsTest, TheSecondOfTwoCopiesThatBothStartIsRefused) {
   const auto disk = NewDisk();
   ASSERT_THAT(Start(disk), IsOk());
   const auto copy = CopyOf(disk);
@@ -312,7 +312,7 @@ TEST_F(JoinsTest, FoldersAndStoresOfAnEarlierReleaseGetTheirStamps) {
 
 // -- stores --
 
-TEST_F(JoinsTest, AStoreBehindTheFoldersServesNobodyUntilTheNewestIsBack) {
+TEST_F(JoinsTest, AStoreBehindTheFoldersDoesNotServeUntilTheNewestIsBack) {
   const auto disk = NewDisk();
   ASSERT_THAT(Start(disk), IsOk());
   const MemoryStore::Disk old = cluster_.StoreCopy();
@@ -400,7 +400,7 @@ TEST_F(JoinsTest, NoNumbersAreGivenOutBeforeTheShardsAreHeardOf) {
 }
 
 // A process with another one's name asks, and is turned away: what the real one knows is not known yet.
-TEST_F(JoinsTest, WhoMayNotJoinIsNotTheShardThatIsToBeHeardOf) {
+TEST_F(JoinsTest, ARefusedStartDoesNotCountAsItsShard) {
   cluster_.options.shards = 2;
   ASSERT_THAT(cluster_.Restart(), IsOk());
   const std::vector disks = {NewDisk(), NewDisk(), NewDisk()};
@@ -416,7 +416,7 @@ TEST_F(JoinsTest, WhoMayNotJoinIsNotTheShardThatIsToBeHeardOf) {
 
 // Each start of its coordinator is another term. Were shards told of these, the newest store would be taken
 // for older than its cluster when it is brought back.
-TEST_F(JoinsTest, AnOlderStoreTellsNobodyItsTerms) {
+TEST_F(JoinsTest, AnOlderStoreTellsNoShardItsTerms) {
   const auto disk = NewDisk();
   ASSERT_THAT(Start(disk), IsOk());
   const v1::JoinClusterReply first = last_;

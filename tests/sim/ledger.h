@@ -101,7 +101,7 @@ struct SegmentLedger {
     }
     return false;
   }
-  // Who acted last.
+  // The member that acted last.
   ring::Member Primary() const { return primaries.empty() ? ring::Member() : primaries.rbegin()->second; }
   Clock MinClock(JobId job) const {
     const auto it = jobs.find(job);

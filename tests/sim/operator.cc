@@ -10,6 +10,7 @@ namespace paceline::sim {
 namespace {
 
 constexpr absl::Duration kTimeout = absl::Seconds(2);
+constexpr uint64_t kAnswersLost = 2;
 constexpr std::array kJobs = {"job", "aside"};
 // Powers of two, so that sums are exact.
 constexpr std::array kRates = {0.25f, 0.5f, 1.0f, 2.0f, 4.0f};
@@ -17,7 +18,11 @@ constexpr std::array kRates = {0.25f, 0.5f, 1.0f, 2.0f, 4.0f};
 }  // namespace
 
 Operator::Operator(World& world, SimCoordinator& coordinator, uint32_t operations, bool deletes)
-    : world_(world), api_(world, coordinator, host_), operations_(operations), deletes_(deletes) {}
+    : world_(world),
+      coordinator_(coordinator),
+      api_(world, coordinator, host_),
+      operations_(operations),
+      deletes_(deletes) {}
 
 void Operator::Begin() {
   world_.scheduler.After(world_.Between(absl::Milliseconds(100), absl::Milliseconds(400)),
@@ -31,11 +36,11 @@ void Operator::Next() {
   world_.Chance(0.4) ? Drop() : ChangeRates();
 }
 
-const TrueTable* Operator::AnyTable(Role role) {
+const TrueTable* Operator::AnyTable(Purpose purpose) {
   std::vector<const TrueTable*> living;
   for (const auto& [id, table] : world_.truth.tables()) {
     // Not of jobs that were made of snapshots: these are to stay as they are.
-    if (table.role == role && !world_.truth.IsDropped(id) && !NameOf(table.job).empty())
+    if (table.purpose == purpose && !world_.truth.IsDropped(id) && !NameOf(table.job).empty())
       living.push_back(&table);
   }
   return living.empty() ? nullptr : living[world_.Below(living.size())];
@@ -72,7 +77,7 @@ void Operator::Do(std::string what, std::function<void(Ended)> ask) {
 }
 
 void Operator::Drop() {
-  const TrueTable* table = AnyTable(Role::kScratch);
+  const TrueTable* table = AnyTable(Purpose::kScratch);
   if (table == nullptr) return Begin();
   v1::DropTableRequest request;
   request.set_job(NameOf(table->job));
@@ -83,7 +88,7 @@ void Operator::Drop() {
 }
 
 void Operator::ChangeRates() {
-  const TrueTable* table = AnyTable(Role::kRates);
+  const TrueTable* table = AnyTable(Purpose::kRates);
   if (table == nullptr) return Begin();
   v1::ChangeRuleRequest request;
   request.set_job(NameOf(table->job));
@@ -99,13 +104,32 @@ void Operator::ChangeRates() {
   });
 }
 
+// By the id that the job has now.
 void Operator::Delete() {
+  const JobId meant = coordinator_.JobNamed("aside");
+  if (meant == JobId()) {
+    ++operations_;
+    return Begin();
+  }
   v1::DeleteJobRequest request;
   request.set_job("aside");
+  request.set_job_id(meant.v);
+  request.set_nonce(1 + world_.Below(UINT64_MAX));
   request.set_force(true);
-  Do("delete job aside", [this, request](Ended ended) {
-    api_.DeleteJob(request, kTimeout, [ended](auto reply) { ended(reply.status()); });
+  world_.invariants.OnDeletionAsked(meant);
+  Do(absl::StrCat("delete job aside, which is ", meant.v), [this, request, meant](Ended ended) {
+    if (world_.truth.JobNamed("aside") != meant)
+      world_.marks.Hit("a deletion is repeated when another job has the name");
+    api_.DeleteJob(request, kTimeout, [this, ended](auto reply) { ended(OnDeleted(reply.status())); });
   });
+}
+
+absl::Status Operator::OnDeleted(const absl::Status& status) {
+  if (deleted_ > 0 && (absl::IsNotFound(status) || absl::IsFailedPrecondition(status)))
+    world_.verdict.Violated("Meant", absl::StrCat("the second answer to ", doing_, ": ", status.ToString()));
+  if (!status.ok() || deleted_ == kAnswersLost) return status;
+  ++deleted_;
+  return absl::UnavailableError("the answer is lost");
 }
 
 }  // namespace paceline::sim

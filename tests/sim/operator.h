@@ -9,7 +9,8 @@
 
 namespace paceline::sim {
 
-// Who drops tables, changes rates and deletes a job while they train, and asks again until it is done.
+// Drops tables, changes rates and deletes a job while workers train, and asks again until it is done. Of the
+// deletion it loses answers, too: it asks again when it is done.
 class Operator {
  public:
   Operator(World& world, SimCoordinator& coordinator, uint32_t operations, bool deletes);
@@ -30,18 +31,22 @@ class Operator {
   void Drop();
   void ChangeRates();
   void Delete();
-  // A table of this role that lives; nullptr: there is none.
-  const TrueTable* AnyTable(Role role);
+  // Judges an answer to the deletion; returns what of it has reached the operator.
+  absl::Status OnDeleted(const absl::Status& status);
+  // A table of this purpose that lives; nullptr: there is none.
+  const TrueTable* AnyTable(Purpose purpose);
   // The name of the job that has this id, if it is the newest of the name.
   std::string NameOf(JobId job) const;
 
   World& world_;
+  SimCoordinator& coordinator_;
   Host host_{.name = "operator"};
   SimCoordinatorApi api_;
   uint32_t operations_;
   bool deletes_;
   bool stopped_ = false;
   bool idle_ = true;
+  uint64_t deleted_ = 0;  // how often it was told so
   std::string doing_ = "nothing yet";
 };
 

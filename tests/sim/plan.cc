@@ -77,7 +77,7 @@ void AddCuts(Plan& plan) {
   }
 }
 
-// What happens to disks, and to all who have a copy at once.
+// Faults of disks, and of all members of a segment at once.
 void AddDiskFaults(Plan& plan) {
   world::SplitMix64 random(ring::Mix64(/*seed=*/82, plan.seed));
   for (uint64_t n = 2 + world::Uniform(random, 6); n > 0; --n) {

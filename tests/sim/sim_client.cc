@@ -18,7 +18,7 @@ constexpr uint64_t kMeanKeys = 8;
 constexpr absl::Duration kTimeout = absl::Seconds(30);
 constexpr absl::Duration kStartTimeout = absl::Seconds(5);
 constexpr absl::Duration kShortTimeout = absl::Milliseconds(1500);
-// None; room for some of what is read; for all of it.
+// No cache; room for some of the rows; for all.
 struct CacheSize {
   uint64_t bytes = 0;
   uint64_t trial_rows = sdk::CacheTrial::kRows;
@@ -242,7 +242,7 @@ std::string SimClient::Describe() const {
   return text;
 }
 
-// -- what it does --
+// -- its actions --
 
 void SimClient::Push(const TablePtr& table, const std::vector<uint64_t>& keys,
                      const std::vector<float>& values, bool valid) {
@@ -268,7 +268,7 @@ void SimClient::Push(const TablePtr& table, const std::vector<uint64_t>& keys,
 TrueRead SimClient::ReadOf(const TablePtr& table, const std::vector<uint64_t>& keys,
                            std::optional<Clock> min_clock, Clock reader) const {
   const auto* ssp = std::get_if<Ssp>(&table->consistency);
-  // Of an aggregated table nobody sees his own updates before the others do.
+  // A worker sees its own updates of an aggregated table no earlier than the others do.
   TrueRead read{.reader = session_,
                 .own_writes = (ssp != nullptr || min_clock.has_value()) && !table->schema.aggregated,
                 .min_clock = min_clock.value_or(0),
@@ -293,7 +293,7 @@ void SimClient::PushPull(const TablePtr& table, const std::vector<uint64_t>& key
     const uint64_t push = world_.truth.OnPush(session_, core().clock(), *table, *batch, /*valid=*/true);
     // A refusal ends the read, if that has not ended yet.
     world_.truth.OnRefused(session_, push);
-    // The last clock of all may never be left, so nobody insists on it.
+    // The last clock may never end, so no push waits for it.
     const bool next_clock = core().worker() && world_.Chance(0.3);
     const Clock reader = core().clock() + (next_clock ? 1 : 0);
     auto reading =

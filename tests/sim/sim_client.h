@@ -31,7 +31,7 @@ class SimClient : private sdk::CacheWatcher {
   const std::string& name() const { return host_.name; }
   const std::string& job() const { return job_; }
   uint64_t starts() const { return starts_; }
-  // The process's activity, and whom its core waits for: for messages about stalls.
+  // The process's activity, and the cause of its core's waits: for messages about stalls.
   std::string Describe() const;
 
  protected:

@@ -258,7 +258,7 @@ void SimCoordinator::EmptyFolder(ShardId, const std::string& address, v1::EmptyF
   Ask<v1::EmptyFolderReply>(address, &shard::Shard::EmptyFolder, std::move(request), std::move(done));
 }
 
-// What is decided is what is in the store.
+// The store holds every decision.
 void SimCoordinator::OnCommitted(absl::Span<const coordinator::Write> writes) {
   namespace keys = coordinator::keys;
   // Ends before beginnings: a job's tables go in the commit that says so.
@@ -308,10 +308,28 @@ void SimCoordinator::OnCommitted(const coordinator::SessionRecord& record) {
   truth->closing |= record.state() == SessionRecord::CLOSING;
 }
 
+JobId SimCoordinator::JobNamed(const std::string& name) {
+  JobId id;
+  if (host_.Paused(world_.Now())) return id;
+  Visit([&](coordinator::CoordinatorCore& core) {
+    const v1::StatusReply status = core.Status();
+    for (const v1::JobStatus& job : status.jobs()) {
+      if (job.name() == name) id = JobId(job.job());
+    }
+  });
+  return id;
+}
+
 void SimCoordinator::OnCommitted(const coordinator::JobRecord& job) {
   world_.truth.OnJob(JobId(job.id()), job.name());
   for (const uint32_t table : job.closing_tables()) world_.truth.OnDropDecided(TableId(table));
-  OnLoadEnded(std::exchange(jobs_[job.id()], job), job);
+  const coordinator::JobRecord before = std::exchange(jobs_[job.id()], job);
+  if (job.deleting() && !before.deleting() && !before.has_load()) {
+    world_.Trace(absl::StrCat("job ", job.id(), " (", job.name(), ") is to be deleted"));
+    if (absl::StrContains(job.name(), ":replaced-")) world_.marks.Hit("a job is replaced");
+    world_.invariants.Meant(JobId(job.id()));
+  }
+  OnLoadEnded(before, job);
 }
 
 void SimCoordinator::OnLoadEnded(const coordinator::JobRecord& before, const coordinator::JobRecord& now) {
@@ -325,11 +343,11 @@ void SimCoordinator::OnLoadEnded(const coordinator::JobRecord& before, const coo
 }
 
 void SimCoordinator::OnCommitted(const v1::Table& table) {
-  static const std::map<std::string, Role> kRoles = {{"counts", Role::kCounts}, {"assigns", Role::kAssigns},
-                                                     {"folded", Role::kFolded}, {"scratch", Role::kScratch},
-                                                     {"rates", Role::kRates},   {"means", Role::kMeans}};
+  static const std::map<std::string, Purpose> kPurposes = {
+      {"counts", Purpose::kCounts},   {"assigns", Purpose::kAssigns}, {"folded", Purpose::kFolded},
+      {"scratch", Purpose::kScratch}, {"rates", Purpose::kRates},     {"means", Purpose::kMeans}};
   const v1::Table before = std::exchange(tables_[table.id()], table);
-  world_.truth.OnTable(TableId(table.id()), JobId(table.job()), kRoles.at(table.name()),
+  world_.truth.OnTable(TableId(table.id()), JobId(table.job()), kPurposes.at(table.name()),
                        table.schema().mean());
   if (table.rule_change() <= before.rule_change()) return;  // as it was, or taken back
   world_.marks.Hit(table.rule_clock() == 0 ? "rates change at once" : "rates change at a clock");

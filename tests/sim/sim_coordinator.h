@@ -82,6 +82,8 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   // Runs `visit` if the core is up, and schedules the work that it leaves for later.
   void Visit(const std::function<void(coordinator::CoordinatorCore&)>& visit);
   uint64_t starts() const { return starts_; }
+  // The newest job of this name, as Status tells it; none: it does not run, or tells of none.
+  JobId JobNamed(const std::string& name);
   // The last map in the store.
   const v1::Map& map() const { return map_; }
   // Checks that each session id is given to one call only, whatever the store did.

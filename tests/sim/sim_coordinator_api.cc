@@ -80,7 +80,7 @@ void SimCoordinatorApi::DeleteJob(const v1::DeleteJobRequest& request, absl::Dur
 
 // -- snapshots --
 
-// What the coordinator says is judged where it says it: its answer may be lost.
+// The coordinator's answer is judged where it is made: it may be lost on its way.
 void SimCoordinatorApi::CreateSnapshot(const v1::CreateSnapshotRequest& request, absl::Duration timeout,
                                        Callback<v1::CreateSnapshotReply> done) {
   world_.calls.Call<v1::CreateSnapshotReply>(

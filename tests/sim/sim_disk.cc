@@ -52,7 +52,7 @@ Lsn SimDisk::Has(SegmentId id) const {
   return log.empty() ? base->first : log.back().lsn;
 }
 
-// What is nobody's yet has nothing to be old.
+// A folder that no shard has used yet cannot be old.
 void SimDisk::KeepCopy() {
   if (aged() || !disk_->contents().notes.contains("owner")) return;
   older_ = std::move(copy_);
@@ -69,7 +69,7 @@ void SimDisk::BringBack() {
   if (aged()) disk_ = std::exchange(newest_, nullptr);
 }
 
-// Whatever lies between, what tears is most often found where nothing or all of it has arrived.
+// Torn writes show most faults where none or all of the bytes have arrived.
 size_t SimDisk::LosePower() {
   const size_t unsynced = disk_->unsynced();
   const size_t ends[] = {0, unsynced, world_.Below(unsynced + 1)};

@@ -14,7 +14,7 @@ constexpr absl::Duration kAskAgainAfter = absl::Milliseconds(20);
 constexpr absl::Duration kCallTimeout = absl::Seconds(1);
 constexpr absl::Duration kOnTimeEvery = absl::Milliseconds(30);
 constexpr absl::Duration kStartAgain = absl::Milliseconds(200);
-// A call may come so late that what it asks for is long past.
+// A call may come so late that its subject is long past.
 constexpr absl::Duration kWishMayCome = absl::Seconds(6);
 constexpr absl::Duration kLeaveTimeout = absl::Milliseconds(1500);
 constexpr absl::Duration kAsksForLeave = absl::Milliseconds(200);
@@ -199,9 +199,9 @@ size_t SimShard::Kill(bool power) {
     if (connection->info().server == host_.name) connection->CloseByServer(why), connection->ServerIsGone();
     if (connection->info().client == host_.name) connection->Break(why);
   }
-  shard_->Stop();  // whoever it would tell is not there any more
+  shard_->Stop();  // its callbacks have no receiver any more
   dead_.push_back(std::move(shard_));
-  // Nothing that was on its way may touch what is dead.
+  // Messages that were under way may not touch a dead process.
   shard_ = Make();
   return lost;
 }
@@ -393,7 +393,7 @@ uint64_t SimShard::map_version() const {
 }
 
 void SimShard::ForEachHost(const std::function<void(shard::SegmentHost&)>& visit) {
-  // One thread: nobody else is at them, and their executors would only cost time.
+  // One thread: no other uses them, and their executors would only cost time.
   const auto view = shard_->view();
   if (view->map == nullptr) return;
   for (uint32_t s = 0; s < uint32_t{1} << view->map->ring_bits(); ++s)

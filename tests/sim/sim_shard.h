@@ -24,7 +24,7 @@ class SimShard final : private shard::Probe, private shard::Peers {
            SnapshotShare* share = nullptr);
   ~SimShard() override;
 
-  // Joins the cluster with what is on its disk, and sends beats.
+  // Joins the cluster with the data of its disk, and sends beats.
   void Start();
   // While the shard is down, its folder becomes an older copy, from before its last start; false: there is
   // none. Once the coordinator has refused that copy, the newest is back.

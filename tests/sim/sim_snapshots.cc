@@ -141,7 +141,7 @@ void SimSnapshotRunner::Run(Task task, absl::Duration delay) {
   scheduler_.After(delay, [this, once = std::move(once)]() mutable { work_.Add(std::move(once)); });
 }
 
-// The process may die between what is done and who hears of it.
+// The process may die between the deed and its answer.
 void SimSnapshotDesk::Run(std::function<void(snapshot::Files&)> task, std::function<void()> done) {
   work_.Add(
       [this, task = std::move(task), done = std::move(done), ran = false](snapshot::Files& files) mutable {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr absl::Duration kLastTimeout = absl::Seconds(8);
 
-// What may become of a request while anything may happen.
+// The errors that a request may end with while anything may happen.
 bool Expected(const absl::Status& status) {
   return status.ok() || absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
          absl::IsDataLoss(status) || absl::IsNotFound(status) || absl::IsFailedPrecondition(status) ||
@@ -20,7 +20,11 @@ bool Expected(const absl::Status& status) {
 }  // namespace
 
 Snapshotter::Snapshotter(World& world, SimCoordinator& coordinator, SnapshotShare& share, uint32_t operations)
-    : world_(world), share_(share), api_(world, coordinator, host_), operations_(operations) {}
+    : world_(world),
+      coordinator_(coordinator),
+      share_(share),
+      api_(world, coordinator, host_),
+      operations_(operations) {}
 
 void Snapshotter::Begin() {
   Later(absl::Milliseconds(50), absl::Milliseconds(400));
@@ -83,20 +87,52 @@ void Snapshotter::TakeOne() {
   Create(request, timeout, [this](const absl::Status& status) { OnEnded(status); });
 }
 
-void Snapshotter::Restore(const std::string& name, absl::Duration timeout, Ended ended) {
+v1::RestoreSnapshotRequest Snapshotter::RequestOf(const std::string& snapshot, uint64_t restored,
+                                                  bool replace) {
   v1::RestoreSnapshotRequest request;
-  request.set_snapshot(name);
-  request.set_job(absl::StrCat("restored-", restored_));
+  request.set_snapshot(snapshot);
+  request.set_job(absl::StrCat("restored-", restored));
+  request.set_nonce(1 + Below(UINT64_MAX));
+  const JobId meant = replace ? coordinator_.JobNamed(request.job()) : JobId();
+  if (meant == JobId()) return request;
+  request.set_replace(true);
+  request.set_replaces(meant.v);
+  world_.invariants.OnDeletionAsked(meant);
+  return request;
+}
+
+void Snapshotter::Restore(const v1::RestoreSnapshotRequest& request, absl::Duration timeout, Ended ended) {
   Say(absl::StrCat("restore ", request.ShortDebugString()));
-  api_.RestoreSnapshot(request, timeout, [ended = std::move(ended)](auto reply) { ended(reply.status()); });
+  api_.RestoreSnapshot(request, timeout, [this, request, timeout, ended = std::move(ended)](auto reply) {
+    JudgeRestored(reply);
+    if (first_.has_value() ? !absl::IsUnavailable(reply.status()) : !reply.ok() || Chance(0.6)) {
+      first_.reset();
+      return ended(reply.status());
+    }
+    if (reply.ok()) first_ = *reply;
+    world_.scheduler.After(absl::Milliseconds(200),
+                           [this, request, timeout, ended] { Restore(request, timeout, ended); });
+  });
+}
+
+void Snapshotter::JudgeRestored(const absl::StatusOr<v1::RestoreSnapshotReply>& reply) {
+  if (!first_.has_value() || absl::IsUnavailable(reply.status()) || absl::IsDeadlineExceeded(reply.status()))
+    return;
+  world_.marks.Hit("a restore is repeated when it is done");
+  if (reply.ok() && reply->SerializeAsString() == first_->SerializeAsString()) return;
+  world_.verdict.Violated("Meant",
+                          absl::StrCat(doing_, ": first ", first_->ShortDebugString(), ", then ",
+                                       reply.ok() ? reply->ShortDebugString() : reply.status().ToString()));
 }
 
 void Snapshotter::RestoreOne() {
-  ++restored_;
-  Restore(taken_[Below(taken_.size())], absl::Seconds(3), [this](const absl::Status& status) {
-    if (status.ok()) on_restored(absl::StrCat("restored-", restored_));
-    OnEnded(status);
-  });
+  const bool replace = restored_ > 0 && Chance(0.4);
+  const uint64_t restored = replace ? 1 + Below(restored_) : ++restored_;
+  Restore(RequestOf(taken_[Below(taken_.size())], restored, replace), absl::Seconds(3),
+          [this, restored, replace](const absl::Status& status) {
+            if (status.ok() && !replace) on_restored(absl::StrCat("restored-", restored));
+            OnEnded(status);
+          });
 }
 
 void Snapshotter::RestoreFirst(const std::string& name) {
@@ -121,30 +157,32 @@ void Snapshotter::TakeLast() {
   request.set_job("job");
   Create(request, kLastTimeout, [this](const absl::Status& status) {
     Say(absl::StrCat(doing_, ": ", status.ToString()));
-    // Nobody comes to the clock at which rates are to change.
+    // No worker will reach the clock at which rates are to change.
     const bool rates = absl::IsFailedPrecondition(status) && absl::StrContains(status.message(), "rates");
     if (rates) world_.marks.Hit("a job snapshot is refused for rates to come");
     if (rates) {
       stage_ = Stage::kDone;
     } else if (status.ok()) {
       last_ = taken_.back();
-      ++restored_;
-      RestoreLast();
+      RestoreLast(RequestOf(last_, ++restored_, /*replace=*/false));
     } else {
       world_.scheduler.After(absl::Milliseconds(100), [this] { TakeLast(); });
     }
   });
 }
 
-void Snapshotter::RestoreLast() {
+void Snapshotter::RestoreLast(const v1::RestoreSnapshotRequest& request) {
   stage_ = Stage::kRestoring;
-  Restore(last_, kLastTimeout, [this](const absl::Status& status) {
+  Restore(request, kLastTimeout, [this, request](const absl::Status& status) {
     Say(absl::StrCat(doing_, ": ", status.ToString()));
-    // It may be there already, and its answer have been lost.
-    if (status.ok() || absl::IsAlreadyExists(status)) {
+    if (status.ok()) {
       stage_ = Stage::kDone;
     } else {
-      world_.scheduler.After(absl::Milliseconds(100), [this] { RestoreLast(); });
+      // What was refused stays so.
+      const bool refused = absl::IsFailedPrecondition(status);
+      world_.scheduler.After(absl::Milliseconds(100),
+                             [this, next = refused ? RequestOf(last_, restored_, /*replace=*/false)
+                                                   : request] { RestoreLast(next); });
     }
   });
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,9 @@
 
 namespace paceline::sim {
 
-// Takes snapshots of jobs while they train, through all faults, makes jobs of some and deletes others. When
-// everything else is over it takes one more and restores it: that must succeed.
+// Takes snapshots of jobs while they train, through all faults, makes jobs of some, which may replace those
+// it made before, and deletes others. When everything else is over it takes one more and restores it: that
+// must succeed.
 class Snapshotter {
  public:
   Snapshotter(World& world, SimCoordinator& coordinator, SnapshotShare& share, uint32_t operations);
@@ -38,9 +40,14 @@ class Snapshotter {
   void RestoreOne();
   void DeleteOne();
   void TakeLast();
-  void RestoreLast();
+  void RestoreLast(const v1::RestoreSnapshotRequest& request);
   void Create(const v1::CreateSnapshotRequest& request, absl::Duration timeout, Ended ended);
-  void Restore(const std::string& name, absl::Duration timeout, Ended ended);
+  // `replace`: the job that has the name now goes.
+  v1::RestoreSnapshotRequest RequestOf(const std::string& snapshot, uint64_t restored, bool replace);
+  // Loses some answers that it is restored, and asks again.
+  void Restore(const v1::RestoreSnapshotRequest& request, absl::Duration timeout, Ended ended);
+  // The answers to one request are all the same.
+  void JudgeRestored(const absl::StatusOr<v1::RestoreSnapshotReply>& reply);
   void OnEnded(const absl::Status& status);
   void Say(const std::string& what);
 
@@ -48,6 +55,7 @@ class Snapshotter {
   uint64_t Below(uint64_t n) { return world::Uniform(share_.random(), n); }
 
   World& world_;
+  SimCoordinator& coordinator_;
   SnapshotShare& share_;
   Host host_{.name = "snapshots"};
   SimCoordinatorApi api_;
@@ -55,8 +63,9 @@ class Snapshotter {
   Stage stage_ = Stage::kTraining;
   bool idle_ = true;
   std::string doing_ = "nothing yet";
-  std::vector<std::string> taken_;  // as far as it was told
-  uint64_t restored_ = 0;           // number of job names given out
+  std::vector<std::string> taken_;                 // as far as it was told
+  uint64_t restored_ = 0;                          // number of job names given out
+  std::optional<v1::RestoreSnapshotReply> first_;  // answer to the request under way that was lost
   std::string last_;
 };
 

@@ -12,7 +12,7 @@
 namespace paceline::sim {
 namespace {
 
-// The stranger's end of a stream: what comes back is kept.
+// The stranger's end of a stream: keeps the replies.
 class StrangersPort final : public world::StreamPort {
  public:
   void Kick() override {}

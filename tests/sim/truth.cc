@@ -42,9 +42,9 @@ PartNumber TrueSession::Last(SegmentAndLine where) const {
   return it == parts.end() ? 0 : it->second.size();
 }
 
-Role Truth::RoleOf(TableId id) const {
+Purpose Truth::PurposeOf(TableId id) const {
   const auto it = tables_.find(id);
-  return it == tables_.end() ? Role::kCounts : it->second.role;
+  return it == tables_.end() ? Purpose::kCounts : it->second.purpose;
 }
 
 const TableRows* Truth::Loaded(TableId table) const {
@@ -104,8 +104,8 @@ uint64_t Truth::OnPush(SessionId id, Clock clock, const sdk::TableInfo& table, c
     std::vector<TruePart>& line = session.parts[where];
     const std::vector<uint64_t> keys = Unpack<uint64_t>(part.keys);
     const std::vector<float> values = Unpack<float>(part.values);
-    const uint32_t column = RoleOf(table.id) == Role::kAssigns ? 0 : session.column;
-    const bool bounded = RoleOf(table.id) != Role::kMeans;  // those have a replay of their own
+    const uint32_t column = PurposeOf(table.id) == Purpose::kAssigns ? 0 : session.column;
+    const bool bounded = PurposeOf(table.id) != Purpose::kMeans;  // those have a replay of their own
     for (size_t i = 0; valid && bounded && i < keys.size(); ++i) {
       updates_[{table.id, keys[i]}].push_back({.session = id,
                                                .where = where,
@@ -163,14 +163,14 @@ Bounds Truth::BoundsOf(const TrueRead& read, uint64_t key, uint32_t column) cons
   Bounds bounds{.own = loaded, .acked = loaded, .clock = loaded, .most = loaded};
   const auto it = updates_.find({read.table, key});
   if (it == updates_.end()) return bounds;
-  const bool assigned = RoleOf(read.table) == Role::kAssigns;
+  const bool assigned = PurposeOf(read.table) == Purpose::kAssigns;
   for (const Update& update : it->second) {
     if (update.column != column) continue;
     const auto hold = [&](float& bound) { bound = assigned ? update.value : bound + update.value; };
     const TrueSession& session = sessions_.at(update.session);
     hold(bounds.most);
     if (read.own_writes && update.session == read.reader && update.pushed <= read.made) hold(bounds.own);
-    // What is cached was read earlier than others' updates were acknowledged.
+    // A cached row was read before the updates of others were acknowledged.
     if (update.acked <= read.made && !read.cached.contains(key)) hold(bounds.acked);
     // Of one who was evicted only a prefix counts; who joined later pushes nothing of clocks passed.
     if (session.worker && !session.closing && update.clock < read.min_clock) hold(bounds.clock);
@@ -190,7 +190,8 @@ float Truth::ValueOf(
     const std::optional<Lsn> lsn = holds(update.session, update.where.second, update.number);
     if (lsn.has_value()) by_lsn[*lsn] += update.value;
   }
-  for (const auto& [lsn, update] : by_lsn) value = RoleOf(table) == Role::kAssigns ? update : value + update;
+  for (const auto& [lsn, update] : by_lsn)
+    value = PurposeOf(table) == Purpose::kAssigns ? update : value + update;
   return value;
 }
 

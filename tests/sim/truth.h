@@ -45,7 +45,7 @@ void AddTo(TableRows& rows, const TruePart& part, uint32_t dim, bool assign);
 using SegmentAndLine = std::pair<uint32_t, Line>;
 
 // A table's purpose for its users.
-enum class Role : uint8_t {
+enum class Purpose : uint8_t {
   kCounts,   // adds
   kAssigns,  // assigns
   kFolded,   // adds, and is aggregated
@@ -58,7 +58,7 @@ enum class Role : uint8_t {
 struct TrueTable {
   TableId id;
   JobId job;
-  Role role = Role::kCounts;
+  Purpose purpose = Purpose::kCounts;
   bool mean = false;
 };
 
@@ -79,7 +79,7 @@ struct TrueSession {
   PartNumber Last(SegmentAndLine where) const;
 };
 
-// What one key's value holds of one session, at least and at most: sums for the counting table, the last
+// The share of one session in one key's value, at least and at most: sums for the counting table, the last
 // value for the table of assignments.
 struct Bounds {
   float own = 0;    // the reader's own pushes
@@ -141,11 +141,11 @@ class Truth {
   uint64_t parts_acked() const { return parts_acked_; }
 
   // -- jobs and tables --
-  void OnTable(TableId id, JobId job, Role role, bool mean) {
-    tables_[id] = {.id = id, .job = job, .role = role, .mean = mean};
+  void OnTable(TableId id, JobId job, Purpose purpose, bool mean) {
+    tables_[id] = {.id = id, .job = job, .purpose = purpose, .mean = mean};
   }
   const std::map<TableId, TrueTable>& tables() const { return tables_; }
-  Role RoleOf(TableId id) const;
+  Purpose PurposeOf(TableId id) const;
   bool IsMean(TableId id) const { return tables_.contains(id) && tables_.at(id).mean; }
   // The coordinator has decided the table's end.
   void OnDropDecided(TableId id) { dropped_.insert(id); }

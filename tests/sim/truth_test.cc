@@ -28,7 +28,7 @@ std::shared_ptr<const sdk::Routes> OneSegment() {
 // One session pushes to one key of a table that may be dropped, in a ring of one segment.
 struct TruthTest : ::testing::Test {
   TruthTest() {
-    truth.OnTable(kTable, JobId(1), Role::kScratch, /*mean=*/false);
+    truth.OnTable(kTable, JobId(1), Purpose::kScratch, /*mean=*/false);
     truth.Add(kReader, JobId(1), "worker-0").worker = true;
   }
 
@@ -38,7 +38,7 @@ struct TruthTest : ::testing::Test {
     const auto batch = sdk::GroupKeys(*routes, table.placement, kColumns, {kKey}, row, sdk::AllocateFresh);
     return truth.OnPush(kReader, /*clock=*/3, table, *batch, /*valid=*/true);
   }
-  // What a read that is made now is to hold.
+  // The bounds of a read that begins now.
   Bounds BoundsNow() {
     const TrueRead read{.reader = kReader,
                         .own_writes = true,
@@ -76,7 +76,7 @@ struct TruthTest : ::testing::Test {
 
 // The push and a read that names it are under way when the table is dropped. The push is refused and its user
 // told; the empty part that takes its number releases the read, which is served without it.
-TEST_F(TruthTest, WhatAnEmptyPartStandsForIsPromisedToNobody) {
+TEST_F(TruthTest, TheContentOfAnEmptiedPartIsNotPromised) {
   Push(5);
   const uint64_t refused = Push(9);
   EXPECT_EQ(BoundsNow().own, 14);
@@ -92,7 +92,7 @@ TEST_F(TruthTest, WhatAnEmptyPartStandsForIsPromisedToNobody) {
   EXPECT_EQ(bounds.most, 5) << "nor may it be seen";
 }
 
-TEST_F(TruthTest, WhatIsNotRefusedIsPromised) {
+TEST_F(TruthTest, PartsThatAreNotRefusedArePromised) {
   Push(5);
   truth.OnRefused(kReader, Push(9));
   truth.OnAcked(kReader, kWhere, 1);
@@ -101,7 +101,7 @@ TEST_F(TruthTest, WhatIsNotRefusedIsPromised) {
   EXPECT_EQ(bounds.acked, 5);
 }
 
-TEST_F(TruthTest, NobodysPartIsEmptiedInSilence) {
+TEST_F(TruthTest, NoPartIsEmptiedSilently) {
   Push(5);
   truth.OnDropDecided(kTable);
   LogEmpty(1);

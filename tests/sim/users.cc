@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t kAssignsFrom = 1000;  // keys of the table of assignments: this and the session
 constexpr uint64_t kTriesTogether = 2;
 constexpr absl::Duration kFinishTimeout = absl::Seconds(30);
-constexpr absl::Duration kEvictedAfter = absl::Seconds(4);  // whoever is silent for so long has been
+constexpr absl::Duration kEvictedAfter = absl::Seconds(4);  // a client that is silent for so long has been
 
 }  // namespace
 
@@ -82,7 +82,7 @@ void Worker::Read() {
   });
 }
 
-// Some do not wait for what they read, and tick.
+// Some tick without waiting for their reads.
 void Worker::ReadFolded() {
   if (!plan_.bsp && world_.Chance(0.5)) return EndClock();
   if (world_.Chance(0.2)) return PullMeans([this] { EndClock(); });
@@ -126,7 +126,7 @@ void Worker::Leave() {
   });
 }
 
-// What has finished may still read, and is in nobody's way.
+// A finished worker may still read, and holds nobody up.
 void Worker::Linger() {
   if (!world_.Chance(0.5)) return Exit();
   PullCounts(world_.Chance(0.5) ? folded_ : counts_, std::nullopt, [this] {

@@ -17,7 +17,7 @@
 
 namespace paceline::sim {
 
-// Reads every frame that passes, and reports what was sent and received to the invariants.
+// Reads every frame that passes, and reports it to the invariants.
 class WireWatch final : public StreamWatcher {
  public:
   // The member whose shard has this host name.

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/sim/calls.h"
-#include "libs/sim/history.h"
+#include "libs/sim/history_hash.h"
 #include "libs/sim/marks.h"
 #include "libs/sim/scheduler.h"
 #include "libs/sim/stream.h"
@@ -20,19 +20,19 @@ namespace paceline::sim {
 // State that all pieces of one simulated cluster share. `random` is the source of all randomness.
 struct World {
   World(uint64_t seed, uint32_t segments) : random(seed), invariants(verdict, truth, marks, segments) {
-    network.cuts = &cuts;
-    calls.cuts = &cuts;
+    network.partitions = &partitions;
+    calls.partitions = &partitions;
   }
 
   world::SplitMix64 random;
   Scheduler scheduler;
   SimClock clock{scheduler};
-  History history;
+  HistoryHash history;
   Marks marks;
   Verdict verdict{scheduler};
   Truth truth;
   Invariants invariants;
-  Cuts cuts;
+  Partitions partitions;
   Network network{scheduler, random, history};
   Calls calls{scheduler, random, history, marks};
 

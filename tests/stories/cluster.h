@@ -64,7 +64,7 @@ class Cluster final : World, coordinator::ShardCaller, coordinator::Probe {
   void Deliver();
 
   // -- calls of the coordinator --
-  // `visit` makes the answer, and says what it comes to.
+  // `visit` makes the answer, and describes it.
   template <class Reply, class Done>
   void Call(const std::string& address, const std::string& what, Done done,
             std::function<std::string(Node&, Reply&)> visit);

@@ -1,4 +1,4 @@
-// What a story may say.
+// The commands of a story.
 #include "libs/log/testing.h"
 #include "tests/stories/cluster.h"
 

@@ -10,17 +10,17 @@
 #include "services/shard/segment/segment_host.h"
 #include "tests/stories/told.h"
 
-// The members of one segment, on shards that say what they do.
+// The members of one segment, on shards that report their actions.
 namespace paceline::stories {
 
 inline constexpr char kCoordinator[] = "coordinator";
 
-// What nodes know of what surrounds them.
+// The surroundings of a node.
 class World {
  public:
   virtual ~World() = default;
   // `deliver` runs when the message arrives, or `lost` when it does not. Without `text` nobody is told of it.
-  // What repeats the last message between two shards is told once.
+  // A message that repeats the last one between two shards is told once.
   virtual void Send(const std::string& from, const std::string& to, const std::string& text,
                     std::function<void()> deliver, std::function<void()> lost = nullptr) = 0;
   virtual void Say(const std::string& what) = 0;
@@ -51,11 +51,9 @@ class Node final : public log::RowMemory,
   bool Admits(uint64_t) override { return true; }
   void Grown(int64_t) override {}
   void RowsUpdated(uint64_t) override {}
-  void Logged(const log::Segment& segment, Epoch, const log::Record& record) override {
-    Say(absl::StrCat("logs ", segment.version().v, ": ", std::visit(RecordTeller{world_.names}, record)));
-  }
-  void Followed(const log::Segment& segment, const log::Record& record) override {
-    Say(absl::StrCat("has ", segment.version().v, ": ", std::visit(RecordTeller{world_.names}, record)));
+  void Applied(const log::Segment& segment, const log::AppliedRecord& applied) override {
+    Say(absl::StrCat(applied.received() ? "has " : "logs ", segment.version().v, ": ",
+                     std::visit(RecordTeller{world_.names}, applied.record())));
   }
 
   void Send(const ring::Member& to, v1::ReplicateRequest::Segment head, absl::Cord body) override {

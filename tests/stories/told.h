@@ -8,7 +8,7 @@
 #include "libs/log/record.h"
 #include "paceline/v1/replication.pb.h"
 
-// What records and frames say, in words.
+// Records and frames in words.
 namespace paceline::stories {
 
 // How ids are called in a story.

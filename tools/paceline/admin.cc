@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "libs/world/real_clock.h"
+#include "libs/world/system_random.h"
 #include "tools/paceline/coordinator.h"
 #include "tools/paceline/json.h"
 #include "tools/paceline/lists.h"
@@ -48,8 +49,15 @@ int ListJobs(const AdminOptions& options) {
 }
 
 int DeleteJob(const AdminOptions& options) {
+  const absl::StatusOr<v1::StatusReply> status = Status(options);
+  if (!status.ok()) return Complain(status.status(), options.coordinator);
   v1::DeleteJobRequest request;
   request.set_job(options.job);
+  request.set_nonce(world::SystemRandom().Next());
+  for (const v1::JobStatus& job : status->jobs()) {
+    // The last: a load, if there is one, not the job that it replaces.
+    if (job.name() == options.job) request.set_job_id(job.job());
+  }
   request.set_force(options.force);
   const auto deleted =
       Coordinator(options.coordinator)
@@ -114,7 +122,7 @@ int SetRates(const AdminOptions& options) {
                             clock == 0 ? " at once" : absl::StrCat(" from clock ", clock, " on"), "\n"));
 }
 
-// 0 only if nothing stays: whoever stops the shard next relies on it.
+// 0 only if no segment stays: callers then stop the shard.
 int HandOver(const AdminOptions& options) {
   v1::HandOverShardRequest request;
   request.set_shard(options.shard);
@@ -136,7 +144,7 @@ int ListShards(const AdminOptions& options) {
   return Print(options.json ? JsonList(status->shards()) : ShardsText(*status));
 }
 
-// One that lives hands over what it has first, and is asked again while it marks its folder.
+// A running shard hands over its segments first, and is asked again while it marks its folder.
 int RemoveShard(const AdminOptions& options) {
   Coordinator coordinator(options.coordinator);
   const absl::Time end = world::MonotonicNow() + absl::Seconds(options.timeout_s);
@@ -149,7 +157,7 @@ int RemoveShard(const AdminOptions& options) {
       return Print(absl::StrCat("shard '", options.shard, "' is removed",
                                 removed->emptied()
                                     ? "; its folder is marked as emptied\n"
-                                    : "; it did not run: its folder is refused from now on\n"));
+                                    : "; it was not running: the cluster refuses its folder from now on\n"));
     }
     const bool member = absl::IsFailedPrecondition(removed.status());
     if (world::MonotonicNow() > end || (!absl::IsAborted(removed.status()) && (!member || left))) {
@@ -167,7 +175,7 @@ int RemoveShard(const AdminOptions& options) {
   }
 }
 
-// Those that wait for nobody but shards that are given up, and whose loss is not accepted yet.
+// The segments that wait only for shards that are given up, and whose loss is not accepted yet.
 v1::RecoverSegmentsRequest Acceptance(const AdminOptions& options, const v1::RecoverSegmentsReply& found) {
   v1::RecoverSegmentsRequest request;
   for (const auto& segment : found.waiting()) {
@@ -183,7 +191,7 @@ v1::RecoverSegmentsRequest Acceptance(const AdminOptions& options, const v1::Rec
   return request;
 }
 
-// Those of which nothing is given up but these starts: what somebody has seen and named.
+// The segments that give up no other starts than these, which the operator has seen and named.
 v1::RecoverSegmentsRequest Only(const std::set<uint64_t>& starts, const v1::RecoverSegmentsRequest& request) {
   v1::RecoverSegmentsRequest only;
   for (const auto& loss : request.accept_loss()) {
@@ -215,7 +223,7 @@ int AwaitRecovery(const AdminOptions& options, const v1::RecoverSegmentsRequest&
       if (!waits) return Print(absl::StrCat(accepted.accept_loss_size(), " segments go on\n"));
     }
     if (world::MonotonicNow() > end) {
-      return now.ok() ? Complain(absl::StrCat("they wait all the same:\n", LossText(*now)))
+      return now.ok() ? Complain(absl::StrCat("the segments still wait:\n", LossText(*now)))
                       : Complain(now.status(), options.coordinator);
     }
     absl::SleepFor(kLookAgain);
@@ -235,8 +243,8 @@ int Recover(const AdminOptions& options) {
   (void)Print(LossText(*found));
   if (!options.accept_loss) {
     return Complain(
-        "nothing was done: start the shards again that are awaited, with their folders; or, if they have "
-        "ended for good, name them: --accept-loss SHARD…");
+        "nothing was done: restart the awaited shards with their folders; or, if they have ended for good, "
+        "name them: --accept-loss SHARD…");
   }
   const v1::RecoverSegmentsRequest request = Acceptance(options, *found);
   if (request.accept_loss().empty()) {
@@ -246,7 +254,7 @@ int Recover(const AdminOptions& options) {
 }
 
 void AddTimeout(CLI::App& command, AdminOptions& options) {
-  command.add_option("--timeout", options.timeout_s, "How long to wait for it to be done everywhere")
+  command.add_option("--timeout", options.timeout_s, "How long to wait until all shards have done it")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
@@ -255,24 +263,23 @@ void AddTimeout(CLI::App& command, AdminOptions& options) {
 }  // namespace
 
 void AddAdmin(CLI::App& app, AdminOptions& options) {
-  CLI::App* job = app.add_subcommand("job", "List jobs, delete one");
-  CLI::App* table = app.add_subcommand("table", "List tables, drop one, change the rates of one");
+  CLI::App* job = app.add_subcommand("job", "List jobs, or delete one");
+  CLI::App* table = app.add_subcommand("table", "List tables, drop one, or change its rates");
   job->require_subcommand(1);
   table->require_subcommand(1);
 
   CLI::App* job_list = job->add_subcommand("list", "Show all jobs: their sessions, tables, memory");
   job_list->add_flag("--json", options.json, "As JSON: a list of JobStatus of coordinator.proto");
-  CLI::App* job_delete =
-      job->add_subcommand("delete", "End a job: its tables, its rows, its clocks. Nothing of it is left");
+  CLI::App* job_delete = job->add_subcommand("delete", "Delete a job with its tables, rows and clocks");
   job_delete->add_option("JOB", options.job, "Its name")->required();
-  job_delete->add_flag("--force", options.force, "Close its sessions first; otherwise there must be none");
+  job_delete->add_flag("--force", options.force, "Close its open sessions first");
   AddTimeout(*job_delete, options);
 
   CLI::App* table_list = table->add_subcommand("list", "Show the tables of all jobs, or of one");
   table_list->add_option("JOB", options.job, "Its name");
   table_list->add_flag("--json", options.json, "As JSON: a list of Table of types.proto");
-  CLI::App* drop = table->add_subcommand("drop", "End a table and free its rows everywhere");
-  CLI::App* set = table->add_subcommand("set", "Change rates of a table's update rule while it is trained");
+  CLI::App* drop = table->add_subcommand("drop", "Delete a table and free its rows on all shards");
+  CLI::App* set = table->add_subcommand("set", "Change rates of a table's update rule while workers train");
   for (CLI::App* one : {drop, set}) {
     one->add_option("JOB", options.job, "The job's name")->required();
     one->add_option("TABLE", options.table, "The table's name")->required();
@@ -282,37 +289,36 @@ void AddAdmin(CLI::App& app, AdminOptions& options) {
                   "NAME=VALUE: lr, epsilon, alpha, beta, l1, l2, as the rule has them")
       ->required();
   CLI::Option* now =
-      set->add_flag("--now", options.now, "At once, not at a clock that all segments agree on");
-  set->add_option("--at-clock", options.at_clock, "At this clock, or the next one that can be agreed")
+      set->add_flag("--now", options.now, "Change them at once, not at a clock that all segments agree on");
+  set->add_option("--at-clock", options.at_clock, "At this clock, or the next on which all can agree")
       ->excludes(now);
   set->add_flag("--json", options.json, "As JSON: the Table of types.proto");
   CLI::App* hand_over = app.add_subcommand(
-      "handover", "Hand all that a shard is primary of to its replicas, so that it can be stopped unnoticed");
+      "handover", "Hand over a shard's primaries to replicas, so that it can stop without a pause");
   hand_over->add_option("SHARD", options.shard, "Its name")->required();
   hand_over->add_flag("--json", options.json, "As JSON: HandOverShardReply of coordinator.proto");
   AddTimeout(*hand_over, options);
-  hand_over->footer("Exits with 1 if a segment stays with the shard, and says why.");
+  hand_over->footer("Exits with 1, and says why, if a segment stays with the shard.");
   CLI::App* shard = app.add_subcommand("shard", "Show the shards of a cluster, or remove one");
   shard->require_subcommand(1);
-  CLI::App* shard_list = shard->add_subcommand("list", "Show all shards that are known");
+  CLI::App* shard_list = shard->add_subcommand("list", "Show all shards of the cluster");
   shard_list->add_flag("--json", options.json, "As JSON: a list of ShardStatus of coordinator.proto");
   CLI::App* shard_remove = shard->add_subcommand(
       "remove",
-      "Forget a shard for good. One that lives hands over what it has, marks its folder as emptied and "
-      "ends; of one that has ended the folder is refused from then on");
+      "Remove a shard for good. A running shard hands over its segments, marks its folder as emptied and "
+      "ends. If the shard has ended already, the cluster refuses its folder from then on");
   shard_remove->add_option("SHARD", options.shard, "Its name")->required();
   AddTimeout(*shard_remove, options);
   CLI::App* recover = app.add_subcommand(
-      "recover", "Show which segments wait for shards that have ended; go on without what only these had");
-  recover->add_flag(
-      "--accept-loss", options.accept_loss,
-      "Go on without these shards where only they are awaited. They must have ended, for good: one that only "
-      "cannot be reached would go on serving what it has");
-  recover->add_option("SHARD", options.given_up, "Names of shards that do not come back");
+      "recover", "Show segments that wait for shards that have ended, or give up what only these had");
+  recover->add_flag("--accept-loss", options.accept_loss,
+                    "Continue without these shards where segments wait for no others. They must have ended "
+                    "for good: a shard that is only out of reach would go on serving its rows");
+  recover->add_option("SHARD", options.given_up, "Names of the shards that do not come back");
   recover->add_flag("--json", options.json,
-                    "As JSON: RecoverSegmentsReply of coordinator.proto; only to show");
+                    "As JSON: RecoverSegmentsReply of coordinator.proto; without --accept-loss only");
   AddTimeout(*recover, options);
-  recover->footer("Without --accept-loss nothing is changed; exits with 1 if a segment waits.");
+  recover->footer("Changes nothing without --accept-loss; then it exits with 1 if a segment waits.");
   for (CLI::App* one :
        {job_list, job_delete, table_list, drop, set, hand_over, shard_list, shard_remove, recover}) {
     AddCoordinatorOption(*one, options.coordinator);

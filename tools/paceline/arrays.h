@@ -13,7 +13,7 @@
 
 // Array files of other programs: .npy and .npz of NumPy, and .safetensors. Input is not trusted: every length
 // is checked against the file before memory is reserved. Errors are INVALID_ARGUMENT, naming file, array and
-// what was expected.
+// the expectation.
 namespace paceline::tool {
 
 enum class ArrayType { kF32, kU64, kI64 };

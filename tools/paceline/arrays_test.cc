@@ -1,4 +1,4 @@
-// Arrays of other programs: what is taken, and that nothing else is.
+// Arrays of other programs: which are accepted, and that no others are.
 #include "tools/paceline/arrays.h"
 
 #include <stdlib.h>
@@ -69,7 +69,7 @@ TEST(NpyTest, HeadersAreThoseOfNumPy) {
   EXPECT_THAT(Read(Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (), }"))->shape, ElementsAre());
 }
 
-TEST(NpyTest, SaysWhatIsWrong) {
+TEST(NpyTest, NamesTheFault) {
   const auto says = [](const std::string& header, const std::string& what) {
     EXPECT_THAT(Read(header), StatusIs(StatusCode::kInvalidArgument, HasSubstr(what))) << header;
   };
@@ -161,7 +161,7 @@ class ArrayFilesTest : public ::testing::Test {
   std::string path_;
 };
 
-TEST_F(ArrayFilesTest, AnArchiveGivesBackWhatWasPutIn) {
+TEST_F(ArrayFilesTest, AnArchiveReturnsItsArrays) {
   Zip();
   const auto npz = OpenNpz(path_ + "/zip");
   ASSERT_THAT(npz, IsOk());

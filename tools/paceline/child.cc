@@ -42,7 +42,7 @@ void Detach(int output) {
   dup2(output, STDERR_FILENO);
 }
 
-// What the child does before it is another program. Other threads may have been cut off anywhere: nothing
+// The child's steps before it becomes another program. Other threads may have been cut off anywhere: nothing
 // here allocates or locks.
 [[noreturn]] void Become(const ChildOptions& options, char* const* arguments, char* const* environment,
                          pid_t parent, int failure) {

@@ -100,7 +100,7 @@ absl::Status Coordinator::Repeat(
     context.set_deadline(rpc::After(left + absl::Seconds(2)));
     const absl::Status heard = coordinators_.Heard(*one, ask(*one->stub, context, left), context);
     if (heard.ok()) return heard;
-    // What the one that leads says is said; another one may lead by now.
+    // The coordinator that leads has answered; another one may lead by now.
     const bool elsewhere = coordinators_.Current() != one;
     if (!elsewhere || !absl::IsUnavailable(heard) || world::MonotonicNow() + kPause >= deadline) return heard;
     absl::SleepFor(kPause);
@@ -119,7 +119,7 @@ std::string WhyNot(const absl::Status& status, const std::string& coordinator) {
 void AddCoordinatorOption(CLI::App& command, std::string& coordinator) {
   coordinator = absl::StrCat("127.0.0.1:", kCoordinatorPort);
   command
-      .add_option("--coordinator", coordinator, "The cluster's coordinator; of several, with commas between")
+      .add_option("--coordinator", coordinator, "The cluster's coordinator; several are separated by commas")
       ->type_name("HOST:PORT")
       ->envname(kCoordinatorVariable)
       ->capture_default_str();

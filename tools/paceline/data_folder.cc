@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<DataFolder>> DataFolder::Open(const std::string& 
 }
 
 DataFolder::~DataFolder() {
-  std::error_code ignored;  // there is nobody left to whom it matters
+  std::error_code ignored;  // the process ends: no error matters now
   if (temporary_) std::filesystem::remove_all(path_, ignored);
   close(lock_);
 }

@@ -73,7 +73,7 @@ void Drill::AwaitTakeover() {
     next_ = absl::InfiniteFuture();
   } else if (now - killed_ > kGiveUp) {
     Say(absl::StrCat("after ", absl::FormatDuration(kGiveUp), " segments of ", victim_->name,
-                     " have no other primary; see `paceline status`"));
+                     " still have no new primary; see `paceline status`"));
     next_ = absl::InfiniteFuture();
   }
 }

@@ -37,7 +37,7 @@ bool Serves(const grpc::ByteBuffer& reply) {
 std::string Hint(absl::string_view message) {
   const bool hung_up =
       absl::StrContains(message, "Socket closed") || absl::StrContains(message, "Connection reset");
-  return hung_up ? "; whoever listens there hangs up: it may have no descriptors left, see its log" : "";
+  return hung_up ? "; the server closed the connection: it may have no descriptors left, see its log" : "";
 }
 
 absl::Status Check(const HealthOptions& options) {
@@ -71,7 +71,7 @@ CLI::App* AddHealth(CLI::App& app, HealthOptions& options) {
   health
       ->add_option("--service", options.service,
                    "`readiness`, of a shard: whether every segment has had all its copies since the shard "
-                   "started; `connections`: whether it takes them all, or has no descriptors left for some "
+                   "started; `connections`: whether it accepts them all, or has no descriptors left for some "
                    "(default: whether it answers at all)")
       ->type_name("NAME");
   health->add_option("--timeout", options.timeout_s, "How long to wait for the answer")

@@ -78,7 +78,7 @@ std::string ShardsText(const v1::StatusReply& status) {
 
 std::string HandOverText(const std::string& shard, const v1::HandOverShardReply& reply) {
   std::string text = absl::StrCat(reply.handed_over(), " segments of ", shard, " were handed over\n");
-  if (reply.kept().empty()) return absl::StrCat(text, shard, " is primary of nothing any more\n");
+  if (reply.kept().empty()) return absl::StrCat(text, shard, " is primary of no segment now\n");
   absl::StrAppend(&text, "These stay with it:\n");
   for (const std::string& kept : reply.kept()) absl::StrAppend(&text, "  - ", kept, "\n");
   return text;
@@ -103,12 +103,11 @@ std::string LossOf(const v1::RecoverSegmentsReply::Segment& segment) {
   const std::string restarted = absl::StrJoin(segment.restarted(), ", ");
   const std::string empty = "they begin empty, and the sessions of all jobs end";
   if (segment.nothing_found() && awaited.empty()) {
-    return absl::StrCat("nobody has them any more (", restarted, " had); ", empty);
+    return absl::StrCat("no shard has them any more (", restarted, " had); ", empty);
   }
-  if (restarted.empty()) return absl::StrCat(awaited, " had them and is awaited; without it ", empty);
-  return absl::StrCat(awaited, " is awaited; without it what ", restarted,
-                      " has on its disk is gone on from, and what only ", awaited, " had is lost. If ",
-                      restarted, " has nothing, ", empty);
+  if (restarted.empty()) return absl::StrCat(awaited, " had them and is awaited. Without it ", empty);
+  return absl::StrCat(awaited, " is awaited. Without it they continue from the disk of ", restarted,
+                      ", and what only ", awaited, " had is lost. If ", restarted, " has nothing, ", empty);
 }
 
 }  // namespace

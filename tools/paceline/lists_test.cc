@@ -49,11 +49,11 @@ TEST(ListsTest, ATableIsFoundByItsJobAndName) {
   EXPECT_EQ(FindTable(status, "nobody", "weights"), nullptr);
 }
 
-TEST(HandOverTextTest, SaysWhatStaysAndWhy) {
+TEST(HandOverTextTest, NamesSegmentsThatStayAndWhy) {
   v1::HandOverShardReply reply;
   reply.set_handed_over(21);
   EXPECT_EQ(HandOverText("shard-1", reply),
-            "21 segments of shard-1 were handed over\nshard-1 is primary of nothing any more\n");
+            "21 segments of shard-1 were handed over\nshard-1 is primary of no segment now\n");
   reply.add_kept("segments 3, 7: no replica");
   EXPECT_EQ(HandOverText("shard-1", reply),
             "21 segments of shard-1 were handed over\nThese stay with it:\n  - segments 3, 7: no replica\n");
@@ -70,10 +70,11 @@ TEST(LossTextTest, NamesSegmentsAndShards) {
   reply.mutable_waiting(1)->add_restarted("shard-0");
   EXPECT_EQ(
       LossText(reply),
-      "segments 0, 2, 7: shard-1 had them and is awaited; without it they begin empty, and the sessions of "
+      "segments 0, 2, 7: shard-1 had them and is awaited. Without it they begin empty, and the sessions of "
       "all jobs end\n"
-      "segments 1: shard-1 is awaited; without it what shard-0 has on its disk is gone on from, and what "
-      "only shard-1 had is lost. If shard-0 has nothing, they begin empty, and the sessions of all jobs "
+      "segments 1: shard-1 is awaited. Without it they continue from the disk of shard-0, and what only "
+      "shard-1 "
+      "had is lost. If shard-0 has nothing, they begin empty, and the sessions of all jobs "
       "end\n");
   reply.Clear();
   auto& lost = *reply.add_waiting();
@@ -82,7 +83,7 @@ TEST(LossTextTest, NamesSegmentsAndShards) {
   lost.set_nothing_found(true);
   EXPECT_EQ(
       LossText(reply),
-      "segments 5: nobody has them any more (shard-2 had); they begin empty, and the sessions of all jobs "
+      "segments 5: no shard has them any more (shard-2 had); they begin empty, and the sessions of all jobs "
       "end\n");
 }
 

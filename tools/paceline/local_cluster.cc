@@ -144,7 +144,7 @@ absl::Status LocalCluster::StartShards() {
     const std::string name = absl::StrCat("shard-", i);
     std::vector<std::string> arguments = {"paceline-shard", "--coordinator", address(), "--name", name,
                                           "--threads", absl::StrCat(ThreadsOfEach(options_.shards)),
-                                          // They end together: nobody is left to hand anything over to.
+                                          // They end together: no shard is left to hand over to.
                                           "--leave-timeout", "0"};
     // Of a temporary folder nothing would be read again.
     if (!folder_.temporary())

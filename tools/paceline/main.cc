@@ -39,7 +39,7 @@ int Main(std::vector<std::string> arguments) {
   CLI::App* verify = AddVerify(app, verify_options);
   CLI::App* health = AddHealth(app, health_options);
 
-  // What follows `--` is somebody else's command line: the parser must not see it.
+  // The command line after `--` is another program's: the parser must not see it.
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   if (dashes != arguments.end()) up_options.command.assign(dashes + 1, arguments.end());
   const bool no_command = dashes != arguments.end() && up_options.command.empty();

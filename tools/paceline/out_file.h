@@ -26,7 +26,7 @@ class OutFile {
   void KeepAs(const std::string& name, bool replace);
 
   const std::string& path() const { return path_; }
-  uint64_t size() const { return size_; }  // of what was appended
+  uint64_t size() const { return size_; }  // appended so far
   const absl::Status& Check() const { return status_; }
 
  private:

@@ -26,7 +26,7 @@ class PortFileTest : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(PortFileTest, GivesTheAddressOnceItIsThere) {
+TEST_F(PortFileTest, GivesTheAddressOnceItIsWritten) {
   Write("port", "127.0.0.1:1\n");  // of an earlier start
   absl::StatusOr<PortFile> file = PortFile::Expect(folder_ / "port");
   ASSERT_TRUE(file.ok()) << file.status();

@@ -17,7 +17,7 @@ const FieldDescriptor* KindOf(const v1::Rule& rule) {
   return v1::Rule::descriptor()->FindFieldByNumber(rule.kind_case());
 }
 
-// What people call a field: "lr" for learning_rate, as in the C++ interface.
+// The short name of a field: "lr" for learning_rate, as in the C++ interface.
 std::string NameOf(const FieldDescriptor& field) {
   return field.name() == "learning_rate" ? "lr" : std::string(field.name());
 }

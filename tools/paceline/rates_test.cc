@@ -27,7 +27,7 @@ TEST(RatesTest, ARuleIsShownWithAllItsRates) {
   EXPECT_EQ(RuleText(v1::Rule()), "-");
 }
 
-TEST(RatesTest, SomeAreSetAndTheOthersStay) {
+TEST(RatesTest, SettingSomeRatesKeepsTheOthers) {
   const auto changed =
       WithRates(Parse("ftrl_proximal { alpha: 0.1 beta: 1 l1: 3 }"), {"alpha=0.2", "l2=1e-3"});
   ASSERT_THAT(changed, IsOk());
@@ -37,7 +37,7 @@ TEST(RatesTest, SomeAreSetAndTheOthersStay) {
   }
 }
 
-TEST(RatesTest, WhatTheRuleDoesNotHaveIsNamed) {
+TEST(RatesTest, ARateThatTheRuleLacksIsNamed) {
   const v1::Rule rule = Parse("adagrad { learning_rate: 1 epsilon: 1 }");
   EXPECT_THAT(WithRates(rule, {"alpha=1"}), StatusIs(absl::StatusCode::kInvalidArgument,
                                                      HasSubstr("'alpha': the rule adagrad has lr, epsilon")));

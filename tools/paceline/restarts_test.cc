@@ -20,7 +20,7 @@ TEST(RestartsTest, PausesGrowToABound) {
   }
 }
 
-TEST(RestartsTest, OneThatHasLivedForAWhileBeginsAnew) {
+TEST(RestartsTest, AProcessThatLivedForAWhileBeginsAnew) {
   Restarts restarts(kBegin);
   absl::Time now = kBegin;
   for (int i = 0; i < 4; ++i) {
@@ -30,7 +30,7 @@ TEST(RestartsTest, OneThatHasLivedForAWhileBeginsAnew) {
   EXPECT_EQ(restarts.Ended("shard-0", now + absl::Minutes(1)), absl::Milliseconds(500));
 }
 
-TEST(RestartsTest, EachIsStartedOnceAndInItsTime) {
+TEST(RestartsTest, EachProcessStartsOnceAndInTime) {
   Restarts restarts(kBegin);
   EXPECT_EQ(restarts.Next(), absl::InfiniteFuture());
   EXPECT_EQ(restarts.Take(kBegin), std::nullopt);

@@ -19,10 +19,12 @@
 #include "libs/base/text.h"
 #include "libs/snapshot/manifest.h"
 #include "libs/snapshot/store/directory.h"
+#include "libs/world/system_random.h"
 #include "libs/world/wall_clock.h"
 #include "tools/paceline/arrays.h"
 #include "tools/paceline/coordinator.h"
 #include "tools/paceline/json.h"
+#include "tools/paceline/lists.h"
 #include "tools/paceline/say.h"
 #include "tools/paceline/snapshot_export.h"
 #include "tools/paceline/snapshot_import.h"
@@ -136,14 +138,28 @@ int Delete(const SnapshotOptions& options) {
   return Print(absl::StrCat("snapshot ", options.snapshot, " is deleted\n"));
 }
 
-int Restore(const SnapshotOptions& options) {
+absl::StatusOr<v1::RestoreSnapshotReply> DoRestore(const SnapshotOptions& options) {
+  Coordinator coordinator(options.coordinator);
   v1::RestoreSnapshotRequest request;
   request.set_snapshot(options.snapshot);
   request.set_job(options.job);
-  request.set_replace(options.replace);
-  const auto restored =
-      Coordinator(options.coordinator)
-          .Ask(&v1::Coordinator::Stub::RestoreSnapshot, std::move(request), Timeout(options));
+  request.set_nonce(world::SystemRandom().Next());
+  if (options.replace) {  // the job that has the name now, and no later one
+    ABSL_ASSIGN_OR_RETURN(const v1::StatusReply status, coordinator.Status(Timeout(options)));
+    ABSL_ASSIGN_OR_RETURN(const auto list,
+                          coordinator.Ask(&v1::Coordinator::Stub::ListSnapshots, {}, Timeout(options)));
+    for (const v1::SnapshotInfo& info : list.snapshots()) {
+      if (request.job().empty() && info.name() == request.snapshot()) request.set_job(info.job());
+    }
+    const v1::JobStatus* job = FindJob(status, request.job());
+    request.set_replace(job != nullptr);
+    request.set_replaces(job == nullptr ? 0 : job->job());
+  }
+  return coordinator.Ask(&v1::Coordinator::Stub::RestoreSnapshot, std::move(request), Timeout(options));
+}
+
+int Restore(const SnapshotOptions& options) {
+  const absl::StatusOr<v1::RestoreSnapshotReply> restored = DoRestore(options);
   if (!restored.ok()) {
     const bool exists = absl::IsAlreadyExists(restored.status());
     const int code = Complain(restored.status(), options.coordinator);
@@ -162,7 +178,7 @@ absl::StatusOr<bool> IsNpz(const SnapshotOptions& options, const std::string& fi
   if (absl::EndsWith(file, ".safetensors")) return false;
   return absl::InvalidArgumentError(
       absl::StrCat(file,
-                   ": its name does not say what it is; expected NAME.npz (numpy.load) or NAME.safetensors "
+                   ": the name does not tell the format; expected NAME.npz (numpy.load) or NAME.safetensors "
                    "(safetensors.numpy.load_file, safetensors.torch.load_file), or --format"));
 }
 
@@ -260,12 +276,13 @@ void AddSnapshot(CLI::App& app, SnapshotOptions& options) {
   CLI::App* create =
       snapshot->add_subcommand("create", "Take a snapshot of a job while it trains, and print its name");
   create->add_option("JOB", options.job, "Its name")->required();
-  CLI::Option* exact = create->add_flag("--exact", options.exact,
-                                        "Workers wait once, so that it holds the updates of all clocks "
-                                        "before its own and no others. Bulk synchronous "
-                                        "jobs have that without it");
+  CLI::Option* exact =
+      create->add_flag("--exact", options.exact,
+                       "Workers wait once, so that the snapshot holds exactly the updates of the clocks "
+                       "before its own. Snapshots of bulk synchronous jobs are always exact");
   create
-      ->add_flag("--now", options.now, "At once, wherever the workers are, not at a clock that is agreed on")
+      ->add_flag("--now", options.now,
+                 "Take it at once, at whatever clock the workers are, not at a clock that all agree on")
       ->excludes(exact);
   create->add_flag("--json", options.json, "As JSON: SnapshotInfo of coordinator.proto");
 
@@ -274,34 +291,34 @@ void AddSnapshot(CLI::App& app, SnapshotOptions& options) {
   list->add_option("JOB", options.job, "Its name");
   list->add_flag("--json", options.json, "As JSON: ListSnapshotsReply of coordinator.proto");
 
-  CLI::App* schedule =
-      snapshot->add_subcommand("schedule", "Have snapshots of a job taken again and again, or no more");
+  CLI::App* schedule = snapshot->add_subcommand("schedule", "Take snapshots of a job regularly, or stop it");
   schedule->add_option("JOB", options.job, "Its name")->required();
   CLI::Option_group* when = schedule->add_option_group("when", "When they are taken");
-  when->add_option("--every", options.every, "So long after the last one: 10m, 1h30m")->type_name("DURATION");
-  when->add_option("--every-clocks", options.every_clocks, "So many clocks after the last one")
+  when->add_option("--every", options.every, "Time between snapshots: 10m, 1h30m")->type_name("DURATION");
+  when->add_option("--every-clocks", options.every_clocks, "Clocks between snapshots")
       ->check(CLI::Range(uint64_t{1}, UINT64_MAX));
-  CLI::Option* off = when->add_flag("--off", options.off, "No more. Those that were taken stay");
+  CLI::Option* off = when->add_flag("--off", options.off, "Take no more. Snapshots that were taken stay");
   when->require_option(1);
   schedule
       ->add_option("--keep", options.keep,
-                   "So many of those that it has taken are kept, the last ones; others are not touched")
+                   "Keep this many of the snapshots that the schedule took, the newest; it deletes no others")
       ->check(CLI::Range(1, 1000))
       ->default_val(3)
       ->excludes(off);
   schedule->add_flag("--json", options.json, "As JSON: SnapshotScheduleInfo of coordinator.proto");
 
-  CLI::App* remove = snapshot->add_subcommand("delete", "Delete a snapshot, or what is left of one");
-  CLI::App* restore =
-      snapshot->add_subcommand("restore", "Make a job of a snapshot; workers start at its clock");
-  CLI::App* dump = snapshot->add_subcommand("export", "Write a snapshot's values to a file that others read");
+  CLI::App* remove = snapshot->add_subcommand("delete", "Delete a snapshot, or the remains of one");
+  CLI::App* restore = snapshot->add_subcommand(
+      "restore", "Make a job from a snapshot; its workers start at the snapshot's clock");
+  CLI::App* dump =
+      snapshot->add_subcommand("export", "Write a snapshot's values to a file for other programs");
   for (CLI::App* one : {remove, restore, dump}) {
     one->add_option("SNAPSHOT", options.snapshot, "Its name, as `paceline snapshot list` shows it")
         ->required();
   }
   restore->add_option("--job", options.job, "The new job's name (default: that of the snapshot)");
   restore->add_flag("--replace", options.replace,
-                    "A job of that name goes, once the new one is complete. It must have no open sessions");
+                    "Delete a job of that name once the new one is complete. It must have no open sessions");
   restore->add_flag("--json", options.json, "As JSON: RestoreSnapshotReply of coordinator.proto");
 
   dump->add_option("FILE", options.out, "The file to write: NAME.npz or NAME.safetensors")->required();
@@ -311,26 +328,26 @@ void AddSnapshot(CLI::App& app, SnapshotOptions& options) {
   dump->add_option("--format", options.format, "npz or safetensors (default: by the file's name)")
       ->check(CLI::IsMember({"npz", "safetensors"}));
   dump->add_flag("--force", options.force, "Replace the file if there is one of that name");
-  dump->add_option("--table", options.tables, "This table only; may be given several times");
-  dump->add_flag(
-      "--slots", options.slots,
-      "With what the update rules keep beside the values: T.slots, f32 [rows, slots a value, dim]");
+  dump->add_option("--table", options.tables, "Export this table only; may be given several times");
+  dump->add_flag("--slots", options.slots,
+                 "Export the update rules' slots too: T.slots, f32 [rows, slots a value, dim]");
   dump->footer(
       "A ranged table T becomes the array T, f32 [rows, dim]; a sparse one T.keys, u64 [n], and T.values, "
       "f32 [n, dim].\n"
       "Needs no running cluster.");
 
-  CLI::App* load = snapshot->add_subcommand("import", "Make a snapshot of arrays that others have written");
+  CLI::App* load =
+      snapshot->add_subcommand("import", "Make a snapshot from arrays that another program wrote");
   load->add_option("FILE", options.in, "The file to read: NAME.npz or NAME.safetensors")->required();
   load->add_option("--snapshot-dir", options.snapshot_dir, "The directory in which snapshots are kept")
       ->required()
       ->type_name("DIR");
   load->add_option("--job", options.job,
-                   "The job that it is restored as by default (default: the file's name)");
+                   "The name of the job when it is restored (default: the file's name)");
   load->add_option(
       "--schema", options.schema,
-      "How the tables work, as JSON: {\"tables\": [{\"name\": T, \"schema\": TableSchema of types.proto}]}. "
-      "A snapshot's manifest.json is one. Without it what is pushed is added");
+      "The tables' schemas, as JSON: {\"tables\": [{\"name\": T, \"schema\": TableSchema of types.proto}]}. "
+      "A snapshot's manifest.json is one. Without schemas the rule of each table is add");
   load->add_option("--clock", options.clock, "The clock at which workers start")->capture_default_str();
   load->add_option("--format", options.format, "npz or safetensors (default: by the file's name)")
       ->check(CLI::IsMember({"npz", "safetensors"}));
@@ -342,7 +359,7 @@ void AddSnapshot(CLI::App& app, SnapshotOptions& options) {
       "restore` "
       "makes a job of it.");
   for (CLI::App* one : {create, list, schedule, remove, restore}) {
-    one->add_option("--timeout", options.timeout_s, "How long to wait until it is done")
+    one->add_option("--timeout", options.timeout_s, "How long to wait")
         ->type_name("SECONDS")
         ->check(CLI::Range(0.1, 86400.0))
         ->capture_default_str();

@@ -124,11 +124,11 @@ absl::Status ReadInto(snapshot::Source& source, const std::string& name, absl::S
   return Wrong(name, "it is cut off");
 }
 
-// So that whoever compares checksums at its end has done so.
+// So that the reader has compared the checksum at its end.
 absl::Status AtEnd(snapshot::Source& source, const std::string& name) {
   char more = 0;
   ABSL_ASSIGN_OR_RETURN(const size_t got, source.Read(&more, 1));
-  return got == 0 ? absl::OkStatus() : Wrong(name, "it is longer than its shape says");
+  return got == 0 ? absl::OkStatus() : Wrong(name, "it has more bytes than its shape says");
 }
 
 // Puts the rows of one table into a snapshot's file.
@@ -230,7 +230,7 @@ class TableWriter {
   std::vector<float> packed_;
   std::vector<float> read_values_;
   std::vector<float> read_slots_;
-  std::deque<uint64_t> all_keys_;  // which grows without a second copy of itself, and on nobody's word
+  std::deque<uint64_t> all_keys_;  // grows without a second copy, and without trusting stated lengths
 };
 
 absl::Status WriteRows(ArrayFile& arrays, const std::vector<ImportedTable>& tables,
@@ -289,7 +289,7 @@ absl::StatusOr<std::vector<ImportedTable>> TablesOf(const ArrayFile& arrays,
   std::set<std::string> names;
   for (ImportedTable& table : tables) {
     const std::string& name = table.table.name();
-    if (!names.insert(name).second) return Wrong(name, "it, and its keys and values, would be one table");
+    if (!names.insert(name).second) return Wrong(name, "it, and keys and values, would be one table");
     if (const auto schema = stated.find(name); schema != stated.end()) {
       *table.table.mutable_schema() = schema->second;
       stated.erase(schema);

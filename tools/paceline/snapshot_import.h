@@ -23,7 +23,7 @@ struct ImportedTable {
 // these two, has its slots; every other array is a ranged table of its own name, its first dimension the rows
 // and the others together a row's values. `schemas`, by the names of their tables, give initialiser, rule,
 // and so on; kind and widths follow from the arrays, and must agree with a schema that states them. A table
-// without a schema has the rule Add. kInvalidArgument names array and what was expected.
+// without a schema has the rule Add. kInvalidArgument names the array and the expectation.
 absl::StatusOr<std::vector<ImportedTable>> TablesOf(const ArrayFile& arrays,
                                                     const v1::SnapshotManifest& schemas);
 
@@ -35,7 +35,7 @@ struct ImportOptions {
 };
 
 // Writes the arrays as a snapshot of a ring of one segment, which is restored as any other. Takes 8 bytes of
-// memory per key of the largest sparse table, and little else. On failure it deletes what it has written.
+// memory per key of the largest sparse table, and little else. On failure it deletes its output.
 // kAlreadyExists: there is a snapshot of that name.
 absl::StatusOr<v1::SnapshotManifest> ImportArrays(snapshot::Files& files, ArrayFile& arrays,
                                                   const std::vector<ImportedTable>& tables,

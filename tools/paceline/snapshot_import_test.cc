@@ -134,7 +134,7 @@ TEST(SnapshotImportTest, SlotsBeginAsInANewRowOrAsGiven) {
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("expected f32 [2, 0, 2]")));
 }
 
-TEST(SnapshotImportTest, NoArrayIsPassedOverInSilence) {
+TEST(SnapshotImportTest, EveryArrayIsImportedOrNamed) {
   Arrays arrays;
   arrays.AddKeys("emb.keys", {9});
   arrays.AddFloats("emb.values", {1, 1}, {7});
@@ -143,7 +143,7 @@ TEST(SnapshotImportTest, NoArrayIsPassedOverInSilence) {
                                        AllOf(HasSubstr("'emb.values.slots'"), HasSubstr("emb.slots"))));
 }
 
-TEST(SnapshotImportTest, SaysWhatIsWrong) {
+TEST(SnapshotImportTest, NamesTheFault) {
   const auto says = [](Arrays arrays, const std::string& what, const v1::SnapshotManifest& schemas = {}) {
     EXPECT_THAT(Import(arrays, schemas), StatusIs(StatusCode::kInvalidArgument, HasSubstr(what)));
   };
@@ -191,7 +191,7 @@ TEST(SnapshotImportTest, SaysWhatIsWrong) {
   arrays.AddFloats("w", {3}, {1, 2});
   says(arrays, "cut off");
   arrays.AddFloats("w", {1}, {1, 2});
-  says(arrays, "longer than its shape");
+  says(arrays, "more bytes than its shape");
 }
 
 }  // namespace

@@ -21,11 +21,11 @@ std::string NoAnswer(const absl::Status& status, const std::string& coordinator)
 
 CLI::App* AddStatus(CLI::App& app, StatusOptions& options) {
   CLI::App* status = app.add_subcommand(
-      "status", "Show a cluster's shards, jobs and tables, and what is wrong with what to do");
+      "status", "Show a cluster's shards, jobs and tables, and each problem with its remedy");
   AddCoordinatorOption(*status, options.coordinator);
   status->add_flag("--json", options.json, "As JSON: StatusReply of proto/paceline/v1/coordinator.proto");
   status->add_flag("--check", options.check,
-                   "Exit with 1 if anything is wrong: if there are problems, or there is no answer");
+                   "Exit with 1 if there are problems, or if the coordinator does not answer");
   return status;
 }
 

@@ -79,7 +79,7 @@ TEST(StatusTextTest, SaysThatAJobHasNoSession) {
               HasSubstr("Job ctr: min clock 9\n  no session is open\n"));
 }
 
-TEST(StatusTextTest, OfACoordinatorThatStandsByShowsOnlyWhy) {
+TEST(StatusTextTest, AStandbyShowsOnlyTheReason) {
   EXPECT_EQ(StatusText(Parse(R"(version: "0.1.0" standby: true problems: "etcd is away")"), "c:1,d:2"),
             "Cluster at c:1,d:2, version 0.1.0: no coordinator leads\n\nProblems\n  - etcd is away\n");
   EXPECT_THAT(StatusText(Parse(R"(version: "0.1.0" standby: true leader: "e:3")"), "c:1"),

@@ -80,7 +80,7 @@ TEST_F(SupervisorTest, SaysWhyAProgramCannotRun) {
   EXPECT_TRUE(std::holds_alternative<Supervisor::TimedOut>(supervisor_->Wait(world::MonotonicNow())));
 }
 
-TEST_F(SupervisorTest, HearsSignalsAndFromWhom) {
+TEST_F(SupervisorTest, HearsSignalsAndTheirSenders) {
   kill(getpid(), SIGTERM);
   const Supervisor::Event event = Wait();
   ASSERT_TRUE(std::holds_alternative<Signalled>(event));

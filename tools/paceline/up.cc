@@ -48,9 +48,9 @@ LocalClusterOptions ClusterOptions(const UpOptions& o) {
 }
 
 // One `paceline up`, from the first process to the last.
-class Session {
+class ClusterRun {
  public:
-  Session(const UpOptions& options, Supervisor& supervisor, DataFolder& folder)
+  ClusterRun(const UpOptions& options, Supervisor& supervisor, DataFolder& folder)
       : options_(options), supervisor_(supervisor), cluster_(supervisor, folder, ClusterOptions(options)) {}
 
   // The exit code.
@@ -79,7 +79,7 @@ class Session {
       if (const auto* ended = std::get_if<Supervisor::Ended>(&event)) Report(*ended->child);
       Restart();
     }
-    Say("no process of the cluster is left");
+    Say("all processes of the cluster have ended");
     return 1;
   }
 
@@ -116,7 +116,7 @@ class Session {
   }
 
   // The command decides what a signal means to it, within bounds. A terminal has told it already, and may do
-  // so for what is no end at all, as in an interpreter.
+  // so for events that are not an end, as in an interpreter.
   void PassOn(const Supervisor::Signalled& signalled, const Child& command, absl::Time& patience) {
     if (signalled.by_terminal) return;
     const bool again = patience != absl::InfiniteFuture();
@@ -127,11 +127,11 @@ class Session {
   void Report(const Child& child) {
     if (drill_.has_value() && drill_->Killed(child)) return;
     reported_.push_back(&child);
-    std::string next = "The other processes go on without it";
+    std::string next = "The other processes continue without it";
     if (options_.restart) {
       const absl::Duration pause = restarts_.Ended(child.name, world::MonotonicNow());
-      next = absl::StrCat("It is started again in ", absl::FormatDuration(pause),
-                          "; the others go on meanwhile");
+      next =
+          absl::StrCat("It starts again in ", absl::FormatDuration(pause), "; the others continue meanwhile");
     }
     Say(absl::StrCat(cluster_.Describe(child), "\n  ", next, "; see `paceline status --coordinator ",
                      cluster_.address(), "`."));
@@ -142,11 +142,11 @@ class Session {
     while (const std::optional<std::string> name = restarts_.Take(world::MonotonicNow())) {
       const absl::Status started = cluster_.Restart(*name);
       if (started.ok()) {
-        Say(absl::StrCat(*name, " is started again"));
+        Say(absl::StrCat(*name, " has started again"));
         continue;
       }
       const absl::Duration pause = restarts_.Ended(*name, world::MonotonicNow());
-      Say(absl::StrCat(*name, ": ", started.message(), "; the next try is in ", absl::FormatDuration(pause)));
+      Say(absl::StrCat(*name, ": ", started.message(), "; next attempt in ", absl::FormatDuration(pause)));
     }
   }
 
@@ -173,22 +173,22 @@ class Session {
 
 CLI::App* AddUp(CLI::App& app, UpOptions& options) {
   CLI::App* up = app.add_subcommand("up", "Run a cluster on this machine, by itself or for one command");
-  up->add_option("--shards", options.shards, "How many shards")
+  up->add_option("--shards", options.shards, "Number of shards")
       ->type_name("N")
       ->check(CLI::Range(1, kShardsMax))
       ->capture_default_str();
   up->add_option("--replicas", options.replicas,
-                 "Copies of each row besides the first, on other shards: takes at least N + 1 shards")
+                 "Copies of each row besides the first, on other shards; needs at least N + 1 shards")
       ->type_name("N")
       ->check(CLI::Range(0, kReplicasMax))
       ->capture_default_str();
   up->add_option("--data-dir", options.data_dir,
-                 "Folder of the cluster's files, kept for the next start: what the coordinator knows, each "
+                 "Folder of the cluster's files, kept for the next start: the coordinator's store, each "
                  "shard's rows, "
                  "and logs/. (default: a temporary folder for the first and the last, removed at the end)");
   up->add_flag(
       "--durable", options.durable,
-      "Acknowledge what is on the disk of every member, not what is in its memory; takes --data-dir");
+      "Acknowledge an update when every member has it on its disk, not only in memory; needs --data-dir");
   up->add_option("--snapshot-dir", options.snapshot_dir,
                  "Folder of job snapshots (default: snapshots/ in --data-dir; without one there are none)")
       ->type_name("DIR");
@@ -203,12 +203,12 @@ CLI::App* AddUp(CLI::App& app, UpOptions& options) {
       ->type_name("SIZE");
   up->add_flag(
       "--drill", options.drill,
-      "While COMMAND trains, kill one shard, and say when its replicas have taken over; takes --replicas");
+      "While COMMAND trains, kill one shard, and report when its replicas have taken over; needs --replicas");
   up->add_flag(
       "!--no-restart", options.restart,
-      "Leave processes ended that end by themselves. Otherwise they are started again after pauses that "
-      "grow from half a second to 30 s; --drill implies it");
-  up->add_flag("--verbose", options.verbose, "Logs of the processes go to standard error instead of files");
+      "Do not restart processes that end by themselves. Without this flag they are restarted after pauses "
+      "that grow from half a second to 30 s; --drill implies it");
+  up->add_flag("--verbose", options.verbose, "Write the processes' logs to standard error instead of files");
   up->footer(kMore);
   return up;
 }
@@ -217,17 +217,17 @@ int Up(const UpOptions& given) {
   UpOptions options = given;
   options.restart = given.restart && !given.drill;
   if (options.replicas >= options.shards) {
-    Say(absl::StrCat("--replicas ", options.replicas, " takes ", options.replicas + 1,
-                     " shards, each copy being on another one; add --shards ", options.replicas + 1));
+    Say(absl::StrCat("--replicas ", options.replicas, " needs ", options.replicas + 1,
+                     " shards, because each copy is on another one; add --shards ", options.replicas + 1));
     return kUsageError;
   }
   if (options.durable && options.data_dir.empty()) {
-    Say("--durable takes --data-dir: a temporary folder is removed at the end");
+    Say("--durable needs --data-dir: a temporary folder is removed at the end");
     return kUsageError;
   }
   if (options.drill && (options.replicas == 0 || options.command.empty())) {
-    Say("--drill takes a COMMAND that trains, and --replicas 1 or more: without, what the killed shard held "
-        "is lost");
+    Say("--drill needs a COMMAND that trains, and --replicas 1 or more: without replicas the killed shard's "
+        "rows are lost");
     return kUsageError;
   }
   const absl::StatusOr<std::unique_ptr<Supervisor>> supervisor = Supervisor::Create();
@@ -244,7 +244,7 @@ int Up(const UpOptions& given) {
     Say(absl::StrCat("logs are in ", (*folder)->logs().string(),
                      (*folder)->temporary() ? ", until the end; --data-dir keeps them" : ""));
   }
-  return Session(options, **supervisor, **folder).Run();
+  return ClusterRun(options, **supervisor, **folder).Run();
 }
 
 }  // namespace paceline::tool

@@ -24,14 +24,14 @@ absl::StatusOr<std::string> ReadFile(const std::string& name) {
 }  // namespace
 
 CLI::App* AddVerify(CLI::App& app, VerifyOptions& options) {
-  CLI::App* verify =
-      app.add_subcommand("verify", "Prove from record files that nothing was lost, doubled or read too old");
+  CLI::App* verify = app.add_subcommand(
+      "verify", "Prove from history files that no update was lost or doubled, and no read too old");
   verify->footer(
-      "Shards and clients write record files with --record or PACELINE_RECORD. Give those of all shards and "
-      "clients of a cluster:\nwhat is missing is said, and not guessed. Exits with 1 if something was wrong, "
-      "and names the first that was, or if there was\nnothing to check.");
-  verify->add_option("FILE", options.files, "Record files")->required();
-  verify->add_option("--json", options.json, "Write what was found to this file");
+      "Shards and clients write history files with --record or PACELINE_RECORD. Name those of all shards and "
+      "clients of a cluster:\nmissing ones are named, and not guessed. Exits with 1 if there was a "
+      "violation, naming the first, or nothing to check.");
+  verify->add_option("FILE", options.files, "History files")->required();
+  verify->add_option("--json", options.json, "Write the report to this file");
   return verify;
 }
 

@@ -1,4 +1,4 @@
-// What clients were given, and what they must not have been given.
+// Certificates that clients may have got, and certificates that they must not have got.
 #include "gtest/gtest.h"
 #include "tools/verify/test_util/histories.h"
 
@@ -8,11 +8,11 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-record::ReadBegun Read(uint64_t read, Clock reader) {
+history::ReadBegun Read(uint64_t read, Clock reader) {
   return {.read = read, .table = kTable, .reader = reader};
 }
 
-record::CacheHit Hit(uint64_t read, uint64_t epoch, uint64_t version, Clock min_clock, PartNumber own) {
+history::CacheHit Hit(uint64_t read, uint64_t epoch, uint64_t version, Clock min_clock, PartNumber own) {
   return {.read = read,
           .segment = kSegment,
           .epoch = Epoch(epoch),
@@ -25,8 +25,8 @@ record::CacheHit Hit(uint64_t read, uint64_t epoch, uint64_t version, Clock min_
 
 TEST(CertificatesTest, AMinClockBelowTheBound) {
   Histories h;
-  h.Add("client", record::Ticked{.clock = 2});
-  h.Add("client", record::Ticked{.clock = 3});
+  h.Add("client", history::Ticked{.clock = 2});
+  h.Add("client", history::Ticked{.clock = 3});
   h.Add("client", Read(2, 3));
   h.Add("client", Histories::Certificate(2, 2, 8, 1, 3));
   ExpectOne(h.Verified(), "ReadBound", "client", "at clock 3, segment 3, got min clock 1; it needs 2");
@@ -35,32 +35,32 @@ TEST(CertificatesTest, AMinClockBelowTheBound) {
 TEST(CertificatesTest, ABoundThatTheCallerNamedCountsInPlaceOfTheModels) {
   Histories h;
   h.Add("client",
-        record::ReadBegun{.read = 2, .table = kTable, .reader = 1, .bounded = true, .min_clock = 2});
+        history::ReadBegun{.read = 2, .table = kTable, .reader = 1, .bounded = true, .min_clock = 2});
   h.Add("client", Histories::Certificate(2, 2, 8, 1, 3));
   ExpectOne(h.Verified(), "ReadBound", "client", "it needs 2");
 }
 
-TEST(CertificatesTest, AReaderWithoutAClockWaitsForNobody) {
+TEST(CertificatesTest, AReaderWithoutAClockDoesNotWait) {
   Histories h;
-  h.Last<record::SessionOpened>("client").worker = false;
-  h.Last<record::ReadBegun>("client").reader = 9;
+  h.Last<history::SessionOpened>("client").worker = false;
+  h.Last<history::ReadBegun>("client").reader = 9;
   ExpectOk(h.Verified());
 }
 
 TEST(CertificatesTest, ABulkSynchronousReadIsExact) {
   Histories h;
-  h.Last<record::TableOpened>("client").model = record::Model::kBsp;
+  h.Last<history::TableOpened>("client").model = history::Model::kBsp;
   ExpectOk(h.Verified());
-  h.Last<record::ReadBegun>("client").reader = 0;
+  h.Last<history::ReadBegun>("client").reader = 0;
   ExpectOne(h.Verified(), "ReadBound", "client", "it needs exactly 0");
-  h.Last<record::ReadBegun>("client").reader = 2;
+  h.Last<history::ReadBegun>("client").reader = 2;
   ExpectOne(h.Verified(), "ReadBound", "client", "it needs 2");
 }
 
 TEST(CertificatesTest, AWorkerThatLeavesMayReadLaterClocks) {
   Histories h;
-  h.Last<record::TableOpened>("client").model = record::Model::kBsp;
-  h.Add("client", record::Finishing{.leaves = true});
+  h.Last<history::TableOpened>("client").model = history::Model::kBsp;
+  h.Add("client", history::Finishing{.leaves = true});
   h.Add("client", Read(2, 0));
   h.Add("client", Histories::Certificate(2, 2, 8, 1, 3));
   ExpectOk(h.Verified());
@@ -84,11 +84,11 @@ TEST(CertificatesTest, PushesThatCameAfterTheReadNeedNotBeInIt) {
 TEST(CertificatesTest, ACachedRowThatAPushTouchedSince) {
   Histories h;
   h.Add("client", Read(2, 1));
-  record::CacheHit hit = Hit(2, 1, 6, 1, 2);
+  history::CacheHit hit = Hit(2, 1, 6, 1, 2);
   hit.pushed = 3;
   h.Add("client", hit);
   ExpectOne(h.Verified(), "OwnWrites", "client", "its part 3 touched the row since");
-  h.Last<record::TableOpened>("client").additive = true;  // then it was applied to the cached row
+  h.Last<history::TableOpened>("client").additive = true;  // then it was applied to the cached row
   ExpectOk(h.Verified());
 }
 
@@ -105,8 +105,8 @@ TEST(CertificatesTest, AVoidVersionFromTheCache) {
   h.Add("client", Hit(2, 1, 7, 1, 2));  // of what the old primary had and the new one has not
   ExpectOk(h.Verified());
   Histories known;
-  known.Add("client",
-            record::EpochKnown{.segment = kSegment, .epoch = Epoch(2), .began_known = true, .began = Lsn(6)});
+  known.Add("client", history::EpochKnown{
+                          .segment = kSegment, .epoch = Epoch(2), .began_known = true, .began = Lsn(6)});
   known.Add("client", Read(2, 1));
   known.Add("client", Hit(2, 1, 7, 1, 2));
   ExpectOne(known.Verified(), "VoidVersions", "client", "epoch 2 began at 6");
@@ -114,7 +114,7 @@ TEST(CertificatesTest, AVoidVersionFromTheCache) {
 
 TEST(CertificatesTest, ACachedRowWhenTheBeginningOfTheNextEpochIsNotKnown) {
   Histories h;
-  h.Add("client", record::EpochKnown{.segment = kSegment, .epoch = Epoch(2)});
+  h.Add("client", history::EpochKnown{.segment = kSegment, .epoch = Epoch(2)});
   h.Add("client", Read(2, 1));
   h.Add("client", Hit(2, 1, 6, 1, 2));
   ExpectOne(h.Verified(), "VoidVersions", "client", "not where every epoch since began");
@@ -123,7 +123,7 @@ TEST(CertificatesTest, ACachedRowWhenTheBeginningOfTheNextEpochIsNotKnown) {
 TEST(CertificatesTest, ACachedRowWhenABeginningWasMissed) {
   Histories h;
   h.Add("client",
-        record::EpochKnown{.segment = kSegment, .epoch = Epoch(3), .began_known = true, .began = Lsn(8)});
+        history::EpochKnown{.segment = kSegment, .epoch = Epoch(3), .began_known = true, .began = Lsn(8)});
   h.Add("client", Read(2, 1));
   h.Add("client", Hit(2, 1, 6, 1, 2));
   const Report report = h.Verified();
@@ -139,13 +139,13 @@ TEST(CertificatesTest, ACertificateOfAVoidVersionAfterTheBeginningWasKnown) {
 
 TEST(CertificatesTest, AMinClockThatTheLogDoesNotHave) {
   Histories h;
-  h.Last<record::Certified>("client").version = Lsn(5);
+  h.Last<history::Certified>("client").version = Lsn(5);
   ExpectOne(h.Verified(), "ReadBound", "client", "says min clock 1; by the log it is 0");
 }
 
 TEST(CertificatesTest, OwnPartsThatTheLogDoesNotHave) {
   Histories h;
-  h.Last<record::Certified>("client").own = 3;
+  h.Last<history::Certified>("client").own = 3;
   ExpectOne(h.Verified(), "OwnWrites", "client", "by the log parts up to 2");
 }
 
@@ -156,9 +156,9 @@ TEST(CertificatesTest, AMinClockThatFallsBelowACertificate) {
   ExpectOne(h.Verified(), "MinClock", "client", "of version 8, epoch 2, says min clock 0");
 }
 
-TEST(CertificatesTest, AnAcknowledgementOfWhatWasNotMade) {
+TEST(CertificatesTest, AnAcknowledgementOfAPartThatWasNotMade) {
   Histories h;
-  h.Last<record::Acknowledged>("client").number = 4;
+  h.Last<history::Acknowledged>("client").number = 4;
   const Report report = h.Verified();
   EXPECT_THAT(RulesOf(report), ElementsAre("AckLogged", "AckLogged"));
   EXPECT_THAT(report.violations[0].why, HasSubstr("the client has made 3"));
@@ -166,13 +166,13 @@ TEST(CertificatesTest, AnAcknowledgementOfWhatWasNotMade) {
 
 TEST(CertificatesTest, AClientThatWasToldOfALoss) {
   Histories h;
-  h.Add("client", record::Failed{.code = 15, .why = "segment 3: lost"});
+  h.Add("client", history::Failed{.code = 15, .why = "segment 3: lost"});
   ExpectOne(h.Verified(), "AckLogged", "client", "told of a loss: segment 3: lost");
 }
 
 TEST(CertificatesTest, ATickThatLeavesAClockOut) {
   Histories h;
-  h.Add("client", record::Ticked{.clock = 3});
+  h.Add("client", history::Ticked{.clock = 3});
   ExpectOne(h.Verified(), "Ticks", "client", "from clock 1 to 3");
 }
 

@@ -14,19 +14,19 @@ std::string VersionOf(SegmentId segment, Epoch epoch, Lsn version) {
 
 }  // namespace
 
-void ClientHistory::Take(uint64_t offset, const record::Event& event) {
+void ClientHistory::Take(uint64_t offset, const history::Event& event) {
   offset_ = offset;
   std::visit([this](const auto& e) { On(e); }, event);
 }
 
-void ClientHistory::On(const record::SessionOpened& event) {
+void ClientHistory::On(const history::SessionOpened& event) {
   job_ = event.job;
   session_ = event.session;
   worker_ = event.worker;
   clock_ = event.start;
 }
 
-void ClientHistory::On(const record::Pushed& event) {
+void ClientHistory::On(const history::Pushed& event) {
   PushedLine& line = lines_[{event.segment, event.line}];
   if (event.number != line.parts.size() + 1 && complete_) {
     findings_.Violate("NumberOrder", Here(),
@@ -40,12 +40,12 @@ void ClientHistory::On(const record::Pushed& event) {
   if (event.line == Line::kArrival) pushed_as_[event.segment].push_back(pushes_);
 }
 
-void ClientHistory::On(const record::Emptied& event) {
+void ClientHistory::On(const history::Emptied& event) {
   PushedLine& line = lines_[{event.segment, event.line}];
   if (event.number >= 1 && event.number <= line.parts.size()) line.parts[event.number - 1].emptied = true;
 }
 
-void ClientHistory::On(const record::Acknowledged& event) {
+void ClientHistory::On(const history::Acknowledged& event) {
   PushedLine& line = lines_[{event.segment, event.line}];
   if (complete_ && event.number > line.parts.size()) {
     findings_.Violate("AckLogged", Here(),
@@ -57,7 +57,7 @@ void ClientHistory::On(const record::Acknowledged& event) {
   line.acknowledged_at = Here();
 }
 
-void ClientHistory::On(const record::ReadBegun& event) {
+void ClientHistory::On(const history::ReadBegun& event) {
   Read& read = reads_[event.read];
   const auto table = tables_.find(event.table);
   if (table != tables_.end()) read.table = &table->second;
@@ -72,7 +72,7 @@ const ClientHistory::Read* ClientHistory::FindRead(uint64_t read) const {
   return it == reads_.end() || it->second.table == nullptr ? nullptr : &it->second;
 }
 
-void ClientHistory::On(const record::Certified& event) {
+void ClientHistory::On(const history::Certified& event) {
   ++findings_.report.certificates;
   certificates_.push_back({.job = job_,
                            .session = session_,
@@ -95,7 +95,7 @@ void ClientHistory::On(const record::Certified& event) {
                    " holds the reader's parts up to ", event.own, "; it had made ", own, " before it read"));
 }
 
-void ClientHistory::On(const record::CacheHit& event) {
+void ClientHistory::On(const history::CacheHit& event) {
   ++findings_.report.cache_hits;
   CheckVoid(event.segment, event.epoch, event.version, /*cached=*/true);
   const Read* read = FindRead(event.read);
@@ -110,7 +110,7 @@ void ClientHistory::On(const record::CacheHit& event) {
 
 bool ClientHistory::OwnWrites(const Read& read) {
   if (read.table->aggregated || !read.table->own_writes) return false;
-  return read.table->model == record::Model::kSsp || read.min_clock.has_value();
+  return read.table->model == history::Model::kSsp || read.min_clock.has_value();
 }
 
 PartNumber ClientHistory::PushedBefore(const Read& read, SegmentId segment) const {
@@ -121,13 +121,13 @@ PartNumber ClientHistory::PushedBefore(const Read& read, SegmentId segment) cons
 }
 
 void ClientHistory::CheckBound(const Read& read, SegmentId segment, Clock min_clock) {
-  const record::TableOpened& table = *read.table;
+  const history::TableOpened& table = *read.table;
   Clock least = 0;
   if (read.min_clock.has_value()) {
     least = *read.min_clock;
-  } else if (worker_ && table.model == record::Model::kBsp) {
+  } else if (worker_ && table.model == history::Model::kBsp) {
     least = read.reader;
-  } else if (worker_ && table.model == record::Model::kSsp) {
+  } else if (worker_ && table.model == history::Model::kSsp) {
     least = read.reader - std::min(read.reader, table.staleness);
   }
   if (min_clock < least) {
@@ -135,7 +135,7 @@ void ClientHistory::CheckBound(const Read& read, SegmentId segment, Clock min_cl
                       absl::StrCat("a read of table '", table.name, "' at clock ", read.reader, ", segment ",
                                    segment.v, ", got min clock ", min_clock, "; it needs ", least));
   }
-  const bool exact = table.model == record::Model::kBsp && worker_ && !read.min_clock.has_value();
+  const bool exact = table.model == history::Model::kBsp && worker_ && !read.min_clock.has_value();
   if (exact && !read.leaves && min_clock > read.reader) {
     findings_.Violate("ReadBound", Here(),
                       absl::StrCat("a bulk synchronous read of table '", table.name, "' at clock ",
@@ -173,11 +173,11 @@ void ClientHistory::Know(SegmentId segment, Epoch epoch, std::optional<Lsn> bega
   known = began;
 }
 
-void ClientHistory::On(const record::EpochKnown& event) {
+void ClientHistory::On(const history::EpochKnown& event) {
   Know(event.segment, event.epoch, event.began_known ? std::optional<Lsn>(event.began) : std::nullopt);
 }
 
-void ClientHistory::On(const record::Ticked& event) {
+void ClientHistory::On(const history::Ticked& event) {
   if (complete_ && event.clock != clock_ + 1) {
     findings_.Violate("Ticks", Here(),
                       absl::StrCat("the worker ticked from clock ", clock_, " to ", event.clock));
@@ -185,7 +185,7 @@ void ClientHistory::On(const record::Ticked& event) {
   clock_ = event.clock;
 }
 
-void ClientHistory::On(const record::Failed& event) {
+void ClientHistory::On(const history::Failed& event) {
   if (event.code != static_cast<uint32_t>(absl::StatusCode::kDataLoss)) return;
   findings_.Violate("AckLogged", Here(), absl::StrCat("the client was told of a loss: ", event.why));
 }

@@ -8,7 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "libs/base/ids.h"
-#include "libs/record/event.h"
+#include "libs/history/event.h"
 #include "tools/verify/findings.h"
 
 namespace paceline::verify {
@@ -53,7 +53,7 @@ class ClientHistory {
 
   ClientHistory(Findings& findings, uint32_t file) : findings_(findings), file_(file) {}
 
-  void Take(uint64_t offset, const record::Event& event);
+  void Take(uint64_t offset, const history::Event& event);
   // Events are missing here: state that is no longer known is not checked.
   void OnGap() { complete_ = false; }
   // The file ends. `clean`: with the process.
@@ -71,25 +71,25 @@ class ClientHistory {
 
  private:
   struct Read {
-    const record::TableOpened* table = nullptr;  // null: not known here
+    const history::TableOpened* table = nullptr;  // null: not known here
     Clock reader = 0;
     std::optional<Clock> min_clock;  // the bound that the caller asked for
     bool leaves = false;             // the client has begun to leave the clocks
     uint64_t pushes = 0;             // made before it
   };
 
-  void On(const record::SessionOpened& event);
-  void On(const record::TableOpened& event) { tables_[event.table] = event; }
-  void On(const record::Pushed& event);
-  void On(const record::Emptied& event);
-  void On(const record::Acknowledged& event);
-  void On(const record::ReadBegun& event);
-  void On(const record::Certified& event);
-  void On(const record::CacheHit& event);
-  void On(const record::EpochKnown& event);
-  void On(const record::Ticked& event);
-  void On(const record::Finishing& event) { leaves_ = event.leaves; }
-  void On(const record::Failed& event);
+  void On(const history::SessionOpened& event);
+  void On(const history::TableOpened& event) { tables_[event.table] = event; }
+  void On(const history::Pushed& event);
+  void On(const history::Emptied& event);
+  void On(const history::Acknowledged& event);
+  void On(const history::ReadBegun& event);
+  void On(const history::Certified& event);
+  void On(const history::CacheHit& event);
+  void On(const history::EpochKnown& event);
+  void On(const history::Ticked& event);
+  void On(const history::Finishing& event) { leaves_ = event.leaves; }
+  void On(const history::Failed& event);
   template <class Other>
   void On(const Other&) {}
 
@@ -114,7 +114,7 @@ class ClientHistory {
   bool worker_ = false;
   Clock clock_ = 0;
   bool leaves_ = false;
-  std::map<TableId, record::TableOpened> tables_;
+  std::map<TableId, history::TableOpened> tables_;
   std::map<LineKey, PushedLine> lines_;
   uint64_t pushes_ = 0;
   std::map<SegmentId, std::vector<uint64_t>> pushed_as_;  // arrival line: of each number, the count of pushes

@@ -5,12 +5,12 @@
 namespace paceline::verify {
 namespace {
 
-using record::RecordKind;
+using history::RecordKind;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST(LogsTest, AHistoryInWhichAllIsWellIsOkAndItIsSaidWhatWasChecked) {
+TEST(LogsTest, AValidHistoryIsOkAndItsChecksAreCounted) {
   const Report report = Histories().Verified();
   ExpectOk(report);
   EXPECT_FALSE(report.checked_nothing());
@@ -35,7 +35,7 @@ TEST(LogsTest, NoFilesAndEmptyFilesCheckNothing) {
   EXPECT_TRUE(none.checked_nothing());
   EXPECT_FALSE(ToJson(none)["ok"]);
   Histories histories;
-  histories.files = {{"client", {record::Start{.program = record::Program::kClient}, record::End{}}}};
+  histories.files = {{"client", {history::Start{.program = history::Program::kClient}, history::End{}}}};
   EXPECT_TRUE(histories.Verified().checked_nothing());
   EXPECT_THAT(ToText(histories.Verified()), HasSubstr("nothing was checked"));
 }
@@ -50,7 +50,7 @@ TEST(LogsTest, TwoPrimariesOfOneEpoch) {
 TEST(LogsTest, ALaterStartOfTheSameShardIsAnotherPrimary) {
   Histories h;
   h.files["shard-1.1"] = Histories::Shard(1);
-  h.Last<record::Identified>("shard-1.1").incarnation = Incarnation(77);
+  h.Last<history::Identified>("shard-1.1").incarnation = Incarnation(77);
   h.Add("shard-1.1", Histories::Primary(2, 6));
   ExpectOne(h.Verified(), "OnePrimary", "shard-1.1", "two primaries");
 }
@@ -58,7 +58,7 @@ TEST(LogsTest, ALaterStartOfTheSameShardIsAnotherPrimary) {
 TEST(LogsTest, AnEpochThatBeganAtTwoPlaces) {
   Histories h;
   h.Add("client",
-        record::EpochKnown{.segment = kSegment, .epoch = Epoch(2), .began_known = true, .began = Lsn(5)});
+        history::EpochKnown{.segment = kSegment, .epoch = Epoch(2), .began_known = true, .began = Lsn(5)});
   const Report report = h.Verified();
   EXPECT_THAT(RulesOf(report), ElementsAre("OnePrimary"));
   EXPECT_THAT(report.violations[0].why, HasSubstr("epoch 2 began at 5"));
@@ -73,21 +73,21 @@ TEST(LogsTest, MembersThatHaveAnotherRecordAtThePlace) {
 TEST(LogsTest, EqualRecordsAfterUnequalOnes) {
   Histories h;
   h.files["shard-2"] = Histories::Shard(2);
-  h.Add("shard-2", record::Installed{.segment = kSegment, .epoch = Epoch(1), .lsn = Lsn(7)});
+  h.Add("shard-2", history::Installed{.segment = kSegment, .epoch = Epoch(1), .lsn = Lsn(7)});
   h.Add("shard-2", Histories::Part(2, 8, 3, 1));
   ExpectOne(h.Verified(), "LogMatching", "shard-2", "record 8 of epoch 2");
 }
 
 TEST(LogsTest, AMemberThatSkipsARecord) {
   Histories h;
-  h.Remove<record::Logged>("shard-0", [](const auto& r) { return r.lsn == Lsn(5); });
+  h.Remove<history::Logged>("shard-0", [](const auto& r) { return r.lsn == Lsn(5); });
   ExpectOne(h.Verified(), "LogMatching", "shard-0", "applied record 6 after record 4");
 }
 
-TEST(LogsTest, AMemberThatTookAnImageGoesOnFromThere) {
+TEST(LogsTest, AMemberContinuesFromAnImage) {
   Histories h;
   h.files["shard-2"] = Histories::Shard(2);
-  h.Add("shard-2", record::Installed{.segment = kSegment, .epoch = Epoch(2), .lsn = Lsn(7)});
+  h.Add("shard-2", history::Installed{.segment = kSegment, .epoch = Epoch(2), .lsn = Lsn(7)});
   h.Add("shard-2", Histories::Part(2, 8, 3, 1));
   ExpectOk(h.Verified());
 }
@@ -100,7 +100,7 @@ TEST(LogsTest, ARecordOfAnEarlierEpochAfterALaterOne) {
   EXPECT_THAT(report.violations[0].why, HasSubstr("of epoch 1 follows one of epoch 2"));
 }
 
-TEST(LogsTest, WhatTheOldPrimaryHadBeyondTheNextEpochIsVoidAndNoViolation) {
+TEST(LogsTest, RecordsOfTheOldPrimaryBeyondTheNextEpochAreVoid) {
   Histories h;
   h.Add("shard-0", Histories::By(Histories::Part(1, 7, 3, 1)));
   const Report report = h.Verified();
@@ -123,31 +123,31 @@ TEST(LogsTest, APartThatIsLoggedAgainInAnotherEpoch) {
 
 TEST(LogsTest, ANumberThatIsLeftOut) {
   Histories h;
-  h.Change(8, [](record::Logged& r) {
+  h.Change(8, [](history::Logged& r) {
     r.number = 4;
     r.content = Histories::ContentOf(4);
   });
-  h.Last<record::Pushed>("client") = Histories::Push(3, 1);
+  h.Last<history::Pushed>("client") = Histories::Push(3, 1);
   h.Add("client", Histories::Push(4, 1));
   EXPECT_THAT(RulesOf(h.Verified()), ElementsAre("NumberOrder"));
 }
 
 TEST(LogsTest, APartWithAnotherContent) {
   Histories h;
-  h.Change(5, [](record::Logged& r) { r.content = 1; });
+  h.Change(5, [](history::Logged& r) { r.content = 1; });
   EXPECT_THAT(RulesOf(h.Verified()), ElementsAre("Once"));
   EXPECT_THAT(h.Verified().violations[0].why, HasSubstr("another content"));
 }
 
-TEST(LogsTest, ARefusedPartGoesOnAsAnEmptyOne) {
+TEST(LogsTest, ARefusedPartContinuesAsAnEmptyOne) {
   Histories h;
-  h.Change(8, [](record::Logged& r) { r.count = r.content = 0; });
+  h.Change(8, [](history::Logged& r) { r.count = r.content = 0; });
   EXPECT_THAT(RulesOf(h.Verified()), ElementsAre("Once"));
-  h.Add("client", record::Emptied{.segment = kSegment, .number = 3});
+  h.Add("client", history::Emptied{.segment = kSegment, .number = 3});
   ExpectOk(h.Verified());
 }
 
-TEST(LogsTest, APartThatNobodyMade) {
+TEST(LogsTest, APartThatNoClientMade) {
   Histories h;
   h.Add("shard-1", Histories::By(Histories::Part(2, 9, 4, 1)));
   ExpectOne(h.Verified(), "Once", "shard-1", "its client has made 3 parts");
@@ -155,23 +155,23 @@ TEST(LogsTest, APartThatNobodyMade) {
 
 TEST(LogsTest, AnAcknowledgedPartThatIsInNoLaterLog) {
   Histories h;
-  h.Remove<record::Logged>("shard-1", [](const auto& r) { return r.lsn == Lsn(8); });
+  h.Remove<history::Logged>("shard-1", [](const auto& r) { return r.lsn == Lsn(8); });
   ExpectOne(h.Verified(), "AckLogged", "client", "part 3 of session 5 is acknowledged");
 }
 
 TEST(LogsTest, AnAcknowledgedPartThatWasLostWithItsPrimary) {
   Histories h;
-  h.Remove<record::Logged>("shard-1", [](const auto& r) { return r.lsn == Lsn(8); });
+  h.Remove<history::Logged>("shard-1", [](const auto& r) { return r.lsn == Lsn(8); });
   h.Add("shard-0", Histories::By(Histories::Part(1, 7, 3, 1)));
   const Report report = h.Verified();
   ExpectOne(report, "AckLogged", "client", "not in the log that survived");
   EXPECT_EQ(report.parts_void, 1);
 }
 
-TEST(LogsTest, WhatAFileThatEndsEarlyMayHaveHeldIsSaidAndNotGuessed) {
+TEST(LogsTest, AFileThatEndsEarlyIsReportedAndNotGuessed) {
   Histories h;
-  h.Remove<record::Logged>("shard-1", [](const auto& r) { return r.lsn == Lsn(8); });
-  h.Remove<record::End>("shard-1", [](const auto&) { return true; });
+  h.Remove<history::Logged>("shard-1", [](const auto& r) { return r.lsn == Lsn(8); });
+  h.Remove<history::End>("shard-1", [](const auto&) { return true; });
   const Report report = h.Verified();
   ExpectOk(report);
   EXPECT_EQ(report.parts_acknowledged, 3);
@@ -179,15 +179,15 @@ TEST(LogsTest, WhatAFileThatEndsEarlyMayHaveHeldIsSaidAndNotGuessed) {
   EXPECT_EQ(report.missing.size(), 2);
 }
 
-TEST(LogsTest, AGapInAFileIsAHoleInTheLogIfNobodyElseHasIt) {
+TEST(LogsTest, AGapInAFileIsAHoleIfNoOtherFileHasTheRecords) {
   Histories h;
   for (const char* shard : {"shard-0", "shard-1"}) {
     auto& events = h.files[shard];
-    const auto at = std::find_if(events.begin(), events.end(), [](const record::Event& e) {
-      const auto* logged = std::get_if<record::Logged>(&e);
+    const auto at = std::find_if(events.begin(), events.end(), [](const history::Event& e) {
+      const auto* logged = std::get_if<history::Logged>(&e);
       return logged != nullptr && logged->lsn == Lsn(4);
     });
-    *at = record::Gap{.events = 1, .why = "disk full"};
+    *at = history::Gap{.events = 1, .why = "disk full"};
   }
   const Report report = h.Verified();
   ExpectOk(report);
@@ -209,13 +209,13 @@ TEST(LogsTest, WithoutShardsNothingIsSaidOfAcknowledgements) {
 
 TEST(LogsTest, AMinClockThatFalls) {
   Histories h;
-  h.Change(8, [](record::Logged& r) { r.min_clock = 0; });
+  h.Change(8, [](history::Logged& r) { r.min_clock = 0; });
   ExpectOne(h.Verified(), "MinClock", "shard-1", "from 1 back to 0");
 }
 
 TEST(LogsTest, ARecordOfASessionThatWasClosed) {
   Histories h;
-  record::Logged evict = Histories::Session(2, 9, RecordKind::kEvict);
+  history::Logged evict = Histories::Session(2, 9, RecordKind::kEvict);
   evict.min_clock = 1;
   h.Add("shard-1", Histories::By(evict));
   ExpectOk(h.Verified());
@@ -226,7 +226,7 @@ TEST(LogsTest, ARecordOfASessionThatWasClosed) {
 
 TEST(LogsTest, ARecordOfASessionThatWasNotOpened) {
   Histories h;
-  h.Change(2, [](record::Logged& r) {
+  h.Change(2, [](history::Logged& r) {
     r.kind = RecordKind::kOther;
     r.session = SessionId();
   });
@@ -236,14 +236,14 @@ TEST(LogsTest, ARecordOfASessionThatWasNotOpened) {
 TEST(LogsTest, FoldsTakeTheNumbersOfTheirPartsOnce) {
   Histories h;
   const auto push = [&](PartNumber number) {
-    record::Pushed pushed = Histories::Push(number, 1);
+    history::Pushed pushed = Histories::Push(number, 1);
     pushed.line = Line::kAggregated;
     h.Add("client", pushed);
   };
   push(1);
   push(2);
-  h.Add("client", record::Acknowledged{.segment = kSegment, .line = Line::kAggregated, .number = 2});
-  record::Logged fold = Histories::Record(2, 9, RecordKind::kFold, 2);
+  h.Add("client", history::Acknowledged{.segment = kSegment, .line = Line::kAggregated, .number = 2});
+  history::Logged fold = Histories::Record(2, 9, RecordKind::kFold, 2);
   fold.numbers = {{kSession, 2}};
   Histories without = h;
   h.Add("shard-1", Histories::By(fold));
@@ -260,8 +260,8 @@ TEST(LogsTest, AFileWithBrokenBytesIsNamed) {
   Verifier verifier;
   std::string file = FileOf(h.files["shard-0"]);
   std::string block;
-  record::Append(record::End{}, block);
-  record::AppendBlock(2, block, file);
+  history::Append(history::End{}, block);
+  history::AppendBlock(2, block, file);
   file[20] = static_cast<char>(file[20] ^ 1);
   verifier.AddFile("shard-0", file);
   const Report report = verifier.Finish();
@@ -270,7 +270,7 @@ TEST(LogsTest, AFileWithBrokenBytesIsNamed) {
 
 TEST(LogsTest, FilesOfTwoClustersAreNotMixed) {
   Histories h;
-  h.Last<record::Identified>("shard-1").cluster = 10;
+  h.Last<history::Identified>("shard-1").cluster = 10;
   ExpectOne(h.Verified(), "Readable", "shard-1", "cluster 10");
 }
 

@@ -25,7 +25,7 @@ struct Violation {
 
 // The findings of a verification.
 struct Report {
-  // -- what was checked --
+  // -- counts of checks --
   uint64_t files = 0;
   uint64_t clients = 0;
   uint64_t shards = 0;  // starts of one
@@ -52,7 +52,7 @@ struct Report {
   }
 };
 
-// As text: the first violation, or what was checked; and what was missing.
+// As text: the first violation, or the counts of checks; and the missing files.
 std::string ToText(const Report& report);
 nlohmann::json ToJson(const Report& report);
 

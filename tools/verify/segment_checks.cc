@@ -1,4 +1,4 @@
-// What a segment's surviving log must be, and must hold.
+// The checks of a segment's surviving log.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -7,7 +7,7 @@
 namespace paceline::verify {
 namespace {
 
-using record::RecordKind;
+using history::RecordKind;
 
 std::string NameOf(SessionId session, Line line, PartNumber number) {
   return absl::StrCat("part ", number, " of session ", session.v,

@@ -23,7 +23,7 @@ void SegmentLog::Violate(std::string_view rule, Place place, std::string why) {
   findings_.Violate({rule.data(), rule.size()}, place, absl::StrCat(Name(), ": ", why));
 }
 
-void SegmentLog::Add(const record::Logged& event, Epoch before, Place place) {
+void SegmentLog::Add(const history::Logged& event, Epoch before, Place place) {
   Entry entry{.lsn = event.lsn,
               .epoch = event.epoch,
               .before = before,
@@ -37,11 +37,11 @@ void SegmentLog::Add(const record::Logged& event, Epoch before, Place place) {
               .number = event.number,
               .count = event.count,
               .content = event.content};
-  if (event.kind == record::RecordKind::kFold) {
+  if (event.kind == history::RecordKind::kFold) {
     entry.numbers = static_cast<uint32_t>(numbers_.size());
     numbers_.push_back(event.numbers);
   }
-  if (event.kind == record::RecordKind::kBeginEpoch && event.lsn > Lsn()) {
+  if (event.kind == history::RecordKind::kBeginEpoch && event.lsn > Lsn()) {
     AddBegan(event.epoch, Lsn(event.lsn.v - 1), place);
   }
   epochs_.try_emplace(event.epoch);
@@ -123,7 +123,7 @@ void SegmentLog::FindSurvivors() {
     if (i > 0 && entries_[i - 1].lsn == entry.lsn && entries_[i - 1].epoch == entry.epoch) continue;
     if (Survives(entry.epoch, entry.lsn)) {
       survivors_.push_back(i);
-    } else if (entry.kind == record::RecordKind::kUpdate) {
+    } else if (entry.kind == history::RecordKind::kUpdate) {
       ++findings_.report.parts_void;
     }
   }

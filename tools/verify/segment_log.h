@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "libs/base/ids.h"
-#include "libs/record/event.h"
+#include "libs/history/event.h"
 #include "libs/ring/segment_map.h"
 #include "tools/verify/client_history.h"
 #include "tools/verify/findings.h"
@@ -21,7 +21,7 @@ struct Entry {
   Epoch epoch;
   Epoch before;  // of the member's record before it; 0: not known
   Place place;
-  record::RecordKind kind = record::RecordKind::kOther;
+  history::RecordKind kind = history::RecordKind::kOther;
   uint32_t hash = 0;
   JobId job;
   Clock min_clock = 0;
@@ -41,8 +41,8 @@ class SegmentLog {
 
   SegmentLog(Findings& findings, SegmentId segment) : findings_(findings), segment_(segment) {}
 
-  // -- what is known --
-  void Add(const record::Logged& event, Epoch before, Place place);
+  // -- the log --
+  void Add(const history::Logged& event, Epoch before, Place place);
   // `member` is primary of `epoch`.
   void AddPrimary(Epoch epoch, ring::Member member, Place place);
   void AddBegan(Epoch epoch, Lsn began, Place place);

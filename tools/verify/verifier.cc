@@ -10,8 +10,8 @@ SegmentLog& Verifier::LogOf(SegmentId segment) {
   return logs_.try_emplace(segment, findings_, segment).first->second;
 }
 
-void Verifier::TakeEnding(uint32_t file, const record::Reader::Ended& ended) {
-  using Ending = record::Reader::Ending;
+void Verifier::TakeEnding(uint32_t file, const history::Reader::Ended& ended) {
+  using Ending = history::Reader::Ending;
   if (ended.ending == Ending::kClean) return;
   if (ended.ending == Ending::kBroken) {
     return findings_.Violate("Readable", {.file = file, .offset = ended.offset}, ended.why);
@@ -22,18 +22,18 @@ void Verifier::TakeEnding(uint32_t file, const record::Reader::Ended& ended) {
 
 void Verifier::AddFile(const std::string& name, std::string_view bytes) {
   const uint32_t file = findings_.AddFile(name);
-  record::Reader reader(bytes);
+  history::Reader reader(bytes);
   std::unique_ptr<ClientHistory> client;
   ShardFile shard{.file = file, .self = {}, .identified = false, .held = {}};
   while (const auto item = reader.Next()) {
     ++findings_.report.events;
-    if (const auto* start = std::get_if<record::Start>(&item->event)) {
-      const bool of_client = start->program == record::Program::kClient;
+    if (const auto* start = std::get_if<history::Start>(&item->event)) {
+      const bool of_client = start->program == history::Program::kClient;
       ++(of_client ? findings_.report.clients : findings_.report.shards);
       if (of_client) client = std::make_unique<ClientHistory>(findings_, file);
       continue;
     }
-    if (const auto* gap = std::get_if<record::Gap>(&item->event)) {
+    if (const auto* gap = std::get_if<history::Gap>(&item->event)) {
       findings_.Miss(
           absl::StrCat(name, ", byte ", item->offset, ": ", gap->events, " events are missing: ", gap->why));
       if (client != nullptr) client->OnGap();
@@ -47,7 +47,7 @@ void Verifier::AddFile(const std::string& name, std::string_view bytes) {
     }
   }
   TakeEnding(file, reader.end());
-  const bool clean = reader.end().ending == record::Reader::Ending::kClean;
+  const bool clean = reader.end().ending == history::Reader::Ending::kClean;
   if (client != nullptr) {
     client->OnEnd(clean);
     clients_.push_back(std::move(client));
@@ -56,7 +56,7 @@ void Verifier::AddFile(const std::string& name, std::string_view bytes) {
   }
 }
 
-void Verifier::TakeCluster(const record::Identified& event, Place place) {
+void Verifier::TakeCluster(const history::Identified& event, Place place) {
   if (cluster_ == 0) cluster_ = event.cluster;
   if (event.cluster == 0 || event.cluster == cluster_) return;
   findings_.Violate("Readable", place,
@@ -64,21 +64,21 @@ void Verifier::TakeCluster(const record::Identified& event, Place place) {
                                  cluster_, "; verify the files of one cluster at a time"));
 }
 
-void Verifier::TakeShardEvent(ShardFile& shard, uint64_t offset, const record::Event& event) {
+void Verifier::TakeShardEvent(ShardFile& shard, uint64_t offset, const history::Event& event) {
   const Place place{.file = shard.file, .offset = offset};
-  if (const auto* identified = std::get_if<record::Identified>(&event)) {
+  if (const auto* identified = std::get_if<history::Identified>(&event)) {
     shard.self = {.shard = identified->shard, .incarnation = identified->incarnation};
     shard.identified = true;
     TakeCluster(*identified, place);
-  } else if (const auto* role = std::get_if<record::RoleTaken>(&event)) {
+  } else if (const auto* role = std::get_if<history::RoleTaken>(&event)) {
     shard.held.try_emplace(role->segment);
-    if (role->role != record::Role::kPrimary) return;
+    if (role->role != history::Role::kPrimary) return;
     LogOf(role->segment).AddPrimary(role->epoch, shard.self, place);
     LogOf(role->segment).AddBegan(role->epoch, role->lsn, place);
     shard.held[role->segment].wrote = role->epoch;
-  } else if (const auto* logged = std::get_if<record::Logged>(&event)) {
+  } else if (const auto* logged = std::get_if<history::Logged>(&event)) {
     TakeLogged(shard, place, *logged);
-  } else if (const auto* installed = std::get_if<record::Installed>(&event)) {
+  } else if (const auto* installed = std::get_if<history::Installed>(&event)) {
     Held& held = shard.held[installed->segment];
     held.known = true;
     held.lsn = installed->lsn;
@@ -86,7 +86,7 @@ void Verifier::TakeShardEvent(ShardFile& shard, uint64_t offset, const record::E
   }
 }
 
-void Verifier::TakeLogged(ShardFile& shard, Place place, const record::Logged& event) {
+void Verifier::TakeLogged(ShardFile& shard, Place place, const history::Logged& event) {
   ++findings_.report.records;
   Held& held = shard.held[event.segment];
   if (held.known && event.lsn.v != held.lsn.v + 1) {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libs/record/file_format.h"
+#include "libs/history/file_format.h"
 #include "tools/verify/client_history.h"
 #include "tools/verify/findings.h"
 #include "tools/verify/report.h"
@@ -14,7 +14,7 @@
 
 namespace paceline::verify {
 
-// Proves from the record files of one cluster that no rule of docs/record.md was broken, or finds the
+// Proves from the history files of one cluster that no rule of docs/record.md was broken, or finds the
 // violations. Takes about 100 bytes of memory for each record at each member. For one thread.
 class Verifier {
  public:
@@ -39,10 +39,10 @@ class Verifier {
     std::map<SegmentId, Held> held;
   };
 
-  void TakeShardEvent(ShardFile& shard, uint64_t offset, const record::Event& event);
-  void TakeLogged(ShardFile& shard, Place place, const record::Logged& event);
-  void TakeCluster(const record::Identified& event, Place place);
-  void TakeEnding(uint32_t file, const record::Reader::Ended& ended);
+  void TakeShardEvent(ShardFile& shard, uint64_t offset, const history::Event& event);
+  void TakeLogged(ShardFile& shard, Place place, const history::Logged& event);
+  void TakeCluster(const history::Identified& event, Place place);
+  void TakeEnding(uint32_t file, const history::Reader::Ended& ended);
   SegmentLog& LogOf(SegmentId segment);
 
   Findings findings_;

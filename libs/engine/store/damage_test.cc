@@ -116,7 +116,7 @@ class DamageTest : public ::testing::Test {
 };
 
 // Any damage to the only log.
-TEST_F(DamageTest, OfTheLogIsRefusedByName) {
+TEST_F(DamageTest, DamageToTheLogIsRefusedByName) {
   ASSERT_NO_FATAL_FAILURE(Work(Dir(), 1, 10));
   EXPECT_EQ(Find(Dir())->last, 10u);
   const fs::path log = Dir() / OnlyLog(Dir());
@@ -141,8 +141,8 @@ TEST_F(DamageTest, OfTheLogIsRefusedByName) {
   EXPECT_EQ(Find(Dir())->last, 10u);
 }
 
-// A refusal changes nothing: whoever puts the file back has it all.
-TEST_F(DamageTest, WhatIsPutBackIsTakenAgain) {
+// A refusal changes nothing: once the file is put back, everything is there.
+TEST_F(DamageTest, AFileThatIsPutBackIsAccepted) {
   ASSERT_NO_FATAL_FAILURE(Work(Dir(), 1, 10));
   const fs::path log = Dir() / OnlyLog(Dir());
   fs::rename(log, folder_ / "aside");
@@ -152,8 +152,8 @@ TEST_F(DamageTest, WhatIsPutBackIsTakenAgain) {
   EXPECT_EQ(Find(Dir())->last, 11u);
 }
 
-// After a clean end the mark says all; what lies beyond it was not synced, and may be torn.
-TEST_F(DamageTest, WhatWasNotSyncedMayBeTorn) {
+// After a clean end the mark covers everything; bytes beyond it were not synced, and may be torn.
+TEST_F(DamageTest, UnsyncedBytesMayBeTorn) {
   ASSERT_NO_FATAL_FAILURE(Work(Dir(), 1, 10));
   auto engine = Open(Dir());
   ASSERT_THAT(engine, IsOk());
@@ -188,9 +188,9 @@ TEST_F(DamageTest, WhatWasNotSyncedMayBeTorn) {
   }
 }
 
-// Any byte of any file: what comes of it is all that was synced, or a refusal that names a file of the
+// Any byte of any file: the outcome is all that was synced, or a refusal that names a file of the
 // folder.
-TEST_F(DamageTest, OfAnyFileIsHarmlessOrNamed) {
+TEST_F(DamageTest, DamageToAnyFileIsHarmlessOrNamed) {
   ASSERT_NO_FATAL_FAILURE(Work(Dir(), 1, 60));
   ASSERT_NO_FATAL_FAILURE(Work(Dir(), 61, 20));
   const auto whole = Find(Dir());
@@ -271,8 +271,8 @@ TEST_F(DamageTest, AFileOfBeforeIsHarmlessOrNamed) {
 
 // -- the mark in time --
 
-// While it runs the mark follows by itself, whoever asks for nothing more.
-TEST_F(DamageTest, TheMarkFollowsWhatIsSynced) {
+// While it runs the mark follows by itself, without further requests.
+TEST_F(DamageTest, TheMarkFollowsTheSyncs) {
   auto engine = Open(Dir());
   ASSERT_THAT(engine, IsOk());
   Records found;

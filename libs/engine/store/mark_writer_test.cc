@@ -103,8 +103,8 @@ TEST(MarkWriterTest, IsCompleteAtItsEnd) {
   }
 }
 
-// Written in turn, so that the last one that is whole is never what is being written.
-TEST(MarkWriterTest, WhatFailsIsTriedAgainInItsOwnSlot) {
+// The slots are written in turn, so that a write never touches the last whole mark.
+TEST(MarkWriterTest, AFailedMarkIsWrittenAgainInItsSlot) {
   Disk disk;
   const auto writer = WriterOf(disk);
   writer->Synced(Log(1, 10));
@@ -139,7 +139,7 @@ TEST(MarkWriterTest, AFileThatCannotBeForgottenIsKept) {
   EXPECT_TRUE(disk.Found().mark.files.empty());
 }
 
-// A thread that deletes a file finds no mark that names it, whatever others write at the same time.
+// A thread that deletes a file finds no mark that names it, even while others write.
 TEST(MarkWriterTest, ManyAtATime) {
   Disk disk;
   const auto writer = WriterOf(disk);

@@ -1,4 +1,4 @@
-// RocksDB on a disk that loses power, fills up and fails: what was synced is there, and of the rest a prefix
+// RocksDB on a disk that loses power, fills up and fails: synced batches are there, and of the rest a prefix
 // of the batches.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -218,7 +218,7 @@ TEST_P(PowerLossTest, ADiskThatFailsForAWhileLosesNothingThatWasSynced) {
 }
 
 // Content found at a start may be built on at once: opening the database synced it.
-TEST_P(PowerLossTest, WhatAStartFindsIsSafe) {
+TEST_P(PowerLossTest, AStartFindsOnlySafeBatches) {
   ASSERT_NO_FATAL_FAILURE(Open());
   for (uint64_t steps = 50 + world::Uniform(random_, 250); steps > 0; --steps) {
     ASSERT_NO_FATAL_FAILURE(Write());

@@ -40,7 +40,7 @@ class FolderLock {
   // Creates the directory, and its parents, if it does not exist. `user`: "shard" or "coordinator". `env`
   // outlives the lock.
   //
-  //   kFailedPrecondition   somebody else has it
+  //   kFailedPrecondition   another process has it
   //   kUnavailable          it cannot be created or written to
   static absl::StatusOr<std::unique_ptr<FolderLock>> Take(rocksdb::Env* env, const std::string& dir,
                                                           absl::string_view whose, absl::string_view user);

@@ -271,7 +271,7 @@ absl::Status RocksDbEngine::GoOn() {
   if (found + written_.unsynced().size() < last_batch_) {
     return absl::DataLossError(absl::StrCat("disk: ", dir_, " has batches up to ", found, "; those up to ",
                                             last_batch_ - written_.unsynced().size(),
-                                            " had been synced: the disk is not to be trusted. Start the "
+                                            " had been synced: the disk cannot be trusted. Start the "
                                             "shard with an empty folder on another disk"));
   }
   for (WrittenBatches::One& one : written_.unsynced()) {

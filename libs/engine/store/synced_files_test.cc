@@ -48,7 +48,7 @@ TEST_F(SyncedFilesTest, IsSyncedAgainOnceSomethingWasWritten) {
   EXPECT_FALSE(file->Sync({}, nullptr).ok());
 }
 
-TEST_F(SyncedFilesTest, WhatCouldNotBeSyncedIsTriedAgain) {
+TEST_F(SyncedFilesTest, AFailedSyncIsRepeated) {
   const auto file = NewFile();
   ASSERT_TRUE(file->Append("a", {}, nullptr).ok());
   platter_.Meet(Platter::Fault::kSyncsFail);
@@ -57,7 +57,7 @@ TEST_F(SyncedFilesTest, WhatCouldNotBeSyncedIsTriedAgain) {
   EXPECT_EQ(platter_.met(), 2u);
 }
 
-TEST_F(SyncedFilesTest, WhatWasWrittenInPartIsSyncedAgain) {
+TEST_F(SyncedFilesTest, APartlyWrittenFileIsSyncedAgain) {
   const auto file = NewFile();
   ASSERT_TRUE(file->Sync({}, nullptr).ok());
   platter_.Meet(Platter::Fault::kFull);

@@ -18,7 +18,7 @@ const char* Write(WrittenBatches& batches, uint64_t number, size_t bytes) {
   return at;
 }
 
-TEST(WrittenBatchesTest, KeepsWhatIsNotSynced) {
+TEST(WrittenBatchesTest, KeepsUnsyncedBatches) {
   WrittenBatches batches;
   for (const uint64_t number : {7, 8, 9}) Write(batches, number, 1000 * number);
   std::vector<std::pair<uint64_t, size_t>> kept;
@@ -47,7 +47,7 @@ TEST(WrittenBatchesTest, SmallPiecesDoNotTakeTheRoomOfLargeOnes) {
   EXPECT_LT(batches.New(1).Data().capacity(), WrittenBatches::kSpareLeast / 2);
 }
 
-TEST(WrittenBatchesTest, NotMoreIsKeptThanABound) {
+TEST(WrittenBatchesTest, TheMemoryItKeepsIsBounded) {
   WrittenBatches batches;
   constexpr size_t kEach = WrittenBatches::kSpareBytes / 4;
   for (uint64_t number = 1; number <= 8; ++number) Write(batches, number, kEach);

@@ -31,7 +31,8 @@ class StagingBudget : public RowMemory, public StagingRoom, public RecordSink {
   }
   void Unstage(uint64_t bytes) override { staged -= bytes; }
   uint64_t staging_max() const override { return max; }
-  void Logged(const Segment&, Epoch, const Record& record) override {
+  void Applied(const Segment&, const AppliedRecord& applied) override {
+    const Record& record = applied.record();
     if (const auto* fold = std::get_if<Fold>(&record)) folds.push_back(*fold);
     if (const auto* finish = std::get_if<log::Finish>(&record)) finishes.push_back(*finish);
     if (const auto* evict = std::get_if<log::Evict>(&record)) evictions.push_back(*evict);

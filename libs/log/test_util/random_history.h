@@ -135,7 +135,7 @@ class RandomHistory {
   std::optional<Record> TryCloseJob() {
     const JobId job = SomeJob();
     for (const SessionId id : opened_) {
-      const Segment::Session* session = segment_.FindSession(id);
+      const Segment::SessionState* session = segment_.FindSession(id);
       if (session != nullptr && session->job == job) return std::nullopt;
     }
     CloseJob close{.job = job, .tables = {}};
@@ -202,7 +202,7 @@ class RandomHistory {
     const std::optional<SessionId> session = SomeSession();
     const Segment::Table* table = SomeTable();
     if (!session || table == nullptr) return std::nullopt;
-    const Segment::Session& state = *segment_.FindSession(*session);
+    const Segment::SessionState& state = *segment_.FindSession(*session);
     Update update;
     update.session = *session;
     if (world::Chance(random_, 0.05)) {

@@ -1,5 +1,5 @@
-// What a user reads when something is wrong: each status says what it found, what it expected or waited for,
-// and what to do. docs/errors.md lists them.
+// The errors that users read: each status says what it found, what it expected or waited for, and what to do.
+// docs/errors.md lists them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using enum absl::StatusCode;
 
 constexpr absl::Duration kShort = absl::Milliseconds(150);
-// Of a read whose shard is to say, a fifth of it earlier, whom the read waits for.
+// The timeout of a read whose shard names, a fifth of it earlier, the worker that the read waits for.
 constexpr absl::Duration kAnswered = absl::Seconds(1);
 // Of a client whose flush is to fail for lack of time; it must be enough to connect.
 constexpr absl::Duration kFlushTime = absl::Seconds(5);
@@ -232,7 +232,7 @@ const std::vector<Case>& Cases() {
          return w.reader->Open("sparse")->Pull(w.ManyKeys(), PullOptions{.timeout = kShort}).status();
        },
        kDeadlineExceeded,
-       {"pull of table 'sparse'", "waited 150ms", "shard-1 at 127.0.0.1:", "pull again to wait on"}},
+       {"pull of table 'sparse'", "waited 150ms", "shard-1 at 127.0.0.1:", "pull again to go on waiting"}},
       {"APushToAShardThatIsGone",
        [](World& w) {
          w.cluster->StopShard(1);
@@ -247,7 +247,7 @@ const std::vector<Case>& Cases() {
          return w.reader->Flush();
        },
        kDeadlineExceeded,
-       {"flush", "not committed", "shard-1 at 127.0.0.1:", "flush again to wait on"}},
+       {"flush", "not committed", "shard-1 at 127.0.0.1:", "flush again to go on waiting"}},
       {"NoRoomInTime",
        [](World& w) {
          w.cluster->StopShard(1);
@@ -285,7 +285,7 @@ const std::vector<Case>& Cases() {
 
 class Errors : public ::testing::TestWithParam<size_t> {};
 
-TEST_P(Errors, SayWhatWasWrongAndWhatToDo) {
+TEST_P(Errors, NameTheFaultAndTheRemedy) {
   const Case& c = Cases()[GetParam()];
   World world;
   const absl::Status status = c.provoke(world);

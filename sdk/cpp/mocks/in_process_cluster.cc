@@ -19,7 +19,7 @@
 #include "services/coordinator/metadata/facts/keys.h"
 #include "services/coordinator/server.h"
 #include "services/coordinator/store/memory_store.h"
-#include "services/shard/control/membership.h"
+#include "services/shard/control/membership_client.h"
 #include "services/shard/replication/grpc_peers.h"
 #include "services/shard/server.h"
 #include "services/shard/shard.h"
@@ -30,7 +30,7 @@ namespace {
 constexpr int kThreads = 2;  // of a shard
 constexpr absl::Duration kCallTimeout = absl::Seconds(10);
 
-// What paceline-shard is, without a process of its own.
+// A paceline-shard without a process of its own.
 class ShardHere {
  public:
   static absl::StatusOr<std::unique_ptr<ShardHere>> Start(int number, const std::string& coordinator,
@@ -44,8 +44,8 @@ class ShardHere {
     join.set_address(here->server_->address());
     join.set_peer_address(here->server_->peer_address());
     join.set_nonce(static_cast<uint64_t>(number) + 1);
-    here->membership_ =
-        std::make_unique<shard::Membership>(here->shard_, coordinator, join, [](const absl::Status&) {});
+    here->membership_ = std::make_unique<shard::MembershipClient>(here->shard_, coordinator, join,
+                                                                  [](const absl::Status&) {});
     return here;
   }
 
@@ -68,7 +68,7 @@ class ShardHere {
   shard::GrpcPeers peers_;
   shard::Shard shard_;
   std::unique_ptr<shard::Server> server_;
-  std::unique_ptr<shard::Membership> membership_;
+  std::unique_ptr<shard::MembershipClient> membership_;
 };
 
 }  // namespace
@@ -119,7 +119,7 @@ class InProcessCluster::Impl {
   }
 
  private:
-  // What only the session's owner was told: the store has it.
+  // The session's secret, which only its owner was told: the store has it.
   absl::StatusOr<std::string> SecretOf(uint64_t session) const {
     ABSL_ASSIGN_OR_RETURN(const auto store, coordinator::MemoryStore::Open(disk_));
     ABSL_ASSIGN_OR_RETURN(const auto entry, store->Get(coordinator::keys::Session(session)));

@@ -140,7 +140,7 @@ TEST(Cluster, SeveralRunSideBySide) {
   EXPECT_EQ(InProcessCluster::Start({.shards = 0}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(Cluster, IsReachedDirectlyWhateverProxyThereIs) {
+TEST(Cluster, IsReachedWithoutTheProxy) {
   setenv("http_proxy", "http://127.0.0.1:1", /*overwrite=*/1);
   auto cluster = InProcessCluster::Start();
   ASSERT_TRUE(cluster.ok()) << cluster.status();

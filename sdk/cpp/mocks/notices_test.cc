@@ -20,7 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// What one client says.
+// The notices of one client.
 class Notices {
  public:
   auto Listener() {
@@ -56,7 +56,7 @@ class Notices {
   std::vector<std::string> texts_;
 };
 
-TEST(NoticesTest, AJobThatIsNewSaysSoToWhoCreatedIt) {
+TEST(NoticesTest, TheCreatorOfAJobIsNotified) {
   const auto cluster = InProcessCluster::Start();
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   Notices first;
@@ -65,7 +65,7 @@ TEST(NoticesTest, AJobThatIsNewSaysSoToWhoCreatedIt) {
   ASSERT_TRUE(creates.ok()) << creates.status();
   const auto follows = (*cluster)->Connect({.job = "ctr", .on_notice = second.Listener()});
   ASSERT_TRUE(follows.ok()) << follows.status();
-  first.Await({"job 'ctr'", "did not exist before"});
+  first.Await({"job 'ctr'", "did not exist and was created"});
   EXPECT_THAT(second.texts(), IsEmpty());
 }
 

@@ -83,7 +83,7 @@ std::vector<uint64_t> Borders(const Shape& shape) {
   return {borders.begin(), borders.end()};
 }
 
-TEST_P(RangesTest, AreWhatAnArrayWouldBe) {
+TEST_P(RangesTest, BehaveLikeAnArray) {
   world::SplitMix64 random(20'000 + GetParam());
   for (const Shape& shape : kShapes) {
     SCOPED_TRACE(absl::StrCat(shape.rows, " rows of ", shape.dim));

@@ -76,7 +76,7 @@ TEST_F(Replicated, CountsStayExactWhenAShardIsGone) {
   EXPECT_THAT(*rows, Each(static_cast<float>(acknowledged.load())));
 }
 
-TEST_F(Replicated, FoldsGoOnWhereTheyWere) {
+TEST_F(Replicated, FoldsContinueAfterATakeover) {
   Start(2, 1);
   auto table = client_->OpenOrCreate("folded", Ranged{.rows = kKeys, .rule = Add{}, .consistency = Bsp{}});
   ASSERT_THAT(table, IsOk());

@@ -163,8 +163,8 @@ TEST_F(SharedClient, ComesAndGoesWhileOthersWork) {
 
 // -- Operations that come after others --
 
-// Notes in which order things ended. What is noted at once, before anything comes after it, is noted before
-// that starts.
+// Notes the order in which operations ended. An entry that is noted at once, before its successors start, is
+// noted before that starts.
 class Order {
  public:
   template <class T>
@@ -223,7 +223,7 @@ TEST_F(SharedClient, ATaskGraphRunsInItsOrder) {
   EXPECT_THAT(client_->Finish(), IsOk());
 }
 
-TEST_F(SharedClient, AnErrorEndsWhatComesAfterIt) {
+TEST_F(SharedClient, AnErrorEndsTheOperationsAfterIt) {
   Start(1);
   Table t = OpenOrCreate("t", Ranged{.rows = 10});
   const Future<std::vector<float>> wrong = t.PullAsync({10});
@@ -293,7 +293,7 @@ TEST_F(SharedClient, CallbacksStartOperationsAndNeverHang) {
   EXPECT_EQ(sum + static_cast<float>(refused), kThreads);
 }
 
-TEST_F(SharedClient, AClientThatGoesEndsWhatWaits) {
+TEST_F(SharedClient, ADestroyedClientEndsWaitingOperations) {
   Start(1);
   Table t = OpenOrCreate("t", Sparse{});
   const Future<std::vector<float>> never = t.PullAsync({1}, {.min_clock = 1'000'000});

@@ -12,7 +12,7 @@
 namespace paceline {
 namespace {
 
-// What both kinds of table have in common.
+// The fields that both kinds of table share.
 template <class Spec>
 table::Schema Common(const Spec& spec) {
   table::Schema schema;

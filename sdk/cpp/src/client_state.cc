@@ -114,8 +114,8 @@ absl::StatusOr<std::shared_ptr<ClientState>> ClientState::Connect(ClientOptions 
 
 absl::Status ClientState::Open() {
   if (!options_.record.empty()) {
-    ABSL_ASSIGN_OR_RETURN(recorder_, record::FileRecorder::Create(options_.record, record::Program::kClient,
-                                                                  options_.client_name));
+    ABSL_ASSIGN_OR_RETURN(history_, history::HistoryFile::Create(options_.record, history::Program::kClient,
+                                                                 options_.client_name));
   }
   {
     MutexLock lock(&mutex_);
@@ -131,7 +131,7 @@ absl::Status ClientState::Open() {
             .timeout = options_.timeout,
             .start_timeout = options_.start_timeout},
         coordinator_, dialer_, clock_, random_, shared_from_this(), options_.cache_bytes_max);
-    if (recorder_ != nullptr) core_->RecordTo(recorder_.get());
+    if (history_ != nullptr) core_->RecordTo(history_.get());
     core_->Notice(options_.on_notice ? options_.on_notice : NoticeFn(SayOnStandardError));
   }
   thread_ = std::thread([this] { Run(); });
@@ -303,7 +303,7 @@ absl::Status ClientState::AwaitHeld(absl::string_view what) {
   if (in_time) return absl::OkStatus();
   return absl::DeadlineExceededError(absl::StrCat(
       what, ": waited ", absl::FormatDuration(options_.timeout), " for ", held_.size(),
-      " pushes that have not started, because what they come after has not ended; call it again to wait on"));
+      " pushes that have not started: others before them have not ended; call it again to go on waiting"));
 }
 
 absl::Status ClientState::WithDropped(absl::Status status) {
@@ -350,7 +350,7 @@ void ClientState::Shut() {
   core = nullptr;  // lets go of its streams, which ends them
   loop_.Stop();
   if (thread_.joinable()) thread_.join();
-  recorder_ = nullptr;  // its file is whole when this returns
+  history_ = nullptr;  // its file is whole when this returns
 }
 
 std::shared_ptr<const Routes> ClientState::routes() const {

@@ -9,7 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "libs/base/mutex.h"
-#include "libs/recorder/file_recorder.h"
+#include "libs/history_file/history_file.h"
 #include "libs/rpc/event_loop.h"
 #include "libs/rpc/grpc_dialer.h"
 #include "libs/world/random.h"
@@ -93,7 +93,7 @@ class ClientState : public Gate, public std::enable_shared_from_this<ClientState
   rpc::EventLoop loop_;
   rpc::GrpcDialer dialer_{loop_};
   GrpcCoordinatorApi coordinator_;
-  std::unique_ptr<record::FileRecorder> recorder_;  // null: no recording; set before the core exists
+  std::unique_ptr<history::HistoryFile> history_;  // null: no recording; set before the core exists
 
   Mutex mutex_;
   CondVar changed_;  // room is free, or a held push has ended; signalled only while `waiting_`

@@ -45,7 +45,7 @@ class CoordinatorCall : public std::enable_shared_from_this<CoordinatorCall<Requ
   void Start() {
     context_.asked.try_emplace(this, Context::Asked{.what = what_, .since = started_, .last_answer = ""});
     const absl::Duration left = deadline_ - context_.Now();
-    // The coordinator gets a shorter timeout, so that its answer, which names what it waited for, comes
+    // The coordinator gets a shorter timeout, so that its answer, which names the cause, comes
     // before the call itself ends.
     if constexpr (requires { request_.set_timeout_ms(0); }) {
       const absl::Duration its = left - std::min(left / 4, absl::Seconds(2));

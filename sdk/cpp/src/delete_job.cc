@@ -11,9 +11,26 @@
 #include "libs/rpc/coordinators.h"
 #include "libs/rpc/deadline.h"
 #include "libs/world/real_clock.h"
+#include "libs/world/system_random.h"
 #include "paceline/client.h"
 
 namespace paceline {
+namespace {
+
+// Names the job by its id, if there is one of this name. False: this coordinator does not know.
+bool LookUp(v1::Coordinator::Stub& coordinator, absl::Duration timeout, v1::DeleteJobRequest& request) {
+  grpc::ClientContext context;
+  context.set_deadline(rpc::After(timeout));
+  v1::StatusReply status;
+  if (!coordinator.Status(&context, v1::StatusRequest(), &status).ok() || status.standby()) return false;
+  for (const v1::JobStatus& one : status.jobs()) {
+    // The last: a load, if there is one, not the job that it replaces.
+    if (one.name() == request.job()) request.set_job_id(one.job());
+  }
+  return true;
+}
+
+}  // namespace
 
 absl::Status Client::DeleteJob(const std::string& coordinator, const std::string& job,
                                const DeleteJobOptions& options) {
@@ -28,8 +45,9 @@ absl::Status Client::DeleteJob(const std::string& coordinator, const std::string
   const absl::Time deadline = world::MonotonicNow() + options.timeout;
   v1::DeleteJobRequest request;
   request.set_job(job);
+  request.set_nonce(world::SystemRandom().Next());
   request.set_force(options.force);
-  bool unanswered = false;
+  bool looked_up = false;  // once only: a later job of the name is another one
   while (true) {
     const absl::Duration left = deadline - world::MonotonicNow();
     request.set_timeout_ms(
@@ -38,12 +56,10 @@ absl::Status Client::DeleteJob(const std::string& coordinator, const std::string
     context.set_deadline(rpc::After(left));
     v1::DeleteJobReply reply;
     const auto one = coordinators.Current();
+    if (!looked_up) looked_up = LookUp(*one->stub, left, request);
     const absl::Status status =
         coordinators.Heard(*one, one->stub->DeleteJob(&context, request, &reply), context);
-    // The answer to an earlier request may have been lost.
-    if (unanswered && absl::IsNotFound(status)) return absl::OkStatus();
     if (!absl::IsUnavailable(status)) return status;
-    unanswered = true;
     constexpr absl::Duration kPause = absl::Milliseconds(200);
     if (world::MonotonicNow() + kPause >= deadline) {
       return absl::DeadlineExceededError(absl::StrCat("delete job '", job, "': ", status.message()));

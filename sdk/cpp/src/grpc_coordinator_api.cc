@@ -50,7 +50,7 @@ class GrpcCoordinatorApi::Question : public rpc::Event {
   grpc::Status status_;
 };
 
-// One stream of maps. Lives until it has ended, whatever becomes of its Watch.
+// One stream of maps. Lives until it has ended, even if its Watch is gone.
 class GrpcCoordinatorApi::MapStream : public rpc::Event, public std::enable_shared_from_this<MapStream> {
  public:
   MapStream(rpc::EventLoop& loop, std::shared_ptr<rpc::Coordinators> coordinators,

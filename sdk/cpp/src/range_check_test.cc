@@ -47,7 +47,7 @@ TEST(RangeCheck, TakesFiniteValuesOfAnySize) {
   }
 }
 
-TEST(RangeCheck, FindsWhatIsNotFiniteWhereverItStands) {
+TEST(RangeCheck, FindsValuesThatAreNotFinite) {
   for (const uint64_t count : {kMostAlone, kMostAlone + 1, kMostAlone + 8}) {
     const uint64_t values = count * kDim;
     const uint64_t middle = count / 2 * kDim;
@@ -75,7 +75,7 @@ TEST(RangeCheck, NamesTheFirstOfSeveral) {
   EXPECT_NE(std::string(status.message()).find("in row 0, column 1"), std::string::npos) << status;
 }
 
-TEST(RangeCheck, RefusesWhatLeavesTheTableOrHasTheWrongWidth) {
+TEST(RangeCheck, RefusesRangesBeyondTheTableOrOfTheWrongWidth) {
   constexpr uint64_t kCount = kMostAlone + 3;
   const Rows rows(kCount);
   EXPECT_TRUE(absl::IsOutOfRange(Check(Ranged(kCount), 1, kCount, rows.view())));
@@ -86,7 +86,7 @@ TEST(RangeCheck, RefusesWhatLeavesTheTableOrHasTheWrongWidth) {
       Check(Ranged(kCount), 0, kCount, rows.view().subview(0, rows.view().size() - 1))));
 }
 
-TEST(RangeCheck, TakesWhatIsNotFiniteWhereAskedTo) {
+TEST(RangeCheck, TakesValuesThatAreNotFiniteWhereAllowed) {
   table::Schema schema = Ranged(kMostAlone + 1);
   schema.accept_non_finite = true;
   Rows rows(kMostAlone + 1);

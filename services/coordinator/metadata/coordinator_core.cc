@@ -45,7 +45,7 @@ CoordinatorCore::CoordinatorCore(Options options, std::unique_ptr<Facts> facts, 
       fan_outs_(context_, membership_, *this),
       waiters_(context_,
                [this](Subject subject) {
-                 // A load goes on when its segments are back, and so does whoever waits for it.
+                 // A load continues when its segments are back, and so do the requests that wait.
                  const bool hopeless = subject.kind != Subject::Kind::kLoad && fan_outs_.Hopeless(subject);
                  return hopeless ? membership_.CheckNothingLost() : absl::OkStatus();
                }),
@@ -296,11 +296,13 @@ Ticket CoordinatorCore::DeleteJob(const v1::DeleteJobRequest& request, absl::Tim
   const Visit visit(context_);
   const auto certain = Certain(done);
   return Ask(CheckServing(), request, deadline, certain, [&](absl::Time until) -> absl::StatusOr<Ticket> {
-    // A load under this name is given up first; a job that it was to replace stays.
-    if (snapshots_.IsLoading(request.job())) {
-      return waiters_.Tell(done, snapshots_.GiveUpLoad(request.job()));
+    ABSL_ASSIGN_OR_RETURN(const uint32_t job, job_changes_.Meant(request));
+    const JobRecord* record = facts_->FindJob(job);
+    if (record != nullptr && record->has_load()) {
+      ABSL_RETURN_IF_ERROR(snapshots_.GiveUpLoad(job, "given up: the job was deleted", request.nonce()));
+      return waiters_.Tell(done, {v1::DeleteJobReply()});
     }
-    return job_changes_.DeleteJob(request, until, certain);
+    return job_changes_.DeleteJob(job, request, until, certain);
   });
 }
 

@@ -153,9 +153,9 @@ class CoordinatorCore final : private FanOuts::Listener {
   void Abandon(Ticket ticket);
 
   // -- time --
-  // Does what is due: sends calls, ends waits, evicts silent sessions. Call at NextDeadline() or a little
-  // later. If it was not called for Options::pause the coordinator assumes that it was not running, and
-  // counts no silence from that time.
+  // Does the work that is due: sends calls, ends waits, evicts silent sessions. Call at NextDeadline() or a
+  // little later. If it was not called for Options::pause the coordinator assumes that it was not running,
+  // and counts no silence from that time.
   void OnTime();
   // When to call OnTime next: at most a quarter of a second after the last call.
   absl::Time NextDeadline() const;
@@ -185,7 +185,7 @@ class CoordinatorCore final : private FanOuts::Listener {
   template <class Request, class Reply, class Begin>
   Ticket Ask(const absl::Status& refused, const Request& request, absl::Time deadline,
              const Done<Reply>& done, Begin begin);
-  // Ends all work under way, and answers whatever waits.
+  // Ends all work under way, and answers all waiting requests.
   void StopAll();
   // OK if requests can be served.
   absl::Status CheckServing() const;

@@ -38,7 +38,7 @@ Roles RolesOf(const Context& context, const Membership& membership) {
   return roles;
 }
 
-// What is wrong with the shard's disk; empty: nothing.
+// The problem of the shard's disk; empty: it has none.
 std::string DiskText(const v1::BeatRequest& beat) {
   const v1::DiskHealth& disk = beat.disk();
   const std::string since = absl::StrCat(Seconds(absl::Milliseconds(disk.for_ms())), ": ", disk.why());

@@ -62,7 +62,7 @@ TEST(EtcdStoreTest, PrefixesKeepClustersApart) {
   EXPECT_EQ(one->List("")->size(), 1u);
 }
 
-TEST(EtcdStoreTest, KeepsWhatAKilledEtcdHadAcknowledged) {
+TEST(EtcdStoreTest, KeepsTheCommitsThatAKilledEtcdAcknowledged) {
   const auto etcd = TestEtcd::Start();
   ASSERT_THAT(etcd, IsOk());
   EtcdOptions options = OptionsFor(**etcd);
@@ -100,7 +100,7 @@ TEST(EtcdStoreTest, AnEtcdThatHangsCostsOneTimeoutAndThenNothing) {
   (*etcd)->Resume();
 }
 
-TEST(EtcdStoreTest, GoesOnToTheMemberThatAnswers) {
+TEST(EtcdStoreTest, MovesOnToAMemberThatAnswers) {
   const auto gone = TestEtcd::Start();
   ASSERT_THAT(gone, IsOk());
   (*gone)->Kill();

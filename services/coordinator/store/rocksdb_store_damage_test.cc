@@ -79,7 +79,7 @@ class RocksDbStoreDamage : public ::testing::Test {
   fs::path folder_;
 };
 
-TEST_F(RocksDbStoreDamage, OfAnyFileIsHarmlessOrNamed) {
+TEST_F(RocksDbStoreDamage, DamageToAnyFileIsHarmlessOrNamed) {
   ASSERT_NO_FATAL_FAILURE(Commit(Dir(), 0, 100));
   ASSERT_NO_FATAL_FAILURE(Commit(Dir(), 100, 100));
   const auto whole = Find(Dir());

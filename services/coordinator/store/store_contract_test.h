@@ -70,7 +70,7 @@ TEST_P(StoreContract, StartsEmpty) {
   EXPECT_THAT(KeysOf(""), IsEmpty());
 }
 
-TEST_P(StoreContract, ReadsWhatWasWritten) {
+TEST_P(StoreContract, ReadsItsWrites) {
   ASSERT_THAT(store_->Commit({}, {Write::Put("a", "1"), Write::Put("b", "")}), IsOk());
   EXPECT_EQ(ValueOf("a"), "1");
   EXPECT_EQ(ValueOf("b"), "");
@@ -123,7 +123,7 @@ TEST_P(StoreContract, ConditionsThatHoldLetTheWritesThrough) {
   EXPECT_EQ(ValueOf("b"), "2");
 }
 
-TEST_P(StoreContract, OneConditionThatFailsStopsAllWrites) {
+TEST_P(StoreContract, AFailedConditionStopsAllWrites) {
   ASSERT_THAT(Put("term", "3"), IsOk());
   const std::vector<Write> writes = {Write::Put("x", "1"), Write::Delete("term")};
   for (const Condition& failing :
@@ -147,7 +147,7 @@ TEST_P(StoreContract, OfTwoCommitsUnderTheSameConditionOneWins) {
   EXPECT_EQ(ValueOf("term"), "2");
 }
 
-TEST_P(StoreContract, RefusesWhatIsTooLargeOrContradictsItself) {
+TEST_P(StoreContract, RefusesCommitsThatAreTooLargeOrContradictory) {
   EXPECT_THAT(Put("", "1"), StatusIs(StatusCode::kInvalidArgument));
   EXPECT_THAT(Put(std::string(Store::kKeyBytesMax + 1, 'k'), "1"), StatusIs(StatusCode::kInvalidArgument));
   EXPECT_THAT(Put("a", std::string(Store::kValueBytesMax + 1, 'v')),

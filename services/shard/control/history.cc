@@ -23,7 +23,7 @@ std::string_view BytesOf(const std::vector<T>& values) {
 // Takes a record apart: into the fields of the event and the bytes of its hash.
 class Describe {
  public:
-  Describe(const log::Segment& segment, record::Logged& event) : segment_(segment), event_(event) {}
+  Describe(const log::Segment& segment, history::Logged& event) : segment_(segment), event_(event) {}
 
   void operator()(const log::OpenTable& r) { Mix({r.table->id.v, r.table->job.v}); }
   void operator()(const log::DropTable& r) { Mix({r.table.v}); }
@@ -113,18 +113,18 @@ class Describe {
   }
 
   const log::Segment& segment_;
-  record::Logged& event_;
+  history::Logged& event_;
   uint32_t crc_ = 0;
 };
 
 }  // namespace
 
-record::Logged EventOf(const log::Segment& segment, Epoch epoch, const log::Record& record) {
-  static_assert(std::variant_size_v<log::Record> == static_cast<size_t>(record::RecordKind::kEndLoad));
-  record::Logged event{.segment = segment.id(),
-                       .epoch = epoch,
-                       .lsn = segment.version(),
-                       .kind = static_cast<record::RecordKind>(record.index() + 1)};
+history::Logged EventOf(const log::Segment& segment, Epoch epoch, const log::Record& record) {
+  static_assert(std::variant_size_v<log::Record> == static_cast<size_t>(history::RecordKind::kEndLoad));
+  history::Logged event{.segment = segment.id(),
+                        .epoch = epoch,
+                        .lsn = segment.version(),
+                        .kind = static_cast<history::RecordKind>(record.index() + 1)};
   Describe describe(segment, event);
   std::visit(describe, record);
   event.hash = describe.hash();
@@ -133,18 +133,18 @@ record::Logged EventOf(const log::Segment& segment, Epoch epoch, const log::Reco
 }
 
 void HistoryWriter::Identified(ring::Member self, uint64_t cluster) {
-  sink_.Record(record::Identified{.shard = self.shard, .incarnation = self.incarnation, .cluster = cluster});
+  sink_.Record(history::Identified{.shard = self.shard, .incarnation = self.incarnation, .cluster = cluster});
 }
 
 // The shard that logs the beginning of an epoch is its primary.
 void HistoryWriter::Logged(const log::Segment& segment, Epoch epoch, const log::Record& record) {
-  record::Logged event = EventOf(segment, epoch, record);
+  history::Logged event = EventOf(segment, epoch, record);
   event.primary = true;
-  if (event.kind == record::RecordKind::kBeginEpoch) {
-    sink_.Record(record::RoleTaken{.segment = segment.id(),
-                                   .epoch = epoch,
-                                   .role = record::Role::kPrimary,
-                                   .lsn = Lsn(segment.version().v - 1)});
+  if (event.kind == history::RecordKind::kBeginEpoch) {
+    sink_.Record(history::RoleTaken{.segment = segment.id(),
+                                    .epoch = epoch,
+                                    .role = history::Role::kPrimary,
+                                    .lsn = Lsn(segment.version().v - 1)});
   }
   sink_.Record(event);
 }
@@ -155,7 +155,7 @@ void HistoryWriter::Followed(const log::Segment& segment, const log::Record& rec
 
 void HistoryWriter::Installed(const log::Segment& segment) {
   sink_.Record(
-      record::Installed{.segment = segment.id(), .epoch = segment.epoch(), .lsn = segment.version()});
+      history::Installed{.segment = segment.id(), .epoch = segment.epoch(), .lsn = segment.version()});
 }
 
 }  // namespace paceline::shard

@@ -3,17 +3,17 @@
 #include <string>
 #include <utility>
 
-#include "libs/record/event.h"
+#include "libs/history/event.h"
 #include "services/shard/probe.h"
 
 namespace paceline::shard {
 
-// Tells what happens to a shard's segments to a sink, for its record file (docs/record.md). Thread-safe if
+// Tells what happens to a shard's segments to a sink, for its history file (docs/record.md). Thread-safe if
 // the sink is.
 class HistoryWriter {
  public:
   // The sink must outlive the writer.
-  explicit HistoryWriter(record::Sink& sink) : sink_(sink) {}
+  explicit HistoryWriter(history::Sink& sink) : sink_(sink) {}
 
   void Identified(ring::Member self, uint64_t cluster);
   void Logged(const log::Segment& segment, Epoch epoch, const log::Record& record);
@@ -21,7 +21,7 @@ class HistoryWriter {
   void Installed(const log::Segment& segment);
 
  private:
-  record::Sink& sink_;
+  history::Sink& sink_;
 };
 
 // A probe, `Base`, that also writes a history.
@@ -30,7 +30,7 @@ class HistoryProbe final : public Base {
  public:
   // `arguments` make the base.
   template <class... Arguments>
-  explicit HistoryProbe(record::Sink& sink, Arguments&&... arguments)
+  explicit HistoryProbe(history::Sink& sink, Arguments&&... arguments)
       : Base(std::forward<Arguments>(arguments)...), writer_(sink) {}
 
   void Identified(ring::Member self, uint64_t cluster) override {
@@ -56,6 +56,6 @@ class HistoryProbe final : public Base {
 
 // Describes the newest record of `segment` for the history. Equal records have equal hashes at every member:
 // the hash covers everything that is logged.
-record::Logged EventOf(const log::Segment& segment, Epoch epoch, const log::Record& record);
+history::Logged EventOf(const log::Segment& segment, Epoch epoch, const log::Record& record);
 
 }  // namespace paceline::shard

@@ -10,18 +10,18 @@
 namespace paceline::shard {
 namespace {
 
-class Kept : public record::Sink {
+class Kept : public history::Sink {
  public:
-  void Record(const record::Event& event) override { events.push_back(event); }
+  void Record(const history::Event& event) override { events.push_back(event); }
   template <class E>
   std::vector<E> Of() const {
     std::vector<E> found;
-    for (const record::Event& event : events) {
+    for (const history::Event& event : events) {
       if (const E* e = std::get_if<E>(&event)) found.push_back(*e);
     }
     return found;
   }
-  std::vector<record::Event> events;
+  std::vector<history::Event> events;
 };
 
 log::Update UpdateOf(PartNumber number, absl::string_view keys, absl::string_view values) {
@@ -37,7 +37,7 @@ log::Update UpdateOf(PartNumber number, absl::string_view keys, absl::string_vie
           .owner = nullptr};
 }
 
-TEST(HistoryTest, AShardSaysWhoItIsWhatItIsPrimaryOfAndWhatItLogs) {
+TEST(HistoryTest, AShardRecordsItsIdentityItsRolesAndItsLog) {
   Kept kept;
   HistoryProbe<Probe> history(kept);
   const world::RealClock clock;
@@ -64,19 +64,19 @@ TEST(HistoryTest, AShardSaysWhoItIsWhatItIsPrimaryOfAndWhatItLogs) {
   open.set_session(5);
   shard.ChangeSession(open, [](const auto& reply) { ASSERT_TRUE(reply.ok()); });
 
-  EXPECT_EQ(
-      kept.Of<record::Identified>(),
-      (std::vector<record::Identified>{{.shard = ShardId(4), .incarnation = Incarnation(9), .cluster = 77}}));
-  const auto roles = kept.Of<record::RoleTaken>();
+  EXPECT_EQ(kept.Of<history::Identified>(),
+            (std::vector<history::Identified>{
+                {.shard = ShardId(4), .incarnation = Incarnation(9), .cluster = 77}}));
+  const auto roles = kept.Of<history::RoleTaken>();
   ASSERT_EQ(roles.size(), 2);
   EXPECT_EQ(roles[0].epoch, Epoch(6));
-  EXPECT_EQ(roles[0].role, record::Role::kPrimary);
+  EXPECT_EQ(roles[0].role, history::Role::kPrimary);
   EXPECT_EQ(roles[0].lsn, Lsn(0));
-  const auto logged = kept.Of<record::Logged>();
+  const auto logged = kept.Of<history::Logged>();
   ASSERT_EQ(logged.size(), 4);
-  EXPECT_EQ(logged[0].kind, record::RecordKind::kBeginEpoch);
+  EXPECT_EQ(logged[0].kind, history::RecordKind::kBeginEpoch);
   EXPECT_EQ(logged[0].lsn, Lsn(1));
-  EXPECT_EQ(logged[2].kind, record::RecordKind::kOpenSession);
+  EXPECT_EQ(logged[2].kind, history::RecordKind::kOpenSession);
   EXPECT_EQ(logged[2].lsn, Lsn(2));
   EXPECT_EQ(logged[2].session, SessionId(5));
   EXPECT_EQ(logged[2].job, JobId(1));
@@ -87,8 +87,8 @@ TEST(HistoryTest, AnUpdateHasTheContentItWasPushedWithAndAHashOfEverything) {
   log::Segment segment(SegmentId(0), 1);
   const std::string keys(8, '\1');
   const std::string values(8, '\2');
-  const record::Logged first = EventOf(segment, Epoch(1), UpdateOf(1, keys, values));
-  EXPECT_EQ(first.kind, record::RecordKind::kUpdate);
+  const history::Logged first = EventOf(segment, Epoch(1), UpdateOf(1, keys, values));
+  EXPECT_EQ(first.kind, history::RecordKind::kUpdate);
   EXPECT_EQ(first.session, SessionId(5));
   EXPECT_EQ(first.number, 1);
   EXPECT_EQ(first.clock, 3);
@@ -104,14 +104,14 @@ TEST(HistoryTest, AFoldNamesItsNumbersAndItsHashCoversItsRows) {
                  .clock = 4,
                  .tables = {{.table = TableId(2), .keys = {1, 2}, .values = {0.5f, 1.5f}}},
                  .numbers = {{SessionId(5), 8}, {SessionId(6), 9}}};
-  const record::Logged event = EventOf(segment, Epoch(1), fold);
-  EXPECT_EQ(event.kind, record::RecordKind::kFold);
+  const history::Logged event = EventOf(segment, Epoch(1), fold);
+  EXPECT_EQ(event.kind, history::RecordKind::kFold);
   EXPECT_EQ(event.numbers, fold.numbers);
   fold.tables[0].values[1] = 1.25f;
   EXPECT_NE(EventOf(segment, Epoch(1), fold).hash, event.hash);
 }
 
-TEST(HistoryTest, WhatAReplicaAppliesIsTheSameRecordAndSaysThatItIsNoPrimary) {
+TEST(HistoryTest, AReplicaRecordsTheSameRecordAsApplied) {
   Kept kept;
   HistoryProbe<Probe> history(kept);
   log::Segment segment(SegmentId(3), 4);
@@ -119,13 +119,13 @@ TEST(HistoryTest, WhatAReplicaAppliesIsTheSameRecordAndSaysThatItIsNoPrimary) {
   segment.Apply(record);
   history.Followed(segment, record);
   history.Installed(segment);
-  const auto logged = kept.Of<record::Logged>();
+  const auto logged = kept.Of<history::Logged>();
   ASSERT_EQ(logged.size(), 1);
   EXPECT_FALSE(logged[0].primary);
   EXPECT_EQ(logged[0].epoch, Epoch(2));
-  EXPECT_TRUE(kept.Of<record::RoleTaken>().empty());
-  EXPECT_EQ(kept.Of<record::Installed>(),
-            (std::vector<record::Installed>{{.segment = SegmentId(3), .epoch = Epoch(2), .lsn = Lsn(1)}}));
+  EXPECT_TRUE(kept.Of<history::RoleTaken>().empty());
+  EXPECT_EQ(kept.Of<history::Installed>(),
+            (std::vector<history::Installed>{{.segment = SegmentId(3), .epoch = Epoch(2), .lsn = Lsn(1)}}));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "libs/wire/schema_codec.h"
 #include "services/shard/control/catalogue.h"
 #include "services/shard/shard.h"
-#include "services/shard/snapshots/snapshots.h"
+#include "services/shard/snapshots/snapshot_tasks.h"
 #include "services/shard/streams/hello.h"
 
 namespace paceline::shard {
@@ -88,8 +88,8 @@ bool Log(log::Primary& primary, const JobRecord& record, Outcome& outcome) {
 }
 
 // Adds the file of a committed cut to the outcome.
-void Answer(Snapshots& snapshots, log::Primary& primary, const v1::JobChange& change, Outcome& outcome) {
-  Snapshots::Answer answer = snapshots.Write(primary, change);
+void Answer(SnapshotTasks& snapshots, log::Primary& primary, const v1::JobChange& change, Outcome& outcome) {
+  SnapshotTasks::Answer answer = snapshots.Write(primary, change);
   outcome.committed = answer.done;
   outcome.why = std::move(answer.why);
   outcome.file = std::move(answer.file);
@@ -104,7 +104,7 @@ v1::JobChangeReply::Failure Failure(uint32_t segment, absl::string_view why) {
 }
 
 // Begins to load the segments that lack their rows. If the load has failed it says why instead.
-void GoOnLoading(Snapshots& snapshots, const v1::JobChange& change, std::vector<Outcome>& outcomes) {
+void GoOnLoading(SnapshotTasks& snapshots, const v1::JobChange& change, std::vector<Outcome>& outcomes) {
   std::set<uint32_t> segments;
   for (uint32_t s = 0; s < outcomes.size(); ++s) {
     if (outcomes[s].to_load) segments.insert(s);

@@ -21,7 +21,7 @@ class StillClock : public world::Clock {
   absl::Time Now() const override { return absl::UnixEpoch(); }
 };
 
-// The client's end of a push stream: handles at once, keeps what comes back.
+// The client's end of a push stream: handles frames at once, keeps the replies.
 class PushEnd : public world::StreamPort {
  public:
   explicit PushEnd(Shard& shard, uint32_t job, uint64_t session) : stream_(shard.NewPushStream()) {

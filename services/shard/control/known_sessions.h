@@ -15,7 +15,7 @@ namespace paceline::shard {
 // themselves. Thread-safe.
 class KnownSessions {
  public:
-  // A segment has applied `record`, or begins with what it has.
+  // A segment has applied `record`, or begins with its present state.
   void Note(const log::Record& record) ABSL_LOCKS_EXCLUDED(mutex_) {
     if (const auto* opened = std::get_if<log::OpenSession>(&record)) {
       Add(opened->session, opened->secret_sha256);

@@ -64,7 +64,7 @@ class MeantTest : public ::testing::Test {
                         [&](absl::StatusOr<v1::SessionChangeReply> reply) { outcome = std::move(reply); });
     return outcome;
   }
-  // What a pull stream answers to the Hello.
+  // A pull stream's answer to the Hello.
   v1::PullReply Greet(const v1::Hello& hello) {
     const auto stream = shard.NewPullStream();
     stream->Attach(std::make_shared<Port>());
@@ -108,7 +108,7 @@ TEST_F(MeantTest, AnotherClustersSessionChangesAreRefusedByName) {
 }
 
 // It is late, or its coordinator runs on an older copy of the store.
-TEST_F(MeantTest, WhatIsAskedByAnOlderMapThanTheShardHasIsNotDone) {
+TEST_F(MeantTest, ARequestByAnOlderMapIsNotCarriedOut) {
   Identify();
   ASSERT_THAT(shard.Install(MapOf(2, kCluster)), IsOk());
   v1::SessionChange open = Change(v1::SessionChange::OPEN, kCluster);
@@ -137,7 +137,7 @@ TEST_F(MeantTest, WhatIsAskedByAnOlderMapThanTheShardHasIsNotDone) {
   shard.EmptyFolder(empty, [&](const auto& reply) { emptied = reply.status(); });
   EXPECT_THAT(emptied, StatusIs(StatusCode::kUnavailable, HasSubstr("map version 1")));
   EXPECT_FALSE(shard.view()->emptied);
-  // By this map, by one that is still to come, and by who does not say.
+  // By this map, by one that is still to come, and by a caller that names none.
   for (const uint64_t version : {2, 3, 0}) {
     open.set_session(10 + version);
     open.set_map_version(version);
@@ -156,7 +156,7 @@ TEST_F(MeantTest, AnotherClustersMapIsRefusedByName) {
   EXPECT_THAT(shard.Install(MapOf(1, kCluster)), IsOk());
 }
 
-TEST_F(MeantTest, AHelloThatMeansSomebodyElseIsRefusedByName) {
+TEST_F(MeantTest, AHelloForAnotherShardIsRefusedByName) {
   const auto refused = [&](const v1::Hello& hello, const std::string& names) {
     const v1::PullReply reply = Greet(hello);
     ASSERT_EQ(reply.refusals_size(), 1) << names;

@@ -47,8 +47,9 @@ void Shard::Recruit(const v1::RecruitRequest& request,
   auto taken = std::make_shared<std::vector<uint8_t>>(request.segments_size());
   ForEntries<v1::RecruitRequest::Segment>(
       request.segments(),
-      [taken](SegmentHost& host, const v1::RecruitRequest::Segment& entry, size_t index) {
+      [this, taken](SegmentHost& host, const v1::RecruitRequest::Segment& entry, size_t index) {
         (*taken)[index] = host.Recruit(Epoch(entry.epoch()), wire::MemberFromProto(entry.learner())) ? 1 : 0;
+        context_.VisitSoon();
       },
       [taken, request, done = std::move(done)] {
         v1::RecruitReply reply;
@@ -64,8 +65,9 @@ void Shard::HandOver(const v1::HandOverRequest& request,
   auto begun = std::make_shared<std::vector<uint8_t>>(request.segments_size());
   ForEntries<v1::HandOverRequest::Segment>(
       request.segments(),
-      [begun](SegmentHost& host, const v1::HandOverRequest::Segment& entry, size_t index) {
+      [this, begun](SegmentHost& host, const v1::HandOverRequest::Segment& entry, size_t index) {
         (*begun)[index] = host.HandOver(Epoch(entry.epoch()), wire::MemberFromProto(entry.to())) ? 1 : 0;
+        context_.VisitSoon();
       },
       [this, begun, request, done = std::move(done)] {
         if (links_ != nullptr) links_->SendWishes();

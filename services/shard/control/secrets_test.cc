@@ -1,4 +1,4 @@
-// Sessions with secrets: who shows none, or another one, is nobody.
+// Sessions with secrets: a caller without the secret, or with another one, is a stranger.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "services/shard/test_util/shard_fixture.h"

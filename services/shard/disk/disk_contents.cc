@@ -129,7 +129,7 @@ void LearnFrom(const log::Segment& state, v1::Known& known) {
   known.set_job(std::max(known.job(), highest.job.v));
   known.set_table(std::max(known.table(), highest.table.v));
   const auto learn_cut = [&](JobId job) {
-    const log::Segment::Snapshots of_job = state.SnapshotsOf(job);
+    const log::Segment::SnapshotIds of_job = state.SnapshotsOf(job);
     known.set_cut(std::max({known.cut(), of_job.cut, of_job.loaded}));
   };
   for (const auto& [job, clock] : state.jobs()) learn_cut(job);

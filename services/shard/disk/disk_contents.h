@@ -21,14 +21,14 @@ struct DiskContents {
     SegmentDisk::Found found;
   };
   DiskOwner owner;
-  v1::DataFolder folder;  // what it says of itself; no `place`
+  v1::DataFolder folder;  // its own notes; without `place`
   v1::Known known;        // of its segments, and what the shard was told
   std::map<SegmentId, Segment> segments;
 };
 
 // Reads all of `engine`, before anything is written to it, and syncs it. Takes the base of each segment, then
 // its pages, then the records after the base. A segment whose base was never finished has no state and begins
-// anew. DATA_LOSS names what is damaged. Keeps all rows in memory, where the shard serves them from.
+// anew. DATA_LOSS names the damage. Keeps all rows in memory, where the shard serves them from.
 // `threads` make segments of what the caller's thread reads; with 0 that thread makes them too.
 absl::StatusOr<DiskContents> LoadDisk(engine::Engine& engine, int threads = 0);
 

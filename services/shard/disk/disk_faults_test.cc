@@ -139,7 +139,7 @@ TEST_P(DiskFaultsTest, PowerIsLostWhileItFails) {
   ExpectAllSafeIsThere();
 }
 
-TEST_P(DiskFaultsTest, ItWorksAgainAndAllThatWaitedIsSafe) {
+TEST_P(DiskFaultsTest, AfterAFaultAllWaitingBatchesAreSafe) {
   for (int round = 0; round < 2; ++round) {
     platter_.MeetAfter(1 + world::Uniform(random_, 200), GetParam().fault);
     ASSERT_NO_FATAL_FAILURE(WriteUntilItFails());

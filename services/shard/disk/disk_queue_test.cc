@@ -32,12 +32,12 @@ class DiskQueueTest : public ::testing::Test {
   std::vector<uint64_t> told_;
 };
 
-TEST_F(DiskQueueTest, WhoWaitsIsToldOnceItIsSynced) {
+TEST_F(DiskQueueTest, WaitersAreToldOnceTheirBatchIsSynced) {
   EXPECT_EQ(queue_.Next(now_), Step::kNothing);
   EXPECT_EQ(queue_.Due(), absl::InfiniteFuture());
   Add(1, true);
   ASSERT_EQ(queue_.Next(now_), Step::kWrite);
-  Add(2, true);  // not of what is in hand
+  Add(2, true);  // not of the group in hand
   Add(3, false);
   EXPECT_EQ(queue_.batch().operations().size(), 1u);
   Done(Step::kWrite);
@@ -55,7 +55,7 @@ TEST_F(DiskQueueTest, WhoWaitsIsToldOnceItIsSynced) {
   EXPECT_FALSE(queue_.unsynced());
 }
 
-TEST_F(DiskQueueTest, WhatNobodyWaitsForIsSyncedOnceASecond) {
+TEST_F(DiskQueueTest, BatchesWithoutWaitersAreSyncedOnceASecond) {
   for (int i = 0; i < 25; ++i) {  // though there is always something to write
     Add(static_cast<uint64_t>(i), false);
     const Step step = queue_.Next(now_);
@@ -69,7 +69,7 @@ TEST_F(DiskQueueTest, WhatNobodyWaitsForIsSyncedOnceASecond) {
   EXPECT_EQ(queue_.Next(queue_.Due()), Step::kSync);
 }
 
-TEST_F(DiskQueueTest, WhatFailsIsTriedAgainUnchanged) {
+TEST_F(DiskQueueTest, AFailedStepIsRepeatedUnchanged) {
   Add(1, true);
   for (int tries = 0; tries < 3; ++tries) {
     ASSERT_EQ(queue_.Next(now_), Step::kWrite);

@@ -91,7 +91,7 @@ void DiskWriter::Note(const absl::Status& status) {
     if (status.ok()) {
       spdlog::info("disk works again");
     } else {
-      spdlog::error("disk fails error=\"{}\"; it is tried again, and no parts are taken once {} bytes wait",
+      spdlog::error("disk fails error=\"{}\"; the shard tries again, and takes no parts once {} bytes wait",
                     std::string(status.message()), kDiskBehind);
     }
   }

@@ -13,7 +13,7 @@ namespace {
 
 using ::paceline::testing::IsOk;
 
-// Notes what it is told; fails as long as a test wants it to.
+// Notes its calls; fails as long as a test wants it to.
 class SlowEngine final : public engine::Engine {
  public:
   struct Seen {
@@ -78,7 +78,7 @@ engine::Batch Batch(uint64_t lsn) {
   return batch;
 }
 
-TEST(DiskWriterTest, WhatComesMeanwhileIsWrittenTogether) {
+TEST(DiskWriterTest, BatchesThatComeMeanwhileAreWrittenTogether) {
   SlowEngine::Seen seen;
   seen.held = true;
   DiskWriter writer(std::make_unique<SlowEngine>(seen));
@@ -114,7 +114,7 @@ TEST(DiskWriterTest, IsSyncedSoonAndAtTheEnd) {
   EXPECT_THAT(seen.lsns, ::testing::ElementsAre(1, 2, 3));
 }
 
-TEST(DiskWriterTest, WhatCannotBeWrittenIsTriedAgain) {
+TEST(DiskWriterTest, AFailedWriteIsRepeated) {
   SlowEngine::Seen seen;
   seen.error = absl::ResourceExhaustedError("full");
   DiskWriter writer(std::make_unique<SlowEngine>(seen));

@@ -1,4 +1,4 @@
-// The members of one segment, each with a disk: what is acknowledged is on all of them.
+// The members of one segment, each with a disk: acknowledged parts are on all of them.
 #include "services/shard/test_util/durable.h"
 
 namespace paceline::shard {
@@ -44,13 +44,43 @@ TEST_F(DurableTest, APartIsAcknowledgedWhenEveryDiskHasIt) {
   EXPECT_THAT(acks->numbers, ElementsAre(1, 2));
 }
 
-TEST_F(DurableTest, AMarkOfWhatWasForgottenDoesNotCount) {
+// The memory of the record `lsn` that a member keeps for others, and of the one that it gave its disk.
+std::pair<const char*, const char*> MemoryOf(const log::LogTail& tail, const engine::Batch& batch, Lsn lsn) {
+  absl::Cord kept;
+  EXPECT_GE(tail.Gather(Lsn(lsn.v - 1), 1, &kept), 1u);
+  const char* last = nullptr;  // behind its length
+  for (const absl::string_view chunk : kept.Chunks()) last = chunk.data();
+  for (const engine::Batch::Operation& operation : batch.operations()) {
+    const auto* entry = std::get_if<engine::LogEntry>(&operation);
+    if (entry != nullptr && entry->lsn == lsn) return {last, entry->record.TryFlat()->data()};
+  }
+  return {last, nullptr};
+}
+
+TEST_F(DurableTest, ARecordIsEncodedOnceForReplicasAndDisk) {
+  Start({1});
+  EXPECT_FALSE(a.host.Take({.update = log::MakeUpdate(kA, 1, std::vector<std::pair<uint64_t, float>>(100), 0),
+                            .job = kJob,
+                            .table = log::SumTable(kJob),
+                            .acks = acks},
+                           Epoch(1), clock.now));
+  a.host.Flush();
+  Deliver();
+  const Lsn lsn = a.host.primary()->segment().version();
+  ASSERT_EQ(b.host.follower()->position().lsn, lsn);
+  const auto [sent, written] = MemoryOf(a.host.primary()->replicas().tail(), a.batch, lsn);
+  EXPECT_EQ(sent, written);
+  const auto [received, written_there] = MemoryOf(b.host.follower()->tail(), b.batch, lsn);
+  EXPECT_EQ(received, written_there);
+}
+
+TEST_F(DurableTest, AMarkOfAForgottenCopyDoesNotCount) {
   Start({1});
   Push(a, 1, 1);
   Deliver();
   const auto mark = b.host.TakeMark();
   ASSERT_TRUE(mark);
-  // It is left out and sent an image: what was under way to its disk is of another life.
+  // It is left out and sent an image: batches under way to its disk belong to another life.
   Configure(2, 0, {});
   v1::ReplicateRequest::Segment image;
   image.set_segment(kSegment.v);
@@ -113,13 +143,13 @@ TEST_F(DurableTest, PartsWaitWhileTheDiskIsBehind) {
   const auto refusal = Push(a, 1, 1);
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->reason(), v1::Refusal::UNAVAILABLE);
-  EXPECT_THAT(refusal->message(), HasSubstr("on its disk"));
+  EXPECT_THAT(refusal->message(), HasSubstr("waiting for its disk"));
   a.disk.pending = 0;
   EXPECT_FALSE(Push(a, 1, 1));
 }
 
-// A configuration may name it by now: then what was acknowledged must be on its disk too.
-TEST_F(DurableTest, WhatAnAwaitedLearnersDiskHasIsNotGivenUp) {
+// A configuration may name it by now: then acknowledged parts must be on its disk too.
+TEST_F(DurableTest, AnAwaitedLearnersDiskIsNotGivenUp) {
   Start({});
   ASSERT_TRUE(a.host.Recruit(Epoch(1), c.self));
   PassSyncing(absl::Milliseconds(300));
@@ -215,7 +245,7 @@ TEST_F(WrittenBehindTest, PartsWaitForNoDiskAndAskForNoSync) {
   EXPECT_TRUE(b.host.TakeMark());
 }
 
-TEST_F(WrittenBehindTest, WhatAnEarlierPrimaryWroteIsToldOnceTheEpochIsOnDisk) {
+TEST_F(WrittenBehindTest, RecordsOfAnEarlierPrimaryAreToldOnceTheEpochIsOnDisk) {
   Start({1});
   Change(v1::SessionChange::OPEN, SessionId(8));
   CutOff(a);
@@ -243,7 +273,7 @@ TEST_F(WrittenBehindTest, ADiskThatStallsIsNotWaitedForWhereAnotherWorks) {
   EXPECT_TRUE(Change(v1::SessionChange::EVICT)) << why;
 }
 
-TEST_F(WrittenBehindTest, WhereNoDiskWorksTheCoordinatorIsNotTold) {
+TEST_F(WrittenBehindTest, WithoutAWorkingDiskTheCoordinatorIsNotTold) {
   Start({});
   Change(v1::SessionChange::EVICT);
   Pass(absl::Seconds(30));
@@ -270,7 +300,7 @@ TEST_F(WrittenBehindTest, ALearnerIsAddedOnceItsDiskHasABase) {
 }
 
 // A copy in memory is better than none.
-TEST_F(WrittenBehindTest, ALearnerWhoseDiskStallsIsAddedAllTheSame) {
+TEST_F(WrittenBehindTest, ALearnerWithAStalledDiskIsStillAdded) {
   Start({});
   c.disk.pending = kDiskBehind;
   ASSERT_TRUE(a.host.Recruit(Epoch(1), c.self));
@@ -280,7 +310,7 @@ TEST_F(WrittenBehindTest, ALearnerWhoseDiskStallsIsAddedAllTheSame) {
   EXPECT_FALSE(Wishes(a, v1::ConfigWish::ADD).empty());
 }
 
-// -- what was given up for lost --
+// -- data that was given up for lost --
 
 TEST_F(WrittenBehindTest, ASegmentThatWasGivenUpForLostBeginsEmpty) {
   Start({1});
@@ -343,7 +373,7 @@ class RestoredTest : public DurableTest {
   const ring::Member again{.shard = ShardId(0), .incarnation = Incarnation(99)};
 };
 
-TEST_F(RestoredTest, ItWaitsToBeAskedAndGoesOn) {
+TEST_F(RestoredTest, ARestoredCopyWaitsToBeAskedAndGoesOn) {
   Start({});
   Push(a, 1, 5);
   a.Sync();
@@ -354,7 +384,7 @@ TEST_F(RestoredTest, ItWaitsToBeAskedAndGoesOn) {
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->reason(), v1::Refusal::UNAVAILABLE);
   EXPECT_THAT(refusal->message(), HasSubstr("recovered from disk"));
-  for (int i = 0; i < 2000; ++i) {  // it is kept, whoever does not speak to it
+  for (int i = 0; i < 2000; ++i) {  // it is kept even if nobody speaks to it
     clock.now += absl::Milliseconds(10);
     node->host.OnTime(clock.now);
   }
@@ -376,7 +406,7 @@ TEST_F(RestoredTest, ItWaitsToBeAskedAndGoesOn) {
   EXPECT_FALSE(Ask(*node, 3).fenced()) << "it has a role";
 }
 
-// Nothing new may come for long: who waits for it is not to wait until then.
+// No new record may come for long: waiters must not have to wait for one.
 TEST_F(RestoredTest, ALearnerSaysThatItsDiskHasItAll) {
   Start({});
   Push(a, 1, 5);
@@ -391,7 +421,7 @@ TEST_F(RestoredTest, ALearnerSaysThatItsDiskHasItAll) {
   EXPECT_EQ(ack.durable(), ack.lsn());
 }
 
-TEST_F(RestoredTest, WithNothingOnDiskItSaysSo) {
+TEST_F(RestoredTest, AnEmptyDiskIsReported) {
   Start({});
   auto node = std::make_unique<Node>(net, clock, 0, Disks::kAcksDurable);
   node->host.OnConfig({.epoch = Epoch(1), .primary = a.self, .replicas = {}}, MapVersion(1), again, 0);
@@ -401,7 +431,7 @@ TEST_F(RestoredTest, WithNothingOnDiskItSaysSo) {
 }
 
 // Its first base was being written when it was killed.
-TEST_F(RestoredTest, HalfAStateThatNobodyAsksForIsForgotten) {
+TEST_F(RestoredTest, AnUnusedIncompleteCopyIsForgotten) {
   Start({});
   auto node = std::make_unique<Node>(net, clock, 0, Disks::kAcksDurable);
   SegmentDisk::Found half;
@@ -415,7 +445,7 @@ TEST_F(RestoredTest, HalfAStateThatNobodyAsksForIsForgotten) {
   EXPECT_THAT(node->batch.operations(), SizeIs(1)) << "once";
 }
 
-TEST_F(RestoredTest, WhereOthersGoOnItIsLetGo) {
+TEST_F(RestoredTest, ARestoredCopyIsDroppedWhereOthersGoOn) {
   Start({});
   const auto node = StartAgain({.epoch = Epoch(3), .primary = b.self, .replicas = {}});
   EXPECT_NE(node->host.follower(), nullptr);

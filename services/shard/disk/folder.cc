@@ -69,7 +69,7 @@ absl::StatusOr<v1::Known> ReadKnown(const engine::Engine& engine) {
   if (absl::IsNotFound(note.status())) return known;
   ABSL_RETURN_IF_ERROR(note.status());
   if (known.ParseFromString(*note)) return known;
-  return absl::DataLossError("disk: the note of what is known is no Known");
+  return absl::DataLossError("disk: the note of known numbers is not a valid Known message");
 }
 
 engine::Batch::PutNote NoteOf(const DiskOwner& owner) {

@@ -1,4 +1,4 @@
-// What a shard's folder says of itself while the shard runs.
+// The notes in a shard's folder while the shard runs.
 #include "services/shard/disk/folder.h"
 
 #include "gmock/gmock.h"
@@ -75,7 +75,7 @@ class FolderTest : public ::testing::Test {
     shard_.Describe([&](v1::BeatRequest beat) { said = std::move(beat); });
     return said.emptied();
   }
-  // What a start finds there.
+  // The contents that a start finds there.
   DiskContents Found() {
     return LoadDisk(**engine::MemoryEngine::Open(engine::MemoryEngine::Disk::CopyOf(*folder_))).value();
   }
@@ -87,7 +87,7 @@ class FolderTest : public ::testing::Test {
   Shard shard_{{.executors = 1}, clock_, probe_, nullptr, &disk_};
 };
 
-TEST_F(FolderTest, WhatWasEmptiedStaysNobodys) {
+TEST_F(FolderTest, AnEmptiedFolderStaysWithoutAnOwner) {
   ASSERT_THAT(Empty(), IsOk());
   ASSERT_THAT(Install(1, kOther), IsOk()) << "the first map comes only now";
   EXPECT_EQ(Found().owner.cluster, 0u);

@@ -16,7 +16,7 @@ using ::paceline::testing::IsOk;
 using ::paceline::testing::StatusIs;
 using ::testing::HasSubstr;
 
-// Writes down what it is given; fails at a record of that LSN.
+// Writes down its calls; fails at a record of that LSN.
 class Notes final : public engine::Reader {
  public:
   absl::Status OnBase(SegmentId segment, Lsn lsn, absl::string_view bytes) override {
@@ -64,7 +64,7 @@ absl::Status Feed(engine::Reader& to) {
   return absl::OkStatus();
 }
 
-TEST(LoadLanesTest, EachSegmentIsTakenByOneInItsOrder) {
+TEST(LoadLanesTest, EachSegmentIsLoadedByOneThreadInOrder) {
   Notes alone;
   ASSERT_THAT(Feed(alone), IsOk());
   std::vector<Notes> notes(3);

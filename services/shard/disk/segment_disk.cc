@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "libs/base/planted.h"
-#include "libs/log/record_codec.h"
 
 namespace paceline::shard {
 namespace {
@@ -33,7 +32,7 @@ void SegmentDisk::Restore(Found found) {
   log_bytes_ = found.log_bytes;
 }
 
-void SegmentDisk::OnRecord(const log::Segment& segment, Epoch epoch, const log::Record& record) {
+void SegmentDisk::OnRecord(const log::Segment& segment, const log::AppliedRecord& record) {
   if (state_ != State::kNothing && disk_.pending_bytes() > kDiskLost && !keep_) Forget();
   if (state_ == State::kNothing) {
     if (segment.version() != Lsn(1)) return;
@@ -41,18 +40,13 @@ void SegmentDisk::OnRecord(const log::Segment& segment, Epoch epoch, const log::
     state_ = State::kWritten;
     usable_ = true;  // from the empty segment on
   }
-  Append(segment, epoch, record);
-  if (IsWaitedFor(record)) wanted_ = segment.version();
-}
-
-void SegmentDisk::Append(const log::Segment& segment, Epoch epoch, const log::Record& record) {
-  engine::LogEntry entry{
-      .segment = segment_, .epoch = epoch, .lsn = segment.version(), .record = log::EncodeRecord(record)};
-  log_bytes_ += entry.record.size();
-  if (walk_.has_value()) walk_->log_bytes += entry.record.size();
+  batch_.Add(engine::LogEntry{
+      .segment = segment_, .epoch = segment.epoch(), .lsn = segment.version(), .record = record.bytes()});
+  log_bytes_ += record.bytes().size();
+  if (walk_.has_value()) walk_->log_bytes += record.bytes().size();
   anything_ = marked_ = true;
-  given_ = entry.lsn;
-  batch_.Add(std::move(entry));
+  given_ = segment.version();
+  if (IsWaitedFor(record.record())) wanted_ = given_;
 }
 
 void SegmentDisk::Forget() {
@@ -91,9 +85,8 @@ v1::ReplicateReply::DiskState SegmentDisk::state() const {
 
 // A slow disk that makes progress is worth waiting for.
 void SegmentDisk::Watch(absl::Time now) {
-  const bool waits = !ready() || (all_waited_for_ ? given_ : wanted_) > durable_;
-  if (!waits) waits_since_ = absl::InfiniteFuture();
-  if (waits && (moved_ || waits_since_ == absl::InfiniteFuture())) waits_since_ = now;
+  if (!Waits()) waits_since_ = absl::InfiniteFuture();
+  if (Waits() && (moved_ || waits_since_ == absl::InfiniteFuture())) waits_since_ = now;
   moved_ = false;
   stalls_ = now > waits_since_ + kStalls || disk_.health().bad();
 }
@@ -104,12 +97,14 @@ bool SegmentDisk::Due(const log::Segment& segment, absl::Time now) const {
   return log_bytes_ > 0 && now > last_base_ + pace_.log_age;
 }
 
-void SegmentDisk::OnTime(const log::Segment& segment, absl::Time now) {
+log::NextVisit SegmentDisk::OnTime(const log::Segment& segment, absl::Time now) {
   if (last_base_ == absl::InfinitePast()) last_base_ = now;
   Watch(now);
-  if (disk_.pending_bytes() + batch_.bytes() > kDiskBusy) return;
+  if (disk_.pending_bytes() + batch_.bytes() > kDiskBusy) return log::NextVisit::kSoon;
   if (!walk_.has_value() && Due(segment, now)) Begin(segment);
   if (walk_.has_value()) Step(segment, now);
+  if (Waits() || stalls_ || walk_.has_value()) return log::NextVisit::kSoon;
+  return log_bytes_ > 0 ? log::NextVisit::kAtBeat : log::NextVisit::kNever;
 }
 
 void SegmentDisk::Begin(const log::Segment& segment) {

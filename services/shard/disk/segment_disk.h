@@ -9,7 +9,8 @@
 #include "absl/time/time.h"
 #include "libs/base/ids.h"
 #include "libs/engine/engine.h"
-#include "libs/log/record.h"
+#include "libs/log/lease.h"
+#include "libs/log/record_codec.h"
 #include "libs/log/segment.h"
 #include "libs/log/segment_image.h"
 #include "paceline/v1/replication.pb.h"
@@ -66,12 +67,12 @@ class SegmentDisk {
   // that an acknowledged part is there.
   void Keep(bool keep) { keep_ = keep; }
 
-  // `record` was written in `epoch`, and has been applied to `segment`.
-  void OnRecord(const log::Segment& segment, Epoch epoch, const log::Record& record);
+  // `record` has been applied to `segment`.
+  void OnRecord(const log::Segment& segment, const log::AppliedRecord& record);
   // Another state takes the place of the one on disk, or none does.
   void Forget();
   // A step towards the next base, if there is one to be made. `segment` is a state that could be served.
-  void OnTime(const log::Segment& segment, absl::Time now);
+  log::NextVisit OnTime(const log::Segment& segment, absl::Time now);
 
   // Marks what went to the disk since the last call, if somebody waits for it. The caller has it synced soon
   // and then calls OnDurable. nullopt: nothing went, or nobody waits.
@@ -109,11 +110,12 @@ class SegmentDisk {
     std::set<engine::PageKey> seen;
   };
 
-  void Append(const log::Segment& segment, Epoch epoch, const log::Record& record);
   void Begin(const log::Segment& segment);
   void Step(const log::Segment& segment, absl::Time now);
   void End(absl::Time now);
   bool Due(const log::Segment& segment, absl::Time now) const;
+  // Somebody waits for the disk.
+  bool Waits() const { return !ready() || (all_waited_for_ ? given_ : wanted_) > durable_; }
   void Watch(absl::Time now);
 
   const SegmentId segment_;

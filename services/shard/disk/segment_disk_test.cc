@@ -1,5 +1,5 @@
-// What of a segment is on a disk that forgets: after every loss of power it is a state that the log went
-// through, no older than the last sync, and goes on from there.
+// A segment on a disk that forgets: after every loss of power the disk holds a state that the log went
+// through, no older than the last sync, and the segment goes on from there.
 #include "services/shard/disk/segment_disk.h"
 
 #include <gmock/gmock.h>
@@ -52,7 +52,7 @@ class Keeper {
     if (history_.log().size() <= at) history_.Next();
     const log::Record& record = history_.log()[at];
     live_->Apply(record);
-    written_->OnRecord(*live_, live_->epoch(), record);
+    written_->OnRecord(*live_, log::AppliedRecord(record));
   }
   void OnTime() {
     now_ += absl::Minutes(1);
@@ -115,7 +115,7 @@ class Keeper {
 constexpr SegmentDisk::Pace kQuick{
     .log_bytes = 20'000, .log_age = absl::Minutes(20), .step_bytes = 10'000, .first_step_bytes = 10'000};
 
-TEST(SegmentDiskTest, WhateverThePowerTakesAStateOfTheLogIsLeft) {
+TEST(SegmentDiskTest, AnyLossOfPowerLeavesAStateOfTheLog) {
   uint64_t bases = 0;  // of all lives
   for (uint64_t seed = 1; seed <= 9; ++seed) {
     SCOPED_TRACE(seed);
@@ -165,7 +165,7 @@ TEST(SegmentDiskTest, ABaseCostsThePagesThatHaveChanged) {
   log::Segment segment(SegmentId(0), 0);
   const auto apply = [&](const log::Record& record) {
     segment.Apply(record);
-    written.OnRecord(segment, Epoch(1), record);
+    written.OnRecord(segment, log::AppliedRecord(record));
   };
   apply(log::BeginEpoch{Epoch(1)});
   apply(log::OpenTable{log::SumTable(JobId(1))});
@@ -190,7 +190,7 @@ TEST(SegmentDiskTest, ABaseCostsThePagesThatHaveChanged) {
   EXPECT_EQ(base(), 1);
 }
 
-TEST(SegmentDiskTest, WhatAKilledShardFindsIsSafeAndReady) {
+TEST(SegmentDiskTest, AKilledShardFindsASafeState) {
   Keeper keeper(7, kQuick);
   for (int i = 0; i < 50; ++i) keeper.Record();
   keeper.Write();

@@ -54,7 +54,7 @@ void Shard::EmptyFolder(const v1::EmptyFolderRequest& request,
     if (const int64_t segment = *member_of; segment >= 0) {
       return done(absl::FailedPreconditionError(
           absl::StrCat(options().name, " is a member of segment ", segment,
-                       ": its folder is emptied once others have what it holds")));
+                       ": its folder is emptied once other shards have its rows")));
     }
     const auto now = context_.Publish([](View& view) { view.emptied = view.stopping = true; });
     if (context_.disk() == nullptr) return done(v1::EmptyFolderReply());

@@ -1,4 +1,4 @@
-// Members whose logs disagree with that of their primary, and what they keep.
+// Members whose logs disagree with that of their primary, and the copies that they keep.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -22,7 +22,7 @@ class DisagreeingMemberTest : public ReplicationTest {
     EXPECT_TRUE(a.host.Recruit(Epoch(1), c.self));
     Pass(absl::Milliseconds(200));
     Configure(2, 0, {2});
-    Pass(absl::Seconds(11));  // nobody counts on what the first replica had
+    Pass(absl::Seconds(11));  // no configuration counts on the first replica's copy
     EXPECT_EQ(b.host.follower(), nullptr);
     net.cut.emplace(a.self, c.self);
     Push(a, 2, 10);
@@ -42,7 +42,7 @@ class DisagreeingMemberTest : public ReplicationTest {
   log::LogPosition lagging;
 };
 
-TEST_F(DisagreeingMemberTest, IsAskedOutAtOnceAndKeepsWhatItHas) {
+TEST_F(DisagreeingMemberTest, IsAskedOutAtOnceAndKeepsItsCopy) {
   Pass(absl::Milliseconds(30));
   ASSERT_FALSE(Wishes(b, v1::ConfigWish::DROP).empty());
   EXPECT_EQ(Wishes(b, v1::ConfigWish::DROP)[0].members(0).shard(), 2u);
@@ -55,7 +55,7 @@ TEST_F(DisagreeingMemberTest, IsAskedOutAtOnceAndKeepsWhatItHas) {
   ASSERT_TRUE(c.host.follower()->whole());
   EXPECT_EQ(c.host.follower()->position(), lagging);
   EXPECT_THAT(Wishes(c, v1::ConfigWish::PROMOTE), IsEmpty()) << "it hears its primary";
-  // The primary ends now: what was acknowledged is there.
+  // The primary ends now: the acknowledged parts are there.
   CutOff(b);
   Pass(absl::Milliseconds(700));
   EXPECT_FALSE(Wishes(c, v1::ConfigWish::PROMOTE).empty());
@@ -65,7 +65,7 @@ TEST_F(DisagreeingMemberTest, IsAskedOutAtOnceAndKeepsWhatItHas) {
   EXPECT_EQ(c.host.primary()->segment().FindSession(kA)->applied.At(Line::kArrival), 1u);
 }
 
-TEST_F(DisagreeingMemberTest, IsCopiedAnewAsALearnerAndKeepsWhatItHadUntilThatIsWhole) {
+TEST_F(DisagreeingMemberTest, IsCopiedAgainAsALearnerAndKeepsItsOldCopyMeanwhile) {
   Pass(absl::Milliseconds(30));
   ConfigureAt(b, 5, 1, {});
   ConfigureAt(c, 5, 1, {});
@@ -88,7 +88,7 @@ TEST_F(DisagreeingMemberTest, IsCopiedAnewAsALearnerAndKeepsWhatItHadUntilThatIs
   EXPECT_FALSE(Wishes(b, v1::ConfigWish::ADD).empty());
 }
 
-TEST_F(DisagreeingMemberTest, IsGoneOnFromWhereNobodyElseIsLeftAndThatIsAccepted) {
+TEST_F(DisagreeingMemberTest, IsTheLastResortOnceTheLossIsAccepted) {
   Pass(absl::Milliseconds(30));
   ConfigureAt(b, 5, 1, {});
   ConfigureAt(c, 5, 1, {});
@@ -131,7 +131,7 @@ TEST_F(DisagreeingMemberTest, IsNotKeptWhereOthersHaveACopy) {
 }
 
 // It was left out once before, and has been primary since.
-TEST_F(ReplicationTest, WhoStepsDownIsKeptForAsLongAsWhoeverIsLeftOut) {
+TEST_F(ReplicationTest, AFormerPrimarysCopyIsKeptAsLongAsOneLeftOut) {
   Configure(2, 0, {});
   Configure(3, 1, {});
   Pass(absl::Seconds(11));

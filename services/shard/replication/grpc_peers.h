@@ -17,10 +17,10 @@ namespace paceline::shard {
 // calls. Must outlive the shard, whose streams it ends with.
 class GrpcPeers final : public Peers {
  public:
-  // `coordinators`: host:port, several with commas between.
+  // `coordinators`: host:port, several separated by commas.
   GrpcPeers(const std::string& coordinators, const world::Clock& clock);
   ~GrpcPeers() override;
-  // Ends calls and streams, waits for that, and calls nobody back any more. REQUIRES: the shard is stopped,
+  // Ends calls and streams, waits for that, and makes no more callbacks. REQUIRES: the shard is stopped,
   // and so has let go of its streams.
   void Stop();
 

@@ -1,4 +1,4 @@
-// Whom a member follows: who was named primary, and nobody who only says so.
+// A member follows the primary that a configuration named, and no other that claims to be primary.
 #include "libs/log/segment_image.h"
 #include "services/shard/test_util/members.h"
 
@@ -10,7 +10,7 @@ using ::testing::ElementsAre;
 
 using NamedTest = ReplicationTest;
 
-TEST_F(NamedTest, WhomNoCoordinatorNamedIsNotFollowed) {
+TEST_F(NamedTest, AnUnnamedPrimaryIsNotFollowed) {
   Push(a, 1, 3);
   Deliver();
   v1::ReplicateRequest::Segment frame;
@@ -60,7 +60,7 @@ TEST_F(NamedTest, ANewPrimaryIsFollowedAsSoonAsItIsNamed) {
   EXPECT_THAT(acks->numbers, ElementsAre(1, 2));
 }
 
-TEST_F(NamedTest, WhoMissedTheEpochInWhichItWasAskedAnswersInTheNextOne) {
+TEST_F(NamedTest, AMemberThatMissedTheEpochAnswersInTheNext) {
   Push(a, 1, 3);
   Deliver();
   ASSERT_TRUE(Fence(b, 2, /*only_if_silent=*/false));
@@ -75,7 +75,7 @@ TEST_F(NamedTest, WhoMissedTheEpochInWhichItWasAskedAnswersInTheNextOne) {
 }
 
 // It is told of two epochs, one after the other, and has been asked in both.
-TEST_F(NamedTest, WhoIsNamedNextIsAnsweredToo) {
+TEST_F(NamedTest, APrimaryThatIsNamedLaterIsAnswered) {
   ConfigureAt(a, 2, 0, {1});
   ConfigureAt(b, 2, 0, {1});
   ASSERT_TRUE(a.host.Recruit(Epoch(2), c.self));
@@ -138,7 +138,7 @@ class FirstMapMissedTest : public ReplicationTest {
 };
 
 // A member was never told of epoch 1, and its primary ends before it has sent it anything.
-TEST_F(FirstMapMissedTest, WhoHearsOfALaterEpochFirstIsInSyncWithWhatWasEmpty) {
+TEST_F(FirstMapMissedTest, AMemberThatHearsOfALaterEpochFirstIsInSyncWithTheEmptySegment) {
   ConfigureAt(a, 1, 0, {1, 2});
   ConfigureAt(a, 2, 0, {1});
   ConfigureAt(b, 2, 0, {1});
@@ -148,7 +148,7 @@ TEST_F(FirstMapMissedTest, WhoHearsOfALaterEpochFirstIsInSyncWithWhatWasEmpty) {
   EXPECT_TRUE(Fence(b, 3, /*only_if_silent=*/true)) << "nobody else could take over, ever";
 }
 
-TEST_F(FirstMapMissedTest, WhoKnewItselfLeftOutBeginsWithWhatThePrimarySends) {
+TEST_F(FirstMapMissedTest, AMemberThatWasLeftOutBeginsWithThePrimarysImage) {
   Configure(1, 0, {1});
   ConfigureAt(c, 2, 0, {1, 2});
   CutOff(a);

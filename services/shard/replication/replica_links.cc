@@ -309,6 +309,7 @@ void ReplicaLinks::OnAnswer(const v1::ChangeConfigsRequest&, absl::StatusOr<v1::
     context_.executor(segment).Run([this, segment, view, config = wire::ConfigFromProto(answer.config()),
                                     version = MapVersion(reply->map_version())] {
       context_.host(segment).OnConfig(config, version, view->self, view->map->ring_bits());
+      context_.VisitSoon();
     });
   }
 }

@@ -105,7 +105,7 @@ class ReplicaLinksTest : public ::testing::Test {
   std::shared_ptr<ReplicaLinks> links = std::make_shared<ReplicaLinks>(shard.context(), peer);
 };
 
-TEST_F(ReplicaLinksTest, WhatSegmentsSayMeanwhileSharesAFrame) {
+TEST_F(ReplicaLinksTest, SegmentsShareAFrame) {
   v1::Beacon beacon;
   beacon.set_segment(9);
   links->Send(kOther, Records(1, 10, 1), absl::Cord("one"));
@@ -133,7 +133,7 @@ TEST_F(ReplicaLinksTest, RecordsThatFollowEachOtherAreSaidInOne) {
   EXPECT_EQ(Next().head.segments(0).lsn(), 13u) << "what was before is on its way";
 }
 
-TEST_F(ReplicaLinksTest, WhatDoesNotFollowIsSaidApart) {
+TEST_F(ReplicaLinksTest, RecordsThatDoNotFollowAreNotMerged) {
   links->Send(kOther, Records(1, 10, 2), absl::Cord("ab"));
   links->Send(kOther, Records(1, 10, 2), absl::Cord("ab"));  // again
   Said anew = Records(1, 12, 1);
@@ -152,7 +152,7 @@ TEST_F(ReplicaLinksTest, AFrameIsNoLongerThanItsSegments) {
   for (const int segments : {2, 2, 1}) EXPECT_EQ(Next().head.segments_size(), segments);
 }
 
-TEST_F(ReplicaLinksTest, WhatABrokenLinkHeldIsLost) {
+TEST_F(ReplicaLinksTest, FramesOfABrokenLinkAreLost) {
   links->Send(kOther, Records(1, 10, 1), absl::Cord("lost"));
   const auto old = std::exchange(peer.stream, nullptr);
   old->OnBroken(absl::UnavailableError("gone"));

@@ -20,7 +20,7 @@ namespace paceline::shard {
 
 // The accepting end of a Replicate stream: hands frames of another shard's primaries to the segments that
 // follow them, and gathers the answers. The executor of the segment answers a beacon: a shard whose executors
-// stand still lends nobody its place. Frames arrive on one thread at a time.
+// stand still lends no lease. Frames arrive on one thread at a time.
 class ReplicaStream : public world::AcceptedStream,
                       public WatchedStream,
                       public std::enable_shared_from_this<ReplicaStream> {

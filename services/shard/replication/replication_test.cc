@@ -73,7 +73,7 @@ TEST_F(ReplicationTest, ASilentPrimaryIsReplacedAndNothingAcknowledgedIsLostOrDo
   EXPECT_EQ(answers->certificates[0].own, 3u);
 }
 
-TEST_F(ReplicationTest, AFencedReplicaFollowsTheOldPrimaryNoMore) {
+TEST_F(ReplicationTest, AFencedReplicaStopsFollowingTheOldPrimary) {
   CutOff(a);
   Pass(absl::Milliseconds(600));
   ASSERT_TRUE(Fence(b, 2, true));
@@ -155,7 +155,7 @@ class OvertakenImageTest : public ReplicationTest, public ::testing::WithParamIn
   }
 };
 
-TEST_P(OvertakenImageTest, AnImageThatTheNextEpochHasOvertakenBeginsAnewInIt) {
+TEST_P(OvertakenImageTest, AnOvertakenImageBeginsAgainInTheNextEpoch) {
   Push(a, 1, 3);
   Deliver();
   net.held_up = [amid = false](const auto& head) mutable { return amid = amid || head.has_image(); };
@@ -189,7 +189,7 @@ TEST_F(ReplicationTest, AnAwaitedLearnerThatFailsIsLeftOutByANewEpochOnly) {
   EXPECT_TRUE(a.host.primary()->MayAnswer());
 }
 
-TEST_F(ReplicationTest, WhatThePrimaryWroteAloneIsDiscardedWhenItComesBack) {
+TEST_F(ReplicationTest, RecordsThatThePrimaryWroteAloneAreDiscardedWhenItReturns) {
   Push(a, 1, 1);
   Deliver();
   CutOff(a);
@@ -252,7 +252,7 @@ TEST_F(ReplicationTest, AReplicaThatWasLeftOutComesBackByRecordsIfItWasNotAwayFo
   EXPECT_EQ(b.budget->images, 1);
 }
 
-TEST_F(ReplicationTest, WithoutFollowersNothingIsKeptInTheEnd) {
+TEST_F(ReplicationTest, WithoutFollowersNoRecordsAreKept) {
   Configure(2, 0, {});
   Push(a, 1, 1);
   EXPECT_GT(ReplicationOf(a.host).log_bytes, 0u);
@@ -287,7 +287,7 @@ TEST_F(ReplicationTest, AReplicaThatStoodStillForAMomentStaysAndLengthensTheLeas
   EXPECT_GE(ReplicationOf(a.host).lease, 2 * log::kLease);
 }
 
-TEST_F(ReplicationTest, WhatWasLentInOneEpochIsLentInTheNextOne) {
+TEST_F(ReplicationTest, ALeaseOfOneEpochHoldsInTheNext) {
   net.stalled.insert(b.self);
   Pass(absl::Milliseconds(700));
   net.stalled.clear();
@@ -316,7 +316,7 @@ TEST_F(ReplicationTest, AReplicaWhoseLinkHasBrokenIsAskedOutAsSoonAsItCannotBeAD
   EXPECT_FALSE(Wishes(a, v1::ConfigWish::DROP).empty());
 }
 
-TEST_F(ReplicationTest, ALearnerThatTheLogHasLeftBehindWhileItWasAskedBeginsAnew) {
+TEST_F(ReplicationTest, ALearnerThatFellBehindWhileAskedBeginsAgain) {
   ASSERT_TRUE(a.host.Recruit(Epoch(1), c.self));
   Pass(absl::Milliseconds(200));
   Configure(2, 0, {1});  // without it
@@ -337,7 +337,7 @@ TEST_F(ReplicationTest, ALearnerThatTheLogHasLeftBehindWhileItWasAskedBeginsAnew
   EXPECT_FALSE(Wishes(a, v1::ConfigWish::ADD).empty());
 }
 
-TEST_F(ReplicationTest, AnImageOfWhichPagesWereLostBeginsAnew) {
+TEST_F(ReplicationTest, AnImageThatLostPagesBeginsAgain) {
   for (PartNumber n = 1; n <= 5; ++n) Push(a, n, 1);
   Deliver();
   a.host.Recruit(Epoch(1), c.self);
@@ -397,7 +397,7 @@ TEST_F(ReplicationTest, AHandOverWithoutAnAnswerIsEndedByANewEpoch) {
   EXPECT_FALSE(Push(a, 2, 1));
 }
 
-TEST_F(ReplicationTest, WhatOneMemberHoldsAndAnotherDoesNotIsCounted) {
+TEST_F(ReplicationTest, UnreplicatedRecordsAreCounted) {
   EXPECT_EQ(ReplicationOf(a.host).unreplicated_records, 0u);
   EXPECT_EQ(ReplicationOf(a.host).lease, log::kLease);
   EXPECT_EQ(ReplicationOf(b.host).replicas, 1u);
@@ -461,7 +461,7 @@ TEST_F(ReplicationTest, AShardThatStoodStillDoesNotTakeTheSilenceForThePrimarys)
   EXPECT_THAT(Wishes(a, v1::ConfigWish::DROP), IsEmpty());
 }
 
-TEST_F(ReplicationTest, TheMinClockShownIsThatOfWhatEveryMemberHolds) {
+TEST_F(ReplicationTest, TheMinClockShownIsThatOfReplicatedRecords) {
   v1::SessionChange join;
   join.set_action(v1::SessionChange::JOIN);
   join.set_job(kJob.v);

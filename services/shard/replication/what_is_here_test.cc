@@ -1,4 +1,4 @@
-// What a shard says of parts that a session was told are committed, and that are not here.
+// A shard's answers about parts that a session was told are committed, and that are not here.
 #include "services/shard/test_util/shard_fixture.h"
 
 namespace paceline::shard {
@@ -6,7 +6,7 @@ namespace {
 
 class WhatIsHereTest : public ShardTest {};
 
-TEST_F(WhatIsHereTest, ATickIsAnsweredWithWhatIsHereWhereThatIsLessThanItSaid) {
+TEST_F(WhatIsHereTest, ATickIsAnsweredWithTheAppliedNumberWhereItIsLower) {
   Change(v1::SessionChange::JOIN, 5);
   push.Start();
   push.Send(Push(1, 0));
@@ -26,7 +26,7 @@ TEST_F(WhatIsHereTest, ATickIsAnsweredWithWhatIsHereWhereThatIsLessThanItSaid) {
       << "what an earlier tick said still counts";
 }
 
-TEST_F(WhatIsHereTest, ATickOfASessionThatIsNotHereAnyMoreIsToldSoUnlessItWasClosed) {
+TEST_F(WhatIsHereTest, ATickOfAMissingSessionIsToldSoUnlessItWasClosed) {
   push.Start(/*session=*/6);  // as after a rollback to before its opening
   push.Send(Tick(1, {{.segment = SegmentId(0), .run = 2, .number = 1}}));
   EXPECT_EQ(wire::ParseMarks(push.replies.back().head.ticks(0).here())->size(), 2u);
@@ -36,7 +36,7 @@ TEST_F(WhatIsHereTest, ATickOfASessionThatIsNotHereAnyMoreIsToldSoUnlessItWasClo
   EXPECT_EQ(push.replies.back().head.ticks(0).here(), "");
 }
 
-TEST_F(WhatIsHereTest, AReadThatLacksItsReadersOwnPartIsSoonToldWhatIsHere) {
+TEST_F(WhatIsHereTest, AReadThatLacksItsReadersPartSoonGetsTheAppliedNumber) {
   push.Start();
   push.Send(Push(1));
   pull.Start();

@@ -267,30 +267,29 @@ absl::Duration SegmentHost::LeftOverMax(const Following& following) const {
   return needed && shard_.memory->Admits(log::Follower::kLeftToOthers) ? kNeededMax : kLeftOverMax;
 }
 
-void SegmentHost::OnTime(absl::Time now) {
+log::NextVisit SegmentHost::OnTime(absl::Time now) {
   const bool stood_still = now - last_on_time_ > kStoodStill;
   last_on_time_ = now;
-  if (primary() != nullptr) {
-    primary()->OnTime(now);
-    if (disk_ == nullptr) return;
-    disk_->OnTime(primary()->segment(), now);
-    return TellOfDisk();
+  log::NextVisit visit = primary() != nullptr ? primary()->OnTime(now) : log::NextVisit::kAtBeat;
+  if (disk_ != nullptr && (primary() != nullptr || (follower() != nullptr && follower()->whole()))) {
+    visit = std::max(visit, disk_->OnTime(*state(), now));
+    TellOfDisk();
   }
+  if (primary() != nullptr) return visit;
   if (follower() == nullptr) {
     // Half a state of an earlier start, whose records would keep the old end of the log for ever.
     if (disk_ != nullptr && disk_->HasRemains()) disk_->Forget();
-    return;
-  }
-  if (disk_ != nullptr && follower()->whole()) {
-    disk_->OnTime(*follower()->segment(), now);
-    TellOfDisk();
+    return log::NextVisit::kNever;
   }
   if (stood_still) watch_.ListenAfresh(now);
   if (const auto* learner = std::get_if<Learner>(&state_)) {
     if (now > learner->left_out_since + LeftOverMax(learner->following)) On(Event::kOutstayed, {});
   } else if (auto* replica = std::get_if<Replica>(&state_)) {
     WishToTakeOver(*replica, now);
+    // A shard that is late at each visit would never notice silence.
+    if (stood_still || watch_.Silent(log::NextBeat(now))) return log::NextVisit::kSoon;
   }
+  return visit;
 }
 
 void SegmentHost::WishToTakeOver(Replica& replica, absl::Time now) {

@@ -96,8 +96,9 @@ class SegmentHost {
   // True: a hand-over is under way.
   bool HandOver(Epoch epoch, const ring::Member& to);
 
-  // Deadlines, beacons, wishes. Call every few tens of milliseconds.
-  void OnTime(absl::Time now);
+  // Deadlines, beacons, wishes. Call when it said the last time, soon after any other call that may change
+  // something, and when the disk begins to fail.
+  log::NextVisit OnTime(absl::Time now);
 
   // nullptr unless this shard is primary.
   log::Primary* primary() { return std::get_if<log::Primary>(&state_); }
@@ -178,6 +179,7 @@ class SegmentHost {
     int ring_bits = 0;
     std::optional<log::Segment>* state = nullptr;  // restored or adopted; where what is released goes
   };
+  void TellWhetherLost(const ring::SegmentConfig& config, const Cause& cause);
   void On(Event event, const Cause& cause);
   void Do(Action action, const Cause& cause);
   Standing StandingNow() const;
@@ -260,7 +262,7 @@ class SegmentHost {
   ring::Member sender_;               // that was followed last
   uint64_t transfer_ = 0;             // the number of the newest exchange that it has begun
   v1::ReplicateReply::Ack last_ack_;  // as a follower, the last time it was one
-  log::Watch watch_;                  // what was lent counts in whichever role
+  log::PrimaryWatch watch_;           // what was lent counts in whichever role
   absl::Time last_on_time_ = absl::InfinitePast();
   uint64_t numbers_ = 0;  // of beacons and exchanges, over all tenures
   uint64_t tenure_ = 0;

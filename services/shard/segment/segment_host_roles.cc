@@ -26,8 +26,16 @@ void SegmentHost::Configure(const ring::SegmentMap& map, const ring::Member& sel
 
 void SegmentHost::OnConfig(const ring::SegmentConfig& config, MapVersion version, const ring::Member& self,
                            int ring_bits) {
+  // Within an epoch the mark of a loss comes and goes.
+  if (config.epoch == epoch_ && version < map_version_) return;
   map_version_ = std::max(map_version_, version);
-  if (config.epoch < Newest()) return;  // a newer one is known, maybe by a fence
+  if (config.epoch < Newest()) {  // a newer one is known, maybe by a fence
+    // A recovery fences first, and then finds that nothing is left, or that another folder turned up.
+    if (config.epoch == epoch_ && state() == nullptr && config.primary != self) {
+      TellWhetherLost(config, {.config = &config, .self = self, .ring_bits = ring_bits});
+    }
+    return;
+  }
   const bool newer = config.epoch > epoch_;
   const bool first = epoch_ == Epoch();
   epoch_ = config.epoch;
@@ -45,10 +53,15 @@ void SegmentHost::OnConfig(const ring::SegmentConfig& config, MapVersion version
   } else {
     // A shard that never follows keeps nothing to follow with.
     if (around_.port == nullptr) On(Event::kReleased, cause);
-    const bool to_earlier_start = config.primary.shard == self.shard && config.replicas.empty();
-    On(to_earlier_start ? Event::kLeftToEarlierStart : Event::kLeftOut, cause);
+    TellWhetherLost(config, cause);
   }
   AnswerNamed();
+}
+
+// Clients ask the shard of the primary that the map names.
+void SegmentHost::TellWhetherLost(const ring::SegmentConfig& config, const Cause& cause) {
+  const bool lost = config.primary.shard == cause.self.shard && (config.lost || config.replicas.empty());
+  On(lost ? Event::kLeftToEarlierStarts : Event::kLeftOut, cause);
 }
 
 void SegmentHost::OnCarried(const ring::SegmentConfig& config, MapVersion version, const ring::Member& self,
@@ -166,7 +179,7 @@ void SegmentHost::BeginEmpty(const ring::SegmentConfig& config, int ring_bits) {
 
 void SegmentHost::TakeOver(const ring::SegmentConfig& config) {
   std::unique_ptr<log::Follower> follower = std::move(following()->follower);
-  // In the middle of an image nobody makes it primary, unless what it had before is all there is.
+  // In the middle of an image it never becomes primary, unless its earlier copy is all there is.
   if (!follower->whole()) follower->FallBack();
   log::Follower::State state = follower->Release();
   follower.reset();
@@ -174,7 +187,7 @@ void SegmentHost::TakeOver(const ring::SegmentConfig& config) {
   MakePrimary({.segment = std::move(state.segment), .tail = std::move(state.tail)}, config);
 }
 
-// Another one goes on from what it holds, or finds that it can't. OnTime sees to it that it does not stay.
+// Another member continues from its copy, or finds that it cannot. OnTime ends that state.
 void SegmentHost::StepDown() {
   ++events_.given_up;
   log::Primary::State state = primary()->Release(Moved());
@@ -242,10 +255,10 @@ void SegmentHost::TellLostHere() {
 void SegmentHost::TellLostBefore(const ring::Member& self) {
   state_.emplace<Lost>(
       Lost{.message = absl::StrCat(
-               "segment ", id_.v, " was held in the memory of an earlier start of ", around_.shard_name,
-               " (incarnation ", primary_named_.incarnation.v, "; this is ", self.incarnation.v,
-               ") and has no other member: its acknowledged data is gone. Go on without it (`paceline "
-               "recover --accept-loss ",
+               "segment ", id_.v, " was held by an earlier start of ", around_.shard_name, " (incarnation ",
+               primary_named_.incarnation.v, "; this is ", self.incarnation.v,
+               "), and no other member is left that has it: its acknowledged data is gone. Go on without it "
+               "(`paceline recover --accept-loss ",
                around_.shard_name, "`) and start the job again, from its last saved model if there is one")});
 }
 

@@ -53,7 +53,7 @@ Step Next(Standing standing, Event event) {
       return NamedReplica(standing, Action::kFollowEmpty);
     case Event::kLeftOut:
       return LeftOut(standing, /*to_earlier_start=*/false);
-    case Event::kLeftToEarlierStart:
+    case Event::kLeftToEarlierStarts:
       return LeftOut(standing, /*to_earlier_start=*/true);
     case Event::kFrame:
       if (Follows(standing)) return as_before;

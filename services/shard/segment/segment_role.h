@@ -14,7 +14,7 @@
 //   kNamedReplica          Replica (e)    Replica (f)    Replica              (g)
 //   kNamedFirstReplica     Replica (d)    Replica (f)    Replica              (g)
 //   kLeftOut               Elsewhere      Learner (f)    Learner              (g)
-//   kLeftToEarlierStart    Lost           Learner (f)    Learner              (g)
+//   kLeftToEarlierStarts   Lost           Learner (f)    Learner              (g)
 //   kFrame                 Learner (e)    (h)            -                    (g)
 //   kOutstayed             -              -              Learner: Elsewhere   -
 //   kReleased              -              Elsewhere      -                    -
@@ -60,17 +60,17 @@ struct Standing {
 enum class Event : uint8_t {
   kRestored,  // the shard found the segment on its disk
   // A map, or the answer to a wish, that is no older than what the shard knows:
-  kNamedPrimary,        // it names this start primary of an epoch that the shard did not know
-  kEmptied,             // the same, and gives all older data up for lost
-  kNamedReplica,        // it names this start replica
-  kNamedFirstReplica,   // the same, and this shard knew no configuration before: members of the first one
-                        // begin empty
-  kLeftOut,             // it names this start neither
-  kLeftToEarlierStart,  // it names an earlier start of this shard, and nobody else
-  kFrame,               // the named primary sends a frame
-  kOutstayed,           // the shard has kept a copy that no configuration counts on for long enough
-  kReleased,            // the segment leaves, and nothing of it stays
-  kAdopted,             // it comes from another shard in one step, for tests
+  kNamedPrimary,         // it names this start primary of an epoch that the shard did not know
+  kEmptied,              // the same, and gives all older data up for lost
+  kNamedReplica,         // it names this start replica
+  kNamedFirstReplica,    // the same, and this shard knew no configuration before: members of the first one
+                         // begin empty
+  kLeftOut,              // it names this start neither
+  kLeftToEarlierStarts,  // it names an earlier start of this shard, and no other member, or none that has it
+  kFrame,                // the named primary sends a frame
+  kOutstayed,            // the shard has kept a copy that no configuration counts on for long enough
+  kReleased,             // the segment leaves, and nothing of it stays
+  kAdopted,              // it comes from another shard in one step, for tests
 };
 
 // Each leaves the shard in the role at the end of its comment.

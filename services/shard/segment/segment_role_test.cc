@@ -1,4 +1,4 @@
-// All cases of segment_role.h, and that a host becomes in each what they say.
+// All cases of segment_role.h; in each a host takes the role that the table names.
 #include "services/shard/segment/segment_role.h"
 
 #include <array>
@@ -184,7 +184,7 @@ Lost that holds a part
 )");
 }
 
-// Whatever a standing is: some are not in the table, as nobody gets into them.
+// For every standing, also for those that the table omits because no segment gets into them.
 TEST(SegmentRoleTest, TheLastActionLeadsToTheNextRole) {
   const auto leads_to = [](Action action) {
     switch (action) {
@@ -295,7 +295,7 @@ class HostedRoleTest : public ::testing::Test {
       case Event::kLeftOut:
         Configure(other, false);
         return true;
-      case Event::kLeftToEarlierStart:
+      case Event::kLeftToEarlierStarts:
         Configure(earlier, false);
         return true;
       case Event::kFrame:
@@ -322,7 +322,7 @@ class HostedRoleTest : public ::testing::Test {
   std::unique_ptr<Node> node;
 };
 
-TEST_F(HostedRoleTest, BecomesWhatTheTableSays) {
+TEST_F(HostedRoleTest, BecomesTheRoleOfTheTable) {
   size_t met = 0;
   for (const Standing& standing : kStandings) {
     for (size_t event = 0; event < kEvents.size(); ++event) {

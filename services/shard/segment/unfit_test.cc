@@ -34,7 +34,7 @@ TEST_F(CutOffTest, APrimaryWithoutACoordinatorHandsOverToAReplicaThatReachesIt) 
   EXPECT_THAT(acks->numbers, ElementsAre(1));
 }
 
-TEST_F(CutOffTest, WhereTheCoordinatorIsGoneForAllNobodyHandsOver) {
+TEST_F(CutOffTest, WithoutAnyCoordinatorNoPrimaryHandsOver) {
   // The replica's last answer is nearly two beats younger than the primary's.
   for (absl::Duration gone; gone < absl::Seconds(20); gone += absl::Milliseconds(100)) {
     a.port->no_coordinator = gone + absl::Milliseconds(1900);
@@ -45,7 +45,7 @@ TEST_F(CutOffTest, WhereTheCoordinatorIsGoneForAllNobodyHandsOver) {
   EXPECT_TRUE(a.host.primary()->MayAnswer());
 }
 
-TEST_F(CutOffTest, WhatIsCarriedBackEndsNoTenureButAsItWasWished) {
+TEST_F(CutOffTest, ACarriedAnswerEndsATenureOnlyAsWished) {
   const ring::SegmentConfig swapped{.epoch = Epoch(2), .primary = b.self, .replicas = {a.self}};
   a.host.OnCarried(swapped, MapVersion(2), a.self, 0);
   EXPECT_NE(a.host.primary(), nullptr) << "it has asked for nothing";
@@ -131,7 +131,7 @@ TEST_F(FailingDiskTest, WithoutAnotherMemberADiskThatFailsMakesItReadOnly) {
   EXPECT_EQ(a.host.primary()->WhyNotServing(), "");
 }
 
-TEST_F(FailingDiskTest, WhereAllDisksFailNobodyIsAskedOut) {
+TEST_F(FailingDiskTest, WhenAllDisksFailNoMemberIsAskedOut) {
   Start({1});
   a.disk.standing = b.disk.standing = kFull;
   Push(a, 1, 1);

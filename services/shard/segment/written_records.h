@@ -16,13 +16,9 @@ class WrittenRecords final : public log::RecordSink {
                  const Disk& disk)
       : next_(std::move(next)), segment_(std::move(segment)), disk_(disk) {}
 
-  void Logged(const log::Segment& segment, Epoch epoch, const log::Record& record) override {
-    segment_->OnRecord(segment, epoch, record);
-    next_->Logged(segment, epoch, record);
-  }
-  void Followed(const log::Segment& segment, const log::Record& record) override {
-    segment_->OnRecord(segment, segment.epoch(), record);
-    next_->Followed(segment, record);
+  void Applied(const log::Segment& segment, const log::AppliedRecord& record) override {
+    segment_->OnRecord(segment, record);
+    next_->Applied(segment, record);
   }
   void Installed(const log::Segment& segment) override {
     segment_->Forget();

@@ -61,14 +61,14 @@ std::optional<v1::Refusal> NotMeant(const Context& context, const View& view, co
 
 bool IsStranger(SegmentHost& host, const Caller& caller) {
   if (caller.shown->opened() || host.primary() == nullptr || Planted(Bug::kTokenNotAsked)) return false;
-  const log::Segment::Session* session = host.primary()->segment().FindSession(caller.session);
+  const log::Segment::SessionState* session = host.primary()->segment().FindSession(caller.session);
   return session != nullptr && !caller.shown->Opens(session->secret_sha256);
 }
 
 v1::Refusal StrangersRefusal(const Caller& caller) {
   return MakeRefusal(v1::Refusal::FENCED,
                      absl::StrCat("hello: token: it is not the secret of session ", caller.session.v,
-                                  "; expected what OpenSession returned to whoever opened it"));
+                                  "; expected the secret that OpenSession returned"));
 }
 
 std::optional<v1::Refusal> Greet(const Context& context, const v1::Hello& hello,

@@ -1,4 +1,4 @@
-// The first frame of a stream: what it may carry, and whom it turns away.
+// The first frame of a stream: its content, and its refusals.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "services/shard/test_util/shard_fixture.h"
@@ -18,7 +18,7 @@ class HelloTest : public ShardTest {
   }
 };
 
-TEST_F(HelloTest, WhatComesBesideItIsNotLostSilently) {
+TEST_F(HelloTest, FieldsBesideTheHelloAreRefused) {
   SendBesideHello(push, Push(1));
   ASSERT_EQ(push.Refusals().size(), 1u);
   EXPECT_EQ(push.Refusals()[0].reason(), v1::Refusal::MALFORMED);

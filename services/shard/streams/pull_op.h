@@ -25,7 +25,7 @@ class PullReplies {
   virtual void Fail(uint64_t request, v1::Refusal refusal) = 0;
   // False: too many bytes of replies are waiting already.
   virtual bool Reserve(uint64_t bytes) = 0;
-  // True: nobody waits for an answer any more.
+  // True: the answer is no longer wanted.
   virtual bool ended() const = 0;
 };
 

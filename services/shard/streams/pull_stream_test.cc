@@ -111,7 +111,7 @@ TEST_F(PullStreamTest, PullsAreHeldBackWhileRepliesWaitToBeSent) {
   EXPECT_EQ(probe.served, 3);
 }
 
-TEST_F(PullStreamTest, APullThatHasToWaitHoldsNobodyBack) {
+TEST_F(PullStreamTest, AWaitingPullHoldsUpNoOther) {
   Pull(1, kManyKeys);
   Pull(2, 1, /*min_clock=*/9);  // nobody has joined: it waits
   Pull(3, 1);
@@ -120,7 +120,7 @@ TEST_F(PullStreamTest, APullThatHasToWaitHoldsNobodyBack) {
   EXPECT_EQ(NextRequest(), std::nullopt);
 }
 
-TEST_F(PullStreamTest, AStreamThatEndsLetsGoOfWhatItHeldBack) {
+TEST_F(PullStreamTest, AStreamThatEndsDropsItsHeldPulls) {
   Pull(1, kManyKeys);
   Pull(2, 1);
   const std::weak_ptr<world::AcceptedStream> gone = stream;
@@ -130,7 +130,7 @@ TEST_F(PullStreamTest, AStreamThatEndsLetsGoOfWhatItHeldBack) {
   EXPECT_EQ(probe.served, 1);
 }
 
-TEST_F(PullStreamTest, AHalfClosedStreamAnswersWhatItHeldBackBeforeItEnds) {
+TEST_F(PullStreamTest, AHalfClosedStreamAnswersItsHeldPullsBeforeItEnds) {
   Pull(1, kManyKeys);
   Pull(2, 1);
   stream->OnFinished();

@@ -154,7 +154,7 @@ class ShardWithoutMapTest : public ShardTest {
   Shard late{ShardOptions{}, clock, probe};
 };
 
-TEST_F(ShardWithoutMapTest, WhatWasNamedBeforeItHasAMapIsNotKnown) {
+TEST_F(ShardWithoutMapTest, SegmentsNamedBeforeTheFirstMapAreNotKnown) {
   PushWire wire(late.NewPushStream());
   wire.Start();
   const wire::Seal arrival{.segment = SegmentId(0), .run = 2, .line = Line::kArrival, .number = 0};

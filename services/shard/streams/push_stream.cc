@@ -286,7 +286,7 @@ bool PushStream::Speaks(SegmentHost& host, const Said& said, Clock clock) {
   // shard knows nothing of the other one.
   const bool spoken = named.anew != std::array<bool, 2>{} && named.anew == named.ever;
   if (!spoken && !Planted(Bug::kUnnamedSealed)) return false;
-  const log::Segment::Session* session = host.primary()->segment().FindSession(caller_->session);
+  const log::Segment::SessionState* session = host.primary()->segment().FindSession(caller_->session);
   if (session == nullptr || session->job != caller_->job) return true;  // not open here, or of another job
   if (IsStranger(host, *caller_)) return true;  // its parts are refused, and its clock is nobody's
   host.primary()->SetNow(context_.clock().Now());
@@ -299,7 +299,7 @@ bool PushStream::Speaks(SegmentHost& host, const Said& said, Clock clock) {
 PushStream::Behind PushStream::BehindOf(SegmentHost& host) const {
   Behind behind;
   const log::Segment& segment = host.primary()->segment();
-  const log::Segment::Session* session = segment.FindSession(caller_->session);
+  const log::Segment::SessionState* session = segment.FindSession(caller_->session);
   const bool another = session != nullptr && session->job != caller_->job;
   if (another || segment.IsClosed(caller_->session)) return behind;
   const clock::LineCounts here = host.primary()->Here(caller_->session);

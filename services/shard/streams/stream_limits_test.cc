@@ -53,7 +53,7 @@ class SilentPort : public world::StreamPort {
     hello.head.mutable_hello()->set_session(5);
     Send(hello);
   }
-  // What waits to be read, at last.
+  // Reads the frames that have waited.
   template <class Reply>
   std::vector<wire::Frame<Reply>> Read() {
     std::vector<wire::Frame<Reply>> replies;
@@ -158,7 +158,7 @@ class StreamLimitsTest : public ::testing::Test {
   Shard shard;
 };
 
-TEST_F(StreamLimitsTest, APullStreamWhoseRepliesAreNotReadEndsAndHoldsNoMore) {
+TEST_F(StreamLimitsTest, APullStreamWithUnreadRepliesEndsAndFreesItsMemory) {
   SilentPort pull(shard.NewPullStream());
   pull.SayHello<v1::PullRequest>();
   for (int i = 0; i < 20'000; ++i) pull.SendRaw("\xff");
@@ -228,7 +228,7 @@ TEST_F(StreamLimitsTest, AStreamWithoutAHelloIsEnded) {
   SilentPort replica(shard.NewReplicaStream());
   SilentPort greeted(shard.NewPullStream());
   greeted.SayHello<v1::PullRequest>();
-  push.SendRaw("\xff");  // whatever else it says
+  push.SendRaw("\xff");  // whatever its content
   clock.now += shard.options().hello_timeout;
   shard.OnTime();
   EXPECT_FALSE(push.closed.has_value());
@@ -265,7 +265,7 @@ TEST_F(StreamLimitsTest, RepliesOfAllStreamsTogetherAreBounded) {
   ASSERT_EQ(replies.size(), 1u);
   EXPECT_EQ(replies[0].head.refusals(0).reason(), v1::Refusal::OVER_BUDGET);
   EXPECT_GT(replies[0].head.refusals(0).retry_after_ms(), 0u);
-  // Who does not read is ended, and makes room.
+  // The shard ends a stream whose client does not read, and has its room back.
   clock.now += shard.options().unread_timeout + StreamWatch::kEvery;
   shard.OnTime();
   for (const auto& port : slow) {
@@ -293,7 +293,7 @@ TEST_F(StreamLimitsTest, AHelloWithATextThatIsNoneIsRefused) {
   EXPECT_THAT(replies[0].head.refusals(0).message(), ::testing::HasSubstr("client: 'worker\\x0a0'"));
 }
 
-TEST_F(StreamLimitsTest, ABusySegmentHoldsNobodyElse) {
+TEST_F(StreamLimitsTest, ABusySegmentHoldsUpNoOther) {
   Shard busy({.executors = 1, .helper_thread = true}, clock, probe);
   Executor& executor = *busy.context().executors()[0];
   std::atomic<bool> enough = false;

@@ -18,7 +18,7 @@ class WatchedStream {
   virtual void OnTime(absl::Time now, bool crowded) = 0;
 };
 
-// Visits every stream once a second: nobody else notices one in which nothing happens. Thread-safe.
+// Visits every stream once a second: otherwise an idle one would go unnoticed. Thread-safe.
 class StreamWatch {
  public:
   static constexpr absl::Duration kEvery = absl::Seconds(1);

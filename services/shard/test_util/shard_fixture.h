@@ -31,7 +31,7 @@ class ManualClock : public world::Clock {
   absl::Time now = absl::UnixEpoch();
 };
 
-// A client's end of one stream: what it sends is handled at once, what comes back is kept.
+// A client's end of one stream: its frames are handled at once, replies are kept.
 template <class Request, class Reply>
 class Wire : public world::StreamPort {
  public:

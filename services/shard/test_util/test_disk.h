@@ -6,7 +6,7 @@
 
 namespace paceline::shard {
 
-// What is written is safe at once; how much is not written yet is up to the test.
+// Batches are safe as soon as they are written; the test says how many bytes are not written yet.
 class TestDisk final : public Disk {
  public:
   void Write(engine::Batch, Synced synced) override {

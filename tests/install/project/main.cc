@@ -1,4 +1,4 @@
-// A job of a few lines, by somebody who has nothing but the installed package.
+// A job of a few lines that needs only the installed package.
 #include <paceline/client.h>
 
 #include <iostream>

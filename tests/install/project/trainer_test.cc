@@ -1,4 +1,4 @@
-// A test without a cluster, by somebody who has nothing but the installed package.
+// A test without a cluster that needs only the installed package.
 #include <paceline/mocks/in_process_cluster.h>
 
 #include <iostream>

@@ -6,13 +6,13 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "libs/record/codec.h"
-#include "libs/record/file_format.h"
+#include "libs/history/codec.h"
+#include "libs/history/file_format.h"
 #include "tools/verify/verifier.h"
 
 namespace paceline::verify {
 
-using Events = std::vector<record::Event>;
+using Events = std::vector<history::Event>;
 
 inline constexpr SegmentId kSegment(3);
 inline constexpr JobId kJob(1);
@@ -21,9 +21,9 @@ inline constexpr TableId kTable(2);
 
 inline std::string FileOf(const Events& events) {
   std::string block;
-  for (const record::Event& event : events) record::Append(event, block);
-  std::string file(record::kMagic);
-  record::AppendBlock(1, block, file);
+  for (const history::Event& event : events) history::Append(event, block);
+  std::string file(history::kMagic);
+  history::AppendBlock(1, block, file);
   return file;
 }
 
@@ -32,22 +32,22 @@ inline std::string FileOf(const Events& events) {
 // Epoch 1: shard 0 is primary, shard 1 its replica. The client pushes parts 1 and 2 in clock 0, which are
 // acknowledged, ticks, and reads. Epoch 2 begins at record 6 with shard 1 as primary; part 3 is pushed there.
 struct Histories {
-  static record::Logged Record(uint64_t epoch, uint64_t lsn, record::RecordKind kind, Clock min_clock = 0) {
+  static history::Logged Record(uint64_t epoch, uint64_t lsn, history::RecordKind kind, Clock min_clock = 0) {
     return {.segment = kSegment,
             .epoch = Epoch(epoch),
             .lsn = Lsn(lsn),
             .kind = kind,
             .hash = static_cast<uint32_t>(100 * epoch + lsn),
-            .job = kind == record::RecordKind::kBeginEpoch ? JobId() : kJob,
+            .job = kind == history::RecordKind::kBeginEpoch ? JobId() : kJob,
             .min_clock = min_clock};
   }
-  static record::Logged Session(uint64_t epoch, uint64_t lsn, record::RecordKind kind) {
-    record::Logged record = Record(epoch, lsn, kind);
+  static history::Logged Session(uint64_t epoch, uint64_t lsn, history::RecordKind kind) {
+    history::Logged record = Record(epoch, lsn, kind);
     record.session = kSession;
     return record;
   }
-  static record::Logged Part(uint64_t epoch, uint64_t lsn, PartNumber number, Clock min_clock = 0) {
-    record::Logged record = Record(epoch, lsn, record::RecordKind::kUpdate, min_clock);
+  static history::Logged Part(uint64_t epoch, uint64_t lsn, PartNumber number, Clock min_clock = 0) {
+    history::Logged record = Record(epoch, lsn, history::RecordKind::kUpdate, min_clock);
     record.session = kSession;
     record.number = number;
     record.table = kTable;
@@ -56,7 +56,7 @@ struct Histories {
     return record;
   }
   static uint32_t ContentOf(PartNumber number) { return static_cast<uint32_t>(7000 + number); }
-  static record::Pushed Push(PartNumber number, Clock clock) {
+  static history::Pushed Push(PartNumber number, Clock clock) {
     return {.segment = kSegment,
             .number = number,
             .clock = clock,
@@ -64,9 +64,9 @@ struct Histories {
             .count = 1,
             .content = ContentOf(number)};
   }
-  static record::Acknowledged Ack(PartNumber number) { return {.segment = kSegment, .number = number}; }
-  static record::Certified Certificate(uint64_t read, uint64_t epoch, uint64_t version, Clock min_clock,
-                                       PartNumber own) {
+  static history::Acknowledged Ack(PartNumber number) { return {.segment = kSegment, .number = number}; }
+  static history::Certified Certificate(uint64_t read, uint64_t epoch, uint64_t version, Clock min_clock,
+                                        PartNumber own) {
     return {.read = read,
             .segment = kSegment,
             .epoch = Epoch(epoch),
@@ -76,61 +76,61 @@ struct Histories {
             .own = own,
             .rows = 1};
   }
-  static record::RoleTaken Primary(uint64_t epoch, uint64_t began) {
-    return {.segment = kSegment, .epoch = Epoch(epoch), .role = record::Role::kPrimary, .lsn = Lsn(began)};
+  static history::RoleTaken Primary(uint64_t epoch, uint64_t began) {
+    return {.segment = kSegment, .epoch = Epoch(epoch), .role = history::Role::kPrimary, .lsn = Lsn(began)};
   }
   static Events Shard(uint32_t id) {
-    return {record::Start{.program = record::Program::kShard, .name = "shard", .unix_micros = 1},
-            record::Identified{.shard = ShardId(id), .incarnation = Incarnation(id + 1), .cluster = 9}};
+    return {history::Start{.program = history::Program::kShard, .name = "shard", .unix_micros = 1},
+            history::Identified{.shard = ShardId(id), .incarnation = Incarnation(id + 1), .cluster = 9}};
   }
-  static record::Event By(record::Logged record) {
+  static history::Event By(history::Logged record) {
     record.primary = true;
     return record;
   }
 
   Histories() {
-    using Kind = record::RecordKind;
-    const std::vector<record::Logged> first = {Record(1, 1, Kind::kBeginEpoch),
-                                               Session(1, 2, Kind::kOpenSession),
-                                               Session(1, 3, Kind::kJoin),
-                                               Part(1, 4, 1),
-                                               Part(1, 5, 2),
-                                               Record(1, 6, Kind::kAdvance, 1)};
-    const std::vector<record::Logged> second = {Record(2, 7, Kind::kBeginEpoch), Part(2, 8, 3, 1)};
+    using Kind = history::RecordKind;
+    const std::vector<history::Logged> first = {Record(1, 1, Kind::kBeginEpoch),
+                                                Session(1, 2, Kind::kOpenSession),
+                                                Session(1, 3, Kind::kJoin),
+                                                Part(1, 4, 1),
+                                                Part(1, 5, 2),
+                                                Record(1, 6, Kind::kAdvance, 1)};
+    const std::vector<history::Logged> second = {Record(2, 7, Kind::kBeginEpoch), Part(2, 8, 3, 1)};
     files["shard-0"] = Shard(0);
     files["shard-0"].push_back(Primary(1, 0));
-    for (const record::Logged& record : first) files["shard-0"].push_back(By(record));
+    for (const history::Logged& record : first) files["shard-0"].push_back(By(record));
     files["shard-1"] = Shard(1);
-    for (const record::Logged& record : first) files["shard-1"].push_back(record);
+    for (const history::Logged& record : first) files["shard-1"].push_back(record);
     files["shard-1"].push_back(Primary(2, 6));
-    for (const record::Logged& record : second) files["shard-1"].push_back(By(record));
-    files["shard-1"].push_back(record::End{});
+    for (const history::Logged& record : second) files["shard-1"].push_back(By(record));
+    files["shard-1"].push_back(history::End{});
     files["client"] = {
-        record::Start{.program = record::Program::kClient, .name = "client", .unix_micros = 1},
-        record::SessionOpened{.job = kJob, .session = kSession, .worker = true},
-        record::TableOpened{.table = kTable,
-                            .name = "t",
-                            .model = record::Model::kSsp,
-                            .staleness = 1,
-                            .own_writes = true,
-                            .aggregated = false,
-                            .additive = false},
+        history::Start{.program = history::Program::kClient, .name = "client", .unix_micros = 1},
+        history::SessionOpened{.job = kJob, .session = kSession, .worker = true},
+        history::TableOpened{.table = kTable,
+                             .name = "t",
+                             .model = history::Model::kSsp,
+                             .staleness = 1,
+                             .own_writes = true,
+                             .aggregated = false,
+                             .additive = false},
         Push(1, 0),
         Push(2, 0),
         Ack(2),
-        record::Ticked{.clock = 1},
-        record::ReadBegun{.read = 1, .table = kTable, .reader = 1},
-        record::EpochKnown{.segment = kSegment, .epoch = Epoch(1), .began_known = true, .began = Lsn(0)},
+        history::Ticked{.clock = 1},
+        history::ReadBegun{.read = 1, .table = kTable, .reader = 1},
+        history::EpochKnown{.segment = kSegment, .epoch = Epoch(1), .began_known = true, .began = Lsn(0)},
         Certificate(1, 1, 6, 1, 2),
         Push(3, 1),
         Ack(3),
-        record::End{}};
+        history::End{}};
   }
 
   // Adds an event before the End of a file.
-  void Add(const std::string& file, record::Event event) {
+  void Add(const std::string& file, history::Event event) {
     Events& events = files[file];
-    const bool ended = std::holds_alternative<record::End>(events.back());
+    const bool ended = std::holds_alternative<history::End>(events.back());
     events.insert(events.end() - (ended ? 1 : 0), std::move(event));
   }
   template <class E>
@@ -142,27 +142,27 @@ struct Histories {
     static E none;
     return none;
   }
-  record::Logged& At(const std::string& file, uint64_t lsn) {
-    for (record::Event& event : files[file]) {
-      auto* logged = std::get_if<record::Logged>(&event);
+  history::Logged& At(const std::string& file, uint64_t lsn) {
+    for (history::Event& event : files[file]) {
+      auto* logged = std::get_if<history::Logged>(&event);
       if (logged != nullptr && logged->lsn == Lsn(lsn)) return *logged;
     }
     ADD_FAILURE() << "no such record";
-    static record::Logged none;
+    static history::Logged none;
     return none;
   }
   // Changes the record at every member.
-  void Change(uint64_t lsn, const std::function<void(record::Logged&)>& change) {
+  void Change(uint64_t lsn, const std::function<void(history::Logged&)>& change) {
     for (auto& [name, events] : files) {
-      for (record::Event& event : events) {
-        auto* logged = std::get_if<record::Logged>(&event);
+      for (history::Event& event : events) {
+        auto* logged = std::get_if<history::Logged>(&event);
         if (logged != nullptr && logged->lsn == Lsn(lsn)) change(*logged);
       }
     }
   }
   template <class E>
   void Remove(const std::string& file, const std::function<bool(const E&)>& which) {
-    std::erase_if(files[file], [&](const record::Event& event) {
+    std::erase_if(files[file], [&](const history::Event& event) {
       const E* e = std::get_if<E>(&event);
       return e != nullptr && which(*e);
     });
@@ -192,7 +192,7 @@ inline void ExpectOne(const Report& report, const std::string& rule, const std::
                       const std::string& why) {
   ASSERT_THAT(RulesOf(report), ::testing::ElementsAre(rule)) << ToText(report);
   EXPECT_EQ(report.violations[0].file, file);
-  EXPECT_GT(report.violations[0].offset, record::kMagic.size());
+  EXPECT_GT(report.violations[0].offset, history::kMagic.size());
   EXPECT_THAT(report.violations[0].why, ::testing::HasSubstr(why));
 }
 

@@ -16,7 +16,7 @@
 
 #include "libs/world/random.h"
 
-// A disk that fills up, fails, and forgets what was not synced when power is lost, below RocksDB.
+// A disk below RocksDB that fills up, fails, and loses unsynced bytes with the power.
 namespace paceline::engine::testing {
 
 // The faults that its files meet, and how much of each file is safe. Must outlive the files. Thread-safe.
@@ -88,7 +88,8 @@ class Platter {
     auto& unsafe = in_place_[Name(path)].unsafe;
     unsafe[offset] = std::max(unsafe[offset], bytes);
   }
-  // What was dirty when a sync failed stays unsafe until it is written once more: it counts as dirty.
+  // Bytes that were dirty when a sync failed stay unsafe until they are written once more: they count as
+  // dirty.
   rocksdb::IOStatus OnSyncInPlace(const std::string& path, std::string bytes) {
     const std::lock_guard lock(mutex_);
     Step();
@@ -107,10 +108,10 @@ class Platter {
     files_.erase(moved);
   }
 
-  // What is in `to` of folder `from` if the process is killed now: everything, and as safe as it was.
+  // Makes `to` what folder `from` holds after the process is killed now: everything, as safe as it was.
   static void Kill(const std::string& from, const std::string& to) { Copy(from, to); }
-  // What is left in `to` of folder `from` if power is lost now: of each file what is safe, and of the rest
-  // nothing, all, or a part.
+  // Makes `to` what folder `from` holds after power is lost now: of each file the safe bytes, and of the
+  // others none, all, or some.
   void LosePower(const std::string& from, const std::string& to, world::Random& random) const {
     Copy(from, to);
     for (const auto& entry : std::filesystem::directory_iterator(to)) {

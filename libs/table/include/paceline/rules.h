@@ -5,61 +5,88 @@
 // Update rules and initialisers, for users of the SDK and for all that is below it. Plain values; a schema
 // with a parameter that is not allowed is refused. docs/rules.md has the exact arithmetic and the allowed
 // values.
+//
+//   client->OpenOrCreate("weights", Sparse{.init = Normal{.stddev = 0.01f}, .rule = Adagrad{.lr = 0.1f}});
+//
+// Client::ChangeRule changes the rates of a rule while the job trains; everything else is fixed when the
+// table is created.
 namespace paceline {
 inline namespace values {
 
 // -- Update rules: what a pushed row g does to the stored row w, element by element. --
 //
 // If a call names a key more than once, its updates are summed first (with Assign the last one wins; in an
-// aggregated table all are summed). All arithmetic is in f32, in the order written.
+// aggregated table all are summed). All arithmetic is in f32, in the order written. Slots, the values that a
+// rule keeps beside the row, take memory of the shard but are never pulled.
 
-struct Assign {  // w ← g
+// w ← g. The last push of a row wins: for values that one worker computes and the others read.
+struct Assign {
   friend bool operator==(const Assign&, const Assign&) = default;
 };
-struct Add {  // w ← w + g
+// w ← w + g. For counts and sums, and for workers that compute the whole step themselves.
+struct Add {
   friend bool operator==(const Add&, const Add&) = default;
 };
-struct Sgd {  // w ← w − lr · g
+// w ← w − lr · g. Stochastic gradient descent: the worker pushes gradients.
+struct Sgd {
   float lr = 0.01f;
   friend bool operator==(const Sgd&, const Sgd&) = default;
 };
-struct Adagrad {  // a ← a + g²;  w ← w − lr · g / (√a + epsilon)
+// n ← n + g²;  w ← w − lr · g / (√n + epsilon). The shard keeps n, the sum of squared gradients, in a slot
+// beside each value. So values that are pushed rarely move in larger steps (Duchi et al., JMLR 2011).
+struct Adagrad {
   float lr = 0.1f;
+  // Keeps the first steps finite, where n is close to 0.
   float epsilon = 1e-8f;
+  // The value of n before the first push of the row.
   float initial_accumulator = 0;
   friend bool operator==(const Adagrad&, const Adagrad&) = default;
 };
-struct FtrlProximal {  // McMahan et al., KDD 2013: sparse solutions of L1-regularised problems
+// Follow the regularised leader (McMahan et al., KDD 2013): sparse solutions of L1-regularised problems. The
+// shard keeps two values in slots beside each value.
+struct FtrlProximal {
+  // The rate of an element is alpha / (beta + √(the sum of its squared gradients)).
   float alpha = 0.1f;
   float beta = 1;
+  // Values whose gradients do not outweigh l1 are exactly 0.
   float l1 = 0;
+  // Pulls values towards 0.
   float l2 = 0;
   friend bool operator==(const FtrlProximal&, const FtrlProximal&) = default;
 };
+// The rule of a table: one of them.
+//
 // A rule's number on the wire is its place here, from 1; so are its parameters'.
 using Rule = std::variant<Assign, Add, Sgd, Adagrad, FtrlProximal>;
 
 // -- Initialisers: what a row holds before its first push. --
 //
-// A function of the table's seed, the key and the column, so that every machine computes the same bits.
+// A function of the table's seed, the key and the column, so that every machine computes the same bits. A
+// pull of a row that nobody has pushed to computes it, and stores nothing.
 
+// Every element is 0.
 struct Zeros {
   friend bool operator==(const Zeros&, const Zeros&) = default;
 };
+// Every element is `value`.
 struct Constant {
   float value = 0;
   friend bool operator==(const Constant&, const Constant&) = default;
 };
-struct Uniform {  // between low and high, both included
+// Evenly distributed between low and high, both included.
+struct Uniform {
   float low = 0;
   float high = 1;
   friend bool operator==(const Uniform&, const Uniform&) = default;
 };
+// Normally distributed.
 struct Normal {
   float mean = 0;
   float stddev = 1;
   friend bool operator==(const Normal&, const Normal&) = default;
 };
+// The initialiser of a table: one of them. Tables with the same initialiser and seed hold the same initial
+// values.
 using Initialiser = std::variant<Zeros, Constant, Uniform, Normal>;  // numbered as rules are
 
 }  // namespace values

@@ -26,7 +26,7 @@ struct ChangeRuleOptions {
   // The clock from which on the new rates count. If a worker has already reached it, the next clock on which
   // all segments can agree takes its place. Unset: that next clock.
   std::optional<uint64_t> at_clock = {};
-  // True: the new rates count at once, in each segment at whatever clock its workers are.
+  // True: the new rates count at once, in each segment at the present clock of its workers.
   bool now = false;
 };
 
@@ -123,8 +123,9 @@ class Client {
                                       const ChangeRuleOptions& options = {});
 
   // Deletes a job with all its tables; the caller need not be a member of it. Nothing of the job is left when
-  // this returns. `coordinator` is as in ClientOptions. NOT_FOUND: there is no such job. FAILED_PRECONDITION:
-  // the job has open sessions, and options.force is false.
+  // this returns; a job that is created under the same name meanwhile stays. `coordinator` is as in
+  // ClientOptions. NOT_FOUND: there is no such job. FAILED_PRECONDITION: the job has open sessions, and
+  // options.force is false.
   static absl::Status DeleteJob(const std::string& coordinator, const std::string& job,
                                 const DeleteJobOptions& options = {});
 

@@ -9,12 +9,18 @@ namespace paceline {
 // at the same time both count, so the sums may exceed the elapsed time. Every wait has one of these causes:
 // their total is the total time waited.
 struct WaitSeconds {
-  double staleness = 0;      // pulls: another worker was too far behind
-  double queue = 0;          // pulls: within the shard, behind other work or the client's own pushes
-  double network = 0;        // pulls: on the way, and in this client's queue behind earlier requests
-  double route = 0;          // pulls: no shard could serve: connecting, taken over, moved, not ready
-  double back_pressure = 0;  // pushes: blocked because too much was unacknowledged
-  double commit = 0;         // Push, Flush and Finish: until the shards had acknowledged
+  // Pulls waited because another worker was too far behind.
+  double staleness = 0;
+  // Pulls waited within the shard, behind other work or behind the client's own pushes.
+  double queue = 0;
+  // Pulls were on the way, or in this client's queue behind earlier requests.
+  double network = 0;
+  // Pulls found no shard that could serve them: it was being connected, taken over, moved or started.
+  double route = 0;
+  // Pushes blocked because too many bytes were unacknowledged (ClientOptions::unacknowledged_bytes_max).
+  double back_pressure = 0;
+  // Push, Flush and Finish waited until the shards had acknowledged.
+  double commit = 0;
 
   double total() const { return staleness + queue + network + route + back_pressure + commit; }
 };
@@ -28,18 +34,25 @@ struct Stats {
   // times. Empty for a client without a clock.
   std::map<uint64_t, uint64_t> staleness_rows;
 
-  uint64_t rows_pushed = 0;  // accepted by Push, whether committed or not
-  uint64_t rows_pulled = 0;  // from shards
-  // Rows that Pull found in the client's cache (ClientOptions::cache_bytes_max). Of all rows that were read,
+  // Rows that Push accepted, whether they are committed or not.
+  uint64_t rows_pushed = 0;
+  // Rows that pulls fetched from shards.
+  uint64_t rows_pulled = 0;
+  // Rows that pulls found in the client's cache (ClientOptions::cache_bytes_max). Of all rows that were read,
   // the share rows_from_cache / (rows_from_cache + rows_pulled) cost no round trip.
   uint64_t rows_from_cache = 0;
   // Rows that a shard sent because they had changed, for Ssp::refresh. They do not count in rows_pulled: no
   // pull has read them yet.
   uint64_t rows_refreshed = 0;
-  uint64_t bytes_pushed = 0;          // keys and values
-  uint64_t bytes_pulled = 0;          // keys and values, from shards
-  uint64_t bytes_from_cache = 0;      // values
-  uint64_t bytes_unacknowledged = 0;  // pushed and not yet committed: now, not since the start
+
+  // Bytes of the keys and values that were pushed.
+  uint64_t bytes_pushed = 0;
+  // Bytes of the keys and values that were fetched from shards.
+  uint64_t bytes_pulled = 0;
+  // Bytes of the values that the cache served.
+  uint64_t bytes_from_cache = 0;
+  // Bytes that are pushed and not yet committed: now, not since the start.
+  uint64_t bytes_unacknowledged = 0;
 
   // Parts of pushes and pulls that were sent more than once: after a broken connection, a move or a refusal.
   uint64_t retries = 0;

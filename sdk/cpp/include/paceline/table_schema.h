@@ -6,7 +6,7 @@
 
 #include "paceline/rules.h"
 
-// What a table is: its rows, its update rule, and how this client reads it. The first OpenOrCreate creates
+// Describes a table: its rows, its update rule, and how this client reads it. The first OpenOrCreate creates
 // the table. A later one with another schema is refused with ALREADY_EXISTS, and the message names the field
 // that differs. Consistency is not part of the stored schema: it says how *this* client reads. All of these
 // are plain values; OpenOrCreate checks them.

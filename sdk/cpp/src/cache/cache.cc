@@ -301,7 +301,7 @@ void RowCache::OnDropped(const TableInfo& table, const Batch& batch, const Batch
   }
 }
 
-// -- what it learns --
+// -- answers and maps --
 
 void RowCache::Learn(const wire::Certificate& certificate) {
   if (!enabled()) return;

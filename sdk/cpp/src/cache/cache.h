@@ -139,7 +139,7 @@ class RowCache {
   void ReadRange(const TableInfo& table, const CacheBound& bound, uint64_t first, uint32_t from, uint32_t to,
                  float* out, std::vector<uint32_t>& missing, ClockCounts& hits);
 
-  // -- what the client does --
+  // -- pushes and pulls of the client --
 
   // `piece` was made part `number` of its segment.
   void OnPush(const TableInfo& table, const Batch& batch, const Batch::Piece& piece, PartNumber number);
@@ -149,7 +149,7 @@ class RowCache {
   void OnPullBegun(const TableInfo& table);
   void OnPullEnded(const TableInfo& table);
 
-  // -- what it learns --
+  // -- answers and maps --
 
   // The rows of `piece` as the shard served them. REQUIRES: Learn has seen the certificate; the pull was made
   // between OnPullBegun and OnPullEnded and named the client's last part of the segment, which the

@@ -288,7 +288,7 @@ class World : private CacheWatcher {
     }
     ++segment.epoch;
     segment.began.push_back(segment.log.size());
-    // What the primary before had served may still arrive, or be lost.
+    // Answers of the earlier primary may still arrive, or be lost.
     for (const auto& asked : asked_) {
       for (size_t p = 0; p < asked->named.size(); ++p) {
         if (&segments_[asked->batch->pieces[p].segment.v] != &segment || !world::Chance(random_, 0.5))
@@ -434,7 +434,7 @@ World::Seen PlaySeeds(uint64_t bytes) {
   return seen;
 }
 
-TEST(CacheProperty, HandsOutWhatAReplayOfTheLogGives) {
+TEST(CacheProperty, HandsOutTheRowsOfAReplayedLog) {
   const World::Seen seen = PlaySeeds(1 << 20);
   EXPECT_GT(seen.hits, 20'000u);
   EXPECT_GT(seen.with_own, 5'000u);  // pushes that no certificate covered
@@ -443,7 +443,7 @@ TEST(CacheProperty, HandsOutWhatAReplayOfTheLogGives) {
   EXPECT_GT(seen.refreshed, 500u);   // answers that say what has changed
 }
 
-TEST(CacheProperty, AlsoWithLittleRoom) {
+TEST(CacheProperty, HoldsWithLittleRoomToo) {
   const World::Seen seen = PlaySeeds(2'000);
   EXPECT_GT(seen.hits, 5'000u);
   EXPECT_GT(seen.with_own, 500u);

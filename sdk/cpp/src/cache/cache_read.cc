@@ -129,7 +129,7 @@ std::vector<KeyRange> RangesOf(uint64_t first, const std::vector<uint32_t>& posi
   return ranges;
 }
 
-// What has to be fetched.
+// The rows that have to be fetched.
 std::shared_ptr<const Batch> GroupMissing(const ReadCall& call, const Looked& looked, Allocate allocate) {
   const Routes& routes = *looked.routes;
   const TableInfo& table = *call.table;

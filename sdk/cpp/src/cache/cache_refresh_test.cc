@@ -67,7 +67,7 @@ TEST_F(RefreshTest, ARowThatHasNotChangedIsAsNewAsTheAnswer) {
   EXPECT_EQ(next[0].since, Lsn(30)) << "from where the last answer ended";
 }
 
-TEST_F(RefreshTest, WhatHasChangedIsReplaced) {
+TEST_F(RefreshTest, ChangedRowsAreReplaced) {
   Begin();
   const auto asked = Ask(add, 7, 6);
   Answer(add, asked[0], Certified(segment, 30, 8), {{{7, 5.0f}}});
@@ -141,14 +141,14 @@ TEST_F(RefreshTest, TooManyChangesBeginAnewAndPause) {
   EXPECT_THAT(Ask(add, 7, 9), ::testing::SizeIs(1));
 }
 
-TEST_F(RefreshTest, OneRefreshAtATime) {
+TEST_F(RefreshTest, ASegmentHasOneRefreshAtATime) {
   Begin();
   EXPECT_EQ(Ask(add, 7, 6).size(), 1u);
   EXPECT_THAT(Ask(add, 7, 6), IsEmpty());
   EXPECT_FALSE(refreshable);
 }
 
-TEST_F(RefreshTest, WhatCostsMoreThanItSavesIsAskedLessOften) {
+TEST_F(RefreshTest, RefreshesThatDoNotPayBecomeRarer) {
   Begin();
   std::vector<std::pair<uint64_t, float>> others;
   for (uint64_t key = 1000; others.size() < 100; ++key) {

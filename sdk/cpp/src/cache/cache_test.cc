@@ -94,7 +94,7 @@ TEST_F(TrialTest, RowsThatWereNeverReadBeforeDecideNothing) {
   EXPECT_TRUE(cache.Has(add));
 }
 
-TEST_F(TrialTest, AnotherTableGoesOn) {
+TEST_F(TrialTest, OtherTablesStayInTheCache) {
   Serve(add, 7, Certified(segment, 10, 5), 1);
   Serve(sgd, 7, Certified(SegmentOf(sgd, 7), 10, 5), 2);
   Fail(add, 7);
@@ -170,7 +170,7 @@ TEST_F(CacheTest, AnAnswerThatLacksAPushDoesNotMakeARow) {
   cache.OnPullEnded(add);
 }
 
-TEST_F(CacheTest, WithNoPullUnderWayPushedKeysAreNotRemembered) {
+TEST_F(CacheTest, PushedKeysAreForgottenWithoutAPullUnderWay) {
   cache.OnPullBegun(add);
   cache.OnPullEnded(add);
   Push(add, {7}, {1}, 1);
@@ -192,7 +192,7 @@ TEST_F(CacheTest, PushesDoNotTouchAggregatedTables) {
   EXPECT_EQ(Read(folded, 7, {}), 3);
 }
 
-TEST_F(CacheTest, WhatIsRefusedIsTakenBack) {
+TEST_F(CacheTest, ARefusedPushIsUndone) {
   Serve(add, 7, Certified(segment, 10, 5), 1);
   const auto batch = Grouped(add, {7}, {1});
   cache.OnPush(add, *batch, batch->pieces[0], 1);
@@ -202,7 +202,7 @@ TEST_F(CacheTest, WhatIsRefusedIsTakenBack) {
   EXPECT_EQ(Read(add, 7, {}), 1);
 }
 
-TEST_F(CacheTest, WhatIsNotFiniteIsNotApplied) {
+TEST_F(CacheTest, UpdatesThatAreNotFiniteAreNotApplied) {
   Serve(add, 7, Certified(segment, 10, 5), 1);
   Push(add, {7}, {std::numeric_limits<float>::quiet_NaN()}, 1);
   EXPECT_EQ(Read(add, 7, {}), std::nullopt);
@@ -223,7 +223,7 @@ TEST_F(CacheTest, VersionsBeyondWhereTheNextEpochBeganAreVoid) {
   EXPECT_EQ(Read(add, other, {}), 3);
 }
 
-TEST_F(CacheTest, WithAnEpochMissedInBetweenEverythingOlderIsVoid) {
+TEST_F(CacheTest, AMissedEpochVoidsAllOlderRows) {
   Serve(add, 7, Certified(segment, 10, 5), 1);
   cache.Learn(Certified(segment, 20, 5, 0, /*epoch=*/3, /*began=*/15));
   EXPECT_EQ(Read(add, 7, {}), std::nullopt);
@@ -279,7 +279,7 @@ TEST_F(CacheTest, RangesAreReadRowByRow) {
 struct OffTest : CacheTest {
   OffTest() : CacheTest(0) {}
 };
-TEST_F(OffTest, WithoutRoomNothingIsKept) {
+TEST_F(OffTest, WithoutRoomNoRowIsKept) {
   cache.OnPullBegun(add);
   Serve(add, 7, Certified(segment, 10, 5), 1);
   Push(add, {7}, {1}, 1);
@@ -298,7 +298,7 @@ TEST_F(SmallTest, RowsThatAreReadStayAndOldOnesGoFirst) {
     ASSERT_LE(cache.bytes(), 1400u);
   }
   EXPECT_GE(cache.rows(), 5u);
-  // The others become too old for what is read, so of those that came last the ones in use go, not the new.
+  // The others become too old to be read, so among the newest the rows in use go, not the new ones.
   EXPECT_EQ(Read(add, 1, {.min_clock = 9}), 1);
   for (uint64_t key = 2001; key <= 2000 + cache.rows() - 1; ++key) {
     Serve(add, key, Certified(SegmentOf(add, key), 20, 9), 1);
@@ -308,7 +308,7 @@ TEST_F(SmallTest, RowsThatAreReadStayAndOldOnesGoFirst) {
   EXPECT_EQ(Read(add, 2001, {.min_clock = 9}), 1);
 }
 
-TEST_F(SmallTest, WhatWasEvictedIsNotMadeAgainByAnAnswerThatLacksAPush) {
+TEST_F(SmallTest, ALateAnswerThatLacksAPushDoesNotRestoreAnEvictedRow) {
   cache.OnPullBegun(add);
   Serve(add, 7, Certified(segment, 10, 5), 1);
   Push(add, {7}, {1}, 1);

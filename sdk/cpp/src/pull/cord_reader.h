@@ -14,7 +14,7 @@ class CordReader {
  public:
   explicit CordReader(const absl::Cord& cord) : chunk_(cord.chunk_begin()), end_(cord.chunk_end()) {}
 
-  // Copies the next `bytes`, or what is left of them.
+  // Copies the next `bytes`, or as many as are left.
   void Read(char* to, size_t bytes) {
     Take(bytes, [&to](absl::string_view piece) {
       std::memcpy(to, piece.data(), piece.size());

@@ -72,8 +72,8 @@ struct PullOp {
   bool ended = false;
 };
 
-// The timeout that the shard gets: a little less than `left`, so that its answer, which names whom it waited
-// for, comes before the client's own deadline; at most `most`. 0: the shard's own limit.
+// The timeout that the shard gets: a little less than `left`, so that its answer, which names the worker that
+// it waited for, comes before the client's own deadline; at most `most`. 0: the shard's own limit.
 uint32_t ParkTimeoutMs(absl::Duration left, absl::Duration most);
 
 // The content of one frame to one shard: some parts of one pull, each segment at most once.
@@ -104,7 +104,7 @@ struct PullRequest {
 
 class Link;
 
-// What links report about requests: those of pull streams, and those that ride with pushes.
+// Receives the links' reports about requests: those of pull streams, and those that ride with pushes.
 class PullListener {
  public:
   virtual ~PullListener() = default;

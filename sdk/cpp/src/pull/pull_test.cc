@@ -1,4 +1,4 @@
-// Pulls: order, bounds, certificates, what is asked again.
+// Pulls: order, bounds, certificates, repeated requests.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -121,7 +121,7 @@ TEST_F(PullTest, AnEmptyPullEndsAtOnce) {
   EXPECT_THAT(h.Pull(table, {})->status.value(), IsOk());
 }
 
-TEST_F(PullTest, AsksForWhatTheModelSays) {
+TEST_F(PullTest, AsksForTheModelsMinClock) {
   FakeStream& stream = Connect();
   h.Pull(table, {KeyIn(0)});
   Taken taken = Take(stream).value();
@@ -175,7 +175,7 @@ TEST_F(PullTest, WaitsForAnotherWorkerAndCountsTheStaleness) {
   EXPECT_EQ(h.core->stats().staleness_rows, (std::map<uint64_t, uint64_t>{{2, 3}}));
 }
 
-TEST_F(PullTest, WhoIsTooFarAheadWaitsForSeveralClocksAtOnceIfItsTableSaysSo) {
+TEST_F(PullTest, CatchUpWaitsForSeveralClocksAtOnce) {
   const auto eager = h.OpenTable("e", {.dim = 2}, Ssp{.staleness = 4, .catch_up = 1}).value();
   FakeStream& stream = Connect();
   const auto asks = [&] {
@@ -230,7 +230,7 @@ TEST_F(PullTest, AfterABreakItIsAskedAgain) {
   EXPECT_EQ(h.core->stats().retries, 1u);
 }
 
-TEST_F(PullTest, AShardThatFellSilentIsNotWaitedForOnceTheMapSaysWhoFollows) {
+TEST_F(PullTest, ASilentShardIsNotWaitedForOnceTheMapNamesItsSuccessor) {
   FakeStream& stream = Connect();
   auto pull = h.Pull(table, {KeyIn(0)});
   const Taken taken = Take(stream).value();
@@ -266,7 +266,7 @@ TEST_F(PullTest, AnswersMayOvertakeEachOther) {
   EXPECT_THAT(second->status.value(), IsOk());
 }
 
-TEST_F(PullTest, OwnPartsBehindWhatWasNamedAreDataLoss) {
+TEST_F(PullTest, OwnPartsBelowTheNamedOneAreDataLoss) {
   FakeStream& stream = Connect();
   h.Push(table, {KeyIn(0)}, {1, 1});
   auto pull = h.Pull(table, {KeyIn(0)});
@@ -309,7 +309,7 @@ TEST_F(PullTest, AReplyThatDoesNotFitIsRefused) {
   EXPECT_THAT(pull->status.value(), StatusIs(absl::StatusCode::kInternal, HasSubstr("rules of the wire")));
 }
 
-TEST_F(PullTest, ADeadlineNamesWhomTheShardWaitedFor) {
+TEST_F(PullTest, ADeadlineNamesTheWorkerThatTheShardWaitedFor) {
   FakeStream& stream = Connect();
   auto pull = h.Pull(table, {KeyIn(0)}, std::nullopt, 0, absl::Seconds(10));
   const Taken taken = Take(stream).value();
@@ -358,7 +358,7 @@ TEST_F(PullTest, AnotherClustersShardCountsAsOneThatDoesNotAnswer) {
   EXPECT_EQ(hello.target().incarnation(), 1u);
 }
 
-TEST_F(PullTest, WhatEndedIsNotKeptForAShardThatIsAway) {
+TEST_F(PullTest, EndedPullsAreNotKeptForAnAbsentShard) {
   h.unreachable.insert(FakeCluster::AddressOf(1));
   const long before = table.use_count();  // each pull holds its table
   for (int i = 0; i < 2'000; ++i) {
@@ -403,7 +403,7 @@ TEST_F(PullTest, TheMoreUrgentIsAskedFirst) {
   EXPECT_EQ(Take(stream)->head.min_clock(), 1u);
 }
 
-TEST_F(PullTest, TheWindowBoundsWhatIsNotAnswered) {
+TEST_F(PullTest, TheWindowBoundsUnansweredPulls) {
   h.cluster.window_bytes = 1000;
   FakeStream& stream = Connect();
   std::vector<uint64_t> keys(100, KeyIn(0));
@@ -431,7 +431,7 @@ struct ReaderTest : PullTest {
   ReaderTest() : PullTest({.workers = 0}) {}
 };
 
-TEST_F(ReaderTest, AReaderWithoutAClockWaitsForNobodyUnlessItSaysSo) {
+TEST_F(ReaderTest, AReaderWithoutAClockWaitsOnlyIfItAsksTo) {
   FakeStream& stream = Connect();
   h.Pull(table, {KeyIn(0)});
   const Taken taken = Take(stream).value();

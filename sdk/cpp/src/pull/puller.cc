@@ -186,7 +186,7 @@ void Puller::OnDeadline(const std::shared_ptr<PullOp>& op) {
       absl::StrCat(NameOf(*op), ": ", op->left, " of ", op->parts.size(), " parts not answered; waited ",
                    absl::FormatDuration(op->call.timeout), " for ", link.Describe());
   if (!waiting->last_refusal.empty()) absl::StrAppend(&message, "; its last answer: ", waiting->last_refusal);
-  absl::StrAppend(&message, "; pull again to wait on");
+  absl::StrAppend(&message, "; pull again to go on waiting");
   const double seconds = absl::ToDoubleSeconds(context_.Now() - op->started);
   (link.usable() && waiting->last_refusal.empty() ? context_.stats.wait.network
                                                   : context_.stats.wait.route) += seconds;

@@ -27,7 +27,7 @@ const v1::Refusal* FindRefusal(const v1::PullReply& reply, SegmentId segment) {
   return reply.refusals_size() == 1 ? &reply.refusals(0) : nullptr;
 }
 
-// What a reply says about its i-th part: how many rows have changed.
+// The number of rows of its i-th part that have changed, as a reply states it.
 uint32_t Told(const v1::PullReply& reply, size_t i) {
   return LoadU32(reply.changes().data() + i * sizeof(uint32_t));
 }
@@ -107,7 +107,7 @@ absl::Status Puller::Check(const Link& link, const PullRequest& request, const P
   const auto lost = [&](absl::string_view what, uint64_t from, uint64_t to) {
     return absl::DataLossError(absl::StrCat("segment ", certificate.segment.v, ": ", link.shard().name,
                                             " certifies ", what, " ", to, ", but ", from,
-                                            " was certified or committed before: what lies between is lost. "
+                                            " was certified or committed before: updates between are lost. "
                                             "Start the job again from its last saved model, or go on "
                                             "with new sessions and accept the loss"));
   };
@@ -122,10 +122,10 @@ absl::Status Puller::Check(const Link& link, const PullRequest& request, const P
                                             certificate.min_clock));
   }
   if (op.call.exact && certificate.min_clock > op.call.min_clock) {
-    return absl::InternalError(
-        absl::StrCat(link.Describe(), ": broke the rules of the wire: ", NameOf(op), " at clock ",
-                     op.call.min_clock, " got values of min clock ", certificate.min_clock,
-                     ", though this worker has told no tick past ", op.call.min_clock));
+    return absl::InternalError(absl::StrCat(link.Describe(), ": broke the rules of the wire: ", NameOf(op),
+                                            " at clock ", op.call.min_clock, " got values of min clock ",
+                                            certificate.min_clock,
+                                            ", though this worker has not ticked past ", op.call.min_clock));
   }
   return absl::OkStatus();
 }

@@ -83,7 +83,7 @@ TEST_F(PushPullTest, TheyMakeCachedRowsFit) {
   EXPECT_FALSE(Pulled());
 }
 
-TEST_F(PushPullTest, ForTheNextClockTheyComeAfterTheTick) {
+TEST_F(PushPullTest, RowsForTheNextClockComeAfterTheTick) {
   auto next = h.PushPull(tight, {1}, {5}, /*next_clock=*/true);
   auto other = h.PushPull(tight, {2}, {6});
   h.Run();
@@ -176,7 +176,7 @@ TEST_F(PushPullTest, TheDeadlineEndsTheWaitForTheRowsButNotThePush) {
   EXPECT_EQ(h.core->unacknowledged_bytes(), 0u);
 }
 
-TEST_F(PushPullTest, WithNothingToPushItIsReadyAtOnce) {
+TEST_F(PushPullTest, AnEmptyPushPullIsReadyAtOnce) {
   auto pushed = h.PushPull(table, {}, {});
   EXPECT_THAT(pushed->status.value(), IsOk());
 }

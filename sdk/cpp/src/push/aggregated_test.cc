@@ -87,7 +87,7 @@ TEST_F(AggregatedTest, FlushWaitsForEarlierClocksOnly) {
   EXPECT_THAT(flush->status.value(), IsOk());
 }
 
-TEST_F(AggregatedTest, BytesOfThisClockBlockNobodyUntilItsTick) {
+TEST_F(AggregatedTest, BytesOfThisClockDoNotBlockUntilItsTick) {
   Push(1);
   EXPECT_GT(h.core->unacknowledged_bytes(), 0u);
   EXPECT_EQ(h.core->awaitable_bytes(), 0u);
@@ -190,7 +190,7 @@ TEST_F(AggregatedTest, AnAnswerBeyondItsClockEndsTheClient) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("got values of min clock 11")));
 }
 
-TEST_F(AggregatedTest, FinishDoesNotWaitForWhatItsOwnTickHoldsUp) {
+TEST_F(AggregatedTest, FinishDoesNotWaitForItsOwnTick) {
   auto push = Push(1);
   h.Run();
   auto finish = h.Finish();
@@ -237,7 +237,7 @@ TEST_F(AggregatedTest, FinishWaitsForExactReads) {
   EXPECT_THAT(finish->status.value(), IsOk());
 }
 
-TEST_F(AggregatedTest, AFinishThatWaitsForReadsEndsAtItsDeadlineAndTheWorkerGoesOn) {
+TEST_F(AggregatedTest, AFinishThatWaitsForReadsEndsAtItsDeadline) {
   h.unreachable = {testing::FakeCluster::AddressOf(0)};
   auto pull = Pull(0);
   auto finish = h.Finish(absl::Seconds(5));

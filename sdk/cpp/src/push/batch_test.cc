@@ -24,7 +24,7 @@ std::vector<float> Numbered(size_t count) {
   return values;
 }
 
-// What a shard would send back if it echoed what was pushed.
+// The rows that a shard would send back if it echoed each push.
 std::vector<float> Echo(const Batch& batch) {
   std::vector<float> out(size_t{batch.rows} * batch.dim, -1.0f);
   for (const Batch::Piece& piece : batch.pieces) {

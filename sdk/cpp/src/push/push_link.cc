@@ -45,7 +45,7 @@ PushLink::PushLink(Context& context, PushListener& listener, ring::ShardInfo sha
 void PushLink::Bind(SegmentLine& line) {
   line.link = this;
   lines_.emplace(line.id(), &line);
-  Refresh(line);
+  Requeue(line);
 }
 
 void PushLink::Unbind(SegmentLine& line) {
@@ -55,7 +55,7 @@ void PushLink::Unbind(SegmentLine& line) {
   line.link = nullptr;
 }
 
-void PushLink::Refresh(SegmentLine& line) {
+void PushLink::Requeue(SegmentLine& line) {
   std::optional<QueueKey> key;
   if (!line.held && line.HasWaiting()) {
     const Part& next = line.Next();
@@ -173,7 +173,7 @@ bool PushLink::Next(absl::Cord* frame) {
   AddRead(picked, request.head);
   for (SegmentLine* line : picked) {
     line->Sent(sent_ + 1);
-    Refresh(*line);
+    Requeue(*line);
   }
   AddTick(request.head);
   if (picked.empty() && !request.head.has_tick()) return false;
@@ -282,7 +282,7 @@ void PushLink::OnDown() {
   if (Planted(Bug::kNotSentAgain)) return;
   for (const auto& [key, line] : lines_) {
     context_.stats.retries += line->RewindAll();
-    Refresh(*line);
+    Requeue(*line);
   }
   for (auto& [id, request] : std::exchange(asked_, {})) context_.puller->OnRideLost(request);
 }

@@ -18,7 +18,7 @@ namespace paceline::sdk {
 
 class PushLink;
 
-// What links report about lines, and ask.
+// Receives the links' reports about lines, and answers their questions.
 class PushListener {
  public:
   virtual ~PushListener() = default;
@@ -50,7 +50,7 @@ class PushLink final : public Link {
   void Bind(SegmentLine& line);
   void Unbind(SegmentLine& line);
   // The line's parts have changed, or whether they may be sent.
-  void Refresh(SegmentLine& line);
+  void Requeue(SegmentLine& line);
 
   // Lines that this link sends, by segment.
   const absl::btree_map<uint64_t, SegmentLine*>& lines() const { return lines_; }
@@ -80,7 +80,7 @@ class PushLink final : public Link {
   void OnRows(wire::Frame<v1::PushPullReply>& reply);
   void OnReceived(uint64_t frames);
   void OnTickAck(const v1::TickAck& ack);
-  // Compares what the shard says it has with what was committed when the tick was sent.
+  // Compares the numbers that the shard has with those that were committed when the tick was sent.
   absl::Status CheckHere(const v1::TickAck& ack);
 
   PushListener& listener_;
@@ -91,8 +91,8 @@ class PushLink final : public Link {
   Backoff tick_pauses_;
 
   uint64_t reads_ = 0;  // counts requests for rows
-  // The latest tick's number, and by line what was committed when it was sent. Answers to earlier ticks say
-  // nothing: parts that were committed since may exceed what they found.
+  // The latest tick's number, and by line the committed number when it was sent. Answers to earlier ticks
+  // prove nothing: parts may have been committed since.
   uint64_t ticks_ = 0;
   absl::btree_map<uint64_t, PartNumber> committed_then_;
 

@@ -149,7 +149,7 @@ TEST_F(PushTest, AfterABreakTheSamePartsAreSentAgainByteForByte) {
   EXPECT_EQ(h.core->stats().breaks, 1u);
 }
 
-TEST_F(PushTest, WhatWasCommittedBeforeABreakIsNotSentAgain) {
+TEST_F(PushTest, CommittedPartsAreNotSentAgainAfterABreak) {
   FakeStream& stream = Connect();
   PushTo(0, 1);
   h.Run();
@@ -186,7 +186,7 @@ TEST_F(PushTest, MovedPartsWaitForTheMapAndGoToTheNewPrimary) {
   EXPECT_EQ(Numbers(0), (std::vector<PartNumber>{1, 2}));
 }
 
-TEST_F(PushTest, WhatWasAppliedAndLostInATakeoverIsSentAgain) {
+TEST_F(PushTest, PartsLostInATakeoverAreSentAgain) {
   Connect();
   h.cluster.auto_commit = false;
   auto push = PushTo(0, 3);
@@ -230,7 +230,7 @@ TEST_F(PushTest, InvalidFailsThePushAndAnEmptyPartTakesItsNumber) {
   EXPECT_EQ(Numbers(0), (std::vector<PartNumber>{1, 2, 3}));
   EXPECT_TRUE(h.cluster.LogOf(0)[1].keys.empty());
   EXPECT_EQ(h.core->unacknowledged_bytes(), 0u);
-  // Nobody's error is lost, whoever dropped the future; but it is told once.
+  // No error is lost, even if its future was dropped; but it is reported once.
   EXPECT_THAT(h.Flush()->status.value(), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(h.Flush()->status.value(), IsOk());
 }
@@ -250,7 +250,7 @@ TEST_F(PushTest, AGapIsMendedByGoingBackOnce) {
   EXPECT_FALSE(Take(stream).has_value());
 }
 
-TEST_F(PushTest, OverBudgetHoldsTheLineBackForAWhileAndOthersGoOn) {
+TEST_F(PushTest, OverBudgetHoldsOnlyItsLineBackForAWhile) {
   FakeStream& stream = Connect();
   PushTo(0, 1);
   PushTo(0, 2);
@@ -370,7 +370,7 @@ TEST_F(PushTest, ADeadlineEndsTheWaitButNotThePush) {
   EXPECT_EQ(Numbers(0), (std::vector<PartNumber>{1}));
 }
 
-TEST_F(PushTest, AFlushDeadlineNamesWhomItWaitedFor) {
+TEST_F(PushTest, AFlushDeadlineNamesTheShard) {
   h.unreachable.insert(FakeCluster::AddressOf(1));
   PushTo(1, 1);
   auto flush = h.Flush(absl::Seconds(1));
@@ -381,7 +381,7 @@ TEST_F(PushTest, AFlushDeadlineNamesWhomItWaitedFor) {
                                               HasSubstr("shard-1 at shard-1:1: connection refused")));
 }
 
-TEST_F(PushTest, FlushWaitsForWhatWasPushedBeforeOnly) {
+TEST_F(PushTest, FlushWaitsForEarlierPushesOnly) {
   h.cluster.auto_commit = false;
   PushTo(0, 1);
   h.Run();

@@ -56,7 +56,7 @@ void Pusher::Push(PushCall call) {
                  .read = call.read});
     context_.history.Pushed(line.segment(), line.kind(), line.last(), context_.worker_clock, call.table->id,
                             batch, batch.pieces[i]);
-    line.link->Refresh(line);
+    line.link->Requeue(line);
     // Pieces of one shard lie side by side, so this is one call a shard.
     if (woken != nullptr && woken != line.link) woken->Wake();
     woken = line.link;
@@ -131,7 +131,7 @@ void Pusher::OnCommitted(PushLink& link, const wire::Mark& mark) {
   line->refused.clear();
   context_.history.Acknowledged(mark.segment, mark.line, mark.number);
   line->Commit(mark.number, [this](const Part& part) { OnCommittedPart(part); });
-  if (line->link != nullptr) line->link->Refresh(*line);
+  if (line->link != nullptr) line->link->Requeue(*line);
   CompleteFlushes();
 }
 
@@ -159,7 +159,7 @@ void Pusher::OnFinished() {
     if (line == nullptr || line->Empty()) continue;
     context_.history.Acknowledged(line->segment(), line->kind(), line->last());
     line->Commit(line->last(), [this](const Part& part) { OnCommittedPart(part); });
-    if (line->link != nullptr) line->link->Refresh(*line);
+    if (line->link != nullptr) line->link->Requeue(*line);
   }
   CompleteFlushes();
 }
@@ -171,7 +171,7 @@ void Pusher::Flush(absl::Duration timeout, Done done) {
     flush->timer = context_.timers.At(context_.Now() + timeout, [this, flush, timeout] {
       absl::Status status = absl::DeadlineExceededError(absl::StrCat(
           "flush: ", unacknowledged_bytes_, " bytes not committed; waited ", absl::FormatDuration(timeout),
-          " for ", WaitsFor(), ". Nothing is lost: flush again to wait on"));
+          " for ", WaitsFor(), ". Nothing is lost: flush again to go on waiting"));
       context_.deferred.Run([d = std::move(flush->done), status]() mutable { d(status); });
       flushes_.erase(flush);
     });

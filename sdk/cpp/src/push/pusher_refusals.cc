@@ -26,7 +26,7 @@ void Pusher::OnRefusal(PushLink& link, const v1::Refusal& refusal) {
     case v1::Refusal::FENCED:
       return context_.fail(absl::AbortedError(
           absl::StrCat("session ", context_.session.v, " of job '", context_.job_name, "' is over: ", message,
-                       ". What was not committed was not taken; connect again")));
+                       ". Pushes that were not committed may be lost; connect again")));
     case v1::Refusal::MALFORMED:
       return context_.fail(absl::InternalError(message));
     case v1::Refusal::DATA_LOSS:
@@ -133,7 +133,7 @@ void Pusher::GoBack(SegmentLine& line, PartNumber to) {
 
 void Pusher::GoOn(SegmentLine& line) {
   if (line.link == nullptr) return;
-  line.link->Refresh(line);
+  line.link->Requeue(line);
   line.link->Wake();
 }
 
@@ -146,7 +146,7 @@ void Pusher::HoldUntil(SegmentLine& line, absl::Duration pause) {
     Free(line);
     GoOn(line);
   });
-  if (line.link != nullptr) line.link->Refresh(line);
+  if (line.link != nullptr) line.link->Requeue(line);
 }
 
 void Pusher::HoldForMap(SegmentLine& line, MapVersion version) {
@@ -156,7 +156,7 @@ void Pusher::HoldForMap(SegmentLine& line, MapVersion version) {
   Free(line);
   line.held = true;
   line.held_for_map = version;
-  if (line.link != nullptr) line.link->Refresh(line);
+  if (line.link != nullptr) line.link->Requeue(line);
   context_.want_map(version);
 }
 

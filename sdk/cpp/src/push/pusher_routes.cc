@@ -60,7 +60,7 @@ void Pusher::UpdateLinks() {
       continue;
     }
     // The order within the queue follows the routes.
-    for (const auto& [key, line] : link.lines()) link.Refresh(*line);
+    for (const auto& [key, line] : link.lines()) link.Requeue(*line);
     link.SetSegments(segments);
     link.SetShard(*shard);
     ++it;

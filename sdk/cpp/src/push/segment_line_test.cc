@@ -41,7 +41,7 @@ TEST_F(LineTest, CommittedPartsGoAndOthersStay) {
   EXPECT_EQ(line.Find(5), nullptr);
 }
 
-TEST_F(LineTest, RewindingMakesWhatWasSentWaitAgain) {
+TEST_F(LineTest, RewindingMakesSentPartsWaitAgain) {
   for (int i = 0; i < 4; ++i) line.Append(At(0));
   for (uint64_t frame = 1; frame <= 4; ++frame) line.Sent(frame);
   EXPECT_FALSE(line.HasWaiting());
@@ -57,7 +57,7 @@ TEST_F(LineTest, RewindingMakesWhatWasSentWaitAgain) {
   EXPECT_EQ(line.Next().number, 4u);
 }
 
-TEST_F(LineTest, WhatGoesBeforeAnUrgentPartIsUrgent) {
+TEST_F(LineTest, PartsBeforeAnUrgentPartAreUrgent) {
   line.Append(At(0, 1));
   line.Append(At(0, 0));
   line.Append(At(0, 5));

@@ -54,7 +54,7 @@ TEST_F(TickTellerTest, TheFirstTickNamesAllAndRunsAreOneSeal) {
   EXPECT_FALSE(teller.Due(1));
 }
 
-TEST_F(TickTellerTest, LaterTicksNameWhatChanged) {
+TEST_F(TickTellerTest, LaterTicksNameChangedSegments) {
   Tell(1);
   made[2] = 1;
   EXPECT_EQ(Tell(2), (std::map<uint32_t, PartNumber>{{2, 1}}));
@@ -68,7 +68,7 @@ TEST_F(TickTellerTest, ANewStreamIsToldAll) {
   EXPECT_EQ(Tell(1).size(), 4u);
 }
 
-TEST_F(TickTellerTest, WhatCameOrCameBackIsNamedEvenAtTheSameClock) {
+TEST_F(TickTellerTest, NewSegmentsAreNamedEvenAtTheSameClock) {
   Tell(1);
   teller.SetSegments(Ids({1, 2, 3, 5, 7}));
   EXPECT_TRUE(teller.Due(1));
@@ -80,7 +80,7 @@ TEST_F(TickTellerTest, WhatCameOrCameBackIsNamedEvenAtTheSameClock) {
 
 // A tick that names the segment may still be under way when the shard gets it back: that the next one leaves
 // it out must not pass for "unchanged".
-TEST_F(TickTellerTest, WhenASegmentHasGoneTheNextTickNamesAllAnew) {
+TEST_F(TickTellerTest, AfterASegmentHasGoneTheNextTickNamesAll) {
   Tell(1);
   EXPECT_FALSE(anew);
   teller.SetSegments(Ids({1, 3, 7}));
@@ -91,7 +91,7 @@ TEST_F(TickTellerTest, WhenASegmentHasGoneTheNextTickNamesAllAnew) {
   EXPECT_FALSE(anew);
 }
 
-TEST_F(TickTellerTest, WhatWasNeverNamedGoesWithoutAWord) {
+TEST_F(TickTellerTest, SegmentsThatWereNeverNamedMayGo) {
   teller.SetSegments(Ids({1, 2, 3}));
   Tell(1);
   EXPECT_FALSE(anew);
@@ -101,8 +101,8 @@ TEST_F(TickTellerTest, WhatWasNeverNamedGoesWithoutAWord) {
   EXPECT_FALSE(anew) << "the stream has heard nothing yet";
 }
 
-// What has to be named again has been heard all the same.
-TEST_F(TickTellerTest, WhatWasForgottenAndGoesIsVoidToo) {
+// A segment that has to be named again was heard of all the same.
+TEST_F(TickTellerTest, ForgottenSegmentsThatGoAreVoidToo) {
   Tell(1);
   teller.Forget(SegmentId(2));
   teller.SetSegments(Ids({1, 3, 7}));
@@ -115,7 +115,7 @@ TEST_F(TickTellerTest, WhatWasForgottenAndGoesIsVoidToo) {
 }
 
 // Asked for by the shard, whose map is newer.
-TEST_F(TickTellerTest, WhatWasNamedBecauseItWasAskedForGoesTheSameWay) {
+TEST_F(TickTellerTest, SegmentsNamedOnRequestGoTheSameWay) {
   Tell(1);
   teller.OnAck(1, Ids({9}));
   EXPECT_EQ(Tell(1), (std::map<uint32_t, PartNumber>{{9, 0}}));

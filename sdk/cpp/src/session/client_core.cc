@@ -33,7 +33,7 @@ ClientCore::~ClientCore() {
   context_.timers.Clear();
 }
 
-void ClientCore::RecordTo(record::Sink* sink) {
+void ClientCore::RecordTo(history::Sink* sink) {
   context_.history.RecordTo(sink);
   context_.cache.Watch(&context_.history);
 }

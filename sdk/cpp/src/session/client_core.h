@@ -45,9 +45,9 @@ class ClientCore {
   ~ClientCore();
 
   // Reports events to `sink`, which must outlive the core. Call it before Open.
-  void RecordTo(record::Sink* sink);
+  void RecordTo(history::Sink* sink);
 
-  // Reports text for operators: for whom operations wait that take long, and other notices. Call it before
+  // Reports text for operators: the cause of long waits, and other notices. Call it before
   // Open.
   void Notice(std::function<void(const std::string& text)> say);
 

@@ -74,7 +74,7 @@ struct Context {
   CatalogueVersion catalogue_version;
 
   RowCache cache;
-  History history;                 // events for the record file; recorded only if there is a sink
+  History history;                 // events for the history file; recorded only if there is a sink
   PullListener* puller = nullptr;  // for parts that want their rows back
 
   Stats stats;

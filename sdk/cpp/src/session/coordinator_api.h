@@ -11,7 +11,7 @@
 
 namespace paceline::sdk {
 
-// What clients ask the coordinator. A v1::NameRequest is answered with a v1::NameReply.
+// The requests of clients to the coordinator. A v1::NameRequest is answered with a v1::NameReply.
 // clang-format off
 #define PACELINE_CALLS_OF_CLIENTS(CALL) \
   CALL(OpenSession) CALL(JoinJob) CALL(KeepAlive) CALL(FinishWorker) CALL(CloseSession) \

@@ -21,6 +21,13 @@ bool WaitingIsForbidden() {
   return is_a_clients_thread || running != nullptr;
 }
 
+absl::Status WouldBlockForever() {
+  return absl::FailedPreconditionError(
+      "Future::Get: called from a callback, for a result that is not there yet; use OnReady, Then or "
+      "AndThen, or "
+      "wait on a thread of your own");
+}
+
 void RunCallback(absl::AnyInvocable<void()> callback) {
   if (running != nullptr) {
     running->push_back(std::move(callback));
@@ -40,7 +47,7 @@ void RunCallback(absl::AnyInvocable<void()> callback) {
   }
 }
 
-void Join::Ended(size_t index, const absl::Status& status) {
+void JoinedFutures::Ended(size_t index, const absl::Status& status) {
   absl::Status all;
   {
     const std::lock_guard lock(mutex_);

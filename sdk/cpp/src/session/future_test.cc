@@ -199,7 +199,7 @@ TEST(Future, AChainOfAnyLengthNeedsNoDeepStack) {
 }
 
 TEST(Future, ACallbackDoesNotWaitForOneBehindIt) {
-  // Whoever's thread it is: the second result is set by a callback that is queued behind the first.
+  // On any thread: a callback that is queued behind the first sets the second result.
   auto state = std::make_shared<IntState>();
   const Future<int> first(state);
   Future<int> second;

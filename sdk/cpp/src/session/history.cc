@@ -11,9 +11,9 @@ namespace paceline::sdk {
 namespace {
 
 // By what it promises, a checker of histories needs no other name.
-record::Model ModelOf(const Promise& promise) {
-  if (promise.exact) return record::Model::kBsp;
-  return promise.staleness.has_value() ? record::Model::kSsp : record::Model::kAsp;
+history::Model ModelOf(const Promise& promise) {
+  if (promise.exact) return history::Model::kBsp;
+  return promise.staleness.has_value() ? history::Model::kSsp : history::Model::kAsp;
 }
 
 std::string_view View(absl::string_view bytes) {
@@ -22,84 +22,85 @@ std::string_view View(absl::string_view bytes) {
 
 }  // namespace
 
-void History::SessionOpened(const record::SessionOpened& session) const {
+void History::SessionOpened(const history::SessionOpened& session) const {
   if (enabled()) sink_->Record(session);
 }
 
 void History::TableOpened(const TableInfo& table) const {
   if (!enabled()) return;
   const Promise promise = PromiseOf(table.consistency);
-  sink_->Record(record::TableOpened{.table = table.id,
-                                    .name = table.name,
-                                    .model = ModelOf(promise),
-                                    .staleness = promise.staleness.value_or(0),
-                                    .own_writes = promise.own_cached,
-                                    .aggregated = table.schema.aggregated,
-                                    .additive = table::IsAdditive(table.schema.rule)});
+  sink_->Record(history::TableOpened{.table = table.id,
+                                     .name = table.name,
+                                     .model = ModelOf(promise),
+                                     .staleness = promise.staleness.value_or(0),
+                                     .own_writes = promise.own_cached,
+                                     .aggregated = table.schema.aggregated,
+                                     .additive = table::IsAdditive(table.schema.rule)});
 }
 
 void History::Pushed(SegmentId segment, Line line, PartNumber number, Clock clock, TableId table,
                      const Batch& batch, const Batch::Piece& piece) const {
   if (!enabled()) return;
   sink_->Record(
-      record::Pushed{.segment = segment,
-                     .line = line,
-                     .number = number,
-                     .clock = clock,
-                     .table = table,
-                     .count = piece.entries,
-                     .content = ExtendCrc32c(Crc32c(View(batch.Keys(piece))), View(batch.Values(piece)))});
+      history::Pushed{.segment = segment,
+                      .line = line,
+                      .number = number,
+                      .clock = clock,
+                      .table = table,
+                      .count = piece.entries,
+                      .content = ExtendCrc32c(Crc32c(View(batch.Keys(piece))), View(batch.Values(piece)))});
 }
 
 void History::Emptied(SegmentId segment, Line line, PartNumber number) const {
-  if (enabled()) sink_->Record(record::Emptied{.segment = segment, .line = line, .number = number});
+  if (enabled()) sink_->Record(history::Emptied{.segment = segment, .line = line, .number = number});
 }
 
 void History::Acknowledged(SegmentId segment, Line line, PartNumber number) const {
-  if (enabled()) sink_->Record(record::Acknowledged{.segment = segment, .line = line, .number = number});
+  if (enabled()) sink_->Record(history::Acknowledged{.segment = segment, .line = line, .number = number});
 }
 
 void History::Ticked(Clock clock) const {
-  if (enabled()) sink_->Record(record::Ticked{.clock = clock});
+  if (enabled()) sink_->Record(history::Ticked{.clock = clock});
 }
 
 void History::Finishing(bool leaves) const {
-  if (enabled()) sink_->Record(record::Finishing{.leaves = leaves});
+  if (enabled()) sink_->Record(history::Finishing{.leaves = leaves});
 }
 
 void History::Failed(const absl::Status& why) const {
   if (!enabled()) return;
-  sink_->Record(record::Failed{.code = static_cast<uint32_t>(why.code()), .why = std::string(why.message())});
+  sink_->Record(
+      history::Failed{.code = static_cast<uint32_t>(why.code()), .why = std::string(why.message())});
 }
 
 uint64_t History::ReadBegun(const TableInfo& table, Clock reader, std::optional<Clock> min_clock) {
   if (!enabled()) return 0;
-  sink_->Record(record::ReadBegun{.read = ++reads_,
-                                  .table = table.id,
-                                  .reader = reader,
-                                  .bounded = min_clock.has_value(),
-                                  .min_clock = min_clock.value_or(0)});
+  sink_->Record(history::ReadBegun{.read = ++reads_,
+                                   .table = table.id,
+                                   .reader = reader,
+                                   .bounded = min_clock.has_value(),
+                                   .min_clock = min_clock.value_or(0)});
   return reads_;
 }
 
 void History::Certified(uint64_t read, const wire::Certificate& certificate, uint32_t rows) {
   if (!enabled()) return;
   Learn(certificate);
-  sink_->Record(record::Certified{.read = read,
-                                  .segment = certificate.segment,
-                                  .epoch = certificate.epoch,
-                                  .began = certificate.began,
-                                  .version = certificate.version,
-                                  .min_clock = certificate.min_clock,
-                                  .own = certificate.own,
-                                  .rows = rows});
+  sink_->Record(history::Certified{.read = read,
+                                   .segment = certificate.segment,
+                                   .epoch = certificate.epoch,
+                                   .began = certificate.began,
+                                   .version = certificate.version,
+                                   .min_clock = certificate.min_clock,
+                                   .own = certificate.own,
+                                   .rows = rows});
 }
 
 void History::Hit(const CachedRow& row) {
   if (!enabled()) return;
   const auto [it, fresh] = hit_of_.try_emplace({row.segment, row.version}, hits_.size());
   if (!fresh) {
-    record::CacheHit& hit = hits_[it->second];
+    history::CacheHit& hit = hits_[it->second];
     if (hit.epoch == row.epoch && hit.min_clock == row.min_clock && hit.own == row.own) {
       hit.pushed = std::max(hit.pushed, row.pushed);
       ++hit.rows;
@@ -119,7 +120,7 @@ void History::Hit(const CachedRow& row) {
 void History::HandedOut(const TableInfo& table, Clock reader, std::optional<Clock> min_clock) {
   if (hits_.empty()) return;
   const uint64_t read = ReadBegun(table, reader, min_clock);
-  for (record::CacheHit& hit : hits_) {
+  for (history::CacheHit& hit : hits_) {
     hit.read = read;
     sink_->Record(hit);
   }
@@ -137,10 +138,10 @@ void History::Learn(const wire::Certificate& certificate) {
   Newest& newest = NewestOf(certificate.segment);
   if (certificate.epoch < newest.epoch || (certificate.epoch == newest.epoch && newest.began_known)) return;
   newest = {.epoch = certificate.epoch, .began_known = true};
-  sink_->Record(record::EpochKnown{.segment = certificate.segment,
-                                   .epoch = certificate.epoch,
-                                   .began_known = true,
-                                   .began = certificate.began});
+  sink_->Record(history::EpochKnown{.segment = certificate.segment,
+                                    .epoch = certificate.epoch,
+                                    .began_known = true,
+                                    .began = certificate.began});
 }
 
 void History::Learn(const ring::SegmentMap& map) {
@@ -150,7 +151,7 @@ void History::Learn(const ring::SegmentMap& map) {
     Newest& newest = NewestOf(segment);
     if (map.EpochOf(segment) <= newest.epoch) continue;
     newest = {.epoch = map.EpochOf(segment), .began_known = false};
-    sink_->Record(record::EpochKnown{.segment = segment, .epoch = newest.epoch});
+    sink_->Record(history::EpochKnown{.segment = segment, .epoch = newest.epoch});
   }
 }
 

@@ -7,7 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "libs/base/ids.h"
-#include "libs/record/event.h"
+#include "libs/history/event.h"
 #include "libs/ring/segment_map.h"
 #include "libs/wire/packed.h"
 #include "sdk/cpp/src/cache/cache.h"
@@ -17,14 +17,14 @@ namespace paceline::sdk {
 
 struct TableInfo;
 
-// The events of a client for its record file: user calls, actions and answers (docs/record.md). Without a
+// The events of a client for its history file: user calls, actions and answers (docs/record.md). Without a
 // sink every call does nothing but one comparison. Single owner, no locks.
 class History : public CacheWatcher {
  public:
-  void RecordTo(record::Sink* sink) { sink_ = sink; }
+  void RecordTo(history::Sink* sink) { sink_ = sink; }
   bool enabled() const { return sink_ != nullptr; }
 
-  void SessionOpened(const record::SessionOpened& session) const;
+  void SessionOpened(const history::SessionOpened& session) const;
   void TableOpened(const TableInfo& table) const;
   void Pushed(SegmentId segment, Line line, PartNumber number, Clock clock, TableId table, const Batch& batch,
               const Batch::Piece& piece) const;
@@ -55,11 +55,11 @@ class History : public CacheWatcher {
   };
   Newest& NewestOf(SegmentId segment);
 
-  record::Sink* sink_ = nullptr;
+  history::Sink* sink_ = nullptr;
   uint64_t reads_ = 0;
   std::vector<Newest> newest_;  // by segment
   // Rows of one certificate make one event.
-  std::vector<record::CacheHit> hits_;
+  std::vector<history::CacheHit> hits_;
   absl::flat_hash_map<std::pair<SegmentId, Lsn>, size_t> hit_of_;  // in hits_, the newest of that version
 };
 

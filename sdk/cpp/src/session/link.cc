@@ -187,7 +187,7 @@ void Link::RefusedAtHello(const v1::Refusal& refusal) {
 void Link::BrokeRules(absl::Status what) {
   context_.fail(
       absl::InternalError(absl::StrCat(Describe(), ": broke the rules of the wire: ", what.message(),
-                                       "; client and shard may be of versions that do not fit")));
+                                       "; client and shard may be of incompatible versions")));
 }
 
 void Link::Broken(absl::Status why) {
@@ -219,7 +219,7 @@ void Link::BackOff() {
 
 void Link::Shut() {
   if (state_ == State::kShut) return;
-  EndStream(absl::CancelledError("the client has no more use for this stream"));
+  EndStream(absl::CancelledError("the client no longer needs this stream"));
   state_ = State::kShut;
 }
 
@@ -227,7 +227,7 @@ std::string Link::Describe() const {
   absl::string_view state = "connected";
   if (!last_error_.ok()) {
     state = last_error_.message();
-    // Whoever dialled names the address as well.
+    // The dialer's message names the address too.
     if (absl::ConsumePrefix(&state, shard_.address)) absl::ConsumePrefix(&state, ": ");
   } else if (!usable()) {
     state = "not connected yet";

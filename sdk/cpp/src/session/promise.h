@@ -8,14 +8,14 @@
 
 namespace paceline::sdk {
 
-// What a consistency model comes to: all that the client does for a model follows from these. A new model is
-// its struct in paceline/table_schema.h and a PromiseOf here.
+// The meaning of a consistency model: everything that the client does for a model follows from these fields.
+// A new model is its struct in paceline/table_schema.h and a PromiseOf here.
 struct Promise {
   const char* name;
 
   // -- reads of workers --
   // A read of a worker at clock c waits until it holds all updates of clocks < c − staleness, and may be
-  // answered from the cache. nullopt: it holds whatever is there, waits for nobody, and is always fetched.
+  // answered from the cache. nullopt: it takes the newest values, does not wait, and is always fetched.
   std::optional<Clock> staleness;
   bool exact = false;  // nor does it hold any of clock c or a later one; takes an aggregated table
   // A worker that has to wait does so until it could read at this staleness. nullopt: it waits no longer than
@@ -26,7 +26,7 @@ struct Promise {
   bool own_fetched = false;  // rows that are fetched hold all that were made before
   bool own_cached = true;    // rows from the cache do
 
-  bool refresh = false;  // asks which cached rows have changed, instead of fetching what is too old
+  bool refresh = false;  // asks which cached rows have changed, instead of fetching those that are too old
 };
 
 inline Promise PromiseOf(const Ssp& ssp) {

@@ -5,7 +5,7 @@
 namespace paceline::sdk {
 namespace {
 
-TEST(PromiseTest, SspIsWhatItsUserSays) {
+TEST(PromiseTest, SspFollowsItsOptions) {
   const Promise promise =
       PromiseOf(Consistency(Ssp{.staleness = 4, .read_my_writes = false, .catch_up = 2, .refresh = true}));
   EXPECT_EQ(promise.staleness, 4u);

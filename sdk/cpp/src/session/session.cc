@@ -70,7 +70,7 @@ void Session::OnOpened(absl::StatusOr<v1::OpenSessionReply> reply) {
   if (absl::Status taken = TakeMap(reply->map()); !taken.ok()) return EndOpen(taken);
   if (reply->created_job() && context_.notice) {
     context_.notice(
-        "it did not exist before, and is created; if another one was meant, `paceline job list` shows them");
+        "it did not exist and was created; `paceline job list` shows all jobs, if you meant another one");
   }
   if (reply->keep_alive_ms() > 0) keep_alive_ = absl::Milliseconds(reply->keep_alive_ms());
   KeepAliveAfter(keep_alive_);

@@ -145,7 +145,7 @@ TEST_F(SessionTest, ATickThatFindsLessThanWasCommittedIsDataLoss) {
                        ::testing::AllOf(HasSubstr("segment 0"), HasSubstr("parts 2 to 3 are lost"))));
 }
 
-TEST_F(SessionTest, WhatATickFindsIsComparedWithWhatWasCommittedWhenItWasSent) {
+TEST_F(SessionTest, ATicksAnswerIsComparedWithTheMarkKnownWhenItWasSent) {
   ASSERT_THAT(h.Tick(), IsOk());
   h.Run();
   FakeStream& stream = h.PushStream(0);
@@ -199,7 +199,7 @@ TEST_F(SessionTest, UnspokenSegmentsAreNamedInAnotherTick) {
   EXPECT_FALSE(Take(stream).has_value());
 }
 
-// As in the middle of a takeover: who is to be primary is not yet.
+// As in the middle of a takeover: the new primary does not serve yet.
 TEST_F(SessionTest, ASegmentThatStaysUnspokenIsNamedAgainSoonAfterItCanBeSpokenFor) {
   ASSERT_THAT(h.Tick(), IsOk());
   h.Run();
@@ -291,7 +291,7 @@ TEST_F(SessionTest, ADeadlineNamesTheCoordinator) {
                        HasSubstr("finish: coordinator at coordinator:1: connection refused")));
 }
 
-TEST_F(SessionTest, SignsOfLifeTellTheClockAndGoOnWithoutACoordinator) {
+TEST_F(SessionTest, KeepAlivesTellTheClockAndContinueWithoutACoordinator) {
   ASSERT_THAT(h.Tick(), IsOk());
   h.Advance(absl::Milliseconds(3'500));
   EXPECT_THAT(h.coordinator.keep_alives, SizeIs(3));
@@ -407,7 +407,7 @@ TEST_F(SessionTest, ClosingTellsTheCoordinator) {
   EXPECT_EQ(h.coordinator.closes[0].session(), 7u);
 }
 
-TEST_F(SessionTest, StoppingEndsWhatIsUnderWay) {
+TEST_F(SessionTest, StoppingEndsOperationsUnderWay) {
   auto pull = h.Pull(table, {KeyIn(0)}, 100);
   auto push = h.Push(table, {KeyIn(0)}, {1});
   auto flush = h.Flush();

@@ -13,7 +13,7 @@ namespace paceline::sdk {
 struct Waiting {
   std::string what;
   absl::Time since;
-  std::string whom;  // what it waits for, and that one's last known state
+  std::string whom;  // the worker or shard that it waits for, and its last known state
 };
 
 // Decides when to report waits, and in which words: after 3 s, after 10, after 30, and then every 30. Has no

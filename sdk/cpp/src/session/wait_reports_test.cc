@@ -21,7 +21,7 @@ TEST(WaitReportsTest, PeopleHearSoonAndThenEverMoreSeldom) {
   EXPECT_THAT(told, ElementsAre(3, 10, 30, 60, 90));
 }
 
-TEST(WaitReportsTest, TheWordsNameWhatForHowLongAndForWhom) {
+TEST(WaitReportsTest, TheTextNamesTheOperationTheTimeAndTheCause) {
   WaitReports reports;
   EXPECT_THAT(
       reports.Due(kBegin + absl::Milliseconds(4300), {{"pull of table 'w'", kBegin, "shard-1 at a:1"}}),

@@ -8,7 +8,7 @@
 
 namespace paceline::sdk::testing {
 
-// A cache, some tables, and what comes from the shards.
+// A cache, some tables, and the answers of shards.
 struct CacheHarness {
   explicit CacheHarness(uint64_t bytes = 1 << 20, uint64_t trial_rows = CacheTrial::kRows)
       : cache(bytes, trial_rows) {}

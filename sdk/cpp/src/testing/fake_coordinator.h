@@ -19,7 +19,7 @@ class FakeCoordinator final : public CoordinatorApi {
  public:
   explicit FakeCoordinator(FakeCluster& cluster) : cluster_(cluster) {}
 
-  // Hands out what lies ready. True: there was something.
+  // Hands out the answers that are ready. True: there were some.
   bool RunAll() {
     bool some = false;
     for (auto it = finishing_.begin(); it != finishing_.end();) {
@@ -58,7 +58,7 @@ class FakeCoordinator final : public CoordinatorApi {
   uint32_t keep_alive_ms = 1000;
   std::string secret = "00112233445566778899aabbccddeeff";  // of the session
 
-  // What was asked.
+  // The requests that came.
   std::vector<v1::KeepAliveRequest> keep_alives;
   std::vector<v1::FinishWorkerRequest> finishes;
   std::vector<v1::CloseSessionRequest> closes;

@@ -53,7 +53,7 @@ class FanOuts {
   void Pump();
   absl::Time NextTry() const;
 
-  // Whom the subject's fan-out waits for and why, for messages; empty if none is under way.
+  // The shards that the subject's fan-out waits for, and why, for messages; empty if none is under way.
   std::string Waits(Subject subject) const;
   // True if it waits only for lost segments: waiting is pointless.
   bool Hopeless(Subject subject) const;

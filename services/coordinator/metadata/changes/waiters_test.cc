@@ -64,7 +64,7 @@ class WaitersTest : public ::testing::Test {
   std::vector<Ticket> expired_;
 };
 
-TEST_F(WaitersTest, AreAnsweredBySubjectAndWhatTheyAwait) {
+TEST_F(WaitersTest, AreAnsweredBySubjectAndEvent) {
   const Ticket a = Add(Subject::Session(7), Awaited::kJoin, 9);
   const Ticket b = Add(Subject::Session(7), Awaited::kClose, 5);
   const Ticket c = Add(Subject::Table(7), Awaited::kDone, 5);
@@ -82,7 +82,7 @@ TEST_F(WaitersTest, AreAnsweredBySubjectAndWhatTheyAwait) {
   EXPECT_THAT(expired_, IsEmpty());
 }
 
-TEST_F(WaitersTest, TheAnswerAtTheDeadlineNamesWhomTheyWaitFor) {
+TEST_F(WaitersTest, TheAnswerAtTheDeadlineNamesTheShardsTheyWaitFor) {
   EXPECT_EQ(waiters_.NextDeadline(), absl::InfiniteFuture());
   const Ticket late = Add(Subject::Session(7), Awaited::kJoin, 9);
   const Ticket soon = Add(Subject::Session(8), Awaited::kJoin, 5);
@@ -101,7 +101,7 @@ TEST_F(WaitersTest, ADeadlineIsTheEarlierOfTheClientsAndTheRequestsOwn) {
   EXPECT_EQ(waiters_.DeadlineOf(At(2), 4000), At(2));
 }
 
-TEST_F(WaitersTest, NobodyWaitsForWhatIsHopeless) {
+TEST_F(WaitersTest, HopelessRequestsAreAnsweredAtOnce) {
   const Ticket ticket = Add(Subject::Table(7), Awaited::kDone, 9);
   Add(Subject::Table(8), Awaited::kDone, 9);
   lost_ = Subject::Table(7);
@@ -110,7 +110,7 @@ TEST_F(WaitersTest, NobodyWaitsForWhatIsHopeless) {
   EXPECT_THAT(expired_, ElementsAre(ticket));
 }
 
-TEST_F(WaitersTest, OneThatIsGivenUpIsAnsweredOnce) {
+TEST_F(WaitersTest, ARequestThatIsGivenUpIsAnsweredOnce) {
   const Ticket ticket = Add(Subject::Shard(1), Awaited::kDone, 9);
   waiters_.Abandon(ticket);
   waiters_.Abandon(ticket);
@@ -120,7 +120,7 @@ TEST_F(WaitersTest, OneThatIsGivenUpIsAnsweredOnce) {
   EXPECT_THAT(abandoned_, ElementsAre(ticket));
 }
 
-TEST_F(WaitersTest, OneThatWaitsForTheNextThingKeepsItsTicket) {
+TEST_F(WaitersTest, ARequestThatWaitsForTheNextEventKeepsItsTicket) {
   const Ticket ticket = Add(Subject::Files(), Awaited::kDone, 9);
   EXPECT_TRUE(waiters_.Take(ticket));
   EXPECT_FALSE(waiters_.Take(ticket));

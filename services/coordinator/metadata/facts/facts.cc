@@ -69,6 +69,7 @@ std::vector<Write> WritesOf(const Changes& changes) {
   std::vector<Write> writes;
   if (changes.counters.has_value()) writes.push_back(Put(std::string(keys::kCounters), *changes.counters));
   if (changes.map.has_value()) writes.push_back(Put(std::string(keys::kMap), *changes.map));
+  if (changes.nonces.has_value()) writes.push_back(Put(std::string(keys::kNonces), *changes.nonces));
   for (const auto& shard : changes.shards) writes.push_back(Put(keys::Shard(shard.info().shard()), shard));
   for (uint32_t shard : changes.forgotten_shards) writes.push_back(Write::Delete(keys::Shard(shard)));
   for (const auto& job : changes.jobs) writes.push_back(Put(keys::Job(job.id()), job));
@@ -142,7 +143,7 @@ absl::Status Facts::TakeTerm(const Candidacy& candidacy) {
       store_.Commit(conditions, {Write::Put(key, absl::StrCat(term_)), Put(leader, leader_),
                                  Write::Put(std::string(keys::kCommit), CommitNumber(term_, *number_))});
   if (!absl::IsFailedPrecondition(status)) return status;
-  return absl::AbortedError("another coordinator leads, or has just begun to");
+  return absl::AbortedError("another coordinator leads");
 }
 
 absl::Status Facts::LoadRecords() {
@@ -150,6 +151,8 @@ absl::Status Facts::LoadRecords() {
   if (counters.has_value()) counters_ = *counters;
   ABSL_ASSIGN_OR_RETURN(auto map, Read<v1::Map>(store_, keys::kMap));
   if (map.has_value()) map_ = std::make_shared<const v1::Map>(*std::move(map));
+  ABSL_ASSIGN_OR_RETURN(auto nonces, Read<NoncesRecord>(store_, keys::kNonces));
+  if (nonces.has_value()) nonces_ = *std::move(nonces);
   const auto id_of = [](const auto& record) { return record.id(); };
   const auto shard_of = [](const ShardRecord& record) { return record.info().shard(); };
   ABSL_RETURN_IF_ERROR(ReadAll(store_, keys::kShards, shard_of, shards_));
@@ -282,7 +285,7 @@ absl::Status Facts::CommitUnderTerm(std::vector<Write> writes) {
     for (const Write& write : writes) in_doubt_.insert(write.key);
   }
   return absl::UnavailableError(absl::StrCat("the coordinator cannot write its store: ", status.message(),
-                                             "; nothing was changed as far as it knows, try again"));
+                                             "; as far as it knows nothing was changed; try again"));
 }
 
 absl::Status Facts::Refused() {
@@ -295,6 +298,7 @@ absl::Status Facts::Refused() {
 Write Facts::ValueOf(const std::string& key) const {
   if (key == keys::kLeader) return Put(key, leader_);
   if (key == keys::kCounters) return Put(key, counters_);
+  if (key == keys::kNonces) return Put(key, nonces_);
   if (key == keys::kMap) return map_ == nullptr ? Write::Delete(key) : Put(key, *map_);
   const auto known = [&](absl::string_view prefix, const auto& records) -> std::optional<Write> {
     uint64_t id = 0;
@@ -314,6 +318,7 @@ Write Facts::ValueOf(const std::string& key) const {
 void Facts::Apply(const Changes& changes) {
   if (changes.counters.has_value()) counters_ = *changes.counters;
   if (changes.map.has_value()) map_ = std::make_shared<const v1::Map>(*changes.map);
+  if (changes.nonces.has_value()) nonces_ = *changes.nonces;
   for (const auto& shard : changes.shards) shards_[shard.info().shard()] = shard;
   for (uint32_t shard : changes.forgotten_shards) shards_.erase(shard);
   for (const auto& job : changes.jobs) jobs_[job.id()] = job;
@@ -345,16 +350,9 @@ const ShardRecord* Facts::FindShard(absl::string_view name) const {
   return nullptr;
 }
 
-const JobRecord* Facts::FindJob(absl::string_view name) const {
+const JobRecord* Facts::FindJob(absl::string_view name, bool loading) const {
   for (const auto& [id, job] : jobs_) {
-    if (job.name() == name && !job.has_load()) return &job;
-  }
-  return nullptr;
-}
-
-const JobRecord* Facts::FindLoading(absl::string_view name) const {
-  for (const auto& [id, job] : jobs_) {
-    if (job.name() == name && job.has_load()) return &job;
+    if (job.name() == name && job.has_load() == loading) return &job;
   }
   return nullptr;
 }

@@ -22,6 +22,7 @@ namespace paceline::coordinator {
 struct Changes {
   std::optional<CountersRecord> counters;
   std::optional<v1::Map> map;
+  std::optional<NoncesRecord> nonces;
   std::vector<ShardRecord> shards;
   std::vector<uint32_t> forgotten_shards;
   std::vector<JobRecord> jobs;
@@ -41,7 +42,7 @@ struct Candidacy {
   std::string address;        // of its service, for the others and for clients
   absl::Duration lease = {};  // what the others grant it; 0: there are no others
   // The version of the leader's record that was seen for the length of its lease; 0: there was no record. If
-  // the record has another version by now the term is not taken. nullopt: take the term, whoever leads.
+  // the record has another version by now the term is not taken. nullopt: take the term in any case.
   std::optional<uint64_t> instead_of;
 };
 
@@ -87,6 +88,7 @@ class Facts {
   uint64_t cluster() const { return cluster_.id(); }
   uint32_t SegmentCount() const { return uint32_t{1} << cluster_.ring_bits(); }
   const CountersRecord& counters() const { return counters_; }
+  const NoncesRecord& nonces() const { return nonces_; }
   // True if some session was ever open everywhere, or there is a table, or a job with clocks, other than
   // those of a load under way. If false, segments that begin empty lack nothing that anybody knows of: a load
   // under way is done again.
@@ -108,8 +110,8 @@ class Facts {
   const ShardRecord* FindShard(absl::string_view name) const;
   const JobRecord* FindJob(uint32_t id) const;
   // Not a job into which a snapshot is being loaded; FindLoading finds only those.
-  const JobRecord* FindJob(absl::string_view name) const;
-  const JobRecord* FindLoading(absl::string_view name) const;
+  const JobRecord* FindJob(absl::string_view name, bool loading = false) const;
+  const JobRecord* FindLoading(absl::string_view name) const { return FindJob(name, true); }
   const SessionRecord* FindSession(uint64_t id) const;
   const v1::Table* FindTable(uint32_t job, absl::string_view name) const;
   const v1::Table* FindTable(uint32_t id) const;
@@ -147,6 +149,7 @@ class Facts {
   LeaderRecord leader_;
   ClusterRecord cluster_;
   CountersRecord counters_;
+  NoncesRecord nonces_;
   std::shared_ptr<const v1::Map> map_;
   std::map<uint32_t, ShardRecord> shards_;
   std::map<uint32_t, JobRecord> jobs_;

@@ -96,7 +96,7 @@ TEST_F(FactsTest, ACommitInDoubtIsUndoneBeforeTheNext) {
   }
 }
 
-TEST_F(FactsTest, CountersAreNeverBelowWhatTheyCount) {
+TEST_F(FactsTest, CountersAreNeverTooLow) {
   auto facts = Load();
   Changes changes = SomeOfEach();
   changes.counters->set_session(3);

@@ -15,6 +15,7 @@
 //   leader              LeaderRecord      rewritten all the time by the leader; absent: it has resigned
 //   counters            CountersRecord
 //   map                 v1.Map            absent until the first shards have joined
+//   nonces              NoncesRecord
 //   shard/0000000002    ShardRecord
 //   job/0000000001      JobRecord
 //   session/…20 digits  SessionRecord     until the session is closed and every smaller one is
@@ -29,6 +30,7 @@ inline constexpr absl::string_view kCommit = "commit";
 inline constexpr absl::string_view kLeader = "leader";
 inline constexpr absl::string_view kCounters = "counters";
 inline constexpr absl::string_view kMap = "map";
+inline constexpr absl::string_view kNonces = "nonces";
 inline constexpr absl::string_view kShards = "shard/";
 inline constexpr absl::string_view kJobs = "job/";
 inline constexpr absl::string_view kSessions = "session/";

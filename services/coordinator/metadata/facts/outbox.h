@@ -12,7 +12,8 @@ class Outbox {
  public:
   void Add(std::function<void()> tell) { waiting_.push_back(std::move(tell)); }
 
-  // Sends everything, including what is added meanwhile. A nested call does nothing: the outer one continues.
+  // Sends all messages, including those that are added meanwhile. A nested call does nothing: the outer one
+  // continues.
   void Flush() {
     if (flushing_) return;
     flushing_ = true;

@@ -44,7 +44,7 @@ TEST_F(SecretsTest, ASecretOutlivesTheCoordinator) {
   EXPECT_EQ(again->secret(), first->secret());
 }
 
-TEST_F(SecretsTest, OnlyItsOwnerIsHeard) {
+TEST_F(SecretsTest, OnlyTheOwnerOfASessionIsServed) {
   const uint64_t id = cluster_.Opened("ctr");
   for (const std::string& token : {std::string(), std::string("0123456789abcdef0123456789abcdef")}) {
     v1::KeepAliveRequest alive;

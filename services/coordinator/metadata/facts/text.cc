@@ -32,7 +32,7 @@ std::string Seconds(absl::Duration duration) {
 std::string RefusesConnections(absl::string_view who, uint64_t refused, uint64_t descriptors) {
   return absl::StrCat(
       who, " refuses connections, ", refused, " so far: of its ", descriptors,
-      " descriptors none is left for them; see who holds them, or raise its limit (ulimit -n)");
+      " descriptors none is left for them; see what holds them, or raise the limit (ulimit -n)");
 }
 
 absl::Status CheckFeatureLevel(uint32_t level) {

@@ -55,7 +55,10 @@ class JobChanges {
                                    const Done<v1::DropTableReply>& done);
   absl::StatusOr<Ticket> ChangeRule(const v1::ChangeRuleRequest& request, absl::Time deadline,
                                     const Done<v1::ChangeRuleReply>& done);
-  absl::StatusOr<Ticket> DeleteJob(const v1::DeleteJobRequest& request, absl::Time deadline,
+  // The id of the job that a request means.
+  absl::StatusOr<uint32_t> Meant(const v1::DeleteJobRequest& request) const;
+  // REQUIRES: `job` is what the request means, and no snapshot is being loaded into it.
+  absl::StatusOr<Ticket> DeleteJob(uint32_t job, const v1::DeleteJobRequest& request, absl::Time deadline,
                                    const Done<v1::DeleteJobReply>& done);
 
   // -- events --

@@ -1,84 +1,15 @@
-// Tables dropped, rates changed and jobs deleted: who asks, who is refused, and what a restart finds.
-#include "libs/base/test_util/status_matchers.h"
-#include "services/coordinator/metadata/test_util/test_cluster.h"
+// Dropped tables and changed rates: requests, refusals, and restarts in between.
+#include "services/coordinator/metadata/jobs/test_job_changes.h"
 
 namespace paceline::coordinator {
 namespace {
 
 using absl::StatusCode;
-using ::paceline::testing::IsOk;
-using ::paceline::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-v1::TableSchema SgdSchema(float lr = 1) {
-  v1::TableSchema schema = SparseSchema(1);
-  schema.mutable_rule()->mutable_sgd()->set_learning_rate(lr);
-  return schema;
-}
-
-class JobChangesTest : public ::testing::Test {
- protected:
-  JobChangesTest() {
-    cluster_.JoinShards();
-    session_ = cluster_.Opened("ctr");
-    weights_ = Table(session_, "weights");
-  }
-
-  uint32_t Table(uint64_t session, const std::string& name) {
-    const auto opened = cluster_.OpenTable(session, name, SgdSchema());
-    EXPECT_THAT(opened, IsOk());
-    cluster_.shards().Deliver();
-    return opened.ok() ? opened->table().id() : 0;
-  }
-  // A change of the weights' rate, asked for by the session.
-  v1::ChangeRuleRequest Rates(float lr) const {
-    v1::ChangeRuleRequest request;
-    request.set_session(session_);
-    request.set_table(weights_);
-    request.mutable_rule()->mutable_sgd()->set_learning_rate(lr);
-    return request;
-  }
-  static v1::ChangeRuleRequest At(v1::ChangeRuleRequest request, uint64_t clock) {
-    request.set_at_clock(clock);
-    return request;
-  }
-  static v1::ChangeRuleRequest Now(v1::ChangeRuleRequest request) {
-    request.set_now(true);
-    return request;
-  }
-  template <class Reply>
-  Pending<Reply> Done(Pending<Reply> pending) {
-    cluster_.Await(pending);
-    return pending;
-  }
-  // The rates that the segment has logged last for the weights.
-  FakeRates In(uint32_t segment) {
-    const auto& rates = cluster_.shards().Segment(segment).rates[weights_];
-    return rates.empty() ? FakeRates() : rates.back();
-  }
-  int Dropped(uint32_t table) {
-    return cluster_.CountSegments([table](const FakeSegment& s) { return s.dropped.contains(table); });
-  }
-  std::vector<std::string> TableNames() {
-    std::vector<std::string> names;
-    const v1::StatusReply status = cluster_.core().Status();
-    for (const v1::Table& table : status.tables()) names.push_back(table.name());
-    return names;
-  }
-  // The shards report these clocks of the job.
-  void AdvanceClocks(uint64_t clock) {
-    cluster_.shards().AdvanceMinClock(clock);
-    cluster_.Run(absl::Seconds(2));
-  }
-
-  TestCluster cluster_{2};
-  uint64_t session_ = 0;
-  uint32_t weights_ = 0;
-};
 
 // -- drop --
 
@@ -137,7 +68,7 @@ TEST_F(JobChangesTest, OnlyTheTablesOwnJobMayDropIt) {
   EXPECT_THAT(operators.status(), IsOk());
 }
 
-TEST_F(JobChangesTest, WhoWaitsForADropIsToldWhomItWaitsFor) {
+TEST_F(JobChangesTest, ADropNamesTheShardsThatItWaitsFor) {
   cluster_.shards().at("shard-1").withheld = {1, 3, 5, 7, 0, 2, 4, 6};
   const auto dropping = cluster_.DropTable(session_, weights_, /*timeout_ms=*/4000);
   cluster_.Run(absl::Seconds(3.5));
@@ -187,7 +118,7 @@ TEST_F(JobChangesTest, NoVersionIsGivenOutBeforeTheShardsWereHeardOf) {
   EXPECT_EQ(version(), before + 3);
 }
 
-TEST_F(JobChangesTest, AnAbandonedRequestDropsTheTableAllTheSame) {
+TEST_F(JobChangesTest, AnAbandonedRequestStillDropsTheTable) {
   const auto dropping = cluster_.DropTable(session_, weights_);
   cluster_.core().Abandon(dropping.ticket);
   EXPECT_THAT(dropping.status(), StatusIs(StatusCode::kCancelled));
@@ -230,7 +161,7 @@ TEST_F(JobChangesTest, AClockThatIsRefusedIsFollowedByALaterOne) {
       8);
 }
 
-TEST_F(JobChangesTest, AWishedClockIsKeptIfItIsStillToCome) {
+TEST_F(JobChangesTest, AWishedClockIsKeptIfNoWorkerHasReachedIt) {
   cluster_.Worker("ctr");
   AdvanceClocks(10);
   EXPECT_EQ(Done(cluster_.ChangeRule(At(Rates(0.5f), 100)))->table().rule_clock(), 100u);
@@ -254,7 +185,7 @@ TEST_F(JobChangesTest, NowIsNowEverywhere) {
   EXPECT_EQ(In(3).clock, 10u);
 }
 
-TEST_F(JobChangesTest, WithNobodyAtWorkItIsNowAndNobodyJoinsMeanwhile) {
+TEST_F(JobChangesTest, WithoutWorkersItIsAtOnceAndNoWorkerJoinsMeanwhile) {
   cluster_.shards().at("shard-1").withheld = {0, 1, 2, 3, 4, 5, 6, 7};
   const auto changing = cluster_.ChangeRule(Rates(0.5f));
   cluster_.Run(absl::Seconds(1));
@@ -296,7 +227,7 @@ TEST_F(JobChangesTest, OnlyRatesOfTheSameRuleChange) {
   EXPECT_THAT(refused(request), StatusIs(StatusCode::kPermissionDenied, HasSubstr("job 'other'")));
 }
 
-TEST_F(JobChangesTest, AnotherChangeHasToWaitAndADropEndsIt) {
+TEST_F(JobChangesTest, ASecondChangeWaitsAndADropEndsIt) {
   cluster_.Worker("ctr");
   cluster_.shards().at("shard-1").withheld = {0, 1, 2, 3, 4, 5, 6, 7};
   const auto changing = cluster_.ChangeRule(Rates(0.5f));
@@ -343,83 +274,7 @@ TEST_F(JobChangesTest, ARestartTakesAChangeOfRatesUpAgain) {
   EXPECT_EQ(In(1).clock, 40u);
 }
 
-// -- deletion --
-
-TEST_F(JobChangesTest, AJobWithSessionsIsDeletedByForceOnly) {
-  const uint64_t stranger = cluster_.Opened("other");
-  const uint32_t theirs = Table(stranger, "weights");
-  EXPECT_THAT(
-      cluster_.DeleteJob("ctr").status(),
-      StatusIs(StatusCode::kFailedPrecondition, AllOf(HasSubstr("1 open session"), HasSubstr("a test"))));
-  EXPECT_THAT(cluster_.DeleteJob("nobody").status(), StatusIs(StatusCode::kNotFound));
-  EXPECT_THAT(cluster_.DeleteJob("").status(), StatusIs(StatusCode::kInvalidArgument));
-
-  cluster_.shards().at("shard-1").withheld = {0, 1, 2, 3, 4, 5, 6, 7};
-  const auto deleting = cluster_.DeleteJob("ctr", /*force=*/true);
-  cluster_.Run(absl::Seconds(1));
-  EXPECT_EQ(Dropped(weights_), 0) << "its sessions are closed everywhere first";
-  EXPECT_THAT(TableNames(), ElementsAre("weights", "weights"));
-  EXPECT_TRUE(cluster_.core().Status().jobs(0).deleting());
-  EXPECT_THAT(cluster_.KeepAlive(session_),
-              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("was deleted")));
-  EXPECT_THAT(cluster_.OpenSession("ctr", 5).status(),
-              StatusIs(StatusCode::kUnavailable, HasSubstr("deleted")));
-  cluster_.shards().at("shard-1").withheld.clear();
-  cluster_.Await(deleting);
-  ASSERT_THAT(deleting.status(), IsOk());
-  EXPECT_EQ(Dropped(weights_), 8);
-  EXPECT_EQ(cluster_.CountSegments([](const FakeSegment& s) { return s.closed_jobs.contains(1); }), 8);
-  EXPECT_EQ(Dropped(theirs), 0);
-  EXPECT_EQ(cluster_.core().Status().jobs_size(), 1);
-  EXPECT_THAT(cluster_.KeepAlive(stranger), IsOk());
-
-  const uint64_t again = cluster_.Opened("ctr");
-  const auto opened = cluster_.OpenTable(again, "weights", SparseSchema(3));
-  ASSERT_THAT(opened, IsOk());
-  EXPECT_EQ(opened->table().job(), 3u) << "another job, of the same name";
-  EXPECT_EQ(opened->table().id(), 3u);
-}
-
-TEST_F(JobChangesTest, AJobWithoutSessionsIsDeletedAtOnce) {
-  cluster_.Await(cluster_.CloseSession(session_));
-  EXPECT_THAT(Done(cluster_.DeleteJob("ctr")).status(), IsOk());
-  EXPECT_EQ(cluster_.core().Status().jobs_size(), 0);
-  EXPECT_THAT(TableNames(), IsEmpty());
-  ASSERT_THAT(cluster_.Restart(), IsOk());
-  EXPECT_EQ(cluster_.core().Status().jobs_size(), 0);
-}
-
-TEST_F(JobChangesTest, ARestartTakesADeletionUpAgain) {
-  for (const bool sessions_closed : {false, true}) {
-    const std::string job = sessions_closed ? "second" : "first";
-    const uint64_t session = cluster_.Opened(job);
-    const uint32_t table = Table(session, "w");
-    if (sessions_closed) Done(cluster_.CloseSession(session));
-    cluster_.shards().at("shard-1").withheld = {0, 1, 2, 3, 4, 5, 6, 7};
-    const auto deleting = cluster_.DeleteJob(job, /*force=*/true);
-    cluster_.Run(absl::Milliseconds(300));
-    EXPECT_FALSE(deleting.answered());
-    ASSERT_THAT(cluster_.Restart(), IsOk());
-    cluster_.shards().at("shard-1").withheld.clear();
-    cluster_.Run(absl::Seconds(5));
-    EXPECT_EQ(Dropped(table), 8) << job;
-    EXPECT_EQ(cluster_.core().Status().jobs_size(), 1) << job;
-  }
-}
-
-TEST_F(JobChangesTest, ManySessionsAreClosedToo) {
-  for (int i = 0; i < 300; ++i) cluster_.Opened("crowd");
-  cluster_.kept_alive = {session_};
-  EXPECT_THAT(
-      cluster_.DeleteJob("crowd").status(),
-      StatusIs(StatusCode::kFailedPrecondition, AllOf(HasSubstr("300 open sessions"), HasSubstr("…"))));
-  EXPECT_THAT(Done(cluster_.DeleteJob("crowd", /*force=*/true)).status(), IsOk());
-  EXPECT_EQ(cluster_.core().Status().jobs_size(), 1);
-}
-
-// -- several jobs --
-
-TEST_F(JobChangesTest, WhatIsDoneToOneJobDoesNotTouchAnother) {
+TEST_F(JobChangesTest, ChangesOfOneJobDoNotTouchAnother) {
   const uint64_t mine = cluster_.Worker("ctr");
   const uint64_t theirs = cluster_.Worker("other");
   const uint32_t table = Table(theirs, "weights");

@@ -3,7 +3,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "libs/base/planted.h"
 #include "libs/base/status.h"
+#include "services/coordinator/metadata/facts/nonces.h"
 #include "services/coordinator/metadata/facts/text.h"
 #include "services/coordinator/metadata/jobs/job_changes.h"
 
@@ -18,16 +20,37 @@ bool IsLive(const SessionRecord& session) {
 
 }  // namespace
 
-absl::StatusOr<Ticket> JobChanges::DeleteJob(const v1::DeleteJobRequest& request, absl::Time deadline,
-                                             const Done<v1::DeleteJobReply>& done) {
+absl::StatusOr<uint32_t> JobChanges::Meant(const v1::DeleteJobRequest& request) const {
+  const NoncesRecord::Begun* first = FindNonce(context_.facts.nonces(), request.nonce());
+  const uint32_t id = first != nullptr ? first->job() : request.job_id();
+  if (first != nullptr && request.job_id() != 0 && id != request.job_id()) {
+    return absl::InvalidArgumentError(absl::StrCat("nonce: an earlier request about job ", id,
+                                                   " bears it; draw another one for job ", request.job_id()));
+  }
+  if (id != 0 && !Planted(Bug::kDeleteByName)) return id;
   ABSL_RETURN_IF_ERROR(CheckName("job", request.job(), context_.options.limits.name_bytes));
-  ABSL_ASSIGN_OR_RETURN(const uint32_t id, JobOf(/*session=*/0, /*token=*/"", request.job()));
-  const JobRecord& job = *context_.facts.FindJob(id);
-  if (!job.deleting()) {
-    if (!request.force()) ABSL_RETURN_IF_ERROR(CheckNoSessions(job));
+  // A load under this name is given up first; a job that it was to replace stays.
+  if (const JobRecord* loading = context_.facts.FindLoading(request.job())) return loading->id();
+  return JobOf(/*session=*/0, /*token=*/"", request.job());
+}
+
+absl::StatusOr<Ticket> JobChanges::DeleteJob(uint32_t id, const v1::DeleteJobRequest& request,
+                                             absl::Time deadline, const Done<v1::DeleteJobReply>& done) {
+  const JobRecord* job = context_.facts.FindJob(id);
+  if (id > context_.facts.counters().job()) {
+    return absl::NotFoundError(absl::StrCat("job_id: ", id, " was never given to a job; list the jobs"));
+  }
+  if (job == nullptr) return waiters_.Tell(done, {v1::DeleteJobReply()});  // it was deleted before
+  if (!job->deleting() && job->name() != request.job()) {
+    return absl::InvalidArgumentError(absl::StrCat("job: '", request.job(), "'; job ", id, " is '",
+                                                   job->name(), "'; name the one that you mean"));
+  }
+  if (!job->deleting() && !request.force()) ABSL_RETURN_IF_ERROR(CheckNoSessions(*job));
+  if (!job->deleting() || request.nonce() != 0) {
     Changes changes;
-    changes.jobs.push_back(job);
+    changes.jobs.push_back(*job);
     changes.jobs.back().set_deleting(true);
+    changes.nonces = With(context_.facts.nonces(), request.nonce(), id);
     ABSL_RETURN_IF_ERROR(context_.Commit(changes));
   }
   const absl::StatusOr<Ticket> ticket = Await(Subject::Job(id), deadline, waiters_.Telling(done));

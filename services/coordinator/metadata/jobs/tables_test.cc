@@ -1,4 +1,4 @@
-// Tables: who creates them, who is refused, and who is told.
+// Tables: creation, refusals, and the shards that hear of them.
 #include "libs/base/test_util/status_matchers.h"
 #include "services/coordinator/metadata/test_util/test_cluster.h"
 
@@ -109,7 +109,7 @@ TEST_F(TablesTest, OpeningWithoutCreating) {
   EXPECT_THAT(cluster_.OpenTable(session_, "weights", {}, false), IsOk()) << "the schema is not compared";
 }
 
-TEST_F(TablesTest, EachJobHasItsOwn) {
+TEST_F(TablesTest, EachJobHasItsOwnTables) {
   const auto mine = cluster_.OpenTable(session_, "weights", SparseSchema(4));
   const uint64_t stranger = cluster_.Opened("other");
   const auto theirs = cluster_.OpenTable(stranger, "weights", SparseSchema(8));

@@ -147,7 +147,7 @@ void Candidate::Stop() {
   if (Shared() && !core_->deposed()) (void)core_->Resign();
 }
 
-// -- what it says --
+// -- its answers --
 
 std::string Candidate::LeaderAddress() const {
   if (core_ != nullptr || !seen_.has_value() || seen_->record.term() == last_term_) return "";
@@ -156,7 +156,7 @@ std::string Candidate::LeaderAddress() const {
 
 std::string Candidate::Problem() const {
   if (core_ != nullptr && !Confirmed()) {
-    return "this coordinator no longer leads: it could not renew its lead in the store in time";
+    return "this coordinator no longer leads: it could not renew its leadership in the store in time";
   }
   if (!trouble_.ok()) {
     return absl::StrCat(
@@ -166,7 +166,7 @@ std::string Candidate::Problem() const {
         "from a shard that is lost, until a coordinator leads");
   }
   if (!seen_.has_value() || seen_->version == 0)
-    return "which coordinator leads is not known at the moment; try again";
+    return "the leading coordinator is not known at the moment; try again";
   return "";
 }
 

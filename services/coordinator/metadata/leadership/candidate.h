@@ -19,8 +19,8 @@
 
 namespace paceline::coordinator {
 
-// One of several coordinators on one store. It stands by while another one leads, leads when nobody does, and
-// steps down when it can no longer be sure that it leads.
+// One of several coordinators on one store. It stands by while another one leads, leads when no other does,
+// and steps down when it can no longer be sure that it leads.
 //
 // The leader rewrites its record in the store several times per lease (Options::leader_lease). A coordinator
 // that stands by watches the record. It takes the next term once it has seen the same version of the record,
@@ -43,7 +43,7 @@ class Candidate {
             OnStepDown on_step_down = nullptr);
 
   // Leads at once if it owns the store: then fails as CoordinatorCore::Create does. Otherwise stands by, and
-  // returns OK whatever the result of the election. kInvalidArgument: an option is wrong.
+  // returns OK, elected or not. kInvalidArgument: an option is wrong.
   absl::Status Start();
   // Sets the HOST:PORT under which clients reach this coordinator; the others learn it from its next record.
   // Without an address it stands by.
@@ -51,7 +51,8 @@ class Candidate {
 
   // The core; nullptr: this coordinator stands by. Valid until the next call of OnTime or Stop.
   CoordinatorCore* leader() { return Confirmed() ? core_.get() : nullptr; }
-  // The answer to requests while this coordinator stands by. UNAVAILABLE: who leads, or why nobody does.
+  // The answer to requests while this coordinator stands by. UNAVAILABLE names the leader, or says why there
+  // is none.
   absl::Status StandsBy() const;
   // The last known address of the leader, if that is another coordinator; may be empty.
   std::string LeaderAddress() const;

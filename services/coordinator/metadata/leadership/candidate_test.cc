@@ -106,7 +106,7 @@ class CandidateTest : public ::testing::Test {
   One b_;
 };
 
-TEST_F(CandidateTest, OneLeadsAndTheOtherSaysWho) {
+TEST_F(CandidateTest, OneLeadsAndTheOtherNamesIt) {
   LetALead();
   EXPECT_THAT(b_->StandsBy(), StatusIs(StatusCode::kUnavailable, HasSubstr("a:1 leads")));
   EXPECT_EQ(b_->LeaderAddress(), "a:1");
@@ -123,7 +123,7 @@ TEST_F(CandidateTest, OneLeadsAndTheOtherSaysWho) {
   EXPECT_EQ(a_->terms(), 1u);
 }
 
-TEST_F(CandidateTest, WhoCannotBeFoundDoesNotLead) {
+TEST_F(CandidateTest, ACoordinatorWithoutAnAddressDoesNotLead) {
   Candidate hidden({.ring_bits = 3, .random = &random_, .leader_lease = kLease}, *a_.store, clock_, shards_,
                    probe_);
   ASSERT_THAT(hidden.Start(), IsOk());
@@ -134,7 +134,7 @@ TEST_F(CandidateTest, WhoCannotBeFoundDoesNotLead) {
   EXPECT_NE(hidden.leader(), nullptr);
 }
 
-TEST_F(CandidateTest, WhenTheLeaderIsKilledTheOtherKnowsWhatItKnew) {
+TEST_F(CandidateTest, AfterTheLeadersDeathTheOtherKnowsAllItKnew) {
   LetALead();
   ASSERT_THAT(JoinShard(a_), IsOk());
   a_.candidate.reset();
@@ -199,7 +199,7 @@ TEST_F(CandidateTest, ALeaderThatIsCutOffStepsDownBeforeAnotherLeads) {
   EXPECT_TRUE(Leads(b_));
 }
 
-TEST_F(CandidateTest, WhenTheStoreIsBackSoIsTheOneThatLed) {
+TEST_F(CandidateTest, TheLeaderReturnsWithTheStore) {
   LetALead();
   for (One* one : {&a_, &b_}) one->store->cut = true;
   Run(10 * kLease);
@@ -223,7 +223,7 @@ TEST_F(CandidateTest, AStoreThatIsAwayForLessThanALeaseChangesNothing) {
   EXPECT_TRUE(a_.step_downs.empty());
 }
 
-TEST_F(CandidateTest, ThoseThatTryAtTheSameTimeGetOneTerm) {
+TEST_F(CandidateTest, OneOfSeveralSimultaneousCandidatesGetsTheTerm) {
   // Both have seen that nobody leads.
   const auto candidacy = Candidacy{.address = "c:3", .lease = kLease, .instead_of = 0};
   ASSERT_THAT(Facts::Load(*a_.store, 3, 1, candidacy), IsOk());
@@ -233,7 +233,7 @@ TEST_F(CandidateTest, ThoseThatTryAtTheSameTimeGetOneTerm) {
   EXPECT_EQ((*entry)->value, "1");
 }
 
-TEST_F(CandidateTest, OneThatIsSetUpForAnotherClusterSaysSo) {
+TEST_F(CandidateTest, ACandidateOfAnotherClusterSaysSo) {
   LetALead();
   Candidate other({.ring_bits = 6, .random = &random_, .leader_lease = kLease}, *b_.store, clock_, shards_,
                   probe_);

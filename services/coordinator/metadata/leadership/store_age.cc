@@ -8,7 +8,7 @@
 namespace paceline::coordinator {
 namespace {
 
-// What the facts lack of `known`; empty: nothing.
+// The things of `known` that the facts lack; empty: none.
 std::string WhatIsMissing(const Facts& facts, const v1::Known& known) {
   const auto missing = [](absl::string_view what, uint64_t theirs, uint64_t ours) {
     return theirs > ours ? absl::StrCat(what, " ", theirs, "; the store knows ", ours) : std::string();

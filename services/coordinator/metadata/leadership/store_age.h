@@ -11,8 +11,8 @@ namespace paceline::coordinator {
 
 // Detects a store that went back in time: somebody replaced it by an older copy of itself. Such a store would
 // issue numbers again that sessions, tables and starts have had, and the rows of one table could pass for
-// another's. Shards report what they know. If the store knows less it is behind, and its coordinator serves
-// nobody from then on.
+// another's. Shards report the numbers that they know. If the store knows less it is behind, and its
+// coordinator serves no request from then on.
 class StoreAge {
  public:
   explicit StoreAge(Context& context) : context_(context) {}

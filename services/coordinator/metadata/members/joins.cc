@@ -192,11 +192,13 @@ absl::Status Membership::AddStart(const v1::JoinClusterRequest& request) {
   if (context_.facts.map() != nullptr) {
     changes.map = MapWith(shard);
     changes.map->set_feature_level(LevelWith(&changes.shards.back()));
+    std::map<uint32_t, ShardRecord> shards = context_.facts.shards();
+    shards[shard.shard()] = changes.shards.back();
+    MarkLost(shards, *changes.map);
   }
   ABSL_RETURN_IF_ERROR(context_.Commit(changes));
   soft_[shard.shard()] = Soft();
   context_.probe.ShardJoined(shard, again);
-  nothing_found_.clear();  // this start may have another folder
   if (changes.map.has_value()) OnMap();
   if (const auto it = lost_.find(shard.shard()); it != lost_.end()) {
     context_.probe.SegmentsLost(shard, it->second.size());
@@ -218,7 +220,7 @@ absl::StatusOr<ShardRecord> Membership::RecordFor(const v1::JoinClusterRequest& 
   } else {
     const size_t limit = context_.options.limits.shards;
     if (facts.shards().size() >= limit)
-      return TooMany("shards", limit, "start this one under a name that is known");
+      return TooMany("shards", limit, "start this one under the name of a shard that exists");
     record.mutable_info()->set_shard(counters.shards());
     record.mutable_info()->set_name(request.name());
     counters.set_shards(counters.shards() + 1);
@@ -255,8 +257,7 @@ void Membership::NoteUnproven(const v1::JoinClusterRequest& request, ShardRecord
 // The store accepts a start only if it has the folder's previous stamp.
 absl::Status Membership::Stamp(const v1::DataFolder& folder, ShardRecord& record) {
   if (!SameStamp(record.stamp(), folder.previous())) {
-    return absl::AbortedError(
-        "another start has taken the place of the stamp that this one was told; ask again");
+    return absl::AbortedError("another start has replaced the stamp of this one; ask again");
   }
   if (folder.newest().count() <= record.stamp().count()) {
     return absl::InvalidArgumentError(absl::StrCat("folder.newest: start ", folder.newest().count(),

@@ -69,8 +69,7 @@ void Membership::OnMap() {
   to_recover_.clear();
   for (auto& [shard, segments] : lost_) {
     std::erase_if(segments, [this](uint32_t segment) {
-      const v1::SegmentConfig& config = context_.facts.map()->segments(static_cast<int>(segment));
-      const bool recover = !nothing_found_.contains(segment) && MayHaveDisk(config);
+      const bool recover = !context_.facts.map()->segments(static_cast<int>(segment)).lost();
       if (recover) to_recover_.insert(segment);
       return recover;
     });
@@ -94,17 +93,7 @@ void Membership::FindTakeovers() {
   });
 }
 
-bool Membership::MayHaveDisk(const v1::SegmentConfig& config) const {
-  const auto has = [this](const v1::Member& member) {
-    const ShardRecord* shard = context_.facts.FindShard(member.shard());
-    return shard != nullptr && shard->keeps_data();
-  };
-  return has(config.primary()) || std::ranges::any_of(config.replicas(), has);
-}
-
-void Membership::OnNothingFound(const std::set<uint32_t>& segments) {
-  nothing_found_.insert(segments.begin(), segments.end());
-  OnMap();
+void Membership::ReportLost() const {
   for (const auto& [shard, lost] : lost_) {
     context_.probe.SegmentsLost(context_.facts.FindShard(shard)->info(), lost.size());
   }
@@ -114,6 +103,7 @@ absl::Status Membership::CommitMap(v1::Map map, Changes changes) {
   ABSL_RETURN_IF_ERROR(age_.behind());
   map.set_version(context_.facts.map_version() + 1);
   map.set_feature_level(LevelWith(nullptr));
+  MarkLost(context_.facts.shards(), map);
   changes.map = std::move(map);
   ABSL_RETURN_IF_ERROR(context_.Commit(changes));
   OnMap();

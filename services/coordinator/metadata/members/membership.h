@@ -71,8 +71,8 @@ class Membership {
   absl::Duration Silence(uint32_t shard) const;
   // The last beat that this coordinator received from the shard's newest start; nullptr: none yet.
   const v1::BeatRequest* LastBeat(uint32_t shard) const;
-  // True if the shard can keep nothing at present: it acknowledges what is on its disk, and the disk is full
-  // or fails.
+  // True if the shard can keep nothing at present: it acknowledges only updates on its disk, and the disk is
+  // full or fails.
   bool DiskUseless(uint32_t shard) const;
   // Names of the map's primaries that have not beaten since this coordinator started. Empty: all have.
   std::vector<std::string> Unreported() const;
@@ -80,15 +80,15 @@ class Membership {
   // Per shard that is their primary, the segments whose members have all been started again.
   const std::map<uint32_t, std::set<uint32_t>>& lost() const { return lost_; }
   bool IsLost(uint32_t segment) const { return lost_segments_.contains(segment); }
+  // Tells the operator how many segments each shard has lost.
+  void ReportLost() const;
   // The segments whose primary has been started again and is proved to have ended, whose new start has
   // beaten, and that have a replica that has not been started again. (In other segments a replica takes over
   // once it gets no beacons.)
   const std::set<uint32_t>& to_take_over() const { return to_take_over_; }
-  // The segments whose members have all been started again, at least one of them with a disk.
+  // The segments whose members have all been started again, and whose disks have yet to be asked. Those that
+  // the disks of no member have are marked as lost in the map.
   const std::set<uint32_t>& to_recover() const { return to_recover_; }
-  // All disks were asked, and none has any of these segments: they are lost, unless a shard is started with
-  // another folder.
-  void OnNothingFound(const std::set<uint32_t>& segments);
   // OK: numbers of sessions, tables and jobs, and versions, may be issued. kUnavailable: not yet, since
   // shards that may know of later ones have not been heard of by this coordinator (the message names them);
   // or never, since the store is behind.
@@ -100,7 +100,7 @@ class Membership {
   absl::Status CheckKnown(const v1::Known& known, const v1::Member& from);
   // OK, or an error because the store is an older copy: then no request is served.
   const absl::Status& store_behind() const { return age_.behind(); }
-  // OK, or kDataLoss with what is gone and what to do.
+  // OK, or kDataLoss, which names the loss and the remedy.
   absl::Status CheckNothingLost() const;
   // The problems of the shards, one sentence each, with a remedy.
   std::vector<std::string> Problems() const;
@@ -160,8 +160,6 @@ class Membership {
   absl::Status CheckCatalogue(uint64_t version, absl::string_view who);
   void Install(uint32_t shard);
   void OnInstalled(const v1::InstallRequest& request, const absl::StatusOr<v1::InstallReply>& reply);
-  // True if the newest start of some member's shard has a disk.
-  bool MayHaveDisk(const v1::SegmentConfig& config) const;
   // True if the shard, in any start, is primary of some segment by the map.
   bool IsPrimary(uint32_t shard) const;
   // "of an older feature level than 2: …".
@@ -179,7 +177,6 @@ class Membership {
   std::set<uint32_t> lost_segments_;
   std::set<uint32_t> to_take_over_;
   std::set<uint32_t> to_recover_;
-  std::set<uint32_t> nothing_found_;  // segments, by the disks of the shards' newest starts
 };
 
 }  // namespace paceline::coordinator

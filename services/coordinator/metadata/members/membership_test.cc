@@ -1,4 +1,4 @@
-// Shards, the map, what is lost, and what everybody is told of it.
+// Shards, the map, lost segments, and the messages about them.
 #include "libs/base/test_util/status_matchers.h"
 #include "services/coordinator/metadata/test_util/test_cluster.h"
 
@@ -82,7 +82,7 @@ TEST(MembershipTest, JoiningAgainWithTheSameNonceChangesNothing) {
   EXPECT_EQ(cluster.store().commits(), commits);
 }
 
-TEST(MembershipTest, RefusesWhatItCannotWorkWith) {
+TEST(MembershipTest, RefusesInvalidRequests) {
   TestCluster cluster(2);
   v1::JoinClusterRequest request;
   request.set_name("shard-0");
@@ -287,7 +287,7 @@ FakeShard& WithholdOne(FakeShard& shard) {
   return shard;
 }
 
-TEST(MembershipTest, ASessionBeingOpenedIsOpenedAnewInWhatBeginsEmpty) {
+TEST(MembershipTest, AnOpeningSessionIsOpenedAgainInSegmentsThatBeginEmpty) {
   TestCluster cluster(2);
   cluster.JoinShards();
   FakeShard& slow = WithholdOne(cluster.shards().at("shard-0"));

@@ -35,7 +35,7 @@ class Superseding {
     uint64_t nonce = 0;  // of the start that was asked
     absl::Time at;
     bool answered = false;
-    std::optional<uint64_t> listens;  // its nonce; nullopt: nobody answered
+    std::optional<uint64_t> listens;  // its nonce; nullopt: no answer
   };
 
   void Ask(const ShardRecord& known);

@@ -49,7 +49,7 @@ class SupersedingTest : public ::testing::Test {
   TestCluster cluster_;
 };
 
-TEST_F(SupersedingTest, WhoAnswersIsNotSuperseded) {
+TEST_F(SupersedingTest, AShardThatAnswersIsNotSuperseded) {
   const auto before = Incarnations();
   EXPECT_THAT(AskAgain(), StatusIs(StatusCode::kAborted, HasSubstr("asked whether it lives")));
   cluster_.shards().Deliver();
@@ -59,7 +59,7 @@ TEST_F(SupersedingTest, WhoAnswersIsNotSuperseded) {
   EXPECT_THAT(cluster_.shards().Beat(cluster_.core(), "shard-0"), IsOk());
 }
 
-TEST_F(SupersedingTest, WhoDoesNotAnswerMustBeSilentForAWhile) {
+TEST_F(SupersedingTest, AShardThatDoesNotAnswerIsSupersededAfterAWhile) {
   cluster_.shards().at("shard-0").up = false;
   EXPECT_THAT(AskAgain(), StatusIs(StatusCode::kAborted));
   cluster_.shards().Deliver();
@@ -105,7 +105,7 @@ TEST_F(SupersedingTest, ReplicasOfAnUnprovenEndWaitForSilence) {
   for (const v1::ConfigWish& wish : wishes) EXPECT_TRUE(replica.IsPrimaryOf(wish.segment()));
 }
 
-TEST(SupersededTest, WhereTheFoldersLockProvesItReplicasTakeOverAtOnce) {
+TEST(SupersededTest, ReplicasTakeOverAtOnceWhenTheFoldersLockProvesTheEnd) {
   TestCluster cluster(2, {.replicas = 1, .ring_bits = 3});
   cluster.JoinShards();
   cluster.Run(absl::Seconds(1));

@@ -40,7 +40,7 @@ absl::Status Drop(const v1::ConfigWish& wish, v1::SegmentConfig& next) {
   for (const v1::Member& member : wish.members()) {
     auto& replicas = *next.mutable_replicas();
     const auto it = std::ranges::find_if(replicas, [&](const auto& r) { return Same(r, member); });
-    if (it == replicas.end()) return Refused(absl::StrCat(Text(member), " is no replica of the segment"));
+    if (it == replicas.end()) return Refused(absl::StrCat(Text(member), " is not a replica of the segment"));
     replicas.erase(it);
   }
   return absl::OkStatus();
@@ -66,7 +66,7 @@ absl::Status Swap(const v1::ConfigWish& wish, const MemberFacts& facts, v1::Segm
     replica.Swap(next.mutable_primary());
     return absl::OkStatus();
   }
-  return Refused(absl::StrCat(Text(to), " is no replica of the segment: it may lack records"));
+  return Refused(absl::StrCat(Text(to), " is not a replica of the segment: it may lack records"));
 }
 
 absl::Status Grant(const v1::ConfigWish& wish, const MemberFacts& facts, v1::SegmentConfig& next) {
@@ -123,7 +123,7 @@ absl::Status CheckPromote(const v1::SegmentConfig& config, const v1::ConfigWish&
   ABSL_RETURN_IF_ERROR(CheckEpoch(config, wish));
   ABSL_RETURN_IF_ERROR(CheckMembers(wish, false));
   if (HasReplica(config, from)) return absl::OkStatus();
-  return Refused(absl::StrCat(Text(from), " is no replica of the segment: it may lack records"));
+  return Refused(absl::StrCat(Text(from), " is not a replica of the segment: it may lack records"));
 }
 
 }  // namespace paceline::coordinator

@@ -50,7 +50,7 @@ absl::Status Configs::CheckCarried(const v1::ChangeConfigsRequest& request) cons
   for (const v1::ConfigWish& wish : request.wishes()) {
     if (wish.kind() == v1::ConfigWish::SWAP || wish.kind() == v1::ConfigWish::KEEP) continue;
     return absl::InvalidArgumentError(absl::StrCat("wishes: ", v1::ConfigWish::Kind_Name(wish.kind()),
-                                                   " is carried for nobody; expected SWAP or KEEP"));
+                                                   " cannot be carried; expected SWAP or KEEP"));
   }
   return absl::OkStatus();
 }

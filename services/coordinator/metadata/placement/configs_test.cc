@@ -35,14 +35,14 @@ TEST_F(ConfigsTest, TheFirstMapHasReplicasOnOtherShardsSpreadEvenly) {
   for (const auto& [shard, count] : members) EXPECT_THAT(count, AnyOf(42, 43, 44)) << shard;
 }
 
-TEST_F(ConfigsTest, WithTooFewShardsThereAreAsManyReplicasAsCanBe) {
+TEST_F(ConfigsTest, TooFewShardsGetAsManyReplicasAsPossible) {
   Start(2, 2);
   for (const auto& segment : Configs()) EXPECT_EQ(segment.replicas_size(), 1);
 }
 
 // -- wishes of the primary --
 
-TEST_F(ConfigsTest, AReplicaCarriesWhatAPrimaryCannotAskForItself) {
+TEST_F(ConfigsTest, AReplicaCarriesTheWishesOfACutOffPrimary) {
   Start(1);
   const v1::SegmentConfig config = Config(3);
   const auto carry = [&](v1::ConfigWish::Kind kind, const v1::Member& by) {
@@ -150,7 +150,7 @@ TEST_F(ConfigsTest, ASwapExchangesTheRolesAndCounts) {
       HasSubstr("epoch"));
 }
 
-TEST_F(ConfigsTest, OnlyThePrimaryIsListenedToAndOnlyToReplicasItSwaps) {
+TEST_F(ConfigsTest, OnlyThePrimaryIsGrantedASwapAndOnlyWithAReplica) {
   Start(1);
   const v1::SegmentConfig config = Config(3);
   const auto why_not = [&](const v1::Member& from, const v1::ConfigWish& wish) {
@@ -159,18 +159,19 @@ TEST_F(ConfigsTest, OnlyThePrimaryIsListenedToAndOnlyToReplicasItSwaps) {
   EXPECT_THAT(why_not(config.replicas(0), WishOf(v1::ConfigWish::DROP, 3, 1, {config.replicas(0)})),
               HasSubstr("is not the primary"));
   EXPECT_THAT(why_not(config.primary(), WishOf(v1::ConfigWish::DROP, 3, 1, {config.primary()})),
-              HasSubstr("is no replica"));
+              HasSubstr("is not a replica"));
   v1::Member other;
   other.set_shard(3 - config.primary().shard() - config.replicas(0).shard());
   other.set_incarnation(ShardOf(other).incarnation);
   EXPECT_THAT(why_not(config.primary(), WishOf(v1::ConfigWish::SWAP, 3, 1, {other})),
-              HasSubstr("is no replica"));
+              HasSubstr("is not a replica"));
   EXPECT_THAT(why_not(config.primary(), WishOf(v1::ConfigWish::DROP, 3, 1)), HasSubstr("at least one"));
   EXPECT_THAT(why_not(config.primary(), WishOf(v1::ConfigWish::KEEP, 3, 1, {other})),
               HasSubstr("expected none"));
   EXPECT_THAT(why_not(config.primary(), WishOf(v1::ConfigWish::KIND_UNSPECIFIED, 3, 1)), HasSubstr("kind"));
-  EXPECT_THAT(why_not(other, WishOf(v1::ConfigWish::PROMOTE, 3, 1)), HasSubstr("is no replica"));
-  EXPECT_THAT(why_not(config.primary(), WishOf(v1::ConfigWish::PROMOTE, 3, 1)), HasSubstr("is no replica"));
+  EXPECT_THAT(why_not(other, WishOf(v1::ConfigWish::PROMOTE, 3, 1)), HasSubstr("is not a replica"));
+  EXPECT_THAT(why_not(config.primary(), WishOf(v1::ConfigWish::PROMOTE, 3, 1)),
+              HasSubstr("is not a replica"));
   EXPECT_EQ(Config(3).epoch(), 1u);
   EXPECT_THAT(Wish(other, {WishOf(v1::ConfigWish::PROMOTE, 8, 1)}),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("segment: 8")));

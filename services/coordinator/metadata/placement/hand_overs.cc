@@ -93,7 +93,7 @@ bool Moves::Advance(Request& request) {
   }
   auto room = static_cast<int>(context_.options.moves_per_shard);
   for (const auto& [segment, one] : under_way_) {
-    const bool its = one.move.kind == Move::Kind::kHandOver && Same(one.move.primary, request.shard);
+    const bool its = one.move.kind == MemberMove::Kind::kHandOver && Same(one.move.primary, request.shard);
     if (its) --room;
   }
   bool waits = false;
@@ -131,19 +131,18 @@ bool Moves::GoesOnWithout(uint32_t segment) {
 
 bool Moves::IsHandedOverTo(const v1::Member& shard, uint32_t segment) const {
   const auto it = under_way_.find(segment);
-  return it != under_way_.end() && it->second.move.kind == Move::Kind::kHandOver &&
+  return it != under_way_.end() && it->second.move.kind == MemberMove::Kind::kHandOver &&
          Same(it->second.move.to, shard);
 }
 
 bool Moves::Advance(const Request& request, uint32_t segment, int& room) {
   const auto it = under_way_.find(segment);
-  if (it != under_way_.end() && it->second.move.kind == Move::Kind::kHandOver) return true;
+  if (it != under_way_.end() && it->second.move.kind == MemberMove::Kind::kHandOver) return true;
   const std::optional<v1::Member> to = BestReplica(ConfigOf(segment));
   if (!to.has_value()) return WillHaveReplica(segment);
   if (room-- > 0) {
-    under_way_[segment] = {
-        .move = {.kind = Move::Kind::kHandOver, .segment = segment, .primary = request.shard, .to = *to},
-        .since = context_.now};
+    const MemberMove move{MemberMove::Kind::kHandOver, segment, request.shard, *to};
+    under_way_[segment] = {.move = move, .since = context_.now};
   }
   return true;
 }
@@ -186,7 +185,7 @@ std::string Moves::WhyKept(const Request& request, uint32_t segment) const {
   const auto it = under_way_.find(segment);
   if (it != under_way_.end()) {
     const std::string to = context_.facts.ShardName(it->second.move.to.shard());
-    return it->second.move.kind == Move::Kind::kHandOver
+    return it->second.move.kind == MemberMove::Kind::kHandOver
                ? absl::StrCat(to, " has not taken over in time; ask again")
                : absl::StrCat("no replica is in sync: ", to, " is catching up; ask again");
   }

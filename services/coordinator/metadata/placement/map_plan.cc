@@ -18,6 +18,15 @@ bool HasLiveReplica(const Starts& newest, const v1::SegmentConfig& segment) {
   return std::ranges::any_of(segment.replicas(), [&](const auto& replica) { return Lives(newest, replica); });
 }
 
+// True if the newest start of some member's shard has a disk.
+bool MayHaveDisk(const std::map<uint32_t, ShardRecord>& shards, const v1::SegmentConfig& config) {
+  const auto has = [&shards](const v1::Member& member) {
+    const auto shard = shards.find(member.shard());
+    return shard != shards.end() && shard->second.keeps_data();
+  };
+  return has(config.primary()) || std::ranges::any_of(config.replicas(), has);
+}
+
 }  // namespace
 
 v1::Map FirstMap(const std::map<uint32_t, ShardRecord>& shards, int ring_bits, uint32_t replicas) {
@@ -53,6 +62,7 @@ v1::Map NextMap(const v1::Map& map, const v1::ShardInfo& shard, bool nothing_to_
   }
   if (place == nullptr) place = next.add_shards();
   *place = shard;
+  for (v1::SegmentConfig& segment : *next.mutable_segments()) segment.clear_lost();
   if (!nothing_to_lose) return next;
   const Starts newest = NewestStarts(next);
   for (v1::SegmentConfig& segment : *next.mutable_segments()) {
@@ -110,6 +120,14 @@ std::map<uint32_t, std::set<uint32_t>> LostSegments(const v1::Map& map) {
     lost[segment.primary().shard()].insert(static_cast<uint32_t>(s));
   }
   return lost;
+}
+
+void MarkLost(const std::map<uint32_t, ShardRecord>& shards, v1::Map& map) {
+  const Starts newest = NewestStarts(map);
+  for (v1::SegmentConfig& segment : *map.mutable_segments()) {
+    const bool over = !Lives(newest, segment.primary()) && !HasLiveReplica(newest, segment);
+    segment.set_lost(over && (segment.lost() || !MayHaveDisk(shards, segment)));
+  }
 }
 
 std::set<uint32_t> SegmentsToTakeOver(const v1::Map& map) {

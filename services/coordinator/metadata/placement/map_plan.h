@@ -16,9 +16,9 @@ namespace paceline::coordinator {
 v1::Map FirstMap(const std::map<uint32_t, ShardRecord>& shards, int ring_bits, uint32_t replicas);
 
 // The next version of `map`, in which `shard` is added, or has this address and incarnation.
-// `nothing_to_lose`: segments without a living member begin empty in their next epoch, with the newest start
-// of their primary's shard as the only member. That is right only if earlier starts cannot hold anything that
-// anybody was told of.
+// The new start may have another folder, so no segment is marked as lost. `nothing_to_lose`: segments without
+// a living member begin empty in their next epoch, with the newest start of their primary's shard as the only
+// member. That is right only if earlier starts cannot hold anything that anybody was told of.
 v1::Map NextMap(const v1::Map& map, const v1::ShardInfo& shard, bool nothing_to_lose);
 
 // A number that grows whenever a segment begins empty.
@@ -41,6 +41,10 @@ std::map<uint32_t, uint64_t> NewestStarts(const v1::Map& map);
 // Per shard that is their primary, the segments whose members all have been started again since: their data
 // in memory is gone.
 std::map<uint32_t, std::set<uint32_t>> LostSegments(const v1::Map& map);
+
+// Marks as lost the segments that LostSegments names and of which no disk can have anything: none of their
+// members' newest starts has one. What is marked keeps its mark; a segment that has a member again loses it.
+void MarkLost(const std::map<uint32_t, ShardRecord>& shards, v1::Map& map);
 
 // The segments whose primary has been started again, and that have a replica that has not.
 std::set<uint32_t> SegmentsToTakeOver(const v1::Map& map);

@@ -7,8 +7,8 @@
 namespace paceline::coordinator {
 namespace {
 
-using ring::Candidate;
 using ring::SegmentState;
+using ring::ShardState;
 
 SegmentState::Condition ConditionOf(const MoveInputs& inputs, const std::map<uint32_t, uint64_t>& newest,
                                     uint32_t segment) {
@@ -27,9 +27,9 @@ ring::PlanInput InputOf(const MoveInputs& inputs, const std::map<uint32_t, uint6
       .segments = {}, .shards = {}, .replicas = inputs.replicas, .moves_per_shard = inputs.moves_per_shard};
   for (const v1::ShardInfo& info : inputs.map.shards()) {
     const uint32_t id = info.shard();
-    auto takes = Candidate::Takes::kAll;
-    if (inputs.leaving.contains(id)) takes = Candidate::Takes::kReplicas;
-    if (inputs.ending.contains(id) || !inputs.alive.contains(id)) takes = Candidate::Takes::kNothing;
+    auto takes = ShardState::Takes::kAll;
+    if (inputs.leaving.contains(id)) takes = ShardState::Takes::kReplicas;
+    if (inputs.ending.contains(id) || !inputs.alive.contains(id)) takes = ShardState::Takes::kNothing;
     input.shards.push_back({.shard = ShardId(id), .zone = info.zone(), .takes = takes});
   }
   for (const v1::SegmentConfig& config : inputs.map.segments()) {
@@ -51,22 +51,22 @@ ring::PlanInput InputOf(const MoveInputs& inputs, const std::map<uint32_t, uint6
 
 }  // namespace
 
-std::map<uint32_t, int> PrimariesAfter(const v1::Map& map, const std::map<uint32_t, Move>& under_way) {
+std::map<uint32_t, int> PrimariesAfter(const v1::Map& map, const std::map<uint32_t, MemberMove>& under_way) {
   std::map<uint32_t, int> primaries;
   for (const v1::SegmentConfig& config : map.segments()) primaries[config.primary().shard()] += 1;
   for (const auto& [segment, move] : under_way) {
-    if (move.kind != Move::Kind::kHandOver) continue;
+    if (move.kind != MemberMove::Kind::kHandOver) continue;
     primaries[move.primary.shard()] -= 1;
     primaries[move.to.shard()] += 1;
   }
   return primaries;
 }
 
-std::vector<Move> PlanMoves(const MoveInputs& inputs) {
+std::vector<MemberMove> PlanMoves(const MoveInputs& inputs) {
   const std::map<uint32_t, uint64_t> newest = NewestStarts(inputs.map);
-  std::vector<Move> moves;
+  std::vector<MemberMove> moves;
   for (const ring::Move& planned : ring::PlanRound(InputOf(inputs, newest)).moves) {
-    Move& move = moves.emplace_back();
+    MemberMove& move = moves.emplace_back();
     move.kind = planned.kind;
     move.segment = planned.segment.v;
     move.primary = inputs.map.segments(static_cast<int>(move.segment)).primary();

@@ -12,7 +12,7 @@
 namespace paceline::coordinator {
 
 // A step of the plan, with the starts of shards that it concerns.
-struct Move {
+struct MemberMove {
   using Kind = ring::Move::Kind;
 
   Kind kind = Kind::kRecruit;
@@ -31,16 +31,16 @@ struct MoveInputs {
   // Shards that are about to end, and should have no replicas either.
   std::set<uint32_t> ending = {};
   std::set<uint32_t> held = {};                         // segments to leave alone: in takeover
-  std::map<uint32_t, Move> under_way = {};              // by segment
+  std::map<uint32_t, MemberMove> under_way = {};        // by segment
   std::set<std::pair<uint32_t, uint32_t>> failed = {};  // (segment, shard): recruits to try last
   uint32_t moves_per_shard = 8;  // moves under way at a time, from one primary and to one shard
 };
 
 // The next steps (ring/planner.h), of a map whose members are starts of shards: those that are not the newest
 // one of their shard do not live.
-std::vector<Move> PlanMoves(const MoveInputs& inputs);
+std::vector<MemberMove> PlanMoves(const MoveInputs& inputs);
 
 // How many segments each shard will be primary of once the hand-overs under way are done.
-std::map<uint32_t, int> PrimariesAfter(const v1::Map& map, const std::map<uint32_t, Move>& under_way);
+std::map<uint32_t, int> PrimariesAfter(const v1::Map& map, const std::map<uint32_t, MemberMove>& under_way);
 
 }  // namespace paceline::coordinator

@@ -41,19 +41,19 @@ std::set<uint32_t> First(uint32_t shards) {
   return set;
 }
 
-std::string Text(const Move& move) {
+std::string Text(const MemberMove& move) {
   const char* kinds[] = {"recruit", "hand over", "drop"};
   return std::string(kinds[static_cast<int>(move.kind)]) + " segment " + std::to_string(move.segment) +
          ": shard " + std::to_string(move.primary.shard()) + " -> " + std::to_string(move.to.shard());
 }
 
-std::vector<std::string> Texts(const std::vector<Move>& moves) {
+std::vector<std::string> Texts(const std::vector<MemberMove>& moves) {
   std::vector<std::string> texts;
-  for (const Move& move : moves) texts.push_back(Text(move));
+  for (const MemberMove& move : moves) texts.push_back(Text(move));
   return texts;
 }
 
-TEST(MovePlanTest, NothingIsDoneWhereNothingIsWanted) {
+TEST(MovePlanTest, NothingMovesWhereNothingIsWanted) {
   const v1::Map map = MapOf(3, {{0, 1}, {1, 2}, {2, 0}});
   EXPECT_THAT(PlanMoves({.map = map, .replicas = 1, .alive = First(3)}), IsEmpty());
   const v1::Map alone = MapOf(3, {{0}, {0}, {0}, {0}});
@@ -84,12 +84,12 @@ TEST(MovePlanTest, AnotherZoneIsPreferred) {
               ::testing::ElementsAre("recruit segment 0: shard 0 -> 2"));
 }
 
-TEST(MovePlanTest, AtMostSoManyMovesAreUnderWayPerShard) {
+TEST(MovePlanTest, MovesUnderWayPerShardAreBounded) {
   const v1::Map map = MapOf(2, std::vector<std::vector<uint32_t>>(10, {0}));
   MoveInputs inputs{.map = map, .replicas = 1, .alive = First(2), .moves_per_shard = 3};
-  const std::vector<Move> moves = PlanMoves(inputs);
+  const std::vector<MemberMove> moves = PlanMoves(inputs);
   EXPECT_EQ(moves.size(), 3u);
-  for (const Move& move : moves) inputs.under_way[move.segment] = move;
+  for (const MemberMove& move : moves) inputs.under_way[move.segment] = move;
   EXPECT_THAT(PlanMoves(inputs), IsEmpty());
   inputs.under_way.erase(moves[1].segment);
   EXPECT_THAT(Texts(PlanMoves(inputs)), ::testing::ElementsAre(Text(moves[1])));
@@ -97,8 +97,8 @@ TEST(MovePlanTest, AtMostSoManyMovesAreUnderWayPerShard) {
 
 TEST(MovePlanTest, PrimariesAreSpreadOnlyOnceNoSegmentLacksAReplica) {
   const v1::Map lacking = MapOf(3, {{0, 1}, {0, 1}, {0, 1}, {0}});
-  for (const Move& move : PlanMoves({.map = lacking, .replicas = 1, .alive = First(3)})) {
-    EXPECT_EQ(move.kind, Move::Kind::kRecruit) << Text(move);
+  for (const MemberMove& move : PlanMoves({.map = lacking, .replicas = 1, .alive = First(3)})) {
+    EXPECT_EQ(move.kind, MemberMove::Kind::kRecruit) << Text(move);
   }
   const v1::Map complete = MapOf(2, {{0, 1}, {0, 1}, {0, 1}, {0, 1}});
   EXPECT_THAT(
@@ -116,7 +116,7 @@ TEST(MovePlanTest, AnEarlierStartDoesNotLive) {
   map.mutable_shards(1)->set_incarnation(2);
   EXPECT_THAT(PlanMoves({.map = map, .replicas = 1, .alive = First(3)}), IsEmpty());
   map.mutable_segments(2)->clear_replicas();
-  const std::vector<Move> moves = PlanMoves({.map = map, .replicas = 1, .alive = {0, 1}});
+  const std::vector<MemberMove> moves = PlanMoves({.map = map, .replicas = 1, .alive = {0, 1}});
   ASSERT_THAT(Texts(moves), ::testing::ElementsAre("recruit segment 2: shard 0 -> 1"));
   EXPECT_EQ(moves[0].to.incarnation(), 2u);
   map.mutable_shards(0)->set_incarnation(2);

@@ -38,8 +38,8 @@ const v1::SegmentConfig& Moves::ConfigOf(uint32_t segment) const {
   return context_.facts.map()->segments(static_cast<int>(segment));
 }
 
-std::map<uint32_t, Move> Moves::MovesUnderWay() const {
-  std::map<uint32_t, Move> moves;
+std::map<uint32_t, MemberMove> Moves::MovesUnderWay() const {
+  std::map<uint32_t, MemberMove> moves;
   for (const auto& [segment, one] : under_way_) moves[segment] = one.move;
   return moves;
 }
@@ -77,14 +77,14 @@ void Moves::Forget() {
 }
 
 bool Moves::Ended(const UnderWay& one) {
-  const Move& move = one.move;
+  const MemberMove& move = one.move;
   const v1::SegmentConfig& config = ConfigOf(move.segment);
   const std::pair<uint32_t, uint32_t> pair(move.segment, move.to.shard());
   const auto leaving = leaving_.find(move.to.shard());
   if (leaving != leaving_.end() && leaving->second.ends) return true;
   if (Useless(membership_, move.to.shard())) return true;
   if (!Same(config.primary(), move.primary) || !membership_.Alive(move.to)) return true;
-  if (move.kind == Move::Kind::kHandOver) {
+  if (move.kind == MemberMove::Kind::kHandOver) {
     return !HasReplica(config, move.to) || context_.now - one.since > kHandOverPatience;
   }
   if (HasReplica(config, move.to)) {
@@ -121,19 +121,19 @@ void Moves::Plan() {
     inputs.leaving.insert(id);
     if (leaving.ends) inputs.ending.insert(id);
   }
-  const std::vector<Move> moves = PlanMoves(inputs);
-  for (const Move& move : moves) {
-    if (move.kind == Move::Kind::kDrop) continue;
+  const std::vector<MemberMove> moves = PlanMoves(inputs);
+  for (const MemberMove& move : moves) {
+    if (move.kind == MemberMove::Kind::kDrop) continue;
     under_way_[move.segment] = {.move = move, .since = context_.now};
   }
   CommitDrops(moves);
 }
 
-void Moves::CommitDrops(const std::vector<Move>& moves) {
+void Moves::CommitDrops(const std::vector<MemberMove>& moves) {
   v1::Map map = *context_.facts.map();
   bool some = false;
-  for (const Move& move : moves) {
-    if (move.kind != Move::Kind::kDrop) continue;
+  for (const MemberMove& move : moves) {
+    if (move.kind != MemberMove::Kind::kDrop) continue;
     Remove(*map.mutable_segments(static_cast<int>(move.segment)), move.to);
     some = true;
   }
@@ -145,12 +145,12 @@ void Moves::CommitDrops(const std::vector<Move>& moves) {
 // -- asking --
 
 void Moves::Ask() {
-  // A primary that is asked to hand over answers nobody before its wish is granted.
+  // A primary that is asked to hand over sends no answers before its wish is granted.
   const bool may_hand_over = membership_.CheckMayMakeMaps().ok();
-  std::map<uint32_t, std::vector<Move>> recruits;
-  std::map<uint32_t, std::vector<Move>> hand_overs;
+  std::map<uint32_t, std::vector<MemberMove>> recruits;
+  std::map<uint32_t, std::vector<MemberMove>> hand_overs;
   for (auto& [segment, one] : under_way_) {
-    const bool recruit = one.move.kind == Move::Kind::kRecruit;
+    const bool recruit = one.move.kind == MemberMove::Kind::kRecruit;
     if (one.next_ask > context_.now) continue;
     one.next_ask = context_.now + (recruit || may_hand_over ? kAskMovesEvery : kLookAgain);
     if (!recruit && !may_hand_over) continue;
@@ -161,11 +161,11 @@ void Moves::Ask() {
   for (const auto& [shard, moves] : hand_overs) SendHandOvers(shard, moves);
 }
 
-void Moves::SendRecruits(uint32_t shard, const std::vector<Move>& moves) {
+void Moves::SendRecruits(uint32_t shard, const std::vector<MemberMove>& moves) {
   v1::RecruitRequest request;
   request.set_cluster(context_.facts.cluster());
   *request.mutable_target() = moves.front().primary;
-  for (const Move& move : moves) {
+  for (const MemberMove& move : moves) {
     v1::RecruitRequest::Segment& segment = *request.add_segments();
     segment.set_segment(move.segment);
     segment.set_epoch(ConfigOf(move.segment).epoch());
@@ -179,11 +179,11 @@ void Moves::SendRecruits(uint32_t shard, const std::vector<Move>& moves) {
             });
 }
 
-void Moves::SendHandOvers(uint32_t shard, const std::vector<Move>& moves) {
+void Moves::SendHandOvers(uint32_t shard, const std::vector<MemberMove>& moves) {
   v1::HandOverRequest request;
   request.set_cluster(context_.facts.cluster());
   *request.mutable_target() = moves.front().primary;
-  for (const Move& move : moves) {
+  for (const MemberMove& move : moves) {
     v1::HandOverRequest::Segment& segment = *request.add_segments();
     segment.set_segment(move.segment);
     segment.set_epoch(ConfigOf(move.segment).epoch());
@@ -197,13 +197,13 @@ void Moves::SendHandOvers(uint32_t shard, const std::vector<Move>& moves) {
             });
 }
 
-void Moves::OnAsked(uint32_t shard, const std::vector<Move>& moves, const absl::Status& status,
+void Moves::OnAsked(uint32_t shard, const std::vector<MemberMove>& moves, const absl::Status& status,
                     const std::set<uint32_t>& accepted) {
   const ShardRecord* known = context_.facts.FindShard(shard);
   if (!status.ok() && known != nullptr) {
     context_.probe.CallRepeated(known->info(), absl::StrCat("a move: ", status.ToString()));
   }
-  for (const Move& move : moves) {
+  for (const MemberMove& move : moves) {
     const auto it = under_way_.find(move.segment);
     if (it == under_way_.end() || accepted.contains(move.segment)) continue;
     // Usually the shard still waits for a map.
@@ -216,7 +216,7 @@ void Moves::OnAsked(uint32_t shard, const std::vector<Move>& moves, const absl::
 std::map<uint32_t, int> Moves::Learners() const {
   std::map<uint32_t, int> learners;
   for (const auto& [segment, one] : under_way_) {
-    if (one.move.kind == Move::Kind::kRecruit) learners[one.move.to.shard()] += 1;
+    if (one.move.kind == MemberMove::Kind::kRecruit) learners[one.move.to.shard()] += 1;
   }
   return learners;
 }

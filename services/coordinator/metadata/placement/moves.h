@@ -42,10 +42,10 @@ class Moves {
 
   // -- requests --
   // Answered once no segment is left that could be handed over, or whose next replica is on its way; at the
-  // deadline with what was done until then. The shard gets no more primaries until it is started again, or
-  // for ten minutes. A shard that leaves is also dropped as a replica, except from segments of which no other
-  // member stays. kNotFound, kFailedPrecondition: the shard does not exist, is not alive, or was started
-  // again.
+  // deadline with the segments that were handed over until then. The shard gets no more primaries until it is
+  // started again, or for ten minutes. A shard that leaves is also dropped as a replica, except from segments
+  // of which no other member stays. kNotFound, kFailedPrecondition: the shard does not exist, is not alive,
+  // or was started again.
   absl::StatusOr<Ticket> HandOverShard(const v1::HandOverShardRequest& request, absl::Time deadline,
                                        const Done<v1::HandOverShardReply>& done);
   // Ends all moves and requests; these are answered by others.
@@ -65,7 +65,7 @@ class Moves {
 
  private:
   struct UnderWay {
-    Move move;
+    MemberMove move;
     absl::Time since;
     absl::Time next_ask = absl::InfinitePast();
   };
@@ -82,15 +82,15 @@ class Moves {
 
   // -- moves.cc --
   const v1::SegmentConfig& ConfigOf(uint32_t segment) const;
-  std::map<uint32_t, Move> MovesUnderWay() const;
+  std::map<uint32_t, MemberMove> MovesUnderWay() const;
   void Forget();
   bool Ended(const UnderWay& one);
   void Plan();
-  void CommitDrops(const std::vector<Move>& moves);
+  void CommitDrops(const std::vector<MemberMove>& moves);
   void Ask();
-  void SendRecruits(uint32_t shard, const std::vector<Move>& moves);
-  void SendHandOvers(uint32_t shard, const std::vector<Move>& moves);
-  void OnAsked(uint32_t shard, const std::vector<Move>& moves, const absl::Status& status,
+  void SendRecruits(uint32_t shard, const std::vector<MemberMove>& moves);
+  void SendHandOvers(uint32_t shard, const std::vector<MemberMove>& moves);
+  void OnAsked(uint32_t shard, const std::vector<MemberMove>& moves, const absl::Status& status,
                const std::set<uint32_t>& accepted);
 
   // -- hand_overs.cc --

@@ -190,7 +190,7 @@ TEST_F(MovesTest, StatusShowsTheRoles) {
 
 // -- hand-overs --
 
-TEST_F(MovesTest, AllThatAShardIsPrimaryOfIsHandedOver) {
+TEST_F(MovesTest, AllPrimariesOfAShardAreHandedOver) {
   Start(1, 3, 6);
   const uint32_t id = shards().at("shard-1").id;
   const int its = Primaries()[id];
@@ -320,7 +320,7 @@ TEST_F(MovesTest, AReplicaOfADeadPrimaryTakesOverBeforeItLeaves) {
   }
 }
 
-TEST_F(MovesTest, WhoLeavesGoesOnLeavingWhenAHandOverIsAskedForAsWell) {
+TEST_F(MovesTest, ALeavingShardKeepsLeavingDuringAHandOver) {
   Start(1);
   const v1::Member leaver = shards().at("shard-1").member();
   const auto leave = Leave("shard-1", leaver.incarnation());
@@ -336,7 +336,7 @@ TEST_F(MovesTest, WhoLeavesGoesOnLeavingWhenAHandOverIsAskedForAsWell) {
   }
 }
 
-TEST_F(MovesTest, WhenAllLeaveNobodyIsWaitedForAndTheReasonIsNamed) {
+TEST_F(MovesTest, WhenAllLeaveNoneWaitsAndTheReasonIsNamed) {
   Start(1);
   std::vector<Pending<v1::HandOverShardReply>> pending;
   for (const char* name : {"shard-0", "shard-1", "shard-2"}) {
@@ -360,7 +360,7 @@ TEST_F(MovesTest, AnEarlierStartDoesNotMakeTheNextOneLeave) {
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("is over; the newest is")));
 }
 
-TEST_F(MovesTest, WhatIsOnItsWayToAShardThatLeavesIsHandedOverToo) {
+TEST_F(MovesTest, MovesTowardsALeavingShardAreHandedOverToo) {
   Start(1, 3, 6);
   ASSERT_THAT(shards().Join(cluster_->core(), "shard-1"), IsOk());
   const v1::Member it = shards().at("shard-1").member();

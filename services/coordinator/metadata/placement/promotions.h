@@ -20,11 +20,12 @@ namespace paceline::coordinator {
 // Replaces the primary of segments whose primary is silent, or has ended, by one of their replicas.
 //
 // A replica that wishes for it is *fenced* first, on the condition that it has still been without a beacon
-// for as long as it lent the primary. From then on the primary answers nobody, since it lacks this replica's
-// lease. Then the other replicas are fenced too. Of the replicas that answer in time the most advanced
-// becomes primary of the next epoch, the others its replicas: each holds every acknowledged record, and with
-// the most advanced log the fewest records are discarded. If the primary's process is known to have ended,
-// because its shard has joined again, neither silence nor a wish is needed: all replicas are fenced at once.
+// for as long as it lent the primary. From then on the primary sends no answers, since it lacks this
+// replica's lease. Then the other replicas are fenced too. Of the replicas that answer in time the most
+// advanced becomes primary of the next epoch, the others its replicas: each holds every acknowledged record,
+// and with the most advanced log the fewest records are discarded. If the primary's process is known to have
+// ended, because its shard has joined again, neither silence nor a wish is needed: all replicas are fenced at
+// once.
 //
 // The death of a shard affects many segments. They are handled together: one call fences a shard for all of
 // them, and one commit serves all segments that are ready. So a takeover costs a few round trips, whatever

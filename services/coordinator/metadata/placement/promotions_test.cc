@@ -117,7 +117,7 @@ TEST_F(PromotionsTest, TwoReplicasWishAtOnceAndOneEpochFollows) {
   EXPECT_THAT(late->segments(0).why_not(), HasSubstr("epoch 2"));
 }
 
-TEST_F(PromotionsTest, IfTheFirstIsNotSilentTheOtherThatWishesIsAsked) {
+TEST_F(PromotionsTest, IfTheFirstStillHearsThePrimaryTheNextIsAsked) {
   Start(2);
   const v1::SegmentConfig config = Config(3);
   ShardOf(config.replicas(0)).not_silent = {3};
@@ -179,7 +179,7 @@ TEST_F(PromotionsTest, AFailedCommitIsTriedAgainByTheNextWish) {
   }
 }
 
-TEST_F(PromotionsTest, ACoordinatorThatEndsInTheMiddleIsFollowedByOneThatBeginsAnew) {
+TEST_F(PromotionsTest, ANewCoordinatorBeginsTheTakeoverAgain) {
   Start(2);
   const v1::SegmentConfig config = Config(3);
   shards().hold = [](const std::string& call, auto&) { return call == "Fence"; };
@@ -309,7 +309,7 @@ TEST_F(PromotionsTest, AnEarlierStartIsNotListenedToAndNotPromoted) {
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("newest start")));
   // Its new start is no member.
   EXPECT_THAT(Wish(old, {WishOf(v1::ConfigWish::PROMOTE, 3, 1)})->segments(0).why_not(),
-              HasSubstr("is no replica"));
+              HasSubstr("is not a replica"));
   EXPECT_THAT(Wish(config.primary(), {WishOf(v1::ConfigWish::SWAP, 3, 1, {old})})->segments(0).why_not(),
               HasSubstr("started again"));
   ASSERT_THAT(Wish(config.replicas(1), {WishOf(v1::ConfigWish::PROMOTE, 3, 1)}), IsOk());
@@ -367,7 +367,7 @@ TEST_F(PromotionsTest, BeforeAnySessionNothingIsLostWithTheLastMember) {
   EXPECT_NE(cluster_->Opened("ctr"), 0u);
 }
 
-// -- whatever fails --
+// -- under faults --
 
 class TakeoverTest : public ReplicatedTest {
  protected:
@@ -383,7 +383,7 @@ class TakeoverTest : public ReplicatedTest {
       if (shard.up && !wishes.empty()) (void)shards().Wish(cluster_->core(), name, wishes);
     }
   }
-  // An epoch of a segment is one configuration, for whoever is told of it.
+  // An epoch of a segment is one configuration, for everybody who hears of it.
   void CheckTold() {
     for (const auto& [name, shard] : shards().all()) {
       for (int s = 0; s < shard.map.segments_size(); ++s) {
@@ -397,7 +397,7 @@ class TakeoverTest : public ReplicatedTest {
   std::map<std::pair<int, uint64_t>, std::string> told_;
 };
 
-TEST_F(TakeoverTest, EndsWhateverFailsAndAnEpochIsOneConfiguration) {
+TEST_F(TakeoverTest, EndsDespiteFaultsAndAnEpochIsOneConfiguration) {
   for (const Fault fault : {Fault::kNone, Fault::kCrashAfter, Fault::kFailBefore, Fault::kFailAfter}) {
     for (int at = 1; at <= 3; ++at) {
       for (int lost = 0; lost < 12; ++lost) {

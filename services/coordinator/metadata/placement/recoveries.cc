@@ -216,7 +216,7 @@ void Recoveries::OnAnswer(uint32_t shard, uint64_t incarnation, const std::vecto
   Pump();
 }
 
-// What was given up for lost does not come back with a disk that was not told in time.
+// Data that was given up for lost does not come back with a disk that heard of it too late.
 Recoveries::Progress Recoveries::ProgressOf(const v1::FenceReply::Segment& answer) const {
   const bool over = answer.lsn_epoch() < ConfigOf(answer.segment()).emptied_in();
   return over ? Progress() : Progress{answer.lsn_epoch(), answer.lsn()};
@@ -260,7 +260,8 @@ void Recoveries::Decide(uint32_t segment, Attempt& attempt, Decisions& decisions
   }
   const bool nothing = attempt.Best() == Progress() || attempt.others.has_value();
   if (nothing && !Accepted(segment)) {
-    decisions.nowhere.insert(segment);
+    decisions.map.mutable_segments(static_cast<int>(segment))->set_lost(true);
+    ++decisions.nowhere;
     return;
   }
   if (nothing && !AskOthers(attempt)) return;
@@ -293,7 +294,7 @@ void Recoveries::MarkJobs(const Decisions& decisions, Changes& changes) const {
     if (!segments.empty()) losses.push_back(absl::StrCat("segments ", Ranges(segments), " ", what));
   };
   add(decisions.emptied, "began empty");
-  add(decisions.fell_back, "went on from what had been left of an earlier configuration");
+  add(decisions.fell_back, "went on from the remains of an earlier configuration");
   add(decisions.lack, "went on without shards that were given up");
   if (losses.empty()) return;
   const std::string loss =
@@ -311,10 +312,6 @@ void Recoveries::CommitReady() {
   Decisions decisions;
   decisions.map = *context_.facts.map();
   for (auto& [segment, attempt] : attempts_) Decide(segment, attempt, decisions);
-  if (!decisions.nowhere.empty()) {
-    membership_.OnNothingFound(decisions.nowhere);
-    for (const uint32_t segment : decisions.nowhere) attempts_.erase(segment);
-  }
   std::set<uint32_t> gone = decisions.emptied;
   gone.insert(decisions.fell_back.begin(), decisions.fell_back.end());
   if (!gone.empty()) {
@@ -325,10 +322,11 @@ void Recoveries::CommitReady() {
     if (!evicted.ok()) return;  // again with the next beat, as below
   }
   // If the commit fails it is tried again with the next beat.
-  if (decisions.ready == 0) return Ask();  // perhaps other shards
+  if (decisions.ready + decisions.nowhere == 0) return Ask();  // perhaps other shards
   Changes changes;
   MarkJobs(decisions, changes);
   if (!membership_.CommitMap(std::move(decisions.map), std::move(changes)).ok()) return;
+  if (decisions.nowhere > 0) membership_.ReportLost();
   recovered_ += decisions.ready;
   on_map_(!gone.empty());
 }

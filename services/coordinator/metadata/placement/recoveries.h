@@ -84,7 +84,7 @@ class Recoveries {
   struct Decisions {
     v1::Map map;
     uint64_t ready = 0;
-    std::set<uint32_t> nowhere;    // nothing was found of them, and no loss was accepted
+    uint64_t nowhere = 0;          // nothing was found of so many, and no loss was accepted: marked as lost
     std::set<uint32_t> emptied;    // these begin empty …
     std::set<uint32_t> fell_back;  // … these continue from data of an earlier configuration …
     std::set<uint32_t> lack;       // … and these from the members that were not given up
@@ -112,7 +112,7 @@ class Recoveries {
   void Decide(uint32_t segment, Attempt& attempt, Decisions& decisions);
   // True: all others have answered, or ended meanwhile.
   bool AskOthers(Attempt& attempt) const;
-  // Marks the jobs with what was given up, for good.
+  // Marks the jobs, for good, with the data that was given up.
   void MarkJobs(const Decisions& decisions, Changes& changes) const;
 
   Context& context_;

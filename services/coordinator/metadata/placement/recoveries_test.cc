@@ -1,4 +1,4 @@
-// Segments whose members have all been started again, and what lies on their disks.
+// Segments whose members have all been started again, and their disks.
 #include "services/coordinator/metadata/placement/test_replicated.h"
 
 namespace paceline::coordinator {
@@ -27,7 +27,7 @@ class RecoveriesTest : public ReplicatedTest {
   }
 };
 
-TEST_F(RecoveriesTest, ARestartedShardGoesOnWithWhatItsDiskHas) {
+TEST_F(RecoveriesTest, ARestartedShardContinuesFromItsDisk) {
   StartWithDisks(0);
   const v1::SegmentConfig before = Config(3);
   StartAgain(before.primary());
@@ -44,7 +44,7 @@ TEST_F(RecoveriesTest, ARestartedShardGoesOnWithWhatItsDiskHas) {
   }
 }
 
-TEST_F(RecoveriesTest, AllAreAwaitedAndTheMostAdvancedGoesOn) {
+TEST_F(RecoveriesTest, AllMembersAreAwaitedAndTheMostAdvancedGoesOn) {
   for (const bool by_epoch : {false, true}) {
     StartWithDisks(1);
     const v1::SegmentConfig before = Config(3);
@@ -69,7 +69,7 @@ TEST_F(RecoveriesTest, AllAreAwaitedAndTheMostAdvancedGoesOn) {
   }
 }
 
-TEST_F(RecoveriesTest, WhoeverHasNotBeenStartedAgainIsNotReplacedByADisk) {
+TEST_F(RecoveriesTest, ARunningMemberIsNotReplacedByADisk) {
   StartWithDisks(1);
   const v1::SegmentConfig before = Config(3);
   ShardOf(before.replicas(0)).up = false;  // its memory may be all there is of the newest records
@@ -111,7 +111,40 @@ TEST_F(RecoveriesTest, WithoutAnythingOnADiskItIsLost) {
   EXPECT_EQ(cluster_->core().gauges().segments_lost, 0u);
 }
 
-TEST_F(RecoveriesTest, TheNextCoordinatorGoesOn) {
+TEST_F(RecoveriesTest, TheMapMarksSegmentsThatLostAllReplicas) {
+  Start(1);  // without disks
+  const v1::SegmentConfig before = Config(3);
+  ShardOf(before.replicas(0)).up = false;
+  StartAgain(before.primary());
+  cluster_->Run(absl::Seconds(1));
+  EXPECT_FALSE(Config(3).lost()) << "its replica may come back";
+  StartAgain(before.replicas(0));
+  cluster_->Run(absl::Seconds(1));
+  EXPECT_TRUE(Config(3).lost());
+  EXPECT_TRUE(ShardOf(before.primary()).map.segments(3).lost()) << "it was told";
+  StartAgain(before.primary());
+  EXPECT_TRUE(Config(3).lost()) << "there is no disk to ask";
+}
+
+TEST_F(RecoveriesTest, ASegmentOnNoDiskIsLostForTheNextCoordinatorToo) {
+  StartWithDisks(1);
+  const v1::SegmentConfig before = Config(3);
+  for (auto& [name, disk] : shards().disks) disk.clear();
+  for (const v1::Member& member : {before.primary(), before.replicas(0)}) ShardOf(member).up = false;
+  StartAgain(before.primary());
+  StartAgain(before.replicas(0));
+  EXPECT_FALSE(Config(3).lost()) << "the disks have yet to be asked";
+  cluster_->Run(absl::Seconds(1));
+  EXPECT_TRUE(Config(3).lost());
+  EXPECT_EQ(Config(3).epoch(), before.epoch());
+  EXPECT_TRUE(ShardOf(before.primary()).map.segments(3).lost()) << "it was told";
+  ASSERT_THAT(cluster_->Restart(), IsOk());
+  cluster_->Run(absl::Seconds(4));
+  EXPECT_GE(cluster_->core().gauges().segments_lost, 1u);
+  EXPECT_TRUE(Config(3).lost());
+}
+
+TEST_F(RecoveriesTest, TheNextCoordinatorContinues) {
   StartWithDisks(0);
   const v1::SegmentConfig before = Config(3);
   shards().drop_calls = [] { return true; };
@@ -123,7 +156,7 @@ TEST_F(RecoveriesTest, TheNextCoordinatorGoesOn) {
   EXPECT_EQ(Config(3).epoch(), 2u);
 }
 
-TEST_F(RecoveriesTest, AllAtOnce) {
+TEST_F(RecoveriesTest, AllSegmentsRecoverAtOnce) {
   StartWithDisks(2);
   for (const auto& name : {"shard-0", "shard-1", "shard-2"}) {
     ASSERT_THAT(shards().Join(cluster_->core(), name), IsOk());
@@ -164,7 +197,7 @@ class LossesTest : public RecoveriesTest {
   }
 };
 
-TEST_F(LossesTest, WhoeverIsAwaitedIsNamedAndTheOthersGoOnOnceTheLossIsAccepted) {
+TEST_F(LossesTest, AwaitedShardsAreNamedAndTheOthersGoOnOnceTheLossIsAccepted) {
   StartWithDisks(1);
   const v1::SegmentConfig before = Config(3);
   EXPECT_THAT(Recover().waiting(), IsEmpty());
@@ -203,7 +236,7 @@ TEST_F(LossesTest, AMemberThatLivesTakesOverAndNothingIsAccepted) {
   EXPECT_EQ(Config(3).epoch(), 1u);
 }
 
-TEST_F(LossesTest, WithNobodyLeftItBeginsEmptyAndSessionsEnd) {
+TEST_F(LossesTest, WithoutMembersItBeginsEmptyAndSessionsEnd) {
   StartWithDisks(0);
   const v1::SegmentConfig before = Config(3);
   End(before.primary());
@@ -223,7 +256,7 @@ TEST_F(LossesTest, WithNobodyLeftItBeginsEmptyAndSessionsEnd) {
   EXPECT_NE(cluster_->Opened("ctr"), 0u);
 }
 
-TEST_F(LossesTest, WhatAllDisksAreWithoutBeginsEmptyToo) {
+TEST_F(LossesTest, ASegmentOnNoDiskBeginsEmptyToo) {
   StartWithDisks(0);
   const v1::SegmentConfig before = Config(3);
   shards().disks[NameOf(before.primary())].clear();
@@ -242,7 +275,7 @@ TEST_F(LossesTest, WhatAllDisksAreWithoutBeginsEmptyToo) {
 }
 
 // Its machine lost power before it had written down that the segment began empty.
-TEST_F(LossesTest, WhatWasGivenUpDoesNotComeBackFromADisk) {
+TEST_F(LossesTest, DataThatWasGivenUpDoesNotComeBackFromADisk) {
   StartWithDisks(0);
   const v1::SegmentConfig before = Config(3);
   const std::string name = NameOf(before.primary());
@@ -263,7 +296,7 @@ TEST_F(LossesTest, WhatWasGivenUpDoesNotComeBackFromADisk) {
   EXPECT_EQ(Config(3).epoch(), 3u);
 }
 
-TEST_F(LossesTest, WhatAShardKeptOfAnEarlierConfigurationIsGoneOnFromBeforeItBeginsEmpty) {
+TEST_F(LossesTest, ACopyOfAnEarlierConfigurationGoesBeforeAnEmptyBeginning) {
   StartWithDisks(0);
   const v1::SegmentConfig before = Config(3);
   std::string keeper;
@@ -278,10 +311,10 @@ TEST_F(LossesTest, WhatAShardKeptOfAnEarlierConfigurationIsGoneOnFromBeforeItBeg
   EXPECT_EQ(Config(3).emptied_in(), 0u);
   EXPECT_THAT(cluster_->KeepAlive(1), StatusIs(StatusCode::kDataLoss)) << "it may know less than it was told";
   EXPECT_THAT(cluster_->core().Status().jobs(0).data_lost(),
-              HasSubstr("segments 3 went on from what had been left of an earlier configuration"));
+              HasSubstr("segments 3 went on from the remains of an earlier configuration"));
 }
 
-TEST_F(LossesTest, AShardThatEndsWhileItIsAskedWhatItKeptIsNotWaitedFor) {
+TEST_F(LossesTest, AShardThatEndsWhileItIsAskedIsNotWaitedFor) {
   StartWithDisks(0);
   const v1::SegmentConfig before = Config(3);
   End(before.primary());
@@ -363,7 +396,7 @@ TEST_F(LossesTest, AcceptedAreTheStartsThatWereNamed) {
   EXPECT_EQ(Config(3).epoch(), 2u);
 }
 
-TEST_F(LossesTest, WhoeverIsSilentLaterIsNotGivenUp) {
+TEST_F(LossesTest, AShardThatFallsSilentLaterIsNotGivenUp) {
   StartWithDisks(1);
   const v1::SegmentConfig before = Config(3);
   shards().disks[NameOf(before.replicas(0))][3] = {1, 50};
@@ -384,7 +417,7 @@ TEST_F(LossesTest, WhoeverIsSilentLaterIsNotGivenUp) {
   EXPECT_TRUE(Same(Config(3).primary(), ShardOf(before.replicas(0)).member()));
 }
 
-TEST_F(LossesTest, WhoeverComesBackBeforeTheCommitIsAskedAsWell) {
+TEST_F(LossesTest, AShardThatReturnsBeforeTheCommitIsAskedToo) {
   StartWithDisks(1);
   const v1::SegmentConfig before = Config(3);
   shards().disks[NameOf(before.primary())][3] = {1, 50};

@@ -19,7 +19,7 @@ class RollCall {
       : context_(context), on_answer_(std::move(on_answer)) {}
 
   // Whether this start has answered a question of the last 200 ms. Otherwise it is asked (again, every 100 ms
-  // that somebody wants to know).
+  // that are wanted).
   bool Lives(const v1::Member& member);
 
  private:

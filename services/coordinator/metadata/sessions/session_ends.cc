@@ -16,9 +16,8 @@ constexpr size_t kEvictedAtOnceMax = 256;  // in one commit
 
 absl::Status CheckToken(const SessionRecord& session, const std::string& token) {
   if (session.secret().empty() || secret::Equal(session.secret(), token)) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat("token: it is not the secret of session ", session.id(),
-                   "; expected what OpenSession returned to whoever opened it"));
+  return absl::PermissionDeniedError(absl::StrCat("token: it is not the secret of session ", session.id(),
+                                                  "; expected the secret that OpenSession returned"));
 }
 
 }  // namespace

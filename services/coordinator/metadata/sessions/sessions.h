@@ -85,7 +85,7 @@ class Sessions {
   // Evicts every session of every job, because acknowledged data is gone, as `lost` describes. Later calls
   // about such a session are answered DATA_LOSS.
   absl::Status EvictAll(const std::string& lost);
-  // What the session's intent still waits for, for messages.
+  // The shards or segments that the session's intent still waits for, for messages.
   std::string Waits(const SessionRecord& session) const;
 
  private:
@@ -120,7 +120,7 @@ class Sessions {
   static bool HasEnded(const SessionRecord& session);
   absl::Status EndedStatus(uint64_t session, const Ending& ending) const;
   absl::Status ExpiredStatus(uint64_t id, Awaited awaited) const;
-  // A request that waited for the session has gone, without what it waited for.
+  // A request that waited for the session was given up before it was answered.
   void OnLeft(uint64_t session, bool abandoned);
   void GiveUpOpening(uint64_t session);
 

@@ -75,7 +75,7 @@ TEST_F(SessionsTest, RepeatingTheCallReturnsTheSameSession) {
   EXPECT_THAT(elsewhere.status(), StatusIs(StatusCode::kInvalidArgument, HasSubstr("nonce")));
 }
 
-TEST_F(SessionsTest, RefusesWhatItCannotWorkWith) {
+TEST_F(SessionsTest, RefusesInvalidRequests) {
   EXPECT_THAT(cluster_.OpenSession("", 7).status(), StatusIs(StatusCode::kInvalidArgument, HasSubstr("job")));
   EXPECT_THAT(cluster_.OpenSession("a b", 7).status(),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("job")));
@@ -139,7 +139,7 @@ TEST_F(SessionsTest, AShardThatIsBehindIsToldTheMapAtOnce) {
   EXPECT_THAT(opening.status(), IsOk());
 }
 
-// A shard does nothing for who goes by an older map than its own.
+// A shard does nothing for a caller with an older map than its own.
 TEST_F(SessionsTest, ACallThatAMapHasOvertakenIsSentAgainAtOnce) {
   const auto opening = cluster_.OpenSession("ctr", 7);
   ASSERT_THAT(cluster_.shards().Join(cluster_.core(), "another"), IsOk());
@@ -170,7 +170,7 @@ TEST_F(SessionsTest, AnAnswerByANewerMapThanTheStoresShowsThatItIsBehind) {
   EXPECT_LE(cluster_.shards().at("shard-0").changes.size(), calls + 1);
 }
 
-TEST_F(SessionsTest, TheDeadlineNamesWhomItWaitedForAndTheSessionIsClosed) {
+TEST_F(SessionsTest, TheDeadlineNamesTheShardAndTheSessionIsClosed) {
   cluster_.shards().at("shard-1").up = false;
   const auto opening = cluster_.OpenSession("ctr", 7, 5000);
   cluster_.Run(absl::Milliseconds(4900));
@@ -187,7 +187,7 @@ TEST_F(SessionsTest, TheDeadlineNamesWhomItWaitedForAndTheSessionIsClosed) {
   EXPECT_EQ(ClosedIn(1), 8);
 }
 
-TEST_F(SessionsTest, OneOfTwoRepeatedCallsMayExpireWithoutClosing) {
+TEST_F(SessionsTest, ARepeatedCallMayExpireWithoutClosingTheSession) {
   cluster_.shards().at("shard-1").up = false;
   const auto shorter = cluster_.OpenSession("ctr", 7, 1000);
   const auto longer = cluster_.OpenSession("ctr", 7, 9000);
@@ -335,7 +335,7 @@ TEST_F(SessionsTest, AnEvictedSessionIsClosingUntilItIsClosedEverywhere) {
   EXPECT_EQ(cluster_.StateOf(1), "closed");
 }
 
-TEST_F(SessionsTest, WhoWaitsForTheCoordinatorIsNotSilent) {
+TEST_F(SessionsTest, AClientThatWaitsForTheCoordinatorIsNotSilent) {
   cluster_.shards().at("shard-1").up = false;
   const auto opening = cluster_.OpenSession("ctr", 7, 25'000);
   cluster_.Run(absl::Seconds(20));
@@ -345,7 +345,7 @@ TEST_F(SessionsTest, WhoWaitsForTheCoordinatorIsNotSilent) {
   EXPECT_THAT(opening.status(), IsOk());
 }
 
-TEST_F(SessionsTest, WhoGaveTheCallUpIsSilentFromThenOn) {
+TEST_F(SessionsTest, AClientThatGaveUpItsCallIsSilentFromThenOn) {
   cluster_.shards().at("shard-1").up = false;
   const auto opening = cluster_.OpenSession("ctr", 7, 60'000);
   cluster_.Run(absl::Seconds(5));
@@ -436,7 +436,7 @@ TEST_F(SessionsTest, AStoreThatFailsIsNamedAndRecovers) {
   EXPECT_THAT(cluster_.Problems(), ::testing::IsEmpty());
 }
 
-TEST_F(SessionsTest, WhatTheStoreRefusedForAWhileIsCommittedLater) {
+TEST_F(SessionsTest, ACommitThatTheStoreRefusedIsMadeLater) {
   const auto opening = cluster_.OpenSession("ctr", 7);
   cluster_.store().broken = true;
   cluster_.Run(absl::Seconds(1));

@@ -1,4 +1,4 @@
-// Workers: their requests, and descriptions of what they wait for.
+// Workers: their requests, and descriptions of their waits.
 #include "services/coordinator/metadata/sessions/workers.h"
 
 #include <algorithm>
@@ -125,7 +125,7 @@ absl::Status Workers::CheckWish(const SessionRecord& session, const Wish& wish) 
     }
     if (wish.rank.has_value() && theirs.rank == wish.rank) {
       return absl::AlreadyExistsError(absl::StrCat("rank: session ", other, " has asked for ", *wish.rank,
-                                                   " already; wish for another rank, or for none"));
+                                                   " already; ask for another rank, or for none"));
     }
   }
   return absl::OkStatus();
@@ -140,7 +140,7 @@ absl::Status Workers::CheckRank(const SessionRecord& session, uint32_t rank) con
           absl::StrCat("rank: ", rank, " is session ", id, "'s until that is closed everywhere; try again"));
     }
     return absl::AlreadyExistsError(absl::StrCat("rank: ", rank, " is session ", id, "'s (", other.client(),
-                                                 "); wish for another rank, or for none"));
+                                                 "); ask for another rank, or for none"));
   }
   return absl::OkStatus();
 }
@@ -192,7 +192,7 @@ absl::StatusOr<Ticket> Workers::Finish(const v1::FinishWorkerRequest& request, a
   }
   if (session.state() != SessionRecord::FINISHING && session.state() != SessionRecord::WORKER) {
     return absl::FailedPreconditionError(
-        absl::StrCat("session ", id, " is no worker: JoinJob makes it one, CloseSession ends it"));
+        absl::StrCat("session ", id, " is not a worker: JoinJob makes it one, CloseSession ends it"));
   }
   if (session.state() == SessionRecord::WORKER) {
     SessionRecord next = session;
@@ -222,7 +222,7 @@ std::string Workers::DescribeWait(const SessionRecord& session) const {
   }
   const auto it = waiting_.find(session.job());
   if (it == waiting_.end() || !it->second.contains(session.id())) return "";
-  if (held_(session.job())) return "a change of rates, or a snapshot, under way, for which nobody may join";
+  if (held_(session.job())) return "a change of rates, or a snapshot, during which no worker may join";
   if (it->second.size() < Needed(session.job())) {
     return absl::StrCat("the others: ", DescribeJointStart(session.job()), "; start the others");
   }

@@ -22,7 +22,7 @@ namespace paceline::coordinator {
 // The coordinator proposes a start clock from the largest min clock that it knows. If a segment is past it
 // already, the sessions that were to join there are evicted, and told to join again as new sessions. (Some
 // segments may have logged their join at the refused clock, so these sessions can start at no other.) The
-// next proposal uses what was learned.
+// next proposal uses the clocks that were learned.
 //
 // A joint start: sessions that state W > 1 workers wait for each other, and join W at a time at one clock.
 // All are answered when the last of them is a worker everywhere; one that ends before that is no longer

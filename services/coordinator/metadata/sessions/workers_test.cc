@@ -53,7 +53,7 @@ TEST_F(WorkersTest, ANewcomerStartsTwoBeyondTheLargestKnownMinClock) {
   EXPECT_EQ(joining->rank(), 1u);
 }
 
-TEST_F(WorkersTest, WithNobodyAtWorkItStartsAtTheMinClock) {
+TEST_F(WorkersTest, WithoutOtherWorkersItStartsAtTheMinClock) {
   const uint64_t first = cluster_.Worker("ctr");
   cluster_.shards().AdvanceMinClock(5);
   Report();
@@ -90,7 +90,7 @@ TEST_F(WorkersTest, OnlyAnOpenSessionJoins) {
   EXPECT_THAT(cluster_.JoinJob(1).status(), StatusIs(StatusCode::kFailedPrecondition, HasSubstr("finished")));
 }
 
-TEST_F(WorkersTest, TheDeadlineNamesWhomItWaitedFor) {
+TEST_F(WorkersTest, TheDeadlineNamesTheMissingWorkers) {
   const uint64_t session = cluster_.Opened("ctr");
   cluster_.shards().at("shard-1").withheld = {0, 1, 2, 3, 4, 5, 6, 7};
   const auto joining = cluster_.JoinJob(session, 0, 0, 1000);
@@ -199,7 +199,7 @@ TEST_F(WorkersTest, SeveralStartTogetherAtOneClock) {
   EXPECT_EQ(ranks, (std::set<uint32_t>{0, 1, 2}));
 }
 
-TEST_F(WorkersTest, NobodyIsAnsweredBeforeAllAreWorkersEverywhere) {
+TEST_F(WorkersTest, AJointStartIsAnsweredOnceAllAreWorkersEverywhere) {
   const uint64_t a = cluster_.Opened("ctr");
   const uint64_t b = cluster_.Opened("ctr");
   const auto join_a = cluster_.JoinJob(a, 2);
@@ -232,7 +232,7 @@ TEST_F(WorkersTest, AllOfAJointStartStateTheSameNumber) {
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("at most")));
 }
 
-TEST_F(WorkersTest, WishesAreKeptAndTheOthersGetWhatIsLeft) {
+TEST_F(WorkersTest, WishedRanksAreKeptAndTheOthersGetTheRest) {
   const auto a = cluster_.JoinJob(cluster_.Opened("ctr"), 3);
   const auto b = cluster_.JoinJob(cluster_.Opened("ctr"), 3, 0 + 1);
   const uint64_t c = cluster_.Opened("ctr");
@@ -257,7 +257,7 @@ TEST_F(WorkersTest, TheDeadlineOfAJointStartNamesHowManyHaveCome) {
       << "who no longer waits is not counted";
 }
 
-TEST_F(WorkersTest, WhoGaveUpIsNotCounted) {
+TEST_F(WorkersTest, AWorkerThatGaveUpIsNotCounted) {
   const auto gone = cluster_.JoinJob(cluster_.Opened("ctr"), 2);
   cluster_.core().Abandon(gone.ticket);
   const auto a = cluster_.JoinJob(cluster_.Opened("ctr"), 2);
@@ -410,7 +410,7 @@ TEST_F(WorkersTest, TheDeadlineOfAFinishEndsTheWaitOnly) {
 TEST_F(WorkersTest, OnlyAWorkerFinishes) {
   const uint64_t session = cluster_.Opened("ctr");
   EXPECT_THAT(cluster_.FinishWorker(session).status(),
-              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("is no worker")));
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("is not a worker")));
 }
 
 TEST_F(WorkersTest, ASilentWorkerIsEvictedFromTheClocks) {
@@ -423,7 +423,7 @@ TEST_F(WorkersTest, ASilentWorkerIsEvictedFromTheClocks) {
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("evicted")));
 }
 
-TEST_F(WorkersTest, WhatAWorkerTellsIsShownWhileItWorks) {
+TEST_F(WorkersTest, AWorkersReportIsShownWhileItWorks) {
   const uint64_t session = cluster_.Worker("ctr");
   ASSERT_EQ(cluster_.core().gauges().workers.size(), 1u);
   EXPECT_EQ(cluster_.core().gauges().workers[0].told.loss, std::nullopt) << "it has told none";

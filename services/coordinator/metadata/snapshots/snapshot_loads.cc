@@ -6,28 +6,25 @@
 #include "libs/base/status.h"
 #include "libs/snapshot/manifest.h"
 #include "libs/wire/schema_codec.h"
+#include "services/coordinator/metadata/facts/nonces.h"
 #include "services/coordinator/metadata/facts/text.h"
 #include "services/coordinator/metadata/snapshots/snapshots.h"
 
 namespace paceline::coordinator {
 
 void Snapshots::Start() {
-  LoadAgain();
-}
-
-void Snapshots::LoadAgain() {
   for (const auto& [id, job] : context_.facts.jobs()) {
     if (job.has_load() && !job.deleting()) StartLoad(job);
   }
 }
 
-bool Snapshots::IsLoading(absl::string_view job) const {
-  return context_.facts.FindLoading(job) != nullptr;
-}
-
 absl::StatusOr<Ticket> Snapshots::Restore(const v1::RestoreSnapshotRequest& request, absl::Time deadline,
                                           const Done<v1::RestoreSnapshotReply>& done) {
   ABSL_RETURN_IF_ERROR(CheckKept());
+  const Restoring restoring{.request = request, .deadline = deadline, .done = done};
+  if (FindNonce(context_.facts.nonces(), request.nonce()) != nullptr) {
+    return AwaitLoad(/*ticket=*/0, restoring, v1::SnapshotManifest());  // it has begun, and needs none
+  }
   if (context_.facts.map() == nullptr) {
     return absl::UnavailableError("the cluster has not started; start its shards");
   }
@@ -36,64 +33,77 @@ absl::StatusOr<Ticket> Snapshots::Restore(const v1::RestoreSnapshotRequest& requ
   return RunErrand<v1::RestoreSnapshotReply, Manifest>(
       deadline, done,
       [name = request.snapshot()](snapshot::Files& files) { return snapshot::ReadManifest(files, name); },
-      [this, restoring = Restoring{.request = request, .deadline = deadline, .done = done}](
-          Ticket ticket, const Manifest& manifest) {
-        const absl::Status begun = AwaitLoad(ticket, restoring, manifest);
+      [this, restoring](Ticket ticket, const Manifest& manifest) {
+        const absl::Status begun = AwaitLoad(ticket, restoring, manifest).status();
         if (!begun.ok()) waiters_.Tell(restoring.done, {begun});
       });
 }
 
-absl::Status Snapshots::AwaitLoad(Ticket ticket, const Restoring& restoring,
-                                  const absl::StatusOr<v1::SnapshotManifest>& manifest) {
-  ABSL_RETURN_IF_ERROR(manifest.status());
-  ABSL_ASSIGN_OR_RETURN(const uint32_t job, BeginLoad(restoring.request, *manifest));
+absl::StatusOr<Ticket> Snapshots::AwaitLoad(Ticket ticket, const Restoring& restoring,
+                                            const absl::StatusOr<v1::SnapshotManifest>& manifest) {
   v1::RestoreSnapshotReply reply;
-  reply.set_job(job);
-  reply.set_clock(manifest->clock());
-  const auto expired = [this, job] {
+  if (const auto* begun = FindNonce(context_.facts.nonces(), restoring.request.nonce())) {
+    reply.set_job(begun->job());
+    reply.set_clock(begun->clock());
+  } else {
+    ABSL_RETURN_IF_ERROR(manifest.status());
+    ABSL_ASSIGN_OR_RETURN(const uint32_t job, BeginLoad(restoring.request, *manifest));
+    reply.set_job(job);
+    reply.set_clock(manifest->clock());
+  }
+  const JobRecord* job = context_.facts.FindJob(reply.job());
+  if (job == nullptr || job->deleting()) {
+    return absl::FailedPreconditionError("the job was not loaded, or deleted since; restore it anew");
+  }
+  if (!job->has_load()) return waiters_.Tell(restoring.done, {reply});
+  const Subject load = Subject::Load(job->id());
+  const auto expired = [this, load] {
     return absl::DeadlineExceededError(absl::StrCat("the snapshot is not restored everywhere: it waits for ",
-                                                    fan_outs_.Waits(Subject::Load(job)),
-                                                    "; it goes on, ask again"));
+                                                    fan_outs_.Waits(load), "; it goes on, ask again"));
   };
-  return waiters_
-      .Await({.subject = Subject::Load(job),
-              .deadline = restoring.deadline,
-              .answer = waiters_.Telling<v1::RestoreSnapshotReply>(restoring.done, [reply] { return reply; }),
-              .expired = expired},
-             ticket)
-      .status();
+  return waiters_.Await(
+      {.subject = load,
+       .deadline = restoring.deadline,
+       .answer = waiters_.Telling<v1::RestoreSnapshotReply>(restoring.done, [reply] { return reply; }),
+       .expired = expired},
+      ticket);
 }
 
 absl::StatusOr<uint32_t> Snapshots::BeginLoad(const v1::RestoreSnapshotRequest& request,
                                               const v1::SnapshotManifest& manifest) {
   const std::string& name = request.job().empty() ? manifest.job() : request.job();
-  if (const JobRecord* loading = context_.facts.FindLoading(name);
-      loading != nullptr && !loading->deleting()) {
+  if (const JobRecord* loading = context_.facts.FindLoading(name)) {
     if (loading->load().snapshot() != request.snapshot()) {
       return absl::UnavailableError(absl::StrCat("job '", name, "': another snapshot, '",
                                                  loading->load().snapshot(),
                                                  "', is being loaded; try again"));
     }
-    return loading->id();  // a repeated request
+    const uint32_t job = loading->id();  // of the same command, given before
+    Changes changes;
+    changes.nonces = With(context_.facts.nonces(), request.nonce(), job, manifest.clock());
+    ABSL_RETURN_IF_ERROR(context_.Commit(changes));
+    return job;
   }
-  ABSL_ASSIGN_OR_RETURN(const uint32_t replaces, Replaced(name, request.replace()));
-  ABSL_ASSIGN_OR_RETURN(const uint32_t job, CommitLoad(name, manifest, replaces));
+  ABSL_ASSIGN_OR_RETURN(const uint32_t replaces, Replaced(name, request));
+  ABSL_ASSIGN_OR_RETURN(const uint32_t job, CommitLoad(name, manifest, replaces, request.nonce()));
   StartLoad(*context_.facts.FindJob(job));
   membership_.Pump();
   return job;
 }
 
 // The job to be replaced; 0: none.
-absl::StatusOr<uint32_t> Snapshots::Replaced(const std::string& name, bool replace) const {
+absl::StatusOr<uint32_t> Snapshots::Replaced(const std::string& name,
+                                             const v1::RestoreSnapshotRequest& request) const {
   ABSL_RETURN_IF_ERROR(CheckName("job", name, context_.options.limits.name_bytes));
   const JobRecord* job = context_.facts.FindJob(name);
   if (job == nullptr) return 0;
   if (job->deleting()) {
     return absl::UnavailableError(absl::StrCat("job '", name, "' is being deleted; try again"));
   }
-  if (!replace) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("job '", name, "' exists; restore into a job of another name, or replace it"));
+  if (!request.replace() || (request.replaces() != 0 && request.replaces() != job->id())) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "job '", name, "' exists", request.replace() ? ", and is not the one that was to be replaced" : "",
+        "; restore into a job of another name, or replace it"));
   }
   for (const auto& [id, session] : context_.facts.sessions()) {
     if (session.job() != job->id() || session.state() == SessionRecord::CLOSED) continue;
@@ -105,7 +115,7 @@ absl::StatusOr<uint32_t> Snapshots::Replaced(const std::string& name, bool repla
 }
 
 absl::StatusOr<uint32_t> Snapshots::CommitLoad(const std::string& name, const v1::SnapshotManifest& manifest,
-                                               uint32_t replaces) {
+                                               uint32_t replaces, uint64_t nonce) {
   const Limits& limits = context_.options.limits;
   if (context_.facts.jobs().size() >= limits.jobs) return TooMany("jobs", limits.jobs, "delete one");
   const size_t tables = context_.facts.tables().size() + context_.facts.drops().size() +
@@ -144,6 +154,7 @@ absl::StatusOr<uint32_t> Snapshots::CommitLoad(const std::string& name, const v1
     load.add_to(to.id());
   }
   changes.jobs.push_back(record);
+  changes.nonces = With(context_.facts.nonces(), nonce, record.id(), manifest.clock());
   ABSL_RETURN_IF_ERROR(context_.Commit(changes));
   return record.id();
 }
@@ -194,25 +205,19 @@ void Snapshots::FinishLoad(uint32_t id) {
   waiters_.AnswerAll(Subject::Load(id), absl::OkStatus());
 }
 
-absl::StatusOr<v1::DeleteJobReply> Snapshots::GiveUpLoad(absl::string_view job) {
-  const std::string name(job);
-  FailLoad(context_.facts.FindLoading(name)->id(), "it was given up: the job was deleted");
-  if (IsLoading(name))
-    return absl::UnavailableError(absl::StrCat("job '", name, "': the store failed; try again"));
-  return v1::DeleteJobReply();
-}
-
-void Snapshots::FailLoad(uint32_t id, const std::string& why) {
+absl::Status Snapshots::GiveUpLoad(uint32_t id, const std::string& why, uint64_t nonce) {
   Changes changes;
+  changes.nonces = With(context_.facts.nonces(), nonce, id);
   JobRecord& job = changes.jobs.emplace_back(*context_.facts.FindJob(id));
   job.set_name(absl::StrCat(job.name(), ":not-loaded-", id));
   job.set_deleting(true);
   job.clear_load();
-  if (!context_.Commit(changes).ok()) return;  // the fan-out meets the same failure again
+  ABSL_RETURN_IF_ERROR(context_.Commit(changes));
   fan_outs_.Stop(Subject::Load(id));
   ++counters_.failed;
   waiters_.AnswerAll(Subject::Load(id),
                      absl::FailedPreconditionError(absl::StrCat("the snapshot was not restored: ", why)));
+  return absl::OkStatus();
 }
 
 }  // namespace paceline::coordinator

@@ -55,7 +55,7 @@ class SnapshotLoadsTest : public ::testing::Test {
 };
 
 // Rows that were loaded are as good as pushed ones, and so are the clocks of a job without tables.
-TEST_F(SnapshotLoadsTest, WhatWasLoadedCountsAsData) {
+TEST_F(SnapshotLoadsTest, LoadedRowsCountAsData) {
   for (const bool table : {true, false}) {
     const std::string snapshot = Snapshot(table);
     TestCluster cluster(2, {.ring_bits = 3, .snapshots = &files_});
@@ -71,7 +71,7 @@ TEST_F(SnapshotLoadsTest, WhatWasLoadedCountsAsData) {
 }
 
 // Nobody was told of the rows: shard-1 had loaded all of its own when it ended.
-TEST_F(SnapshotLoadsTest, WhatIsBeingLoadedIsLoadedAnewIntoWhatBeginsEmpty) {
+TEST_F(SnapshotLoadsTest, ALoadRepeatsForSegmentsThatBeginEmpty) {
   const std::string snapshot = Snapshot(/*table=*/true);
   for (const bool coordinator_too : {false, true}) {
     TestCluster cluster(2, {.ring_bits = 3, .snapshots = &files_});

@@ -1,4 +1,4 @@
-// Schedules of snapshots: when one is taken, what is kept, what a restart finds.
+// Schedules of snapshots: when they take one, which ones they keep, and restarts.
 #include "services/coordinator/metadata/snapshots/snapshot_schedules.h"
 
 #include <algorithm>
@@ -75,7 +75,7 @@ class SnapshotSchedulesTest : public ::testing::Test {
   uint64_t clock_ = 0;
 };
 
-TEST_F(SnapshotSchedulesTest, TakesOneEverySoManySecondsAndKeepsTheLast) {
+TEST_F(SnapshotSchedulesTest, TakesSnapshotsByTimeAndKeepsTheLast) {
   ASSERT_THAT(Set(60, 0, 2), IsOk());
   Pass(58);
   EXPECT_THAT(Snapshots(), IsEmpty());
@@ -92,7 +92,7 @@ TEST_F(SnapshotSchedulesTest, TakesOneEverySoManySecondsAndKeepsTheLast) {
   EXPECT_THAT(Info().snapshots(), ElementsAre(Snapshots()[0], Snapshots()[1]));
 }
 
-TEST_F(SnapshotSchedulesTest, WhatWasTakenBeforeALossStays) {
+TEST_F(SnapshotSchedulesTest, SnapshotsFromBeforeALossStay) {
   ASSERT_THAT(Set(60, 0, 1), IsOk());
   Pass(62);
   ASSERT_THAT(Snapshots(), SizeIs(1));
@@ -111,7 +111,7 @@ TEST_F(SnapshotSchedulesTest, WhatWasTakenBeforeALossStays) {
   EXPECT_EQ(Snapshots()[0], whole);
 }
 
-TEST_F(SnapshotSchedulesTest, WhatNobodyChangesIsNotTakenTwice) {
+TEST_F(SnapshotSchedulesTest, AnUnchangedJobIsNotTakenTwice) {
   Pass(5);
   idle_ = true;
   ASSERT_THAT(Set(10, 0, 3), IsOk());
@@ -128,7 +128,7 @@ TEST_F(SnapshotSchedulesTest, WhatNobodyChangesIsNotTakenTwice) {
   EXPECT_THAT(Snapshots(), SizeIs(2));
 }
 
-TEST_F(SnapshotSchedulesTest, WhoeverAsksForOneDoesNotWaitForThatOfASchedule) {
+TEST_F(SnapshotSchedulesTest, AClientsSnapshotDoesNotWaitForAScheduledOne) {
   idle_ = true;
   cluster_.kept_alive.insert(cluster_.Worker("ctr"));
   ASSERT_THAT(Set(10, 0, 1), IsOk());
@@ -175,7 +175,7 @@ TEST_F(SnapshotSchedulesTest, RatesThatLieFarAheadAreNotWaitedFor) {
   EXPECT_THAT(Snapshots(), SizeIs(1)) << "they are near now";
 }
 
-TEST_F(SnapshotSchedulesTest, OneThatCannotBeDeletedHoldsUpNoOther) {
+TEST_F(SnapshotSchedulesTest, ASnapshotThatCannotBeDeletedHoldsUpNoOther) {
   ASSERT_THAT(Set(10, 0, 2), IsOk());
   Pass(15);
   ASSERT_THAT(Snapshots(), SizeIs(1));
@@ -191,7 +191,7 @@ TEST_F(SnapshotSchedulesTest, OneThatCannotBeDeletedHoldsUpNoOther) {
   EXPECT_EQ(Info().last_failure(), "");
 }
 
-TEST_F(SnapshotSchedulesTest, WhereNoneCanBeDeletedNoMoreAreTaken) {
+TEST_F(SnapshotSchedulesTest, WithoutDeletionsNoMoreAreTaken) {
   ASSERT_THAT(Set(10, 0, 2), IsOk());
   for (int i = 0; i < 200; ++i) {
     Pass(1);
@@ -205,7 +205,7 @@ TEST_F(SnapshotSchedulesTest, WhereNoneCanBeDeletedNoMoreAreTaken) {
   EXPECT_THAT(Info().snapshots(), SizeIs(2));
 }
 
-TEST_F(SnapshotSchedulesTest, TakesOneEverySoManyClocks) {
+TEST_F(SnapshotSchedulesTest, TakesSnapshotsByClocks) {
   idle_ = true;
   cluster_.kept_alive.insert(cluster_.Worker("ctr"));
   cluster_.shards().AdvanceMinClock(5);
@@ -223,7 +223,7 @@ TEST_F(SnapshotSchedulesTest, TakesOneEverySoManyClocks) {
   EXPECT_THAT(Snapshots(), SizeIs(1)) << "no clock has passed since";
 }
 
-TEST_F(SnapshotSchedulesTest, OthersAreNotDeletedAndAnEndLeavesWhatThereIs) {
+TEST_F(SnapshotSchedulesTest, OtherSnapshotsStayAndSoDoAllAfterItsEnd) {
   v1::CreateSnapshotRequest request;
   request.set_job("ctr");
   Pending<v1::CreateSnapshotReply> own;
@@ -240,7 +240,7 @@ TEST_F(SnapshotSchedulesTest, OthersAreNotDeletedAndAnEndLeavesWhatThereIs) {
   EXPECT_EQ(Info().job(), "");
 }
 
-TEST_F(SnapshotSchedulesTest, ARestartGoesOnFromWhereItWas) {
+TEST_F(SnapshotSchedulesTest, ARestartContinuesTheSchedule) {
   ASSERT_THAT(Set(100, 0, 2), IsOk());
   Pass(150);
   ASSERT_THAT(Snapshots(), SizeIs(1));
@@ -275,7 +275,7 @@ TEST_F(SnapshotSchedulesTest, AFailureIsToldAndTriedAgain) {
   EXPECT_LE(cluster_.core().gauges().snapshot_schedules[0].age_s, 40);
 }
 
-TEST_F(SnapshotSchedulesTest, WhatTheStoreDidNotTakeIsToldItAgain) {
+TEST_F(SnapshotSchedulesTest, AWriteThatTheStoreRefusedIsRepeated) {
   ASSERT_THAT(Set(10, 0, 1), IsOk());
   Pass(8);
   // Commits of the cut's number, and then of what was taken.
@@ -334,7 +334,7 @@ TEST_F(SnapshotSchedulesTest, AJobThatReplacesAnotherCountsFromItsOwnClock) {
   EXPECT_THAT(Snapshots(), SizeIs(2));
 }
 
-TEST_F(SnapshotSchedulesTest, SaysWhatIsWrong) {
+TEST_F(SnapshotSchedulesTest, NamesItsFailures) {
   EXPECT_THAT(Set(0, 0, 1), StatusIs(StatusCode::kInvalidArgument, HasSubstr("every_s, every_clocks")));
   EXPECT_THAT(Set(5, 5, 1), StatusIs(StatusCode::kInvalidArgument, HasSubstr("exactly one")));
   EXPECT_THAT(Set(5, 0, 0), StatusIs(StatusCode::kInvalidArgument, HasSubstr("keep: 0")));

@@ -140,9 +140,9 @@ uint64_t Snapshots::NewestRates(uint32_t job) const {
 absl::Status Snapshots::CheckRatesAreSoon(uint32_t job, bool at_work, uint64_t newest) const {
   const uint64_t rates = NewestRates(job);
   if (rates <= newest + (at_work ? kRatesSoon : 0)) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("rates of the job's tables are to change at clock ", rates, ", and it is at ", newest,
-                   "; none is taken until it is near, or until they are changed (paceline table set --now)"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "rates of the job's tables are to change at clock ", rates, ", and it is at ", newest,
+      "; none is taken until that clock is near, or they change now (paceline table set --now)"));
 }
 
 absl::Status Snapshots::Propose(uint32_t job, uint64_t known) {
@@ -185,7 +185,8 @@ void Snapshots::OnJobReply(const v1::JobChange& change, const v1::JobChangeReply
   if (change.action() == v1::JobChange::LOAD_JOB) {
     const JobRecord* job = context_.facts.FindJob(change.job());
     const bool current = job != nullptr && job->has_load() && job->load().id() == change.cut();
-    if (current && reply.failures_size() > 0) FailLoad(change.job(), reply.failures(0).why());
+    // If the commit fails the fan-out meets the same failure again.
+    if (current && reply.failures_size() > 0) (void)GiveUpLoad(change.job(), reply.failures(0).why());
     return;
   }
   const auto it = creations_.find(change.job());
@@ -219,7 +220,7 @@ void Snapshots::OnEmptied() {
     GiveUp(job, absl::DataLossError("acknowledged data of the job is gone, which was accepted (paceline "
                                     "recover); start the job again, from its last snapshot"));
   }
-  LoadAgain();
+  Start();
 }
 
 // Segments may have logged the change before the cut, while the catalogue does not show it yet.
@@ -244,8 +245,8 @@ void Snapshots::Complete(uint32_t job) {
   if (rates || (creation.request.exact() && !manifest.exact())) {
     absl::Status proposed = absl::FailedPreconditionError(
         rates ? absl::StrCat("rates of the job's tables are to change at clock ", NewestRates(job),
-                             ", which nobody at work comes to; change them now (paceline table set --now)")
-              : "exact: the job has updates of later clocks, and nobody is at work; let it go on, or take "
+                             ", which no worker will reach; change them now (paceline table set --now)")
+              : "exact: the job has updates of later clocks, and no worker is active; let it train, or take "
                 "one that is not exact");
     if (!creation.at_once) {
       creation.proposal.Refused();

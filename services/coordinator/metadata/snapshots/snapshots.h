@@ -51,7 +51,7 @@ class Snapshots {
         fan_outs_(fan_outs),
         waiters_(waiters) {}
 
-  // Takes up every load found in the store. Call once, before anything else.
+  // Takes up every load found in the store. Call before anything else.
   void Start();
 
   // -- requests (coordinator.proto) --
@@ -81,10 +81,9 @@ class Snapshots {
   bool HoldsJoins(uint32_t job) const;
   // OK if snapshots are configured.
   absl::Status CheckKept() const;
-  // True if a job of that name is being loaded: no session of it can be opened.
-  bool IsLoading(absl::string_view job) const;
-  // Removes what was loaded so far. REQUIRES: IsLoading(job).
-  absl::StatusOr<v1::DeleteJobReply> GiveUpLoad(absl::string_view job);
+  // Removes the rows that were loaded so far. REQUIRES: a snapshot is being loaded into the job. `nonce` is
+  // that of the request to delete the job; 0: there is none, or it has none.
+  absl::Status GiveUpLoad(uint32_t job, const std::string& why, uint64_t nonce = 0);
 
   struct Counters {
     uint64_t taken = 0;  // since this coordinator began to lead
@@ -147,18 +146,17 @@ class Snapshots {
   void Delete(const std::string& folder);
 
   // -- snapshot_loads.cc --
-  void LoadAgain();
-  absl::Status AwaitLoad(Ticket ticket, const Restoring& restoring,
-                         const absl::StatusOr<v1::SnapshotManifest>& manifest);
+  // Begins what the request wants, unless it has begun, and waits for it.
+  absl::StatusOr<Ticket> AwaitLoad(Ticket ticket, const Restoring& restoring,
+                                   const absl::StatusOr<v1::SnapshotManifest>& manifest);
   // Begins to load, unless that is under way. Returns the new job.
   absl::StatusOr<uint32_t> BeginLoad(const v1::RestoreSnapshotRequest& request,
                                      const v1::SnapshotManifest& manifest);
   absl::StatusOr<uint32_t> CommitLoad(const std::string& name, const v1::SnapshotManifest& manifest,
-                                      uint32_t replaces);
-  absl::StatusOr<uint32_t> Replaced(const std::string& name, bool replace) const;
+                                      uint32_t replaces, uint64_t nonce);
+  absl::StatusOr<uint32_t> Replaced(const std::string& name, const v1::RestoreSnapshotRequest& request) const;
   void StartLoad(const JobRecord& job);
   void FinishLoad(uint32_t job);
-  void FailLoad(uint32_t job, const std::string& why);
 
   Context& context_;
   Membership& membership_;

@@ -178,6 +178,10 @@ Pending<v1::DeleteJobReply> TestCluster::DeleteJob(const std::string& job, bool 
   request.set_job(job);
   request.set_force(force);
   request.set_timeout_ms(timeout_ms);
+  return DeleteJob(request);
+}
+
+Pending<v1::DeleteJobReply> TestCluster::DeleteJob(const v1::DeleteJobRequest& request) {
   Pending<v1::DeleteJobReply> pending;
   pending.ticket = core_->DeleteJob(request, absl::InfiniteFuture(), pending.done());
   return pending;

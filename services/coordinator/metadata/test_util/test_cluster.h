@@ -85,7 +85,7 @@ class TestCluster {
   // fault planned by `next_fault`, which counts from its first commit.
   absl::Status Restart();
   void Stop();
-  // What the store has now; nullptr gives none. Its coordinator must have ended.
+  // A copy of the store as it is now. Its coordinator must have ended.
   MemoryStore::Disk StoreCopy() const { return *disk_; }
   void PutStore(const MemoryStore::Disk& copy) {
     *disk_ = copy;
@@ -114,6 +114,7 @@ class TestCluster {
   Pending<v1::DropTableReply> DropTable(uint64_t session, uint32_t table, uint32_t timeout_ms = 0);
   Pending<v1::ChangeRuleReply> ChangeRule(v1::ChangeRuleRequest request);
   Pending<v1::DeleteJobReply> DeleteJob(const std::string& job, bool force = false, uint32_t timeout_ms = 0);
+  Pending<v1::DeleteJobReply> DeleteJob(const v1::DeleteJobRequest& request);
   // Accepts every loss that segments wait for.
   absl::StatusOr<v1::RecoverSegmentsReply> AcceptLosses();
   // The secret that the store has for the session; empty: it has ended, or was never opened.

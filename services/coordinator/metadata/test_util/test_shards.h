@@ -33,7 +33,7 @@ struct FakeRates {
   bool at_once = false;
 };
 
-// What one segment knows of sessions, tables and jobs, by the rules shards follow.
+// One segment's knowledge of sessions, tables and jobs, by the rules that shards follow.
 struct FakeSegment {
   std::set<uint64_t> open;
   std::set<uint64_t> closed;
@@ -118,7 +118,7 @@ class FakeShards final : public ShardCaller {
   size_t CallsUnderWay() const { return calls_.size(); }
 
   FakeShard& at(const std::string& name) { return shards_.at(name); }
-  // What the segment's current primary knows.
+  // The knowledge of the segment's current primary.
   FakeSegment& Segment(uint32_t segment);
   // Sets the min clock of a job everywhere (all tests have one job at a time).
   void AdvanceMinClock(uint64_t min_clock);
@@ -128,8 +128,8 @@ class FakeShards final : public ShardCaller {
   absl::StatusOr<v1::ChangeConfigsReply> Wish(CoordinatorCore& core, const std::string& name,
                                               const std::vector<v1::ConfigWish>& wishes);
 
-  // What lies on the disks of shards, by name: how far the log of each segment goes. Shards that are not here
-  // have no disk.
+  // The disks of shards, by name: how far the log of each segment goes. Shards that are not here have no
+  // disk.
   std::map<std::string, std::map<uint32_t, std::pair<uint64_t, uint64_t>>> disks;
 
   uint32_t level = kFeatureLevel;  // that shards speak which join

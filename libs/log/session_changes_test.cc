@@ -1,0 +1,109 @@
+#include "libs/log/session_changes.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "libs/log/testing.h"
+
+namespace paceline::log {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr JobId kSessionJob{1};
+constexpr SessionId kWorker{7};
+constexpr SessionId kNew{8};
+
+class SessionChangesTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<std::optional<Record>> Judge(v1::SessionChange::Action action, SessionId session,
+                                              Clock start = 0) {
+    v1::SessionChange change;
+    change.set_action(action);
+    change.set_job(kSessionJob.v);
+    change.set_session(session.v);
+    change.set_start_clock(start);
+    change.set_reason("silent");
+    change.set_data_lost(data_lost);
+    return sessions.Judge(change, segment, &behind);
+  }
+  // True if a record was written.
+  bool Do(v1::SessionChange::Action action, SessionId session, Clock start = 0) {
+    const auto judged = Judge(action, session, start);
+    if (!judged.ok() || !judged->has_value()) return false;
+    segment.Apply(**judged);
+    return true;
+  }
+
+  Segment segment = SegmentWith(kSessionJob, {kWorker});
+  SessionChanges sessions;
+  std::optional<Clock> behind;
+  bool data_lost = false;
+};
+
+TEST_F(SessionChangesTest, ASessionIsOpenedOnceAndNeverAfterItWasClosed) {
+  EXPECT_TRUE(Do(v1::SessionChange::OPEN, kNew));
+  EXPECT_FALSE(Do(v1::SessionChange::OPEN, kNew));
+  EXPECT_TRUE(Judge(v1::SessionChange::OPEN, kNew).ok());
+  EXPECT_TRUE(Do(v1::SessionChange::EVICT, kNew));
+  EXPECT_FALSE(Do(v1::SessionChange::EVICT, kNew));
+  EXPECT_THAT(Judge(v1::SessionChange::OPEN, kNew).status().message(), HasSubstr("was closed and stays so"));
+}
+
+TEST_F(SessionChangesTest, AJoinBelowTheMinClockIsRefusedNamingIt) {
+  EXPECT_THAT(Judge(v1::SessionChange::JOIN, kNew).status().message(), HasSubstr("is not open"));
+  ASSERT_TRUE(Do(v1::SessionChange::OPEN, kNew));
+  segment.Apply(Advance{.job = kSessionJob, .min_clock = 3});
+  EXPECT_FALSE(Judge(v1::SessionChange::JOIN, kNew, 2).ok());
+  EXPECT_EQ(behind, 3u);
+  EXPECT_TRUE(Do(v1::SessionChange::JOIN, kNew, 3));
+  EXPECT_FALSE(Do(v1::SessionChange::JOIN, kNew, 3));
+}
+
+TEST_F(SessionChangesTest, ALateJoinOfAFinishedWorkerWritesNothing) {
+  segment.Apply(Finish{.session = kWorker, .clock = 2});
+  EXPECT_TRUE(Judge(v1::SessionChange::JOIN, kWorker).ok());
+  EXPECT_FALSE(Do(v1::SessionChange::JOIN, kWorker));
+}
+
+TEST_F(SessionChangesTest, ALastTickWaitsForThePartsItSeals) {
+  clock::LineCounts seals;
+  seals.At(Line::kArrival) = 1;
+  sessions.Finishes(kWorker, 4, seals);
+  EXPECT_EQ(sessions.TakeFinish(kSessionJob, segment), std::nullopt);
+  segment.Apply(MakeUpdate(kWorker, 1, {{5, 1.0f}}));
+  EXPECT_EQ(sessions.TakeFinish(JobId(2), segment), std::nullopt);
+  const auto finish = sessions.TakeFinish(kSessionJob, segment);
+  ASSERT_TRUE(finish);
+  EXPECT_EQ(finish->session, kWorker);
+  EXPECT_EQ(finish->clock, 4u);
+  EXPECT_EQ(sessions.TakeFinish(kSessionJob, segment), std::nullopt);
+}
+
+TEST_F(SessionChangesTest, AnEvictedWorkerHasNoLastTick) {
+  sessions.Finishes(kWorker, 4, {});
+  EXPECT_TRUE(Do(v1::SessionChange::EVICT, kWorker));
+  EXPECT_EQ(sessions.TakeFinish(kSessionJob, segment), std::nullopt);
+}
+
+TEST_F(SessionChangesTest, SaysWhyASessionIsNotOpen) {
+  const auto not_open = [&](SessionId session) {
+    return sessions.NotOpen(session, kSessionJob, segment, "; open a new one");
+  };
+  EXPECT_EQ(not_open(kNew).reason(), v1::Refusal::FENCED);
+  EXPECT_EQ(not_open(kNew).message(), "session 8 of job 1 is not open in segment 0; open a new one");
+  sessions.BeganEmpty();
+  EXPECT_EQ(not_open(kNew).reason(), v1::Refusal::DATA_LOSS);
+  EXPECT_TRUE(Do(v1::SessionChange::EVICT, kWorker));
+  EXPECT_EQ(not_open(kWorker).reason(), v1::Refusal::FENCED);
+  EXPECT_THAT(not_open(kWorker).message(), HasSubstr("(silent)"));
+  data_lost = true;
+  EXPECT_TRUE(Do(v1::SessionChange::EVICT, kNew));
+  EXPECT_EQ(not_open(kNew).reason(), v1::Refusal::DATA_LOSS);
+}
+
+TEST_F(SessionChangesTest, AnUnknownActionIsRefused) {
+  EXPECT_THAT(Judge(v1::SessionChange::FINISH, kWorker).status().message(), HasSubstr("is unknown"));
+}
+
+}  // namespace
+}  // namespace paceline::log

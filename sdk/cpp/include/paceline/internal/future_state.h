@@ -1,0 +1,195 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+// How futures work within; include paceline/future.h instead.
+namespace paceline {
+
+template <class T>
+class Future;
+
+namespace internal {
+
+// The result of a Future<T>: absl::Status for void, absl::StatusOr<T> otherwise.
+template <class T>
+using ResultOf = std::conditional_t<std::is_void_v<T>, absl::Status, absl::StatusOr<T>>;
+
+// The reverse, for the types that continuations may return: the T of the future that they make. It is void
+// for void and absl::Status.
+template <class R>
+struct ValueOf {
+  using type = void;
+};
+template <class T>
+struct ValueOf<absl::StatusOr<T>> {
+  using type = T;
+};
+template <class T>
+struct ValueOf<Future<T>> {
+  using type = T;
+};
+
+inline const absl::Status& StatusOf(const absl::Status& result) {
+  return result;
+}
+template <class T>
+absl::Status StatusOf(const absl::StatusOr<T>& result) {
+  return result.status();
+}
+
+// True if waiting for a client's own future might never end: in a callback, and on a client's thread.
+bool WaitingIsForbidden();
+
+// The error of Get in that case.
+absl::Status WouldBlockForever();
+
+// Runs `callback` on this thread: now, or, if called within another callback, after that one. So a chain of
+// any length ends without a deep stack.
+void RunCallback(absl::AnyInvocable<void()> callback);
+
+template <class R>
+class FutureState : public std::enable_shared_from_this<FutureState<R>> {
+ public:
+  using Callback = absl::AnyInvocable<void(const R&)>;
+
+  // Stores the result, wakes the threads that wait for it, and runs the callbacks. Only the first call
+  // counts; later ones return false and change nothing. Thread-safe.
+  bool Set(R result) {
+    std::vector<Callback> callbacks;
+    {
+      const std::lock_guard lock(mutex_);
+      if (result_.has_value()) return false;
+      result_.emplace(std::move(result));
+      callbacks.swap(callbacks_);
+      ended_.notify_all();
+    }
+    for (Callback& callback : callbacks) {
+      RunCallback([self = this->shared_from_this(), callback = std::move(callback)]() mutable {
+        callback(self->result());
+      });
+    }
+    return true;
+  }
+  // Adds a callback; runs it at once if the result is there. Thread-safe.
+  void OnReady(Callback callback) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!result_.has_value()) {
+        callbacks_.push_back(std::move(callback));
+        return;
+      }
+    }
+    callback(*result_);
+  }
+  // True once there is a result. Thread-safe.
+  bool ready() const {
+    const std::lock_guard lock(mutex_);
+    return result_.has_value();
+  }
+  // Blocks until there is a result or `timeout` is over, unless WaitingIsForbidden(); true if there is one.
+  bool Wait(absl::Duration timeout) const {
+    std::unique_lock lock(mutex_);
+    if (result_.has_value()) return true;
+    if (WaitingIsForbidden()) return false;
+    // The standard library's clock cannot hold more; a year stands for ever.
+    const absl::Duration at_most = std::clamp(timeout, absl::ZeroDuration(), absl::Hours(24 * 365));
+    return ended_.wait_for(lock, absl::ToChronoNanoseconds(at_most), [this] { return result_.has_value(); });
+  }
+
+  // REQUIRES: ready(). The result does not change once it is set, so no lock is needed.
+  R& result() { return *result_; }
+
+ private:
+  mutable std::mutex mutex_;  // guards what follows
+  mutable std::condition_variable ended_;
+  std::optional<R> result_;
+  std::vector<Callback> callbacks_;
+};
+
+// Calls `next` and sets `state` to what it returns. If that is a future, sets `state` once the future ends,
+// to its result.
+template <class Value, class Next, class... Arguments>
+void SetTo(const std::shared_ptr<FutureState<ResultOf<Value>>>& state, Next& next,
+           const Arguments&... arguments) {
+  using Returned = std::invoke_result_t<Next&, const Arguments&...>;
+  if constexpr (std::is_void_v<Returned>) {
+    std::invoke(next, arguments...);
+    state->Set(absl::OkStatus());
+  } else if constexpr (std::is_same_v<Returned, Future<Value>>) {
+    std::invoke(next, arguments...).OnReady([state](const auto& result) { state->Set(result); });
+  } else {
+    state->Set(std::invoke(next, arguments...));
+  }
+}
+
+template <class T, class Next>
+struct ReturnOnValue {
+  using type = std::invoke_result_t<Next&, const T&>;
+};
+template <class Next>
+struct ReturnOnValue<void, Next> {
+  using type = std::invoke_result_t<Next&>;
+};
+
+// Joins several futures into one: counts those that have not ended, and keeps the first error.
+class JoinedFutures {
+ public:
+  explicit JoinedFutures(size_t count) : left_(count), state_(std::make_shared<FutureState<absl::Status>>()) {
+    if (count == 0) state_->Set(absl::OkStatus());
+  }
+  // The future with this index has ended with `status`. Of several errors the one with the lowest index
+  // stays.
+  void Ended(size_t index, const absl::Status& status);
+  // Ends when all have ended.
+  const std::shared_ptr<FutureState<absl::Status>>& state() const { return state_; }
+
+ private:
+  std::mutex mutex_;  // guards what follows
+  size_t left_;
+  size_t first_ = 0;
+  absl::Status error_;
+  const std::shared_ptr<FutureState<absl::Status>> state_;
+};
+
+// Makes `future` report to `join`. `errors`: its error counts; otherwise it counts as OK.
+template <class T>
+void Add(const std::shared_ptr<JoinedFutures>& join, size_t index, bool errors, const Future<T>& future) {
+  if (!future.valid()) return join->Ended(index, absl::OkStatus());
+  future.OnReady([join, index, errors](const auto& result) {
+    join->Ended(index, errors ? absl::Status(StatusOf(result)) : absl::OkStatus());
+  });
+}
+
+template <class... Ts>
+std::shared_ptr<FutureState<absl::Status>> JoinAll([[maybe_unused]] bool errors,
+                                                   const Future<Ts>&... futures) {
+  auto join = std::make_shared<JoinedFutures>(sizeof...(futures));
+  [[maybe_unused]] size_t index = 0;
+  (Add(join, index++, errors, futures), ...);
+  return join->state();
+}
+
+template <class T>
+std::shared_ptr<FutureState<absl::Status>> JoinAll(bool errors, const std::vector<Future<T>>& futures) {
+  auto join = std::make_shared<JoinedFutures>(futures.size());
+  for (size_t i = 0; i < futures.size(); ++i) Add(join, i, errors, futures[i]);
+  return join->state();
+}
+
+}  // namespace internal
+}  // namespace paceline
