@@ -22,6 +22,7 @@
 #include "libs/rpc/process.h"
 #include "libs/snapshot/store/directory.h"
 #include "libs/world/system_random.h"
+#include "services/coordinator/metadata/facts/facts.h"
 #include "services/coordinator/server.h"
 #include "services/coordinator/store/etcd_store.h"
 #include "services/coordinator/store/rocksdb_store.h"
@@ -149,6 +150,11 @@ absl::StatusOr<std::unique_ptr<Store>> OpenStore(const Flags& flags) {
 
 absl::StatusOr<std::unique_ptr<Server>> Start(const Flags& flags) {
   ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Store> store, OpenStore(flags));
+  // Of a store that cannot be read now this is said when this coordinator is to lead.
+  if (const absl::Status ring = Facts::CheckRing(*store, flags.server.coordinator.ring_bits);
+      absl::IsFailedPrecondition(ring)) {
+    return ring;
+  }
   ServerOptions options = flags.server;
   if (!flags.snapshot_dir.empty()) {
     ABSL_ASSIGN_OR_RETURN(options.snapshots, snapshot::OpenDirectory(flags.snapshot_dir));

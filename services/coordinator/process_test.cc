@@ -185,6 +185,18 @@ TEST_F(CoordinatorProcess, ASecondOneOnTheSameDirectoryDoesNotStart) {
   EXPECT_THAT(Status(), testing::IsOk());
 }
 
+TEST_F(CoordinatorProcess, SaysWhichRingItsClusterHas) {
+  Process first(Arguments());
+  first.ReadUntil("coordinator serves");
+  EXPECT_EQ(first.End(SIGTERM), 0);
+  std::vector<std::string> arguments = Arguments();
+  arguments.insert(arguments.end(), {"--ring-bits", "7"});
+  Process second(arguments);
+  EXPECT_THAT(second.ReadUntil("(never)"), HasSubstr("ring_bits: 7, but this cluster was created with 6, "
+                                                     "which never changes: start with --ring-bits 6"));
+  EXPECT_EQ(second.Wait(), 1);
+}
+
 TEST_F(CoordinatorProcess, LogsJsonLines) {
   std::vector<std::string> arguments = Arguments();
   arguments.insert(arguments.end(), {"--log-format", "json"});

@@ -100,9 +100,9 @@ class Cluster:
                    f"--advertise-client-urls={client}", f"--listen-peer-urls={peer}",
                    f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=test={peer}")
 
-    def start_coordinator(self, name):
+    def start_coordinator(self, name, *more):
         self.start(name, "paceline-coordinator", "--store", f"etcd://127.0.0.1:{self.ports['etcd']}", "--listen",
-                   self.address(name), "--shards", "2", "--leader-lease", f"{self.lease}s")
+                   self.address(name), "--shards", "2", "--leader-lease", f"{self.lease}s", *more)
 
     def address(self, name):
         return f"127.0.0.1:{self.ports[name]}"
@@ -237,6 +237,12 @@ class CoordinatorsTest(unittest.TestCase):
         self.cluster.goes_on()
         self.assertGreater(float(self.metrics(self.leader)["paceline_coordinator_store_failures_total"]), 0)
         self.end_exactly()
+
+    def test_a_coordinator_with_another_ring_ends_at_once(self):
+        self.cluster.ports["coordinator-2"] = 0
+        self.cluster.start_coordinator("coordinator-2", "--ring-bits", "7")
+        self.assertEqual(self.cluster.processes["coordinator-2"].wait(WAIT), 1)
+        self.assertIn("ring_bits: 7, but this cluster was created with 6", self.cluster.log("coordinator-2"))
 
     def test_etcd_is_killed_and_started_again(self):
         self.cluster.kill("etcd")

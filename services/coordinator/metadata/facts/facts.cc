@@ -87,6 +87,14 @@ std::vector<Write> WritesOf(const Changes& changes) {
   return writes;
 }
 
+absl::Status SameRing(const ClusterRecord& cluster, int ring_bits) {
+  if (cluster.ring_bits() == static_cast<uint32_t>(ring_bits)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("ring_bits: ", ring_bits, ", but this cluster was created with ", cluster.ring_bits(),
+                   ", which never changes: start with --ring-bits ", cluster.ring_bits(),
+                   ", or, for a new cluster, with another --data-dir or another PREFIX of --store"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Facts>> Facts::Load(Store& store, int ring_bits, uint64_t new_cluster,
@@ -116,10 +124,12 @@ absl::Status Facts::LoadCluster(int ring_bits, uint64_t new_cluster) {
                                                       "; this release knows ", kFormat,
                                                       ": run the release that wrote them"));
   }
-  if (cluster_.ring_bits() == static_cast<uint32_t>(ring_bits)) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "ring_bits: ", ring_bits, ", but this cluster was created with ", cluster_.ring_bits(),
-      ", which never changes: start with ", cluster_.ring_bits(), ", or with a fresh --data-dir"));
+  return SameRing(cluster_, ring_bits);
+}
+
+absl::Status Facts::CheckRing(Store& store, int ring_bits) {
+  ABSL_ASSIGN_OR_RETURN(const auto stored, Read<ClusterRecord>(store, keys::kCluster));
+  return stored.has_value() ? SameRing(*stored, ring_bits) : absl::OkStatus();
 }
 
 absl::Status Facts::TakeTerm(const Candidacy& candidacy) {

@@ -64,6 +64,9 @@ class Facts {
   // cannot be read. Otherwise as Store. `store` must outlive the facts.
   static absl::StatusOr<std::unique_ptr<Facts>> Load(Store& store, int ring_bits, uint64_t new_cluster = 0,
                                                      Candidacy candidacy = {});
+  // kFailedPrecondition: the store has a cluster with another ring. OK if it has none. For coordinators that
+  // stand by, which would only find out when they are to lead. Otherwise as Store.
+  static absl::Status CheckRing(Store& store, int ring_bits);
 
   // OK: `changes` are in the store, synced, and visible here. Otherwise nothing has changed here.
   // UNAVAILABLE: the store failed, or another coordinator leads (deposed() tells which). Blocks on the store.

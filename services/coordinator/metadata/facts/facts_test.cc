@@ -53,6 +53,15 @@ TEST_F(FactsTest, AreThereAgainAfterARestart) {
   EXPECT_EQ(facts->FindTable(2, "weights"), nullptr);
 }
 
+TEST_F(FactsTest, SayWhichRingTheirClusterHas) {
+  EXPECT_THAT(Facts::CheckRing(*store_, 4), IsOk()) << "there is no cluster yet";
+  Load();
+  EXPECT_THAT(Facts::CheckRing(*store_, 3), IsOk());
+  EXPECT_THAT(Facts::CheckRing(*store_, 4),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("start with --ring-bits 3")));
+  EXPECT_THAT(Facts::Load(*store_, 4), StatusIs(StatusCode::kFailedPrecondition, HasSubstr("ring_bits: 4")));
+}
+
 TEST_F(FactsTest, AreForgottenToo) {
   auto facts = Load();
   ASSERT_THAT(facts->Commit(SomeOfEach()), IsOk());
