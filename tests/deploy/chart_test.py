@@ -1,54 +1,49 @@
 #!/usr/bin/env python3
-"""The Helm chart: lint, its refusals, and what it renders, against Kubernetes' own schemas in strict mode.
+"""The Helm chart: lint, its refusals, and what it renders, against Kubernetes' own schemas in strict mode."""
 
-Each part runs where its tool is: helm, helm-unittest, promtool, kubernetes-validate; scripts/setup-deploy gets them. What is
-not there is named, and its tests are skipped; with $PACELINE_REQUIRE_TOOLS=1 they fail.
-"""
-
-import importlib.util
 import os
 import shutil
 import subprocess
-import sys
+import tarfile
+import tempfile
 import unittest
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-CHART = ROOT / "deploy/helm/paceline"
+import oci_registry
+from charttools import CHART, HELM, KUBERNETES, PROMTOOL, ROOT, UNITTEST, VALIDATE, YAML, needs, run, template
+
 PRESETS = [None, *sorted((CHART / "presets").glob("*.yaml"))]
-KUBERNETES = "1.33"
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-TOOLS = Path(os.environ.get("PACELINE_TOOLS") or CACHE / "paceline/tools")  # of scripts/setup-deploy
-PATH = f"{os.environ['PATH']}{os.pathsep}{TOOLS / 'bin'}"
-sys.path.insert(0, str(TOOLS / "python"))  # before an older jsonschema of the system
-HELM = os.environ.get("HELM") or shutil.which("helm", path=PATH)
-UNITTEST = os.environ.get("HELM_UNITTEST") or shutil.which("helm-unittest", path=PATH)
-PROMTOOL = shutil.which("promtool")
-VALIDATE = importlib.util.find_spec("kubernetes_validate") is not None
-
-
-def needs(tool, name):
-    """Skips a test without its tool, or fails it where all tools must be there."""
-    if tool or os.environ.get("PACELINE_REQUIRE_TOOLS") == "1":
-        return lambda test: test
-    return unittest.skip(f"no {name}")
-
-
-def run(*command):
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 def of(preset):
     return [] if preset is None else ["--values", preset]
 
 
-def template(*more):
-    return run(HELM, "template", "paceline", CHART, "--namespace", "ml", "--kube-version", f"{KUBERNETES}.0", *more)
-
+COMPOSE = [compose for compose in (["docker-compose"], ["docker", "compose"]) if shutil.which(compose[0])
+           and run(*compose, "version").returncode == 0]
 
 ALL = [f"--set=metrics.{part}.enabled=true" for part in ("serviceMonitor", "rules", "dashboards")] + [
     "--set=shard.persistence.enabled=true", "--set=etcd.enabled=true",
     "--set=coordinator.replicas=2"]
+
+
+OUTSIDE = ["--set-json=networkPolicy.jobs=[{\"ipBlock\":{\"cidr\":\"10.0.0.0/8\"}}]", "--set=shard.external.enabled=true"]
+MANY = [  # values that users of other charts expect, at once
+    *ALL, "--set=snapshots.existingClaim=models,snapshots.schedule=@hourly,snapshots.jobs={ctr}",
+    "--set=global.imageRegistry=registry.example:5000,global.storageClass=fast,global.imagePullSecrets={one}",
+    "--set=commonLabels.team=ads,shard.updateStrategy.partition=1,image.digest=sha256:" + "0" * 64,
+    "--set=shard.persistence.retention.whenDeleted=Delete,shard.persistence.retention.whenScaled=Delete",
+    *(f"--set-json={component}.{value}" for component in ("coordinator", "shard") for value in (
+        'extraEnv=[{"name":"TZ","value":"UTC"}]', 'extraVolumes=[{"name":"more","emptyDir":{}}]',
+        'extraVolumeMounts=[{"name":"more","mountPath":"/more"}]', 'extraContainers=[{"name":"sidecar","image":"sidecar:1"}]',
+        'extraInitContainers=[{"name":"first","image":"sidecar:1"}]', 'service.annotations={"a":"b"}',
+        'topologySpreadConstraints=[{"maxSkew":1,"topologyKey":"rack","whenUnsatisfiable":"DoNotSchedule"}]')),
+    *(f"--set-json={pod}.{value}" for pod in ("coordinator", "shard", "etcd", "snapshots", "test") for value in (
+        'nodeSelector={"disk":"fast"}', 'tolerations=[{"operator":"Exists"}]', 'priorityClassName="high"',
+        'affinity={"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":'
+        '[{"matchExpressions":[{"key":"zone","operator":"Exists"}]}]}}}', 'podAnnotations={"a":"b"}', 'podLabels={"a":"b"}')),
+    '--set-json=extraObjects=[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"more"}}]',
+]
 
 
 class Network:
@@ -61,9 +56,10 @@ class Network:
         self.labels = {"job": {"team": "ads"}, "prometheus": {"app": "prometheus"}, "stranger": {"app": "stranger"}}
         self.ports = {}
         for manifest in manifests:
-            if manifest["kind"] not in ("StatefulSet", "Deployment", "Pod"):
+            if manifest["kind"] not in ("StatefulSet", "Deployment", "Pod", "CronJob"):
                 continue
-            pod = manifest if manifest["kind"] == "Pod" else manifest["spec"]["template"]
+            job = manifest["spec"]["jobTemplate"] if manifest["kind"] == "CronJob" else manifest
+            pod = manifest if manifest["kind"] == "Pod" else job["spec"]["template"]
             name = pod["metadata"]["labels"]["app.kubernetes.io/component"]
             self.labels[name] = pod["metadata"]["labels"]
             self.ports[name] = {p["name"] for c in pod["spec"]["containers"] for p in c.get("ports", [])}
@@ -119,13 +115,13 @@ class ChartTest(unittest.TestCase):
     def test_policies_admit_exactly_the_intended_peers(self):
         jobs = '--set-json=networkPolicy.jobs=[{"podSelector":{"matchLabels":{"team":"ads"}}}]'
         scraper = '--set-json=networkPolicy.prometheus=[{"podSelector":{"matchLabels":{"app":"prometheus"}}}]'
-        etcd = ["--set=etcd.enabled=true,coordinator.replicas=2"]
+        etcd = ["--set=etcd.enabled=true,coordinator.replicas=2,snapshots.existingClaim=models,snapshots.schedule=@daily"]
         for arguments, open_to_all, open_to_scrapers in [(etcd, True, True), ([*etcd, jobs, scraper], False, False)]:
             network = Network(template(*arguments).stdout)
             wanted = {  # who reaches which port of a pod; "stranger" is another pod of the namespace
-                ("coordinator", "grpc"): {"shard", "job", "test"} | ({"stranger", "prometheus", "coordinator", "etcd"}
+                ("coordinator", "grpc"): {"shard", "job", "test", "snapshots"} | ({"stranger", "prometheus", "coordinator", "etcd"}
                                                                     if open_to_all else set()),
-                ("shard", "grpc"): {"job", "test"} | ({"stranger", "prometheus", "coordinator", "shard", "etcd"}
+                ("shard", "grpc"): {"job", "test"} | ({"stranger", "prometheus", "coordinator", "shard", "etcd", "snapshots"}
                                                       if open_to_all else set()),
                 ("shard", "peers"): {"coordinator", "shard"},
                 ("shard", "metrics"): set(network.labels) if open_to_scrapers else {"prometheus"},
@@ -145,7 +141,13 @@ class ChartTest(unittest.TestCase):
     def test_the_rendered_chart_is_valid(self):
         import kubernetes_validate
         import yaml
-        for arguments in [*map(of, PRESETS), ALL]:
+        nodes = [*OUTSIDE, "--set=coordinator.service.type=NodePort,coordinator.service.nodePort=30070"]
+        balancers = [*OUTSIDE, "--set=coordinator.service.type=LoadBalancer,shard.external.type=LoadBalancer",
+                     "--set=shard.external.host=shard-{ordinal}.example"]
+        numbers = ["--set-string=imagePullSecrets={123},serviceAccount.name=123,shard.priorityClassName=1e3,image.tag=1.0",
+                   "--set-string=shard.persistence.storageClass=123,coordinator.persistence.existingClaim=123",
+                   "--set-string=snapshots.existingClaim=123,snapshots.schedule=@daily,shard.podLabels.a=1,snapshots.jobs={1}"]
+        for arguments in [*map(of, PRESETS), ALL, MANY, nodes, balancers, numbers]:
             done = template(*arguments)
             self.assertEqual(done.returncode, 0, done.stderr)
             count = 0
@@ -166,8 +168,61 @@ class ChartTest(unittest.TestCase):
 
     @needs(HELM and UNITTEST, "helm-unittest")
     def test_units(self):
-        done = run(UNITTEST, "--strict", "--file", "tests/chart_test.yaml", CHART)
+        suites = [f"--file=tests/{name}_test.yaml" for name in ("chart", "works", "refusals", "changes")]
+        done = run(UNITTEST, "--strict", *suites, CHART)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        battery = (CHART / "tests/refusals_test.yaml").read_text()
+        self.assertGreaterEqual(battery.count("failedTemplate: {errorPattern: "), 80)
+
+    @needs(HELM and YAML, "helm and kubernetes-validate")
+    def test_a_shard_advertises_what_its_number_makes(self):
+        """Runs the command that the chart gives to shards for clients outside, with a program that only prints its flags."""
+        import yaml
+        balanced = ["--set=coordinator.service.type=LoadBalancer,shard.external.type=LoadBalancer"]
+        for more, wanted in [
+            (["--set=coordinator.service.type=NodePort"], "--advertise=10.1.2.3:31082"),
+            (["--set=coordinator.service.type=NodePort,shard.external.host=ml.example"], "--advertise=ml.example:31082"),
+            ([*balanced, "--set=shard.external.host=shard-{ordinal}.ml.example"], "--advertise=shard-12.ml.example:7071"),
+        ]:
+            done = template(*OUTSIDE, *more)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            shard = next(m for m in yaml.safe_load_all(done.stdout) if m and m["kind"] == "StatefulSet")
+            container = shard["spec"]["template"]["spec"]["containers"][0]
+            with tempfile.TemporaryDirectory() as folder:
+                program = Path(folder) / "paceline-shard"
+                program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+                program.chmod(0o755)
+                said = run(*container["command"], *container["args"], env={
+                    "PATH": f"{folder}:{os.environ['PATH']}", "POD_NAME": "paceline-shard-12", "HOST_IP": "10.1.2.3"})
+            self.assertEqual(said.stdout.splitlines(), [wanted, *container["args"]], said.stderr)
+
+    @needs(HELM, "helm")
+    def test_a_package_is_installed_from_an_oci_registry(self):
+        with tempfile.TemporaryDirectory() as folder, oci_registry.Registry() as registry:
+            home = {**os.environ, "HELM": HELM, "HOME": folder, "XDG_CACHE_HOME": folder, "XDG_CONFIG_HOME": folder}
+            package = ROOT / "deploy/helm/package"
+            done = run(package, "--version=1.2.3", env=home)
+            self.assertEqual(done.returncode, 2, "flags and values are two words")
+            done = run(package, "--version", "1.2.3", "--app-version", "4.5.6", "--out", folder, "--plain-http",
+                       "--push", f"oci://{registry.address}/charts", env=home)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            with tarfile.open(f"{folder}/paceline-1.2.3.tgz") as chart:
+                names = chart.getnames()
+            self.assertIn("paceline/values.schema.json", names)
+            self.assertFalse([name for name in names if name.startswith("paceline/tests/")])
+            done = run(HELM, "template", "paceline", f"oci://{registry.address}/charts/paceline", "--version=1.2.3", "--plain-http",
+                       "--kube-version", f"{KUBERNETES}.0", env=home)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("image: paceline:4.5.6", done.stdout)
+            self.assertIn("helm.sh/chart: paceline-1.2.3", done.stdout)
+
+    @needs(COMPOSE, "docker-compose or docker compose")
+    def test_compose_takes_its_file(self):
+        for compose in COMPOSE:
+            done = run(*compose, "-f", ROOT / "docker/compose.yaml", "config")
+            self.assertEqual(done.returncode, 0, f"{compose}: {done.stderr}")
+            for wanted in ("coordinator-1:", "paceline-etcd:", "--store=etcd://etcd:2379"):
+                self.assertIn(wanted, done.stdout)
 
     @needs(PROMTOOL, "promtool")
     def test_alerts(self):
