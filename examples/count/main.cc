@@ -4,23 +4,27 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "examples/count/pauses.h"
+#include "examples/lib/connect.h"
+#include "examples/lib/console.h"
+#include "examples/lib/job_options.h"
+#include "examples/lib/steady_now.h"
 #include "paceline/client.h"
 
 namespace paceline::examples {
 namespace {
 
-constexpr int kUsageError = 2;
+constexpr char kProgram[] = "paceline-count";
 constexpr absl::Duration kAskAgainEvery = absl::Milliseconds(500);
 constexpr absl::Duration kTellEvery = absl::Seconds(5);
 constexpr uint64_t kRowsAtOnce = 65536;
@@ -65,11 +69,6 @@ void AddOptions(CLI::App& app, Options& o) {
   app.add_flag("--delete-job", o.delete_job, "Delete the job when its counts were right");
 }
 
-// A time that goes on evenly even if the machine's clock is set.
-absl::Time SteadyNow() {
-  return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
-}
-
 // Of the worker that this process is, or, with `workers` 0, of a reader.
 absl::StatusOr<std::unique_ptr<Client>> Connect(const Options& options, uint32_t workers) {
   ClientOptions connect{.coordinator = options.coordinator, .job = options.job};
@@ -77,14 +76,7 @@ absl::StatusOr<std::unique_ptr<Client>> Connect(const Options& options, uint32_t
   connect.workers = workers;
   if (workers != 0) connect.rank = options.index;
   connect.timeout = absl::Seconds(options.timeout_s);
-  const absl::Time until = SteadyNow() + connect.start_timeout;
-  while (true) {
-    absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(connect);
-    // A former start of this worker still has the rank until its silence is noticed.
-    const bool again = absl::IsAlreadyExists(client.status()) || absl::IsAborted(client.status());
-    if (!again || SteadyNow() > until) return client;
-    absl::SleepFor(kAskAgainEvery);
-  }
+  return ConnectPatiently(connect);
 }
 
 std::vector<uint64_t> Keys(uint64_t first, uint64_t count) {
@@ -196,16 +188,11 @@ int main(int argc, char** argv) {
   using namespace paceline::examples;  // this file's own
   Options options;
   CLI::App app("Counts in rows of a Paceline cluster, and checks that no update was lost or doubled.",
-               "paceline-count");
+               kProgram);
   app.option_defaults()->always_capture_default();
   AddOptions(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageError;
-  }
+  if (const std::optional<int> exit_code = ParseArguments(&app, argc, argv)) return *exit_code;
   std::signal(SIGUSR1, RequestStop);
   const absl::Status status = Run(options);
-  if (!status.ok()) std::fprintf(stderr, "paceline-count: %s\n", std::string(status.message()).c_str());
-  return status.ok() ? 0 : 1;
+  return status.ok() ? 0 : Fail(kProgram, status);
 }

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "absl/types/span.h"
+#include "examples/lib/schedule.h"
 #include "examples/sparse_lr/logistic.h"
-#include "examples/sparse_lr/schedule.h"
 
 namespace paceline::examples {
 namespace {

@@ -5,8 +5,8 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "examples/lib/schedule.h"
 #include "examples/sparse_lr/logistic.h"
-#include "examples/sparse_lr/schedule.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -5,14 +5,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "examples/lib/console.h"
+#include "examples/lib/job_worker.h"
+#include "examples/lib/progress.h"
+#include "examples/lib/schedule.h"
+#include "examples/lib/steady_now.h"
+#include "examples/lib/text_file.h"
+#include "examples/lib/totals.h"
 #include "examples/sparse_lr/ftrl_reference.h"
 #include "examples/sparse_lr/libsvm.h"
 #include "examples/sparse_lr/outcome.h"
-#include "examples/sparse_lr/progress.h"
 #include "examples/sparse_lr/read_model.h"
-#include "examples/sparse_lr/schedule.h"
-#include "examples/sparse_lr/steady_now.h"
-#include "examples/sparse_lr/totals.h"
 #include "examples/sparse_lr/training_set.h"
 #include "examples/sparse_lr/worker.h"
 #include "paceline/client.h"
@@ -23,15 +26,6 @@ namespace {
 constexpr absl::Duration kLook = absl::Seconds(1);
 constexpr absl::Duration kOthersMayTake = absl::Minutes(5);
 constexpr double kTolerance = 1.01;
-
-void WriteError(absl::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stderr);
-}
-
-int Fail(const absl::Status& status) {
-  WriteError(absl::StrCat("sparse_lr: ", status.message(), "\n"));
-  return 1;
-}
 
 size_t ClocksOf(const RunOptions& options, const Dataset& train) {
   return Schedule({.examples = train.rows(),
@@ -46,10 +40,7 @@ size_t ClocksOf(const RunOptions& options, const Dataset& train) {
 // Whether all clocks of the job are over: a worker that is started again so late has nothing to do, and
 // nobody to start with.
 bool IsOver(const RunOptions& options, const Dataset& train) {
-  const absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect({.coordinator = options.coordinator,
-                                                                          .job = options.job,
-                                                                          .client_name = "sparse_lr reader",
-                                                                          .timeout = options.timeout});
+  const absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(ReaderClient(kProgram, options));
   if (!client.ok()) return false;
   absl::StatusOr<Table> table = (*client)->Open("weights");
   return table.ok() &&
@@ -69,14 +60,14 @@ absl::StatusOr<std::vector<float>> FinishedModel(const RunOptions& options, cons
 int Judge(const RunOptions& options, const TrainingSet& set, const Totals& totals) {
   const Dataset& train = set.data;
   absl::StatusOr<Dataset> test = ReadLibsvm(options.test);
-  if (!test.ok()) return Fail(test.status());
+  if (!test.ok()) return Fail(kProgram, test.status());
   DivideAs(set, &*test);
   const absl::StatusOr<std::vector<float>> model = FinishedModel(options, train);
-  if (!model.ok()) return Fail(model.status());
+  if (!model.ok()) return Fail(kProgram, model.status());
   const std::vector<float> alone = TrainReference(train, ReferenceOf(options, set.shape));
   Outcome outcome{.cluster = ScoreOf(train, *test, *model, PenaltiesOf(options)),
                   .reference = ScoreOf(train, *test, alone, PenaltiesOf(options)),
-                  .examples = totals.examples,
+                  .rows = train.rows(),
                   .totals = totals,
                   .not_converged = WhyNotConverged(options, train, *test, *model)};
   outcome.cluster.seconds = totals.seconds;
@@ -87,7 +78,8 @@ int Judge(const RunOptions& options, const TrainingSet& set, const Totals& total
     WriteError(absl::StrCat("sparse_lr: warning: ", outcome.not_converged, "\n"));
   }
   if (!options.json_out.empty()) {
-    if (absl::Status s = WriteFile(options.json_out, OutcomeJson(options, outcome)); !s.ok()) return Fail(s);
+    if (absl::Status s = WriteFile(options.json_out, OutcomeJson(options, outcome)); !s.ok())
+      return Fail(kProgram, s);
   }
   return ok ? 0 : 1;
 }
@@ -98,7 +90,7 @@ int RunIndexed(const RunOptions& given) {
   RunOptions options = given;
   options.worker = options.index;
   const absl::StatusOr<TrainingSet> set = ReadTrainingSet(options.train, options.scale);
-  if (!set.ok()) return Fail(set.status());
+  if (!set.ok()) return Fail(kProgram, set.status());
   const Dataset& train = set->data;
   if (IsOver(options, train)) {
     std::printf("sparse_lr: the others have finished without worker %d\n", options.index);
@@ -111,13 +103,14 @@ int RunIndexed(const RunOptions& given) {
                      .width = 0},
                     WriteError);
   Totals totals;
-  const absl::Status status = Work(options, /*patient=*/true, [&](const WorkerReport& report) {
-    totals = Sum({report});
-    progress.Show(totals, SteadyNow());
-  });
+  const absl::Status status =
+      Work(kProgram, options, /*patient=*/true, TrainingOf(options), [&](const WorkerReport& report) {
+        totals = Sum({report});
+        progress.Show(totals, SteadyNow());
+      });
   progress.End();
   if (!status.ok()) {
-    Fail(status);
+    Fail(kProgram, status);
     return ToldToStop() ? 128 + SIGTERM : 1;
   }
   std::printf("sparse_lr: worker %d of %u has finished examples=%d seconds=%.1f wait_seconds=%.1f\n",

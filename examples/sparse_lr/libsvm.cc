@@ -1,20 +1,15 @@
 #include "examples/sparse_lr/libsvm.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
 #include <limits>
-#include <memory>
 #include <string>
 #include <system_error>
 
 #include "absl/status/status.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "examples/lib/text_file.h"
 
 namespace paceline::examples {
 namespace {
@@ -23,18 +18,6 @@ constexpr uint32_t kColumnLimit = std::numeric_limits<uint32_t>::max();
 
 bool IsBlank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
-}
-
-// The text from `at` to the next blank, for an error message; long words are cut.
-std::string WordAt(const char* at, const char* end) {
-  const char* stop = at;
-  while (stop != end && !IsBlank(*stop)) {
-    ++stop;
-  }
-  constexpr ptrdiff_t kShown = 32;
-  absl::string_view word(at, std::min<ptrdiff_t>(stop - at, kShown));
-  return stop == at ? "the end of the line"
-                    : absl::StrCat("'", absl::CHexEscape(word), stop - at > kShown ? "…'" : "'");
 }
 
 // Parses one line at a time into a Dataset.
@@ -124,48 +107,11 @@ class LineParser {
   const char* end_ = nullptr;
 };
 
-// The line without its comment and leading blanks; empty when nothing is left.
-absl::string_view Content(absl::string_view line) {
-  line = line.substr(0, line.find('#'));
-  while (!line.empty() && IsBlank(line.front())) {
-    line.remove_prefix(1);
-  }
-  return line;
-}
-
 // Makes room for what `text` probably holds: a non-zero of real data takes 12 characters or more.
 void Reserve(absl::string_view text, RowFilter filter, Dataset* data) {
   const size_t guess = text.size() / filter.modulus / 12;
   data->columns.reserve(guess);
   data->values.reserve(guess);
-}
-
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-
-absl::StatusOr<std::string> ReadWhole(const std::string& path) {
-  std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open the data file ", path));
-  }
-  constexpr size_t kStep = size_t{1} << 20;
-  std::string text;
-  std::error_code unknown;  // of what is no plain file; then the text grows as it comes
-  const uintmax_t size = std::filesystem::file_size(path, unknown);
-  text.reserve(unknown ? kStep : size + kStep);
-  size_t got = 0;
-  do {
-    const size_t before = text.size();
-    text.resize(before + kStep);
-    got = std::fread(text.data() + before, 1, kStep, file.get());
-    text.resize(before + got);
-  } while (got == kStep);
-  if (std::ferror(file.get()) != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot read the data file ", path, ": ", std::strerror(errno)));
-  }
-  return text;
 }
 
 }  // namespace
@@ -180,14 +126,12 @@ absl::StatusOr<Dataset> ParseLibsvm(absl::string_view text, absl::string_view na
   Reserve(text, filter, &data);
   LineParser parser(name, &data);
   uint64_t row = 0;
-  for (uint64_t number = 1; !text.empty(); ++number) {
-    const size_t newline = std::min(text.find('\n'), text.size());
-    absl::string_view line = Content(text.substr(0, newline));
-    text.remove_prefix(std::min(newline + 1, text.size()));
+  absl::string_view line;
+  for (Lines lines(text); lines.Next(&line);) {
     if (line.empty() || row++ % filter.modulus != filter.remainder) {
       continue;
     }
-    if (absl::Status s = parser.Parse(line, number); !s.ok()) {
+    if (absl::Status s = parser.Parse(line, lines.number()); !s.ok()) {
       return s;
     }
   }
@@ -195,7 +139,7 @@ absl::StatusOr<Dataset> ParseLibsvm(absl::string_view text, absl::string_view na
 }
 
 absl::StatusOr<Dataset> ReadLibsvm(const std::string& path, RowFilter filter) {
-  absl::StatusOr<std::string> text = ReadWhole(path);
+  absl::StatusOr<std::string> text = ReadFile(path);
   if (!text.ok()) {
     return text.status();
   }

@@ -1,9 +1,6 @@
 // Sparse logistic regression with L1, trained by worker processes over a Paceline cluster, and the same in
 // one process beside it. `sparse_lr --help` says how to use it.
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -11,39 +8,21 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "examples/lib/cluster_training.h"
+#include "examples/lib/console.h"
+#include "examples/lib/job_worker.h"
+#include "examples/lib/text_file.h"
 #include "examples/sparse_lr/ftrl_reference.h"
 #include "examples/sparse_lr/indexed.h"
 #include "examples/sparse_lr/libsvm.h"
 #include "examples/sparse_lr/options.h"
 #include "examples/sparse_lr/outcome.h"
-#include "examples/sparse_lr/progress.h"
 #include "examples/sparse_lr/read_model.h"
-#include "examples/sparse_lr/steady_now.h"
-#include "examples/sparse_lr/totals.h"
 #include "examples/sparse_lr/training_set.h"
 #include "examples/sparse_lr/worker.h"
-#include "examples/sparse_lr/worker_group.h"
 
 namespace paceline::examples {
 namespace {
-
-constexpr absl::Duration kLookEvery = absl::Milliseconds(100);
-
-// Columns of the terminal that standard error is, 0 if it is none.
-int TerminalWidth() {
-  winsize size = {};
-  if (isatty(STDERR_FILENO) == 0) return 0;
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
-void WriteError(absl::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stderr);
-}
-
-int Fail(const absl::Status& status) {
-  WriteError(absl::StrCat("sparse_lr: ", status.message(), "\n"));
-  return 1;
-}
 
 // One run, from the data to the report.
 class Run {
@@ -53,18 +32,18 @@ class Run {
 
   // The exit code.
   int Execute() {
-    if (absl::Status s = ReadData(); !s.ok()) return Fail(s);
-    if (absl::Status s = TrainOnCluster(); !s.ok()) {
-      Fail(s);
-      return signal_ != 0 ? 128 + signal_ : 1;
-    }
-    if (absl::Status s = ScoreModel(); !s.ok()) return Fail(s);
+    if (absl::Status s = ReadData(); !s.ok()) return Fail(kProgram, s);
+    const ClusterTraining training = TrainOnCluster(
+        arguments_, options_, {.examples_per_epoch = train_.rows(), .epochs = options_.epochs});
+    if (!training.status.ok()) return FailTraining(kProgram, training);
+    outcome_.totals = training.totals;
+    if (absl::Status s = ScoreModel(); !s.ok()) return Fail(kProgram, s);
     TrainAlone();
     std::fputs(FormatOutcome(options_, outcome_).c_str(), stdout);
     if (!outcome_.not_converged.empty()) {
       WriteError(absl::StrCat("sparse_lr: warning: ", outcome_.not_converged, "\n"));
     }
-    if (absl::Status s = WriteFiles(); !s.ok()) return Fail(s);
+    if (absl::Status s = WriteFiles(); !s.ok()) return Fail(kProgram, s);
     return 0;
   }
 
@@ -84,35 +63,12 @@ class Run {
     return absl::OkStatus();
   }
 
-  absl::Status TrainOnCluster() {
-    absl::StatusOr<std::unique_ptr<WorkerGroup>> group =
-        WorkerGroup::Start(arguments_, options_.job, options_.workers);
-    if (!group.ok()) return group.status();
-    Progress progress({.examples_per_epoch = train_.rows(),
-                       .epochs = options_.epochs,
-                       .workers = options_.workers,
-                       .width = TerminalWidth()},
-                      WriteError);
-    absl::Status status;
-    while (status.ok() && !(*group)->done()) {
-      status = (*group)->Wait(kLookEvery);
-      if (const absl::Time now = SteadyNow(); now >= next_look_ || (*group)->done()) {
-        progress.Show(Sum((*group)->reports()), now);
-        next_look_ = now + kLookEvery;
-      }
-    }
-    progress.End();
-    signal_ = (*group)->signal();
-    outcome_.totals = Sum((*group)->reports());
-    return status;
-  }
-
   absl::Status ScoreModel() {
     absl::StatusOr<std::vector<float>> model =
         ReadModel(options_, train_.column_count, outcome_.totals.clock_all_have);
     if (!model.ok()) return model.status();
     model_ = *std::move(model);
-    outcome_.examples = train_.rows() * static_cast<uint64_t>(options_.epochs);
+    outcome_.rows = train_.rows();
     outcome_.cluster = ScoreOf(train_, test_, model_, PenaltiesOf(options_));
     outcome_.cluster.seconds = outcome_.totals.seconds;
     outcome_.not_converged = WhyNotConverged(options_, train_, test_, model_);
@@ -144,8 +100,6 @@ class Run {
   Dataset test_;
   std::vector<float> model_;
   Outcome outcome_;
-  int signal_ = 0;
-  absl::Time next_look_ = absl::InfinitePast();
 };
 
 }  // namespace
@@ -156,7 +110,7 @@ int main(int argc, char** argv) {
   const std::variant<RunOptions, int> parsed = ParseCommandLine(argc, argv);
   if (const int* exit_code = std::get_if<int>(&parsed)) return *exit_code;
   const RunOptions& options = std::get<RunOptions>(parsed);
-  if (options.worker >= 0) return RunWorker(options);
+  if (options.worker >= 0) return RunWorkerProcess(kProgram, options, TrainingOf(options));
   if (options.index >= 0) return RunIndexed(options);
   return Run(options, std::vector<std::string>(argv, argv + argc)).Execute();
 }

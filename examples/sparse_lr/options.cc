@@ -1,21 +1,12 @@
 #include "examples/sparse_lr/options.h"
 
-#include <unistd.h>
-
-#include <cstdio>
-#include <filesystem>
-#include <random>
-
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
+#include "examples/lib/console.h"
 
 namespace paceline::examples {
 namespace {
-
-constexpr int kUsageError = 2;
 
 constexpr char kAbout[] =
     "Trains sparse logistic regression with L1 by FTRL-proximal: worker processes that share one model on a "
@@ -25,26 +16,7 @@ constexpr char kAbout[] =
     "run:\n"
     "  paceline up --shards 3 -- sparse_lr --train FILE --test FILE";
 
-// The ranges that numbers must be in; the help leaves them out, errors name them.
-CLI::Validator Within(int low, int high) {
-  return CLI::Range(low, high).description("");
-}
-CLI::Validator NotNegative() {
-  return CLI::Validator(CLI::NonNegativeNumber).description("");
-}
-CLI::Validator Positive() {
-  return CLI::Validator(CLI::PositiveNumber).description("");
-}
-CLI::Validator ExistingFile() {
-  return CLI::Validator(CLI::ExistingFile).description("");
-}
-
 void AddTraining(CLI::App* app, RunOptions* o) {
-  app->add_option("--model", o->model,
-                  "Consistency: ssp:S, a worker reads all updates older than S clocks (a clock is a batch of "
-                  "every worker); asp, it reads whatever is there; or bsp, it reads exactly the updates of "
-                  "all earlier clocks")
-      ->type_name("MODEL");
   app->add_option("--rule", o->rule,
                   "ftrl, which minimises the log-loss with the weights of --l1 and --l2; or sgd, which "
                   "minimises the log-loss alone")
@@ -81,33 +53,17 @@ void AddTraining(CLI::App* app, RunOptions* o) {
                 "Take columns as they are. Otherwise, if some value is beyond 1 or columns are of different "
                 "scales, each is divided by its largest value while it is trained; --l1 and --l2 weigh those "
                 "weights");
-  app->add_option("--seed", o->seed, "Of the order of the examples")->type_name("N");
 }
 
-// `seconds` is the one option that does not go straight into its field.
-void AddOptions(CLI::App* app, RunOptions* o, double* seconds) {
+void AddOptions(CLI::App* app, RunOptions* o) {
   app->add_option("--train", o->train, "Training set")->type_name("FILE")->required()->check(ExistingFile());
   app->add_option("--test", o->test, "Held-out set, to score the model on")
       ->type_name("FILE")
       ->required()
       ->check(ExistingFile());
-  app->add_option("--workers", o->workers, "Worker processes")->type_name("N")->check(Within(1, 1024));
+  AddJobOptions(app, "a batch of every worker", o);
   AddTraining(app, o);
-  app->add_option("--json", o->json_out, "Write the results to this file, as JSON")->type_name("FILE");
   app->add_option("--model-out", o->model_out, "Write the non-zero weights to this file, as text")
-      ->type_name("FILE");
-  app->add_option("--coordinator", o->coordinator, "The cluster's coordinator")
-      ->type_name("HOST:PORT")
-      ->envname("PACELINE_COORDINATOR");
-  app->add_option("--job", o->job, "Name of the job on the cluster (default: one of this run's own)")
-      ->type_name("NAME")
-      ->take_last();
-  app->add_option("--timeout", *seconds, "How long one operation on the cluster may take")
-      ->type_name("SECONDS")
-      ->check(Positive());
-  app->add_option("--record", o->record,
-                  "Each worker writes its history to a new file of this name (or FILE.1, FILE.2 ... where it "
-                  "exists), for `paceline verify`")
       ->type_name("FILE");
   app->add_option(
          "--index", o->index,
@@ -118,74 +74,42 @@ void AddOptions(CLI::App* app, RunOptions* o, double* seconds) {
       ->check(Within(0, 1023))
       ->envname("JOB_COMPLETION_INDEX")
       ->always_capture_default(false);
-  app->add_option("--worker", o->worker)->group("");  // how the parent starts its workers: not for people
 }
 
-// A wrong folder should be known before the training, not after it.
-absl::Status CheckFolderOf(const std::string& path, absl::string_view option) {
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  if (path.empty() || folder.empty() || access(folder.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(option, " ", path, ": cannot write into the folder ", folder.string()));
+// A worker pushes to every row that it has pulled, and FTRL-proximal cannot be applied to a cached copy: only
+// without its own latest updates a row can be read from the cache again. At S = 0 that makes no difference.
+// Rare words are read again after more clocks than any bound allows, and L1 leaves most of their weights at
+// 0: so what has changed is asked for, instead of every weight. At S = 0 that takes one more round a clock.
+void SuitSparseModel(Consistency* consistency) {
+  if (Ssp* ssp = std::get_if<Ssp>(consistency)) {
+    ssp->read_my_writes = false;
+    ssp->refresh = ssp->staleness > 0;
+  }
 }
 
 absl::Status Complete(RunOptions* o) {
-  absl::StatusOr<Consistency> consistency = ParseModel(o->model);
-  if (!consistency.ok()) return consistency.status();
-  o->consistency = *consistency;
-  if (o->coordinator.empty()) {
+  if (o->index >= 0 && o->worker < 0 && o->job.empty()) {
+    return absl::InvalidArgumentError("--index: give --job NAME, the same to all workers");
+  }
+  if (absl::Status s = CompleteJobOptions(kProgram, o); !s.ok()) return s;
+  if (o->index >= 0 && o->worker < 0 && static_cast<uint32_t>(o->index) >= o->workers) {
     return absl::InvalidArgumentError(
-        "no coordinator: give --coordinator HOST:PORT or set PACELINE_COORDINATOR; or let "
-        "`paceline up --shards 3 -- sparse_lr …` start a cluster for this run");
+        absl::StrCat("--index ", o->index, ": expected less than --workers ", o->workers));
   }
-  if (o->index >= 0 && o->worker < 0) {
-    if (o->job.empty())
-      return absl::InvalidArgumentError("--index: give --job NAME, the same to all workers");
-    if (static_cast<uint32_t>(o->index) >= o->workers) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--index ", o->index, ": expected less than --workers ", o->workers));
-    }
-  }
-  if (o->job.empty()) o->job = absl::StrCat("sparse_lr-", getpid(), "-", std::random_device()());
-  if (absl::Status s = CheckFolderOf(o->json_out, "--json"); !s.ok()) return s;
+  SuitSparseModel(&o->consistency);
   return CheckFolderOf(o->model_out, "--model-out");
 }
 
 }  // namespace
 
-absl::StatusOr<Consistency> ParseModel(absl::string_view text) {
-  if (text == "asp") return Asp{};
-  if (text == "bsp") return Bsp{};
-  // A worker pushes to every row that it has pulled, and FTRL-proximal cannot be applied to a cached copy:
-  // only without its own latest updates a row can be read from the cache again. At S = 0 that makes no
-  // difference.
-  // Rare words are read again after more clocks than any bound allows, and L1 leaves most of their weights at
-  // 0: so what has changed is asked for, instead of every weight. At S = 0 that takes one more round a clock.
-  Ssp ssp{.read_my_writes = false};
-  absl::string_view staleness = text;
-  if (absl::ConsumePrefix(&staleness, "ssp:") && absl::SimpleAtoi(staleness, &ssp.staleness)) {
-    ssp.catch_up = ssp.staleness / 2;
-    ssp.refresh = ssp.staleness > 0;
-    return ssp;
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--model: expected ssp:S with a whole number S, asp or bsp; found '", text, "'"));
-}
-
 std::variant<RunOptions, int> ParseCommandLine(int argc, char** argv) {
   RunOptions options;
-  double seconds = absl::ToDoubleSeconds(options.timeout);
-  CLI::App app(kAbout, "sparse_lr");
+  CLI::App app(kAbout, kProgram);
   app.option_defaults()->always_capture_default();
-  AddOptions(&app, &options, &seconds);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageError;
-  }
-  options.timeout = absl::Seconds(seconds);
+  AddOptions(&app, &options);
+  if (const std::optional<int> exit_code = ParseArguments(&app, argc, argv)) return *exit_code;
   if (absl::Status s = Complete(&options); !s.ok()) {
-    std::fprintf(stderr, "sparse_lr: %s\n", std::string(s.message()).c_str());
+    Fail(kProgram, s);
     return kUsageError;
   }
   return options;

@@ -5,22 +5,18 @@
 #include <string>
 #include <variant>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "absl/time/time.h"
+#include "examples/lib/job_options.h"
 #include "examples/sparse_lr/ftrl_reference.h"
 #include "examples/sparse_lr/training_set.h"
-#include "paceline/table_schema.h"
 
 namespace paceline::examples {
 
+inline const std::string kProgram = "sparse_lr";
+
 // The options of sparse_lr's command line.
-struct RunOptions {
+struct RunOptions : JobOptions {
   std::string train;
   std::string test;
-  uint32_t workers = 4;
-  std::string model = "ssp:2";  // as it was given; what it means:
-  Consistency consistency = Ssp{.staleness = 2};
   std::string rule = "ftrl";  // or "sgd"
   std::optional<float> lr;    // of sgd; not given: by the data, as alpha and beta
   double l1 = 1e-5;           // in the objective: mean log-loss + l1·(sum of |w|)
@@ -30,19 +26,9 @@ struct RunOptions {
   bool scale = true;  // divide columns that need it
   int epochs = 5;
   uint32_t batch_size = 16;
-  uint64_t seed = 1;
-  std::string coordinator;  // host:port
-  std::string job;
-  absl::Duration timeout = absl::Seconds(60);
-  std::string record;     // of each worker; empty: the environment's
-  std::string json_out;   // empty: none
   std::string model_out;  // empty: none
   int index = -1;         // >= 0: this process is that worker of a group that somebody else starts
-  int worker = -1;        // -1: this process is the parent; else the rank of the worker that it is
 };
-
-// "ssp:2", "asp" or "bsp".
-absl::StatusOr<Consistency> ParseModel(absl::string_view text);
 
 // The options of a run, or the exit code of a process that has nothing more to do: 0 after --help, 2 after
 // complaining about the command line on standard error.

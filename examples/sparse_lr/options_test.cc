@@ -43,14 +43,14 @@ class OptionsTest : public ::testing::Test {
   const std::string file_ = ::testing::TempDir() + "/options_test.libsvm";
 };
 
-TEST_F(OptionsTest, ModelNames) {
-  EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:0")).staleness, 0u);
-  EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:12")).staleness, 12u);
-  EXPECT_TRUE(std::holds_alternative<Asp>(*ParseModel("asp")));
-  EXPECT_TRUE(std::holds_alternative<Bsp>(*ParseModel("bsp")));
-  for (const char* wrong : {"", "ssp", "ssp:", "ssp:-1", "ssp:2x", "SSP:2", "essp:2"}) {
-    EXPECT_EQ(ParseModel(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
-  }
+TEST_F(OptionsTest, CachedWeightsMayLackTheWorkersOwnPushes) {
+  const auto ssp = [&](const std::string& model) {
+    return std::get<Ssp>(Parsed({"--coordinator", "c:1", "--model", model}).consistency);
+  };
+  EXPECT_FALSE(ssp("ssp:4").read_my_writes);
+  EXPECT_TRUE(ssp("ssp:4").refresh);
+  EXPECT_EQ(ssp("ssp:4").catch_up, 2u);
+  EXPECT_FALSE(ssp("ssp:0").refresh);
 }
 
 TEST_F(OptionsTest, UnderBspAllBatchesOfAClockAreOneStep) {

@@ -6,11 +6,11 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "examples/lib/totals.h"
 #include "examples/sparse_lr/convergence.h"
 #include "examples/sparse_lr/libsvm.h"
 #include "examples/sparse_lr/logistic.h"
 #include "examples/sparse_lr/options.h"
-#include "examples/sparse_lr/totals.h"
 
 namespace paceline::examples {
 
@@ -31,8 +31,8 @@ Score ScoreOf(const Dataset& train, const Dataset& test, absl::Span<const float>
 // A finished run.
 struct Outcome {
   Score cluster;
-  Score reference;        // the same training in one process
-  uint64_t examples = 0;  // trained on, an epoch times the number of epochs
+  Score reference;    // the same training in one process
+  uint64_t rows = 0;  // of the training set
   Totals totals;
   std::string not_converged;  // empty: it has
 };
@@ -48,7 +48,5 @@ std::string OutcomeJson(const RunOptions& options, const Outcome& outcome);
 // One line `column weight` for each weight that is not 0, below a line that begins with '#'. The weights are
 // written such that reading gives the same bits.
 std::string ModelText(const RunOptions& options, absl::Span<const float> weights);
-
-absl::Status WriteFile(const std::string& path, const std::string& text);
 
 }  // namespace paceline::examples

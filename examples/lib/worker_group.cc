@@ -1,4 +1,4 @@
-#include "examples/sparse_lr/worker_group.h"
+#include "examples/lib/worker_group.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "examples/sparse_lr/steady_now.h"
+#include "examples/lib/steady_now.h"
 
 namespace paceline::examples {
 namespace {

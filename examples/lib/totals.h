@@ -2,11 +2,20 @@
 
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "absl/types/span.h"
-#include "examples/sparse_lr/worker_report.h"
+#include "examples/lib/worker_report.h"
 
 namespace paceline::examples {
+
+// A point of a loss curve: the mean loss of the examples since the point before.
+struct LossPoint {
+  uint64_t examples = 0;  // so far
+  uint64_t clock = 0;     // so far; 0 in one process, which has none
+  double seconds = 0;     // since the training began
+  double loss = 0;
+};
 
 // The workers' joint totals of a run.
 struct Totals {
@@ -21,7 +30,11 @@ struct Totals {
   WaitSeconds wait;
   std::map<uint64_t, uint64_t> staleness_rows;
   double seconds = 0;  // from the first worker's start of training to the last one's Finish; 0 before
-  uint64_t clock_all_have = 0;  // the least of their clocks
+  // The workers' own, together: of their training, and of that in calls of the SDK; 0 before the end.
+  double worker_seconds = 0;
+  double blocked_seconds = 0;
+  std::vector<LossPoint> curve;  // empty before the end
+  uint64_t clock_all_have = 0;   // the least of their clocks
 };
 Totals Sum(absl::Span<const WorkerReport> reports);
 

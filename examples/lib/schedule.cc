@@ -1,19 +1,13 @@
-#include "examples/sparse_lr/schedule.h"
+#include "examples/lib/schedule.h"
 
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
+#include "examples/lib/random.h"
+
 namespace paceline::examples {
 namespace {
-
-// SplitMix64 (Steele, Lea, Flood, 2014): the standard library's shuffle differs between implementations.
-uint64_t NextRandom(uint64_t* state) {
-  uint64_t x = *state += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
 
 size_t DivideUp(size_t a, size_t b) {
   return (a + b - 1) / b;
@@ -22,12 +16,11 @@ size_t DivideUp(size_t a, size_t b) {
 }  // namespace
 
 std::vector<uint32_t> EpochOrder(size_t rows, uint64_t seed, int epoch) {
-  uint64_t state = seed;
-  state = NextRandom(&state) + static_cast<uint64_t>(epoch);
+  Random random(Random(seed).Next() + static_cast<uint64_t>(epoch));
   std::vector<uint32_t> order(rows);
   std::iota(order.begin(), order.end(), 0u);
   for (size_t left = rows; left > 1; --left) {
-    std::swap(order[left - 1], order[NextRandom(&state) % left]);
+    std::swap(order[left - 1], order[random.Below(left)]);
   }
   return order;
 }

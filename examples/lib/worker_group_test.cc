@@ -1,4 +1,4 @@
-#include "examples/sparse_lr/worker_group.h"
+#include "examples/lib/worker_group.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "examples/sparse_lr/steady_now.h"
+#include "examples/lib/steady_now.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -27,7 +27,7 @@ void Say(WorkerReport::Stage stage, const std::string& job) {
   std::fflush(stdout);
 }
 
-// sparse_lr BEHAVIOUR --worker RANK --job NAME
+// example BEHAVIOUR --worker RANK --job NAME
 int PlayWorker(const std::string& behaviour, int rank, const std::string& job) {
   Say(WorkerReport::Stage::kTraining, job);
   if (behaviour == "finish") {
@@ -46,7 +46,7 @@ int PlayWorker(const std::string& behaviour, int rank, const std::string& job) {
 
 std::unique_ptr<WorkerGroup> Group(const std::string& behaviour, uint32_t workers) {
   absl::StatusOr<std::unique_ptr<WorkerGroup>> group =
-      WorkerGroup::Start({"sparse_lr", behaviour}, "the job", workers);
+      WorkerGroup::Start({"example", behaviour}, "the job", workers);
   EXPECT_TRUE(group.ok()) << group.status();
   return group.ok() ? *std::move(group) : nullptr;
 }

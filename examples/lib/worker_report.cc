@@ -1,4 +1,4 @@
-#include "examples/sparse_lr/worker_report.h"
+#include "examples/lib/worker_report.h"
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -13,7 +13,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stats, wait, staleness_rows, rows_pushed, row
 
 namespace examples {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerReport, stage, clock, examples, loss_sum, began, ended, stats, error)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossPiece, examples, loss_sum, clock, ended)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerReport, stage, clock, examples, loss_sum, began, ended,
+                                   blocked_seconds, losses, stats, error)
 
 std::string ToLine(const WorkerReport& report) {
   // Errors may quote odd bytes; those become U+FFFD.

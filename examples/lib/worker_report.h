@@ -2,12 +2,21 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "paceline/stats.h"
 
 namespace paceline::examples {
+
+// The losses of a piece of a worker's clocks: of a run some 30 to 250, the same ones for all its workers.
+struct LossPiece {
+  uint64_t examples = 0;
+  double loss_sum = 0;
+  uint64_t clock = 0;  // after the last of them
+  int64_t ended = 0;   // then, in nanoseconds of the monotonic clock
+};
 
 // The report of a worker process to its parent, about ten times a second and at the end: one line of JSON on
 // its standard output. All numbers are totals since the worker's start, so that a report replaces the one
@@ -24,8 +33,10 @@ struct WorkerReport {
   uint64_t examples = 0;  // trained on
   double loss_sum = 0;    // of these, each at the weights before its own update
   // Nanoseconds of the monotonic clock, which all processes of a machine share; 0: not yet.
-  int64_t began = 0;  // the training, all workers being there
-  int64_t ended = 0;  // Finish returned
+  int64_t began = 0;              // the training, all workers being there
+  int64_t ended = 0;              // Finish returned
+  double blocked_seconds = 0;     // of the training: the worker stood in calls of the SDK
+  std::vector<LossPiece> losses;  // in the last report only
   Stats stats;
   std::string error;
 };

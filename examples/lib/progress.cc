@@ -1,4 +1,4 @@
-#include "examples/sparse_lr/progress.h"
+#include "examples/lib/progress.h"
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@ namespace paceline::examples {
 namespace {
 
 constexpr absl::Duration kRecent = absl::Seconds(2);
-constexpr int kUsualLine = 71;  // columns that a line without its bar rarely exceeds: keeps the bar's length
+constexpr int kUsualLine = 86;  // columns that a line without its bar rarely exceeds: keeps the bar's length
 
 }  // namespace
 
@@ -20,6 +20,13 @@ std::string Grouped(uint64_t number) {
     digits.insert(at, 1, ',');
   }
   return digits;
+}
+
+std::string ShortDuration(absl::Duration duration) {
+  const int64_t seconds = absl::ToInt64Seconds(duration + absl::Milliseconds(500));
+  if (seconds < 60) return absl::StrCat(seconds, " s");
+  if (seconds < 3600) return absl::StrCat(seconds / 60, " min ", seconds % 60, " s");
+  return absl::StrCat(seconds / 3600, " h ", seconds % 3600 / 60, " min");
 }
 
 void Progress::Show(const Totals& totals, absl::Time now) {
@@ -52,6 +59,7 @@ bool Progress::IsDue(const Totals& totals, absl::Time now) {
 void Progress::Remember(const Totals& totals, absl::Time now) {
   if (!Trains(totals)) return;  // the wait for the others is none of the rate's business
   recent_.push_back({now, totals.examples, totals.loss_sum});
+  if (!first_.has_value()) first_ = recent_.back();
   while (recent_.size() > 2 && recent_[1].time <= now - kRecent) recent_.pop_front();
 }
 
@@ -81,15 +89,26 @@ std::string Progress::Line(const Totals& totals) const {
   const Sample &first = recent_.front(), &last = recent_.back();
   const double examples = static_cast<double>(last.examples - first.examples);
   const double seconds = absl::ToDoubleSeconds(last.time - first.time);
-  std::string line = absl::StrFormat("epoch %d/%d %3.0f %%", std::min(epoch, options_.epochs),
+  std::string line = absl::StrFormat("%s %d/%d %3.0f %%", options_.epoch, std::min(epoch, options_.epochs),
                                      options_.epochs, 100 * Share(totals));
   if (examples > 0 && seconds > 0) {
-    absl::StrAppendFormat(&line, "  loss %.4f  %s examples/s", (last.loss_sum - first.loss_sum) / examples,
-                          Grouped(static_cast<uint64_t>(examples / seconds)));
+    absl::StrAppendFormat(&line, "  loss %.4f  %s %s/s", (last.loss_sum - first.loss_sum) / examples,
+                          Grouped(static_cast<uint64_t>(examples / seconds)), options_.examples);
   }
   absl::StrAppendFormat(&line, "  staleness %.2f (max %d)", MeanStaleness(totals.staleness_rows),
                         MaxStaleness(totals.staleness_rows));
+  AppendTimeLeft(&line);
   return line;
+}
+
+// At the mean rate so far: that of the last seconds jumps.
+void Progress::AppendTimeLeft(std::string* line) const {
+  const Sample& last = recent_.back();
+  const double done = static_cast<double>(last.examples - first_->examples);
+  const double all = static_cast<double>(options_.examples_per_epoch) * options_.epochs;
+  const double left = all - static_cast<double>(last.examples);
+  if (done <= 0 || left <= 0) return;
+  absl::StrAppend(line, "  ", ShortDuration((last.time - first_->time) * (left / done)), " left");
 }
 
 }  // namespace paceline::examples

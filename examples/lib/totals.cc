@@ -1,4 +1,4 @@
-#include "examples/sparse_lr/totals.h"
+#include "examples/lib/totals.h"
 
 #include <algorithm>
 #include <limits>
@@ -15,14 +15,51 @@ void Add(const WaitSeconds& part, WaitSeconds* sum) {
   sum->commit += part.commit;
 }
 
-double Seconds(absl::Span<const WorkerReport> reports) {
+double Seconds(int64_t nanoseconds) {
+  return static_cast<double>(nanoseconds) / 1e9;
+}
+
+// Piece by piece, the means over the workers.
+std::vector<LossPoint> Curve(absl::Span<const WorkerReport> reports, int64_t began) {
+  std::vector<LossPiece> sums;
+  for (const WorkerReport& report : reports) {
+    sums.resize(std::max(sums.size(), report.losses.size()));
+    for (size_t i = 0; i < report.losses.size(); ++i) {
+      const LossPiece& piece = report.losses[i];
+      sums[i].examples += piece.examples;
+      sums[i].loss_sum += piece.loss_sum;
+      sums[i].clock = std::max(sums[i].clock, piece.clock);
+      sums[i].ended = std::max(sums[i].ended, piece.ended);
+    }
+  }
+  std::vector<LossPoint> curve;
+  uint64_t examples = 0;
+  for (const LossPiece& sum : sums) {
+    if (sum.examples == 0) continue;
+    examples += sum.examples;
+    curve.push_back({.examples = examples,
+                     .clock = sum.clock,
+                     .seconds = Seconds(sum.ended - began),
+                     .loss = sum.loss_sum / static_cast<double>(sum.examples)});
+  }
+  return curve;
+}
+
+// What is known only once all have finished.
+void AddDurations(absl::Span<const WorkerReport> reports, Totals* totals) {
   int64_t began = std::numeric_limits<int64_t>::max(), ended = 0;
   for (const WorkerReport& report : reports) {
-    if (report.ended == 0) return 0;
+    if (report.ended == 0) return;
     began = std::min(began, report.began);
     ended = std::max(ended, report.ended);
   }
-  return reports.empty() ? 0 : static_cast<double>(ended - began) / 1e9;
+  if (reports.empty()) return;
+  totals->seconds = Seconds(ended - began);
+  for (const WorkerReport& report : reports) {
+    totals->worker_seconds += Seconds(report.ended - report.began);
+    totals->blocked_seconds += report.blocked_seconds;
+  }
+  totals->curve = Curve(reports, began);
 }
 
 }  // namespace
@@ -43,7 +80,7 @@ Totals Sum(absl::Span<const WorkerReport> reports) {
     for (const auto& [clocks, rows] : report.stats.staleness_rows) totals.staleness_rows[clocks] += rows;
     totals.clock_all_have = std::min(totals.clock_all_have, report.clock);
   }
-  totals.seconds = Seconds(reports);
+  AddDurations(reports, &totals);
   return totals;
 }
 

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "examples/sparse_lr/worker_report.h"
+#include "examples/lib/worker_report.h"
 
 namespace paceline::examples {
 

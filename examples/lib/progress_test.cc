@@ -1,4 +1,4 @@
-#include "examples/sparse_lr/progress.h"
+#include "examples/lib/progress.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -9,6 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
@@ -36,7 +37,8 @@ TEST_F(ProgressTest, SaysEpochLossRateAndStaleness) {
   progress.Show(At(0), Second(0));
   progress.Show(At(1500), Second(1));
   ASSERT_THAT(written_, SizeIs(2));
-  EXPECT_EQ(written_[1], "epoch 2/2  75 %  loss 0.5000  1,500 examples/s  staleness 1.50 (max 3)\n");
+  EXPECT_EQ(written_[1],
+            "epoch 2/2  75 %  loss 0.5000  1,500 examples/s  staleness 1.50 (max 3)  0 s left\n");
 }
 
 TEST_F(ProgressTest, LossAndRateAreThoseOfTheLastSeconds) {
@@ -102,7 +104,7 @@ TEST_F(ProgressTest, ATerminalGetsOneLineAgainAndAgain) {
 
 TEST_F(ProgressTest, NeverFillsATerminalsLine) {
   for (const auto& [width, expected] :
-       std::map<int, std::string>{{85, "[##........] epoch 1/2  25 %  staleness 1.50 (max 3)"},
+       std::map<int, std::string>{{100, "[##........] epoch 1/2  25 %  staleness 1.50 (max 3)"},
                                   {47, "epoch 1/2  25 %  staleness 1.50 (max 3)"},
                                   {20, "epoch 1/2  25 %  st"}}) {
     Progress progress = Make(width);
@@ -110,6 +112,34 @@ TEST_F(ProgressTest, NeverFillsATerminalsLine) {
     progress.Show(At(500), Second(0));
     EXPECT_THAT(written_, ElementsAre("\r\x1b[K" + expected)) << width;
   }
+}
+
+TEST_F(ProgressTest, TheTimeLeftFollowsFromTheRateSoFar) {
+  Progress progress = Make(0);
+  progress.Show(At(0), Second(0));
+  progress.Show(At(500), Second(50));
+  progress.Show(At(2000), Second(80));
+  ASSERT_THAT(written_, SizeIs(3));
+  EXPECT_THAT(written_[0], Not(HasSubstr("left")));
+  EXPECT_THAT(written_[1], EndsWith("  2 min 30 s left\n"));
+  EXPECT_THAT(written_[2], Not(HasSubstr("left"))) << "it is over";
+}
+
+TEST_F(ProgressTest, CallsPassesAndExamplesAsTheExampleDoes) {
+  Progress progress({.examples_per_epoch = 10, .epochs = 2, .epoch = "sweep", .examples = "tokens"},
+                    [this](absl::string_view text) { written_.emplace_back(text); });
+  progress.Show(At(0), Second(0));
+  progress.Show(At(10), Second(1));
+  ASSERT_THAT(written_, SizeIs(2));
+  EXPECT_THAT(written_[1], StartsWith("sweep 2/2"));
+  EXPECT_THAT(written_[1], HasSubstr("10 tokens/s"));
+}
+
+TEST(ShortDurationTest, HasTwoUnitsAtMost) {
+  EXPECT_EQ(ShortDuration(absl::Seconds(0.4)), "0 s");
+  EXPECT_EQ(ShortDuration(absl::Seconds(59.4)), "59 s");
+  EXPECT_EQ(ShortDuration(absl::Seconds(200)), "3 min 20 s");
+  EXPECT_EQ(ShortDuration(absl::Minutes(125)), "2 h 5 min");
 }
 
 TEST(GroupedTest, Thousands) {

@@ -1,6 +1,6 @@
-#include "examples/sparse_lr/worker_report.h"
+#include "examples/lib/worker_report.h"
 
-#include "examples/sparse_lr/totals.h"
+#include "examples/lib/totals.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -27,6 +27,9 @@ WorkerReport Sample() {
   report.stats.bytes_pulled = 96;
   report.stats.rows_from_cache = 3;
   report.stats.retries = 9;
+  report.blocked_seconds = 0.25;
+  report.losses = {{.examples = 60, .loss_sum = 30, .clock = 6, .ended = report.began + 500'000'000},
+                   {.examples = 40, .loss_sum = 10, .clock = 12, .ended = report.ended}};
   report.error = "two\nlines, and \"quotes\"";
   return report;
 }
@@ -72,12 +75,28 @@ TEST(TotalsTest, AddsUp) {
   EXPECT_THAT(totals.staleness_rows, UnorderedElementsAre(Pair(0, 10), Pair(1, 1), Pair(2, 9)));
   EXPECT_EQ(totals.clock_all_have, 11u);
   EXPECT_DOUBLE_EQ(totals.seconds, 3);
+  EXPECT_DOUBLE_EQ(totals.worker_seconds, 5);
+  EXPECT_DOUBLE_EQ(totals.blocked_seconds, 0.5);
+}
+
+TEST(TotalsTest, TheCurveIsTheMeanOverTheWorkers) {
+  WorkerReport slow = Sample();
+  slow.losses = {{.examples = 20, .loss_sum = 90, .clock = 6, .ended = slow.began + 700'000'000}};
+  const std::vector<LossPoint> curve = Sum({Sample(), slow}).curve;
+  ASSERT_EQ(curve.size(), 2u);
+  EXPECT_EQ(curve[0].examples, 80u);
+  EXPECT_EQ(curve[0].clock, 6u);
+  EXPECT_DOUBLE_EQ(curve[0].loss, 1.5);
+  EXPECT_DOUBLE_EQ(curve[0].seconds, 0.7);
+  EXPECT_EQ(curve[1].examples, 120u);
+  EXPECT_DOUBLE_EQ(curve[1].loss, 0.25);
 }
 
 TEST(TotalsTest, HasNoDurationUntilAllHaveFinished) {
   WorkerReport running = Sample();
   running.ended = 0;
   EXPECT_EQ(Sum({Sample(), running}).seconds, 0);
+  EXPECT_TRUE(Sum({Sample(), running}).curve.empty());
   EXPECT_EQ(Sum({WorkerReport()}).started, 0u);
   EXPECT_EQ(Sum({}).seconds, 0);
 }

@@ -1,4 +1,4 @@
-#include "examples/sparse_lr/schedule.h"
+#include "examples/lib/schedule.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,0 +1,48 @@
+#include "examples/lib/cluster_training.h"
+
+#include <memory>
+#include <utility>
+
+#include "examples/lib/console.h"
+#include "examples/lib/steady_now.h"
+#include "examples/lib/worker_group.h"
+
+namespace paceline::examples {
+namespace {
+
+constexpr absl::Duration kLookEvery = absl::Milliseconds(100);
+
+}  // namespace
+
+ClusterTraining TrainOnCluster(const std::vector<std::string>& arguments, const JobOptions& options,
+                               Progress::Options shown) {
+  ClusterTraining training;
+  absl::StatusOr<std::unique_ptr<WorkerGroup>> group =
+      WorkerGroup::Start(arguments, options.job, options.workers);
+  if (!group.ok()) {
+    training.status = group.status();
+    return training;
+  }
+  shown.workers = options.workers;
+  shown.width = TerminalWidth();
+  Progress progress(shown, WriteError);
+  absl::Time next_look = absl::InfinitePast();
+  while (training.status.ok() && !(*group)->done()) {
+    training.status = (*group)->Wait(kLookEvery);
+    if (const absl::Time now = SteadyNow(); now >= next_look || (*group)->done()) {
+      progress.Show(Sum((*group)->reports()), now);
+      next_look = now + kLookEvery;
+    }
+  }
+  progress.End();
+  training.signal = (*group)->signal();
+  training.totals = Sum((*group)->reports());
+  return training;
+}
+
+int FailTraining(absl::string_view program, const ClusterTraining& training) {
+  Fail(program, training.status);
+  return training.signal != 0 ? 128 + training.signal : 1;
+}
+
+}  // namespace paceline::examples

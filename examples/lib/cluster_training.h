@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "examples/lib/job_options.h"
+#include "examples/lib/progress.h"
+#include "examples/lib/totals.h"
+
+namespace paceline::examples {
+
+// How a training by worker processes ended.
+struct ClusterTraining {
+  absl::Status status;  // not OK: a worker failed, or this process was told to stop
+  int signal = 0;       // by this one
+  Totals totals;
+};
+
+// Starts the workers, `arguments` being the parent's own command line, shows their progress on standard
+// error, and returns when all have ended. Call it before the process starts any thread.
+ClusterTraining TrainOnCluster(const std::vector<std::string>& arguments, const JobOptions& options,
+                               Progress::Options progress);
+
+// Says why the training failed, and returns the exit code.
+int FailTraining(absl::string_view program, const ClusterTraining& training);
+
+}  // namespace paceline::examples

@@ -1,0 +1,128 @@
+#include "examples/lib/job_options.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <random>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace paceline::examples {
+
+absl::StatusOr<Consistency> ParseModel(absl::string_view text) {
+  if (text == "asp") return Asp{};
+  if (text == "bsp") return Bsp{};
+  Ssp ssp;
+  absl::string_view staleness = text;
+  if (absl::ConsumePrefix(&staleness, "ssp:") && absl::SimpleAtoi(staleness, &ssp.staleness)) {
+    ssp.catch_up = ssp.staleness / 2;
+    return ssp;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--model: expected ssp:S with a whole number S, asp or bsp; found '", text, "'"));
+}
+
+CLI::Validator Within(int low, int high) {
+  return CLI::Range(low, high).description("");
+}
+
+CLI::Validator NotNegative() {
+  return CLI::Validator(CLI::NonNegativeNumber).description("");
+}
+
+CLI::Validator Positive() {
+  return CLI::Validator(CLI::PositiveNumber).description("");
+}
+
+CLI::Validator ExistingFile() {
+  return CLI::Validator(CLI::ExistingFile).description("");
+}
+
+void AddJobOptions(CLI::App* app, absl::string_view a_clock, JobOptions* o) {
+  app->add_option("--workers", o->workers, "Worker processes")->type_name("N")->check(Within(1, 1024));
+  app->add_option(
+         "--model", o->model,
+         absl::StrCat("Consistency: ssp:S, a worker reads all updates older than S clocks (a clock is ",
+                      a_clock,
+                      "); asp, it reads whatever is there; or bsp, it reads exactly the updates of all "
+                      "earlier clocks"))
+      ->type_name("MODEL");
+  app->add_option("--seed", o->seed, "Of everything that is drawn at random")->type_name("N");
+  app->add_option("--json", o->json_out, "Write the results to this file, as JSON")->type_name("FILE");
+  AddClusterOptions(app, o);
+  app->add_option("--record", o->record,
+                  "Each worker writes its history to a new file of this name (or FILE.1, FILE.2 ... where it "
+                  "exists), for `paceline verify`")
+      ->type_name("FILE");
+  app->add_option("--worker", o->worker)->group("");  // how the parent starts its workers: not for people
+}
+
+void AddClusterOptions(CLI::App* app, JobOptions* o) {
+  app->add_option("--coordinator", o->coordinator, "The cluster's coordinator")
+      ->type_name("HOST:PORT")
+      ->envname("PACELINE_COORDINATOR");
+  app->add_option("--job", o->job, "Name of the job on the cluster (default: one of this run's own)")
+      ->type_name("NAME")
+      ->take_last();
+  app->add_option_function<double>(
+         "--timeout", [o](double seconds) { o->timeout = absl::Seconds(seconds); },
+         "How long one operation on the cluster may take")
+      ->type_name("SECONDS")
+      ->default_str(absl::StrCat(absl::ToDoubleSeconds(o->timeout)))
+      ->check(Positive());
+}
+
+std::optional<int> ParseArguments(CLI::App* app, int argc, char** argv) {
+  try {
+    app->parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app->exit(error) == 0 ? 0 : kUsageError;
+  }
+  return std::nullopt;
+}
+
+absl::Status CompleteJobOptions(absl::string_view program, JobOptions* o) {
+  absl::StatusOr<Consistency> consistency = ParseModel(o->model);
+  if (!consistency.ok()) return consistency.status();
+  o->consistency = *consistency;
+  if (o->coordinator.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no coordinator: give --coordinator HOST:PORT or set PACELINE_COORDINATOR; or let "
+                     "`paceline up --shards 3 -- ",
+                     program, " …` start a cluster for this run"));
+  }
+  if (o->job.empty()) o->job = absl::StrCat(program, "-", getpid(), "-", std::random_device()());
+  return CheckFolderOf(o->json_out, "--json");
+}
+
+absl::Status CheckFolderOf(const std::string& path, absl::string_view option) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (path.empty() || folder.empty() || access(folder.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, " ", path, ": cannot write into the folder ", folder.string()));
+}
+
+ClientOptions WorkerClient(absl::string_view program, const JobOptions& options) {
+  return {
+      .coordinator = options.coordinator,
+      .job = options.job,
+      .client_name = absl::StrCat(program, " worker ", options.worker),
+      .workers = options.workers,
+      .rank = static_cast<uint32_t>(options.worker),
+      .timeout = options.timeout,
+      .record = options.record,
+  };
+}
+
+ClientOptions ReaderClient(absl::string_view program, const JobOptions& options) {
+  return {
+      .coordinator = options.coordinator,
+      .job = options.job,
+      .client_name = absl::StrCat(program, " reader"),
+      .timeout = options.timeout,
+  };
+}
+
+}  // namespace paceline::examples

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "paceline/options.h"
+#include "paceline/table_schema.h"
+
+namespace paceline::examples {
+
+// The exit code after a complaint about the command line.
+constexpr int kUsageError = 2;
+
+// What the command line of every example that trains has. An example's own options derive from it.
+struct JobOptions {
+  uint32_t workers = 4;
+  std::string model = "ssp:2";  // as it was given; what it means:
+  Consistency consistency = Ssp{.staleness = 2};
+  uint64_t seed = 1;
+  std::string coordinator;  // host:port
+  std::string job;
+  absl::Duration timeout = absl::Seconds(60);
+  std::string record;    // of each worker; empty: the environment's
+  std::string json_out;  // empty: none
+  int worker = -1;       // -1: this process is the parent; else the rank of the worker that it is
+};
+
+// "ssp:2", "asp" or "bsp". A worker at an SSP bound waits until the others are within half of it.
+absl::StatusOr<Consistency> ParseModel(absl::string_view text);
+
+// The ranges that numbers must be in; the help leaves them out, errors name them.
+CLI::Validator Within(int low, int high);
+CLI::Validator NotNegative();
+CLI::Validator Positive();
+CLI::Validator ExistingFile();
+
+// Adds the options of JobOptions. `a_clock` says what a clock is to the example: "a batch of every worker".
+void AddJobOptions(CLI::App* app, absl::string_view a_clock, JobOptions* options);
+// As AddJobOptions does for a cluster only: --coordinator, --job and --timeout.
+void AddClusterOptions(CLI::App* app, JobOptions* options);
+
+// Parses the command line: nothing if it is fine; else the exit code, after help or a complaint.
+std::optional<int> ParseArguments(CLI::App* app, int argc, char** argv);
+
+// Completes and checks what was parsed. `program` is the example's name.
+absl::Status CompleteJobOptions(absl::string_view program, JobOptions* options);
+
+// A wrong folder should be known before the training, not after it: whether `path` can be written. An empty
+// path is fine.
+absl::Status CheckFolderOf(const std::string& path, absl::string_view option);
+
+// How a process of the job connects: as the worker of rank options.worker, or as a reader.
+ClientOptions WorkerClient(absl::string_view program, const JobOptions& options);
+ClientOptions ReaderClient(absl::string_view program, const JobOptions& options);
+
+}  // namespace paceline::examples

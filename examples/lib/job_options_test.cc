@@ -1,0 +1,80 @@
+#include "examples/lib/job_options.h"
+
+#include <cstdlib>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace paceline::examples {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+absl::StatusOr<JobOptions> Parse(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "example");
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  JobOptions options;
+  CLI::App app("about", "example");
+  AddJobOptions(&app, "a batch of every worker", &options);
+  if (ParseArguments(&app, static_cast<int>(argv.size()), argv.data()).has_value()) {
+    return absl::UnknownError("the command line was refused");
+  }
+  if (absl::Status s = CompleteJobOptions("example", &options); !s.ok()) return s;
+  return options;
+}
+
+JobOptions Parsed(std::vector<std::string> arguments) {
+  const absl::StatusOr<JobOptions> options = Parse(std::move(arguments));
+  EXPECT_TRUE(options.ok()) << options.status();
+  return options.ok() ? *options : JobOptions();
+}
+
+TEST(ParseModelTest, ModelNames) {
+  EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:0")).staleness, 0u);
+  EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:12")).staleness, 12u);
+  EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:12")).catch_up, 6u);
+  EXPECT_TRUE(std::holds_alternative<Asp>(*ParseModel("asp")));
+  EXPECT_TRUE(std::holds_alternative<Bsp>(*ParseModel("bsp")));
+  for (const char* wrong : {"", "ssp", "ssp:", "ssp:-1", "ssp:2x", "SSP:2", "essp:2"}) {
+    EXPECT_EQ(ParseModel(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
+  }
+}
+
+TEST(JobOptionsTest, TakesAll) {
+  unsetenv("PACELINE_COORDINATOR");
+  const JobOptions o = Parsed({"--workers", "3", "--model", "asp", "--seed", "9", "--json", "j",
+                               "--coordinator", "c:1", "--timeout", "1.5", "--record", "r"});
+  EXPECT_EQ(o.workers, 3u);
+  EXPECT_TRUE(std::holds_alternative<Asp>(o.consistency));
+  EXPECT_EQ(o.seed, 9u);
+  EXPECT_EQ(o.json_out, "j");
+  EXPECT_EQ(o.record, "r");
+  EXPECT_EQ(o.timeout, absl::Milliseconds(1500));
+  EXPECT_EQ(o.worker, -1);
+  EXPECT_THAT(o.job, StartsWith("example-"));
+  EXPECT_EQ(Parsed({"--coordinator", "c:1"}).timeout, absl::Seconds(60));
+}
+
+TEST(JobOptionsTest, TheLastNameOfAJobCounts) {
+  const JobOptions o =
+      Parsed({"--coordinator", "c:1", "--job", "people's", "--worker", "2", "--job", "parent's"});
+  EXPECT_EQ(o.job, "parent's");
+  EXPECT_EQ(WorkerClient("example", o).client_name, "example worker 2");
+  EXPECT_EQ(WorkerClient("example", o).rank, 2u);
+  EXPECT_EQ(ReaderClient("example", o).workers, 0u);
+}
+
+TEST(JobOptionsTest, RefusesImpossibleOptions) {
+  unsetenv("PACELINE_COORDINATOR");
+  EXPECT_THAT(std::string(Parse({}).status().message()), HasSubstr("paceline up --shards 3 -- example"));
+  EXPECT_FALSE(Parse({"--coordinator", "c:1", "--workers", "0"}).ok());
+  EXPECT_THAT(std::string(Parse({"--coordinator", "c:1", "--model", "sp:2"}).status().message()),
+              HasSubstr("'sp:2'"));
+  EXPECT_THAT(std::string(Parse({"--coordinator", "c:1", "--json", "/no/such/folder/x"}).status().message()),
+              HasSubstr("/no/such/folder"));
+}
+
+}  // namespace
+}  // namespace paceline::examples

@@ -1,0 +1,113 @@
+#include "examples/lib/job_worker.h"
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+
+#include "examples/lib/connect.h"
+
+namespace paceline::examples {
+namespace {
+
+constexpr absl::Duration kReportEvery = absl::Milliseconds(100);
+
+int64_t MonotonicNanoseconds() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+// A report without a reader is not an error: the parent's death ends this process anyway.
+void WriteToParent(absl::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
+    if (written < 0 && errno != EINTR) return;
+    text.remove_prefix(written < 0 ? 0 : static_cast<size_t>(written));
+  }
+}
+
+}  // namespace
+
+absl::Status JobWorker::Join() {
+  const ClientOptions connect = WorkerClient(program_, options_);
+  absl::StatusOr<std::unique_ptr<Client>> client =
+      patient_ ? ConnectPatiently(connect) : Client::Connect(connect);
+  if (!client.ok()) return client.status();
+  client_ = *std::move(client);
+  ListenForStop();  // before, there was nothing to close
+  return absl::OkStatus();
+}
+
+void JobWorker::Begin(size_t clocks, size_t passes) {
+  losses_.emplace(std::max<size_t>(1, clocks), passes);
+  report_.stage = WorkerReport::Stage::kTraining;
+  report_.began = MonotonicNanoseconds();
+  report_.blocked_seconds = 0;
+  Send();
+}
+
+void JobWorker::Push(Table& table, absl::Span<const uint64_t> keys, absl::Span<const float> values) {
+  const Blocked blocked(this);
+  (void)table.PushAsync(keys, values);
+}
+
+absl::Status JobWorker::EndClock(uint64_t examples, double loss_sum) {
+  report_.examples += examples;
+  report_.loss_sum += loss_sum;
+  losses_->Add(client_->clock(), examples, loss_sum, MonotonicNanoseconds());
+  client_->ReportLoss(loss_sum / static_cast<double>(std::max<uint64_t>(1, examples)));
+  {
+    const Blocked blocked(this);
+    if (absl::Status s = client_->Tick(); !s.ok()) return s;
+  }
+  if (SteadyNow() >= next_report_) Send();
+  return absl::OkStatus();
+}
+
+absl::Status JobWorker::Finish() {
+  {
+    const Blocked blocked(this);
+    if (absl::Status s = client_->Finish(); !s.ok()) return s;
+  }
+  report_.ended = MonotonicNanoseconds();
+  report_.stage = WorkerReport::Stage::kDone;
+  report_.losses = std::move(*losses_).Take();
+  Send();
+  return absl::OkStatus();
+}
+
+void JobWorker::SendFailure(const absl::Status& status) {
+  report_.stage = WorkerReport::Stage::kFailed;
+  report_.error = status.ToString();
+  Send();
+}
+
+void JobWorker::Send() {
+  if (client_ != nullptr) {
+    report_.clock = client_->clock();
+    report_.stats = client_->stats();
+  }
+  tell_(report_);
+  next_report_ = SteadyNow() + kReportEvery;
+}
+
+absl::Status Work(const std::string& program, const JobOptions& options, bool patient,
+                  const Training& training, const TellReport& tell) {
+  JobWorker worker(program, options, patient, tell);
+  absl::Status status = training(worker);
+  if (status.ok()) status = worker.Finish();
+  if (!status.ok()) worker.SendFailure(status);
+  return status;
+}
+
+int RunWorkerProcess(const std::string& program, const JobOptions& options, const Training& training) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  prctl(PR_SET_NAME, program.c_str());  // else process listings say "exe"
+  const auto tell = [](const WorkerReport& report) { WriteToParent(ToLine(report) + "\n"); };
+  if (Work(program, options, /*patient=*/false, training, tell).ok()) return 0;
+  return ToldToStop() ? 128 + SIGTERM : 1;
+}
+
+}  // namespace paceline::examples

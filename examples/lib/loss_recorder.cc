@@ -1,0 +1,23 @@
+#include "examples/lib/loss_recorder.h"
+
+#include <algorithm>
+
+namespace paceline::examples {
+namespace {
+
+constexpr size_t kLeast = 32, kMost = 256;
+
+}  // namespace
+
+LossRecorder::LossRecorder(size_t clocks, size_t passes)
+    : clocks_(clocks), pieces_(std::min({clocks, kMost, passes * ((kLeast + passes - 1) / passes)})) {}
+
+void LossRecorder::Add(size_t clock, uint64_t examples, double loss_sum, int64_t now) {
+  LossPiece& piece = pieces_[clock * pieces_.size() / clocks_];
+  piece.examples += examples;
+  piece.loss_sum += loss_sum;
+  piece.clock = clock + 1;
+  piece.ended = now;
+}
+
+}  // namespace paceline::examples
