@@ -7,6 +7,7 @@
 #include "CLI/CLI.hpp"
 #include "bench/replicas.h"
 #include "bench/restart.h"
+#include "bench/rules.h"
 #include "bench/soak/commands.h"
 #include "bench/workloads.h"
 #include "libs/base/version.h"
@@ -33,6 +34,8 @@ constexpr Workload kWorkloads[] = {
      paceline::bench::LogisticRegression},
     {"snapshots", "pulls in an open loop while snapshots are taken; the cluster needs --snapshot-dir",
      paceline::bench::WithSnapshots},
+    {"rules", "update rules written as expressions, beside the same ones built in; without a cluster",
+     paceline::bench::Rules, /*own_cluster=*/true},
     {"replicas", "the sparse workload with 0, 1 and 2 replicas; starts clusters of its own",
      paceline::bench::WithReplicas, /*own_cluster=*/true},
     {"disks", "pushes with disks written behind and with durable acknowledgements; likewise",

@@ -18,10 +18,10 @@ constexpr char kAbout[] =
 
 void AddTraining(CLI::App* app, RunOptions* o) {
   app->add_option("--rule", o->rule,
-                  "ftrl, which minimises the log-loss with the weights of --l1 and --l2; or sgd, which "
-                  "minimises the log-loss alone")
+                  "ftrl, which minimises the log-loss with the weights of --l1 and --l2; ftrl-expression, the "
+                  "same as a rule that a user writes; or sgd, which minimises the log-loss alone")
       ->type_name("RULE")
-      ->check(CLI::IsMember({"ftrl", "sgd"}).description(""));
+      ->check(CLI::IsMember({"ftrl", "ftrl-expression", "sgd"}).description(""));
   app->add_option(
          "--lr", o->lr,
          "SGD's step, times the gradient summed over a batch, under bsp over all workers' (default: 4 / "

@@ -17,7 +17,7 @@ inline const std::string kProgram = "sparse_lr";
 struct RunOptions : JobOptions {
   std::string train;
   std::string test;
-  std::string rule = "ftrl";  // or "sgd"
+  std::string rule = "ftrl";  // or "ftrl-expression", "sgd"
   std::optional<float> lr;    // of sgd; not given: by the data, as alpha and beta
   double l1 = 1e-5;           // in the objective: mean log-loss + l1·(sum of |w|)
   double l2 = 0;              // likewise, of half the sum of w²

@@ -11,9 +11,22 @@
 namespace paceline::examples {
 namespace {
 
+// What FtrlProximal does, bit for bit.
+Expression FtrlAsExpression(const FtrlOptions& ftrl) {
+  return {.slots = {"n", "z"},
+          .params = {{"alpha", ftrl.alpha}, {"beta", ftrl.beta}, {"l1", ftrl.lambda1}, {"l2", ftrl.lambda2}},
+          .code = R"(m = n + g*g;
+                     sigma = (sqrt(m) - sqrt(n)) / alpha;
+                     z = (z + g) - sigma*w;
+                     n = m;
+                     w = select(abs(z) <= l1, 0,
+                                -(z - select(z < 0, -l1, l1)) / ((beta + sqrt(n)) / alpha + l2)))"};
+}
+
 Rule ServerRule(const RunOptions& options, const Shape& shape) {
   if (options.rule == "sgd") return Sgd{.lr = SgdStepOf(options, shape)};
   const FtrlOptions ftrl = FtrlOf(options, shape);
+  if (options.rule == "ftrl-expression") return FtrlAsExpression(ftrl);
   return FtrlProximal{.alpha = ftrl.alpha, .beta = ftrl.beta, .l1 = ftrl.lambda1, .l2 = ftrl.lambda2};
 }
 

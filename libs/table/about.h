@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -8,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "paceline/rules.h"
@@ -17,7 +19,7 @@
 // rule is a message in types.proto, a struct in paceline/rules.h and an About here.
 namespace paceline::table {
 
-enum class Allowed : uint8_t { kFinite, kPositive, kNotNegative };
+enum class Allowed : uint8_t { kFinite, kPositive, kNotNegative, kFraction };
 
 // A parameter under the name that users know.
 struct Parameter {
@@ -36,6 +38,8 @@ struct Conflict {
 
 // The part that most descriptions share.
 struct AboutAny {
+  static constexpr uint32_t kLevel = 1;  // the feature level that it belongs to
+
   template <class T, class Visit>
   static void Parameters(T&, Visit&&) {}  // calls visit(Parameter, float&) for each, in the order of the wire
   template <class T>
@@ -44,13 +48,16 @@ struct AboutAny {
   }
 };
 
-// Of rules. w is a value, g the update's gradient for it, n and z are slots, all f32. `Step` does one update
-// of one value: the operations in the order written, each rounded to f32, never fused, so that replicas agree
-// bit for bit. One value never affects another.
+template <size_t kCount>
+using SlotNames = std::array<absl::string_view, kCount>;
+
+// Of rules. w is a value, g the update's gradient for it, the others are slots, all f32. `Step` does one
+// update of one value: the operations in the order written, each rounded to f32, never fused, so that
+// replicas agree bit for bit. One value never affects another.
 struct AboutRule : AboutAny {
-  static constexpr uint32_t kSlots = 0;     // 0, 1 or 2
-  static constexpr bool kLastWins = false;  // two updates of one key are the later one instead of their sum
-  static constexpr bool kAdditive = false;  // an update changes a value by a function of the gradient alone
+  static constexpr SlotNames<0> kSlots = {};  // in the order of Step's arguments; at most four
+  static constexpr bool kLastWins = false;    // two updates of one key are the later one instead of their sum
+  static constexpr bool kAdditive = false;    // an update changes a value by a function of the gradient alone
   template <class Rule>
   static float InitialSlot(const Rule&) {
     return 0;
@@ -89,7 +96,7 @@ struct About<Sgd> : AboutRule {
 template <>
 struct About<Adagrad> : AboutRule {
   static constexpr char kName[] = "adagrad";
-  static constexpr uint32_t kSlots = 1;
+  static constexpr SlotNames<1> kSlots = {"n"};
   template <class T, class Visit>
   static void Parameters(T& rule, Visit&& visit) {
     visit({"lr", Allowed::kPositive}, rule.lr);
@@ -114,7 +121,7 @@ struct About<Adagrad> : AboutRule {
 template <>
 struct About<FtrlProximal> : AboutRule {
   static constexpr char kName[] = "ftrl_proximal";
-  static constexpr uint32_t kSlots = 2;
+  static constexpr SlotNames<2> kSlots = {"n", "z"};
   template <class T, class Visit>
   static void Parameters(T& rule, Visit&& visit) {
     visit({"alpha", Allowed::kPositive}, rule.alpha);
@@ -137,6 +144,122 @@ struct About<FtrlProximal> : AboutRule {
     const float dense =
         -(pulled - std::copysign(rule.l1, pulled)) / ((rule.beta + root) / rule.alpha + rule.l2);
     w = std::abs(pulled) <= rule.l1 ? 0.0f : dense;
+  }
+};
+
+// Polyak: "Some methods of speeding up the convergence of iteration methods", 1964.
+template <>
+struct About<Momentum> : AboutRule {
+  static constexpr char kName[] = "momentum";
+  static constexpr uint32_t kLevel = 2;
+  static constexpr SlotNames<1> kSlots = {"v"};
+  template <class T, class Visit>
+  static void Parameters(T& rule, Visit&& visit) {
+    visit({"lr", Allowed::kPositive}, rule.lr);
+    visit({"momentum", Allowed::kFraction}, rule.momentum);
+  }
+  static void Step(const Momentum& rule, float g, float& w, float& v) {
+    v = rule.momentum * v + g;
+    w = w - rule.lr * v;
+  }
+};
+
+// Sutskever, Martens, Dahl, Hinton: "On the importance of initialization and momentum in deep learning", ICML
+// 2013, equations 3 and 4; w is their θ + μv, the point at which they take the gradient.
+template <>
+struct About<Nesterov> : AboutRule {
+  static constexpr char kName[] = "nesterov";
+  static constexpr uint32_t kLevel = 2;
+  static constexpr SlotNames<1> kSlots = {"v"};
+  template <class T, class Visit>
+  static void Parameters(T& rule, Visit&& visit) {
+    visit({"lr", Allowed::kPositive}, rule.lr);
+    visit({"momentum", Allowed::kFraction}, rule.momentum);
+  }
+  static void Step(const Nesterov& rule, float g, float& w, float& v) {
+    v = rule.momentum * v + g;
+    w = w - rule.lr * (g + rule.momentum * v);
+  }
+};
+
+// A gradient of 0 must not divide 0 by 0.
+template <class Rule>
+std::optional<Conflict> EpsilonOfZero(const Rule& rule) {
+  if (rule.epsilon > 0) return std::nullopt;
+  return Conflict{"epsilon", 0, "more than 0", "give it a small positive value"};
+}
+
+// Tieleman, Hinton: "Neural networks for machine learning", lecture 6.5, 2012.
+template <>
+struct About<RmsProp> : AboutRule {
+  static constexpr char kName[] = "rmsprop";
+  static constexpr uint32_t kLevel = 2;
+  static constexpr SlotNames<1> kSlots = {"n"};
+  template <class T, class Visit>
+  static void Parameters(T& rule, Visit&& visit) {
+    visit({"lr", Allowed::kPositive}, rule.lr);
+    visit({"decay", Allowed::kFraction}, rule.decay);
+    visit({"epsilon", Allowed::kNotNegative}, rule.epsilon);
+  }
+  static std::optional<Conflict> Wrong(const RmsProp& rule) { return EpsilonOfZero(rule); }
+  static void Step(const RmsProp& rule, float g, float& w, float& n) {
+    n = rule.decay * n + (1 - rule.decay) * (g * g);
+    w = w - (rule.lr * g) / (std::sqrt(n) + rule.epsilon);
+  }
+};
+
+// Kingma, Ba: "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1. Instead of the row's
+// steps t it keeps s = 1 − β1^t and r = 1 − β2^t, the sums of the weights in m and v: no power is computed,
+// none gets so small that the processor is slow with it, and the means stay means when the betas are changed.
+template <>
+struct About<Adam> : AboutRule {
+  static constexpr char kName[] = "adam";
+  static constexpr uint32_t kLevel = 2;
+  static constexpr SlotNames<4> kSlots = {"m", "v", "s", "r"};
+  template <class T, class Visit>
+  static void Parameters(T& rule, Visit&& visit) {
+    visit({"lr", Allowed::kPositive}, rule.lr);
+    visit({"beta1", Allowed::kFraction}, rule.beta1);
+    visit({"beta2", Allowed::kFraction}, rule.beta2);
+    visit({"epsilon", Allowed::kNotNegative}, rule.epsilon);
+  }
+  static std::optional<Conflict> Wrong(const Adam& rule) { return EpsilonOfZero(rule); }
+  static void Step(const Adam& rule, float g, float& w, float& m, float& v, float& s, float& r) {
+    m = rule.beta1 * m + (1 - rule.beta1) * g;
+    v = rule.beta2 * v + (1 - rule.beta2) * (g * g);
+    s = rule.beta1 * s + (1 - rule.beta1);
+    r = rule.beta2 * r + (1 - rule.beta2);
+    w = w - (rule.lr * (m / s)) / (std::sqrt(v / r) + rule.epsilon);
+  }
+};
+
+// Duchi, Singer: "Efficient online and batch learning using forward backward splitting", JMLR 10, 2009.
+template <>
+struct About<ProximalSgd> : AboutRule {
+  static constexpr char kName[] = "proximal_sgd";
+  static constexpr uint32_t kLevel = 2;
+  template <class T, class Visit>
+  static void Parameters(T& rule, Visit&& visit) {
+    visit({"lr", Allowed::kPositive}, rule.lr);
+    visit({"l1", Allowed::kNotNegative}, rule.l1);
+    visit({"l2", Allowed::kNotNegative}, rule.l2);
+  }
+  static void Step(const ProximalSgd& rule, float g, float& w) {
+    const float moved = w - rule.lr * g;
+    const float threshold = rule.lr * rule.l1;
+    const float left = std::copysign(std::abs(moved) - threshold, moved) / (1 + rule.lr * rule.l2);
+    w = std::abs(moved) <= threshold ? 0.0f : left;
+  }
+};
+
+// What users wrote, run by libs/table/expression. Its slots are those it names, so it has no Step here.
+template <>
+struct About<Expression> : AboutRule {
+  static constexpr char kName[] = "expression";
+  static constexpr uint32_t kLevel = 2;
+  template <class T, class Visit>
+  static void Parameters(T& rule, Visit&& visit) {
+    for (auto& parameter : rule.params) visit({parameter.name}, parameter.value);
   }
 };
 

@@ -54,37 +54,76 @@ class Folded {
   std::vector<float> sums_;
 };
 
-// Rows of one value are gathered side by side, so that the rule runs over many at once instead of once per
-// row. The rule treats each value separately, so the result is the same bit for bit.
-void ApplyToScalars(const RuleKernel& kernel, absl::Span<const RowRef> refs, ValueView gradients) {
-  constexpr size_t kLanes = 64;
-  constexpr size_t kFloatsMax = 3;  // a value and its slots
-  float lanes[kFloatsMax * kLanes] = {};
-  const size_t floats = kernel.floats_per_value();
-  if (floats > kFloatsMax) Broken(absl::StrCat("a rule with ", floats, " floats a value"));
+// Copies between a row and its place among others, plane by plane.
+template <uint32_t kDim>
+void CopyPlanes(const float* from, size_t from_stride, float* to, size_t to_stride, uint32_t dim,
+                size_t planes) {
+  if (kDim != 0) dim = kDim;
+  for (size_t plane = 0; plane < planes; ++plane) {
+    std::memcpy(to + plane * to_stride, from + plane * from_stride, dim * sizeof(float));
+  }
+}
+
+// Gathers rows side by side, so that the rule runs over many values at once instead of once per row. The rule
+// treats each value separately, so the result is the same bit for bit. Rows are of kDim values, or of `dim`
+// if kDim is 0.
+template <uint32_t kDim>
+void ApplyGathered(const RuleKernel& kernel, uint32_t dim, absl::Span<const RowRef> refs,
+                   ValueView gradients) {
+  if (kDim != 0) dim = kDim;
+  constexpr size_t kLanes = expression::Evaluator::kBlock;
+  constexpr size_t kPlanesMax = 1 + expression::kSlotsMax;  // a value and its slots
+  static_assert(expression::kSlotsMax >= 4, "rules that are built in have at most four slots");
+  float lanes[kPlanesMax * kLanes];
+  const size_t planes = kernel.floats_per_value();
+  if (planes > kPlanesMax) Broken(absl::StrCat("a rule with ", planes, " floats a value"));
+  const size_t at_once = kLanes / dim;
   RowFinder find;
   RowFinder find_ahead;
-  for (size_t begin = 0; begin < refs.size(); begin += kLanes) {
-    const size_t count = std::min(kLanes, refs.size() - begin);
+  for (size_t begin = 0; begin < refs.size(); begin += at_once) {
+    const size_t count = std::min(at_once, refs.size() - begin);
     for (size_t i = 0; i < count; ++i) {
       if (begin + i + kPrefetchAhead < refs.size()) {
-        PrefetchRow(refs[begin + i + kPrefetchAhead], floats * sizeof(float), find_ahead);
+        PrefetchRow(refs[begin + i + kPrefetchAhead], dim * planes * sizeof(float), find_ahead);
       }
       const RowRef& ref = refs[begin + i];
-      if (ref.page == nullptr) continue;
-      const float* row = find(ref);
-      lanes[i] = row[0];
-      for (size_t f = 1; f < floats; ++f) lanes[f * kLanes + i] = row[f * ref.page->slot_stride()];
+      float* const to = lanes + i * dim;
+      if (ref.page == nullptr) {
+        for (size_t plane = 0; plane < planes; ++plane) std::fill_n(to + plane * kLanes, dim, 0.0f);
+      } else {
+        CopyPlanes<kDim>(find(ref), ref.page->slot_stride(), to, kLanes, dim, planes);
+      }
     }
-    kernel.Apply(lanes, kLanes, gradients.subview(begin, count).data(), count);
+    kernel.Apply(lanes, kLanes, gradients.subview(begin * dim, count * dim).data(), count * dim);
     for (size_t i = 0; i < count; ++i) {
       const RowRef& ref = refs[begin + i];
       if (ref.page == nullptr) continue;
-      float* row = find(ref);
-      row[0] = lanes[i];
-      for (size_t f = 1; f < floats; ++f) row[f * ref.page->slot_stride()] = lanes[f * kLanes + i];
+      CopyPlanes<kDim>(lanes + i * dim, kLanes, find(ref), ref.page->slot_stride(), dim, planes);
     }
   }
+}
+
+// Applies each row's gradient by itself.
+void ApplyByRow(const RuleKernel& kernel, uint32_t dim, absl::Span<const RowRef> refs, ValueView gradients) {
+  const size_t row_bytes = dim * kernel.floats_per_value() * sizeof(float);
+  RowFinder find_ahead;
+  for (size_t i = 0; i < refs.size(); ++i) {
+    if (i + kPrefetchAhead < refs.size()) PrefetchRow(refs[i + kPrefetchAhead], row_bytes, find_ahead);
+    const RowRef& ref = refs[i];
+    if (ref.page == nullptr) continue;
+    kernel.Apply(ref.page->Values(ref.row), ref.page->slot_stride(), gradients.subview(i * dim, dim).data(),
+                 dim);
+  }
+}
+
+void ApplyDistinct(const RuleKernel& kernel, uint32_t dim, absl::Span<const RowRef> refs,
+                   ValueView gradients) {
+  if (dim == 1) return ApplyGathered<1>(kernel, dim, refs, gradients);
+  // A row that is wider than half a block leaves no room for another one.
+  if (kernel.prefers_blocks() && dim <= expression::Evaluator::kBlock / 2) {
+    return ApplyGathered<0>(kernel, dim, refs, gradients);
+  }
+  ApplyByRow(kernel, dim, refs, gradients);
 }
 
 }  // namespace
@@ -122,18 +161,14 @@ std::vector<uint32_t> TouchAndFindRepeats(absl::Span<RowRef> refs, Lsn version, 
 
 void ApplyBatch(const RuleKernel& kernel, uint32_t dim, absl::Span<const RowRef> refs,
                 const std::vector<uint32_t>& repeats, ValueView gradients) {
-  if (dim == 1 && repeats.empty()) return ApplyToScalars(kernel, refs, gradients);
+  if (repeats.empty()) return ApplyDistinct(kernel, dim, refs, gradients);
   Folded folded(refs, repeats, dim, kernel.last_wins());
-  const size_t row_bytes = dim * kernel.floats_per_value() * sizeof(float);
-  RowFinder find_ahead;
+  std::vector<RowRef> others(refs.begin(), refs.end());
   for (size_t i = 0; i < refs.size(); ++i) {
-    if (i + kPrefetchAhead < refs.size()) PrefetchRow(refs[i + kPrefetchAhead], row_bytes, find_ahead);
-    const RowRef& ref = refs[i];
-    if (ref.page == nullptr) continue;
-    const ValueView gradient = gradients.subview(i * dim, dim);
-    if (!repeats.empty() && folded.Take(ref, gradient)) continue;
-    kernel.Apply(ref.page->Values(ref.row), ref.page->slot_stride(), gradient.data(), dim);
+    const bool taken = refs[i].page != nullptr && folded.Take(refs[i], gradients.subview(i * dim, dim));
+    if (taken) others[i].page = nullptr;
   }
+  ApplyDistinct(kernel, dim, others, gradients);
   folded.Apply(kernel);
 }
 

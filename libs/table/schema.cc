@@ -9,8 +9,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "libs/base/status.h"
+#include "libs/base/text.h"
 #include "libs/ring/hash.h"
 #include "libs/table/about.h"
+#include "libs/table/expressions.h"
 
 namespace paceline::table {
 namespace {
@@ -31,7 +33,23 @@ absl::Status CheckAllowed(const std::string& field, Allowed allowed, float value
     return Wrong(field, Text(value), "more than 0", "a rule with a step of 0 or less does not learn");
   if (allowed == Allowed::kNotNegative && !(value >= 0))
     return Wrong(field, Text(value), "0 or more", "give 0 to do without");
+  if (allowed == Allowed::kFraction && !(value >= 0 && value < 1))
+    return Wrong(field, Text(value), "0 or more, and less than 1", "it is what remains after a step");
   return absl::OkStatus();
+}
+
+absl::Status CheckForm(const Rule& rule) {
+  const Expression* written = std::get_if<Expression>(&rule);
+  if (written == nullptr) return absl::OkStatus();
+  for (const Expression::Named& slot : written->slots) {
+    if (std::isfinite(slot.value)) continue;
+    return Wrong(
+        absl::StrCat("rule.slots, the first value of '", Escaped(slot.name, expression::kNameBytesMax), "',"),
+        Text(slot.value), "a finite number", "give one");
+  }
+  const absl::StatusOr<expression::Program> program = Compile(*written);
+  if (program.ok()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("schema: ", program.status().message()));
 }
 
 // Of a rule or an initialiser, which the schema has as `field`.
@@ -83,10 +101,25 @@ std::string Text(uint32_t value) {
 std::string Text(uint64_t value) {
   return absl::StrCat(value);
 }
+// What describes a choice besides its parameters; mostly nothing.
+template <class... T>
+std::string FixedPart(const std::variant<T...>& choice) {
+  return std::visit(
+      []<class One>(const One& chosen) -> std::string {
+        if constexpr (std::is_same_v<One, Expression>) {
+          return FixedText(chosen);
+        } else {
+          return "";
+        }
+      },
+      choice);
+}
+
 // "normal(mean 0, stddev 1)"; a parameter called `value` goes without its name.
 template <class... T>
 std::string Text(const std::variant<T...>& choice) {
-  std::string parameters;
+  const std::string fixed = FixedPart(choice);
+  std::string parameters = fixed.empty() ? "" : absl::StrCat("(", fixed);
   EachParameter(choice, [&](const Parameter& parameter, float value) {
     absl::StrAppend(&parameters, parameters.empty() ? "(" : ", ",
                     parameter.name == "value" ? "" : absl::StrCat(parameter.name, " "), Text(value));
@@ -94,10 +127,49 @@ std::string Text(const std::variant<T...>& choice) {
   return absl::StrCat(Names(choice)[choice.index()], parameters, parameters.empty() ? "" : ")");
 }
 
+// A rule with the values of another one's parameters is that one, then.
+bool DifferInParametersOnly(const Rule& a, const Rule& b) {
+  const std::vector<float> values = ParametersOf(a);
+  if (values.size() != ParametersOf(b).size()) return false;
+  Rule same = b;
+  EachParameter(same, [&, i = size_t{0}](const Parameter&, float& value) mutable { value = values[i++]; });
+  return same == a;
+}
+
 }  // namespace
 
+absl::string_view NameOfRule(const Rule& rule) {
+  return std::visit([]<class T>(const T&) { return absl::string_view(About<T>::kName); }, rule);
+}
+
+uint32_t LevelOf(const Rule& rule) {
+  return std::visit([]<class T>(const T&) { return About<T>::kLevel; }, rule);
+}
+
 uint32_t SlotsPerValue(const Rule& rule) {
-  return std::visit([]<class T>(const T&) { return About<T>::kSlots; }, rule);
+  const Expression* written = std::get_if<Expression>(&rule);
+  if (written != nullptr) return SlotsPerValue(*written);
+  return std::visit([]<class T>(const T&) { return static_cast<uint32_t>(About<T>::kSlots.size()); }, rule);
+}
+
+std::vector<std::string> SlotNamesOf(const Rule& rule) {
+  std::vector<std::string> names;
+  std::visit(
+      [&names]<class T>(const T&) {
+        for (const absl::string_view name : About<T>::kSlots) names.emplace_back(name);
+      },
+      rule);
+  const Expression* written = std::get_if<Expression>(&rule);
+  if (written == nullptr) return names;
+  for (const Expression::Named& slot : written->slots) names.push_back(slot.name);
+  if (names.size() < SlotsPerValue(rule)) names.emplace_back("step");
+  return names;
+}
+
+std::vector<float> ParametersOf(const Rule& rule) {
+  std::vector<float> values;
+  EachParameter(rule, [&values](const Parameter&, float value) { values.push_back(value); });
+  return values;
 }
 
 bool IsAdditive(const Rule& rule) {
@@ -114,6 +186,7 @@ size_t FloatsPerRow(const Schema& schema) {
 
 absl::Status Validate(const Schema& schema) {
   ABSL_RETURN_IF_ERROR(CheckRows(schema));
+  ABSL_RETURN_IF_ERROR(CheckForm(schema.rule));
   ABSL_RETURN_IF_ERROR(CheckWidth(schema));
   ABSL_RETURN_IF_ERROR(Check("init", schema.init));
   ABSL_RETURN_IF_ERROR(Check("rule", schema.rule));
@@ -125,12 +198,11 @@ absl::Status Validate(const Schema& schema) {
 }
 
 absl::Status CheckRuleChange(const Rule& from, const Rule& to) {
-  if (from.index() != to.index()) {
+  if (!DifferInParametersOnly(from, to)) {
     return Wrong("rule", Text(to), absl::StrCat("rates for ", Text(from)),
                  "a table keeps its rule for life; create another table for another rule");
   }
-  std::vector<float> next;
-  EachParameter(to, [&](const Parameter&, float value) { next.push_back(value); });
+  const std::vector<float> next = ParametersOf(to);
   absl::Status status;
   EachParameter(from, [&, i = size_t{0}](const Parameter& parameter, float value) mutable {
     const float wanted = next[i++];
@@ -143,6 +215,7 @@ absl::Status CheckRuleChange(const Rule& from, const Rule& to) {
 
 uint64_t HashOf(const Rule& rule) {
   uint64_t hash = rule.index();
+  for (const char c : FixedPart(rule)) hash = ring::Mix64(hash, static_cast<unsigned char>(c));
   EachParameter(rule, [&hash](const Parameter&, float value) {
     hash = ring::Mix64(hash, std::bit_cast<uint32_t>(value));
   });

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "paceline/rules.h"
 
 // A table's definition: the shape of its rows, their initial values and the effect of an update. Fixed for
@@ -39,8 +41,18 @@ struct Schema {
 // value and slot; in a ranged table only values count, since the size of blocks does not depend on the rule.
 inline constexpr size_t kPageBytes = 64 * 1024;
 
-// Slots the rule keeps beside each value: 0, 1 or 2.
+// The name of a rule, as on the wire: "sgd".
+absl::string_view NameOfRule(const Rule& rule);
+
+// The feature level that shards must speak to have tables with the rule.
+uint32_t LevelOf(const Rule& rule);
+
+// Slots the rule keeps beside each value, and their names in the order in which a row has them.
 uint32_t SlotsPerValue(const Rule& rule);
+std::vector<std::string> SlotNamesOf(const Rule& rule);
+
+// The values of the rule's parameters, in the order of the wire.
+std::vector<float> ParametersOf(const Rule& rule);
 
 // Slots in a row: SlotsPerValue(rule) * dim.
 size_t SlotsPerRow(const Rule& rule, uint32_t dim);
@@ -62,7 +74,7 @@ size_t FloatsPerRow(const Schema& schema);
 // expectation and the remedy. Everything else in this library requires a valid schema.
 //
 // A row with its slots and key must fit a page, so dim is at most 16382 for a rule without slots, 8191 with
-// one and 5460 with two.
+// one, 5460 with two, 3276 with four and 1820 with eight, the most that an expression may have.
 absl::Status Validate(const Schema& schema);
 
 // The first field in which the two differ, with both values, as "dim: 16 against 8"; nullopt if they are

@@ -1,6 +1,8 @@
 #include "libs/table/schema.h"
 
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -25,6 +27,18 @@ TEST(SchemaTest, SlotsFollowTheRule) {
   EXPECT_EQ(SlotsPerRow(Adagrad{}, 16), 16u);
   EXPECT_EQ(SlotsPerRow(FtrlProximal{}, 16), 32u);
   EXPECT_EQ(FloatsPerRow({.dim = 5, .rule = FtrlProximal{}}), 15u);
+  EXPECT_EQ(SlotsPerRow(Adam{}, 16), 64u);
+  EXPECT_EQ(SlotsPerRow(SomeExpression(), 16), 32u) << "one is named, the other counts steps";
+  EXPECT_EQ(SlotNamesOf(Sgd{}), std::vector<std::string>());
+  EXPECT_EQ(SlotNamesOf(FtrlProximal{}), (std::vector<std::string>{"n", "z"}));
+  EXPECT_EQ(SlotNamesOf(SomeExpression()), (std::vector<std::string>{"n", "step"}));
+  for (const Rule& rule : AllRules()) EXPECT_EQ(SlotNamesOf(rule).size(), SlotsPerValue(rule));
+}
+
+TEST(SchemaTest, LaterRulesBelongToALaterLevel) {
+  for (const Rule& rule : AllRules()) {
+    EXPECT_EQ(LevelOf(rule), rule.index() < 5 ? 1u : 2u) << NameOfRule(rule);
+  }
 }
 
 TEST(SchemaTest, OnlySumsAreAdditive) {
@@ -41,6 +55,16 @@ TEST(SchemaTest, HashesNeverChange) {
   EXPECT_EQ(HashOf(FtrlProximal{.alpha = 0.5f, .beta = 2, .l1 = 3, .l2 = 4}), 4842182350000619730u);
 }
 
+TEST(SchemaTest, HashesDifferWhereExpressionsDo) {
+  const Expression one = SomeExpression();
+  Expression code = one, slot = one, rate = one;
+  code.code += " ";
+  slot.slots[0].value = 1;
+  rate.params[0].value = 1;
+  EXPECT_EQ(HashOf(one), HashOf(SomeExpression()));
+  for (const Expression& other : {code, slot, rate}) EXPECT_NE(HashOf(one), HashOf(other));
+}
+
 TEST(SchemaTest, RatesMayChangeAndNothingElse) {
   EXPECT_THAT(CheckRuleChange(Sgd{1}, Sgd{2}), IsOk());
   EXPECT_THAT(CheckRuleChange(Adagrad{.lr = 1}, Adagrad{.lr = 2, .epsilon = 1}), IsOk());
@@ -50,6 +74,19 @@ TEST(SchemaTest, RatesMayChangeAndNothingElse) {
   EXPECT_THAT(CheckRuleChange(Adagrad{}, Adagrad{.initial_accumulator = 1}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("rule.initial_accumulator is 1; expected 0: it sets new rows' slots")));
+  const Expression one = SomeExpression();
+  Expression rate = one, code = one, slot = one, names = one, fewer = one;
+  rate.params[0].value = 7;
+  code.code += ";";
+  slot.slots[0].value = 7;
+  names.params[0].name = "rate";
+  fewer.params.pop_back();
+  EXPECT_THAT(CheckRuleChange(one, rate), IsOk());
+  for (const Expression& other : {code, slot, names, fewer}) {
+    EXPECT_THAT(CheckRuleChange(one, other),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("; expected rates for expression(\"n = n + g*g")));
+  }
 }
 
 TEST(SchemaTest, GoodOnesAreValid) {
@@ -105,6 +142,20 @@ TEST(SchemaTest, BadOnesAreRefusedByField) {
       {{.rule = FtrlProximal{.l1 = -1}}, "rule.l1 is -1"},
       {{.rule = FtrlProximal{.l2 = kNan}}, "rule.l2 is nan"},
       {{.rule = FtrlProximal{.beta = 0, .l2 = 0}}, "rule.beta is 0"},
+      {{.rule = Momentum{.lr = 0}}, "rule.lr is 0"},
+      {{.rule = Momentum{.momentum = 1}}, "rule.momentum is 1"},
+      {{.rule = Nesterov{.momentum = -0.5f}}, "rule.momentum is -0.5"},
+      {{.rule = RmsProp{.decay = 1}}, "rule.decay is 1"},
+      {{.rule = RmsProp{.epsilon = 0}}, "rule.epsilon is 0"},
+      {{.rule = Adam{.beta1 = 1}}, "rule.beta1 is 1"},
+      {{.rule = Adam{.beta2 = kNan}}, "rule.beta2 is nan"},
+      {{.rule = Adam{.epsilon = 0}}, "rule.epsilon is 0"},
+      {{.rule = ProximalSgd{.l1 = -1}}, "rule.l1 is -1"},
+      {{.rule = Expression{}}, "rule.code never assigns w"},
+      {{.rule = Expression{.code = "w = m"}}, "rule.code, line 1, character 5 (m): 'm' is not known"},
+      {{.rule = Expression{.slots = {"w"}, .code = "w = g"}}, "rule.slots: 'w'"},
+      {{.rule = Expression{.slots = {{"n", kInf}}, .code = "w = g"}}, "the first value of 'n', is inf"},
+      {{.rule = Expression{.params = {{"lr", kNan}}, .code = "w = g"}}, "rule.lr is nan"},
       {{.mean = true}, "mean is true"},
   };
   for (const BadSchema& b : bad) {
@@ -148,6 +199,11 @@ TEST(SchemaTest, EveryRuleAndInitialiserHasItsWords) {
   EXPECT_EQ(against_add(Sgd{0.5f}), "rule: add against sgd(lr 0.5)");
   EXPECT_EQ(against_add(FtrlProximal{.alpha = 0.5f, .beta = 2, .l1 = 3, .l2 = 4}),
             "rule: add against ftrl_proximal(alpha 0.5, beta 2, l1 3, l2 4)");
+  EXPECT_EQ(against_add(Adam{0.5f, 0.25f, 0.75f, 1}),
+            "rule: add against adam(lr 0.5, beta1 0.25, beta2 0.75, epsilon 1)");
+  EXPECT_EQ(
+      against_add(Expression{.slots = {"n", {"m", 2}}, .params = {{"lr", 0.5f}}, .code = "n = g;\nw = n"}),
+      "rule: add against expression(\"n = g; w = n\", slot n 0, slot m 2, lr 0.5)");
   const auto against_zeros = [](const Initialiser& init) {
     return FirstDifference(Schema{}, Schema{.init = init}).value_or("none");
   };

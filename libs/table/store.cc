@@ -87,7 +87,7 @@ void TableStore::UpdateRange(uint64_t first, uint64_t count, ValueView gradients
 
 void TableStore::UseRule(const Rule& rule) {
   schema_.rule = rule;
-  kernel_ = RuleKernel(rule);
+  kernel_ = kernel_.WithRates(rule);
 }
 
 void TableStore::Put(KeyView keys, ValueView rows, Lsn version) {

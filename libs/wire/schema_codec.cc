@@ -15,6 +15,38 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 
+// What a choice has besides parameters that are fields of its message. An expression's are a list, with
+// names.
+template <class T>
+bool PutList(const T&, google::protobuf::Message*) {
+  return false;
+}
+bool PutList(const table::Expression& rule, google::protobuf::Message* to) {
+  auto& out = static_cast<v1::Rule::Expression&>(*to);
+  const auto put = [](const std::vector<table::Expression::Named>& all, auto& list) {
+    for (const table::Expression::Named& one : all) {
+      v1::Rule::Expression::Named& added = *list.Add();
+      added.set_name(one.name);
+      added.set_value(one.value);
+    }
+  };
+  put(rule.slots, *out.mutable_slots());
+  put(rule.params, *out.mutable_params());
+  out.set_code(rule.code);
+  return true;
+}
+template <class T>
+bool TakeList(const google::protobuf::Message&, T&) {
+  return false;
+}
+bool TakeList(const google::protobuf::Message& message, table::Expression& rule) {
+  const auto& from = static_cast<const v1::Rule::Expression&>(message);
+  for (const auto& one : from.slots()) rule.slots.emplace_back(one.name(), one.value());
+  for (const auto& one : from.params()) rule.params.emplace_back(one.name(), one.value());
+  rule.code = from.code();
+  return true;
+}
+
 // A rule's field in its oneof, and a parameter's in its message, is numbered by its place in
 // libs/table/about.h.
 template <class Choice, class Message>
@@ -22,6 +54,7 @@ void Put(const Choice& choice, Message* out) {
   const int number = static_cast<int>(choice.index()) + 1;
   google::protobuf::Message* to =
       out->GetReflection()->MutableMessage(out, out->GetDescriptor()->FindFieldByNumber(number));
+  if (std::visit([to](const auto& chosen) { return PutList(chosen, to); }, choice)) return;
   table::EachParameter(choice, [to, field = 0](const table::Parameter&, float value) mutable {
     to->GetReflection()->SetFloat(to, to->GetDescriptor()->FindFieldByNumber(++field), value);
   });
@@ -37,6 +70,7 @@ std::optional<Choice> Take(const Message& message, std::index_sequence<i...>) {
   if (!choice.has_value()) return choice;
   const FieldDescriptor* kind = message.GetDescriptor()->FindFieldByNumber(message.kind_case());
   const google::protobuf::Message& from = message.GetReflection()->GetMessage(message, kind);
+  if (std::visit([&from](auto& chosen) { return TakeList(from, chosen); }, *choice)) return choice;
   table::EachParameter(*choice, [&from, field = 0](const table::Parameter&, float& value) mutable {
     value = from.GetReflection()->GetFloat(from, from.GetDescriptor()->FindFieldByNumber(++field));
   });

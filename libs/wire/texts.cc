@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "libs/base/status.h"
 #include "libs/base/text.h"
 
@@ -39,6 +40,8 @@ absl::Status Check(const FieldDescriptor& field, const std::string& where, const
   }
   if (IsOneOf(field.name(), kNames)) return CheckName(where, text);
   if (IsOneOf(field.name(), kAddresses)) return CheckAddress(where, text);
+  if (field.name() == "code")
+    return CheckText(where, absl::StrReplaceAll(text, {{"\n", " "}}), kWordsBytesMax);
   return CheckText(where, text, IsOneOf(field.name(), kTexts) ? kTextBytesMax : kWordsBytesMax);
 }
 

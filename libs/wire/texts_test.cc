@@ -41,14 +41,18 @@ void ExpectEachRefused(Message& whole, Message& message) {
   for (int i = 0; i < descriptor.field_count(); ++i) {
     const FieldDescriptor* field = descriptor.field(i);
     if (field->type() == FieldDescriptor::TYPE_STRING) {
+      const bool lines = field->name() == "code";  // which may have several
+      const std::string wrong = lines ? "a\n\r" : "a\n";
       if (field->is_repeated()) {
-        reflection.AddString(&message, field, "a\n");
+        reflection.AddString(&message, field, wrong);
       } else {
-        reflection.SetString(&message, field, "a\n");
+        reflection.SetString(&message, field, wrong);
       }
       const bool secret = field->name() == "token" || field->name() == "secret";
-      EXPECT_THAT(CheckTexts(whole), StatusIs(kInvalid, AllOf(HasSubstr(field->name()),
-                                                              HasSubstr(secret ? "expected" : "\\x0a"))))
+      EXPECT_THAT(CheckTexts(whole),
+                  StatusIs(kInvalid, AllOf(HasSubstr(field->name()), HasSubstr(secret  ? "expected"
+                                                                               : lines ? "\\x0d"
+                                                                                       : "\\x0a"))))
           << field->full_name();
       reflection.ClearField(&message, field);
     } else if (field->type() == FieldDescriptor::TYPE_MESSAGE) {

@@ -82,12 +82,19 @@ std::vector<fuzz::Seed> fuzz::Seeds() {
   ranged.mutable_initialiser()->mutable_normal()->set_stddev(1);
   ranged.mutable_rule()->mutable_ftrl_proximal()->set_alpha(0.1f);
   ranged.mutable_rule()->mutable_ftrl_proximal()->set_beta(1);
+  v1::TableSchema written = sparse;
+  v1::Rule::Expression& expression = *written.mutable_rule()->mutable_expression();
+  expression.add_slots()->set_name("n");
+  expression.add_params()->set_name("lr");
+  expression.mutable_params(0)->set_value(0.1f);
+  expression.set_code("n = n + g*g; w = w - lr*g / (sqrt(n) + step)");
   FUZZ_CHECK(wire::MapFromProto(map).ok() && wire::SchemaFromProto(sparse).ok() &&
-                 wire::SchemaFromProto(ranged).ok(),
+                 wire::SchemaFromProto(ranged).ok() && wire::SchemaFromProto(written).ok(),
              "seeds are valid");
   return {{"map", map.SerializeAsString()},
           {"sparse_schema", sparse.SerializeAsString()},
-          {"ranged_schema", ranged.SerializeAsString()}};
+          {"ranged_schema", ranged.SerializeAsString()},
+          {"written_schema", written.SerializeAsString()}};
 }
 
 }  // namespace paceline

@@ -93,6 +93,12 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(setups(beside["plain files, fdatasync"]),
                          [(sparse, 0, "acks durable"), (sparse, 1, "acks durable"), (whole, 0, "acks durable")])
 
+    def test_rules(self):
+        results = self.run_by_itself("rules")
+        self.assertEqual({result["params"]["rule"] for result in results}, {"sgd", "adagrad", "ftrl_proximal", "adam"})
+        for result in results:
+            self.assertEqual((result["metric"], result["limit_name"]), ("ns a row", "built in"))
+
     def test_restart(self):
         results = self.run_by_itself("restart")
         self.assertEqual([result["params"]["page_cache"] for result in results], ["warm", "cold"])

@@ -104,13 +104,20 @@ std::vector<uint64_t> Keys() {
   return keys;
 }
 
+// Adagrad whose first steps are small, with a slot of its own and the one that counts steps.
+paceline::Expression CarefulAdagrad() {
+  return {.slots = {{"n", 0.01f}},
+          .params = {{"lr", 0.1f}},
+          .code = "n = n + g*g; w = w - select(step < 4, lr/4, lr) * g / (sqrt(n) + 1e-8)"};
+}
+
 absl::StatusOr<Tables> Open(paceline::Client& client, bool bsp) {
   const auto model =
       bsp ? paceline::Consistency(paceline::Bsp{}) : paceline::Consistency(paceline::Ssp{.staleness = 2});
   auto dense = client.OpenOrCreate("dense", paceline::Ranged{.rows = kRows,
                                                              .dim = kDim,
                                                              .init = paceline::Normal{.stddev = 0.5f},
-                                                             .rule = paceline::Adagrad{.lr = 0.1f},
+                                                             .rule = CarefulAdagrad(),
                                                              .consistency = model,
                                                              .seed = 17});
   if (!dense.ok()) return dense.status();

@@ -337,6 +337,11 @@ class SnapshotsTest(unittest.TestCase):
             self.assertEqual(read["sparse.values"].shape, (len(read["sparse.keys"]), 1))
             rows = dict(zip(read["sparse.keys"].tolist(), read["sparse.values"][:, 0].tolist()))
             self.assertEqual(rows, dict(zip(KEYS, np.float32(values["sparse"]).tolist())))
+        slots = self.export(name, f"{of}-2.safetensors", "--slots").read_bytes()
+        header = json.loads(slots[8:8 + struct.unpack_from("<Q", slots)[0]])
+        self.assertEqual(header["dense.slots"]["shape"], [500, 2, 3])
+        names = {tensor: words for tensor, words in header["__metadata__"].items() if tensor.endswith(".slots")}
+        self.assertEqual(names, {"dense.slots": "n,step", "sparse.slots": "n,z"})
         only = dict(np.load(self.export(name, f"{of}-1.npz", "--table", "dense")))
         self.assertEqual(list(only), ["dense"])
         self.refuses_what_it_cannot_name_or_would_replace(name, path)

@@ -152,7 +152,11 @@ class SparseLrTest(unittest.TestCase):
         self.assertLessEqual(apart, 1e-5 * size)
 
     def test_bsp_with_the_default_rule(self):
-        self.run_model("bsp", 2)
+        built_in = self.run_model("bsp", 2)
+        weights = self.weights()
+        written = self.run_model("bsp", 2, "--rule", "ftrl-expression")
+        self.assertEqual(written["test_log_loss"], built_in["test_log_loss"])
+        self.assertEqual(self.weights(), weights, "the rule as an expression gives the same bits")
 
     def run_defaults(self, make, model):
         """Of data that is not as the others': (results, standard error)."""

@@ -1,51 +1,29 @@
 #include "tools/paceline/rates.h"
 
-#include <utility>
-
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "libs/table/about.h"
+#include "libs/table/schema.h"
+#include "libs/wire/schema_codec.h"
 
 namespace paceline::tool {
-namespace {
-
-using google::protobuf::FieldDescriptor;
-
-// The one alternative that is set; nullptr: none.
-const FieldDescriptor* KindOf(const v1::Rule& rule) {
-  return v1::Rule::descriptor()->FindFieldByNumber(rule.kind_case());
-}
-
-// The short name of a field: "lr" for learning_rate, as in the C++ interface.
-std::string NameOf(const FieldDescriptor& field) {
-  return field.name() == "learning_rate" ? "lr" : std::string(field.name());
-}
-
-}  // namespace
 
 std::string RuleText(const v1::Rule& rule) {
-  const FieldDescriptor* kind = KindOf(rule);
-  if (kind == nullptr) return "-";
-  std::string text(kind->name());
-  const google::protobuf::Message& rates = rule.GetReflection()->GetMessage(rule, kind);
-  for (int i = 0; i < kind->message_type()->field_count(); ++i) {
-    const FieldDescriptor* field = kind->message_type()->field(i);
-    absl::StrAppend(&text, " ", NameOf(*field), "=",
-                    absl::StrFormat("%.6g", rates.GetReflection()->GetFloat(rates, field)));
-  }
+  const absl::StatusOr<table::Rule> known = wire::RuleFromProto(rule);
+  if (!known.ok()) return "-";
+  std::string text(table::NameOfRule(*known));
+  table::EachParameter(*known, [&text](const table::Parameter& parameter, float value) {
+    absl::StrAppend(&text, " ", parameter.name, "=", absl::StrFormat("%.6g", value));
+  });
   return text;
 }
 
 absl::StatusOr<v1::Rule> WithRates(const v1::Rule& rule, const std::vector<std::string>& rates) {
-  const FieldDescriptor* kind = KindOf(rule);
-  if (kind == nullptr) return absl::InvalidArgumentError("the table's rule is unknown to this version");
-  std::vector<std::string> known;
-  for (int i = 0; i < kind->message_type()->field_count(); ++i) {
-    known.push_back(NameOf(*kind->message_type()->field(i)));
-  }
-  v1::Rule changed = rule;
-  google::protobuf::Message* to = changed.GetReflection()->MutableMessage(&changed, kind);
+  absl::StatusOr<table::Rule> changed = wire::RuleFromProto(rule);
+  if (!changed.ok()) return absl::InvalidArgumentError("the table's rule is unknown to this version");
   for (const std::string& rate : rates) {
     const size_t equals = rate.find('=');
     const std::string name = rate.substr(0, equals);
@@ -53,20 +31,21 @@ absl::StatusOr<v1::Rule> WithRates(const v1::Rule& rule, const std::vector<std::
     if (equals == std::string::npos || !absl::SimpleAtof(rate.substr(equals + 1), &value)) {
       return absl::InvalidArgumentError(absl::StrCat("'", rate, "'; expected NAME=NUMBER, such as lr=0.05"));
     }
-    const FieldDescriptor* field = nullptr;
-    for (int i = 0; i < kind->message_type()->field_count(); ++i) {
-      const FieldDescriptor* one = kind->message_type()->field(i);
-      if (name == NameOf(*one) || name == one->name()) field = one;
-    }
-    if (field == nullptr) {
-      return absl::InvalidArgumentError(
-          known.empty()
-              ? absl::StrCat("'", name, "': the rule ", kind->name(), " has no rates")
-              : absl::StrCat("'", name, "': the rule ", kind->name(), " has ", absl::StrJoin(known, ", ")));
-    }
-    to->GetReflection()->SetFloat(to, field, value);
+    std::vector<std::string> known;
+    table::EachParameter(*changed,
+                         [&known](const table::Parameter& one, float) { known.emplace_back(one.name); });
+    // On the wire lr is called so.
+    const bool long_name = name == "learning_rate" && absl::c_find(known, name) == known.end();
+    const std::string wanted = long_name ? "lr" : name;
+    table::EachParameter(*changed, [&](const table::Parameter& one, float& now) {
+      if (one.name == wanted) now = value;
+    });
+    if (absl::c_find(known, wanted) != known.end()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", name, "': the rule ", table::NameOfRule(*changed),
+                     known.empty() ? " has no rates" : absl::StrCat(" has ", absl::StrJoin(known, ", "))));
   }
-  return changed;
+  return wire::ToProto(*changed);
 }
 
 }  // namespace paceline::tool

@@ -19,12 +19,30 @@ v1::Rule Parse(const std::string& text) {
   return rule;
 }
 
+constexpr char kWritten[] =
+    "expression { slots { name: 'n' } params { name: 'lr' value: 1 } params { name: 'eps' value: 2 } "
+    "code: 'n = n + g*g; w = w - lr*g / (sqrt(n) + eps)' }";
+
 TEST(RatesTest, ARuleIsShownWithAllItsRates) {
   EXPECT_EQ(RuleText(Parse("sgd { learning_rate: 0.05 }")), "sgd lr=0.05");
   EXPECT_EQ(RuleText(Parse("ftrl_proximal { alpha: 0.1 beta: 1 }")),
             "ftrl_proximal alpha=0.1 beta=1 l1=0 l2=0");
   EXPECT_EQ(RuleText(Parse("add {}")), "add");
   EXPECT_EQ(RuleText(v1::Rule()), "-");
+  EXPECT_EQ(RuleText(Parse("adam { learning_rate: 0.5 beta1: 0.9 beta2: 0.75 epsilon: 1e-6 }")),
+            "adam lr=0.5 beta1=0.9 beta2=0.75 epsilon=1e-06");
+  EXPECT_EQ(RuleText(Parse(kWritten)), "expression lr=1 eps=2");
+}
+
+TEST(RatesTest, AnExpressionsParametersAreRates) {
+  const v1::Rule rule = Parse(kWritten);
+  const auto changed = WithRates(rule, {"eps=0.5"});
+  ASSERT_THAT(changed, IsOk());
+  EXPECT_EQ(RuleText(*changed), "expression lr=1 eps=0.5");
+  EXPECT_EQ(changed->expression().code(), rule.expression().code());
+  EXPECT_EQ(RuleText(*WithRates(rule, {"learning_rate=3"})), "expression lr=3 eps=2");
+  EXPECT_THAT(WithRates(rule, {"beta=1"}), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                    HasSubstr("'beta': the rule expression has lr, eps")));
 }
 
 TEST(RatesTest, SettingSomeRatesKeepsTheOthers) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "libs/base/little_endian.h"
 #include "libs/base/status.h"
@@ -35,6 +36,7 @@ struct Array {
   std::string name;
   ArrayShape shape;
   std::unique_ptr<OutFile> bytes;
+  std::string slots;  // the names of those in it, if it is an array of slots
 };
 
 absl::string_view Bytes(absl::Span<const float> values) {
@@ -50,7 +52,10 @@ class TableArrays {
         slots_a_value_(table::SlotsPerValue(schema.rule)),
         keys_(name + ".keys", ArrayType::kU64, scratch + ".keys"),
         values_(ranged() ? name : name + ".values", ArrayType::kF32, scratch + ".values") {
-    if (slots && slots_a_value_ > 0) slots_.emplace(name + ".slots", ArrayType::kF32, scratch + ".slots");
+    if (slots && slots_a_value_ > 0) {
+      slots_.emplace(name + ".slots", ArrayType::kF32, scratch + ".slots");
+      slots_->slots = absl::StrJoin(table::SlotNamesOf(schema.rule), ",");
+    }
     if (ranged()) FillInitial();
   }
 
@@ -159,6 +164,7 @@ void WriteSafetensors(std::vector<Array>& arrays, const v1::SnapshotManifest& ma
   if (!manifest.data_lost().empty()) header["__metadata__"]["data_lost"] = manifest.data_lost();
   uint64_t at = 0;
   for (const Array& array : arrays) {
+    if (!array.slots.empty()) header["__metadata__"][array.name] = array.slots;
     header[array.name] = {{"dtype", array.shape.type == ArrayType::kU64 ? "U64" : "F32"},
                           {"shape", array.shape.shape},
                           {"data_offsets", {at, at + array.data_bytes()}}};

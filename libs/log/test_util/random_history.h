@@ -87,7 +87,7 @@ class RandomHistory {
   }
 
   table::Rule SomeRule() {
-    switch (Below(5)) {
+    switch (Below(8)) {
       case 0:
         return table::Assign{};
       case 1:
@@ -96,6 +96,14 @@ class RandomHistory {
         return table::Sgd{0.5f};
       case 3:
         return table::Adagrad{.lr = 0.1f, .initial_accumulator = 0.25f};
+      case 4:
+        return table::Adam{};
+      case 5:
+        return table::ProximalSgd{.lr = 0.5f, .l1 = 0.125f};
+      case 6:
+        return table::Expression{.slots = {{"n", 0.5f}, "last"},
+                                 .params = {{"lr", 0.5f}},
+                                 .code = "n = n + g*g;\nw = w - lr*(g + last) / (sqrt(n) * step); last = g"};
       default:
         return table::FtrlProximal{.l1 = 0.01f};
     }
@@ -152,6 +160,10 @@ class RandomHistory {
     if (auto* sgd = std::get_if<table::Sgd>(&change.rule)) sgd->lr = 0.5f + 0.5f * Number();
     if (auto* adagrad = std::get_if<table::Adagrad>(&change.rule)) adagrad->lr = 0.5f + 0.5f * Number();
     if (auto* ftrl = std::get_if<table::FtrlProximal>(&change.rule)) ftrl->alpha = 0.5f + 0.5f * Number();
+    if (auto* adam = std::get_if<table::Adam>(&change.rule)) adam->lr = 0.5f + 0.5f * Number();
+    if (auto* written = std::get_if<table::Expression>(&change.rule)) {
+      written->params[0].value = 0.5f + 0.5f * Number();
+    }
     const Clock min_clock = segment_.MinClockOf(table->info->job);
     change.number = table->rules.last() + 1;
     change.at_once = world::Chance(random_, 0.3);

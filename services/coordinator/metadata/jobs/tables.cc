@@ -58,6 +58,9 @@ absl::Status Tables::CheckSame(const v1::Table& table, const v1::TableSchema& sc
 
 absl::StatusOr<v1::Table> Tables::Create(uint32_t job, const v1::OpenTableRequest& request) {
   ABSL_ASSIGN_OR_RETURN(table::Schema schema, wire::SchemaFromProto(request.schema()));
+  ABSL_RETURN_IF_ERROR(membership_.CheckSpoken(
+      table::LevelOf(schema.rule),
+      absl::StrCat("table '", request.name(), "': the rule ", table::NameOfRule(schema.rule))));
   const size_t limit = context_.options.limits.tables;
   const size_t tables = context_.facts.tables().size() + context_.facts.drops().size();
   if (tables >= limit) return TooMany("tables", limit, "use one that exists, or drop one");

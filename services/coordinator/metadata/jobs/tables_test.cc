@@ -45,6 +45,39 @@ TEST_F(TablesTest, TheSameSchemaOpensTheSameTable) {
   EXPECT_EQ(opened->catalogue_version(), 1u);
 }
 
+TEST(TablesOfOlderShardsTest, ARuleThatTheyDoNotKnowIsRefusedByName) {
+  TestCluster cluster(2);
+  cluster.shards().level = 1;
+  cluster.JoinShards();
+  const uint64_t session = cluster.Opened("ctr");
+  v1::TableSchema schema = SparseSchema(4);
+  schema.mutable_rule()->mutable_adam()->set_learning_rate(0.5f);
+  schema.mutable_rule()->mutable_adam()->set_epsilon(1e-8f);
+  EXPECT_THAT(cluster.OpenTable(session, "weights", schema).status(),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("table 'weights': the rule adam belongs to feature level 2"),
+                             HasSubstr("shard-0 ("), HasSubstr("shard-1 ("))));
+  EXPECT_THAT(cluster.OpenTable(session, "weights", SparseSchema(4)), IsOk()) << "its rule is an old one";
+}
+
+TEST_F(TablesTest, AnExpressionIsCheckedWhenItsTableIsCreated) {
+  v1::TableSchema schema = SparseSchema(4);
+  v1::Rule::Expression& rule = *schema.mutable_rule()->mutable_expression();
+  rule.add_params()->set_name("lr");
+  rule.set_code("w = w - lr*h");
+  EXPECT_THAT(cluster_.OpenTable(session_, "weights", schema).status(),
+              StatusIs(StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("rule.code, line 1, character 12 (h): 'h' is not known"),
+                             HasSubstr("declare it in slots or params"))));
+  rule.set_code("w = w - lr*g");
+  EXPECT_THAT(cluster_.OpenTable(session_, "weights", schema), IsOk());
+  rule.set_code("w = w - lr*g*2");
+  EXPECT_THAT(
+      cluster_.OpenTable(session_, "weights", schema).status(),
+      StatusIs(StatusCode::kAlreadyExists,
+               HasSubstr("rule: expression(\"w = w - lr*g\", lr 0) against expression(\"w = w - lr*g*2\"")));
+}
+
 TEST_F(TablesTest, AnotherSchemaIsRefusedByField) {
   v1::TableSchema schema = SparseSchema(4);
   schema.mutable_rule()->mutable_sgd()->set_learning_rate(0.5f);

@@ -279,6 +279,12 @@ std::string Membership::OlderShards() const {
                       "; what belongs to that level waits until they are started from this release");
 }
 
+absl::Status Membership::CheckSpoken(uint32_t level, absl::string_view what) const {
+  if (level <= Level()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(what, " belongs to feature level ", level, ", and there are shards ", OlderShards()));
+}
+
 bool Membership::DiskUseless(uint32_t shard) const {
   const v1::BeatRequest* last = LastBeat(shard);
   return last != nullptr && last->durable() &&

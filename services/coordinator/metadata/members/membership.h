@@ -39,6 +39,8 @@ class Membership {
 
   // The feature level that all shards speak, by the map; 0: there is no map yet.
   uint32_t Level() const;
+  // kFailedPrecondition: some shard does not speak this level, to which `what` belongs; names both.
+  absl::Status CheckSpoken(uint32_t level, absl::string_view what) const;
   // Forgets a shard that is a member of no segment. kFailedPrecondition: it is a member of some segment.
   // kAborted: its folder is being marked as emptied; ask again.
   absl::StatusOr<v1::RemoveShardReply> Remove(const v1::RemoveShardRequest& request);

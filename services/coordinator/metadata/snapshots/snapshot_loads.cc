@@ -139,11 +139,15 @@ absl::StatusOr<uint32_t> Snapshots::CommitLoad(const std::string& name, const v1
   load.set_replaces(replaces);
   for (const v1::Table& from : manifest.tables()) {
     // Checked here, since the manifest comes from outside.
-    if (const auto schema = wire::SchemaFromProto(from.schema()); !schema.ok()) {
+    const auto schema = wire::SchemaFromProto(from.schema());
+    if (!schema.ok()) {
       return absl::Status(schema.status().code(),
                           absl::StrCat(manifest.name(), "/manifest.json: table '", from.name(),
                                        "': ", schema.status().message()));
     }
+    ABSL_RETURN_IF_ERROR(membership_.CheckSpoken(
+        table::LevelOf(schema->rule),
+        absl::StrCat("table '", from.name(), "': the rule ", table::NameOfRule(schema->rule))));
     v1::Table& to = changes.tables.emplace_back(from);
     counters.set_table(counters.table() + 1);
     to.set_id(counters.table());
