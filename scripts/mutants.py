@@ -8,6 +8,7 @@ mutants and what was there:
 No line is added, so that errors of the compiler name lines of the source.
 """
 
+import collections
 import re
 from typing import NamedTuple
 
@@ -22,11 +23,13 @@ class Mutant(NamedTuple):
     start: int   # of the site in the file
     end: int
     kind: str    # of the site: "value", or "statement"
+    nth: int = 1  # of those in the function that read the same
 
     @property
     def key(self):
         """Names it across changes elsewhere in its file."""
-        return f"{self.file} {self.function} | {self.operator} | {self.before} -> {self.after or 'nothing'}"
+        which = f" ({self.nth})" if self.nth > 1 else ""
+        return f"{self.file} {self.function} | {self.operator} | {self.before} -> {self.after or 'nothing'}{which}"
 
 
 def blanked(text):
@@ -94,6 +97,11 @@ def top_level(code, char):
     return -1
 
 
+def only_planted(condition):
+    """True if the condition holds only where a bug is planted. What it leads to then, and its limits, concern no user."""
+    return re.search(r"(?:^|&& )Planted\(", condition) is not None and "||" not in condition
+
+
 ASSIGNS = re.compile(r"(?<![=!<>+\-|&*/])=(?!=)")
 KEYWORDS = re.compile(r"(?:else|do|try|case|default|break|continue|goto|using|static|constexpr|typedef|co_\w+|template|struct|class|ABSL_ASSIGN\w*)\b")
 DECLARES = re.compile(r"(?:const\s+)?[A-Za-z_][\w:]*(?:<[^;()=]*>)?[\s*&]+(?:const\s+)?[A-Za-z_]\w*(?:\s*[={(;]|$)|(?:const\s+)?auto\b")
@@ -125,7 +133,8 @@ class _Finder:
         if negate:
             self.note("negate", start, end, f"!({text})", kind)
         for operator, at, length, instead in swapped(code):
-            self.note(operator, start, end, text[:at] + instead + text[at + length:], kind)
+            if operator == "and, or" or not only_planted(code):
+                self.note(operator, start, end, text[:at] + instead + text[at + length:], kind)
 
     def condition(self, start, end):
         code = self.code[start:end]
@@ -165,7 +174,11 @@ class _Finder:
             after = close + 1
             while after < end and code[after].isspace():
                 after += 1
-            return self.statement(after, end, head.group(1) == "if")
+            noted = len(self.found)
+            stop = self.statement(after, end, head.group(1) == "if")
+            if only_planted(code[inner:close]):
+                del self.found[noted:]
+            return stop
         word = re.compile(r"(else|do|try|case\b[^:]*:|default:)\s*").match(code, at)
         if word is not None:
             return self.statement(word.end(), end, word.group(1) == "else")
@@ -213,7 +226,11 @@ def find(file, text, functions):
         for start, end in bodies(finder.code, function):
             finder.block(start + 1, end)
         found += finder.found
-    return sorted(set(found), key=lambda m: (m.start, m.end, m.operator, m.after))
+    seen, numbered = collections.Counter(), []
+    for mutant in sorted(set(found), key=lambda m: (m.start, m.end, m.operator, m.after)):
+        seen[mutant.key] += 1
+        numbered.append(mutant._replace(nth=seen[mutant.key]))
+    return numbered
 
 
 def render(text, numbered):

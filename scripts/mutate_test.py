@@ -69,6 +69,10 @@ class OperatorsTest(unittest.TestCase):
                          "ABSL_ASSIGN_OR_RETURN(const int b, f());", "using X = Y;"):
             self.assertEqual(found(declared), [], declared)
 
+    def test_those_that_read_the_same_have_keys_of_their_own(self):
+        keys = [m.key for m in mutants.find("f.cc", "void F(int a) {\ng(a);\nh(a);\ng(a);\n}\n", ["F"])]
+        self.assertEqual(keys, ["f.cc F | drop | g(a); -> nothing", "f.cc F | drop | h(a); -> nothing", "f.cc F | drop | g(a); -> nothing (2)"])
+
     def test_only_an_early_return_is_left_out(self):
         self.assertEqual(found("return;"), [])
         self.assertIn(("drop", "return;", ""), found("if (a) return;"))
@@ -95,6 +99,11 @@ class OperatorsTest(unittest.TestCase):
         self.assertEqual(found("return a && !Planted(Bug::kB);"), [])
         self.assertIn(("negate", "a && !Planted(Bug::kB)", "!(a && !Planted(Bug::kB))"), found("if (a && !Planted(Bug::kB)) { }"))
 
+    def test_what_is_done_only_where_a_bug_is_planted_has_no_mutants(self):
+        self.assertEqual([operator for operator, _, _ in found("if (a < 1 && Planted(Bug::kB)) g(a);")], ["and, or", "negate"])
+        self.assertIn(("drop", "g(a);", ""), found("if (a || Planted(Bug::kB)) g(a);"))
+        self.assertIn(("drop", "g(a);", ""), found("if (a && !Planted(Bug::kB)) g(a);"))
+
 
 class FunctionsTest(unittest.TestCase):
     def test_only_named_functions_are_searched(self):
@@ -103,12 +112,13 @@ class FunctionsTest(unittest.TestCase):
             mutants.find("toy.cc", TOY, ["Toy::Gone"])
 
     def test_all_functions_of_the_protocol_exist(self):
-        everything = mutate.all_mutants()
+        everything = mutate.all_mutants().values()
         self.assertEqual({m.file for m in everything}, set(mutate.FUNCTIONS))
         self.assertGreater(len(everything), 500)
         keys = {m.key for m in everything}
+        self.assertEqual(len(keys), len(everything))
         listed = mutate.equivalent(mutate.EQUIVALENT.read_text().splitlines())
-        self.assertLessEqual(set(listed), keys, "mutants that are listed as equivalent and are not there any more")
+        self.assertEqual(set(listed) - keys, set(), "mutants that are listed as equivalent and are not there any more")
 
     def test_no_reason_no_exception(self):
         self.assertEqual(mutate.equivalent(["# a comment", "f.cc F | drop | g() -> nothing # it does nothing"]),
@@ -165,12 +175,32 @@ class RenderTest(unittest.TestCase):
 
 
 class ScoreTest(unittest.TestCase):
+    mutant = mutants.find("toy.cc", TOY, ["Toy::Other"])[0]
+
+    def outcomes(self, *found):
+        return [mutate.Outcome(self.mutant, test, seeds) for test, seeds in found]
+
     def test_survivors_are_named_with_file_line_and_operator(self):
-        mutant = mutants.find("toy.cc", TOY, ["Toy::Other"])[0]
-        self.assertEqual(mutate.score([(mutant, "test", "t"), (mutant, "seed", "s"), (mutant, "", ""), (mutant, "test", "t")]), [
+        self.assertEqual(mutate.score(self.outcomes(("t", None), ("", True), ("", False), ("t", None))), [
             "found by unit tests: 2 of 4 (50 %)", "found by seeds alone: 1 of 4 (25 %)", "survived: 1 of 4 (25 %)",
-            f"  toy.cc:19: {mutant.operator}: {mutant.before} -> {mutant.after}"])
+            f"  toy.cc:19: {self.mutant.operator}: {self.mutant.before} -> {self.mutant.after}"])
         self.assertEqual(mutate.score([])[0], "found by unit tests: 0 of 0")
+
+    def test_the_share_of_seeds_is_of_those_that_they_were_tried_on(self):
+        outcomes = self.outcomes(("t", True), ("t", False), ("", True), ("t", None))
+        words = mutants.find("f.cc", "void F(int a) {\n*why = absl::StrCat(a);\n}\n", ["F"])[0]
+        outcomes.append(mutate.Outcome(words, "t", False))
+        self.assertEqual(mutate.score(outcomes, every=True)[:4], [
+            "found by unit tests: 4 of 5 (80 %)", "found by seeds: 2 of 4 (50 %)", "found by seeds, of the protocol's: 2 of 3 (67 %)",
+            "found by seeds alone: 1 of 5 (20 %)"])
+
+    def test_words_and_counts_are_not_of_the_protocol(self):
+        def kinds(body):
+            return {(m.operator, mutate.of_protocol(m)) for m in mutants.find("f.cc", f"void F(int a) {{\n{body}\n}}\n", ["F"])}
+        self.assertEqual(kinds('if (a) return NotNow("is being handed over", 5);'),
+                         {("negate", True), ("drop", True), ("constant", False)})
+        self.assertEqual(kinds("effects.bytes_grown = a;"), {("drop", False)})
+        self.assertEqual(kinds("tail_.Append(epoch, bytes);"), {("drop", True)})
 
 
 if __name__ == "__main__":

@@ -100,6 +100,19 @@ TEST(JobClockTest, WithoutWorkersTheMinClockIsThatOfTheLastToFinish) {
   EXPECT_EQ(clock.min_clock(), 11u);
 }
 
+TEST(JobClockTest, WhoIsNoWorkerHasNoClock) {
+  JobClock clock;
+  clock.Join(kA, 0, 0);
+  clock.Finish(kB, 9);
+  clock.Tick(kB, 9, Parts(0), Parts(0));
+  clock.Taken(kB, Parts(0));
+  clock.Reached(kB, 9, Parts(0));
+  EXPECT_TRUE(clock.finished().empty());
+  EXPECT_FALSE(clock.HasWorker(kB));
+  EXPECT_EQ(clock.Members(0), 1u);
+  EXPECT_EQ(clock.min_clock(), 0u);
+}
+
 TEST(JobClockTest, AFinishedWorkerStaysAMemberOfItsClocks) {
   JobClock clock;
   clock.Join(kA, 0, 0);

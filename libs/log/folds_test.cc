@@ -95,6 +95,15 @@ TEST_F(FoldsTest, ClocksWithoutPartsArePassedUpToTheStop) {
   EXPECT_EQ(clock().min_clock(), 5u);
 }
 
+TEST_F(FoldsTest, AStopIsNeverPassedAndNeverHoldsUpWhatIsBeyondIt) {
+  Tick(kFast, 5);
+  Tick(kSlow, 5);
+  ASSERT_TRUE(Next(/*stop=*/1));
+  EXPECT_EQ(clock().min_clock(), 1u);
+  ASSERT_TRUE(Next(/*stop=*/1));
+  EXPECT_EQ(clock().min_clock(), 2u);
+}
+
 TEST_F(FoldsTest, ChecksClocksAndSessions) {
   EXPECT_THAT(folds.Check(PartOf(SessionId(9), 1, 0), segment).message(), HasSubstr("is not a worker"));
   ASSERT_TRUE(Stage(kFast, 1, 1).ok());

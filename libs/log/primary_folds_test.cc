@@ -159,6 +159,17 @@ TEST_F(FoldTest, ATickMaySkipClocksOfWhichPartsAreStillToCome) {
   EXPECT_THAT(budget->folds, SizeIs(4));
 }
 
+TEST_F(FoldTest, APartOfALaterClockShowsThatThoseBeforeAreOver) {
+  JoinBoth();
+  primary->Tick(kB, 9, {});
+  primary->Tick(kA, 4, {{0, 2}});
+  EXPECT_FALSE(Push(kA, 1, 0));
+  EXPECT_EQ(MinClock(), 0u);
+  EXPECT_FALSE(Push(kA, 2, 3)) << "of the clocks between it has no parts";
+  EXPECT_EQ(MinClock(), 4u);
+  EXPECT_THAT(budget->folds, SizeIs(2));
+}
+
 TEST_F(FoldTest, TheFastGetHalfOfTheStagingBudget) {
   JoinBoth();
   Update one = MakeUpdate(kA, 1, {{5, 1.0f}}, 0);
@@ -255,6 +266,34 @@ TEST_F(FoldTest, TheLastTickWaitsForItsFold) {
   EXPECT_EQ(MinClock(), 1u);
   primary->Tick(kB, 3, {});
   EXPECT_EQ(MinClock(), 3u) << "it holds nobody up";
+}
+
+TEST_F(FoldTest, TheLastTickIsOfTheClockAfterTheLastOneWhateverTheOthersHaveReached) {
+  JoinBoth();
+  primary->Tick(kB, 9, {});
+  primary->Tick(kA, 2, {});
+  EXPECT_FALSE(Push(kA, 1, 2));
+  EXPECT_TRUE(Change(v1::SessionChange::FINISH, kA, /*clock=*/2, 0, {{0, 1}})) << why;
+  ASSERT_THAT(budget->finishes, SizeIs(1));
+  EXPECT_EQ(budget->finishes[0].clock, 3u);
+  EXPECT_EQ(MinClock(), 9u);
+}
+
+TEST_F(FoldTest, ALastTickThatWaitsSaysForWhichParts) {
+  JoinBoth();
+  EXPECT_FALSE(Push(kA, 1, 0));
+  EXPECT_FALSE(Push(kA, 2, 0));
+  for (const SessionId session : {kA, kB}) primary->Tick(session, 1, {{0, session == kA ? 2u : 0u}});
+  line = Line::kArrival;
+  table = SumTable(kJob);
+  EXPECT_FALSE(Push(kA, 1, 1));
+  EXPECT_FALSE(Change(v1::SessionChange::FINISH, kA, /*clock=*/1, 0, {{3, 4}}));
+  EXPECT_EQ(why, "segment 0: session 7 has 1 + 2 parts applied of 3 + 4");
+  line = Line::kAggregated;
+  table = AggregatedTable(kJob);
+  EXPECT_FALSE(Push(kA, 3, 1));
+  EXPECT_FALSE(Change(v1::SessionChange::FINISH, kA, /*clock=*/1, 0, {{3, 4}}));
+  EXPECT_THAT(why, HasSubstr("parts up to 3 of aggregated tables wait for"));
 }
 
 TEST_F(FoldTest, ALastTickMayComeBeforeItsParts) {

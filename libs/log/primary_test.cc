@@ -205,6 +205,12 @@ TEST_F(PrimaryTest, ReadsParkUntilTheMinClockIsReached) {
   EXPECT_THAT(pulled->waits[0].for_whom, HasSubstr("worker 1 (session 8)"));
 }
 
+TEST_F(PrimaryTest, ATickOfASessionThatIsNotOpenChangesNothing) {
+  const uint64_t hash = primary.segment().Hash();
+  primary.Tick(SessionId(99), 3, {});
+  EXPECT_EQ(primary.segment().Hash(), hash);
+}
+
 TEST_F(PrimaryTest, ReadsParkUntilTheReadersOwnPartIsApplied) {
   const auto pulled = Pull(kA, 0, /*own=*/1);
   EXPECT_THAT(pulled->certificates, IsEmpty());

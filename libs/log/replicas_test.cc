@@ -1,64 +1,15 @@
 #include "libs/log/replicas.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
-#include <memory>
-#include <utility>
-#include <vector>
-
-#include "libs/base/planted.h"
+#include "libs/log/test_util/replicas_fixture.h"
+#include "libs/log/testing.h"
 
 namespace paceline::log {
 namespace {
 
-constexpr SegmentId kSegmentHere{3};
-constexpr ring::Member kFollower{.shard = ShardId(1), .incarnation = Incarnation(7)};
-
-struct StillClock final : world::Clock {
-  absl::Time Now() const override { return now; }
-  absl::Time now = absl::UnixEpoch() + absl::Hours(1);
-};
-
-struct SentFrames final : ReplicationPort {
-  void Send(const ring::Member&, v1::ReplicateRequest::Segment head, absl::Cord) override {
-    heads.push_back(std::move(head));
-  }
-  void Send(const ring::Member&, const v1::Beacon& beacon) override { beacons.push_back(beacon); }
-  void Wish(v1::ConfigWish) override {}
-  uint64_t Link(const ring::Member&) override { return 1; }
-
-  std::vector<v1::ReplicateRequest::Segment> heads;
-  std::vector<v1::Beacon> beacons;
-};
-
-struct ReplicasTest : ::testing::Test {
-  ~ReplicasTest() override { planted_bug = Bug::kNone; }
-
-  // One tenure: a log that ends at `end`, with one replica, which has been asked where it stands.
-  std::unique_ptr<Replicas> Tenure(Epoch epoch, Lsn end) {
-    auto replicas = std::make_unique<Replicas>(
-        kSegmentHere, LogTail(LogPosition{.epoch = Epoch(1), .lsn = end}), &clock, port, &numbers);
-    replicas->Begin(epoch, {kFollower});
-    replicas->OnTime(segment);
-    return replicas;
-  }
-
-  // "I hold the log up to `lsn`", to the exchange that the last frame was of.
-  v1::ReplicateReply::Ack Holds(Lsn lsn) const {
-    v1::ReplicateReply::Ack ack;
-    ack.set_segment(kSegmentHere.v);
-    ack.set_state(v1::ReplicateReply::HOLDS);
-    ack.set_lsn(lsn.v);
-    ack.set_lsn_epoch(1);
-    ack.set_transfer(port->heads.back().transfer());
-    return ack;
-  }
-
-  StillClock clock;
-  std::shared_ptr<SentFrames> port = std::make_shared<SentFrames>();
-  uint64_t numbers = 0;  // of the segment, over all tenures
-  Segment segment{kSegmentHere, /*ring_bits=*/3};
-};
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 // It was primary, was replaced, and is primary again, of a log that does not have what its follower held
 // then.
@@ -113,6 +64,281 @@ TEST_F(ReplicasTest, BeaconsOfAllSegmentsLeaveAtBeats) {
     }
     EXPECT_EQ(port->beacons.size(), i == 0 ? 0u : 3u) << "between two beats, the first of them included";
   }
+}
+
+// -- who may answer, and for how long --
+
+TEST_F(ReplicasTest, ALeaseIsOverAtItsVeryEnd) {
+  const auto replicas = Tenure(Epoch(1), Lsn(20));
+  EXPECT_FALSE(replicas->Leased());
+  const absl::Time sent = clock.now;
+  clock.now += 70 * kMs;
+  ASSERT_TRUE(replicas->OnBeacon(kFollower, port->beacons.back()));
+  clock.now = sent + kLease - absl::Nanoseconds(1);
+  replicas->OnAck(kFollower, Holds(Lsn(20)), segment);
+  EXPECT_TRUE(replicas->Leased());
+  EXPECT_EQ(replicas->WaitsFor(), "");
+  clock.now = sent + kLease;
+  EXPECT_FALSE(replicas->Leased());
+  EXPECT_EQ(replicas->WaitsFor(), "shard 1 (incarnation 7)");
+}
+
+TEST_F(ReplicasTest, OnlyAnswersToBeaconsOfThisEpochLend) {
+  const auto replicas = Tenure(Epoch(2), Lsn(20));
+  v1::Beacon earlier = port->beacons.back();
+  earlier.set_epoch(1);
+  EXPECT_FALSE(replicas->OnBeacon(kFollower, earlier));
+  EXPECT_FALSE(replicas->OnBeacon(kOther, port->beacons.back())) << "no follower";
+  v1::Beacon unsent = port->beacons.back();
+  unsent.set_number(unsent.number() - 1);
+  EXPECT_FALSE(replicas->OnBeacon(kFollower, unsent));
+  EXPECT_FALSE(replicas->Leased());
+  EXPECT_TRUE(replicas->OnBeacon(kFollower, port->beacons.back()));
+  EXPECT_TRUE(replicas->Leased());
+}
+
+TEST_F(ReplicasTest, WithoutFollowersNobodyIsAsked) {
+  const auto replicas = Tenure(Epoch(1), Lsn(20), std::vector<ring::Member>{});
+  EXPECT_TRUE(replicas->Leased());
+  EXPECT_EQ(replicas->committed(), Lsn(20));
+  EXPECT_EQ(replicas->safe(), Lsn(20));
+  EXPECT_EQ(replicas->OnTime(segment), NextVisit::kNever);
+}
+
+TEST_F(ReplicasTest, AnEpochBeginsWithBeaconsAndTheCommitPointOfItsMembers) {
+  const auto replicas = Tenure(Epoch(1), Lsn(20));
+  port->beacons.clear();
+  replicas->Begin(Epoch(2), {});
+  EXPECT_EQ(replicas->committed(), Lsn(20)) << "nobody is waited for any more";
+  EXPECT_FALSE(replicas->Knows(kFollower));
+  replicas->Begin(Epoch(3), {kFollower});
+  replicas->OnTime(segment);
+  ASSERT_EQ(port->beacons.size(), 1u) << "not only at the next beat";
+  EXPECT_EQ(port->beacons[0].epoch(), 3u);
+}
+
+TEST_F(ReplicasTest, TheHeirOfAPrimaryThatIsCutOffHasReachedACoordinatorSince) {
+  // A coordinator has answered the replica one millisecond less ago than it says; 0: it says nothing.
+  const auto is_heir = [&](std::vector<uint64_t> ages_ms) {
+    const auto replicas = Tenure(Epoch(1), Lsn(20));
+    replicas->OnAck(kFollower, Holds(Lsn(20)), segment);
+    for (const uint64_t age_ms : ages_ms) {
+      port->beacons.clear();
+      clock.now = NextBeat(clock.now);
+      replicas->OnTime(segment);
+      v1::Beacon beacon = port->beacons.at(0);
+      beacon.set_coordinator_age_ms(age_ms);
+      EXPECT_TRUE(replicas->OnBeacon(kFollower, beacon));
+    }
+    port->no_coordinator = Replicas::kNoCoordinator + 500 * kMs;
+    const bool heir = replicas->Heir() == kFollower;
+    port->no_coordinator = {};
+    return heir;
+  };
+  EXPECT_FALSE(is_heir({0}));
+  EXPECT_TRUE(is_heir({1}));
+  EXPECT_TRUE(is_heir({501}));
+  EXPECT_FALSE(is_heir({502}));
+  EXPECT_TRUE(is_heir({1, 3000})) << "what it said first is still true";
+  EXPECT_TRUE(is_heir({3000, 1}));
+}
+
+// -- what is committed, and safe --
+
+TEST_F(ReplicasTest, ADurableRecordIsCommittedOnceEveryDiskHasIt) {
+  const auto replicas = Tenure(Epoch(1), Lsn(20), /*durable=*/true, /*disk=*/true);
+  EXPECT_FALSE(
+      replicas->OnAck(kFollower, Says(Answer::HOLDS, Lsn(20), Answer::DISK_READY, Lsn(17)), segment));
+  EXPECT_TRUE(replicas->OnOwnDisk(Answer::DISK_READY, Lsn(19)));
+  EXPECT_EQ(replicas->committed(), Lsn(17));
+  EXPECT_TRUE(replicas->OnAck(kFollower, Says(Answer::HOLDS, Lsn(20), Answer::DISK_READY, Lsn(20)), segment));
+  EXPECT_EQ(replicas->committed(), Lsn(19));
+  EXPECT_EQ(replicas->safe(), Lsn(19));
+  EXPECT_FALSE(replicas->OnOwnDisk(Answer::DISK_READY, Lsn(19))) << "nothing new";
+}
+
+// It says so in the answer that tells that it lacks records, before it holds any of them.
+TEST_F(ReplicasTest, TheDiskOfAReplicaThatIsBehindCounts) {
+  for (const bool durable : {true, false}) {
+    const auto replicas = Tenure(Epoch(1), Lsn(20), durable, /*disk=*/true);
+    Append(*replicas, 3);
+    replicas->OnOwnDisk(Answer::DISK_READY, Lsn(23));
+    EXPECT_TRUE(
+        replicas->OnAck(kFollower, Says(Answer::BEHIND, Lsn(20), Answer::DISK_READY, Lsn(18)), segment));
+    EXPECT_EQ(replicas->committed(), Lsn(durable ? 18 : 20));
+    EXPECT_EQ(replicas->safe(), Lsn(18));
+    EXPECT_EQ(port->heads.back().records(), 3u) << "what it lacks is sent at once";
+    EXPECT_EQ(port->heads.back().lsn(), 20u);
+  }
+}
+
+TEST_F(ReplicasTest, ADiskThatStallsOrHasNoBaseNeedNotHaveARecordForItToBeSafe) {
+  const auto replicas = Tenure(Epoch(1), Lsn(20), /*durable=*/false, /*disk=*/true);
+  replicas->OnAck(kFollower, Says(Answer::HOLDS, Lsn(20), Answer::DISK_FILLS, Lsn(3)), segment);
+  EXPECT_EQ(replicas->committed(), Lsn(20));
+  EXPECT_EQ(replicas->safe(), Lsn()) << "none of the two disks could bring it back";
+  replicas->OnOwnDisk(Answer::DISK_READY, Lsn(19));
+  EXPECT_EQ(replicas->safe(), Lsn(19));
+  replicas->OnAck(kFollower, Says(Answer::HOLDS, Lsn(20), Answer::DISK_READY, Lsn(18)), segment);
+  EXPECT_EQ(replicas->safe(), Lsn(19)) << "what was safe stays so";
+  replicas->OnOwnDisk(Answer::DISK_READY, Lsn(20));
+  EXPECT_EQ(replicas->safe(), Lsn(19));
+  replicas->OnAck(kFollower, Says(Answer::HOLDS, Lsn(20), Answer::DISK_STALLS, Lsn(18)), segment);
+  EXPECT_EQ(replicas->safe(), Lsn(20));
+}
+
+TEST_F(ReplicasTest, ALearnersDiskDoesNotCount) {
+  const auto replicas =
+      Tenure(Epoch(1), Lsn(20), std::vector<ring::Member>{}, /*durable=*/false, /*disk=*/true);
+  replicas->Recruit(kOther);
+  replicas->OnTime(segment);
+  replicas->OnAck(kOther, Says(Answer::HOLDS, Lsn(20), Answer::DISK_READY, Lsn(4)), segment);
+  replicas->OnOwnDisk(Answer::DISK_READY, Lsn(20));
+  EXPECT_EQ(replicas->safe(), Lsn(20));
+}
+
+// -- answers --
+
+TEST_F(ReplicasTest, AnswersOfNobodyAndOfOtherExchangesDoNotCount) {
+  const auto replicas = Tenure(Epoch(1), Lsn(20));
+  EXPECT_FALSE(replicas->OnAck(kOther, Holds(Lsn(20)), segment));
+  Answer::Ack other = Holds(Lsn(20));
+  other.set_transfer(other.transfer() + 1);
+  EXPECT_FALSE(replicas->OnAck(kFollower, other, segment));
+  EXPECT_EQ(replicas->committed(), Lsn());
+}
+
+TEST_F(ReplicasTest, AReplicaThatMissedAFrameIsAskedWhereItStands) {
+  const auto replicas = Tenure(Epoch(1), Lsn(20));
+  Append(*replicas, 2);
+  replicas->OnAck(kFollower, Holds(Lsn(20)), segment);
+  const uint64_t exchange = port->heads.back().transfer();
+  replicas->OnAck(kFollower, Says(Answer::BEHIND, Lsn(20)), segment);
+  EXPECT_NE(port->heads.back().transfer(), exchange);
+  EXPECT_EQ(port->heads.back().records(), 0u);
+  EXPECT_EQ(port->heads.back().lsn(), 22u);
+  replicas->OnAck(kFollower, Says(Answer::BEHIND, Lsn(20)), segment);
+  EXPECT_EQ(port->heads.back().records(), 2u);
+}
+
+TEST_F(ReplicasTest, AFollowerThatKnowsANewerEpochIsAskedAgain) {
+  const auto replicas = Tenure(Epoch(1), Lsn(20));
+  replicas->OnAck(kFollower, Says(Answer::FENCED), segment);
+  size_t sent = port->heads.size();
+  clock.now += kMs;
+  replicas->OnTime(segment);
+  EXPECT_EQ(port->heads.size(), sent + 1) << "at once: its answer was one";
+
+  replicas->OnAck(kFollower, Holds(Lsn(20)), segment);
+  replicas->OnAck(kFollower, Says(Answer::FENCED), segment);
+  sent = port->heads.size();
+  clock.now += kMs;
+  replicas->OnTime(segment);
+  EXPECT_EQ(port->heads.size(), sent) << "it is sent each record all the same";
+}
+
+TEST_F(ReplicasTest, AnImageThatIsRefusedBeginsAgain) {
+  const auto replicas = Tenure(Epoch(1), Lsn(20), std::vector<ring::Member>{});
+  replicas->SetPace({.pages = 0, .frame_bytes = 1});
+  replicas->Recruit(kOther);
+  replicas->OnTime(segment);
+  replicas->OnAck(kOther, Says(Answer::NO_STATE), segment);
+  ASSERT_TRUE(port->heads.back().has_image());
+  replicas->OnAck(kOther, Says(Answer::FENCED), segment);
+  replicas->OnTime(segment);
+  EXPECT_FALSE(port->heads.back().has_image()) << "it is asked where it stands";
+}
+
+// The state that it kept while the image was under way counts again.
+TEST_F(ReplicasTest, ALearnerThatFellBackFromAnImageGoesOnWithRecords) {
+  const auto replicas = Tenure(Epoch(1), Lsn(20), std::vector<ring::Member>{});
+  replicas->SetPace({.pages = 0, .frame_bytes = 1});
+  replicas->Recruit(kOther);
+  replicas->OnTime(segment);
+  replicas->OnAck(kOther, Says(Answer::NO_STATE), segment);
+  ASSERT_TRUE(port->heads.back().has_image());
+  port->link = 2;
+  replicas->OnTime(segment);
+  replicas->OnAck(kOther, Says(Answer::BEHIND, Lsn(20)), segment);
+  Live(*replicas, 50 * kMs, kOther);
+  EXPECT_TRUE(port->heads.back().awaited()) << "it has caught up";
+  replicas->OnAck(kOther, Holds(Lsn(20)), segment);
+  EXPECT_THAT(Wished(), IsEmpty());
+  Live(*replicas, 10 * kMs, kOther);
+  EXPECT_THAT(Wished(), ElementsAre(v1::ConfigWish::ADD));
+}
+
+// -- how much of the log is kept --
+
+TEST_F(ReplicasTest, TheLogIsKeptForAReplicaHoweverFarItIsBehindAndForALearnerToALimit) {
+  for (const bool replica : {true, false}) {
+    const auto replicas =
+        Tenure(Epoch(1), Lsn(20), replica ? std::vector{kFollower} : std::vector<ring::Member>{});
+    replicas->Recruit(kFollower);
+    replicas->OnTime(segment);
+    replicas->OnAck(kFollower, Holds(Lsn(20)), segment);
+    const std::string bytes(Replicas::kBacklogMax / 2, 'v');
+    Update update = MakeUpdate(SessionId(7), 1, {{5, 1.0f}});
+    update.values = bytes;
+    const Record half = update;
+    replicas->Appended(AppliedRecord(half));
+    EXPECT_FALSE(replicas->Backlogged());
+    EXPECT_EQ(replicas->tail().base().lsn, Lsn(20));
+    replicas->Appended(AppliedRecord(half));
+    EXPECT_EQ(replicas->Backlogged(), replica);
+    EXPECT_EQ(replicas->tail().base().lsn, Lsn(replica ? 20 : 22));
+    const uint64_t exchange = port->heads.back().transfer();
+    replicas->OnTime(segment);
+    EXPECT_EQ(port->heads.back().transfer() == exchange, replica) << "a learner begins again";
+    if (!replica) continue;
+    replicas->OnAck(kFollower, Holds(Lsn(22)), segment);
+    EXPECT_FALSE(replicas->Backlogged());
+    EXPECT_EQ(replicas->tail().base().lsn, Lsn(22));
+  }
+}
+
+TEST_F(ReplicasTest, TheLogIsNotKeptForOneWhoseLogWentAnotherWay) {
+  const auto replicas = Tenure(Epoch(1), Lsn(20));
+  replicas->OnAck(kFollower, Says(Answer::NO_STATE), segment);
+  const std::string bytes(2 * Replicas::kKeptMax, 'v');
+  Update update = MakeUpdate(SessionId(7), 1, {{5, 1.0f}});
+  update.values = bytes;
+  const Record large = update;
+  replicas->Appended(AppliedRecord(large));
+  EXPECT_EQ(replicas->tail().base().lsn, Lsn(21));
+  EXPECT_EQ(replicas->committed(), Lsn()) << "but it is waited for";
+}
+
+TEST_F(ReplicasTest, TheLogIsNotKeptForALearnerWithoutContact) {
+  for (const uint64_t link : {0, 1}) {
+    port->link = link;
+    const auto replicas = Tenure(Epoch(1), Lsn(20), std::vector<ring::Member>{});
+    replicas->Recruit(kFollower);
+    replicas->OnTime(segment);
+    const std::string bytes(2 * Replicas::kKeptMax, 'v');
+    Update update = MakeUpdate(SessionId(7), 1, {{5, 1.0f}});
+    update.values = bytes;
+    const Record large = update;
+    replicas->Appended(AppliedRecord(large));
+    EXPECT_EQ(replicas->tail().base().lsn, Lsn(21));
+  }
+}
+
+TEST_F(ReplicasTest, TheLogIsKeptFromAnImageOnWhileItIsUnderWay) {
+  const auto replicas = Tenure(Epoch(1), Lsn(20), std::vector<ring::Member>{});
+  while (segment.version() < Lsn(20)) segment.Apply(Advance{.job = JobId(1), .min_clock = 1});
+  replicas->Recruit(kFollower);
+  replicas->OnTime(segment);
+  Append(*replicas);  // may still be needed by one that asks for it
+  segment.Apply(Advance{.job = JobId(1), .min_clock = 1});
+  replicas->OnAck(kFollower, Says(Answer::NO_STATE), segment);
+  ASSERT_TRUE(port->heads.back().image_complete());
+  const std::string bytes(2 * Replicas::kKeptMax, 'v');
+  Update update = MakeUpdate(SessionId(7), 1, {{5, 1.0f}});
+  update.values = bytes;
+  const Record large = update;
+  replicas->Appended(AppliedRecord(large));
+  EXPECT_EQ(replicas->tail().base().lsn, Lsn(21)) << "what is in the image is not needed";
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "libs/log/session_changes.h"
 
+#include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "libs/log/testing.h"
@@ -83,6 +84,45 @@ TEST_F(SessionChangesTest, AnEvictedWorkerHasNoLastTick) {
   sessions.Finishes(kWorker, 4, {});
   EXPECT_TRUE(Do(v1::SessionChange::EVICT, kWorker));
   EXPECT_EQ(sessions.TakeFinish(kSessionJob, segment), std::nullopt);
+}
+
+TEST_F(SessionChangesTest, ALastTickIsTakenForItsOwnJobWhateverElseWaits) {
+  constexpr JobId kOtherJob{2};
+  segment.Apply(OpenSession{.session = kNew, .job = kOtherJob, .closed_floor = {}, .secret_sha256 = {}});
+  segment.Apply(Join{.session = kNew, .start = 0, .rank = 0});
+  sessions.Finishes(SessionId(1), 1, {});  // its session is not open here
+  sessions.Finishes(kWorker, 4, {});
+  sessions.Finishes(kNew, 5, {});
+  const auto of_other = sessions.TakeFinish(kOtherJob, segment);
+  ASSERT_TRUE(of_other);
+  EXPECT_EQ(of_other->session, kNew);
+  EXPECT_EQ(of_other->clock, 5u);
+  EXPECT_EQ(sessions.TakeFinish(kOtherJob, segment), std::nullopt);
+  ASSERT_TRUE(sessions.TakeFinish(kSessionJob, segment));
+}
+
+TEST_F(SessionChangesTest, ALastTickOfAClockThatATickHasPassedIsOfTheLaterOne) {
+  segment.ClockOf(kSessionJob).Tick(kWorker, 9, {}, {});
+  sessions.Finishes(kWorker, 4, {});
+  EXPECT_EQ(sessions.TakeFinish(kSessionJob, segment)->clock, 9u);
+}
+
+TEST_F(SessionChangesTest, AnEvictionNamesTheClocksThatCount) {
+  segment.Apply(Advance{.job = kSessionJob, .min_clock = 3});
+  EXPECT_EQ(std::get<Evict>(**Judge(v1::SessionChange::EVICT, kWorker)).counts_below, 3u);
+  EXPECT_EQ(std::get<Evict>(**Judge(v1::SessionChange::EVICT, kNew)).counts_below, 0u) << "it was never here";
+}
+
+TEST_F(SessionChangesTest, ReasonsAreForgottenOnceThereAreTooMany) {
+  const auto reason_is_known = [&] {
+    return absl::StrContains(sessions.NotOpen(SessionId(1000), kSessionJob, segment, "").message(), "silent");
+  };
+  for (uint64_t i = 0; i < SessionChanges::kReasonsMax; ++i) {
+    ASSERT_TRUE(Do(v1::SessionChange::EVICT, SessionId(1000 + i)));
+  }
+  EXPECT_TRUE(reason_is_known());
+  ASSERT_TRUE(Do(v1::SessionChange::EVICT, SessionId(9000)));
+  EXPECT_FALSE(reason_is_known());
 }
 
 TEST_F(SessionChangesTest, SaysWhyASessionIsNotOpen) {

@@ -61,9 +61,9 @@ TEST_F(UncommittedClocksTest, AMinClockIsShownOnceItsRecordIsCommitted) {
   EXPECT_EQ(uncommitted.MinClock(JobId(2), three), 0u);
 }
 
-TEST_F(UncommittedClocksTest, ANewEpochShowsNoneBeforeItsFirstRecordIsCommitted) {
+TEST_F(UncommittedClocksTest, ANewPrimaryShowsNoneBeforeItsFirstRecordIsCommitted) {
   segment.Apply(log::Advance{.job = kClockJob, .min_clock = 5});
-  uncommitted.BeginEpoch(segment, Lsn(0));
+  uncommitted.NoteMinClocks(segment, Lsn(0));
   EXPECT_EQ(uncommitted.MinClock(kClockJob, Lsn(segment.version().v - 1)), 0u);
   EXPECT_EQ(uncommitted.MinClock(kClockJob, segment.version()), 5u);
 }

@@ -36,15 +36,19 @@ class TestBudget : public log::RowMemory, public log::StagingRoom, public log::R
   void Grown(int64_t by) override { bytes += by; }
   void RowsUpdated(uint64_t) override {}
   void Installed(const log::Segment&) override { ++images; }
+  void Answered(const log::Segment&, Epoch) override { ++answers; }
   bool full = false;
   int64_t bytes = 0;
-  int images = 0;  // that were taken
+  int images = 0;   // that were taken
+  int answers = 0;  // reads that were answered, and times that parts were acknowledged
 };
 
 class Acks : public log::AckSink {
  public:
   void Committed(wire::Mark mark) override { numbers.push_back(mark.number); }
+  void Wake() override { ++wakes; }
   std::vector<PartNumber> numbers;
+  int wakes = 0;
 };
 
 class Answers : public log::ReadSink {

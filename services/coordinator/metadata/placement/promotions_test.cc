@@ -132,6 +132,33 @@ TEST_F(PromotionsTest, IfTheFirstStillHearsThePrimaryTheNextIsAsked) {
   EXPECT_FALSE(ShardOf(config.replicas(0)).fences[1].segments(0).only_if_silent());
 }
 
+TEST_F(PromotionsTest, AReplicaThatWishesAgainIsAskedOnce) {
+  Start(2);
+  const v1::SegmentConfig config = Config(3);
+  for (int again = 0; again < 2; ++again) {
+    for (const v1::Member& replica : config.replicas()) {
+      ShardOf(replica).not_silent = {3};
+      ASSERT_THAT(Wish(replica, {WishOf(v1::ConfigWish::PROMOTE, 3, 1)}), IsOk());
+    }
+  }
+  cluster_->Run(absl::Milliseconds(50));
+  for (const v1::Member& replica : config.replicas()) EXPECT_EQ(ShardOf(replica).fences.size(), 1u);
+  EXPECT_EQ(Config(3).epoch(), 1u);
+}
+
+TEST_F(PromotionsTest, ALessAdvancedReplicaThatAnswersLastStaysAReplica) {
+  Start(2);
+  const v1::SegmentConfig config = Config(3);
+  ShardOf(config.replicas(0)).logs[3] = {1, 51};
+  ShardOf(config.replicas(1)).logs[3] = {1, 50};
+  ASSERT_THAT(Wish(config.replicas(0), {WishOf(v1::ConfigWish::PROMOTE, 3, 1)}), IsOk());
+  cluster_->Run(absl::Milliseconds(20));
+  EXPECT_EQ(Config(3).epoch(), 2u);
+  EXPECT_TRUE(Same(Config(3).primary(), config.replicas(0)));
+  ASSERT_EQ(Config(3).replicas_size(), 1);
+  EXPECT_TRUE(Same(Config(3).replicas(0), config.replicas(1)));
+}
+
 TEST_F(PromotionsTest, NothingIsCommittedOnceTheEpochHasMoved) {
   Start(2);
   const v1::SegmentConfig config = Config(3);
@@ -160,6 +187,48 @@ TEST_F(PromotionsTest, ALostFenceEndsTheAttemptAndTheReplicaWishesAgain) {
   ASSERT_THAT(Wish(config.replicas(0), {WishOf(v1::ConfigWish::PROMOTE, 3, 1)}), IsOk());
   cluster_->Run(absl::Milliseconds(50));
   EXPECT_EQ(Config(3).epoch(), 2u);
+}
+
+// It was about another epoch, in which the replica might not have been asked.
+TEST_F(PromotionsTest, AnAnswerToAnEarlierAttemptDoesNotCount) {
+  Start(2);
+  const v1::SegmentConfig config = Config(3);
+  const v1::Member wisher = config.replicas(0);
+  shards().hold = [](const std::string& call, auto&) { return call == "Fence"; };
+  ASSERT_THAT(Wish(wisher, {WishOf(v1::ConfigWish::PROMOTE, 3, 1)}), IsOk());
+  cluster_->Run(absl::Milliseconds(20));
+  ASSERT_THAT(Wish(config.primary(), {WishOf(v1::ConfigWish::DROP, 3, 1, {config.replicas(1)})}), IsOk());
+  cluster_->Run(absl::Milliseconds(20));
+  ASSERT_EQ(Config(3).epoch(), 2u);
+  shards().drop_calls = [] { return true; };
+  ASSERT_THAT(Wish(wisher, {WishOf(v1::ConfigWish::PROMOTE, 3, 2)}), IsOk());
+  cluster_->Run(absl::Milliseconds(20));
+  shards().hold = [](auto&, auto&) { return false; };
+  shards().LetGo();
+  cluster_->Run(absl::Milliseconds(50));
+  EXPECT_EQ(ShardOf(wisher).fences.size(), 1u) << "the first one";
+  EXPECT_EQ(Config(3).epoch(), 2u);
+  cluster_->Run(absl::Milliseconds(200));
+  shards().drop_calls = [] { return false; };
+  ASSERT_THAT(Wish(wisher, {WishOf(v1::ConfigWish::PROMOTE, 3, 2)}), IsOk());
+  cluster_->Run(absl::Milliseconds(50));
+  EXPECT_EQ(Config(3).epoch(), 3u);
+  EXPECT_TRUE(Same(Config(3).primary(), wisher));
+}
+
+TEST_F(PromotionsTest, ATakeoverIsReported) {
+  struct Takeovers final : Probe {
+    void SegmentsTakenOver(size_t segments) override { taken += segments; }
+    size_t taken = 0;
+  } takeovers;
+  Start(1);
+  cluster_->probe = &takeovers;
+  ASSERT_THAT(cluster_->Restart(), IsOk());
+  cluster_->Run(absl::Milliseconds(500));
+  ASSERT_THAT(Wish(Config(3).replicas(0), {WishOf(v1::ConfigWish::PROMOTE, 3, 1)}), IsOk());
+  cluster_->Run(absl::Milliseconds(50));
+  EXPECT_EQ(takeovers.taken, 1u);
+  cluster_.reset();
 }
 
 TEST_F(PromotionsTest, AFailedCommitIsTriedAgainByTheNextWish) {
@@ -240,6 +309,26 @@ TEST_F(PromotionsTest, SegmentsThatAreReadyDoNotWaitLongForOthers) {
   cluster_->Run(absl::Milliseconds(30));
   EXPECT_EQ(Config(wishes[0].segment()).epoch(), 2u);
   EXPECT_EQ(Config(wishes[1].segment()).epoch(), 1u);
+}
+
+TEST_F(PromotionsTest, ASegmentThatIsReadyDoesNotWaitLongForOneWhoseReplicaIsSlow) {
+  Start(1);
+  const v1::Member ready = Config(0).replicas(0);
+  uint32_t other = 1;
+  while (Same(Config(other).replicas(0), ready)) ++other;
+  const v1::Member slow = Config(other).replicas(0);
+  shards().hold = [name = NameOf(slow)](const std::string& call, const std::string& shard) {
+    return call == "Fence" && shard == name;
+  };
+  ASSERT_THAT(Wish(ready, {WishOf(v1::ConfigWish::PROMOTE, 0, 1)}), IsOk());
+  ASSERT_THAT(Wish(slow, {WishOf(v1::ConfigWish::PROMOTE, other, 1)}), IsOk());
+  cluster_->Run(absl::Milliseconds(30));
+  EXPECT_EQ(Config(0).epoch(), 2u);
+  EXPECT_EQ(Config(other).epoch(), 1u);
+  shards().hold = [](auto&, auto&) { return false; };
+  shards().LetGo();
+  cluster_->Run(absl::Milliseconds(30));
+  EXPECT_EQ(Config(other).epoch(), 2u);
 }
 
 // -- starts that are over --
@@ -365,74 +454,6 @@ TEST_F(PromotionsTest, BeforeAnySessionNothingIsLostWithTheLastMember) {
     EXPECT_EQ(Config(s).primary().incarnation(), ShardOf(Config(s).primary()).incarnation);
   }
   EXPECT_NE(cluster_->Opened("ctr"), 0u);
-}
-
-// -- under faults --
-
-class TakeoverTest : public ReplicatedTest {
- protected:
-  // Each replica of a segment that `dead` was primary of wishes again until it knows of a newer epoch.
-  void WishAgain(const v1::Member& dead) {
-    for (auto& [name, shard] : shards().all()) {
-      std::vector<v1::ConfigWish> wishes;
-      for (uint32_t s = 0; s < static_cast<uint32_t>(shard.map.segments_size()); ++s) {
-        const v1::SegmentConfig& config = shard.map.segments(static_cast<int>(s));
-        if (!Same(config.primary(), dead) || !HasReplica(config, shard.member())) continue;
-        wishes.push_back(WishOf(v1::ConfigWish::PROMOTE, s, config.epoch()));
-      }
-      if (shard.up && !wishes.empty()) (void)shards().Wish(cluster_->core(), name, wishes);
-    }
-  }
-  // An epoch of a segment is one configuration, for everybody who hears of it.
-  void CheckTold() {
-    for (const auto& [name, shard] : shards().all()) {
-      for (int s = 0; s < shard.map.segments_size(); ++s) {
-        const v1::SegmentConfig& config = shard.map.segments(s);
-        const auto [it, first] = told_.try_emplace({s, config.epoch()}, config.SerializeAsString());
-        ASSERT_EQ(it->second, config.SerializeAsString()) << name << " segment " << s;
-      }
-    }
-  }
-
-  std::map<std::pair<int, uint64_t>, std::string> told_;
-};
-
-TEST_F(TakeoverTest, EndsDespiteFaultsAndAnEpochIsOneConfiguration) {
-  for (const Fault fault : {Fault::kNone, Fault::kCrashAfter, Fault::kFailBefore, Fault::kFailAfter}) {
-    for (int at = 1; at <= 3; ++at) {
-      for (int lost = 0; lost < 12; ++lost) {
-        SCOPED_TRACE(::testing::Message()
-                     << "fault " << static_cast<int>(fault) << " at " << at << " lost " << lost);
-        told_.clear();
-        Start(2, 4);
-        CheckTold();
-        const v1::Member dead = Config(0).primary();
-        ShardOf(dead).up = false;
-        cluster_->store().Plan(fault, at);
-        int calls = 0;
-        shards().hold = [&calls, lost](const std::string& call, auto&) {
-          return call == "Fence" && ++calls == lost;
-        };
-        for (int step = 0; step < 100; ++step) {
-          if (step == 50) shards().LetGo();  // it was not lost, but late
-          WishAgain(dead);
-          cluster_->Run(absl::Milliseconds(step % 3 == 0 ? 10 : 100));
-          CheckTold();
-          if (cluster_->store().crashed()) {
-            ASSERT_THAT(cluster_->Restart(), IsOk());
-          }
-        }
-        for (const auto& config : Configs()) {
-          EXPECT_FALSE(Same(config.primary(), dead));
-          EXPECT_TRUE(ShardOf(config.primary()).up);
-        }
-        for (auto& [name, shard] : shards().all()) {
-          if (!shard.up) continue;
-          EXPECT_EQ(shard.map.version(), Map().version()) << name;
-        }
-      }
-    }
-  }
 }
 
 }  // namespace
