@@ -46,7 +46,7 @@ class UncommittedClocksTest : public ::testing::Test {
   // Returns the record's number.
   Lsn Advance(Clock min_clock) {
     segment.Apply(log::Advance{.job = kClockJob, .min_clock = min_clock});
-    uncommitted.NoteMinClocks(segment, Lsn(0));
+    uncommitted.BeginEpoch(segment, Lsn(0));
     return segment.version();
   }
   Segment segment = SegmentWith(kClockJob, {SessionId(7)});
@@ -61,9 +61,9 @@ TEST_F(UncommittedClocksTest, AMinClockIsShownOnceItsRecordIsCommitted) {
   EXPECT_EQ(uncommitted.MinClock(JobId(2), three), 0u);
 }
 
-TEST_F(UncommittedClocksTest, ANewPrimaryShowsNoneBeforeItsFirstRecordIsCommitted) {
+TEST_F(UncommittedClocksTest, ANewEpochShowsNoneBeforeItsFirstRecordIsCommitted) {
   segment.Apply(log::Advance{.job = kClockJob, .min_clock = 5});
-  uncommitted.NoteMinClocks(segment, Lsn(0));
+  uncommitted.BeginEpoch(segment, Lsn(0));
   EXPECT_EQ(uncommitted.MinClock(kClockJob, Lsn(segment.version().v - 1)), 0u);
   EXPECT_EQ(uncommitted.MinClock(kClockJob, segment.version()), 5u);
 }
