@@ -78,6 +78,7 @@ class ServerStreams::Call : public world::Soon::Kickable, public std::enable_sha
     explicit Port(std::shared_ptr<Call> call) : call_(std::move(call)) {}
     void Kick() override { call_->Kick(); }
     void KickSoon() override { world::Soon::Kick(call_); }
+    void ReadOn() override { call_->ReadOn(); }
     void Close(absl::Status why) override { call_->Close(std::move(why)); }
 
    private:
@@ -119,8 +120,14 @@ class ServerStreams::Call : public world::Soon::Kickable, public std::enable_sha
     stream_.Finish(ToGrpc(why), &finished_);
   }
 
-  void ReadOn() {
-    BeginUnlessOver(read_, [this] { stream_.Read(&incoming_, &read_); });
+  // Reads the next frame if the handler takes one. Once the stream is closed it takes none, so none is
+  // answered.
+  void ReadOn() ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    if (reading_ || over_ || close_.has_value() || !handler_->TakesFrame()) return;
+    reading_ = true;
+    Begin(read_);
+    stream_.Read(&incoming_, &read_);
   }
 
   void Read(bool ok) {
@@ -132,13 +139,11 @@ class ServerStreams::Call : public world::Soon::Kickable, public std::enable_sha
     incoming_.Clear();
     if (!frame.ok()) return Close(frame.status());
     handler_->OnFrame(*std::move(frame));
-    if (Closed()) return;  // the stream is closed: no frame is taken, so none is answered
+    {
+      MutexLock lock(&mutex_);
+      reading_ = false;
+    }
     ReadOn();
-  }
-
-  bool Closed() {
-    MutexLock lock(&mutex_);
-    return close_.has_value();
   }
 
   void Late(bool due) {
@@ -209,9 +214,10 @@ class ServerStreams::Call : public world::Soon::Kickable, public std::enable_sha
   grpc::Alarm alarm_;  // set once, by Close
 
   Mutex mutex_;
-  bool busy_ ABSL_GUARDED_BY(mutex_) = false;    // a thread writes, or is about to
-  bool kicked_ ABSL_GUARDED_BY(mutex_) = false;  // Kick was called meanwhile
-  bool over_ ABSL_GUARDED_BY(mutex_) = false;    // nothing more may be written
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;     // a thread writes, or is about to
+  bool kicked_ ABSL_GUARDED_BY(mutex_) = false;   // Kick was called meanwhile
+  bool over_ ABSL_GUARDED_BY(mutex_) = false;     // nothing more may be written
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;  // a frame, or what follows the last one; or it is handled
   std::optional<absl::Status> close_ ABSL_GUARDED_BY(mutex_);
 };
 

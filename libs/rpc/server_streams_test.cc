@@ -63,9 +63,22 @@ class Answerer : public world::AcceptedStream {
   bool enough_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Says how many frames have come, soon.
+// Says how many frames have come, soon. It takes `most` of them.
 class Counter : public world::AcceptedStream {
  public:
+  bool TakesFrame() override {
+    absl::MutexLock lock(&mutex_);
+    return frames_ < most_;
+  }
+  void TakeUpTo(uint64_t most) {
+    std::shared_ptr<world::StreamPort> port;
+    {
+      absl::MutexLock lock(&mutex_);
+      most_ = most;
+      port = port_;
+    }
+    if (port != nullptr) port->ReadOn();
+  }
   void Attach(std::shared_ptr<world::StreamPort> port) override {
     absl::MutexLock lock(&mutex_);
     port_ = std::move(port);
@@ -97,6 +110,7 @@ class Counter : public world::AcceptedStream {
  private:
   absl::Mutex mutex_;
   std::shared_ptr<world::StreamPort> port_ ABSL_GUARDED_BY(mutex_);
+  uint64_t most_ ABSL_GUARDED_BY(mutex_) = UINT64_MAX;
   uint64_t frames_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t said_ ABSL_GUARDED_BY(mutex_) = 0;
 };
@@ -159,6 +173,24 @@ TEST_F(ServerStreamsTest, AFrameThatIsToBeSentSoonIsSent) {
     v1::PushReply reply;
     while (reply.received() < sent)
       ASSERT_TRUE(stream->Read(&reply)) << "of frame " << sent << " nothing was heard";
+  }
+  context.TryCancel();
+}
+
+TEST_F(ServerStreamsTest, AStreamIsReadOnlyWhileItsHandlerTakesFrames) {
+  const auto counter = std::make_shared<Counter>();
+  counter->TakeUpTo(3);
+  accepted = counter;
+  grpc::ClientContext context;
+  context.set_deadline(rpc::After(kLongEnough));
+  const auto stream = stub->Push(&context);
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(stream->Write(v1::PushRequest()));
+  stream->WritesDone();
+  v1::PushReply reply;
+  for (const uint64_t most : {3, 4, 10}) {
+    counter->TakeUpTo(most);
+    while (reply.received() < most) ASSERT_TRUE(stream->Read(&reply));
+    EXPECT_EQ(reply.received(), most);
   }
   context.TryCancel();
 }

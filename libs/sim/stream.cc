@@ -16,6 +16,7 @@ class Connection::Port final : public world::StreamPort {
   Port(std::shared_ptr<Connection> connection, Side side) : connection_(std::move(connection)), side_(side) {}
   ~Port() override { connection_->Close(side_, absl::CancelledError("the other end let go")); }
   void Kick() override { connection_->PumpSoon(side_); }
+  void ReadOn() override { connection_->ReadOn(side_); }
   void Close(absl::Status why) override { connection_->Close(side_, std::move(why)); }
 
  private:
@@ -102,6 +103,10 @@ void Connection::Arrive(Side from) {
     network_.scheduler_.At(free, [self = shared_from_this(), from] { self->Arrive(from); });
     return;
   }
+  if (!to.handler->TakesFrame()) {
+    ++end.unread;
+    return;
+  }
   const absl::Cord frame = std::move(end.under_way.front());
   end.under_way.pop_front();
   network_.history_.Add(info_.id * 2 + static_cast<uint64_t>(from));
@@ -109,6 +114,14 @@ void Connection::Arrive(Side from) {
   if (network_.watcher != nullptr) network_.watcher->OnArriving(info_, Other(from), frame);
   to.handler->OnFrame(frame);
   if (network_.watcher != nullptr) network_.watcher->OnArrived(info_, Other(from), frame);
+}
+
+void Connection::ReadOn(Side side) {
+  const Side from = Other(side);
+  for (size_t unread = std::exchange(At(from).unread, 0); unread > 0; --unread) {
+    network_.scheduler_.After(absl::ZeroDuration(),
+                              [self = shared_from_this(), from] { self->Arrive(from); });
+  }
 }
 
 size_t Connection::Lose(Side side, size_t kept) {

@@ -75,6 +75,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Host* host = nullptr;
     std::shared_ptr<world::StreamHandler> handler;
     std::deque<absl::Cord> under_way;                // sent by this end
+    size_t unread = 0;                               // of them: have arrived, and the other end takes none
     absl::Time last_arrival = absl::InfinitePast();  // of them
     bool writing = false;
     bool pump_due = false;
@@ -86,6 +87,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void PumpSoon(Side side);
   void Pump(Side side);
   void Arrive(Side from);
+  // The end may take frames again.
+  void ReadOn(Side side);
   // The other end hears `why`; the closing end hears of the end at once.
   void Close(Side by, absl::Status why);
   // Only the first `kept` of the frames that `side` has under way still arrive.

@@ -18,6 +18,7 @@ class Peer : public world::AcceptedStream {
  public:
   void Attach(std::shared_ptr<world::StreamPort> p) override { port = std::move(p); }
   void OnFinished() override {}
+  bool TakesFrame() override { return heard.size() < takes; }
   void OnFrame(absl::Cord frame) override {
     ASSERT_EQ(ends, 0) << "a frame after the end";
     heard.push_back(std::string(frame));
@@ -36,6 +37,7 @@ class Peer : public world::AcceptedStream {
   std::shared_ptr<world::StreamPort> port;
   std::deque<std::string> outgoing;
   std::vector<std::string> heard;
+  size_t takes = SIZE_MAX;
   int ends = 0;
 };
 
@@ -79,6 +81,21 @@ TEST_F(StreamTest, DeliversInOrderBothWays) {
   EXPECT_EQ(client->ends, 1);
   EXPECT_EQ(server->ends, 1);
   EXPECT_THAT(network.connections(), IsEmpty());
+}
+
+TEST_F(StreamTest, FramesWaitUntilTheirHandlerTakesThem) {
+  client->outgoing = {"1", "2", "3", "4"};
+  server->takes = 1;
+  Run();
+  EXPECT_THAT(server->heard, ElementsAre("1"));
+  server->takes = 3;
+  server->port->ReadOn();
+  Run();
+  EXPECT_THAT(server->heard, ElementsAre("1", "2", "3"));
+  server->takes = SIZE_MAX;
+  server->port->ReadOn();
+  Run();
+  EXPECT_THAT(server->heard, ElementsAre("1", "2", "3", "4"));
 }
 
 TEST_F(StreamTest, ABreakLosesASuffixAndBothEndsHearOfIt) {

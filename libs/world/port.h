@@ -19,6 +19,10 @@ class StreamHandler {
  public:
   virtual ~StreamHandler() = default;
 
+  // False: no further frame is to be read for now. The carrier, which asks before it reads one, asks again
+  // when StreamPort::ReadOn() is called. It holds a lock of its own: do not call the port from within.
+  virtual bool TakesFrame() { return true; }
+
   // The next incoming frame. Calls do not overlap for one stream. The bytes may be borrowed from the
   // carrier's receive buffers and live as long as the Cord does.
   virtual void OnFrame(absl::Cord frame) = 0;
@@ -44,6 +48,10 @@ class StreamPort {
   // The same, but may be delayed until the frames that have already arrived are handled (soon.h). The answers
   // to several frames, or of many segments, then travel as one.
   virtual void KickSoon() { Kick(); }
+
+  // The handler may take frames again (StreamHandler::TakesFrame). Only an accepted stream's carrier heeds
+  // either of them. The carrier may call TakesFrame, and later OnFrame on another thread.
+  virtual void ReadOn() {}
 
   // Ends the stream. At a server, `why` becomes the stream's final status. Unless `why` is OK no further
   // frame is delivered, and a peer that does not read the write under way is soon cut off.
