@@ -6,14 +6,10 @@
 namespace paceline::shard {
 namespace {
 
-// Small replies take no bytes of the budget worth counting; this bounds their number.
-constexpr size_t kPullRepliesMax = 16 * 1024;
-
-// The shard reads rows much faster than a connection carries them. With so many bytes of replies waiting it
-// holds the next pulls back: their replies would only lie in memory, out of the caches.
+// The shard reads rows much faster than a connection carries them. With so many bytes of replies waiting, or
+// so many replies, it reads no more pulls: their replies would only lie in memory, out of the caches.
 constexpr uint64_t kRepliesAhead = uint64_t{4} << 20;
-// It holds so many pulls back. It starts further ones at once, and refuses them when replies are too many.
-constexpr size_t kHeldMax = 1024;
+constexpr size_t kPullRepliesMax = 4 * 1024;
 
 }  // namespace
 
@@ -28,6 +24,16 @@ PullStream::~PullStream() {
 void PullStream::Attach(std::shared_ptr<world::StreamPort> port) {
   MutexLock lock(&mutex_);
   port_ = std::move(port);
+}
+
+bool PullStream::TakesFrame() {
+  MutexLock lock(&mutex_);
+  stopped_ = Stopped();
+  return !stopped_;
+}
+
+bool PullStream::Stopped() const {
+  return replies_bytes_ > kRepliesAhead || replies_.size() >= kPullRepliesMax;
 }
 
 void PullStream::OnFrame(absl::Cord bytes) {
@@ -51,16 +57,7 @@ void PullStream::OnFrame(absl::Cord bytes) {
         request->head.request(),
         MakeRefusal(v1::Refusal::MALFORMED, "hello: missing; the first frame of a stream is a Hello, alone"));
   }
-  auto op = std::make_shared<PullOp>(shared_from_this(), context_, *std::move(request), *caller_);
-  {
-    MutexLock lock(&mutex_);
-    const bool wait = replies_bytes_ > kRepliesAhead || !held_.empty();
-    if (wait && held_.size() < kHeldMax) {
-      held_.push_back(std::move(op));
-      return;
-    }
-  }
-  op->Start();
+  std::make_shared<PullOp>(shared_from_this(), context_, *std::move(request), *caller_)->Start();
 }
 
 void PullStream::Greeted(wire::Frame<v1::PullRequest> request) {
@@ -91,19 +88,6 @@ void PullStream::NothingToSay() {
   if (port != nullptr) port->Kick();
 }
 
-void PullStream::StartHeld() {
-  while (true) {
-    std::shared_ptr<PullOp> next;
-    {
-      MutexLock lock(&mutex_);
-      if (held_.empty() || replies_bytes_ > kRepliesAhead) return;
-      next = std::move(held_.front());
-      held_.pop_front();
-    }
-    next->Start();
-  }
-}
-
 void PullStream::Fail(uint64_t request, v1::Refusal refusal) {
   context_.probe().Refused(refusal.reason());
   v1::PullReply reply;
@@ -123,7 +107,6 @@ bool PullStream::Reserve(uint64_t bytes) {
 void PullStream::Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserved) {
   absl::Cord frame = wire::Encode(reply);
   std::shared_ptr<world::StreamPort> port;
-  bool drowned = false;
   {
     MutexLock lock(&mutex_);
     if (ended()) return;
@@ -134,34 +117,29 @@ void PullStream::Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserve
     reserved_ += taken - reserved;
     replies_.push_back({.frame = std::move(frame), .reserved = taken});
     replies_bytes_ += taken;
-    drowned = replies_.size() > kPullRepliesMax;
-    if (drowned) ended_ = true;
     port = port_;
   }
-  if (port == nullptr) return;
-  if (drowned) {
-    port->Close(absl::ResourceExhaustedError(
-        absl::StrCat("pull: ", kPullRepliesMax, " replies wait to be read; read replies while you ask")));
-  } else {
-    port->Kick();
-  }
+  if (port != nullptr) port->Kick();
 }
 
 bool PullStream::NextFrame(absl::Cord* frame) {
-  StartHeld();
-  std::shared_ptr<world::StreamPort> done;
+  std::shared_ptr<world::StreamPort> done, read_on;
   {
     MutexLock lock(&mutex_);
     if (replies_.empty() && finished_ && answered_ == asked_) done = port_;
   }
   if (done != nullptr) done->Close(absl::OkStatus());
-  MutexLock lock(&mutex_);
-  if (replies_.empty()) return false;
-  *frame = std::move(replies_.front().frame);
-  read_at_ = context_.clock().Now();
-  reserved_ -= replies_.front().reserved;
-  replies_bytes_ -= replies_.front().reserved;
-  replies_.pop_front();
+  {
+    MutexLock lock(&mutex_);
+    if (replies_.empty()) return false;
+    *frame = std::move(replies_.front().frame);
+    read_at_ = context_.clock().Now();
+    reserved_ -= replies_.front().reserved;
+    replies_bytes_ -= replies_.front().reserved;
+    replies_.pop_front();
+    if (stopped_ && !Stopped()) read_on = port_;
+  }
+  if (read_on != nullptr) read_on->ReadOn();
   return true;
 }
 
@@ -196,7 +174,6 @@ void PullStream::OnBroken(absl::Status) {
   port_ = nullptr;
   replies_.clear();
   replies_bytes_ = 0;
-  held_.clear();
 }
 
 }  // namespace paceline::shard

@@ -26,6 +26,7 @@ class PullStream : public world::AcceptedStream,
   ~PullStream() override;
 
   void Attach(std::shared_ptr<world::StreamPort> port) override;
+  bool TakesFrame() override;
   void OnFrame(absl::Cord bytes) override;
   bool NextFrame(absl::Cord* frame) override;
   void OnFinished() override;
@@ -43,8 +44,8 @@ class PullStream : public world::AcceptedStream,
   void Greeted(wire::Frame<v1::PullRequest> request);
   // A frame that is owed no reply has been dealt with.
   void NothingToSay();
-  // Starts the pulls that were held back, as far as the replies that wait to be sent allow.
-  void StartHeld();
+  // No pull is read until fewer replies wait to be sent.
+  bool Stopped() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   struct Waiting {
     absl::Cord frame;
@@ -61,8 +62,8 @@ class PullStream : public world::AcceptedStream,
   std::shared_ptr<world::StreamPort> port_ ABSL_GUARDED_BY(mutex_);
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // the peer sends no more
   std::deque<Waiting> replies_ ABSL_GUARDED_BY(mutex_);
-  uint64_t replies_bytes_ ABSL_GUARDED_BY(mutex_) = 0;                // of their values
-  std::deque<std::shared_ptr<PullOp>> held_ ABSL_GUARDED_BY(mutex_);  // until fewer replies wait to be sent
+  uint64_t replies_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of their values
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;        // the carrier reads no frame until ReadOn
   uint64_t reserved_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time read_at_ ABSL_GUARDED_BY(mutex_);  // when a reply went out, or none waited, last
   uint64_t asked_ ABSL_GUARDED_BY(mutex_) = 0;  // frames that are owed a reply, and how many were given
