@@ -68,6 +68,8 @@ enum class Bug : uint8_t {
   kImageToMember,             // a diverged member makes room for an image while it counts as a replica
   kOldMapObeyed,              // a shard obeys a coordinator that goes by an older map than its own
   kDeleteByName,              // a repeated deletion is taken for one of the job that has the name by then
+  kGrantForgotten,            // a stream that had to wait for a grant gets none when there is room again
+  kGrantsAddedUp,             // the client adds up grants, each of which counts from the stream's beginning
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

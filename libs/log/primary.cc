@@ -90,7 +90,8 @@ std::optional<v1::Refusal> Primary::Take(const Part& part) {
   if (replicas_.OwnDiskFails())
     return NotNow("is read-only, as the disk of its primary fails", kRetryAfterMs);
   if (replicas_.Backlogged()) return NotNow("has too much that is not replicated yet", kRetryAfterMs);
-  if (shard_.records->DiskBehind()) return NotNow("has too many bytes waiting for its disk", kRetryAfterMs);
+  if (shard_.records->DiskBehind())
+    return NotNow("has too much waiting for its disk, which does not work", kRetryAfterMs);
   std::optional<v1::Refusal> refusal = Judge(part);
   // Another member may have taken over and have what seems to be missing here.
   if (refusal.has_value() && !MayAnswer()) return NotNow("may not answer now", kRetryAfterMs);

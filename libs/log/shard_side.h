@@ -46,7 +46,7 @@ class RecordSink {
   virtual void Answered(const Segment& /*segment*/, Epoch /*epoch*/) {}
   // A record at the primary has updated so many rows.
   virtual void RowsUpdated(uint64_t /*rows*/) {}
-  // True: so much waits for the disk that new parts must wait too.
+  // True: the disk does not work, and so much waits for it that new parts must wait too.
   virtual bool DiskBehind() const { return false; }
 };
 

@@ -10,6 +10,7 @@ Context::Context(ShardOptions options, const world::Clock& clock, Probe& probe, 
       clock_(clock),
       probe_(probe),
       disk_(disk),
+      streams_(options_.stream_bytes_max, options_.window_bytes),
       replies_(std::make_shared<ReplyBudget>(options_.all_replies_bytes_max)) {
   if (options_.helper_thread) helper_ = std::make_unique<Helper>();
   for (int i = 0; i < std::max(options_.executors, 1); ++i) {
@@ -100,9 +101,7 @@ bool Context::TakeDue() {
   const absl::Time now = clock_.Now();
   const bool beat = now >= next_beat_;
   if (beat) next_beat_ = log::NextBeat(now);
-  const bool slow = disk_slow();
-  const bool was_slow = std::exchange(was_slow_, slow);  // frames are held back, and are to be let go of
-  return visit_soon_.exchange(false) || slow || was_slow || beat;
+  return visit_soon_.exchange(false) || streams_.waiting() || beat;
 }
 
 void Context::WriteGroup(size_t executor) {

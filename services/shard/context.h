@@ -22,8 +22,8 @@
 #include "services/shard/executor.h"
 #include "services/shard/probe.h"
 #include "services/shard/segment/segment_host.h"
-#include "services/shard/streams/held_back.h"
 #include "services/shard/streams/reply_budget.h"
+#include "services/shard/streams/stream_budget.h"
 
 namespace paceline::shard {
 
@@ -34,7 +34,9 @@ struct ShardOptions {
   uint64_t memory_budget_bytes = uint64_t{4} << 30;  // of rows; a push beyond it is refused OVER_BUDGET
   // Of updates of aggregated tables that wait for their clock; a push beyond it is refused OVER_BUDGET.
   uint64_t staging_budget_bytes = uint64_t{256} << 20;
-  uint64_t window_bytes = uint64_t{16} << 20;  // unreceived bytes a client may have under way on a stream
+  // What all clients together may push ahead of the executors, and one of them on a stream (stream_budget.h).
+  uint64_t stream_bytes_max = uint64_t{64} << 20;
+  uint64_t window_bytes = uint64_t{16} << 20;
   uint64_t frame_bytes_max = uint64_t{8} << 20;
   uint64_t reply_bytes_max = uint64_t{64} << 20;         // replies waiting to be read, per pull stream
   uint64_t all_replies_bytes_max = uint64_t{512} << 20;  // of all streams
@@ -144,15 +146,20 @@ class Context {
   const KnownSessions& known_sessions() const { return known_sessions_; }
   ReplyBudget& replies() { return *replies_; }
   const ReplyBudget& replies() const { return *replies_; }
-  HeldBack& held_back() { return held_back_; }
-  const HeldBack& held_back() const { return held_back_; }
-  // So much waits for the disk that clients must slow down to its pace: frames stay under way after they were
-  // applied.
-  bool disk_slow() const { return disk_ != nullptr && disk_->pending_bytes() > kDiskSlow; }
+  StreamBudget& streams() { return streams_; }
+  const StreamBudget& streams() const { return streams_; }
+  // So much waits for a working disk that clients must slow down to its pace: they are granted nothing anew;
+  // or, if they push on all the same, are not read.
+  bool disk_slow() const { return Waits(kDiskSlow); }
+  bool disk_far_behind() const { return Waits(kDiskFarBehind); }
   void CountPulled(uint64_t rows) { rows_pulled_.fetch_add(rows, std::memory_order_relaxed); }
   uint64_t rows_pulled() const { return rows_pulled_.load(std::memory_order_relaxed); }
 
  private:
+  // Refusals report a disk that does not work, and the cause; nobody should wait for it.
+  bool Waits(uint64_t bytes) const {
+    return disk_ != nullptr && disk_->pending_bytes() > bytes && !disk_->health().bad();
+  }
   // Hands the batch that a group of tasks has filled to the disk.
   void WriteGroup(size_t executor);
 
@@ -162,7 +169,7 @@ class Context {
   Disk* const disk_;
   KnownSessions known_sessions_;
   std::atomic<uint64_t> rows_pulled_{0};
-  HeldBack held_back_;
+  StreamBudget streams_;
   const std::shared_ptr<ReplyBudget> replies_;
   mutable Mutex mutex_;
   std::shared_ptr<const View> view_ ABSL_GUARDED_BY(mutex_) = std::make_shared<const View>();
@@ -174,7 +181,6 @@ class Context {
   std::vector<uint8_t> is_watched_;              // by segment
   std::vector<std::vector<SegmentId>> watched_;  // by executor
   std::atomic<bool> visit_soon_{false};          // a segment wants it
-  bool was_slow_ = false;                        // the disk, when TakeDue was asked last
   absl::Time next_beat_ = absl::InfinitePast();
   std::unique_ptr<Helper> helper_;  // ends before what its tasks touch: last
 };

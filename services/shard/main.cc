@@ -65,6 +65,7 @@ struct Flags {
   uint64_t memory_budget = ShardOptions().memory_budget_bytes;
   uint64_t staging_budget = ShardOptions().staging_budget_bytes;
   uint64_t reply_budget = ShardOptions().all_replies_bytes_max;
+  uint64_t stream_budget = ShardOptions().stream_bytes_max;
   int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::string metrics_listen = "127.0.0.1:0";
   std::string port_file;
@@ -122,6 +123,13 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
       ->type_name("SIZE")
       ->default_str("512MiB");
+  app.add_option(
+         "--stream-budget", flags.stream_budget,
+         "Bytes that all clients together may push ahead of the updates' application; each is granted its "
+         "share, at most 16 MiB. With --data-dir as much may wait for the disk: give no more than 64MiB then")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
+      ->type_name("SIZE")
+      ->default_str("64MiB");
   app.add_option("--threads", flags.threads, "Threads that serve streams, and as many that apply updates")
       ->check(CLI::Range(1, 1024));
   app.add_option("--metrics-listen", flags.metrics_listen, "HOST:PORT of the /metrics page");
@@ -334,6 +342,7 @@ class Process {
                 .executors = flags.threads,
                 .memory_budget_bytes = flags.memory_budget,
                 .staging_budget_bytes = flags.staging_budget,
+                .stream_bytes_max = flags.stream_budget,
                 .all_replies_bytes_max = flags.reply_budget,
                 .durable = flags.acks == "durable",
                 .helper_thread = true},

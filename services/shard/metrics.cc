@@ -159,13 +159,9 @@ void ShowReplication(metrics::Families& families, const ReplicationState& state)
   counter("paceline_shard_fences_total", kFences, state.events.not_fenced, {{"answer", "refused"}});
 }
 
-void ShowDisk(metrics::Families& families, const Disk& disk, uint64_t held_back,
-              const ReplicationState& state) {
+void ShowDisk(metrics::Families& families, const Disk& disk, const ReplicationState& state) {
   families.Gauge("paceline_shard_disk_pending_bytes", "Bytes applied and not written to the disk yet.",
                  static_cast<double>(disk.pending_bytes()));
-  families.Counter("paceline_shard_frames_held_back_total",
-                   "Frames of clients that stayed under way for a while because the disk was slow.",
-                   static_cast<double>(held_back));
   const Disk::Health health = disk.health();
   using State = Disk::Health::State;
   constexpr std::pair<const char*, State> kStandings[] = {
@@ -234,6 +230,15 @@ void ShowShard(metrics::Families& families, Shard& shard) {
                  static_cast<double>(shard.staged_bytes()));
   families.Gauge("paceline_shard_staging_budget_bytes", "What they may take.",
                  static_cast<double>(shard.options().staging_budget_bytes));
+  families.Gauge("paceline_shard_stream_bytes",
+                 "What clients were granted to push, or have pushed, and the shard has not freed.",
+                 static_cast<double>(context.streams().held()));
+  families.Gauge("paceline_shard_stream_budget_bytes", "What it may come to.",
+                 static_cast<double>(context.streams().bytes_max()));
+  families.Counter("paceline_shard_stream_waits_total",
+                   "Frames whose clients were granted nothing anew, or that were not read, until there was "
+                   "room or the disk had caught up.",
+                   static_cast<double>(context.streams().waits()));
   families.Gauge("paceline_shard_reply_bytes", "Values of replies that wait to be read.",
                  static_cast<double>(context.replies().taken()));
   families.Gauge("paceline_shard_reply_budget_bytes", "What they may take.",
@@ -241,8 +246,7 @@ void ShowShard(metrics::Families& families, Shard& shard) {
   families.Gauge("paceline_shard_parked_reads", "Parts of pulls waiting now.",
                  static_cast<double>(beat->parked()));
   ShowReplication(families, state->replication);
-  if (const Disk* disk = context.disk())
-    ShowDisk(families, *disk, context.held_back().held(), state->replication);
+  if (const Disk* disk = context.disk()) ShowDisk(families, *disk, state->replication);
   if (shard.snapshots() != nullptr) ShowSnapshots(families, shard.snapshots()->counters());
   families.Gauge("paceline_shard_map_version", "Version of the map in use.",
                  static_cast<double>(beat->map_version()));

@@ -278,7 +278,8 @@ std::shared_ptr<world::AcceptedStream> Shard::NewReplicaStream() {
 
 void Shard::OnTime() {
   const absl::Time now = context_.clock().Now();
-  context_.held_back().LetGo(context_.disk_slow(), now);
+  StreamBudget& streams = context_.streams();
+  if (streams.waiting() && !streams.Full() && !context_.disk_slow() && streams.TakeWaiting()) watch_.OnRoom();
   watch_.OnTime(now, context_.replies().crowded());
   // A segment that wants nothing of the disk does not hear that it fails.
   if (context_.disk() != nullptr && context_.disk()->health().bad()) {

@@ -128,10 +128,10 @@ class Client(Session):
             for segment, number, line in due:
                 part = line.parts[line.sent + 1]
                 head = (part.table, part.clock, number, part.form)
-                if not chosen or head == chosen[0][0] and size + part.size <= most and stream.room(size + part.size):
+                if not chosen or head == chosen[0][0] and size + part.size <= most:
                     chosen.append((head, segment, line, part))
                     size += part.size
-            if not stream.room(size):
+            if not stream.room():
                 return
             (table, clock, number, form), parts = chosen[0][0], b""
             for _, segment, line, part in chosen:
@@ -142,7 +142,7 @@ class Client(Session):
                 keys=b"".join(c[3].keys for c in chosen), values=b"".join(c[3].values for c in chosen)))
 
     def take_push(self, stream, reply):
-        stream.received(reply.received)
+        stream.granted = max(stream.granted, reply.granted)
         for segment, number, committed in MARK.iter_unpack(reply.committed):
             line = self.lines[segment, number]
             for taken in range(line.committed + 1, committed + 1):
@@ -195,7 +195,7 @@ class Client(Session):
         named = {} if anew else stream.named
         changed = {s for (s, n), number in numbers.items() if named.get((s, n)) != (epochs[s], number)}
         news = {at: number for at, number in numbers.items() if at[0] in changed}
-        if stream.clock == self.clock and not anew and not news or not stream.room(1024):
+        if stream.clock == self.clock and not anew and not news or not stream.welcome:
             return
         stream.named = named | {at: (epochs[at[0]], number) for at, number in news.items()}
         stream.tick_named = changed

@@ -1,6 +1,5 @@
 """What paper_client.py says and hears, from docs/wire.md and proto/ alone: where keys live, packed fields, coordinators,
 streams. § in comments are those of docs/wire.md."""
-import collections
 import itertools
 import os
 import queue
@@ -138,8 +137,7 @@ class Stream:
 
     def __init__(self, client, kind, member, info):
         self.kind, self.member, self.welcome, self.broken = kind, member, None, False
-        self.frames = self.under_way = 0
-        self.sizes = collections.deque()  # (frame, bytes) of those that count against the window
+        self.frames = self.pushed = self.granted = 0  # the last two in bytes of frames with parts
         self.waiting = {}  # pulls: request → None, then its reply
         self.clock = self.tick = self.ticks = 0  # told last; its number; how many
         self.named = {}  # (segment, line) → (epoch, number)
@@ -151,16 +149,11 @@ class Stream:
         self.outbox.put(self.request(hello=client.hello_to(member)))
         self.call = getattr(shard_pb2_grpc.ShardStub(self.channel), kind)(iter(self.outbox.get, None))
 
-    def room(self, size):
-        return self.welcome and (not self.under_way or self.under_way + size <= self.welcome.window_bytes)
+    def room(self):
+        return self.welcome and self.pushed < self.granted
 
     def send(self, frame):
         self.frames += 1
-        if self.kind == "Push":
-            self.sizes.append((self.frames, frame.ByteSize()))
-            self.under_way += self.sizes[-1][1]
+        if self.kind == "Push" and frame.parts:
+            self.pushed += frame.ByteSize()
         self.outbox.put(frame)
-
-    def received(self, count):
-        while self.sizes and self.sizes[0][0] <= count:
-            self.under_way -= self.sizes.popleft()[1]

@@ -75,6 +75,8 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kStaleWishGranted, "stale_wish_granted", "InSync or Completeness", 1},
     NamedBug{Bug::kTokenNotAsked, "token_not_asked", "Stranger or Once", 1},
     NamedBug{Bug::kDeleteByName, "delete_by_name", "Meant", 3},
+    NamedBug{Bug::kGrantForgotten, "grant_forgotten", "Progress", 24},
+    NamedBug{Bug::kGrantsAddedUp, "grants_added_up", "Bounded", 1},
 };
 
 }  // namespace paceline::sim

@@ -266,6 +266,13 @@ void Cluster::CheckQuiet() {
   CheckSnapshots();
   coordinator_.CheckFloor();
   for (const auto& shard : shards_) {
+    if (shard->up()) {
+      const shard::StreamBudget& budget = shard->shard().context().streams();
+      if (budget.held() > budget.bytes_max() + budget.streams()) {
+        world_.verdict.Violated("Bounded", absl::StrCat(shard->host().name, ": streams hold ", budget.held(),
+                                                        " bytes; the budget is ", budget.bytes_max()));
+      }
+    }
     shard->ForEachPrimary([&](log::Primary& primary) {
       if (primary.epoch() < world_.invariants.ledger(primary.segment().id()).epoch) return;
       world_.invariants.OnQuiet(primary.segment());

@@ -121,7 +121,7 @@ absl::Duration SimDisk::Takes(Step step) {
 void SimDiskWriter::Write(engine::Batch batch, Synced synced) {
   if (engine_ == nullptr) return;
   queue_.Add(std::move(batch), std::move(synced));
-  if (pending_bytes() > shard::kDiskBehind) world_.marks.Hit("parts wait for a disk");
+  if (pending_bytes() > shard::kDiskSlow) world_.marks.Hit("clients wait for a disk");
   Kick();
 }
 

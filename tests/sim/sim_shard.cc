@@ -27,7 +27,8 @@ shard::ShardOptions OptionsOf(uint32_t index, bool durable) {
   options.name = absl::StrCat("shard-", index);
   options.executors = 2;
   options.window_bytes = 9 * 1024;
-  options.frame_bytes_max = 16 * 1024;  // a client that has more under way than both is cut off
+  options.stream_bytes_max = 24 * 1024;  // of half of it each of eight workers has a few frames
+  options.frame_bytes_max = 16 * 1024;   // a client that sends so much beyond its grant is not read
   // Twice what eight workers push in a clock, should every segment come to this shard: with less a clock may
   // find no room for ever, and the shard says so.
   options.staging_budget_bytes = 60 * 1024;

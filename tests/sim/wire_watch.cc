@@ -80,16 +80,31 @@ void WireWatch::OnPushSent(Stream& stream, const absl::Cord& frame) {
     OnReadSent(stream, request->head.request(), request->head.min_clock(), request->head.parts(),
                request->head.line() == v1::LINE_ARRIVAL);
   }
-  stream.unreceived.push_back(frame.size());
-  stream.unreceived_bytes += frame.size();
-  Bounded(stream);
+  const uint64_t pushed = stream.pushed.empty() ? 0 : stream.pushed.back();
+  if (!parts->empty()) CheckGranted(stream, pushed);
+  if (parts->empty() && pushed >= stream.heard) marks_.Hit("a tick needs no grant");
+  stream.pushed.push_back(parts->empty() ? pushed : pushed + frame.size());
 }
 
-void WireWatch::Bounded(const Stream& stream) {
-  if (stream.unreceived_bytes > window_bytes_ / 2) marks_.Hit("a window is half full");
-  if (stream.unreceived_bytes <= window_bytes_ || stream.unreceived.size() == 1) return;
-  verdict_.Violated("Bounded", absl::StrCat("session ", stream.session.v, ": ", stream.unreceived_bytes,
-                                            " bytes under way, the window has ", window_bytes_));
+void WireWatch::CheckGranted(const Stream& stream, uint64_t pushed) {
+  if (pushed < stream.heard) return;
+  verdict_.Violated("Bounded", absl::StrCat("session ", stream.session.v, " sends more after ", pushed,
+                                            " bytes; it was granted ", stream.heard));
+}
+
+void WireWatch::CheckGrants(Stream& stream, const v1::PushPullReply& reply) {
+  if (reply.received() > stream.pushed.size()) {
+    return verdict_.Violated("Wire", absl::StrCat("received: ", reply.received(), " frames; ",
+                                                  stream.pushed.size(), " were sent"));
+  }
+  const uint64_t freed = reply.received() == 0 ? 0 : stream.pushed[reply.received() - 1];
+  if (reply.granted() <= freed && !stream.pushed.empty()) marks_.Hit("a grant waits for the disk");
+  if (reply.granted() > freed + window_bytes_ || reply.granted() < stream.granted) {
+    verdict_.Violated("Bounded", absl::StrCat("session ", stream.session.v, " is granted ", reply.granted(),
+                                              " bytes after ", stream.granted, "; ", freed,
+                                              " are freed, and the window has ", window_bytes_));
+  }
+  stream.granted = reply.granted();
 }
 
 void WireWatch::OnPushReply(Stream& stream, const absl::Cord& frame, const ring::Member* by) {
@@ -111,6 +126,7 @@ void WireWatch::OnPushReply(Stream& stream, const absl::Cord& frame, const ring:
          : invariants_.OnMarkReceived(stream.session, mark);
   }
   if (sent) {
+    CheckGrants(stream, reply);
     for (const v1::Refusal& refusal : reply.refusals()) {
       MarkRefusal(refusal, "push");
       trace_(absl::StrCat("session ", stream.session.v, " is refused: ", refusal.ShortDebugString()));
@@ -120,10 +136,7 @@ void WireWatch::OnPushReply(Stream& stream, const absl::Cord& frame, const ring:
     }
     return;
   }
-  for (; stream.received < reply.received() && !stream.unreceived.empty(); ++stream.received) {
-    stream.unreceived_bytes -= stream.unreceived.front();
-    stream.unreceived.pop_front();
-  }
+  stream.heard = reply.granted();
 }
 
 void WireWatch::MarkRefusal(const v1::Refusal& refusal, const char* what) {

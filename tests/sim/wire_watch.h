@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -52,9 +51,11 @@ class WireWatch final : public StreamWatcher {
     // The member that answers. Known from the first answer on: when the last ones leave, the next start of
     // this shard may have begun already.
     std::optional<ring::Member> server;
-    std::deque<size_t> unreceived;  // bytes of frames sent and not marked received
-    size_t unreceived_bytes = 0;
-    uint64_t received = 0;
+    // Bytes of frames with parts: after each frame that was sent, what the shard has granted, and what of it
+    // the client has heard of.
+    std::vector<uint64_t> pushed;
+    uint64_t granted = 0;
+    uint64_t heard = 0;
     std::map<SegmentAndLine, PartNumber> sent;  // the last number sent
     std::map<uint64_t, Asked> asked;            // by request
   };
@@ -70,8 +71,10 @@ class WireWatch final : public StreamWatcher {
   void OnRowsArriving(const Stream& stream, const std::string& certificates);
   void OnPullReplySent(Stream& stream, const ring::Member& by, const absl::Cord& frame);
   void MarkRefusal(const v1::Refusal& refusal, const char* what);
-  // No more bytes are under way than the shard allows, except for one frame that is larger than that.
-  void Bounded(const Stream& stream);
+  // The client sends a frame with parts: it was granted more than it has sent so far.
+  void CheckGranted(const Stream& stream, uint64_t pushed);
+  // The shard grants no more ahead of what it has received than a stream may have.
+  void CheckGrants(Stream& stream, const v1::PushPullReply& reply);
 
   Invariants& invariants_;
   Verdict& verdict_;

@@ -59,10 +59,13 @@ inline constexpr absl::Duration kDiskStepSlow = absl::Seconds(1);
 
 // Beyond this much pending no further pages are copied: they can wait, records cannot.
 inline constexpr uint64_t kDiskBusy = uint64_t{8} << 20;
-// Beyond this frames stay under way until it is less: clients push at the disk's pace.
+// Beyond this clients are granted nothing anew until it is less: they push at the disk's pace.
 inline constexpr uint64_t kDiskSlow = uint64_t{16} << 20;
-// Beyond this the shard refuses parts UNAVAILABLE: the disk is full, fails, or is too slow.
+// Beyond this the shard refuses parts UNAVAILABLE if the disk is full or fails.
 inline constexpr uint64_t kDiskBehind = uint64_t{64} << 20;
+// Beyond this push streams are not read while the disk works. Clients that send no more than they were
+// granted get so far only if they are very many.
+inline constexpr uint64_t kDiskFarBehind = uint64_t{96} << 20;
 // Beyond this the shard stops writing a segment: it gives up what the disk has of it, and writes it anew
 // later.
 inline constexpr uint64_t kDiskLost = uint64_t{128} << 20;

@@ -137,15 +137,17 @@ TEST_F(DurableTest, ANewPrimaryServesOnceItsEpochIsOnDisk) {
   EXPECT_EQ(value, 3);
 }
 
-TEST_F(DurableTest, PartsWaitWhileTheDiskIsBehind) {
+TEST_F(DurableTest, PartsAreRefusedOnceMuchWaitsForADiskThatDoesNotWork) {
   Start({});
   a.disk.pending = kDiskBehind + 1;
-  const auto refusal = Push(a, 1, 1);
+  EXPECT_FALSE(Push(a, 1, 1)) << "it works: clients are slowed down, and nothing is refused";
+  a.disk.standing = {.state = Disk::Health::State::kFull};
+  const auto refusal = Push(a, 2, 1);
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->reason(), v1::Refusal::UNAVAILABLE);
   EXPECT_THAT(refusal->message(), HasSubstr("waiting for its disk"));
   a.disk.pending = 0;
-  EXPECT_FALSE(Push(a, 1, 1));
+  EXPECT_FALSE(Push(a, 2, 1));
 }
 
 // A configuration may name it by now: then acknowledged parts must be on its disk too.

@@ -9,7 +9,8 @@
 namespace paceline::shard {
 
 // The records of one segment that is kept on a disk: gives each to the disk as it is applied, passes all on
-// to `next`, and asks for parts to wait while the disk is behind.
+// to `next`, and asks for parts to wait while the disk does not work and
+// much waits for it.
 class WrittenRecords final : public log::RecordSink {
  public:
   WrittenRecords(std::shared_ptr<log::RecordSink> next, std::shared_ptr<SegmentDisk> segment,
@@ -26,7 +27,7 @@ class WrittenRecords final : public log::RecordSink {
   }
   void Answered(const log::Segment& segment, Epoch epoch) override { next_->Answered(segment, epoch); }
   void RowsUpdated(uint64_t rows) override { next_->RowsUpdated(rows); }
-  bool DiskBehind() const override { return disk_.pending_bytes() > kDiskBehind; }
+  bool DiskBehind() const override { return disk_.pending_bytes() > kDiskBehind && disk_.health().bad(); }
 
  private:
   const std::shared_ptr<log::RecordSink> next_;

@@ -1,5 +1,7 @@
 #include "services/shard/streams/push_stream.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "libs/base/planted.h"
 #include "libs/base/status.h"
@@ -17,31 +19,22 @@ struct Buffers {
   wire::FlatPieces values;  // by part
 };
 
-// Refusals, or answers to ticks, that wait to be read. A client that lets more gather does not read at all.
-constexpr int kAnswersMax = 64 * 1024;
+// A stream is granted so much at first, and its share once it pushes: an idle client keeps what it was
+// granted.
+constexpr uint64_t kFirstGrant = uint64_t{1} << 20;
 
 }  // namespace
 
-// A frame is under way until the last owner of its ticket lets go of it, or longer if the disk is slow.
+// A frame is under way until the last owner of its ticket lets go of it.
 class PushStream::Ticket {
  public:
-  Ticket(std::shared_ptr<PushStream> stream, uint64_t frame, bool held = false)
-      : stream_(std::move(stream)), frame_(frame), held_(held) {}
-  ~Ticket() {
-    if (!held_ && stream_->context_.disk_slow()) {
-      stream_->context_.held_back().Hold(std::make_shared<Ticket>(stream_, frame_, /*held=*/true),
-                                         stream_->context_.clock().Now());
-      stream_->Wake();  // what there is to say about it does not wait
-    } else {
-      stream_->FrameDone(frame_);
-    }
-  }
+  Ticket(std::shared_ptr<PushStream> stream, uint64_t frame) : stream_(std::move(stream)), frame_(frame) {}
+  ~Ticket() { stream_->FrameDone(frame_); }
   Ticket(const Ticket&) = delete;
 
  private:
   const std::shared_ptr<PushStream> stream_;
   const uint64_t frame_;
-  const bool held_;
 };
 
 PushStream::PushStream(Context& context, bool rows)
@@ -59,21 +52,14 @@ void PushStream::Attach(std::shared_ptr<world::StreamPort> port) {
 
 void PushStream::OnFrame(absl::Cord bytes) {
   const uint64_t size = bytes.size();
+  absl::StatusOr<Request> request = Decode(std::move(bytes));
   std::shared_ptr<Ticket> ticket;
   if (caller_.has_value()) {
     ++frame_;
     ticket = std::make_shared<Ticket>(shared_from_this(), frame_);
-    if (!FrameBegun(size)) return;
-  } else if (Drowned()) {
-    return;
+    FrameBegun(size, /*free=*/request.ok() && request->head.parts().empty() && request->keys.empty() &&
+                         request->values.empty());
   }
-  if (size > context_.options().frame_bytes_max) {
-    return Refuse(MakeRefusal(v1::Refusal::MALFORMED, absl::StrCat("frame: ", size, " bytes; at most ",
-                                                                   context_.options().frame_bytes_max,
-                                                                   " are taken; send smaller frames")),
-                  frame_);
-  }
-  absl::StatusOr<Request> request = wire::Decode<v1::PushPullRequest>(bytes);
   if (!request.ok()) {
     return Refuse(MakeRefusal(v1::Refusal::MALFORMED, std::string(request.status().message())), frame_);
   }
@@ -117,6 +103,13 @@ void PushStream::OnFrame(absl::Cord bytes) {
   if (head.has_tick()) HandOutTick(head.tick(), *seals, ticket, view->map->SegmentCount());
 }
 
+absl::StatusOr<PushStream::Request> PushStream::Decode(absl::Cord bytes) const {
+  const uint64_t max = context_.options().frame_bytes_max;
+  if (bytes.size() <= max) return wire::Decode<v1::PushPullRequest>(bytes);
+  return absl::InvalidArgumentError(
+      absl::StrCat("frame: ", bytes.size(), " bytes; at most ", max, " are taken; send smaller frames"));
+}
+
 void PushStream::Greeted(Request request) {
   const v1::Hello hello = request.head.hello();
   v1::Welcome welcome;
@@ -125,6 +118,10 @@ void PushStream::Greeted(Request request) {
   greeted_ = true;
   {
     MutexLock lock(&mutex_);
+    fixed_ = welcome.feature_level() < 2;
+    window_ = context_.streams().Begin(fixed_ ? UINT64_MAX : kFirstGrant);
+    granted_ = limit_ = window_;
+    welcome.set_window_bytes(window_);
     *reply_.mutable_welcome() = welcome;
     dirty_ = true;
   }
@@ -349,72 +346,6 @@ void PushStream::Committed(wire::Mark mark) {
   dirty_ = true;
 }
 
-bool PushStream::FrameBegun(uint64_t bytes) {
-  std::shared_ptr<world::StreamPort> port;
-  {
-    MutexLock lock(&mutex_);
-    frames_.push_back({.bytes = bytes});
-    bytes_under_way_ += bytes;
-    // One frame more than the window is fair: the client may not have heard of the last one's end.
-    const ShardOptions& options = context_.options();
-    const bool over = bytes_under_way_ > options.window_bytes + options.frame_bytes_max;
-    if (!over && !Unread()) return true;
-    port = port_;
-  }
-  CloseForNotReading(port);
-  return false;
-}
-
-bool PushStream::Drowned() {
-  std::shared_ptr<world::StreamPort> port;
-  {
-    MutexLock lock(&mutex_);
-    if (!Unread()) return false;
-    port = port_;
-  }
-  CloseForNotReading(port);
-  return true;
-}
-
-bool PushStream::Unread() const {
-  return reply_.refusals_size() >= kAnswersMax || reply_.ticks_size() >= kAnswersMax;
-}
-
-void PushStream::CloseForNotReading(const std::shared_ptr<world::StreamPort>& port) {
-  if (port != nullptr) {
-    port->Close(absl::ResourceExhaustedError(absl::StrCat(
-        "push: more than the window of ", context_.options().window_bytes, " bytes is under way, or ",
-        kAnswersMax, " answers wait to be read; keep to Welcome.window_bytes and read replies")));
-  }
-}
-
-// A client that waits for room in its window must hear of it at once; otherwise the next frames may come
-// first. Frames end in any order. The client hears how many of the first ones have ended, since it counts
-// their sizes.
-void PushStream::FrameDone(uint64_t frame) {
-  std::shared_ptr<world::StreamPort> port;
-  bool soon = false;
-  {
-    MutexLock lock(&mutex_);
-    frames_[frame - received_ - 1].done = true;
-    while (!frames_.empty() && frames_.front().done) {
-      bytes_under_way_ -= frames_.front().bytes;
-      unsaid_bytes_ += frames_.front().bytes;
-      ++received_;
-      frames_.pop_front();
-    }
-    dirty_ = true;
-    soon = unsaid_bytes_ < context_.options().window_bytes / 4;
-    port = port_;
-  }
-  if (port == nullptr) return;
-  if (soon) {
-    port->KickSoon();
-  } else {
-    port->Kick();
-  }
-}
-
 void PushStream::Kick() {
   std::shared_ptr<world::StreamPort> port;
   {
@@ -426,7 +357,7 @@ void PushStream::Kick() {
 
 bool PushStream::NextFrame(absl::Cord* frame) {
   wire::Frame<v1::PushPullReply> reply;
-  std::shared_ptr<world::StreamPort> done;
+  std::shared_ptr<world::StreamPort> done, read_on;
   {
     MutexLock lock(&mutex_);
     if (!dirty_) {
@@ -439,6 +370,7 @@ bool PushStream::NextFrame(absl::Cord* frame) {
     if (!dirty_) return false;
     reply.head.Swap(&reply_);
     reply.head.set_received(received_);
+    if (!fixed_) reply.head.set_granted(granted_);
     unsaid_bytes_ = 0;
     for (const auto& [where, number] : marks_) {
       wire::Append(wire::Mark{.segment = where.first, .line = where.second, .number = number},
@@ -447,7 +379,9 @@ bool PushStream::NextFrame(absl::Cord* frame) {
     marks_.clear();
     AddRows(reply);
     dirty_ = !waiting_rows_.empty();
+    if (stopped_ && !Stopped()) read_on = port_;  // answers were read
   }
+  if (read_on != nullptr) read_on->ReadOn();
   *frame = wire::Encode(reply);
   return true;
 }
@@ -481,6 +415,11 @@ void PushStream::OnBroken(absl::Status) {
   ended_ = true;
   port_ = nullptr;
   waiting_rows_.clear();
+  if (limit_ == 0) return;  // it never began
+  context_.streams().End();
+  context_.streams().Free(limit_ - arrived_);
+  limit_ = arrived_;
+  FreeEnded();
 }
 
 }  // namespace paceline::shard

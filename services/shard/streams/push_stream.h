@@ -42,6 +42,7 @@ class PushStream : public world::AcceptedStream,
   ~PushStream() override;
 
   void Attach(std::shared_ptr<world::StreamPort> port) override;
+  bool TakesFrame() override;
   void OnFrame(absl::Cord bytes) override;
   bool NextFrame(absl::Cord* frame) override;
   void OnFinished() override;
@@ -57,6 +58,7 @@ class PushStream : public world::AcceptedStream,
   bool Reserve(uint64_t bytes) override;
   bool ended() const override { return ended_.load(std::memory_order_relaxed); }
   void OnTime(absl::Time now, bool crowded) override;
+  void OnRoom() override;
 
  private:
   // Messages of both kinds of streams are read and written as those of PushPull, which have all fields of the
@@ -93,6 +95,8 @@ class PushStream : public world::AcceptedStream,
     uint64_t reserved = 0;
   };
 
+  // MALFORMED: the frame is too large, or cannot be read.
+  absl::StatusOr<Request> Decode(absl::Cord bytes) const;
   void Greeted(Request request);
   absl::StatusOr<std::vector<RoutedPart>> TakeApart(const v1::PushPullRequest& head, absl::Cord keys,
                                                     absl::Cord values,
@@ -122,14 +126,16 @@ class PushStream : public world::AcceptedStream,
   Behind BehindOf(SegmentHost& host) const;
   void RefuseAll(const std::vector<wire::PartEntry>& entries, v1::Line line, const v1::Refusal& refusal);
   void Refuse(v1::Refusal refusal, uint64_t frame);
-  // False: the client is beyond its window or does not read; the stream is being closed.
-  bool FrameBegun(uint64_t bytes);
-  // The same for frames before a Hello, which do not count.
-  bool Drowned();
-  bool Unread() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CloseForNotReading(const std::shared_ptr<world::StreamPort>& port);
+  // No frame is read: the client does not read answers, or has sent more than it was granted; or there is no
+  // room at all.
+  bool Stopped() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool NoRoom() const;
+  // A frame is under way from now on; one that is `free` takes no bytes of the budget.
+  void FrameBegun(uint64_t bytes, bool free);
   // The frame of this number ends.
   void FrameDone(uint64_t frame);
+  // Those of the first frames that have ended count as received, and their bytes are granted anew.
+  void FreeEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Kick();
 
   Context& context_;
@@ -150,7 +156,15 @@ class PushStream : public world::AcceptedStream,
   std::map<std::pair<SegmentId, Line>, PartNumber> marks_ ABSL_GUARDED_BY(mutex_);
   std::deque<UnderWay> frames_ ABSL_GUARDED_BY(mutex_);  // after the first `received_`, which are done with
   uint64_t received_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t bytes_under_way_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t under_way_ ABSL_GUARDED_BY(mutex_) = 0;  // frames, wherever they stand
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;    // the carrier reads no frame until ReadOn
+  // The stream's part of the budget (stream_budget.h): it holds `limit_` - `freed_` bytes. Cumulative.
+  bool fixed_ ABSL_GUARDED_BY(mutex_) = false;  // a client of level 1: a window of `window_` bytes
+  uint64_t window_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t granted_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t arrived_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t freed_ ABSL_GUARDED_BY(mutex_) = 0;         // of the first frames that have ended
+  uint64_t limit_ ABSL_GUARDED_BY(mutex_) = 0;         // max(granted_, arrived_); 0: before the Hello
   uint64_t unsaid_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of frames whose end the peer has not been told of
   bool dirty_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t reads_ ABSL_GUARDED_BY(mutex_) = 0;  // under way

@@ -1,8 +1,10 @@
 // Streams whose client asks and does not read, or goes away.
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
@@ -30,7 +32,7 @@ class ManualClock : public world::Clock {
   absl::Time now = absl::UnixEpoch();
 };
 
-// A client's end that reads only when told to.
+// A client's end that reads only when told to. The stream's end takes a frame when it wants to.
 class SilentPort : public world::StreamPort {
  public:
   explicit SilentPort(std::shared_ptr<world::AcceptedStream> stream) : stream_(std::move(stream)) {
@@ -40,15 +42,26 @@ class SilentPort : public world::StreamPort {
   void Close(absl::Status why) override {
     if (!closed.has_value()) closed = std::move(why);
   }
+  void ReadOn() override {
+    while (!unread.empty() && stream_->TakesFrame()) {
+      const absl::Cord frame = std::move(unread.front());
+      unread.pop_front();
+      stream_->OnFrame(frame);
+    }
+  }
   template <class Request>
   void Send(const wire::Frame<Request>& frame) {
-    stream_->OnFrame(wire::Encode(frame));
+    unread.push_back(wire::Encode(frame));
+    ReadOn();
   }
-  void SendRaw(absl::string_view bytes) { stream_->OnFrame(absl::Cord(bytes)); }
+  void SendRaw(absl::string_view bytes) {
+    unread.emplace_back(bytes);
+    ReadOn();
+  }
   template <class Request>
-  void SayHello() {
+  void SayHello(uint32_t level = kFeatureLevel) {
     wire::Frame<Request> hello;
-    hello.head.mutable_hello()->set_feature_level(kFeatureLevel);
+    hello.head.mutable_hello()->set_feature_level(level);
     hello.head.mutable_hello()->set_job(1);
     hello.head.mutable_hello()->set_session(5);
     Send(hello);
@@ -64,6 +77,7 @@ class SilentPort : public world::StreamPort {
   void Break() { stream_->OnBroken(absl::CancelledError("the peer went away")); }
 
   std::optional<absl::Status> closed;
+  std::deque<absl::Cord> unread;  // sent, and not taken yet
 
  private:
   const std::shared_ptr<world::AcceptedStream> stream_;
@@ -73,7 +87,7 @@ class SilentPort : public world::StreamPort {
 class StreamLimitsTest : public ::testing::Test {
  protected:
   explicit StreamLimitsTest(Disk* disk = nullptr)
-      : shard({.all_replies_bytes_max = uint64_t{48} << 20}, clock, probe, nullptr, disk) {
+      : shard({.executors = 1, .all_replies_bytes_max = uint64_t{48} << 20}, clock, probe, nullptr, disk) {
     shard.Identify({.shard = ShardId(0), .incarnation = Incarnation(1)});
     v1::InstallRequest request;
     request.mutable_map()->set_version(1);
@@ -123,7 +137,7 @@ class StreamLimitsTest : public ::testing::Test {
     frame.keys = absl::Cord(absl::string_view(reinterpret_cast<const char*>(range), sizeof(range)));
     return frame;
   }
-  static wire::Frame<v1::PushPullRequest> Push(uint64_t number) {
+  static wire::Frame<v1::PushPullRequest> Push(uint64_t number, uint64_t rows = 1) {
     wire::Frame<v1::PushPullRequest> frame;
     frame.head.set_line(v1::LINE_ARRIVAL);
     frame.head.set_table(kRanged);
@@ -131,15 +145,47 @@ class StreamLimitsTest : public ::testing::Test {
     std::string part;
     wire::Append(wire::PartEntry{SegmentId(0), 1, Epoch(1), number}, part);
     frame.head.set_parts(part);
-    const uint64_t range[] = {0, 1};
+    const uint64_t range[] = {0, rows};
     frame.keys = absl::Cord(absl::string_view(reinterpret_cast<const char*>(range), sizeof(range)));
-    frame.values = absl::Cord(std::string(kRowBytes, '\0'));
+    frame.values = absl::Cord(std::string(rows * kRowBytes, '\0'));
     return frame;
   }
+  static wire::Frame<v1::PushPullRequest> Tick(uint64_t clock) {
+    wire::Frame<v1::PushPullRequest> frame;
+    frame.head.mutable_tick()->set_clock(clock);
+    return frame;
+  }
+  // Keeps the executor busy: what frames ask for waits.
+  class Hold {
+   public:
+    explicit Hold(Shard& shard)
+        : thread_([this, &executor = *shard.context().executors()[0]] {
+            executor.Run([this] {
+              held_.Notify();
+              go_on_.WaitForNotification();
+            });
+          }) {
+      held_.WaitForNotification();
+    }
+    ~Hold() { End(); }
+    void End() {
+      if (!thread_.joinable()) return;
+      go_on_.Notify();
+      thread_.join();
+    }
+
+   private:
+    absl::Notification held_, go_on_;
+    std::thread thread_;
+  };
   // Of the frames that were sent, how many has the client heard to be under way no more?
   uint64_t Received(SilentPort& push) {
     for (const auto& reply : push.Read<v1::PushReply>()) {
       received = reply.head.received();
+      granted = std::max(granted, reply.head.granted());
+      if (reply.head.has_welcome()) window = reply.head.welcome().window_bytes();
+      refusals += reply.head.refusals_size();
+      for (const v1::TickAck& tick : reply.head.ticks()) ticks = tick.clock();
       const auto marks = wire::ParseMarks(reply.head.committed());
       EXPECT_THAT(marks, IsOk());
       for (const wire::Mark& mark : *marks) committed = mark.number;
@@ -154,28 +200,99 @@ class StreamLimitsTest : public ::testing::Test {
 
   ManualClock clock;
   Probe probe;
-  uint64_t received = 0, committed = 0;  // as the client has heard
+  // As the client of a push stream has heard.
+  uint64_t received = 0, committed = 0, granted = 0, window = 0, ticks = 0;
+  int refusals = 0;
   Shard shard;
 };
 
-TEST_F(StreamLimitsTest, APullStreamWithUnreadRepliesEndsAndFreesItsMemory) {
+TEST_F(StreamLimitsTest, APullStreamWhoseRepliesAreNotReadIsNotReadEither) {
   SilentPort pull(shard.NewPullStream());
   pull.SayHello<v1::PullRequest>();
   for (int i = 0; i < 20'000; ++i) pull.SendRaw("\xff");
-  ASSERT_TRUE(pull.closed.has_value());
-  EXPECT_EQ(pull.closed->code(), absl::StatusCode::kResourceExhausted);
-  const size_t held = pull.Read<v1::PullReply>().size();
-  EXPECT_LE(held, 16u * 1024 + 1);
-  pull.Send(Pull(1, 0));
-  EXPECT_EQ(pull.Read<v1::PullReply>().size(), 0u) << "what comes after the end is not answered";
+  EXPECT_EQ(pull.unread.size(), 20'000u - 4 * 1024 + 1) << "beside the welcome";
+  EXPECT_EQ(pull.Read<v1::PullReply>().size(), 20'001u) << "a client that reads is read on";
+  EXPECT_TRUE(pull.unread.empty());
 }
 
-TEST_F(StreamLimitsTest, RefusalsBeforeAHelloAreBounded) {
+TEST_F(StreamLimitsTest, APushStreamWhoseAnswersAreNotReadIsNotReadEither) {
   SilentPort push(shard.NewPushStream());
   for (int i = 0; i < 70'000; ++i) push.SendRaw("\xff");
-  ASSERT_TRUE(push.closed.has_value());
-  EXPECT_EQ(push.closed->code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_LE(push.Read<v1::PushReply>().at(0).head.refusals_size(), 64 * 1024);
+  EXPECT_EQ(push.unread.size(), 70'000u - 64 * 1024) << "also before the hello";
+  EXPECT_EQ(Received(push), 0u);
+  EXPECT_EQ(refusals, 70'000);
+  EXPECT_TRUE(push.unread.empty());
+}
+
+TEST_F(StreamLimitsTest, AClientThatSendsMoreThanItWasGrantedIsNotRead) {
+  Hold hold(shard);  // nothing is freed
+  SilentPort push(shard.NewPushStream());
+  push.SayHello<v1::PushPullRequest>();
+  const uint64_t most = shard.options().frame_bytes_max;
+  for (uint64_t number = 1; number <= 40; ++number) push.Send(Push(number, /*rows=*/kRows));
+  const uint64_t taken = 40 - push.unread.size();
+  const uint64_t frame = kRows * kRowBytes;
+  EXPECT_GE(taken * frame, (1u << 20) + most);
+  EXPECT_LT(taken * frame, (1u << 20) + most + 2 * frame);
+  hold.End();
+  EXPECT_TRUE(push.unread.empty());
+  EXPECT_EQ(Received(push), 40u);
+  EXPECT_EQ(refusals, 0);
+}
+
+TEST_F(StreamLimitsTest, AStreamIsGrantedItsShareOnceItPushes) {
+  SilentPort push(shard.NewPushStream());
+  push.SayHello<v1::PushPullRequest>();
+  Received(push);
+  EXPECT_EQ(granted, 1u << 20);
+  EXPECT_EQ(window, 1u << 20);
+  push.Send(Push(1));
+  const uint64_t size = wire::Encode(Push(1)).size();
+  EXPECT_EQ(Received(push), 1u);
+  EXPECT_EQ(granted, size + shard.options().window_bytes);
+  push.Send(Tick(3));
+  EXPECT_EQ(Received(push), 2u);
+  EXPECT_EQ(ticks, 3u);
+  EXPECT_EQ(granted, size + shard.options().window_bytes) << "a tick takes nothing of it";
+  EXPECT_EQ(shard.context().streams().held(), shard.options().window_bytes);
+  push.Break();
+  EXPECT_EQ(shard.context().streams().held(), 0u);
+}
+
+TEST_F(StreamLimitsTest, AClientOfLevel1KeepsItsWindow) {
+  SilentPort push(shard.NewPushStream());
+  push.SayHello<v1::PushPullRequest>(/*level=*/1);
+  push.Send(Push(1));
+  push.Send(Push(2));
+  EXPECT_EQ(Received(push), 2u);
+  EXPECT_EQ(window, shard.options().window_bytes);
+  EXPECT_EQ(granted, 0u) << "it knows no such field";
+  EXPECT_EQ(shard.context().streams().held(), window);
+  push.Break();
+  EXPECT_EQ(shard.context().streams().held(), 0u);
+}
+
+TEST_F(StreamLimitsTest, WhatOtherStreamsHoldKeepsNoneOut) {
+  Hold hold(shard);
+  std::vector<std::unique_ptr<SilentPort>> fast;
+  StreamBudget& budget = shard.context().streams();
+  while (budget.held() < budget.bytes_max()) {
+    fast.push_back(std::make_unique<SilentPort>(shard.NewPushStream()));
+    fast.back()->SayHello<v1::PushPullRequest>();
+    for (uint64_t number = 1; number <= 2; ++number) fast.back()->Send(Push(number, kRows));
+  }
+  SilentPort slow(shard.NewPushStream());
+  slow.SayHello<v1::PushPullRequest>();
+  Received(slow);
+  EXPECT_EQ(granted, 1u) << "which is enough for a frame of any size";
+  slow.Send(Push(3, kRows));
+  slow.Send(Tick(1));
+  EXPECT_TRUE(slow.unread.empty());
+  hold.End();
+  EXPECT_EQ(Received(slow), 2u);
+  EXPECT_EQ(ticks, 1u);
+  EXPECT_GT(granted, kRows * kRowBytes * 3 / 2);
+  EXPECT_LE(budget.held(), budget.bytes_max() + budget.streams());
 }
 
 TEST_F(StreamLimitsTest, ReadsOfAStreamThatBrokeAreNotParkedOn) {
@@ -316,50 +433,66 @@ class SlowDiskTest : public WithDisk, public StreamLimitsTest {
   SlowDiskTest() : StreamLimitsTest(&disk) {}
 };
 
-TEST_F(SlowDiskTest, FramesStayUnderWayWhileTheDiskIsSlow) {
+TEST_F(SlowDiskTest, NothingIsGrantedWhileTheDiskIsSlow) {
   SilentPort push(shard.NewPushStream());
   push.SayHello<v1::PushPullRequest>();
   push.Send(Push(1));
   EXPECT_EQ(Received(push), 1u);
+  const uint64_t before = granted;
   disk.pending = kDiskSlow + 1;
   push.Send(Push(2));
   push.Send(Push(3));
-  EXPECT_EQ(Received(push), 1u);
+  push.Send(Tick(1));
+  EXPECT_EQ(Received(push), 4u);
   EXPECT_EQ(committed, 3u) << "answers do not wait";
+  EXPECT_EQ(ticks, 1u);
+  EXPECT_EQ(granted, before);
   shard.OnTime();
-  EXPECT_EQ(Received(push), 1u);
+  Received(push);
+  EXPECT_EQ(granted, before);
+  EXPECT_TRUE(shard.context().TakeDue()) << "the next visit is soon";
   disk.pending = kDiskSlow;
   shard.OnTime();
-  EXPECT_EQ(Received(push), 3u);
-  EXPECT_EQ(shard.context().held_back().held(), 2u);
+  Received(push);
+  EXPECT_EQ(granted, before + 2 * wire::Encode(Push(2)).size());
+  EXPECT_EQ(shard.context().streams().waits(), 3u) << "of three frames";
+  EXPECT_FALSE(shard.context().streams().waiting());
 }
 
-// The client takes the sizes of its first frames for those that have ended.
-TEST_F(SlowDiskTest, AFrameThatEndsBeforeAnEarlierOneIsNotCountedYet) {
+// Its clients know no other way to learn that they must wait.
+TEST_F(SlowDiskTest, FramesOfLevel1StayUnderWayWhileTheDiskIsSlow) {
+  SilentPort push(shard.NewPushStream());
+  push.SayHello<v1::PushPullRequest>(/*level=*/1);
+  disk.pending = kDiskSlow + 1;
+  push.Send(Push(1));
+  push.Send(Push(2));
+  EXPECT_EQ(Received(push), 0u);
+  EXPECT_EQ(committed, 2u) << "answers do not wait";
+  disk.pending = kDiskSlow;
+  shard.OnTime();
+  EXPECT_EQ(Received(push), 2u);
+  disk.pending = kDiskSlow + 1;
+  push.Send(Push(3));
+  push.Break();
+  EXPECT_EQ(shard.context().streams().held(), 0u);
+}
+
+// A disk that does not work is told of by refusals, which have to be asked for.
+TEST_F(SlowDiskTest, ClientsOfADiskThatDoesNotWorkAreGrantedAnew) {
   SilentPort push(shard.NewPushStream());
   push.SayHello<v1::PushPullRequest>();
   disk.pending = kDiskSlow + 1;
   push.Send(Push(1));
-  disk.pending = 0;
+  disk.pending = kDiskFarBehind + 1;
   push.Send(Push(2));
-  EXPECT_EQ(Received(push), 0u);
-  EXPECT_EQ(committed, 2u);
+  EXPECT_EQ(push.unread.size(), 1u) << "clients get that far only with more than they were granted";
+  EXPECT_EQ(Received(push), 1u);
+  EXPECT_EQ(granted, 1u << 20);
+  disk.standing = {.state = Disk::Health::State::kFails};
   shard.OnTime();
   EXPECT_EQ(Received(push), 2u);
-}
-
-// A disk that does not work is told of by refusals, which have to be asked for.
-TEST_F(SlowDiskTest, FramesStayUnderWayForAWhileAtMost) {
-  SilentPort push(shard.NewPushStream());
-  push.SayHello<v1::PushPullRequest>();
-  disk.pending = kDiskBehind + 1;
-  push.Send(Push(1));
-  clock.now += HeldBack::kLongest - absl::Milliseconds(1);
-  shard.OnTime();
-  EXPECT_EQ(Received(push), 0u);
-  clock.now += absl::Milliseconds(1);
-  shard.OnTime();
-  EXPECT_EQ(Received(push), 1u);
+  EXPECT_GT(granted, 1u << 20);
+  EXPECT_EQ(refusals, 1) << "and its parts are refused";
 }
 
 }  // namespace

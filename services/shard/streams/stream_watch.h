@@ -16,6 +16,8 @@ class WatchedStream {
   virtual ~WatchedStream() = default;
   // `crowded`: more than half of what replies may take in all is taken.
   virtual void OnTime(absl::Time now, bool crowded) = 0;
+  // There is room for what clients push, after a stream had to wait for it.
+  virtual void OnRoom() {}
 };
 
 // Visits every stream once a second: otherwise an idle one would go unnoticed. Thread-safe.
@@ -31,24 +33,31 @@ class StreamWatch {
   }
 
   void OnTime(absl::Time now, bool crowded) ABSL_LOCKS_EXCLUDED(mutex_) {
-    std::vector<std::shared_ptr<WatchedStream>> alive;
     {
       MutexLock lock(&mutex_);
       if (now < next_) return;
       next_ = now + kEvery;
-      std::vector<std::weak_ptr<WatchedStream>> kept;
-      for (std::weak_ptr<WatchedStream>& stream : streams_) {
-        if (auto locked = stream.lock()) {
-          alive.push_back(std::move(locked));
-          kept.push_back(std::move(stream));
-        }
-      }
-      streams_ = std::move(kept);
     }
-    for (const auto& stream : alive) stream->OnTime(now, crowded);
+    for (const auto& stream : Alive()) stream->OnTime(now, crowded);
+  }
+
+  void OnRoom() ABSL_LOCKS_EXCLUDED(mutex_) {
+    for (const auto& stream : Alive()) stream->OnRoom();
   }
 
  private:
+  std::vector<std::shared_ptr<WatchedStream>> Alive() ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    std::vector<std::shared_ptr<WatchedStream>> alive;
+    std::erase_if(streams_, [&](const std::weak_ptr<WatchedStream>& stream) {
+      std::shared_ptr<WatchedStream> locked = stream.lock();
+      if (locked == nullptr) return true;
+      alive.push_back(std::move(locked));
+      return false;
+    });
+    return alive;
+  }
+
   Mutex mutex_;
   std::vector<std::weak_ptr<WatchedStream>> streams_ ABSL_GUARDED_BY(mutex_);
   absl::Time next_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

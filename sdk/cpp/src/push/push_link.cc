@@ -158,7 +158,7 @@ void PushLink::Fill(const std::vector<SegmentLine*>& picked, Request& request) c
 
 bool PushLink::Next(absl::Cord* frame) {
   size_t bytes = 0;
-  const std::vector<SegmentLine*> picked = Pick(&bytes);
+  std::vector<SegmentLine*> picked = Pick(&bytes);
   if (picked.empty() && !TickDue()) return false;
   if (bytes + kHeadBytes > frame_bytes_max()) {
     context_.fail(absl::InternalError(absl::StrCat(Describe(), ": takes frames of at most ",
@@ -166,7 +166,8 @@ bool PushLink::Next(absl::Cord* frame) {
                                                    "; raise its limit to 1 MiB or more")));
     return false;
   }
-  if (unreceived_bytes_ > 0 && unreceived_bytes_ + bytes + kHeadBytes > window_bytes()) return false;
+  if (!FitsWindow(bytes)) return false;
+  if (AwaitsGrant()) picked.clear();
   Request request;
   request.head.set_catalogue_version(context_.catalogue_version.v);
   Fill(picked, request);
@@ -181,7 +182,13 @@ bool PushLink::Next(absl::Cord* frame) {
   ++sent_;
   unreceived_.push_back(frame->size());
   unreceived_bytes_ += frame->size();
+  if (!picked.empty()) parts_bytes_ += frame->size();
   return true;
+}
+
+bool PushLink::FitsWindow(size_t bytes) const {
+  return feature_level() >= 2 || unreceived_bytes_ == 0 ||
+         unreceived_bytes_ + bytes + kHeadBytes <= window_bytes();
 }
 
 void PushLink::AddRead(const std::vector<SegmentLine*>& picked, v1::PushPullRequest& head) {
@@ -231,6 +238,7 @@ void PushLink::Receive(absl::Cord frame) {
   for (const wire::Mark& mark : *marks) listener_.OnCommitted(*this, mark);
   for (const v1::TickAck& ack : reply.ticks()) OnTickAck(ack);
   OnReceived(reply.received());
+  OnGranted(reply.granted());
   if (reply.request() != 0) OnRows(*decoded);
 }
 
@@ -244,6 +252,13 @@ void PushLink::OnReceived(uint64_t frames) {
     unreceived_bytes_ -= unreceived_.front();
     unreceived_.pop_front();
   }
+  Wake();
+}
+
+void PushLink::OnGranted(uint64_t bytes) {
+  if (Planted(Bug::kGrantsAddedUp)) bytes += granted_;
+  if (bytes <= granted_) return;
+  granted_ = bytes;
   Wake();
 }
 
@@ -272,7 +287,7 @@ absl::Status PushLink::CheckHere(const v1::TickAck& ack) {
 }
 
 void PushLink::OnUp() {
-  sent_ = received_ = unreceived_bytes_ = 0;
+  sent_ = received_ = unreceived_bytes_ = parts_bytes_ = granted_ = 0;
   unreceived_.clear();
   teller_.NewStream();
 }

@@ -32,8 +32,8 @@ class PushListener {
                       PartNumber committed) = 0;
 };
 
-// The push stream to one shard: a queue of its segments' lines that have parts to send, a window of bytes
-// that the shard has not taken yet, and the ticks.
+// The push stream to one shard: a queue of its segments' lines that have parts to send, the bytes that the
+// shard has granted (or, at level 1, a window of bytes that it has not taken yet), and the ticks.
 //
 // A frame carries the most urgent waiting part and, while they fit, those that follow in the queue and have
 // the same table and clock, one for each segment. Parts that want their rows back go only with those of the
@@ -51,6 +51,9 @@ class PushLink final : public Link {
   void Unbind(SegmentLine& line);
   // The line's parts have changed, or whether they may be sent.
   void Requeue(SegmentLine& line);
+
+  // No frame with parts may be sent before the shard grants more.
+  bool AwaitsGrant() const { return usable() && feature_level() >= 2 && parts_bytes_ >= granted_; }
 
   // Lines that this link sends, by segment.
   const absl::btree_map<uint64_t, SegmentLine*>& lines() const { return lines_; }
@@ -74,11 +77,14 @@ class PushLink final : public Link {
   void OnTickTimer();
 
   std::vector<SegmentLine*> Pick(size_t* bytes) const;
+  // A shard of level 1 grants nothing and has a fixed window, for frames without parts too.
+  bool FitsWindow(size_t bytes) const;
   void Fill(const std::vector<SegmentLine*>& picked, Request& request) const;
   // Asks for the rows of the picked parts, if they want them.
   void AddRead(const std::vector<SegmentLine*>& picked, v1::PushPullRequest& head);
   void OnRows(wire::Frame<v1::PushPullReply>& reply);
   void OnReceived(uint64_t frames);
+  void OnGranted(uint64_t bytes);
   void OnTickAck(const v1::TickAck& ack);
   // Compares the numbers that the shard has with those that were committed when the tick was sent.
   absl::Status CheckHere(const v1::TickAck& ack);
@@ -102,6 +108,8 @@ class PushLink final : public Link {
   uint64_t received_ = 0;                  // of them
   std::deque<size_t> unreceived_;          // bytes of each of the others
   uint64_t unreceived_bytes_ = 0;
+  uint64_t parts_bytes_ = 0;  // of all frames with parts
+  uint64_t granted_ = 0;      // of them
 };
 
 }  // namespace paceline::sdk

@@ -415,6 +415,42 @@ TEST_F(PushTest, TheWindowIsKeptAndReceivedFramesFreeIt) {
   EXPECT_FALSE(Take(stream).has_value());
 }
 
+TEST_F(PushTest, PartsWaitForAGrantAndTicksDoNot) {
+  h.cluster.feature_level = 2;
+  h.cluster.granted = 100'000;
+  FakeStream& stream = Connect();
+  const std::vector<uint64_t> keys(4'000, KeyIn(0));
+  const std::vector<float> values(8'000, 1.0f);
+  for (int i = 0; i < 2; ++i) h.Push(table, keys, values);  // 64 KB each
+  size_t sent = Take(stream)->bytes;
+  sent += Take(stream).value().bytes;  // a part of the second one is granted, and so may it be sent
+  EXPECT_GT(sent, h.cluster.granted);
+  ASSERT_THAT(h.Tick(), IsOk());
+  h.Push(table, keys, values);
+  const Taken tick = Take(stream).value();
+  EXPECT_TRUE(tick.head.has_tick());
+  EXPECT_THAT(tick.parts, IsEmpty());
+  v1::PushReply reply;
+  reply.set_received(4);
+  reply.set_granted(h.cluster.granted);
+  stream.Give(absl::Cord(reply.SerializeAsString()));
+  EXPECT_FALSE(Take(stream).has_value()) << "received frames free nothing";
+  reply.set_granted(sent + 1'000);
+  stream.Give(absl::Cord(reply.SerializeAsString()));
+  EXPECT_THAT(Take(stream).value().parts, SizeIs(1)) << "whatever its size";
+}
+
+TEST_F(PushTest, AWaitForAGrantIsNamed) {
+  h.cluster.feature_level = 2;
+  h.cluster.granted = 1;
+  Connect();
+  auto push = PushTo(0, 1);
+  h.Advance(absl::Seconds(61));
+  ASSERT_TRUE(push->ended());
+  EXPECT_THAT(*push->status,
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("which grants no more bytes")));
+}
+
 TEST_F(PushTest, FramesStayNearAMegabyte) {
   FakeStream& stream = Connect();
   std::vector<float> values(2 * 10'000, 1.0f);

@@ -97,6 +97,10 @@ std::string Pusher::WaitsFor(const PushOp& op) const {
   if (waits == nullptr) return "nobody";
   const std::string whom = waits->link->Describe();
   if (!waits->refused.empty()) return absl::StrCat(whom, ", which refuses: ", waits->refused);
+  if (waits->HasWaiting() && waits->link->AwaitsGrant()) {
+    return absl::StrCat(
+        whom, ", which grants no more bytes before it has applied, or its disk has written, others");
+  }
   if (waits->kind() == Line::kArrival || !waits->link->usable()) return whom;
   return absl::StrCat(whom, "; of an aggregated table a clock is committed when every worker has ended it");
 }

@@ -140,6 +140,7 @@ void Link::Welcomed(const v1::Welcome& welcome) {
   state_ = State::kWelcomed;
   usable_since_ = context_.Now();
   welcomed_by_ = Incarnation(welcome.incarnation());
+  feature_level_ = welcome.feature_level();
   window_bytes_ = welcome.window_bytes();
   frame_bytes_max_ = welcome.frame_bytes_max();
   last_error_ = absl::OkStatus();

@@ -66,6 +66,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void BrokeRules(absl::Status what);
 
   // From the welcome.
+  uint32_t feature_level() const { return feature_level_; }
   uint64_t window_bytes() const { return window_bytes_; }
   uint64_t frame_bytes_max() const { return frame_bytes_max_; }
 
@@ -93,6 +94,7 @@ class Link : public std::enable_shared_from_this<Link> {
   std::shared_ptr<world::StreamPort> port_;
   bool said_hello_ = false;
   Incarnation welcomed_by_;
+  uint32_t feature_level_ = 0;
   uint64_t window_bytes_ = 0;
   uint64_t frame_bytes_max_ = 0;
   absl::Time usable_since_ = absl::InfinitePast();

@@ -283,7 +283,7 @@ std::unique_ptr<FakeCluster::Stream> FakeCluster::Accept(const std::string& addr
 
 v1::Welcome FakeCluster::Stream::Welcome() const {
   v1::Welcome welcome;
-  welcome.set_feature_level(1);
+  welcome.set_feature_level(cluster_.feature_level);
   welcome.set_shard(shard_);
   welcome.set_incarnation(1);
   welcome.set_cluster(cluster_.answers_as);
@@ -443,6 +443,7 @@ std::optional<absl::Cord> FakeCluster::Stream::NextReply() {
   bool some = reply_.has_value() || received_told_ != frames_;
   reply_.reset();
   reply.set_received(frames_);
+  if (cluster_.feature_level >= 2) reply.set_granted(cluster_.granted);
   received_told_ = frames_;
   for (uint32_t s = 0; s < cluster_.segments_.size(); ++s) {
     if (cluster_.segments_[s].primary != shard_) continue;

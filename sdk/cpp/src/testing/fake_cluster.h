@@ -100,6 +100,8 @@ class FakeCluster {
   uint64_t id = 7;
   uint64_t answers_as = 7;  // the cluster that the shards say they are of
   v1::Hello last_hello;
+  uint32_t feature_level = 1;   // the shards'
+  uint64_t granted = 16 << 20;  // at level 2, on each stream
   uint64_t window_bytes = 16 << 20;
   uint64_t frame_bytes_max = 8 << 20;
 
