@@ -285,7 +285,7 @@ class PaperClientTest(unittest.TestCase):
         stream = next(iter(client.streams.values()))
         granted, most = stream.granted, stream.welcome.frame_bytes_max
         self.assertGreater(granted, stream.welcome.window_bytes, "it grows once it pushes")
-        rows = 2 * (granted + most) // 4096
+        rows = (granted + 2 * most) // 4096
         cluster.processes["shard-0"].send_signal(signal.SIGSTOP)
         client.push(table, [(key, [1] * 1024) for key in range(rows)])
         until("the grant is used up", lambda: stream.pushed >= granted)

@@ -80,6 +80,8 @@ class WindowsTest(unittest.TestCase):
             [f"{BIN}/paceline", "status", "--coordinator", self.coordinator], capture_output=True, text=True, check=False).stdout)
         self.first = self.client()
         self.table = self.first.open_table("rows", **ADD)
+        self.first.pull(self.table, [0])  # the shard knows of the table
+        self.refused = self.metric("paceline_shard_refusals_total")
         self.keys = {}  # by segment
         for key in range(20000):
             self.keys.setdefault(self.first.segment(self.table, key), []).append(key)
@@ -120,7 +122,7 @@ class WindowsTest(unittest.TestCase):
             self.first.tick(clock + 1)
             clock += 1
         self.assertEqual([thread.failed for thread in fast if thread.failed], [])
-        self.assertEqual(self.metric("paceline_shard_refusals_total"), 0)
+        self.assertEqual(self.metric("paceline_shard_refusals_total"), self.refused)
         self.assertLessEqual(held, BUDGET + (CLIENTS + 1) * (1 << 20))
         self.assertLess(pending, 2 * BUDGET)
         waits = self.metric("paceline_shard_stream_waits_total")
@@ -132,8 +134,8 @@ class WindowsTest(unittest.TestCase):
     def test_a_client_that_does_not_read_replies_holds_up_nobody(self):
         segment, keys = 0, self.keys[0][:4000]
         stream = self.first.stream("pull", self.first.primary(segment))
-        asked = 200
-        for request in range(1, asked + 1):  # 800 MB of replies
+        asked = 60
+        for request in range(1, asked + 1):  # 240 MB of replies
             stream.send(shard_pb2.PullRequest(
                 request=request, table=self.table.id, catalogue_version=self.first.catalogue,
                 parts=self.first.part(segment, len(keys), number=0), keys=struct.pack(f"<{len(keys)}Q", *keys)))
@@ -145,7 +147,7 @@ class WindowsTest(unittest.TestCase):
             other.push(table, 0, {key: (1.0,) * DIM for key in self.keys[0][:10]})
             self.assertEqual(other.pull(table, self.keys[0][:10])[0][self.keys[0][0]][0], clock + 1)
             self.assertLess(self.metric("paceline_shard_reply_bytes"), (4 << 20) + 3 * reply)
-        self.assertEqual(self.metric("paceline_shard_refusals_total"), 0)
+        self.assertEqual(self.metric("paceline_shard_refusals_total"), self.refused)
         answered = sorted(stream.next().request for _ in range(asked))  # it reads on
         self.assertEqual(answered, list(range(1, asked + 1)))
 
