@@ -279,6 +279,7 @@ enum class RecordKind : uint8_t {
   kCut = 13,
   kLoad = 14,
   kEndLoad = 15,
+  kBeginChange = 16,
 };
 
 // The shard applied a record: written by itself as the primary, or received as a replica or learner.

@@ -31,11 +31,11 @@ TEST_F(FoldTest, RandomHistoriesHoldExactlyTheCompleteClocks) {
     std::map<SessionId, Worker> workers;
     for (uint64_t w = 1; w <= 4; ++w) {
       acks[SessionId(w)] = std::make_shared<Acks>();
-      ASSERT_TRUE(Change(v1::SessionChange::OPEN, SessionId(w)));
-      ASSERT_TRUE(Change(v1::SessionChange::JOIN, SessionId(w), 0, static_cast<uint32_t>(w)));
+      ASSERT_TRUE(Change(v1::Change::kOpen, SessionId(w)));
+      ASSERT_TRUE(Change(v1::Change::kJoin, SessionId(w), 0, static_cast<uint32_t>(w)));
       workers[SessionId(w)].sealed.push_back(0);
     }
-    ASSERT_TRUE(Change(v1::SessionChange::OPEN, kReader));
+    ASSERT_TRUE(Change(v1::Change::kOpen, kReader));
     uint64_t epoch = 1;
     for (int step = 0; step < 400; ++step) {
       const SessionId id(1 + world::Uniform(random, 4));
@@ -52,7 +52,7 @@ TEST_F(FoldTest, RandomHistoriesHoldExactlyTheCompleteClocks) {
         case 1:
           if (!world::Chance(random, 0.05)) break;
           worker.counts_below = MinClock();
-          ASSERT_TRUE(Change(v1::SessionChange::EVICT, id));
+          ASSERT_TRUE(Change(v1::Change::kEvict, id));
           break;
         case 2:
         case 3:

@@ -76,9 +76,10 @@ class Primary {
   Primary(State state, Epoch epoch, const std::vector<ring::Member>& replicas, ShardSide shard,
           const Replication& replication);
 
-  // The segment's data was given up for lost: a session that is neither known nor closed here has lost its
-  // parts.
-  void BeganEmpty() { sessions_.BeganEmpty(); }
+  // The segment's data was given up for lost, in this epoch or an earlier one: a session that is neither
+  // known nor closed here has lost its parts, and the coordinator's changes up to `change_floor` are not for
+  // it.
+  void BeganEmpty(uint64_t change_floor);
   // Begins a later epoch in which this shard is primary again, with these replicas.
   void Begin(Epoch epoch, const std::vector<ring::Member>& replicas);
   // Begins a planned hand-over to a replica: refuses parts and reads for a moment, until the replica holds
@@ -113,14 +114,23 @@ class Primary {
   // hand-over and cuts.
   NextVisit OnTime(absl::Time now);
 
+  // -- the coordinator's changes: each is taken up first, and then made --
+  // Judges whether the change comes too late, which nothing else does, and logs that it begins. False: do not
+  // make it; `why` says why, and `late` whether that stays so. A change with the number 0 is never late.
+  bool TakeUp(const BeginChange& change, std::string* why, bool* late);
+  // True: what TakeUp has logged is committed too.
+  bool TakenUp(const BeginChange& change, std::string* why) {
+    return change.number == 0 || ChangeCommitted(Record(change).index(), *AskedAboutAs(change), why);
+  }
+
   // Writes the record of a session's change, if there is none yet. True: the record is committed, and safe on
   // the members' disks if they have disks. False: not yet; `why` says what is missing, and a refused join
-  // sets `join_behind` to the min clock that has already passed its start. A Finish that may not be written
-  // yet counts as the worker's last tick from now on, and is written as soon as it may.
-  bool Change(const v1::SessionChange& change, const clock::LineCounts& seals, std::string* why,
-              std::optional<Clock>* join_behind);
+  // sets `passed` to the min clock that has already passed its start. A last tick that may not be written
+  // yet counts from now on, and is written as soon as it may. REQUIRES: the change is one of a session.
+  bool Change(const v1::Change& change, const clock::LineCounts& seals, std::string* why,
+              std::optional<Clock>* passed);
 
-  // The same for the coordinator's changes of tables and jobs. A change of rates whose clock has passed here
+  // The same for changes of tables and jobs. A change of rates whose clock has passed here
   // is refused, and sets `passed` to the largest clock there is.
   bool Change(const DropTable& drop, std::string* why);
   bool Change(const ChangeRule& change, std::string* why, std::optional<Clock>* passed);
@@ -221,8 +231,8 @@ class Primary {
   Wait WaitOf(const Read& read) const;  // why the read is not ready
   void WakeParked();
 
-  bool ChangeSession(const v1::SessionChange& change, std::string* why, std::optional<Clock>* join_behind);
-  bool Finish(const v1::SessionChange& change, const clock::LineCounts& seals, std::string* why);
+  bool ChangeSession(const v1::Change& change, std::string* why, std::optional<Clock>* passed);
+  bool Finish(const v1::Change& change, const clock::LineCounts& seals, std::string* why);
 
   Segment segment_;
   Epoch epoch_;

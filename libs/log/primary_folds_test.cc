@@ -244,7 +244,7 @@ TEST_F(FoldTest, AnEvictedWorkersUnfoldedPartsAreDropped) {
   EXPECT_FALSE(Push(kA, 2, 1, {{5, 4.0f}}));
   EXPECT_FALSE(Push(kB, 2, 1, {{5, 8.0f}}));
   primary->Tick(kA, 2, {{0, 2}});
-  EXPECT_TRUE(Change(v1::SessionChange::EVICT, kB));
+  EXPECT_TRUE(Change(v1::Change::kEvict, kB));
   EXPECT_EQ(Value(5), 7.0f) << "of the evicted one clock 0 counts and clock 1 does not";
   ASSERT_THAT(budget->evictions, SizeIs(1));
   EXPECT_EQ(budget->evictions[0].counts_below, 1u);
@@ -254,7 +254,7 @@ TEST_F(FoldTest, AnEvictedWorkersUnfoldedPartsAreDropped) {
 TEST_F(FoldTest, TheLastTickWaitsForItsFold) {
   JoinBoth();
   EXPECT_FALSE(Push(kA, 1, 0, {{5, 1.0f}}));
-  EXPECT_FALSE(Change(v1::SessionChange::FINISH, kA, /*clock=*/0, 0, {{0, 1}}));
+  EXPECT_FALSE(Change(v1::Change::kFinish, kA, /*clock=*/0, 0, {{0, 1}}));
   EXPECT_THAT(why,
               AllOf(HasSubstr("0 + 0 parts applied of 0 + 1"), HasSubstr("worker 1 (session 8) at clock 0")));
   EXPECT_THAT(budget->finishes, IsEmpty());
@@ -262,7 +262,7 @@ TEST_F(FoldTest, TheLastTickWaitsForItsFold) {
   EXPECT_EQ(Value(5), 1.0f);
   ASSERT_THAT(budget->finishes, SizeIs(1)) << "nobody had to ask again";
   EXPECT_EQ(budget->finishes[0].clock, 1u);
-  EXPECT_TRUE(Change(v1::SessionChange::FINISH, kA, 0, 0, {{0, 1}}));
+  EXPECT_TRUE(Change(v1::Change::kFinish, kA, 0, 0, {{0, 1}}));
   EXPECT_EQ(MinClock(), 1u);
   primary->Tick(kB, 3, {});
   EXPECT_EQ(MinClock(), 3u) << "it holds nobody up";
@@ -298,7 +298,7 @@ TEST_F(FoldTest, ALastTickThatWaitsSaysForWhichParts) {
 
 TEST_F(FoldTest, ALastTickMayComeBeforeItsParts) {
   JoinBoth();
-  EXPECT_FALSE(Change(v1::SessionChange::FINISH, kA, /*clock=*/2, 0, {{0, 1}}));
+  EXPECT_FALSE(Change(v1::Change::kFinish, kA, /*clock=*/2, 0, {{0, 1}}));
   for (const Clock clock : {1, 2, 3}) primary->Tick(kB, clock, {});
   EXPECT_EQ(MinClock(), 0u);
   EXPECT_FALSE(Push(kA, 1, 1));
@@ -309,10 +309,10 @@ TEST_F(FoldTest, ALastTickMayComeBeforeItsParts) {
 
 TEST_F(FoldTest, WithoutWorkersReadsAreServedAtTheEndOfTheJob) {
   JoinBoth();
-  EXPECT_TRUE(Change(v1::SessionChange::FINISH, kB, /*clock=*/7));
+  EXPECT_TRUE(Change(v1::Change::kFinish, kB, /*clock=*/7));
   const auto parked = Pull(kReader, 8, 5);
   EXPECT_EQ(parked->certificate, std::nullopt);
-  EXPECT_TRUE(Change(v1::SessionChange::EVICT, kA));
+  EXPECT_TRUE(Change(v1::Change::kEvict, kA));
   ASSERT_TRUE(parked->certificate);
   EXPECT_EQ(parked->certificate->min_clock, 8u);
 }
@@ -329,7 +329,7 @@ TEST_F(FoldTest, ANewPrimaryGetsUnfoldedPartsAgain) {
   primary->Tick(kA, 1, {{0, 1}});
   EXPECT_FALSE(Push(kA, 2, 1));
   EXPECT_FALSE(Push(kB, 1, 0));
-  EXPECT_FALSE(Change(v1::SessionChange::FINISH, kA, 1, 0, {{0, 2}}));
+  EXPECT_FALSE(Change(v1::Change::kFinish, kA, 1, 0, {{0, 2}}));
   Segment state = primary->Release({}).segment;
   EXPECT_EQ(budget->staged, 0u);
   primary.emplace(std::move(state), Epoch(2), budget);
@@ -341,7 +341,7 @@ TEST_F(FoldTest, ANewPrimaryGetsUnfoldedPartsAgain) {
   EXPECT_FALSE(Push(kA, 1, 0));
   EXPECT_FALSE(Push(kA, 2, 1));
   EXPECT_EQ(MinClock(), 0u) << "the last tick was soft";
-  EXPECT_FALSE(Change(v1::SessionChange::FINISH, kA, 1, 0, {{0, 2}}));
+  EXPECT_FALSE(Change(v1::Change::kFinish, kA, 1, 0, {{0, 2}}));
   EXPECT_EQ(MinClock(), 1u);
   EXPECT_EQ(Value(5), 2.0f);
 }

@@ -88,6 +88,26 @@ bool Primary::MayChange(std::string* why) const {
   return false;
 }
 
+void Primary::BeganEmpty(uint64_t change_floor) {
+  sessions_.BeganEmpty();
+  if (change_floor > segment_.changes().floor()) Append(BeginChange{.subject = {}, .floor = change_floor});
+}
+
+bool Primary::TakeUp(const BeginChange& change, std::string* why, bool* late) {
+  if (!MayChange(why)) return false;
+  const ChangeNumbers& known = segment_.changes();
+  if (change.number == 0 || known.HasBegun(change.subject, change.number)) return true;
+  if (known.IsLate(change.subject, change.number) && !Planted(Bug::kChangeOutOfNumber)) {
+    if (Planted(Bug::kLateOpenAccepted) || Planted(Bug::kLateJoinAccepted)) return true;
+    *late = true;
+    *why = absl::StrCat("segment ", segment_.id().v, ": change ", change.number,
+                        " comes too late: a newer one has begun, or it was over before");
+    return false;
+  }
+  Append(change);
+  return true;
+}
+
 bool Primary::ChangeCommitted(size_t kind, uint64_t id, std::string* why) {
   // A record of an earlier primary is committed together with the first record of this epoch. The coordinator
   // does not ask again, so a loss of power alone must not be able to undo the record.

@@ -5,27 +5,26 @@
 
 namespace paceline::log {
 
-bool Primary::Change(const v1::SessionChange& change, const clock::LineCounts& seals, std::string* why,
-                     std::optional<Clock>* join_behind) {
+bool Primary::Change(const v1::Change& change, const clock::LineCounts& seals, std::string* why,
+                     std::optional<Clock>* passed) {
   if (!MayChange(why)) return false;
-  const bool finish = change.action() == v1::SessionChange::FINISH;
-  if (!(finish ? Finish(change, seals, why) : ChangeSession(change, why, join_behind))) return false;
-  static const std::map<int, size_t> kKinds = {{v1::SessionChange::OPEN, Record(OpenSession{}).index()},
-                                               {v1::SessionChange::JOIN, Record(log::Join{}).index()},
-                                               {v1::SessionChange::FINISH, Record(log::Finish{}).index()},
-                                               {v1::SessionChange::EVICT, Record(log::Evict{}).index()}};
-  return ChangeCommitted(kKinds.at(change.action()), change.session(), why);
+  if (!(change.has_finish() ? Finish(change, seals, why) : ChangeSession(change, why, passed))) return false;
+  static const std::map<v1::Change::ActionCase, size_t> kKinds = {
+      {v1::Change::kOpen, Record(OpenSession{}).index()},
+      {v1::Change::kJoin, Record(log::Join{}).index()},
+      {v1::Change::kFinish, Record(log::Finish{}).index()},
+      {v1::Change::kEvict, Record(log::Evict{}).index()}};
+  return ChangeCommitted(kKinds.at(change.action_case()), change.subject().id(), why);
 }
 
-bool Primary::ChangeSession(const v1::SessionChange& change, std::string* why,
-                            std::optional<Clock>* join_behind) {
-  const auto record = sessions_.Judge(change, segment_, join_behind);
+bool Primary::ChangeSession(const v1::Change& change, std::string* why, std::optional<Clock>* passed) {
+  const auto record = sessions_.Judge(change, segment_, passed);
   if (!record.ok()) {
     *why = std::string(record.status().message());
     return false;
   }
   if (!record->has_value()) return true;
-  const SessionId session(change.session());
+  const SessionId session(change.subject().id());
   const Segment::SessionState* open = segment_.FindSession(session);
   const std::optional<JobId> job = open == nullptr ? std::nullopt : std::optional<JobId>(open->job);
   if (std::holds_alternative<Evict>(**record)) folds_.Drop(session);
@@ -36,14 +35,15 @@ bool Primary::ChangeSession(const v1::SessionChange& change, std::string* why,
   return true;
 }
 
-bool Primary::Finish(const v1::SessionChange& change, const clock::LineCounts& seals, std::string* why) {
-  const SessionId session(change.session());
+bool Primary::Finish(const v1::Change& change, const clock::LineCounts& seals, std::string* why) {
+  const SessionId session(change.subject().id());
+  const Clock end = change.finish().clock() + 1;
   const Segment::SessionState* open = segment_.FindSession(session);
   if (open == nullptr) return segment_.IsClosed(session);
   const JobId job = open->job;
   if (!segment_.ClockOf(job).HasWorker(session)) return true;
-  sessions_.Finishes(session, change.clock() + 1, seals);
-  segment_.ClockOf(job).Tick(session, change.clock() + 1, seals, Here(session));
+  sessions_.Finishes(session, end, seals);
+  segment_.ClockOf(job).Tick(session, end, seals, Here(session));
   MoveOn(job);
   if (!segment_.ClockOf(job).HasWorker(session)) return true;
   const PartNumber staged = Here(session).At(Line::kAggregated);

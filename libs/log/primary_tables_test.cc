@@ -58,18 +58,14 @@ class Answers : public ReadSink {
 class PrimaryTablesTest : public ::testing::Test {
  protected:
   PrimaryTablesTest() {
-    Session(v1::SessionChange::OPEN, kWorker, kJob);
-    Session(v1::SessionChange::OPEN, kReader, kJob);
-    Session(v1::SessionChange::OPEN, kStranger, kOther);
-    Session(v1::SessionChange::JOIN, kWorker, kJob);
+    Session(v1::Change::kOpen, kWorker, kJob);
+    Session(v1::Change::kOpen, kReader, kJob);
+    Session(v1::Change::kOpen, kStranger, kOther);
+    Session(v1::Change::kJoin, kWorker, kJob);
   }
 
-  bool Session(v1::SessionChange::Action action, SessionId session, JobId job) {
-    v1::SessionChange change;
-    change.set_action(action);
-    change.set_job(job.v);
-    change.set_session(session.v);
-    return primary.Change(change, {}, &why, &passed);
+  bool Session(v1::Change::ActionCase action, SessionId session, JobId job) {
+    return primary.Change(ChangeOf(action, session, job), {}, &why, &passed);
   }
   // Pushes a gradient of `g` for the key.
   std::optional<v1::Refusal> Push(SessionId session, const std::shared_ptr<const TableInfo>& table,
@@ -198,8 +194,8 @@ TEST_F(PrimaryTablesTest, AnUpdateFollowsTheRatesOfItsOwnClock) {
 
 TEST_F(PrimaryTablesTest, ASlowerWorkersUpdatesKeepTheOldRatesAfterTheChange) {
   const SessionId slow{10};
-  Session(v1::SessionChange::OPEN, slow, kJob);
-  Session(v1::SessionChange::JOIN, slow, kJob);
+  Session(v1::Change::kOpen, slow, kJob);
+  Session(v1::Change::kJoin, slow, kJob);
   EXPECT_TRUE(Rates(1, 10, 2));
   EXPECT_FALSE(Push(kWorker, weights, 2));
   EXPECT_FALSE(Push(slow, weights, 1));
@@ -230,12 +226,12 @@ TEST_F(PrimaryTablesTest, AClockThatIsPassedIsRefusedByName) {
 
 TEST_F(PrimaryTablesTest, OnlyActiveWorkersCanBePastAClock) {
   const SessionId fast{10};
-  Session(v1::SessionChange::OPEN, fast, kJob);
-  Session(v1::SessionChange::JOIN, fast, kJob);
+  Session(v1::Change::kOpen, fast, kJob);
+  Session(v1::Change::kJoin, fast, kJob);
   EXPECT_FALSE(Push(fast, weights, 1000));
   EXPECT_FALSE(Rates(1, 10, 2));
   EXPECT_EQ(passed, 1000u);
-  Session(v1::SessionChange::EVICT, fast, kJob);
+  Session(v1::Change::kEvict, fast, kJob);
   EXPECT_TRUE(Rates(1, 10, 2));
 }
 
@@ -284,9 +280,9 @@ TEST_F(PrimaryTablesTest, JobsDoNotSeeEachOther) {
   EXPECT_EQ(primary.segment().jobs().at(kJob).min_clock(), 4u);
   EXPECT_FALSE(primary.segment().jobs().contains(kOther) &&
                primary.segment().jobs().at(kOther).min_clock() > 0);
-  Session(v1::SessionChange::JOIN, kStranger, kOther);
+  Session(v1::Change::kJoin, kStranger, kOther);
   EXPECT_EQ(primary.segment().jobs().at(kOther).workers().size(), 1u);
-  Session(v1::SessionChange::EVICT, kStranger, kOther);
+  Session(v1::Change::kEvict, kStranger, kOther);
   EXPECT_EQ(primary.segment().jobs().at(kJob).workers().size(), 1u);
   EXPECT_EQ(Push(kWorker, theirs, 5)->reason(), v1::Refusal::FENCED) << "a session of another job";
 }
@@ -294,8 +290,8 @@ TEST_F(PrimaryTablesTest, JobsDoNotSeeEachOther) {
 TEST_F(PrimaryTablesTest, AClosedJobLeavesNothing) {
   EXPECT_FALSE(Push(kWorker, weights, 0));
   EXPECT_FALSE(Push(kStranger, theirs, 0));
-  Session(v1::SessionChange::EVICT, kWorker, kJob);
-  Session(v1::SessionChange::EVICT, kReader, kJob);
+  Session(v1::Change::kEvict, kWorker, kJob);
+  Session(v1::Change::kEvict, kReader, kJob);
   const CloseJob close{.job = kJob, .tables = {weights->id, TableId(9)}};
   EXPECT_TRUE(primary.Change(close, &why));
   EXPECT_FALSE(primary.segment().jobs().contains(kJob));

@@ -53,24 +53,17 @@ class PrimaryTest : public ::testing::Test {
     Open(kB);
   }
 
-  static v1::SessionChange Change(v1::SessionChange::Action action, SessionId session) {
-    v1::SessionChange change;
-    change.set_action(action);
-    change.set_job(kJob.v);
-    change.set_session(session.v);
-    return change;
+  static v1::Change Change(v1::Change::ActionCase action, SessionId session) {
+    return ChangeOf(action, session, kJob);
   }
-  bool Do(const v1::SessionChange& change, clock::LineCounts seals = {}) {
+  bool Do(const v1::Change& change, clock::LineCounts seals = {}) {
     why.clear();
     behind.reset();
     return primary.Change(change, seals, &why, &behind);
   }
-  void Open(SessionId session) { ASSERT_TRUE(Do(Change(v1::SessionChange::OPEN, session))); }
+  void Open(SessionId session) { ASSERT_TRUE(Do(Change(v1::Change::kOpen, session))); }
   bool Join(SessionId session, Clock start, uint32_t rank = 0) {
-    v1::SessionChange change = Change(v1::SessionChange::JOIN, session);
-    change.set_start_clock(start);
-    change.set_rank(rank);
-    return Do(change);
+    return Do(ChangeOf(v1::Change::kJoin, session, kJob, start, rank));
   }
 
   std::optional<v1::Refusal> Push(SessionId session, PartNumber number,
@@ -136,23 +129,23 @@ TEST_F(PrimaryTest, ARefusedPartKeepsItsNumberForAnEmptyOne) {
 
 TEST_F(PrimaryTest, SessionsThatAreNotOpenAreFenced) {
   EXPECT_EQ(Push(SessionId(99), 1, {{5, 1.0f}})->reason(), v1::Refusal::FENCED);
-  v1::SessionChange evict = Change(v1::SessionChange::EVICT, kA);
-  evict.set_reason("silent for 11 s");
+  v1::Change evict = Change(v1::Change::kEvict, kA);
+  evict.mutable_evict()->set_reason("silent for 11 s");
   EXPECT_TRUE(Do(evict));
   const auto refusal = Push(kA, 1, {{5, 1.0f}});
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->reason(), v1::Refusal::FENCED);
   EXPECT_THAT(refusal->message(), HasSubstr("silent for 11 s"));
-  EXPECT_FALSE(Do(Change(v1::SessionChange::OPEN, kA))) << "a late Open of a closed id";
+  EXPECT_FALSE(Do(Change(v1::Change::kOpen, kA))) << "a late Open of a closed id";
   EXPECT_EQ(Pull(kA, 0)->refusals.at(0).reason(), v1::Refusal::FENCED);
 }
 
 TEST_F(PrimaryTest, AReadThatWaitsIsToldWhyItsSessionWasClosed) {
   const auto parked = Pull(kA, 5);
   ASSERT_EQ(primary.parked(), 1u);
-  v1::SessionChange evict = Change(v1::SessionChange::EVICT, kA);
-  evict.set_reason("segment 7 is lost");
-  evict.set_data_lost(true);
+  v1::Change evict = Change(v1::Change::kEvict, kA);
+  evict.mutable_evict()->set_reason("segment 7 is lost");
+  evict.mutable_evict()->set_data_lost(true);
   EXPECT_TRUE(Do(evict));
   ASSERT_THAT(parked->refusals, ::testing::SizeIs(1));
   EXPECT_EQ(parked->refusals[0].reason(), v1::Refusal::DATA_LOSS);
@@ -160,11 +153,11 @@ TEST_F(PrimaryTest, AReadThatWaitsIsToldWhyItsSessionWasClosed) {
 }
 
 TEST_F(PrimaryTest, AfterAnEmptyBeginningOnlyUnknownSessionsHaveLostData) {
-  primary.BeganEmpty();
+  primary.BeganEmpty(/*change_floor=*/0);
   EXPECT_EQ(Push(SessionId(99), 1, {{5, 1.0f}})->reason(), v1::Refusal::DATA_LOSS);
-  EXPECT_TRUE(Do(Change(v1::SessionChange::EVICT, kA)));
+  EXPECT_TRUE(Do(Change(v1::Change::kEvict, kA)));
   for (uint64_t other = 1000; other < 3000; ++other) {  // until the reason is forgotten
-    EXPECT_TRUE(Do(Change(v1::SessionChange::EVICT, SessionId(other))));
+    EXPECT_TRUE(Do(Change(v1::Change::kEvict, SessionId(other))));
   }
   EXPECT_EQ(Push(kA, 1, {{5, 1.0f}})->reason(), v1::Refusal::FENCED);
 }
@@ -238,7 +231,7 @@ TEST_F(PrimaryTest, AnEvictedWorkerHoldsNobodyUp) {
   primary.Tick(kA, 4, {});
   const auto pulled = Pull(kA, 4);
   EXPECT_THAT(pulled->certificates, IsEmpty());
-  EXPECT_TRUE(Do(Change(v1::SessionChange::EVICT, kB)));
+  EXPECT_TRUE(Do(Change(v1::Change::kEvict, kB)));
   EXPECT_THAT(pulled->certificates, ::testing::SizeIs(1));
 }
 
@@ -247,18 +240,18 @@ TEST_F(PrimaryTest, FinishWaitsForItsPartsAndThenCountsAsPastEveryClock) {
   ASSERT_TRUE(Join(kB, 0, 1));
   primary.Tick(kB, 9, {});
   const clock::LineCounts one{{1, 0}};
-  EXPECT_FALSE(Do(Change(v1::SessionChange::FINISH, kA), one));
+  EXPECT_FALSE(Do(Change(v1::Change::kFinish, kA), one));
   EXPECT_THAT(why, HasSubstr("0 + 0 parts applied of 1 + 0"));
   EXPECT_FALSE(Push(kA, 1, {{5, 1.0f}}));
-  EXPECT_TRUE(Do(Change(v1::SessionChange::FINISH, kA), one));
-  EXPECT_TRUE(Do(Change(v1::SessionChange::FINISH, kA), one)) << "repeating it is harmless";
+  EXPECT_TRUE(Do(Change(v1::Change::kFinish, kA), one));
+  EXPECT_TRUE(Do(Change(v1::Change::kFinish, kA), one)) << "repeating it is harmless";
   EXPECT_EQ(primary.segment().jobs().at(kJob).min_clock(), 9u);
 }
 
 TEST_F(PrimaryTest, ARepeatedJoinThatComesAfterTheLastTickChangesNothing) {
   ASSERT_TRUE(Join(kA, 4, 0));
   ASSERT_TRUE(Join(kB, 4, 1));
-  ASSERT_TRUE(Do(Change(v1::SessionChange::FINISH, kA)));
+  ASSERT_TRUE(Do(Change(v1::Change::kFinish, kA)));
   EXPECT_TRUE(Join(kA, 4, 0));
   primary.Tick(kB, 7, {});
   EXPECT_EQ(primary.segment().jobs().at(kJob).min_clock(), 7u) << "nobody waits for the one who has finished";
@@ -276,7 +269,7 @@ TEST_F(PrimaryTest, ALateJoinIsRefusedWithTheMinClock) {
 TEST_F(PrimaryTest, AWorkerThatJoinsAloneDoesNotWaitForItself) {
   ASSERT_TRUE(Join(kA, 0, 0));
   primary.Tick(kA, 4, {});
-  EXPECT_TRUE(Do(Change(v1::SessionChange::EVICT, kA)));
+  EXPECT_TRUE(Do(Change(v1::Change::kEvict, kA)));
   const auto parked = Pull(kB, 5);
   ASSERT_TRUE(Join(kB, 6, 0)) << "elsewhere the min clock was further on";
   EXPECT_THAT(parked->certificates, ::testing::SizeIs(1));
@@ -294,12 +287,36 @@ TEST_F(PrimaryTest, PartsAreNumberedFromOne) {
 TEST_F(PrimaryTest, AFinishedWorkerCannotPush) {
   ASSERT_TRUE(Join(kA, 0, 0));
   EXPECT_FALSE(Push(kA, 1, {{5, 1.0f}}));
-  ASSERT_TRUE(Do(Change(v1::SessionChange::FINISH, kA), {{1, 0}}));
+  ASSERT_TRUE(Do(Change(v1::Change::kFinish, kA), {{1, 0}}));
   EXPECT_FALSE(Push(kA, 1, {{5, 1.0f}})) << "a repeated part was taken before";
   const auto refusal = Push(kA, 2, {{5, 1.0f}}, /*clock=*/9);
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->reason(), v1::Refusal::INVALID);
   EXPECT_THAT(refusal->message(), HasSubstr("has finished"));
+}
+
+TEST_F(PrimaryTest, ALateChangeIsLateForTheNextPrimaryToo) {
+  const Subject table{Subject::Kind::kTable, 4};
+  bool late = false;
+  EXPECT_TRUE(primary.TakeUp({.subject = table, .number = 7, .floor = 3}, &why, &late));
+  EXPECT_TRUE(primary.TakeUp({.subject = table, .number = 7, .floor = 5}, &why, &late)) << "the same again";
+  EXPECT_TRUE(primary.TakeUp({.subject = table, .number = 0}, &why, &late)) << "it has no number";
+  Primary next(primary.Release({}).segment, Epoch(2), budget);
+  EXPECT_FALSE(next.TakeUp({.subject = table, .number = 6}, &why, &late));
+  EXPECT_TRUE(late);
+  EXPECT_NE(why.find("change 6 comes too late"), std::string::npos) << why;
+  late = false;
+  EXPECT_FALSE(next.TakeUp({.subject = {Subject::Kind::kJob, 1}, .number = 3}, &why, &late));
+  EXPECT_TRUE(late) << "it was over when the other one was asked for";
+}
+
+TEST_F(PrimaryTest, WhatASegmentThatBeganEmptyIsNotForIsKnownToTheNextPrimaryToo) {
+  primary.BeganEmpty(/*change_floor=*/9);
+  Primary next(primary.Release({}).segment, Epoch(2), budget);
+  bool late = false;
+  EXPECT_FALSE(next.TakeUp({.subject = {Subject::Kind::kSession, 1}, .number = 9}, &why, &late));
+  EXPECT_TRUE(late);
+  EXPECT_TRUE(next.TakeUp({.subject = {Subject::Kind::kSession, 1}, .number = 10}, &why, &late));
 }
 
 TEST_F(PrimaryTest, AReleasedSegmentContinuesWithoutItsTicks) {

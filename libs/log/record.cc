@@ -21,6 +21,10 @@ struct AskedAbout {
   Id operator()(const Fold&) const { return std::nullopt; }
   Id operator()(const BeginEpoch&) const { return std::nullopt; }
   Id operator()(const Load&) const { return std::nullopt; }
+  Id operator()(const BeginChange& change) const {
+    if (change.number == 0) return std::nullopt;
+    return change.subject.id << 2 | static_cast<uint64_t>(change.subject.kind);
+  }
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -77,6 +78,7 @@ struct Evict {
   SessionId session;
   // Its parts of aggregated tables count if their clock is smaller than this one; the others are dropped.
   Clock counts_below = 0;
+  bool data_lost = false;  // because acknowledged data of it is gone (feature level 2)
 };
 
 // The min clock of a job advances.
@@ -149,12 +151,32 @@ struct EndLoad {
   Clock clock = 0;
 };
 
-using Record = std::variant<OpenTable, OpenSession, Join, Finish, Evict, Advance, Update, Fold, DropTable,
-                            ChangeRule, CloseJob, BeginEpoch, Cut, Load, EndLoad>;
+// What a change of the coordinator is about. Of a subject one change is under way; a newer one supersedes it.
+struct Subject {
+  enum class Kind : uint8_t { kSession = 1, kTable = 2, kJob = 3 };
+  Kind kind = Kind::kSession;
+  uint64_t id = 0;
 
-// The id (of a session, table, job, cut or load) under which the coordinator asks whether this record is
-// committed; nullopt for a record that it never asks about. Once told so it does not ask again, so the record
-// must be on disks before the answer (docs/persistence.md).
+  friend auto operator<=>(const Subject&, const Subject&) = default;
+};
+
+// The coordinator's change `number` of `subject` begins here: smaller numbers of the subject are late from
+// now on. Written before the record of the change, so that whoever has that knows the number too (feature
+// level 2).
+struct BeginChange {
+  Subject subject;
+  uint64_t number = 0;  // growing over all changes of the cluster; 0: only the floor rises
+  uint64_t floor = 0;   // no change up to this number is under way any more: all of them are late
+
+  friend bool operator==(const BeginChange&, const BeginChange&) = default;
+};
+
+using Record = std::variant<OpenTable, OpenSession, Join, Finish, Evict, Advance, Update, Fold, DropTable,
+                            ChangeRule, CloseJob, BeginEpoch, Cut, Load, EndLoad, BeginChange>;
+
+// The id (of a session, table, job, cut, load or subject) under which the coordinator asks whether this
+// record is committed; nullopt for a record that it never asks about. Once told so it does not ask again, so
+// the record must be on disks before the answer (docs/persistence.md).
 std::optional<uint64_t> AskedAboutAs(const Record& record);
 
 }  // namespace paceline::log

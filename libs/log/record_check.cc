@@ -121,6 +121,13 @@ class Checker {
                   " below its min clock ", min_clock);
   }
 
+  absl::Status operator()(const BeginChange& record) const {
+    if (record.number == 0 || !segment_.changes().IsLate(record.subject, record.number)) {
+      return absl::OkStatus();
+    }
+    return Misfit(segment_, "change ", record.number, " of subject ", record.subject.id, " is late");
+  }
+
   absl::Status operator()(const BeginEpoch& record) const {
     if (record.epoch > segment_.epoch()) return absl::OkStatus();
     return Misfit(segment_, "epoch ", record.epoch.v, " begins after ", segment_.epoch().v);

@@ -55,6 +55,7 @@ void Put(const Finish& record, v1::LogRecord& out) {
 void Put(const Evict& record, v1::LogRecord& out) {
   out.mutable_evict()->set_session(record.session.v);
   out.mutable_evict()->set_counts_below(record.counts_below);
+  out.mutable_evict()->set_data_lost(record.data_lost);
 }
 
 void Put(const Advance& record, v1::LogRecord& out) {
@@ -131,6 +132,13 @@ void Put(const EndLoad& record, v1::LogRecord& out) {
   to.set_id(record.id);
   to.set_job(record.job.v);
   to.set_clock(record.clock);
+}
+
+void Put(const BeginChange& record, v1::LogRecord& out) {
+  v1::LogRecord::BeginChange& to = *out.mutable_begin_change();
+  if (record.number != 0) *to.mutable_subject() = ToProto(record.subject);
+  to.set_number(record.number);
+  to.set_floor(record.floor);
 }
 
 // --- from bytes ---
@@ -271,7 +279,16 @@ Finish Take(const v1::LogRecord::Finish& record) {
 }
 
 Evict Take(const v1::LogRecord::Evict& record) {
-  return {.session = SessionId(record.session()), .counts_below = record.counts_below()};
+  return {.session = SessionId(record.session()),
+          .counts_below = record.counts_below(),
+          .data_lost = record.data_lost()};
+}
+
+absl::StatusOr<Record> Take(const v1::LogRecord::BeginChange& record) {
+  BeginChange change{.subject = {}, .number = record.number(), .floor = record.floor()};
+  if (change.number == 0) return change;
+  ABSL_ASSIGN_OR_RETURN(change.subject, SubjectFromProto(record.subject()));
+  return change;
 }
 
 Advance Take(const v1::LogRecord::Advance& record) {
@@ -308,6 +325,8 @@ absl::StatusOr<Record> Take(const v1::LogRecord& record) {
       return Take(record.load());
     case v1::LogRecord::kEndLoad:
       return EndLoad{record.end_load().id(), JobId(record.end_load().job()), record.end_load().clock()};
+    case v1::LogRecord::kBeginChange:
+      return Take(record.begin_change());
     case v1::LogRecord::kUpdate:  // decoded with its keys and values
     case v1::LogRecord::KIND_NOT_SET:
       break;

@@ -88,6 +88,10 @@ TEST(RecordCodecTest, BytesOfEachKindStayAsTheyAre) {
       {Load{.table = kSumTable, .keys = {5}, .rows = {0.5f, 2}},
        "72160804120805000000000000001a080000003f00000040"},
       {EndLoad{.id = 10, .job = kJob, .clock = 6}, "8a0106080a10011806"},
+      {Evict{.session = kSession, .counts_below = 5, .data_lost = true}, "2a0708071005900401"},
+      {BeginChange{.subject = {Subject::Kind::kSession, 7}, .number = 9, .floor = 5},
+       "92040a0a040801100710091805"},
+      {BeginChange{.subject = {}, .number = 0, .floor = 5}, "9204021805"},
   };
   for (const auto& [record, hex] : vectors) {
     EXPECT_EQ(absl::BytesToHexString(std::string(EncodeRecord(record))), hex) << "kind " << record.index();

@@ -57,6 +57,9 @@ void Segment::On(const Evict& record, Effects&) {
     sessions_.erase(it);
   }
   if (record.session > closed_floor_) closed_.insert(record.session);
+  if (!record.data_lost) return;
+  lost_.insert(record.session);
+  if (lost_.size() > kLostMax) lost_.erase(lost_.begin());
 }
 
 void Segment::On(const Advance& record, Effects&) {
@@ -136,6 +139,10 @@ void Segment::On(const EndLoad& record, Effects&) {
   jobs_[record.job].Advance(record.clock);
 }
 
+void Segment::On(const BeginChange& record, Effects&) {
+  changes_.Begin(record);
+}
+
 void Segment::Drop(TableId table, Effects& effects) {
   dropped_.Add(table.v);
   const auto it = tables_.find(table);
@@ -207,6 +214,7 @@ Segment::HighestIds Segment::Highest() const {
   if (!tables_.empty()) highest.table = tables_.rbegin()->first;
   const auto& dropped = dropped_.ranges();
   if (!dropped.empty()) highest.table = std::max(highest.table, TableId(dropped.rbegin()->second));
+  highest.change = changes_.Highest();
   return highest;
 }
 
@@ -269,6 +277,13 @@ uint64_t Segment::Hash() const {
   }
   for (SessionId id : closed_) mix(id.v);
   mix(closed_floor_.v);
+  for (SessionId id : lost_) mix(id.v);
+  if (changes_.Highest() > 0) mix(changes_.floor());
+  for (const auto& [subject, number] : changes_.last()) {
+    mix(static_cast<uint64_t>(subject.kind));
+    mix(subject.id);
+    mix(number);
+  }
   for (const auto& [id, job] : jobs_) {
     if (job.IsNew()) continue;  // ClockOf creates an entry for any job that is asked about
     mix(id.v);

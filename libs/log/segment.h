@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "libs/base/ids.h"
 #include "libs/clock/job_clock.h"
+#include "libs/log/change_numbers.h"
 #include "libs/log/id_ranges.h"
 #include "libs/log/record.h"
 #include "libs/log/rule_schedule.h"
@@ -56,12 +57,18 @@ class Segment {
   const std::map<SessionId, SessionState>& sessions() const { return sessions_; }
   // True if the session was closed here, so that a late opening must be refused.
   bool IsClosed(SessionId session) const;
+  // True if it was closed since acknowledged data of it is gone.
+  bool HasLostData(SessionId session) const { return lost_.contains(session); }
+
+  // The changes of the coordinator that have begun here.
+  const ChangeNumbers& changes() const { return changes_; }
 
   // The highest id of each kind in the log so far, as far as the state still shows it.
   struct HighestIds {
     SessionId session;
     JobId job;
     TableId table;
+    uint64_t change = 0;  // of the coordinator
   };
   HighestIds Highest() const;
 
@@ -116,6 +123,8 @@ class Segment {
                                                   int ring_bits);
   friend absl::Status InstallPage(Segment& segment, const v1::PageImage& page);
 
+  static constexpr size_t kLostMax = 1024;
+
   // An empty table. REQUIRES: its schema is valid.
   static std::unique_ptr<Table> MakeTable(std::shared_ptr<const TableInfo> info, int ring_bits);
 
@@ -134,6 +143,7 @@ class Segment {
   void On(const Cut& record, Effects& effects);
   void On(const Load& record, Effects& effects);
   void On(const EndLoad& record, Effects& effects);
+  void On(const BeginChange& record, Effects& effects);
   void Drop(TableId table, Effects& effects);
   // From now on the rows use the rates of `clock`.
   void UseRulesOf(Table& table, Clock clock);
@@ -147,6 +157,8 @@ class Segment {
   std::map<SessionId, SessionState> sessions_;
   std::set<SessionId> closed_;  // above the floor
   SessionId closed_floor_;
+  std::set<SessionId> lost_;  // of closed ones, the newest kLostMax
+  ChangeNumbers changes_;
   std::map<JobId, clock::JobClock> jobs_;
   std::map<TableId, std::unique_ptr<Table>> tables_;
   std::map<JobId, SnapshotIds> snapshots_;

@@ -144,6 +144,18 @@ absl::StatusOr<IdRanges> TakeDropped(const v1::SegmentImage& image) {
   return IdRanges(std::move(ranges));
 }
 
+absl::StatusOr<ChangeNumbers> TakeChanges(const v1::SegmentImage& image) {
+  ChangeNumbers::Last last;
+  for (const v1::SegmentImage::LastChange& change : image.changes()) {
+    ABSL_ASSIGN_OR_RETURN(const Subject subject, SubjectFromProto(change.subject()));
+    const bool fresh = last.emplace(subject, change.number()).second;
+    if (fresh && change.number() > image.change_floor()) continue;
+    return Wrong("changes: number ", change.number(), " of subject ", subject.id,
+                 "; expected one of each, above ", image.change_floor());
+  }
+  return ChangeNumbers(image.change_floor(), std::move(last));
+}
+
 absl::Status CheckPlace(const v1::SegmentImage& image, SegmentId expected, int ring_bits) {
   if (ring_bits < 0 || ring_bits > ring::kRingBitsMax || image.ring_bits() != uint32_t(ring_bits)) {
     return Wrong("ring_bits: ", image.ring_bits(), "; expected ", ring_bits, ", at most ",
@@ -175,6 +187,13 @@ v1::SegmentImage ImageOf(const Segment& segment) {
   }
   for (const SessionId id : segment.closed_) image.add_closed(id.v);
   image.set_closed_floor(segment.closed_floor_.v);
+  for (const SessionId id : segment.lost_) image.add_lost_sessions(id.v);
+  image.set_change_floor(segment.changes_.floor());
+  for (const auto& [subject, number] : segment.changes_.last()) {
+    v1::SegmentImage::LastChange& to = *image.add_changes();
+    *to.mutable_subject() = ToProto(subject);
+    to.set_number(number);
+  }
   for (const auto& [id, job] : segment.jobs_) {
     if (!job.IsNew()) PutJob(id, job, *image.add_jobs());
   }
@@ -211,6 +230,11 @@ absl::StatusOr<Segment> SegmentFromImage(const v1::SegmentImage& image, SegmentI
     if (segment.jobs_.emplace(JobId(from.job()), std::move(job)).second) continue;
     return Wrong("jobs: ", from.job(), " is there twice");
   }
+  if (image.lost_sessions_size() > static_cast<int>(Segment::kLostMax)) {
+    return Wrong("lost_sessions: ", image.lost_sessions_size(), "; expected at most ", Segment::kLostMax);
+  }
+  for (const uint64_t id : image.lost_sessions()) segment.lost_.insert(SessionId(id));
+  ABSL_ASSIGN_OR_RETURN(segment.changes_, TakeChanges(image));
   ABSL_ASSIGN_OR_RETURN(segment.dropped_, TakeDropped(image));
   for (const v1::SegmentImage::Snapshots& from : image.snapshots()) {
     segment.snapshots_[JobId(from.job())] = {.cut = from.cut(), .loaded = from.loaded()};

@@ -11,8 +11,8 @@ namespace {
 
 using Judged = absl::StatusOr<std::optional<Record>>;
 
-Judged JudgeOpen(const v1::SessionChange& change, const Segment& segment) {
-  const SessionId session(change.session());
+Judged JudgeOpen(const v1::Change& change, const Segment& segment) {
+  const SessionId session(change.subject().id());
   if (segment.FindSession(session) != nullptr) return std::nullopt;
   if (segment.IsClosed(session) && !Planted(Bug::kLateOpenAccepted)) {
     return absl::FailedPreconditionError(
@@ -20,12 +20,13 @@ Judged JudgeOpen(const v1::SessionChange& change, const Segment& segment) {
   }
   return OpenSession{.session = session,
                      .job = JobId(change.job()),
-                     .closed_floor = SessionId(change.closed_floor()),
-                     .secret_sha256 = change.secret_sha256()};
+                     .closed_floor = SessionId(change.open().closed_floor()),
+                     .secret_sha256 = change.open().secret_sha256()};
 }
 
-Judged JudgeJoin(const v1::SessionChange& change, Segment& segment, std::optional<Clock>* join_behind) {
-  const SessionId session(change.session());
+Judged JudgeJoin(const v1::Change& change, Segment& segment, std::optional<Clock>* passed) {
+  const SessionId session(change.subject().id());
+  const Clock start = change.join().start_clock();
   const Segment::SessionState* open = segment.FindSession(session);
   if (open == nullptr) {
     return absl::FailedPreconditionError(
@@ -33,36 +34,32 @@ Judged JudgeJoin(const v1::SessionChange& change, Segment& segment, std::optiona
   }
   const clock::JobClock& clock = segment.ClockOf(open->job);
   if (clock.HasWorker(session)) return std::nullopt;
-  // A call that arrives after the worker's last tick was answered long ago: to join again would hold up every
-  // worker.
+  // To join again would hold up every worker.
   if (open->finished && !Planted(Bug::kLateJoinAccepted)) return std::nullopt;
-  if (clock.min_clock() > change.start_clock() && !open->finished && !Planted(Bug::kJoinBelowMinClock)) {
-    *join_behind = clock.min_clock();
+  if (clock.min_clock() > start && !open->finished && !Planted(Bug::kJoinBelowMinClock)) {
+    *passed = clock.min_clock();
     return absl::FailedPreconditionError(absl::StrCat("segment ", segment.id().v, ": min clock ",
-                                                      clock.min_clock(), " is past the start clock ",
-                                                      change.start_clock()));
+                                                      clock.min_clock(), " is past the start clock ", start));
   }
-  return Join{.session = session, .start = change.start_clock(), .rank = change.rank()};
+  return Join{.session = session, .start = start, .rank = change.join().rank()};
 }
 
 }  // namespace
 
-absl::StatusOr<std::optional<Record>> SessionChanges::Judge(const v1::SessionChange& change, Segment& segment,
-                                                            std::optional<Clock>* join_behind) {
-  if (change.action() == v1::SessionChange::OPEN) return JudgeOpen(change, segment);
-  if (change.action() == v1::SessionChange::JOIN) return JudgeJoin(change, segment, join_behind);
-  if (change.action() != v1::SessionChange::EVICT) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("action ", static_cast<int>(change.action()), " is unknown at this feature level"));
-  }
-  const SessionId session(change.session());
+absl::StatusOr<std::optional<Record>> SessionChanges::Judge(const v1::Change& change, Segment& segment,
+                                                            std::optional<Clock>* passed) {
+  if (change.has_open()) return JudgeOpen(change, segment);
+  if (change.has_join()) return JudgeJoin(change, segment, passed);
+  const SessionId session(change.subject().id());
   if (segment.IsClosed(session)) return std::nullopt;
   finishing_.erase(session);
   if (evictions_.size() >= kReasonsMax) evictions_.clear();
-  evictions_[session] = {.reason = change.reason(), .data_lost = change.data_lost()};
+  evictions_[session] = {.reason = change.evict().reason(), .data_lost = change.evict().data_lost()};
   const Segment::SessionState* open = segment.FindSession(session);
+  // Changes have numbers once every shard can read what is new in the record.
   return Evict{.session = session,
-               .counts_below = open == nullptr ? 0 : segment.ClockOf(open->job).min_clock()};
+               .counts_below = open == nullptr ? 0 : segment.ClockOf(open->job).min_clock(),
+               .data_lost = change.evict().data_lost() && change.number() != 0};
 }
 
 void SessionChanges::Finishes(SessionId session, Clock clock, const clock::LineCounts& seals) {
@@ -88,7 +85,7 @@ v1::Refusal SessionChanges::NotOpen(SessionId session, JobId job, const Segment&
   const auto evicted = evictions_.find(session);
   const bool known = evicted != evictions_.end();
   const bool lost_here = !known && began_empty_ && !segment.IsClosed(session);
-  const bool data_lost = lost_here || (known && evicted->second.data_lost);
+  const bool data_lost = lost_here || segment.HasLostData(session) || (known && evicted->second.data_lost);
   std::string why;
   if (known) why = absl::StrCat(" (", evicted->second.reason, ")");
   if (lost_here) why = " (what the segment had was given up for lost)";

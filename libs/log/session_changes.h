@@ -16,9 +16,9 @@
 
 namespace paceline::log {
 
-// Knows of a primary's sessions what is not in its log: last ticks that cannot be written yet, and why
-// sessions were closed. Judges the coordinator's changes of sessions; the primary writes the records. Soft
-// state. Single owner, no locks.
+// Knows of a primary's sessions what is not in its log: last ticks that cannot be written yet, and for people
+// why sessions were closed. Judges the coordinator's changes of sessions; the primary writes the records.
+// Soft state. Single owner, no locks.
 class SessionChanges {
  public:
   // Reasons kept; at the limit all are forgotten.
@@ -29,10 +29,10 @@ class SessionChanges {
   void BeganEmpty() { began_empty_ = true; }
 
   // The record that opens, joins or evicts a session. nullopt: that has happened already.
-  // FAILED_PRECONDITION: it may not happen; a refused join sets `join_behind` to the min clock that has
-  // already passed its start.
-  absl::StatusOr<std::optional<Record>> Judge(const v1::SessionChange& change, Segment& segment,
-                                              std::optional<Clock>* join_behind);
+  // FAILED_PRECONDITION: it may not happen; a refused join sets `passed` to the min clock that has already
+  // passed its start. REQUIRES: it is one of the three, and not late.
+  absl::StatusOr<std::optional<Record>> Judge(const v1::Change& change, Segment& segment,
+                                              std::optional<Clock>* passed);
 
   // The worker's last tick, `clock`, is written as soon as the parts that it seals are applied.
   void Finishes(SessionId session, Clock clock, const clock::LineCounts& seals);

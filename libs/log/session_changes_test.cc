@@ -16,19 +16,16 @@ constexpr SessionId kNew{8};
 
 class SessionChangesTest : public ::testing::Test {
  protected:
-  absl::StatusOr<std::optional<Record>> Judge(v1::SessionChange::Action action, SessionId session,
+  absl::StatusOr<std::optional<Record>> Judge(v1::Change::ActionCase action, SessionId session,
                                               Clock start = 0) {
-    v1::SessionChange change;
-    change.set_action(action);
-    change.set_job(kSessionJob.v);
-    change.set_session(session.v);
-    change.set_start_clock(start);
-    change.set_reason("silent");
-    change.set_data_lost(data_lost);
+    v1::Change change = ChangeOf(action, session, kSessionJob, start);
+    if (change.has_evict()) change.mutable_evict()->set_reason("silent");
+    if (change.has_evict()) change.mutable_evict()->set_data_lost(data_lost);
+    change.set_number(number);
     return sessions.Judge(change, segment, &behind);
   }
   // True if a record was written.
-  bool Do(v1::SessionChange::Action action, SessionId session, Clock start = 0) {
+  bool Do(v1::Change::ActionCase action, SessionId session, Clock start = 0) {
     const auto judged = Judge(action, session, start);
     if (!judged.ok() || !judged->has_value()) return false;
     segment.Apply(**judged);
@@ -39,31 +36,32 @@ class SessionChangesTest : public ::testing::Test {
   SessionChanges sessions;
   std::optional<Clock> behind;
   bool data_lost = false;
+  uint64_t number = 0;
 };
 
 TEST_F(SessionChangesTest, ASessionIsOpenedOnceAndNeverAfterItWasClosed) {
-  EXPECT_TRUE(Do(v1::SessionChange::OPEN, kNew));
-  EXPECT_FALSE(Do(v1::SessionChange::OPEN, kNew));
-  EXPECT_TRUE(Judge(v1::SessionChange::OPEN, kNew).ok());
-  EXPECT_TRUE(Do(v1::SessionChange::EVICT, kNew));
-  EXPECT_FALSE(Do(v1::SessionChange::EVICT, kNew));
-  EXPECT_THAT(Judge(v1::SessionChange::OPEN, kNew).status().message(), HasSubstr("was closed and stays so"));
+  EXPECT_TRUE(Do(v1::Change::kOpen, kNew));
+  EXPECT_FALSE(Do(v1::Change::kOpen, kNew));
+  EXPECT_TRUE(Judge(v1::Change::kOpen, kNew).ok());
+  EXPECT_TRUE(Do(v1::Change::kEvict, kNew));
+  EXPECT_FALSE(Do(v1::Change::kEvict, kNew));
+  EXPECT_THAT(Judge(v1::Change::kOpen, kNew).status().message(), HasSubstr("was closed and stays so"));
 }
 
 TEST_F(SessionChangesTest, AJoinBelowTheMinClockIsRefusedNamingIt) {
-  EXPECT_THAT(Judge(v1::SessionChange::JOIN, kNew).status().message(), HasSubstr("is not open"));
-  ASSERT_TRUE(Do(v1::SessionChange::OPEN, kNew));
+  EXPECT_THAT(Judge(v1::Change::kJoin, kNew).status().message(), HasSubstr("is not open"));
+  ASSERT_TRUE(Do(v1::Change::kOpen, kNew));
   segment.Apply(Advance{.job = kSessionJob, .min_clock = 3});
-  EXPECT_FALSE(Judge(v1::SessionChange::JOIN, kNew, 2).ok());
+  EXPECT_FALSE(Judge(v1::Change::kJoin, kNew, 2).ok());
   EXPECT_EQ(behind, 3u);
-  EXPECT_TRUE(Do(v1::SessionChange::JOIN, kNew, 3));
-  EXPECT_FALSE(Do(v1::SessionChange::JOIN, kNew, 3));
+  EXPECT_TRUE(Do(v1::Change::kJoin, kNew, 3));
+  EXPECT_FALSE(Do(v1::Change::kJoin, kNew, 3));
 }
 
 TEST_F(SessionChangesTest, ALateJoinOfAFinishedWorkerWritesNothing) {
   segment.Apply(Finish{.session = kWorker, .clock = 2});
-  EXPECT_TRUE(Judge(v1::SessionChange::JOIN, kWorker).ok());
-  EXPECT_FALSE(Do(v1::SessionChange::JOIN, kWorker));
+  EXPECT_TRUE(Judge(v1::Change::kJoin, kWorker).ok());
+  EXPECT_FALSE(Do(v1::Change::kJoin, kWorker));
 }
 
 TEST_F(SessionChangesTest, ALastTickWaitsForThePartsItSeals) {
@@ -82,7 +80,7 @@ TEST_F(SessionChangesTest, ALastTickWaitsForThePartsItSeals) {
 
 TEST_F(SessionChangesTest, AnEvictedWorkerHasNoLastTick) {
   sessions.Finishes(kWorker, 4, {});
-  EXPECT_TRUE(Do(v1::SessionChange::EVICT, kWorker));
+  EXPECT_TRUE(Do(v1::Change::kEvict, kWorker));
   EXPECT_EQ(sessions.TakeFinish(kSessionJob, segment), std::nullopt);
 }
 
@@ -133,16 +131,24 @@ TEST_F(SessionChangesTest, SaysWhyASessionIsNotOpen) {
   EXPECT_EQ(not_open(kNew).message(), "session 8 of job 1 is not open in segment 0; open a new one");
   sessions.BeganEmpty();
   EXPECT_EQ(not_open(kNew).reason(), v1::Refusal::DATA_LOSS);
-  EXPECT_TRUE(Do(v1::SessionChange::EVICT, kWorker));
+  EXPECT_TRUE(Do(v1::Change::kEvict, kWorker));
   EXPECT_EQ(not_open(kWorker).reason(), v1::Refusal::FENCED);
   EXPECT_THAT(not_open(kWorker).message(), HasSubstr("(silent)"));
   data_lost = true;
-  EXPECT_TRUE(Do(v1::SessionChange::EVICT, kNew));
+  EXPECT_TRUE(Do(v1::Change::kEvict, kNew));
   EXPECT_EQ(not_open(kNew).reason(), v1::Refusal::DATA_LOSS);
 }
 
-TEST_F(SessionChangesTest, AnUnknownActionIsRefused) {
-  EXPECT_THAT(Judge(v1::SessionChange::FINISH, kWorker).status().message(), HasSubstr("is unknown"));
+// Its record could not be read by shards that know no numbers.
+TEST_F(SessionChangesTest, ThatDataIsLostIsLoggedOnceChangesHaveNumbers) {
+  data_lost = true;
+  EXPECT_TRUE(Do(v1::Change::kEvict, kNew));
+  EXPECT_FALSE(segment.HasLostData(kNew));
+  number = 3;
+  EXPECT_TRUE(Do(v1::Change::kEvict, kWorker));
+  EXPECT_TRUE(segment.HasLostData(kWorker));
+  const SessionChanges of_the_next_primary;
+  EXPECT_EQ(of_the_next_primary.NotOpen(kWorker, kSessionJob, segment, "").reason(), v1::Refusal::DATA_LOSS);
 }
 
 }  // namespace

@@ -30,4 +30,19 @@ absl::StatusOr<std::shared_ptr<const TableInfo>> TableFromProto(const v1::Table&
                                                      .schema = *std::move(schema)});
 }
 
+v1::Subject ToProto(const Subject& subject) {
+  v1::Subject out;
+  out.set_kind(static_cast<v1::Subject::Kind>(subject.kind));
+  out.set_id(subject.id);
+  return out;
+}
+
+absl::StatusOr<Subject> SubjectFromProto(const v1::Subject& subject) {
+  if (subject.kind() != v1::Subject::KIND_UNSPECIFIED && v1::Subject::Kind_IsValid(subject.kind())) {
+    return Subject{.kind = static_cast<Subject::Kind>(subject.kind()), .id = subject.id()};
+  }
+  return absl::InvalidArgumentError(absl::StrCat("subject: kind ", static_cast<int>(subject.kind()),
+                                                 "; expected a session, a table or a job"));
+}
+
 }  // namespace paceline::log

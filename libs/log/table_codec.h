@@ -13,5 +13,8 @@ namespace paceline::log {
 // by table::Validate.
 v1::Table ToProto(const TableInfo& table);
 absl::StatusOr<std::shared_ptr<const TableInfo>> TableFromProto(const v1::Table& table);
+// The same for the subject of a change.
+v1::Subject ToProto(const Subject& subject);
+absl::StatusOr<Subject> SubjectFromProto(const v1::Subject& subject);
 
 }  // namespace paceline::log

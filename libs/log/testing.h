@@ -8,9 +8,25 @@
 
 #include "libs/log/record.h"
 #include "libs/log/segment.h"
+#include "paceline/v1/control.pb.h"
 
 // Builders for tests of segments.
 namespace paceline::log {
+
+// A change of a session; `clock` is where it joins or finishes.
+inline v1::Change ChangeOf(v1::Change::ActionCase action, SessionId session, JobId job, Clock clock = 0,
+                           uint32_t rank = 0) {
+  v1::Change change;
+  change.mutable_subject()->set_kind(v1::Subject::SESSION);
+  change.mutable_subject()->set_id(session.v);
+  change.set_job(job.v);
+  if (action == v1::Change::kOpen) change.mutable_open();
+  if (action == v1::Change::kJoin) change.mutable_join()->set_start_clock(clock);
+  if (action == v1::Change::kJoin) change.mutable_join()->set_rank(rank);
+  if (action == v1::Change::kFinish) change.mutable_finish()->set_clock(clock);
+  if (action == v1::Change::kEvict) change.mutable_evict();
+  return change;
+}
 
 inline constexpr TableId kSumTable{4};
 inline constexpr TableId kFoldedTable{5};

@@ -77,7 +77,8 @@ absl::Status SegmentMap::Add(const SegmentConfig& config) {
     return Bad(absl::StrCat("segment ", segment.v, " has epoch 0; epochs count from 1"));
   }
   segments_.push_back({config.epoch, static_cast<uint32_t>(members_.size()),
-                       static_cast<uint32_t>(1 + config.replicas.size()), config.emptied_in, config.lost});
+                       static_cast<uint32_t>(1 + config.replicas.size()), config.emptied_in,
+                       config.change_floor, config.lost});
   ABSL_RETURN_IF_ERROR(AddMember(segment, config.primary));
   for (const Member& replica : config.replicas) {
     ABSL_RETURN_IF_ERROR(AddMember(segment, replica));
@@ -130,6 +131,7 @@ SegmentConfig SegmentMap::ConfigOf(SegmentId segment) const {
           .primary = members.front(),
           .replicas = {members.begin() + 1, members.end()},
           .emptied_in = segments_[segment.v].emptied_in,
+          .change_floor = segments_[segment.v].change_floor,
           .lost = segments_[segment.v].lost};
 }
 

@@ -34,6 +34,7 @@ struct SegmentConfig {
   Member primary;
   std::vector<Member> replicas;  // in sync; their order means nothing but is kept
   Epoch emptied_in = {};         // the epoch in which it began empty, its data given up for lost; 0: never
+  uint64_t change_floor = 0;     // with emptied_in: the coordinator's changes up to this one are of before
   bool lost = false;             // all members have been started again, and no disk of theirs has anything
 
   friend bool operator==(const SegmentConfig&, const SegmentConfig&) = default;
@@ -100,6 +101,7 @@ class SegmentMap {
     uint32_t begin = 0;  // of its members in members_
     uint32_t count = 0;
     Epoch emptied_in;
+    uint64_t change_floor = 0;
     bool lost = false;
   };
 

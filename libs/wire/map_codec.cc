@@ -28,6 +28,7 @@ ring::SegmentConfig ConfigFromProto(const v1::SegmentConfig& config) {
                               .primary = MemberFromProto(config.primary()),
                               .replicas = {},
                               .emptied_in = Epoch(config.emptied_in()),
+                              .change_floor = config.change_floor(),
                               .lost = config.lost()};
   for (const v1::Member& replica : config.replicas()) segment.replicas.push_back(MemberFromProto(replica));
   return segment;
@@ -43,6 +44,7 @@ v1::Map ToProto(const ring::SegmentMap& map) {
     v1::SegmentConfig* config = out.add_segments();
     config->set_epoch(segment.epoch.v);
     config->set_emptied_in(segment.emptied_in.v);
+    config->set_change_floor(segment.change_floor);
     config->set_lost(segment.lost);
     Set(segment.primary, config->mutable_primary());
     for (const ring::Member& replica : segment.replicas) Set(replica, config->add_replicas());

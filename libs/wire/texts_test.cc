@@ -76,10 +76,10 @@ TEST(CheckTextsTest, EveryTextOfEveryDoor) {
                          v1::HandOverShardRequest, v1::RecoverSegmentsRequest, v1::CreateSnapshotRequest,
                          v1::ListSnapshotsRequest, v1::DeleteSnapshotRequest, v1::RestoreSnapshotRequest,
                          v1::ScheduleSnapshotsRequest>();
-  ExpectEveryTextRefused<v1::InstallRequest, v1::SessionChange, v1::JobChange, v1::FenceRequest,
-                         v1::RecruitRequest, v1::HandOverRequest>();
-  ExpectEveryTextRefused<v1::InstallReply, v1::SessionChangeReply, v1::JobChangeReply, v1::FenceReply,
-                         v1::SnapshotManifest>();
+  ExpectEveryTextRefused<v1::InstallRequest, v1::Change, v1::FenceRequest, v1::RecruitRequest,
+                         v1::HandOverRequest>();
+  ExpectEveryTextRefused<v1::InstallReply, v1::ChangeReply, v1::SessionChangeReply, v1::JobChangeReply,
+                         v1::FenceReply, v1::SnapshotManifest>();
 }
 
 TEST(CheckTextsTest, AMapWithAForgedNameIsRefused) {

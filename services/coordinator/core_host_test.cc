@@ -46,20 +46,10 @@ class ThreadShard final : public ShardCaller {
   void EmptyFolder(ShardId, const std::string&, v1::EmptyFolderRequest, EmptyFolderDone) override {
     ADD_FAILURE();
   }
-  void ChangeJob(ShardId, const std::string&, v1::JobChange change, JobChangeDone done) override {
-    host_.Later([this, change = std::move(change), done = std::move(done)] {
-      Queue([change, done] {
-        v1::JobChangeReply reply;
-        reply.set_map_version(change.map_version());
-        for (uint32_t s = 0; s < 8; ++s) reply.add_committed(s);
-        done(reply);
-      });
-    });
-  }
-  void ChangeSession(ShardId, const std::string&, v1::SessionChange change, ChangeDone done) override {
+  void MakeChange(ShardId, const std::string&, v1::Change change, ChangeDone done) override {
     host_.Later([this, change = std::move(change), done = std::move(done)] {
       Queue([this, change, done] {
-        v1::SessionChangeReply reply;
+        v1::ChangeReply reply;
         reply.set_map_version(change.map_version());
         const uint32_t segments = incomplete_answers-- > 0 ? 7 : 8;
         for (uint32_t s = 0; s < segments; ++s) reply.add_committed(s);

@@ -43,6 +43,7 @@ class YesShard final : public v1::ShardControl::Service {
   std::atomic<int> fences = 0;
   std::atomic<int> recruits = 0;
   std::atomic<int> hand_overs = 0;
+  std::atomic<bool> older = false;  // it is of level 1
 
  private:
   grpc::Status Fence(grpc::ServerContext*, const v1::FenceRequest* request, v1::FenceReply* reply) override {
@@ -70,6 +71,12 @@ class YesShard final : public v1::ShardControl::Service {
                        v1::InstallReply* reply) override {
     reply->set_map_version(request->map().version());
     reply->set_catalogue_version(request->catalogue().version());
+    return grpc::Status::OK;
+  }
+  grpc::Status MakeChange(grpc::ServerContext*, const v1::Change* request, v1::ChangeReply* reply) override {
+    if (older) return {grpc::StatusCode::UNIMPLEMENTED, ""};
+    for (uint32_t s = 0; s < 8; ++s) reply->add_committed(s);
+    reply->set_map_version(request->map_version());
     return grpc::Status::OK;
   }
   grpc::Status ChangeSession(grpc::ServerContext*, const v1::SessionChange* request,
@@ -178,6 +185,12 @@ TEST_F(ServerTest, ServesAWholeLife) {
   const auto catalogue = Call(&Stub::GetCatalogue, v1::GetCatalogueRequest());
   ASSERT_THAT(catalogue, IsOk());
   EXPECT_EQ(catalogue->tables_size(), 1);
+}
+
+TEST_F(ServerTest, AShardOfLevelOneIsAskedByTheCallsThatItKnows) {
+  shard_.older = true;
+  ASSERT_THAT(JoinShard(shard_.address()), IsOk());
+  EXPECT_THAT(Open(7), IsOk());
 }
 
 TEST_F(ServerTest, TheAnswerComesWithinTheClientsTime) {

@@ -8,6 +8,7 @@
 #include "libs/rpc/deadline.h"
 #include "libs/rpc/status.h"
 #include "libs/wire/texts.h"
+#include "services/coordinator/level_one.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -51,15 +52,28 @@ void ShardStubs::Install(ShardId shard, const std::string& address, v1::InstallR
   Queue([](auto& stub, auto... arguments) { stub.Install(std::move(arguments)...); }, shard, address,
         std::move(request), std::move(done));
 }
-void ShardStubs::ChangeSession(ShardId shard, const std::string& address, v1::SessionChange change,
-                               ChangeDone done) {
-  Queue([](auto& stub, auto... arguments) { stub.ChangeSession(std::move(arguments)...); }, shard, address,
-        std::move(change), std::move(done));
+void ShardStubs::MakeChange(ShardId shard, const std::string& address, v1::Change change, ChangeDone done) {
+  const auto answered = [this, shard, address, change, done](const absl::StatusOr<v1::ChangeReply>& reply) {
+    if (!absl::IsUnimplemented(reply.status())) return done(reply);
+    MakeAtLevelOne(shard, address, change, done);
+  };
+  Queue<v1::Change, v1::ChangeReply>(
+      [](auto& stub, auto... arguments) { stub.MakeChange(std::move(arguments)...); }, shard, address,
+      std::move(change), answered);
 }
-void ShardStubs::ChangeJob(ShardId shard, const std::string& address, v1::JobChange change,
-                           JobChangeDone done) {
-  Queue([](auto& stub, auto... arguments) { stub.ChangeJob(std::move(arguments)...); }, shard, address,
-        std::move(change), std::move(done));
+void ShardStubs::MakeAtLevelOne(ShardId shard, const std::string& address, const v1::Change& change,
+                                const ChangeDone& done) {
+  const auto answered = [done](const auto& reply) {
+    reply.ok() ? done(FromLevelOne(*reply)) : done(reply.status());
+  };
+  if (IsOfSession(change)) {
+    return Queue<v1::SessionChange, v1::SessionChangeReply>(
+        [](auto& stub, auto... arguments) { stub.ChangeSession(std::move(arguments)...); }, shard, address,
+        ToSessionChange(change), answered);
+  }
+  Queue<v1::JobChange, v1::JobChangeReply>(
+      [](auto& stub, auto... arguments) { stub.ChangeJob(std::move(arguments)...); }, shard, address,
+      ToJobChange(change), answered);
 }
 void ShardStubs::Fence(ShardId shard, const std::string& address, v1::FenceRequest request, FenceDone done) {
   Queue([](auto& stub, auto... arguments) { stub.Fence(std::move(arguments)...); }, shard, address,

@@ -25,10 +25,7 @@ class ShardStubs final : public ShardCaller {
   // Call these from within a visit of the core.
   void Install(ShardId shard, const std::string& address, v1::InstallRequest request,
                InstallDone done) override;
-  void ChangeSession(ShardId shard, const std::string& address, v1::SessionChange change,
-                     ChangeDone done) override;
-  void ChangeJob(ShardId shard, const std::string& address, v1::JobChange change,
-                 JobChangeDone done) override;
+  void MakeChange(ShardId shard, const std::string& address, v1::Change change, ChangeDone done) override;
   void Fence(ShardId shard, const std::string& address, v1::FenceRequest request, FenceDone done) override;
   void Recruit(ShardId shard, const std::string& address, v1::RecruitRequest request,
                RecruitDone done) override;
@@ -54,6 +51,9 @@ class ShardStubs final : public ShardCaller {
   template <class Request, class Reply, class Method>
   void Queue(Method method, ShardId shard, const std::string& address, Request request,
              std::function<void(absl::StatusOr<Reply>)> done);
+  // The same change, of a shard of level 1.
+  void MakeAtLevelOne(ShardId shard, const std::string& address, const v1::Change& change,
+                      const ChangeDone& done);
   template <class Request, class Reply>
   void Begin(std::shared_ptr<Call<Request, Reply>> call);
   std::shared_ptr<v1::ShardControl::Stub> StubFor(ShardId shard, const std::string& address);

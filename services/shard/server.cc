@@ -66,13 +66,9 @@ class Server::Control : public v1::ShardControl::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status ChangeSession(grpc::ServerContext* context, const v1::SessionChange* request,
-                             v1::SessionChangeReply* reply) override {
-    return Await(*context, &Shard::ChangeSession, *request, reply);
-  }
-  grpc::Status ChangeJob(grpc::ServerContext* context, const v1::JobChange* request,
-                         v1::JobChangeReply* reply) override {
-    return Await(*context, &Shard::ChangeJob, *request, reply);
+  grpc::Status MakeChange(grpc::ServerContext* context, const v1::Change* request,
+                          v1::ChangeReply* reply) override {
+    return Await(*context, &Shard::MakeChange, *request, reply);
   }
   grpc::Status Fence(grpc::ServerContext* context, const v1::FenceRequest* request,
                      v1::FenceReply* reply) override {

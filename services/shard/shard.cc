@@ -7,9 +7,7 @@
 #include "libs/base/planted.h"
 #include "libs/base/status.h"
 #include "libs/base/version.h"
-#include "libs/secret/secret.h"
 #include "libs/wire/map_codec.h"
-#include "libs/wire/packed.h"
 #include "services/shard/replication/replica_stream.h"
 #include "services/shard/snapshots/snapshot_tasks.h"
 #include "services/shard/streams/pull_stream.h"
@@ -184,65 +182,6 @@ void Shard::Configure(const std::shared_ptr<const View>& view) {
   // Segments ignore a map older than one they know, so two calls that overtake each other do no harm.
   context_.ForEachSegment([view](SegmentHost& host) { host.Configure(*view->map, view->self); },
                           [this] { context_.VisitSoon(); });
-}
-
-void Shard::ChangeSession(const v1::SessionChange& change,
-                          std::function<void(absl::StatusOr<v1::SessionChangeReply>)> done) {
-  if (absl::Status meant = CheckMeant(change); !meant.ok()) return done(std::move(meant));
-  const auto seals = wire::ParseSeals(change.seals());
-  if (!seals.ok()) return done(seals.status());
-  if (!change.secret_sha256().empty() && change.secret_sha256().size() != secret::kDigestBytes) {
-    return done(
-        absl::InvalidArgumentError(absl::StrCat("secret_sha256: ", change.secret_sha256().size(),
-                                                " bytes; expected ", secret::kDigestBytes, ", or none")));
-  }
-  if (const std::string old = WhyTooOld(change.map_version()); !old.empty()) {
-    v1::SessionChangeReply reply;
-    reply.set_map_version(view()->map->version().v);
-    reply.add_waits(old);
-    return done(std::move(reply));
-  }
-  struct Outcome {
-    bool primary = false;
-    bool committed = false;
-    std::string why;
-    std::optional<Clock> join_behind;
-    clock::LineCounts seals;
-  };
-  auto outcomes = std::make_shared<std::vector<Outcome>>(view()->segments());
-  for (const wire::Seal& seal : *seals) {
-    for (uint64_t s = seal.segment.v; s < uint64_t{seal.segment.v} + seal.run && s < outcomes->size(); ++s) {
-      (*outcomes)[s].seals.At(seal.line) = seal.number;
-    }
-  }
-  context_.ForEachSegment(
-      [this, change, outcomes](SegmentHost& host) {
-        // The first map may have come in between; then nothing of it is answered for yet.
-        if (host.primary() == nullptr || host.id().v >= outcomes->size()) return;
-        Outcome& outcome = (*outcomes)[host.id().v];
-        outcome.primary = true;
-        outcome.why = host.IsBefore(MapVersion(change.map_version()));
-        if (!outcome.why.empty()) return;
-        host.primary()->SetNow(context_.clock().Now());
-        outcome.committed = host.primary()->Change(change, outcome.seals, &outcome.why, &outcome.join_behind);
-        host.Flush();
-      },
-      [this, outcomes, done = std::move(done)] {
-        v1::SessionChangeReply reply;
-        reply.set_map_version(view()->map_version().v);
-        for (uint32_t s = 0; s < outcomes->size(); ++s) {
-          const Outcome& outcome = (*outcomes)[s];
-          if (outcome.committed) reply.add_committed(s);
-          if (outcome.join_behind.has_value()) {
-            auto* behind = reply.add_join_refused();
-            behind->set_segment(s);
-            behind->set_min_clock(*outcome.join_behind);
-          }
-          constexpr int kWaitsMax = 4;
-          if (!outcome.why.empty() && reply.waits_size() < kWaitsMax) reply.add_waits(outcome.why);
-        }
-        done(std::move(reply));
-      });
 }
 
 void Shard::ReleaseSegment(SegmentId segment, std::shared_ptr<const ring::SegmentMap> map,

@@ -51,7 +51,7 @@ class Shard {
   // The newest coordinator that the shard has heard of leads in this term.
   void NoteTerm(uint64_t term);
   // Removes the folder's owner; `done` runs once that is synced, from any thread. The shard writes nothing
-  // afterwards. Answers as ChangeSession does.
+  // afterwards. Answers as MakeChange does.
   void EmptyFolder(const v1::EmptyFolderRequest& request,
                    std::function<void(absl::StatusOr<v1::EmptyFolderReply>)> done);
   // OK if the disk, if there is one, belongs to this shard or to none; kFailedPrecondition names the owner.
@@ -69,15 +69,11 @@ class Shard {
   // tables break their rules; nothing changes then.
   absl::StatusOr<v1::InstallReply> Install(const v1::InstallRequest& request);
   // `done` runs once, maybe before this returns, with the segments whose record is committed now. If the
-  // caller goes by an older map than this shard, the shard changes nothing and names no segment.
-  void ChangeSession(const v1::SessionChange& change,
-                     std::function<void(absl::StatusOr<v1::SessionChangeReply>)> done);
+  // caller goes by an older map than this shard, or is known to be deposed, the shard changes nothing and
+  // names no segment. INVALID_ARGUMENT if the change breaks its rules.
+  void MakeChange(const v1::Change& change, std::function<void(absl::StatusOr<v1::ChangeReply>)> done);
 
-  // Drops a table, changes its rates, or closes a job; as ChangeSession. INVALID_ARGUMENT if the change
-  // breaks its rules.
-  void ChangeJob(const v1::JobChange& change, std::function<void(absl::StatusOr<v1::JobChangeReply>)> done);
-
-  // The three of them concern single segments; as ChangeSession.
+  // The three of them concern single segments; as MakeChange.
   void Fence(const v1::FenceRequest& request, std::function<void(absl::StatusOr<v1::FenceReply>)> done);
   void Recruit(const v1::RecruitRequest& request, std::function<void(absl::StatusOr<v1::RecruitReply>)> done);
   void HandOver(const v1::HandOverRequest& request,
@@ -139,6 +135,8 @@ class Shard {
   // Tells why the shard refuses a call of a coordinator that goes by the map of this version: the call is
   // late, or the store is an older copy. Empty: it obeys. 0: the caller names no version.
   std::string WhyTooOld(uint64_t map_version) const;
+  // The same, also if another coordinator leads by now.
+  std::string WhyNotObeyed(const v1::Change& change) const;
   // Runs visit(host, entry) for the entries of a request that name a segment, and done after the last.
   template <class Entry>
   void ForEntries(const google::protobuf::RepeatedPtrField<Entry>& entries,

@@ -78,7 +78,7 @@ TEST_F(ShardTest, ChangesAreToldWithTheirKeys) {
 }
 
 TEST_F(ShardTest, TicksCountOnceTheirPartsAreThereAndReleaseReads) {
-  ASSERT_EQ(Change(v1::SessionChange::JOIN, 5).committed_size(), 2);
+  ASSERT_EQ(Change(v1::Change::kJoin, 5).committed_size(), 2);
   push.Start();
   pull.Start();
   pull.Send(Pull(1, /*min_clock=*/1));
@@ -92,7 +92,7 @@ TEST_F(ShardTest, TicksCountOnceTheirPartsAreThereAndReleaseReads) {
 }
 
 TEST_F(ShardTest, ATickSpeaksOnlyForSegmentsThatItsStreamNamed) {
-  Change(v1::SessionChange::JOIN, 5);
+  Change(v1::Change::kJoin, 5);
   push.Start();
   push.Send(Tick(1, {{.segment = SegmentId(0), .run = 1, .number = 0}}));
   const auto ack = push.replies.back().head.ticks(0);
@@ -175,7 +175,7 @@ TEST_F(ShardTest, AFrameOfMorePartsThanSegmentsIsRefusedOnce) {
 }
 
 TEST_F(ShardTest, ATickOfAForeignJobMovesNothing) {
-  Change(v1::SessionChange::JOIN, 5);
+  Change(v1::Change::kJoin, 5);
   PushWire foreign{shard.NewPushStream()};
   foreign.Start(5, 2);
   foreign.Send(Tick(7, {{.segment = SegmentId(0), .run = 2, .line = Line::kArrival, .number = 0}}));
@@ -266,7 +266,7 @@ TEST_F(ShardTest, ANewerListOfTablesIsFetchedBeforeItJudges) {
 }
 
 TEST_F(ShardTest, ReadsEndAtTheirDeadline) {
-  Change(v1::SessionChange::JOIN, 5);
+  Change(v1::Change::kJoin, 5);
   pull.Start();
   auto frame = Pull(1, /*min_clock=*/3);
   frame.head.set_timeout_ms(500);
@@ -306,7 +306,7 @@ TEST_F(ShardTest, AReleasedSegmentIsServedWhereItIsAdopted) {
 
 // The segment goes and comes back before the client hears of it, which then names only what has changed.
 TEST_F(ShardTest, InANewTenureATickSpeaksOnlyIfItNamesAllLines) {
-  Change(v1::SessionChange::JOIN, 5);
+  Change(v1::Change::kJoin, 5);
   push.Start();
   const auto unspoken = [&] {
     return push.replies.back().head.ticks(0).unspoken().size() / sizeof(uint32_t);
@@ -330,7 +330,7 @@ TEST_F(ShardTest, InANewTenureATickSpeaksOnlyIfItNamesAllLines) {
 // A client that knows of a new primary before that does tells it ticks: it takes for told what no shard has
 // heard.
 TEST_F(ShardTest, ALineThatWasNamedTooEarlyIsNotKnown) {
-  Change(v1::SessionChange::JOIN, 5);
+  Change(v1::Change::kJoin, 5);
   push.Start();
   const wire::Seal arrival{.segment = SegmentId(0), .run = 2, .line = Line::kArrival, .number = 0};
   const wire::Seal aggregated{.segment = SegmentId(0), .run = 2, .line = Line::kAggregated, .number = 0};
@@ -352,7 +352,7 @@ TEST_F(ShardTest, ALineThatWasNamedTooEarlyIsNotKnown) {
 // The same told to a replica, and the tick behind it, sent before its client heard that the first one did not
 // count, leaves the line out.
 TEST_F(ShardTest, ALineThatAReplicaWasToldOfStaysUnspokenUntilItIsNamedToThePrimary) {
-  Change(v1::SessionChange::JOIN, 5);
+  Change(v1::Change::kJoin, 5);
   push.Start();
   const wire::Seal arrival{.segment = SegmentId(0), .run = 2, .line = Line::kArrival, .number = 0};
   const wire::Seal aggregated{.segment = SegmentId(0), .run = 2, .line = Line::kAggregated, .number = 0};
@@ -387,7 +387,7 @@ TEST_F(ShardTest, ALineThatAReplicaWasToldOfStaysUnspokenUntilItIsNamedToThePrim
 // A tick is under way while the segment it names goes and comes back, and is heard as one of the new tenure.
 // Its client has seen the segment go, and what it pushed there meanwhile it told to the shard between.
 TEST_F(ShardTest, ATickAnewForgetsEarlierNames) {
-  Change(v1::SessionChange::JOIN, 5);
+  Change(v1::Change::kJoin, 5);
   push.Start();
   const auto unspoken = [&] {
     return wire::ParseSegments(push.replies.back().head.ticks(0).unspoken()).value();
@@ -410,7 +410,7 @@ TEST_F(ShardTest, ATickAnewForgetsEarlierNames) {
 }
 
 TEST_F(ShardTest, StoppingAnswersEverything) {
-  Change(v1::SessionChange::JOIN, 5);
+  Change(v1::Change::kJoin, 5);
   push.Start();
   pull.Start();
   pull.Send(Pull(1, /*min_clock=*/3));
@@ -422,7 +422,7 @@ TEST_F(ShardTest, StoppingAnswersEverything) {
 }
 
 TEST_F(ShardTest, AFinishedStreamIsClosedWhenAllIsAnswered) {
-  Change(v1::SessionChange::JOIN, 5);
+  Change(v1::Change::kJoin, 5);
   pull.Start();
   pull.Send(Pull(1, /*min_clock=*/1));
   pull.stream().OnFinished();
@@ -436,8 +436,8 @@ TEST_F(ShardTest, AFinishedStreamIsClosedWhenAllIsAnswered) {
 }
 
 TEST_F(ShardTest, AnAggregatedFrameIsReceivedAtOnceAndCommittedByTheOthersTick) {
-  Change(v1::SessionChange::OPEN, 6);
-  for (const uint64_t session : {5, 6}) Change(v1::SessionChange::JOIN, session);
+  Change(v1::Change::kOpen, 6);
+  for (const uint64_t session : {5, 6}) Change(v1::Change::kJoin, session);
   PushWire other{shard.NewPushStream()};
   push.Start(5);
   other.Start(6);
@@ -464,7 +464,7 @@ TEST_F(ShardTest, AnAggregatedFrameIsReceivedAtOnceAndCommittedByTheOthersTick) 
 }
 
 TEST_F(ShardTest, DescribesItself) {
-  Change(v1::SessionChange::JOIN, 5, /*start=*/3);
+  Change(v1::Change::kJoin, 5, /*start=*/3);
   push.Start();
   auto frame = Push(1);
   frame.head.set_clock(3);

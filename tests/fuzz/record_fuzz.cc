@@ -119,7 +119,9 @@ std::vector<fuzz::Seed> fuzz::Seeds() {
       {"begin_epoch", log::BeginEpoch{Epoch(2)}},
       {"cut", log::Cut{.id = 9, .job = job, .clock = 6}},
       {"load", log::Load{.table = TableId(4), .keys = {5, 6}, .rows = {1, 2, 3, 4, 5, 6, 7, 8}}},
-      {"end_load", log::EndLoad{.id = 10, .job = job, .clock = 6}}};
+      {"end_load", log::EndLoad{.id = 10, .job = job, .clock = 6}},
+      {"begin_change",
+       log::BeginChange{.subject = {log::Subject::Kind::kTable, 4}, .number = 9, .floor = 5}}};
   std::vector<Seed> seeds;
   v1::ReplicateRequest::Segment segment;
   segment.set_segment(1);

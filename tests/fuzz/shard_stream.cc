@@ -1,5 +1,6 @@
 #include "tests/fuzz/shard_stream.h"
 
+#include "libs/log/testing.h"
 #include "libs/ring/placement.h"
 
 namespace paceline::fuzz {
@@ -48,13 +49,10 @@ ShardUnderFire::ShardUnderFire() : shard({.hello_timeout = absl::InfiniteDuratio
   shard.Identify({.shard = ShardId(0), .incarnation = Incarnation(1)});
   FUZZ_CHECK(shard.Install(MapAndTables()).ok(), "the map is taken");
   for (const uint64_t session : {kWorker, kSlowWorker, kReader}) {
-    for (const auto action : {v1::SessionChange::OPEN, v1::SessionChange::JOIN}) {
-      if (session == kReader && action == v1::SessionChange::JOIN) continue;
-      v1::SessionChange change;
-      change.set_action(action);
-      change.set_job(1);
-      change.set_session(session);
-      shard.ChangeSession(change, [](const absl::StatusOr<v1::SessionChangeReply>& reply) {
+    for (const auto action : {v1::Change::kOpen, v1::Change::kJoin}) {
+      if (session == kReader && action == v1::Change::kJoin) continue;
+      const v1::Change change = log::ChangeOf(action, SessionId(session), JobId(1));
+      shard.MakeChange(change, [](const absl::StatusOr<v1::ChangeReply>& reply) {
         FUZZ_CHECK(reply.ok() && reply->committed_size() == kSegments - 1, "sessions are opened and joined");
       });
     }

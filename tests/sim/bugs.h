@@ -77,6 +77,9 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kDeleteByName, "delete_by_name", "Meant", 3},
     NamedBug{Bug::kGrantForgotten, "grant_forgotten", "Progress", 24},
     NamedBug{Bug::kGrantsAddedUp, "grants_added_up", "Bounded", 1},
+    NamedBug{Bug::kChangeOutOfNumber, "change_out_of_number", "ChangeOrder", 3},
+    NamedBug{Bug::kFloorForgotten, "floor_forgotten", "ChangeOrder", 5},
+    NamedBug{Bug::kDeposedObeyed, "deposed_obeyed", "Stale", 51},
 };
 
 }  // namespace paceline::sim

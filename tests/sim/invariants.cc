@@ -113,6 +113,25 @@ void Invariants::On(const log::EndLoad& record, const log::Segment& after, Segme
   job.loaded = record.id;
 }
 
+// The coordinator's changes of a subject begin in the order of their numbers, and none that is over begins
+// again. A segment that began empty knows which ones are of before.
+void Invariants::On(const log::BeginChange& record, const log::Segment& after, SegmentLedger& ledger) {
+  uint64_t& last = ledger.changes[record.subject];
+  if (record.number != 0 && (record.number <= ledger.change_floor || record.number < last)) {
+    verdict_.Violated("ChangeOrder", absl::StrCat("segment ", after.id().v, ": change ", record.number,
+                                                  " of subject ", record.subject.id, " begins after ", last,
+                                                  ", and with the floor at ", ledger.change_floor));
+  }
+  last = std::max(last, record.number);
+  ledger.change_floor = std::max(ledger.change_floor, record.floor);
+  const auto& [emptied_in, floor] = floors_[after.id().v];
+  if (record.number == 0) return marks_.Hit("a segment that begins empty is told the floor");
+  if (after.epoch() < emptied_in || after.changes().floor() >= floor) return;
+  verdict_.Violated("ChangeOrder", absl::StrCat("segment ", after.id().v,
+                                                " began empty, and does not know that changes up to ", floor,
+                                                " are not for it"));
+}
+
 void Invariants::On(const log::Fold& record, const log::Segment& after, SegmentLedger& ledger) {
   marks_.Hit(record.numbers.size() > 1 ? "a clock of several workers is folded" : "a clock is folded");
   MinClock(after.id(), record.job, record.clock + 1);

@@ -41,6 +41,7 @@ class Invariants {
         ledgers_(segments),
         undo_(segments),
         records_(segments),
+        floors_(segments),
         answered_(segments) {}
 
   // Segments have several members: records that one of them wrote alone may be discarded.
@@ -174,6 +175,7 @@ class Invariants {
   void On(const log::Cut& record, const log::Segment& after, SegmentLedger& ledger);
   void On(const log::Load&, const log::Segment&, SegmentLedger&) {}
   void On(const log::EndLoad& record, const log::Segment& after, SegmentLedger& ledger);
+  void On(const log::BeginChange& record, const log::Segment& after, SegmentLedger& ledger);
   // Keeps the rows of tables of rates, by the slow way.
   void Follow(const log::Update& record, SegmentId segment, SegmentLedger& ledger);
 
@@ -212,6 +214,7 @@ class Invariants {
     absl::Cord record;
   };
   std::vector<std::map<std::pair<Epoch, Lsn>, Written>> records_;
+  std::vector<std::pair<Epoch, uint64_t>> floors_;  // where each began empty last, and its floor there
   std::vector<std::pair<Epoch, ring::Member>>
       answered_;  // the newest epoch in which a shard has answered, and that shard
   std::map<std::pair<ring::Member, SegmentId>, log::LogPosition> logs_;  // the position of each member's log

@@ -51,9 +51,11 @@ void Invariants::Kept(const std::string& where, SegmentId segment, Lsn found, Ls
 
 // For marks: the member that continues where all have been started again.
 void Invariants::OnConfig(SegmentId segment, const v1::SegmentConfig& before, const v1::Map& map) {
+  const v1::SegmentConfig& config = map.segments(static_cast<int>(segment.v));
+  floors_[segment.v] = {Epoch(config.emptied_in()), config.change_floor()};
   std::vector<v1::Member> members(before.replicas().begin(), before.replicas().end());
   members.push_back(before.primary());
-  const v1::Member& now = map.segments(static_cast<int>(segment.v)).primary();
+  const v1::Member& now = config.primary();
   const bool from_disk = std::ranges::any_of(members, [&now](const v1::Member& member) {
     return member.shard() == now.shard() && member.incarnation() != now.incarnation();
   });

@@ -9,6 +9,7 @@
 
 #include "libs/base/ids.h"
 #include "libs/clock/job_clock.h"
+#include "libs/log/record.h"
 #include "libs/ring/segment_map.h"
 
 namespace paceline::sim {
@@ -93,6 +94,8 @@ struct SegmentLedger {
   std::map<SessionId, LoggedSession> sessions;
   std::map<JobId, LoggedJob> jobs;
   std::map<TableId, LoggedTable> tables;
+  std::map<log::Subject, uint64_t> changes;  // the last one of each
+  uint64_t change_floor = 0;
 
   // Another epoch began before that version: it was never part of the log that counts.
   bool IsVoid(Epoch version_epoch, Lsn version) const {

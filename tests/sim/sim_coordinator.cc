@@ -121,6 +121,7 @@ void SimCoordinator::OnCommittedToOld(absl::Span<const coordinator::Write> write
       continue;
     now.set_closed_floor(aged_counters_.closed_floor());
     now.set_unopened(aged_counters_.unopened());
+    now.set_change(aged_counters_.change());  // no shard is told it before all of them were heard
     if (now.SerializeAsString() == aged_counters_.SerializeAsString()) continue;
     world_.verdict.Violated(
         "Stale", absl::StrCat("a coordinator on an older store gives out numbers: ", now.ShortDebugString(),
@@ -181,24 +182,28 @@ void SimCoordinator::Ask(const std::string& address,
       });
 }
 
-template <class Reply, class Change>
-void SimCoordinator::AskToChange(const std::string& address,
-                                 void (shard::Shard::*ask)(const Change&,
-                                                           std::function<void(absl::StatusOr<Reply>)>),
-                                 Change change, std::function<void(absl::StatusOr<Reply>)> done) {
+// A shard makes no change for a coordinator with an older map than its own, nor for one of an earlier term
+// than it knows of.
+void SimCoordinator::MakeChange(ShardId, const std::string& address, v1::Change change, ChangeDone done) {
+  if (change.has_cut()) {
+    const v1::Change::TakeCut& cut = change.cut();
+    world_.invariants.OnCutAsked(cut.id(), cut.at_once() ? std::nullopt : std::optional<Clock>(cut.clock()));
+  }
   Target& target = shards_.at(address);
-  world_.calls.Call<Reply>(
+  world_.calls.Call<v1::ChangeReply>(
       host_, *target.host, kShardTimeout,
-      [this, &target, ask, change = std::move(change)](auto answer) {
+      [this, &target, change = std::move(change)](auto answer) {
         const auto view = target.shard->view();
-        const uint64_t has = view->map == nullptr ? 0 : view->map->version().v;
-        if (change.map_version() >= has) return (target.shard->*ask)(change, answer);
-        world_.marks.Hit("a map overtakes a change");
-        (target.shard->*ask)(change, [this, has, change, answer, name = target.host->name](auto reply) {
+        const bool overtaken = change.map_version() < view->map_version().v;
+        const bool deposed = change.term() < view->term;
+        if (!overtaken && !deposed) return target.shard->MakeChange(change, answer);
+        if (overtaken) world_.marks.Hit("a map overtakes a change");
+        if (deposed) world_.marks.Hit("a change of a deposed coordinator");
+        target.shard->MakeChange(change, [this, view, change, answer, name = target.host->name](auto reply) {
           if (reply.ok() && reply->committed_size() > 0) {
-            world_.verdict.Violated("Stale",
-                                    absl::StrCat(name, " has map ", has, " and does what is asked by map ",
-                                                 change.map_version(), ": ", change.ShortDebugString()));
+            world_.verdict.Violated(
+                "Stale", absl::StrCat(name, " has map ", view->map_version().v, " and knows of term ",
+                                      view->term, ", and does what is asked: ", change.ShortDebugString()));
           }
           answer(std::move(reply));
         });
@@ -207,21 +212,6 @@ void SimCoordinator::AskToChange(const std::string& address,
         done(std::move(reply));
         Arm();
       });
-}
-
-void SimCoordinator::ChangeSession(ShardId, const std::string& address, v1::SessionChange change,
-                                   ChangeDone done) {
-  AskToChange<v1::SessionChangeReply>(address, &shard::Shard::ChangeSession, std::move(change),
-                                      std::move(done));
-}
-
-void SimCoordinator::ChangeJob(ShardId, const std::string& address, v1::JobChange change,
-                               JobChangeDone done) {
-  if (change.action() == v1::JobChange::TAKE_CUT) {
-    world_.invariants.OnCutAsked(change.cut(),
-                                 change.at_once() ? std::nullopt : std::optional<Clock>(change.clock()));
-  }
-  AskToChange<v1::JobChangeReply>(address, &shard::Shard::ChangeJob, std::move(change), std::move(done));
 }
 
 void SimCoordinator::Fence(ShardId, const std::string& address, v1::FenceRequest request, FenceDone done) {

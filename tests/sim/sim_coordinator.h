@@ -101,10 +101,7 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
 
   void Install(ShardId shard, const std::string& address, v1::InstallRequest request,
                InstallDone done) override;
-  void ChangeSession(ShardId shard, const std::string& address, v1::SessionChange change,
-                     ChangeDone done) override;
-  void ChangeJob(ShardId shard, const std::string& address, v1::JobChange change,
-                 JobChangeDone done) override;
+  void MakeChange(ShardId shard, const std::string& address, v1::Change change, ChangeDone done) override;
   void Fence(ShardId shard, const std::string& address, v1::FenceRequest request, FenceDone done) override;
   void Recruit(ShardId shard, const std::string& address, v1::RecruitRequest request,
                RecruitDone done) override;
@@ -118,11 +115,6 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   void Ask(const std::string& address,
            void (shard::Shard::*ask)(const Request&, std::function<void(absl::StatusOr<Reply>)>),
            Request request, std::function<void(absl::StatusOr<Reply>)> done);
-  // As Ask, for changes: a shard makes none for a coordinator with an older map than its own.
-  template <class Reply, class Change>
-  void AskToChange(const std::string& address,
-                   void (shard::Shard::*ask)(const Change&, std::function<void(absl::StatusOr<Reply>)>),
-                   Change change, std::function<void(absl::StatusOr<Reply>)> done);
   void OnCommitted(absl::Span<const coordinator::Write> writes);
   void OnCommittedToOld(absl::Span<const coordinator::Write> writes);
   void OnCommitted(const coordinator::SessionRecord& session);

@@ -69,8 +69,11 @@ class Cluster final : World, coordinator::ShardCaller, coordinator::Probe {
   void Call(const std::string& address, const std::string& what, Done done,
             std::function<std::string(Node&, Reply&)> visit);
   void Install(ShardId, const std::string&, v1::InstallRequest, InstallDone) override;
-  void ChangeSession(ShardId, const std::string&, v1::SessionChange, ChangeDone) override;
-  void ChangeJob(ShardId, const std::string&, v1::JobChange, JobChangeDone) override;
+  void MakeChange(ShardId, const std::string&, v1::Change, ChangeDone) override;
+  // What the node's primary does, and what it says.
+  std::string ChangeSession(log::Primary& primary, const v1::Change& change, v1::ChangeReply& reply) const;
+  std::string Load(log::Primary& primary, const v1::Change::LoadJob& load, JobId job, v1::ChangeReply& reply);
+  std::string Cut(log::Primary& primary, const v1::Change::TakeCut& cut, JobId job, v1::ChangeReply& reply);
   void Fence(ShardId, const std::string&, v1::FenceRequest, FenceDone) override;
   void Recruit(ShardId, const std::string&, v1::RecruitRequest, RecruitDone) override;
   void HandOver(ShardId, const std::string&, v1::HandOverRequest, HandOverDone) override;

@@ -128,72 +128,83 @@ void Cluster::Install(ShardId, const std::string& address, v1::InstallRequest re
   });
 }
 
-void Cluster::ChangeSession(ShardId shard, const std::string& address, v1::SessionChange change,
-                            ChangeDone done) {
-  std::string what = absl::StrCat(v1::SessionChange::Action_Name(change.action()), " ",
-                                  names.Of(SessionId(change.session())));
-  if (change.action() == v1::SessionChange::JOIN) absl::StrAppend(&what, " at clock ", change.start_clock());
+void Cluster::MakeChange(ShardId shard, const std::string& address, v1::Change change, ChangeDone done) {
+  const SessionId session(change.subject().id());
+  const v1::Change::TakeCut& cut = change.cut();
+  std::string what = change.has_open()     ? "OPEN " + names.Of(session)
+                     : change.has_finish() ? "FINISH " + names.Of(session)
+                     : change.has_evict()  ? "EVICT " + names.Of(session)
+                     : change.has_load()   ? "load " + change.load().snapshot()
+                                           : "";
+  if (change.has_join()) {
+    what = absl::StrCat("JOIN ", names.Of(session), " at clock ", change.join().start_clock());
+  }
+  const std::string at = cut.at_once() ? ", at once" : absl::StrCat(" at clock ", cut.clock());
+  if (change.has_cut()) what = absl::StrCat("cut ", cut.id(), at);
   if (Primary().self.shard != shard) what.clear();
-  Call<v1::SessionChangeReply>(address, what, done, [change](Node& node, v1::SessionChangeReply& reply) {
+  Call<v1::ChangeReply>(address, what, done, [this, change](Node& node, v1::ChangeReply& reply) {
     reply.set_map_version(node.map.version());
     if (node.primary() == nullptr) return std::string();
+    log::Primary& primary = *node.primary();
+    primary.SetNow(clock.now);
     std::string why;
-    std::optional<Clock> behind;
-    const bool committed = node.primary()->Change(change, {}, &why, &behind);
-    if (committed) reply.add_committed(0);
-    if (behind.has_value()) reply.add_join_refused()->set_min_clock(*behind);
-    return committed ? "committed" : "not yet: " + why;
+    bool late = false;
+    const log::Subject subject = log::SubjectFromProto(change.subject()).value();
+    if (!primary.TakeUp({subject, change.number(), change.floor()}, &why, &late)) return "not now: " + why;
+    if (change.has_cut()) return Cut(primary, change.cut(), JobId(change.job()), reply);
+    if (change.has_load()) return Load(primary, change.load(), JobId(change.job()), reply);
+    return ChangeSession(primary, change, reply);
   });
 }
 
-void Cluster::ChangeJob(ShardId shard, const std::string& address, v1::JobChange change, JobChangeDone done) {
-  const bool cut = change.action() == v1::JobChange::TAKE_CUT;
-  const std::string at = change.at_once() ? ", at once" : absl::StrCat(" at clock ", change.clock());
-  const std::string what = cut ? absl::StrCat("cut ", change.cut(), at) : "load " + change.snapshot();
-  const bool here = Primary().self.shard == shard;
-  Call<v1::JobChangeReply>(address, here ? what : "", done, [this, change, cut](Node& node, auto& reply) {
-    reply.set_map_version(node.map.version());
-    if (node.primary() == nullptr) return std::string();
-    std::string why;
-    std::optional<Clock> passed;
-    node.primary()->SetNow(clock.now);
-    const log::CutWish wish{change.cut(), JobId(change.job()), change.clock(), change.at_once(),
-                            change.exact()};
-    std::vector<table::CopiedRows>& rows = cuts_[change.snapshot()];
-    if (!cut) {
-      if (node.primary()->Loaded(wish.job, wish.id, &why))
-        return reply.add_committed(0), std::string("all is there");
-      if (node.primary()->segment().SnapshotsOf(wish.job).loaded >= wish.id) return "not yet: " + why;
-      for (const table::CopiedRows& page : rows) {
-        const auto load =
-            std::ranges::find_if(change.loads(), [&](auto& l) { return l.from() == page.table.v; });
-        const auto table = log::TableFromProto(load->to()).value();
-        names.tables[table->id.v] = "restored " + table->name;
-        EXPECT_TRUE(node.primary()->Take(table, {table->id, page.keys, page.rows}, wish.id).ok());
-      }
-      EXPECT_TRUE(node.primary()->Take(log::EndLoad{wish.id, wish.job, wish.clock}, {}).ok());
-      return std::string("the rows are being loaded");
-    }
-    if (!node.primary()->Change(wish, &why, &passed)) {
-      if (passed.has_value()) reply.add_passed()->set_clock(*passed);
-      return "not yet: " + why;
-    }
-    v1::SnapshotFile& file = *reply.add_files();
-    file.set_name("segment-0");
-    file.set_cut(wish.id);
-    reply.add_committed(0);
-    const std::optional<log::CutCopy> copy = node.primary()->TakeCut(wish.job, wish.id);
-    if (!copy.has_value()) return std::string("the file was written before");
-    file.set_clock(copy->cut.clock);
-    file.set_exact(copy->exact);
-    EXPECT_TRUE((*files_.files.Create(change.snapshot(), file.name()))->Commit().ok());
-    std::vector<std::string> told;
-    for (table::CopiedRows page; node.primary()->NextOfCut(wish.job, wish.id, &page).value(); page = {}) {
-      if (!page.keys.empty()) told.push_back(Told(names, page.table, page.keys, page.rows, "="));
-      rows.push_back(page);
-    }
-    return absl::StrCat("the rows as of record ", copy->lsn.v, " are in a file: ", absl::StrJoin(told, ", "));
-  });
+std::string Cluster::ChangeSession(log::Primary& primary, const v1::Change& change,
+                                   v1::ChangeReply& reply) const {
+  std::string why;
+  std::optional<Clock> passed;
+  const bool committed = primary.Change(change, {}, &why, &passed);
+  if (committed) reply.add_committed(0);
+  if (passed.has_value()) reply.add_passed()->set_clock(*passed);
+  return committed ? "committed" : "not yet: " + why;
+}
+
+std::string Cluster::Load(log::Primary& primary, const v1::Change::LoadJob& load, JobId job,
+                          v1::ChangeReply& reply) {
+  std::string why;
+  if (primary.Loaded(job, load.id(), &why)) return reply.add_committed(0), "all is there";
+  if (primary.segment().SnapshotsOf(job).loaded >= load.id()) return "not yet: " + why;
+  for (const table::CopiedRows& page : cuts_[load.snapshot()]) {
+    const auto to = std::ranges::find_if(load.tables(), [&](auto& t) { return t.from() == page.table.v; });
+    const auto table = log::TableFromProto(to->to()).value();
+    names.tables[table->id.v] = "restored " + table->name;
+    EXPECT_TRUE(primary.Take(table, {table->id, page.keys, page.rows}, load.id()).ok());
+  }
+  EXPECT_TRUE(primary.Take(log::EndLoad{load.id(), job, load.clock()}, {}).ok());
+  return "the rows are being loaded";
+}
+
+std::string Cluster::Cut(log::Primary& primary, const v1::Change::TakeCut& cut, JobId job,
+                         v1::ChangeReply& reply) {
+  std::string why;
+  std::optional<Clock> passed;
+  if (!primary.Change(log::CutWish{cut.id(), job, cut.clock(), cut.at_once(), cut.exact()}, &why, &passed)) {
+    if (passed.has_value()) reply.add_passed()->set_clock(*passed);
+    return "not yet: " + why;
+  }
+  v1::SnapshotFile& file = *reply.add_files();
+  file.set_name("segment-0");
+  file.set_cut(cut.id());
+  reply.add_committed(0);
+  const std::optional<log::CutCopy> copy = primary.TakeCut(job, cut.id());
+  if (!copy.has_value()) return "the file was written before";
+  file.set_clock(copy->cut.clock);
+  file.set_exact(copy->exact);
+  EXPECT_TRUE((*files_.files.Create(cut.snapshot(), file.name()))->Commit().ok());
+  std::vector<std::string> told;
+  for (table::CopiedRows page; primary.NextOfCut(job, cut.id(), &page).value(); page = {}) {
+    if (!page.keys.empty()) told.push_back(Told(names, page.table, page.keys, page.rows, "="));
+    cuts_[cut.snapshot()].push_back(page);
+  }
+  return absl::StrCat("the rows as of record ", copy->lsn.v, " are in a file: ", absl::StrJoin(told, ", "));
 }
 
 void Cluster::Fence(ShardId, const std::string& address, v1::FenceRequest request, FenceDone done) {

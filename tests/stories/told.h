@@ -68,6 +68,9 @@ struct RecordTeller {
   std::string operator()(const log::EndLoad& r) const {
     return absl::StrCat("all is loaded; the min clock is ", r.clock);
   }
+  std::string operator()(const log::BeginChange& r) const {
+    return absl::StrCat("change ", r.number, " begins; all up to ", r.floor, " are over");
+  }
   template <class Other>
   std::string operator()(const Other&) const {
     return "a record that no story has yet";

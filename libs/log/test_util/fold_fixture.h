@@ -66,25 +66,18 @@ class Answer : public ReadSink {
 class FoldTest : public ::testing::Test {
  protected:
   FoldTest() {
-    for (const SessionId session : {kA, kB, kReader}) Change(v1::SessionChange::OPEN, session);
+    for (const SessionId session : {kA, kB, kReader}) Change(v1::Change::kOpen, session);
   }
 
-  bool Change(v1::SessionChange::Action action, SessionId session, Clock clock = 0, uint32_t rank = 0,
+  bool Change(v1::Change::ActionCase action, SessionId session, Clock clock = 0, uint32_t rank = 0,
               clock::LineCounts seals = {}) {
-    v1::SessionChange change;
-    change.set_action(action);
-    change.set_job(kJob.v);
-    change.set_session(session.v);
-    change.set_start_clock(clock);
-    change.set_clock(clock);
-    change.set_rank(rank);
     std::optional<Clock> behind;
     why.clear();
-    return primary->Change(change, seals, &why, &behind);
+    return primary->Change(ChangeOf(action, session, kJob, clock, rank), seals, &why, &behind);
   }
   void JoinBoth(Clock start = 0) {
-    ASSERT_TRUE(Change(v1::SessionChange::JOIN, kA, start, 0));
-    ASSERT_TRUE(Change(v1::SessionChange::JOIN, kB, start, 1));
+    ASSERT_TRUE(Change(v1::Change::kJoin, kA, start, 0));
+    ASSERT_TRUE(Change(v1::Change::kJoin, kB, start, 1));
   }
   std::optional<v1::Refusal> Push(SessionId session, PartNumber number, Clock clock,
                                   std::vector<std::pair<uint64_t, float>> rows = {{5, 1.0f}}) {

@@ -52,8 +52,12 @@ class RandomHistory {
     if (dice < 97) return TryChangeRule();
     if (dice < 98) return world::Chance(random_, 0.5) ? TryDropTable() : TryCloseJob();
     switch (Below(4)) {
-      case 0:
-        return Cut{.id = ++last_cut_, .job = SomeJob(), .clock = Below(9)};
+      case 0: {
+        const Cut cut{.id = ++last_cut_, .job = SomeJob(), .clock = Below(9)};
+        if (cut.id % 3 != 0) return cut;
+        const Subject subject{static_cast<Subject::Kind>(1 + cut.clock % 3), cut.job.v};
+        return BeginChange{.subject = subject, .number = cut.id, .floor = cut.id / 2};
+      }
       case 1:
         return TryLoad();
       case 2: {

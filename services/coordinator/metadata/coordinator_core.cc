@@ -126,14 +126,6 @@ void CoordinatorCore::OnEmptied() {
   job_changes_.Start();
 }
 
-template <class Request, class Reply, class Begin>
-Ticket CoordinatorCore::Ask(const absl::Status& refused, const Request& request, absl::Time deadline,
-                            const Done<Reply>& done, Begin begin) {
-  if (!refused.ok()) return waiters_.Tell(done, {refused});
-  const absl::StatusOr<Ticket> ticket = begin(waiters_.DeadlineOf(deadline, request.timeout_ms()));
-  return ticket.ok() ? *ticket : waiters_.Tell(done, {ticket.status()});
-}
-
 // -- shards --
 
 absl::StatusOr<v1::JoinClusterReply> CoordinatorCore::JoinCluster(const v1::JoinClusterRequest& request) {
@@ -275,22 +267,6 @@ absl::StatusOr<v1::OpenTableReply> CoordinatorCore::OpenTable(const v1::OpenTabl
   return reply;
 }
 
-Ticket CoordinatorCore::DropTable(const v1::DropTableRequest& request, absl::Time deadline,
-                                  Done<v1::DropTableReply> done) {
-  const Visit visit(context_);
-  const auto certain = Certain(done);
-  return Ask(CheckServing(), request, deadline, certain,
-             [&](absl::Time until) { return job_changes_.DropTable(request, until, certain); });
-}
-
-Ticket CoordinatorCore::ChangeRule(const v1::ChangeRuleRequest& request, absl::Time deadline,
-                                   Done<v1::ChangeRuleReply> done) {
-  const Visit visit(context_);
-  const auto certain = Certain(done);
-  return Ask(CheckServing(), request, deadline, certain,
-             [&](absl::Time until) { return job_changes_.ChangeRule(request, until, certain); });
-}
-
 Ticket CoordinatorCore::DeleteJob(const v1::DeleteJobRequest& request, absl::Time deadline,
                                   Done<v1::DeleteJobReply> done) {
   const Visit visit(context_);
@@ -373,18 +349,27 @@ void CoordinatorCore::OnNamedEverywhere(Subject subject) {
   }
 }
 
-void CoordinatorCore::OnClockPassed(const v1::JobChange& change, uint32_t segment, uint64_t clock) {
-  if (change.action() == v1::JobChange::TAKE_CUT) return snapshots_.OnClockPassed(change, clock);
-  job_changes_.OnClockPassed(change, segment, clock);
+void CoordinatorCore::OnClockPassed(const v1::Change& change, uint32_t segment, uint64_t clock) {
+  if (change.has_join()) {
+    return workers_.OnJoinRefused(change.subject().id(), change.job(), segment, clock);
+  }
+  change.has_cut() ? snapshots_.OnClockPassed(change, clock) : job_changes_.OnClockPassed(change, clock);
 }
 
-void CoordinatorCore::OnJobReply(const v1::JobChange& change, const v1::JobChangeReply& reply) {
-  snapshots_.OnJobReply(change, reply);
+void CoordinatorCore::OnReply(const v1::Change& change, const v1::ChangeReply& reply) {
+  snapshots_.OnReply(change, reply);
   job_changes_.PumpDeletions();
 }
 
-void CoordinatorCore::OnJoinRefused(uint64_t session, uint32_t job, uint32_t segment, uint64_t min_clock) {
-  workers_.OnJoinRefused(session, job, segment, min_clock);
+void CoordinatorCore::OnLate(Subject subject) {
+  if (subject.kind == Subject::Kind::kSession) {
+    const SessionRecord* session = facts_->FindSession(subject.id);
+    if (session != nullptr) sessions_.OnLate(*session);
+  } else if (subject.kind == Subject::Kind::kTable || subject.kind == Subject::Kind::kJob) {
+    job_changes_.OnLate(subject);
+  } else {
+    snapshots_.OnLate(subject);
+  }
 }
 
 void CoordinatorCore::OnTime() {

@@ -31,6 +31,12 @@
 
 namespace paceline::coordinator {
 
+// The requests about tables and jobs that wait and that the core only hands on, as the function of that name
+// of JobChanges takes them.
+// clang-format off
+#define PACELINE_CALLS_OF_JOBS(CALL) CALL(DropTable) CALL(ChangeRule)
+// clang-format on
+
 // The state of the coordinator in numbers.
 struct Gauges {
   Gauges();
@@ -132,9 +138,6 @@ class CoordinatorCore final : private FanOuts::Listener {
                       Done<v1::CloseSessionReply> done);
   absl::StatusOr<v1::KeepAliveReply> KeepAlive(const v1::KeepAliveRequest& request);
   absl::StatusOr<v1::OpenTableReply> OpenTable(const v1::OpenTableRequest& request);
-  Ticket DropTable(const v1::DropTableRequest& request, absl::Time deadline, Done<v1::DropTableReply> done);
-  Ticket ChangeRule(const v1::ChangeRuleRequest& request, absl::Time deadline,
-                    Done<v1::ChangeRuleReply> done);
   Ticket DeleteJob(const v1::DeleteJobRequest& request, absl::Time deadline, Done<v1::DeleteJobReply> done);
 
   // -- job snapshots --
@@ -173,18 +176,34 @@ class CoordinatorCore final : private FanOuts::Listener {
   bool deposed() const { return facts_->deposed(); }
   Gauges gauges();
 
+  // -- what JobChanges answers (coordinator.proto) --
+#define CALL(Name)                                                                                 \
+  Ticket Name(const v1::Name##Request& request, absl::Time deadline, Done<v1::Name##Reply> done) { \
+    return HandOn(&JobChanges::Name, request, deadline, done);                                     \
+  }
+  PACELINE_CALLS_OF_JOBS(CALL)
+#undef CALL
+
  private:
   CoordinatorCore(Options options, std::unique_ptr<Facts> facts, const world::Clock& clock,
                   ShardCaller& caller, Probe& probe);
   void OnNamedEverywhere(Subject subject) override;
-  void OnJoinRefused(uint64_t session, uint32_t job, uint32_t segment, uint64_t min_clock) override;
-  void OnClockPassed(const v1::JobChange& change, uint32_t segment, uint64_t clock) override;
-  void OnJobReply(const v1::JobChange& change, const v1::JobChangeReply& reply) override;
+  void OnClockPassed(const v1::Change& change, uint32_t segment, uint64_t clock) override;
+  void OnReply(const v1::Change& change, const v1::ChangeReply& reply) override;
+  void OnLate(Subject subject) override;
   // Begins a request that may wait, by `begin(deadline)`, unless `refused`; tells it the error if there is
   // one.
   template <class Request, class Reply, class Begin>
   Ticket Ask(const absl::Status& refused, const Request& request, absl::Time deadline,
              const Done<Reply>& done, Begin begin);
+  template <class Request, class Reply>
+  Ticket HandOn(absl::StatusOr<Ticket> (JobChanges::*begin)(const Request&, absl::Time, const Done<Reply>&),
+                const Request& request, absl::Time deadline, const Done<Reply>& done) {
+    const Visit visit(context_);
+    const Done<Reply> certain = Certain(done);
+    return Ask(CheckServing(), request, deadline, certain,
+               [&](absl::Time until) { return (job_changes_.*begin)(request, until, certain); });
+  }
   // Ends all work under way, and answers all waiting requests.
   void StopAll();
   // OK if requests can be served.
@@ -226,5 +245,15 @@ class CoordinatorCore final : private FanOuts::Listener {
   absl::Time last_on_time_;
   absl::Status stopped_;  // the answer to all requests after Stop; OK: it runs
 };
+
+// -- details --
+
+template <class Request, class Reply, class Begin>
+Ticket CoordinatorCore::Ask(const absl::Status& refused, const Request& request, absl::Time deadline,
+                            const Done<Reply>& done, Begin begin) {
+  if (!refused.ok()) return waiters_.Tell(done, {refused});
+  const absl::StatusOr<Ticket> ticket = begin(waiters_.DeadlineOf(deadline, request.timeout_ms()));
+  return ticket.ok() ? *ticket : waiters_.Tell(done, {ticket.status()});
+}
 
 }  // namespace paceline::coordinator

@@ -53,6 +53,7 @@ class Describe {
     event_.session = r.session;
     event_.clock = r.counts_below;
     Mix({r.session.v, r.counts_below});
+    if (r.data_lost) Mix({1});
   }
   void operator()(const log::Advance& r) {
     event_.job = r.job;
@@ -97,6 +98,10 @@ class Describe {
     Mix({r.id, r.job.v, r.clock});
   }
 
+  void operator()(const log::BeginChange& r) {
+    Mix({static_cast<uint64_t>(r.subject.kind), r.subject.id, r.number, r.floor});
+  }
+
   uint32_t hash() const { return crc_; }
 
  private:
@@ -120,7 +125,7 @@ class Describe {
 }  // namespace
 
 history::Logged EventOf(const log::Segment& segment, Epoch epoch, const log::Record& record) {
-  static_assert(std::variant_size_v<log::Record> == static_cast<size_t>(history::RecordKind::kEndLoad));
+  static_assert(std::variant_size_v<log::Record> == static_cast<size_t>(history::RecordKind::kBeginChange));
   history::Logged event{.segment = segment.id(),
                         .epoch = epoch,
                         .lsn = segment.version(),

@@ -59,7 +59,7 @@ TEST(HistoryTest, AShardRecordsItsIdentityItsRolesAndItsLog) {
   info->set_incarnation(9);
   ASSERT_TRUE(shard.Install(request).ok());
   v1::SessionChange open;
-  open.set_action(v1::SessionChange::OPEN);
+  open.set_action(v1::Change::kOpen);
   open.set_job(1);
   open.set_session(5);
   shard.ChangeSession(open, [](const auto& reply) { ASSERT_TRUE(reply.ok()); });

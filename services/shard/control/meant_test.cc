@@ -4,6 +4,7 @@
 #include "gtest/gtest.h"
 #include "libs/base/feature_level.h"
 #include "libs/base/test_util/status_matchers.h"
+#include "libs/log/testing.h"
 #include "libs/wire/frame.h"
 #include "libs/world/real_clock.h"
 #include "services/shard/shard.h"
@@ -49,19 +50,15 @@ class MeantTest : public ::testing::Test {
     Mean(3, 5, *request.mutable_target());
     return request;
   }
-  static v1::SessionChange Change(v1::SessionChange::Action action, uint64_t cluster) {
-    v1::SessionChange change;
-    change.set_action(action);
-    change.set_job(1);
-    change.set_session(3);
+  static v1::Change Change(v1::Change::ActionCase action, uint64_t cluster) {
+    v1::Change change = log::ChangeOf(action, SessionId(3), JobId(1));
     change.set_cluster(cluster);
     Mean(3, 5, *change.mutable_target());
     return change;
   }
-  absl::StatusOr<v1::SessionChangeReply> Do(const v1::SessionChange& change) {
-    absl::StatusOr<v1::SessionChangeReply> outcome = absl::UnknownError("no answer");
-    shard.ChangeSession(change,
-                        [&](absl::StatusOr<v1::SessionChangeReply> reply) { outcome = std::move(reply); });
+  absl::StatusOr<v1::ChangeReply> Do(const v1::Change& change) {
+    absl::StatusOr<v1::ChangeReply> outcome = absl::UnknownError("no answer");
+    shard.MakeChange(change, [&](absl::StatusOr<v1::ChangeReply> reply) { outcome = std::move(reply); });
     return outcome;
   }
   // A pull stream's answer to the Hello.
@@ -91,27 +88,27 @@ class MeantTest : public ::testing::Test {
   Shard shard{{.name = "shard-3"}, clock, probe};
 };
 
-TEST_F(MeantTest, AnotherClustersSessionChangesAreRefusedByName) {
+TEST_F(MeantTest, AnotherClustersChangesAreRefusedByName) {
   Identify();
   ASSERT_THAT(shard.Install(MapOf(1, kCluster)), IsOk());
-  ASSERT_EQ(Do(Change(v1::SessionChange::OPEN, kCluster))->committed_size(), 1);
+  ASSERT_EQ(Do(Change(v1::Change::kOpen, kCluster))->committed_size(), 1);
   EXPECT_THAT(
-      Do(Change(v1::SessionChange::EVICT, 8)),
+      Do(Change(v1::Change::kEvict, 8)),
       StatusIs(StatusCode::kFailedPrecondition, AllOf(HasSubstr("8 is meant"), HasSubstr("cluster 77"))));
   EXPECT_NE(shard.context().host(SegmentId(0)).primary()->segment().FindSession(SessionId(3)), nullptr);
-  v1::SessionChange earlier = Change(v1::SessionChange::EVICT, kCluster);
+  v1::Change earlier = Change(v1::Change::kEvict, kCluster);
   Mean(3, 4, *earlier.mutable_target());
   EXPECT_THAT(Do(earlier), StatusIs(StatusCode::kFailedPrecondition, HasSubstr("incarnation 4 is meant")));
   Mean(2, 5, *earlier.mutable_target());
   EXPECT_THAT(Do(earlier), StatusIs(StatusCode::kFailedPrecondition, HasSubstr("shard 2")));
-  EXPECT_EQ(Do(Change(v1::SessionChange::EVICT, 0))->committed_size(), 1) << "0: not stated";
+  EXPECT_EQ(Do(Change(v1::Change::kEvict, 0))->committed_size(), 1) << "0: not stated";
 }
 
 // It is late, or its coordinator runs on an older copy of the store.
 TEST_F(MeantTest, ARequestByAnOlderMapIsNotCarriedOut) {
   Identify();
   ASSERT_THAT(shard.Install(MapOf(2, kCluster)), IsOk());
-  v1::SessionChange open = Change(v1::SessionChange::OPEN, kCluster);
+  v1::Change open = Change(v1::Change::kOpen, kCluster);
   open.set_map_version(1);
   const auto refused = Do(open);
   ASSERT_THAT(refused, IsOk());
@@ -120,17 +117,13 @@ TEST_F(MeantTest, ARequestByAnOlderMapIsNotCarriedOut) {
   ASSERT_EQ(refused->waits_size(), 1);
   EXPECT_THAT(refused->waits(0), HasSubstr("the call is of map version 1, shard-3 has 2"));
   EXPECT_EQ(shard.context().host(SegmentId(0)).primary()->segment().FindSession(SessionId(3)), nullptr);
-  v1::JobChange drop;
-  drop.set_action(v1::JobChange::DROP_TABLE);
-  drop.mutable_table()->set_id(7);
+  v1::Change drop;
+  drop.mutable_subject()->set_kind(v1::Subject::TABLE);
+  drop.mutable_subject()->set_id(7);
+  drop.mutable_drop();
   drop.set_map_version(1);
-  const auto dropped = [&] {
-    absl::StatusOr<v1::JobChangeReply> outcome = absl::UnknownError("no answer");
-    shard.ChangeJob(drop, [&](absl::StatusOr<v1::JobChangeReply> reply) { outcome = std::move(reply); });
-    return *std::move(outcome);
-  };
-  EXPECT_EQ(dropped().committed_size(), 0);
-  EXPECT_EQ(dropped().map_version(), 2u);
+  EXPECT_EQ(Do(drop)->committed_size(), 0);
+  EXPECT_EQ(Do(drop)->map_version(), 2u);
   v1::EmptyFolderRequest empty;
   empty.set_map_version(1);
   absl::Status emptied = absl::UnknownError("no answer");
@@ -139,12 +132,12 @@ TEST_F(MeantTest, ARequestByAnOlderMapIsNotCarriedOut) {
   EXPECT_FALSE(shard.view()->emptied);
   // By this map, by one that is still to come, and by a caller that names none.
   for (const uint64_t version : {2, 3, 0}) {
-    open.set_session(10 + version);
+    open.mutable_subject()->set_id(10 + version);
     open.set_map_version(version);
     EXPECT_EQ(Do(open)->committed_size(), 1) << version;
-    drop.mutable_table()->set_id(static_cast<uint32_t>(10 + version));
+    drop.mutable_subject()->set_id(10 + version);
     drop.set_map_version(version);
-    EXPECT_EQ(dropped().committed_size(), 1) << version;
+    EXPECT_EQ(Do(drop)->committed_size(), 1) << version;
   }
 }
 

@@ -14,9 +14,7 @@ constexpr char kSecret[] = "00112233445566778899aabbccddeeff";
 
 class SecretsTest : public ShardTest {
  protected:
-  void OpenProtected() {
-    EXPECT_EQ(Change(v1::SessionChange::OPEN, kSession, 0, 1, kSecret).committed_size(), 2);
-  }
+  void OpenProtected() { EXPECT_EQ(Change(v1::Change::kOpen, kSession, 0, 1, kSecret).committed_size(), 2); }
   // The last number of the session's arrival line that segment 0 has applied.
   PartNumber Applied() {
     PartNumber applied = 0;
@@ -92,7 +90,7 @@ TEST_F(SecretsTest, AStrangersTickIsNotHeard) {
   PushWire stranger(shard.NewPushStream());
   stranger.Start(kSession, 1, "a guess");
   OpenProtected();
-  EXPECT_EQ(Change(v1::SessionChange::JOIN, kSession, 1).committed_size(), 2);
+  EXPECT_EQ(Change(v1::Change::kJoin, kSession, 1).committed_size(), 2);
   stranger.Send(Tick(9, {{.segment = SegmentId(0), .run = 2, .line = Line::kArrival, .number = 0}}));
   v1::BeatRequest beat;
   shard.Describe([&](v1::BeatRequest described) { beat = std::move(described); });
@@ -106,12 +104,10 @@ TEST_F(SecretsTest, ASessionOfLevelOneIsAnybodys) {
 }
 
 TEST_F(SecretsTest, ASecretThatIsNoDigestIsRefused) {
-  v1::SessionChange change;
-  change.set_action(v1::SessionChange::OPEN);
-  change.set_session(7);
-  change.set_secret_sha256("short");
-  absl::StatusOr<v1::SessionChangeReply> outcome = v1::SessionChangeReply();
-  shard.ChangeSession(change, [&](auto reply) { outcome = std::move(reply); });
+  v1::Change change = log::ChangeOf(v1::Change::kOpen, SessionId(7), JobId(1));
+  change.mutable_open()->set_secret_sha256("short");
+  absl::StatusOr<v1::ChangeReply> outcome = v1::ChangeReply();
+  shard.MakeChange(change, [&](auto reply) { outcome = std::move(reply); });
   EXPECT_THAT(outcome,
               paceline::testing::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("secret_sha256")));
 }

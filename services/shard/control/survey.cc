@@ -130,6 +130,7 @@ void Shard::Survey(std::function<void(State)> done) {
           known.set_job(std::max(known.job(), segment.known.job()));
           known.set_table(std::max(known.table(), segment.known.table()));
           known.set_cut(std::max(known.cut(), segment.known.cut()));
+          known.set_change(std::max(known.change(), segment.known.change()));
           for (const auto& [job, rows_and_bytes] : segment.held) {
             held[job].first += rows_and_bytes.first;
             held[job].second += rows_and_bytes.second;

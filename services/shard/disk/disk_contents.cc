@@ -128,6 +128,7 @@ void LearnFrom(const log::Segment& state, v1::Known& known) {
   known.set_session(std::max(known.session(), highest.session.v));
   known.set_job(std::max(known.job(), highest.job.v));
   known.set_table(std::max(known.table(), highest.table.v));
+  known.set_change(std::max(known.change(), highest.change));
   const auto learn_cut = [&](JobId job) {
     const log::Segment::SnapshotIds of_job = state.SnapshotsOf(job);
     known.set_cut(std::max({known.cut(), of_job.cut, of_job.loaded}));

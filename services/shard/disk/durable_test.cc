@@ -204,11 +204,8 @@ class WrittenBehindTest : public DurableTest {
  protected:
   WrittenBehindTest() : DurableTest(Disks::kWrittenBehind) {}
   // Whether the coordinator is told that the record is there for good.
-  bool Change(v1::SessionChange::Action action, SessionId session = kA) {
-    v1::SessionChange change;
-    change.set_action(action);
-    change.set_job(kJob.v);
-    change.set_session(session.v);
+  bool Change(v1::Change::ActionCase action, SessionId session = kA) {
+    const v1::Change change = log::ChangeOf(action, session, kJob);
     std::optional<Clock> behind;
     why.clear();
     const bool told = a.host.primary()->Change(change, {}, &why, &behind);
@@ -221,17 +218,17 @@ class WrittenBehindTest : public DurableTest {
 
 TEST_F(WrittenBehindTest, AnEndOfASessionIsToldOnceEveryDiskHasIt) {
   Start({1});
-  Change(v1::SessionChange::JOIN);
+  Change(v1::Change::kJoin);
   PassSyncing(absl::Milliseconds(20));
-  EXPECT_FALSE(Change(v1::SessionChange::EVICT));
-  EXPECT_FALSE(Change(v1::SessionChange::EVICT)) << "it is in the memory of both";
+  EXPECT_FALSE(Change(v1::Change::kEvict));
+  EXPECT_FALSE(Change(v1::Change::kEvict)) << "it is in the memory of both";
   EXPECT_THAT(why, AllOf(HasSubstr("its own disk"), HasSubstr("the disk of shard 1")));
   a.Sync();
-  EXPECT_FALSE(Change(v1::SessionChange::EVICT));
+  EXPECT_FALSE(Change(v1::Change::kEvict));
   EXPECT_THAT(why, AllOf(Not(HasSubstr("its own disk")), HasSubstr("the disk of shard 1")));
   b.Sync();
-  EXPECT_FALSE(Change(v1::SessionChange::EVICT)) << "the primary has not heard";
-  EXPECT_TRUE(Change(v1::SessionChange::EVICT)) << why;
+  EXPECT_FALSE(Change(v1::Change::kEvict)) << "the primary has not heard";
+  EXPECT_TRUE(Change(v1::Change::kEvict)) << why;
 }
 
 TEST_F(WrittenBehindTest, PartsWaitForNoDiskAndAskForNoSync) {
@@ -241,7 +238,7 @@ TEST_F(WrittenBehindTest, PartsWaitForNoDiskAndAskForNoSync) {
   EXPECT_THAT(acks->numbers, ElementsAre(1));
   EXPECT_FALSE(a.host.TakeMark());
   EXPECT_FALSE(b.host.TakeMark());
-  Change(v1::SessionChange::OPEN, SessionId(8));
+  Change(v1::Change::kOpen, SessionId(8));
   EXPECT_TRUE(a.host.TakeMark()) << "a sync at once";
   EXPECT_FALSE(a.host.TakeMark()) << "one";
   EXPECT_TRUE(b.host.TakeMark());
@@ -249,15 +246,12 @@ TEST_F(WrittenBehindTest, PartsWaitForNoDiskAndAskForNoSync) {
 
 TEST_F(WrittenBehindTest, RecordsOfAnEarlierPrimaryAreToldOnceTheEpochIsOnDisk) {
   Start({1});
-  Change(v1::SessionChange::OPEN, SessionId(8));
+  Change(v1::Change::kOpen, SessionId(8));
   CutOff(a);
   Pass(absl::Milliseconds(600));
   ASSERT_TRUE(Fence(b, 2, true));
   ConfigureAt(b, 2, 1, {});
-  v1::SessionChange change;
-  change.set_action(v1::SessionChange::OPEN);
-  change.set_job(kJob.v);
-  change.set_session(8);
+  const v1::Change change = log::ChangeOf(v1::Change::kOpen, SessionId(8), kJob);
   std::optional<Clock> behind;
   EXPECT_FALSE(b.host.primary()->Change(change, {}, &why, &behind));
   b.Sync();
@@ -266,24 +260,24 @@ TEST_F(WrittenBehindTest, RecordsOfAnEarlierPrimaryAreToldOnceTheEpochIsOnDisk) 
 
 TEST_F(WrittenBehindTest, ADiskThatStallsIsNotWaitedForWhereAnotherWorks) {
   Start({1});
-  Change(v1::SessionChange::EVICT);
+  Change(v1::Change::kEvict);
   a.Sync();
   b.disk.pending = kDiskBehind;
   Pass(absl::Seconds(9));
-  EXPECT_FALSE(Change(v1::SessionChange::EVICT));
+  EXPECT_FALSE(Change(v1::Change::kEvict));
   Pass(absl::Seconds(2));
-  EXPECT_TRUE(Change(v1::SessionChange::EVICT)) << why;
+  EXPECT_TRUE(Change(v1::Change::kEvict)) << why;
 }
 
 TEST_F(WrittenBehindTest, WithoutAWorkingDiskTheCoordinatorIsNotTold) {
   Start({});
-  Change(v1::SessionChange::EVICT);
+  Change(v1::Change::kEvict);
   Pass(absl::Seconds(30));
   EXPECT_EQ(a.host.disk()->state(), v1::ReplicateReply::DISK_STALLS);
-  EXPECT_FALSE(Change(v1::SessionChange::EVICT));
+  EXPECT_FALSE(Change(v1::Change::kEvict));
   EXPECT_THAT(why, HasSubstr("its own disk"));
   a.Sync();
-  EXPECT_TRUE(Change(v1::SessionChange::EVICT)) << why;
+  EXPECT_TRUE(Change(v1::Change::kEvict)) << why;
 }
 
 TEST_F(WrittenBehindTest, ALearnerIsAddedOnceItsDiskHasABase) {
@@ -328,12 +322,9 @@ TEST_F(WrittenBehindTest, ASegmentThatWasGivenUpForLostBeginsEmpty) {
   const auto at_once = Push(b, 2, 1);
   ASSERT_TRUE(at_once);
   EXPECT_EQ(at_once->reason(), v1::Refusal::DATA_LOSS) << "before the coordinator's word is here";
-  v1::SessionChange evict;
-  evict.set_action(v1::SessionChange::EVICT);
-  evict.set_job(kJob.v);
-  evict.set_session(kA.v);
-  evict.set_reason("gone");
-  evict.set_data_lost(true);
+  v1::Change evict = log::ChangeOf(v1::Change::kEvict, kA, kJob);
+  evict.mutable_evict()->set_reason("gone");
+  evict.mutable_evict()->set_data_lost(true);
   std::optional<Clock> behind;
   b.host.primary()->Change(evict, {}, &why, &behind);
   const auto refusal = Push(b, 2, 1);

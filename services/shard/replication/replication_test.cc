@@ -463,7 +463,7 @@ TEST_F(ReplicationTest, AShardThatStoodStillDoesNotTakeTheSilenceForThePrimarys)
 
 TEST_F(ReplicationTest, TheMinClockShownIsThatOfReplicatedRecords) {
   v1::SessionChange join;
-  join.set_action(v1::SessionChange::JOIN);
+  join.set_action(v1::Change::kJoin);
   join.set_job(kJob.v);
   join.set_session(kA.v);
   std::string why;

@@ -7,7 +7,7 @@ namespace {
 class WhatIsHereTest : public ShardTest {};
 
 TEST_F(WhatIsHereTest, ATickIsAnsweredWithTheAppliedNumberWhereItIsLower) {
-  Change(v1::SessionChange::JOIN, 5);
+  Change(v1::Change::kJoin, 5);
   push.Start();
   push.Send(Push(1, 0));
   push.Send(Push(2, 0));
@@ -30,8 +30,8 @@ TEST_F(WhatIsHereTest, ATickOfAMissingSessionIsToldSoUnlessItWasClosed) {
   push.Start(/*session=*/6);  // as after a rollback to before its opening
   push.Send(Tick(1, {{.segment = SegmentId(0), .run = 2, .number = 1}}));
   EXPECT_EQ(wire::ParseMarks(push.replies.back().head.ticks(0).here())->size(), 2u);
-  Change(v1::SessionChange::OPEN, 6);
-  Change(v1::SessionChange::EVICT, 6);
+  Change(v1::Change::kOpen, 6);
+  Change(v1::Change::kEvict, 6);
   push.Send(Tick(2, {}));
   EXPECT_EQ(push.replies.back().head.ticks(0).here(), "");
 }

@@ -30,12 +30,6 @@ SegmentHost::SegmentHost(SegmentId id, const Surroundings& around, engine::Batch
   shard_.records = std::make_shared<WrittenRecords>(around_.shard.records, disk_, *around_.disk);
 }
 
-std::string SegmentHost::IsBefore(MapVersion version) const {
-  if (version >= emptied_at_) return "";
-  return absl::StrCat("segment ", id_.v, ": the call is of map version ", version.v,
-                      ", the segment began empty in ", emptied_at_.v);
-}
-
 std::string SegmentHost::Awaits() const {
   if (const auto* elsewhere = std::get_if<Elsewhere>(&state_)) return elsewhere->awaits;
   const auto* learner = std::get_if<Learner>(&state_);

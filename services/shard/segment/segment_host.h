@@ -128,10 +128,6 @@ class SegmentHost {
   SegmentId id() const { return id_; }
   Epoch epoch() const { return epoch_; }
 
-  // Tells why a call of a coordinator with the map of `version` is not for this state: the segment has begun
-  // empty since, and does not know what it was told before. Empty: the call is for it.
-  std::string IsBefore(MapVersion version) const;
-
   // Counts events since the start of the process.
   struct Events {
     uint64_t gained = 0;      // it became primary in place of another member
@@ -258,7 +254,6 @@ class SegmentHost {
   };
   std::map<ring::Member, Unnamed> unnamed_;
   MapVersion map_version_;
-  MapVersion emptied_at_;             // 0: it did not begin empty here
   ring::Member sender_;               // that was followed last
   uint64_t transfer_ = 0;             // the number of the newest exchange that it has begun
   v1::ReplicateReply::Ack last_ack_;  // as a follower, the last time it was one

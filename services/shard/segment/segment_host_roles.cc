@@ -165,6 +165,8 @@ void SegmentHost::MakePrimary(log::Primary::State state, const ring::SegmentConf
                                               .image_pace = around_.image_pace};
   state_.emplace<log::Primary>(std::move(state), config.epoch, config.replicas, shard_, replication);
   if (disk_ != nullptr) primary()->OnDisk(disk_->state(), disk_->durable());
+  if (config.emptied_in == Epoch()) return;
+  primary()->BeganEmpty(Planted(Bug::kFloorForgotten) ? 0 : config.change_floor);
 }
 
 // All data here belongs to a history that is over.
@@ -172,9 +174,7 @@ void SegmentHost::BeginEmpty(const ring::SegmentConfig& config, int ring_bits) {
   if (primary() != nullptr) (void)primary()->Release(Moved());
   state_.emplace<Elsewhere>();
   if (disk_ != nullptr) disk_->Forget();
-  emptied_at_ = map_version_;
   MakePrimary(Nothing(ring_bits), config);
-  primary()->BeganEmpty();
 }
 
 void SegmentHost::TakeOver(const ring::SegmentConfig& config) {

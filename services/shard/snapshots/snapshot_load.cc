@@ -11,7 +11,7 @@
 
 namespace paceline::shard {
 
-void SnapshotLoad::Start(Context& context, SnapshotRunner& runner, v1::JobChange change,
+void SnapshotLoad::Start(Context& context, SnapshotRunner& runner, v1::Change change,
                          std::set<uint32_t> segments, Done done) {
   const std::shared_ptr<SnapshotLoad> load(
       new SnapshotLoad(context, runner, std::move(change), std::move(segments), std::move(done)));
@@ -23,8 +23,8 @@ void SnapshotLoad::Start(Context& context, SnapshotRunner& runner, v1::JobChange
 
 absl::Status SnapshotLoad::Open(snapshot::Files& files) {
   const auto map = context_.view()->map;
-  ABSL_ASSIGN_OR_RETURN(manifest_, snapshot::ReadManifest(files, change_.snapshot()));
-  for (const v1::JobChange::Load& load : change_.loads()) {
+  ABSL_ASSIGN_OR_RETURN(manifest_, snapshot::ReadManifest(files, change_.load().snapshot()));
+  for (const v1::Change::LoadJob::Table& load : change_.load().tables()) {
     ABSL_ASSIGN_OR_RETURN(std::shared_ptr<const log::TableInfo> info, log::TableFromProto(load.to()));
     const table::Schema& schema = info->schema;
     ABSL_ASSIGN_OR_RETURN(const ring::Placement placement,
@@ -128,12 +128,11 @@ void SnapshotLoad::Give(Piece& piece) {
     piece.status = absl::NotFoundError("not primary here, or not the whole time");
     return;
   }
-  piece.status =
-      piece.table == nullptr
-          ? primary->Take(
-                log::EndLoad{.id = change_.cut(), .job = JobId(change_.job()), .clock = change_.clock()},
-                TableIds())
-          : primary->Take(piece.table->info, piece.load, change_.cut());
+  piece.status = piece.table == nullptr ? primary->Take(log::EndLoad{.id = change_.load().id(),
+                                                                     .job = JobId(change_.job()),
+                                                                     .clock = change_.load().clock()},
+                                                        TableIds())
+                                        : primary->Take(piece.table->info, piece.load, change_.load().id());
   host.Flush();
 }
 

@@ -32,8 +32,8 @@ class SnapshotLoad : public std::enable_shared_from_this<SnapshotLoad> {
   // Rows loaded; UNAVAILABLE never: it is tried again.
   using Done = std::function<void(uint64_t rows, absl::Status status)>;
   // `done` runs once, unless the process ends before.
-  static void Start(Context& context, SnapshotRunner& runner, v1::JobChange change,
-                    std::set<uint32_t> segments, Done done);
+  static void Start(Context& context, SnapshotRunner& runner, v1::Change change, std::set<uint32_t> segments,
+                    Done done);
 
  private:
   // Hands out so many bytes of rows at a time.
@@ -53,7 +53,7 @@ class SnapshotLoad : public std::enable_shared_from_this<SnapshotLoad> {
     absl::Status status;
   };
 
-  SnapshotLoad(Context& context, SnapshotRunner& runner, v1::JobChange change, std::set<uint32_t> segments,
+  SnapshotLoad(Context& context, SnapshotRunner& runner, v1::Change change, std::set<uint32_t> segments,
                Done done)
       : context_(context),
         runner_(runner),
@@ -77,7 +77,7 @@ class SnapshotLoad : public std::enable_shared_from_this<SnapshotLoad> {
 
   Context& context_;
   SnapshotRunner& runner_;
-  const v1::JobChange change_;
+  const v1::Change change_;
   std::set<uint32_t> segments_;
   std::map<uint32_t, uint64_t> tenures_;  // in which each was given its first rows; 0: none yet
   const Done done_;

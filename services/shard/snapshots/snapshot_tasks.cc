@@ -13,8 +13,8 @@
 namespace paceline::shard {
 namespace {
 
-v1::JobChangeReply::Failure Failure(SegmentId segment, std::string why, bool lost = false) {
-  v1::JobChangeReply::Failure failure;
+v1::ChangeReply::Failure Failure(SegmentId segment, std::string why, bool lost = false) {
+  v1::ChangeReply::Failure failure;
   failure.set_segment(segment.v);
   failure.set_why(std::move(why));
   failure.set_lost(lost);
@@ -54,12 +54,12 @@ v1::SnapshotFile FileOf(const log::CutCopy& copy, const snapshot::FileHead& head
 
 }  // namespace
 
-SnapshotTasks::Answer SnapshotTasks::Write(log::Primary& primary, const v1::JobChange& change) {
+SnapshotTasks::Answer SnapshotTasks::Write(log::Primary& primary, const v1::Change& change) {
   const SegmentId segment = primary.segment().id();
   const JobId job(change.job());
   MutexLock lock(&mutex_);
   Written& written = written_[{segment, job}];
-  if (written.cut == change.cut()) {
+  if (written.cut == change.cut().id()) {
     if (written.file.has_value()) return {.done = true, .why = "", .file = written.file, .failure = {}};
     if (!written.failure.empty())
       return {.why = written.failure, .file = {}, .failure = Failure(segment, written.failure, written.lost)};
@@ -67,13 +67,13 @@ SnapshotTasks::Answer SnapshotTasks::Write(log::Primary& primary, const v1::JobC
             .file = {},
             .failure = {}};
   }
-  std::optional<log::CutCopy> copy = primary.TakeCut(job, change.cut());
+  std::optional<log::CutCopy> copy = primary.TakeCut(job, change.cut().id());
   if (!copy.has_value()) {
     std::string why = absl::StrCat("segment ", segment.v, ": another shard was primary when cut ",
-                                   change.cut(), " was logged");
+                                   change.cut().id(), " was logged");
     return {.why = why, .file = {}, .failure = Failure(segment, why, /*lost=*/true)};
   }
-  written = {.cut = change.cut(), .file = {}, .failure = ""};
+  written = {.cut = change.cut().id(), .file = {}, .failure = ""};
   const snapshot::FileHead head = {.cut = copy->cut.id,
                                    .job = copy->cut.job,
                                    .segment = segment,
@@ -81,8 +81,8 @@ SnapshotTasks::Answer SnapshotTasks::Write(log::Primary& primary, const v1::JobC
                                    .epoch = copy->epoch,
                                    .lsn = copy->lsn,
                                    .clock = copy->cut.clock};
-  const auto writing =
-      std::make_shared<Writing>(Writing{.folder = change.snapshot(), .copy = *std::move(copy), .head = head});
+  const auto writing = std::make_shared<Writing>(
+      Writing{.folder = change.cut().snapshot(), .copy = *std::move(copy), .head = head});
   runner_.RunSteps([this, writing](snapshot::Files& files) { return GoOnWriting(files, *writing); });
   return {
       .why = absl::StrCat("segment ", segment.v, ": its rows are being written"), .file = {}, .failure = {}};
@@ -168,16 +168,16 @@ absl::StatusOr<bool> SnapshotTasks::Next(SegmentId segment, const log::Cut& cut,
   return next;
 }
 
-void SnapshotTasks::Load(const v1::JobChange& change, std::set<uint32_t> segments) {
+void SnapshotTasks::Load(const v1::Change& change, std::set<uint32_t> segments) {
   const JobId job(change.job());
   {
     MutexLock lock(&mutex_);
     LoadState& state = loads_[job];
-    if (state.id == change.cut() && (state.under_way || !state.failure.ok())) return;
-    state = {.id = change.cut(), .under_way = true, .failure = absl::OkStatus()};
+    if (state.id == change.load().id() && (state.under_way || !state.failure.ok())) return;
+    state = {.id = change.load().id(), .under_way = true, .failure = absl::OkStatus()};
   }
   SnapshotLoad::Start(context_, runner_, change, std::move(segments),
-                      [this, job, id = change.cut()](uint64_t rows, absl::Status status) {
+                      [this, job, id = change.load().id()](uint64_t rows, absl::Status status) {
                         OnLoaded(job, id, rows, std::move(status));
                       });
 }
@@ -192,10 +192,11 @@ void SnapshotTasks::OnLoaded(JobId job, uint64_t id, uint64_t rows, absl::Status
   if (state.id == id) state = {.id = id, .under_way = false, .failure = std::move(status)};
 }
 
-absl::Status SnapshotTasks::LoadFailure(const v1::JobChange& change) const {
+absl::Status SnapshotTasks::LoadFailure(const v1::Change& change) const {
   MutexLock lock(&mutex_);
   const auto state = loads_.find(JobId(change.job()));
-  return state == loads_.end() || state->second.id != change.cut() ? absl::OkStatus() : state->second.failure;
+  return state == loads_.end() || state->second.id != change.load().id() ? absl::OkStatus()
+                                                                         : state->second.failure;
 }
 
 void SnapshotTasks::Forget(JobId job) {

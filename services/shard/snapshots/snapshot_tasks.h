@@ -39,19 +39,19 @@ class SnapshotTasks {
   // The answer for one segment.
   struct Answer {
     bool done = false;
-    std::string why;                                     // not done: for people
-    std::optional<v1::SnapshotFile> file;                // of a cut that is done
-    std::optional<v1::JobChangeReply::Failure> failure;  // it is not going to be done
+    std::string why;                                  // not done: for people
+    std::optional<v1::SnapshotFile> file;             // of a cut that is done
+    std::optional<v1::ChangeReply::Failure> failure;  // it is not going to be done
   };
 
   // Begins to write the rows of a committed cut, unless that was begun before. REQUIRES: on the segment's
   // executor.
-  Answer Write(log::Primary& primary, const v1::JobChange& change) ABSL_LOCKS_EXCLUDED(mutex_);
+  Answer Write(log::Primary& primary, const v1::Change& change) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Begins to load the job's rows into `segments`, unless that is under way. LoadFailure says why the load
   // failed; OK: it did not.
-  void Load(const v1::JobChange& change, std::set<uint32_t> segments) ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status LoadFailure(const v1::JobChange& change) const ABSL_LOCKS_EXCLUDED(mutex_);
+  void Load(const v1::Change& change, std::set<uint32_t> segments) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status LoadFailure(const v1::Change& change) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The job is closed here: no more calls about it will come.
   void Forget(JobId job) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -45,30 +45,31 @@ class ShardSnapshotsTest : public ShardTest {
     push.Send(Push(1, 1, {3, 4}));
   }
 
-  v1::JobChangeReply Do(const v1::JobChange& change) {
-    absl::StatusOr<v1::JobChangeReply> out = absl::UnknownError("no answer");
-    shard.ChangeJob(change, [&](absl::StatusOr<v1::JobChangeReply> reply) { out = std::move(reply); });
+  v1::ChangeReply Do(const v1::Change& change) {
+    absl::StatusOr<v1::ChangeReply> out = absl::UnknownError("no answer");
+    shard.MakeChange(change, [&](absl::StatusOr<v1::ChangeReply> reply) { out = std::move(reply); });
     EXPECT_THAT(out, IsOk());
-    return out.ok() ? *out : v1::JobChangeReply();
+    return out.ok() ? *out : v1::ChangeReply();
   }
-  static v1::JobChange Cut(uint64_t id) {
-    v1::JobChange change;
-    change.set_action(v1::JobChange::TAKE_CUT);
-    change.set_job(1);
-    change.set_cut(id);
-    change.set_at_once(true);
-    change.set_snapshot("ctr-1-00000001");
+  static v1::Change Cut(uint64_t id) {
+    v1::Change change = OfJob(1);
+    change.mutable_cut()->set_id(id);
+    change.mutable_cut()->set_at_once(true);
+    change.mutable_cut()->set_snapshot("ctr-1-00000001");
+    return change;
+  }
+  static v1::Change Closing(uint32_t job) {
+    v1::Change change = OfJob(job);
+    change.mutable_close();
     return change;
   }
   // Loads table kSparse of the snapshot into table `to` of job 7.
-  static v1::JobChange Load(uint64_t id, uint32_t to, uint32_t dim = 2) {
-    v1::JobChange change;
-    change.set_action(v1::JobChange::LOAD_JOB);
-    change.set_job(7);
-    change.set_cut(id);
-    change.set_clock(12);
-    change.set_snapshot("ctr-1-00000001");
-    v1::JobChange::Load& load = *change.add_loads();
+  static v1::Change Load(uint64_t id, uint32_t to, uint32_t dim = 2) {
+    v1::Change change = OfJob(7);
+    change.mutable_load()->set_id(id);
+    change.mutable_load()->set_clock(12);
+    change.mutable_load()->set_snapshot("ctr-1-00000001");
+    v1::Change::LoadJob::Table& load = *change.mutable_load()->add_tables();
     load.set_from(kSparse);
     load.mutable_to()->set_id(to);
     load.mutable_to()->set_job(7);
@@ -82,7 +83,7 @@ class ShardSnapshotsTest : public ShardTest {
   void Take() {
     Do(Cut(1));
     queue.RunAll();
-    const v1::JobChangeReply reply = Do(Cut(1));
+    const v1::ChangeReply reply = Do(Cut(1));
     v1::SnapshotManifest manifest;
     manifest.set_format(snapshot::kFormat);
     manifest.set_name("ctr-1-00000001");
@@ -108,13 +109,13 @@ class ShardSnapshotsTest : public ShardTest {
 
 TEST_F(ShardSnapshotsTest, ASegmentIsDoneWhenItsFileIsWritten) {
   EXPECT_THAT(Do(Cut(1)).committed(), IsEmpty());
-  const v1::JobChangeReply waits = Do(Cut(1));
+  const v1::ChangeReply waits = Do(Cut(1));
   EXPECT_THAT(waits.committed(), IsEmpty());
   EXPECT_THAT(waits.waits(), ElementsAre(HasSubstr("being written"), HasSubstr("being written")));
   EXPECT_THAT(queue.tasks, SizeIs(2)) << "asked again, written once";
   push.Send(Push(2, 0, {10, 10}));  // after the cut
   queue.RunAll();
-  const v1::JobChangeReply reply = Do(Cut(1));
+  const v1::ChangeReply reply = Do(Cut(1));
   EXPECT_THAT(reply.committed(), ElementsAre(0u, 1u));
   ASSERT_EQ(reply.files_size(), 2);
   EXPECT_EQ(reply.files(0).rows(), 1u);
@@ -131,7 +132,7 @@ TEST_F(ShardSnapshotsTest, AFileThatCannotBeWrittenFailsTheCut) {
   Do(Cut(1));
   queue.files.error = absl::ResourceExhaustedError("the disk is full");
   queue.RunAll();
-  const v1::JobChangeReply reply = Do(Cut(1));
+  const v1::ChangeReply reply = Do(Cut(1));
   EXPECT_THAT(reply.committed(), IsEmpty());
   ASSERT_EQ(reply.failures_size(), 2);
   EXPECT_THAT(reply.failures(0).why(), HasSubstr("the disk is full"));
@@ -150,7 +151,7 @@ TEST_F(ShardSnapshotsTest, ACutThatWasGivenUpIsNotWrittenAgain) {
   queue.RunAll();
   EXPECT_THAT(queue.files.folders, IsEmpty());
   EXPECT_EQ(shard.snapshots()->counters().write_failures, 2u);
-  const v1::JobChangeReply reply = Do(Cut(1));
+  const v1::ChangeReply reply = Do(Cut(1));
   ASSERT_EQ(reply.failures_size(), 2);
   EXPECT_THAT(reply.failures(0).why(), HasSubstr("ctr-1-00000001"));
   EXPECT_FALSE(reply.failures(0).lost()) << "it is not to be cut again";
@@ -159,7 +160,7 @@ TEST_F(ShardSnapshotsTest, ACutThatWasGivenUpIsNotWrittenAgain) {
 TEST_F(ShardSnapshotsTest, AnOldCutIsLost) {
   Do(Cut(2));
   queue.RunAll();
-  const v1::JobChangeReply reply = Do(Cut(1));
+  const v1::ChangeReply reply = Do(Cut(1));
   ASSERT_EQ(reply.failures_size(), 2);
   EXPECT_TRUE(reply.failures(0).lost());
 }
@@ -186,7 +187,7 @@ TEST_F(ShardSnapshotsTest, TheCutIsLostUnlessItStaysPrimary) {
   shard.context().ForEachSegment([](SegmentHost& host) { host.primary()->OnTime(absl::InfiniteFuture()); },
                                  [] {});
   queue.RunAll();
-  const v1::JobChangeReply reply = Do(Cut(1));
+  const v1::ChangeReply reply = Do(Cut(1));
   ASSERT_EQ(reply.failures_size(), 2);
   EXPECT_TRUE(reply.failures(0).lost());
 }
@@ -194,10 +195,7 @@ TEST_F(ShardSnapshotsTest, TheCutIsLostUnlessItStaysPrimary) {
 TEST_F(ShardSnapshotsTest, ALateCallDoesNotWriteOverASnapshot) {
   Take();
   const auto files = queue.files.folders["ctr-1-00000001"];
-  v1::JobChange close;
-  close.set_action(v1::JobChange::CLOSE_JOB);
-  close.set_job(1);
-  Do(close);
+  Do(Closing(1));
   Do(Cut(1));
   Do(Cut(1));
   queue.RunAll();
@@ -211,15 +209,18 @@ TEST_F(ShardSnapshotsTest, ASegmentThatBeganEmptyTakesNoCallsOfBefore) {
   Take();
   v1::InstallRequest emptied = MapOf(2, 1, /*epoch=*/2);
   emptied.mutable_map()->mutable_segments(0)->set_emptied_in(2);
+  emptied.mutable_map()->mutable_segments(0)->set_change_floor(5);
   ASSERT_THAT(shard.Install(emptied), IsOk());
-  Do(Cut(1));
-  const v1::JobChangeReply late = Do(Cut(1));
+  v1::Change cut = Cut(1);
+  cut.set_number(4);
+  const v1::ChangeReply late = Do(cut);
   EXPECT_THAT(late.files(), SizeIs(1)) << "of segment 1";
-  EXPECT_THAT(late.waits(),
-              ElementsAre(HasSubstr("segment 0: the call is of map version 0, the segment began "
-                                    "empty in 2")));
-  EXPECT_THAT(Change(v1::SessionChange::OPEN, 6, 0, /*map_version=*/0).committed(), ElementsAre(1u));
-  EXPECT_THAT(Change(v1::SessionChange::OPEN, 6, 0, /*map_version=*/2).committed(), ElementsAre(0u, 1u));
+  EXPECT_THAT(late.late(), ElementsAre(0u));
+  v1::Change open = log::ChangeOf(v1::Change::kOpen, SessionId(6), JobId(1));
+  open.set_number(5);
+  EXPECT_THAT(Do(open).committed(), ElementsAre(1u));
+  open.set_number(6);
+  EXPECT_THAT(Do(open).committed(), ElementsAre(0u, 1u));
 }
 
 TEST_F(ShardSnapshotsTest, AClosedJobLeavesNothing) {
@@ -229,10 +230,7 @@ TEST_F(ShardSnapshotsTest, AClosedJobLeavesNothing) {
   EXPECT_EQ(shard.snapshots()->counters().noted, 3u);
   Do(Cut(2));
   for (const uint32_t job : {1u, 7u}) {
-    v1::JobChange close;
-    close.set_action(v1::JobChange::CLOSE_JOB);
-    close.set_job(job);
-    Do(close);
+    Do(Closing(job));
   }
   EXPECT_EQ(shard.snapshots()->counters().noted, 0u);
   queue.RunAll();
@@ -241,7 +239,7 @@ TEST_F(ShardSnapshotsTest, AClosedJobLeavesNothing) {
 
 TEST_F(ShardSnapshotsTest, LoadsWhereverTheKeysLieNow) {
   Take();
-  const v1::JobChangeReply waits = Do(Load(5, 22));
+  const v1::ChangeReply waits = Do(Load(5, 22));
   EXPECT_THAT(waits.committed(), IsEmpty());
   EXPECT_THAT(waits.waits(0), HasSubstr("being loaded"));
   Do(Load(5, 22));
@@ -265,25 +263,22 @@ TEST_F(ShardSnapshotsTest, DamageAndAnotherSchemaAreNamed) {
   file[file.size() - 3] ^= 1;
   Do(Load(5, 21));
   queue.RunAll();
-  const v1::JobChangeReply damaged = Do(Load(5, 21));
+  const v1::ChangeReply damaged = Do(Load(5, 21));
   ASSERT_EQ(damaged.failures_size(), 1);
   EXPECT_THAT(damaged.failures(0).why(), HasSubstr("ctr-1-00000001/segment-1"));
   file = whole;
   Do(Load(6, 23, /*dim=*/3));
   queue.RunAll();
-  const v1::JobChangeReply other = Do(Load(6, 23, 3));
+  const v1::ChangeReply other = Do(Load(6, 23, 3));
   ASSERT_EQ(other.failures_size(), 1);
   EXPECT_THAT(other.failures(0).why(), HasSubstr("2 floats a row; its schema has 3"));
 }
 
 TEST_F(ShardTest, WithoutADirectoryTheFlagIsNamed) {
-  v1::JobChange change;
-  change.set_action(v1::JobChange::TAKE_CUT);
-  change.set_job(1);
-  change.set_cut(1);
-  change.set_snapshot("x");
-  v1::JobChangeReply out;
-  shard.ChangeJob(change, [&](absl::StatusOr<v1::JobChangeReply> reply) { out = reply.value(); });
+  v1::Change change = OfJob(1);
+  change.mutable_cut()->set_id(1);
+  change.mutable_cut()->set_snapshot("x");
+  const v1::ChangeReply out = Make(change);
   ASSERT_EQ(out.failures_size(), 1);
   EXPECT_THAT(out.failures(0).why(), HasSubstr("--snapshot-dir"));
 }

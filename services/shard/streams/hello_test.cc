@@ -44,7 +44,7 @@ TEST_F(HelloTest, APullBesideItIsNotLostSilently) {
 }
 
 TEST_F(HelloTest, AClosedSessionIsToldAtOnce) {
-  Change(v1::SessionChange::EVICT, 5);
+  Change(v1::Change::kEvict, 5);
   push.Start();
   ASSERT_EQ(push.Refusals().size(), 1u);
   EXPECT_EQ(push.Refusals()[0].reason(), v1::Refusal::FENCED);

@@ -63,7 +63,7 @@ class PullStreamTest : public ::testing::Test {
     table->mutable_schema()->mutable_rule()->mutable_add();
     EXPECT_THAT(shard.Install(request), IsOk());
     v1::SessionChange open;
-    open.set_action(v1::SessionChange::OPEN);
+    open.set_action(v1::Change::kOpen);
     open.set_job(1);
     open.set_session(5);
     shard.ChangeSession(open, [](const auto& reply) { EXPECT_THAT(reply, IsOk()); });

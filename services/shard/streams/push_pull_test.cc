@@ -77,7 +77,7 @@ TEST_F(PushPullTest, OnAPushPullStreamPartsMayComeWithoutWantingTheirRows) {
 }
 
 TEST_F(PushPullTest, RowsThatWaitForTheMinClockHoldUpNoTick) {
-  Change(v1::SessionChange::JOIN, 5);
+  Change(v1::Change::kJoin, 5);
   both.Start();
   both.Send(PushPull(7, Part(0, 1, 1), {1, 2}, /*min_clock=*/1));
   EXPECT_EQ(Rows().size(), 0u);
@@ -126,7 +126,7 @@ TEST_F(PushPullTest, ARefusedPartHasNoRowsAndTheOthersHaveTheirs) {
 }
 
 TEST_F(PushPullTest, APushPullStreamIsClosedWhenItsRowsAreSent) {
-  Change(v1::SessionChange::JOIN, 5);
+  Change(v1::Change::kJoin, 5);
   both.Start();
   both.Send(PushPull(7, Part(0, 1, 1), {1, 2}, /*min_clock=*/1));
   both.stream().OnFinished();

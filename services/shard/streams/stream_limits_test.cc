@@ -108,7 +108,7 @@ class StreamLimitsTest : public ::testing::Test {
     table->mutable_schema()->set_rows(kRows);
     table->mutable_schema()->mutable_rule()->mutable_add();
     EXPECT_THAT(shard.Install(request), IsOk());
-    for (const auto action : {v1::SessionChange::OPEN, v1::SessionChange::JOIN}) {
+    for (const auto action : {v1::Change::kOpen, v1::Change::kJoin}) {
       v1::SessionChange change;
       change.set_action(action);
       change.set_job(1);

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "libs/log/testing.h"
 #include "services/shard/test_util/members.h"
 
 namespace paceline::shard::testing_members {
@@ -24,10 +25,7 @@ class DurableTest : public ReplicationTest {
     OpenSession();
   }
   void OpenSession() {
-    v1::SessionChange change;
-    change.set_action(v1::SessionChange::OPEN);
-    change.set_job(kJob.v);
-    change.set_session(kA.v);
+    const v1::Change change = log::ChangeOf(v1::Change::kOpen, kA, kJob);
     std::string why;
     std::optional<Clock> behind;
     EXPECT_FALSE(a.host.primary()->Change(change, {}, &why, &behind)) << "it is not on the disk";

@@ -204,10 +204,7 @@ class ReplicationTest : public ::testing::Test {
   }
 
   void Open(SessionId session) {
-    v1::SessionChange change;
-    change.set_action(v1::SessionChange::OPEN);
-    change.set_job(kJob.v);
-    change.set_session(session.v);
+    const v1::Change change = log::ChangeOf(v1::Change::kOpen, session, kJob);
     std::string why;
     std::optional<Clock> behind;
     for (int i = 0; i < 3; ++i) {

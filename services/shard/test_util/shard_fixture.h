@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "libs/base/feature_level.h"
 #include "libs/base/test_util/status_matchers.h"
+#include "libs/log/testing.h"
 #include "libs/secret/secret.h"
 #include "libs/wire/frame.h"
 #include "libs/wire/map_codec.h"
@@ -85,7 +86,7 @@ class ShardTest : public ::testing::Test {
   explicit ShardTest(ShardOptions options) : shard(std::move(options), clock, probe) {
     shard.Identify({.shard = ShardId(0), .incarnation = Incarnation(1)});
     Install(1, 1);
-    Change(v1::SessionChange::OPEN, 5);
+    Change(v1::Change::kOpen, 5);
   }
 
   v1::InstallRequest MapOf(uint64_t version, uint64_t incarnation, uint64_t epoch = 1) {
@@ -119,18 +120,23 @@ class ShardTest : public ::testing::Test {
     ASSERT_THAT(shard.Install(request), IsOk());
   }
   // By the map that the shard has, or another one.
-  v1::SessionChangeReply Change(v1::SessionChange::Action action, uint64_t session, uint64_t start = 0,
-                                std::optional<uint64_t> map_version = std::nullopt,
-                                const std::string& secret = "") {
-    v1::SessionChange change;
-    if (!secret.empty()) change.set_secret_sha256(secret::Sha256(secret));
+  v1::ChangeReply Change(v1::Change::ActionCase action, uint64_t session, uint64_t start = 0,
+                         std::optional<uint64_t> map_version = std::nullopt, const std::string& secret = "") {
+    v1::Change change = log::ChangeOf(action, SessionId(session), JobId(1), start);
+    if (!secret.empty()) change.mutable_open()->set_secret_sha256(secret::Sha256(secret));
     change.set_map_version(map_version.value_or(shard.view()->map->version().v));
-    change.set_action(action);
-    change.set_job(1);
-    change.set_session(session);
-    change.set_start_clock(start);
-    v1::SessionChangeReply out;
-    shard.ChangeSession(change, [&](absl::StatusOr<v1::SessionChangeReply> reply) { out = reply.value(); });
+    return Make(change);
+  }
+  static v1::Change OfJob(uint32_t job) {
+    v1::Change change;
+    change.mutable_subject()->set_kind(v1::Subject::JOB);
+    change.mutable_subject()->set_id(job);
+    change.set_job(job);
+    return change;
+  }
+  v1::ChangeReply Make(const v1::Change& change) {
+    v1::ChangeReply out;
+    shard.MakeChange(change, [&](absl::StatusOr<v1::ChangeReply> reply) { out = reply.value(); });
     return out;
   }
   static std::string Part(uint32_t segment, uint32_t count, uint64_t number, uint64_t epoch = 1) {

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libs/base/retry.h"
@@ -22,51 +23,29 @@ constexpr BackoffPolicy kIncomplete{
 // After a commit that failed at the end of a fan-out.
 constexpr absl::Duration kTellAgain = absl::Milliseconds(200);
 
-Subject SubjectOf(const v1::SessionChange& change) {
-  return Subject::Session(change.session());
-}
-Subject SubjectOf(const v1::JobChange& change) {
-  if (change.action() == v1::JobChange::TAKE_CUT) return Subject::Cut(change.job());
-  if (change.action() == v1::JobChange::LOAD_JOB) return Subject::Load(change.job());
-  return change.has_table() ? Subject::Table(change.table().id()) : Subject::Job(change.job());
-}
-
-// "OPEN of session 3", for logs.
-std::string Text(const v1::SessionChange& change) {
-  return absl::StrCat(v1::SessionChange::Action_Name(change.action()), " of session ", change.session());
-}
-std::string Text(const v1::JobChange& change) {
-  return absl::StrCat(v1::JobChange::Action_Name(change.action()), " of ",
-                      change.has_table() ? absl::StrCat("table '", change.table().name(), "'")
-                                         : absl::StrCat("job ", change.job()));
-}
-
-// The clocks that an answer says are passed, by segment.
-std::vector<std::pair<uint64_t, uint32_t>> Passed(const v1::SessionChangeReply& reply) {
-  std::vector<std::pair<uint64_t, uint32_t>> passed;
-  for (const auto& behind : reply.join_refused()) passed.emplace_back(behind.min_clock(), behind.segment());
-  return passed;
-}
-std::vector<std::pair<uint64_t, uint32_t>> Passed(const v1::JobChangeReply& reply) {
-  std::vector<std::pair<uint64_t, uint32_t>> passed;
-  for (const auto& one : reply.passed()) passed.emplace_back(one.clock(), one.segment());
-  return passed;
+// "open of session 3", for logs.
+std::string Text(const v1::Change& change) {
+  const std::string kind = v1::Subject::Kind_Name(change.subject().kind());
+  const auto* action = v1::Change::descriptor()->FindFieldByNumber(change.action_case());
+  return absl::StrCat(action == nullptr ? "change" : action->name(), " of ", absl::AsciiStrToLower(kind), " ",
+                      change.subject().id());
 }
 
 }  // namespace
 
-void FanOuts::Start(Change change) {
-  const Subject subject = std::visit([](const auto& one) { return SubjectOf(one); }, change);
+void FanOuts::Start(v1::Change change) {
+  const Subject subject = Subject::Of(change);
   FanOut& fan_out = fan_outs_[subject];
   fan_out = FanOut();
   fan_out.change = std::move(change);
-  fan_out.number = ++last_number_;
+  fan_out.start = ++last_start_;
   fan_out.since = context_.now;
   for (uint32_t s = 0; s < context_.facts.SegmentCount(); ++s) fan_out.missing.insert(s);
-  PumpOne(subject);
+  if (taken_up_) PumpOne(subject);
 }
 
 void FanOuts::Pump() {
+  taken_up_ = true;
   // The end of a fan-out may start and stop others.
   std::vector<Subject> subjects;
   for (const auto& [subject, fan_out] : fan_outs_) subjects.push_back(subject);
@@ -107,92 +86,83 @@ void FanOuts::Group(FanOut& fan_out) const {
 void FanOuts::Send(FanOut& fan_out, uint32_t shard, Target& target) {
   target.under_way = true;
   calls_[shard] += 1;
-  if (const auto* session = std::get_if<v1::SessionChange>(&fan_out.change)) {
-    Send<v1::SessionChange, v1::SessionChangeReply>(*session, fan_out.number, shard,
-                                                    &ShardCaller::ChangeSession);
-  } else {
-    Send<v1::JobChange, v1::JobChangeReply>(std::get<v1::JobChange>(fan_out.change), fan_out.number, shard,
-                                            &ShardCaller::ChangeJob);
-  }
-}
-
-template <class Reply>
-absl::StatusOr<FanOuts::Answer> FanOuts::AnswerOf(const absl::StatusOr<Reply>& reply,
-                                                  uint64_t map_version) const {
-  if (!reply.ok()) return reply.status();
-  return Answer{.committed = {reply->committed().begin(), reply->committed().end()},
-                .passed = Passed(*reply),
-                .waits = absl::StrJoin(reply->waits(), "; "),
-                .overtaken = reply->map_version() > map_version &&
-                             reply->map_version() <= context_.facts.map_version()};
-}
-
-template <class Request, class Reply, class Call>
-void FanOuts::Send(Request change, uint64_t number, uint32_t shard, Call call) {
   const v1::ShardInfo& info = context_.facts.FindShard(shard)->info();
+  v1::Change change = fan_out.change;
   change.set_map_version(context_.facts.map_version());
   change.set_cluster(context_.facts.cluster());
+  change.set_term(context_.facts.term());
   change.mutable_target()->set_shard(info.shard());
   change.mutable_target()->set_incarnation(info.incarnation());
-  CallShard(context_, info, call, change, [this, change, number, shard](const absl::StatusOr<Reply>& reply) {
-    OnAnswer(change, number, shard, reply);
-  });
+  // Segments log the number, which shards of level 1 cannot read. On an older store it would be given out
+  // again.
+  if (membership_.Level() >= 2 && membership_.CheckMayGiveIds().ok()) {
+    change.set_floor(Floor());
+  } else {
+    change.clear_number();
+  }
+  CallShard(context_, info, &ShardCaller::MakeChange, change,
+            [this, change, start = fan_out.start, shard](const absl::StatusOr<v1::ChangeReply>& reply) {
+              OnAnswer(change, start, shard, reply);
+            });
 }
 
-template <class Request, class Reply>
-void FanOuts::OnAnswer(const Request& change, uint64_t number, uint32_t shard,
-                       const absl::StatusOr<Reply>& reply) {
+uint64_t FanOuts::Floor() const {
+  uint64_t floor = context_.facts.counters().change();
+  for (const auto& [subject, fan_out] : fan_outs_) {
+    const uint64_t number = fan_out.change.number();  // 0: it was committed by an older release
+    if (number != 0) floor = std::min(floor, number - 1);
+  }
+  return floor;
+}
+
+void FanOuts::OnAnswer(const v1::Change& change, uint64_t start, uint32_t shard,
+                       const absl::StatusOr<v1::ChangeReply>& reply) {
   const bool was_full = calls_[shard] >= context_.options.limits.calls_per_shard;
   calls_[shard] -= 1;
   if (reply.ok()) membership_.HasAnswered(shard, reply->map_version(), std::nullopt);
-  const absl::StatusOr<Answer> answer = AnswerOf(reply, change.map_version());
-  const Subject subject = SubjectOf(change);
-  const auto it = fan_outs_.find(subject);
-  if (it != fan_outs_.end() && it->second.number == number) Take(it->second, shard, answer);
-  if (reply.ok()) TellReply(change, *reply);
-  if (answer.ok() && !answer->passed.empty()) {
+  const Subject subject = Subject::Of(change);
+  const auto current = [&]() -> FanOut* {
+    const auto it = fan_outs_.find(subject);
+    return it == fan_outs_.end() || it->second.start != start ? nullptr : &it->second;
+  };
+  if (FanOut* fan_out = current()) Take(*fan_out, shard, reply, change.map_version());
+  if (reply.ok() && (change.has_cut() || change.has_load())) listener_.OnReply(change, *reply);
+  if (reply.ok() && reply->passed_size() > 0) {
     // Reports the largest clock, so that the next proposal starts from it.
-    const auto& [clock, segment] = *std::ranges::max_element(answer->passed);
-    TellPassed(change, segment, clock);
+    const auto& largest = *std::ranges::max_element(
+        reply->passed(), {}, [](const auto& passed) { return std::pair(passed.clock(), passed.segment()); });
+    listener_.OnClockPassed(change, largest.segment(), largest.clock());
   }
+  if (reply.ok() && reply->late_size() > 0 && current() != nullptr) listener_.OnLate(subject);
   PumpOne(subject);
   if (was_full) Pump();
   membership_.Pump();
 }
 
-void FanOuts::TellPassed(const v1::SessionChange& change, uint32_t segment, uint64_t clock) {
-  listener_.OnJoinRefused(change.session(), change.job(), segment, clock);
-}
-void FanOuts::TellPassed(const v1::JobChange& change, uint32_t segment, uint64_t clock) {
-  listener_.OnClockPassed(change, segment, clock);
-}
-
-void FanOuts::TellReply(const v1::JobChange& change, const v1::JobChangeReply& reply) {
-  if (change.action() == v1::JobChange::TAKE_CUT || change.action() == v1::JobChange::LOAD_JOB) {
-    listener_.OnJobReply(change, reply);
-  }
-}
-
-void FanOuts::Take(FanOut& fan_out, uint32_t shard, const absl::StatusOr<Answer>& answer) {
+void FanOuts::Take(FanOut& fan_out, uint32_t shard, const absl::StatusOr<v1::ChangeReply>& reply,
+                   uint64_t map_version) {
   Target& target = fan_out.targets[shard];
   target.under_way = false;
-  if (answer.ok()) {
-    for (const uint32_t segment : answer->committed) {
+  if (reply.ok()) {
+    for (const uint32_t segment : reply->committed()) {
       if (fan_out.missing.erase(segment) == 0) continue;
       fan_out.lost.erase(segment);
       for (auto& [other, of_other] : fan_out.targets) of_other.missing.erase(segment);
     }
     if (target.missing.empty()) return;
-    target.why = answer->waits.empty() ? "it answered without them" : answer->waits;
-    if (answer->overtaken) return;  // again at once, by the newest map: at most once per map
+    const std::string waits = absl::StrJoin(reply->waits(), "; ");
+    target.why = waits.empty() ? "it answered without them" : waits;
+    // The map has changed during the call, and the shard may have refused the call for that; this coordinator
+    // has the newer map. Asks again at once: at most once per map.
+    if (reply->map_version() > map_version && reply->map_version() <= context_.facts.map_version()) return;
   } else {
-    target.why = answer.status().ToString();
+    target.why = reply.status().ToString();
   }
-  const BackoffPolicy& policy = answer.ok() ? kIncomplete : kFailed;
+  const BackoffPolicy& policy = reply.ok() ? kIncomplete : kFailed;
   target.next_try = context_.now + policy.Delay(target.failures++, 0);
-  const std::string what = std::visit([](const auto& change) { return Text(change); }, fan_out.change);
   const ShardRecord* known = context_.facts.FindShard(shard);
-  if (known != nullptr) context_.probe.CallRepeated(known->info(), absl::StrCat(what, ": ", target.why));
+  if (known == nullptr) return;
+  context_.probe.CallRepeated(known->info(), absl::StrCat(Text(fan_out.change), ": ", target.why));
 }
 
 absl::Time FanOuts::NextTry() const {

@@ -4,9 +4,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <utility>
-#include <variant>
-#include <vector>
 
 #include "absl/time/time.h"
 #include "paceline/v1/control.pb.h"
@@ -30,22 +27,21 @@ class FanOuts {
     // Every segment was named. Called again after a pause until the fan-out is stopped or replaced: the
     // commit that follows may fail.
     virtual void OnNamedEverywhere(Subject subject) = 0;
-    // JOIN: `segment` refuses, since its min clock is past the start. Also called for late answers.
-    virtual void OnJoinRefused(uint64_t session, uint32_t job, uint32_t segment, uint64_t min_clock) = 0;
-    // CHANGE_RULE, TAKE_CUT: `segment` refuses, since its clocks are past the clock. Also called for late
-    // answers.
-    virtual void OnClockPassed(const v1::JobChange& change, uint32_t segment, uint64_t clock) = 0;
-    // TAKE_CUT, LOAD_JOB: the whole answer, before OnNamedEverywhere. Also called for late answers.
-    virtual void OnJobReply(const v1::JobChange& change, const v1::JobChangeReply& reply) = 0;
+    // Join, rule, cut: `segment` refuses, since its clocks are past the clock. Also called for late answers.
+    virtual void OnClockPassed(const v1::Change& change, uint32_t segment, uint64_t clock) = 0;
+    // Cut, load: the whole answer, before OnNamedEverywhere. Also called for late answers.
+    virtual void OnReply(const v1::Change& change, const v1::ChangeReply& reply) = 0;
+    // A segment takes the change for one of before it began empty: it needs a new number.
+    virtual void OnLate(Subject subject) = 0;
   };
 
   FanOuts(Context& context, Membership& membership, Listener& listener)
       : context_(context), membership_(membership), listener_(listener) {}
 
-  using Change = std::variant<v1::SessionChange, v1::JobChange>;
-
-  // Starts the fan-out of this change, in place of an earlier one of the same subject.
-  void Start(Change change);
+  // Starts the fan-out of this change, in place of an earlier one of the same subject. Its number was
+  // committed together with the intent. The first calls follow at the next Pump: the floor that they bear
+  // must count every intent that a new leader takes up.
+  void Start(v1::Change change);
   void Stop(Subject subject) { fan_outs_.erase(subject); }
   void StopAll() { fan_outs_.clear(); }
 
@@ -68,18 +64,9 @@ class FanOuts {
     int failures = 0;
     std::string why;  // why the last answer was not complete
   };
-  // The content of an answer, for any kind of change.
-  struct Answer {
-    std::vector<uint32_t> committed;
-    std::vector<std::pair<uint64_t, uint32_t>> passed;  // clock, segment
-    std::string waits;
-    // The map has changed during the call, and the shard may have refused the call for that; this coordinator
-    // has the newer map.
-    bool overtaken = false;
-  };
   struct FanOut {
-    Change change;
-    uint64_t number = 0;  // tells answers to replaced fan-outs apart
+    v1::Change change;
+    uint64_t start = 0;  // counts them: tells answers to replaced fan-outs apart
     absl::Time since;
     uint64_t map_version = 0;            // of the grouping below
     std::set<uint32_t> missing;          // segments not named yet
@@ -91,24 +78,20 @@ class FanOuts {
   void PumpOne(Subject subject);
   void Group(FanOut& fan_out) const;
   void Send(FanOut& fan_out, uint32_t shard, Target& target);
-  template <class Request, class Reply, class Call>
-  void Send(Request change, uint64_t number, uint32_t shard, Call call);
-  template <class Reply>
-  absl::StatusOr<Answer> AnswerOf(const absl::StatusOr<Reply>& reply, uint64_t map_version) const;
-  template <class Request, class Reply>
-  void OnAnswer(const Request& change, uint64_t number, uint32_t shard, const absl::StatusOr<Reply>& reply);
-  void Take(FanOut& fan_out, uint32_t shard, const absl::StatusOr<Answer>& answer);
-  void TellPassed(const v1::SessionChange& change, uint32_t segment, uint64_t clock);
-  void TellPassed(const v1::JobChange& change, uint32_t segment, uint64_t clock);
-  void TellReply(const v1::SessionChange&, const v1::SessionChangeReply&) {}
-  void TellReply(const v1::JobChange& change, const v1::JobChangeReply& reply);
+  // The largest number below which no change is under way.
+  uint64_t Floor() const;
+  void OnAnswer(const v1::Change& change, uint64_t start, uint32_t shard,
+                const absl::StatusOr<v1::ChangeReply>& reply);
+  void Take(FanOut& fan_out, uint32_t shard, const absl::StatusOr<v1::ChangeReply>& reply,
+            uint64_t map_version);
 
   Context& context_;
   Membership& membership_;
   Listener& listener_;
   std::map<Subject, FanOut> fan_outs_;
   std::map<uint32_t, size_t> calls_;  // under way, by shard
-  uint64_t last_number_ = 0;
+  uint64_t last_start_ = 0;
+  bool taken_up_ = false;  // every intent found in the store is among fan_outs_
 };
 
 }  // namespace paceline::coordinator

@@ -18,8 +18,7 @@ namespace paceline::coordinator {
 class ShardCaller {
  public:
   using InstallDone = std::function<void(absl::StatusOr<v1::InstallReply>)>;
-  using ChangeDone = std::function<void(absl::StatusOr<v1::SessionChangeReply>)>;
-  using JobChangeDone = std::function<void(absl::StatusOr<v1::JobChangeReply>)>;
+  using ChangeDone = std::function<void(absl::StatusOr<v1::ChangeReply>)>;
   using FenceDone = std::function<void(absl::StatusOr<v1::FenceReply>)>;
   using RecruitDone = std::function<void(absl::StatusOr<v1::RecruitReply>)>;
   using HandOverDone = std::function<void(absl::StatusOr<v1::HandOverReply>)>;
@@ -30,10 +29,7 @@ class ShardCaller {
   // `address` is the host:port of the newest start of `shard`.
   virtual void Install(ShardId shard, const std::string& address, v1::InstallRequest request,
                        InstallDone done) = 0;
-  virtual void ChangeSession(ShardId shard, const std::string& address, v1::SessionChange change,
-                             ChangeDone done) = 0;
-  virtual void ChangeJob(ShardId shard, const std::string& address, v1::JobChange change,
-                         JobChangeDone done) = 0;
+  virtual void MakeChange(ShardId shard, const std::string& address, v1::Change change, ChangeDone done) = 0;
   virtual void Fence(ShardId shard, const std::string& address, v1::FenceRequest request, FenceDone done) = 0;
   virtual void Recruit(ShardId shard, const std::string& address, v1::RecruitRequest request,
                        RecruitDone done) = 0;

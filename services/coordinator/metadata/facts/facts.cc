@@ -187,10 +187,20 @@ void Facts::RaiseCounters() {
   c.set_session(std::max({c.session(), last_of(sessions_), c.closed_floor()}));
   c.set_table(std::max(c.table(), last_of(tables_)));
   c.set_catalogue_version(std::max<uint64_t>(c.catalogue_version(), tables_.size()));
+  const auto raise = [&c](const auto& records) {
+    for (const auto& [id, record] : records) c.set_change(std::max(c.change(), record.change()));
+  };
+  raise(jobs_), raise(sessions_), raise(drops_), raise(rule_changes_);
   // A session without a record is closed, or nobody was ever told of it.
   uint64_t floor = c.closed_floor();
   while (floor < c.session() && !sessions_.contains(floor + 1)) ++floor;
   c.set_closed_floor(floor);
+}
+
+uint64_t Facts::NumberIn(Changes& changes) const {
+  if (!changes.counters.has_value()) changes.counters = counters_;
+  changes.counters->set_change(changes.counters->change() + 1);
+  return changes.counters->change();
 }
 
 // Nobody was told of a session that is still being opened. A session without a record was closed, and may

@@ -91,6 +91,9 @@ class Facts {
   uint64_t cluster() const { return cluster_.id(); }
   uint32_t SegmentCount() const { return uint32_t{1} << cluster_.ring_bits(); }
   const CountersRecord& counters() const { return counters_; }
+  // Numbers the change that `changes` begins: adds the counter to them, which must not be replaced
+  // afterwards.
+  uint64_t NumberIn(Changes& changes) const;
   const NoncesRecord& nonces() const { return nonces_; }
   // True if some session was ever open everywhere, or there is a table, or a job with clocks, other than
   // those of a load under way. If false, segments that begin empty lack nothing that anybody knows of: a load

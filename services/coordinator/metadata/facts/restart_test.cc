@@ -197,7 +197,7 @@ class Life {
     EXPECT_EQ(status.jobs_size(), 0);
     EXPECT_EQ(cluster_.Opened("ctr"), 4u);
     EXPECT_EQ(cluster_.core().Status().jobs(0).job(), 2u) << "another job of the same name";
-    EXPECT_EQ(cluster_.shards().at("shard-0").changes.back().closed_floor(), 3u);
+    EXPECT_EQ(cluster_.shards().at("shard-0").changes.back().open().closed_floor(), 3u);
   }
 
   int CountOpen(uint64_t session) {
@@ -286,7 +286,7 @@ TEST(RestartTest, TheFloorMovesOnAfterACommitInDoubt) {
   cluster.Await(closed);
   ASSERT_THAT(closed.status(), IsOk());
   (void)cluster.Opened("ctr");
-  EXPECT_EQ(cluster.shards().at("shard-0").changes.back().closed_floor(), second);
+  EXPECT_EQ(cluster.shards().at("shard-0").changes.back().open().closed_floor(), second);
 }
 
 TEST(TermTest, OnlyTheNewestCoordinatorOfAStoreCanChangeIt) {

@@ -29,8 +29,8 @@ TEST_F(SecretsTest, ASecretIsDrawnOnceAndItsDigestIsToldToShards) {
   const auto other = cluster_.OpenSession("ctr", 8);
   cluster_.Await(other);
   EXPECT_NE(other->secret(), first->secret());
-  const v1::SessionChange& told = cluster_.shards().at("shard-0").changes.at(0);
-  EXPECT_EQ(told.secret_sha256(), secret::Sha256(first->secret()));
+  const v1::Change& told = cluster_.shards().at("shard-0").changes.at(0);
+  EXPECT_EQ(told.open().secret_sha256(), secret::Sha256(first->secret()));
   EXPECT_THAT(cluster_.core().Status().DebugString(), ::testing::Not(HasSubstr(first->secret())));
 }
 

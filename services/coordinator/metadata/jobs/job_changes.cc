@@ -89,6 +89,26 @@ void JobChanges::OnNamedEverywhere(Subject subject) {
   context_.facts.FindDrop(id) != nullptr ? FinishDrop(id) : FinishRuleChange(id);
 }
 
+// Each is committed again with a new number; a failure is tried again.
+void JobChanges::OnLate(Subject subject) {
+  const auto id = static_cast<uint32_t>(subject.id);
+  const Facts& facts = context_.facts;
+  Changes changes;
+  if (subject.kind == Subject::Kind::kJob) {
+    const JobRecord* job = facts.FindJob(id);
+    if (job == nullptr || !job->closing()) return;
+    changes.jobs.push_back(*job);
+    changes.jobs.back().set_change(facts.NumberIn(changes));
+    if (context_.Commit(changes).ok()) StartClosing(*facts.FindJob(id));
+  } else if (const TableDropRecord* drop = facts.FindDrop(id)) {
+    changes.drops.push_back(*drop);
+    changes.drops.back().set_change(facts.NumberIn(changes));
+    if (context_.Commit(changes).ok()) StartDrop(*facts.FindDrop(id));
+  } else if (const RuleChangeRecord* rates = facts.FindRuleChange(id)) {
+    (void)BeginRuleChange(*rates);
+  }
+}
+
 std::vector<std::string> JobChanges::Problems() const {
   std::vector<Subject> subjects;
   for (const auto& [table, drop] : context_.facts.drops()) subjects.push_back(Subject::Table(table));

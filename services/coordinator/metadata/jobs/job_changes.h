@@ -64,7 +64,8 @@ class JobChanges {
   // -- events --
   // The fan-out of a table or a job has reached every segment.
   void OnNamedEverywhere(Subject subject);
-  void OnClockPassed(const v1::JobChange& change, uint32_t segment, uint64_t clock);
+  void OnClockPassed(const v1::Change& change, uint64_t clock);
+  void OnLate(Subject subject);
   // Call on time, and when sessions may have been closed.
   void PumpDeletions();
 
@@ -92,7 +93,7 @@ class JobChanges {
   absl::Status CheckRates(const v1::Table& table, const v1::Rule& rule) const;
   // The change that a request asks for, without its number.
   absl::StatusOr<RuleChangeRecord> Decide(const v1::Table& table, const v1::ChangeRuleRequest& request) const;
-  absl::Status BeginRuleChange(const RuleChangeRecord& change);
+  absl::Status BeginRuleChange(RuleChangeRecord change);
   void StartRuleChange(const RuleChangeRecord& change);
   void FinishRuleChange(uint32_t table);
   v1::ChangeRuleReply RuleReply(uint32_t table) const;

@@ -105,7 +105,7 @@ void JobChanges::PumpDeletion(uint32_t id) {
 absl::Status JobChanges::BeginClosing(JobRecord job) {
   ABSL_RETURN_IF_ERROR(membership_.CheckMayGiveIds());
   Changes changes;
-  changes.counters = context_.facts.counters();
+  job.set_change(context_.facts.NumberIn(changes));
   std::vector<v1::Table> tables;
   for (const auto& [id, table] : context_.facts.tables()) {
     if (table.job() != job.id()) continue;
@@ -133,10 +133,8 @@ absl::Status JobChanges::BeginClosing(JobRecord job) {
 }
 
 void JobChanges::StartClosing(const JobRecord& job) {
-  v1::JobChange change;
-  change.set_action(v1::JobChange::CLOSE_JOB);
-  change.set_job(job.id());
-  *change.mutable_tables() = job.closing_tables();
+  v1::Change change = ChangeOf(v1::Subject::JOB, job.id(), job.id(), job.change());
+  *change.mutable_close()->mutable_tables() = job.closing_tables();
   fan_outs_.Start(std::move(change));
 }
 

@@ -92,8 +92,9 @@ absl::StatusOr<RuleChangeRecord> JobChanges::Decide(const v1::Table& table,
   return change;
 }
 
-absl::Status JobChanges::BeginRuleChange(const RuleChangeRecord& change) {
+absl::Status JobChanges::BeginRuleChange(RuleChangeRecord change) {
   Changes changes;
+  change.set_change(context_.facts.NumberIn(changes));
   changes.rule_changes.push_back(change);
   ABSL_RETURN_IF_ERROR(context_.Commit(changes));
   StartRuleChange(change);
@@ -101,18 +102,19 @@ absl::Status JobChanges::BeginRuleChange(const RuleChangeRecord& change) {
 }
 
 void JobChanges::StartRuleChange(const RuleChangeRecord& record) {
-  v1::JobChange change;
-  change.set_action(v1::JobChange::CHANGE_RULE);
-  *change.mutable_table() = *context_.facts.FindTable(record.table());
-  change.set_job(change.table().job());
-  change.set_number(record.number());
-  *change.mutable_rule() = record.rule();
-  change.set_clock(record.clock());
-  change.set_at_once(record.at_once());
+  const v1::Table& table = *context_.facts.FindTable(record.table());
+  v1::Change change = ChangeOf(v1::Subject::TABLE, table.id(), table.job(), record.change());
+  v1::Change::ChangeRule& rule = *change.mutable_rule();
+  *rule.mutable_table() = table;
+  rule.set_number(record.number());
+  *rule.mutable_rule() = record.rule();
+  rule.set_clock(record.clock());
+  rule.set_at_once(record.at_once());
   fan_outs_.Start(std::move(change));
 }
 
-void JobChanges::OnClockPassed(const v1::JobChange& refused, uint32_t, uint64_t clock) {
+void JobChanges::OnClockPassed(const v1::Change& change, uint64_t clock) {
+  const v1::Change::ChangeRule& refused = change.rule();
   const RuleChangeRecord* under_way = context_.facts.FindRuleChange(refused.table().id());
   // The answer may belong to an earlier proposal.
   const bool current = under_way != nullptr && under_way->number() == refused.number() &&
@@ -121,7 +123,7 @@ void JobChanges::OnClockPassed(const v1::JobChange& refused, uint32_t, uint64_t 
   RuleChangeRecord next = *under_way;
   ClockProposal& proposal = proposals_[next.table()];
   proposal.Refused();
-  const uint64_t known = std::max(clock, workers_.NewestClock(refused.job()));
+  const uint64_t known = std::max(clock, workers_.NewestClock(change.job()));
   next.set_clock(proposal.Beyond(known));
   (void)BeginRuleChange(next);  // if the commit fails the fan-out is refused again, after a pause
 }

@@ -37,7 +37,7 @@ absl::Status JobChanges::BeginDrop(const v1::Table& table) {
   drop.set_job(dropped.job());
   drop.set_name(dropped.name());
   Changes changes;
-  changes.counters = context_.facts.counters();
+  drop.set_change(context_.facts.NumberIn(changes));
   changes.counters->set_catalogue_version(changes.counters->catalogue_version() + 1);
   changes.forgotten_tables.push_back(dropped.id());
   changes.drops.push_back(drop);
@@ -53,12 +53,8 @@ absl::Status JobChanges::BeginDrop(const v1::Table& table) {
 }
 
 void JobChanges::StartDrop(const TableDropRecord& drop) {
-  v1::JobChange change;
-  change.set_action(v1::JobChange::DROP_TABLE);
-  change.set_job(drop.job());
-  change.mutable_table()->set_id(drop.table());
-  change.mutable_table()->set_job(drop.job());
-  change.mutable_table()->set_name(drop.name());
+  v1::Change change = ChangeOf(v1::Subject::TABLE, drop.table(), drop.job(), drop.change());
+  change.mutable_drop()->set_name(drop.name());
   fan_outs_.Start(std::move(change));
 }
 

@@ -19,6 +19,7 @@ std::string WhatIsMissing(const Facts& facts, const v1::Known& known) {
         missing("map version", known.map_version(), facts.map_version()),
         missing("session", known.session(), counters.session()), missing("job", known.job(), counters.job()),
         missing("table", known.table(), counters.table()), missing("cut", known.cut(), counters.cut()),
+        missing("change", known.change(), counters.change()),
         missing("catalogue version", known.catalogue_version(), counters.catalogue_version()),
         missing("start of a shard", known.incarnation(), counters.incarnation())}) {
     if (!found.empty()) return found;

@@ -35,7 +35,7 @@ uint32_t Membership::Level() const {
 }
 
 v1::Map Membership::MapWith(const v1::ShardInfo& shard) const {
-  return NextMap(*context_.facts.map(), shard, !context_.facts.AnybodyWasTold());
+  return NextMap(*context_.facts.map(), shard, !context_.facts.AnybodyWasTold(), ChangeFloor());
 }
 
 // The level of a shard's later start is known when it joins, so the level changes only with a map.

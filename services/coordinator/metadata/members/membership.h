@@ -41,6 +41,9 @@ class Membership {
   uint32_t Level() const;
   // kFailedPrecondition: some shard does not speak this level, to which `what` belongs; names both.
   absl::Status CheckSpoken(uint32_t level, absl::string_view what) const;
+  // The changes up to this number were made before a segment that begins empty by the next map. 0: shards of
+  // level 1 are left, which could not read the record of it.
+  uint64_t ChangeFloor() const { return Level() < 2 ? 0 : context_.facts.counters().change(); }
   // Forgets a shard that is a member of no segment. kFailedPrecondition: it is a member of some segment.
   // kAborted: its folder is being marked as emptied; ask again.
   absl::StatusOr<v1::RemoveShardReply> Remove(const v1::RemoveShardRequest& request);

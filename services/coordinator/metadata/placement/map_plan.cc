@@ -53,7 +53,7 @@ v1::Map FirstMap(const std::map<uint32_t, ShardRecord>& shards, int ring_bits, u
   return map;
 }
 
-v1::Map NextMap(const v1::Map& map, const v1::ShardInfo& shard, bool nothing_to_lose) {
+v1::Map NextMap(const v1::Map& map, const v1::ShardInfo& shard, bool nothing_to_lose, uint64_t change_floor) {
   v1::Map next = map;
   next.set_version(map.version() + 1);
   v1::ShardInfo* place = nullptr;
@@ -71,6 +71,7 @@ v1::Map NextMap(const v1::Map& map, const v1::ShardInfo& shard, bool nothing_to_
     segment.clear_replicas();
     segment.set_epoch(segment.epoch() + 1);
     segment.set_emptied_in(segment.epoch());
+    segment.set_change_floor(change_floor);
   }
   return next;
 }

@@ -19,7 +19,7 @@ v1::Map FirstMap(const std::map<uint32_t, ShardRecord>& shards, int ring_bits, u
 // The new start may have another folder, so no segment is marked as lost. `nothing_to_lose`: segments without
 // a living member begin empty in their next epoch, with the newest start of their primary's shard as the only
 // member. That is right only if earlier starts cannot hold anything that anybody was told of.
-v1::Map NextMap(const v1::Map& map, const v1::ShardInfo& shard, bool nothing_to_lose);
+v1::Map NextMap(const v1::Map& map, const v1::ShardInfo& shard, bool nothing_to_lose, uint64_t change_floor);
 
 // A number that grows whenever a segment begins empty.
 uint64_t EmptiedSum(const v1::Map& map);

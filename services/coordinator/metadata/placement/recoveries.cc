@@ -279,6 +279,7 @@ void Recoveries::Decide(uint32_t segment, Attempt& attempt, Decisions& decisions
   *config.mutable_primary() = *primary;
   if (best == Progress()) {
     config.set_emptied_in(config.epoch());
+    config.set_change_floor(membership_.ChangeFloor());
     decisions.emptied.insert(segment);
   } else if (nothing) {
     decisions.fell_back.insert(segment);

@@ -12,6 +12,22 @@
 #include "services/coordinator/metadata/placement/map_plan.h"
 
 namespace paceline::coordinator {
+namespace {
+
+// True if every segment is to be told of the state.
+bool IsIntent(const SessionRecord& session) {
+  switch (session.state()) {
+    case SessionRecord::OPENING:
+    case SessionRecord::JOINING:
+    case SessionRecord::FINISHING:
+    case SessionRecord::CLOSING:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
 
 void Sessions::Start(OnMoved on_moved) {
   on_moved_ = std::move(on_moved);
@@ -183,6 +199,9 @@ absl::Status Sessions::Move(std::vector<SessionRecord> next, Changes changes) {
     const SessionRecord* before = context_.facts.FindSession(session.id());
     was.push_back(before == nullptr ? SessionRecord::STATE_UNSPECIFIED : before->state());
   }
+  for (SessionRecord& session : next) {
+    if (IsIntent(session)) session.set_change(context_.facts.NumberIn(changes));
+  }
   changes.sessions = next;
   ABSL_RETURN_IF_ERROR(context_.Commit(changes));
   for (size_t i = 0; i < next.size(); ++i) {
@@ -201,43 +220,42 @@ absl::Status Sessions::Move(const SessionRecord& session, SessionRecord::State s
 }
 
 void Sessions::StartFanOut(const SessionRecord& session) {
-  v1::SessionChange change = ChangeFor(session);
-  if (change.action() == v1::SessionChange::ACTION_UNSPECIFIED) {
+  v1::Change change = ChangeFor(session);
+  if (change.action_case() == v1::Change::ACTION_NOT_SET) {
     fan_outs_.Stop(Subject::Session(session.id()));
   } else {
     fan_outs_.Start(std::move(change));
   }
 }
 
-v1::SessionChange Sessions::ChangeFor(const SessionRecord& session) const {
-  v1::SessionChange change;
-  change.set_job(session.job());
-  change.set_session(session.id());
+v1::Change Sessions::ChangeFor(const SessionRecord& session) const {
+  v1::Change change = ChangeOf(v1::Subject::SESSION, session.id(), session.job(), session.change());
   switch (session.state()) {
     case SessionRecord::OPENING:
-      change.set_action(v1::SessionChange::OPEN);
-      change.set_closed_floor(context_.facts.counters().closed_floor());
-      if (!session.secret().empty()) change.set_secret_sha256(secret::Sha256(session.secret()));
+      change.mutable_open()->set_closed_floor(context_.facts.counters().closed_floor());
+      if (session.secret().empty()) break;
+      change.mutable_open()->set_secret_sha256(secret::Sha256(session.secret()));
       break;
     case SessionRecord::JOINING:
-      change.set_action(v1::SessionChange::JOIN);
-      change.set_start_clock(session.start_clock());
-      change.set_rank(session.rank());
+      change.mutable_join()->set_start_clock(session.start_clock());
+      change.mutable_join()->set_rank(session.rank());
       break;
     case SessionRecord::FINISHING:
-      change.set_action(v1::SessionChange::FINISH);
-      change.set_seals(session.seals());
-      change.set_clock(session.finish_clock());
+      change.mutable_finish()->set_seals(session.seals());
+      change.mutable_finish()->set_clock(session.finish_clock());
       break;
     case SessionRecord::CLOSING:
-      change.set_action(v1::SessionChange::EVICT);
-      change.set_reason(session.reason());
-      change.set_data_lost(session.data_lost());
+      change.mutable_evict()->set_reason(session.reason());
+      change.mutable_evict()->set_data_lost(session.data_lost());
       break;
     default:
       break;
   }
   return change;
+}
+
+void Sessions::OnLate(const SessionRecord& session) {
+  if (IsIntent(session)) (void)Move({session});  // with a new number; a failure is tried again
 }
 
 void Sessions::OnNamedEverywhere(const SessionRecord& session) {

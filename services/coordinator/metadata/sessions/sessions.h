@@ -48,6 +48,7 @@ class Sessions {
   // -- events --
   // The fan-out of a session that is OPENING, FINISHING or CLOSING has reached every segment.
   void OnNamedEverywhere(const SessionRecord& session);
+  void OnLate(const SessionRecord& session);
   void OnMap();
   void OnTime();
   void ListenAfresh();
@@ -114,7 +115,8 @@ class Sessions {
   const SessionRecord* FindNonce(uint64_t nonce) const;
   absl::Status CheckRoom() const;
   v1::OpenSessionReply OpenReply(uint64_t session, uint32_t clients_level) const;
-  v1::SessionChange ChangeFor(const SessionRecord& session) const;
+  // Without an action: its state is no intent.
+  v1::Change ChangeFor(const SessionRecord& session) const;
   void StartFanOut(const SessionRecord& session);
   absl::Status FinishClosing(SessionRecord session);
   static bool HasEnded(const SessionRecord& session);

@@ -103,7 +103,7 @@ TEST_F(SessionsTest, ASegmentThatMovesIsInNeitherAnswerAndIsAskedForAgain) {
   // It leaves shard-0 before that is asked, and has not arrived at shard-1 when that is.
   const uint32_t moving = SegmentOf("shard-0");
   for (const std::string name : {"shard-0", "shard-1"}) {
-    v1::SessionChangeReply reply;
+    v1::ChangeReply reply;
     reply.set_map_version(1);
     for (uint32_t s = 0; s < 8; ++s) {
       if (cluster_.shards().at(name).IsPrimaryOf(s) && s != moving) reply.add_committed(s);
@@ -120,7 +120,7 @@ TEST_F(SessionsTest, ASegmentThatMovesIsInNeitherAnswerAndIsAskedForAgain) {
 TEST_F(SessionsTest, AnyAnswerThatNamesASegmentCounts) {
   // A shard that says the record is committed is primary in its own, newer map.
   cluster_.shards().at("shard-0").up = false;
-  v1::SessionChangeReply all;
+  v1::ChangeReply all;
   all.set_map_version(1);
   for (uint32_t s = 0; s < 8; ++s) all.add_committed(s);
   cluster_.shards().at("shard-1").scripted.push_back(all);
@@ -143,7 +143,7 @@ TEST_F(SessionsTest, AShardThatIsBehindIsToldTheMapAtOnce) {
 TEST_F(SessionsTest, ACallThatAMapHasOvertakenIsSentAgainAtOnce) {
   const auto opening = cluster_.OpenSession("ctr", 7);
   ASSERT_THAT(cluster_.shards().Join(cluster_.core(), "another"), IsOk());
-  v1::SessionChangeReply overtaken;
+  v1::ChangeReply overtaken;
   overtaken.set_map_version(cluster_.core().Status().map_version());
   overtaken.add_waits("the call is of map version 1");
   for (const std::string name : {"shard-0", "shard-1"}) {
@@ -156,7 +156,7 @@ TEST_F(SessionsTest, ACallThatAMapHasOvertakenIsSentAgainAtOnce) {
 }
 
 TEST_F(SessionsTest, AnAnswerByANewerMapThanTheStoresShowsThatItIsBehind) {
-  v1::SessionChangeReply ahead;
+  v1::ChangeReply ahead;
   ahead.set_map_version(99);
   cluster_.shards().at("shard-0").scripted.push_back(ahead);
   const auto opening = cluster_.OpenSession("ctr", 7);
@@ -253,7 +253,7 @@ TEST_F(SessionsTest, TheFloorIsBelowTheOldestSessionThatIsNotClosed) {
   ASSERT_EQ(cluster_.Opened("ctr"), 3u);
   const auto floor_of_next = [&] {
     const uint64_t next = cluster_.Opened("ctr");
-    const uint64_t floor = cluster_.shards().at("shard-0").changes.back().closed_floor();
+    const uint64_t floor = cluster_.shards().at("shard-0").changes.back().open().closed_floor();
     return std::pair(next, floor);
   };
   cluster_.Await(cluster_.CloseSession(2));
@@ -312,7 +312,7 @@ TEST_F(SessionsTest, SilenceBeyondTheLimitEvicts) {
               StatusIs(StatusCode::kFailedPrecondition,
                        AllOf(HasSubstr("session 1 was evicted: silent for 10."), HasSubstr("limit 10.0 s"),
                              HasSubstr("open a new session"))));
-  EXPECT_THAT(cluster_.shards().at("shard-0").changes.back().reason(), HasSubstr("silent for"));
+  EXPECT_THAT(cluster_.shards().at("shard-0").changes.back().evict().reason(), HasSubstr("silent for"));
 }
 
 TEST_F(SessionsTest, SignsOfLifePreventIt) {

@@ -208,10 +208,10 @@ TEST_F(WorkersTest, AJointStartIsAnsweredOnceAllAreWorkersEverywhere) {
   // Of the two calls that shard-0 gets, the second (for b) is not committed at first.
   FakeShard& shard = cluster_.shards().at("shard-0");
   const auto join_b = cluster_.JoinJob(b, 2);
-  v1::SessionChangeReply all;
+  v1::ChangeReply all;
   all.set_map_version(1);
   for (uint32_t s = 0; s < 8; ++s) all.add_committed(s);
-  shard.scripted = {all, v1::SessionChangeReply()};
+  shard.scripted = {all, v1::ChangeReply()};
   cluster_.shards().Deliver();
   EXPECT_EQ(cluster_.StateOf(a), "worker");
   EXPECT_EQ(cluster_.StateOf(b), "joining");
@@ -275,10 +275,10 @@ TEST_F(WorkersTest, AMemberThatEndsWhileJoiningIsNotWaitedFor) {
   const auto join_a = cluster_.JoinJob(a, 2);
   FakeShard& shard = cluster_.shards().at("shard-0");
   const auto join_b = cluster_.JoinJob(b, 2);
-  v1::SessionChangeReply all;
+  v1::ChangeReply all;
   all.set_map_version(1);
   for (uint32_t s = 0; s < 8; ++s) all.add_committed(s);
-  shard.scripted = {all, v1::SessionChangeReply()};
+  shard.scripted = {all, v1::ChangeReply()};
   cluster_.shards().Deliver();
   EXPECT_FALSE(join_a.answered());
   const auto closing = cluster_.CloseSession(b);
@@ -379,8 +379,8 @@ TEST_F(WorkersTest, SealsAreCheckedAndPassedOn) {
   cluster_.shards().at("shard-0").withheld = {0, 1, 2, 3, 4, 5, 6, 7};
   const auto finishing = finish();
   cluster_.Run(absl::Milliseconds(50));
-  EXPECT_EQ(cluster_.shards().at("shard-1").changes.back().seals(), request.seals());
-  EXPECT_EQ(cluster_.shards().at("shard-1").changes.back().clock(), 30u);
+  EXPECT_EQ(cluster_.shards().at("shard-1").changes.back().finish().seals(), request.seals());
+  EXPECT_EQ(cluster_.shards().at("shard-1").changes.back().finish().clock(), 30u);
   request.set_seals(seals(0, 8, 5));
   EXPECT_THAT(finish().status(), StatusIs(StatusCode::kInvalidArgument, HasSubstr("other ones")));
   request.set_seals(seals(0, 8, 4));
@@ -389,9 +389,9 @@ TEST_F(WorkersTest, SealsAreCheckedAndPassedOn) {
   ASSERT_THAT(cluster_.Restart(), IsOk());
   cluster_.shards().at("shard-0").changes.clear();
   cluster_.Run(absl::Milliseconds(50));
-  EXPECT_EQ(cluster_.shards().at("shard-0").changes.back().seals(), seals(0, 8, 4))
+  EXPECT_EQ(cluster_.shards().at("shard-0").changes.back().finish().seals(), seals(0, 8, 4))
       << "they are part of the intent";
-  EXPECT_EQ(cluster_.shards().at("shard-0").changes.back().clock(), 30u);
+  EXPECT_EQ(cluster_.shards().at("shard-0").changes.back().finish().clock(), 30u);
 }
 
 TEST_F(WorkersTest, TheDeadlineOfAFinishEndsTheWaitOnly) {

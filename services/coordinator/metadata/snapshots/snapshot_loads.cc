@@ -122,7 +122,7 @@ absl::StatusOr<uint32_t> Snapshots::CommitLoad(const std::string& name, const v1
                         static_cast<size_t>(manifest.tables_size());
   if (tables > limits.tables) return TooMany("tables", limits.tables, "drop one");
   Changes changes;
-  changes.counters = context_.facts.counters();
+  const uint64_t change = context_.facts.NumberIn(changes);
   CountersRecord& counters = *changes.counters;
   counters.set_job(counters.job() + 1);
   counters.set_cut(counters.cut() + 1);
@@ -130,6 +130,7 @@ absl::StatusOr<uint32_t> Snapshots::CommitLoad(const std::string& name, const v1
   JobRecord record;
   record.set_id(counters.job());
   record.set_name(name);
+  record.set_change(change);
   record.set_had_workers(true);  // its clocks have advanced
   record.set_data_lost(manifest.data_lost());
   LoadRecord& load = *record.mutable_load();
@@ -164,20 +165,30 @@ absl::StatusOr<uint32_t> Snapshots::CommitLoad(const std::string& name, const v1
 }
 
 void Snapshots::StartLoad(const JobRecord& job) {
-  v1::JobChange change;
-  change.set_action(v1::JobChange::LOAD_JOB);
-  change.set_job(job.id());
-  change.set_cut(job.load().id());
-  change.set_snapshot(job.load().snapshot());
-  change.set_clock(job.load().clock());
+  v1::Change change = ChangeOf(v1::Subject::JOB, job.id(), job.id(), job.change());
+  v1::Change::LoadJob& load = *change.mutable_load();
+  load.set_id(job.load().id());
+  load.set_snapshot(job.load().snapshot());
+  load.set_clock(job.load().clock());
   for (int i = 0; i < job.load().to_size(); ++i) {
     const v1::Table* table = context_.facts.FindTable(job.load().to(i));
     if (table == nullptr) continue;
-    v1::JobChange::Load& load = *change.add_loads();
-    load.set_from(job.load().from(i));
-    *load.mutable_to() = *table;
+    v1::Change::LoadJob::Table& to = *load.add_tables();
+    to.set_from(job.load().from(i));
+    *to.mutable_to() = *table;
   }
   fan_outs_.Start(std::move(change));
+}
+
+void Snapshots::OnLate(Subject subject) {
+  const auto id = static_cast<uint32_t>(subject.id);
+  const JobRecord* job = context_.facts.FindJob(id);
+  if (subject.kind != Subject::Kind::kLoad || job == nullptr || !job->has_load() || job->deleting()) return;
+  Changes changes;
+  changes.jobs.push_back(*job);
+  changes.jobs.back().set_change(context_.facts.NumberIn(changes));
+  // A failure is tried again.
+  if (context_.Commit(changes).ok()) StartLoad(*context_.facts.FindJob(id));
 }
 
 void Snapshots::FinishLoad(uint32_t id) {

@@ -101,7 +101,7 @@ absl::StatusOr<Ticket> Snapshots::Create(const v1::CreateSnapshotRequest& reques
 // folder of that number is another snapshot.
 absl::Status Snapshots::Begin(uint32_t job, uint64_t above) {
   Creation& creation = creations_.at(job);
-  ABSL_ASSIGN_OR_RETURN(creation.cut, NewCut(above));
+  ABSL_RETURN_IF_ERROR(DrawCut(creation, above));
   const uint64_t cluster = context_.facts.cluster();
   const std::string folder = FolderName(creation.request.job(), creation.cut, cluster);
   OnFiles<absl::StatusOr<uint64_t>>(
@@ -120,15 +120,16 @@ absl::Status Snapshots::Begin(uint32_t job, uint64_t above) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> Snapshots::NewCut(uint64_t above) {
+absl::Status Snapshots::DrawCut(Creation& creation, uint64_t above) {
   Changes changes;
-  changes.counters = context_.facts.counters();
+  const uint64_t change = context_.facts.NumberIn(changes);
   changes.counters->set_cut(std::max(changes.counters->cut(), above) + 1);
   ABSL_RETURN_IF_ERROR(context_.Commit(changes));
-  return changes.counters->cut();
+  creation.cut = changes.counters->cut();
+  creation.change = change;
+  return absl::OkStatus();
 }
 
-// Rates that are to change later are not those of the snapshot, and the earlier ones are not known.
 uint64_t Snapshots::NewestRates(uint32_t job) const {
   uint64_t newest = 0;
   for (const auto& [id, table] : context_.facts.tables()) {
@@ -146,7 +147,7 @@ absl::Status Snapshots::CheckRatesAreSoon(uint32_t job, bool at_work, uint64_t n
 }
 
 absl::Status Snapshots::Propose(uint32_t job, uint64_t known) {
-  ABSL_ASSIGN_OR_RETURN(creations_.at(job).cut, NewCut());
+  ABSL_RETURN_IF_ERROR(DrawCut(creations_.at(job)));
   return Ask(job, known);
 }
 
@@ -161,40 +162,39 @@ absl::Status Snapshots::Ask(uint32_t job, uint64_t known) {
   creation.hold_joins = !at_work && context_.now < creation.hold_until;
   creation.clock = std::max(creation.proposal.Beyond(newest), NewestRates(job));
   creation.files.clear();
-  v1::JobChange change;
-  change.set_action(v1::JobChange::TAKE_CUT);
-  change.set_job(job);
-  change.set_cut(creation.cut);
-  change.set_clock(creation.clock);
-  change.set_at_once(creation.at_once);
-  change.set_exact(creation.request.exact());
-  change.set_snapshot(creation.folder);
+  v1::Change change = ChangeOf(v1::Subject::JOB, job, job, creation.change);
+  v1::Change::TakeCut& cut = *change.mutable_cut();
+  cut.set_id(creation.cut);
+  cut.set_clock(creation.clock);
+  cut.set_at_once(creation.at_once);
+  cut.set_exact(creation.request.exact());
+  cut.set_snapshot(creation.folder);
   fan_outs_.Start(std::move(change));
   return absl::OkStatus();
 }
 
-void Snapshots::OnClockPassed(const v1::JobChange& change, uint64_t clock) {
+void Snapshots::OnClockPassed(const v1::Change& change, uint64_t clock) {
   const auto it = creations_.find(change.job());
-  if (it == creations_.end() || it->second.cut != change.cut() || it->second.complete) return;
+  if (it == creations_.end() || it->second.cut != change.cut().id() || it->second.complete) return;
   it->second.proposal.Refused();
   if (const absl::Status proposed = Propose(change.job(), clock); !proposed.ok())
     GiveUp(change.job(), proposed);
 }
 
-void Snapshots::OnJobReply(const v1::JobChange& change, const v1::JobChangeReply& reply) {
-  if (change.action() == v1::JobChange::LOAD_JOB) {
+void Snapshots::OnReply(const v1::Change& change, const v1::ChangeReply& reply) {
+  if (change.has_load()) {
     const JobRecord* job = context_.facts.FindJob(change.job());
-    const bool current = job != nullptr && job->has_load() && job->load().id() == change.cut();
+    const bool current = job != nullptr && job->has_load() && job->load().id() == change.load().id();
     // If the commit fails the fan-out meets the same failure again.
     if (current && reply.failures_size() > 0) (void)GiveUpLoad(change.job(), reply.failures(0).why());
     return;
   }
   const auto it = creations_.find(change.job());
-  if (it == creations_.end() || it->second.cut != change.cut() || it->second.complete) return;
+  if (it == creations_.end() || it->second.cut != change.cut().id() || it->second.complete) return;
   Creation& creation = it->second;
   // The first file counts: it comes from the primary that logged the cut.
   for (const v1::SnapshotFile& file : reply.files()) creation.files.try_emplace(file.segment(), file);
-  for (const v1::JobChangeReply::Failure& failure : reply.failures()) {
+  for (const v1::ChangeReply::Failure& failure : reply.failures()) {
     if (!failure.lost()) {
       return GiveUp(change.job(),
                     absl::FailedPreconditionError(absl::StrCat("the snapshot failed: ", failure.why())));

@@ -67,8 +67,10 @@ class Snapshots {
 
   // -- events --
   void OnNamedEverywhere(Subject subject);
-  void OnClockPassed(const v1::JobChange& change, uint64_t clock);
-  void OnJobReply(const v1::JobChange& change, const v1::JobChangeReply& reply);
+  void OnClockPassed(const v1::Change& change, uint64_t clock);
+  void OnReply(const v1::Change& change, const v1::ChangeReply& reply);
+  // A load needs a new number; a cut that is late is given up by others.
+  void OnLate(Subject subject);
   void OnTime();
   absl::Time NextTry() const;
   // Forgets the snapshots that are being taken; their requests are answered by others.
@@ -96,8 +98,9 @@ class Snapshots {
   // A snapshot that is being taken.
   struct Creation {
     v1::CreateSnapshotRequest request;
-    std::string folder;  // empty: not made yet
-    uint64_t cut = 0;    // of the last proposal
+    std::string folder;   // empty: not made yet
+    uint64_t cut = 0;     // of the last proposal …
+    uint64_t change = 0;  // … and the number of its change
     uint64_t clock = 0;
     bool scheduled = false;
     bool asked = false;  // its folder is made, and the segments were asked
@@ -132,7 +135,7 @@ class Snapshots {
   absl::Status Propose(uint32_t job, uint64_t known);
   absl::Status Ask(uint32_t job, uint64_t known);
   absl::Status CheckRatesAreSoon(uint32_t job, bool at_work, uint64_t newest) const;
-  absl::StatusOr<uint64_t> NewCut(uint64_t above = 0);
+  absl::Status DrawCut(Creation& creation, uint64_t above = 0);
   uint64_t NewestRates(uint32_t job) const;
   bool RatesAreChanging(uint32_t job) const;
   void Complete(uint32_t job);

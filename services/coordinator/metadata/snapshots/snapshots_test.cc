@@ -186,7 +186,7 @@ TEST_F(SnapshotsTest, RatesThatAreBeingChangedAreThoseOfTheManifest) {
   request.set_table(table->table().id());
   request.mutable_rule()->mutable_sgd()->set_learning_rate(2);
   cluster_.shards().hold = [](const std::string& call, const std::string& shard) {
-    return call == "ChangeJob" && shard == "shard-1";
+    return call == "rule" && shard == "shard-1";
   };
   const auto changed = cluster_.ChangeRule(request);
   cluster_.Run(absl::Seconds(1));
@@ -234,7 +234,7 @@ TEST_F(SnapshotsTest, TheyNameDataThatTheJobLacksAndSoDoJobsMadeFromThem) {
 }
 
 TEST_F(SnapshotsTest, AJobThatIsDeletedMeanwhileGetsNone) {
-  cluster_.shards().hold = [](const std::string& call, auto&) { return call == "ChangeJob"; };
+  cluster_.shards().hold = [](const std::string& call, auto&) { return call == "cut"; };
   const auto created = Create();
   cluster_.Run(absl::Milliseconds(1));
   v1::DeleteJobRequest request;

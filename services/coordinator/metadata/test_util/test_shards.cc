@@ -10,31 +10,34 @@
 namespace paceline::coordinator {
 namespace {
 
+void Pass(uint32_t id, uint64_t clock, v1::ChangeReply& reply) {
+  v1::ChangeReply::Passed& passed = *reply.add_passed();
+  passed.set_segment(id);
+  passed.set_clock(clock);
+}
+
 // True: the record is committed.
-bool Change(const v1::SessionChange& change, FakeSegment& segment, uint32_t id,
-            v1::SessionChangeReply& reply) {
-  const uint64_t session = change.session();
+bool ChangeSession(const v1::Change& change, FakeSegment& segment, uint32_t id, v1::ChangeReply& reply) {
+  const uint64_t session = change.subject().id();
   const bool closed = segment.closed.contains(session);
-  switch (change.action()) {
-    case v1::SessionChange::OPEN:
+  switch (change.action_case()) {
+    case v1::Change::kOpen:
       if (!closed) segment.open.insert(session);
       return !closed;
-    case v1::SessionChange::JOIN:
+    case v1::Change::kJoin:
       if (closed || !segment.open.contains(session)) return false;
       if (segment.workers.contains(session) || segment.finished.contains(session)) return true;
-      if (segment.min_clock > change.start_clock()) {
-        auto* behind = reply.add_join_refused();
-        behind->set_segment(id);
-        behind->set_min_clock(segment.min_clock);
+      if (segment.min_clock > change.join().start_clock()) {
+        Pass(id, segment.min_clock, reply);
         return false;
       }
-      segment.workers[session] = change.start_clock();
+      segment.workers[session] = change.join().start_clock();
       return true;
-    case v1::SessionChange::FINISH:
+    case v1::Change::kFinish:
       segment.workers.erase(session);
       segment.finished.insert(session);
       return true;
-    case v1::SessionChange::EVICT:
+    case v1::Change::kEvict:
       segment.open.erase(session);
       segment.workers.erase(session);
       segment.closed.insert(session);
@@ -44,82 +47,85 @@ bool Change(const v1::SessionChange& change, FakeSegment& segment, uint32_t id,
   }
 }
 
-void Fail(const std::string& why, bool lost, uint32_t id, v1::JobChangeReply& reply) {
-  v1::JobChangeReply::Failure& failure = *reply.add_failures();
+void Fail(const std::string& why, bool lost, uint32_t id, v1::ChangeReply& reply) {
+  v1::ChangeReply::Failure& failure = *reply.add_failures();
   failure.set_segment(id);
   failure.set_why(why);
   failure.set_lost(lost);
 }
 
-bool TakeCut(const v1::JobChange& change, FakeSegment& segment, uint32_t id, v1::JobChangeReply& reply) {
+bool Take(const v1::Change::TakeCut& cut, FakeSegment& segment, uint32_t id, v1::ChangeReply& reply) {
   if (!segment.cannot_snapshot.empty()) {
     Fail(segment.cannot_snapshot, /*lost=*/false, id, reply);
     return false;
   }
-  if (!change.at_once() && segment.min_clock > change.clock() && segment.cut < change.cut()) {
-    auto* passed = reply.add_passed();
-    passed->set_segment(id);
-    passed->set_clock(segment.min_clock);
+  if (!cut.at_once() && segment.min_clock > cut.clock() && segment.cut < cut.id()) {
+    Pass(id, segment.min_clock, reply);
     return false;
   }
-  if (!change.at_once() && segment.min_clock < change.clock()) {
+  if (!cut.at_once() && segment.min_clock < cut.clock()) {
     reply.add_waits("the min clock");
     return false;
   }
-  segment.cut = std::max(segment.cut, change.cut());
+  segment.cut = std::max(segment.cut, cut.id());
   if (std::exchange(segment.cut_is_lost, false)) {
     Fail("another primary", /*lost=*/true, id, reply);
     return false;
   }
   v1::SnapshotFile& file = *reply.add_files();
-  file.set_name(absl::StrCat("segment-", id, ".cut-", change.cut()));
+  file.set_name(absl::StrCat("segment-", id, ".cut-", cut.id()));
   file.set_segment(id);
-  file.set_cut(change.cut());
-  file.set_clock(change.at_once() ? segment.min_clock : change.clock());
+  file.set_cut(cut.id());
+  file.set_clock(cut.at_once() ? segment.min_clock : cut.clock());
   file.set_exact(true);
   file.set_rows(10);
-  segment.write_snapshot(change.snapshot(), file.name());
+  segment.write_snapshot(cut.snapshot(), file.name());
   return true;
 }
 
-bool Change(const v1::JobChange& change, FakeSegment& segment, uint32_t id, v1::JobChangeReply& reply) {
-  const uint32_t table = change.table().id();
-  switch (change.action()) {
-    case v1::JobChange::DROP_TABLE:
-      segment.dropped.insert(table);
+bool ChangeRates(const v1::Change& change, FakeSegment& segment, uint32_t id, v1::ChangeReply& reply) {
+  const v1::Change::ChangeRule& rule = change.rule();
+  if (!rule.at_once() && segment.min_clock > rule.clock()) {
+    Pass(id, segment.min_clock, reply);
+    return false;
+  }
+  std::vector<FakeRates>& rates = segment.rates[rule.table().id()];
+  const bool again = !rates.empty() && rates.back().number >= rule.number();
+  if (again && rates.back().clock >= rule.clock()) return true;
+  rates.push_back({.number = rule.number(),
+                   .lr = rule.rule().sgd().learning_rate(),
+                   .clock = rule.at_once() ? segment.min_clock : rule.clock(),
+                   .at_once = rule.at_once()});
+  return true;
+}
+
+bool Change(const v1::Change& change, FakeSegment& segment, uint32_t id, v1::ChangeReply& reply) {
+  if (change.number() != 0 && change.number() <= segment.change_floor) {
+    reply.add_late(id);
+    return false;
+  }
+  switch (change.action_case()) {
+    case v1::Change::kDrop:
+      segment.dropped.insert(static_cast<uint32_t>(change.subject().id()));
       return true;
-    case v1::JobChange::CHANGE_RULE: {
-      if (!change.at_once() && segment.min_clock > change.clock()) {
-        auto* passed = reply.add_passed();
-        passed->set_segment(id);
-        passed->set_clock(segment.min_clock);
-        return false;
-      }
-      std::vector<FakeRates>& rates = segment.rates[table];
-      const bool again = !rates.empty() && rates.back().number >= change.number();
-      if (again && rates.back().clock >= change.clock()) return true;
-      rates.push_back({.number = change.number(),
-                       .lr = change.rule().sgd().learning_rate(),
-                       .clock = change.at_once() ? segment.min_clock : change.clock(),
-                       .at_once = change.at_once()});
-      return true;
-    }
-    case v1::JobChange::CLOSE_JOB:
+    case v1::Change::kRule:
+      return ChangeRates(change, segment, id, reply);
+    case v1::Change::kClose:
       segment.closed_jobs.insert(change.job());
-      segment.dropped.insert(change.tables().begin(), change.tables().end());
+      segment.dropped.insert(change.close().tables().begin(), change.close().tables().end());
       return true;
-    case v1::JobChange::TAKE_CUT:
-      return TakeCut(change, segment, id, reply);
-    case v1::JobChange::LOAD_JOB:
+    case v1::Change::kCut:
+      return Take(change.cut(), segment, id, reply);
+    case v1::Change::kLoad:
       if (!segment.cannot_snapshot.empty()) {
         Fail(segment.cannot_snapshot, /*lost=*/false, id, reply);
         return false;
       }
-      segment.loaded = change.cut();
-      segment.min_clock = change.clock();
+      segment.loaded = change.load().id();
+      segment.min_clock = change.load().clock();
       return true;
     default:
-      return false;
+      return ChangeSession(change, segment, id, reply);
   }
 }
 
@@ -248,53 +254,29 @@ void FakeShards::Install(ShardId, const std::string& address, v1::InstallRequest
   });
 }
 
-void FakeShards::ChangeSession(ShardId, const std::string& address, v1::SessionChange change,
-                               ChangeDone done) {
+void FakeShards::MakeChange(ShardId, const std::string& address, v1::Change change, ChangeDone done) {
   if (drop_calls()) return;
-  calls_.push_back([this, address, change = std::move(change), done = std::move(done)] {
+  const auto* action = v1::Change::descriptor()->FindFieldByNumber(change.action_case());
+  auto& queue = hold(action->name(), NameAt(address)) ? held_ : calls_;
+  queue.push_back([this, address, change = std::move(change), done = std::move(done)] {
     FakeShard* shard = FindAt(address);
     done(shard == nullptr ? absl::UnavailableError("connection refused") : Answer(*shard, change));
   });
 }
 
-absl::StatusOr<v1::SessionChangeReply> FakeShards::Answer(FakeShard& shard, const v1::SessionChange& change) {
+absl::StatusOr<v1::ChangeReply> FakeShards::Answer(FakeShard& shard, const v1::Change& change) {
   shard.changes.push_back(change);
   if (!shard.scripted.empty()) {
-    absl::StatusOr<v1::SessionChangeReply> reply = shard.scripted.front();
+    absl::StatusOr<v1::ChangeReply> reply = shard.scripted.front();
     shard.scripted.pop_front();
     return reply;
   }
-  v1::SessionChangeReply reply;
+  v1::ChangeReply reply;
   reply.set_map_version(shard.map.version());
   for (uint32_t s = 0; s < static_cast<uint32_t>(shard.map.segments_size()); ++s) {
     if (!shard.IsPrimaryOf(s)) continue;
     if (shard.withheld.contains(s)) {
       reply.add_waits(absl::StrCat("segment ", s, ": 3 of 4 parts applied"));
-    } else if (Change(change, shard.segments[s], s, reply)) {
-      reply.add_committed(s);
-    }
-  }
-  return reply;
-}
-
-void FakeShards::ChangeJob(ShardId, const std::string& address, v1::JobChange change, JobChangeDone done) {
-  if (drop_calls()) return;
-  auto& queue = hold("ChangeJob", NameAt(address)) ? held_ : calls_;
-  queue.push_back([this, address, change = std::move(change), done = std::move(done)] {
-    FakeShard* shard = FindAt(address);
-    if (shard == nullptr) return done(absl::UnavailableError("connection refused"));
-    done(Answer(*shard, change));
-  });
-}
-
-v1::JobChangeReply FakeShards::Answer(FakeShard& shard, const v1::JobChange& change) {
-  shard.job_changes.push_back(change);
-  v1::JobChangeReply reply;
-  reply.set_map_version(shard.map.version());
-  for (uint32_t s = 0; s < static_cast<uint32_t>(shard.map.segments_size()); ++s) {
-    if (!shard.IsPrimaryOf(s)) continue;
-    if (shard.withheld.contains(s)) {
-      reply.add_waits(absl::StrCat("segment ", s, ": busy"));
     } else if (Change(change, shard.segments[s], s, reply)) {
       reply.add_committed(s);
     }

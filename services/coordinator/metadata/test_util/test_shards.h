@@ -43,6 +43,7 @@ struct FakeSegment {
   std::set<uint32_t> dropped;                        // tables
   std::map<uint32_t, std::vector<FakeRates>> rates;  // by table, as they were logged
   std::set<uint32_t> closed_jobs;
+  uint64_t change_floor = 0;    // changes up to this number are late
   uint64_t cut = 0;             // the last one that was logged
   uint64_t loaded = 0;          // the last load
   bool cut_is_lost = false;     // the next cut finds another primary when it is asked for again
@@ -60,12 +61,11 @@ struct FakeShard {
   uint64_t incarnation = 0;
   v1::Map map;
   v1::Catalogue catalogue;
-  std::map<uint32_t, FakeSegment> segments;                     // by id; those it ever was primary of
-  std::set<uint32_t> withheld;                                  // segments that do not commit now
-  std::deque<absl::StatusOr<v1::SessionChangeReply>> scripted;  // answers instead of its own, oldest first
+  std::map<uint32_t, FakeSegment> segments;              // by id; those it ever was primary of
+  std::set<uint32_t> withheld;                           // segments that do not commit now
+  std::deque<absl::StatusOr<v1::ChangeReply>> scripted;  // answers instead of its own, oldest first
   int installs = 0;
-  std::vector<v1::SessionChange> changes;  // that reached it
-  std::vector<v1::JobChange> job_changes;
+  std::vector<v1::Change> changes;  // that reached it
   // -- as a replica or primary of segments --
   std::map<uint32_t, std::pair<uint64_t, uint64_t>>
       logs;  // (epoch, lsn) of the last record; (1, 1) where absent
@@ -90,10 +90,7 @@ class FakeShards final : public ShardCaller {
  public:
   void Install(ShardId shard, const std::string& address, v1::InstallRequest request,
                InstallDone done) override;
-  void ChangeSession(ShardId shard, const std::string& address, v1::SessionChange change,
-                     ChangeDone done) override;
-  void ChangeJob(ShardId shard, const std::string& address, v1::JobChange change,
-                 JobChangeDone done) override;
+  void MakeChange(ShardId shard, const std::string& address, v1::Change change, ChangeDone done) override;
   void Fence(ShardId shard, const std::string& address, v1::FenceRequest request, FenceDone done) override;
   void Recruit(ShardId shard, const std::string& address, v1::RecruitRequest request,
                RecruitDone done) override;
@@ -134,7 +131,7 @@ class FakeShards final : public ShardCaller {
 
   uint32_t level = kFeatureLevel;  // that shards speak which join
 
-  // A call that is held is not delivered until it is let go.
+  // A call, or a change by the name of its action, that is held is not delivered until it is let go.
   std::function<bool(const std::string& call, const std::string& shard)> hold = [](auto&, auto&) {
     return false;
   };
@@ -149,8 +146,7 @@ class FakeShards final : public ShardCaller {
   static std::string PeerAddressOf(const FakeShard& shard);
   FakeShard* FindAt(const std::string& address);
   std::string NameAt(const std::string& address);  // empty: nobody is there
-  absl::StatusOr<v1::SessionChangeReply> Answer(FakeShard& shard, const v1::SessionChange& change);
-  v1::JobChangeReply Answer(FakeShard& shard, const v1::JobChange& change);
+  absl::StatusOr<v1::ChangeReply> Answer(FakeShard& shard, const v1::Change& change);
   v1::FenceReply Answer(FakeShard& shard, const v1::FenceRequest& request);
   static v1::RecruitReply Answer(FakeShard& shard, const v1::RecruitRequest& request);
   static v1::HandOverReply Answer(FakeShard& shard, const v1::HandOverRequest& request);

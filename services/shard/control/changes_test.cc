@@ -4,6 +4,7 @@
 #include "gtest/gtest.h"
 #include "libs/base/feature_level.h"
 #include "libs/base/test_util/status_matchers.h"
+#include "libs/log/testing.h"
 #include "libs/wire/frame.h"
 #include "libs/wire/packed.h"
 #include "services/shard/shard.h"
@@ -81,11 +82,7 @@ class ShardJobsTest : public ::testing::Test {
     info->set_incarnation(1);
     EXPECT_THAT(shard.Install(request), IsOk());
     for (const uint32_t job : {1u, 2u}) {
-      v1::SessionChange open;
-      open.set_action(v1::SessionChange::OPEN);
-      open.set_job(job);
-      open.set_session(job + 4);
-      shard.ChangeSession(open, [](const auto& reply) { EXPECT_THAT(reply, IsOk()); });
+      EXPECT_THAT(Do(log::ChangeOf(v1::Change::kOpen, SessionId(job + 4), JobId(job))), IsOk());
     }
   }
 
@@ -107,17 +104,34 @@ class ShardJobsTest : public ::testing::Test {
     table.mutable_schema()->mutable_rule()->mutable_sgd()->set_learning_rate(1);
     return table;
   }
-  absl::StatusOr<v1::JobChangeReply> Do(const v1::JobChange& change) {
-    absl::StatusOr<v1::JobChangeReply> out = absl::UnknownError("no answer");
-    shard.ChangeJob(change, [&](absl::StatusOr<v1::JobChangeReply> reply) { out = std::move(reply); });
+  absl::StatusOr<v1::ChangeReply> Do(const v1::Change& change) {
+    absl::StatusOr<v1::ChangeReply> out = absl::UnknownError("no answer");
+    shard.MakeChange(change, [&](absl::StatusOr<v1::ChangeReply> reply) { out = std::move(reply); });
     return out;
   }
-  absl::StatusOr<v1::JobChangeReply> Drop(uint32_t table) {
-    v1::JobChange change;
-    change.set_action(v1::JobChange::DROP_TABLE);
-    *change.mutable_table() = Table(table);
-    return Do(change);
+  static v1::Change About(v1::Subject::Kind kind, uint64_t id, uint32_t job, uint64_t number = 0) {
+    v1::Change change;
+    change.mutable_subject()->set_kind(kind);
+    change.mutable_subject()->set_id(id);
+    change.set_job(job);
+    change.set_number(number);
+    return change;
   }
+  static v1::Change Dropping(uint32_t table, uint64_t number = 0) {
+    v1::Change change = About(v1::Subject::TABLE, table, table == 1 ? 1 : 2, number);
+    change.mutable_drop();
+    return change;
+  }
+  static v1::Change Rates(uint32_t table, uint64_t number, uint64_t change_number) {
+    v1::Change change = About(v1::Subject::TABLE, table, table == 1 ? 1 : 2, change_number);
+    *change.mutable_rule()->mutable_table() = Table(table);
+    change.mutable_rule()->mutable_rule()->mutable_sgd()->set_learning_rate(2);
+    change.mutable_rule()->set_number(number);
+    change.mutable_rule()->set_at_once(true);
+    return change;
+  }
+  absl::StatusOr<v1::ChangeReply> Drop(uint32_t table) { return Do(Dropping(table)); }
+  const log::Segment& segment() { return shard.context().host(SegmentId(0)).primary()->segment(); }
   v1::BeatRequest Described() {
     v1::BeatRequest beat;
     shard.Describe([&](v1::BeatRequest described) { beat = std::move(described); });
@@ -175,15 +189,9 @@ TEST_F(ShardJobsTest, AnotherJobsTableIsRefusedAndUntouched) {
 TEST_F(ShardJobsTest, AJobThatIsClosedIsNotReportedAnyMore) {
   PushEnd two(shard, 2, 6);
   two.Push(1, 2, 1);
-  v1::SessionChange evict;
-  evict.set_action(v1::SessionChange::EVICT);
-  evict.set_job(2);
-  evict.set_session(6);
-  shard.ChangeSession(evict, [](const auto& reply) { EXPECT_THAT(reply, IsOk()); });
-  v1::JobChange close;
-  close.set_action(v1::JobChange::CLOSE_JOB);
-  close.set_job(2);
-  close.add_tables(2);
+  ASSERT_THAT(Do(log::ChangeOf(v1::Change::kEvict, SessionId(6), JobId(2))), IsOk());
+  v1::Change close = About(v1::Subject::JOB, 2, 2);
+  close.mutable_close()->add_tables(2);
   ASSERT_THAT(Do(close), IsOk());
   const v1::BeatRequest described = Described();
   for (const v1::JobClock& job : described.jobs()) EXPECT_NE(job.job(), 2u);
@@ -191,18 +199,54 @@ TEST_F(ShardJobsTest, AJobThatIsClosedIsNotReportedAnyMore) {
 }
 
 TEST_F(ShardJobsTest, AChangeThatBreaksItsRulesIsRefused) {
-  v1::JobChange change;
-  EXPECT_THAT(Do(change), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("action: 0")));
-  change.set_action(v1::JobChange::CHANGE_RULE);
-  *change.mutable_table() = Table(1);
+  EXPECT_THAT(Do(v1::Change()), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("subject: kind 0")));
+  v1::Change change = About(v1::Subject::TABLE, 1, 1);
+  EXPECT_THAT(Do(change), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("action: none")));
+  v1::Change::ChangeRule& rule = *change.mutable_rule();
+  *rule.mutable_table() = Table(1);
   EXPECT_THAT(Do(change), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rule")));
-  change.mutable_rule()->mutable_add();
+  rule.mutable_rule()->mutable_add();
   EXPECT_THAT(Do(change), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rule is add")));
-  change.mutable_rule()->mutable_sgd()->set_learning_rate(2);
-  change.set_number(1);
+  rule.mutable_rule()->mutable_sgd()->set_learning_rate(2);
+  rule.set_number(1);
   const auto changed = Do(change);
   ASSERT_THAT(changed, IsOk());
   EXPECT_THAT(changed->committed(), ElementsAre(0u));
+}
+
+TEST_F(ShardJobsTest, ASmallerNumberOfASubjectIsLateAndAnEqualOneIsAnsweredAgain) {
+  EXPECT_THAT(Do(Rates(1, 1, 4))->committed(), ElementsAre(0u));
+  EXPECT_THAT(Do(Dropping(1, 7))->committed(), ElementsAre(0u));
+  const Lsn version = segment().version();
+  const auto late = Do(Rates(1, 1, 4));
+  EXPECT_THAT(late->late(), ElementsAre(0u));
+  EXPECT_EQ(late->committed_size(), 0);
+  EXPECT_THAT(late->waits(0), HasSubstr("change 4 comes too late"));
+  EXPECT_THAT(Do(Dropping(1, 7))->committed(), ElementsAre(0u));
+  EXPECT_EQ(segment().version(), version) << "nothing was logged";
+  EXPECT_THAT(Do(Rates(2, 1, 5))->committed(), ElementsAre(0u)) << "another subject";
+}
+
+TEST_F(ShardJobsTest, WhatIsBelowTheFloorIsLate) {
+  v1::Change drop = Dropping(1, 7);
+  drop.set_floor(6);
+  EXPECT_THAT(Do(drop)->committed(), ElementsAre(0u));
+  EXPECT_THAT(Do(Rates(2, 1, 6))->late(), ElementsAre(0u)) << "it was over before the drop was asked for";
+  EXPECT_EQ(segment().changes().floor(), 6u);
+}
+
+TEST_F(ShardJobsTest, ADeposedCoordinatorIsNotObeyed) {
+  shard.NoteTerm(3);
+  v1::Change drop = Dropping(1, 7);
+  drop.set_term(2);
+  const auto refused = Do(drop);
+  EXPECT_EQ(refused->committed_size(), 0);
+  EXPECT_THAT(refused->waits(0), HasSubstr("of term 2"));
+  EXPECT_FALSE(segment().IsDropped(TableId(1)));
+  for (const uint64_t term : {3, 4, 0}) {  // 0: not stated
+    drop.set_term(term);
+    EXPECT_THAT(Do(drop)->committed(), ElementsAre(0u)) << term;
+  }
 }
 
 }  // namespace
