@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "examples/count/pauses.h"
+#include "examples/count/work.h"
 #include "examples/lib/connect.h"
 #include "examples/lib/console.h"
 #include "examples/lib/job_options.h"
@@ -48,6 +49,7 @@ struct Options {
   double pause_s = 0;
   double timeout_s = 60;
   bool delete_job = false;
+  CountedWork work;  // 0 examples: counts by clocks
 };
 
 void AddOptions(CLI::App& app, Options& o) {
@@ -66,6 +68,15 @@ void AddOptions(CLI::App& app, Options& o) {
   app.add_option("--pause", o.pause_s, "Seconds between two clocks")->check(CLI::NonNegativeNumber);
   app.add_option("--timeout", o.timeout_s, "How long one operation on the cluster may take, in seconds")
       ->check(CLI::PositiveNumber);
+  app.add_option(
+         "--examples", o.work.examples,
+         "Instead: share this many examples by a work queue, and count each as it is trained. A worker "
+         "with --workers 1 may join at any time, and takes any --index; SIGUSR1 makes it leave")
+      ->check(CLI::Range(1, 10'000'000));
+  app.add_option("--per-item", o.work.per_item, "With --examples: examples of one item")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--passes", o.work.passes, "With --examples: how often all are trained")
+      ->check(CLI::Range(1, 1000));
   app.add_flag("--delete-job", o.delete_job, "Delete the job when its counts were right");
 }
 
@@ -169,7 +180,28 @@ absl::Status Check(const Options& options) {
   return absl::OkStatus();
 }
 
+// A client for a work queue: its rank does not matter.
+absl::StatusOr<std::unique_ptr<Client>> ConnectToWork(const Options& options, uint32_t workers) {
+  return Client::Connect({.coordinator = options.coordinator,
+                          .job = options.job,
+                          .client_name = absl::StrCat("count worker ", options.index),
+                          .workers = workers,
+                          .timeout = absl::Seconds(options.timeout_s)});
+}
+
+absl::Status RunWork(const Options& options) {
+  CountedWork work = options.work;
+  work.pause = absl::Seconds(options.pause_s);
+  absl::StatusOr<std::unique_ptr<Client>> client = ConnectToWork(options, options.workers);
+  if (!client.ok()) return client.status();
+  if (absl::Status s = TrainWork(**client, work, [] { return stop_requested != 0; }); !s.ok()) return s;
+  if (options.index != 0) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<Client>> reader = ConnectToWork(options, 0);
+  return reader.ok() ? CheckWork(**reader, work) : reader.status();
+}
+
 absl::Status Run(const Options& options) {
+  if (options.work.examples > 0) return RunWork(options);
   if (options.index >= options.workers) {
     return absl::InvalidArgumentError(
         absl::StrCat("--index ", options.index, ": expected less than --workers ", options.workers));

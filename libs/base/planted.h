@@ -67,6 +67,8 @@ enum class Bug : uint8_t {
   kTokenNotAsked,             // a caller that names a session is taken for its owner
   kImageToMember,             // a diverged member makes room for an image while it counts as a replica
   kOldMapObeyed,              // a shard obeys a coordinator that goes by an older map than its own
+  kWorkHandedEarly,           // work of a session is handed out again before it is closed everywhere
+  kWorkMarkedEarly,           // a client reports work as done though its updates are not committed
   kDeleteByName,              // a repeated deletion is taken for one of the job that has the name by then
   kGrantForgotten,            // a stream that had to wait for a grant gets none when there is room again
   kGrantsAddedUp,             // the client adds up grants, each of which counts from the stream's beginning

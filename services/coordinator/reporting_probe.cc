@@ -172,6 +172,28 @@ void ShowWorker(metrics::Families& families, const Gauges::Worker& worker) {
   read("shards", worker.told.rows_pulled);
 }
 
+void ShowWork(metrics::Families& families, const WorkQueues::Gauge& queue) {
+  const metrics::Labels labels{
+      {"job_id", absl::StrCat(queue.job)}, {"name", queue.job_name}, {"queue", queue.status.name()}};
+  const v1::WorkSpec& spec = queue.status.spec();
+  families.Gauge("paceline_coordinator_work_examples", "Examples of a work queue, times its passes.",
+                 static_cast<double>(spec.examples() * spec.passes()), labels);
+  families.Gauge("paceline_coordinator_work_examples_done", "… of which so many are in items that are done.",
+                 static_cast<double>(queue.status.examples_done()), labels);
+  families.Gauge("paceline_coordinator_work_items_held", "Items of a work queue that sessions hold.",
+                 static_cast<double>(queue.status.items_held()), labels);
+  const auto again = [&](const char* begun, uint64_t examples) {
+    metrics::Labels of = labels;
+    of.emplace_back("begun", begun);
+    families.Gauge("paceline_coordinator_work_examples_again",
+                   "Examples that may have been trained twice, as the worker that had them ended: of items "
+                   "that it had reported as begun, and of others.",
+                   static_cast<double>(examples), of);
+  };
+  again("reported", queue.status.again_begun());
+  again("perhaps", queue.status.again_perhaps());
+}
+
 }  // namespace
 
 void ShowGauges(metrics::Families& families, const Gauges& gauges) {
@@ -207,6 +229,7 @@ void ShowGauges(metrics::Families& families, const Gauges& gauges) {
   snapshots("taken", gauges.snapshots_taken);
   snapshots("failed", gauges.snapshots_failed);
   snapshots("loaded", gauges.snapshots_loaded);
+  for (const WorkQueues::Gauge& queue : gauges.work) ShowWork(families, queue);
   for (const SnapshotSchedules::Gauge& schedule : gauges.snapshot_schedules) {
     const metrics::Labels labels{{"job_id", absl::StrCat(schedule.job)}, {"name", schedule.name}};
     families.Gauge("paceline_coordinator_snapshot_schedule_age_seconds",

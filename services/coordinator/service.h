@@ -18,7 +18,7 @@ namespace paceline::coordinator {
 #define PACELINE_CALLS_OF_CORE(CALL) \
   CALL(JoinCluster) CALL(Beat) CALL(ChangeConfigs) CALL(HandOverShard) CALL(RemoveShard) CALL(RecoverSegments) \
   CALL(OpenSession) CALL(JoinJob) CALL(KeepAlive) CALL(FinishWorker) CALL(CloseSession) \
-  CALL(OpenTable) CALL(DeleteJob) PACELINE_CALLS_OF_JOBS(CALL) \
+  CALL(OpenTable) CALL(DeleteJob) PACELINE_CALLS_OF_JOBS(CALL) CALL(OpenWork) CALL(ReportWork) \
   CALL(CreateSnapshot) CALL(ListSnapshots) CALL(DeleteSnapshot) CALL(ScheduleSnapshots) CALL(RestoreSnapshot)
 // clang-format on
 

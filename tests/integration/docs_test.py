@@ -10,7 +10,7 @@ import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, os.environ["PACELINE_PYTHON"])
-from paceline.v1 import coordinator_pb2, shard_pb2, types_pb2  # noqa: E402
+from paceline.v1 import coordinator_pb2, shard_pb2, types_pb2, work_pb2  # noqa: E402
 from paper_frames import WAIT, FrameClient  # noqa: E402
 
 BIN = os.environ["PACELINE_BIN"]
@@ -63,7 +63,7 @@ class MetricsTest(unittest.TestCase):
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         coordinator = cls.up.stdout.readline().strip().removeprefix("ready coordinator=")
         # Labelled metrics appear only with something to show: a worker that has pushed and pulled, and a job with a
-        # schedule.
+        # schedule and a work queue.
         cls.client = FrameClient(coordinator, job="docs")
         table = cls.client.open_table("t", kind=types_pb2.TABLE_KIND_SPARSE, dim=1,
                                       rule=types_pb2.Rule(add=types_pb2.Rule.Add()))
@@ -72,6 +72,11 @@ class MetricsTest(unittest.TestCase):
         cls.client.pull(table, [1, 2, 3])
         cls.client.api.KeepAlive(coordinator_pb2.KeepAliveRequest(
             session=cls.client.session, token=cls.client.token, loss=0.5), timeout=WAIT)
+        queue = cls.client.api.OpenWork(work_pb2.OpenWorkRequest(
+            session=cls.client.session, token=cls.client.token, name="train",
+            spec=work_pb2.WorkSpec(examples=10, per_item=2, passes=1)), timeout=WAIT).queue
+        cls.client.api.ReportWork(work_pb2.ReportWorkRequest(
+            session=cls.client.session, token=cls.client.token, queue=queue, number=1, ahead=2), timeout=WAIT)
         cls.client.api.ScheduleSnapshots(coordinator_pb2.ScheduleSnapshotsRequest(
             job="docs", schedule=coordinator_pb2.SnapshotSchedule(every_s=3600, keep=1)), timeout=WAIT)
         logs = "".join(path.read_text() for path in (data / "logs").glob("*"))

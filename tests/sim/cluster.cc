@@ -261,7 +261,19 @@ void Cluster::CheckSnapshots() {
   }
 }
 
+void Cluster::CheckWork() {
+  if (std::ranges::none_of(plan_.workers, &WorkerPlan::work)) return;
+  RunUntil([this] { return coordinator_.core() != nullptr && !coordinator_.aged(); });
+  if (!world_.verdict.ok()) return;
+  const v1::StatusReply status = coordinator_.core()->Status();
+  for (const v1::JobStatus& job : status.jobs()) {
+    if (job.name() == "job" && job.work_size() == 1) return world_.work.Check(job.work(0));
+  }
+  world_.verdict.Violated("Work", "the job's work queue is gone");
+}
+
 void Cluster::CheckQuiet() {
+  CheckWork();
   NoOverlap();
   CheckSnapshots();
   coordinator_.CheckFloor();

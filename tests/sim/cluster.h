@@ -111,6 +111,8 @@ class Cluster {
   // Runs until `done`. Progress: `done` must become true in time after the last fault.
   void RunUntil(const std::function<bool()>& done);
   void CheckQuiet();
+  // Counts what was trained twice, once the coordinator is up.
+  void CheckWork();
   void NoOverlap();
   Lsn HeldBy(shard::SegmentHost& host) const;
   // Checks the snapshots that are in the share now.

@@ -109,6 +109,7 @@ class Invariants {
   void OnQuiet(const log::Segment& segment);
 
   const SegmentLedger& ledger(SegmentId segment) const { return ledgers_[segment.v]; }
+  uint32_t segments() const { return static_cast<uint32_t>(ledgers_.size()); }
 
   // -- one each --
   void OnePrimary(const ring::Member& by, SegmentId segment, Epoch epoch);

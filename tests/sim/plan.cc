@@ -66,6 +66,12 @@ FaultKind Possible(FaultKind kind, const Plan& plan) {
   }
 }
 
+// Work queues, in one seed of six; a draw of its own, as for snapshots.
+void AddWork(Plan& plan) {
+  if (ring::Mix64(/*seed=*/116, plan.seed) % 6 != 2) return;
+  for (WorkerPlan& worker : plan.workers) worker.work = !worker.aside;
+}
+
 // Cuts, in two seeds of five.
 void AddCuts(Plan& plan) {
   world::SplitMix64 random(ring::Mix64(/*seed=*/80, plan.seed));
@@ -189,6 +195,7 @@ Plan Plan::Of(uint64_t seed) {
     plan.faults.push_back({.kind = kinds[world::Uniform(random, kinds.size())],
                            .at = kFaultsWithin * world::UnitInterval(random)});
   }
+  AddWork(plan);
   AddCuts(plan);
   if (plan.disks) AddDiskFaults(plan);
   AddAges(plan);

@@ -179,6 +179,10 @@ class SimCoordinatorApi final : public sdk::CoordinatorApi {
                  Callback<v1::DropTableReply> done) override;
   void ChangeRule(const v1::ChangeRuleRequest& request, absl::Duration timeout,
                   Callback<v1::ChangeRuleReply> done) override;
+  void OpenWork(const v1::OpenWorkRequest& request, absl::Duration timeout,
+                Callback<v1::OpenWorkReply> done) override;
+  void ReportWork(const v1::ReportWorkRequest& request, absl::Duration timeout,
+                  Callback<v1::ReportWorkReply> done) override;
   // Calls of an operator, not of a client:
   void DeleteJob(const v1::DeleteJobRequest& request, absl::Duration timeout,
                  Callback<v1::DeleteJobReply> done);

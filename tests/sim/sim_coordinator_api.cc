@@ -73,6 +73,14 @@ void SimCoordinatorApi::ChangeRule(const v1::ChangeRuleRequest& request, absl::D
                                    Callback<v1::ChangeRuleReply> done) {
   Ask(&CoordinatorCore::ChangeRule, request, timeout, std::move(done));
 }
+void SimCoordinatorApi::OpenWork(const v1::OpenWorkRequest& request, absl::Duration timeout,
+                                 Callback<v1::OpenWorkReply> done) {
+  Ask(&CoordinatorCore::OpenWork, request, timeout, std::move(done));
+}
+void SimCoordinatorApi::ReportWork(const v1::ReportWorkRequest& request, absl::Duration timeout,
+                                   Callback<v1::ReportWorkReply> done) {
+  Ask(&CoordinatorCore::ReportWork, request, timeout, std::move(done));
+}
 void SimCoordinatorApi::DeleteJob(const v1::DeleteJobRequest& request, absl::Duration timeout,
                                   Callback<v1::DeleteJobReply> done) {
   Ask(&CoordinatorCore::DeleteJob, request, timeout, std::move(done));

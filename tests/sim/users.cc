@@ -9,6 +9,8 @@ namespace {
 
 constexpr uint64_t kAssignsFrom = 1000;  // keys of the table of assignments: this and the session
 constexpr uint64_t kTriesTogether = 2;
+constexpr absl::Duration kWorkTimeout = absl::Seconds(20);
+constexpr uint64_t kTrainedKeys = 40;  // those of the counting tables
 constexpr absl::Duration kFinishTimeout = absl::Seconds(30);
 constexpr absl::Duration kEvictedAfter = absl::Seconds(4);  // a client that is silent for so long has been
 
@@ -43,7 +45,9 @@ void Worker::OnReady() {
   if (plan_.dies_after.has_value() && !std::exchange(died_, true)) {
     Later(*plan_.dies_after, [this] { Kill(); });
   }
-  Work();
+  queue_ = 0;
+  item_.reset();
+  plan_.work ? OpenQueue() : Work();
 }
 
 void Worker::OnEnded() {
@@ -57,8 +61,12 @@ void Worker::OnEnded() {
 }
 
 void Worker::Work() {
-  if (core().clock() >= clocks_ || core().clock() - start_ >= plan_.clocks) return Leave();
+  const bool over = core().clock() >= clocks_ && (!plan_.work || complete_);
+  if (over || core().clock() - start_ >= plan_.clocks) return Leave();
+  if (plan_.work && !complete_ && !item_.has_value()) return AwaitItem();
   doing_ = "working";
+  if (item_.has_value()) Train();
+  if (!up()) return;
   for (uint64_t pushes = 1 + world_.Below(3); pushes > 0 && up(); --pushes) {
     world_.Chance(0.25) ? PushPullCounts(counts_) : PushCounts(counts_, /*valid=*/!world_.Chance(0.01));
   }
@@ -70,6 +78,83 @@ void Worker::Work() {
   if (world_.Chance(0.5) && up()) PushMeans();
   if (!up()) return;
   world_.Chance(0.75) ? Read() : ReadFolded();
+}
+
+void Worker::OpenQueue() {
+  doing_ = "opening its work queue";
+  Enter([&] {
+    core().OpenWork("train", WorkTruth::Spec(), /*ahead=*/absl::Milliseconds(300),
+                    [this, start = starts()](absl::StatusOr<uint32_t> queue) {
+                      if (start != starts() || !up()) return;
+                      if (!queue.ok()) return Fail(queue.status());
+                      queue_ = *queue;
+                      Work();
+                    });
+  });
+}
+
+void Worker::AwaitItem() {
+  doing_ = "waiting for work";
+  const Clock clock = core().clock();
+  Enter([&] {
+    core().work(queue_).Next(
+        kWorkTimeout, [this, clock, start = starts()](absl::StatusOr<std::optional<WorkItem>> item) {
+          if (start != starts() || !up() || !core().failure().ok()) return;
+          if (core().clock() > clock) world_.marks.Hit("a worker out of work ticks on");
+          if (item.ok() && item->has_value()) {
+            item_ = **item;
+            next_example_ = item_->begin;
+            world_.work.OnBegun(session(), *item_);
+          } else if (item.ok()) {
+            complete_ = true;
+            world_.work.OnComplete();
+          } else if (absl::IsDeadlineExceeded(item.status())) {
+            world_.marks.Hit("a wait for work ends at its deadline");
+          } else {
+            world_.verdict.Violated("Progress",
+                                    absl::StrCat(name(), " gets no work: ", item.status().ToString()));
+          }
+          Later(absl::ZeroDuration(), [this] { Work(); });
+        });
+  });
+}
+
+// One or two examples of its item, some of them in the aggregated table.
+void Worker::Train() {
+  absl::Status told;
+  for (uint64_t n = 1 + world_.Below(2); n > 0 && up() && item_.has_value(); --n) {
+    std::vector<float> values(kColumns, 0);
+    values[world_.truth.Find(session())->column] = 1;
+    world_.work.OnTrained(session(), *item_, next_example_, world_.truth.now() + 1);
+    Push(next_example_ % 3 == 0 ? folded_ : counts_, {next_example_ % kTrainedKeys}, values, /*valid=*/true);
+    if (!up()) return;
+    ++next_example_;
+    if (world_.Chance(0.7)) Enter([&] { told = core().work(queue_).Mark(*item_, next_example_); });
+    if (next_example_ < item_->end || !up() || !told.ok()) continue;
+    Enter([&] { told = core().work(queue_).Done(*item_); });
+    item_.reset();
+  }
+  if (told.ok() || !up() || !core().failure().ok()) return;
+  world_.verdict.Violated("Work", absl::StrCat(name(), " may not report its work: ", told.ToString()));
+}
+
+void Worker::LeaveQueue() {
+  doing_ = "leaving its work queue";
+  world_.work.OnGivenBack(session());
+  if (item_.has_value()) world_.marks.Hit("an item is given back in the middle");
+  item_.reset();
+  Enter([&] {
+    core().LeaveWork(kFinishTimeout, [this, start = starts()](absl::Status status) {
+      if (start != starts() || !up() || !core().failure().ok()) return;
+      if (absl::IsDataLoss(status) || absl::IsFailedPrecondition(status)) return Fail(status);
+      if (!status.ok()) {
+        world_.verdict.Violated("Progress",
+                                absl::StrCat(name(), " cannot leave its work: ", status.ToString()));
+      }
+      queue_ = 0;
+      Later(absl::ZeroDuration(), [this] { Leave(); });
+    });
+  });
 }
 
 void Worker::Read() {
@@ -107,6 +192,7 @@ void Worker::Leave() {
     left_ = true;
     return Exit();
   }
+  if (queue_ != 0) return LeaveQueue();
   doing_ = "finishing";
   finishing_ = true;
   if (plan_.dies_finishing && !std::exchange(died_, true)) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "tests/sim/sim_client.h"
@@ -22,6 +23,11 @@ class Worker final : public SimClient {
   void OnReady() override;
   void OnEnded() override;
   void Work();
+  // -- the work queue --
+  void OpenQueue();
+  void AwaitItem();
+  void Train();
+  void LeaveQueue();
   void Read();
   void ReadFolded();
   void EndClock();
@@ -36,6 +42,10 @@ class Worker final : public SimClient {
   bool died_ = false;
   bool left_ = false;
   bool done_ = false;
+  uint32_t queue_ = 0;  // 0: not open
+  std::optional<WorkItem> item_;
+  uint64_t next_example_ = 0;  // of item_
+  bool complete_ = false;      // the queue
 };
 
 // A reader without a clock: a few reads and pushes in a session, one session after the other, until told to

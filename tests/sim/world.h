@@ -14,6 +14,7 @@
 #include "tests/sim/invariants.h"
 #include "tests/sim/truth.h"
 #include "tests/sim/verdict.h"
+#include "tests/sim/work_truth.h"
 
 namespace paceline::sim {
 
@@ -32,6 +33,7 @@ struct World {
   Verdict verdict{scheduler};
   Truth truth;
   Invariants invariants;
+  WorkTruth work{verdict, truth, invariants, marks};
   Partitions partitions;
   Network network{scheduler, random, history};
   Calls calls{scheduler, random, history, marks};

@@ -44,6 +44,8 @@ std::string JobsText(const v1::StatusReply& status) {
   for (const v1::JobStatus& job : status.jobs()) {
     if (!job.data_lost().empty())
       absl::StrAppend(&text, "Job ", job.name(), " LACKS DATA: ", job.data_lost(), "\n");
+    for (const v1::WorkStatus& work : job.work())
+      absl::StrAppend(&text, "Job ", job.name(), ": ", WorkText(work), "\n");
   }
   return text;
 }

@@ -81,6 +81,14 @@ std::string Replication(const v1::StatusReply& status) {
                       " handed over\n");
 }
 
+// "1 h 12 min", "12 min 5 s" or "5 s".
+std::string DurationText(uint64_t ms) {
+  const uint64_t s = (ms + 999) / 1000;
+  if (s >= 3600) return absl::StrCat(s / 3600, " h ", s / 60 % 60, " min");
+  if (s >= 60) return absl::StrCat(s / 60, " min ", s % 60, " s");
+  return absl::StrCat(s, " s");
+}
+
 bool AtWork(const v1::SessionStatus& session) {
   return session.state() == "worker" || session.state() == "finishing";
 }
@@ -92,6 +100,7 @@ std::string Job(const v1::JobStatus& job) {
   }
   std::string text = absl::StrCat("\nJob ", Escaped(job.name()), ": min clock ", job.min_clock(), "\n");
   if (!job.data_lost().empty()) absl::StrAppend(&text, "  LACKS DATA: ", job.data_lost(), "\n");
+  for (const v1::WorkStatus& work : job.work()) absl::StrAppend(&text, "  ", WorkText(work), "\n");
   if (job.sessions().empty()) return absl::StrCat(text, "  no session is open\n");
   Columns columns({">SESSION", "STATE", ">RANK", ">CLOCK", ">AHEAD", ">SILENT", "CLIENT"});
   for (const v1::SessionStatus& s : job.sessions()) {
@@ -142,6 +151,31 @@ std::string BytesText(uint64_t bytes) {
   size_t unit = 0;
   for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
   return absl::StrFormat(unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
+}
+
+std::string WorkText(const v1::WorkStatus& work) {
+  const uint64_t all = work.spec().examples() * work.spec().passes();
+  const double percent =
+      all == 0 ? 0 : 100.0 * static_cast<double>(work.examples_done()) / static_cast<double>(all);
+  std::string text =
+      absl::StrFormat("work %s: %.1f %% of %d examples in %d %s", Escaped(work.name()), percent, all,
+                      work.spec().passes(), work.spec().passes() == 1 ? "pass" : "passes");
+  if (work.examples_done() == all) {
+    absl::StrAppend(&text, ", complete");
+  } else {
+    absl::StrAppend(&text, ", ", work.items_held(), " items with ", work.holders(), " workers, ",
+                    work.items_begun(), " begun");
+    if (work.examples_per_s() > 0) {
+      absl::StrAppend(&text, absl::StrFormat(", %.1f examples/s, about %s left", work.examples_per_s(),
+                                             DurationText(work.eta_ms())));
+    }
+  }
+  const uint64_t again = work.again_begun() + work.again_perhaps();
+  if (again > 0) {
+    absl::StrAppend(&text, "; at most ", again, " trained twice (", work.again_begun(), " of items begun, ",
+                    work.again_perhaps(), " of items that may have been)");
+  }
+  return text;
 }
 
 std::string StatusText(const v1::StatusReply& status, absl::string_view coordinator) {

@@ -11,6 +11,9 @@ namespace paceline::tool {
 // and problems.
 std::string StatusText(const v1::StatusReply& status, absl::string_view coordinator);
 
+// The progress of a work queue, in one line.
+std::string WorkText(const v1::WorkStatus& work);
+
 // "1.5 MiB".
 std::string BytesText(uint64_t bytes);
 

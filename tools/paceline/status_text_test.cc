@@ -79,6 +79,35 @@ TEST(StatusTextTest, SaysThatAJobHasNoSession) {
               HasSubstr("Job ctr: min clock 9\n  no session is open\n"));
 }
 
+TEST(StatusTextTest, ShowsHowFarAWorkQueueIs) {
+  v1::WorkStatus work;
+  work.set_name("train");
+  work.mutable_spec()->set_examples(1000);
+  work.mutable_spec()->set_per_item(10);
+  work.mutable_spec()->set_passes(2);
+  EXPECT_EQ(WorkText(work),
+            "work train: 0.0 % of 2000 examples in 2 passes, 0 items with 0 workers, 0 begun");
+  work.set_examples_done(500);
+  work.set_items_held(40);
+  work.set_holders(4);
+  work.set_items_begun(4);
+  work.set_examples_per_s(12.5);
+  work.set_eta_ms(120'000);
+  work.set_again_begun(7);
+  work.set_again_perhaps(20);
+  EXPECT_EQ(
+      WorkText(work),
+      "work train: 25.0 % of 2000 examples in 2 passes, 40 items with 4 workers, 4 begun, 12.5 examples/s, "
+      "about 2 min 0 s left; at most 27 trained twice (7 of items begun, 20 of items that may have been)");
+  work.set_examples_done(2000);
+  work.set_again_begun(0);
+  work.set_again_perhaps(0);
+  EXPECT_EQ(WorkText(work), "work train: 100.0 % of 2000 examples in 2 passes, complete");
+  v1::StatusReply reply = Parse(R"(jobs { job: 1 name: "ctr" min_clock: 9 })");
+  *reply.mutable_jobs(0)->add_work() = work;
+  EXPECT_THAT(StatusText(reply, "c:1"), HasSubstr("\n  work train: 100.0 % of 2000 examples"));
+}
+
 TEST(StatusTextTest, AStandbyShowsOnlyTheReason) {
   EXPECT_EQ(StatusText(Parse(R"(version: "0.1.0" standby: true problems: "etcd is away")"), "c:1,d:2"),
             "Cluster at c:1,d:2, version 0.1.0: no coordinator leads\n\nProblems\n  - etcd is away\n");

@@ -265,6 +265,7 @@ absl::StatusOr<uint64_t> ClientState::Hold(uint64_t bytes, absl::Duration timeou
   MutexLock lock(&mutex_);
   if (absl::Status room = AwaitRoom(bytes, timeout); !room.ok()) return room;
   held_.emplace(++holds_, bytes);
+  core_->OnHeld(holds_);
   held_bytes_ += bytes;
   return holds_;
 }
@@ -277,6 +278,7 @@ bool ClientState::Start(uint64_t held, absl::FunctionRef<void(ClientCore&)> push
     if (waiting_ > 0) changed_.SignalAll();
     if (core_ == nullptr) return false;
     push(*core_);
+    core_->OnHeldEnded(held);
     left = Leave();
   }
   DoWithoutLock(std::move(left));
@@ -287,6 +289,7 @@ void ClientState::Drop(uint64_t held, const absl::Status& why) {
   MutexLock lock(&mutex_);
   held_bytes_ -= held_.extract(held).mapped();
   if (dropped_.ok()) dropped_ = why;
+  if (core_ != nullptr) core_->OnHeldEnded(held);
   if (waiting_ > 0) changed_.SignalAll();
 }
 
@@ -321,9 +324,14 @@ absl::Status ClientState::Flush() {
 
 absl::Status ClientState::Finish() {
   if (absl::Status held = AwaitHeld("finish"); !held.ok()) return held;
-  return WithDropped(
+  absl::Status finished = WithDropped(
       Await([this](ClientCore& core, Done done) { core.Finish(options_.timeout, std::move(done)); },
             &WaitSeconds::commit));
+  if (absl::IsDeadlineExceeded(finished)) return finished;
+  // A worker that has finished can do no more work.
+  absl::Status left =
+      Await([this](ClientCore& core, Done done) { core.LeaveWork(options_.timeout, std::move(done)); });
+  return finished.ok() ? std::move(left) : std::move(finished);
 }
 
 // -- the end --

@@ -52,6 +52,7 @@ CoordinatorCore::CoordinatorCore(Options options, std::unique_ptr<Facts> facts, 
       sessions_(context_, membership_, fan_outs_, waiters_),
       workers_(context_, membership_, sessions_, waiters_),
       tables_(context_, membership_, sessions_),
+      work_(context_, sessions_),
       job_changes_(context_, membership_, sessions_, workers_, fan_outs_, waiters_),
       snapshots_(context_, membership_, workers_, fan_outs_, waiters_),
       schedules_(context_, workers_, snapshots_),
@@ -71,6 +72,7 @@ CoordinatorCore::CoordinatorCore(Options options, std::unique_ptr<Facts> facts, 
       [this](uint32_t job) { return job_changes_.HoldsJoins(job) || snapshots_.HoldsJoins(job); });
   job_changes_.Start();
   snapshots_.Start();
+  work_.Start();
 }
 
 CoordinatorCore::~CoordinatorCore() = default;
@@ -212,6 +214,9 @@ v1::StatusReply CoordinatorCore::Status() {
   const Visit visit(context_);
   v1::StatusReply reply =
       StatusOf(context_, membership_, sessions_, fan_outs_, workers_, job_changes_, moves_);
+  for (v1::JobStatus& job : *reply.mutable_jobs()) {
+    for (v1::WorkStatus& queue : work_.Of(job.job())) *job.add_work() = std::move(queue);
+  }
   reply.set_takeovers(promotions_.takeovers());
   reply.set_handovers(configs_.hand_overs());
   reply.set_segments_recovering(static_cast<uint32_t>(membership_.to_recover().size()));
@@ -280,6 +285,19 @@ Ticket CoordinatorCore::DeleteJob(const v1::DeleteJobRequest& request, absl::Tim
     }
     return job_changes_.DeleteJob(job, request, until, certain);
   });
+}
+
+// An older copy of the store would hand out again what is done.
+absl::StatusOr<v1::OpenWorkReply> CoordinatorCore::OpenWork(const v1::OpenWorkRequest& request) {
+  const Visit visit(context_);
+  ABSL_RETURN_IF_ERROR(CheckGivesIds());
+  return work_.Open(request);
+}
+
+absl::StatusOr<v1::ReportWorkReply> CoordinatorCore::ReportWork(const v1::ReportWorkRequest& request) {
+  const Visit visit(context_);
+  ABSL_RETURN_IF_ERROR(CheckGivesIds());
+  return work_.Report(request);
 }
 
 Ticket CoordinatorCore::CreateSnapshot(const v1::CreateSnapshotRequest& request, absl::Time deadline,
@@ -395,7 +413,9 @@ void CoordinatorCore::OnTime() {
   sessions_.OnTime();
   job_changes_.PumpDeletions();
   snapshots_.OnTime();
-  if (CheckGivesIds().ok()) schedules_.OnTime();
+  if (!CheckGivesIds().ok()) return;
+  schedules_.OnTime();
+  work_.OnTime();
 }
 
 absl::Time CoordinatorCore::NextDeadline() const {
@@ -454,6 +474,7 @@ Gauges CoordinatorCore::gauges() {
   gauges.snapshots_failed = snapshots_.counters().failed;
   gauges.snapshots_loaded = snapshots_.counters().loaded;
   gauges.snapshot_schedules = schedules_.gauges();
+  gauges.work = work_.gauges();
   return gauges;
 }
 

@@ -27,6 +27,7 @@
 #include "services/coordinator/metadata/sessions/workers.h"
 #include "services/coordinator/metadata/snapshots/snapshot_schedules.h"
 #include "services/coordinator/metadata/snapshots/snapshots.h"
+#include "services/coordinator/metadata/work/work_queues.h"
 #include "services/coordinator/store/store.h"
 
 namespace paceline::coordinator {
@@ -66,6 +67,7 @@ struct Gauges {
     Sessions::Told told;
   };
   std::vector<Worker> workers;  // at work
+  std::vector<WorkQueues::Gauge> work;
 };
 
 // The coordinator's decisions: membership, the map, tables and sessions of a cluster. It does I/O only
@@ -139,6 +141,10 @@ class CoordinatorCore final : private FanOuts::Listener {
   absl::StatusOr<v1::KeepAliveReply> KeepAlive(const v1::KeepAliveRequest& request);
   absl::StatusOr<v1::OpenTableReply> OpenTable(const v1::OpenTableRequest& request);
   Ticket DeleteJob(const v1::DeleteJobRequest& request, absl::Time deadline, Done<v1::DeleteJobReply> done);
+
+  // -- work queues --
+  absl::StatusOr<v1::OpenWorkReply> OpenWork(const v1::OpenWorkRequest& request);
+  absl::StatusOr<v1::ReportWorkReply> ReportWork(const v1::ReportWorkRequest& request);
 
   // -- job snapshots --
   Ticket CreateSnapshot(const v1::CreateSnapshotRequest& request, absl::Time deadline,
@@ -233,6 +239,7 @@ class CoordinatorCore final : private FanOuts::Listener {
   Sessions sessions_;
   Workers workers_;
   Tables tables_;
+  WorkQueues work_;
   JobChanges job_changes_;
   Snapshots snapshots_;
   SnapshotSchedules schedules_;

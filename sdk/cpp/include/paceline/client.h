@@ -14,6 +14,7 @@
 #include "paceline/stats.h"
 #include "paceline/table.h"
 #include "paceline/table_schema.h"
+#include "paceline/work.h"
 
 namespace paceline {
 
@@ -107,6 +108,11 @@ class Client {
   // table of this name.
   absl::StatusOr<Table> Open(absl::string_view name, const Consistency& consistency = Ssp{});
 
+  // Opens the work queue `name` of this job; the first caller makes it, and it lasts as long as the job.
+  // INVALID_ARGUMENT names an option that is wrong. ALREADY_EXISTS: the queue has other work. UNIMPLEMENTED:
+  // the coordinator is of an earlier release. work.h says how to use it.
+  absl::StatusOr<WorkQueue> OpenWork(absl::string_view name, const WorkOptions& options);
+
   // Deletes the table `name`. When this returns, its rows are gone and its memory is free on all shards.
   // Pushes to it that are still under way end with INVALID_ARGUMENT; so do later pushes and pulls through its
   // Table objects, of this client and of others. The name is free for a new table, which starts from its
@@ -161,7 +167,8 @@ class Client {
   // The worker's last tick: flushes, then leaves the job's clocks, so that nobody waits for this worker any
   // more. Pushes and ticks after it return FAILED_PRECONDITION; pulls still work. If the worker has pushed to
   // aggregated tables, Finish returns when their clocks are folded: once the other workers have come as far,
-  // or have finished too. DEADLINE_EXCEEDED: call it again.
+  // or have finished too. Then it leaves its work queues (WorkQueue::Leave). DEADLINE_EXCEEDED: call it
+  // again.
   absl::Status Finish();
 
   // A copy of the counters since Connect. Does no I/O.

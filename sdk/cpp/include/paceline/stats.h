@@ -19,10 +19,12 @@ struct WaitSeconds {
   double route = 0;
   // Pushes blocked because too many bytes were unacknowledged (ClientOptions::unacknowledged_bytes_max).
   double back_pressure = 0;
+  // WorkQueue::Next waited for an item.
+  double work = 0;
   // Push, Flush and Finish waited until the shards had acknowledged.
   double commit = 0;
 
-  double total() const { return staleness + queue + network + route + back_pressure + commit; }
+  double total() const { return staleness + queue + network + route + back_pressure + work + commit; }
 };
 
 // Counters since the client connected, as Client::stats() returns them: a copy that does not change any more.

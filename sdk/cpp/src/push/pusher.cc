@@ -183,6 +183,17 @@ void Pusher::Flush(absl::Duration timeout, Done done) {
   CompleteFlushes();
 }
 
+bool Pusher::Committed(Point& point) const {
+  if (Planted(Bug::kWorkMarkedEarly)) return true;
+  if (point.held != 0) {
+    if (!held_.empty() && *held_.begin() <= point.held) return false;
+    point = {.pushes = pushes_, .held = 0};  // they have been made by now
+  }
+  return std::ranges::all_of(open_, [&point](const std::set<uint64_t>& open) {
+    return open.empty() || point.pushes < *open.begin();
+  });
+}
+
 void Pusher::CompleteFlushes() {
   const auto done = [](const std::set<uint64_t>& open, uint64_t upto) {
     return open.empty() || upto < *open.begin();

@@ -80,6 +80,20 @@ class Pusher final : public PushListener {
   // Packed seals of every line that has parts, for the last tick.
   std::string AllSeals() const;
 
+  // A point among the pushes: those that were made before it, and those that were held then because they
+  // follow other operations.
+  struct Point {
+    uint64_t pushes = 0;
+    uint64_t held = 0;  // 0: none
+  };
+  Point Now() const { return {.pushes = pushes_, .held = held_.empty() ? 0 : *held_.rbegin()}; }
+  // True once all pushes before the point are committed, or were refused for their content. Unlike Flush it
+  // also waits for pushes of this clock to aggregated tables.
+  bool Committed(Point& point) const;
+  // The owner holds a push, and has started or dropped it.
+  void OnHeld(uint64_t id) { held_.insert(id); }
+  void OnHeldEnded(uint64_t id) { held_.erase(id); }
+
   uint64_t unacknowledged_bytes() const { return unacknowledged_bytes_; }
   // Without the parts of this clock for aggregated tables: the bytes that a caller may wait for.
   uint64_t awaitable_bytes() const { return unacknowledged_bytes_ - clock_bytes_; }
@@ -144,6 +158,7 @@ class Pusher final : public PushListener {
   std::shared_ptr<const Routes> routed_by_;  // the routes the lines follow
   std::map<uint64_t, PushOp> ops_;           // by id; those that have ended but are not committed too
   std::array<std::set<uint64_t>, 2> open_;   // ids of ops_, by line
+  std::set<uint64_t> held_;
   uint64_t pushes_ = 0;
   uint64_t pushes_before_ = 0;  // those of earlier clocks
   uint64_t unacknowledged_bytes_ = 0;

@@ -297,8 +297,10 @@ Deferred ClientCore::Leave() {
     pusher_.Fail(context_.failure);
     puller_.Fail(context_.failure);
     if (last_tick_.has_value() && !sealed_) EndFinish(context_.failure);
+    for (auto& [queue, work] : work_) work->Fail(context_.failure);
     session_.Stop();
   }
+  FollowClocks();
   return std::exchange(context_.deferred, Deferred());
 }
 

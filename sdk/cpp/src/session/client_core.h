@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 #include "sdk/cpp/src/session/gate.h"
 #include "sdk/cpp/src/session/session.h"
 #include "sdk/cpp/src/session/wait_reports.h"
+#include "sdk/cpp/src/work/work_client.h"
 
 namespace paceline::sdk {
 
@@ -64,6 +66,17 @@ class ClientCore {
                   Request request, absl::AnyInvocable<void(absl::StatusOr<Reply>)> done) {
     session_.AskOfTable<Request, Reply>(method, what, name, std::move(request), std::move(done));
   }
+
+  // Opens a work queue: `done` gets the number that work() takes.
+  void OpenWork(std::string name, const v1::WorkSpec& spec, absl::Duration ahead,
+                absl::AnyInvocable<void(absl::StatusOr<uint32_t>)> done);
+  // REQUIRES: OpenWork has succeeded.
+  WorkClient& work(uint32_t queue) { return *work_.at(queue); }
+  // Leaves every work queue.
+  void LeaveWork(absl::Duration timeout, Done done);
+  // The owner keeps a push back that follows other operations, and has started or dropped it.
+  void OnHeld(uint64_t id) { pusher_.OnHeld(id); }
+  void OnHeldEnded(uint64_t id) { pusher_.OnHeldEnded(id); }
 
   // Numbers the push's parts at this client's clock and sends them. Never refuses for lack of room: check
   // awaitable_bytes() first.
@@ -143,6 +156,12 @@ class ClientCore {
     Timers::Id timer;
   };
   void LookAtWaits();
+  // -- client_work.cc --
+  // The worker only waits for work: nobody may have to wait for its clock.
+  bool OutOfWork() const;
+  // Ticks once the slowest worker is at this one's clock, again and again while it is out of work.
+  void FollowClocks();
+  void OnFollowed(const absl::Status& status);
   void OnFlushed(absl::Status status, absl::Time deadline, Done done);
   void OnExactReadEnded();
   void TellLastTick();
@@ -153,6 +172,8 @@ class ClientCore {
   Puller puller_;
   Session session_;
   std::optional<LastTick> last_tick_;
+  std::map<uint32_t, std::unique_ptr<WorkClient>> work_;  // by queue
+  bool following_ = false;
   WaitReports wait_reports_;
   bool finishing_ = false;
   bool sealed_ = false;  // the coordinator may have received the last tick: no part number may go beyond it

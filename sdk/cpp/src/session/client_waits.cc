@@ -29,6 +29,9 @@ void ClientCore::LookAtWaits() {
     std::vector<Waiting> waits;
     if (auto pull = puller_.Waits()) waits.push_back(*std::move(pull));
     if (auto push = pusher_.Waits()) waits.push_back(*std::move(push));
+    for (const auto& [queue, work] : work_) {
+      if (auto item = work->Waits()) waits.push_back(*std::move(item));
+    }
     for (const auto& [who, asked] : context_.asked) {
       const std::string why = asked.last_answer.empty() ? "" : absl::StrCat(": ", asked.last_answer);
       waits.push_back({.what = asked.what, .since = asked.since, .whom = absl::StrCat("its answer", why)});

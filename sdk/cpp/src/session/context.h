@@ -74,8 +74,9 @@ struct Context {
   CatalogueVersion catalogue_version;
 
   RowCache cache;
-  History history;                 // events for the history file; recorded only if there is a sink
-  PullListener* puller = nullptr;  // for parts that want their rows back
+  History history;  // events for the history file; recorded only if there is a sink
+  std::shared_ptr<const TableInfo> any_table;  // the one that was opened last; null: none yet
+  PullListener* puller = nullptr;              // for parts that want their rows back
 
   Stats stats;
   absl::Status failure;  // of the whole client: once not OK, it stays so

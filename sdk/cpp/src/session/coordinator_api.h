@@ -15,7 +15,7 @@ namespace paceline::sdk {
 // clang-format off
 #define PACELINE_CALLS_OF_CLIENTS(CALL) \
   CALL(OpenSession) CALL(JoinJob) CALL(KeepAlive) CALL(FinishWorker) CALL(CloseSession) \
-  CALL(OpenTable) CALL(DropTable) CALL(ChangeRule)
+  CALL(OpenTable) CALL(DropTable) CALL(ChangeRule) CALL(OpenWork) CALL(ReportWork)
 // clang-format on
 
 // The requests of a client to the coordinator. Each is tried once; the caller repeats it.

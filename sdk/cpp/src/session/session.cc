@@ -254,8 +254,10 @@ absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::Op
                         schema.kind == table::Kind::kRanged
                             ? ring::Placement::Ranged(id, bits, schema.rows, schema.dim)
                             : ring::Placement::Sparse(id, bits));
-  return std::make_shared<const TableInfo>(TableInfo{
+  auto info = std::make_shared<const TableInfo>(TableInfo{
       .id = id, .name = table.name(), .schema = schema, .placement = placement, .consistency = consistency});
+  context_.any_table = info;
+  return info;
 }
 
 void Session::SawCatalogue(uint64_t version) {
@@ -274,6 +276,38 @@ void Session::FindTable(const std::string& name, absl::Time deadline,
         SawCatalogue(reply->catalogue_version());
         done(reply->table().id());
       });
+}
+
+// -- work --
+
+void Session::OpenWork(const std::string& name, const v1::WorkSpec& spec,
+                       absl::AnyInvocable<void(absl::StatusOr<uint32_t>)> done) {
+  v1::OpenWorkRequest request;
+  request.set_session(context_.session.v);
+  request.set_token(context_.token);
+  request.set_name(name);
+  *request.mutable_spec() = spec;
+  Ask(&CoordinatorApi::OpenWork, absl::StrCat("open work queue '", name, "'"),
+      context_.Now() + options_.timeout, std::move(request),
+      [this, done = std::move(done)](absl::StatusOr<v1::OpenWorkReply> reply) mutable {
+        done(reply.ok() ? absl::StatusOr<uint32_t>(reply->queue()) : Judge(reply.status()));
+      });
+}
+
+void Session::ReportWork(v1::ReportWorkRequest request,
+                         absl::AnyInvocable<void(absl::StatusOr<v1::ReportWorkReply>)> done) {
+  request.set_session(context_.session.v);
+  request.set_token(context_.token);
+  auto shared = std::make_shared<decltype(done)>(std::move(done));
+  context_.deferred.Run([this, &api = api_, request = std::move(request), timeout = 2 * keep_alive_,
+                         gate = context_.gate, shared] {
+    api.ReportWork(request, timeout, [this, gate, shared](absl::StatusOr<v1::ReportWorkReply> reply) {
+      gate->Enter([&] {
+        if (!reply.ok()) reply = Judge(reply.status());
+        (*shared)(std::move(reply));
+      });
+    });
+  });
 }
 
 // -- the end --

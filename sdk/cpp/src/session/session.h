@@ -75,6 +75,13 @@ class Session {
               });
   }
 
+  // Opens a work queue: `done` gets its id.
+  void OpenWork(const std::string& name, const v1::WorkSpec& spec,
+                absl::AnyInvocable<void(absl::StatusOr<uint32_t>)> done);
+  // One try. `done` runs inside the gate.
+  void ReportWork(v1::ReportWorkRequest request,
+                  absl::AnyInvocable<void(absl::StatusOr<v1::ReportWorkReply>)> done);
+
   // The last tick, with the seals of all parts.
   void Finish(std::string seals, absl::Time deadline, Done done);
 

@@ -151,6 +151,23 @@ class FakeCoordinator final : public CoordinatorApi {
     Answer(std::move(done), reply);
   }
 
+  // Work queues: a test says what is answered.
+  std::vector<v1::ReportWorkRequest> work_reports;
+  std::function<absl::StatusOr<v1::ReportWorkReply>(const v1::ReportWorkRequest&)> on_work;
+  void OpenWork(const v1::OpenWorkRequest& request, absl::Duration,
+                Callback<v1::OpenWorkReply> done) override {
+    CheckToken(request.token());
+    v1::OpenWorkReply reply;
+    reply.set_queue(1);
+    Answer(std::move(done), reply);
+  }
+  void ReportWork(const v1::ReportWorkRequest& request, absl::Duration,
+                  Callback<v1::ReportWorkReply> done) override {
+    CheckToken(request.token());
+    work_reports.push_back(request);
+    Answer(std::move(done), on_work(request));
+  }
+
   std::unique_ptr<Watch> WatchMap(uint64_t known, absl::AnyInvocable<void(v1::Map)> on_map,
                                   absl::AnyInvocable<void(absl::Status)> on_end) override {
     auto watch = std::make_shared<Watching>();

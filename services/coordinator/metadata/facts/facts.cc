@@ -84,6 +84,12 @@ std::vector<Write> WritesOf(const Changes& changes) {
     writes.push_back(Put(keys::RuleChange(change.table()), change));
   for (uint32_t table : changes.finished_rule_changes)
     writes.push_back(Write::Delete(keys::RuleChange(table)));
+  for (const auto& queue : changes.work_queues) writes.push_back(Put(keys::WorkQueue(queue.id()), queue));
+  for (uint32_t queue : changes.forgotten_work_queues)
+    writes.push_back(Write::Delete(keys::WorkQueue(queue)));
+  for (const auto& held : changes.work_held) writes.push_back(Put(keys::WorkHeld(held.session()), held));
+  for (uint64_t session : changes.forgotten_work_held)
+    writes.push_back(Write::Delete(keys::WorkHeld(session)));
   return writes;
 }
 
@@ -172,6 +178,9 @@ absl::Status Facts::LoadRecords() {
   const auto table_of = [](const auto& record) { return record.table(); };
   ABSL_RETURN_IF_ERROR(ReadAll(store_, keys::kDrops, table_of, drops_));
   ABSL_RETURN_IF_ERROR(ReadAll(store_, keys::kRuleChanges, table_of, rule_changes_));
+  ABSL_RETURN_IF_ERROR(ReadAll(store_, keys::kWorkQueues, id_of, work_queues_));
+  const auto session_of = [](const WorkHeldRecord& record) { return record.session(); };
+  ABSL_RETURN_IF_ERROR(ReadAll(store_, keys::kWorkHeld, session_of, work_held_));
   RaiseCounters();
   return absl::OkStatus();
 }
@@ -186,6 +195,7 @@ void Facts::RaiseCounters() {
   c.set_job(std::max(c.job(), last_of(jobs_)));
   c.set_session(std::max({c.session(), last_of(sessions_), c.closed_floor()}));
   c.set_table(std::max(c.table(), last_of(tables_)));
+  c.set_work_queue(std::max(c.work_queue(), last_of(work_queues_)));
   c.set_catalogue_version(std::max<uint64_t>(c.catalogue_version(), tables_.size()));
   const auto raise = [&c](const auto& records) {
     for (const auto& [id, record] : records) c.set_change(std::max(c.change(), record.change()));
@@ -332,7 +342,9 @@ Write Facts::ValueOf(const std::string& key) const {
   if (auto write = known(keys::kSessions, sessions_)) return *std::move(write);
   if (auto write = known(keys::kTables, tables_)) return *std::move(write);
   if (auto write = known(keys::kDrops, drops_)) return *std::move(write);
-  return known(keys::kRuleChanges, rule_changes_).value();
+  if (auto write = known(keys::kRuleChanges, rule_changes_)) return *std::move(write);
+  if (auto write = known(keys::kWorkQueues, work_queues_)) return *std::move(write);
+  return known(keys::kWorkHeld, work_held_).value();
 }
 
 void Facts::Apply(const Changes& changes) {
@@ -351,6 +363,10 @@ void Facts::Apply(const Changes& changes) {
   for (uint32_t table : changes.finished_drops) drops_.erase(table);
   for (const auto& change : changes.rule_changes) rule_changes_[change.table()] = change;
   for (uint32_t table : changes.finished_rule_changes) rule_changes_.erase(table);
+  for (const auto& queue : changes.work_queues) work_queues_[queue.id()] = queue;
+  for (uint32_t queue : changes.forgotten_work_queues) work_queues_.erase(queue);
+  for (const auto& held : changes.work_held) work_held_[held.session()] = held;
+  for (uint64_t session : changes.forgotten_work_held) work_held_.erase(session);
 }
 
 const ShardRecord* Facts::FindShard(uint32_t id) const {
@@ -385,6 +401,9 @@ const TableDropRecord* Facts::FindDrop(uint32_t table) const {
 }
 const RuleChangeRecord* Facts::FindRuleChange(uint32_t table) const {
   return FindIn(rule_changes_, table);
+}
+const WorkQueueRecord* Facts::FindWorkQueue(uint32_t id) const {
+  return FindIn(work_queues_, id);
 }
 
 const v1::Table* Facts::FindTable(uint32_t job, absl::string_view name) const {

@@ -35,6 +35,10 @@ struct Changes {
   std::vector<uint32_t> finished_drops;  // by table
   std::vector<RuleChangeRecord> rule_changes;
   std::vector<uint32_t> finished_rule_changes;  // by table
+  std::vector<WorkQueueRecord> work_queues;
+  std::vector<uint32_t> forgotten_work_queues;
+  std::vector<WorkHeldRecord> work_held;
+  std::vector<uint64_t> forgotten_work_held;  // by session
 };
 
 // How a coordinator becomes the leader.
@@ -110,6 +114,9 @@ class Facts {
   // Intents, by table.
   const std::map<uint32_t, TableDropRecord>& drops() const { return drops_; }
   const std::map<uint32_t, RuleChangeRecord>& rule_changes() const { return rule_changes_; }
+  const std::map<uint32_t, WorkQueueRecord>& work_queues() const { return work_queues_; }
+  // By session.
+  const std::map<uint64_t, WorkHeldRecord>& work_held() const { return work_held_; }
 
   // nullptr: it does not exist.
   const ShardRecord* FindShard(uint32_t id) const;
@@ -123,6 +130,7 @@ class Facts {
   const v1::Table* FindTable(uint32_t id) const;
   const TableDropRecord* FindDrop(uint32_t table) const;
   const RuleChangeRecord* FindRuleChange(uint32_t table) const;
+  const WorkQueueRecord* FindWorkQueue(uint32_t id) const;
 
   // For messages, as "job 'ctr'" or "shard-1 (127.0.0.1:7001)".
   std::string JobName(uint32_t job) const;
@@ -163,6 +171,8 @@ class Facts {
   std::map<uint32_t, v1::Table> tables_;
   std::map<uint32_t, TableDropRecord> drops_;
   std::map<uint32_t, RuleChangeRecord> rule_changes_;
+  std::map<uint32_t, WorkQueueRecord> work_queues_;
+  std::map<uint64_t, WorkHeldRecord> work_held_;
 };
 
 }  // namespace paceline::coordinator

@@ -22,5 +22,11 @@ std::string Drop(uint32_t table) {
 std::string RuleChange(uint32_t table) {
   return absl::StrCat(kRuleChanges, absl::Dec(table, absl::kZeroPad10));
 }
+std::string WorkQueue(uint32_t id) {
+  return absl::StrCat(kWorkQueues, absl::Dec(id, absl::kZeroPad10));
+}
+std::string WorkHeld(uint64_t session) {
+  return absl::StrCat(kWorkHeld, absl::Dec(session, absl::kZeroPad20));
+}
 
 }  // namespace paceline::coordinator::keys

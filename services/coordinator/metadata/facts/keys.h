@@ -22,6 +22,9 @@
 //   table/0000000001    v1.Table
 //   drop/0000000001     TableDropRecord   until the table's rows are freed everywhere
 //   rule/0000000001     RuleChangeRecord  until the change is logged everywhere
+//   work/0000000001     WorkQueueRecord   until its job is gone
+//   held/…20 digits     WorkHeldRecord    by session, until that is closed everywhere and its work is given
+//   back
 namespace paceline::coordinator::keys {
 
 inline constexpr absl::string_view kCluster = "cluster";
@@ -37,6 +40,8 @@ inline constexpr absl::string_view kSessions = "session/";
 inline constexpr absl::string_view kTables = "table/";
 inline constexpr absl::string_view kDrops = "drop/";
 inline constexpr absl::string_view kRuleChanges = "rule/";
+inline constexpr absl::string_view kWorkQueues = "work/";
+inline constexpr absl::string_view kWorkHeld = "held/";
 
 std::string Shard(uint32_t id);
 std::string Job(uint32_t id);
@@ -44,5 +49,7 @@ std::string Session(uint64_t id);
 std::string Table(uint32_t id);
 std::string Drop(uint32_t table);
 std::string RuleChange(uint32_t table);
+std::string WorkQueue(uint32_t id);
+std::string WorkHeld(uint64_t session);
 
 }  // namespace paceline::coordinator::keys

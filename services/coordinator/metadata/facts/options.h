@@ -22,6 +22,7 @@ struct Limits {
   size_t sessions = 4096;          // not yet closed, of all jobs
   size_t session_records = 65536;  // including closed ones that came after the oldest open one
   uint32_t ranks = 4096;           // ranks and workers of a job
+  size_t work_queues = 64;         // of a job
   size_t requests = 16384;         // waiting for an answer
   size_t watchers = 16384;         // of the map
   size_t calls_per_shard = 64;     // calls of the coordinator under way at one shard
