@@ -273,7 +273,7 @@ TEST_F(FoldTest, TheLastTickIsOfTheClockAfterTheLastOneWhateverTheOthersHaveReac
   primary->Tick(kB, 9, {});
   primary->Tick(kA, 2, {});
   EXPECT_FALSE(Push(kA, 1, 2));
-  EXPECT_TRUE(Change(v1::SessionChange::FINISH, kA, /*clock=*/2, 0, {{0, 1}})) << why;
+  EXPECT_TRUE(Change(v1::Change::kFinish, kA, /*clock=*/2, 0, {{0, 1}})) << why;
   ASSERT_THAT(budget->finishes, SizeIs(1));
   EXPECT_EQ(budget->finishes[0].clock, 3u);
   EXPECT_EQ(MinClock(), 9u);
@@ -287,12 +287,12 @@ TEST_F(FoldTest, ALastTickThatWaitsSaysForWhichParts) {
   line = Line::kArrival;
   table = SumTable(kJob);
   EXPECT_FALSE(Push(kA, 1, 1));
-  EXPECT_FALSE(Change(v1::SessionChange::FINISH, kA, /*clock=*/1, 0, {{3, 4}}));
+  EXPECT_FALSE(Change(v1::Change::kFinish, kA, /*clock=*/1, 0, {{3, 4}}));
   EXPECT_EQ(why, "segment 0: session 7 has 1 + 2 parts applied of 3 + 4");
   line = Line::kAggregated;
   table = AggregatedTable(kJob);
   EXPECT_FALSE(Push(kA, 3, 1));
-  EXPECT_FALSE(Change(v1::SessionChange::FINISH, kA, /*clock=*/1, 0, {{3, 4}}));
+  EXPECT_FALSE(Change(v1::Change::kFinish, kA, /*clock=*/1, 0, {{3, 4}}));
   EXPECT_THAT(why, HasSubstr("parts up to 3 of aggregated tables wait for"));
 }
 

@@ -107,8 +107,8 @@ TEST_F(SessionChangesTest, ALastTickOfAClockThatATickHasPassedIsOfTheLaterOne) {
 
 TEST_F(SessionChangesTest, AnEvictionNamesTheClocksThatCount) {
   segment.Apply(Advance{.job = kSessionJob, .min_clock = 3});
-  EXPECT_EQ(std::get<Evict>(**Judge(v1::SessionChange::EVICT, kWorker)).counts_below, 3u);
-  EXPECT_EQ(std::get<Evict>(**Judge(v1::SessionChange::EVICT, kNew)).counts_below, 0u) << "it was never here";
+  EXPECT_EQ(std::get<Evict>(**Judge(v1::Change::kEvict, kWorker)).counts_below, 3u);
+  EXPECT_EQ(std::get<Evict>(**Judge(v1::Change::kEvict, kNew)).counts_below, 0u) << "it was never here";
 }
 
 TEST_F(SessionChangesTest, ReasonsAreForgottenOnceThereAreTooMany) {
@@ -116,10 +116,10 @@ TEST_F(SessionChangesTest, ReasonsAreForgottenOnceThereAreTooMany) {
     return absl::StrContains(sessions.NotOpen(SessionId(1000), kSessionJob, segment, "").message(), "silent");
   };
   for (uint64_t i = 0; i < SessionChanges::kReasonsMax; ++i) {
-    ASSERT_TRUE(Do(v1::SessionChange::EVICT, SessionId(1000 + i)));
+    ASSERT_TRUE(Do(v1::Change::kEvict, SessionId(1000 + i)));
   }
   EXPECT_TRUE(reason_is_known());
-  ASSERT_TRUE(Do(v1::SessionChange::EVICT, SessionId(9000)));
+  ASSERT_TRUE(Do(v1::Change::kEvict, SessionId(9000)));
   EXPECT_FALSE(reason_is_known());
 }
 
