@@ -4,6 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "libs/base/crc32c.h"
+#include "libs/log/testing.h"
 #include "libs/world/real_clock.h"
 #include "services/shard/test_util/shard_fixture.h"
 
@@ -58,11 +59,8 @@ TEST(HistoryTest, AShardRecordsItsIdentityItsRolesAndItsLog) {
   info->set_address("127.0.0.1:1");
   info->set_incarnation(9);
   ASSERT_TRUE(shard.Install(request).ok());
-  v1::SessionChange open;
-  open.set_action(v1::Change::kOpen);
-  open.set_job(1);
-  open.set_session(5);
-  shard.ChangeSession(open, [](const auto& reply) { ASSERT_TRUE(reply.ok()); });
+  const v1::Change open = log::ChangeOf(v1::Change::kOpen, SessionId(5), JobId(1));
+  shard.MakeChange(open, [](const auto& reply) { ASSERT_TRUE(reply.ok()); });
 
   EXPECT_EQ(kept.Of<history::Identified>(),
             (std::vector<history::Identified>{

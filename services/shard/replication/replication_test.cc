@@ -462,10 +462,7 @@ TEST_F(ReplicationTest, AShardThatStoodStillDoesNotTakeTheSilenceForThePrimarys)
 }
 
 TEST_F(ReplicationTest, TheMinClockShownIsThatOfReplicatedRecords) {
-  v1::SessionChange join;
-  join.set_action(v1::Change::kJoin);
-  join.set_job(kJob.v);
-  join.set_session(kA.v);
+  const v1::Change join = log::ChangeOf(v1::Change::kJoin, kA, kJob);
   std::string why;
   std::optional<Clock> behind;
   a.host.primary()->Change(join, {}, &why, &behind);

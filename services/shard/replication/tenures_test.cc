@@ -13,11 +13,8 @@ using ::testing::SizeIs;
 class TenureTest : public ReplicationTest {
  protected:
   log::Primary& primary() { return *a.host.primary(); }
-  bool Change(v1::SessionChange::Action action) {
-    v1::SessionChange change;
-    change.set_action(action);
-    change.set_job(kJob.v);
-    change.set_session(kA.v);
+  bool Change(v1::Change::ActionCase action) {
+    const v1::Change change = log::ChangeOf(action, kA, kJob);
     std::optional<Clock> behind;
     why.clear();
     const bool done = primary().Change(change, {}, &why, &behind);
@@ -25,9 +22,9 @@ class TenureTest : public ReplicationTest {
     return done;
   }
   void JoinA() {
-    Change(v1::SessionChange::JOIN);
+    Change(v1::Change::kJoin);
     Deliver();
-    ASSERT_TRUE(Change(v1::SessionChange::JOIN));
+    ASSERT_TRUE(Change(v1::Change::kJoin));
   }
   std::string why;
 };
@@ -97,7 +94,7 @@ TEST_F(TenureTest, NothingIsWrittenDuringAHandOverAndTicksCountAfterIt) {
     ASSERT_TRUE(refusal);
     EXPECT_THAT(refusal->message(), HasSubstr("is being handed over"));
     EXPECT_EQ(refusal->retry_after_ms(), 5u) << "about as long as it takes";
-    EXPECT_FALSE(Change(v1::SessionChange::OPEN));
+    EXPECT_FALSE(Change(v1::Change::kOpen));
     EXPECT_THAT(why, HasSubstr("is being handed over"));
     const Lsn version = primary().segment().version();
     primary().Tick(kA, next, {{1, 0}});

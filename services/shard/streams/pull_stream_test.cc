@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "libs/base/feature_level.h"
 #include "libs/base/test_util/status_matchers.h"
+#include "libs/log/testing.h"
 #include "libs/wire/frame.h"
 #include "libs/wire/packed.h"
 #include "services/shard/shard.h"
@@ -62,11 +63,8 @@ class PullStreamTest : public ::testing::Test {
     table->mutable_schema()->set_dim(2);
     table->mutable_schema()->mutable_rule()->mutable_add();
     EXPECT_THAT(shard.Install(request), IsOk());
-    v1::SessionChange open;
-    open.set_action(v1::Change::kOpen);
-    open.set_job(1);
-    open.set_session(5);
-    shard.ChangeSession(open, [](const auto& reply) { EXPECT_THAT(reply, IsOk()); });
+    const v1::Change open = log::ChangeOf(v1::Change::kOpen, SessionId(5), JobId(1));
+    shard.MakeChange(open, [](const auto& reply) { EXPECT_THAT(reply, IsOk()); });
     stream = shard.NewPullStream();
     port->read_on = [this] { Deliver(); };
     stream->Attach(port);

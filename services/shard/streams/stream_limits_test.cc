@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "libs/base/feature_level.h"
 #include "libs/base/test_util/status_matchers.h"
+#include "libs/log/testing.h"
 #include "libs/wire/frame.h"
 #include "libs/wire/packed.h"
 #include "services/shard/shard.h"
@@ -109,13 +110,10 @@ class StreamLimitsTest : public ::testing::Test {
     table->mutable_schema()->mutable_rule()->mutable_add();
     EXPECT_THAT(shard.Install(request), IsOk());
     for (const auto action : {v1::Change::kOpen, v1::Change::kJoin}) {
-      v1::SessionChange change;
-      change.set_action(action);
-      change.set_job(1);
-      change.set_session(5);
+      const v1::Change change = log::ChangeOf(action, SessionId(5), JobId(1));
       int changed = 0;
       for (int i = 0; i < 100 && changed == 0; ++i) {  // a disk takes its time
-        shard.ChangeSession(change, [&](const auto& reply) { changed = reply->committed_size(); });
+        shard.MakeChange(change, [&](const auto& reply) { changed = reply->committed_size(); });
         clock.now += absl::Milliseconds(20);
         shard.OnTime();
       }
