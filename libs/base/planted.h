@@ -69,6 +69,9 @@ enum class Bug : uint8_t {
   kOldMapObeyed,              // a shard obeys a coordinator that goes by an older map than its own
   kWorkHandedEarly,           // work of a session is handed out again before it is closed everywhere
   kWorkMarkedEarly,           // a client reports work as done though its updates are not committed
+  kDroppedBeforeSwap,         // a segment's primary is dropped as planned before it has handed over
+  kDrainedEarly,              // a shard that drains may go while its last segments are still being copied
+  kOldCopyServed,             // a start serves its disk's copy of a segment that has moved away since
   kDeleteByName,              // a repeated deletion is taken for one of the job that has the name by then
   kGrantForgotten,            // a stream that had to wait for a grant gets none when there is room again
   kGrantsAddedUp,             // the client adds up grants, each of which counts from the stream's beginning

@@ -120,7 +120,7 @@ void Replicas::StartImage(Follower& follower, const Segment& segment) {
   follower.walk.emplace(segment);
   follower.walked = false;
   follower.whole = Lsn(UINT64_MAX);
-  follower.pages_sent = follower.pages_held = 0;
+  follower.pages_sent = follower.pages_held = follower.bytes_sent = 0;
   follower.held = follower.durable = Lsn();
   follower.image = follower.sent = segment.version();
   v1::ReplicateRequest::Segment head = Head(follower);
@@ -129,13 +129,18 @@ void Replicas::StartImage(Follower& follower, const Segment& segment) {
 }
 
 void Replicas::SendPages(Follower& follower, const Segment& segment) {
-  while (!follower.walked && follower.pages_sent - follower.pages_held < pace_.pages) {
+  const absl::Time now = clock_->Now();
+  const auto admitted = [&] { return pace_.limit == nullptr || pace_.limit->Admits(now); };
+  while (!follower.walked && follower.pages_sent - follower.pages_held < pace_.pages && admitted()) {
     std::vector<v1::PageImage> pages;
     follower.walked = !follower.walk->Next(segment, pace_.frame_bytes, &pages);
     v1::ReplicateRequest::Segment head = Head(follower);
     follower.pages_sent += pages.size();
     for (v1::PageImage& page : pages) *head.add_pages() = std::move(page);
     head.set_image_complete(follower.walked);
+    const uint64_t bytes = head.ByteSizeLong();
+    follower.bytes_sent += bytes;
+    if (pace_.limit != nullptr) pace_.limit->Spend(bytes, now);
     port_->Send(follower.member, std::move(head), absl::Cord());
   }
   if (!follower.walked) return;
@@ -441,6 +446,22 @@ bool Replicas::Holds(const ring::Member& member) const {
 bool Replicas::HasReplica(const ring::Member& member) const {
   const Follower* follower = Find(member);
   return follower != nullptr && follower->kind == Kind::kReplica;
+}
+
+std::vector<v1::LearnerProgress> Replicas::Progress(const Segment& segment) const {
+  std::vector<v1::LearnerProgress> progress;
+  for (const auto& follower : followers_) {
+    if (follower->kind == Kind::kReplica) continue;
+    v1::LearnerProgress& one = progress.emplace_back();
+    one.set_segment(segment_.v);
+    *one.mutable_learner() = wire::ToProto(follower->member);
+    const uint64_t sent = std::max<uint64_t>(1, follower->pages_sent);
+    one.set_bytes_moved(follower->bytes_sent / sent * std::min(follower->pages_held, sent));
+    if (follower->state == State::kImage) {
+      one.set_bytes_left(segment.bytes() - std::min(segment.bytes(), one.bytes_moved()));
+    }
+  }
+  return progress;
 }
 
 size_t Replicas::learners() const {

@@ -12,6 +12,7 @@
 #include "libs/base/ids.h"
 #include "libs/log/lease.h"
 #include "libs/log/log_tail.h"
+#include "libs/log/move_pace.h"
 #include "libs/log/record_codec.h"
 #include "libs/log/segment.h"
 #include "libs/log/segment_image.h"
@@ -65,6 +66,7 @@ class Replicas {
   struct ImagePace {
     uint64_t pages = 64;
     size_t frame_bytes = size_t{512} << 10;
+    std::shared_ptr<MovePace> limit = nullptr;  // of all images of the shard; nullptr: none
   };
   // After this long without a coordinator a primary says so in its beacons. A replica that a coordinator
   // answered that much later may then take its place. The time exceeds the interval between two beats: if the
@@ -124,6 +126,8 @@ class Replicas {
   bool Holds(const ring::Member& member) const;
   bool HasReplica(const ring::Member& member) const;
   bool Knows(const ring::Member& member) const { return Find(member) != nullptr; }
+  // How far those are that are not replicas yet.
+  std::vector<v1::LearnerProgress> Progress(const Segment& segment) const;
   size_t learners() const;
   size_t replicas() const;
   // Records that not every member it waits for holds.
@@ -161,6 +165,7 @@ class Replicas {
     std::optional<PageWalk> walk;
     bool walked = false;
     uint64_t pages_sent = 0, pages_held = 0;
+    uint64_t bytes_sent = 0;  // of these pages
     LentTime lent;
     absl::Time since;                                  // start of its present kind
     Lsn awaited_from;                                  // it must hold this before it may be added

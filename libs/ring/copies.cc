@@ -71,6 +71,11 @@ void Copies::Remove(uint32_t segment, int replica) {
   pairs_[{primaries_[segment], replica}] -= 1;
 }
 
+void Copies::Remove(uint32_t segment, int member, int heir) {
+  if (primaries_[segment] == member) Swap(segment, heir);
+  Remove(segment, member);
+}
+
 void Copies::Swap(uint32_t segment, int replica) {
   std::vector<int> members = replicas_[segment];
   for (int member : members) Remove(segment, member);

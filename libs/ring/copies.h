@@ -32,6 +32,8 @@ class Copies {
 
   void Add(uint32_t segment, int shard);  // as primary if there is none
   void Remove(uint32_t segment, int replica);
+  // The same for any member; if it is the primary, `heir` takes its place.
+  void Remove(uint32_t segment, int member, int heir);
   void Apply(Move::Kind kind, uint32_t segment, int to);
 
   // By shard, the sums of the weights of its copies, and of its primaries.

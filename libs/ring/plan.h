@@ -47,6 +47,7 @@ struct ShardState {
     kAll,
     kReplicas,  // no primaries, and none are taken from it: it is being emptied of them
     kNothing,   // it is silent, or ends; its copies are not evened out with others
+    kDrains,    // it lives, gets nothing, and all it has moves to others
   };
 
   ShardId shard;

@@ -46,8 +46,10 @@ class Planner {
 
   Round Make() && {
     Place();
-    if (Repair()) {
-      Trim();
+    const bool complete = Repair();
+    Trim(complete);
+    Evacuate();
+    if (complete) {
       Spread();
       EvenCopies(/*nearer=*/true);
       EvenPrimaries();
@@ -57,7 +59,12 @@ class Planner {
   }
 
  private:
-  bool TakesAny(int shard) const { return roster_.TakesOf(shard) != Takes::kNothing; }
+  // Without replicas whoever has a copy is to be primary.
+  bool TakesAny(int shard) const {
+    const Takes takes = roster_.TakesOf(shard);
+    return takes == Takes::kAll || (takes == Takes::kReplicas && in_.replicas > 0);
+  }
+  bool Drains(int shard) const { return roster_.TakesOf(shard) == Takes::kDrains; }
   bool TakesAll(int shard) const { return roster_.TakesOf(shard) == Takes::kAll; }
   bool Avoids(uint32_t segment, int shard) const {
     return std::ranges::count(in_.segments[segment].avoid, roster_.IdOf(shard)) > 0;
@@ -103,10 +110,11 @@ class Planner {
     }
     copies_.Apply(kind, segment, to);
   }
-  // The drop follows when the copy is there (Trim).
+  // What follows when the copy is there (Trim) counts as done: if `from` is primary it hands over, and it is
+  // dropped.
   void Replace(uint32_t segment, int from, int to) {
     Begin(Kind::kRecruit, segment, to);
-    copies_.Remove(segment, from);
+    copies_.Remove(segment, from, to);
   }
 
   // -- 1 --
@@ -170,10 +178,12 @@ class Planner {
     });
   }
 
-  // Without a member that stays the segment would be lost with the last of them.
+  // Without a member that stays the segment would be lost with the last of them. (A shard that drains stays
+  // until it has nothing.)
   bool SomeStay(uint32_t segment) const {
-    return in_.replicas == 0 || TakesAny(copies_.PrimaryOf(segment)) ||
-           std::ranges::any_of(copies_.ReplicasOf(segment), [this](int shard) { return TakesAny(shard); });
+    const auto stays = [this](int shard) { return roster_.TakesOf(shard) != Takes::kNothing; };
+    return in_.replicas == 0 || stays(copies_.PrimaryOf(segment)) ||
+           std::ranges::any_of(copies_.ReplicasOf(segment), stays);
   }
 
   std::pair<bool, int> Unfitness(uint32_t segment, int shard) const {
@@ -190,8 +200,10 @@ class Planner {
 
   // -- 3 --
 
-  // Of all ways to drop a replica of each segment that has too many, one that leaves loads most even.
-  void Trim() {
+  // Of all ways to drop a member of each segment that has too many, one that leaves loads most even. It does
+  // not depend on who is primary: so after a hand-over, which is the first half of the drop of a primary, it
+  // is the same. While segments are incomplete only shards that drain lose what they have.
+  void Trim(bool complete) {
     std::vector<Token> drops;
     // A drop makes its shard lighter: what is passed on here weighs where it is not.
     std::vector<int64_t> lightness(copies_.loads().size());
@@ -206,26 +218,64 @@ class Planner {
     PassOn(
         drops, lightness, roster_, [](const Token&, int) { return true; }, [](const Token&, int) {});
     for (const Token& drop : drops) {
-      if (Free(drop.segment)) {
-        Begin(Kind::kDrop, drop.segment, drop.holder);
-      } else {
-        copies_.Remove(drop.segment, drop.holder);
-      }
+      const bool may = complete || (Drains(drop.holder) && IsSound(drop.segment));
+      LetGo(drop.segment, drop.holder, may && Free(drop.segment));
     }
   }
 
-  // A shard that ends goes first; then the members whose leaving removes most pairs that share a zone.
+  // One of a segment's members that are too many; a primary hands over before it is dropped. `begins`: now,
+  // if there is room. Otherwise the segment waits for that: it counts as it will be, which it is not yet.
+  void LetGo(uint32_t segment, int member, bool begins) {
+    if (copies_.PrimaryOf(segment) != member) {
+      if (begins) return Begin(Kind::kDrop, segment, member);
+      copies_.Remove(segment, member);
+    } else {
+      const int heir = BestHeir(segment);
+      if (begins && TakesAll(heir) && Room(segment, heir)) Begin(Kind::kHandOver, segment, heir);
+      copies_.Remove(segment, member, heir);
+    }
+    taken_[segment] = true;
+  }
+
+  // The replica that is primary of least, of those that may be primaries if there are any.
+  int BestHeir(uint32_t segment) const {
+    return *std::ranges::min_element(copies_.ReplicasOf(segment), {}, [&](int shard) {
+      return std::tuple(!TakesAll(shard), copies_.primary_loads()[shard], roster_.Distance(segment, shard));
+    });
+  }
+
+  // A shard that ends or drains goes first; then the members whose leaving removes most pairs that share a
+  // zone. Primaries stay, unless they drain, or there is to be one member only.
   std::vector<int> Droppable(uint32_t segment) const {
     const auto rank = [&](int shard) {
       return std::pair(!TakesAny(shard), copies_.Conflicts(segment, shard));
     };
+    std::vector<int> members = copies_.ReplicasOf(segment);
+    const int primary = copies_.PrimaryOf(segment);
+    if (in_.replicas == 0 || Drains(primary))
+      members.insert(std::ranges::lower_bound(members, primary), primary);
     std::vector<int> options;
-    for (int replica : copies_.ReplicasOf(segment)) {
-      if (!options.empty() && rank(replica) < rank(options.front())) continue;
-      if (!options.empty() && rank(replica) > rank(options.front())) options.clear();
-      options.push_back(replica);
+    for (int member : members) {
+      if (!options.empty() && rank(member) < rank(options.front())) continue;
+      if (!options.empty() && rank(member) > rank(options.front())) options.clear();
+      options.push_back(member);
     }
     return options;
+  }
+
+  bool IsSound(uint32_t segment) const { return in_.segments[segment].condition == Condition::kSound; }
+
+  // What drains is replaced, whatever the state of other segments.
+  void Evacuate() {
+    const auto drains = [this](int shard) { return Drains(shard); };
+    for (uint32_t s = 0; s < copies_.count(); ++s) {
+      if (!Free(s) || !IsSound(s) || !HasAsWanted(s)) continue;
+      const std::vector<int>& replicas = copies_.ReplicasOf(s);
+      const auto replica = std::ranges::find_if(replicas, drains);
+      const int from = replica != replicas.end() ? *replica : copies_.PrimaryOf(s);
+      if (!Drains(from)) continue;
+      if (const int to = BestLearner(s); to != kNone) Replace(s, from, to);
+    }
   }
 
   // -- 4 --
@@ -318,10 +368,20 @@ class Planner {
     auto operator<=>(const Replacement&) const = default;
   };
 
+  // Segments of which `shard` may be replaced.
+  std::vector<uint32_t> Movable(int shard) const {
+    if (in_.replicas > 0) return copies_.ReplicaOf(shard);
+    std::vector<uint32_t> segments;
+    for (uint32_t s = 0; s < copies_.count(); ++s) {
+      if (copies_.PrimaryOf(s) == shard) segments.push_back(s);
+    }
+    return segments;
+  }
+
   // Preferred is a segment whose primary has most beyond what the new one can take over from it already.
   void Consider(int from, int to, bool nearer, std::optional<Replacement>& best) const {
     const int64_t difference = Load(from) - Load(to);
-    for (const uint32_t s : copies_.ReplicaOf(from)) {
+    for (const uint32_t s : Movable(from)) {
       const int64_t weight = copies_.WeightOf(s);
       const int pairs = copies_.Conflicts(s, to, from) - copies_.Conflicts(s, from);
       if (!HasAsWanted(s) || copies_.Holds(s, to) || pairs > 0 || weight >= difference) continue;

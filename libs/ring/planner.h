@@ -12,13 +12,16 @@ namespace paceline::ring {
 //
 //   1. Segments without members get as many as are wanted, at once.
 //   2. Segments with too few members, or none that stays, recruit; those with fewest come first.
-//   3. Segments with too many members, as after a recruit in place of another, drop one.
+//   3. Segments with too many members, as after a recruit in place of another, drop one. If that one is the
+//      primary, it first hands over. So move the segments of shards that drain; and, if no replicas are
+//      wanted, all segments. Members that drain are replaced.
 //   4. A replica that shares a zone with other members is replaced where another zone has fewer of them.
 //   5. Shards that hold much are relieved of replicas: one that holds less is recruited in place.
 //   6. Shards that are primary of much hand some over to replicas, directly or along a chain of shards, each
 //      of which hands one on.
 //
 // 3 to 6 wait until all segments are sound and complete: a shard that is silent for a while moves nothing.
+// But a shard that drains does not wait for other segments than its own.
 //
 // Promises; planner_property_test.cc has one test or more of each. At rest means that nothing is under way
 // and nothing is planned.
@@ -33,7 +36,8 @@ namespace paceline::ring {
 //              any way there takes, whatever moves_per_shard is and in whatever order moves end. A new shard
 //              gets its share, and no other shard gets any. Each copy of a shard that leaves is made
 //              elsewhere once; since no repair waits for a shard that is busy, a few more copies may even
-//              loads out after it.
+//              loads out after it. So is each copy of a shard that drains.
+//   Drains     At rest a shard that drains has nothing, given that replicas + 1 shards take all.
 //   Safety     Only replicas beyond those wanted are dropped, and never the primary.
 //   Bounds     moves_per_shard holds with what is under way. Drops, which cost nothing, are not counted.
 //   An end     A replacement lessens the pairs that share a zone, or, these being equal, the sum of the
@@ -43,7 +47,7 @@ namespace paceline::ring {
 //              Mix64(shard, 1) …, and the one that comes first clockwise from a segment's start is preferred.
 //              The order of shards and of replicas does not matter.
 //
-// O(segments * replicas * shards) a move; O(segments * replicas) at rest, zones aside.
+// O(segments * (replicas + 1) * shards) a move; O(segments * replicas) at rest, zones aside.
 Round PlanRound(const PlanInput& input);
 
 }  // namespace paceline::ring

@@ -101,8 +101,39 @@ TEST(PlannerTest, ASegmentAllOfWhoseMembersEndRecruitsOneThatStaysAndThenLetsAnE
   EXPECT_THAT(Moves(cluster), ElementsAre("drop shard 2 from segment 0 of shard 1"));
 }
 
-TEST(PlannerTest, WithoutReplicasNothingMoves) {
-  EXPECT_THAT(Moves(Cluster({1, 2}, {{1}, {1}, {1}, {1}}, 0)), IsEmpty());
+TEST(PlannerTest, WithoutReplicasASegmentIsCopiedHandedOverAndDropped) {
+  PlanInput cluster = Cluster({1, 2}, {{1}, {1}}, 0);
+  const Round first = PlanRound(cluster);
+  ASSERT_THAT(first.moves, ElementsAre(::testing::Field(&Move::kind, Kind::kRecruit)));
+  EXPECT_EQ(first.moves[0].to, ShardId(2));
+  SegmentState& moved = cluster.segments[first.moves[0].segment.v];
+  moved.under_way = first.moves[0];
+  EXPECT_THAT(Moves(cluster), IsEmpty());
+  moved.under_way.reset();
+  moved.members = {ShardId(1), ShardId(2)};
+  EXPECT_THAT(Moves(cluster), ElementsAre(HasSubstr("of shard 1 over to shard 2")));
+  moved.members = {ShardId(2), ShardId(1)};
+  EXPECT_THAT(Moves(cluster), ElementsAre(HasSubstr("drop shard 1 from segment")));
+  moved.members = {ShardId(2)};
+  EXPECT_THAT(Moves(cluster), IsEmpty());
+}
+
+TEST(PlannerTest, AShardThatDrainsHandsOverWhatOthersHaveAndIsDroppedOnceAnotherReplicaIsThere) {
+  PlanInput cluster = Cluster({1, 2, 3}, {{1, 2}});
+  cluster.shards[0].takes = Takes::kDrains;
+  EXPECT_THAT(Moves(cluster), ElementsAre("recruit shard 3 for segment 0 of shard 1"));
+  cluster.segments[0].members.push_back(ShardId(3));
+  EXPECT_THAT(Moves(cluster), ElementsAre(HasSubstr("hand segment 0 of shard 1 over to shard")));
+  cluster.segments[0].members = {ShardId(2), ShardId(1), ShardId(3)};
+  EXPECT_THAT(Moves(cluster), ElementsAre("drop shard 1 from segment 0 of shard 2"));
+}
+
+TEST(PlannerTest, ADrainDoesNotWaitForSegmentsThatAreNotSound) {
+  PlanInput cluster = Cluster({1, 2, 3}, {{1}, {3}}, 0);
+  cluster.shards[0].takes = Takes::kDrains;
+  cluster.shards[2].takes = Takes::kNothing;
+  cluster.segments[1].condition = SegmentState::Condition::kHeld;
+  EXPECT_THAT(Moves(cluster), ElementsAre("recruit shard 2 for segment 0 of shard 1"));
 }
 
 TEST(PlannerTest, HeavySegmentsCount) {

@@ -70,6 +70,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--replicas", options.replicas,
                  "Copies of each segment besides the first, on other shards; needs at least N + 1 shards. "
                  "A restart may change the number");
+  app.add_option("--moves-per-shard", options.moves_per_shard,
+                 "Segments that are copied, or handed over, at a time from one shard and to one shard")
+      ->check(CLI::Range(1, 1024));
   app.add_option("--ring-bits", options.ring_bits,
                  "The ring has 2^N segments, for the cluster's life; a restart must state the same");
   app.add_option("--session-timeout", flags.session_timeout,

@@ -213,6 +213,13 @@ void ShowGauges(metrics::Families& families, const Gauges& gauges) {
        gauges.segments_lost);
   show("segments_under_replicated", "Segments with fewer replicas that live than are wanted.",
        gauges.segments_under_replicated);
+  show("shards_draining", "Shards from which everything moves away.", gauges.shards_draining);
+  show("copies_moving", "Segments that are being copied to other shards now.", gauges.moves.copies());
+  show("copies_left", "Segments to be copied after these, as it looks now.", gauges.moves.copies_left());
+  show("move_bytes_left", "Bytes of all these copies that have not moved yet, as far as known.",
+       gauges.moves.bytes_left());
+  show("move_bytes_per_second", "Bytes of these copies that moved lately, a second.",
+       gauges.moves.bytes_per_s());
   show("jobs", "Jobs that have not been deleted.", gauges.jobs);
   show("tables", "Tables of all jobs.", gauges.tables);
   show("requests_waiting", "Requests that wait for an answer.", gauges.requests_waiting);

@@ -49,6 +49,8 @@ struct ShardOptions {
   SegmentDisk::Pace disk_pace = {};
   // So much of an image may be under way to a learner.
   log::Replicas::ImagePace image_pace = {};
+  // Bytes of images a second that it sends to all learners together; 0: as many as they take.
+  uint64_t move_bytes_per_s = 0;
   // Starts a thread that continues where others end their turn at an executor. False: the thread that brings
   // work runs the executor dry.
   bool helper_thread = false;

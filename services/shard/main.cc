@@ -66,6 +66,7 @@ struct Flags {
   uint64_t staging_budget = ShardOptions().staging_budget_bytes;
   uint64_t reply_budget = ShardOptions().all_replies_bytes_max;
   uint64_t stream_budget = ShardOptions().stream_bytes_max;
+  uint64_t move_rate = 0;
   int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::string metrics_listen = "127.0.0.1:0";
   std::string port_file;
@@ -130,6 +131,13 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
       ->type_name("SIZE")
       ->default_str("64MiB");
+  app.add_option(
+         "--move-rate", flags.move_rate,
+         "Bytes a second, as 50MiB, that this shard sends of the segments that others get from it, all "
+         "together; 0: as fast as they take them")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
+      ->type_name("SIZE")
+      ->default_str("0");
   app.add_option("--threads", flags.threads, "Threads that serve streams, and as many that apply updates")
       ->check(CLI::Range(1, 1024));
   app.add_option("--metrics-listen", flags.metrics_listen, "HOST:PORT of the /metrics page");
@@ -345,6 +353,7 @@ class Process {
                 .stream_bytes_max = flags.stream_budget,
                 .all_replies_bytes_max = flags.reply_budget,
                 .durable = flags.acks == "durable",
+                .move_bytes_per_s = flags.move_rate,
                 .helper_thread = true},
                clock_, *probe_, &peers_, disk_.get(), std::move(contents)),
         on_page_(std::make_shared<OnPage>(shard_)) {

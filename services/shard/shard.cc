@@ -77,7 +77,9 @@ Shard::Shard(ShardOptions options, const world::Clock& clock, Probe& probe, Peer
               .disk = disk,
               .durable = context_.options().durable,
               .disk_pace = context_.options().disk_pace,
-              .image_pace = context_.options().image_pace} {}
+              .image_pace = context_.options().image_pace} {
+  around_.image_pace.limit = log::MovePace::Of(context_.options().move_bytes_per_s);
+}
 
 Shard::~Shard() {
   if (links_ != nullptr) links_->Stop();

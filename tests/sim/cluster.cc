@@ -56,13 +56,13 @@ Cluster::Cluster(const Plan& plan)
           [this](const std::string& what) { world_.Trace(what); }),
       coordinator_(world_, CoordinatorOptions(plan), share_.get()),
       operator_(world_, coordinator_, plan.operations, plan.deletes),
+      elastic_(world_, coordinator_, shards_, plan.elastic),
       stranger_(world_, shards_, plan.seed),
       started_(world_.Now()),
       last_fault_(world_.Now()) {
   world_.network.watcher = &watch_;
-  world_.invariants.replicated = plan.replicas > 0 || plan.disks;
   world_.invariants.durable = plan.durable;
-  for (uint32_t s = 0; s < plan.shards; ++s) {
+  for (uint32_t s = 0; s < plan.shards + plan.late_shards; ++s) {
     shards_.push_back(
         std::make_unique<SimShard>(world_, coordinator_, s, plan.disks, plan.durable, share_.get()));
     shards_.back()->on_wish = [this, shard = shards_.back().get()](const auto& request, const auto& wish) {
@@ -135,7 +135,8 @@ void Cluster::WorkIn(const std::string& job) {
 void Cluster::Begin() {
   if (plan_.restores_first) left_ = LeaveSnapshot();
   coordinator_.Start();
-  for (const auto& shard : shards_) shard->Start();
+  for (uint32_t s = 0; s < plan_.shards; ++s) shards_[s]->Start();
+  elastic_.Begin(plan_.shards);
   if (!left_.empty()) {
     users_wait_ = kRestoresFirst;
     world_.scheduler.After(kRestoresFirst / 8, [this] { snapshotter_->RestoreFirst(left_); });
@@ -185,6 +186,7 @@ std::string Cluster::WhoIsLeft() {
     if (!reader->done()) left.push_back(reader->Describe());
   }
   if (!operator_.done()) left.push_back(operator_.Describe());
+  if (!elastic_.done()) left.push_back(elastic_.Describe());
   if (snapshotter_ != nullptr && !snapshotter_->done()) left.push_back(snapshotter_->Describe());
   if (const size_t segments = UnderReplicated(); segments > 0) {
     left.push_back(absl::StrCat(segments, " segments have too few replicas"));
@@ -196,7 +198,7 @@ void Cluster::RunUntil(const std::function<bool()>& done) {
   while (!done() && world_.verdict.ok()) {
     const bool in_time = world_.Now() < last_fault_ + kProgress && world_.scheduler.steps() < kStepsMax;
     if (in_time && world_.scheduler.RunOne()) {
-      if ((plan_.replicas > 0 || plan_.disks) && world_.scheduler.steps() % kOverlapEvery == 0) {
+      if (world_.scheduler.steps() % kOverlapEvery == 0) {
         NoOverlap();
         InSync();
       }
@@ -241,7 +243,7 @@ void Cluster::InSync() {
     };
     shard->ForEachHost([&](shard::SegmentHost& host) {
       const v1::SegmentConfig& config = map.segments(static_cast<int>(host.id().v));
-      if (host.disk() != nullptr) {
+      if (host.disk() != nullptr && !shard->shard().view()->emptied) {
         world_.invariants.Kept(shard->host().name, host.id(), shard->disk()->Has(host.id()),
                                host.disk()->durable());
       }
@@ -357,7 +359,8 @@ Outcome Cluster::Run() {
   RunUntil([this] { return WorkersDone(); });
   for (const auto& reader : readers_) reader->Stop();
   operator_.Stop();
-  RunUntil([this] { return ReadersDone() && operator_.done() && UnderReplicated() == 0; });
+  elastic_.Stop();
+  RunUntil([this] { return ReadersDone() && operator_.done() && elastic_.done() && UnderReplicated() == 0; });
   if (snapshotter_ != nullptr) {
     snapshotter_->Stop();
     RunUntil([this] { return snapshotter_->done() && UnderReplicated() == 0; });

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/sim/elastic.h"
 #include "tests/sim/operator.h"
 #include "tests/sim/plan.h"
 #include "tests/sim/sim_coordinator.h"
@@ -132,6 +133,7 @@ class Cluster {
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<Reader>> readers_;
   Operator operator_;
+  Elastic elastic_;
   Stranger stranger_;
   std::unique_ptr<Snapshotter> snapshotter_;  // null: there are no snapshots
   std::map<std::string, uint64_t> faults_;

@@ -216,6 +216,7 @@ bool Cluster::MoveSegment(SegmentId segment) {
   });
   from->shard().ReleaseSegment(segment, map, [&](std::optional<log::Segment> state) {
     if (!state.has_value()) return world_.verdict.Violated("OnePrimary", "a segment is not released");
+    world_.invariants.OnRestored(to.self(), segment, {.epoch = state->epoch(), .lsn = state->version()});
     to.shard().AdoptSegment(*std::move(state), map, [] {});
   });
   to.ForEachPrimary([&](log::Primary& primary) {
@@ -336,7 +337,7 @@ bool Cluster::KillAll() {
 void Cluster::CutShards(FaultKind kind) {
   const uint64_t a = world_.Below(shards_.size());
   const uint64_t b = world_.Below(shards_.size());
-  if (plan_.replicas == 0 || a == b) return;
+  if (a == b) return;
   std::vector<Partitions::Way> ways = Partitions::Both(shards_[a]->host().name, shards_[b]->host().name);
   if (kind == FaultKind::kOneWay) ways.pop_back();
   Cut(kind, ways, world_.Between(absl::Milliseconds(50), absl::Seconds(2)));

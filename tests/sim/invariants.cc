@@ -10,7 +10,7 @@ namespace paceline::sim {
 void Invariants::OnLogged(const ring::Member& by, const log::Segment& after, Epoch epoch,
                           const log::Record& record) {
   SegmentLedger& ledger = ledgers_[after.id().v];
-  if (replicated && epoch < ledger.epoch) {
+  if (epoch < ledger.epoch) {
     LogMatching(by, after, record, /*writes=*/true);
     return marks_.Hit("a primary that was replaced writes on");
   }
@@ -22,7 +22,6 @@ void Invariants::OnLogged(const ring::Member& by, const log::Segment& after, Epo
   }
   ledger.lsn = after.version();
   std::visit([&](const auto& r) { On(r, after, ledger); }, record);
-  if (!replicated) return;
   LogMatching(by, after, record, /*writes=*/true);
   undo_[after.id().v][ledger.lsn] = ledger;
 }
@@ -37,7 +36,7 @@ void Invariants::OnInstalled(const ring::Member& by, const log::Segment& image) 
 
 void Invariants::OnCommitted(SegmentId segment, Epoch epoch, Lsn committed) {
   SegmentLedger& ledger = ledgers_[segment.v];
-  if (!replicated || epoch != ledger.epoch || committed <= ledger.committed) return;
+  if (epoch != ledger.epoch || committed <= ledger.committed) return;
   ledger.committed = committed;
   auto& undo = undo_[segment.v];
   undo.erase(undo.begin(), undo.lower_bound(committed));

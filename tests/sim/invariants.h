@@ -44,8 +44,6 @@ class Invariants {
         floors_(segments),
         answered_(segments) {}
 
-  // Segments have several members: records that one of them wrote alone may be discarded.
-  bool replicated = false;
   bool anybody_was_told = false;  // of a session, or of a job that was loaded
   // Every acknowledged part is on the disks of all members.
   bool durable = false;

@@ -75,7 +75,7 @@ void Invariants::Completeness(const ring::Member& by, const log::Segment& after,
                                                    ring::ToString(by), " begins after record ", began.v,
                                                    ", but ", ledger.committed.v, " were committed"));
   }
-  if (replicated && began < ledger.lsn) {
+  if (began < ledger.lsn) {
     marks_.Hit("records that were not replicated come to nothing");
     const auto then = undo_[after.id().v].find(began);
     const bool known = then != undo_[after.id().v].end();
@@ -146,7 +146,7 @@ void Invariants::AckLogged(SessionId session, const wire::Mark& mark, const char
 void Invariants::Replicated(SessionId session, const wire::Mark& mark) {
   const SegmentLedger& ledger = ledgers_[mark.segment.v];
   const auto logged = ledger.sessions.find(session);
-  if (!replicated || logged == ledger.sessions.end()) return;
+  if (logged == ledger.sessions.end()) return;
   const std::vector<Lsn>& lsns = logged->second.LsnsOf(mark.line);
   if (mark.number == 0 || mark.number > lsns.size() || lsns[mark.number - 1] <= ledger.committed) return;
   verdict_.Violated("AckLogged", absl::StrCat(Name(mark.segment, session), "part ", mark.number,

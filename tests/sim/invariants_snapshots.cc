@@ -135,7 +135,7 @@ void Invariants::Cut(const std::string& name, snapshot::Files& files) {
       return violated(absl::StrCat(file.name(), ": record ", file.lsn(), " is not that cut"));
     }
     // Or a later primary has it.
-    if (replicated && Epoch(file.epoch()) == ledger.epoch && Lsn(file.lsn()) > ledger.committed) {
+    if (Epoch(file.epoch()) == ledger.epoch && Lsn(file.lsn()) > ledger.committed) {
       violated(absl::StrCat(file.name(), ": record ", file.lsn(), " is not committed"));
     }
     if (manifest->exact() && (!file.exact() || file.clock() != manifest->clock()))

@@ -47,6 +47,8 @@ FaultKind Possible(FaultKind kind, const Plan& plan) {
         Possible(kind, durable) == kind && kind != FaultKind::kMove && kind != FaultKind::kDiskDamaged;
     return possible ? kind : FaultKind::kShardKill;
   }
+  const bool moves = plan.elastic > 0 && (kind == FaultKind::kPartition || kind == FaultKind::kOneWay);
+  if (moves) return kind;
   switch (kind) {
     case FaultKind::kMembersKill:
     case FaultKind::kAllKill:
@@ -113,6 +115,14 @@ void AddLateAdds(Plan& plan) {
   }
 }
 
+// In one seed of four shards come and go; a draw of its own, so that the others run as without it.
+void DrawElastic(Plan& plan) {
+  const uint64_t drawn = ring::Mix64(/*seed=*/94, plan.seed);
+  if (drawn % 4 != 1) return;
+  plan.elastic = 1 + static_cast<uint32_t>(drawn / 4 % 4);
+  plan.late_shards = static_cast<uint32_t>(drawn / 16 % 3);
+}
+
 }  // namespace
 
 const char* NameOf(FaultKind kind) {
@@ -176,6 +186,7 @@ Plan Plan::WithoutFaults(uint64_t seed) {
 
 Plan Plan::Of(uint64_t seed) {
   Plan plan = WithoutFaults(seed);
+  DrawElastic(plan);
   world::SplitMix64 random(ring::Mix64(/*seed=*/78, seed));
   for (uint64_t late = world::Uniform(random, 3); late > 0; --late) {
     WorkerPlan& worker = plan.workers.emplace_back(DrawWorker(random, BspChance(seed)));

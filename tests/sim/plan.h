@@ -85,10 +85,12 @@ struct Plan {
   int ring_bits = 3;
   uint64_t clocks = 50;
   std::vector<WorkerPlan> workers;
-  uint32_t together = 4;  // so many of them start together
-  bool disks = false;     // shards have disks …
-  bool durable = false;   // … and an acknowledged part is on all of them
-  bool slews = false;     // clocks differ as much as leases allow, and change their rates
+  uint32_t together = 4;     // so many of them start together
+  bool disks = false;        // shards have disks …
+  bool durable = false;      // … and an acknowledged part is on all of them
+  bool slews = false;        // clocks differ as much as leases allow, and change their rates
+  uint32_t elastic = 0;      // sets of shards that are drained, and taken away or cancelled
+  uint32_t late_shards = 0;  // that join beside the first ones
   uint32_t readers = 1;
   uint32_t heirs =
       0;  // workers that start together once all others have gone, and find the clocks as these left them

@@ -63,7 +63,7 @@ SimShard::SimShard(World& world, SimCoordinator& coordinator, uint32_t index, bo
       durable_(durable),
       address_(absl::StrCat("shard-", index, ":1")),
       peer_address_(absl::StrCat("shard-", index, ":2")),
-      host_{.name = absl::StrCat("shard-", index)},
+      host_{.name = absl::StrCat("shard-", index), .up = false},
       clock_(world.scheduler, 1),
       dialer_(std::make_unique<ToShards>(world, host_)),
       disk_(disk ? std::make_unique<SimDisk>(world) : nullptr),
@@ -154,7 +154,23 @@ bool SimShard::Load(uint64_t start) {
   return true;
 }
 
+void SimShard::TakeAway(bool keep_disk) {
+  const bool emptied = up() && shard_->view()->emptied;
+  if (up()) Kill();
+  ++starts_;
+  taken_away_ = true;
+  promised_.clear();
+  if (disk_ == nullptr || (keep_disk && emptied)) return;
+  gone_.push_back(std::exchange(disk_, std::make_unique<SimDisk>(world_)));
+}
+
+void SimShard::StartNew() {
+  taken_away_ = false;
+  Start();
+}
+
 void SimShard::Start() {
+  if (taken_away_ || host_.up) return;  // it was to be started again, before
   const uint64_t start = ++starts_;
   self_ = {};
   found_.Clear();
@@ -209,6 +225,7 @@ size_t SimShard::Kill(bool power) {
 
 void SimShard::NotePromises(bool all_written) {
   promised_.clear();
+  if (shard_->view()->emptied) return;
   ForEachHost([&](shard::SegmentHost& host) {
     if (host.disk() == nullptr) return;
     Lsn held;

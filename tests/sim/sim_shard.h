@@ -35,6 +35,10 @@ class SimShard final : private shard::Probe, private shard::Peers {
   // As by SIGTERM: it asks for leave, repeatedly until `may_end`, and ends in good order.
   void Terminate(std::function<bool()> may_end);
   bool leaving() const { return may_end_ != nullptr; }
+  // It has drained, and goes for good: with its disk, unless that is to be kept and was marked as emptied. It
+  // is started no more until StartNew, which begins another shard under the name.
+  void TakeAway(bool keep_disk);
+  void StartNew();
   // A bit on its disk has flipped: the next start finds it, says so and ends, until the disk is another one.
   void DamageDisk() { disk_->Damage(); }
 
@@ -107,12 +111,14 @@ class SimShard final : private shard::Probe, private shard::Peers {
   std::optional<shard::Joining> joining_;
   v1::JoinClusterRequest found_;  // a start's findings in its folder
   uint64_t starts_ = 0;
+  bool taken_away_ = false;
   absl::Time dropping_until_ = absl::InfinitePast();
   absl::Time taking_over_until_ = absl::InfinitePast();
   DriftingClock clock_;
   std::function<bool()> may_end_;  // not empty: it was told to end
   std::unique_ptr<ToShards> dialer_;
-  std::unique_ptr<SimDisk> disk_;  // null: there is none
+  std::unique_ptr<SimDisk> disk_;               // null: there is none
+  std::vector<std::unique_ptr<SimDisk>> gone_;  // dead writers still refer to these
   std::unique_ptr<SimDiskWriter> writer_;
   std::vector<std::unique_ptr<SimDiskWriter>> dead_writers_;
   std::map<SegmentId, Lsn> promised_;  // positions that the disk had confirmed when the process died

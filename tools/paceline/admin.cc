@@ -22,6 +22,7 @@ namespace {
 
 constexpr absl::Duration kStatusTimeout = absl::Seconds(5);
 constexpr absl::Duration kLookAgain = absl::Milliseconds(100);
+constexpr absl::Duration kDrainLook = absl::Milliseconds(500);
 
 absl::StatusOr<v1::StatusReply> Status(const AdminOptions& options) {
   return Coordinator(options.coordinator).Status(kStatusTimeout);
@@ -144,13 +145,77 @@ int ListShards(const AdminOptions& options) {
   return Print(options.json ? JsonList(status->shards()) : ShardsText(*status));
 }
 
-// A running shard hands over its segments first, and is asked again while it marks its folder.
+absl::StatusOr<v1::DrainShardsReply> AskToDrain(const AdminOptions& options,
+                                                const std::vector<std::string>& shards) {
+  v1::DrainShardsRequest request;
+  for (const std::string& shard : shards) request.add_shards(shard);
+  request.set_cancel(options.cancel);
+  return Coordinator(options.coordinator)
+      .Ask(&v1::Coordinator::Stub::DrainShards, std::move(request), kStatusTimeout);
+}
+
+// How far the shards are, from the status. One that was removed meanwhile has nothing and may go.
+v1::DrainShardsReply DrainOf(const v1::StatusReply& status, const std::vector<std::string>& shards) {
+  v1::DrainShardsReply reply;
+  for (const std::string& name : shards) {
+    v1::DrainShardsReply::Shard& one = *reply.add_shards();
+    one.set_shard(name);
+    const auto it =
+        std::ranges::find_if(status.shards(), [&](const auto& shard) { return shard.info().name() == name; });
+    if (it == status.shards().end()) {
+      one.mutable_drain()->set_may_go(true);
+    } else if (it->has_drain()) {
+      *one.mutable_drain() = it->drain();
+    }
+  }
+  return reply;
+}
+
+// Until all may go, or one does not drain any more.
+int AwaitDrain(const AdminOptions& options) {
+  const absl::Time end = world::MonotonicNow() + absl::Seconds(options.timeout_s);
+  std::string said;
+  uint64_t map_version = 0;  // an older one is of a coordinator that may not know these shards
+  while (true) {
+    const absl::StatusOr<v1::StatusReply> status = Status(options);
+    if (status.ok() && !status->standby() && status->map_version() >= map_version) {
+      map_version = status->map_version();
+      const v1::DrainShardsReply now = DrainOf(*status, options.shards);
+      std::string text = DrainText(now, status->moves());
+      if (text != said) {
+        (void)Print(text);
+        std::fflush(stdout);
+        said = std::move(text);
+      }
+      const auto may_go = [](const auto& shard) { return shard.drain().may_go(); };
+      if (std::ranges::all_of(now.shards(), may_go)) return 0;
+      const auto ended =
+          std::ranges::find_if(now.shards(), [](const auto& shard) { return !shard.has_drain(); });
+      if (ended != now.shards().end())
+        return Complain(absl::StrCat("the drain of ", ended->shard(), " was cancelled"));
+    }
+    if (world::MonotonicNow() > end) {
+      return status.ok() ? Complain("they still drain, and go on to; ask again with the same command")
+                         : Complain(status.status(), options.coordinator);
+    }
+    absl::SleepFor(kDrainLook);
+  }
+}
+
+int Drain(const AdminOptions& options) {
+  const auto reply = AskToDrain(options, options.shards);
+  if (!reply.ok()) return Complain(reply.status(), options.coordinator);
+  if (options.wait && !options.cancel) return AwaitDrain(options);
+  return Print(options.json ? Json(*reply) : DrainText(*reply, {}));
+}
+
+// A running shard drains first, and is asked again until it has marked its folder.
 int RemoveShard(const AdminOptions& options) {
   Coordinator coordinator(options.coordinator);
   const absl::Time end = world::MonotonicNow() + absl::Seconds(options.timeout_s);
   v1::RemoveShardRequest request;
   request.set_shard(options.shard);
-  bool left = false;
+  bool drains = false;
   while (true) {
     const auto removed = coordinator.Ask(&v1::Coordinator::Stub::RemoveShard, request, kStatusTimeout);
     if (removed.ok()) {
@@ -159,17 +224,18 @@ int RemoveShard(const AdminOptions& options) {
                                     ? "; its folder is marked as emptied\n"
                                     : "; it was not running: the cluster refuses its folder from now on\n"));
     }
+    // A drained shard that has ended is forgotten without being asked for.
+    if (drains && absl::IsNotFound(removed.status())) {
+      return Print(absl::StrCat("shard '", options.shard, "' has drained, and is removed\n"));
+    }
     const bool member = absl::IsFailedPrecondition(removed.status());
-    if (world::MonotonicNow() > end || (!absl::IsAborted(removed.status()) && (!member || left))) {
+    if (world::MonotonicNow() > end || (!absl::IsAborted(removed.status()) && !member)) {
       return Complain(removed.status(), options.coordinator);
     }
-    if (member) {
-      v1::HandOverShardRequest leave;
-      leave.set_shard(options.shard);
-      leave.set_leave(true);
-      (void)coordinator.Ask(&v1::Coordinator::Stub::HandOverShard, std::move(leave),
-                            end - world::MonotonicNow());
-      left = true;
+    if (member && !drains) {
+      const auto drained = AskToDrain(options, {options.shard});
+      if (!drained.ok()) return Complain(drained.status(), options.coordinator);
+      drains = true;
     }
     absl::SleepFor(kLookAgain);
   }
@@ -299,13 +365,29 @@ void AddAdmin(CLI::App& app, AdminOptions& options) {
   hand_over->add_flag("--json", options.json, "As JSON: HandOverShardReply of coordinator.proto");
   AddTimeout(*hand_over, options);
   hand_over->footer("Exits with 1, and says why, if a segment stays with the shard.");
+  CLI::App* drain = app.add_subcommand(
+      "drain", "Move everything that shards hold to others, so that they can be taken away for good");
+  drain->add_option("SHARD", options.shards, "Their names; all of them, or none, begin")->required();
+  CLI::Option* cancel = drain->add_flag("--cancel", options.cancel,
+                                        "End it: they get segments again; what has moved stays where it is");
+  drain->add_flag("--wait", options.wait, "Show the progress, until all may go")->excludes(cancel);
+  drain->add_flag("--json", options.json, "As JSON, without --wait: DrainShardsReply of coordinator.proto");
+  drain
+      ->add_option("--timeout", options.timeout_s,
+                   "With --wait, how long; the drain itself goes on, also if this command ends")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 1e6))
+      ->capture_default_str();
+  drain->footer(
+      "Exits with 1 if the shards that remain could not hold all copies or rows, and with --wait if not all "
+      "may go in time.");
   CLI::App* shard = app.add_subcommand("shard", "Show the shards of a cluster, or remove one");
   shard->require_subcommand(1);
   CLI::App* shard_list = shard->add_subcommand("list", "Show all shards of the cluster");
   shard_list->add_flag("--json", options.json, "As JSON: a list of ShardStatus of coordinator.proto");
   CLI::App* shard_remove = shard->add_subcommand(
       "remove",
-      "Remove a shard for good. A running shard hands over its segments, marks its folder as emptied and "
+      "Remove a shard for good. A running shard drains first, marks its folder as emptied and "
       "ends. If the shard has ended already, the cluster refuses its folder from then on");
   shard_remove->add_option("SHARD", options.shard, "Its name")->required();
   AddTimeout(*shard_remove, options);
@@ -320,7 +402,7 @@ void AddAdmin(CLI::App& app, AdminOptions& options) {
   AddTimeout(*recover, options);
   recover->footer("Changes nothing without --accept-loss; then it exits with 1 if a segment waits.");
   for (CLI::App* one :
-       {job_list, job_delete, table_list, drop, set, hand_over, shard_list, shard_remove, recover}) {
+       {job_list, job_delete, table_list, drop, set, hand_over, drain, shard_list, shard_remove, recover}) {
     AddCoordinatorOption(*one, options.coordinator);
   }
 }
@@ -330,6 +412,7 @@ Command ParsedAdmin(const CLI::App& app) {
   const CLI::App* table = app.get_subcommand("table");
   if (job->parsed()) return job->get_subcommand("list")->parsed() ? ListJobs : DeleteJob;
   if (app.get_subcommand("handover")->parsed()) return HandOver;
+  if (app.get_subcommand("drain")->parsed()) return Drain;
   if (app.get_subcommand("recover")->parsed()) return Recover;
   const CLI::App* shard = app.get_subcommand("shard");
   if (shard->parsed()) return shard->get_subcommand("list")->parsed() ? ListShards : RemoveShard;

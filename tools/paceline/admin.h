@@ -9,7 +9,7 @@
 namespace paceline::tool {
 
 // Commands on jobs, tables and shards: `paceline job …`, `paceline table …`, `paceline shard …`, `paceline
-// handover`, `paceline recover`.
+// drain`, `paceline handover`, `paceline recover`.
 struct AdminOptions {
   std::string coordinator;
   double timeout_s = 60;
@@ -17,6 +17,9 @@ struct AdminOptions {
   std::string job;
   std::string table;
   std::string shard;
+  std::vector<std::string> shards;
+  bool cancel = false;
+  bool wait = false;
   bool force = false;
   bool accept_loss = false;
   std::vector<std::string> given_up;  // shards

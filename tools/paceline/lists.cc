@@ -67,15 +67,40 @@ std::string TablesText(const v1::StatusReply& status, const std::string& job) {
   return some ? columns.Text() : "No tables.\n";
 }
 
+std::string StateText(const v1::ShardStatus& shard) {
+  const std::string state = shard.alive() ? "alive" : "silent";
+  if (!shard.has_drain()) return state;
+  return absl::StrCat(state, ", ", shard.drain().may_go() ? "may go" : "drains");
+}
+
 std::string ShardsText(const v1::StatusReply& status) {
   if (status.shards().empty()) return "No shards.\n";
   Columns columns({"SHARD", ">ID", "ADDRESS", "STATE", ">PRIMARIES", ">REPLICAS", ">LEARNERS"});
   for (const v1::ShardStatus& shard : status.shards()) {
     columns.Add({shard.info().name(), absl::StrCat(shard.info().shard()), shard.info().address(),
-                 shard.alive() ? "alive" : "silent", absl::StrCat(shard.primaries()),
-                 absl::StrCat(shard.replicas()), absl::StrCat(shard.learners())});
+                 StateText(shard), absl::StrCat(shard.primaries()), absl::StrCat(shard.replicas()),
+                 absl::StrCat(shard.learners())});
   }
   return columns.Text();
+}
+
+std::string DrainText(const v1::DrainShardsReply& reply, const v1::MoveStatus& moves) {
+  std::string text;
+  for (const auto& shard : reply.shards()) {
+    const v1::DrainStatus& drain = shard.drain();
+    if (!shard.has_drain()) {
+      absl::StrAppend(&text, shard.shard(), " does not drain\n");
+    } else if (drain.may_go()) {
+      absl::StrAppend(&text, shard.shard(), " has nothing any more: it may go\n");
+    } else if (!drain.waits_for().empty()) {
+      absl::StrAppend(&text, shard.shard(), " drains and waits: ", drain.waits_for(), "\n");
+    } else {
+      absl::StrAppend(&text, shard.shard(), " drains: ", drain.segments_left(), " segments left, ",
+                      BytesText(drain.bytes_left()), "\n");
+    }
+  }
+  if (moves.copies() + moves.copies_left() > 0) absl::StrAppend(&text, "  ", MovesText(moves), "\n");
+  return text;
 }
 
 std::string HandOverText(const std::string& shard, const v1::HandOverShardReply& reply) {

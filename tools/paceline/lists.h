@@ -11,7 +11,12 @@ std::string JobsText(const v1::StatusReply& status);
 // The tables of one job, or of all jobs if `job` is empty.
 std::string TablesText(const v1::StatusReply& status, const std::string& job);
 
+// "alive", "silent"; and whether it drains.
+std::string StateText(const v1::ShardStatus& shard);
 std::string ShardsText(const v1::StatusReply& status);
+
+// How far shards are that drain; one line each.
+std::string DrainText(const v1::DrainShardsReply& reply, const v1::MoveStatus& moves);
 
 // The outcome of `paceline handover`.
 std::string HandOverText(const std::string& shard, const v1::HandOverShardReply& reply);

@@ -59,6 +59,20 @@ TEST(HandOverTextTest, NamesSegmentsThatStayAndWhy) {
             "21 segments of shard-1 were handed over\nThese stay with it:\n  - segments 3, 7: no replica\n");
 }
 
+TEST(DrainTextTest, SaysOfEachShardHowFarItIs) {
+  v1::DrainShardsReply reply;
+  for (const char* name : {"a", "b", "c", "d"}) reply.add_shards()->set_shard(name);
+  reply.mutable_shards(0)->mutable_drain()->set_may_go(true);
+  reply.mutable_shards(1)->mutable_drain()->set_segments_left(3);
+  reply.mutable_shards(1)->mutable_drain()->set_bytes_left(1536);
+  reply.mutable_shards(2)->mutable_drain()->set_waits_for("start more");
+  EXPECT_EQ(DrainText(reply, {}),
+            "a has nothing any more: it may go\n"
+            "b drains: 3 segments left, 1.5 KiB\n"
+            "c drains and waits: start more\n"
+            "d does not drain\n");
+}
+
 TEST(LossTextTest, NamesSegmentsAndShards) {
   v1::RecoverSegmentsReply reply;
   EXPECT_EQ(LossText(reply), "");

@@ -51,7 +51,8 @@ std::string Shards(const v1::StatusReply& status) {
                    ">PARKED", "METRICS"});
   for (const v1::ShardStatus* sorted : Sorted(status)) {
     const v1::ShardStatus& shard = *sorted;
-    const std::string state = shard.alive() ? "alive" : absl::StrCat("silent ", Seconds(shard.silent_ms()));
+    std::string state = shard.alive() ? "alive" : absl::StrCat("silent ", Seconds(shard.silent_ms()));
+    if (shard.has_drain()) absl::StrAppend(&state, shard.drain().may_go() ? ", may go" : ", drains");
     const v1::BeatRequest& last = shard.last();
     std::vector<std::string> cells = {shard.info().name(),
                                       shard.info().address(),
@@ -87,6 +88,10 @@ std::string DurationText(uint64_t ms) {
   if (s >= 3600) return absl::StrCat(s / 3600, " h ", s / 60 % 60, " min");
   if (s >= 60) return absl::StrCat(s / 60, " min ", s % 60, " s");
   return absl::StrCat(s, " s");
+}
+
+std::string Moves(const v1::StatusReply& status) {
+  return status.has_moves() ? absl::StrCat("\nMoves: ", MovesText(status.moves()), "\n") : "";
 }
 
 bool AtWork(const v1::SessionStatus& session) {
@@ -178,10 +183,21 @@ std::string WorkText(const v1::WorkStatus& work) {
   return text;
 }
 
+std::string MovesText(const v1::MoveStatus& moves) {
+  std::string text = absl::StrCat(moves.copies(), " segments are being copied, ", moves.copies_left(),
+                                  " wait; ", BytesText(moves.bytes_left()), " left");
+  if (moves.bytes_per_s() > 0) {
+    absl::StrAppend(&text, ", ", BytesText(moves.bytes_per_s()), " a second: about ",
+                    moves.bytes_left() / moves.bytes_per_s() + 1, " s");
+  }
+  return text;
+}
+
 std::string StatusText(const v1::StatusReply& status, absl::string_view coordinator) {
   // A coordinator that stands by knows nothing of the cluster.
   if (status.standby()) return absl::StrCat(ClusterLine(status, coordinator), Problems(status));
-  std::string text = absl::StrCat(ClusterLine(status, coordinator), Shards(status), Replication(status));
+  std::string text =
+      absl::StrCat(ClusterLine(status, coordinator), Shards(status), Replication(status), Moves(status));
   for (const v1::JobStatus& job : status.jobs()) absl::StrAppend(&text, Job(job));
   return absl::StrCat(text, Tables(status), Problems(status));
 }

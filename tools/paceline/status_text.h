@@ -17,4 +17,7 @@ std::string WorkText(const v1::WorkStatus& work);
 // "1.5 MiB".
 std::string BytesText(uint64_t bytes);
 
+// "3 segments are being copied, 12 wait; 1.5 GiB left, 50.0 MiB a second: 31 s".
+std::string MovesText(const v1::MoveStatus& moves);
+
 }  // namespace paceline::tool

@@ -115,6 +115,19 @@ TEST(StatusTextTest, AStandbyShowsOnlyTheReason) {
               HasSubstr("the coordinator at e:3 was the last to lead, and does not answer"));
 }
 
+TEST(StatusTextTest, ShowsWhatMovesAndWhoDrains) {
+  const std::string text = StatusText(Parse(R"(
+    shards { info { name: "a" } alive: true drain { segments_left: 3 } }
+    shards { info { name: "b" } alive: true drain { may_go: true } }
+    moves { copies: 8 copies_left: 24 bytes_left: 2048 bytes_per_s: 1024 })"),
+                                      "c:1");
+  EXPECT_THAT(text, HasSubstr("alive, drains"));
+  EXPECT_THAT(text, HasSubstr("alive, may go"));
+  EXPECT_THAT(text,
+              HasSubstr("\nMoves: 8 segments are being copied, 24 wait; 2.0 KiB left, 1.0 KiB a second: "
+                        "about 3 s\n"));
+}
+
 TEST(StatusTextTest, BytesHaveTheirUnit) {
   EXPECT_EQ(BytesText(0), "0 B");
   EXPECT_EQ(BytesText(1023), "1023 B");

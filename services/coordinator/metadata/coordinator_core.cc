@@ -66,6 +66,7 @@ CoordinatorCore::CoordinatorCore(Options options, std::unique_ptr<Facts> facts, 
           }),
       configs_(context_, membership_, promotions_),
       moves_(context_, membership_, promotions_, waiters_, [this] { FollowMap(); }),
+      drains_(context_, membership_, moves_),
       last_on_time_(context_.now) {
   sessions_.Start([this](const SessionRecord& session) { workers_.OnMoved(session); });
   workers_.HoldJoinsIf(
@@ -145,6 +146,7 @@ absl::StatusOr<v1::BeatReply> CoordinatorCore::Beat(const v1::BeatRequest& reque
   ABSL_RETURN_IF_ERROR(CheckServing());
   ABSL_ASSIGN_OR_RETURN(v1::BeatReply reply, membership_.Beat(request));
   workers_.OnBeat(request);
+  moves_.OnBeat(request);
   FollowMap();
   promotions_.Pump();
   return reply;
@@ -176,6 +178,15 @@ Ticket CoordinatorCore::HandOverShard(const v1::HandOverShardRequest& request, a
   const Visit visit(context_);
   return Ask(CheckServing(), request, deadline, done,
              [&](absl::Time until) { return moves_.HandOverShard(request, until, done); });
+}
+
+absl::StatusOr<v1::DrainShardsReply> CoordinatorCore::DrainShards(const v1::DrainShardsRequest& request) {
+  const Visit visit(context_);
+  ABSL_RETURN_IF_ERROR(CheckServing());
+  ABSL_RETURN_IF_ERROR(membership_.CheckMayGiveIds());  // a store that is behind may not know the shards
+  ABSL_ASSIGN_OR_RETURN(v1::DrainShardsReply reply, drains_.Drain(request));
+  moves_.Pump();
+  return reply;
 }
 
 absl::StatusOr<v1::RemoveShardReply> CoordinatorCore::RemoveShard(const v1::RemoveShardRequest& request) {
@@ -213,7 +224,7 @@ absl::StatusOr<v1::Catalogue> CoordinatorCore::GetCatalogue() {
 v1::StatusReply CoordinatorCore::Status() {
   const Visit visit(context_);
   v1::StatusReply reply =
-      StatusOf(context_, membership_, sessions_, fan_outs_, workers_, job_changes_, moves_);
+      StatusOf(context_, membership_, sessions_, fan_outs_, workers_, job_changes_, moves_, drains_);
   for (v1::JobStatus& job : *reply.mutable_jobs()) {
     for (v1::WorkStatus& queue : work_.Of(job.job())) *job.add_work() = std::move(queue);
   }
@@ -407,6 +418,7 @@ void CoordinatorCore::OnTime() {
   promotions_.Pump();
   recoveries_.Pump();
   moves_.Pump();
+  if (drains_.Pump()) FollowMap();
   fan_outs_.Pump();
   workers_.OnTime();
   waiters_.OnTime();
@@ -461,6 +473,8 @@ Gauges CoordinatorCore::gauges() {
   gauges.shards_alive = membership_.AliveCount();
   for (const auto& [shard, segments] : membership_.lost()) gauges.segments_lost += segments.size();
   gauges.segments_under_replicated = moves_.UnderReplicated().size();
+  gauges.shards_draining = drains_.size();
+  gauges.moves = moves_.Status().value_or(v1::MoveStatus());
   gauges.jobs = facts_->jobs().size();
   gauges.tables = facts_->tables().size();
   gauges.requests_waiting = waiters_.size();

@@ -20,6 +20,7 @@
 #include "services/coordinator/metadata/leadership/map_watchers.h"
 #include "services/coordinator/metadata/members/membership.h"
 #include "services/coordinator/metadata/placement/configs.h"
+#include "services/coordinator/metadata/placement/drains.h"
 #include "services/coordinator/metadata/placement/moves.h"
 #include "services/coordinator/metadata/placement/promotions.h"
 #include "services/coordinator/metadata/placement/recoveries.h"
@@ -47,6 +48,8 @@ struct Gauges {
   size_t shards_alive = 0;
   size_t segments_lost = 0;
   size_t segments_under_replicated = 0;
+  size_t shards_draining = 0;
+  v1::MoveStatus moves;  // empty: nothing moves
   size_t jobs = 0;
   size_t tables = 0;
   size_t requests_waiting = 0;
@@ -115,6 +118,9 @@ class CoordinatorCore final : private FanOuts::Listener {
 
   Ticket HandOverShard(const v1::HandOverShardRequest& request, absl::Time deadline,
                        Done<v1::HandOverShardReply> done);
+
+  // Moves everything away from shards. See Drains.
+  absl::StatusOr<v1::DrainShardsReply> DrainShards(const v1::DrainShardsRequest& request);
 
   // Forgets a shard. Repeat the call while it returns kAborted. See Membership::Remove.
   absl::StatusOr<v1::RemoveShardReply> RemoveShard(const v1::RemoveShardRequest& request);
@@ -248,6 +254,7 @@ class CoordinatorCore final : private FanOuts::Listener {
   Recoveries recoveries_;
   Configs configs_;
   Moves moves_;
+  Drains drains_;
   uint64_t followed_map_ = 0;
   absl::Time last_on_time_;
   absl::Status stopped_;  // the answer to all requests after Stop; OK: it runs

@@ -57,7 +57,7 @@ std::string DiskText(const v1::BeatRequest& beat) {
   }
 }
 
-void AddShards(const Context& context, const Membership& membership, const Moves& moves,
+void AddShards(const Context& context, const Membership& membership, const Moves& moves, const Drains& drains,
                v1::StatusReply& reply) {
   Roles roles = RolesOf(context, membership);
   std::map<uint32_t, int> learners = moves.Learners();
@@ -71,7 +71,9 @@ void AddShards(const Context& context, const Membership& membership, const Moves
     status.set_replicas(roles.replicas[id]);
     status.set_learners(static_cast<uint32_t>(learners[id]));
     if (const v1::BeatRequest* last = membership.LastBeat(id)) *status.mutable_last() = *last;
+    if (auto drain = drains.StatusOf(id)) *status.mutable_drain() = *std::move(drain);
   }
+  if (auto under_way = moves.Status()) *reply.mutable_moves() = *std::move(under_way);
 }
 
 // The smallest min clock of the job that primaries report; a primary that does not name the job has it at 0.
@@ -158,10 +160,11 @@ void AddShardProblems(const Context& context, const Membership& membership, v1::
 
 void AddProblems(const Context& context, const Membership& membership, const FanOuts& fan_outs,
                  const Workers& workers, const JobChanges& job_changes, const Moves& moves,
-                 v1::StatusReply& reply) {
+                 const Drains& drains, v1::StatusReply& reply) {
   for (const std::string& problem : membership.Problems()) reply.add_problems(problem);
   AddShardProblems(context, membership, reply);
   for (const std::string& problem : moves.Problems()) reply.add_problems(problem);
+  for (const std::string& problem : drains.Problems()) reply.add_problems(problem);
   for (const std::string& problem : workers.Problems()) reply.add_problems(problem);
   for (const std::string& problem : job_changes.Problems()) reply.add_problems(problem);
   for (const auto& [id, session] : context.facts.sessions()) {
@@ -187,7 +190,7 @@ std::string StateName(SessionRecord::State state) {
 
 v1::StatusReply StatusOf(const Context& context, const Membership& membership, const Sessions& sessions,
                          const FanOuts& fan_outs, const Workers& workers, const JobChanges& job_changes,
-                         const Moves& moves) {
+                         const Moves& moves, const Drains& drains) {
   v1::StatusReply reply;
   reply.set_version(std::string(kVersion));
   reply.set_feature_level(kFeatureLevel);
@@ -196,10 +199,10 @@ v1::StatusReply StatusOf(const Context& context, const Membership& membership, c
   reply.set_shards_wanted(context.options.shards);
   reply.set_replicas_wanted(context.options.replicas);
   reply.set_segments_under_replicated(static_cast<uint32_t>(moves.UnderReplicated().size()));
-  AddShards(context, membership, moves, reply);
+  AddShards(context, membership, moves, drains, reply);
   AddJobs(context, membership, sessions, reply);
   for (const auto& [id, table] : context.facts.tables()) *reply.add_tables() = table;
-  AddProblems(context, membership, fan_outs, workers, job_changes, moves, reply);
+  AddProblems(context, membership, fan_outs, workers, job_changes, moves, drains, reply);
   return reply;
 }
 

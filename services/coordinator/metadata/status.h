@@ -4,6 +4,7 @@
 #include "services/coordinator/metadata/facts/context.h"
 #include "services/coordinator/metadata/jobs/job_changes.h"
 #include "services/coordinator/metadata/members/membership.h"
+#include "services/coordinator/metadata/placement/drains.h"
 #include "services/coordinator/metadata/placement/moves.h"
 #include "services/coordinator/metadata/sessions/sessions.h"
 #include "services/coordinator/metadata/sessions/workers.h"
@@ -16,6 +17,6 @@ std::string StateName(SessionRecord::State state);
 // The state of the whole cluster, for people and tools. O(everything).
 v1::StatusReply StatusOf(const Context& context, const Membership& membership, const Sessions& sessions,
                          const FanOuts& fan_outs, const Workers& workers, const JobChanges& job_changes,
-                         const Moves& moves);
+                         const Moves& moves, const Drains& drains);
 
 }  // namespace paceline::coordinator

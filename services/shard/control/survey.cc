@@ -61,6 +61,7 @@ void Shard::Survey(std::function<void(State)> done) {
     std::map<uint32_t, std::pair<uint64_t, uint64_t>> held;  // rows and bytes, by job
     v1::Known known;
     std::string not_serving;
+    std::vector<v1::LearnerProgress> learners;
   };
   auto seen = std::make_shared<std::vector<Seen>>(view()->segments());
   context_.ForEachSegment(
@@ -73,6 +74,7 @@ void Shard::Survey(std::function<void(State)> done) {
         mine.rows = host.primary()->segment().rows();
         mine.parked = host.primary()->parked();
         mine.not_serving = host.primary()->WhyNotServing();
+        mine.learners = host.primary()->replicas().Progress(host.primary()->segment());
         for (const auto& [id, table] : host.primary()->segment().tables()) {
           auto& [rows, bytes] = mine.held[table->info->job.v];
           rows += table->rows.rows();
@@ -136,6 +138,7 @@ void Shard::Survey(std::function<void(State)> done) {
             held[job].second += rows_and_bytes.second;
             min_clocks.emplace(job, UINT64_MAX);  // a smaller one is known, or it has none
           }
+          for (const v1::LearnerProgress& learner : segment.learners) *beat.add_learners() = learner;
           for (const v1::JobClock& job : segment.jobs) {
             const auto [it, fresh] = min_clocks.emplace(job.job(), job.min_clock());
             if (!fresh) it->second = std::min(it->second, job.min_clock());

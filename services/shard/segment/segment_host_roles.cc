@@ -51,6 +51,12 @@ void SegmentHost::OnConfig(const ring::SegmentConfig& config, MapVersion version
     // without it.
     On(first ? Event::kNamedFirstReplica : Event::kNamedReplica, cause);
   } else {
+    if (newer && config.replicas.empty() && following() != nullptr && following()->restored &&
+        follower()->whole() && Planted(Bug::kOldCopyServed)) {
+      const std::unique_ptr<log::Follower> was = std::move(following()->follower);
+      std::optional<log::Segment> old(was->Release().segment);
+      return On(Event::kAdopted, {.config = &config, .state = &old});
+    }
     // A shard that never follows keeps nothing to follow with.
     if (around_.port == nullptr) On(Event::kReleased, cause);
     TellWhetherLost(config, cause);

@@ -300,6 +300,8 @@ std::vector<std::string> Membership::Problems() const {
                                     " shards have joined; the cluster starts when the others do"));
   }
   for (const auto& [id, soft] : soft_) {
+    const bool drains = facts.FindShard(id)->draining();
+    if (drains && SegmentsOf(*facts.map(), id).empty()) continue;  // it is about to go, or has gone
     if (!Alive(id)) {
       problems.push_back(absl::StrCat(
           facts.ShardName(id), " has been silent for ", Seconds(Silence(id)), "; ",

@@ -47,6 +47,11 @@ class Membership {
   // Forgets a shard that is a member of no segment. kFailedPrecondition: it is a member of some segment.
   // kAborted: its folder is being marked as emptied; ask again.
   absl::StatusOr<v1::RemoveShardReply> Remove(const v1::RemoveShardRequest& request);
+  // The steps of a removal: asks the shard to mark its folder as emptied; HasEmptied once it has; and takes
+  // it off the list and the map, in which no segment may name it.
+  void EmptyFolderOf(const ShardRecord& known);
+  bool HasEmptied(uint32_t shard) const { return soft_.contains(shard) && soft_.at(shard).emptied; }
+  absl::Status Forget(uint32_t shard);
 
   // Commits a map in which `shard` is primary of `segment`. Moves no data: see CoordinatorCore.
   absl::Status MoveSegment(uint32_t segment, uint32_t shard);
@@ -76,6 +81,10 @@ class Membership {
   absl::Duration Silence(uint32_t shard) const;
   // The last beat that this coordinator received from the shard's newest start; nullptr: none yet.
   const v1::BeatRequest* LastBeat(uint32_t shard) const;
+  // True if the shard has given up its folder: it keeps and serves nothing, until it is started again.
+  bool Emptied(uint32_t shard) const;
+  // True if it drains, and this or an earlier coordinator may have said that it may go.
+  bool MayGo(uint32_t shard) const;
   // True if the shard can keep nothing at present: it acknowledges only updates on its disk, and the disk is
   // full or fails.
   bool DiskUseless(uint32_t shard) const;
@@ -115,6 +124,7 @@ class Membership {
   struct Soft {
     absl::Time heard;
     bool met = false;       // it has beaten, joined, or may join: the store knows all that it knows
+    bool emptied = false;   // it has said to this coordinator that its folder is marked as emptied
     bool answered = false;  // it has named the versions of its map and its list of tables
     std::optional<v1::BeatRequest> last;
     uint64_t map_version = 0;
@@ -143,8 +153,6 @@ class Membership {
   // The term, once every shard that may know more than the store was heard of; 0 until then.
   uint64_t TermToTell() const;
   void NotePositions();
-  void EmptyFolderOf(const ShardRecord& known);
-  absl::Status Forget(uint32_t shard);
   // Adds the start in `record` to those that may still run, unless the request proves its end.
   void NoteUnproven(const v1::JoinClusterRequest& request, ShardRecord& record) const;
   // Takes the numbers that it needs from `counters`.
@@ -174,7 +182,6 @@ class Membership {
   Context& context_;
   StoreAge age_;
   Superseding superseding_;
-  uint64_t emptied_ = 0;  // nonce of the last start that marked its folder as emptied; 0: none
   const absl::Time began_;
   absl::Time next_positions_ = absl::InfinitePast();
   std::map<uint32_t, Soft> soft_;

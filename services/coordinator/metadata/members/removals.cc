@@ -8,23 +8,9 @@
 #include "services/coordinator/metadata/changes/call_shard.h"
 #include "services/coordinator/metadata/facts/text.h"
 #include "services/coordinator/metadata/members/membership.h"
+#include "services/coordinator/metadata/placement/map_plan.h"
 
 namespace paceline::coordinator {
-namespace {
-
-std::set<uint32_t> SegmentsOf(const v1::Map& map, uint32_t shard) {
-  const auto is = [shard](const v1::Member& member) { return member.shard() == shard; };
-  std::set<uint32_t> segments;
-  for (int s = 0; s < map.segments_size(); ++s) {
-    const v1::SegmentConfig& config = map.segments(s);
-    if (is(config.primary()) || std::ranges::any_of(config.replicas(), is))
-      segments.insert(static_cast<uint32_t>(s));
-  }
-  return segments;
-}
-
-}  // namespace
-
 absl::StatusOr<v1::RemoveShardReply> Membership::Remove(const v1::RemoveShardRequest& request) {
   const ShardRecord* known = context_.facts.FindShard(request.shard());
   if (known == nullptr) {
@@ -39,11 +25,11 @@ absl::StatusOr<v1::RemoveShardReply> Membership::Remove(const v1::RemoveShardReq
   if (const std::set<uint32_t> held = SegmentsOf(*context_.facts.map(), shard); !held.empty()) {
     return absl::FailedPreconditionError(absl::StrCat(
         request.shard(), " is a member of segments ", Ranges(held),
-        ": it can be removed once others have them. With replicas a shard that lives hands them over; of "
+        ": it can be removed once others have them. `paceline drain` moves what a shard has that lives; of "
         "one that has ended for good see `paceline recover`"));
   }
   ABSL_RETURN_IF_ERROR(CheckMayGiveIds());  // a store that is behind may not know the shard's segments
-  const bool emptied = emptied_ == known->nonce();
+  const bool emptied = HasEmptied(shard);
   if (Alive(shard) && !emptied) {
     EmptyFolderOf(*known);
     return absl::AbortedError(absl::StrCat(request.shard(), " marks its folder as emptied; ask again"));
@@ -61,9 +47,21 @@ void Membership::EmptyFolderOf(const ShardRecord& known) {
   request.mutable_target()->set_incarnation(known.info().incarnation());
   request.set_map_version(context_.facts.map_version());
   CallShard(context_, known.info(), &ShardCaller::EmptyFolder, std::move(request),
-            [this, nonce = known.nonce()](const absl::StatusOr<v1::EmptyFolderReply>& reply) {
-              if (reply.ok()) emptied_ = nonce;
+            [this, shard = known.info().shard(),
+             nonce = known.nonce()](const absl::StatusOr<v1::EmptyFolderReply>& reply) {
+              const ShardRecord* now = context_.facts.FindShard(shard);
+              if (reply.ok() && now != nullptr && now->nonce() == nonce) soft_[shard].emptied = true;
             });
+}
+
+bool Membership::Emptied(uint32_t shard) const {
+  const v1::BeatRequest* last = LastBeat(shard);
+  return HasEmptied(shard) || (last != nullptr && last->emptied());
+}
+
+bool Membership::MayGo(uint32_t shard) const {
+  const ShardRecord* known = context_.facts.FindShard(shard);
+  return known != nullptr && known->draining() && (Emptied(shard) || LastBeat(shard) == nullptr);
 }
 
 absl::Status Membership::Forget(uint32_t shard) {

@@ -53,6 +53,7 @@ absl::Status Add(const v1::ConfigWish& wish, const MemberFacts& facts, v1::Segme
                                   " is in the configuration already; expected members on distinct shards"));
     }
     if (!facts.alive(member)) return Refused(absl::StrCat(Text(member), " is not alive"));
+    if (facts.may_go(member)) return Refused(absl::StrCat(Text(member), " has drained, and may go"));
     *next.add_replicas() = member;
   }
   return absl::OkStatus();
@@ -89,6 +90,12 @@ absl::Status Grant(const v1::ConfigWish& wish, const MemberFacts& facts, v1::Seg
 
 }  // namespace
 
+MemberFacts FactsOf(const Membership& membership) {
+  return {.current = [&](const v1::Member& member) { return membership.Current(member); },
+          .alive = [&](const v1::Member& member) { return membership.Alive(member); },
+          .may_go = [&](const v1::Member& member) { return membership.MayGo(member.shard()); }};
+}
+
 bool Same(const v1::Member& a, const v1::Member& b) {
   return a.shard() == b.shard() && a.incarnation() == b.incarnation();
 }
@@ -103,6 +110,26 @@ void Remove(v1::SegmentConfig& config, const v1::Member& member) {
                                 [&member](const auto& replica) { return Same(replica, member); }),
                  replicas.end());
   config.set_epoch(config.epoch() + 1);
+}
+
+absl::Status DropAsPlanned(v1::SegmentConfig& config, const v1::Member& member, uint32_t replicas,
+                           const MemberFacts& facts) {
+  const bool early = !config.replicas().empty() && Planted(Bug::kDroppedBeforeSwap);
+  if (Same(config.primary(), member) && early) config.mutable_primary()->Swap(config.mutable_replicas(0));
+  if (Same(config.primary(), member)) {
+    return Refused(absl::StrCat(Text(member), " is the primary of the segment: it has to hand over first"));
+  }
+  if (!HasReplica(config, member)) {
+    return Refused(absl::StrCat(Text(member), " is not a replica of the segment"));
+  }
+  const auto others = std::ranges::count_if(
+      config.replicas(), [&](const auto& other) { return !Same(other, member) && facts.alive(other); });
+  if (others < static_cast<int64_t>(replicas)) {
+    return Refused(absl::StrCat(others, " replicas beside ", Text(member), " live; expected ", replicas));
+  }
+  if (!facts.alive(config.primary())) return Refused(absl::StrCat(Text(config.primary()), " is not alive"));
+  Remove(config, member);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::SegmentConfig> Granted(const v1::SegmentConfig& config, const v1::ConfigWish& wish,

@@ -4,6 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "paceline/v1/coordinator.pb.h"
+#include "services/coordinator/metadata/members/membership.h"
 
 namespace paceline::coordinator {
 
@@ -11,7 +12,12 @@ namespace paceline::coordinator {
 struct MemberFacts {
   std::function<bool(const v1::Member&)> current;  // it is the newest start of its shard
   std::function<bool(const v1::Member&)> alive;    // current, and heard of recently
+  // It may have been told that it may go for good: no configuration may count on it.
+  std::function<bool(const v1::Member&)> may_go = [](const v1::Member&) { return false; };
 };
+
+// The facts as the coordinator's list of shards has them; it must outlive them.
+MemberFacts FactsOf(const Membership& membership);
 
 // Whether `a` and `b` are one start of one shard.
 bool Same(const v1::Member& a, const v1::Member& b);
@@ -20,6 +26,12 @@ bool HasReplica(const v1::SegmentConfig& config, const v1::Member& member);
 // Makes the next epoch of `config`, without the replica `member`. The primary waits for that replica until it
 // learns of the new epoch, so the remaining members hold every acknowledged record.
 void Remove(v1::SegmentConfig& config, const v1::Member& member);
+
+// Makes the next epoch of `config` without `member`, which is sound, as the plan wants it: once others have
+// its copy. kFailedPrecondition unless it is a replica, and `replicas` others that live are; so no plan takes
+// the last copy, nor one that is wanted. As Remove.
+absl::Status DropAsPlanned(v1::SegmentConfig& config, const v1::Member& member, uint32_t replicas,
+                           const MemberFacts& facts);
 
 // The configuration that replaces `config` if the wish of `from` is granted: DROP, ADD, SWAP or KEEP by its
 // primary. kFailedPrecondition, with a text for people, if it cannot be granted. Pure; O(members).

@@ -82,10 +82,7 @@ absl::Status Configs::Grant(const v1::ConfigWish& wish, const v1::ChangeConfigsR
     promotions_.Wish(wish.segment(), from);
     return absl::OkStatus();
   }
-  const MemberFacts facts = {
-      .current = [this](const v1::Member& member) { return membership_.Current(member); },
-      .alive = [this](const v1::Member& member) { return membership_.Alive(member); }};
-  ABSL_ASSIGN_OR_RETURN(config, Granted(config, wish, from, facts));
+  ABSL_ASSIGN_OR_RETURN(config, Granted(config, wish, from, FactsOf(membership_)));
   return absl::OkStatus();
 }
 

@@ -77,7 +77,7 @@ uint32_t Moves::LetGo(const Request& request) {
   uint32_t count = 0;
   for (uint32_t s = 0; s < context_.facts.SegmentCount(); ++s) {
     v1::SegmentConfig& config = *map.mutable_segments(static_cast<int>(s));
-    if (!HasReplica(config, request.shard) || !GoesOnWithout(s)) continue;
+    if (!HasReplica(config, request.shard) || !GoesOnWithout(s, request.shard)) continue;
     Remove(config, request.shard);
     ++count;
   }
@@ -107,7 +107,7 @@ bool Moves::Advance(Request& request) {
   if (!request.leave || waits) return waits;
   for (uint32_t s = 0; s < context_.facts.SegmentCount(); ++s) {
     const v1::SegmentConfig& config = ConfigOf(s);
-    if (!HasReplica(config, request.shard) || GoesOnWithout(s)) continue;
+    if (!HasReplica(config, request.shard) || GoesOnWithout(s, request.shard)) continue;
     waits |= promotions_.UnderWay().contains(s) || MayStay(config, request) || WillHaveReplica(s);
   }
   return waits;
@@ -123,8 +123,16 @@ bool Moves::MayStay(const v1::SegmentConfig& config, const Request& request) con
   return other(config.primary()) || std::ranges::any_of(config.replicas(), other);
 }
 
-bool Moves::GoesOnWithout(uint32_t segment) {
+bool Moves::EnoughStay(uint32_t segment, const v1::Member& leaving) const {
+  const auto others = std::ranges::count_if(ConfigOf(segment).replicas(), [&](const v1::Member& replica) {
+    return !Same(replica, leaving) && Stays(replica);
+  });
+  return others + 1 >= static_cast<int64_t>(context_.options.replicas) || !WillHaveReplica(segment);
+}
+
+bool Moves::GoesOnWithout(uint32_t segment, const v1::Member& leaving) {
   const v1::Member& primary = ConfigOf(segment).primary();
+  if (!EnoughStay(segment, leaving)) return false;
   if (!Stays(primary) || promotions_.UnderWay().contains(segment)) return false;
   return membership_.CheckMayMakeMaps().ok() && roll_call_.Lives(primary);
 }
@@ -156,7 +164,8 @@ std::optional<v1::Member> Moves::BestReplica(const v1::SegmentConfig& config) co
   for (const v1::Member& replica : config.replicas()) {
     if (!Stays(replica)) continue;
     const auto count = primaries.find(replica.shard());
-    const bool unfit = leaving_.contains(replica.shard()) || membership_.DiskUseless(replica.shard());
+    const bool unfit = leaving_.contains(replica.shard()) || membership_.DiskUseless(replica.shard()) ||
+                       context_.facts.FindShard(replica.shard())->draining();
     const std::tuple rank(unfit, count == primaries.end() ? 0 : count->second, replica.shard());
     if (best.has_value() && *best < rank) continue;
     best = rank;
@@ -173,7 +182,8 @@ bool Moves::WillHaveReplica(uint32_t segment) const {
     v1::Member member;
     member.set_shard(info.shard());
     member.set_incarnation(info.incarnation());
-    return Stays(member) && !Same(config.primary(), member) && !HasReplica(config, member);
+    return Stays(member) && !context_.facts.FindShard(info.shard())->draining() &&
+           !Same(config.primary(), member) && !HasReplica(config, member);
   });
 }
 
@@ -202,7 +212,9 @@ std::string Moves::WhyKept(const Request& request, uint32_t segment) const {
     }
   }
   if (!config.replicas().empty()) return "there was no time left; ask again";
-  if (context_.options.replicas == 0) return "no replica: the cluster runs with --replicas 0";
+  if (context_.options.replicas == 0) {
+    return "no replica: the cluster runs with --replicas 0; `paceline drain` moves segments with their rows";
+  }
   return absl::StrCat("no replica: ", context_.options.replicas, " wanted, which takes ",
                       context_.options.replicas + 1, " shards, of which ", membership_.AliveCount(), " live");
 }

@@ -131,6 +131,17 @@ void MarkLost(const std::map<uint32_t, ShardRecord>& shards, v1::Map& map) {
   }
 }
 
+std::set<uint32_t> SegmentsOf(const v1::Map& map, uint32_t shard) {
+  const auto is = [shard](const v1::Member& member) { return member.shard() == shard; };
+  std::set<uint32_t> segments;
+  for (int s = 0; s < map.segments_size(); ++s) {
+    const v1::SegmentConfig& config = map.segments(s);
+    if (is(config.primary()) || std::ranges::any_of(config.replicas(), is))
+      segments.insert(static_cast<uint32_t>(s));
+  }
+  return segments;
+}
+
 std::set<uint32_t> SegmentsToTakeOver(const v1::Map& map) {
   const Starts newest = NewestStarts(map);
   std::set<uint32_t> segments;

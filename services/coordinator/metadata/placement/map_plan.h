@@ -46,6 +46,9 @@ std::map<uint32_t, std::set<uint32_t>> LostSegments(const v1::Map& map);
 // members' newest starts has one. What is marked keeps its mark; a segment that has a member again loses it.
 void MarkLost(const std::map<uint32_t, ShardRecord>& shards, v1::Map& map);
 
+// The segments of which any start of the shard is a member.
+std::set<uint32_t> SegmentsOf(const v1::Map& map, uint32_t shard);
+
 // The segments whose primary has been started again, and that have a replica that has not.
 std::set<uint32_t> SegmentsToTakeOver(const v1::Map& map);
 

@@ -29,6 +29,7 @@ ring::PlanInput InputOf(const MoveInputs& inputs, const std::map<uint32_t, uint6
     const uint32_t id = info.shard();
     auto takes = ShardState::Takes::kAll;
     if (inputs.leaving.contains(id)) takes = ShardState::Takes::kReplicas;
+    if (inputs.draining.contains(id)) takes = ShardState::Takes::kDrains;
     if (inputs.ending.contains(id) || !inputs.alive.contains(id)) takes = ShardState::Takes::kNothing;
     input.shards.push_back({.shard = ShardId(id), .zone = info.zone(), .takes = takes});
   }

@@ -30,6 +30,7 @@ struct MoveInputs {
   std::set<uint32_t> leaving = {};
   // Shards that are about to end, and should have no replicas either.
   std::set<uint32_t> ending = {};
+  std::set<uint32_t> draining = {};                     // shards from which everything moves away
   std::set<uint32_t> held = {};                         // segments to leave alone: in takeover
   std::map<uint32_t, MemberMove> under_way = {};        // by segment
   std::set<std::pair<uint32_t, uint32_t>> failed = {};  // (segment, shard): recruits to try last

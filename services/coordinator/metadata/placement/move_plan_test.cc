@@ -56,9 +56,24 @@ std::vector<std::string> Texts(const std::vector<MemberMove>& moves) {
 TEST(MovePlanTest, NothingMovesWhereNothingIsWanted) {
   const v1::Map map = MapOf(3, {{0, 1}, {1, 2}, {2, 0}});
   EXPECT_THAT(PlanMoves({.map = map, .replicas = 1, .alive = First(3)}), IsEmpty());
-  const v1::Map alone = MapOf(3, {{0}, {0}, {0}, {0}});
-  EXPECT_THAT(PlanMoves({.map = alone, .replicas = 0, .alive = First(3)}), IsEmpty())
-      << "without replicas there is nobody to hand over to";
+  const v1::Map alone = MapOf(3, {{0}, {1}, {2}, {0}});
+  EXPECT_THAT(PlanMoves({.map = alone, .replicas = 0, .alive = First(3)}), IsEmpty());
+}
+
+TEST(MovePlanTest, WithoutReplicasALateShardGetsItsShare) {
+  const v1::Map map = MapOf(2, {{0}, {0}, {0}, {0}});
+  const std::vector<MemberMove> moves = PlanMoves({.map = map, .replicas = 0, .alive = First(2)});
+  EXPECT_THAT(Texts(moves), ::testing::ElementsAre(::testing::EndsWith(": shard 0 -> 1"),
+                                                   ::testing::EndsWith(": shard 0 -> 1")));
+  EXPECT_THAT(PlanMoves({.map = map, .replicas = 0, .alive = {0}}), IsEmpty()) << "it is silent";
+}
+
+TEST(MovePlanTest, WhatDrainsMovesAway) {
+  const v1::Map map = MapOf(3, {{0}, {1}, {2}});
+  EXPECT_THAT(Texts(PlanMoves({.map = map, .replicas = 0, .alive = First(3), .draining = {1}})),
+              ::testing::ElementsAre(::testing::StartsWith("recruit segment 1: shard 1 -> ")));
+  EXPECT_THAT(PlanMoves({.map = map, .replicas = 0, .alive = {0, 2}, .draining = {1}}), IsEmpty())
+      << "it does not live";
 }
 
 TEST(MovePlanTest, ASegmentThatLacksAReplicaRecruitsTheLeastLoadedShard) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/planted.h"
 #include "services/coordinator/metadata/changes/call_shard.h"
 #include "services/coordinator/metadata/facts/text.h"
 #include "services/coordinator/metadata/placement/config_wishes.h"
@@ -17,19 +18,15 @@ constexpr absl::Duration kPlanAgain = absl::Milliseconds(250);
 // the call.
 constexpr absl::Duration kAskMovesEvery = absl::Seconds(1);
 constexpr absl::Duration kAskRefused = absl::Milliseconds(200);
-// A move that takes longer is given up, so that another shard can be tried.
-constexpr absl::Duration kRecruitPatience = absl::Minutes(2);
+// A learner that got no bytes for so long is given up, so that another shard can be tried; and so is a
+// hand-over that takes so long.
+constexpr absl::Duration kRecruitPatience = absl::Minutes(1);
 constexpr absl::Duration kHandOverPatience = absl::Seconds(10);
 constexpr absl::Duration kLeavingMax = absl::Minutes(10);
 
-bool AnyReplica(const v1::Map& map) {
-  return std::ranges::any_of(map.segments(), [](const auto& config) { return config.replicas_size() > 0; });
-}
-
 // True if the shard should get nothing: it could not keep it, or is about to be removed and refuses it.
 bool Useless(const Membership& membership, uint32_t shard) {
-  const v1::BeatRequest* last = membership.LastBeat(shard);
-  return membership.DiskUseless(shard) || (last != nullptr && last->emptied());
+  return membership.DiskUseless(shard) || membership.Emptied(shard);
 }
 
 }  // namespace
@@ -91,19 +88,30 @@ bool Moves::Ended(const UnderWay& one) {
     failed_.erase(pair);
     return true;
   }
-  if (context_.now - one.since <= kRecruitPatience) return false;
+  if (context_.now - std::max(one.since, one.moved_at) <= kRecruitPatience) return false;
   failed_.insert(pair);
   return true;
 }
 
 void Moves::Plan() {
   const Facts& facts = context_.facts;
-  if (context_.options.replicas == 0 && !AnyReplica(*facts.map())) return;
   if (planned_map_ == facts.map_version() && next_plan_ > context_.now) return;
   planned_map_ = facts.map_version();
   next_plan_ = context_.now + kPlanAgain;
-  const std::shared_ptr<const v1::Map> map = facts.map();
-  MoveInputs inputs{.map = *map,
+  const std::shared_ptr<const v1::Map> map = facts.map();  // the inputs refer to it
+  const std::vector<MemberMove> moves = PlanMoves(Inputs());
+  for (const MemberMove& move : moves) {
+    if (move.kind == MemberMove::Kind::kDrop) continue;
+    under_way_[move.segment] = {.move = move, .since = context_.now};
+  }
+  if (!moves.empty()) CountCopiesLeft();
+  CommitDrops(moves);
+}
+
+// The map of the facts outlives the inputs, as far as no commit comes between.
+MoveInputs Moves::Inputs() const {
+  const Facts& facts = context_.facts;
+  MoveInputs inputs{.map = *facts.map(),
                     .replicas = context_.options.replicas,
                     .held = promotions_.UnderWay(),
                     .under_way = MovesUnderWay(),
@@ -111,31 +119,29 @@ void Moves::Plan() {
                     .moves_per_shard = context_.options.moves_per_shard};
   for (const auto& [id, shard] : facts.shards()) {
     if (membership_.Alive(id)) inputs.alive.insert(id);
-  }
-  for (const auto& [id, shard] : facts.shards()) {
-    if (!Useless(membership_, id)) continue;
-    inputs.leaving.insert(id);
-    inputs.ending.insert(id);
+    if (shard.draining()) {
+      inputs.draining.insert(id);
+    } else if (Useless(membership_, id)) {
+      inputs.leaving.insert(id);
+      inputs.ending.insert(id);
+    }
   }
   for (const auto& [id, leaving] : leaving_) {
     inputs.leaving.insert(id);
     if (leaving.ends) inputs.ending.insert(id);
   }
-  const std::vector<MemberMove> moves = PlanMoves(inputs);
-  for (const MemberMove& move : moves) {
-    if (move.kind == MemberMove::Kind::kDrop) continue;
-    under_way_[move.segment] = {.move = move, .since = context_.now};
-  }
-  CommitDrops(moves);
+  return inputs;
 }
 
 void Moves::CommitDrops(const std::vector<MemberMove>& moves) {
+  const MemberFacts facts = FactsOf(membership_);
   v1::Map map = *context_.facts.map();
   bool some = false;
   for (const MemberMove& move : moves) {
-    if (move.kind != MemberMove::Kind::kDrop) continue;
-    Remove(*map.mutable_segments(static_cast<int>(move.segment)), move.to);
-    some = true;
+    const bool early = move.kind == MemberMove::Kind::kHandOver && Planted(Bug::kDroppedBeforeSwap);
+    if (move.kind != MemberMove::Kind::kDrop && !early) continue;
+    v1::SegmentConfig& config = *map.mutable_segments(static_cast<int>(move.segment));
+    some |= DropAsPlanned(config, early ? move.primary : move.to, context_.options.replicas, facts).ok();
   }
   // Until then the store may be an older one; they are planned again.
   if (!some || !membership_.CheckMayMakeMaps().ok()) return;
@@ -209,38 +215,6 @@ void Moves::OnAsked(uint32_t shard, const std::vector<MemberMove>& moves, const 
     // Usually the shard still waits for a map.
     it->second.next_ask = std::min(it->second.next_ask, context_.now + kAskRefused);
   }
-}
-
-// -- questions --
-
-std::map<uint32_t, int> Moves::Learners() const {
-  std::map<uint32_t, int> learners;
-  for (const auto& [segment, one] : under_way_) {
-    if (one.move.kind == MemberMove::Kind::kRecruit) learners[one.move.to.shard()] += 1;
-  }
-  return learners;
-}
-
-std::set<uint32_t> Moves::UnderReplicated() const {
-  std::set<uint32_t> segments;
-  if (context_.facts.map() == nullptr) return segments;
-  for (uint32_t s = 0; s < context_.facts.SegmentCount(); ++s) {
-    const auto live = std::ranges::count_if(
-        ConfigOf(s).replicas(), [this](const auto& replica) { return membership_.Current(replica); });
-    if (live < static_cast<int64_t>(context_.options.replicas)) segments.insert(s);
-  }
-  return segments;
-}
-
-std::vector<std::string> Moves::Problems() const {
-  const std::set<uint32_t> segments = UnderReplicated();
-  if (segments.empty()) return {};
-  const uint32_t wanted = context_.options.replicas;
-  const size_t alive = membership_.AliveCount();
-  return {absl::StrCat(
-      "segments ", Ranges(segments), " have fewer than the ", wanted, " replicas wanted: ",
-      alive > wanted ? "they are being copied to other shards"
-                     : absl::StrCat(wanted + 1, " shards are needed and ", alive, " live; start more"))};
 }
 
 }  // namespace paceline::coordinator

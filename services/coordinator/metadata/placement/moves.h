@@ -51,15 +51,25 @@ class Moves {
   // Ends all moves and requests; these are answered by others.
   void StopAll();
 
+  // The next Pump plans, although the map is the same.
+  void PlanAnew() { next_plan_ = absl::InfinitePast(); }
+
   // -- events --
   // Plans and asks shards. Call after a change of the map and at NextTry().
   void Pump();
   absl::Time NextTry() const;
 
+  // Notes how far the learners of the shard's segments are, by its beat.
+  void OnBeat(const v1::BeatRequest& beat);
+
   // The number of learners being recruited, by shard.
   std::map<uint32_t, int> Learners() const;
+  // A recruit or a hand-over of the segment is under way.
+  bool IsMoving(uint32_t segment) const { return under_way_.contains(segment); }
   // The segments with fewer living replicas than wanted.
   std::set<uint32_t> UnderReplicated() const;
+  // What moves, and how much is left of it; nullopt: nothing moves.
+  std::optional<v1::MoveStatus> Status() const;
   // The problems, one sentence each, with a remedy.
   std::vector<std::string> Problems() const;
 
@@ -68,6 +78,10 @@ class Moves {
     MemberMove move;
     absl::Time since;
     absl::Time next_ask = absl::InfinitePast();
+    // Of a recruit, as the primary reports it:
+    absl::Time moved_at = absl::InfinitePast();  // when it had moved more than before
+    uint64_t bytes_moved = 0;
+    std::optional<uint64_t> bytes_left = {};
   };
   struct Request {
     v1::Member shard;
@@ -86,6 +100,8 @@ class Moves {
   void Forget();
   bool Ended(const UnderWay& one);
   void Plan();
+  MoveInputs Inputs() const;
+  void CountCopiesLeft();
   void CommitDrops(const std::vector<MemberMove>& moves);
   void Ask();
   void SendRecruits(uint32_t shard, const std::vector<MemberMove>& moves);
@@ -100,13 +116,16 @@ class Moves {
   uint32_t LetGo(const Request& request);
   // False: nothing is left to wait for.
   bool Advance(Request& request);
+  // So many replicas stay if the member leaves for a restart that the segment can do without it until then:
+  // one less than wanted; or no other could come.
+  bool EnoughStay(uint32_t segment, const v1::Member& leaving) const;
   // True if the segment can be handed over sooner or later; begins the hand-over if `room` allows.
   bool Advance(const Request& request, uint32_t segment, int& room);
   std::optional<v1::Member> BestReplica(const v1::SegmentConfig& config) const;
   // It lives, and was not told to end.
   bool Stays(const v1::Member& member) const;
-  // The segment's primary stays, and lives now: a replica may leave.
-  bool GoesOnWithout(uint32_t segment);
+  // The segment's primary stays, and lives now, and so do enough others: this replica may leave.
+  bool GoesOnWithout(uint32_t segment, const v1::Member& leaving);
   // Some other member of it stays, as far as is known.
   bool MayStay(const v1::SegmentConfig& config, const Request& request) const;
   // A hand-over of the segment to this shard is under way.
@@ -129,6 +148,11 @@ class Moves {
   std::map<uint32_t, Leaving> leaving_;  // by shard
   uint64_t planned_map_ = 0;
   absl::Time next_plan_ = absl::InfinitePast();
+  uint32_t copies_left_ = 0;  // to be made after those under way, as of the last plan that began some
+  // Bytes that moved since then, and before.
+  absl::Time measured_since_ = absl::InfinitePast();
+  uint64_t measured_bytes_ = 0;
+  uint64_t bytes_per_s_ = 0;
   absl::Time next_look_ = absl::InfiniteFuture();  // at requests that wait for a shard to answer
 };
 

@@ -1,0 +1,153 @@
+#include "tests/sim/elastic.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace paceline::sim {
+namespace {
+
+constexpr absl::Duration kTimeout = absl::Seconds(1);
+constexpr absl::Duration kAskAgain = absl::Milliseconds(60);
+constexpr absl::Duration kLook = absl::Milliseconds(100);
+
+std::string Names(const std::vector<SimShard*>& shards) {
+  std::string text;
+  for (const SimShard* shard : shards) absl::StrAppend(&text, " ", const_cast<SimShard*>(shard)->host().name);
+  return text;
+}
+
+const v1::ShardStatus* Find(const v1::StatusReply& status, const std::string& name) {
+  for (const v1::ShardStatus& shard : status.shards()) {
+    if (shard.info().name() == name) return &shard;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Elastic::Elastic(World& world, SimCoordinator& coordinator, Shards& shards, uint32_t operations)
+    : world_(world), coordinator_(coordinator), shards_(shards), operations_(operations) {}
+
+void Elastic::Begin(size_t late) {
+  for (size_t s = late; s < shards_.size(); ++s) {
+    world_.scheduler.After(world_.Between(absl::Milliseconds(50), absl::Milliseconds(1500)), [this, s] {
+      world_.marks.Hit("a shard joins later");
+      shards_[s]->Start();
+    });
+  }
+  if (operations_ == 0) return;
+  host_.up = true;
+  world_.scheduler.After(world_.Between(absl::Milliseconds(50), absl::Milliseconds(400)), [this] { Next(); });
+}
+
+void Elastic::Stop() {
+  stopped_ = true;
+}
+
+void Elastic::Next() {
+  if (stopped_ || operations_ == 0) return;
+  --operations_;
+  idle_ = false;
+  std::vector<SimShard*> shards;
+  for (uint64_t n = 1 + world_.Below(2); n > 0; --n)
+    shards.push_back(shards_[world_.Below(shards_.size())].get());
+  if (shards.front() == shards.back()) shards.resize(1);
+  Drain(std::move(shards), /*cancel=*/false);
+}
+
+// What the coordinator refuses does not begin: a name may not have joined, the rest may be too few.
+void Elastic::Drain(std::vector<SimShard*> shards, bool cancel) {
+  doing_ = absl::StrCat(cancel ? "cancel the drain of" : "drain", Names(shards));
+  world_.Trace(absl::StrCat("elastic: ", doing_));
+  v1::DrainShardsRequest request;
+  for (SimShard* shard : shards) request.add_shards(shard->host().name);
+  request.set_cancel(cancel);
+  world_.calls.Call<v1::DrainShardsReply>(
+      host_, coordinator_.host(), kTimeout,
+      [this, request](auto answer) {
+        coordinator_.Visit([&](auto& core) { answer(core.DrainShards(request)); });
+      },
+      [this, shards, cancel](absl::StatusOr<v1::DrainShardsReply> reply) {
+        world_.Trace(absl::StrCat("elastic: ", doing_, ": ", reply.status().ToString()));
+        if (absl::IsUnavailable(reply.status()) || absl::IsDeadlineExceeded(reply.status())) {
+          return world_.scheduler.After(kAskAgain, [this, shards, cancel] { Drain(shards, cancel); });
+        }
+        if (cancel) OnCancelled(shards);
+        if (!reply.ok()) world_.marks.Hit("a drain is refused");
+        if (cancel || !reply.ok()) return Ended();
+        OnDraining(shards);
+      });
+}
+
+// One that had drained already serves nothing until it is started again.
+void Elastic::OnCancelled(const std::vector<SimShard*>& shards) {
+  world_.marks.Hit("a drain is cancelled");
+  for (SimShard* shard : shards) {
+    if (!shard->up() || !shard->shard().view()->emptied) continue;
+    world_.marks.Hit("a drain is cancelled when it is complete");
+    shard->TakeAway(/*keep_disk=*/true);
+    shard->StartNew();
+  }
+}
+
+void Elastic::OnDraining(const std::vector<SimShard*>& shards) {
+  if (!world_.Chance(0.4)) return AwaitMayGo(shards);
+  world_.scheduler.After(world_.Between(absl::ZeroDuration(), absl::Milliseconds(1200)),
+                         [this, shards] { Drain(shards, /*cancel=*/true); });
+}
+
+void Elastic::Look(std::function<void(const v1::StatusReply&)> then) {
+  world_.calls.Call<v1::StatusReply>(
+      host_, coordinator_.host(), kTimeout,
+      [this](auto answer) {
+        if (coordinator_.aged()) return answer(absl::UnavailableError("its store is an older copy"));
+        coordinator_.Visit([&](auto& core) { answer(core.Status()); });
+      },
+      [this, then = std::move(then)](absl::StatusOr<v1::StatusReply> status) {
+        if (status.ok()) return then(*status);
+        world_.scheduler.After(kLook, [this, then] { Look(then); });
+      });
+}
+
+void Elastic::AwaitMayGo(const std::vector<SimShard*>& shards) {
+  doing_ = absl::StrCat("wait until they may go:", Names(shards));
+  if (stopped_) return Drain(shards, /*cancel=*/true);
+  Look([this, shards](const v1::StatusReply& status) {
+    const bool all = std::ranges::all_of(shards, [&](SimShard* shard) {
+      const v1::ShardStatus* known = Find(status, shard->host().name);
+      return known == nullptr || known->drain().may_go();
+    });
+    if (!all) return world_.scheduler.After(kLook, [this, shards] { AwaitMayGo(shards); });
+    for (SimShard* shard : shards) TakeAway(*shard);
+    AwaitForgotten(shards);
+  });
+}
+
+void Elastic::TakeAway(SimShard& shard) {
+  const bool keep = world_.Chance(0.3);
+  world_.Trace(absl::StrCat("elastic: ", shard.host().name, " is taken away", keep ? "" : ", with its disk"));
+  world_.marks.Hit("a drained shard is taken away");
+  shard.TakeAway(keep);
+}
+
+void Elastic::AwaitForgotten(const std::vector<SimShard*>& shards) {
+  doing_ = absl::StrCat("wait until they are forgotten:", Names(shards));
+  Look([this, shards](const v1::StatusReply& status) {
+    const bool none = std::ranges::none_of(
+        shards, [&](SimShard* shard) { return Find(status, shard->host().name) != nullptr; });
+    if (!none) return world_.scheduler.After(kLook, [this, shards] { AwaitForgotten(shards); });
+    for (SimShard* shard : shards) shard->StartNew();
+    world_.marks.Hit("the name of a drained shard comes back");
+    Ended();
+  });
+}
+
+void Elastic::Ended() {
+  doing_ = "nothing";
+  idle_ = true;
+  world_.scheduler.After(world_.Between(absl::Milliseconds(10), absl::Milliseconds(300)), [this] { Next(); });
+}
+
+}  // namespace paceline::sim

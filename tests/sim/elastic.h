@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/sim/sim_coordinator.h"
+#include "tests/sim/sim_shard.h"
+#include "tests/sim/world.h"
+
+namespace paceline::sim {
+
+// Grows and shrinks the cluster while workers train: starts the shards that join late; drains others, one or
+// two at a time, and cancels that, or takes them away once the coordinator says that they may go: process,
+// memory and, mostly, disk. When they are forgotten it starts new ones under their names.
+class Elastic {
+ public:
+  using Shards = std::vector<std::unique_ptr<SimShard>>;
+
+  Elastic(World& world, SimCoordinator& coordinator, Shards& shards, uint32_t operations);
+
+  // The shards from number `late` on have not been started.
+  void Begin(size_t late);
+  // It begins nothing any more, and cancels what it has begun.
+  void Stop();
+  bool done() const { return idle_ && (stopped_ || operations_ == 0); }
+  std::string Describe() const { return "elastic: " + doing_; }
+
+ private:
+  void Next();
+  void Drain(std::vector<SimShard*> shards, bool cancel);
+  void OnCancelled(const std::vector<SimShard*>& shards);
+  void OnDraining(const std::vector<SimShard*>& shards);
+  // Asks the coordinator for its status, and calls `then` with it; asks again until it has one.
+  void Look(std::function<void(const v1::StatusReply&)> then);
+  void AwaitMayGo(const std::vector<SimShard*>& shards);
+  void TakeAway(SimShard& shard);
+  void AwaitForgotten(const std::vector<SimShard*>& shards);
+  void Ended();
+
+  World& world_;
+  SimCoordinator& coordinator_;
+  Shards& shards_;
+  Host host_{.name = "elastic"};
+  uint32_t operations_;
+  bool stopped_ = false;
+  bool idle_ = true;
+  std::string doing_ = "nothing yet";
+};
+
+}  // namespace paceline::sim
