@@ -15,8 +15,9 @@ bool ChangeNumbers::HasBegun(const Subject& subject, uint64_t number) const {
 }
 
 void ChangeNumbers::Begin(const BeginChange& change) {
-  floor_ = std::max(floor_, change.floor);
   if (change.number != 0) last_[change.subject] = change.number;
+  if (change.floor <= floor_) return;
+  floor_ = change.floor;
   std::erase_if(last_, [this](const auto& entry) { return entry.second <= floor_; });
 }
 

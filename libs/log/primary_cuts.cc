@@ -41,7 +41,7 @@ absl::Status Primary::Take(const std::shared_ptr<const TableInfo>& table, Load l
   if (!MayChange(&why)) return absl::UnavailableError(why);
   // This load was completed before, and the job may have gone on since.
   if (segment_.SnapshotsOf(table->job).loaded >= id) return absl::OkStatus();
-  if (replicas_.Backlogged() || shard_.records->DiskBehind()) {
+  if (replicas_.Backlogged() || shard_.records->DiskSlow()) {
     return absl::UnavailableError(absl::StrCat(
         "segment ", segment_.id().v, " has too much that is not replicated, or not on its disk, yet"));
   }

@@ -84,7 +84,8 @@ v1::Refusal SessionChanges::NotOpen(SessionId session, JobId job, const Segment&
                                     absl::string_view advice) const {
   const auto evicted = evictions_.find(session);
   const bool known = evicted != evictions_.end();
-  const bool lost_here = !known && began_empty_ && !segment.IsClosed(session);
+  const bool lost_here =
+      !known && began_empty_ && !segment.IsClosed(session) && segment.FindSession(session) == nullptr;
   const bool data_lost = lost_here || segment.HasLostData(session) || (known && evicted->second.data_lost);
   std::string why;
   if (known) why = absl::StrCat(" (", evicted->second.reason, ")");

@@ -48,6 +48,8 @@ class RecordSink {
   virtual void RowsUpdated(uint64_t /*rows*/) {}
   // True: the disk does not work, and so much waits for it that new parts must wait too.
   virtual bool DiskBehind() const { return false; }
+  // True: so much waits for the disk that loads must wait. Nothing else holds them to its pace.
+  virtual bool DiskSlow() const { return false; }
 };
 
 struct ShardSide {

@@ -129,6 +129,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
          "Bytes that all clients together may push ahead of the updates' application; each is granted its "
          "share, at most 16 MiB. With --data-dir as much may wait for the disk: give no more than 64MiB then")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
+      ->check(CLI::Range(uint64_t{1} << 20, uint64_t{1} << 40).description(""))
       ->type_name("SIZE")
       ->default_str("64MiB");
   app.add_option(

@@ -28,6 +28,7 @@ class WrittenRecords final : public log::RecordSink {
   void Answered(const log::Segment& segment, Epoch epoch) override { next_->Answered(segment, epoch); }
   void RowsUpdated(uint64_t rows) override { next_->RowsUpdated(rows); }
   bool DiskBehind() const override { return disk_.pending_bytes() > kDiskBehind && disk_.health().bad(); }
+  bool DiskSlow() const override { return disk_.pending_bytes() > kDiskSlow; }
 
  private:
   const std::shared_ptr<log::RecordSink> next_;

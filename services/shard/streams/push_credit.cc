@@ -16,14 +16,17 @@ constexpr uint64_t kFramesMax = 16 * 1024;
 bool PushStream::TakesFrame() {
   MutexLock lock(&mutex_);
   stopped_ = Stopped();
-  if (stopped_ && NoRoom()) context_.streams().Wait();
   return !stopped_;
 }
 
-bool PushStream::Stopped() const {
+bool PushStream::Stopped() {
+  if (limit_ == 0) return false;  // the Hello is always read
+  // Asked once, and noted in the same breath: room that comes in between would wake nobody.
+  const bool no_room = NoRoom();
+  if (no_room) context_.streams().Wait();
   const bool unread = reply_.refusals_size() >= kAnswersMax || reply_.ticks_size() >= kAnswersMax;
-  const bool beyond = limit_ > 0 && arrived_ >= granted_ + context_.options().frame_bytes_max;
-  return unread || beyond || under_way_ >= kFramesMax || NoRoom();
+  const bool beyond = arrived_ >= granted_ + context_.options().frame_bytes_max;
+  return no_room || unread || beyond || under_way_ >= kFramesMax;
 }
 
 bool PushStream::NoRoom() const {

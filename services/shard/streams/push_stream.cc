@@ -118,8 +118,13 @@ void PushStream::Greeted(Request request) {
   greeted_ = true;
   {
     MutexLock lock(&mutex_);
+    if (port_ == nullptr) return;  // broken meanwhile: it would never end
     fixed_ = welcome.feature_level() < 2;
     window_ = context_.streams().Begin(fixed_ ? UINT64_MAX : kFirstGrant);
+    // A window that never grows must hold a frame, whatever others hold.
+    const uint64_t least = fixed_ ? context_.options().frame_bytes_max : 0;
+    if (window_ < least) context_.streams().Overrun(least - window_);
+    window_ = std::max(window_, least);
     granted_ = limit_ = window_;
     welcome.set_window_bytes(window_);
     *reply_.mutable_welcome() = welcome;

@@ -127,8 +127,8 @@ class PushStream : public world::AcceptedStream,
   void RefuseAll(const std::vector<wire::PartEntry>& entries, v1::Line line, const v1::Refusal& refusal);
   void Refuse(v1::Refusal refusal, uint64_t frame);
   // No frame is read: the client does not read answers, or has sent more than it was granted; or there is no
-  // room at all.
-  bool Stopped() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // room at all; OnRoom is then called once there is some.
+  bool Stopped() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool NoRoom() const;
   // A frame is under way from now on; one that is `free` takes no bytes of the budget.
   void FrameBegun(uint64_t bytes, bool free);

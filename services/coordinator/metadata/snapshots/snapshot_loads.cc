@@ -182,6 +182,7 @@ void Snapshots::StartLoad(const JobRecord& job) {
 
 void Snapshots::OnLate(Subject subject) {
   const auto id = static_cast<uint32_t>(subject.id);
+  if (subject.kind == Subject::Kind::kCut) return OnLateCut(id);
   const JobRecord* job = context_.facts.FindJob(id);
   if (subject.kind != Subject::Kind::kLoad || job == nullptr || !job->has_load() || job->deleting()) return;
   Changes changes;
@@ -189,6 +190,13 @@ void Snapshots::OnLate(Subject subject) {
   changes.jobs.back().set_change(context_.facts.NumberIn(changes));
   // A failure is tried again.
   if (context_.Commit(changes).ok()) StartLoad(*context_.facts.FindJob(id));
+}
+
+// A segment has begun empty since, for one. Another cut takes its place.
+void Snapshots::OnLateCut(uint32_t job) {
+  const auto it = creations_.find(job);
+  if (it == creations_.end() || !it->second.asked || it->second.complete) return;
+  if (const absl::Status proposed = Propose(job, 0); !proposed.ok()) GiveUp(job, proposed);
 }
 
 void Snapshots::FinishLoad(uint32_t id) {

@@ -69,7 +69,7 @@ class Snapshots {
   void OnNamedEverywhere(Subject subject);
   void OnClockPassed(const v1::Change& change, uint64_t clock);
   void OnReply(const v1::Change& change, const v1::ChangeReply& reply);
-  // A load needs a new number; a cut that is late is given up by others.
+  // A load needs a new number, a cut is proposed anew.
   void OnLate(Subject subject);
   void OnTime();
   absl::Time NextTry() const;
@@ -133,6 +133,7 @@ class Snapshots {
   // `above`: the cut's number must be larger.
   absl::Status Begin(uint32_t job, uint64_t above = 0);
   absl::Status Propose(uint32_t job, uint64_t known);
+  void OnLateCut(uint32_t job);
   absl::Status Ask(uint32_t job, uint64_t known);
   absl::Status CheckRatesAreSoon(uint32_t job, bool at_work, uint64_t newest) const;
   absl::Status DrawCut(Creation& creation, uint64_t above = 0);
