@@ -17,9 +17,10 @@ constexpr char kAbout[] =
     "  paceline up --shards 3 -- sparse_lr --train FILE --test FILE";
 
 void AddTraining(CLI::App* app, RunOptions* o) {
-  app->add_option("--rule", o->rule,
-                  "ftrl, which minimises the log-loss with the weights of --l1 and --l2; ftrl-expression, the "
-                  "same as a rule that a user writes; or sgd, which minimises the log-loss alone")
+  app->add_option(
+         "--rule", o->rule,
+         "ftrl, which minimises the log-loss with the weights of --l1 and --l2; ftrl-expression, the "
+         "same as a rule that a user writes; or sgd, which minimises the log-loss alone")
       ->type_name("RULE")
       ->check(CLI::IsMember({"ftrl", "ftrl-expression", "sgd"}).description(""));
   app->add_option(

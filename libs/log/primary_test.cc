@@ -383,7 +383,6 @@ TEST_F(PrimaryTest, AbandonAnswersEveryParkedRead) {
 }
 
 // -- what has changed --
-
 class ChangesTest : public PrimaryTest {
  protected:
   // The keys and values of what has changed since; nullopt: not known, or more than there is room for.
@@ -410,15 +409,14 @@ class ChangesTest : public PrimaryTest {
     return changed;
   }
   Lsn Version() const { return primary.segment().version(); }
-
   std::shared_ptr<Answers> answers;
 };
 
 TEST_F(ChangesTest, AreKnownFromTheFirstQuestionOn) {
   Push(kA, 1, {{5, 1.0f}});
   EXPECT_EQ(ChangedSince(Lsn(0)), std::nullopt);
-  const Lsn asked = answers->certificates.at(0).version;
-  EXPECT_EQ(asked, Version());
+  const Lsn asked = Version();
+  EXPECT_EQ(answers->certificates.at(0).version, asked);
   Push(kA, 2, {{5, 1.0f}, {6, 2.0f}});
   Push(kB, 1, {{6, 2.0f}, {9, 3.0f}});
   EXPECT_EQ(ChangedSince(asked), (std::map<uint64_t, float>{{5, 2}, {6, 4}, {9, 3}}));
