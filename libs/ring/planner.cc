@@ -252,7 +252,9 @@ class Planner {
     };
     std::vector<int> members = copies_.ReplicasOf(segment);
     const int primary = copies_.PrimaryOf(segment);
-    if (in_.replicas == 0 || Drains(primary))
+    // Where no replica can take its place the others go first, and it is replaced as one that drains.
+    const bool heir = std::ranges::any_of(members, [this](int shard) { return TakesAll(shard); });
+    if (heir && (in_.replicas == 0 || Drains(primary)))
       members.insert(std::ranges::lower_bound(members, primary), primary);
     std::vector<int> options;
     for (int member : members) {

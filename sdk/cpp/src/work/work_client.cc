@@ -87,7 +87,8 @@ void WorkClient::Serve() {
       item = failure_;
     } else if (left_) {
       item = absl::FailedPreconditionError(
-          absl::StrCat("work queue '", work_.name, "': this worker has left it; open it again"));
+          absl::StrCat("work queue '", work_.name,
+                       "': this worker has left it; connect a new client to take part in it again"));
     } else if (next != mine_.end()) {
       item = Begin(next->first, next->second);
     } else if (!complete_) {

@@ -25,6 +25,7 @@ void Membership::HasVersions(uint32_t shard, std::optional<uint64_t> map, std::o
 
 // A shard's versions came from this coordinator, or from an earlier one on the same store.
 void Membership::HasAnswered(uint32_t shard, uint64_t map, std::optional<uint64_t> catalogue) {
+  if (!soft_.contains(shard)) return;  // it was forgotten meanwhile
   HasVersions(shard, map, catalogue);
   soft_[shard].answered = true;
   const std::string who = context_.facts.ShardName(shard);

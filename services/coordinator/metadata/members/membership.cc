@@ -287,7 +287,8 @@ absl::Status Membership::CheckSpoken(uint32_t level, absl::string_view what) con
 
 bool Membership::DiskUseless(uint32_t shard) const {
   const v1::BeatRequest* last = LastBeat(shard);
-  return last != nullptr && last->durable() &&
+  // Without replicas a move takes the only copy with it, so a bad disk is useless whatever is acknowledged.
+  return last != nullptr && (last->durable() || context_.options.replicas == 0) &&
          (last->disk().state() == v1::DiskHealth::FULL || last->disk().state() == v1::DiskHealth::FAILS);
 }
 

@@ -125,6 +125,7 @@ class Membership {
     absl::Time heard;
     bool met = false;       // it has beaten, joined, or may join: the store knows all that it knows
     bool emptied = false;   // it has said to this coordinator that its folder is marked as emptied
+    bool emptying = false;  // it was asked to mark it: it may have, whatever becomes of the answer
     bool answered = false;  // it has named the versions of its map and its list of tables
     std::optional<v1::BeatRequest> last;
     uint64_t map_version = 0;

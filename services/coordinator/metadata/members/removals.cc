@@ -41,6 +41,7 @@ absl::StatusOr<v1::RemoveShardReply> Membership::Remove(const v1::RemoveShardReq
 }
 
 void Membership::EmptyFolderOf(const ShardRecord& known) {
+  soft_[known.info().shard()].emptying = true;
   v1::EmptyFolderRequest request;
   request.set_cluster(context_.facts.cluster());
   request.mutable_target()->set_shard(known.info().shard());
@@ -61,7 +62,10 @@ bool Membership::Emptied(uint32_t shard) const {
 
 bool Membership::MayGo(uint32_t shard) const {
   const ShardRecord* known = context_.facts.FindShard(shard);
-  return known != nullptr && known->draining() && (Emptied(shard) || LastBeat(shard) == nullptr);
+  if (known == nullptr || !known->draining()) return false;
+  const auto soft = soft_.find(shard);
+  const bool emptying = soft != soft_.end() && soft->second.emptying;
+  return Emptied(shard) || emptying || LastBeat(shard) == nullptr;
 }
 
 absl::Status Membership::Forget(uint32_t shard) {

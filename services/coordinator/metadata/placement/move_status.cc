@@ -11,6 +11,7 @@ namespace {
 
 using Kind = MemberMove::Kind;
 
+constexpr int kCountedMax = 4096;  // segments
 constexpr absl::Duration kMeasure = absl::Seconds(2);
 
 }  // namespace
@@ -22,8 +23,9 @@ void Moves::OnBeat(const v1::BeatRequest& beat) {
     UnderWay& one = it->second;
     if (one.move.primary.shard() != beat.shard() || !Same(one.move.to, progress.learner())) continue;
     one.bytes_left = progress.bytes_left();
-    if (progress.bytes_moved() <= one.bytes_moved) continue;
-    measured_bytes_ += progress.bytes_moved() - one.bytes_moved;
+    if (progress.bytes_moved() == one.bytes_moved) continue;
+    // Fewer: its image has begun again, and moves too.
+    if (progress.bytes_moved() > one.bytes_moved) measured_bytes_ += progress.bytes_moved() - one.bytes_moved;
     one.bytes_moved = progress.bytes_moved();
     one.moved_at = context_.now;
   }
@@ -40,7 +42,8 @@ void Moves::OnBeat(const v1::BeatRequest& beat) {
 // What would be begun if there were no bound.
 void Moves::CountCopiesLeft() {
   MoveInputs inputs = Inputs();
-  inputs.moves_per_shard = INT32_MAX;
+  // The whole rest of a large ring takes long to plan, and this is only said to people.
+  if (inputs.map.segments_size() <= kCountedMax) inputs.moves_per_shard = INT32_MAX;
   const std::vector<MemberMove> moves = PlanMoves(inputs);
   copies_left_ = static_cast<uint32_t>(std::ranges::count(moves, Kind::kRecruit, &MemberMove::kind));
 }

@@ -115,8 +115,10 @@ absl::StatusOr<v1::ReportWorkReply> WorkQueues::Report(const v1::ReportWorkReque
   WorkBook book = queue.book;
   const WorkBook::Taken taken = book.Take(report, held);
   const size_t elsewhere = queue.Outstanding() - queue.held[who].items.size();
+  // It was asked for what it gives back, so the same report does not bring it again.
+  const uint64_t ahead = report.given_back.empty() ? request.ahead() : 0;
   const size_t given =
-      book.HandOut(request.ahead(), queue.Holders(/*beside=*/who) + 1, elsewhere + held.items.size(), held);
+      book.HandOut(ahead, queue.Holders(/*beside=*/who) + 1, elsewhere + held.items.size(), held);
   const bool late = context_.now - queue.stored.try_emplace(who, context_.now).first->second >= kMarksEvery;
   if (taken.moved || given > 0 || (taken.told && late)) {
     Changes changes;
