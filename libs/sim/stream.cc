@@ -103,7 +103,8 @@ void Connection::Arrive(Side from) {
     network_.scheduler_.At(free, [self = shared_from_this(), from] { self->Arrive(from); });
     return;
   }
-  if (!to.handler->TakesFrame()) {
+  // Once it has taken none, it is not asked again before it says ReadOn.
+  if (end.unread > 0 || !to.handler->TakesFrame()) {
     ++end.unread;
     return;
   }

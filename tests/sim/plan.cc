@@ -47,6 +47,8 @@ FaultKind Possible(FaultKind kind, const Plan& plan) {
         Possible(kind, durable) == kind && kind != FaultKind::kMove && kind != FaultKind::kDiskDamaged;
     return possible ? kind : FaultKind::kShardKill;
   }
+  // A shard that drains may end while the state of a segment that moves in one step is under way.
+  const FaultKind in_one_step = plan.elastic > 0 ? FaultKind::kShardPause : FaultKind::kMove;
   const bool moves = plan.elastic > 0 && (kind == FaultKind::kPartition || kind == FaultKind::kOneWay);
   if (moves) return kind;
   switch (kind) {
@@ -60,9 +62,9 @@ FaultKind Possible(FaultKind kind, const Plan& plan) {
     case FaultKind::kOneWay:
     case FaultKind::kHandOver:
     case FaultKind::kSwapUnanswered:
-      return replicas == 0 ? FaultKind::kMove : kind;
+      return replicas == 0 ? in_one_step : kind;
     case FaultKind::kMove:
-      return replicas == 0 ? kind : FaultKind::kHandOver;
+      return replicas == 0 ? in_one_step : FaultKind::kHandOver;
     default:
       return kind;
   }
