@@ -20,12 +20,12 @@ bool PushStream::TakesFrame() {
 }
 
 bool PushStream::Stopped() {
-  if (limit_ == 0) return false;  // the Hello is always read
-  // Asked once, and noted in the same breath: room that comes in between would wake nobody.
-  const bool no_room = NoRoom();
+  // Asked once, and noted in the same breath: room that comes in between would wake nobody. A Hello is read
+  // without room.
+  const bool no_room = limit_ > 0 && NoRoom();
   if (no_room) context_.streams().Wait();
   const bool unread = reply_.refusals_size() >= kAnswersMax || reply_.ticks_size() >= kAnswersMax;
-  const bool beyond = arrived_ >= granted_ + context_.options().frame_bytes_max;
+  const bool beyond = limit_ > 0 && arrived_ >= granted_ + context_.options().frame_bytes_max;
   return no_room || unread || beyond || under_way_ >= kFramesMax;
 }
 

@@ -141,8 +141,6 @@ void Moves::CommitDrops(const std::vector<MemberMove>& moves) {
     const bool early = move.kind == MemberMove::Kind::kHandOver && Planted(Bug::kDroppedBeforeSwap);
     if (move.kind != MemberMove::Kind::kDrop && !early) continue;
     v1::SegmentConfig& config = *map.mutable_segments(static_cast<int>(move.segment));
-    // It may have died within its last seconds, and then the copy that would go is the only one.
-    if (!early && !roll_call_.Lives(config.primary())) continue;
     some |= DropAsPlanned(config, early ? move.primary : move.to, context_.options.replicas, facts).ok();
   }
   // Until then the store may be an older one; they are planned again.

@@ -122,10 +122,11 @@ absl::Status Snapshots::Begin(uint32_t job, uint64_t above) {
 
 absl::Status Snapshots::DrawCut(Creation& creation, uint64_t above) {
   Changes changes;
-  changes.counters = context_.facts.counters();
+  const uint64_t change = context_.facts.NumberIn(changes);
   changes.counters->set_cut(std::max(changes.counters->cut(), above) + 1);
   ABSL_RETURN_IF_ERROR(context_.Commit(changes));
   creation.cut = changes.counters->cut();
+  creation.change = change;
   return absl::OkStatus();
 }
 
@@ -155,10 +156,12 @@ absl::Status Snapshots::Ask(uint32_t job, uint64_t known) {
   const bool at_work = workers_.AnyAtWork(job);
   const uint64_t newest = std::max(known, workers_.NewestClock(job));
   if (creation.scheduled) ABSL_RETURN_IF_ERROR(CheckRatesAreSoon(job, at_work, newest));
-  // Drawn in the visit that sends it: until then no fan-out holds the floor below it.
-  Changes changes;
-  creation.change = context_.facts.NumberIn(changes);
-  ABSL_RETURN_IF_ERROR(context_.Commit(changes));
+  // Changes made while the folder was made may have moved the floor: no fan-out held it below this number.
+  if (creation.change != context_.facts.counters().change()) {
+    Changes changes;
+    creation.change = context_.facts.NumberIn(changes);
+    ABSL_RETURN_IF_ERROR(context_.Commit(changes));
+  }
   creation.asked = true;
   creation.at_once = creation.request.now() || !at_work;
   if (!at_work) creation.hold_until = std::min(creation.hold_until, context_.now + kHoldJoinsMax);
