@@ -28,16 +28,17 @@ struct Loaded {
   JobId job;
   uint64_t id = 0;
 };
-using Action = std::variant<OfSession, log::DropTable, log::ChangeRule, log::CloseJob, log::CutWish, Loaded>;
+using ChangeAction =
+    std::variant<OfSession, log::DropTable, log::ChangeRule, log::CloseJob, log::CutWish, Loaded>;
 
 // A change, taken apart once for all segments.
 struct Parsed {
   v1::Change change;
   log::BeginChange begin;
-  Action action;
+  ChangeAction action;
 };
 
-absl::StatusOr<Action> SessionAction(const v1::Change& change, size_t segments) {
+absl::StatusOr<ChangeAction> SessionAction(const v1::Change& change, size_t segments) {
   const std::string& digest = change.open().secret_sha256();
   if (!digest.empty() && digest.size() != secret::kDigestBytes) {
     return absl::InvalidArgumentError(absl::StrCat("secret_sha256: ", digest.size(), " bytes; expected ",
@@ -52,7 +53,7 @@ absl::StatusOr<Action> SessionAction(const v1::Change& change, size_t segments) 
   return session;
 }
 
-absl::StatusOr<Action> RateChange(const v1::Change::ChangeRule& change) {
+absl::StatusOr<ChangeAction> RateChange(const v1::Change::ChangeRule& change) {
   ABSL_ASSIGN_OR_RETURN(std::shared_ptr<const log::TableInfo> table, log::TableFromProto(change.table()));
   ABSL_ASSIGN_OR_RETURN(const table::Rule rule, wire::RuleFromProto(change.rule()));
   ABSL_RETURN_IF_ERROR(table::CheckRuleChange(table->schema.rule, rule));
@@ -68,7 +69,7 @@ absl::Status CheckSnapshot(uint64_t id, const std::string& folder) {
   return snapshot::CheckFileName(folder);
 }
 
-absl::StatusOr<Action> ActionOf(const v1::Change& change, size_t segments) {
+absl::StatusOr<ChangeAction> ActionOf(const v1::Change& change, size_t segments) {
   const JobId job(change.job());
   switch (change.action_case()) {
     case v1::Change::kOpen:
@@ -104,7 +105,7 @@ absl::StatusOr<Action> ActionOf(const v1::Change& change, size_t segments) {
 
 absl::StatusOr<Parsed> Parse(const v1::Change& change, size_t segments) {
   ABSL_ASSIGN_OR_RETURN(const log::Subject subject, log::SubjectFromProto(change.subject()));
-  ABSL_ASSIGN_OR_RETURN(Action action, ActionOf(change, segments));
+  ABSL_ASSIGN_OR_RETURN(ChangeAction action, ActionOf(change, segments));
   return Parsed{.change = change,
                 .begin = {.subject = subject, .number = change.number(), .floor = change.floor()},
                 .action = std::move(action)};
