@@ -21,7 +21,9 @@ namespace paceline::shard {
 //      freed may always send another one: a fast worker never keeps out the slow one that frees its staged
 //      parts.
 //   4. A stream is granted no more than its share of one half of `bytes_max`. The other half is for streams
-//      that come later, while those of idle clients hold what they were granted when they were fewer.
+//      that come later, while those of idle clients hold what they were granted when they were fewer. If
+//      many clients come one after another and go idle, they hold all of it; one that comes then begins with
+//      one byte, and sends one frame a round trip until they push again.
 //
 // What is held is freed by executors alone, which wait for nobody: no frame that has not been read, no tick
 // and no other stream. Staged parts have a budget of their own (log::StagingRoom). While the disk is slow
