@@ -406,8 +406,7 @@ absl::StatusOr<std::vector<absl::Cord>> SplitRecords(const absl::Cord& body, uin
     std::string_view length(bytes, n);
     ABSL_ASSIGN_OR_RETURN(const uint64_t size, TakeVarint(length));
     if (size > left) return cut_off();
-    absl::Cord record = absl::Cord::AdvanceAndRead(&at, size);
-    records.push_back(size < wire::kWorthSharing ? absl::Cord(std::string(record)) : std::move(record));
+    records.push_back(absl::Cord::AdvanceAndRead(&at, size));
     left -= size;
   }
   if (left != 0) {

@@ -29,8 +29,8 @@ absl::StatusOr<Record> DecodeRecord(const absl::Cord& bytes);
 // Shares the record's memory.
 void AppendRecord(const absl::Cord& record, absl::Cord* body);
 
-// Splits such a sequence. A record of less than 16 KiB is copied, so that it does not keep a whole frame; a
-// larger one shares the memory of `body`. INVALID_ARGUMENT unless it is exactly `count` records.
+// Splits such a sequence. The records share the memory of `body`: each keeps the frame it came in.
+// INVALID_ARGUMENT unless it is exactly `count` records.
 absl::StatusOr<std::vector<absl::Cord>> SplitRecords(const absl::Cord& body, uint32_t count);
 
 // A record that a member applies, with its bytes for replicas and disk. These are made once: a primary
