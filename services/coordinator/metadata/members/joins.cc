@@ -160,6 +160,11 @@ absl::Status Membership::CheckAge(const v1::DataFolder& folder, const ShardRecor
 // -- starts --
 
 absl::Status Membership::CheckNewest(const v1::JoinClusterRequest& request) const {
+  if (std::ranges::count(context_.facts.counters().forgotten_nonces(), request.nonce()) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("this start of ", request.name(),
+                     " was removed from this cluster, or has drained and gone; this process must end"));
+  }
   const ShardRecord* known = context_.facts.FindShard(request.name());
   if (known == nullptr || std::ranges::count(known->past_nonces(), request.nonce()) == 0)
     return absl::OkStatus();

@@ -11,6 +11,19 @@
 #include "services/coordinator/metadata/placement/map_plan.h"
 
 namespace paceline::coordinator {
+namespace {
+
+constexpr int kForgottenNoncesMax = 64;
+
+void NoteForgotten(const ShardRecord& shard, CountersRecord& counters) {
+  auto& nonces = *counters.mutable_forgotten_nonces();
+  nonces.MergeFrom(shard.past_nonces());
+  nonces.Add(shard.nonce());
+  nonces.erase(nonces.begin(), nonces.begin() + std::max(nonces.size() - kForgottenNoncesMax, 0));
+}
+
+}  // namespace
+
 absl::StatusOr<v1::RemoveShardReply> Membership::Remove(const v1::RemoveShardRequest& request) {
   const ShardRecord* known = context_.facts.FindShard(request.shard());
   if (known == nullptr) {
@@ -72,6 +85,7 @@ absl::Status Membership::Forget(uint32_t shard) {
   Changes changes;
   changes.forgotten_shards.push_back(shard);
   changes.counters = context_.facts.counters();  // they show that the number was issued
+  NoteForgotten(*context_.facts.FindShard(shard), *changes.counters);
   changes.map = *context_.facts.map();
   changes.map->set_version(context_.facts.map_version() + 1);
   auto& shards = *changes.map->mutable_shards();

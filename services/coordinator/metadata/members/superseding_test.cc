@@ -152,6 +152,15 @@ TEST(RemovalTest, NumbersAreNotGivenOutAgain) {
     if (name == "stray") continue;
     EXPECT_EQ(shard.map.shards_size(), 2) << name;
   }
+  // The network may deliver a call of the removed start late: it makes no shard that nobody would ever hear.
+  v1::JoinClusterRequest late;
+  late.set_feature_level(1);
+  late.set_name("stray");
+  late.set_address("host:1");
+  late.set_nonce(cluster.shards().at("stray").nonce);
+  EXPECT_THAT(cluster.core().JoinCluster(late),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("was removed")));
+  EXPECT_EQ(cluster.core().Status().shards_size(), 2);
   ASSERT_THAT(cluster.shards().Join(cluster.core(), "stray"), IsOk());
   EXPECT_EQ(cluster.shards().at("stray").id, 3u);
 }
