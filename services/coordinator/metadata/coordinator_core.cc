@@ -164,15 +164,6 @@ absl::StatusOr<v1::ChangeConfigsReply> CoordinatorCore::ChangeConfigs(
 
 // -- planned moves --
 
-absl::StatusOr<v1::Map> CoordinatorCore::MoveSegment(uint32_t segment, uint32_t shard) {
-  const Visit visit(context_);
-  ABSL_RETURN_IF_ERROR(CheckServing());
-  ABSL_RETURN_IF_ERROR(membership_.CheckMayMakeMaps());
-  ABSL_RETURN_IF_ERROR(membership_.MoveSegment(segment, shard));
-  FollowMap();
-  return *facts_->map();
-}
-
 Ticket CoordinatorCore::HandOverShard(const v1::HandOverShardRequest& request, absl::Time deadline,
                                       Done<v1::HandOverShardReply> done) {
   const Visit visit(context_);

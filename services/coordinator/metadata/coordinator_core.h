@@ -111,11 +111,6 @@ class CoordinatorCore final : private FanOuts::Listener {
   absl::StatusOr<v1::ChangeConfigsReply> ChangeConfigs(const v1::ChangeConfigsRequest& request);
 
   // -- planned moves --
-  // Makes `shard` primary of `segment` in the segment's next epoch, and returns the new map. Moves no data:
-  // the caller must hand the segment's state over (services/shard, Shard::ReleaseSegment and AdoptSegment)
-  // before the map can reach the two shards.
-  absl::StatusOr<v1::Map> MoveSegment(uint32_t segment, uint32_t shard);
-
   Ticket HandOverShard(const v1::HandOverShardRequest& request, absl::Time deadline,
                        Done<v1::HandOverShardReply> done);
 
