@@ -15,19 +15,12 @@ using namespace testing_members;
 
 constexpr std::array kRoles = {"Elsewhere", "Primary", "Replica", "Learner", "Lost"};
 constexpr std::array kHolds = {"nothing", "no more", "a part", "all"};
-constexpr std::array kEvents = {"restored",
-                                "named primary",
-                                "emptied",
-                                "named replica",
-                                "named first replica",
-                                "left out",
-                                "left to earlier start",
-                                "frame",
-                                "outstayed"};
-constexpr std::array kActions = {"restore",     "begin first",    "begin empty", "begin epoch",
-                                 "take over",   "step down",      "follow",      "follow empty",
-                                 "count",       "leave out",      "drop",        "point away",
-                                 "tell lost here", "tell lost before"};
+constexpr std::array kEvents = {
+    "restored", "named primary",         "emptied", "named replica", "named first replica",
+    "left out", "left to earlier start", "frame",   "outstayed"};
+constexpr std::array kActions = {"restore",   "begin first", "begin empty",    "begin epoch",     "take over",
+                                 "step down", "follow",      "follow empty",   "count",           "leave out",
+                                 "drop",      "point away",  "tell lost here", "tell lost before"};
 
 constexpr std::array kStandings = {
     Standing{Role::kElsewhere, Holds::kNothing}, Standing{Role::kElsewhere, Holds::kNoMore},
