@@ -331,6 +331,7 @@ void CoordinatorCore::OnClockPassed(const v1::Change& change, uint32_t segment, 
 }
 
 void CoordinatorCore::OnReply(const v1::Change& change, const v1::ChangeReply& reply) {
+  if (!change.has_cut() && !change.has_load()) return;
   snapshots_.OnReply(change, reply);
   job_changes_.PumpDeletions();
 }
