@@ -1,5 +1,6 @@
 #include "libs/history/codec.h"
 
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -108,7 +109,7 @@ absl::StatusOr<std::optional<Event>> Decode(uint64_t kind, std::string_view fiel
     if (kind != Alternative::kKind) return Decode<I + 1>(kind, fields);
     Alternative event;
     Decoder decoder(fields);
-    Alternative::Fields(event, decoder);
+    std::apply([&decoder](auto&... field) { (decoder(field), ...); }, Alternative::Fields(event));
     if (!decoder.status().ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat("event of kind ", kind, ": ", decoder.status().message()));
@@ -125,7 +126,7 @@ void Append(const Event& event, std::string& out) {
         AppendVarint(E::kKind, out);
         const size_t at = out.size();
         out.push_back(0);  // the length, one byte in nearly all events
-        E::Fields(e, Encoder(out));
+        std::apply([encode = Encoder(out)](auto&... field) mutable { (encode(field), ...); }, E::Fields(e));
         const size_t length = out.size() - at - 1;
         if (length < 128) {
           out[at] = static_cast<char>(length);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -11,8 +12,9 @@
 // The events of a process's history file: a history of what the process was asked, told and did. From it one
 // can later prove that nothing was lost or doubled. docs/record.md is the reference of the format.
 //
-// Each event is a struct with the number of its kind and its fields in the order of encoding. Kinds and the
-// order of fields never change. New fields go at the end; files that lack them read as their default.
+// Each event is a struct with the number of its kind and its fields, to which Fields returns references in
+// the order of encoding. Kinds and the order of fields never change. New fields go at the end; files that
+// lack them read as their default.
 namespace paceline::history {
 
 enum class Program : uint8_t { kClient = 1, kShard = 2 };
@@ -23,20 +25,14 @@ struct Start {
   Program program = Program::kClient;
   std::string name = {};     // of the client or the shard
   uint64_t unix_micros = 0;  // when it started
-  template <class E, class F>
-  static void Fields(E& e, F&& f) {
-    f(e.program), f(e.name), f(e.unix_micros);
-  }
-  friend bool operator==(const Start&, const Start&) = default;
+  static auto Fields(auto& e) { return std::tie(e.program, e.name, e.unix_micros); }
 };
 
 // The last event of a process that ended in order. A file without it belongs to a process that was killed,
 // and its last events may be missing.
 struct End {
   static constexpr uint64_t kKind = 2;
-  template <class E, class F>
-  static void Fields(E&, F&&) {}
-  friend bool operator==(const End&, const End&) = default;
+  static auto Fields(auto&) { return std::tie(); }
 };
 
 // Events are missing here: the disk refused them.
@@ -44,11 +40,7 @@ struct Gap {
   static constexpr uint64_t kKind = 3;
   uint64_t events = 0;
   std::string why = {};
-  template <class E, class F>
-  static void Fields(E& e, F&& f) {
-    f(e.events), f(e.why);
-  }
-  friend bool operator==(const Gap&, const Gap&) = default;
+  static auto Fields(auto& e) { return std::tie(e.events, e.why); }
 };
 
 // -- of a client --
@@ -61,11 +53,7 @@ struct SessionOpened {
   bool worker = false;
   uint32_t rank = 0;
   Clock start = 0;  // the clock a worker begins at
-  template <class E, class F>
-  static void Fields(E& e, F&& f) {
-    f(e.job), f(e.session), f(e.worker), f(e.rank), f(e.start);
-  }
-  friend bool operator==(const SessionOpened&, const SessionOpened&) = default;
+  static auto Fields(auto& e) { return std::tie(e.job, e.session, e.worker, e.rank, e.start); }
 };
 
 enum class Model : uint8_t { kSsp = 1, kAsp = 2, kBsp = 3 };
@@ -80,11 +68,9 @@ struct TableOpened {
   bool own_writes = false;  // a read holds every push the client made before
   bool aggregated = false;
   bool additive = false;  // pushes are applied to cached rows
-  template <class E, class F>
-  static void Fields(E& e, F&& f) {
-    f(e.table), f(e.name), f(e.model), f(e.staleness), f(e.own_writes), f(e.aggregated), f(e.additive);
+  static auto Fields(auto& e) {
+    return std::tie(e.table, e.name, e.model, e.staleness, e.own_writes, e.aggregated, e.additive);
   }
-  friend bool operator==(const TableOpened&, const TableOpened&) = default;
 };
 
 // A part was made: its number and content are fixed.
@@ -97,11 +83,9 @@ struct Pushed {
   TableId table = {};
   uint32_t count = 0;    // of keys, or ranges of keys
   uint32_t content = 0;  // CRC-32C of the keys and then the values, as they travel
-  template <class E, class F>
-  static void Fields(E& e, F&& f) {
-    f(e.segment), f(e.line), f(e.number), f(e.clock), f(e.table), f(e.count), f(e.content);
+  static auto Fields(auto& e) {
+    return std::tie(e.segment, e.line, e.number, e.clock, e.table, e.count, e.content);
   }
-  friend bool operator==(const Pushed&, const Pushed&) = default;
 };
 
 // A shard refused the content of a part; the client sends an empty part in its place.
@@ -110,11 +94,7 @@ struct Emptied {
   SegmentId segment = {};
   Line line = Line::kArrival;
   PartNumber number = 0;
-  template <class E, class F>
-  static void Fields(E& e, F&& f) {
-    f(e.segment), f(e.line), f(e.number);
-  }
-  friend bool operator==(const Emptied&, const Emptied&) = default;
+  static auto Fields(auto& e) { return std::tie(e.segment, e.line, e.number); }
 };
 
 // The client was told that parts up to `number` are committed.
@@ -123,11 +103,7 @@ struct Acknowledged {
   SegmentId segment = {};
   Line line = Line::kArrival;
   PartNumber number = 0;
-  template <class E, class F>
-  static void Fields(E& e, F&& f) {
-    f(e.segment), f(e.line), f(e.number);
-  }
-  friend bool operator==(const Acknowledged&, const Acknowledged&) = default;
+  static auto Fields(auto& e) { return std::tie(e.segment, e.line, e.number); }
 };
 
 // A read was begun. If the table promises own writes its result must contain the pushes before this event.
@@ -138,11 +114,7 @@ struct ReadBegun {
   Clock reader = 0;  // the reader's clock
   bool bounded = false;
   Clock min_clock = 0;  // if bounded: the min clock that the caller asked for, instead of the table's model
-  template <class E, class F>
-  static void Fields(E& e, F&& f) {
-    f(e.read), f(e.table), f(e.reader), f(e.bounded), f(e.min_clock);
-  }
-  friend bool operator==(const ReadBegun&, const ReadBegun&) = default;
+  static auto Fields(auto& e) { return std::tie(e.read, e.table, e.reader, e.bounded, e.min_clock); }
 };
 
 // Rows of one segment were handed to the user, as a shard served them.
@@ -156,11 +128,9 @@ struct Certified {
   Clock min_clock = 0;
   PartNumber own = 0;  // parts of the reader's arrival line that are in them
   uint32_t rows = 0;
-  template <class E, class F>
-  static void Fields(E& e, F&& f) {
-    f(e.read), f(e.segment), f(e.epoch), f(e.began), f(e.version), f(e.min_clock), f(e.own), f(e.rows);
+  static auto Fields(auto& e) {
+    return std::tie(e.read, e.segment, e.epoch, e.began, e.version, e.min_clock, e.own, e.rows);
   }
-  friend bool operator==(const Certified&, const Certified&) = default;
 };
 
 // Rows of one segment, under one certificate, were handed to the user from the client's cache.
@@ -174,11 +144,9 @@ struct CacheHit {
   PartNumber own = 0;
   PartNumber pushed = 0;  // the newest part of the client that touched one of the rows
   uint32_t rows = 0;
-  template <class E, class F>
-  static void Fields(E& e, F&& f) {
-    f(e.read), f(e.segment), f(e.epoch), f(e.version), f(e.min_clock), f(e.own), f(e.pushed), f(e.rows);
+  static auto Fields(auto& e) {
+    return std::tie(e.read, e.segment, e.epoch, e.version, e.min_clock, e.own, e.pushed, e.rows);
   }
-  friend bool operator==(const CacheHit&, const CacheHit&) = default;
 };
 
 // From now on the client knows of this epoch, and maybe of its beginning: versions of earlier epochs beyond
@@ -189,33 +157,21 @@ struct EpochKnown {
   Epoch epoch = {};
   bool began_known = false;
   Lsn began = {};
-  template <class E, class F>
-  static void Fields(E& e, F&& f) {
-    f(e.segment), f(e.epoch), f(e.began_known), f(e.began);
-  }
-  friend bool operator==(const EpochKnown&, const EpochKnown&) = default;
+  static auto Fields(auto& e) { return std::tie(e.segment, e.epoch, e.began_known, e.began); }
 };
 
 // The worker is at this clock from now on.
 struct Ticked {
   static constexpr uint64_t kKind = 25;
   Clock clock = 0;
-  template <class E, class F>
-  static void Fields(E& e, F&& f) {
-    f(e.clock);
-  }
-  friend bool operator==(const Ticked&, const Ticked&) = default;
+  static auto Fields(auto& e) { return std::tie(e.clock); }
 };
 
 // The worker is about to leave the clocks (true), or stays after all.
 struct Finishing {
   static constexpr uint64_t kKind = 26;
   bool leaves = false;
-  template <class E, class F>
-  static void Fields(E& e, F&& f) {
-    f(e.leaves);
-  }
-  friend bool operator==(const Finishing&, const Finishing&) = default;
+  static auto Fields(auto& e) { return std::tie(e.leaves); }
 };
 
 // The client has failed for good.
@@ -223,11 +179,7 @@ struct Failed {
   static constexpr uint64_t kKind = 27;
   uint32_t code = 0;  // of absl::StatusCode
   std::string why = {};
-  template <class E, class F>
-  static void Fields(E& e, F&& f) {
-    f(e.code), f(e.why);
-  }
-  friend bool operator==(const Failed&, const Failed&) = default;
+  static auto Fields(auto& e) { return std::tie(e.code, e.why); }
 };
 
 // -- of a shard --
@@ -238,11 +190,7 @@ struct Identified {
   ShardId shard = {};
   Incarnation incarnation = {};
   uint64_t cluster = 0;
-  template <class E, class F>
-  static void Fields(E& e, F&& f) {
-    f(e.shard), f(e.incarnation), f(e.cluster);
-  }
-  friend bool operator==(const Identified&, const Identified&) = default;
+  static auto Fields(auto& e) { return std::tie(e.shard, e.incarnation, e.cluster); }
 };
 
 enum class Role : uint8_t { kNone = 0, kPrimary = 1, kReplica = 2, kLearner = 3 };
@@ -254,11 +202,7 @@ struct RoleTaken {
   Epoch epoch = {};
   Role role = Role::kNone;
   Lsn lsn = {};  // the last record it holds; of a primary: where its epoch begins
-  template <class E, class F>
-  static void Fields(E& e, F&& f) {
-    f(e.segment), f(e.epoch), f(e.role), f(e.lsn);
-  }
-  friend bool operator==(const RoleTaken&, const RoleTaken&) = default;
+  static auto Fields(auto& e) { return std::tie(e.segment, e.epoch, e.role, e.lsn); }
 };
 
 // Numbers are those of the alternatives of log::Record, from 1.
@@ -303,12 +247,10 @@ struct Logged {
   uint32_t content = 0;  // as Pushed has it
   // Of Fold: for every session with parts of the clock, the last of their numbers.
   std::vector<std::pair<SessionId, PartNumber>> numbers = {};
-  template <class E, class F>
-  static void Fields(E& e, F&& f) {
-    f(e.segment), f(e.epoch), f(e.lsn), f(e.kind), f(e.primary), f(e.hash), f(e.job), f(e.min_clock);
-    f(e.session), f(e.line), f(e.number), f(e.clock), f(e.table), f(e.count), f(e.content), f(e.numbers);
+  static auto Fields(auto& e) {
+    return std::tie(e.segment, e.epoch, e.lsn, e.kind, e.primary, e.hash, e.job, e.min_clock, e.session,
+                    e.line, e.number, e.clock, e.table, e.count, e.content, e.numbers);
   }
-  friend bool operator==(const Logged&, const Logged&) = default;
 };
 
 // The shard dropped its copy of the segment. It now holds an image of this version, or the state its disk
@@ -318,12 +260,16 @@ struct Installed {
   SegmentId segment = {};
   Epoch epoch = {};
   Lsn lsn = {};
-  template <class E, class F>
-  static void Fields(E& e, F&& f) {
-    f(e.segment), f(e.epoch), f(e.lsn);
-  }
-  friend bool operator==(const Installed&, const Installed&) = default;
+  static auto Fields(auto& e) { return std::tie(e.segment, e.epoch, e.lsn); }
 };
+
+template <class E>
+requires requires {
+  E::kKind;
+}
+bool operator==(const E& a, const E& b) {
+  return E::Fields(a) == E::Fields(b);
+}
 
 using Event = std::variant<Start, End, Gap, SessionOpened, TableOpened, Pushed, Emptied, Acknowledged,
                            ReadBegun, Certified, CacheHit, EpochKnown, Ticked, Finishing, Failed, Identified,

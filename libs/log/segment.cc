@@ -2,10 +2,8 @@
 
 #include <algorithm>
 
-#include "libs/base/little_endian.h"
 #include "libs/base/planted.h"
 #include "libs/log/keys.h"
-#include "libs/ring/hash.h"
 
 namespace paceline::log {
 
@@ -260,64 +258,6 @@ uint64_t Segment::bytes() const {
   uint64_t sum = 0;
   for (const auto& [id, table] : tables_) sum += table->rows.bytes();
   return sum;
-}
-
-uint64_t Segment::Hash() const {
-  uint64_t hash = ring::Mix64(epoch_.v, version_.v);
-  const auto mix = [&hash](uint64_t value) { hash = ring::Mix64(hash, value); };
-  for (const auto& [id, session] : sessions_) {
-    mix(id.v);
-    mix(session.job.v);
-    mix(session.finished ? 1 : 0);
-    mix(session.next_clock);
-    for (PartNumber number : session.applied.counts) mix(number);
-    for (size_t i = 0; i + 8 <= session.secret_sha256.size(); i += 8) {
-      mix(LoadU64(session.secret_sha256.data() + i));
-    }
-  }
-  for (SessionId id : closed_) mix(id.v);
-  mix(closed_floor_.v);
-  for (SessionId id : lost_) mix(id.v);
-  if (changes_.Highest() > 0) mix(changes_.floor());
-  for (const auto& [subject, number] : changes_.last()) {
-    mix(static_cast<uint64_t>(subject.kind));
-    mix(subject.id);
-    mix(number);
-  }
-  for (const auto& [id, job] : jobs_) {
-    if (job.IsNew()) continue;  // ClockOf creates an entry for any job that is asked about
-    mix(id.v);
-    mix(job.min_clock());
-    for (const auto& [session, finished] : job.finished()) {
-      mix(session.v);
-      mix(finished.start);
-      mix(finished.end);
-    }
-    for (const auto& [session, worker] : job.workers()) {
-      mix(session.v);
-      mix(worker.start);
-      mix(worker.rank);
-    }
-  }
-  for (const auto& [id, table] : tables_) {
-    mix(id.v);
-    mix(table->rows.Hash());
-    for (const RuleSchedule::Period& period : table->rules.periods()) {
-      mix(period.number);
-      mix(period.from);
-      mix(table::HashOf(period.rule));
-    }
-  }
-  for (const auto& [first, last] : dropped_.ranges()) {
-    mix(first);
-    mix(last);
-  }
-  for (const auto& [job, snapshots] : snapshots_) {
-    mix(job.v);
-    mix(snapshots.cut);
-    mix(snapshots.loaded);
-  }
-  return hash;
 }
 
 }  // namespace paceline::log

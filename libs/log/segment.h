@@ -112,8 +112,7 @@ class Segment {
   uint64_t rows() const;
   uint64_t bytes() const;  // memory held by rows
 
-  // Equal for two members that applied the same log: covers rows, slots, sessions, workers, min clocks, rates
-  // and dropped tables.
+  // Equal for two members that applied the same log: covers the image and all rows, with their slots.
   uint64_t Hash() const;
 
  private:

@@ -7,6 +7,7 @@
 #include "libs/base/status.h"
 #include "libs/log/keys.h"
 #include "libs/log/table_codec.h"
+#include "libs/ring/hash.h"
 #include "libs/secret/secret.h"
 #include "libs/wire/schema_codec.h"
 
@@ -253,6 +254,15 @@ absl::StatusOr<Segment> SegmentFromImage(const v1::SegmentImage& image, SegmentI
     table.rule_in_use = in_use.number;
   }
   return segment;
+}
+
+uint64_t Segment::Hash() const {
+  uint64_t hash = 0;
+  for (const char byte : ImageOf(*this).SerializeAsString()) {
+    hash = ring::Mix64(hash, static_cast<unsigned char>(byte));
+  }
+  for (const auto& [id, table] : tables_) hash = ring::Mix64(hash, table->rows.Hash());
+  return hash;
 }
 
 PageWalk::PageWalk(const Segment& segment) {

@@ -23,22 +23,15 @@
 namespace paceline::metrics {
 namespace {
 
-class CounterHandle : public Counter {
+// A counter or a gauge.
+template <class Metric, class Theirs>
+class Handle : public Metric {
  public:
-  explicit CounterHandle(prometheus::Counter& counter) : counter_(counter) {}
-  void Add(double by) override { counter_.Increment(by); }
+  explicit Handle(Theirs& theirs) : theirs_(theirs) {}
+  void Add(double by) override { theirs_.Increment(by); }
 
  private:
-  prometheus::Counter& counter_;
-};
-
-class GaugeHandle : public Gauge {
- public:
-  explicit GaugeHandle(prometheus::Gauge& gauge) : gauge_(gauge) {}
-  void Add(double by) override { gauge_.Increment(by); }
-
- private:
-  prometheus::Gauge& gauge_;
+  Theirs& theirs_;
 };
 
 class HistogramHandle : public Histogram {
@@ -152,8 +145,8 @@ class Exposer::Impl {
   std::string address;
   std::shared_ptr<prometheus::Registry> registry = std::make_shared<prometheus::Registry>();
   Mutex mutex;  // guards the lists below
-  std::deque<CounterHandle> counters;
-  std::deque<GaugeHandle> gauges;
+  std::deque<Handle<Counter, prometheus::Counter>> counters;
+  std::deque<Handle<Gauge, prometheus::Gauge>> gauges;
   std::deque<HistogramHandle> histograms;
   std::vector<std::shared_ptr<Collector>> collectors;
   std::unique_ptr<prometheus::Exposer> exposer;  // last: stops serving before the metrics go

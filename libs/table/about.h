@@ -40,12 +40,9 @@ struct Conflict {
 struct AboutAny {
   static constexpr uint32_t kLevel = 1;  // the feature level that it belongs to
 
-  template <class T, class Visit>
-  static void Parameters(T&, Visit&&) {}  // calls visit(Parameter, float&) for each, in the order of the wire
-  template <class T>
-  static std::optional<Conflict> Wrong(const T&) {
-    return std::nullopt;
-  }
+  static void Parameters(auto&, auto&&) {
+  }  // calls visit(Parameter, float&) for each, in the order of the wire
+  static std::optional<Conflict> Wrong(const auto&) { return std::nullopt; }
 };
 
 template <size_t kCount>
@@ -58,10 +55,7 @@ struct AboutRule : AboutAny {
   static constexpr SlotNames<0> kSlots = {};  // in the order of Step's arguments; at most four
   static constexpr bool kLastWins = false;    // two updates of one key are the later one instead of their sum
   static constexpr bool kAdditive = false;    // an update changes a value by a function of the gradient alone
-  template <class Rule>
-  static float InitialSlot(const Rule&) {
-    return 0;
-  }
+  static float InitialSlot(const auto&) { return 0; }
 };
 
 template <class T>
@@ -85,10 +79,7 @@ template <>
 struct About<Sgd> : AboutRule {
   static constexpr char kName[] = "sgd";
   static constexpr bool kAdditive = true;
-  template <class T, class Visit>
-  static void Parameters(T& rule, Visit&& visit) {
-    visit({"lr", Allowed::kPositive}, rule.lr);
-  }
+  static void Parameters(auto& rule, auto&& visit) { visit({"lr", Allowed::kPositive}, rule.lr); }
   static void Step(const Sgd& rule, float g, float& w) { w = w - rule.lr * g; }
 };
 
@@ -97,8 +88,7 @@ template <>
 struct About<Adagrad> : AboutRule {
   static constexpr char kName[] = "adagrad";
   static constexpr SlotNames<1> kSlots = {"n"};
-  template <class T, class Visit>
-  static void Parameters(T& rule, Visit&& visit) {
+  static void Parameters(auto& rule, auto&& visit) {
     visit({"lr", Allowed::kPositive}, rule.lr);
     visit({"epsilon", Allowed::kNotNegative}, rule.epsilon);
     visit({"initial_accumulator", Allowed::kNotNegative, /*for_life=*/true}, rule.initial_accumulator);
@@ -122,8 +112,7 @@ template <>
 struct About<FtrlProximal> : AboutRule {
   static constexpr char kName[] = "ftrl_proximal";
   static constexpr SlotNames<2> kSlots = {"n", "z"};
-  template <class T, class Visit>
-  static void Parameters(T& rule, Visit&& visit) {
+  static void Parameters(auto& rule, auto&& visit) {
     visit({"alpha", Allowed::kPositive}, rule.alpha);
     visit({"beta", Allowed::kNotNegative}, rule.beta);
     visit({"l1", Allowed::kNotNegative}, rule.l1);
@@ -153,8 +142,7 @@ struct About<Momentum> : AboutRule {
   static constexpr char kName[] = "momentum";
   static constexpr uint32_t kLevel = 2;
   static constexpr SlotNames<1> kSlots = {"v"};
-  template <class T, class Visit>
-  static void Parameters(T& rule, Visit&& visit) {
+  static void Parameters(auto& rule, auto&& visit) {
     visit({"lr", Allowed::kPositive}, rule.lr);
     visit({"momentum", Allowed::kFraction}, rule.momentum);
   }
@@ -171,8 +159,7 @@ struct About<Nesterov> : AboutRule {
   static constexpr char kName[] = "nesterov";
   static constexpr uint32_t kLevel = 2;
   static constexpr SlotNames<1> kSlots = {"v"};
-  template <class T, class Visit>
-  static void Parameters(T& rule, Visit&& visit) {
+  static void Parameters(auto& rule, auto&& visit) {
     visit({"lr", Allowed::kPositive}, rule.lr);
     visit({"momentum", Allowed::kFraction}, rule.momentum);
   }
@@ -195,8 +182,7 @@ struct About<RmsProp> : AboutRule {
   static constexpr char kName[] = "rmsprop";
   static constexpr uint32_t kLevel = 2;
   static constexpr SlotNames<1> kSlots = {"n"};
-  template <class T, class Visit>
-  static void Parameters(T& rule, Visit&& visit) {
+  static void Parameters(auto& rule, auto&& visit) {
     visit({"lr", Allowed::kPositive}, rule.lr);
     visit({"decay", Allowed::kFraction}, rule.decay);
     visit({"epsilon", Allowed::kNotNegative}, rule.epsilon);
@@ -216,8 +202,7 @@ struct About<Adam> : AboutRule {
   static constexpr char kName[] = "adam";
   static constexpr uint32_t kLevel = 2;
   static constexpr SlotNames<4> kSlots = {"m", "v", "s", "r"};
-  template <class T, class Visit>
-  static void Parameters(T& rule, Visit&& visit) {
+  static void Parameters(auto& rule, auto&& visit) {
     visit({"lr", Allowed::kPositive}, rule.lr);
     visit({"beta1", Allowed::kFraction}, rule.beta1);
     visit({"beta2", Allowed::kFraction}, rule.beta2);
@@ -238,8 +223,7 @@ template <>
 struct About<ProximalSgd> : AboutRule {
   static constexpr char kName[] = "proximal_sgd";
   static constexpr uint32_t kLevel = 2;
-  template <class T, class Visit>
-  static void Parameters(T& rule, Visit&& visit) {
+  static void Parameters(auto& rule, auto&& visit) {
     visit({"lr", Allowed::kPositive}, rule.lr);
     visit({"l1", Allowed::kNotNegative}, rule.l1);
     visit({"l2", Allowed::kNotNegative}, rule.l2);
@@ -257,8 +241,7 @@ template <>
 struct About<Expression> : AboutRule {
   static constexpr char kName[] = "expression";
   static constexpr uint32_t kLevel = 2;
-  template <class T, class Visit>
-  static void Parameters(T& rule, Visit&& visit) {
+  static void Parameters(auto& rule, auto&& visit) {
     for (auto& parameter : rule.params) visit({parameter.name}, parameter.value);
   }
 };
@@ -268,30 +251,20 @@ struct About<Expression> : AboutRule {
 template <>
 struct About<Zeros> : AboutAny {
   static constexpr char kName[] = "zeros";
-  template <class Words>
-  static float Value(const Zeros&, Words&) {
-    return 0;
-  }
+  static float Value(const Zeros&, auto&) { return 0; }
 };
 
 template <>
 struct About<Constant> : AboutAny {
   static constexpr char kName[] = "constant";
-  template <class T, class Visit>
-  static void Parameters(T& init, Visit&& visit) {
-    visit({"value"}, init.value);
-  }
-  template <class Words>
-  static float Value(const Constant& init, Words&) {
-    return init.value;
-  }
+  static void Parameters(auto& init, auto&& visit) { visit({"value"}, init.value); }
+  static float Value(const Constant& init, auto&) { return init.value; }
 };
 
 template <>
 struct About<Uniform> : AboutAny {
   static constexpr char kName[] = "uniform";
-  template <class T, class Visit>
-  static void Parameters(T& init, Visit&& visit) {
+  static void Parameters(auto& init, auto&& visit) {
     visit({"low"}, init.low);
     visit({"high"}, init.high);
   }
@@ -299,8 +272,7 @@ struct About<Uniform> : AboutAny {
     if (init.low <= init.high) return std::nullopt;
     return Conflict{"low", init.low, absl::StrFormat("at most init.high, %.9g", init.high), "swap the two"};
   }
-  template <class Words>
-  static float Value(const Uniform& init, Words& words) {
+  static float Value(const Uniform& init, auto& words) {
     const double low = init.low;
     return static_cast<float>(low + (static_cast<double>(init.high) - low) * words.Fraction());
   }
@@ -309,13 +281,11 @@ struct About<Uniform> : AboutAny {
 template <>
 struct About<Normal> : AboutAny {
   static constexpr char kName[] = "normal";
-  template <class T, class Visit>
-  static void Parameters(T& init, Visit&& visit) {
+  static void Parameters(auto& init, auto&& visit) {
     visit({"mean"}, init.mean);
     visit({"stddev", Allowed::kNotNegative}, init.stddev);
   }
-  template <class Words>
-  static float Value(const Normal& init, Words& words) {
+  static float Value(const Normal& init, auto& words) {
     const double mean = init.mean;
     return static_cast<float>(mean + init.stddev * words.Normal());
   }

@@ -47,11 +47,15 @@ void ShardStubs::Queue(Method method, ShardId shard, const std::string& address,
   host_.Later([this, call] { Begin(call); });
 }
 
-void ShardStubs::Install(ShardId shard, const std::string& address, v1::InstallRequest request,
-                         InstallDone done) {
-  Queue([](auto& stub, auto... arguments) { stub.Install(std::move(arguments)...); }, shard, address,
-        std::move(request), std::move(done));
-}
+#define CALL(Name)                                                                                   \
+  void ShardStubs::Name(ShardId shard, const std::string& address, v1::Name##Request request,        \
+                        Name##Done done) {                                                           \
+    Queue([](auto& stub, auto... arguments) { stub.Name(std::move(arguments)...); }, shard, address, \
+          std::move(request), std::move(done));                                                      \
+  }
+PACELINE_CALLS_OF_SHARDS(CALL)
+#undef CALL
+
 void ShardStubs::MakeChange(ShardId shard, const std::string& address, v1::Change change, ChangeDone done) {
   const auto answered = [this, shard, address, change, done](const absl::StatusOr<v1::ChangeReply>& reply) {
     if (!absl::IsUnimplemented(reply.status())) return done(reply);
@@ -74,31 +78,6 @@ void ShardStubs::MakeAtLevelOne(ShardId shard, const std::string& address, const
   Queue<v1::JobChange, v1::JobChangeReply>(
       [](auto& stub, auto... arguments) { stub.ChangeJob(std::move(arguments)...); }, shard, address,
       ToJobChange(change), answered);
-}
-void ShardStubs::Fence(ShardId shard, const std::string& address, v1::FenceRequest request, FenceDone done) {
-  Queue([](auto& stub, auto... arguments) { stub.Fence(std::move(arguments)...); }, shard, address,
-        std::move(request), std::move(done));
-}
-void ShardStubs::Recruit(ShardId shard, const std::string& address, v1::RecruitRequest request,
-                         RecruitDone done) {
-  Queue([](auto& stub, auto... arguments) { stub.Recruit(std::move(arguments)...); }, shard, address,
-        std::move(request), std::move(done));
-}
-void ShardStubs::HandOver(ShardId shard, const std::string& address, v1::HandOverRequest request,
-                          HandOverDone done) {
-  Queue([](auto& stub, auto... arguments) { stub.HandOver(std::move(arguments)...); }, shard, address,
-        std::move(request), std::move(done));
-}
-
-void ShardStubs::Identify(ShardId shard, const std::string& address, v1::IdentifyRequest request,
-                          IdentifyDone done) {
-  Queue([](auto& stub, auto... arguments) { stub.Identify(std::move(arguments)...); }, shard, address,
-        std::move(request), std::move(done));
-}
-void ShardStubs::EmptyFolder(ShardId shard, const std::string& address, v1::EmptyFolderRequest request,
-                             EmptyFolderDone done) {
-  Queue([](auto& stub, auto... arguments) { stub.EmptyFolder(std::move(arguments)...); }, shard, address,
-        std::move(request), std::move(done));
 }
 
 template <class Request, class Reply>

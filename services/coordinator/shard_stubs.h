@@ -23,18 +23,11 @@ class ShardStubs final : public ShardCaller {
   ~ShardStubs() override;
 
   // Call these from within a visit of the core.
-  void Install(ShardId shard, const std::string& address, v1::InstallRequest request,
-               InstallDone done) override;
   void MakeChange(ShardId shard, const std::string& address, v1::Change change, ChangeDone done) override;
-  void Fence(ShardId shard, const std::string& address, v1::FenceRequest request, FenceDone done) override;
-  void Recruit(ShardId shard, const std::string& address, v1::RecruitRequest request,
-               RecruitDone done) override;
-  void HandOver(ShardId shard, const std::string& address, v1::HandOverRequest request,
-                HandOverDone done) override;
-  void Identify(ShardId shard, const std::string& address, v1::IdentifyRequest request,
-                IdentifyDone done) override;
-  void EmptyFolder(ShardId shard, const std::string& address, v1::EmptyFolderRequest request,
-                   EmptyFolderDone done) override;
+#define CALL(Name) \
+  void Name(ShardId shard, const std::string& address, v1::Name##Request request, Name##Done done) override;
+  PACELINE_CALLS_OF_SHARDS(CALL)
+#undef CALL
 
   // Cancels the calls under way, waits until all of them are answered, and answers new calls UNAVAILABLE.
   void Shutdown();

@@ -1,14 +1,12 @@
 #pragma once
 
-#include <condition_variable>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <thread>
 #include <utility>
 
 #include "libs/snapshot/files.h"
+#include "libs/world/task_thread.h"
+#include "libs/world/wall_clock.h"
 #include "services/coordinator/core_host.h"
 #include "services/coordinator/metadata/snapshots/snapshot_files.h"
 
@@ -18,26 +16,23 @@ namespace paceline::coordinator {
 class SnapshotDesk final : public SnapshotFiles {
  public:
   // `host` must outlive this object.
-  SnapshotDesk(CoreHost& host, std::shared_ptr<snapshot::Files> files);
-  // Calls Stop.
-  ~SnapshotDesk() override;
+  SnapshotDesk(CoreHost& host, std::shared_ptr<snapshot::Files> files)
+      : host_(host), files_(std::move(files)) {}
 
-  void Run(std::function<void(snapshot::Files&)> task, std::function<void()> done) override;
-  int64_t UnixSeconds() const override;
+  void Run(std::function<void(snapshot::Files&)> task, std::function<void()> done) override {
+    thread_.Run([this, task = std::move(task), done = std::move(done)] {
+      task(*files_);
+      host_.Visit([&](Candidate&) { done(); });
+    });
+  }
+  int64_t UnixSeconds() const override { return absl::ToUnixSeconds(world::WallClock()); }
   // Returns when the task under way has ended; begins no other.
-  void Stop();
+  void Stop() { thread_.Stop(); }
 
  private:
-  using Errand = std::pair<std::function<void(snapshot::Files&)>, std::function<void()>>;
-  void Loop();
-
   CoreHost& host_;
   const std::shared_ptr<snapshot::Files> files_;
-  std::mutex mutex_;  // guards the members below
-  std::condition_variable changed_;
-  std::deque<Errand> errands_;
-  bool stop_ = false;
-  std::thread thread_;
+  world::TaskThread thread_;
 };
 
 }  // namespace paceline::coordinator

@@ -85,6 +85,14 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "shard";
 }
 
+// As 512MiB or 4GiB. `text`: the default.
+CLI::Option* AddSize(CLI::App& app, const char* name, uint64_t& size, const char* text, const char* what) {
+  return app.add_option(name, size, what)
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
+      ->type_name("SIZE")
+      ->default_str(text);
+}
+
 void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--coordinator", flags.coordinator,
                  "HOST:PORT of the cluster's coordinator; several are separated by commas")
@@ -105,40 +113,22 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "The shard's identity in the cluster; keep it over restarts (default: the host's name)");
   app.add_option("--zone", flags.zone,
                  "Failure domain; the copies of a segment are spread over as many zones as possible");
-  app.add_option("--memory-budget", flags.memory_budget,
-                 "Memory that rows may take, as 512MiB or 4GiB; a push beyond it is refused OVER_BUDGET")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
-      ->type_name("SIZE")
-      ->default_str("4GiB");
-  app.add_option(
-         "--staging-budget", flags.staging_budget,
-         "Memory that updates of aggregated tables may take while they wait for the end of their clock, "
-         "beside that of rows; give twice the bytes pushed here in a clock: beyond it pushes are refused")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
-      ->type_name("SIZE")
-      ->default_str("256MiB");
-  app.add_option(
-         "--reply-budget", flags.reply_budget,
-         "Memory that replies to all clients may take until they are read; beyond it reads are refused, and "
-         "clients that do not read are disconnected")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
-      ->type_name("SIZE")
-      ->default_str("512MiB");
-  app.add_option(
-         "--stream-budget", flags.stream_budget,
-         "Bytes that all clients together may push ahead of the updates' application; each is granted its "
-         "share, at most 16 MiB. With --data-dir as much may wait for the disk: give no more than 64MiB then")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
-      ->check(CLI::Range(uint64_t{1} << 20, uint64_t{1} << 40).description(""))
-      ->type_name("SIZE")
-      ->default_str("64MiB");
-  app.add_option(
-         "--move-rate", flags.move_rate,
-         "Bytes a second, as 50MiB, that this shard sends of the segments that others get from it, all "
-         "together; 0: as fast as they take them")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
-      ->type_name("SIZE")
-      ->default_str("0");
+  AddSize(app, "--memory-budget", flags.memory_budget, "4GiB",
+          "Memory that rows may take, as 512MiB or 4GiB; a push beyond it is refused OVER_BUDGET");
+  AddSize(app, "--staging-budget", flags.staging_budget, "256MiB",
+          "Memory that updates of aggregated tables may take while they wait for the end of their clock, "
+          "beside that of rows; give twice the bytes pushed here in a clock: beyond it pushes are refused");
+  AddSize(app, "--reply-budget", flags.reply_budget, "512MiB",
+          "Memory that replies to all clients may take until they are read; beyond it reads are refused, and "
+          "clients that do not read are disconnected");
+  AddSize(
+      app, "--stream-budget", flags.stream_budget, "64MiB",
+      "Bytes that all clients together may push ahead of the updates' application; each is granted its "
+      "share, at most 16 MiB. With --data-dir as much may wait for the disk: give no more than 64MiB then")
+      ->check(CLI::Range(uint64_t{1} << 20, uint64_t{1} << 40).description(""));
+  AddSize(app, "--move-rate", flags.move_rate, "0",
+          "Bytes a second, as 50MiB, that this shard sends of the segments that others get from it, all "
+          "together; 0: as fast as they take them");
   app.add_option("--threads", flags.threads, "Threads that serve streams, and as many that apply updates")
       ->check(CLI::Range(1, 1024));
   app.add_option("--metrics-listen", flags.metrics_listen, "HOST:PORT of the /metrics page");

@@ -186,23 +186,6 @@ void Shard::Configure(const std::shared_ptr<const View>& view) {
                           [this] { context_.VisitSoon(); });
 }
 
-void Shard::ReleaseSegment(SegmentId segment, std::shared_ptr<const ring::SegmentMap> map,
-                           std::function<void(std::optional<log::Segment>)> done) {
-  context_.executor(segment).Run([this, segment, map = std::move(map), done = std::move(done)] {
-    done(context_.host(segment).Release(*map));
-  });
-}
-
-void Shard::AdoptSegment(log::Segment state, std::shared_ptr<const ring::SegmentMap> map,
-                         Context::Done done) {
-  const SegmentId segment = state.id();
-  context_.executor(segment).Run(
-      [this, segment, map = std::move(map), done = std::move(done), state = std::move(state)]() mutable {
-        context_.host(segment).Adopt(std::move(state), *map);
-        done();
-      });
-}
-
 std::shared_ptr<world::AcceptedStream> Shard::NewPushStream() {
   return watch_.Add(std::make_shared<PushStream>(context_, /*rows=*/false));
 }

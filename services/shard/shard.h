@@ -79,13 +79,6 @@ class Shard {
   void HandOver(const v1::HandOverRequest& request,
                 std::function<void(absl::StatusOr<v1::HandOverReply>)> done);
 
-  // -- planned moves in one step, for tests --
-  // As SegmentHost's, on the segment's executor. REQUIRES: a map is installed. `done` runs once, maybe before
-  // these return.
-  void ReleaseSegment(SegmentId segment, std::shared_ptr<const ring::SegmentMap> map,
-                      std::function<void(std::optional<log::Segment>)> done);
-  void AdoptSegment(log::Segment state, std::shared_ptr<const ring::SegmentMap> map, Context::Done done);
-
   // -- streams --
   std::shared_ptr<world::AcceptedStream> NewPushStream();
   std::shared_ptr<world::AcceptedStream> NewPushPullStream();

@@ -281,46 +281,46 @@ TEST_F(ShardTest, ReadsEndAtTheirDeadline) {
   EXPECT_EQ(pull.replies[1].values.size(), 0u);
 }
 
-TEST_F(ShardTest, AReleasedSegmentIsServedWhereItIsAdopted) {
+// Another start of this shard, or this one, is primary of segment 0 from now on.
+class MovingShardTest : public ShardTest {
+ protected:
+  static constexpr uint64_t kThisStart = 1;
+  static constexpr uint64_t kAnotherStart = 9;
+  void Move(uint64_t version, uint64_t incarnation) {
+    v1::InstallRequest request = MapOf(version, kThisStart, /*epoch=*/version);
+    request.mutable_map()->mutable_segments(1)->set_epoch(1);
+    request.mutable_map()->mutable_segments(0)->mutable_primary()->set_incarnation(incarnation);
+    ASSERT_THAT(shard.Install(request), IsOk());
+  }
+  const wire::Seal arrival{.segment = SegmentId(0), .run = 2, .line = Line::kArrival, .number = 0};
+  const wire::Seal aggregated{.segment = SegmentId(0), .run = 2, .line = Line::kAggregated, .number = 0};
+};
+
+TEST_F(MovingShardTest, ASegmentGoesOnWhenItComesBack) {
   push.Start();
   push.Send(Push(1));
-  v1::Map proto = MapOf(2, 1, /*epoch=*/2).map();
-  proto.mutable_segments(1)->set_epoch(1);  // only segment 0 moves, to another incarnation
-  proto.mutable_segments(0)->mutable_primary()->set_incarnation(9);
-  const auto map = std::make_shared<const ring::SegmentMap>(wire::MapFromProto(proto).value());
-  std::optional<log::Segment> state;
-  shard.ReleaseSegment(SegmentId(0), map,
-                       [&](std::optional<log::Segment> released) { state = std::move(released); });
-  ASSERT_TRUE(state.has_value());
+  Move(2, kAnotherStart);
   push.Send(Push(2));
   ASSERT_EQ(push.Refusals().size(), 1u);
   EXPECT_EQ(push.Refusals()[0].reason(), v1::Refusal::MOVED);
   EXPECT_EQ(push.Refusals()[0].map_version(), 2u);
-  shard.ReleaseSegment(SegmentId(0), map, [](const auto& again) { EXPECT_FALSE(again.has_value()); });
-
-  shard.AdoptSegment(*std::move(state), map, [] {});
-  EXPECT_EQ(shard.context().host(SegmentId(0)).primary()->epoch(), Epoch(2));
+  Move(3, kThisStart);
+  EXPECT_EQ(shard.context().host(SegmentId(0)).primary()->epoch(), Epoch(3));
   push.Send(Push(2));
   EXPECT_EQ(push.Refusals().size(), 1u) << "part 2 follows part 1, which came before the move";
 }
 
 // The segment goes and comes back before the client hears of it, which then names only what has changed.
-TEST_F(ShardTest, InANewTenureATickSpeaksOnlyIfItNamesAllLines) {
+TEST_F(MovingShardTest, InANewTenureATickSpeaksOnlyIfItNamesAllLines) {
   Change(v1::Change::kJoin, 5);
   push.Start();
   const auto unspoken = [&] {
     return push.replies.back().head.ticks(0).unspoken().size() / sizeof(uint32_t);
   };
-  const wire::Seal arrival{.segment = SegmentId(0), .run = 2, .line = Line::kArrival, .number = 0};
-  const wire::Seal aggregated{.segment = SegmentId(0), .run = 2, .line = Line::kAggregated, .number = 0};
   push.Send(Tick(1, {arrival, aggregated}));
   EXPECT_EQ(unspoken(), 0u);
-  v1::Map proto = MapOf(2, 1, /*epoch=*/2).map();
-  proto.mutable_segments(1)->set_epoch(1);
-  const auto map = std::make_shared<const ring::SegmentMap>(wire::MapFromProto(proto).value());
-  std::optional<log::Segment> state;
-  shard.ReleaseSegment(SegmentId(0), map, [&](auto released) { state = std::move(released); });
-  shard.AdoptSegment(*std::move(state), map, [] {});
+  Move(2, kAnotherStart);
+  Move(3, kThisStart);
   push.Send(Tick(2, {arrival}));
   EXPECT_EQ(unspoken(), 1u) << "what the line of aggregated tables has come to is not known";
   push.Send(Tick(2, {arrival, aggregated}));
@@ -329,20 +329,12 @@ TEST_F(ShardTest, InANewTenureATickSpeaksOnlyIfItNamesAllLines) {
 
 // A client that knows of a new primary before that does tells it ticks: it takes for told what no shard has
 // heard.
-TEST_F(ShardTest, ALineThatWasNamedTooEarlyIsNotKnown) {
+TEST_F(MovingShardTest, ALineThatWasNamedTooEarlyIsNotKnown) {
   Change(v1::Change::kJoin, 5);
   push.Start();
-  const wire::Seal arrival{.segment = SegmentId(0), .run = 2, .line = Line::kArrival, .number = 0};
-  const wire::Seal aggregated{.segment = SegmentId(0), .run = 2, .line = Line::kAggregated, .number = 0};
-  const auto map_of = [this](uint64_t epoch) {
-    v1::Map proto = MapOf(epoch, 1, epoch).map();
-    proto.mutable_segments(1)->set_epoch(1);
-    return std::make_shared<const ring::SegmentMap>(wire::MapFromProto(proto).value());
-  };
-  std::optional<log::Segment> state;
-  shard.ReleaseSegment(SegmentId(0), map_of(2), [&](auto released) { state = std::move(released); });
+  Move(2, kAnotherStart);
   push.Send(Tick(1, {arrival, aggregated}));
-  shard.AdoptSegment(*std::move(state), map_of(3), [] {});
+  Move(3, kThisStart);
   push.Send(Tick(2, {arrival}));
   EXPECT_THAT(wire::ParseSegments(push.replies.back().head.ticks(0).unspoken()).value(),
               ::testing::ElementsAre(SegmentId(0)))
@@ -351,11 +343,9 @@ TEST_F(ShardTest, ALineThatWasNamedTooEarlyIsNotKnown) {
 
 // The same told to a replica, and the tick behind it, sent before its client heard that the first one did not
 // count, leaves the line out.
-TEST_F(ShardTest, ALineThatAReplicaWasToldOfStaysUnspokenUntilItIsNamedToThePrimary) {
+TEST_F(MovingShardTest, ALineThatAReplicaWasToldOfStaysUnspokenUntilItIsNamedToThePrimary) {
   Change(v1::Change::kJoin, 5);
   push.Start();
-  const wire::Seal arrival{.segment = SegmentId(0), .run = 2, .line = Line::kArrival, .number = 0};
-  const wire::Seal aggregated{.segment = SegmentId(0), .run = 2, .line = Line::kAggregated, .number = 0};
   const auto unspoken = [&] {
     return wire::ParseSegments(push.replies.back().head.ticks(0).unspoken()).value();
   };

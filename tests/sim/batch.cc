@@ -39,8 +39,6 @@ constexpr const char* kMarks[] = {
     "a read of a dropped table is refused",
     "a read overtakes the reader's own part",
     "a read waits for a worker",
-    "a segment moves twice at once",
-    "a segment moves while parts are staged in it",
     "a session is closed while it joins",
     "a shard does not start for its disk",
     "a shard ends with all on its disk",

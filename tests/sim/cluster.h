@@ -64,8 +64,6 @@ class Cluster {
   bool FailStore();
   bool KillClient();
   bool PauseClient();
-  bool Move();
-  bool MoveSegment(SegmentId segment);
   bool KillShard();
   bool TerminateShard();
   bool TerminateCoordinator();

@@ -37,9 +37,16 @@ void Elastic::Begin(size_t late) {
       shards_[s]->Start();
     });
   }
-  if (operations_ == 0) return;
   host_.up = true;
+  if (operations_ == 0) return;
   world_.scheduler.After(world_.Between(absl::Milliseconds(50), absl::Milliseconds(400)), [this] { Next(); });
+}
+
+bool Elastic::Move() {
+  if (stopped_ || !idle_) return false;
+  ++operations_;
+  Next();
+  return true;
 }
 
 void Elastic::Stop() {

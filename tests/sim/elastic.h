@@ -23,6 +23,8 @@ class Elastic {
 
   // The shards from number `late` on have not been started.
   void Begin(size_t late);
+  // Begins one operation more. False: another one is under way.
+  bool Move();
   // It begins nothing any more, and cancels what it has begun.
   void Stop();
   bool done() const { return idle_ && (stopped_ || operations_ == 0); }

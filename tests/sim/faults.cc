@@ -47,7 +47,7 @@ bool Cluster::TryStrike(FaultKind kind) {
     case FaultKind::kClientPause:
       return PauseClient();
     case FaultKind::kMove:
-      return Move();
+      return elastic_.Move();
     case FaultKind::kCalls:
       return SpoilCalls();
     case FaultKind::kShardKill:
@@ -178,53 +178,6 @@ bool Cluster::PauseClient() {
   const absl::Duration pause = world_.Between(absl::Milliseconds(20), absl::Seconds(3));
   worker->Pause(pause);
   last_fault_ = std::max(last_fault_, world_.Now() + pause);
-  return true;
-}
-
-// Sometimes on at once, so that clients miss an epoch.
-bool Cluster::Move() {
-  if (plan_.replicas > 0) return false;  // one step cannot move a segment that has several members
-  const SegmentId segment(static_cast<uint32_t>(world_.Below(uint64_t{1} << plan_.ring_bits)));
-  if (!MoveSegment(segment)) return false;
-  if (world_.Chance(0.3) && MoveSegment(segment)) world_.marks.Hit("a segment moves twice at once");
-  return true;
-}
-
-// The map is committed and the state follows in the same step.
-bool Cluster::MoveSegment(SegmentId segment) {
-  coordinator::CoordinatorCore* core = coordinator_.core();
-  if (core == nullptr || coordinator_.aged() || coordinator_.host().Paused(world_.Now())) return false;
-  if (coordinator_.store()->next != FailingStore::Failure::kNone) return false;
-  SimShard* from = nullptr;
-  for (const auto& shard : shards_) {
-    shard->ForEachPrimary([&](log::Primary& primary) {
-      if (primary.segment().id() == segment) from = shard.get();
-    });
-  }
-  SimShard& to = *shards_[world_.Below(shards_.size())];
-  const bool known = to.self().incarnation != Incarnation() && to.shard().view()->map != nullptr;
-  if (from == nullptr || from == &to || !known) return false;
-  const uint64_t before = core->gauges().map_version;
-  absl::StatusOr<v1::Map> moved = absl::UnavailableError("down");
-  coordinator_.Visit([&](auto& up) { moved = up.MoveSegment(segment.v, to.self().shard.v); });
-  if (!moved.ok() || moved->version() == before) return false;
-  auto map = std::make_shared<const ring::SegmentMap>(*wire::MapFromProto(*moved));
-  from->ForEachPrimary([&](log::Primary& primary) {
-    if (primary.segment().id() == segment && primary.staging().bytes() > 0) {
-      world_.marks.Hit("a segment moves while parts are staged in it");
-    }
-  });
-  from->shard().ReleaseSegment(segment, map, [&](std::optional<log::Segment> state) {
-    if (!state.has_value()) return world_.verdict.Violated("OnePrimary", "a segment is not released");
-    world_.invariants.OnRestored(to.self(), segment, {.epoch = state->epoch(), .lsn = state->version()});
-    to.shard().AdoptSegment(*std::move(state), map, [] {});
-  });
-  to.ForEachPrimary([&](log::Primary& primary) {
-    if (primary.segment().id() == segment) world_.invariants.OnAdopted(primary.segment(), primary.epoch());
-  });
-  NoOverlap();
-  world_.Trace(absl::StrCat("segment ", segment.v, " moves from ", from->host().name, " to ", to.host().name,
-                            " in map ", map->version().v));
   return true;
 }
 

@@ -173,25 +173,6 @@ void Invariants::OnCounted(const log::Primary& primary) {
   }
 }
 
-void Invariants::OnAdopted(const log::Segment& state, Epoch epoch) {
-  SegmentLedger& ledger = ledgers_[state.id().v];
-  ledger.epoch = std::max(ledger.epoch, epoch);
-  for (const auto& [id, logged] : ledger.sessions) {
-    const log::Segment::SessionState* session = state.FindSession(id);
-    if (session == nullptr || session->applied == logged.applied) continue;
-    verdict_.Violated(
-        "AckLogged",
-        absl::StrCat("segment ", state.id().v, ": of session ", id.v, " ", logged.applied.counts[0], " + ",
-                     logged.applied.counts[1], " parts are logged, but epoch ", epoch.v, " begins with ",
-                     session->applied.counts[0], " + ", session->applied.counts[1]));
-  }
-  for (const auto& [job, logged] : ledger.jobs) {
-    if (state.MinClockOf(job) >= logged.min_clock) continue;
-    verdict_.Violated("MinClock", absl::StrCat("segment ", state.id().v, ": min clock ", logged.min_clock,
-                                               " is ", state.MinClockOf(job), " in epoch ", epoch.v));
-  }
-}
-
 void Invariants::OnMarkSent(const ring::Member& by, SessionId session, const wire::Mark& mark) {
   AckLogged(session, mark, "sent");
   // One that has given the segment up says what it was told then.

@@ -68,8 +68,6 @@ class Invariants {
   void Equal(const log::Segment& primary, const log::Segment& follower, const std::string& who);
   // A primary's count of its workers' ticks, after a frame.
   void OnCounted(const log::Primary& primary);
-  // A segment was adopted.
-  void OnAdopted(const log::Segment& state, Epoch epoch);
   // A shard has sent, or a client has received, an acknowledgement.
   void OnMarkSent(const ring::Member& by, SessionId session, const wire::Mark& mark);
   void OnMarkReceived(SessionId session, const wire::Mark& mark);

@@ -36,10 +36,10 @@ WorkerPlan DrawWorker(world::Random& random, double bsp) {
   return worker;
 }
 
-// A segment with one member moves in one step; what others have members for would lose it.
+// A segment with one member is moved with its rows; what others have members for would lose it.
 FaultKind Possible(FaultKind kind, const Plan& plan) {
   const uint32_t replicas = plan.replicas;
-  if (replicas == 0 && plan.disks) {  // what moves in one step leaves no disk behind that has it
+  if (replicas == 0 && plan.disks) {  // a shard that ends goes on from its disk instead
     if (kind == FaultKind::kShardTerm) return kind;
     Plan durable;
     durable.durable = true;
@@ -47,8 +47,8 @@ FaultKind Possible(FaultKind kind, const Plan& plan) {
         Possible(kind, durable) == kind && kind != FaultKind::kMove && kind != FaultKind::kDiskDamaged;
     return possible ? kind : FaultKind::kShardKill;
   }
-  // A shard that drains may end while the state of a segment that moves in one step is under way.
-  const FaultKind in_one_step = plan.elastic > 0 ? FaultKind::kShardPause : FaultKind::kMove;
+  // These drain shards anyway.
+  const FaultKind move = plan.elastic > 0 ? FaultKind::kShardPause : FaultKind::kMove;
   const bool moves = plan.elastic > 0 && (kind == FaultKind::kPartition || kind == FaultKind::kOneWay);
   if (moves) return kind;
   switch (kind) {
@@ -62,9 +62,9 @@ FaultKind Possible(FaultKind kind, const Plan& plan) {
     case FaultKind::kOneWay:
     case FaultKind::kHandOver:
     case FaultKind::kSwapUnanswered:
-      return replicas == 0 ? in_one_step : kind;
+      return replicas == 0 ? move : kind;
     case FaultKind::kMove:
-      return replicas == 0 ? in_one_step : FaultKind::kHandOver;
+      return replicas == 0 ? move : FaultKind::kHandOver;
     default:
       return kind;
   }

@@ -22,7 +22,7 @@ enum class FaultKind : uint8_t {
   kStoreFails,        // a commit fails, or takes effect and is reported as failed
   kClientKill,        // a worker dies silently
   kClientPause,       // a worker stands still, maybe long enough to be evicted
-  kMove,              // a segment moves with its state
+  kMove,              // shards are drained where no replica could take over
   kCalls,             // calls are lost, late and doubled for a while
   kShardKill,         // a shard dies with its memory, and comes back as another start
   kPartition,         // two shards cannot reach each other for a while

@@ -50,7 +50,8 @@ Event RandomEventOf(size_t alternative, world::Random& random) {
   }
   std::variant_alternative_t<I, Event> event;
   RandomFields fields(random);
-  std::variant_alternative_t<I, Event>::Fields(event, fields);
+  std::apply([&fields](auto&... field) { (fields(field), ...); },
+             std::variant_alternative_t<I, Event>::Fields(event));
   return event;
 }
 

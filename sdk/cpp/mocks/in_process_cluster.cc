@@ -122,7 +122,8 @@ class InProcessCluster::Impl {
   // The session's secret, which only its owner was told: the store has it.
   absl::StatusOr<std::string> SecretOf(uint64_t session) const {
     ABSL_ASSIGN_OR_RETURN(const auto store, coordinator::MemoryStore::Open(disk_));
-    ABSL_ASSIGN_OR_RETURN(const auto entry, store->Get(coordinator::keys::Session(session)));
+    ABSL_ASSIGN_OR_RETURN(const auto entry,
+                          store->Get(coordinator::keys::Of(coordinator::keys::kSessions, session)));
     coordinator::SessionRecord record;
     if (entry.has_value()) record.ParseFromString(entry->value);
     return record.secret();

@@ -164,15 +164,6 @@ absl::StatusOr<v1::ChangeConfigsReply> CoordinatorCore::ChangeConfigs(
 
 // -- planned moves --
 
-absl::StatusOr<v1::Map> CoordinatorCore::MoveSegment(uint32_t segment, uint32_t shard) {
-  const Visit visit(context_);
-  ABSL_RETURN_IF_ERROR(CheckServing());
-  ABSL_RETURN_IF_ERROR(membership_.CheckMayMakeMaps());
-  ABSL_RETURN_IF_ERROR(membership_.MoveSegment(segment, shard));
-  FollowMap();
-  return *facts_->map();
-}
-
 Ticket CoordinatorCore::HandOverShard(const v1::HandOverShardRequest& request, absl::Time deadline,
                                       Done<v1::HandOverShardReply> done) {
   const Visit visit(context_);
@@ -235,37 +226,6 @@ v1::StatusReply CoordinatorCore::Status() {
 }
 
 // -- jobs --
-
-Ticket CoordinatorCore::OpenSession(const v1::OpenSessionRequest& request, absl::Time deadline,
-                                    Done<v1::OpenSessionReply> done) {
-  const Visit visit(context_);
-  return Ask(CheckGivesIds(), request, deadline, done,
-             [&](absl::Time until) { return sessions_.Open(request, until, done); });
-}
-
-Ticket CoordinatorCore::JoinJob(const v1::JoinJobRequest& request, absl::Time deadline,
-                                Done<v1::JoinJobReply> done) {
-  const Visit visit(context_);
-  const auto certain = Certain(done);
-  return Ask(CheckServing(), request, deadline, certain,
-             [&](absl::Time until) { return workers_.Join(request, until, certain); });
-}
-
-Ticket CoordinatorCore::FinishWorker(const v1::FinishWorkerRequest& request, absl::Time deadline,
-                                     Done<v1::FinishWorkerReply> done) {
-  const Visit visit(context_);
-  const auto certain = Certain(done);
-  return Ask(CheckServing(), request, deadline, certain,
-             [&](absl::Time until) { return workers_.Finish(request, until, certain); });
-}
-
-Ticket CoordinatorCore::CloseSession(const v1::CloseSessionRequest& request, absl::Time deadline,
-                                     Done<v1::CloseSessionReply> done) {
-  const Visit visit(context_);
-  const auto certain = Certain(done);
-  return Ask(CheckServing(), request, deadline, certain,
-             [&](absl::Time until) { return sessions_.Close(request, until, certain); });
-}
 
 absl::StatusOr<v1::KeepAliveReply> CoordinatorCore::KeepAlive(const v1::KeepAliveRequest& request) {
   const Visit visit(context_);
@@ -340,21 +300,6 @@ absl::StatusOr<v1::ScheduleSnapshotsReply> CoordinatorCore::ScheduleSnapshots(
   return reply;
 }
 
-Ticket CoordinatorCore::DeleteSnapshot(const v1::DeleteSnapshotRequest& request, absl::Time deadline,
-                                       Done<v1::DeleteSnapshotReply> done) {
-  const Visit visit(context_);
-  const auto certain = Certain(done);
-  return Ask(CheckServing(), request, deadline, certain,
-             [&](absl::Time until) { return snapshots_.Delete(request, until, certain); });
-}
-
-Ticket CoordinatorCore::RestoreSnapshot(const v1::RestoreSnapshotRequest& request, absl::Time deadline,
-                                        Done<v1::RestoreSnapshotReply> done) {
-  const Visit visit(context_);
-  return Ask(CheckGivesIds(), request, deadline, done,
-             [&](absl::Time until) { return snapshots_.Restore(request, until, done); });
-}
-
 void CoordinatorCore::Abandon(Ticket ticket) {
   const Visit visit(context_);
   waiters_.Abandon(ticket);
@@ -386,6 +331,7 @@ void CoordinatorCore::OnClockPassed(const v1::Change& change, uint32_t segment, 
 }
 
 void CoordinatorCore::OnReply(const v1::Change& change, const v1::ChangeReply& reply) {
+  if (!change.has_cut() && !change.has_load()) return;
   snapshots_.OnReply(change, reply);
   job_changes_.PumpDeletions();
 }

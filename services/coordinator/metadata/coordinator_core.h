@@ -111,11 +111,6 @@ class CoordinatorCore final : private FanOuts::Listener {
   absl::StatusOr<v1::ChangeConfigsReply> ChangeConfigs(const v1::ChangeConfigsRequest& request);
 
   // -- planned moves --
-  // Makes `shard` primary of `segment` in the segment's next epoch, and returns the new map. Moves no data:
-  // the caller must hand the segment's state over (services/shard, Shard::ReleaseSegment and AdoptSegment)
-  // before the map can reach the two shards.
-  absl::StatusOr<v1::Map> MoveSegment(uint32_t segment, uint32_t shard);
-
   Ticket HandOverShard(const v1::HandOverShardRequest& request, absl::Time deadline,
                        Done<v1::HandOverShardReply> done);
 
@@ -138,12 +133,22 @@ class CoordinatorCore final : private FanOuts::Listener {
   // -- jobs --
   // Pass a ticket to Abandon to give the request up.
   Ticket OpenSession(const v1::OpenSessionRequest& request, absl::Time deadline,
-                     Done<v1::OpenSessionReply> done);
-  Ticket JoinJob(const v1::JoinJobRequest& request, absl::Time deadline, Done<v1::JoinJobReply> done);
+                     const Done<v1::OpenSessionReply>& done) {
+    return HandOn(&CoordinatorCore::CheckGivesIds, sessions_, &Sessions::Open, request, deadline, done);
+  }
+  Ticket JoinJob(const v1::JoinJobRequest& request, absl::Time deadline, const Done<v1::JoinJobReply>& done) {
+    return HandOn(&CoordinatorCore::CheckServing, workers_, &Workers::Join, request, deadline, Certain(done));
+  }
   Ticket FinishWorker(const v1::FinishWorkerRequest& request, absl::Time deadline,
-                      Done<v1::FinishWorkerReply> done);
+                      const Done<v1::FinishWorkerReply>& done) {
+    return HandOn(&CoordinatorCore::CheckServing, workers_, &Workers::Finish, request, deadline,
+                  Certain(done));
+  }
   Ticket CloseSession(const v1::CloseSessionRequest& request, absl::Time deadline,
-                      Done<v1::CloseSessionReply> done);
+                      const Done<v1::CloseSessionReply>& done) {
+    return HandOn(&CoordinatorCore::CheckServing, sessions_, &Sessions::Close, request, deadline,
+                  Certain(done));
+  }
   absl::StatusOr<v1::KeepAliveReply> KeepAlive(const v1::KeepAliveRequest& request);
   absl::StatusOr<v1::OpenTableReply> OpenTable(const v1::OpenTableRequest& request);
   Ticket DeleteJob(const v1::DeleteJobRequest& request, absl::Time deadline, Done<v1::DeleteJobReply> done);
@@ -158,9 +163,14 @@ class CoordinatorCore final : private FanOuts::Listener {
   Ticket ListSnapshots(const v1::ListSnapshotsRequest& request, absl::Time deadline,
                        Done<v1::ListSnapshotsReply> done);
   Ticket DeleteSnapshot(const v1::DeleteSnapshotRequest& request, absl::Time deadline,
-                        Done<v1::DeleteSnapshotReply> done);
+                        const Done<v1::DeleteSnapshotReply>& done) {
+    return HandOn(&CoordinatorCore::CheckServing, snapshots_, &Snapshots::Delete, request, deadline,
+                  Certain(done));
+  }
   Ticket RestoreSnapshot(const v1::RestoreSnapshotRequest& request, absl::Time deadline,
-                         Done<v1::RestoreSnapshotReply> done);
+                         const Done<v1::RestoreSnapshotReply>& done) {
+    return HandOn(&CoordinatorCore::CheckGivesIds, snapshots_, &Snapshots::Restore, request, deadline, done);
+  }
   absl::StatusOr<v1::ScheduleSnapshotsReply> ScheduleSnapshots(const v1::ScheduleSnapshotsRequest& request);
 
   // The client has gone: its request no longer counts as a sign of life, and is answered CANCELLED. Does
@@ -189,9 +199,10 @@ class CoordinatorCore final : private FanOuts::Listener {
   Gauges gauges();
 
   // -- what JobChanges answers (coordinator.proto) --
-#define CALL(Name)                                                                                 \
-  Ticket Name(const v1::Name##Request& request, absl::Time deadline, Done<v1::Name##Reply> done) { \
-    return HandOn(&JobChanges::Name, request, deadline, done);                                     \
+#define CALL(Name)                                                                                    \
+  Ticket Name(const v1::Name##Request& request, absl::Time deadline, Done<v1::Name##Reply> done) {    \
+    return HandOn(&CoordinatorCore::CheckServing, job_changes_, &JobChanges::Name, request, deadline, \
+                  Certain(done));                                                                     \
   }
   PACELINE_CALLS_OF_JOBS(CALL)
 #undef CALL
@@ -208,13 +219,14 @@ class CoordinatorCore final : private FanOuts::Listener {
   template <class Request, class Reply, class Begin>
   Ticket Ask(const absl::Status& refused, const Request& request, absl::Time deadline,
              const Done<Reply>& done, Begin begin);
-  template <class Request, class Reply>
-  Ticket HandOn(absl::StatusOr<Ticket> (JobChanges::*begin)(const Request&, absl::Time, const Done<Reply>&),
+  // The same for a request that one part answers alone; `check` says whether it is refused.
+  template <class Part, class Request, class Reply>
+  Ticket HandOn(absl::Status (CoordinatorCore::*check)() const, Part& part,
+                absl::StatusOr<Ticket> (Part::*begin)(const Request&, absl::Time, const Done<Reply>&),
                 const Request& request, absl::Time deadline, const Done<Reply>& done) {
     const Visit visit(context_);
-    const Done<Reply> certain = Certain(done);
-    return Ask(CheckServing(), request, deadline, certain,
-               [&](absl::Time until) { return (job_changes_.*begin)(request, until, certain); });
+    return Ask((this->*check)(), request, deadline, done,
+               [&](absl::Time until) { return (part.*begin)(request, until, done); });
   }
   // Ends all work under way, and answers all waiting requests.
   void StopAll();

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 
@@ -9,6 +7,7 @@
 #include "libs/rpc/event_loop.h"
 #include "libs/rpc/grpc_dialer.h"
 #include "libs/world/clock.h"
+#include "libs/world/task_thread.h"
 #include "services/shard/replication/peers.h"
 
 namespace paceline::shard {
@@ -29,16 +28,14 @@ class GrpcPeers final : public Peers {
                      std::function<void(absl::StatusOr<v1::ChangeConfigsReply>)> done) override;
 
  private:
-  struct Calls;
-  void Call();
+  absl::StatusOr<v1::ChangeConfigsReply> Ask(const v1::ChangeConfigsRequest& request);
 
   const world::Clock& clock_;
   rpc::Coordinators coordinators_;
   rpc::EventLoop loop_;
   rpc::GrpcDialer dialer_{loop_};
-  const std::shared_ptr<Calls> calls_;
   std::thread streams_;
-  std::thread caller_;
+  world::TaskThread caller_;
 };
 
 }  // namespace paceline::shard

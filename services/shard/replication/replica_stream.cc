@@ -11,26 +11,13 @@
 
 namespace paceline::shard {
 
-ReplicaStream::ReplicaStream(Context& context, std::shared_ptr<ReplicaLinks> links)
-    : context_(context), links_(std::move(links)), opened_(context.clock().Now()) {
-  context_.probe().StreamOpened("replicate");
-}
-ReplicaStream::~ReplicaStream() {
-  context_.probe().StreamClosed("replicate");
-}
-
-void ReplicaStream::Attach(std::shared_ptr<world::StreamPort> port) {
-  MutexLock lock(&mutex_);
-  port_ = std::move(port);
-}
-
 void ReplicaStream::Refuse(std::string why) {
   {
     MutexLock lock(&mutex_);
     reply_.set_refused(std::move(why));
     dirty_ = true;
   }
-  Kick();
+  KickSoon();
 }
 
 void ReplicaStream::Greet(const v1::ReplicateHello& hello) {
@@ -54,7 +41,7 @@ void ReplicaStream::Greet(const v1::ReplicateHello& hello) {
     *answer.mutable_from() = wire::ToProto(view->self);
     dirty_ = true;
   }
-  Kick();
+  KickSoon();
 }
 
 void ReplicaStream::OnFrame(absl::Cord bytes) {
@@ -111,7 +98,7 @@ void ReplicaStream::HandOutBeacons(const v1::ReplicateRequest& head) {
                     *reply_.add_beacons() = host.AnswerTo(beacon);
                     dirty_ = true;
                   }
-                  if (any) Kick();
+                  if (any) KickSoon();
                 });
 }
 
@@ -139,7 +126,7 @@ void ReplicaStream::AnswerCarried(v1::ChangeConfigsReply reply) {
     carried.set_map_version(std::max(carried.map_version(), reply.map_version()));
     dirty_ = true;
   }
-  Kick();
+  KickSoon();
 }
 
 void ReplicaStream::Answer(std::vector<v1::ReplicateReply::Ack> acks) {
@@ -148,16 +135,7 @@ void ReplicaStream::Answer(std::vector<v1::ReplicateReply::Ack> acks) {
     for (v1::ReplicateReply::Ack& ack : acks) acks_[{ack.segment(), ack.transfer()}] = std::move(ack);
     dirty_ = true;
   }
-  Kick();
-}
-
-void ReplicaStream::Kick() {
-  std::shared_ptr<world::StreamPort> port;
-  {
-    MutexLock lock(&mutex_);
-    port = port_;
-  }
-  if (port != nullptr) port->KickSoon();
+  KickSoon();
 }
 
 bool ReplicaStream::NextFrame(absl::Cord* frame) {
@@ -174,23 +152,8 @@ bool ReplicaStream::NextFrame(absl::Cord* frame) {
   return true;
 }
 
-void ReplicaStream::OnTime(absl::Time now, bool) {
-  std::shared_ptr<world::StreamPort> port;
-  {
-    MutexLock lock(&mutex_);
-    port = port_;
-  }
-  if (port == nullptr || greeted_ || now - opened_ <= context_.options().hello_timeout) return;
-  port->Close(NoHello(context_));
-}
-
 void ReplicaStream::OnFinished() {
-  std::shared_ptr<world::StreamPort> port;
-  {
-    MutexLock lock(&mutex_);
-    port = port_;
-  }
-  if (port != nullptr) port->Close(absl::OkStatus());
+  if (const auto to = port()) to->Close(absl::OkStatus());
 }
 
 void ReplicaStream::OnBroken(absl::Status) {

@@ -54,13 +54,6 @@ class SegmentHost {
   void OnCarried(const ring::SegmentConfig& config, MapVersion version, const ring::Member& self,
                  int ring_bits);
 
-  // A planned move in one step, for tests: Release gives up the segment's state, Adopt goes on from it. `map`
-  // gives the segment to another shard in a newer epoch. nullopt: it is not primary, or `map` is not newer.
-  // REQUIRES for Adopt: `map` gives the segment to this very start of the shard, in an epoch that it does not
-  // know yet.
-  std::optional<log::Segment> Release(const ring::SegmentMap& map);
-  void Adopt(log::Segment state, const ring::SegmentMap& map);
-
   // -- clients --
   // Judge the epoch (docs/wire.md §7) and do as Primary's.
   std::optional<v1::Refusal> Take(const log::Part& part, Epoch sender_epoch, absl::Time now);
@@ -173,7 +166,7 @@ class SegmentHost {
     const ring::SegmentConfig* config = nullptr;
     ring::Member self = {};
     int ring_bits = 0;
-    std::optional<log::Segment>* state = nullptr;  // restored or adopted; where what is released goes
+    log::Segment* state = nullptr;  // restored
   };
   void TellWhetherLost(const ring::SegmentConfig& config, const Cause& cause);
   void On(Event event, const Cause& cause);
@@ -194,7 +187,6 @@ class SegmentHost {
   void BeginEmpty(const ring::SegmentConfig& config, int ring_bits);
   void TakeOver(const ring::SegmentConfig& config);
   void StepDown();
-  void GiveUp(std::optional<log::Segment>* state);
   void FollowRestored(log::Segment state);
   void BeginToFollow(log::Follower follower);
   void Count();
@@ -203,7 +195,6 @@ class SegmentHost {
   void TellLostHere();
   void TellLostBefore(const ring::Member& self);
   log::Primary::State Nothing(int ring_bits) const;
-  void NoteMoved(const ring::SegmentMap& map);
   // If an earlier start was its primary; otherwise empty.
   static std::string WhoTakesOver(const ring::SegmentConfig& config, const ring::Member& self);
   v1::Refusal Moved() const;

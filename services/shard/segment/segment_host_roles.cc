@@ -12,14 +12,13 @@ namespace paceline::shard {
 
 void SegmentHost::Restore(std::optional<log::Segment> state, SegmentDisk::Found found) {
   disk_->Restore(std::move(found));
-  if (state.has_value()) On(Event::kRestored, {.state = &state});
+  if (state.has_value()) On(Event::kRestored, {.state = &*state});
 }
 
 void SegmentHost::Configure(const ring::SegmentMap& map, const ring::Member& self) {
   const ring::SegmentConfig config = map.ConfigOf(id_);
   if (config.epoch < epoch_ && config.primary == self && Planted(Bug::kStaleEpochServed)) {
-    std::optional<log::Segment> empty(log::Segment(id_, map.ring_bits()));
-    On(Event::kAdopted, {.config = &config, .state = &empty});
+    On(Event::kEmptied, {.config = &config, .self = self, .ring_bits = map.ring_bits()});
   }
   OnConfig(config, map.version(), self, map.ring_bits());
 }
@@ -53,12 +52,8 @@ void SegmentHost::OnConfig(const ring::SegmentConfig& config, MapVersion version
   } else {
     if (newer && config.replicas.empty() && following() != nullptr && following()->restored &&
         follower()->whole() && Planted(Bug::kOldCopyServed)) {
-      const std::unique_ptr<log::Follower> was = std::move(following()->follower);
-      std::optional<log::Segment> old(was->Release().segment);
-      return On(Event::kAdopted, {.config = &config, .state = &old});
+      return On(Event::kNamedPrimary, cause);
     }
-    // A shard that never follows keeps nothing to follow with.
-    if (around_.port == nullptr) On(Event::kReleased, cause);
     TellWhetherLost(config, cause);
   }
   AnswerNamed();
@@ -80,27 +75,6 @@ void SegmentHost::OnCarried(const ring::SegmentConfig& config, MapVersion versio
   OnConfig(config, version, self, ring_bits);
 }
 
-std::optional<log::Segment> SegmentHost::Release(const ring::SegmentMap& map) {
-  if (primary() == nullptr || map.EpochOf(id_) <= epoch_) return std::nullopt;
-  NoteMoved(map);
-  std::optional<log::Segment> state;
-  On(Event::kReleased, {.state = &state});
-  return state;
-}
-
-void SegmentHost::Adopt(log::Segment state, const ring::SegmentMap& map) {
-  NoteMoved(map);
-  const ring::SegmentConfig config = map.ConfigOf(id_);
-  std::optional<log::Segment> adopted(std::move(state));
-  On(Event::kAdopted, {.config = &config, .state = &adopted});
-}
-
-void SegmentHost::NoteMoved(const ring::SegmentMap& map) {
-  epoch_ = map.EpochOf(id_);
-  primary_named_ = map.Primary(id_);
-  map_version_ = std::max(map_version_, map.version());
-}
-
 // -- actions --
 
 void SegmentHost::On(Event event, const Cause& cause) {
@@ -119,11 +93,7 @@ Standing SegmentHost::StandingNow() const {
 void SegmentHost::Do(Action action, const Cause& cause) {
   switch (action) {
     case Action::kRestore:
-      return FollowRestored(*std::move(*cause.state));
-    case Action::kAdopt: {
-      const log::LogPosition end{.epoch = (*cause.state)->epoch(), .lsn = (*cause.state)->version()};
-      return MakePrimary({.segment = *std::move(*cause.state), .tail = log::LogTail(end)}, *cause.config);
-    }
+      return FollowRestored(std::move(*cause.state));
     case Action::kBeginFirst:
       return MakePrimary(Nothing(cause.ring_bits), *cause.config);
     case Action::kBeginEmpty:
@@ -134,8 +104,6 @@ void SegmentHost::Do(Action action, const Cause& cause) {
       return TakeOver(*cause.config);
     case Action::kStepDown:
       return StepDown();
-    case Action::kGiveUp:
-      return GiveUp(cause.state);
     case Action::kFollow:
       return BeginToFollow(log::Follower(id_, cause.ring_bits, shard_));
     case Action::kFollowEmpty:
@@ -200,14 +168,6 @@ void SegmentHost::StepDown() {
   Learner& learner = state_.emplace<Learner>();
   learner.following.follower =
       std::make_unique<log::Follower>(std::move(state.segment), std::move(state.tail), shard_);
-}
-
-void SegmentHost::GiveUp(std::optional<log::Segment>* state) {
-  ++events_.given_up;
-  log::Primary::State released = primary()->Release(Moved());
-  if (state != nullptr) *state = std::move(released.segment);
-  state_.emplace<Elsewhere>();
-  if (disk_ != nullptr) disk_->Forget();
 }
 
 void SegmentHost::FollowRestored(log::Segment state) {

@@ -61,11 +61,6 @@ Step Next(Standing standing, Event event) {
     case Event::kOutstayed:
       if (standing.role != Role::kLearner) return as_before;
       return {Role::kElsewhere, {Action::kDrop}};
-    case Event::kReleased:
-      if (standing.role != Role::kPrimary) return as_before;
-      return {Role::kElsewhere, {Action::kGiveUp}};
-    case Event::kAdopted:
-      return {Role::kPrimary, {Action::kAdopt}};
   }
   return as_before;
 }

@@ -17,11 +17,9 @@
 //   kLeftToEarlierStarts   Lost           Learner (f)    Learner              (g)
 //   kFrame                 Learner (e)    (h)            -                    (g)
 //   kOutstayed             -              -              Learner: Elsewhere   -
-//   kReleased              -              Elsewhere      -                    -
-//   kAdopted               Primary (a)    Primary (a)    Primary (a)          Primary (a)
 //
 //   -    nothing changes
-//   (a)  of what comes along
+//   (a)  of the disk's copy
 //   (b)  of the empty segment; Lost, if it was here: an empty one would pass for the real one
 //   (c)  of what it holds, or could go back to; Lost, if that is only a part
 //   (d)  of the empty segment
@@ -69,20 +67,16 @@ enum class Event : uint8_t {
   kLeftToEarlierStarts,  // it names an earlier start of this shard, and no other member, or none that has it
   kFrame,                // the named primary sends a frame
   kOutstayed,            // the shard has kept a copy that no configuration counts on for long enough
-  kReleased,             // the segment leaves, and nothing of it stays
-  kAdopted,              // it comes from another shard in one step, for tests
 };
 
 // Each leaves the shard in the role at the end of its comment.
 enum class Action : uint8_t {
   kRestore,         // keeps the disk's copy for now: Learner
-  kAdopt,           // serves what the event brings: Primary
   kBeginFirst,      // serves the empty segment: Primary
   kBeginEmpty,      // the same, and drops the old copy, on the disk too: Primary
   kBeginEpoch,      // goes on in the next epoch: Primary
   kTakeOver,        // serves the copy that it followed with: Primary
   kStepDown,        // keeps the copy that it served for now: Learner
-  kGiveUp,          // drops the copy that it served, on the disk too: Elsewhere
   kFollow,          // takes what comes: Learner
   kFollowEmpty,     // takes it from the first record on: Learner
   kCount,           // counts, and watches its primary: Replica

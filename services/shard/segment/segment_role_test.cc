@@ -17,12 +17,10 @@ constexpr std::array kRoles = {"Elsewhere", "Primary", "Replica", "Learner", "Lo
 constexpr std::array kHolds = {"nothing", "no more", "a part", "all"};
 constexpr std::array kEvents = {
     "restored", "named primary",         "emptied", "named replica", "named first replica",
-    "left out", "left to earlier start", "frame",   "outstayed",     "released",
-    "adopted"};
-constexpr std::array kActions = {"restore",     "adopt",        "begin first",    "begin empty",
-                                 "begin epoch", "take over",    "step down",      "give up",
-                                 "follow",      "follow empty", "count",          "leave out",
-                                 "drop",        "point away",   "tell lost here", "tell lost before"};
+    "left out", "left to earlier start", "frame",   "outstayed"};
+constexpr std::array kActions = {"restore",   "begin first", "begin empty",    "begin epoch",     "take over",
+                                 "step down", "follow",      "follow empty",   "count",           "leave out",
+                                 "drop",      "point away",  "tell lost here", "tell lost before"};
 
 constexpr std::array kStandings = {
     Standing{Role::kElsewhere, Holds::kNothing}, Standing{Role::kElsewhere, Holds::kNoMore},
@@ -71,8 +69,6 @@ Elsewhere that holds nothing
   left to earlier start -> Lost: tell lost before
   frame -> Learner: follow
   outstayed -> Elsewhere
-  released -> Elsewhere
-  adopted -> Primary: adopt
 Elsewhere that holds no more
   restored -> Learner: restore
   named primary -> Lost: tell lost here
@@ -83,8 +79,6 @@ Elsewhere that holds no more
   left to earlier start -> Lost: tell lost before
   frame -> Learner: follow
   outstayed -> Elsewhere
-  released -> Elsewhere
-  adopted -> Primary: adopt
 Primary that holds all
   restored -> Primary
   named primary -> Primary: begin epoch
@@ -95,8 +89,6 @@ Primary that holds all
   left to earlier start -> Learner: step down, leave out
   frame -> Learner: follow
   outstayed -> Primary
-  released -> Elsewhere: give up
-  adopted -> Primary: adopt
 Replica that holds a part
   restored -> Replica
   named primary -> Lost: tell lost here
@@ -107,8 +99,6 @@ Replica that holds a part
   left to earlier start -> Learner: leave out
   frame -> Replica
   outstayed -> Replica
-  released -> Replica
-  adopted -> Primary: adopt
 Replica that holds all
   restored -> Replica
   named primary -> Primary: take over
@@ -119,8 +109,6 @@ Replica that holds all
   left to earlier start -> Learner: leave out
   frame -> Replica
   outstayed -> Replica
-  released -> Replica
-  adopted -> Primary: adopt
 Learner that holds a part
   restored -> Learner
   named primary -> Lost: tell lost here
@@ -131,8 +119,6 @@ Learner that holds a part
   left to earlier start -> Learner: leave out
   frame -> Learner
   outstayed -> Elsewhere: drop
-  released -> Learner
-  adopted -> Primary: adopt
 Learner that holds all
   restored -> Learner
   named primary -> Primary: take over
@@ -143,8 +129,6 @@ Learner that holds all
   left to earlier start -> Learner: leave out
   frame -> Learner
   outstayed -> Elsewhere: drop
-  released -> Learner
-  adopted -> Primary: adopt
 Lost that holds nothing
   restored -> Lost
   named primary -> Primary: begin first
@@ -155,8 +139,6 @@ Lost that holds nothing
   left to earlier start -> Lost: tell lost before
   frame -> Learner: follow
   outstayed -> Lost
-  released -> Lost
-  adopted -> Primary: adopt
 Lost that holds no more
   restored -> Lost
   named primary -> Lost: tell lost here
@@ -167,8 +149,6 @@ Lost that holds no more
   left to earlier start -> Lost: tell lost before
   frame -> Learner: follow
   outstayed -> Lost
-  released -> Lost
-  adopted -> Primary: adopt
 Lost that holds a part
   restored -> Lost
   named primary -> Lost: tell lost here
@@ -179,8 +159,6 @@ Lost that holds a part
   left to earlier start -> Learner: leave out
   frame -> Lost
   outstayed -> Lost
-  released -> Lost
-  adopted -> Primary: adopt
 )");
 }
 
@@ -188,7 +166,6 @@ Lost that holds a part
 TEST(SegmentRoleTest, TheLastActionLeadsToTheNextRole) {
   const auto leads_to = [](Action action) {
     switch (action) {
-      case Action::kAdopt:
       case Action::kBeginFirst:
       case Action::kBeginEmpty:
       case Action::kBeginEpoch:
@@ -202,7 +179,6 @@ TEST(SegmentRoleTest, TheLastActionLeadsToTheNextRole) {
         return Role::kLearner;
       case Action::kCount:
         return Role::kReplica;
-      case Action::kGiveUp:
       case Action::kDrop:
       case Action::kPointAway:
         return Role::kElsewhere;
@@ -306,8 +282,6 @@ class HostedRoleTest : public ::testing::Test {
         Outstay();
         return true;
       case Event::kRestored:
-      case Event::kReleased:
-      case Event::kAdopted:
         return false;
     }
     return false;

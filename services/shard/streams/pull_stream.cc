@@ -13,19 +13,6 @@ constexpr size_t kPullRepliesMax = 4 * 1024;
 
 }  // namespace
 
-PullStream::PullStream(Context& context)
-    : context_(context), opened_(context.clock().Now()), read_at_(opened_) {
-  context_.probe().StreamOpened("pull");
-}
-PullStream::~PullStream() {
-  context_.probe().StreamClosed("pull");
-}
-
-void PullStream::Attach(std::shared_ptr<world::StreamPort> port) {
-  MutexLock lock(&mutex_);
-  port_ = std::move(port);
-}
-
 bool PullStream::TakesFrame() {
   MutexLock lock(&mutex_);
   stopped_ = Stopped();
@@ -88,22 +75,6 @@ void PullStream::NothingToSay() {
   if (port != nullptr) port->Kick();
 }
 
-void PullStream::Fail(uint64_t request, v1::Refusal refusal) {
-  context_.probe().Refused(refusal.reason());
-  v1::PullReply reply;
-  reply.set_request(request);
-  *reply.add_refusals() = std::move(refusal);
-  Reply({.head = std::move(reply), .keys = {}, .values = {}}, 0);
-}
-
-bool PullStream::Reserve(uint64_t bytes) {
-  MutexLock lock(&mutex_);
-  // One reply always fits, however large.
-  if (reserved_ != 0 && reserved_ + bytes > context_.options().reply_bytes_max) return false;
-  reserved_ += bytes;
-  return true;
-}
-
 void PullStream::Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserved) {
   absl::Cord frame = wire::Encode(reply);
   std::shared_ptr<world::StreamPort> port;
@@ -111,10 +82,7 @@ void PullStream::Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserve
     MutexLock lock(&mutex_);
     if (ended()) return;
     ++answered_;
-    if (replies_.empty()) read_at_ = context_.clock().Now();
-    // Certificates and refusals take memory too.
-    const uint64_t taken = std::max<uint64_t>(reserved, frame.size());
-    reserved_ += taken - reserved;
+    const uint64_t taken = Waits(reserved, frame.size());
     replies_.push_back({.frame = std::move(frame), .reserved = taken});
     replies_bytes_ += taken;
     port = port_;
@@ -133,39 +101,13 @@ bool PullStream::NextFrame(absl::Cord* frame) {
     MutexLock lock(&mutex_);
     if (replies_.empty()) return false;
     *frame = std::move(replies_.front().frame);
-    read_at_ = context_.clock().Now();
-    reserved_ -= replies_.front().reserved;
+    GoesOut(replies_.front().reserved);
     replies_bytes_ -= replies_.front().reserved;
     replies_.pop_front();
     if (stopped_ && !Stopped()) read_on = port_;
   }
   if (read_on != nullptr) read_on->ReadOn();
   return true;
-}
-
-void PullStream::OnTime(absl::Time now, bool crowded) {
-  std::shared_ptr<world::StreamPort> port;
-  absl::Status why;
-  {
-    MutexLock lock(&mutex_);
-    if (ended() || port_ == nullptr) return;
-    const bool unread = crowded && !replies_.empty() && now - read_at_ > context_.options().unread_timeout;
-    if (!unread && (greeted_ || now - opened_ <= context_.options().hello_timeout)) return;
-    why = unread ? NotReading(context_) : NoHello(context_);
-    ended_ = true;
-    port = port_;
-  }
-  port->Close(std::move(why));
-}
-
-void PullStream::OnFinished() {
-  std::shared_ptr<world::StreamPort> port;
-  {
-    MutexLock lock(&mutex_);
-    finished_ = true;
-    port = port_;
-  }
-  if (port != nullptr) port->Kick();
 }
 
 void PullStream::OnBroken(absl::Status) {

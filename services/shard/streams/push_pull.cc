@@ -51,14 +51,6 @@ void PushStream::FailRead(uint64_t request, v1::Refusal refusal) {
   Fail(request, std::move(refusal));
 }
 
-bool PushStream::Reserve(uint64_t bytes) {
-  MutexLock lock(&mutex_);
-  // One reply always fits, however large.
-  if (reserved_ != 0 && reserved_ + bytes > context_.options().reply_bytes_max) return false;
-  reserved_ += bytes;
-  return true;
-}
-
 void PushStream::Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserved) {
   std::shared_ptr<world::StreamPort> port;
   bool drowned = false;
@@ -66,10 +58,7 @@ void PushStream::Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserve
     MutexLock lock(&mutex_);
     if (ended()) return;
     --reads_;
-    if (waiting_rows_.empty()) read_at_ = context_.clock().Now();
-    // Certificates and refusals take memory too.
-    const uint64_t taken = std::max<uint64_t>(reserved, reply.head.ByteSizeLong() + reply.values.size());
-    reserved_ += taken - reserved;
+    const uint64_t taken = Waits(reserved, reply.head.ByteSizeLong() + reply.values.size());
     waiting_rows_.push_back({.reply = reply, .reserved = taken});
     drowned = waiting_rows_.size() > kPushPullRepliesMax;
     if (drowned) ended_ = true;
@@ -85,20 +74,11 @@ void PushStream::Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserve
   }
 }
 
-void PushStream::Fail(uint64_t request, v1::Refusal refusal) {
-  context_.probe().Refused(refusal.reason());
-  wire::Frame<v1::PullReply> reply;
-  reply.head.set_request(request);
-  *reply.head.add_refusals() = std::move(refusal);
-  Reply(reply, 0);
-}
-
 void PushStream::AddRows(wire::Frame<v1::PushPullReply>& reply) {
   if (waiting_rows_.empty()) return;
   Rows rows = std::move(waiting_rows_.front());
   waiting_rows_.pop_front();
-  read_at_ = context_.clock().Now();
-  reserved_ -= rows.reserved;
+  GoesOut(rows.reserved);
   v1::PullReply& head = rows.reply.head;
   reply.head.set_request(head.request());
   reply.head.set_certificates(std::move(*head.mutable_certificates()));

@@ -37,19 +37,6 @@ class PushStream::Ticket {
   const uint64_t frame_;
 };
 
-PushStream::PushStream(Context& context, bool rows)
-    : context_(context), rows_(rows), opened_(context.clock().Now()), read_at_(opened_) {
-  context_.probe().StreamOpened("push");
-}
-PushStream::~PushStream() {
-  context_.probe().StreamClosed("push");
-}
-
-void PushStream::Attach(std::shared_ptr<world::StreamPort> port) {
-  MutexLock lock(&mutex_);
-  port_ = std::move(port);
-}
-
 void PushStream::OnFrame(absl::Cord bytes) {
   const uint64_t size = bytes.size();
   absl::StatusOr<Request> request = Decode(std::move(bytes));
@@ -334,30 +321,11 @@ void PushStream::Refuse(v1::Refusal refusal, uint64_t frame) {
   Kick();
 }
 
-// Each segment that may acknowledge more calls this; segments do so in groups.
-void PushStream::Wake() {
-  std::shared_ptr<world::StreamPort> port;
-  {
-    MutexLock lock(&mutex_);
-    port = port_;
-  }
-  if (port != nullptr) port->KickSoon();
-}
-
 void PushStream::Committed(wire::Mark mark) {
   MutexLock lock(&mutex_);
   PartNumber& upto = marks_[{mark.segment, mark.line}];
   upto = std::max(upto, mark.number);
   dirty_ = true;
-}
-
-void PushStream::Kick() {
-  std::shared_ptr<world::StreamPort> port;
-  {
-    MutexLock lock(&mutex_);
-    port = port_;
-  }
-  if (port != nullptr) port->Kick();
 }
 
 bool PushStream::NextFrame(absl::Cord* frame) {
@@ -389,30 +357,6 @@ bool PushStream::NextFrame(absl::Cord* frame) {
   if (read_on != nullptr) read_on->ReadOn();
   *frame = wire::Encode(reply);
   return true;
-}
-
-void PushStream::OnTime(absl::Time now, bool crowded) {
-  std::shared_ptr<world::StreamPort> port;
-  absl::Status why;
-  {
-    MutexLock lock(&mutex_);
-    if (ended() || port_ == nullptr) return;
-    const bool unread =
-        crowded && !waiting_rows_.empty() && now - read_at_ > context_.options().unread_timeout;
-    if (!unread && (greeted_ || now - opened_ <= context_.options().hello_timeout)) return;
-    why = unread ? NotReading(context_) : NoHello(context_);
-    ended_ = true;
-    port = port_;
-  }
-  port->Close(std::move(why));
-}
-
-void PushStream::OnFinished() {
-  {
-    MutexLock lock(&mutex_);
-    finished_ = true;
-  }
-  Kick();
 }
 
 void PushStream::OnBroken(absl::Status) {

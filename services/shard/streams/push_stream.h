@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -10,15 +9,13 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "libs/base/mutex.h"
 #include "libs/log/primary.h"
 #include "libs/wire/frame.h"
 #include "libs/wire/packed.h"
-#include "libs/world/port.h"
 #include "services/shard/context.h"
 #include "services/shard/streams/hello.h"
 #include "services/shard/streams/pull_op.h"
-#include "services/shard/streams/stream_watch.h"
+#include "services/shard/streams/replying_stream.h"
 
 namespace paceline::shard {
 
@@ -31,33 +28,24 @@ namespace paceline::shard {
 // counts as received all the same, and later ones go on.
 //
 // Frames arrive on one thread at a time; marks arrive from executors at any time.
-class PushStream : public world::AcceptedStream,
+class PushStream : public ReplyingStream,
                    public log::AckSink,
-                   public PullReplies,
-                   public WatchedStream,
                    public std::enable_shared_from_this<PushStream> {
  public:
   // `rows`: it is a PushPull stream.
-  PushStream(Context& context, bool rows);
-  ~PushStream() override;
+  PushStream(Context& context, bool rows) : ReplyingStream(context, "push"), rows_(rows) {}
 
-  void Attach(std::shared_ptr<world::StreamPort> port) override;
   bool TakesFrame() override;
   void OnFrame(absl::Cord bytes) override;
   bool NextFrame(absl::Cord* frame) override;
-  void OnFinished() override;
   void OnBroken(absl::Status why) override;
 
   // Noted; goes out with the next frame, which is asked for when the frame at hand is done.
   void Committed(wire::Mark mark) override;
-  void Wake() override;
+  void Wake() override { KickSoon(); }
 
   // For the pulls under way (push_pull.cc).
   void Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserved) override;
-  void Fail(uint64_t request, v1::Refusal refusal) override;
-  bool Reserve(uint64_t bytes) override;
-  bool ended() const override { return ended_.load(std::memory_order_relaxed); }
-  void OnTime(absl::Time now, bool crowded) override;
   void OnRoom() override;
 
  private:
@@ -106,6 +94,7 @@ class PushStream : public world::AcceptedStream,
   void HandOut(std::vector<RoutedPart> parts, const std::shared_ptr<Ticket>& ticket,
                const std::shared_ptr<PullOp>& read);
   // -- push_pull.cc --
+  bool RepliesWait() const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !waiting_rows_.empty(); }
   bool WantsRows(const v1::PushPullRequest& head) const { return rows_ && head.want_reply(); }
   // nullptr: the frame wants no rows, or the request for them was refused.
   std::shared_ptr<PullOp> ReadOf(const Request& request, const std::vector<wire::PartEntry>& entries);
@@ -136,22 +125,13 @@ class PushStream : public world::AcceptedStream,
   void FrameDone(uint64_t frame);
   // Those of the first frames that have ended count as received, and their bytes are granted anew.
   void FreeEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Kick();
 
-  Context& context_;
   const bool rows_;
-  const absl::Time opened_;
-  std::optional<Caller> caller_;      // after Hello
-  std::atomic<bool> greeted_{false};  // caller_ is set
-  uint64_t frame_ = 0;                // count of the frame at hand
-  std::vector<Named> named_;          // by segment; sized with the first tick
+  std::optional<Caller> caller_;  // after Hello
+  uint64_t frame_ = 0;            // count of the frame at hand
+  std::vector<Named> named_;      // by segment; sized with the first tick
   bool ticked_without_map_ = false;
-  std::atomic<bool> ended_{
-      false};  // it has broken, or rows are not read; written under mutex_, like what follows
 
-  Mutex mutex_;
-  std::shared_ptr<world::StreamPort> port_ ABSL_GUARDED_BY(mutex_);
-  bool finished_ ABSL_GUARDED_BY(mutex_) = false;    // the peer sends no more
   v1::PushPullReply reply_ ABSL_GUARDED_BY(mutex_);  // what gathered, but marks and rows
   std::map<std::pair<SegmentId, Line>, PartNumber> marks_ ABSL_GUARDED_BY(mutex_);
   std::deque<UnderWay> frames_ ABSL_GUARDED_BY(mutex_);  // after the first `received_`, which are done with
@@ -169,8 +149,6 @@ class PushStream : public world::AcceptedStream,
   bool dirty_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t reads_ ABSL_GUARDED_BY(mutex_) = 0;  // under way
   std::deque<Rows> waiting_rows_ ABSL_GUARDED_BY(mutex_);
-  uint64_t reserved_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of rows, under way and waiting
-  absl::Time read_at_ ABSL_GUARDED_BY(mutex_);     // when rows went out, or none waited, last
 };
 
 }  // namespace paceline::shard

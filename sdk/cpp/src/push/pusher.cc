@@ -68,8 +68,7 @@ void Pusher::End(PushOp& op, absl::Status status) {
   if (!op.done) return;
   context_.timers.Cancel(op.timer);
   if (!status.ok() && !absl::IsDeadlineExceeded(status) && unreported_.ok()) unreported_ = status;
-  context_.deferred.Run(
-      [done = std::move(op.done), status = std::move(status)]() mutable { done(std::move(status)); });
+  context_.deferred.Tell(std::move(op.done), std::move(status));
   op.done = nullptr;
 }
 
@@ -133,7 +132,8 @@ void Pusher::OnCommitted(PushLink& link, const wire::Mark& mark) {
   }
   if (mark.number <= line->committed()) return;
   line->refused.clear();
-  context_.history.Acknowledged(mark.segment, mark.line, mark.number);
+  context_.history.Record(
+      history::Acknowledged{.segment = mark.segment, .line = mark.line, .number = mark.number});
   line->Commit(mark.number, [this](const Part& part) { OnCommittedPart(part); });
   if (line->link != nullptr) line->link->Requeue(*line);
   CompleteFlushes();
@@ -161,7 +161,8 @@ void Pusher::Forget(PushOp& op) {
 void Pusher::OnFinished() {
   for (const auto& line : lines_) {
     if (line == nullptr || line->Empty()) continue;
-    context_.history.Acknowledged(line->segment(), line->kind(), line->last());
+    context_.history.Record(
+        history::Acknowledged{.segment = line->segment(), .line = line->kind(), .number = line->last()});
     line->Commit(line->last(), [this](const Part& part) { OnCommittedPart(part); });
     if (line->link != nullptr) line->link->Requeue(*line);
   }
@@ -176,7 +177,7 @@ void Pusher::Flush(absl::Duration timeout, Done done) {
       absl::Status status = absl::DeadlineExceededError(absl::StrCat(
           "flush: ", unacknowledged_bytes_, " bytes not committed; waited ", absl::FormatDuration(timeout),
           " for ", WaitsFor(), ". Nothing is lost: flush again to go on waiting"));
-      context_.deferred.Run([d = std::move(flush->done), status]() mutable { d(status); });
+      context_.deferred.Tell(std::move(flush->done), std::move(status));
       flushes_.erase(flush);
     });
   }
@@ -202,8 +203,7 @@ void Pusher::CompleteFlushes() {
     FlushOp& flush = flushes_.front();
     if (!done(open_[0], flush.arrival) || !done(open_[1], flush.aggregated)) break;
     context_.timers.Cancel(flush.timer);
-    context_.deferred.Run(
-        [ended = std::move(flush.done), status = TakeUnreported()]() mutable { ended(std::move(status)); });
+    context_.deferred.Tell(std::move(flush.done), TakeUnreported());
     flushes_.pop_front();
   }
 }
@@ -212,7 +212,7 @@ void Pusher::Fail(const absl::Status& why) {
   for (auto& [id, op] : ops_) End(op, why);
   for (FlushOp& flush : flushes_) {
     context_.timers.Cancel(flush.timer);
-    context_.deferred.Run([done = std::move(flush.done), why]() mutable { done(why); });
+    context_.deferred.Tell(std::move(flush.done), why);
   }
   flushes_.clear();
   for (const auto& line : lines_) {

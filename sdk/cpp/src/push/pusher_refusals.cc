@@ -98,7 +98,7 @@ void Pusher::DropContent(SegmentLine& line, Part& part, absl::Status why) {
   // is refused.
   part.table = TableId();
   const PartNumber number = part.number;
-  context_.history.Emptied(line.segment(), line.kind(), number);
+  context_.history.Record(history::Emptied{.segment = line.segment(), .line = line.kind(), .number = number});
   End(*part.op, std::move(why));
   GoBack(line, number);
 }

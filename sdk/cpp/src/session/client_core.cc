@@ -79,8 +79,7 @@ absl::Status ClientCore::CheckMayPush(const TableInfo& table) const {
 
 void ClientCore::Push(PushCall call) {
   if (absl::Status may = CheckMayPush(*call.table); !may.ok()) {
-    context_.deferred.Run([done = std::move(call.done), may]() mutable { done(may); });
-    return;
+    return context_.deferred.Tell(std::move(call.done), std::move(may));
   }
   const std::shared_ptr<const TableInfo> table = call.table;
   const std::shared_ptr<const Batch> batch = call.batch;
@@ -207,26 +206,22 @@ absl::Status ClientCore::Tick() {
         "tick: this client has no clock; connect with ClientOptions::workers of 1 or more");
   }
   ++context_.worker_clock;
-  context_.history.Ticked(context_.worker_clock);
+  context_.history.Record(history::Ticked{.clock = context_.worker_clock});
   pusher_.OnTick();
   return absl::OkStatus();
 }
 
 void ClientCore::Flush(absl::Duration timeout, Done done) {
-  if (!context_.failure.ok()) {
-    context_.deferred.Run([done = std::move(done), why = context_.failure]() mutable { done(why); });
-    return;
-  }
+  if (!context_.failure.ok()) return context_.deferred.Tell(std::move(done), context_.failure);
   pusher_.Flush(timeout, std::move(done));
 }
 
 void ClientCore::Finish(absl::Duration timeout, Done done) {
   if (absl::Status may = CheckMayFinish(); !may.ok()) {
-    context_.deferred.Run([done = std::move(done), may]() mutable { done(may); });
-    return;
+    return context_.deferred.Tell(std::move(done), std::move(may));
   }
   finishing_ = true;  // the numbers that are sealed now must be the last
-  context_.history.Finishing(true);
+  context_.history.Record(history::Finishing{.leaves = true});
   const absl::Time deadline = context_.Now() + timeout;
   if (Planted(Bug::kFinishedEarly)) return OnFlushed(absl::OkStatus(), deadline, std::move(done));
   pusher_.Flush(timeout,
@@ -275,11 +270,9 @@ void ClientCore::TellLastTick() {
 // Without the last tick: the worker may go on, and finish later.
 void ClientCore::EndFinish(absl::Status status) {
   finishing_ = false;
-  context_.history.Finishing(false);
+  context_.history.Record(history::Finishing{.leaves = false});
   context_.timers.Cancel(last_tick_->timer);
-  context_.deferred.Run([done = std::move(last_tick_->done), status = std::move(status)]() mutable {
-    done(std::move(status));
-  });
+  context_.deferred.Tell(std::move(last_tick_->done), std::move(status));
   last_tick_.reset();
 }
 

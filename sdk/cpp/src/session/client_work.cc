@@ -26,7 +26,7 @@ void ClientCore::OpenWork(std::string name, const v1::WorkSpec& spec, absl::Dura
       WorkClient::Work work{.name = name, .queue = *queue, .spec = spec, .ahead = ahead};
       work_[*queue] = std::make_unique<WorkClient>(context_, session_, pusher_, std::move(work));
     }
-    context_.deferred.Run([done = std::move(done), queue]() mutable { done(queue); });
+    context_.deferred.Tell(std::move(done), std::move(queue));
   };
   if (!context_.failure.ok()) return opened(context_.failure);
   session_.OpenWork(name, spec, std::move(opened));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,11 @@ class Deferred {
 
   void Kick(std::shared_ptr<world::StreamPort> port) { kicks_.push_back(std::move(port)); }
   void Run(Task task) { tasks_.push_back(std::move(task)); }
+  // Calls `done` with `result`.
+  template <class Result>
+  void Tell(absl::AnyInvocable<void(Result)> done, std::type_identity_t<Result> result) {
+    Run([done = std::move(done), result = std::move(result)]() mutable { done(std::move(result)); });
+  }
 
   bool empty() const { return kicks_.empty() && tasks_.empty(); }
 

@@ -22,10 +22,6 @@ std::string_view View(absl::string_view bytes) {
 
 }  // namespace
 
-void History::SessionOpened(const history::SessionOpened& session) const {
-  if (enabled()) sink_->Record(session);
-}
-
 void History::TableOpened(const TableInfo& table) const {
   if (!enabled()) return;
   const Promise promise = PromiseOf(table.consistency);
@@ -49,22 +45,6 @@ void History::Pushed(SegmentId segment, Line line, PartNumber number, Clock cloc
                       .table = table,
                       .count = piece.entries,
                       .content = ExtendCrc32c(Crc32c(View(batch.Keys(piece))), View(batch.Values(piece)))});
-}
-
-void History::Emptied(SegmentId segment, Line line, PartNumber number) const {
-  if (enabled()) sink_->Record(history::Emptied{.segment = segment, .line = line, .number = number});
-}
-
-void History::Acknowledged(SegmentId segment, Line line, PartNumber number) const {
-  if (enabled()) sink_->Record(history::Acknowledged{.segment = segment, .line = line, .number = number});
-}
-
-void History::Ticked(Clock clock) const {
-  if (enabled()) sink_->Record(history::Ticked{.clock = clock});
-}
-
-void History::Finishing(bool leaves) const {
-  if (enabled()) sink_->Record(history::Finishing{.leaves = leaves});
 }
 
 void History::Failed(const absl::Status& why) const {

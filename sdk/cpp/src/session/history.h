@@ -24,14 +24,13 @@ class History : public CacheWatcher {
   void RecordTo(history::Sink* sink) { sink_ = sink; }
   bool enabled() const { return sink_ != nullptr; }
 
-  void SessionOpened(const history::SessionOpened& session) const;
+  template <class Event>
+  void Record(const Event& event) const {
+    if (enabled()) sink_->Record(event);
+  }
   void TableOpened(const TableInfo& table) const;
   void Pushed(SegmentId segment, Line line, PartNumber number, Clock clock, TableId table, const Batch& batch,
               const Batch::Piece& piece) const;
-  void Emptied(SegmentId segment, Line line, PartNumber number) const;
-  void Acknowledged(SegmentId segment, Line line, PartNumber number) const;
-  void Ticked(Clock clock) const;
-  void Finishing(bool leaves) const;
   void Failed(const absl::Status& why) const;
 
   // A read that shards serve begins; `min_clock` if the caller named one. Returns the read's number.

@@ -80,9 +80,7 @@ void Session::OnOpened(absl::StatusOr<v1::OpenSessionReply> reply) {
 }
 
 void Session::Join() {
-  v1::JoinJobRequest request;
-  request.set_session(context_.session.v);
-  request.set_token(context_.token);
+  auto request = InSession<v1::JoinJobRequest>();
   request.set_workers(options_.workers);
   if (options_.rank.has_value()) request.set_rank_plus_one(*options_.rank + 1);
   Ask(&CoordinatorApi::JoinJob, "join", context_.Now() + std::max(options_.timeout, options_.start_timeout),
@@ -99,14 +97,13 @@ void Session::OnJoined(absl::StatusOr<v1::JoinJobReply> reply) {
 
 void Session::EndOpen(absl::Status status) {
   if (status.ok()) {
-    context_.history.SessionOpened({.job = context_.job,
-                                    .session = context_.session,
-                                    .worker = context_.worker,
-                                    .rank = context_.rank,
-                                    .start = context_.start_clock});
+    context_.history.Record(history::SessionOpened{.job = context_.job,
+                                                   .session = context_.session,
+                                                   .worker = context_.worker,
+                                                   .rank = context_.rank,
+                                                   .start = context_.start_clock});
   }
-  context_.deferred.Run(
-      [done = std::move(opened_), status = std::move(status)]() mutable { done(std::move(status)); });
+  context_.deferred.Tell(std::move(opened_), std::move(status));
 }
 
 // -- signs of life --
@@ -118,9 +115,7 @@ void Session::KeepAliveAfter(absl::Duration pause) {
 
 void Session::SendKeepAlive() {
   if (stopped_) return;
-  v1::KeepAliveRequest request;
-  request.set_session(context_.session.v);
-  request.set_token(context_.token);
+  auto request = InSession<v1::KeepAliveRequest>();
   request.set_clock(context_.worker_clock);
   if (context_.loss.has_value()) request.set_loss(*context_.loss);
   request.set_rows_from_cache(context_.stats.rows_from_cache);
@@ -217,9 +212,7 @@ absl::Status Session::TakeMap(const v1::Map& proto) {
 
 void Session::OpenTable(std::string name, const v1::TableSchema* schema, Consistency consistency,
                         TableCallback done) {
-  v1::OpenTableRequest request;
-  request.set_session(context_.session.v);
-  request.set_token(context_.token);
+  auto request = InSession<v1::OpenTableRequest>();
   request.set_name(name);
   if (schema != nullptr) {
     *request.mutable_schema() = *schema;
@@ -231,8 +224,7 @@ void Session::OpenTable(std::string name, const v1::TableSchema* schema, Consist
         absl::StatusOr<std::shared_ptr<const TableInfo>> table =
             reply.ok() ? TakeTable(*reply, consistency) : Judge(reply.status());
         if (table.ok()) context_.history.TableOpened(**table);
-        context_.deferred.Run(
-            [done = std::move(done), table = std::move(table)]() mutable { done(std::move(table)); });
+        context_.deferred.Tell(std::move(done), std::move(table));
       });
 }
 
@@ -266,9 +258,7 @@ void Session::SawCatalogue(uint64_t version) {
 
 void Session::FindTable(const std::string& name, absl::Time deadline,
                         absl::AnyInvocable<void(absl::StatusOr<uint32_t>)> done) {
-  v1::OpenTableRequest request;
-  request.set_session(context_.session.v);
-  request.set_token(context_.token);
+  auto request = InSession<v1::OpenTableRequest>();
   request.set_name(name);
   Ask(&CoordinatorApi::OpenTable, absl::StrCat("table '", name, "'"), deadline, std::move(request),
       [this, done = std::move(done)](absl::StatusOr<v1::OpenTableReply> reply) mutable {
@@ -282,9 +272,7 @@ void Session::FindTable(const std::string& name, absl::Time deadline,
 
 void Session::OpenWork(const std::string& name, const v1::WorkSpec& spec,
                        absl::AnyInvocable<void(absl::StatusOr<uint32_t>)> done) {
-  v1::OpenWorkRequest request;
-  request.set_session(context_.session.v);
-  request.set_token(context_.token);
+  auto request = InSession<v1::OpenWorkRequest>();
   request.set_name(name);
   *request.mutable_spec() = spec;
   Ask(&CoordinatorApi::OpenWork, absl::StrCat("open work queue '", name, "'"),
@@ -313,23 +301,18 @@ void Session::ReportWork(v1::ReportWorkRequest request,
 // -- the end --
 
 void Session::Finish(std::string seals, absl::Time deadline, Done done) {
-  v1::FinishWorkerRequest request;
-  request.set_session(context_.session.v);
-  request.set_token(context_.token);
+  auto request = InSession<v1::FinishWorkerRequest>();
   request.set_seals(std::move(seals));
   request.set_clock(context_.worker_clock);
   Ask(&CoordinatorApi::FinishWorker, "finish", deadline, std::move(request),
       [this, done = std::move(done)](absl::StatusOr<v1::FinishWorkerReply> reply) mutable {
         if (reply.ok()) context_.finished = true;
-        context_.deferred.Run(
-            [done = std::move(done), status = Judge(reply.status())]() mutable { done(std::move(status)); });
+        context_.deferred.Tell(std::move(done), Judge(reply.status()));
       });
 }
 
 void Session::Close(std::string reason, absl::Duration timeout, Done done) {
-  v1::CloseSessionRequest request;
-  request.set_session(context_.session.v);
-  request.set_token(context_.token);
+  auto request = InSession<v1::CloseSessionRequest>();
   request.set_reason(std::move(reason));
   request.set_timeout_ms(TimeoutMs(timeout));
   auto shared = std::make_shared<Done>(std::move(done));

@@ -55,22 +55,17 @@ class Session {
   void AskOfTable(CallOf<Request, Reply> method, absl::string_view what, const std::string& name,
                   Request request, absl::AnyInvocable<void(absl::StatusOr<Reply>)> done) {
     const absl::Time deadline = context_.Now() + options_.timeout;
-    const auto end = [this](absl::AnyInvocable<void(absl::StatusOr<Reply>)>& to,
-                            absl::StatusOr<Reply> reply) {
-      context_.deferred.Run(
-          [to = std::move(to), reply = std::move(reply)]() mutable { to(std::move(reply)); });
-    };
     FindTable(name, deadline,
-              [this, method, what = absl::StrCat(what, " '", name, "'"), deadline, request, end,
+              [this, method, what = absl::StrCat(what, " '", name, "'"), deadline, request,
                done = std::move(done)](absl::StatusOr<uint32_t> id) mutable {
-                if (!id.ok()) return end(done, id.status());
+                if (!id.ok()) return context_.deferred.Tell(std::move(done), id.status());
                 request.set_session(context_.session.v);
                 request.set_token(context_.token);
                 request.set_table(*id);
                 Ask(method, what, deadline, std::move(request),
-                    [this, end, done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
+                    [this, done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
                       if (reply.ok()) SawCatalogue(reply->catalogue_version());
-                      end(done, std::move(reply));
+                      context_.deferred.Tell(std::move(done), std::move(reply));
                     });
               });
   }
@@ -120,6 +115,14 @@ class Session {
   void FindTable(const std::string& name, absl::Time deadline,
                  absl::AnyInvocable<void(absl::StatusOr<uint32_t>)> done);
   void SawCatalogue(uint64_t version);
+  // A request of this session.
+  template <class Request>
+  Request InSession() const {
+    Request request;
+    request.set_session(context_.session.v);
+    request.set_token(context_.token);
+    return request;
+  }
   // Repeats the request until the deadline.
   template <class Request, class Reply>
   void Ask(CallOf<Request, Reply> method, absl::string_view what, absl::Time deadline, Request request,

@@ -103,8 +103,7 @@ void WorkClient::Serve() {
 void WorkClient::Answer(Caller& caller, absl::StatusOr<std::optional<WorkItem>> item) {
   context_.timers.Cancel(caller.timer);
   context_.stats.wait.work += absl::ToDoubleSeconds(context_.Now() - caller.since);
-  context_.deferred.Run(
-      [done = std::move(caller.done), item = std::move(item)]() mutable { done(std::move(item)); });
+  context_.deferred.Tell(std::move(caller.done), std::move(item));
 }
 
 absl::StatusOr<WorkClient::Mine*> WorkClient::Begun(const WorkItem& item, absl::string_view what) {
@@ -177,7 +176,7 @@ void WorkClient::Leave(absl::Duration timeout, sdk::Done done) {
           "leave work queue '", work_.name, "': ", mine_.size(), " items are not given back or done; waited ",
           absl::FormatDuration(timeout), " for pushes that are not committed, or for the coordinator",
           waits_for_.empty() ? "" : absl::StrCat(": ", waits_for_), "; call it again to go on waiting"));
-      context_.deferred.Run([d = std::move(it->done), status]() mutable { d(status); });
+      context_.deferred.Tell(std::move(it->done), status);
       leaving_.erase(it);
     });
   }
@@ -193,7 +192,7 @@ void WorkClient::Leave(absl::Duration timeout, sdk::Done done) {
 void WorkClient::EndLeaving(const absl::Status& status) {
   for (Leaver& leaver : leaving_) {
     context_.timers.Cancel(leaver.timer);
-    context_.deferred.Run([done = std::move(leaver.done), status]() mutable { done(status); });
+    context_.deferred.Tell(std::move(leaver.done), status);
   }
   leaving_.clear();
 }

@@ -126,7 +126,7 @@ void FanOuts::OnAnswer(const v1::Change& change, uint64_t start, uint32_t shard,
     return it == fan_outs_.end() || it->second.start != start ? nullptr : &it->second;
   };
   if (FanOut* fan_out = current()) Take(*fan_out, shard, reply, change.map_version());
-  if (reply.ok() && (change.has_cut() || change.has_load())) listener_.OnReply(change, *reply);
+  if (reply.ok()) listener_.OnReply(change, *reply);
   if (reply.ok() && reply->passed_size() > 0) {
     // Reports the largest clock, so that the next proposal starts from it.
     const auto& largest = *std::ranges::max_element(

@@ -29,7 +29,7 @@ class FanOuts {
     virtual void OnNamedEverywhere(Subject subject) = 0;
     // Join, rule, cut: `segment` refuses, since its clocks are past the clock. Also called for late answers.
     virtual void OnClockPassed(const v1::Change& change, uint32_t segment, uint64_t clock) = 0;
-    // Cut, load: the whole answer, before OnNamedEverywhere. Also called for late answers.
+    // The whole answer, before OnNamedEverywhere. Also called for late answers.
     virtual void OnReply(const v1::Change& change, const v1::ChangeReply& reply) = 0;
     // A segment takes the change for one of before it began empty: it needs a new number.
     virtual void OnLate(Subject subject) = 0;

@@ -9,6 +9,12 @@
 
 namespace paceline::coordinator {
 
+// The calls, besides MakeChange: a v1::NameRequest is answered with a v1::NameReply.
+// clang-format off
+#define PACELINE_CALLS_OF_SHARDS(CALL) \
+  CALL(Install) CALL(Fence) CALL(Recruit) CALL(HandOver) CALL(Identify) CALL(EmptyFolder)
+// clang-format on
+
 // Calls from the coordinator to shards. They never block. Each is answered exactly once, within a bounded
 // time: in production after at most 2 s, then with DEADLINE_EXCEEDED. The coordinator repeats a call as long
 // as it matters, so a call may be lost, late, or doubled.
@@ -17,28 +23,17 @@ namespace paceline::coordinator {
 // call itself. An answer that comes after the coordinator was destroyed is dropped.
 class ShardCaller {
  public:
-  using InstallDone = std::function<void(absl::StatusOr<v1::InstallReply>)>;
   using ChangeDone = std::function<void(absl::StatusOr<v1::ChangeReply>)>;
-  using FenceDone = std::function<void(absl::StatusOr<v1::FenceReply>)>;
-  using RecruitDone = std::function<void(absl::StatusOr<v1::RecruitReply>)>;
-  using HandOverDone = std::function<void(absl::StatusOr<v1::HandOverReply>)>;
-  using IdentifyDone = std::function<void(absl::StatusOr<v1::IdentifyReply>)>;
-  using EmptyFolderDone = std::function<void(absl::StatusOr<v1::EmptyFolderReply>)>;
 
   virtual ~ShardCaller() = default;
   // `address` is the host:port of the newest start of `shard`.
-  virtual void Install(ShardId shard, const std::string& address, v1::InstallRequest request,
-                       InstallDone done) = 0;
   virtual void MakeChange(ShardId shard, const std::string& address, v1::Change change, ChangeDone done) = 0;
-  virtual void Fence(ShardId shard, const std::string& address, v1::FenceRequest request, FenceDone done) = 0;
-  virtual void Recruit(ShardId shard, const std::string& address, v1::RecruitRequest request,
-                       RecruitDone done) = 0;
-  virtual void HandOver(ShardId shard, const std::string& address, v1::HandOverRequest request,
-                        HandOverDone done) = 0;
-  virtual void Identify(ShardId shard, const std::string& address, v1::IdentifyRequest request,
-                        IdentifyDone done) = 0;
-  virtual void EmptyFolder(ShardId shard, const std::string& address, v1::EmptyFolderRequest request,
-                           EmptyFolderDone done) = 0;
+#define CALL(Name)                                                                        \
+  using Name##Done = std::function<void(absl::StatusOr<v1::Name##Reply>)>;                \
+  virtual void Name(ShardId shard, const std::string& address, v1::Name##Request request, \
+                    Name##Done done) = 0;
+  PACELINE_CALLS_OF_SHARDS(CALL)
+#undef CALL
 };
 
 }  // namespace paceline::coordinator

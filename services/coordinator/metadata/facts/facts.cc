@@ -65,34 +65,6 @@ auto* FindIn(const Map& map, Id id) {
   return it == map.end() ? nullptr : &it->second;
 }
 
-std::vector<Write> WritesOf(const Changes& changes) {
-  std::vector<Write> writes;
-  if (changes.counters.has_value()) writes.push_back(Put(std::string(keys::kCounters), *changes.counters));
-  if (changes.map.has_value()) writes.push_back(Put(std::string(keys::kMap), *changes.map));
-  if (changes.nonces.has_value()) writes.push_back(Put(std::string(keys::kNonces), *changes.nonces));
-  for (const auto& shard : changes.shards) writes.push_back(Put(keys::Shard(shard.info().shard()), shard));
-  for (uint32_t shard : changes.forgotten_shards) writes.push_back(Write::Delete(keys::Shard(shard)));
-  for (const auto& job : changes.jobs) writes.push_back(Put(keys::Job(job.id()), job));
-  for (const auto& session : changes.sessions) writes.push_back(Put(keys::Session(session.id()), session));
-  for (uint64_t session : changes.forgotten_sessions) writes.push_back(Write::Delete(keys::Session(session)));
-  for (uint32_t job : changes.forgotten_jobs) writes.push_back(Write::Delete(keys::Job(job)));
-  for (const auto& table : changes.tables) writes.push_back(Put(keys::Table(table.id()), table));
-  for (uint32_t table : changes.forgotten_tables) writes.push_back(Write::Delete(keys::Table(table)));
-  for (const auto& drop : changes.drops) writes.push_back(Put(keys::Drop(drop.table()), drop));
-  for (uint32_t table : changes.finished_drops) writes.push_back(Write::Delete(keys::Drop(table)));
-  for (const auto& change : changes.rule_changes)
-    writes.push_back(Put(keys::RuleChange(change.table()), change));
-  for (uint32_t table : changes.finished_rule_changes)
-    writes.push_back(Write::Delete(keys::RuleChange(table)));
-  for (const auto& queue : changes.work_queues) writes.push_back(Put(keys::WorkQueue(queue.id()), queue));
-  for (uint32_t queue : changes.forgotten_work_queues)
-    writes.push_back(Write::Delete(keys::WorkQueue(queue)));
-  for (const auto& held : changes.work_held) writes.push_back(Put(keys::WorkHeld(held.session()), held));
-  for (uint64_t session : changes.forgotten_work_held)
-    writes.push_back(Write::Delete(keys::WorkHeld(session)));
-  return writes;
-}
-
 absl::Status SameRing(const ClusterRecord& cluster, int ring_bits) {
   if (cluster.ring_bits() == static_cast<uint32_t>(ring_bits)) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -111,6 +83,24 @@ absl::StatusOr<std::unique_ptr<Facts>> Facts::Load(Store& store, int ring_bits, 
   ABSL_RETURN_IF_ERROR(facts->TakeTerm(candidacy));
   ABSL_RETURN_IF_ERROR(facts->LoadRecords());
   return facts;
+}
+
+template <class Visitor>
+void Facts::EachKind(Visitor visit) {
+  const auto shard_of = [](const ShardRecord& record) { return record.info().shard(); };
+  const auto id_of = [](const auto& record) { return record.id(); };
+  const auto table_of = [](const auto& record) { return record.table(); };
+  const auto session_of = [](const WorkHeldRecord& record) { return record.session(); };
+  visit(keys::kShards, &Facts::shards_, &Changes::shards, &Changes::forgotten_shards, shard_of);
+  visit(keys::kJobs, &Facts::jobs_, &Changes::jobs, &Changes::forgotten_jobs, id_of);
+  visit(keys::kSessions, &Facts::sessions_, &Changes::sessions, &Changes::forgotten_sessions, id_of);
+  visit(keys::kTables, &Facts::tables_, &Changes::tables, &Changes::forgotten_tables, id_of);
+  visit(keys::kDrops, &Facts::drops_, &Changes::drops, &Changes::finished_drops, table_of);
+  visit(keys::kRuleChanges, &Facts::rule_changes_, &Changes::rule_changes, &Changes::finished_rule_changes,
+        table_of);
+  visit(keys::kWorkQueues, &Facts::work_queues_, &Changes::work_queues, &Changes::forgotten_work_queues,
+        id_of);
+  visit(keys::kWorkHeld, &Facts::work_held_, &Changes::work_held, &Changes::forgotten_work_held, session_of);
 }
 
 absl::Status Facts::LoadCluster(int ring_bits, uint64_t new_cluster) {
@@ -169,18 +159,11 @@ absl::Status Facts::LoadRecords() {
   if (map.has_value()) map_ = std::make_shared<const v1::Map>(*std::move(map));
   ABSL_ASSIGN_OR_RETURN(auto nonces, Read<NoncesRecord>(store_, keys::kNonces));
   if (nonces.has_value()) nonces_ = *std::move(nonces);
-  const auto id_of = [](const auto& record) { return record.id(); };
-  const auto shard_of = [](const ShardRecord& record) { return record.info().shard(); };
-  ABSL_RETURN_IF_ERROR(ReadAll(store_, keys::kShards, shard_of, shards_));
-  ABSL_RETURN_IF_ERROR(ReadAll(store_, keys::kJobs, id_of, jobs_));
-  ABSL_RETURN_IF_ERROR(ReadAll(store_, keys::kSessions, id_of, sessions_));
-  ABSL_RETURN_IF_ERROR(ReadAll(store_, keys::kTables, id_of, tables_));
-  const auto table_of = [](const auto& record) { return record.table(); };
-  ABSL_RETURN_IF_ERROR(ReadAll(store_, keys::kDrops, table_of, drops_));
-  ABSL_RETURN_IF_ERROR(ReadAll(store_, keys::kRuleChanges, table_of, rule_changes_));
-  ABSL_RETURN_IF_ERROR(ReadAll(store_, keys::kWorkQueues, id_of, work_queues_));
-  const auto session_of = [](const WorkHeldRecord& record) { return record.session(); };
-  ABSL_RETURN_IF_ERROR(ReadAll(store_, keys::kWorkHeld, session_of, work_held_));
+  absl::Status read;
+  EachKind([&](absl::string_view prefix, auto records, auto, auto, auto id_of) {
+    if (read.ok()) read = ReadAll(store_, prefix, id_of, this->*records);
+  });
+  ABSL_RETURN_IF_ERROR(read);
   RaiseCounters();
   return absl::OkStatus();
 }
@@ -229,6 +212,20 @@ bool Facts::AnybodyWasTold() const {
   const auto opening = std::ranges::count_if(
       sessions_, [](const auto& session) { return session.second.state() == SessionRecord::OPENING; });
   return counters_.session() > counters_.unopened() + static_cast<uint64_t>(opening);
+}
+
+std::vector<Write> Facts::WritesOf(const Changes& changes) {
+  std::vector<Write> writes;
+  if (changes.counters.has_value()) writes.push_back(Put(std::string(keys::kCounters), *changes.counters));
+  if (changes.map.has_value()) writes.push_back(Put(std::string(keys::kMap), *changes.map));
+  if (changes.nonces.has_value()) writes.push_back(Put(std::string(keys::kNonces), *changes.nonces));
+  EachKind([&](absl::string_view prefix, auto, auto records, auto gone, auto id_of) {
+    for (const auto& record : changes.*records) {
+      writes.push_back(Put(keys::Of(prefix, id_of(record)), record));
+    }
+    for (const auto id : changes.*gone) writes.push_back(Write::Delete(keys::Of(prefix, id)));
+  });
+  return writes;
 }
 
 absl::Status Facts::Commit(const Changes& changes) {
@@ -330,43 +327,26 @@ Write Facts::ValueOf(const std::string& key) const {
   if (key == keys::kCounters) return Put(key, counters_);
   if (key == keys::kNonces) return Put(key, nonces_);
   if (key == keys::kMap) return map_ == nullptr ? Write::Delete(key) : Put(key, *map_);
-  const auto known = [&](absl::string_view prefix, const auto& records) -> std::optional<Write> {
+  Write write = Write::Delete(key);
+  EachKind([&](absl::string_view prefix, auto records, auto, auto, auto) {
     uint64_t id = 0;
     absl::string_view number = key;
-    if (!absl::ConsumePrefix(&number, prefix) || !absl::SimpleAtoi(number, &id)) return std::nullopt;
-    const auto it = records.find(static_cast<typename std::decay_t<decltype(records)>::key_type>(id));
-    return it == records.end() ? Write::Delete(key) : Put(key, it->second);
-  };
-  if (auto write = known(keys::kShards, shards_)) return *std::move(write);
-  if (auto write = known(keys::kJobs, jobs_)) return *std::move(write);
-  if (auto write = known(keys::kSessions, sessions_)) return *std::move(write);
-  if (auto write = known(keys::kTables, tables_)) return *std::move(write);
-  if (auto write = known(keys::kDrops, drops_)) return *std::move(write);
-  if (auto write = known(keys::kRuleChanges, rule_changes_)) return *std::move(write);
-  if (auto write = known(keys::kWorkQueues, work_queues_)) return *std::move(write);
-  return known(keys::kWorkHeld, work_held_).value();
+    if (!absl::ConsumePrefix(&number, prefix) || !absl::SimpleAtoi(number, &id)) return;
+    const auto& known = this->*records;
+    const auto it = known.find(static_cast<typename std::decay_t<decltype(known)>::key_type>(id));
+    if (it != known.end()) write = Put(key, it->second);
+  });
+  return write;
 }
 
 void Facts::Apply(const Changes& changes) {
   if (changes.counters.has_value()) counters_ = *changes.counters;
   if (changes.map.has_value()) map_ = std::make_shared<const v1::Map>(*changes.map);
   if (changes.nonces.has_value()) nonces_ = *changes.nonces;
-  for (const auto& shard : changes.shards) shards_[shard.info().shard()] = shard;
-  for (uint32_t shard : changes.forgotten_shards) shards_.erase(shard);
-  for (const auto& job : changes.jobs) jobs_[job.id()] = job;
-  for (const auto& session : changes.sessions) sessions_[session.id()] = session;
-  for (uint64_t session : changes.forgotten_sessions) sessions_.erase(session);
-  for (uint32_t job : changes.forgotten_jobs) jobs_.erase(job);
-  for (const auto& table : changes.tables) tables_[table.id()] = table;
-  for (uint32_t table : changes.forgotten_tables) tables_.erase(table);
-  for (const auto& drop : changes.drops) drops_[drop.table()] = drop;
-  for (uint32_t table : changes.finished_drops) drops_.erase(table);
-  for (const auto& change : changes.rule_changes) rule_changes_[change.table()] = change;
-  for (uint32_t table : changes.finished_rule_changes) rule_changes_.erase(table);
-  for (const auto& queue : changes.work_queues) work_queues_[queue.id()] = queue;
-  for (uint32_t queue : changes.forgotten_work_queues) work_queues_.erase(queue);
-  for (const auto& held : changes.work_held) work_held_[held.session()] = held;
-  for (uint64_t session : changes.forgotten_work_held) work_held_.erase(session);
+  EachKind([&](absl::string_view, auto records, auto changed, auto gone, auto id_of) {
+    for (const auto& record : changes.*changed) (this->*records)[id_of(record)] = record;
+    for (const auto id : changes.*gone) (this->*records).erase(id);
+  });
 }
 
 const ShardRecord* Facts::FindShard(uint32_t id) const {

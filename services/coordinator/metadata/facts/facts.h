@@ -141,6 +141,11 @@ class Facts {
   absl::Status LoadCluster(int ring_bits, uint64_t new_cluster);
   absl::Status TakeTerm(const Candidacy& candidacy);
   absl::Status LoadRecords();
+  // Calls visit(prefix of the keys, member here, member of Changes, member of Changes that has the ids of
+  // those that go, function that takes the id from a record) for each kind of record of which there are many.
+  template <class Visitor>
+  static void EachKind(Visitor visit);
+  static std::vector<Write> WritesOf(const Changes& changes);
   void Apply(const Changes& changes);
   // Raises counters that are too low in a store that was changed by half, or by an older release.
   void RaiseCounters();

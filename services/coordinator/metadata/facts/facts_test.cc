@@ -133,7 +133,7 @@ TEST_F(FactsTest, AnEarlierTermCommitsNothing) {
 
 TEST_F(FactsTest, ARecordThatCannotBeReadIsNamed) {
   (void)Load();
-  ASSERT_THAT(store_->Commit({}, {Write::Put(keys::Session(3), "\xff\xff")}), IsOk());
+  ASSERT_THAT(store_->Commit({}, {Write::Put(keys::Of(keys::kSessions, uint64_t{3}), "\xff\xff")}), IsOk());
   EXPECT_THAT(Facts::Load(*store_, 3),
               StatusIs(StatusCode::kDataLoss, HasSubstr("session/00000000000000000003")));
 }
@@ -147,11 +147,11 @@ TEST_F(FactsTest, ANewerFormatIsRefused) {
 }
 
 TEST(KeysTest, SortAsTheirNumbersDo) {
-  EXPECT_EQ(keys::Shard(2), "shard/0000000002");
-  EXPECT_LT(keys::Session(9), keys::Session(10));
-  EXPECT_LT(keys::Session(10), keys::Session(UINT64_MAX));
-  EXPECT_LT(keys::Table(99), keys::Table(100));
-  EXPECT_LT(keys::Job(99), keys::Job(UINT32_MAX));
+  EXPECT_EQ(keys::Of(keys::kShards, 2u), "shard/0000000002");
+  EXPECT_LT(keys::Of(keys::kSessions, uint64_t{9}), keys::Of(keys::kSessions, uint64_t{10}));
+  EXPECT_LT(keys::Of(keys::kSessions, uint64_t{10}), keys::Of(keys::kSessions, UINT64_MAX));
+  EXPECT_LT(keys::Of(keys::kTables, 99u), keys::Of(keys::kTables, 100u));
+  EXPECT_LT(keys::Of(keys::kJobs, 99u), keys::Of(keys::kJobs, UINT32_MAX));
 }
 
 }  // namespace

@@ -43,13 +43,8 @@ inline constexpr absl::string_view kRuleChanges = "rule/";
 inline constexpr absl::string_view kWorkQueues = "work/";
 inline constexpr absl::string_view kWorkHeld = "held/";
 
-std::string Shard(uint32_t id);
-std::string Job(uint32_t id);
-std::string Session(uint64_t id);
-std::string Table(uint32_t id);
-std::string Drop(uint32_t table);
-std::string RuleChange(uint32_t table);
-std::string WorkQueue(uint32_t id);
-std::string WorkHeld(uint64_t session);
+// The key of the record with this id, of those with the prefix.
+std::string Of(absl::string_view prefix, uint32_t id);
+std::string Of(absl::string_view prefix, uint64_t id);
 
 }  // namespace paceline::coordinator::keys

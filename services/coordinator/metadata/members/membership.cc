@@ -187,28 +187,6 @@ void Membership::NotePositions() {
   if (!changes.shards.empty()) (void)context_.Commit(changes);
 }
 
-absl::Status Membership::MoveSegment(uint32_t segment, uint32_t shard) {
-  const std::shared_ptr<const v1::Map> map = context_.facts.map();
-  if (map == nullptr) return absl::FailedPreconditionError("move: the cluster has no map yet");
-  if (segment >= context_.facts.SegmentCount()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("segment: ", segment, "; the ring has 0 to ", context_.facts.SegmentCount() - 1));
-  }
-  if (context_.facts.FindShard(shard) == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("shard: ", shard, " is not of this cluster"));
-  }
-  if (IsLost(segment)) {
-    return absl::FailedPreconditionError(absl::StrCat("move: segment ", segment, " is lost"));
-  }
-  const v1::SegmentConfig& config = map->segments(static_cast<int>(segment));
-  if (config.primary().shard() == shard) return absl::OkStatus();
-  if (!config.replicas().empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("move: segment ", segment, " has replicas; hand it over to one of them"));
-  }
-  return CommitMap(MapWithMove(*map, segment, shard));
-}
-
 // -- questions --
 
 bool Membership::Alive(uint32_t shard) const {

@@ -53,8 +53,6 @@ class Membership {
   bool HasEmptied(uint32_t shard) const { return soft_.contains(shard) && soft_.at(shard).emptied; }
   absl::Status Forget(uint32_t shard);
 
-  // Commits a map in which `shard` is primary of `segment`. Moves no data: see CoordinatorCore.
-  absl::Status MoveSegment(uint32_t segment, uint32_t shard);
   // Commits `map`, a copy of the present one with changes, as the next version, along with `changes`. As
   // Context::Commit.
   absl::Status CommitMap(v1::Map map, Changes changes = {});

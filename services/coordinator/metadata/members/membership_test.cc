@@ -374,27 +374,6 @@ TEST(MembershipTest, ASessionBeingOpenedLearnsOfTheLoss) {
 
 // -- watchers --
 
-TEST(MembershipTest, AMovedSegmentHasAnotherPrimaryInItsNextEpoch) {
-  TestCluster cluster(2);
-  EXPECT_THAT(cluster.core().MoveSegment(0, 1),
-              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("no map")));
-  cluster.JoinShards();
-  const uint32_t from = cluster.shards().at("shard-0").map.segments(3).primary().shard();
-  const absl::StatusOr<v1::Map> map = cluster.core().MoveSegment(3, 1 - from);
-  ASSERT_THAT(map, IsOk());
-  EXPECT_EQ(map->version(), 2u);
-  EXPECT_EQ(map->segments(3).epoch(), 2u);
-  EXPECT_EQ(map->segments(3).primary().shard(), 1 - from);
-  EXPECT_EQ(map->segments(2).epoch(), 1u);
-  EXPECT_EQ(cluster.core().MoveSegment(3, 1 - from)->version(), 2u) << "it is there already";
-  EXPECT_THAT(cluster.core().MoveSegment(8, 0),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("segment: 8")));
-  EXPECT_THAT(cluster.core().MoveSegment(3, 2),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("shard: 2")));
-  cluster.Run(absl::Seconds(1));
-  EXPECT_EQ(cluster.shards().at("shard-0").map.version(), 2u);
-}
-
 TEST(MapWatchersTest, HearTheNewestMapAtOnceAndEveryLaterOne) {
   TestCluster cluster(2);
   std::vector<uint64_t> heard;

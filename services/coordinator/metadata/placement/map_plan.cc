@@ -82,18 +82,6 @@ uint64_t EmptiedSum(const v1::Map& map) {
   return sum;
 }
 
-v1::Map MapWithMove(const v1::Map& map, uint32_t segment, uint32_t shard) {
-  v1::Map next = map;
-  next.set_version(map.version() + 1);
-  v1::SegmentConfig& config = *next.mutable_segments(static_cast<int>(segment));
-  config.set_epoch(config.epoch() + 1);
-  config.mutable_primary()->set_shard(shard);
-  for (const v1::ShardInfo& info : map.shards()) {
-    if (info.shard() == shard) config.mutable_primary()->set_incarnation(info.incarnation());
-  }
-  return next;
-}
-
 const std::string& PeerAddressOf(const v1::ShardInfo& shard) {
   return shard.peer_address().empty() ? shard.address() : shard.peer_address();
 }

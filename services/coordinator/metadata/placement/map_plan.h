@@ -24,10 +24,6 @@ v1::Map NextMap(const v1::Map& map, const v1::ShardInfo& shard, bool nothing_to_
 // A number that grows whenever a segment begins empty.
 uint64_t EmptiedSum(const v1::Map& map);
 
-// The next version of `map`, in which the newest incarnation of `shard` is primary of `segment`, in the
-// segment's next epoch. REQUIRES: both are in the map.
-v1::Map MapWithMove(const v1::Map& map, uint32_t segment, uint32_t shard);
-
 // The address at which other shards and the coordinator reach a shard.
 const std::string& PeerAddressOf(const v1::ShardInfo& shard);
 

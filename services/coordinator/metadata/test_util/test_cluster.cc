@@ -52,7 +52,7 @@ absl::Status TestCluster::Restart() {
 }
 
 std::string TestCluster::SecretOf(uint64_t session) const {
-  const auto entry = store_->Get(keys::Session(session));
+  const auto entry = store_->Get(keys::Of(keys::kSessions, session));
   SessionRecord record;
   if (!entry.ok() || !entry->has_value() || !record.ParseFromString((*entry)->value)) return "";
   return record.secret();

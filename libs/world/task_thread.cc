@@ -1,17 +1,16 @@
-#include "services/shard/snapshots/snapshot_thread.h"
+#include "libs/world/task_thread.h"
 
 #include "libs/world/real_clock.h"
 
-namespace paceline::shard {
+namespace paceline::world {
 
-SnapshotThread::SnapshotThread(std::unique_ptr<snapshot::Files> files)
-    : files_(std::move(files)), thread_([this] { Loop(); }) {}
+TaskThread::TaskThread() : thread_([this] { Loop(); }) {}
 
-SnapshotThread::~SnapshotThread() {
+TaskThread::~TaskThread() {
   Stop();
 }
 
-void SnapshotThread::Stop() {
+void TaskThread::Stop() {
   {
     MutexLock lock(&mutex_);
     stop_ = true;
@@ -20,27 +19,27 @@ void SnapshotThread::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void SnapshotThread::Run(Task task, absl::Duration delay) {
+void TaskThread::Run(Task task, absl::Duration delay) {
   {
     MutexLock lock(&mutex_);
+    if (stop_) return;
     // Tasks that are due at once keep their order even if the clock jumps.
-    const absl::Time due =
-        delay <= absl::ZeroDuration() ? absl::InfinitePast() : world::RealClock().Now() + delay;
+    const absl::Time due = delay <= absl::ZeroDuration() ? absl::InfinitePast() : MonotonicNow() + delay;
     tasks_.emplace(std::pair(due, ++last_), std::move(task));
   }
   changed_.Signal();
 }
 
-bool SnapshotThread::Next(Task& task) {
+bool TaskThread::Next(Task& task) {
   MutexLock lock(&mutex_);
   const auto ready = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return stop_ || (!tasks_.empty() && tasks_.begin()->first.first <= world::RealClock().Now());
+    return stop_ || (!tasks_.empty() && tasks_.begin()->first.first <= MonotonicNow());
   };
   while (!ready()) {
     if (tasks_.empty()) {
       changed_.Await(&mutex_, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stop_ || !tasks_.empty(); });
     } else {
-      changed_.AwaitFor(&mutex_, tasks_.begin()->first.first - world::RealClock().Now(), ready);
+      changed_.AwaitFor(&mutex_, tasks_.begin()->first.first - MonotonicNow(), ready);
     }
   }
   if (stop_) return false;
@@ -48,12 +47,12 @@ bool SnapshotThread::Next(Task& task) {
   return true;
 }
 
-void SnapshotThread::Loop() {
+void TaskThread::Loop() {
   Task task;
   while (Next(task)) {
-    task(*files_);
+    task();
     task = nullptr;  // what it holds ends here, not with the next one
   }
 }
 
-}  // namespace paceline::shard
+}  // namespace paceline::world
