@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/wire/map_codec.h"
 #include "services/coordinator/metadata/facts/keys.h"
+#include "services/coordinator/metadata/facts/stored_map.h"
 
 namespace paceline::sim {
 namespace {
@@ -258,8 +259,7 @@ void SimCoordinator::OnCommitted(absl::Span<const coordinator::Write> writes) {
     coordinator::JobRecord job;
     coordinator::TableDropRecord drop;
     v1::Table table;
-    v1::Map map;
-    if (write.key == keys::kMap && map.ParseFromString(*write.value)) OnMap(map);
+    if (write.key == keys::kMap) OnMap(coordinator::ReadMap(*store_)->value());
     if (absl::StartsWith(write.key, keys::kSessions) && session.ParseFromString(*write.value))
       OnCommitted(session);
     if (absl::StartsWith(write.key, keys::kJobs) && job.ParseFromString(*write.value)) OnCommitted(job);

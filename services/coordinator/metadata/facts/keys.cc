@@ -4,6 +4,9 @@
 
 namespace paceline::coordinator::keys {
 
+std::string MapChunk(uint32_t number) {
+  return absl::StrCat(kMapChunks, absl::Dec(number, absl::kZeroPad10));
+}
 std::string Shard(uint32_t id) {
   return absl::StrCat(kShards, absl::Dec(id, absl::kZeroPad10));
 }

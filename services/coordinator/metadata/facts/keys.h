@@ -14,7 +14,9 @@
 //   commit              TERM/NUMBER       the last commit: its term, and the number of commits in that term
 //   leader              LeaderRecord      rewritten all the time by the leader; absent: it has resigned
 //   counters            CountersRecord
-//   map                 v1.Map            absent until the first shards have joined
+//   map                 v1.Map            absent until the first shards have joined; from feature level 2 on
+//   without its segments, which are in
+//   map_chunk/00000001  MapChunkRecord
 //   nonces              NoncesRecord
 //   shard/0000000002    ShardRecord
 //   job/0000000001      JobRecord
@@ -33,6 +35,7 @@ inline constexpr absl::string_view kCommit = "commit";
 inline constexpr absl::string_view kLeader = "leader";
 inline constexpr absl::string_view kCounters = "counters";
 inline constexpr absl::string_view kMap = "map";
+inline constexpr absl::string_view kMapChunks = "map_chunk/";
 inline constexpr absl::string_view kNonces = "nonces";
 inline constexpr absl::string_view kShards = "shard/";
 inline constexpr absl::string_view kJobs = "job/";
@@ -43,6 +46,7 @@ inline constexpr absl::string_view kRuleChanges = "rule/";
 inline constexpr absl::string_view kWorkQueues = "work/";
 inline constexpr absl::string_view kWorkHeld = "held/";
 
+std::string MapChunk(uint32_t number);
 std::string Shard(uint32_t id);
 std::string Job(uint32_t id);
 std::string Session(uint64_t id);
