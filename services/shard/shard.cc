@@ -130,13 +130,22 @@ std::string Shard::WhyTooOld(uint64_t map_version) const {
 }
 
 absl::StatusOr<v1::InstallReply> Shard::Install(const v1::InstallRequest& request) {
-  ABSL_RETURN_IF_ERROR(CheckMeant(request.map().cluster(), request.has_target(), request.target()));
-  std::shared_ptr<const ring::SegmentMap> map;
-  std::shared_ptr<const Catalogue> catalogue;
-  if (request.has_map()) {
-    ABSL_ASSIGN_OR_RETURN(ring::SegmentMap parsed, wire::MapFromProto(request.map()));
-    map = std::make_shared<const ring::SegmentMap>(std::move(parsed));
+  v1::Map encoded;
+  if (!encoded.ParseFromString(request.whole_map())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("whole_map: ", request.whole_map().size(), " bytes that are no encoded map"));
   }
+  const bool is_encoded = !request.whole_map().empty();
+  const v1::Map& sent = is_encoded ? encoded : request.map();
+  ABSL_RETURN_IF_ERROR(CheckMeant(sent.cluster(), request.has_target(), request.target()));
+  std::shared_ptr<const ring::SegmentMap> map;
+  // If it does not follow, the answer says from where it would.
+  const auto before = view();
+  if ((is_encoded || request.has_map()) && wire::Follows(sent, before->map_version())) {
+    ABSL_ASSIGN_OR_RETURN(ring::SegmentMap next, wire::NextMap(sent, before->map.get()));
+    map = std::make_shared<const ring::SegmentMap>(std::move(next));
+  }
+  std::shared_ptr<const Catalogue> catalogue;
   if (request.has_catalogue()) {
     ABSL_ASSIGN_OR_RETURN(Catalogue parsed, Catalogue::FromProto(request.catalogue()));
     catalogue = std::make_shared<const Catalogue>(std::move(parsed));
