@@ -172,11 +172,11 @@ absl::StatusOr<v1::InstallReply> Shard::Install(const v1::InstallRequest& reques
 }
 
 void Shard::MakeHosts(const ring::SegmentMap& map) {
-  for (uint32_t s = 0; s < map.SegmentCount(); ++s) {
-    SegmentHost& host = context_.AddHost(around_);
-    const auto found = contents_.segments.find(SegmentId(s));
-    if (found == contents_.segments.end() || contents_.owner.ring_bits != map.ring_bits()) continue;
-    host.Restore(std::move(found->second.state), std::move(found->second.found));
+  context_.MakeRing(map.SegmentCount(), around_);
+  if (contents_.owner.ring_bits == map.ring_bits()) {
+    for (auto& [segment, found] : contents_.segments) {
+      context_.AddHost(segment).Restore(std::move(found.state), std::move(found.found));
+    }
   }
   contents_.segments.clear();
 }
@@ -190,9 +190,7 @@ void Shard::Configure(const std::shared_ptr<const View>& view) {
     context_.disk()->Write(std::move(batch));
   }
   NoteKnown(*view);
-  // Segments ignore a map older than one they know, so two calls that overtake each other do no harm.
-  context_.ForEachSegment([view](SegmentHost& host) { host.Configure(*view->map, view->self); },
-                          [this] { context_.VisitSoon(); });
+  context_.Follow(view, [this] { context_.VisitSoon(); });
 }
 
 void Shard::ReleaseSegment(SegmentId segment, std::shared_ptr<const ring::SegmentMap> map,

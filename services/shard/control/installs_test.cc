@@ -1,4 +1,6 @@
-// How maps come to a shard.
+// How maps come to a shard, and which segments they give hosts.
+#include <set>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "libs/base/test_util/status_matchers.h"
@@ -10,6 +12,7 @@ namespace {
 using absl::StatusCode;
 using ::paceline::testing::IsOk;
 using ::paceline::testing::StatusIs;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Version `version`, since `from`: segment 1 is in another epoch.
@@ -62,6 +65,54 @@ TEST_F(ShardTest, TakesAMapThatWasEncodedForAllShards) {
   EXPECT_EQ(shard.view()->map->EpochOf(SegmentId(1)), Epoch(2));
   request.set_whole_map("\xff");
   EXPECT_THAT(shard.Install(request), StatusIs(StatusCode::kInvalidArgument, HasSubstr("whole_map")));
+}
+
+TEST_F(ShardTest, OnlySegmentsThatConcernItHaveHosts) {
+  v1::InstallRequest request = MapOf(1, 1);
+  v1::Map& map = *request.mutable_map();
+  map.set_ring_bits(3);
+  for (int s = 2; s < 8; ++s) *map.add_segments() = map.segments(0);
+  *map.add_shards() = map.shards(0);
+  map.mutable_shards(1)->set_shard(1);
+  map.mutable_shards(1)->set_name("shard-1");
+  for (int s = 0; s < 8; ++s) map.mutable_segments(s)->mutable_primary()->set_shard(s % 4 == 1 ? 0 : 1);
+  Shard other({}, clock, probe);
+  other.Identify({.shard = ShardId(0), .incarnation = Incarnation(1)});
+  ASSERT_THAT(other.Install(request), IsOk());
+  const auto hosts = [&other] {
+    std::set<uint32_t> segments;
+    other.context().ForEachSegment([&](SegmentHost& host) { segments.insert(host.id().v); }, [] {});
+    return segments;
+  };
+  EXPECT_THAT(hosts(), ElementsAre(1, 5));
+  map.set_version(2);
+  map.mutable_segments(6)->set_epoch(2);
+  map.mutable_segments(6)->mutable_primary()->set_shard(0);
+  ASSERT_THAT(other.Install(request), IsOk());
+  EXPECT_THAT(hosts(), ElementsAre(1, 5, 6));
+  EXPECT_NE(other.context().host(SegmentId(6)).primary(), nullptr);
+  EXPECT_EQ(other.context().host(SegmentId(3)).epoch(), Epoch(1)) << "it is asked about a foreign one";
+  EXPECT_EQ(other.context().host(SegmentId(3)).primary(), nullptr);
+}
+
+// An empty copy of a segment that has moved here would pass for one that is in sync.
+TEST_F(ShardTest, AMemberThatComesLaterDoesNotBeginEmpty) {
+  v1::InstallRequest request = MapOf(1, 1);
+  v1::Map& map = *request.mutable_map();
+  *map.add_shards() = map.shards(0);
+  map.mutable_shards(1)->set_shard(1);
+  map.mutable_shards(1)->set_name("shard-1");
+  map.mutable_segments(1)->mutable_primary()->set_shard(1);
+  Shard other({}, clock, probe);
+  other.Identify({.shard = ShardId(0), .incarnation = Incarnation(1)});
+  ASSERT_THAT(other.Install(request), IsOk());
+  map.set_version(2);
+  map.mutable_segments(1)->set_epoch(2);
+  map.mutable_segments(1)->add_replicas()->set_incarnation(1);
+  ASSERT_THAT(other.Install(request), IsOk());
+  const SegmentHost& host = other.context().host(SegmentId(1));
+  EXPECT_EQ(host.role(), SegmentHost::Role::kReplica);
+  EXPECT_EQ(host.state(), nullptr);
 }
 
 }  // namespace
