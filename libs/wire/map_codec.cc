@@ -2,6 +2,7 @@
 
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/status.h"
@@ -115,17 +116,25 @@ absl::StatusOr<ring::SegmentMap> NextMap(const v1::Map& map, const ring::Segment
     return absl::InvalidArgumentError(absl::StrCat("map: ring_bits is ", map.ring_bits(), ", before it was ",
                                                    have->ring_bits(), ", and it never changes"));
   }
+  std::vector<std::pair<SegmentId, ring::SegmentConfig>> changed;
+  for (const v1::MapDelta::Segment& segment : map.delta().segments()) {
+    changed.emplace_back(SegmentId(segment.segment()), ConfigFromProto(segment.config()));
+  }
+  const MapVersion version(map.version());
+  if (map.delta().shards().empty() && map.delta().forgotten().empty()) {
+    return have->With(version, map.feature_level(), changed);
+  }
   std::vector<ring::SegmentConfig> segments;
   segments.reserve(have->SegmentCount());
   for (uint32_t s = 0; s < have->SegmentCount(); ++s) segments.push_back(have->ConfigOf(SegmentId(s)));
-  for (const v1::MapDelta::Segment& changed : map.delta().segments()) {
-    if (!have->Contains(SegmentId(changed.segment()))) {
+  for (auto& [segment, config] : changed) {
+    if (!have->Contains(segment)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("map: segment ", changed.segment(), "; the ring has 0 to ", have->SegmentCount() - 1));
+          absl::StrCat("map: segment ", segment.v, "; the ring has 0 to ", have->SegmentCount() - 1));
     }
-    segments[changed.segment()] = ConfigFromProto(changed.config());
+    segments[segment.v] = std::move(config);
   }
-  return ring::SegmentMap::Create(MapVersion(map.version()), have->ring_bits(), std::move(segments),
+  return ring::SegmentMap::Create(version, have->ring_bits(), std::move(segments),
                                   NextShards(map.delta(), *have), map.feature_level());
 }
 

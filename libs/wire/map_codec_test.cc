@@ -117,6 +117,8 @@ TEST(MapCodecTest, RefusesAChangeOfWhatIsNotThere) {
   v1::Map map = SomeDelta();
   map.mutable_delta()->mutable_segments(0)->set_segment(2);
   EXPECT_THAT(NextMap(map, &*have), StatusIs(absl::StatusCode::kInvalidArgument));
+  map.mutable_delta()->clear_shards();
+  EXPECT_THAT(NextMap(map, &*have), StatusIs(absl::StatusCode::kInvalidArgument));
   map = SomeDelta();
   map.set_ring_bits(2);
   EXPECT_THAT(NextMap(map, &*have), StatusIs(absl::StatusCode::kInvalidArgument));
