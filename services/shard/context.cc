@@ -25,6 +25,7 @@ Context::Context(ShardOptions options, const world::Clock& clock, Probe& probe, 
 void Context::End() {
   helper_.reset();
   hosts_.clear();
+  around_ = Surroundings();
 }
 
 std::shared_ptr<const View> Context::view() const {
