@@ -8,6 +8,7 @@
 #include "bench/replicas.h"
 #include "bench/restart.h"
 #include "bench/rules.h"
+#include "bench/size.h"
 #include "bench/soak/commands.h"
 #include "bench/workloads.h"
 #include "libs/base/version.h"
@@ -36,6 +37,8 @@ constexpr Workload kWorkloads[] = {
      paceline::bench::WithSnapshots},
     {"rules", "update rules written as expressions, beside the same ones built in; without a cluster",
      paceline::bench::Rules, /*own_cluster=*/true},
+    {"size", "what decisions cost as clusters grow, to 1,000 shards of 65,536 segments; without a cluster",
+     paceline::bench::Size, /*own_cluster=*/true},
     {"replicas", "the sparse workload with 0, 1 and 2 replicas; starts clusters of its own",
      paceline::bench::WithReplicas, /*own_cluster=*/true},
     {"disks", "pushes with disks written behind and with durable acknowledgements; likewise",

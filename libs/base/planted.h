@@ -77,6 +77,7 @@ enum class Bug : uint8_t {
   kGrantsAddedUp,             // the client adds up grants, each of which counts from the stream's beginning
   kChangeOutOfNumber,  // a call of the coordinator is obeyed though a newer change of its subject has begun
   kFloorForgotten,     // a segment that began empty forgets, with its primary, which calls are of before
+  kDeltaOnWrongBase,   // who has missed maps is sent what the last one has changed, as if that were all
   kDeposedObeyed,      // a shard obeys a coordinator though it knows of a later one
 };
 

@@ -13,12 +13,27 @@ JobClock::JobClock(Clock min_clock, std::map<SessionId, Worker> workers,
   ForgetTicks();
 }
 
+void JobClock::Forget(Clock counted) {
+  const auto it = at_.find(counted);
+  if (--it->second == 0) at_.erase(it);
+}
+
+void JobClock::Count(Worker& worker, Clock counted) {
+  Forget(std::exchange(worker.counted, counted));
+  at_[counted] += 1;
+}
+
 void JobClock::Join(SessionId session, Clock start, uint32_t rank) {
-  workers_.emplace(session, Worker{.rank = rank, .start = start, .counted = start, .pending = {}});
+  const Worker worker{.rank = rank, .start = start, .counted = start, .pending = {}};
+  if (workers_.emplace(session, worker).second) at_[start] += 1;
 }
 
 void JobClock::Leave(SessionId session) {
-  if (workers_.erase(session) == 0 || !workers_.empty()) return;
+  const auto it = workers_.find(session);
+  if (it == workers_.end()) return;
+  Forget(it->second.counted);
+  workers_.erase(it);
+  if (!workers_.empty()) return;
   Clock last = min_clock_;
   for (const auto& [id, finished] : finished_) last = std::max(last, finished.end);
   Advance(last);
@@ -57,7 +72,7 @@ void JobClock::Taken(SessionId session, const LineCounts& here) {
            (arrived && Planted(Bug::kFoldBeforeParts));
   };
   while (!worker.pending.empty() && counts(worker.pending.front().second)) {
-    worker.counted = worker.pending.front().first;
+    Count(worker, worker.pending.front().first);
     worker.pending.pop_front();
   }
 }
@@ -70,23 +85,22 @@ void JobClock::Reached(SessionId session, Clock clock, const LineCounts& here) {
                                  [clock](const auto& pending) { return pending.first >= clock; });
   if (tick == worker.pending.end() || clock <= worker.counted) return;
   if (here.At(Line::kArrival) < tick->second.At(Line::kArrival)) return;
-  worker.counted = clock;
+  Count(worker, clock);
   while (!worker.pending.empty() && worker.pending.front().first <= clock) worker.pending.pop_front();
 }
 
 void JobClock::ForgetTicks() {
+  at_.clear();
   for (auto& [session, worker] : workers_) {
     worker.counted = std::max(worker.start, min_clock_);
     worker.pending.clear();
+    at_[worker.counted] += 1;
   }
 }
 
 std::optional<Clock> JobClock::Candidate() const {
-  const std::optional<SessionId> slowest = Slowest();
-  if (!slowest.has_value()) return std::nullopt;
-  const Clock lowest = workers_.at(*slowest).counted;
-  if (lowest <= min_clock_) return std::nullopt;
-  return lowest;
+  if (at_.empty() || at_.begin()->first <= min_clock_) return std::nullopt;
+  return at_.begin()->first;
 }
 
 size_t JobClock::Members(Clock clock) const {

@@ -31,7 +31,7 @@ struct LineCounts {
 // once n parts are *here*, applied or, on the line of aggregated tables, staged; so it may come by another
 // stream, or before the parts it speaks of, and never vouches for a part that was lost.
 //
-// Single owner, no locks. Costs O(log workers) a call, O(workers) for Candidate.
+// Single owner, no locks. Costs O(log workers) a call; O(workers) for Slowest, Members and ForgetTicks.
 class JobClock {
  public:
   // Ticks of one worker that wait for their parts; beyond this the newest replaces the one before it.
@@ -102,7 +102,11 @@ class JobClock {
   std::optional<SessionId> Slowest() const;
 
  private:
+  void Count(Worker& worker, Clock counted);
+  void Forget(Clock counted);
+
   std::map<SessionId, Worker> workers_;
+  std::map<Clock, size_t> at_;  // how many workers are counted at a clock
   std::map<SessionId, Finished> finished_;
   Clock min_clock_ = 0;
 };

@@ -191,5 +191,46 @@ TEST(JobClockTest, RandomHistoriesAgreeWithTheDefinition) {
   }
 }
 
+// What is counted along the way agrees with a look at every worker.
+TEST(JobClockTest, TheSlowestIsKnownWhoeverComesAndGoes) {
+  world::SplitMix64 random(7);
+  JobClock clock;
+  Clock newest = 0;
+  for (int step = 0; step < 5000; ++step) {
+    const SessionId id(1 + world::Uniform(random, 6));
+    switch (world::Uniform(random, 8)) {
+      case 0:
+        if (!clock.HasWorker(id)) clock.Join(id, clock.min_clock() + world::Uniform(random, 3), 0);
+        break;
+      case 1:
+        clock.Leave(id);
+        break;
+      case 2:
+        clock.Finish(id, newest);
+        break;
+      case 3:
+        if (world::Uniform(random, 10) == 0) clock.ForgetTicks();
+        break;
+      case 4:
+        clock.Reached(id, newest, Parts(newest));
+        break;
+      case 5:
+        if (const auto candidate = clock.Candidate()) clock.Advance(*candidate);
+        break;
+      default:
+        newest += world::Uniform(random, 2);
+        clock.Tick(id, newest, Parts(newest), Parts(newest - world::Uniform(random, 2) * (newest > 0)));
+    }
+    const auto smallest = [&]() -> std::optional<Clock> {
+      std::optional<Clock> found;
+      for (const auto& [session, worker] : clock.workers()) {
+        found = std::min(found.value_or(UINT64_MAX), worker.counted);
+      }
+      return found > clock.min_clock() ? found : std::nullopt;
+    };
+    ASSERT_EQ(clock.Candidate(), smallest()) << "step " << step;
+  }
+}
+
 }  // namespace
 }  // namespace paceline::clock

@@ -64,29 +64,50 @@ absl::StatusOr<SegmentMap> SegmentMap::Create(MapVersion version, int ring_bits,
     map.index_.emplace(map.shards_[i].id, i);
   }
   map.held_.resize(map.shards_.size());
-  map.segments_.reserve(segments.size());
-  for (const SegmentConfig& config : segments) {
-    ABSL_RETURN_IF_ERROR(map.Add(config));
+  map.segments_.resize(segments.size());
+  for (uint32_t s = 0; s < segments.size(); ++s) {
+    ABSL_RETURN_IF_ERROR(map.Set(SegmentId(s), segments[s]));
   }
   return map;
 }
 
-absl::Status SegmentMap::Add(const SegmentConfig& config) {
-  const SegmentId segment(SegmentCount());
+absl::StatusOr<SegmentMap> SegmentMap::With(
+    MapVersion version, uint32_t feature_level,
+    absl::Span<const std::pair<SegmentId, SegmentConfig>> changed) const {
+  SegmentMap map = *this;
+  map.version_ = version;
+  map.feature_level_ = std::max<uint32_t>(feature_level, 1);
+  for (const auto& [segment, config] : changed) {
+    if (!Contains(segment)) {
+      return Bad(absl::StrCat("segment ", segment.v, "; the ring has 0 to ", SegmentCount() - 1));
+    }
+    map.LetGo(segment);
+    ABSL_RETURN_IF_ERROR(map.Set(segment, config));
+  }
+  map.Pack();
+  return map;
+}
+
+absl::Status SegmentMap::Set(SegmentId segment, const SegmentConfig& config) {
   if (config.epoch == Epoch(0)) {
     return Bad(absl::StrCat("segment ", segment.v, " has epoch 0; epochs count from 1"));
   }
-  segments_.push_back({config.epoch, static_cast<uint32_t>(members_.size()),
-                       static_cast<uint32_t>(1 + config.replicas.size()), config.emptied_in,
-                       config.change_floor, config.lost});
-  ABSL_RETURN_IF_ERROR(AddMember(segment, config.primary));
-  for (const Member& replica : config.replicas) {
-    ABSL_RETURN_IF_ERROR(AddMember(segment, replica));
+  Entry& entry = segments_[segment.v];
+  const auto count = static_cast<uint32_t>(1 + config.replicas.size());
+  const bool fits = count <= entry.count;
+  const auto begin = fits ? entry.begin : static_cast<uint32_t>(members_.size());
+  if (!fits) members_.resize(begin + count);
+  entry = {config.epoch, begin, count, config.emptied_in, config.change_floor, config.lost};
+  ABSL_RETURN_IF_ERROR(Hold(segment, config.primary));
+  members_[begin] = config.primary;
+  for (uint32_t i = 1; i < count; ++i) {
+    ABSL_RETURN_IF_ERROR(Hold(segment, config.replicas[i - 1]));
+    members_[begin + i] = config.replicas[i - 1];
   }
   return absl::OkStatus();
 }
 
-absl::Status SegmentMap::AddMember(SegmentId segment, const Member& member) {
+absl::Status SegmentMap::Hold(SegmentId segment, const Member& member) {
   const auto found = index_.find(member.shard);
   if (found == index_.end()) {
     return Bad(absl::StrCat("segment ", segment.v, " names ", ToString(member),
@@ -98,13 +119,36 @@ absl::Status SegmentMap::AddMember(SegmentId segment, const Member& member) {
                             ", newer than the newest known one, ", known.v));
   }
   std::vector<SegmentId>& held = held_[found->second];
-  if (!held.empty() && held.back() == segment) {
+  const auto place = std::lower_bound(held.begin(), held.end(), segment);
+  if (place != held.end() && *place == segment) {
     return Bad(absl::StrCat("segment ", segment.v, " names shard ", member.shard.v,
                             " twice; expected its members on distinct shards"));
   }
-  held.push_back(segment);
-  members_.push_back(member);
+  held.insert(place, segment);
   return absl::OkStatus();
+}
+
+void SegmentMap::LetGo(SegmentId segment) {
+  for (const Member& member : Members(segment)) {
+    std::vector<SegmentId>& held = held_[index_.at(member.shard)];
+    held.erase(std::lower_bound(held.begin(), held.end(), segment));
+  }
+}
+
+// What segments have left behind is dropped once it is as much as they have.
+void SegmentMap::Pack() {
+  size_t used = 0;
+  for (const Entry& entry : segments_) used += entry.count;
+  if (members_.size() <= 2 * used) return;
+  std::vector<Member> members;
+  members.reserve(used);
+  for (Entry& entry : segments_) {
+    const auto begin = static_cast<uint32_t>(members.size());
+    const auto from = members_.begin() + entry.begin;
+    members.insert(members.end(), from, from + entry.count);
+    entry.begin = begin;
+  }
+  members_ = std::move(members);
 }
 
 absl::Span<const Member> SegmentMap::Members(SegmentId segment) const {

@@ -69,6 +69,10 @@ class SegmentMap {
   static absl::StatusOr<SegmentMap> Create(MapVersion version, int ring_bits,
                                            std::vector<SegmentConfig> segments, std::vector<ShardInfo> shards,
                                            uint32_t feature_level = 1);
+  // This map as a later version with other configurations of some segments, all else being equal. Fails as
+  // Create. O(segments) copies of numbers, and O(members) for each that is named.
+  absl::StatusOr<SegmentMap> With(MapVersion version, uint32_t feature_level,
+                                  absl::Span<const std::pair<SegmentId, SegmentConfig>> changed) const;
 
   MapVersion version() const { return version_; }
   // Every shard speaks this level, so its records may be written.
@@ -106,14 +110,17 @@ class SegmentMap {
   };
 
   SegmentMap() = default;
-  absl::Status Add(const SegmentConfig& config);
-  absl::Status AddMember(SegmentId segment, const Member& member);
+  // Sets the configuration of a segment whose members nobody holds.
+  absl::Status Set(SegmentId segment, const SegmentConfig& config);
+  absl::Status Hold(SegmentId segment, const Member& member);
+  void LetGo(SegmentId segment);
+  void Pack();
 
   MapVersion version_;
   uint32_t feature_level_ = 1;
   int ring_bits_ = 0;
   std::vector<Entry> segments_;
-  std::vector<Member> members_;  // of all segments, end to end
+  std::vector<Member> members_;  // of all segments; others between them belong to none any more
   std::vector<ShardInfo> shards_;
   absl::flat_hash_map<ShardId, uint32_t> index_;  // into shards_ and held_
   std::vector<std::vector<SegmentId>> held_;      // per shard

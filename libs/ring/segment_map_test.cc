@@ -75,6 +75,47 @@ TEST(SegmentMapTest, ACopyStandsOnItsOwn) {
   EXPECT_EQ(copy.FindShard(ShardId(0))->name, "shard-0");
 }
 
+TEST(SegmentMapTest, ALaterVersionDiffersInWhatIsNamed) {
+  Ingredients in;
+  const SegmentMap before = in.Make().value();
+  in.segments[0] = {Epoch(2), M(1), {}};
+  in.segments[2] = {Epoch(3), M(4), {M(0), M(2, 9)}, Epoch(3), 5, true};
+  const auto after =
+      before.With(MapVersion(8), 2, {{SegmentId(0), in.segments[0]}, {SegmentId(2), in.segments[2]}});
+  ASSERT_THAT(after, IsOk());
+  EXPECT_EQ(after->version(), MapVersion(8));
+  EXPECT_EQ(after->feature_level(), 2u);
+  for (uint32_t s = 0; s < 4; ++s) EXPECT_EQ(after->ConfigOf(SegmentId(s)), in.segments[s]);
+  EXPECT_THAT(after->SegmentsOf(ShardId(0)), ElementsAre(SegmentId(1), SegmentId(2)));
+  EXPECT_THAT(after->SegmentsOf(ShardId(1)), ElementsAre(SegmentId(0), SegmentId(1), SegmentId(3)));
+  EXPECT_THAT(before.SegmentsOf(ShardId(4)), IsEmpty());
+  const auto refused = [&](SegmentId segment, const SegmentConfig& config) {
+    return before.With(MapVersion(8), 1, {{segment, config}}).status();
+  };
+  EXPECT_THAT(refused(SegmentId(4), in.segments[0]), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(refused(SegmentId(0), {Epoch(2), M(7), {}}), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(refused(SegmentId(0), {Epoch(2), M(1), {M(1)}}), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(SegmentMapTest, ManyVersionsLaterItIsAsIfItWasMadeAtOnce) {
+  Ingredients in;
+  SegmentMap map = in.Make().value();
+  for (uint32_t i = 1; i <= 60; ++i) {
+    SegmentConfig& config = in.segments[i % 4];
+    config.epoch = Epoch(config.epoch.v + 1);
+    config.primary = M(i % 2);
+    config.replicas = {};
+    if (i % 3 > 0) config.replicas.push_back(M(1 - i % 2));
+    if (i % 3 > 1) config.replicas.push_back(M(4));
+    map = map.With(MapVersion(7 + i), 1, {{SegmentId(i % 4), config}}).value();
+    const SegmentMap made = in.Make().value();
+    for (uint32_t s = 0; s < 4; ++s) ASSERT_EQ(map.ConfigOf(SegmentId(s)), made.ConfigOf(SegmentId(s))) << i;
+    for (const uint32_t shard : {0u, 1u, 2u, 4u}) {
+      ASSERT_EQ(map.SegmentsOf(ShardId(shard)), made.SegmentsOf(ShardId(shard))) << i;
+    }
+  }
+}
+
 TEST(SegmentMapTest, OneSegmentIsEnough) {
   Ingredients in;
   in.ring_bits = 0;

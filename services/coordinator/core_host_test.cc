@@ -30,10 +30,12 @@ class ThreadShard final : public ShardCaller {
 
   void Install(ShardId, const std::string&, v1::InstallRequest request, InstallDone done) override {
     host_.Later([this, request = std::move(request), done = std::move(done)] {
-      Queue([request, done] {
+      Queue([this, request, done] {
         v1::InstallReply reply;
-        reply.set_map_version(request.map().version());
-        reply.set_catalogue_version(request.catalogue().version());
+        map_version_ = std::max(map_version_, request.map().version());
+        catalogue_version_ = std::max(catalogue_version_, request.catalogue().version());
+        reply.set_map_version(map_version_);
+        reply.set_catalogue_version(catalogue_version_);
         done(reply);
       });
     });
@@ -79,6 +81,8 @@ class ThreadShard final : public ShardCaller {
   }
 
   CoreHost& host_;
+  uint64_t map_version_ = 0;  // accessed in visits only, as is this
+  uint64_t catalogue_version_ = 0;
   std::mutex mutex_;
   std::condition_variable more_;
   std::deque<std::function<void()>> queue_;

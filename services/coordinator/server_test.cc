@@ -69,8 +69,11 @@ class YesShard final : public v1::ShardControl::Service {
   }
   grpc::Status Install(grpc::ServerContext*, const v1::InstallRequest* request,
                        v1::InstallReply* reply) override {
-    reply->set_map_version(request->map().version());
-    reply->set_catalogue_version(request->catalogue().version());
+    const std::lock_guard lock(mutex_);
+    map_version_ = std::max(map_version_, request->map().version());
+    catalogue_version_ = std::max(catalogue_version_, request->catalogue().version());
+    reply->set_map_version(map_version_);
+    reply->set_catalogue_version(catalogue_version_);
     return grpc::Status::OK;
   }
   grpc::Status MakeChange(grpc::ServerContext*, const v1::Change* request, v1::ChangeReply* reply) override {
@@ -86,6 +89,9 @@ class YesShard final : public v1::ShardControl::Service {
     return grpc::Status::OK;
   }
 
+  std::mutex mutex_;  // guards the versions
+  uint64_t map_version_ = 0;
+  uint64_t catalogue_version_ = 0;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };

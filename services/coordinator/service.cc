@@ -1,6 +1,8 @@
 #include "services/coordinator/service.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -171,24 +173,31 @@ grpc::ServerUnaryReactor* CoordinatorService::Status(Context* context, const v1:
 
 // -- watching the map --
 
-// One WatchMap stream. A slow reader gets the newest map when it is ready for one, and misses those in
-// between: at most two maps are kept for it.
+// One WatchMap stream. A slow reader gets the newest whole map when it is ready for one, and misses those in
+// between: at most two of them are kept for it. Of maps that only say what has changed it misses none: if too
+// many wait its stream ends, and the next one begins with the version that it knows by then.
 class CoordinatorService::Watch final : public grpc::ServerWriteReactor<v1::Map>,
                                         public std::enable_shared_from_this<Watch> {
  public:
   Watch(CoordinatorService& service, Context* context) : service_(service), context_(context) {}
 
-  void Start(uint64_t known_version) {
+  void Start(const v1::WatchMapRequest& request) {
     uint64_t terms = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      written_ = request.known_version();
+    }
     const absl::StatusOr<WatchId> id =
         service_.host_.Visit([&](Candidate& candidate) -> absl::StatusOr<WatchId> {
           if (candidate.leader() == nullptr) return candidate.StandsBy();
           terms = candidate.terms();
           return candidate.leader()->WatchMap(
-              known_version, [this](const std::shared_ptr<const v1::Map>& map) {
+              request.known_version(),
+              [this](const std::shared_ptr<const v1::Map>& map) {
                 // Runs after the visit, when the stream may have ended already.
                 service_.host_.Later([watch = shared_from_this(), map] { watch->OnMap(map); });
-              });
+              },
+              request.takes_deltas());
         });
     if (!id.ok()) return End(id.status());
     const std::lock_guard lock(mutex_);
@@ -213,13 +222,34 @@ class CoordinatorService::Watch final : public grpc::ServerWriteReactor<v1::Map>
   }
 
  private:
+  static constexpr size_t kWaitingMax = 64;
+
   void OnMap(const std::shared_ptr<const v1::Map>& map) {
     const std::lock_guard lock(mutex_);
-    // Two visits may deliver their maps in either order.
-    if (map->version() <= newest_) return;
-    newest_ = map->version();
-    next_ = map;
+    if (map->version() <= written_) return;
+    if (!map->has_delta()) waiting_.erase(waiting_.begin(), waiting_.lower_bound(map->version()));
+    waiting_[map->version()] = map;
+    if (waiting_.size() > kWaitingMax && !end_.has_value()) {
+      end_ = grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "the client does not read its maps");
+    }
     GoOn();
+  }
+
+  // The newest whole map, or else the change that follows what was written; nullptr: it is still on its way.
+  // Two visits may deliver their maps in either order.
+  std::shared_ptr<const v1::Map> TakeNext() {
+    auto next = waiting_.end();
+    for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
+      if (!it->second->has_delta()) next = it;
+    }
+    if (next == waiting_.end()) next = waiting_.begin();
+    if (next == waiting_.end() || (next->second->has_delta() && next->second->delta().from() > written_)) {
+      return nullptr;
+    }
+    std::shared_ptr<const v1::Map> map = next->second;
+    waiting_.erase(waiting_.begin(), std::next(next));
+    written_ = map->version();
+    return map;
   }
 
   // Does the one next thing. gRPC's calls return at once and call back on other threads.
@@ -228,8 +258,7 @@ class CoordinatorService::Watch final : public grpc::ServerWriteReactor<v1::Map>
     if (end_.has_value()) {
       finished_ = true;
       Finish(*end_);
-    } else if (next_ != nullptr) {
-      writing_ = std::move(next_);
+    } else if ((writing_ = TakeNext()) != nullptr) {
       StartWrite(writing_.get());
     }
   }
@@ -260,9 +289,9 @@ class CoordinatorService::Watch final : public grpc::ServerWriteReactor<v1::Map>
   Context* const context_;
   std::mutex mutex_;  // guards the members below
   WatchId id_ = 0;
-  uint64_t terms_ = 0;  // of the candidate when it issued the id
-  uint64_t newest_ = 0;
-  std::shared_ptr<const v1::Map> next_;
+  uint64_t terms_ = 0;                                          // of the candidate when it issued the id
+  std::map<uint64_t, std::shared_ptr<const v1::Map>> waiting_;  // by version
+  uint64_t written_ = 0;                                        // the version written last, or known at first
   std::shared_ptr<const v1::Map> writing_;
   std::optional<grpc::Status> end_;
   bool finished_ = false;
@@ -280,7 +309,7 @@ grpc::ServerWriteReactor<v1::Map>* CoordinatorService::WatchMap(Context* context
   if (ended) {
     watch->End(absl::UnavailableError("the coordinator is stopping; try again when it is back"));
   } else {
-    watch->Start(request->known_version());
+    watch->Start(*request);
   }
   return watch.get();
 }

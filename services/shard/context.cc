@@ -25,6 +25,7 @@ Context::Context(ShardOptions options, const world::Clock& clock, Probe& probe, 
 void Context::End() {
   helper_.reset();
   hosts_.clear();
+  around_ = Surroundings();
 }
 
 std::shared_ptr<const View> Context::view() const {
@@ -54,10 +55,40 @@ bool Context::CatalogueWanted(CatalogueVersion version) {
   return !want || want(version);
 }
 
-SegmentHost& Context::AddHost(const Surroundings& around) {
-  const SegmentId id(static_cast<uint32_t>(hosts_.size()));
-  is_watched_.push_back(0);
-  return *hosts_.emplace_back(std::make_unique<SegmentHost>(id, around, batches_[ExecutorOf(id)].get()));
+void Context::MakeRing(size_t segments, const Surroundings& around) {
+  around_ = around;
+  hosts_.resize(segments);
+  is_watched_.resize(segments);
+  has_followed_.resize(executors_.size());
+}
+
+SegmentHost& Context::AddHost(SegmentId segment) {
+  const size_t executor = ExecutorOf(segment);
+  hosts_[segment.v] = std::make_unique<SegmentHost>(segment, around_, batches_[executor].get());
+  // A member by the first map that it hears of begins empty; this shard knew earlier ones.
+  if (has_followed_[executor] != 0) hosts_[segment.v]->KnewMaps();
+  return *hosts_[segment.v];
+}
+
+void Context::MakeHost(SegmentId segment) {
+  SegmentHost& host = AddHost(segment);
+  const auto now = view();
+  if (now->map != nullptr && now->self.incarnation != Incarnation()) host.Configure(*now->map, now->self);
+}
+
+void Context::Follow(const std::shared_ptr<const View>& view, Done done) {
+  const auto follow = [this, view](size_t executor) {
+    for (const SegmentId segment : view->map->SegmentsOf(view->self.shard)) {
+      const bool missing = ExecutorOf(segment) == executor && hosts_[segment.v] == nullptr;
+      if (missing) AddHost(segment);
+    }
+    has_followed_[executor] = 1;
+    for (size_t s = executor; s < hosts_.size(); s += executors_.size()) {
+      // Segments ignore a map older than one they know, so two calls that overtake each other do no harm.
+      if (hosts_[s] != nullptr) host(SegmentId(static_cast<uint32_t>(s))).Configure(*view->map, view->self);
+    }
+  };
+  OnEachExecutor(follow, std::move(done));
 }
 
 void Context::OnEachExecutor(std::function<void(size_t executor)> work, Done done) {
@@ -81,7 +112,20 @@ void Context::OnEachExecutor(std::function<void(size_t executor)> work, Done don
 void Context::ForEachSegment(Visit visit, Done done) {
   if (view()->map == nullptr) return done();
   const auto visit_those_of = [this, visit = std::move(visit)](size_t executor) {
-    for (size_t s = executor; s < hosts_.size(); s += executors_.size()) visit(host(hosts_[s]->id()));
+    for (size_t s = executor; s < hosts_.size(); s += executors_.size()) {
+      if (hosts_[s] != nullptr) visit(host(hosts_[s]->id()));
+    }
+  };
+  OnEachExecutor(visit_those_of, std::move(done));
+}
+
+void Context::ForEachOnRing(std::function<void(SegmentId, SegmentHost*)> visit, Done done) {
+  if (view()->map == nullptr) return done();
+  const auto visit_those_of = [this, visit = std::move(visit)](size_t executor) {
+    for (size_t s = executor; s < hosts_.size(); s += executors_.size()) {
+      const SegmentId segment(static_cast<uint32_t>(s));
+      visit(segment, hosts_[s] == nullptr ? nullptr : &host(segment));
+    }
   };
   OnEachExecutor(visit_those_of, std::move(done));
 }

@@ -100,11 +100,18 @@ class Context {
   bool CatalogueWanted(CatalogueVersion version) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // -- segments --
-  // Makes the next segment. REQUIRES: Publish is changing the view for the first map.
-  SegmentHost& AddHost(const Surroundings& around);
-  // The segment is watched from now on. REQUIRES: on the executor of the segment, and a map is installed that
-  // contains it.
+  // Segments get hosts when something happens to them here; a large ring has few that do. REQUIRES: Publish
+  // is changing the view for the first map.
+  void MakeRing(size_t segments, const Surroundings& around);
+  // Makes the host of a segment that the disk has. REQUIRES: as MakeRing, which was called before.
+  SegmentHost& AddHost(SegmentId segment);
+  // Makes the hosts of segments of which this shard is a member by the view, and has every host follow its
+  // map. Then runs `done`. REQUIRES: there is a map, and the shard knows who it is.
+  void Follow(const std::shared_ptr<const View>& view, Done done);
+  // The segment is watched from now on. Makes its host, if there is none, by the map of the present view.
+  // REQUIRES: on the executor of the segment, and a map is installed that contains it.
   SegmentHost& host(SegmentId segment) {
+    if (hosts_[segment.v] == nullptr) MakeHost(segment);
     if (is_watched_[segment.v] == 0) {
       is_watched_[segment.v] = 1;
       watched_[ExecutorOf(segment)].push_back(segment);
@@ -115,8 +122,10 @@ class Context {
   size_t ExecutorOf(SegmentId segment) const { return segment.v % executors_.size(); }
   Executor& executor(SegmentId segment) { return *executors_[ExecutorOf(segment)]; }
   const std::vector<std::unique_ptr<Executor>>& executors() const { return executors_; }
-  // Runs `visit` for every segment on its executor, and `done` after the last.
+  // Runs `visit` for every segment that has a host, on its executor, and `done` after the last.
   void ForEachSegment(Visit visit, Done done);
+  // The same for every segment of the ring; nullptr: it has no host.
+  void ForEachOnRing(std::function<void(SegmentId, SegmentHost*)> visit, Done done);
   // Lets time pass for the segments that are watched, and no longer watches those that want no more visits.
   // Then runs `done`.
   void OnTime(absl::Time now, Done done);
@@ -162,6 +171,7 @@ class Context {
   bool Waits(uint64_t bytes) const {
     return disk_ != nullptr && disk_->pending_bytes() > bytes && !disk_->health().bad();
   }
+  void MakeHost(SegmentId segment);
   // Hands the batch that a group of tasks has filled to the disk.
   void WriteGroup(size_t executor);
 
@@ -178,8 +188,10 @@ class Context {
   WantCatalogue want_catalogue_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<engine::Batch>> batches_;  // of each executor, for the disk
   std::vector<std::unique_ptr<Executor>> executors_;
-  // One a segment; sized once, by the first map, before any stream gets past its Hello.
+  // One a segment, or null; sized once, by the first map, before any stream gets past its Hello.
   std::vector<std::unique_ptr<SegmentHost>> hosts_;
+  Surroundings around_;                          // of hosts
+  std::vector<uint8_t> has_followed_;            // by executor: its segments know a map
   std::vector<uint8_t> is_watched_;              // by segment
   std::vector<std::vector<SegmentId>> watched_;  // by executor
   std::atomic<bool> visit_soon_{false};          // a segment wants it

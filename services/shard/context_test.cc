@@ -21,10 +21,14 @@ class ContextTest : public ::testing::Test {
     context.Publish([&](View& view) {
       view.map = std::make_shared<const ring::SegmentMap>(
           ring::SegmentMap::Create(MapVersion(3), 2, {4, mine}, {info}).value());
-      for (size_t s = 0; s < view.segments(); ++s) context.AddHost(around);
+      context.MakeRing(view.segments(), around);
+      for (const uint32_t segment : {0, 1, 2, 3}) {
+        if (segment != without_host) context.AddHost(SegmentId(segment));
+      }
     });
   }
 
+  uint32_t without_host = 4;
   testing_members::TestClock clock;
   Probe probe;
   Surroundings around{.shard_name = "shard",
@@ -56,6 +60,36 @@ TEST_F(ContextTest, VisitsEverySegmentAndThenIsDone) {
   visit();
   EXPECT_THAT(visited, ElementsAre(0, 2, 1, 3)) << "an executor after the other";
   EXPECT_EQ(done, 2);
+}
+
+TEST_F(ContextTest, ASegmentHasAHostOnceSomethingHappensToIt) {
+  without_host = 2;
+  InstallMap();
+  std::vector<uint32_t> visited;
+  const auto visit = [&] {
+    visited.clear();
+    context.ForEachSegment([&](SegmentHost& host) { visited.push_back(host.id().v); }, [] {});
+    return visited;
+  };
+  EXPECT_THAT(visit(), ElementsAre(0, 1, 3));
+  std::vector<uint32_t> without;
+  const auto look = [&](SegmentId segment, const SegmentHost* host) {
+    if (host == nullptr) without.push_back(segment.v);
+  };
+  context.ForEachOnRing(look, [] {});
+  EXPECT_THAT(without, ElementsAre(2));
+  EXPECT_EQ(context.host(SegmentId(2)).id(), SegmentId(2));
+  EXPECT_THAT(visit(), ElementsAre(0, 2, 1, 3));
+}
+
+TEST_F(ContextTest, AHostThatIsMadeLateKnowsTheMap) {
+  without_host = 2;
+  InstallMap();
+  const auto now = context.Publish([](View& view) { view.self = {ShardId(0), Incarnation(1)}; });
+  EXPECT_EQ(context.host(SegmentId(2)).epoch(), Epoch(1));
+  EXPECT_EQ(context.host(SegmentId(1)).epoch(), Epoch()) << "it was not told yet";
+  context.Follow(now, [] {});
+  EXPECT_EQ(context.host(SegmentId(1)).epoch(), Epoch(1));
 }
 
 // A primary asks it at each visit.

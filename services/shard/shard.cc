@@ -130,13 +130,22 @@ std::string Shard::WhyTooOld(uint64_t map_version) const {
 }
 
 absl::StatusOr<v1::InstallReply> Shard::Install(const v1::InstallRequest& request) {
-  ABSL_RETURN_IF_ERROR(CheckMeant(request.map().cluster(), request.has_target(), request.target()));
-  std::shared_ptr<const ring::SegmentMap> map;
-  std::shared_ptr<const Catalogue> catalogue;
-  if (request.has_map()) {
-    ABSL_ASSIGN_OR_RETURN(ring::SegmentMap parsed, wire::MapFromProto(request.map()));
-    map = std::make_shared<const ring::SegmentMap>(std::move(parsed));
+  v1::Map encoded;
+  if (!encoded.ParseFromString(request.whole_map())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("whole_map: ", request.whole_map().size(), " bytes that are no encoded map"));
   }
+  const bool is_encoded = !request.whole_map().empty();
+  const v1::Map& sent = is_encoded ? encoded : request.map();
+  ABSL_RETURN_IF_ERROR(CheckMeant(sent.cluster(), request.has_target(), request.target()));
+  std::shared_ptr<const ring::SegmentMap> map;
+  // If it does not follow, the answer says from where it would.
+  const auto before = view();
+  if ((is_encoded || request.has_map()) && wire::Follows(sent, before->map_version())) {
+    ABSL_ASSIGN_OR_RETURN(ring::SegmentMap next, wire::NextMap(sent, before->map.get()));
+    map = std::make_shared<const ring::SegmentMap>(std::move(next));
+  }
+  std::shared_ptr<const Catalogue> catalogue;
   if (request.has_catalogue()) {
     ABSL_ASSIGN_OR_RETURN(Catalogue parsed, Catalogue::FromProto(request.catalogue()));
     catalogue = std::make_shared<const Catalogue>(std::move(parsed));
@@ -163,11 +172,11 @@ absl::StatusOr<v1::InstallReply> Shard::Install(const v1::InstallRequest& reques
 }
 
 void Shard::MakeHosts(const ring::SegmentMap& map) {
-  for (uint32_t s = 0; s < map.SegmentCount(); ++s) {
-    SegmentHost& host = context_.AddHost(around_);
-    const auto found = contents_.segments.find(SegmentId(s));
-    if (found == contents_.segments.end() || contents_.owner.ring_bits != map.ring_bits()) continue;
-    host.Restore(std::move(found->second.state), std::move(found->second.found));
+  context_.MakeRing(map.SegmentCount(), around_);
+  if (contents_.owner.ring_bits == map.ring_bits()) {
+    for (auto& [segment, found] : contents_.segments) {
+      context_.AddHost(segment).Restore(std::move(found.state), std::move(found.found));
+    }
   }
   contents_.segments.clear();
 }
@@ -181,9 +190,7 @@ void Shard::Configure(const std::shared_ptr<const View>& view) {
     context_.disk()->Write(std::move(batch));
   }
   NoteKnown(*view);
-  // Segments ignore a map older than one they know, so two calls that overtake each other do no harm.
-  context_.ForEachSegment([view](SegmentHost& host) { host.Configure(*view->map, view->self); },
-                          [this] { context_.VisitSoon(); });
+  context_.Follow(view, [this] { context_.VisitSoon(); });
 }
 
 std::shared_ptr<world::AcceptedStream> Shard::NewPushStream() {

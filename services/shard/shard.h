@@ -136,7 +136,7 @@ class Shard {
                   std::function<void(SegmentHost&, const Entry&, size_t index)> visit, Context::Done done);
   // Writes to the folder what no segment records; a coordinator's store must not be behind it.
   void NoteKnown(const View& view);
-  // Makes the segments of the first map, with what the disk has of them.
+  // Makes the ring of the first map, with what the disk has of its segments.
   void MakeHosts(const ring::SegmentMap& map);
   // Tells every segment of the map, if the shard knows who it is.
   void Configure(const std::shared_ptr<const View>& view);

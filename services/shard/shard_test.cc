@@ -468,5 +468,19 @@ TEST_F(ShardTest, DescribesItself) {
   EXPECT_EQ(beat.workers(0).clock(), 3u);
 }
 
+TEST_F(ShardTest, BeatsNameTheSlowestWorkerAndTheNewest) {
+  for (const auto& [session, start] : {std::pair(6, 4), std::pair(7, 9), std::pair(8, 5)}) {
+    Change(v1::Change::kOpen, static_cast<uint64_t>(session));
+    Change(v1::Change::kJoin, static_cast<uint64_t>(session), static_cast<uint64_t>(start));
+  }
+  v1::BeatRequest beat;
+  shard.Describe([&](v1::BeatRequest now) { beat = now; });
+  ASSERT_EQ(beat.workers_size(), 2);
+  EXPECT_EQ(beat.workers(0).session(), 6u);
+  EXPECT_EQ(beat.workers(0).clock(), 4u);
+  EXPECT_EQ(beat.workers(1).session(), 7u);
+  EXPECT_EQ(beat.workers(1).clock(), 9u);
+}
+
 }  // namespace
 }  // namespace paceline::shard

@@ -86,6 +86,7 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kChangeOutOfNumber, "change_out_of_number", "ChangeOrder", 3},
     NamedBug{Bug::kFloorForgotten, "floor_forgotten", "ChangeOrder", 5},
     NamedBug{Bug::kDeposedObeyed, "deposed_obeyed", "Stale", 51},
+    NamedBug{Bug::kDeltaOnWrongBase, "delta_on_wrong_base", "Owned", 1},
     NamedBug{Bug::kWorkHandedEarly, "work_handed_early", "Work", 254},
     NamedBug{Bug::kWorkMarkedEarly, "work_marked_early", "Work", 9},
 };

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/wire/map_codec.h"
 #include "services/coordinator/metadata/facts/keys.h"
+#include "services/coordinator/metadata/facts/stored_map.h"
 
 namespace paceline::sim {
 namespace {
@@ -160,11 +161,43 @@ void SimCoordinator::Install(ShardId, const std::string& address, v1::InstallReq
   Target& target = shards_.at(address);
   world_.calls.Call<v1::InstallReply>(
       host_, *target.host, kShardTimeout,
-      [&target, request = std::move(request)](auto answer) { answer(target.shard->Install(request)); },
+      [this, &target, request = std::move(request)](auto answer) {
+        if (request.map().has_delta()) OnDelta(request.map(), *target.shard);
+        auto reply = target.shard->Install(request);
+        CheckMapOf(*target.shard);
+        answer(std::move(reply));
+      },
       [this, done = std::move(done)](auto reply) {
         done(std::move(reply));
         Arm();
       });
+}
+
+void SimCoordinator::OnDelta(const v1::Map& sent, const shard::Shard& shard) {
+  const MapVersion has = shard.view()->map_version();
+  world_.marks.Hit("a map travels as what has changed");
+  if (sent.version() > sent.delta().from() + 1) world_.marks.Hit("changes of several maps travel as one");
+  if (MapVersion(sent.delta().from()) < has && has < MapVersion(sent.version())) {
+    world_.marks.Hit("a change of the map fits a later one");
+  }
+}
+
+// Owned: a map says what was committed under its number, however it has come.
+void SimCoordinator::CheckMapOf(const shard::Shard& shard) {
+  const auto view = shard.view();
+  const auto committed = maps_.find(view->map_version().v);
+  if (committed == maps_.end()) return;
+  for (uint32_t s = 0; s < view->map->SegmentCount(); ++s) {
+    if (view->map->ConfigOf(SegmentId(s)) ==
+        wire::ConfigFromProto(committed->second.segments(static_cast<int>(s)))) {
+      continue;
+    }
+    world_.verdict.Violated("Owned", absl::StrCat(shard.options().name, " has map ", view->map_version().v,
+                                                  ", in which segment ", s, " is not as it was committed"));
+  }
+  if (view->map->shards().size() == static_cast<size_t>(committed->second.shards_size())) return;
+  world_.verdict.Violated("Owned", absl::StrCat(shard.options().name, " has map ", view->map_version().v,
+                                                " with other shards than were committed"));
 }
 
 template <class Reply, class Request>
@@ -258,8 +291,7 @@ void SimCoordinator::OnCommitted(absl::Span<const coordinator::Write> writes) {
     coordinator::JobRecord job;
     coordinator::TableDropRecord drop;
     v1::Table table;
-    v1::Map map;
-    if (write.key == keys::kMap && map.ParseFromString(*write.value)) OnMap(map);
+    if (write.key == keys::kMap) OnMap(coordinator::ReadMap(*store_)->value());
     if (absl::StartsWith(write.key, keys::kSessions) && session.ParseFromString(*write.value))
       OnCommitted(session);
     if (absl::StartsWith(write.key, keys::kJobs) && job.ParseFromString(*write.value)) OnCommitted(job);
@@ -395,6 +427,7 @@ void SimCoordinator::OnMap(const v1::Map& map) {
                                                   now.epoch(), ", before it was ", before.epoch()));
   }
   map_ = map;
+  maps_[map.version()] = map;
 }
 
 void SimCoordinator::OnHandedOut(uint64_t session, uint64_t nonce) {

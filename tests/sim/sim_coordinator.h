@@ -125,6 +125,8 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   // `put_back`: the tables that the same commit puts.
   void OnDeleted(const std::string& key, const std::set<uint32_t>& put_back);
   void OnMap(const v1::Map& map);
+  void OnDelta(const v1::Map& sent, const shard::Shard& shard);
+  void CheckMapOf(const shard::Shard& shard);
   void SessionMoved(const coordinator::SessionRecord& session,
                     coordinator::SessionRecord::State was) override;
   void StoreBehind(const absl::Status& why) override;
@@ -148,7 +150,8 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   std::map<std::string, Target> shards_;  // by address
   uint64_t starts_ = 0;
   absl::Time armed_ = absl::InfiniteFuture();
-  v1::Map map_;  // the last in the store
+  v1::Map map_;                       // the last in the store
+  std::map<uint64_t, v1::Map> maps_;  // by version
   std::optional<v1::Map>
       before_doubt_;  // the one before, if the author of the last does not know that it exists
   world::SplitMix64 secrets_{42};

@@ -161,7 +161,7 @@ std::unique_ptr<sdk::CoordinatorApi::Watch> SimCoordinatorApi::WatchMap(
           if (!state->let_go && !state->ended) state->on_map(*map);
         });
       };
-      (void)core.WatchMap(known, told);
+      (void)core.WatchMap(known, told, /*takes_deltas=*/true);
     });
     CheckWatch(world, coordinator, state);
   });

@@ -118,9 +118,13 @@ void Cluster::Install(ShardId, const std::string& address, v1::InstallRequest re
   const std::string what = news ? absl::StrCat("map ", request.map().version()) : "";
   Call<v1::InstallReply>(address, what, done, [request](Node& node, v1::InstallReply& reply) {
     if (request.catalogue().version() > node.catalogue.version()) node.catalogue = request.catalogue();
-    if (request.map().version() > node.map.version()) {
-      node.map = request.map();
-      node.host.Configure(wire::MapFromProto(node.map).value(), node.self);
+    v1::Map sent = request.map();
+    if (!request.whole_map().empty()) sent.ParseFromString(request.whole_map());
+    if (sent.version() > node.map.version()) {
+      const auto have = wire::MapFromProto(node.map);  // not before the first
+      const ring::SegmentMap map = wire::NextMap(sent, have.ok() ? &*have : nullptr).value();
+      node.map = wire::ToProto(map);
+      node.host.Configure(map, node.self);
     }
     reply.set_map_version(node.map.version());
     reply.set_catalogue_version(node.catalogue.version());

@@ -65,6 +65,7 @@ class GrpcCoordinatorApi::MapStream : public rpc::Event, public std::enable_shar
     self_ = shared_from_this();
     v1::WatchMapRequest request;
     request.set_known_version(known);
+    request.set_takes_deltas(true);
     stream_ = asked_->stub->PrepareAsyncWatchMap(&context_, request, &queue);
     stream_->StartCall(Tag());
   }

@@ -197,10 +197,11 @@ absl::StatusOr<v1::RecoverSegmentsReply> CoordinatorCore::RecoverSegments(
 
 // -- everyone --
 
-absl::StatusOr<WatchId> CoordinatorCore::WatchMap(uint64_t known_version, OnMapFunction on_map) {
+absl::StatusOr<WatchId> CoordinatorCore::WatchMap(uint64_t known_version, OnMapFunction on_map,
+                                                  bool takes_deltas) {
   const Visit visit(context_);
   ABSL_RETURN_IF_ERROR(CheckServing());
-  return watchers_.Add(known_version, std::move(on_map));
+  return watchers_.Add(known_version, takes_deltas, std::move(on_map));
 }
 
 void CoordinatorCore::Unwatch(WatchId id) {

@@ -125,7 +125,7 @@ class CoordinatorCore final : private FanOuts::Listener {
 
   // -- everyone --
   // `on_map` is given the newest map, unless that is `known_version`, and every later one, until Unwatch.
-  absl::StatusOr<WatchId> WatchMap(uint64_t known_version, OnMapFunction on_map);
+  absl::StatusOr<WatchId> WatchMap(uint64_t known_version, OnMapFunction on_map, bool takes_deltas = false);
   void Unwatch(WatchId id);
   absl::StatusOr<v1::Catalogue> GetCatalogue();
   v1::StatusReply Status();

@@ -45,10 +45,30 @@ std::string NotServing(const std::vector<size_t>& segments, const std::string& w
   return absl::StrCat(segments.size() == 1 ? "segment " : "segments ", numbers, more, ": ", why);
 }
 
+// Of each job the slowest worker and the newest: who is waited for, and how far clocks have come. All of
+// them, from every shard, would be more than anybody reads.
+void KeepSlowestAndNewest(v1::BeatRequest& beat) {
+  std::map<uint32_t, std::pair<v1::WorkerClock, v1::WorkerClock>> kept;  // by job
+  for (const v1::WorkerClock& worker : beat.workers()) {
+    auto& [slowest, newest] = kept.try_emplace(worker.job(), worker, worker).first->second;
+    if (worker.clock() < slowest.clock()) slowest = worker;
+    if (worker.clock() > newest.clock()) newest = worker;
+  }
+  beat.clear_workers();
+  for (const auto& [job, workers] : kept) {
+    const auto& [slowest, newest] = workers;
+    *beat.add_workers() = slowest;
+    if (newest.session() != slowest.session()) *beat.add_workers() = newest;
+  }
+}
+
 }  // namespace
 
 void Shard::Describe(std::function<void(v1::BeatRequest)> done) {
-  Survey([done = std::move(done)](State state) { done(std::move(state.beat)); });
+  Survey([done = std::move(done)](State state) {
+    KeepSlowestAndNewest(state.beat);
+    done(std::move(state.beat));
+  });
 }
 
 void Shard::Survey(std::function<void(State)> done) {

@@ -39,6 +39,10 @@ class SegmentHost {
   // `batch` takes what is to be written to the disk, if there is one, and outlives this.
   SegmentHost(SegmentId id, const Surroundings& around, engine::Batch* batch = nullptr);
 
+  // The shard has followed maps before it made this: the next is not the first that it hears of. Call before
+  // anything else.
+  void KnewMaps() { knew_maps_ = true; }
+
   // Takes the disk's copy as it was found. Call before anything else. REQUIRES: there is a disk.
   void Restore(std::optional<log::Segment> state, SegmentDisk::Found found);
 
@@ -245,6 +249,7 @@ class SegmentHost {
   };
   std::map<ring::Member, Unnamed> unnamed_;
   MapVersion map_version_;
+  bool knew_maps_ = false;
   ring::Member sender_;               // that was followed last
   uint64_t transfer_ = 0;             // the number of the newest exchange that it has begun
   v1::ReplicateReply::Ack last_ack_;  // as a follower, the last time it was one

@@ -36,7 +36,7 @@ void SegmentHost::OnConfig(const ring::SegmentConfig& config, MapVersion version
     return;
   }
   const bool newer = config.epoch > epoch_;
-  const bool first = epoch_ == Epoch();
+  const bool first = epoch_ == Epoch() && !knew_maps_;
   epoch_ = config.epoch;
   primary_named_ = config.primary;
   const Cause cause{.config = &config, .self = self, .ring_bits = ring_bits};

@@ -221,22 +221,22 @@ void PushStream::HandOutTick(const v1::Tick& tick, const std::vector<wire::Seal>
     if (ticked_without_map_) unknown.ever = {true, true};
     named_.resize(segments, unknown);
   }
-  context_.ForEachSegment(
-      [this, ticket, round](SegmentHost& host) {
-        const uint32_t s = host.id().v;
+  context_.ForEachOnRing(
+      [this, ticket, round](SegmentId segment, SegmentHost* host) {
+        const uint32_t s = segment.v;
         if (round->anew) named_[s] = {};
         // The newest map may name this shard primary, and the client may know that before this shard does.
         bool spoken = true;
-        if (host.primary() != nullptr) {
-          spoken = Speaks(host, round->said[s], round->clock);
-          if (spoken) round->behind[s] = BehindOf(host);
+        if (host != nullptr && host->primary() != nullptr) {
+          spoken = Speaks(*host, round->said[s], round->clock);
+          if (spoken) round->behind[s] = BehindOf(*host);
         } else {
           for (size_t line = 0; line < 2; ++line) {
             // The client takes it for told. The shard knows nothing of the line until a tick names it again.
             // A later tick may leave it out: the client sent it before it knew that the earlier one did not
             // count.
             if (round->said[s].counts[line].has_value()) named_[s].ever[line] = true;
-            if (named_[s].ever[line]) spoken = host.follower() == nullptr;
+            if (named_[s].ever[line]) spoken = host == nullptr || host->follower() == nullptr;
           }
         }
         if (!spoken) round->unspoken[s] = 1;

@@ -40,7 +40,8 @@ class CoordinatorApi {
    public:
     virtual ~Watch() = default;
   };
-  // `on_map` is called for every map newer than `known`, `on_end` once, as the last call.
+  // `on_map` is called for every map newer than `known`, `on_end` once, as the last call. A map may only say
+  // what has changed since `known`, or since the one before (wire::NextMap).
   virtual std::unique_ptr<Watch> WatchMap(uint64_t known, absl::AnyInvocable<void(v1::Map)> on_map,
                                           absl::AnyInvocable<void(absl::Status)> on_end) = 0;
 };

@@ -155,6 +155,11 @@ void Session::StartWatch() {
         [this, gate, number](v1::Map map) {
           gate->Enter([&] {
             if (number != watches_) return;
+            // The next stream begins with the version that is known here.
+            if (!wire::Follows(map, context_.routes->map.version())) {
+              ++watches_;
+              return OnWatchEnded();
+            }
             watch_backoff_.Reset();
             if (absl::Status taken = TakeMap(map); !taken.ok()) context_.fail(taken);
           });
@@ -194,7 +199,8 @@ absl::Status Session::TakeMap(const v1::Map& proto) {
   if (context_.routes != nullptr && MapVersion(proto.version()) <= context_.routes->map.version()) {
     return absl::OkStatus();
   }
-  absl::StatusOr<ring::SegmentMap> map = wire::MapFromProto(proto);
+  absl::StatusOr<ring::SegmentMap> map =
+      wire::NextMap(proto, context_.routes == nullptr ? nullptr : &context_.routes->map);
   if (!map.ok()) {
     return absl::InternalError(absl::StrCat("coordinator at ", options_.coordinator,
                                             ": sent a map that breaks its rules: ", map.status().message()));

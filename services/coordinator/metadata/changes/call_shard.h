@@ -22,8 +22,8 @@ void CallShard(Context& context, const v1::ShardInfo& shard,
                std::type_identity_t<std::function<void(absl::StatusOr<Reply>)>> handle) {
   context.outbox.Add([&caller = context.caller, call, id = ShardId(shard.shard()),
                       address = PeerAddressOf(shard), request = std::move(request),
-                      done = AsVisit<absl::StatusOr<Reply>>(context, std::move(handle))] {
-    (caller.*call)(id, address, request, done);
+                      done = AsVisit<absl::StatusOr<Reply>>(context, std::move(handle))]() mutable {
+    (caller.*call)(id, address, std::move(request), std::move(done));
   });
 }
 

@@ -33,15 +33,34 @@ std::string Text(const v1::Change& change) {
 
 }  // namespace
 
+std::set<uint32_t> FanOuts::FanOut::AskedOf(uint32_t shard) const {
+  std::set<uint32_t> segments;
+  for (uint32_t s = 0; s < asked_of.size(); ++s) {
+    if (asked_of[s] == shard) segments.insert(segments.end(), s);
+  }
+  return segments;
+}
+
 void FanOuts::Start(v1::Change change) {
   const Subject subject = Subject::Of(change);
+  Stop(subject);
   FanOut& fan_out = fan_outs_[subject];
-  fan_out = FanOut();
   fan_out.change = std::move(change);
   fan_out.start = ++last_start_;
   fan_out.since = context_.now;
-  for (uint32_t s = 0; s < context_.facts.SegmentCount(); ++s) fan_out.missing.insert(s);
+  fan_out.asked_of.assign(context_.facts.SegmentCount(), kLost);
+  fan_out.missing = fan_out.asked_of.size();
+  if (fan_out.change.number() != 0) numbers_.insert(fan_out.change.number());
   if (taken_up_) PumpOne(subject);
+}
+
+void FanOuts::Stop(Subject subject) {
+  const auto it = fan_outs_.find(subject);
+  if (it == fan_outs_.end()) return;
+  if (const auto number = numbers_.find(it->second.change.number()); number != numbers_.end()) {
+    numbers_.erase(number);
+  }
+  fan_outs_.erase(it);
 }
 
 void FanOuts::Pump() {
@@ -56,30 +75,45 @@ void FanOuts::PumpOne(Subject subject) {
   const auto it = fan_outs_.find(subject);
   if (it == fan_outs_.end() || context_.facts.map() == nullptr) return;
   FanOut& fan_out = it->second;
-  if (fan_out.missing.empty()) {
+  if (fan_out.missing == 0) {
     if (fan_out.next_told > context_.now) return;
     fan_out.next_told = context_.now + kTellAgain;
     listener_.OnNamedEverywhere(subject);
     return;
   }
   if (fan_out.map_version != context_.facts.map_version()) Group(fan_out);
-  for (auto& [shard, target] : fan_out.targets) {
-    if (target.missing.empty() || target.under_way || target.next_try > context_.now) continue;
-    if (calls_[shard] < context_.options.limits.calls_per_shard) Send(fan_out, shard, target);
+  fan_out.next_try = absl::InfiniteFuture();
+  for (auto& [shard, target] : fan_out.targets) SendIfDue(fan_out, shard, target);
+}
+
+void FanOuts::PumpShard(uint32_t shard) {
+  for (auto& [subject, fan_out] : fan_outs_) {
+    const auto target = fan_out.targets.find(shard);
+    if (target != fan_out.targets.end()) SendIfDue(fan_out, shard, target->second);
   }
 }
 
 void FanOuts::Group(FanOut& fan_out) const {
-  fan_out.map_version = context_.facts.map_version();
-  fan_out.lost.clear();
-  for (auto& [shard, target] : fan_out.targets) target.missing.clear();
-  for (const uint32_t segment : fan_out.missing) {
-    if (membership_.IsLost(segment)) {
-      fan_out.lost.insert(segment);
-      continue;
-    }
-    const uint32_t shard = context_.facts.map()->segments(static_cast<int>(segment)).primary().shard();
-    fan_out.targets[shard].missing.insert(segment);
+  const v1::Map& map = *context_.facts.map();
+  fan_out.map_version = map.version();
+  fan_out.lost = 0;
+  for (auto& [shard, target] : fan_out.targets) target.missing = 0;
+  for (uint32_t segment = 0; segment < fan_out.asked_of.size(); ++segment) {
+    uint32_t& shard = fan_out.asked_of[segment];
+    if (shard == kNamed) continue;
+    const bool lost = membership_.IsLost(segment);
+    shard = lost ? kLost : map.segments(static_cast<int>(segment)).primary().shard();
+    (lost ? fan_out.lost : fan_out.targets[shard].missing) += 1;
+  }
+}
+
+void FanOuts::SendIfDue(FanOut& fan_out, uint32_t shard, Target& target) {
+  if (target.missing == 0 || target.under_way) return;
+  if (calls_[shard] >= context_.options.limits.calls_per_shard) return;  // the end of one of them sends it
+  if (target.next_try > context_.now) {
+    fan_out.next_try = std::min(fan_out.next_try, target.next_try);
+  } else {
+    Send(fan_out, shard, target);
   }
 }
 
@@ -107,17 +141,12 @@ void FanOuts::Send(FanOut& fan_out, uint32_t shard, Target& target) {
 }
 
 uint64_t FanOuts::Floor() const {
-  uint64_t floor = context_.facts.counters().change();
-  for (const auto& [subject, fan_out] : fan_outs_) {
-    const uint64_t number = fan_out.change.number();  // 0: it was committed by an older release
-    if (number != 0) floor = std::min(floor, number - 1);
-  }
-  return floor;
+  const uint64_t newest = context_.facts.counters().change();
+  return numbers_.empty() ? newest : std::min(newest, *numbers_.begin() - 1);
 }
 
 void FanOuts::OnAnswer(const v1::Change& change, uint64_t start, uint32_t shard,
                        const absl::StatusOr<v1::ChangeReply>& reply) {
-  const bool was_full = calls_[shard] >= context_.options.limits.calls_per_shard;
   calls_[shard] -= 1;
   if (reply.ok()) membership_.HasAnswered(shard, reply->map_version(), std::nullopt);
   const Subject subject = Subject::Of(change);
@@ -134,9 +163,14 @@ void FanOuts::OnAnswer(const v1::Change& change, uint64_t start, uint32_t shard,
     listener_.OnClockPassed(change, largest.segment(), largest.clock());
   }
   if (reply.ok() && reply->late_size() > 0 && current() != nullptr) listener_.OnLate(subject);
-  PumpOne(subject);
-  if (was_full) Pump();
-  membership_.Pump();
+  const FanOut* fan_out = current();
+  const bool stale = fan_out != nullptr && fan_out->map_version != context_.facts.map_version();
+  const bool ends = fan_out != nullptr && fan_out->missing == 0;
+  if (stale || ends) PumpOne(subject);
+  PumpShard(shard);
+  // What follows may change the tables, of which every shard is told.
+  const bool more = ends || (reply.ok() && reply->passed_size() + reply->late_size() > 0);
+  more || change.has_cut() || change.has_load() ? membership_.Pump() : membership_.PumpShard(shard);
 }
 
 void FanOuts::Take(FanOut& fan_out, uint32_t shard, const absl::StatusOr<v1::ChangeReply>& reply,
@@ -145,11 +179,14 @@ void FanOuts::Take(FanOut& fan_out, uint32_t shard, const absl::StatusOr<v1::Cha
   target.under_way = false;
   if (reply.ok()) {
     for (const uint32_t segment : reply->committed()) {
-      if (fan_out.missing.erase(segment) == 0) continue;
-      fan_out.lost.erase(segment);
-      for (auto& [other, of_other] : fan_out.targets) of_other.missing.erase(segment);
+      if (segment >= fan_out.asked_of.size()) continue;
+      const uint32_t asked = std::exchange(fan_out.asked_of[segment], kNamed);
+      if (asked == kNamed) continue;
+      fan_out.missing -= 1;
+      // Before the grouping all of them count as lost.
+      if (fan_out.map_version != 0) (asked == kLost ? fan_out.lost : fan_out.targets[asked].missing) -= 1;
     }
-    if (target.missing.empty()) return;
+    if (target.missing == 0) return;
     const std::string waits = absl::StrJoin(reply->waits(), "; ");
     target.why = waits.empty() ? "it answered without them" : waits;
     // The map has changed during the call, and the shard may have refused the call for that; this coordinator
@@ -168,12 +205,7 @@ void FanOuts::Take(FanOut& fan_out, uint32_t shard, const absl::StatusOr<v1::Cha
 absl::Time FanOuts::NextTry() const {
   absl::Time next = absl::InfiniteFuture();
   for (const auto& [subject, fan_out] : fan_outs_) {
-    if (fan_out.missing.empty()) next = std::min(next, fan_out.next_told);
-    for (const auto& [shard, target] : fan_out.targets) {
-      const auto calls = calls_.find(shard);
-      const bool full = calls != calls_.end() && calls->second >= context_.options.limits.calls_per_shard;
-      if (!target.missing.empty() && !target.under_way && !full) next = std::min(next, target.next_try);
-    }
+    next = std::min(next, fan_out.missing == 0 ? fan_out.next_told : fan_out.next_try);
   }
   return next;
 }
@@ -181,25 +213,27 @@ absl::Time FanOuts::NextTry() const {
 std::string FanOuts::Waits(Subject subject) const {
   const auto it = fan_outs_.find(subject);
   if (it == fan_outs_.end()) return "";
+  const FanOut& fan_out = it->second;
   std::vector<std::string> waits;
-  for (const auto& [shard, target] : it->second.targets) {
-    if (target.missing.empty()) continue;
+  for (const auto& [shard, target] : fan_out.targets) {
+    if (target.missing == 0) continue;
     std::string why = target.why.empty() ? "no answer yet" : target.why;
     if (!membership_.Alive(shard)) {
       why = absl::StrCat("silent for ", Seconds(membership_.Silence(shard)), "; ", why);
     }
-    waits.push_back(
-        absl::StrCat(context_.facts.ShardName(shard), " for segments ", Ranges(target.missing), ": ", why));
+    waits.push_back(absl::StrCat(context_.facts.ShardName(shard), " for segments ",
+                                 Ranges(fan_out.AskedOf(shard)), ": ", why));
   }
-  if (!it->second.lost.empty())
-    waits.push_back(absl::StrCat("segments ", Ranges(it->second.lost), ", which are lost"));
-  if (waits.empty() && it->second.missing.empty()) return "the coordinator's own store";
+  if (fan_out.lost > 0) {
+    waits.push_back(absl::StrCat("segments ", Ranges(fan_out.AskedOf(kLost)), ", which are lost"));
+  }
+  if (waits.empty() && fan_out.missing == 0) return "the coordinator's own store";
   return absl::StrJoin(waits, "; ");
 }
 
 bool FanOuts::Hopeless(Subject subject) const {
   const auto it = fan_outs_.find(subject);
-  return it != fan_outs_.end() && !it->second.lost.empty() && it->second.lost == it->second.missing;
+  return it != fan_outs_.end() && it->second.lost > 0 && it->second.lost == it->second.missing;
 }
 
 absl::Time FanOuts::Since(Subject subject) const {

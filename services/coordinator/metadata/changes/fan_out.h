@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "paceline/v1/control.pb.h"
@@ -42,8 +43,8 @@ class FanOuts {
   // committed together with the intent. The first calls follow at the next Pump: the floor that they bear
   // must count every intent that a new leader takes up.
   void Start(v1::Change change);
-  void Stop(Subject subject) { fan_outs_.erase(subject); }
-  void StopAll() { fan_outs_.clear(); }
+  void Stop(Subject subject);
+  void StopAll() { fan_outs_.clear(), numbers_.clear(); }
 
   // Sends the calls that are due. Call after a change of the map and at NextTry().
   void Pump();
@@ -57,8 +58,12 @@ class FanOuts {
   absl::Time Since(Subject subject) const;
 
  private:
+  // Stand for shards in FanOut::asked_of.
+  static constexpr uint32_t kNamed = UINT32_MAX;
+  static constexpr uint32_t kLost = UINT32_MAX - 1;
+
   struct Target {
-    std::set<uint32_t> missing;  // segments of the shard not named yet
+    size_t missing = 0;  // segments of the shard not named yet
     bool under_way = false;
     absl::Time next_try = absl::InfinitePast();
     int failures = 0;
@@ -68,15 +73,23 @@ class FanOuts {
     v1::Change change;
     uint64_t start = 0;  // counts them: tells answers to replaced fan-outs apart
     absl::Time since;
-    uint64_t map_version = 0;            // of the grouping below
-    std::set<uint32_t> missing;          // segments not named yet
-    std::set<uint32_t> lost;             // those of them that have no living primary
-    std::map<uint32_t, Target> targets;  // by shard
+    uint64_t map_version = 0;  // of the grouping below
+    // By segment: the shard that is asked for it; kNamed: it was named; kLost: it has no living primary.
+    std::vector<uint32_t> asked_of;
+    size_t missing = 0;                            // segments not named yet
+    size_t lost = 0;                               // those of them that have no living primary
+    std::map<uint32_t, Target> targets;            // by shard
+    absl::Time next_try = absl::InfiniteFuture();  // of its targets; not of those that wait for other calls
     absl::Time next_told = absl::InfinitePast();
+
+    std::set<uint32_t> AskedOf(uint32_t shard) const;
   };
 
   void PumpOne(Subject subject);
+  // Sends the calls to one shard that are due.
+  void PumpShard(uint32_t shard);
   void Group(FanOut& fan_out) const;
+  void SendIfDue(FanOut& fan_out, uint32_t shard, Target& target);
   void Send(FanOut& fan_out, uint32_t shard, Target& target);
   // The largest number below which no change is under way.
   uint64_t Floor() const;
@@ -89,6 +102,7 @@ class FanOuts {
   Membership& membership_;
   Listener& listener_;
   std::map<Subject, FanOut> fan_outs_;
+  std::multiset<uint64_t> numbers_;   // of them; without those that an older release has committed
   std::map<uint32_t, size_t> calls_;  // under way, by shard
   uint64_t last_start_ = 0;
   bool taken_up_ = false;  // every intent found in the store is among fan_outs_

@@ -56,5 +56,55 @@ TEST_F(FanOutTest, TheFloorIsBelowEveryChangeUnderWayAlsoForTheNextCoordinator) 
   EXPECT_THAT(numbers(), ElementsAre(2u, 3u)) << "the next one goes on with them";
 }
 
+TEST_F(FanOutTest, ASessionCostsEachShardOneCall) {
+  cluster_.Opened("ctr");
+  for (const char* name : {"shard-0", "shard-1"}) EXPECT_EQ(cluster_.shards().at(name).changes.size(), 1u);
+}
+
+TEST_F(FanOutTest, OnlyShardsThatOweSegmentsAreAskedAgain) {
+  FakeShard& owes = cluster_.shards().at("shard-0");
+  owes.withheld = {SegmentOf("shard-0")};
+  const auto opening = cluster_.OpenSession("ctr", 7);
+  cluster_.Run(absl::Milliseconds(500));
+  EXPECT_FALSE(opening.answered());
+  EXPECT_GT(owes.changes.size(), 1u);
+  EXPECT_EQ(cluster_.shards().at("shard-1").changes.size(), 1u);
+  owes.withheld.clear();
+  cluster_.Run(absl::Milliseconds(500));
+  EXPECT_THAT(opening.status(), IsOk());
+}
+
+TEST_F(FanOutTest, ASegmentThatMovesMeanwhileIsAskedForThere) {
+  const uint32_t segment = SegmentOf("shard-0");
+  cluster_.shards().at("shard-0").withheld = {segment};
+  const auto opening = cluster_.OpenSession("ctr", 7);
+  cluster_.Run(absl::Milliseconds(100));
+  ASSERT_THAT(cluster_.core().MoveSegment(segment, cluster_.shards().at("shard-1").id), IsOk());
+  cluster_.Run(absl::Milliseconds(500));
+  EXPECT_THAT(opening.status(), IsOk());
+  EXPECT_EQ(cluster_.shards().at("shard-1").changes.size(), 2u);
+}
+
+TEST_F(FanOutTest, AnAnswerAboutSegmentsThatAreNotThereChangesNothing) {
+  v1::ChangeReply odd;
+  odd.add_committed(8);
+  odd.add_committed(UINT32_MAX);
+  odd.set_map_version(1);
+  cluster_.shards().at("shard-0").scripted = {odd};
+  const auto opening = cluster_.OpenSession("ctr", 7);
+  cluster_.shards().Deliver();
+  EXPECT_FALSE(opening.answered());
+  cluster_.Run(absl::Milliseconds(500));
+  EXPECT_THAT(opening.status(), IsOk());
+}
+
+TEST_F(FanOutTest, MoreChangesThanCallsTakeTurns) {
+  std::vector<Pending<v1::OpenSessionReply>> opening;
+  for (uint64_t nonce = 1; nonce <= 150; ++nonce) opening.push_back(cluster_.OpenSession("ctr", nonce));
+  EXPECT_EQ(cluster_.shards().CallsUnderWay(), 2 * 64u);
+  cluster_.shards().Deliver();
+  for (const auto& pending : opening) EXPECT_THAT(pending.status(), IsOk());
+}
+
 }  // namespace
 }  // namespace paceline::coordinator

@@ -26,8 +26,8 @@ struct Context {
   absl::Time now;                                              // of the visit under way
   std::shared_ptr<bool> alive = std::make_shared<bool>(true);  // expires with the coordinator
 
-  absl::Status Commit(const Changes& changes) {
-    const absl::Status status = facts.Commit(changes);
+  absl::Status Commit(Changes changes) {
+    const absl::Status status = facts.Commit(std::move(changes));
     if (!status.ok()) probe.StoreFailed(status);
     return status;
   }

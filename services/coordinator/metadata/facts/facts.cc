@@ -1,6 +1,7 @@
 #include "services/coordinator/metadata/facts/facts.h"
 
 #include <algorithm>
+#include <iterator>
 #include <type_traits>
 
 #include "absl/strings/numbers.h"
@@ -8,11 +9,15 @@
 #include "absl/strings/strip.h"
 #include "libs/base/status.h"
 #include "services/coordinator/metadata/facts/keys.h"
+#include "services/coordinator/metadata/facts/record_io.h"
+#include "services/coordinator/metadata/facts/stored_map.h"
 
 namespace paceline::coordinator {
 namespace {
 
-constexpr uint32_t kFormat = 1;
+// Of records with a map in one value, or in chunks.
+constexpr uint32_t kFormatWhole = 1;
+constexpr uint32_t kFormatChunks = 2;
 // Commits in doubt are undone in steps of about this size, which any store accepts.
 constexpr size_t kSettleBytes = size_t{1} << 20;
 
@@ -24,28 +29,6 @@ absl::Status Deposed() {
 // The value of the key `commit`.
 std::string CommitNumber(uint64_t term, uint64_t number) {
   return absl::StrCat(term, "/", number);
-}
-
-template <class Record>
-absl::StatusOr<Record> Parse(absl::string_view key, const Entry& entry) {
-  Record record;
-  if (record.ParseFromString(entry.value)) return record;
-  return absl::DataLossError(absl::StrCat("store: the value of key ", key, " is no ", record.GetTypeName(),
-                                          "; restore the store from a backup, or start a new cluster"));
-}
-
-template <class Record>
-Write Put(std::string key, const Record& record) {
-  return Write::Put(std::move(key), record.SerializeAsString());
-}
-
-// nullopt: the key does not exist.
-template <class Record>
-absl::StatusOr<std::optional<Record>> Read(const Store& store, absl::string_view key) {
-  ABSL_ASSIGN_OR_RETURN(const std::optional<Entry> entry, store.Get(key));
-  if (!entry.has_value()) return std::optional<Record>();
-  ABSL_ASSIGN_OR_RETURN(Record record, Parse<Record>(key, *entry));
-  return std::optional<Record>(std::move(record));
 }
 
 template <class Record, class Id, class IdOf>
@@ -106,7 +89,7 @@ void Facts::EachKind(Visitor visit) {
 absl::Status Facts::LoadCluster(int ring_bits, uint64_t new_cluster) {
   ABSL_ASSIGN_OR_RETURN(const auto stored, Read<ClusterRecord>(store_, keys::kCluster));
   if (!stored.has_value()) {
-    cluster_.set_format(kFormat);
+    cluster_.set_format(kFormatWhole);
     cluster_.set_ring_bits(static_cast<uint32_t>(ring_bits));
     cluster_.set_id(new_cluster);
     const std::string key(keys::kCluster);
@@ -115,10 +98,10 @@ absl::Status Facts::LoadCluster(int ring_bits, uint64_t new_cluster) {
     return absl::AbortedError("another coordinator has just created the cluster; try again");
   }
   cluster_ = *stored;
-  if (cluster_.format() != kFormat) {
+  if (cluster_.format() < kFormatWhole || cluster_.format() > kFormatChunks) {
     return absl::FailedPreconditionError(absl::StrCat("store: its records have format ", cluster_.format(),
-                                                      "; this release knows ", kFormat,
-                                                      ": run the release that wrote them"));
+                                                      "; this release knows ", kFormatWhole, " and ",
+                                                      kFormatChunks, ": run the release that wrote them"));
   }
   return SameRing(cluster_, ring_bits);
 }
@@ -155,8 +138,11 @@ absl::Status Facts::TakeTerm(const Candidacy& candidacy) {
 absl::Status Facts::LoadRecords() {
   ABSL_ASSIGN_OR_RETURN(const auto counters, Read<CountersRecord>(store_, keys::kCounters));
   if (counters.has_value()) counters_ = *counters;
-  ABSL_ASSIGN_OR_RETURN(auto map, Read<v1::Map>(store_, keys::kMap));
-  if (map.has_value()) map_ = std::make_shared<const v1::Map>(*std::move(map));
+  ABSL_ASSIGN_OR_RETURN(auto map, ReadMap(store_));
+  if (map.has_value()) {
+    map_ = std::make_shared<const v1::Map>(*std::move(map));
+    history_.Add(map_, nullptr);
+  }
   ABSL_ASSIGN_OR_RETURN(auto nonces, Read<NoncesRecord>(store_, keys::kNonces));
   if (nonces.has_value()) nonces_ = *std::move(nonces);
   absl::Status read;
@@ -217,7 +203,6 @@ bool Facts::AnybodyWasTold() const {
 std::vector<Write> Facts::WritesOf(const Changes& changes) {
   std::vector<Write> writes;
   if (changes.counters.has_value()) writes.push_back(Put(std::string(keys::kCounters), *changes.counters));
-  if (changes.map.has_value()) writes.push_back(Put(std::string(keys::kMap), *changes.map));
   if (changes.nonces.has_value()) writes.push_back(Put(std::string(keys::kNonces), *changes.nonces));
   EachKind([&](absl::string_view prefix, auto, auto records, auto gone, auto id_of) {
     for (const auto& record : changes.*records) {
@@ -228,10 +213,58 @@ std::vector<Write> Facts::WritesOf(const Changes& changes) {
   return writes;
 }
 
-absl::Status Facts::Commit(const Changes& changes) {
+absl::Status Facts::Commit(Changes changes) {
   ABSL_RETURN_IF_ERROR(Settle());
-  ABSL_RETURN_IF_ERROR(CommitUnderTerm(WritesOf(changes)));
+  if (!changes.map.has_value()) {
+    ABSL_RETURN_IF_ERROR(CommitUnderTerm(WritesOf(changes)));
+    Apply(changes);
+    return absl::OkStatus();
+  }
+  std::optional<MapChange> change;
+  if (map_ != nullptr) change = MapChangeOf(*map_, *changes.map);
+  ABSL_RETURN_IF_ERROR(CommitMap(changes, change.has_value() ? &*change : nullptr));
+  const bool follows = change.has_value() && changes.map->version() == map_->version() + 1;
+  map_ = std::make_shared<const v1::Map>(*std::move(changes.map));
+  history_.Add(map_, follows ? &*change : nullptr);
+  changes.map.reset();
   Apply(changes);
+  return absl::OkStatus();
+}
+
+absl::Status Facts::CommitMap(const Changes& changes, const MapChange* change) {
+  ClusterRecord cluster = cluster_;
+  const bool first_in_chunks = cluster.map_chunk() == 0 && changes.map->feature_level() >= 2;
+  if (first_in_chunks) {
+    cluster.set_format(kFormatChunks);
+    cluster.set_map_chunk(MapChunkOf(SegmentCount()));
+    change = nullptr;
+  }
+  std::vector<Write> map = MapWrites(*changes.map, cluster.map_chunk(), change);
+  if (first_in_chunks) {
+    ABSL_RETURN_IF_ERROR(WriteAhead(map));
+    map.push_back(Put(std::string(keys::kCluster), cluster));
+  }
+  std::vector<Write> writes = WritesOf(changes);
+  std::ranges::move(map, std::back_inserter(writes));
+  ABSL_RETURN_IF_ERROR(CommitUnderTerm(std::move(writes)));
+  cluster_ = cluster;
+  return absl::OkStatus();
+}
+
+// Nobody reads chunks before the cluster's record names them.
+absl::Status Facts::WriteAhead(std::vector<Write>& map) {
+  const auto bytes_of = [](const Write& write) { return write.key.size() + write.value->size(); };
+  size_t bytes = 0;
+  for (const Write& write : map) bytes += bytes_of(write);
+  while (bytes > kSettleBytes && map.size() > 1) {
+    std::vector<Write> some;
+    for (size_t taken = 0; map.size() > 1 && taken < kSettleBytes / 2; map.pop_back()) {
+      taken += bytes_of(map.back());
+      bytes -= bytes_of(map.back());
+      some.push_back(std::move(map.back()));
+    }
+    ABSL_RETURN_IF_ERROR(CommitUnderTerm(std::move(some)));
+  }
   return absl::OkStatus();
 }
 
@@ -261,12 +294,15 @@ absl::Status Facts::Settle() {
   if (deposed_) return Deposed();
   if (!number_.has_value()) ABSL_RETURN_IF_ERROR(LearnNumber());
   while (!in_doubt_.empty()) {
+    // The parts of a map go back together, and first.
+    const bool map = std::ranges::any_of(in_doubt_, IsOfMap);
     std::vector<Write> writes;
     size_t bytes = 0;
     for (const std::string& key : in_doubt_) {
+      if (IsOfMap(key) != map) continue;
       Write write = ValueOf(key);
       bytes += key.size() + write.value.value_or("").size();
-      if (!writes.empty() && bytes > kSettleBytes) break;
+      if (!map && !writes.empty() && bytes > kSettleBytes) break;
       writes.push_back(std::move(write));
     }
     ABSL_RETURN_IF_ERROR(CommitUnderTerm(writes));
@@ -326,7 +362,8 @@ Write Facts::ValueOf(const std::string& key) const {
   if (key == keys::kLeader) return Put(key, leader_);
   if (key == keys::kCounters) return Put(key, counters_);
   if (key == keys::kNonces) return Put(key, nonces_);
-  if (key == keys::kMap) return map_ == nullptr ? Write::Delete(key) : Put(key, *map_);
+  if (key == keys::kCluster) return Put(key, cluster_);
+  if (IsOfMap(key)) return MapWriteOf(key, map_.get(), cluster_.map_chunk());
   Write write = Write::Delete(key);
   EachKind([&](absl::string_view prefix, auto records, auto, auto, auto) {
     uint64_t id = 0;
@@ -341,7 +378,6 @@ Write Facts::ValueOf(const std::string& key) const {
 
 void Facts::Apply(const Changes& changes) {
   if (changes.counters.has_value()) counters_ = *changes.counters;
-  if (changes.map.has_value()) map_ = std::make_shared<const v1::Map>(*changes.map);
   if (changes.nonces.has_value()) nonces_ = *changes.nonces;
   EachKind([&](absl::string_view, auto records, auto changed, auto gone, auto id_of) {
     for (const auto& record : changes.*changed) (this->*records)[id_of(record)] = record;

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "metadata/records.pb.h"
 #include "paceline/v1/types.pb.h"
+#include "services/coordinator/metadata/facts/map_history.h"
 #include "services/coordinator/store/store.h"
 
 namespace paceline::coordinator {
@@ -74,7 +75,7 @@ class Facts {
 
   // OK: `changes` are in the store, synced, and visible here. Otherwise nothing has changed here.
   // UNAVAILABLE: the store failed, or another coordinator leads (deposed() tells which). Blocks on the store.
-  absl::Status Commit(const Changes& changes);
+  absl::Status Commit(Changes changes);
 
   // Tells the other coordinators that this one still leads, at `address`. Fails as Commit.
   absl::Status ConfirmLead(const std::string& address);
@@ -106,6 +107,8 @@ class Facts {
   // nullptr: the first shards have not all joined yet.
   const std::shared_ptr<const v1::Map>& map() const { return map_; }
   uint64_t map_version() const { return map_ == nullptr ? 0 : map_->version(); }
+  // How others are sent the map.
+  const MapHistory& map_history() const { return history_; }
 
   const std::map<uint32_t, ShardRecord>& shards() const { return shards_; }
   const std::map<uint32_t, JobRecord>& jobs() const { return jobs_; }
@@ -145,8 +148,12 @@ class Facts {
   // those that go, function that takes the id from a record) for each kind of record of which there are many.
   template <class Visitor>
   static void EachKind(Visitor visit);
+  // All but the map.
   static std::vector<Write> WritesOf(const Changes& changes);
   void Apply(const Changes& changes);
+  absl::Status CommitMap(const Changes& changes, const MapChange* change);
+  // Commits most chunks of a map by themselves, if all together would be too large for some stores.
+  absl::Status WriteAhead(std::vector<Write>& map);
   // Raises counters that are too low in a store that was changed by half, or by an older release.
   void RaiseCounters();
   // Undoes what commits in doubt may have done.
@@ -170,6 +177,7 @@ class Facts {
   CountersRecord counters_;
   NoncesRecord nonces_;
   std::shared_ptr<const v1::Map> map_;
+  MapHistory history_;
   std::map<uint32_t, ShardRecord> shards_;
   std::map<uint32_t, JobRecord> jobs_;
   std::map<uint64_t, SessionRecord> sessions_;

@@ -140,10 +140,10 @@ TEST_F(FactsTest, ARecordThatCannotBeReadIsNamed) {
 
 TEST_F(FactsTest, ANewerFormatIsRefused) {
   ClusterRecord cluster;
-  cluster.set_format(2);
+  cluster.set_format(3);
   ASSERT_THAT(store_->Commit({}, {Write::Put(std::string(keys::kCluster), cluster.SerializeAsString())}),
               IsOk());
-  EXPECT_THAT(Facts::Load(*store_, 3), StatusIs(StatusCode::kFailedPrecondition, HasSubstr("format 2")));
+  EXPECT_THAT(Facts::Load(*store_, 3), StatusIs(StatusCode::kFailedPrecondition, HasSubstr("format 3")));
 }
 
 TEST(KeysTest, SortAsTheirNumbersDo) {

@@ -4,6 +4,10 @@
 
 namespace paceline::coordinator::keys {
 
+std::string MapChunk(uint32_t number) {
+  return Of(kMapChunks, number);
+}
+
 std::string Of(absl::string_view prefix, uint32_t id) {
   return absl::StrCat(prefix, absl::Dec(id, absl::kZeroPad10));
 }

@@ -14,7 +14,9 @@
 //   commit              TERM/NUMBER       the last commit: its term, and the number of commits in that term
 //   leader              LeaderRecord      rewritten all the time by the leader; absent: it has resigned
 //   counters            CountersRecord
-//   map                 v1.Map            absent until the first shards have joined
+//   map                 v1.Map            absent until the first shards have joined; from feature level 2 on
+//   without its segments, which are in
+//   map_chunk/00000001  MapChunkRecord
 //   nonces              NoncesRecord
 //   shard/0000000002    ShardRecord
 //   job/0000000001      JobRecord
@@ -33,6 +35,7 @@ inline constexpr absl::string_view kCommit = "commit";
 inline constexpr absl::string_view kLeader = "leader";
 inline constexpr absl::string_view kCounters = "counters";
 inline constexpr absl::string_view kMap = "map";
+inline constexpr absl::string_view kMapChunks = "map_chunk/";
 inline constexpr absl::string_view kNonces = "nonces";
 inline constexpr absl::string_view kShards = "shard/";
 inline constexpr absl::string_view kJobs = "job/";
@@ -46,5 +49,6 @@ inline constexpr absl::string_view kWorkHeld = "held/";
 // The key of the record with this id, of those with the prefix.
 std::string Of(absl::string_view prefix, uint32_t id);
 std::string Of(absl::string_view prefix, uint64_t id);
+std::string MapChunk(uint32_t number);
 
 }  // namespace paceline::coordinator::keys

@@ -58,7 +58,7 @@ void Membership::MakeFirstMap() {
   changes.map = FirstMap(facts.shards(), facts.ring_bits(), context_.options.replicas);
   changes.map->set_cluster(facts.cluster());
   changes.map->set_feature_level(LevelWith(nullptr));
-  if (context_.Commit(changes).ok()) OnMap();  // otherwise the next beat tries again
+  if (context_.Commit(std::move(changes)).ok()) OnMap();  // otherwise the next beat tries again
 }
 
 void Membership::OnMap() {
@@ -105,7 +105,7 @@ absl::Status Membership::CommitMap(v1::Map map, Changes changes) {
   map.set_feature_level(LevelWith(nullptr));
   MarkLost(context_.facts.shards(), map);
   changes.map = std::move(map);
-  ABSL_RETURN_IF_ERROR(context_.Commit(changes));
+  ABSL_RETURN_IF_ERROR(context_.Commit(std::move(changes)));
   OnMap();
   return absl::OkStatus();
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -60,6 +61,8 @@ class Membership {
   // Makes the first map if it is due, and sends the map and the tables to shards that are behind. Call at
   // NextTry(), and after anything that may have changed map or tables.
   void Pump();
+  // The same for one shard, after an answer of it.
+  void PumpShard(uint32_t shard);
   absl::Time NextTry() const;
   // From now on silence is counted anew.
   void ListenAfresh();
@@ -129,6 +132,7 @@ class Membership {
     uint64_t map_version = 0;
     uint64_t catalogue_version = 0;
     bool installing = false;
+    bool wants_whole = false;  // it has refused what has changed in the map
     absl::Time next_install = absl::InfinitePast();
     int failures = 0;  // installs in a row; reported as a problem from the second since the first beat
     std::string failure;
@@ -170,8 +174,23 @@ class Membership {
   bool Behind(uint32_t shard, const Soft& soft) const;
   // As StoreAge::Check.
   absl::Status CheckCatalogue(uint64_t version, absl::string_view who);
+  // What was sent to a shard.
+  struct Installing {
+    v1::Member target;
+    uint64_t map_version = 0;
+    uint64_t catalogue_version = 0;
+    bool whole = false;  // a whole map
+  };
+  // The change by which the shard comes to the newest map; nullptr: it needs all of it.
+  std::shared_ptr<const v1::Map> DeltaFor(const Soft& soft) const;
+  // True if it needs a whole map and enough of these are under way.
+  bool WaitsForRoom(const Soft& soft) const;
+  void InstallIfDue(uint32_t shard, const Soft& soft);
   void Install(uint32_t shard);
-  void OnInstalled(const v1::InstallRequest& request, const absl::StatusOr<v1::InstallReply>& reply);
+  void AddMap(const Soft& soft, v1::InstallRequest& request, Installing& sent) const;
+  void OnInstalled(const Installing& sent, const absl::StatusOr<v1::InstallReply>& reply);
+  void NoteInstalled(const Installing& sent, const absl::StatusOr<v1::InstallReply>& reply,
+                     const v1::ShardInfo& info);
   // True if the shard, in any start, is primary of some segment by the map.
   bool IsPrimary(uint32_t shard) const;
   // "of an older feature level than 2: …".
@@ -184,6 +203,7 @@ class Membership {
   const absl::Time began_;
   absl::Time next_positions_ = absl::InfinitePast();
   std::map<uint32_t, Soft> soft_;
+  size_t whole_maps_ = 0;  // under way
   std::map<uint32_t, std::set<uint32_t>> lost_;
   std::set<uint32_t> lost_segments_;
   std::set<uint32_t> to_take_over_;

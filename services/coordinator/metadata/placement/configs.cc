@@ -99,7 +99,7 @@ absl::StatusOr<v1::ChangeConfigsReply> Configs::Change(const v1::ChangeConfigsRe
     changed = true;
     hand_overs += wish.kind() == v1::ConfigWish::SWAP ? 1 : 0;
   }
-  if (changed) ABSL_RETURN_IF_ERROR(membership_.CommitMap(map));
+  if (changed) ABSL_RETURN_IF_ERROR(membership_.CommitMap(std::move(map)));
   hand_overs_ += hand_overs;
   if (hand_overs > 0) context_.probe.SegmentsHandedOver(hand_overs);
   for (int i = 0; i < request.wishes_size(); ++i) {

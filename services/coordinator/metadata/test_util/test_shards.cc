@@ -10,6 +10,21 @@
 namespace paceline::coordinator {
 namespace {
 
+// Follows a map that says what has changed since another one.
+void Follow(const v1::Map& sent, v1::Map& map) {
+  if (map.version() < sent.delta().from() || map.version() == 0) return;
+  map.set_version(sent.version());
+  map.set_feature_level(sent.feature_level());
+  for (const auto& changed : sent.delta().segments())
+    *map.mutable_segments(static_cast<int>(changed.segment())) = changed.config();
+  std::map<uint32_t, v1::ShardInfo> shards;
+  for (const v1::ShardInfo& info : map.shards()) shards[info.shard()] = info;
+  for (const uint32_t shard : sent.delta().forgotten()) shards.erase(shard);
+  for (const v1::ShardInfo& info : sent.delta().shards()) shards[info.shard()] = info;
+  map.clear_shards();
+  for (const auto& [id, info] : shards) *map.add_shards() = info;
+}
+
 void Pass(uint32_t id, uint64_t clock, v1::ChangeReply& reply) {
   v1::ChangeReply::Passed& passed = *reply.add_passed();
   passed.set_segment(id);
@@ -245,7 +260,13 @@ void FakeShards::Install(ShardId, const std::string& address, v1::InstallRequest
     FakeShard* shard = FindAt(address);
     if (shard == nullptr) return done(absl::UnavailableError("connection refused"));
     shard->installs += 1;
-    if (request.map().version() > shard->map.version()) shard->map = request.map();
+    if (request.map().has_delta() && shard->refuses_deltas) return done(absl::InvalidArgumentError("map"));
+    shard->deltas += request.map().has_delta() ? 1 : 0;
+    v1::Map sent = request.map();
+    if (!request.whole_map().empty()) sent.ParseFromString(request.whole_map());
+    if (sent.version() > shard->map.version()) {
+      sent.has_delta() ? Follow(sent, shard->map) : shard->map.Swap(&sent);
+    }
     if (request.catalogue().version() > shard->catalogue.version()) shard->catalogue = request.catalogue();
     v1::InstallReply reply;
     reply.set_map_version(shard->map.version());

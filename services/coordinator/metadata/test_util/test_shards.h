@@ -65,6 +65,8 @@ struct FakeShard {
   std::set<uint32_t> withheld;                           // segments that do not commit now
   std::deque<absl::StatusOr<v1::ChangeReply>> scripted;  // answers instead of its own, oldest first
   int installs = 0;
+  int deltas = 0;  // of them, those that said what has changed in the map
+  bool refuses_deltas = false;
   std::vector<v1::Change> changes;  // that reached it
   // -- as a replica or primary of segments --
   std::map<uint32_t, std::pair<uint64_t, uint64_t>>
