@@ -78,6 +78,10 @@ enum class Bug : uint8_t {
   kChangeOutOfNumber,  // a call of the coordinator is obeyed though a newer change of its subject has begun
   kFloorForgotten,     // a segment that began empty forgets, with its primary, which calls are of before
   kDeposedObeyed,      // a shard obeys a coordinator though it knows of a later one
+  kUpdateBeforeCommit,  // an update of a subscriber's rows leaves before its version is committed
+  kUpdateClockTooNew,   // … names the min clock of the moment at which it leaves
+  kUpdateOverGap,       // a subscriber applies an update that does not follow the one before
+  kOverflowNotTold,     // a subscriber is not told that what has changed is not known
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -6,7 +6,7 @@ namespace paceline::log {
 
 void ChangeLog::Add(Lsn version, uint64_t key) {
   entries_.push_back({.version = version, .key = key});
-  if (entries_.size() <= kEntriesMax) return;
+  if (entries_.size() <= entries_max_) return;
   from_ = entries_.front().version;  // it knows all changes of a record, or none
   while (!entries_.empty() && entries_.front().version == from_) entries_.pop_front();
 }
