@@ -277,6 +277,7 @@ void RowCache::ApplyOne(Rows& rows, Row& row, const char* gradient, PartNumber n
   const bool can = rows.additive && row.has_values && row.has_own && AllFinite(gradient, rows.dim);
   if (can) rows.kernel.Apply(row.values(), rows.dim, gradient, rows.dim);
   row.has_own = can;
+  if (can && rows.told) KeepOwn(rows, row, gradient, number);
 }
 
 // Answers to pulls that are under way may lack this push.
@@ -361,7 +362,10 @@ void RowCache::Put(Rows& rows, uint64_t key, const wire::Certificate& certificat
   row->min_clock = certificate.min_clock;
   row->own = certificate.own;
   row->has_values = row->has_own = true;
-  if (rows.told) Join(rows, *row);
+  if (!rows.told) return;
+  ForgetOwn(rows, *row, row->own);
+  row->keeps_own = true;
+  Join(rows, *row);
 }
 
 // -- room --
@@ -427,6 +431,7 @@ void RowCache::Clear(Rows& rows) {
 void RowCache::Remove(Row& row) {
   Forget(row.segment, row.pushed);
   Leave(row);
+  ForgetOwn(*row.rows, row, UINT64_MAX);
   row.rows->index.erase(row.key);
   bytes_ -= BytesOf(*row.rows);
   ring_.back()->place = row.place;

@@ -110,7 +110,7 @@ class ClockCounts {
 // **Size.** At most `bytes_max`, counting some 130 bytes for each row beside its values. Beyond that the
 // cache evicts rows by the second-chance algorithm (CLOCK; Corbató 1968), first those that are too old for
 // the bound of their table's last read. It suspends a table whose rows are hardly ever fit when they are read
-// again (cache_trial.h).
+// again (cache_trial.h). Pushes that are kept to be applied again may take a quarter as much beside that.
 //
 // Cost: a row read, pushed or put is one probe of a hash table and its copy; batches prefetch the memory.
 class RowCache {
@@ -219,6 +219,7 @@ class RowCache {
     bool used : 1 = false;        // since the CLOCK hand last passed
     bool told : 1 = false;        // each change since its version is told of, as long as the set is there
     bool read : 1 = true;         // since it was last put, or sent
+    bool keeps_own : 1 = false;   // its pushes since `own` are in Rows::own_pushes
 
     float* values() { return reinterpret_cast<float*>(this + 1); }
   };
@@ -253,6 +254,11 @@ class RowCache {
     bool leaves = false;  // as a whole
     Clock resume_at = 0;  // no row joins before reads at this bound
   };
+  // A push that was applied to a row.
+  struct OwnPush {
+    PartNumber number = 0;
+    std::vector<float> gradient;
+  };
   // Of one table.
   struct Rows {
     Rows(const TableInfo& table, uint64_t trial_rows);
@@ -268,6 +274,7 @@ class RowCache {
     uint32_t pulls = 0;                         // under way
     std::vector<Chain> chains;                  // by segment
     std::vector<Set> sets;                      // by segment
+    absl::flat_hash_map<const Row*, std::vector<OwnPush>> own_pushes;  // oldest first
     CacheTrial trial;
   };
   // The segment's newest epoch, as far as it is known.
@@ -315,6 +322,10 @@ class RowCache {
   static void TakeJoining(Rows& rows, absl::FunctionRef<bool(SegmentId)> mine, SetChange& change);
   void Know(Rows& rows, Set& set, uint32_t number, const wire::Certificate& certificate, Lsn after);
   void EndSet(Set& set);
+  // Under rules that add up, a row of an update that lacks pushes gets them again.
+  void KeepOwn(Rows& rows, Row& row, const char* gradient, PartNumber number);
+  void ApplyOwn(Rows& rows, Row& row);
+  void ForgetOwn(Rows& rows, Row& row, PartNumber upto);
   bool Fit(const Row& row, const CacheBound& bound) const;
   // False: a later epoch has begun before that version, or may have.
   bool Valid(SegmentId segment, Epoch epoch, Lsn version) const;
@@ -349,6 +360,7 @@ class RowCache {
   CacheWatcher* watcher_ = nullptr;
   uint32_t set_changes_ = 0;  // the number of the last one
   std::vector<SegmentId> sets_changed_;
+  uint64_t own_bytes_ = 0;  // of the pushes that are kept
 };
 
 }  // namespace paceline::sdk

@@ -1,5 +1,6 @@
 // Rows that shards tell of: sets, and the updates of them.
 #include <algorithm>
+#include <cstring>
 
 #include "libs/base/little_endian.h"
 #include "libs/base/planted.h"
@@ -11,6 +12,9 @@ namespace paceline::sdk {
 namespace {
 
 constexpr Clock kPause = 64;  // clocks without a set, after one that was refused for good reason
+
+// One part in so many of what rows may take is for pushes that are kept.
+constexpr uint64_t kOwnShare = 4;
 
 // Takes at most `room` keys, and lessens it.
 std::vector<uint64_t> TakeSome(std::vector<uint64_t>& keys, size_t& room) {
@@ -201,7 +205,8 @@ void RowCache::PutTold(Rows& rows, Set& set, uint64_t key, const wire::Certifica
   BringUpTold(row);  // as of the last update
   const bool newer = row.epoch == certificate.epoch && row.version >= certificate.version;
   if (row.has_values && newer) return values.Skip(row_bytes);
-  if (certificate.own < row.pushed) {
+  const bool again = row.has_values && row.has_own && row.keeps_own;
+  if (certificate.own < row.pushed && !again) {
     // The update lacks a push, the row lacks the change.
     row.has_values = row.has_own = false;
     return values.Skip(row_bytes);
@@ -211,10 +216,45 @@ void RowCache::PutTold(Rows& rows, Set& set, uint64_t key, const wire::Certifica
   row.version = certificate.version;
   row.min_clock = certificate.min_clock;
   row.own = certificate.own;
-  row.has_values = row.has_own = true;
+  row.has_values = row.has_own = row.keeps_own = true;
+  ForgetOwn(rows, row, row.own);
+  ApplyOwn(rows, row);
   row.told = InSet(row, set) && row.set <= set.known;
   if (!row.read) Leave(row);
   row.read = false;
+}
+
+void RowCache::KeepOwn(Rows& rows, Row& row, const char* gradient, PartNumber number) {
+  if (!row.keeps_own) return;
+  ForgetOwn(rows, row, row.own);
+  const size_t row_bytes = rows.dim * sizeof(float);
+  if (own_bytes_ + row_bytes > bytes_max_ / kOwnShare) {
+    ForgetOwn(rows, row, UINT64_MAX);
+    row.keeps_own = false;
+    return;
+  }
+  OwnPush& push = rows.own_pushes[&row].emplace_back(OwnPush{.number = number, .gradient = {}});
+  push.gradient.resize(rows.dim);
+  std::memcpy(push.gradient.data(), gradient, row_bytes);
+  own_bytes_ += row_bytes;
+}
+
+void RowCache::ApplyOwn(Rows& rows, Row& row) {
+  const auto kept = rows.own_pushes.find(&row);
+  if (kept == rows.own_pushes.end()) return;
+  for (const OwnPush& push : kept->second) {
+    rows.kernel.Apply(row.values(), rows.dim, push.gradient.data(), rows.dim);
+  }
+}
+
+void RowCache::ForgetOwn(Rows& rows, Row& row, PartNumber upto) {
+  const auto kept = rows.own_pushes.find(&row);
+  if (kept == rows.own_pushes.end()) return;
+  std::vector<OwnPush>& pushes = kept->second;
+  const auto later = std::find_if(pushes.begin(), pushes.end(), [&](const OwnPush& p) { return p.number > upto; });
+  own_bytes_ -= static_cast<uint64_t>(later - pushes.begin()) * rows.dim * sizeof(float);
+  pushes.erase(pushes.begin(), later);
+  if (pushes.empty()) rows.own_pushes.erase(kept);
 }
 
 }  // namespace paceline::sdk

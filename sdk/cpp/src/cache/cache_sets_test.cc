@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <optional>
 
 #include "sdk/cpp/src/testing/cache_harness.h"
@@ -140,8 +141,8 @@ TEST_F(SetsTest, AnAnswerThatAnUpdateHasOvertakenIsNotMadeNewer) {
   Begin();
   Serve(told, other, Certified(home, 13, 5), 3);
   const uint32_t later = Take()->number;
-  Push(told, {other}, {1}, 1);
-  // The row lacks this change, the update the push.
+  // Not applied to the row: it is most likely refused.
+  Push(told, {other}, {std::numeric_limits<float>::infinity()}, 1);
   Update(12, Certified(home, 30, 8, kNoOwn), later, {{{other, 9.0f}}});
   EXPECT_EQ(Read(told, other, {}), std::nullopt);
   Serve(told, other, Certified(home, 20, 7, /*own=*/1), 4);
@@ -204,6 +205,36 @@ TEST_F(SetsTest, APushStaysInARowThatHasNotChangedOtherwise) {
   Push(told, {7}, {1}, 1);
   Update(12, Certified(home, 30, 8, kNoOwn), number, {{}});
   EXPECT_EQ(Read(told, 7, {.min_clock = 8}), 3);
+}
+
+// Other workers push the row too, and this one is ahead.
+TEST_F(SetsTest, AnUpdateThatLacksPushesGetsThemAgain) {
+  Begin();
+  Push(told, {7}, {1}, 1);
+  Push(told, {7, 7}, {10, 20}, 2);
+  Update(12, Certified(home, 30, 6, /*own=*/1), number, {{{7, 100.0f}}});
+  EXPECT_EQ(Read(told, 7, {.min_clock = 6}), 130) << "part 2 is not in it";
+  Push(told, {7}, {1000}, 3);
+  Update(30, Certified(home, 40, 7, /*own=*/2), number, {{{7, 200.0f}}});
+  EXPECT_EQ(Read(told, 7, {.min_clock = 7}), 1200);
+  Update(40, Certified(home, 50, 8, /*own=*/3), number, {{{7, 300.0f}}});
+  EXPECT_EQ(Read(told, 7, {.min_clock = 8}), 300);
+}
+
+TEST_F(SetsTest, ThatTakesRoom) {
+  CacheHarness small(1 << 20);
+  small.Serve(told, 7, Certified(home, 11, 4), 2);
+  const auto change = small.cache.TakeSetChange(told, [](SegmentId) { return true; });
+  ASSERT_TRUE(change.has_value());
+  constexpr PartNumber kPushes = (1 << 20) / 4 / sizeof(float);
+  for (PartNumber n = 1; n <= kPushes + 1; ++n) small.Push(told, {7}, {1}, n);
+  EXPECT_EQ(small.Read(told, 7, {}), 2 + kPushes + 1);
+  const auto certificate = Certified(home, 12, 5);
+  small.cache.Learn(certificate);
+  const uint64_t key = 7;
+  small.cache.OnUpdate(told, certificate, Lsn(10), change->number, 1,
+                       {reinterpret_cast<const char*>(&key), sizeof(key)}, Bytes({100}));
+  EXPECT_EQ(small.Read(told, 7, {}), std::nullopt) << "beyond it the row is pulled";
 }
 
 TEST_F(SetsTest, ARowThatIsNotReadBetweenTwoChangesLeaves) {
