@@ -42,8 +42,7 @@ ChangeTracker::Tracked& ChangeTracker::TrackedOf(TableId table, Lsn version) {
       return a.second.updates_unasked < b.second.updates_unasked;
     }));
   }
-  Tracked& tracked =
-      tracked_.try_emplace(table, Tracked{.log = ChangeLog(version, entries_max_)}).first->second;
+  Tracked& tracked = tracked_.try_emplace(table, Tracked{.log = ChangeLog(version, rows_max_)}).first->second;
   tracked.updates_unasked = 0;
   return tracked;
 }
@@ -59,8 +58,8 @@ void ChangeTracker::Answer(const Read& read, const Segment& segment) {
   const ChangesAsked& asked = *read.changes;
   Track(read.table->id, segment.version());
   // A version beyond this segment's is of another epoch, and void.
-  const auto keys = asked.since > segment.version() ? std::nullopt
-                                                    : Since(read.table->id, asked.since, asked.rows_max);
+  const auto keys =
+      asked.since > segment.version() ? std::nullopt : Since(read.table->id, asked.since, asked.rows_max);
   *asked.count = keys.has_value() ? static_cast<uint32_t>(keys->size()) : kChangesUnknown;
   if (!keys.has_value() || keys->empty()) return;
   std::memcpy(asked.keys, keys->data(), keys->size() * sizeof(uint64_t));

@@ -24,8 +24,8 @@ class ChangeTracker {
   // Tables tracked. For one more, the table with the oldest request is given up.
   static constexpr size_t kTablesMax = 16;
 
-  // Keeps so many changes of a table.
-  explicit ChangeTracker(size_t entries_max = ChangeLog::kEntriesMax) : entries_max_(entries_max) {}
+  // Keeps the last changes of so many rows of a table.
+  explicit ChangeTracker(size_t rows_max = ChangeLog::kRowsMax) : rows_max_(rows_max) {}
 
   // Has `apply` apply the update to `segment`. If its table is tracked, compares each row before and after.
   void Apply(const Update& update, const Segment& segment, absl::FunctionRef<void()> apply);
@@ -51,7 +51,7 @@ class ChangeTracker {
   };
   Tracked& TrackedOf(TableId table, Lsn version);
 
-  size_t entries_max_;
+  size_t rows_max_;
   absl::flat_hash_map<TableId, Tracked> tracked_;
 };
 

@@ -63,7 +63,7 @@ struct ShardSide {
   std::shared_ptr<RowMemory> memory;
   std::shared_ptr<StagingRoom> staging;
   std::shared_ptr<RecordSink> records;
-  size_t changes_max = ChangeLog::kEntriesMax;  // of each table in a segment, for ChangeTracker
+  size_t changes_max = ChangeLog::kRowsMax;  // of rows of each table in a segment, for ChangeTracker
 };
 
 }  // namespace paceline::log

@@ -27,10 +27,10 @@ struct SetUpdate {
   std::shared_ptr<const TableInfo> table;
   Lsn after;
   wire::Certificate certificate;
-  uint64_t set = 0;            // the last change of the set that it knows of
-  bool known = true;           // false: the rows that have changed are not known, and the set is gone
+  uint64_t set = 0;                 // the last change of the set that it knows of
+  bool known = true;                // false: the rows that have changed are not known, and the set is gone
   std::vector<uint64_t> keys = {};  // of rows of the set that have changed, ascending
-  std::string values = {};  // theirs: f32, dim a row
+  std::string values = {};          // theirs: f32, dim a row
   std::shared_ptr<const void> room = nullptr;  // for its bytes, until the subscriber has confirmed it
 };
 
@@ -53,10 +53,10 @@ struct SetChange {
   SessionId session;
   JobId job;
   std::shared_ptr<const TableInfo> table;
-  uint64_t set = 0;           // its number, larger than those before it on its stream
-  uint32_t every = 1;         // an update at every so many advances of the min clock
-  bool leave = false;         // the keys leave the set; without keys the whole set goes
-  absl::string_view keys;     // u64 each
+  uint64_t set = 0;        // its number, larger than those before it on its stream
+  uint32_t every = 1;      // an update at every so many advances of the min clock
+  bool leave = false;      // the keys leave the set; without keys the whole set goes
+  absl::string_view keys;  // u64 each
   std::shared_ptr<UpdateSink> sink;
 };
 
@@ -118,8 +118,8 @@ class Subscriptions {
     uint32_t every = 1;
     uint64_t set = 0;
     absl::flat_hash_set<uint64_t> keys = {};
-    Lsn upto = {};   // where its last update ended
-    Clock told = 0;  // the min clock of that
+    Lsn upto = {};                                  // where its last update ended
+    Clock told = 0;                                 // the min clock of that
     std::optional<SetUpdate> waits = std::nullopt;  // built, and not committed
   };
   using Sets = std::map<Name, Set>;

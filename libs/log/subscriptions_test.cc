@@ -182,7 +182,7 @@ TEST_F(SubscriptionsTest, WithoutRoomALaterUpdateTellsMore) {
 }
 
 TEST_F(SubscriptionsTest, BeyondTheChangeLogTheSubscriberIsToldSo) {
-  tracker = ChangeTracker(/*entries_max=*/4);
+  tracker = ChangeTracker(/*rows_max=*/4);
   Change(1, {5});
   for (uint64_t key = 100; key < 106; ++key) Push(key, 1);
   Advance(1);
@@ -202,9 +202,13 @@ TEST_F(SubscriptionsTest, SoItIsIfTooManyRowsHaveChanged) {
   std::vector<uint64_t> keys;
   // Each takes 12 bytes.
   for (uint64_t key = 0; key <= Subscriptions::kBytesMax / 12; ++key) keys.push_back(key);
-  tracker = ChangeTracker(/*entries_max=*/2 * keys.size());
+  tracker = ChangeTracker(/*rows_max=*/2 * keys.size());
   Change(1, keys);
-  for (const uint64_t key : keys) Push(key, 1);
+  std::vector<std::pair<uint64_t, float>> rows;
+  for (const uint64_t key : keys) rows.emplace_back(key, 1.0f);
+  const Update update = MakeUpdate(kOther, 1, rows);
+  tracker.Apply(update, segment, [&] { segment.Apply(update); });
+  EXPECT_TRUE(tracker.Since(kSumTable, Lsn(segment.version().v - 1), UINT64_MAX).has_value());
   Advance(1);
   ASSERT_THAT(sink->updates, SizeIs(1));
   EXPECT_FALSE(sink->updates[0].known);

@@ -42,8 +42,9 @@ MetricsProbe::MetricsProbe(metrics::Exposer& page)
                                    "Updates of the rows that clients want to be told of.")),
       set_rows_(page.AddCounter("paceline_shard_set_rows_total", "Rows in them.")),
       set_bytes_(page.AddCounter("paceline_shard_set_bytes_total", "Bytes of the rows' values.")),
-      sets_lost_(page.AddCounter("paceline_shard_sets_lost_total",
-                                 "Sets of rows that were given up: what had changed was forgotten, or too much.")),
+      sets_lost_(
+          page.AddCounter("paceline_shard_sets_lost_total",
+                          "Sets of rows that were given up: what had changed was forgotten, or too much.")),
       staleness_{&StalenessOf(page, "bsp"), &StalenessOf(page, "ssp"), &StalenessOf(page, "asp")},
       push_streams_(page.AddGauge("paceline_shard_streams", kStreamsHelp, {{"kind", "push"}})),
       pull_streams_(page.AddGauge("paceline_shard_streams", kStreamsHelp, {{"kind", "pull"}})),

@@ -24,8 +24,8 @@ wire::Frame<v1::SubscribeRequest> Join(uint64_t set) {
   frame.head.set_table(fuzz::kSparse);
   frame.head.set_set(set);
   frame.head.set_parts(Part(1, 1, 0) + Part(0, 2, 0));
-  frame.keys = Bytes<uint64_t>(
-      {ShardUnderFire::KeyIn(1), ShardUnderFire::KeyIn(0), ShardUnderFire::KeyIn(0)});
+  frame.keys =
+      Bytes<uint64_t>({ShardUnderFire::KeyIn(1), ShardUnderFire::KeyIn(0), ShardUnderFire::KeyIn(0)});
   return frame;
 }
 

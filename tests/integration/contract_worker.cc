@@ -10,8 +10,8 @@
 // Runs every model with every number of workers against the cluster of PACELINE_COORDINATOR and prints one
 // JSON object: runs, and rows_pushed as the shards should have counted them: of aggregated tables the rows
 // that workers share count once a clock. Some models also run in step: nobody begins a clock before all have
-// ended the last one, and each clock takes long enough for the network. Then how old values are depends on the
-// model alone.
+// ended the last one, and each clock takes long enough for the network. Then how old values are depends on
+// the model alone.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -68,7 +68,7 @@ class Progress {
 };
 
 struct Outcome {
-  std::string error;  // empty: the contract held
+  std::string error;           // empty: the contract held
   uint64_t staleness_max = 0;  // by values
   paceline::Stats stats;
 };
@@ -79,7 +79,8 @@ uint64_t KeyOf(uint64_t worker, uint64_t i) {
 
 class Worker {
  public:
-  Worker(const Model& model, bool in_step, std::string job, uint64_t workers, uint64_t rank, Progress& progress)
+  Worker(const Model& model, bool in_step, std::string job, uint64_t workers, uint64_t rank,
+         Progress& progress)
       : model_(model),
         in_step_(in_step),
         job_(std::move(job)),
@@ -220,8 +221,8 @@ std::string CheckCount(const std::string& job, uint64_t workers) {
 }
 
 nlohmann::json RunOne(const Model& model, uint64_t workers, bool in_step = false) {
-  const std::string job =
-      absl::StrCat("contract-", model.name, "-", workers, in_step ? "-in-step-" : "-", absl::ToUnixNanos(absl::Now()));
+  const std::string job = absl::StrCat("contract-", model.name, "-", workers, in_step ? "-in-step-" : "-",
+                                       absl::ToUnixNanos(absl::Now()));
   Progress progress(workers);
   std::vector<Outcome> outcomes(workers);
   {
@@ -267,10 +268,9 @@ int main() {
                                      {"essp:8", paceline::Essp{.staleness = 8, .every = 1}, 8},
                                      {"asp", paceline::Asp{}, UINT64_MAX},
                                      {"bsp", paceline::Bsp{}, 0}};
-  const std::vector<Model> models_in_step = {
-      {"ssp:8", paceline::Ssp{8}, 8},
-      {"essp:8", paceline::Essp{8}, 8},
-      {"essp:8, each", paceline::Essp{.staleness = 8, .every = 1}, 8}};
+  const std::vector<Model> models_in_step = {{"ssp:8", paceline::Ssp{8}, 8},
+                                             {"essp:8", paceline::Essp{8}, 8},
+                                             {"essp:8, each", paceline::Essp{.staleness = 8, .every = 1}, 8}};
   nlohmann::json out{
       {"runs", nlohmann::json::array()}, {"in_step", nlohmann::json::array()}, {"rows_pushed", 0}};
   bool ok = true;

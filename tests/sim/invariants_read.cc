@@ -25,8 +25,9 @@ void Invariants::NoteClocks(const log::Segment& after) {
 void Invariants::Told(JobId job, const wire::Certificate& certificate) {
   const SegmentLedger& ledger = ledgers_[certificate.segment.v];
   if (certificate.version > ledger.committed) {
-    verdict_.Violated("Told", absl::StrCat("segment ", certificate.segment.v, ": an update shows record ",
-                                           certificate.version.v, ", ", ledger.committed.v, " are committed"));
+    verdict_.Violated("Told",
+                      absl::StrCat("segment ", certificate.segment.v, ": an update shows record ",
+                                   certificate.version.v, ", ", ledger.committed.v, " are committed"));
   }
   const auto& clocks = clocks_[certificate.segment.v];
   const auto of_job = clocks.find(job);

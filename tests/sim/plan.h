@@ -102,8 +102,8 @@ struct Plan {
   uint32_t operations = 6;      // tables dropped and rates changed
   bool deletes = false;         // the other job is deleted once, while it trains
   bool restores_first = false;  // a job is made of an older snapshot before any worker starts
-  size_t changes_max = log::ChangeLog::kEntriesMax;  // that a segment keeps of each table
-  uint32_t snapshots = 0;       // taken of the jobs, restored and deleted; 0: none
+  size_t changes_max = log::ChangeLog::kRowsMax;  // of rows of a table, that a segment keeps
+  uint32_t snapshots = 0;                         // taken of the jobs, restored and deleted; 0: none
   std::vector<Fault> faults;
 
   static Plan Of(uint64_t seed);

@@ -39,7 +39,7 @@ struct World {
   Network network{scheduler, random, history};
   Calls calls{scheduler, random, history, marks};
 
-  size_t changes_max = log::ChangeLog::kEntriesMax;  // shards' ShardOptions
+  size_t changes_max = log::ChangeLog::kRowsMax;  // shards' ShardOptions
 
   std::function<void(const std::string&)> trace;
 

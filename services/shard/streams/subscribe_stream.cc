@@ -59,9 +59,10 @@ bool SubscribeStream::TakesFrame() {
 void SubscribeStream::OnFrame(absl::Cord bytes) {
   if (gone()) return;
   if (bytes.size() > context_.options().frame_bytes_max) {
-    return Refuse(MakeRefusal(
-        v1::Refusal::MALFORMED, absl::StrCat("frame: ", bytes.size(), " bytes; at most ",
-                                             context_.options().frame_bytes_max, " are taken; send smaller frames")));
+    return Refuse(
+        MakeRefusal(v1::Refusal::MALFORMED,
+                    absl::StrCat("frame: ", bytes.size(), " bytes; at most ",
+                                 context_.options().frame_bytes_max, " are taken; send smaller frames")));
   }
   auto request = wire::Decode<v1::SubscribeRequest>(bytes);
   if (!request.ok()) {
@@ -117,13 +118,13 @@ void SubscribeStream::ChangeSets(Request request) {
     return Refuse(MakeRefusal(v1::Refusal::MALFORMED, std::string(entries.status().message())));
   }
   if (head.set() <= set_) {
-    return Refuse(MakeRefusal(
-        v1::Refusal::MALFORMED,
-        absl::StrCat("set: ", head.set(), " after ", set_, "; each is larger than those before it")));
+    return Refuse(MakeRefusal(v1::Refusal::MALFORMED, absl::StrCat("set: ", head.set(), " after ", set_,
+                                                                   "; each is larger than those before it")));
   }
   set_ = head.set();
   const auto refuse = [&](const v1::Refusal& refusal) {
-    for (const wire::PartEntry& entry : *entries) RefuseSet(refusal, entry.segment, TableId(head.table()), set_);
+    for (const wire::PartEntry& entry : *entries)
+      RefuseSet(refusal, entry.segment, TableId(head.table()), set_);
   };
   const auto view = context_.view();
   if (auto refusal = NotNow(context_, *view, CatalogueVersion(head.catalogue_version()))) {
@@ -168,18 +169,20 @@ void SubscribeStream::ChangeSets(Request request) {
       if (refusal.has_value()) self->RefuseSet(*std::move(refusal), slice.segment, table->id, set);
     }
   };
-  context_.Deal(*slices, [](const Slice& slice) { return slice.segment; }, change);
+  context_.Deal(
+      *slices, [](const Slice& slice) { return slice.segment; }, change);
 }
 
 void SubscribeStream::Visit(const std::set<SegmentId>& segments) {
   if (segments.empty()) return;
-  context_.Deal(segments, [](SegmentId segment) { return segment; },
-                [self = shared_from_this()](const std::vector<SegmentId>& mine) {
-                  for (const SegmentId segment : mine) {
-                    SegmentHost& host = self->context_.host(segment);
-                    if (host.primary() != nullptr) host.primary()->TellSubscribers();
-                  }
-                });
+  context_.Deal(
+      segments, [](SegmentId segment) { return segment; },
+      [self = shared_from_this()](const std::vector<SegmentId>& mine) {
+        for (const SegmentId segment : mine) {
+          SegmentHost& host = self->context_.host(segment);
+          if (host.primary() != nullptr) host.primary()->TellSubscribers();
+        }
+      });
 }
 
 std::shared_ptr<const void> SubscribeStream::Reserve(uint64_t bytes) {
@@ -304,8 +307,8 @@ void SubscribeStream::OnTime(absl::Time now, bool crowded) {
   {
     MutexLock lock(&mutex_);
     if (gone() || port_ == nullptr) return;
-    const bool unread = crowded && unconfirmed_->taken() > 0 &&
-                        now - confirmed_at_ > context_.options().unread_timeout;
+    const bool unread =
+        crowded && unconfirmed_->taken() > 0 && now - confirmed_at_ > context_.options().unread_timeout;
     if (!unread && (greeted_ || now - opened_ <= context_.options().hello_timeout)) return;
     why = unread ? NotReading(context_) : NoHello(context_);
   }

@@ -21,9 +21,10 @@
 
 namespace paceline::shard {
 
-// One Subscribe stream: takes changes of sets apart and hands them to the primaries of their segments, gathers
-// the updates that these build, and counts what the client has confirmed. Updates that are not confirmed take
-// room, on the stream and of what all replies may take; while there is none, the segments build no others.
+// One Subscribe stream: takes changes of sets apart and hands them to the primaries of their segments,
+// gathers the updates that these build, and counts what the client has confirmed. Updates that are not
+// confirmed take room, on the stream and of what all replies may take; while there is none, the segments
+// build no others.
 class SubscribeStream : public world::AcceptedStream,
                         public log::UpdateSink,
                         public WatchedStream,
@@ -77,8 +78,8 @@ class SubscribeStream : public world::AcceptedStream,
   Mutex mutex_;
   std::shared_ptr<world::StreamPort> port_ ABSL_GUARDED_BY(mutex_);
   bool greeted_ ABSL_GUARDED_BY(mutex_) = false;
-  bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // the peer sends no more
-  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;   // the carrier reads no frame until ReadOn
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;         // the peer sends no more
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;          // the carrier reads no frame until ReadOn
   std::set<SegmentId> segments_ ABSL_GUARDED_BY(mutex_);  // that may have sets of this stream
   // To be sent, in this order: a welcome, refusals, updates.
   std::deque<std::variant<v1::SubscribeUpdate, log::SetUpdate>> waiting_ ABSL_GUARDED_BY(mutex_);

@@ -120,7 +120,8 @@ TEST_F(SubscribeStreamTest, UpdatesThatAreNotConfirmedTakeRoom) {
   absl::Cord bytes;
   ASSERT_TRUE(stream->NextFrame(&bytes));
   EXPECT_EQ(stream->Reserve(1), nullptr) << "it was sent, and is not confirmed";
-  stream->OnFrame(wire::Encode(wire::Frame<v1::SubscribeRequest>{.head = HelloOf(2), .keys = {}, .values = {}}));
+  stream->OnFrame(
+      wire::Encode(wire::Frame<v1::SubscribeRequest>{.head = HelloOf(2), .keys = {}, .values = {}}));
   stream->OnFrame(wire::Encode(Confirm(1)));
   EXPECT_NE(stream->Reserve(1), nullptr);
   stream->OnBroken(absl::OkStatus());
@@ -194,8 +195,8 @@ TEST_F(SubscribeStreamTest, AStreamThatBreaksLeavesNothing) {
   subscribe.Send(Join(1));
   const auto sets = [this] {
     size_t all = 0;
-    shard.context().ForEachSegment(
-        [&](SegmentHost& host) { all += host.primary()->subscriptions().sets(); }, [] {});
+    shard.context().ForEachSegment([&](SegmentHost& host) { all += host.primary()->subscriptions().sets(); },
+                                   [] {});
     return all;
   };
   EXPECT_EQ(sets(), 2u);

@@ -100,12 +100,12 @@ class ClockCounts {
 // end. If an answer would have more rows than a pull by key would fetch, the shard says so, and a new chain
 // begins.
 //
-// **Being told.** Under ESSP shards tell which rows of the client's *set*, those that it has read, have changed
-// (docs/wire.md, Subscribe). An *update* covers the records after one version up to another. A row is told of
-// once an update knows the change that put it into the set, and began no later than the row's version. From
-// then on it is as new as the last update, as long as each update follows the one before. If one does not, if
-// the set is gone, or the epoch is another one, the rows are pulled when they are too old, and join anew. A row
-// that was sent twice and not read in between leaves the set.
+// **Being told.** Under ESSP shards tell which rows of the client's *set*, those that it has read, have
+// changed (docs/wire.md, Subscribe). An *update* covers the records after one version up to another. A row is
+// told of once an update knows the change that put it into the set, and began no later than the row's
+// version. From then on it is as new as the last update, as long as each update follows the one before. If
+// one does not, if the set is gone, or the epoch is another one, the rows are pulled when they are too old,
+// and join anew. A row that was sent twice and not read in between leaves the set.
 //
 // **Size.** At most `bytes_max`, counting some 130 bytes for each row beside its values. Beyond that the
 // cache evicts rows by the second-chance algorithm (CLOCK; Corbató 1968), first those that are too old for
@@ -212,8 +212,8 @@ class RowCache {
     PartNumber own = 0;
     PartNumber pushed = 0;
     SegmentId segment;
-    uint32_t place = 0;       // in ring_
-    uint32_t set = 0;         // the change that puts it into the set; 0: none, kQueued: one not taken yet
+    uint32_t place = 0;           // in ring_
+    uint32_t set = 0;             // the change that puts it into the set; 0: none, kQueued: one not taken yet
     bool has_values : 1 = false;  // false: only `pushed` is known
     bool has_own : 1 = false;     // the values hold every push up to `pushed`
     bool used : 1 = false;        // since the CLOCK hand last passed
@@ -269,11 +269,11 @@ class RowCache {
     const bool additive;  // an update changes a row by a function of the gradient alone
     const bool told;      // it has sets
     const table::RuleKernel kernel;
-    absl::flat_hash_map<uint64_t, Row*> index;  // by key
-    Clock bound = 0;                            // of the newest read
-    uint32_t pulls = 0;                         // under way
-    std::vector<Chain> chains;                  // by segment
-    std::vector<Set> sets;                      // by segment
+    absl::flat_hash_map<uint64_t, Row*> index;                         // by key
+    Clock bound = 0;                                                   // of the newest read
+    uint32_t pulls = 0;                                                // under way
+    std::vector<Chain> chains;                                         // by segment
+    std::vector<Set> sets;                                             // by segment
     absl::flat_hash_map<const Row*, std::vector<OwnPush>> own_pushes;  // oldest first
     CacheTrial trial;
   };

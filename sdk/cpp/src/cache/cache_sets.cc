@@ -164,8 +164,8 @@ void RowCache::OnUpdate(const TableInfo& table, const wire::Certificate& certifi
   if (!count.has_value() || !Valid(certificate.segment, certificate.epoch, certificate.version)) {
     return EndSet(set);
   }
-  const bool follows = set.there && set.epoch == certificate.epoch &&
-                       (set.end == after || Planted(Bug::kUpdateOverGap));
+  const bool follows =
+      set.there && set.epoch == certificate.epoch && (set.end == after || Planted(Bug::kUpdateOverGap));
   if (!follows) {
     set.there = false;
     set.first = std::max(set.first, set.known + 1);
@@ -251,7 +251,8 @@ void RowCache::ForgetOwn(Rows& rows, Row& row, PartNumber upto) {
   const auto kept = rows.own_pushes.find(&row);
   if (kept == rows.own_pushes.end()) return;
   std::vector<OwnPush>& pushes = kept->second;
-  const auto later = std::find_if(pushes.begin(), pushes.end(), [&](const OwnPush& p) { return p.number > upto; });
+  const auto later =
+      std::find_if(pushes.begin(), pushes.end(), [&](const OwnPush& p) { return p.number > upto; });
   own_bytes_ -= static_cast<uint64_t>(later - pushes.begin()) * rows.dim * sizeof(float);
   pushes.erase(pushes.begin(), later);
   if (pushes.empty()) rows.own_pushes.erase(kept);

@@ -21,7 +21,8 @@ class SubscribeListener {
   virtual bool TakeChange(const SubscribeLink& link, wire::Frame<v1::SubscribeRequest>& request,
                           std::set<SegmentId>& segments) = 0;
   // Not OK: the shard broke the rules of the wire.
-  virtual absl::Status OnUpdate(const SubscribeLink& link, const wire::Frame<v1::SubscribeUpdate>& update) = 0;
+  virtual absl::Status OnUpdate(const SubscribeLink& link,
+                                const wire::Frame<v1::SubscribeUpdate>& update) = 0;
   // The stream is gone, and with it the sets of these segments.
   virtual void OnSetsLost(const std::set<SegmentId>& segments) = 0;
 };

@@ -26,12 +26,14 @@ struct Entry {
 };
 
 // INTERNAL: the lists do not fit each other, the keys or the values.
-absl::StatusOr<std::vector<Entry>> EntriesOf(const wire::Frame<v1::SubscribeUpdate>& update, size_t row_bytes) {
+absl::StatusOr<std::vector<Entry>> EntriesOf(const wire::Frame<v1::SubscribeUpdate>& update,
+                                             size_t row_bytes) {
   const v1::SubscribeUpdate& head = update.head;
   auto certificates = wire::ParseCertificates(head.certificates());
   if (!certificates.ok()) return certificates.status();
   const size_t n = certificates->size();
-  const bool fit = head.after().size() == n * sizeof(uint64_t) && head.sets().size() == n * sizeof(uint64_t) &&
+  const bool fit = head.after().size() == n * sizeof(uint64_t) &&
+                   head.sets().size() == n * sizeof(uint64_t) &&
                    head.changes().size() == n * sizeof(uint32_t);
   if (!fit) return absl::InternalError("an update whose lists have different lengths");
   std::vector<Entry> entries;
@@ -72,8 +74,7 @@ bool Subscriber::HasChange(const SubscribeLink& link) const {
 bool Subscriber::TakeChange(const SubscribeLink& link, wire::Frame<v1::SubscribeRequest>& request,
                             std::set<SegmentId>& segments) {
   for (const auto& [id, table] : tables_) {
-    const auto change =
-        context_.cache.TakeSetChange(*table, [&](SegmentId s) { return IsPrimary(link, s); });
+    const auto change = context_.cache.TakeSetChange(*table, [&](SegmentId s) { return IsPrimary(link, s); });
     if (!change.has_value()) continue;
     v1::SubscribeRequest& head = request.head;
     head.set_table(id.v);
@@ -96,8 +97,7 @@ bool Subscriber::TakeChange(const SubscribeLink& link, wire::Frame<v1::Subscribe
   return false;
 }
 
-absl::Status Subscriber::OnUpdate(const SubscribeLink& link,
-                                  const wire::Frame<v1::SubscribeUpdate>& update) {
+absl::Status Subscriber::OnUpdate(const SubscribeLink& link, const wire::Frame<v1::SubscribeUpdate>& update) {
   for (const v1::Refusal& refusal : update.head.refusals()) OnRefused(update.head, refusal);
   if (update.head.certificates().empty()) return absl::OkStatus();
   const auto found = tables_.find(TableId(update.head.table()));
@@ -121,7 +121,8 @@ absl::Status Subscriber::OnUpdate(const SubscribeLink& link,
       context_.cache.Learn(entry.certificate);
       context_.history.Learn(entry.certificate);
       context_.cache.OnUpdate(table, entry.certificate, entry.after, static_cast<uint32_t>(entry.set),
-                              entry.count, keys.view().substr(row * sizeof(uint64_t), rows * sizeof(uint64_t)),
+                              entry.count,
+                              keys.view().substr(row * sizeof(uint64_t), rows * sizeof(uint64_t)),
                               update.values.Subcord(row * row_bytes, rows * row_bytes));
     }
     row += rows;

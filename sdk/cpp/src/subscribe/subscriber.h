@@ -9,8 +9,8 @@
 
 namespace paceline::sdk {
 
-// Keeps shards informed of the rows that the cache has of tables under ESSP, and the cache of what shards tell
-// of them. What it loses, the cache pulls.
+// Keeps shards informed of the rows that the cache has of tables under ESSP, and the cache of what shards
+// tell of them. What it loses, the cache pulls.
 class Subscriber final : public SubscribeListener {
  public:
   explicit Subscriber(Context& context) : context_(context) {}
