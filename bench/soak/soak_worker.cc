@@ -27,6 +27,7 @@ std::atomic<bool> told_to_end = false;
 Consistency ModelOf(const std::string& name) {
   if (name == "bsp") return Bsp{};
   if (name == "asp") return Asp{};
+  if (name == "essp") return Essp{.staleness = kStaleness};
   return Ssp{.staleness = kStaleness};
 }
 

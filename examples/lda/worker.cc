@@ -79,6 +79,7 @@ class Sampling {
   // this one.
   uint64_t LastClockThatMayMissFirstTopics() const {
     if (const Ssp* ssp = std::get_if<Ssp>(&options_.consistency)) return ssp->staleness;
+    if (const Essp* essp = std::get_if<Essp>(&options_.consistency)) return essp->staleness;
     return std::holds_alternative<Bsp>(options_.consistency) ? 0 : batches_.size();
   }
 

@@ -16,12 +16,14 @@ absl::StatusOr<Consistency> ParseModel(absl::string_view text) {
   if (text == "bsp") return Bsp{};
   Ssp ssp;
   absl::string_view staleness = text;
+  Essp essp;
+  if (absl::ConsumePrefix(&staleness, "essp:") && absl::SimpleAtoi(staleness, &essp.staleness)) return essp;
   if (absl::ConsumePrefix(&staleness, "ssp:") && absl::SimpleAtoi(staleness, &ssp.staleness)) {
     ssp.catch_up = ssp.staleness / 2;
     return ssp;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--model: expected ssp:S with a whole number S, asp or bsp; found '", text, "'"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--model: expected ssp:S or essp:S with a whole number S, asp or bsp; found '", text, "'"));
 }
 
 CLI::Validator Within(int low, int high) {
@@ -46,7 +48,8 @@ void AddJobOptions(CLI::App* app, absl::string_view a_clock, JobOptions* o) {
          "--model", o->model,
          absl::StrCat("Consistency: ssp:S, a worker reads all updates older than S clocks (a clock is ",
                       a_clock,
-                      "); asp, it reads whatever is there; or bsp, it reads exactly the updates of all "
+                      "); essp:S, the same, and shards send it what has changed meanwhile; asp, it reads "
+                      "whatever is there; or bsp, it reads exactly the updates of all "
                       "earlier clocks"))
       ->type_name("MODEL");
   app->add_option("--seed", o->seed, "Of everything that is drawn at random")->type_name("N");

@@ -31,7 +31,7 @@ struct JobOptions {
   int worker = -1;       // -1: this process is the parent; else the rank of the worker that it is
 };
 
-// "ssp:2", "asp" or "bsp". A worker at an SSP bound waits until the others are within half of it.
+// "ssp:2", "essp:2", "asp" or "bsp". A worker at an SSP bound waits until the others are within half of it.
 absl::StatusOr<Consistency> ParseModel(absl::string_view text);
 
 // The ranges that numbers must be in; the help leaves them out, errors name them.

@@ -35,9 +35,10 @@ TEST(ParseModelTest, ModelNames) {
   EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:0")).staleness, 0u);
   EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:12")).staleness, 12u);
   EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:12")).catch_up, 6u);
+  EXPECT_EQ(std::get<Essp>(*ParseModel("essp:4")).staleness, 4u);
   EXPECT_TRUE(std::holds_alternative<Asp>(*ParseModel("asp")));
   EXPECT_TRUE(std::holds_alternative<Bsp>(*ParseModel("bsp")));
-  for (const char* wrong : {"", "ssp", "ssp:", "ssp:-1", "ssp:2x", "SSP:2", "essp:2"}) {
+  for (const char* wrong : {"", "ssp", "ssp:", "ssp:-1", "ssp:2x", "SSP:2", "essp:", "essp:x"}) {
     EXPECT_EQ(ParseModel(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
   }
 }

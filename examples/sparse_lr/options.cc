@@ -86,6 +86,7 @@ void SuitSparseModel(Consistency* consistency) {
     ssp->read_my_writes = false;
     ssp->refresh = ssp->staleness > 0;
   }
+  if (Essp* essp = std::get_if<Essp>(consistency)) essp->read_my_writes = false;
 }
 
 absl::Status Complete(RunOptions* o) {

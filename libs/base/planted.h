@@ -75,10 +75,14 @@ enum class Bug : uint8_t {
   kDeleteByName,              // a repeated deletion is taken for one of the job that has the name by then
   kGrantForgotten,            // a stream that had to wait for a grant gets none when there is room again
   kGrantsAddedUp,             // the client adds up grants, each of which counts from the stream's beginning
-  kChangeOutOfNumber,  // a call of the coordinator is obeyed though a newer change of its subject has begun
-  kFloorForgotten,     // a segment that began empty forgets, with its primary, which calls are of before
-  kDeltaOnWrongBase,   // who has missed maps is sent what the last one has changed, as if that were all
-  kDeposedObeyed,      // a shard obeys a coordinator though it knows of a later one
+  kChangeOutOfNumber,   // a call of the coordinator is obeyed though a newer change of its subject has begun
+  kFloorForgotten,      // a segment that began empty forgets, with its primary, which calls are of before
+  kDeltaOnWrongBase,    // who has missed maps is sent what the last one has changed, as if that were all
+  kDeposedObeyed,       // a shard obeys a coordinator though it knows of a later one
+  kUpdateBeforeCommit,  // an update of a subscriber's rows leaves before its version is committed
+  kUpdateClockTooNew,   // … names the min clock of the moment at which it leaves
+  kUpdateOverGap,       // a subscriber applies an update that does not follow the one before
+  kOverflowNotTold,     // a subscriber is not told that what has changed is not known
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -3,12 +3,29 @@
 #include <algorithm>
 
 namespace paceline::log {
+namespace {
+
+// So many entries more than rows do no harm.
+constexpr size_t kPastMax = 64;
+
+}  // namespace
 
 void ChangeLog::Add(Lsn version, uint64_t key) {
+  last_[key] = version;
   entries_.push_back({.version = version, .key = key});
-  if (entries_.size() <= kEntriesMax) return;
-  from_ = entries_.front().version;  // it knows all changes of a record, or none
-  while (!entries_.empty() && entries_.front().version == from_) entries_.pop_front();
+  if (last_.size() > rows_max_) ForgetOldest();
+  // A row that changes again and again must not make the log long.
+  if (entries_.size() <= 2 * last_.size() + kPastMax) return;
+  std::erase_if(entries_, [this](const Entry& entry) { return IsPast(entry); });
+}
+
+// It knows all changes of a record, or none.
+void ChangeLog::ForgetOldest() {
+  while (IsPast(entries_.front())) entries_.pop_front();
+  from_ = entries_.front().version;
+  for (; !entries_.empty() && entries_.front().version == from_; entries_.pop_front()) {
+    if (!IsPast(entries_.front())) last_.erase(entries_.front().key);
+  }
 }
 
 std::optional<std::vector<uint64_t>> ChangeLog::Since(Lsn since, uint64_t max) const {

@@ -26,6 +26,19 @@ TEST(ChangeLogTest, TellsEachRowOnceThatWasChangedSince) {
   EXPECT_THAT(log.Since(Lsn(15), 0), Optional(IsEmpty()));
 }
 
+TEST(ChangeLogTest, ARowThatChangesAgainAndAgainTakesNoMoreRoom) {
+  ChangeLog log(Lsn(0), /*rows_max=*/2);
+  log.Add(Lsn(1), 5);
+  for (uint64_t version = 2; version <= 10'000; ++version) log.Add(Lsn(version), 7);
+  EXPECT_EQ(log.rows(), 2u);
+  EXPECT_THAT(log.Since(Lsn(0), 9), Optional(ElementsAre(5, 7)));
+  EXPECT_THAT(log.Since(Lsn(1), 9), Optional(ElementsAre(7)));
+  log.Add(Lsn(10'001), 8);
+  EXPECT_EQ(log.rows(), 2u);
+  EXPECT_EQ(log.Since(Lsn(0), 9), std::nullopt);
+  EXPECT_THAT(log.Since(Lsn(1), 9), Optional(ElementsAre(7, 8)));
+}
+
 TEST(ChangeLogTest, SaysSoWhenItDoesNotKnowOrThereAreTooMany) {
   ChangeLog log(Lsn(10));
   log.Add(Lsn(11), 7);
@@ -41,11 +54,11 @@ TEST(ChangeLogTest, ForgetsWholeRecordsAndNeverTellsLessThanThereWas) {
   for (uint64_t version = 1; version <= 4000; ++version) {
     changed.emplace_back();
     for (uint64_t n = world::Uniform(random, 8); n > 0; --n) {
-      const uint64_t key = world::Uniform(random, 500);
+      const uint64_t key = world::Uniform(random, world::Chance(random, 0.2) ? 100 : 50'000);
       if (changed.back().insert(key).second) log.Add(Lsn(version), key);
     }
   }
-  EXPECT_LE(log.entries(), ChangeLog::kEntriesMax);
+  EXPECT_LE(log.rows(), ChangeLog::kRowsMax);
   EXPECT_EQ(log.Since(Lsn(0), UINT64_MAX), std::nullopt);
   int known = 0;
   for (uint64_t since = 0; since <= 4000; ++since) {

@@ -36,19 +36,30 @@ absl::Status ChangeTracker::Check(const table::Schema& schema) {
       "key_form: 2 (changes) is served of sparse tables that are applied on arrival; pull by keys");
 }
 
-void ChangeTracker::Answer(const Read& read, const Segment& segment) {
-  const ChangesAsked& asked = *read.changes;
-  if (tracked_.size() >= kTablesMax && !tracked_.contains(read.table->id)) {
+ChangeTracker::Tracked& ChangeTracker::TrackedOf(TableId table, Lsn version) {
+  if (tracked_.size() >= kTablesMax && !tracked_.contains(table)) {
     tracked_.erase(std::max_element(tracked_.begin(), tracked_.end(), [](const auto& a, const auto& b) {
       return a.second.updates_unasked < b.second.updates_unasked;
     }));
   }
-  Tracked& tracked =
-      tracked_.try_emplace(read.table->id, Tracked{.log = ChangeLog(segment.version())}).first->second;
+  Tracked& tracked = tracked_.try_emplace(table, Tracked{.log = ChangeLog(version, rows_max_)}).first->second;
   tracked.updates_unasked = 0;
+  return tracked;
+}
+
+std::optional<std::vector<uint64_t>> ChangeTracker::Since(TableId table, Lsn since, uint64_t max) {
+  const auto tracked = tracked_.find(table);
+  if (tracked == tracked_.end()) return std::nullopt;
+  tracked->second.updates_unasked = 0;
+  return tracked->second.log.Since(since, max);
+}
+
+void ChangeTracker::Answer(const Read& read, const Segment& segment) {
+  const ChangesAsked& asked = *read.changes;
+  Track(read.table->id, segment.version());
   // A version beyond this segment's is of another epoch, and void.
   const auto keys =
-      asked.since > segment.version() ? std::nullopt : tracked.log.Since(asked.since, asked.rows_max);
+      asked.since > segment.version() ? std::nullopt : Since(read.table->id, asked.since, asked.rows_max);
   *asked.count = keys.has_value() ? static_cast<uint32_t>(keys->size()) : kChangesUnknown;
   if (!keys.has_value() || keys->empty()) return;
   std::memcpy(asked.keys, keys->data(), keys->size() * sizeof(uint64_t));

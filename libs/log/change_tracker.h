@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
@@ -12,14 +14,18 @@
 
 namespace paceline::log {
 
-// Which rows of a segment's tables have changed, for readers that hold older versions of them. A table is
-// tracked from the first reader that asks for its changes. Soft state of the primary. Single owner, no locks.
+// Which rows of a segment's tables have changed, for readers that hold older versions of them: those that ask
+// (refreshes), and those that are told (subscriptions.h). A table is tracked from the first of them on. Soft
+// state of the primary. Single owner, no locks.
 class ChangeTracker {
  public:
   // A table is given up when this many updates of it have come without another reader that asks.
   static constexpr uint64_t kUpdatesUnasked = 4096;
   // Tables tracked. For one more, the table with the oldest request is given up.
   static constexpr size_t kTablesMax = 16;
+
+  // Keeps the last changes of so many rows of a table.
+  explicit ChangeTracker(size_t rows_max = ChangeLog::kRowsMax) : rows_max_(rows_max) {}
 
   // Has `apply` apply the update to `segment`. If its table is tracked, compares each row before and after.
   void Apply(const Update& update, const Segment& segment, absl::FunctionRef<void()> apply);
@@ -30,6 +36,12 @@ class ChangeTracker {
   // now on. REQUIRES: Check is OK.
   void Answer(const Read& read, const Segment& segment);
 
+  // The table is tracked from now on; `version` is the segment's.
+  void Track(TableId table, Lsn version) { (void)TrackedOf(table, version); }
+  // The keys of the rows that records after `since` have changed, ascending, each once. nullopt: it does not
+  // know, or they are more than `max`. Counts as a request.
+  std::optional<std::vector<uint64_t>> Since(TableId table, Lsn since, uint64_t max);
+
   void Forget(TableId table) { tracked_.erase(table); }
 
  private:
@@ -37,6 +49,9 @@ class ChangeTracker {
     ChangeLog log;
     uint64_t updates_unasked = 0;
   };
+  Tracked& TrackedOf(TableId table, Lsn version);
+
+  size_t rows_max_;
   absl::flat_hash_map<TableId, Tracked> tracked_;
 };
 

@@ -39,7 +39,8 @@ Primary::Primary(State state, Epoch epoch, const std::vector<ring::Member>& repl
                 replication.clock, replication.port, replication.numbers, replication.durable,
                 replication.disk),
       folds_(shard_.staging),
-      cuts_(shard_.memory) {
+      cuts_(shard_.memory),
+      tracker_(shard_.changes_max) {
   replicas_.SetPace(replication.image_pace);
   segment_.ForgetSoftState();
   shard_.memory->Grown(static_cast<int64_t>(segment_.bytes()));

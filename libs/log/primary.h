@@ -24,6 +24,7 @@
 #include "libs/log/session_changes.h"
 #include "libs/log/shard_side.h"
 #include "libs/log/snapshots.h"
+#include "libs/log/subscriptions.h"
 #include "libs/log/uncommitted.h"
 #include "libs/wire/packed.h"
 #include "paceline/v1/control.pb.h"
@@ -40,8 +41,8 @@ namespace paceline::log {
 // nobody: another member may have taken over, and know better.
 //
 // Its parts decide, each about one thing, and are tested alone: Replicas, Uncommitted, HandOver,
-// SessionChanges, Folds, Cuts, ChangeTracker, ParkedReads. They do not know each other. The primary asks them
-// in turn, and alone writes records.
+// SessionChanges, Folds, Cuts, ChangeTracker, Subscriptions, ParkedReads. They do not know each other. The
+// primary asks them in turn, and alone writes records.
 //
 // Time is passed in. Single owner, no locks, no I/O.
 class Primary {
@@ -110,6 +111,13 @@ class Primary {
   // Answers the read's sink, now or once the clocks allow. OnTime refuses it at its deadline.
   void Serve(Read read, absl::Time now);
 
+  // -- readers that want to be told of changes (primary_subscriptions.cc) --
+  // Judges and makes the change. Not nullopt: the set is gone, and why.
+  std::optional<v1::Refusal> Subscribe(const SetChange& change);
+  // A subscriber has room again, or its stream is gone: tells what may be told now.
+  void TellSubscribers();
+  const Subscriptions& subscriptions() const { return subscriptions_; }
+
   // Refuses the parked reads whose deadline has passed, and drops the cancelled ones. Maintains replicas,
   // hand-over and cuts.
   NextVisit OnTime(absl::Time now);
@@ -165,7 +173,8 @@ class Primary {
   // True: the record that completes the load is committed.
   bool Loaded(JobId job, uint64_t id, std::string* why);
 
-  // Refuses every parked read with `refusal` (the shard stops, or the segment moves).
+  // Refuses every parked read with `refusal` (the shard stops, or the segment moves), and ends every
+  // subscription.
   void Abandon(v1::Refusal refusal);
 
   // Gives the segment up: refuses every parked read with `refusal`, and returns the state. The last call.
@@ -223,6 +232,9 @@ class Primary {
   void MoveOnAll();
   void AdvanceMinClock(JobId job);
 
+  // -- primary_subscriptions.cc --
+  v1::Refusal DroppedRefusal() const;
+
   // -- primary_cuts.cc --
   void LogCutIfDue(JobId job);
 
@@ -249,6 +261,7 @@ class Primary {
   Folds folds_;
   Cuts cuts_;
   ChangeTracker tracker_;
+  Subscriptions subscriptions_;
   ParkedReads parked_;
 };
 

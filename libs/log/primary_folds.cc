@@ -40,11 +40,13 @@ std::optional<v1::Refusal> Primary::Stage(const Part& part) {
 }
 
 void Primary::MoveOn(JobId job) {
+  const Clock before = segment_.MinClockOf(job);
   AdvanceMinClock(job);
   while (const auto finish = sessions_.TakeFinish(job, segment_)) {
     Append(*finish);
     AdvanceMinClock(job);
   }
+  if (segment_.MinClockOf(job) > before) TellSubscribers();
   WakeParked();
 }
 

@@ -135,6 +135,7 @@ NextVisit Primary::OnTime(absl::Time now) {
 void Primary::Abandon(v1::Refusal refusal) {
   refusal.set_segment(segment_.id().v);
   parked_.RefuseAll(refusal);
+  subscriptions_.EndAll(segment_.id(), refusal);
 }
 
 }  // namespace paceline::log

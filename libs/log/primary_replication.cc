@@ -14,6 +14,8 @@ void Primary::Begin(Epoch epoch, const std::vector<ring::Member>& replicas) {
   epoch_ = epoch;
   began_ = segment_.version();
   hand_over_.End();
+  // Updates of one epoch do not follow those of another.
+  if (!subscriptions_.empty()) subscriptions_.EndAll(segment_.id(), NotNow("begins another epoch", 0));
   replicas_.Begin(epoch, replicas);
   Append(BeginEpoch{.epoch = epoch});
   uncommitted_.BeginEpoch(segment_, replicas_.committed());
@@ -53,6 +55,7 @@ void Primary::Settle() {
   const std::vector<std::shared_ptr<AckSink>> told = uncommitted_.Tell(replicas_.committed());
   if (!told.empty()) shard_.records->Answered(segment_, epoch_);
   for (const std::shared_ptr<AckSink>& sink : told) sink->Wake();
+  TellSubscribers();
   WakeParked();
 }
 

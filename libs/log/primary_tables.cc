@@ -18,6 +18,7 @@ bool Primary::Change(const DropTable& drop, std::string* why) {
   folds_.Drop(drop.table);
   Append(drop);
   tracker_.Forget(drop.table);
+  subscriptions_.End(drop.table, segment_.id(), DroppedRefusal());
   parked_.RefuseDropped(segment_);
   return committed();
 }
@@ -61,7 +62,10 @@ bool Primary::Change(const CloseJob& close, std::string* why) {
   if (!known && std::all_of(close.tables.begin(), close.tables.end(), dropped)) return committed();
   for (TableId table : close.tables) folds_.Drop(table);
   Append(close);
-  for (TableId table : close.tables) tracker_.Forget(table);
+  for (TableId table : close.tables) {
+    tracker_.Forget(table);
+    subscriptions_.End(table, segment_.id(), DroppedRefusal());
+  }
   parked_.RefuseDropped(segment_);
   return committed();
 }

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "libs/base/ids.h"
+#include "libs/log/change_log.h"
 #include "libs/log/record_codec.h"
 #include "libs/log/segment.h"
 
@@ -62,6 +63,7 @@ struct ShardSide {
   std::shared_ptr<RowMemory> memory;
   std::shared_ptr<StagingRoom> staging;
   std::shared_ptr<RecordSink> records;
+  size_t changes_max = ChangeLog::kRowsMax;  // of rows of each table in a segment, for ChangeTracker
 };
 
 }  // namespace paceline::log

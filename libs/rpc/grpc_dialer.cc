@@ -160,6 +160,8 @@ const char* MethodOf(world::StreamKind kind) {
       return "/paceline.v1.Shard/PushPull";
     case world::StreamKind::kPull:
       return "/paceline.v1.Shard/Pull";
+    case world::StreamKind::kSubscribe:
+      return "/paceline.v1.Shard/Subscribe";
     case world::StreamKind::kReplicate:
       break;
   }

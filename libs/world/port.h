@@ -71,6 +71,7 @@ class AcceptedStream : public StreamHandler {
 enum class StreamKind {
   kPush,  // PushPull of the wire: parts with and without their rows in return, and ticks
   kPull,
+  kSubscribe,
   kReplicate,  // between shards
 };
 

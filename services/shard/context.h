@@ -40,6 +40,9 @@ struct ShardOptions {
   uint64_t frame_bytes_max = uint64_t{8} << 20;
   uint64_t reply_bytes_max = uint64_t{64} << 20;         // replies waiting to be read, per pull stream
   uint64_t all_replies_bytes_max = uint64_t{512} << 20;  // of all streams
+  // Rows of each table whose last change a segment keeps, for readers that ask what has changed, or
+  // subscribe.
+  size_t changes_max = log::ChangeLog::kRowsMax;
   absl::Duration pull_timeout_max = absl::Minutes(10);
   absl::Duration hello_timeout = absl::Seconds(10);   // a stream without a Hello for longer is ended
   absl::Duration unread_timeout = absl::Seconds(10);  // so is one whose replies are not read when many wait

@@ -38,9 +38,17 @@ MetricsProbe::MetricsProbe(metrics::Exposer& page)
       wait_queue_(page.AddCounter("paceline_shard_wait_seconds_total", kWaitHelp, {{"cause", "queue"}})),
       stale_rows_(page.AddCounter("paceline_shard_stale_rows_total",
                                   "Rows read by workers that were ahead of the rows' min clock.")),
+      set_updates_(page.AddCounter("paceline_shard_set_updates_total",
+                                   "Updates of the rows that clients want to be told of.")),
+      set_rows_(page.AddCounter("paceline_shard_set_rows_total", "Rows in them.")),
+      set_bytes_(page.AddCounter("paceline_shard_set_bytes_total", "Bytes of the rows' values.")),
+      sets_lost_(
+          page.AddCounter("paceline_shard_sets_lost_total",
+                          "Sets of rows that were given up: what had changed was forgotten, or too much.")),
       staleness_{&StalenessOf(page, "bsp"), &StalenessOf(page, "ssp"), &StalenessOf(page, "asp")},
       push_streams_(page.AddGauge("paceline_shard_streams", kStreamsHelp, {{"kind", "push"}})),
       pull_streams_(page.AddGauge("paceline_shard_streams", kStreamsHelp, {{"kind", "pull"}})),
+      subscribe_streams_(page.AddGauge("paceline_shard_streams", kStreamsHelp, {{"kind", "subscribe"}})),
       replicate_streams_(page.AddGauge("paceline_shard_streams", kStreamsHelp, {{"kind", "replicate"}})),
       sent_(page, "sent"),
       received_(page, "received") {
@@ -77,6 +85,13 @@ void MetricsProbe::StalenessObserved(Model model, uint64_t staleness, uint64_t r
   if (staleness > 0) stale_rows_.Add(static_cast<double>(rows));
 }
 
+void MetricsProbe::SetUpdated(uint64_t rows, uint64_t bytes, bool known) {
+  set_updates_.Add(1);
+  set_rows_.Add(static_cast<double>(rows));
+  set_bytes_.Add(static_cast<double>(bytes));
+  if (!known) sets_lost_.Add(1);
+}
+
 void MetricsProbe::Refused(v1::Refusal::Reason reason) {
   if (reason >= 0 && reason < v1::Refusal::Reason_ARRAYSIZE) refused_[reason]->Add(1);
 }
@@ -108,6 +123,7 @@ void MetricsProbe::ReplicateReceived(const ReplicateFrame& frame) {
 
 metrics::Gauge& MetricsProbe::Streams(const std::string& kind) {
   if (kind == "push") return push_streams_;
+  if (kind == "subscribe") return subscribe_streams_;
   return kind == "pull" ? pull_streams_ : replicate_streams_;
 }
 

@@ -20,6 +20,7 @@ class MetricsProbe : public Probe {
   void PullServed(uint64_t rows, uint64_t bytes, absl::Duration total, absl::Duration staleness,
                   absl::Duration replication) override;
   void StalenessObserved(Model model, uint64_t staleness, uint64_t rows) override;
+  void SetUpdated(uint64_t rows, uint64_t bytes, bool known) override;
   void Refused(v1::Refusal::Reason reason) override;
   void ReplicateSent(const ReplicateFrame& frame) override;
   void ReplicateReceived(const ReplicateFrame& frame) override;
@@ -49,10 +50,15 @@ class MetricsProbe : public Probe {
   metrics::Counter& wait_replication_;
   metrics::Counter& wait_queue_;
   metrics::Counter& stale_rows_;
+  metrics::Counter& set_updates_;
+  metrics::Counter& set_rows_;
+  metrics::Counter& set_bytes_;
+  metrics::Counter& sets_lost_;
   std::array<metrics::Histogram*, 3> staleness_;  // by model
   std::array<metrics::Counter*, v1::Refusal::Reason_ARRAYSIZE> refused_;
   metrics::Gauge& push_streams_;
   metrics::Gauge& pull_streams_;
+  metrics::Gauge& subscribe_streams_;
   metrics::Gauge& replicate_streams_;
   Carried sent_;
   Carried received_;

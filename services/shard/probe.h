@@ -39,6 +39,9 @@ class Probe {
   enum class Model { kBsp, kSsp, kAsp };
   // `rows` were read by a worker that was `staleness` clocks ahead of their min clock.
   virtual void StalenessObserved(Model /*model*/, uint64_t /*staleness*/, uint64_t /*rows*/) {}
+  // A subscriber's set was updated: rows and bytes of its values. Not `known`: its set is gone, as what has
+  // changed is not known, or too much.
+  virtual void SetUpdated(uint64_t /*rows*/, uint64_t /*bytes*/, bool /*known*/) {}
   virtual void Refused(v1::Refusal::Reason /*reason*/) {}
   // Frames of Replicate streams: to followers elsewhere, and from primaries elsewhere.
   struct ReplicateFrame {
@@ -56,7 +59,7 @@ class Probe {
   }
   virtual void ReplicateSent(const ReplicateFrame& /*frame*/) {}
   virtual void ReplicateReceived(const ReplicateFrame& /*frame*/) {}
-  // `kind`: push, pull, replicate.
+  // `kind`: push, pull, subscribe, replicate.
   virtual void StreamOpened(const std::string& /*kind*/) {}
   virtual void StreamClosed(const std::string& /*kind*/) {}
 };

@@ -122,16 +122,10 @@ class Server::Control : public v1::ShardControl::Service {
   const bool at_peers_;
 };
 
-// Push, Pull and PushPull are served raw, by streams; the other methods say that they are not served.
+// All are served raw, by streams.
 class Server::Data
-    : public v1::Shard::WithRawMethod_Push<
-          v1::Shard::WithRawMethod_Pull<v1::Shard::WithRawMethod_PushPull<v1::Shard::Service>>> {
- public:
-  grpc::Status Subscribe(grpc::ServerContext*, const v1::SubscribeRequest*,
-                         grpc::ServerWriter<v1::SubscribeUpdate>*) override {
-    return {grpc::StatusCode::UNIMPLEMENTED, "Subscribe is not served yet; use Pull"};
-  }
-};
+    : public v1::Shard::WithRawMethod_Push<v1::Shard::WithRawMethod_Pull<
+          v1::Shard::WithRawMethod_PushPull<v1::Shard::WithRawMethod_Subscribe<v1::Shard::Service>>>> {};
 
 class Server::Replication : public v1::Replication::WithRawMethod_Replicate<v1::Replication::Service> {};
 
@@ -197,6 +191,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Shard& shard, const Listen
   streams.Serve([data](auto* context, auto* stream, auto* queue,
                        void* tag) { data->RequestPushPull(context, stream, queue, queue, tag); },
                 [&shard] { return shard.NewPushPullStream(); });
+  streams.Serve([data](auto* context, auto* stream, auto* queue,
+                       void* tag) { data->RequestSubscribe(context, stream, queue, queue, tag); },
+                [&shard] { return shard.NewSubscribeStream(); });
   server->ServePeers(clients, server->clients_, /*at_peers=*/false);
   server->ServePeers(peers, server->peers_, /*at_peers=*/true);
   ABSL_RETURN_IF_ERROR(server->Build(peers, rpc::kMessageBytesMax, server->peers_));

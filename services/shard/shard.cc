@@ -12,6 +12,7 @@
 #include "services/shard/snapshots/snapshot_tasks.h"
 #include "services/shard/streams/pull_stream.h"
 #include "services/shard/streams/push_stream.h"
+#include "services/shard/streams/subscribe_stream.h"
 
 namespace paceline::shard {
 
@@ -78,6 +79,7 @@ Shard::Shard(ShardOptions options, const world::Clock& clock, Probe& probe, Peer
               .durable = context_.options().durable,
               .disk_pace = context_.options().disk_pace,
               .image_pace = context_.options().image_pace} {
+  around_.shard.changes_max = context_.options().changes_max;
   around_.image_pace.limit = log::MovePace::Of(context_.options().move_bytes_per_s);
 }
 
@@ -201,6 +203,10 @@ std::shared_ptr<world::AcceptedStream> Shard::NewPushPullStream() {
 }
 std::shared_ptr<world::AcceptedStream> Shard::NewPullStream() {
   return watch_.Add(std::make_shared<PullStream>(context_));
+}
+
+std::shared_ptr<world::AcceptedStream> Shard::NewSubscribeStream() {
+  return watch_.Add(std::make_shared<SubscribeStream>(context_));
 }
 
 std::shared_ptr<world::AcceptedStream> Shard::NewReplicaStream() {

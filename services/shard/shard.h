@@ -83,6 +83,7 @@ class Shard {
   std::shared_ptr<world::AcceptedStream> NewPushStream();
   std::shared_ptr<world::AcceptedStream> NewPushPullStream();
   std::shared_ptr<world::AcceptedStream> NewPullStream();
+  std::shared_ptr<world::AcceptedStream> NewSubscribeStream();
   std::shared_ptr<world::AcceptedStream> NewReplicaStream();
 
   // A coordinator that leads has answered what this shard asked at `asked`, on its clock.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The job trains under SSP(0), SSP(2), SSP(8), ASP and BSP with 1, 2, 4 workers on 1, 2, 5 shards, and keeps its contract.
+"""The job trains under SSP(0), SSP(2), SSP(8), ESSP(2), ESSP(8), ASP and BSP with 1, 2, 4 workers on 1, 2, 5 shards, and keeps its contract.
 
 contract_worker checks values against the model; here what the workers counted is compared with what the shards
 counted, and the staleness that must and must not be seen with what was seen.
@@ -44,7 +44,7 @@ class ContractTest(unittest.TestCase):
         result = json.loads(lines[-1])
         self.assertIsNotNone(result["work"], f"contract_worker ended with {result['exit']}: {result['stderr']}")
         runs = {(run["model"], run["workers"]): run for run in result["work"]["runs"]}
-        self.assertEqual(len(runs), 15)
+        self.assertEqual(len(runs), 21)
         for which, run in runs.items():
             self.assertEqual(run["error"], "", which)
         self.assertEqual(result["shards"], shards)
@@ -57,6 +57,28 @@ class ContractTest(unittest.TestCase):
                 self.assertGreater(runs["ssp:8", workers][how], 0)
                 self.assertLessEqual(runs["ssp:8", workers][how], 8)
                 self.assertGreater(runs["asp", workers][how], 8)
+                self.assertLessEqual(runs["essp:2", workers][how], 2)
+                self.assertLessEqual(runs["essp:8", workers][how], 8)
+        self.check_in_step({run["model"]: run for run in result["work"]["in_step"]})
+
+    def check_in_step(self, runs):
+        """Under SSP values are as old as the bound lets them become, under ESSP as old as the shards' updates are rare."""
+        for run in runs.values():
+            self.assertEqual(run["error"], "", run)
+
+        def share(model, staleness):
+            rows = runs[model]["observed"]
+            return sum(count for clocks, count in rows if clocks <= staleness) / sum(count for _, count in rows)
+
+        print({model: (run["observed"], run["rows_pulled"], run["rows_from_cache"], run["rows_refreshed"])
+               for model, run in runs.items()})
+        self.assertGreaterEqual(share("essp:8, each", 1), 0.9)
+        self.assertGreaterEqual(share("essp:8", 5), 0.9)
+        self.assertLess(share("ssp:8", 1), 0.75)
+        for model in ("essp:8", "essp:8, each"):
+            self.assertGreater(runs[model]["rows_refreshed"], 0)
+            # Without its own rows, which a push makes unfit, a worker reads two thirds of all rows.
+            self.assertGreater(runs[model]["rows_from_cache"], runs[model]["rows_pulled"])
 
     def test_1_shard(self):
         self.check(1)

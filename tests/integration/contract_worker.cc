@@ -9,7 +9,9 @@
 //
 // Runs every model with every number of workers against the cluster of PACELINE_COORDINATOR and prints one
 // JSON object: runs, and rows_pushed as the shards should have counted them: of aggregated tables the rows
-// that workers share count once a clock.
+// that workers share count once a clock. Some models also run in step: nobody begins a clock before all have
+// ended the last one, and each clock takes long enough for the network. Then how old values are depends on
+// the model alone.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -29,6 +31,7 @@ namespace {
 
 constexpr uint64_t kKeysPerWorker = 16;  // spread over the ring's segments
 constexpr uint64_t kClocks = 40;
+constexpr absl::Duration kStep = absl::Milliseconds(10);  // of computing, in a clock in step
 
 struct Model {
   std::string name;
@@ -65,10 +68,9 @@ class Progress {
 };
 
 struct Outcome {
-  std::string error;  // empty: the contract held
-  uint64_t rows_pushed = 0;
+  std::string error;           // empty: the contract held
   uint64_t staleness_max = 0;  // by values
-  std::map<uint64_t, uint64_t> observed;
+  paceline::Stats stats;
 };
 
 uint64_t KeyOf(uint64_t worker, uint64_t i) {
@@ -77,8 +79,10 @@ uint64_t KeyOf(uint64_t worker, uint64_t i) {
 
 class Worker {
  public:
-  Worker(const Model& model, std::string job, uint64_t workers, uint64_t rank, Progress& progress)
+  Worker(const Model& model, bool in_step, std::string job, uint64_t workers, uint64_t rank,
+         Progress& progress)
       : model_(model),
+        in_step_(in_step),
         job_(std::move(job)),
         workers_(workers),
         rank_(rank),
@@ -123,18 +127,19 @@ class Worker {
         CheckExactly(*counted, static_cast<float>(workers_ * (clock - start)), clock);
       }
       if (!outcome_.error.empty()) return absl::OkStatus();
-      absl::SleepFor(absl::Microseconds(paceline::world::Uniform(random_, 2'000)));
-      Straggle(done);
+      absl::SleepFor(in_step_ ? kStep : absl::Microseconds(paceline::world::Uniform(random_, 2'000)));
+      if (!in_step_) Straggle(done);
       (void)last->PushAsync(absl::MakeSpan(all).subspan(rank_ * kKeysPerWorker, kKeysPerWorker),
                             std::vector<float>(kKeysPerWorker, static_cast<float>(clock + 1)));
       (void)count->PushAsync(Shared(), std::vector<float>(2 * kKeysPerWorker, 1.0f));
       if (absl::Status status = (*client)->Tick(); !status.ok()) return status;
       progress_.Set(rank_, done + 1);
+      if (in_step_ && !progress_.AwaitOthers(rank_, done + 1)) {
+        return absl::DeadlineExceededError("the others did not end the clock in 60 s");
+      }
     }
     if (absl::Status status = (*client)->Finish(); !status.ok()) return status;
-    const paceline::Stats stats = (*client)->stats();
-    outcome_.rows_pushed = stats.rows_pushed;
-    outcome_.observed = stats.staleness_rows;
+    outcome_.stats = (*client)->stats();
     return absl::OkStatus();
   }
 
@@ -188,6 +193,7 @@ class Worker {
   }
 
   const Model& model_;
+  const bool in_step_;
   const std::string job_;
   const uint64_t workers_;
   const uint64_t rank_;
@@ -214,34 +220,41 @@ std::string CheckCount(const std::string& job, uint64_t workers) {
   return "";
 }
 
-nlohmann::json RunOne(const Model& model, uint64_t workers) {
-  const std::string job =
-      absl::StrCat("contract-", model.name, "-", workers, "-", absl::ToUnixNanos(absl::Now()));
+nlohmann::json RunOne(const Model& model, uint64_t workers, bool in_step = false) {
+  const std::string job = absl::StrCat("contract-", model.name, "-", workers, in_step ? "-in-step-" : "-",
+                                       absl::ToUnixNanos(absl::Now()));
   Progress progress(workers);
   std::vector<Outcome> outcomes(workers);
   {
     std::vector<std::jthread> threads;
     for (uint64_t w = 0; w < workers; ++w) {
-      threads.emplace_back([&, w] { outcomes[w] = Worker(model, job, workers, w, progress).Run(); });
+      threads.emplace_back([&, w] { outcomes[w] = Worker(model, in_step, job, workers, w, progress).Run(); });
     }
   }
   nlohmann::json run{{"model", model.name}, {"workers", workers}, {"error", ""}};
   uint64_t rows = 0;
   uint64_t by_values = 0;
-  uint64_t by_certificates = 0;
+  std::map<uint64_t, uint64_t> observed;
   for (const Outcome& outcome : outcomes) {
     if (!outcome.error.empty()) run["error"] = outcome.error;
-    rows += outcome.rows_pushed;
+    rows += outcome.stats.rows_pushed;
     by_values = std::max(by_values, outcome.staleness_max);
-    if (!outcome.observed.empty())
-      by_certificates = std::max(by_certificates, outcome.observed.rbegin()->first);
+    for (const auto& [staleness, count] : outcome.stats.staleness_rows) observed[staleness] += count;
   }
   if (run["error"] == "") run["error"] = CheckCount(job, workers);
   if (std::holds_alternative<paceline::Bsp>(model.consistency))
     rows -= (workers - 1) * kKeysPerWorker * kClocks;
   run["rows_pushed"] = rows;
   run["staleness_by_values"] = by_values;
-  run["staleness_by_certificates"] = by_certificates;
+  run["staleness_by_certificates"] = observed.empty() ? 0 : observed.rbegin()->first;
+  run["observed"] = nlohmann::json::array();
+  for (const auto& [staleness, count] : observed) run["observed"].push_back({staleness, count});
+  for (const char* name : {"rows_pulled", "rows_from_cache", "rows_refreshed"}) run[name] = 0;
+  for (const Outcome& outcome : outcomes) {
+    run["rows_pulled"] = run["rows_pulled"].get<uint64_t>() + outcome.stats.rows_pulled;
+    run["rows_from_cache"] = run["rows_from_cache"].get<uint64_t>() + outcome.stats.rows_from_cache;
+    run["rows_refreshed"] = run["rows_refreshed"].get<uint64_t>() + outcome.stats.rows_refreshed;
+  }
   return run;
 }
 
@@ -251,9 +264,15 @@ int main() {
   const std::vector<Model> models = {{"ssp:0", paceline::Ssp{0}, 0},
                                      {"ssp:2", paceline::Ssp{2}, 2},
                                      {"ssp:8", paceline::Ssp{8}, 8},
+                                     {"essp:2", paceline::Essp{2}, 2},
+                                     {"essp:8", paceline::Essp{.staleness = 8, .every = 1}, 8},
                                      {"asp", paceline::Asp{}, UINT64_MAX},
                                      {"bsp", paceline::Bsp{}, 0}};
-  nlohmann::json out{{"runs", nlohmann::json::array()}, {"rows_pushed", 0}};
+  const std::vector<Model> models_in_step = {{"ssp:8", paceline::Ssp{8}, 8},
+                                             {"essp:8", paceline::Essp{8}, 8},
+                                             {"essp:8, each", paceline::Essp{.staleness = 8, .every = 1}, 8}};
+  nlohmann::json out{
+      {"runs", nlohmann::json::array()}, {"in_step", nlohmann::json::array()}, {"rows_pushed", 0}};
   bool ok = true;
   uint64_t rows = 0;
   for (const Model& model : models) {
@@ -262,6 +281,11 @@ int main() {
       rows += out["runs"].back()["rows_pushed"].get<uint64_t>();
       ok = ok && out["runs"].back()["error"] == "";
     }
+  }
+  for (const Model& model : models_in_step) {
+    out["in_step"].push_back(RunOne(model, /*workers=*/3, /*in_step=*/true));
+    rows += out["in_step"].back()["rows_pushed"].get<uint64_t>();
+    ok = ok && out["in_step"].back()["error"] == "";
   }
   out["rows_pushed"] = rows;
   std::cout << out.dump() << std::endl;

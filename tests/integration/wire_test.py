@@ -463,13 +463,15 @@ class WireTest(unittest.TestCase):
         self.assertIn("dim", str(error.exception))
 
     def test_unserved_features_say_so(self):
-        from paceline.v1 import shard_pb2_grpc
-        address = self.client.map.shards[0].address
-        stub = shard_pb2_grpc.ShardStub(grpc.insecure_channel(address))
-        with self.assertRaises(grpc.RpcError) as error:
-            list(stub.Subscribe(shard_pb2.SubscribeRequest(), timeout=WAIT))
-        self.assertEqual(error.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
-        self.assertIn("not served yet", error.exception.details())
+        """At level 1 Subscribe is a call with one request."""
+        channel = grpc.insecure_channel(self.client.map.shards[0].address)
+        subscribe = channel.unary_stream("/paceline.v1.Shard/Subscribe")
+        hello = shard_pb2.Hello(feature_level=1, job=1, session=1)
+        for request in (shard_pb2.SubscribeRequest(), shard_pb2.SubscribeRequest(hello=hello, table=1)):
+            with self.assertRaises(grpc.RpcError) as error:
+                list(subscribe(request.SerializeToString(), timeout=WAIT))
+            self.assertEqual(error.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
+            self.assertIn("feature level 2", error.exception.details())
 
     def test_health_and_no_reflection(self):
         shards = self.client.map.shards

@@ -52,6 +52,8 @@ constexpr const char* kMarks[] = {
     "a start finds nothing whole of a segment",
     "a session is evicted",
     "a stranger pushes under another's number",
+    "a subscriber is told of changed rows",
+    "a subscriber is told that its set is gone",
     "a stranger says to be primary",
     "a table rests in a cache",
     "a tick does not speak for a segment",

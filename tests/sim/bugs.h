@@ -88,6 +88,10 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kDeposedObeyed, "deposed_obeyed", "Stale", 51},
     NamedBug{Bug::kDeltaOnWrongBase, "delta_on_wrong_base", "Owned", 1},
     NamedBug{Bug::kWorkHandedEarly, "work_handed_early", "Work", 254},
+    NamedBug{Bug::kUpdateBeforeCommit, "update_before_commit", "Told or VoidVersions", 13},
+    NamedBug{Bug::kUpdateClockTooNew, "update_clock_too_new", "Told or ReadBound", 13},
+    NamedBug{Bug::kUpdateOverGap, "update_over_gap", "Once or ReadBound or OwnWrites", 13},
+    NamedBug{Bug::kOverflowNotTold, "overflow_not_told", "Once or ReadBound", 13},
     NamedBug{Bug::kWorkMarkedEarly, "work_marked_early", "Work", 9},
 };
 

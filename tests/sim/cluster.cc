@@ -62,6 +62,7 @@ Cluster::Cluster(const Plan& plan)
       last_fault_(world_.Now()) {
   world_.network.watcher = &watch_;
   world_.invariants.durable = plan.durable;
+  world_.changes_max = plan.changes_max;
   for (uint32_t s = 0; s < plan.shards + plan.late_shards; ++s) {
     shards_.push_back(
         std::make_unique<SimShard>(world_, coordinator_, s, plan.disks, plan.durable, share_.get()));

@@ -22,6 +22,7 @@ void Invariants::OnLogged(const ring::Member& by, const log::Segment& after, Epo
   }
   ledger.lsn = after.version();
   std::visit([&](const auto& r) { On(r, after, ledger); }, record);
+  if (!std::holds_alternative<log::Update>(record)) NoteClocks(after);
   LogMatching(by, after, record, /*writes=*/true);
   undo_[after.id().v][ledger.lsn] = ledger;
 }
@@ -196,6 +197,12 @@ void Invariants::OnCertificateSent(const ring::Member& by, JobId job, const wire
   }
   Clock& certified = ledger.jobs[job].certified;
   certified = std::max(certified, certificate.min_clock);
+}
+
+void Invariants::OnSetUpdateSent(const ring::Member& by, JobId job, const wire::Certificate& certificate) {
+  OnCertificateSent(by, job, certificate, /*asked_min_clock=*/0, /*asked_own=*/0);
+  // One that has given the segment up says what it was told then.
+  if (ledgers_[certificate.segment.v].Primary() == by) Told(job, certificate);
 }
 
 void Invariants::OnCertificateReceived(SessionId session, const wire::Certificate& certificate) {

@@ -41,6 +41,7 @@ class Invariants {
         ledgers_(segments),
         undo_(segments),
         records_(segments),
+        clocks_(segments),
         floors_(segments),
         answered_(segments) {}
 
@@ -74,6 +75,8 @@ class Invariants {
   // A shard has sent a certificate for this request.
   void OnCertificateSent(const ring::Member& by, JobId job, const wire::Certificate& certificate,
                          Clock asked_min_clock, PartNumber asked_own);
+  // A shard has sent an update of a subscriber's rows.
+  void OnSetUpdateSent(const ring::Member& by, JobId job, const wire::Certificate& certificate);
   // A client has received a certificate.
   void OnCertificateReceived(SessionId session, const wire::Certificate& certificate);
   // `row` was handed out for `read`.
@@ -137,6 +140,8 @@ class Invariants {
   void Folded(SegmentLedger& ledger, SegmentId segment, const log::Fold& fold);
   void MinClock(SegmentId segment, JobId job, Clock min_clock);
   void ReadBound(SegmentId segment, JobId job, Clock min_clock, Clock asked);
+  // An update of a subscriber's rows shows committed records, and the min clock of its version.
+  void Told(JobId job, const wire::Certificate& certificate);
   void OwnWrites(SegmentId segment, PartNumber own, PartNumber asked);
   void Values(const TrueRead& read, uint64_t key, uint32_t column, float value);
   void Cached(const TrueRead& read, const sdk::CachedRow& row, uint32_t column, float value);
@@ -176,6 +181,7 @@ class Invariants {
   // Keeps the rows of tables of rates, by the slow way.
   void Follow(const log::Update& record, SegmentId segment, SegmentLedger& ledger);
 
+  void NoteClocks(const log::Segment& after);
   uint32_t DimOf(TableId table) const;
   void DivideMeans(const SegmentLedger& ledger, const log::Fold& fold,
                    std::map<TableId, TableRows>& folded) const;
@@ -211,6 +217,7 @@ class Invariants {
     absl::Cord record;
   };
   std::vector<std::map<std::pair<Epoch, Lsn>, Written>> records_;
+  std::vector<std::map<JobId, std::map<Lsn, Clock>>> clocks_;  // min clocks, by the records that moved them
   std::vector<std::pair<Epoch, uint64_t>> floors_;  // where each began empty last, and its floor there
   std::vector<std::pair<Epoch, ring::Member>>
       answered_;  // the newest epoch in which a shard has answered, and that shard

@@ -12,6 +12,36 @@ void Invariants::ReadBound(SegmentId segment, JobId job, Clock min_clock, Clock 
                                               min_clock, " is certified, ", there, " is logged"));
 }
 
+void Invariants::NoteClocks(const log::Segment& after) {
+  for (const auto& [id, job] : after.jobs()) {
+    std::map<Lsn, Clock>& clocks = clocks_[after.id().v][id];
+    clocks.erase(clocks.lower_bound(after.version()), clocks.end());  // of records that came to nothing
+    if (clocks.empty() || clocks.rbegin()->second != job.min_clock()) {
+      clocks[after.version()] = job.min_clock();
+    }
+  }
+}
+
+void Invariants::Told(JobId job, const wire::Certificate& certificate) {
+  const SegmentLedger& ledger = ledgers_[certificate.segment.v];
+  if (certificate.version > ledger.committed) {
+    verdict_.Violated("Told",
+                      absl::StrCat("segment ", certificate.segment.v, ": an update shows record ",
+                                   certificate.version.v, ", ", ledger.committed.v, " are committed"));
+  }
+  const auto& clocks = clocks_[certificate.segment.v];
+  const auto of_job = clocks.find(job);
+  Clock clock = 0;
+  if (of_job != clocks.end()) {
+    const auto after = of_job->second.upper_bound(certificate.version);
+    if (after != of_job->second.begin()) clock = std::prev(after)->second;
+  }
+  if (certificate.min_clock <= clock) return;
+  verdict_.Violated("Told", absl::StrCat("segment ", certificate.segment.v, ": an update up to record ",
+                                         certificate.version.v, " names min clock ", certificate.min_clock,
+                                         ", it was ", clock, " then"));
+}
+
 // A read that names the reader's parts holds them.
 void Invariants::OwnWrites(SegmentId segment, PartNumber own, PartNumber asked) {
   if (own >= asked) return;

@@ -76,6 +76,18 @@ void AddWork(Plan& plan) {
   for (WorkerPlan& worker : plan.workers) worker.work = !worker.aside;
 }
 
+// Subscribers, in one seed of six; a draw of its own, as for snapshots. Some segments soon forget what has
+// changed.
+void AddSubscribers(Plan& plan) {
+  if (ring::Mix64(/*seed=*/191, plan.seed) % 6 != 2) return;
+  world::SplitMix64 random(ring::Mix64(/*seed=*/192, plan.seed));
+  for (WorkerPlan& worker : plan.workers) {
+    worker.told = world::Chance(random, 0.8);
+    worker.told_each = world::Chance(random, 0.5);
+  }
+  if (world::Chance(random, 0.5)) plan.changes_max = 1 + world::Uniform(random, 6);
+}
+
 // Cuts, in two seeds of five.
 void AddCuts(Plan& plan) {
   world::SplitMix64 random(ring::Mix64(/*seed=*/80, plan.seed));
@@ -209,6 +221,7 @@ Plan Plan::Of(uint64_t seed) {
                            .at = kFaultsWithin * world::UnitInterval(random)});
   }
   AddWork(plan);
+  AddSubscribers(plan);
   AddCuts(plan);
   if (plan.disks) AddDiskFaults(plan);
   AddAges(plan);

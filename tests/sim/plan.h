@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "libs/log/change_log.h"
 #include "libs/world/random.h"
 #include "paceline/table_schema.h"
 
@@ -66,6 +67,8 @@ struct WorkerPlan {
   bool refresh = false;               // asks which rows have changed
   bool catches_up = false;            // waits for several clocks when it waits
   bool bsp = false;                   // reads the aggregated table exactly
+  bool told = false;                  // shards tell it what has changed (ESSP) …
+  bool told_each = false;             // … at each advance of the min clock
   absl::Duration think;               // at most, in one clock
   absl::Duration starts_at;           // from the start of the run; > 0: it joins late
   uint64_t clocks = UINT64_MAX;       // it finishes after this many of its own, if the job lasts that long
@@ -99,7 +102,8 @@ struct Plan {
   uint32_t operations = 6;      // tables dropped and rates changed
   bool deletes = false;         // the other job is deleted once, while it trains
   bool restores_first = false;  // a job is made of an older snapshot before any worker starts
-  uint32_t snapshots = 0;       // taken of the jobs, restored and deleted; 0: none
+  size_t changes_max = log::ChangeLog::kRowsMax;  // of rows of a table, that a segment keeps
+  uint32_t snapshots = 0;                         // taken of the jobs, restored and deleted; 0: none
   std::vector<Fault> faults;
 
   static Plan Of(uint64_t seed);

@@ -9,6 +9,7 @@
 #include "libs/clock/consistency.h"
 #include "libs/wire/schema_codec.h"
 #include "sdk/cpp/src/cache/cache_read.h"
+#include "sdk/cpp/src/session/promise.h"
 
 namespace paceline::sim {
 namespace {
@@ -267,20 +268,17 @@ void SimClient::Push(const TablePtr& table, const std::vector<uint64_t>& keys,
 
 TrueRead SimClient::ReadOf(const TablePtr& table, const std::vector<uint64_t>& keys,
                            std::optional<Clock> min_clock, Clock reader) const {
-  const auto* ssp = std::get_if<Ssp>(&table->consistency);
+  const sdk::Promise promise = sdk::PromiseOf(table->consistency);
   // A worker sees its own updates of an aggregated table no earlier than the others do.
   TrueRead read{.reader = session_,
-                .own_writes = (ssp != nullptr || min_clock.has_value()) && !table->schema.aggregated,
+                .own_writes = (promise.own_fetched || min_clock.has_value()) && !table->schema.aggregated,
                 .min_clock = min_clock.value_or(0),
                 .table = table->id,
                 .keys = keys,
                 .made = world_.truth.now()};
-  if (!min_clock.has_value() && ssp != nullptr && gate_->core->worker()) {
-    read.min_clock = clock::MinClockFor(ssp->staleness, reader);
-  }
-  if (!min_clock.has_value() && std::holds_alternative<Bsp>(table->consistency) && gate_->core->worker()) {
-    read.min_clock = reader;
-    read.exact = !finishing_;
+  if (!min_clock.has_value() && promise.staleness.has_value() && gate_->core->worker()) {
+    read.min_clock = clock::MinClockFor(*promise.staleness, reader);
+    read.exact = promise.exact && !finishing_;
   }
   return read;
 }

@@ -76,6 +76,8 @@ SimShard::SimShard(World& world, SimCoordinator& coordinator, uint32_t index, bo
                               return shard_->NewPushPullStream();
                             case world::StreamKind::kPull:
                               return shard_->NewPullStream();
+                            case world::StreamKind::kSubscribe:
+                              return shard_->NewSubscribeStream();
                             case world::StreamKind::kReplicate:
                               break;
                           }
@@ -98,6 +100,7 @@ std::unique_ptr<shard::Shard> SimShard::Make(shard::Disk* disk, shard::DiskConte
   shard::Peers* peers = this;
   shard::ShardOptions options = OptionsOf(index_, durable_ && disk != nullptr);
   options.nonce = nonce_;
+  options.changes_max = world_.changes_max;
   auto made =
       std::make_unique<shard::Shard>(std::move(options), clock_, probe, peers, disk, std::move(contents));
   if (share_ == nullptr) return made;

@@ -27,7 +27,11 @@ Worker::Worker(World& world, SimCoordinator& coordinator, std::string name, std:
 
 void Worker::Begin() {
   Consistency consistency = Asp{};
-  if (plan_.staleness.has_value()) {
+  if (plan_.staleness.has_value() && plan_.told) {
+    Essp essp{.staleness = *plan_.staleness};
+    if (plan_.told_each) essp.every = 1;
+    consistency = essp;
+  } else if (plan_.staleness.has_value()) {
     Ssp ssp{.staleness = *plan_.staleness, .refresh = plan_.refresh};
     if (plan_.catches_up) ssp.catch_up = *plan_.staleness / 2;
     consistency = ssp;

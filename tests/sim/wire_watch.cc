@@ -10,6 +10,11 @@ void WireWatch::OnSent(const StreamInfo& info, Side from, const absl::Cord& fram
   if (info.kind == world::StreamKind::kReplicate) return;
   Stream& stream = streams_[info.id];
   const bool push = info.kind == world::StreamKind::kPush;
+  if (info.kind == world::StreamKind::kSubscribe) {
+    if (from == Side::kClient) return OnSetsSent(stream, frame);
+    if (!stream.server.has_value()) stream.server = member_of_(info.server);
+    return OnSetUpdate(stream, frame, &*stream.server);
+  }
   if (from == Side::kClient) {
     push ? OnPushSent(stream, frame) : OnPullSent(stream, frame);
     return;
@@ -22,8 +27,34 @@ void WireWatch::OnArriving(const StreamInfo& info, Side to, const absl::Cord& fr
   if (to != Side::kClient || info.kind == world::StreamKind::kReplicate) return;
   if (info.kind == world::StreamKind::kPush) {
     OnPushReply(streams_[info.id], frame, /*by=*/nullptr);
+  } else if (info.kind == world::StreamKind::kSubscribe) {
+    OnSetUpdate(streams_[info.id], frame, /*by=*/nullptr);
   } else {
     OnPullReplyArriving(streams_[info.id], frame);
+  }
+}
+
+void WireWatch::OnSetsSent(Stream& stream, const absl::Cord& frame) {
+  const auto request = wire::Decode<v1::SubscribeRequest>(frame);
+  if (!request.ok()) return verdict_.Violated("Wire", "a change of sets that cannot be read");
+  if (!request->head.has_hello()) return;
+  stream.session = SessionId(request->head.hello().session());
+  stream.job = JobId(request->head.hello().job());
+}
+
+void WireWatch::OnSetUpdate(const Stream& stream, const absl::Cord& frame, const ring::Member* by) {
+  const auto update = wire::Decode<v1::SubscribeUpdate>(frame);
+  if (!update.ok()) return verdict_.Violated("Wire", "an update of sets that cannot be read");
+  const auto certificates = wire::ParseCertificates(update->head.certificates());
+  if (!certificates.ok()) return verdict_.Violated("Wire", certificates.status().ToString());
+  if (by == nullptr) return OnRowsArriving(stream, update->head.certificates());
+  for (const v1::Refusal& refusal : update->head.refusals()) MarkRefusal(refusal, "set");
+  for (const wire::Certificate& certificate : *certificates) {
+    invariants_.OnSetUpdateSent(*by, stream.job, certificate);
+  }
+  if (update->keys.size() > 0) marks_.Hit("a subscriber is told of changed rows");
+  if (absl::StrContains(update->head.changes(), "\xff\xff\xff\xff")) {
+    marks_.Hit("a subscriber is told that its set is gone");
   }
 }
 

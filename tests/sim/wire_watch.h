@@ -64,6 +64,9 @@ class WireWatch final : public StreamWatcher {
   void OnPullSent(Stream& stream, const absl::Cord& frame);
   // `by` sends the frame; if it is null, the frame arrives.
   void OnPushReply(Stream& stream, const absl::Cord& frame, const ring::Member* by);
+  void OnSetsSent(Stream& stream, const absl::Cord& frame);
+  // `by` sends the frame; if it is null, the frame arrives.
+  void OnSetUpdate(const Stream& stream, const absl::Cord& frame, const ring::Member* by);
   void OnPullReplyArriving(const Stream& stream, const absl::Cord& frame);
   void OnReadSent(Stream& stream, uint64_t request, Clock min_clock, const std::string& parts,
                   bool names_own);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "libs/log/change_log.h"
 #include "libs/sim/calls.h"
 #include "libs/sim/history_hash.h"
 #include "libs/sim/marks.h"
@@ -37,6 +38,8 @@ struct World {
   Partitions partitions;
   Network network{scheduler, random, history};
   Calls calls{scheduler, random, history, marks};
+
+  size_t changes_max = log::ChangeLog::kRowsMax;  // shards' ShardOptions
 
   std::function<void(const std::string&)> trace;
 

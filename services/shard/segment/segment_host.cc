@@ -84,6 +84,11 @@ void SegmentHost::Serve(log::Read read, Epoch sender_epoch, absl::Time now) {
   primary()->Serve(std::move(read), now);
 }
 
+std::optional<v1::Refusal> SegmentHost::Subscribe(const log::SetChange& change, Epoch sender_epoch) {
+  if (auto refusal = Misrouted(sender_epoch)) return refusal;
+  return primary()->Subscribe(change);
+}
+
 void SegmentHost::Flush() {
   if (primary() != nullptr) primary()->Flush();
 }

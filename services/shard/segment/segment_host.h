@@ -62,6 +62,7 @@ class SegmentHost {
   // Judge the epoch (docs/wire.md §7) and do as Primary's.
   std::optional<v1::Refusal> Take(const log::Part& part, Epoch sender_epoch, absl::Time now);
   void Serve(log::Read read, Epoch sender_epoch, absl::Time now);
+  std::optional<v1::Refusal> Subscribe(const log::SetChange& change, Epoch sender_epoch);
   // Sends followers what the calls before have written.
   void Flush();
 

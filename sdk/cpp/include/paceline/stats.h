@@ -43,8 +43,8 @@ struct Stats {
   // Rows that pulls found in the client's cache (ClientOptions::cache_bytes_max). Of all rows that were read,
   // the share rows_from_cache / (rows_from_cache + rows_pulled) cost no round trip.
   uint64_t rows_from_cache = 0;
-  // Rows that a shard sent because they had changed, for Ssp::refresh. They do not count in rows_pulled: no
-  // pull has read them yet.
+  // Rows that a shard sent because they had changed, for Ssp::refresh and Essp. They do not count in
+  // rows_pulled: no pull has read them yet.
   uint64_t rows_refreshed = 0;
 
   // Bytes of the keys and values that were pushed.

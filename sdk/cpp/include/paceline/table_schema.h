@@ -42,6 +42,20 @@ struct Ssp {
   bool refresh = false;
 };
 
+// Eager stale synchronous parallel (Dai et al., AAAI 2015). Reads promise what they promise under Ssp, and
+// are fresher: shards send the rows that this client has read again as the job's min clock advances, and the
+// client keeps them up to date in its cache. A read within the bound takes them from there, without a round
+// trip; any other is a pull as under Ssp. It needs a cache (ClientOptions::cache_bytes_max) and shards of
+// feature level 2, and works for sparse tables that are applied on arrival; with others it reads as Ssp does.
+struct Essp {
+  uint64_t staleness = 0;  // in clocks
+  // A shard sends what has changed when the min clock has advanced so many times. Unset: half of `staleness`,
+  // rounded up, and at least 1. With 1 values are as fresh as they can be, and a row that changes in every
+  // clock is sent in every clock.
+  std::optional<uint32_t> every = std::nullopt;
+  bool read_my_writes = true;  // as Ssp::read_my_writes
+};
+
 // Asynchronous: a read returns the newest values that the shard has. It promises nothing, and nobody waits.
 struct Asp {};
 
@@ -52,7 +66,7 @@ struct Asp {};
 // and for a client without a clock, a read holds *at least* the updates of smaller clocks than it asks for.
 struct Bsp {};
 
-using Consistency = std::variant<Ssp, Asp, Bsp>;
+using Consistency = std::variant<Ssp, Asp, Bsp, Essp>;
 
 // -- Tables --
 //

@@ -9,6 +9,7 @@
 #include "libs/base/little_endian.h"
 #include "libs/base/planted.h"
 #include "sdk/cpp/src/pull/cord_reader.h"
+#include "sdk/cpp/src/session/promise.h"
 #include "sdk/cpp/src/session/table_info.h"
 
 namespace paceline::sdk {
@@ -53,6 +54,8 @@ RowCache::Rows::Rows(const TableInfo& info, uint64_t trial_rows)
       dim(info.schema.dim),
       aggregated(info.schema.aggregated),
       additive(table::IsAdditive(info.schema.rule)),
+      told(PromiseOf(info.consistency).told_every > 0 && info.schema.kind == table::Kind::kSparse &&
+           !info.schema.aggregated),
       kernel(info.schema.rule),
       trial(trial_rows) {}
 
@@ -141,7 +144,7 @@ void RowCache::ReadRows(const TableInfo& table, const CacheBound& bound, KeyAt k
     for (uint32_t i = end; i < std::min(to, end + kAtOnce); ++i) rows->index.prefetch(key_at(i));
     for (uint32_t i = begin; i < end; ++i) {
       Row* row = found[i - begin];
-      if (row != nullptr && !rows->chains.empty()) BringUp(*row);
+      if (row != nullptr) BringUp(*row);
       if (row == nullptr || !Fit(*row, bound)) {
         const bool wanted = row != nullptr && old != nullptr && WantsRefresh(*row, bound);
         (wanted ? *old : missing).push_back(place_at(i));
@@ -151,7 +154,7 @@ void RowCache::ReadRows(const TableInfo& table, const CacheBound& bound, KeyAt k
       }
       ++fit;
       std::memcpy(out + size_t{place_at(i)} * rows->dim, row->values(), row_bytes);
-      row->used = true;
+      row->used = row->read = true;
       hits.Add(row->min_clock);
       if (watcher_ == nullptr) continue;
       watcher_->Hit({.table = rows->table,
@@ -185,7 +188,7 @@ bool RowCache::Valid(SegmentId segment, Epoch epoch, Lsn version) const {
 }
 
 bool RowCache::TooOld(const Row& row) const {
-  const bool old = row.min_clock < row.rows->bound && !InChain(row);
+  const bool old = row.min_clock < row.rows->bound && !InChain(row) && !IsTold(row);
   return !row.has_values || old || !Valid(row.segment, row.epoch, row.version);
 }
 
@@ -274,6 +277,7 @@ void RowCache::ApplyOne(Rows& rows, Row& row, const char* gradient, PartNumber n
   const bool can = rows.additive && row.has_values && row.has_own && AllFinite(gradient, rows.dim);
   if (can) rows.kernel.Apply(row.values(), rows.dim, gradient, rows.dim);
   row.has_own = can;
+  if (can && rows.told) KeepOwn(rows, row, gradient, number);
 }
 
 // Answers to pulls that are under way may lack this push.
@@ -335,7 +339,7 @@ void RowCache::Put(Rows& rows, uint64_t key, const wire::Certificate& certificat
   const size_t row_bytes = rows.dim * sizeof(float);
   const auto it = rows.index.find(key);
   Row* row = it == rows.index.end() ? nullptr : it->second;
-  if (row != nullptr && !rows.chains.empty()) BringUp(*row);
+  if (row != nullptr) BringUp(*row);
   const PartNumber pushed = rows.aggregated  ? 0
                             : row != nullptr ? row->pushed
                                              : NewestOf(certificate.segment).forgotten;
@@ -358,6 +362,10 @@ void RowCache::Put(Rows& rows, uint64_t key, const wire::Certificate& certificat
   row->min_clock = certificate.min_clock;
   row->own = certificate.own;
   row->has_values = row->has_own = true;
+  if (!rows.told) return;
+  ForgetOwn(rows, *row, row->own);
+  row->keeps_own = true;
+  Join(rows, *row);
 }
 
 // -- room --
@@ -403,6 +411,13 @@ void RowCache::Forget(SegmentId segment, PartNumber number) {
 }
 
 void RowCache::Clear(Rows& rows) {
+  for (uint32_t s = 0; s < rows.sets.size(); ++s) {
+    Set& set = rows.sets[s];
+    set.leaves = set.there || !set.asked.empty();
+    if (set.leaves) sets_changed_.push_back(SegmentId(s));
+    EndSet(set);
+    set.joining.clear();
+  }
   for (size_t i = 0; i < ring_.size();) {
     if (ring_[i]->rows == &rows) {
       Remove(*ring_[i]);  // puts another one in its place
@@ -415,6 +430,8 @@ void RowCache::Clear(Rows& rows) {
 
 void RowCache::Remove(Row& row) {
   Forget(row.segment, row.pushed);
+  Leave(row);
+  ForgetOwn(*row.rows, row, UINT64_MAX);
   row.rows->index.erase(row.key);
   bytes_ -= BytesOf(*row.rows);
   ring_.back()->place = row.place;

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -50,6 +52,13 @@ class CacheWatcher {
   virtual void Rests(TableId /*table*/) {}
 };
 
+// A change of the rows of one table that shards are to tell of.
+struct SetChange {
+  uint32_t number = 0;  // larger than that of any change before
+  bool leave = false;   // these keys leave; of a segment without keys, all
+  std::vector<std::pair<SegmentId, std::vector<uint64_t>>> segments;
+};
+
 // How many rows were read at which min clock.
 class ClockCounts {
  public:
@@ -91,10 +100,17 @@ class ClockCounts {
 // end. If an answer would have more rows than a pull by key would fetch, the shard says so, and a new chain
 // begins.
 //
+// **Being told.** Under ESSP shards tell which rows of the client's *set*, those that it has read, have
+// changed (docs/wire.md, Subscribe). An *update* covers the records after one version up to another. A row is
+// told of once an update knows the change that put it into the set, and began no later than the row's
+// version. From then on it is as new as the last update, as long as each update follows the one before. If
+// one does not, if the set is gone, or the epoch is another one, the rows are pulled when they are too old,
+// and join anew. A row that was sent twice and not read in between leaves the set.
+//
 // **Size.** At most `bytes_max`, counting some 130 bytes for each row beside its values. Beyond that the
 // cache evicts rows by the second-chance algorithm (CLOCK; Corbató 1968), first those that are too old for
 // the bound of their table's last read. It suspends a table whose rows are hardly ever fit when they are read
-// again (cache_trial.h).
+// again (cache_trial.h). Pushes that are kept to be applied again may take a quarter as much beside that.
 //
 // Cost: a row read, pushed or put is one probe of a hash table and its copy; batches prefetch the memory.
 class RowCache {
@@ -162,6 +178,21 @@ class RowCache {
                  std::optional<uint32_t> count, absl::string_view keys, const absl::Cord& values);
   // A refresh of the segments of `batch` has ended, answered or not.
   void OnRefreshEnded(const TableInfo& table, const Batch& batch);
+  // -- being told (cache_sets.cc) --
+  // Segments whose sets are to be changed (TakeSetChange), since the last call.
+  std::vector<SegmentId> TakeSetsChanged() { return std::exchange(sets_changed_, {}); }
+  bool HasSetChange(const TableInfo& table, absl::FunctionRef<bool(SegmentId)> mine) const;
+  // The next change of the table's sets, in those of its segments that are `mine`; nullopt: there is none. It
+  // has at most kSetChangeKeys keys.
+  static constexpr size_t kSetChangeKeys = 16384;
+  std::optional<SetChange> TakeSetChange(const TableInfo& table, absl::FunctionRef<bool(SegmentId)> mine);
+  // An update of the set: the `count` rows that have changed since `after`, or nullopt if the shard does not
+  // say. It knows the changes up to `number`. REQUIRES: Learn has seen the certificate.
+  void OnUpdate(const TableInfo& table, const wire::Certificate& certificate, Lsn after, uint32_t number,
+                std::optional<uint32_t> count, absl::string_view keys, const absl::Cord& values);
+  // The set is gone. `pause`: it is not to be made anew for a while.
+  void OnSetEnded(const TableInfo& table, SegmentId segment, bool pause);
+
   // Any certificate, of any table.
   void Learn(const wire::Certificate& certificate);
   void Learn(const ring::SegmentMap& map);
@@ -181,10 +212,14 @@ class RowCache {
     PartNumber own = 0;
     PartNumber pushed = 0;
     SegmentId segment;
-    uint32_t place = 0;       // in ring_
-    bool has_values = false;  // false: only `pushed` is known
-    bool has_own = false;     // the values hold every push up to `pushed`
-    bool used = false;        // since the CLOCK hand last passed
+    uint32_t place = 0;           // in ring_
+    uint32_t set = 0;             // the change that puts it into the set; 0: none, kQueued: one not taken yet
+    bool has_values : 1 = false;  // false: only `pushed` is known
+    bool has_own : 1 = false;     // the values hold every push up to `pushed`
+    bool used : 1 = false;        // since the CLOCK hand last passed
+    bool told : 1 = false;        // each change since its version is told of, as long as the set is there
+    bool read : 1 = true;         // since it was last put, or sent
+    bool keeps_own : 1 = false;   // its pushes since `own` are in Rows::own_pushes
 
     float* values() { return reinterpret_cast<float*>(this + 1); }
   };
@@ -204,6 +239,26 @@ class RowCache {
     uint32_t pause = 0;   // clocks without a refresh, after one that did not pay; doubles
     Clock resume_at = 0;  // refreshes resume with reads at this bound
   };
+  // The rows of one table in one segment that its shard tells of. See "Being told".
+  struct Set {
+    bool there = false;  // an update has come, and each one since followed the one before
+    Epoch epoch;
+    Lsn end;  // of the last update, as what follows
+    Clock min_clock = 0;
+    PartNumber own = 0;
+    uint32_t first = 1;  // rows of earlier changes are not in it any more
+    uint32_t known = 0;  // the last change that an update knew
+    std::deque<std::pair<uint32_t, std::vector<uint64_t>>> asked;  // later changes, and their keys
+    std::vector<uint64_t> joining;                                 // keys of the next change
+    std::vector<uint64_t> leaving;
+    bool leaves = false;  // as a whole
+    Clock resume_at = 0;  // no row joins before reads at this bound
+  };
+  // A push that was applied to a row.
+  struct OwnPush {
+    PartNumber number = 0;
+    std::vector<float> gradient;
+  };
   // Of one table.
   struct Rows {
     Rows(const TableInfo& table, uint64_t trial_rows);
@@ -212,11 +267,14 @@ class RowCache {
     const uint32_t dim;
     const bool aggregated;
     const bool additive;  // an update changes a row by a function of the gradient alone
+    const bool told;      // it has sets
     const table::RuleKernel kernel;
-    absl::flat_hash_map<uint64_t, Row*> index;  // by key
-    Clock bound = 0;                            // of the newest read
-    uint32_t pulls = 0;                         // under way
-    std::vector<Chain> chains;                  // by segment
+    absl::flat_hash_map<uint64_t, Row*> index;                         // by key
+    Clock bound = 0;                                                   // of the newest read
+    uint32_t pulls = 0;                                                // under way
+    std::vector<Chain> chains;                                         // by segment
+    std::vector<Set> sets;                                             // by segment
+    absl::flat_hash_map<const Row*, std::vector<OwnPush>> own_pushes;  // oldest first
     CacheTrial trial;
   };
   // The segment's newest epoch, as far as it is known.
@@ -242,12 +300,32 @@ class RowCache {
   // -- cache_refresh.cc --
   static Chain& ChainOf(Rows& rows, SegmentId segment);
   static bool InChain(const Row& row);
-  // Makes the row current as of the end of its chain.
+  // Makes the row current as of the end of its chain, or of the last update of its set.
   static void BringUp(Row& row);
   // True: the row is not fit, but a refresh may make it so, and is wanted now.
   bool WantsRefresh(const Row& row, const CacheBound& bound);
   void PutChanged(Rows& rows, uint64_t key, const wire::Certificate& certificate, CordReader& values);
   static void Pause(Chain& chain, Clock bound);
+  // -- cache_sets.cc --
+  static constexpr uint32_t kQueued = UINT32_MAX;
+  static Set& SetOf(Rows& rows, SegmentId segment);
+  static bool InSet(const Row& row, const Set& set) {
+    return row.set != 0 && row.set != kQueued && row.set >= set.first;
+  }
+  static bool IsTold(const Row& row);
+  static void BringUpTold(Row& row);
+  // The row was fetched: it is in the set, or joins it.
+  void Join(Rows& rows, Row& row);
+  void Leave(Row& row);
+  void PutTold(Rows& rows, Set& set, uint64_t key, const wire::Certificate& certificate, CordReader& values);
+  static void TakeLeaving(Rows& rows, absl::FunctionRef<bool(SegmentId)> mine, SetChange& change);
+  static void TakeJoining(Rows& rows, absl::FunctionRef<bool(SegmentId)> mine, SetChange& change);
+  void Know(Rows& rows, Set& set, uint32_t number, const wire::Certificate& certificate, Lsn after);
+  void EndSet(Set& set);
+  // Under rules that add up, a row of an update that lacks pushes gets them again.
+  void KeepOwn(Rows& rows, Row& row, const char* gradient, PartNumber number);
+  void ApplyOwn(Rows& rows, Row& row);
+  void ForgetOwn(Rows& rows, Row& row, PartNumber upto);
   bool Fit(const Row& row, const CacheBound& bound) const;
   // False: a later epoch has begun before that version, or may have.
   bool Valid(SegmentId segment, Epoch epoch, Lsn version) const;
@@ -280,6 +358,9 @@ class RowCache {
   std::vector<Row*> ring_;      // all rows, owned
   size_t hand_ = 0;
   CacheWatcher* watcher_ = nullptr;
+  uint32_t set_changes_ = 0;  // the number of the last one
+  std::vector<SegmentId> sets_changed_;
+  uint64_t own_bytes_ = 0;  // of the pushes that are kept
 };
 
 }  // namespace paceline::sdk

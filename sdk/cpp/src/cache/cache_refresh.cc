@@ -30,6 +30,7 @@ bool RowCache::InChain(const Row& row) {
 // The client's own pushes that the end of the chain covers have not changed the row either: otherwise it
 // would have been among the changes. So the values stay, including pushes applied here.
 void RowCache::BringUp(Row& row) {
+  if (row.rows->told) return BringUpTold(row);
   if (!InChain(row)) return;
   Chain& chain = row.rows->chains[row.segment.v];
   if (row.version >= chain.end) return;

@@ -16,6 +16,7 @@ ClientCore::ClientCore(Session::Options options, CoordinatorApi& coordinator, wo
     : context_(clock, random, dialer, std::move(gate), cache_bytes_max, cache_trial_rows),
       pusher_(context_),
       puller_(context_, pusher_),
+      subscriber_(context_),
       session_(context_, coordinator, std::move(options),
                [this](std::shared_ptr<const Routes> routes) { InstallRoutes(std::move(routes)); }) {
   context_.puller = &puller_;
@@ -46,6 +47,7 @@ void ClientCore::InstallRoutes(std::shared_ptr<const Routes> routes) {
   context_.routes = std::move(routes);
   pusher_.OnMap();
   puller_.OnMap();
+  subscriber_.OnMap();
 }
 
 absl::Status ClientCore::CheckWritable(absl::string_view what) const {
@@ -162,6 +164,7 @@ void ClientCore::ApplyRules(PullCall& call, const ReadRules& rules) {
   call.own_writes = rules.own_writes;
   call.cached = rules.cached && RowCache::WorthIt(call.batch->ranges, call.batch->dim) &&
                 context_.cache.Wants(*call.table, call.batch->rows);
+  if (call.cached && PromiseOf(call.table->consistency).told_every > 0) subscriber_.Follow(call.table);
 }
 
 ClientCore::ReadRules ClientCore::RulesOf(const TableInfo& table, std::optional<Clock> min_clock,
@@ -289,11 +292,13 @@ Deferred ClientCore::Leave() {
     failed_ = true;
     pusher_.Fail(context_.failure);
     puller_.Fail(context_.failure);
+    subscriber_.Fail();
     if (last_tick_.has_value() && !sealed_) EndFinish(context_.failure);
     for (auto& [queue, work] : work_) work->Fail(context_.failure);
     session_.Stop();
   }
   FollowClocks();
+  subscriber_.Leave();
   return std::exchange(context_.deferred, Deferred());
 }
 

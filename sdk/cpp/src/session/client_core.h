@@ -19,6 +19,7 @@
 #include "sdk/cpp/src/session/gate.h"
 #include "sdk/cpp/src/session/session.h"
 #include "sdk/cpp/src/session/wait_reports.h"
+#include "sdk/cpp/src/subscribe/subscriber.h"
 #include "sdk/cpp/src/work/work_client.h"
 
 namespace paceline::sdk {
@@ -170,6 +171,7 @@ class ClientCore {
   Context context_;
   Pusher pusher_;
   Puller puller_;
+  Subscriber subscriber_;
   Session session_;
   std::optional<LastTick> last_tick_;
   std::map<uint32_t, std::unique_ptr<WorkClient>> work_;  // by queue

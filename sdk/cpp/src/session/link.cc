@@ -128,6 +128,11 @@ absl::Cord Link::Hello() const {
     fill(request.mutable_hello());
     return absl::Cord(request.SerializeAsString());
   }
+  if (kind_ == world::StreamKind::kSubscribe) {
+    v1::SubscribeRequest request;
+    fill(request.mutable_hello());
+    return absl::Cord(request.SerializeAsString());
+  }
   v1::PullRequest request;
   fill(request.mutable_hello());
   return absl::Cord(request.SerializeAsString());

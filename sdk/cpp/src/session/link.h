@@ -69,6 +69,8 @@ class Link : public std::enable_shared_from_this<Link> {
   uint32_t feature_level() const { return feature_level_; }
   uint64_t window_bytes() const { return window_bytes_; }
   uint64_t frame_bytes_max() const { return frame_bytes_max_; }
+  // Why the last stream broke, or was not welcomed; OK: it was.
+  const absl::Status& last_error() const { return last_error_; }
 
   Context& context_;
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <variant>
 
@@ -27,6 +29,8 @@ struct Promise {
   bool own_cached = true;    // rows from the cache do
 
   bool refresh = false;  // asks which cached rows have changed, instead of fetching those that are too old
+  // Is told which cached rows have changed, at every so many advances of the min clock. 0: it is not.
+  uint32_t told_every = 0;
 };
 
 inline Promise PromiseOf(const Ssp& ssp) {
@@ -42,6 +46,14 @@ inline Promise PromiseOf(const Asp&) {
 }
 inline Promise PromiseOf(const Bsp&) {
   return {.name = "Bsp", .staleness = 0, .exact = true};
+}
+inline Promise PromiseOf(const Essp& essp) {
+  const auto half = static_cast<uint32_t>(std::min<uint64_t>(essp.staleness, UINT16_MAX) + 1) / 2;
+  return {.name = "Essp",
+          .staleness = essp.staleness,
+          .own_fetched = true,
+          .own_cached = essp.read_my_writes,
+          .told_every = std::max<uint32_t>(essp.every.value_or(half), 1)};
 }
 inline Promise PromiseOf(const Consistency& consistency) {
   return std::visit([](const auto& model) { return PromiseOf(model); }, consistency);

@@ -39,6 +39,7 @@ v1::Map FakeCluster::Map() const {
   v1::Map map;
   map.set_version(version_);
   map.set_cluster(id);
+  map.set_feature_level(feature_level);
   while ((size_t{1} << map.ring_bits()) < segments_.size()) map.set_ring_bits(map.ring_bits() + 1);
   for (const Segment& segment : segments_) {
     v1::SegmentConfig* config = map.add_segments();

@@ -1,0 +1,140 @@
+#include "libs/log/subscriptions.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/planted.h"
+#include "libs/log/keys.h"
+#include "libs/log/refusals.h"
+
+namespace paceline::log {
+
+std::optional<v1::Refusal> Subscriptions::Change(const SetChange& change, const View& view) {
+  const Name name{change.sink.get(), change.table->id};
+  auto it = sets_.find(name);
+  const table::KeyView keys = Keys(change.keys);
+  if (change.leave) {
+    if (it == sets_.end()) return std::nullopt;
+    if (keys.empty()) {
+      Erase(it);
+      return std::nullopt;
+    }
+    for (size_t i = 0; i < keys.size(); ++i) keys_ -= it->second.keys.erase(keys[i]);
+    it->second.set = std::max(it->second.set, change.set);
+    return std::nullopt;
+  }
+  if (keys_ + keys.size() > kKeysMax || (it == sets_.end() && sets_.size() >= kSetsMax)) Sweep();
+  if (keys_ + keys.size() > kKeysMax || (it == sets_.end() && sets_.size() >= kSetsMax)) {
+    if (it != sets_.end()) Erase(it);
+    return RefusalOf(v1::Refusal::OVER_BUDGET, view.segment.id(),
+                     absl::StrCat("clients want to be told of too many rows here: ", keys_, " of ", kKeysMax,
+                                  " in ", sets_.size(), " of ", kSetsMax,
+                                  " sets; pull them, and let rows leave that are not read"));
+  }
+  if (it == sets_.end()) {
+    Set set{.session = change.session, .job = change.job, .table = change.table, .sink = change.sink};
+    set.upto = view.segment.version();
+    set.told = view.segment.MinClockOf(change.job);
+    view.tracker.Track(change.table->id, view.segment.version());
+    it = sets_.emplace(name, std::move(set)).first;
+  }
+  Set& set = it->second;
+  set.every = std::max<uint32_t>(change.every, 1);
+  set.set = std::max(set.set, change.set);
+  for (size_t i = 0; i < keys.size(); ++i) keys_ += set.keys.insert(keys[i]).second ? 1 : 0;
+  return std::nullopt;
+}
+
+bool Subscriptions::Tell(const View& view) {
+  bool some = false;
+  for (auto it = sets_.begin(); it != sets_.end();) {
+    const Told told = TellOne(it->second, view);
+    some |= told == Told::kSome;
+    it = told == Told::kGone ? Erase(it) : std::next(it);
+  }
+  return some;
+}
+
+Subscriptions::Told Subscriptions::TellOne(Set& set, const View& view) {
+  Told told = Told::kNothing;
+  while (true) {
+    if (set.sink->gone() || view.segment.FindSession(set.session) == nullptr) return Told::kGone;
+    if (!set.waits.has_value()) {
+      if (!Due(set, view)) return told;
+      set.waits = Build(set, view);
+      if (!set.waits.has_value()) return told;
+      set.upto = set.waits->certificate.version;
+      set.told = set.waits->certificate.min_clock;
+    }
+    if (set.waits->certificate.version > view.committed && !Planted(Bug::kUpdateBeforeCommit)) return told;
+    if (Planted(Bug::kUpdateClockTooNew)) {
+      set.waits->certificate.min_clock = view.segment.MinClockOf(set.job);
+    }
+    const bool known = set.waits->known;
+    set.sink->Updated(*std::exchange(set.waits, std::nullopt));
+    if (!known) return Told::kGone;
+    told = Told::kSome;
+  }
+}
+
+bool Subscriptions::Due(const Set& set, const View& view) const {
+  return view.segment.MinClockOf(set.job) >= set.told + set.every;
+}
+
+std::optional<SetUpdate> Subscriptions::Build(Set& set, const View& view) {
+  SetUpdate update{.table = set.table,
+                   .after = set.upto,
+                   .certificate = {.segment = view.segment.id(),
+                                   .served = true,
+                                   .epoch = view.epoch,
+                                   .began = view.began,
+                                   .version = view.segment.version(),
+                                   .min_clock = view.segment.MinClockOf(set.job),
+                                   .own = view.segment.FindSession(set.session)->applied.At(Line::kArrival)},
+                   .set = set.set};
+  const auto changed = view.tracker.Since(set.table->id, set.upto, UINT64_MAX);
+  if (changed.has_value()) {
+    for (const uint64_t key : *changed) {
+      if (set.keys.contains(key)) update.keys.push_back(key);
+    }
+  }
+  const size_t row_bytes = set.table->schema.dim * sizeof(float);
+  const bool fits = update.keys.size() <= kBytesMax / (sizeof(uint64_t) + row_bytes);
+  update.known = (changed.has_value() && fits) || Planted(Bug::kOverflowNotTold);
+  if (!changed.has_value() || !fits) update.keys.clear();
+  update.values.resize(update.keys.size() * row_bytes);
+  update.room = set.sink->Reserve(wire::kCertificateBytes + update.keys.size() * sizeof(uint64_t) +
+                                  update.values.size());
+  if (update.room == nullptr) return std::nullopt;
+  const Segment::Table* table = view.segment.FindTable(set.table->id);
+  if (!update.keys.empty()) table->rows.Read(absl::MakeConstSpan(update.keys), update.values.data());
+  return update;
+}
+
+Subscriptions::Sets::iterator Subscriptions::Erase(Sets::iterator it) {
+  keys_ -= it->second.keys.size();
+  return sets_.erase(it);
+}
+
+void Subscriptions::End(TableId table, SegmentId segment, const v1::Refusal& why) {
+  for (auto it = sets_.begin(); it != sets_.end();) {
+    if (it->first.second != table) {
+      ++it;
+      continue;
+    }
+    it->second.sink->Ended(segment, table, why);
+    it = Erase(it);
+  }
+}
+
+void Subscriptions::EndAll(SegmentId segment, const v1::Refusal& why) {
+  for (auto it = sets_.begin(); it != sets_.end(); it = Erase(it)) {
+    it->second.sink->Ended(segment, it->first.second, why);
+  }
+}
+
+void Subscriptions::Sweep() {
+  for (auto it = sets_.begin(); it != sets_.end();) it = it->second.sink->gone() ? Erase(it) : std::next(it);
+}
+
+}  // namespace paceline::log

@@ -1,0 +1,214 @@
+#include "services/shard/streams/subscribe_stream.h"
+
+#include "libs/base/little_endian.h"
+#include "services/shard/test_util/shard_fixture.h"
+
+namespace paceline::shard {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using SubscribeWire = Wire<v1::SubscribeRequest, v1::SubscribeUpdate>;
+
+class SubscribeStreamTest : public ShardTest {
+ protected:
+  explicit SubscribeStreamTest(ShardOptions options = {}) : ShardTest(std::move(options)) {
+    Change(v1::Change::kJoin, 5);
+    push.Start();
+    subscribe.Start();
+  }
+
+  static wire::Frame<v1::SubscribeRequest> Join(uint64_t set, uint32_t table = kSparse) {
+    wire::Frame<v1::SubscribeRequest> frame;
+    frame.head.set_table(table);
+    frame.head.set_set(set);
+    frame.head.set_parts(Part(1, 1, 0) + Part(0, 1, 0));
+    frame.keys = Bytes<uint64_t>({KeyIn(1), KeyIn(0)});
+    return frame;
+  }
+  static v1::SubscribeRequest HelloOf(uint32_t level) {
+    v1::SubscribeRequest request;
+    request.mutable_hello()->set_feature_level(level);
+    request.mutable_hello()->set_job(1);
+    request.mutable_hello()->set_session(5);
+    return request;
+  }
+  static wire::Frame<v1::SubscribeRequest> Confirm(uint64_t number) {
+    wire::Frame<v1::SubscribeRequest> frame;
+    frame.head.set_confirmed(number);
+    return frame;
+  }
+  static std::shared_ptr<const log::TableInfo> TableOf(uint32_t id) {
+    auto info = std::make_shared<log::TableInfo>();
+    info->id = TableId(id);
+    return info;
+  }
+  // Ends the worker's clock; its parts so far are `n` in segment 0.
+  void EndClock(uint64_t at, PartNumber n) {
+    push.Send(Tick(at, {{.segment = SegmentId(0), .number = n}, {.segment = SegmentId(1), .number = 0}}));
+  }
+  // Updates after the welcome.
+  std::vector<wire::Frame<v1::SubscribeUpdate>> Updates() const {
+    std::vector<wire::Frame<v1::SubscribeUpdate>> updates;
+    for (const auto& reply : subscribe.replies) {
+      if (!reply.head.certificates().empty()) updates.push_back(reply);
+    }
+    return updates;
+  }
+
+  SubscribeWire subscribe{shard.NewSubscribeStream()};
+};
+
+TEST_F(SubscribeStreamTest, AWorkerIsToldOfWhatHasChangedWhenTheMinClockAdvances) {
+  ASSERT_THAT(subscribe.replies, SizeIs(1));
+  EXPECT_EQ(subscribe.replies[0].head.welcome().feature_level(), kFeatureLevel);
+  subscribe.Send(Join(1));
+  push.Send(Push(1));
+  EXPECT_THAT(Updates(), IsEmpty());
+  EndClock(1, 1);
+  uint64_t rows = 0;
+  for (const auto& update : Updates()) {
+    EXPECT_EQ(update.head.table(), kSparse);
+    for (const wire::Certificate& certificate : wire::ParseCertificates(update.head.certificates()).value()) {
+      EXPECT_EQ(certificate.min_clock, 1u);
+      EXPECT_EQ(certificate.epoch, Epoch(1));
+      EXPECT_EQ(certificate.own, certificate.segment == SegmentId(0) ? 1u : 0u);
+    }
+    if (update.keys.empty()) continue;
+    ++rows;
+    EXPECT_EQ(update.keys, Bytes<uint64_t>({KeyIn(0)}));
+    EXPECT_EQ(update.values, Bytes<float>({1, 2}));
+  }
+  EXPECT_EQ(rows, 1u);
+  EXPECT_THAT(subscribe.Refusals(), IsEmpty());
+}
+
+TEST_F(SubscribeStreamTest, WhatWaitsOfOneTableTravelsTogether) {
+  // The carrier asks for the next frame when it can write one.
+  auto stream = std::make_shared<SubscribeStream>(shard.context());
+  log::SetUpdate update{.table = TableOf(kSparse), .after = {}, .certificate = {}};
+  update.certificate.served = true;
+  stream->Updated(update);
+  update.certificate.segment = SegmentId(1);
+  stream->Updated(update);
+  auto other = update;
+  other.table = TableOf(7);
+  stream->Updated(other);
+  stream->Updated(update);
+  absl::Cord bytes;
+  ASSERT_TRUE(stream->NextFrame(&bytes));
+  const auto first = wire::Decode<v1::SubscribeUpdate>(bytes).value();
+  EXPECT_EQ(first.head.number(), 1u);
+  EXPECT_EQ(wire::ParseCertificates(first.head.certificates())->size(), 3u);
+  EXPECT_EQ(first.head.after().size(), 3 * 8u);
+  EXPECT_EQ(first.head.sets().size(), 3 * 8u);
+  EXPECT_EQ(first.head.changes().size(), 3 * 4u);
+  ASSERT_TRUE(stream->NextFrame(&bytes));
+  EXPECT_EQ(wire::Decode<v1::SubscribeUpdate>(bytes)->head.table(), 7u);
+  EXPECT_FALSE(stream->NextFrame(&bytes));
+  stream->OnBroken(absl::OkStatus());
+}
+
+TEST_F(SubscribeStreamTest, UpdatesThatAreNotConfirmedTakeRoom) {
+  auto stream = std::make_shared<SubscribeStream>(shard.context());
+  auto first = stream->Reserve(SubscribeStream::kUnconfirmedMax * 2);
+  EXPECT_NE(first, nullptr) << "one always fits";
+  EXPECT_EQ(stream->Reserve(1), nullptr);
+  log::SetUpdate update{.table = TableOf(kSparse), .after = {}, .certificate = {}};
+  update.room = std::move(first);
+  stream->Updated(std::move(update));
+  absl::Cord bytes;
+  ASSERT_TRUE(stream->NextFrame(&bytes));
+  EXPECT_EQ(stream->Reserve(1), nullptr) << "it was sent, and is not confirmed";
+  stream->OnFrame(
+      wire::Encode(wire::Frame<v1::SubscribeRequest>{.head = HelloOf(2), .keys = {}, .values = {}}));
+  stream->OnFrame(wire::Encode(Confirm(1)));
+  EXPECT_NE(stream->Reserve(1), nullptr);
+  stream->OnBroken(absl::OkStatus());
+}
+
+TEST_F(SubscribeStreamTest, ASlowSubscriberIsToldMoreAtOnceAfterItConfirms) {
+  subscribe.Send(Join(1));
+  // All that replies may take is taken.
+  auto taken = shard.context().replies().Take(shard.options().all_replies_bytes_max);
+  push.Send(Push(1));
+  EndClock(1, 1);
+  push.Send(Push(2));
+  EndClock(2, 2);
+  EXPECT_THAT(Updates(), IsEmpty());
+  taken = nullptr;
+  push.Send(Push(3));
+  EndClock(3, 3);
+  const auto updates = Updates();
+  ASSERT_FALSE(updates.empty());
+  EXPECT_EQ(wire::ParseCertificates(updates.back().head.certificates())->back().min_clock, 3u);
+}
+
+TEST_F(SubscribeStreamTest, AtLevelOneItIsNotServed) {
+  for (const bool hello : {false, true}) {
+    SubscribeWire old(shard.NewSubscribeStream());
+    old.stream().Attach(std::shared_ptr<world::StreamPort>(std::shared_ptr<void>(), &old));
+    old.Send({.head = hello ? HelloOf(1) : v1::SubscribeRequest(), .keys = {}, .values = {}});
+    ASSERT_TRUE(old.closed.has_value());
+    EXPECT_EQ(old.closed->code(), absl::StatusCode::kUnimplemented);
+    old.stream().OnBroken(absl::OkStatus());
+  }
+}
+
+TEST_F(SubscribeStreamTest, RefusalsNameSegmentAndSet) {
+  subscribe.Send(Join(1, kForeign));
+  auto refusals = subscribe.Refusals();
+  ASSERT_THAT(refusals, SizeIs(2)) << "one for each segment";
+  EXPECT_EQ(refusals[0].reason(), v1::Refusal::INVALID);
+  EXPECT_EQ(refusals[0].number(), 1u);
+  subscribe.replies.clear();
+  subscribe.Send(Join(2, kAggregated));
+  EXPECT_THAT(subscribe.Refusals(), SizeIs(2)) << "folds tell no changes";
+  subscribe.replies.clear();
+  subscribe.Send(Join(2));
+  refusals = subscribe.Refusals();
+  ASSERT_THAT(refusals, SizeIs(1));
+  EXPECT_EQ(refusals[0].reason(), v1::Refusal::MALFORMED) << "numbers grow";
+  subscribe.replies.clear();
+  wire::Frame<v1::SubscribeRequest> elsewhere = Join(3);
+  elsewhere.keys = Bytes<uint64_t>({KeyIn(0), KeyIn(1)});
+  subscribe.Send(elsewhere);
+  EXPECT_THAT(subscribe.Refusals(), SizeIs(2)) << "keys of other segments";
+}
+
+TEST_F(SubscribeStreamTest, AnotherEpochEndsTheSets) {
+  subscribe.Send(Join(1));
+  ASSERT_THAT(shard.Install(MapOf(2, 1, /*epoch=*/2)), IsOk());
+  const auto refusals = subscribe.Refusals();
+  ASSERT_THAT(refusals, SizeIs(2));
+  EXPECT_EQ(refusals[0].number(), 0u) << "of all changes";
+  push.Send(Push(1));
+  EndClock(1, 1);
+  EXPECT_THAT(Updates(), IsEmpty());
+  subscribe.Send(Join(2));
+  push.Send(Push(2));
+  EndClock(2, 2);
+  EXPECT_FALSE(Updates().empty());
+}
+
+TEST_F(SubscribeStreamTest, AStreamThatBreaksLeavesNothing) {
+  subscribe.Send(Join(1));
+  const auto sets = [this] {
+    size_t all = 0;
+    shard.context().ForEachSegment([&](SegmentHost& host) { all += host.primary()->subscriptions().sets(); },
+                                   [] {});
+    return all;
+  };
+  EXPECT_EQ(sets(), 2u);
+  subscribe.stream().OnBroken(absl::UnavailableError("cut"));
+  EXPECT_EQ(sets(), 0u);
+}
+
+TEST_F(SubscribeStreamTest, AClientThatHalfClosesIsDone) {
+  subscribe.stream().OnFinished();
+  ASSERT_TRUE(subscribe.closed.has_value());
+  EXPECT_THAT(*subscribe.closed, IsOk());
+}
+
+}  // namespace
+}  // namespace paceline::shard
