@@ -61,6 +61,38 @@ class SharedClient : public ::testing::Test {
   std::unique_ptr<Client> client_;
 };
 
+TEST_F(SharedClient, TheTimeOfEachThreadIsWaitingOrComputing) {
+  Start(2);
+  Table table = OpenOrCreate("t", Sparse{.dim = 1, .consistency = Asp{}});
+  const TimeSplit before = client_->stats().time;
+  std::mutex mutex;
+  double passed = 0;
+  OnThreads([&](uint64_t thread) {
+    // A thread counts from its first wait.
+    ASSERT_THAT(table.Pull({thread}), IsOk());
+    const absl::Time began = world::MonotonicNow();
+    for (uint64_t i = 0; i < 100; ++i) {
+      Future<std::vector<float>> pulled = table.PullAsync({i, i + 1, thread});
+      for (const absl::Time until = world::MonotonicNow() + absl::Milliseconds(1);
+           world::MonotonicNow() < until;) {
+      }
+      ASSERT_THAT(std::move(pulled).Get(), IsOk());
+      ASSERT_THAT(table.Push({thread}, {1.0f}), IsOk());
+    }
+    const double own = absl::ToDoubleSeconds(world::MonotonicNow() - began);
+    const std::lock_guard lock(mutex);
+    passed += own;
+  });
+  const TimeSplit time = client_->stats().time;
+  EXPECT_EQ(time.threads, before.threads + kThreads);
+  const double all = time.all - before.all;
+  EXPECT_NEAR(all, passed, 0.02 * passed + 0.02 * kThreads);  // of each thread's first pull too
+  EXPECT_NEAR(time.compute + time.blocked.total(), time.all, 1e-6);
+  EXPECT_GT(time.compute - before.compute, 0.001 * 100 * kThreads);
+  EXPECT_GT(time.blocked.network, 0);
+  EXPECT_GE(time.overlapped.network, 0);
+}
+
 TEST_F(SharedClient, PushesPullsTicksAndFlushesCountExactly) {
   Start(2);
   Table counts = OpenOrCreate("counts", Sparse{.rule = Add{}, .consistency = Ssp{.staleness = 0}});

@@ -23,6 +23,10 @@ namespace paceline {
 template <class T>
 class Future;
 
+namespace sdk {
+struct Causes;
+}
+
 namespace internal {
 
 // The result of a Future<T>: absl::Status for void, absl::StatusOr<T> otherwise.
@@ -58,6 +62,21 @@ bool WaitingIsForbidden();
 // The error of Get in that case.
 absl::Status WouldBlockForever();
 
+// What the operation waited for whose end this thread makes known; null: not known.
+const std::shared_ptr<const sdk::Causes>& EndingCauses();
+
+// Measures a call that blocks this thread, from here to End: two looks at the clock.
+class BlockedCall {
+ public:
+  BlockedCall();
+  // Null: the call ends, but what it waits for has not; the next call that knows says for what this one
+  // waited.
+  void End(const sdk::Causes* causes);
+
+ private:
+  const absl::Time began_;
+};
+
 // Runs `callback` on this thread: now, or, if called within another callback, after that one. So a chain of
 // any length ends without a deep stack.
 void RunCallback(absl::AnyInvocable<void()> callback);
@@ -75,6 +94,7 @@ class FutureState : public std::enable_shared_from_this<FutureState<R>> {
       const std::lock_guard lock(mutex_);
       if (result_.has_value()) return false;
       result_.emplace(std::move(result));
+      causes_ = EndingCauses();
       callbacks.swap(callbacks_);
       ended_.notify_all();
     }
@@ -108,7 +128,11 @@ class FutureState : public std::enable_shared_from_this<FutureState<R>> {
     if (WaitingIsForbidden()) return false;
     // The standard library's clock cannot hold more; a year stands for ever.
     const absl::Duration at_most = std::clamp(timeout, absl::ZeroDuration(), absl::Hours(24 * 365));
-    return ended_.wait_for(lock, absl::ToChronoNanoseconds(at_most), [this] { return result_.has_value(); });
+    BlockedCall call;
+    const bool there =
+        ended_.wait_for(lock, absl::ToChronoNanoseconds(at_most), [this] { return result_.has_value(); });
+    call.End(there ? causes_.get() : nullptr);
+    return there;
   }
 
   // REQUIRES: ready(). The result does not change once it is set, so no lock is needed.
@@ -119,6 +143,7 @@ class FutureState : public std::enable_shared_from_this<FutureState<R>> {
   mutable std::condition_variable ended_;
   std::optional<R> result_;
   std::vector<Callback> callbacks_;
+  std::shared_ptr<const sdk::Causes> causes_;
 };
 
 // Calls `next` and sets `state` to what it returns. If that is a future, sets `state` once the future ends,
