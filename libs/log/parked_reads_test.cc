@@ -40,8 +40,9 @@ class ParkedReadsTest : public ::testing::Test {
     return told;
   }
   void OnTime(absl::Duration after) {
-    parked.OnTime(start + after, segment,
-                  [](const Read&) { return Wait{.for_whom = "worker 1", .for_rank = 1}; });
+    parked.OnTime(start + after, segment, [](const Read&) {
+      return Wait{.cause = Wait::Cause::kStaleness, .duration = {}, .for_whom = "worker 1", .for_rank = 1};
+    });
   }
   // Wakes the reads; those of these parts are answered. Returns all that were asked about.
   std::vector<size_t> Wake(const std::vector<size_t>& ready) {
