@@ -255,6 +255,29 @@ TEST_F(SharedClient, ATaskGraphRunsInItsOrder) {
   EXPECT_THAT(client_->Finish(), IsOk());
 }
 
+// A push to an aggregated table is committed after this worker's tick only: a graph that waited for that
+// would never tick. Its order on the stream is enough.
+TEST_F(SharedClient, ATickComesAfterPushesThatAreNotCommitted) {
+  Start(2);
+  Table sums = OpenOrCreate("sums", Ranged{.rows = 8, .rule = Add{}, .consistency = Bsp{}});
+  Table other = OpenOrCreate("other", Sparse{.rule = Add{}, .consistency = Ssp{.staleness = 0}});
+  Future<void> ticked;
+  for (uint64_t step = 0; step < 20; ++step) {
+    const float before = static_cast<float>(step);
+    const Future<std::vector<float>> pulled = sums.PullRangeAsync(0, 8, {.after = ticked});
+    const Future<void> pushed = pulled.AndThen([&sums, before](const std::vector<float>& values) {
+      EXPECT_THAT(values, Each(before)) << "all of the clocks before, and nothing of this one";
+      return sums.PushRangeAsync(0, std::vector<float>(8, 1.0f));
+    });
+    const Future<void> counted = other.PushAsync({step}, {1.0f}, {.after = ticked});
+    ticked = client_->TickAfter(WhenAll(pushed, counted).Placed());
+  }
+  EXPECT_THAT(ticked.Get(), IsOk());
+  EXPECT_EQ(client_->clock(), 20u);
+  EXPECT_THAT(other.Pull({0, 19}), IsOkAndHolds(ElementsAre(1.0f, 1.0f)));
+  EXPECT_THAT(client_->Finish(), IsOk());
+}
+
 TEST_F(SharedClient, AnErrorEndsTheOperationsAfterIt) {
   Start(1);
   Table t = OpenOrCreate("t", Ranged{.rows = 10});

@@ -67,6 +67,14 @@ void JoinedFutures::Ended(size_t index, const absl::Status& status) {
   state_->Set(std::move(all));
 }
 
+void JoinedFutures::Placed() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (--unplaced_ > 0) return;
+  }
+  state_->Place();
+}
+
 }  // namespace internal
 
 namespace sdk {
