@@ -35,23 +35,23 @@ std::vector<const CLI::App*> Subcommands(const CLI::App& app) {
   return named;
 }
 
-// Of the command, with those of its groups of options.
-std::vector<std::string> OptionsOf(const CLI::App& app) {
-  std::vector<std::string> names;
+// Adds those of the command, and of its groups of options.
+void AddOptions(const CLI::App& app, std::vector<std::string>& words) {
   for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back(absl::StrCat("--", name));
+    for (const std::string& name : option->get_lnames()) {
+      std::string word = absl::StrCat("--", name);
+      if (std::ranges::find(words, word) == words.end()) words.push_back(std::move(word));
+    }
   }
   for (const CLI::App* group : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (!group->get_name().empty()) continue;
-    for (std::string& name : OptionsOf(*group)) names.push_back(std::move(name));
+    if (group->get_name().empty()) AddOptions(*group, words);
   }
-  return names;
 }
 
 std::vector<std::string> WordsOf(const CLI::App& app) {
   std::vector<std::string> words;
   for (const CLI::App* sub : Subcommands(app)) words.push_back(sub->get_name());
-  for (std::string& option : OptionsOf(app)) words.push_back(std::move(option));
+  AddOptions(app, words);
   return words;
 }
 
