@@ -201,6 +201,8 @@ TEST_F(ExplainTest, TextAndJsonHaveEveryWorker) {
   const auto json = nlohmann::json::parse(ExplanationJson(*explanation));
   EXPECT_EQ(json["workers"].size(), 2u);
   EXPECT_EQ(json["workers"][0]["blocked"]["staleness"], 60);
+  EXPECT_EQ(json["workers"][0]["for_workers"], nlohmann::json::parse(R"([{"rank": 1, "staleness": 60.0}])"));
+  EXPECT_EQ(json["workers"][1]["at_shards"][0]["network"], 2);
   EXPECT_EQ(json["total"]["seconds"], 200);
   EXPECT_EQ(json["findings"][0]["kind"], "slow_worker");
   EXPECT_EQ(json["straggler"]["name"], "worker 1");

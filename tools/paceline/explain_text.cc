@@ -47,6 +47,22 @@ Json JsonOf(const v1::WorkerTime& time) {
           {"overlapped", JsonOf(time.overlapped())}};
 }
 
+// For which workers and at which shards a worker waited, the longest waits first.
+void AddWhom(Json& json, const v1::WorkerTime& time) {
+  json["for_workers"] = Json::array();
+  for (const auto& whom : time.for_workers()) {
+    json["for_workers"].push_back({{"rank", whom.rank()}, {"staleness", SecondsOf(whom.staleness_us())}});
+  }
+  json["at_shards"] = Json::array();
+  for (const auto& shard : time.at_shards()) {
+    json["at_shards"].push_back({{"shard", shard.shard()},
+                                 {"network", SecondsOf(shard.network_us())},
+                                 {"queue", SecondsOf(shard.queue_us())},
+                                 {"apply", SecondsOf(shard.apply_us())},
+                                 {"back_pressure", SecondsOf(shard.back_pressure_us())}});
+  }
+}
+
 Json JsonOf(const std::optional<Explanation::Named>& named) {
   if (!named.has_value()) return nullptr;
   return {{"name", named->name}, {"share", named->share}};
@@ -89,6 +105,7 @@ std::string ExplanationJson(const Explanation& explanation) {
                 {"clock", worker.session.clock()},
                 {"threads", worker.time.threads()}};
     one.update(JsonOf(worker.time));
+    AddWhom(one, worker.time);
     workers.push_back(std::move(one));
   }
   Json findings = Json::array();
