@@ -62,10 +62,10 @@ class PushLink final : public Link {
     absl::Duration apply;  // then they were applied
   };
   const FrameTimes& frame_times() const { return frame_times_; }
-  // Since when the shard is known to have taken this frame of the stream; nullopt: it is not known, or in
-  // this visit only.
+  // Since when, at least, the shard is known to have taken this frame of the stream; nullopt: it is not
+  // known, or in this visit only. Frame 0 is none.
   std::optional<absl::Time> TakenSince(uint64_t frame) const {
-    return frame <= received_ ? std::optional(received_at_) : std::nullopt;
+    return frame > 0 && frame <= received_ ? std::optional(received_at_) : std::nullopt;
   }
   // When parts that had waited for a grant could be sent, last.
   absl::Time granted_at() const { return granted_at_; }
