@@ -5,12 +5,24 @@
 
 #include "examples/lib/console.h"
 #include "examples/lib/steady_now.h"
+#include "examples/lib/text_file.h"
+#include "examples/lib/trace.h"
 #include "examples/lib/worker_group.h"
 
 namespace paceline::examples {
 namespace {
 
 constexpr absl::Duration kLookEvery = absl::Milliseconds(100);
+
+std::vector<WorkerTrace> TracesOf(const std::vector<WorkerReport>& reports) {
+  std::vector<WorkerTrace> traces;
+  for (const WorkerReport& report : reports) {
+    traces.push_back({.rank = static_cast<uint32_t>(traces.size()),
+                      .spans = report.trace,
+                      .left_out = report.trace_left_out});
+  }
+  return traces;
+}
 
 }  // namespace
 
@@ -37,6 +49,9 @@ ClusterTraining TrainOnCluster(const std::vector<std::string>& arguments, const 
   progress.End();
   training.signal = (*group)->signal();
   training.totals = Sum((*group)->reports());
+  if (training.status.ok() && !options.trace_out.empty()) {
+    training.status = WriteFile(options.trace_out, TraceJson(TracesOf((*group)->reports())));
+  }
   return training;
 }
 

@@ -22,8 +22,11 @@ absl::StatusOr<Consistency> ParseModel(absl::string_view text) {
     ssp.catch_up = ssp.staleness / 2;
     return ssp;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--model: expected ssp:S or essp:S with a whole number S, asp or bsp; found '", text, "'"));
+  // A clock is a task. It begins with a read, which waits until all tasks are over but the last T.
+  staleness = text;
+  if (absl::ConsumePrefix(&staleness, "delay:") && absl::SimpleAtoi(staleness, &ssp.staleness)) return ssp;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--model: expected ssp:S, essp:S or delay:T with a whole number, asp or bsp; found '", text, "'"));
 }
 
 CLI::Validator Within(int low, int high) {
@@ -46,14 +49,18 @@ void AddJobOptions(CLI::App* app, absl::string_view a_clock, JobOptions* o) {
   app->add_option("--workers", o->workers, "Worker processes")->type_name("N")->check(Within(1, 1024));
   app->add_option(
          "--model", o->model,
-         absl::StrCat("Consistency: ssp:S, a worker reads all updates older than S clocks (a clock is ",
-                      a_clock,
-                      "); essp:S, the same, and shards send it what has changed meanwhile; asp, it reads "
-                      "whatever is there; or bsp, it reads exactly the updates of all "
-                      "earlier clocks"))
+         absl::StrCat(
+             "Consistency: ssp:S, a worker reads all updates older than S clocks (a clock is ", a_clock,
+             "); essp:S, the same, and shards send it what has changed meanwhile; delay:T, a clock starts "
+             "once all are over but the last T; asp, a worker reads whatever is there; or bsp, it reads "
+             "exactly the updates of all earlier clocks"))
       ->type_name("MODEL");
   app->add_option("--seed", o->seed, "Of everything that is drawn at random")->type_name("N");
   app->add_option("--json", o->json_out, "Write the results to this file, as JSON")->type_name("FILE");
+  app->add_option(
+         "--trace", o->trace_out,
+         "Write what each worker did, and when, to this file: Chrome trace events, which Perfetto opens")
+      ->type_name("FILE");
   AddClusterOptions(app, o);
   app->add_option("--record", o->record,
                   "Each worker writes its history to a new file of this name (or FILE.1, FILE.2 ... where it "
@@ -97,6 +104,7 @@ absl::Status CompleteJobOptions(absl::string_view program, JobOptions* o) {
                      program, " …` start a cluster for this run"));
   }
   if (o->job.empty()) o->job = absl::StrCat(program, "-", getpid(), "-", std::random_device()());
+  if (absl::Status s = CheckFolderOf(o->trace_out, "--trace"); !s.ok()) return s;
   return CheckFolderOf(o->json_out, "--json");
 }
 

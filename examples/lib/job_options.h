@@ -26,12 +26,14 @@ struct JobOptions {
   std::string coordinator;  // host:port
   std::string job;
   absl::Duration timeout = absl::Seconds(60);
-  std::string record;    // of each worker; empty: the environment's
-  std::string json_out;  // empty: none
-  int worker = -1;       // -1: this process is the parent; else the rank of the worker that it is
+  std::string record;     // of each worker; empty: the environment's
+  std::string json_out;   // empty: none
+  std::string trace_out;  // empty: none
+  int worker = -1;        // -1: this process is the parent; else the rank of the worker that it is
 };
 
-// "ssp:2", "essp:2", "asp" or "bsp". A worker at an SSP bound waits until the others are within half of it.
+// "ssp:2", "essp:2", "asp", "bsp" or "delay:2". A worker at an SSP bound waits until the others are within half of it;
+// under a bounded delay it waits no longer than it must.
 absl::StatusOr<Consistency> ParseModel(absl::string_view text);
 
 // The ranges that numbers must be in; the help leaves them out, errors name them.

@@ -36,9 +36,11 @@ TEST(ParseModelTest, ModelNames) {
   EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:12")).staleness, 12u);
   EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:12")).catch_up, 6u);
   EXPECT_EQ(std::get<Essp>(*ParseModel("essp:4")).staleness, 4u);
+  EXPECT_EQ(std::get<Ssp>(*ParseModel("delay:4")).staleness, 4u);
+  EXPECT_FALSE(std::get<Ssp>(*ParseModel("delay:4")).catch_up.has_value());
   EXPECT_TRUE(std::holds_alternative<Asp>(*ParseModel("asp")));
   EXPECT_TRUE(std::holds_alternative<Bsp>(*ParseModel("bsp")));
-  for (const char* wrong : {"", "ssp", "ssp:", "ssp:-1", "ssp:2x", "SSP:2", "essp:", "essp:x"}) {
+  for (const char* wrong : {"", "ssp", "ssp:", "ssp:-1", "ssp:2x", "SSP:2", "essp:", "essp:x", "delay:", "delay:-1"}) {
     EXPECT_EQ(ParseModel(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
   }
 }
@@ -46,12 +48,13 @@ TEST(ParseModelTest, ModelNames) {
 TEST(JobOptionsTest, TakesAll) {
   unsetenv("PACELINE_COORDINATOR");
   const JobOptions o = Parsed({"--workers", "3", "--model", "asp", "--seed", "9", "--json", "j",
-                               "--coordinator", "c:1", "--timeout", "1.5", "--record", "r"});
+                               "--coordinator", "c:1", "--timeout", "1.5", "--record", "r", "--trace", "t"});
   EXPECT_EQ(o.workers, 3u);
   EXPECT_TRUE(std::holds_alternative<Asp>(o.consistency));
   EXPECT_EQ(o.seed, 9u);
   EXPECT_EQ(o.json_out, "j");
   EXPECT_EQ(o.record, "r");
+  EXPECT_EQ(o.trace_out, "t");
   EXPECT_EQ(o.timeout, absl::Milliseconds(1500));
   EXPECT_EQ(o.worker, -1);
   EXPECT_THAT(o.job, StartsWith("example-"));

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <utility>
 
 #include "examples/lib/connect.h"
 
@@ -14,10 +15,6 @@ namespace paceline::examples {
 namespace {
 
 constexpr absl::Duration kReportEvery = absl::Milliseconds(100);
-
-int64_t MonotonicNanoseconds() {
-  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-}
 
 // A report without a reader is not an error: the parent's death ends this process anyway.
 void WriteToParent(absl::string_view text) {
@@ -29,6 +26,19 @@ void WriteToParent(absl::string_view text) {
 }
 
 }  // namespace
+
+int64_t JobWorker::Now() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+void JobWorker::AddCall(TraceSpan::What what, int64_t began, int64_t ended) {
+  report_.blocked_seconds += static_cast<double>(ended - began) / 1e9;
+  if (!options_.trace_out.empty()) Trace(what, client_->clock(), began, ended);
+}
+
+void JobWorker::Trace(TraceSpan::What what, uint64_t clock, int64_t began, int64_t ended) {
+  if (!options_.trace_out.empty()) trace_.Add({.what = what, .clock = clock, .began = began, .ended = ended});
+}
 
 absl::Status JobWorker::Join() {
   const ClientOptions connect = WorkerClient(program_, options_);
@@ -43,37 +53,42 @@ absl::Status JobWorker::Join() {
 void JobWorker::Begin(size_t clocks, size_t passes) {
   losses_.emplace(std::max<size_t>(1, clocks), passes);
   report_.stage = WorkerReport::Stage::kTraining;
-  report_.began = MonotonicNanoseconds();
+  report_.began = clock_began_ = Now();
   report_.blocked_seconds = 0;
   Send();
 }
 
 void JobWorker::Push(Table& table, absl::Span<const uint64_t> keys, absl::Span<const float> values) {
-  const Blocked blocked(this);
+  const Blocked blocked(this, TraceSpan::What::kPush);
   (void)table.PushAsync(keys, values);
 }
 
 absl::Status JobWorker::EndClock(uint64_t examples, double loss_sum) {
   report_.examples += examples;
   report_.loss_sum += loss_sum;
-  losses_->Add(client_->clock(), examples, loss_sum, MonotonicNanoseconds());
+  const uint64_t clock = client_->clock();
+  losses_->Add(clock, examples, loss_sum, Now());
   client_->ReportLoss(loss_sum / static_cast<double>(std::max<uint64_t>(1, examples)));
   {
-    const Blocked blocked(this);
+    const Blocked blocked(this, TraceSpan::What::kTick);
     if (absl::Status s = client_->Tick(); !s.ok()) return s;
   }
+  const int64_t now = Now();
+  Trace(TraceSpan::What::kClock, clock, std::exchange(clock_began_, now), now);
   if (SteadyNow() >= next_report_) Send();
   return absl::OkStatus();
 }
 
 absl::Status JobWorker::Finish() {
   {
-    const Blocked blocked(this);
+    const Blocked blocked(this, TraceSpan::What::kFinish);
     if (absl::Status s = client_->Finish(); !s.ok()) return s;
   }
-  report_.ended = MonotonicNanoseconds();
+  report_.ended = Now();
   report_.stage = WorkerReport::Stage::kDone;
   report_.losses = std::move(*losses_).Take();
+  report_.trace = trace_.spans();
+  report_.trace_left_out = trace_.left_out();
   Send();
   return absl::OkStatus();
 }

@@ -16,6 +16,7 @@
 #include "examples/lib/loss_recorder.h"
 #include "examples/lib/steady_now.h"
 #include "examples/lib/stop.h"
+#include "examples/lib/trace.h"
 #include "examples/lib/worker_report.h"
 #include "paceline/client.h"
 
@@ -43,11 +44,11 @@ class JobWorker {
   // The training begins: of `clocks` clocks in all, `passes` times over the data.
   void Begin(size_t clocks, size_t passes);
 
-  // Waits for the result; a pull may wait long for another worker, and meanwhile this one may be told to
+  // Waits for the rows of a pull, which may wait long for another worker; meanwhile this one may be told to
   // stop.
   template <class T>
   typename Future<T>::Result Await(Future<T> future) {
-    const Blocked blocked(this);
+    const Blocked blocked(this, TraceSpan::What::kRead);
     while (!ToldToStop()) {
       if (future.Wait(kLookForStopEvery)) return std::move(future).Get();
     }
@@ -68,13 +69,19 @@ class JobWorker {
   // Adds the time of its life to that of calls.
   class Blocked {
    public:
-    explicit Blocked(JobWorker* worker) : worker_(worker), since_(SteadyNow()) {}
-    ~Blocked() { worker_->report_.blocked_seconds += absl::ToDoubleSeconds(SteadyNow() - since_); }
+    Blocked(JobWorker* worker, TraceSpan::What what) : worker_(worker), what_(what), since_(Now()) {}
+    ~Blocked() { worker_->AddCall(what_, since_, Now()); }
 
    private:
     JobWorker* worker_;
-    absl::Time since_;
+    TraceSpan::What what_;
+    int64_t since_;
   };
+
+  // Nanoseconds of the monotonic clock.
+  static int64_t Now();
+  void AddCall(TraceSpan::What what, int64_t began, int64_t ended);
+  void Trace(TraceSpan::What what, uint64_t clock, int64_t began, int64_t ended);
 
   static absl::Status Stopped() { return absl::CancelledError("told to stop"); }
   void Send();
@@ -85,6 +92,8 @@ class JobWorker {
   const TellReport& tell_;
   std::unique_ptr<Client> client_;
   std::optional<LossRecorder> losses_;
+  TraceRecorder trace_;
+  int64_t clock_began_ = 0;
   WorkerReport report_;
   absl::Time next_report_;
 };

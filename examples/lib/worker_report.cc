@@ -14,8 +14,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stats, wait, staleness_rows, rows_pushed, row
 namespace examples {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossPiece, examples, loss_sum, clock, ended)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TraceSpan, what, clock, began, ended)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerReport, stage, clock, examples, loss_sum, began, ended,
-                                   blocked_seconds, losses, stats, error)
+                                   blocked_seconds, losses, trace, trace_left_out, stats, error)
 
 std::string ToLine(const WorkerReport& report) {
   // Errors may quote odd bytes; those become U+FFFD.

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "examples/lib/trace.h"
 #include "paceline/stats.h"
 
 namespace paceline::examples {
@@ -37,6 +38,8 @@ struct WorkerReport {
   int64_t ended = 0;              // Finish returned
   double blocked_seconds = 0;     // of the training: the worker stood in calls of the SDK
   std::vector<LossPiece> losses;  // in the last report only
+  std::vector<TraceSpan> trace;   // there too, if the run is traced
+  uint64_t trace_left_out = 0;
   Stats stats;
   std::string error;
 };

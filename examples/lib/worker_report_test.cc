@@ -30,6 +30,8 @@ WorkerReport Sample() {
   report.blocked_seconds = 0.25;
   report.losses = {{.examples = 60, .loss_sum = 30, .clock = 6, .ended = report.began + 500'000'000},
                    {.examples = 40, .loss_sum = 10, .clock = 12, .ended = report.ended}};
+  report.trace = {{.what = TraceSpan::What::kRead, .clock = 3, .began = report.began, .ended = report.ended}};
+  report.trace_left_out = 2;
   report.error = "two\nlines, and \"quotes\"";
   return report;
 }
@@ -45,6 +47,10 @@ TEST(WorkerReportTest, GoesThroughALine) {
   EXPECT_EQ(back->began, Sample().began);
   EXPECT_EQ(back->stats.rows_pushed, Sample().stats.rows_pushed);
   EXPECT_EQ(back->stats.wait.total(), 21);
+  ASSERT_EQ(back->trace.size(), 1u);
+  EXPECT_EQ(back->trace[0].what, TraceSpan::What::kRead);
+  EXPECT_EQ(back->trace[0].ended, Sample().ended);
+  EXPECT_EQ(back->trace_left_out, 2u);
   EXPECT_EQ(back->stats.staleness_rows, Sample().stats.staleness_rows);
   EXPECT_EQ(back->error, Sample().error);
 }

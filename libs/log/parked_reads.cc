@@ -47,16 +47,18 @@ absl::Time ParkedReads::Until(const Parked& parked, const Segment& segment) {
 }
 
 void ParkedReads::OnTime(absl::Time now, const Segment& segment,
-                         absl::FunctionRef<std::string(const Read&)> whom) {
+                         absl::FunctionRef<Wait(const Read&)> wait_of) {
   Sweep([&](Parked& parked) {
     const Read& read = parked.read;
     if (Until(parked, segment) > now) return false;
+    const Wait wait = wait_of(read);
     v1::Refusal refusal =
         RefusalOf(v1::Refusal::DEADLINE, segment.id(),
                   absl::StrCat("a read of table '", read.table->name, "' waited ",
                                absl::FormatDuration(absl::Trunc(now - parked.since, absl::Milliseconds(1))),
                                " in segment ", segment.id().v, " for min clock ", read.min_clock,
-                               "; it waits for ", whom(read)));
+                               "; it waits for ", wait.for_whom));
+    if (wait.for_rank.has_value()) refusal.set_waits_for_rank_plus_one(*wait.for_rank + 1);
     if (LacksOwnPart(read, segment)) {
       refusal.set_line(v1::LINE_ARRIVAL);
       refusal.set_number(read.own);

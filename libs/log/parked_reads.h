@@ -31,9 +31,9 @@ class ParkedReads {
   // Calls `answered` for each read, with how long it has waited, and forgets those for which it returns true:
   // these have been answered. Forgets cancelled ones.
   void Wake(absl::Time now, absl::FunctionRef<bool(const Read&, const Wait&)> answered);
-  // Refuses the reads whose deadline has passed; `whom` names the worker that a read waits for. Forgets
+  // Refuses the reads whose deadline has passed; `wait_of` names the worker that a read waits for. Forgets
   // cancelled ones.
-  void OnTime(absl::Time now, const Segment& segment, absl::FunctionRef<std::string(const Read&)> whom);
+  void OnTime(absl::Time now, const Segment& segment, absl::FunctionRef<Wait(const Read&)> wait_of);
   // Refuses the reads of tables that were dropped.
   void RefuseDropped(const Segment& segment);
   // Refuses every read.

@@ -40,7 +40,9 @@ class ParkedReadsTest : public ::testing::Test {
     return told;
   }
   void OnTime(absl::Duration after) {
-    parked.OnTime(start + after, segment, [](const Read&) { return "worker 1"; });
+    parked.OnTime(start + after, segment, [](const Read&) {
+      return Wait{.cause = Wait::Cause::kStaleness, .duration = {}, .for_whom = "worker 1", .for_rank = 1};
+    });
   }
   // Wakes the reads; those of these parts are answered. Returns all that were asked about.
   std::vector<size_t> Wake(const std::vector<size_t>& ready) {
@@ -93,6 +95,7 @@ TEST_F(ParkedReadsTest, AReadIsRefusedAtItsDeadline) {
   EXPECT_EQ(soon->refusals[0].reason(), v1::Refusal::DEADLINE);
   EXPECT_THAT(soon->refusals[0].message(), HasSubstr("waited 3s"));
   EXPECT_THAT(soon->refusals[0].message(), HasSubstr("it waits for worker 1"));
+  EXPECT_EQ(soon->refusals[0].waits_for_rank_plus_one(), 2u);
   EXPECT_THAT(later->refusals, IsEmpty());
   OnTime(absl::Seconds(5));
   EXPECT_THAT(later->refusals, SizeIs(1));

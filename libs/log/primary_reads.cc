@@ -105,7 +105,10 @@ Wait Primary::WaitOf(const Read& read) const {
   if (!MayAnswer() || replicas_.committed() <= began_ || segment_.MinClockOf(read.job) >= read.min_clock) {
     return {.cause = Wait::Cause::kReplication, .duration = {}, .for_whom = replicas_.WaitsFor()};
   }
-  return {.cause = Wait::Cause::kStaleness, .duration = {}, .for_whom = DescribeSlowest(segment_, read.job)};
+  return {.cause = Wait::Cause::kStaleness,
+          .duration = {},
+          .for_whom = DescribeSlowest(segment_, read.job),
+          .for_rank = RankOfSlowest(segment_, read.job)};
 }
 
 void Primary::WakeParked() {
@@ -128,7 +131,7 @@ NextVisit Primary::OnTime(absl::Time now) {
   OnTimeOfHandOver(now);
   NoteServing(now);
   cuts_.OnTime(now, segment_);
-  parked_.OnTime(now, segment_, [this](const Read& read) { return WaitOf(read).for_whom; });
+  parked_.OnTime(now, segment_, [this](const Read& read) { return WaitOf(read); });
   return parked() > 0 || handing_over() || !cuts_.empty() ? NextVisit::kSoon : visit;
 }
 

@@ -22,4 +22,11 @@ std::string DescribeSlowest(const Segment& segment, JobId job) {
   return absl::StrCat("worker ", worker.rank, " (session ", slowest->v, ") at clock ", worker.counted);
 }
 
+std::optional<uint32_t> RankOfSlowest(const Segment& segment, JobId job) {
+  const auto it = segment.jobs().find(job);
+  const auto slowest = it == segment.jobs().end() ? std::nullopt : it->second.Slowest();
+  if (!slowest.has_value()) return std::nullopt;
+  return it->second.workers().at(*slowest).rank;
+}
+
 }  // namespace paceline::log

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -14,5 +16,6 @@ v1::Refusal RefusalOf(v1::Refusal::Reason reason, SegmentId segment, absl::strin
 
 // The worker that holds up the job's min clock, for people.
 std::string DescribeSlowest(const Segment& segment, JobId job);
+std::optional<uint32_t> RankOfSlowest(const Segment& segment, JobId job);
 
 }  // namespace paceline::log

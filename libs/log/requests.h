@@ -36,7 +36,8 @@ struct Wait {
   };
   Cause cause = Cause::kStaleness;
   absl::Duration duration;
-  std::string for_whom;  // empty: it did not wait
+  std::string for_whom;                             // empty: it did not wait
+  std::optional<uint32_t> for_rank = std::nullopt;  // of the worker it waited for, if it was one
 };
 
 // Receives the answer to one part of a pull. The segment's owner calls exactly one of Served and Refused,

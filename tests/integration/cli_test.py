@@ -269,6 +269,32 @@ class UpTest(CliTest):
         self.assertEqual(up.stop()[0], 0)
 
 
+class RowsTest(CliTest):
+    def test_a_few_rows_are_shown_and_changed(self):
+        up = Up(self, "--shards", "2", "--port", "0")
+
+        def paceline(*arguments, code=0):
+            done = run(*arguments, "--coordinator", up.coordinator)
+            self.assertEqual(done.returncode, code, done.stderr)
+            return done.stdout if code == 0 else done.stderr
+
+        subprocess.run([f"{BIN}/paceline-count", "--coordinator", up.coordinator, "--job", "ctr", "--rows", "3", "--clocks",
+                        "2"], check=True, stdout=subprocess.DEVNULL, timeout=WAIT)
+        self.assertEqual(paceline("pull", "ctr", "counts", "0", "1000"), "   KEY  VALUES\n     0  2\n  1000  0\n")
+        self.assertEqual(json.loads(paceline("push", "ctr", "counts", "1", "-0.5", "--json")), [{"key": 1, "values": [1.5]}])
+        self.assertEqual(json.loads(paceline("pull", "ctr", "counts", "0", "1", "--json")),
+                         [{"key": 0, "values": [2]}, {"key": 1, "values": [1.5]}])
+        self.assertIn("expected 1, the dim of table 'counts'", paceline("push", "ctr", "counts", "1", "2", "3", code=1))
+        self.assertIn("has no table 'count'", paceline("pull", "ctr", "count", "1", code=1))
+        self.assertIn("job 'none' does not exist", paceline("push", "none", "counts", "1", "1", code=1))
+        self.assertEqual([job["name"] for job in json.loads(paceline("job", "list", "--json"))], ["ctr"],
+                         "looking for a job does not make it")
+        # What is done is told as JSON too.
+        self.assertGreater(int(json.loads(paceline("table", "drop", "ctr", "counts", "--json"))["catalogue_version"]), 0)
+        self.assertEqual(json.loads(paceline("job", "delete", "ctr", "--force", "--json")), {})
+        self.assertEqual(up.stop()[0], 0)
+
+
 class CommandTest(CliTest):
     def up(self, *command):
         return Up(self, "--", *command, ready=False)
@@ -321,6 +347,27 @@ class OtherTest(CliTest):
             done = run(*arguments)
             self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
             self.assertNotEqual(done.stderr, "", arguments)
+
+    def test_misspelt_words_are_answered_with_what_was_meant(self):
+        for arguments, meant in ((["statsu"], "status"), (["job", "lst"], "list"), (["status", "--jsno"], "--json"),
+                                 (["up", "--shard=3"], "--shards"), (["snapshot", "schedule", "x", "--evry", "1m"], "--every")):
+            done = run(*arguments)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
+            self.assertIn(f"did you mean `{meant}`?", done.stderr)
+
+    def test_bash_completes_commands_and_options(self):
+        def completed(*words):
+            script = (f'source <("{PACELINE}" completion bash); COMP_WORDS=({" ".join(words)}); '
+                      f'COMP_CWORD={len(words) - 1}; _paceline; echo "${{COMPREPLY[@]}}"')
+            done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=WAIT)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            return done.stdout.split()
+
+        self.assertEqual(completed("paceline", "sna"), ["snapshot"])
+        self.assertEqual(completed("paceline", "job", "de"), ["delete"])
+        self.assertEqual(completed("paceline", "job", "delete", "--f"), ["--force"])
+        self.assertEqual(completed("paceline", "table", "list", "ctr", "--j"), ["--json"])
+        self.assertIn("explain", completed("paceline", '""'))
 
     def test_a_shard_names_a_setting_it_cannot_use(self):
         with socket.socket() as taken:

@@ -205,5 +205,11 @@ class NamedTestsTest(unittest.TestCase):
         self.assertEqual({(bug.strip("`"), invariant) for bug, invariant in listed[0]}, set(planted))
 
 
+class CommandsTest(unittest.TestCase):
+    def test_the_page_of_commands_is_what_the_programs_say(self):
+        done = subprocess.run([ROOT / "scripts/cli", "--check", "--bin", BIN], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

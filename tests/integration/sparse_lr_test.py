@@ -117,8 +117,23 @@ class SparseLrTest(unittest.TestCase):
         self.assertEqual(result["observed_staleness_histogram"].keys(), {"0"})
 
     def test_ssp_2(self):
-        result = self.run_model("ssp:2", 2)
+        trace = self.path("trace.json")
+        result = self.run_model("ssp:2", 2, "--trace", trace)
         self.assertLessEqual(result["observed_staleness_histogram"].keys(), {"0", "1", "2"})
+        with open(trace, encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+        names = {event["args"]["name"] for event in events if event["ph"] == "M"}
+        self.assertEqual(names, {"worker 0", "worker 1"})
+        spans = [event for event in events if event["ph"] == "X"]
+        self.assertEqual({span["name"] for span in spans}, {"clock", "wait for rows", "push", "tick", "finish"})
+        self.assertTrue(all(span["ts"] >= 0 and span["dur"] >= 0 for span in spans))
+        for rank in range(2):
+            clocks = [span for span in spans if span["tid"] == rank and span["name"] == "clock"]
+            self.assertEqual([span["args"]["clock"] for span in clocks], list(range(len(clocks))))
+
+    def test_a_bounded_delay(self):
+        result = self.run_model("delay:3", 2)
+        self.assertLessEqual(result["observed_staleness_histogram"].keys(), {"0", "1", "2", "3"})
 
     def test_a_bound_of_8_halves_the_pulled_rows(self):
         fresh, stale = self.run_model("ssp:0", 2), self.run_model("ssp:8", 2)

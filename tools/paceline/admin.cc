@@ -69,6 +69,7 @@ int DeleteJob(const AdminOptions& options) {
     if (open) std::fputs("  (--force closes its sessions)\n", stderr);
     return code;
   }
+  if (options.json) return Print(Json(*deleted));
   return Print(absl::StrCat("job '", options.job, "' is deleted\n"));
 }
 
@@ -97,6 +98,7 @@ int DropTable(const AdminOptions& options) {
       Coordinator(options.coordinator)
           .Ask(&v1::Coordinator::Stub::DropTable, std::move(request), absl::Seconds(options.timeout_s));
   if (!dropped.ok()) return Complain(dropped.status(), options.coordinator);
+  if (options.json) return Print(Json(*dropped));
   return Print(absl::StrCat("table '", options.table, "' (", table->id(), ") of job '", options.job,
                             "' is dropped\n"));
 }
@@ -218,6 +220,7 @@ int RemoveShard(const AdminOptions& options) {
   bool drains = false;
   while (true) {
     const auto removed = coordinator.Ask(&v1::Coordinator::Stub::RemoveShard, request, kStatusTimeout);
+    if (removed.ok() && options.json) return Print(Json(*removed));
     if (removed.ok()) {
       return Print(absl::StrCat("shard '", options.shard, "' is removed",
                                 removed->emptied()
@@ -226,6 +229,7 @@ int RemoveShard(const AdminOptions& options) {
     }
     // A drained shard that has ended is forgotten without being asked for.
     if (drains && absl::IsNotFound(removed.status())) {
+      if (options.json) return Print(Json(v1::RemoveShardReply()));
       return Print(absl::StrCat("shard '", options.shard, "' has drained, and is removed\n"));
     }
     const bool member = absl::IsFailedPrecondition(removed.status());
@@ -339,6 +343,7 @@ void AddAdmin(CLI::App& app, AdminOptions& options) {
   CLI::App* job_delete = job->add_subcommand("delete", "Delete a job with its tables, rows and clocks");
   job_delete->add_option("JOB", options.job, "Its name")->required();
   job_delete->add_flag("--force", options.force, "Close its open sessions first");
+  job_delete->add_flag("--json", options.json, "As JSON: DeleteJobReply of coordinator.proto");
   AddTimeout(*job_delete, options);
 
   CLI::App* table_list = table->add_subcommand("list", "Show the tables of all jobs, or of one");
@@ -351,6 +356,7 @@ void AddAdmin(CLI::App& app, AdminOptions& options) {
     one->add_option("TABLE", options.table, "The table's name")->required();
     AddTimeout(*one, options);
   }
+  drop->add_flag("--json", options.json, "As JSON: DropTableReply of coordinator.proto");
   set->add_option("RATES", options.rates,
                   "NAME=VALUE: lr, epsilon, alpha, beta, l1, l2, as the rule has them")
       ->required();
@@ -390,6 +396,7 @@ void AddAdmin(CLI::App& app, AdminOptions& options) {
       "Remove a shard for good. A running shard drains first, marks its folder as emptied and "
       "ends. If the shard has ended already, the cluster refuses its folder from then on");
   shard_remove->add_option("SHARD", options.shard, "Its name")->required();
+  shard_remove->add_flag("--json", options.json, "As JSON: RemoveShardReply of moves.proto");
   AddTimeout(*shard_remove, options);
   CLI::App* recover = app.add_subcommand(
       "recover", "Show segments that wait for shards that have ended, or give up what only these had");

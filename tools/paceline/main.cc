@@ -11,8 +11,12 @@
 #include "libs/base/version.h"
 #include "services/coordinator/metadata/facts/options.h"
 #include "tools/paceline/admin.h"
+#include "tools/paceline/command_line.h"
 #include "tools/paceline/defaults.h"
+#include "tools/paceline/explain.h"
 #include "tools/paceline/health.h"
+#include "tools/paceline/rows.h"
+#include "tools/paceline/say.h"
 #include "tools/paceline/snapshot.h"
 #include "tools/paceline/status.h"
 #include "tools/paceline/up.h"
@@ -28,16 +32,22 @@ int Main(std::vector<std::string> arguments) {
   SnapshotOptions snapshot_options;
   VerifyOptions verify_options;
   HealthOptions health_options;
+  ExplainOptions explain_options;
+  RowsOptions rows_options;
   CLI::App app("Runs and inspects Paceline, a parameter server.", "paceline");
   app.set_version_flag(
       "--version", absl::StrCat("paceline ", std::string(kVersion), " (feature level ", kFeatureLevel, ")"));
   app.require_subcommand(0, 1);
   CLI::App* up = AddUp(app, up_options);
   CLI::App* status = AddStatus(app, status_options);
+  CLI::App* explain = AddExplain(app, explain_options);
   AddAdmin(app, admin_options);
+  CLI::App* pull = AddPull(app, rows_options);
+  CLI::App* push = AddPush(app, rows_options);
   AddSnapshot(app, snapshot_options);
   CLI::App* verify = AddVerify(app, verify_options);
   CLI::App* health = AddHealth(app, health_options);
+  CLI::App* completion = AddCompletion(app);
 
   // The command line after `--` is another program's: the parser must not see it.
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
@@ -50,12 +60,18 @@ int Main(std::vector<std::string> arguments) {
     if (no_command) throw CLI::ArgumentMismatch("--: no COMMAND follows it");
     if (!up->parsed() && !up_options.command.empty()) throw CLI::ExtrasError({"--"});
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageError;
+    if (app.exit(error) == 0) return 0;
+    if (const std::string meant = DidYouMean(app); !meant.empty()) (void)Complain(meant);
+    return kUsageError;
   }
   if (up->parsed()) return Up(up_options);
   if (status->parsed()) return PrintStatus(status_options);
   if (verify->parsed()) return Verify(verify_options);
   if (health->parsed()) return Health(health_options);
+  if (explain->parsed()) return PrintExplanation(explain_options);
+  if (pull->parsed()) return PullRows(rows_options);
+  if (push->parsed()) return PushRow(rows_options);
+  if (completion->parsed()) return Print(BashCompletion(app));
   if (const SnapshotCommand command = ParsedSnapshot(app)) return command(snapshot_options);
   if (const Command admin = ParsedAdmin(app)) return admin(admin_options);
   std::fputs(app.help().c_str(), stderr);

@@ -135,6 +135,7 @@ int Delete(const SnapshotOptions& options) {
   const auto deleted = Coordinator(options.coordinator)
                            .Ask(&v1::Coordinator::Stub::DeleteSnapshot, std::move(request), Timeout(options));
   if (!deleted.ok()) return Complain(deleted.status(), options.coordinator);
+  if (options.json) return Print(Json(*deleted));
   return Print(absl::StrCat("snapshot ", options.snapshot, " is deleted\n"));
 }
 
@@ -308,6 +309,7 @@ void AddSnapshot(CLI::App& app, SnapshotOptions& options) {
   schedule->add_flag("--json", options.json, "As JSON: SnapshotScheduleInfo of coordinator.proto");
 
   CLI::App* remove = snapshot->add_subcommand("delete", "Delete a snapshot, or the remains of one");
+  remove->add_flag("--json", options.json, "As JSON: DeleteSnapshotReply of coordinator.proto");
   CLI::App* restore = snapshot->add_subcommand(
       "restore", "Make a job from a snapshot; its workers start at the snapshot's clock");
   CLI::App* dump =

@@ -61,6 +61,38 @@ class SharedClient : public ::testing::Test {
   std::unique_ptr<Client> client_;
 };
 
+TEST_F(SharedClient, TheTimeOfEachThreadIsWaitingOrComputing) {
+  Start(2);
+  Table table = OpenOrCreate("t", Sparse{.dim = 1, .consistency = Asp{}});
+  const TimeSplit before = client_->stats().time;
+  std::mutex mutex;
+  double passed = 0;
+  OnThreads([&](uint64_t thread) {
+    // A thread counts from its first wait.
+    ASSERT_THAT(table.Pull({thread}), IsOk());
+    const absl::Time began = world::MonotonicNow();
+    for (uint64_t i = 0; i < 100; ++i) {
+      Future<std::vector<float>> pulled = table.PullAsync({i, i + 1, thread});
+      for (const absl::Time until = world::MonotonicNow() + absl::Milliseconds(1);
+           world::MonotonicNow() < until;) {
+      }
+      ASSERT_THAT(std::move(pulled).Get(), IsOk());
+      ASSERT_THAT(table.Push({thread}, {1.0f}), IsOk());
+    }
+    const double own = absl::ToDoubleSeconds(world::MonotonicNow() - began);
+    const std::lock_guard lock(mutex);
+    passed += own;
+  });
+  const TimeSplit time = client_->stats().time;
+  EXPECT_EQ(time.threads, before.threads + kThreads);
+  const double all = time.all - before.all;
+  EXPECT_NEAR(all, passed, 0.02 * passed + 0.02 * kThreads);  // of each thread's first pull too
+  EXPECT_NEAR(time.compute + time.blocked.total(), time.all, 1e-6);
+  EXPECT_GT(time.compute - before.compute, 0.001 * 100 * kThreads);
+  EXPECT_GT(time.blocked.network, 0);
+  EXPECT_GE(time.overlapped.network, 0);
+}
+
 TEST_F(SharedClient, PushesPullsTicksAndFlushesCountExactly) {
   Start(2);
   Table counts = OpenOrCreate("counts", Sparse{.rule = Add{}, .consistency = Ssp{.staleness = 0}});
@@ -220,6 +252,29 @@ TEST_F(SharedClient, ATaskGraphRunsInItsOrder) {
     for (const char* earlier : {"pushed", "a", "read b"}) EXPECT_LT(order.Of(earlier), order.Of("ticked"));
     EXPECT_LT(order.Of("ticked"), order.Of("again"));
   }
+  EXPECT_THAT(client_->Finish(), IsOk());
+}
+
+// A push to an aggregated table is committed after this worker's tick only: a graph that waited for that
+// would never tick. Its order on the stream is enough.
+TEST_F(SharedClient, ATickComesAfterPushesThatAreNotCommitted) {
+  Start(2);
+  Table sums = OpenOrCreate("sums", Ranged{.rows = 8, .rule = Add{}, .consistency = Bsp{}});
+  Table other = OpenOrCreate("other", Sparse{.rule = Add{}, .consistency = Ssp{.staleness = 0}});
+  Future<void> ticked;
+  for (uint64_t step = 0; step < 20; ++step) {
+    const float before = static_cast<float>(step);
+    const Future<std::vector<float>> pulled = sums.PullRangeAsync(0, 8, {.after = ticked});
+    const Future<void> pushed = pulled.AndThen([&sums, before](const std::vector<float>& values) {
+      EXPECT_THAT(values, Each(before)) << "all of the clocks before, and nothing of this one";
+      return sums.PushRangeAsync(0, std::vector<float>(8, 1.0f));
+    });
+    const Future<void> counted = other.PushAsync({step}, {1.0f}, {.after = ticked});
+    ticked = client_->TickAfter(WhenAll(pushed, counted).Placed());
+  }
+  EXPECT_THAT(ticked.Get(), IsOk());
+  EXPECT_EQ(client_->clock(), 20u);
+  EXPECT_THAT(other.Pull({0, 19}), IsOkAndHolds(ElementsAre(1.0f, 1.0f)));
   EXPECT_THAT(client_->Finish(), IsOk());
 }
 

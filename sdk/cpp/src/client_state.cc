@@ -13,11 +13,19 @@
 #include "libs/rpc/coordinators.h"
 #include "libs/world/system_random.h"
 #include "sdk/cpp/src/callback_thread.h"
+#include "sdk/cpp/src/session/blocked_call.h"
 
 namespace paceline::sdk {
 namespace {
 
 constexpr absl::Duration kCloseTimeout = absl::Seconds(1);
+
+// A wait for one cause.
+std::shared_ptr<const Causes> CausesOf(WaitCause cause, const std::shared_ptr<TimeLedger>& ledger) {
+  Waited waited;
+  waited.causes[cause] = absl::Nanoseconds(1);
+  return std::make_shared<const Causes>(Causes{.waited = std::move(waited), .ledger = ledger});
+}
 
 using NoticeFn = std::function<void(const std::string&)>;
 
@@ -106,7 +114,11 @@ absl::StatusOr<std::shared_ptr<ClientState>> ClientState::Connect(ClientOptions 
   for (int attempt = 1;; ++attempt) {
     std::shared_ptr<ClientState> state(new ClientState(*complete));
     const absl::Status opened = state->Open();
-    if (opened.ok()) return state;
+    if (opened.ok()) {
+      // To wait for the others to join is no part of the training.
+      state->With([](ClientCore& core) { core.times()->Begin(ThisThread(), world::MonotonicNow()); });
+      return state;
+    }
     state->Shut();
     if (!absl::IsAborted(opened) || attempt == kTries) return opened;
   }
@@ -135,7 +147,7 @@ absl::Status ClientState::Open() {
     core_->Notice(options_.on_notice ? options_.on_notice : NoticeFn(SayOnStandardError));
   }
   thread_ = std::thread([this] { Run(); });
-  return Await([](ClientCore& core, Done done) { core.Open(std::move(done)); });
+  return Await([](ClientCore& core, Done done) { core.Open(std::move(done)); }, nullptr, std::nullopt);
 }
 
 void ClientState::Run() {
@@ -188,8 +200,8 @@ void ClientState::DoWithoutLock(Left left) {
   std::move(left.deferred).RunAll();
 }
 
-absl::Status ClientState::Await(absl::FunctionRef<void(ClientCore&, Done)> start,
-                                double WaitSeconds::*waits) {
+absl::Status ClientState::Await(absl::FunctionRef<void(ClientCore&, Done)> start, double WaitSeconds::*waits,
+                                std::optional<WaitCause> cause) {
   if (internal::WaitingIsForbidden()) {
     return absl::FailedPreconditionError(
         "this call blocks and was made from a callback, whose thread it would wait for; use another thread");
@@ -197,17 +209,25 @@ absl::Status ClientState::Await(absl::FunctionRef<void(ClientCore&, Done)> start
   struct Ended {
     Notification notification;
     absl::Status status;
+    std::shared_ptr<const Causes> causes;
   };
   auto ended = std::make_shared<Ended>();
   const absl::Time began = clock_.Now();
+  std::shared_ptr<TimeLedger> times;
   const bool entered = With([&](ClientCore& core) {
+    times = core.times();
     start(core, [ended](absl::Status status) {
       ended->status = std::move(status);
+      ended->causes = internal::EndingCauses();
       ended->notification.Notify();
     });
   });
   if (!entered) return GoneError();
+  internal::BlockedCall call;
   ended->notification.WaitForNotification();
+  if (cause.has_value()) {
+    call.End((ended->causes == nullptr ? CausesOf(*cause, times) : ended->causes).get());
+  }
   if (waits != nullptr) {
     With([&](ClientCore& core) { core.waits().*waits += absl::ToDoubleSeconds(clock_.Now() - began); });
   }
@@ -219,6 +239,15 @@ absl::Status ClientState::Await(absl::FunctionRef<void(ClientCore&, Done)> start
 bool ClientState::HasRoom(uint64_t bytes) const {
   const uint64_t taken = core_->awaitable_bytes() + held_bytes_;
   return taken == 0 || taken + bytes <= options_.unacknowledged_bytes_max;
+}
+
+void ClientState::CountRoom(absl::Time began) {
+  const absl::Time now = clock_.Now();
+  core_->waits().back_pressure += absl::ToDoubleSeconds(now - began);
+  Waited waited;
+  waited.causes[WaitCause::kBackPressure] = now - began;
+  if (const auto push = core_->last_push(); push != nullptr) waited.shard = push->waited.shard;
+  core_->times()->Blocked(ThisThread(), {.from = began, .to = now, .blocked = now - began}, waited);
 }
 
 absl::Status ClientState::AwaitRoom(uint64_t bytes, absl::Duration timeout) {
@@ -238,7 +267,7 @@ absl::Status ClientState::AwaitRoom(uint64_t bytes, absl::Duration timeout) {
   const bool in_time = changed_.AwaitFor(&mutex_, timeout, go_on);
   --waiting_;
   if (core_ == nullptr) return GoneError();
-  core_->waits().back_pressure += absl::ToDoubleSeconds(clock_.Now() - began);
+  CountRoom(began);
   if (in_time) return absl::OkStatus();
   return absl::DeadlineExceededError(
       absl::StrCat("push: waited ", absl::FormatDuration(timeout), " for room among ",
@@ -300,9 +329,12 @@ absl::Status ClientState::AwaitHeld(absl::string_view what) {
     return core_ == nullptr || !core_->failure().ok() || held_.empty() || held_.begin()->first > upto;
   };
   if (gone() || internal::WaitingIsForbidden()) return absl::OkStatus();  // Await knows what to say
+  const std::shared_ptr<TimeLedger> times = core_->times();
+  internal::BlockedCall call;
   ++waiting_;
   const bool in_time = changed_.AwaitFor(&mutex_, options_.timeout, gone);
   --waiting_;
+  call.End(CausesOf(WaitCause::kNetwork, times).get());
   if (in_time) return absl::OkStatus();
   return absl::DeadlineExceededError(absl::StrCat(
       what, ": waited ", absl::FormatDuration(options_.timeout), " for ", held_.size(),
@@ -319,7 +351,7 @@ absl::Status ClientState::Flush() {
   if (absl::Status held = AwaitHeld("flush"); !held.ok()) return held;
   return WithDropped(
       Await([this](ClientCore& core, Done done) { core.Flush(options_.timeout, std::move(done)); },
-            &WaitSeconds::commit));
+            &WaitSeconds::commit, WaitCause::kNetwork));
 }
 
 absl::Status ClientState::Finish() {

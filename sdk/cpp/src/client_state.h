@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -35,8 +36,11 @@ class ClientState : public Gate, public std::enable_shared_from_this<ClientState
   // Runs `inside` with the core; false if the client was shut.
   bool With(absl::FunctionRef<void(ClientCore&)> inside);
 
-  // Starts an operation that ends with a status and waits for it. `waits`: where the time is counted.
-  absl::Status Await(absl::FunctionRef<void(ClientCore&, Done)> start, double WaitSeconds::*waits = nullptr);
+  // Starts an operation that ends with a status and waits for it. `waits`: where the time is counted. The
+  // calling thread waits for what the operation's end says, or else for `cause`; nullopt: the wait does not
+  // count.
+  absl::Status Await(absl::FunctionRef<void(ClientCore&, Done)> start, double WaitSeconds::*waits = nullptr,
+                     std::optional<WaitCause> cause = WaitCause::kCoordinator);
 
   // Runs `push` with the core once there is room for `bytes` more unacknowledged ones, as
   // ClientOptions::unacknowledged_bytes_max says. Waits for room at most `timeout`, and not at all in a
@@ -81,6 +85,8 @@ class ClientState : public Gate, public std::enable_shared_from_this<ClientState
   Left Leave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DoWithoutLock(Left left) ABSL_LOCKS_EXCLUDED(mutex_);
   bool HasRoom(uint64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Counts a wait for pushes before there is room, in the same places.
+  void CountRoom(absl::Time began) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AwaitRoom(uint64_t bytes, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AwaitHeld(absl::string_view what) ABSL_LOCKS_EXCLUDED(mutex_);
   // `status`, or the error of a push that was dropped since the last flush.

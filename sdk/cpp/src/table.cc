@@ -76,7 +76,7 @@ Future<void> PushAfter(const std::shared_ptr<sdk::TableState>& state, std::share
     }
     const bool entered = state->client->Start(
         held, [&](sdk::ClientCore& core) { core.Push(CallFor(*state, batch, priority, timeout, future)); });
-    if (!entered) future->Set(sdk::ClientState::GoneError());
+    entered ? future->Place() : void(future->Set(sdk::ClientState::GoneError()));
   });
   return Future<void>(std::move(future));
 }
@@ -92,6 +92,7 @@ Future<void> StartPush(const std::shared_ptr<sdk::TableState>& state, std::share
     core.Push(CallFor(*state, std::move(batch), options.priority, timeout, future));
   });
   if (!entered.ok()) return Future<void>::Ready(entered);
+  future->Place();
   return Future<void>(std::move(future));
 }
 
@@ -151,6 +152,7 @@ Future<void> StartLargePush(const sdk::TableState& state, uint64_t first, uint64
         if (!entered) together->End(sdk::ClientState::GoneError());
       });
   state.client->Start(*held, [](sdk::ClientCore&) {});
+  whole->Place();
   together->End(absl::OkStatus());
   return Future<void>(std::move(whole));
 }
@@ -239,7 +241,7 @@ Future<std::vector<float>> StartPushPull(sdk::TableState& state, std::shared_ptr
                    .sink = receiver},
                   options.min_clock, options.next_clock);
   });
-  if (!entered.ok()) receiver->Done(entered);
+  entered.ok() ? future->Place() : receiver->Done(entered);
   return Future<std::vector<float>>(std::move(future));
 }
 

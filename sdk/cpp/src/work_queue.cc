@@ -35,13 +35,15 @@ absl::StatusOr<WorkQueue> Client::OpenWork(absl::string_view name, const WorkOpt
 absl::StatusOr<std::optional<WorkItem>> WorkQueue::Next(const NextOptions& options) {
   const absl::Duration timeout = options.timeout.value_or(client_->options().timeout);
   auto next = std::make_shared<std::optional<WorkItem>>();
-  const absl::Status status = client_->Await([&](sdk::ClientCore& core, sdk::Done done) {
-    core.work(queue_).Next(
-        timeout, [next, done = std::move(done)](absl::StatusOr<std::optional<WorkItem>> item) mutable {
-          if (item.ok()) *next = *item;
-          done(item.status());
-        });
-  });
+  const absl::Status status = client_->Await(
+      [&](sdk::ClientCore& core, sdk::Done done) {
+        core.work(queue_).Next(
+            timeout, [next, done = std::move(done)](absl::StatusOr<std::optional<WorkItem>> item) mutable {
+              if (item.ok()) *next = *item;
+              done(item.status());
+            });
+      },
+      nullptr, sdk::WaitCause::kWork);
   if (!status.ok()) return status;
   return *next;
 }

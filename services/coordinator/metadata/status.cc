@@ -141,6 +141,7 @@ void AddJobs(const Context& context, const Membership& membership, const Session
       const auto it = counted.find(number);
       of_session.set_clock(std::max(sessions.Clock(number), it == counted.end() ? 0 : it->second));
       of_session.set_silent_ms(ToMs(sessions.Silence(number)));
+      if (const v1::WorkerTime* time = sessions.TimeOf(number)) *of_session.mutable_time() = *time;
     }
   }
 }

@@ -50,6 +50,8 @@ bool PullOp::StartHeld() {
 }
 
 void PullOp::Serve(size_t part, absl::Time now) {
+  const int64_t taken = absl::ToInt64Nanoseconds(now - start_);
+  if (taken > taken_ns_.load(std::memory_order_relaxed)) taken_ns_.store(taken, std::memory_order_relaxed);
   const Slice& slice = slices_[part];
   SegmentHost& host = context_.host(slice.segment);
   if (IsStranger(host, caller_)) {
@@ -151,7 +153,12 @@ void PullOp::Served(size_t part, const wire::Certificate& certificate, const log
     if (wait.duration > staleness_wait_) {
       staleness_wait_ = wait.duration;
       waited_for_ = wait.for_whom;
+      waited_for_rank_ = wait.for_rank;
     }
+  }
+  if (wait.cause == log::Wait::Cause::kQueue && wait.duration > absl::ZeroDuration()) {
+    MutexLock lock(&mutex_);
+    own_part_wait_ = std::max(own_part_wait_, wait.duration);
   }
   if (wait.cause == log::Wait::Cause::kReplication && wait.duration > absl::ZeroDuration()) {
     MutexLock lock(&mutex_);
@@ -245,6 +252,7 @@ void PullOp::Send() {
   }
   absl::Duration staleness;
   absl::Duration replication;
+  absl::Duration queue = absl::Nanoseconds(taken_ns_.load(std::memory_order_relaxed));
   {
     MutexLock lock(&mutex_);
     for (v1::Refusal& refusal : refusals_) *reply.head.add_refusals() = std::move(refusal);
@@ -252,9 +260,14 @@ void PullOp::Send() {
     // Parts wait side by side: what is counted already is not counted twice.
     replication = std::min(replication_wait_, total - staleness);
     reply.head.set_waited_for(waited_for_);
+    if (waited_for_rank_.has_value()) reply.head.set_waited_for_rank_plus_one(*waited_for_rank_ + 1);
+    queue += own_part_wait_;
   }
+  const absl::Duration apply = std::max(total - staleness - replication - queue, absl::ZeroDuration());
   reply.head.set_wait_staleness_us(absl::ToInt64Microseconds(staleness));
   reply.head.set_wait_queue_us(absl::ToInt64Microseconds(total - staleness));
+  reply.head.set_wait_apply_us(absl::ToInt64Microseconds(apply));
+  reply.head.set_wait_replication_us(absl::ToInt64Microseconds(replication));
   reply.values = asks_changes_ ? TellChanges(reply.head) : Values();
   context_.CountPulled(row_bytes_ == 0 ? 0 : reply.values.size() / row_bytes_);
   context_.probe().PullServed(row_bytes_ == 0 ? 0 : reply.values.size() / row_bytes_, reply.values.size(),

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,12 +86,15 @@ class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp>
   std::vector<uint32_t> changes_;
   std::vector<uint64_t> changed_;
   std::atomic<size_t> left_{0};
+  std::atomic<int64_t> taken_ns_{0};  // when an executor last began to serve parts; what came before is queue
 
   Mutex mutex_;
   std::vector<v1::Refusal> refusals_ ABSL_GUARDED_BY(mutex_);
   absl::Duration staleness_wait_ ABSL_GUARDED_BY(mutex_);
   absl::Duration replication_wait_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration own_part_wait_ ABSL_GUARDED_BY(mutex_);
   std::string waited_for_ ABSL_GUARDED_BY(mutex_);
+  std::optional<uint32_t> waited_for_rank_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace paceline::shard

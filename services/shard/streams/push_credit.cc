@@ -45,7 +45,7 @@ void PushStream::FrameBegun(uint64_t bytes, bool free) {
 }
 
 // A client that waits for a grant must hear of it at once; otherwise the next frames may come first.
-void PushStream::FrameDone(uint64_t frame) {
+void PushStream::FrameDone(uint64_t frame, absl::Time arrived, int64_t taken_ns) {
   std::shared_ptr<world::StreamPort> port;
   bool soon = false;
   bool read_on = false;
@@ -54,6 +54,11 @@ void PushStream::FrameDone(uint64_t frame) {
     frames_[frame - received_ - 1].done = true;
     --under_way_;
     FreeEnded();
+    if (taken_ns >= 0 && !fixed_) {
+      const absl::Duration taken = absl::Nanoseconds(taken_ns);
+      reply_.set_frame_queue_us(absl::ToInt64Microseconds(taken));
+      reply_.set_frame_apply_us(absl::ToInt64Microseconds(context_.clock().Now() - arrived - taken));
+    }
     soon = unsaid_bytes_ < context_.streams().Share() / 4;
     read_on = stopped_ && !Stopped();
     port = port_;

@@ -86,6 +86,9 @@ void PushStream::AddRows(wire::Frame<v1::PushPullReply>& reply) {
   reply.head.set_wait_staleness_us(head.wait_staleness_us());
   reply.head.set_wait_queue_us(head.wait_queue_us());
   reply.head.set_waited_for(head.waited_for());
+  reply.head.set_wait_apply_us(head.wait_apply_us());
+  reply.head.set_wait_replication_us(head.wait_replication_us());
+  reply.head.set_waited_for_rank_plus_one(head.waited_for_rank_plus_one());
   reply.values = std::move(rows.reply.values);
 }
 

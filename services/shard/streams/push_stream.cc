@@ -28,13 +28,22 @@ constexpr uint64_t kFirstGrant = uint64_t{1} << 20;
 // A frame is under way until the last owner of its ticket lets go of it.
 class PushStream::Ticket {
  public:
-  Ticket(std::shared_ptr<PushStream> stream, uint64_t frame) : stream_(std::move(stream)), frame_(frame) {}
-  ~Ticket() { stream_->FrameDone(frame_); }
+  Ticket(std::shared_ptr<PushStream> stream, uint64_t frame)
+      : stream_(std::move(stream)), frame_(frame), arrived_(stream_->context_.clock().Now()) {}
+  ~Ticket() { stream_->FrameDone(frame_, arrived_, taken_); }
   Ticket(const Ticket&) = delete;
+
+  // An executor begins with parts of the frame; the last one to begin counts.
+  void Taken(absl::Time now) {
+    const int64_t after = absl::ToInt64Nanoseconds(now - arrived_);
+    if (after > taken_.load(std::memory_order_relaxed)) taken_.store(after, std::memory_order_relaxed);
+  }
 
  private:
   const std::shared_ptr<PushStream> stream_;
   const uint64_t frame_;
+  const absl::Time arrived_;
+  std::atomic<int64_t> taken_{-1};  // after its arrival, in nanoseconds; -1: it has no parts
 };
 
 void PushStream::OnFrame(absl::Cord bytes) {
@@ -170,6 +179,7 @@ void PushStream::HandOut(std::vector<RoutedPart> parts, const std::shared_ptr<Ti
   context_.Deal(std::move(parts), segment_of,
                 [this, ticket, read, frame = frame_](const std::vector<RoutedPart>& mine) {
                   const absl::Time now = context_.clock().Now();
+                  ticket->Taken(now);
                   for (const RoutedPart& part : mine) {
                     SegmentHost& host = context_.host(part.segment);
                     auto refusal = IsStranger(host, *caller_) ? RefuseStranger(part.part.update, part.segment)

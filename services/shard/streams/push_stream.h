@@ -121,8 +121,9 @@ class PushStream : public ReplyingStream,
   bool NoRoom() const;
   // A frame is under way from now on; one that is `free` takes no bytes of the budget.
   void FrameBegun(uint64_t bytes, bool free);
-  // The frame of this number ends.
-  void FrameDone(uint64_t frame);
+  // The frame of this number ends. Its parts were taken up so many nanoseconds after it had arrived; -1: it
+  // has none.
+  void FrameDone(uint64_t frame, absl::Time arrived, int64_t taken_ns);
   // Those of the first frames that have ended count as received, and their bytes are granted anew.
   void FreeEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

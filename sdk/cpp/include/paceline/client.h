@@ -139,9 +139,10 @@ class Client {
   // to the shards and returns without waiting for them. FAILED_PRECONDITION for a client without a clock, and
   // after Finish.
   absl::Status Tick();
-  // Ticks once `after` has ended with OK; an invalid() future ticks at once. The future ends with the tick,
-  // or with the error of `after`. In the second case there is no tick, and the other workers wait for it:
-  // handle the error.
+  // Ticks once `after` has ended with OK; an invalid() future ticks at once. For a push,
+  // TickAfter(push.Placed()) is enough, and no round trip: the tick counts in a segment once all parts before
+  // it do. The future ends with the tick, or with the error of `after`. In the second case there is no tick,
+  // and the other workers wait for it: handle the error.
   Future<void> TickAfter(const Future<void>& after);
 
   // The clock that this worker is at. The first workers of a job start at 0, later ones beyond every clock

@@ -89,6 +89,19 @@ class [[nodiscard]] Future {
     return std::move(state_->result());
   }
 
+  // A future that ends, with OK, once the operation has its place in the order of its client's operations:
+  // what starts then comes after it, on the streams and in every segment, though its result is not there yet.
+  // So no round trip lies between them. A push has its place once it has started: a Tick after that ends a
+  // clock that it is part of, and a Pull after that sees it, except under Asp. Of a chain, the operation that
+  // `next` has started counts; of WhenAll, all. Other operations have their place when they have ended. If
+  // the operation ends without a place, because one before it failed, the returned future ends with its
+  // error. An error after that is the operation's own: Flush and Finish report it.
+  //
+  //   Future<void> pushed = weights.PullAsync(keys).AndThen(
+  //       [=](const auto& values) mutable { return weights.PushAsync(keys, Gradient(batch, values)); });
+  //   Future<void> ticked = client->TickAfter(pushed.Placed());  // does not wait until the push is committed
+  Future<void> Placed() const;
+
   // Calls `callback` with the result once it is there, value or error: see Callbacks above.
   //
   //   weights.PushAsync(keys, gradients).OnReady([](const absl::Status& status) {
@@ -134,6 +147,13 @@ class [[nodiscard]] Future {
  private:
   std::shared_ptr<internal::FutureState<Result>> state_;
 };
+
+template <class T>
+Future<void> Future<T>::Placed() const {
+  auto placed = std::make_shared<internal::FutureState<absl::Status>>();
+  state_->OnPlaced([placed](const absl::Status& status) { placed->Set(status); });
+  return Future<void>(std::move(placed));
+}
 
 // A future that ends when all of `futures` have ended, whatever their types. Its result is OK if theirs are,
 // otherwise the first error in the order of the arguments. The values stay in the futures themselves. A

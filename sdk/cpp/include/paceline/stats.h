@@ -27,9 +27,51 @@ struct WaitSeconds {
   double total() const { return staleness + queue + network + route + back_pressure + work + commit; }
 };
 
+// Time that threads waited in calls, or that operations took, in seconds by cause.
+struct BlockedSeconds {
+  // Another worker was too far behind.
+  double staleness = 0;
+  // Requests and answers were on the way, or in the queues of either end's system.
+  double network = 0;
+  // At a shard, behind other work or behind the client's own pushes.
+  double queue = 0;
+  // A shard read rows or applied updates.
+  double apply = 0;
+  // A shard waited for its replicas.
+  double replication = 0;
+  // Too many bytes were unacknowledged, or the shard granted no more.
+  double back_pressure = 0;
+  // No shard could serve: it was being connected, taken over, moved or started.
+  double route = 0;
+  // For an item of a work queue.
+  double work = 0;
+  // For answers of the coordinator.
+  double coordinator = 0;
+
+  double total() const {
+    return staleness + network + queue + apply + replication + back_pressure + route + work + coordinator;
+  }
+};
+
+// Where the time of the client's threads went, summed over the threads that have waited in a call. A thread
+// counts from the return of Connect, or else from its first wait, to the end of its last one. It waits within
+// calls that block, and within Future::Get and Wait; outside of them it computes. So compute +
+// blocked.total() is `all`, and for one thread that is the time that passed. docs/explain.md tells how causes
+// are found.
+struct TimeSplit {
+  uint32_t threads = 0;
+  double all = 0;
+  double compute = 0;
+  BlockedSeconds blocked;
+  // The waits of operations while no thread waited for them: pushes and pulls that overlap with computing
+  // cost nothing. Summed over operations, so it may exceed `all`.
+  BlockedSeconds overlapped;
+};
+
 // Counters since the client connected, as Client::stats() returns them: a copy that does not change any more.
 struct Stats {
   WaitSeconds wait;
+  TimeSplit time;
 
   // Observed staleness of the rows that were read, from a shard or from the cache: key c has the number of
   // rows that were c clocks behind this worker. Counts rows, not calls: a pull of 1,000 rows counts 1,000

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "sdk/cpp/src/session/blocked_call.h"
 
 namespace paceline::sdk {
 namespace {
@@ -31,6 +32,7 @@ class Receiver : public PullSink {
       if (!done_ || rows_left_ > 0) return;
       ended = std::exchange(ended_, nullptr);
     }
+    const Ending ending(causes_);
     ended(absl::OkStatus());
   }
 
@@ -39,6 +41,7 @@ class Receiver : public PullSink {
     {
       const std::lock_guard lock(mutex_);
       done_ = true;
+      causes_ = internal::EndingCauses();
       if (!ended_ || (status.ok() && rows_left_ > 0)) return;
       ended = std::exchange(ended_, nullptr);
     }
@@ -51,7 +54,8 @@ class Receiver : public PullSink {
   std::mutex mutex_;  // guards what follows
   uint64_t rows_left_;
   bool done_ = false;
-  Ended ended_;  // null: was called
+  std::shared_ptr<const Causes> causes_;  // of the pull, once it is done
+  Ended ended_;                           // null: was called
 };
 
 // The findings of a read before it pulls.

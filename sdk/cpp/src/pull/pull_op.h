@@ -49,10 +49,11 @@ struct PullPart {
   PartNumber own = 0;   // the client's last part there when the pull was made
   uint32_t asking = 0;  // counts the requests for it; an answer to an earlier one is void
   bool done = false;
-  MapVersion held_for_map;  // to be asked again once the client has this map
-  absl::Time since;         // since when it is being asked for, or held
-  absl::Duration routing;   // time before that in which no shard could be asked
-  absl::Duration parked;    // … in which a shard had parked it, and then said for whom
+  MapVersion held_for_map;             // to be asked again once the client has this map
+  absl::Time since;                    // since when it is being asked for, or held
+  absl::Duration routing;              // time before that in which no shard could be asked
+  absl::Duration parked;               // … in which a shard had parked it, and then said for whom
+  std::optional<uint32_t> parked_for;  // the rank of that worker
   std::string last_refusal;
 };
 

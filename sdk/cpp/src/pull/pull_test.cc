@@ -427,6 +427,35 @@ TEST_F(PullTest, WaitsAreCountedByCause) {
   EXPECT_NEAR(wait.total(), 3, 1e-6);
 }
 
+TEST_F(PullTest, AnOperationSaysForWhomAndWhereItWaited) {
+  FakeStream& stream = Connect();
+  const double network_before = h.core->stats().time.overlapped.network;
+  h.Pull(table, {KeyIn(0)});
+  const Taken taken = Take(stream).value();
+  h.clock.now += absl::Seconds(10);
+  wire::Frame<v1::PullReply> reply;
+  reply.head.set_request(taken.head.request());
+  reply.head.set_wait_staleness_us(4'000'000);
+  reply.head.set_waited_for_rank_plus_one(3);
+  reply.head.set_wait_queue_us(5'000'000);
+  reply.head.set_wait_apply_us(2'000'000);
+  reply.head.set_wait_replication_us(1'000'000);
+  wire::Certificate certificate = Certified(20);
+  certificate.segment = taken.parts[0].segment;
+  certificate.served = true;
+  wire::Append(certificate, *reply.head.mutable_certificates());
+  reply.values = absl::Cord(std::string(table->schema.dim * 4, '\0'));
+  stream.Give(wire::Encode(reply));
+  // Nobody waits in a test with one thread.
+  const TimeSplit time = h.core->stats().time;
+  EXPECT_EQ(time.all, 0);
+  EXPECT_NEAR(time.overlapped.staleness, 4, 1e-6);
+  EXPECT_NEAR(time.overlapped.queue, 2, 1e-6);
+  EXPECT_NEAR(time.overlapped.apply, 2, 1e-6);
+  EXPECT_NEAR(time.overlapped.replication, 1, 1e-6);
+  EXPECT_NEAR(time.overlapped.network - network_before, 1, 1e-6);
+}
+
 struct ReaderTest : PullTest {
   ReaderTest() : PullTest({.workers = 0}) {}
 };

@@ -187,10 +187,13 @@ void Puller::OnDeadline(const std::shared_ptr<PullOp>& op) {
                    absl::FormatDuration(op->call.timeout), " for ", link.Describe());
   if (!waiting->last_refusal.empty()) absl::StrAppend(&message, "; its last answer: ", waiting->last_refusal);
   absl::StrAppend(&message, "; pull again to go on waiting");
-  const double seconds = absl::ToDoubleSeconds(context_.Now() - op->started);
-  (link.usable() && waiting->last_refusal.empty() ? context_.stats.wait.network
-                                                  : context_.stats.wait.route) += seconds;
-  End(*op, absl::DeadlineExceededError(message));
+  WaitedBuilder built(context_.Now() - op->started);
+  if (link.usable() && waiting->last_refusal.empty()) {
+    context_.stats.wait.network += built.TakeRest(WaitCause::kNetwork);
+  } else {
+    context_.stats.wait.route += built.TakeRest(WaitCause::kRoute);
+  }
+  End(*op, absl::DeadlineExceededError(message), std::move(built.waited));
 }
 
 // The refusal of one of its parts says most.
@@ -211,9 +214,15 @@ std::optional<Waiting> Puller::Waits() const {
   return waiting;
 }
 
-void Puller::End(PullOp& op, absl::Status status) {
+void Puller::End(PullOp& op, absl::Status status, std::optional<Waited> waited) {
   if (op.ended) return;
   op.ended = true;
+  std::shared_ptr<const Causes> causes;
+  if (waited.has_value()) {
+    waited->table = op.call.table;
+    context_.times->Ended(*waited);
+    causes = std::make_shared<const Causes>(Causes{.waited = *std::move(waited), .ledger = context_.times});
+  }
   if (op.call.cached) context_.cache.OnPullEnded(*op.call.table);
   if (op.call.changes) context_.cache.OnRefreshEnded(*op.call.table, *op.call.batch);
   context_.timers.Cancel(op.timer);
@@ -221,7 +230,11 @@ void Puller::End(PullOp& op, absl::Status status) {
     context_.exact_reads.erase(context_.exact_reads.find(op.call.min_clock));
     context_.exact_read_ended();
   }
-  context_.deferred.Run([sink = std::move(op.call.sink), status = std::move(status)] { sink->Done(status); });
+  context_.deferred.Run(
+      [sink = std::move(op.call.sink), status = std::move(status), causes = std::move(causes)] {
+        const Ending ending(causes);
+        sink->Done(status);
+      });
   op.call.batch = nullptr;
   ops_.erase(op.id);
 }

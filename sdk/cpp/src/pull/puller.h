@@ -11,6 +11,7 @@
 #include "sdk/cpp/src/pull/pull_op.h"
 #include "sdk/cpp/src/push/pusher.h"
 #include "sdk/cpp/src/session/context.h"
+#include "sdk/cpp/src/session/time_account.h"
 #include "sdk/cpp/src/session/wait_reports.h"
 
 namespace paceline::sdk {
@@ -74,10 +75,11 @@ class Puller final : public PullListener {
   // OK if the certificate keeps every promise. DATA_LOSS and INTERNAL end the client.
   absl::Status Check(const Link& link, const PullRequest& request, const PullRequest::Asked& asked,
                      const wire::Certificate& certificate) const;
-  void CountWait(const PullOp& op, const PullPart& part, const PullRequest& request,
-                 const v1::PullReply& reply);
+  // What the pull, which has ended with this part, waited for.
+  Waited WaitedFor(const Link& link, const PullOp& op, const PullPart& part, const PullRequest& request,
+                   const v1::PullReply& reply);
   void OnDeadline(const std::shared_ptr<PullOp>& op);
-  void End(PullOp& op, absl::Status status);
+  void End(PullOp& op, absl::Status status, std::optional<Waited> waited = std::nullopt);
   std::string NameOf(const PullOp& op) const { return "pull of " + op.call.table->Name(); }
 
   Context& context_;

@@ -20,6 +20,11 @@ absl::Duration PullPauseOf(const v1::Refusal& refusal) {
   return refusal.retry_after_ms() == 0 ? kPullPauseIfUnsaid : absl::Milliseconds(refusal.retry_after_ms());
 }
 
+std::optional<uint32_t> RankOf(const v1::Refusal& refusal) {
+  if (refusal.waits_for_rank_plus_one() == 0) return std::nullopt;
+  return refusal.waits_for_rank_plus_one() - 1;
+}
+
 const v1::Refusal* FindRefusal(const v1::PullReply& reply, SegmentId segment) {
   for (const v1::Refusal& refusal : reply.refusals()) {
     if (refusal.segment() == segment.v) return &refusal;
@@ -152,8 +157,8 @@ void Puller::OnServed(Link& link, const PullRequest& request, const PullRequest:
   }
   part.done = true;
   if (--op.left > 0) return;
-  CountWait(op, part, request, reply);
-  End(op, absl::OkStatus());
+  Waited waited = WaitedFor(link, op, part, request, reply);
+  End(op, absl::OkStatus(), std::move(waited));
 }
 
 void Puller::TakeRows(const PullOp& op, const Batch::Piece& piece, const wire::Certificate& certificate,
@@ -183,22 +188,31 @@ void Puller::TakeChanges(const PullOp& op, const Batch::Piece& piece, const wire
 
 // A pull has waited for the part that came last, so the causes of that part's wait are the causes of the
 // pull's.
-void Puller::CountWait(const PullOp& op, const PullPart& part, const PullRequest& request,
-                       const v1::PullReply& reply) {
+Waited Puller::WaitedFor(const Link& link, const PullOp& op, const PullPart& part, const PullRequest& request,
+                         const v1::PullReply& reply) {
   const absl::Time now = context_.Now();
-  absl::Duration rest = now - op.started;
-  const auto take = [&rest](absl::Duration wanted) {
-    const absl::Duration taken = std::clamp(wanted, absl::ZeroDuration(), rest);
-    rest -= taken;
-    return absl::ToDoubleSeconds(taken);
-  };
-  WaitSeconds& wait = context_.stats.wait;
-  wait.route += take(part.routing);
   const absl::Duration asked = now - request.sent;
-  wait.staleness += take(part.parked);
-  wait.staleness += take(std::min(asked, absl::Microseconds(reply.wait_staleness_us())));
-  wait.queue += take(std::min(asked, absl::Microseconds(reply.wait_queue_us())));
-  wait.network += take(rest);
+  const auto said = [&](uint64_t us) {
+    return std::min(asked, absl::Microseconds(std::min<uint64_t>(us, INT64_MAX)));
+  };
+  WaitedBuilder built(now - op.started);
+  WaitSeconds& wait = context_.stats.wait;
+  wait.route += built.Take(WaitCause::kRoute, part.routing);
+  wait.staleness += built.Take(WaitCause::kStaleness, part.parked + said(reply.wait_staleness_us()));
+  // `queue` of the older sums is all that was no staleness at the shard.
+  const uint64_t others = reply.wait_apply_us() + reply.wait_replication_us();
+  wait.queue += built.Take(WaitCause::kApply, said(reply.wait_apply_us()));
+  wait.queue += built.Take(WaitCause::kReplication, said(reply.wait_replication_us()));
+  wait.queue +=
+      built.Take(WaitCause::kQueue, said(reply.wait_queue_us() - std::min(others, reply.wait_queue_us())));
+  wait.network += built.TakeRest(WaitCause::kNetwork);
+  built.waited.shard = link.shard().id;
+  if (reply.waited_for_rank_plus_one() > 0) {
+    built.waited.for_rank = reply.waited_for_rank_plus_one() - 1;
+  } else if (part.parked > absl::ZeroDuration()) {
+    built.waited.for_rank = part.parked_for;
+  }
+  return std::move(built.waited);
 }
 
 void Puller::OnRefused(Link& link, const PullRequest& request, const PullRequest::Asked& asked,
@@ -232,12 +246,15 @@ void Puller::OnRefused(Link& link, const PullRequest& request, const PullRequest
   }
   // A shard may park reads for less time than this client waits. Then the client asks again.
   if (refusal.reason() == v1::Refusal::DEADLINE && !lacks_own && op->deadline - now < absl::Seconds(1)) {
-    context_.stats.wait.staleness += absl::ToDoubleSeconds(now - op->started);
-    return End(*op, absl::DeadlineExceededError(message));
+    WaitedBuilder built(now - op->started);
+    context_.stats.wait.staleness += built.TakeRest(WaitCause::kStaleness);
+    built.waited.for_rank = RankOf(refusal);
+    return End(*op, absl::DeadlineExceededError(message), std::move(built.waited));
   }
   part.last_refusal = Escaped(refusal.message());
   const bool parked = refusal.reason() == v1::Refusal::DEADLINE;
   (parked ? part.parked : part.routing) += now - part.since;
+  if (parked) part.parked_for = RankOf(refusal);
   part.since = now;
   if (!parked) ++context_.stats.retries;
   if (refusal.reason() == v1::Refusal::MOVED &&

@@ -28,6 +28,10 @@ const PullOp* ReadOf(const Part& part) {
   return read.asking == 1 && !read.done ? part.read.get() : nullptr;
 }
 
+absl::Duration DurationOf(uint64_t us) {
+  return absl::Microseconds(std::min<uint64_t>(us, INT64_MAX));
+}
+
 bool MayShareAFrame(const SegmentLine& a, const SegmentLine& b) {
   const Part& x = a.Next();
   const Part& y = b.Next();
@@ -219,6 +223,9 @@ void PushLink::OnRows(wire::Frame<v1::PushPullReply>& reply) {
   rows.head.mutable_refusals()->Swap(reply.head.mutable_read_refusals());
   rows.head.set_wait_staleness_us(reply.head.wait_staleness_us());
   rows.head.set_wait_queue_us(reply.head.wait_queue_us());
+  rows.head.set_wait_apply_us(reply.head.wait_apply_us());
+  rows.head.set_wait_replication_us(reply.head.wait_replication_us());
+  rows.head.set_waited_for_rank_plus_one(reply.head.waited_for_rank_plus_one());
   rows.values = std::move(reply.values);
   if (absl::Status kept = context_.puller->OnReply(*this, request, rows); !kept.ok()) BrokeRules(kept);
 }
@@ -235,6 +242,9 @@ void PushLink::Receive(absl::Cord frame) {
   }
   const auto marks = wire::ParseMarks(reply.committed());
   if (!marks.ok()) return BrokeRules(marks.status());
+  if (reply.frame_queue_us() > 0 || reply.frame_apply_us() > 0) {
+    frame_times_ = {.queue = DurationOf(reply.frame_queue_us()), .apply = DurationOf(reply.frame_apply_us())};
+  }
   for (const wire::Mark& mark : *marks) listener_.OnCommitted(*this, mark);
   for (const v1::TickAck& ack : reply.ticks()) OnTickAck(ack);
   OnReceived(reply.received());
@@ -252,12 +262,14 @@ void PushLink::OnReceived(uint64_t frames) {
     unreceived_bytes_ -= unreceived_.front();
     unreceived_.pop_front();
   }
+  received_at_ = context_.Now();
   Wake();
 }
 
 void PushLink::OnGranted(uint64_t bytes) {
   if (Planted(Bug::kGrantsAddedUp)) bytes += granted_;
   if (bytes <= granted_) return;
+  if (AwaitsGrant() && !queue_.empty()) granted_at_ = context_.Now();
   granted_ = bytes;
   Wake();
 }

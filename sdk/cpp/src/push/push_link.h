@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "absl/container/btree_map.h"
@@ -54,6 +55,20 @@ class PushLink final : public Link {
 
   // No frame with parts may be sent before the shard grants more.
   bool AwaitsGrant() const { return usable() && feature_level() >= 2 && parts_bytes_ >= granted_; }
+
+  // What the shard last said of a frame that it took.
+  struct FrameTimes {
+    absl::Duration queue;  // its parts waited behind other work
+    absl::Duration apply;  // then they were applied
+  };
+  const FrameTimes& frame_times() const { return frame_times_; }
+  // Since when, at least, the shard is known to have taken this frame of the stream; nullopt: it is not
+  // known, or in this visit only. Frame 0 is none.
+  std::optional<absl::Time> TakenSince(uint64_t frame) const {
+    return frame > 0 && frame <= received_ ? std::optional(received_at_) : std::nullopt;
+  }
+  // When parts that had waited for a grant could be sent, last.
+  absl::Time granted_at() const { return granted_at_; }
 
   // Lines that this link sends, by segment.
   const absl::btree_map<uint64_t, SegmentLine*>& lines() const { return lines_; }
@@ -108,8 +123,11 @@ class PushLink final : public Link {
   uint64_t received_ = 0;                  // of them
   std::deque<size_t> unreceived_;          // bytes of each of the others
   uint64_t unreceived_bytes_ = 0;
-  uint64_t parts_bytes_ = 0;  // of all frames with parts
-  uint64_t granted_ = 0;      // of them
+  uint64_t parts_bytes_ = 0;                       // of all frames with parts
+  uint64_t granted_ = 0;                           // of them
+  absl::Time received_at_ = absl::InfinitePast();  // when received_ last grew
+  absl::Time granted_at_ = absl::InfinitePast();
+  FrameTimes frame_times_;
 };
 
 }  // namespace paceline::sdk

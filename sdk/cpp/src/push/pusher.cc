@@ -64,11 +64,14 @@ void Pusher::Push(PushCall call) {
   woken->Wake();
 }
 
-void Pusher::End(PushOp& op, absl::Status status) {
+void Pusher::End(PushOp& op, absl::Status status, const std::shared_ptr<const Causes>& causes) {
   if (!op.done) return;
   context_.timers.Cancel(op.timer);
   if (!status.ok() && !absl::IsDeadlineExceeded(status) && unreported_.ok()) unreported_ = status;
-  context_.deferred.Tell(std::move(op.done), std::move(status));
+  context_.deferred.Run([done = std::move(op.done), status = std::move(status), causes]() mutable {
+    const Ending ending(causes);
+    done(std::move(status));
+  });
   op.done = nullptr;
 }
 
@@ -134,17 +137,50 @@ void Pusher::OnCommitted(PushLink& link, const wire::Mark& mark) {
   line->refused.clear();
   context_.history.Record(
       history::Acknowledged{.segment = mark.segment, .line = mark.line, .number = mark.number});
-  line->Commit(mark.number, [this](const Part& part) { OnCommittedPart(part); });
+  line->Commit(mark.number, [this, &link](const Part& part) { OnCommittedPart(part, &link); });
   if (line->link != nullptr) line->link->Requeue(*line);
   CompleteFlushes();
 }
 
-void Pusher::OnCommittedPart(const Part& part) {
+void Pusher::OnCommittedPart(const Part& part, const PushLink* link) {
   Release(part);
   PushOp& op = *part.op;
   if (--op.parts_left > 0) return;
-  End(op, absl::OkStatus());
+  Waited waited = WaitedFor(op, part, link);
+  context_.times->Ended(waited);
+  last_causes_ =
+      std::make_shared<const Causes>(Causes{.waited = std::move(waited), .ledger = context_.times});
+  End(op, absl::OkStatus(), last_causes_);
   Forget(op);
+}
+
+// A push waits for its part that is committed last. The shard's times are those of the newest frame it has
+// taken, which is this part's unless others followed it closely.
+Waited Pusher::WaitedFor(const PushOp& op, const Part& part, const PushLink* link) const {
+  const absl::Time now = context_.Now();
+  WaitedBuilder built(now - op.since);
+  built.waited.table = op.table;
+  if (link == nullptr) {
+    built.TakeRest(WaitCause::kNetwork);
+    return std::move(built.waited);
+  }
+  built.waited.shard = link->shard().id;
+  absl::Time since = op.since;
+  const auto until = [&](absl::Time time, WaitCause cause) {
+    if (time > since) built.Take(cause, time - since);
+    since = std::max(since, time);
+  };
+  until(std::min(link->usable_since(), now), WaitCause::kRoute);
+  until(link->granted_at(), WaitCause::kBackPressure);
+  if (const auto taken = link->TakenSince(part.frame); taken.has_value()) {
+    // Applied, or staged: the rest of the wait is for replicas, or for all workers to end the clock.
+    built.Take(op.table->line() == Line::kArrival ? WaitCause::kReplication : WaitCause::kStaleness,
+               now - std::max(*taken, since));
+  }
+  built.Take(WaitCause::kQueue, link->frame_times().queue);
+  built.Take(WaitCause::kApply, link->frame_times().apply);
+  built.TakeRest(WaitCause::kNetwork);
+  return std::move(built.waited);
 }
 
 void Pusher::Release(const Part& part) {
@@ -163,7 +199,7 @@ void Pusher::OnFinished() {
     if (line == nullptr || line->Empty()) continue;
     context_.history.Record(
         history::Acknowledged{.segment = line->segment(), .line = line->kind(), .number = line->last()});
-    line->Commit(line->last(), [this](const Part& part) { OnCommittedPart(part); });
+    line->Commit(line->last(), [this](const Part& part) { OnCommittedPart(part, nullptr); });
     if (line->link != nullptr) line->link->Requeue(*line);
   }
   CompleteFlushes();
@@ -203,7 +239,11 @@ void Pusher::CompleteFlushes() {
     FlushOp& flush = flushes_.front();
     if (!done(open_[0], flush.arrival) || !done(open_[1], flush.aggregated)) break;
     context_.timers.Cancel(flush.timer);
-    context_.deferred.Tell(std::move(flush.done), TakeUnreported());
+    context_.deferred.Run(
+        [ended = std::move(flush.done), status = TakeUnreported(), causes = last_causes_]() mutable {
+          const Ending ending(std::move(causes));
+          ended(std::move(status));
+        });
     flushes_.pop_front();
   }
 }

@@ -19,6 +19,7 @@
 #include "sdk/cpp/src/push/push_link.h"
 #include "sdk/cpp/src/push/segment_line.h"
 #include "sdk/cpp/src/session/context.h"
+#include "sdk/cpp/src/session/time_account.h"
 #include "sdk/cpp/src/session/wait_reports.h"
 
 namespace paceline::sdk {
@@ -97,6 +98,8 @@ class Pusher final : public PushListener {
   uint64_t unacknowledged_bytes() const { return unacknowledged_bytes_; }
   // Without the parts of this clock for aggregated tables: the bytes that a caller may wait for.
   uint64_t awaitable_bytes() const { return unacknowledged_bytes_ - clock_bytes_; }
+  // What the push waited for that was committed last; null: there is none yet.
+  const std::shared_ptr<const Causes>& last_causes() const { return last_causes_; }
   // "shard-1 at 127.0.0.1:4711: connection refused": the shard that the oldest part waits for. Empty: there
   // is none.
   std::string WaitsFor() const;
@@ -124,12 +127,14 @@ class Pusher final : public PushListener {
   SegmentLine& LineOf(SegmentId segment, Line kind);
   PushLink& LinkFor(ShardId shard);
 
-  void OnCommittedPart(const Part& part);
+  // `link` has brought the mark; null: the last tick stands for it.
+  void OnCommittedPart(const Part& part, const PushLink* link);
+  Waited WaitedFor(const PushOp& op, const Part& part, const PushLink* link) const;
   // The part's bytes are no longer needed.
   void Release(const Part& part);
   void Forget(PushOp& op);
   std::set<uint64_t>& OpsOf(const PushOp& op) { return open_[static_cast<size_t>(op.table->line()) - 1]; }
-  void End(PushOp& op, absl::Status status);
+  void End(PushOp& op, absl::Status status, const std::shared_ptr<const Causes>& causes = nullptr);
   void OnPushDeadline(uint64_t id);
   void CompleteFlushes();
   std::string WaitsFor(const PushOp& op) const;
@@ -165,6 +170,7 @@ class Pusher final : public PushListener {
   uint64_t clock_bytes_ = 0;  // of which: parts of this clock for aggregated tables
   std::list<FlushOp> flushes_;
   absl::Status unreported_;  // first error of a push since the last flush
+  std::shared_ptr<const Causes> last_causes_;
 };
 
 }  // namespace paceline::sdk

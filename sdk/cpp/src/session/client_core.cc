@@ -305,6 +305,7 @@ Deferred ClientCore::Leave() {
 Stats ClientCore::stats() const {
   Stats stats = context_.stats;
   stats.bytes_unacknowledged = pusher_.unacknowledged_bytes();
+  stats.time = context_.times->split();
   return stats;
 }
 

@@ -137,6 +137,9 @@ class ClientCore {
   Stats stats() const;
   // For waits that only the caller can measure.
   WaitSeconds& waits() { return context_.stats.wait; }
+  const std::shared_ptr<TimeLedger>& times() const { return context_.times; }
+  // What the operation waited for that ended last; null: there was none.
+  std::shared_ptr<const Causes> last_push() const { return pusher_.last_causes(); }
 
  private:
   // The part number of each piece of a push that was just made.

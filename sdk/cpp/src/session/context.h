@@ -20,6 +20,7 @@
 #include "sdk/cpp/src/session/history.h"
 #include "sdk/cpp/src/session/routes.h"
 #include "sdk/cpp/src/session/table_info.h"
+#include "sdk/cpp/src/session/time_account.h"
 #include "sdk/cpp/src/session/timers.h"
 
 namespace paceline::sdk {
@@ -79,6 +80,8 @@ struct Context {
   PullListener* puller = nullptr;              // for parts that want their rows back
 
   Stats stats;
+  // Where the time of this client's threads goes; shared with futures, which may outlive the client.
+  const std::shared_ptr<TimeLedger> times = NewTimeLedger();
   absl::Status failure;  // of the whole client: once not OK, it stays so
 
   // Requests that the coordinator has not answered yet, by their caller.

@@ -3,11 +3,16 @@
 #include <deque>
 
 #include "sdk/cpp/src/callback_thread.h"
+#include "sdk/cpp/src/session/blocked_call.h"
 
 namespace paceline {
 namespace {
 
-using Callbacks = std::deque<absl::AnyInvocable<void()>>;
+struct Queued {
+  absl::AnyInvocable<void()> callback;
+  std::shared_ptr<const sdk::Causes> causes;  // of the end that it belongs to
+};
+using Callbacks = std::deque<Queued>;
 
 thread_local bool is_a_clients_thread = false;
 thread_local Callbacks* running = nullptr;  // behind the callback that this thread is in; null: in none
@@ -30,7 +35,7 @@ absl::Status WouldBlockForever() {
 
 void RunCallback(absl::AnyInvocable<void()> callback) {
   if (running != nullptr) {
-    running->push_back(std::move(callback));
+    running->push_back({std::move(callback), EndingCauses()});
     return;
   }
   struct Reset {
@@ -41,9 +46,10 @@ void RunCallback(absl::AnyInvocable<void()> callback) {
   callback();
   callback = nullptr;  // what a callback holds is let go at once
   while (!callbacks.empty()) {
-    auto next = std::move(callbacks.front());
+    Queued next = std::move(callbacks.front());
     callbacks.pop_front();
-    next();
+    const sdk::Ending ending(std::move(next.causes));
+    next.callback();
   }
 }
 
@@ -59,6 +65,14 @@ void JoinedFutures::Ended(size_t index, const absl::Status& status) {
     all = error_;
   }
   state_->Set(std::move(all));
+}
+
+void JoinedFutures::Placed() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (--unplaced_ > 0) return;
+  }
+  state_->Place();
 }
 
 }  // namespace internal

@@ -60,6 +60,50 @@ TEST(Future, CallbacksAreCalledOnceBeforeOrAfter) {
   EXPECT_THAT(heard, ::testing::ElementsAre(5, 6));
 }
 
+TEST(Future, HasItsPlaceBeforeItsResult) {
+  auto state = std::make_shared<IntState>();
+  const Future<int> future(state);
+  const Future<void> placed = future.Placed();
+  EXPECT_FALSE(placed.ready());
+  state->Place();
+  EXPECT_THAT(placed.Get(), IsOk());
+  EXPECT_FALSE(future.ready());
+  state->Set(absl::AbortedError("later"));
+  EXPECT_THAT(future.Placed().Get(), IsOk()) << "the error came after it";
+}
+
+TEST(Future, WhatEndsWithoutAPlaceHasItThen) {
+  auto state = std::make_shared<IntState>();
+  const Future<void> placed = Future<int>(state).Placed();
+  state->Set(3);
+  EXPECT_THAT(placed.Get(), IsOk());
+  auto failed = std::make_shared<IntState>();
+  const Future<void> unplaced = Future<int>(failed).Placed();
+  failed->Set(absl::AbortedError("why"));
+  failed->Place();
+  EXPECT_THAT(unplaced.Get(), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(Future<int>(failed).Placed().Get(), StatusIs(absl::StatusCode::kAborted));
+}
+
+TEST(Future, AChainHasThePlaceOfItsLastOperationAndAJoinThatOfAll) {
+  auto first = std::make_shared<IntState>();
+  auto second = std::make_shared<IntState>();
+  const Future<int> chain = Future<int>(first).AndThen([&](int) { return Future<int>(second); });
+  const Future<void> placed = chain.Placed();
+  auto third = std::make_shared<IntState>();
+  const Future<void> both = WhenAll(chain, Future<int>(third), Future<int>()).Placed();
+  first->Place();
+  EXPECT_FALSE(placed.ready());
+  first->Set(1);
+  EXPECT_FALSE(placed.ready());
+  second->Place();
+  EXPECT_THAT(placed.Get(), IsOk());
+  EXPECT_FALSE(both.ready());
+  third->Set(2);
+  EXPECT_THAT(both.Get(), IsOk());
+  EXPECT_FALSE(chain.ready());
+}
+
 TEST(Future, ThenChainsValuesAndErrors) {
   auto state = std::make_shared<IntState>();
   const Future<int> future(state);

@@ -120,6 +120,7 @@ void Session::SendKeepAlive() {
   if (context_.loss.has_value()) request.set_loss(*context_.loss);
   request.set_rows_from_cache(context_.stats.rows_from_cache);
   request.set_rows_pulled(context_.stats.rows_pulled);
+  if (context_.worker) *request.mutable_time() = context_.times->Report();
   // Long enough for a change of coordinators; the next keep-alive is not sent before.
   const absl::Duration timeout = 2 * keep_alive_;
   context_.deferred.Run([this, &api = api_, request, timeout, gate = context_.gate] {

@@ -14,6 +14,9 @@
 namespace paceline::coordinator {
 namespace {
 
+// Of what a session tells of its time; it is kept as it comes.
+constexpr size_t kTimeBytesMax = 4096;
+
 // True if every segment is to be told of the state.
 bool IsIntent(const SessionRecord& session) {
   switch (session.state()) {
@@ -281,6 +284,7 @@ absl::StatusOr<v1::KeepAliveReply> Sessions::KeepAlive(const v1::KeepAliveReques
   if (request.has_loss()) soft.told.loss = request.loss();
   soft.told.rows_from_cache = std::max(soft.told.rows_from_cache, request.rows_from_cache());
   soft.told.rows_pulled = std::max(soft.told.rows_pulled, request.rows_pulled());
+  if (request.has_time() && request.time().ByteSizeLong() <= kTimeBytesMax) soft.time = request.time();
   v1::KeepAliveReply reply;
   reply.set_map_version(context_.facts.map_version());
   return reply;
@@ -294,6 +298,11 @@ absl::Duration Sessions::Silence(uint64_t session) const {
 Sessions::Told Sessions::ToldBy(uint64_t session) const {
   const auto it = soft_.find(session);
   return it == soft_.end() ? Told() : it->second.told;
+}
+
+const v1::WorkerTime* Sessions::TimeOf(uint64_t session) const {
+  const auto it = soft_.find(session);
+  return it == soft_.end() || !it->second.time.has_value() ? nullptr : &*it->second.time;
 }
 
 uint64_t Sessions::Clock(uint64_t session) const {

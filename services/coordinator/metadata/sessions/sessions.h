@@ -83,6 +83,8 @@ class Sessions {
     uint64_t rows_pulled = 0;
   };
   Told ToldBy(uint64_t session) const;
+  // Where the session's time goes, as it told last; nullptr: it has not.
+  const v1::WorkerTime* TimeOf(uint64_t session) const;
   // Evicts every session of every job, because acknowledged data is gone, as `lost` describes. Later calls
   // about such a session are answered DATA_LOSS.
   absl::Status EvictAll(const std::string& lost);
@@ -95,6 +97,7 @@ class Sessions {
     absl::Time heard;
     uint64_t clock = 0;
     Told told;
+    std::optional<v1::WorkerTime> time;
     bool created_job = false;  // no job of that name existed before
   };
   // Why a session was closed; kept for a while after its record is gone.

@@ -465,5 +465,21 @@ TEST_F(WorkersTest, StatusTellsWhereEverybodyIs) {
   EXPECT_EQ(cluster_.core().gauges().sessions["worker"], 1u);
 }
 
+TEST_F(WorkersTest, StatusHasTheNewestWordOfAWorkersTime) {
+  const uint64_t session = cluster_.Worker("ctr");
+  const auto time = [&] { return cluster_.core().Status().jobs(0).sessions(0); };
+  EXPECT_FALSE(time().has_time());
+  v1::KeepAliveRequest request;
+  request.set_session(session);
+  request.set_token(cluster_.SecretOf(session));
+  request.mutable_time()->set_compute_us(7);
+  ASSERT_THAT(cluster_.core().KeepAlive(request), IsOk());
+  EXPECT_EQ(time().time().compute_us(), 7u);
+  request.mutable_time()->add_of_tables()->set_name(std::string(5000, 't'));
+  request.mutable_time()->set_compute_us(8);
+  ASSERT_THAT(cluster_.core().KeepAlive(request), IsOk());
+  EXPECT_EQ(time().time().compute_us(), 7u) << "a word that is too large is not kept";
+}
+
 }  // namespace
 }  // namespace paceline::coordinator

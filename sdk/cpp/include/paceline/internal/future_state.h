@@ -23,6 +23,10 @@ namespace paceline {
 template <class T>
 class Future;
 
+namespace sdk {
+struct Causes;
+}
+
 namespace internal {
 
 // The result of a Future<T>: absl::Status for void, absl::StatusOr<T> otherwise.
@@ -58,6 +62,21 @@ bool WaitingIsForbidden();
 // The error of Get in that case.
 absl::Status WouldBlockForever();
 
+// What the operation waited for whose end this thread makes known; null: not known.
+const std::shared_ptr<const sdk::Causes>& EndingCauses();
+
+// Measures a call that blocks this thread, from here to End: two looks at the clock.
+class BlockedCall {
+ public:
+  BlockedCall();
+  // Null: the call ends, but what it waits for has not; the next call that knows says for what this one
+  // waited.
+  void End(const sdk::Causes* causes);
+
+ private:
+  const absl::Time began_;
+};
+
 // Runs `callback` on this thread: now, or, if called within another callback, after that one. So a chain of
 // any length ends without a deep stack.
 void RunCallback(absl::AnyInvocable<void()> callback);
@@ -66,17 +85,26 @@ template <class R>
 class FutureState : public std::enable_shared_from_this<FutureState<R>> {
  public:
   using Callback = absl::AnyInvocable<void(const R&)>;
+  using PlacedCallback = absl::AnyInvocable<void(const absl::Status&)>;
 
   // Stores the result, wakes the threads that wait for it, and runs the callbacks. Only the first call
   // counts; later ones return false and change nothing. Thread-safe.
   bool Set(R result) {
     std::vector<Callback> callbacks;
+    std::vector<PlacedCallback> placed;
     {
       const std::lock_guard lock(mutex_);
       if (result_.has_value()) return false;
       result_.emplace(std::move(result));
+      causes_ = EndingCauses();
       callbacks.swap(callbacks_);
+      placed.swap(on_placed_);
       ended_.notify_all();
+    }
+    for (PlacedCallback& callback : placed) {
+      RunCallback([self = this->shared_from_this(), callback = std::move(callback)]() mutable {
+        callback(StatusOf(self->result()));
+      });
     }
     for (Callback& callback : callbacks) {
       RunCallback([self = this->shared_from_this(), callback = std::move(callback)]() mutable {
@@ -84,6 +112,34 @@ class FutureState : public std::enable_shared_from_this<FutureState<R>> {
       });
     }
     return true;
+  }
+  // The operation has its place in the order of its client's, before its result. Only the first call counts,
+  // and only before Set. Thread-safe.
+  void Place() {
+    std::vector<PlacedCallback> callbacks;
+    {
+      const std::lock_guard lock(mutex_);
+      if (placed_ || result_.has_value()) return;
+      placed_ = true;
+      callbacks.swap(on_placed_);
+    }
+    for (PlacedCallback& callback : callbacks) {
+      RunCallback([callback = std::move(callback)]() mutable { callback(absl::OkStatus()); });
+    }
+  }
+  // Adds a callback for Place, or else for Set, with the status of that; runs it at once if one of them was
+  // called. Thread-safe.
+  void OnPlaced(PlacedCallback callback) {
+    absl::Status status;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!placed_ && !result_.has_value()) {
+        on_placed_.push_back(std::move(callback));
+        return;
+      }
+      if (!placed_) status = StatusOf(*result_);
+    }
+    callback(status);
   }
   // Adds a callback; runs it at once if the result is there. Thread-safe.
   void OnReady(Callback callback) {
@@ -108,7 +164,11 @@ class FutureState : public std::enable_shared_from_this<FutureState<R>> {
     if (WaitingIsForbidden()) return false;
     // The standard library's clock cannot hold more; a year stands for ever.
     const absl::Duration at_most = std::clamp(timeout, absl::ZeroDuration(), absl::Hours(24 * 365));
-    return ended_.wait_for(lock, absl::ToChronoNanoseconds(at_most), [this] { return result_.has_value(); });
+    BlockedCall call;
+    const bool there =
+        ended_.wait_for(lock, absl::ToChronoNanoseconds(at_most), [this] { return result_.has_value(); });
+    call.End(there ? causes_.get() : nullptr);
+    return there;
   }
 
   // REQUIRES: ready(). The result does not change once it is set, so no lock is needed.
@@ -119,6 +179,9 @@ class FutureState : public std::enable_shared_from_this<FutureState<R>> {
   mutable std::condition_variable ended_;
   std::optional<R> result_;
   std::vector<Callback> callbacks_;
+  bool placed_ = false;
+  std::vector<PlacedCallback> on_placed_;
+  std::shared_ptr<const sdk::Causes> causes_;
 };
 
 // Calls `next` and sets `state` to what it returns. If that is a future, sets `state` once the future ends,
@@ -131,7 +194,11 @@ void SetTo(const std::shared_ptr<FutureState<ResultOf<Value>>>& state, Next& nex
     std::invoke(next, arguments...);
     state->Set(absl::OkStatus());
   } else if constexpr (std::is_same_v<Returned, Future<Value>>) {
-    std::invoke(next, arguments...).OnReady([state](const auto& result) { state->Set(result); });
+    const Future<Value> returned = std::invoke(next, arguments...);
+    returned.Placed().OnReady([state](const absl::Status& placed) {
+      if (placed.ok()) state->Place();
+    });
+    returned.OnReady([state](const auto& result) { state->Set(result); });
   } else {
     state->Set(std::invoke(next, arguments...));
   }
@@ -149,18 +216,22 @@ struct ReturnOnValue<void, Next> {
 // Joins several futures into one: counts those that have not ended, and keeps the first error.
 class JoinedFutures {
  public:
-  explicit JoinedFutures(size_t count) : left_(count), state_(std::make_shared<FutureState<absl::Status>>()) {
+  explicit JoinedFutures(size_t count)
+      : left_(count), unplaced_(count), state_(std::make_shared<FutureState<absl::Status>>()) {
     if (count == 0) state_->Set(absl::OkStatus());
   }
   // The future with this index has ended with `status`. Of several errors the one with the lowest index
   // stays.
   void Ended(size_t index, const absl::Status& status);
+  // Another one has its place.
+  void Placed();
   // Ends when all have ended.
   const std::shared_ptr<FutureState<absl::Status>>& state() const { return state_; }
 
  private:
   std::mutex mutex_;  // guards what follows
   size_t left_;
+  size_t unplaced_;
   size_t first_ = 0;
   absl::Status error_;
   const std::shared_ptr<FutureState<absl::Status>> state_;
@@ -169,7 +240,13 @@ class JoinedFutures {
 // Makes `future` report to `join`. `errors`: its error counts; otherwise it counts as OK.
 template <class T>
 void Add(const std::shared_ptr<JoinedFutures>& join, size_t index, bool errors, const Future<T>& future) {
-  if (!future.valid()) return join->Ended(index, absl::OkStatus());
+  if (!future.valid()) {
+    join->Placed();
+    return join->Ended(index, absl::OkStatus());
+  }
+  future.Placed().OnReady([join](const absl::Status& placed) {
+    if (placed.ok()) join->Placed();
+  });
   future.OnReady([join, index, errors](const auto& result) {
     join->Ended(index, errors ? absl::Status(StatusOf(result)) : absl::OkStatus());
   });

@@ -1,0 +1,97 @@
+#include "sdk/cpp/src/session/blocked_call.h"
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "libs/base/mutex.h"
+#include "libs/world/real_clock.h"
+
+namespace paceline {
+namespace {
+
+// Waits of this thread that ended before what they waited for.
+struct Unresolved {
+  absl::Time from;
+  absl::Duration blocked;
+};
+
+thread_local std::shared_ptr<const sdk::Causes> ending;
+thread_local std::optional<Unresolved> unresolved;
+
+}  // namespace
+
+namespace sdk {
+namespace {
+
+class LockedLedger final : public TimeLedger {
+ public:
+  void Begin(uint64_t thread, absl::Time now) override ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    account_.Begin(thread, now);
+  }
+  void Blocked(uint64_t thread, const TimeAccount::Stay& stay, const Waited& waited) override
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    account_.Blocked(thread, stay, waited);
+  }
+  void Ended(const Waited& waited) override ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    account_.Ended(waited);
+  }
+  TimeSplit split() const override ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    return account_.split();
+  }
+  v1::WorkerTime Report() const override ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    return account_.Report();
+  }
+
+ private:
+  mutable Mutex mutex_;
+  TimeAccount account_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+std::shared_ptr<TimeLedger> NewTimeLedger() {
+  return std::make_shared<LockedLedger>();
+}
+
+Ending::Ending(std::shared_ptr<const Causes> causes) : before_(std::exchange(ending, std::move(causes))) {}
+Ending::~Ending() {
+  ending = std::move(before_);
+}
+
+uint64_t ThisThread() {
+  static std::atomic<uint64_t> threads{0};
+  thread_local const uint64_t number = ++threads;
+  return number;
+}
+
+}  // namespace sdk
+
+namespace internal {
+
+const std::shared_ptr<const sdk::Causes>& EndingCauses() {
+  return ending;
+}
+
+BlockedCall::BlockedCall() : began_(world::MonotonicNow()) {}
+
+void BlockedCall::End(const sdk::Causes* causes) {
+  const absl::Time now = world::MonotonicNow();
+  if (!unresolved.has_value()) unresolved = Unresolved{.from = began_, .blocked = {}};
+  unresolved->blocked += now - began_;
+  if (causes == nullptr) return;
+  causes->ledger->Blocked(sdk::ThisThread(),
+                          {.from = unresolved->from, .to = now, .blocked = unresolved->blocked},
+                          causes->waited);
+  unresolved.reset();
+}
+
+}  // namespace internal
+}  // namespace paceline

@@ -1,0 +1,115 @@
+// A worker whose time goes where its test wants: it sleeps, which stands for computing, reads rows, and
+// pushes to them. Runs until SIGTERM, and prints where its time went as JSON: the client's own account, and
+// the time that passed.
+//
+//   explain_worker JOB RANK WORKERS STALENESS COMPUTE_MS SOMETIMES_MS
+//   explain_worker --load JOB: updates of one row that take long, as many as are let through
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "libs/world/random.h"
+#include "libs/world/real_clock.h"
+#include "nlohmann/json.hpp"
+#include "paceline/client.h"
+
+namespace {
+
+volatile std::sig_atomic_t stop = 0;
+
+struct Options {
+  std::string job;
+  uint32_t rank = 0;
+  uint32_t workers = 1;
+  uint64_t staleness = 0;
+  int64_t compute_ms = 0;
+  int64_t sometimes_ms = 0;  // instead, in each eighth clock, drawn by each worker for itself
+};
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "explain_worker: %s\n", status.ToString().c_str());
+  return 1;
+}
+
+nlohmann::json JsonOf(const paceline::Stats& stats, double passed) {
+  const paceline::BlockedSeconds& blocked = stats.time.blocked;
+  return {{"passed", passed},           {"all", stats.time.all},          {"compute", stats.time.compute},
+          {"blocked", blocked.total()}, {"staleness", blocked.staleness}, {"network", blocked.network},
+          {"queue", blocked.queue},     {"apply", blocked.apply}};
+}
+
+int Train(const Options& options) {
+  auto client = paceline::Client::Connect({.job = options.job,
+                                           .client_name = absl::StrCat("worker ", options.rank),
+                                           .workers = options.workers,
+                                           .rank = options.rank,
+                                           .cache_bytes_max = 0});
+  if (!client.ok()) return Fail(client.status());
+  const absl::Time began = paceline::world::MonotonicNow();
+  auto rows = (*client)->OpenOrCreate(
+      "rows", paceline::Sparse{
+                  .dim = 4,
+                  .rule = paceline::Add{},
+                  .consistency = paceline::Ssp{.staleness = options.staleness, .read_my_writes = false}});
+  if (!rows.ok()) return Fail(rows.status());
+  std::vector<uint64_t> keys(500);
+  std::iota(keys.begin(), keys.end(), uint64_t{1});
+  const std::vector<float> update(keys.size() * 4, 1);
+  paceline::world::SplitMix64 random(options.rank + 1);
+  absl::Time ended = began;
+  while (stop == 0) {
+    const bool sometimes = options.sometimes_ms > 0 && random.Next() % 8 == 0;
+    absl::SleepFor(absl::Milliseconds(sometimes ? options.sometimes_ms : options.compute_ms));
+    auto values = rows->Pull(keys);
+    ended = paceline::world::MonotonicNow();
+    if (!values.ok()) return Fail(values.status());
+    (void)rows->PushAsync(keys, update);
+    if (absl::Status ticked = (*client)->Tick(); !ticked.ok()) return Fail(ticked);
+  }
+  // To the end of the last read: what the client knows of.
+  std::printf("%s\n", JsonOf((*client)->stats(), absl::ToDoubleSeconds(ended - began)).dump().c_str());
+  return 0;
+}
+
+// Each row of a batch is the same one, so that one executor of one shard has all the work.
+int Load(const std::string& job) {
+  auto client = paceline::Client::Connect({.job = job, .client_name = "load"});
+  if (!client.ok()) return Fail(client.status());
+  constexpr uint32_t kDim = 64;
+  std::string code = "w = w + g";
+  for (int i = 0; i < 60; ++i) code += " / 1.5 * 1.5";
+  auto busy = (*client)->OpenOrCreate(
+      "busy", paceline::Ranged{.rows = 1, .dim = kDim, .rule = paceline::Expression{.code = code}});
+  if (!busy.ok()) return Fail(busy.status());
+  const std::vector<uint64_t> keys(2000, 0);
+  const std::vector<float> update(keys.size() * kDim, 0.5f);
+  std::printf("loads\n");
+  std::fflush(stdout);
+  while (stop == 0) (void)busy->PushAsync(keys, update);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGTERM, [](int) { stop = 1; });
+  if (argc == 3 && std::strcmp(argv[1], "--load") == 0) return Load(argv[2]);
+  if (argc != 7) {
+    std::fprintf(stderr, "expected JOB RANK WORKERS STALENESS COMPUTE_MS SOMETIMES_MS, or --load JOB\n");
+    return 2;
+  }
+  const auto number = [&](int i) { return std::strtoull(argv[i], nullptr, 10); };
+  return Train({.job = argv[1],
+                .rank = static_cast<uint32_t>(number(2)),
+                .workers = static_cast<uint32_t>(number(3)),
+                .staleness = number(4),
+                .compute_ms = static_cast<int64_t>(number(5)),
+                .sometimes_ms = static_cast<int64_t>(number(6))});
+}
