@@ -100,6 +100,7 @@ struct Plan {
   bool deletes = false;         // the other job is deleted once, while it trains
   bool restores_first = false;  // a job is made of an older snapshot before any worker starts
   uint32_t snapshots = 0;       // taken of the jobs, restored and deleted; 0: none
+  bool calm_end = false;        // once all is over, others work where nothing fails
   std::vector<Fault> faults;
 
   static Plan Of(uint64_t seed);
