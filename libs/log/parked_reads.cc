@@ -23,6 +23,12 @@ void ParkedReads::Sweep(absl::FunctionRef<bool(Parked&)> done) {
   reads_.resize(kept);
 }
 
+void ParkedReads::ForEach(absl::FunctionRef<void(const Read&)> visit) const {
+  for (const Parked& parked : reads_) {
+    if (!parked.read.sink->cancelled()) visit(parked.read);
+  }
+}
+
 bool ParkedReads::HasRoom() {
   if (reads_.size() >= kMax) Sweep([](const Parked&) { return false; });
   return reads_.size() < kMax;

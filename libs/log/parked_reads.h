@@ -22,6 +22,8 @@ class ParkedReads {
   static constexpr absl::Duration kOwnPartMax = absl::Seconds(1);
 
   size_t size() const { return reads_.size(); }
+  // Visits the reads that are still wanted.
+  void ForEach(absl::FunctionRef<void(const Read&)> visit) const;
 
   // True if another read may be parked. At the limit cancelled reads make room.
   bool HasRoom();

@@ -188,6 +188,7 @@ class Primary {
   std::string WhyNotServing() const;
   // Marks that are sent once their records are committed.
   size_t pending_acks() const { return uncommitted_.marks(); }
+  const Uncommitted& uncommitted() const { return uncommitted_; }
   // The min clock that every member knows; certificates name it.
   Clock MinClockShown(JobId job) { return uncommitted_.MinClock(job, replicas_.committed()); }
 
@@ -199,6 +200,7 @@ class Primary {
   clock::LineCounts Here(SessionId session) const { return folds_.Here(session, segment_); }
   Epoch epoch() const { return epoch_; }
   size_t parked() const { return parked_.size(); }
+  const ParkedReads& parked_reads() const { return parked_; }
 
  private:
   // Adds which part is refused, and which one is expected.

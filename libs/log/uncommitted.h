@@ -27,6 +27,8 @@ class Uncommitted {
   // Tells the marks of records up to `committed`. Returns the sinks that were told, in that order.
   std::vector<std::shared_ptr<AckSink>> Tell(Lsn committed);
   size_t marks() const { return marks_.size(); }
+  // The record that the first mark waits for. REQUIRES: there is a mark.
+  Lsn next() const { return marks_.front().lsn; }
 
   // -- min clocks --
   // A new epoch has begun with the last record of `segment`. Until that is committed, no min clock counts as

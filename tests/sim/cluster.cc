@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "libs/ring/hash.h"
 
 namespace paceline::sim {
 namespace {
@@ -58,15 +59,25 @@ Cluster::Cluster(const Plan& plan)
       operator_(world_, coordinator_, plan.operations, plan.deletes),
       elastic_(world_, coordinator_, shards_, plan.elastic),
       stranger_(world_, shards_, plan.seed),
+      promptness_(world_.verdict, world_.invariants),
+      calm_(world_, [this] { return last_fault_; }),
+      calmly_(ring::Mix64(/*seed=*/117, plan.seed)),
       started_(world_.Now()),
       last_fault_(world_.Now()) {
   world_.network.watcher = &watch_;
+  watch_.on_refusal = [this](const auto& refusal, SessionId session) { calm_.OnRefusal(refusal, session); };
+  coordinator_.on_map = [this] { calm_.OnMap(); };
+  coordinator_.on_evicted = [this](SessionId session) {
+    const auto lives = [&](const auto& client) { return client->up() && client->session() == session; };
+    calm_.OnEvicted(session, std::ranges::any_of(workers_, lives) || std::ranges::any_of(readers_, lives));
+  };
   world_.invariants.durable = plan.durable;
   world_.changes_max = plan.changes_max;
   for (uint32_t s = 0; s < plan.shards + plan.late_shards; ++s) {
     shards_.push_back(
         std::make_unique<SimShard>(world_, coordinator_, s, plan.disks, plan.durable, share_.get()));
     shards_.back()->on_wish = [this, shard = shards_.back().get()](const auto& request, const auto& wish) {
+      calm_.OnWish(shard->host().name, wish);
       OnWish(*shard, wish);
       RepeatLate(*shard, request, wish);
     };
@@ -202,6 +213,7 @@ void Cluster::RunUntil(const std::function<bool()>& done) {
       if (world_.scheduler.steps() % kOverlapEvery == 0) {
         NoOverlap();
         InSync();
+        Prompt();
       }
       continue;
     }
@@ -251,6 +263,14 @@ void Cluster::InSync() {
       if (!is_self(config.primary()) && std::ranges::none_of(config.replicas(), is_self)) return;
       world_.invariants.InSync(shard->self(), host.id(), HeldBy(host));
     });
+  }
+}
+
+void Cluster::Prompt() {
+  const v1::Map& map = coordinator_.map();
+  if (map.segments_size() == 0) return;
+  for (const auto& shard : shards_) {
+    if (shard->up()) promptness_.Look(*shard, map, plan_.durable, world_.Now());
   }
 }
 
@@ -366,6 +386,7 @@ Outcome Cluster::Run() {
     snapshotter_->Stop();
     RunUntil([this] { return snapshotter_->done() && UnderReplicated() == 0; });
   }
+  if (plan_.calm_end) EndCalmly();
   if (world_.verdict.ok()) CheckQuiet();
   if (!world_.verdict.ok()) TraceSegments();
 

@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/sim/calm.h"
 #include "tests/sim/elastic.h"
 #include "tests/sim/operator.h"
 #include "tests/sim/plan.h"
+#include "tests/sim/promptness.h"
 #include "tests/sim/sim_coordinator.h"
 #include "tests/sim/sim_shard.h"
 #include "tests/sim/snapshotter.h"
@@ -105,6 +107,24 @@ class Cluster {
   Worker* AnyWorkerUp();
 
   void InSync();
+  void Prompt();
+  // -- the calm end (calm_end.cc) --
+  // Others work where nothing fails; one shard hands over, another one dies, and one of the users.
+  void EndCalmly();
+  // Runs until `done`, which must become true within this time.
+  bool Within(absl::Duration most, const std::string& what, const std::function<bool()>& done);
+  void RunFor(absl::Duration duration);
+  // What keeps the cluster from being as it should be; empty: nothing.
+  // `idle`: nobody works, and all that was written is everywhere.
+  std::string Ails(bool idle);
+  std::string Ails(const v1::SegmentConfig& config, SegmentId segment, bool idle);
+  SimShard* StartOf(const v1::Member& member);
+  std::vector<SegmentId> PrimaryOf(const SimShard& shard);
+  void Visit(uint32_t visitors);
+  void HandOverCalmly();
+  void KillCalmly();
+  void LoseVisitor();
+  void CheckSpread(const std::vector<SegmentId>& taken);
   bool WorkersDone() const;
   bool ReadersDone() const;
   // Runs until `done`. Progress: `done` must become true in time after the last fault.
@@ -133,6 +153,10 @@ class Cluster {
   Operator operator_;
   Elastic elastic_;
   Stranger stranger_;
+  Promptness promptness_;
+  Calm calm_;
+  world::SplitMix64 calmly_;         // the randomness of the calm end
+  std::vector<Worker*> visitors_;    // of the calm end
   std::unique_ptr<Snapshotter> snapshotter_;  // null: there are no snapshots
   std::map<std::string, uint64_t> faults_;
   int swaps_to_lose_ = 0;

@@ -45,6 +45,7 @@ class SimClient::Dialer final : public world::Dialer {
 // A read under way, judged when it ends.
 struct SimClient::Reading {
   uint64_t start = 0;
+  absl::Time began;
   TrueRead read;
   absl::Duration timeout;
   TablePtr table;
@@ -55,6 +56,7 @@ struct SimClient::Reading {
 void SimClient::OnRead(const Reading& reading, absl::Status status) {
   if (reading.start != starts_ || !up()) return;
   if (status.ok()) {
+    Took("a read", reading.began);
     if (reading.read.exact && core().clock() > reading.read.min_clock) {
       world_.marks.Hit("an exact read is answered after its tick was made");
     }
@@ -95,6 +97,7 @@ SimClient::~SimClient() = default;
 
 void SimClient::Start(uint32_t workers, Consistency consistency, Consistency folded) {
   ++starts_;
+  started_ = world_.Now();
   failing_ = false;
   session_ = SessionId();
   consistency_ = consistency;
@@ -137,7 +140,10 @@ void SimClient::OnOpened(absl::Status status) {
       OpenTable("folded", folded, consistency_of_folded_, &folded_, [=, this] {
         OpenTable("rates", rates, consistency_, &rates_, [=, this] {
           OpenTable("means", means, consistency_of_folded_, &means_, [=, this] {
-            OpenTable("scratch", counts, consistency_, &scratch_, [this] { OnReady(); });
+            OpenTable("scratch", counts, consistency_, &scratch_, [this] {
+              Took("to begin", started_);
+              OnReady();
+            });
           });
         });
       });
@@ -214,8 +220,9 @@ void SimClient::Exit() {
   doing_ = "closing its session";
   const auto gate = gate_;
   Enter([&] {
-    core().Close("it is done", absl::Seconds(2), [this, gate](absl::Status) {
+    core().Close("it is done", absl::Seconds(2), [this, gate, began = world_.Now()](absl::Status) {
       if (gate != gate_ || !up()) return;
+      Took("to close", began);
       doing_ = "done";
       world_.scheduler.After(absl::ZeroDuration(), [this, start = starts_] {
         if (start == starts_ && up()) End();
@@ -253,7 +260,8 @@ void SimClient::Push(const TablePtr& table, const std::vector<uint64_t>& keys,
                                       sdk::AllocateFresh);
     const uint64_t push = world_.truth.OnPush(session_, core().clock(), *table, *batch, valid);
     core().Push(
-        {.table = table, .batch = batch, .done = [this, gate, valid, table, push](absl::Status status) {
+        {.table = table, .batch = batch, .done = [this, gate, valid, table, push, began = world_.Now()](absl::Status status) {
+           if (status.ok()) Took(table->schema.aggregated ? "a push that is folded" : "a push", began);
            if (absl::IsInvalidArgument(status)) world_.truth.OnRefused(session_, push);
            if (gate != gate_ || !up() || !core().failure().ok()) return;
            const bool gone = absl::IsInvalidArgument(status) && world_.truth.IsDropped(table->id);
@@ -296,6 +304,7 @@ void SimClient::PushPull(const TablePtr& table, const std::vector<uint64_t>& key
     const Clock reader = core().clock() + (next_clock ? 1 : 0);
     auto reading =
         std::make_shared<Reading>(Reading{.start = starts_,
+                                          .began = world_.Now(),
                                           .read = ReadOf(table, keys, std::nullopt, reader),
                                           .timeout = next_clock ? kShortTimeout : kTimeout,
                                           .table = table,
@@ -316,6 +325,7 @@ void SimClient::Pull(const TablePtr& table, std::vector<uint64_t> keys, std::opt
   // A min clock that is asked for by name may never come; what the model asks for does.
   auto reading =
       std::make_shared<Reading>(Reading{.start = starts_,
+                                        .began = world_.Now(),
                                         .read = std::move(read),
                                         .timeout = min_clock.has_value() ? kShortTimeout : kTimeout,
                                         .table = table,

@@ -31,6 +31,8 @@ class SimClient : private sdk::CacheWatcher {
   const std::string& name() const { return host_.name; }
   const std::string& job() const { return job_; }
   uint64_t starts() const { return starts_; }
+  // Called when a request has ended well, with how long it took.
+  std::function<void(const char* what, absl::Duration took)> on_took = [](const char*, absl::Duration) {};
   // The process's activity, and the cause of its core's waits: for messages about stalls.
   std::string Describe() const;
 
@@ -96,6 +98,7 @@ class SimClient : private sdk::CacheWatcher {
   void Hit(const sdk::CachedRow& row) override { hits_.push_back(row); }
   void Rests(TableId) override { world_.marks.Hit("a table rests in a cache"); }
   void OnRead(const Reading& reading, absl::Status status);
+  void Took(const char* what, absl::Time since) { on_took(what, world_.Now() - since); }
   // The guarantees of the table's model for a read at `reader`.
   TrueRead ReadOf(const TablePtr& table, const std::vector<uint64_t>& keys, std::optional<Clock> min_clock,
                   Clock reader) const;
@@ -116,6 +119,7 @@ class SimClient : private sdk::CacheWatcher {
   Consistency consistency_;
   Consistency consistency_of_folded_;
   SessionId session_;
+  absl::Time started_ = absl::InfinitePast();
   uint64_t starts_ = 0;
   bool failing_ = false;
   std::vector<sdk::CachedRow> hits_;  // of the current read

@@ -428,6 +428,7 @@ void SimCoordinator::OnMap(const v1::Map& map) {
   }
   map_ = map;
   maps_[map.version()] = map;
+  on_map();
 }
 
 void SimCoordinator::OnHandedOut(uint64_t session, uint64_t nonce) {
@@ -469,6 +470,7 @@ void SimCoordinator::SessionMoved(const coordinator::SessionRecord& session,
                                   coordinator::SessionRecord::State was) {
   using coordinator::SessionRecord;
   if (session.state() == SessionRecord::CLOSING && was != SessionRecord::CLOSING) {
+    if (session.evicted() && !session.join_refused()) on_evicted(SessionId(session.id()));
     if (session.evicted())
       world_.marks.Hit(session.join_refused() ? "a join is refused" : "a session is evicted");
     if (was == SessionRecord::FINISHING) world_.marks.Hit("a session is closed while it finishes");

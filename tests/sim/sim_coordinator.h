@@ -90,6 +90,10 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   void OnHandedOut(uint64_t session, uint64_t nonce);
   // A user is told that a snapshot is complete. REQUIRES: the cluster has snapshots.
   void OnSnapshotTold(const std::string& name);
+  // Called when a session is evicted because its client is silent.
+  std::function<void(SessionId)> on_evicted = [](SessionId) {};
+  // Called when a map was committed.
+  std::function<void()> on_map = [] {};
   // When the cluster is quiet: the floor is below the first session that is not closed.
   void CheckFloor();
 

@@ -42,6 +42,11 @@ void Worker::Begin() {
   Start(alone ? 1 : together_, consistency, plan_.bsp ? Consistency(Bsp{}) : consistency);
 }
 
+void Worker::Vanish() {
+  left_ = true;
+  Kill();
+}
+
 void Worker::OnReady() {
   started_ = true;
   start_ = core().clock();
@@ -203,8 +208,9 @@ void Worker::Leave() {
     Later(world_.Between(absl::ZeroDuration(), absl::Milliseconds(4)), [this] { Kill(); });
   }
   Enter([&] {
-    core().Finish(kFinishTimeout, [this, start = starts()](absl::Status status) {
+    core().Finish(kFinishTimeout, [this, start = starts(), began = world_.Now()](absl::Status status) {
       if (start != starts() || !up() || !core().failure().ok()) return;
+      if (status.ok()) on_took("to finish", world_.Now() - began);
       if (absl::IsFailedPrecondition(status) || absl::IsDataLoss(status)) return Fail(status);  // evicted
       if (!status.ok() && !absl::IsInvalidArgument(status)) {
         world_.verdict.Violated("Progress", absl::StrCat(name(), " cannot finish: ", status.ToString()));

@@ -16,6 +16,10 @@ class Worker final : public SimClient {
          uint32_t together, uint64_t clocks);
 
   void Begin();
+  // It ends after this clock, in good order …
+  void Stop() { clocks_ = 0; }
+  // … or at once, silently, and does not come back.
+  void Vanish();
   // True: it has done its work and has left.
   bool done() const { return done_; }
 
@@ -36,7 +40,7 @@ class Worker final : public SimClient {
 
   const WorkerPlan plan_;
   const uint32_t together_;
-  const uint64_t clocks_;
+  uint64_t clocks_;
   bool started_ = false;
   Clock start_ = 0;
   bool died_ = false;

@@ -1,0 +1,61 @@
+#include "tests/sim/calm.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace paceline::sim {
+namespace {
+
+// After a segment was handed over, clients that ask where it was learn of the new map within this.
+constexpr absl::Duration kMoves = absl::Milliseconds(1500);
+
+}  // namespace
+
+void Calm::Violated(const std::string& what) {
+  world_.verdict.Violated(
+      "Calm", absl::StrCat(what, ", ", absl::FormatDuration(world_.Now() - last_fault_()), " after the last fault"));
+}
+
+void Calm::OnWish(const std::string& shard, const v1::ConfigWish& wish) {
+  if (wish.kind() == v1::ConfigWish::SWAP) OnMap();
+  if (wish.kind() == v1::ConfigWish::SWAP || wish.kind() == v1::ConfigWish::ADD || !calm()) return;
+  Violated(absl::StrCat(shard, " wishes ", wish.ShortDebugString()));
+}
+
+void Calm::OnRefusal(const v1::Refusal& refusal, SessionId session) {
+  if (!calm()) return;
+  const bool moves = world_.Now() < moved_ + kMoves;
+  switch (refusal.reason()) {
+    case v1::Refusal::MOVED:
+    case v1::Refusal::UNAVAILABLE:
+      if (moves) return;
+      break;
+    case v1::Refusal::DATA_LOSS:
+      break;
+    case v1::Refusal::FENCED: {
+      const TrueSession* truth = world_.truth.Find(session);
+      if (truth == nullptr || truth->closing) return;
+      break;
+    }
+    default:
+      return;
+  }
+  Violated(absl::StrCat("session ", session.v, " is refused ", refusal.ShortDebugString()));
+}
+
+void Calm::OnEvicted(SessionId session, bool lives) {
+  if (calm() && lives) Violated(absl::StrCat("session ", session.v, ", whose client lives, is evicted"));
+}
+
+void Calm::Took(const std::string& who, const std::string& what, absl::Duration took, bool durable) {
+  static const std::map<std::string, absl::Duration> kMost = {
+      {"to begin", absl::Milliseconds(1000)}, {"a push", absl::Milliseconds(100)},  {"a push that is folded", absl::Milliseconds(200)},
+      {"a read", absl::Milliseconds(200)},    {"to finish", absl::Milliseconds(500)}, {"to close", absl::Milliseconds(500)}};
+  if (std::getenv("SIM_TOOK")) std::fprintf(stderr, "took %d %s %f\n", durable, what.c_str(), absl::ToDoubleMilliseconds(took));
+  const absl::Duration most = kMost.at(what);
+  const absl::Time since = std::max(last_fault_() + kSettled, excused_until_);
+  if (took <= most || world_.Now() - took <= since) return;
+  Violated(absl::StrCat(what, " of ", who, " takes ", absl::FormatDuration(took), ", expected at most ",
+                        absl::FormatDuration(most)));
+}
+
+}  // namespace paceline::sim
