@@ -78,6 +78,9 @@ enum class Bug : uint8_t {
   kChangeOutOfNumber,  // a call of the coordinator is obeyed though a newer change of its subject has begun
   kFloorForgotten,     // a segment that began empty forgets, with its primary, which calls are of before
   kDeposedObeyed,      // a shard obeys a coordinator though it knows of a later one
+  kLoadMovesEarly,     // segments move by load while a drain goes on or copies are missing
+  kLoadMovesAgain,     // a segment that has just moved by load does not rest
+  kLoadNotAwaited,     // segments move by load before all their primaries have told it
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -86,6 +86,9 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kChangeOutOfNumber, "change_out_of_number", "ChangeOrder", 3},
     NamedBug{Bug::kFloorForgotten, "floor_forgotten", "ChangeOrder", 5},
     NamedBug{Bug::kDeposedObeyed, "deposed_obeyed", "Stale", 51},
+    NamedBug{Bug::kLoadMovesEarly, "load_moves_early", "ByLoad", 1},
+    NamedBug{Bug::kLoadMovesAgain, "load_moves_again", "ByLoad", 1},
+    NamedBug{Bug::kLoadNotAwaited, "load_not_awaited", "ByLoad", 1},
     NamedBug{Bug::kWorkHandedEarly, "work_handed_early", "Work", 254},
     NamedBug{Bug::kWorkMarkedEarly, "work_marked_early", "Work", 9},
 };

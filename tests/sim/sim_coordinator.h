@@ -90,6 +90,8 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   void OnHandedOut(uint64_t session, uint64_t nonce);
   // A user is told that a snapshot is complete. REQUIRES: the cluster has snapshots.
   void OnSnapshotTold(const std::string& name);
+  // This beat has reached the present start of the coordinator.
+  void OnBeat(const v1::BeatRequest& beat);
   // When the cluster is quiet: the floor is below the first session that is not closed.
   void CheckFloor();
 
@@ -127,6 +129,7 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   void OnMap(const v1::Map& map);
   void SessionMoved(const coordinator::SessionRecord& session,
                     coordinator::SessionRecord::State was) override;
+  void MovesByLoad(uint32_t segment, uint32_t from, uint32_t to) override;
   void StoreBehind(const absl::Status& why) override;
   void Paused(absl::Duration gap) override;
   void OnTime(uint64_t start);
@@ -155,6 +158,12 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   std::map<uint64_t, uint64_t> handed_out_;  // nonces by session
   std::map<uint32_t, v1::Table> tables_;     // the tables in the store
   std::map<uint32_t, coordinator::JobRecord> jobs_;
+  // -- moves by load --
+  std::set<std::pair<uint32_t, uint64_t>>
+      told_load_;                                 // starts of shards, to the present start of the coordinator
+  std::map<uint32_t, absl::Time> moved_by_load_;  // segments, when last, on its clock
+  std::set<std::string> draining_;                // shards, by their keys in the store
+  bool drains_in_doubt_ = false;                  // the author does not know all of these
 };
 
 // The coordinator's interface for one client.

@@ -15,6 +15,7 @@
 #include "tools/paceline/health.h"
 #include "tools/paceline/snapshot.h"
 #include "tools/paceline/status.h"
+#include "tools/paceline/top.h"
 #include "tools/paceline/up.h"
 #include "tools/paceline/verify.h"
 
@@ -24,6 +25,7 @@ namespace {
 int Main(std::vector<std::string> arguments) {
   UpOptions up_options;
   StatusOptions status_options;
+  TopOptions top_options;
   AdminOptions admin_options;
   SnapshotOptions snapshot_options;
   VerifyOptions verify_options;
@@ -34,6 +36,7 @@ int Main(std::vector<std::string> arguments) {
   app.require_subcommand(0, 1);
   CLI::App* up = AddUp(app, up_options);
   CLI::App* status = AddStatus(app, status_options);
+  CLI::App* top = AddTop(app, top_options);
   AddAdmin(app, admin_options);
   AddSnapshot(app, snapshot_options);
   CLI::App* verify = AddVerify(app, verify_options);
@@ -54,6 +57,7 @@ int Main(std::vector<std::string> arguments) {
   }
   if (up->parsed()) return Up(up_options);
   if (status->parsed()) return PrintStatus(status_options);
+  if (top->parsed()) return Top(top_options);
   if (verify->parsed()) return Verify(verify_options);
   if (health->parsed()) return Health(health_options);
   if (const SnapshotCommand command = ParsedSnapshot(app)) return command(snapshot_options);
