@@ -9,6 +9,7 @@
 #include "bench/restart.h"
 #include "bench/rules.h"
 #include "bench/size.h"
+#include "bench/skew.h"
 #include "bench/soak/commands.h"
 #include "bench/workloads.h"
 #include "libs/base/version.h"
@@ -43,6 +44,11 @@ constexpr Workload kWorkloads[] = {
      paceline::bench::WithReplicas, /*own_cluster=*/true},
     {"disks", "pushes with disks written behind and with durable acknowledgements; likewise",
      paceline::bench::WithDisks, /*own_cluster=*/true},
+    {"skew",
+     "how even shards become that are asked by Zipf's law, as segments move by load; starts a cluster of its "
+     "own if "
+     "no --coordinator is given",
+     paceline::bench::Skew, /*own_cluster=*/true},
     {"restart", "a shard with gigabytes on its disk is killed: until it serves them again; likewise",
      paceline::bench::Restart, /*own_cluster=*/true},
 };
@@ -80,6 +86,10 @@ int main(int argc, char** argv) {
         ->check(CLI::Range(0.01, 1000.0))
         ->capture_default_str();
   }
+  app.get_subcommand("skew")
+      ->add_option("--seconds", setting.seconds, "for so long")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
   paceline::bench::SoakCommands soak;
   soak.AddTo(app);
   app.require_subcommand(1);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "libs/rpc/channel.h"
@@ -65,14 +66,19 @@ absl::StatusOr<ShardPages> ShardPages::Of(const std::string& coordinator) {
 }
 
 double ShardPages::Sum(absl::string_view metric) const {
+  const std::vector<double> each = Each(metric);
+  return std::accumulate(each.begin(), each.end(), 0.0);
+}
+
+std::vector<double> ShardPages::Each(absl::string_view metric) const {
   const std::string line = absl::StrCat("\n", metric, " ");
-  double sum = 0;
+  std::vector<double> each;
   for (const std::string& address : addresses_) {
     const std::string page = Scrape(address);
     const size_t at = page.find(line);
-    if (at != std::string::npos) sum += std::strtod(page.c_str() + at + line.size(), nullptr);
+    each.push_back(at == std::string::npos ? 0 : std::strtod(page.c_str() + at + line.size(), nullptr));
   }
-  return sum;
+  return each;
 }
 
 }  // namespace paceline::bench

@@ -16,6 +16,8 @@ class ShardPages {
 
   // A metric without labels, summed over all shards; a shard that does not answer counts nothing.
   double Sum(absl::string_view metric) const;
+  // The same of each shard.
+  std::vector<double> Each(absl::string_view metric) const;
   // CPU seconds of all shards since they started.
   double CpuSeconds() const { return Sum("process_cpu_seconds_total"); }
 

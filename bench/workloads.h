@@ -16,6 +16,7 @@ struct Setting {
   // lr: the kinds of table it is run on.
   std::vector<std::string> tables = {"sparse", "ranged"};
   double gigabytes = 4;  // restart, snapshots: of rows
+  double seconds = 90;   // skew: for so long
   std::string record;    // the client's history file; empty: the environment's
 };
 

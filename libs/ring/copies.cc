@@ -15,7 +15,13 @@ Copies::Copies(const PlanInput& input, const Roster& roster)
   for (uint32_t s = 0; s < count(); ++s) {
     const SegmentState& state = input.segments[s];
     for (ShardId member : state.members) Add(s, roster.IndexOf(member));
-    if (state.under_way.has_value()) Apply(state.under_way->kind, s, roster.IndexOf(state.under_way->to));
+    if (!state.under_way.has_value()) continue;
+    const int to = roster.IndexOf(state.under_way->to);
+    Apply(state.under_way->kind, s, to);
+    const bool replaces = state.under_way->kind == Move::Kind::kRecruit && state.relieves.has_value() &&
+                          state.members.size() > input.replicas &&
+                          std::ranges::count(state.members, *state.relieves) > 0;
+    if (replaces) Remove(s, roster.IndexOf(*state.relieves), to);
   }
 }
 

@@ -34,6 +34,8 @@ struct Move {
   SegmentId segment;
   ShardId primary;  // that the segment has before
   ShardId to;
+  // Of a move by load: the shard that gives up to `to` what the segment asks of it.
+  std::optional<ShardId> relieves = {};
 
   friend bool operator==(const Move&, const Move&) = default;
 };
@@ -68,6 +70,12 @@ struct SegmentState {
   Condition condition = Condition::kSound;
   std::vector<ShardId> avoid = {};  // shards whose recruiting failed: the last ones to be recruited
   uint32_t load = 1;                // what a copy of it, or being its primary, weighs; at least 1
+  // -- for moves by load --
+  double traffic = 0;  // what clients ask of its primary, in any unit
+  double bytes = 0;    // memory that a copy takes
+  bool rests = false;  // it has moved by load a short time ago, and does not again
+  // It moves by load, or has: if it has a member too many it is this one, and meanwhile it counts as gone.
+  std::optional<ShardId> relieves = {};
 };
 
 struct PlanInput {
@@ -76,6 +84,7 @@ struct PlanInput {
   uint32_t replicas = 0;               // wanted of each segment beside its primary
   // Recruits and hand-overs under way at a time: of the segments of one primary, and to one shard.
   uint32_t moves_per_shard = 8;
+  bool by_load = false;  // step 7 too
 };
 
 struct Round {

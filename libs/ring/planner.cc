@@ -8,9 +8,10 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "libs/base/planted.h"
 #include "libs/ring/chains.h"
 #include "libs/ring/copies.h"
+#include "libs/ring/relief.h"
 #include "libs/ring/roster.h"
 
 namespace paceline::ring {
@@ -55,6 +56,8 @@ class Planner {
       EvenPrimaries();
       if (!busy_ && moves_.empty()) EvenCopies(/*nearer=*/false);
     }
+    const bool rest = complete && !busy_ && moves_.empty();
+    if (in_.by_load && (rest || Planted(Bug::kLoadMovesEarly))) EvenLoad();
     return {.moves = std::move(moves_), .wanted = copies_.ToAssignment()};
   }
 
@@ -247,6 +250,7 @@ class Planner {
   // A shard that ends or drains goes first; then the members whose leaving removes most pairs that share a
   // zone. Primaries stay, unless they drain, or there is to be one member only.
   std::vector<int> Droppable(uint32_t segment) const {
+    if (const std::optional<int> relieved = Relieved(segment)) return {*relieved};
     const auto rank = [&](int shard) {
       return std::pair(!TakesAny(shard), copies_.Conflicts(segment, shard));
     };
@@ -263,6 +267,15 @@ class Planner {
       options.push_back(member);
     }
     return options;
+  }
+
+  // The member that has given the segment up by load, if all members could stay as well.
+  std::optional<int> Relieved(uint32_t segment) const {
+    const SegmentState& state = in_.segments[segment];
+    const bool member = state.relieves.has_value() && std::ranges::count(state.members, *state.relieves) > 0;
+    const auto stays = [this](ShardId shard) { return TakesAll(roster_.IndexOf(shard)); };
+    if (!member || !std::ranges::all_of(state.members, stays)) return std::nullopt;
+    return roster_.IndexOf(*state.relieves);
   }
 
   bool IsSound(uint32_t segment) const { return in_.segments[segment].condition == Condition::kSound; }
@@ -446,6 +459,21 @@ class Planner {
         [this](const Token& token, int to) { Begin(Kind::kHandOver, token.segment, to); });
   }
 
+  // -- 7 --
+
+  void EvenLoad() {
+    Relieve(
+        in_, roster_, copies_,
+        [this](Kind, uint32_t segment, int to) {
+          return Free(segment) && HasAsWanted(segment) && !Avoids(segment, to) && Room(segment, to);
+        },
+        [this](Kind kind, uint32_t segment, int from, int to) {
+          Begin(kind, segment, to);
+          if (kind == Kind::kRecruit) copies_.Remove(segment, from, to);
+          moves_.back().relieves = roster_.IdOf(from);
+        });
+  }
+
   const PlanInput& in_;
   const Roster roster_;
   Copies copies_;
@@ -460,19 +488,6 @@ class Planner {
 };
 
 }  // namespace
-
-std::string ToString(const Move& move) {
-  const std::string segment = absl::StrCat("segment ", move.segment.v, " of shard ", move.primary.v);
-  switch (move.kind) {
-    case Kind::kRecruit:
-      return absl::StrCat("recruit shard ", move.to.v, " for ", segment);
-    case Kind::kHandOver:
-      return absl::StrCat("hand ", segment, " over to shard ", move.to.v);
-    case Kind::kDrop:
-      return absl::StrCat("drop shard ", move.to.v, " from ", segment);
-  }
-  return "unknown move";
-}
 
 Round PlanRound(const PlanInput& input) {
   return Planner(input).Make();

@@ -73,6 +73,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--moves-per-shard", options.moves_per_shard,
                  "Segments that are copied, or handed over, at a time from one shard and to one shard")
       ->check(CLI::Range(1, 1024));
+  app.add_flag("--balance-load", options.by_load.on,
+               "Move segments from shards of which clients ask most to others, with their rows or, with "
+               "--replicas, as primaries; `paceline top` shows the load");
   app.add_option("--ring-bits", options.ring_bits,
                  "The ring has 2^N segments, for the cluster's life; a restart must state the same");
   app.add_option("--session-timeout", flags.session_timeout,

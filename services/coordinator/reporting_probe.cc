@@ -76,6 +76,10 @@ void ReportingProbe::SegmentsHandedOver(size_t segments) {
   spdlog::info("handed over segments={}", segments);
 }
 
+void ReportingProbe::MovesByLoad(uint32_t segment, uint32_t from, uint32_t to) {
+  spdlog::info("segment moves by load segment={} from_shard={} to_shard={}", segment, from, to);
+}
+
 void ReportingProbe::SessionMoved(const SessionRecord& session, SessionRecord::State was) {
   const bool closing = session.state() == SessionRecord::CLOSING;
   if (was == SessionRecord::STATE_UNSPECIFIED) sessions_opened_ += 1;
@@ -220,6 +224,16 @@ void ShowGauges(metrics::Families& families, const Gauges& gauges) {
        gauges.moves.bytes_left());
   show("move_bytes_per_second", "Bytes of these copies that moved lately, a second.",
        gauges.moves.bytes_per_s());
+  show("load_rows_per_second", "Rows that clients push to and read from all shards, lately.",
+       gauges.load.rows_per_s());
+  families.Gauge("paceline_coordinator_load_peak_ratio",
+                 "… of these at the shard with most, in means of all shards; 0: there are none.",
+                 gauges.load.peak_percent() / 100.0);
+  show("load_keys_too_hot", "Keys that alone ask more of their shard than moves could take away.",
+       static_cast<uint64_t>(gauges.load.too_hot_size()));
+  families.Counter("paceline_coordinator_load_moves_total",
+                   "Segments moved by load, since this coordinator began to lead.",
+                   static_cast<double>(gauges.load.moved()));
   show("jobs", "Jobs that have not been deleted.", gauges.jobs);
   show("tables", "Tables of all jobs.", gauges.tables);
   show("requests_waiting", "Requests that wait for an answer.", gauges.requests_waiting);

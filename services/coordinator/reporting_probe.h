@@ -20,6 +20,7 @@ class ReportingProbe final : public Probe {
   void SegmentsLost(const v1::ShardInfo& shard, size_t segments) override;
   void SegmentsTakenOver(size_t segments) override;
   void SegmentsHandedOver(size_t segments) override;
+  void MovesByLoad(uint32_t segment, uint32_t from, uint32_t to) override;
   void SessionMoved(const SessionRecord& session, SessionRecord::State was) override;
   void TableCreated(const v1::Table& table) override;
   void TableDropped(const v1::Table& table) override;

@@ -16,7 +16,7 @@ Context::Context(ShardOptions options, const world::Clock& clock, Probe& probe, 
   for (int i = 0; i < std::max(options_.executors, 1); ++i) {
     batches_.push_back(std::make_unique<engine::Batch>());
     watched_.emplace_back();
-    executors_.push_back(std::make_unique<Executor>(helper_.get()));
+    executors_.push_back(std::make_unique<Executor>(helper_.get(), &clock_));
     if (disk_ == nullptr) continue;
     executors_.back()->AfterGroup([this, i] { WriteGroup(static_cast<size_t>(i)); });
   }

@@ -18,6 +18,17 @@ void Executor::Run(Task task) {
 }
 
 void Executor::Drain() {
+  if (clock_ == nullptr) {
+    if (RunTurn()) helper_->Take(*this);
+    return;
+  }
+  const absl::Time began = clock_->Now();
+  const bool more = RunTurn();
+  busy_ns_.fetch_add(absl::ToInt64Nanoseconds(clock_->Now() - began), std::memory_order_relaxed);
+  if (more) helper_->Take(*this);
+}
+
+bool Executor::RunTurn() {
   size_t left = kTurn;
   std::deque<Task> group;
   while (true) {
@@ -25,7 +36,7 @@ void Executor::Drain() {
       const std::lock_guard lock(mutex_);
       if (queue_.empty()) {
         owned_ = false;
-        return;
+        return false;
       }
       if (helper_ == nullptr || queue_.size() <= left) {
         group.swap(queue_);
@@ -35,7 +46,7 @@ void Executor::Drain() {
         queue_.erase(queue_.begin(), end);
       }
     }
-    if (group.empty()) return helper_->Take(*this);
+    if (group.empty()) return true;
     left -= std::min(left, group.size());
     for (Task& next : group) {
       next();

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <thread>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
+#include "libs/world/clock.h"
 
 namespace paceline::shard {
 
@@ -27,7 +30,9 @@ class Executor {
 
   // `helper`, if there is one, must be there until the last call of Run has returned, and be gone, with what
   // it was given done, before the executor is.
-  explicit Executor(Helper* helper = nullptr) : helper_(helper) {}
+  // `clock`, which must outlive it, times its work; without one busy() is 0.
+  explicit Executor(Helper* helper = nullptr, const world::Clock* clock = nullptr)
+      : helper_(helper), clock_(clock) {}
 
   // Queues `task`, and runs the queue unless another thread does.
   void Run(Task task);
@@ -37,14 +42,20 @@ class Executor {
   void AfterGroup(Task after) { after_group_ = std::move(after); }
 
   size_t depth() const;
+  // How long tasks have run so far; with what they ran of other executors meanwhile.
+  absl::Duration busy() const { return absl::Nanoseconds(busy_ns_.load(std::memory_order_relaxed)); }
 
  private:
   friend class Helper;
 
   // REQUIRES: the caller has the token. Runs one turn; the token is free then, or the helper's.
   void Drain();
+  // The same; true: the helper is to go on.
+  bool RunTurn();
 
   Helper* const helper_;
+  const world::Clock* const clock_;
+  std::atomic<int64_t> busy_ns_{0};
   Task after_group_;
   // Guards what follows. Of the standard library because the thread sanitizer sees that one: the installed
   // Abseil is not built for it.

@@ -31,6 +31,18 @@ TEST(ExecutorTest, ATaskThatBringsAnotherFinishesFirst) {
   EXPECT_EQ(order, (std::vector<int>{1, 2}));
 }
 
+TEST(ExecutorTest, BusyIsTheTimeForWhichTasksRun) {
+  struct : world::Clock {
+    absl::Time Now() const override { return now; }
+    absl::Time now = absl::UnixEpoch();
+  } clock;
+  Executor executor(nullptr, &clock);
+  executor.Run([&] { clock.now += absl::Seconds(2); });
+  clock.now += absl::Hours(1);
+  executor.Run([&] { clock.now += absl::Seconds(3); });
+  EXPECT_EQ(executor.busy(), absl::Seconds(5));
+}
+
 TEST(ExecutorTest, ATaskIsDestroyedAtOnce) {
   Executor executor;
   auto held = std::make_shared<int>(0);

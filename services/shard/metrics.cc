@@ -137,6 +137,22 @@ void MetricsProbe::StreamClosed(const std::string& kind) {
 
 namespace {
 
+void ShowLoad(metrics::Families& families, const v1::ShardLoad& load) {
+  const auto rows = [&](const char* kind, uint64_t per_s) {
+    families.Gauge("paceline_shard_load_rows_per_second",
+                   "Rows that clients push to and read from segments of which it is primary, lately.",
+                   static_cast<double>(per_s), {{"kind", kind}});
+  };
+  rows("pushed", load.pushed_per_s());
+  rows("read", load.read_per_s());
+  families.Gauge("paceline_shard_load_bytes_per_second", "Bytes of their keys and values.",
+                 static_cast<double>(load.bytes_per_s()));
+  const uint64_t hottest =
+      load.segments().empty() ? 0 : load.segments(0).pushed_per_s() + load.segments(0).read_per_s();
+  families.Gauge("paceline_shard_load_hottest_segment_rows_per_second",
+                 "Rows of its segment of which clients ask most.", static_cast<double>(hottest));
+}
+
 void ShowReplication(metrics::Families& families, const ReplicationState& state) {
   const auto gauge = [&](const std::string& name, const std::string& help, uint64_t value) {
     families.Gauge(name, help, static_cast<double>(value));
@@ -227,6 +243,8 @@ void ShowShard(metrics::Families& families, Shard& shard) {
   for (size_t e = 0; e < context.executors().size(); ++e) {
     families.Gauge("paceline_shard_queue_depth", "Tasks waiting at an executor.",
                    static_cast<double>(context.executors()[e]->depth()), {{"executor", absl::StrCat(e)}});
+    families.Counter("paceline_shard_executor_busy_seconds_total", "Time for which an executor ran tasks.",
+                     absl::ToDoubleSeconds(context.executors()[e]->busy()), {{"executor", absl::StrCat(e)}});
   }
   auto described = std::make_shared<Notification>();
   auto state = std::make_shared<Shard::State>();
@@ -261,6 +279,7 @@ void ShowShard(metrics::Families& families, Shard& shard) {
                  static_cast<double>(context.replies().bytes_max()));
   families.Gauge("paceline_shard_parked_reads", "Parts of pulls waiting now.",
                  static_cast<double>(beat->parked()));
+  ShowLoad(families, state->load);
   ShowReplication(families, state->replication);
   if (const Disk* disk = context.disk()) ShowDisk(families, *disk, state->replication);
   if (shard.snapshots() != nullptr) ShowSnapshots(families, shard.snapshots()->counters());

@@ -94,12 +94,14 @@ class Shard {
   // Ends reads whose deadline has come, sends beacons, notices silence. Call every few tens of milliseconds.
   void OnTime();
 
-  // Gathers the state of the shard for a beat. `done` runs once, maybe before this returns.
+  // Gathers the state of the shard for a beat; what clients ask of it is in every second one. `done` runs
+  // once, maybe before this returns.
   void Describe(std::function<void(v1::BeatRequest)> done);
   // The same, and more, for the shard's own page of metrics.
   struct State {
     v1::BeatRequest beat;
     ReplicationState replication;
+    v1::ShardLoad load;
   };
   void Survey(std::function<void(State)> done);
 
@@ -149,6 +151,7 @@ class Shard {
   std::atomic<bool> disk_marked_{false};  // the disk knows whose it is
   Surroundings around_;
   std::unique_ptr<SnapshotTasks> snapshots_;
+  std::atomic<uint64_t> described_{0};  // beats
   StreamWatch watch_;
 };
 

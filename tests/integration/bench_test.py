@@ -93,6 +93,14 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(setups(beside["plain files, fdatasync"]),
                          [(sparse, 0, "acks durable"), (sparse, 1, "acks durable"), (whole, 0, "acks durable")])
 
+    def test_skew(self):
+        results = {result["metric"]: result for result in self.run_by_itself("skew")}
+        after = results["max/mean rows/s after a minute"]
+        self.assertGreaterEqual(after["value"], 1)
+        self.assertEqual(after["params"]["shards"], 4)
+        for stretch in after["params"]["over time"]:
+            self.assertGreaterEqual(stretch["max/mean"], 1)
+
     def test_rules(self):
         results = self.run_by_itself("rules")
         self.assertEqual({result["params"]["rule"] for result in results}, {"sgd", "adagrad", "ftrl_proximal", "adam"})

@@ -32,6 +32,11 @@ coordinator::Options CoordinatorOptions(const Plan& plan) {
   options.shard_silent = absl::Seconds(1);
   options.request_timeout = absl::Seconds(10);
   options.pause = absl::Milliseconds(700);
+  options.by_load = {.on = plan.by_load,
+                     .threshold = 1.05,
+                     .lasts = absl::Milliseconds(300),
+                     .rests = absl::Seconds(1),
+                     .rows_per_s_min = 1};
   return options;
 }
 

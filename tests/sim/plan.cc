@@ -137,6 +137,11 @@ void DrawElastic(Plan& plan) {
   plan.late_shards = static_cast<uint32_t>(drawn / 16 % 3);
 }
 
+// In one seed of six segments move by load; likewise.
+void DrawByLoad(Plan& plan) {
+  plan.by_load = ring::Mix64(/*seed=*/96, plan.seed) % 6 == 1;
+}
+
 }  // namespace
 
 const char* NameOf(FaultKind kind) {
@@ -201,6 +206,7 @@ Plan Plan::WithoutFaults(uint64_t seed) {
 Plan Plan::Of(uint64_t seed) {
   Plan plan = WithoutFaults(seed);
   DrawElastic(plan);
+  DrawByLoad(plan);
   world::SplitMix64 random(ring::Mix64(/*seed=*/78, seed));
   for (uint64_t late = world::Uniform(random, 3); late > 0; --late) {
     WorkerPlan& worker = plan.workers.emplace_back(DrawWorker(random, BspChance(seed)));

@@ -43,6 +43,8 @@ SimCoordinator::~SimCoordinator() = default;
 
 void SimCoordinator::Start() {
   ++starts_;
+  told_load_.clear();
+  drains_in_doubt_ = false;
   if (newest_ == nullptr) copies_.push_back(*disk_);
   store_ = std::make_unique<FailingStore>(*coordinator::MemoryStore::Open(disk_), [this](auto writes) {
     if (newest_ != nullptr) return OnCommittedToOld(writes);
@@ -286,6 +288,12 @@ void SimCoordinator::OnCommitted(absl::Span<const coordinator::Write> writes) {
   namespace keys = coordinator::keys;
   // Ends before beginnings: a job's tables go in the commit that says so.
   for (const coordinator::Write& write : writes) {
+    coordinator::ShardRecord shard;
+    if (absl::StartsWith(write.key, keys::kShards)) {
+      const bool drains = write.value.has_value() && shard.ParseFromString(*write.value) && shard.draining();
+      drains ? (void)draining_.insert(std::string(write.key)) : (void)draining_.erase(std::string(write.key));
+      drains_in_doubt_ |= store_->in_doubt;
+    }
     if (!write.value.has_value()) continue;
     coordinator::SessionRecord session;
     coordinator::JobRecord job;
@@ -311,6 +319,30 @@ void SimCoordinator::OnCommitted(absl::Span<const coordinator::Write> writes) {
   }
   for (const coordinator::Write& write : writes) {
     if (!write.value.has_value()) OnDeleted(write.key, put_back);
+  }
+}
+
+void SimCoordinator::OnBeat(const v1::BeatRequest& beat) {
+  if (beat.has_load()) told_load_.emplace(beat.shard(), beat.incarnation());
+}
+
+// ByLoad: when nothing else is to be moved, by what every primary has told, and no segment again too soon.
+void SimCoordinator::MovesByLoad(uint32_t segment, uint32_t from, uint32_t to) {
+  world_.marks.Hit(options_.replicas == 0 ? "a segment moves by load" : "a primary is handed over by load");
+  world_.Trace(absl::StrCat("segment ", segment, " moves by load from shard ", from, " to ", to));
+  const auto violated = [&](const std::string& why) {
+    world_.verdict.Violated("ByLoad", absl::StrCat("segment ", segment, " moves by load ", why));
+  };
+  const auto [last, first] = moved_by_load_.emplace(segment, clock_.Now());
+  if (!first && clock_.Now() - last->second <= options_.by_load.rests) violated("again, and has not rested");
+  last->second = clock_.Now();
+  if (!drains_in_doubt_ && !draining_.empty()) violated("while a shard drains");
+  const v1::Map& map = before_doubt_.has_value() ? *before_doubt_ : map_;  // as its author knows it
+  for (const v1::SegmentConfig& config : map.segments()) {
+    if (config.replicas_size() != static_cast<int>(options_.replicas))
+      return violated("while segments have a copy too few or too many");
+    if (!told_load_.contains({config.primary().shard(), config.primary().incarnation()}))
+      return violated("and the coordinator does not know the load of all primaries");
   }
 }
 

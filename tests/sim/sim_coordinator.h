@@ -94,6 +94,8 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   std::function<void(SessionId)> on_evicted = [](SessionId) {};
   // Called when a map was committed.
   std::function<void()> on_map = [] {};
+  // This beat has reached the present start of the coordinator.
+  void OnBeat(const v1::BeatRequest& beat);
   // When the cluster is quiet: the floor is below the first session that is not closed.
   void CheckFloor();
 
@@ -133,6 +135,7 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   void CheckMapOf(const shard::Shard& shard);
   void SessionMoved(const coordinator::SessionRecord& session,
                     coordinator::SessionRecord::State was) override;
+  void MovesByLoad(uint32_t segment, uint32_t from, uint32_t to) override;
   void StoreBehind(const absl::Status& why) override;
   void Paused(absl::Duration gap) override;
   void OnTime(uint64_t start);
@@ -162,6 +165,12 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   std::map<uint64_t, uint64_t> handed_out_;  // nonces by session
   std::map<uint32_t, v1::Table> tables_;     // the tables in the store
   std::map<uint32_t, coordinator::JobRecord> jobs_;
+  // -- moves by load --
+  std::set<std::pair<uint32_t, uint64_t>>
+      told_load_;                                 // starts of shards, to the present start of the coordinator
+  std::map<uint32_t, absl::Time> moved_by_load_;  // segments, when last, on its clock
+  std::set<std::string> draining_;                // shards, by their keys in the store
+  bool drains_in_doubt_ = false;                  // the author does not know all of these
 };
 
 // The coordinator's interface for one client.

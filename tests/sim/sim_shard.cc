@@ -364,7 +364,10 @@ void SimShard::Beat(uint64_t start) {
   shard_->Describe([this, start, asked = clock_.Now()](v1::BeatRequest beat) {
     world_.calls.Call<v1::BeatReply>(
         host_, coordinator_.host(), kCallTimeout,
-        [this, beat](auto answer) { coordinator_.Visit([&](auto& core) { answer(core.Beat(beat)); }); },
+        [this, beat](auto answer) {
+          coordinator_.OnBeat(beat);
+          coordinator_.Visit([&](auto& core) { answer(core.Beat(beat)); });
+        },
         [this, beat, start, asked](absl::StatusOr<v1::BeatReply> reply) {
           if (!Is(start)) return;
           if (reply.ok()) shard_->HeardCoordinator(asked);

@@ -90,6 +90,7 @@ absl::Status LocalCluster::StartCoordinator() {
                                         absl::StrCat(options_.shards),
                                         "--replicas",
                                         absl::StrCat(options_.replicas)};
+  if (options_.balance_load) arguments.push_back("--balance-load");
   AddSnapshotDir(arguments);
   ABSL_RETURN_IF_ERROR(StartProgram("coordinator", std::move(arguments)));
   std::optional<std::string> address;

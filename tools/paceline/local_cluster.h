@@ -22,6 +22,7 @@ struct LocalClusterOptions {
   int port = 0;                      // the coordinator's; 0: a free one
   uint64_t memory_budget_bytes = 0;  // of each shard; 0: the shard's own default
   bool durable = false;              // updates are acknowledged when they are on the disks of all members
+  bool balance_load = false;         // segments move by load
   std::string snapshot_dir = {};     // of job snapshots; empty: in the folder, unless that is temporary
   bool verbose = false;              // logs go to standard error instead of files
   absl::Duration start_timeout = absl::Seconds(60);

@@ -19,6 +19,7 @@
 #include "tools/paceline/say.h"
 #include "tools/paceline/snapshot.h"
 #include "tools/paceline/status.h"
+#include "tools/paceline/top.h"
 #include "tools/paceline/up.h"
 #include "tools/paceline/verify.h"
 
@@ -28,6 +29,7 @@ namespace {
 int Main(std::vector<std::string> arguments) {
   UpOptions up_options;
   StatusOptions status_options;
+  TopOptions top_options;
   AdminOptions admin_options;
   SnapshotOptions snapshot_options;
   VerifyOptions verify_options;
@@ -41,6 +43,7 @@ int Main(std::vector<std::string> arguments) {
   CLI::App* up = AddUp(app, up_options);
   CLI::App* status = AddStatus(app, status_options);
   CLI::App* explain = AddExplain(app, explain_options);
+  CLI::App* top = AddTop(app, top_options);
   AddAdmin(app, admin_options);
   CLI::App* pull = AddPull(app, rows_options);
   CLI::App* push = AddPush(app, rows_options);
@@ -66,6 +69,7 @@ int Main(std::vector<std::string> arguments) {
   }
   if (up->parsed()) return Up(up_options);
   if (status->parsed()) return PrintStatus(status_options);
+  if (top->parsed()) return Top(top_options);
   if (verify->parsed()) return Verify(verify_options);
   if (health->parsed()) return Health(health_options);
   if (explain->parsed()) return PrintExplanation(explain_options);

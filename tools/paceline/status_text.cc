@@ -193,11 +193,40 @@ std::string MovesText(const v1::MoveStatus& moves) {
   return text;
 }
 
+std::string LoadText(const v1::StatusReply& status) {
+  const v1::LoadStatus& load = status.load();
+  std::string text = absl::StrCat("Load: ", load.rows_per_s(), " rows a second");
+  if (load.peak_percent() > 0) {
+    absl::StrAppend(
+        &text, absl::StrFormat("; the shard with most has %.2f of the mean", load.peak_percent() / 100.0));
+  }
+  absl::StrAppend(&text, "; ",
+                  load.balances() ? absl::StrCat(load.moved(), " segments were moved by load")
+                                  : "segments do not move by load",
+                  "\n");
+  for (const v1::LoadStatus::TooHot& hot : load.too_hot()) {
+    std::string shard = absl::StrCat(hot.shard());
+    std::string table = absl::StrCat(hot.key().table());
+    for (const v1::ShardStatus& one : status.shards()) {
+      if (one.info().shard() == hot.shard()) shard = one.info().name();
+    }
+    for (const v1::Table& one : status.tables()) {
+      if (one.id() == hot.key().table()) table = one.name();
+    }
+    absl::StrAppend(
+        &text, "  key ", hot.key().key(), " of table ", Escaped(table), " (segment ", hot.segment(), ", ",
+        Escaped(shard), "): ", hot.key().rows_per_s(),
+        " rows a second are too many for any move: a key is at one shard; cache it, or split it\n");
+  }
+  return text;
+}
+
 std::string StatusText(const v1::StatusReply& status, absl::string_view coordinator) {
   // A coordinator that stands by knows nothing of the cluster.
   if (status.standby()) return absl::StrCat(ClusterLine(status, coordinator), Problems(status));
   std::string text =
       absl::StrCat(ClusterLine(status, coordinator), Shards(status), Replication(status), Moves(status));
+  if (status.load().rows_per_s() > 0) absl::StrAppend(&text, LoadText(status));
   for (const v1::JobStatus& job : status.jobs()) absl::StrAppend(&text, Job(job));
   return absl::StrCat(text, Tables(status), Problems(status));
 }

@@ -20,4 +20,7 @@ std::string BytesText(uint64_t bytes);
 // "3 segments are being copied, 12 wait; 1.5 GiB left, 50.0 MiB a second: 31 s".
 std::string MovesText(const v1::MoveStatus& moves);
 
+// What clients ask of the cluster, and the keys that are too hot for any move; one line each.
+std::string LoadText(const v1::StatusReply& status);
+
 }  // namespace paceline::tool

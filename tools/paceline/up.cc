@@ -43,6 +43,7 @@ LocalClusterOptions ClusterOptions(const UpOptions& o) {
                                       : 0,
           .memory_budget_bytes = o.memory_budget_bytes,
           .durable = o.durable,
+          .balance_load = o.balance_load,
           .snapshot_dir = o.snapshot_dir,
           .verbose = o.verbose};
 }
@@ -189,6 +190,9 @@ CLI::App* AddUp(CLI::App& app, UpOptions& options) {
   up->add_flag(
       "--durable", options.durable,
       "Acknowledge an update when every member has it on its disk, not only in memory; needs --data-dir");
+  up->add_flag(
+      "--balance-load", options.balance_load,
+      "Move segments from shards of which clients ask most to others; `paceline top` shows the load");
   up->add_option("--snapshot-dir", options.snapshot_dir,
                  "Folder of job snapshots (default: snapshots/ in --data-dir; without one there are none)")
       ->type_name("DIR");

@@ -16,6 +16,7 @@ struct UpOptions {
   int port = -1;  // -1: not given
   uint64_t memory_budget_bytes = 0;
   bool durable = false;
+  bool balance_load = false;
   std::string snapshot_dir;
   bool verbose = false;
   bool drill = false;

@@ -65,7 +65,8 @@ CoordinatorCore::CoordinatorCore(Options options, std::unique_ptr<Facts> facts, 
             FollowMap();
           }),
       configs_(context_, membership_, promotions_),
-      moves_(context_, membership_, promotions_, waiters_, [this] { FollowMap(); }),
+      loads_(context_, membership_),
+      moves_(context_, membership_, promotions_, loads_, waiters_, [this] { FollowMap(); }),
       drains_(context_, membership_, moves_),
       last_on_time_(context_.now) {
   sessions_.Start([this](const SessionRecord& session) { workers_.OnMoved(session); });
@@ -147,6 +148,7 @@ absl::StatusOr<v1::BeatReply> CoordinatorCore::Beat(const v1::BeatRequest& reque
   ABSL_ASSIGN_OR_RETURN(v1::BeatReply reply, membership_.Beat(request));
   workers_.OnBeat(request);
   moves_.OnBeat(request);
+  loads_.OnBeat(request);
   FollowMap();
   promotions_.Pump();
   return reply;
@@ -217,6 +219,7 @@ v1::StatusReply CoordinatorCore::Status() {
   const Visit visit(context_);
   v1::StatusReply reply =
       StatusOf(context_, membership_, sessions_, fan_outs_, workers_, job_changes_, moves_, drains_);
+  loads_.AddTo(reply);
   for (v1::JobStatus& job : *reply.mutable_jobs()) {
     for (v1::WorkStatus& queue : work_.Of(job.job())) *job.add_work() = std::move(queue);
   }
@@ -422,6 +425,7 @@ Gauges CoordinatorCore::gauges() {
   gauges.segments_under_replicated = moves_.UnderReplicated().size();
   gauges.shards_draining = drains_.size();
   gauges.moves = moves_.Status().value_or(v1::MoveStatus());
+  gauges.load = loads_.Status();
   gauges.jobs = facts_->jobs().size();
   gauges.tables = facts_->tables().size();
   gauges.requests_waiting = waiters_.size();

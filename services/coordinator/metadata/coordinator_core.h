@@ -21,6 +21,7 @@
 #include "services/coordinator/metadata/members/membership.h"
 #include "services/coordinator/metadata/placement/configs.h"
 #include "services/coordinator/metadata/placement/drains.h"
+#include "services/coordinator/metadata/placement/loads.h"
 #include "services/coordinator/metadata/placement/moves.h"
 #include "services/coordinator/metadata/placement/promotions.h"
 #include "services/coordinator/metadata/placement/recoveries.h"
@@ -50,6 +51,7 @@ struct Gauges {
   size_t segments_under_replicated = 0;
   size_t shards_draining = 0;
   v1::MoveStatus moves;  // empty: nothing moves
+  v1::LoadStatus load;
   size_t jobs = 0;
   size_t tables = 0;
   size_t requests_waiting = 0;
@@ -265,6 +267,7 @@ class CoordinatorCore final : private FanOuts::Listener {
   Promotions promotions_;
   Recoveries recoveries_;
   Configs configs_;
+  Loads loads_;
   Moves moves_;
   Drains drains_;
   uint64_t followed_map_ = 0;

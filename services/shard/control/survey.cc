@@ -1,7 +1,9 @@
 // Gathers the state of a shard, for the coordinator and for people.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -62,11 +64,40 @@ void KeepSlowestAndNewest(v1::BeatRequest& beat) {
   }
 }
 
+// Beats between two that tell the load.
+constexpr uint64_t kLoadEveryBeats = 2;
+// What is told of segments: so many, and the keys of so many. A beat has 16 KiB of load at most.
+constexpr int kLoadsMax = 512;
+constexpr int kWithKeysMax = 16;
+
+// Adds the load of one segment; one that nobody asks for anything, and that holds nothing, is left out.
+void AddLoad(uint32_t segment, const v1::SegmentLoad& load, v1::ShardLoad& sum) {
+  if (load.pushed_per_s() + load.read_per_s() + load.bytes() == 0) return;
+  sum.set_pushed_per_s(sum.pushed_per_s() + load.pushed_per_s());
+  sum.set_read_per_s(sum.read_per_s() + load.read_per_s());
+  sum.set_bytes_per_s(sum.bytes_per_s() + load.bytes_per_s());
+  v1::SegmentLoad& one = *sum.add_segments();
+  one = load;
+  one.set_segment(segment);
+}
+
+// The hottest first, and no more than may be told.
+void Bound(v1::ShardLoad& load) {
+  auto& segments = *load.mutable_segments();
+  std::ranges::sort(segments, std::greater<>(), [](const v1::SegmentLoad& one) {
+    return std::tuple(one.pushed_per_s() + one.read_per_s(), one.bytes(), ~one.segment());
+  });
+  if (segments.size() > kLoadsMax) segments.DeleteSubrange(kLoadsMax, segments.size() - kLoadsMax);
+  for (int i = kWithKeysMax; i < segments.size(); ++i) segments[i].clear_keys();
+}
+
 }  // namespace
 
 void Shard::Describe(std::function<void(v1::BeatRequest)> done) {
-  Survey([done = std::move(done)](State state) {
+  const bool with_load = described_.fetch_add(1, std::memory_order_relaxed) % kLoadEveryBeats == 0;
+  Survey([with_load, done = std::move(done)](State state) {
     KeepSlowestAndNewest(state.beat);
+    if (with_load) *state.beat.mutable_load() = std::move(state.load);
     done(std::move(state.beat));
   });
 }
@@ -82,6 +113,7 @@ void Shard::Survey(std::function<void(State)> done) {
     v1::Known known;
     std::string not_serving;
     std::vector<v1::LearnerProgress> learners;
+    v1::SegmentLoad load;
   };
   auto seen = std::make_shared<std::vector<Seen>>(view()->segments());
   context_.ForEachSegment(
@@ -99,7 +131,9 @@ void Shard::Survey(std::function<void(State)> done) {
           auto& [rows, bytes] = mine.held[table->info->job.v];
           rows += table->rows.rows();
           bytes += table->rows.bytes();
+          mine.load.set_bytes(mine.load.bytes() + table->rows.bytes());
         }
+        if (LoadMeter* load = host.load()) mine.load.MergeFrom(load->Report());
         for (const auto& [job, clock] : host.primary()->segment().jobs()) {
           v1::JobClock& of_job = mine.jobs.emplace_back();
           of_job.set_job(job.v);
@@ -148,6 +182,7 @@ void Shard::Survey(std::function<void(State)> done) {
           beat.set_rows(beat.rows() + segment.rows);
           beat.set_parked(beat.parked() + segment.parked);
           state.replication += segment.replication;
+          AddLoad(static_cast<uint32_t>(&segment - seen->data()), segment.load, state.load);
           known.set_session(std::max(known.session(), segment.known.session()));
           known.set_job(std::max(known.job(), segment.known.job()));
           known.set_table(std::max(known.table(), segment.known.table()));
@@ -179,6 +214,10 @@ void Shard::Survey(std::function<void(State)> done) {
           of_job->set_bytes(held[job].second);
         }
         for (const auto& [session, worker] : workers) *beat.add_workers() = worker;
+        for (const auto& executor : context_.executors())
+          state.load.set_busy_us(state.load.busy_us() +
+                                 static_cast<uint64_t>(absl::ToInt64Microseconds(executor->busy())));
+        Bound(state.load);
         done(std::move(state));
       });
 }

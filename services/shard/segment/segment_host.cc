@@ -68,10 +68,15 @@ std::optional<v1::Refusal> SegmentHost::Take(const log::Part& part, Epoch sender
     return refusal;
   }
   primary()->SetNow(now);
+  LoadMeter& load = LoadNow();
+  const LoadMeter::Call call = load.Begin();
   auto refusal = primary()->Take(part);
+  load.End(call);
   if (refusal.has_value()) {
     refusal->set_line(static_cast<v1::Line>(part.update.line));
     refusal->set_number(part.update.number);
+  } else {
+    load.Pushed(part.update);
   }
   return refusal;
 }
@@ -81,7 +86,19 @@ void SegmentHost::Serve(log::Read read, Epoch sender_epoch, absl::Time now) {
     read.sink->Refused(read.part, *std::move(refusal));
     return;
   }
+  LoadMeter& load = LoadNow();
+  load.Read(read);
+  const LoadMeter::Call call = load.Begin();
   primary()->Serve(std::move(read), now);
+  load.End(call);
+}
+
+LoadMeter& SegmentHost::LoadNow() {
+  if (load() == nullptr) {
+    load_ = std::make_unique<LoadMeter>(id_.v, *around_.clock);
+    load_tenure_ = tenure_;
+  }
+  return *load_;
 }
 
 std::optional<v1::Refusal> SegmentHost::Subscribe(const log::SetChange& change, Epoch sender_epoch) {

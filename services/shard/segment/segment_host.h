@@ -12,6 +12,7 @@
 #include "libs/log/primary.h"
 #include "libs/ring/segment_map.h"
 #include "services/shard/disk/segment_disk.h"
+#include "services/shard/segment/load_meter.h"
 #include "services/shard/segment/segment_role.h"
 
 namespace paceline::shard {
@@ -119,6 +120,9 @@ class SegmentHost {
     return follower() == nullptr ? nullptr : follower()->segment();
   }
 
+  // What clients ask of it since it became primary here; nullptr: nothing yet, or it is not primary.
+  LoadMeter* load() { return primary() != nullptr && load_tenure_ == tenure_ ? load_.get() : nullptr; }
+
   // Counts the times this shard became primary; 0 while it is not. A tick that named the segment earlier in
   // the same tenure still speaks for it.
   uint64_t tenure() const { return primary() != nullptr ? tenure_ : 0; }
@@ -208,6 +212,8 @@ class SegmentHost {
   v1::FenceReply::Segment JudgeRecovery(const v1::FenceRequest::Segment& request);
   // The event that a client waits for; empty: none is known.
   std::string Awaits() const;
+  // The meter of this tenure. REQUIRES: it is primary.
+  LoadMeter& LoadNow();
   // The refusal of a request with this epoch; nullopt: the segment serves it.
   std::optional<v1::Refusal> Misrouted(Epoch sender_epoch) const;
   // Puts the disk's progress into the last answer; true: that is news.
@@ -258,6 +264,8 @@ class SegmentHost {
   absl::Time last_on_time_ = absl::InfinitePast();
   uint64_t numbers_ = 0;  // of beacons and exchanges, over all tenures
   uint64_t tenure_ = 0;
+  std::unique_ptr<LoadMeter> load_;  // null: clients have asked for nothing yet
+  uint64_t load_tenure_ = 0;         // in which it counts
   Events events_;
 };
 

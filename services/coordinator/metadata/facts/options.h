@@ -31,6 +31,20 @@ struct Limits {
   size_t text_bytes = 512;         // of a client's description, a reason, an address, a zone
 };
 
+// When segments move by load (Loads).
+struct ByLoad {
+  bool on = false;
+  // Some shard has so many means of all shards' traffic, or memory, for so long.
+  double threshold = 1.15;
+  absl::Duration lasts = absl::Seconds(5);
+  // A segment that has moved does not move again for so long; and a coordinator that begins to lead, which
+  // does not know what has moved, moves none for so long.
+  absl::Duration rests = absl::Seconds(20);
+  // With less in the mean shard, rows a second and bytes, none of it is worth a move.
+  uint64_t rows_per_s_min = 1000;
+  uint64_t bytes_min = uint64_t{64} << 20;
+};
+
 struct Options {
   uint32_t shards = 1;  // shards that must have joined before the first map is made
   // Replicas wanted of each segment, on other shards than its primary: takes replicas + 1 shards. With fewer,
@@ -54,6 +68,7 @@ struct Options {
   // How long a promotion waits for replicas' answers to a fence; later ones are left out of the new epoch.
   absl::Duration fence_wait = absl::Milliseconds(150);
   uint32_t moves_per_shard = 8;  // recruits, and hand-overs, under way at a time per shard
+  ByLoad by_load = {};
   // The files of snapshots' manifests; must outlive the coordinator. nullptr: there are no snapshots.
   SnapshotFiles* snapshots = nullptr;
   Limits limits = {};

@@ -23,6 +23,8 @@ class Probe {
   // Replicas became primaries of this many segments: in place of a silent primary; or as planned.
   virtual void SegmentsTakenOver(size_t /*segments*/) {}
   virtual void SegmentsHandedOver(size_t /*segments*/) {}
+  // The segment is to go from one shard to another, as its primary or with its data, because of its load.
+  virtual void MovesByLoad(uint32_t /*segment*/, uint32_t /*from*/, uint32_t /*to*/) {}
   // The session has entered the state in its record from `was`, STATE_UNSPECIFIED for a new session. CLOSING
   // with `evicted` set is an eviction.
   virtual void SessionMoved(const SessionRecord& /*session*/, SessionRecord::State /*was*/) {}

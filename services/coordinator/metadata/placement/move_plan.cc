@@ -46,6 +46,13 @@ ring::PlanInput InputOf(const MoveInputs& inputs, const std::map<uint32_t, uint6
                                          .primary = ShardId(move.primary.shard()),
                                          .to = ShardId(move.to.shard())};
   }
+  input.by_load = inputs.load.moves;
+  for (const auto& [segment, load] : inputs.load.segments) {
+    input.segments[segment].traffic = load.traffic;
+    input.segments[segment].bytes = load.bytes;
+  }
+  for (const uint32_t segment : inputs.load.resting) input.segments[segment].rests = true;
+  for (const auto& [segment, shard] : inputs.load.relieves) input.segments[segment].relieves = ShardId(shard);
   for (const auto& [segment, shard] : inputs.failed) input.segments[segment].avoid.push_back(ShardId(shard));
   return input;
 }
@@ -73,6 +80,7 @@ std::vector<MemberMove> PlanMoves(const MoveInputs& inputs) {
     move.primary = inputs.map.segments(static_cast<int>(move.segment)).primary();
     move.to.set_shard(planned.to.v);
     move.to.set_incarnation(newest.at(planned.to.v));
+    if (planned.relieves.has_value()) move.relieves = planned.relieves->v;
   }
   return moves;
 }

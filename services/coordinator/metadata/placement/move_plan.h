@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -19,6 +20,19 @@ struct MemberMove {
   uint32_t segment = 0;
   v1::Member primary;  // the segment's present primary
   v1::Member to;
+  std::optional<uint32_t> relieves = {};  // of a move by load: the shard that gives the segment up
+};
+
+// What is known of load, for the plan.
+struct LoadInputs {
+  struct Of {
+    double traffic = 0;  // rows a second
+    double bytes = 0;
+  };
+  bool moves = false;  // segments may move by load
+  std::map<uint32_t, Of> segments = {};
+  std::set<uint32_t> resting = {};
+  std::map<uint32_t, uint32_t> relieves = {};  // by segment: the shard that it moves away from, or has
 };
 
 // The input of the plan.
@@ -35,6 +49,7 @@ struct MoveInputs {
   std::map<uint32_t, MemberMove> under_way = {};        // by segment
   std::set<std::pair<uint32_t, uint32_t>> failed = {};  // (segment, shard): recruits to try last
   uint32_t moves_per_shard = 8;  // moves under way at a time, from one primary and to one shard
+  LoadInputs load = {};
 };
 
 // The next steps (ring/planner.h), of a map whose members are starts of shards: those that are not the newest

@@ -98,11 +98,13 @@ void Moves::Plan() {
   if (planned_map_ == facts.map_version() && next_plan_ > context_.now) return;
   planned_map_ = facts.map_version();
   next_plan_ = context_.now + kPlanAgain;
+  loads_.Look([this](uint32_t segment) { return IsMoving(segment); });
   const std::shared_ptr<const v1::Map> map = facts.map();  // the inputs refer to it
   const std::vector<MemberMove> moves = PlanMoves(Inputs());
   for (const MemberMove& move : moves) {
     if (move.kind == MemberMove::Kind::kDrop) continue;
     under_way_[move.segment] = {.move = move, .since = context_.now};
+    if (move.relieves.has_value()) loads_.OnMove(move);
   }
   if (!moves.empty()) CountCopiesLeft();
   CommitDrops(moves);
@@ -116,7 +118,8 @@ MoveInputs Moves::Inputs() const {
                     .held = promotions_.UnderWay(),
                     .under_way = MovesUnderWay(),
                     .failed = failed_,
-                    .moves_per_shard = context_.options.moves_per_shard};
+                    .moves_per_shard = context_.options.moves_per_shard,
+                    .load = loads_.Inputs()};
   for (const auto& [id, shard] : facts.shards()) {
     if (membership_.Alive(id)) inputs.alive.insert(id);
     if (shard.draining()) {

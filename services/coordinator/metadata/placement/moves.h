@@ -15,6 +15,7 @@
 #include "services/coordinator/metadata/changes/waiters.h"
 #include "services/coordinator/metadata/facts/context.h"
 #include "services/coordinator/metadata/members/membership.h"
+#include "services/coordinator/metadata/placement/loads.h"
 #include "services/coordinator/metadata/placement/move_plan.h"
 #include "services/coordinator/metadata/placement/promotions.h"
 #include "services/coordinator/metadata/placement/roll_call.h"
@@ -31,11 +32,12 @@ namespace paceline::coordinator {
 class Moves {
  public:
   // `on_map` is called, within the visit, after a map was committed.
-  Moves(Context& context, Membership& membership, Promotions& promotions, Waiters& waiters,
+  Moves(Context& context, Membership& membership, Promotions& promotions, Loads& loads, Waiters& waiters,
         std::function<void()> on_map)
       : context_(context),
         membership_(membership),
         promotions_(promotions),
+        loads_(loads),
         waiters_(waiters),
         roll_call_(context, [this] { Pump(); }),
         on_map_(std::move(on_map)) {}
@@ -139,6 +141,7 @@ class Moves {
   Context& context_;
   Membership& membership_;
   Promotions& promotions_;
+  Loads& loads_;
   Waiters& waiters_;
   RollCall roll_call_;
   const std::function<void()> on_map_;
