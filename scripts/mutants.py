@@ -99,7 +99,7 @@ def top_level(code, char):
 
 def only_planted(condition):
     """True if the condition holds only where a bug is planted. What it leads to then, and its limits, concern no user."""
-    return re.search(r"(?:^|&& )Planted\(", condition) is not None and "||" not in condition
+    return all(re.search(r"(?:^|&& )Planted\(", either.strip()) is not None for either in condition.split("||"))
 
 
 ASSIGNS = re.compile(r"(?<![=!<>+\-|&*/])=(?!=)")

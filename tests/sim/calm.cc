@@ -1,5 +1,9 @@
 #include "tests/sim/calm.h"
 
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace paceline::sim {
@@ -7,6 +11,10 @@ namespace {
 
 // After a segment was handed over, clients that ask where it was learn of the new map within this.
 constexpr absl::Duration kMoves = absl::Milliseconds(1500);
+
+// A client notices within this that a stream has broken, and has another one.
+constexpr absl::Duration kNotices = absl::Milliseconds(210);
+constexpr absl::Duration kReconnects = absl::Milliseconds(400);
 
 }  // namespace
 
@@ -27,7 +35,7 @@ void Calm::OnRefusal(const v1::Refusal& refusal, SessionId session) {
   switch (refusal.reason()) {
     case v1::Refusal::MOVED:
     case v1::Refusal::UNAVAILABLE:
-      if (moves) return;
+      if (moves || absl::StrContains(refusal.message(), "list of tables")) return;  // a table was opened
       break;
     case v1::Refusal::DATA_LOSS:
       break;
@@ -51,7 +59,7 @@ void Calm::Took(const std::string& who, const std::string& what, absl::Duration 
       {"to begin", absl::Milliseconds(1000)}, {"a push", absl::Milliseconds(100)},  {"a push that is folded", absl::Milliseconds(200)},
       {"a read", absl::Milliseconds(200)},    {"to finish", absl::Milliseconds(500)}, {"to close", absl::Milliseconds(500)}};
   if (std::getenv("SIM_TOOK")) std::fprintf(stderr, "took %d %s %f\n", durable, what.c_str(), absl::ToDoubleMilliseconds(took));
-  const absl::Duration most = kMost.at(what);
+  const absl::Duration most = kMost.at(what) * (durable ? 3 : 1) + (world_.Now() - took < broke_ + kNotices ? kReconnects : absl::ZeroDuration());
   const absl::Time since = std::max(last_fault_() + kSettled, excused_until_);
   if (took <= most || world_.Now() - took <= since) return;
   Violated(absl::StrCat(what, " of ", who, " takes ", absl::FormatDuration(took), ", expected at most ",

@@ -12,6 +12,7 @@ namespace {
 constexpr absl::Duration kRecovers = absl::Seconds(12);  // after the last fault, and after a death
 constexpr absl::Duration kSteady = absl::Milliseconds(150);
 constexpr absl::Duration kHandsOver = absl::Seconds(1);
+constexpr absl::Duration kTakesOver = absl::Milliseconds(300);  // beside the time that was lent
 constexpr absl::Duration kLook = absl::Milliseconds(1);
 
 }  // namespace
@@ -99,7 +100,19 @@ void Cluster::Visit(uint32_t visitors) {
     visitors_.back()->on_took = [this, name = visitors_.back()->name()](const char* what, absl::Duration took) {
       calm_.Took(name, what, took, plan_.durable);
     };
+    visitors_.back()->on_failed = [this, name = visitors_.back()->name()](const absl::Status& why) {
+      world_.verdict.Violated("Calm", absl::StrCat(name, " fails: ", why.ToString()));
+    };
     visitors_.back()->Begin();
+  }
+}
+
+// Their parts under way are sent again, by other streams.
+void Cluster::BreakCalmly() {
+  calm_.Break();
+  for (const auto& connection : world_.network.connections()) {
+    const bool theirs = std::ranges::any_of(visitors_, [&](Worker* visitor) { return visitor->host().name == connection->info().client; });
+    if (theirs && connection->established() && world::Chance(calmly_, 0.5)) connection->Break(absl::UnavailableError("connection reset"));
   }
 }
 
@@ -127,7 +140,7 @@ void Cluster::HandOverCalmly() {
 }
 
 // Of the replicas that hold the same, the one on the shard that is primary of the fewest segments takes over.
-void Cluster::CheckSpread(const std::vector<SegmentId>& taken) {
+void Cluster::CheckSpread(const v1::Map& before, const std::vector<SegmentId>& taken) {
   std::map<uint32_t, int> primaries;
   const v1::Map& map = coordinator_.map();
   for (const v1::SegmentConfig& config : map.segments()) primaries[config.primary().shard()] += 1;
@@ -136,7 +149,7 @@ void Cluster::CheckSpread(const std::vector<SegmentId>& taken) {
     const v1::SegmentConfig& config = map.segments(static_cast<int>(it->v));
     const uint32_t by = config.primary().shard();
     if (!looked_at.insert(by).second) continue;  // it took more afterwards
-    for (const v1::Member& other : config.replicas()) {
+    for (const v1::Member& other : before.segments(static_cast<int>(it->v)).replicas()) {
       if (primaries[by] <= primaries[other.shard()] + 1) continue;
       world_.verdict.Violated("Prompt", absl::StrCat("shard ", by, ", primary of ", primaries[by], " segments, takes over segment ",
                                                      it->v, " rather than shard ", other.shard(), ", of ", primaries[other.shard()]));
@@ -156,6 +169,7 @@ void Cluster::KillCalmly() {
   bool equal = false;
   RunUntil([&] { return (equal = Ails(/*idle=*/true).empty()) || world_.Now() > tried; });
   const std::vector<SegmentId> taken = PrimaryOf(shard);
+  const v1::Map before = coordinator_.map();
   if (!world_.verdict.ok() || !shard.up()) return;
   const absl::Duration down =
       world::Chance(calmly_, 0.5) ? absl::Milliseconds(100) : absl::Milliseconds(1200) + lease;
@@ -171,9 +185,9 @@ void Cluster::KillCalmly() {
       return primary != nullptr && primary->epoch() == Epoch(config.epoch()) && primary->MayAnswer();
     });
   };
-  const absl::Duration patience = plan_.replicas == 0 ? down + absl::Seconds(1) : log::Patience(lease) + absl::Milliseconds(600);
+  const absl::Duration patience = plan_.replicas == 0 ? down + absl::Seconds(1) : log::Patience(lease) * (1 + log::kDrift) + kTakesOver;
   if (!Within(patience, absl::StrCat("taken over from ", shard.host().name), taken_over)) return;
-  if (equal && plan_.replicas > 0) CheckSpread(taken);
+  if (equal && plan_.replicas > 0) CheckSpread(before, taken);
   Within(kRecovers, "as it should be", [this] { return Ails(/*idle=*/false).empty(); });
   RunFor(kSteady);
   calm_.Resume();
@@ -197,12 +211,15 @@ void Cluster::LoseVisitor() {
 
 void Cluster::EndCalmly() {
   if (!world_.verdict.ok()) return;
+  swaps_to_lose_ = adds_to_repeat_ = 0;
   if (!Within(std::max(last_fault_ + kRecovers - world_.Now(), absl::Seconds(5)), "as it should be",
               [this] { return Ails(/*idle=*/true).empty(); }))
     world_.Trace(Ails(/*idle=*/true));
   if (last_fault_ + Calm::kSettled > world_.Now()) RunFor(last_fault_ + Calm::kSettled - world_.Now());
   world_.network.latency.slow = 0;
   Visit(/*visitors=*/2);
+  RunFor(kSteady);
+  BreakCalmly();
   RunFor(kSteady);
   HandOverCalmly();
   RunFor(kSteady);

@@ -121,10 +121,12 @@ class Cluster {
   SimShard* StartOf(const v1::Member& member);
   std::vector<SegmentId> PrimaryOf(const SimShard& shard);
   void Visit(uint32_t visitors);
+  void BreakCalmly();
   void HandOverCalmly();
   void KillCalmly();
   void LoseVisitor();
-  void CheckSpread(const std::vector<SegmentId>& taken);
+  // `before`: the map when the primary of these segments died.
+  void CheckSpread(const v1::Map& before, const std::vector<SegmentId>& taken);
   bool WorkersDone() const;
   bool ReadersDone() const;
   // Runs until `done`. Progress: `done` must become true in time after the last fault.

@@ -266,6 +266,7 @@ void Invariants::OnQuiet(const log::Segment& segment) {
       }
     }
   }
+  State(segment);
   for (const auto& [id, table] : segment.tables()) {
     Dropped(ledger, segment.id(), id, "the state");
     const Purpose purpose = truth_.PurposeOf(id);

@@ -150,6 +150,8 @@ class Invariants {
   void Join(const SegmentLedger& ledger, SegmentId segment, const log::Join& join);
   void Below(const SegmentLedger& ledger, SegmentId segment, const log::Update& update);
   void Sums(const log::Segment& segment, const log::Segment::Table& table);
+  // The state has the sessions, workers, clocks and numbers of changes that are logged, and no others.
+  void State(const log::Segment& segment);
   void Dropped(const SegmentLedger& ledger, SegmentId segment, TableId table, const char* record);
   void Rates(const SegmentLedger& ledger, SegmentId segment, const log::ChangeRule& change);
   // The coordinator has committed that the job is to be deleted: a user has meant it.

@@ -92,6 +92,8 @@ void Promptness::Committed(SimShard& shard, log::Primary& primary, const v1::Map
   if (shard.disk() == nullptr && replicas.learners() == 0 && config.replicas_size() == 0 &&
       replicas.safe() != replicas.committed())
     Violated(absl::StrCat("record ", replicas.committed().v, " is committed, and counts as safe to ", replicas.safe().v));
+  if (replicas.safe() > replicas.committed())
+    Violated(absl::StrCat("record ", replicas.safe().v, " counts as safe, ", replicas.committed().v, " is committed"));
   if (Epoch(config.epoch()) != primary.epoch() || replicas.learners() > 0) return;
   const bool held = std::ranges::all_of(config.replicas(), [&](const v1::Member& member) {
     return replicas.Holds(wire::MemberFromProto(member));

@@ -195,6 +195,7 @@ void SimClient::Fail(const absl::Status& why) {
   if (std::exchange(failing_, true)) return;
   if (session_ == SessionId()) session_ = core().session();
   world_.invariants.OnFailed(session_, why);
+  on_failed(why);
   world_.Trace(absl::StrCat(Describe(), " fails: ", why.ToString()));
   world_.marks.Hit(absl::StrCat("a client fails: ", absl::StatusCodeToString(why.code())));
   doing_ = absl::StrCat("ending: ", why.ToString());

@@ -31,6 +31,8 @@ class SimClient : private sdk::CacheWatcher {
   const std::string& name() const { return host_.name; }
   const std::string& job() const { return job_; }
   uint64_t starts() const { return starts_; }
+  // Called when its client has failed.
+  std::function<void(const absl::Status&)> on_failed = [](const absl::Status&) {};
   // Called when a request has ended well, with how long it took.
   std::function<void(const char* what, absl::Duration took)> on_took = [](const char*, absl::Duration) {};
   // The process's activity, and the cause of its core's waits: for messages about stalls.

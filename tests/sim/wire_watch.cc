@@ -87,9 +87,6 @@ void WireWatch::OnPushSent(Stream& stream, const absl::Cord& frame) {
   const auto line = static_cast<Line>(request->head.line());
   for (const wire::PartEntry& part : *parts) {
     PartNumber& sent = stream.sent[{part.segment.v, line}];
-    Stream::Run& run = stream.runs[{part.segment.v, line}];
-    const Epoch epoch = invariants_.ledger(part.segment).epoch;
-    if (run.epoch != epoch) run = {.epoch = epoch};
     if (part.number <= sent) marks_.Hit("a part is sent again on its stream");
     if (part.count == 0) marks_.Hit("an empty part takes a refused number");
     if (part.number <= invariants_.ledger(part.segment).Applied(stream.session, line)) {
@@ -163,7 +160,6 @@ void WireWatch::OnPushReply(Stream& stream, const absl::Cord& frame, const ring:
     CheckGrants(stream, reply);
     for (const v1::Refusal& refusal : reply.refusals()) {
       MarkRefusal(stream, refusal, "push");
-      CheckOrder(stream, refusal);
       trace_(absl::StrCat("session ", stream.session.v, " is refused: ", refusal.ShortDebugString()));
     }
     for (const v1::TickAck& ack : reply.ticks()) {
@@ -174,27 +170,11 @@ void WireWatch::OnPushReply(Stream& stream, const absl::Cord& frame, const ring:
   stream.heard = reply.granted();
 }
 
-void WireWatch::CheckOrder(Stream& stream, const v1::Refusal& refusal) {
-  if (refusal.line() == v1::LINE_UNSPECIFIED) {  // a whole frame
-    for (auto& [where, run] : stream.runs) run.refused = true;
-    return;
-  }
-  const auto line = static_cast<Line>(refusal.line());
-  Stream::Run& run = stream.runs[{refusal.segment(), line}];
-  if (refusal.reason() != v1::Refusal::OUT_OF_ORDER) {
-    run.refused = true;
-    return;
-  }
-  if (refusal.expected() == 0 || refusal.expected() >= refusal.number()) {
-    verdict_.Violated("Wire", absl::StrCat("out of order: ", refusal.ShortDebugString()));
-  }
-  if (run.refused || run.epoch != invariants_.ledger(SegmentId(refusal.segment())).epoch) return;
-  verdict_.Violated("NumberOrder", absl::StrCat("session ", stream.session.v, " sent its parts in order, and none was refused: ",
-                                                refusal.ShortDebugString()));
-}
-
 void WireWatch::MarkRefusal(const Stream& stream, const v1::Refusal& refusal, const char* what) {
   on_refusal(refusal, stream.session);
+  const bool ordered = refusal.reason() == v1::Refusal::OUT_OF_ORDER;
+  if (ordered && (refusal.expected() == 0 || refusal.expected() >= refusal.number()))
+    verdict_.Violated("Wire", absl::StrCat("out of order: ", refusal.ShortDebugString()));
   marks_.Hit(absl::StrCat("refused: ", what, " ", v1::Refusal::Reason_Name(refusal.reason())));
   if (absl::StrContains(refusal.message(), "half of it for clocks beyond")) marks_.Hit("staging is full");
 }

@@ -60,11 +60,6 @@ class WireWatch final : public StreamWatcher {
     uint64_t granted = 0;
     uint64_t heard = 0;
     std::map<SegmentAndLine, PartNumber> sent;  // the last number sent
-    struct Run {
-      Epoch epoch;           // in which its first part was sent
-      bool refused = false;  // one was, for itself
-    };
-    std::map<SegmentAndLine, Run> runs;         // the parts sent in one epoch
     std::map<uint64_t, Asked> asked;            // by request
   };
 
@@ -82,8 +77,6 @@ class WireWatch final : public StreamWatcher {
   void OnRowsArriving(const Stream& stream, const std::string& certificates);
   void OnPullReplySent(Stream& stream, const ring::Member& by, const absl::Cord& frame);
   void MarkRefusal(const Stream& stream, const v1::Refusal& refusal, const char* what);
-  // A part is refused for the ones before it only if one of these was refused.
-  void CheckOrder(Stream& stream, const v1::Refusal& refusal);
   // The client sends a frame with parts: it was granted more than it has sent so far.
   void CheckGranted(const Stream& stream, uint64_t pushed);
   // The shard grants no more ahead of what it has received than a stream may have.
