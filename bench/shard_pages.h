@@ -14,7 +14,7 @@ class ShardPages {
   // Asks the coordinator where they are.
   static absl::StatusOr<ShardPages> Of(const std::string& coordinator);
 
-  // A metric without labels, summed over all shards; a shard that does not answer counts nothing.
+  // A metric, with its labels if it has some, summed over all shards; a shard that does not answer counts nothing.
   double Sum(absl::string_view metric) const;
   // CPU seconds of all shards since they started.
   double CpuSeconds() const { return Sum("process_cpu_seconds_total"); }
