@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "bench/elastic.h"
 #include "bench/replicas.h"
 #include "bench/restart.h"
 #include "bench/rules.h"
@@ -51,6 +52,8 @@ constexpr Workload kWorkloads[] = {
      paceline::bench::Skew, /*own_cluster=*/true},
     {"restart", "a shard with gigabytes on its disk is killed: until it serves them again; likewise",
      paceline::bench::Restart, /*own_cluster=*/true},
+    {"elastic", "a counting job while its cluster goes from 3 shards to 6 and back; likewise",
+     paceline::bench::Elastic, /*own_cluster=*/true},
 };
 
 int Fail(const std::string& message) {

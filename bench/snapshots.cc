@@ -1,10 +1,7 @@
 // The cost of snapshots for readers: an open loop of pulls, without snapshots and while they are taken.
-#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -13,11 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "bench/open_loop.h"
 #include "bench/shard_pages.h"
 #include "bench/workloads.h"
-#include "libs/base/mutex.h"
 #include "libs/base/status.h"
-#include "libs/world/random.h"
 #include "paceline/client.h"
 #include "tools/paceline/coordinator.h"
 
@@ -25,100 +21,6 @@ namespace paceline::bench {
 namespace {
 
 using std::chrono::steady_clock;
-
-constexpr uint32_t kDim = 16;
-constexpr size_t kBatch = 500;
-constexpr int kPushEvery = 10;  // of so many requests one is a push: rows change while they are copied
-
-struct Load {
-  Table table;
-  uint64_t rows = 0;
-  world::SplitMix64 random{11};
-
-  std::vector<uint64_t> Keys() {
-    std::vector<uint64_t> keys(kBatch);
-    for (uint64_t& key : keys) key = world::Uniform(random, rows);
-    return keys;
-  }
-};
-
-absl::Status Fill(Client& client, Load& load) {
-  const std::vector<float> values(kBatch * kDim, 0.5f);
-  std::vector<uint64_t> keys(kBatch);
-  for (uint64_t first = 0; first < load.rows; first += kBatch) {
-    for (size_t i = 0; i < kBatch; ++i) keys[i] = first + i;
-    (void)load.table.PushAsync(keys, values);
-  }
-  return client.Flush();
-}
-
-// Requests a second with many outstanding.
-absl::StatusOr<double> Capacity(Load& load, double seconds) {
-  constexpr size_t kOutstanding = 32;
-  const auto begin = steady_clock::now();
-  std::vector<Future<std::vector<float>>> pulls;
-  size_t done = 0;
-  std::chrono::duration<double> took{};
-  while (took.count() < seconds) {
-    while (pulls.size() < kOutstanding) pulls.push_back(load.table.PullAsync(load.Keys()));
-    for (auto& pull : pulls) ABSL_RETURN_IF_ERROR(std::move(pull).Get().status());
-    done += pulls.size();
-    pulls.clear();
-    took = steady_clock::now() - begin;
-  }
-  return static_cast<double>(done) / took.count();
-}
-
-// Latencies of an open loop: requests start when they are due, whatever became of those before, and count
-// from then.
-class OpenLoop {
- public:
-  absl::StatusOr<std::vector<double>> Run(Load& load, double per_second, const std::function<bool()>& stop) {
-    const std::vector<float> values(kBatch * kDim, 0.5f);
-    const std::chrono::duration<double> every(1 / per_second);
-    const auto begin = steady_clock::now();
-    uint64_t sent = 0;
-    for (; !stop(); ++sent) {
-      const auto due = begin + std::chrono::duration_cast<steady_clock::duration>(every * sent);
-      std::this_thread::sleep_until(due);  // the arrival of a request, not a wait for anything
-      if (sent % kPushEvery == 0) {
-        load.table.PushAsync(load.Keys(), values).OnReady([this](const absl::Status& status) {
-          Ended(status, std::nullopt);
-        });
-      } else {
-        load.table.PullAsync(load.Keys()).OnReady([this, due](const auto& result) {
-          const std::chrono::duration<double, std::milli> took = steady_clock::now() - due;
-          Ended(result.status(), took.count());
-        });
-      }
-    }
-    MutexLock lock(&mutex_);
-    changed_.Await(&mutex_, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ended_ == sent; });
-    ABSL_RETURN_IF_ERROR(status_);
-    return ms_;
-  }
-
- private:
-  void Ended(const absl::Status& status, std::optional<double> ms) ABSL_LOCKS_EXCLUDED(mutex_) {
-    MutexLock lock(&mutex_);
-    status_.Update(status);
-    if (ms.has_value()) ms_.push_back(*ms);
-    ++ended_;
-    changed_.SignalAll();
-  }
-
-  Mutex mutex_;
-  CondVar changed_;
-  uint64_t ended_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::Status status_ ABSL_GUARDED_BY(mutex_);
-  std::vector<double> ms_ ABSL_GUARDED_BY(mutex_);
-};
-
-double Percentile(std::vector<double> values, double of) {
-  if (values.empty()) return 0;
-  std::ranges::sort(values);
-  return values[std::min(values.size() - 1, static_cast<size_t>(of * static_cast<double>(values.size())))];
-}
 
 // Takes a snapshot, and deletes it, on a thread of its own.
 class Snapshot {
@@ -181,11 +83,11 @@ absl::StatusOr<std::vector<Result>> WithSnapshots(const Setting& setting) {
                                          .client_name = "paceline-bench",
                                          .record = setting.record}));
   paceline::Sparse schema;
-  schema.dim = kDim;
+  schema.dim = Load::kDim;
   schema.rule = Adagrad{.lr = 0.01f};
   schema.consistency = Asp{};
   ABSL_ASSIGN_OR_RETURN(Table table, client->OpenOrCreate("rows", schema));
-  constexpr double kRowBytes = sizeof(uint64_t) + 2 * kDim * sizeof(float);
+  constexpr double kRowBytes = sizeof(uint64_t) + 2 * Load::kDim * sizeof(float);
   Load load{.table = table,
             .rows = setting.smallest ? 20'000 : static_cast<uint64_t>(setting.gigabytes * 1e9 / kRowBytes)};
   ABSL_RETURN_IF_ERROR(Fill(*client, load));
@@ -207,7 +109,8 @@ absl::StatusOr<std::vector<Result>> WithSnapshots(const Setting& setting) {
     seconds.push_back(took);
   }
   ABSL_ASSIGN_OR_RETURN(const ShardPages pages, ShardPages::Of(setting.coordinator));
-  const nlohmann::json params{{"batch", kBatch}, {"dim", kDim}, {"rows", load.rows}, {"pulls/s", rate}};
+  const nlohmann::json params{
+      {"batch", Load::kBatch}, {"dim", Load::kDim}, {"rows", load.rows}, {"pulls/s", rate}};
   std::vector<Result> results;
   const auto add = [&](const char* metric, double value, const char* limit_name, double limit) {
     results.push_back({.workload = "snapshots",

@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<RealCluster>> RealCluster::Start(tool::Supervisor
     ABSL_ASSIGN_OR_RETURN(cluster->power_loss_, PowerLoss::Prepare(cluster->options_.folder / "synced"));
   }
   ABSL_RETURN_IF_ERROR(cluster->StartCoordinator());
-  for (const std::string& name : cluster->shards()) ABSL_RETURN_IF_ERROR(cluster->StartShard(name));
+  for (const std::string& name : cluster->shards()) ABSL_RETURN_IF_ERROR(cluster->AddShard(name));
   ABSL_RETURN_IF_ERROR(cluster->AwaitInSync(kStartTimeout));
   return cluster;
 }
@@ -117,7 +117,7 @@ absl::Status RealCluster::StartCoordinator() {
   return absl::OkStatus();
 }
 
-absl::Status RealCluster::StartShard(const std::string& name) {
+absl::Status RealCluster::AddShard(const std::string& name) {
   const std::filesystem::path to_file = options_.folder / (name + ".address");
   ABSL_ASSIGN_OR_RETURN(const std::string link, StartLink(name, to_file));
   const std::filesystem::path peers_to_file = options_.folder / absl::StrCat(name, kPeers, ".address");

@@ -54,6 +54,8 @@ class RealCluster {
 
   // A further process, `arguments` after the program's own path.
   absl::Status StartProcess(const std::string& name, std::vector<std::string> arguments);
+  // A further shard, with links of its own.
+  absl::Status AddShard(const std::string& name);
   bool Runs(const std::string& name) const;
 
   // -- faults --
@@ -101,7 +103,6 @@ class RealCluster {
   absl::Status StartCoordinator();
   // The incarnation that is known now is over, once a newer one has joined.
   void NoteIncarnation(const std::string& shard);
-  absl::Status StartShard(const std::string& name);
   // A relay to the process that writes its address to `to_file`. Returns the relay's own.
   absl::StatusOr<std::string> StartLink(const std::string& to, const std::filesystem::path& to_file);
   absl::StatusOr<std::string> AwaitAddress(const std::string& of, tool::PortFile& file);
