@@ -14,7 +14,8 @@ class ShardPages {
   // Asks the coordinator where they are.
   static absl::StatusOr<ShardPages> Of(const std::string& coordinator);
 
-  // A metric, with its labels if it has some, summed over all shards; a shard that does not answer counts nothing.
+  // A metric, with its labels if it has some, summed over all shards; a shard that does not answer counts
+  // nothing.
   double Sum(absl::string_view metric) const;
   // The same of each shard.
   std::vector<double> Each(absl::string_view metric) const;

@@ -27,7 +27,7 @@
 namespace paceline::bench {
 namespace {
 
-constexpr ClusterSize kSizes[] = {{3, 6, 12},      {10, 8, 40},      {30, 10, 120},
+constexpr ClusterSize kSizes[] = {{3, 6, 12},     {10, 8, 40},    {30, 10, 120},
                                   {100, 12, 200}, {300, 14, 200}, {1000, 16, 200}};
 constexpr size_t kSmallest = 2;  // of them
 constexpr rlim_t kSizeBytesMax = rlim_t{6} << 30;
@@ -69,15 +69,14 @@ class Sizing {
   using Work = std::function<absl::Status()>;
 
   void Add(const std::string& metric, double value, const std::string& limit_name, double limit) {
-    results_.push_back({.workload = "size",
-                        .params = {{"shards", size_.shards},
-                                   {"segments", size_.segments()},
-                                   {"workers", size_.workers}},
-                        .metric = metric,
-                        .value = value,
-                        .limit_name = limit_name,
-                        .limit = limit,
-                        .lower_is_better = true});
+    results_.push_back(
+        {.workload = "size",
+         .params = {{"shards", size_.shards}, {"segments", size_.segments()}, {"workers", size_.workers}},
+         .metric = metric,
+         .value = value,
+         .limit_name = limit_name,
+         .limit = limit,
+         .lower_is_better = true});
     Print(results_.back());
   }
   void AddCpu(const std::string& step, double ms) {
@@ -184,8 +183,7 @@ absl::Status Sizing::Sessions() {
   ABSL_RETURN_IF_ERROR(Step("session opened", workers, open));
   AddTraffic("session opened", workers);
   size_t next = 0;
-  ABSL_RETURN_IF_ERROR(
-      Step("worker joined", workers, [&] { return cluster_.MakeWorker(sessions[next++]); }));
+  ABSL_RETURN_IF_ERROR(Step("worker joined", workers, [&] { return cluster_.MakeWorker(sessions[next++]); }));
   for (uint32_t w = 0; w < size_.workers; ++w) cluster_.Watch();
   return absl::OkStatus();
 }

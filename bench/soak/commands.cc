@@ -53,7 +53,8 @@ void SoakCommands::AddTo(CLI::App& app) {
       ->delimiter(',')
       ->type_name("LIST")
       ->excludes("--kill");
-  soak_->add_option("--model", options_.model, "of the counting table: bsp, ssp or essp (staleness 2), or asp")
+  soak_
+      ->add_option("--model", options_.model, "of the counting table: bsp, ssp or essp (staleness 2), or asp")
       ->check(CLI::IsMember({"bsp", "ssp", "essp", "asp"}).description(""))
       ->capture_default_str();
   soak_

@@ -25,8 +25,8 @@ absl::StatusOr<Consistency> ParseModel(absl::string_view text) {
   // A clock is a task. It begins with a read, which waits until all tasks are over but the last T.
   staleness = text;
   if (absl::ConsumePrefix(&staleness, "delay:") && absl::SimpleAtoi(staleness, &ssp.staleness)) return ssp;
-  return absl::InvalidArgumentError(
-      absl::StrCat("--model: expected ssp:S, essp:S or delay:T with a whole number, asp or bsp; found '", text, "'"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--model: expected ssp:S, essp:S or delay:T with a whole number, asp or bsp; found '", text, "'"));
 }
 
 CLI::Validator Within(int low, int high) {

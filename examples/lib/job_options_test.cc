@@ -40,7 +40,8 @@ TEST(ParseModelTest, ModelNames) {
   EXPECT_FALSE(std::get<Ssp>(*ParseModel("delay:4")).catch_up.has_value());
   EXPECT_TRUE(std::holds_alternative<Asp>(*ParseModel("asp")));
   EXPECT_TRUE(std::holds_alternative<Bsp>(*ParseModel("bsp")));
-  for (const char* wrong : {"", "ssp", "ssp:", "ssp:-1", "ssp:2x", "SSP:2", "essp:", "essp:x", "delay:", "delay:-1"}) {
+  for (const char* wrong :
+       {"", "ssp", "ssp:", "ssp:-1", "ssp:2x", "SSP:2", "essp:", "essp:x", "delay:", "delay:-1"}) {
     EXPECT_EQ(ParseModel(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
   }
 }

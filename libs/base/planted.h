@@ -83,9 +83,9 @@ enum class Bug : uint8_t {
   kUpdateClockTooNew,   // … names the min clock of the moment at which it leaves
   kUpdateOverGap,       // a subscriber applies an update that does not follow the one before
   kOverflowNotTold,     // a subscriber is not told that what has changed is not known
-  kLoadMovesEarly,     // segments move by load while a drain goes on or copies are missing
-  kLoadMovesAgain,     // a segment that has just moved by load does not rest
-  kLoadNotAwaited,     // segments move by load before all their primaries have told it
+  kLoadMovesEarly,      // segments move by load while a drain goes on or copies are missing
+  kLoadMovesAgain,      // a segment that has just moved by load does not rest
+  kLoadNotAwaited,      // segments move by load before all their primaries have told it
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -19,8 +19,8 @@ constexpr absl::Duration kReconnects = absl::Milliseconds(400);
 }  // namespace
 
 void Calm::Violated(const std::string& what) {
-  world_.verdict.Violated(
-      "Calm", absl::StrCat(what, ", ", absl::FormatDuration(world_.Now() - last_fault_()), " after the last fault"));
+  world_.verdict.Violated("Calm", absl::StrCat(what, ", ", absl::FormatDuration(world_.Now() - last_fault_()),
+                                               " after the last fault"));
 }
 
 void Calm::OnWish(const std::string& shard, const v1::ConfigWish& wish) {
@@ -56,10 +56,16 @@ void Calm::OnEvicted(SessionId session, bool lives) {
 
 void Calm::Took(const std::string& who, const std::string& what, absl::Duration took, bool durable) {
   static const std::map<std::string, absl::Duration> kMost = {
-      {"to begin", absl::Milliseconds(1000)}, {"a push", absl::Milliseconds(100)},  {"a push that is folded", absl::Milliseconds(200)},
-      {"a read", absl::Milliseconds(200)},    {"to finish", absl::Milliseconds(500)}, {"to close", absl::Milliseconds(500)}};
-  if (std::getenv("SIM_TOOK")) std::fprintf(stderr, "took %d %s %f\n", durable, what.c_str(), absl::ToDoubleMilliseconds(took));
-  const absl::Duration most = kMost.at(what) * (durable ? 3 : 1) + (world_.Now() - took < broke_ + kNotices ? kReconnects : absl::ZeroDuration());
+      {"to begin", absl::Milliseconds(1000)},
+      {"a push", absl::Milliseconds(100)},
+      {"a push that is folded", absl::Milliseconds(200)},
+      {"a read", absl::Milliseconds(200)},
+      {"to finish", absl::Milliseconds(500)},
+      {"to close", absl::Milliseconds(500)}};
+  if (std::getenv("SIM_TOOK"))
+    std::fprintf(stderr, "took %d %s %f\n", durable, what.c_str(), absl::ToDoubleMilliseconds(took));
+  const absl::Duration most = kMost.at(what) * (durable ? 3 : 1) +
+                              (world_.Now() - took < broke_ + kNotices ? kReconnects : absl::ZeroDuration());
   const absl::Time since = std::max(last_fault_() + kSettled, excused_until_);
   if (took <= most || world_.Now() - took <= since) return;
   Violated(absl::StrCat(what, " of ", who, " takes ", absl::FormatDuration(took), ", expected at most ",

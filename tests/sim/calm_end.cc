@@ -34,13 +34,15 @@ bool Cluster::Within(absl::Duration most, const std::string& what, const std::fu
     return is || world_.Now() > began + most;
   });
   if (is || !world_.verdict.ok()) return is;
-  world_.verdict.Violated("Prompt", absl::StrCat(absl::FormatDuration(world_.Now() - began), " later not ", what));
+  world_.verdict.Violated("Prompt",
+                          absl::StrCat(absl::FormatDuration(world_.Now() - began), " later not ", what));
   return false;
 }
 
 SimShard* Cluster::StartOf(const v1::Member& member) {
-  const auto it = std::ranges::find_if(
-      shards_, [&](const auto& shard) { return shard->up() && shard->self() == wire::MemberFromProto(member); });
+  const auto it = std::ranges::find_if(shards_, [&](const auto& shard) {
+    return shard->up() && shard->self() == wire::MemberFromProto(member);
+  });
   return it == shards_.end() ? nullptr : it->get();
 }
 
@@ -94,10 +96,11 @@ std::vector<SegmentId> Cluster::PrimaryOf(const SimShard& shard) {
 void Cluster::Visit(uint32_t visitors) {
   for (uint32_t v = 0; v < visitors; ++v) {
     const WorkerPlan plan{.staleness = v, .bsp = v == 0, .think = absl::Milliseconds(5), .starts_at = {}};
-    workers_.push_back(std::make_unique<Worker>(world_, coordinator_, absl::StrCat("visitor-", v), "job", plan,
-                                                visitors, /*clocks=*/UINT64_MAX));
+    workers_.push_back(std::make_unique<Worker>(world_, coordinator_, absl::StrCat("visitor-", v), "job",
+                                                plan, visitors, /*clocks=*/UINT64_MAX));
     visitors_.push_back(workers_.back().get());
-    visitors_.back()->on_took = [this, name = visitors_.back()->name()](const char* what, absl::Duration took) {
+    visitors_.back()->on_took = [this, name = visitors_.back()->name()](const char* what,
+                                                                        absl::Duration took) {
       calm_.Took(name, what, took, plan_.durable);
     };
     visitors_.back()->on_failed = [this, name = visitors_.back()->name()](const absl::Status& why) {
@@ -111,8 +114,10 @@ void Cluster::Visit(uint32_t visitors) {
 void Cluster::BreakCalmly() {
   calm_.Break();
   for (const auto& connection : world_.network.connections()) {
-    const bool theirs = std::ranges::any_of(visitors_, [&](Worker* visitor) { return visitor->host().name == connection->info().client; });
-    if (theirs && connection->established() && world::Chance(calmly_, 0.5)) connection->Break(absl::UnavailableError("connection reset"));
+    const bool theirs = std::ranges::any_of(
+        visitors_, [&](Worker* visitor) { return visitor->host().name == connection->info().client; });
+    if (theirs && connection->established() && world::Chance(calmly_, 0.5))
+      connection->Break(absl::UnavailableError("connection reset"));
   }
 }
 
@@ -135,8 +140,9 @@ void Cluster::HandOverCalmly() {
   calm_.Resume();
   const auto& answer = **reply;
   if (answer.ok() && answer->kept_size() == 0 && answer->handed_over() >= before) return;
-  world_.verdict.Violated("Prompt", absl::StrCat(shard.host().name, " was primary of ", before, " segments: ",
-                                                 answer.ok() ? answer->ShortDebugString() : answer.status().ToString()));
+  world_.verdict.Violated(
+      "Prompt", absl::StrCat(shard.host().name, " was primary of ", before, " segments: ",
+                             answer.ok() ? answer->ShortDebugString() : answer.status().ToString()));
 }
 
 // Of the replicas that hold the same, the one on the shard that is primary of the fewest segments takes over.
@@ -151,8 +157,10 @@ void Cluster::CheckSpread(const v1::Map& before, const std::vector<SegmentId>& t
     if (!looked_at.insert(by).second) continue;  // it took more afterwards
     for (const v1::Member& other : before.segments(static_cast<int>(it->v)).replicas()) {
       if (primaries[by] <= primaries[other.shard()] + 1) continue;
-      world_.verdict.Violated("Prompt", absl::StrCat("shard ", by, ", primary of ", primaries[by], " segments, takes over segment ",
-                                                     it->v, " rather than shard ", other.shard(), ", of ", primaries[other.shard()]));
+      world_.verdict.Violated(
+          "Prompt",
+          absl::StrCat("shard ", by, ", primary of ", primaries[by], " segments, takes over segment ", it->v,
+                       " rather than shard ", other.shard(), ", of ", primaries[other.shard()]));
     }
   }
 }
@@ -162,7 +170,9 @@ void Cluster::KillCalmly() {
   if (!shard.up() || (!plan_.durable && (plan_.replicas == 0 || !CanDoWithout(shard)))) return;
   absl::Duration lease;
   for (const auto& other : shards_) {
-    if (other->up()) other->ForEachPrimary([&](log::Primary& primary) { lease = std::max(lease, primary.replicas().lease()); });
+    if (other->up())
+      other->ForEachPrimary(
+          [&](log::Primary& primary) { lease = std::max(lease, primary.replicas().lease()); });
   }
   // Replicas that hold the same are equally good.
   const absl::Time tried = world_.Now() + kSteady;
@@ -181,11 +191,14 @@ void Cluster::KillCalmly() {
     return std::ranges::all_of(taken, [&](SegmentId segment) {
       const v1::SegmentConfig& config = coordinator_.map().segments(static_cast<int>(segment.v));
       SimShard* now = StartOf(config.primary());
-      log::Primary* primary = now == nullptr || now->map_version() == 0 ? nullptr : now->shard().context().host(segment).primary();
+      log::Primary* primary = now == nullptr || now->map_version() == 0
+                                  ? nullptr
+                                  : now->shard().context().host(segment).primary();
       return primary != nullptr && primary->epoch() == Epoch(config.epoch()) && primary->MayAnswer();
     });
   };
-  const absl::Duration patience = plan_.replicas == 0 ? down + absl::Seconds(1) : log::Patience(lease) * (1 + log::kDrift) + kTakesOver;
+  const absl::Duration patience =
+      plan_.replicas == 0 ? down + absl::Seconds(1) : log::Patience(lease) * (1 + log::kDrift) + kTakesOver;
   if (!Within(patience, absl::StrCat("taken over from ", shard.host().name), taken_over)) return;
   if (equal && plan_.replicas > 0) CheckSpread(before, taken);
   Within(kRecovers, "as it should be", [this] { return Ails(/*idle=*/false).empty(); });
@@ -203,7 +216,8 @@ void Cluster::LoseVisitor() {
   const TrueSession* truth = world_.truth.Find(session);
   if (truth == nullptr) return;
   RunFor(absl::Seconds(1));
-  if (truth->closing) world_.verdict.Violated("Prompt", absl::StrCat("session ", session.v, " is given up too early"));
+  if (truth->closing)
+    world_.verdict.Violated("Prompt", absl::StrCat("session ", session.v, " is given up too early"));
   Within(absl::Seconds(1), absl::StrCat("evicted: session ", session.v), [truth] { return truth->closing; });
   RunFor(kSteady);
   calm_.Resume();

@@ -157,8 +157,8 @@ class Cluster {
   Stranger stranger_;
   Promptness promptness_;
   Calm calm_;
-  world::SplitMix64 calmly_;         // the randomness of the calm end
-  std::vector<Worker*> visitors_;    // of the calm end
+  world::SplitMix64 calmly_;                  // the randomness of the calm end
+  std::vector<Worker*> visitors_;             // of the calm end
   std::unique_ptr<Snapshotter> snapshotter_;  // null: there are no snapshots
   std::map<std::string, uint64_t> faults_;
   int swaps_to_lose_ = 0;

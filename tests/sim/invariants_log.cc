@@ -255,23 +255,29 @@ void Invariants::State(const log::Segment& segment) {
     const log::Segment::SessionState* kept = segment.FindSession(id);
     if (logged.closed && !segment.IsClosed(id)) violated(id, "is closed in the log, and not in the state");
     if (!logged.opened || logged.closed) continue;
-    if (kept == nullptr || segment.IsClosed(id)) return violated(id, "is open in the log, and not in the state");
+    if (kept == nullptr || segment.IsClosed(id))
+      return violated(id, "is open in the log, and not in the state");
     const auto job = segment.jobs().find(kept->job);
     const bool works = job != segment.jobs().end() && job->second.HasWorker(id);
-    if (works != logged.AtWork()) violated(id, works ? "works, and has not joined" : "has joined, and does not work");
+    if (works != logged.AtWork())
+      violated(id, works ? "works, and has not joined" : "has joined, and does not work");
     if (kept->finished != logged.finished) violated(id, "has finished in the log or in the state only");
     if (kept->applied != logged.applied) violated(id, "has other parts in the state than in the log");
   }
   for (const auto& [id, job] : ledger.jobs) {
     if (segment.MinClockOf(id) == job.min_clock) continue;
-    verdict_.Violated("State", absl::StrCat("segment ", segment.id().v, ": min clock ", job.min_clock, " of job ", id.v, " is logged, ",
-                                           segment.MinClockOf(id), " is kept"));
+    verdict_.Violated(
+        "State", absl::StrCat("segment ", segment.id().v, ": min clock ", job.min_clock, " of job ", id.v,
+                              " is logged, ", segment.MinClockOf(id), " is kept"));
   }
   if (segment.changes().floor() != ledger.change_floor)
-    verdict_.Violated("State", absl::StrCat("segment ", segment.id().v, ": changes are over up to ", ledger.change_floor, ", in the state up to ", segment.changes().floor()));
+    verdict_.Violated(
+        "State", absl::StrCat("segment ", segment.id().v, ": changes are over up to ", ledger.change_floor,
+                              ", in the state up to ", segment.changes().floor()));
   for (const auto& [subject, number] : ledger.changes) {
     if (number <= ledger.change_floor || segment.changes().HasBegun(subject, number)) continue;
-    verdict_.Violated("State", absl::StrCat("segment ", segment.id().v, ": change ", number, " is logged, and not kept"));
+    verdict_.Violated(
+        "State", absl::StrCat("segment ", segment.id().v, ": change ", number, " is logged, and not kept"));
   }
 }
 

@@ -105,7 +105,7 @@ struct Plan {
   bool restores_first = false;  // a job is made of an older snapshot before any worker starts
   size_t changes_max = log::ChangeLog::kRowsMax;  // of rows of a table, that a segment keeps
   uint32_t snapshots = 0;                         // taken of the jobs, restored and deleted; 0: none
-  bool calm_end = false;  // once all is over, others work where nothing fails
+  bool calm_end = false;                          // once all is over, others work where nothing fails
   std::vector<Fault> faults;
 
   static Plan Of(uint64_t seed);

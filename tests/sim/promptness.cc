@@ -48,8 +48,8 @@ void Promptness::Clocks(const log::Primary& primary) const {
     if (staged.has_value() && *staged < clock.min_clock())
       Violated(absl::StrCat("parts of clock ", *staged, " are staged, the min clock is ", clock.min_clock()));
     if (!least.has_value() || *least <= clock.min_clock() || primary.handing_over()) continue;
-    Violated(absl::StrCat("the min clock of job ", job.v, " is ", clock.min_clock(), ", its slowest worker is at ",
-                          *least));
+    Violated(absl::StrCat("the min clock of job ", job.v, " is ", clock.min_clock(),
+                          ", its slowest worker is at ", *least));
   }
 }
 
@@ -68,7 +68,8 @@ void Promptness::Answered(log::Primary& primary) const {
   if (of_epoch == began.end() || primary.replicas().committed() <= of_epoch->second) return;
   primary.parked_reads().ForEach([&](const log::Read& read) {
     const auto* session = segment.FindSession(read.session);
-    if (session == nullptr) return Violated(absl::StrCat("a read of session ", read.session.v, ", which is over, waits"));
+    if (session == nullptr)
+      return Violated(absl::StrCat("a read of session ", read.session.v, ", which is over, waits"));
     const bool own = session->applied.At(Line::kArrival) >= read.own;
     if (!own || primary.MinClockShown(read.job) < read.min_clock) return;
     Violated(absl::StrCat("a read of session ", read.session.v, " waits for nothing; it asks for min clock ",
@@ -81,7 +82,8 @@ void Promptness::Shown(log::Primary& primary) const {
   for (const auto& [job, clock] : primary.segment().jobs()) {
     const Clock shown = primary.MinClockShown(job);
     if (shown == clock.min_clock()) continue;
-    Violated(absl::StrCat("min clock ", clock.min_clock(), " of job ", job.v, " is committed, ", shown, " is shown"));
+    Violated(absl::StrCat("min clock ", clock.min_clock(), " of job ", job.v, " is committed, ", shown,
+                          " is shown"));
   }
 }
 
@@ -91,9 +93,11 @@ void Promptness::Committed(SimShard& shard, log::Primary& primary, const v1::Map
   const log::Replicas& replicas = primary.replicas();
   if (shard.disk() == nullptr && replicas.learners() == 0 && config.replicas_size() == 0 &&
       replicas.safe() != replicas.committed())
-    Violated(absl::StrCat("record ", replicas.committed().v, " is committed, and counts as safe to ", replicas.safe().v));
+    Violated(absl::StrCat("record ", replicas.committed().v, " is committed, and counts as safe to ",
+                          replicas.safe().v));
   if (replicas.safe() > replicas.committed())
-    Violated(absl::StrCat("record ", replicas.safe().v, " counts as safe, ", replicas.committed().v, " is committed"));
+    Violated(absl::StrCat("record ", replicas.safe().v, " counts as safe, ", replicas.committed().v,
+                          " is committed"));
   if (Epoch(config.epoch()) != primary.epoch() || replicas.learners() > 0) return;
   const bool held = std::ranges::all_of(config.replicas(), [&](const v1::Member& member) {
     return replicas.Holds(wire::MemberFromProto(member));

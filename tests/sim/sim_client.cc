@@ -260,18 +260,20 @@ void SimClient::Push(const TablePtr& table, const std::vector<uint64_t>& keys,
     const auto batch = sdk::GroupKeys(*core().routes(), table->placement, table->schema.dim, keys, values,
                                       sdk::AllocateFresh);
     const uint64_t push = world_.truth.OnPush(session_, core().clock(), *table, *batch, valid);
-    core().Push(
-        {.table = table, .batch = batch, .done = [this, gate, valid, table, push, began = world_.Now()](absl::Status status) {
-           if (status.ok()) Took(table->schema.aggregated ? "a push that is folded" : "a push", began);
-           if (absl::IsInvalidArgument(status)) world_.truth.OnRefused(session_, push);
-           if (gate != gate_ || !up() || !core().failure().ok()) return;
-           const bool gone = absl::IsInvalidArgument(status) && world_.truth.IsDropped(table->id);
-           if (gone) return OpenScratchAgain(table->id);
-           const bool expected = valid ? status.ok() : absl::IsInvalidArgument(status);
-           if (expected) return;
-           world_.verdict.Violated("Progress",
-                                   absl::StrCat("a push of ", name(), " ends with ", status.ToString()));
-         }});
+    core().Push({.table = table,
+                 .batch = batch,
+                 .done = [this, gate, valid, table, push, began = world_.Now()](absl::Status status) {
+                   if (status.ok())
+                     Took(table->schema.aggregated ? "a push that is folded" : "a push", began);
+                   if (absl::IsInvalidArgument(status)) world_.truth.OnRefused(session_, push);
+                   if (gate != gate_ || !up() || !core().failure().ok()) return;
+                   const bool gone = absl::IsInvalidArgument(status) && world_.truth.IsDropped(table->id);
+                   if (gone) return OpenScratchAgain(table->id);
+                   const bool expected = valid ? status.ok() : absl::IsInvalidArgument(status);
+                   if (expected) return;
+                   world_.verdict.Violated(
+                       "Progress", absl::StrCat("a push of ", name(), " ends with ", status.ToString()));
+                 }});
   });
 }
 

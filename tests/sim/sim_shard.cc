@@ -443,10 +443,13 @@ void SimShard::OnPushHandled() {
 void SimShard::Logged(const log::Segment& segment, Epoch epoch, const log::Record& record) {
   const log::Primary* primary = shard_->context().host(segment.id()).primary();
   const bool update = std::holds_alternative<log::Update>(record);
-  const bool refuses = primary != nullptr && (primary->handing_over() || (update && primary->replicas().OwnDiskFails()));
+  const bool refuses =
+      primary != nullptr && (primary->handing_over() || (update && primary->replicas().OwnDiskFails()));
   if (refuses) {
-    world_.verdict.Violated("Refused", absl::StrCat(host_.name, ", segment ", segment.id().v, ": record ", segment.version().v,
-                                                    primary->handing_over() ? " is written during a hand-over" : " is taken, though the disk fails"));
+    world_.verdict.Violated(
+        "Refused", absl::StrCat(host_.name, ", segment ", segment.id().v, ": record ", segment.version().v,
+                                primary->handing_over() ? " is written during a hand-over"
+                                                        : " is taken, though the disk fails"));
   }
   world_.invariants.OnLogged(self_, segment, epoch, record);
 }
