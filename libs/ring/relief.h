@@ -8,8 +8,8 @@
 namespace paceline::ring {
 
 // What one exchange must lessen the sum of squares by, traffic and bytes being counted in means of all
-// shards. A twentieth of the mean that goes from a shard with 1.15 means to one with 1 does.
-inline constexpr double kReliefMargin = 0.01;
+// shards. A hundredth of the mean that goes from a shard with 1.16 means to one with 1 does.
+inline constexpr double kReliefMargin = 0.003;
 
 // Step 7 of the planner, of no use elsewhere. Does nothing while a shard drains, or does not take all that it
 // could. Otherwise, from the shard with most traffic, or most bytes, some segment

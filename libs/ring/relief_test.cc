@@ -114,7 +114,7 @@ TEST(ReliefTest, ZipfIsNearTheMeanOnFourShards) {
     for (int rank = 1; rank <= 1'000'000; ++rank)
       cluster.segments[Pick(random, 64)].traffic += std::pow(rank, -1.1);
     SettleByLoad(cluster, random);
-    EXPECT_LT(Peak(TrafficOf(cluster)), 1.1);
+    EXPECT_LT(Peak(TrafficOf(cluster)), 1.2);
   }
 }
 

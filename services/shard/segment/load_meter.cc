@@ -13,6 +13,10 @@ constexpr absl::Duration kFoldAfter = absl::Milliseconds(100);
 // Keys with a smaller share of their segment are not worth a word.
 constexpr double kShareTold = 0.02;
 
+uint64_t Rounded(double amount) {
+  return static_cast<uint64_t>(std::llround(amount));
+}
+
 }  // namespace
 
 LoadMeter::LoadMeter(uint64_t seed, const world::Clock& clock)
@@ -88,10 +92,10 @@ v1::SegmentLoad LoadMeter::Report() {
   Fold();
   v1::SegmentLoad load;
   if (weight_ == 0) return load;
-  load.set_pushed_per_s(static_cast<uint64_t>(rates_.pushed / weight_));
-  load.set_read_per_s(static_cast<uint64_t>(rates_.read / weight_));
-  load.set_bytes_per_s(static_cast<uint64_t>(rates_.bytes / weight_));
-  load.set_busy_permille(static_cast<uint32_t>(1000 * rates_.busy / weight_));
+  load.set_pushed_per_s(Rounded(rates_.pushed / weight_));
+  load.set_read_per_s(Rounded(rates_.read / weight_));
+  load.set_bytes_per_s(Rounded(rates_.bytes / weight_));
+  load.set_busy_permille(static_cast<uint32_t>(Rounded(1000 * rates_.busy / weight_)));
   if (keys_.total() <= 0) return load;
   // A key's share of what was sampled is its share of the rows.
   const double rows_each = (rates_.pushed + rates_.read) / weight_ / keys_.total();
@@ -100,8 +104,8 @@ v1::SegmentLoad LoadMeter::Report() {
     v1::HotKey& key = *load.add_keys();
     key.set_table(counter.key.table);
     key.set_key(counter.key.key);
-    key.set_rows_per_s(static_cast<uint64_t>(counter.weight * rows_each));
-    key.set_error(static_cast<uint64_t>(counter.error * rows_each));
+    key.set_rows_per_s(Rounded(counter.weight * rows_each));
+    key.set_error(Rounded(counter.error * rows_each));
   }
   return load;
 }

@@ -16,9 +16,9 @@ namespace paceline::shard {
 // are asked for most. Means that forget: what is older by kWindow weighs 1/e. A meter that has just begun
 // tells the mean since then.
 //
-// Cost: a part adds four numbers. Of the rows one in kSampled, at random, goes to the sketch of hot keys, and
-// of the calls one in kTimed is timed by two looks at the clock. About 10 ns a part, and half a nanosecond a
-// row. No allocation, no lock: only tasks of the segment's executor touch it.
+// Cost: a part adds a few numbers. Of the rows one in kSampled, at random, goes to the sketch of hot keys,
+// and of the calls one in kTimed is timed by two looks at the clock. No allocation once the sketch is full,
+// no lock: only tasks of the segment's executor touch it.
 class LoadMeter {
  public:
   static constexpr absl::Duration kWindow = absl::Seconds(5);

@@ -27,6 +27,7 @@ class LoadsTest : public ReplicatedTest {
     cluster_->probe = &moves_;
     ASSERT_THAT(cluster_->Restart(), IsOk());
   }
+  void TearDown() override { cluster_.reset(); }  // it may report to the end
   static uint64_t RowsOf(uint32_t segment) { return kHottest / (segment + 4); }
   // What primaries would tell of the segments that they have by the map.
   void Tell(const std::set<std::string>& silent = {}) {
