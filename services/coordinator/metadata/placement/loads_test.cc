@@ -118,7 +118,8 @@ TEST_F(LoadsTest, WhatAnEarlierStartToldDoesNotCount) {
   Work(5);
   ASSERT_THAT(shards().Join(cluster_->core(), "shard-1"), IsOk());
   shards().at("shard-1").says.clear_load();
-  for (const v1::ShardStatus& shard : cluster_->core().Status().shards())
+  const v1::StatusReply status = cluster_->core().Status();
+  for (const v1::ShardStatus& shard : status.shards())
     EXPECT_EQ(shard.has_load(), shard.info().name() != "shard-1");
 }
 
