@@ -79,7 +79,7 @@ TEST_F(FanOutTest, ASegmentThatMovesMeanwhileIsAskedForThere) {
   cluster_.shards().at("shard-0").withheld = {segment};
   const auto opening = cluster_.OpenSession("ctr", 7);
   cluster_.Run(absl::Milliseconds(100));
-  ASSERT_THAT(cluster_.core().MoveSegment(segment, cluster_.shards().at("shard-1").id), IsOk());
+  ASSERT_THAT(cluster_.MoveSegment(segment, cluster_.shards().at("shard-1").id), IsOk());
   cluster_.Run(absl::Milliseconds(500));
   EXPECT_THAT(opening.status(), IsOk());
   EXPECT_EQ(cluster_.shards().at("shard-1").changes.size(), 2u);

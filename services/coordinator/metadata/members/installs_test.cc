@@ -21,7 +21,7 @@ class InstallsTest : public ::testing::Test {
   // Another shard becomes primary of the segment.
   void Move(uint32_t segment) {
     const uint32_t primary = Map().segments(static_cast<int>(segment)).primary().shard();
-    ASSERT_THAT(cluster_.core().MoveSegment(segment, (primary + 1) % 3), IsOk());
+    ASSERT_THAT(cluster_.MoveSegment(segment, (primary + 1) % 3), IsOk());
   }
   v1::Map Map() {
     v1::Map map;
@@ -99,8 +99,8 @@ TEST(InstallsLevelTest, ShardsOfLevelOneAreSentWholeMaps) {
   cluster.shards().level = 1;
   cluster.JoinShards();
   cluster.Run(absl::Seconds(1));
-  ASSERT_THAT(cluster.core().MoveSegment(0, 1), IsOk());
-  ASSERT_THAT(cluster.core().MoveSegment(0, 2), IsOk());
+  ASSERT_THAT(cluster.MoveSegment(0, 1), IsOk());
+  ASSERT_THAT(cluster.MoveSegment(0, 2), IsOk());
   cluster.Run(absl::Seconds(2));
   for (const auto& [name, shard] : cluster.shards().all()) {
     EXPECT_EQ(shard.deltas, 0) << name;

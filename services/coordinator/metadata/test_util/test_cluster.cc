@@ -1,7 +1,10 @@
 #include "services/coordinator/metadata/test_util/test_cluster.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "libs/base/feature_level.h"
+#include "libs/base/status.h"
 #include "services/coordinator/metadata/facts/keys.h"
 
 namespace paceline::coordinator {
@@ -200,6 +203,38 @@ uint64_t TestCluster::Worker(const std::string& job) {
   const auto pending = JoinJob(session);
   Await(pending);
   return pending.status().ok() ? session : 0;
+}
+
+absl::Status TestCluster::MoveSegment(uint32_t segment, uint32_t shard) {
+  v1::Map map;
+  ABSL_ASSIGN_OR_RETURN(const uint64_t watcher,
+                        core_->WatchMap(0, [&](const auto& newest) { map = *newest; }));
+  core_->Unwatch(watcher);
+  const v1::SegmentConfig& config = map.segments(static_cast<int>(segment));
+  std::string primary;
+  v1::Member to;
+  for (const auto& [name, known] : shards_.all()) {
+    if (known.id == config.primary().shard()) primary = name;
+    if (known.id == shard) to = known.member();
+  }
+  std::vector<v1::ConfigWish> wishes;
+  const auto wish = [&](v1::ConfigWish::Kind kind) {
+    v1::ConfigWish& next = wishes.emplace_back();
+    next.set_kind(kind);
+    next.set_segment(segment);
+    next.set_epoch(config.epoch() + wishes.size() - 1);
+    *next.add_members() = to;
+  };
+  if (config.primary().shard() == shard) return absl::OkStatus();
+  const bool member =
+      std::ranges::any_of(config.replicas(), [&](const auto& replica) { return replica.shard() == shard; });
+  if (!member) wish(v1::ConfigWish::ADD);
+  wish(v1::ConfigWish::SWAP);
+  ABSL_ASSIGN_OR_RETURN(const v1::ChangeConfigsReply reply, shards_.Wish(*core_, primary, wishes));
+  for (const auto& answer : reply.segments()) {
+    if (!answer.why_not().empty()) return absl::FailedPreconditionError(answer.why_not());
+  }
+  return absl::OkStatus();
 }
 
 std::string TestCluster::StateOf(uint64_t session) {

@@ -97,6 +97,8 @@ class TestCluster {
   void JoinShards();
   // Time passes: calls are delivered, shards beat every second, sessions in kept_alive keep alive.
   void Run(absl::Duration duration);
+  // The primary of the segment has handed it over: `shard` is its primary in the next map.
+  absl::Status MoveSegment(uint32_t segment, uint32_t shard);
   // … until the request is answered, at most a minute.
   template <class Reply>
   void Await(const Pending<Reply>& pending) {
