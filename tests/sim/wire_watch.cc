@@ -48,7 +48,7 @@ void WireWatch::OnSetUpdate(const Stream& stream, const absl::Cord& frame, const
   const auto certificates = wire::ParseCertificates(update->head.certificates());
   if (!certificates.ok()) return verdict_.Violated("Wire", certificates.status().ToString());
   if (by == nullptr) return OnRowsArriving(stream, update->head.certificates());
-  for (const v1::Refusal& refusal : update->head.refusals()) MarkRefusal(refusal, "set");
+  for (const v1::Refusal& refusal : update->head.refusals()) MarkRefusal(stream, refusal, "set");
   for (const wire::Certificate& certificate : *certificates) {
     invariants_.OnSetUpdateSent(*by, stream.job, certificate);
   }
