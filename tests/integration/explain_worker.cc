@@ -3,7 +3,7 @@
 // the time that passed.
 //
 //   explain_worker JOB RANK WORKERS STALENESS COMPUTE_MS SOMETIMES_MS
-//   explain_worker --load JOB: updates of one row that take long, as many as are let through
+//   explain_worker --load JOB ROWS: updates that take long of so many rows, as many as are let through
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -78,17 +78,18 @@ int Train(const Options& options) {
   return 0;
 }
 
-// Each row of a batch is the same one, so that one executor of one shard has all the work.
-int Load(const std::string& job) {
+// Few rows are one segment's, so that one executor of one shard has all the work.
+int Load(const std::string& job, uint64_t rows) {
   auto client = paceline::Client::Connect({.job = job, .client_name = "load"});
   if (!client.ok()) return Fail(client.status());
   constexpr uint32_t kDim = 64;
   std::string code = "w = w + g";
   for (int i = 0; i < 60; ++i) code += " / 1.5 * 1.5";
   auto busy = (*client)->OpenOrCreate(
-      "busy", paceline::Ranged{.rows = 1, .dim = kDim, .rule = paceline::Expression{.code = code}});
+      "busy", paceline::Ranged{.rows = rows, .dim = kDim, .rule = paceline::Expression{.code = code}});
   if (!busy.ok()) return Fail(busy.status());
-  const std::vector<uint64_t> keys(2000, 0);
+  std::vector<uint64_t> keys(2000);
+  for (size_t i = 0; i < keys.size(); ++i) keys[i] = i % rows;
   const std::vector<float> update(keys.size() * kDim, 0.5f);
   std::printf("loads\n");
   std::fflush(stdout);
@@ -100,9 +101,10 @@ int Load(const std::string& job) {
 
 int main(int argc, char** argv) {
   std::signal(SIGTERM, [](int) { stop = 1; });
-  if (argc == 3 && std::strcmp(argv[1], "--load") == 0) return Load(argv[2]);
+  if (argc == 4 && std::strcmp(argv[1], "--load") == 0)
+    return Load(argv[2], std::strtoull(argv[3], nullptr, 10));
   if (argc != 7) {
-    std::fprintf(stderr, "expected JOB RANK WORKERS STALENESS COMPUTE_MS SOMETIMES_MS, or --load JOB\n");
+    std::fprintf(stderr, "expected JOB RANK WORKERS STALENESS COMPUTE_MS SOMETIMES_MS, or --load JOB ROWS\n");
     return 2;
   }
   const auto number = [&](int i) { return std::strtoull(argv[i], nullptr, 10); };

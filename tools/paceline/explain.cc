@@ -17,6 +17,12 @@ namespace {
 constexpr double kWorthSaying = 0.05;
 // One of several has most of a cause, so it is the reason; otherwise all of them are.
 constexpr double kMost = 0.6;
+// A shard that works so much of an executor's time, and so many times as much as the others do, has no time
+// to take what has come: frames lie in its connections, where it does not see them.
+constexpr uint32_t kBusyPermille = 700;
+constexpr double kBusier = 1.5;
+// A key is hot if so much of what is asked of its shard is for it.
+constexpr double kHot = 0.5;
 
 double Share(uint64_t part, uint64_t of) {
   return of == 0 ? 0 : static_cast<double>(part) / static_cast<double>(of);
@@ -51,12 +57,16 @@ class Explainer {
  public:
   Explainer(const v1::StatusReply& status, Explanation& explanation)
       : explanation_(explanation), all_us_(explanation.total.all_us()) {
-    for (const v1::ShardStatus& shard : status.shards()) names_[shard.info().shard()] = shard.info().name();
+    for (const v1::ShardStatus& shard : status.shards()) {
+      names_[shard.info().shard()] = shard.info().name();
+      loads_[shard.info().shard()] = &shard.load();
+    }
+    for (const v1::Table& table : status.tables()) tables_[table.id()] = table.name();
   }
 
-  void Run(const std::vector<HotKey>& hot_keys) {
+  void Run() {
     FindStraggler();
-    FindShard(hot_keys);
+    FindShard();
     FindLink();
     std::ranges::stable_sort(explanation_.findings, std::ranges::greater{}, &Finding::share);
   }
@@ -125,12 +135,27 @@ class Explainer {
                      " if the model bears older values"));
   }
 
-  // Workers wait within one shard, behind other work or for it to do theirs.
-  void FindShard(const std::vector<HotKey>& hot_keys) {
+  // By what it tells of its work.
+  bool IsBusy(uint32_t shard) const {
+    uint64_t own = 0, others = 0;
+    for (const auto& [number, load] : loads_) {
+      (number == shard ? own : others) += load->busy_permille();
+    }
+    return own >= kBusyPermille &&
+           static_cast<double>(own * (loads_.size() - 1)) >= kBusier * static_cast<double>(others);
+  }
+
+  std::string WorksText(uint32_t shard) const {
+    return absl::StrCat(Percent(loads_.at(shard)->busy_permille() / 1000.0), " of an executor's time");
+  }
+
+  // Workers wait within one shard, behind other work or for it to do theirs; or for it to take their frames.
+  void FindShard() {
     std::map<uint32_t, uint64_t> busy;
     for (const WorkerSplit& worker : explanation_.workers) {
       for (const auto& shard : worker.time.at_shards()) {
         busy[shard.shard()] += shard.queue_us() + shard.apply_us() + shard.back_pressure_us();
+        if (IsBusy(shard.shard())) busy[shard.shard()] += shard.network_us();
       }
     }
     const Top<uint32_t> top = TopOf(busy);
@@ -146,20 +171,37 @@ class Explainer {
           Finding::Kind::kOverloadedShard, "all shards", together,
           absl::StrCat("workers wait at the shards ", Percent(together), " of their time; add shards"));
     }
-    const HotKey* hot = nullptr;
-    for (const HotKey& key : hot_keys) {
-      if (key.shard == top.key && (hot == nullptr || key.rows_per_s > hot->rows_per_s)) hot = &key;
-    }
     const std::string seen =
         absl::StrCat("workers wait ", Percent(share), " of their time at ", ShardName(top.key),
-                     ", which has ", Percent(top.share()), " of what they wait for at shards");
+                     ", which has ", Percent(top.share()), " of what they wait for at shards",
+                     IsBusy(top.key) ? absl::StrCat(" and works ", WorksText(top.key)) : "");
     Add(Finding::Kind::kOverloadedShard, ShardName(top.key), share,
         absl::StrCat(seen, "; see what its machine does besides, and move segments away"));
+    AddHotKey(top.key, share);
+  }
+
+  // If most of what clients ask of the shard is for one key.
+  void AddHotKey(uint32_t shard, double share) {
+    const auto load = loads_.find(shard);
+    if (load == loads_.end()) return;
+    const v1::HotKey* hot = nullptr;
+    for (const v1::SegmentLoad& segment : load->second->segments()) {
+      for (const v1::HotKey& key : segment.keys()) {
+        if (hot == nullptr || key.rows_per_s() > hot->rows_per_s()) hot = &key;
+      }
+    }
     if (hot == nullptr) return;
-    Add(Finding::Kind::kHotKey, absl::StrCat("key ", hot->key, " of table ", hot->table), share,
-        absl::StrCat(hot->rows_per_s, " rows a second of ", ShardName(top.key),
-                     " are this key; cache it with a bound, or "
-                     "split it into several"));
+    const uint64_t surely = hot->rows_per_s() - std::min(hot->rows_per_s(), hot->error());
+    const double asked = Share(surely, load->second->pushed_per_s() + load->second->read_per_s());
+    if (asked < kHot) return;
+    const auto table = tables_.find(hot->table());
+    Add(Finding::Kind::kHotKey,
+        absl::StrCat("key ", hot->key(), " of table ",
+                     table == tables_.end() ? absl::StrCat(hot->table()) : table->second),
+        share,
+        absl::StrCat(Percent(std::min(1.0, asked)), " of the rows that ", ShardName(shard),
+                     " is asked for are this key, ", hot->rows_per_s(),
+                     " a second; cache it with a bound, or split it into several"));
   }
 
   // A worker's way to all shards is slow, everybody's to one shard, or one worker's to one shard.
@@ -168,6 +210,7 @@ class Explainer {
     std::map<std::pair<uint32_t, uint32_t>, uint64_t> links;
     for (const WorkerSplit& worker : explanation_.workers) {
       for (const auto& shard : worker.time.at_shards()) {
+        if (IsBusy(shard.shard())) continue;  // FindShard has these
         workers[worker.session.rank()] += shard.network_us();
         shards[shard.shard()] += shard.network_us();
         links[{worker.session.rank(), shard.shard()}] += shard.network_us();
@@ -207,7 +250,9 @@ class Explainer {
 
   Explanation& explanation_;
   const uint64_t all_us_;
-  std::map<uint32_t, std::string> names_;  // of shards
+  std::map<uint32_t, std::string> names_;           // of shards
+  std::map<uint32_t, const v1::ShardLoad*> loads_;  // of shards
+  std::map<uint32_t, std::string> tables_;          // their names
 };
 
 }  // namespace
@@ -231,7 +276,7 @@ std::string KindName(Finding::Kind kind) {
 }
 
 absl::StatusOr<Explanation> Explain(const std::string& job, const v1::StatusReply& now,
-                                    const v1::StatusReply* before, const std::vector<HotKey>& hot_keys) {
+                                    const v1::StatusReply* before) {
   const v1::JobStatus* found = FindJob(now, job);
   if (found == nullptr) {
     return absl::NotFoundError(
@@ -255,7 +300,7 @@ absl::StatusOr<Explanation> Explain(const std::string& job, const v1::StatusRepl
   }
   std::ranges::stable_sort(explanation.workers, {},
                            [](const WorkerSplit& worker) { return worker.session.rank(); });
-  Explainer(now, explanation).Run(hot_keys);
+  Explainer(now, explanation).Run();
   return explanation;
 }
 

@@ -20,14 +20,6 @@ struct ExplainOptions {
   double for_s = 0;  // 0: since the workers connected
 };
 
-// A key that clients ask for much, as the cluster tells it.
-struct HotKey {
-  uint32_t shard = 0;
-  std::string table;
-  uint64_t key = 0;
-  uint64_t rows_per_s = 0;
-};
-
 // A cause of waits that has a name.
 struct Finding {
   enum class Kind { kSlowWorker, kSlowLink, kOverloadedShard, kHotKey, kTightBound, kNetwork };
@@ -59,7 +51,7 @@ struct Explanation {
 // Of the job as `now` has it; with `before`, of the time since that status. NOT_FOUND: there is no such job;
 // or none of its workers has told its time yet.
 absl::StatusOr<Explanation> Explain(const std::string& job, const v1::StatusReply& now,
-                                    const v1::StatusReply* before, const std::vector<HotKey>& hot_keys);
+                                    const v1::StatusReply* before);
 
 // "slow_worker", as --json has it.
 std::string KindName(Finding::Kind kind);
