@@ -397,6 +397,7 @@ bool RowCache::EvictOne() {
     Row& row = *ring_[hand_];
     if (!row.used || TooOld(row)) {
       Remove(row);
+      ++hand_;  // over the newest row, which has taken its place
       return true;
     }
     row.used = false;
