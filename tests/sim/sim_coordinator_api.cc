@@ -23,8 +23,8 @@ void SimCoordinatorApi::Ask(Method method, const Request& request, absl::Duratio
       [this, method, request, until = world_.Now() + timeout](Calls::Answer<Reply> answer) {
         [[maybe_unused]] const absl::Time deadline = coordinator_.clock().Now() + (until - world_.Now());
         coordinator_.Visit([&](CoordinatorCore& core) {
-          if constexpr (std::is_same_v<Method, coordinator::Ticket (CoordinatorCore::*)(
-                                                   const Request&, absl::Time, coordinator::Done<Reply>)>) {
+          if constexpr (std::is_invocable_v<Method, CoordinatorCore&, const Request&, absl::Time,
+                                            const coordinator::Done<Reply>&>) {
             (core.*method)(request, deadline, answer);
           } else {
             answer((core.*method)(request));
