@@ -27,7 +27,7 @@
 namespace paceline::bench {
 namespace {
 
-constexpr ClusterSize kSizes[] = {{3, 6, 12},      {10, 8, 40},      {30, 10, 120},
+constexpr ClusterSize kSizes[] = {{3, 6, 12},     {10, 8, 40},    {30, 10, 120},
                                   {100, 12, 200}, {300, 14, 200}, {1000, 16, 200}};
 constexpr size_t kSmallest = 2;  // of them
 constexpr rlim_t kSizeBytesMax = rlim_t{6} << 30;
@@ -69,15 +69,14 @@ class Sizing {
   using Work = std::function<absl::Status()>;
 
   void Add(const std::string& metric, double value, const std::string& limit_name, double limit) {
-    results_.push_back({.workload = "size",
-                        .params = {{"shards", size_.shards},
-                                   {"segments", size_.segments()},
-                                   {"workers", size_.workers}},
-                        .metric = metric,
-                        .value = value,
-                        .limit_name = limit_name,
-                        .limit = limit,
-                        .lower_is_better = true});
+    results_.push_back(
+        {.workload = "size",
+         .params = {{"shards", size_.shards}, {"segments", size_.segments()}, {"workers", size_.workers}},
+         .metric = metric,
+         .value = value,
+         .limit_name = limit_name,
+         .limit = limit,
+         .lower_is_better = true});
     Print(results_.back());
   }
   void AddCpu(const std::string& step, double ms) {
@@ -184,8 +183,7 @@ absl::Status Sizing::Sessions() {
   ABSL_RETURN_IF_ERROR(Step("session opened", workers, open));
   AddTraffic("session opened", workers);
   size_t next = 0;
-  ABSL_RETURN_IF_ERROR(
-      Step("worker joined", workers, [&] { return cluster_.MakeWorker(sessions[next++]); }));
+  ABSL_RETURN_IF_ERROR(Step("worker joined", workers, [&] { return cluster_.MakeWorker(sessions[next++]); }));
   for (uint32_t w = 0; w < size_.workers; ++w) cluster_.Watch();
   return absl::OkStatus();
 }
@@ -230,20 +228,33 @@ absl::Status Sizing::Plans() {
   });
 }
 
-// A shard, and a client, take the map.
+// A shard, and a client, take the first map, and then one in which a segment has changed.
 absl::Status Sizing::Receivers() {
   const world::RealClock clock;
   shard::Probe probe;
   shard::Shard receiver({.name = "shard-0"}, clock, probe, nullptr);
-  v1::InstallRequest request;
-  if (!request.ParseFromString(whole_install_)) return absl::InternalError("no map was sent");
-  receiver.Identify({.shard = ShardId(0), .incarnation = Incarnation(request.target().incarnation())}, 1);
+  v1::InstallRequest first;
+  v1::Map map;
+  if (!first.ParseFromString(whole_install_) || !map.ParseFromString(first.whole_map())) {
+    return absl::InternalError("no map was sent");
+  }
+  receiver.Identify({.shard = ShardId(0), .incarnation = Incarnation(first.target().incarnation())}, 1);
   ABSL_RETURN_IF_ERROR(
-      Step("shard takes the first map", 1, [&] { return receiver.Install(request).status(); }));
-  request.mutable_map()->set_version(request.map().version() + 1);
-  ABSL_RETURN_IF_ERROR(
-      Step("shard takes the next map", 1, [&] { return receiver.Install(request).status(); }));
-  return Step("client takes a map", kRounds, [&] { return wire::MapFromProto(request.map()).status(); });
+      Step("shard takes the first map", 1, [&] { return receiver.Install(first).status(); }));
+  v1::InstallRequest next;
+  *next.mutable_target() = first.target();
+  v1::Map& change = *next.mutable_map();
+  change.set_ring_bits(map.ring_bits());
+  change.mutable_delta()->set_from(map.version());
+  *change.mutable_delta()->add_segments()->mutable_config() = map.segments(0);
+  ABSL_RETURN_IF_ERROR(Step("shard takes a changed segment", kRounds, [&] {
+    change.set_version(std::max(change.version(), map.version()) + 1);
+    return receiver.Install(next).status();
+  }));
+  const auto known = wire::MapFromProto(map);
+  ABSL_RETURN_IF_ERROR(Step("client takes a map", kRounds, [&] { return wire::MapFromProto(map).status(); }));
+  return Step("client takes a changed segment", kRounds,
+              [&] { return wire::NextMap(change, &*known).status(); });
 }
 
 // -- a process for each size --

@@ -30,8 +30,8 @@ struct ClusterSize {
 struct Traffic {
   uint64_t messages = 0;
   uint64_t bytes = 0;
-  uint64_t largest = 0;        // bytes of one message
-  uint64_t most_to_one = 0;    // messages to one receiver
+  uint64_t largest = 0;      // bytes of one message
+  uint64_t most_to_one = 0;  // messages to one receiver
 };
 
 // The coordinator's real core, a store in memory, and shards and clients that answer at once and do nothing.

@@ -74,15 +74,27 @@ TEST_F(FanOutTest, OnlyShardsThatOweSegmentsAreAskedAgain) {
   EXPECT_THAT(opening.status(), IsOk());
 }
 
-TEST_F(FanOutTest, ASegmentThatMovesMeanwhileIsAskedForThere) {
-  const uint32_t segment = SegmentOf("shard-0");
-  cluster_.shards().at("shard-0").withheld = {segment};
-  const auto opening = cluster_.OpenSession("ctr", 7);
-  cluster_.Run(absl::Milliseconds(100));
-  ASSERT_THAT(cluster_.core().MoveSegment(segment, cluster_.shards().at("shard-1").id), IsOk());
-  cluster_.Run(absl::Milliseconds(500));
+TEST(FanOutMoveTest, ASegmentThatMovesMeanwhileIsAskedForThere) {
+  TestCluster cluster(2, {.replicas = 1, .ring_bits = 3});
+  cluster.JoinShards();
+  FakeShard& from = cluster.shards().at("shard-0");
+  uint32_t segment = 0;
+  while (!from.IsPrimaryOf(segment)) ++segment;
+  from.withheld = {segment};
+  const auto opening = cluster.OpenSession("ctr", 7);
+  cluster.Run(absl::Milliseconds(100));
+  EXPECT_FALSE(opening.answered());
+  v1::ConfigWish wish;
+  wish.set_segment(segment);
+  wish.set_epoch(1);
+  wish.set_kind(v1::ConfigWish::SWAP);
+  *wish.add_members() = cluster.shards().at("shard-1").member();
+  const auto moved = cluster.shards().Wish(cluster.core(), "shard-0", {wish});
+  ASSERT_THAT(moved, IsOk());
+  ASSERT_EQ(moved->segments(0).why_not(), "");
+  cluster.Run(absl::Milliseconds(500));
   EXPECT_THAT(opening.status(), IsOk());
-  EXPECT_EQ(cluster_.shards().at("shard-1").changes.size(), 2u);
+  EXPECT_EQ(cluster.shards().at("shard-1").changes.size(), 2u);
 }
 
 TEST_F(FanOutTest, AnAnswerAboutSegmentsThatAreNotThereChangesNothing) {
