@@ -228,20 +228,33 @@ absl::Status Sizing::Plans() {
   });
 }
 
-// A shard, and a client, take the map.
+// A shard, and a client, take the first map, and then one in which a segment has changed.
 absl::Status Sizing::Receivers() {
   const world::RealClock clock;
   shard::Probe probe;
   shard::Shard receiver({.name = "shard-0"}, clock, probe, nullptr);
-  v1::InstallRequest request;
-  if (!request.ParseFromString(whole_install_)) return absl::InternalError("no map was sent");
-  receiver.Identify({.shard = ShardId(0), .incarnation = Incarnation(request.target().incarnation())}, 1);
+  v1::InstallRequest first;
+  v1::Map map;
+  if (!first.ParseFromString(whole_install_) || !map.ParseFromString(first.whole_map())) {
+    return absl::InternalError("no map was sent");
+  }
+  receiver.Identify({.shard = ShardId(0), .incarnation = Incarnation(first.target().incarnation())}, 1);
   ABSL_RETURN_IF_ERROR(
-      Step("shard takes the first map", 1, [&] { return receiver.Install(request).status(); }));
-  request.mutable_map()->set_version(request.map().version() + 1);
-  ABSL_RETURN_IF_ERROR(
-      Step("shard takes the next map", 1, [&] { return receiver.Install(request).status(); }));
-  return Step("client takes a map", kRounds, [&] { return wire::MapFromProto(request.map()).status(); });
+      Step("shard takes the first map", 1, [&] { return receiver.Install(first).status(); }));
+  v1::InstallRequest next;
+  *next.mutable_target() = first.target();
+  v1::Map& change = *next.mutable_map();
+  change.set_ring_bits(map.ring_bits());
+  change.mutable_delta()->set_from(map.version());
+  *change.mutable_delta()->add_segments()->mutable_config() = map.segments(0);
+  ABSL_RETURN_IF_ERROR(Step("shard takes a changed segment", kRounds, [&] {
+    change.set_version(std::max(change.version(), map.version()) + 1);
+    return receiver.Install(next).status();
+  }));
+  const auto known = wire::MapFromProto(map);
+  ABSL_RETURN_IF_ERROR(Step("client takes a map", kRounds, [&] { return wire::MapFromProto(map).status(); }));
+  return Step("client takes a changed segment", kRounds,
+              [&] { return wire::NextMap(change, &*known).status(); });
 }
 
 // -- a process for each size --

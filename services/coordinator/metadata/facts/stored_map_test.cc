@@ -127,7 +127,7 @@ TEST_F(StoredMapTest, ACommitInDoubtIsUndoneInAllChunks) {
 TEST_F(StoredMapTest, TheFirstMapOfALargeRingIsWrittenInSteps) {
   auto facts = Load(16);
   v1::Map map = MapOf(1, 2, 16);
-  for (v1::SegmentConfig& config : *map.mutable_segments()) config.add_replicas()->set_incarnation(1 << 20);
+  for (v1::SegmentConfig& config : *map.mutable_segments()) config.set_change_floor(UINT64_MAX);
   store_.Plan(FaultyStore::Fault::kFailAfter, 1);
   EXPECT_THAT(Commit(*facts, map), StatusIs(StatusCode::kUnavailable));
   EXPECT_EQ(facts->map(), nullptr);
