@@ -11,9 +11,9 @@ namespace {
 
 using paceline::testing::IsOk;
 using testing::CoreHarness;
+using ::testing::ElementsAre;
 using testing::FakeCluster;
 using testing::FakeStream;
-using ::testing::ElementsAre;
 
 constexpr uint64_t kKey = 7;
 
@@ -32,12 +32,13 @@ class SubscriberTest : public ::testing::Test {
     EXPECT_EQ(Read(), 1);
   }
   std::shared_ptr<FakeStream> Stream() {
-    return h.dialer.Newest(FakeCluster::AddressOf(h.cluster.PrimaryOf(home.v)), world::StreamKind::kSubscribe);
+    return h.dialer.Newest(FakeCluster::AddressOf(h.cluster.PrimaryOf(home.v)),
+                           world::StreamKind::kSubscribe);
   }
   size_t Streams() const {
-    return static_cast<size_t>(std::count_if(
-        h.dialer.streams.begin(), h.dialer.streams.end(),
-        [](const auto& stream) { return stream->kind == world::StreamKind::kSubscribe; }));
+    return static_cast<size_t>(
+        std::count_if(h.dialer.streams.begin(), h.dialer.streams.end(),
+                      [](const auto& stream) { return stream->kind == world::StreamKind::kSubscribe; }));
   }
   float Read() {
     const auto read = h.Read(table, {kKey});
