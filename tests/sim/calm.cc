@@ -62,8 +62,6 @@ void Calm::Took(const std::string& who, const std::string& what, absl::Duration 
       {"a read", absl::Milliseconds(200)},
       {"to finish", absl::Milliseconds(500)},
       {"to close", absl::Milliseconds(500)}};
-  if (std::getenv("SIM_TOOK"))
-    std::fprintf(stderr, "took %d %s %f\n", durable, what.c_str(), absl::ToDoubleMilliseconds(took));
   const absl::Duration most = kMost.at(what) * (durable ? 3 : 1) +
                               (world_.Now() - took < broke_ + kNotices ? kReconnects : absl::ZeroDuration());
   const absl::Time since = std::max(last_fault_() + kSettled, excused_until_);
