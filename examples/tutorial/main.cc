@@ -108,6 +108,7 @@ absl::Status Evaluate() {
 // [main]
 int main(int argc, char** argv) {
   std::signal(SIGTERM, [](int) { stop = 1; });
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // a log file too shows each line at once
   absl::Status status;
   if (argc == 5) {
     const auto number = [&](int i) { return std::strtoull(argv[i], nullptr, 10); };
