@@ -376,7 +376,8 @@ uint64_t RowCache::BytesOf(const Rows& rows) {
 
 RowCache::Row* RowCache::Add(Rows& rows, uint64_t key, SegmentId segment) {
   if (BytesOf(rows) > bytes_max_) return nullptr;
-  while (Full(rows)) {
+  bool evicted = false;
+  for (; Full(rows); evicted = true) {
     if (!EvictOne()) return nullptr;
   }
   bytes_ += BytesOf(rows);
@@ -386,6 +387,12 @@ RowCache::Row* RowCache::Add(Rows& rows, uint64_t key, SegmentId segment) {
   row->segment = segment;
   row->place = static_cast<uint32_t>(ring_.size());
   ring_.push_back(row);
+  // In the evicted row's place, behind the hand, which comes to it last.
+  if (evicted && hand_ < ring_.size()) {
+    std::swap(ring_[hand_], ring_.back());
+    std::swap(ring_[hand_]->place, ring_.back()->place);
+    ++hand_;
+  }
   rows.index.emplace(key, row);
   return row;
 }
@@ -397,7 +404,6 @@ bool RowCache::EvictOne() {
     Row& row = *ring_[hand_];
     if (!row.used || TooOld(row)) {
       Remove(row);
-      ++hand_;  // over the newest row, which has taken its place
       return true;
     }
     row.used = false;
