@@ -22,7 +22,7 @@ constexpr double kMost = 0.6;
 constexpr uint32_t kBusyPermille = 700;
 constexpr double kBusier = 1.5;
 // A key is hot if so much of what is asked of its shard is for it.
-constexpr double kHot = 0.5;
+constexpr double kHot = 0.3;
 
 double Share(uint64_t part, uint64_t of) {
   return of == 0 ? 0 : static_cast<double>(part) / static_cast<double>(of);
@@ -180,7 +180,7 @@ class Explainer {
     AddHotKey(top.key, share);
   }
 
-  // If most of what clients ask of the shard is for one key.
+  // If much of what clients ask of the shard is for one key.
   void AddHotKey(uint32_t shard, double share) {
     const auto load = loads_.find(shard);
     if (load == loads_.end()) return;
@@ -238,14 +238,16 @@ class Explainer {
     }
     if (names_.size() > 1 && shard.share() >= kMost) {
       const std::string name = ShardName(shard.key);
-      return Add(Finding::Kind::kSlowLink, name, Share(shard.us, all_us_),
-                 absl::StrCat(seen, Percent(shard.share()), " of it those to ", name, remedy));
+      Add(Finding::Kind::kSlowLink, name, Share(shard.us, all_us_),
+          absl::StrCat(seen, Percent(shard.share()), " of it those to ", name, remedy));
+      return AddHotKey(shard.key, Share(shard.us, all_us_));
     }
     Add(Finding::Kind::kNetwork, "all links", share,
         absl::StrCat(
             seen,
             "between all of them; pull ahead (PullAsync), push without waiting, use larger batches, or a "
             "cache with a larger bound"));
+    if (names_.size() == 1) AddHotKey(shard.key, share);
   }
 
   Explanation& explanation_;

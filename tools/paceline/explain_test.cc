@@ -152,10 +152,23 @@ TEST_F(ExplainTest, AShardWithTooMuchWorkAndItsHottestKey) {
   table.set_name("t");
   HotKey(0, 1, 900);
   HotKey(1, 2, 10);
-  v1::HotKey& hot = HotKey(1, 3, 520);
+  v1::HotKey& hot = HotKey(1, 3, 320);
   EXPECT_THAT(Found(), ElementsAre("overloaded_shard shard-1", "hot_key key 3 of table t"));
   hot.set_error(40);
-  EXPECT_THAT(Found(), ElementsAre("overloaded_shard shard-1")) << "it may be less than half of all";
+  EXPECT_THAT(Found(), ElementsAre("overloaded_shard shard-1")) << "it may be less than 30 %";
+}
+
+TEST_F(ExplainTest, AHotKeyIsNamedWhereverItsShardAnswersLate) {
+  Worker({.to_shard_1 = 40});
+  Worker({.to_shard_1 = 30});
+  HotKey(0, 1, 900);
+  HotKey(1, 3, 600);
+  EXPECT_THAT(Found(), ElementsAre("slow_link shard-1", "hot_key key 3 of table 7"));
+  status.mutable_shards()->RemoveLast();
+  status.mutable_jobs(0)->clear_sessions();
+  Worker({.to_shard_0 = 40});
+  Worker({.to_shard_0 = 40});
+  EXPECT_THAT(Found(), ElementsAre("network all links", "hot_key key 1 of table 7"));
 }
 
 // A shard that works all the time does not see how long frames lie in its connections.

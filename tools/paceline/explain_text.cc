@@ -148,8 +148,7 @@ int PrintExplanation(const ExplainOptions& options) {
   }
   const absl::StatusOr<v1::StatusReply> now = coordinator.Status(kTimeout);
   if (!now.ok()) return Complain(now.status(), options.coordinator);
-  const absl::StatusOr<Explanation> explained =
-      Explain(options.job, *now, before.ok() ? &*before : nullptr);
+  const absl::StatusOr<Explanation> explained = Explain(options.job, *now, before.ok() ? &*before : nullptr);
   if (!explained.ok()) return Complain(explained.status().message());
   return Print(options.json ? ExplanationJson(*explained) : ExplanationText(*explained));
 }
