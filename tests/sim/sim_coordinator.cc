@@ -291,7 +291,8 @@ void SimCoordinator::OnCommitted(absl::Span<const coordinator::Write> writes) {
     coordinator::ShardRecord shard;
     if (absl::StartsWith(write.key, keys::kShards)) {
       const bool drains = write.value.has_value() && shard.ParseFromString(*write.value) && shard.draining();
-      drains ? (void)draining_.insert(std::string(write.key)) : (void)draining_.erase(std::string(write.key));
+      draining_.erase(std::string(write.key));
+      if (drains) draining_.emplace(write.key, shard.info().shard());
       drains_in_doubt_ |= store_->in_doubt;
     }
     if (!write.value.has_value()) continue;
@@ -336,9 +337,14 @@ void SimCoordinator::MovesByLoad(uint32_t segment, uint32_t from, uint32_t to) {
   const auto [last, first] = moved_by_load_.emplace(segment, clock_.Now());
   if (!first && clock_.Now() - last->second <= options_.by_load.rests) violated("again, and has not rested");
   last->second = clock_.Now();
-  if (!drains_in_doubt_ && !draining_.empty()) violated("while a shard drains");
   const v1::Map& map = before_doubt_.has_value() ? *before_doubt_ : map_;  // as its author knows it
+  const auto drains = [this](const v1::Member& member) {
+    return std::ranges::any_of(draining_, [&](const auto& one) { return one.second == member.shard(); });
+  };
   for (const v1::SegmentConfig& config : map.segments()) {
+    // One that holds nothing any more only waits until it is taken away.
+    if (!drains_in_doubt_ && (drains(config.primary()) || std::ranges::any_of(config.replicas(), drains)))
+      return violated("while a shard drains");
     if (config.replicas_size() != static_cast<int>(options_.replicas))
       return violated("while segments have a copy too few or too many");
     if (!told_load_.contains({config.primary().shard(), config.primary().incarnation()}))

@@ -169,7 +169,7 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   std::set<std::pair<uint32_t, uint64_t>>
       told_load_;                                 // starts of shards, to the present start of the coordinator
   std::map<uint32_t, absl::Time> moved_by_load_;  // segments, when last, on its clock
-  std::set<std::string> draining_;                // shards, by their keys in the store
+  std::map<std::string, uint32_t> draining_;      // shards, by their keys in the store
   bool drains_in_doubt_ = false;                  // the author does not know all of these
 };
 

@@ -10,9 +10,10 @@ using ::paceline::testing::IsOk;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr uint32_t kHottest = 400'000;
+constexpr uint32_t kHottest = 100'000;
 
-// Clients ask ever less of segments of ever higher numbers, and most of segment 0.
+// Clients ask twice as much of the segments of which the first shard was primary at first, and most of
+// segment 0.
 class LoadsTest : public ReplicatedTest {
  protected:
   struct Moves : Probe {
@@ -25,10 +26,12 @@ class LoadsTest : public ReplicatedTest {
   void Begin(uint32_t replicas, bool on = true) {
     Start(replicas, 4, 4, {.on = on});
     cluster_->probe = &moves_;
+    const uint32_t first = Config(0).primary().shard();
+    for (const auto& config : Configs()) hot_.push_back(config.primary().shard() == first);
     ASSERT_THAT(cluster_->Restart(), IsOk());
   }
   void TearDown() override { cluster_.reset(); }  // it may report to the end
-  static uint64_t RowsOf(uint32_t segment) { return kHottest / (segment + 4); }
+  uint64_t RowsOf(uint32_t segment) const { return (hot_[segment] ? kHottest : kHottest / 2) - 100 * segment; }
   // What primaries would tell of the segments that they have by the map.
   void Tell(const std::set<std::string>& silent = {}) {
     for (auto& [name, shard] : shards().all()) shard.says.clear_load();
@@ -71,6 +74,7 @@ class LoadsTest : public ReplicatedTest {
   }
 
   Moves moves_;
+  std::vector<bool> hot_;  // by segment
 };
 
 TEST_F(LoadsTest, WithoutReplicasSegmentsAreExchangedWithTheirData) {
@@ -143,13 +147,13 @@ TEST_F(LoadsTest, AKeyThatNoMoveCanHelpIsNamed) {
   v1::HotKey& key = *segment.add_keys();
   key.set_table(3);
   key.set_key(42);
-  key.set_rows_per_s(kHottest);
+  key.set_rows_per_s(4 * kHottest);
   key.set_error(1);
   v1::HotKey& cold = *segment.add_keys();
   cold.set_table(3);
   cold.set_key(43);
-  cold.set_rows_per_s(kHottest);
-  cold.set_error(kHottest - 1);
+  cold.set_rows_per_s(4 * kHottest);
+  cold.set_error(4 * kHottest - 1);
   shards().BeatAll(cluster_->core());
   const v1::LoadStatus status = cluster_->core().Status().load();
   ASSERT_THAT(status.too_hot(), SizeIs(1));
