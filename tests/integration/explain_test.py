@@ -186,7 +186,7 @@ class ExplainTest(unittest.TestCase):
         return [(finding["kind"], finding["who"]) for finding in found["findings"]]
 
     def test_a_shard_with_too_much_work(self):
-        self.assertNotIn("hot_key", [kind for kind, _ in self.overload(rows=200)])
+        self.assertNotIn("hot_key", [kind for kind, _ in self.overload(rows=16)])
 
     def test_a_hot_key(self):
         self.assertIn(("hot_key", "key 0 of table busy"), self.overload(rows=1))

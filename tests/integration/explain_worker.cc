@@ -78,17 +78,17 @@ int Train(const Options& options) {
   return 0;
 }
 
-// Few rows are one segment's, so that one executor of one shard has all the work.
+// Up to 16 rows are one segment's, so that one executor of one shard has all the work.
 int Load(const std::string& job, uint64_t rows) {
   auto client = paceline::Client::Connect({.job = job, .client_name = "load"});
   if (!client.ok()) return Fail(client.status());
-  constexpr uint32_t kDim = 64;
+  constexpr uint32_t kDim = 16;
   std::string code = "w = w + g";
   for (int i = 0; i < 60; ++i) code += " / 1.5 * 1.5";
   auto busy = (*client)->OpenOrCreate(
       "busy", paceline::Ranged{.rows = rows, .dim = kDim, .rule = paceline::Expression{.code = code}});
   if (!busy.ok()) return Fail(busy.status());
-  std::vector<uint64_t> keys(2000);
+  std::vector<uint64_t> keys(8000);
   for (size_t i = 0; i < keys.size(); ++i) keys[i] = i % rows;
   const std::vector<float> update(keys.size() * kDim, 0.5f);
   std::printf("loads\n");
