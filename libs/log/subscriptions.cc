@@ -45,17 +45,17 @@ std::optional<v1::Refusal> Subscriptions::Change(const SetChange& change, const 
   return std::nullopt;
 }
 
-bool Subscriptions::Tell(const View& view) {
+bool Subscriptions::Tell(const View& view, absl::FunctionRef<void()> first) {
   bool some = false;
   for (auto it = sets_.begin(); it != sets_.end();) {
-    const Told told = TellOne(it->second, view);
+    const Told told = TellOne(it->second, view, first);
     some |= told == Told::kSome;
     it = told == Told::kGone ? Erase(it) : std::next(it);
   }
   return some;
 }
 
-Subscriptions::Told Subscriptions::TellOne(Set& set, const View& view) {
+Subscriptions::Told Subscriptions::TellOne(Set& set, const View& view, absl::FunctionRef<void()> first) {
   Told told = Told::kNothing;
   while (true) {
     if (set.sink->gone() || view.segment.FindSession(set.session) == nullptr) return Told::kGone;
@@ -71,6 +71,7 @@ Subscriptions::Told Subscriptions::TellOne(Set& set, const View& view) {
       set.waits->certificate.min_clock = view.segment.MinClockOf(set.job);
     }
     const bool known = set.waits->known;
+    if (told == Told::kNothing) first();
     set.sink->Updated(*std::exchange(set.waits, std::nullopt));
     if (!known) return Told::kGone;
     told = Told::kSome;
