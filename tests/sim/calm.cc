@@ -12,10 +12,6 @@ namespace {
 // After a segment was handed over, clients that ask where it was learn of the new map within this.
 constexpr absl::Duration kMoves = absl::Milliseconds(1500);
 
-// A client notices within this that a stream has broken, and has another one.
-constexpr absl::Duration kNotices = absl::Milliseconds(210);
-constexpr absl::Duration kReconnects = absl::Milliseconds(400);
-
 }  // namespace
 
 void Calm::Violated(const std::string& what) {
@@ -62,8 +58,7 @@ void Calm::Took(const std::string& who, const std::string& what, absl::Duration 
       {"a read", absl::Milliseconds(200)},
       {"to finish", absl::Milliseconds(500)},
       {"to close", absl::Milliseconds(500)}};
-  const absl::Duration most = kMost.at(what) * (durable ? 3 : 1) +
-                              (world_.Now() - took < broke_ + kNotices ? kReconnects : absl::ZeroDuration());
+  const absl::Duration most = kMost.at(what) * (durable ? 3 : 1);
   const absl::Time since = std::max(last_fault_() + kSettled, excused_until_);
   if (took <= most || world_.Now() - took <= since) return;
   Violated(absl::StrCat(what, " of ", who, " takes ", absl::FormatDuration(took), ", expected at most ",

@@ -27,8 +27,6 @@ class Calm {
   // Something begins, or is over, that calls for repairs.
   void Excuse() { excused_until_ = absl::InfiniteFuture(); }
   void Resume() { excused_until_ = world_.Now(); }
-  // Streams of clients are broken now.
-  void Break() { broke_ = world_.Now(); }
 
   // -- what happens --
   void OnWish(const std::string& shard, const v1::ConfigWish& wish);
@@ -47,7 +45,6 @@ class Calm {
   World& world_;
   const std::function<absl::Time()> last_fault_;
   absl::Time excused_until_ = absl::InfinitePast();
-  absl::Time broke_ = absl::InfinitePast();
   absl::Time moved_ = absl::InfinitePast();  // or began to
 };
 

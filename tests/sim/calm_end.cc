@@ -110,17 +110,6 @@ void Cluster::Visit(uint32_t visitors) {
   }
 }
 
-// Their parts under way are sent again, by other streams.
-void Cluster::BreakCalmly() {
-  calm_.Break();
-  for (const auto& connection : world_.network.connections()) {
-    const bool theirs = std::ranges::any_of(
-        visitors_, [&](Worker* visitor) { return visitor->host().name == connection->info().client; });
-    if (theirs && connection->established() && world::Chance(calmly_, 0.5))
-      connection->Break(absl::UnavailableError("connection reset"));
-  }
-}
-
 void Cluster::HandOverCalmly() {
   if (plan_.replicas == 0) return;
   SimShard& shard = *shards_[world::Uniform(calmly_, shards_.size())];
@@ -230,10 +219,8 @@ void Cluster::EndCalmly() {
               [this] { return Ails(/*idle=*/true).empty(); }))
     world_.Trace(Ails(/*idle=*/true));
   if (last_fault_ + Calm::kSettled > world_.Now()) RunFor(last_fault_ + Calm::kSettled - world_.Now());
-  world_.network.latency.slow = 0;
+  world_.network.latency.slow = world_.calls.latency.slow = 0;
   Visit(/*visitors=*/2);
-  RunFor(kSteady);
-  BreakCalmly();
   RunFor(kSteady);
   HandOverCalmly();
   RunFor(kSteady);

@@ -121,7 +121,6 @@ class Cluster {
   SimShard* StartOf(const v1::Member& member);
   std::vector<SegmentId> PrimaryOf(const SimShard& shard);
   void Visit(uint32_t visitors);
-  void BreakCalmly();
   void HandOverCalmly();
   void KillCalmly();
   void LoseVisitor();
