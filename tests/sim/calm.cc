@@ -31,7 +31,9 @@ void Calm::OnRefusal(const v1::Refusal& refusal, SessionId session) {
   switch (refusal.reason()) {
     case v1::Refusal::MOVED:
     case v1::Refusal::UNAVAILABLE:
-      if (moves || absl::StrContains(refusal.message(), "list of tables")) return;  // a table was opened
+      // A table was opened, or an exact snapshot holds up clocks beyond its cut.
+      if (absl::StrContains(refusal.message(), "list of tables")) return;
+      if (moves || absl::StrContains(refusal.message(), "before its cut")) return;
       break;
     case v1::Refusal::DATA_LOSS:
       break;

@@ -13,7 +13,7 @@ namespace {
 constexpr absl::Duration kRecovers = absl::Seconds(12);  // after the last fault, and after a death
 constexpr absl::Duration kSteady = absl::Milliseconds(150);
 constexpr absl::Duration kHandsOver = absl::Seconds(1);
-constexpr absl::Duration kTakesOver = absl::Milliseconds(300);  // beside the time that was lent
+constexpr absl::Duration kTakesOver = absl::Milliseconds(600);  // beside the time that was lent
 constexpr absl::Duration kLook = absl::Milliseconds(1);
 
 }  // namespace
