@@ -15,6 +15,7 @@ constexpr absl::Duration kMoves = absl::Milliseconds(1500);
 }  // namespace
 
 void Calm::Violated(const std::string& what) {
+  if (!judges_) return;
   world_.verdict.Violated("Calm", absl::StrCat(what, ", ", absl::FormatDuration(world_.Now() - last_fault_()),
                                                " after the last fault"));
 }

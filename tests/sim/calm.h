@@ -19,9 +19,9 @@ class Calm {
   // After a fault a lease of several seconds may have to run out.
   static constexpr absl::Duration kSettled = absl::Seconds(4);
 
-  // `last_fault` returns when the last fault's effect is over.
-  Calm(World& world, std::function<absl::Time()> last_fault)
-      : world_(world), last_fault_(std::move(last_fault)) {}
+  // `judges` false: nothing is a violation. `last_fault` returns when the last fault's effect is over.
+  Calm(World& world, bool judges, std::function<absl::Time()> last_fault)
+      : world_(world), judges_(judges), last_fault_(std::move(last_fault)) {}
 
   bool calm() const { return world_.Now() > last_fault_() + kSettled && world_.Now() > excused_until_; }
   // Something begins, or is over, that calls for repairs.
@@ -43,6 +43,7 @@ class Calm {
   void Violated(const std::string& what);
 
   World& world_;
+  const bool judges_;
   const std::function<absl::Time()> last_fault_;
   absl::Time excused_until_ = absl::InfinitePast();
   absl::Time moved_ = absl::InfinitePast();  // or began to

@@ -65,7 +65,7 @@ Cluster::Cluster(const Plan& plan)
       elastic_(world_, coordinator_, shards_, plan.elastic),
       stranger_(world_, shards_, plan.seed),
       promptness_(world_.verdict, world_.invariants),
-      calm_(world_, [this] { return last_fault_; }),
+      calm_(world_, plan.calm, [this] { return last_fault_; }),
       calmly_(ring::Mix64(/*seed=*/117, plan.seed)),
       started_(world_.Now()),
       last_fault_(world_.Now()) {
@@ -391,7 +391,7 @@ Outcome Cluster::Run() {
     snapshotter_->Stop();
     RunUntil([this] { return snapshotter_->done() && UnderReplicated() == 0; });
   }
-  if (plan_.calm_end) EndCalmly();
+  if (plan_.calm) EndCalmly();
   if (world_.verdict.ok()) CheckQuiet();
   if (!world_.verdict.ok()) TraceSegments();
 

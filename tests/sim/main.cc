@@ -128,6 +128,8 @@ int Main(int argc, char** argv) {
   app.add_flag("--violations-only", options.violations_only,
                "Does not fail for marks and faults that the batch is too small to reach");
   app.add_flag("--keep-going", options.keep_going, "Does not stop at the first seed that fails");
+  app.add_flag("--calm", calm_wanted,
+               "Also judges what happens long after the last fault, and adds a calm end to each seed");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -232,7 +232,7 @@ Plan Plan::Of(uint64_t seed) {
   if (plan.disks) AddDiskFaults(plan);
   AddAges(plan);
   AddLateAdds(plan);
-  plan.calm_end = true;
+  plan.calm = calm_wanted;
   std::stable_sort(plan.faults.begin(), plan.faults.end(),
                    [](const Fault& a, const Fault& b) { return a.at < b.at; });
   return plan;

@@ -80,6 +80,9 @@ struct WorkerPlan {
 };
 
 // Everything that follows from a seed: a cluster, its users, and its faults.
+// Whether plans are calm: set before the first of them is made.
+inline bool calm_wanted = false;
+
 struct Plan {
   uint64_t seed = 0;
   uint64_t cluster = 1;  // its id; names of snapshots have the upper half
@@ -105,7 +108,7 @@ struct Plan {
   bool restores_first = false;  // a job is made of an older snapshot before any worker starts
   size_t changes_max = log::ChangeLog::kRowsMax;  // of rows of a table, that a segment keeps
   uint32_t snapshots = 0;                         // taken of the jobs, restored and deleted; 0: none
-  bool calm_end = false;                          // once all is over, others work where nothing fails
+  bool calm = false;                              // what happens without faults is judged, and a calm end follows
   std::vector<Fault> faults;
 
   static Plan Of(uint64_t seed);

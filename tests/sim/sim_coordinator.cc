@@ -324,7 +324,7 @@ void SimCoordinator::OnCommitted(absl::Span<const coordinator::Write> writes) {
 }
 
 void SimCoordinator::OnBeat(const v1::BeatRequest& beat) {
-  if (beat.has_load()) told_load_.emplace(beat.shard(), beat.incarnation());
+  if (beat.has_load()) told_load_[{beat.shard(), beat.incarnation()}] = clock_.Now();
 }
 
 // ByLoad: when nothing else is to be moved, by what every primary has told, and no segment again too soon.
@@ -347,8 +347,9 @@ void SimCoordinator::MovesByLoad(uint32_t segment, uint32_t from, uint32_t to) {
       return violated("while a shard drains");
     if (config.replicas_size() != static_cast<int>(options_.replicas))
       return violated("while segments have a copy too few or too many");
-    if (!told_load_.contains({config.primary().shard(), config.primary().incarnation()}))
-      return violated("and the coordinator does not know the load of all primaries");
+    const auto told = told_load_.find({config.primary().shard(), config.primary().incarnation()});
+    if (told == told_load_.end() || (!before_doubt_.has_value() && told->second < map_at_))
+      return violated("and the coordinator does not know the load of all primaries of the present map");
   }
 }
 
@@ -451,6 +452,7 @@ void SimCoordinator::OnMap(const v1::Map& map) {
   if (before_doubt_.has_value() && map.version() == before_doubt_->version()) map_ = *before_doubt_;
   before_doubt_.reset();
   if (store_->in_doubt) before_doubt_ = map_;
+  map_at_ = clock_.Now();
   if (map.version() < map_.version()) {
     world_.verdict.Violated("Owned", absl::StrCat("map ", map.version(), " follows map ", map_.version()));
   }

@@ -165,10 +165,11 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   std::map<uint64_t, uint64_t> handed_out_;  // nonces by session
   std::map<uint32_t, v1::Table> tables_;     // the tables in the store
   std::map<uint32_t, coordinator::JobRecord> jobs_;
-  // -- moves by load --
-  std::set<std::pair<uint32_t, uint64_t>>
-      told_load_;                                 // starts of shards, to the present start of the coordinator
-  std::map<uint32_t, absl::Time> moved_by_load_;  // segments, when last, on its clock
+  // -- moves by load; times are on its clock --
+  // Starts of shards, when each last told the present start of the coordinator its load.
+  std::map<std::pair<uint32_t, uint64_t>, absl::Time> told_load_;
+  absl::Time map_at_;                             // when the last map came to the store
+  std::map<uint32_t, absl::Time> moved_by_load_;  // segments, when last
   std::map<std::string, uint32_t> draining_;      // shards, by their keys in the store
   bool drains_in_doubt_ = false;                  // the author does not know all of these
 };
