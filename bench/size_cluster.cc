@@ -132,9 +132,10 @@ absl::Status SizeCluster::MakeWorker(const v1::OpenSessionReply& session) {
 }
 
 void SizeCluster::Watch() {
-  (void)core_->WatchMap(map_->version(), [this](const std::shared_ptr<const v1::Map>& map) {
+  const auto told = [this](const std::shared_ptr<const v1::Map>& map) {
     Count(map->SerializeAsString().size(), to_clients_);
-  });
+  };
+  (void)core_->WatchMap(map_->version(), told, /*takes_deltas=*/true);
 }
 
 absl::Status SizeCluster::Drop(uint32_t segment) {
