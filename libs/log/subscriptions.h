@@ -124,8 +124,8 @@ class Subscriptions {
   };
   using Sets = std::map<Name, Set>;
 
-  enum class Told : uint8_t { kNothing, kSome, kGone };
-  Told TellOne(Set& set, const View& view);
+  // True: the set is gone. Sets `some` if an update has left.
+  bool TellOne(Set& set, const View& view, bool* some);
   bool Due(const Set& set, const View& view) const;
   // nullopt: its subscriber has no room.
   std::optional<SetUpdate> Build(Set& set, const View& view);
