@@ -30,9 +30,8 @@ void Primary::TellSubscribers() {
   // What is committed stays true whoever is primary now; but nobody answers who may have been replaced.
   if (subscriptions_.empty()) return;
   if (!MayAnswer()) return subscriptions_.Sweep();
-  // An update may leave as soon as its stream has it.
-  (void)subscriptions_.Tell({segment_, tracker_, epoch_, began_, replicas_.committed()},
-                            [this] { shard_.records->Answered(segment_, epoch_); });
+  const bool told = subscriptions_.Tell({segment_, tracker_, epoch_, began_, replicas_.committed()});
+  if (told) shard_.records->Answered(segment_, epoch_);
 }
 
 v1::Refusal Primary::DroppedRefusal() const {

@@ -45,36 +45,32 @@ std::optional<v1::Refusal> Subscriptions::Change(const SetChange& change, const 
   return std::nullopt;
 }
 
-bool Subscriptions::Tell(const View& view, absl::FunctionRef<void()> first) {
+bool Subscriptions::Tell(const View& view) {
   bool some = false;
   for (auto it = sets_.begin(); it != sets_.end();) {
-    const Told told = TellOne(it->second, view, first);
-    some |= told == Told::kSome;
-    it = told == Told::kGone ? Erase(it) : std::next(it);
+    it = TellOne(it->second, view, &some) ? Erase(it) : std::next(it);
   }
   return some;
 }
 
-Subscriptions::Told Subscriptions::TellOne(Set& set, const View& view, absl::FunctionRef<void()> first) {
-  Told told = Told::kNothing;
+bool Subscriptions::TellOne(Set& set, const View& view, bool* some) {
   while (true) {
-    if (set.sink->gone() || view.segment.FindSession(set.session) == nullptr) return Told::kGone;
+    if (set.sink->gone() || view.segment.FindSession(set.session) == nullptr) return true;
     if (!set.waits.has_value()) {
-      if (!Due(set, view)) return told;
+      if (!Due(set, view)) return false;
       set.waits = Build(set, view);
-      if (!set.waits.has_value()) return told;
+      if (!set.waits.has_value()) return false;
       set.upto = set.waits->certificate.version;
       set.told = set.waits->certificate.min_clock;
     }
-    if (set.waits->certificate.version > view.committed && !Planted(Bug::kUpdateBeforeCommit)) return told;
+    if (set.waits->certificate.version > view.committed && !Planted(Bug::kUpdateBeforeCommit)) return false;
     if (Planted(Bug::kUpdateClockTooNew)) {
       set.waits->certificate.min_clock = view.segment.MinClockOf(set.job);
     }
+    *some = true;
     const bool known = set.waits->known;
-    if (told == Told::kNothing) first();
     set.sink->Updated(*std::exchange(set.waits, std::nullopt));
-    if (!known) return Told::kGone;
-    told = Told::kSome;
+    if (!known) return true;
   }
 }
 

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "libs/base/ids.h"
 #include "libs/log/change_tracker.h"
@@ -100,8 +99,8 @@ class Subscriptions {
   std::optional<v1::Refusal> Change(const SetChange& change, const View& view);
   // Builds the updates that are due, and lets those leave that may; true: some did. Call it when a min clock
   // has advanced, when more is committed, and when a subscriber has room again, or is gone. O(sets), beside
-  // what the updates cost. `first` runs before any update leaves: a stream may send it at once.
-  bool Tell(const View& view, absl::FunctionRef<void()> first = [] {});
+  // what the updates cost.
+  bool Tell(const View& view);
 
   // Ends the sets of a table, or all of them, and says why.
   void End(TableId table, SegmentId segment, const v1::Refusal& why);
@@ -125,8 +124,8 @@ class Subscriptions {
   };
   using Sets = std::map<Name, Set>;
 
-  enum class Told : uint8_t { kNothing, kSome, kGone };
-  Told TellOne(Set& set, const View& view, absl::FunctionRef<void()> first);
+  // True: the set is gone. Sets `some` if an update has left.
+  bool TellOne(Set& set, const View& view, bool* some);
   bool Due(const Set& set, const View& view) const;
   // nullopt: its subscriber has no room.
   std::optional<SetUpdate> Build(Set& set, const View& view);

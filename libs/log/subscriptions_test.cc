@@ -185,7 +185,8 @@ TEST_F(SubscriptionsTest, BeyondTheChangeLogTheSubscriberIsToldSo) {
   tracker = ChangeTracker(/*rows_max=*/4);
   Change(1, {5});
   for (uint64_t key = 100; key < 106; ++key) Push(key, 1);
-  Advance(1);
+  segment.Apply(log::Advance{.job = kJob, .min_clock = 1});
+  EXPECT_TRUE(subscriptions.Tell(View())) << "that too is an answer";
   ASSERT_THAT(sink->updates, SizeIs(1));
   EXPECT_FALSE(sink->updates[0].known);
   EXPECT_TRUE(subscriptions.empty());

@@ -270,7 +270,7 @@ int main() {
                                      {"bsp", paceline::Bsp{}, 0}};
   const std::vector<Model> models_in_step = {{"ssp:8", paceline::Ssp{8}, 8},
                                              {"essp:8", paceline::Essp{8}, 8},
-                                             {"essp:8, each", paceline::Essp{.staleness = 8, .every = 1}, 8}};
+                                             {"essp:8/each", paceline::Essp{.staleness = 8, .every = 1}, 8}};
   nlohmann::json out{
       {"runs", nlohmann::json::array()}, {"in_step", nlohmann::json::array()}, {"rows_pushed", 0}};
   bool ok = true;

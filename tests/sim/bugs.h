@@ -91,10 +91,10 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kLoadMovesAgain, "load_moves_again", "ByLoad", 1},
     NamedBug{Bug::kLoadNotAwaited, "load_not_awaited", "ByLoad", 1},
     NamedBug{Bug::kWorkHandedEarly, "work_handed_early", "Work", 254},
-    NamedBug{Bug::kUpdateBeforeCommit, "update_before_commit", "Told or VoidVersions", 13},
-    NamedBug{Bug::kUpdateClockTooNew, "update_clock_too_new", "Told or ReadBound", 13},
-    NamedBug{Bug::kUpdateOverGap, "update_over_gap", "Once or ReadBound or OwnWrites", 13},
-    NamedBug{Bug::kOverflowNotTold, "overflow_not_told", "Once or ReadBound", 13},
+    NamedBug{Bug::kUpdateBeforeCommit, "update_before_commit", "Told or VoidVersions", 16},
+    NamedBug{Bug::kUpdateClockTooNew, "update_clock_too_new", "Told or ReadBound", 16},
+    NamedBug{Bug::kUpdateOverGap, "update_over_gap", "Once or ReadBound or OwnWrites", 54},
+    NamedBug{Bug::kOverflowNotTold, "overflow_not_told", "Once or ReadBound", 54},
     NamedBug{Bug::kWorkMarkedEarly, "work_marked_early", "Work", 9},
 };
 
