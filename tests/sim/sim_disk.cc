@@ -52,11 +52,13 @@ Lsn SimDisk::Has(SegmentId id) const {
   return log.empty() ? base->first : log.back().lsn;
 }
 
-// A folder without an owner cannot be old: no shard has used it yet, or it is emptied, and joins as a new one.
+// A folder without an owner cannot be old: no shard has used it yet, or it is emptied, and joins as a new
+// one.
 void SimDisk::KeepCopy() {
   const auto& notes = disk_->contents().notes;
   const auto owner = notes.find("owner");
-  if (aged() || owner == notes.end() || std::ranges::all_of(owner->second, [](char c) { return c == 0; })) return;
+  if (aged() || owner == notes.end() || std::ranges::all_of(owner->second, [](char c) { return c == 0; }))
+    return;
   older_ = std::move(copy_);
   copy_ = engine::MemoryEngine::Disk::CopyOf(*disk_);
 }
