@@ -26,7 +26,6 @@ constexpr const char* kMarks[] = {
     "a job snapshot is cut again",
     "a job snapshot is exact",
     "a job snapshot is not exact",
-    "a change of the map fits a later one",
     "a map overtakes a change",
     "a map travels as what has changed",
     "changes of several maps travel as one",

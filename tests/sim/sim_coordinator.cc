@@ -164,7 +164,7 @@ void SimCoordinator::Install(ShardId, const std::string& address, v1::InstallReq
   world_.calls.Call<v1::InstallReply>(
       host_, *target.host, kShardTimeout,
       [this, &target, request = std::move(request)](auto answer) {
-        if (request.map().has_delta()) OnDelta(request.map(), *target.shard);
+        if (request.map().has_delta()) OnDelta(request.map());
         auto reply = target.shard->Install(request);
         CheckMapOf(*target.shard);
         answer(std::move(reply));
@@ -175,13 +175,9 @@ void SimCoordinator::Install(ShardId, const std::string& address, v1::InstallReq
       });
 }
 
-void SimCoordinator::OnDelta(const v1::Map& sent, const shard::Shard& shard) {
-  const MapVersion has = shard.view()->map_version();
+void SimCoordinator::OnDelta(const v1::Map& sent) {
   world_.marks.Hit("a map travels as what has changed");
   if (sent.version() > sent.delta().from() + 1) world_.marks.Hit("changes of several maps travel as one");
-  if (MapVersion(sent.delta().from()) < has && has < MapVersion(sent.version())) {
-    world_.marks.Hit("a change of the map fits a later one");
-  }
 }
 
 // Owned: a map says what was committed under its number, however it has come.

@@ -131,7 +131,7 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   // `put_back`: the tables that the same commit puts.
   void OnDeleted(const std::string& key, const std::set<uint32_t>& put_back);
   void OnMap(const v1::Map& map);
-  void OnDelta(const v1::Map& sent, const shard::Shard& shard);
+  void OnDelta(const v1::Map& sent);
   void CheckMapOf(const shard::Shard& shard);
   void SessionMoved(const coordinator::SessionRecord& session,
                     coordinator::SessionRecord::State was) override;
