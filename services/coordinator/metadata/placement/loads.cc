@@ -105,7 +105,8 @@ LoadInputs Loads::Inputs() const {
     if (context_.now - moved.at <= by_load().rests && !Planted(Bug::kLoadMovesAgain))
       inputs.resting.insert(segment);
   }
-  inputs.moves = uneven_since_ != absl::InfiniteFuture() && context_.now - uneven_since_ >= by_load().lasts &&
+  const absl::Duration lasts = Planted(Bug::kLoadMovesEarly) ? absl::ZeroDuration() : by_load().lasts;
+  inputs.moves = uneven_since_ != absl::InfiniteFuture() && context_.now - uneven_since_ >= lasts &&
                  context_.now - began_ >= by_load().rests;
   if (!inputs.moves) return inputs;
   const Sums sums = Sum();
