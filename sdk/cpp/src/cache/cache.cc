@@ -40,6 +40,13 @@ void ForEachKey(const Batch& batch, const Batch::Piece& piece, Visit visit) {
   }
 }
 
+// A cached row that is not read would be of no use after `staleness` clocks, and not be fetched again.
+uint32_t UnreadMax(const Promise& promise) {
+  constexpr uint64_t kMost = 7;
+  const uint64_t updates = promise.staleness.value_or(0) / std::max<uint32_t>(promise.told_every, 1);
+  return static_cast<uint32_t>(std::clamp<uint64_t>(updates, 1, kMost));
+}
+
 bool AllFinite(const char* values, uint32_t dim) {
   for (uint32_t i = 0; i < dim; ++i) {
     if (!std::isfinite(LoadF32(values + i * sizeof(float)))) return false;
@@ -56,6 +63,7 @@ RowCache::Rows::Rows(const TableInfo& info, uint64_t trial_rows)
       additive(table::IsAdditive(info.schema.rule)),
       told(PromiseOf(info.consistency).told_every > 0 && info.schema.kind == table::Kind::kSparse &&
            !info.schema.aggregated),
+      unread_max(UnreadMax(PromiseOf(info.consistency))),
       kernel(info.schema.rule),
       trial(trial_rows) {}
 
@@ -154,7 +162,8 @@ void RowCache::ReadRows(const TableInfo& table, const CacheBound& bound, KeyAt k
       }
       ++fit;
       std::memcpy(out + size_t{place_at(i)} * rows->dim, row->values(), row_bytes);
-      row->used = row->read = true;
+      row->used = true;
+      row->unread = 0;
       hits.Add(row->min_clock);
       if (watcher_ == nullptr) continue;
       watcher_->Hit({.table = rows->table,

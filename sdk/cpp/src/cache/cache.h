@@ -105,7 +105,7 @@ class ClockCounts {
 // told of once an update knows the change that put it into the set, and began no later than the row's
 // version. From then on it is as new as the last update, as long as each update follows the one before. If
 // one does not, if the set is gone, or the epoch is another one, the rows are pulled when they are too old,
-// and join anew. A row that was sent twice and not read in between leaves the set.
+// and join anew. A row that is sent for some `staleness` clocks without being read leaves the set.
 //
 // **Size.** At most `bytes_max`, counting some 130 bytes for each row beside its values. Beyond that the
 // cache evicts rows by the second-chance algorithm (CLOCK; Corbató 1968), first those that are too old for
@@ -218,7 +218,7 @@ class RowCache {
     bool has_own : 1 = false;     // the values hold every push up to `pushed`
     bool used : 1 = false;        // since the CLOCK hand last passed
     bool told : 1 = false;        // each change since its version is told of, as long as the set is there
-    bool read : 1 = true;         // since it was last put, or sent
+    uint8_t unread : 3 = 0;       // how often it was sent since it was read, or fetched
     bool keeps_own : 1 = false;   // its pushes since `own` are in Rows::own_pushes
 
     float* values() { return reinterpret_cast<float*>(this + 1); }
@@ -266,8 +266,9 @@ class RowCache {
     const TableId table;
     const uint32_t dim;
     const bool aggregated;
-    const bool additive;  // an update changes a row by a function of the gradient alone
-    const bool told;      // it has sets
+    const bool additive;        // an update changes a row by a function of the gradient alone
+    const bool told;            // it has sets
+    const uint32_t unread_max;  // a row that was sent so often without being read leaves its set
     const table::RuleKernel kernel;
     absl::flat_hash_map<uint64_t, Row*> index;                         // by key
     Clock bound = 0;                                                   // of the newest read

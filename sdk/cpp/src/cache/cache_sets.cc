@@ -52,7 +52,7 @@ void RowCache::BringUpTold(Row& row) {
 
 void RowCache::Join(Rows& rows, Row& row) {
   Set& set = SetOf(rows, row.segment);
-  row.read = true;
+  row.unread = 0;
   if (row.set == kQueued) return;
   if (InSet(row, set)) {
     // What an update told of it when it had an older version, or none, is not in this one.
@@ -220,8 +220,8 @@ void RowCache::PutTold(Rows& rows, Set& set, uint64_t key, const wire::Certifica
   ForgetOwn(rows, row, row.own);
   ApplyOwn(rows, row);
   row.told = InSet(row, set) && row.set <= set.known;
-  if (!row.read) Leave(row);
-  row.read = false;
+  if (row.unread >= rows.unread_max) return Leave(row);
+  ++row.unread;
 }
 
 void RowCache::KeepOwn(Rows& rows, Row& row, const char* gradient, PartNumber number) {
