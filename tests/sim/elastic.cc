@@ -144,11 +144,28 @@ void Elastic::AwaitForgotten(const std::vector<SimShard*>& shards) {
   Look([this, shards](const v1::StatusReply& status) {
     const bool none = std::ranges::none_of(
         shards, [&](SimShard* shard) { return Find(status, shard->host().name) != nullptr; });
-    if (!none) return world_.scheduler.After(kLook, [this, shards] { AwaitForgotten(shards); });
+    if (!none) return world_.scheduler.After(kLook, [this, shards, status] { DrainGone(shards, status); });
     for (SimShard* shard : shards) shard->StartNew();
     world_.marks.Hit("the name of a drained shard comes back");
     Ended();
   });
+}
+
+// An earlier cancellation may have been delivered late. The operator sees that a shard is gone and does not
+// drain, and says again that it shall.
+void Elastic::DrainGone(const std::vector<SimShard*>& shards, const v1::StatusReply& status) {
+  v1::DrainShardsRequest request;
+  for (SimShard* shard : shards) {
+    const v1::ShardStatus* known = Find(status, shard->host().name);
+    if (known != nullptr && !known->has_drain()) request.add_shards(shard->host().name);
+  }
+  if (request.shards().empty()) return AwaitForgotten(shards);
+  world_.calls.Call<v1::DrainShardsReply>(
+      host_, coordinator_.host(), kTimeout,
+      [this, request](auto answer) {
+        coordinator_.Visit([&](auto& core) { answer(core.DrainShards(request)); });
+      },
+      [this, shards](const absl::StatusOr<v1::DrainShardsReply>&) { AwaitForgotten(shards); });
 }
 
 void Elastic::Ended() {

@@ -40,6 +40,7 @@ class Elastic {
   void AwaitMayGo(const std::vector<SimShard*>& shards);
   void TakeAway(SimShard& shard);
   void AwaitForgotten(const std::vector<SimShard*>& shards);
+  void DrainGone(const std::vector<SimShard*>& shards, const v1::StatusReply& status);
   void Ended();
 
   World& world_;
