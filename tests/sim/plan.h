@@ -108,7 +108,7 @@ struct Plan {
   bool restores_first = false;  // a job is made of an older snapshot before any worker starts
   size_t changes_max = log::ChangeLog::kRowsMax;  // of rows of a table, that a segment keeps
   uint32_t snapshots = 0;                         // taken of the jobs, restored and deleted; 0: none
-  bool calm = false;                              // what happens without faults is judged, and a calm end follows
+  bool calm = false;  // what happens without faults is judged, and a calm end follows
   std::vector<Fault> faults;
 
   static Plan Of(uint64_t seed);

@@ -31,7 +31,9 @@ class LoadsTest : public ReplicatedTest {
     ASSERT_THAT(cluster_->Restart(), IsOk());
   }
   void TearDown() override { cluster_.reset(); }  // it may report to the end
-  uint64_t RowsOf(uint32_t segment) const { return (hot_[segment] ? kHottest : kHottest / 2) - 100 * segment; }
+  uint64_t RowsOf(uint32_t segment) const {
+    return (hot_[segment] ? kHottest : kHottest / 2) - 100 * segment;
+  }
   // What primaries would tell of the segments that they have by the map.
   void Tell(const std::set<std::string>& silent = {}) {
     for (auto& [name, shard] : shards().all()) shard.says.clear_load();
