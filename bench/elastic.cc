@@ -260,15 +260,14 @@ class ElasticRun {
     ABSL_ASSIGN_OR_RETURN(const double rows, cluster_.BytesOfRows());
     ABSL_ASSIGN_OR_RETURN(const double sent, cluster_.BytesSent());
     const auto began = steady_clock::now();
-    absl::Status moved;
+    // The processes that a thread starts end with it, so it is the requests that have a thread of their own.
     std::atomic<bool> done = false;
-    std::thread mover([&] {
-      moved = move();
-      done = true;
-    });
     OpenLoop loop;
-    const auto busy = loop.Run(*load_, rate_, [&] { return done.load(); });
-    mover.join();
+    absl::StatusOr<std::vector<double>> busy;
+    std::thread requests([&] { busy = loop.Run(*load_, rate_, [&] { return done.load(); }); });
+    const absl::Status moved = move();
+    done = true;
+    requests.join();
     ABSL_RETURN_IF_ERROR(moved);
     ABSL_RETURN_IF_ERROR(busy.status());
     ABSL_ASSIGN_OR_RETURN(const ring::SegmentMap after, cluster_.Map());
