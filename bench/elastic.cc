@@ -268,6 +268,7 @@ class ElasticRun {
     const absl::Status moved = move();
     done = true;
     requests.join();
+    const std::chrono::duration<double> took = steady_clock::now() - began;
     ABSL_RETURN_IF_ERROR(moved);
     ABSL_RETURN_IF_ERROR(busy.status());
     ABSL_ASSIGN_OR_RETURN(const ring::SegmentMap after, cluster_.Map());
@@ -276,7 +277,7 @@ class ElasticRun {
     Moves& moves = moves_[name];
     moves.quiet_p99.push_back(Percentile(quiet, 0.99));
     moves.p99.push_back(Percentile(*busy, 0.99));
-    moves.seconds.push_back(std::chrono::duration<double>(steady_clock::now() - began).count());
+    moves.seconds.push_back(took.count());
     moves.sent.push_back(sent_after - sent);
     const double segments = static_cast<double>(after.SegmentCount());
     moves.needed.push_back(

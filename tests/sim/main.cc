@@ -46,8 +46,8 @@ void Print(uint64_t seed, const std::vector<Violation>& violations, const std::s
     std::printf("seed %" PRIu64 ", step %" PRIu64 ": %s: %s\n", seed, violation.step,
                 violation.invariant.c_str(), violation.what.c_str());
   }
-  std::printf("again: paceline-sim --replay %" PRIu64 "%s --trace\n", seed,
-              plant.empty() ? "" : absl::StrCat(" --plant ", plant).c_str());
+  std::printf("again: paceline-sim --replay %" PRIu64 "%s%s --trace\n", seed,
+              plant.empty() ? "" : absl::StrCat(" --plant ", plant).c_str(), calm_wanted ? " --calm" : "");
 }
 
 int Replay(const Options& options, Bug bug) {

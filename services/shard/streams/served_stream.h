@@ -24,7 +24,7 @@ class ServedStream : public world::AcceptedStream, public WatchedStream {
   void OnTime(absl::Time now, bool crowded) override ABSL_LOCKS_EXCLUDED(mutex_);
 
  protected:
-  // `kind`: push, pull, replicate, for the metrics.
+  // `kind`: push, pull, replicate, subscribe, for the metrics.
   ServedStream(Context& context, std::string kind);
   ~ServedStream() override;
 

@@ -38,17 +38,7 @@ void Append(const log::SetUpdate& update, wire::Frame<v1::SubscribeUpdate>& to) 
 }  // namespace
 
 SubscribeStream::SubscribeStream(Context& context)
-    : context_(context), opened_(context.clock().Now()), confirmed_at_(opened_) {
-  context_.probe().StreamOpened("subscribe");
-}
-SubscribeStream::~SubscribeStream() {
-  context_.probe().StreamClosed("subscribe");
-}
-
-void SubscribeStream::Attach(std::shared_ptr<world::StreamPort> port) {
-  MutexLock lock(&mutex_);
-  port_ = std::move(port);
-}
+    : ServedStream(context, "subscribe"), confirmed_at_(context.clock().Now()) {}
 
 bool SubscribeStream::TakesFrame() {
   MutexLock lock(&mutex_);
@@ -85,10 +75,7 @@ void SubscribeStream::Greeted(Request request) {
   if (auto refusal = Greet(context_, hello, &caller_, welcome.mutable_welcome())) {
     return Refuse(*std::move(refusal));
   }
-  {
-    MutexLock lock(&mutex_);
-    greeted_ = true;
-  }
+  greeted_ = true;
   Say(std::move(welcome));
   AskWhetherOver(context_, *caller_, [self = shared_from_this()](const std::optional<v1::Refusal>& over) {
     if (over.has_value()) self->Refuse(*over);
@@ -199,15 +186,13 @@ std::shared_ptr<const void> SubscribeStream::Reserve(uint64_t bytes) {
 
 void SubscribeStream::Updated(log::SetUpdate update) {
   context_.probe().SetUpdated(update.keys.size(), update.values.size(), update.known);
-  std::shared_ptr<world::StreamPort> port;
   {
     MutexLock lock(&mutex_);
     if (gone()) return;
     if (sent_.empty() && waiting_.empty()) confirmed_at_ = context_.clock().Now();
     waiting_.emplace_back(std::move(update));
-    port = port_;
   }
-  if (port != nullptr) port->KickSoon();
+  KickSoon();
 }
 
 void SubscribeStream::Ended(SegmentId segment, TableId table, v1::Refusal refusal) {
@@ -229,14 +214,12 @@ void SubscribeStream::Refuse(v1::Refusal refusal, TableId table) {
 }
 
 void SubscribeStream::Say(v1::SubscribeUpdate update) {
-  std::shared_ptr<world::StreamPort> port;
   {
     MutexLock lock(&mutex_);
     if (gone()) return;
     waiting_.emplace_back(std::move(update));
-    port = port_;
   }
-  if (port != nullptr) port->KickSoon();
+  KickSoon();
 }
 
 SubscribeStream::Update SubscribeStream::TakeNext() {
@@ -302,27 +285,8 @@ void SubscribeStream::Close(absl::Status why) {
   if (port != nullptr) port->Close(std::move(why));
 }
 
-void SubscribeStream::OnTime(absl::Time now, bool crowded) {
-  absl::Status why;
-  {
-    MutexLock lock(&mutex_);
-    if (gone() || port_ == nullptr) return;
-    const bool unread =
-        crowded && unconfirmed_->taken() > 0 && now - confirmed_at_ > context_.options().unread_timeout;
-    if (!unread && (greeted_ || now - opened_ <= context_.options().hello_timeout)) return;
-    why = unread ? NotReading(context_) : NoHello(context_);
-  }
-  Close(std::move(why));
-}
-
-void SubscribeStream::OnFinished() {
-  std::shared_ptr<world::StreamPort> port;
-  {
-    MutexLock lock(&mutex_);
-    finished_ = true;
-    port = port_;
-  }
-  if (port != nullptr) port->Kick();
+bool SubscribeStream::Unread(absl::Time now) const {
+  return unconfirmed_->taken() > 0 && now - confirmed_at_ > context_.options().unread_timeout;
 }
 
 void SubscribeStream::OnBroken(absl::Status) {

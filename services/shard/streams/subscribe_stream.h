@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -10,14 +9,13 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "libs/base/mutex.h"
 #include "libs/log/subscriptions.h"
 #include "libs/wire/frame.h"
 #include "libs/world/port.h"
 #include "services/shard/context.h"
 #include "services/shard/streams/hello.h"
 #include "services/shard/streams/reply_budget.h"
-#include "services/shard/streams/stream_watch.h"
+#include "services/shard/streams/served_stream.h"
 
 namespace paceline::shard {
 
@@ -25,24 +23,19 @@ namespace paceline::shard {
 // gathers the updates that these build, and counts what the client has confirmed. Updates that are not
 // confirmed take room, on the stream and of what all replies may take; while there is none, the segments
 // build no others.
-class SubscribeStream : public world::AcceptedStream,
+class SubscribeStream : public ServedStream,
                         public log::UpdateSink,
-                        public WatchedStream,
                         public std::enable_shared_from_this<SubscribeStream> {
  public:
   // Bytes of updates that may be under way; one always fits.
   static constexpr uint64_t kUnconfirmedMax = uint64_t{4} << 20;
 
   explicit SubscribeStream(Context& context);
-  ~SubscribeStream() override;
 
-  void Attach(std::shared_ptr<world::StreamPort> port) override;
   bool TakesFrame() override;
   void OnFrame(absl::Cord bytes) override;
   bool NextFrame(absl::Cord* frame) override;
-  void OnFinished() override;
   void OnBroken(absl::Status why) override;
-  void OnTime(absl::Time now, bool crowded) override;
 
   // For the primaries.
   std::shared_ptr<const void> Reserve(uint64_t bytes) override;
@@ -53,6 +46,8 @@ class SubscribeStream : public world::AcceptedStream,
  private:
   using Request = wire::Frame<v1::SubscribeRequest>;
   using Update = wire::Frame<v1::SubscribeUpdate>;
+
+  bool Unread(absl::Time now) const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void Greeted(Request request);
   void Confirmed(uint64_t number);
@@ -68,17 +63,10 @@ class SubscribeStream : public world::AcceptedStream,
   // What can be said at once: one message, or updates of one table. REQUIRES: something waits.
   Update TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  Context& context_;
-  const absl::Time opened_;
   std::optional<Caller> caller_;
-  uint64_t set_ = 0;                // the last change; of the thread that brings frames
-  std::atomic<bool> ended_{false};  // written under mutex_, like what follows
+  uint64_t set_ = 0;  // the last change; of the thread that brings frames
   const std::shared_ptr<ReplyBudget> unconfirmed_ = std::make_shared<ReplyBudget>(kUnconfirmedMax);
 
-  Mutex mutex_;
-  std::shared_ptr<world::StreamPort> port_ ABSL_GUARDED_BY(mutex_);
-  bool greeted_ ABSL_GUARDED_BY(mutex_) = false;
-  bool finished_ ABSL_GUARDED_BY(mutex_) = false;         // the peer sends no more
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;          // the carrier reads no frame until ReadOn
   std::set<SegmentId> segments_ ABSL_GUARDED_BY(mutex_);  // that may have sets of this stream
   // To be sent, in this order: a welcome, refusals, updates.
