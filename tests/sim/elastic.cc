@@ -64,6 +64,16 @@ void Elastic::Next() {
   Drain(std::move(shards), /*cancel=*/false);
 }
 
+void Elastic::Ask(const v1::DrainShardsRequest& request,
+                  std::function<void(absl::StatusOr<v1::DrainShardsReply>)> done) {
+  world_.calls.Call<v1::DrainShardsReply>(
+      host_, coordinator_.host(), kTimeout,
+      [this, request](auto answer) {
+        coordinator_.Visit([&](auto& core) { answer(core.DrainShards(request)); });
+      },
+      std::move(done));
+}
+
 // What the coordinator refuses does not begin: a name may not have joined, the rest may be too few.
 void Elastic::Drain(std::vector<SimShard*> shards, bool cancel) {
   doing_ = absl::StrCat(cancel ? "cancel the drain of" : "drain", Names(shards));
@@ -71,21 +81,16 @@ void Elastic::Drain(std::vector<SimShard*> shards, bool cancel) {
   v1::DrainShardsRequest request;
   for (SimShard* shard : shards) request.add_shards(shard->host().name);
   request.set_cancel(cancel);
-  world_.calls.Call<v1::DrainShardsReply>(
-      host_, coordinator_.host(), kTimeout,
-      [this, request](auto answer) {
-        coordinator_.Visit([&](auto& core) { answer(core.DrainShards(request)); });
-      },
-      [this, shards, cancel](absl::StatusOr<v1::DrainShardsReply> reply) {
-        world_.Trace(absl::StrCat("elastic: ", doing_, ": ", reply.status().ToString()));
-        if (absl::IsUnavailable(reply.status()) || absl::IsDeadlineExceeded(reply.status())) {
-          return world_.scheduler.After(kAskAgain, [this, shards, cancel] { Drain(shards, cancel); });
-        }
-        if (cancel) OnCancelled(shards);
-        if (!reply.ok()) world_.marks.Hit("a drain is refused");
-        if (cancel || !reply.ok()) return Ended();
-        OnDraining(shards);
-      });
+  Ask(request, [this, shards, cancel](absl::StatusOr<v1::DrainShardsReply> reply) {
+    world_.Trace(absl::StrCat("elastic: ", doing_, ": ", reply.status().ToString()));
+    if (absl::IsUnavailable(reply.status()) || absl::IsDeadlineExceeded(reply.status())) {
+      return world_.scheduler.After(kAskAgain, [this, shards, cancel] { Drain(shards, cancel); });
+    }
+    if (cancel) OnCancelled(shards);
+    if (!reply.ok()) world_.marks.Hit("a drain is refused");
+    if (cancel || !reply.ok()) return Ended();
+    OnDraining(shards);
+  });
 }
 
 // One that had drained already serves nothing until it is started again.
@@ -160,12 +165,7 @@ void Elastic::DrainGone(const std::vector<SimShard*>& shards, const v1::StatusRe
     if (known != nullptr && !known->has_drain()) request.add_shards(shard->host().name);
   }
   if (request.shards().empty()) return AwaitForgotten(shards);
-  world_.calls.Call<v1::DrainShardsReply>(
-      host_, coordinator_.host(), kTimeout,
-      [this, request](auto answer) {
-        coordinator_.Visit([&](auto& core) { answer(core.DrainShards(request)); });
-      },
-      [this, shards](const absl::StatusOr<v1::DrainShardsReply>&) { AwaitForgotten(shards); });
+  Ask(request, [this, shards](const absl::StatusOr<v1::DrainShardsReply>&) { AwaitForgotten(shards); });
 }
 
 void Elastic::Ended() {

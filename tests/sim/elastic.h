@@ -32,6 +32,8 @@ class Elastic {
 
  private:
   void Next();
+  void Ask(const v1::DrainShardsRequest& request,
+           std::function<void(absl::StatusOr<v1::DrainShardsReply>)> done);
   void Drain(std::vector<SimShard*> shards, bool cancel);
   void OnCancelled(const std::vector<SimShard*>& shards);
   void OnDraining(const std::vector<SimShard*>& shards);

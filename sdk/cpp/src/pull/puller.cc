@@ -129,16 +129,7 @@ void Puller::OnMap() {
     context_.stats.retries += again.size();
     Ask(op, again);
   }
-  for (auto it = links_.begin(); it != links_.end();) {
-    const ring::ShardInfo* shard = context_.routes->map.FindShard(it->first);
-    if (shard == nullptr || context_.routes->PrimariesOf(it->first).empty()) {
-      it->second->Shut();
-      it = links_.erase(it);
-      continue;
-    }
-    it->second->SetShard(*shard);
-    ++it;
-  }
+  FollowRoutes(*context_.routes, links_);
 }
 
 void Puller::OnSending(PullRequest& request, absl::Time usable_since) {

@@ -24,4 +24,20 @@ struct Routes {
   std::vector<SegmentId> PrimariesOf(ShardId shard) const;
 };
 
+// Shuts and removes the links, by shard, to those that are primary of nothing any more, and gives the others
+// the present address of theirs.
+template <class Links>
+void FollowRoutes(const Routes& routes, Links& links) {
+  for (auto it = links.begin(); it != links.end();) {
+    const ring::ShardInfo* shard = routes.map.FindShard(it->first);
+    if (shard == nullptr || routes.PrimariesOf(it->first).empty()) {
+      it->second->Shut();
+      it = links.erase(it);
+      continue;
+    }
+    it->second->SetShard(*shard);
+    ++it;
+  }
+}
+
 }  // namespace paceline::sdk

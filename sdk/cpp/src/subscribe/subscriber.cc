@@ -161,16 +161,7 @@ void Subscriber::OnMap() {
     const SegmentId segment(s);
     if (before->map.EpochOf(segment) != context_.routes->map.EpochOf(segment)) EndSets(segment);
   }
-  for (auto it = links_.begin(); it != links_.end();) {
-    const ring::ShardInfo* shard = context_.routes->map.FindShard(it->first);
-    if (shard == nullptr || context_.routes->PrimariesOf(it->first).empty()) {
-      it->second->Shut();
-      it = links_.erase(it);
-      continue;
-    }
-    it->second->SetShard(*shard);
-    ++it;
-  }
+  FollowRoutes(*context_.routes, links_);
 }
 
 void Subscriber::Fail() {
