@@ -31,7 +31,7 @@ constexpr absl::Duration kTellEvery = absl::Seconds(5);
 constexpr uint64_t kRowsAtOnce = 65536;
 constexpr absl::Duration kOthersMayTake = absl::Minutes(10);
 constexpr char kCounts[] = "counts";  // a row holds how often it was counted in
-constexpr char kDone[] = "done";      // of each worker that has stopped, by rank, its clocks
+constexpr char kDone[] = "done";      // a row per worker, by rank: 1 once it has stopped, and its clocks
 
 volatile std::sig_atomic_t stop_requested = 0;
 
@@ -105,6 +105,11 @@ absl::Status AddOne(Table& table, const Options& options) {
   return absl::OkStatus();
 }
 
+// Its rows say apart that a worker has stopped and how often it counted, which may be never.
+absl::StatusOr<Table> OpenDone(Client& client) {
+  return client.OpenOrCreate(kDone, Sparse{.dim = 2, .rule = Assign{}});
+}
+
 absl::Status Count(const Options& options) {
   absl::StatusOr<std::unique_ptr<Client>> client = Connect(options, options.workers);
   if (!client.ok()) return client.status();
@@ -134,9 +139,9 @@ absl::Status Count(const Options& options) {
     if (options.pause_s > 0) absl::SleepFor(absl::Seconds(options.pause_s));
   }
   // All counts are committed: a reader that sees this number sees all of them.
-  absl::StatusOr<Table> done = (*client)->OpenOrCreate(kDone, Sparse{.dim = 1, .rule = Assign{}});
+  absl::StatusOr<Table> done = OpenDone(**client);
   if (!done.ok()) return done.status();
-  if (absl::Status s = done->Push({uint64_t{options.index}}, {static_cast<float>(counted)}); !s.ok())
+  if (absl::Status s = done->Push({uint64_t{options.index}}, {1, static_cast<float>(counted)}); !s.ok())
     return s;
   if (absl::Status s = (*client)->Finish(); !s.ok()) return s;
   const Stats stats = (*client)->stats();
@@ -147,13 +152,18 @@ absl::Status Count(const Options& options) {
 
 // The sum of all workers' clocks, once all have stopped.
 absl::StatusOr<double> Wanted(Client& client, const Options& options) {
-  absl::StatusOr<Table> done = client.OpenOrCreate(kDone, Sparse{.dim = 1, .rule = Assign{}});
+  absl::StatusOr<Table> done = OpenDone(client);
   if (!done.ok()) return done.status();
   for (const absl::Time until = SteadyNow() + kOthersMayTake; SteadyNow() < until;) {
-    const absl::StatusOr<std::vector<float>> clocks = done->Pull(Keys(0, options.workers));
-    if (!clocks.ok()) return clocks.status();
-    if (std::find(clocks->begin(), clocks->end(), 0) == clocks->end())
-      return std::accumulate(clocks->begin(), clocks->end(), 0.0);
+    const absl::StatusOr<std::vector<float>> rows = done->Pull(Keys(0, options.workers));
+    if (!rows.ok()) return rows.status();
+    double stopped = 0;
+    double clocks = 0;
+    for (size_t i = 0; i < rows->size(); i += 2) {
+      stopped += (*rows)[i];
+      clocks += (*rows)[i + 1];
+    }
+    if (stopped == options.workers) return clocks;
     absl::SleepFor(kAskAgainEvery);
   }
   return absl::DeadlineExceededError("the other workers have not stopped; see what became of them");

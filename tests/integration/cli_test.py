@@ -294,6 +294,16 @@ class RowsTest(CliTest):
         self.assertEqual(json.loads(paceline("job", "delete", "ctr", "--force", "--json")), {})
         self.assertEqual(up.stop()[0], 0)
 
+    def test_a_count_that_never_counts_ends_too(self):
+        # All its clocks are over, as they are for a worker that is stopped before its first: it waits for nobody.
+        up = Up(self, "--shards", "1", "--port", "0")
+        count = [f"{BIN}/paceline-count", "--coordinator", up.coordinator, "--job", "ctr", "--rows", "3", "--clocks", "2"]
+        subprocess.run(count, check=True, stdout=subprocess.DEVNULL, timeout=WAIT)
+        again = subprocess.run(count, capture_output=True, text=True, timeout=WAIT)
+        self.assertIn("steps=0", again.stdout)
+        self.assertIn("row 0 holds 2, expected 0", again.stderr)
+        self.assertEqual(up.stop()[0], 0)
+
 
 class CommandTest(CliTest):
     def up(self, *command):
