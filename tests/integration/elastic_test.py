@@ -49,10 +49,10 @@ class Cluster:
                                                 env=environment)
 
     def start_shard(self, i):
-        # Copies take a while, so that others find them under way.
+        # Copies take a while, so that others find them under way, on a busy machine too.
         self.start(f"shard-{i}", "paceline-shard", "--coordinator", self.coordinator, "--name", f"shard-{i}",
                    "--threads", 1, "--data-dir", self.folder / f"shard-{i}", "--acks", "durable", "--move-rate",
-                   "2MiB")
+                   "128KiB")
 
     def start_workers(self):
         for i in range(WORKERS):
