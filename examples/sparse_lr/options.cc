@@ -63,6 +63,7 @@ void AddOptions(CLI::App* app, RunOptions* o) {
       ->required()
       ->check(ExistingFile());
   AddJobOptions(app, "a batch of every worker", o);
+  AddWorkOptions(app, o);
   AddTraining(app, o);
   app->add_option("--model-out", o->model_out, "Write the non-zero weights to this file, as text")
       ->type_name("FILE");
@@ -93,8 +94,13 @@ absl::Status Complete(RunOptions* o) {
   if (o->index >= 0 && o->worker < 0 && o->job.empty()) {
     return absl::InvalidArgumentError("--index: give --job NAME, the same to all workers");
   }
+  if (o->index >= 0 && o->by_queue() && !o->join) {
+    return absl::InvalidArgumentError(
+        "--index, or JOB_COMPLETION_INDEX: a fixed share of the examples, which --work queue does not have; "
+        "leave it out, or --join a job that others have begun");
+  }
   if (absl::Status s = CompleteJobOptions(kProgram, o); !s.ok()) return s;
-  if (o->index >= 0 && o->worker < 0 && static_cast<uint32_t>(o->index) >= o->workers) {
+  if (o->index >= 0 && o->worker < 0 && !o->join && static_cast<uint32_t>(o->index) >= o->workers) {
     return absl::InvalidArgumentError(
         absl::StrCat("--index ", o->index, ": expected less than --workers ", o->workers));
   }
