@@ -11,7 +11,8 @@ constexpr char kUsersTable[] = "users";
 constexpr char kItemsTable[] = "items";
 
 // The training of a worker: reads the ratings, joins the job, and for each of its batches, which options.work
-// decides (TrainBatches), pulls its rows, takes its steps, pushes by how much they moved the rows, and ticks. `options` must outlive the result.
+// decides (TrainBatches), pulls its rows, takes its steps, pushes by how much they moved the rows, and ticks.
+// `options` must outlive the result.
 Training TrainingOf(const FactorOptions& options);
 
 }  // namespace paceline::examples
