@@ -41,7 +41,8 @@ class Worker {
                                            .cache_bytes_max = 0}));  // each read is judged by a shard
     ABSL_ASSIGN_OR_RETURN(
         table_, client_->OpenOrCreate(
-                    "rows", Sparse{.dim = kDim, .rule = Add{}, .consistency = Ssp{.staleness = kStaleness}}));
+                    "rows", paceline::Sparse{
+                                .dim = kDim, .rule = Add{}, .consistency = Ssp{.staleness = kStaleness}}));
     return absl::OkStatus();
   }
   absl::Status Push() { return table_->Push(keys_, values_); }
