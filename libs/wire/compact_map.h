@@ -5,7 +5,7 @@
 
 namespace paceline::wire {
 
-// A whole map in its compact form, a quarter of the bytes: members, of which there are few, are written once,
+// A whole map in its compact form, a third of the bytes: members, of which there are few, are written once,
 // and segments name them by their place. Pure.
 v1::CompactMap Compact(const v1::Map& map);
 
