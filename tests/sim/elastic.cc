@@ -11,6 +11,7 @@ namespace {
 constexpr absl::Duration kTimeout = absl::Seconds(1);
 constexpr absl::Duration kAskAgain = absl::Milliseconds(60);
 constexpr absl::Duration kLook = absl::Milliseconds(100);
+constexpr absl::Duration kComesAgain = absl::Milliseconds(1500);
 
 std::string Names(const std::vector<SimShard*>& shards) {
   std::string text;
@@ -102,12 +103,26 @@ void Elastic::Send(const v1::DrainShardsRequest& request, const std::vector<SimS
   });
 }
 
-// The calls of `world_.calls` come late, and twice: also after those that follow them.
+// Each request that was taken comes once more, and as all calls of `world_.calls` they come late and twice.
 void Elastic::OnAnswer(const v1::DrainShardsRequest& request, const absl::Status& status) {
   if (absl::IsAborted(status))
     world_.verdict.Violated("Meant", absl::StrCat("the newest request: ", doing_, ": ", status.ToString()));
   if (!status.ok()) return;
   for (const std::string& name : request.shards()) told_[name] = {.drains = !request.cancel()};
+  world_.scheduler.After(kComesAgain, [this, request] { Repeat(request); });
+}
+
+// Later than any pause before a cancellation.
+void Elastic::Repeat(const v1::DrainShardsRequest& request) {
+  if (coordinator_.core() == nullptr || coordinator_.aged() || coordinator_.host().Paused(world_.Now()))
+    return;
+  world_.Trace(absl::StrCat("elastic: request ", request.number(), " comes again"));
+  world_.marks.Hit("a drain is asked for again, late");
+  coordinator_.Visit([&](auto& core) {
+    const absl::Status again = core.DrainShards(request).status();
+    if (!absl::IsAborted(again) && !absl::IsNotFound(again)) return;
+    world_.verdict.Violated("Meant", absl::StrCat("the second answer to a drain: ", again.ToString()));
+  });
 }
 
 void Elastic::Check(const v1::StatusReply& status) {

@@ -40,6 +40,7 @@ class Elastic {
   void Drain(std::vector<SimShard*> shards, bool cancel);
   void Send(const v1::DrainShardsRequest& request, const std::vector<SimShard*>& shards);
   void OnAnswer(const v1::DrainShardsRequest& request, const absl::Status& status);
+  void Repeat(const v1::DrainShardsRequest& request);
   void OnCancelled(const std::vector<SimShard*>& shards);
   void OnDraining(const std::vector<SimShard*>& shards);
   // Asks the coordinator for its status, and calls `then` with it; asks again until it has one.
