@@ -25,11 +25,6 @@ std::vector<WorkerTrace> TracesOf(const std::vector<WorkerReport>& reports) {
   return traces;
 }
 
-absl::StatusOr<uint64_t> CountAgain(const JobOptions& options, uint64_t examples, uint64_t passes) {
-  const absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(ReaderClient("count", options));
-  return client.ok() ? TrainedAgain(**client, examples, passes) : client.status();
-}
-
 }  // namespace
 
 ClusterTraining TrainOnCluster(const std::vector<std::string>& arguments, const JobOptions& options,
@@ -56,8 +51,8 @@ ClusterTraining TrainOnCluster(const std::vector<std::string>& arguments, const 
   training.signal = (*group)->signal();
   training.totals = Sum((*group)->reports());
   if (training.status.ok() && options.count_work) {
-    absl::StatusOr<uint64_t> again =
-        CountAgain(options, shown.examples_per_epoch, static_cast<uint64_t>(shown.epochs));
+    absl::StatusOr<uint64_t> again = TrainedAgain(ReaderClient("count", options), shown.examples_per_epoch,
+                                                  static_cast<uint64_t>(shown.epochs));
     training.status = again.status();
     if (again.ok()) training.totals.trained_again = *again;
   }

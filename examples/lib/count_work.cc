@@ -1,6 +1,7 @@
 #include "examples/lib/count_work.h"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -36,6 +37,11 @@ absl::StatusOr<uint64_t> TrainedAgain(Client& client, uint64_t examples, uint64_
     }
   }
   return static_cast<uint64_t>(again);
+}
+
+absl::StatusOr<uint64_t> TrainedAgain(const ClientOptions& reader, uint64_t examples, uint64_t passes) {
+  const absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(reader);
+  return client.ok() ? TrainedAgain(**client, examples, passes) : client.status();
 }
 
 }  // namespace paceline::examples

@@ -16,5 +16,7 @@ absl::StatusOr<Table> OpenTrained(Client& client);
 // How often examples were trained beyond once, all together. kDataLoss: one was never trained, and it is
 // named. Call it once the queue is complete.
 absl::StatusOr<uint64_t> TrainedAgain(Client& client, uint64_t examples, uint64_t passes);
+// By a client of its own.
+absl::StatusOr<uint64_t> TrainedAgain(const ClientOptions& reader, uint64_t examples, uint64_t passes);
 
 }  // namespace paceline::examples

@@ -154,7 +154,8 @@ ClientOptions WorkerClient(absl::string_view program, const JobOptions& options)
     return {
         .coordinator = options.coordinator,
         .job = options.job,
-        .client_name = absl::StrCat(program, " worker that joined"),
+        .client_name = absl::StrCat(program, " worker ",
+                                    options.worker < 0 ? "that joined" : absl::StrCat(options.worker)),
         .workers = 1,  // at once, beside those that are there
         .timeout = options.timeout,
         .record = options.record,

@@ -84,15 +84,15 @@ class WorkExamplesTest(unittest.TestCase):
             self.assertGreater(int(trained[1].replace(",", "")), 0, "it has joined in mid-epoch")
         with open(out, encoding="utf-8") as file:
             result = json.load(file)
-        self.check_work(result, told, examples)
+        self.assertIn("all examples of all passes are trained", told)
+        self.check_work(result, examples)
         return result
 
-    def check_work(self, result, told, examples):
+    def check_work(self, result, examples):
         work = self.work()
         self.assertEqual(int(work["examples_done"]), examples)
         counted = int(work.get("again_begun", 0)) + int(work.get("again_perhaps", 0))
         print(f"{result['trained_again']} of {examples} examples were trained again; {counted} are counted")
-        self.assertIn("all examples of all passes are trained", told)
         self.assertLessEqual(result["trained_again"], counted)
         self.assertGreater(counted, 0, "one was killed with work in its hands")
 
@@ -103,6 +103,27 @@ class WorkExamplesTest(unittest.TestCase):
                             f"{self.folder}/test.libsvm", "--l1", "1e-3", "--epochs", str(epochs))
         self.assertLess(result["test_log_loss"], 1.1 * result["reference_test_log_loss"])
         self.assertLess(result["reference_test_log_loss"], 0.6)
+
+    def test_workers_that_somebody_else_starts(self):
+        """As the pods of an indexed Job: number 1 is killed and started again, number 7 comes later."""
+        subprocess.run([sys.executable, MAKE_DATA, self.folder], check=True)
+        epochs = 150
+        command = [f"{BIN}/sparse_lr", "--coordinator", self.coordinator, "--job", "train", "--work", "queue", "--count-work",
+                   "--train", f"{self.folder}/train.libsvm", "--test", f"{self.folder}/test.libsvm", "--l1", "1e-3",
+                   "--epochs", str(epochs), "--index"]
+        first = [self.start(*command, str(index)) for index in range(3)]
+        while int(self.work().get("examples_done", 0)) < 2000 * epochs // 50:
+            self.assertIsNone(first[0].poll(), "it has ended before anything could happen to it")
+        first[1].kill()
+        later = [self.start(*command, index) for index in ("1", "7")]
+        told, errors = first[0].communicate(timeout=WAIT)
+        self.assertEqual(first[0].returncode, 0, told[-3000:] + errors[-3000:])
+        again = re.search(r"all examples of all epochs are trained, (\d+) of them once more", told)
+        self.assertTrue(again, told)
+        self.check_work({"trained_again": int(again[1])}, 2000 * epochs)
+        for process in [first[2], *later]:
+            _, why = process.communicate(timeout=WAIT)
+            self.assertEqual(process.returncode, 0, why[-3000:])
 
     def test_matrix_factorization(self):
         data = os.path.join(self.folder, "ratings")
