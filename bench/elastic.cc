@@ -13,7 +13,9 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "bench/newcomer.h"
 #include "bench/open_loop.h"
 #include "bench/shard_pages.h"
 #include "bench/soak/real_cluster.h"
@@ -34,10 +36,15 @@ constexpr absl::Duration kMovesWithin = absl::Minutes(5);
 constexpr absl::Duration kAskEvery = absl::Milliseconds(50);
 constexpr absl::Duration kCallTimeout = absl::Seconds(5);
 constexpr char kKilled[] = "shard-1";  // it stays in the cluster all the time
+constexpr int kRounds = 6;             // the first with kills
+// Of one kind of cluster: after it no round begins. So that all of it takes some twelve minutes.
+constexpr std::chrono::minutes kRoundsWithin{4};
 
 struct Kind {
   int replicas;
   const char* acks;
+
+  std::string Name() const { return absl::StrCat(replicas, " copies, acks ", acks); }
 };
 
 std::string Shard(int i) {
@@ -74,7 +81,9 @@ class ElasticCluster {
     for (const std::string& name : Added()) {
       ABSL_RETURN_IF_ERROR(known_.insert(name).second ? cluster_->AddShard(name) : cluster_->Restart(name));
     }
-    ABSL_RETURN_IF_ERROR(Await("segments move", [](const auto& status) { return status.has_moves(); }));
+    ABSL_RETURN_IF_ERROR(Await("segments move", [this](const auto& status) {
+      return status.has_moves() || HaveSome(status);  // a few small ones may move between two looks
+    }));
     if (kill) ABSL_RETURN_IF_ERROR(KillAndRestart());
     return AwaitRest(kMany);
   }
@@ -118,6 +127,12 @@ class ElasticCluster {
       if (shard.has_drain()) held += shard.drain().segments_left();
     }
     return held;
+  }
+
+  bool HaveSome(const v1::StatusReply& status) const {
+    return std::ranges::any_of(status.shards(), [this](const v1::ShardStatus& shard) {
+      return known_.contains(shard.info().name()) && shard.primaries() + shard.replicas() > 0;
+    });
   }
 
   absl::Status Drain(bool cancel) {
@@ -193,16 +208,30 @@ class ElasticRun {
   ElasticRun(const Setting& setting, const Kind& kind) : setting_(setting), kind_(kind) {}
 
   absl::Status Run() {
+    Say(absl::StrCat(kind_.Name(), ": starts ", kFew, " shards and fills them"));
     ABSL_RETURN_IF_ERROR(cluster_.Start(kind_));
     ABSL_RETURN_IF_ERROR(FillTable());
-    for (int round = 0; round < (setting_.smallest ? 1 : 6); ++round) {
-      const bool kill = round == 0;
+    Say(absl::StrFormat("%s: %.0f pulls a second are %.0f %% of what it can do", kind_.Name(), rate_,
+                        100 * kOfCapacity));
+    const auto end = steady_clock::now() + kRoundsWithin;
+    const int rounds = setting_.smallest ? 1 : kRounds;
+    for (int round = 0; round < rounds; ++round) {
+      if (round > 1 && steady_clock::now() >= end) {
+        Say(absl::StrCat(kind_.Name(), ": no further round, for lack of time"));
+        break;
+      }
+      // The smallest size has one round a kind of cluster: with kills, and without.
+      const bool kill = round == 0 && !(setting_.smallest && kind_.replicas > 0);
       using Cluster = ElasticCluster;
       for (const auto& [name, move] : {std::pair{"3 to 6 shards", &Cluster::Grow},
                                        std::pair{"6 to 3, cancelled", &Cluster::CancelledShrink},
                                        std::pair{"6 to 3 shards", &Cluster::Shrink}}) {
+        const auto began = steady_clock::now();
         ABSL_RETURN_IF_ERROR(Measure(
             name, [&] { return (cluster_.*move)(kill); }, kill));
+        const std::chrono::duration<double> took = steady_clock::now() - began;
+        Say(absl::StrFormat("%s: round %d of %d: %s%s took %.1f s", kind_.Name(), round + 1, rounds, name,
+                            kill ? ", with a shard killed," : "", took.count()));
       }
     }
     ABSL_RETURN_IF_ERROR(CheckCounts());
@@ -216,6 +245,7 @@ class ElasticRun {
       const auto add = [&](const char* metric, double value, const char* limit_name, double limit) {
         results.push_back({.workload = "elastic",
                            .params = {{"move", name},
+                                      {"rounds", moves.p99.size()},
                                       {"replicas", kind_.replicas},
                                       {"acks", kind_.acks},
                                       {"pulls/s", rate_}},
@@ -317,10 +347,14 @@ absl::StatusOr<std::vector<Result>> Elastic(const Setting& setting) {
   std::vector<Result> results;
   for (const Kind& kind :
        {Kind{.replicas = 0, .acks = "durable"}, Kind{.replicas = 1, .acks = "replicated"}}) {
+    if (setting.only == "newcomer") break;
     ElasticRun run(setting, kind);
     ABSL_RETURN_IF_ERROR(run.Run());
     run.AddTo(results);
   }
+  if (setting.only == "moves") return results;
+  ABSL_ASSIGN_OR_RETURN(const std::vector<Result> newcomer, Newcomer(setting));
+  results.insert(results.end(), newcomer.begin(), newcomer.end());
   return results;
 }
 

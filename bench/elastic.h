@@ -13,6 +13,9 @@ namespace paceline::bench {
 // ones before each, which come in turn. In the first round of each kind of cluster a shard is killed amid
 // each move, and nothing is timed.
 //
+// Each kind of cluster has a bound of time, after which it is measured no more rounds; params tell how many
+// there were. Then Newcomer. `setting.only` leaves one of the two out.
+//
 // An error of any request, or a row that does not have exactly what was pushed, is an error. Starts clusters
 // of its own.
 absl::StatusOr<std::vector<Result>> Elastic(const Setting& setting);

@@ -52,7 +52,10 @@ constexpr Workload kWorkloads[] = {
      paceline::bench::Skew, /*own_cluster=*/true},
     {"restart", "a shard with gigabytes on its disk is killed: until it serves them again; likewise",
      paceline::bench::Restart, /*own_cluster=*/true},
-    {"elastic", "a counting job while its cluster goes from 3 shards to 6 and back; likewise",
+    {"elastic",
+     "a counting job while its cluster goes from 3 shards to 6 and back, and what a worker that joins costs "
+     "the "
+     "others; starts clusters of its own; takes about 12 minutes on two cores",
      paceline::bench::Elastic, /*own_cluster=*/true},
 };
 
@@ -93,6 +96,12 @@ int main(int argc, char** argv) {
       ->add_option("--seconds", setting.seconds, "for so long")
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
+  app.get_subcommand("elastic")
+      ->add_option(
+          "--only", setting.only,
+          "moves: only the cluster that grows and shrinks, about 10 minutes; newcomer: only the worker "
+          "that joins, about 2")
+      ->check(CLI::IsMember({"moves", "newcomer"}));
   paceline::bench::SoakCommands soak;
   soak.AddTo(app);
   app.require_subcommand(1);

@@ -29,6 +29,10 @@ void Print(const Result& r) {
   std::fflush(stdout);
 }
 
+void Say(const std::string& what) {
+  std::fprintf(stderr, "paceline-bench: %s\n", what.c_str());
+}
+
 double OwnCpuSeconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

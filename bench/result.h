@@ -26,6 +26,8 @@ struct Result {
 // A list of {workload, params, metric, value, limit_name, limit, ratio, better}.
 nlohmann::json ToJson(const std::vector<Result>& results);
 void Print(const Result& result);
+// How far a long measurement is: a line on standard error.
+void Say(const std::string& what);
 
 // The cost of a piece of work: the time that passed, and the CPU time of this process and its shards.
 struct Cost {

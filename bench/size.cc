@@ -176,7 +176,7 @@ absl::Status Sizing::Sessions() {
   const int workers = static_cast<int>(size_.workers);
   const auto open = [&] {
     ABSL_ASSIGN_OR_RETURN(v1::OpenSessionReply opened, cluster_.Open());
-    opened.clear_map();
+    opened.clear_compact_map();
     sessions.push_back(std::move(opened));
     return absl::OkStatus();
   };

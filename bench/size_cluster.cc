@@ -112,6 +112,7 @@ absl::StatusOr<v1::OpenSessionReply> SizeCluster::Open() {
   request.set_job(kJob);
   request.set_client("worker");
   request.set_nonce(++last_nonce_);
+  request.set_takes_compact_map(true);  // as the SDK
   absl::StatusOr<v1::OpenSessionReply> opened = absl::DeadlineExceededError("the session did not open");
   core_->OpenSession(request, absl::InfiniteFuture(), [this, &opened](auto reply) {
     opened = std::move(reply);

@@ -17,6 +17,7 @@ struct Setting {
   std::vector<std::string> tables = {"sparse", "ranged"};
   double gigabytes = 4;  // restart, snapshots: of rows
   double seconds = 90;   // skew: for so long
+  std::string only;      // elastic: "moves" or "newcomer"; empty: both
   std::string record;    // the client's history file; empty: the environment's
 };
 

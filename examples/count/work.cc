@@ -1,24 +1,16 @@
 #include "examples/count/work.h"
 
-#include <algorithm>
 #include <cstdio>
-#include <numeric>
 #include <optional>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "examples/lib/count_work.h"
 
 namespace paceline::examples {
 namespace {
 
-constexpr char kTrained[] = "trained";
 constexpr char kQueue[] = "examples";
-constexpr uint64_t kRowsAtOnce = 65536;
-
-absl::StatusOr<Table> OpenCounts(Client& client) {
-  return client.OpenOrCreate(kTrained, Sparse{.dim = 1, .rule = Add{}, .consistency = Ssp{.staleness = 2}});
-}
 
 // `*stopped`: its caller wants no more.
 absl::Status TrainItem(Client& client, Table& counts, WorkQueue& queue, const WorkItem& item,
@@ -42,7 +34,7 @@ absl::Status TrainItem(Client& client, Table& counts, WorkQueue& queue, const Wo
 }  // namespace
 
 absl::Status TrainWork(Client& client, const CountedWork& work, absl::FunctionRef<bool()> stop) {
-  absl::StatusOr<Table> counts = OpenCounts(client);
+  absl::StatusOr<Table> counts = OpenTrained(client);
   if (!counts.ok()) return counts.status();
   absl::StatusOr<WorkQueue> queue =
       client.OpenWork(kQueue, {.examples = work.examples, .per_item = work.per_item, .passes = work.passes});
@@ -66,25 +58,10 @@ absl::Status TrainWork(Client& client, const CountedWork& work, absl::FunctionRe
 }
 
 absl::Status CheckWork(Client& client, const CountedWork& work) {
-  absl::StatusOr<Table> counts = OpenCounts(client);
-  if (!counts.ok()) return counts.status();
-  double twice = 0;
-  const uint64_t rows = work.examples * work.passes;
-  for (uint64_t first = 0; first < rows; first += kRowsAtOnce) {
-    std::vector<uint64_t> keys(std::min(kRowsAtOnce, rows - first));
-    std::iota(keys.begin(), keys.end(), first);
-    const absl::StatusOr<std::vector<float>> trained = counts->Pull(keys);
-    if (!trained.ok()) return trained.status();
-    for (size_t i = 0; i < keys.size(); ++i) {
-      if ((*trained)[i] < 1) {
-        return absl::DataLossError(absl::StrCat("example ", keys[i] % work.examples, " of pass ",
-                                                keys[i] / work.examples, " was never trained"));
-      }
-      twice += static_cast<double>((*trained)[i]) - 1;
-    }
-  }
-  std::printf("paceline-count: ok, all %d examples are trained, %.0f of them once more\n",
-              static_cast<int>(rows), twice);
+  const absl::StatusOr<uint64_t> again = TrainedAgain(client, work.examples, work.passes);
+  if (!again.ok()) return again.status();
+  std::printf("paceline-count: ok, all %d examples are trained, %d of them once more\n",
+              static_cast<int>(work.examples * work.passes), static_cast<int>(*again));
   return absl::OkStatus();
 }
 

@@ -56,7 +56,7 @@ class Sampling {
       worker_.Push(*words_, batch.keys, words);
       worker_.Push(*totals_, {kTotalsKey}, totals);
     }
-    return worker_.EndClock(0, 0);
+    return worker_.EndClock(worker_.client().clock(), 0, 0);
   }
 
   absl::Status Sample(TopicSampler* sampler, DocumentBatch* batch) {
@@ -72,7 +72,7 @@ class Sampling {
     totals_before_ = *totals;
     const double nats = batch->Resample(sampler, {absl::MakeSpan(*words), absl::MakeSpan(*totals)});
     PushChanges(*batch, *words, *totals);
-    return worker_.EndClock(batch->rows.size(), nats);
+    return worker_.EndClock(worker_.client().clock(), batch->rows.size(), nats);
   }
 
   // All documents must be counted before any is sampled. The consistency promises that of the clocks after

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "examples/lib/console.h"
+#include "examples/lib/count_work.h"
 #include "examples/lib/steady_now.h"
 #include "examples/lib/text_file.h"
 #include "examples/lib/trace.h"
@@ -30,7 +31,7 @@ ClusterTraining TrainOnCluster(const std::vector<std::string>& arguments, const 
                                Progress::Options shown) {
   ClusterTraining training;
   absl::StatusOr<std::unique_ptr<WorkerGroup>> group =
-      WorkerGroup::Start(arguments, options.job, options.workers);
+      WorkerGroup::Start(arguments, options.job, options.workers, options.by_queue());
   if (!group.ok()) {
     training.status = group.status();
     return training;
@@ -49,6 +50,12 @@ ClusterTraining TrainOnCluster(const std::vector<std::string>& arguments, const 
   progress.End();
   training.signal = (*group)->signal();
   training.totals = Sum((*group)->reports());
+  if (training.status.ok() && options.count_work) {
+    absl::StatusOr<uint64_t> again = TrainedAgain(ReaderClient("count", options), shown.examples_per_epoch,
+                                                  static_cast<uint64_t>(shown.epochs));
+    training.status = again.status();
+    if (again.ok()) training.totals.trained_again = *again;
+  }
   if (training.status.ok() && !options.trace_out.empty()) {
     training.status = WriteFile(options.trace_out, TraceJson(TracesOf((*group)->reports())));
   }

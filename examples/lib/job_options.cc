@@ -69,6 +69,25 @@ void AddJobOptions(CLI::App* app, absl::string_view a_clock, JobOptions* o) {
   app->add_option("--worker", o->worker)->group("");  // how the parent starts its workers: not for people
 }
 
+void AddWorkOptions(CLI::App* app, JobOptions* o) {
+  app->add_option(
+         "--work", o->work,
+         "How workers share the examples: split, each has its own from the start, so the number of "
+         "workers is fixed; or queue, they are handed out while the job trains: a worker that is "
+         "killed does not end the run, others may join it with --join, and every example is trained, "
+         "once but for what `paceline status` counts")
+      ->type_name("HOW")
+      ->check(CLI::IsMember({"split", "queue"}).description(""));
+  app->add_flag(
+      "--count-work", o->count_work,
+      "With --work queue: count how often each example is trained, and fail at the end if one never "
+      "was");
+  app->add_flag(
+      "--join", o->join,
+      "Be one more worker of the job --job, which others have begun with --work queue, and start no "
+      "others. Give it their command line, and --join");
+}
+
 void AddClusterOptions(CLI::App* app, JobOptions* o) {
   app->add_option("--coordinator", o->coordinator, "The cluster's coordinator")
       ->type_name("HOST:PORT")
@@ -93,7 +112,22 @@ std::optional<int> ParseArguments(CLI::App* app, int argc, char** argv) {
   return std::nullopt;
 }
 
+namespace {
+
+absl::Status CheckWorkOptions(const JobOptions& o) {
+  if (o.by_queue()) {
+    if (!o.join || !o.job.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError("--join: give --job NAME, that of the job to join");
+  }
+  if (!o.join && !o.count_work) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(o.join ? "--join" : "--count-work", ": the job's work must be shared by --work queue"));
+}
+
+}  // namespace
+
 absl::Status CompleteJobOptions(absl::string_view program, JobOptions* o) {
+  if (absl::Status s = CheckWorkOptions(*o); !s.ok()) return s;
   absl::StatusOr<Consistency> consistency = ParseModel(o->model);
   if (!consistency.ok()) return consistency.status();
   o->consistency = *consistency;
@@ -116,6 +150,17 @@ absl::Status CheckFolderOf(const std::string& path, absl::string_view option) {
 }
 
 ClientOptions WorkerClient(absl::string_view program, const JobOptions& options) {
+  if (options.join) {
+    return {
+        .coordinator = options.coordinator,
+        .job = options.job,
+        .client_name = absl::StrCat(program, " worker ",
+                                    options.worker < 0 ? "that joined" : absl::StrCat(options.worker)),
+        .workers = 1,  // at once, beside those that are there
+        .timeout = options.timeout,
+        .record = options.record,
+    };
+  }
   return {
       .coordinator = options.coordinator,
       .job = options.job,

@@ -30,6 +30,12 @@ struct JobOptions {
   std::string json_out;   // empty: none
   std::string trace_out;  // empty: none
   int worker = -1;        // -1: this process is the parent; else the rank of the worker that it is
+  // Of an example whose workers may share their work by a queue (AddWorkOptions):
+  std::string work = "split";  // or "queue"
+  bool count_work = false;     // count how often each example is trained
+  bool join = false;           // this process is one more worker of a job that others have begun
+
+  bool by_queue() const { return work == "queue"; }
 };
 
 // "ssp:2", "essp:2", "asp", "bsp" or "delay:2". A worker at an SSP bound waits until the others are within
@@ -44,6 +50,8 @@ CLI::Validator ExistingFile();
 
 // Adds the options of JobOptions. `a_clock` says what a clock is to the example: "a batch of every worker".
 void AddJobOptions(CLI::App* app, absl::string_view a_clock, JobOptions* options);
+// Adds those of how workers share their work: --work, --count-work and --join.
+void AddWorkOptions(CLI::App* app, JobOptions* options);
 // As AddJobOptions does for a cluster only: --coordinator, --job and --timeout.
 void AddClusterOptions(CLI::App* app, JobOptions* options);
 
@@ -57,7 +65,8 @@ absl::Status CompleteJobOptions(absl::string_view program, JobOptions* options);
 // path is fine.
 absl::Status CheckFolderOf(const std::string& path, absl::string_view option);
 
-// How a process of the job connects: as the worker of rank options.worker, or as a reader.
+// How a process of the job connects: as the worker of rank options.worker, as one that joins the others, of
+// any rank, or as a reader.
 ClientOptions WorkerClient(absl::string_view program, const JobOptions& options);
 ClientOptions ReaderClient(absl::string_view program, const JobOptions& options);
 

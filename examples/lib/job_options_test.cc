@@ -8,6 +8,7 @@
 namespace paceline::examples {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -18,6 +19,7 @@ absl::StatusOr<JobOptions> Parse(std::vector<std::string> arguments) {
   JobOptions options;
   CLI::App app("about", "example");
   AddJobOptions(&app, "a batch of every worker", &options);
+  AddWorkOptions(&app, &options);
   if (ParseArguments(&app, static_cast<int>(argv.size()), argv.data()).has_value()) {
     return absl::UnknownError("the command line was refused");
   }
@@ -69,6 +71,25 @@ TEST(JobOptionsTest, TheLastNameOfAJobCounts) {
   EXPECT_EQ(WorkerClient("example", o).client_name, "example worker 2");
   EXPECT_EQ(WorkerClient("example", o).rank, 2u);
   EXPECT_EQ(ReaderClient("example", o).workers, 0u);
+}
+
+TEST(JobOptionsTest, AWorkerThatJoinsTakesAnyRankAndWaitsForNobody) {
+  const JobOptions o =
+      Parsed({"--coordinator", "c:1", "--job", "j", "--workers", "4", "--work", "queue", "--join"});
+  EXPECT_TRUE(o.by_queue());
+  EXPECT_EQ(WorkerClient("example", o).workers, 1u);
+  EXPECT_FALSE(WorkerClient("example", o).rank.has_value());
+  EXPECT_FALSE(Parsed({"--coordinator", "c:1"}).by_queue());
+}
+
+TEST(JobOptionsTest, OnlyAQueueCanBeJoinedOrCounted) {
+  for (const char* flag : {"--join", "--count-work"}) {
+    EXPECT_THAT(std::string(Parse({"--coordinator", "c:1", "--job", "j", flag}).status().message()),
+                AllOf(StartsWith(flag), HasSubstr("--work queue")));
+  }
+  EXPECT_THAT(std::string(Parse({"--coordinator", "c:1", "--work", "queue", "--join"}).status().message()),
+              HasSubstr("--job NAME"));
+  EXPECT_FALSE(Parse({"--coordinator", "c:1", "--work", "bag"}).ok());
 }
 
 TEST(JobOptionsTest, RefusesImpossibleOptions) {

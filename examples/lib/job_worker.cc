@@ -7,14 +7,19 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <utility>
 
 #include "examples/lib/connect.h"
+#include "examples/lib/console.h"
+#include "examples/lib/totals.h"
 
 namespace paceline::examples {
 namespace {
 
 constexpr absl::Duration kReportEvery = absl::Milliseconds(100);
+// Each look is a call that asks the coordinator anew.
+constexpr absl::Duration kLookForStopInWaitEvery = absl::Seconds(2);
 
 // A report without a reader is not an error: the parent's death ends this process anyway.
 void WriteToParent(absl::string_view text) {
@@ -50,8 +55,8 @@ absl::Status JobWorker::Join() {
   return absl::OkStatus();
 }
 
-void JobWorker::Begin(size_t clocks, size_t passes) {
-  losses_.emplace(std::max<size_t>(1, clocks), passes);
+void JobWorker::Begin(size_t steps, size_t passes) {
+  losses_.emplace(std::max<size_t>(1, steps), passes);
   report_.stage = WorkerReport::Stage::kTraining;
   report_.began = clock_began_ = Now();
   report_.blocked_seconds = 0;
@@ -63,11 +68,20 @@ void JobWorker::Push(Table& table, absl::Span<const uint64_t> keys, absl::Span<c
   (void)table.PushAsync(keys, values);
 }
 
-absl::Status JobWorker::EndClock(uint64_t examples, double loss_sum) {
+absl::StatusOr<std::optional<WorkItem>> JobWorker::NextItem(WorkQueue& queue) {
+  const Blocked blocked(this, TraceSpan::What::kNextItem);
+  while (!ToldToStop()) {
+    absl::StatusOr<std::optional<WorkItem>> item = queue.Next({.timeout = kLookForStopInWaitEvery});
+    if (!absl::IsDeadlineExceeded(item.status())) return item;
+  }
+  return Stopped();
+}
+
+absl::Status JobWorker::EndClock(size_t step, uint64_t examples, double loss_sum) {
   report_.examples += examples;
   report_.loss_sum += loss_sum;
   const uint64_t clock = client_->clock();
-  losses_->Add(clock, examples, loss_sum, Now());
+  losses_->Add(step, clock, examples, loss_sum, Now());
   client_->ReportLoss(loss_sum / static_cast<double>(std::max<uint64_t>(1, examples)));
   {
     const Blocked blocked(this, TraceSpan::What::kTick);
@@ -115,6 +129,25 @@ absl::Status Work(const std::string& program, const JobOptions& options, bool pa
   if (status.ok()) status = worker.Finish();
   if (!status.ok()) worker.SendFailure(status);
   return status;
+}
+
+int RunJoining(const std::string& program, const JobOptions& options, const Training& training,
+               const Progress::Options& shown) {
+  Progress progress(shown, WriteError);
+  Totals totals;
+  const absl::Status status =
+      Work(program, options, /*patient=*/false, training, [&](const WorkerReport& report) {
+        totals = Sum({report});
+        progress.Show(totals, SteadyNow());
+      });
+  progress.End();
+  if (!status.ok()) {
+    Fail(program, status);
+    return ToldToStop() ? 128 + SIGTERM : 1;
+  }
+  std::printf("%s: joined, and trained %s of the %s\n", program.c_str(), Grouped(totals.examples).c_str(),
+              shown.examples.c_str());
+  return 0;
 }
 
 int RunWorkerProcess(const std::string& program, const JobOptions& options, const Training& training) {

@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "examples/lib/job_options.h"
 #include "examples/lib/loss_recorder.h"
+#include "examples/lib/progress.h"
 #include "examples/lib/steady_now.h"
 #include "examples/lib/stop.h"
 #include "examples/lib/trace.h"
@@ -29,7 +30,8 @@ using TellReport = std::function<void(const WorkerReport&)>;
 // fare. SIGTERM ends a worker in order: its calls return Cancelled, and the session is closed, so that nobody
 // waits for it. The time of all calls here counts as that of calls of the SDK.
 //
-// A worker takes what to do at a clock from what it likes, a Schedule for example. For one thread.
+// A worker takes what to do at a clock from what it likes: TrainBatches has a fixed split and a work queue.
+// For one thread.
 class JobWorker {
  public:
   // With `patient` a rank that another session still has is waited for: see ConnectPatiently. References must
@@ -39,10 +41,12 @@ class JobWorker {
 
   // Connects as the worker of rank options.worker, once the others are there too.
   absl::Status Join();
+  const JobOptions& options() const { return options_; }
   // After Join.
   Client& client() { return *client_; }
-  // The training begins: of `clocks` clocks in all, `passes` times over the data.
-  void Begin(size_t clocks, size_t passes);
+  // The training begins: of `steps` steps in all, `passes` times over the data. A step is a clock, or, where
+  // workers share their work by a queue, a batch of any worker.
+  void Begin(size_t steps, size_t passes);
 
   // Waits for the rows of a pull, which may wait long for another worker; meanwhile this one may be told to
   // stop.
@@ -56,8 +60,12 @@ class JobWorker {
   }
   // Pushes without waiting for the result: Finish returns what went wrong with any push.
   void Push(Table& table, absl::Span<const uint64_t> keys, absl::Span<const float> values);
-  // Ends the clock, in which the worker had so many examples, of this sum of losses before its own updates.
-  absl::Status EndClock(uint64_t examples, double loss_sum);
+  // The next item of a queue; nullopt: all are done. Waits for other workers as long as it takes; meanwhile
+  // this one may be told to stop.
+  absl::StatusOr<std::optional<WorkItem>> NextItem(WorkQueue& queue);
+  // Ends the clock, in which the worker did `step`, below Begin's: so many examples, of this sum of losses
+  // before its own updates.
+  absl::Status EndClock(size_t step, uint64_t examples, double loss_sum);
 
   // The worker's last word if all went well, and the other one.
   absl::Status Finish();
@@ -104,6 +112,11 @@ using Training = std::function<absl::Status(JobWorker&)>;
 // The whole life of a worker in this process, after which it has told its end.
 absl::Status Work(const std::string& program, const JobOptions& options, bool patient,
                   const Training& training, const TellReport& tell);
+
+// A worker that joins a job which others have begun (options.join): shows its progress on standard error, and
+// says at its end what it has trained. Returns the process's exit code.
+int RunJoining(const std::string& program, const JobOptions& options, const Training& training,
+               const Progress::Options& shown);
 
 // A worker process of a parent, to which it tells its WorkerReports on standard output. Returns the process's
 // exit code. The parent's death ends it as SIGTERM does.

@@ -9,20 +9,21 @@
 
 namespace paceline::examples {
 
-// A worker's losses by piece of its clocks. All workers of a run cut alike: each pass into equally many
-// pieces, of at least 32 and at most 256 in all, if there are as many clocks.
+// A worker's losses by piece of the run. All workers of a run cut alike: each pass into equally many pieces,
+// of at least 32 and at most 256 in all, if there are as many steps.
 class LossRecorder {
  public:
-  // `clocks` of the whole run, of `passes` passes; both at least 1.
-  LossRecorder(size_t clocks, size_t passes);
+  // `steps` of the whole run, of `passes` passes; both at least 1.
+  LossRecorder(size_t steps, size_t passes);
 
-  // Of `clock`, below clocks, which ended at `now`, in nanoseconds.
-  void Add(size_t clock, uint64_t examples, double loss_sum, int64_t now);
+  // Of `step`, below steps: a clock of a fixed split, a batch of all by a work queue. It ended at `now`, in
+  // nanoseconds, and with it the worker's clock `clock`.
+  void Add(size_t step, uint64_t clock, uint64_t examples, double loss_sum, int64_t now);
 
   std::vector<LossPiece> Take() && { return std::move(pieces_); }
 
  private:
-  size_t clocks_;
+  size_t steps_;
   std::vector<LossPiece> pieces_;
 };
 

@@ -7,7 +7,8 @@ namespace {
 
 std::vector<LossPiece> OfAllClocks(size_t clocks, size_t passes) {
   LossRecorder losses(clocks, passes);
-  for (size_t clock = 0; clock < clocks; ++clock) losses.Add(clock, 10, 5, static_cast<int64_t>(clock));
+  for (size_t clock = 0; clock < clocks; ++clock)
+    losses.Add(clock, clock, 10, 5, static_cast<int64_t>(clock));
   return std::move(losses).Take();
 }
 
@@ -31,11 +32,21 @@ TEST(LossRecorderTest, APieceHasTheSumsOfItsClocks) {
 
 TEST(LossRecorderTest, WhatAWorkerMissedStaysEmpty) {
   LossRecorder losses(4, 4);
-  losses.Add(2, 1, 1, 7);
+  losses.Add(2, 2, 1, 1, 7);
   const std::vector<LossPiece> pieces = std::move(losses).Take();
   ASSERT_EQ(pieces.size(), 4u);
   EXPECT_EQ(pieces[0].examples, 0u);
   EXPECT_EQ(pieces[2].examples, 1u);
+}
+
+// By a work queue a worker's clocks say nothing of the place in the run.
+TEST(LossRecorderTest, AStepIsSomewhereElseThanItsClock) {
+  LossRecorder losses(4, 4);
+  losses.Add(3, 100, 1, 1, 7);
+  losses.Add(0, 101, 1, 1, 8);
+  const std::vector<LossPiece> pieces = std::move(losses).Take();
+  EXPECT_EQ(pieces[3].clock, 101u);
+  EXPECT_EQ(pieces[0].clock, 102u);
 }
 
 }  // namespace

@@ -14,12 +14,13 @@ namespace paceline::examples {
 namespace {
 
 // The names that a report and its JSON use, in their order.
-std::array<std::pair<const char*, double>, 6> Causes(const WaitSeconds& wait) {
+std::array<std::pair<const char*, double>, 7> Causes(const WaitSeconds& wait) {
   return {{{"staleness", wait.staleness},
            {"queue", wait.queue},
            {"network", wait.network},
            {"route", wait.route},
            {"back_pressure", wait.back_pressure},
+           {"work", wait.work},
            {"commit", wait.commit}}};
 }
 
@@ -90,6 +91,10 @@ std::string FormatTotals(const JobOptions& options, const Totals& totals) {
   AppendTime(options, totals, &text);
   AppendWaits(options, totals.wait, &text);
   AppendStaleness(totals.staleness_rows, &text);
+  if (totals.trained_again.has_value()) {
+    absl::StrAppendFormat(&text, "\nall examples of all passes are trained, %s of them once more\n",
+                          Grouped(*totals.trained_again));
+  }
   absl::StrAppendFormat(
       &text, "\nrows pushed %s, pulled %s, read from the workers' caches %s; parts sent again %s\n",
       Grouped(totals.rows_pushed), Grouped(totals.rows_pulled), Grouped(totals.rows_from_cache),
@@ -123,7 +128,7 @@ nlohmann::ordered_json CommonJson(const JobOptions& options, const Totals& total
   nlohmann::ordered_json waits, staleness = nlohmann::ordered_json::object();
   for (const auto& [cause, seconds] : Causes(totals.wait)) waits[cause] = seconds;
   for (const auto& [clocks, rows] : totals.staleness_rows) staleness[absl::StrCat(clocks)] = rows;
-  return {
+  nlohmann::ordered_json json = {
       {"seconds", totals.seconds},
       {"examples_per_second", Rate(totals.examples, totals.seconds)},
       {"wait_seconds", totals.wait.total()},
@@ -141,6 +146,8 @@ nlohmann::ordered_json CommonJson(const JobOptions& options, const Totals& total
       {"seed", options.seed},
       {"curve", CurveJson(totals.curve, examples_per_pass)},
   };
+  if (totals.trained_again.has_value()) json["trained_again"] = *totals.trained_again;
+  return json;
 }
 
 nlohmann::ordered_json CurveJson(const std::vector<LossPoint>& curve, uint64_t examples_per_pass) {

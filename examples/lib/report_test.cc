@@ -15,7 +15,8 @@ Totals Sample() {
   totals.seconds = 2;
   totals.worker_seconds = 8;
   totals.blocked_seconds = 2;
-  totals.wait = {.staleness = 1, .queue = 2, .network = 3, .route = 4, .back_pressure = 5, .commit = 6};
+  totals.wait = {
+      .staleness = 1, .queue = 2, .network = 3, .route = 4, .back_pressure = 5, .work = 7, .commit = 6};
   totals.staleness_rows = {{0, 3}, {2, 1}};
   totals.rows_pushed = 5000;
   totals.curve = {{.examples = 250, .clock = 3, .seconds = 0.5, .loss = 0.75}};
@@ -28,9 +29,9 @@ TEST(ReportTest, CommonJson) {
   const nlohmann::ordered_json json = CommonJson(options, Sample(), 500);
   EXPECT_EQ(json["seconds"], 2);
   EXPECT_EQ(json["examples_per_second"], 500);
-  EXPECT_EQ(json["wait_seconds"], 21);
+  EXPECT_EQ(json["wait_seconds"], 28);
   EXPECT_EQ(json["wait_seconds_by_cause"]["back_pressure"], 5);
-  EXPECT_EQ(json["wait_seconds_by_cause"].size(), 6u);
+  EXPECT_EQ(json["wait_seconds_by_cause"].size(), 7u);
   EXPECT_EQ(json["worker_seconds"], 8);
   EXPECT_EQ(json["blocked_seconds"], 2);
   EXPECT_EQ(json["observed_staleness_histogram"], nlohmann::json({{"0", 3}, {"2", 1}}));
@@ -44,7 +45,8 @@ TEST(ReportTest, CommonJson) {
 
 TEST(ReportTest, TextHasEveryCauseAndWhereTheTimeWent) {
   const std::string text = FormatTotals(JobOptions(), Sample());
-  for (const char* cause : {"staleness ", "queue", "network", "route", "back_pressure", "commit", "total"}) {
+  for (const char* cause :
+       {"staleness ", "queue", "network", "route", "back_pressure", "  work ", "commit", "total"}) {
     EXPECT_THAT(text, HasSubstr(cause));
   }
   EXPECT_THAT(text, HasSubstr("time of 4 workers together\n"
@@ -53,6 +55,14 @@ TEST(ReportTest, TextHasEveryCauseAndWhereTheTimeWent) {
   EXPECT_THAT(text, HasSubstr("observed staleness, mean 0.50\n"));
   EXPECT_THAT(text, HasSubstr("75.0 %"));
   EXPECT_THAT(text, HasSubstr("rows pushed 5,000"));
+}
+
+TEST(ReportTest, WhatWasTrainedAgainIsToldIfItWasCounted) {
+  Totals totals = Sample();
+  EXPECT_FALSE(CommonJson(JobOptions(), totals, 500).contains("trained_again"));
+  totals.trained_again = 1600;
+  EXPECT_EQ(CommonJson(JobOptions(), totals, 500)["trained_again"], 1600);
+  EXPECT_THAT(FormatTotals(JobOptions(), totals), HasSubstr("are trained, 1,600 of them once more"));
 }
 
 TEST(ReportTest, GreatStalenessIsGathered) {

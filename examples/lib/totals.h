@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -35,6 +36,8 @@ struct Totals {
   double blocked_seconds = 0;
   std::vector<LossPoint> curve;  // empty before the end
   uint64_t clock_all_have = 0;   // the least of their clocks
+  // Of --count-work: how many examples were trained more than once, each time more counted.
+  std::optional<uint64_t> trained_again;
 };
 Totals Sum(absl::Span<const WorkerReport> reports);
 

@@ -23,6 +23,8 @@ const char* NameOf(TraceSpan::What what) {
       return "tick";
     case TraceSpan::What::kFinish:
       return "finish";
+    case TraceSpan::What::kNextItem:
+      return "wait for work";
   }
   return "";
 }

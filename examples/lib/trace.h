@@ -11,7 +11,7 @@ namespace paceline::examples {
 
 // A stretch of a worker's time.
 struct TraceSpan {
-  enum class What { kClock, kRead, kPush, kTick, kFinish };
+  enum class What { kClock, kRead, kPush, kTick, kFinish, kNextItem };
   What what = What::kClock;
   uint64_t clock = 0;
   int64_t began = 0;  // nanoseconds of the monotonic clock

@@ -9,10 +9,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "examples/lib/console.h"
 #include "examples/lib/steady_now.h"
 
 namespace paceline::examples {
@@ -35,6 +37,11 @@ sigset_t SignalsBlockedInWorkers() {
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   return set;
+}
+
+// As a worker's own times.
+int64_t MonotonicNanoseconds() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
 
 // Starts this program again, its standard output being `output`. 0 or an errno.
@@ -73,8 +80,10 @@ WorkerGroup::WorkerGroup() {
 }
 
 absl::StatusOr<std::unique_ptr<WorkerGroup>> WorkerGroup::Start(const std::vector<std::string>& arguments,
-                                                                const std::string& job, uint32_t workers) {
+                                                                const std::string& job, uint32_t workers,
+                                                                bool others_take_over) {
   std::unique_ptr<WorkerGroup> group(new WorkerGroup());
+  group->others_take_over_ = others_take_over;
   if (group->signals_ < 0) return absl::ErrnoToStatus(errno, "cannot listen for signals");
   for (uint32_t rank = 0; rank < workers; ++rank) {
     std::vector<std::string> all = arguments;
@@ -155,8 +164,21 @@ absl::Status WorkerGroup::Reap(Worker* worker) {
   worker->process = 0;
   if (wait_status == 0 && worker->report.stage == WorkerReport::Stage::kDone) return absl::OkStatus();
   std::string why = worker->report.error.empty() ? "" : absl::StrCat(": ", worker->report.error);
-  return absl::AbortedError(absl::StrCat("worker ", worker - workers_.data(), " (process ", process, ") ",
-                                         DescribeEnd(wait_status), why));
+  const std::string end = absl::StrCat("worker ", worker - workers_.data(), " (process ", process, ") ",
+                                       DescribeEnd(wait_status), why);
+  if (!TakenOver(*worker, wait_status)) return absl::AbortedError(end);
+  worker->killed = true;
+  worker->report.ended = MonotonicNanoseconds();
+  WriteError(absl::StrCat(end, "; the others take over its work\n"));
+  return absl::OkStatus();
+}
+
+// One that has not begun is missed by the others, who wait for it; and somebody must be left.
+bool WorkerGroup::TakenOver(const Worker& worker, int wait_status) const {
+  return others_take_over_ && WIFSIGNALED(wait_status) && worker.report.began != 0 &&
+         std::any_of(workers_.begin(), workers_.end(), [](const Worker& other) {
+           return other.process != 0 || other.report.stage == WorkerReport::Stage::kDone;
+         });
 }
 
 void WorkerGroup::Read(Worker* worker) {
@@ -175,7 +197,7 @@ void WorkerGroup::Read(Worker* worker) {
 
 bool WorkerGroup::done() const {
   return std::all_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
-    return worker.process == 0 && worker.report.stage == WorkerReport::Stage::kDone;
+    return worker.process == 0 && (worker.killed || worker.report.stage == WorkerReport::Stage::kDone);
   });
 }
 

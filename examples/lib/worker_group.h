@@ -17,12 +17,16 @@ namespace paceline::examples {
 // arguments of the parent and `--worker RANK --job NAME`. Started afresh rather than forked, so that no
 // library's threads are cut in two.
 //
+// Where the others can do what a worker leaves undone (`others_take_over`), one that is killed does not end
+// the run, so long as another is left: a line on standard error says so.
+//
 // While it lives, SIGINT, SIGTERM and SIGCHLD are blocked in this process and come to it alone. Make it
 // before the process starts any thread. For one thread.
 class WorkerGroup {
  public:
   static absl::StatusOr<std::unique_ptr<WorkerGroup>> Start(const std::vector<std::string>& arguments,
-                                                            const std::string& job, uint32_t workers);
+                                                            const std::string& job, uint32_t workers,
+                                                            bool others_take_over = false);
   // Ends the workers that still run: in order if they manage to within some seconds, else at once.
   ~WorkerGroup();
 
@@ -33,7 +37,7 @@ class WorkerGroup {
   // message says which and how, or this process was told to stop (Cancelled, see signal()).
   absl::Status Wait(absl::Duration timeout);
 
-  // Every worker has finished.
+  // Every worker has finished, but for those that were killed and whose work others have taken over.
   bool done() const;
   // The newest of every worker, by rank.
   std::vector<WorkerReport> reports() const;
@@ -46,16 +50,19 @@ class WorkerGroup {
     int pipe = -1;      // that its reports come from
     std::string unread;
     WorkerReport report;
+    bool killed = false;  // and others take over
   };
 
   WorkerGroup();
   absl::Status StartWorker(std::vector<std::string> arguments);
   absl::Status Reap(Worker* worker);
+  bool TakenOver(const Worker& worker, int wait_status) const;
   void Read(Worker* worker);
   void TakeSignals();
   bool AwaitEnds(absl::Duration timeout);
 
   std::vector<Worker> workers_;
+  bool others_take_over_ = false;
   int signals_ = -1;  // signalfd
   int signal_ = 0;
 };

@@ -22,6 +22,7 @@ void Say(WorkerReport::Stage stage, const std::string& job) {
   WorkerReport report;
   report.stage = stage;
   report.examples = 7;
+  report.began = 1;
   report.error = stage == WorkerReport::Stage::kFailed ? "what went wrong in " + job : "";
   std::printf("a library's own words\n%s\n", ToLine(report).c_str());
   std::fflush(stdout);
@@ -40,13 +41,20 @@ int PlayWorker(const std::string& behaviour, int rank, const std::string& job) {
   }
   if (rank == 1 && behaviour == "leave") return 0;
   if (rank == 1 && behaviour == "crash") raise(SIGKILL);
+  if (behaviour == "lone survivor") {
+    if (rank > 0) raise(SIGKILL);
+    Say(WorkerReport::Stage::kDone, job);
+    return 0;
+  }
+  if (behaviour == "all crash") raise(SIGKILL);
   pause();  // until told to end
   return 0;
 }
 
-std::unique_ptr<WorkerGroup> Group(const std::string& behaviour, uint32_t workers) {
+std::unique_ptr<WorkerGroup> Group(const std::string& behaviour, uint32_t workers,
+                                   bool others_take_over = false) {
   absl::StatusOr<std::unique_ptr<WorkerGroup>> group =
-      WorkerGroup::Start({"example", behaviour}, "the job", workers);
+      WorkerGroup::Start({"example", behaviour}, "the job", workers, others_take_over);
   EXPECT_TRUE(group.ok()) << group.status();
   return group.ok() ? *std::move(group) : nullptr;
 }
@@ -82,6 +90,21 @@ TEST(WorkerGroupTest, AFailureNamesTheWorkerItsEndAndItsError) {
 TEST(WorkerGroupTest, ACrashNamesTheSignal) {
   const absl::Status status = Await(Group("crash", 3).get());
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("worker 1 "), HasSubstr("signal 9 (Killed)")));
+}
+
+TEST(WorkerGroupTest, OthersTakeOverFromOneThatIsKilled) {
+  const std::unique_ptr<WorkerGroup> group = Group("lone survivor", 3, /*others_take_over=*/true);
+  const absl::Status status = Await(group.get());
+  EXPECT_TRUE(status.ok()) << status;
+  for (const WorkerReport& report : group->reports()) EXPECT_EQ(report.examples, 7u);
+  EXPECT_GT(group->reports()[2].ended, 0) << "its time ended with it";
+}
+
+TEST(WorkerGroupTest, NobodyTakesOverFromTheLastOneNorFromOneThatFails) {
+  EXPECT_THAT(std::string(Await(Group("all crash", 2, /*others_take_over=*/true).get()).message()),
+              HasSubstr("signal 9 (Killed)"));
+  EXPECT_THAT(std::string(Await(Group("fail", 2, /*others_take_over=*/true).get()).message()),
+              HasSubstr("what went wrong in the job"));
 }
 
 TEST(WorkerGroupTest, EndingEarlyIsAFailureToo) {

@@ -20,7 +20,8 @@ WorkerReport Sample() {
   report.loss_sum = 0.1 + 0.2;
   report.began = 1'000'000'007'000'000'001;
   report.ended = 1'000'000'009'000'000'001;
-  report.stats.wait = {.staleness = 1, .queue = 2, .network = 3, .route = 4, .back_pressure = 5, .commit = 6};
+  report.stats.wait = {
+      .staleness = 1, .queue = 2, .network = 3, .route = 4, .back_pressure = 5, .work = 7, .commit = 6};
   report.stats.staleness_rows = {{0, 10}, {2, 5}};
   report.stats.rows_pushed = uint64_t{1} << 60;
   report.stats.rows_pulled = 8;
@@ -46,7 +47,7 @@ TEST(WorkerReportTest, GoesThroughALine) {
   EXPECT_EQ(back->loss_sum, Sample().loss_sum);
   EXPECT_EQ(back->began, Sample().began);
   EXPECT_EQ(back->stats.rows_pushed, Sample().stats.rows_pushed);
-  EXPECT_EQ(back->stats.wait.total(), 21);
+  EXPECT_EQ(back->stats.wait.total(), 28);
   ASSERT_EQ(back->trace.size(), 1u);
   EXPECT_EQ(back->trace[0].what, TraceSpan::What::kRead);
   EXPECT_EQ(back->trace[0].ended, Sample().ended);
@@ -76,7 +77,7 @@ TEST(TotalsTest, AddsUp) {
   const Totals totals = Sum({Sample(), slow});
   EXPECT_EQ(totals.started, 2u);
   EXPECT_EQ(totals.examples, 200u);
-  EXPECT_EQ(totals.wait.total(), 42);
+  EXPECT_EQ(totals.wait.total(), 56);
   EXPECT_EQ(totals.rows_pushed, uint64_t{1} << 60);
   EXPECT_THAT(totals.staleness_rows, UnorderedElementsAre(Pair(0, 10), Pair(1, 1), Pair(2, 9)));
   EXPECT_EQ(totals.clock_all_have, 11u);

@@ -41,9 +41,10 @@ int Run(const FactorOptions& options, const std::vector<std::string>& arguments)
                 absl::InvalidArgumentError(absl::StrCat(
                     options.ratings, ": expected at least two ratings, found ", ratings->all.size())));
   }
-  const ClusterTraining training = TrainOnCluster(
-      arguments, options,
-      {.examples_per_epoch = split.train.size(), .epochs = options.epochs, .examples = "ratings"});
+  const Progress::Options shown = {
+      .examples_per_epoch = split.train.size(), .epochs = options.epochs, .examples = "ratings"};
+  if (options.join) return RunJoining(kProgram, options, TrainingOf(options), shown);
+  const ClusterTraining training = TrainOnCluster(arguments, options, shown);
   if (!training.status.ok()) return FailTraining(kProgram, training);
   absl::StatusOr<FactorModel> model = ReadModel(options, *ratings, training.totals.clock_all_have);
   if (!model.ok()) return Fail(kProgram, model.status());

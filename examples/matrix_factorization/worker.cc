@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "examples/lib/schedule.h"
+#include "examples/lib/train_batches.h"
 #include "examples/matrix_factorization/factors.h"
 #include "examples/matrix_factorization/ratings.h"
 
@@ -54,28 +54,26 @@ class Trainer {
   }
 
   absl::Status Train(const Ratings& ratings, const SplitRatings& split) {
-    Schedule schedule({.examples = split.train.size(),
-                       .batch_size = options_.batch_size,
-                       .workers = options_.workers,
-                       .epochs = options_.epochs,
-                       .seed = options_.seed},
-                      worker_.client().rank());
-    worker_.Begin(schedule.clocks(), static_cast<size_t>(options_.epochs));
     RatingBatches batches(&ratings, &split.train);
     DivergenceWatch watch(split.variance);
     RatingBatch batch;
-    for (size_t clock = worker_.client().clock(); clock < schedule.clocks(); ++clock) {
-      batches.Build(schedule.Rows(clock), &batch);
-      const Steps steps = StepsOf(options_, static_cast<int>(clock / schedule.clocks_per_epoch()));
-      if (absl::Status s = Pull(batch); !s.ok()) return s;
-      const FactorRows rows = {user_rows_.rows(), item_rows_.rows(), options_.dim()};
-      const double loss = TrainOn(batch.ratings, split.mean, steps, rows);
-      if (absl::Status s = watch.Add(batch.ratings.size(), loss); !s.ok()) return s;
-      worker_.Push(*users_, batch.user_keys, user_rows_.Moves());
-      worker_.Push(*items_, batch.item_keys, item_rows_.Moves());
-      if (absl::Status s = worker_.EndClock(batch.ratings.size(), loss); !s.ok()) return s;
-    }
-    return absl::OkStatus();
+    return TrainBatches(worker_,
+                        {.examples = split.train.size(),
+                         .batch_size = options_.batch_size,
+                         .workers = options_.workers,
+                         .epochs = options_.epochs,
+                         .seed = options_.seed},
+                        [&](const TrainingBatch& next) -> absl::StatusOr<double> {
+                          batches.Build(next.rows, &batch);
+                          if (absl::Status s = Pull(batch); !s.ok()) return s;
+                          const FactorRows rows = {user_rows_.rows(), item_rows_.rows(), options_.dim()};
+                          const double loss =
+                              TrainOn(batch.ratings, split.mean, StepsOf(options_, next.epoch), rows);
+                          if (absl::Status s = watch.Add(batch.ratings.size(), loss); !s.ok()) return s;
+                          worker_.Push(*users_, batch.user_keys, user_rows_.Moves());
+                          worker_.Push(*items_, batch.item_keys, item_rows_.Moves());
+                          return loss;
+                        });
   }
 
   absl::Status Pull(const RatingBatch& batch) {

@@ -10,9 +10,9 @@ namespace paceline::examples {
 constexpr char kUsersTable[] = "users";
 constexpr char kItemsTable[] = "items";
 
-// The training of a worker of rank options.worker: reads the ratings, joins the job, and for each clock of
-// its Schedule pulls the rows of its batch, takes the batch's steps, pushes by how much they moved the rows,
-// and ticks. `options` must outlive the result.
+// The training of a worker: reads the ratings, joins the job, and for each of its batches, which options.work
+// decides (TrainBatches), pulls its rows, takes its steps, pushes by how much they moved the rows, and ticks.
+// `options` must outlive the result.
 Training TrainingOf(const FactorOptions& options);
 
 }  // namespace paceline::examples

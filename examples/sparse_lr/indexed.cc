@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "examples/lib/console.h"
+#include "examples/lib/count_work.h"
 #include "examples/lib/job_worker.h"
 #include "examples/lib/progress.h"
 #include "examples/lib/schedule.h"
@@ -26,6 +27,7 @@ namespace {
 constexpr absl::Duration kLook = absl::Seconds(1);
 constexpr absl::Duration kOthersMayTake = absl::Minutes(5);
 constexpr double kTolerance = 1.01;
+constexpr double kQueueTolerance = 1.05;  // another order of the examples makes another model
 
 size_t ClocksOf(const RunOptions& options, const Dataset& train) {
   return Schedule({.examples = train.rows(),
@@ -50,9 +52,10 @@ bool IsOver(const RunOptions& options, const Dataset& train) {
 // The model with every update of every worker.
 absl::StatusOr<std::vector<float>> FinishedModel(const RunOptions& options, const Dataset& train) {
   const absl::Time until = SteadyNow() + kOthersMayTake;
+  // A queue that is complete has every update committed, whatever the clocks.
+  const uint64_t clocks = options.by_queue() ? 0 : ClocksOf(options, train);
   while (true) {
-    absl::StatusOr<std::vector<float>> model =
-        ReadModel(options, train.column_count, ClocksOf(options, train));
+    absl::StatusOr<std::vector<float>> model = ReadModel(options, train.column_count, clocks);
     if (model.ok() || !absl::IsDeadlineExceeded(model.status()) || SteadyNow() > until) return model;
   }
 }
@@ -71,7 +74,16 @@ int Judge(const RunOptions& options, const TrainingSet& set, const Totals& total
                   .totals = totals,
                   .not_converged = WhyNotConverged(options, train, *test, *model)};
   outcome.cluster.seconds = totals.seconds;
-  const bool ok = outcome.cluster.test.log_loss <= kTolerance * outcome.reference.test.log_loss;
+  if (options.count_work) {
+    const absl::StatusOr<uint64_t> again =
+        TrainedAgain(ReaderClient(kProgram, options), train.rows(), static_cast<uint64_t>(options.epochs));
+    if (!again.ok()) return Fail(kProgram, again.status());
+    std::printf("sparse_lr: all examples of all epochs are trained, %d of them once more\n",
+                static_cast<int>(*again));
+    outcome.totals.trained_again = *again;
+  }
+  const double tolerance = options.by_queue() ? kQueueTolerance : kTolerance;
+  const bool ok = outcome.cluster.test.log_loss <= tolerance * outcome.reference.test.log_loss;
   std::printf("sparse_lr: %s log_loss=%.4f reference=%.4f auc=%.4f\n", ok ? "ok" : "failed",
               outcome.cluster.test.log_loss, outcome.reference.test.log_loss, outcome.cluster.test.auc);
   if (!outcome.not_converged.empty()) {
@@ -89,10 +101,11 @@ int Judge(const RunOptions& options, const TrainingSet& set, const Totals& total
 int RunIndexed(const RunOptions& given) {
   RunOptions options = given;
   options.worker = options.index;
+  options.join = options.by_queue();  // nobody waits for it, and it for nobody
   const absl::StatusOr<TrainingSet> set = ReadTrainingSet(options.train, options.scale);
   if (!set.ok()) return Fail(kProgram, set.status());
   const Dataset& train = set->data;
-  if (IsOver(options, train)) {
+  if (!options.by_queue() && IsOver(options, train)) {
     std::printf("sparse_lr: the others have finished without worker %d\n", options.index);
     std::fflush(stdout);
     return options.index == 0 ? Judge(options, *set, Totals()) : 0;

@@ -102,6 +102,13 @@ class Run {
   Outcome outcome_;
 };
 
+int Join(const RunOptions& options) {
+  const absl::StatusOr<TrainingSet> train = ReadTrainingSet(options.train, options.scale);
+  if (!train.ok()) return Fail(kProgram, train.status());
+  return RunJoining(kProgram, options, TrainingOf(options),
+                    {.examples_per_epoch = train->data.rows(), .epochs = options.epochs});
+}
+
 }  // namespace
 }  // namespace paceline::examples
 
@@ -111,6 +118,7 @@ int main(int argc, char** argv) {
   if (const int* exit_code = std::get_if<int>(&parsed)) return *exit_code;
   const RunOptions& options = std::get<RunOptions>(parsed);
   if (options.worker >= 0) return RunWorkerProcess(kProgram, options, TrainingOf(options));
+  if (options.join) return Join(options);
   if (options.index >= 0) return RunIndexed(options);
   return Run(options, std::vector<std::string>(argv, argv + argc)).Execute();
 }

@@ -63,6 +63,7 @@ void AddOptions(CLI::App* app, RunOptions* o) {
       ->required()
       ->check(ExistingFile());
   AddJobOptions(app, "a batch of every worker", o);
+  AddWorkOptions(app, o);
   AddTraining(app, o);
   app->add_option("--model-out", o->model_out, "Write the non-zero weights to this file, as text")
       ->type_name("FILE");
@@ -70,7 +71,8 @@ void AddOptions(CLI::App* app, RunOptions* o) {
          "--index", o->index,
          "Be worker N of --workers and start no others: somebody else does, such as an indexed Job of "
          "Kubernetes, which sets the environment variable. All are given one --job; number 0 scores "
-         "the model at the end, and fails unless its log-loss is that of one process")
+         "the model at the end, and fails unless its log-loss is that of one process. With --work queue N "
+         "is only a name: each begins at once, and there may be any number of them")
       ->type_name("N")
       ->check(Within(0, 1023))
       ->envname("JOB_COMPLETION_INDEX")
@@ -94,7 +96,7 @@ absl::Status Complete(RunOptions* o) {
     return absl::InvalidArgumentError("--index: give --job NAME, the same to all workers");
   }
   if (absl::Status s = CompleteJobOptions(kProgram, o); !s.ok()) return s;
-  if (o->index >= 0 && o->worker < 0 && static_cast<uint32_t>(o->index) >= o->workers) {
+  if (o->index >= 0 && o->worker < 0 && !o->by_queue() && static_cast<uint32_t>(o->index) >= o->workers) {
     return absl::InvalidArgumentError(
         absl::StrCat("--index ", o->index, ": expected less than --workers ", o->workers));
   }

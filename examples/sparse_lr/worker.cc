@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "examples/lib/schedule.h"
+#include "examples/lib/train_batches.h"
 #include "examples/sparse_lr/logistic.h"
 #include "examples/sparse_lr/training_set.h"
 
@@ -49,23 +49,21 @@ class Trainer {
 
  private:
   absl::Status Train(const Dataset& data) {
-    Schedule schedule({.examples = data.rows(),
-                       .batch_size = options_.batch_size,
-                       .workers = options_.workers,
-                       .epochs = options_.epochs,
-                       .seed = options_.seed},
-                      worker_.client().rank());
-    worker_.Begin(schedule.clocks(), static_cast<size_t>(options_.epochs));
     BatchBuilder builder(&data);
     Batch batch;
-    for (size_t clock = worker_.client().clock(); clock < schedule.clocks(); ++clock) {
-      builder.Build(schedule.Rows(clock), &batch);
-      if (absl::Status s = TrainOn(batch); !s.ok()) return s;
-    }
-    return absl::OkStatus();
+    return TrainBatches(worker_,
+                        {.examples = data.rows(),
+                         .batch_size = options_.batch_size,
+                         .workers = options_.workers,
+                         .epochs = options_.epochs,
+                         .seed = options_.seed},
+                        [&](const TrainingBatch& next) {
+                          builder.Build(next.rows, &batch);
+                          return TrainOn(batch);
+                        });
   }
 
-  absl::Status TrainOn(const Batch& batch) {
+  absl::StatusOr<double> TrainOn(const Batch& batch) {
     const absl::StatusOr<std::vector<float>> weights = worker_.Await(weights_->PullAsync(batch.keys));
     if (!weights.ok()) return weights.status();
     gradient_.resize(batch.keys.size());
@@ -75,7 +73,7 @@ class Trainer {
           "the training diverges: the loss is not finite; lower --alpha, --lr or --batch");
     }
     worker_.Push(*weights_, batch.keys, gradient_);
-    return worker_.EndClock(batch.rows(), loss);
+    return loss;
   }
 
   const RunOptions& options_;

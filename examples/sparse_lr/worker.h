@@ -6,9 +6,9 @@
 
 namespace paceline::examples {
 
-// The training of a worker of rank options.worker: reads the training set, joins the job, and for each clock
-// of its Schedule, from the job's clock on, pulls the weights of its batch, pushes their gradient and ticks.
-// `options` must outlive the result.
+// The training of a worker: reads the training set, joins the job, and for each of its batches, which
+// options.work decides (TrainBatches), pulls the weights, pushes their gradient and ticks. `options` must
+// outlive the result.
 Training TrainingOf(const RunOptions& options);
 
 }  // namespace paceline::examples

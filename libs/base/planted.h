@@ -75,17 +75,20 @@ enum class Bug : uint8_t {
   kDeleteByName,              // a repeated deletion is taken for one of the job that has the name by then
   kGrantForgotten,            // a stream that had to wait for a grant gets none when there is room again
   kGrantsAddedUp,             // the client adds up grants, each of which counts from the stream's beginning
-  kChangeOutOfNumber,   // a call of the coordinator is obeyed though a newer change of its subject has begun
-  kFloorForgotten,      // a segment that began empty forgets, with its primary, which calls are of before
-  kDeltaOnWrongBase,    // who has missed maps is sent what the last one has changed, as if that were all
-  kDeposedObeyed,       // a shard obeys a coordinator though it knows of a later one
-  kUpdateBeforeCommit,  // an update of a subscriber's rows leaves before its version is committed
-  kUpdateClockTooNew,   // … names the min clock of the moment at which it leaves
-  kUpdateOverGap,       // a subscriber applies an update that does not follow the one before
-  kOverflowNotTold,     // a subscriber is not told that what has changed is not known
-  kLoadMovesEarly,      // segments move by load while a drain goes on or copies are missing
-  kLoadMovesAgain,      // a segment that has just moved by load does not rest
-  kLoadNotAwaited,      // segments move by load before all their primaries have told it
+  kChangeOutOfNumber,    // a call of the coordinator is obeyed though a newer change of its subject has begun
+  kFloorForgotten,       // a segment that began empty forgets, with its primary, which calls are of before
+  kDeltaOnWrongBase,     // who has missed maps is sent what the last one has changed, as if that were all
+  kDeposedObeyed,        // a shard obeys a coordinator though it knows of a later one
+  kUpdateBeforeCommit,   // an update of a subscriber's rows leaves before its version is committed
+  kUpdateClockTooNew,    // … names the min clock of the moment at which it leaves
+  kUpdateOverGap,        // a subscriber applies an update that does not follow the one before
+  kOverflowNotTold,      // a subscriber is not told that what has changed is not known
+  kLoadMovesEarly,       // segments move by load while a drain goes on or copies are missing
+  kLoadMovesAgain,       // a segment that has just moved by load does not rest
+  kLoadNotAwaited,       // segments move by load before all their primaries have told it
+  kLateHostBeginsEmpty,  // a host that is made late takes a map that names it for the first one, and begins
+                         // empty
+  kLateDrainObeyed,      // a request to drain, or to cancel that, is obeyed though a later one was taken
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "libs/base/planted.h"
+
 namespace paceline::shard {
 
 Context::Context(ShardOptions options, const world::Clock& clock, Probe& probe, Disk* disk)
@@ -66,7 +68,8 @@ SegmentHost& Context::AddHost(SegmentId segment) {
   const size_t executor = ExecutorOf(segment);
   hosts_[segment.v] = std::make_unique<SegmentHost>(segment, around_, batches_[executor].get());
   // A member by the first map that it hears of begins empty; this shard knew earlier ones.
-  if (has_followed_[executor] != 0) hosts_[segment.v]->KnewMaps();
+  const bool knew = has_followed_[executor] != 0 && !Planted(Bug::kLateHostBeginsEmpty);
+  if (knew) hosts_[segment.v]->KnewMaps();
   return *hosts_[segment.v];
 }
 

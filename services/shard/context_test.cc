@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/base/planted.h"
 #include "services/shard/test_util/members.h"
 
 namespace paceline::shard {
@@ -104,6 +105,39 @@ struct AskedPort final : log::ReplicationPort {
   }
   mutable int visits = 0;
 };
+
+// Only a member by the first map of all begins empty: nothing was committed without it. A host that is made
+// when a later map names the shard is not that, though it hears of its first map.
+TEST_F(ContextTest, AHostThatALaterMapAsksForDoesNotBeginEmpty) {
+  around.port = std::make_shared<AskedPort>();
+  const ring::Member self{.shard = ShardId(0), .incarnation = Incarnation(1)};
+  const ring::Member other{.shard = ShardId(1), .incarnation = Incarnation(2)};
+  const std::vector<ring::ShardInfo> infos = {
+      {.id = self.shard, .name = "shard", .address = "127.0.0.1:1", .incarnation = self.incarnation},
+      {.id = other.shard, .name = "other", .address = "127.0.0.1:2", .incarnation = other.incarnation}};
+  const auto follow = [&](Context& shard, uint64_t version, const ring::SegmentConfig& config) {
+    shard.Follow(shard.Publish([&](View& view) {
+      view.self = self;
+      view.map = std::make_shared<const ring::SegmentMap>(
+          ring::SegmentMap::Create(MapVersion(version), 2, {4, config}, infos).value());
+    }),
+                 [] {});
+  };
+  const ring::SegmentConfig without{.epoch = Epoch(1), .primary = other, .replicas = {}};
+  const ring::SegmentConfig with{.epoch = Epoch(2), .primary = other, .replicas = {self}};
+  const auto begins_empty = [&] {
+    Context shard({.executors = 2}, clock, probe);
+    shard.MakeRing(4, around);
+    follow(shard, 3, without);
+    follow(shard, 4, with);
+    EXPECT_EQ(shard.host(SegmentId(2)).role(), Role::kReplica);
+    return shard.host(SegmentId(2)).state() != nullptr;
+  };
+  EXPECT_FALSE(begins_empty());
+  planted_bug = Bug::kLateHostBeginsEmpty;
+  EXPECT_TRUE(begins_empty()) << "else this test could not fail";
+  planted_bug = Bug::kNone;
+}
 
 TEST_F(ContextTest, VisitsASegmentUntilItWantsNoMoreVisits) {
   const auto port = std::make_shared<AskedPort>();

@@ -1,6 +1,7 @@
 // Maps and schemas: accepted ones keep the rules of their class, and survive a round trip.
 #include "libs/ring/placement.h"
 #include "libs/table/store.h"
+#include "libs/wire/compact_map.h"
 #include "libs/wire/map_codec.h"
 #include "libs/wire/schema_codec.h"
 #include "tests/fuzz/fuzz.h"
@@ -21,6 +22,23 @@ void CheckMap(const std::string& bytes) {
   FUZZ_CHECK(again.ok(), "a map that was taken is taken again");
   FUZZ_CHECK(wire::ToProto(*again).SerializeAsString() == wire::ToProto(*map).SerializeAsString(),
              "maps survive a round trip");
+}
+
+void CheckCompactMap(const std::string& bytes) {
+  v1::CompactMap proto;
+  if (!proto.ParseFromString(bytes)) return;
+  const auto map = wire::Expand(proto);
+  if (!map.ok()) return;
+  const auto again = wire::Expand(wire::Compact(*map));
+  FUZZ_CHECK(again.ok(), "a map that was expanded has a compact form");
+  // Unknown fields of what the message holds do not come along.
+  const auto plain = [](const v1::Map& some) {
+    v1::Map copy = some;
+    copy.DiscardUnknownFields();
+    return copy.SerializeAsString();
+  };
+  FUZZ_CHECK(plain(*again) == plain(*map), "maps survive their compact form");
+  CheckMap(map->SerializeAsString());
 }
 
 void CheckSchema(const std::string& bytes) {
@@ -91,7 +109,11 @@ std::vector<fuzz::Seed> fuzz::Seeds() {
   FUZZ_CHECK(wire::MapFromProto(map).ok() && wire::SchemaFromProto(sparse).ok() &&
                  wire::SchemaFromProto(ranged).ok() && wire::SchemaFromProto(written).ok(),
              "seeds are valid");
+  v1::Map lossy = map;
+  lossy.mutable_segments(1)->set_lost(true);
+  lossy.mutable_segments(2)->set_change_floor(9);
   return {{"map", map.SerializeAsString()},
+          {"compact_map", wire::Compact(lossy).SerializeAsString()},
           {"sparse_schema", sparse.SerializeAsString()},
           {"ranged_schema", ranged.SerializeAsString()},
           {"written_schema", written.SerializeAsString()}};
@@ -102,6 +124,7 @@ std::vector<fuzz::Seed> fuzz::Seeds() {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   paceline::CheckMap(bytes);
+  paceline::CheckCompactMap(bytes);
   paceline::CheckSchema(bytes);
   return 0;
 }

@@ -101,6 +101,38 @@ class BenchTest(unittest.TestCase):
         for stretch in after["params"]["over time"]:
             self.assertGreaterEqual(stretch["max/mean"], 1)
 
+    def test_elastic(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "out.json"
+            done = subprocess.run([f"{BIN}/paceline-bench", "elastic", "--smallest", "--json", out],
+                                  capture_output=True, text=True, timeout=500)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            results = json.loads(out.read_text())
+        moves = [result for result in results if "move" in result["params"]]
+        self.assertEqual({result["params"]["move"] for result in moves},
+                         {"3 to 6 shards", "6 to 3, cancelled", "6 to 3 shards"})
+        self.assertEqual({result["metric"] for result in moves}, {"pull p99 ms", "seconds"})
+        for text in "0 copies, acks durable: round 1 of 1: 3 to 6 shards, with a shard killed, took", "newcomer 2 of 2":
+            self.assertIn(text, done.stderr)
+        self.check_newcomer([result for result in results if "newcomer" in result["params"]])
+
+    def check_newcomer(self, results):
+        self.assertEqual({result["metric"] for result in results},
+                         {"more staleness wait ms", "staleness wait ms", "first push ms", "slowest first push ms"})
+        for result in results:
+            self.assertEqual(result["params"]["workers"], 8)
+            self.assertGreater(result["limit"], 0)
+        first = {result["metric"]: result["value"] for result in results}["first push ms"]
+        self.assertGreater(first, 0)
+
+    def test_a_newcomer_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "out.json"
+            done = subprocess.run([f"{BIN}/paceline-bench", "elastic", "--only", "newcomer", "--smallest", "--json", out],
+                                  capture_output=True, text=True, timeout=300)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.check_newcomer(json.loads(out.read_text()))
+
     def test_rules(self):
         results = self.run_by_itself("rules")
         self.assertEqual({result["params"]["rule"] for result in results}, {"sgd", "adagrad", "ftrl_proximal", "adam"})

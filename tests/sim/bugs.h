@@ -78,6 +78,7 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kDroppedBeforeSwap, "dropped_before_swap",
              "NoOverlap or OnePrimary or InSync or Completeness or LogMatching or Owned", 2},
     NamedBug{Bug::kDrainedEarly, "drained_early", "Progress or InSync or Completeness or Owned", 10},
+    NamedBug{Bug::kLateDrainObeyed, "late_drain_obeyed", "Meant", 4},
     NamedBug{Bug::kOldCopyServed, "old_copy_served", "NoOverlap or OnePrimary or LogMatching or Completeness",
              5},
     NamedBug{Bug::kDeleteByName, "delete_by_name", "Meant", 3},

@@ -11,6 +11,7 @@ namespace {
 constexpr absl::Duration kTimeout = absl::Seconds(1);
 constexpr absl::Duration kAskAgain = absl::Milliseconds(60);
 constexpr absl::Duration kLook = absl::Milliseconds(100);
+constexpr absl::Duration kComesAgain = absl::Milliseconds(1500);
 
 std::string Names(const std::vector<SimShard*>& shards) {
   std::string text;
@@ -81,16 +82,65 @@ void Elastic::Drain(std::vector<SimShard*> shards, bool cancel) {
   v1::DrainShardsRequest request;
   for (SimShard* shard : shards) request.add_shards(shard->host().name);
   request.set_cancel(cancel);
-  Ask(request, [this, shards, cancel](absl::StatusOr<v1::DrainShardsReply> reply) {
+  request.set_number(++requests_);  // it is the only one that asks
+  request.set_nonce(requests_);
+  for (SimShard* shard : shards) told_.erase(shard->host().name);  // until the answer it may be either
+  Send(request, shards);
+}
+
+void Elastic::Send(const v1::DrainShardsRequest& request, const std::vector<SimShard*>& shards) {
+  Ask(request, [this, request, shards](absl::StatusOr<v1::DrainShardsReply> reply) {
     world_.Trace(absl::StrCat("elastic: ", doing_, ": ", reply.status().ToString()));
     if (absl::IsUnavailable(reply.status()) || absl::IsDeadlineExceeded(reply.status())) {
-      return world_.scheduler.After(kAskAgain, [this, shards, cancel] { Drain(shards, cancel); });
+      return world_.scheduler.After(kAskAgain, [this, request, shards] { Send(request, shards); });
     }
+    OnAnswer(request, reply.status());
+    const bool cancel = request.cancel();
     if (cancel) OnCancelled(shards);
     if (!reply.ok()) world_.marks.Hit("a drain is refused");
     if (cancel || !reply.ok()) return Ended();
     OnDraining(shards);
   });
+}
+
+// Each request that was taken comes once more, and as all calls of `world_.calls` they come late and twice.
+void Elastic::OnAnswer(const v1::DrainShardsRequest& request, const absl::Status& status) {
+  if (absl::IsAborted(status))
+    world_.verdict.Violated("Meant", absl::StrCat("the newest request: ", doing_, ": ", status.ToString()));
+  if (!status.ok()) return;
+  for (const std::string& name : request.shards()) told_[name] = {.drains = !request.cancel()};
+  world_.scheduler.After(kComesAgain, [this, request] { Repeat(request); });
+}
+
+// Later than any pause before a cancellation.
+void Elastic::Repeat(const v1::DrainShardsRequest& request) {
+  if (coordinator_.core() == nullptr || coordinator_.aged() || coordinator_.host().Paused(world_.Now()))
+    return;
+  world_.Trace(absl::StrCat("elastic: request ", request.number(), " comes again"));
+  world_.marks.Hit("a drain is asked for again, late");
+  coordinator_.Visit([&](auto& core) {
+    const absl::Status again = core.DrainShards(request).status();
+    if (!absl::IsAborted(again) && !absl::IsNotFound(again)) return;
+    world_.verdict.Violated("Meant", absl::StrCat("the second answer to a drain: ", again.ToString()));
+  });
+}
+
+void Elastic::Check(const v1::StatusReply& status) {
+  // One that may go is forgotten when it is silent, and comes back as another shard.
+  for (auto& [name, told] : told_) {
+    const v1::ShardStatus* known = Find(status, name);
+    if (known != nullptr && !told.shard.has_value()) told.shard = known->info().shard();
+  }
+  std::erase_if(told_, [&](const auto& told) {
+    const v1::ShardStatus* known = Find(status, told.first);
+    return known == nullptr || told.second.shard != known->info().shard();
+  });
+  for (const auto& [name, told] : told_) {
+    const bool drains = Find(status, name)->has_drain();
+    if (told.drains == drains) continue;
+    world_.verdict.Violated("Meant", absl::StrCat(name, drains ? " drains" : " does not drain",
+                                                  ", and the last request said otherwise"));
+  }
 }
 
 // One that had drained already serves nothing until it is started again.
@@ -118,6 +168,7 @@ void Elastic::Look(std::function<void(const v1::StatusReply&)> then) {
         coordinator_.Visit([&](auto& core) { answer(core.Status()); });
       },
       [this, then = std::move(then)](absl::StatusOr<v1::StatusReply> status) {
+        if (status.ok()) Check(*status);
         if (status.ok()) return then(*status);
         world_.scheduler.After(kLook, [this, then] { Look(then); });
       });
@@ -149,23 +200,14 @@ void Elastic::AwaitForgotten(const std::vector<SimShard*>& shards) {
   Look([this, shards](const v1::StatusReply& status) {
     const bool none = std::ranges::none_of(
         shards, [&](SimShard* shard) { return Find(status, shard->host().name) != nullptr; });
-    if (!none) return world_.scheduler.After(kLook, [this, shards, status] { DrainGone(shards, status); });
-    for (SimShard* shard : shards) shard->StartNew();
+    if (!none) return world_.scheduler.After(kLook, [this, shards] { AwaitForgotten(shards); });
+    for (SimShard* shard : shards) {
+      told_.erase(shard->host().name);
+      shard->StartNew();
+    }
     world_.marks.Hit("the name of a drained shard comes back");
     Ended();
   });
-}
-
-// An earlier cancellation may have been delivered late. The operator sees that a shard is gone and does not
-// drain, and says again that it shall.
-void Elastic::DrainGone(const std::vector<SimShard*>& shards, const v1::StatusReply& status) {
-  v1::DrainShardsRequest request;
-  for (SimShard* shard : shards) {
-    const v1::ShardStatus* known = Find(status, shard->host().name);
-    if (known != nullptr && !known->has_drain()) request.add_shards(shard->host().name);
-  }
-  if (request.shards().empty()) return AwaitForgotten(shards);
-  Ask(request, [this, shards](const absl::StatusOr<v1::DrainShardsReply>&) { AwaitForgotten(shards); });
 }
 
 void Elastic::Ended() {

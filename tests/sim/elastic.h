@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,7 +36,11 @@ class Elastic {
   void Next();
   void Ask(const v1::DrainShardsRequest& request,
            std::function<void(absl::StatusOr<v1::DrainShardsReply>)> done);
+  // Asks once, with a number of its own, and again until there is an answer.
   void Drain(std::vector<SimShard*> shards, bool cancel);
+  void Send(const v1::DrainShardsRequest& request, const std::vector<SimShard*>& shards);
+  void OnAnswer(const v1::DrainShardsRequest& request, const absl::Status& status);
+  void Repeat(const v1::DrainShardsRequest& request);
   void OnCancelled(const std::vector<SimShard*>& shards);
   void OnDraining(const std::vector<SimShard*>& shards);
   // Asks the coordinator for its status, and calls `then` with it; asks again until it has one.
@@ -42,7 +48,8 @@ class Elastic {
   void AwaitMayGo(const std::vector<SimShard*>& shards);
   void TakeAway(SimShard& shard);
   void AwaitForgotten(const std::vector<SimShard*>& shards);
-  void DrainGone(const std::vector<SimShard*>& shards, const v1::StatusReply& status);
+  // Invariant Meant: shards drain, or do not, as was asked for last.
+  void Check(const v1::StatusReply& status);
   void Ended();
 
   World& world_;
@@ -50,6 +57,13 @@ class Elastic {
   Shards& shards_;
   Host host_{.name = "elastic"};
   uint32_t operations_;
+  uint64_t requests_ = 0;
+  // What was asked for last, and taken, by name.
+  struct Told {
+    bool drains = false;
+    std::optional<uint32_t> shard = {};  // its number, as soon as a status has shown it
+  };
+  std::map<std::string, Told> told_;
   bool stopped_ = false;
   bool idle_ = true;
   std::string doing_ = "nothing yet";

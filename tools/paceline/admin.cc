@@ -147,13 +147,23 @@ int ListShards(const AdminOptions& options) {
   return Print(options.json ? JsonList(status->shards()) : ShardsText(*status));
 }
 
+// With the number that follows the last one, so that a repetition of this request which arrives late does not
+// undo a later one; again, if somebody else's came between.
 absl::StatusOr<v1::DrainShardsReply> AskToDrain(const AdminOptions& options,
                                                 const std::vector<std::string>& shards) {
   v1::DrainShardsRequest request;
   for (const std::string& shard : shards) request.add_shards(shard);
   request.set_cancel(options.cancel);
-  return Coordinator(options.coordinator)
-      .Ask(&v1::Coordinator::Stub::DrainShards, std::move(request), kStatusTimeout);
+  request.set_nonce(world::SystemRandom().Next());
+  for (const absl::Time end = world::MonotonicNow() + kStatusTimeout;; absl::SleepFor(kLookAgain)) {
+    const absl::StatusOr<v1::StatusReply> status = Status(options);
+    if (!status.ok()) return status.status();
+    // A standby knows no number: then the one that leads takes it as it comes.
+    request.set_number(status->standby() ? 0 : status->drains() + 1);
+    absl::StatusOr<v1::DrainShardsReply> reply =
+        Coordinator(options.coordinator).Ask(&v1::Coordinator::Stub::DrainShards, request, kStatusTimeout);
+    if (!absl::IsAborted(reply.status()) || world::MonotonicNow() > end) return reply;
+  }
 }
 
 // How far the shards are, from the status. One that was removed meanwhile has nothing and may go.

@@ -73,6 +73,7 @@ void AddShards(const Context& context, const Membership& membership, const Moves
     if (const v1::BeatRequest* last = membership.LastBeat(id)) *status.mutable_last() = *last;
     if (auto drain = drains.StatusOf(id)) *status.mutable_drain() = *std::move(drain);
   }
+  reply.set_drains(context.facts.counters().drains());
   if (auto under_way = moves.Status()) *reply.mutable_moves() = *std::move(under_way);
 }
 

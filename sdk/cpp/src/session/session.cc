@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/feature_level.h"
 #include "libs/base/status.h"
+#include "libs/wire/compact_map.h"
 #include "libs/wire/map_codec.h"
 #include "libs/wire/schema_codec.h"
 #include "sdk/cpp/src/session/promise.h"
@@ -55,12 +56,14 @@ void Session::Open(Done done) {
   request.set_token(options_.token);
   request.set_client(options_.client_name);
   request.set_nonce(context_.random.Next());
+  request.set_takes_compact_map(true);
   Ask(&CoordinatorApi::OpenSession, "open session", context_.Now() + options_.timeout, std::move(request),
       [this](absl::StatusOr<v1::OpenSessionReply> reply) { OnOpened(std::move(reply)); });
 }
 
 void Session::OnOpened(absl::StatusOr<v1::OpenSessionReply> reply) {
   if (!reply.ok()) return EndOpen(reply.status());
+  if (absl::Status expanded = ExpandMap(*reply); !expanded.ok()) return EndOpen(expanded);
   context_.job = JobId(reply->job());
   context_.session = SessionId(reply->session());
   if (!reply->secret().empty()) context_.token = reply->secret();
@@ -77,6 +80,21 @@ void Session::OnOpened(absl::StatusOr<v1::OpenSessionReply> reply) {
   StartWatch();
   if (options_.workers == 0) return EndOpen(absl::OkStatus());
   Join();
+}
+
+absl::Status Session::ExpandMap(v1::OpenSessionReply& reply) const {
+  if (reply.compact_map().empty()) return absl::OkStatus();
+  v1::CompactMap compact;
+  const bool parsed = compact.ParseFromString(reply.compact_map());
+  absl::StatusOr<v1::Map> map =
+      parsed ? wire::Expand(compact) : absl::InvalidArgumentError("compact map: its bytes are none");
+  if (!map.ok()) {
+    return absl::InternalError(absl::StrCat("coordinator at ", options_.coordinator,
+                                            ": sent a map that breaks its rules: ", map.status().message()));
+  }
+  *reply.mutable_map() = *std::move(map);
+  reply.clear_compact_map();
+  return absl::OkStatus();
 }
 
 void Session::Join() {

@@ -91,6 +91,8 @@ class Session {
 
  private:
   void OnOpened(absl::StatusOr<v1::OpenSessionReply> reply);
+  // Puts the map in the place where it is if the coordinator does not send it in its compact form.
+  absl::Status ExpandMap(v1::OpenSessionReply& reply) const;
   void Join();
   void OnJoined(absl::StatusOr<v1::JoinJobReply> reply);
   void EndOpen(absl::Status status);

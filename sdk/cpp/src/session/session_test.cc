@@ -51,6 +51,20 @@ TEST_F(SessionTest, StartsAtTheClockItWasGiven) {
   EXPECT_EQ(h.core->session(), SessionId(7));
 }
 
+TEST(SessionOpenTest, TakesTheMapWholeToo) {
+  CoreHarness h;
+  h.coordinator.compact_maps = false;
+  ASSERT_THAT(h.Open(), IsOk());
+  EXPECT_EQ(h.core->routes()->map.version(), MapVersion(1));
+}
+
+TEST(SessionOpenTest, ACompactMapThatCannotBeReadIsToldWithItsCoordinator) {
+  CoreHarness h;
+  h.coordinator.broken_maps = true;
+  EXPECT_THAT(h.Open(), StatusIs(absl::StatusCode::kInternal,
+                                 ::testing::AllOf(HasSubstr("coordinator:1"), HasSubstr("compact map"))));
+}
+
 TEST_F(SessionTest, ShowsItsSecretInEveryCallAndOnEveryStream) {
   h.Push(table, {KeyIn(0)}, {1});
   ASSERT_THAT(h.Tick(), IsOk());

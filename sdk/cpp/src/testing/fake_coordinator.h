@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "libs/wire/compact_map.h"
 #include "sdk/cpp/src/session/coordinator_api.h"
 #include "sdk/cpp/src/testing/fake_cluster.h"
 
@@ -65,10 +66,12 @@ class FakeCoordinator final : public CoordinatorApi {
   std::vector<v1::DropTableRequest> drops;
   std::vector<v1::ChangeRuleRequest> rule_changes;
   int opens = 0;
+  bool compact_maps = true;  // as a cluster of level 2 sends them
+  bool broken_maps = false;  // … and a byte too many
   size_t watches() const { return watches_.size(); }
   uint64_t session = 0;
 
-  void OpenSession(const v1::OpenSessionRequest&, absl::Duration,
+  void OpenSession(const v1::OpenSessionRequest& request, absl::Duration,
                    Callback<v1::OpenSessionReply> done) override {
     ++opens;
     v1::OpenSessionReply reply;
@@ -77,6 +80,11 @@ class FakeCoordinator final : public CoordinatorApi {
     reply.set_job(1);
     reply.set_session(session);
     *reply.mutable_map() = cluster_.Map();
+    if (compact_maps && request.takes_compact_map()) {
+      reply.set_compact_map(wire::Compact(reply.map()).SerializeAsString());
+      if (broken_maps) reply.mutable_compact_map()->push_back('\x0f');
+      reply.clear_map();
+    }
     reply.mutable_catalogue()->set_version(1);
     reply.set_keep_alive_ms(keep_alive_ms);
     reply.set_secret(secret);

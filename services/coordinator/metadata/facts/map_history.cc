@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "libs/base/planted.h"
+#include "libs/wire/compact_map.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -44,6 +45,7 @@ void MapHistory::Add(std::shared_ptr<const v1::Map> newest, const MapChange* cha
   newest_ = std::move(newest);
   made_.clear();
   encoded_.clear();
+  compact_.clear();
   if (change == nullptr) {
     changes_.clear();
     changed_ = 0;
@@ -99,6 +101,11 @@ std::shared_ptr<const v1::Map> MapHistory::Make(uint64_t known) const {
     if (it != shards.end() && it->second) *delta.add_shards() = info;
   }
   return map;
+}
+
+const std::string& MapHistory::Compact() const {
+  if (compact_.empty()) compact_ = wire::Compact(*newest_).SerializeAsString();
+  return compact_;
 }
 
 const std::string& MapHistory::Encoded() const {

@@ -36,6 +36,8 @@ class MapHistory {
   std::shared_ptr<const v1::Map> Since(uint64_t known) const;
   // The newest map, encoded once. REQUIRES: there is one.
   const std::string& Encoded() const;
+  // Its compact form (CompactMap), encoded once. REQUIRES: there is one.
+  const std::string& Compact() const;
 
  private:
   std::shared_ptr<const v1::Map> Make(uint64_t known) const;
@@ -46,6 +48,7 @@ class MapHistory {
   // By version known.
   mutable std::map<uint64_t, std::shared_ptr<const v1::Map>> made_;
   mutable std::string encoded_;
+  mutable std::string compact_;
 };
 
 }  // namespace paceline::coordinator

@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/wire/compact_map.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -56,6 +57,17 @@ class MapHistoryTest : public ::testing::Test {
   v1::Map map_ = FirstMap();
   MapHistory history_;
 };
+
+TEST_F(MapHistoryTest, TheCompactFormIsThatOfTheNewest) {
+  const auto expanded = [&] {
+    v1::CompactMap compact;
+    EXPECT_TRUE(compact.ParseFromString(history_.Compact()));
+    return wire::Expand(compact)->SerializeAsString();
+  };
+  EXPECT_EQ(expanded(), map_.SerializeAsString());
+  Change(3);
+  EXPECT_EQ(expanded(), map_.SerializeAsString());
+}
 
 TEST_F(MapHistoryTest, TellsWhatEachReceiverLacks) {
   Change(3);

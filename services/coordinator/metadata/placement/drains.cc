@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "libs/base/planted.h"
 #include "libs/base/status.h"
+#include "services/coordinator/metadata/facts/nonces.h"
 #include "services/coordinator/metadata/facts/text.h"
 #include "services/coordinator/metadata/placement/map_plan.h"
 
@@ -14,6 +15,8 @@ namespace {
 
 // A shard whose answer is lost is asked again to mark its folder.
 constexpr absl::Duration kEmptyAgain = absl::Milliseconds(500);
+// Of those that were refused. A number far ahead would leave none to others.
+constexpr uint64_t kNumbersSkippedMax = 1'000'000;
 
 std::string Names(const Facts& facts, const std::set<uint32_t>& shards) {
   return absl::StrJoin(shards, ", ", [&](std::string* out, uint32_t shard) {
@@ -40,6 +43,10 @@ absl::StatusOr<std::set<uint32_t>> Drains::Named(const v1::DrainShardsRequest& r
 }
 
 absl::StatusOr<v1::DrainShardsReply> Drains::Drain(const v1::DrainShardsRequest& request) {
+  if (!Planted(Bug::kLateDrainObeyed)) {
+    if (FindNonce(context_.facts.nonces(), request.nonce()) != nullptr) return ReplyOf(request);
+    ABSL_RETURN_IF_ERROR(CheckNumber(request));
+  }
   ABSL_ASSIGN_OR_RETURN(const std::set<uint32_t> named, Named(request));
   if (context_.facts.map() == nullptr) return absl::FailedPreconditionError("the cluster has no map yet");
   Changes changes;
@@ -51,16 +58,44 @@ absl::StatusOr<v1::DrainShardsReply> Drains::Drain(const v1::DrainShardsRequest&
     changes.shards.push_back(shard);
     changes.shards.back().set_draining(drains);
   }
-  if (!changes.shards.empty()) {
-    if (!request.cancel()) ABSL_RETURN_IF_ERROR(CheckRoom(draining));
-    ABSL_RETURN_IF_ERROR(context_.Commit(changes));
-    moves_.PlanAnew();
+  if (!changes.shards.empty() && !request.cancel()) ABSL_RETURN_IF_ERROR(CheckRoom(draining));
+  // Also of a request that changes nothing: one before it that comes later must not.
+  if (request.number() > context_.facts.counters().drains()) {
+    changes.counters = context_.facts.counters();
+    changes.counters->set_drains(request.number());
   }
+  if (request.nonce() != 0) changes.nonces = With(context_.facts.nonces(), request.nonce(), /*job=*/0);
+  if (!changes.shards.empty() || changes.counters.has_value() || changes.nonces.has_value()) {
+    ABSL_RETURN_IF_ERROR(context_.Commit(changes));
+  }
+  if (!changes.shards.empty()) moves_.PlanAnew();
+  return ReplyOf(request);
+}
+
+absl::Status Drains::CheckNumber(const v1::DrainShardsRequest& request) const {
+  const uint64_t taken = context_.facts.counters().drains();
+  if (request.number() == 0) return absl::OkStatus();
+  if (request.number() <= taken) {
+    return absl::AbortedError(absl::StrCat("number: this is request ", request.number(),
+                                           " to drain shards, and request ", taken,
+                                           " was taken already; it changes nothing: if it is still wanted, "
+                                           "look at `paceline shard list` and ask again"));
+  }
+  if (request.number() - taken <= kNumbersSkippedMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("number: ", request.number(),
+                                                 "; the last one that was taken is ", taken,
+                                                 ": expected the next, StatusReply.drains + 1"));
+}
+
+v1::DrainShardsReply Drains::ReplyOf(const v1::DrainShardsRequest& request) const {
   v1::DrainShardsReply reply;
   for (const std::string& name : request.shards()) {
     v1::DrainShardsReply::Shard& one = *reply.add_shards();
     one.set_shard(name);
-    if (auto status = StatusOf(context_.facts.FindShard(name)->info().shard())) {
+    const ShardRecord* known = context_.facts.FindShard(name);
+    if (known == nullptr) {
+      one.mutable_drain()->set_may_go(true);
+    } else if (auto status = StatusOf(known->info().shard())) {
       *one.mutable_drain() = *std::move(status);
     }
   }

@@ -32,6 +32,10 @@ class Drains {
   // Stores that all these shards drain, or do not; naming one that does already changes nothing. kNotFound:
   // one does not exist. kFailedPrecondition, with the numbers: the shards that remain could not hold all
   // copies, or all rows. Then none of them does.
+  //
+  // Requests may arrive late and twice, also after their opposite. They count in the order of their numbers,
+  // which are stored with what they change: kAborted if one of this number or a later one was taken. One that
+  // was taken itself, by its nonce, changes nothing when it comes again, and is told how far that drain is.
   absl::StatusOr<v1::DrainShardsReply> Drain(const v1::DrainShardsRequest& request);
 
   // Has shards mark their folders, and forgets those that have gone. Call after a change of the map, and with
@@ -46,6 +50,9 @@ class Drains {
   std::vector<std::string> Problems() const;
 
  private:
+  // Of shards that have gone it says that they may.
+  v1::DrainShardsReply ReplyOf(const v1::DrainShardsRequest& request) const;
+  absl::Status CheckNumber(const v1::DrainShardsRequest& request) const;
   absl::StatusOr<std::set<uint32_t>> Named(const v1::DrainShardsRequest& request) const;
   // OK if what `draining` hold finds room on the others.
   absl::Status CheckRoom(const std::set<uint32_t>& draining) const;

@@ -24,6 +24,16 @@ class DrainsTest : public ReplicatedTest {
     request.set_cancel(cancel);
     return cluster_->core().DrainShards(request);
   }
+  v1::DrainShardsRequest Numbered(const std::string& name, uint64_t number, uint64_t nonce,
+                                  bool cancel = false) {
+    v1::DrainShardsRequest request;
+    request.add_shards(name);
+    request.set_cancel(cancel);
+    request.set_number(number);
+    request.set_nonce(nonce);
+    return request;
+  }
+  uint64_t Taken() { return cluster_->core().Status().drains(); }
   // Time passes while shards do as they are asked.
   void Work(int seconds) {
     for (int i = 0; i < 4 * seconds; ++i) {
@@ -155,6 +165,61 @@ TEST_F(DrainsTest, ItIsStored) {
   EXPECT_TRUE(StatusOf("shard-1")->has_drain());
   Work(30);
   EXPECT_TRUE(MayGo("shard-1"));
+}
+
+TEST_F(DrainsTest, ADoubledDrainThatComesAfterItsCancellationChangesNothing) {
+  Start(0);
+  const v1::DrainShardsRequest drain = Numbered("shard-1", 1, 71);
+  ASSERT_THAT(cluster_->core().DrainShards(drain), IsOk());
+  EXPECT_TRUE(StatusOf("shard-1")->has_drain());
+  ASSERT_THAT(cluster_->core().DrainShards(Numbered("shard-1", 2, 72, /*cancel=*/true)), IsOk());
+  const auto again = cluster_->core().DrainShards(drain);
+  ASSERT_THAT(again, IsOk()) << "it was taken: that is its answer";
+  EXPECT_FALSE(again->shards(0).has_drain()) << "and this is how it stands";
+  EXPECT_FALSE(StatusOf("shard-1")->has_drain());
+  ASSERT_THAT(cluster_->Restart(), IsOk());
+  cluster_->Run(absl::Seconds(1));
+  EXPECT_THAT(cluster_->core().DrainShards(drain), IsOk());
+  EXPECT_FALSE(StatusOf("shard-1")->has_drain()) << "the next coordinator knows as well";
+  EXPECT_EQ(Taken(), 2u);
+}
+
+TEST_F(DrainsTest, ADrainThatComesForTheFirstTimeAfterALaterOneChangesNothing) {
+  Start(0);
+  // Nobody has seen the first one's answer, since it never arrived; and cancelling it changed nothing.
+  ASSERT_THAT(cluster_->core().DrainShards(Numbered("shard-1", 1, 72, /*cancel=*/true)), IsOk());
+  EXPECT_THAT(cluster_->core().DrainShards(Numbered("shard-1", 1, 71)),
+              StatusIs(StatusCode::kAborted, AllOf(HasSubstr("request 1 "), HasSubstr("ask again"))));
+  EXPECT_FALSE(StatusOf("shard-1")->has_drain());
+  ASSERT_THAT(cluster_->core().DrainShards(Numbered("shard-1", Taken() + 1, 73)), IsOk());
+  EXPECT_TRUE(StatusOf("shard-1")->has_drain());
+  EXPECT_THAT(cluster_->core().DrainShards(Numbered("shard-1", 1, 74, /*cancel=*/true)),
+              StatusIs(StatusCode::kAborted, HasSubstr("request 2 was taken")));
+  EXPECT_TRUE(StatusOf("shard-1")->has_drain());
+}
+
+TEST_F(DrainsTest, ADrainThatComesAgainOnceItsShardHasGoneSaysSo) {
+  Start(0);
+  const v1::DrainShardsRequest drain = Numbered("shard-1", 1, 71);
+  ASSERT_THAT(cluster_->core().DrainShards(drain), IsOk());
+  Work(30);
+  shards().at("shard-1").up = false;
+  cluster_->Run(absl::Seconds(5));
+  ASSERT_FALSE(StatusOf("shard-1").has_value());
+  const auto again = cluster_->core().DrainShards(drain);
+  ASSERT_THAT(again, IsOk());
+  EXPECT_TRUE(again->shards(0).drain().may_go());
+}
+
+TEST_F(DrainsTest, WhatWasRefusedIsNotTaken) {
+  Start(0);
+  EXPECT_THAT(cluster_->core().DrainShards(Numbered("shard-9", 1, 71)),
+              StatusIs(StatusCode::kNotFound, ::testing::_));
+  EXPECT_EQ(Taken(), 0u);
+  EXPECT_THAT(cluster_->core().DrainShards(Numbered("shard-1", UINT64_MAX, 72)),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("StatusReply.drains + 1")));
+  ASSERT_THAT(cluster_->core().DrainShards(Numbered("shard-1", 1, 71)), IsOk());
+  EXPECT_EQ(Taken(), 1u);
 }
 
 TEST_F(DrainsTest, WhatTheRestCouldNotHoldIsRefusedWithTheNumbers) {

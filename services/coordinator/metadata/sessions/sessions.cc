@@ -103,13 +103,12 @@ absl::StatusOr<Ticket> Sessions::OpenNow(const v1::OpenSessionRequest& request, 
     ABSL_ASSIGN_OR_RETURN(id, CreateSession(request));
   }
   soft_[id].heard = context_.now;
-  const uint32_t level = request.feature_level();
   if (context_.facts.FindSession(id)->state() != SessionRecord::OPENING) {
-    return waiters_.Tell(done, {OpenReply(id, level)});
+    return waiters_.Tell(done, {OpenReply(id, request)});
   }
   return Await(
       id, Awaited::kOpen, deadline,
-      waiters_.Telling<v1::OpenSessionReply>(done, [this, id, level] { return OpenReply(id, level); }),
+      waiters_.Telling<v1::OpenSessionReply>(done, [this, id, request] { return OpenReply(id, request); }),
       ticket);
 }
 
@@ -175,7 +174,7 @@ absl::Status Sessions::CheckRoom() const {
                  absl::StrCat("close session ", sessions.begin()->first, ", the oldest that is open"));
 }
 
-v1::OpenSessionReply Sessions::OpenReply(uint64_t session, uint32_t clients_level) const {
+v1::OpenSessionReply Sessions::OpenReply(uint64_t session, const v1::OpenSessionRequest& request) const {
   const uint32_t job = context_.facts.FindSession(session)->job();
   v1::OpenSessionReply reply;
   if (const auto soft = soft_.find(session); soft != soft_.end()) {
@@ -185,9 +184,13 @@ v1::OpenSessionReply Sessions::OpenReply(uint64_t session, uint32_t clients_leve
   reply.set_session(session);
   reply.set_secret(context_.facts.FindSession(session)->secret());
   reply.set_data_lost(context_.facts.FindJob(job)->data_lost());
-  *reply.mutable_map() = *context_.facts.map();
+  if (request.takes_compact_map() && context_.facts.map()->feature_level() >= 2) {
+    reply.set_compact_map(context_.facts.map_history().Compact());
+  } else {
+    *reply.mutable_map() = *context_.facts.map();
+  }
   *reply.mutable_catalogue() = CatalogueOf(context_.facts, job);
-  reply.set_feature_level(std::min(clients_level, kFeatureLevel));
+  reply.set_feature_level(std::min(request.feature_level(), kFeatureLevel));
   reply.set_keep_alive_ms(static_cast<uint32_t>(absl::ToInt64Milliseconds(context_.options.keep_alive)));
   reply.set_session_timeout_ms(
       static_cast<uint32_t>(absl::ToInt64Milliseconds(context_.options.session_timeout)));

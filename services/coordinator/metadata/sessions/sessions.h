@@ -117,7 +117,7 @@ class Sessions {
   // opens another one.
   const SessionRecord* FindNonce(uint64_t nonce) const;
   absl::Status CheckRoom() const;
-  v1::OpenSessionReply OpenReply(uint64_t session, uint32_t clients_level) const;
+  v1::OpenSessionReply OpenReply(uint64_t session, const v1::OpenSessionRequest& request) const;
   // Without an action: its state is no intent.
   v1::Change ChangeFor(const SessionRecord& session) const;
   void StartFanOut(const SessionRecord& session);

@@ -1,5 +1,6 @@
 // Opening, signs of life, eviction and closing.
 #include "libs/base/test_util/status_matchers.h"
+#include "libs/wire/compact_map.h"
 #include "services/coordinator/metadata/test_util/test_cluster.h"
 
 namespace paceline::coordinator {
@@ -46,6 +47,27 @@ TEST_F(SessionsTest, ASessionIsHandedOutWhenItIsOpenEverywhere) {
   EXPECT_EQ(opening->keep_alive_ms(), 1000u);
   EXPECT_EQ(opening->session_timeout_ms(), 10'000u);
   EXPECT_EQ(OpenIn(1), 8);
+}
+
+TEST_F(SessionsTest, AClientThatTakesItIsSentTheMapInItsCompactForm) {
+  v1::OpenSessionRequest request;
+  request.set_feature_level(kFeatureLevel);
+  request.set_job("ctr");
+  request.set_client("a test");
+  request.set_nonce(7);
+  request.set_takes_compact_map(true);
+  Pending<v1::OpenSessionReply> opening;
+  opening.ticket = cluster_.core().OpenSession(request, absl::InfiniteFuture(), opening.done());
+  cluster_.Run(absl::Milliseconds(10));
+  ASSERT_THAT(opening.status(), IsOk());
+  EXPECT_FALSE(opening->has_map());
+  v1::CompactMap compact;
+  ASSERT_TRUE(compact.ParseFromString(opening->compact_map()));
+  v1::Map newest;
+  const auto watch = cluster_.core().WatchMap(0, [&](const auto& map) { newest = *map; });
+  ASSERT_THAT(watch, IsOk());
+  cluster_.core().Unwatch(*watch);
+  EXPECT_EQ(wire::Expand(compact)->SerializeAsString(), newest.SerializeAsString());
 }
 
 TEST_F(SessionsTest, IdsAreNeverReusedAndJobsAreFoundByName) {
