@@ -86,6 +86,10 @@ enum class Bug : uint8_t {
   kLoadMovesEarly,      // segments move by load while a drain goes on or copies are missing
   kLoadMovesAgain,      // a segment that has just moved by load does not rest
   kLoadNotAwaited,      // segments move by load before all their primaries have told it
+
+  kBoundToldEarly = 90,  // clients are told of rates and bounds that not every segment has logged
+  kBoundUsedEarly,       // a worker reads by a new bound before the clock from which on it counts
+  kOldRatesInCache,      // cached rows keep own pushes that were applied at rates that have changed since
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};
