@@ -54,8 +54,9 @@ void SoakCommands::AddTo(CLI::App& app) {
       ->type_name("LIST")
       ->excludes("--kill");
   soak_
-      ->add_option("--model", options_.model, "of the counting table: bsp, ssp or essp (staleness 2), or asp")
-      ->check(CLI::IsMember({"bsp", "ssp", "essp", "asp"}).description(""))
+      ->add_option("--model", options_.model,
+                   "of the counting table: bsp, ssp or essp (staleness 2), ssp:auto (up to 16), or asp")
+      ->check(CLI::IsMember({"bsp", "ssp", "ssp:auto", "essp", "asp"}).description(""))
       ->capture_default_str();
   soak_
       ->add_option("--acks", options_.acks,

@@ -21,12 +21,14 @@ namespace {
 constexpr int kUnderWayMax = 32;
 constexpr int kPushesAClock = 16;
 constexpr uint64_t kStaleness = 2;
+constexpr uint64_t kAutoMax = 16;
 
 std::atomic<bool> told_to_end = false;
 
 Consistency ModelOf(const std::string& name) {
   if (name == "bsp") return Bsp{};
   if (name == "asp") return Asp{};
+  if (name == "ssp:auto") return Ssp{.staleness = kAutoMax, .adaptive = true};
   if (name == "essp") return Essp{.staleness = kStaleness};
   return Ssp{.staleness = kStaleness};
 }

@@ -17,7 +17,7 @@ struct SoakWorkerOptions {
   uint32_t workers = 1;  // that start together
   double rate = 200;     // pushes a second
   uint64_t seed = 1;
-  std::string model = "ssp";  // bsp, ssp (staleness 2) or asp: of the counting table
+  std::string model = "ssp";  // bsp, ssp or essp (staleness 2), ssp:auto or asp: of the counting table
 };
 
 // A worker process of the soak: adds, reads, ticks, until it is told to end (SIGTERM); then finishes. The

@@ -5,17 +5,34 @@
 #include <filesystem>
 #include <random>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
 namespace paceline::examples {
 
+namespace {
+
+constexpr uint64_t kAutoMax = 16;  // of ssp:auto
+
+}  // namespace
+
 absl::StatusOr<Consistency> ParseModel(absl::string_view text) {
   if (text == "asp") return Asp{};
   if (text == "bsp") return Bsp{};
   Ssp ssp;
   absl::string_view staleness = text;
+  if (absl::ConsumePrefix(&staleness, "ssp:auto")) {
+    ssp.staleness = kAutoMax;
+    ssp.adaptive = true;
+    const bool largest = absl::ConsumePrefix(&staleness, ":") && absl::SimpleAtoi(staleness, &ssp.staleness);
+    if (largest ? ssp.staleness > 0 : staleness.empty() && !absl::EndsWith(text, ":")) {
+      ssp.catch_up = ssp.staleness / 2;
+      return ssp;
+    }
+  }
+  staleness = text;
   Essp essp;
   if (absl::ConsumePrefix(&staleness, "essp:") && absl::SimpleAtoi(staleness, &essp.staleness)) return essp;
   if (absl::ConsumePrefix(&staleness, "ssp:") && absl::SimpleAtoi(staleness, &ssp.staleness)) {
@@ -26,7 +43,9 @@ absl::StatusOr<Consistency> ParseModel(absl::string_view text) {
   staleness = text;
   if (absl::ConsumePrefix(&staleness, "delay:") && absl::SimpleAtoi(staleness, &ssp.staleness)) return ssp;
   return absl::InvalidArgumentError(absl::StrCat(
-      "--model: expected ssp:S, essp:S or delay:T with a whole number, asp or bsp; found '", text, "'"));
+      "--model: expected ssp:S, essp:S or delay:T with a whole number, ssp:auto or ssp:auto:MAX, asp or bsp; "
+      "found '",
+      text, "'"));
 }
 
 CLI::Validator Within(int low, int high) {
@@ -51,7 +70,8 @@ void AddJobOptions(CLI::App* app, absl::string_view a_clock, JobOptions* o) {
          "--model", o->model,
          absl::StrCat(
              "Consistency: ssp:S, a worker reads all updates older than S clocks (a clock is ", a_clock,
-             "); essp:S, the same, and shards send it what has changed meanwhile; delay:T, a clock starts "
+             "); ssp:auto[:MAX], the same, and S follows how long the workers wait, up to MAX (16); essp:S, "
+             "as ssp:S, and shards send it what has changed meanwhile; delay:T, a clock starts "
              "once all are over but the last T; asp, a worker reads whatever is there; or bsp, it reads "
              "exactly the updates of all earlier clocks"))
       ->type_name("MODEL");

@@ -38,8 +38,8 @@ struct JobOptions {
   bool by_queue() const { return work == "queue"; }
 };
 
-// "ssp:2", "essp:2", "asp", "bsp" or "delay:2". A worker at an SSP bound waits until the others are within
-// half of it; under a bounded delay it waits no longer than it must.
+// "ssp:2", "ssp:auto", "ssp:auto:8", "essp:2", "asp", "bsp" or "delay:2". A worker at an SSP bound waits
+// until the others are within half of it; under a bounded delay it waits no longer than it must.
 absl::StatusOr<Consistency> ParseModel(absl::string_view text);
 
 // The ranges that numbers must be in; the help leaves them out, errors name them.

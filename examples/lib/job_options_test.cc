@@ -37,13 +37,20 @@ TEST(ParseModelTest, ModelNames) {
   EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:0")).staleness, 0u);
   EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:12")).staleness, 12u);
   EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:12")).catch_up, 6u);
+  EXPECT_FALSE(std::get<Ssp>(*ParseModel("ssp:12")).adaptive);
+  EXPECT_TRUE(std::get<Ssp>(*ParseModel("ssp:auto")).adaptive);
+  EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:auto")).staleness, 16u);
+  EXPECT_TRUE(std::get<Ssp>(*ParseModel("ssp:auto:8")).adaptive);
+  EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:auto:8")).staleness, 8u);
+  EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:auto:8")).catch_up, 4u);
   EXPECT_EQ(std::get<Essp>(*ParseModel("essp:4")).staleness, 4u);
   EXPECT_EQ(std::get<Ssp>(*ParseModel("delay:4")).staleness, 4u);
   EXPECT_FALSE(std::get<Ssp>(*ParseModel("delay:4")).catch_up.has_value());
   EXPECT_TRUE(std::holds_alternative<Asp>(*ParseModel("asp")));
   EXPECT_TRUE(std::holds_alternative<Bsp>(*ParseModel("bsp")));
   for (const char* wrong :
-       {"", "ssp", "ssp:", "ssp:-1", "ssp:2x", "SSP:2", "essp:", "essp:x", "delay:", "delay:-1"}) {
+       {"", "ssp", "ssp:", "ssp:-1", "ssp:2x", "SSP:2", "essp:", "essp:x", "delay:", "delay:-1",
+        "ssp:auto:", "ssp:auto:0", "ssp:auto:x", "ssp:auto8", "ssp:automatic"}) {
     EXPECT_EQ(ParseModel(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
   }
 }

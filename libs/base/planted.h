@@ -89,6 +89,10 @@ enum class Bug : uint8_t {
   kLateHostBeginsEmpty,  // a host that is made late takes a map that names it for the first one, and begins
                          // empty
   kLateDrainObeyed,      // a request to drain, or to cancel that, is obeyed though a later one was taken
+
+  kBoundToldEarly = 90,  // clients are told of rates and bounds that not every segment has logged
+  kBoundUsedEarly,       // a worker reads by a new bound before the clock from which on it counts
+  kOldRatesInCache,      // cached rows keep own pushes that were applied at rates that have changed since
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "libs/base/ids.h"
 
 // Consistency as arithmetic on clocks. The caller does the waiting, so that the rules can be tested without
@@ -15,6 +17,15 @@ inline Clock MinClockFor(Clock staleness, Clock reader) {
 // How many clocks behind its reader a value was. Saturates at 0.
 inline Clock ObservedStaleness(Clock reader, Clock min_clock) {
   return reader > min_clock ? reader - min_clock : 0;
+}
+
+// -- a bound that follows the waiting of a job's workers (docs/consistency.md) --
+
+// The bound before the first change.
+inline constexpr uint32_t kFirstBound = 1;
+// A bound as the messages have it, where 0 is the first one.
+inline uint32_t BoundOf(uint32_t stated) {
+  return stated == 0 ? kFirstBound : stated;
 }
 
 }  // namespace paceline::clock

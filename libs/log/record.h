@@ -36,13 +36,15 @@ struct DropTable {
   TableId table;
 };
 
-// Changes the rates of the table's rule, for updates of `clock` and later ones.
+// Changes the rates of the table's rule, for updates of `clock` and later ones; and the bound of its readers
+// that follow one, for reads at `clock` and later ones.
 struct ChangeRule {
   std::shared_ptr<const TableInfo> table;
   uint64_t number = 0;  // of the table's changes, from 1
   table::Rule rule;
   Clock clock = 0;
   bool at_once = false;  // for all updates from now on; `clock` is the present min clock
+  uint32_t bound = 0;    // in clocks; 0: the first one (clock::kFirstBound)
 };
 
 // Ends a job: its tables are dropped and its clocks forgotten. Its sessions were closed before.

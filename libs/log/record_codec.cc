@@ -101,6 +101,7 @@ void Put(const ChangeRule& record, v1::LogRecord& out) {
   *to.mutable_rule() = wire::ToProto(record.rule);
   to.set_clock(record.clock);
   to.set_at_once(record.at_once);
+  to.set_bound(record.bound);
 }
 
 void Put(const CloseJob& record, v1::LogRecord& out) {
@@ -249,7 +250,8 @@ absl::StatusOr<Record> Take(const v1::LogRecord::ChangeRule& record) {
                     .number = record.number(),
                     .rule = changed.rule,
                     .clock = record.clock(),
-                    .at_once = record.at_once()};
+                    .at_once = record.at_once(),
+                    .bound = record.bound()};
 }
 
 CloseJob Take(const v1::LogRecord::CloseJob& record) {

@@ -2,9 +2,9 @@
 
 namespace paceline::log {
 
-void RuleSchedule::Change(uint64_t number, const table::Rule& rule, Clock from) {
+void RuleSchedule::Change(uint64_t number, const table::Rule& rule, Clock from, uint32_t bound) {
   std::erase_if(periods_, [number](const Period& period) { return period.number == number; });
-  periods_.push_back({.number = number, .from = from, .rule = rule});
+  periods_.push_back({.number = number, .from = from, .rule = rule, .bound = bound});
 }
 
 void RuleSchedule::Forget(Clock clock) {

@@ -11,8 +11,8 @@
 
 namespace paceline::log {
 
-// The rates that a table's updates use, by clock: those from the table's creation, and those of later
-// changes.
+// The rates that a table's updates use, and the bound that its readers follow, by clock: those from the
+// table's creation, and those of later changes.
 //
 // Changes are numbered 1, 2, 3 … A change holds from its clock until a later change takes over, and replaces
 // earlier changes that would begin at its clock or after it: the last decision counts. Plain value.
@@ -22,6 +22,7 @@ class RuleSchedule {
     uint64_t number = 0;  // of the change; 0: as created
     Clock from = 0;
     table::Rule rule;
+    uint32_t bound = 0;  // as in log::ChangeRule
   };
 
   explicit RuleSchedule(table::Rule rule) : periods_{{.number = 0, .from = 0, .rule = rule}} {}
@@ -31,7 +32,7 @@ class RuleSchedule {
 
   // Change `number` begins at `from`; a change of that number that exists already is moved. REQUIRES: number
   // >= last(), at least 1.
-  void Change(uint64_t number, const table::Rule& rule, Clock from);
+  void Change(uint64_t number, const table::Rule& rule, Clock from, uint32_t bound = 0);
 
   // Callers will ask for no clock below `clock`, and move no change that has begun by then: drops the periods
   // that no longer count.

@@ -24,6 +24,16 @@ TEST(RuleScheduleTest, AChangeHoldsFromItsClockOn) {
   EXPECT_EQ(rules.last_from(), 10u);
 }
 
+TEST(RuleScheduleTest, ABoundHoldsFromTheSameClockOn) {
+  RuleSchedule rules(table::Sgd{1});
+  EXPECT_EQ(rules.At(5).bound, 0u) << "the first one";
+  rules.Change(1, table::Sgd{1}, 10, /*bound=*/4);
+  rules.Change(2, table::Sgd{2}, 20, /*bound=*/4);
+  EXPECT_EQ(rules.At(9).bound, 0u);
+  EXPECT_EQ(rules.At(10).bound, 4u);
+  EXPECT_EQ(rules.At(20).bound, 4u);
+}
+
 TEST(RuleScheduleTest, TheLastChangeReplacesThoseThatWouldBeginLater) {
   RuleSchedule rules(table::Sgd{1});
   rules.Change(1, table::Sgd{2}, 10);

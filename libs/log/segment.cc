@@ -107,7 +107,7 @@ void Segment::On(const DropTable& record, Effects& effects) {
 void Segment::On(const ChangeRule& record, Effects&) {
   Table& table = *tables_.at(record.table->id);
   table.rules.Forget(MinClockOf(record.table->job));
-  table.rules.Change(record.number, record.rule, record.clock);
+  table.rules.Change(record.number, record.rule, record.clock, record.bound);
 }
 
 void Segment::On(const CloseJob& record, Effects& effects) {

@@ -54,6 +54,7 @@ void PutTable(const Segment::Table& table, v1::SegmentImage::TableState& to) {
     out.set_clock(period.from);
     out.set_number(period.number);
     *out.mutable_rule() = wire::ToProto(period.rule);
+    out.set_bound(period.bound);
   }
   to.set_rule_in_use(InUse(table.rules, table.rule_in_use).number);
 }
@@ -125,7 +126,8 @@ absl::StatusOr<RuleSchedule> TakeRules(const v1::SegmentImage::TableState& from,
       return Wrong("tables: rates ", period.number(), " of table ", from.table().id(), " come after ",
                    periods.back().number, "; expected them by number");
     }
-    periods.push_back({.number = period.number(), .from = period.clock(), .rule = changed.rule});
+    periods.push_back(
+        {.number = period.number(), .from = period.clock(), .rule = changed.rule, .bound = period.bound()});
   }
   if (periods.empty())
     return Wrong("tables: table ", from.table().id(), " has no rates; expected one at least");

@@ -107,6 +107,11 @@ void ReportingProbe::RatesChanged(const v1::Table& table) {
                table.job(), table.rule_change(), table.rule_clock());
 }
 
+void ReportingProbe::BoundChanged(const v1::Table& table) {
+  spdlog::info("bound changed name={} table={} job={} change={} bound={} from_clock={}", table.name(),
+               table.id(), table.job(), table.rule_change(), table.bound(), table.rule_clock());
+}
+
 void ReportingProbe::JobDeleted(const JobRecord& job) {
   spdlog::info("job deleted name={} job={}", job.name(), job.id());
 }
@@ -251,6 +256,12 @@ void ShowGauges(metrics::Families& families, const Gauges& gauges) {
   snapshots("failed", gauges.snapshots_failed);
   snapshots("loaded", gauges.snapshots_loaded);
   for (const WorkQueues::Gauge& queue : gauges.work) ShowWork(families, queue);
+  for (const Bounds::Gauge& table : gauges.bounds) {
+    families.Gauge("paceline_coordinator_table_bound_clocks",
+                   "Staleness bound of a table that is read by one that follows the workers' waiting.",
+                   table.bound,
+                   {{"job_id", absl::StrCat(table.job)}, {"name", table.job_name}, {"table", table.table}});
+  }
   for (const SnapshotSchedules::Gauge& schedule : gauges.snapshot_schedules) {
     const metrics::Labels labels{{"job_id", absl::StrCat(schedule.job)}, {"name", schedule.name}};
     families.Gauge("paceline_coordinator_snapshot_schedule_age_seconds",

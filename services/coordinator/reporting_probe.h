@@ -25,6 +25,7 @@ class ReportingProbe final : public Probe {
   void TableCreated(const v1::Table& table) override;
   void TableDropped(const v1::Table& table) override;
   void RatesChanged(const v1::Table& table) override;
+  void BoundChanged(const v1::Table& table) override;
   void JobDeleted(const JobRecord& job) override;
   void CallRepeated(const v1::ShardInfo& shard, const std::string& why) override;
   void LeadBegan(uint64_t term) override;

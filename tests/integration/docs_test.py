@@ -62,11 +62,13 @@ class MetricsTest(unittest.TestCase):
         cls.up = subprocess.Popen([f"{BIN}/paceline", "up", "--shards", "1", "--port", "0", "--data-dir", data],
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         coordinator = cls.up.stdout.readline().strip().removeprefix("ready coordinator=")
-        # Labelled metrics appear only with something to show: a worker that has pushed and pulled, and a job with a
-        # schedule and a work queue.
+        # Labelled metrics appear only with something to show: a worker that has pushed and pulled, a table that is read by a
+        # bound that follows, and a job with a schedule and a work queue.
         cls.client = FrameClient(coordinator, job="docs")
         table = cls.client.open_table("t", kind=types_pb2.TABLE_KIND_SPARSE, dim=1,
                                       rule=types_pb2.Rule(add=types_pb2.Rule.Add()))
+        cls.client.api.OpenTable(coordinator_pb2.OpenTableRequest(
+            session=cls.client.session, token=cls.client.token, name="t", bound_max=4), timeout=WAIT)
         start = cls.client.join()
         cls.client.push(table, start, {1: (1,), 2: (1,)})
         cls.client.pull(table, [1, 2, 3])

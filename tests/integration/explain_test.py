@@ -200,6 +200,19 @@ class ExplainTest(unittest.TestCase):
         self.assertIsNone(found["straggler"])
         self.check_accounts(cluster)
 
+    def test_a_bound_that_follows_grows_until_the_turns_even_out(self):
+        cluster = Cluster(self)
+        cluster.train(staleness="auto:8", compute_ms=[5, 5, 5], sometimes_ms=60)
+
+        def grown():
+            bounds = json.loads(cluster.paceline("explain", "train", "--json"))["bounds"]
+            return bounds if bounds and bounds[0]["bound"] >= 4 else None
+        bounds = until("the bound has grown", grown)
+        self.assertEqual((bounds[0]["table"], bounds[0]["most"]), ("rows", 8))
+        self.assertLessEqual(bounds[0]["bound"], 8)
+        self.assertIn("it follows the waiting", cluster.paceline("status"))
+        self.check_accounts(cluster)
+
     def test_what_cannot_be_explained(self):
         cluster = Cluster(self)
         done = subprocess.run([f"{BIN}/paceline", "explain", "none", "--coordinator", cluster.coordinator],

@@ -2,8 +2,9 @@
 // pushes to them. Runs until SIGTERM, and prints where its time went as JSON: the client's own account, and
 // the time that passed.
 //
-//   explain_worker JOB RANK WORKERS STALENESS COMPUTE_MS SOMETIMES_MS
-//   explain_worker --load JOB ROWS: updates that take long of so many rows, as many as are let through
+//   explain_worker JOB RANK WORKERS STALENESS COMPUTE_MS SOMETIMES_MS: "auto:8" is a staleness that follows,
+//   up to 8 explain_worker --load JOB ROWS: updates that take long of so many rows, as many as are let
+//   through
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -29,6 +30,7 @@ struct Options {
   uint32_t rank = 0;
   uint32_t workers = 1;
   uint64_t staleness = 0;
+  bool adaptive = false;
   int64_t compute_ms = 0;
   int64_t sometimes_ms = 0;  // instead, in each eighth clock, drawn by each worker for itself
 };
@@ -54,10 +56,11 @@ int Train(const Options& options) {
   if (!client.ok()) return Fail(client.status());
   const absl::Time began = paceline::world::MonotonicNow();
   auto rows = (*client)->OpenOrCreate(
-      "rows", paceline::Sparse{
-                  .dim = 4,
-                  .rule = paceline::Add{},
-                  .consistency = paceline::Ssp{.staleness = options.staleness, .read_my_writes = false}});
+      "rows", paceline::Sparse{.dim = 4,
+                               .rule = paceline::Add{},
+                               .consistency = paceline::Ssp{.staleness = options.staleness,
+                                                            .read_my_writes = false,
+                                                            .adaptive = options.adaptive}});
   if (!rows.ok()) return Fail(rows.status());
   std::vector<uint64_t> keys(500);
   std::iota(keys.begin(), keys.end(), uint64_t{1});
@@ -107,11 +110,15 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "expected JOB RANK WORKERS STALENESS COMPUTE_MS SOMETIMES_MS, or --load JOB ROWS\n");
     return 2;
   }
+  constexpr const char* kAuto = "auto:";
+  const bool adaptive = std::strncmp(argv[4], kAuto, std::strlen(kAuto)) == 0;
+  if (adaptive) argv[4] += std::strlen(kAuto);
   const auto number = [&](int i) { return std::strtoull(argv[i], nullptr, 10); };
   return Train({.job = argv[1],
                 .rank = static_cast<uint32_t>(number(2)),
                 .workers = static_cast<uint32_t>(number(3)),
                 .staleness = number(4),
+                .adaptive = adaptive,
                 .compute_ms = static_cast<int64_t>(number(5)),
                 .sometimes_ms = static_cast<int64_t>(number(6))});
 }

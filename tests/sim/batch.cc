@@ -57,6 +57,7 @@ constexpr const char* kMarks[] = {
     "a subscriber is told that its set is gone",
     "a stranger says to be primary",
     "a table rests in a cache",
+    "a bound changes",
     "a tick does not speak for a segment",
     "a tick needs no grant",
     "a tick rides on a part",

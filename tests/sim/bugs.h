@@ -97,6 +97,9 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kUpdateOverGap, "update_over_gap", "Once or ReadBound or OwnWrites", 13},
     NamedBug{Bug::kOverflowNotTold, "overflow_not_told", "Once or ReadBound", 54},
     NamedBug{Bug::kWorkMarkedEarly, "work_marked_early", "Work", 9},
+    NamedBug{Bug::kBoundToldEarly, "bound_told_early", "Bound or Rates", 6},
+    NamedBug{Bug::kBoundUsedEarly, "bound_used_early", "Bound", 6},
+    NamedBug{Bug::kOldRatesInCache, "old_rates_in_cache", "Rates", 6},
 };
 
 }  // namespace paceline::sim

@@ -61,7 +61,7 @@ Cluster::Cluster(const Plan& plan)
           },
           [this](const std::string& what) { world_.Trace(what); }),
       coordinator_(world_, CoordinatorOptions(plan), share_.get()),
-      operator_(world_, coordinator_, plan.operations, plan.deletes),
+      operator_(world_, coordinator_, plan.operations, plan.bounds, plan.deletes),
       elastic_(world_, coordinator_, shards_, plan.elastic),
       stranger_(world_, shards_, plan.seed),
       promptness_(world_.verdict, world_.invariants),

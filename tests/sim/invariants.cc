@@ -232,11 +232,12 @@ void Invariants::OnRead(const TrueRead& read, uint32_t dim, const std::vector<fl
         Means(read, read.keys[i], column, value);
         continue;
       }
-      Values(read, read.keys[i], column, value);
+      const bool rates = truth_.PurposeOf(read.table) == Purpose::kRates;
+      if (!rates) Values(read, read.keys[i], column, value);
       if (cached == read.cached.end()) continue;
       const sdk::CachedRow& row = cached->second;
       if (ledgers_[row.segment.v].IsVoid(row.epoch, row.version)) continue;  // its reader does not know yet
-      Cached(read, row, column, value);
+      rates ? Rated(read, row, column, value) : Cached(read, row, column, value);
     }
   }
 }

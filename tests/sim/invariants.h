@@ -91,7 +91,7 @@ class Invariants {
   void OnDeletionAsked(JobId job) { meant_.insert(job); }
   // The coordinator has committed that a table is dropped everywhere, or that its rates have changed.
   void OnDropDone(TableId table);
-  void OnRatesDone(TableId table, uint64_t number, std::optional<Clock> clock);
+  void OnRatesDone(TableId table, uint64_t number, std::optional<Clock> clock, uint32_t bound);
   // A snapshot of a job is begun, and becomes visible to all. REQUIRES: Cut holds.
   void OnSnapshotBegun(const std::string& name);
   // A snapshot from before the cluster.
@@ -154,6 +154,12 @@ class Invariants {
   void State(const log::Segment& segment);
   void Dropped(const SegmentLedger& ledger, SegmentId segment, TableId table, const char* record);
   void Rates(const SegmentLedger& ledger, SegmentId segment, const log::ChangeRule& change);
+  // A cached value of a table of rates holds the reader's own pushes at their rates, as far as it knows
+  // these.
+  void Rated(const TrueRead& read, const sdk::CachedRow& row, uint32_t column, float value);
+  // A worker reads at clock `reader` by the bound in force then, of the changes up to `known`, which all
+  // segments have agreed.
+  void Bound(SessionId session, TableId table, Clock reader, Clock bound, uint64_t known);
   // The coordinator has committed that the job is to be deleted: a user has meant it.
   void Meant(JobId job);
   // A table whose rows the simulator keeps beside the log holds these rows.
@@ -229,6 +235,14 @@ class Invariants {
   // The rows of a table of means once the clocks below the key were folded.
   using States = std::map<Clock, std::shared_ptr<const LoggedTable::Rows>>;
   std::map<std::pair<SegmentId, TableId>, States> means_;
+  // Of the changes that all segments have agreed, by table and number.
+  struct Agreed {
+    Clock clock = 0;
+    uint32_t bound = 0;
+  };
+  std::map<TableId, std::map<uint64_t, Agreed>> agreed_;
+  // Which change's rates a part was applied at, by its segment, session and number.
+  std::map<std::tuple<SegmentId, SessionId, PartNumber>, uint64_t> rated_;
   std::set<JobId> meant_;
   std::map<uint64_t, std::optional<Clock>> cuts_asked_;
   std::map<std::tuple<SegmentId, Epoch, Lsn>, LoggedCut> cuts_;  // by the place of their records

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "libs/clock/consistency.h"
 #include "libs/log/keys.h"
 #include "tests/sim/invariants.h"
 
@@ -68,7 +69,9 @@ void Invariants::Follow(const log::Update& record, SegmentId segment, SegmentLed
   LoggedTable& table = ledger.tables[record.table];
   float lr = 0;
   for (const auto& [number, rates] : table.rates) {
-    if (rates.clock <= clock) lr = rates.lr;
+    if (rates.clock > clock) continue;
+    lr = rates.lr;
+    rated_[{segment, record.session, record.number}] = number;
   }
   if (!table.rates.empty() && lr != table.rates.rbegin()->second.lr)
     marks_.Hit("an update follows older rates");
@@ -136,7 +139,55 @@ void Invariants::OnDropDone(TableId table) {
   }
 }
 
-void Invariants::OnRatesDone(TableId table, uint64_t number, std::optional<Clock> clock) {
+void Invariants::Rated(const TrueRead& read, const sdk::CachedRow& row, uint32_t column, float value) {
+  const SegmentLedger& ledger = ledgers_[row.segment.v];
+  const auto logged = ledger.tables.find(row.table);
+  if (truth_.Loaded(row.table) != nullptr || logged == ledger.tables.end()) return;
+  const std::optional<float> sum = truth_.SumOf(
+      row.table, row.key, column, [&](SessionId session, PartNumber number) -> std::optional<float> {
+        const bool since = session == read.reader && number > row.own && number <= row.pushed;
+        const auto of = ledger.sessions.find(session);
+        const bool here = of != ledger.sessions.end() && number <= of->second.LsnsOf(Line::kArrival).size();
+        if (!here || !rated_.contains({row.segment, session, number}))
+          return since ? std::nullopt : std::optional<float>(0);
+        const uint64_t change = rated_.at({row.segment, session, number});
+        const LoggedTable::Rates& rates = logged->second.rates.at(change);
+        const bool in_version = of->second.LsnsOf(Line::kArrival)[number - 1] <= row.version;
+        if (in_version && !since) return -rates.lr;
+        if (!since) return 0.0f;
+        // It is not told of rates before they are agreed, and not of another clock that a segment has kept.
+        const auto agreed = agreed_[row.table].find(change);
+        const bool same =
+            change == 0 || (agreed != agreed_[row.table].end() &&
+                            agreed->second.clock == (agreed->second.clock == 0 ? 0 : rates.clock));
+        return change <= read.changes_known && same ? std::optional<float>(-rates.lr) : std::nullopt;
+      });
+  if (!sum.has_value() || value == *sum) return;
+  verdict_.Violated(
+      "Rates", absl::StrCat("session ", read.reader.v, " reads ", value, " for the cached key ", row.key,
+                            " of table ", row.table.v, " in segment ", row.segment.v, ", column ", column,
+                            "; version ", row.version.v, " with parts ", row.own + 1, " to ", row.pushed,
+                            " of its own is ", *sum, ", and it knows change ", read.changes_known));
+}
+
+void Invariants::Bound(SessionId session, TableId table, Clock reader, Clock bound, uint64_t known) {
+  const auto violated = [&](const std::string& why) {
+    verdict_.Violated("Bound",
+                      absl::StrCat("session ", session.v, " reads table ", table.v, " at clock ", reader,
+                                   " by the bound ", bound, ", and knows change ", known, ": ", why));
+  };
+  const std::map<uint64_t, Agreed>& agreed = agreed_[table];
+  if (known > (agreed.empty() ? 0 : agreed.rbegin()->first)) return violated("no such change was agreed");
+  Clock in_force = clock::kFirstBound;
+  for (const auto& [number, change] : agreed) {
+    if (number <= known && change.clock <= reader) in_force = clock::BoundOf(change.bound);
+  }
+  // Who opens the table before the clock of the last change does not know the one before.
+  if (bound != in_force && bound != clock::kFirstBound) violated(absl::StrCat(in_force, " is in force"));
+}
+
+void Invariants::OnRatesDone(TableId table, uint64_t number, std::optional<Clock> clock, uint32_t bound) {
+  agreed_[table][number] = {.clock = clock.value_or(0), .bound = bound};
   for (uint32_t s = 0; s < ledgers_.size(); ++s) {
     const auto& rates = ledgers_[s].tables[table].rates;
     const auto logged = rates.find(number);

@@ -17,11 +17,12 @@ constexpr std::array kRates = {0.25f, 0.5f, 1.0f, 2.0f, 4.0f};
 
 }  // namespace
 
-Operator::Operator(World& world, SimCoordinator& coordinator, uint32_t operations, bool deletes)
+Operator::Operator(World& world, SimCoordinator& coordinator, uint32_t operations, bool bounds, bool deletes)
     : world_(world),
       coordinator_(coordinator),
       api_(world, coordinator, host_),
       operations_(operations),
+      bounds_(bounds),
       deletes_(deletes) {}
 
 void Operator::Begin() {
@@ -99,6 +100,7 @@ void Operator::ChangeRates() {
   if (when == 1) {
     request.set_at_clock(world_.invariants.ledger(SegmentId(0)).MinClock(table->job) + world_.Below(12));
   }
+  if (bounds_ && world_.Chance(0.8)) request.set_bound(1 + static_cast<uint32_t>(world_.Below(8)));
   Do(absl::StrCat("change rates: ", request.ShortDebugString()), [this, request](Ended ended) {
     api_.ChangeRule(request, kTimeout, [ended](auto reply) { ended(reply.status()); });
   });

@@ -13,7 +13,7 @@ namespace paceline::sim {
 // deletion it loses answers, too: it asks again when it is done.
 class Operator {
  public:
-  Operator(World& world, SimCoordinator& coordinator, uint32_t operations, bool deletes);
+  Operator(World& world, SimCoordinator& coordinator, uint32_t operations, bool bounds, bool deletes);
 
   void Begin();
   // It begins nothing any more.
@@ -43,6 +43,7 @@ class Operator {
   Host host_{.name = "operator"};
   SimCoordinatorApi api_;
   uint32_t operations_;
+  bool bounds_;  // those that workers follow change with rates
   bool deletes_;
   bool stopped_ = false;
   bool idle_ = true;

@@ -88,6 +88,20 @@ void AddSubscribers(Plan& plan) {
   if (world::Chance(random, 0.5)) plan.changes_max = 1 + world::Uniform(random, 6);
 }
 
+// Bounds that workers follow, in one seed of six; a draw of its own, as for snapshots.
+void AddBounds(Plan& plan) {
+  if (ring::Mix64(/*seed=*/3923, plan.seed) % 6 != 3) return;
+  world::SplitMix64 random(ring::Mix64(/*seed=*/3924, plan.seed));
+  for (WorkerPlan& worker : plan.workers) {
+    const bool bounded = worker.staleness.has_value() && !worker.bsp && !worker.told;
+    if (!bounded || !world::Chance(random, 0.8)) continue;
+    worker.adaptive = true;
+    worker.staleness = 8;
+  }
+  plan.bounds = true;
+  plan.operations += 8;
+}
+
 // Cuts, in two seeds of five.
 void AddCuts(Plan& plan) {
   world::SplitMix64 random(ring::Mix64(/*seed=*/80, plan.seed));
@@ -228,6 +242,7 @@ Plan Plan::Of(uint64_t seed) {
   }
   AddWork(plan);
   AddSubscribers(plan);
+  AddBounds(plan);
   AddCuts(plan);
   if (plan.disks) AddDiskFaults(plan);
   AddAges(plan);

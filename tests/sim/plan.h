@@ -69,6 +69,7 @@ struct WorkerPlan {
   bool bsp = false;                   // reads the aggregated table exactly
   bool told = false;                  // shards tell it what has changed (ESSP) …
   bool told_each = false;             // … at each advance of the min clock
+  bool adaptive = false;              // its bound is told, and at most its staleness
   absl::Duration think;               // at most, in one clock
   absl::Duration starts_at;           // from the start of the run; > 0: it joins late
   uint64_t clocks = UINT64_MAX;       // it finishes after this many of its own, if the job lasts that long
@@ -104,6 +105,7 @@ struct Plan {
   uint32_t together_aside = 2;  // so many of the other job's workers start together
   uint64_t clocks_aside = 15;
   uint32_t operations = 6;      // tables dropped and rates changed
+  bool bounds = false;          // … and bounds that some workers follow
   bool deletes = false;         // the other job is deleted once, while it trains
   bool restores_first = false;  // a job is made of an older snapshot before any worker starts
   size_t changes_max = log::ChangeLog::kRowsMax;  // of rows of a table, that a segment keeps

@@ -288,7 +288,11 @@ TrueRead SimClient::ReadOf(const TablePtr& table, const std::vector<uint64_t>& k
                 .keys = keys,
                 .made = world_.truth.now()};
   if (!min_clock.has_value() && promise.staleness.has_value() && gate_->core->worker()) {
-    read.min_clock = clock::MinClockFor(*promise.staleness, reader);
+    const Clock bound = *gate_->core->changes().StalenessOf(*table, promise, reader);
+    if (promise.adaptive) {
+      world_.invariants.Bound(session_, table->id, reader, bound, gate_->core->changes().Known(table->id));
+    }
+    read.min_clock = clock::MinClockFor(bound, reader);
     read.exact = promise.exact && !finishing_;
   }
   return read;
@@ -350,6 +354,7 @@ void SimClient::Pull(const TablePtr& table, std::vector<uint64_t> keys, std::opt
     if (!up() || starts_ != reading->start) return false;
     Enter([&] {
       hits_.clear();
+      if (looks == 0) reading->read.changes_known = core().changes().Known(reading->table->id);
       inside(core());
       for (const sdk::CachedRow& row : hits_) {
         reading->read.cached.emplace(row.key, row);
@@ -409,6 +414,12 @@ void SimClient::PullScratch(std::function<void()> done) {
   std::vector<uint64_t> keys;
   for (uint64_t n = 1 + world_.Below(8); n > 0; --n) keys.push_back(world_.Below(kKeys));
   Pull(scratch_, std::move(keys), std::nullopt, std::move(done));
+}
+
+void SimClient::PullRates(std::function<void()> done) {
+  std::vector<uint64_t> keys;
+  for (uint64_t n = 1 + world_.Below(8); n > 0; --n) keys.push_back(world_.Below(kKeys));
+  Pull(rates_, std::move(keys), std::nullopt, std::move(done));
 }
 
 void SimClient::PushRates() {

@@ -73,6 +73,7 @@ class SimClient : private sdk::CacheWatcher {
   void PullScratch(std::function<void()> done);
   // In the table whose rates change.
   void PushRates();
+  void PullRates(std::function<void()> done);
   // Values of all magnitudes, in columns that all share.
   void PushMeans();
   void PullMeans(std::function<void()> done);

@@ -381,7 +381,8 @@ void SimCoordinator::OnCommitted(const v1::Table& table) {
   world_.Trace(absl::StrCat("rates of table ", table.id(), " have changed: ", table.ShortDebugString()));
   const std::optional<Clock> clock =
       table.rule_clock() == 0 ? std::nullopt : std::optional<Clock>(table.rule_clock());
-  world_.invariants.OnRatesDone(TableId(table.id()), table.rule_change(), clock);
+  if (table.bound() != before.bound()) world_.marks.Hit("a bound changes");
+  world_.invariants.OnRatesDone(TableId(table.id()), table.rule_change(), clock, table.bound());
 }
 
 void SimCoordinator::OnDeleted(const std::string& key, const std::set<uint32_t>& put_back) {

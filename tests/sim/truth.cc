@@ -195,6 +195,21 @@ float Truth::ValueOf(
   return value;
 }
 
+std::optional<float> Truth::SumOf(
+    TableId table, uint64_t key, uint32_t column,
+    absl::FunctionRef<std::optional<float>(SessionId session, PartNumber number)> factor) const {
+  float sum = 0;
+  const auto it = updates_.find({table, key});
+  if (it == updates_.end()) return sum;
+  for (const Update& update : it->second) {
+    if (update.column != column) continue;
+    const std::optional<float> times = factor(update.session, update.number);
+    if (!times.has_value()) return std::nullopt;
+    sum += *times * update.value;
+  }
+  return sum;
+}
+
 float Truth::ExactlyOf(const TrueRead& read, uint64_t key, uint32_t column, CountsBelow counts_below) const {
   float sum = LoadedOf(read.table, key, column);
   const auto it = updates_.find({read.table, key});

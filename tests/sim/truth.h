@@ -97,6 +97,7 @@ struct TrueRead {
   TableId table;
   std::vector<uint64_t> keys;
   uint64_t made = 0;                               // Truth::now() when it was made
+  uint64_t changes_known = 0;                      // of the table's rates: the newest that the reader knew
   std::map<uint64_t, sdk::CachedRow> cached = {};  // by key: rows from the reader's cache
 };
 
@@ -124,6 +125,11 @@ class Truth {
   float ValueOf(
       TableId table, uint64_t key, uint32_t column,
       absl::FunctionRef<std::optional<Lsn>(SessionId session, Line line, PartNumber number)> holds) const;
+  // The sum of all updates of `key` in `column`, each times what `factor` says; nullopt if it does not know
+  // one.
+  std::optional<float> SumOf(
+      TableId table, uint64_t key, uint32_t column,
+      absl::FunctionRef<std::optional<float>(SessionId session, PartNumber number)> factor) const;
   // The value of an exact read, no more and no less. `counts_below` is the clock from which on a session's
   // updates in a segment do not count, because it was evicted.
   using CountsBelow = absl::FunctionRef<Clock(SessionId session, uint32_t segment)>;

@@ -32,7 +32,7 @@ void Worker::Begin() {
     if (plan_.told_each) essp.every = 1;
     consistency = essp;
   } else if (plan_.staleness.has_value()) {
-    Ssp ssp{.staleness = *plan_.staleness, .refresh = plan_.refresh};
+    Ssp ssp{.staleness = *plan_.staleness, .refresh = plan_.refresh, .adaptive = plan_.adaptive};
     if (plan_.catches_up) ssp.catch_up = *plan_.staleness / 2;
     consistency = ssp;
   }
@@ -83,9 +83,10 @@ void Worker::Work() {
     world_.Chance(0.25) ? PushPullCounts(folded_) : PushCounts(folded_, /*valid=*/!world_.Chance(0.01));
   }
   if (world_.Chance(0.3) && up()) PushScratch();
-  if (world_.Chance(0.3) && up()) PushRates();
+  if (world_.Chance(plan_.adaptive ? 0.8 : 0.3) && up()) PushRates();
   if (world_.Chance(0.5) && up()) PushMeans();
   if (!up()) return;
+  if (plan_.adaptive && world_.Chance(0.5)) return PullRates([this] { Read(); });
   world_.Chance(0.75) ? Read() : ReadFolded();
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "libs/clock/consistency.h"
 #include "tools/paceline/lists.h"
 #include "tools/paceline/worker_times.h"
 
@@ -129,10 +130,17 @@ class Explainer {
     const Top<std::string> top = TopOf(tables);
     if (top.us == 0) return;
     const uint32_t bound = bounds[top.key];
+    const auto follows = std::ranges::find(explanation_.bounds, top.key, &Explanation::Bound::table);
+    const bool largest = follows != explanation_.bounds.end() && follows->clocks >= follows->most;
+    const std::string remedy =
+        follows == explanation_.bounds.end() ? absl::StrCat("; try ssp:", 2 * bound + 2)
+        : largest ? absl::StrCat(", the largest that was allowed; try ssp:auto:", 2 * follows->most)
+                  : ", which follows their waiting and has not settled";
     Add(Finding::Kind::kTightBound, absl::StrCat("table ", top.key), share,
-        absl::StrCat("the workers wait for one another in turn ", Percent(share),
-                     " of their time, at a bound of ", bound, " clocks; try ssp:", 2 * bound + 2,
-                     " if the model bears older values"));
+        absl::StrCat(
+            "the workers wait for one another in turn ", Percent(share), " of their time, at a bound of ",
+            bound, " clocks", remedy,
+            follows == explanation_.bounds.end() || largest ? " if the model bears older values" : ""));
   }
 
   // By what it tells of its work.
@@ -286,6 +294,11 @@ absl::StatusOr<Explanation> Explain(const std::string& job, const v1::StatusRepl
   }
   Explanation explanation;
   explanation.job = job;
+  for (const v1::Table& table : now.tables()) {
+    if (table.job() != found->job() || table.bound_max() == 0) continue;
+    explanation.bounds.push_back(
+        {.table = table.name(), .clocks = clock::BoundOf(table.bound()), .most = table.bound_max()});
+  }
   for (const v1::SessionStatus& session : found->sessions()) {
     if (!session.has_time()) continue;
     WorkerSplit worker{.session = session, .time = session.time()};

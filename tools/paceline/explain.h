@@ -44,6 +44,13 @@ struct Explanation {
     std::string name;
     double share = 0;  // of the time of all workers
   };
+  // The bound in force of a table that is read by one that follows the waiting.
+  struct Bound {
+    std::string table;
+    uint32_t clocks = 0;
+    uint32_t most = 0;
+  };
+  std::vector<Bound> bounds;
   std::optional<Named> straggler;  // whom others wait for most
   std::optional<Named> hot_shard;  // where they wait most, for other work or their own
 };

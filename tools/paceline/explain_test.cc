@@ -143,6 +143,22 @@ TEST_F(ExplainTest, WorkersThatWaitForOneAnotherInTurnHaveATightBound) {
   EXPECT_FALSE(explanation->straggler.has_value());
 }
 
+TEST_F(ExplainTest, ABoundThatFollowsIsShownAndNamedWhenItIsAtItsLargest) {
+  v1::Table& table = *status.add_tables();
+  table.set_name("weights");
+  table.set_bound_max(8);
+  table.set_bound(4);
+  Worker({.staleness = 40, .for_rank = 1});
+  Worker({.staleness = 40, .for_rank = 0});
+  EXPECT_THAT(Found(), ElementsAre("tight_bound table weights"));
+  const auto text = [&] { return ExplanationText(*Explain("ctr", status, nullptr)); };
+  EXPECT_THAT(text(), HasSubstr("Bound of table weights: 4, at most 8; it follows the waiting"));
+  EXPECT_THAT(text(), HasSubstr("has not settled"));
+  table.set_bound(8);
+  EXPECT_THAT(text(), HasSubstr("try ssp:auto:16"));
+  EXPECT_THAT(ExplanationJson(*Explain("ctr", status, nullptr)), HasSubstr("\"most\": 8"));
+}
+
 TEST_F(ExplainTest, AShardWithTooMuchWorkAndItsHottestKey) {
   Worker({.at_shard_0 = 2, .at_shard_1 = 40});
   Worker({.at_shard_0 = 2, .at_shard_1 = 50});

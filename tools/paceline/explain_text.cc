@@ -82,6 +82,10 @@ std::string ExplanationText(const Explanation& explanation) {
   std::string text = absl::StrCat("Where the time of job ", explanation.job, " goes\n", columns.Text());
   absl::StrAppendFormat(&text, "Operations waited %.1f s more while no thread waited for them.\n",
                         SecondsOf(overlapped));
+  for (const Explanation::Bound& bound : explanation.bounds) {
+    absl::StrAppendFormat(&text, "Bound of table %s: %d, at most %d; it follows the waiting\n", bound.table,
+                          bound.clocks, bound.most);
+  }
   if (explanation.straggler.has_value()) {
     absl::StrAppendFormat(&text, "Straggler: %s\n", explanation.straggler->name);
   }
@@ -115,11 +119,16 @@ std::string ExplanationJson(const Explanation& explanation) {
                         {"share", finding.share},
                         {"text", finding.text}});
   }
+  Json bounds = Json::array();
+  for (const Explanation::Bound& bound : explanation.bounds) {
+    bounds.push_back({{"table", bound.table}, {"bound", bound.clocks}, {"most", bound.most}});
+  }
   const Json json = {{"job", explanation.job},
                      {"total", JsonOf(explanation.total)},
                      {"workers", workers},
                      {"straggler", JsonOf(explanation.straggler)},
                      {"hot_shard", JsonOf(explanation.hot_shard)},
+                     {"bounds", bounds},
                      {"findings", findings}};
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

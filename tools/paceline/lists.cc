@@ -62,7 +62,7 @@ std::string TablesText(const v1::StatusReply& status, const std::string& job) {
     columns.Add({table.name(), absl::StrCat(table.id()), jobs[table.job()], absl::StrCat(schema.dim()),
                  schema.kind() == v1::TABLE_KIND_RANGED ? absl::StrCat(schema.rows()) : "any",
                  schema.aggregated() ? "once per clock" : "on arrival", RuleText(schema.rule()),
-                 table.rule_clock() == 0 ? "-" : absl::StrCat(table.rule_clock())});
+                 table.rule_clock() == 0 || table.only_bound() ? "-" : absl::StrCat(table.rule_clock())});
   }
   return some ? columns.Text() : "No tables.\n";
 }

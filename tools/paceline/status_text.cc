@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "libs/base/text.h"
+#include "libs/clock/consistency.h"
 #include "tools/paceline/columns.h"
 
 namespace paceline::tool {
@@ -139,7 +140,12 @@ std::string Tables(const v1::StatusReply& status) {
                  ranged ? absl::StrCat(schema.rows()) : "any", RuleName(schema.rule()),
                  schema.aggregated() ? "once per clock" : "on arrival"});
   }
-  return absl::StrCat("\nTables\n", columns.Text());
+  std::string text = absl::StrCat("\nTables\n", columns.Text());
+  for (const v1::Table& table : status.tables()) {
+    if (table.bound_max() > 0)
+      absl::StrAppend(&text, "  ", table.name(), " of ", jobs[table.job()], ": ", BoundText(table), "\n");
+  }
+  return text;
 }
 
 std::string Problems(const v1::StatusReply& status) {
@@ -156,6 +162,12 @@ std::string BytesText(uint64_t bytes) {
   size_t unit = 0;
   for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
   return absl::StrFormat(unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
+}
+
+std::string BoundText(const v1::Table& table) {
+  return absl::StrCat("bound ", clock::BoundOf(table.bound()),
+                      table.rule_clock() == 0 ? "" : absl::StrCat(" from clock ", table.rule_clock(), " on"),
+                      ", at most ", table.bound_max(), ": it follows the waiting");
 }
 
 std::string WorkText(const v1::WorkStatus& work) {

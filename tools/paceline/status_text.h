@@ -14,6 +14,9 @@ std::string StatusText(const v1::StatusReply& status, absl::string_view coordina
 // The progress of a work queue, in one line.
 std::string WorkText(const v1::WorkStatus& work);
 
+// "bound 4 from clock 120 on, at most 16: it follows the waiting". REQUIRES: the table has bound_max.
+std::string BoundText(const v1::Table& table);
+
 // "1.5 MiB".
 std::string BytesText(uint64_t bytes);
 

@@ -38,6 +38,7 @@ TEST(StatusTextTest, ShowsEverythingOfARunningCluster) {
     tables {
       id: 1 job: 1 name: "weights"
       schema { kind: TABLE_KIND_SPARSE dim: 4 rule { adagrad {} } }
+      bound_max: 16 bound: 4 rule_clock: 38 rule_change: 2
     }
     tables {
       id: 2 job: 1 name: "bias"
@@ -64,6 +65,7 @@ TEST(StatusTextTest, ShowsEverythingOfARunningCluster) {
       "  TABLE    JOB  DIM  KEYS  RULE     UPDATES\n"
       "  weights  ctr    4   any  adagrad  on arrival\n"
       "  bias     ctr    1    10  add      once per clock\n"
+      "  weights of ctr: bound 4 from clock 38 on, at most 16: it follows the waiting\n"
       "\nProblems\n"
       "  - shard-1 has been silent for 12.3 s; see whether its process runs\n");
 }

@@ -170,6 +170,7 @@ class RandomHistory {
     }
     const Clock min_clock = segment_.MinClockOf(table->info->job);
     change.number = table->rules.last() + 1;
+    change.bound = static_cast<uint32_t>(change.number % 3);
     change.at_once = world::Chance(random_, 0.3);
     change.clock = min_clock + (change.at_once ? 0 : Below(4));
     return change;

@@ -54,6 +54,7 @@ CoordinatorCore::CoordinatorCore(Options options, std::unique_ptr<Facts> facts, 
       tables_(context_, membership_, sessions_),
       work_(context_, sessions_),
       job_changes_(context_, membership_, sessions_, workers_, fan_outs_, waiters_),
+      bounds_(context_, sessions_, job_changes_),
       snapshots_(context_, membership_, workers_, fan_outs_, waiters_),
       schedules_(context_, workers_, snapshots_),
       watchers_(context_),
@@ -378,6 +379,7 @@ void CoordinatorCore::OnTime() {
   if (!CheckGivesIds().ok()) return;
   schedules_.OnTime();
   work_.OnTime();
+  bounds_.OnTime();
 }
 
 absl::Time CoordinatorCore::NextDeadline() const {
@@ -440,6 +442,7 @@ Gauges CoordinatorCore::gauges() {
   gauges.snapshots_loaded = snapshots_.counters().loaded;
   gauges.snapshot_schedules = schedules_.gauges();
   gauges.work = work_.gauges();
+  gauges.bounds = bounds_.gauges();
   return gauges;
 }
 

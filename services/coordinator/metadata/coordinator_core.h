@@ -15,6 +15,7 @@
 #include "services/coordinator/metadata/facts/context.h"
 #include "services/coordinator/metadata/facts/options.h"
 #include "services/coordinator/metadata/facts/probe.h"
+#include "services/coordinator/metadata/jobs/bounds.h"
 #include "services/coordinator/metadata/jobs/job_changes.h"
 #include "services/coordinator/metadata/jobs/tables.h"
 #include "services/coordinator/metadata/leadership/map_watchers.h"
@@ -73,6 +74,7 @@ struct Gauges {
   };
   std::vector<Worker> workers;  // at work
   std::vector<WorkQueues::Gauge> work;
+  std::vector<Bounds::Gauge> bounds;
 };
 
 // The coordinator's decisions: membership, the map, tables and sessions of a cluster. It does I/O only
@@ -261,6 +263,7 @@ class CoordinatorCore final : private FanOuts::Listener {
   Tables tables_;
   WorkQueues work_;
   JobChanges job_changes_;
+  Bounds bounds_;
   Snapshots snapshots_;
   SnapshotSchedules schedules_;
   MapWatchers watchers_;

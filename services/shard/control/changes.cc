@@ -61,7 +61,8 @@ absl::StatusOr<ChangeAction> RateChange(const v1::Change::ChangeRule& change) {
                          .number = change.number(),
                          .rule = rule,
                          .clock = change.clock(),
-                         .at_once = change.at_once()};
+                         .at_once = change.at_once(),
+                         .bound = change.bound()};
 }
 
 absl::Status CheckSnapshot(uint64_t id, const std::string& folder) {

@@ -29,6 +29,7 @@ class Describe {
   void operator()(const log::DropTable& r) { Mix({r.table.v}); }
   void operator()(const log::ChangeRule& r) {
     Mix({r.table->id.v, r.number, table::HashOf(r.rule), r.clock, r.at_once ? uint64_t{1} : 0});
+    if (r.bound > 0) Mix({r.bound});
   }
   void operator()(const log::CloseJob& r) {
     Mix({r.job.v});

@@ -124,7 +124,8 @@ class Client {
   // later ones follow the new rates; updates of smaller clocks follow the old ones, whenever they arrive.
   // Updates of clients without a clock change with the min clock. A result of 0 means that the rates count at
   // once, because `options.now` was set or no worker was active. INVALID_ARGUMENT names a field other than a
-  // rate. From then on OpenOrCreate accepts the new rates, and still those the table was created with.
+  // rate. Other clients are told within about a second (docs/jobs.md). From then on OpenOrCreate accepts the
+  // new rates, and still those the table was created with.
   absl::StatusOr<uint64_t> ChangeRule(absl::string_view name, const Rule& rule,
                                       const ChangeRuleOptions& options = {});
 

@@ -40,6 +40,12 @@ struct Ssp {
   // seldom change, such as sparse models with L1. It costs the shard a comparison of each row that is pushed.
   // It works for sparse tables that are applied on arrival, and has no effect on others.
   bool refresh = false;
+
+  // True: the bound follows how long the job's workers wait for one another, from 1 up to `staleness`. The
+  // coordinator chooses it, and all segments agree on the clock from which on it counts
+  // (docs/consistency.md). So a read promises what it promises under `staleness`, and mostly more; `catch_up`
+  // is scaled down with the bound. Needs shards of feature level 2, otherwise the bound stays at 1.
+  bool adaptive = false;
 };
 
 // Eager stale synchronous parallel (Dai et al., AAAI 2015). Reads promise what they promise under Ssp, and

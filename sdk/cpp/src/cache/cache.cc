@@ -314,6 +314,18 @@ void RowCache::OnDropped(const TableInfo& table, const Batch& batch, const Batch
   }
 }
 
+void RowCache::OnRates(const TableInfo& table, const std::optional<table::Rule>& rule) {
+  if (!enabled()) return;
+  Rows& rows = Of(table);
+  const bool was = std::exchange(rows.additive, rule.has_value() && table::IsAdditive(*rule));
+  if (rule.has_value()) rows.kernel = table::RuleKernel(*rule);
+  if (!was || rows.aggregated || Planted(Bug::kOldRatesInCache)) return;
+  for (const auto& [key, row] : rows.index) {
+    BringUp(*row);
+    if (row->own < row->pushed) row->has_values = row->has_own = false;
+  }
+}
+
 // -- answers and maps --
 
 void RowCache::Learn(const wire::Certificate& certificate) {

@@ -161,6 +161,9 @@ class RowCache {
   void OnPush(const TableInfo& table, const Batch& batch, const Batch::Piece& piece, PartNumber number);
   // The part's content will never be applied: it was refused.
   void OnDropped(const TableInfo& table, const Batch& batch, const Batch::Piece& piece, PartNumber number);
+  // The client's own pushes are of this rule from now on, of the same kind as before; nullopt: what they do
+  // to a row is not known. Rows that hold pushes that no certificate covers become unfit.
+  void OnRates(const TableInfo& table, const std::optional<table::Rule>& rule);
   // A pull whose rows are to be kept begins, and ends. Calls come in pairs.
   void OnPullBegun(const TableInfo& table);
   void OnPullEnded(const TableInfo& table);
@@ -266,10 +269,10 @@ class RowCache {
     const TableId table;
     const uint32_t dim;
     const bool aggregated;
-    const bool additive;        // an update changes a row by a function of the gradient alone
+    bool additive;              // an update changes a row by a function of the gradient alone
     const bool told;            // it has sets
     const uint32_t unread_max;  // a row that was sent so often without being read leaves its set
-    const table::RuleKernel kernel;
+    table::RuleKernel kernel;
     absl::flat_hash_map<uint64_t, Row*> index;                         // by key
     Clock bound = 0;                                                   // of the newest read
     uint32_t pulls = 0;                                                // under way

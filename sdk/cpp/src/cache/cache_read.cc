@@ -173,6 +173,7 @@ class RefreshingRead : public PullSink, public std::enable_shared_from_this<Refr
     const bool entered = enter_([&](ClientCore& core) {
       core.Pull({.table = call_.table,
                  .batch = refresh,
+                 .min_clock = bound_.min_clock,
                  .changes = true,
                  .reader = reader_,
                  .priority = call_.priority,
@@ -219,6 +220,7 @@ class RefreshingRead : public PullSink, public std::enable_shared_from_this<Refr
     const bool entered = enter_([&](ClientCore& core) {
       core.Pull({.table = call_.table,
                  .batch = batch,
+                 .min_clock = bound_.min_clock,
                  .reader = reader_,
                  .priority = call_.priority,
                  .timeout = call_.timeout,
@@ -276,6 +278,7 @@ void ReadThroughCache(EnterCore enter, AllocateLater allocate, const absl::Statu
   const bool entered = enter([&](ClientCore& core) {
     core.Pull({.table = call.table,
                .batch = std::move(batch),
+               .min_clock = looked.bound.min_clock,
                .priority = call.priority,
                .timeout = call.timeout,
                .sink = receiver},

@@ -154,12 +154,14 @@ void ClientCore::Pull(PullCall call, std::optional<Clock> min_clock) {
 Clock ClientCore::CatchUp(const TableInfo& table, Clock reader) const {
   const Promise promise = PromiseOf(table.consistency);
   if (!promise.staleness.has_value() || !promise.catch_up.has_value() || !context_.worker) return 0;
-  if (reader < puller_.newest_min_clock() + *promise.staleness) return 0;
-  return clock::MinClockFor(*promise.catch_up, reader);
+  if (reader < puller_.newest_min_clock() + *context_.changes.StalenessOf(table, promise, reader)) return 0;
+  return clock::MinClockFor(*context_.changes.CatchUpOf(table, promise, reader), reader);
 }
 
 void ClientCore::ApplyRules(PullCall& call, const ReadRules& rules) {
-  call.min_clock = rules.bound.min_clock;
+  // What follows a look at the cache keeps the bound of that look, though a larger one may have been told
+  // since.
+  call.min_clock = std::max(call.min_clock, rules.bound.min_clock);
   call.exact = rules.bound.exact;
   call.own_writes = rules.own_writes;
   call.cached = rules.cached && RowCache::WorthIt(call.batch->ranges, call.batch->dim) &&
@@ -175,7 +177,7 @@ ClientCore::ReadRules ClientCore::RulesOf(const TableInfo& table, std::optional<
   if (min_clock.has_value()) {
     rules.bound.min_clock = *min_clock;
   } else if (bounded) {
-    rules.bound.min_clock = clock::MinClockFor(*promise.staleness, reader);
+    rules.bound.min_clock = clock::MinClockFor(*context_.changes.StalenessOf(table, promise, reader), reader);
     // Once the last tick is sent, no worker waits for this one's clock.
     rules.bound.exact = promise.exact && !context_.finished && !finishing_ && !sealed_;
   }
@@ -210,6 +212,7 @@ absl::Status ClientCore::Tick() {
   }
   ++context_.worker_clock;
   context_.history.Record(history::Ticked{.clock = context_.worker_clock});
+  context_.changes.OnTick(context_.worker, context_.worker_clock);
   pusher_.OnTick();
   return absl::OkStatus();
 }

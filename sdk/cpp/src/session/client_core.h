@@ -82,8 +82,8 @@ class ClientCore {
   // Numbers the push's parts at this client's clock and sends them. Never refuses for lack of room: check
   // awaitable_bytes() first.
   void Push(PushCall call);
-  // Overwrites the call's `min_clock` unless `min_clock` is given. Asks the shards for every row;
-  // cache_read.h reads cached rows first.
+  // Raises the call's `min_clock` to the bound of the table's model, or to `min_clock` if that is given. Asks
+  // the shards for every row; cache_read.h reads cached rows first.
   void Pull(PullCall call, std::optional<Clock> min_clock);
   // A push and a pull of the same batch: the rows come back to `read.sink` once the push is applied, as a
   // read at this client's clock, or at the next one, needs them.
@@ -101,6 +101,8 @@ class ClientCore {
     return RulesOf(table, min_clock, context_.worker_clock);
   }
   RowCache& cache() { return context_.cache; }
+  // The rates and bounds that the coordinator has told of.
+  const TableChanges& changes() const { return context_.changes; }
   // Counts rows that a read at clock `reader` took from the cache; the caller named this bound.
   void CountCached(const TableInfo& table, const ClockCounts& hits, Clock reader, std::optional<Clock> bound);
   absl::Status Tick();

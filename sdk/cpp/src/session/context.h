@@ -19,6 +19,7 @@
 #include "sdk/cpp/src/session/gate.h"
 #include "sdk/cpp/src/session/history.h"
 #include "sdk/cpp/src/session/routes.h"
+#include "sdk/cpp/src/session/table_changes.h"
 #include "sdk/cpp/src/session/table_info.h"
 #include "sdk/cpp/src/session/time_account.h"
 #include "sdk/cpp/src/session/timers.h"
@@ -75,7 +76,8 @@ struct Context {
   CatalogueVersion catalogue_version;
 
   RowCache cache;
-  History history;  // events for the history file; recorded only if there is a sink
+  TableChanges changes{cache};  // of rates and bounds
+  History history;              // events for the history file; recorded only if there is a sink
   std::shared_ptr<const TableInfo> any_table;  // the one that was opened last; null: none yet
   PullListener* puller = nullptr;              // for parts that want their rows back
 

@@ -19,7 +19,8 @@ struct Promise {
   // A read of a worker at clock c waits until it holds all updates of clocks < c − staleness, and may be
   // answered from the cache. nullopt: it takes the newest values, does not wait, and is always fetched.
   std::optional<Clock> staleness;
-  bool exact = false;  // nor does it hold any of clock c or a later one; takes an aggregated table
+  bool adaptive = false;  // that is the largest: the bound in force is told (TableChanges)
+  bool exact = false;     // nor does it hold any of clock c or a later one; takes an aggregated table
   // A worker that has to wait does so until it could read at this staleness. nullopt: it waits no longer than
   // it must.
   std::optional<Clock> catch_up = {};
@@ -36,6 +37,7 @@ struct Promise {
 inline Promise PromiseOf(const Ssp& ssp) {
   return {.name = "Ssp",
           .staleness = ssp.staleness,
+          .adaptive = ssp.adaptive && ssp.staleness > 1,
           .catch_up = ssp.catch_up,
           .own_fetched = true,
           .own_cached = ssp.read_my_writes,

@@ -14,6 +14,9 @@
 namespace paceline::sdk {
 namespace {
 
+constexpr Clock kBoundMost = UINT16_MAX;
+constexpr absl::Duration kKeepAliveForBounds = absl::Milliseconds(250);
+
 // The coordinator no longer knows the session.
 bool MeansOver(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsAborted(status) || absl::IsFailedPrecondition(status) ||
@@ -138,7 +141,15 @@ void Session::SendKeepAlive() {
   if (context_.loss.has_value()) request.set_loss(*context_.loss);
   request.set_rows_from_cache(context_.stats.rows_from_cache);
   request.set_rows_pulled(context_.stats.rows_pulled);
-  if (context_.worker) *request.mutable_time() = context_.times->Report();
+  request.set_told_version(told_version_);
+  if (context_.worker) {
+    v1::WorkerTime& time = *request.mutable_time();
+    time = context_.times->Report();
+    for (v1::WorkerTime::OfTable& of : *time.mutable_of_tables()) {
+      const std::optional<Clock> bound = context_.changes.BoundOf(of.name(), context_.worker_clock);
+      if (bound.has_value()) of.set_bound(static_cast<uint32_t>(*bound));
+    }
+  }
   // Long enough for a change of coordinators; the next keep-alive is not sent before.
   const absl::Duration timeout = 2 * keep_alive_;
   context_.deferred.Run([this, &api = api_, request, timeout, gate = context_.gate] {
@@ -156,6 +167,12 @@ void Session::OnKeptAlive(absl::StatusOr<v1::KeepAliveReply> reply) {
   if (absl::IsDataLoss(reply.status())) return context_.fail(reply.status());
   if (reply.ok() && MapVersion(reply->map_version()) > context_.routes->map.version()) {
     WantMap(MapVersion(reply->map_version()));
+  }
+  if (reply.ok()) {
+    told_version_ = std::max(told_version_, reply->catalogue_version());
+    for (const v1::Table& table : reply->changed()) {
+      context_.changes.Told(table, context_.worker, context_.worker_clock);
+    }
   }
   // No answer: sooner again, before the session timeout runs out.
   KeepAliveAfter(reply.ok() ? keep_alive_ : keep_alive_ / 4);
@@ -243,6 +260,9 @@ void Session::OpenTable(std::string name, const v1::TableSchema* schema, Consist
     *request.mutable_schema() = *schema;
     request.set_create(true);
   }
+  const Promise promise = PromiseOf(consistency);
+  if (promise.adaptive)
+    request.set_bound_max(static_cast<uint32_t>(std::min(*promise.staleness, kBoundMost)));
   Ask(&CoordinatorApi::OpenTable, absl::StrCat("open table '", name, "'"), context_.Now() + options_.timeout,
       std::move(request),
       [this, consistency, done = std::move(done)](absl::StatusOr<v1::OpenTableReply> reply) mutable {
@@ -274,7 +294,16 @@ absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::Op
   auto info = std::make_shared<const TableInfo>(TableInfo{
       .id = id, .name = table.name(), .schema = schema, .placement = placement, .consistency = consistency});
   context_.any_table = info;
+  context_.changes.Opened(info, table, context_.worker, context_.worker_clock);
+  told_version_ = 0;  // this answer may be older than the last one of what has changed
+  if (PromiseOf(consistency).adaptive) KeepAliveForBounds();
   return info;
+}
+
+void Session::KeepAliveForBounds() {
+  if (keep_alive_ <= kKeepAliveForBounds) return;
+  keep_alive_ = kKeepAliveForBounds;
+  KeepAliveAfter(keep_alive_);
 }
 
 void Session::SawCatalogue(uint64_t version) {

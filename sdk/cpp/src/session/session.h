@@ -65,6 +65,10 @@ class Session {
                 Ask(method, what, deadline, std::move(request),
                     [this, done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
                       if (reply.ok()) SawCatalogue(reply->catalogue_version());
+                      if constexpr (requires { reply->table(); }) {  // new rates
+                        if (reply.ok())
+                          context_.changes.Told(reply->table(), context_.worker, context_.worker_clock);
+                      }
                       context_.deferred.Tell(std::move(done), std::move(reply));
                     });
               });
@@ -113,6 +117,8 @@ class Session {
 
   absl::StatusOr<std::shared_ptr<const TableInfo>> TakeTable(const v1::OpenTableReply& reply,
                                                              const Consistency& consistency);
+  // The coordinator hears of waits sooner, and tells of changes sooner.
+  void KeepAliveForBounds();
   // The id of the table that has this name now.
   void FindTable(const std::string& name, absl::Time deadline,
                  absl::AnyInvocable<void(absl::StatusOr<uint32_t>)> done);
@@ -143,6 +149,7 @@ class Session {
   bool stopped_ = false;
 
   absl::Duration keep_alive_ = absl::Seconds(1);
+  uint64_t told_version_ = 0;  // of the catalogue: the changes up to it are known
   Timers::Id keep_alive_timer_;
 
   std::shared_ptr<CoordinatorApi::Watch> watch_;

@@ -319,6 +319,39 @@ TEST_F(SessionTest, KeepAlivesTellTheClockAndContinueWithoutACoordinator) {
   EXPECT_GT(h.coordinator.keep_alives.size(), before);
 }
 
+TEST_F(SessionTest, ABoundThatFollowsIsToldWithKeepAlives) {
+  const auto weights = h.OpenTable("weights", {.dim = 1}, Ssp{.staleness = 8, .adaptive = true}).value();
+  EXPECT_EQ(h.coordinator.tables_opened.back().bound_max(), 8u);
+  const auto asked = [&] { return h.core->RulesOf(*weights, std::nullopt).bound.min_clock; };
+  EXPECT_EQ(asked(), 4u) << "at clock 5, within the first bound";
+  v1::Table changed;
+  changed.set_id(weights->id.v);
+  *changed.mutable_schema() = wire::ToProto(weights->schema);
+  changed.set_rule_change(1);
+  changed.set_rule_clock(6);
+  changed.set_bound(3);
+  h.coordinator.changed = {changed};
+  h.coordinator.changes_version = 9;
+  h.Advance(absl::Milliseconds(600));
+  EXPECT_THAT(h.coordinator.keep_alives, SizeIs(2)) << "four a second";
+  EXPECT_EQ(h.coordinator.keep_alives.front().told_version(), 0u);
+  EXPECT_EQ(h.coordinator.keep_alives.back().told_version(), 9u);
+  EXPECT_EQ(h.core->changes().Known(weights->id), 1u);
+  EXPECT_EQ(asked(), 4u) << "not before clock 6";
+  ASSERT_THAT(h.Tick(), IsOk());
+  EXPECT_EQ(asked(), 3u);
+}
+
+// The answer to the opening may be older than a keep-alive's that came before it.
+TEST_F(SessionTest, AfterATableIsOpenedAllChangesAreToldAgain) {
+  h.coordinator.changes_version = 9;
+  h.Advance(absl::Milliseconds(2'500));
+  EXPECT_EQ(h.coordinator.keep_alives.back().told_version(), 9u);
+  EXPECT_THAT(h.OpenTable("weights", {.dim = 1}), IsOk());
+  h.Advance(absl::Seconds(1));
+  EXPECT_EQ(h.coordinator.keep_alives.back().told_version(), 0u);
+}
+
 TEST_F(SessionTest, AnEvictedClientIsOver) {
   auto pull = h.Pull(table, {KeyIn(0)}, 100);
   h.coordinator.failure = absl::NotFoundError("session 7 was evicted: silent for 20 s");

@@ -57,10 +57,14 @@ class FakeCoordinator final : public CoordinatorApi {
   absl::Status failure;
   Clock start_clock = 0;
   uint32_t keep_alive_ms = 1000;
+  // What it tells with keep-alives: the version of the catalogue, and the tables that have changed.
+  uint64_t changes_version = 0;
+  std::vector<v1::Table> changed;
   std::string secret = "00112233445566778899aabbccddeeff";  // of the session
 
   // The requests that came.
   std::vector<v1::KeepAliveRequest> keep_alives;
+  std::vector<v1::OpenTableRequest> tables_opened;
   std::vector<v1::FinishWorkerRequest> finishes;
   std::vector<v1::CloseSessionRequest> closes;
   std::vector<v1::DropTableRequest> drops;
@@ -104,6 +108,10 @@ class FakeCoordinator final : public CoordinatorApi {
     keep_alives.push_back(request);
     v1::KeepAliveReply reply;
     reply.set_map_version(cluster_.Map().version());
+    reply.set_catalogue_version(changes_version);
+    if (request.told_version() < changes_version) {
+      for (const v1::Table& table : changed) *reply.add_changed() = table;
+    }
     Answer(std::move(done), reply);
   }
   void FinishWorker(const v1::FinishWorkerRequest& request, absl::Duration,
@@ -123,6 +131,7 @@ class FakeCoordinator final : public CoordinatorApi {
   void OpenTable(const v1::OpenTableRequest& request, absl::Duration,
                  Callback<v1::OpenTableReply> done) override {
     CheckToken(request.token());
+    tables_opened.push_back(request);
     v1::OpenTableReply reply;
     auto known = tables_.find(request.name());
     if (known == tables_.end()) {

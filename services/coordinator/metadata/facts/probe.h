@@ -33,6 +33,8 @@ class Probe {
   virtual void TableDropped(const v1::Table& /*table*/) {}
   // Every segment has logged the rates that the table now shows.
   virtual void RatesChanged(const v1::Table& /*table*/) {}
+  // The bound that its readers follow.
+  virtual void BoundChanged(const v1::Table& /*table*/) {}
   // Nothing of the job is left.
   virtual void JobDeleted(const JobRecord& /*job*/) {}
   // A call to a shard failed, or did not name all segments, and will be repeated.

@@ -31,7 +31,8 @@ namespace paceline::coordinator {
 // Changing rates: the coordinator proposes a clock beyond all that it knows. Each segment accepts it unless
 // one of its workers is there already; then the next proposal uses what was learned. A segment in which the
 // earlier clock has begun by then keeps it: rates do not go back. Without workers there is no clock to agree
-// on: each segment changes at once, and no session joins until all have changed.
+// on: each segment changes at once, and no session joins until all have changed. A bound that follows the
+// workers' waiting (Bounds) changes in the same way.
 //
 // Deleting: first all sessions are closed everywhere, then tables and clocks are removed, then the name is
 // free.
@@ -60,6 +61,10 @@ class JobChanges {
   // REQUIRES: `job` is what the request means, and no snapshot is being loaded into it.
   absl::StatusOr<Ticket> DeleteJob(uint32_t job, const v1::DeleteJobRequest& request, absl::Time deadline,
                                    const Done<v1::DeleteJobReply>& done);
+
+  // Begins to agree on this bound for workers that read the table by one that follows, unless another change
+  // of the table is under way or to come.
+  void ChangeBound(const v1::Table& table, uint32_t bound);
 
   // -- events --
   // The fan-out of a table or a job has reached every segment.
@@ -91,6 +96,7 @@ class JobChanges {
 
   // -- rule_changes.cc --
   absl::Status CheckRates(const v1::Table& table, const v1::Rule& rule) const;
+  absl::Status CheckBound(const v1::Table& table, uint32_t bound) const;
   // The change that a request asks for, without its number.
   absl::StatusOr<RuleChangeRecord> Decide(const v1::Table& table, const v1::ChangeRuleRequest& request) const;
   absl::Status BeginRuleChange(RuleChangeRecord change);

@@ -1,4 +1,5 @@
-// Changes rates while the job trains: chooses the clock, and another one if it is refused.
+// Changes rates, and bounds that follow the workers' waiting, while the job trains: chooses the clock, and
+// another one if it is refused.
 #include <algorithm>
 #include <utility>
 
@@ -19,6 +20,7 @@ bool Same(const v1::Rule& a, const v1::Rule& b) {
 // True if the table's last change is what the request asks for.
 bool IsDone(const v1::Table& table, const v1::ChangeRuleRequest& request) {
   if (!Same(table.schema().rule(), request.rule())) return false;
+  if (request.bound() != 0 && request.bound() != table.bound()) return false;
   if (request.now()) return table.rule_clock() == 0;
   return request.when_case() != v1::ChangeRuleRequest::kAtClock || table.rule_clock() >= request.at_clock();
 }
@@ -41,19 +43,47 @@ absl::Status JobChanges::CheckRates(const v1::Table& table, const v1::Rule& rule
   return table::Validate(after);
 }
 
+absl::Status JobChanges::CheckBound(const v1::Table& table, uint32_t bound) const {
+  if (bound == 0) return absl::OkStatus();
+  if (table.bound_max() == 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "bound: ", bound, "; no worker reads the table by a bound that follows (Ssp::adaptive, ssp:auto)"));
+  }
+  if (bound > table.bound_max()) {
+    return absl::InvalidArgumentError(absl::StrCat("bound: ", bound, "; expected at most ", table.bound_max(),
+                                                   ", which its workers allow"));
+  }
+  return membership_.CheckSpoken(2, "a bound that follows");
+}
+
+void JobChanges::ChangeBound(const v1::Table& table, uint32_t bound) {
+  const bool to_come = table.rule_clock() > workers_.NewestClock(table.job());
+  if (to_come || context_.facts.FindRuleChange(table.id()) != nullptr) return;
+  if (!membership_.CheckMayGiveIds().ok() || !CheckBound(table, bound).ok()) return;
+  v1::ChangeRuleRequest request;
+  *request.mutable_rule() = table.schema().rule();
+  request.set_bound(bound);
+  const absl::StatusOr<RuleChangeRecord> change = Decide(table, request);
+  if (change.ok()) (void)BeginRuleChange(*change);  // if the commit fails the policy asks again
+}
+
 absl::StatusOr<Ticket> JobChanges::ChangeRule(const v1::ChangeRuleRequest& request, absl::Time deadline,
                                               const Done<v1::ChangeRuleReply>& done) {
   ABSL_ASSIGN_OR_RETURN(const uint32_t job, JobOf(request.session(), request.token(), request.job()));
   ABSL_ASSIGN_OR_RETURN(const v1::Table* found, TableOf(job, request.table()));
   const v1::Table& table = *found;
-  if (const absl::Status wrong = CheckRates(table, request.rule()); !wrong.ok()) {
+  absl::Status wrong = CheckRates(table, request.rule());
+  wrong.Update(CheckBound(table, request.bound()));
+  if (!wrong.ok())
     return absl::Status(wrong.code(), absl::StrCat("table '", table.name(), "': ", wrong.message()));
-  }
   const uint32_t id = table.id();
   const RuleChangeRecord* under_way = context_.facts.FindRuleChange(id);
-  if (under_way != nullptr && !Same(under_way->rule(), request.rule())) {
-    return absl::UnavailableError(
-        absl::StrCat("table '", table.name(), "': another change of its rates is being agreed; try again"));
+  const bool other =
+      under_way != nullptr && (!Same(under_way->rule(), request.rule()) ||
+                               (request.bound() != 0 && request.bound() != under_way->bound()));
+  if (other) {
+    return absl::UnavailableError(absl::StrCat(
+        "table '", table.name(), "': another change of its rates or bound is being agreed; try again"));
   }
   if (under_way == nullptr) {
     if (IsDone(table, request)) return waiters_.Tell(done, {RuleReply(id)});
@@ -74,7 +104,7 @@ absl::StatusOr<RuleChangeRecord> JobChanges::Decide(const v1::Table& table,
   }
   if (table.rule_clock() > known && wished > table.rule_clock()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "table '", table.name(), "': its rates change at clock ", table.rule_clock(),
+        "table '", table.name(), "': its rates or bound change at clock ", table.rule_clock(),
         " already, which is not reached; a change at a later clock has to wait until then, an earlier one "
         "takes its place"));
   }
@@ -82,6 +112,7 @@ absl::StatusOr<RuleChangeRecord> JobChanges::Decide(const v1::Table& table,
   change.set_table(table.id());
   change.set_number(table.rule_change() + 1);
   *change.mutable_rule() = request.rule();
+  change.set_bound(request.bound() != 0 ? request.bound() : table.bound());
   const bool at_work = workers_.AnyAtWork(table.job());
   if (request.now() || (!at_work && wished <= known)) {
     change.set_at_once(true);
@@ -110,6 +141,7 @@ void JobChanges::StartRuleChange(const RuleChangeRecord& record) {
   *rule.mutable_rule() = record.rule();
   rule.set_clock(record.clock());
   rule.set_at_once(record.at_once());
+  rule.set_bound(record.bound());
   fan_outs_.Start(std::move(change));
 }
 
@@ -134,9 +166,14 @@ void JobChanges::FinishRuleChange(uint32_t id) {
   if (change == nullptr || before == nullptr) return fan_outs_.Stop(Subject::Table(id));
   if (!membership_.CheckMayGiveIds().ok()) return;  // the fan-out calls again after a pause
   v1::Table table = *before;
+  const bool rates_begun =
+      before->only_bound() || before->rule_clock() <= workers_.NewestClock(before->job());
+  table.set_only_bound(rates_begun && Same(before->schema().rule(), change->rule()) &&
+                       before->bound() != change->bound());
   if (!table.has_created_rule()) *table.mutable_created_rule() = table.schema().rule();
   *table.mutable_schema()->mutable_rule() = change->rule();
   table.set_rule_change(change->number());
+  table.set_bound(change->bound());
   table.set_rule_clock(change->at_once() ? 0 : change->clock());
   Changes changes;
   changes.counters = context_.facts.counters();
@@ -146,7 +183,7 @@ void JobChanges::FinishRuleChange(uint32_t id) {
   if (!context_.Commit(changes).ok()) return;  // the fan-out calls again after a pause
   proposals_.erase(id);
   fan_outs_.Stop(Subject::Table(id));
-  context_.probe.RatesChanged(table);
+  table.only_bound() ? context_.probe.BoundChanged(table) : context_.probe.RatesChanged(table);
   waiters_.AnswerAll(Subject::Table(id), absl::OkStatus());
   membership_.Pump();
   workers_.OnTime();  // held sessions may join now

@@ -27,7 +27,9 @@ absl::StatusOr<v1::OpenTableReply> Tables::Open(const v1::OpenTableRequest& requ
   v1::OpenTableReply reply;
   if (const v1::Table* table = context_.facts.FindTable(job, request.name())) {
     if (request.create()) ABSL_RETURN_IF_ERROR(CheckSame(*table, request.schema()));
-    *reply.mutable_table() = *table;
+    if (request.bound_max() > table->bound_max())
+      ABSL_RETURN_IF_ERROR(AllowBound(*table, request.bound_max()));
+    *reply.mutable_table() = *context_.facts.FindTable(job, request.name());
   } else if (request.create()) {
     ABSL_ASSIGN_OR_RETURN(*reply.mutable_table(), Create(job, request));
   } else {
@@ -56,6 +58,13 @@ absl::Status Tables::CheckSame(const v1::Table& table, const v1::TableSchema& sc
                                                "; open it with the schema it has, or choose another name"));
 }
 
+absl::Status Tables::AllowBound(v1::Table table, uint32_t bound_max) {
+  table.set_bound_max(bound_max);
+  Changes changes;
+  changes.tables.push_back(std::move(table));
+  return context_.Commit(changes);
+}
+
 absl::StatusOr<v1::Table> Tables::Create(uint32_t job, const v1::OpenTableRequest& request) {
   ABSL_ASSIGN_OR_RETURN(table::Schema schema, wire::SchemaFromProto(request.schema()));
   ABSL_RETURN_IF_ERROR(membership_.CheckSpoken(
@@ -75,6 +84,7 @@ absl::StatusOr<v1::Table> Tables::Create(uint32_t job, const v1::OpenTableReques
   table.set_job(job);
   table.set_name(request.name());
   *table.mutable_schema() = wire::ToProto(schema);
+  table.set_bound_max(request.bound_max());
   changes.tables.push_back(table);
   ABSL_RETURN_IF_ERROR(context_.Commit(changes));
   context_.probe.TableCreated(table);

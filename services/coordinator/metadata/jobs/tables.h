@@ -26,6 +26,8 @@ class Tables {
 
  private:
   absl::Status CheckSame(const v1::Table& table, const v1::TableSchema& schema) const;
+  // Workers of the table allow its bound to be as large.
+  absl::Status AllowBound(v1::Table table, uint32_t bound_max);
   absl::StatusOr<v1::Table> Create(uint32_t job, const v1::OpenTableRequest& request);
 
   Context& context_;

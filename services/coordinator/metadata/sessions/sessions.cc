@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/planted.h"
 #include "libs/base/status.h"
 #include "libs/secret/secret.h"
 #include "services/coordinator/metadata/facts/catalogue.h"
@@ -280,7 +281,7 @@ void Sessions::OnNamedEverywhere(const SessionRecord& session) {
 // -- signs of life --
 
 absl::StatusOr<v1::KeepAliveReply> Sessions::KeepAlive(const v1::KeepAliveRequest& request) {
-  ABSL_RETURN_IF_ERROR(FindLive(request.session(), request.token()).status());
+  ABSL_ASSIGN_OR_RETURN(const SessionRecord* session, FindLive(request.session(), request.token()));
   Soft& soft = soft_[request.session()];
   soft.heard = context_.now;
   soft.clock = std::max(soft.clock, request.clock());
@@ -290,7 +291,27 @@ absl::StatusOr<v1::KeepAliveReply> Sessions::KeepAlive(const v1::KeepAliveReques
   if (request.has_time() && request.time().ByteSizeLong() <= kTimeBytesMax) soft.time = request.time();
   v1::KeepAliveReply reply;
   reply.set_map_version(context_.facts.map_version());
+  if (request.has_told_version()) TellChanges(session->job(), request.told_version(), reply);
   return reply;
+}
+
+// Everything that is told was agreed by every segment.
+void Sessions::TellChanges(uint32_t job, uint64_t told, v1::KeepAliveReply& reply) const {
+  reply.set_catalogue_version(context_.facts.counters().catalogue_version());
+  if (reply.catalogue_version() <= told && !Planted(Bug::kBoundToldEarly)) return;
+  for (const auto& [id, table] : context_.facts.tables()) {
+    if (table.job() != job) continue;
+    const RuleChangeRecord* under_way =
+        Planted(Bug::kBoundToldEarly) ? context_.facts.FindRuleChange(id) : nullptr;
+    if (under_way == nullptr && table.rule_change() == 0) continue;
+    v1::Table& changed = *reply.add_changed();
+    changed = table;
+    if (under_way == nullptr) continue;
+    changed.set_rule_change(under_way->number());
+    changed.set_rule_clock(under_way->clock());
+    changed.set_bound(under_way->bound());
+    *changed.mutable_schema()->mutable_rule() = under_way->rule();
+  }
 }
 
 absl::Duration Sessions::Silence(uint64_t session) const {

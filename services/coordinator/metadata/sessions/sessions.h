@@ -110,6 +110,8 @@ class Sessions {
   static Ending EndingOf(const SessionRecord& session);
 
   absl::Status CheckOpen(const v1::OpenSessionRequest& request) const;
+  // Tells the rates and bounds that have changed since version `told` of the catalogue.
+  void TellChanges(uint32_t job, uint64_t told, v1::KeepAliveReply& reply) const;
   absl::StatusOr<Ticket> OpenNow(const v1::OpenSessionRequest& request, absl::Time deadline,
                                  const Done<v1::OpenSessionReply>& done, Ticket ticket);
   absl::StatusOr<uint64_t> CreateSession(const v1::OpenSessionRequest& request);

@@ -155,6 +155,9 @@ absl::StatusOr<uint32_t> Snapshots::CommitLoad(const std::string& name, const v1
     to.set_job(record.id());
     to.clear_rule_change();
     to.clear_rule_clock();
+    to.clear_bound_max();
+    to.clear_bound();
+    to.clear_only_bound();
     load.add_from(from.id());
     load.add_to(to.id());
   }

@@ -133,7 +133,7 @@ absl::Status Snapshots::DrawCut(Creation& creation, uint64_t above) {
 uint64_t Snapshots::NewestRates(uint32_t job) const {
   uint64_t newest = 0;
   for (const auto& [id, table] : context_.facts.tables()) {
-    if (table.job() == job) newest = std::max(newest, table.rule_clock());
+    if (table.job() == job && !table.only_bound()) newest = std::max(newest, table.rule_clock());
   }
   return newest;
 }

@@ -110,7 +110,8 @@ bool ChangeRates(const v1::Change& change, FakeSegment& segment, uint32_t id, v1
   rates.push_back({.number = rule.number(),
                    .lr = rule.rule().sgd().learning_rate(),
                    .clock = rule.at_once() ? segment.min_clock : rule.clock(),
-                   .at_once = rule.at_once()});
+                   .at_once = rule.at_once(),
+                   .bound = rule.bound()});
   return true;
 }
 

@@ -31,6 +31,7 @@ struct FakeRates {
   float lr = 0;
   uint64_t clock = 0;
   bool at_once = false;
+  uint32_t bound = 0;
 };
 
 // One segment's knowledge of sessions, tables and jobs, by the rules that shards follow.
