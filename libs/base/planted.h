@@ -86,6 +86,7 @@ enum class Bug : uint8_t {
   kLoadMovesEarly,      // segments move by load while a drain goes on or copies are missing
   kLoadMovesAgain,      // a segment that has just moved by load does not rest
   kLoadNotAwaited,      // segments move by load before all their primaries have told it
+  kSlicesOfTwoEpochs,   // a reduction that begins anew at another primary keeps the slices that it had
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -9,9 +9,6 @@
 // one for long.
 namespace paceline::log {
 
-// Keys of a part: its cursor and its epoch.
-inline constexpr size_t kReductionKeys = 2;
-
 // Writes the partial result of one slice to read.out. A cursor counts for one primary only, because another
 // member may have cut its pages elsewhere, and may lack what this one had not committed: with an epoch other
 // than `epoch` the segment begins from its first row. REQUIRES: the query suits the table.

@@ -38,7 +38,7 @@ class Outcome : public ReadSink {
   void Refused(size_t, v1::Refusal refusal) override { refusals.push_back(std::move(refusal)); }
 
   table::ReduceQuery query;
-  std::array<uint64_t, kReductionKeys> place = {};
+  std::array<uint64_t, wire::kReductionKeys> place = {};
   std::string out;
   std::vector<wire::Certificate> certificates;
   std::vector<v1::Refusal> refusals;

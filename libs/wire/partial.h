@@ -12,6 +12,9 @@
 // result in place of rows.
 namespace paceline::wire {
 
+// Keys of a part: a cursor and an epoch.
+inline constexpr size_t kReductionKeys = 2;
+
 // A partial result takes so many bytes, whatever is in it.
 size_t PartialBytes(const table::ReduceQuery& query);
 

@@ -8,7 +8,6 @@
 #include "libs/base/status.h"
 #include "libs/clock/consistency.h"
 #include "libs/log/keys.h"
-#include "libs/log/reduced_read.h"
 #include "libs/wire/partial.h"
 
 namespace paceline::shard {
@@ -114,10 +113,10 @@ absl::Status PullOp::PrepareReduction() {
   reduction_ = wire::QueryFromProto(head_.reduction());
   ABSL_RETURN_IF_ERROR(table::CheckQuery(table_->schema, *reduction_));
   for (Slice& slice : slices_) {
-    if (slice.count != log::kReductionKeys) {
+    if (slice.count != wire::kReductionKeys) {
       return absl::InvalidArgumentError(absl::StrCat(
           "parts: ", slice.count, " entries for segment ", slice.segment.v,
-          "; a part that asks for a reduction has ", log::kReductionKeys, ", a cursor and an epoch"));
+          "; a part that asks for a reduction has ", wire::kReductionKeys, ", a cursor and an epoch"));
     }
     slice.rows = 1;
     slice.first_row = static_cast<uint64_t>(&slice - slices_.data());
