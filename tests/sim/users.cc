@@ -85,6 +85,7 @@ void Worker::Work() {
   if (world_.Chance(0.3) && up()) PushScratch();
   if (world_.Chance(0.3) && up()) PushRates();
   if (world_.Chance(0.5) && up()) PushMeans();
+  if (world_.reduces && world_.Chance(0.5) && up()) PushWide();
   if (!up()) return;
   world_.Chance(0.75) ? Read() : ReadFolded();
 }
@@ -168,6 +169,7 @@ void Worker::LeaveQueue() {
 
 void Worker::Read() {
   if (world_.Chance(0.15)) return PullScratch([this] { ReadFolded(); });
+  if (world_.reduces && world_.Chance(0.4)) return ReduceWide([this] { ReadFolded(); });
   PullCounts(counts_, std::nullopt, [this] {
     if (world_.Chance(0.6)) return ReadFolded();
     std::vector<uint64_t> keys;
@@ -261,11 +263,13 @@ void Reader::Round() {
   }
   if (world_.Chance(0.2)) PushRates();
   if (world_.Chance(0.2)) PushScratch();
+  const auto next = [this] {
+    Later(world_.Between(absl::ZeroDuration(), absl::Milliseconds(60)), [this] { Round(); });
+  };
+  if (world_.reduces && world_.Chance(0.4)) return ReduceWide(next);
   std::optional<Clock> min_clock;
   if (world_.Chance(0.4)) min_clock = Known() + world_.Below(2);
-  PullCounts(world_.Chance(0.3) ? folded_ : counts_, min_clock, [this] {
-    Later(world_.Between(absl::ZeroDuration(), absl::Milliseconds(60)), [this] { Round(); });
-  });
+  PullCounts(world_.Chance(0.3) ? folded_ : counts_, min_clock, next);
 }
 
 }  // namespace paceline::sim

@@ -192,7 +192,7 @@ TEST_F(ReduceTest, TheSameRowsGiveTheSameBitsAtAnotherMember) {
 // Reductions go on, and are right, while others push and a shard stops.
 TEST_F(ReduceTest, WhileOthersPushAndAShardStops) {
   Start(3, /*replicas=*/1);
-  Table table = Make("t", Ranged{.rows = 400'000, .dim = 1});
+  Table table = Make("t", Ranged{.rows = 2'000'000, .dim = 1});
   auto pusher = cluster->Connect({.job = "reduce"});
   ASSERT_THAT(pusher, IsOk());
   std::atomic<bool> stop = false;
@@ -203,7 +203,7 @@ TEST_F(ReduceTest, WhileOthersPushAndAShardStops) {
     world::SplitMix64 other(3);
     while (!stop) {
       std::vector<uint64_t> keys;
-      for (int i = 0; i < 500; ++i) keys.push_back(world::Uniform(other, 400'000));
+      for (int i = 0; i < 500; ++i) keys.push_back(world::Uniform(other, 2'000'000));
       sent += keys.size();
       if (!own.Push(keys, std::vector<float>(keys.size(), 1)).ok()) return;
       committed += keys.size();
@@ -215,7 +215,7 @@ TEST_F(ReduceTest, WhileOthersPushAndAShardStops) {
     const absl::StatusOr<Reduced> reduced = table.Reduce(Reduction::kSum);
     const auto most = static_cast<double>(sent);
     ASSERT_THAT(reduced, IsOk());
-    EXPECT_EQ(reduced->rows, 400'000u) << "each row once";
+    EXPECT_EQ(reduced->rows, 2'000'000u) << "each row once";
     EXPECT_GE(reduced->value, least);
     EXPECT_LE(reduced->value, most);
   }
