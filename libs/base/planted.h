@@ -93,6 +93,7 @@ enum class Bug : uint8_t {
   kBoundToldEarly = 90,  // clients are told of rates and bounds that not every segment has logged
   kBoundUsedEarly,       // a worker reads by a new bound before the clock from which on it counts
   kOldRatesInCache,      // cached rows keep own pushes that were applied at rates that have changed since
+  kSlicesOfTwoEpochs,   // a reduction that begins anew at another primary keeps the slices that it had
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -1,9 +1,11 @@
 // Reads at the primary: served when the clocks allow, parked until then.
 #include "absl/strings/str_cat.h"
 #include "libs/base/planted.h"
+#include "libs/base/status.h"
 #include "libs/log/keys.h"
 #include "libs/log/part_check.h"
 #include "libs/log/primary.h"
+#include "libs/log/reduced_read.h"
 #include "libs/log/refusals.h"
 #include "libs/table/admission.h"
 
@@ -20,6 +22,15 @@ absl::Status CheckRows(const table::Schema& schema, KeyForm form, absl::string_v
   return status;
 }
 
+// Whether the table has what is asked for; and whether it belongs here, if keys name it.
+absl::Status CheckAsked(const Read& read, const Segment::Table& table, SegmentId segment) {
+  const table::Schema& schema = read.table->schema;
+  if (read.changes.has_value()) return ChangeTracker::Check(schema);
+  if (read.reduction != nullptr) return table::CheckQuery(schema, *read.reduction);
+  ABSL_RETURN_IF_ERROR(CheckRows(schema, read.form, read.keys));
+  return CheckPlaced(table.placement, segment, read.form, read.keys);
+}
+
 }  // namespace
 
 void Primary::Serve(Read read, absl::Time now) {
@@ -34,11 +45,7 @@ void Primary::Serve(Read read, absl::Time now) {
   absl::Status valid = CheckNotDropped(*read.table, segment_);
   if (!valid.ok()) return refuse(RefusalOf(v1::Refusal::INVALID, segment_.id(), valid.message()));
   OpenTableIfNew(read.table);
-  valid = read.changes.has_value() ? ChangeTracker::Check(read.table->schema)
-                                   : CheckRows(read.table->schema, read.form, read.keys);
-  if (valid.ok() && !read.changes.has_value()) {
-    valid = CheckPlaced(segment_.FindTable(read.table->id)->placement, segment_.id(), read.form, read.keys);
-  }
+  valid = CheckAsked(read, *segment_.FindTable(read.table->id), segment_.id());
   if (!valid.ok()) {
     return refuse(RefusalOf(v1::Refusal::INVALID, segment_.id(),
                             absl::StrCat("table '", read.table->name, "': ", valid.message())));
@@ -70,6 +77,8 @@ void Primary::Answer(const Read& read, const Wait& wait) {
   const Segment::Table& table = *segment_.FindTable(read.table->id);
   if (read.changes.has_value()) {
     tracker_.Answer(read, segment_);
+  } else if (read.reduction != nullptr) {
+    AnswerReduction(read, table, segment_.id(), epoch_);
   } else if (read.form == KeyForm::kKeys) {
     table.rows.Read(Keys(read.keys), read.out);
   } else {

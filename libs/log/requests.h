@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "libs/base/ids.h"
 #include "libs/log/record.h"
+#include "libs/table/reduction.h"
 #include "libs/wire/packed.h"
 #include "paceline/v1/shard.pb.h"
 
@@ -81,9 +82,12 @@ struct Read {
   KeyForm form = KeyForm::kKeys;
   absl::string_view keys;
   std::optional<ChangesAsked> changes = std::nullopt;  // given: `form` and `keys` mean nothing
-  std::byte* out = nullptr;                            // room for the part's rows
-  PartNumber own = 0;   // parked until the session's arrival line has reached this number
-  Clock min_clock = 0;  // parked until the job's min clock has reached this clock
+  // Given: `keys` are the cursor of a slice and the epoch in which the first slice was read, 0 for that one
+  // (reduced_read.h). Lives as long as the sink.
+  const table::ReduceQuery* reduction = nullptr;
+  std::byte* out = nullptr;  // room for the part's rows, or for its partial result
+  PartNumber own = 0;        // parked until the session's arrival line has reached this number
+  Clock min_clock = 0;       // parked until the job's min clock has reached this clock
   absl::Time deadline = absl::InfiniteFuture();
   size_t part = 0;  // repeated in the answer
   std::shared_ptr<ReadSink> sink;

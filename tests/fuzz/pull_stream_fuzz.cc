@@ -1,6 +1,7 @@
 // A pull stream of a shard: arbitrary frames. Each is answered once, at the latest when its time is up, and a
 // good pull is served afterwards.
 #include "libs/ring/placement.h"
+#include "libs/wire/partial.h"
 #include "tests/fuzz/shard_stream.h"
 
 namespace paceline {
@@ -44,6 +45,12 @@ std::vector<fuzz::Seed> fuzz::Seeds() {
   changes.head.set_key_form(v1::KEY_FORM_CHANGES);
   changes.head.set_parts(Part(1, 1, 0) + Part(0, 1, 0));
   changes.keys = Bytes<uint64_t>({0, 4, 1, 2});
+  wire::Frame<v1::PullRequest> reduction = GoodPull(7, 0, 0);
+  reduction.head.set_key_form(v1::KEY_FORM_REDUCTION);
+  *reduction.head.mutable_reduction() =
+      wire::ToProto(table::ReduceQuery{.op = table::ReduceOp::kTop, .column = 0, .k = 3, .slice_values = 1});
+  reduction.head.set_parts(Part(1, 2, 0) + Part(0, 2, 0));
+  reduction.keys = Bytes<uint64_t>({0, 0, 77, 1});
   wire::Frame<v1::PullRequest> elsewhere = GoodPull(4, 0, 0);
   elsewhere.head.set_parts(Part(3, 1, 0) + Part(0, 2, 0, /*epoch=*/7));
   wire::Frame<v1::PullRequest> hasty = GoodPull(5, 3, 0);
@@ -53,6 +60,7 @@ std::vector<fuzz::Seed> fuzz::Seeds() {
           {"parked_for_its_own_part", JoinFrames({hello, Encoded(GoodPull(2, 0, 9))})},
           {"ranges", JoinFrames({hello, Encoded(ranges)})},
           {"changes", JoinFrames({hello, Encoded(changes), Encoded(changes)})},
+          {"reduction", JoinFrames({hello, Encoded(reduction)})},
           {"elsewhere", JoinFrames({hello, Encoded(elsewhere)})},
           {"no_hello", JoinFrames({Encoded(GoodPull(1, 0, 0))})}};
 }

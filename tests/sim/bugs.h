@@ -96,6 +96,7 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kUpdateClockTooNew, "update_clock_too_new", "Told or ReadBound", 16},
     NamedBug{Bug::kUpdateOverGap, "update_over_gap", "Once or ReadBound or OwnWrites", 13},
     NamedBug{Bug::kOverflowNotTold, "overflow_not_told", "Once or ReadBound", 54},
+    NamedBug{Bug::kSlicesOfTwoEpochs, "slices_of_two_epochs", "Once", 1},
     NamedBug{Bug::kWorkMarkedEarly, "work_marked_early", "Work", 9},
     NamedBug{Bug::kBoundToldEarly, "bound_told_early", "Bound or Rates", 6},
     NamedBug{Bug::kBoundUsedEarly, "bound_used_early", "Bound", 6},

@@ -83,6 +83,9 @@ class Invariants {
   void OnCached(const TrueRead& read, const sdk::CachedRow& row);
   // A user has got the values of `read`, `dim` for each key.
   void OnRead(const TrueRead& read, uint32_t dim, const std::vector<float>& values);
+  // A user has got the sum of `column` over the rows of `read`, which is of the whole table, and how many
+  // rows there were.
+  void OnReduced(const TrueRead& read, uint32_t column, uint64_t rows, double sum);
   // A client has failed with `why`.
   void OnFailed(SessionId session, const absl::Status& why);
   // The coordinator asks shards for a cut at this clock; nullopt: at each shard's current state.

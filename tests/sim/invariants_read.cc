@@ -72,6 +72,32 @@ void Invariants::Values(const TrueRead& read, uint64_t key, uint32_t column, flo
   if (value > bounds.most) violated("Once", bounds.most);
 }
 
+// A reduction goes through each row once, and the sum lies where the sums of the rows' bounds are.
+void Invariants::OnReduced(const TrueRead& read, uint32_t column, uint64_t rows, double sum) {
+  const auto violated = [&](const char* invariant, const std::string& what) {
+    verdict_.Violated(invariant, absl::StrCat("session ", read.reader.v, ", a reduction of table ",
+                                              read.table.v, ", column ", column, ": ", what));
+  };
+  if (rows != kWideRows) {
+    violated("Once", absl::StrCat(rows, " rows, the table has ", kWideRows));
+  }
+  double own = 0;
+  double clock = 0;
+  double acked = 0;
+  double most = 0;
+  for (const uint64_t key : read.keys) {
+    const Bounds bounds = truth_.BoundsOf(read, key, column);
+    own += bounds.own;
+    clock += bounds.clock;
+    acked += bounds.acked;
+    most += bounds.most;
+  }
+  if (sum < own) violated("OwnWrites", absl::StrCat("the sum is ", sum, ", own updates come to ", own));
+  if (sum < clock) violated("ReadBound", absl::StrCat("the sum is ", sum, ", the bound is ", clock));
+  if (sum < acked) violated("AckLogged", absl::StrCat("the sum is ", sum, ", the bound is ", acked));
+  if (sum > most) violated("Once", absl::StrCat("the sum is ", sum, ", no more than ", most, " were pushed"));
+}
+
 // A cached value is the log up to its version, with the reader's own pushes since.
 void Invariants::Cached(const TrueRead& read, const sdk::CachedRow& row, uint32_t column, float value) {
   const SegmentLedger& ledger = ledgers_[row.segment.v];

@@ -156,6 +156,11 @@ void DrawByLoad(Plan& plan) {
   plan.by_load = ring::Mix64(/*seed=*/96, plan.seed) % 6 == 1;
 }
 
+// In one seed of four without snapshots there is a table more, of ranges, and users reduce it; likewise.
+void DrawReductions(Plan& plan) {
+  plan.reduces = plan.snapshots == 0 && ring::Mix64(/*seed=*/98, plan.seed) % 4 == 1;
+}
+
 }  // namespace
 
 const char* NameOf(FaultKind kind) {
@@ -247,6 +252,7 @@ Plan Plan::Of(uint64_t seed) {
   if (plan.disks) AddDiskFaults(plan);
   AddAges(plan);
   AddLateAdds(plan);
+  DrawReductions(plan);
   plan.calm = calm_wanted;
   std::stable_sort(plan.faults.begin(), plan.faults.end(),
                    [](const Fault& a, const Fault& b) { return a.at < b.at; });

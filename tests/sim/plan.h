@@ -99,6 +99,7 @@ struct Plan {
   uint32_t elastic = 0;      // sets of shards that are drained, and taken away or cancelled
   uint32_t late_shards = 0;  // that join beside the first ones
   bool by_load = false;      // segments move by load
+  bool reduces = false;      // users reduce a table of ranges, too
   uint32_t readers = 1;
   uint32_t heirs =
       0;  // workers that start together once all others have gone, and find the clocks as these left them

@@ -14,9 +14,7 @@
 namespace paceline::sim {
 namespace {
 
-constexpr uint64_t kKeys = 40;
 constexpr uint64_t kMeanKeys = 8;
-constexpr absl::Duration kTimeout = absl::Seconds(30);
 constexpr absl::Duration kStartTimeout = absl::Seconds(5);
 constexpr absl::Duration kShortTimeout = absl::Milliseconds(1500);
 // No cache; room for some of the rows; for all.
@@ -140,10 +138,7 @@ void SimClient::OnOpened(absl::Status status) {
       OpenTable("folded", folded, consistency_of_folded_, &folded_, [=, this] {
         OpenTable("rates", rates, consistency_, &rates_, [=, this] {
           OpenTable("means", means, consistency_of_folded_, &means_, [=, this] {
-            OpenTable("scratch", counts, consistency_, &scratch_, [this] {
-              Took("to begin", started_);
-              OnReady();
-            });
+            OpenTable("scratch", counts, consistency_, &scratch_, [this] { OpenWide(); });
           });
         });
       });

@@ -71,6 +71,9 @@ class SimClient : private sdk::CacheWatcher {
   // The same in a table that may be dropped meanwhile: the client then opens it again, as a new one.
   void PushScratch();
   void PullScratch(std::function<void()> done);
+  // In the table that is reduced, if there is one.
+  void PushWide();
+  void ReduceWide(std::function<void()> done);
   // In the table whose rates change.
   void PushRates();
   void PullRates(std::function<void()> done);
@@ -85,10 +88,14 @@ class SimClient : private sdk::CacheWatcher {
   TablePtr scratch_;
   TablePtr rates_;
   TablePtr means_;
+  TablePtr wide_;
   std::string doing_ = "nothing yet";
   bool finishing_ = false;  // its last tick is under way, or sent
 
  private:
+  static constexpr uint64_t kKeys = 40;
+  static constexpr absl::Duration kTimeout = absl::Seconds(30);
+
   struct Reading;
   struct SimGate final : sdk::Gate {
     explicit SimGate(SimClient& client) : owner(client) {}
@@ -101,6 +108,8 @@ class SimClient : private sdk::CacheWatcher {
   void Hit(const sdk::CachedRow& row) override { hits_.push_back(row); }
   void Rests(TableId) override { world_.marks.Hit("a table rests in a cache"); }
   void OnRead(const Reading& reading, absl::Status status);
+  struct WideSum;
+  void OnReduced(const WideSum& reading, const absl::StatusOr<table::Partial>& whole);
   void Took(const char* what, absl::Time since) { on_took(what, world_.Now() - since); }
   // The guarantees of the table's model for a read at `reader`.
   TrueRead ReadOf(const TablePtr& table, const std::vector<uint64_t>& keys, std::optional<Clock> min_clock,
@@ -111,6 +120,7 @@ class SimClient : private sdk::CacheWatcher {
   void OpenTable(const std::string& name, const table::Schema& schema, Consistency consistency,
                  TablePtr* into, std::function<void()> then);
   void OpenScratchAgain(TableId dropped);
+  void OpenWide();
   void AfterVisit();
   void Arm();
   void OnTime(uint64_t start);

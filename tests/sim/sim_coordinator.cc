@@ -372,7 +372,8 @@ void SimCoordinator::OnLoadEnded(const coordinator::JobRecord& before, const coo
 void SimCoordinator::OnCommitted(const v1::Table& table) {
   static const std::map<std::string, Purpose> kPurposes = {
       {"counts", Purpose::kCounts},   {"assigns", Purpose::kAssigns}, {"folded", Purpose::kFolded},
-      {"scratch", Purpose::kScratch}, {"rates", Purpose::kRates},     {"means", Purpose::kMeans}};
+      {"scratch", Purpose::kScratch}, {"rates", Purpose::kRates},     {"means", Purpose::kMeans},
+      {"wide", Purpose::kCounts}};
   const v1::Table before = std::exchange(tables_[table.id()], table);
   world_.truth.OnTable(TableId(table.id()), JobId(table.job()), kPurposes.at(table.name()),
                        table.schema().mean());

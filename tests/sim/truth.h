@@ -24,6 +24,11 @@ inline constexpr uint32_t kColumns = 12;
 // All sessions share the columns of the table of means.
 inline constexpr uint32_t kMeanColumns = 2;
 
+// Rows of the table that is reduced: some blocks of each segment, however many segments there are. Its keys
+// are so far apart that most blocks have some.
+inline constexpr uint64_t kWideRows = 704;
+inline constexpr uint64_t kWideStep = 16;
+
 // A part as a user made it.
 struct TruePart {
   Clock clock = 0;

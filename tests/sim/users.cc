@@ -85,6 +85,7 @@ void Worker::Work() {
   if (world_.Chance(0.3) && up()) PushScratch();
   if (world_.Chance(plan_.adaptive ? 0.8 : 0.3) && up()) PushRates();
   if (world_.Chance(0.5) && up()) PushMeans();
+  if (world_.reduces && world_.Chance(0.5) && up()) PushWide();
   if (!up()) return;
   if (plan_.adaptive && world_.Chance(0.5)) return PullRates([this] { Read(); });
   world_.Chance(0.75) ? Read() : ReadFolded();
@@ -169,6 +170,7 @@ void Worker::LeaveQueue() {
 
 void Worker::Read() {
   if (world_.Chance(0.15)) return PullScratch([this] { ReadFolded(); });
+  if (world_.reduces && world_.Chance(0.4)) return ReduceWide([this] { ReadFolded(); });
   PullCounts(counts_, std::nullopt, [this] {
     if (world_.Chance(0.6)) return ReadFolded();
     std::vector<uint64_t> keys;
@@ -262,11 +264,13 @@ void Reader::Round() {
   }
   if (world_.Chance(0.2)) PushRates();
   if (world_.Chance(0.2)) PushScratch();
+  const auto next = [this] {
+    Later(world_.Between(absl::ZeroDuration(), absl::Milliseconds(60)), [this] { Round(); });
+  };
+  if (world_.reduces && world_.Chance(0.4)) return ReduceWide(next);
   std::optional<Clock> min_clock;
   if (world_.Chance(0.4)) min_clock = Known() + world_.Below(2);
-  PullCounts(world_.Chance(0.3) ? folded_ : counts_, min_clock, [this] {
-    Later(world_.Between(absl::ZeroDuration(), absl::Milliseconds(60)), [this] { Round(); });
-  });
+  PullCounts(world_.Chance(0.3) ? folded_ : counts_, min_clock, next);
 }
 
 }  // namespace paceline::sim

@@ -40,6 +40,7 @@ struct World {
   Calls calls{scheduler, random, history, marks};
 
   size_t changes_max = log::ChangeLog::kRowsMax;  // shards' ShardOptions
+  bool reduces = false;                           // as the plan's
 
   std::function<void(const std::string&)> trace;
 

@@ -194,13 +194,13 @@ int AwaitDrain(const AdminOptions& options) {
       map_version = status->map_version();
       const v1::DrainShardsReply now = DrainOf(*status, options.shards);
       std::string text = DrainText(now, status->moves());
-      if (text != said) {
+      if (text != said && !options.json) {
         (void)Print(text);
         std::fflush(stdout);
         said = std::move(text);
       }
       const auto may_go = [](const auto& shard) { return shard.drain().may_go(); };
-      if (std::ranges::all_of(now.shards(), may_go)) return 0;
+      if (std::ranges::all_of(now.shards(), may_go)) return options.json ? Print(Json(now)) : 0;
       const auto ended =
           std::ranges::find_if(now.shards(), [](const auto& shard) { return !shard.has_drain(); });
       if (ended != now.shards().end())
@@ -300,6 +300,7 @@ int AwaitRecovery(const AdminOptions& options, const v1::RecoverSegmentsRequest&
       const bool waits = std::ranges::any_of(accepted.accept_loss(), [&](const auto& segment) {
         return waiting.contains({segment.segment(), segment.epoch()});
       });
+      if (!waits && options.json) return Print(Json(*now));
       if (!waits) return Print(absl::StrCat(accepted.accept_loss_size(), " segments go on\n"));
     }
     if (world::MonotonicNow() > end) {
@@ -315,12 +316,12 @@ int Recover(const AdminOptions& options) {
   const auto found =
       Coordinator(options.coordinator).Ask(&v1::Coordinator::Stub::RecoverSegments, {}, kStatusTimeout);
   if (!found.ok()) return Complain(found.status(), options.coordinator);
-  if (options.json && !options.accept_loss) {
-    (void)Print(Json(*found));
-    return found->waiting().empty() ? 0 : 1;
+  if (options.json && (!options.accept_loss || found->waiting().empty())) {
+    const int printed = Print(Json(*found));
+    return found->waiting().empty() ? printed : 1;
   }
   if (found->waiting().empty()) return Print("no segment waits for a shard that has ended\n");
-  (void)Print(LossText(*found));
+  if (!options.json) (void)Print(LossText(*found));
   if (!options.accept_loss) {
     return Complain(
         "nothing was done: restart the awaited shards with their folders; or, if they have ended for good, "
@@ -387,7 +388,8 @@ void AddAdmin(CLI::App& app, AdminOptions& options) {
   CLI::Option* cancel = drain->add_flag("--cancel", options.cancel,
                                         "End it: they get segments again; what has moved stays where it is");
   drain->add_flag("--wait", options.wait, "Show the progress, until all may go")->excludes(cancel);
-  drain->add_flag("--json", options.json, "As JSON, without --wait: DrainShardsReply of coordinator.proto");
+  drain->add_flag("--json", options.json,
+                  "As JSON: DrainShardsReply of coordinator.proto; with --wait once, when all may go");
   drain
       ->add_option("--timeout", options.timeout_s,
                    "With --wait, how long; the drain itself goes on, also if this command ends")
@@ -415,7 +417,7 @@ void AddAdmin(CLI::App& app, AdminOptions& options) {
                     "for good: a shard that is only out of reach would go on serving its rows");
   recover->add_option("SHARD", options.given_up, "Names of the shards that do not come back");
   recover->add_flag("--json", options.json,
-                    "As JSON: RecoverSegmentsReply of coordinator.proto; without --accept-loss only");
+                    "As JSON: RecoverSegmentsReply of coordinator.proto; with --accept-loss that of the end");
   AddTimeout(*recover, options);
   recover->footer("Changes nothing without --accept-loss; then it exits with 1 if a segment waits.");
   for (CLI::App* one :

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "libs/rpc/deadline.h"
 #include "libs/rpc/status.h"
+#include "nlohmann/json.hpp"
 #include "tools/paceline/say.h"
 
 namespace paceline::tool {
@@ -78,12 +79,23 @@ CLI::App* AddHealth(CLI::App& app, HealthOptions& options) {
       ->type_name("SECONDS")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
+  health->add_flag("--json", options.json, "As JSON: address, service, serves, and message, why it does not");
   health->footer("Exits with 0 if it serves, with 1 otherwise.");
   return health;
 }
 
 int Health(const HealthOptions& options) {
   const absl::Status status = Check(options);
+  if (options.json) {
+    const nlohmann::ordered_json json = {
+        {"address", options.address},
+        {"service", options.service},
+        {"serves", status.ok()},
+        {"message", status.ok() ? "" : absl::StrCat(status.message(), Hint(status.message()))}};
+    const int printed =
+        Print(json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    return status.ok() ? printed : 1;
+  }
   if (status.ok()) return 0;
   const std::string what =
       options.service.empty() ? options.address : absl::StrCat(options.address, " (", options.service, ")");

@@ -15,6 +15,7 @@
 #include "tools/paceline/defaults.h"
 #include "tools/paceline/explain.h"
 #include "tools/paceline/health.h"
+#include "tools/paceline/reduce.h"
 #include "tools/paceline/rows.h"
 #include "tools/paceline/say.h"
 #include "tools/paceline/snapshot.h"
@@ -36,6 +37,7 @@ int Main(std::vector<std::string> arguments) {
   HealthOptions health_options;
   ExplainOptions explain_options;
   RowsOptions rows_options;
+  ReduceCommand reduce_command;
   CLI::App app("Runs and inspects Paceline, a parameter server.", "paceline");
   app.set_version_flag(
       "--version", absl::StrCat("paceline ", std::string(kVersion), " (feature level ", kFeatureLevel, ")"));
@@ -47,6 +49,7 @@ int Main(std::vector<std::string> arguments) {
   AddAdmin(app, admin_options);
   CLI::App* pull = AddPull(app, rows_options);
   CLI::App* push = AddPush(app, rows_options);
+  CLI::App* reduce = AddReduce(app, reduce_command);
   AddSnapshot(app, snapshot_options);
   CLI::App* verify = AddVerify(app, verify_options);
   CLI::App* health = AddHealth(app, health_options);
@@ -75,6 +78,7 @@ int Main(std::vector<std::string> arguments) {
   if (explain->parsed()) return PrintExplanation(explain_options);
   if (pull->parsed()) return PullRows(rows_options);
   if (push->parsed()) return PushRow(rows_options);
+  if (reduce->parsed()) return ReduceTable(reduce_command);
   if (completion->parsed()) return Print(BashCompletion(app));
   if (const SnapshotCommand command = ParsedSnapshot(app)) return command(snapshot_options);
   if (const Command admin = ParsedAdmin(app)) return admin(admin_options);

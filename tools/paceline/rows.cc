@@ -19,14 +19,7 @@ namespace {
 
 constexpr absl::Duration kStatusTimeout = absl::Seconds(5);
 
-// A table with the client whose it is.
-struct Opened {
-  std::unique_ptr<Client> client;
-  Table table;
-};
-
-// A client without a clock: no worker ever waits for it. It reads the newest values.
-absl::StatusOr<Opened> Open(const RowsOptions& options, const v1::Table& named) {
+absl::StatusOr<OpenedTable> Open(const RowsOptions& options, const v1::Table& named) {
   absl::StatusOr<std::unique_ptr<Client>> client =
       Client::Connect({.coordinator = options.coordinator,
                        .job = options.job,
@@ -36,7 +29,7 @@ absl::StatusOr<Opened> Open(const RowsOptions& options, const v1::Table& named) 
   if (!client.ok()) return client.status();
   absl::StatusOr<Table> table = (*client)->Open(named.name(), Asp{});
   if (!table.ok()) return table.status();
-  return Opened{.client = *std::move(client), .table = *std::move(table)};
+  return OpenedTable{.client = *std::move(client), .table = *std::move(table)};
 }
 
 // Before a client connects, which would make the job.
@@ -69,18 +62,26 @@ int Show(const RowsOptions& options, const std::vector<uint64_t>& keys,
   return Print(options.json ? RowsJson(rows) : RowsText(rows));
 }
 
-void AddCommon(CLI::App& command, RowsOptions& options) {
+constexpr char kRowsJson[] = "As JSON: a list of objects with key and values";
+
+}  // namespace
+
+absl::StatusOr<OpenedTable> OpenNamedTable(const RowsOptions& options) {
+  const absl::StatusOr<v1::Table> named = Find(options);
+  if (!named.ok()) return named.status();
+  return Open(options, *named);
+}
+
+void AddTableOptions(CLI::App& command, RowsOptions& options, const std::string& as_json) {
   command.add_option("JOB", options.job, "The job's name")->required();
   command.add_option("TABLE", options.table, "The table's name")->required();
-  command.add_flag("--json", options.json, "As JSON: a list of objects with key and values");
+  command.add_flag("--json", options.json, as_json);
   command.add_option("--timeout", options.timeout_s, "How long to wait for the shards")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
   AddCoordinatorOption(command, options.coordinator);
 }
-
-}  // namespace
 
 std::string RowsText(const std::vector<Row>& rows) {
   // As Columns have it, but without an end to the values.
@@ -101,7 +102,7 @@ std::string RowsJson(const std::vector<Row>& rows) {
 
 CLI::App* AddPull(CLI::App& app, RowsOptions& options) {
   CLI::App* pull = app.add_subcommand("pull", "Show the values of a few rows, as they are now");
-  AddCommon(*pull, options);
+  AddTableOptions(*pull, options, kRowsJson);
   pull->add_option("KEY", options.keys, "Their keys")->required();
   pull->footer("A row that was never pushed to is shown with its initial values, and not made.");
   return pull;
@@ -109,7 +110,7 @@ CLI::App* AddPull(CLI::App& app, RowsOptions& options) {
 
 CLI::App* AddPush(CLI::App& app, RowsOptions& options) {
   CLI::App* push = app.add_subcommand("push", "Push an update to a row, and show the row after it");
-  AddCommon(*push, options);
+  AddTableOptions(*push, options, kRowsJson);
   push->add_option("KEY", options.key, "The row's key")->required();
   push->add_option("VALUE", options.values,
                    "The update, as the table's rule takes it: a gradient, a sum, a value")
@@ -120,9 +121,7 @@ CLI::App* AddPush(CLI::App& app, RowsOptions& options) {
 }
 
 int PullRows(const RowsOptions& options) {
-  const absl::StatusOr<v1::Table> named = Find(options);
-  if (!named.ok()) return Complain(named.status().message());
-  absl::StatusOr<Opened> opened = Open(options, *named);
+  absl::StatusOr<OpenedTable> opened = OpenNamedTable(options);
   if (!opened.ok()) return Complain(opened.status().message());
   return Show(options, options.keys, opened->table.Pull(options.keys));
 }
@@ -134,7 +133,7 @@ int PushRow(const RowsOptions& options) {
     return Complain(absl::StrCat("VALUE: ", options.values.size(), " given; expected ", named->schema().dim(),
                                  ", the dim of table '", options.table, "'"));
   }
-  absl::StatusOr<Opened> opened = Open(options, *named);
+  absl::StatusOr<OpenedTable> opened = Open(options, *named);
   if (!opened.ok()) return Complain(opened.status().message());
   const std::vector<uint64_t> keys = {options.key};
   return Show(options, keys, opened->table.PushPull(keys, options.values));

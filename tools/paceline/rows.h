@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+#include "paceline/client.h"
 
 namespace paceline::tool {
 
@@ -19,6 +22,18 @@ struct RowsOptions {
   uint64_t key = 0;
   std::vector<float> values;
 };
+
+// A table with the client whose it is.
+struct OpenedTable {
+  std::unique_ptr<Client> client;
+  Table table;
+};
+// Opens options.table of options.job, if both exist, with a client without a clock: no worker ever waits for
+// it, and it reads the newest values. NOT_FOUND says what does not exist, and which command shows what does.
+absl::StatusOr<OpenedTable> OpenNamedTable(const RowsOptions& options);
+// Adds what commands on tables have in common: JOB, TABLE, --timeout, --coordinator; and --json, which is
+// `as_json`.
+void AddTableOptions(CLI::App& command, RowsOptions& options, const std::string& as_json);
 
 // A row as it is shown.
 struct Row {

@@ -183,7 +183,7 @@ absl::StatusOr<bool> IsNpz(const SnapshotOptions& options, const std::string& fi
                    "(safetensors.numpy.load_file, safetensors.torch.load_file), or --format"));
 }
 
-absl::Status DoExport(const SnapshotOptions& options) {
+absl::StatusOr<v1::SnapshotInfo> DoExport(const SnapshotOptions& options) {
   ABSL_ASSIGN_OR_RETURN(const bool npz, IsNpz(options, options.out));
   if (!options.force && std::filesystem::exists(std::filesystem::symlink_status(options.out))) {
     return absl::AlreadyExistsError(absl::StrCat(options.out, ": exists; --force replaces it"));
@@ -196,9 +196,10 @@ absl::Status DoExport(const SnapshotOptions& options) {
     (void)Complain(
         absl::StrCat("warning: snapshot ", manifest.name(), " lacks data: ", manifest.data_lost()));
   }
-  return ExportSnapshot(
+  ABSL_RETURN_IF_ERROR(ExportSnapshot(
       *files, manifest,
-      {.npz = npz, .slots = options.slots, .tables = options.tables, .replace = options.force}, options.out);
+      {.npz = npz, .slots = options.slots, .tables = options.tables, .replace = options.force}, options.out));
+  return snapshot::InfoOf(manifest);
 }
 
 absl::StatusOr<v1::SnapshotManifest> ReadSchemas(const std::string& path) {
@@ -263,8 +264,9 @@ int Import(const SnapshotOptions& options) {
 }
 
 int Export(const SnapshotOptions& options) {
-  const absl::Status done = DoExport(options);
-  return done.ok() ? 0 : Complain(done.message());
+  const absl::StatusOr<v1::SnapshotInfo> done = DoExport(options);
+  if (!done.ok()) return Complain(done.status().message());
+  return options.json ? Print(Json(*done)) : 0;
 }
 
 }  // namespace
@@ -333,6 +335,7 @@ void AddSnapshot(CLI::App& app, SnapshotOptions& options) {
   dump->add_option("--table", options.tables, "Export this table only; may be given several times");
   dump->add_flag("--slots", options.slots,
                  "Export the update rules' slots too: T.slots, f32 [rows, slots a value, dim]");
+  dump->add_flag("--json", options.json, "As JSON: SnapshotInfo of coordinator.proto");
   dump->footer(
       "A ranged table T becomes the array T, f32 [rows, dim]; a sparse one T.keys, u64 [n], and T.values, "
       "f32 [n, dim].\n"

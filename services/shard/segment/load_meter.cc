@@ -39,7 +39,7 @@ void LoadMeter::Pushed(const log::Update& update) {
 }
 
 void LoadMeter::Read(const log::Read& read) {
-  if (read.changes.has_value()) {
+  if (read.changes.has_value() || read.reduction != nullptr) {
     read_ += 1;
     return;
   }

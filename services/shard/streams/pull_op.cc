@@ -8,6 +8,7 @@
 #include "libs/base/status.h"
 #include "libs/clock/consistency.h"
 #include "libs/log/keys.h"
+#include "libs/wire/partial.h"
 
 namespace paceline::shard {
 
@@ -64,8 +65,9 @@ void PullOp::Serve(size_t part, absl::Time now) {
 
 absl::Status PullOp::Prepare(const View& view, const std::vector<wire::PartEntry>& entries) {
   asks_changes_ = head_.key_form() == v1::KEY_FORM_CHANGES;
-  form_ = log::KeyForm::kRanges;  // pairs, as ranges are
-  if (!asks_changes_) {
+  const bool reduces = head_.key_form() == v1::KEY_FORM_REDUCTION;
+  form_ = asks_changes_ ? log::KeyForm::kRanges : log::KeyForm::kKeys;  // pairs, as ranges are; or numbers
+  if (!asks_changes_ && !reduces) {
     ABSL_ASSIGN_OR_RETURN(form_, FormOf(head_.key_form()));
   }
   ABSL_RETURN_IF_ERROR(CheckFilters(head_.filters()));
@@ -78,6 +80,7 @@ absl::Status PullOp::Prepare(const View& view, const std::vector<wire::PartEntry
                      "; a part that asks for changes has one, an LSN and a number of rows"));
   }
   row_bytes_ = table_->schema.dim * sizeof(float);
+  if (reduces) ABSL_RETURN_IF_ERROR(PrepareReduction());
   if (head_.min_clock() > 0) model_ = Probe::Model::kSsp;
   if (table_->schema.aggregated) model_ = Probe::Model::kBsp;
   const uint64_t rows = slices_.empty() ? 0 : slices_.back().first_row + slices_.back().rows;
@@ -106,6 +109,22 @@ absl::Status PullOp::Prepare(const View& view, const std::vector<wire::PartEntry
   return absl::OkStatus();
 }
 
+absl::Status PullOp::PrepareReduction() {
+  reduction_ = wire::QueryFromProto(head_.reduction());
+  ABSL_RETURN_IF_ERROR(table::CheckQuery(table_->schema, *reduction_));
+  for (Slice& slice : slices_) {
+    if (slice.count != wire::kReductionKeys) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "parts: ", slice.count, " entries for segment ", slice.segment.v,
+          "; a part that asks for a reduction has ", wire::kReductionKeys, ", a cursor and an epoch"));
+    }
+    slice.rows = 1;
+    slice.first_row = static_cast<uint64_t>(&slice - slices_.data());
+  }
+  row_bytes_ = static_cast<uint32_t>(wire::PartialBytes(*reduction_));
+  return absl::OkStatus();
+}
+
 log::Read PullOp::ReadOf(size_t part) {
   const Slice& slice = slices_[part];
   const absl::Duration asked =
@@ -123,6 +142,7 @@ log::Read PullOp::ReadOf(size_t part) {
           .form = form_,
           .keys = slice.keys,
           .changes = changes,
+          .reduction = reduction_.has_value() ? &*reduction_ : nullptr,
           .out = reinterpret_cast<std::byte*>(values_.get() + slice.first_row * row_bytes_),
           .own = slice.number,
           .min_clock = head_.min_clock(),
@@ -135,10 +155,23 @@ void PullOp::HandOut() {
   const auto segment_of = [this](size_t part) { return slices_[part].segment; };
   context_.Deal(std::views::iota(size_t{0}, slices_.size()), segment_of,
                 [self = shared_from_this()](const std::vector<size_t>& mine) {
+                  if (self->reduction_.has_value()) {
+                    return self->ServeInTurns(std::make_shared<const std::vector<size_t>>(mine), 0);
+                  }
                   const absl::Time now = self->context_.clock().Now();
                   if (self->cancelled()) return;
                   for (size_t part : mine) self->Serve(part, now);
                 });
+}
+
+// Each is long, so that what has come to the executor meanwhile goes in between.
+void PullOp::ServeInTurns(std::shared_ptr<const std::vector<size_t>> mine, size_t next) {
+  if (cancelled()) return;
+  const SegmentId segment = slices_[(*mine)[next]].segment;
+  Serve((*mine)[next], context_.clock().Now());
+  if (++next == mine->size()) return;
+  context_.executor(segment).Run(
+      [self = shared_from_this(), mine = std::move(mine), next] { self->ServeInTurns(mine, next); });
 }
 
 void PullOp::Served(size_t part, const wire::Certificate& certificate, const log::Wait& wait) {
@@ -269,9 +302,9 @@ void PullOp::Send() {
   reply.head.set_wait_apply_us(absl::ToInt64Microseconds(apply));
   reply.head.set_wait_replication_us(absl::ToInt64Microseconds(replication));
   reply.values = asks_changes_ ? TellChanges(reply.head) : Values();
-  context_.CountPulled(row_bytes_ == 0 ? 0 : reply.values.size() / row_bytes_);
-  context_.probe().PullServed(row_bytes_ == 0 ? 0 : reply.values.size() / row_bytes_, reply.values.size(),
-                              total, staleness, replication);
+  const uint64_t rows = row_bytes_ == 0 || reduction_.has_value() ? 0 : reply.values.size() / row_bytes_;
+  context_.CountPulled(rows);
+  context_.probe().PullServed(rows, reply.values.size(), total, staleness, replication);
   replies_->Reply(reply, reserved_bytes_);
 }
 

@@ -53,8 +53,11 @@ class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp>
 
  private:
   absl::Status Prepare(const View& view, const std::vector<wire::PartEntry>& entries);
+  absl::Status PrepareReduction();
   log::Read ReadOf(size_t part);
   void HandOut();
+  // Serves mine[next], and then the others, each in a turn of its own.
+  void ServeInTurns(std::shared_ptr<const std::vector<size_t>> mine, size_t next);
   void Answered();
   void Send();
   // False: the values would be too many, of all streams.
@@ -75,7 +78,7 @@ class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp>
   log::KeyForm form_ = log::KeyForm::kKeys;
   std::shared_ptr<const log::TableInfo> table_;
   Probe::Model model_ = Probe::Model::kAsp;
-  uint32_t row_bytes_ = 0;
+  uint32_t row_bytes_ = 0;  // or those of a partial result
   std::vector<Slice> slices_;
   std::vector<wire::Certificate> certificates_;  // by part; each written by one segment
   std::shared_ptr<char[]> values_;
@@ -85,6 +88,8 @@ class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp>
   bool asks_changes_ = false;
   std::vector<uint32_t> changes_;
   std::vector<uint64_t> changed_;
+  // For a read that asks for a reduction: parts have partial results instead of rows.
+  std::optional<table::ReduceQuery> reduction_;
   std::atomic<size_t> left_{0};
   std::atomic<int64_t> taken_ns_{0};  // when an executor last began to serve parts; what came before is queue
 

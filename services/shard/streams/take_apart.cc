@@ -62,7 +62,7 @@ absl::StatusOr<log::KeyForm> FormOf(v1::KeyForm form) {
   if (form == v1::KEY_FORM_RANGES) return log::KeyForm::kRanges;
   return absl::InvalidArgumentError(absl::StrCat("key_form: ", static_cast<int>(form),
                                                  " is not known here; expected 0 (keys), 1 (ranges) or, of "
-                                                 "a pull, 2 (changes)"));
+                                                 "a pull, 2 (changes) or 32 (a reduction)"));
 }
 
 absl::StatusOr<Line> LineOf(v1::Line line) {

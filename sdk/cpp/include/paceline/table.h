@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "paceline/future.h"
+#include "paceline/reduce.h"
 
 namespace paceline {
 
@@ -172,6 +173,39 @@ class Table {
                                                const PullOptions& options = {});
   absl::Status PullRange(uint64_t first, absl::Span<float> out, const PullOptions& options = {});
   Future<std::vector<float>> PullRangeAsync(uint64_t first, uint64_t count, const PullOptions& options = {});
+
+  // -- Reductions: one answer from many rows, computed by the shards. --
+  //
+  // **Rows.** Of a sparse table those that somebody has pushed to; of a ranged one all, with their initial
+  // values if nobody has. The rule's slots do not count. A maximum or minimum of no rows at all is
+  // FAILED_PRECONDITION. −0 counts as 0. A NaN makes any answer NaN but that of kRows and kNonZeros, and is
+  // left out of a TopK.
+  //
+  // **Exact.** A sum is that of the values, without rounding in between, rounded once to a double. So the
+  // same rows give the same bits, whichever shard serves them and in whatever order they came.
+  //
+  // **Consistency.** As that of a Pull of all these rows: the table's Consistency decides when it waits, and
+  // it sees every earlier push of this client (not under Asp). A segment answers in slices of 65,536 values
+  // or a few more, and each slice is as of one version of the segment, which a certificate names. So an
+  // answer is a picture of one moment within a slice only; what it holds beyond the promise may differ
+  // between slices. Under Bsp it is exact: all updates of smaller clocks, and no others. If a segment gets
+  // another primary meanwhile it is gone through again.
+  //
+  // **Cost.** The shards go through all rows, of a sparse table also for a range of keys, at a few
+  // nanoseconds a value, between other work: a push waits for one slice at most. What travels is some 300
+  // bytes for each slice, and 16 k more for a TopK. The cache takes no part.
+  //
+  // **Errors.** OUT_OF_RANGE: a range beyond rows(). INVALID_ARGUMENT: a count of 0, a column that rows do
+  // not have, a k of 0 or above kTopKMax. DEADLINE_EXCEEDED, as of a Pull. UNIMPLEMENTED: some shard is of an
+  // earlier release.
+  absl::StatusOr<Reduced> Reduce(Reduction reduction, const ReduceOptions& options = {});
+  Future<Reduced> ReduceAsync(Reduction reduction, const ReduceOptions& options = {});
+  // The k largest values, or as many as there are: the largest first, and of equal ones the one of the
+  // smallest key, then column.
+  absl::StatusOr<std::vector<TopValue>> TopK(uint32_t k, TopBy by = TopBy::kValue,
+                                             const ReduceOptions& options = {});
+  Future<std::vector<TopValue>> TopKAsync(uint32_t k, TopBy by = TopBy::kValue,
+                                          const ReduceOptions& options = {});
 
  private:
   std::shared_ptr<sdk::TableState> state_;

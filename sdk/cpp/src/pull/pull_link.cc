@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/wire/partial.h"
 #include "sdk/cpp/src/pull/gatherer.h"
 
 namespace paceline::sdk {
@@ -66,9 +67,12 @@ wire::Frame<v1::PullRequest> PullLink::Fill(PullRequest& request) const {
   head.set_catalogue_version(context_.catalogue_version.v);
   head.set_min_clock(op.call.min_clock);
   head.set_reader_clock_plus_one(context_.worker ? op.reader + 1 : 0);
-  head.set_key_form(op.call.changes ? v1::KEY_FORM_CHANGES
-                    : batch.ranges  ? v1::KEY_FORM_RANGES
-                                    : v1::KEY_FORM_KEYS);
+  const Reducing* const reducing = op.call.reducing.get();
+  head.set_key_form(op.call.changes       ? v1::KEY_FORM_CHANGES
+                    : reducing != nullptr ? v1::KEY_FORM_REDUCTION
+                    : batch.ranges        ? v1::KEY_FORM_RANGES
+                                          : v1::KEY_FORM_KEYS);
+  if (reducing != nullptr) *head.mutable_reduction() = wire::ToProto(reducing->query());
   head.set_priority(op.call.priority);
   head.set_timeout_ms(ParkTimeoutMs(op.deadline - context_.Now(), context_.park_max));
   Gatherer keys(frame.keys);
@@ -79,7 +83,11 @@ wire::Frame<v1::PullRequest> PullLink::Fill(PullRequest& request) const {
                                  .epoch = context_.routes->map.EpochOf(piece.segment),
                                  .number = op.parts[asked.part].own},
                  *head.mutable_parts());
-    keys.Add(batch.Keys(piece), op.call.batch);
+    if (reducing != nullptr) {
+      frame.keys.Append(reducing->PlaceOf(asked.part));
+    } else {
+      keys.Add(batch.Keys(piece), op.call.batch);
+    }
   }
   return frame;
 }

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "libs/wire/frame.h"
 #include "paceline/v1/shard.pb.h"
+#include "sdk/cpp/src/pull/reducing.h"
 #include "sdk/cpp/src/push/batch.h"
 #include "sdk/cpp/src/session/context.h"
 
@@ -37,6 +38,8 @@ struct PullCall {
   bool own_writes = true;  // must hold every push this client made before
   bool cached = false;     // keep its rows for later reads
   bool changes = false;    // the batch is made of Refreshes, and the answer goes to the cache only
+  // The batch has a piece for each segment that is asked, and their answers go here (reducing.h).
+  std::shared_ptr<Reducing> reducing = nullptr;
   std::optional<Clock> reader = std::nullopt;  // the clock at which it reads; unset: the worker's
   uint64_t read = 0;                           // its number in the client's history
   uint32_t priority = 0;

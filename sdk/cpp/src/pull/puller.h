@@ -66,6 +66,9 @@ class Puller final : public PullListener {
                 const wire::Certificate& certificate, Content content, const v1::PullReply& reply);
   void TakeRows(const PullOp& op, const Batch::Piece& piece, const wire::Certificate& certificate,
                 absl::Cord values, bool rides);
+  // True: its segment has more slices.
+  absl::StatusOr<bool> TakeSlice(const PullRequest& request, const PullRequest::Asked& asked,
+                                 const wire::Certificate& certificate, const absl::Cord& values);
   void TakeChanges(const PullOp& op, const Batch::Piece& piece, const wire::Certificate& certificate,
                    const Content& content);
   void OnRefused(Link& link, const PullRequest& request, const PullRequest::Asked& asked,
@@ -80,7 +83,9 @@ class Puller final : public PullListener {
                    const v1::PullReply& reply);
   void OnDeadline(const std::shared_ptr<PullOp>& op);
   void End(PullOp& op, absl::Status status, std::optional<Waited> waited = std::nullopt);
-  std::string NameOf(const PullOp& op) const { return "pull of " + op.call.table->Name(); }
+  std::string NameOf(const PullOp& op) const {
+    return (op.call.reducing != nullptr ? "reduction of " : "pull of ") + op.call.table->Name();
+  }
 
   Context& context_;
   const Pusher& pusher_;

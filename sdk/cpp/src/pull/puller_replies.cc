@@ -151,6 +151,10 @@ void Puller::OnServed(Link& link, const PullRequest& request, const PullRequest:
   if (op.call.changes) {
     context_.history.Learn(certificate);
     TakeChanges(op, piece, certificate, content);
+  } else if (op.call.reducing != nullptr) {
+    const absl::StatusOr<bool> more = TakeSlice(request, asked, certificate, content.values);
+    if (!more.ok()) return context_.fail(more.status());
+    if (*more) return Ask(request.op, {asked.part});
   } else {
     context_.history.Certified(op.call.read, certificate, piece.rows);
     TakeRows(op, piece, certificate, std::move(content.values), request.rides);
@@ -174,6 +178,21 @@ void Puller::TakeRows(const PullOp& op, const Batch::Piece& piece, const wire::C
   context_.deferred.Run([sink = op.call.sink, batch = op.call.batch, &piece, values = std::move(values)] {
     sink->Rows(piece, values);
   });
+}
+
+absl::StatusOr<bool> Puller::TakeSlice(const PullRequest& request, const PullRequest::Asked& asked,
+                                       const wire::Certificate& certificate, const absl::Cord& values) {
+  PullOp& op = *request.op;
+  const absl::StatusOr<bool> last = op.call.reducing->Take(asked.part, certificate, values);
+  if (!last.ok()) {
+    return absl::InternalError(absl::StrCat("segment ", certificate.segment.v,
+                                            ": the answer breaks the rules of the wire: ", NameOf(op), ": ",
+                                            last.status().message()));
+  }
+  context_.history.Certified(op.call.read, certificate, 1);
+  context_.stats.bytes_pulled += op.call.batch->KeyBytes(op.call.batch->pieces[asked.part]) + values.size();
+  op.parts[asked.part].since = context_.Now();  // what comes next is not time without a shard
+  return !*last;
 }
 
 void Puller::TakeChanges(const PullOp& op, const Batch::Piece& piece, const wire::Certificate& certificate,

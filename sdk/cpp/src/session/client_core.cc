@@ -164,7 +164,8 @@ void ClientCore::ApplyRules(PullCall& call, const ReadRules& rules) {
   call.min_clock = std::max(call.min_clock, rules.bound.min_clock);
   call.exact = rules.bound.exact;
   call.own_writes = rules.own_writes;
-  call.cached = rules.cached && RowCache::WorthIt(call.batch->ranges, call.batch->dim) &&
+  call.cached = call.reducing == nullptr && rules.cached &&
+                RowCache::WorthIt(call.batch->ranges, call.batch->dim) &&
                 context_.cache.Wants(*call.table, call.batch->rows);
   if (call.cached && PromiseOf(call.table->consistency).told_every > 0) subscriber_.Follow(call.table);
 }

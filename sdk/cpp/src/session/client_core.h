@@ -24,6 +24,16 @@
 
 namespace paceline::sdk {
 
+// A reduction as the user makes it.
+struct ReduceCall {
+  std::shared_ptr<const TableInfo> table;
+  table::ReduceQuery query;
+  std::optional<Clock> min_clock = {};  // unset: the bound of the table's consistency
+  uint32_t priority = 0;
+  absl::Duration timeout = absl::InfiniteDuration();
+  absl::AnyInvocable<void(absl::StatusOr<table::Partial>)> ended = {};  // called once, outside the gate
+};
+
 // The whole client as a state machine: no threads, no sockets, no clock of its own. Its owner provides the
 // world, calls OnTime when NextDeadline has come, and lets every caller in through one Gate:
 //
@@ -85,6 +95,8 @@ class ClientCore {
   // Raises the call's `min_clock` to the bound of the table's model, or to `min_clock` if that is given. Asks
   // the shards for every row; cache_read.h reads cached rows first.
   void Pull(PullCall call, std::optional<Clock> min_clock);
+  // A pull whose answer is a reduction of rows. Its clock, and its own pushes, are those of this moment.
+  void Reduce(ReduceCall call);
   // A push and a pull of the same batch: the rows come back to `read.sink` once the push is applied, as a
   // read at this client's clock, or at the next one, needs them.
   void PushPull(PushCall push, PullCall read, std::optional<Clock> min_clock, bool next_clock);
