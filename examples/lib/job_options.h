@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -30,6 +31,9 @@ struct JobOptions {
   std::string json_out;   // empty: none
   std::string trace_out;  // empty: none
   int worker = -1;        // -1: this process is the parent; else the rank of the worker that it is
+  // How long the worker of a rank sleeps at a clock after its reads, as if it computed for longer. For
+  // measurements of consistency models; not on the command line. Empty: no worker sleeps.
+  std::function<absl::Duration(uint32_t rank, uint64_t clock)> pause;
 };
 
 // "ssp:2", "essp:2", "asp", "bsp" or "delay:2". A worker at an SSP bound waits until the others are within

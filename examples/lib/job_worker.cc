@@ -9,6 +9,7 @@
 #include <csignal>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "examples/lib/connect.h"
 
 namespace paceline::examples {
@@ -56,6 +57,12 @@ void JobWorker::Begin(size_t clocks, size_t passes) {
   report_.began = clock_began_ = Now();
   report_.blocked_seconds = 0;
   Send();
+}
+
+void JobWorker::Pause() {
+  if (options_.pause) {
+    absl::SleepFor(options_.pause(static_cast<uint32_t>(options_.worker), client_->clock()));
+  }
 }
 
 void JobWorker::Push(Table& table, absl::Span<const uint64_t> keys, absl::Span<const float> values) {

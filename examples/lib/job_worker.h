@@ -54,6 +54,8 @@ class JobWorker {
     }
     return Stopped();
   }
+  // Sleeps as options.pause says: between the reads of a clock and its computing.
+  void Pause();
   // Pushes without waiting for the result: Finish returns what went wrong with any push.
   void Push(Table& table, absl::Span<const uint64_t> keys, absl::Span<const float> values);
   // Ends the clock, in which the worker had so many examples, of this sum of losses before its own updates.

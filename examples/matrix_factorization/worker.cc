@@ -68,6 +68,7 @@ class Trainer {
       batches.Build(schedule.Rows(clock), &batch);
       const Steps steps = StepsOf(options_, static_cast<int>(clock / schedule.clocks_per_epoch()));
       if (absl::Status s = Pull(batch); !s.ok()) return s;
+      worker_.Pause();
       const FactorRows rows = {user_rows_.rows(), item_rows_.rows(), options_.dim()};
       const double loss = TrainOn(batch.ratings, split.mean, steps, rows);
       if (absl::Status s = watch.Add(batch.ratings.size(), loss); !s.ok()) return s;
