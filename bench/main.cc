@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "bench/consistency/consistency.h"
 #include "bench/elastic.h"
 #include "bench/replicas.h"
 #include "bench/restart.h"
@@ -54,6 +55,9 @@ constexpr Workload kWorkloads[] = {
      paceline::bench::Restart, /*own_cluster=*/true},
     {"elastic", "a counting job while its cluster goes from 3 shards to 6 and back; likewise",
      paceline::bench::Elastic, /*own_cluster=*/true},
+    {"consistency",
+     "what the papers on consistency models show, of factorisation and topics with slow workers; likewise",
+     paceline::bench::ConsistencyPictures, /*own_cluster=*/true},
 };
 
 int Fail(const std::string& message) {
@@ -93,6 +97,10 @@ int main(int argc, char** argv) {
       ->add_option("--seconds", setting.seconds, "for so long")
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
+  app.get_subcommand("consistency")
+      ->add_flag("--quick", setting.quick, "in at most 8 minutes: one run of each setting, and fewer settings");
+  app.get_subcommand("consistency")
+      ->add_option("--plot", setting.plot, "draw the results to this PNG; needs --json, and matplotlib");
   paceline::bench::SoakCommands soak;
   soak.AddTo(app);
   app.require_subcommand(1);
@@ -102,6 +110,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
 
+  if (!setting.plot.empty() && json.empty()) return Fail("--plot draws what --json FILE has: give both");
   if (const auto exit_code = soak.Run(setting.coordinator, setting.record, json)) return *exit_code;
   for (const Workload& workload : kWorkloads) {
     if (!app.got_subcommand(workload.name)) continue;
@@ -114,6 +123,9 @@ int main(int argc, char** argv) {
     if (!json.empty() && !(std::ofstream(json) << paceline::bench::ToJson(*results).dump(2) << "\n")) {
       return Fail("cannot write " + json);
     }
+    if (setting.plot.empty()) continue;
+    const absl::Status drawn = paceline::bench::DrawConsistency(json, setting.plot);
+    if (!drawn.ok()) return Fail(std::string(drawn.message()));
   }
   return 0;
 }
