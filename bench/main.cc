@@ -98,7 +98,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
   app.get_subcommand("consistency")
-      ->add_flag("--quick", setting.quick, "in at most 8 minutes: one run of each setting, and fewer settings");
+      ->add_flag("--quick", setting.quick,
+                 "in at most 8 minutes: one run of each setting, and fewer settings");
   app.get_subcommand("consistency")
       ->add_option("--plot", setting.plot, "draw the results to this PNG; needs --json, and matplotlib");
   paceline::bench::SoakCommands soak;

@@ -36,8 +36,9 @@ nlohmann::json ToJson(const std::vector<Result>& results) {
 }
 
 void Print(const Result& r) {
-  std::printf("%-8s %-44s %-20s %10.4g   %6.2f x %10.4g (%s)\n", r.workload.c_str(), ForPeople(r.params).c_str(),
-              r.metric.c_str(), r.value, r.ratio(), r.limit, r.limit_name.c_str());
+  std::printf("%-8s %-44s %-20s %10.4g   %6.2f x %10.4g (%s)\n", r.workload.c_str(),
+              ForPeople(r.params).c_str(), r.metric.c_str(), r.value, r.ratio(), r.limit,
+              r.limit_name.c_str());
   std::fflush(stdout);
 }
 

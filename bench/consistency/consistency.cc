@@ -50,8 +50,7 @@ absl::StatusOr<std::vector<Result>> ConsistencyPictures(const Setting& setting) 
   if (!setting.plot.empty()) ABSL_RETURN_IF_ERROR(DrawConsistency("", setting.plot));
   ABSL_ASSIGN_OR_RETURN(const auto supervisor, tool::Supervisor::Create());
   ABSL_ASSIGN_OR_RETURN(const auto folder, tool::DataFolder::Open(""));
-  tool::LocalCluster cluster(*supervisor, *folder,
-                             {.programs = tool::FolderOfPrograms(), .shards = kShards});
+  tool::LocalCluster cluster(*supervisor, *folder, {.programs = tool::FolderOfPrograms(), .shards = kShards});
   absl::Status done = cluster.Start();
   std::vector<Result> results;
   if (done.ok()) {
@@ -77,9 +76,9 @@ absl::Status DrawConsistency(const std::string& json, const std::string& png) {
   } else {
     arguments.insert(arguments.end(), {json, "--out", png});
   }
-  ABSL_ASSIGN_OR_RETURN(const tool::Child* child,
-                        supervisor->Start(
-                            {.name = kScript, .arguments = std::move(arguments), .environment = {}}));
+  ABSL_ASSIGN_OR_RETURN(
+      const tool::Child* child,
+      supervisor->Start({.name = kScript, .arguments = std::move(arguments), .environment = {}}));
   const absl::Time deadline = world::MonotonicNow() + absl::Minutes(2);
   while (!child->end.has_value()) {
     const tool::Supervisor::Event event = supervisor->Wait(deadline);

@@ -15,7 +15,8 @@ double AreaPerClock(const std::vector<examples::LossPoint>& curve) {
   if (curve.size() < 2) return 0;
   double area = 0;
   for (size_t i = 1; i < curve.size(); ++i) {
-    area += (curve[i].loss + curve[i - 1].loss) / 2 * static_cast<double>(curve[i].clock - curve[i - 1].clock);
+    area +=
+        (curve[i].loss + curve[i - 1].loss) / 2 * static_cast<double>(curve[i].clock - curve[i - 1].clock);
   }
   return area / static_cast<double>(curve.back().clock - curve.front().clock);
 }

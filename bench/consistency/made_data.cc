@@ -41,7 +41,8 @@ uint32_t DrawWord(const DocumentsShape& shape, uint64_t topic, Random& random) {
 
 std::string MadeRatings(const RatingsShape& shape, uint64_t seed) {
   constexpr double kMean = 3.5, kBias = 0.4;
-  const double factor = std::pow(static_cast<double>(shape.rank), -0.25);  // so that products have deviation 1
+  const double factor =
+      std::pow(static_cast<double>(shape.rank), -0.25);  // so that products have deviation 1
   Random random(seed);
   const std::vector<double> user_bias = Normals(shape.users, kBias, random);
   const std::vector<double> item_bias = Normals(shape.items, kBias, random);

@@ -32,7 +32,8 @@ TEST(MadeDocumentsTest, AreDocumentsOfTheShape) {
   EXPECT_EQ(corpus->documents(), 480u);
   EXPECT_EQ(corpus->tokens.size(), 480u * 40u);
   EXPECT_EQ(corpus->words, 300u);
-  EXPECT_EQ(std::set<uint32_t>(corpus->tokens.begin(), corpus->tokens.end()).size(), 300u) << "no word is lost";
+  EXPECT_EQ(std::set<uint32_t>(corpus->tokens.begin(), corpus->tokens.end()).size(), 300u)
+      << "no word is lost";
 }
 
 TEST(MadeDocumentsTest, DependOnTheSeedAlone) {

@@ -1,6 +1,7 @@
 #include "bench/consistency/pictures.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -96,9 +97,9 @@ void Pictures::Add(nlohmann::json params, const std::string& metric, double valu
 absl::Status Pictures::Staleness() {
   for (const TrainedJob job : kJobs) {
     for (const Model& model : StalenessModels()) {
-      ABSL_ASSIGN_OR_RETURN(const TrainingRun run, One(model.name, {.job = job,
-                                                                    .consistency = model.consistency,
-                                                                    .pauses = Pauses::Kind::kBeat}));
+      ABSL_ASSIGN_OR_RETURN(
+          const TrainingRun run,
+          One(model.name, {.job = job, .consistency = model.consistency, .pauses = Pauses::Kind::kBeat}));
       AddStaleness(job, model, run);
     }
   }
@@ -168,8 +169,7 @@ void Pictures::AddConvergence(TrainedJob job, const std::vector<Model>& models,
     const nlohmann::json params = {{"picture", "convergence"}, {"job", NameOf(job)}, {"s", s}};
     AddGoal(params, "loss per clock, essp of ssp",
             MedianRatio(essp, ssp, [](const TrainingRun& run) { return run.loss_per_clock; }), 1.02);
-    const double seconds =
-        MedianRatio(essp, ssp, [](const TrainingRun& run) { return run.to_reference; });
+    const double seconds = MedianRatio(essp, ssp, [](const TrainingRun& run) { return run.to_reference; });
     AddGoal(params, "s to the reference loss, essp of ssp", seconds, 1.05);
     if (s >= 3) where_stale.push_back(seconds);
   }
@@ -217,8 +217,8 @@ absl::Status Pictures::Delays() {
   for (uint64_t seed = 1; seed <= plan_.seeds; ++seed) {
     for (size_t i = 0; i < plan_.delays.size(); ++i) {
       ABSL_ASSIGN_OR_RETURN(const Model model, ModelOf(absl::StrCat("delay:", plan_.delays[i])));
-      ABSL_ASSIGN_OR_RETURN(
-          TrainingRun run, One(model.name, {.consistency = model.consistency, .seed = seed, .lr = rate}));
+      ABSL_ASSIGN_OR_RETURN(TrainingRun run,
+                            One(model.name, {.consistency = model.consistency, .seed = seed, .lr = rate}));
       runs[i].push_back(std::move(run));
     }
   }
@@ -229,7 +229,7 @@ absl::Status Pictures::Delays() {
     Add({{"picture", "delay"},
          {"job", NameOf(TrainedJob::kFactors)},
          {"tau", plan_.delays[i]},
-         {"rate", rate},
+         {"rate", std::round(100 * rate) / 100},
          {"reached by", Reached(runs[i])},
          {"waiting", Waiting(runs[i])}},
         "s to the reference loss", seconds[i], "the best tau", best, true);
@@ -255,7 +255,8 @@ absl::Status Pictures::Automatic() {
       {"matrix factorisation, nobody slow", TrainedJob::kFactors, Pauses::Kind::kEven}};
   const absl::StatusOr<Model> automatic = ModelOf("ssp:auto");
   if (!automatic.ok()) {
-    std::fprintf(stderr, "consistency: this build does not know the model ssp:auto; its picture is left out\n");
+    std::fprintf(stderr,
+                 "consistency: this build does not know the model ssp:auto; its picture is left out\n");
     return absl::OkStatus();
   }
   std::vector<Model> models;  // as --model means them

@@ -23,10 +23,8 @@ Plan SmallestPlan() {
   plan.bounds = {0, 3};
   plan.delays = {0, 2, 16};
   plan.rates = {0.08f};
-  plan.sizes = {.factor_passes = 1,
-                .topic_passes = 1,
-                .each = absl::Milliseconds(1),
-                .slow = absl::Milliseconds(8)};
+  plan.sizes = {
+      .factor_passes = 1, .topic_passes = 1, .each = absl::Milliseconds(1), .slow = absl::Milliseconds(8)};
   return plan;
 }
 

@@ -18,12 +18,12 @@ struct Model {
 
 // What is run.
 struct Plan {
-  std::vector<uint64_t> bounds = {0, 1, 3, 10, 20};      // s of SSP and ESSP
-  std::vector<uint64_t> delays = {0, 1, 2, 4, 8, 16};    // tau
+  std::vector<uint64_t> bounds = {0, 1, 3, 10, 20};                // s of SSP and ESSP
+  std::vector<uint64_t> delays = {0, 1, 2, 4, 8, 16};              // tau
   std::vector<float> rates = {0.04f, 0.08f, 0.12f, 0.16f, 0.24f};  // one is chosen at tau = 0
   uint64_t seeds = 5;
   uint64_t tuning_seeds = 3;
-  uint64_t rounds = 7;    // of ssp:auto beside fixed bounds
+  uint64_t rounds = 7;  // of ssp:auto beside fixed bounds
   double minutes_max = 90;
   RunSizes sizes = {};
 };

@@ -6,7 +6,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "bench/consistency/curves.h"
 #include "bench/consistency/made_data.h"
 #include "examples/lda/reference.h"
@@ -16,6 +15,7 @@
 #include "examples/matrix_factorization/reference.h"
 #include "examples/matrix_factorization/worker.h"
 #include "libs/base/status.h"
+#include "libs/world/wall_clock.h"
 
 namespace paceline::bench {
 namespace {
@@ -89,7 +89,7 @@ absl::StatusOr<TrainingRun> Trainer::Train(const TrainingSpec& spec, Options opt
   options.workers = kTrainedWorkers;
   options.consistency = spec.consistency;
   options.coordinator = coordinator_;
-  options.job = absl::StrCat("consistency-", ++runs_, "-", absl::ToUnixNanos(absl::Now()));
+  options.job = absl::StrCat("consistency-", ++runs_, "-", absl::ToUnixNanos(world::WallClock()));
   const absl::Duration each = spec.pauses == Pauses::Kind::kBeat ? 2 * sizes_.each : sizes_.each;
   options.pause = PauseOf({.kind = spec.pauses, .each = each, .slow = sizes_.slow, .seed = spec.seed});
   std::vector<examples::WorkerReport> reports(kTrainedWorkers);
@@ -100,9 +100,8 @@ absl::StatusOr<TrainingRun> Trainer::Train(const TrainingSpec& spec, Options opt
       threads.emplace_back([&, rank] {
         Options own = options;
         own.worker = static_cast<int>(rank);
-        ends[rank] = examples::Work(
-            kProgram, own, /*patient=*/false, examples::TrainingOf(own),
-            [&](const examples::WorkerReport& report) { reports[rank] = report; });
+        ends[rank] = examples::Work(kProgram, own, /*patient=*/false, examples::TrainingOf(own),
+                                    [&](const examples::WorkerReport& report) { reports[rank] = report; });
       });
     }
   }

@@ -42,7 +42,7 @@ struct TrainingSpec {
 struct TrainingRun {
   bool diverged = false;  // then there is nothing else
   double seconds = 0;
-  double to_reference = 0;   // seconds until the loss is that of the reference; kNeverSeconds: never
+  double to_reference = 0;    // seconds until the loss is that of the reference; kNeverSeconds: never
   double loss_per_clock = 0;  // area under the curve
   double waiting = 0;         // share of the workers' time in calls of the SDK
   std::vector<examples::LossPoint> curve;
