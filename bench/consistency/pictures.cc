@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -128,22 +129,25 @@ void Pictures::AddStaleness(TrainedJob job, const Model& model, const TrainingRu
 // -- (b) how fast it converges, and (d) how much of it is waiting --
 
 absl::Status Pictures::Convergence() {
-  const std::vector<Model> models = ConvergenceModels(plan_.bounds);
+  std::map<TrainedJob, std::vector<Model>> models;
   std::map<TrainedJob, std::vector<Runs>> runs;
-  for (const TrainedJob job : kJobs) runs[job].resize(models.size());
+  for (const TrainedJob job : kJobs) {
+    models[job] = ConvergenceModels(job, plan_.bounds);
+    runs[job].resize(models[job].size());
+  }
   for (uint64_t seed = 1; seed <= plan_.seeds; ++seed) {  // in turn: the machine's mood changes
     for (const TrainedJob job : kJobs) {
-      for (size_t i = 0; i < models.size(); ++i) {
-        ABSL_ASSIGN_OR_RETURN(
-            TrainingRun run,
-            One(models[i].name, {.job = job, .consistency = models[i].consistency, .seed = seed}));
+      for (size_t i = 0; i < models[job].size(); ++i) {
+        const Model& model = models[job][i];
+        ABSL_ASSIGN_OR_RETURN(TrainingRun run,
+                              One(model.name, {.job = job, .consistency = model.consistency, .seed = seed}));
         runs[job][i].push_back(std::move(run));
       }
     }
   }
   for (const TrainedJob job : kJobs) {
-    AddConvergence(job, models, runs[job]);
-    AddWaiting(job, models, runs[job]);
+    AddConvergence(job, models[job], runs[job]);
+    AddWaiting(job, models[job], runs[job]);
   }
   return absl::OkStatus();
 }

@@ -41,16 +41,15 @@ std::vector<Model> StalenessModels() {
            .consistency = Essp{.staleness = kShownBound, .every = 1}}};
 }
 
-std::vector<Model> ConvergenceModels(const std::vector<uint64_t>& bounds) {
-  // A change of so much of a value of any row is a large one for factors, and the least one for counts.
-  constexpr char kVap[] = "vap:1";
+std::vector<Model> ConvergenceModels(TrainedJob job, const std::vector<uint64_t>& bounds) {
   std::vector<Model> models = {{.name = "bsp", .consistency = Bsp{}}};
   for (const uint64_t s : bounds) {
     // Without catch_up, which would let a worker wait longer than its bound asks.
     models.push_back({.name = absl::StrCat("ssp:", s), .consistency = Ssp{.staleness = s}});
     models.push_back({.name = absl::StrCat("essp:", s), .consistency = Essp{.staleness = s}});
   }
-  if (absl::StatusOr<Model> vap = ModelOf(kVap); vap.ok()) models.push_back(*std::move(vap));
+  const char* by_values = job == TrainedJob::kFactors ? "vap:0.2" : "vap:20";
+  if (absl::StatusOr<Model> vap = ModelOf(by_values); vap.ok()) models.push_back(*std::move(vap));
   return models;
 }
 

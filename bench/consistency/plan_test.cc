@@ -18,7 +18,7 @@ std::vector<std::string> Names(const std::vector<Model>& models) {
 }
 
 TEST(PlanTest, EachBoundIsThereUnderBothModels) {
-  const std::vector<std::string> names = Names(ConvergenceModels({0, 3}));
+  const std::vector<std::string> names = Names(ConvergenceModels(TrainedJob::kTopics, {0, 3}));
   for (const char* name : {"bsp", "ssp:0", "essp:0", "ssp:3", "essp:3"}) EXPECT_THAT(names, Contains(name));
 }
 

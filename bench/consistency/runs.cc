@@ -90,7 +90,7 @@ absl::StatusOr<TrainingRun> Trainer::Train(const TrainingSpec& spec, Options opt
   options.consistency = spec.consistency;
   options.coordinator = coordinator_;
   options.job = absl::StrCat("consistency-", ++runs_, "-", absl::ToUnixNanos(world::WallClock()));
-  const absl::Duration each = spec.pauses == Pauses::Kind::kBeat ? 2 * sizes_.each : sizes_.each;
+  const absl::Duration each = spec.pauses == Pauses::Kind::kBeat ? 4 * sizes_.each : sizes_.each;
   options.pause = PauseOf({.kind = spec.pauses, .each = each, .slow = sizes_.slow, .seed = spec.seed});
   std::vector<examples::WorkerReport> reports(kTrainedWorkers);
   std::vector<absl::Status> ends(kTrainedWorkers);
