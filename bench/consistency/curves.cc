@@ -26,6 +26,7 @@ std::optional<double> SecondsTo(const std::vector<examples::LossPoint>& curve, d
   double sum = 0;  // of the losses of the examples from the point `oldest` on
   uint64_t held = 0;
   size_t oldest = 0;
+  std::optional<double> before;  // the mean at the point before, if it was of enough examples
   const auto examples_of = [&](size_t i) { return curve[i].examples - (i == 0 ? 0 : curve[i - 1].examples); };
   for (size_t i = 0; i < curve.size(); ++i) {
     sum += curve[i].loss * static_cast<double>(examples_of(i));
@@ -34,7 +35,14 @@ std::optional<double> SecondsTo(const std::vector<examples::LossPoint>& curve, d
       sum -= curve[oldest].loss * static_cast<double>(examples_of(oldest));
       held -= examples_of(oldest);
     }
-    if (held >= examples && sum <= loss * static_cast<double>(held)) return curve[i].seconds;
+    if (held < examples) continue;
+    const double mean = sum / static_cast<double>(held);
+    if (mean <= loss) {
+      if (!before.has_value()) return curve[i].seconds;
+      const double missing = (loss - mean) / (*before - mean);
+      return curve[i].seconds - missing * (curve[i].seconds - curve[i - 1].seconds);
+    }
+    before = mean;
   }
   return std::nullopt;
 }

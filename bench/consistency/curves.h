@@ -13,7 +13,8 @@ namespace paceline::bench {
 // points.
 double AreaPerClock(const std::vector<examples::LossPoint>& curve);
 
-// The seconds after which the mean of the losses of the last `examples` is at most `loss`; nullopt: never.
+// The seconds after which the mean of the losses of the last `examples` is at most `loss`, between the points
+// of the curve as if it fell evenly; nullopt: never.
 std::optional<double> SecondsTo(const std::vector<examples::LossPoint>& curve, double loss,
                                 uint64_t examples);
 

@@ -38,6 +38,12 @@ TEST(SecondsToTest, TheMeanOfTheLastExamplesCounts) {
   EXPECT_THAT(SecondsTo(curve, 2, 30), Optional(2.0)) << "(1 + 3 + 2) / 3";
 }
 
+TEST(SecondsToTest, BetweenPointsTheLossFallsEvenly) {
+  const auto curve = Curve({4, 1, 3});
+  EXPECT_THAT(SecondsTo(curve, 2.5, 10), Optional(0.75));
+  EXPECT_THAT(SecondsTo(curve, 5, 10), Optional(0.5)) << "at the first point";
+}
+
 TEST(SecondsToTest, TooFewExamplesSayNothing) {
   EXPECT_EQ(SecondsTo(Curve({1, 1}), 2, 21), std::nullopt);
   EXPECT_EQ(SecondsTo({}, 2, 1), std::nullopt);

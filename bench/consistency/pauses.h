@@ -17,8 +17,8 @@ struct Pauses {
   static constexpr uint64_t kBlock = 8;
 
   Kind kind = Kind::kTurns;
-  absl::Duration each = absl::Milliseconds(15);   // in each clock, or from beat to beat
-  absl::Duration slow = absl::Milliseconds(150);  // in a slow one, beside that
+  absl::Duration each = absl::Milliseconds(14);   // in each clock, or from beat to beat
+  absl::Duration slow = absl::Milliseconds(140);  // in a slow one, beside that
   uint64_t seed = 1;
 };
 

@@ -22,12 +22,12 @@ constexpr uint32_t kTrainedWorkers = 4;
 // A run that does not reach a loss, or goes astray, counts as this long.
 constexpr double kNeverSeconds = 15;
 
-// How large the runs are. The default: a run takes 6 s, or 13 if all wait for the slow worker of each clock.
+// How large the runs are. The default: a run takes 6 s, or 12 if all wait for the slow worker of each clock.
 struct RunSizes {
   int factor_passes = 8;  // of 20 clocks
   int topic_passes = 16;  // of 10 clocks
-  absl::Duration each = absl::Milliseconds(15);
-  absl::Duration slow = absl::Milliseconds(150);
+  absl::Duration each = absl::Milliseconds(14);
+  absl::Duration slow = absl::Milliseconds(140);
 };
 
 // A training by the workers of the examples, as threads of this process.
