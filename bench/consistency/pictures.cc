@@ -233,7 +233,7 @@ absl::Status Pictures::Delays() {
     Add({{"picture", "delay"},
          {"job", NameOf(TrainedJob::kFactors)},
          {"tau", plan_.delays[i]},
-         {"rate", std::round(100 * rate) / 100},
+         {"rate", std::round(100.0 * rate) / 100},
          {"reached by", Reached(runs[i])},
          {"waiting", Waiting(runs[i])}},
         "s to the reference loss", seconds[i], "the best tau", best, true);
