@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "bench/consistency/consistency.h"
 #include "bench/elastic.h"
 #include "bench/replicas.h"
 #include "bench/restart.h"
@@ -54,9 +55,11 @@ constexpr Workload kWorkloads[] = {
      paceline::bench::Restart, /*own_cluster=*/true},
     {"elastic",
      "a counting job while its cluster goes from 3 shards to 6 and back, and what a worker that joins costs "
-     "the "
-     "others; starts clusters of its own; takes about 12 minutes on two cores",
+     "the others; likewise; takes about 12 minutes on two cores",
      paceline::bench::Elastic, /*own_cluster=*/true},
+    {"consistency",
+     "what the papers on consistency models show, of factorisation and topics with slow workers; likewise",
+     paceline::bench::ConsistencyPictures, /*own_cluster=*/true},
 };
 
 int Fail(const std::string& message) {
@@ -102,6 +105,11 @@ int main(int argc, char** argv) {
           "moves: only the cluster that grows and shrinks, about 10 minutes; newcomer: only the worker "
           "that joins, about 2")
       ->check(CLI::IsMember({"moves", "newcomer"}));
+  app.get_subcommand("consistency")
+      ->add_flag("--quick", setting.quick,
+                 "in at most 8 minutes: one run of each setting, and fewer settings");
+  app.get_subcommand("consistency")
+      ->add_option("--plot", setting.plot, "draw the results to this PNG; needs --json, and matplotlib");
   paceline::bench::SoakCommands soak;
   soak.AddTo(app);
   app.require_subcommand(1);
@@ -111,6 +119,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
 
+  if (!setting.plot.empty() && json.empty()) return Fail("--plot draws what --json FILE has: give both");
   if (const auto exit_code = soak.Run(setting.coordinator, setting.record, json)) return *exit_code;
   for (const Workload& workload : kWorkloads) {
     if (!app.got_subcommand(workload.name)) continue;
@@ -123,6 +132,9 @@ int main(int argc, char** argv) {
     if (!json.empty() && !(std::ofstream(json) << paceline::bench::ToJson(*results).dump(2) << "\n")) {
       return Fail("cannot write " + json);
     }
+    if (setting.plot.empty()) continue;
+    const absl::Status drawn = paceline::bench::DrawConsistency(json, setting.plot);
+    if (!drawn.ok()) return Fail(std::string(drawn.message()));
   }
   return 0;
 }

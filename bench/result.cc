@@ -7,6 +7,18 @@
 #include <cstdio>
 
 namespace paceline::bench {
+namespace {
+
+// Without lists and objects: these are for programs.
+std::string ForPeople(const nlohmann::json& params) {
+  nlohmann::json short_ones = nlohmann::json::object();
+  for (const auto& [name, value] : params.items()) {
+    if (!value.is_structured()) short_ones[name] = value;
+  }
+  return short_ones.dump();
+}
+
+}  // namespace
 
 nlohmann::json ToJson(const std::vector<Result>& results) {
   nlohmann::json out = nlohmann::json::array();
@@ -24,8 +36,9 @@ nlohmann::json ToJson(const std::vector<Result>& results) {
 }
 
 void Print(const Result& r) {
-  std::printf("%-8s %-44s %-20s %10.4g   %6.2f x %10.4g (%s)\n", r.workload.c_str(), r.params.dump().c_str(),
-              r.metric.c_str(), r.value, r.ratio(), r.limit, r.limit_name.c_str());
+  std::printf("%-8s %-44s %-20s %10.4g   %6.2f x %10.4g (%s)\n", r.workload.c_str(),
+              ForPeople(r.params).c_str(), r.metric.c_str(), r.value, r.ratio(), r.limit,
+              r.limit_name.c_str());
   std::fflush(stdout);
 }
 

@@ -19,6 +19,8 @@ struct Setting {
   double seconds = 90;   // skew: for so long
   std::string only;      // elastic: "moves" or "newcomer"; empty: both
   std::string record;    // the client's history file; empty: the environment's
+  bool quick = false;    // consistency: in minutes
+  std::string plot;      // consistency: the picture to be drawn of its results; empty: none
 };
 
 // 64 MB of a ranged table pushed and pulled whole, four times in a row; each push is waited for, or ("push

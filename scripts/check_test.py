@@ -123,6 +123,7 @@ class CheckTest(unittest.TestCase):
         self.refuses("tools/a.h", '"libs/sim/b.h"', '"tests/b.h"', '"examples/b.h"', "<rocksdb/db.h>")
         self.accepts("bench/a.h", '"tools/paceline/b.h"')
         self.refuses("bench/a.h", '"tests/b.h"', '"examples/b.h"')
+        self.accepts("bench/consistency/a.h", '"examples/lib/b.h"', '"bench/b.h"')
 
     def test_the_simulator_uses_the_pure_core(self):
         self.accepts("libs/sim/a.h", '"libs/world/b.h"', '"libs/log/b.h"', '"libs/sim/b.h"')

@@ -26,6 +26,7 @@ def _load(name):
 
 datasets = _load("datasets")
 plot = _load("plot")
+pictures = _load("plot-consistency")
 
 
 class TextsTest(unittest.TestCase):
@@ -113,6 +114,59 @@ class PlotTest(unittest.TestCase):
         for text in "", "{}", "[1]":
             with self.assertRaisesRegex(plot.Failure, "wrong: expected what an example writes"):
                 plot.lines([self.run_file("wrong", text)], "pass")
+
+
+class ConsistencyTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def results(self):
+        def goal(value, limit, better, **params):
+            return {"workload": "consistency", "params": {"picture": "waiting", "job": "mf", **params}, "metric": "share",
+                    "value": value, "limit": limit, "limit_name": "goal", "ratio": value / limit, "better": better}
+        met, missed = goal(0.6, 0.3, "higher", model="bsp"), goal(0.2, 0.05, "lower", model="ssp:3")
+        curve = {**goal(1, 1, "lower", model="ssp:0", waiting=0.5, curve=[[1, 0.1, 2.0]]), "limit_name": "ssp:0"}
+        curve["params"]["picture"] = "convergence"
+        return [curve, met, missed]
+
+    def test_figures_are_beside_their_goals(self):
+        found = pictures.read(self.write("a", json.dumps(self.results())))
+        self.assertEqual(list(found), ["convergence", "waiting"])
+        self.assertEqual(pictures.table(found)[2:], ["| mf, bsp | share | 0.6 | ≥ 0.3 | yes |",
+                                                     "| mf, ssp:3 | share | 0.2 | ≤ 0.05 | no |"])
+
+    def test_the_page_gets_the_pictures_there_are_and_keeps_the_rest(self):
+        page = self.write("consistency.md", f"before\n\n{pictures.BEGIN}\nold\n{pictures.END}\n\nafter\n")
+        found = pictures.read(self.write("a", json.dumps(self.results())))
+        drawn = []
+        with mock.patch.object(pictures, "draw", lambda rows, out: drawn.append(os.path.basename(out))):
+            for _ in range(2):  # again: the same
+                pictures.write_docs(found, self.folder)
+        self.assertEqual(drawn[:3], ["loss-by-clock.png", "loss-by-second.png", "waiting.png"])
+        with open(page, encoding="utf-8") as file:
+            text = file.read()
+        self.assertTrue(text.startswith("before\n\n" + pictures.BEGIN))
+        self.assertTrue(text.endswith(pictures.END + "\n\nafter\n"))
+        self.assertEqual(text.count("](pictures/waiting.png)"), 1)
+        self.assertNotIn("old", text)
+
+    def test_a_page_without_a_place_is_named(self):
+        self.write("consistency.md", "text")
+        with self.assertRaisesRegex(pictures.Failure, "consistency.md: expected the lines"):
+            pictures.write_docs({}, self.folder)
+
+    def test_names_the_file_that_has_no_results(self):
+        for text in "", "{}", "[1]", "[]":
+            with self.assertRaisesRegex(pictures.Failure, "wrong: expected "):
+                pictures.read(self.write("wrong", text))
 
 
 if __name__ == "__main__":

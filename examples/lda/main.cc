@@ -30,19 +30,19 @@ class Run {
 
   // The exit code.
   int Execute() {
-    if (absl::Status s = ReadData(); !s.ok()) return Fail(kProgram, s);
+    if (absl::Status s = ReadData(); !s.ok()) return Fail(kLdaProgram, s);
     const ClusterTraining training = TrainOnCluster(arguments_, options_,
                                                     {.examples_per_epoch = outcome_.tokens,
                                                      .epochs = options_.sweeps,
                                                      .epoch = "sweep",
                                                      .examples = "tokens"});
-    if (!training.status.ok()) return FailTraining(kProgram, training);
+    if (!training.status.ok()) return FailTraining(kLdaProgram, training);
     outcome_.totals = training.totals;
-    if (absl::Status s = ReadModel(); !s.ok()) return Fail(kProgram, s);
+    if (absl::Status s = ReadModel(); !s.ok()) return Fail(kLdaProgram, s);
     Measure();
     std::fputs(FormatOutcome(options_, outcome_).c_str(), stdout);
     const absl::Status written = WriteFiles();
-    return written.ok() ? 0 : Fail(kProgram, written);
+    return written.ok() ? 0 : Fail(kLdaProgram, written);
   }
 
  private:
@@ -60,7 +60,7 @@ class Run {
 
   // With every change of every worker: then the counts are those of all tokens.
   absl::Status ReadModel() {
-    const ClientOptions reader = ReaderClient(kProgram, options_);
+    const ClientOptions reader = ReaderClient(kLdaProgram, options_);
     const uint64_t clock = outcome_.totals.clock_all_have;
     absl::StatusOr<std::vector<float>> words = ReadFirstRows(reader, kWordsTable, corpus_.words, clock);
     if (!words.ok()) return words.status();
@@ -104,9 +104,9 @@ class Run {
 
 int main(int argc, char** argv) {
   using namespace paceline::examples;  // this file's own
-  const std::variant<LdaOptions, int> parsed = ParseCommandLine(argc, argv);
+  const std::variant<LdaOptions, int> parsed = ParseLdaOptions(argc, argv);
   if (const int* exit_code = std::get_if<int>(&parsed)) return *exit_code;
   const LdaOptions& options = std::get<LdaOptions>(parsed);
-  if (options.worker >= 0) return RunWorkerProcess(kProgram, options, TrainingOf(options));
+  if (options.worker >= 0) return RunWorkerProcess(kLdaProgram, options, TrainingOf(options));
   return Run(options, std::vector<std::string>(argv, argv + argc)).Execute();
 }

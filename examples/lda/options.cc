@@ -48,16 +48,16 @@ void AddOptions(CLI::App* app, LdaOptions* o) {
 
 }  // namespace
 
-std::variant<LdaOptions, int> ParseCommandLine(int argc, char** argv) {
+std::variant<LdaOptions, int> ParseLdaOptions(int argc, char** argv) {
   LdaOptions options;
-  CLI::App app(kAbout, kProgram);
+  CLI::App app(kAbout, kLdaProgram);
   app.option_defaults()->always_capture_default();
   AddOptions(&app, &options);
   if (const std::optional<int> exit_code = ParseArguments(&app, argc, argv)) return *exit_code;
-  absl::Status status = CompleteJobOptions(kProgram, &options);
+  absl::Status status = CompleteJobOptions(kLdaProgram, &options);
   if (status.ok()) status = CheckFolderOf(options.topics_out, "--topics-out");
   if (status.ok()) return options;
-  Fail(kProgram, status);
+  Fail(kLdaProgram, status);
   return kUsageError;
 }
 

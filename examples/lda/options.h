@@ -9,7 +9,7 @@
 
 namespace paceline::examples {
 
-inline const std::string kProgram = "lda";
+inline const std::string kLdaProgram = "lda";
 
 // The options of lda's command line.
 struct LdaOptions : JobOptions {
@@ -26,7 +26,7 @@ struct LdaOptions : JobOptions {
 
 // The options of a run, or the exit code of a process that has nothing more to do: 0 after --help, 2 after
 // complaining about the command line on standard error.
-std::variant<LdaOptions, int> ParseCommandLine(int argc, char** argv);
+std::variant<LdaOptions, int> ParseLdaOptions(int argc, char** argv);
 
 // The documents of a run; InvalidArgument if they are too few, or the model of their words would be too
 // large.

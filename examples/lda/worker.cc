@@ -68,6 +68,7 @@ class Sampling {
     if (!words.ok()) return words.status();
     absl::StatusOr<std::vector<float>> totals = worker_.Await(std::move(totals_coming));
     if (!totals.ok()) return totals.status();
+    worker_.Pause();
     words_before_ = *words;
     totals_before_ = *totals;
     const double nats = batch->Resample(sampler, {absl::MakeSpan(*words), absl::MakeSpan(*totals)});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -36,6 +37,9 @@ struct JobOptions {
   bool join = false;           // this process is one more worker of a job that others have begun
 
   bool by_queue() const { return work == "queue"; }
+  // How long the worker of a rank sleeps at a clock after its reads, as if it computed for longer. For
+  // measurements of consistency models; not on the command line. Empty: no worker sleeps.
+  std::function<absl::Duration(uint32_t rank, uint64_t clock)> pause;
 };
 
 // "ssp:2", "ssp:auto", "ssp:auto:8", "essp:2", "asp", "bsp" or "delay:2". A worker at an SSP bound waits

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "examples/lib/connect.h"
 #include "examples/lib/console.h"
 #include "examples/lib/totals.h"
@@ -61,6 +62,12 @@ void JobWorker::Begin(size_t steps, size_t passes) {
   report_.began = clock_began_ = Now();
   report_.blocked_seconds = 0;
   Send();
+}
+
+void JobWorker::Pause() {
+  if (options_.pause) {
+    absl::SleepFor(options_.pause(static_cast<uint32_t>(options_.worker), client_->clock()));
+  }
 }
 
 void JobWorker::Push(Table& table, absl::Span<const uint64_t> keys, absl::Span<const float> values) {

@@ -58,6 +58,8 @@ class JobWorker {
     }
     return Stopped();
   }
+  // Sleeps as options.pause says: between the reads of a clock and its computing.
+  void Pause();
   // Pushes without waiting for the result: Finish returns what went wrong with any push.
   void Push(Table& table, absl::Span<const uint64_t> keys, absl::Span<const float> values);
   // The next item of a queue; nullopt: all are done. Waits for other workers as long as it takes; meanwhile

@@ -23,7 +23,7 @@ namespace {
 // The cluster's model, with every update.
 absl::StatusOr<FactorModel> ReadModel(const FactorOptions& options, const Ratings& ratings,
                                       uint64_t min_clock) {
-  const ClientOptions reader = ReaderClient(kProgram, options);
+  const ClientOptions reader = ReaderClient(kFactorProgram, options);
   absl::StatusOr<std::vector<float>> users = ReadRows(reader, kUsersTable, ratings.users, min_clock);
   if (!users.ok()) return users.status();
   absl::StatusOr<std::vector<float>> items = ReadRows(reader, kItemsTable, ratings.items, min_clock);
@@ -34,23 +34,23 @@ absl::StatusOr<FactorModel> ReadModel(const FactorOptions& options, const Rating
 // One run, from the ratings to the report. The exit code.
 int Run(const FactorOptions& options, const std::vector<std::string>& arguments) {
   const absl::StatusOr<Ratings> ratings = ReadRatings(options.ratings);
-  if (!ratings.ok()) return Fail(kProgram, ratings.status());
+  if (!ratings.ok()) return Fail(kFactorProgram, ratings.status());
   const SplitRatings split = Split(*ratings, options.held_out, options.seed);
   if (split.train.empty() || split.test.empty()) {
-    return Fail(kProgram,
+    return Fail(kFactorProgram,
                 absl::InvalidArgumentError(absl::StrCat(
                     options.ratings, ": expected at least two ratings, found ", ratings->all.size())));
   }
   const Progress::Options shown = {
       .examples_per_epoch = split.train.size(), .epochs = options.epochs, .examples = "ratings"};
-  if (options.join) return RunJoining(kProgram, options, TrainingOf(options), shown);
+  if (options.join) return RunJoining(kFactorProgram, options, TrainingOf(options), shown);
   const ClusterTraining training = TrainOnCluster(arguments, options, shown);
-  if (!training.status.ok()) return FailTraining(kProgram, training);
+  if (!training.status.ok()) return FailTraining(kFactorProgram, training);
   absl::StatusOr<FactorModel> model = ReadModel(options, *ratings, training.totals.clock_all_have);
-  if (!model.ok()) return Fail(kProgram, model.status());
+  if (!model.ok()) return Fail(kFactorProgram, model.status());
   // After the other, lest they take the cores from each other.
   absl::StatusOr<FactorReference> reference = TrainReference(options, *ratings, split);
-  if (!reference.ok()) return Fail(kProgram, reference.status());
+  if (!reference.ok()) return Fail(kFactorProgram, reference.status());
 
   FactorOutcome outcome{.cluster = ScoreOf(split, model->rows()),
                         .reference = ScoreOf(split, reference->model.rows()),
@@ -65,7 +65,7 @@ int Run(const FactorOptions& options, const std::vector<std::string>& arguments)
   std::fputs(FormatOutcome(options, outcome).c_str(), stdout);
   if (options.json_out.empty()) return 0;
   const absl::Status written = WriteFile(options.json_out, OutcomeJson(options, outcome));
-  return written.ok() ? 0 : Fail(kProgram, written);
+  return written.ok() ? 0 : Fail(kFactorProgram, written);
 }
 
 }  // namespace
@@ -73,9 +73,9 @@ int Run(const FactorOptions& options, const std::vector<std::string>& arguments)
 
 int main(int argc, char** argv) {
   using namespace paceline::examples;  // this file's own
-  const std::variant<FactorOptions, int> parsed = ParseCommandLine(argc, argv);
+  const std::variant<FactorOptions, int> parsed = ParseFactorOptions(argc, argv);
   if (const int* exit_code = std::get_if<int>(&parsed)) return *exit_code;
   const FactorOptions& options = std::get<FactorOptions>(parsed);
-  if (options.worker >= 0) return RunWorkerProcess(kProgram, options, TrainingOf(options));
+  if (options.worker >= 0) return RunWorkerProcess(kFactorProgram, options, TrainingOf(options));
   return Run(options, std::vector<std::string>(argv, argv + argc));
 }

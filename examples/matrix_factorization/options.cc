@@ -49,14 +49,14 @@ void AddOptions(CLI::App* app, FactorOptions* o) {
 
 }  // namespace
 
-std::variant<FactorOptions, int> ParseCommandLine(int argc, char** argv) {
+std::variant<FactorOptions, int> ParseFactorOptions(int argc, char** argv) {
   FactorOptions options;
-  CLI::App app(kAbout, kProgram);
+  CLI::App app(kAbout, kFactorProgram);
   app.option_defaults()->always_capture_default();
   AddOptions(&app, &options);
   if (const std::optional<int> exit_code = ParseArguments(&app, argc, argv)) return *exit_code;
-  if (absl::Status s = CompleteJobOptions(kProgram, &options); !s.ok()) {
-    Fail(kProgram, s);
+  if (absl::Status s = CompleteJobOptions(kFactorProgram, &options); !s.ok()) {
+    Fail(kFactorProgram, s);
     return kUsageError;
   }
   return options;

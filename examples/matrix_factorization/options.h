@@ -9,7 +9,7 @@
 
 namespace paceline::examples {
 
-inline const std::string kProgram = "matrix_factorization";
+inline const std::string kFactorProgram = "matrix_factorization";
 
 // The options of matrix_factorization's command line.
 struct FactorOptions : JobOptions {
@@ -27,7 +27,7 @@ struct FactorOptions : JobOptions {
 
 // The options of a run, or the exit code of a process that has nothing more to do: 0 after --help, 2 after
 // complaining about the command line on standard error.
-std::variant<FactorOptions, int> ParseCommandLine(int argc, char** argv);
+std::variant<FactorOptions, int> ParseFactorOptions(int argc, char** argv);
 
 // The steps of an epoch, from 0.
 Steps StepsOf(const FactorOptions& options, int epoch);

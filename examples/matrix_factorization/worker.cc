@@ -66,6 +66,7 @@ class Trainer {
                         [&](const TrainingBatch& next) -> absl::StatusOr<double> {
                           batches.Build(next.rows, &batch);
                           if (absl::Status s = Pull(batch); !s.ok()) return s;
+                          worker_.Pause();
                           const FactorRows rows = {user_rows_.rows(), item_rows_.rows(), options_.dim()};
                           const double loss =
                               TrainOn(batch.ratings, split.mean, StepsOf(options_, next.epoch), rows);

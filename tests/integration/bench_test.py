@@ -133,6 +133,32 @@ class BenchTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.check_newcomer(json.loads(out.read_text()))
 
+    def test_consistency(self):
+        results = self.run_by_itself("consistency")
+        pictures = {}
+        for result in results:
+            self.assertEqual(result["workload"], "consistency")
+            self.assertGreaterEqual(result["value"], 0, result)
+            self.assertGreater(result["limit"], 0, result)
+            self.assertAlmostEqual(result["ratio"], result["value"] / result["limit"], places=6)
+            pictures.setdefault(result["params"]["picture"], []).append(result)
+        self.assertLessEqual({"staleness", "convergence", "waiting", "delay", "none"}, set(pictures))
+        for result in pictures["staleness"]:
+            self.assertGreater(sum(result["params"]["reads"].values()), 0)
+            self.assertLessEqual(max(map(int, result["params"]["reads"])), 10)
+        curves = {(r["params"]["job"], r["params"]["model"]): r["params"]["curve"] for r in pictures["convergence"]
+                  if "curve" in r["params"]}
+        for job in ("matrix factorisation", "topics (LDA)"):
+            for model in ("bsp", "ssp:0", "essp:0", "ssp:3", "essp:3"):
+                self.assertGreater(len(curves[job, model]), 5)
+        self.assertEqual([r["params"]["tau"] for r in pictures["delay"] if "rate" in r["params"]], [0, 2, 16])
+
+    def test_consistency_needs_a_file_for_its_picture(self):
+        done = subprocess.run([f"{BIN}/paceline-bench", "consistency", "--plot", "out.png"], capture_output=True, text=True,
+                              timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--json", done.stderr)
+
     def test_rules(self):
         results = self.run_by_itself("rules")
         self.assertEqual({result["params"]["rule"] for result in results}, {"sgd", "adagrad", "ftrl_proximal", "adam"})
