@@ -335,14 +335,15 @@ std::shared_ptr<const Batch> BatchOf(absl::Span<const Refresh> refreshes, uint32
   return batch;
 }
 
-void Scatter(const Batch& batch, const Batch::Piece& piece, const absl::Cord& values, float* out) {
+void Scatter(const Batch& batch, const Batch::Piece& piece, const absl::Cord& values, float* out, size_t at) {
   const size_t row_bytes = batch.RowBytes();
   if (const auto flat = values.TryFlat(); flat.has_value() && !batch.ranges) {
     const auto scatter = batch.dim == 1 ? ScatterRows<sizeof(float)> : ScatterRows<0>;
-    return scatter(batch.places.data() + piece.first_entry, piece.entries, row_bytes, flat->data(),
+    return scatter(batch.places.data() + piece.first_entry, piece.entries, row_bytes, flat->data() + at,
                    reinterpret_cast<char*>(out));
   }
-  CordReader reader(values);
+  const absl::Cord rows_of_piece = values.Subcord(at, batch.ValueBytes(piece));
+  CordReader reader(rows_of_piece);
   for (uint32_t i = 0; i < piece.entries; ++i) {
     const uint32_t entry = piece.first_entry + i;
     const uint64_t rows = batch.ranges ? LoadU64(batch.keys.get() + entry * batch.EntryBytes() + 8) : 1;

@@ -238,8 +238,10 @@ class CoreHarness {
     ClientCore* core = nullptr;
   };
   struct Sink final : PullSink {
-    void Rows(const Batch::Piece& piece, const absl::Cord& values) override {
-      Scatter(*batch, piece, values, outcome->rows.data());
+    void Rows(absl::Span<const Stretch> pieces, const absl::Cord& values) override {
+      for (const Stretch& stretch : pieces) {
+        Scatter(*batch, *stretch.piece, values, outcome->rows.data(), stretch.at);
+      }
     }
     void Done(absl::Status status) override { outcome->status = std::move(status); }
     std::shared_ptr<const Batch> batch;
