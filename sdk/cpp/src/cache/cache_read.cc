@@ -27,10 +27,8 @@ class Receiver : public PullSink {
     {
       const std::lock_guard lock(mutex_);
       if (!ended_) return;
-      for (const Stretch& stretch : pieces) {
-        Scatter(*batch_, *stretch.piece, values, out_, stretch.at);
-        rows_left_ -= stretch.piece->rows;
-      }
+      Scatter(*batch_, pieces, values, out_);
+      for (const Stretch& stretch : pieces) rows_left_ -= stretch.piece->rows;
       if (!done_ || rows_left_ > 0) return;
       ended = std::exchange(ended_, nullptr);
     }

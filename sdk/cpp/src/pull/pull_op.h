@@ -22,11 +22,7 @@ namespace paceline::sdk {
 class PullSink {
  public:
   virtual ~PullSink() = default;
-  struct Stretch {
-    const Batch::Piece* piece = nullptr;
-    size_t at = 0;  // of the values: its rows begin at this byte, in the piece's order
-  };
-  // The rows of some pieces of the batch, as one reply has brought them.
+  // The rows of some pieces of the batch, as one reply has brought them: as Scatter takes them.
   virtual void Rows(absl::Span<const Stretch> pieces, const absl::Cord& values) = 0;
   // The last call. OK: all pieces have been handed over, or are about to be, on the thread that delivered
   // them.

@@ -64,7 +64,7 @@ class Puller final : public PullListener {
     absl::string_view changed = {};                  // their keys
   };
   // The pieces of a reply that the pull's sink gets when the visit has ended. Null: none so far.
-  using Handed = std::shared_ptr<std::vector<PullSink::Stretch>>;
+  using Handed = std::shared_ptr<std::vector<Stretch>>;
   void OnServed(Link& link, const PullRequest& request, const PullRequest::Asked& asked,
                 const wire::Certificate& certificate, const Content& content,
                 const wire::Frame<v1::PullReply>& reply, Handed& handed);

@@ -180,7 +180,7 @@ void Puller::TakeRows(const PullRequest& request, const Batch::Piece& piece,
   context_.stats.bytes_pulled +=
       (request.rides ? 0 : op.call.batch->KeyBytes(piece)) + op.call.batch->ValueBytes(piece);
   if (handed == nullptr) {  // before the sink is told that the pull has ended
-    handed = std::make_shared<std::vector<PullSink::Stretch>>();
+    handed = std::make_shared<std::vector<Stretch>>();
     handed->reserve(request.parts.size());
     context_.deferred.Run(
         [sink = op.call.sink, batch = op.call.batch, pieces = handed, values] { sink->Rows(*pieces, values); });

@@ -104,9 +104,16 @@ struct Refresh {
 };
 std::shared_ptr<const Batch> BatchOf(absl::Span<const Refresh> refreshes, uint32_t dim, Allocate allocate);
 
-// Copies the rows of `piece`, which lie in its order from byte `at` of `values` on, to their places in `out`,
-// which has room for all rows of the batch. REQUIRES: values.size() >= at + batch.ValueBytes(piece).
-void Scatter(const Batch& batch, const Batch::Piece& piece, const absl::Cord& values, float* out,
-             size_t at = 0);
+// Copies the rows of `piece`, in the order of the piece, to their places in `out`, which has room for all
+// rows of the batch. REQUIRES: values.size() == batch.ValueBytes(piece).
+void Scatter(const Batch& batch, const Batch::Piece& piece, const absl::Cord& values, float* out);
+
+// The same for several pieces, whose rows begin at byte `at` of the values. REQUIRES: ascending, and all are
+// there.
+struct Stretch {
+  const Batch::Piece* piece = nullptr;
+  size_t at = 0;
+};
+void Scatter(const Batch& batch, absl::Span<const Stretch> pieces, const absl::Cord& values, float* out);
 
 }  // namespace paceline::sdk

@@ -239,9 +239,7 @@ class CoreHarness {
   };
   struct Sink final : PullSink {
     void Rows(absl::Span<const Stretch> pieces, const absl::Cord& values) override {
-      for (const Stretch& stretch : pieces) {
-        Scatter(*batch, *stretch.piece, values, outcome->rows.data(), stretch.at);
-      }
+      Scatter(*batch, pieces, values, outcome->rows.data());
     }
     void Done(absl::Status status) override { outcome->status = std::move(status); }
     std::shared_ptr<const Batch> batch;
