@@ -91,7 +91,7 @@ class PushStream : public ReplyingStream,
                                                     const std::vector<wire::PartEntry>& entries,
                                                     const View& view);
   // `read`, if it is not null, reads each part behind its update.
-  void HandOut(std::vector<RoutedPart> parts, const std::shared_ptr<Ticket>& ticket,
+  void HandOut(std::vector<RoutedPart> parts, TableId table, const std::shared_ptr<Ticket>& ticket,
                const std::shared_ptr<PullOp>& read);
   // -- push_pull.cc --
   bool RepliesWait() const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !waiting_rows_.empty(); }
