@@ -24,6 +24,8 @@ struct Buffers {
 // A stream is granted so much at first, and its share once it pushes: an idle client keeps what it was
 // granted.
 constexpr uint64_t kFirstGrant = uint64_t{1} << 20;
+// So many marks gather before those of one line are joined.
+constexpr size_t kMarksMax = 256;
 
 }  // namespace
 
@@ -341,9 +343,20 @@ void PushStream::Refuse(v1::Refusal refusal, uint64_t frame) {
 
 void PushStream::Committed(wire::Mark mark) {
   MutexLock lock(&mutex_);
-  PartNumber& upto = marks_[{mark.segment, mark.line}];
-  upto = std::max(upto, mark.number);
+  marks_.push_back(mark);
+  // A client that reads nothing must not make them many.
+  if (marks_.size() >= 2 * marks_joined_ + kMarksMax) JoinMarks();
   dirty_ = true;
+}
+
+void PushStream::JoinMarks() {
+  const auto place = [](const wire::Mark& mark) { return std::pair(mark.segment, mark.line); };
+  std::ranges::sort(marks_, [&](const wire::Mark& a, const wire::Mark& b) {
+    return std::pair(place(a), b.number) < std::pair(place(b), a.number);  // the largest first
+  });
+  const auto rest = std::ranges::unique(marks_, {}, place);
+  marks_.erase(rest.begin(), rest.end());
+  marks_joined_ = marks_.size();
 }
 
 bool PushStream::NextFrame(absl::Cord* frame) {
@@ -363,11 +376,11 @@ bool PushStream::NextFrame(absl::Cord* frame) {
     reply.head.set_received(received_);
     if (!fixed_) reply.head.set_granted(granted_);
     unsaid_bytes_ = 0;
-    for (const auto& [where, number] : marks_) {
-      wire::Append(wire::Mark{.segment = where.first, .line = where.second, .number = number},
-                   *reply.head.mutable_committed());
-    }
+    JoinMarks();
+    if (!marks_.empty()) reply.head.mutable_committed()->reserve(marks_.size() * wire::kMarkBytes);
+    for (const wire::Mark& mark : marks_) wire::Append(mark, *reply.head.mutable_committed());
     marks_.clear();
+    marks_joined_ = 0;
     AddRows(reply);
     dirty_ = !waiting_rows_.empty();
     if (stopped_ && !Stopped()) read_on = port_;  // answers were read
