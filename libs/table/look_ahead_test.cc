@@ -33,7 +33,7 @@ TEST(LookAhead, ChangesNothing) {
 }
 
 TEST(LookAhead, ARangedTableTakesNoRoom) {
-  TableStore store(TableId(3), {.kind = Kind::kRanged, .rows = 1000, .dim = 2, .rule = Add{}}, 0);
+  TableStore store(TableId(3), {.kind = Kind::kRanged, .dim = 2, .rows = 1000, .rule = Add{}}, 0);
   LookAhead ahead(/*with_slots=*/false);
   const std::vector<uint64_t> keys{1, 2, 999};
   store.Foresee(keys, ahead);
