@@ -8,9 +8,9 @@
 
 namespace paceline::table {
 
-// Fetches rows of several stores into the caches side by side, before they are updated or read store by store. A
-// row costs three cache misses, each of which needs what the one before has brought. A batch that is cut by
-// segment has few keys for each store, too few for their misses to overlap.
+// Fetches rows of several stores into the caches side by side, before they are updated or read store by
+// store. A row costs three cache misses, each of which needs what the one before has brought. A batch that is
+// cut by segment has few keys for each store, too few for their misses to overlap.
 //
 // Changes nothing, and may be wrong: what is updated meanwhile is found by a look-up of its own.
 class LookAhead {

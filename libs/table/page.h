@@ -121,9 +121,9 @@ class Page {
   // From here on all that an update of existing rows touches: with what SparsePage adds it fills one cache
   // line.
   alignas(kAlignment) Lsn version_;
-  Lsn installed_;              // updates up to here were in the page when it came
-  uint32_t row_stride_ = 0;    // floats from a row to the next
-  uint32_t slot_stride_ = 0;   // floats from a row's values to its slots
+  Lsn installed_;             // updates up to here were in the page when it came
+  uint32_t row_stride_ = 0;   // floats from a row to the next
+  uint32_t slot_stride_ = 0;  // floats from a row's values to its slots
   float* values_ = nullptr;
   uint64_t* keys_ = nullptr;   // nullptr: consecutive keys from range_.start on
   uint64_t* marks_ = nullptr;  // one bit a row

@@ -9,8 +9,8 @@
 
 namespace paceline::shard {
 
-// Has the rows of a frame's parts fetched into the caches while parts before them are still taken or read, one
-// segment after the other. Lives on the executor of its segments, for one frame's parts.
+// Has the rows of a frame's parts fetched into the caches while parts before them are still taken or read,
+// one segment after the other. Lives on the executor of its segments, for one frame's parts.
 class FetchAhead {
  public:
   // `with_slots`: the parts are updates.

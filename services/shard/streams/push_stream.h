@@ -134,10 +134,10 @@ class PushStream : public ReplyingStream,
   std::vector<Named> named_;      // by segment; sized with the first tick
   bool ticked_without_map_ = false;
 
-  v1::PushPullReply reply_ ABSL_GUARDED_BY(mutex_);  // what gathered, but marks and rows
+  v1::PushPullReply reply_ ABSL_GUARDED_BY(mutex_);        // what gathered, but marks and rows
   std::vector<wire::Mark> marks_ ABSL_GUARDED_BY(mutex_);  // those of a line: the largest counts
   size_t marks_joined_ ABSL_GUARDED_BY(mutex_) = 0;        // so many were left when they were joined last
-  std::deque<UnderWay> frames_ ABSL_GUARDED_BY(mutex_);  // after the first `received_`, which are done with
+  std::deque<UnderWay> frames_ ABSL_GUARDED_BY(mutex_);    // after the first `received_`, which are done with
   uint64_t received_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t under_way_ ABSL_GUARDED_BY(mutex_) = 0;  // frames, wherever they stand
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;    // the carrier reads no frame until ReadOn

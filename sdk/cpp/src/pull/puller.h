@@ -58,8 +58,8 @@ class Puller final : public PullListener {
   std::shared_ptr<PullOp> Begin(PullCall call);
   // The content of one part of a reply: rows, in the order asked for; or those that have changed.
   struct Content {
-    size_t at = 0;      // in the reply's values
-    absl::Cord values;  // of changes, and for the cache; otherwise empty
+    size_t at = 0;                                   // in the reply's values
+    absl::Cord values;                               // of changes, and for the cache; otherwise empty
     std::optional<uint32_t> changes = std::nullopt;  // unset: the shard does not say
     absl::string_view changed = {};                  // their keys
   };

@@ -167,8 +167,8 @@ void Puller::OnServed(Link& link, const PullRequest& request, const PullRequest:
 }
 
 void Puller::TakeRows(const PullRequest& request, const Batch::Piece& piece,
-                      const wire::Certificate& certificate, const Content& content,
-                      const absl::Cord& values, Handed& handed) {
+                      const wire::Certificate& certificate, const Content& content, const absl::Cord& values,
+                      Handed& handed) {
   const PullOp& op = *request.op;
   if (op.call.cached) {
     context_.cache.OnServed(*op.call.table, *op.call.batch, piece, certificate, content.values);
@@ -182,8 +182,9 @@ void Puller::TakeRows(const PullRequest& request, const Batch::Piece& piece,
   if (handed == nullptr) {  // before the sink is told that the pull has ended
     handed = std::make_shared<std::vector<Stretch>>();
     handed->reserve(request.parts.size());
-    context_.deferred.Run(
-        [sink = op.call.sink, batch = op.call.batch, pieces = handed, values] { sink->Rows(*pieces, values); });
+    context_.deferred.Run([sink = op.call.sink, batch = op.call.batch, pieces = handed, values] {
+      sink->Rows(*pieces, values);
+    });
   }
   handed->push_back({.piece = &piece, .at = content.at});
 }
