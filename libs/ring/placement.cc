@@ -57,21 +57,6 @@ absl::StatusOr<Placement> Placement::Ranged(TableId table, int ring_bits, uint64
   return Placement(table, ring_bits, rows, RowsPerBlockOf(ring_bits, rows, dim));
 }
 
-SegmentId Placement::Of(uint64_t key) const {
-  if (ranged()) {
-    return OfBlock(BlockOf(key));
-  }
-  if (ring_bits_ == 0) {
-    return SegmentId(0);  // to shift a 64-bit number by 64 is undefined
-  }
-  return SegmentId(static_cast<uint32_t>(Mix64(key + seed_) >> (64 - ring_bits_)));
-}
-
-SegmentId Placement::OfBlock(uint64_t block) const {
-  // The sum may wrap: 2^64 is a multiple of 2^k.
-  return SegmentId(static_cast<uint32_t>((seed_ + block) & (SegmentCount() - 1)));
-}
-
 uint64_t Placement::BlockCount() const {
   return ranged() ? (rows_ - 1) / rows_per_block_ + 1 : 0;  // not rows + …, which may overflow
 }

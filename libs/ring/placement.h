@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "libs/base/ids.h"
+#include "libs/ring/hash.h"
 
 namespace paceline::ring {
 
@@ -54,7 +55,11 @@ class Placement {
 
   // The segment of `key`. O(1), defined for every key: a key beyond the end of a ranged table is placed as if
   // the table went on, since some segment has to refuse it.
-  SegmentId Of(uint64_t key) const;
+  SegmentId Of(uint64_t key) const {
+    if (ranged()) return OfBlock(BlockOf(key));
+    if (ring_bits_ == 0) return SegmentId(0);  // to shift a 64-bit number by 64 is undefined
+    return SegmentId(static_cast<uint32_t>(Mix64(key + seed_) >> (64 - ring_bits_)));
+  }
 
   // Cuts the keys first .. first + count - 1 of a ranged table at block boundaries. Returns one piece per
   // block touched, ascending; none if count is 0. Does not merge blocks, even if k is 0: one piece never
@@ -75,7 +80,10 @@ class Placement {
 
   // REQUIRES: ranged().
   uint64_t BlockOf(uint64_t key) const { return key / rows_per_block_; }
-  SegmentId OfBlock(uint64_t block) const;
+  SegmentId OfBlock(uint64_t block) const {
+    // The sum may wrap: 2^64 is a multiple of 2^k.
+    return SegmentId(static_cast<uint32_t>((seed_ + block) & (SegmentCount() - 1)));
+  }
 
   friend bool operator==(const Placement&, const Placement&) = default;
 

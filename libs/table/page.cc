@@ -73,7 +73,7 @@ void Page::CopyRow(size_t row, float* packed) const {
     return;
   }
   for (uint32_t plane = 0; plane <= shape_.slots_per_value; ++plane) {
-    std::memcpy(packed + plane * shape_.dim, Values(row) + plane * slot_stride_, shape_.dim * sizeof(float));
+    std::memcpy(packed + plane * shape_.dim, Values(row) + plane * slot_stride(), shape_.dim * sizeof(float));
   }
 }
 
@@ -85,7 +85,7 @@ void Page::SetRow(size_t row, const void* packed) {
   const size_t bytes = shape_.dim * sizeof(float);
   for (uint32_t plane = 0; plane <= shape_.slots_per_value; ++plane) {
     const std::byte* from = static_cast<const std::byte*>(packed) + plane * bytes;
-    std::memcpy(Values(row) + plane * slot_stride_, from, bytes);
+    std::memcpy(Values(row) + plane * slot_stride(), from, bytes);
   }
 }
 
@@ -110,7 +110,7 @@ uint64_t Page::ContentHash() const {
   for (size_t row = 0; row < rows_; ++row) {
     RowHash hash(Key(row));
     for (uint32_t plane = 0; plane <= shape_.slots_per_value; ++plane) {
-      hash.Add(Values(row) + plane * slot_stride_, shape_.dim);
+      hash.Add(Values(row) + plane * slot_stride(), shape_.dim);
     }
     sum += hash.Get();
   }

@@ -64,7 +64,7 @@ class Page {
   // REQUIRES for all taking a row: row < rows().
   uint64_t Key(size_t row) const { return keys_ != nullptr ? keys_[row] : range_.start + row; }
   // The dim values of a row. Its slots are slot_stride() floats further on, its second slots twice that.
-  const float* Values(size_t row) const { return values_ + row * row_stride_; }
+  const float* Values(size_t row) const { return values_ + row * size_t{row_stride_}; }
   size_t slot_stride() const { return slot_stride_; }
   // Floats from a row's values to those of the next row.
   size_t row_stride() const { return row_stride_; }
@@ -83,7 +83,7 @@ class Page {
 
   // For the store:
 
-  float* Values(size_t row) { return values_ + row * row_stride_; }
+  float* Values(size_t row) { return values_ + row * size_t{row_stride_}; }
   // Replaces a row's values and slots by those at `packed`, which may be unaligned.
   void SetRow(size_t row, const void* packed);
   // Notes that a record has changed the page.
@@ -115,13 +115,15 @@ class Page {
 
   RowShape shape_;
   PageRange range_;
-  Lsn version_;
-  Lsn installed_;  // updates up to here were in the page when it came
   Buffer buffer_;  // owns the memory that the pointers below point into
   size_t buffer_bytes_ = 0;
   size_t rows_ = 0;
-  size_t row_stride_ = 0;   // floats from a row to the next
-  size_t slot_stride_ = 0;  // floats from a row's values to its slots
+  // From here on all that an update of existing rows touches: with what SparsePage adds it fills one cache
+  // line.
+  alignas(kAlignment) Lsn version_;
+  Lsn installed_;             // updates up to here were in the page when it came
+  uint32_t row_stride_ = 0;   // floats from a row to the next
+  uint32_t slot_stride_ = 0;  // floats from a row's values to its slots
   float* values_ = nullptr;
   uint64_t* keys_ = nullptr;   // nullptr: consecutive keys from range_.start on
   uint64_t* marks_ = nullptr;  // one bit a row

@@ -14,6 +14,7 @@
 
 namespace paceline::table {
 
+class LookAhead;
 class TableCopy;
 
 // A row of a page; page is nullptr while the row is not born.
@@ -50,6 +51,9 @@ class PageMap {
 
   // The same, but gives birth to missing rows, except in pages that came with the record's updates.
   virtual void LocateOrBear(KeyView keys, Lsn version, RowRef* refs) = 0;
+
+  // The keys will be located soon; `ahead` has room for them.
+  virtual void Foresee(KeyView /*keys*/, LookAhead& /*ahead*/) const {}
 
   virtual uint64_t rows() const = 0;
   virtual uint64_t bytes() const = 0;

@@ -19,7 +19,7 @@ size_t RangedPage::BufferBytes(RowShape shape, size_t rows) {
 RangedPage::RangedPage(RowShape shape, uint64_t first, size_t rows) : Page(shape, {.start = first}) {
   rows_ = rows;
   row_stride_ = shape.dim;
-  slot_stride_ = rows * shape.dim;
+  slot_stride_ = static_cast<uint32_t>(rows * shape.dim);
   buffer_bytes_ = BufferBytes(shape, rows);
   buffer_ = Allocate(buffer_bytes_);
   marks_ = reinterpret_cast<uint64_t*>(buffer_.get());

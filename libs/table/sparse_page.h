@@ -18,7 +18,7 @@ class SparsePage : public Page {
 
   // Empty; allocates no buffer before the first row. `seed` is Mix64(table).
   SparsePage(RowShape shape, uint64_t seed, PageRange range) : Page(shape, range), seed_(seed) {
-    row_stride_ = shape.floats();
+    row_stride_ = static_cast<uint32_t>(shape.floats());
     slot_stride_ = shape.dim;
   }
 
@@ -42,7 +42,8 @@ class SparsePage : public Page {
     }
     return kNoRow;
   }
-  // Find in three steps, for batches: each step uses memory that the step before prefetched.
+  // Find in four steps, for batches: each step uses memory that the step before prefetched.
+  void PrefetchPage() const { __builtin_prefetch(&version_); }
   void PrefetchIndex(uint64_t hash) const { __builtin_prefetch(index_ + FirstBucket(hash)); }
   // Returns the row that `key` very likely has, if it has one. Prefetches at most two cache lines; prefetch
   // the rest of a wider row when it is nearly its turn.
@@ -100,9 +101,11 @@ class SparsePage : public Page {
   void Reallocate(size_t capacity);
   uint64_t HashOf(uint64_t key) const;
 
+  // The index of all pages without rows; nobody writes to it.
+  static inline uint32_t no_index_ = 0;
+
   uint32_t* index_ = &no_index_;
   uint32_t buckets_ = 0;
-  uint32_t no_index_ = 0;
   uint32_t capacity_ = 0;
   uint64_t seed_;
 };

@@ -7,6 +7,7 @@
 #include "libs/base/status.h"
 #include "libs/ring/hash.h"
 #include "libs/table/invariant.h"
+#include "libs/table/look_ahead.h"
 #include "libs/table/table_copy.h"
 
 namespace paceline::table {
@@ -50,13 +51,21 @@ void SparsePages::Locate(KeyView keys, bool with_slots, RowRef* refs) const {
     for (size_t i = 0; i < lanes; ++i) {
       hashes[i] = HashOf(keys[begin + i]);
       pages[i] = PageOf(hashes[i]);
-      pages[i]->PrefetchIndex(hashes[i]);
+      pages[i]->PrefetchPage();
     }
+    for (size_t i = 0; i < lanes; ++i) pages[i]->PrefetchIndex(hashes[i]);
     for (size_t i = 0; i < lanes; ++i) candidates[i] = pages[i]->PrefetchRow(hashes[i], with_slots);
     for (size_t i = 0; i < lanes; ++i) {
       const uint32_t row = pages[i]->Find(keys[begin + i], hashes[i], candidates[i]);
       refs[begin + i] = {row == SparsePage::kNoRow ? nullptr : pages[i], row};
     }
+  }
+}
+
+void SparsePages::Foresee(KeyView keys, LookAhead& ahead) const {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const uint64_t hash = HashOf(keys[i]);
+    ahead.Add(*PageOf(hash), hash);
   }
 }
 

@@ -17,6 +17,7 @@ class SparsePages final : public PageMap {
 
   void Locate(KeyView keys, RowRef* refs) const override { Locate(keys, false, refs); }
   void LocateOrBear(KeyView keys, Lsn version, RowRef* refs) override;
+  void Foresee(KeyView keys, LookAhead& ahead) const override;
   uint64_t rows() const override { return rows_; }
   uint64_t bytes() const override;
   uint64_t NewBytesBound(size_t keys) const override;

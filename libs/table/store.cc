@@ -125,6 +125,10 @@ void TableStore::ReadRange(uint64_t first, uint64_t count, void* out) const {
   for (uint64_t i = 0; i < count; ++i) FillPacked(schema_, first + i, to + i * row_bytes);
 }
 
+void TableStore::Foresee(KeyView keys, LookAhead& ahead) const {
+  pages_->Foresee(keys, ahead);
+}
+
 uint64_t TableStore::rows() const {
   return pages_->rows();
 }

@@ -16,6 +16,7 @@
 
 namespace paceline::table {
 
+class LookAhead;
 class PageMap;
 class RangedPages;
 struct RowRef;
@@ -73,6 +74,10 @@ class TableStore {
 
   // The same for keys first .. first + count - 1 of a ranged table. REQUIRES: as UpdateRange.
   void ReadRange(uint64_t first, uint64_t count, void* out) const;
+
+  // Update or Read of these keys is about to be called, after those of other stores: see look_ahead.h. A hint
+  // that changes nothing. REQUIRES: keys.size() <= ahead.room().
+  void Foresee(KeyView keys, LookAhead& ahead) const;
 
   TableId table() const { return table_; }
   const Schema& schema() const { return schema_; }

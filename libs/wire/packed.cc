@@ -1,39 +1,50 @@
 #include "libs/wire/packed.h"
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/little_endian.h"
 #include "libs/base/status.h"
 
 namespace paceline::wire {
 namespace {
 
-// Appends and reads one entry's fields in order.
+// Gathers one entry's fields in order, and appends them at the end: there are many entries.
 class Packer {
  public:
   explicit Packer(std::string& out) : out_(out) {}
-  Packer& U32(uint32_t v) { return Put(v, 4); }
-  Packer& U64(uint64_t v) { return Put(v, 8); }
-
- private:
-  Packer& Put(uint64_t v, int bytes) {
-    for (int i = 0; i < bytes; ++i) out_.push_back(static_cast<char>(v >> (8 * i)));
+  ~Packer() { out_.append(bytes_, size_); }
+  Packer(const Packer&) = delete;
+  Packer& U32(uint32_t v) {
+    StoreU32(v, bytes_ + size_);
+    size_ += sizeof(v);
     return *this;
   }
+  Packer& U64(uint64_t v) {
+    StoreU64(v, bytes_ + size_);
+    size_ += sizeof(v);
+    return *this;
+  }
+
+ private:
   std::string& out_;
+  char bytes_[kCertificateBytes];  // the largest entry
+  size_t size_ = 0;
 };
 
 class Unpacker {
  public:
   explicit Unpacker(const char* at) : at_(at) {}
-  uint32_t U32() { return static_cast<uint32_t>(Take(4)); }
-  uint64_t U64() { return Take(8); }
-
- private:
-  uint64_t Take(int bytes) {
-    uint64_t v = 0;
-    for (int i = 0; i < bytes; ++i) v |= static_cast<uint64_t>(static_cast<uint8_t>(at_[i])) << (8 * i);
-    at_ += bytes;
+  uint32_t U32() {
+    const uint32_t v = LoadU32(at_);
+    at_ += sizeof(v);
     return v;
   }
+  uint64_t U64() {
+    const uint64_t v = LoadU64(at_);
+    at_ += sizeof(v);
+    return v;
+  }
+
+ private:
   const char* at_;
 };
 
@@ -76,8 +87,14 @@ void Append(const Mark& m, std::string& out) {
 }
 
 void Append(const Certificate& c, std::string& out) {
-  Packer(out).U32(c.segment.v).U32(c.served ? 1 : 0).U64(c.epoch.v).U64(c.began.v).U64(c.version.v);
-  Packer(out).U64(c.min_clock).U64(c.own);
+  Packer(out)
+      .U32(c.segment.v)
+      .U32(c.served ? 1 : 0)
+      .U64(c.epoch.v)
+      .U64(c.began.v)
+      .U64(c.version.v)
+      .U64(c.min_clock)
+      .U64(c.own);
 }
 
 void Append(SegmentId segment, std::string& out) {

@@ -178,6 +178,7 @@ class UpTest(CliTest):
 
     def test_a_second_shard_of_a_name_is_refused_until_the_first_has_ended(self):
         up = Up(self, "--shards", "1", "--port", "0", "--no-restart")
+        self.assertEqual(status(up.coordinator)["segments"], 16, "few are enough")
         port_file = self.port_file()
         command = [f"{BIN}/paceline-shard", "--coordinator", up.coordinator, "--name", "shard-0", "--port-file",
                    port_file, "--log-format", "json"]
@@ -225,6 +226,7 @@ class UpTest(CliTest):
     def test_the_data_folder_is_kept_and_used_again(self):
         folder = self.enterContext(tempfile.TemporaryDirectory()) + "/cluster"
         first = Up(self, "--shards", "2", "--port", "0", "--data-dir", folder)
+        self.assertEqual(status(first.coordinator)["segments"], 64, "as clusters of other versions that are kept")
         before = status(first.coordinator)
         second = run("up", "--shards", "2", "--port", "0", "--data-dir", folder)
         self.assertEqual(second.returncode, 1)

@@ -26,6 +26,9 @@ constexpr absl::Duration kGrace = absl::Seconds(5);
 constexpr absl::Duration kCallTimeout = absl::Seconds(5);
 constexpr absl::Duration kAskEvery = absl::Milliseconds(20);
 constexpr std::streamoff kTailBytes = 2048;
+// So many shards have equally many of 2^4 segments.
+constexpr int kShardsOfFew = 2;
+constexpr int kFewRingBits = 4;
 
 // Tried here first to say it in fewer words than the coordinator's log would.
 absl::Status CheckFree(int port) {
@@ -91,6 +94,7 @@ absl::Status LocalCluster::StartCoordinator() {
                                         "--replicas",
                                         absl::StrCat(options_.replicas)};
   if (options_.balance_load) arguments.push_back("--balance-load");
+  if (FewSegments()) arguments.insert(arguments.end(), {"--ring-bits", absl::StrCat(kFewRingBits)});
   AddSnapshotDir(arguments);
   ABSL_RETURN_IF_ERROR(StartProgram("coordinator", std::move(arguments)));
   std::optional<std::string> address;
@@ -102,6 +106,12 @@ absl::Status LocalCluster::StartCoordinator() {
   const auto port_file = std::find(again.begin(), again.end(), "--port-file");
   again.erase(port_file, port_file + 2);
   return absl::OkStatus();
+}
+
+// Every batch is cut by segment, and each part costs something. A cluster that is kept may have been begun by
+// another version, with another number.
+bool LocalCluster::FewSegments() const {
+  return folder_.temporary() && options_.shards <= kShardsOfFew && !options_.balance_load;
 }
 
 void LocalCluster::AddSnapshotDir(std::vector<std::string>& arguments) const {

@@ -61,6 +61,8 @@ class LocalCluster {
 
  private:
   absl::Status StartCoordinator();
+  // Fewer segments than usual are enough to spread rows evenly over the shards.
+  bool FewSegments() const;
   void AddSnapshotDir(std::vector<std::string>& arguments) const;
   absl::Status StartShards();
   absl::Status StartProgram(const std::string& name, std::vector<std::string> arguments);

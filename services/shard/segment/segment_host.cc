@@ -61,6 +61,12 @@ std::optional<v1::Refusal> SegmentHost::Misrouted(Epoch sender_epoch) const {
   return refusal;
 }
 
+void SegmentHost::Foresee(TableId table, table::KeyView keys, table::LookAhead& ahead) const {
+  if (primary() == nullptr) return;
+  const log::Segment::Table* found = primary()->segment().FindTable(table);
+  if (found != nullptr) found->rows.Foresee(keys, ahead);
+}
+
 std::optional<v1::Refusal> SegmentHost::Take(const log::Part& part, Epoch sender_epoch, absl::Time now) {
   if (auto refusal = Misrouted(sender_epoch)) {
     refusal->set_line(static_cast<v1::Line>(part.update.line));

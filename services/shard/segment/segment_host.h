@@ -11,6 +11,7 @@
 #include "libs/log/follower.h"
 #include "libs/log/primary.h"
 #include "libs/ring/segment_map.h"
+#include "libs/table/look_ahead.h"
 #include "services/shard/disk/segment_disk.h"
 #include "services/shard/segment/load_meter.h"
 #include "services/shard/segment/segment_role.h"
@@ -60,6 +61,8 @@ class SegmentHost {
                  int ring_bits);
 
   // -- clients --
+  // Take or Serve is about to be called for these keys. A hint.
+  void Foresee(TableId table, table::KeyView keys, table::LookAhead& ahead) const;
   // Judge the epoch (docs/wire.md §7) and do as Primary's.
   std::optional<v1::Refusal> Take(const log::Part& part, Epoch sender_epoch, absl::Time now);
   void Serve(log::Read read, Epoch sender_epoch, absl::Time now);

@@ -9,6 +9,7 @@
 #include "libs/clock/consistency.h"
 #include "libs/log/keys.h"
 #include "libs/wire/partial.h"
+#include "services/shard/streams/fetch_ahead.h"
 
 namespace paceline::shard {
 
@@ -160,7 +161,14 @@ void PullOp::HandOut() {
                   }
                   const absl::Time now = self->context_.clock().Now();
                   if (self->cancelled()) return;
-                  for (size_t part : mine) self->Serve(part, now);
+                  FetchAhead ahead(self->context_, self->table_->id, self->form_, /*with_slots=*/false);
+                  const auto slice = [&](size_t n) -> const Slice& { return self->slices_[mine[n]]; };
+                  for (size_t i = 0; i < mine.size(); ++i) {
+                    ahead.Before(
+                        i, mine.size(), [&](size_t n) { return slice(n).segment; },
+                        [&](size_t n) { return slice(n).keys; });
+                    self->Serve(mine[i], now);
+                  }
                 });
 }
 
@@ -280,6 +288,7 @@ void PullOp::Send() {
   const absl::Duration total = context_.clock().Now() - start_;
   wire::Frame<v1::PullReply> reply;
   reply.head.set_request(head_.request());
+  reply.head.mutable_certificates()->reserve(certificates_.size() * wire::kCertificateBytes);
   for (const wire::Certificate& certificate : certificates_) {
     wire::Append(certificate, *reply.head.mutable_certificates());
   }

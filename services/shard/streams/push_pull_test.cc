@@ -170,5 +170,33 @@ TEST_F(ShardWithoutMapTest, SegmentsNamedBeforeTheFirstMapAreNotKnown) {
   EXPECT_EQ(unspoken(), 0u);
 }
 
+// A client that reads only when it is told to.
+class LateReader : public PushWire {
+ public:
+  using PushWire::PushWire;
+  void Kick() override {
+    if (reads) PushWire::Kick();
+  }
+  bool reads = true;
+};
+
+TEST_F(PushPullTest, MarksThatWaitAreOneOfEachSegment) {
+  constexpr uint64_t kParts = 1'000;
+  LateReader late(shard.NewPushStream());
+  late.Start();
+  late.reads = false;
+  late.replies.clear();
+  for (uint64_t number = 1; number <= kParts; ++number) {
+    for (const uint32_t segment : {1u, 0u}) late.Send(Push(number, segment));
+  }
+  late.reads = true;
+  late.Kick();
+  ASSERT_EQ(late.replies.size(), 1u);
+  const auto marks = wire::ParseMarks(late.replies[0].head.committed()).value();
+  ASSERT_EQ(marks.size(), 2u);
+  EXPECT_EQ(marks[0], (wire::Mark{.segment = SegmentId(0), .line = Line::kArrival, .number = kParts}));
+  EXPECT_EQ(marks[1], (wire::Mark{.segment = SegmentId(1), .line = Line::kArrival, .number = kParts}));
+}
+
 }  // namespace
 }  // namespace paceline::shard

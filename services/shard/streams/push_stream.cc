@@ -1,10 +1,12 @@
 #include "services/shard/streams/push_stream.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/planted.h"
 #include "libs/base/status.h"
+#include "services/shard/streams/fetch_ahead.h"
 #include "services/shard/streams/take_apart.h"
 
 namespace paceline::shard {
@@ -22,6 +24,8 @@ struct Buffers {
 // A stream is granted so much at first, and its share once it pushes: an idle client keeps what it was
 // granted.
 constexpr uint64_t kFirstGrant = uint64_t{1} << 20;
+// So many marks gather before those of one line are joined.
+constexpr size_t kMarksMax = 256;
 
 }  // namespace
 
@@ -89,7 +93,7 @@ void PushStream::OnFrame(absl::Cord bytes) {
     ticked_without_map_ |= head.has_tick() && view->map == nullptr;
     if (view->stopping || view->map == nullptr) return;
   } else if (auto parts = TakeApart(head, request->keys, request->values, *entries, *view); parts.ok()) {
-    HandOut(*std::move(parts), ticket, ReadOf(*request, *entries));
+    HandOut(*std::move(parts), TableId(head.table()), ticket, ReadOf(*request, *entries));
   } else {
     const v1::Refusal invalid = MakeRefusal(v1::Refusal::INVALID, std::string(parts.status().message()));
     RefuseAll(*entries, head.line(), invalid);
@@ -151,6 +155,7 @@ absl::StatusOr<std::vector<PushStream::RoutedPart>> PushStream::TakeApart(
     row_bytes = table->schema.dim * sizeof(float);
   }
   parts.reserve(slices.size());
+  const std::shared_ptr<log::AckSink> acks = shared_from_this();
   for (const Slice& slice : slices) {
     log::Update update{.session = caller_->session,
                        .line = line,
@@ -167,20 +172,25 @@ absl::StatusOr<std::vector<PushStream::RoutedPart>> PushStream::TakeApart(
                      .part = {.update = std::move(update),
                               .job = caller_->job,
                               .table = slice.count == 0 ? nullptr : table,
-                              .acks = shared_from_this()},
+                              .acks = acks},
                      .index = parts.size()});
   }
   return parts;
 }
 
-void PushStream::HandOut(std::vector<RoutedPart> parts, const std::shared_ptr<Ticket>& ticket,
+void PushStream::HandOut(std::vector<RoutedPart> parts, TableId table, const std::shared_ptr<Ticket>& ticket,
                          const std::shared_ptr<PullOp>& read) {
   const auto segment_of = [](const RoutedPart& part) { return part.segment; };
   context_.Deal(std::move(parts), segment_of,
-                [this, ticket, read, frame = frame_](const std::vector<RoutedPart>& mine) {
+                [this, ticket, read, frame = frame_, table](const std::vector<RoutedPart>& mine) {
                   const absl::Time now = context_.clock().Now();
                   ticket->Taken(now);
-                  for (const RoutedPart& part : mine) {
+                  FetchAhead ahead(context_, table, mine.front().part.update.form, /*with_slots=*/true);
+                  for (size_t i = 0; i < mine.size(); ++i) {
+                    const RoutedPart& part = mine[i];
+                    ahead.Before(
+                        i, mine.size(), [&](size_t n) { return mine[n].segment; },
+                        [&](size_t n) { return mine[n].part.update.keys; });
                     SegmentHost& host = context_.host(part.segment);
                     auto refusal = IsStranger(host, *caller_) ? RefuseStranger(part.part.update, part.segment)
                                                               : host.Take(part.part, part.sender_epoch, now);
@@ -333,9 +343,20 @@ void PushStream::Refuse(v1::Refusal refusal, uint64_t frame) {
 
 void PushStream::Committed(wire::Mark mark) {
   MutexLock lock(&mutex_);
-  PartNumber& upto = marks_[{mark.segment, mark.line}];
-  upto = std::max(upto, mark.number);
+  marks_.push_back(mark);
+  // A client that reads nothing must not make them many.
+  if (marks_.size() >= 2 * marks_joined_ + kMarksMax) JoinMarks();
   dirty_ = true;
+}
+
+void PushStream::JoinMarks() {
+  const auto place = [](const wire::Mark& mark) { return std::pair(mark.segment, mark.line); };
+  std::ranges::sort(marks_, [&](const wire::Mark& a, const wire::Mark& b) {
+    return std::pair(place(a), b.number) < std::pair(place(b), a.number);  // the largest first
+  });
+  const auto rest = std::ranges::unique(marks_, {}, place);
+  marks_.erase(rest.begin(), rest.end());
+  marks_joined_ = marks_.size();
 }
 
 bool PushStream::NextFrame(absl::Cord* frame) {
@@ -355,11 +376,11 @@ bool PushStream::NextFrame(absl::Cord* frame) {
     reply.head.set_received(received_);
     if (!fixed_) reply.head.set_granted(granted_);
     unsaid_bytes_ = 0;
-    for (const auto& [where, number] : marks_) {
-      wire::Append(wire::Mark{.segment = where.first, .line = where.second, .number = number},
-                   *reply.head.mutable_committed());
-    }
+    JoinMarks();
+    if (!marks_.empty()) reply.head.mutable_committed()->reserve(marks_.size() * wire::kMarkBytes);
+    for (const wire::Mark& mark : marks_) wire::Append(mark, *reply.head.mutable_committed());
     marks_.clear();
+    marks_joined_ = 0;
     AddRows(reply);
     dirty_ = !waiting_rows_.empty();
     if (stopped_ && !Stopped()) read_on = port_;  // answers were read

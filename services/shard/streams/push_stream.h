@@ -2,7 +2,6 @@
 
 #include <array>
 #include <deque>
-#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -91,7 +90,7 @@ class PushStream : public ReplyingStream,
                                                     const std::vector<wire::PartEntry>& entries,
                                                     const View& view);
   // `read`, if it is not null, reads each part behind its update.
-  void HandOut(std::vector<RoutedPart> parts, const std::shared_ptr<Ticket>& ticket,
+  void HandOut(std::vector<RoutedPart> parts, TableId table, const std::shared_ptr<Ticket>& ticket,
                const std::shared_ptr<PullOp>& read);
   // -- push_pull.cc --
   bool RepliesWait() const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !waiting_rows_.empty(); }
@@ -104,6 +103,8 @@ class PushStream : public ReplyingStream,
   bool AllRowsSent() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return reads_ == 0 && waiting_rows_.empty();
   }
+  // Leaves the largest mark of each segment and line, in their order.
+  void JoinMarks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Moves the oldest rows that wait into `reply`.
   void AddRows(wire::Frame<v1::PushPullReply>& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void HandOutTick(const v1::Tick& tick, const std::vector<wire::Seal>& seals,
@@ -133,9 +134,10 @@ class PushStream : public ReplyingStream,
   std::vector<Named> named_;      // by segment; sized with the first tick
   bool ticked_without_map_ = false;
 
-  v1::PushPullReply reply_ ABSL_GUARDED_BY(mutex_);  // what gathered, but marks and rows
-  std::map<std::pair<SegmentId, Line>, PartNumber> marks_ ABSL_GUARDED_BY(mutex_);
-  std::deque<UnderWay> frames_ ABSL_GUARDED_BY(mutex_);  // after the first `received_`, which are done with
+  v1::PushPullReply reply_ ABSL_GUARDED_BY(mutex_);        // what gathered, but marks and rows
+  std::vector<wire::Mark> marks_ ABSL_GUARDED_BY(mutex_);  // those of a line: the largest counts
+  size_t marks_joined_ ABSL_GUARDED_BY(mutex_) = 0;        // so many were left when they were joined last
+  std::deque<UnderWay> frames_ ABSL_GUARDED_BY(mutex_);    // after the first `received_`, which are done with
   uint64_t received_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t under_way_ ABSL_GUARDED_BY(mutex_) = 0;  // frames, wherever they stand
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;    // the carrier reads no frame until ReadOn

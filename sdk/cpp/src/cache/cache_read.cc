@@ -22,13 +22,13 @@ class Receiver : public PullSink {
   Receiver(std::shared_ptr<const Batch> batch, float* out, Ended ended)
       : batch_(std::move(batch)), out_(out), rows_left_(batch_->rows), ended_(std::move(ended)) {}
 
-  void Rows(const Batch::Piece& piece, const absl::Cord& values) override {
+  void Rows(absl::Span<const Stretch> pieces, const absl::Cord& values) override {
     Ended ended;
     {
       const std::lock_guard lock(mutex_);
       if (!ended_) return;
-      Scatter(*batch_, piece, values, out_);
-      rows_left_ -= piece.rows;
+      Scatter(*batch_, pieces, values, out_);
+      for (const Stretch& stretch : pieces) rows_left_ -= stretch.piece->rows;
       if (!done_ || rows_left_ > 0) return;
       ended = std::exchange(ended_, nullptr);
     }
@@ -188,7 +188,7 @@ class RefreshingRead : public PullSink, public std::enable_shared_from_this<Refr
     Pull(missing, looked.missing);
   }
 
-  void Rows(const Batch::Piece&, const absl::Cord&) override {}
+  void Rows(absl::Span<const Stretch>, const absl::Cord&) override {}
   // The refresh has ended.
   void Done(absl::Status status) override {
     if (!status.ok()) return Ended(std::move(status));

@@ -21,6 +21,17 @@ class CordReader {
       to += piece.size();
     });
   }
+  // The next `bytes`, if they lie side by side; otherwise empty, and nothing is taken.
+  absl::string_view TakeFlat(size_t bytes) {
+    if (rest_.empty() && chunk_ != end_) {
+      rest_ = *chunk_;
+      ++chunk_;
+    }
+    if (rest_.size() < bytes) return {};
+    const absl::string_view taken = rest_.substr(0, bytes);
+    rest_.remove_prefix(bytes);
+    return taken;
+  }
   void Skip(size_t bytes) {
     Take(bytes, [](absl::string_view) {});
   }

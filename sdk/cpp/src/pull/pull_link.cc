@@ -75,6 +75,7 @@ wire::Frame<v1::PullRequest> PullLink::Fill(PullRequest& request) const {
   if (reducing != nullptr) *head.mutable_reduction() = wire::ToProto(reducing->query());
   head.set_priority(op.call.priority);
   head.set_timeout_ms(ParkTimeoutMs(op.deadline - context_.Now(), context_.park_max));
+  head.mutable_parts()->reserve(request.parts.size() * wire::kPartEntryBytes);
   Gatherer keys(frame.keys);
   for (const PullRequest::Asked& asked : request.parts) {
     const Batch::Piece& piece = batch.pieces[asked.part];

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "libs/wire/frame.h"
 #include "paceline/v1/shard.pb.h"
 #include "sdk/cpp/src/pull/reducing.h"
@@ -22,8 +23,8 @@ namespace paceline::sdk {
 class PullSink {
  public:
   virtual ~PullSink() = default;
-  // The rows of one piece of the batch, in its order.
-  virtual void Rows(const Batch::Piece& piece, const absl::Cord& values) = 0;
+  // The rows of some pieces of the batch, as one reply has brought them: as Scatter takes them.
+  virtual void Rows(absl::Span<const Stretch> pieces, const absl::Cord& values) = 0;
   // The last call. OK: all pieces have been handed over, or are about to be, on the thread that delivered
   // them.
   virtual void Done(absl::Status status) = 0;

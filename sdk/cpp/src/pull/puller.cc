@@ -75,6 +75,7 @@ void Puller::Ask(const std::shared_ptr<PullOp>& op, const std::vector<uint32_t>&
   };
   std::map<ShardId, Open> open;
   const Batch& batch = *op->call.batch;
+  const absl::Time now = context_.Now();
   for (uint32_t index : parts) {
     const Batch::Piece& piece = batch.pieces[index];
     const ShardId shard = context_.routes->map.Primary(piece.segment).shard;
@@ -88,8 +89,8 @@ void Puller::Ask(const std::shared_ptr<PullOp>& op, const std::vector<uint32_t>&
     }
     PullPart& part = op->parts[index];
     part.held_for_map = MapVersion();
-    part.routing += context_.Now() - part.since;  // held, or asked in vain
-    part.since = context_.Now();
+    part.routing += now - part.since;  // held, or asked in vain
+    part.since = now;
     to.request.op = op;
     to.request.parts.push_back({.part = index, .asking = ++part.asking});
     to.bytes += bytes;

@@ -58,14 +58,18 @@ class Puller final : public PullListener {
   std::shared_ptr<PullOp> Begin(PullCall call);
   // The content of one part of a reply: rows, in the order asked for; or those that have changed.
   struct Content {
-    absl::Cord values;
+    size_t at = 0;                                   // in the reply's values
+    absl::Cord values;                               // of changes, and for the cache; otherwise empty
     std::optional<uint32_t> changes = std::nullopt;  // unset: the shard does not say
     absl::string_view changed = {};                  // their keys
   };
+  // The pieces of a reply that the pull's sink gets when the visit has ended. Null: none so far.
+  using Handed = std::shared_ptr<std::vector<Stretch>>;
   void OnServed(Link& link, const PullRequest& request, const PullRequest::Asked& asked,
-                const wire::Certificate& certificate, Content content, const v1::PullReply& reply);
-  void TakeRows(const PullOp& op, const Batch::Piece& piece, const wire::Certificate& certificate,
-                absl::Cord values, bool rides);
+                const wire::Certificate& certificate, const Content& content,
+                const wire::Frame<v1::PullReply>& reply, Handed& handed);
+  void TakeRows(const PullRequest& request, const Batch::Piece& piece, const wire::Certificate& certificate,
+                const Content& content, const absl::Cord& values, Handed& handed);
   // True: its segment has more slices.
   absl::StatusOr<bool> TakeSlice(const PullRequest& request, const PullRequest::Asked& asked,
                                  const wire::Certificate& certificate, const absl::Cord& values);

@@ -81,6 +81,7 @@ absl::Status Puller::OnReply(Link& link, const PullRequest& request,
   }
   const std::shared_ptr<const Batch> batch = request.op->call.batch;  // what is handed out may end the pull
   const bool changes = request.op->call.changes;
+  Handed handed;
   uint64_t row = 0;
   for (size_t i = 0; i < request.parts.size(); ++i) {
     const PullRequest::Asked& asked = request.parts[i];
@@ -90,13 +91,16 @@ absl::Status Puller::OnReply(Link& link, const PullRequest& request,
     if (!request.Live(asked)) {
       // Asked anew meanwhile.
     } else if (served) {
-      Content content{.values = reply.values.Subcord(row * batch->RowBytes(), rows * batch->RowBytes())};
+      Content content{.at = row * batch->RowBytes(), .values = {}};
+      if (changes || request.op->call.cached || request.op->call.reducing != nullptr) {
+        content.values = reply.values.Subcord(content.at, rows * batch->RowBytes());
+      }
       if (changes && Told(reply.head, i) != kChangesUnknown) {
         content.changes = static_cast<uint32_t>(rows);
         content.changed =
             absl::string_view(reply.head.changed()).substr(row * sizeof(uint64_t), rows * sizeof(uint64_t));
       }
-      OnServed(link, request, asked, (*certificates)[i], std::move(content), reply.head);
+      OnServed(link, request, asked, (*certificates)[i], content, reply, handed);
     } else {
       OnRefused(link, request, asked,
                 refused ? reply.head.refusals(0) : *FindRefusal(reply.head, piece.segment));
@@ -136,7 +140,8 @@ absl::Status Puller::Check(const Link& link, const PullRequest& request, const P
 }
 
 void Puller::OnServed(Link& link, const PullRequest& request, const PullRequest::Asked& asked,
-                      const wire::Certificate& certificate, Content content, const v1::PullReply& reply) {
+                      const wire::Certificate& certificate, const Content& content,
+                      const wire::Frame<v1::PullReply>& reply, Handed& handed) {
   PullOp& op = *request.op;
   PullPart& part = op.parts[asked.part];
   if (absl::Status kept = Check(link, request, asked, certificate); !kept.ok()) return context_.fail(kept);
@@ -157,27 +162,35 @@ void Puller::OnServed(Link& link, const PullRequest& request, const PullRequest:
     if (*more) return Ask(request.op, {asked.part});
   } else {
     context_.history.Certified(op.call.read, certificate, piece.rows);
-    TakeRows(op, piece, certificate, std::move(content.values), request.rides);
+    TakeRows(request, piece, certificate, content, reply.values, handed);
   }
   part.done = true;
   if (--op.left > 0) return;
-  Waited waited = WaitedFor(link, op, part, request, reply);
+  Waited waited = WaitedFor(link, op, part, request, reply.head);
   End(op, absl::OkStatus(), std::move(waited));
 }
 
-void Puller::TakeRows(const PullOp& op, const Batch::Piece& piece, const wire::Certificate& certificate,
-                      absl::Cord values, bool rides) {
+void Puller::TakeRows(const PullRequest& request, const Batch::Piece& piece,
+                      const wire::Certificate& certificate, const Content& content, const absl::Cord& values,
+                      Handed& handed) {
+  const PullOp& op = *request.op;
   if (op.call.cached) {
-    context_.cache.OnServed(*op.call.table, *op.call.batch, piece, certificate, values);
+    context_.cache.OnServed(*op.call.table, *op.call.batch, piece, certificate, content.values);
   }
   if (context_.worker) {
     context_.stats.staleness_rows[clock::ObservedStaleness(op.reader, certificate.min_clock)] += piece.rows;
   }
   context_.stats.rows_pulled += piece.rows;
-  context_.stats.bytes_pulled += (rides ? 0 : op.call.batch->KeyBytes(piece)) + values.size();
-  context_.deferred.Run([sink = op.call.sink, batch = op.call.batch, &piece, values = std::move(values)] {
-    sink->Rows(piece, values);
-  });
+  context_.stats.bytes_pulled +=
+      (request.rides ? 0 : op.call.batch->KeyBytes(piece)) + op.call.batch->ValueBytes(piece);
+  if (handed == nullptr) {  // before the sink is told that the pull has ended
+    handed = std::make_shared<std::vector<Stretch>>();
+    handed->reserve(request.parts.size());
+    context_.deferred.Run([sink = op.call.sink, batch = op.call.batch, pieces = handed, values] {
+      sink->Rows(*pieces, values);
+    });
+  }
+  handed->push_back({.piece = &piece, .at = content.at});
 }
 
 absl::StatusOr<bool> Puller::TakeSlice(const PullRequest& request, const PullRequest::Asked& asked,

@@ -335,19 +335,32 @@ std::shared_ptr<const Batch> BatchOf(absl::Span<const Refresh> refreshes, uint32
   return batch;
 }
 
-void Scatter(const Batch& batch, const Batch::Piece& piece, const absl::Cord& values, float* out) {
+void Scatter(const Batch& batch, absl::Span<const Stretch> pieces, const absl::Cord& values, float* out) {
   const size_t row_bytes = batch.RowBytes();
-  if (const auto flat = values.TryFlat(); flat.has_value() && !batch.ranges) {
-    const auto scatter = batch.dim == 1 ? ScatterRows<sizeof(float)> : ScatterRows<0>;
-    return scatter(batch.places.data() + piece.first_entry, piece.entries, row_bytes, flat->data(),
-                   reinterpret_cast<char*>(out));
-  }
+  const auto scatter = batch.dim == 1 ? ScatterRows<sizeof(float)> : ScatterRows<0>;
   CordReader reader(values);
-  for (uint32_t i = 0; i < piece.entries; ++i) {
-    const uint32_t entry = piece.first_entry + i;
-    const uint64_t rows = batch.ranges ? LoadU64(batch.keys.get() + entry * batch.EntryBytes() + 8) : 1;
-    reader.Read(reinterpret_cast<char*>(out + size_t{batch.places[entry]} * batch.dim), rows * row_bytes);
+  size_t at = 0;
+  for (const Stretch& stretch : pieces) {
+    const Batch::Piece& piece = *stretch.piece;
+    reader.Skip(stretch.at - at);
+    at = stretch.at + batch.ValueBytes(piece);
+    const absl::string_view flat = batch.ranges ? "" : reader.TakeFlat(batch.ValueBytes(piece));
+    if (!flat.empty()) {
+      scatter(batch.places.data() + piece.first_entry, piece.entries, row_bytes, flat.data(),
+              reinterpret_cast<char*>(out));
+      continue;
+    }
+    for (uint32_t i = 0; i < piece.entries; ++i) {
+      const uint32_t entry = piece.first_entry + i;
+      const uint64_t rows = batch.ranges ? LoadU64(batch.keys.get() + entry * batch.EntryBytes() + 8) : 1;
+      reader.Read(reinterpret_cast<char*>(out + size_t{batch.places[entry]} * batch.dim), rows * row_bytes);
+    }
   }
+}
+
+void Scatter(const Batch& batch, const Batch::Piece& piece, const absl::Cord& values, float* out) {
+  const Stretch all{.piece = &piece};
+  Scatter(batch, absl::MakeConstSpan(&all, 1), values, out);
 }
 
 }  // namespace paceline::sdk

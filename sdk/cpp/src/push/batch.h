@@ -108,4 +108,12 @@ std::shared_ptr<const Batch> BatchOf(absl::Span<const Refresh> refreshes, uint32
 // rows of the batch. REQUIRES: values.size() == batch.ValueBytes(piece).
 void Scatter(const Batch& batch, const Batch::Piece& piece, const absl::Cord& values, float* out);
 
+// The same for several pieces, whose rows begin at byte `at` of the values. REQUIRES: ascending, and all are
+// there.
+struct Stretch {
+  const Batch::Piece* piece = nullptr;
+  size_t at = 0;
+};
+void Scatter(const Batch& batch, absl::Span<const Stretch> pieces, const absl::Cord& values, float* out);
+
 }  // namespace paceline::sdk

@@ -24,20 +24,38 @@ std::vector<float> Numbered(size_t count) {
   return values;
 }
 
-// The rows that a shard would send back if it echoed each push.
+// Appends the bytes in many chunks that cut through rows.
+void AppendChunks(absl::string_view bytes, absl::Cord& out) {
+  while (!bytes.empty()) {
+    const size_t n = std::min<size_t>(bytes.size(), 1000);
+    auto* chunk = new std::string(bytes.substr(0, n));
+    out.Append(absl::MakeCordFromExternal(*chunk, [chunk] { delete chunk; }));
+    bytes.remove_prefix(n);
+  }
+}
+
+// The rows that a shard would send back if it echoed each push. It may do so piece by piece, or with pieces
+// together, some of which the client wants no more.
 std::vector<float> Echo(const Batch& batch) {
   std::vector<float> out(size_t{batch.rows} * batch.dim, -1.0f);
   for (const Batch::Piece& piece : batch.pieces) {
-    absl::Cord cord;  // in many chunks that cut through rows
-    absl::string_view values = batch.Values(piece);
-    while (!values.empty()) {
-      const size_t n = std::min<size_t>(values.size(), 1000);
-      auto* chunk = new std::string(values.substr(0, n));
-      cord.Append(absl::MakeCordFromExternal(*chunk, [chunk] { delete chunk; }));
-      values.remove_prefix(n);
-    }
+    absl::Cord cord;
+    AppendChunks(batch.Values(piece), cord);
     Scatter(batch, piece, cord, out.data());
   }
+  std::vector<float> together(out.size(), -1.0f);
+  for (const size_t wanted : {0, 1}) {  // every second piece
+    absl::Cord in_chunks;
+    absl::Cord flat;
+    std::vector<Stretch> pieces;
+    for (size_t i = 0; i < batch.pieces.size(); ++i) {
+      if (i % 2 == wanted) pieces.push_back({.piece = &batch.pieces[i], .at = flat.size()});
+      AppendChunks(batch.Values(batch.pieces[i]), in_chunks);
+      flat.Append(batch.Values(batch.pieces[i]));
+    }
+    Scatter(batch, pieces, wanted == 0 ? in_chunks : absl::Cord(std::string(flat)), together.data());
+  }
+  EXPECT_EQ(together, out);
   return out;
 }
 

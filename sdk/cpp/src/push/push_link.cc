@@ -1,6 +1,7 @@
 #include "sdk/cpp/src/push/push_link.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -60,8 +61,10 @@ void PushLink::Unbind(SegmentLine& line) {
 }
 
 void PushLink::Requeue(SegmentLine& line) {
+  const bool waits = !line.held && line.HasWaiting();
+  if (!waits && !line.queued.has_value()) return;
   std::optional<QueueKey> key;
-  if (!line.held && line.HasWaiting()) {
+  if (waits) {
     const Part& next = line.Next();
     key = QueueKey{.not_urgency = ~next.urgency,
                    .push = next.push,
@@ -71,7 +74,8 @@ void PushLink::Requeue(SegmentLine& line) {
   if (key == line.queued) return;
   if (line.queued.has_value()) queue_.erase(*line.queued);
   line.queued = key;
-  if (key.has_value()) queue_.emplace(*key, &line);
+  // A push comes after those before it, and its parts come in order.
+  if (key.has_value()) queue_.emplace_hint(queue_.end(), *key, &line);
 }
 
 bool PushLink::HasWork() const {
@@ -121,6 +125,7 @@ void PushLink::OnTickTimer() {
   Wake();
 }
 
+// Those that come first in the queue.
 std::vector<SegmentLine*> PushLink::Pick(size_t* bytes) const {
   const size_t max =
       std::min<size_t>(kFrameBytes, frame_bytes_max() - std::min(frame_bytes_max(), kHeadBytes));
@@ -144,6 +149,7 @@ void PushLink::Fill(const std::vector<SegmentLine*>& picked, Request& request) c
   head.set_line(static_cast<v1::Line>(picked.front()->kind()));
   head.set_key_form(first.ranges ? v1::KEY_FORM_RANGES : v1::KEY_FORM_KEYS);
   head.set_priority(first.urgency);
+  head.mutable_parts()->reserve(picked.size() * wire::kPartEntryBytes);
   Gatherer keys(request.keys);
   Gatherer values(request.values);
   for (const SegmentLine* line : picked) {
@@ -176,7 +182,9 @@ bool PushLink::Next(absl::Cord* frame) {
   request.head.set_catalogue_version(context_.catalogue_version.v);
   Fill(picked, request);
   AddRead(picked, request.head);
+  queue_.erase(queue_.begin(), std::next(queue_.begin(), static_cast<std::ptrdiff_t>(picked.size())));
   for (SegmentLine* line : picked) {
+    line->queued.reset();
     line->Sent(sent_ + 1);
     Requeue(*line);
   }

@@ -238,8 +238,8 @@ class CoreHarness {
     ClientCore* core = nullptr;
   };
   struct Sink final : PullSink {
-    void Rows(const Batch::Piece& piece, const absl::Cord& values) override {
-      Scatter(*batch, piece, values, outcome->rows.data());
+    void Rows(absl::Span<const Stretch> pieces, const absl::Cord& values) override {
+      Scatter(*batch, pieces, values, outcome->rows.data());
     }
     void Done(absl::Status status) override { outcome->status = std::move(status); }
     std::shared_ptr<const Batch> batch;
