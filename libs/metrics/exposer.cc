@@ -45,6 +45,8 @@ class HistogramHandle : public Histogram {
 
 class Gathered : public Families {
  public:
+  // `labels`: those of every metric.
+  explicit Gathered(const Labels& labels) : labels_(labels) {}
   void Gauge(const std::string& name, const std::string& help, double value, const Labels& labels) override {
     Add(name, help, prometheus::MetricType::Gauge, labels).gauge.value = value;
   }
@@ -62,9 +64,13 @@ class Gathered : public Families {
       families.push_back({.name = name, .help = help, .type = type, .metric = {}});
     }
     prometheus::ClientMetric& metric = families.back().metric.emplace_back();
-    for (const auto& [key, value] : labels) metric.label.push_back({.name = key, .value = value});
+    for (const Labels* all : {&labels_, &labels}) {
+      for (const auto& [key, value] : *all) metric.label.push_back({.name = key, .value = value});
+    }
     return metric;
   }
+
+  const Labels& labels_;
 };
 
 double OpenDescriptors() {
@@ -98,15 +104,17 @@ void AddProcess(Families& families) {
 
 class Collector : public prometheus::Collectable {
  public:
-  explicit Collector(std::function<void(Families&)> collect) : collect_(std::move(collect)) {}
+  Collector(std::function<void(Families&)> collect, Labels labels)
+      : collect_(std::move(collect)), labels_(std::move(labels)) {}
   std::vector<prometheus::MetricFamily> Collect() const override {
-    Gathered gathered;
+    Gathered gathered(labels_);
     collect_(gathered);
     return std::move(gathered.families);
   }
 
  private:
   const std::function<void(Families&)> collect_;
+  const Labels labels_;
 };
 
 // Connects to `address` and hangs up.
@@ -143,6 +151,7 @@ prometheus::Labels ToMap(const Labels& labels) {
 class Exposer::Impl {
  public:
   std::string address;
+  Labels labels;  // of every metric
   std::shared_ptr<prometheus::Registry> registry = std::make_shared<prometheus::Registry>();
   Mutex mutex;  // guards the lists below
   std::deque<Handle<Counter, prometheus::Counter>> counters;
@@ -167,8 +176,9 @@ Exposer::~Exposer() {
   knocking.join();
 }
 
-absl::StatusOr<std::unique_ptr<Exposer>> Exposer::Start(const std::string& address) {
+absl::StatusOr<std::unique_ptr<Exposer>> Exposer::Start(const std::string& address, const Labels& labels) {
   auto impl = std::make_unique<Impl>();
+  impl->labels = labels;
   // prometheus-cpp throws where it cannot listen; no exception leaves this file.
   try {
     impl->exposer = std::make_unique<prometheus::Exposer>(
@@ -192,14 +202,22 @@ const std::string& Exposer::address() const {
 
 Counter& Exposer::AddCounter(const std::string& name, const std::string& help, const Labels& labels) {
   MutexLock lock(&impl_->mutex);
-  return impl_->counters.emplace_back(
-      prometheus::BuildCounter().Name(name).Help(help).Register(*impl_->registry).Add(ToMap(labels)));
+  return impl_->counters.emplace_back(prometheus::BuildCounter()
+                                          .Name(name)
+                                          .Help(help)
+                                          .Labels(ToMap(impl_->labels))
+                                          .Register(*impl_->registry)
+                                          .Add(ToMap(labels)));
 }
 
 Gauge& Exposer::AddGauge(const std::string& name, const std::string& help, const Labels& labels) {
   MutexLock lock(&impl_->mutex);
-  return impl_->gauges.emplace_back(
-      prometheus::BuildGauge().Name(name).Help(help).Register(*impl_->registry).Add(ToMap(labels)));
+  return impl_->gauges.emplace_back(prometheus::BuildGauge()
+                                        .Name(name)
+                                        .Help(help)
+                                        .Labels(ToMap(impl_->labels))
+                                        .Register(*impl_->registry)
+                                        .Add(ToMap(labels)));
 }
 
 Histogram& Exposer::AddHistogram(const std::string& name, const std::string& help,
@@ -208,13 +226,14 @@ Histogram& Exposer::AddHistogram(const std::string& name, const std::string& hel
   return impl_->histograms.emplace_back(prometheus::BuildHistogram()
                                             .Name(name)
                                             .Help(help)
+                                            .Labels(ToMap(impl_->labels))
                                             .Register(*impl_->registry)
                                             .Add(ToMap(labels), buckets));
 }
 
 void Exposer::Collect(std::function<void(Families&)> collect) {
   MutexLock lock(&impl_->mutex);
-  impl_->collectors.push_back(std::make_shared<Collector>(std::move(collect)));
+  impl_->collectors.push_back(std::make_shared<Collector>(std::move(collect), impl_->labels));
   impl_->exposer->RegisterCollectable(impl_->collectors.back());
 }
 

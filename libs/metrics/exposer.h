@@ -48,8 +48,10 @@ class Families {
 // process_cpu_seconds_total. Thread-safe.
 class Exposer {
  public:
-  // Listens on `address` (host:port; port 0 picks a free one). UNAVAILABLE naming the address if it is taken.
-  static absl::StatusOr<std::unique_ptr<Exposer>> Start(const std::string& address);
+  // Listens on `address` (host:port; port 0 picks a free one). Every metric that is added here gets `labels`.
+  // UNAVAILABLE naming the address if it is taken.
+  static absl::StatusOr<std::unique_ptr<Exposer>> Start(const std::string& address,
+                                                        const Labels& labels = {});
   // Stops at once; waits only for a scrape under way.
   ~Exposer();
 

@@ -74,6 +74,24 @@ TEST_F(ExposerTest, GathersAtEachScrape) {
   EXPECT_EQ(page.find("# TYPE now gauge"), page.rfind("# TYPE now gauge")) << "one family of one name";
 }
 
+TEST(ExposerLabelsTest, EveryMetricHasThoseOfThePage) {
+  const std::unique_ptr<Exposer> exposer =
+      Exposer::Start("127.0.0.1:0", {{"cluster", "ml"}, {"shard", "shard-1"}}).value();
+  exposer->AddCounter("work_total", "Work done.", {{"kind", "a"}}).Add(2);
+  exposer->AddGauge("level", "How high.").Add(1);
+  exposer->AddHistogram("size", "How large.", {1}).Observe(5);
+  exposer->Collect([](Families& families) {
+    families.Gauge("now", "Now.", 1, {{"which", "one"}});
+    families.Counter("so_far_total", "So far.", 1);
+  });
+  const std::string labels = "cluster=\"ml\",shard=\"shard-1\"";
+  const std::string page = Scrape(exposer->address());
+  for (const char* metric : {"work_total", "level", "size_count", "size_bucket", "now", "so_far_total",
+                             "process_resident_memory_bytes", "process_cpu_seconds_total"}) {
+    EXPECT_THAT(page, HasSubstr("\n" + std::string(metric) + "{" + labels)) << metric;
+  }
+}
+
 TEST_F(ExposerTest, ShowsTheProcess) {
   EXPECT_THAT(Scrape(exposer->address()),
               AllOf(HasSubstr("# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes "),

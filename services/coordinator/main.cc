@@ -36,6 +36,7 @@ struct Flags {
   ServerOptions server{.coordinator = {},
                        .listen = "127.0.0.1:7070",
                        .metrics_listen = "127.0.0.1:0",
+                       .metrics_cluster = "",
                        .snapshots = nullptr,
                        .advertise = ""};
   std::string snapshot_dir;
@@ -88,6 +89,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_flag("--reflection", flags.server.reflection,
                "Serve gRPC reflection, for tools that ask which methods there are");
   app.add_option("--metrics-listen", flags.server.metrics_listen, "HOST:PORT of the /metrics page");
+  app.add_option(
+         "--metrics-cluster", flags.server.metrics_cluster,
+         "Name of the cluster: all metrics get it as label paceline_cluster; give the shards the same")
+      ->type_name("NAME");
   app.add_option("--log-format", flags.log_format, "text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn or error");
   app.set_version_flag("--version", absl::StrCat("paceline-coordinator ", std::string(kVersion),

@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   server->host_.Visit([&](Candidate& candidate) {
     candidate.Advertise(options.advertise.empty() ? server->address() : options.advertise);
   });
-  ABSL_RETURN_IF_ERROR(server->ShowMetrics(options.metrics_listen));
+  ABSL_RETURN_IF_ERROR(server->ShowMetrics(options));
   return server;
 }
 
@@ -77,9 +77,11 @@ absl::Status Server::Listen(const std::string& address, bool reflection) {
   return absl::OkStatus();
 }
 
-absl::Status Server::ShowMetrics(const std::string& address) {
-  if (address.empty()) return absl::OkStatus();
-  ABSL_ASSIGN_OR_RETURN(page_, metrics::Exposer::Start(address));
+absl::Status Server::ShowMetrics(const ServerOptions& options) {
+  if (options.metrics_listen.empty()) return absl::OkStatus();
+  metrics::Labels labels;
+  if (!options.metrics_cluster.empty()) labels.emplace_back("paceline_cluster", options.metrics_cluster);
+  ABSL_ASSIGN_OR_RETURN(page_, metrics::Exposer::Start(options.metrics_listen, labels));
   page_->Collect([this](metrics::Families& families) {
     probe_.Show(families);
     rpc::ShowConnections(families, "paceline_coordinator_", *listener_->counts());

@@ -25,6 +25,7 @@ struct ServerOptions {
   Options coordinator;
   std::string listen = "127.0.0.1:0";          // HOST:PORT; port 0 picks a free one
   std::string metrics_listen;                  // HOST:PORT of the /metrics page; empty: none
+  std::string metrics_cluster;                 // label paceline_cluster of all metrics; empty: none
   std::shared_ptr<snapshot::Files> snapshots;  // where job snapshots are kept; null: there are none
   std::string advertise;                       // HOST:PORT for clients; empty: the address as bound
   bool reflection = false;                     // tells any client which methods exist
@@ -55,7 +56,7 @@ class Server {
  private:
   Server(std::unique_ptr<Store> store, bool shared) : store_(std::move(store)), shared_(shared) {}
   absl::Status Listen(const std::string& address, bool reflection);
-  absl::Status ShowMetrics(const std::string& address);
+  absl::Status ShowMetrics(const ServerOptions& options);
 
   // In the order of use; destroyed in reverse order.
   const world::RealClock clock_;

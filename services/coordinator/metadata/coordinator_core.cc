@@ -1,6 +1,7 @@
 #include "services/coordinator/metadata/coordinator_core.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "libs/base/status.h"
@@ -12,6 +13,11 @@ namespace paceline::coordinator {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(250);
+
+// A client works with the session, or is about to.
+bool IsOpen(SessionRecord::State state) {
+  return state >= SessionRecord::OPENING && state <= SessionRecord::FINISHING;
+}
 
 }  // namespace
 
@@ -411,8 +417,10 @@ void CoordinatorCore::StopAll() {
 Gauges CoordinatorCore::gauges() {
   context_.now = context_.clock.Now();
   Gauges gauges;
+  std::set<uint32_t> active;
   for (const auto& [id, session] : facts_->sessions()) {
     if (session.state() != SessionRecord::CLOSED) gauges.sessions[StateName(session.state())] += 1;
+    if (IsOpen(session.state())) active.insert(session.job());
     if (session.state() != SessionRecord::WORKER) continue;
     const JobRecord* job = facts_->FindJob(session.job());
     if (job != nullptr)
@@ -424,6 +432,13 @@ Gauges CoordinatorCore::gauges() {
   for (const auto& [shard, segments] : membership_.lost()) gauges.segments_lost += segments.size();
   gauges.segments_under_replicated = moves_.UnderReplicated().size();
   gauges.shards_draining = drains_.size();
+  for (const auto& [id, shard] : facts_->shards()) {
+    gauges.each_shard.push_back({shard.info().name(), membership_.Alive(id), shard.draining()});
+  }
+  for (const uint32_t id : active) {
+    if (const JobRecord* job = facts_->FindJob(id)) gauges.active_jobs.push_back({id, job->name()});
+  }
+  gauges.problems = static_cast<size_t>(Status().problems_size());
   gauges.moves = moves_.Status().value_or(v1::MoveStatus());
   gauges.load = loads_.Status();
   gauges.jobs = facts_->jobs().size();

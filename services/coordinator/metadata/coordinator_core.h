@@ -50,7 +50,19 @@ struct Gauges {
   size_t segments_lost = 0;
   size_t segments_under_replicated = 0;
   size_t shards_draining = 0;
-  v1::MoveStatus moves;  // empty: nothing moves
+  struct Shard {
+    std::string name;
+    bool alive = false;
+    bool draining = false;
+  };
+  std::vector<Shard> each_shard;
+  struct Job {
+    uint32_t id = 0;
+    std::string name;
+  };
+  std::vector<Job> active_jobs;  // of which a client has an open session
+  size_t problems = 0;           // as many as Status() names
+  v1::MoveStatus moves;          // empty: nothing moves
   v1::LoadStatus load;
   size_t jobs = 0;
   size_t tables = 0;

@@ -3,6 +3,7 @@
 {{- define "paceline.coordinatorArgs" -}}
 - --listen=0.0.0.0:{{ .Values.coordinator.port }}
 - --metrics-listen=0.0.0.0:{{ .Values.metrics.port }}
+- --metrics-cluster={{ include "paceline.metricsCluster" . }}
 {{- if include "paceline.usesEtcd" . }}
 # Each cluster on one etcd has a prefix of its own.
 - --store=etcd://{{ include "paceline.etcdEndpoints" . }}/{{ .Release.Namespace }}-{{ include "paceline.fullname" . }}
@@ -45,6 +46,7 @@
 - --staging-budget={{ .Values.shard.stagingBudget }}
 - --threads={{ .Values.shard.threads }}
 - --metrics-listen=0.0.0.0:{{ .Values.metrics.port }}
+- --metrics-cluster={{ include "paceline.metricsCluster" . }}
 - --log-format={{ .Values.log.format }}
 - --log-level={{ .Values.log.level }}
 {{- if .Values.shard.persistence.enabled }}

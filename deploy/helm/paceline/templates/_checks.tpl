@@ -103,6 +103,7 @@ value, what was expected, and what to do. Checks of what is installed already ar
 {{- range $v.externalEtcd.endpoints }}{{ include "paceline.require" (list "externalEtcd.endpoints" . "endpoint") }}{{ end -}}
 {{- include "paceline.expect" (list "shard.zone.label" $v.shard.zone.label "key") -}}
 {{- include "paceline.expect" (list "shard.external.host" $v.shard.external.host "host") -}}
+{{- include "paceline.expect" (list "metrics.clusterName" $v.metrics.clusterName "label") -}}
 {{- include "paceline.require" (list "metrics.rules.runbookBase" $v.metrics.rules.runbookBase "url") -}}
 {{- end -}}
 
@@ -320,7 +321,7 @@ value, what was expected, and what to do. Checks of what is installed already ar
 
 {{/* Flags that ports, volumes and names follow are set by their values only. */}}
 {{- define "paceline.checkArgs" -}}
-{{- $metrics := dict "--metrics-listen" "metrics.port" "--snapshot-dir" "snapshots.existingClaim" -}}
+{{- $metrics := dict "--metrics-listen" "metrics.port" "--metrics-cluster" "metrics.clusterName" "--snapshot-dir" "snapshots.existingClaim" -}}
 {{- $coordinator := merge (dict "--listen" "coordinator.port" "--data-dir" "coordinator.persistence" "--store" "etcd.enabled or externalEtcd.endpoints" "--shards" "shard.replicas" "--replicas" "shard.replication" "--ring-bits" "coordinator.ringBits") $metrics -}}
 {{- $shard := merge (dict "--listen" "shard.port" "--peer-listen" "shard.peerPort" "--data-dir" "shard.persistence" "--acks" "shard.acks" "--name" "fullnameOverride" "--coordinator" "coordinator.port") $metrics -}}
 {{- if .Values.shard.external.enabled }}{{ $shard = set $shard "--advertise" "shard.external" }}{{ end -}}

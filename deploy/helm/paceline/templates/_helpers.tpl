@@ -21,6 +21,11 @@
 {{- end -}}
 {{- end -}}
 
+{{/* The label paceline_cluster of all metrics; also a value of a label selector, which has 63 characters at most. */}}
+{{- define "paceline.metricsCluster" -}}
+{{- .Values.metrics.clusterName | default (printf "%s.%s" .Release.Namespace (include "paceline.fullname" .)) | trunc 63 | trimSuffix "-" | trimSuffix "." -}}
+{{- end -}}
+
 {{/* What selects a component's pods; for the life of the release, so nothing that a value adds. */}}
 {{- define "paceline.selector" -}}
 app.kubernetes.io/name: {{ include "paceline.name" .root }}
