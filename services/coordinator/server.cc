@@ -48,6 +48,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     server->snapshots_ = std::make_unique<SnapshotDesk>(server->host_, options.snapshots);
     coordinator.snapshots = server->snapshots_.get();
   }
+  if (!options.statefulset.empty()) {
+    ABSL_ASSIGN_OR_RETURN(KubernetesApi api, ApiOfPod(options.account_dir));
+    const size_t slash = options.statefulset.find('/');
+    server->statefulset_ =
+        std::make_unique<StatefulSet>(server->host_, std::move(api), options.statefulset.substr(0, slash),
+                                      options.statefulset.substr(slash + 1));
+    coordinator.wanted_shards = server->statefulset_.get();
+  }
   ABSL_RETURN_IF_ERROR(server->host_.Start(std::move(coordinator), *server->store_, server->stubs_,
                                            server->probe_, on_step_down));
   ABSL_RETURN_IF_ERROR(server->Listen(options.listen, options.reflection));
@@ -101,6 +109,7 @@ Server::~Server() {
   }
   stubs_.Shutdown();
   if (snapshots_ != nullptr) snapshots_->Stop();
+  if (statefulset_ != nullptr) statefulset_->Stop();
   page_.reset();  // first: it reads the core, and takes time to stop
 }
 

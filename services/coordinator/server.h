@@ -12,6 +12,7 @@
 #include "libs/world/real_clock.h"
 #include "libs/world/system_random.h"
 #include "services/coordinator/core_host.h"
+#include "services/coordinator/kubernetes/stateful_set.h"
 #include "services/coordinator/metadata/facts/options.h"
 #include "services/coordinator/reporting_probe.h"
 #include "services/coordinator/service.h"
@@ -27,8 +28,12 @@ struct ServerOptions {
   std::string metrics_listen;                  // HOST:PORT of the /metrics page; empty: none
   std::string metrics_cluster;                 // label paceline_cluster of all metrics; empty: none
   std::shared_ptr<snapshot::Files> snapshots;  // where job snapshots are kept; null: there are none
-  std::string advertise;                       // HOST:PORT for clients; empty: the address as bound
-  bool reflection = false;                     // tells any client which methods exist
+  // The StatefulSet of which the shards are pods, NAMESPACE/NAME; empty: none is asked for how many are
+  // wanted.
+  std::string statefulset;
+  std::string account_dir;  // of the service account by which it is asked
+  std::string advertise;    // HOST:PORT for clients; empty: the address as bound
+  bool reflection = false;  // tells any client which methods exist
 };
 
 // A coordinator's server: its core, its gRPC services with health, its metrics page.
@@ -66,7 +71,8 @@ class Server {
   const bool shared_;
   CoreHost host_{clock_};
   ShardStubs stubs_{host_};
-  std::unique_ptr<SnapshotDesk> snapshots_;  // null: there are no snapshots
+  std::unique_ptr<StatefulSet> statefulset_;  // null: nobody says how many shards are wanted
+  std::unique_ptr<SnapshotDesk> snapshots_;   // null: there are no snapshots
   CoordinatorService service_{host_};
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<rpc::Listener> listener_;

@@ -17,7 +17,7 @@ namespace paceline::coordinator {
 // clang-format off
 #define PACELINE_CALLS_OF_CORE(CALL) \
   CALL(JoinCluster) CALL(Beat) CALL(ChangeConfigs) CALL(HandOverShard) CALL(DrainShards) CALL(RemoveShard) \
-  CALL(RecoverSegments) \
+  CALL(StopShard) CALL(RecoverSegments) \
   CALL(OpenSession) CALL(JoinJob) CALL(KeepAlive) CALL(FinishWorker) CALL(CloseSession) \
   CALL(OpenTable) CALL(DeleteJob) PACELINE_CALLS_OF_JOBS(CALL) CALL(OpenWork) CALL(ReportWork) \
   CALL(CreateSnapshot) CALL(ListSnapshots) CALL(DeleteSnapshot) CALL(ScheduleSnapshots) CALL(RestoreSnapshot)

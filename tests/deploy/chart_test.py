@@ -147,7 +147,8 @@ class ChartTest(unittest.TestCase):
         numbers = ["--set-string=imagePullSecrets={123},serviceAccount.name=123,shard.priorityClassName=1e3,image.tag=1.0",
                    "--set-string=shard.persistence.storageClass=123,coordinator.persistence.existingClaim=123",
                    "--set-string=snapshots.existingClaim=123,snapshots.schedule=@daily,shard.podLabels.a=1,snapshots.jobs={1}"]
-        for arguments in [*map(of, PRESETS), ALL, MANY, nodes, balancers, numbers]:
+        scaled = ["--set=autoscaling.enabled=true"]
+        for arguments in [*map(of, PRESETS), ALL, MANY, nodes, balancers, numbers, scaled]:
             done = template(*arguments)
             self.assertEqual(done.returncode, 0, done.stderr)
             count = 0
@@ -168,7 +169,7 @@ class ChartTest(unittest.TestCase):
 
     @needs(HELM and UNITTEST, "helm-unittest")
     def test_units(self):
-        suites = [f"--file=tests/{name}_test.yaml" for name in ("chart", "works", "refusals", "changes")]
+        suites = [f"--file=tests/{name}_test.yaml" for name in ("chart", "works", "refusals", "changes", "scaling")]
         done = run(UNITTEST, "--strict", *suites, CHART)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         battery = (CHART / "tests/refusals_test.yaml").read_text()

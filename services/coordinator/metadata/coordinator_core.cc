@@ -74,6 +74,7 @@ CoordinatorCore::CoordinatorCore(Options options, std::unique_ptr<Facts> facts, 
       loads_(context_, membership_),
       moves_(context_, membership_, promotions_, loads_, waiters_, [this] { FollowMap(); }),
       drains_(context_, membership_, moves_),
+      stops_(context_, waiters_, drains_),
       last_on_time_(context_.now) {
   sessions_.Start([this](const SessionRecord& session) { workers_.OnMoved(session); });
   workers_.HoldJoinsIf(
@@ -188,6 +189,14 @@ absl::StatusOr<v1::DrainShardsReply> CoordinatorCore::DrainShards(const v1::Drai
   return reply;
 }
 
+Ticket CoordinatorCore::StopShard(const v1::StopShardRequest& request, absl::Time deadline,
+                                  Done<v1::StopShardReply> done) {
+  const Visit visit(context_);
+  const absl::Status unfit = CheckServing().ok() ? membership_.CheckMayGiveIds() : CheckServing();
+  return Ask(unfit, request, deadline, done,
+             [&](absl::Time until) { return stops_.Stop(request, until, done); });
+}
+
 absl::StatusOr<v1::RemoveShardReply> CoordinatorCore::RemoveShard(const v1::RemoveShardRequest& request) {
   const Visit visit(context_);
   ABSL_RETURN_IF_ERROR(CheckServing());
@@ -225,6 +234,7 @@ v1::StatusReply CoordinatorCore::Status() {
   const Visit visit(context_);
   v1::StatusReply reply =
       StatusOf(context_, membership_, sessions_, fan_outs_, workers_, job_changes_, moves_, drains_);
+  for (const std::string& problem : stops_.Problems()) reply.add_problems(problem);
   loads_.AddTo(reply);
   for (v1::JobStatus& job : *reply.mutable_jobs()) {
     for (v1::WorkStatus& queue : work_.Of(job.job())) *job.add_work() = std::move(queue);
@@ -383,6 +393,7 @@ void CoordinatorCore::OnTime() {
   snapshots_.OnTime();
   if (!CheckGivesIds().ok()) return;
   schedules_.OnTime();
+  stops_.OnTime();
   work_.OnTime();
 }
 

@@ -19,7 +19,11 @@
 {{- with include "paceline.snapshotDir" . }}
 - --snapshot-dir={{ . }}
 {{- end }}
-- --shards={{ .Values.shard.replicas }}
+# That so many have joined begins a cluster; how many there are later, shards and the StatefulSet say.
+- --shards={{ include "paceline.shardsLeast" . }}
+{{- if include "paceline.drains" . }}
+- --statefulset={{ .Release.Namespace }}/{{ include "paceline.fullname" . }}-shard
+{{- end }}
 - --replicas={{ .Values.shard.replication }}
 - --ring-bits={{ .Values.coordinator.ringBits }}
 - --session-timeout={{ .Values.coordinator.sessionTimeout }}

@@ -39,7 +39,7 @@ absl::StatusOr<std::set<uint32_t>> Drains::Named(const v1::DrainShardsRequest& r
   return named;
 }
 
-absl::StatusOr<v1::DrainShardsReply> Drains::Drain(const v1::DrainShardsRequest& request) {
+absl::StatusOr<v1::DrainShardsReply> Drains::Drain(const v1::DrainShardsRequest& request, bool unwanted) {
   ABSL_ASSIGN_OR_RETURN(const std::set<uint32_t> named, Named(request));
   if (context_.facts.map() == nullptr) return absl::FailedPreconditionError("the cluster has no map yet");
   Changes changes;
@@ -50,6 +50,7 @@ absl::StatusOr<v1::DrainShardsReply> Drains::Drain(const v1::DrainShardsRequest&
     if (drains == shard.draining()) continue;
     changes.shards.push_back(shard);
     changes.shards.back().set_draining(drains);
+    changes.shards.back().set_draining_unwanted(drains && unwanted);
   }
   if (!changes.shards.empty()) {
     if (!request.cancel()) ABSL_RETURN_IF_ERROR(CheckRoom(draining));
@@ -169,6 +170,12 @@ std::string Drains::WaitsFor(uint32_t shard, const std::set<uint32_t>& segments)
   return absl::StrCat(context_.options.replicas + 1,
                       " shards are needed that live and do not drain, and there are ", others,
                       ": start more");
+}
+
+bool Drains::AnyUnwantedLives() const {
+  return std::ranges::any_of(context_.facts.shards(), [&](const auto& shard) {
+    return shard.second.draining_unwanted() && membership_.Alive(shard.first);
+  });
 }
 
 size_t Drains::size() const {

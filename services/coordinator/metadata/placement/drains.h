@@ -32,7 +32,11 @@ class Drains {
   // Stores that all these shards drain, or do not; naming one that does already changes nothing. kNotFound:
   // one does not exist. kFailedPrecondition, with the numbers: the shards that remain could not hold all
   // copies, or all rows. Then none of them does.
-  absl::StatusOr<v1::DrainShardsReply> Drain(const v1::DrainShardsRequest& request);
+  // `unwanted`: they drain because no more so many are wanted (Stops).
+  absl::StatusOr<v1::DrainShardsReply> Drain(const v1::DrainShardsRequest& request, bool unwanted = false);
+  // A shard that drains because it is not wanted lives.
+  bool AnyUnwantedLives() const;
+  bool Lives(uint32_t shard) const { return membership_.Alive(shard); }
 
   // Has shards mark their folders, and forgets those that have gone. Call after a change of the map, and with
   // every beat and tick. True: a map was committed.
