@@ -7,6 +7,7 @@ find_package(OpenSSL 3.0 REQUIRED COMPONENTS Crypto)
 find_package(gRPC 1.51 CONFIG REQUIRED)
 find_package(RocksDB 7.8 CONFIG REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED)
+find_package(civetweb 1.15 CONFIG REQUIRED)  # serves the metrics page
 find_package(spdlog CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)

@@ -28,9 +28,9 @@ int Connect(const std::string& address) {
 }
 
 // The page as Prometheus gets it.
-std::string Scrape(const std::string& address) {
+std::string Scrape(const std::string& address, const std::string& what = "GET /metrics") {
   const int fd = Connect(address);
-  const std::string request = "GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
+  const std::string request = what + " HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
   EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
   std::string page;
   char buffer[4096];
@@ -109,6 +109,19 @@ TEST_F(ExposerTest, ASilentConnectionHoldsUpNoOther) {
   for (int i = 0; i < 20; ++i) idle.push_back(Connect(exposer->address()));
   EXPECT_THAT(Scrape(exposer->address()), HasSubstr("process_cpu_seconds_total "));
   for (const int fd : idle) close(fd);
+}
+
+TEST_F(ExposerTest, ServesOtherPagesBesideTheMetrics) {
+  int times = 0;
+  exposer->Serve("/ui", [&times] { return "<p>" + std::to_string(++times) + "</p>"; });
+  EXPECT_THAT(Scrape(exposer->address(), "GET /ui"),
+              AllOf(HasSubstr("200 OK"), HasSubstr("text/html"), HasSubstr("default-src 'none'"),
+                    HasSubstr("Content-Length: 8\r\n"), HasSubstr("\r\n\r\n<p>1</p>")));
+  EXPECT_THAT(Scrape(exposer->address(), "GET /ui"), HasSubstr("<p>2</p>"));
+  EXPECT_THAT(Scrape(exposer->address(), "HEAD /ui"), Not(HasSubstr("<p>")));
+  EXPECT_THAT(Scrape(exposer->address(), "DELETE /ui"), HasSubstr(" 405 "));
+  EXPECT_THAT(Scrape(exposer->address(), "GET /other"), HasSubstr(" 404 "));
+  EXPECT_THAT(Scrape(exposer->address()), HasSubstr("process_open_fds "));
 }
 
 TEST_F(ExposerTest, AnAddressThatIsTakenIsNamed) {

@@ -11,6 +11,7 @@
 #include "libs/rpc/connections.h"
 #include "libs/rpc/deadline.h"
 #include "libs/rpc/reflection.h"
+#include "services/coordinator/status_page.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -95,6 +96,8 @@ absl::Status Server::ShowMetrics(const ServerOptions& options) {
     rpc::ShowConnections(families, "paceline_coordinator_", *listener_->counts());
     ShowGauges(families, host_.Visit([](Candidate& candidate) { return candidate.gauges(); }));
   });
+  page_->Serve(
+      "/ui", [this, cluster = options.metrics_cluster] { return StatusPage(service_.StatusNow(), cluster); });
   return absl::OkStatus();
 }
 

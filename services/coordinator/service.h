@@ -33,6 +33,8 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
   explicit CoordinatorService(CoreHost& host) : host_(host) {}
 
   // Makes Status report that this process refuses connections. Call before the server is built.
+  // What Status answers.
+  v1::StatusReply StatusNow();
   void ShowConnections(std::shared_ptr<const rpc::ConnectionCounts> counts) {
     connections_ = std::move(counts);
   }
