@@ -1,4 +1,4 @@
-#include "services/coordinator/kubernetes/stateful_set.h"
+#include "services/coordinator/kubernetes/scale.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

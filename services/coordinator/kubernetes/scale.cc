@@ -1,4 +1,4 @@
-#include "services/coordinator/kubernetes/stateful_set.h"
+#include "services/coordinator/kubernetes/scale.h"
 
 #include <curl/curl.h>
 
@@ -108,13 +108,6 @@ absl::StatusOr<uint32_t> ReadScale(const KubernetesApi& api, const std::string& 
   long http_status = 0;
   curl_easy_getinfo(call.get(), CURLINFO_RESPONSE_CODE, &http_status);
   return ReplicasOf(http_status, body, space, name);
-}
-
-void StatefulSet::Read(std::function<void(absl::StatusOr<uint32_t>)> done) {
-  thread_.Run([this, done = std::move(done)] {
-    const absl::StatusOr<uint32_t> wanted = ReadScale(api_, space_, name_);
-    host_.Visit([&](Candidate&) { done(wanted); });
-  });
 }
 
 }  // namespace paceline::coordinator
