@@ -24,7 +24,7 @@ constexpr absl::string_view kStyle =
     "@media(prefers-color-scheme:dark){body{color:#ddd;background:#16181c}th,td{border-color:#333}"
     ".bad{color:#ff6b7a}.well{color:#5fcf8a}.dim{color:#999}}";
 
-std::string Escape(absl::string_view text) {
+std::string HtmlEscaped(absl::string_view text) {
   return absl::StrReplaceAll(
       text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
 }
@@ -48,21 +48,21 @@ Cell Share(uint64_t part, uint64_t of) {
   return {.text = absl::StrFormat("%.0f %%", percent), .kind = percent >= 85 ? "n bad" : "n"};
 }
 
-std::string Seconds(uint64_t ms) {
+std::string InSeconds(uint64_t ms) {
   return absl::StrFormat("%.1f s", static_cast<double>(ms) / 1000);
 }
 
-std::string Table(absl::string_view title, const std::vector<std::string>& heads,
-                  const std::vector<std::vector<Cell>>& rows) {
-  std::string html = absl::StrCat("<h2>", Escape(title), "</h2>\n");
+std::string TableOf(absl::string_view title, const std::vector<std::string>& heads,
+                    const std::vector<std::vector<Cell>>& rows) {
+  std::string html = absl::StrCat("<h2>", HtmlEscaped(title), "</h2>\n");
   if (rows.empty()) return html + "<p class=\"dim\">none</p>\n";
   html += "<table><tr>";
-  for (const std::string& head : heads) absl::StrAppend(&html, "<th>", Escape(head), "</th>");
+  for (const std::string& head : heads) absl::StrAppend(&html, "<th>", HtmlEscaped(head), "</th>");
   html += "</tr>\n";
   for (size_t i = 0; i < std::min(rows.size(), kRowsMax); ++i) {
     html += "<tr>";
     for (const Cell& cell : rows[i]) {
-      absl::StrAppend(&html, "<td class=\"", cell.kind, "\">", Escape(cell.text), "</td>");
+      absl::StrAppend(&html, "<td class=\"", cell.kind, "\">", HtmlEscaped(cell.text), "</td>");
     }
     html += "</tr>\n";
   }
@@ -73,17 +73,18 @@ std::string Table(absl::string_view title, const std::vector<std::string>& heads
   return html;
 }
 
-std::string Problems(const v1::StatusReply& status) {
+std::string ProblemList(const v1::StatusReply& status) {
   if (status.problems().empty()) return "<p class=\"well\">No problems</p>\n";
   std::string html = "<ul>\n";
   for (const std::string& problem : status.problems()) {
-    absl::StrAppend(&html, "<li class=\"bad\">", Escape(problem), "</li>\n");
+    absl::StrAppend(&html, "<li class=\"bad\">", HtmlEscaped(problem), "</li>\n");
   }
   return html + "</ul>\n";
 }
 
-Cell StateOf(const v1::ShardStatus& shard) {
-  if (!shard.alive()) return {.text = absl::StrCat("silent for ", Seconds(shard.silent_ms())), .kind = "bad"};
+Cell StateCell(const v1::ShardStatus& shard) {
+  if (!shard.alive())
+    return {.text = absl::StrCat("silent for ", InSeconds(shard.silent_ms())), .kind = "bad"};
   if (!shard.has_drain()) return {.text = "alive", .kind = "well"};
   return {.text = shard.drain().may_go()
                       ? "drained: may go"
@@ -91,7 +92,7 @@ Cell StateOf(const v1::ShardStatus& shard) {
 }
 
 // By name, shard-2 before shard-10.
-std::vector<std::vector<Cell>> Shards(const v1::StatusReply& status) {
+std::vector<std::vector<Cell>> ShardRows(const v1::StatusReply& status) {
   std::vector<const v1::ShardStatus*> sorted;
   for (const v1::ShardStatus& shard : status.shards()) sorted.push_back(&shard);
   std::ranges::sort(sorted, {}, [](const v1::ShardStatus* shard) {
@@ -101,7 +102,7 @@ std::vector<std::vector<Cell>> Shards(const v1::StatusReply& status) {
   for (const v1::ShardStatus* shard : sorted) {
     const v1::BeatRequest& last = shard->last();
     rows.push_back({{shard->info().name()},
-                    StateOf(*shard),
+                    StateCell(*shard),
                     Number(shard->primaries()),
                     Number(shard->replicas()),
                     Number(shard->learners()),
@@ -113,7 +114,7 @@ std::vector<std::vector<Cell>> Shards(const v1::StatusReply& status) {
   return rows;
 }
 
-std::vector<std::vector<Cell>> Jobs(const v1::StatusReply& status) {
+std::vector<std::vector<Cell>> JobRows(const v1::StatusReply& status) {
   std::vector<std::vector<Cell>> rows;
   for (const v1::JobStatus& job : status.jobs()) {
     const auto at_work = std::ranges::count_if(
@@ -129,7 +130,7 @@ std::vector<std::vector<Cell>> Jobs(const v1::StatusReply& status) {
   return rows;
 }
 
-std::vector<std::vector<Cell>> Workers(const v1::StatusReply& status) {
+std::vector<std::vector<Cell>> ClientRows(const v1::StatusReply& status) {
   std::vector<std::vector<Cell>> rows;
   for (const v1::JobStatus& job : status.jobs()) {
     uint64_t fastest = 0;
@@ -144,18 +145,18 @@ std::vector<std::vector<Cell>> Workers(const v1::StatusReply& status) {
            {session.state()},
            Number(session.clock()),
            works ? Number(fastest - std::min(fastest, session.clock())) : Cell(),
-           {.text = Seconds(session.silent_ms()), .kind = session.silent_ms() > 3000 ? "n bad" : "n"},
+           {.text = InSeconds(session.silent_ms()), .kind = session.silent_ms() > 3000 ? "n bad" : "n"},
            {session.client()}});
     }
   }
   return rows;
 }
 
-std::string Cluster(const v1::StatusReply& status) {
+std::string ClusterPart(const v1::StatusReply& status) {
   if (status.standby()) {
     return absl::StrCat("<p>This coordinator stands by. ",
                         status.leader().empty() ? "Nobody is known to lead." : "The one that leads: ",
-                        Escape(status.leader()), "</p>\n");
+                        HtmlEscaped(status.leader()), "</p>\n");
   }
   std::string html =
       absl::StrCat("<p class=\"dim\">map version ", status.map_version(), ", ", status.segments(),
@@ -165,27 +166,27 @@ std::string Cluster(const v1::StatusReply& status) {
                     " wait");
   }
   html += "</p>\n";
-  html +=
-      Table("Shards",
-            {"shard", "state", "primaries", "replicas", "learners", "rows", "memory", "of budget", "rows/s"},
-            Shards(status));
-  html += Table("Jobs", {"job", "min clock", "workers", "rows", "memory", "", ""}, Jobs(status));
-  html +=
-      Table("Clients", {"job", "rank", "state", "clock", "behind", "silent for", "client"}, Workers(status));
+  html += TableOf(
+      "Shards",
+      {"shard", "state", "primaries", "replicas", "learners", "rows", "memory", "of budget", "rows/s"},
+      ShardRows(status));
+  html += TableOf("Jobs", {"job", "min clock", "workers", "rows", "memory", "", ""}, JobRows(status));
+  html += TableOf("Clients", {"job", "rank", "state", "clock", "behind", "silent for", "client"},
+                  ClientRows(status));
   return html;
 }
 
 }  // namespace
 
 std::string StatusPage(const v1::StatusReply& status, absl::string_view cluster) {
-  const std::string title = cluster.empty() ? "Paceline" : absl::StrCat("Paceline: ", Escape(cluster));
+  const std::string title = cluster.empty() ? "Paceline" : absl::StrCat("Paceline: ", HtmlEscaped(cluster));
   return absl::StrCat(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" "
       "content=\"2\">"
       "<title>",
-      title, "</title><style>", kStyle, "</style></head><body>\n<h1>", title, "</h1>\n", Problems(status),
-      Cluster(status), "<p class=\"dim\">version ", Escape(status.version()), ", coordinator ",
-      Escape(status.coordinator()), ". <a href=\"/metrics\">metrics</a></p>\n</body></html>\n");
+      title, "</title><style>", kStyle, "</style></head><body>\n<h1>", title, "</h1>\n", ProblemList(status),
+      ClusterPart(status), "<p class=\"dim\">version ", HtmlEscaped(status.version()), ", coordinator ",
+      HtmlEscaped(status.coordinator()), ". <a href=\"/metrics\">metrics</a></p>\n</body></html>\n");
 }
 
 }  // namespace paceline::coordinator
