@@ -101,7 +101,7 @@ TEST_F(StopsTest, AllBeyondTheWantedNumberDrainAsOneSet) {
   scale_.Answer(3);
   ASSERT_THAT(other.status(), IsOk());
   EXPECT_TRUE(other->drains());
-  Work(20);
+  Work(60);
   for (const v1::SegmentConfig& config : Configs()) {
     EXPECT_THAT(NameOf(config.primary()), Not(::testing::AnyOf("shard-3", "shard-4")));
   }
