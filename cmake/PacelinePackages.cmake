@@ -7,9 +7,11 @@ find_package(OpenSSL 3.0 REQUIRED COMPONENTS Crypto)
 find_package(gRPC 1.51 CONFIG REQUIRED)
 find_package(RocksDB 7.8 CONFIG REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED)
+find_package(civetweb 1.15 CONFIG REQUIRED)  # serves the metrics page
 find_package(spdlog CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
+find_package(CURL 7.88 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip>=1.7)  # its config file asks for programs that are not needed
 find_package(GTest 1.12 CONFIG REQUIRED)

@@ -1,19 +1,21 @@
 #include "libs/metrics/exposer.h"
 
+#include <civetweb.h>
 #include <netdb.h>
 #include <prometheus/counter.h>
-#include <prometheus/exposer.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <deque>
-#include <exception>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 #include <thread>
 
@@ -45,6 +47,8 @@ class HistogramHandle : public Histogram {
 
 class Gathered : public Families {
  public:
+  // `labels`: those of every metric.
+  explicit Gathered(const Labels& labels) : labels_(labels) {}
   void Gauge(const std::string& name, const std::string& help, double value, const Labels& labels) override {
     Add(name, help, prometheus::MetricType::Gauge, labels).gauge.value = value;
   }
@@ -62,9 +66,13 @@ class Gathered : public Families {
       families.push_back({.name = name, .help = help, .type = type, .metric = {}});
     }
     prometheus::ClientMetric& metric = families.back().metric.emplace_back();
-    for (const auto& [key, value] : labels) metric.label.push_back({.name = key, .value = value});
+    for (const Labels* all : {&labels_, &labels}) {
+      for (const auto& [key, value] : *all) metric.label.push_back({.name = key, .value = value});
+    }
     return metric;
   }
+
+  const Labels& labels_;
 };
 
 double OpenDescriptors() {
@@ -98,15 +106,17 @@ void AddProcess(Families& families) {
 
 class Collector : public prometheus::Collectable {
  public:
-  explicit Collector(std::function<void(Families&)> collect) : collect_(std::move(collect)) {}
+  Collector(std::function<void(Families&)> collect, Labels labels)
+      : collect_(std::move(collect)), labels_(std::move(labels)) {}
   std::vector<prometheus::MetricFamily> Collect() const override {
-    Gathered gathered;
+    Gathered gathered(labels_);
     collect_(gathered);
     return std::move(gathered.families);
   }
 
  private:
   const std::function<void(Families&)> collect_;
+  const Labels labels_;
 };
 
 // Connects to `address` and hangs up.
@@ -134,6 +144,34 @@ constexpr char kThreads[] = "8";
 constexpr char kRequestTimeoutMs[] = "1000";
 constexpr char kQueue[] = "64";
 
+struct Page {
+  std::string type;
+  std::function<std::string()> body;
+};
+
+// Pages show what others have named, and are there to be read only: nothing on one is run or fetched.
+constexpr char kHeaders[] =
+    "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'\r\n"
+    "X-Content-Type-Options: nosniff\r\n"
+    "Cache-Control: no-store\r\n"
+    "Connection: close\r\n\r\n";
+
+// The server calls this on one of its threads; `page` is a Page. Returns the HTTP status, as it wants it.
+int Answer(mg_connection* connection, void* page) {
+  const std::string method = mg_get_request_info(connection)->request_method;
+  if (method != "GET" && method != "HEAD") {
+    mg_printf(connection, "HTTP/1.1 405 Method Not Allowed\r\nAllow: GET, HEAD\r\nContent-Length: 0\r\n%s",
+              kHeaders);
+    return 405;
+  }
+  const Page& shown = *static_cast<const Page*>(page);
+  const std::string body = shown.body();
+  mg_printf(connection, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s",
+            shown.type.c_str(), body.size(), kHeaders);
+  if (method == "GET") mg_write(connection, body.data(), body.size());
+  return 200;
+}
+
 prometheus::Labels ToMap(const Labels& labels) {
   return {labels.begin(), labels.end()};
 }
@@ -142,14 +180,36 @@ prometheus::Labels ToMap(const Labels& labels) {
 
 class Exposer::Impl {
  public:
+  // What the page shows now, as Prometheus reads it.
+  std::string Metrics() {
+    std::vector<prometheus::MetricFamily> families = registry->Collect();
+    std::vector<std::shared_ptr<Collector>> all;
+    {
+      MutexLock lock(&mutex);
+      all = collectors;
+    }
+    for (const std::shared_ptr<Collector>& collector : all) {
+      std::ranges::move(collector->Collect(), std::back_inserter(families));
+    }
+    return prometheus::TextSerializer().Serialize(families);
+  }
+
+  void Show(const std::string& path, Page page) {
+    MutexLock lock(&mutex);
+    mg_set_request_handler(server.get(), path.c_str(), Answer, &pages.emplace_back(std::move(page)));
+  }
+
   std::string address;
+  Labels labels;  // of every metric
   std::shared_ptr<prometheus::Registry> registry = std::make_shared<prometheus::Registry>();
   Mutex mutex;  // guards the lists below
   std::deque<Handle<Counter, prometheus::Counter>> counters;
   std::deque<Handle<Gauge, prometheus::Gauge>> gauges;
   std::deque<HistogramHandle> histograms;
   std::vector<std::shared_ptr<Collector>> collectors;
-  std::unique_ptr<prometheus::Exposer> exposer;  // last: stops serving before the metrics go
+  std::deque<Page> pages;
+  std::unique_ptr<mg_context, decltype(&mg_stop)> server{nullptr,
+                                                         mg_stop};  // last: stops before the metrics go
 };
 
 Exposer::Exposer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -162,28 +222,51 @@ Exposer::~Exposer() {
       Knock(impl_->address);
     } while (!ended.WaitForNotificationWithTimeout(absl::Milliseconds(10)));
   });
-  impl_->exposer.reset();
+  impl_->server.reset();
   ended.Notify();
   knocking.join();
 }
 
-absl::StatusOr<std::unique_ptr<Exposer>> Exposer::Start(const std::string& address) {
+absl::StatusOr<std::unique_ptr<Exposer>> Exposer::Start(const std::string& address, const Labels& labels) {
   auto impl = std::make_unique<Impl>();
-  // prometheus-cpp throws where it cannot listen; no exception leaves this file.
-  try {
-    impl->exposer = std::make_unique<prometheus::Exposer>(
-        std::vector<std::string>{"listening_ports", address, "num_threads", kThreads, "request_timeout_ms",
-                                 kRequestTimeoutMs, "enable_keep_alive", "no", "connection_queue", kQueue});
-  } catch (const std::exception& error) {
-    return absl::UnavailableError(absl::StrCat("metrics: cannot listen on ", address, " (", error.what(),
-                                               "); choose another --metrics-listen"));
+  impl->labels = labels;
+  const char* options[] = {"listening_ports",
+                           address.c_str(),
+                           "num_threads",
+                           kThreads,
+                           "request_timeout_ms",
+                           kRequestTimeoutMs,
+                           "enable_keep_alive",
+                           "no",
+                           "connection_queue",
+                           kQueue,
+                           nullptr};
+  const mg_callbacks callbacks = {};
+  mg_init_data init = {};
+  init.callbacks = &callbacks;
+  init.configuration_options = options;
+  char why[256] = {};
+  unsigned code = 0;
+  mg_error_data error = {};
+  error.code = &code;
+  error.text = why;
+  error.text_buffer_size = sizeof(why);
+  impl->server.reset(mg_start2(&init, &error));
+  mg_server_port port = {};
+  if (impl->server == nullptr || mg_get_server_ports(impl->server.get(), 1, &port) != 1) {
+    return absl::UnavailableError(
+        absl::StrCat("metrics: cannot listen on ", address, " (", why, "); choose another --metrics-listen"));
   }
-  impl->address =
-      absl::StrCat(address.substr(0, address.rfind(':')), ":", impl->exposer->GetListeningPorts().front());
-  impl->exposer->RegisterCollectable(impl->registry);
+  impl->address = absl::StrCat(address.substr(0, address.rfind(':')), ":", port.port);
   std::unique_ptr<Exposer> out(new Exposer(std::move(impl)));
   out->Collect(AddProcess);
+  out->impl_->Show("/metrics", {.type = "text/plain; charset=utf-8",
+                                .body = [from = out->impl_.get()] { return from->Metrics(); }});
   return out;
+}
+
+void Exposer::Serve(const std::string& path, std::function<std::string()> page) {
+  impl_->Show(path, {.type = "text/html; charset=utf-8", .body = std::move(page)});
 }
 
 const std::string& Exposer::address() const {
@@ -192,14 +275,22 @@ const std::string& Exposer::address() const {
 
 Counter& Exposer::AddCounter(const std::string& name, const std::string& help, const Labels& labels) {
   MutexLock lock(&impl_->mutex);
-  return impl_->counters.emplace_back(
-      prometheus::BuildCounter().Name(name).Help(help).Register(*impl_->registry).Add(ToMap(labels)));
+  return impl_->counters.emplace_back(prometheus::BuildCounter()
+                                          .Name(name)
+                                          .Help(help)
+                                          .Labels(ToMap(impl_->labels))
+                                          .Register(*impl_->registry)
+                                          .Add(ToMap(labels)));
 }
 
 Gauge& Exposer::AddGauge(const std::string& name, const std::string& help, const Labels& labels) {
   MutexLock lock(&impl_->mutex);
-  return impl_->gauges.emplace_back(
-      prometheus::BuildGauge().Name(name).Help(help).Register(*impl_->registry).Add(ToMap(labels)));
+  return impl_->gauges.emplace_back(prometheus::BuildGauge()
+                                        .Name(name)
+                                        .Help(help)
+                                        .Labels(ToMap(impl_->labels))
+                                        .Register(*impl_->registry)
+                                        .Add(ToMap(labels)));
 }
 
 Histogram& Exposer::AddHistogram(const std::string& name, const std::string& help,
@@ -208,14 +299,14 @@ Histogram& Exposer::AddHistogram(const std::string& name, const std::string& hel
   return impl_->histograms.emplace_back(prometheus::BuildHistogram()
                                             .Name(name)
                                             .Help(help)
+                                            .Labels(ToMap(impl_->labels))
                                             .Register(*impl_->registry)
                                             .Add(ToMap(labels), buckets));
 }
 
 void Exposer::Collect(std::function<void(Families&)> collect) {
   MutexLock lock(&impl_->mutex);
-  impl_->collectors.push_back(std::make_shared<Collector>(std::move(collect)));
-  impl_->exposer->RegisterCollectable(impl_->collectors.back());
+  impl_->collectors.push_back(std::make_shared<Collector>(std::move(collect), impl_->labels));
 }
 
 }  // namespace paceline::metrics

@@ -44,12 +44,14 @@ class Families {
                        const Labels& labels = {}) = 0;
 };
 
-// The /metrics page of one process. Besides the metrics added it shows process_resident_memory_bytes and
-// process_cpu_seconds_total. Thread-safe.
+// The pages of one process: /metrics, and others that are added. Besides the metrics added it shows
+// process_resident_memory_bytes and process_cpu_seconds_total. Thread-safe.
 class Exposer {
  public:
-  // Listens on `address` (host:port; port 0 picks a free one). UNAVAILABLE naming the address if it is taken.
-  static absl::StatusOr<std::unique_ptr<Exposer>> Start(const std::string& address);
+  // Listens on `address` (host:port; port 0 picks a free one). Every metric that is added here gets `labels`.
+  // UNAVAILABLE naming the address if it is taken.
+  static absl::StatusOr<std::unique_ptr<Exposer>> Start(const std::string& address,
+                                                        const Labels& labels = {});
   // Stops at once; waits only for a scrape under way.
   ~Exposer();
 
@@ -62,6 +64,9 @@ class Exposer {
   Histogram& AddHistogram(const std::string& name, const std::string& help,
                           const std::vector<double>& buckets, const Labels& labels = {});
 
+  // Serves the HTML that `page` returns at `path`, as /ui. It is called on the page's thread; objects that it
+  // uses must outlive the exposer.
+  void Serve(const std::string& path, std::function<std::string()> page);
   // `collect` is called at every scrape, on the page's thread. Objects that it uses must outlive the exposer.
   void Collect(std::function<void(Families&)> collect);
 

@@ -28,9 +28,9 @@ int Connect(const std::string& address) {
 }
 
 // The page as Prometheus gets it.
-std::string Scrape(const std::string& address) {
+std::string Scrape(const std::string& address, const std::string& what = "GET /metrics") {
   const int fd = Connect(address);
-  const std::string request = "GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
+  const std::string request = what + " HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
   EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
   std::string page;
   char buffer[4096];
@@ -74,6 +74,24 @@ TEST_F(ExposerTest, GathersAtEachScrape) {
   EXPECT_EQ(page.find("# TYPE now gauge"), page.rfind("# TYPE now gauge")) << "one family of one name";
 }
 
+TEST(ExposerLabelsTest, EveryMetricHasThoseOfThePage) {
+  const std::unique_ptr<Exposer> exposer =
+      Exposer::Start("127.0.0.1:0", {{"cluster", "ml"}, {"shard", "shard-1"}}).value();
+  exposer->AddCounter("work_total", "Work done.", {{"kind", "a"}}).Add(2);
+  exposer->AddGauge("level", "How high.").Add(1);
+  exposer->AddHistogram("size", "How large.", {1}).Observe(5);
+  exposer->Collect([](Families& families) {
+    families.Gauge("now", "Now.", 1, {{"which", "one"}});
+    families.Counter("so_far_total", "So far.", 1);
+  });
+  const std::string labels = "cluster=\"ml\",shard=\"shard-1\"";
+  const std::string page = Scrape(exposer->address());
+  for (const char* metric : {"work_total", "level", "size_count", "size_bucket", "now", "so_far_total",
+                             "process_resident_memory_bytes", "process_cpu_seconds_total"}) {
+    EXPECT_THAT(page, HasSubstr("\n" + std::string(metric) + "{" + labels)) << metric;
+  }
+}
+
 TEST_F(ExposerTest, ShowsTheProcess) {
   EXPECT_THAT(Scrape(exposer->address()),
               AllOf(HasSubstr("# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes "),
@@ -91,6 +109,19 @@ TEST_F(ExposerTest, ASilentConnectionHoldsUpNoOther) {
   for (int i = 0; i < 20; ++i) idle.push_back(Connect(exposer->address()));
   EXPECT_THAT(Scrape(exposer->address()), HasSubstr("process_cpu_seconds_total "));
   for (const int fd : idle) close(fd);
+}
+
+TEST_F(ExposerTest, ServesOtherPagesBesideTheMetrics) {
+  int times = 0;
+  exposer->Serve("/ui", [&times] { return "<p>" + std::to_string(++times) + "</p>"; });
+  EXPECT_THAT(Scrape(exposer->address(), "GET /ui"),
+              AllOf(HasSubstr("200 OK"), HasSubstr("text/html"), HasSubstr("default-src 'none'"),
+                    HasSubstr("Content-Length: 8\r\n"), HasSubstr("\r\n\r\n<p>1</p>")));
+  EXPECT_THAT(Scrape(exposer->address(), "GET /ui"), HasSubstr("<p>2</p>"));
+  EXPECT_THAT(Scrape(exposer->address(), "HEAD /ui"), Not(HasSubstr("<p>")));
+  EXPECT_THAT(Scrape(exposer->address(), "DELETE /ui"), HasSubstr(" 405 "));
+  EXPECT_THAT(Scrape(exposer->address(), "GET /other"), HasSubstr(" 404 "));
+  EXPECT_THAT(Scrape(exposer->address()), HasSubstr("process_open_fds "));
 }
 
 TEST_F(ExposerTest, AnAddressThatIsTakenIsNamed) {

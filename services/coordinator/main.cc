@@ -36,7 +36,10 @@ struct Flags {
   ServerOptions server{.coordinator = {},
                        .listen = "127.0.0.1:7070",
                        .metrics_listen = "127.0.0.1:0",
+                       .metrics_cluster = "",
                        .snapshots = nullptr,
+                       .statefulset = "",
+                       .account_dir = "/var/run/secrets/kubernetes.io/serviceaccount",
                        .advertise = ""};
   std::string snapshot_dir;
   std::string data_dir;
@@ -48,6 +51,19 @@ struct Flags {
   std::string log_format = "text";
   std::string log_level = "info";
 };
+
+// Empty: it is; else what is wrong.
+std::string IsNamespaceAndName(std::string& text) {
+  const auto is_name = [](absl::string_view part) {
+    constexpr absl::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789-.";
+    return !part.empty() && part.find_first_not_of(kLetters) == absl::string_view::npos;
+  };
+  const size_t slash = text.find('/');
+  const absl::string_view all = text;
+  if (slash != std::string::npos && is_name(all.substr(0, slash)) && is_name(all.substr(slash + 1)))
+    return "";
+  return "'" + text + "' is not NAMESPACE/NAME of a StatefulSet";
+}
 
 void AddFlags(CLI::App& app, Flags& flags) {
   Options& options = flags.server.coordinator;
@@ -85,9 +101,23 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "Directory in which job snapshots are kept; the same for all shards and coordinators, on a "
                  "volume that all of them see (default: no snapshots)")
       ->type_name("DIR");
+  app.add_option(
+         "--statefulset", flags.server.statefulset,
+         "In Kubernetes: the StatefulSet of which the shards are pods. A shard whose pod stops drains if "
+         "it is beyond the replicas that are wanted, and hands over otherwise; takes the right to get "
+         "statefulsets/scale")
+      ->type_name("NAMESPACE/NAME")
+      ->check(CLI::Validator(IsNamespaceAndName, "", ""));
+  app.add_option("--service-account", flags.server.account_dir,
+                 "With --statefulset: folder of the files token and ca.crt")
+      ->type_name("DIR");
   app.add_flag("--reflection", flags.server.reflection,
                "Serve gRPC reflection, for tools that ask which methods there are");
   app.add_option("--metrics-listen", flags.server.metrics_listen, "HOST:PORT of the /metrics page");
+  app.add_option(
+         "--metrics-cluster", flags.server.metrics_cluster,
+         "Name of the cluster: all metrics get it as label paceline_cluster; give the shards the same")
+      ->type_name("NAME");
   app.add_option("--log-format", flags.log_format, "text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn or error");
   app.set_version_flag("--version", absl::StrCat("paceline-coordinator ", std::string(kVersion),

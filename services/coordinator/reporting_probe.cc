@@ -211,6 +211,18 @@ void ShowGauges(metrics::Families& families, const Gauges& gauges) {
                    {{"state", state}});
   }
   for (const Gauges::Worker& worker : gauges.workers) ShowWorker(families, worker);
+  for (const Gauges::Shard& shard : gauges.each_shard) {
+    families.Gauge("paceline_coordinator_shard_alive", "1 for a shard heard of recently, 0 for another.",
+                   shard.alive ? 1 : 0, {{"shard", shard.name}});
+  }
+  for (const Gauges::Shard& shard : gauges.each_shard) {
+    families.Gauge("paceline_coordinator_shard_draining", "1 for a shard from which everything moves away.",
+                   shard.draining ? 1 : 0, {{"shard", shard.name}});
+  }
+  for (const Gauges::Job& job : gauges.active_jobs) {
+    families.Gauge("paceline_coordinator_job_active", "1 for each job of which a session is open.", 1,
+                   {{"job_id", absl::StrCat(job.id)}, {"name", job.name}});
+  }
   const auto show = [&](const char* name, const char* help, uint64_t value) {
     families.Gauge(absl::StrCat("paceline_coordinator_", name), help, static_cast<double>(value));
   };
@@ -223,6 +235,7 @@ void ShowGauges(metrics::Families& families, const Gauges& gauges) {
   show("segments_under_replicated", "Segments with fewer replicas that live than are wanted.",
        gauges.segments_under_replicated);
   show("shards_draining", "Shards from which everything moves away.", gauges.shards_draining);
+  show("problems", "Problems that `paceline status` names.", gauges.problems);
   show("copies_moving", "Segments that are being copied to other shards now.", gauges.moves.copies());
   show("copies_left", "Segments to be copied after these, as it looks now.", gauges.moves.copies_left());
   show("move_bytes_left", "Bytes of all these copies that have not moved yet, as far as known.",
@@ -267,6 +280,11 @@ void ShowGauges(metrics::Families& families, const Gauges& gauges) {
     families.Gauge("paceline_coordinator_snapshot_schedule_age_seconds",
                    "Since the last snapshot of a job with a schedule, or since that was decided.",
                    static_cast<double>(schedule.age_s), labels);
+    if (schedule.every_s > 0) {
+      families.Gauge("paceline_coordinator_snapshot_schedule_interval_seconds",
+                     "How often its schedule takes a snapshot.", static_cast<double>(schedule.every_s),
+                     labels);
+    }
     families.Counter("paceline_coordinator_snapshot_schedule_failures_total",
                      "Snapshots that a schedule could not take or delete.",
                      static_cast<double>(schedule.failures), labels);

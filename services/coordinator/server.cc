@@ -11,6 +11,7 @@
 #include "libs/rpc/connections.h"
 #include "libs/rpc/deadline.h"
 #include "libs/rpc/reflection.h"
+#include "services/coordinator/status_page.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -48,13 +49,21 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     server->snapshots_ = std::make_unique<SnapshotDesk>(server->host_, options.snapshots);
     coordinator.snapshots = server->snapshots_.get();
   }
+  if (!options.statefulset.empty()) {
+    ABSL_ASSIGN_OR_RETURN(KubernetesApi api, ApiOfPod(options.account_dir));
+    const size_t slash = options.statefulset.find('/');
+    server->statefulset_ =
+        std::make_unique<StatefulSet>(server->host_, std::move(api), options.statefulset.substr(0, slash),
+                                      options.statefulset.substr(slash + 1));
+    coordinator.wanted_shards = server->statefulset_.get();
+  }
   ABSL_RETURN_IF_ERROR(server->host_.Start(std::move(coordinator), *server->store_, server->stubs_,
                                            server->probe_, on_step_down));
   ABSL_RETURN_IF_ERROR(server->Listen(options.listen, options.reflection));
   server->host_.Visit([&](Candidate& candidate) {
     candidate.Advertise(options.advertise.empty() ? server->address() : options.advertise);
   });
-  ABSL_RETURN_IF_ERROR(server->ShowMetrics(options.metrics_listen));
+  ABSL_RETURN_IF_ERROR(server->ShowMetrics(options));
   return server;
 }
 
@@ -77,14 +86,18 @@ absl::Status Server::Listen(const std::string& address, bool reflection) {
   return absl::OkStatus();
 }
 
-absl::Status Server::ShowMetrics(const std::string& address) {
-  if (address.empty()) return absl::OkStatus();
-  ABSL_ASSIGN_OR_RETURN(page_, metrics::Exposer::Start(address));
+absl::Status Server::ShowMetrics(const ServerOptions& options) {
+  if (options.metrics_listen.empty()) return absl::OkStatus();
+  metrics::Labels labels;
+  if (!options.metrics_cluster.empty()) labels.emplace_back("paceline_cluster", options.metrics_cluster);
+  ABSL_ASSIGN_OR_RETURN(page_, metrics::Exposer::Start(options.metrics_listen, labels));
   page_->Collect([this](metrics::Families& families) {
     probe_.Show(families);
     rpc::ShowConnections(families, "paceline_coordinator_", *listener_->counts());
     ShowGauges(families, host_.Visit([](Candidate& candidate) { return candidate.gauges(); }));
   });
+  page_->Serve(
+      "/ui", [this, cluster = options.metrics_cluster] { return StatusPage(service_.StatusNow(), cluster); });
   return absl::OkStatus();
 }
 
@@ -99,6 +112,7 @@ Server::~Server() {
   }
   stubs_.Shutdown();
   if (snapshots_ != nullptr) snapshots_->Stop();
+  if (statefulset_ != nullptr) statefulset_->Stop();
   page_.reset();  // first: it reads the core, and takes time to stop
 }
 

@@ -12,6 +12,7 @@
 #include "libs/world/real_clock.h"
 #include "libs/world/system_random.h"
 #include "services/coordinator/core_host.h"
+#include "services/coordinator/kubernetes/stateful_set.h"
 #include "services/coordinator/metadata/facts/options.h"
 #include "services/coordinator/reporting_probe.h"
 #include "services/coordinator/service.h"
@@ -25,9 +26,14 @@ struct ServerOptions {
   Options coordinator;
   std::string listen = "127.0.0.1:0";          // HOST:PORT; port 0 picks a free one
   std::string metrics_listen;                  // HOST:PORT of the /metrics page; empty: none
+  std::string metrics_cluster;                 // label paceline_cluster of all metrics; empty: none
   std::shared_ptr<snapshot::Files> snapshots;  // where job snapshots are kept; null: there are none
-  std::string advertise;                       // HOST:PORT for clients; empty: the address as bound
-  bool reflection = false;                     // tells any client which methods exist
+  // The StatefulSet of which the shards are pods, NAMESPACE/NAME; empty: none is asked for how many are
+  // wanted.
+  std::string statefulset;
+  std::string account_dir;  // of the service account by which it is asked
+  std::string advertise;    // HOST:PORT for clients; empty: the address as bound
+  bool reflection = false;  // tells any client which methods exist
 };
 
 // A coordinator's server: its core, its gRPC services with health, its metrics page.
@@ -55,7 +61,7 @@ class Server {
  private:
   Server(std::unique_ptr<Store> store, bool shared) : store_(std::move(store)), shared_(shared) {}
   absl::Status Listen(const std::string& address, bool reflection);
-  absl::Status ShowMetrics(const std::string& address);
+  absl::Status ShowMetrics(const ServerOptions& options);
 
   // In the order of use; destroyed in reverse order.
   const world::RealClock clock_;
@@ -65,7 +71,8 @@ class Server {
   const bool shared_;
   CoreHost host_{clock_};
   ShardStubs stubs_{host_};
-  std::unique_ptr<SnapshotDesk> snapshots_;  // null: there are no snapshots
+  std::unique_ptr<StatefulSet> statefulset_;  // null: nobody says how many shards are wanted
+  std::unique_ptr<SnapshotDesk> snapshots_;   // null: there are no snapshots
   CoordinatorService service_{host_};
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<rpc::Listener> listener_;

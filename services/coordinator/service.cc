@@ -160,12 +160,17 @@ grpc::ServerUnaryReactor* CoordinatorService::GetCatalogue(Context* context,
   return Answer(context, *request, reply, [](CoordinatorCore& core) { return core.GetCatalogue(); });
 }
 
+v1::StatusReply CoordinatorService::StatusNow() {
+  v1::StatusReply status = host_.Visit([](Candidate& candidate) { return candidate.Status(); });
+  if (connections_ != nullptr && connections_->full) {
+    status.add_problems(RefusesConnections("this coordinator", connections_->refused, rpc::LimitsNow().all));
+  }
+  return status;
+}
+
 grpc::ServerUnaryReactor* CoordinatorService::Status(Context* context, const v1::StatusRequest*,
                                                      v1::StatusReply* reply) {
-  *reply = host_.Visit([](Candidate& candidate) { return candidate.Status(); });
-  if (connections_ != nullptr && connections_->full) {
-    reply->add_problems(RefusesConnections("this coordinator", connections_->refused, rpc::LimitsNow().all));
-  }
+  *reply = StatusNow();
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(grpc::Status::OK);
   return reactor;

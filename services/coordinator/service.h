@@ -17,7 +17,7 @@ namespace paceline::coordinator {
 // clang-format off
 #define PACELINE_CALLS_OF_CORE(CALL) \
   CALL(JoinCluster) CALL(Beat) CALL(ChangeConfigs) CALL(HandOverShard) CALL(DrainShards) CALL(RemoveShard) \
-  CALL(RecoverSegments) \
+  CALL(StopShard) CALL(RecoverSegments) \
   CALL(OpenSession) CALL(JoinJob) CALL(KeepAlive) CALL(FinishWorker) CALL(CloseSession) \
   CALL(OpenTable) CALL(DeleteJob) PACELINE_CALLS_OF_JOBS(CALL) CALL(OpenWork) CALL(ReportWork) \
   CALL(CreateSnapshot) CALL(ListSnapshots) CALL(DeleteSnapshot) CALL(ScheduleSnapshots) CALL(RestoreSnapshot)
@@ -33,6 +33,8 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
   explicit CoordinatorService(CoreHost& host) : host_(host) {}
 
   // Makes Status report that this process refuses connections. Call before the server is built.
+  // What Status answers.
+  v1::StatusReply StatusNow();
   void ShowConnections(std::shared_ptr<const rpc::ConnectionCounts> counts) {
     connections_ = std::move(counts);
   }

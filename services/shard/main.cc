@@ -69,6 +69,7 @@ struct Flags {
   uint64_t move_rate = 0;
   int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::string metrics_listen = "127.0.0.1:0";
+  std::string metrics_cluster;
   std::string port_file;
   std::string peer_port_file;
   absl::Duration leave_timeout = absl::Seconds(10);
@@ -132,6 +133,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--threads", flags.threads, "Threads that serve streams, and as many that apply updates")
       ->check(CLI::Range(1, 1024));
   app.add_option("--metrics-listen", flags.metrics_listen, "HOST:PORT of the /metrics page");
+  app.add_option(
+         "--metrics-cluster", flags.metrics_cluster,
+         "Name of the cluster: all metrics get the labels paceline_cluster, with it, and shard, with the "
+         "shard's --name. Dashboards and alerts tell clusters and shards apart by them")
+      ->type_name("NAME");
   app.add_option("--port-file", flags.port_file, "Write the host:port that --listen bound to this file");
   app.add_option("--peer-port-file", flags.peer_port_file,
                  "Write the host:port that --peer-listen bound to this file");
@@ -228,10 +234,10 @@ std::string AdvertisedToPeers(const Flags& flags, const std::string& address, co
 // is hidden first.
 class OnPage {
  public:
-  explicit OnPage(Shard& shard) : shard_(&shard) {}
+  OnPage(Shard& shard, std::string data_dir) : data_dir_(std::move(data_dir)), shard_(&shard) {}
   void Show(metrics::Families& families) ABSL_LOCKS_EXCLUDED(mutex_) {
     MutexLock lock(&mutex_);
-    if (shard_ != nullptr) ShowShard(families, *shard_);
+    if (shard_ != nullptr) ShowShard(families, *shard_, data_dir_);
   }
   // Waits for the scrape under way.
   void Hide() ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -240,6 +246,7 @@ class OnPage {
   }
 
  private:
+  const std::string data_dir_;
   Mutex mutex_;
   Shard* shard_ ABSL_GUARDED_BY(mutex_);
 };
@@ -262,13 +269,19 @@ absl::Status OpenDisk(const std::string& dir, int threads, std::unique_ptr<DiskW
   return absl::OkStatus();
 }
 
+// Of all metrics.
+metrics::Labels LabelsOf(const Flags& flags) {
+  if (flags.metrics_cluster.empty()) return {};
+  return {{"paceline_cluster", flags.metrics_cluster}, {"shard", flags.name}};
+}
+
 // Everything of the process, in the order of use; it ends in the opposite one.
 class Process {
  public:
   static absl::StatusOr<std::unique_ptr<Process>> Start(const Flags& flags,
                                                         MembershipClient::Superseded end) {
     ABSL_ASSIGN_OR_RETURN(std::unique_ptr<metrics::Exposer> page,
-                          metrics::Exposer::Start(flags.metrics_listen));
+                          metrics::Exposer::Start(flags.metrics_listen, LabelsOf(flags)));
     std::unique_ptr<history::HistoryFile> history;
     if (!flags.record.empty()) {
       ABSL_ASSIGN_OR_RETURN(history,
@@ -347,7 +360,7 @@ class Process {
                 .move_bytes_per_s = flags.move_rate,
                 .helper_thread = true},
                clock_, *probe_, &peers_, disk_.get(), std::move(contents)),
-        on_page_(std::make_shared<OnPage>(shard_)) {
+        on_page_(std::make_shared<OnPage>(shard_, flags.data_dir)) {
     if (snapshots_ != nullptr) shard_.KeepSnapshots(*snapshots_);
     page_->Collect([shown = on_page_](metrics::Families& families) { shown->Show(families); });
   }

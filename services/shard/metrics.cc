@@ -1,5 +1,11 @@
 #include "services/shard/metrics.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <system_error>
+#include <utility>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/mutex.h"
@@ -9,6 +15,9 @@ namespace paceline::shard {
 namespace {
 
 const char kWaitHelp[] = "Time pulls spent at the shard, by cause.";
+// Of pulls and of pushes.
+const std::vector<double> kLatencies = {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01,
+                                        0.02,   0.05,   0.1,    0.2,   0.5,   1,     5};
 const char kStreamsHelp[] = "Streams open now.";
 
 metrics::Histogram& StalenessOf(metrics::Exposer& page, const std::string& model) {
@@ -26,11 +35,16 @@ MetricsProbe::MetricsProbe(metrics::Exposer& page)
       push_bytes_(
           page.AddCounter("paceline_shard_push_bytes_total", "Bytes of frames taken on push streams.")),
       push_rows_(page.AddCounter("paceline_shard_rows_pushed_total", "Rows applied, counted once each.")),
+      push_seconds_(page.AddHistogram("paceline_shard_push_seconds",
+                                      "From a frame's arrival until its parts were applied or refused.",
+                                      kLatencies)),
+      push_queue_seconds_(
+          page.AddCounter("paceline_shard_push_queue_seconds_total",
+                          "Of this time, that until the frames' last parts were taken up by an executor.")),
       pull_rows_(page.AddCounter("paceline_shard_rows_pulled_total", "Rows served.")),
       pull_bytes_(page.AddCounter("paceline_shard_pull_bytes_total", "Bytes of values served.")),
-      pull_seconds_(page.AddHistogram(
-          "paceline_shard_pull_seconds", "From a pull's arrival to its reply.",
-          {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5})),
+      pull_seconds_(page.AddHistogram("paceline_shard_pull_seconds", "From a pull's arrival to its reply.",
+                                      kLatencies)),
       wait_staleness_(
           page.AddCounter("paceline_shard_wait_seconds_total", kWaitHelp, {{"cause", "staleness"}})),
       wait_replication_(
@@ -68,6 +82,11 @@ void MetricsProbe::PushFrame(uint64_t bytes, uint64_t parts) {
 
 void MetricsProbe::RowsPushed(uint64_t rows) {
   push_rows_.Add(static_cast<double>(rows));
+}
+
+void MetricsProbe::PushServed(absl::Duration queued, absl::Duration total) {
+  push_seconds_.Observe(absl::ToDoubleSeconds(total));
+  push_queue_seconds_.Add(absl::ToDoubleSeconds(queued));
 }
 
 void MetricsProbe::PullServed(uint64_t rows, uint64_t bytes, absl::Duration total, absl::Duration staleness,
@@ -218,6 +237,36 @@ void ShowDisk(metrics::Families& families, const Disk& disk, const ReplicationSt
                    static_cast<double>(state.disk_bases));
 }
 
+// Room on the file system of the folder. A path that cannot be asked about has none to show.
+void ShowRoom(metrics::Families& families, const std::string& data_dir) {
+  if (data_dir.empty()) return;
+  std::error_code error;
+  const std::filesystem::space_info room = std::filesystem::space(data_dir, error);
+  if (error) return;
+  families.Gauge("paceline_shard_disk_free_bytes", "Free on the file system of the data folder.",
+                 static_cast<double>(room.available));
+  families.Gauge("paceline_shard_disk_size_bytes", "Size of that file system.",
+                 static_cast<double>(room.capacity));
+}
+
+// Of a rank that has joined again, its newest session counts: one series a rank.
+void ShowBehind(metrics::Families& families, const Shard::State& state) {
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> newest;  // by job and rank
+  for (const v1::WorkerClock& worker : state.beat.workers()) {
+    uint64_t& session = newest[{worker.job(), worker.rank()}];
+    session = std::max(session, worker.session());
+  }
+  for (const auto& [worker, session] : newest) {
+    const auto behind = state.behind.find(session);
+    if (behind == state.behind.end()) continue;
+    families.Gauge("paceline_shard_worker_clocks_behind",
+                   "Clocks that a worker is behind the fastest of its job, at one time in one segment; the "
+                   "largest of the shard's segments.",
+                   static_cast<double>(behind->second),
+                   {{"job_id", absl::StrCat(worker.first)}, {"rank", absl::StrCat(worker.second)}});
+  }
+}
+
 void ShowSnapshots(metrics::Families& families, const SnapshotTasks::Counters& counters) {
   const auto counter = [&](const char* name, const char* help, uint64_t value,
                            const metrics::Labels& labels = {}) {
@@ -238,7 +287,8 @@ void ShowSnapshots(metrics::Families& families, const SnapshotTasks::Counters& c
 
 }  // namespace
 
-void ShowShard(metrics::Families& families, Shard& shard) {
+void ShowShard(metrics::Families& families, Shard& shard, const std::string& data_dir) {
+  ShowRoom(families, data_dir);
   const Context& context = shard.context();
   for (size_t e = 0; e < context.executors().size(); ++e) {
     families.Gauge("paceline_shard_queue_depth", "Tasks waiting at an executor.",
@@ -300,6 +350,7 @@ void ShowShard(metrics::Families& families, Shard& shard) {
                     {"rank", absl::StrCat(worker.rank())},
                     {"session", absl::StrCat(worker.session())}});
   }
+  ShowBehind(families, *state);
 }
 
 }  // namespace paceline::shard

@@ -17,6 +17,7 @@ class MetricsProbe : public Probe {
 
   void PushFrame(uint64_t bytes, uint64_t parts) override;
   void RowsPushed(uint64_t rows) override;
+  void PushServed(absl::Duration queued, absl::Duration total) override;
   void PullServed(uint64_t rows, uint64_t bytes, absl::Duration total, absl::Duration staleness,
                   absl::Duration replication) override;
   void StalenessObserved(Model model, uint64_t staleness, uint64_t rows) override;
@@ -43,6 +44,8 @@ class MetricsProbe : public Probe {
   metrics::Counter& push_parts_;
   metrics::Counter& push_bytes_;
   metrics::Counter& push_rows_;
+  metrics::Histogram& push_seconds_;
+  metrics::Counter& push_queue_seconds_;
   metrics::Counter& pull_rows_;
   metrics::Counter& pull_bytes_;
   metrics::Histogram& pull_seconds_;
@@ -65,6 +68,7 @@ class MetricsProbe : public Probe {
 };
 
 // Adds the shard's present state to its page: rows, memory, queues, clocks, the progress of followers.
-void ShowShard(metrics::Families& families, Shard& shard);
+// `data_dir`: its folder; empty: it has none.
+void ShowShard(metrics::Families& families, Shard& shard, const std::string& data_dir = "");
 
 }  // namespace paceline::shard

@@ -52,6 +52,17 @@ TEST_F(MetricsTest, AShardWithoutReplicasHasNeitherLagNorLease) {
   }
 }
 
+TEST_F(MetricsTest, RoomIsThatOfTheFolder) {
+  Shown page;
+  ShowShard(page, shard, ::testing::TempDir());
+  EXPECT_GT(page.values["paceline_shard_disk_size_bytes"], 0);
+  EXPECT_LE(page.values["paceline_shard_disk_free_bytes"], page.values["paceline_shard_disk_size_bytes"]);
+  Shown without;
+  ShowShard(without, shard);
+  ShowShard(without, shard, "/no/such/folder");
+  EXPECT_FALSE(without.values.contains("paceline_shard_disk_size_bytes"));
+}
+
 TEST_F(MetricsTest, ASegmentThatMovedAwayIsCountedAsGivenUp) {
   v1::InstallRequest away = MapOf(2, 1, /*epoch=*/2);
   away.mutable_map()->mutable_segments(0)->mutable_primary()->set_shard(1);

@@ -30,6 +30,9 @@ class Probe {
   // The primary of `epoch` has answered a read, or acknowledged parts.
   virtual void Answered(const log::Segment& /*segment*/, Epoch /*epoch*/) {}
   virtual void RowsPushed(uint64_t /*rows*/) {}
+  // The parts of a frame are applied or refused: time from its arrival until an executor took up the last
+  // one, and until the end.
+  virtual void PushServed(absl::Duration /*queued*/, absl::Duration /*total*/) {}
   // One pull answered: rows and bytes of its values, time from its arrival to its reply, and how much of that
   // it was parked for the min clock, and for other members of its segments.
   virtual void PullServed(uint64_t /*rows*/, uint64_t /*bytes*/, absl::Duration /*total*/,

@@ -102,6 +102,9 @@ class Shard {
     v1::BeatRequest beat;
     ReplicationState replication;
     v1::ShardLoad load;
+    // How many clocks each session of a worker is behind the fastest of its job, in one segment at one time;
+    // the largest of all segments.
+    std::map<uint64_t, uint64_t> behind;
   };
   void Survey(std::function<void(State)> done);
 

@@ -33,6 +33,10 @@ BESIDE = {
     "coordinator.service.type": {"networkPolicy": {"enabled": False}},
     "coordinator.extraVolumeMounts": {"coordinator": {"extraVolumes": [{"name": "more", "emptyDir": {}}]}},
     "shard.extraVolumeMounts": {"shard": {"extraVolumes": [{"name": "more", "emptyDir": {}}]}},
+    **{f"autoscaling.{key}": {"autoscaling": {"enabled": True}} for key in (
+        "minReplicas", "maxReplicas", "busyPercent", "memoryPercent", "scaleDownAfterSeconds", "scaleDownPeriodSeconds")},
+    "autoscaling.kind": {"autoscaling": {"enabled": True, "prometheus": "http://prometheus"}},
+    "autoscaling.prometheus": {"autoscaling": {"enabled": True, "kind": "keda"}},
 }
 HOLE = re.compile(r"<nil>|<no value>|%!|^.*: *map\[|=$|=['\"]$", re.MULTILINE)
 
@@ -131,7 +135,7 @@ class ValuesTest(unittest.TestCase):
             for base, (_, before) in bases:
                 if beside:
                     worked, before = render(base, beside, nest(path, default(path)))
-                    before = before if worked else ""
+                    before = before if worked else "refused"  # as its default is with what is beside it
                 for value in others(path, schema):
                     worked, after = render(base, beside, nest(path, value))
                     if worked and before and after != before:

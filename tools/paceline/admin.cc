@@ -21,6 +21,8 @@ namespace paceline::tool {
 namespace {
 
 constexpr absl::Duration kStatusTimeout = absl::Seconds(5);
+// The coordinator asks the Kubernetes API meanwhile, for five seconds at most.
+constexpr absl::Duration kStopTimeout = absl::Seconds(8);
 constexpr absl::Duration kLookAgain = absl::Milliseconds(100);
 constexpr absl::Duration kDrainLook = absl::Milliseconds(500);
 
@@ -214,7 +216,26 @@ int AwaitDrain(const AdminOptions& options) {
   }
 }
 
+// 0 if the shards drain, as they are not wanted any more; kStays if they stay.
+int AskWhetherUnwanted(const AdminOptions& options) {
+  constexpr int kStays = 3;
+  for (const std::string& shard : options.shards) {
+    v1::StopShardRequest request;
+    request.set_shard(shard);
+    const auto reply = Coordinator(options.coordinator)
+                           .Ask(&v1::Coordinator::Stub::StopShard, std::move(request), kStopTimeout);
+    if (!reply.ok()) return Complain(reply.status(), options.coordinator);
+    (void)Print(absl::StrCat(reply->why(), "\n"));
+    if (!reply->drains()) return kStays;
+  }
+  return 0;
+}
+
 int Drain(const AdminOptions& options) {
+  if (options.if_unwanted) {
+    const int stays = AskWhetherUnwanted(options);
+    return stays != 0 || !options.wait ? stays : AwaitDrain(options);
+  }
   const auto reply = AskToDrain(options, options.shards);
   if (!reply.ok()) return Complain(reply.status(), options.coordinator);
   if (options.wait && !options.cancel) return AwaitDrain(options);
@@ -388,6 +409,12 @@ void AddAdmin(CLI::App& app, AdminOptions& options) {
   CLI::Option* cancel = drain->add_flag("--cancel", options.cancel,
                                         "End it: they get segments again; what has moved stays where it is");
   drain->add_flag("--wait", options.wait, "Show the progress, until all may go")->excludes(cancel);
+  drain
+      ->add_flag(
+          "--if-unwanted", options.if_unwanted,
+          "Only if their StatefulSet (--statefulset of the coordinator) has no place for them any more, "
+          "and then together with all others of which that is true; for the hook before a pod stops")
+      ->excludes(cancel);
   drain->add_flag("--json", options.json,
                   "As JSON: DrainShardsReply of coordinator.proto; with --wait once, when all may go");
   drain
@@ -398,7 +425,7 @@ void AddAdmin(CLI::App& app, AdminOptions& options) {
       ->capture_default_str();
   drain->footer(
       "Exits with 1 if the shards that remain could not hold all copies or rows, and with --wait if not all "
-      "may go in time.");
+      "may go in time; with --if-unwanted with 3, and says why, if one is to stay or that is not known.");
   CLI::App* shard = app.add_subcommand("shard", "Show the shards of a cluster, or remove one");
   shard->require_subcommand(1);
   CLI::App* shard_list = shard->add_subcommand("list", "Show all shards of the cluster");

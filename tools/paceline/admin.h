@@ -20,6 +20,7 @@ struct AdminOptions {
   std::vector<std::string> shards;
   bool cancel = false;
   bool wait = false;
+  bool if_unwanted = false;
   bool force = false;
   bool accept_loss = false;
   std::vector<std::string> given_up;  // shards

@@ -1,6 +1,7 @@
 #include "services/coordinator/metadata/coordinator_core.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "libs/base/status.h"
@@ -12,6 +13,11 @@ namespace paceline::coordinator {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(250);
+
+// A client works with the session, or is about to.
+bool IsOpen(SessionRecord::State state) {
+  return state >= SessionRecord::OPENING && state <= SessionRecord::FINISHING;
+}
 
 }  // namespace
 
@@ -69,6 +75,7 @@ CoordinatorCore::CoordinatorCore(Options options, std::unique_ptr<Facts> facts, 
       loads_(context_, membership_),
       moves_(context_, membership_, promotions_, loads_, waiters_, [this] { FollowMap(); }),
       drains_(context_, membership_, moves_),
+      stops_(context_, waiters_, drains_),
       last_on_time_(context_.now) {
   sessions_.Start([this](const SessionRecord& session) { workers_.OnMoved(session); });
   workers_.HoldJoinsIf(
@@ -183,6 +190,14 @@ absl::StatusOr<v1::DrainShardsReply> CoordinatorCore::DrainShards(const v1::Drai
   return reply;
 }
 
+Ticket CoordinatorCore::StopShard(const v1::StopShardRequest& request, absl::Time deadline,
+                                  Done<v1::StopShardReply> done) {
+  const Visit visit(context_);
+  const absl::Status unfit = CheckServing().ok() ? membership_.CheckMayGiveIds() : CheckServing();
+  return Ask(unfit, request, deadline, done,
+             [&](absl::Time until) { return stops_.Stop(request, until, done); });
+}
+
 absl::StatusOr<v1::RemoveShardReply> CoordinatorCore::RemoveShard(const v1::RemoveShardRequest& request) {
   const Visit visit(context_);
   ABSL_RETURN_IF_ERROR(CheckServing());
@@ -220,6 +235,7 @@ v1::StatusReply CoordinatorCore::Status() {
   const Visit visit(context_);
   v1::StatusReply reply =
       StatusOf(context_, membership_, sessions_, fan_outs_, workers_, job_changes_, moves_, drains_);
+  for (const std::string& problem : stops_.Problems()) reply.add_problems(problem);
   loads_.AddTo(reply);
   for (v1::JobStatus& job : *reply.mutable_jobs()) {
     for (v1::WorkStatus& queue : work_.Of(job.job())) *job.add_work() = std::move(queue);
@@ -378,6 +394,7 @@ void CoordinatorCore::OnTime() {
   snapshots_.OnTime();
   if (!CheckGivesIds().ok()) return;
   schedules_.OnTime();
+  stops_.OnTime();
   work_.OnTime();
   bounds_.OnTime();
 }
@@ -413,8 +430,10 @@ void CoordinatorCore::StopAll() {
 Gauges CoordinatorCore::gauges() {
   context_.now = context_.clock.Now();
   Gauges gauges;
+  std::set<uint32_t> active;
   for (const auto& [id, session] : facts_->sessions()) {
     if (session.state() != SessionRecord::CLOSED) gauges.sessions[StateName(session.state())] += 1;
+    if (IsOpen(session.state())) active.insert(session.job());
     if (session.state() != SessionRecord::WORKER) continue;
     const JobRecord* job = facts_->FindJob(session.job());
     if (job != nullptr)
@@ -426,6 +445,13 @@ Gauges CoordinatorCore::gauges() {
   for (const auto& [shard, segments] : membership_.lost()) gauges.segments_lost += segments.size();
   gauges.segments_under_replicated = moves_.UnderReplicated().size();
   gauges.shards_draining = drains_.size();
+  for (const auto& [id, shard] : facts_->shards()) {
+    gauges.each_shard.push_back({shard.info().name(), membership_.Alive(id), shard.draining()});
+  }
+  for (const uint32_t id : active) {
+    if (const JobRecord* job = facts_->FindJob(id)) gauges.active_jobs.push_back({id, job->name()});
+  }
+  gauges.problems = static_cast<size_t>(Status().problems_size());
   gauges.moves = moves_.Status().value_or(v1::MoveStatus());
   gauges.load = loads_.Status();
   gauges.jobs = facts_->jobs().size();

@@ -26,6 +26,7 @@
 #include "services/coordinator/metadata/placement/moves.h"
 #include "services/coordinator/metadata/placement/promotions.h"
 #include "services/coordinator/metadata/placement/recoveries.h"
+#include "services/coordinator/metadata/placement/stops.h"
 #include "services/coordinator/metadata/sessions/sessions.h"
 #include "services/coordinator/metadata/sessions/workers.h"
 #include "services/coordinator/metadata/snapshots/snapshot_schedules.h"
@@ -51,7 +52,19 @@ struct Gauges {
   size_t segments_lost = 0;
   size_t segments_under_replicated = 0;
   size_t shards_draining = 0;
-  v1::MoveStatus moves;  // empty: nothing moves
+  struct Shard {
+    std::string name;
+    bool alive = false;
+    bool draining = false;
+  };
+  std::vector<Shard> each_shard;
+  struct Job {
+    uint32_t id = 0;
+    std::string name;
+  };
+  std::vector<Job> active_jobs;  // of which a client has an open session
+  size_t problems = 0;           // as many as Status() names
+  v1::MoveStatus moves;          // empty: nothing moves
   v1::LoadStatus load;
   size_t jobs = 0;
   size_t tables = 0;
@@ -120,6 +133,9 @@ class CoordinatorCore final : private FanOuts::Listener {
 
   // Moves everything away from shards. See Drains.
   absl::StatusOr<v1::DrainShardsReply> DrainShards(const v1::DrainShardsRequest& request);
+
+  // What a shard whose pod is to stop has to do. See Stops.
+  Ticket StopShard(const v1::StopShardRequest& request, absl::Time deadline, Done<v1::StopShardReply> done);
 
   // Forgets a shard. Repeat the call while it returns kAborted. See Membership::Remove.
   absl::StatusOr<v1::RemoveShardReply> RemoveShard(const v1::RemoveShardRequest& request);
@@ -273,6 +289,7 @@ class CoordinatorCore final : private FanOuts::Listener {
   Loads loads_;
   Moves moves_;
   Drains drains_;
+  Stops stops_;
   uint64_t followed_map_ = 0;
   absl::Time last_on_time_;
   absl::Status stopped_;  // the answer to all requests after Stop; OK: it runs

@@ -108,6 +108,7 @@ void Shard::Survey(std::function<void(State)> done) {
     uint64_t parked = 0;
     ReplicationState replication;
     std::vector<v1::WorkerClock> workers;
+    std::map<uint64_t, uint64_t> behind;  // clocks, by session
     std::vector<v1::JobClock> jobs;
     std::map<uint32_t, std::pair<uint64_t, uint64_t>> held;  // rows and bytes, by job
     v1::Known known;
@@ -138,7 +139,10 @@ void Shard::Survey(std::function<void(State)> done) {
           v1::JobClock& of_job = mine.jobs.emplace_back();
           of_job.set_job(job.v);
           of_job.set_min_clock(clock.min_clock());
+          uint64_t fastest = 0;
+          for (const auto& [session, worker] : clock.workers()) fastest = std::max(fastest, worker.counted);
           for (const auto& [session, worker] : clock.workers()) {
+            mine.behind[session.v] = fastest - worker.counted;
             v1::WorkerClock& of_worker = mine.workers.emplace_back();
             of_worker.set_job(job.v);
             of_worker.set_session(session.v);
@@ -197,6 +201,9 @@ void Shard::Survey(std::function<void(State)> done) {
           for (const v1::JobClock& job : segment.jobs) {
             const auto [it, fresh] = min_clocks.emplace(job.job(), job.min_clock());
             if (!fresh) it->second = std::min(it->second, job.min_clock());
+          }
+          for (const auto& [session, clocks] : segment.behind) {
+            state.behind[session] = std::max(state.behind[session], clocks);
           }
           for (const v1::WorkerClock& worker : segment.workers) {
             const auto [it, fresh] = workers.emplace(worker.session(), worker);

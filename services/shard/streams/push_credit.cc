@@ -49,6 +49,8 @@ void PushStream::FrameDone(uint64_t frame, absl::Time arrived, int64_t taken_ns)
   std::shared_ptr<world::StreamPort> port;
   bool soon = false;
   bool read_on = false;
+  const absl::Duration total = context_.clock().Now() - arrived;
+  if (taken_ns >= 0) context_.probe().PushServed(absl::Nanoseconds(taken_ns), total);
   {
     MutexLock lock(&mutex_);
     frames_[frame - received_ - 1].done = true;
@@ -57,7 +59,7 @@ void PushStream::FrameDone(uint64_t frame, absl::Time arrived, int64_t taken_ns)
     if (taken_ns >= 0 && !fixed_) {
       const absl::Duration taken = absl::Nanoseconds(taken_ns);
       reply_.set_frame_queue_us(absl::ToInt64Microseconds(taken));
-      reply_.set_frame_apply_us(absl::ToInt64Microseconds(context_.clock().Now() - arrived - taken));
+      reply_.set_frame_apply_us(absl::ToInt64Microseconds(total - taken));
     }
     soon = unsaid_bytes_ < context_.streams().Share() / 4;
     read_on = stopped_ && !Stopped();

@@ -3,6 +3,7 @@
 {{- define "paceline.coordinatorArgs" -}}
 - --listen=0.0.0.0:{{ .Values.coordinator.port }}
 - --metrics-listen=0.0.0.0:{{ .Values.metrics.port }}
+- --metrics-cluster={{ include "paceline.metricsCluster" . }}
 {{- if include "paceline.usesEtcd" . }}
 # Each cluster on one etcd has a prefix of its own.
 - --store=etcd://{{ include "paceline.etcdEndpoints" . }}/{{ .Release.Namespace }}-{{ include "paceline.fullname" . }}
@@ -18,7 +19,11 @@
 {{- with include "paceline.snapshotDir" . }}
 - --snapshot-dir={{ . }}
 {{- end }}
-- --shards={{ .Values.shard.replicas }}
+# That so many have joined begins a cluster; how many there are later, shards and the StatefulSet say.
+- --shards={{ include "paceline.shardsLeast" . }}
+{{- if include "paceline.drains" . }}
+- --statefulset={{ .Release.Namespace }}/{{ include "paceline.fullname" . }}-shard
+{{- end }}
 - --replicas={{ .Values.shard.replication }}
 - --ring-bits={{ .Values.coordinator.ringBits }}
 - --session-timeout={{ .Values.coordinator.sessionTimeout }}
@@ -45,6 +50,7 @@
 - --staging-budget={{ .Values.shard.stagingBudget }}
 - --threads={{ .Values.shard.threads }}
 - --metrics-listen=0.0.0.0:{{ .Values.metrics.port }}
+- --metrics-cluster={{ include "paceline.metricsCluster" . }}
 - --log-format={{ .Values.log.format }}
 - --log-level={{ .Values.log.level }}
 {{- if .Values.shard.persistence.enabled }}

@@ -113,8 +113,9 @@ without a server look nothing up; then the API server, or the coordinator's log,
 {{- $v := .root.Values -}}
 {{- include "paceline.checkClaimTemplate" (dict "root" .root "old" .old "path" "shard" "claim" $v.shard.persistence) -}}
 {{- $was := int .old.spec.replicas -}}
-{{- if gt (sub $was (int $v.shard.replicas)) 1 -}}
-{{- fail (printf "shard.replicas=%v: this release has %d shards, and together those that go may hold all copies of a segment. Lower it by one, wait until `paceline status` says that there are no problems, and go on" $v.shard.replicas $was) -}}
+{{- /* Shards that drain first go as one set; without that each takes its copies with it. */ -}}
+{{- if and (not $v.autoscaling.enabled) (not (include "paceline.drains" .root)) (gt (sub $was (int $v.shard.replicas)) 1) -}}
+{{- fail (printf "shard.replicas=%v: this release has %d shards, and together those that go may hold all copies of a segment. Lower it by one, wait until `paceline status` says that there are no problems, and go on; or set shard.handOver.drain=true" $v.shard.replicas $was) -}}
 {{- end -}}
 {{- end -}}
 

@@ -4,6 +4,7 @@ value, what was expected, and what to do. Checks of what is installed already ar
 {{- define "paceline.check" -}}
 {{- include "paceline.checkWords" . -}}
 {{- include "paceline.checkNames" . -}}
+{{- include "paceline.checkAutoscaling" . -}}
 {{- include "paceline.checkCluster" . -}}
 {{- include "paceline.checkPorts" . -}}
 {{- include "paceline.checkMemory" . -}}
@@ -103,6 +104,7 @@ value, what was expected, and what to do. Checks of what is installed already ar
 {{- range $v.externalEtcd.endpoints }}{{ include "paceline.require" (list "externalEtcd.endpoints" . "endpoint") }}{{ end -}}
 {{- include "paceline.expect" (list "shard.zone.label" $v.shard.zone.label "key") -}}
 {{- include "paceline.expect" (list "shard.external.host" $v.shard.external.host "host") -}}
+{{- include "paceline.expect" (list "metrics.clusterName" $v.metrics.clusterName "label") -}}
 {{- include "paceline.require" (list "metrics.rules.runbookBase" $v.metrics.rules.runbookBase "url") -}}
 {{- end -}}
 
@@ -131,10 +133,35 @@ value, what was expected, and what to do. Checks of what is installed already ar
 {{- end -}}
 
 {{/* How many there are, and where their facts and rows are. */}}
+{{- define "paceline.checkAutoscaling" -}}
+{{- $a := .Values.autoscaling -}}
+{{- include "paceline.expect" (list "autoscaling.prometheus" $a.prometheus "url") -}}
+{{- if $a.enabled -}}
+{{- $copies := int .Values.shard.replication -}}
+{{- if le (int $a.minReplicas) $copies -}}
+{{- fail (printf "autoscaling.minReplicas=%v: %d copies of each segment and the first one need %d shards. Raise it, or lower shard.replication" $a.minReplicas $copies (add1 $copies)) -}}
+{{- end -}}
+{{- if lt (int $a.maxReplicas) (int $a.minReplicas) -}}
+{{- fail (printf "autoscaling.maxReplicas=%v is less than autoscaling.minReplicas=%v; raise it" $a.maxReplicas $a.minReplicas) -}}
+{{- end -}}
+{{- if not (include "paceline.drains" .) -}}
+{{- fail "autoscaling.enabled=true: shards that an autoscaler takes away have to drain first; set shard.handOver.enabled and shard.handOver.drain to true" -}}
+{{- end -}}
+{{- if eq $a.kind "keda" -}}
+{{- if not $a.prometheus -}}
+{{- fail "autoscaling.prometheus is empty: with autoscaling.kind=keda, KEDA asks a Prometheus that has the chart's rules; expected its address, such as http://prometheus.monitoring:9090" -}}
+{{- end -}}
+{{- if and (include "paceline.knowsKinds" .) (not (.Capabilities.APIVersions.Has "keda.sh/v1alpha1/ScaledObject")) -}}
+{{- fail "autoscaling.kind=keda: this cluster does not know ScaledObject, which comes with KEDA. Install that first, or set autoscaling.kind=hpa" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "paceline.checkCluster" -}}
 {{- $v := .Values -}}
 {{- $etcd := include "paceline.usesEtcd" . -}}
-{{- $replicas := int $v.shard.replicas -}}
+{{- $replicas := include "paceline.shardsMost" . | int -}}
 {{- $copies := int $v.shard.replication -}}
 {{- if and (gt (int $v.coordinator.replicas) 1) (not $etcd) -}}
 {{- fail (printf "coordinator.replicas=%v: several coordinators share their facts in etcd, and none is configured. Set etcd.enabled=true, or externalEtcd.endpoints, or coordinator.replicas=1" $v.coordinator.replicas) -}}
@@ -271,7 +298,7 @@ value, what was expected, and what to do. Checks of what is installed already ar
 
 {{- define "paceline.checkBudgets" -}}
 {{- $copies := int .Values.shard.replication -}}
-{{- include "paceline.checkBudget" (list "shard" .Values.shard.podDisruptionBudget .Values.shard.replicas (max 1 $copies) (printf "shard.replication=%d keeps that many copies besides the first" $copies)) -}}
+{{- include "paceline.checkBudget" (list "shard" .Values.shard.podDisruptionBudget (include "paceline.shardsMost" .) (max 1 $copies) (printf "shard.replication=%d keeps that many copies besides the first" $copies)) -}}
 {{- $coordinators := int .Values.coordinator.replicas -}}
 {{- include "paceline.checkBudget" (list "coordinator" .Values.coordinator.podDisruptionBudget .Values.coordinator.replicas (max 1 (sub $coordinators 1)) (printf "of coordinator.replicas=%d one must stay" $coordinators)) -}}
 {{- end -}}
@@ -320,8 +347,8 @@ value, what was expected, and what to do. Checks of what is installed already ar
 
 {{/* Flags that ports, volumes and names follow are set by their values only. */}}
 {{- define "paceline.checkArgs" -}}
-{{- $metrics := dict "--metrics-listen" "metrics.port" "--snapshot-dir" "snapshots.existingClaim" -}}
-{{- $coordinator := merge (dict "--listen" "coordinator.port" "--data-dir" "coordinator.persistence" "--store" "etcd.enabled or externalEtcd.endpoints" "--shards" "shard.replicas" "--replicas" "shard.replication" "--ring-bits" "coordinator.ringBits") $metrics -}}
+{{- $metrics := dict "--metrics-listen" "metrics.port" "--metrics-cluster" "metrics.clusterName" "--snapshot-dir" "snapshots.existingClaim" -}}
+{{- $coordinator := merge (dict "--listen" "coordinator.port" "--data-dir" "coordinator.persistence" "--store" "etcd.enabled or externalEtcd.endpoints" "--shards" "shard.replicas" "--statefulset" "shard.handOver.drain" "--replicas" "shard.replication" "--ring-bits" "coordinator.ringBits") $metrics -}}
 {{- $shard := merge (dict "--listen" "shard.port" "--peer-listen" "shard.peerPort" "--data-dir" "shard.persistence" "--acks" "shard.acks" "--name" "fullnameOverride" "--coordinator" "coordinator.port") $metrics -}}
 {{- if .Values.shard.external.enabled }}{{ $shard = set $shard "--advertise" "shard.external" }}{{ end -}}
 {{- $etcd := dict "--name" "fullnameOverride" "--data-dir" "etcd.persistence" "--initial-cluster" "etcd.replicas" "--listen-client-urls" "etcd.enabled" "--listen-peer-urls" "etcd.enabled" -}}
@@ -379,14 +406,14 @@ value, what was expected, and what to do. Checks of what is installed already ar
 {{- end -}}
 {{- if $external.enabled -}}
 {{- if eq $external.type "NodePort" -}}
-{{- $last := add $external.nodePortBase (sub (int $v.shard.replicas) 1) | int -}}
+{{- $last := add $external.nodePortBase (sub (include "paceline.shardsMost" . | int) 1) | int -}}
 {{- if or (lt (int $external.nodePortBase) 30000) (gt $last 32767) -}}
 {{- fail (printf "shard.external.nodePortBase=%v: shards have the ports from there to %d; expected ports of nodes, 30000 to 32767. Choose another base" $external.nodePortBase $last) -}}
 {{- end -}}
 {{- if and (eq $service.type "NodePort") $service.nodePort (ge (int $service.nodePort) (int $external.nodePortBase)) (le (int $service.nodePort) $last) -}}
 {{- fail (printf "coordinator.service.nodePort=%v: a shard has it, as shards have the ports %v to %d from shard.external.nodePortBase; choose another" $service.nodePort $external.nodePortBase $last) -}}
 {{- end -}}
-{{- else if and (not (contains "{ordinal}" ($external.host | default ""))) (gt (int $v.shard.replicas) 1) -}}
+{{- else if and (not (contains "{ordinal}" ($external.host | default ""))) (gt (include "paceline.shardsMost" . | int) 1) -}}
 {{- fail (printf "shard.external.host=%q: with LoadBalancer each shard has an address of its own; expected a name with {ordinal} in it, such as shard-{ordinal}.ml.example, that your DNS leads to the Services" ($external.host | default "")) -}}
 {{- else if not $external.host -}}
 {{- fail "shard.external.host is empty: a shard cannot know the address of its load balancer; expected a name such as shard-{ordinal}.ml.example, that your DNS leads to the Service" -}}

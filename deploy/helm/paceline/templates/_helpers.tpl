@@ -21,6 +21,37 @@
 {{- end -}}
 {{- end -}}
 
+{{/* The label paceline_cluster of all metrics; also a value of a label selector, which has 63 characters at most. */}}
+{{- define "paceline.metricsCluster" -}}
+{{- .Values.metrics.clusterName | default (printf "%s.%s" .Release.Namespace (include "paceline.fullname" .)) | trunc 63 | trimSuffix "-" | trimSuffix "." -}}
+{{- end -}}
+
+{{/* As few, and as many, shards as there may be. */}}
+{{- define "paceline.shardsLeast" -}}
+{{- ternary .Values.autoscaling.minReplicas .Values.shard.replicas .Values.autoscaling.enabled | int -}}
+{{- end -}}
+{{- define "paceline.shardsMost" -}}
+{{- ternary .Values.autoscaling.maxReplicas .Values.shard.replicas .Values.autoscaling.enabled | int -}}
+{{- end -}}
+
+{{/* The StatefulSet's number of shards; empty: an autoscaler's. Where manifests had a number before autoscaling was on, they
+go on to have the one that there is. */}}
+{{- define "paceline.replicas" -}}
+{{- if not .Values.autoscaling.enabled -}}
+{{- .Values.shard.replicas -}}
+{{- else -}}
+{{- $old := lookup "apps/v1" "StatefulSet" .Release.Namespace (print (include "paceline.fullname" .) "-shard") -}}
+{{- if and $old (ne (get ($old.metadata.annotations | default dict) "paceline.example/replicas") "autoscaled") -}}
+{{- $old.spec.replicas | int -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Whether shards without a place drain before they stop. */}}
+{{- define "paceline.drains" -}}
+{{- if and .Values.shard.handOver.enabled .Values.shard.handOver.drain -}}yes{{- end -}}
+{{- end -}}
+
 {{/* What selects a component's pods; for the life of the release, so nothing that a value adds. */}}
 {{- define "paceline.selector" -}}
 app.kubernetes.io/name: {{ include "paceline.name" .root }}

@@ -69,7 +69,7 @@ annotations:
 {{/* What is the same in the spec of every pod. */}}
 {{- define "paceline.podSpec" -}}
 serviceAccountName: {{ include "paceline.serviceAccount" .root | quote }}
-automountServiceAccountToken: false
+automountServiceAccountToken: {{ .token | default false }}
 enableServiceLinks: false
 {{- include "paceline.pullSecrets" .root }}
 {{- include "paceline.scheduling" . }}

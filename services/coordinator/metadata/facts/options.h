@@ -12,6 +12,7 @@
 namespace paceline::coordinator {
 
 class SnapshotFiles;
+class WantedShards;
 
 // The limits of the coordinator. What exceeds one is refused RESOURCE_EXHAUSTED (a count) or INVALID_ARGUMENT
 // (a size), naming the limit; existing objects are not affected.
@@ -71,6 +72,8 @@ struct Options {
   ByLoad by_load = {};
   // The files of snapshots' manifests; must outlive the coordinator. nullptr: there are no snapshots.
   SnapshotFiles* snapshots = nullptr;
+  // How many shards there are to be; must outlive the coordinator. nullptr: nobody says.
+  WantedShards* wanted_shards = nullptr;
   Limits limits = {};
 };
 

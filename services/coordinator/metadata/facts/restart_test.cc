@@ -313,6 +313,8 @@ TEST(TermTest, OnlyTheNewestCoordinatorOfAStoreCanChangeIt) {
   EXPECT_THAT(opening.status(), StatusIs(StatusCode::kUnavailable, HasSubstr("another coordinator")));
   EXPECT_THAT(old->KeepAlive({}), StatusIs(StatusCode::kUnavailable, HasSubstr("another coordinator")));
   EXPECT_EQ(young->gauges().sessions["open"], 1u);
+  ASSERT_EQ(young->gauges().active_jobs.size(), 1u);
+  EXPECT_EQ(young->gauges().active_jobs[0].name, "ctr");
   EXPECT_EQ(young->gauges().term, 2u);
 }
 

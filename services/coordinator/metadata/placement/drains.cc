@@ -42,7 +42,7 @@ absl::StatusOr<std::set<uint32_t>> Drains::Named(const v1::DrainShardsRequest& r
   return named;
 }
 
-absl::StatusOr<v1::DrainShardsReply> Drains::Drain(const v1::DrainShardsRequest& request) {
+absl::StatusOr<v1::DrainShardsReply> Drains::Drain(const v1::DrainShardsRequest& request, bool unwanted) {
   if (!Planted(Bug::kLateDrainObeyed)) {
     if (FindNonce(context_.facts.nonces(), request.nonce()) != nullptr) return ReplyOf(request);
     ABSL_RETURN_IF_ERROR(CheckNumber(request));
@@ -57,6 +57,7 @@ absl::StatusOr<v1::DrainShardsReply> Drains::Drain(const v1::DrainShardsRequest&
     if (drains == shard.draining()) continue;
     changes.shards.push_back(shard);
     changes.shards.back().set_draining(drains);
+    changes.shards.back().set_draining_unwanted(drains && unwanted);
   }
   if (!changes.shards.empty() && !request.cancel()) ABSL_RETURN_IF_ERROR(CheckRoom(draining));
   // Also of a request that changes nothing: one before it that comes later must not.
@@ -204,6 +205,12 @@ std::string Drains::WaitsFor(uint32_t shard, const std::set<uint32_t>& segments)
   return absl::StrCat(context_.options.replicas + 1,
                       " shards are needed that live and do not drain, and there are ", others,
                       ": start more");
+}
+
+bool Drains::AnyUnwantedLives() const {
+  return std::ranges::any_of(context_.facts.shards(), [&](const auto& shard) {
+    return shard.second.draining_unwanted() && membership_.Alive(shard.first);
+  });
 }
 
 size_t Drains::size() const {

@@ -36,7 +36,11 @@ class Drains {
   // Requests may arrive late and twice, also after their opposite. They count in the order of their numbers,
   // which are stored with what they change: kAborted if one of this number or a later one was taken. One that
   // was taken itself, by its nonce, changes nothing when it comes again, and is told how far that drain is.
-  absl::StatusOr<v1::DrainShardsReply> Drain(const v1::DrainShardsRequest& request);
+  // `unwanted`: they drain because no more so many are wanted (Stops).
+  absl::StatusOr<v1::DrainShardsReply> Drain(const v1::DrainShardsRequest& request, bool unwanted = false);
+  // A shard that drains because it is not wanted lives.
+  bool AnyUnwantedLives() const;
+  bool Lives(uint32_t shard) const { return membership_.Alive(shard); }
 
   // Has shards mark their folders, and forgets those that have gone. Call after a change of the map, and with
   // every beat and tick. True: a map was committed.

@@ -62,6 +62,12 @@ TEST_F(DrainsTest, WithoutReplicasEverySegmentMovesByRecruitHandOverAndDrop) {
   ASSERT_THAT(reply, IsOk());
   EXPECT_EQ(reply->shards(0).drain().segments_left(), static_cast<uint32_t>(Holds("shard-1")));
   EXPECT_FALSE(reply->shards(0).drain().may_go());
+  const std::vector<Gauges::Shard> each = cluster_->core().gauges().each_shard;
+  ASSERT_EQ(each.size(), 3u);
+  for (const Gauges::Shard& shard : each) {
+    EXPECT_TRUE(shard.alive) << shard.name;
+    EXPECT_EQ(shard.draining, shard.name == "shard-1") << shard.name;
+  }
   bool two = false;
   const auto watch = cluster_->core().WatchMap(0, [&](const auto& map) {
     for (const auto& config : map->segments()) two |= config.replicas_size() > 0;

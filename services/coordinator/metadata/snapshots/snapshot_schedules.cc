@@ -220,7 +220,8 @@ std::vector<SnapshotSchedules::Gauge> SnapshotSchedules::gauges() const {
     gauges.push_back({.job = id,
                       .name = job.name(),
                       .age_s = std::max<int64_t>(0, now - since),
-                      .failures = state == states_.end() ? 0 : state->second.failures});
+                      .failures = state == states_.end() ? 0 : state->second.failures,
+                      .every_s = record.schedule().every_s()});
   }
   return gauges;
 }

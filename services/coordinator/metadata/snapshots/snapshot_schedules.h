@@ -48,6 +48,7 @@ class SnapshotSchedules {
     std::string name;
     int64_t age_s = 0;      // since the last one was complete; if there is none, since the schedule was set
     uint64_t failures = 0;  // since this coordinator began to lead
+    uint32_t every_s = 0;   // 0: it goes by clocks
   };
   std::vector<Gauge> gauges() const;
 

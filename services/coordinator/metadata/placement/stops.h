@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "paceline/v1/coordinator.pb.h"
+#include "services/coordinator/metadata/changes/waiters.h"
+#include "services/coordinator/metadata/facts/context.h"
+#include "services/coordinator/metadata/placement/drains.h"
+#include "services/coordinator/metadata/placement/wanted_shards.h"
+
+namespace paceline::coordinator {
+
+// The number N of the pod `pod`, NAME-N of the StatefulSet `name`; nullopt: it is none of its pods.
+std::optional<uint32_t> OrdinalOf(absl::string_view pod, absl::string_view name);
+
+// What becomes of a shard whose pod is to stop.
+//
+// A pod that is stopped comes back, with its folder, unless its StatefulSet has become smaller: then those
+// with the highest ordinals go for good. A pod does not know which of the two it is, so its pre-stop hook
+// asks here. If its ordinal is no smaller than the number of shards wanted, all shards of which that is true
+// drain, as one set: none of them takes what another one gives. Otherwise nothing moves, and the hook hands
+// over. If the number cannot be read, or the others have no room, the answer is to hand over too, and says
+// why.
+//
+// A shard that drains for this reason and is wanted again (the StatefulSet has grown meanwhile, so its next
+// pod lives) stops draining. Drains that people asked for are left alone.
+class Stops {
+ public:
+  // How often the number is read while shards drain because of it.
+  static constexpr absl::Duration kLookAgain = absl::Seconds(5);
+  // How long an answer that a shard cannot drain is a problem.
+  static constexpr absl::Duration kProblemLasts = absl::Minutes(10);
+
+  Stops(Context& context, Waiters& waiters, Drains& drains)
+      : context_(context), waiters_(waiters), drains_(drains) {}
+
+  // kNotFound: there is no such shard.
+  absl::StatusOr<Ticket> Stop(const v1::StopShardRequest& request, absl::Time deadline,
+                              const Done<v1::StopShardReply>& done);
+  void OnTime();
+  // What kept shards that stopped lately from draining, and which of them stopped before they were empty, one
+  // sentence each.
+  std::vector<std::string> Problems() const;
+
+ private:
+  // The answer for the shard of that name, if so many are wanted; lets what is to drain drain.
+  v1::StopShardReply Decide(const std::string& shard, const absl::StatusOr<uint32_t>& wanted);
+  static v1::StopShardReply HandOver(const std::string& why);
+  v1::StopShardReply CannotDrain(const std::string& why);
+  // Those with ordinals from `wanted` on.
+  std::set<std::string> Beyond(uint32_t wanted) const;
+  void OnWanted(const absl::StatusOr<uint32_t>& wanted);
+
+  Context& context_;
+  Waiters& waiters_;
+  Drains& drains_;
+  std::string problem_;  // why a shard that stopped was not drained
+  absl::Time problem_since_;
+  bool reading_ = false;
+  absl::Time next_look_ = absl::InfinitePast();
+};
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,194 @@
+// Shards whose pods stop: those that come back hand over, those that do not drain.
+#include "services/coordinator/metadata/placement/stops.h"
+
+#include <utility>
+
+#include "services/coordinator/metadata/placement/map_plan.h"
+#include "services/coordinator/metadata/placement/test_replicated.h"
+
+namespace paceline::coordinator {
+namespace {
+
+using absl::StatusCode;
+using ::paceline::testing::IsOk;
+using ::paceline::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+TEST(OrdinalTest, IsTheNumberBehindTheNameOfTheSet) {
+  EXPECT_EQ(OrdinalOf("ps-shard-0", "ps-shard"), 0u);
+  EXPECT_EQ(OrdinalOf("ps-shard-12", "ps-shard"), 12u);
+  for (const char* other :
+       {"ps-shard", "ps-shard-", "ps-shard-x", "ps-shard-1x", "ps-shard-01", "ps-shard--1", "ps-shard-+1",
+        "ps-shard- 1", "ps-shard-1-2", "other-shard-1", "ps-shard1", "ps-shard-99999999999"}) {
+    EXPECT_EQ(OrdinalOf(other, "ps-shard"), std::nullopt) << other;
+  }
+}
+
+// Answers when the test says so.
+class Scale final : public WantedShards {
+ public:
+  const std::string& name() const override { return name_; }
+  void Read(std::function<void(absl::StatusOr<uint32_t>)> done) override { asked.push_back(std::move(done)); }
+  void Answer(const absl::StatusOr<uint32_t>& wanted) {
+    for (const auto& done : std::exchange(asked, {})) done(wanted);
+  }
+  std::vector<std::function<void(absl::StatusOr<uint32_t>)>> asked;
+
+ private:
+  const std::string name_ = "shard";
+};
+
+class StopsTest : public ReplicatedTest {
+ protected:
+  void StartWith(uint32_t shards, WantedShards* scale) {
+    cluster_ =
+        std::make_unique<TestCluster>(shards, Options{.replicas = 1, .ring_bits = 3, .wanted_shards = scale});
+    cluster_->JoinShards();
+    cluster_->Run(absl::Seconds(1));
+    ASSERT_NE(cluster_->Opened("ctr"), 0u);
+  }
+  Pending<v1::StopShardReply> Stop(const std::string& shard) {
+    v1::StopShardRequest request;
+    request.set_shard(shard);
+    request.set_timeout_ms(5000);
+    Pending<v1::StopShardReply> pending;
+    pending.ticket = cluster_->core().StopShard(request, absl::InfiniteFuture(), pending.done());
+    return pending;
+  }
+  std::vector<std::string> Draining() {
+    std::vector<std::string> names;
+    const v1::StatusReply status = cluster_->core().Status();
+    for (const v1::ShardStatus& shard : status.shards()) {
+      if (shard.has_drain()) names.push_back(shard.info().name());
+    }
+    return names;
+  }
+  void Work(int seconds) {
+    for (int i = 0; i < 4 * seconds; ++i) {
+      Obey();
+      cluster_->Run(absl::Milliseconds(250));
+    }
+  }
+  Scale scale_;
+};
+
+TEST_F(StopsTest, AShardThatComesBackIsNotDrained) {
+  StartWith(3, &scale_);
+  const auto stop = Stop("shard-1");
+  EXPECT_FALSE(stop.answered()) << "the number is read anew each time";
+  scale_.Answer(3);
+  ASSERT_THAT(stop.status(), IsOk());
+  EXPECT_FALSE(stop->drains());
+  EXPECT_EQ(stop->why(), "3 shards are wanted, shard-1 among them: it comes back");
+  EXPECT_THAT(Draining(), IsEmpty());
+  EXPECT_THAT(cluster_->Problems(), IsEmpty());
+}
+
+TEST_F(StopsTest, AllBeyondTheWantedNumberDrainAsOneSet) {
+  StartWith(5, &scale_);
+  const auto stop = Stop("shard-4");
+  scale_.Answer(3);
+  ASSERT_THAT(stop.status(), IsOk());
+  EXPECT_TRUE(stop->drains());
+  EXPECT_THAT(stop->why(), HasSubstr("shard-3, shard-4"));
+  EXPECT_THAT(Draining(), ElementsAre("shard-3", "shard-4")) << "before the other one asks";
+  const auto other = Stop("shard-3");
+  scale_.Answer(3);
+  ASSERT_THAT(other.status(), IsOk());
+  EXPECT_TRUE(other->drains());
+  Work(60);
+  for (const v1::SegmentConfig& config : Configs()) {
+    EXPECT_THAT(NameOf(config.primary()), Not(::testing::AnyOf("shard-3", "shard-4")));
+  }
+}
+
+TEST_F(StopsTest, WithoutTheRightToReadItHandsOverAndSaysSo) {
+  StartWith(3, &scale_);
+  const auto stop = Stop("shard-2");
+  scale_.Answer(absl::PermissionDeniedError("the API server refuses it: give the service account the role"));
+  ASSERT_THAT(stop.status(), IsOk());
+  EXPECT_FALSE(stop->drains());
+  EXPECT_THAT(stop->why(), HasSubstr("give the service account the role"));
+  EXPECT_THAT(cluster_->Problems(), Contains(HasSubstr("give the service account the role")));
+  EXPECT_THAT(Draining(), IsEmpty());
+  cluster_->Run(Stops::kProblemLasts);
+  EXPECT_THAT(cluster_->Problems(), IsEmpty());
+}
+
+TEST_F(StopsTest, AnAnswerThatDoesNotComeIsNotWaitedFor) {
+  StartWith(3, &scale_);
+  const auto stop = Stop("shard-2");
+  cluster_->Run(absl::Seconds(6));
+  ASSERT_THAT(stop.status(), IsOk());
+  EXPECT_FALSE(stop->drains());
+  EXPECT_THAT(stop->why(), HasSubstr("not read in time"));
+  scale_.Answer(0);
+  EXPECT_THAT(Draining(), IsEmpty()) << "the answer is given already";
+}
+
+TEST_F(StopsTest, WithoutRoomItHandsOverAndSaysSo) {
+  StartWith(3, &scale_);
+  const auto stop = Stop("shard-2");
+  scale_.Answer(1);
+  ASSERT_THAT(stop.status(), IsOk());
+  EXPECT_FALSE(stop->drains());
+  EXPECT_THAT(stop->why(), AllOf(HasSubstr("1 shard is wanted"), HasSubstr("each segment needs 2")));
+  EXPECT_THAT(Draining(), IsEmpty());
+}
+
+TEST_F(StopsTest, WithoutAStatefulSetItHandsOver) {
+  StartWith(3, nullptr);
+  const auto stop = Stop("shard-2");
+  cluster_->Run(absl::Milliseconds(10));
+  ASSERT_THAT(stop.status(), IsOk());
+  EXPECT_FALSE(stop->drains());
+  EXPECT_THAT(stop->why(), HasSubstr("--statefulset"));
+  EXPECT_THAT(Stop("nobody").status(), StatusIs(StatusCode::kNotFound, HasSubstr("nobody")));
+}
+
+TEST_F(StopsTest, AShardThatIsWantedAgainStopsDraining) {
+  StartWith(4, &scale_);
+  const auto stop = Stop("shard-3");
+  scale_.Answer(3);
+  ASSERT_THAT(Draining(), ElementsAre("shard-3"));
+  cluster_->Run(Stops::kLookAgain);
+  ASSERT_FALSE(scale_.asked.empty());
+  scale_.Answer(3);
+  EXPECT_THAT(Draining(), ElementsAre("shard-3"));
+  cluster_->Run(Stops::kLookAgain);
+  scale_.Answer(absl::UnavailableError("away"));
+  EXPECT_THAT(Draining(), ElementsAre("shard-3")) << "nothing is concluded from silence";
+  cluster_->Run(Stops::kLookAgain);
+  scale_.Answer(4);
+  EXPECT_THAT(Draining(), IsEmpty());
+}
+
+TEST_F(StopsTest, ADrainThatPeopleAskedForGoesOn) {
+  StartWith(4, &scale_);
+  v1::DrainShardsRequest request;
+  request.add_shards("shard-1");
+  ASSERT_THAT(cluster_->core().DrainShards(request), IsOk());
+  (void)Stop("shard-3");
+  scale_.Answer(3);
+  cluster_->Run(Stops::kLookAgain);
+  scale_.Answer(4);
+  EXPECT_THAT(Draining(), ElementsAre("shard-1"));
+}
+
+TEST_F(StopsTest, AStopBeforeTheDrainEndsIsNamed) {
+  StartWith(4, &scale_);
+  (void)Stop("shard-3");
+  scale_.Answer(3);
+  ASSERT_THAT(Draining(), ElementsAre("shard-3"));
+  shards().at("shard-3").up = false;
+  cluster_->Run(absl::Seconds(5));
+  EXPECT_THAT(cluster_->Problems(), Contains(HasSubstr("shard-3 was stopped before it was empty")));
+}
+
+}  // namespace
+}  // namespace paceline::coordinator
