@@ -86,6 +86,11 @@ enum class Bug : uint8_t {
   kLoadMovesEarly,      // segments move by load while a drain goes on or copies are missing
   kLoadMovesAgain,      // a segment that has just moved by load does not rest
   kLoadNotAwaited,      // segments move by load before all their primaries have told it
+  kSeenUnconfirmed = 120,  // an update counts as seen by all before all have confirmed it
+  kSeenAfterTakeover,      // … before the readers of the primary before have stopped to hand out its values
+  kOlderHandedOut,         // a client hands out a value that is older than the round it has confirmed
+  kLeaseOutlived,          // … though it may have been forgotten
+  kSeenWhenCommitted,      // a push no longer counts against its bound once it is committed
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -131,6 +131,7 @@ NextVisit Primary::OnTime(absl::Time now) {
   OnTimeOfHandOver(now);
   NoteServing(now);
   cuts_.OnTime(now, segment_);
+  if (!rounds_.empty() && MayAnswer()) rounds_.OnTime({segment_, epoch_, replicas_.committed()}, now);
   parked_.OnTime(now, segment_, [this](const Read& read) { return WaitOf(read); });
   return parked() > 0 || handing_over() || !cuts_.empty() ? NextVisit::kSoon : visit;
 }

@@ -106,6 +106,10 @@ std::optional<v1::Refusal> SegmentHost::Subscribe(const log::SetChange& change, 
   return primary()->Subscribe(change);
 }
 
+void SegmentHost::TakeReading(const log::ReadingNote& note, absl::Time now) {
+  if (primary() != nullptr) primary()->TakeReading(note, now);
+}
+
 void SegmentHost::Flush() {
   if (primary() != nullptr) primary()->Flush();
 }
