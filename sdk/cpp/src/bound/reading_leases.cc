@@ -95,6 +95,10 @@ void ReadingLeases::Lost(SegmentId id) {
   segment.due = true;
 }
 
+void ReadingLeases::Due(SegmentId id) {
+  if (const auto found = segments_.find(id); found != segments_.end()) found->second.due = true;
+}
+
 void ReadingLeases::Beat(absl::Time now) {
   for (auto& [id, segment] : segments_) {
     segment.due = true;

@@ -51,6 +51,8 @@ class ReadingLeases {
   // The stream is gone, or the segment has another primary: it joins anew.
   void Lost(SegmentId segment);
 
+  // Something else is to be said of the segment, if it is read.
+  void Due(SegmentId segment);
   // A beat: what is to be said to all segments becomes due. Leaves those that are not read any more.
   void Beat(absl::Time now);
   // Takes what is to be said of the segment now, if there is anything, in a message with this beat.

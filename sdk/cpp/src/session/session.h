@@ -109,6 +109,7 @@ class Session {
   void OnWatchEnded();
   absl::Status TakeMap(const v1::Map& map);
 
+  absl::Status CheckValueBound(const Consistency& consistency, const table::Schema& schema) const;
   absl::StatusOr<std::shared_ptr<const TableInfo>> TakeTable(const v1::OpenTableReply& reply,
                                                              const Consistency& consistency);
   // The id of the table that has this name now.

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "libs/base/ids.h"
+#include "libs/wire/packed.h"
+#include "paceline/v1/shard.pb.h"
+#include "sdk/cpp/src/bound/reading_leases.h"
+#include "sdk/cpp/src/bound/unseen_updates.h"
+#include "sdk/cpp/src/session/context.h"
+
+namespace paceline::sdk {
+
+// Value bounds (VAP, docs/consistency.md): holds pushes back that would exceed the bound of what not all
+// readers have seen, and keeps the promises that this client has given as a reader. What it has to say goes
+// with the subscribe streams.
+class ValueBounds {
+ public:
+  explicit ValueBounds(Context& context) : context_(context) {}
+  // Called when values that wait may be fit now.
+  std::function<void()> on_readable = [] {};
+
+  // -- pushes. REQUIRES: the table is under a value bound (IsBounded) --
+  bool Fits(const TableInfo& table, const WeighedPush& push) const {
+    return unseen_.Fits(push, BoundOf(table));
+  }
+  // Asks to be told what all have seen of that which is in the push's way.
+  void AskFor(const TableInfo& table, const WeighedPush& push);
+  // The push was made, up to part `number(segment)` of each segment.
+  void Pushed(const TableInfo& table, const WeighedPush& push, absl::FunctionRef<PartNumber(SegmentId)> number);
+  // Whom the push waits for, as far as it is known: "worker 2 (session 7)", or a phrase.
+  std::string WaitsFor(const TableInfo& table, const WeighedPush& push) const;
+
+  // -- reads --
+  void Want(SegmentId segment);
+  ReadingLeases::Verdict Judge(const wire::Certificate& certificate) const {
+    return leases_.Judge(certificate, context_.Now());
+  }
+  void Hold(SegmentId segment) { leases_.Hold(segment); }
+  void Release(SegmentId segment);
+
+  // -- the subscribe streams --
+  using Mine = absl::FunctionRef<bool(SegmentId)>;
+  // Segments of which something is to be said since the last call.
+  std::vector<SegmentId> TakeDue();
+  bool HasToSay(Mine mine) const;
+  // Adds what is to be said of those segments that are `mine`. False: nothing is.
+  bool TakeToSay(Mine mine, v1::SubscribeRequest& request);
+  // REQUIRES: the sender is the segment's primary.
+  void OnRound(const wire::Round& round);
+  // The stream to the segment's primary is gone, or the segment has another one.
+  void Lost(SegmentId segment);
+  bool empty() const { return leases_.empty() && wishes_.empty(); }
+
+ private:
+  struct Wish {
+    PartNumber wanted = 0;
+    PartNumber said = 0;  // on the present stream
+    // Whom the segment's round waits for, by the last answer.
+    SessionId awaited = {};
+    uint32_t rank_plus_one = 0;
+  };
+
+  double BoundOf(const TableInfo& table) const;
+  void Ask(SegmentId segment);
+  bool HasToSay(SegmentId segment) const;
+  // Lets something be said soon, and regularly from then on.
+  void Note();
+  void Beat();
+
+  Context& context_;
+  UnseenUpdates unseen_;
+  ReadingLeases leases_;
+  std::map<SegmentId, Wish> wishes_;
+  bool noted_ = false;    // something may be due
+  bool beating_ = false;  // a timer is set
+  uint64_t beat_ = 0;     // of the last message
+};
+
+}  // namespace paceline::sdk
