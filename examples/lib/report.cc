@@ -14,12 +14,13 @@ namespace paceline::examples {
 namespace {
 
 // The names that a report and its JSON use, in their order.
-std::array<std::pair<const char*, double>, 6> Causes(const WaitSeconds& wait) {
+std::array<std::pair<const char*, double>, 7> Causes(const WaitSeconds& wait) {
   return {{{"staleness", wait.staleness},
            {"queue", wait.queue},
            {"network", wait.network},
            {"route", wait.route},
            {"back_pressure", wait.back_pressure},
+           {"value_bound", wait.value_bound},
            {"commit", wait.commit}}};
 }
 

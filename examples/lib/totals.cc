@@ -12,6 +12,7 @@ void Add(const WaitSeconds& part, WaitSeconds* sum) {
   sum->network += part.network;
   sum->route += part.route;
   sum->back_pressure += part.back_pressure;
+  sum->value_bound += part.value_bound;
   sum->commit += part.commit;
 }
 

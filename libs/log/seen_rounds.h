@@ -81,7 +81,7 @@ class SeenRounds {
     bool reads = false;
     uint64_t confirmed = 0;  // the last round that it has confirmed …
     uint64_t told = 0;       // … and was told of
-    Lsn version;             // of that one
+    Lsn version = {};        // of that one
     // Since when it has had a round to confirm, or later: as of the first OnTime after it was told.
     std::optional<absl::Time> since = std::nullopt;
     PartNumber wish = 0;

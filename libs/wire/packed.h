@@ -69,10 +69,10 @@ struct Reading {
 struct Round {
   SegmentId segment;
   uint32_t rank_plus_one = 0;  // of the reader that the present round waits for; 0: none, or it is no worker
-  SessionId waits_for;         // its session; 0: none
-  Epoch epoch;
+  SessionId waits_for = {};    // its session; 0: none
+  Epoch epoch = {};
   uint64_t number = 0;  // 0: the client does not count as a reader
-  Lsn version;          // of the round: a reader that confirms it hands out nothing older
+  Lsn version = {};     // of the round: a reader that confirms it hands out nothing older
   PartNumber seen = 0;  // the client's parts up to this one were seen by all
   uint64_t beat = 0;    // of the message that this answers; 0: none, or the client has a round to confirm
   friend bool operator==(const Round&, const Round&) = default;

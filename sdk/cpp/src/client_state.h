@@ -47,7 +47,17 @@ class ClientState : public Gate, public std::enable_shared_from_this<ClientState
   // callback. It is one visit, so that concurrent threads keep the bound together. Not OK: `push` was not
   // run.
   absl::Status WithRoom(uint64_t bytes, absl::Duration timeout, absl::FunctionRef<void(ClientCore&)> push)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    return WithRoom({.bytes = bytes}, timeout, push);
+  }
+  // What a push needs. With `weighed` it also waits until the table's value bound allows the push.
+  struct Needed {
+    uint64_t bytes = 0;
+    std::shared_ptr<const TableInfo> table = nullptr;
+    std::shared_ptr<const WeighedPush> weighed = nullptr;
+  };
+  absl::Status WithRoom(const Needed& needed, absl::Duration timeout,
+                        absl::FunctionRef<void(ClientCore&)> push) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Reserves room for a push that follows other operations, as WithRoom does, so that it need not wait later.
   // Must be followed by one Start or Drop.
@@ -85,9 +95,17 @@ class ClientState : public Gate, public std::enable_shared_from_this<ClientState
   Left Leave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DoWithoutLock(Left left) ABSL_LOCKS_EXCLUDED(mutex_);
   bool HasRoom(uint64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsWithinBound(const Needed& needed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Counts a wait for pushes before there is room, in the same places.
   void CountRoom(absl::Time began) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status AwaitRoom(uint64_t bytes, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same for a wait for others to see what was pushed.
+  void CountBound(absl::Time began) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AwaitRoom(const Needed& needed, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AwaitRoom(uint64_t bytes, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return AwaitRoom({.bytes = bytes}, timeout);
+  }
+  // What the push needs and does not have, for messages.
+  std::string Lacks(const Needed& needed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AwaitHeld(absl::string_view what) ABSL_LOCKS_EXCLUDED(mutex_);
   // `status`, or the error of a push that was dropped since the last flush.
   absl::Status WithDropped(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "sdk/cpp/src/session/promise.h"
@@ -25,13 +26,32 @@ void ValueBounds::Ask(SegmentId segment) {
   Note();
 }
 
-void ValueBounds::AskFor(const TableInfo& table, const WeighedPush& push) {
-  for (const SegmentId segment : unseen_.InItsWay(push, BoundOf(table))) Ask(segment);
+void ValueBounds::AskFor(const Awaiting& awaiting) {
+  for (const SegmentId segment : unseen_.InItsWay(*awaiting.push, BoundOf(*awaiting.table))) Ask(segment);
+}
+
+uint64_t ValueBounds::Await(std::shared_ptr<const TableInfo> table,
+                            std::shared_ptr<const WeighedPush> push) {
+  Awaiting& awaiting = awaiting_[++awaits_];
+  awaiting = {.table = std::move(table), .push = std::move(push), .since = context_.Now()};
+  AskFor(awaiting);
+  return awaits_;
+}
+
+std::optional<Waiting> ValueBounds::Waits() const {
+  for (const auto& [id, awaiting] : awaiting_) {
+    if (Fits(*awaiting.table, *awaiting.push)) continue;
+    return Waiting{.what = absl::StrCat("push to ", awaiting.table->Name(), " (value bound)"),
+                   .since = awaiting.since,
+                   .whom = WaitsFor(*awaiting.table, *awaiting.push)};
+  }
+  return std::nullopt;
 }
 
 void ValueBounds::Pushed(const TableInfo& table, const WeighedPush& push,
                          absl::FunctionRef<PartNumber(SegmentId)> number) {
   for (const SegmentId segment : unseen_.Add(push, BoundOf(table), number)) Ask(segment);
+  for (const auto& [id, awaiting] : awaiting_) AskFor(awaiting);
 }
 
 std::string ValueBounds::WaitsFor(const TableInfo& table, const WeighedPush& push) const {
@@ -131,6 +151,7 @@ void ValueBounds::OnRound(const wire::Round& round) {
     wish->second.rank_plus_one = round.rank_plus_one;
     if (round.seen >= wish->second.wanted) wishes_.erase(wish);
   }
+  for (const auto& [id, awaiting] : awaiting_) AskFor(awaiting);
   if (leases_.Take(round)) on_readable();
   Note();
 }

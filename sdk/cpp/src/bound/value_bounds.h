@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "sdk/cpp/src/bound/reading_leases.h"
 #include "sdk/cpp/src/bound/unseen_updates.h"
 #include "sdk/cpp/src/session/context.h"
+#include "sdk/cpp/src/session/wait_reports.h"
 
 namespace paceline::sdk {
 
@@ -30,12 +32,16 @@ class ValueBounds {
   bool Fits(const TableInfo& table, const WeighedPush& push) const {
     return unseen_.Fits(push, BoundOf(table));
   }
-  // Asks to be told what all have seen of that which is in the push's way.
-  void AskFor(const TableInfo& table, const WeighedPush& push);
+  // The push waits until it fits, or may have to: until EndAwait, asks to be told what all have seen of that
+  // which is in its way. Returns its number, not 0.
+  uint64_t Await(std::shared_ptr<const TableInfo> table, std::shared_ptr<const WeighedPush> push);
+  void EndAwait(uint64_t id) { awaiting_.erase(id); }
   // The push was made, up to part `number(segment)` of each segment.
   void Pushed(const TableInfo& table, const WeighedPush& push, absl::FunctionRef<PartNumber(SegmentId)> number);
   // Whom the push waits for, as far as it is known: "worker 2 (session 7)", or a phrase.
   std::string WaitsFor(const TableInfo& table, const WeighedPush& push) const;
+  // The push that has waited longest; nullopt: there is none.
+  std::optional<Waiting> Waits() const;
 
   // -- reads --
   void Want(SegmentId segment);
@@ -67,7 +73,14 @@ class ValueBounds {
     uint32_t rank_plus_one = 0;
   };
 
+  struct Awaiting {
+    std::shared_ptr<const TableInfo> table;
+    std::shared_ptr<const WeighedPush> push;
+    absl::Time since;
+  };
+
   double BoundOf(const TableInfo& table) const;
+  void AskFor(const Awaiting& awaiting);
   void Ask(SegmentId segment);
   bool HasToSay(SegmentId segment) const;
   // Lets something be said soon, and regularly from then on.
@@ -78,6 +91,8 @@ class ValueBounds {
   UnseenUpdates unseen_;
   ReadingLeases leases_;
   std::map<SegmentId, Wish> wishes_;
+  std::map<uint64_t, Awaiting> awaiting_;
+  uint64_t awaits_ = 0;  // counts them
   bool noted_ = false;    // something may be due
   bool beating_ = false;  // a timer is set
   uint64_t beat_ = 0;     // of the last message
