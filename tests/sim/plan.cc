@@ -88,6 +88,17 @@ void AddSubscribers(Plan& plan) {
   if (world::Chance(random, 0.5)) plan.changes_max = 1 + world::Uniform(random, 6);
 }
 
+// Value bounds, in one seed of six; a draw of its own, as for snapshots. What items of work train must be
+// pushed, so these have none.
+void AddBounds(Plan& plan) {
+  if (ring::Mix64(/*seed=*/193, plan.seed) % 6 != 3 || plan.workers[0].work) return;
+  world::SplitMix64 random(ring::Mix64(/*seed=*/194, plan.seed));
+  for (WorkerPlan& worker : plan.workers) {
+    worker.bounded = world::Chance(random, 0.8);
+    worker.decays = world::Chance(random, 0.3);
+  }
+}
+
 // Cuts, in two seeds of five.
 void AddCuts(Plan& plan) {
   world::SplitMix64 random(ring::Mix64(/*seed=*/80, plan.seed));
@@ -228,6 +239,7 @@ Plan Plan::Of(uint64_t seed) {
   }
   AddWork(plan);
   AddSubscribers(plan);
+  AddBounds(plan);
   AddCuts(plan);
   if (plan.disks) AddDiskFaults(plan);
   AddAges(plan);

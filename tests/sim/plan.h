@@ -69,6 +69,8 @@ struct WorkerPlan {
   bool bsp = false;                   // reads the aggregated table exactly
   bool told = false;                  // shards tell it what has changed (ESSP) …
   bool told_each = false;             // … at each advance of the min clock
+  bool bounded = false;               // it uses the counting table under a value bound …
+  bool decays = false;                // … that becomes smaller
   absl::Duration think;               // at most, in one clock
   absl::Duration starts_at;           // from the start of the run; > 0: it joins late
   uint64_t clocks = UINT64_MAX;       // it finishes after this many of its own, if the job lasts that long

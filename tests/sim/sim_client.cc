@@ -95,13 +95,15 @@ SimClient::~SimClient() = default;
 
 // -- the process --
 
-void SimClient::Start(uint32_t workers, Consistency consistency, Consistency folded) {
+void SimClient::Start(uint32_t workers, Consistency consistency, Consistency folded,
+                      std::optional<Consistency> counts) {
   ++starts_;
   started_ = world_.Now();
   failing_ = false;
   session_ = SessionId();
   consistency_ = consistency;
   consistency_of_folded_ = folded;
+  consistency_of_counts_ = std::move(counts);
   armed_ = absl::InfiniteFuture();
   random_ = world::SplitMix64(world_.random.Next());
   doing_ = "opening its session";
@@ -135,7 +137,8 @@ void SimClient::OnOpened(absl::Status status) {
   const table::Schema folded{.dim = kColumns, .aggregated = true};
   const table::Schema rates{.dim = kColumns, .rule = table::Sgd{.lr = 1}};
   const table::Schema means{.dim = kMeanColumns, .aggregated = true, .mean = true};
-  OpenTable("counts", counts, consistency_, &counts_, [=, this] {
+  if (consistency_of_counts_.has_value()) world_.truth.OnBounded(session_);
+  OpenTable("counts", counts, consistency_of_counts_.value_or(consistency_), &counts_, [=, this] {
     OpenTable("assigns", assigns, consistency_, &assigns_, [=, this] {
       OpenTable("folded", folded, consistency_of_folded_, &folded_, [=, this] {
         OpenTable("rates", rates, consistency_, &rates_, [=, this] {
@@ -315,7 +318,10 @@ void SimClient::PushPull(const TablePtr& table, const std::vector<uint64_t>& key
                                           .values = std::vector<float>(keys.size() * table->schema.dim, -1)});
     reading->read.own_writes = !table->schema.aggregated;  // whatever the model
     auto sink = sdk::MakeReceiver(batch, reading->values.data(),
-                                  [this, reading](absl::Status status) { OnRead(*reading, status); });
+                                  [this, reading](absl::Status status) {
+                                    NoteHandedOut(*reading);
+                                    OnRead(*reading, status);
+                                  });
     core().PushPull({.table = table, .batch = batch},
                     {.table = table, .batch = batch, .timeout = reading->timeout, .sink = std::move(sink)},
                     std::nullopt, next_clock);
@@ -341,6 +347,7 @@ void SimClient::Pull(const TablePtr& table, std::vector<uint64_t> keys, std::opt
                      .min_clock = min_clock,
                      .timeout = reading->timeout};
   call.ended = [this, reading](absl::Status status) {
+    NoteHandedOut(*reading);
     // Before it returns, if all of it was cached: what was handed out is told first.
     Later(absl::ZeroDuration(), [this, reading, status] { OnRead(*reading, status); });
   };
@@ -365,6 +372,26 @@ void SimClient::Pull(const TablePtr& table, std::vector<uint64_t> keys, std::opt
   world_.marks.Hit(all ? "a read is all cached" : "a read is partly cached");
 }
 
+bool SimClient::Fits(const TablePtr& table, const std::vector<uint64_t>& keys,
+                     const std::vector<float>& values) {
+  if (!sdk::IsBounded(table->consistency)) return true;
+  bool fits = true;
+  Enter([&] {
+    const auto batch = sdk::GroupKeys(*core().routes(), table->placement, table->schema.dim, keys, values,
+                                      sdk::AllocateFresh);
+    const auto weighed = std::make_shared<const sdk::WeighedPush>(sdk::Weigh(*table, *batch));
+    fits = core().bounds().Fits(*table, *weighed);
+    if (fits) return;
+    world_.marks.Hit("a push does not fit its value bound");
+    core().bounds().EndAwait(core().bounds().Await(table, weighed));  // asks
+  });
+  return fits;
+}
+
+void SimClient::NoteHandedOut(Reading& reading) {
+  if (sdk::IsBounded(reading.table->consistency)) reading.read.bounded_at = world_.truth.now();
+}
+
 void SimClient::DrawCounts(bool valid, std::vector<uint64_t>* keys, std::vector<float>* values) {
   const uint32_t column = world_.truth.Find(session_)->column;
   for (uint64_t n = 1 + world_.Below(8); n > 0; --n) {
@@ -381,14 +408,14 @@ void SimClient::PushCounts(const TablePtr& table, bool valid) {
   std::vector<uint64_t> keys;
   std::vector<float> values;
   DrawCounts(valid, &keys, &values);
-  Push(table, keys, values, valid);
+  if (Fits(table, keys, values)) Push(table, keys, values, valid);
 }
 
 void SimClient::PushPullCounts(const TablePtr& table) {
   std::vector<uint64_t> keys;
   std::vector<float> values;
   DrawCounts(/*valid=*/true, &keys, &values);
-  PushPull(table, keys, values);
+  if (Fits(table, keys, values)) PushPull(table, keys, values);
 }
 
 void SimClient::PullCounts(const TablePtr& table, std::optional<Clock> min_clock,

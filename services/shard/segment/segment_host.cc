@@ -107,7 +107,8 @@ std::optional<v1::Refusal> SegmentHost::Subscribe(const log::SetChange& change, 
 }
 
 void SegmentHost::TakeReading(const log::ReadingNote& note, absl::Time now) {
-  if (primary() != nullptr) primary()->TakeReading(note, now);
+  if (primary() != nullptr) return primary()->TakeReading(note, now);
+  note.sink->Told({.segment = note.reading.segment, .beat = note.beat});
 }
 
 void SegmentHost::Flush() {
