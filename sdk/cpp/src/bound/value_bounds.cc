@@ -145,7 +145,7 @@ bool ValueBounds::TakeToSay(Mine mine, v1::SubscribeRequest& request) {
 }
 
 void ValueBounds::OnRound(const wire::Round& round) {
-  (void)unseen_.Seen(round.segment, round.seen);
+  CountAsSeen(round.segment, round.seen);
   if (const auto wish = wishes_.find(round.segment); wish != wishes_.end()) {
     wish->second.awaited = round.waits_for;
     wish->second.rank_plus_one = round.rank_plus_one;

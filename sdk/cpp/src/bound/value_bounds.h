@@ -38,6 +38,8 @@ class ValueBounds {
   void EndAwait(uint64_t id) { awaiting_.erase(id); }
   // The push was made, up to part `number(segment)` of each segment.
   void Pushed(const TableInfo& table, const WeighedPush& push, absl::FunctionRef<PartNumber(SegmentId)> number);
+  // All readers have seen the parts up to this one.
+  void CountAsSeen(SegmentId segment, PartNumber upto) { (void)unseen_.Seen(segment, upto); }
   // Whom the push waits for, as far as it is known: "worker 2 (session 7)", or a phrase.
   std::string WaitsFor(const TableInfo& table, const WeighedPush& push) const;
   // The push that has waited longest; nullopt: there is none.
