@@ -131,7 +131,7 @@ NextVisit Primary::OnTime(absl::Time now) {
   OnTimeOfHandOver(now);
   NoteServing(now);
   cuts_.OnTime(now, segment_);
-  if (!rounds_.empty() && MayAnswer()) rounds_.OnTime({segment_, epoch_, replicas_.committed()}, now);
+  if (MayAnswer()) rounds_.OnTime({segment_, epoch_, replicas_.committed()}, now);
   parked_.OnTime(now, segment_, [this](const Read& read) { return WaitOf(read); });
   return parked() > 0 || handing_over() || !cuts_.empty() ? NextVisit::kSoon : visit;
 }
@@ -140,6 +140,7 @@ void Primary::Abandon(v1::Refusal refusal) {
   refusal.set_segment(segment_.id().v);
   parked_.RefuseAll(refusal);
   subscriptions_.EndAll(segment_.id(), refusal);
+  rounds_ = SeenRounds();  // if it goes on all the same, it waits until the readers' leases have run out
 }
 
 }  // namespace paceline::log

@@ -70,7 +70,7 @@ class SeenRounds {
   void Take(const ReadingNote& note, const View& view, absl::Time now);
   // More is committed, or applied: a round may begin, or be told.
   void Advance(const View& view);
-  // Forgets who was silent for too long.
+  // Forgets who was silent for too long. Call it regularly from the beginning on.
   void OnTime(const View& view, absl::Time now);
 
  private:
