@@ -19,8 +19,8 @@ absl::StatusOr<Consistency> ParseBound(absl::string_view text) {
   absl::string_view v = text;
   vap.decay = absl::ConsumeSuffix(&v, "/sqrt");
   if (absl::SimpleAtod(v, &vap.v) && vap.v > 0 && std::isfinite(vap.v)) return vap;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--model: vap: expected a number above 0, perhaps followed by /sqrt; found '", text, "'"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--model: vap: expected a number above 0, perhaps followed by /sqrt; found '", text, "'"));
 }
 
 }  // namespace
@@ -41,7 +41,8 @@ absl::StatusOr<Consistency> ParseModel(absl::string_view text) {
   if (absl::ConsumePrefix(&staleness, "delay:") && absl::SimpleAtoi(staleness, &ssp.staleness)) return ssp;
   if (absl::ConsumePrefix(&text, "vap:")) return ParseBound(text);
   return absl::InvalidArgumentError(absl::StrCat(
-      "--model: expected ssp:S, essp:S or delay:T with a whole number, vap:V[/sqrt], asp or bsp; found '", text, "'"));
+      "--model: expected ssp:S, essp:S or delay:T with a whole number, vap:V[/sqrt], asp or bsp; found '",
+      text, "'"));
 }
 
 CLI::Validator Within(int low, int high) {
@@ -67,8 +68,10 @@ void AddJobOptions(CLI::App* app, absl::string_view a_clock, JobOptions* o) {
          absl::StrCat(
              "Consistency: ssp:S, a worker reads all updates older than S clocks (a clock is ", a_clock,
              "); essp:S, the same, and shards send it what has changed meanwhile; delay:T, a clock starts "
-             "once all are over but the last T; vap:V, what a worker has pushed to a row and not all have seen "
-             "sums up to V at most (vap:V/sqrt: to V over the root of its clocks); asp, a worker reads whatever is there; or bsp, it reads "
+             "once all are over but the last T; vap:V, what a worker has pushed to a row and not all have "
+             "seen "
+             "sums up to V at most (vap:V/sqrt: to V over the root of its clocks); asp, a worker reads "
+             "whatever is there; or bsp, it reads "
              "exactly the updates of all earlier clocks"))
       ->type_name("MODEL");
   app->add_option("--seed", o->seed, "Of everything that is drawn at random")->type_name("N");

@@ -32,8 +32,8 @@ struct JobOptions {
   int worker = -1;        // -1: this process is the parent; else the rank of the worker that it is
 };
 
-// "ssp:2", "essp:2", "vap:0.5", "vap:0.5/sqrt", "asp", "bsp" or "delay:2". A worker at an SSP bound waits until the others are within
-// half of it; under a bounded delay it waits no longer than it must.
+// "ssp:2", "essp:2", "vap:0.5", "vap:0.5/sqrt", "asp", "bsp" or "delay:2". A worker at an SSP bound waits
+// until the others are within half of it; under a bounded delay it waits no longer than it must.
 absl::StatusOr<Consistency> ParseModel(absl::string_view text);
 
 // The ranges that numbers must be in; the help leaves them out, errors name them.

@@ -42,8 +42,8 @@ namespace paceline::log {
 // nobody: another member may have taken over, and know better.
 //
 // Its parts decide, each about one thing, and are tested alone: Replicas, Uncommitted, HandOver,
-// SessionChanges, Folds, Cuts, ChangeTracker, Subscriptions, SeenRounds, ParkedReads. They do not know each other. The
-// primary asks them in turn, and alone writes records.
+// SessionChanges, Folds, Cuts, ChangeTracker, Subscriptions, SeenRounds, ParkedReads. They do not know each
+// other. The primary asks them in turn, and alone writes records.
 //
 // Time is passed in. Single owner, no locks, no I/O.
 class Primary {

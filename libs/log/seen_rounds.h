@@ -33,16 +33,17 @@ struct ReadingNote {
 };
 
 // Which updates all readers of a segment have *seen*, for value bounds (VAP; docs/adr): those that no reader
-// may still hand out a value without. It finds out by *rounds*, one after the other, and only if somebody asks
-// for it. A round is a version of the segment. It is told to the readers once that is committed. A reader
-// confirms it, which promises that it hands out nothing older. When each has confirmed it, or was forgotten,
-// every update up to that version is seen, and those who asked are told which parts of theirs that covers.
+// may still hand out a value without. It finds out by *rounds*, one after the other, and only if somebody
+// asks for it. A round is a version of the segment. It is told to the readers once that is committed. A
+// reader confirms it, which promises that it hands out nothing older. When each has confirmed it, or was
+// forgotten, every update up to that version is seen, and those who asked are told which parts of theirs that
+// covers.
 //
-// **Readers are leased, so nobody waits long for one.** A client hands out values only for 0.8 s after it sent
-// the newest message that was answered with its beat, by its own clock; and no beat is answered while the
-// client has a round to confirm. So the primary may forget a reader that has said nothing for 1 s, or has not
-// confirmed a round 1 s after it was told: by then that client hands out nothing, until it has joined again at
-// the version that is committed then. The rates of two clocks differ by less than 10 %.
+// **Readers are leased, so nobody waits long for one.** A client hands out values only for 0.8 s after it
+// sent the newest message that was answered with its beat, by its own clock; and no beat is answered while
+// the client has a round to confirm. So the primary may forget a reader that has said nothing for 1 s, or has
+// not confirmed a round 1 s after it was told: by then that client hands out nothing, until it has joined
+// again at the version that is committed then. The rates of two clocks differ by less than 10 %.
 //
 // **A new primary knows no readers.** Those of the primary before it hand out values for at most that long
 // after it stopped to answer. So no round ends within 1 s of the first call.

@@ -204,8 +204,8 @@ TEST_F(SeenRoundsTest, ForgetsWhoOnlyAsked) {
   EXPECT_TRUE(rounds.empty());
 }
 
-// A reader as docs/wire.md wants it, in the simplest way: what it says and hears is under way for a while, its
-// clock has a rate of its own, and it may stand still.
+// A reader as docs/wire.md wants it, in the simplest way: what it says and hears is under way for a while,
+// its clock has a rate of its own, and it may stand still.
 struct Model {
   SessionId session;
   double rate = 1;
@@ -213,7 +213,7 @@ struct Model {
   uint64_t joining = 0;  // a beat
   Lsn version;
   uint64_t round = 0;
-  double until = 0;       // of its own clock, in ms
+  double until = 0;         // of its own clock, in ms
   double paused_until = 0;  // of the true time
   double next_beat = 0;
   struct Message {
@@ -227,8 +227,8 @@ struct Model {
   std::shared_ptr<Sink> sink = std::make_shared<Sink>();
 };
 
-// Whatever is late, lost in time, or silent: what a pusher was told to be seen by all is in all that any reader
-// may hand out.
+// Whatever is late, lost in time, or silent: what a pusher was told to be seen by all is in all that any
+// reader may hand out.
 TEST_F(SeenRoundsTest, WhatIsSeenIsInAllThatReadersMayHandOut) {
   uint64_t seen_parts = 0, outlived = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {

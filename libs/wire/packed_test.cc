@@ -84,7 +84,8 @@ TEST(PackedTest, RoundTripsReadingsAndRounds) {
   EXPECT_THAT(ParseRounds(rounds).value(), ElementsAre(round, round));
   readings[4] = 3;
   EXPECT_THAT(ParseReadings(readings), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("kind 3")));
-  EXPECT_THAT(ParseRounds(rounds.substr(1)), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rounds")));
+  EXPECT_THAT(ParseRounds(rounds.substr(1)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rounds")));
 }
 
 TEST(PackedTest, RefusesPartialEntries) {

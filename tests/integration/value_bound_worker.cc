@@ -1,8 +1,10 @@
 // Clients for value_bound_test.py, on the cluster of PACELINE_COORDINATOR.
 //
-//   value_bound_worker push JOB BOUND FILE   adds 1 to one row, again and again, under Vap{BOUND}. The file's first
+//   value_bound_worker push JOB BOUND FILE   adds 1 to one row, again and again, under Vap{BOUND}. The file's
+//   first
 //                                            8 bytes always have the number of pushes that were let through.
-//   value_bound_worker read JOB BOUND        pulls that row, again and again, and prints each value as a line.
+//   value_bound_worker read JOB BOUND        pulls that row, again and again, and prints each value as a
+//   line.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -317,11 +317,10 @@ void SimClient::PushPull(const TablePtr& table, const std::vector<uint64_t>& key
                                           .done = [this] { world_.marks.Hit("a push brings its rows back"); },
                                           .values = std::vector<float>(keys.size() * table->schema.dim, -1)});
     reading->read.own_writes = !table->schema.aggregated;  // whatever the model
-    auto sink = sdk::MakeReceiver(batch, reading->values.data(),
-                                  [this, reading](absl::Status status) {
-                                    NoteHandedOut(*reading);
-                                    OnRead(*reading, status);
-                                  });
+    auto sink = sdk::MakeReceiver(batch, reading->values.data(), [this, reading](absl::Status status) {
+      NoteHandedOut(*reading);
+      OnRead(*reading, status);
+    });
     core().PushPull({.table = table, .batch = batch},
                     {.table = table, .batch = batch, .timeout = reading->timeout, .sink = std::move(sink)},
                     std::nullopt, next_clock);

@@ -113,8 +113,9 @@ TEST_F(ValueBound, AnAggregatedTableIsRefused) {
   Start(1, 0);
   const auto client = cluster_->Connect({.job = "bound", .workers = 1});
   ASSERT_THAT(client, IsOk());
-  EXPECT_THAT((*client)->OpenOrCreate("folded", Sparse{.consistency = Vap{.v = 1}, .aggregated = true}).status(),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("aggregated")));
+  EXPECT_THAT(
+      (*client)->OpenOrCreate("folded", Sparse{.consistency = Vap{.v = 1}, .aggregated = true}).status(),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("aggregated")));
 }
 
 }  // namespace

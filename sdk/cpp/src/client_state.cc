@@ -280,9 +280,9 @@ absl::Status ClientState::AwaitRoom(const Needed& needed, absl::Duration timeout
   const bool for_room = !HasRoom(needed.bytes);
   if (internal::WaitingIsForbidden()) {
     if (!for_room) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "push: it waits for ", Lacks(needed),
-          ", and a callback may not wait; push from a thread of your own"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("push: it waits for ", Lacks(needed),
+                       ", and a callback may not wait; push from a thread of your own"));
     }
     return absl::ResourceExhaustedError(absl::StrCat(
         "push: ", core_->unacknowledged_bytes() + held_bytes_, " bytes are unacknowledged, at most ",

@@ -250,16 +250,14 @@ Future<std::vector<float>> StartPushPull(sdk::TableState& state, std::shared_ptr
   const sdk::ClientState::Needed needed{
       .bytes = batch->Bytes(), .table = state.info, .weighed = WeighedFor(state, *batch)};
   const absl::Status entered = state.client->WithRoom(needed, timeout, [&](sdk::ClientCore& core) {
-    core.PushPull({.table = state.info,
-                   .batch = batch,
-                   .priority = options.priority,
-                   .weighed = needed.weighed},
-                  {.table = state.info,
-                   .batch = batch,
-                   .priority = options.priority,
-                   .timeout = timeout,
-                   .sink = receiver},
-                  options.min_clock, options.next_clock);
+    core.PushPull(
+        {.table = state.info, .batch = batch, .priority = options.priority, .weighed = needed.weighed},
+        {.table = state.info,
+         .batch = batch,
+         .priority = options.priority,
+         .timeout = timeout,
+         .sink = receiver},
+        options.min_clock, options.next_clock);
   });
   entered.ok() ? future->Place() : receiver->Done(entered);
   return Future<std::vector<float>>(std::move(future));

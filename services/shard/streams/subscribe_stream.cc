@@ -174,9 +174,9 @@ void SubscribeStream::TakeReadings(const v1::SubscribeRequest& head) {
   if (NotNow(context_, *view, CatalogueVersion()).has_value()) return;
   for (const wire::Reading& reading : *readings) {
     if (reading.segment.v < view->map->SegmentCount()) continue;
-    return Refuse(MakeRefusal(v1::Refusal::MALFORMED,
-                              absl::StrCat("reading: segment ", reading.segment.v, "; the ring has ",
-                                           view->map->SegmentCount())));
+    return Refuse(MakeRefusal(
+        v1::Refusal::MALFORMED,
+        absl::StrCat("reading: segment ", reading.segment.v, "; the ring has ", view->map->SegmentCount())));
   }
   context_.Deal(
       *readings, [](const wire::Reading& reading) { return reading.segment; },

@@ -27,12 +27,9 @@ class ReadingLeasesTest : public ::testing::Test {
                         .beat = answers});
   }
   Verdict Judge(uint64_t version, uint64_t epoch = 1) const {
-    return leases.Judge({.segment = kSegment,
-                         .served = true,
-                         .epoch = Epoch(epoch),
-                         .began = {},
-                         .version = Lsn(version)},
-                        now);
+    return leases.Judge(
+        {.segment = kSegment, .served = true, .epoch = Epoch(epoch), .began = {}, .version = Lsn(version)},
+        now);
   }
   void Join(uint64_t number = 3, uint64_t version = 10) {
     leases.Want(kSegment, now);

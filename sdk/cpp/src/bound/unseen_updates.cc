@@ -82,8 +82,8 @@ std::vector<SegmentId> UnseenUpdates::InItsWay(const WeighedPush& push, double b
     return segments;
   }
   for (const auto& [segment, rows] : push.segments) {
-    const bool fits = std::ranges::all_of(
-        rows, [&](const WeighedPush::Row& row) { return Fits(push.table, row, bound); });
+    const bool fits =
+        std::ranges::all_of(rows, [&](const WeighedPush::Row& row) { return Fits(push.table, row, bound); });
     if (!fits) segments.push_back(segment);
   }
   return segments;

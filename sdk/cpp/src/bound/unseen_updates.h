@@ -16,8 +16,8 @@
 namespace paceline::sdk {
 
 // A push as a value bound counts it: for each row the largest absolute value that is pushed to it (its max
-// norm); for a row that the push names more than once, their sum. Rows to which only zeros are pushed are left
-// out. What is not finite counts as the largest f32.
+// norm); for a row that the push names more than once, their sum. Rows to which only zeros are pushed are
+// left out. What is not finite counts as the largest f32.
 struct WeighedPush {
   struct Row {
     uint64_t key = 0;
@@ -39,8 +39,8 @@ class UnseenUpdates {
 
   explicit UnseenUpdates(size_t rows_max = kRowsMax) : rows_max_(rows_max) {}
 
-  // True: with this push the sum of every row is at most `bound`, or it is the row's only update; and there is
-  // room.
+  // True: with this push the sum of every row is at most `bound`, or it is the row's only update; and there
+  // is room.
   bool Fits(const WeighedPush& push, double bound) const;
   // The segments that must have seen more before it fits. Empty if it fits.
   std::vector<SegmentId> InItsWay(const WeighedPush& push, double bound) const;

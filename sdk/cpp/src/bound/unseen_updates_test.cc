@@ -51,7 +51,8 @@ TEST(UnseenUpdatesTest, APushFitsAloneOrWithinTheBound) {
 TEST(UnseenUpdatesTest, EachSegmentIsSeenByItself) {
   UnseenUpdates unseen;
   const WeighedPush push = PushOf({{kHere, {{7, 1}}}, {kThere, {{9, 1}}}});
-  EXPECT_THAT(unseen.Add(push, 1, [](SegmentId s) { return s == kHere ? 4 : 6; }), ElementsAre(kHere, kThere));
+  EXPECT_THAT(unseen.Add(push, 1, [](SegmentId s) { return s == kHere ? 4 : 6; }),
+              ElementsAre(kHere, kThere));
   EXPECT_EQ(unseen.Last(kHere), 4u);
   EXPECT_EQ(unseen.Last(kThere), 6u);
   EXPECT_TRUE(unseen.Seen(kHere, 6));
@@ -76,7 +77,8 @@ TEST(WeighTest, ARowCountsByItsMaxNormAndOnce) {
   const TableInfo table = testing::MakeTable(3, table::Add{}, /*dim=*/2);
   constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
   std::map<uint64_t, double> norms;
-  const WeighedPush push = Weigh(table, *testing::Grouped(table, {5, 6, 8, 9}, {-3, 2, 1, 0, 0, 0, 0, kNone}));
+  const WeighedPush push =
+      Weigh(table, *testing::Grouped(table, {5, 6, 8, 9}, {-3, 2, 1, 0, 0, 0, 0, kNone}));
   for (const auto& [segment, rows] : push.segments) {
     for (const WeighedPush::Row& row : rows) {
       EXPECT_EQ(segment, table.placement.Of(row.key));

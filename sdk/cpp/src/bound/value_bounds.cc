@@ -30,8 +30,7 @@ void ValueBounds::AskFor(const Awaiting& awaiting) {
   for (const SegmentId segment : unseen_.InItsWay(*awaiting.push, BoundOf(*awaiting.table))) Ask(segment);
 }
 
-uint64_t ValueBounds::Await(std::shared_ptr<const TableInfo> table,
-                            std::shared_ptr<const WeighedPush> push) {
+uint64_t ValueBounds::Await(std::shared_ptr<const TableInfo> table, std::shared_ptr<const WeighedPush> push) {
   Awaiting& awaiting = awaiting_[++awaits_];
   awaiting = {.table = std::move(table), .push = std::move(push), .since = context_.Now()};
   AskFor(awaiting);

@@ -37,7 +37,8 @@ class ValueBounds {
   uint64_t Await(std::shared_ptr<const TableInfo> table, std::shared_ptr<const WeighedPush> push);
   void EndAwait(uint64_t id) { awaiting_.erase(id); }
   // The push was made, up to part `number(segment)` of each segment.
-  void Pushed(const TableInfo& table, const WeighedPush& push, absl::FunctionRef<PartNumber(SegmentId)> number);
+  void Pushed(const TableInfo& table, const WeighedPush& push,
+              absl::FunctionRef<PartNumber(SegmentId)> number);
   // All readers have seen the parts up to this one.
   void CountAsSeen(SegmentId segment, PartNumber upto) { (void)unseen_.Seen(segment, upto); }
   // Whom the push waits for, as far as it is known: "worker 2 (session 7)", or a phrase.
@@ -94,7 +95,7 @@ class ValueBounds {
   ReadingLeases leases_;
   std::map<SegmentId, Wish> wishes_;
   std::map<uint64_t, Awaiting> awaiting_;
-  uint64_t awaits_ = 0;  // counts them
+  uint64_t awaits_ = 0;   // counts them
   bool noted_ = false;    // something may be due
   bool beating_ = false;  // a timer is set
   uint64_t beat_ = 0;     // of the last message

@@ -33,8 +33,8 @@ struct Promise {
   uint32_t told_every = 0;
 
   // -- values --
-  // Pushes wait until, in each row, what not every reader of the table has seen of this client's sums up to no
-  // more than this, or is a single update. Its reads keep others' bounds. nullopt: neither.
+  // Pushes wait until, in each row, what not every reader of the table has seen of this client's sums up to
+  // no more than this, or is a single update. Its reads keep others' bounds. nullopt: neither.
   std::optional<double> value_bound = {};
   bool bound_decays = false;  // with the square root of the worker's clocks
 };

@@ -249,8 +249,8 @@ absl::Status Session::CheckValueBound(const Consistency& consistency, const tabl
   }
   constexpr uint32_t kLevel = 2;
   if (context_.routes->map.feature_level() >= kLevel) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(
-      "Vap needs shards of feature level ", kLevel, ", and not all are; upgrade them, or use Ssp"));
+  return absl::UnimplementedError(absl::StrCat("Vap needs shards of feature level ", kLevel,
+                                               ", and not all are; upgrade them, or use Ssp"));
 }
 
 absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::OpenTableReply& reply,
@@ -266,7 +266,8 @@ absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::Op
                      "Ssp{.staleness = 0}, or create the table with `aggregated`"));
   }
   if (absl::Status fits = CheckValueBound(consistency, schema); !fits.ok()) {
-    return absl::Status(fits.code(), absl::StrCat("table '", table.name(), "': consistency: ", fits.message()));
+    return absl::Status(fits.code(),
+                        absl::StrCat("table '", table.name(), "': consistency: ", fits.message()));
   }
   const TableId id(table.id());
   const int bits = context_.routes->map.ring_bits();
