@@ -27,6 +27,12 @@ struct CacheSize {
 // In a trial of few rows a table often comes to rest, and is tried again.
 constexpr CacheSize kCaches[] = {{.bytes = 0}, {3 * 1024}, {64 * 1024}, {64 * 1024, 12}};
 
+// Under a value bound all push to the same few rows, so that it is often reached.
+uint64_t KeysOf(const std::shared_ptr<const sdk::TableInfo>& table) {
+  constexpr uint64_t kFew = 3;
+  return sdk::IsBounded(table->consistency) ? kFew : kKeys;
+}
+
 }  // namespace
 
 class SimClient::Dialer final : public world::Dialer {
@@ -391,10 +397,11 @@ void SimClient::NoteHandedOut(Reading& reading) {
   if (sdk::IsBounded(reading.table->consistency)) reading.read.bounded_at = world_.truth.now();
 }
 
-void SimClient::DrawCounts(bool valid, std::vector<uint64_t>* keys, std::vector<float>* values) {
+void SimClient::DrawCounts(bool valid, std::vector<uint64_t>* keys, std::vector<float>* values,
+                           uint64_t among) {
   const uint32_t column = world_.truth.Find(session_)->column;
   for (uint64_t n = 1 + world_.Below(8); n > 0; --n) {
-    const uint64_t key = world_.Below(kKeys);
+    const uint64_t key = world_.Below(among);
     if (std::find(keys->begin(), keys->end(), key) != keys->end()) continue;
     keys->push_back(key);
     values->resize(keys->size() * kColumns);
@@ -406,28 +413,28 @@ void SimClient::DrawCounts(bool valid, std::vector<uint64_t>* keys, std::vector<
 void SimClient::PushCounts(const TablePtr& table, bool valid) {
   std::vector<uint64_t> keys;
   std::vector<float> values;
-  DrawCounts(valid, &keys, &values);
+  DrawCounts(valid, &keys, &values, KeysOf(table));
   if (Fits(table, keys, values)) Push(table, keys, values, valid);
 }
 
 void SimClient::PushPullCounts(const TablePtr& table) {
   std::vector<uint64_t> keys;
   std::vector<float> values;
-  DrawCounts(/*valid=*/true, &keys, &values);
+  DrawCounts(/*valid=*/true, &keys, &values, KeysOf(table));
   if (Fits(table, keys, values)) PushPull(table, keys, values);
 }
 
 void SimClient::PullCounts(const TablePtr& table, std::optional<Clock> min_clock,
                            std::function<void()> done) {
   std::vector<uint64_t> keys;
-  for (uint64_t n = 1 + world_.Below(8); n > 0; --n) keys.push_back(world_.Below(kKeys));
+  for (uint64_t n = 1 + world_.Below(8); n > 0; --n) keys.push_back(world_.Below(KeysOf(table)));
   Pull(table, std::move(keys), min_clock, std::move(done));
 }
 
 void SimClient::PushScratch() {
   std::vector<uint64_t> keys;
   std::vector<float> values;
-  DrawCounts(/*valid=*/true, &keys, &values);
+  DrawCounts(/*valid=*/true, &keys, &values, kKeys);
   Push(scratch_, keys, values, /*valid=*/true);
 }
 
@@ -440,7 +447,7 @@ void SimClient::PullScratch(std::function<void()> done) {
 void SimClient::PushRates() {
   std::vector<uint64_t> keys;
   std::vector<float> values;
-  DrawCounts(/*valid=*/true, &keys, &values);
+  DrawCounts(/*valid=*/true, &keys, &values, kKeys);
   Push(rates_, keys, values, /*valid=*/true);
 }
 

@@ -110,7 +110,7 @@ class SimClient : private sdk::CacheWatcher {
   // The value is handed out now.
   void NoteHandedOut(Reading& reading);
   // Keys, and 1 to 9 for each in this session's column.
-  void DrawCounts(bool valid, std::vector<uint64_t>* keys, std::vector<float>* values);
+  void DrawCounts(bool valid, std::vector<uint64_t>* keys, std::vector<float>* values, uint64_t among);
   void OnOpened(absl::Status status);
   void OpenTable(const std::string& name, const table::Schema& schema, Consistency consistency,
                  TablePtr* into, std::function<void()> then);
