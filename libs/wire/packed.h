@@ -58,7 +58,7 @@ struct Reading {
     kReads = 1,  // it hands out no value that is older than `round`
     kJoins = 2,  // it begins to read
   };
-  SegmentId segment;
+  SegmentId segment = {};
   Kind kind = Kind::kNot;
   uint64_t round = 0;
   PartNumber wish = 0;  // tell it when its parts up to this one were seen by all; 0: it does not ask
@@ -67,7 +67,7 @@ struct Reading {
 
 // Where the rounds of such a segment are, for one client. 56 bytes.
 struct Round {
-  SegmentId segment;
+  SegmentId segment = {};
   uint32_t rank_plus_one = 0;  // of the reader that the present round waits for; 0: none, or it is no worker
   SessionId waits_for = {};    // its session; 0: none
   Epoch epoch = {};
