@@ -133,7 +133,8 @@ NextVisit Primary::OnTime(absl::Time now) {
   cuts_.OnTime(now, segment_);
   if (MayAnswer()) rounds_.OnTime({segment_, epoch_, replicas_.committed()}, now);
   parked_.OnTime(now, segment_, [this](const Read& read) { return WaitOf(read); });
-  return parked() > 0 || handing_over() || !cuts_.empty() ? NextVisit::kSoon : visit;
+  if (parked() > 0 || handing_over() || !cuts_.empty()) return NextVisit::kSoon;
+  return rounds_.empty() ? visit : std::max(visit, NextVisit::kAtBeat);
 }
 
 void Primary::Abandon(v1::Refusal refusal) {
