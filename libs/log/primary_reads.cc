@@ -1,4 +1,6 @@
 // Reads at the primary: served when the clocks allow, parked until then.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "libs/base/planted.h"
 #include "libs/log/keys.h"
