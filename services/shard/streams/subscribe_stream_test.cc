@@ -213,7 +213,11 @@ TEST_F(SubscribeStreamTest, ReadersUnderAValueBoundAreAnsweredAndRounded) {
       shard.OnTime();
     }
   };
+  say(6, {.kind = wire::Reading::Kind::kNot});
+  ASSERT_THAT(rounds(), SizeIs(1));
+  EXPECT_EQ(rounds()[0].number, 0u) << "it does not read";
   pass(log::SeenRounds::kSilence + absl::Milliseconds(200));
+  subscribe.replies.clear();
   say(7, {.kind = wire::Reading::Kind::kJoins});
   ASSERT_THAT(rounds(), SizeIs(1));
   const wire::Round joined = rounds()[0];
