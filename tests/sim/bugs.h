@@ -95,11 +95,11 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kUpdateClockTooNew, "update_clock_too_new", "Told or ReadBound", 16},
     NamedBug{Bug::kUpdateOverGap, "update_over_gap", "Once or ReadBound or OwnWrites", 13},
     NamedBug{Bug::kOverflowNotTold, "overflow_not_told", "Once or ReadBound", 54},
-    NamedBug{Bug::kSeenUnconfirmed, "seen_unconfirmed", "ValueBound", 1},
-    NamedBug{Bug::kSeenAfterTakeover, "seen_after_takeover", "ValueBound", 1},
-    NamedBug{Bug::kOlderHandedOut, "older_handed_out", "ValueBound", 1},
-    NamedBug{Bug::kLeaseOutlived, "lease_outlived", "ValueBound", 1},
-    NamedBug{Bug::kSeenWhenCommitted, "seen_when_committed", "ValueBound", 1},
+    NamedBug{Bug::kSeenUnconfirmed, "seen_unconfirmed", "ValueBound", 4},
+    NamedBug{Bug::kSeenAfterTakeover, "seen_after_takeover", "ValueBound", 4},
+    NamedBug{Bug::kOlderHandedOut, "older_handed_out", "ValueBound", 4},
+    NamedBug{Bug::kLeaseOutlived, "lease_outlived", "ValueBound", 4},
+    NamedBug{Bug::kSeenWhenCommitted, "seen_when_committed", "ValueBound", 4},
     NamedBug{Bug::kWorkMarkedEarly, "work_marked_early", "Work", 9},
 };
 
