@@ -42,20 +42,16 @@ class ClientState : public Gate, public std::enable_shared_from_this<ClientState
   absl::Status Await(absl::FunctionRef<void(ClientCore&, Done)> start, double WaitSeconds::*waits = nullptr,
                      std::optional<WaitCause> cause = WaitCause::kCoordinator);
 
-  // Runs `push` with the core once there is room for `bytes` more unacknowledged ones, as
-  // ClientOptions::unacknowledged_bytes_max says. Waits for room at most `timeout`, and not at all in a
-  // callback. It is one visit, so that concurrent threads keep the bound together. Not OK: `push` was not
-  // run.
-  absl::Status WithRoom(uint64_t bytes, absl::Duration timeout, absl::FunctionRef<void(ClientCore&)> push)
-      ABSL_LOCKS_EXCLUDED(mutex_) {
-    return WithRoom({.bytes = bytes}, timeout, push);
-  }
-  // What a push needs. With `weighed` it also waits until the table's value bound allows the push.
+  // What a push needs: room for its bytes; with `weighed`, that its table's value bound allows it.
   struct Needed {
     uint64_t bytes = 0;
     std::shared_ptr<const TableInfo> table = nullptr;
     std::shared_ptr<const WeighedPush> weighed = nullptr;
   };
+  // Runs `push` with the core once there is room for so many more unacknowledged bytes, as
+  // ClientOptions::unacknowledged_bytes_max says, and whatever else it needs. Waits at most `timeout`, and
+  // not at all in a callback. It is one visit, so that concurrent threads keep the bounds together. Not OK:
+  // `push` was not run.
   absl::Status WithRoom(const Needed& needed, absl::Duration timeout,
                         absl::FunctionRef<void(ClientCore&)> push) ABSL_LOCKS_EXCLUDED(mutex_);
 
