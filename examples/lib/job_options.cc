@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <random>
 
@@ -15,6 +16,15 @@ namespace paceline::examples {
 namespace {
 
 constexpr uint64_t kAutoMax = 16;  // of ssp:auto
+
+absl::StatusOr<Consistency> ParseBound(absl::string_view text) {
+  Vap vap;
+  absl::string_view v = text;
+  vap.decay = absl::ConsumeSuffix(&v, "/sqrt");
+  if (absl::SimpleAtod(v, &vap.v) && vap.v > 0 && std::isfinite(vap.v)) return vap;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--model: vap: expected a number above 0, perhaps followed by /sqrt; found '", text, "'"));
+}
 
 }  // namespace
 
@@ -42,9 +52,10 @@ absl::StatusOr<Consistency> ParseModel(absl::string_view text) {
   // A clock is a task. It begins with a read, which waits until all tasks are over but the last T.
   staleness = text;
   if (absl::ConsumePrefix(&staleness, "delay:") && absl::SimpleAtoi(staleness, &ssp.staleness)) return ssp;
+  if (absl::ConsumePrefix(&text, "vap:")) return ParseBound(text);
   return absl::InvalidArgumentError(absl::StrCat(
-      "--model: expected ssp:S, essp:S or delay:T with a whole number, ssp:auto or ssp:auto:MAX, asp or bsp; "
-      "found '",
+      "--model: expected ssp:S, essp:S or delay:T with a whole number, ssp:auto or ssp:auto:MAX, vap:V[/sqrt], "
+      "asp or bsp; found '",
       text, "'"));
 }
 
@@ -72,7 +83,9 @@ void AddJobOptions(CLI::App* app, absl::string_view a_clock, JobOptions* o) {
              "Consistency: ssp:S, a worker reads all updates older than S clocks (a clock is ", a_clock,
              "); ssp:auto[:MAX], the same, and S follows how long the workers wait, up to MAX (16); essp:S, "
              "as ssp:S, and shards send it what has changed meanwhile; delay:T, a clock starts "
-             "once all are over but the last T; asp, a worker reads whatever is there; or bsp, it reads "
+             "once all are over but the last T; vap:V, what a worker has pushed to a row and not all have "
+             "seen sums up to V at most (vap:V/sqrt: to V over the root of its clocks); asp, a worker reads "
+             "whatever is there; or bsp, it reads "
              "exactly the updates of all earlier clocks"))
       ->type_name("MODEL");
   app->add_option("--seed", o->seed, "Of everything that is drawn at random")->type_name("N");

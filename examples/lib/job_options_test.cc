@@ -46,11 +46,16 @@ TEST(ParseModelTest, ModelNames) {
   EXPECT_EQ(std::get<Essp>(*ParseModel("essp:4")).staleness, 4u);
   EXPECT_EQ(std::get<Ssp>(*ParseModel("delay:4")).staleness, 4u);
   EXPECT_FALSE(std::get<Ssp>(*ParseModel("delay:4")).catch_up.has_value());
+  EXPECT_EQ(std::get<Vap>(*ParseModel("vap:0.5")).v, 0.5);
+  EXPECT_FALSE(std::get<Vap>(*ParseModel("vap:0.5")).decay);
+  EXPECT_EQ(std::get<Vap>(*ParseModel("vap:3/sqrt")).v, 3);
+  EXPECT_TRUE(std::get<Vap>(*ParseModel("vap:3/sqrt")).decay);
   EXPECT_TRUE(std::holds_alternative<Asp>(*ParseModel("asp")));
   EXPECT_TRUE(std::holds_alternative<Bsp>(*ParseModel("bsp")));
   for (const char* wrong :
        {"", "ssp", "ssp:", "ssp:-1", "ssp:2x", "SSP:2", "essp:", "essp:x", "delay:", "delay:-1",
-        "ssp:auto:", "ssp:auto:0", "ssp:auto:x", "ssp:auto8", "ssp:automatic"}) {
+        "ssp:auto:", "ssp:auto:0", "ssp:auto:x", "ssp:auto8", "ssp:automatic", "vap:", "vap:0", "vap:-1",
+        "vap:x", "vap:inf", "vap:1/log"}) {
     EXPECT_EQ(ParseModel(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
   }
 }

@@ -21,6 +21,7 @@ std::array<std::pair<const char*, double>, 7> Causes(const WaitSeconds& wait) {
            {"route", wait.route},
            {"back_pressure", wait.back_pressure},
            {"work", wait.work},
+           {"value_bound", wait.value_bound},
            {"commit", wait.commit}}};
 }
 

@@ -13,6 +13,7 @@ void Add(const WaitSeconds& part, WaitSeconds* sum) {
   sum->route += part.route;
   sum->back_pressure += part.back_pressure;
   sum->work += part.work;
+  sum->value_bound += part.value_bound;
   sum->commit += part.commit;
 }
 

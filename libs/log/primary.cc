@@ -160,6 +160,7 @@ std::optional<v1::Refusal> Primary::Judge(const Part& part) {
   acknowledge(update.number);
   segment_.ClockOf(part.job).Taken(update.session, Here(update.session));
   MoveOn(part.job);
+  AdvanceRounds();
   return std::nullopt;
 }
 

@@ -20,6 +20,7 @@
 #include "libs/log/record.h"
 #include "libs/log/replicas.h"
 #include "libs/log/requests.h"
+#include "libs/log/seen_rounds.h"
 #include "libs/log/segment.h"
 #include "libs/log/session_changes.h"
 #include "libs/log/shard_side.h"
@@ -41,8 +42,8 @@ namespace paceline::log {
 // nobody: another member may have taken over, and know better.
 //
 // Its parts decide, each about one thing, and are tested alone: Replicas, Uncommitted, HandOver,
-// SessionChanges, Folds, Cuts, ChangeTracker, Subscriptions, ParkedReads. They do not know each other. The
-// primary asks them in turn, and alone writes records.
+// SessionChanges, Folds, Cuts, ChangeTracker, Subscriptions, SeenRounds, ParkedReads. They do not know each
+// other. The primary asks them in turn, and alone writes records.
 //
 // Time is passed in. Single owner, no locks, no I/O.
 class Primary {
@@ -117,6 +118,10 @@ class Primary {
   // A subscriber has room again, or its stream is gone: tells what may be told now.
   void TellSubscribers();
   const Subscriptions& subscriptions() const { return subscriptions_; }
+
+  // -- readers and pushers under a value bound (primary_seen.cc) --
+  // Takes note of what a client says, and answers if it may.
+  void TakeReading(const ReadingNote& note, absl::Time now);
 
   // Refuses the parked reads whose deadline has passed, and drops the cancelled ones. Maintains replicas,
   // hand-over and cuts.
@@ -237,6 +242,9 @@ class Primary {
   // -- primary_subscriptions.cc --
   v1::Refusal DroppedRefusal() const;
 
+  // -- primary_seen.cc --
+  void AdvanceRounds();
+
   // -- primary_cuts.cc --
   void LogCutIfDue(JobId job);
 
@@ -264,6 +272,7 @@ class Primary {
   Cuts cuts_;
   ChangeTracker tracker_;
   Subscriptions subscriptions_;
+  SeenRounds rounds_;
   ParkedReads parked_;
 };
 

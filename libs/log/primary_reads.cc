@@ -1,4 +1,6 @@
 // Reads at the primary: served when the clocks allow, parked until then.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "libs/base/planted.h"
 #include "libs/base/status.h"
@@ -140,14 +142,17 @@ NextVisit Primary::OnTime(absl::Time now) {
   OnTimeOfHandOver(now);
   NoteServing(now);
   cuts_.OnTime(now, segment_);
+  if (MayAnswer()) rounds_.OnTime({segment_, epoch_, replicas_.committed()}, now);
   parked_.OnTime(now, segment_, [this](const Read& read) { return WaitOf(read); });
-  return parked() > 0 || handing_over() || !cuts_.empty() ? NextVisit::kSoon : visit;
+  if (parked() > 0 || handing_over() || !cuts_.empty()) return NextVisit::kSoon;
+  return rounds_.empty() ? visit : std::max(visit, NextVisit::kAtBeat);
 }
 
 void Primary::Abandon(v1::Refusal refusal) {
   refusal.set_segment(segment_.id().v);
   parked_.RefuseAll(refusal);
   subscriptions_.EndAll(segment_.id(), refusal);
+  rounds_ = SeenRounds();  // if it goes on all the same, it waits until the readers' leases have run out
 }
 
 }  // namespace paceline::log

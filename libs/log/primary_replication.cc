@@ -56,6 +56,7 @@ void Primary::Settle() {
   if (!told.empty()) shard_.records->Answered(segment_, epoch_);
   for (const std::shared_ptr<AckSink>& sink : told) sink->Wake();
   TellSubscribers();
+  AdvanceRounds();
   WakeParked();
 }
 

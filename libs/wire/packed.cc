@@ -101,6 +101,15 @@ void Append(SegmentId segment, std::string& out) {
   Packer(out).U32(segment.v);
 }
 
+void Append(const Reading& r, std::string& out) {
+  Packer(out).U32(r.segment.v).U32(static_cast<uint32_t>(r.kind)).U64(r.round).U64(r.wish);
+}
+
+void Append(const Round& r, std::string& out) {
+  Packer(out).U32(r.segment.v).U32(r.rank_plus_one).U64(r.waits_for.v).U64(r.epoch.v).U64(r.number);
+  Packer(out).U64(r.version.v).U64(r.seen).U64(r.beat);
+}
+
 absl::StatusOr<std::vector<PartEntry>> ParseParts(absl::string_view bytes) {
   return ParseAll<PartEntry>(bytes, kPartEntryBytes, "parts", [](Unpacker in, PartEntry& e) {
     e.segment = SegmentId(in.U32());
@@ -154,6 +163,34 @@ absl::StatusOr<std::vector<Certificate>> ParseCertificates(absl::string_view byt
 absl::StatusOr<std::vector<SegmentId>> ParseSegments(absl::string_view bytes) {
   return ParseAll<SegmentId>(bytes, 4, "segments", [](Unpacker in, SegmentId& s) {
     s = SegmentId(in.U32());
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<std::vector<Reading>> ParseReadings(absl::string_view bytes) {
+  return ParseAll<Reading>(bytes, kReadingBytes, "reading", [](Unpacker in, Reading& r) {
+    r.segment = SegmentId(in.U32());
+    const uint32_t kind = in.U32();
+    if (kind > static_cast<uint32_t>(Reading::Kind::kJoins)) {
+      return absl::InvalidArgumentError(absl::StrCat("reading: kind ", kind, "; expected 0, 1 or 2"));
+    }
+    r.kind = static_cast<Reading::Kind>(kind);
+    r.round = in.U64();
+    r.wish = in.U64();
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<std::vector<Round>> ParseRounds(absl::string_view bytes) {
+  return ParseAll<Round>(bytes, kRoundBytes, "rounds", [](Unpacker in, Round& r) {
+    r.segment = SegmentId(in.U32());
+    r.rank_plus_one = in.U32();
+    r.waits_for = SessionId(in.U64());
+    r.epoch = Epoch(in.U64());
+    r.number = in.U64();
+    r.version = Lsn(in.U64());
+    r.seen = in.U64();
+    r.beat = in.U64();
     return absl::OkStatus();
   });
 }

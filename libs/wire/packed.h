@@ -51,6 +51,33 @@ struct Certificate {
   friend bool operator==(const Certificate&, const Certificate&) = default;
 };
 
+// What a client says of a segment with tables under a value bound. 24 bytes.
+struct Reading {
+  enum class Kind : uint32_t {
+    kNot = 0,    // it reads there no more, or never did
+    kReads = 1,  // it hands out no value that is older than `round`
+    kJoins = 2,  // it begins to read
+  };
+  SegmentId segment = {};
+  Kind kind = Kind::kNot;
+  uint64_t round = 0;
+  PartNumber wish = 0;  // tell it when its parts up to this one were seen by all; 0: it does not ask
+  friend bool operator==(const Reading&, const Reading&) = default;
+};
+
+// Where the rounds of such a segment are, for one client. 56 bytes.
+struct Round {
+  SegmentId segment = {};
+  uint32_t rank_plus_one = 0;  // of the reader that the present round waits for; 0: none, or it is no worker
+  SessionId waits_for = {};    // its session; 0: none
+  Epoch epoch = {};
+  uint64_t number = 0;  // 0: the client does not count as a reader
+  Lsn version = {};     // of the round: a reader that confirms it hands out nothing older
+  PartNumber seen = 0;  // the client's parts up to this one were seen by all
+  uint64_t beat = 0;    // of the message that this answers; 0: none, or the client has a round to confirm
+  friend bool operator==(const Round&, const Round&) = default;
+};
+
 // The most segments and lines that the seals of one tick cover: those of the largest ring.
 inline constexpr uint64_t kSealedMax = 2 * (uint64_t{1} << 16);
 
@@ -58,12 +85,16 @@ inline constexpr size_t kPartEntryBytes = 24;
 inline constexpr size_t kSealBytes = 24;
 inline constexpr size_t kMarkBytes = 16;
 inline constexpr size_t kCertificateBytes = 48;
+inline constexpr size_t kReadingBytes = 24;
+inline constexpr size_t kRoundBytes = 56;
 
 void Append(const PartEntry& entry, std::string& out);
 void Append(const Seal& seal, std::string& out);
 void Append(const Mark& mark, std::string& out);
 void Append(const Certificate& certificate, std::string& out);
 void Append(SegmentId segment, std::string& out);  // 4 bytes
+void Append(const Reading& reading, std::string& out);
+void Append(const Round& round, std::string& out);
 
 absl::StatusOr<std::vector<PartEntry>> ParseParts(absl::string_view bytes);
 absl::StatusOr<std::vector<Seal>> ParseSeals(
@@ -71,5 +102,7 @@ absl::StatusOr<std::vector<Seal>> ParseSeals(
 absl::StatusOr<std::vector<Mark>> ParseMarks(absl::string_view bytes);  // also refuses an unknown line
 absl::StatusOr<std::vector<Certificate>> ParseCertificates(absl::string_view bytes);
 absl::StatusOr<std::vector<SegmentId>> ParseSegments(absl::string_view bytes);
+absl::StatusOr<std::vector<Reading>> ParseReadings(absl::string_view bytes);  // also refuses an unknown kind
+absl::StatusOr<std::vector<Round>> ParseRounds(absl::string_view bytes);
 
 }  // namespace paceline::wire

@@ -62,6 +62,32 @@ TEST(PackedTest, RoundTripsExtremes) {
   EXPECT_THAT(ParseMarks(marks).value(), ElementsAre(mark, mark, mark));
 }
 
+TEST(PackedTest, RoundTripsReadingsAndRounds) {
+  const Reading reading{
+      .segment = SegmentId(7), .kind = Reading::Kind::kJoins, .round = UINT64_MAX, .wish = 5};
+  const Round round{.segment = SegmentId(7),
+                    .rank_plus_one = 2,
+                    .waits_for = SessionId(3),
+                    .epoch = Epoch(4),
+                    .number = 5,
+                    .version = Lsn(6),
+                    .seen = 7,
+                    .beat = UINT64_MAX};
+  std::string readings, rounds;
+  for (int i = 0; i < 2; ++i) {
+    Append(reading, readings);
+    Append(round, rounds);
+  }
+  EXPECT_EQ(readings.size(), 2 * kReadingBytes);
+  EXPECT_EQ(rounds.size(), 2 * kRoundBytes);
+  EXPECT_THAT(ParseReadings(readings).value(), ElementsAre(reading, reading));
+  EXPECT_THAT(ParseRounds(rounds).value(), ElementsAre(round, round));
+  readings[4] = 3;
+  EXPECT_THAT(ParseReadings(readings), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("kind 3")));
+  EXPECT_THAT(ParseRounds(rounds.substr(1)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rounds")));
+}
+
 TEST(PackedTest, RefusesPartialEntries) {
   EXPECT_THAT(ParseParts(std::string(25, 'x')),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("parts: 25")));

@@ -58,10 +58,17 @@ std::vector<fuzz::Seed> fuzz::Seeds() {
   all.keys = absl::Cord();
   wire::Frame<v1::SubscribeRequest> elsewhere = Join(1);
   elsewhere.head.set_parts(Part(3, 1, 0) + Part(0, 2, 0, /*epoch=*/7));
+  wire::Frame<v1::SubscribeRequest> reads;
+  reads.head.set_beat(9);
+  for (const auto kind : {wire::Reading::Kind::kJoins, wire::Reading::Kind::kReads}) {
+    wire::Append(wire::Reading{.segment = SegmentId(0), .kind = kind, .round = 1, .wish = 1},
+                 *reads.head.mutable_reading());
+  }
   return {{"join", JoinFrames({Encoded(Join(1)), Encoded(Join(5))})},
           {"leave", JoinFrames({Encoded(Join(1)), Encoded(leave), Encoded(all)})},
           {"elsewhere", JoinFrames({Encoded(elsewhere)})},
-          {"hello", JoinFrames({Hello(kWorker)})}};
+          {"hello", JoinFrames({Hello(kWorker)})},
+          {"reads", JoinFrames({Encoded(reads), Encoded(reads)})}};
 }
 
 }  // namespace paceline

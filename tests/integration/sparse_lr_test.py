@@ -14,7 +14,7 @@ BIN = os.environ["PACELINE_BIN"]
 MAKE_DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/sparse_lr/make_data.py")
 KEYS = {"test_log_loss", "test_auc", "objective", "nonzeros", "seconds", "examples_per_second", "wait_seconds",
         "wait_seconds_by_cause", "observed_staleness_histogram", "rows_pushed", "reference_test_log_loss"}
-CAUSES = {"staleness", "queue", "network", "route", "back_pressure", "work", "commit"}
+CAUSES = {"staleness", "queue", "network", "route", "back_pressure", "work", "value_bound", "commit"}
 
 
 def children(process):

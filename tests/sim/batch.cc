@@ -35,6 +35,7 @@ constexpr const char* kMarks[] = {
     "a part is sent again that is applied already",
     "a primary is handed over by load",
     "a push brings its rows back",
+    "a push does not fit its value bound",
     "a read ends at its deadline",
     "a read is all cached",
     "a read is partly cached",

@@ -234,6 +234,7 @@ void Invariants::OnRead(const TrueRead& read, uint32_t dim, const std::vector<fl
       }
       const bool rates = truth_.PurposeOf(read.table) == Purpose::kRates;
       if (!rates) Values(read, read.keys[i], column, value);
+      ValueBound(read, read.keys[i], column, value);
       if (cached == read.cached.end()) continue;
       const sdk::CachedRow& row = cached->second;
       if (ledgers_[row.segment.v].IsVoid(row.epoch, row.version)) continue;  // its reader does not know yet

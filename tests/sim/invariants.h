@@ -147,6 +147,7 @@ class Invariants {
   void Told(JobId job, const wire::Certificate& certificate);
   void OwnWrites(SegmentId segment, PartNumber own, PartNumber asked);
   void Values(const TrueRead& read, uint64_t key, uint32_t column, float value);
+  void ValueBound(const TrueRead& read, uint64_t key, uint32_t column, float value);
   void Cached(const TrueRead& read, const sdk::CachedRow& row, uint32_t column, float value);
   void VoidVersions(SessionId reader, const sdk::CachedRow& row);
   void Fenced(const SegmentLedger& ledger, SegmentId segment, SessionId session, const char* record);

@@ -98,6 +98,18 @@ void Invariants::OnReduced(const TrueRead& read, uint32_t column, uint64_t rows,
   if (sum > most) violated("Once", absl::StrCat("the sum is ", sum, ", no more than ", most, " were pushed"));
 }
 
+// Of what a live worker under a value bound has pushed, a value that another one is handed out under a value
+// bound lacks no more than that.
+void Invariants::ValueBound(const TrueRead& read, uint64_t key, uint32_t column, float value) {
+  const TrueSession* reader = truth_.Find(read.reader);
+  if (!read.bounded_at.has_value() || reader == nullptr || reader->closing) return;
+  const std::optional<float> missing = truth_.MissingOf(read, key, column, value);
+  if (!missing.has_value() || *missing <= kValueBound) return;
+  verdict_.Violated("ValueBound", absl::StrCat("session ", read.reader.v, " is handed ", value, " for key ",
+                                               key, ", column ", column, "; it lacks ", *missing, " of ",
+                                               kValueBound, " at most"));
+}
+
 // A cached value is the log up to its version, with the reader's own pushes since.
 void Invariants::Cached(const TrueRead& read, const sdk::CachedRow& row, uint32_t column, float value) {
   const SegmentLedger& ledger = ledgers_[row.segment.v];

@@ -102,6 +102,17 @@ void AddBounds(Plan& plan) {
   plan.operations += 8;
 }
 
+// Value bounds, in one seed of six; a draw of its own, as for snapshots. What items of work train must be
+// pushed, so these have none.
+void AddValueBounds(Plan& plan) {
+  if (ring::Mix64(/*seed=*/193, plan.seed) % 6 != 3 || plan.workers[0].work) return;
+  world::SplitMix64 random(ring::Mix64(/*seed=*/194, plan.seed));
+  for (WorkerPlan& worker : plan.workers) {
+    worker.bounded = world::Chance(random, 0.8);
+    worker.decays = world::Chance(random, 0.3);
+  }
+}
+
 // Cuts, in two seeds of five.
 void AddCuts(Plan& plan) {
   world::SplitMix64 random(ring::Mix64(/*seed=*/80, plan.seed));
@@ -248,6 +259,7 @@ Plan Plan::Of(uint64_t seed) {
   AddWork(plan);
   AddSubscribers(plan);
   AddBounds(plan);
+  AddValueBounds(plan);
   AddCuts(plan);
   if (plan.disks) AddDiskFaults(plan);
   AddAges(plan);

@@ -70,6 +70,8 @@ struct WorkerPlan {
   bool told = false;                  // shards tell it what has changed (ESSP) …
   bool told_each = false;             // … at each advance of the min clock
   bool adaptive = false;              // its bound is told, and at most its staleness
+  bool bounded = false;               // it uses the counting table under a value bound …
+  bool decays = false;                // … that becomes smaller
   absl::Duration think;               // at most, in one clock
   absl::Duration starts_at;           // from the start of the run; > 0: it joins late
   uint64_t clocks = UINT64_MAX;       // it finishes after this many of its own, if the job lasts that long

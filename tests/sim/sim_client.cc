@@ -25,6 +25,12 @@ struct CacheSize {
 // In a trial of few rows a table often comes to rest, and is tried again.
 constexpr CacheSize kCaches[] = {{.bytes = 0}, {3 * 1024}, {64 * 1024}, {64 * 1024, 12}};
 
+// Under a value bound all push to the same few rows, so that it is often reached.
+uint64_t KeysOf(const std::shared_ptr<const sdk::TableInfo>& table) {
+  constexpr uint64_t kFew = 3;
+  return sdk::IsBounded(table->consistency) ? kFew : kKeys;
+}
+
 }  // namespace
 
 class SimClient::Dialer final : public world::Dialer {
@@ -93,13 +99,15 @@ SimClient::~SimClient() = default;
 
 // -- the process --
 
-void SimClient::Start(uint32_t workers, Consistency consistency, Consistency folded) {
+void SimClient::Start(uint32_t workers, Consistency consistency, Consistency folded,
+                      std::optional<Consistency> counts) {
   ++starts_;
   started_ = world_.Now();
   failing_ = false;
   session_ = SessionId();
   consistency_ = consistency;
   consistency_of_folded_ = folded;
+  consistency_of_counts_ = std::move(counts);
   armed_ = absl::InfiniteFuture();
   random_ = world::SplitMix64(world_.random.Next());
   doing_ = "opening its session";
@@ -133,7 +141,8 @@ void SimClient::OnOpened(absl::Status status) {
   const table::Schema folded{.dim = kColumns, .aggregated = true};
   const table::Schema rates{.dim = kColumns, .rule = table::Sgd{.lr = 1}};
   const table::Schema means{.dim = kMeanColumns, .aggregated = true, .mean = true};
-  OpenTable("counts", counts, consistency_, &counts_, [=, this] {
+  if (consistency_of_counts_.has_value()) world_.truth.OnBounded(session_);
+  OpenTable("counts", counts, consistency_of_counts_.value_or(consistency_), &counts_, [=, this] {
     OpenTable("assigns", assigns, consistency_, &assigns_, [=, this] {
       OpenTable("folded", folded, consistency_of_folded_, &folded_, [=, this] {
         OpenTable("rates", rates, consistency_, &rates_, [=, this] {
@@ -313,8 +322,10 @@ void SimClient::PushPull(const TablePtr& table, const std::vector<uint64_t>& key
                                           .done = [this] { world_.marks.Hit("a push brings its rows back"); },
                                           .values = std::vector<float>(keys.size() * table->schema.dim, -1)});
     reading->read.own_writes = !table->schema.aggregated;  // whatever the model
-    auto sink = sdk::MakeReceiver(batch, reading->values.data(),
-                                  [this, reading](absl::Status status) { OnRead(*reading, status); });
+    auto sink = sdk::MakeReceiver(batch, reading->values.data(), [this, reading](absl::Status status) {
+      NoteHandedOut(*reading);
+      OnRead(*reading, status);
+    });
     core().PushPull({.table = table, .batch = batch},
                     {.table = table, .batch = batch, .timeout = reading->timeout, .sink = std::move(sink)},
                     std::nullopt, next_clock);
@@ -340,6 +351,7 @@ void SimClient::Pull(const TablePtr& table, std::vector<uint64_t> keys, std::opt
                      .min_clock = min_clock,
                      .timeout = reading->timeout};
   call.ended = [this, reading](absl::Status status) {
+    NoteHandedOut(*reading);
     // Before it returns, if all of it was cached: what was handed out is told first.
     Later(absl::ZeroDuration(), [this, reading, status] { OnRead(*reading, status); });
   };
@@ -365,10 +377,31 @@ void SimClient::Pull(const TablePtr& table, std::vector<uint64_t> keys, std::opt
   world_.marks.Hit(all ? "a read is all cached" : "a read is partly cached");
 }
 
-void SimClient::DrawCounts(bool valid, std::vector<uint64_t>* keys, std::vector<float>* values) {
+bool SimClient::Fits(const TablePtr& table, const std::vector<uint64_t>& keys,
+                     const std::vector<float>& values) {
+  if (!sdk::IsBounded(table->consistency)) return true;
+  bool fits = true;
+  Enter([&] {
+    const auto batch = sdk::GroupKeys(*core().routes(), table->placement, table->schema.dim, keys, values,
+                                      sdk::AllocateFresh);
+    const auto weighed = std::make_shared<const sdk::WeighedPush>(sdk::Weigh(*table, *batch));
+    fits = core().bounds().Fits(*table, *weighed);
+    if (fits) return;
+    world_.marks.Hit("a push does not fit its value bound");
+    core().bounds().EndAwait(core().bounds().Await(table, weighed));  // asks
+  });
+  return fits;
+}
+
+void SimClient::NoteHandedOut(Reading& reading) {
+  if (sdk::IsBounded(reading.table->consistency)) reading.read.bounded_at = world_.truth.now();
+}
+
+void SimClient::DrawCounts(bool valid, std::vector<uint64_t>* keys, std::vector<float>* values,
+                           uint64_t among) {
   const uint32_t column = world_.truth.Find(session_)->column;
   for (uint64_t n = 1 + world_.Below(8); n > 0; --n) {
-    const uint64_t key = world_.Below(kKeys);
+    const uint64_t key = world_.Below(among);
     if (std::find(keys->begin(), keys->end(), key) != keys->end()) continue;
     keys->push_back(key);
     values->resize(keys->size() * kColumns);
@@ -380,28 +413,28 @@ void SimClient::DrawCounts(bool valid, std::vector<uint64_t>* keys, std::vector<
 void SimClient::PushCounts(const TablePtr& table, bool valid) {
   std::vector<uint64_t> keys;
   std::vector<float> values;
-  DrawCounts(valid, &keys, &values);
-  Push(table, keys, values, valid);
+  DrawCounts(valid, &keys, &values, KeysOf(table));
+  if (Fits(table, keys, values)) Push(table, keys, values, valid);
 }
 
 void SimClient::PushPullCounts(const TablePtr& table) {
   std::vector<uint64_t> keys;
   std::vector<float> values;
-  DrawCounts(/*valid=*/true, &keys, &values);
-  PushPull(table, keys, values);
+  DrawCounts(/*valid=*/true, &keys, &values, KeysOf(table));
+  if (Fits(table, keys, values)) PushPull(table, keys, values);
 }
 
 void SimClient::PullCounts(const TablePtr& table, std::optional<Clock> min_clock,
                            std::function<void()> done) {
   std::vector<uint64_t> keys;
-  for (uint64_t n = 1 + world_.Below(8); n > 0; --n) keys.push_back(world_.Below(kKeys));
+  for (uint64_t n = 1 + world_.Below(8); n > 0; --n) keys.push_back(world_.Below(KeysOf(table)));
   Pull(table, std::move(keys), min_clock, std::move(done));
 }
 
 void SimClient::PushScratch() {
   std::vector<uint64_t> keys;
   std::vector<float> values;
-  DrawCounts(/*valid=*/true, &keys, &values);
+  DrawCounts(/*valid=*/true, &keys, &values, kKeys);
   Push(scratch_, keys, values, /*valid=*/true);
 }
 
@@ -420,7 +453,7 @@ void SimClient::PullRates(std::function<void()> done) {
 void SimClient::PushRates() {
   std::vector<uint64_t> keys;
   std::vector<float> values;
-  DrawCounts(/*valid=*/true, &keys, &values);
+  DrawCounts(/*valid=*/true, &keys, &values, kKeys);
   Push(rates_, keys, values, /*valid=*/true);
 }
 

@@ -42,8 +42,9 @@ class SimClient : private sdk::CacheWatcher {
   using TablePtr = std::shared_ptr<const sdk::TableInfo>;
 
   // Starts the process: opens the session and the tables, then calls OnReady. `folded` is its consistency for
-  // the aggregated table.
-  void Start(uint32_t workers, Consistency consistency, Consistency folded);
+  // the aggregated table; `counts`, if it has one of its own, for the counting table.
+  void Start(uint32_t workers, Consistency consistency, Consistency folded,
+             std::optional<Consistency> counts = std::nullopt);
   virtual void OnReady() = 0;
   // The process has ended: killed, or its client has failed.
   virtual void OnEnded() = 0;
@@ -114,8 +115,12 @@ class SimClient : private sdk::CacheWatcher {
   // The guarantees of the table's model for a read at `reader`.
   TrueRead ReadOf(const TablePtr& table, const std::vector<uint64_t>& keys, std::optional<Clock> min_clock,
                   Clock reader) const;
+  // False: the table's value bound does not allow the push now. A process that has threads would wait.
+  bool Fits(const TablePtr& table, const std::vector<uint64_t>& keys, const std::vector<float>& values);
+  // The value is handed out now.
+  void NoteHandedOut(Reading& reading);
   // Keys, and 1 to 9 for each in this session's column.
-  void DrawCounts(bool valid, std::vector<uint64_t>* keys, std::vector<float>* values);
+  void DrawCounts(bool valid, std::vector<uint64_t>* keys, std::vector<float>* values, uint64_t among);
   void OnOpened(absl::Status status);
   void OpenTable(const std::string& name, const table::Schema& schema, Consistency consistency,
                  TablePtr* into, std::function<void()> then);
@@ -131,6 +136,7 @@ class SimClient : private sdk::CacheWatcher {
   const std::string job_;
   Consistency consistency_;
   Consistency consistency_of_folded_;
+  std::optional<Consistency> consistency_of_counts_;
   SessionId session_;
   absl::Time started_ = absl::InfinitePast();
   uint64_t starts_ = 0;

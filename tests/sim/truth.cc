@@ -178,6 +178,23 @@ Bounds Truth::BoundsOf(const TrueRead& read, uint64_t key, uint32_t column) cons
   return bounds;
 }
 
+std::optional<float> Truth::MissingOf(const TrueRead& read, uint64_t key, uint32_t column,
+                                      float value) const {
+  const auto it = updates_.find({read.table, key});
+  if (it == updates_.end()) return std::nullopt;
+  std::optional<SessionId> by;
+  float pushed = LoadedOf(read.table, key, column);
+  for (const Update& update : it->second) {
+    if (update.column != column || update.value == 0) continue;
+    const TrueSession& session = sessions_.at(update.session);
+    if (!session.bounded || session.closing || by.value_or(session.id) != session.id) return std::nullopt;
+    by = session.id;
+    if (update.pushed <= *read.bounded_at) pushed += update.value;
+  }
+  if (!by.has_value()) return std::nullopt;
+  return pushed - value;
+}
+
 float Truth::ValueOf(
     TableId table, uint64_t key, uint32_t column,
     absl::FunctionRef<std::optional<Lsn>(SessionId session, Line line, PartNumber number)> holds) const {

@@ -28,6 +28,8 @@ inline constexpr uint32_t kMeanColumns = 2;
 // are so far apart that most blocks have some.
 inline constexpr uint64_t kWideRows = 704;
 inline constexpr uint64_t kWideStep = 16;
+// The value bound of users that have one. It is more than a push adds to one row.
+inline constexpr double kValueBound = 12;
 
 // A part as a user made it.
 struct TruePart {
@@ -74,6 +76,7 @@ struct TrueSession {
   std::string client;
   uint32_t column = 0;
   bool worker = false;
+  bool bounded = false;  // uses the counting table under kValueBound, or less
   Clock start = 0;
   bool closing = false;                                   // the coordinator has decided its end
   bool finished = false;                                  // the coordinator has seen its last tick everywhere
@@ -104,6 +107,8 @@ struct TrueRead {
   uint64_t made = 0;                               // Truth::now() when it was made
   uint64_t changes_known = 0;                      // of the table's rates: the newest that the reader knew
   std::map<uint64_t, sdk::CachedRow> cached = {};  // by key: rows from the reader's cache
+  // Truth::now() when the values were handed out; unset: not under a value bound.
+  std::optional<uint64_t> bounded_at = std::nullopt;
 };
 
 // Everything that the users of a simulated cluster did and were told. The invariants judge the cluster by it.
@@ -120,12 +125,16 @@ class Truth {
   void OnRefused(SessionId session, uint64_t push);
   // An empty part was logged in place of this one: no user may rely on its content.
   void OnEmptied(SessionId session, SegmentAndLine where, PartNumber number);
+  void OnBounded(SessionId session) { sessions_.at(session).bounded = true; }
   // The client got the acknowledgement. REQUIRES: the parts exist.
   void OnAcked(SessionId session, SegmentAndLine where, PartNumber upto);
 
   // The bounds of `key`'s value in `column`, for a read that has ended now. For the table of assignments the
   // column is 0.
   Bounds BoundsOf(const TrueRead& read, uint64_t key, uint32_t column) const;
+  // How much of what one live session under a value bound had pushed to `key` in `column`, when the read's
+  // values were handed out, is missing in `value`. nullopt: the column has updates of others too.
+  std::optional<float> MissingOf(const TrueRead& read, uint64_t key, uint32_t column, float value) const;
   // The value of `key` in `column` that results from the parts for which `holds` returns a place in the log.
   float ValueOf(
       TableId table, uint64_t key, uint32_t column,

@@ -39,7 +39,9 @@ void Worker::Begin() {
   // Once the others have started, nobody starts together with it.
   const bool alone = plan_.starts_at > absl::ZeroDuration() || started_ || starts() > kTriesTogether;
   finishing_ = false;
-  Start(alone ? 1 : together_, consistency, plan_.bsp ? Consistency(Bsp{}) : consistency);
+  std::optional<Consistency> counts;
+  if (plan_.bounded) counts = Vap{.v = kValueBound, .decay = plan_.decays};
+  Start(alone ? 1 : together_, consistency, plan_.bsp ? Consistency(Bsp{}) : consistency, counts);
 }
 
 void Worker::Vanish() {

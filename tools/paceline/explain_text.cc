@@ -72,7 +72,7 @@ Json JsonOf(const std::optional<Explanation::Named>& named) {
 
 std::string ExplanationText(const Explanation& explanation) {
   Columns columns({"WORKER", ">CLOCK", ">SECONDS", ">COMPUTE %", ">STALENESS", ">NETWORK", ">QUEUE", ">APPLY",
-                   ">REPLICATION", ">BACK PRESSURE", ">ROUTE", ">WORK", ">COORDINATOR"});
+                   ">REPLICATION", ">BACK PRESSURE", ">ROUTE", ">WORK", ">COORDINATOR", ">VALUE BOUND"});
   for (const WorkerSplit& worker : explanation.workers) {
     AddRow(columns, absl::StrCat(worker.session.rank()), absl::StrCat(worker.session.clock()), worker.time);
   }

@@ -51,7 +51,8 @@ std::vector<std::pair<const char*, uint64_t>> CausesOf(const v1::WaitCauses& cau
           {"back_pressure", causes.back_pressure_us()},
           {"route", causes.route_us()},
           {"work", causes.work_us()},
-          {"coordinator", causes.coordinator_us()}};
+          {"coordinator", causes.coordinator_us()},
+          {"value_bound", causes.value_bound_us()}};
 }
 
 void AddTo(v1::WorkerTime& sum, const v1::WorkerTime& time) {

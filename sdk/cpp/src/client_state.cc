@@ -250,12 +250,40 @@ void ClientState::CountRoom(absl::Time began) {
   core_->times()->Blocked(ThisThread(), {.from = began, .to = now, .blocked = now - began}, waited);
 }
 
-absl::Status ClientState::AwaitRoom(uint64_t bytes, absl::Duration timeout) {
+void ClientState::CountBound(absl::Time began) {
+  const absl::Time now = clock_.Now();
+  core_->waits().value_bound += absl::ToDoubleSeconds(now - began);
+  Waited waited;
+  waited.causes[WaitCause::kValueBound] = now - began;
+  core_->times()->Blocked(ThisThread(), {.from = began, .to = now, .blocked = now - began}, waited);
+}
+
+bool ClientState::IsWithinBound(const Needed& needed) const {
+  return needed.weighed == nullptr || core_->bounds().Fits(*needed.table, *needed.weighed);
+}
+
+std::string ClientState::Lacks(const Needed& needed) const {
+  if (HasRoom(needed.bytes)) {
+    return absl::StrCat("others to see what it has pushed to ", needed.table->Name(),
+                        " (value bound); it waits for ",
+                        core_->bounds().WaitsFor(*needed.table, *needed.weighed));
+  }
+  return absl::StrCat("room among ", core_->unacknowledged_bytes() + held_bytes_,
+                      " unacknowledged bytes; it waits for ", core_->WaitsFor());
+}
+
+absl::Status ClientState::AwaitRoom(const Needed& needed, absl::Duration timeout) {
   const auto go_on = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return core_ == nullptr || !core_->failure().ok() || HasRoom(bytes);
+    return core_ == nullptr || !core_->failure().ok() || (HasRoom(needed.bytes) && IsWithinBound(needed));
   };
   if (go_on()) return core_ == nullptr ? GoneError() : absl::OkStatus();
+  const bool for_room = !HasRoom(needed.bytes);
   if (internal::WaitingIsForbidden()) {
+    if (!for_room) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("push: it waits for ", Lacks(needed),
+                       ", and a callback may not wait; push from a thread of your own"));
+    }
     return absl::ResourceExhaustedError(absl::StrCat(
         "push: ", core_->unacknowledged_bytes() + held_bytes_, " bytes are unacknowledged, at most ",
         options_.unacknowledged_bytes_max,
@@ -267,20 +295,26 @@ absl::Status ClientState::AwaitRoom(uint64_t bytes, absl::Duration timeout) {
   const bool in_time = changed_.AwaitFor(&mutex_, timeout, go_on);
   --waiting_;
   if (core_ == nullptr) return GoneError();
-  CountRoom(began);
+  for_room ? CountRoom(began) : CountBound(began);
   if (in_time) return absl::OkStatus();
-  return absl::DeadlineExceededError(
-      absl::StrCat("push: waited ", absl::FormatDuration(timeout), " for room among ",
-                   core_->unacknowledged_bytes() + held_bytes_, " unacknowledged bytes; it waits for ",
-                   core_->WaitsFor(), ". Nothing of this push was taken: push it again"));
+  return absl::DeadlineExceededError(absl::StrCat("push: waited ", absl::FormatDuration(timeout), " for ",
+                                                  Lacks(needed),
+                                                  ". Nothing of this push was taken: push it again"));
 }
 
-absl::Status ClientState::WithRoom(uint64_t bytes, absl::Duration timeout,
+absl::Status ClientState::WithRoom(const Needed& needed, absl::Duration timeout,
                                    absl::FunctionRef<void(ClientCore&)> push) {
+  uint64_t awaits = 0;
+  if (needed.weighed != nullptr) {
+    // A visit of its own: the question goes out before this thread waits for the answer.
+    With([&](ClientCore& core) { awaits = core.bounds().Await(needed.table, needed.weighed); });
+  }
   Left left;
   {
     MutexLock lock(&mutex_);
-    if (absl::Status room = AwaitRoom(bytes, timeout); !room.ok()) return room;
+    const absl::Status room = AwaitRoom(needed, timeout);
+    if (awaits != 0 && core_ != nullptr) core_->bounds().EndAwait(awaits);
+    if (!room.ok()) return room;
     push(*core_);
     left = Leave();
   }

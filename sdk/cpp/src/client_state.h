@@ -42,12 +42,18 @@ class ClientState : public Gate, public std::enable_shared_from_this<ClientState
   absl::Status Await(absl::FunctionRef<void(ClientCore&, Done)> start, double WaitSeconds::*waits = nullptr,
                      std::optional<WaitCause> cause = WaitCause::kCoordinator);
 
-  // Runs `push` with the core once there is room for `bytes` more unacknowledged ones, as
-  // ClientOptions::unacknowledged_bytes_max says. Waits for room at most `timeout`, and not at all in a
-  // callback. It is one visit, so that concurrent threads keep the bound together. Not OK: `push` was not
-  // run.
-  absl::Status WithRoom(uint64_t bytes, absl::Duration timeout, absl::FunctionRef<void(ClientCore&)> push)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  // What a push needs: room for its bytes; with `weighed`, that its table's value bound allows it.
+  struct Needed {
+    uint64_t bytes = 0;
+    std::shared_ptr<const TableInfo> table = nullptr;
+    std::shared_ptr<const WeighedPush> weighed = nullptr;
+  };
+  // Runs `push` with the core once there is room for so many more unacknowledged bytes, as
+  // ClientOptions::unacknowledged_bytes_max says, and whatever else it needs. Waits at most `timeout`, and
+  // not at all in a callback. It is one visit, so that concurrent threads keep the bounds together. Not OK:
+  // `push` was not run.
+  absl::Status WithRoom(const Needed& needed, absl::Duration timeout,
+                        absl::FunctionRef<void(ClientCore&)> push) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Reserves room for a push that follows other operations, as WithRoom does, so that it need not wait later.
   // Must be followed by one Start or Drop.
@@ -85,9 +91,17 @@ class ClientState : public Gate, public std::enable_shared_from_this<ClientState
   Left Leave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DoWithoutLock(Left left) ABSL_LOCKS_EXCLUDED(mutex_);
   bool HasRoom(uint64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsWithinBound(const Needed& needed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Counts a wait for pushes before there is room, in the same places.
   void CountRoom(absl::Time began) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status AwaitRoom(uint64_t bytes, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same for a wait for others to see what was pushed.
+  void CountBound(absl::Time began) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AwaitRoom(const Needed& needed, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AwaitRoom(uint64_t bytes, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return AwaitRoom({.bytes = bytes}, timeout);
+  }
+  // What the push needs and does not have, for messages.
+  std::string Lacks(const Needed& needed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AwaitHeld(absl::string_view what) ABSL_LOCKS_EXCLUDED(mutex_);
   // `status`, or the error of a push that was dropped since the last flush.
   absl::Status WithDropped(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -10,6 +10,7 @@
 #include "sdk/cpp/src/cache/cache_read.h"
 #include "sdk/cpp/src/push/batch.h"
 #include "sdk/cpp/src/range_check.h"
+#include "sdk/cpp/src/session/promise.h"
 #include "sdk/cpp/src/table_state.h"
 
 namespace paceline {
@@ -50,6 +51,12 @@ std::shared_ptr<const Batch> ByRange(const sdk::TableState& state, uint64_t firs
   });
 }
 
+// As its value bound counts it; null if there is no such bound.
+std::shared_ptr<const sdk::WeighedPush> WeighedFor(const sdk::TableState& state, const Batch& batch) {
+  if (!sdk::IsBounded(state.info->consistency)) return nullptr;
+  return std::make_shared<const sdk::WeighedPush>(sdk::Weigh(*state.info, batch));
+}
+
 using StateOfPush = std::shared_ptr<internal::FutureState<absl::Status>>;
 
 sdk::PushCall CallFor(const sdk::TableState& state, std::shared_ptr<const Batch> batch, uint32_t priority,
@@ -85,11 +92,19 @@ Future<void> StartPush(const std::shared_ptr<sdk::TableState>& state, std::share
                        const PushOptions& options) {
   if (batch == nullptr) return Future<void>::Ready(sdk::ClientState::GoneError());
   const absl::Duration timeout = options.timeout.value_or(state->client->options().timeout);
+  const auto weighed = WeighedFor(*state, *batch);
+  if (options.after.valid() && weighed != nullptr) {
+    return Future<void>::Ready(Named(
+        *state, absl::FailedPreconditionError("push: `after` does not go with Vap, whose bound may make the "
+                                              "push wait; wait for the other operation, then push")));
+  }
   if (options.after.valid()) return PushAfter(state, std::move(batch), options, timeout);
-  const uint64_t bytes = batch->Bytes();
+  const sdk::ClientState::Needed needed{.bytes = batch->Bytes(), .table = state->info, .weighed = weighed};
   auto future = std::make_shared<internal::FutureState<absl::Status>>();
-  const absl::Status entered = state->client->WithRoom(bytes, timeout, [&](sdk::ClientCore& core) {
-    core.Push(CallFor(*state, std::move(batch), options.priority, timeout, future));
+  const absl::Status entered = state->client->WithRoom(needed, timeout, [&](sdk::ClientCore& core) {
+    sdk::PushCall call = CallFor(*state, std::move(batch), options.priority, timeout, future);
+    call.weighed = weighed;
+    core.Push(std::move(call));
   });
   if (!entered.ok()) return Future<void>::Ready(entered);
   future->Place();
@@ -232,14 +247,17 @@ Future<std::vector<float>> StartPushPull(sdk::TableState& state, std::shared_ptr
   const auto receiver = sdk::MakeReceiver(batch, values->data(), [future, values](absl::Status status) {
     future->Set(status.ok() ? Result(std::move(*values)) : Result(std::move(status)));
   });
-  const absl::Status entered = state.client->WithRoom(batch->Bytes(), timeout, [&](sdk::ClientCore& core) {
-    core.PushPull({.table = state.info, .batch = batch, .priority = options.priority},
-                  {.table = state.info,
-                   .batch = batch,
-                   .priority = options.priority,
-                   .timeout = timeout,
-                   .sink = receiver},
-                  options.min_clock, options.next_clock);
+  const sdk::ClientState::Needed needed{
+      .bytes = batch->Bytes(), .table = state.info, .weighed = WeighedFor(state, *batch)};
+  const absl::Status entered = state.client->WithRoom(needed, timeout, [&](sdk::ClientCore& core) {
+    core.PushPull(
+        {.table = state.info, .batch = batch, .priority = options.priority, .weighed = needed.weighed},
+        {.table = state.info,
+         .batch = batch,
+         .priority = options.priority,
+         .timeout = timeout,
+         .sink = receiver},
+        options.min_clock, options.next_clock);
   });
   entered.ok() ? future->Place() : receiver->Done(entered);
   return Future<std::vector<float>>(std::move(future));
@@ -381,7 +399,9 @@ Future<void> Table::PushRangeAsync(uint64_t first, absl::Span<const float> value
                                    const PushOptions& options) {
   const absl::StatusOr<uint64_t> count = CheckPushRange(*state_, first, values);
   if (!count.ok()) return Future<void>::Ready(count.status());
-  if (values.size() * sizeof(float) > kAtOnceBytes && !options.after.valid()) {
+  // A value bound judges a push as a whole.
+  const bool bounded = sdk::IsBounded(state_->info->consistency);
+  if (values.size() * sizeof(float) > kAtOnceBytes && !options.after.valid() && !bounded) {
     return StartLargePush(*state_, first, *count, values, options);
   }
   return StartPush(state_, ByRange(*state_, first, *count, values), options);

@@ -112,6 +112,11 @@ std::optional<v1::Refusal> SegmentHost::Subscribe(const log::SetChange& change, 
   return primary()->Subscribe(change);
 }
 
+void SegmentHost::TakeReading(const log::ReadingNote& note, absl::Time now) {
+  if (primary() != nullptr) return primary()->TakeReading(note, now);
+  note.sink->Told({.segment = note.reading.segment, .beat = note.beat});
+}
+
 void SegmentHost::Flush() {
   if (primary() != nullptr) primary()->Flush();
 }

@@ -67,6 +67,9 @@ class SegmentHost {
   std::optional<v1::Refusal> Take(const log::Part& part, Epoch sender_epoch, absl::Time now);
   void Serve(log::Read read, Epoch sender_epoch, absl::Time now);
   std::optional<v1::Refusal> Subscribe(const log::SetChange& change, Epoch sender_epoch);
+  // What a client says of the segment that it reads, or pushes to, under a value bound. If this shard is not
+  // its primary the answer is that the client does not count; it learns who is when it pulls or pushes.
+  void TakeReading(const log::ReadingNote& note, absl::Time now);
   // Sends followers what the calls before have written.
   void Flush();
 

@@ -65,6 +65,7 @@ void SubscribeStream::OnFrame(absl::Cord bytes) {
   }
   if (request->head.has_hello()) return Greeted(*std::move(request));
   if (request->head.confirmed() != 0) Confirmed(request->head.confirmed());
+  if (!request->head.reading().empty()) TakeReadings(request->head);
   if (request->head.set() != 0) ChangeSets(*std::move(request));
 }
 
@@ -160,6 +161,49 @@ void SubscribeStream::ChangeSets(Request request) {
       *slices, [](const Slice& slice) { return slice.segment; }, change);
 }
 
+void SubscribeStream::TakeReadings(const v1::SubscribeRequest& head) {
+  if (!caller_.has_value()) {
+    return Refuse(MakeRefusal(v1::Refusal::MALFORMED, "reading: before the hello; say hello first"));
+  }
+  const auto readings = wire::ParseReadings(head.reading());
+  if (!readings.ok()) {
+    return Refuse(MakeRefusal(v1::Refusal::MALFORMED, std::string(readings.status().message())));
+  }
+  const auto view = context_.view();
+  // Not known yet, as when this shard has just started: the client asks again.
+  if (NotNow(context_, *view, CatalogueVersion()).has_value()) return;
+  for (const wire::Reading& reading : *readings) {
+    if (reading.segment.v < view->map->SegmentCount()) continue;
+    return Refuse(MakeRefusal(
+        v1::Refusal::MALFORMED,
+        absl::StrCat("reading: segment ", reading.segment.v, "; the ring has ", view->map->SegmentCount())));
+  }
+  context_.Deal(
+      *readings, [](const wire::Reading& reading) { return reading.segment; },
+      [self = shared_from_this(), beat = head.beat()](const std::vector<wire::Reading>& mine) {
+        const absl::Time now = self->context_.clock().Now();
+        for (const wire::Reading& reading : mine) {
+          SegmentHost& host = self->context_.host(reading.segment);
+          if (IsStranger(host, *self->caller_) || self->gone()) continue;
+          host.TakeReading({.session = self->caller_->session,
+                            .job = self->caller_->job,
+                            .reading = reading,
+                            .beat = beat,
+                            .sink = self},
+                           now);
+        }
+      });
+}
+
+void SubscribeStream::Told(const wire::Round& round) {
+  {
+    MutexLock lock(&mutex_);
+    if (gone()) return;
+    waiting_.emplace_back(round);
+  }
+  KickSoon();
+}
+
 void SubscribeStream::Visit(const std::set<SegmentId>& segments) {
   if (segments.empty()) return;
   context_.Deal(
@@ -229,10 +273,17 @@ SubscribeStream::Update SubscribeStream::TakeNext() {
     waiting_.pop_front();
     return frame;
   }
+  if (std::holds_alternative<wire::Round>(waiting_.front())) {
+    while (!waiting_.empty() && std::holds_alternative<wire::Round>(waiting_.front())) {
+      wire::Append(std::get<wire::Round>(waiting_.front()), *frame.head.mutable_rounds());
+      waiting_.pop_front();
+    }
+    return frame;
+  }
   const TableId table = std::get<log::SetUpdate>(waiting_.front()).table->id;
   Sent sent{.number = ++number_, .rooms = {}};
   frame.head.set_number(sent.number);
-  std::deque<std::variant<v1::SubscribeUpdate, log::SetUpdate>> others;  // what is of another table may wait
+  std::deque<Waiting> others;  // what is of another table may wait
   while (!waiting_.empty()) {
     auto* update = std::get_if<log::SetUpdate>(&waiting_.front());
     if (update == nullptr) break;

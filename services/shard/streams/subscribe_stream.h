@@ -23,8 +23,11 @@ namespace paceline::shard {
 // gathers the updates that these build, and counts what the client has confirmed. Updates that are not
 // confirmed take room, on the stream and of what all replies may take; while there is none, the segments
 // build no others.
+//
+// It also carries what clients under a value bound say of segments, and the rounds of these.
 class SubscribeStream : public ServedStream,
                         public log::UpdateSink,
+                        public log::RoundSink,
                         public std::enable_shared_from_this<SubscribeStream> {
  public:
   // Bytes of updates that may be under way; one always fits.
@@ -41,6 +44,7 @@ class SubscribeStream : public ServedStream,
   std::shared_ptr<const void> Reserve(uint64_t bytes) override;
   void Updated(log::SetUpdate update) override;
   void Ended(SegmentId segment, TableId table, v1::Refusal refusal) override;
+  void Told(const wire::Round& round) override;
   bool gone() const override { return ended_.load(std::memory_order_relaxed); }
 
  private:
@@ -52,6 +56,7 @@ class SubscribeStream : public ServedStream,
   void Greeted(Request request);
   void Confirmed(uint64_t number);
   void ChangeSets(Request request);
+  void TakeReadings(const v1::SubscribeRequest& request);
   // The segment's set of the table is gone.
   void RefuseSet(v1::Refusal refusal, SegmentId segment, TableId table, uint64_t set);
   void Refuse(v1::Refusal refusal, TableId table = {});
@@ -69,8 +74,9 @@ class SubscribeStream : public ServedStream,
 
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;          // the carrier reads no frame until ReadOn
   std::set<SegmentId> segments_ ABSL_GUARDED_BY(mutex_);  // that may have sets of this stream
-  // To be sent, in this order: a welcome, refusals, updates.
-  std::deque<std::variant<v1::SubscribeUpdate, log::SetUpdate>> waiting_ ABSL_GUARDED_BY(mutex_);
+  // To be sent, in this order: a welcome, refusals, updates, rounds.
+  using Waiting = std::variant<v1::SubscribeUpdate, log::SetUpdate, wire::Round>;
+  std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
   // Of what was sent and is not confirmed; from the first to the last update.
   struct Sent {
     uint64_t number = 0;

@@ -193,6 +193,52 @@ TEST_F(SubscribeStreamTest, AnotherEpochEndsTheSets) {
   EXPECT_FALSE(Updates().empty());
 }
 
+TEST_F(SubscribeStreamTest, ReadersUnderAValueBoundAreAnsweredAndRounded) {
+  const auto rounds = [this] {
+    std::vector<wire::Round> all;
+    for (const auto& reply : subscribe.replies) {
+      for (const wire::Round& round : wire::ParseRounds(reply.head.rounds()).value()) all.push_back(round);
+    }
+    return all;
+  };
+  const auto say = [this](uint64_t beat, wire::Reading reading) {
+    wire::Frame<v1::SubscribeRequest> frame;
+    frame.head.set_beat(beat);
+    wire::Append(reading, *frame.head.mutable_reading());
+    subscribe.Send(frame);
+  };
+  const auto pass = [this](absl::Duration time) {
+    for (; time > absl::ZeroDuration(); time -= absl::Milliseconds(100)) {
+      clock.now += absl::Milliseconds(100);
+      shard.OnTime();
+    }
+  };
+  say(6, {.kind = wire::Reading::Kind::kNot});
+  ASSERT_THAT(rounds(), SizeIs(1));
+  EXPECT_EQ(rounds()[0].number, 0u) << "it does not read";
+  pass(log::SeenRounds::kSilence + absl::Milliseconds(200));
+  subscribe.replies.clear();
+  say(7, {.kind = wire::Reading::Kind::kJoins});
+  ASSERT_THAT(rounds(), SizeIs(1));
+  const wire::Round joined = rounds()[0];
+  EXPECT_EQ(joined.segment, SegmentId(0));
+  EXPECT_EQ(joined.epoch, Epoch(1));
+  EXPECT_EQ(joined.beat, 7u);
+  EXPECT_GT(joined.number, 0u);
+  push.Send(Push(1));
+  say(8, {.kind = wire::Reading::Kind::kReads, .round = joined.number, .wish = 1});
+  ASSERT_THAT(rounds(), SizeIs(3)) << "the answer, and a round";
+  const wire::Round told = rounds()[2];
+  EXPECT_GT(told.version, joined.version);
+  EXPECT_EQ(told.seen, 0u);
+  say(9, {.kind = wire::Reading::Kind::kReads, .round = told.number, .wish = 1});
+  EXPECT_EQ(rounds().back().seen, 1u);
+  EXPECT_THAT(subscribe.Refusals(), IsEmpty());
+  say(10, {.segment = SegmentId(9)});
+  ASSERT_THAT(subscribe.Refusals(), SizeIs(1));
+  EXPECT_EQ(subscribe.Refusals()[0].reason(), v1::Refusal::MALFORMED);
+}
+
 TEST_F(SubscribeStreamTest, AStreamThatBreaksLeavesNothing) {
   subscribe.Send(Join(1));
   const auto sets = [this] {

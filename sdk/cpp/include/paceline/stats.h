@@ -19,12 +19,16 @@ struct WaitSeconds {
   double route = 0;
   // Pushes blocked because too many bytes were unacknowledged (ClientOptions::unacknowledged_bytes_max).
   double back_pressure = 0;
+  // Pushes blocked because not all readers had seen enough of what was pushed before (Vap).
+  double value_bound = 0;
   // WorkQueue::Next waited for an item.
   double work = 0;
   // Push, Flush and Finish waited until the shards had acknowledged.
   double commit = 0;
 
-  double total() const { return staleness + queue + network + route + back_pressure + work + commit; }
+  double total() const {
+    return staleness + queue + network + route + back_pressure + value_bound + work + commit;
+  }
 };
 
 // Time that threads waited in calls, or that operations took, in seconds by cause.
@@ -47,9 +51,12 @@ struct BlockedSeconds {
   double work = 0;
   // For answers of the coordinator.
   double coordinator = 0;
+  // Not all readers had seen enough of what was pushed before (Vap).
+  double value_bound = 0;
 
   double total() const {
-    return staleness + network + queue + apply + replication + back_pressure + route + work + coordinator;
+    return staleness + network + queue + apply + replication + back_pressure + route + work + coordinator +
+           value_bound;
   }
 };
 

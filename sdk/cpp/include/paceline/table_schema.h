@@ -72,7 +72,25 @@ struct Asp {};
 // and for a client without a clock, a read holds *at least* the updates of smaller clocks than it asks for.
 struct Bsp {};
 
-using Consistency = std::variant<Ssp, Asp, Bsp, Essp>;
+// Value-bounded asynchronous parallel (Dai et al., AAAI 2015). It bounds values, not clocks: of what this
+// client has pushed to a row, the part that not every reader of the table has *seen* sums up to at most `v`,
+// or it is a single update. An update is seen when no reader may still be handed a value without it. Updates
+// are measured as they are pushed, by their largest absolute value: under Sgd these are gradients, so the
+// values of the row differ by `v` times the rate. A push that would exceed the bound blocks, like one that
+// finds no room, until the others have seen enough (Stats::wait.value_bound); so does PushAsync, and on a
+// callback's thread it fails with RESOURCE_EXHAUSTED. Nobody waits for a reader that is silent for a second:
+// such a reader is handed no values until it has asked again.
+//
+// It holds among the clients that open the table with Vap. Others may read and push as they like: they
+// neither wait nor are waited for. Reads return the newest values, hold this client's own pushes, and are
+// never taken from its cache. The table must be applied on arrival, and all shards must be of feature
+// level 2.
+struct Vap {
+  double v = 0;        // more than 0
+  bool decay = false;  // the bound is v / √t for a worker in its t-th clock
+};
+
+using Consistency = std::variant<Ssp, Asp, Bsp, Essp, Vap>;
 
 // -- Tables --
 //

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "libs/wire/frame.h"
+#include "libs/wire/packed.h"
 #include "paceline/v1/shard.pb.h"
 #include "sdk/cpp/src/pull/reducing.h"
 #include "sdk/cpp/src/push/batch.h"
@@ -59,6 +60,13 @@ struct PullPart {
   absl::Duration parked;               // … in which a shard had parked it, and then said for whom
   std::optional<uint32_t> parked_for;  // the rank of that worker
   std::string last_refusal;
+  // Of a table under a value bound: what was served, until all of the pull may be handed out.
+  struct Held {
+    wire::Certificate certificate;
+    absl::Cord values;
+    bool rides = false;
+  };
+  std::optional<Held> held = std::nullopt;
 };
 
 // A pull under way. Shared with the requests that carry its parts, which may outlive it.
@@ -71,6 +79,7 @@ struct PullOp {
   // Its parts ride with those of a push. The push stream answers them if nothing goes wrong; otherwise the
   // client asks for them as for any others.
   bool rides = false;
+  bool leased = false;  // its table is under a value bound: judged when it is handed out
   absl::Time started;
   absl::Time deadline;
   Timers::Id timer;

@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/planted.h"
+#include "sdk/cpp/src/bound/value_bounds.h"
+#include "sdk/cpp/src/session/promise.h"
 
 namespace paceline::sdk {
 
@@ -35,6 +37,11 @@ std::shared_ptr<PullOp> Puller::Begin(PullCall call) {
   op->left = batch.pieces.size();
   op->parts.resize(batch.pieces.size());
   for (PullPart& part : op->parts) part.since = op->started;
+  // A reduction is handed out slice by slice, and under no value bound.
+  op->leased = IsBounded(op->call.table->consistency) && !op->call.changes && op->call.reducing == nullptr;
+  if (op->leased) {
+    for (const Batch::Piece& piece : batch.pieces) context_.bounds->Want(piece.segment);
+  }
   ops_.emplace(op->id, op);
   if (op->call.cached) context_.cache.OnPullBegun(*op->call.table);
   if (op->call.exact) context_.exact_reads.insert(op->call.min_clock);
@@ -171,6 +178,16 @@ void Puller::OnDeadline(const std::shared_ptr<PullOp>& op) {
   if (op->ended) return;
   const auto waiting =
       std::find_if(op->parts.begin(), op->parts.end(), [](const PullPart& p) { return !p.done; });
+  if (waiting == op->parts.end()) {
+    WaitedBuilder built(context_.Now() - op->started);
+    context_.stats.wait.route += built.TakeRest(WaitCause::kRoute);
+    return End(*op,
+               absl::DeadlineExceededError(absl::StrCat(
+                   NameOf(*op), ": all parts are answered, but this client may not hand them out: waited ",
+                   absl::FormatDuration(op->call.timeout),
+                   " for the shards to count it as a reader under the table's value bound")),
+               std::move(built.waited));
+  }
   const size_t index = static_cast<size_t>(waiting - op->parts.begin());
   const SegmentId segment = op->call.batch->pieces[index].segment;
   const PullLink& link = LinkFor(context_.routes->map.Primary(segment).shard);
@@ -203,12 +220,14 @@ std::optional<Waiting> Puller::Waits() const {
     absl::StrAppend(&waiting.whom, "; its last answer: ", part.last_refusal);
     break;
   }
+  if (waiting.whom.empty()) waiting.whom = "the shards to count this client as a reader (value bound)";
   return waiting;
 }
 
 void Puller::End(PullOp& op, absl::Status status, std::optional<Waited> waited) {
   if (op.ended) return;
   op.ended = true;
+  for (uint32_t i = 0; i < op.parts.size(); ++i) Drop(op, i);
   std::shared_ptr<const Causes> causes;
   if (waited.has_value()) {
     waited->table = op.call.table;

@@ -32,6 +32,8 @@ class Puller final : public PullListener {
   Clock newest_min_clock() const { return newest_min_clock_; }
   // context.routes is newer than at the last call.
   void OnMap();
+  // What waits for this client to be a reader may perhaps be handed out now.
+  void OnReadable();
   // Ends all pulls; no callback is made afterwards.
   void Fail(const absl::Status& why);
   // The oldest pull under way; nullopt: there is none.
@@ -68,11 +70,17 @@ class Puller final : public PullListener {
   void OnServed(Link& link, const PullRequest& request, const PullRequest::Asked& asked,
                 const wire::Certificate& certificate, const Content& content,
                 const wire::Frame<v1::PullReply>& reply, Handed& handed);
-  void TakeRows(const PullRequest& request, const Batch::Piece& piece, const wire::Certificate& certificate,
-                const Content& content, const absl::Cord& values, Handed& handed);
+  // `values` are those of all the pieces that are handed out together.
+  void TakeRows(const PullOp& op, const Batch::Piece& piece, const wire::Certificate& certificate,
+                const Content& content, const absl::Cord& values, bool rides, Handed& handed);
   // True: its segment has more slices.
   absl::StatusOr<bool> TakeSlice(const PullRequest& request, const PullRequest::Asked& asked,
                                  const wire::Certificate& certificate, const absl::Cord& values);
+  // Keeps what was served of a table under a value bound; all of the pull is handed out at once.
+  void Hold(PullOp& op, uint32_t part, const wire::Certificate& certificate, absl::Cord values, bool rides);
+  void Drop(PullOp& op, uint32_t part);
+  // Hands out what is held, asks again for what is too old by now, or waits until this client is a reader.
+  void HandOut(const std::shared_ptr<PullOp>& op, std::optional<Waited> waited = std::nullopt);
   void TakeChanges(const PullOp& op, const Batch::Piece& piece, const wire::Certificate& certificate,
                    const Content& content);
   void OnRefused(Link& link, const PullRequest& request, const PullRequest::Asked& asked,

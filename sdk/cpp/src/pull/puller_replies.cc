@@ -6,6 +6,7 @@
 #include "libs/base/little_endian.h"
 #include "libs/base/text.h"
 #include "libs/clock/consistency.h"
+#include "sdk/cpp/src/bound/value_bounds.h"
 #include "sdk/cpp/src/pull/puller.h"
 
 namespace paceline::sdk {
@@ -92,7 +93,8 @@ absl::Status Puller::OnReply(Link& link, const PullRequest& request,
       // Asked anew meanwhile.
     } else if (served) {
       Content content{.at = row * batch->RowBytes(), .values = {}};
-      if (changes || request.op->call.cached || request.op->call.reducing != nullptr) {
+      const PullOp& op = *request.op;
+      if (changes || op.call.cached || op.leased || op.call.reducing != nullptr) {
         content.values = reply.values.Subcord(content.at, rows * batch->RowBytes());
       }
       if (changes && Told(reply.head, i) != kChangesUnknown) {
@@ -160,20 +162,21 @@ void Puller::OnServed(Link& link, const PullRequest& request, const PullRequest:
     const absl::StatusOr<bool> more = TakeSlice(request, asked, certificate, content.values);
     if (!more.ok()) return context_.fail(more.status());
     if (*more) return Ask(request.op, {asked.part});
+  } else if (op.leased) {
+    Hold(op, asked.part, certificate, content.values, request.rides);
   } else {
     context_.history.Certified(op.call.read, certificate, piece.rows);
-    TakeRows(request, piece, certificate, content, reply.values, handed);
+    TakeRows(op, piece, certificate, content, reply.values, request.rides, handed);
   }
   part.done = true;
   if (--op.left > 0) return;
   Waited waited = WaitedFor(link, op, part, request, reply.head);
+  if (op.leased) return HandOut(request.op, std::move(waited));
   End(op, absl::OkStatus(), std::move(waited));
 }
 
-void Puller::TakeRows(const PullRequest& request, const Batch::Piece& piece,
-                      const wire::Certificate& certificate, const Content& content, const absl::Cord& values,
-                      Handed& handed) {
-  const PullOp& op = *request.op;
+void Puller::TakeRows(const PullOp& op, const Batch::Piece& piece, const wire::Certificate& certificate,
+                      const Content& content, const absl::Cord& values, bool rides, Handed& handed) {
   if (op.call.cached) {
     context_.cache.OnServed(*op.call.table, *op.call.batch, piece, certificate, content.values);
   }
@@ -182,10 +185,10 @@ void Puller::TakeRows(const PullRequest& request, const Batch::Piece& piece,
   }
   context_.stats.rows_pulled += piece.rows;
   context_.stats.bytes_pulled +=
-      (request.rides ? 0 : op.call.batch->KeyBytes(piece)) + op.call.batch->ValueBytes(piece);
+      (rides ? 0 : op.call.batch->KeyBytes(piece)) + op.call.batch->ValueBytes(piece);
   if (handed == nullptr) {  // before the sink is told that the pull has ended
     handed = std::make_shared<std::vector<Stretch>>();
-    handed->reserve(request.parts.size());
+    handed->reserve(op.parts.size());
     context_.deferred.Run([sink = op.call.sink, batch = op.call.batch, pieces = handed, values] {
       sink->Rows(*pieces, values);
     });
@@ -216,6 +219,67 @@ void Puller::TakeChanges(const PullOp& op, const Batch::Piece& piece, const wire
   context_.stats.rows_refreshed += content.changes.value_or(0);
   context_.stats.bytes_pulled +=
       op.call.batch->KeyBytes(piece) + content.changed.size() + content.values.size();
+}
+
+void Puller::Hold(PullOp& op, uint32_t part, const wire::Certificate& certificate, absl::Cord values,
+                  bool rides) {
+  Drop(op, part);
+  op.parts[part].held = {.certificate = certificate, .values = std::move(values), .rides = rides};
+  context_.bounds->Hold(certificate.segment);
+}
+
+void Puller::Drop(PullOp& op, uint32_t part) {
+  std::optional<PullPart::Held>& held = op.parts[part].held;
+  if (!held.has_value()) return;
+  const SegmentId segment = held->certificate.segment;
+  held.reset();
+  context_.bounds->Release(segment);
+}
+
+void Puller::HandOut(const std::shared_ptr<PullOp>& op, std::optional<Waited> waited) {
+  const std::shared_ptr<const Batch> batch = op->call.batch;
+  std::vector<uint32_t> older;
+  bool waits = false;
+  for (uint32_t i = 0; i < op->parts.size(); ++i) {
+    const ReadingLeases::Verdict verdict = context_.bounds->Judge(op->parts[i].held->certificate);
+    waits |= verdict == ReadingLeases::Verdict::kWaits;
+    if (verdict == ReadingLeases::Verdict::kOlder) older.push_back(i);
+  }
+  for (const uint32_t i : older) {
+    op->parts[i].done = false;
+    op->parts[i].since = context_.Now();
+    ++op->left;
+    Drop(*op, i);
+  }
+  context_.stats.retries += older.size();
+  if (!older.empty()) return Ask(op, older);
+  if (waits) {
+    // While the pull waits, its segments must not be left.
+    for (const Batch::Piece& piece : batch->pieces) context_.bounds->Want(piece.segment);
+    return;
+  }
+  for (uint32_t i = 0; i < op->parts.size(); ++i) {
+    PullPart::Held& held = *op->parts[i].held;
+    context_.history.Certified(op->call.read, held.certificate, batch->pieces[i].rows);
+    Handed handed;
+    TakeRows(*op, batch->pieces[i], held.certificate, {.values = held.values}, held.values, held.rides, handed);
+  }
+  if (!waited.has_value()) {
+    WaitedBuilder built(context_.Now() - op->started);
+    context_.stats.wait.network += built.TakeRest(WaitCause::kNetwork);
+    waited = std::move(built.waited);
+  }
+  End(*op, absl::OkStatus(), std::move(waited));
+}
+
+void Puller::OnReadable() {
+  std::vector<std::shared_ptr<PullOp>> complete;
+  for (const auto& [id, op] : ops_) {
+    if (op->leased && op->left == 0) complete.push_back(op);
+  }
+  for (const std::shared_ptr<PullOp>& op : complete) {
+    if (!op->ended) HandOut(op);
+  }
 }
 
 // A pull has waited for the part that came last, so the causes of that part's wait are the causes of the

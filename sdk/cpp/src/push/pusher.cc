@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/planted.h"
+#include "sdk/cpp/src/bound/value_bounds.h"
 
 namespace paceline::sdk {
 
@@ -139,6 +140,9 @@ void Pusher::OnCommitted(PushLink& link, const wire::Mark& mark) {
       history::Acknowledged{.segment = mark.segment, .line = mark.line, .number = mark.number});
   line->Commit(mark.number, [this, &link](const Part& part) { OnCommittedPart(part, &link); });
   if (line->link != nullptr) line->link->Requeue(*line);
+  if (mark.line == Line::kArrival && Planted(Bug::kSeenWhenCommitted)) {
+    context_.bounds->CountAsSeen(mark.segment, mark.number);
+  }
   CompleteFlushes();
 }
 

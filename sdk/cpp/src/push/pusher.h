@@ -15,6 +15,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "libs/wire/packed.h"
+#include "sdk/cpp/src/bound/unseen_updates.h"
 #include "sdk/cpp/src/push/batch.h"
 #include "sdk/cpp/src/push/push_link.h"
 #include "sdk/cpp/src/push/segment_line.h"
@@ -34,6 +35,8 @@ struct PushCall {
   uint32_t priority = 0;
   absl::Duration timeout = absl::InfiniteDuration();
   Done done = nullptr;  // called once, after the visit
+  // As its table's value bound counts it; null: there is no such bound, or it is yet to be weighed.
+  std::shared_ptr<const WeighedPush> weighed = nullptr;
 };
 
 // A push under way.

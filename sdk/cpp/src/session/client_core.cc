@@ -14,12 +14,15 @@ ClientCore::ClientCore(Session::Options options, CoordinatorApi& coordinator, wo
                        const world::Clock& clock, world::Random& random, std::shared_ptr<Gate> gate,
                        uint64_t cache_bytes_max, uint64_t cache_trial_rows)
     : context_(clock, random, dialer, std::move(gate), cache_bytes_max, cache_trial_rows),
+      bounds_(context_),
       pusher_(context_),
       puller_(context_, pusher_),
       subscriber_(context_),
       session_(context_, coordinator, std::move(options),
                [this](std::shared_ptr<const Routes> routes) { InstallRoutes(std::move(routes)); }) {
   context_.puller = &puller_;
+  context_.bounds = &bounds_;
+  bounds_.on_readable = [this] { puller_.OnReadable(); };
   context_.fail = [this](absl::Status why) {
     if (!context_.failure.ok()) return;
     context_.history.Failed(why);
@@ -85,8 +88,17 @@ void ClientCore::Push(PushCall call) {
   }
   const std::shared_ptr<const TableInfo> table = call.table;
   const std::shared_ptr<const Batch> batch = call.batch;
+  std::shared_ptr<const WeighedPush> weighed = std::move(call.weighed);
   pusher_.Push(std::move(call));
   TellCache(*table, *batch);
+  CountPushed(*table, *batch, std::move(weighed));
+}
+
+void ClientCore::CountPushed(const TableInfo& table, const Batch& batch,
+                             std::shared_ptr<const WeighedPush> weighed) {
+  if (!IsBounded(table.consistency)) return;
+  if (weighed == nullptr) weighed = std::make_shared<const WeighedPush>(Weigh(table, batch));
+  bounds_.Pushed(table, *weighed, [this](SegmentId s) { return pusher_.Last(s, Line::kArrival); });
 }
 
 std::vector<PartNumber> ClientCore::NumbersOf(const Batch& batch, Line line) const {
@@ -121,6 +133,7 @@ void ClientCore::PushPull(PushCall push, PullCall read, std::optional<Clock> min
   ApplyRules(read, RulesOf(*read.table, min_clock, reader));
   const std::shared_ptr<const TableInfo> table = push.table;
   const std::shared_ptr<const Batch> batch = push.batch;
+  std::shared_ptr<const WeighedPush> weighed = std::move(push.weighed);
   const std::shared_ptr<PullOp> op = puller_.PullWithPush(std::move(read), reader);
   push.read = op;
   const std::shared_ptr<const TableInfo> read_table = op->call.table;
@@ -135,6 +148,7 @@ void ClientCore::PushPull(PushCall push, PullCall read, std::optional<Clock> min
     for (size_t i = 0; i < numbers.size(); ++i) op->parts[i].own = numbers[i];
   }
   TellCache(*table, *batch);
+  CountPushed(*table, *batch, std::move(weighed));
 }
 
 void ClientCore::Pull(PullCall call, std::optional<Clock> min_clock) {
@@ -185,7 +199,8 @@ ClientCore::ReadRules ClientCore::RulesOf(const TableInfo& table, std::optional<
   rules.own_writes = promise.own_fetched || min_clock.has_value();
   rules.bound.own_writes = promise.own_cached;
   // A read that names no bound wants the newest values.
-  rules.cached = context_.cache.enabled() && (min_clock.has_value() || bounded);
+  // Under a value bound its age is not known by clocks.
+  rules.cached = context_.cache.enabled() && (min_clock.has_value() || bounded) && !promise.value_bound;
   const bool keyed = table.schema.kind == table::Kind::kSparse && !table.schema.aggregated;
   rules.refresh = rules.cached && promise.refresh && keyed;
   // A row that is brought up to date serves until it is too old again, on average for half of that time.

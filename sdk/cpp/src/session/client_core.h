@@ -12,6 +12,7 @@
 #include "libs/world/port.h"
 #include "libs/world/random.h"
 #include "paceline/stats.h"
+#include "sdk/cpp/src/bound/value_bounds.h"
 #include "sdk/cpp/src/pull/puller.h"
 #include "sdk/cpp/src/push/pusher.h"
 #include "sdk/cpp/src/session/context.h"
@@ -90,7 +91,7 @@ class ClientCore {
   void OnHeldEnded(uint64_t id) { pusher_.OnHeldEnded(id); }
 
   // Numbers the push's parts at this client's clock and sends them. Never refuses for lack of room: check
-  // awaitable_bytes() first.
+  // awaitable_bytes() first, and for a table under a value bound bounds().Fits().
   void Push(PushCall call);
   // Raises the call's `min_clock` to the bound of the table's model, or to `min_clock` if that is given. Asks
   // the shards for every row; cache_read.h reads cached rows first.
@@ -115,6 +116,7 @@ class ClientCore {
   RowCache& cache() { return context_.cache; }
   // The rates and bounds that the coordinator has told of.
   const TableChanges& changes() const { return context_.changes; }
+  ValueBounds& bounds() { return bounds_; }
   // Counts rows that a read at clock `reader` took from the cache; the caller named this bound.
   void CountCached(const TableInfo& table, const ClockCounts& hits, Clock reader, std::optional<Clock> bound);
   absl::Status Tick();
@@ -159,6 +161,8 @@ class ClientCore {
   // The part number of each piece of a push that was just made.
   std::vector<PartNumber> NumbersOf(const Batch& batch, Line line) const;
   void TellCache(const TableInfo& table, const Batch& batch);
+  // The push counts against its table's value bound, if there is one.
+  void CountPushed(const TableInfo& table, const Batch& batch, std::shared_ptr<const WeighedPush> weighed);
   void ApplyRules(PullCall& call, const ReadRules& rules);
   Clock CatchUp(const TableInfo& table, Clock reader) const;
   void InstallRoutes(std::shared_ptr<const Routes> routes);
@@ -186,6 +190,7 @@ class ClientCore {
   void EndFinish(absl::Status status);
 
   Context context_;
+  ValueBounds bounds_;
   Pusher pusher_;
   Puller puller_;
   Subscriber subscriber_;

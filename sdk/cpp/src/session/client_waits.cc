@@ -29,6 +29,7 @@ void ClientCore::LookAtWaits() {
     std::vector<Waiting> waits;
     if (auto pull = puller_.Waits()) waits.push_back(*std::move(pull));
     if (auto push = pusher_.Waits()) waits.push_back(*std::move(push));
+    if (auto push = bounds_.Waits()) waits.push_back(*std::move(push));
     for (const auto& [queue, work] : work_) {
       if (auto item = work->Waits()) waits.push_back(*std::move(item));
     }

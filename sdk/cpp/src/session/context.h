@@ -30,6 +30,7 @@ namespace paceline::sdk {
 inline constexpr BackoffPolicy kDefaultBackoff{.initial = absl::Milliseconds(10), .max = absl::Seconds(1)};
 
 class PullListener;
+class ValueBounds;
 
 // State that all pieces of one core share. Owned by ClientCore; used only inside the gate.
 struct Context {
@@ -80,6 +81,7 @@ struct Context {
   History history;              // events for the history file; recorded only if there is a sink
   std::shared_ptr<const TableInfo> any_table;  // the one that was opened last; null: none yet
   PullListener* puller = nullptr;              // for parts that want their rows back
+  ValueBounds* bounds = nullptr;               // of tables under a value bound
 
   Stats stats;
   // Where the time of this client's threads goes; shared with futures, which may outlive the client.

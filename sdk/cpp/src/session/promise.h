@@ -32,6 +32,12 @@ struct Promise {
   bool refresh = false;  // asks which cached rows have changed, instead of fetching those that are too old
   // Is told which cached rows have changed, at every so many advances of the min clock. 0: it is not.
   uint32_t told_every = 0;
+
+  // -- values --
+  // Pushes wait until, in each row, what not every reader of the table has seen of this client's sums up to
+  // no more than this, or is a single update. Its reads keep others' bounds. nullopt: neither.
+  std::optional<double> value_bound = {};
+  bool bound_decays = false;  // with the square root of the worker's clocks
 };
 
 inline Promise PromiseOf(const Ssp& ssp) {
@@ -57,8 +63,18 @@ inline Promise PromiseOf(const Essp& essp) {
           .own_cached = essp.read_my_writes,
           .told_every = std::max<uint32_t>(essp.every.value_or(half), 1)};
 }
+inline Promise PromiseOf(const Vap& vap) {
+  return {.name = "Vap",
+          .staleness = std::nullopt,
+          .own_fetched = true,
+          .value_bound = vap.v,
+          .bound_decays = vap.decay};
+}
 inline Promise PromiseOf(const Consistency& consistency) {
   return std::visit([](const auto& model) { return PromiseOf(model); }, consistency);
+}
+inline bool IsBounded(const Consistency& consistency) {
+  return PromiseOf(consistency).value_bound.has_value();
 }
 
 }  // namespace paceline::sdk

@@ -30,5 +30,14 @@ TEST(PromiseTest, BspIsExactAndHoldsNothingOfItsOwnClock) {
   EXPECT_FALSE(promise.own_fetched || promise.refresh);
 }
 
+TEST(PromiseTest, VapBoundsValuesAndReadsTheNewest) {
+  const Promise promise = PromiseOf(Consistency(Vap{.v = 0.5, .decay = true}));
+  EXPECT_EQ(promise.staleness, std::nullopt);
+  EXPECT_EQ(promise.value_bound, 0.5);
+  EXPECT_TRUE(promise.bound_decays);
+  EXPECT_TRUE(promise.own_fetched);
+  EXPECT_EQ(PromiseOf(Asp{}).value_bound, std::nullopt);
+}
+
 }  // namespace
 }  // namespace paceline::sdk

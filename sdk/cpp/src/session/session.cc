@@ -1,6 +1,7 @@
 #include "sdk/cpp/src/session/session.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -273,6 +274,23 @@ void Session::OpenTable(std::string name, const v1::TableSchema* schema, Consist
       });
 }
 
+absl::Status Session::CheckValueBound(const Consistency& consistency, const table::Schema& schema) const {
+  const std::optional<double> bound = PromiseOf(consistency).value_bound;
+  if (!bound.has_value()) return absl::OkStatus();
+  if (!(*bound > 0) || !std::isfinite(*bound)) {
+    return absl::InvalidArgumentError(absl::StrCat("Vap: v: ", *bound, "; expected a number above 0"));
+  }
+  if (schema.aggregated) {
+    return absl::FailedPreconditionError(
+        "Vap needs a table that is applied on arrival, and this one is aggregated: its updates are seen only "
+        "after this worker's own next tick; use Bsp or Ssp");
+  }
+  constexpr uint32_t kLevel = 2;
+  if (context_.routes->map.feature_level() >= kLevel) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat("Vap needs shards of feature level ", kLevel,
+                                               ", and not all are; upgrade them, or use Ssp"));
+}
+
 absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::OpenTableReply& reply,
                                                                     const Consistency& consistency) {
   context_.catalogue_version =
@@ -284,6 +302,10 @@ absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::Op
         absl::StrCat("table '", table.name(), "': consistency: ", promise.name,
                      " needs an aggregated table, and this one is applied on arrival; use "
                      "Ssp{.staleness = 0}, or create the table with `aggregated`"));
+  }
+  if (absl::Status fits = CheckValueBound(consistency, schema); !fits.ok()) {
+    return absl::Status(fits.code(),
+                        absl::StrCat("table '", table.name(), "': consistency: ", fits.message()));
   }
   const TableId id(table.id());
   const int bits = context_.routes->map.ring_bits();

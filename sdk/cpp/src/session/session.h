@@ -115,6 +115,7 @@ class Session {
   void OnWatchEnded();
   absl::Status TakeMap(const v1::Map& map);
 
+  absl::Status CheckValueBound(const Consistency& consistency, const table::Schema& schema) const;
   absl::StatusOr<std::shared_ptr<const TableInfo>> TakeTable(const v1::OpenTableReply& reply,
                                                              const Consistency& consistency);
   // The coordinator hears of waits sooner, and tells of changes sooner.

@@ -33,7 +33,8 @@ BlockedSeconds SecondsOf(const CauseTimes& times) {
           .back_pressure = seconds(WaitCause::kBackPressure),
           .route = seconds(WaitCause::kRoute),
           .work = seconds(WaitCause::kWork),
-          .coordinator = seconds(WaitCause::kCoordinator)};
+          .coordinator = seconds(WaitCause::kCoordinator),
+          .value_bound = seconds(WaitCause::kValueBound)};
 }
 
 v1::WaitCauses ToProto(const CauseTimes& times) {
@@ -47,13 +48,14 @@ v1::WaitCauses ToProto(const CauseTimes& times) {
   proto.set_route_us(Us(times[WaitCause::kRoute]));
   proto.set_work_us(Us(times[WaitCause::kWork]));
   proto.set_coordinator_us(Us(times[WaitCause::kCoordinator]));
+  proto.set_value_bound_us(Us(times[WaitCause::kValueBound]));
   return proto;
 }
 
 uint64_t SumOf(const v1::WaitCauses& causes) {
   return causes.staleness_us() + causes.network_us() + causes.queue_us() + causes.apply_us() +
          causes.replication_us() + causes.back_pressure_us() + causes.route_us() + causes.work_us() +
-         causes.coordinator_us();
+         causes.coordinator_us() + causes.value_bound_us();
 }
 
 // The entries with the longest times, the longest first.

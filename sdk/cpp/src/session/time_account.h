@@ -26,8 +26,9 @@ enum class WaitCause {
   kRoute,
   kWork,
   kCoordinator,
+  kValueBound,
 };
-inline constexpr size_t kWaitCauses = 9;
+inline constexpr size_t kWaitCauses = 10;
 
 // Times by cause.
 class CauseTimes {

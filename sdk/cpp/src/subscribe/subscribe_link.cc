@@ -9,12 +9,13 @@ SubscribeLink::SubscribeLink(Context& context, SubscribeListener& listener, ring
 
 bool SubscribeLink::HasWork() const {
   if (does_not_serve_ != Incarnation() && does_not_serve_ == shard().incarnation) return false;
-  return !segments_.empty() || listener_.HasChange(*this);
+  return !segments_.empty() || listener_.HasChange(*this) || listener_.HasToSay(*this);
 }
 
 bool SubscribeLink::Next(absl::Cord* frame) {
   wire::Frame<v1::SubscribeRequest> request;
-  const bool some = listener_.TakeChange(*this, request, segments_);
+  bool some = listener_.TakeChange(*this, request, segments_);
+  some |= listener_.TakeToSay(*this, request.head);
   if (!some && confirmed_ == received_) return false;
   if (confirmed_ != received_) request.head.set_confirmed(received_);
   confirmed_ = received_;
@@ -40,6 +41,7 @@ void SubscribeLink::OnDown() {
   if (absl::IsUnimplemented(last_error())) does_not_serve_ = shard().incarnation;
   received_ = confirmed_ = 0;
   listener_.OnSetsLost(std::exchange(segments_, {}));
+  listener_.OnStreamLost(*this);
 }
 
 }  // namespace paceline::sdk

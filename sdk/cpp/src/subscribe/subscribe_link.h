@@ -25,10 +25,16 @@ class SubscribeListener {
                                 const wire::Frame<v1::SubscribeUpdate>& update) = 0;
   // The stream is gone, and with it the sets of these segments.
   virtual void OnSetsLost(const std::set<SegmentId>& segments) = 0;
+
+  // -- value bounds --
+  virtual bool HasToSay(const SubscribeLink& link) const = 0;
+  // False: there is nothing.
+  virtual bool TakeToSay(const SubscribeLink& link, v1::SubscribeRequest& request) = 0;
+  virtual void OnStreamLost(const SubscribeLink& link) = 0;
 };
 
 // The subscribe stream to one shard: changes of sets go out, updates come in and are confirmed. The sets die
-// with the stream.
+// with the stream. What concerns value bounds goes with them.
 class SubscribeLink final : public Link {
  public:
   SubscribeLink(Context& context, SubscribeListener& listener, ring::ShardInfo shard);

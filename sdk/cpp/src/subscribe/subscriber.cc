@@ -7,6 +7,7 @@
 #include "libs/base/little_endian.h"
 #include "libs/base/text.h"
 #include "libs/wire/packed.h"
+#include "sdk/cpp/src/bound/value_bounds.h"
 #include "sdk/cpp/src/session/promise.h"
 
 namespace paceline::sdk {
@@ -55,12 +56,43 @@ absl::StatusOr<std::vector<Entry>> EntriesOf(const wire::Frame<v1::SubscribeUpda
 }  // namespace
 
 void Subscriber::Leave() {
-  if (tables_.empty() || !context_.failure.ok() || context_.routes->map.feature_level() < kLevel) return;
-  for (const SegmentId segment : context_.cache.TakeSetsChanged()) {
-    const ring::ShardInfo& shard = context_.routes->PrimaryOf(segment);
-    std::shared_ptr<SubscribeLink>& link = links_[shard.id];
-    if (link == nullptr) link = std::make_shared<SubscribeLink>(context_, *this, shard);
-    link->Wake();
+  const bool nothing = tables_.empty() && context_.bounds->empty();
+  if (nothing || !context_.failure.ok() || context_.routes->map.feature_level() < kLevel) return;
+  for (const SegmentId segment : context_.cache.TakeSetsChanged()) WakeLinkOf(segment);
+  for (const SegmentId segment : context_.bounds->TakeDue()) WakeLinkOf(segment);
+}
+
+void Subscriber::WakeLinkOf(SegmentId segment) {
+  const ring::ShardInfo& shard = context_.routes->PrimaryOf(segment);
+  std::shared_ptr<SubscribeLink>& link = links_[shard.id];
+  if (link == nullptr) link = std::make_shared<SubscribeLink>(context_, *this, shard);
+  link->Wake();
+}
+
+bool Subscriber::HasToSay(const SubscribeLink& link) const {
+  return context_.bounds->HasToSay([&](SegmentId s) { return IsPrimary(link, s); });
+}
+
+bool Subscriber::TakeToSay(const SubscribeLink& link, v1::SubscribeRequest& request) {
+  return context_.bounds->TakeToSay([&](SegmentId s) { return IsPrimary(link, s); }, request);
+}
+
+absl::Status Subscriber::OnRounds(const SubscribeLink& link, absl::string_view packed) {
+  const auto rounds = wire::ParseRounds(packed);
+  if (!rounds.ok()) return rounds.status();
+  for (const wire::Round& round : *rounds) {
+    if (round.segment.v >= context_.routes->map.SegmentCount()) {
+      return absl::InternalError(absl::StrCat("rounds: segment ", round.segment.v, " is not on the ring"));
+    }
+    // One that has lost the segment since says nothing new.
+    if (IsPrimary(link, round.segment)) context_.bounds->OnRound(round);
+  }
+  return absl::OkStatus();
+}
+
+void Subscriber::OnStreamLost(const SubscribeLink& link) {
+  for (uint32_t s = 0; s < context_.routes->map.SegmentCount() && !context_.bounds->empty(); ++s) {
+    if (IsPrimary(link, SegmentId(s))) context_.bounds->Lost(SegmentId(s));
   }
 }
 
@@ -99,6 +131,7 @@ bool Subscriber::TakeChange(const SubscribeLink& link, wire::Frame<v1::Subscribe
 
 absl::Status Subscriber::OnUpdate(const SubscribeLink& link, const wire::Frame<v1::SubscribeUpdate>& update) {
   for (const v1::Refusal& refusal : update.head.refusals()) OnRefused(update.head, refusal);
+  if (absl::Status rounds = OnRounds(link, update.head.rounds()); !rounds.ok()) return rounds;
   if (update.head.certificates().empty()) return absl::OkStatus();
   const auto found = tables_.find(TableId(update.head.table()));
   if (found == tables_.end()) {
@@ -159,7 +192,9 @@ void Subscriber::OnMap() {
   if (before == nullptr) return;
   for (uint32_t s = 0; s < context_.routes->map.SegmentCount(); ++s) {
     const SegmentId segment(s);
-    if (before->map.EpochOf(segment) != context_.routes->map.EpochOf(segment)) EndSets(segment);
+    if (before->map.EpochOf(segment) == context_.routes->map.EpochOf(segment)) continue;
+    EndSets(segment);
+    context_.bounds->Lost(segment);
   }
   FollowRoutes(*context_.routes, links_);
 }

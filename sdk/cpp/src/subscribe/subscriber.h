@@ -10,7 +10,7 @@
 namespace paceline::sdk {
 
 // Keeps shards informed of the rows that the cache has of tables under ESSP, and the cache of what shards
-// tell of them. What it loses, the cache pulls.
+// tell of them. What it loses, the cache pulls. It also carries what ValueBounds has to say, and hears.
 class Subscriber final : public SubscribeListener {
  public:
   explicit Subscriber(Context& context) : context_(context) {}
@@ -29,6 +29,9 @@ class Subscriber final : public SubscribeListener {
                   std::set<SegmentId>& segments) override;
   absl::Status OnUpdate(const SubscribeLink& link, const wire::Frame<v1::SubscribeUpdate>& update) override;
   void OnSetsLost(const std::set<SegmentId>& segments) override;
+  bool HasToSay(const SubscribeLink& link) const override;
+  bool TakeToSay(const SubscribeLink& link, v1::SubscribeRequest& request) override;
+  void OnStreamLost(const SubscribeLink& link) override;
 
  private:
   bool IsPrimary(const SubscribeLink& link, SegmentId segment) const {
@@ -36,6 +39,8 @@ class Subscriber final : public SubscribeListener {
   }
   void OnRefused(const v1::SubscribeUpdate& update, const v1::Refusal& refusal);
   void EndSets(SegmentId segment);
+  void WakeLinkOf(SegmentId segment);
+  absl::Status OnRounds(const SubscribeLink& link, absl::string_view packed);
 
   Context& context_;
   std::map<TableId, std::shared_ptr<const TableInfo>> tables_;
