@@ -53,10 +53,11 @@ absl::StatusOr<Consistency> ParseModel(absl::string_view text) {
   staleness = text;
   if (absl::ConsumePrefix(&staleness, "delay:") && absl::SimpleAtoi(staleness, &ssp.staleness)) return ssp;
   if (absl::ConsumePrefix(&text, "vap:")) return ParseBound(text);
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--model: expected ssp:S, essp:S or delay:T with a whole number, ssp:auto or ssp:auto:MAX, vap:V[/sqrt], "
-      "asp or bsp; found '",
-      text, "'"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--model: expected ssp:S, essp:S or delay:T with a whole number, ssp:auto or "
+                   "ssp:auto:MAX, vap:V[/sqrt], "
+                   "asp or bsp; found '",
+                   text, "'"));
 }
 
 CLI::Validator Within(int low, int high) {

@@ -52,10 +52,10 @@ TEST(ParseModelTest, ModelNames) {
   EXPECT_TRUE(std::get<Vap>(*ParseModel("vap:3/sqrt")).decay);
   EXPECT_TRUE(std::holds_alternative<Asp>(*ParseModel("asp")));
   EXPECT_TRUE(std::holds_alternative<Bsp>(*ParseModel("bsp")));
-  for (const char* wrong :
-       {"", "ssp", "ssp:", "ssp:-1", "ssp:2x", "SSP:2", "essp:", "essp:x", "delay:", "delay:-1",
-        "ssp:auto:", "ssp:auto:0", "ssp:auto:x", "ssp:auto8", "ssp:automatic", "vap:", "vap:0", "vap:-1",
-        "vap:x", "vap:inf", "vap:1/log"}) {
+  for (const char* wrong : {"",           "ssp",       "ssp:",          "ssp:-1",   "ssp:2x",    "SSP:2",
+                            "essp:",      "essp:x",    "delay:",        "delay:-1", "ssp:auto:", "ssp:auto:0",
+                            "ssp:auto:x", "ssp:auto8", "ssp:automatic", "vap:",     "vap:0",     "vap:-1",
+                            "vap:x",      "vap:inf",   "vap:1/log"}) {
     EXPECT_EQ(ParseModel(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
   }
 }

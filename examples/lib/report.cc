@@ -14,7 +14,7 @@ namespace paceline::examples {
 namespace {
 
 // The names that a report and its JSON use, in their order.
-std::array<std::pair<const char*, double>, 7> Causes(const WaitSeconds& wait) {
+std::array<std::pair<const char*, double>, 8> Causes(const WaitSeconds& wait) {
   return {{{"staleness", wait.staleness},
            {"queue", wait.queue},
            {"network", wait.network},

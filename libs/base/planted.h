@@ -89,16 +89,15 @@ enum class Bug : uint8_t {
   kLateHostBeginsEmpty,  // a host that is made late takes a map that names it for the first one, and begins
                          // empty
   kLateDrainObeyed,      // a request to drain, or to cancel that, is obeyed though a later one was taken
-
-  kBoundToldEarly = 90,  // clients are told of rates and bounds that not every segment has logged
+  kBoundToldEarly,       // clients are told of rates and bounds that not every segment has logged
   kBoundUsedEarly,       // a worker reads by a new bound before the clock from which on it counts
   kOldRatesInCache,      // cached rows keep own pushes that were applied at rates that have changed since
-  kSlicesOfTwoEpochs,   // a reduction that begins anew at another primary keeps the slices that it had
-  kSeenUnconfirmed = 120,  // an update counts as seen by all before all have confirmed it
-  kSeenAfterTakeover,      // … before the readers of the primary before have stopped to hand out its values
-  kOlderHandedOut,         // a client hands out a value that is older than the round it has confirmed
-  kLeaseOutlived,          // … though it may have been forgotten
-  kSeenWhenCommitted,      // a push no longer counts against its bound once it is committed
+  kSlicesOfTwoEpochs,    // a reduction that begins anew at another primary keeps the slices that it had
+  kSeenUnconfirmed,      // an update counts as seen by all before all have confirmed it
+  kSeenAfterTakeover,    // … before the readers of the primary before have stopped to hand out its values
+  kOlderHandedOut,       // a client hands out a value that is older than the round it has confirmed
+  kLeaseOutlived,        // … though it may have been forgotten
+  kSeenWhenCommitted,    // a push no longer counts against its bound once it is committed
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -262,7 +262,8 @@ void Puller::HandOut(const std::shared_ptr<PullOp>& op, std::optional<Waited> wa
     PullPart::Held& held = *op->parts[i].held;
     context_.history.Certified(op->call.read, held.certificate, batch->pieces[i].rows);
     Handed handed;
-    TakeRows(*op, batch->pieces[i], held.certificate, {.values = held.values}, held.values, held.rides, handed);
+    TakeRows(*op, batch->pieces[i], held.certificate, {.values = held.values}, held.values, held.rides,
+             handed);
   }
   if (!waited.has_value()) {
     WaitedBuilder built(context_.Now() - op->started);
