@@ -61,6 +61,7 @@ void Calm::Took(const std::string& who, const std::string& what, absl::Duration 
       {"a push", absl::Milliseconds(100)},
       {"a push that is folded", absl::Milliseconds(200)},
       {"a read", absl::Milliseconds(200)},
+      {"a reduction", absl::Milliseconds(500)},
       {"to finish", absl::Milliseconds(500)},
       {"to close", absl::Milliseconds(500)}};
   const absl::Duration most = kMost.at(what) * (durable ? 3 : 1);

@@ -176,6 +176,7 @@ TEST_F(ReducingTest, ASliceThatIsLostWithItsStreamIsAskedForAgain) {
   for (const auto& [stream, request] : asked) stream->Break();
   for (int i = 0; i < 50 && !outcome->result.has_value(); ++i) {
     h.clock.now += absl::Milliseconds(100);
+    h.coordinator.RunAll();
     h.Enter([&] { h.core->OnTime(); });
     for (const auto& [stream, request] : TakeAsked()) {
       EXPECT_EQ(request.keys[0], 77u);
