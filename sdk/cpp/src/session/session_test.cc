@@ -51,20 +51,6 @@ TEST_F(SessionTest, StartsAtTheClockItWasGiven) {
   EXPECT_EQ(h.core->session(), SessionId(7));
 }
 
-TEST(SessionOpenTest, TakesTheMapWholeToo) {
-  CoreHarness h;
-  h.coordinator.compact_maps = false;
-  ASSERT_THAT(h.Open(), IsOk());
-  EXPECT_EQ(h.core->routes()->map.version(), MapVersion(1));
-}
-
-TEST(SessionOpenTest, ACompactMapThatCannotBeReadIsToldWithItsCoordinator) {
-  CoreHarness h;
-  h.coordinator.broken_maps = true;
-  EXPECT_THAT(h.Open(), StatusIs(absl::StatusCode::kInternal,
-                                 ::testing::AllOf(HasSubstr("coordinator:1"), HasSubstr("compact map"))));
-}
-
 TEST_F(SessionTest, ShowsItsSecretInEveryCallAndOnEveryStream) {
   h.Push(table, {KeyIn(0)}, {1});
   ASSERT_THAT(h.Tick(), IsOk());
@@ -462,50 +448,6 @@ TEST_F(SessionTest, StoppingEndsOperationsUnderWay) {
   for (const auto& outcome : {pull, push, flush}) {
     EXPECT_THAT(outcome->status.value(), StatusIs(absl::StatusCode::kCancelled));
   }
-}
-
-TEST(Opening, WaitsForTheCoordinatorAndGivesUpInTime) {
-  CoreHarness h;
-  h.coordinator.failure = absl::UnavailableError("connection refused");
-  std::optional<absl::Status> opened;
-  h.Enter([&] { h.core->Open([&](absl::Status status) { opened = status; }); });
-  h.Advance(absl::Seconds(59));
-  EXPECT_FALSE(opened.has_value());
-  EXPECT_GT(h.coordinator.opens, 10);
-  h.Advance(absl::Seconds(2));
-  EXPECT_THAT(*opened,
-              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("coordinator:1: connection refused")));
-}
-
-TEST(Opening, IsTriedAgainAsOftenAsTheOptionsSay) {
-  const auto tries = [](BackoffPolicy backoff) {
-    CoreHarness h({.backoff = backoff});
-    h.coordinator.failure = absl::UnavailableError("connection refused");
-    h.Enter([&] { h.core->Open([](const absl::Status&) {}); });
-    h.Advance(absl::Seconds(30));
-    return h.coordinator.opens;
-  };
-  // Pauses of half to all of 1, 2, 4, 4 … seconds.
-  EXPECT_THAT(tries({.initial = absl::Seconds(1), .max = absl::Seconds(4)}), ::testing::AllOf(Ge(8), Le(17)));
-  EXPECT_THAT(tries({.initial = absl::Seconds(10), .max = absl::Seconds(10)}),
-              ::testing::AllOf(Ge(4), Le(7)));
-}
-
-TEST(Opening, ATableIsNotOpenedByASessionThatIsOver) {
-  CoreHarness h;
-  ASSERT_THAT(h.Open(), IsOk());
-  h.coordinator.failure = absl::FailedPreconditionError("session 7 was closed: by a test");
-  const auto over =
-      StatusIs(absl::StatusCode::kAborted, HasSubstr("session 7 was closed: by a test; connect again"));
-  EXPECT_THAT(h.OpenTable("w", {.dim = 1}), over);
-  EXPECT_THAT(h.core->failure(), over) << "everything else ends the same way";
-  EXPECT_THAT(h.Tick(), over);
-}
-
-TEST(Opening, ARefusalIsReturnedAsItIs) {
-  CoreHarness h;
-  h.coordinator.failure = absl::PermissionDeniedError("no such job for you");
-  EXPECT_THAT(h.Open(), StatusIs(absl::StatusCode::kPermissionDenied));
 }
 
 }  // namespace
