@@ -6,6 +6,9 @@
 
 #include "CLI/CLI.hpp"
 #include "bench/elastic.h"
+#include "bench/peers/machine_systems.h"
+#include "bench/peers/meters.h"
+#include "bench/peers/peers.h"
 #include "bench/replicas.h"
 #include "bench/restart.h"
 #include "bench/rules.h"
@@ -26,6 +29,7 @@ struct Workload {
   const char* what;
   absl::StatusOr<std::vector<Result>> (*run)(const Setting& setting);
   bool own_cluster = false;
+  void (*print)(const std::vector<Result>& results) = nullptr;  // null: a line for each
 };
 
 constexpr Workload kWorkloads[] = {
@@ -54,6 +58,8 @@ constexpr Workload kWorkloads[] = {
      paceline::bench::Restart, /*own_cluster=*/true},
     {"elastic", "a counting job while its cluster goes from 3 shards to 6 and back; likewise",
      paceline::bench::Elastic, /*own_cluster=*/true},
+    {"peers", "this project beside ps-lite, Redis, raw TCP and memcpy, in turns; starts all of them",
+     paceline::bench::Peers, /*own_cluster=*/true, paceline::bench::PrintPeers},
 };
 
 int Fail(const std::string& message) {
@@ -77,6 +83,7 @@ int main(int argc, char** argv) {
   app.add_option("--json", json, "write the list of results to this file");
   app.add_option("--record", setting.record,
                  "write the client's history to this file, for `paceline verify`");
+  app.add_flag("--quick", setting.quick, "fewer rounds, and of peers less work: a minute at most");
   app.add_flag("--smallest", setting.smallest, "only show that it runs: the figures mean nothing");
   for (const Workload& workload : kWorkloads) app.add_subcommand(workload.name, workload.what);
   app.get_subcommand("lr")
@@ -93,6 +100,20 @@ int main(int argc, char** argv) {
       ->add_option("--seconds", setting.seconds, "for so long")
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
+  app.get_subcommand("peers")
+      ->add_option("--ps-lite", setting.ps_lite,
+                   "ps-lite's sources, which are built with the driver in ~/.cache/paceline (needs "
+                   "libzmq3-dev); without it its "
+                   "results are skipped")
+      ->check(CLI::ExistingDirectory.description(""))
+      ->type_name("DIR");
+  bool check = false;
+  app.get_subcommand("peers")->add_flag("--check", check,
+                                        "exit with 3 if a goal is missed, or was not measured against");
+  std::string limits_control;
+  CLI::App* limits_server =
+      app.add_subcommand("peers-limits", "")->group("");  // what peers starts: not for people
+  limits_server->add_option("--control", limits_control)->required();
   paceline::bench::SoakCommands soak;
   soak.AddTo(app);
   app.require_subcommand(1);
@@ -102,6 +123,12 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
 
+  if (limits_server->parsed()) return paceline::bench::ServePeersLimits(limits_control);
+  if (paceline::bench::HasRealTimePriority()) {
+    std::fprintf(stderr,
+                 "paceline-bench: at a real-time priority, which no program has by itself: do not compare "
+                 "these figures with those of a normal one\n");
+  }
   if (const auto exit_code = soak.Run(setting.coordinator, setting.record, json)) return *exit_code;
   for (const Workload& workload : kWorkloads) {
     if (!app.got_subcommand(workload.name)) continue;
@@ -110,10 +137,15 @@ int main(int argc, char** argv) {
     }
     const absl::StatusOr<std::vector<Result>> results = workload.run(setting);
     if (!results.ok()) return Fail(std::string(results.status().message()));
-    for (const Result& result : *results) paceline::bench::Print(result);
+    if (workload.print != nullptr) {
+      workload.print(*results);
+    } else {
+      for (const Result& result : *results) paceline::bench::Print(result);
+    }
     if (!json.empty() && !(std::ofstream(json) << paceline::bench::ToJson(*results).dump(2) << "\n")) {
       return Fail("cannot write " + json);
     }
+    if (check && !paceline::bench::AllPass(*results)) return 3;
   }
   return 0;
 }

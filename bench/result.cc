@@ -5,19 +5,34 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <utility>
 
 namespace paceline::bench {
+
+bool Result::passes() const {
+  if (!goal.has_value() || !skipped.empty() || limit == 0) return false;
+  return lower_is_better ? ratio() <= *goal : ratio() >= *goal;
+}
 
 nlohmann::json ToJson(const std::vector<Result>& results) {
   nlohmann::json out = nlohmann::json::array();
   for (const Result& r : results) {
+    nlohmann::json params = r.params;
+    if (!r.skipped.empty()) params["skipped"] = r.skipped;
+    if (r.goal.has_value()) {
+      params["goal"] = *r.goal;
+      params["passes"] = r.passes();
+    }
+    const auto unless_skipped = [&](double number) {
+      return r.skipped.empty() ? nlohmann::json(number) : nlohmann::json();
+    };
     out.push_back({{"workload", r.workload},
-                   {"params", r.params},
+                   {"params", std::move(params)},
                    {"metric", r.metric},
                    {"value", r.value},
                    {"limit_name", r.limit_name},
-                   {"limit", r.limit},
-                   {"ratio", r.ratio()},
+                   {"limit", unless_skipped(r.limit)},
+                   {"ratio", unless_skipped(r.ratio())},
                    {"better", r.lower_is_better ? "lower" : "higher"}});
   }
   return out;
@@ -27,6 +42,10 @@ void Print(const Result& r) {
   std::printf("%-8s %-44s %-20s %10.4g   %6.2f x %10.4g (%s)\n", r.workload.c_str(), r.params.dump().c_str(),
               r.metric.c_str(), r.value, r.ratio(), r.limit, r.limit_name.c_str());
   std::fflush(stdout);
+}
+
+bool AllPass(const std::vector<Result>& results) {
+  return std::ranges::all_of(results, [](const Result& r) { return !r.goal.has_value() || r.passes(); });
 }
 
 double OwnCpuSeconds() {
