@@ -35,6 +35,9 @@ struct Workload {
 constexpr Workload kWorkloads[] = {
     {"dense", "64 MB of a ranged table, pushed and pulled whole", paceline::bench::Dense},
     {"sparse", "batches of 1,000 rows of 16 values, of a million", paceline::bench::Sparse},
+    {"zipf", "the same with keys drawn by Zipf's law: few rows have most of the requests",
+     paceline::bench::Zipfian},
+    {"mixed", "the same with pushes and pulls at once", paceline::bench::Mixed},
     {"latency", "one row, one request outstanding", paceline::bench::Latency},
     {"cached", "rows that the client has cached; push and pull in one", paceline::bench::Cached},
     {"lr", "an epoch of logistic regression: 102,400 examples of 32 of a million features",
@@ -59,7 +62,7 @@ constexpr Workload kWorkloads[] = {
     {"elastic", "a counting job while its cluster goes from 3 shards to 6 and back; likewise",
      paceline::bench::Elastic, /*own_cluster=*/true},
     {"peers", "this project beside ps-lite, Redis, raw TCP and memcpy, in turns; starts all of them",
-     paceline::bench::Peers, /*own_cluster=*/true, paceline::bench::PrintPeers},
+     paceline::bench::peers::Peers, /*own_cluster=*/true, paceline::bench::peers::PrintPeers},
 };
 
 int Fail(const std::string& message) {
@@ -123,8 +126,8 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
 
-  if (limits_server->parsed()) return paceline::bench::ServePeersLimits(limits_control);
-  if (paceline::bench::HasRealTimePriority()) {
+  if (limits_server->parsed()) return paceline::bench::peers::ServePeersLimits(limits_control);
+  if (paceline::bench::peers::HasRealTimePriority()) {
     std::fprintf(stderr,
                  "paceline-bench: at a real-time priority, which no program has by itself: do not compare "
                  "these figures with those of a normal one\n");

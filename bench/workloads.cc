@@ -2,10 +2,12 @@
 
 #include <chrono>
 #include <cstdio>
+#include <optional>
 
 #include "bench/grpc_limit.h"
 #include "bench/limits.h"
 #include "bench/session.h"
+#include "bench/zipf.h"
 #include "libs/world/random.h"
 
 namespace paceline::bench {
@@ -13,6 +15,8 @@ namespace {
 
 // Of the SDK, less what a frame holds beside its values.
 constexpr size_t kFrameBytes = (size_t{1} << 20) - (size_t{1} << 14);
+
+constexpr double kZipfExponent = 1.1;
 
 // The results of one run of Dense, each a median of its rounds.
 struct DenseRun {
@@ -119,72 +123,97 @@ absl::StatusOr<std::vector<Result>> Dense(const Setting& setting) {
   return results;
 }
 
-absl::StatusOr<std::vector<Result>> Sparse(const Setting& setting) {
-  constexpr uint32_t kDim = kSparseDim;
-  constexpr size_t kBatch = 1'000;
-  const uint64_t rows = setting.smallest ? 10'000 : 1'000'000;
-  const int count = setting.smallest ? 10 : 500;
-  const int rounds = setting.Rounds(7);
-  ABSL_ASSIGN_OR_RETURN(const Session session, Session::Open(setting, "sparse", 0));
-  Client& client = *session.client;
-  paceline::Sparse schema;
-  schema.dim = kDim;
-  schema.rule = Sgd{.lr = 0.01f};
-  schema.consistency = Asp{};
-  ABSL_ASSIGN_OR_RETURN(Table table, client.OpenOrCreate("sparse", schema));
-  const std::vector<float> values(kBatch * kDim, 0.5f);
-  std::vector<uint64_t> keys(kBatch);
-  for (uint64_t first = 0; first < rows; first += kBatch) {
-    for (size_t i = 0; i < kBatch; ++i) keys[i] = first + i;
-    (void)table.PushAsync(keys, values);
+namespace {
+
+// A table of random rows and batches of their keys.
+struct SparseRows {
+  static constexpr size_t kBatch = 1'000;
+  static constexpr size_t kBytesAKey = sizeof(uint64_t) + kSparseDim * sizeof(float);
+
+  uint64_t rows = 0;
+  Session session;
+  std::optional<Table> table;
+  std::vector<std::vector<uint64_t>> batches;
+  std::vector<float> values = std::vector<float>(kBatch * kSparseDim, 0.5f);
+
+  double moved() const { return static_cast<double>(batches.size() * kBatch); }
+  nlohmann::json params() const { return {{"batch", kBatch}, {"dim", kSparseDim}, {"rows", rows}}; }
+  // Keys a second that raw TCP carries with their values.
+  absl::StatusOr<double> TcpKeys() const {
+    ABSL_ASSIGN_OR_RETURN(const double gbs,
+                          RawTcpGBs(kBatch * kBytesAKey, batches.size() * kBatch * kBytesAKey));
+    return gbs * 1e9 / kBytesAKey;
   }
-  ABSL_RETURN_IF_ERROR(client.Flush());
-  world::SplitMix64 random(7);
-  std::vector<std::vector<uint64_t>> batches(count, keys);
-  for (auto& batch : batches) {
-    for (uint64_t& key : batch) key = world::Uniform(random, rows);
+
+  // All rows are there when it returns. By Zipf's law the hot rows are spread over the table's keys.
+  static absl::StatusOr<SparseRows> Open(const Setting& setting, const std::string& workload, bool by_zipf) {
+    SparseRows all;
+    all.rows = setting.smallest ? 10'000 : 1'000'000;
+    ABSL_ASSIGN_OR_RETURN(all.session, Session::Open(setting, workload, 0));
+    Client& client = *all.session.client;
+    const paceline::Sparse schema{.dim = kSparseDim, .rule = Sgd{.lr = 0.01f}, .consistency = Asp{}};
+    ABSL_ASSIGN_OR_RETURN(all.table, client.OpenOrCreate(workload, schema));
+    std::vector<uint64_t> keys(kBatch);
+    for (uint64_t first = 0; first < all.rows; first += kBatch) {
+      for (size_t i = 0; i < kBatch; ++i) keys[i] = first + i;
+      (void)all.table->PushAsync(keys, all.values);
+    }
+    ABSL_RETURN_IF_ERROR(client.Flush());
+    world::SplitMix64 random(7);
+    std::optional<Zipf> zipf;
+    if (by_zipf) zipf.emplace(all.rows, kZipfExponent);
+    all.batches.assign(setting.smallest ? 10 : 500, keys);
+    for (auto& batch : all.batches) {
+      for (uint64_t& key : batch) {
+        key = by_zipf ? zipf->Draw(random) * 7'919 % all.rows : world::Uniform(random, all.rows);
+      }
+    }
+    return all;
   }
+};
+
+absl::StatusOr<std::vector<Result>> RunSparse(const Setting& setting, const std::string& workload,
+                                              bool by_zipf) {
+  ABSL_ASSIGN_OR_RETURN(SparseRows all, SparseRows::Open(setting, workload, by_zipf));
   FirstError error;
-  BareTable bare(kDim, rows);
-  constexpr size_t kBytesAKey = sizeof(uint64_t) + kDim * sizeof(float);
-  const double moved = static_cast<double>(count) * kBatch;
+  BareTable bare(kSparseDim, all.rows);
   std::vector<double> tcp_keys;
   std::vector<Cost> push, pull, updates, reads;
-  for (int round = -1; round < rounds; ++round) {  // side by side: the machine's mood changes
-    const Cost pushed = Measure(session.cpu, [&] {
-      for (const auto& batch : batches) (void)table.PushAsync(batch, values);
-      error(client.Flush());
+  for (int round = -1; round < setting.Rounds(7); ++round) {  // side by side: the machine's mood changes
+    const Cost pushed = Measure(all.session.cpu, [&] {
+      for (const auto& batch : all.batches) (void)all.table->PushAsync(batch, all.values);
+      error(all.session.client->Flush());
     });
-    const Cost pulled = Measure(session.cpu, [&] {
+    const Cost pulled = Measure(all.session.cpu, [&] {
       std::vector<Future<std::vector<float>>> pulls;
-      for (const auto& batch : batches) pulls.push_back(table.PullAsync(batch));
+      for (const auto& batch : all.batches) pulls.push_back(all.table->PullAsync(batch));
       for (auto& one : pulls) error(std::move(one).Get().status());
     });
     ABSL_RETURN_IF_ERROR(error.status());
-    ABSL_ASSIGN_OR_RETURN(const double gbs,
-                          RawTcpGBs(kBatch * kBytesAKey, batches.size() * kBatch * kBytesAKey));
-    const Cost updated = bare.Update(batches);
-    const Cost read = bare.Read(batches);
+    ABSL_ASSIGN_OR_RETURN(const double tcp, all.TcpKeys());
+    const Cost updated = bare.Update(all.batches);
+    const Cost read = bare.Read(all.batches);
     if (round < 0) continue;  // warms up
     push.push_back(pushed);
     pull.push_back(pulled);
-    tcp_keys.push_back(gbs * 1e9 / kBytesAKey);
+    tcp_keys.push_back(tcp);
     updates.push_back(updated);
     reads.push_back(read);
   }
-  const nlohmann::json params{{"batch", kBatch}, {"dim", kDim}, {"rows", rows}};
   std::vector<Result> results;
   const auto add = [&](const char* metric, double value, const char* limit_name, double limit, bool lower) {
-    results.push_back({.workload = "sparse",
-                       .params = params,
+    results.push_back({.workload = workload,
+                       .params = all.params(),
                        .metric = metric,
                        .value = value,
                        .limit_name = limit_name,
                        .limit = limit,
                        .lower_is_better = lower});
   };
-  const auto a_second = [&](const std::vector<Cost>& costs) { return moved / Median(costs).seconds; };
-  const auto cpu_ns = [&](const std::vector<Cost>& costs) { return Median(costs).cpu_seconds / moved * 1e9; };
+  const auto a_second = [&](const std::vector<Cost>& costs) { return all.moved() / Median(costs).seconds; };
+  const auto cpu_ns = [&](const std::vector<Cost>& costs) {
+    return Median(costs).cpu_seconds / all.moved() * 1e9;
+  };
   const double tcp = Median(tcp_keys);
   add("push keys/s", a_second(push), "raw TCP, the same bytes", tcp, false);
   add("pull keys/s", a_second(pull), "raw TCP, the same bytes", tcp, false);
@@ -193,6 +222,52 @@ absl::StatusOr<std::vector<Result>> Sparse(const Setting& setting) {
   add("push CPU ns/key", cpu_ns(push), "bare table updates", cpu_ns(updates), true);
   add("pull CPU ns/key", cpu_ns(pull), "bare table reads", cpu_ns(reads), true);
   return results;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Result>> Sparse(const Setting& setting) {
+  return RunSparse(setting, "sparse", /*by_zipf=*/false);
+}
+
+absl::StatusOr<std::vector<Result>> Zipfian(const Setting& setting) {
+  return RunSparse(setting, "zipf", /*by_zipf=*/true);
+}
+
+absl::StatusOr<std::vector<Result>> Mixed(const Setting& setting) {
+  ABSL_ASSIGN_OR_RETURN(SparseRows all, SparseRows::Open(setting, "mixed", /*by_zipf=*/false));
+  FirstError error;
+  std::vector<double> tcp_keys;
+  std::vector<Cost> costs;
+  for (int round = -1; round < setting.Rounds(7); ++round) {  // side by side: the machine's mood changes
+    const Cost cost = Measure(all.session.cpu, [&] {
+      std::vector<Future<std::vector<float>>> pulls;
+      for (size_t i = 0; i < all.batches.size(); ++i) {
+        (void)all.table->PushAsync(all.batches[i], all.values);
+        pulls.push_back(all.table->PullAsync(all.batches[all.batches.size() - 1 - i]));
+      }
+      for (auto& one : pulls) error(std::move(one).Get().status());
+      error(all.session.client->Flush());
+    });
+    ABSL_RETURN_IF_ERROR(error.status());
+    ABSL_ASSIGN_OR_RETURN(const double tcp, all.TcpKeys());
+    if (round < 0) continue;  // warms up
+    costs.push_back(cost);
+    tcp_keys.push_back(tcp);
+  }
+  return std::vector<Result>{{.workload = "mixed",
+                              .params = all.params(),
+                              .metric = "push and pull keys/s",
+                              .value = 2 * all.moved() / Median(costs).seconds,
+                              .limit_name = "raw TCP, the same bytes one way",
+                              .limit = Median(tcp_keys)},
+                             {.workload = "mixed",
+                              .params = all.params(),
+                              .metric = "CPU ns/key",
+                              .value = Median(costs).cpu_seconds / (2 * all.moved()) * 1e9,
+                              .limit_name = "raw TCP, the time of a key",
+                              .limit = 1e9 / Median(tcp_keys),
+                              .lower_is_better = true}};
 }
 
 absl::StatusOr<std::vector<Result>> Whole(const Setting& setting) {

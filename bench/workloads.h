@@ -38,6 +38,11 @@ absl::StatusOr<std::vector<Result>> Dense(const Setting& setting);
 // process.
 inline constexpr uint32_t kSparseDim = 16;
 absl::StatusOr<std::vector<Result>> Sparse(const Setting& setting);
+// The same with keys drawn by Zipf's law with exponent 1.1, so that few rows are in every batch, and many
+// times.
+absl::StatusOr<std::vector<Result>> Zipfian(const Setting& setting);
+// The same rows, each batch pushed while another is pulled.
+absl::StatusOr<std::vector<Result>> Mixed(const Setting& setting);
 
 // 64 MB of a ranged table, rows of 64 values (kWholeDim), pushed and pulled whole, each waited for; with the
 // metrics of Sparse, and no limit beside.

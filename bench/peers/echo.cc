@@ -12,7 +12,7 @@
 
 #include "libs/base/little_endian.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 namespace {
 
 // A request begins with the bytes that follow, and those of its answer.
@@ -108,4 +108,4 @@ bool EchoListener::ServeOne() const {
   return true;
 }
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

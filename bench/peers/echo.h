@@ -6,7 +6,7 @@
 
 #include "bench/peers/pipeline.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 
 // Requests of one size and answers of another, whose content nobody looks at.
 class EchoProtocol final : public Protocol {
@@ -43,4 +43,4 @@ class EchoListener {
   int port_;
 };
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/peers/meters.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 namespace {
 
 constexpr char kFlat[] = "ps-lite flat";
@@ -133,4 +133,4 @@ std::optional<double> GoalOf(Metric metric, const Work& work, Op op, Kind kind, 
   return ranged ? 0.8 : 0.65;
 }
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

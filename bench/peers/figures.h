@@ -8,7 +8,7 @@
 #include "bench/peers/system.h"
 #include "bench/result.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 
 // One system at one kind of work: a figure each round.
 struct Figures {
@@ -39,4 +39,4 @@ Result CompareMemory(const Data& data, Kind kind, double ours, const Beside& bes
 enum class Metric { kRate, kMedian, kP99, kCpu, kClientCpu, kServerCpu };
 std::optional<double> GoalOf(Metric metric, const Work& work, Op op, Kind kind, const std::string& beside);
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

@@ -8,7 +8,7 @@
 #include "bench/peers/meters.h"
 #include "bench/peers/plan.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 namespace {
 
 const Data kRows{.name = "rows of 16 values", .rows = 1'000, .dim = 16};
@@ -135,4 +135,4 @@ TEST(MetersTest, ThisProcessHasMemoryAndUsesCpuTime) {
 }
 
 }  // namespace
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

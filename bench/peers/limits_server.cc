@@ -11,7 +11,7 @@
 #include "bench/peers/echo.h"
 #include "bench/peers/machine_systems.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 namespace {
 
 // Writes a line to the Unix socket of that name.
@@ -47,4 +47,4 @@ int ServePeersLimits(const std::string& control) {
   return 1;
 }
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

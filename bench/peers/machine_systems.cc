@@ -21,7 +21,7 @@
 #include "libs/base/status.h"
 #include "libs/world/real_clock.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 namespace {
 
 constexpr absl::Duration kStartTimeout = absl::Seconds(20);
@@ -178,4 +178,4 @@ std::unique_ptr<System> MakeMemcpy(const Data& data) {
   return std::make_unique<Memcpy>(data);
 }
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

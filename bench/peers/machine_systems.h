@@ -8,7 +8,7 @@
 #include "tools/paceline/supervisor.h"
 
 // What the machine does with the same bytes and no store: the limits that all systems are measured beside.
-namespace paceline::bench {
+namespace paceline::bench::peers {
 
 // "raw TCP": the keys and values of a push to a process that drops them and answers with 4 bytes; the keys of
 // a pull, answered with as many bytes as its values have. "bare gRPC ping-pong": 8 bytes each way over a
@@ -26,4 +26,4 @@ std::unique_ptr<System> MakeMemcpy(const Data& data);
 // and serves until it is killed. Returns an exit code.
 int ServePeersLimits(const std::string& control);
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

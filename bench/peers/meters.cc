@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 
 double ProcessCpuSeconds(pid_t process) {
   clockid_t clock = 0;
@@ -59,4 +59,4 @@ bool HasRealTimePriority() {
   return policy == SCHED_FIFO || policy == SCHED_RR;
 }
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 
 // CPU seconds of all threads of a process so far, with those that have ended; 0 for process 0 and one that is
 // gone.
@@ -27,4 +27,4 @@ double Quantile(std::vector<float> values, double q);
 // True: this process has a real-time priority, which its children would inherit.
 bool HasRealTimePriority();
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

@@ -15,7 +15,7 @@
 #include "tools/paceline/data_folder.h"
 #include "tools/paceline/local_cluster.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 namespace {
 
 constexpr uint64_t kBatch = 10'000;  // of touching and checking
@@ -216,4 +216,4 @@ absl::StatusOr<std::unique_ptr<System>> StartPaceline(tool::Supervisor& supervis
   return ours;
 }
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

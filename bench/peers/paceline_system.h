@@ -5,7 +5,7 @@
 #include "bench/peers/system.h"
 #include "tools/paceline/supervisor.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 
 enum class Kind { kRanged, kSparse };
 const char* NameOf(Kind kind);
@@ -15,4 +15,4 @@ const char* NameOf(Kind kind);
 absl::StatusOr<std::unique_ptr<System>> StartPaceline(tool::Supervisor& supervisor, const Data& data,
                                                       Kind kind);
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

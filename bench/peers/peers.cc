@@ -13,7 +13,7 @@
 #include "tools/paceline/data_folder.h"
 #include "tools/paceline/supervisor.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 namespace {
 
 // How much of the machine others took meanwhile.
@@ -71,4 +71,4 @@ absl::StatusOr<std::vector<Result>> Peers(const Setting& setting) {
   return results;
 }
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

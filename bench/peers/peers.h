@@ -6,7 +6,7 @@
 #include "bench/result.h"
 #include "bench/workloads.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 
 // This project beside ps-lite (`setting.ps_lite`), Redis, raw TCP and memcpy: the same rows, keys and
 // batches, one server process and one client process on the loopback interface, taking turns in one run. Each
@@ -18,4 +18,4 @@ absl::StatusOr<std::vector<Result>> Peers(const Setting& setting);
 // A table of the ratios to each of them, and what was skipped.
 void PrintPeers(const std::vector<Result>& results);
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

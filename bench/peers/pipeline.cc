@@ -14,7 +14,7 @@
 #include "libs/base/status.h"
 #include "libs/world/real_clock.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 namespace {
 
 constexpr int kPatienceMs = 30'000;
@@ -108,4 +108,4 @@ absl::StatusOr<Turn> Connection::Run(Protocol& protocol, uint64_t first, size_t 
   return turn;
 }
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

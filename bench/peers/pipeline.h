@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "bench/peers/system.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 
 // A client's side of a protocol whose replies come in the order of the requests.
 class Protocol {
@@ -39,4 +39,4 @@ class Connection {
   int fd_ = -1;
 };
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

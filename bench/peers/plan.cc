@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/world/random.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 namespace {
 
 constexpr uint32_t kDenseDim = 64;
@@ -98,4 +98,4 @@ void CountPushes(const Work& work, uint64_t pushes, std::vector<uint32_t>& of_ro
   }
 }
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

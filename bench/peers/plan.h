@@ -8,7 +8,7 @@
 #include "bench/peers/system.h"
 #include "bench/workloads.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 
 // Kinds of work on the same rows. Every system is started anew for it.
 struct Stage {
@@ -34,4 +34,4 @@ std::vector<uint64_t> DrawBatches(uint64_t rows, size_t batch, size_t batches);
 // How often each of `rows` rows was pushed to by requests 0 … pushes − 1 of `work`.
 void CountPushes(const Work& work, uint64_t pushes, std::vector<uint32_t>& of_rows);
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

@@ -17,7 +17,7 @@
 #include "libs/base/status.h"
 #include "libs/world/real_clock.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 namespace {
 
 constexpr absl::Duration kGrace = absl::Seconds(5);
@@ -160,4 +160,4 @@ absl::StatusOr<int> FreePort() {
   return ntohs(address.sin_port);
 }
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "tools/paceline/supervisor.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 
 // Processes that a system consists of; their output goes to files in `folder`, and they end with this. For
 // one thread.
@@ -68,4 +68,4 @@ class Control {
 // else may take it before they do.
 absl::StatusOr<int> FreePort();
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

@@ -9,7 +9,7 @@
 #include "bench/peers/echo.h"
 #include "bench/peers/redis_protocol.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 namespace {
 
 Work OfKeys(size_t batch, std::vector<uint64_t> keys) {
@@ -109,4 +109,4 @@ TEST(ConnectionTest, EachRequestIsAnsweredWhateverItsSizeAndHowManyAreOnTheirWay
 }
 
 }  // namespace
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

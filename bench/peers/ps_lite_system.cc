@@ -16,7 +16,7 @@
 #error "PACELINE_PS_LITE_DRIVER_SOURCES is the folder of the driver's sources"
 #endif
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 namespace {
 
 constexpr absl::Duration kStartTimeout = absl::Seconds(30);
@@ -182,4 +182,4 @@ absl::StatusOr<std::unique_ptr<PsLite>> StartPsLite(tool::Supervisor& supervisor
   return system;
 }
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

@@ -8,7 +8,7 @@
 #include "bench/peers/system.h"
 #include "tools/paceline/supervisor.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 
 // What its server keeps rows in: the unordered_map of ps-lite's own KVServerDefaultHandle, or an array that
 // is indexed by the key, the least that a server can do.
@@ -38,4 +38,4 @@ absl::StatusOr<std::unique_ptr<PsLite>> StartPsLite(tool::Supervisor& supervisor
                                                     const std::filesystem::path& folder, const Data& data,
                                                     PsLiteRows rows);
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/status.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 namespace {
 
 constexpr size_t kRoom = size_t{64} << 10;
@@ -141,4 +141,4 @@ absl::Status RedisProtocol::Store(absl::string_view row) {
   return absl::DataLossError("peers: a row in Redis is not what was put there");
 }
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

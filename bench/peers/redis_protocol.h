@@ -6,7 +6,7 @@
 #include "absl/strings/string_view.h"
 #include "bench/peers/pipeline.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 
 // How rows are kept in Redis: each a string, under the 8 bytes of its key.
 enum class RedisRows {
@@ -48,4 +48,4 @@ class RedisProtocol final : public Protocol {
   std::vector<float> values_;
 };
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

@@ -13,7 +13,7 @@
 #include "libs/base/status.h"
 #include "libs/world/real_clock.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 namespace {
 
 constexpr uint64_t kBatch = 10'000;  // of touching and checking
@@ -119,4 +119,4 @@ absl::StatusOr<std::unique_ptr<System>> StartRedis(tool::Supervisor& supervisor,
   return redis;
 }
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

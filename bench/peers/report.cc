@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "bench/peers/peers.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 namespace {
 
 // One line of the table: one kind of requests of one of our tables.
@@ -124,4 +124,4 @@ void PrintPeers(const std::vector<Result>& results) {
   std::printf("%zu of %zu goals reached\n", reached, goals);
 }
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

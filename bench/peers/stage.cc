@@ -11,7 +11,7 @@
 #include "bench/peers/redis_system.h"
 #include "libs/base/status.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 namespace {
 
 std::string NameOf(PsLiteRows rows) {
@@ -25,7 +25,7 @@ absl::Status StageRun::Start(const absl::StatusOr<std::filesystem::path>& driver
   const Data& data = stage_.data;
   for (const Kind kind : {Kind::kRanged, Kind::kSparse}) {
     if (data.dense && kind == Kind::kSparse) continue;
-    ABSL_RETURN_IF_ERROR(Add(bench::NameOf(kind), kind, StartPaceline(supervisor_, data, kind)));
+    ABSL_RETURN_IF_ERROR(Add(peers::NameOf(kind), kind, StartPaceline(supervisor_, data, kind)));
   }
   for (const PsLiteRows rows : {PsLiteRows::kFlat, PsLiteRows::kMap}) {
     const std::string name = NameOf(rows);
@@ -176,4 +176,4 @@ std::vector<Result> StageRun::Results() const {
   return results;
 }
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

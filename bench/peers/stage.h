@@ -13,7 +13,7 @@
 #include "bench/peers/system.h"
 #include "tools/paceline/supervisor.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 
 // One stage of the plan with its systems. For one thread.
 class StageRun {
@@ -57,4 +57,4 @@ class StageRun {
   std::vector<Participant> participants_;
 };
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

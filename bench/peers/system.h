@@ -12,7 +12,7 @@
 
 // What `paceline-bench peers` measures side by side: this project, other parameter stores, and the machine's
 // own limits, each behind the same few functions.
-namespace paceline::bench {
+namespace paceline::bench::peers {
 
 enum class Op { kPush, kPull };
 const char* NameOf(Op op);
@@ -71,4 +71,4 @@ class System {
   virtual pid_t server_process() const = 0;
 };
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

@@ -18,7 +18,7 @@
 #include "tools/paceline/data_folder.h"
 #include "tools/paceline/local_cluster.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 namespace {
 
 constexpr char kHere[] = "without a server";
@@ -198,4 +198,4 @@ absl::StatusOr<std::vector<Result>> TrainInTurns(tool::Supervisor& supervisor, c
   return results;
 }
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

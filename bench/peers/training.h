@@ -8,7 +8,7 @@
 #include "bench/workloads.h"
 #include "tools/paceline/supervisor.h"
 
-namespace paceline::bench {
+namespace paceline::bench::peers {
 
 // An epoch of logistic regression, as `paceline-bench lr` has it: on our ranged and sparse tables, on ps-lite
 // with both its handles, and on an array without any server, in turns. `driver` is ps-lite's; an error says
@@ -16,4 +16,4 @@ namespace paceline::bench {
 absl::StatusOr<std::vector<Result>> TrainInTurns(tool::Supervisor& supervisor, const Setting& setting,
                                                  const absl::StatusOr<std::filesystem::path>& driver);
 
-}  // namespace paceline::bench
+}  // namespace paceline::bench::peers

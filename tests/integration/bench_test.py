@@ -49,6 +49,12 @@ class BenchTest(unittest.TestCase):
     def test_sparse(self):
         self.check("sparse", {"push keys/s", "pull keys/s"})
 
+    def test_zipf(self):
+        self.check("zipf", {"push keys/s", "pull keys/s"})
+
+    def test_mixed(self):
+        self.check("mixed", {"push and pull keys/s"})
+
     def test_latency(self):
         self.check("latency", {"push p50 us", "pull p50 us"})
 
