@@ -59,7 +59,7 @@ Plan MakePlan(const Setting& setting) {
             .turn = absl::Milliseconds(40)};
   }
   Plan plan{
-      .stages = {MakeDense(4, {1, 8}), MakeDense(64, {1})}, .rounds = 7, .turn = absl::Milliseconds(250)};
+      .stages = {MakeDense(4, {1, 8}), MakeDense(64, {1})}, .rounds = 5, .turn = absl::Milliseconds(200)};
   constexpr uint64_t kRows = 1'000'000;
   plan.stages.push_back(MakeStage(Rows(kRows, 1), {1, 1'000, 10'000}, {1, 8}));
   plan.stages.back().with_additions = true;
