@@ -56,7 +56,7 @@ Plan MakePlan(const Setting& setting) {
     return {.stages = {MakeDense(4, {1}), MakeStage(Rows(200'000, 1), {1}, {1}),
                        MakeStage(Rows(200'000, 16), {1'000, 10'000}, {1, 8})},
             .rounds = 5,
-            .turn = absl::Milliseconds(40)};
+            .turn = absl::Milliseconds(30)};
   }
   Plan plan{
       .stages = {MakeDense(4, {1, 8}), MakeDense(64, {1})}, .rounds = 5, .turn = absl::Milliseconds(200)};
