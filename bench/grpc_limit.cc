@@ -11,6 +11,7 @@
 #include "libs/base/little_endian.h"
 #include "libs/base/status.h"
 #include "libs/rpc/channel.h"
+#include "libs/world/real_clock.h"
 
 namespace paceline::bench {
 namespace {
@@ -201,12 +202,20 @@ class BareStream::Call {
   bool started_ = false;
 };
 
-BareStream::BareStream() : server_(std::make_unique<Server>()) {}
+BareStream::BareStream() = default;
 BareStream::~BareStream() = default;
 
 absl::StatusOr<std::unique_ptr<BareStream>> BareStream::Open() {
   std::unique_ptr<BareStream> stream(new BareStream);
-  if (stream->server_->port() == 0) return absl::UnavailableError("bench: gRPC cannot listen on 127.0.0.1");
+  stream->server_ = std::make_unique<Server>();
+  stream->port_ = stream->server_->port();
+  if (stream->port_ == 0) return absl::UnavailableError("bench: gRPC cannot listen on 127.0.0.1");
+  return stream;
+}
+
+std::unique_ptr<BareStream> BareStream::To(int port) {
+  std::unique_ptr<BareStream> stream(new BareStream);
+  stream->port_ = port;
   return stream;
 }
 
@@ -214,7 +223,7 @@ absl::StatusOr<Cost> BareStream::Push(size_t frame_bytes, size_t total_bytes) {
   const std::string frame(frame_bytes, 'x');  // outlives the call, which borrows it
   const grpc::Slice slice(frame.data(), frame.size(), grpc::Slice::STATIC_SLICE);
   const grpc::ByteBuffer outgoing(&slice, 1);
-  Call call(server_->port(), kPush);
+  Call call(port_, kPush);
   const uint64_t window = std::max<uint64_t>(1, kWindowBytes / frame_bytes);
   const auto exchange = [&](uint64_t frames, uint64_t before) {
     return call.Exchange(outgoing, frames, window,
@@ -229,7 +238,7 @@ absl::StatusOr<Cost> BareStream::Push(size_t frame_bytes, size_t total_bytes) {
 }
 
 absl::StatusOr<Cost> BareStream::Pull(size_t frame_bytes, size_t total_bytes) {
-  Call call(server_->port(), kPull);
+  Call call(port_, kPull);
   std::string request(kRequestBytes, 'x');
   StoreU64(frame_bytes, request.data());
   const grpc::Slice slice(request);
@@ -244,6 +253,26 @@ absl::StatusOr<Cost> BareStream::Pull(size_t frame_bytes, size_t total_bytes) {
       Measure(OwnCpuSeconds, [&] { status = exchange(std::max<uint64_t>(1, total_bytes / frame_bytes)); });
   ABSL_RETURN_IF_ERROR(status);
   return cost;
+}
+
+absl::StatusOr<std::vector<float>> BareStream::PingPong(absl::Duration duration) {
+  constexpr int kWarmUp = 100;
+  Call call(port_, kPull);
+  char request[8];
+  StoreU64(sizeof(request), request);  // the server answers with as many bytes
+  const grpc::Slice slice(request, sizeof(request));
+  const grpc::ByteBuffer outgoing(&slice, 1);
+  const auto once = [&] { return call.Exchange(outgoing, 1, 1, [](const grpc::ByteBuffer&) { return 1; }); };
+  for (int i = 0; i < kWarmUp; ++i) ABSL_RETURN_IF_ERROR(once());
+  std::vector<float> us;
+  const absl::Time start = world::MonotonicNow();
+  for (absl::Time now = start; us.empty() || now - start < duration;) {
+    const absl::Time began = now;
+    ABSL_RETURN_IF_ERROR(once());
+    now = world::MonotonicNow();
+    us.push_back(static_cast<float>(absl::ToDoubleMicroseconds(now - began)));
+  }
+  return us;
 }
 
 }  // namespace paceline::bench

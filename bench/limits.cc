@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -18,7 +19,6 @@
 #include "bench/result.h"
 #include "libs/base/status.h"
 #include "libs/table/store.h"
-#include "libs/world/random.h"
 
 namespace paceline::bench {
 namespace {
@@ -138,34 +138,48 @@ double MemcpyGBs() {
   return static_cast<double>(kBytes) / copy.seconds / 1e9;
 }
 
-BareTable MeasureBareTable(uint32_t dim, size_t batch, uint64_t rows) {
-  table::Schema schema;
-  schema.dim = dim;
-  schema.rule = table::Sgd{.lr = 0.01f};
-  table::TableStore store(TableId(1), schema, 0);
-  std::vector<float> values(batch * dim, 0.5f);
-  std::vector<uint64_t> keys(batch);
-  uint64_t version = 0;
-  for (uint64_t first = 0; first < rows; first += batch) {
-    for (size_t i = 0; i < batch; ++i) keys[i] = first + i;
-    store.Update(absl::MakeConstSpan(keys), absl::MakeConstSpan(values), Lsn(++version));
-  }
-  world::SplitMix64 random(1);
-  constexpr int kBatches = 200;
-  std::vector<std::vector<uint64_t>> batches(kBatches, keys);
-  for (auto& some : batches) {
-    for (uint64_t& key : some) key = world::Uniform(random, rows);
-  }
-  const Cost updates = MedianCost(5, OwnCpuSeconds, [&] {
-    for (const auto& some : batches) {
-      store.Update(absl::MakeConstSpan(some), absl::MakeConstSpan(values), Lsn(++version));
+class BareTable::Rows {
+ public:
+  Rows(uint32_t dim, uint64_t rows)
+      : dim_(dim), store_(TableId(1), {.dim = dim, .rule = table::Sgd{.lr = 0.01f}}, /*ring_bits=*/0) {
+    std::vector<uint64_t> keys;
+    for (uint64_t first = 0; first < rows; first += keys.size()) {
+      keys.clear();
+      for (uint64_t key = first; key < std::min(rows, first + kBatch); ++key) keys.push_back(key);
+      Update(keys);
     }
+  }
+
+  void Update(const std::vector<uint64_t>& keys) {
+    values_.resize(keys.size() * dim_, 0.5f);
+    store_.Update(absl::MakeConstSpan(keys), absl::MakeConstSpan(values_), Lsn(++version_));
+  }
+  void Read(const std::vector<uint64_t>& keys) {
+    read_.resize(keys.size() * dim_);
+    store_.Read(absl::MakeConstSpan(keys), read_.data());
+  }
+
+ private:
+  static constexpr uint64_t kBatch = 1000;
+  const uint32_t dim_;
+  table::TableStore store_;
+  uint64_t version_ = 0;
+  std::vector<float> values_, read_;
+};
+
+BareTable::BareTable(uint32_t dim, uint64_t rows) : rows_(std::make_unique<Rows>(dim, rows)) {}
+BareTable::~BareTable() = default;
+
+Cost BareTable::Update(const std::vector<std::vector<uint64_t>>& batches) {
+  return Measure(OwnCpuSeconds, [&] {
+    for (const auto& keys : batches) rows_->Update(keys);
   });
-  const Cost reads = MedianCost(5, OwnCpuSeconds, [&] {
-    for (const auto& some : batches) store.Read(absl::MakeConstSpan(some), values.data());
+}
+
+Cost BareTable::Read(const std::vector<std::vector<uint64_t>>& batches) {
+  return Measure(OwnCpuSeconds, [&] {
+    for (const auto& keys : batches) rows_->Read(keys);
   });
-  const auto touched = static_cast<double>(kBatches * batch);
-  return {.updates_per_second = touched / updates.seconds, .reads_per_second = touched / reads.seconds};
 }
 
 }  // namespace paceline::bench

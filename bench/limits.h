@@ -2,8 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "bench/result.h"
 
 // The limits of this machine without Paceline, measured in the same run.
 namespace paceline::bench {
@@ -18,12 +21,20 @@ absl::StatusOr<double> RawTcpRoundTripUs(int rounds);
 // GB/s of memcpy over buffers too big for the caches.
 double MemcpyGBs();
 
-// A bare table of `dim` values a row in this process, in rows per second: batches of `batch` random keys of
-// `rows` resident ones, rule SGD. The rows lie in one store, as those of one segment would.
-struct BareTable {
-  double updates_per_second = 0;
-  double reads_per_second = 0;
+// A bare table in this process: rule SGD, `rows` resident rows of `dim` values in one store, as those of one
+// segment would lie. For one thread.
+class BareTable {
+ public:
+  BareTable(uint32_t dim, uint64_t rows);
+  ~BareTable();
+
+  // Updates, or reads, the rows of all batches, one after the other.
+  Cost Update(const std::vector<std::vector<uint64_t>>& batches);
+  Cost Read(const std::vector<std::vector<uint64_t>>& batches);
+
+ private:
+  class Rows;
+  std::unique_ptr<Rows> rows_;
 };
-BareTable MeasureBareTable(uint32_t dim, size_t batch, uint64_t rows);
 
 }  // namespace paceline::bench

@@ -7,6 +7,9 @@
 #include "CLI/CLI.hpp"
 #include "bench/consistency/consistency.h"
 #include "bench/elastic.h"
+#include "bench/peers/machine_systems.h"
+#include "bench/peers/meters.h"
+#include "bench/peers/peers.h"
 #include "bench/replicas.h"
 #include "bench/restart.h"
 #include "bench/rules.h"
@@ -27,11 +30,15 @@ struct Workload {
   const char* what;
   absl::StatusOr<std::vector<Result>> (*run)(const Setting& setting);
   bool own_cluster = false;
+  void (*print)(const std::vector<Result>& results) = nullptr;  // null: a line for each
 };
 
 constexpr Workload kWorkloads[] = {
     {"dense", "64 MB of a ranged table, pushed and pulled whole", paceline::bench::Dense},
     {"sparse", "batches of 1,000 rows of 16 values, of a million", paceline::bench::Sparse},
+    {"zipf", "the same with keys drawn by Zipf's law: few rows have most of the requests",
+     paceline::bench::Zipfian},
+    {"mixed", "the same with pushes and pulls at once", paceline::bench::Mixed},
     {"latency", "one row, one request outstanding", paceline::bench::Latency},
     {"cached", "rows that the client has cached; push and pull in one", paceline::bench::Cached},
     {"lr", "an epoch of logistic regression: 102,400 examples of 32 of a million features",
@@ -60,6 +67,8 @@ constexpr Workload kWorkloads[] = {
     {"consistency",
      "what the papers on consistency models show, of factorisation and topics with slow workers; likewise",
      paceline::bench::ConsistencyPictures, /*own_cluster=*/true},
+    {"peers", "this project beside ps-lite, Redis, raw TCP and memcpy, in turns; starts all of them",
+     paceline::bench::peers::Peers, /*own_cluster=*/true, paceline::bench::peers::PrintPeers},
 };
 
 int Fail(const std::string& message) {
@@ -83,6 +92,8 @@ int main(int argc, char** argv) {
   app.add_option("--json", json, "write the list of results to this file");
   app.add_option("--record", setting.record,
                  "write the client's history to this file, for `paceline verify`");
+  app.add_flag("--quick", setting.quick,
+               "fewer rounds, and of peers less work: a minute at most; consistency: in eight minutes");
   app.add_flag("--smallest", setting.smallest, "only show that it runs: the figures mean nothing");
   for (const Workload& workload : kWorkloads) app.add_subcommand(workload.name, workload.what);
   app.get_subcommand("lr")
@@ -106,10 +117,21 @@ int main(int argc, char** argv) {
           "that joins, about 2")
       ->check(CLI::IsMember({"moves", "newcomer"}));
   app.get_subcommand("consistency")
-      ->add_flag("--quick", setting.quick,
-                 "in at most 8 minutes: one run of each setting, and fewer settings");
-  app.get_subcommand("consistency")
       ->add_option("--plot", setting.plot, "draw the results to this PNG; needs --json, and matplotlib");
+  app.get_subcommand("peers")
+      ->add_option("--ps-lite", setting.ps_lite,
+                   "ps-lite's sources, which are built with the driver in ~/.cache/paceline (needs "
+                   "libzmq3-dev); without it its "
+                   "results are skipped")
+      ->check(CLI::ExistingDirectory.description(""))
+      ->type_name("DIR");
+  bool check = false;
+  app.get_subcommand("peers")->add_flag("--check", check,
+                                        "exit with 3 if a goal is missed, or was not measured against");
+  std::string limits_control;
+  CLI::App* limits_server =
+      app.add_subcommand("peers-limits", "")->group("");  // what peers starts: not for people
+  limits_server->add_option("--control", limits_control)->required();
   paceline::bench::SoakCommands soak;
   soak.AddTo(app);
   app.require_subcommand(1);
@@ -120,6 +142,12 @@ int main(int argc, char** argv) {
   }
 
   if (!setting.plot.empty() && json.empty()) return Fail("--plot draws what --json FILE has: give both");
+  if (limits_server->parsed()) return paceline::bench::peers::ServePeersLimits(limits_control);
+  if (paceline::bench::peers::HasRealTimePriority()) {
+    std::fprintf(stderr,
+                 "paceline-bench: at a real-time priority, which no program has by itself: do not compare "
+                 "these figures with those of a normal one\n");
+  }
   if (const auto exit_code = soak.Run(setting.coordinator, setting.record, json)) return *exit_code;
   for (const Workload& workload : kWorkloads) {
     if (!app.got_subcommand(workload.name)) continue;
@@ -128,13 +156,18 @@ int main(int argc, char** argv) {
     }
     const absl::StatusOr<std::vector<Result>> results = workload.run(setting);
     if (!results.ok()) return Fail(std::string(results.status().message()));
-    for (const Result& result : *results) paceline::bench::Print(result);
+    if (workload.print != nullptr) {
+      workload.print(*results);
+    } else {
+      for (const Result& result : *results) paceline::bench::Print(result);
+    }
     if (!json.empty() && !(std::ofstream(json) << paceline::bench::ToJson(*results).dump(2) << "\n")) {
       return Fail("cannot write " + json);
     }
     if (setting.plot.empty()) continue;
     const absl::Status drawn = paceline::bench::DrawConsistency(json, setting.plot);
     if (!drawn.ok()) return Fail(std::string(drawn.message()));
+    if (check && !paceline::bench::AllPass(*results)) return 3;
   }
   return 0;
 }

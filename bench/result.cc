@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <utility>
 
 namespace paceline::bench {
 namespace {
@@ -20,16 +21,30 @@ std::string ForPeople(const nlohmann::json& params) {
 
 }  // namespace
 
+bool Result::passes() const {
+  if (!goal.has_value() || !skipped.empty() || limit == 0) return false;
+  return lower_is_better ? ratio() <= *goal : ratio() >= *goal;
+}
+
 nlohmann::json ToJson(const std::vector<Result>& results) {
   nlohmann::json out = nlohmann::json::array();
   for (const Result& r : results) {
+    nlohmann::json params = r.params;
+    if (!r.skipped.empty()) params["skipped"] = r.skipped;
+    if (r.goal.has_value()) {
+      params["goal"] = *r.goal;
+      params["passes"] = r.passes();
+    }
+    const auto unless_skipped = [&](double number) {
+      return r.skipped.empty() ? nlohmann::json(number) : nlohmann::json();
+    };
     out.push_back({{"workload", r.workload},
-                   {"params", r.params},
+                   {"params", std::move(params)},
                    {"metric", r.metric},
                    {"value", r.value},
                    {"limit_name", r.limit_name},
-                   {"limit", r.limit},
-                   {"ratio", r.ratio()},
+                   {"limit", unless_skipped(r.limit)},
+                   {"ratio", unless_skipped(r.ratio())},
                    {"better", r.lower_is_better ? "lower" : "higher"}});
   }
   return out;
@@ -44,6 +59,10 @@ void Print(const Result& r) {
 
 void Say(const std::string& what) {
   std::fprintf(stderr, "paceline-bench: %s\n", what.c_str());
+}
+
+bool AllPass(const std::vector<Result>& results) {
+  return std::ranges::all_of(results, [](const Result& r) { return !r.goal.has_value() || r.passes(); });
 }
 
 double OwnCpuSeconds() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,16 +19,26 @@ struct Result {
   std::string limit_name;
   double limit = 0;
   bool lower_is_better = false;
+  // Why the limit was not measured; empty: it was.
+  std::string skipped = {};
+  // What `ratio` must reach, or stay below where lower is better.
+  std::optional<double> goal = {};
 
   // value / limit.
   double ratio() const { return limit == 0 ? 0 : value / limit; }
+  // Whether the goal is reached; never of what was skipped.
+  bool passes() const;
 };
 
-// A list of {workload, params, metric, value, limit_name, limit, ratio, better}.
+// A list of {workload, params, metric, value, limit_name, limit, ratio, better}. Without a measured limit
+// that and the ratio are null, and the params have `skipped`, the reason; with a goal they have `goal` and
+// `passes`.
 nlohmann::json ToJson(const std::vector<Result>& results);
 void Print(const Result& result);
 // How far a long measurement is: a line on standard error.
 void Say(const std::string& what);
+// True: whoever has a goal reaches it.
+bool AllPass(const std::vector<Result>& results);
 
 // The cost of a piece of work: the time that passed, and the CPU time of this process and its shards.
 struct Cost {

@@ -92,7 +92,7 @@ absl::StatusOr<std::vector<Result>> Rules(const Setting& setting) {
   for (const uint32_t dim : {1u, 16u, 256u}) {
     const uint64_t rows = setting.smallest ? kBatch : std::max<uint64_t>(20'000, 100'000 / dim);
     const size_t batches = setting.smallest ? 20 : std::max<size_t>(20, 400 / dim);
-    const int rounds = setting.smallest ? 1 : 7;
+    const int rounds = setting.Rounds(7);
     for (const Pair& pair : Pairs()) {
       Table built_in(pair.built_in, dim, rows);
       Table written(pair.written, dim, rows);

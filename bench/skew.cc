@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <numeric>
 #include <thread>
 
 #include "absl/time/clock.h"
 #include "bench/session.h"
+#include "bench/zipf.h"
 #include "libs/world/random.h"
 #include "libs/world/real_clock.h"
 #include "tools/paceline/local_cluster.h"
@@ -22,28 +22,12 @@ constexpr size_t kBatch = 1000;
 constexpr uint32_t kDim = 8;
 constexpr double kAim = 1.25;
 
-// Draws ranks from 0 on by Zipf's law.
-class Zipf {
- public:
-  Zipf() : below_(kKeys) {
-    double sum = 0;
-    for (uint64_t rank = 0; rank < kKeys; ++rank) below_[rank] = sum += std::pow(rank + 1, -kExponent);
-  }
-  uint64_t Draw(world::Random& random) const {
-    const double at = world::UnitInterval(random) * below_.back();
-    return static_cast<uint64_t>(std::ranges::upper_bound(below_, at) - below_.begin());
-  }
-
- private:
-  std::vector<double> below_;  // the weights of all ranks up to this one
-};
-
 absl::Status PushAndPull(const Zipf& zipf, Table table, const std::atomic<bool>& stop) {
   world::SplitMix64 random(7);
   const std::vector<float> values(kBatch * kDim, 1);
   std::vector<uint64_t> keys(kBatch);
   while (!stop) {
-    for (uint64_t& key : keys) key = std::min(kKeys - 1, zipf.Draw(random));
+    for (uint64_t& key : keys) key = zipf.Draw(random);
     Future<void> pushed = table.PushAsync(keys, values);
     ABSL_RETURN_IF_ERROR(table.PullAsync(keys).Get().status());
     ABSL_RETURN_IF_ERROR(std::move(pushed).Get());
@@ -132,7 +116,7 @@ absl::StatusOr<std::vector<Result>> Run(const Setting& setting, const std::strin
                                          .record = setting.record}));
   const paceline::Sparse schema{.dim = kDim, .rule = Add{}, .consistency = Asp{}};
   ABSL_ASSIGN_OR_RETURN(const Table table, client->OpenOrCreate("skew", schema));
-  const Zipf zipf;
+  const Zipf zipf(kKeys, kExponent);
   std::atomic<bool> stop = false;
   absl::Status worked;
   std::thread worker([&] { worked = PushAndPull(zipf, table, stop); });

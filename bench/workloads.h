@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -13,14 +14,20 @@ struct Setting {
   std::string coordinator;  // host:port
   // Sizes that only show that the workload runs; its figures mean nothing.
   bool smallest = false;
+  // Fewer rounds, and of `peers` fewer rows and kinds of work: a minute at most, and still medians. Of
+  // `consistency` one run of each setting, and fewer settings: eight minutes.
+  bool quick = false;
   // lr: the kinds of table it is run on.
   std::vector<std::string> tables = {"sparse", "ranged"};
   double gigabytes = 4;  // restart, snapshots: of rows
   double seconds = 90;   // skew: for so long
   std::string only;      // elastic: "moves" or "newcomer"; empty: both
-  std::string record;    // the client's history file; empty: the environment's
-  bool quick = false;    // consistency: in minutes
   std::string plot;      // consistency: the picture to be drawn of its results; empty: none
+  std::string ps_lite;   // peers: the folder of ps-lite's sources; empty: without it
+  std::string record;    // the client's history file; empty: the environment's
+
+  // `full`, unless the run is to be shorter.
+  int Rounds(int full) const { return smallest ? 1 : quick ? std::min(full, 3) : full; }
 };
 
 // 64 MB of a ranged table pushed and pulled whole, four times in a row; each push is waited for, or ("push
@@ -29,10 +36,16 @@ struct Setting {
 // is measured anew, and UNAVAILABLE after five times.
 absl::StatusOr<std::vector<Result>> Dense(const Setting& setting);
 
-// Batches of 1,000 random rows of 16 values (kSparseDim), of a million; the limit is a bare table in this
+// Batches of 1,000 random rows of 16 values (kSparseDim), of a million; the limit is raw TCP with the same
+// bytes, four batches on their way. And beside it our own rows without a network: a bare table in this
 // process.
 inline constexpr uint32_t kSparseDim = 16;
 absl::StatusOr<std::vector<Result>> Sparse(const Setting& setting);
+// The same with keys drawn by Zipf's law with exponent 1.1, so that few rows are in every batch, and many
+// times.
+absl::StatusOr<std::vector<Result>> Zipfian(const Setting& setting);
+// The same rows, each batch pushed while another is pulled.
+absl::StatusOr<std::vector<Result>> Mixed(const Setting& setting);
 
 // 64 MB of a ranged table, rows of 64 values (kWholeDim), pushed and pulled whole, each waited for; with the
 // metrics of Sparse, and no limit beside.

@@ -2,12 +2,15 @@
 """Every workload of paceline-bench runs in its smallest size, and its results have what scripts read."""
 import json
 import os
+import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 BIN = os.environ["PACELINE_BIN"]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class BenchTest(unittest.TestCase):
@@ -46,8 +49,17 @@ class BenchTest(unittest.TestCase):
     def test_sparse(self):
         self.check("sparse", {"push keys/s", "pull keys/s"})
 
+    def test_zipf(self):
+        self.check("zipf", {"push keys/s", "pull keys/s"})
+
+    def test_mixed(self):
+        self.check("mixed", {"push and pull keys/s"})
+
     def test_latency(self):
         self.check("latency", {"push p50 us", "pull p50 us"})
+
+    def test_cached(self):
+        self.check("cached", {"cached pull ns/row", "push_pull p50 us"})
 
     def test_lr(self):
         self.check("lr", {"epoch s", "epoch CPU-s", "mean loss"})
@@ -171,6 +183,61 @@ class BenchTest(unittest.TestCase):
         for result in results:
             self.assertGreater(result["value"], 0)
             self.assertGreater(result["limit"], 0)
+
+    def run_peers(self, *arguments, path=None):
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "out.json"
+            done = subprocess.run([f"{BIN}/paceline-bench", "peers", "--smallest", "--json", out, *arguments],
+                                  capture_output=True, text=True, timeout=300,
+                                  env={**os.environ, **({} if path is None else {"PATH": path})})
+            self.assertTrue(out.exists(), done.stdout + done.stderr)
+            # The table of docs/performance.md is made from it.
+            table = subprocess.run([sys.executable, ROOT / "scripts/figures", "--print", out], capture_output=True, text=True,
+                                   timeout=60)
+            self.assertEqual(table.returncode, 0, table.stderr)
+            return json.loads(out.read_text()), done, table.stdout
+
+    def test_peers_that_are_absent_are_skipped_and_do_not_pass(self):
+        results, done, table = self.run_peers("--check", path="/nowhere")  # neither ps-lite nor Redis
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+        self.assertIn("skipped: ps-lite flat: --ps-lite DIR is not given", done.stdout)
+        self.assertIn("skipped", table)
+        goals = set()
+        for result in results:
+            self.assertEqual(set(result), {"workload", "params", "metric", "value", "limit_name", "limit", "ratio", "better"})
+            params = result["params"]
+            absent = result["limit_name"] in ("ps-lite flat", "ps-lite map", "Redis")
+            self.assertEqual("skipped" in params, absent, result)
+            if absent:
+                self.assertIsNone(result["limit"], result)
+                self.assertIsNone(result["ratio"], result)
+                if "goal" in params:
+                    self.assertIs(params["passes"], False, result)
+                    goals.add(result["better"])
+            elif "CPU" not in result["metric"]:
+                self.assertGreater(result["limit"], 0, result)
+                self.assertAlmostEqual(result["ratio"], result["value"] / result["limit"], places=6)
+        # An absent limit of 0 would be reached by whatever is to be low.
+        self.assertEqual(goals, {"lower", "higher"})
+
+    def test_peers_have_the_rows_that_scripts_read(self):
+        results, done, _ = self.run_peers()
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        found = {(r["params"]["data"], r["params"]["batch"], r["params"]["outstanding"], r["params"]["table"], r["metric"],
+                  r["limit_name"]) for r in results if "batch" in r["params"]}
+        for op in ("push", "pull"):
+            self.assertIn(("dense 1 MB", 4096, 1, "ranged", f"{op} GB/s", "raw TCP"), found)
+            self.assertIn(("rows of 1 value", 1, 1, "sparse", f"{op} p50 us", "bare gRPC ping-pong"), found)
+            for kind in ("ranged", "sparse"):
+                self.assertIn(("rows of 16 values", 1000, 1, kind, f"{op} keys/s", "memcpy"), found)
+                for metric in ("keys/s", "p50 us", "p99 us", "CPU ns/key", "client CPU ns/key", "server CPU ns/key"):
+                    self.assertIn(("rows of 16 values", 1000, 8, kind, f"{op} {metric}", "ps-lite flat"), found)
+        metrics = {result["metric"] for result in results}
+        self.assertLessEqual({"resident bytes/row", "foreign CPU seconds"}, metrics)
+        redis = [result for result in results if result["limit_name"] == "Redis"]
+        self.assertTrue(redis)
+        for result in redis:
+            self.assertEqual("skipped" in result["params"], shutil.which("redis-server") is None, result)
 
     def test_without_a_cluster_the_address_is_named(self):
         done = subprocess.run([f"{BIN}/paceline-bench", "dense", "--coordinator", "127.0.0.1:1"], capture_output=True,

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "bench/lr_model.h"
+#include "paceline/client.h"
+
+namespace paceline::bench::lr {
+
+// Of a model that is drawn with the features; the same for the same number of examples, a multiple of kBatch.
+std::vector<Batch> MakeBatches(size_t examples);
+
+// One epoch on an array of kFeatures weights. Returns the mean loss.
+double EpochHere(const std::vector<Batch>& batches, std::vector<float>& weights);
+
+// One epoch on a table, as a user of the SDK would write it for speed: pulls are made kAhead batches ahead.
+// Ends with everything committed. Returns the mean loss.
+absl::StatusOr<double> EpochThere(const std::vector<Batch>& batches, Client& client, Table& table);
+
+}  // namespace paceline::bench::lr
