@@ -17,7 +17,7 @@ class ReductionSink : public PullSink {
   ReductionSink(std::shared_ptr<const Reducing> reducing, Ended ended)
       : reducing_(std::move(reducing)), ended_(std::move(ended)) {}
 
-  void Rows(const Batch::Piece&, const absl::Cord&) override {}
+  void Rows(absl::Span<const Stretch>, const absl::Cord&) override {}
   void Done(absl::Status status) override {
     if (!status.ok()) return ended_(std::move(status));
     ended_(reducing_->Whole());
