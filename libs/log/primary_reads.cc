@@ -130,6 +130,7 @@ void Primary::WakeParked() {
       return true;
     }
     if (segment_.FindSession(read.session) == nullptr || !Ready(read)) return false;
+    if (read.reduction != nullptr && read.sink->Later(read.part, wait)) return true;
     Answer(read, wait);
     return true;
   });

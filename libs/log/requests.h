@@ -49,6 +49,9 @@ class ReadSink {
   // The values have been written to Read::out.
   virtual void Served(size_t part, const wire::Certificate& certificate, const Wait& wait) = 0;
   virtual void Refused(size_t part, v1::Refusal refusal) = 0;
+  // A read that was parked could be answered now. True: the sink takes it back and brings it again, since the
+  // answer takes long and others must come in between; the read is forgotten here.
+  virtual bool Later(size_t /*part*/, const Wait& /*wait*/) { return false; }
   // True if the answer is no longer wanted: a parked read is dropped. Once true it stays true. Must be
   // cheap.
   virtual bool cancelled() const { return false; }

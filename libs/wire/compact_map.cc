@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/status.h"
@@ -59,6 +60,12 @@ absl::Status CheckColumns(const v1::CompactMap& compact) {
     return Broken(
         absl::StrCat("places has ", compact.places_size(), " entries; the sum of copies is ", copies));
   }
+  for (const uint32_t of_segment : compact.copies()) {
+    if (of_segment > static_cast<uint32_t>(compact.members_size())) {
+      return Broken(absl::StrCat("a segment has ", of_segment, " copies; there are ", compact.members_size(),
+                                 " members, and each has one at most"));
+    }
+  }
   for (const uint32_t place : compact.places()) {
     if (place >= static_cast<uint32_t>(compact.members_size())) {
       return Broken(absl::StrCat("place ", place, "; there are ", compact.members_size(), " members"));
@@ -102,6 +109,8 @@ v1::CompactMap Compact(const v1::Map& map) {
 absl::StatusOr<v1::Map> Expand(const v1::CompactMap& compact) {
   ABSL_RETURN_IF_ERROR(CheckColumns(compact));
   v1::Map map = compact.rest();
+  std::vector<v1::Member> members(compact.members().begin(), compact.members().end());
+  for (v1::Member& member : members) member.DiscardUnknownFields();  // each may be copied many times
   int place = 0;
   int other = 0;
   for (int s = 0; s < compact.epochs_size(); ++s) {
@@ -116,9 +125,9 @@ absl::StatusOr<v1::Map> Expand(const v1::CompactMap& compact) {
     config.set_epoch(compact.epochs(s));
     if (compact.change_floors_size() > 0) config.set_change_floor(compact.change_floors(s));
     const int end = place + static_cast<int>(compact.copies(s));
-    *config.mutable_primary() = compact.members(static_cast<int>(compact.places(place++)));
+    *config.mutable_primary() = members[compact.places(place++)];
     for (; place < end; ++place) {
-      *config.add_replicas() = compact.members(static_cast<int>(compact.places(place)));
+      *config.add_replicas() = members[compact.places(place)];
     }
   }
   if (other == compact.others_size()) return map;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "libs/world/soon.h"
 
@@ -15,6 +16,32 @@ void Executor::Run(Task task) {
     owned_ = true;
   }
   Drain();
+}
+
+void Executor::RunLong(Task task) {
+  {
+    const std::lock_guard lock(mutex_);
+    long_.push_back(std::move(task));
+    if (std::exchange(long_queued_, true)) return;
+  }
+  Run([this] { RunNextLong(); });
+}
+
+void Executor::RunNextLong() {
+  Task task;
+  {
+    const std::lock_guard lock(mutex_);
+    task = std::move(long_.front());
+    long_.pop_front();
+  }
+  task();
+  task = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    long_queued_ = !long_.empty();
+    if (!long_queued_) return;
+  }
+  Run([this] { RunNextLong(); });
 }
 
 void Executor::Drain() {

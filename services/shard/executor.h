@@ -36,6 +36,9 @@ class Executor {
 
   // Queues `task`, and runs the queue unless another thread does.
   void Run(Task task);
+  // The same for a task that takes long, as a slice of a reduction. Of all that came by this call one runs,
+  // then what else has come meanwhile, then the next: however many they are, a push waits for one of them.
+  void RunLong(Task task);
 
   // `after` runs behind each group of tasks, as a task does: what they had in common is done once. Before the
   // first Run.
@@ -48,6 +51,7 @@ class Executor {
  private:
   friend class Helper;
 
+  void RunNextLong();
   // REQUIRES: the caller has the token. Runs one turn; the token is free then, or the helper's.
   void Drain();
   // The same; true: the helper is to go on.
@@ -61,6 +65,8 @@ class Executor {
   // Abseil is not built for it.
   mutable std::mutex mutex_;
   std::deque<Task> queue_;
+  std::deque<Task> long_;
+  bool long_queued_ = false;  // RunNextLong is in queue_, or runs
   bool owned_ = false;
 };
 

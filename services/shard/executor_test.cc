@@ -5,9 +5,12 @@
 #include <functional>
 #include <future>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace paceline::shard {
@@ -29,6 +32,24 @@ TEST(ExecutorTest, ATaskThatBringsAnotherFinishesFirst) {
     order.push_back(1);
   });
   EXPECT_EQ(order, (std::vector<int>{1, 2}));
+}
+
+TEST(ExecutorTest, BetweenLongTasksRunsWhatHasCome) {
+  Executor executor;
+  std::vector<std::string> ran;
+  executor.Run([&] {
+    for (int i = 0; i < 3; ++i) executor.RunLong([&, i] { ran.push_back(absl::StrCat("long ", i)); });
+    executor.Run([&] { ran.push_back("push"); });
+    executor.RunLong([&] {
+      ran.push_back("long 3");
+      executor.RunLong([&] { ran.push_back("long 4"); });
+      executor.Run([&] { ran.push_back("another push"); });
+    });
+  });
+  EXPECT_THAT(
+      ran, ::testing::ElementsAre("long 0", "push", "long 1", "long 2", "long 3", "another push", "long 4"));
+  executor.RunLong([&] { ran.push_back("alone"); });
+  EXPECT_EQ(ran.back(), "alone");
 }
 
 TEST(ExecutorTest, BusyIsTheTimeForWhichTasksRun) {

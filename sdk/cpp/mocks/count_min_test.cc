@@ -111,6 +111,13 @@ TEST_F(CountMinTest, CountsOnBeyondWhatAnF32Holds) {
   for (int i = 0; i < 1'000; ++i) (void)sketch->AddAsync({7});
   ASSERT_THAT(client->Flush(), IsOk());
   EXPECT_THAT(sketch->Estimate({7}), IsOkAndHolds(ElementsAre(static_cast<double>(much) + 1'000)));
+
+  auto at_once = CountMin::Open(*client, "at_once", {.width = 8, .depth = 2});
+  ASSERT_THAT(at_once, IsOk());
+  std::vector<uint64_t> counts(1'001, 1);
+  counts[0] = much;
+  ASSERT_THAT(at_once->Add(std::vector<uint64_t>(counts.size(), 7), counts), IsOk());
+  EXPECT_THAT(at_once->Estimate({7}), IsOkAndHolds(ElementsAre(static_cast<double>(much) + 1'000)));
 }
 
 // Each update once, though a shard stops amid them.
@@ -133,6 +140,8 @@ TEST_F(CountMinTest, WhatIsWrongIsNamed) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("width 0")));
   EXPECT_THAT(CountMin::Open(*client, "s", {.width = 1, .depth = 33}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("depth of 1 to 32")));
+  EXPECT_THAT(CountMin::Open(*client, "s", {.width = 1}, Bsp{}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("found Bsp")));
   auto sketch = CountMin::Open(*client, "s", {.width = 100, .depth = 4});
   ASSERT_THAT(sketch, IsOk());
   EXPECT_THAT(CountMin::Open(*client, "s", {.width = 200, .depth = 2}),

@@ -124,6 +124,9 @@ TEST_F(ReduceTest, WhatIsWrongIsNamed) {
   Start(1);
   Table sparse = Make("s", Sparse{.dim = 2});
   Table ranged = Make("r", Ranged{.rows = 100});
+  Table bounded = Make("b", Sparse{.dim = 1, .consistency = Vap{.v = 1}});
+  EXPECT_THAT(bounded.Reduce(Reduction::kSum),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("pull its rows")));
   EXPECT_THAT(sparse.TopK(0),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("k: 0; expected 1 to 1024")));
   EXPECT_THAT(sparse.TopK(1025), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("k: 1025")));

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <string>
 #include <utility>
+#include <variant>
 
+#include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
 #include "libs/ring/hash.h"
 
@@ -44,6 +46,11 @@ absl::StatusOr<CountMin> CountMin::Open(Client& client, absl::string_view name,
         absl::StrCat("sketch '", name, "': width ", options.width, ", depth ", options.depth,
                      "; expected a width of at least 1 and a depth of 1 to ", kDepthMax));
   }
+  if (std::holds_alternative<Bsp>(consistency)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "sketch '", name, "': consistency: found Bsp, which sums the counts of a clock as f32 and so ",
+        "loses small ones; expected another, as Ssp{.staleness = 0}"));
+  }
   absl::StatusOr<Table> table =
       client.OpenOrCreate(name, Ranged{.rows = uint64_t{options.width} * options.depth,
                                        .dim = 1,
@@ -75,12 +82,22 @@ Future<void> CountMin::AddAsync(absl::Span<const uint64_t> keys, absl::Span<cons
         absl::InvalidArgumentError(absl::StrCat("counts: ", counts.size(), " for ", keys.size(),
                                                 " keys; expected one for each key, or none at all")));
   }
-  std::vector<float> values;
-  values.reserve(keys.size() * options_.depth);
+  // A value for each cell: what one push adds to a cell is summed before the rule, and must not be by f32.
+  absl::btree_map<uint64_t, uint64_t> sums;
   for (size_t i = 0; i < keys.size(); ++i) {
-    values.insert(values.end(), options_.depth, counts.empty() ? 1.0f : static_cast<float>(counts[i]));
+    for (uint32_t row = 0; row < options_.depth; ++row) {
+      sums[CellIn(row, keys[i], options_.width)] += counts.empty() ? 1 : counts[i];
+    }
   }
-  return table_.PushAsync(CellsOf(keys), values, options);
+  std::vector<uint64_t> cells;
+  std::vector<float> values;
+  cells.reserve(sums.size());
+  values.reserve(sums.size());
+  for (const auto& [cell, sum] : sums) {
+    cells.push_back(cell);
+    values.push_back(static_cast<float>(sum));
+  }
+  return table_.PushAsync(cells, values, options);
 }
 
 absl::Status CountMin::Add(absl::Span<const uint64_t> keys, absl::Span<const uint64_t> counts,

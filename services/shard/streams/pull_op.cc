@@ -157,7 +157,8 @@ void PullOp::HandOut() {
   context_.Deal(std::views::iota(size_t{0}, slices_.size()), segment_of,
                 [self = shared_from_this()](const std::vector<size_t>& mine) {
                   if (self->reduction_.has_value()) {
-                    return self->ServeInTurns(std::make_shared<const std::vector<size_t>>(mine), 0);
+                    for (const size_t part : mine) self->ServeInTurn(part);
+                    return;
                   }
                   const absl::Time now = self->context_.clock().Now();
                   if (self->cancelled()) return;
@@ -172,23 +173,19 @@ void PullOp::HandOut() {
                 });
 }
 
-// Each is long, so that what has come to the executor meanwhile goes in between.
-void PullOp::ServeInTurns(std::shared_ptr<const std::vector<size_t>> mine, size_t next) {
-  if (cancelled()) return;
-  const SegmentId segment = slices_[(*mine)[next]].segment;
-  Serve((*mine)[next], context_.clock().Now());
-  if (++next == mine->size()) return;
-  context_.executor(segment).Run(
-      [self = shared_from_this(), mine = std::move(mine), next] { self->ServeInTurns(mine, next); });
+void PullOp::ServeInTurn(size_t part) {
+  context_.executor(slices_[part].segment).RunLong([self = shared_from_this(), part] {
+    if (!self->cancelled()) self->Serve(part, self->context_.clock().Now());
+  });
 }
 
-void PullOp::Served(size_t part, const wire::Certificate& certificate, const log::Wait& wait) {
-  certificates_[part] = certificate;
-  if (head_.reader_clock_plus_one() != 0 && !asks_changes_) {
-    context_.probe().StalenessObserved(
-        model_, clock::ObservedStaleness(head_.reader_clock_plus_one() - 1, certificate.min_clock),
-        slices_[part].rows);
-  }
+bool PullOp::Later(size_t part, const log::Wait& wait) {
+  NoteWait(wait);
+  ServeInTurn(part);
+  return true;
+}
+
+void PullOp::NoteWait(const log::Wait& wait) {
   if (wait.cause == log::Wait::Cause::kStaleness && wait.duration > absl::ZeroDuration()) {
     MutexLock lock(&mutex_);
     if (wait.duration > staleness_wait_) {
@@ -205,6 +202,16 @@ void PullOp::Served(size_t part, const wire::Certificate& certificate, const log
     MutexLock lock(&mutex_);
     replication_wait_ = std::max(replication_wait_, wait.duration);
   }
+}
+
+void PullOp::Served(size_t part, const wire::Certificate& certificate, const log::Wait& wait) {
+  certificates_[part] = certificate;
+  if (head_.reader_clock_plus_one() != 0 && !asks_changes_) {
+    context_.probe().StalenessObserved(
+        model_, clock::ObservedStaleness(head_.reader_clock_plus_one() - 1, certificate.min_clock),
+        slices_[part].rows);
+  }
+  NoteWait(wait);
   Answered();
 }
 

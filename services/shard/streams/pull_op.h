@@ -49,6 +49,7 @@ class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp>
 
   void Served(size_t part, const wire::Certificate& certificate, const log::Wait& wait) override;
   void Refused(size_t part, v1::Refusal refusal) override;
+  bool Later(size_t part, const log::Wait& wait) override;
   bool cancelled() const override { return replies_->ended(); }
 
  private:
@@ -56,8 +57,9 @@ class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp>
   absl::Status PrepareReduction();
   log::Read ReadOf(size_t part);
   void HandOut();
-  // Serves mine[next], and then the others, each in a turn of its own.
-  void ServeInTurns(std::shared_ptr<const std::vector<size_t>> mine, size_t next);
+  // Serves a slice of a reduction when it is its turn among those of its executor (Executor::RunLong).
+  void ServeInTurn(size_t part);
+  void NoteWait(const log::Wait& wait);
   void Answered();
   void Send();
   // False: the values would be too many, of all streams.

@@ -37,8 +37,7 @@ std::shared_ptr<PullOp> Puller::Begin(PullCall call) {
   op->left = batch.pieces.size();
   op->parts.resize(batch.pieces.size());
   for (PullPart& part : op->parts) part.since = op->started;
-  // A reduction is handed out slice by slice, and under no value bound.
-  op->leased = IsBounded(op->call.table->consistency) && !op->call.changes && op->call.reducing == nullptr;
+  op->leased = IsBounded(op->call.table->consistency) && !op->call.changes;
   if (op->leased) {
     for (const Batch::Piece& piece : batch.pieces) context_.bounds->Want(piece.segment);
   }

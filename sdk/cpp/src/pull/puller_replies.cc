@@ -188,7 +188,6 @@ void Puller::TakeRows(const PullOp& op, const Batch::Piece& piece, const wire::C
       (rides ? 0 : op.call.batch->KeyBytes(piece)) + op.call.batch->ValueBytes(piece);
   if (handed == nullptr) {  // before the sink is told that the pull has ended
     handed = std::make_shared<std::vector<Stretch>>();
-    handed->reserve(op.parts.size());
     context_.deferred.Run([sink = op.call.sink, batch = op.call.batch, pieces = handed, values] {
       sink->Rows(*pieces, values);
     });

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "sdk/cpp/src/pull/reducing.h"
 #include "sdk/cpp/src/session/client_core.h"
+#include "sdk/cpp/src/session/promise.h"
 
 namespace paceline::sdk {
 namespace {
@@ -35,6 +36,11 @@ void ClientCore::Reduce(ReduceCall call) {
   if (may.ok()) {
     may = table::CheckQuery(call.table->schema, call.query);
     if (!may.ok()) may = {may.code(), absl::StrCat(call.table->Name(), ": ", may.message())};
+  }
+  if (may.ok() && IsBounded(call.table->consistency)) {
+    may = absl::FailedPreconditionError(
+        absl::StrCat("reduction of ", call.table->Name(),
+                     ": reductions are under no value bound, the table's model is Vap: pull its rows"));
   }
   const uint32_t level = may.ok() ? context_.routes->map.feature_level() : kReductionLevel;
   if (level < kReductionLevel) {

@@ -37,5 +37,13 @@ TEST(NoncesTest, TheNewestAreKept) {
   EXPECT_NE(FindNonce(nonces, 1000 + kNoncesMax + 2), nullptr);
 }
 
+TEST(NoncesTest, ManyDrainsPushOutNoRestore) {
+  NoncesRecord nonces = With({}, 7, /*job=*/3);
+  for (uint32_t i = 1; i <= 2 * kNoncesMax; ++i) nonces = With(std::move(nonces), 1000 + i, /*job=*/0);
+  EXPECT_NE(FindNonce(nonces, 7), nullptr);
+  EXPECT_NE(FindNonce(nonces, 1000 + 2 * kNoncesMax), nullptr);
+  EXPECT_LT(nonces.begun_size(), kNoncesMax);
+}
+
 }  // namespace
 }  // namespace paceline::coordinator

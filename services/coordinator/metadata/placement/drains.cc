@@ -60,10 +60,13 @@ absl::StatusOr<v1::DrainShardsReply> Drains::Drain(const v1::DrainShardsRequest&
     changes.shards.back().set_draining_unwanted(drains && unwanted);
   }
   if (!changes.shards.empty() && !request.cancel()) ABSL_RETURN_IF_ERROR(CheckRoom(draining));
-  // Also of a request that changes nothing: one before it that comes later must not.
-  if (request.number() > context_.facts.counters().drains()) {
+  // Also of a request that changes nothing: one before it that comes later must not. One that has no number
+  // takes the next if it changes something.
+  const uint64_t taken = context_.facts.counters().drains();
+  const uint64_t number = request.number() != 0 || changes.shards.empty() ? request.number() : taken + 1;
+  if (number > taken) {
     changes.counters = context_.facts.counters();
-    changes.counters->set_drains(request.number());
+    changes.counters->set_drains(number);
   }
   if (request.nonce() != 0) changes.nonces = With(context_.facts.nonces(), request.nonce(), /*job=*/0);
   if (!changes.shards.empty() || changes.counters.has_value() || changes.nonces.has_value()) {

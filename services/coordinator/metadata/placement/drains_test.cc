@@ -83,6 +83,14 @@ TEST_F(DrainsTest, WithoutReplicasEverySegmentMovesByRecruitHandOverAndDrop) {
   EXPECT_THAT(cluster_->Problems(), IsEmpty());
 }
 
+TEST_F(DrainsTest, OneWithoutANumberTakesTheNext) {
+  Start(0);
+  const v1::DrainShardsRequest late = Numbered("shard-1", Taken() + 1, /*nonce=*/5, /*cancel=*/true);
+  ASSERT_THAT(Drain({"shard-1"}), IsOk());
+  EXPECT_THAT(cluster_->core().DrainShards(late), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_TRUE(StatusOf("shard-1")->has_drain());
+}
+
 // In each map that is committed a segment has as many living members as before.
 TEST_F(DrainsTest, NoSegmentHasFewerCopiesMeanwhile) {
   Start(1, 4);
