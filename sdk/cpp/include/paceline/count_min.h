@@ -51,7 +51,8 @@ struct CountMinOptions {
 class CountMin {
  public:
   // Opens the sketch `name`; the first caller makes it. INVALID_ARGUMENT: a width or depth that is not
-  // allowed; or Bsp, under which the counts of a clock would be summed as f32. ALREADY_EXISTS: there is a table of that name that is no sketch of this size.
+  // allowed; or Bsp, under which the counts of a clock would be summed as f32. ALREADY_EXISTS: there is a
+  // table of that name that is no sketch of this size.
   static absl::StatusOr<CountMin> Open(Client& client, absl::string_view name,
                                        const CountMinOptions& options = {},
                                        const Consistency& consistency = Ssp{});
