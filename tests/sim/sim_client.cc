@@ -25,12 +25,6 @@ struct CacheSize {
 // In a trial of few rows a table often comes to rest, and is tried again.
 constexpr CacheSize kCaches[] = {{.bytes = 0}, {3 * 1024}, {64 * 1024}, {64 * 1024, 12}};
 
-// Under a value bound all push to the same few rows, so that it is often reached.
-uint64_t KeysOf(const std::shared_ptr<const sdk::TableInfo>& table) {
-  constexpr uint64_t kFew = 3;
-  return sdk::IsBounded(table->consistency) ? kFew : kKeys;
-}
-
 }  // namespace
 
 class SimClient::Dialer final : public world::Dialer {
@@ -395,6 +389,11 @@ bool SimClient::Fits(const TablePtr& table, const std::vector<uint64_t>& keys,
 
 void SimClient::NoteHandedOut(Reading& reading) {
   if (sdk::IsBounded(reading.table->consistency)) reading.read.bounded_at = world_.truth.now();
+}
+
+uint64_t SimClient::KeysOf(const TablePtr& table) {
+  constexpr uint64_t kFew = 3;
+  return sdk::IsBounded(table->consistency) ? kFew : kKeys;
 }
 
 void SimClient::DrawCounts(bool valid, std::vector<uint64_t>* keys, std::vector<float>* values,

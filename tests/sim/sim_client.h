@@ -119,6 +119,8 @@ class SimClient : private sdk::CacheWatcher {
   bool Fits(const TablePtr& table, const std::vector<uint64_t>& keys, const std::vector<float>& values);
   // The value is handed out now.
   void NoteHandedOut(Reading& reading);
+  // Under a value bound all push to the same few rows, so that it is often reached.
+  static uint64_t KeysOf(const TablePtr& table);
   // Keys, and 1 to 9 for each in this session's column.
   void DrawCounts(bool valid, std::vector<uint64_t>* keys, std::vector<float>* values, uint64_t among);
   void OnOpened(absl::Status status);

@@ -19,7 +19,7 @@ void SimClient::OpenWide() {
 void SimClient::PushWide() {
   std::vector<uint64_t> keys;
   std::vector<float> values;
-  DrawCounts(/*valid=*/true, &keys, &values);
+  DrawCounts(/*valid=*/true, &keys, &values, kKeys);
   for (uint64_t& key : keys) key *= kWideStep;
   Push(wide_, keys, values, /*valid=*/true);
 }
