@@ -92,6 +92,7 @@ class HookTest(unittest.TestCase):
         calls, log = self.hook(2, 1, drain=(1, "they still drain"), handover=(1, "a copy is missing"))
         self.assertIn("they still drain", log)
         self.assertIn("not done in 2 s, stopping all the same: a copy is missing", log)
+        self.assertEqual(calls[-1], "handover ps-shard-4 --timeout 5")
         self.assertGreater(len(calls), 2)
 
 
