@@ -31,7 +31,7 @@ TEST(ReportTest, CommonJson) {
   EXPECT_EQ(json["examples_per_second"], 500);
   EXPECT_EQ(json["wait_seconds"], 28);
   EXPECT_EQ(json["wait_seconds_by_cause"]["back_pressure"], 5);
-  EXPECT_EQ(json["wait_seconds_by_cause"].size(), 7u);
+  EXPECT_EQ(json["wait_seconds_by_cause"].size(), 8u);
   EXPECT_EQ(json["worker_seconds"], 8);
   EXPECT_EQ(json["blocked_seconds"], 2);
   EXPECT_EQ(json["observed_staleness_histogram"], nlohmann::json({{"0", 3}, {"2", 1}}));

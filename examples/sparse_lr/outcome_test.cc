@@ -44,7 +44,7 @@ TEST(OutcomeTest, Json) {
   EXPECT_EQ(json["examples_per_second"], 500);
   EXPECT_EQ(json["wait_seconds"], 21);
   EXPECT_EQ(json["wait_seconds_by_cause"]["back_pressure"], 5);
-  EXPECT_EQ(json["wait_seconds_by_cause"].size(), 7u);
+  EXPECT_EQ(json["wait_seconds_by_cause"].size(), 8u);
   EXPECT_EQ(json["observed_staleness_histogram"], nlohmann::json({{"0", 3}, {"2", 1}}));
   EXPECT_EQ(json["rows_pushed"], 5000);
   EXPECT_EQ(json["reference_test_log_loss"], 0.125);

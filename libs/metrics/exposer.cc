@@ -21,6 +21,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/mutex.h"
+#include "libs/world/real_clock.h"
 
 namespace paceline::metrics {
 namespace {
@@ -143,6 +144,10 @@ void Knock(const std::string& address) {
 constexpr char kThreads[] = "8";
 constexpr char kRequestTimeoutMs[] = "1000";
 constexpr char kQueue[] = "64";
+// The server's own limit begins anew with every byte that the reader takes. A whole reply has this time, and
+// is cut off then: slow readers would have all threads otherwise.
+constexpr absl::Duration kReplyTime = absl::Seconds(2);
+constexpr size_t kPiece = size_t{16} << 10;
 
 struct Page {
   std::string type;
@@ -156,6 +161,13 @@ constexpr char kHeaders[] =
     "Cache-Control: no-store\r\n"
     "Connection: close\r\n\r\n";
 
+void WriteInTime(mg_connection* connection, const std::string& body) {
+  const absl::Time end = world::MonotonicNow() + kReplyTime;
+  for (size_t at = 0; at < body.size() && world::MonotonicNow() < end; at += kPiece) {
+    if (mg_write(connection, body.data() + at, std::min(kPiece, body.size() - at)) <= 0) return;
+  }
+}
+
 // The server calls this on one of its threads; `page` is a Page. Returns the HTTP status, as it wants it.
 int Answer(mg_connection* connection, void* page) {
   const std::string method = mg_get_request_info(connection)->request_method;
@@ -168,9 +180,16 @@ int Answer(mg_connection* connection, void* page) {
   const std::string body = shown.body();
   mg_printf(connection, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s",
             shown.type.c_str(), body.size(), kHeaders);
-  if (method == "GET") mg_write(connection, body.data(), body.size());
+  if (method == "GET") WriteInTime(connection, body);
   return 200;
 }
+
+// A page, and until when it is shown as it is.
+struct Kept {
+  Mutex mutex;
+  std::string page;
+  absl::Time until = absl::InfinitePast();
+};
 
 prometheus::Labels ToMap(const Labels& labels) {
   return {labels.begin(), labels.end()};
@@ -265,8 +284,16 @@ absl::StatusOr<std::unique_ptr<Exposer>> Exposer::Start(const std::string& addre
   return out;
 }
 
-void Exposer::Serve(const std::string& path, std::function<std::string()> page) {
-  impl_->Show(path, {.type = "text/html; charset=utf-8", .body = std::move(page)});
+void Exposer::Serve(const std::string& path, std::function<std::string()> page, absl::Duration keep) {
+  const auto body = [kept = std::make_shared<Kept>(), page = std::move(page), keep] {
+    MutexLock lock(&kept->mutex);
+    if (world::MonotonicNow() >= kept->until) {
+      kept->page = page();
+      kept->until = world::MonotonicNow() + keep;
+    }
+    return kept->page;
+  };
+  impl_->Show(path, {.type = "text/html; charset=utf-8", .body = body});
 }
 
 const std::string& Exposer::address() const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 // Prometheus metrics behind an interface: prometheus-cpp's headers stay inside this folder.
 namespace paceline::metrics {
@@ -65,8 +66,9 @@ class Exposer {
                           const std::vector<double>& buckets, const Labels& labels = {});
 
   // Serves the HTML that `page` returns at `path`, as /ui. It is called on the page's thread; objects that it
-  // uses must outlive the exposer.
-  void Serve(const std::string& path, std::function<std::string()> page);
+  // uses must outlive the exposer. What it returned is shown for `keep`, then it is called again.
+  void Serve(const std::string& path, std::function<std::string()> page,
+             absl::Duration keep = absl::ZeroDuration());
   // `collect` is called at every scrape, on the page's thread. Objects that it uses must outlive the exposer.
   void Collect(std::function<void(Families&)> collect);
 

@@ -5,8 +5,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/base/mutex.h"
 #include "libs/base/test_util/status_matchers.h"
 
 namespace paceline::metrics {
@@ -17,8 +20,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-int Connect(const std::string& address) {
+int Connect(const std::string& address, int receive_buffer = 0) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  if (receive_buffer > 0) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof(receive_buffer));
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -109,6 +113,37 @@ TEST_F(ExposerTest, ASilentConnectionHoldsUpNoOther) {
   for (int i = 0; i < 20; ++i) idle.push_back(Connect(exposer->address()));
   EXPECT_THAT(Scrape(exposer->address()), HasSubstr("process_cpu_seconds_total "));
   for (const int fd : idle) close(fd);
+}
+
+// Each of them takes a little all the time, for as long as the scrape waits; there are more than threads.
+TEST_F(ExposerTest, SlowReadersHoldUpNoOther) {
+  exposer->Serve(
+      "/large", [] { return std::string(size_t{16} << 20, 'x'); }, absl::InfiniteDuration());
+  Notification scraped;
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 16; ++i) {
+    readers.emplace_back([&] {
+      const int fd = Connect(exposer->address(), /*receive_buffer=*/4096);
+      const std::string request = "GET /large HTTP/1.1\r\nHost: test\r\n\r\n";
+      EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
+      char buffer[1024];
+      while (!scraped.WaitForNotificationWithTimeout(absl::Milliseconds(20)) &&
+             read(fd, buffer, sizeof(buffer)) > 0) {
+      }
+      close(fd);
+    });
+  }
+  EXPECT_THAT(Scrape(exposer->address()), HasSubstr("process_cpu_seconds_total "));
+  scraped.Notify();
+  for (std::thread& reader : readers) reader.join();
+}
+
+TEST_F(ExposerTest, APageIsKeptForAWhile) {
+  int times = 0;
+  exposer->Serve(
+      "/ui", [&times] { return "<p>" + std::to_string(++times) + "</p>"; }, absl::Hours(1));
+  EXPECT_THAT(Scrape(exposer->address(), "GET /ui"), HasSubstr("<p>1</p>"));
+  EXPECT_THAT(Scrape(exposer->address(), "GET /ui"), HasSubstr("<p>1</p>"));
 }
 
 TEST_F(ExposerTest, ServesOtherPagesBesideTheMetrics) {

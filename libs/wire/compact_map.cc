@@ -60,12 +60,6 @@ absl::Status CheckColumns(const v1::CompactMap& compact) {
     return Broken(
         absl::StrCat("places has ", compact.places_size(), " entries; the sum of copies is ", copies));
   }
-  for (const uint32_t of_segment : compact.copies()) {
-    if (of_segment > static_cast<uint32_t>(compact.members_size())) {
-      return Broken(absl::StrCat("a segment has ", of_segment, " copies; there are ", compact.members_size(),
-                                 " members, and each has one at most"));
-    }
-  }
   for (const uint32_t place : compact.places()) {
     if (place >= static_cast<uint32_t>(compact.members_size())) {
       return Broken(absl::StrCat("place ", place, "; there are ", compact.members_size(), " members"));

@@ -22,6 +22,8 @@ constexpr int kRequestBytesMax = 4 << 20;
 constexpr size_t kMemoryMax = size_t{512} << 20;
 constexpr int kThreadsMax = 64;
 constexpr absl::Duration kEndTimeout = absl::Seconds(1);
+// Many may look at the page; it has rows for all shards, jobs and sessions.
+constexpr absl::Duration kPageKept = absl::Seconds(1);
 
 void SetUp(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kRequestBytesMax);
@@ -97,7 +99,8 @@ absl::Status Server::ShowMetrics(const ServerOptions& options) {
     ShowGauges(families, host_.Visit([](Candidate& candidate) { return candidate.gauges(); }));
   });
   page_->Serve(
-      "/ui", [this, cluster = options.metrics_cluster] { return StatusPage(service_.StatusNow(), cluster); });
+      "/ui", [this, cluster = options.metrics_cluster] { return StatusPage(service_.StatusNow(), cluster); },
+      kPageKept);
   return absl::OkStatus();
 }
 

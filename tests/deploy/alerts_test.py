@@ -116,6 +116,12 @@ class Case:
             self.up[shard] = f"1x9 0x{MINUTES}"
         return self
 
+    def gone(self, *shards):
+        """Their pods are no more, and Prometheus looks for them no more."""
+        for shard in shards:
+            self.up[shard] = ended(self.up[shard])
+        return self
+
 
 def step(before, after, minutes=10):
     return f"{before}x{minutes} {after}x{MINUTES}"
@@ -136,6 +142,7 @@ CASES = {
     "the store fails": (Case().set("coordinator_store_failures_total", f"2x10 2+5x{MINUTES}"), ["PacelineStoreFailing"]),
     "a shard cannot be scraped": (Case().without("shard_", shard="shard-1").down("shard-1"), ["PacelineNotScraped"]),
     "nothing can be scraped": (Case().without("").down("", "shard-0", "shard-1", "shard-2"), ["PacelineClusterNotScraped"]),
+    "all pods are gone": (Case().without("").gone("", "shard-0", "shard-1", "shard-2"), ["PacelineClusterNotScraped"]),
     "a disk is full": (Case().set("shard_disk_state", step(0, 1), shard="shard-2", state="full")
                        .set("shard_disk_free_bytes", step(500, 0), shard="shard-2"), ["PacelineDiskTrouble"]),
     "a disk fails": (Case().set("shard_disk_state", step(0, 1), shard="shard-2", state="fails"), ["PacelineDiskTrouble"]),
@@ -185,7 +192,7 @@ def input_series(case, cluster):
         target = {"job": "paceline", "instance": f"{cluster}:{shard or 'coordinator'}", "namespace": "ml"}
         of_it = {"paceline_cluster": cluster, **({"shard": shard} if shard else {})}
         out.append({"series": "up" + labelled(target), "values": samples})
-        gone = " 0x" in samples
+        gone = " 0x" in samples or "stale" in samples
         out.append({"series": "process_open_fds" + labelled({**target, **of_it}),
                     "values": f"50x9 stale _x{MINUTES}" if gone else f"50x{MINUTES}"})
     return out

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,7 +46,10 @@ class ShardUnderFire {
 template <class Request, class Reply>
 class Wire : public world::StreamPort {
  public:
-  explicit Wire(std::shared_ptr<world::AcceptedStream> stream) : stream_(std::move(stream)) {
+  // `until_let_go` has time pass after the stream's end, for what holds it a while longer.
+  explicit Wire(
+      std::shared_ptr<world::AcceptedStream> stream, std::function<void()> until_let_go = [] {})
+      : stream_(std::move(stream)), until_let_go_(std::move(until_let_go)) {
     // Not owned: the stream lets go of its port when it ends, and this one may outlive it.
     stream_->Attach(std::shared_ptr<world::StreamPort>(std::shared_ptr<void>(), this));
   }
@@ -53,6 +57,7 @@ class Wire : public world::StreamPort {
     const std::weak_ptr<world::AcceptedStream> stream = stream_;
     stream_->OnBroken(absl::CancelledError("the input is over"));
     stream_ = nullptr;
+    until_let_go_();
     FUZZ_CHECK(stream.expired(), "nothing holds a stream that has ended");
   }
 
@@ -86,6 +91,7 @@ class Wire : public world::StreamPort {
 
  private:
   std::shared_ptr<world::AcceptedStream> stream_;
+  const std::function<void()> until_let_go_;
 };
 
 inline std::string Part(uint32_t segment, uint32_t count, uint64_t number, uint64_t epoch = 1) {

@@ -1,5 +1,6 @@
 // A subscribe stream of a shard: arbitrary frames behind a hello. Whatever they were, a good set is told of
 // what changes afterwards, and nothing is left of a stream that has ended.
+#include "libs/log/seen_rounds.h"
 #include "tests/fuzz/shard_stream.h"
 
 namespace paceline {
@@ -77,7 +78,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace paceline;
   ShardUnderFire fire;
   {
-    SubscribeWire wire(fire.shard.NewSubscribeStream());
+    // A reader under a value bound counts until its lease is over, wherever its stream is.
+    SubscribeWire wire(fire.shard.NewSubscribeStream(), [&fire] {
+      for (int i = 0; i < 3; ++i) {
+        fire.clock.now += log::SeenRounds::kAsksNoMore;
+        fire.shard.OnTime();
+      }
+    });
     wire.Send(Hello(fuzz::kWorker));
     for (const std::string& frame : fuzz::SplitFrames({reinterpret_cast<const char*>(data), size})) {
       wire.Send(frame);

@@ -185,9 +185,8 @@ v1::DrainShardsReply DrainOf(const v1::StatusReply& status, const std::vector<st
   return reply;
 }
 
-// Until all may go, or one does not drain any more.
-int AwaitDrain(const AdminOptions& options) {
-  const absl::Time end = world::MonotonicNow() + absl::Seconds(options.timeout_s);
+// Until all may go, or one does not drain any more, or `end`.
+int AwaitDrain(const AdminOptions& options, absl::Time end) {
   std::string said;
   uint64_t map_version = 0;  // an older one is of a coordinator that may not know these shards
   while (true) {
@@ -216,15 +215,22 @@ int AwaitDrain(const AdminOptions& options) {
   }
 }
 
-// 0 if the shards drain, as they are not wanted any more; kStays if they stay.
+// 0 if the shards drain, as they are not wanted any more; kStays if they stay; kNoAnswer if no coordinator
+// answers, or the one that leads knows too little yet: callers ask again.
 int AskWhetherUnwanted(const AdminOptions& options) {
   constexpr int kStays = 3;
+  constexpr int kNoAnswer = 4;
+  const absl::Duration timeout = std::min(kStopTimeout, absl::Seconds(options.timeout_s));
   for (const std::string& shard : options.shards) {
     v1::StopShardRequest request;
     request.set_shard(shard);
-    const auto reply = Coordinator(options.coordinator)
-                           .Ask(&v1::Coordinator::Stub::StopShard, std::move(request), kStopTimeout);
-    if (!reply.ok()) return Complain(reply.status(), options.coordinator);
+    const auto reply =
+        Coordinator(options.coordinator).Ask(&v1::Coordinator::Stub::StopShard, std::move(request), timeout);
+    if (!reply.ok()) {
+      const int code = Complain(reply.status(), options.coordinator);
+      return absl::IsUnavailable(reply.status()) || absl::IsDeadlineExceeded(reply.status()) ? kNoAnswer
+                                                                                             : code;
+    }
     (void)Print(absl::StrCat(reply->why(), "\n"));
     if (!reply->drains()) return kStays;
   }
@@ -232,13 +238,14 @@ int AskWhetherUnwanted(const AdminOptions& options) {
 }
 
 int Drain(const AdminOptions& options) {
+  const absl::Time end = world::MonotonicNow() + absl::Seconds(options.timeout_s);
   if (options.if_unwanted) {
     const int stays = AskWhetherUnwanted(options);
-    return stays != 0 || !options.wait ? stays : AwaitDrain(options);
+    return stays != 0 || !options.wait ? stays : AwaitDrain(options, end);
   }
   const auto reply = AskToDrain(options, options.shards);
   if (!reply.ok()) return Complain(reply.status(), options.coordinator);
-  if (options.wait && !options.cancel) return AwaitDrain(options);
+  if (options.wait && !options.cancel) return AwaitDrain(options, end);
   return Print(options.json ? Json(*reply) : DrainText(*reply, {}));
 }
 
@@ -425,7 +432,9 @@ void AddAdmin(CLI::App& app, AdminOptions& options) {
       ->capture_default_str();
   drain->footer(
       "Exits with 1 if the shards that remain could not hold all copies or rows, and with --wait if not all "
-      "may go in time; with --if-unwanted with 3, and says why, if one is to stay or that is not known.");
+      "may go in time; with --if-unwanted with 3, and says why, if one is to stay or that is not known, and "
+      "with 4 if no "
+      "coordinator answers: ask again.");
   CLI::App* shard = app.add_subcommand("shard", "Show the shards of a cluster, or remove one");
   shard->require_subcommand(1);
   CLI::App* shard_list = shard->add_subcommand("list", "Show all shards of the cluster");

@@ -451,7 +451,9 @@ Gauges CoordinatorCore::gauges() {
   for (const uint32_t id : active) {
     if (const JobRecord* job = facts_->FindJob(id)) gauges.active_jobs.push_back({id, job->name()});
   }
-  gauges.problems = static_cast<size_t>(Status().problems_size());
+  v1::StatusReply problems;  // and nothing else of the status, which has rows for all sessions
+  AddProblems(context_, membership_, fan_outs_, workers_, job_changes_, moves_, drains_, problems);
+  gauges.problems = static_cast<size_t>(problems.problems_size()) + stops_.Problems().size();
   gauges.moves = moves_.Status().value_or(v1::MoveStatus());
   gauges.load = loads_.Status();
   gauges.jobs = facts_->jobs().size();

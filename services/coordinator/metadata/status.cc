@@ -160,6 +160,8 @@ void AddShardProblems(const Context& context, const Membership& membership, v1::
   }
 }
 
+}  // namespace
+
 void AddProblems(const Context& context, const Membership& membership, const FanOuts& fan_outs,
                  const Workers& workers, const JobChanges& job_changes, const Moves& moves,
                  const Drains& drains, v1::StatusReply& reply) {
@@ -183,8 +185,6 @@ void AddProblems(const Context& context, const Membership& membership, const Fan
                                     "; nothing can be opened, joined or closed until it recovers"));
   }
 }
-
-}  // namespace
 
 std::string StateName(SessionRecord::State state) {
   return absl::AsciiStrToLower(SessionRecord::State_Name(state));

@@ -20,7 +20,7 @@
 - --snapshot-dir={{ . }}
 {{- end }}
 # That so many have joined begins a cluster; how many there are later, shards and the StatefulSet say.
-- --shards={{ include "paceline.shardsLeast" . }}
+- --shards={{ include "paceline.shardsFirst" . }}
 {{- if include "paceline.drains" . }}
 - --statefulset={{ .Release.Namespace }}/{{ include "paceline.fullname" . }}-shard
 {{- end }}

@@ -147,6 +147,9 @@ value, what was expected, and what to do. Checks of what is installed already ar
 {{- if not (include "paceline.drains" .) -}}
 {{- fail "autoscaling.enabled=true: shards that an autoscaler takes away have to drain first; set shard.handOver.enabled and shard.handOver.drain to true" -}}
 {{- end -}}
+{{- if and (eq $copies 0) (not .Values.shard.persistence.enabled) -}}
+{{- fail "autoscaling.enabled=true: with shard.replication=0 and shard.persistence.enabled=false a shard that is taken away before its drain has ended loses its rows. Set shard.replication to 1 or more, or shard.persistence.enabled=true" -}}
+{{- end -}}
 {{- if eq $a.kind "keda" -}}
 {{- if not $a.prometheus -}}
 {{- fail "autoscaling.prometheus is empty: with autoscaling.kind=keda, KEDA asks a Prometheus that has the chart's rules; expected its address, such as http://prometheus.monitoring:9090" -}}
@@ -192,6 +195,9 @@ value, what was expected, and what to do. Checks of what is installed already ar
 {{- end -}}
 {{- if and $v.shard.persistence.enabled (eq $v.shard.persistence.retention.whenScaled "Delete") (eq $copies 0) -}}
 {{- fail "shard.persistence.retention.whenScaled=Delete: with shard.replication=0 the claim of a shard has the only copy of its rows. Set it to Retain, or shard.replication to 1 or more" -}}
+{{- end -}}
+{{- if and $v.shard.persistence.enabled (eq $v.shard.persistence.retention.whenScaled "Delete") (not (include "paceline.drains" .)) -}}
+{{- fail "shard.persistence.retention.whenScaled=Delete: shards that do not drain take their copies with them, and two that go at once may have all copies of a segment. Set it to Retain, or shard.handOver.enabled and shard.handOver.drain to true" -}}
 {{- end -}}
 {{- end -}}
 
@@ -261,8 +267,8 @@ value, what was expected, and what to do. Checks of what is installed already ar
 {{- if lt (include "paceline.milliseconds" $c.sessionTimeout | float64) (mulf 2.0 $keepAlive) -}}
 {{- fail (printf "coordinator.sessionTimeout=%s: one lost keep-alive must not evict a worker; expected at least twice coordinator.keepAlive=%s. Raise the one or lower the other" $c.sessionTimeout $c.keepAlive) -}}
 {{- end -}}
-{{- if and .Values.shard.handOver.enabled (le (int .Values.shard.terminationGracePeriodSeconds) (int .Values.shard.handOver.timeoutSeconds)) -}}
-{{- fail (printf "shard.terminationGracePeriodSeconds=%v: must be more than shard.handOver.timeoutSeconds=%v, or shards are killed while they hand over. Raise it, or lower shard.handOver.timeoutSeconds" .Values.shard.terminationGracePeriodSeconds .Values.shard.handOver.timeoutSeconds) -}}
+{{- if and .Values.shard.handOver.enabled (lt (int .Values.shard.terminationGracePeriodSeconds) (add 30 .Values.shard.handOver.timeoutSeconds | int)) -}}
+{{- fail (printf "shard.terminationGracePeriodSeconds=%v: must be more than shard.handOver.timeoutSeconds=%v by 30 or more, the time of a last answer and of the shard's own end, or shards are killed while they hand over. Raise it, or lower shard.handOver.timeoutSeconds" .Values.shard.terminationGracePeriodSeconds .Values.shard.handOver.timeoutSeconds) -}}
 {{- end -}}
 {{- range $path, $values := dict "coordinator" .Values.coordinator "shard" .Values.shard "etcd" .Values.etcd -}}
 {{- range $name := list "startupProbe" "livenessProbe" "readinessProbe" -}}

@@ -23,7 +23,10 @@
 
 {{/* The label paceline_cluster of all metrics; also a value of a label selector, which has 63 characters at most. */}}
 {{- define "paceline.metricsCluster" -}}
-{{- .Values.metrics.clusterName | default (printf "%s.%s" .Release.Namespace (include "paceline.fullname" .)) | trunc 63 | trimSuffix "-" | trimSuffix "." -}}
+{{- $name := .Values.metrics.clusterName | default (printf "%s.%s" .Release.Namespace (include "paceline.fullname" .)) -}}
+{{- /* Two that begin alike stay two. */ -}}
+{{- if gt (len $name) 63 }}{{ $name = printf "%s-%s" (trunc 54 $name | trimSuffix "-" | trimSuffix ".") (sha256sum $name | trunc 8) }}{{ end -}}
+{{- $name -}}
 {{- end -}}
 
 {{/* As few, and as many, shards as there may be. */}}
@@ -34,8 +37,20 @@
 {{- ternary .Values.autoscaling.maxReplicas .Values.shard.replicas .Values.autoscaling.enabled | int -}}
 {{- end -}}
 
+{{/* How many shards begin a cluster. Once one has served, the coordinator has its map and goes by that: its flag stays as it is, since
+it would start anew with another one, in the very second in which shards that are not wanted any more ask it. */}}
+{{- define "paceline.shardsFirst" -}}
+{{- $full := include "paceline.fullname" . -}}
+{{- $set := lookup "apps/v1" "StatefulSet" .Release.Namespace (print $full "-shard") | default dict -}}
+{{- $old := lookup "apps/v1" "Deployment" .Release.Namespace (print $full "-coordinator") -}}
+{{- $flag := "" -}}
+{{- if and $old (gt (int ($set.status | default dict).readyReplicas) 0) }}{{ $flag = include "paceline.flagOf" (list $old "shards") }}{{ end -}}
+{{- $flag | default (include "paceline.shardsLeast" .) -}}
+{{- end -}}
+
 {{/* The StatefulSet's number of shards; empty: an autoscaler's. Where manifests had a number before autoscaling was on, they
-go on to have the one that there is. */}}
+go on to have the one that there is. A StatefulSet that was taken away, and whose claims are left, comes back with as many shards as
+these: without a number Kubernetes would make it 1. */}}
 {{- define "paceline.replicas" -}}
 {{- if not .Values.autoscaling.enabled -}}
 {{- .Values.shard.replicas -}}
@@ -43,6 +58,13 @@ go on to have the one that there is. */}}
 {{- $old := lookup "apps/v1" "StatefulSet" .Release.Namespace (print (include "paceline.fullname" .) "-shard") -}}
 {{- if and $old (ne (get ($old.metadata.annotations | default dict) "paceline.example/replicas") "autoscaled") -}}
 {{- $old.spec.replicas | int -}}
+{{- else if not $old -}}
+{{- $left := 0 -}}
+{{- $claims := printf "^data-%s-shard-[0-9]+$" (include "paceline.fullname" .) -}}
+{{- range (lookup "v1" "PersistentVolumeClaim" .Release.Namespace "").items -}}
+{{- if regexMatch $claims .metadata.name }}{{ $left = max $left (regexFind "[0-9]+$" .metadata.name | int | add1) }}{{ end -}}
+{{- end -}}
+{{- if $left }}{{ min (max $left (int .Values.autoscaling.minReplicas)) (int .Values.autoscaling.maxReplicas) }}{{ end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -168,12 +168,13 @@ void JobChanges::FinishRuleChange(uint32_t id) {
   v1::Table table = *before;
   const bool rates_begun =
       before->only_bound() || before->rule_clock() <= workers_.NewestClock(before->job());
-  table.set_only_bound(rates_begun && Same(before->schema().rule(), change->rule()) &&
-                       before->bound() != change->bound());
+  const bool only_bound =
+      rates_begun && Same(before->schema().rule(), change->rule()) && before->bound() != change->bound();
+  only_bound ? table.set_only_bound(true) : table.clear_only_bound();
   if (!table.has_created_rule()) *table.mutable_created_rule() = table.schema().rule();
   *table.mutable_schema()->mutable_rule() = change->rule();
   table.set_rule_change(change->number());
-  table.set_bound(change->bound());
+  change->bound() != 0 ? table.set_bound(change->bound()) : table.clear_bound();
   table.set_rule_clock(change->at_once() ? 0 : change->clock());
   Changes changes;
   changes.counters = context_.facts.counters();

@@ -84,7 +84,7 @@ absl::StatusOr<v1::Table> Tables::Create(uint32_t job, const v1::OpenTableReques
   table.set_job(job);
   table.set_name(request.name());
   *table.mutable_schema() = wire::ToProto(schema);
-  table.set_bound_max(request.bound_max());
+  if (request.bound_max() != 0) table.set_bound_max(request.bound_max());
   changes.tables.push_back(table);
   ABSL_RETURN_IF_ERROR(context_.Commit(changes));
   context_.probe.TableCreated(table);

@@ -51,15 +51,19 @@ absl::StatusOr<v1::DrainShardsReply> Drains::Drain(const v1::DrainShardsRequest&
   if (context_.facts.map() == nullptr) return absl::FailedPreconditionError("the cluster has no map yet");
   Changes changes;
   std::set<uint32_t> draining;
+  bool some_begin = false;
   for (const auto& [id, shard] : context_.facts.shards()) {
     const bool drains = named.contains(id) ? !request.cancel() : shard.draining();
     if (drains) draining.insert(id);
-    if (drains == shard.draining()) continue;
+    some_begin |= drains && !shard.draining();
+    // What a person asks for lasts, also where the shard drains already as it is not wanted.
+    const bool now_a_persons = drains && !unwanted && named.contains(id) && shard.draining_unwanted();
+    if (drains == shard.draining() && !now_a_persons) continue;
     changes.shards.push_back(shard);
     changes.shards.back().set_draining(drains);
     changes.shards.back().set_draining_unwanted(drains && unwanted);
   }
-  if (!changes.shards.empty() && !request.cancel()) ABSL_RETURN_IF_ERROR(CheckRoom(draining));
+  if (some_begin) ABSL_RETURN_IF_ERROR(CheckRoom(draining));
   // Also of a request that changes nothing: one before it that comes later must not. One that has no number
   // takes the next if it changes something.
   const uint64_t taken = context_.facts.counters().drains();

@@ -36,7 +36,8 @@ class Drains {
   // Requests may arrive late and twice, also after their opposite. They count in the order of their numbers,
   // which are stored with what they change: kAborted if one of this number or a later one was taken. One that
   // was taken itself, by its nonce, changes nothing when it comes again, and is told how far that drain is.
-  // `unwanted`: they drain because no more so many are wanted (Stops).
+  // `unwanted`: they drain because no more so many are wanted (Stops). A drain of such a shard that is not is
+  // a person's from then on.
   absl::StatusOr<v1::DrainShardsReply> Drain(const v1::DrainShardsRequest& request, bool unwanted = false);
   // A shard that drains because it is not wanted lives.
   bool AnyUnwantedLives() const;

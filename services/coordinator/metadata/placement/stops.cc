@@ -25,6 +25,9 @@ absl::StatusOr<Ticket> Stops::Stop(const v1::StopShardRequest& request, absl::Ti
     return absl::NotFoundError(absl::StrCat("shard: '", request.shard(),
                                             "' is not of this cluster; `paceline status` lists its shards"));
   }
+  if (context_.options.wanted_shards == nullptr && shard->draining_unwanted()) {
+    return waiters_.Tell(done, {LetItDrain(request.shard(), "it drains already")});
+  }
   if (context_.options.wanted_shards == nullptr) {
     return waiters_.Tell(done, {HandOver("the coordinator does not know how many shards are wanted: it was "
                                          "started without --statefulset")});
@@ -60,13 +63,46 @@ v1::StopShardReply Stops::CannotDrain(const std::string& why) {
   return HandOver(why);
 }
 
+bool Stops::DrainsAlready(const std::string& shard) const {
+  const ShardRecord* known = context_.facts.FindShard(shard);
+  return known != nullptr && known->draining_unwanted();
+}
+
+bool Stops::PodStops(uint32_t shard) const {
+  const auto it = stopping_.find(shard);
+  const ShardRecord* known = context_.facts.FindShard(shard);
+  return it != stopping_.end() && known != nullptr && it->second == known->info().incarnation();
+}
+
+v1::StopShardReply Stops::LetItDrain(const std::string& shard, const std::string& why) {
+  if (const ShardRecord* known = context_.facts.FindShard(shard)) {
+    stopping_[known->info().shard()] = known->info().incarnation();
+  }
+  v1::StopShardReply reply;
+  reply.set_drains(true);
+  reply.set_why(why);
+  return reply;
+}
+
 std::vector<std::string> Stops::Problems() const {
   std::vector<std::string> problems;
   if (!problem_.empty() && context_.now - problem_since_ < kProblemLasts) problems.push_back(problem_);
   for (const auto& [id, shard] : context_.facts.shards()) {
-    if (!shard.draining_unwanted() || drains_.Lives(id)) continue;
+    if (!shard.draining_unwanted()) continue;
+    const std::string why = context_.options.wanted_shards == nullptr
+                                ? "the coordinator was started without --statefulset"
+                                : not_read_;
+    if (drains_.Lives(id) && !why.empty()) {
+      problems.push_back(absl::StrCat(shard.info().name(),
+                                      " drains as it was not wanted, and whether it is wanted "
+                                      "again is not known (",
+                                      why, "): if it is, `paceline drain --cancel ", shard.info().name(),
+                                      "` ends the drain"));
+    }
+    if (drains_.Lives(id)) continue;
     const auto drain = drains_.StatusOf(id);
-    if (!drain.has_value() || drain->segments_left() == 0) continue;
+    // What it waits for is a problem of its own (Drains), and then nothing is copied.
+    if (!drain.has_value() || drain->segments_left() == 0 || !drain->waits_for().empty()) continue;
     problems.push_back(absl::StrCat(shard.info().name(),
                                     " was stopped before it was empty, as any stop: ", drain->segments_left(),
                                     " segments are copied from others; it is forgotten when that is done"));
@@ -85,15 +121,26 @@ std::set<std::string> Stops::Beyond(uint32_t wanted) const {
 
 v1::StopShardReply Stops::Decide(const std::string& shard, const absl::StatusOr<uint32_t>& wanted) {
   const std::string& set = context_.options.wanted_shards->name();
+  if (!wanted.ok() && DrainsAlready(shard)) {
+    return LetItDrain(shard,
+                      absl::StrCat(shard, " drains already; whether it is still unwanted is not known: ",
+                                   wanted.status().message()));
+  }
   if (!wanted.ok()) {
     return CannotDrain(
         absl::StrCat("whether shards that stop are still wanted is not known, so they are not drained: ",
                      wanted.status().message()));
   }
   problem_.clear();
+  not_read_.clear();
   const auto ordinal = OrdinalOf(shard, set);
   if (!ordinal.has_value()) return HandOver(absl::StrCat(shard, " is no pod of the StatefulSet ", set));
   const std::string of = absl::StrCat(*wanted, *wanted == 1 ? " shard is" : " shards are", " wanted");
+  // Wanted again, and its pod ends all the same: what it gives away is less to hand over.
+  if (*ordinal < *wanted && DrainsAlready(shard) &&
+      PodStops(context_.facts.FindShard(shard)->info().shard())) {
+    return LetItDrain(shard, absl::StrCat(of, ", ", shard, " among them: it drains until its next start"));
+  }
   if (*ordinal < *wanted) return HandOver(absl::StrCat(of, ", ", shard, " among them: it comes back"));
   v1::DrainShardsRequest drain;
   for (const std::string& name : Beyond(*wanted)) drain.add_shards(name);
@@ -101,11 +148,8 @@ v1::StopShardReply Stops::Decide(const std::string& shard, const absl::StatusOr<
     return CannotDrain(absl::StrCat(of, ", and ", absl::StrJoin(drain.shards(), ", "),
                                     " cannot drain: ", drained.status().message()));
   }
-  v1::StopShardReply reply;
-  reply.set_drains(true);
-  reply.set_why(absl::StrCat(of, ", and ", absl::StrJoin(drain.shards(), ", "), " beyond these: ",
-                             drain.shards_size() == 1 ? "it drains" : "they drain together"));
-  return reply;
+  return LetItDrain(shard, absl::StrCat(of, ", and ", absl::StrJoin(drain.shards(), ", "), " beyond these: ",
+                                        drain.shards_size() == 1 ? "it drains" : "they drain together"));
 }
 
 void Stops::OnTime() {
@@ -119,12 +163,17 @@ void Stops::OnTime() {
 
 void Stops::OnWanted(const absl::StatusOr<uint32_t>& wanted) {
   reading_ = false;
+  not_read_ = wanted.ok() ? "" : std::string(wanted.status().message());
   if (!wanted.ok()) return;
+  std::erase_if(stopping_, [&](const auto& stop) {
+    const ShardRecord* known = context_.facts.FindShard(stop.first);
+    return known == nullptr || !known->draining_unwanted() || !PodStops(stop.first);
+  });
   v1::DrainShardsRequest back;
   back.set_cancel(true);
   const std::set<std::string> beyond = Beyond(*wanted);
   for (const auto& [id, shard] : context_.facts.shards()) {
-    if (shard.draining_unwanted() && !beyond.contains(shard.info().name()))
+    if (shard.draining_unwanted() && !beyond.contains(shard.info().name()) && !PodStops(id))
       back.add_shards(shard.info().name());
   }
   if (!back.shards().empty()) (void)drains_.Drain(back);  // tried again at the next look

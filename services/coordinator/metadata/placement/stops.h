@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -30,8 +31,9 @@ std::optional<uint32_t> OrdinalOf(absl::string_view pod, absl::string_view name)
 // over. If the number cannot be read, or the others have no room, the answer is to hand over too, and says
 // why.
 //
-// A shard that drains for this reason and is wanted again (the StatefulSet has grown meanwhile, so its next
-// pod lives) stops draining. Drains that people asked for are left alone.
+// A shard that drains for this reason and is wanted again (the StatefulSet has grown meanwhile) stops
+// draining; one whose pod has asked here, and so ends in any case, only once its next pod has started. Drains
+// that people asked for are left alone.
 class Stops {
  public:
   // How often the number is read while shards drain because of it.
@@ -46,8 +48,8 @@ class Stops {
   absl::StatusOr<Ticket> Stop(const v1::StopShardRequest& request, absl::Time deadline,
                               const Done<v1::StopShardReply>& done);
   void OnTime();
-  // What kept shards that stopped lately from draining, and which of them stopped before they were empty, one
-  // sentence each.
+  // What kept shards that stopped lately from draining, which of them stopped before they were empty, and
+  // which drains nobody would end, one sentence each.
   std::vector<std::string> Problems() const;
 
  private:
@@ -58,13 +60,23 @@ class Stops {
   // Those with ordinals from `wanted` on.
   std::set<std::string> Beyond(uint32_t wanted) const;
   void OnWanted(const absl::StatusOr<uint32_t>& wanted);
+  // The shard drains as it is not wanted, by its record.
+  bool DrainsAlready(const std::string& shard) const;
+  // The answer to a shard that drains; notes that its pod ends.
+  v1::StopShardReply LetItDrain(const std::string& shard, const std::string& why);
+  // This start of the shard has asked: its pod ends.
+  bool PodStops(uint32_t shard) const;
 
   Context& context_;
   Waiters& waiters_;
   Drains& drains_;
   std::string problem_;  // why a shard that stopped was not drained
   absl::Time problem_since_;
+  // The starts whose pods stop while they drain: shard → incarnation. Soft state: after a change of
+  // coordinators such a drain may end early, and the pod hands over.
+  std::map<uint32_t, uint64_t> stopping_;
   bool reading_ = false;
+  std::string not_read_;  // why the number could not be read at the last look; empty: it was
   absl::Time next_look_ = absl::InfinitePast();
 };
 

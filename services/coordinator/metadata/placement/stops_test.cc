@@ -45,9 +45,9 @@ class Scale final : public WantedShards {
 
 class StopsTest : public ReplicatedTest {
  protected:
-  void StartWith(uint32_t shards, WantedShards* scale) {
-    cluster_ =
-        std::make_unique<TestCluster>(shards, Options{.replicas = 1, .ring_bits = 3, .wanted_shards = scale});
+  void StartWith(uint32_t shards, WantedShards* scale, uint32_t replicas = 1) {
+    cluster_ = std::make_unique<TestCluster>(
+        shards, Options{.replicas = replicas, .ring_bits = 3, .wanted_shards = scale});
     cluster_->JoinShards();
     cluster_->Run(absl::Seconds(1));
     ASSERT_NE(cluster_->Opened("ctr"), 0u);
@@ -115,6 +115,7 @@ TEST_F(StopsTest, WithoutTheRightToReadItHandsOverAndSaysSo) {
   EXPECT_FALSE(stop->drains());
   EXPECT_THAT(stop->why(), HasSubstr("give the service account the role"));
   EXPECT_THAT(cluster_->Problems(), Contains(HasSubstr("give the service account the role")));
+  EXPECT_EQ(cluster_->core().gauges().problems, cluster_->Problems().size());
   EXPECT_THAT(Draining(), IsEmpty());
   cluster_->Run(Stops::kProblemLasts);
   EXPECT_THAT(cluster_->Problems(), IsEmpty());
@@ -163,9 +164,70 @@ TEST_F(StopsTest, AShardThatIsWantedAgainStopsDraining) {
   cluster_->Run(Stops::kLookAgain);
   scale_.Answer(absl::UnavailableError("away"));
   EXPECT_THAT(Draining(), ElementsAre("shard-3")) << "nothing is concluded from silence";
+  EXPECT_THAT(cluster_->Problems(), Contains(AllOf(HasSubstr("away"), HasSubstr("drain --cancel shard-3"))));
+  ASSERT_THAT(shards().Join(cluster_->core(), "shard-3"), IsOk());
   cluster_->Run(Stops::kLookAgain);
   scale_.Answer(4);
   EXPECT_THAT(Draining(), IsEmpty());
+  EXPECT_THAT(cluster_->Problems(), Not(Contains(HasSubstr("--cancel"))));
+}
+
+TEST_F(StopsTest, AShardWhosePodEndsDrainsUntilItsNextStart) {
+  StartWith(5, &scale_);
+  const auto stop = Stop("shard-4");
+  scale_.Answer(3);
+  ASSERT_THAT(Draining(), ElementsAre("shard-3", "shard-4"));
+  cluster_->Run(Stops::kLookAgain);
+  scale_.Answer(5);
+  EXPECT_THAT(Draining(), ElementsAre("shard-4")) << "its pod was told to end; that of shard-3 was not";
+  const auto again = Stop("shard-4");
+  scale_.Answer(5);
+  ASSERT_THAT(again.status(), IsOk());
+  EXPECT_TRUE(again->drains());
+  EXPECT_THAT(again->why(), HasSubstr("until its next start"));
+  ASSERT_THAT(shards().Join(cluster_->core(), "shard-4"), IsOk());
+  cluster_->Run(Stops::kLookAgain);
+  scale_.Answer(5);
+  EXPECT_THAT(Draining(), IsEmpty());
+}
+
+TEST_F(StopsTest, AShardThatDrainsGoesOnToWhenTheNumberIsNotKnown) {
+  StartWith(4, &scale_);
+  (void)Stop("shard-3");
+  scale_.Answer(3);
+  const auto stop = Stop("shard-3");
+  scale_.Answer(absl::UnavailableError("away"));
+  ASSERT_THAT(stop.status(), IsOk());
+  EXPECT_TRUE(stop->drains());
+  EXPECT_THAT(stop->why(), AllOf(HasSubstr("drains already"), HasSubstr("away")));
+}
+
+TEST_F(StopsTest, ADrainThatNobodyEndsIsNamed) {
+  StartWith(4, &scale_);
+  (void)Stop("shard-3");
+  scale_.Answer(3);
+  ASSERT_THAT(Draining(), ElementsAre("shard-3"));
+  cluster_->options.wanted_shards = nullptr;
+  ASSERT_THAT(cluster_->Restart(), IsOk());
+  cluster_->Run(absl::Seconds(5));
+  EXPECT_THAT(Draining(), ElementsAre("shard-3"));
+  EXPECT_THAT(cluster_->Problems(),
+              Contains(AllOf(HasSubstr("--statefulset"), HasSubstr("drain --cancel shard-3"))));
+  const auto stop = Stop("shard-3");
+  cluster_->Run(absl::Milliseconds(10));
+  ASSERT_THAT(stop.status(), IsOk());
+  EXPECT_TRUE(stop->drains());
+}
+
+TEST_F(StopsTest, WithoutCopiesNobodyIsSaidToCopy) {
+  StartWith(4, &scale_, /*replicas=*/0);
+  (void)Stop("shard-3");
+  scale_.Answer(3);
+  ASSERT_THAT(Draining(), ElementsAre("shard-3"));
+  shards().at("shard-3").up = false;
+  cluster_->Run(absl::Seconds(5));
+  EXPECT_THAT(cluster_->Problems(), Contains(HasSubstr("only it has segments")));
+  EXPECT_THAT(cluster_->Problems(), Not(Contains(HasSubstr("are copied from others"))));
 }
 
 TEST_F(StopsTest, ADrainThatPeopleAskedForGoesOn) {
@@ -178,6 +240,19 @@ TEST_F(StopsTest, ADrainThatPeopleAskedForGoesOn) {
   cluster_->Run(Stops::kLookAgain);
   scale_.Answer(4);
   EXPECT_THAT(Draining(), ElementsAre("shard-1"));
+}
+
+TEST_F(StopsTest, ADrainThatAPersonRepeatsIsThePersons) {
+  StartWith(4, &scale_);
+  (void)Stop("shard-3");
+  scale_.Answer(3);
+  v1::DrainShardsRequest request;
+  request.add_shards("shard-3");
+  ASSERT_THAT(cluster_->core().DrainShards(request), IsOk());
+  ASSERT_THAT(shards().Join(cluster_->core(), "shard-3"), IsOk());
+  cluster_->Run(Stops::kLookAgain);
+  scale_.Answer(4);
+  EXPECT_THAT(Draining(), ElementsAre("shard-3"));
 }
 
 TEST_F(StopsTest, AStopBeforeTheDrainEndsIsNamed) {
