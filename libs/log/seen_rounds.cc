@@ -128,9 +128,9 @@ void SeenRounds::Count(Rounds& rounds) {
 
 bool SeenRounds::Asked(const Rounds& rounds, const View& view) const {
   return rounds.wishing > 0 && std::ranges::any_of(rounds.clients, [&](const auto& entry) {
-    const Client& client = entry.second;
-    return client.first_wish > 0 && AppliedOf(view.segment, client.session) >= client.first_wish;
-  });
+           const Client& client = entry.second;
+           return client.first_wish > 0 && AppliedOf(view.segment, client.session) >= client.first_wish;
+         });
 }
 
 void SeenRounds::Begin(Rounds& rounds, const View& view) {

@@ -86,8 +86,8 @@ class SeenRounds {
     // Since when it has had a round to confirm, or later: as of the first OnTime after it was told.
     std::optional<absl::Time> since = std::nullopt;
     PartNumber wish = 0;  // as it has said last
-    // The smallest that it has said and that is not seen; 0: none. A wish that grows with each push would never
-    // be for parts that are applied.
+    // The smallest that it has said and that is not seen; 0: none. A wish that grows with each push would
+    // never be for parts that are applied.
     PartNumber first_wish = 0;
     PartNumber own = 0;   // its parts up to the version of the present round
     PartNumber seen = 0;  // … of the last one that has ended

@@ -172,10 +172,10 @@ void SubscribeStream::TakeReadings(const v1::SubscribeRequest& head) {
   }
   const auto view = context_.view();
   if (view->map != nullptr && readings->size() > view->map->SegmentCount()) {
-    return Refuse(MakeRefusal(
-        v1::Refusal::MALFORMED,
-        absl::StrCat("reading: ", readings->size(), " entries in one frame; the ring has ",
-                     view->map->SegmentCount(), " segments and a frame one entry for each")));
+    return Refuse(
+        MakeRefusal(v1::Refusal::MALFORMED,
+                    absl::StrCat("reading: ", readings->size(), " entries in one frame; the ring has ",
+                                 view->map->SegmentCount(), " segments and a frame one entry for each")));
   }
   // Not known yet, as when this shard has just started: the client asks again.
   if (NotNow(context_, *view, CatalogueVersion()).has_value()) return;

@@ -154,7 +154,8 @@ void Session::SendKeepAlive() {
   // Long enough for a change of coordinators; the next keep-alive is not sent before.
   const absl::Duration timeout = 2 * keep_alive_;
   context_.deferred.Run([this, &api = api_, request, timeout, gate = context_.gate] {
-    const auto kept = [this, gate, stated = request.told_version()](absl::StatusOr<v1::KeepAliveReply> reply) {
+    const auto kept = [this, gate,
+                       stated = request.told_version()](absl::StatusOr<v1::KeepAliveReply> reply) {
       gate->Enter([&] { OnKeptAlive(std::move(reply), stated); });
     };
     api.KeepAlive(request, timeout, kept);

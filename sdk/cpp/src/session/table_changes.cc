@@ -50,7 +50,8 @@ void TableChanges::OnTick(bool worker, Clock clock) {
 void TableChanges::Take(Table& table, const v1::Table& stated) {
   if (stated.rule_change() <= table.periods.back().number) return;
   if (stated.rule_change() > table.periods.back().number + 1) {
-    // Changes were missed. Wherever this one does not count, one of those may have, also if it is over by now.
+    // Changes were missed. Wherever this one does not count, one of those may have, also if it is over by
+    // now.
     for (Period& period : table.periods) period.rule = std::nullopt;
     Use(table, std::nullopt);
   }
