@@ -29,10 +29,16 @@ void SeenRounds::Take(const ReadingNote& note, const View& view, absl::Time now)
     return note.sink->Told({.segment = view.segment.id(), .epoch = view.epoch, .beat = note.beat});
   }
   Client& client = rounds.clients[note.sink.get()];
+  Count(rounds, client, -1);
   client.session = note.session;
   client.sink = note.sink;
   client.heard = now;
   client.wish = note.reading.wish;
+  if (client.wish <= client.seen) {
+    client.first_wish = 0;
+  } else if (client.first_wish == 0 || client.wish < client.first_wish) {
+    client.first_wish = client.wish;
+  }
   switch (note.reading.kind) {
     case wire::Reading::Kind::kNot:
       client.reads = false;
@@ -45,6 +51,7 @@ void SeenRounds::Take(const ReadingNote& note, const View& view, absl::Time now)
       Join(rounds, client, view);
       break;
   }
+  Count(rounds, client, 1);
   if (client.confirmed == client.told) client.since.reset();
   wire::Round answer = Of(rounds, client, view);
   if (!client.reads || client.confirmed == client.told) answer.beat = note.beat;
@@ -83,6 +90,7 @@ void SeenRounds::OnTime(const View& view, absl::Time now) {
       client.since.reset();
       client.sink->Told(Of(rounds, client, view));
     }
+    Count(rounds);
     Progress(rounds, view);
     job = rounds.clients.empty() ? jobs_.erase(job) : std::next(job);
   }
@@ -101,18 +109,28 @@ void SeenRounds::Progress(Rounds& rounds, const View& view) {
         break;
       case Rounds::State::kTold:
         if (now_ - *began_ <= kSilence && !Planted(Bug::kSeenAfterTakeover)) return;
-        if (Awaited(rounds) != nullptr && !Planted(Bug::kSeenUnconfirmed)) return;
+        if (rounds.unconfirmed > 0 && !Planted(Bug::kSeenUnconfirmed)) return;
         End(rounds, view);
         break;
     }
   }
 }
 
+void SeenRounds::Count(Rounds& rounds, const Client& client, int by) {
+  if (client.first_wish > 0) rounds.wishing += by;
+  if (client.reads && client.confirmed < rounds.number) rounds.unconfirmed += by;
+}
+
+void SeenRounds::Count(Rounds& rounds) {
+  rounds.wishing = rounds.unconfirmed = 0;
+  for (const auto& [sink, client] : rounds.clients) Count(rounds, client, 1);
+}
+
 bool SeenRounds::Asked(const Rounds& rounds, const View& view) const {
-  return std::ranges::any_of(rounds.clients, [&](const auto& entry) {
-    const Client& client = entry.second;
-    return client.wish > client.seen && AppliedOf(view.segment, client.session) >= client.wish;
-  });
+  return rounds.wishing > 0 && std::ranges::any_of(rounds.clients, [&](const auto& entry) {
+           const Client& client = entry.second;
+           return client.first_wish > 0 && AppliedOf(view.segment, client.session) >= client.first_wish;
+         });
 }
 
 void SeenRounds::Begin(Rounds& rounds, const View& view) {
@@ -120,6 +138,7 @@ void SeenRounds::Begin(Rounds& rounds, const View& view) {
   ++rounds.number;
   rounds.version = view.segment.version();
   for (auto& [sink, client] : rounds.clients) client.own = AppliedOf(view.segment, client.session);
+  Count(rounds);
 }
 
 void SeenRounds::TellReaders(Rounds& rounds, const View& view) {
@@ -145,8 +164,10 @@ void SeenRounds::End(Rounds& rounds, const View& view) {
   for (auto& [sink, client] : rounds.clients) {
     if (client.own <= client.seen) continue;
     client.seen = client.own;
+    if (client.first_wish <= client.seen) client.first_wish = client.wish > client.seen ? client.wish : 0;
     if (client.wish > 0) client.sink->Told(Of(rounds, client, view));
   }
+  Count(rounds);
 }
 
 wire::Round SeenRounds::Of(const Rounds& rounds, const Client& client, const View& view) const {
@@ -155,7 +176,9 @@ wire::Round SeenRounds::Of(const Rounds& rounds, const Client& client, const Vie
                     .number = client.reads ? client.told : 0,
                     .version = client.version,
                     .seen = client.seen};
-  if (const Client* awaited = Awaited(rounds); awaited != nullptr) {
+  // Only who waits wants to know.
+  const Client* awaited = client.first_wish > 0 ? Awaited(rounds) : nullptr;
+  if (awaited != nullptr) {
     round.waits_for = awaited->session;
     const Segment::SessionState* session = view.segment.FindSession(awaited->session);
     if (session != nullptr) {

@@ -85,7 +85,10 @@ class SeenRounds {
     Lsn version = {};        // of that one
     // Since when it has had a round to confirm, or later: as of the first OnTime after it was told.
     std::optional<absl::Time> since = std::nullopt;
-    PartNumber wish = 0;
+    PartNumber wish = 0;  // as it has said last
+    // The smallest that it has said and that is not seen; 0: none. A wish that grows with each push would
+    // never be for parts that are applied.
+    PartNumber first_wish = 0;
     PartNumber own = 0;   // its parts up to the version of the present round
     PartNumber seen = 0;  // … of the last one that has ended
   };
@@ -96,6 +99,9 @@ class SeenRounds {
     uint64_t number = 1;
     Lsn version;
     std::map<const RoundSink*, Client> clients;
+    // Counted, so that parts and commits that concern nobody need not look at all clients.
+    size_t wishing = 0;      // those with a first wish
+    size_t unconfirmed = 0;  // readers that have not confirmed this number
   };
 
   void Progress(Rounds& rounds, const View& view);
@@ -103,6 +109,10 @@ class SeenRounds {
   void TellReaders(Rounds& rounds, const View& view);
   void End(Rounds& rounds, const View& view);
   bool Asked(const Rounds& rounds, const View& view) const;
+  // Counts the client among those that wish and that are not confirmed, or (-1) no more.
+  static void Count(Rounds& rounds, const Client& client, int by);
+  // All anew.
+  static void Count(Rounds& rounds);
   static const Client* Awaited(const Rounds& rounds);
   wire::Round Of(const Rounds& rounds, const Client& client, const View& view) const;
   void Join(Rounds& rounds, Client& client, const View& view);

@@ -107,6 +107,22 @@ TEST_F(SeenRoundsTest, AWishIsForPartsThatAreApplied) {
   EXPECT_THAT(reader->rounds, SizeIs(2));
 }
 
+TEST_F(SeenRoundsTest, AWishThatGrowsWithEachPushIsAnsweredToo) {
+  Begin();
+  Push();
+  for (PartNumber wish = 2; wish <= 5; ++wish) {
+    Say(pusher, kPusher, Kind::kNot, 0, wish);
+    Say(pusher, kPusher, Kind::kNot, 0, wish + 1);  // one more than is applied by then
+    Push();
+    Say(reader, kReader, Kind::kReads, reader->rounds.back().number);
+  }
+  EXPECT_EQ(pusher->rounds.back().seen, 5u);
+  Say(pusher, kPusher, Kind::kNot, 0, /*wish=*/0);
+  const size_t told = reader->rounds.size();
+  Push();
+  EXPECT_THAT(reader->rounds, SizeIs(told)) << "it asks no more";
+}
+
 TEST_F(SeenRoundsTest, ARoundIsToldOnceItsVersionIsCommitted) {
   Begin();
   committed = segment.version();

@@ -165,9 +165,17 @@ void SimClient::OpenTable(const std::string& name, const table::Schema& schema, 
 }
 
 void SimClient::AfterVisit() {
+  NotePieces();
   if (!up()) return;
   if (!core().failure().ok()) return Fail(core().failure());
   Arm();
+}
+
+void SimClient::NotePieces() {
+  std::erase_if(bounded_, [&](const std::shared_ptr<Reading>& reading) {
+    reading->read.NotePieces(reading->values, world_.truth.now());
+    return reading->read.bounded_at.has_value() || reading->start != starts_;
+  });
 }
 
 void SimClient::Arm() {
@@ -316,6 +324,7 @@ void SimClient::PushPull(const TablePtr& table, const std::vector<uint64_t>& key
                                           .done = [this] { world_.marks.Hit("a push brings its rows back"); },
                                           .values = std::vector<float>(keys.size() * table->schema.dim, -1)});
     reading->read.own_writes = !table->schema.aggregated;  // whatever the model
+    if (sdk::IsBounded(table->consistency)) bounded_.push_back(reading);
     auto sink = sdk::MakeReceiver(batch, reading->values.data(), [this, reading](absl::Status status) {
       NoteHandedOut(*reading);
       OnRead(*reading, status);
@@ -339,6 +348,7 @@ void SimClient::Pull(const TablePtr& table, std::vector<uint64_t> keys, std::opt
                                         .done = std::move(done),
                                         .values = std::vector<float>(keys.size() * table->schema.dim, -1)});
   doing_ = absl::StrCat("reading ", table->Name());
+  if (sdk::IsBounded(table->consistency)) bounded_.push_back(reading);
   sdk::ReadCall call{.table = table,
                      .keys = keys,
                      .out = reading->values.data(),

@@ -129,6 +129,8 @@ class SimClient : private sdk::CacheWatcher {
   void OpenScratchAgain(TableId dropped);
   void OpenWide();
   void AfterVisit();
+  // Pieces of reads may have been handed out in this visit.
+  void NotePieces();
   void Arm();
   void OnTime(uint64_t start);
   void End();
@@ -143,7 +145,8 @@ class SimClient : private sdk::CacheWatcher {
   absl::Time started_ = absl::InfinitePast();
   uint64_t starts_ = 0;
   bool failing_ = false;
-  std::vector<sdk::CachedRow> hits_;  // of the current read
+  std::vector<sdk::CachedRow> hits_;               // of the current read
+  std::vector<std::shared_ptr<Reading>> bounded_;  // reads under a value bound that have not ended
   absl::Time armed_ = absl::InfiniteFuture();
   world::SplitMix64 random_{0};
   class Dialer;

@@ -178,10 +178,18 @@ Bounds Truth::BoundsOf(const TrueRead& read, uint64_t key, uint32_t column) cons
   return bounds;
 }
 
+void TrueRead::NotePieces(const std::vector<float>& values, uint64_t now) {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (values[i * (values.size() / keys.size())] != -1) handed_at.try_emplace(keys[i], now);
+  }
+}
+
 std::optional<float> Truth::MissingOf(const TrueRead& read, uint64_t key, uint32_t column,
                                       float value) const {
   const auto it = updates_.find({read.table, key});
   if (it == updates_.end()) return std::nullopt;
+  const auto handed = read.handed_at.find(key);
+  const uint64_t at = handed == read.handed_at.end() ? *read.bounded_at : handed->second;
   std::optional<SessionId> by;
   float pushed = LoadedOf(read.table, key, column);
   for (const Update& update : it->second) {
@@ -189,7 +197,7 @@ std::optional<float> Truth::MissingOf(const TrueRead& read, uint64_t key, uint32
     const TrueSession& session = sessions_.at(update.session);
     if (!session.bounded || session.closing || by.value_or(session.id) != session.id) return std::nullopt;
     by = session.id;
-    if (update.pushed <= *read.bounded_at) pushed += update.value;
+    if (update.pushed <= at) pushed += update.value;
   }
   if (!by.has_value()) return std::nullopt;
   return pushed - value;

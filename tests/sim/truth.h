@@ -107,8 +107,13 @@ struct TrueRead {
   uint64_t made = 0;                               // Truth::now() when it was made
   uint64_t changes_known = 0;                      // of the table's rates: the newest that the reader knew
   std::map<uint64_t, sdk::CachedRow> cached = {};  // by key: rows from the reader's cache
-  // Truth::now() when the values were handed out; unset: not under a value bound.
+  // Truth::now() when the values were handed out; unset: not under a value bound. A pull that takes longer
+  // than a round is handed out by piece: then that of a key is its own.
   std::optional<uint64_t> bounded_at = std::nullopt;
+  std::map<uint64_t, uint64_t> handed_at = {};
+
+  // What of `values`, which have the rows of the keys, is not -1 any more was handed out by `now`.
+  void NotePieces(const std::vector<float>& values, uint64_t now);
 };
 
 // Everything that the users of a simulated cluster did and were told. The invariants judge the cluster by it.

@@ -258,10 +258,6 @@ void ClientState::CountBound(absl::Time began) {
   core_->times()->Blocked(ThisThread(), {.from = began, .to = now, .blocked = now - began}, waited);
 }
 
-bool ClientState::IsWithinBound(const Needed& needed) const {
-  return needed.weighed == nullptr || core_->bounds().Fits(*needed.table, *needed.weighed);
-}
-
 std::string ClientState::Lacks(const Needed& needed) const {
   if (HasRoom(needed.bytes)) {
     return absl::StrCat("others to see what it has pushed to ", needed.table->Name(),
@@ -273,8 +269,18 @@ std::string ClientState::Lacks(const Needed& needed) const {
 }
 
 absl::Status ClientState::AwaitRoom(const Needed& needed, absl::Duration timeout) {
+  // To look costs as much as the push has rows: only if it may fit by now.
+  std::optional<uint64_t> did_not_fit;
+  const auto within_bound = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (needed.weighed == nullptr) return true;
+    if (did_not_fit == core_->bounds().news()) return false;
+    did_not_fit.reset();
+    const bool fits = core_->bounds().Fits(*needed.table, *needed.weighed);
+    if (!fits) did_not_fit = core_->bounds().news();
+    return fits;
+  };
   const auto go_on = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return core_ == nullptr || !core_->failure().ok() || (HasRoom(needed.bytes) && IsWithinBound(needed));
+    return core_ == nullptr || !core_->failure().ok() || (HasRoom(needed.bytes) && within_bound());
   };
   if (go_on()) return core_ == nullptr ? GoneError() : absl::OkStatus();
   const bool for_room = !HasRoom(needed.bytes);

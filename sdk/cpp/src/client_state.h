@@ -91,7 +91,6 @@ class ClientState : public Gate, public std::enable_shared_from_this<ClientState
   Left Leave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DoWithoutLock(Left left) ABSL_LOCKS_EXCLUDED(mutex_);
   bool HasRoom(uint64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool IsWithinBound(const Needed& needed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Counts a wait for pushes before there is room, in the same places.
   void CountRoom(absl::Time began) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The same for a wait for others to see what was pushed.

@@ -11,6 +11,7 @@ namespace {
 
 // With so many messages waiting to be sent the shard reads no more changes.
 constexpr size_t kWaitingMax = 4 * 1024;
+constexpr size_t kRoundsAtOnce = 4096;  // in a frame
 constexpr uint32_t kEveryMax = UINT16_MAX;
 // The stream is of this level.
 constexpr uint32_t kLevel = 2;
@@ -170,6 +171,12 @@ void SubscribeStream::TakeReadings(const v1::SubscribeRequest& head) {
     return Refuse(MakeRefusal(v1::Refusal::MALFORMED, std::string(readings.status().message())));
   }
   const auto view = context_.view();
+  if (view->map != nullptr && readings->size() > view->map->SegmentCount()) {
+    return Refuse(
+        MakeRefusal(v1::Refusal::MALFORMED,
+                    absl::StrCat("reading: ", readings->size(), " entries in one frame; the ring has ",
+                                 view->map->SegmentCount(), " segments and a frame one entry for each")));
+  }
   // Not known yet, as when this shard has just started: the client asks again.
   if (NotNow(context_, *view, CatalogueVersion()).has_value()) return;
   for (const wire::Reading& reading : *readings) {
@@ -199,7 +206,7 @@ void SubscribeStream::Told(const wire::Round& round) {
   {
     MutexLock lock(&mutex_);
     if (gone()) return;
-    waiting_.emplace_back(round);
+    Wait(round);
   }
   KickSoon();
 }
@@ -234,7 +241,7 @@ void SubscribeStream::Updated(log::SetUpdate update) {
     MutexLock lock(&mutex_);
     if (gone()) return;
     if (sent_.empty() && waiting_.empty()) confirmed_at_ = context_.clock().Now();
-    waiting_.emplace_back(std::move(update));
+    Wait(std::move(update));
   }
   KickSoon();
 }
@@ -261,9 +268,14 @@ void SubscribeStream::Say(v1::SubscribeUpdate update) {
   {
     MutexLock lock(&mutex_);
     if (gone()) return;
-    waiting_.emplace_back(std::move(update));
+    Wait(std::move(update));
   }
   KickSoon();
+}
+
+void SubscribeStream::Wait(Waiting what) {
+  if (waiting_.empty()) read_at_ = context_.clock().Now();
+  waiting_.push_back(std::move(what));
 }
 
 SubscribeStream::Update SubscribeStream::TakeNext() {
@@ -274,7 +286,8 @@ SubscribeStream::Update SubscribeStream::TakeNext() {
     return frame;
   }
   if (std::holds_alternative<wire::Round>(waiting_.front())) {
-    while (!waiting_.empty() && std::holds_alternative<wire::Round>(waiting_.front())) {
+    for (size_t i = 0; i < kRoundsAtOnce && !waiting_.empty(); ++i) {
+      if (!std::holds_alternative<wire::Round>(waiting_.front())) break;
       wire::Append(std::get<wire::Round>(waiting_.front()), *frame.head.mutable_rounds());
       waiting_.pop_front();
     }
@@ -315,6 +328,7 @@ bool SubscribeStream::NextFrame(absl::Cord* frame) {
     if (!waiting_.empty()) {
       *frame = wire::Encode(TakeNext());
       some = true;
+      read_at_ = context_.clock().Now();
       if (stopped_ && waiting_.size() < kWaitingMax) read_on = port_;
     } else if (finished_) {
       ended_ = true;
@@ -337,7 +351,9 @@ void SubscribeStream::Close(absl::Status why) {
 }
 
 bool SubscribeStream::Unread(absl::Time now) const {
-  return unconfirmed_->taken() > 0 && now - confirmed_at_ > context_.options().unread_timeout;
+  const absl::Duration most = context_.options().unread_timeout;
+  return (unconfirmed_->taken() > 0 && now - confirmed_at_ > most) ||
+         (!waiting_.empty() && now - read_at_ > most);
 }
 
 void SubscribeStream::OnBroken(absl::Status) {

@@ -50,6 +50,7 @@ class SubscribeStream : public ServedStream,
  private:
   using Request = wire::Frame<v1::SubscribeRequest>;
   using Update = wire::Frame<v1::SubscribeUpdate>;
+  using Waiting = std::variant<v1::SubscribeUpdate, log::SetUpdate, wire::Round>;
 
   bool Unread(absl::Time now) const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -65,6 +66,7 @@ class SubscribeStream : public ServedStream,
   void Close(absl::Status why);
   // Lets the primaries tell what there is room for now, or forget this stream.
   void Visit(const std::set<SegmentId>& segments);
+  void Wait(Waiting what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What can be said at once: one message, or updates of one table. REQUIRES: something waits.
   Update TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -75,7 +77,6 @@ class SubscribeStream : public ServedStream,
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;          // the carrier reads no frame until ReadOn
   std::set<SegmentId> segments_ ABSL_GUARDED_BY(mutex_);  // that may have sets of this stream
   // To be sent, in this order: a welcome, refusals, updates, rounds.
-  using Waiting = std::variant<v1::SubscribeUpdate, log::SetUpdate, wire::Round>;
   std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
   // Of what was sent and is not confirmed; from the first to the last update.
   struct Sent {
@@ -86,6 +87,7 @@ class SubscribeStream : public ServedStream,
   uint64_t number_ ABSL_GUARDED_BY(mutex_) = 0;  // of the last update
   bool wants_room_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time confirmed_at_ ABSL_GUARDED_BY(mutex_);  // or nothing was to be confirmed
+  absl::Time read_at_ ABSL_GUARDED_BY(mutex_);       // the carrier took a frame, or nothing waited
 };
 
 }  // namespace paceline::shard

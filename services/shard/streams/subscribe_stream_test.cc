@@ -240,6 +240,59 @@ TEST_F(SubscribeStreamTest, ReadersUnderAValueBoundAreAnsweredAndRounded) {
   EXPECT_EQ(subscribe.Refusals()[0].reason(), v1::Refusal::MALFORMED);
 }
 
+TEST_F(SubscribeStreamTest, AFrameSaysOfEachSegmentOnce) {
+  wire::Frame<v1::SubscribeRequest> frame;
+  for (int i = 0; i < 1000; ++i) wire::Append(wire::Reading{}, *frame.head.mutable_reading());
+  const size_t before = subscribe.replies.size();
+  subscribe.Send(frame);
+  ASSERT_THAT(subscribe.Refusals(), SizeIs(1));
+  EXPECT_EQ(subscribe.Refusals()[0].reason(), v1::Refusal::MALFORMED);
+  EXPECT_THAT(subscribe.Refusals()[0].message(), ::testing::HasSubstr("1000 entries"));
+  EXPECT_EQ(subscribe.replies.size(), before + 1) << "none is answered";
+}
+
+TEST_F(SubscribeStreamTest, RoundsThatWaitTravelTogetherInFramesOfBoundedSize) {
+  auto stream = std::make_shared<SubscribeStream>(shard.context());
+  for (int i = 0; i < 5000; ++i) stream->Told({});
+  std::vector<size_t> frames;
+  absl::Cord bytes;
+  while (stream->NextFrame(&bytes)) {
+    const auto frame = wire::Decode<v1::SubscribeUpdate>(bytes).value();
+    frames.push_back(wire::ParseRounds(frame.head.rounds())->size());
+  }
+  EXPECT_THAT(frames, ::testing::ElementsAre(4096, 904));
+  stream->OnBroken(absl::OkStatus());
+}
+
+// A client's end that reads nothing.
+struct DeafPort : world::StreamPort {
+  void Kick() override {}
+  void ReadOn() override {}
+  void Close(absl::Status why) override { closed = std::move(why); }
+  std::optional<absl::Status> closed;
+};
+
+TEST_F(SubscribeStreamTest, AClientThatDoesNotReadItsRoundsIsEndedWhenManyWait) {
+  auto stream = std::make_shared<SubscribeStream>(shard.context());
+  const auto port = std::make_shared<DeafPort>();
+  stream->Attach(port);
+  stream->OnFrame(
+      wire::Encode(wire::Frame<v1::SubscribeRequest>{.head = HelloOf(2), .keys = {}, .values = {}}));
+  absl::Cord bytes;
+  while (stream->NextFrame(&bytes)) {
+  }
+  const absl::Time late = clock.now + shard.options().unread_timeout + absl::Seconds(1);
+  stream->OnTime(late, /*crowded=*/true);
+  EXPECT_FALSE(port->closed.has_value());
+  stream->Told({});
+  stream->OnTime(late, /*crowded=*/false);
+  EXPECT_FALSE(port->closed.has_value());
+  stream->OnTime(late, /*crowded=*/true);
+  ASSERT_TRUE(port->closed.has_value());
+  EXPECT_EQ(port->closed->code(), absl::StatusCode::kResourceExhausted);
+  stream->OnBroken(absl::OkStatus());
+}
+
 TEST_F(SubscribeStreamTest, AStreamThatBreaksLeavesNothing) {
   subscribe.Send(Join(1));
   const auto sets = [this] {

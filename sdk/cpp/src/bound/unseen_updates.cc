@@ -82,11 +82,17 @@ std::vector<SegmentId> UnseenUpdates::InItsWay(const WeighedPush& push, double b
     return segments;
   }
   for (const auto& [segment, rows] : push.segments) {
-    const bool fits =
-        std::ranges::all_of(rows, [&](const WeighedPush::Row& row) { return Fits(push.table, row, bound); });
-    if (!fits) segments.push_back(segment);
+    if (IsInItsWay(segment, push, bound)) segments.push_back(segment);
   }
   return segments;
+}
+
+bool UnseenUpdates::IsInItsWay(SegmentId segment, const WeighedPush& push, double bound) const {
+  if (!HasRoom(push)) return parts_.contains(segment);
+  const auto rows = push.segments.find(segment);
+  if (rows == push.segments.end()) return false;
+  return !std::ranges::all_of(rows->second,
+                              [&](const WeighedPush::Row& row) { return Fits(push.table, row, bound); });
 }
 
 std::vector<SegmentId> UnseenUpdates::Add(const WeighedPush& push, double bound,
@@ -124,6 +130,7 @@ bool UnseenUpdates::Seen(SegmentId segment, PartNumber upto) {
     parts.pop_front();
   }
   if (parts.empty()) parts_.erase(found);
+  ++news_;
   return true;
 }
 

@@ -44,6 +44,8 @@ class UnseenUpdates {
   bool Fits(const WeighedPush& push, double bound) const;
   // The segments that must have seen more before it fits. Empty if it fits.
   std::vector<SegmentId> InItsWay(const WeighedPush& push, double bound) const;
+  // True: this one must.
+  bool IsInItsWay(SegmentId segment, const WeighedPush& push, double bound) const;
 
   // It was made, up to part `number(segment)` of each segment. Returns the segments in which a row has more
   // than half of the bound by now, or all of them if little room is left: worth asking what was seen.
@@ -55,6 +57,9 @@ class UnseenUpdates {
   // The last part of the segment that not all have seen; 0: none.
   PartNumber Last(SegmentId segment) const;
   size_t rows() const { return rows_; }
+  // How often something was seen: as long as it stays, a push that did not fit does not fit, as bounds do not
+  // grow.
+  uint64_t news() const { return news_; }
 
  private:
   struct Part {
@@ -75,6 +80,7 @@ class UnseenUpdates {
   std::map<SegmentId, std::deque<Part>> parts_;  // oldest first
   absl::flat_hash_map<RowName, Sum> sums_;
   size_t rows_ = 0;  // of all parts
+  uint64_t news_ = 0;
 };
 
 }  // namespace paceline::sdk

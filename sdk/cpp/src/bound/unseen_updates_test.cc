@@ -151,7 +151,12 @@ TEST(UnseenUpdatesTest, CountsAsAListDoes) {
         }
       }
       ASSERT_EQ(unseen.Fits(push, bound), fits) << "seed " << seed << ", step " << step;
-      ASSERT_EQ(unseen.InItsWay(push, bound).empty(), fits);
+      const std::vector<SegmentId> in_its_way = unseen.InItsWay(push, bound);
+      ASSERT_EQ(in_its_way.empty(), fits);
+      for (uint32_t s = 0; s < 3; ++s) {
+        ASSERT_EQ(unseen.IsInItsWay(SegmentId(s), push, bound),
+                  std::ranges::count(in_its_way, SegmentId(s)) > 0);
+      }
       (fits ? fitted : waited)++;
       if (!fits) continue;
       unseen.Add(push, bound, [&](SegmentId segment) { return last[segment] + 1; });

@@ -19,10 +19,8 @@ double ValueBounds::BoundOf(const TableInfo& table) const {
 
 void ValueBounds::Ask(SegmentId segment) {
   const PartNumber last = unseen_.Last(segment);
-  if (last == 0) return;
-  Wish& wish = wishes_[segment];
-  if (last <= wish.wanted) return;
-  wish.wanted = last;
+  if (last == 0 || wishes_.contains(segment)) return;
+  wishes_[segment].wanted = last;
   Note();
 }
 
@@ -30,10 +28,20 @@ void ValueBounds::AskFor(const Awaiting& awaiting) {
   for (const SegmentId segment : unseen_.InItsWay(*awaiting.push, BoundOf(*awaiting.table))) Ask(segment);
 }
 
+void ValueBounds::AskIfAwaited(SegmentId segment) {
+  if (wishes_.contains(segment)) return;
+  const bool awaited = std::ranges::any_of(awaiting_, [&](const auto& entry) {
+    return unseen_.IsInItsWay(segment, *entry.second.push, BoundOf(*entry.second.table));
+  });
+  if (awaited) Ask(segment);
+}
+
 uint64_t ValueBounds::Await(std::shared_ptr<const TableInfo> table, std::shared_ptr<const WeighedPush> push) {
   Awaiting& awaiting = awaiting_[++awaits_];
   awaiting = {.table = std::move(table), .push = std::move(push), .since = context_.Now()};
   AskFor(awaiting);
+  if (PromiseOf(awaiting.table->consistency).bound_decays)
+    Note();  // the next clock may bring more in its way
   return awaits_;
 }
 
@@ -50,7 +58,7 @@ std::optional<Waiting> ValueBounds::Waits() const {
 void ValueBounds::Pushed(const TableInfo& table, const WeighedPush& push,
                          absl::FunctionRef<PartNumber(SegmentId)> number) {
   for (const SegmentId segment : unseen_.Add(push, BoundOf(table), number)) Ask(segment);
-  for (const auto& [id, awaiting] : awaiting_) AskFor(awaiting);
+  for (const auto& [segment, rows] : push.segments) AskIfAwaited(segment);
 }
 
 std::string ValueBounds::WaitsFor(const TableInfo& table, const WeighedPush& push) const {
@@ -89,6 +97,8 @@ void ValueBounds::Beat() {
   beating_ = false;
   leases_.Beat(context_.Now());
   for (auto& [segment, wish] : wishes_) wish.said = 0;  // its answer says whom it waits for
+  // A bound that decays may be smaller by now.
+  for (const auto& [id, awaiting] : awaiting_) AskFor(awaiting);
   if (!empty()) Note();
 }
 
@@ -148,11 +158,17 @@ void ValueBounds::OnRound(const wire::Round& round) {
   if (const auto wish = wishes_.find(round.segment); wish != wishes_.end()) {
     wish->second.awaited = round.waits_for;
     wish->second.rank_plus_one = round.rank_plus_one;
-    if (round.seen >= wish->second.wanted) wishes_.erase(wish);
+    if (round.seen >= wish->second.wanted) {
+      wishes_.erase(wish);
+      AskIfAwaited(round.segment);
+    }
   }
-  for (const auto& [id, awaiting] : awaiting_) AskFor(awaiting);
-  if (leases_.Take(round)) on_readable();
+  readable_ |= leases_.Take(round);
   Note();
+}
+
+void ValueBounds::OnRoundsTaken() {
+  if (std::exchange(readable_, false)) on_readable();
 }
 
 void ValueBounds::Lost(SegmentId segment) {

@@ -32,6 +32,8 @@ class ValueBounds {
   bool Fits(const TableInfo& table, const WeighedPush& push) const {
     return unseen_.Fits(push, BoundOf(table));
   }
+  // Grows when more is seen: until then a push that did not fit does not fit.
+  uint64_t news() const { return unseen_.news(); }
   // The push waits until it fits, or may have to: until EndAwait, asks to be told what all have seen of that
   // which is in its way. Returns its number, not 0.
   uint64_t Await(std::shared_ptr<const TableInfo> table, std::shared_ptr<const WeighedPush> push);
@@ -63,11 +65,14 @@ class ValueBounds {
   bool TakeToSay(Mine mine, v1::SubscribeRequest& request);
   // REQUIRES: the sender is the segment's primary.
   void OnRound(const wire::Round& round);
+  // All rounds of a message were taken.
+  void OnRoundsTaken();
   // The stream to the segment's primary is gone, or the segment has another one.
   void Lost(SegmentId segment);
-  bool empty() const { return leases_.empty() && wishes_.empty(); }
+  bool empty() const { return leases_.empty() && wishes_.empty() && awaiting_.empty(); }
 
  private:
+  // A question under way.
   struct Wish {
     PartNumber wanted = 0;
     PartNumber said = 0;  // on the present stream
@@ -84,6 +89,10 @@ class ValueBounds {
 
   double BoundOf(const TableInfo& table) const;
   void AskFor(const Awaiting& awaiting);
+  // … if the segment is in the way of a push that waits.
+  void AskIfAwaited(SegmentId segment);
+  // Asks whether all have seen what was pushed so far, unless a question is under way. One at a time: one
+  // that grew with each push might have no answer as long as pushes go on.
   void Ask(SegmentId segment);
   bool HasToSay(SegmentId segment) const;
   // Lets something be said soon, and regularly from then on.
@@ -95,10 +104,11 @@ class ValueBounds {
   ReadingLeases leases_;
   std::map<SegmentId, Wish> wishes_;
   std::map<uint64_t, Awaiting> awaiting_;
-  uint64_t awaits_ = 0;   // counts them
-  bool noted_ = false;    // something may be due
-  bool beating_ = false;  // a timer is set
-  uint64_t beat_ = 0;     // of the last message
+  uint64_t awaits_ = 0;    // counts them
+  bool noted_ = false;     // something may be due
+  bool readable_ = false;  // values that wait may be fit by now
+  bool beating_ = false;   // a timer is set
+  uint64_t beat_ = 0;      // of the last message
 };
 
 }  // namespace paceline::sdk

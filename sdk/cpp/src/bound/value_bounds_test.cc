@@ -135,6 +135,53 @@ TEST_F(ValueBoundsTest, WithoutALeaseNothingIsHandedOut) {
   EXPECT_TRUE(read->ended());
 }
 
+TEST_F(ValueBoundsTest, APullThatTakesLongerThanARoundIsHandedOutByPiece) {
+  Push(1);
+  uint64_t elsewhere = 0;
+  const uint64_t shard = h.cluster.PrimaryOf(home.v);
+  while (h.cluster.PrimaryOf(table->placement.Of(elsewhere).v) == shard) ++elsewhere;
+  const auto read = h.Read(table, {kKey, elsewhere});
+  h.Run();
+  ASSERT_TRUE(Said().has_value());
+  Push(1);
+  Tell({.number = 1, .version = Lsn(Version()), .beat = beat});
+  h.Run();
+  EXPECT_FALSE(read->ended());
+  EXPECT_EQ(h.core->stats().rows_pulled, 1u) << "it was asked for again, and is handed out";
+  // The next round finds nothing that is too old for it.
+  Push(1);
+  Tell({.number = 2, .version = Lsn(Version())});
+  h.Run();
+  home = table->placement.Of(elsewhere);
+  ASSERT_TRUE(Said().has_value());
+  Tell({.number = 1, .version = Lsn(Version()), .beat = beat});
+  h.Run();
+  ASSERT_TRUE(read->ended());
+  EXPECT_THAT(*read->status, IsOk());
+  EXPECT_EQ(read->rows[0], 2);
+  EXPECT_EQ(h.core->stats().rows_pulled, 2u) << "each once";
+}
+
+TEST_F(ValueBoundsTest, AWaitIsCountedOnceHoweverOftenARowIsPulled) {
+  Push(1);
+  const double before = h.core->stats().wait.total();
+  const absl::Time began = h.clock.now;
+  const auto read = h.Read(table, {kKey});
+  h.Run();
+  ASSERT_TRUE(Said().has_value());
+  Push(1);
+  Tell({.number = 1, .version = Lsn(Version()), .beat = beat});
+  h.clock.now += ReadingLeases::kLease;
+  h.Run();
+  EXPECT_FALSE(read->ended()) << "it was pulled again, but the lease has run out";
+  h.Advance(ReadingLeases::kBeat);
+  while (Said().has_value()) {
+  }
+  Tell({.number = 1, .version = Lsn(Version()), .beat = beat});
+  ASSERT_TRUE(read->ended());
+  EXPECT_NEAR(h.core->stats().wait.total() - before, absl::ToDoubleSeconds(h.clock.now - began), 1e-6);
+}
+
 TEST_F(ValueBoundsTest, AReadThatNobodyCountsEndsAtItsDeadline) {
   const auto read = h.Pull(table, {kKey}, std::nullopt, 0, absl::Seconds(3));
   h.Advance(absl::Seconds(4));
@@ -176,6 +223,31 @@ TEST_F(ValueBoundsTest, AWaitingPushAsksAndSaysForWhomItWaits) {
   ASSERT_TRUE(h.core->bounds().Waits().has_value());
   EXPECT_THAT(h.core->bounds().Waits()->what, HasSubstr("value bound"));
   Tell({.seen = 1});
+  EXPECT_FALSE(h.core->bounds().Waits().has_value());
+  h.Enter([&] { h.core->bounds().EndAwait(id); });
+}
+
+TEST_F(ValueBoundsTest, AQuestionDoesNotGrowBeforeItIsAnswered) {
+  Push(2);
+  auto said = Said();
+  ASSERT_TRUE(said.has_value());
+  EXPECT_EQ(said->wish, 1u);
+  const std::vector<float> values = {1};
+  const auto batch = GroupKeys(*h.core->routes(), table->placement, 1, {kKey}, values, AllocateFresh);
+  const auto weighed = std::make_shared<const WeighedPush>(Weigh(*table, *batch));
+  uint64_t id = 0;
+  h.Enter([&] { id = h.core->bounds().Await(table, weighed); });
+  Push(2);
+  h.Advance(ReadingLeases::kBeat);
+  said = Said();
+  ASSERT_TRUE(said.has_value());
+  EXPECT_EQ(said->wish, 1u) << "the first push's answer may come at any moment";
+  Tell({.seen = 1});
+  h.Run();
+  said = Said();
+  ASSERT_TRUE(said.has_value()) << "the second push is still in its way";
+  EXPECT_EQ(said->wish, 2u);
+  Tell({.seen = 2});
   EXPECT_FALSE(h.core->bounds().Waits().has_value());
   h.Enter([&] { h.core->bounds().EndAwait(id); });
 }

@@ -16,6 +16,7 @@
 #include "sdk/cpp/src/pull/reducing.h"
 #include "sdk/cpp/src/push/batch.h"
 #include "sdk/cpp/src/session/context.h"
+#include "sdk/cpp/src/session/time_account.h"
 
 namespace paceline::sdk {
 
@@ -80,6 +81,10 @@ struct PullOp {
   // client asks for them as for any others.
   bool rides = false;
   bool leased = false;  // its table is under a value bound: judged when it is handed out
+  // Some of it had become too old before the rest was there: from then on each piece is judged, and handed
+  // out, as it comes. Otherwise a pull that takes longer than a round would never end.
+  bool by_piece = false;
+  std::optional<Waited> waited = std::nullopt;  // until its last part came
   absl::Time started;
   absl::Time deadline;
   Timers::Id timer;

@@ -76,11 +76,16 @@ class Puller final : public PullListener {
   // True: its segment has more slices.
   absl::StatusOr<bool> TakeSlice(const PullRequest& request, const PullRequest::Asked& asked,
                                  const wire::Certificate& certificate, const absl::Cord& values);
-  // Keeps what was served of a table under a value bound; all of the pull is handed out at once.
+  // Of a table under a value bound: true: it may be handed out now.
+  bool IsFit(const wire::Certificate& certificate) const;
+  // Keeps what was served of such a table, until all of the pull may be handed out at once.
   void Hold(PullOp& op, uint32_t part, const wire::Certificate& certificate, absl::Cord values, bool rides);
   void Drop(PullOp& op, uint32_t part);
   // Hands out what is held, asks again for what is too old by now, or waits until this client is a reader.
+  // `waited`: what it has waited for, if its last part has just come.
   void HandOut(const std::shared_ptr<PullOp>& op, std::optional<Waited> waited = std::nullopt);
+  // Hands out these parts, which are held, together.
+  void TakeHeld(PullOp& op, const std::vector<uint32_t>& parts);
   void TakeChanges(const PullOp& op, const Batch::Piece& piece, const wire::Certificate& certificate,
                    const Content& content);
   void OnRefused(Link& link, const PullRequest& request, const PullRequest::Asked& asked,
@@ -92,7 +97,9 @@ class Puller final : public PullListener {
                      const wire::Certificate& certificate) const;
   // What the pull, which has ended with this part, waited for.
   Waited WaitedFor(const Link& link, const PullOp& op, const PullPart& part, const PullRequest& request,
-                   const v1::PullReply& reply);
+                   const v1::PullReply& reply) const;
+  // Adds what a pull waited for to the client's sums. Once for each.
+  void Count(const Waited& waited);
   void OnDeadline(const std::shared_ptr<PullOp>& op);
   void End(PullOp& op, absl::Status status, std::optional<Waited> waited = std::nullopt);
   std::string NameOf(const PullOp& op) const {

@@ -162,7 +162,7 @@ void Puller::OnServed(Link& link, const PullRequest& request, const PullRequest:
     const absl::StatusOr<bool> more = TakeSlice(request, asked, certificate, content.values);
     if (!more.ok()) return context_.fail(more.status());
     if (*more) return Ask(request.op, {asked.part});
-  } else if (op.leased) {
+  } else if (op.leased && !(op.by_piece && IsFit(certificate))) {
     Hold(op, asked.part, certificate, content.values, request.rides);
   } else {
     context_.history.Certified(op.call.read, certificate, piece.rows);
@@ -172,6 +172,7 @@ void Puller::OnServed(Link& link, const PullRequest& request, const PullRequest:
   if (--op.left > 0) return;
   Waited waited = WaitedFor(link, op, part, request, reply.head);
   if (op.leased) return HandOut(request.op, std::move(waited));
+  Count(waited);
   End(op, absl::OkStatus(), std::move(waited));
 }
 
@@ -220,6 +221,10 @@ void Puller::TakeChanges(const PullOp& op, const Batch::Piece& piece, const wire
       op.call.batch->KeyBytes(piece) + content.changed.size() + content.values.size();
 }
 
+bool Puller::IsFit(const wire::Certificate& certificate) const {
+  return context_.bounds->Judge(certificate) == ReadingLeases::Verdict::kFit;
+}
+
 void Puller::Hold(PullOp& op, uint32_t part, const wire::Certificate& certificate, absl::Cord values,
                   bool rides) {
   Drop(op, part);
@@ -236,14 +241,18 @@ void Puller::Drop(PullOp& op, uint32_t part) {
 }
 
 void Puller::HandOut(const std::shared_ptr<PullOp>& op, std::optional<Waited> waited) {
-  const std::shared_ptr<const Batch> batch = op->call.batch;
-  std::vector<uint32_t> older;
-  bool waits = false;
+  if (waited.has_value()) op->waited = std::move(waited);
+  std::vector<uint32_t> fit, older;
+  bool waits = op->left > 0;
   for (uint32_t i = 0; i < op->parts.size(); ++i) {
+    if (!op->parts[i].held.has_value()) continue;
     const ReadingLeases::Verdict verdict = context_.bounds->Judge(op->parts[i].held->certificate);
     waits |= verdict == ReadingLeases::Verdict::kWaits;
+    if (verdict == ReadingLeases::Verdict::kFit) fit.push_back(i);
     if (verdict == ReadingLeases::Verdict::kOlder) older.push_back(i);
   }
+  op->by_piece |= !older.empty();
+  if (op->by_piece || !waits) TakeHeld(*op, fit);
   for (const uint32_t i : older) {
     op->parts[i].done = false;
     op->parts[i].since = context_.Now();
@@ -251,33 +260,40 @@ void Puller::HandOut(const std::shared_ptr<PullOp>& op, std::optional<Waited> wa
     Drop(*op, i);
   }
   context_.stats.retries += older.size();
-  if (!older.empty()) return Ask(op, older);
-  if (waits) {
+  if (waits || !older.empty()) {
     // While the pull waits, its segments must not be left.
-    for (const Batch::Piece& piece : batch->pieces) context_.bounds->Want(piece.segment);
-    return;
+    for (const Batch::Piece& piece : op->call.batch->pieces) context_.bounds->Want(piece.segment);
+    return Ask(op, older);
   }
-  for (uint32_t i = 0; i < op->parts.size(); ++i) {
-    PullPart::Held& held = *op->parts[i].held;
-    context_.history.Certified(op->call.read, held.certificate, batch->pieces[i].rows);
-    Handed handed;
-    TakeRows(*op, batch->pieces[i], held.certificate, {.values = held.values}, held.values, held.rides,
-             handed);
+  // What passed since its last part came, it waited to be a reader.
+  Waited whole = op->waited.value_or(Waited());
+  whole.causes[WaitCause::kNetwork] += context_.Now() - op->started - whole.causes.Total();
+  Count(whole);
+  End(*op, absl::OkStatus(), std::move(whole));
+}
+
+void Puller::TakeHeld(PullOp& op, const std::vector<uint32_t>& parts) {
+  absl::Cord values;
+  for (const uint32_t i : parts) values.Append(op.parts[i].held->values);
+  Handed handed;
+  size_t at = 0;
+  for (const uint32_t i : parts) {
+    const PullPart::Held& held = *op.parts[i].held;
+    const Batch::Piece& piece = op.call.batch->pieces[i];
+    const size_t bytes = held.values.size();
+    context_.history.Certified(op.call.read, held.certificate, piece.rows);
+    TakeRows(op, piece, held.certificate, {.at = at, .values = held.values}, values, held.rides, handed);
+    at += bytes;
+    Drop(op, i);
   }
-  if (!waited.has_value()) {
-    WaitedBuilder built(context_.Now() - op->started);
-    context_.stats.wait.network += built.TakeRest(WaitCause::kNetwork);
-    waited = std::move(built.waited);
-  }
-  End(*op, absl::OkStatus(), std::move(waited));
 }
 
 void Puller::OnReadable() {
-  std::vector<std::shared_ptr<PullOp>> complete;
+  std::vector<std::shared_ptr<PullOp>> ready;
   for (const auto& [id, op] : ops_) {
-    if (op->leased && op->left == 0) complete.push_back(op);
+    if (op->leased && (op->left == 0 || op->by_piece)) ready.push_back(op);
   }
-  for (const std::shared_ptr<PullOp>& op : complete) {
+  for (const std::shared_ptr<PullOp>& op : ready) {
     if (!op->ended) HandOut(op);
   }
 }
@@ -285,23 +301,20 @@ void Puller::OnReadable() {
 // A pull has waited for the part that came last, so the causes of that part's wait are the causes of the
 // pull's.
 Waited Puller::WaitedFor(const Link& link, const PullOp& op, const PullPart& part, const PullRequest& request,
-                         const v1::PullReply& reply) {
+                         const v1::PullReply& reply) const {
   const absl::Time now = context_.Now();
   const absl::Duration asked = now - request.sent;
   const auto said = [&](uint64_t us) {
     return std::min(asked, absl::Microseconds(std::min<uint64_t>(us, INT64_MAX)));
   };
   WaitedBuilder built(now - op.started);
-  WaitSeconds& wait = context_.stats.wait;
-  wait.route += built.Take(WaitCause::kRoute, part.routing);
-  wait.staleness += built.Take(WaitCause::kStaleness, part.parked + said(reply.wait_staleness_us()));
-  // `queue` of the older sums is all that was no staleness at the shard.
+  built.Take(WaitCause::kRoute, part.routing);
+  built.Take(WaitCause::kStaleness, part.parked + said(reply.wait_staleness_us()));
   const uint64_t others = reply.wait_apply_us() + reply.wait_replication_us();
-  wait.queue += built.Take(WaitCause::kApply, said(reply.wait_apply_us()));
-  wait.queue += built.Take(WaitCause::kReplication, said(reply.wait_replication_us()));
-  wait.queue +=
-      built.Take(WaitCause::kQueue, said(reply.wait_queue_us() - std::min(others, reply.wait_queue_us())));
-  wait.network += built.TakeRest(WaitCause::kNetwork);
+  built.Take(WaitCause::kApply, said(reply.wait_apply_us()));
+  built.Take(WaitCause::kReplication, said(reply.wait_replication_us()));
+  built.Take(WaitCause::kQueue, said(reply.wait_queue_us() - std::min(others, reply.wait_queue_us())));
+  built.TakeRest(WaitCause::kNetwork);
   built.waited.shard = link.shard().id;
   if (reply.waited_for_rank_plus_one() > 0) {
     built.waited.for_rank = reply.waited_for_rank_plus_one() - 1;
@@ -309,6 +322,16 @@ Waited Puller::WaitedFor(const Link& link, const PullOp& op, const PullPart& par
     built.waited.for_rank = part.parked_for;
   }
   return std::move(built.waited);
+}
+
+void Puller::Count(const Waited& waited) {
+  const auto seconds = [&](WaitCause cause) { return absl::ToDoubleSeconds(waited.causes[cause]); };
+  WaitSeconds& wait = context_.stats.wait;
+  wait.route += seconds(WaitCause::kRoute);
+  wait.staleness += seconds(WaitCause::kStaleness);
+  // `queue` of the older sums is all that was no staleness at the shard.
+  wait.queue += seconds(WaitCause::kApply) + seconds(WaitCause::kReplication) + seconds(WaitCause::kQueue);
+  wait.network += seconds(WaitCause::kNetwork);
 }
 
 void Puller::OnRefused(Link& link, const PullRequest& request, const PullRequest::Asked& asked,

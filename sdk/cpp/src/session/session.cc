@@ -154,13 +154,15 @@ void Session::SendKeepAlive() {
   // Long enough for a change of coordinators; the next keep-alive is not sent before.
   const absl::Duration timeout = 2 * keep_alive_;
   context_.deferred.Run([this, &api = api_, request, timeout, gate = context_.gate] {
-    api.KeepAlive(request, timeout, [this, gate](absl::StatusOr<v1::KeepAliveReply> reply) {
-      gate->Enter([&] { OnKeptAlive(std::move(reply)); });
-    });
+    const auto kept = [this, gate,
+                       stated = request.told_version()](absl::StatusOr<v1::KeepAliveReply> reply) {
+      gate->Enter([&] { OnKeptAlive(std::move(reply), stated); });
+    };
+    api.KeepAlive(request, timeout, kept);
   });
 }
 
-void Session::OnKeptAlive(absl::StatusOr<v1::KeepAliveReply> reply) {
+void Session::OnKeptAlive(absl::StatusOr<v1::KeepAliveReply> reply, uint64_t stated) {
   if (stopped_) return;
   if (MeansOver(reply.status())) {
     return context_.fail(Over(reply.status().message()));
@@ -170,7 +172,8 @@ void Session::OnKeptAlive(absl::StatusOr<v1::KeepAliveReply> reply) {
     WantMap(MapVersion(reply->map_version()));
   }
   if (reply.ok()) {
-    told_version_ = std::max(told_version_, reply->catalogue_version());
+    // It has what changed since `stated`: if less is known by now, that is still to be told.
+    if (told_version_ >= stated) told_version_ = std::max(told_version_, reply->catalogue_version());
     for (const v1::Table& table : reply->changed()) {
       context_.changes.Told(table, context_.worker, context_.worker_clock);
     }

@@ -109,7 +109,8 @@ class Session {
 
   void KeepAliveAfter(absl::Duration pause);
   void SendKeepAlive();
-  void OnKeptAlive(absl::StatusOr<v1::KeepAliveReply> reply);
+  // `stated`: the version that the keep-alive told.
+  void OnKeptAlive(absl::StatusOr<v1::KeepAliveReply> reply, uint64_t stated);
 
   void StartWatch();
   void OnWatchEnded();

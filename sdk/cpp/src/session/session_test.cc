@@ -338,6 +338,18 @@ TEST_F(SessionTest, AfterATableIsOpenedAllChangesAreToldAgain) {
   EXPECT_EQ(h.coordinator.keep_alives.back().told_version(), 0u);
 }
 
+TEST_F(SessionTest, AKeepAliveFromBeforeATableWasOpenedHidesNoChangesOfIt) {
+  h.coordinator.changes_version = 9;
+  h.Advance(absl::Milliseconds(2'500));
+  ASSERT_EQ(h.coordinator.keep_alives.back().told_version(), 9u);
+  h.coordinator.hold_keep_alives = true;
+  h.Advance(absl::Seconds(1));
+  EXPECT_THAT(h.OpenTable("weights", {.dim = 1}), IsOk());
+  h.coordinator.AnswerKeepAlives();
+  h.Advance(absl::Milliseconds(1'500));
+  EXPECT_EQ(h.coordinator.keep_alives.back().told_version(), 0u);
+}
+
 TEST_F(SessionTest, AnEvictedClientIsOver) {
   auto pull = h.Pull(table, {KeyIn(0)}, 100);
   h.coordinator.failure = absl::NotFoundError("session 7 was evicted: silent for 20 s");

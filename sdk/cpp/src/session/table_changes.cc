@@ -23,12 +23,15 @@ void TableChanges::Opened(std::shared_ptr<const TableInfo> info, const v1::Table
     // What was in force before the last change is not known, but for what the table was created with.
     Period first{.number = 0, .from = 0, .bound = 0, .rule = std::nullopt};
     if (stated.rule_change() == 0) first.rule = info->schema.rule;
+    if (stated.rule_change() > 0) first.number = stated.rule_change() - 1;
     table.periods.push_back(std::move(first));
     table.used = info->schema.rule;  // as the cache takes it
   }
   table.info = std::move(info);
   Take(table, stated);
   Follow(table, worker, clock);
+  // If the cache sees the table for the first time, it takes the rates as stated: they may not have begun.
+  if (table.used != table.info->schema.rule) cache_.OnRates(*table.info, table.used);
 }
 
 void TableChanges::Told(const v1::Table& stated, bool worker, Clock clock) {
@@ -46,6 +49,12 @@ void TableChanges::OnTick(bool worker, Clock clock) {
 
 void TableChanges::Take(Table& table, const v1::Table& stated) {
   if (stated.rule_change() <= table.periods.back().number) return;
+  if (stated.rule_change() > table.periods.back().number + 1) {
+    // Changes were missed. Wherever this one does not count, one of those may have, also if it is over by
+    // now.
+    for (Period& period : table.periods) period.rule = std::nullopt;
+    Use(table, std::nullopt);
+  }
   // Of a rule that this client does not know nothing is applied to cached rows.
   const absl::StatusOr<table::Rule> rule = wire::RuleFromProto(stated.schema().rule());
   table.periods.push_back({.number = stated.rule_change(),
@@ -67,6 +76,15 @@ void TableChanges::Follow(Table& table, bool worker, Clock clock) {
   // Reads that are under way may still ask about a few clocks before this one.
   const bool in_force = &At(table, clock) != &table.periods.front();
   if (table.periods.size() > kPeriodsMax && in_force) table.periods.erase(table.periods.begin());
+  if (table.periods.size() > kPeriodsMax && !worker) {
+    // At its clock, 0, the first one is in force for ever. That there were other rates is remembered there.
+    if (!as_first(table.periods[1])) table.periods.front().rule = std::nullopt;
+    table.periods.erase(table.periods.begin() + 1);
+  }
+  Use(table, rule);
+}
+
+void TableChanges::Use(Table& table, const std::optional<table::Rule>& rule) {
   if (rule == table.used) return;
   table.used = rule;
   cache_.OnRates(*table.info, rule);

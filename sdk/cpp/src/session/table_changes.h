@@ -30,7 +30,8 @@ class RowCache;
 // - **Rates.** The cache applies the client's own pushes to cached rows at the rates in force at its clock.
 //   When these change, or turn out to have changed, rows that hold own pushes that no certificate covers are
 //   read anew: they may have been applied at other rates than at the shard. A client without a clock does not
-//   know which rates its pushes follow, once they have changed: those make rows unfit.
+//   know which rates its pushes follow, once they have changed: those make rows unfit. So do the pushes of a
+//   worker that was not told of some changes, until the next one begins.
 //
 // Single owner, no clock of its own.
 class TableChanges {
@@ -72,6 +73,8 @@ class TableChanges {
   void Take(Table& table, const v1::Table& stated);
   // Has the cache use the rates in force.
   void Follow(Table& table, bool worker, Clock clock);
+  // Has the cache use these rates.
+  void Use(Table& table, const std::optional<table::Rule>& rule);
 
   RowCache& cache_;
   std::map<TableId, Table> tables_;

@@ -159,6 +159,57 @@ TEST_F(TableChangesTest, BeforeTheClockOfTheLastChangeRatesAreNotKnown) {
   EXPECT_EQ(Read(sgd, 7, {}), 1.5f);
 }
 
+// From 0.5 to something else and back, between two keep-alives.
+TEST_F(TableChangesTest, RatesThatItWasNotToldAreNotKnown) {
+  OpenSgd();
+  ServeAndPush(7, 1);
+  changes.Told(Rate(0.5f, 2, 5), true, 5);
+  EXPECT_EQ(Read(sgd, 7, {}), std::nullopt) << "at which rate the push was applied";
+  Serve(sgd, 7, Certified(SegmentOf(sgd, 7), 12, 5, /*own=*/1), 2);
+  Push(sgd, {7}, {1}, 2);
+  EXPECT_EQ(Read(sgd, 7, {}), 1.5f) << "the last change is in force";
+}
+
+TEST_F(TableChangesTest, BeforeAChangeThatFollowsMissedOnesRatesAreNotKnown) {
+  OpenSgd();
+  changes.Told(Rate(0.5f, 2, 7), true, 5);
+  ServeAndPush(7, 1);
+  EXPECT_EQ(Read(sgd, 7, {}), std::nullopt);
+  changes.OnTick(true, 7);
+  Serve(sgd, 7, Certified(SegmentOf(sgd, 7), 12, 6, /*own=*/1), 2);
+  Push(sgd, {7}, {1}, 2);
+  EXPECT_EQ(Read(sgd, 7, {}), 1.5f);
+}
+
+TEST_F(TableChangesTest, MissedChangesLeaveKnownBoundsInForce) {
+  const auto table = Follower();
+  changes.Opened(table, Stated(*table, 1, 3, 4), true, 5);
+  changes.Told(Stated(*table, 4, 9, 2), true, 6);
+  EXPECT_EQ(BoundAt(*table, 8), 4u);
+  EXPECT_EQ(BoundAt(*table, 9), 2u);
+}
+
+TEST_F(TableChangesTest, ASecondHandleDoesNotBringRatesThatHaveNotBegun) {
+  OpenSgd();
+  changes.Told(Rate(0.25f, 1, 7), true, 5);
+  // Opened anew, with the rates to come; the cache has no row of the table yet.
+  TableInfo again = sgd;
+  again.schema.rule = table::Sgd{.lr = 0.25f};
+  changes.Opened(std::make_shared<const TableInfo>(again), Rate(0.25f, 1, 7), true, 5);
+  Serve(again, 7, Certified(SegmentOf(sgd, 7), 10, 5), 1);
+  Push(again, {7}, {1}, 1);
+  EXPECT_EQ(Read(sgd, 7, {}), 0.5f);
+}
+
+TEST_F(TableChangesTest, AClientWithoutAClockRemembersThatRatesHaveChanged) {
+  OpenSgd(/*worker=*/false, 0);
+  changes.Told(Rate(0.25f, 1, 4), false, 0);
+  for (uint64_t number = 2; number < 40; ++number) changes.Told(Rate(0.5f, number, 4 + number), false, 0);
+  EXPECT_EQ(changes.Known(sgd.id), 39u);
+  ServeAndPush(7, 1);
+  EXPECT_EQ(Read(sgd, 7, {}), std::nullopt);
+}
+
 TEST_F(TableChangesTest, AClientWithoutAClockDoesNotKnowWhichRatesItsPushesFollow) {
   OpenSgd(/*worker=*/false, 0);
   ServeAndPush(7, 1);

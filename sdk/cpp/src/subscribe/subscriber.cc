@@ -87,6 +87,7 @@ absl::Status Subscriber::OnRounds(const SubscribeLink& link, absl::string_view p
     // One that has lost the segment since says nothing new.
     if (IsPrimary(link, round.segment)) context_.bounds->OnRound(round);
   }
+  context_.bounds->OnRoundsTaken();
   return absl::OkStatus();
 }
 

@@ -60,6 +60,8 @@ class FakeCoordinator final : public CoordinatorApi {
   // What it tells with keep-alives: the version of the catalogue, and the tables that have changed.
   uint64_t changes_version = 0;
   std::vector<v1::Table> changed;
+  // While set, keep-alives wait for AnswerKeepAlives.
+  bool hold_keep_alives = false;
   std::string secret = "00112233445566778899aabbccddeeff";  // of the session
 
   // The requests that came.
@@ -112,7 +114,14 @@ class FakeCoordinator final : public CoordinatorApi {
     if (request.told_version() < changes_version) {
       for (const v1::Table& table : changed) *reply.add_changed() = table;
     }
-    Answer(std::move(done), reply);
+    if (!hold_keep_alives) return Answer(std::move(done), reply);
+    held_keep_alives_.push_back({.reply = reply, .done = std::move(done)});
+  }
+  // With what was to be told when each came.
+  void AnswerKeepAlives() {
+    hold_keep_alives = false;
+    for (HeldKeepAlive& held : held_keep_alives_) Answer(std::move(held.done), std::move(held.reply));
+    held_keep_alives_.clear();
   }
   void FinishWorker(const v1::FinishWorkerRequest& request, absl::Duration,
                     Callback<v1::FinishWorkerReply> done) override {
@@ -238,7 +247,13 @@ class FakeCoordinator final : public CoordinatorApi {
     Callback<v1::FinishWorkerReply> done;
   };
 
+  struct HeldKeepAlive {
+    v1::KeepAliveReply reply;
+    Callback<v1::KeepAliveReply> done;
+  };
+
   FakeCluster& cluster_;
+  std::vector<HeldKeepAlive> held_keep_alives_;
   std::list<Finishing> finishing_;  // not in the logs yet
   std::deque<std::function<void()>> ready_;
   std::vector<std::shared_ptr<Watching>> watches_;
