@@ -164,9 +164,10 @@ int main(int argc, char** argv) {
     if (!json.empty() && !(std::ofstream(json) << paceline::bench::ToJson(*results).dump(2) << "\n")) {
       return Fail("cannot write " + json);
     }
-    if (setting.plot.empty()) continue;
-    const absl::Status drawn = paceline::bench::DrawConsistency(json, setting.plot);
-    if (!drawn.ok()) return Fail(std::string(drawn.message()));
+    if (!setting.plot.empty()) {
+      const absl::Status drawn = paceline::bench::DrawConsistency(json, setting.plot);
+      if (!drawn.ok()) return Fail(std::string(drawn.message()));
+    }
     if (check && !paceline::bench::AllPass(*results)) return 3;
   }
   return 0;
