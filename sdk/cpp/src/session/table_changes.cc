@@ -51,8 +51,11 @@ void TableChanges::Take(Table& table, const v1::Table& stated) {
   if (stated.rule_change() <= table.periods.back().number) return;
   if (stated.rule_change() > table.periods.back().number + 1) {
     // Changes were missed. Wherever this one does not count, one of those may have, also if it is over by
-    // now.
-    for (Period& period : table.periods) period.rule = std::nullopt;
+    // now. The first bound is the smallest that they may have set.
+    for (Period& period : table.periods) {
+      period.rule = std::nullopt;
+      period.bound = 0;
+    }
     Use(table, std::nullopt);
   }
   // Of a rule that this client does not know nothing is applied to cached rows.

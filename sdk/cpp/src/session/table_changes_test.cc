@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "libs/clock/consistency.h"
 #include "libs/wire/schema_codec.h"
 #include "paceline/v1/types.pb.h"
 #include "sdk/cpp/src/testing/cache_harness.h"
@@ -181,11 +182,11 @@ TEST_F(TableChangesTest, BeforeAChangeThatFollowsMissedOnesRatesAreNotKnown) {
   EXPECT_EQ(Read(sgd, 7, {}), 1.5f);
 }
 
-TEST_F(TableChangesTest, MissedChangesLeaveKnownBoundsInForce) {
+TEST_F(TableChangesTest, WhereChangesWereMissedTheFirstBoundCounts) {
   const auto table = Follower();
   changes.Opened(table, Stated(*table, 1, 3, 4), true, 5);
   changes.Told(Stated(*table, 4, 9, 2), true, 6);
-  EXPECT_EQ(BoundAt(*table, 8), 4u);
+  EXPECT_EQ(BoundAt(*table, 8), clock::kFirstBound);
   EXPECT_EQ(BoundAt(*table, 9), 2u);
 }
 

@@ -237,6 +237,7 @@ TEST_F(StopsTest, ADrainThatPeopleAskedForGoesOn) {
   ASSERT_THAT(cluster_->core().DrainShards(request), IsOk());
   (void)Stop("shard-3");
   scale_.Answer(3);
+  ASSERT_THAT(shards().Join(cluster_->core(), "shard-3"), IsOk());
   cluster_->Run(Stops::kLookAgain);
   scale_.Answer(4);
   EXPECT_THAT(Draining(), ElementsAre("shard-1"));
