@@ -1,6 +1,7 @@
 #include "libs/log/seen_rounds.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "libs/base/planted.h"
 
@@ -10,6 +11,16 @@ namespace {
 PartNumber AppliedOf(const Segment& segment, SessionId session) {
   const Segment::SessionState* state = segment.FindSession(session);
   return state == nullptr ? 0 : state->applied.At(Line::kArrival);
+}
+
+// In the order of their sessions, which does not depend on where streams lie in memory.
+template <class Clients>
+auto InOrder(Clients& clients) {
+  std::vector<decltype(&clients.begin()->second)> ordered;
+  ordered.reserve(clients.size());
+  for (auto& [sink, client] : clients) ordered.push_back(&client);
+  std::ranges::sort(ordered, {}, [](const auto* client) { return client->session.v; });
+  return ordered;
 }
 
 uint32_t RankPlusOne(const Segment& segment, JobId job, SessionId session) {
@@ -81,14 +92,14 @@ void SeenRounds::OnTime(const View& view, absl::Time now) {
       const bool over = client.sink->gone() || now - client.heard > kAsksNoMore;
       return view.segment.FindSession(client.session) == nullptr || (!client.reads && over);
     });
-    for (auto& [sink, client] : rounds.clients) {
-      if (!client.reads) continue;
-      if (client.confirmed < client.told && !client.since.has_value()) client.since = now;
-      const bool late = client.since.has_value() && now - *client.since > kSilence;
-      if (!late && now - client.heard <= kSilence) continue;
-      client.reads = false;
-      client.since.reset();
-      client.sink->Told(Of(rounds, client, view));
+    for (Client* const client : InOrder(rounds.clients)) {
+      if (!client->reads) continue;
+      if (client->confirmed < client->told && !client->since.has_value()) client->since = now;
+      const bool late = client->since.has_value() && now - *client->since > kSilence;
+      if (!late && now - client->heard <= kSilence) continue;
+      client->reads = false;
+      client->since.reset();
+      client->sink->Told(Of(rounds, *client, view));
     }
     Count(rounds);
     Progress(rounds, view);
@@ -143,29 +154,32 @@ void SeenRounds::Begin(Rounds& rounds, const View& view) {
 
 void SeenRounds::TellReaders(Rounds& rounds, const View& view) {
   rounds.state = Rounds::State::kTold;
-  for (auto& [sink, client] : rounds.clients) {
-    if (!client.reads) continue;
-    client.told = rounds.number;
-    client.version = rounds.version;
-    client.sink->Told(Of(rounds, client, view));
+  for (Client* const client : InOrder(rounds.clients)) {
+    if (!client->reads) continue;
+    client->told = rounds.number;
+    client->version = rounds.version;
+    client->sink->Told(Of(rounds, *client, view));
   }
 }
 
 const SeenRounds::Client* SeenRounds::Awaited(const Rounds& rounds) {
   if (rounds.state != Rounds::State::kTold) return nullptr;
+  const Client* first = nullptr;
   for (const auto& [sink, client] : rounds.clients) {
-    if (client.reads && client.confirmed < rounds.number) return &client;
+    if (!client.reads || client.confirmed >= rounds.number) continue;
+    if (first == nullptr || client.session.v < first->session.v) first = &client;
   }
-  return nullptr;
+  return first;
 }
 
 void SeenRounds::End(Rounds& rounds, const View& view) {
   rounds.state = Rounds::State::kNone;
-  for (auto& [sink, client] : rounds.clients) {
-    if (client.own <= client.seen) continue;
-    client.seen = client.own;
-    if (client.first_wish <= client.seen) client.first_wish = client.wish > client.seen ? client.wish : 0;
-    if (client.wish > 0) client.sink->Told(Of(rounds, client, view));
+  for (Client* const client : InOrder(rounds.clients)) {
+    if (client->own <= client->seen) continue;
+    client->seen = client->own;
+    if (client->first_wish <= client->seen)
+      client->first_wish = client->wish > client->seen ? client->wish : 0;
+    if (client->wish > 0) client->sink->Told(Of(rounds, *client, view));
   }
   Count(rounds);
 }
