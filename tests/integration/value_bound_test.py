@@ -115,7 +115,7 @@ class ValueBoundTest(unittest.TestCase):
         for one in rounds:
             self.assertLessEqual(one["went_on_by"], BOUND, one)
             self.assertGreater(one["samples"], 100, one)
-        # A value may have been handed out just before the reader was stopped, and printed afterwards; hardly ever twice.
+        # A value may be handed out just before the reader is stopped, and be printed afterwards; hardly ever twice.
         old = [one for one in rounds if one["lacks"] > BOUND]
         self.assertLessEqual(len(old), 1, rounds)
 

@@ -1,10 +1,10 @@
 // Clients for value_bound_test.py, on the cluster of PACELINE_COORDINATOR.
 //
 //   value_bound_worker push JOB BOUND FILE   adds 1 to one row, again and again, under Vap{BOUND}. The file's
-//   first
-//                                            8 bytes always have the number of pushes that were let through.
-//   value_bound_worker read JOB BOUND        pulls that row, again and again, and prints each value as a
-//   line.
+//                                            first 8 bytes always have the number of pushes that were let
+//                                            through.
+//   value_bound_worker read JOB BOUND        pulls that row, again and again, and prints each value as a line
+//                                            when it is handed out.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "paceline/client.h"
@@ -40,10 +41,14 @@ int PushForEver(paceline::Table& table, const char* path) {
 
 int ReadForEver(paceline::Table& table) {
   while (true) {
-    const auto values = table.Pull({kKey});
-    if (!values.ok()) return Fail(values.status());
-    std::printf("%.0f\n", (*values)[0]);
-    std::fflush(stdout);
+    const paceline::Future<std::vector<float>> pulled = table.PullAsync({kKey});
+    // On the thread that hands the value out: this one may have to wait for a core before it has it.
+    pulled.OnReady([](const absl::StatusOr<std::vector<float>>& values) {
+      if (!values.ok()) return;
+      std::printf("%.0f\n", (*values)[0]);
+      std::fflush(stdout);
+    });
+    if (const auto values = pulled.Get(); !values.ok()) return Fail(values.status());
   }
 }
 
