@@ -174,7 +174,7 @@ class NamedTestsTest(unittest.TestCase):
     def test_the_named_places_exist(self):
         listed = [rows for _, header, rows in tables((ROOT / "docs/architecture.md").read_text())
                   if header == ["question", "function", "file"]]
-        self.assertEqual(len(listed[0]), 10)
+        self.assertGreaterEqual(len(listed[0]), 10)
         for question, functions, files in listed[0]:
             with self.subTest(question):
                 text = "".join((ROOT / path).read_text() for path in re.findall(r"`([^`]+)`", files))

@@ -23,7 +23,7 @@ double NormOf(const char* values, uint32_t dim) {
 
 // Calls take(key) for each row of the piece, in order.
 template <class Take>
-void ForEachKey(const Batch& batch, const Batch::Piece& piece, Take take) {
+void ForEachRowOf(const Batch& batch, const Batch::Piece& piece, Take take) {
   const absl::string_view keys = batch.Keys(piece);
   for (size_t i = 0; i < piece.entries; ++i) {
     const uint64_t first = LoadU64(keys.data() + i * batch.EntryBytes());
@@ -39,7 +39,7 @@ WeighedPush Weigh(const TableInfo& table, const Batch& batch) {
   for (const Batch::Piece& piece : batch.pieces) {
     std::vector<WeighedPush::Row>& rows = push.segments[piece.segment];
     const char* values = batch.Values(piece).data();
-    ForEachKey(batch, piece, [&](uint64_t key) {
+    ForEachRowOf(batch, piece, [&](uint64_t key) {
       const double norm = NormOf(values, batch.dim);
       values += batch.RowBytes();
       if (norm > 0) rows.push_back({.key = key, .norm = norm});
