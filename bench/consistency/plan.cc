@@ -48,8 +48,8 @@ std::vector<Model> ConvergenceModels(TrainedJob job, const std::vector<uint64_t>
     models.push_back({.name = absl::StrCat("ssp:", s), .consistency = Ssp{.staleness = s}});
     models.push_back({.name = absl::StrCat("essp:", s), .consistency = Essp{.staleness = s}});
   }
-  const char* by_values = job == TrainedJob::kFactors ? "vap:0.2" : "vap:20";
-  if (absl::StatusOr<Model> vap = ModelOf(by_values); vap.ok()) models.push_back(*std::move(vap));
+  const double v = job == TrainedJob::kFactors ? 0.2 : 20;
+  models.push_back({.name = absl::StrCat("vap:", v), .consistency = Vap{.v = v}});
   return models;
 }
 

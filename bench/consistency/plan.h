@@ -37,10 +37,10 @@ Plan SmallestPlan();
 // The bound at which staleness is shown.
 constexpr uint64_t kShownBound = 10;
 std::vector<Model> StalenessModels();
-// BSP, SSP and ESSP of these bounds, and value-bounded asynchrony where this build knows it: by about as much
-// as some clocks change a value of the job.
+// BSP, SSP and ESSP of these bounds, and value-bounded asynchrony: by about as much as some clocks change a
+// value of the job.
 std::vector<Model> ConvergenceModels(TrainedJob job, const std::vector<uint64_t>& bounds);
-// As the examples' --model. Not OK: this build does not know it.
+// As the examples' --model. Not OK: there is no such model.
 absl::StatusOr<Model> ModelOf(const std::string& name);
 
 }  // namespace paceline::bench
