@@ -40,6 +40,12 @@ bool WorkTruth::ClosedEverywhere(SessionId session) const {
 }
 
 void WorkTruth::OnBegun(SessionId session, const WorkItem& item) {
+  if (ClosedEverywhere(session)) {
+    // A worker that was evicted during its pause wakes and begins what it still holds. No segment takes its
+    // pushes any more, so that another session may have the item by now.
+    marks_.Hit("an evicted session begins an item that it still held");
+    return;
+  }
   std::set<SessionId>& by = begun_[item.number];
   for (const SessionId before : by) {
     if (before == session || ClosedEverywhere(before)) continue;
