@@ -68,6 +68,7 @@ class ElasticCluster {
                                                                       .shards = kFew,
                                                                       .replicas = kind.replicas,
                                                                       .acks = kind.acks,
+                                                                      .watched = false,
                                                                       .session_timeout = absl::Minutes(10)}));
     coordinator_ = std::make_unique<tool::Coordinator>(cluster_->address());
     return absl::OkStatus();
@@ -211,8 +212,6 @@ class ElasticRun {
     Say(absl::StrCat(kind_.Name(), ": starts ", kFew, " shards and fills them"));
     ABSL_RETURN_IF_ERROR(cluster_.Start(kind_));
     ABSL_RETURN_IF_ERROR(FillTable());
-    Say(absl::StrFormat("%s: %.0f pulls a second are %.0f %% of what it can do", kind_.Name(), rate_,
-                        100 * kOfCapacity));
     const auto end = steady_clock::now() + kRoundsWithin;
     const int rounds = setting_.smallest ? 1 : kRounds;
     for (int round = 0; round < rounds; ++round) {
@@ -230,6 +229,7 @@ class ElasticRun {
         ABSL_RETURN_IF_ERROR(Measure(
             name, [&] { return (cluster_.*move)(kill); }, kill));
         const std::chrono::duration<double> took = steady_clock::now() - began;
+        if (round == 0 && move == &Cluster::Grow) ABSL_RETURN_IF_ERROR(SetRate());
         Say(absl::StrFormat("%s: round %d of %d: %s%s took %.1f s", kind_.Name(), round + 1, rounds, name,
                             kill ? ", with a shard killed," : "", took.count()));
       }
@@ -248,7 +248,7 @@ class ElasticRun {
                                       {"rounds", moves.p99.size()},
                                       {"replicas", kind_.replicas},
                                       {"acks", kind_.acks},
-                                      {"pulls/s", rate_}},
+                                      {"requests/s", rate_}},
                            .metric = metric,
                            .value = value,
                            .limit_name = limit_name,
@@ -277,8 +277,16 @@ class ElasticRun {
     const uint64_t rows = setting_.smallest ? 20'000 : 1'000'000;
     load_.emplace(Load{.table = table, .rows = rows, .step = 1, .pushes = std::vector<uint32_t>(rows)});
     ABSL_RETURN_IF_ERROR(Fill(*client_, *load_));
+    return SetRate();
+  }
+
+  // Sets the rate by what the cluster can do now, if that is less than before: where all shards share the cores
+  // of one machine, more of them can do less.
+  absl::Status SetRate() {
     ABSL_ASSIGN_OR_RETURN(const double capacity, Capacity(*load_, setting_.smallest ? 0.1 : 3));
-    rate_ = kOfCapacity * capacity;
+    rate_ = rate_ == 0 ? kOfCapacity * capacity : std::min(rate_, kOfCapacity * capacity);
+    Say(absl::StrFormat("%s: %.0f requests a second are %.0f %% of what it can do", kind_.Name(), rate_,
+                        100 * kOfCapacity));
     return absl::OkStatus();
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <thread>
 #include <utility>
 
@@ -44,17 +45,30 @@ absl::Status Fill(Client& client, Load& load) {
 absl::StatusOr<double> Capacity(Load& load, double seconds) {
   constexpr size_t kOutstanding = 32;
   const auto begin = steady_clock::now();
-  std::vector<Future<std::vector<float>>> pulls;
-  size_t done = 0;
+  std::deque<Future<std::vector<float>>> pulls;
+  std::deque<Future<void>> pushes;
+  size_t sent = 0;
   std::chrono::duration<double> took{};
   while (took.count() < seconds) {
-    while (pulls.size() < kOutstanding) pulls.push_back(load.table.PullAsync(load.Keys()));
-    for (auto& pull : pulls) ABSL_RETURN_IF_ERROR(std::move(pull).Get().status());
-    done += pulls.size();
-    pulls.clear();
+    if (sent++ % kPushEvery == 0) {
+      pushes.push_back(load.Push());
+    } else {
+      pulls.push_back(load.table.PullAsync(load.Keys()));
+    }
+    if (pulls.size() + pushes.size() < kOutstanding) continue;
+    if (pushes.size() > kOutstanding / kPushEvery) {
+      ABSL_RETURN_IF_ERROR(std::move(pushes.front()).Get());
+      pushes.pop_front();
+    } else {
+      ABSL_RETURN_IF_ERROR(std::move(pulls.front()).Get().status());
+      pulls.pop_front();
+    }
     took = steady_clock::now() - begin;
   }
-  return static_cast<double>(done) / took.count();
+  for (auto& pull : pulls) ABSL_RETURN_IF_ERROR(std::move(pull).Get().status());
+  for (auto& push : pushes) ABSL_RETURN_IF_ERROR(std::move(push).Get());
+  took = steady_clock::now() - begin;
+  return static_cast<double>(sent) / took.count();
 }
 
 absl::StatusOr<std::vector<double>> OpenLoop::Run(Load& load, double per_second,

@@ -32,7 +32,7 @@ struct Load {
 // Pushes every row once. Returns when all are acknowledged.
 absl::Status Fill(Client& client, Load& load);
 
-// Pulls a second with many outstanding.
+// Requests a second with 32 outstanding, of which every tenth is a push.
 absl::StatusOr<double> Capacity(Load& load, double seconds);
 
 // Runs `per_second` requests, of which every tenth is a push, until `stop`; returns the time of each pull in

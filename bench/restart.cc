@@ -89,6 +89,7 @@ class Restarts {
                                       .threads = Cores(),
                                       .memory_budget = absl::StrCat(static_cast<uint64_t>(2e9 * gigabytes_)),
                                       .acks = "durable",
+                                      .watched = false,
                                       .session_timeout = kTimeout}));
     ABSL_ASSIGN_OR_RETURN(const ring::SegmentMap map, cluster_->Map());
     for (uint32_t s = 0; s < map.SegmentCount(); ++s) segments_.push_back(SegmentId(s));

@@ -38,6 +38,7 @@ std::vector<std::string> RealCluster::shards() const {
 }
 
 std::vector<std::string> RealCluster::links() const {
+  if (!options_.watched) return {};
   std::vector<std::string> names = {absl::StrCat(kLink, kCoordinatorName)};
   for (const std::string& shard : shards()) {
     names.push_back(kLink + shard);
@@ -109,6 +110,8 @@ absl::Status RealCluster::StartCoordinator() {
   ABSL_ASSIGN_OR_RETURN(coordinator_address_, AwaitAddress(kCoordinatorName, file));
   processes_[kCoordinatorName].arguments[2] = coordinator_address_;
   coordinator_ = std::make_unique<tool::Coordinator>(coordinator_address_);
+  address_ = coordinator_address_;
+  if (!options_.watched) return absl::OkStatus();
   const std::filesystem::path to_file = options_.folder / "coordinator.address";
   if (!(std::ofstream(to_file) << coordinator_address_ << "\n")) {
     return absl::UnavailableError(absl::StrCat("cannot write ", to_file.string()));
@@ -118,10 +121,6 @@ absl::Status RealCluster::StartCoordinator() {
 }
 
 absl::Status RealCluster::AddShard(const std::string& name) {
-  const std::filesystem::path to_file = options_.folder / (name + ".address");
-  ABSL_ASSIGN_OR_RETURN(const std::string link, StartLink(name, to_file));
-  const std::filesystem::path peers_to_file = options_.folder / absl::StrCat(name, kPeers, ".address");
-  ABSL_ASSIGN_OR_RETURN(const std::string peer_link, StartLink(absl::StrCat(name, kPeers), peers_to_file));
   std::vector<std::string> arguments = {
       (tool::FolderOfPrograms() / "paceline-shard").string(),
       "--coordinator",
@@ -130,26 +129,28 @@ absl::Status RealCluster::AddShard(const std::string& name) {
       name,
       "--listen",
       "127.0.0.1:0",
-      "--advertise",
-      link,
-      "--port-file",
-      to_file.string(),
-      "--peer-advertise",
-      peer_link,
-      "--peer-port-file",
-      peers_to_file.string(),
       "--threads",
       absl::StrCat(options_.threads),
       "--memory-budget",
       options_.memory_budget,
-      "--record",
-      (records() / name).string(),
   };
+  if (options_.watched) ABSL_RETURN_IF_ERROR(Watch(name, arguments));
   if (durable()) {
     arguments.insert(arguments.end(),
                      {"--data-dir", (options_.folder / name).string(), "--acks", options_.acks});
   }
   return StartProcess(name, std::move(arguments));
+}
+
+absl::Status RealCluster::Watch(const std::string& shard, std::vector<std::string>& arguments) {
+  const std::filesystem::path to_file = options_.folder / (shard + ".address");
+  ABSL_ASSIGN_OR_RETURN(const std::string link, StartLink(shard, to_file));
+  const std::filesystem::path peers_to_file = options_.folder / absl::StrCat(shard, kPeers, ".address");
+  ABSL_ASSIGN_OR_RETURN(const std::string peer_link, StartLink(absl::StrCat(shard, kPeers), peers_to_file));
+  arguments.insert(arguments.end(),
+                   {"--advertise", link, "--port-file", to_file.string(), "--peer-advertise", peer_link,
+                    "--peer-port-file", peers_to_file.string(), "--record", (records() / shard).string()});
+  return absl::OkStatus();
 }
 
 absl::Status RealCluster::StartProcess(const std::string& name, std::vector<std::string> arguments) {

@@ -28,16 +28,19 @@ struct RealClusterOptions {
   std::string memory_budget = "4GiB";  // … as its flag has it
   std::string acks = "replicated";     // "durable": shards keep disks, in folder/NAME
   bool lose_power = false;             // a killed process loses its unsynced bytes
+  // Everybody reaches the servers through relays that can be slowed and killed, and shards write histories.
+  // Both take the time of a core; false where time is what is measured.
+  bool watched = true;
   uint64_t seed = 1;                   // of how much of that goes
   // Short, so that nobody waits long for a killed worker.
   absl::Duration session_timeout = absl::Seconds(3);
 };
 
 // A coordinator, shards and other programs that work with them, as processes on the loopback interface that
-// can be killed, stopped and started again, each by its name: "coordinator", "shard-0", … Everybody reaches
-// one of these through a relay (relay.h), "link-coordinator", "link-shard-0", "link-shard-0-peers" …, a
-// process as well. Shards write history files into folder/records, everyone logs into folder/logs. For one
-// thread.
+// can be killed, stopped and started again, each by its name: "coordinator", "shard-0", … In a watched cluster
+// everybody reaches one of these through a relay (relay.h), "link-coordinator", "link-shard-0",
+// "link-shard-0-peers" …, a process as well, and shards write history files into folder/records. Everyone logs
+// into folder/logs. For one thread.
 class RealCluster {
  public:
   // Returns when the cluster is in sync. `supervisor` must outlive it.
@@ -46,7 +49,7 @@ class RealCluster {
 
   bool durable() const { return options_.acks == "durable"; }
   uint64_t bytes_lost() const { return bytes_lost_; }      // that were not synced
-  const std::string& address() const { return address_; }  // of the coordinator's link
+  const std::string& address() const { return address_; }  // of the coordinator, or of its link
   const RealClusterOptions& options() const { return options_; }
   std::filesystem::path records() const { return options_.folder / "records"; }
   std::vector<std::string> shards() const;
@@ -104,6 +107,8 @@ class RealCluster {
   // The incarnation that is known now is over, once a newer one has joined.
   void NoteIncarnation(const std::string& shard);
   // A relay to the process that writes its address to `to_file`. Returns the relay's own.
+  // Puts relays before a shard, and adds them and its history to its arguments.
+  absl::Status Watch(const std::string& shard, std::vector<std::string>& arguments);
   absl::StatusOr<std::string> StartLink(const std::string& to, const std::filesystem::path& to_file);
   absl::StatusOr<std::string> AwaitAddress(const std::string& of, tool::PortFile& file);
   absl::Status Launch(const std::string& name);
