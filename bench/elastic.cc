@@ -105,14 +105,18 @@ class ElasticCluster {
       return std::ranges::count_if(status.shards(), [](const auto& s) { return s.drain().may_go(); }) ==
              kMany - kFew;
     }));
+    ABSL_ASSIGN_OR_RETURN(const double before, BytesSent());
     ABSL_RETURN_IF_ERROR(cluster_->End(Added(), absl::Minutes(1)));
-    return AwaitRest(kFew);
+    ABSL_RETURN_IF_ERROR(AwaitRest(kFew));
+    ABSL_ASSIGN_OR_RETURN(const double after, BytesSent());
+    sent_by_ended_ += std::max(0.0, before - after);
+    return absl::OkStatus();
   }
 
-  // Bytes of frames that shards have sent to others since they started.
+  // Bytes of frames that shards have sent to others, those that ended included.
   absl::StatusOr<double> BytesSent() {
     ABSL_ASSIGN_OR_RETURN(const ShardPages pages, ShardPages::Of(address()));
-    return pages.Sum("paceline_shard_replicate_bytes_total{direction=\"sent\"}");
+    return sent_by_ended_ + pages.Sum("paceline_shard_replicate_bytes_total{direction=\"sent\"}");
   }
   absl::StatusOr<double> BytesOfRows() {
     ABSL_ASSIGN_OR_RETURN(const ShardPages pages, ShardPages::Of(address()));
@@ -181,6 +185,7 @@ class ElasticCluster {
   std::unique_ptr<RealCluster> cluster_;
   std::unique_ptr<tool::Coordinator> coordinator_;
   std::set<std::string> known_;
+  double sent_by_ended_ = 0;
   uint64_t held_ = 0;  // of the shards that drain, when it began
 };
 
@@ -258,7 +263,8 @@ class ElasticRun {
       if (moves.p99.empty()) continue;
       add("pull p99 ms", Median(moves.p99), "quiet", Median(moves.quiet_p99));
       add("seconds", Median(moves.seconds), "a second", 1);
-      if (kind_.replicas == 0)  // otherwise records for copies are among what is sent
+      // With copies records are among what is sent; of what is cancelled nobody knows what was needed.
+      if (kind_.replicas == 0 && name.find("cancelled") == std::string::npos)
         add("bytes sent", Median(moves.sent), "rows moved, and pushed meanwhile", Median(moves.needed));
     }
   }
@@ -280,8 +286,8 @@ class ElasticRun {
     return SetRate();
   }
 
-  // Sets the rate by what the cluster can do now, if that is less than before: where all shards share the cores
-  // of one machine, more of them can do less.
+  // Sets the rate by what the cluster can do now, if that is less than before: where all shards share the
+  // cores of one machine, more of them can do less.
   absl::Status SetRate() {
     ABSL_ASSIGN_OR_RETURN(const double capacity, Capacity(*load_, setting_.smallest ? 0.1 : 3));
     rate_ = rate_ == 0 ? kOfCapacity * capacity : std::min(rate_, kOfCapacity * capacity);

@@ -31,16 +31,16 @@ struct RealClusterOptions {
   // Everybody reaches the servers through relays that can be slowed and killed, and shards write histories.
   // Both take the time of a core; false where time is what is measured.
   bool watched = true;
-  uint64_t seed = 1;                   // of how much of that goes
+  uint64_t seed = 1;  // of how much of that goes
   // Short, so that nobody waits long for a killed worker.
   absl::Duration session_timeout = absl::Seconds(3);
 };
 
 // A coordinator, shards and other programs that work with them, as processes on the loopback interface that
-// can be killed, stopped and started again, each by its name: "coordinator", "shard-0", … In a watched cluster
-// everybody reaches one of these through a relay (relay.h), "link-coordinator", "link-shard-0",
-// "link-shard-0-peers" …, a process as well, and shards write history files into folder/records. Everyone logs
-// into folder/logs. For one thread.
+// can be killed, stopped and started again, each by its name: "coordinator", "shard-0", … In a watched
+// cluster everybody reaches one of these through a relay (relay.h), "link-coordinator", "link-shard-0",
+// "link-shard-0-peers" …, a process as well, and shards write history files into folder/records. Everyone
+// logs into folder/logs. For one thread.
 class RealCluster {
  public:
   // Returns when the cluster is in sync. `supervisor` must outlive it.
