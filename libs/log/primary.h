@@ -223,6 +223,7 @@ class Primary {
   bool ChangeCommitted(size_t kind, uint64_t id, std::string* why);
   bool MayChange(std::string* why) const;
   bool MayBeReplaced() const;
+  void SettleAndHandOver();
   void OnTimeOfHandOver(absl::Time now);
   void HandOverIfUnfit(absl::Time now);
   void NoteServing(absl::Time now);

@@ -61,15 +61,15 @@ void Primary::Settle() {
 }
 
 void Primary::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ack) {
-  if (replicas_.OnAck(from, ack, segment_)) Settle();
+  if (replicas_.OnAck(from, ack, segment_)) SettleAndHandOver();
 }
 
 void Primary::OnDisk(v1::ReplicateReply::DiskState state, Lsn durable) {
-  if (replicas_.OnOwnDisk(state, durable)) Settle();
+  if (replicas_.OnOwnDisk(state, durable)) SettleAndHandOver();
 }
 
 void Primary::OnBeacon(const ring::Member& from, const v1::Beacon& beacon) {
-  if (replicas_.OnBeacon(from, beacon)) Settle();
+  if (replicas_.OnBeacon(from, beacon)) SettleAndHandOver();
 }
 
 // -- what the coordinator is told --
@@ -160,6 +160,12 @@ bool Primary::MayBeReplaced() const {
   // Records that are not on a failing disk are never acknowledged here. But the replica has them, so it may
   // go on from there.
   return replicas_.committed() == segment_.version() || replicas_.OwnDiskFails();
+}
+
+// Nobody is served until the replica has the place, so the primary asks for it as soon as it may.
+void Primary::SettleAndHandOver() {
+  Settle();
+  if (!hand_over_.asked() && MayBeReplaced()) OnTimeOfHandOver(clock_->Now());
 }
 
 void Primary::OnTimeOfHandOver(absl::Time now) {

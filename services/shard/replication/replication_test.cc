@@ -371,8 +371,8 @@ TEST_F(ReplicationTest, AHandOverNeedsNoWaitForLeases) {
   const auto refusal = Push(a, 4, 1);
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->reason(), v1::Refusal::UNAVAILABLE);
-  Pass(absl::Milliseconds(20));
-  ASSERT_THAT(Wishes(a, v1::ConfigWish::SWAP), SizeIs(1));
+  Deliver();
+  ASSERT_THAT(Wishes(a, v1::ConfigWish::SWAP), SizeIs(1)) << "asked at the replica's answer, not at the next visit";
   EXPECT_THAT(acks->numbers, ElementsAre(1, 2, 3));
   EXPECT_FALSE(a.host.primary()->MayAnswer()) << "never again in this epoch";
   Configure(2, 1, {0});
@@ -382,6 +382,13 @@ TEST_F(ReplicationTest, AHandOverNeedsNoWaitForLeases) {
   Pass(absl::Milliseconds(30));
   EXPECT_THAT(acks->numbers, ElementsAre(1, 2, 3, 4));
   EXPECT_EQ(a.host.follower()->segment()->Hash(), b.host.primary()->segment().Hash());
+}
+
+TEST_F(ReplicationTest, AReplicaIsLinkedWithTheOthersBeforeItIsPrimary) {
+  net.linked.clear();
+  Configure(2, 0, {1, 2});
+  EXPECT_TRUE(net.linked.contains({b.self, a.self}));
+  EXPECT_TRUE(net.linked.contains({b.self, c.self})) << "its first record waits for this one too";
 }
 
 TEST_F(ReplicationTest, AHandOverWithoutAnAnswerIsEndedByANewEpoch) {

@@ -183,6 +183,7 @@ class SegmentHost {
     int ring_bits = 0;
     log::Segment* state = nullptr;  // restored
   };
+  void LinkWithMembers(const ring::SegmentConfig& config, const ring::Member& self) const;
   void TellWhetherLost(const ring::SegmentConfig& config, const Cause& cause);
   void On(Event event, const Cause& cause);
   void Do(Action action, const Cause& cause);

@@ -49,6 +49,7 @@ void SegmentHost::OnConfig(const ring::SegmentConfig& config, MapVersion version
     // hears of, even one after epoch 1, has been one since the segment was empty: nothing was committed
     // without it.
     On(first ? Event::kNamedFirstReplica : Event::kNamedReplica, cause);
+    if (newer) LinkWithMembers(config, self);
   } else {
     if (newer && config.replicas.empty() && following() != nullptr && following()->restored &&
         follower()->whole() && Planted(Bug::kOldCopyServed)) {
@@ -57,6 +58,16 @@ void SegmentHost::OnConfig(const ring::SegmentConfig& config, MapVersion version
     TellWhetherLost(config, cause);
   }
   AnswerNamed();
+}
+
+// A replica may be primary next, and answers nobody then until the others have acknowledged its first record.
+void SegmentHost::LinkWithMembers(const ring::SegmentConfig& config, const ring::Member& self) const {
+  if (around_.port == nullptr) return;
+  const auto link = [&](const ring::Member& member) {
+    if (member != self) around_.port->Link(member);
+  };
+  link(config.primary);
+  std::ranges::for_each(config.replicas, link);
 }
 
 // Clients ask the shard of the primary that the map names.

@@ -72,6 +72,7 @@ class Net {
     ring::Member from, to;
     std::function<void(Node&)> deliver;
   };
+  std::set<std::pair<ring::Member, ring::Member>> linked;  // from, to: somebody asked for it
   bool Cut(const ring::Member& a, const ring::Member& b) const {
     return cut.contains({a, b}) || cut.contains({b, a});
   }
@@ -90,7 +91,10 @@ class Port : public log::ReplicationPort {
   void Send(const ring::Member& to, v1::ReplicateRequest::Segment head, absl::Cord body) override;
   void Send(const ring::Member& to, const v1::Beacon& beacon) override;
   void Wish(v1::ConfigWish wish) override { net_.wishes.emplace_back(self_, std::move(wish)); }
-  uint64_t Link(const ring::Member& to) override { return net_.Cut(self_, to) ? 0 : 1; }
+  uint64_t Link(const ring::Member& to) override {
+    net_.linked.emplace(self_, to);
+    return net_.Cut(self_, to) ? 0 : 1;
+  }
   absl::Duration NoCoordinator() const override { return no_coordinator; }
   absl::Duration no_coordinator;
 
