@@ -109,6 +109,7 @@ struct Plan {
   uint64_t clocks_aside = 15;
   uint32_t operations = 6;      // tables dropped and rates changed
   bool bounds = false;          // … and bounds that some workers follow
+  bool work_in_order = false;   // items of a work queue wait for those of the pass before
   bool deletes = false;         // the other job is deleted once, while it trains
   bool restores_first = false;  // a job is made of an older snapshot before any worker starts
   size_t changes_max = log::ChangeLog::kRowsMax;  // of rows of a table, that a segment keeps

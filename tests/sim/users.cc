@@ -96,7 +96,7 @@ void Worker::Work() {
 void Worker::OpenQueue() {
   doing_ = "opening its work queue";
   Enter([&] {
-    core().OpenWork("train", WorkTruth::Spec(), /*ahead=*/absl::Milliseconds(300),
+    core().OpenWork("train", world_.work.SpecInOrder(), /*ahead=*/absl::Milliseconds(300),
                     [this, start = starts()](absl::StatusOr<uint32_t> queue) {
                       if (start != starts() || !up()) return;
                       if (!queue.ok()) return Fail(queue.status());
