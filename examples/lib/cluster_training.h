@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,9 +20,10 @@ struct ClusterTraining {
 };
 
 // Starts the workers, `arguments` being the parent's own command line, shows their progress on standard
-// error, and returns when all have ended. Call it before the process starts any thread.
+// error, and returns when all have ended. Call it before the process starts any thread. `queued`: the examples
+// of a pass of the work queue, if they are others than those that are shown.
 ClusterTraining TrainOnCluster(const std::vector<std::string>& arguments, const JobOptions& options,
-                               Progress::Options progress);
+                               Progress::Options progress, std::optional<uint64_t> queued = std::nullopt);
 
 // Says why the training failed, and returns the exit code.
 int FailTraining(absl::string_view program, const ClusterTraining& training);
