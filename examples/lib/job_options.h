@@ -42,7 +42,7 @@ struct JobOptions {
   std::function<absl::Duration(uint32_t rank, uint64_t clock)> pause;
 };
 
-// "ssp:2", "ssp:auto", "ssp:auto:8", "essp:2", "vap:0.5", "vap:0.5/sqrt", "asp", "bsp" or "delay:2". A worker
+// "ssp:2", "ssp:auto", "ssp:auto:8", "essp:2", "essp:2/65536", "vap:0.5", "vap:0.5/sqrt", "asp", "bsp" or "delay:2". A worker
 // at an SSP bound waits until the others are within half of it; under a bounded delay it waits no longer than
 // it must.
 absl::StatusOr<Consistency> ParseModel(absl::string_view text);

@@ -85,6 +85,7 @@ void AddSubscribers(Plan& plan) {
   for (WorkerPlan& worker : plan.workers) {
     worker.told = world::Chance(random, 0.8);
     worker.told_each = world::Chance(random, 0.5);
+    worker.told_few = ring::Mix64(/*seed=*/1970, plan.seed) % 2 == 0;
   }
   if (world::Chance(random, 0.5)) plan.changes_max = 1 + world::Uniform(random, 6);
 }

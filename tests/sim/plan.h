@@ -68,7 +68,8 @@ struct WorkerPlan {
   bool catches_up = false;            // waits for several clocks when it waits
   bool bsp = false;                   // reads the aggregated table exactly
   bool told = false;                  // shards tell it what has changed (ESSP) …
-  bool told_each = false;             // … at each advance of the min clock
+  bool told_each = false;             // … at each advance of the min clock …
+  bool told_few = false;              // … and brought one row of a segment at a time
   bool adaptive = false;              // its bound is told, and at most its staleness
   bool bounded = false;               // it uses the counting table under a value bound …
   bool decays = false;                // … that becomes smaller

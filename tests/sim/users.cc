@@ -30,6 +30,7 @@ void Worker::Begin() {
   if (plan_.staleness.has_value() && plan_.told) {
     Essp essp{.staleness = *plan_.staleness};
     if (plan_.told_each) essp.every = 1;
+    if (plan_.told_few) essp.budget_bytes = 1;
     consistency = essp;
   } else if (plan_.staleness.has_value()) {
     Ssp ssp{.staleness = *plan_.staleness, .refresh = plan_.refresh, .adaptive = plan_.adaptive};
