@@ -17,7 +17,7 @@ size_t RowBytes(const table::Schema& schema) {
 }  // namespace
 
 std::optional<v1::Refusal> Subscriptions::Change(const SetChange& change, const View& view) {
-  const Name name{change.sink.get(), change.table->id};
+  const Name name{change.stream, change.table->id};
   auto it = sets_.find(name);
   const table::KeyView keys = Keys(change.keys);
   if (change.leave) {
@@ -121,7 +121,7 @@ std::optional<SetUpdate> Subscriptions::Build(Set& set, const View& view) {
       if (set.keys.contains(key)) update.keys.push_back(key);
     }
   }
-  Due due;
+  DueRows due;
   if (changed.has_value() && (set.budget > 0 || !set.due.empty())) due = Choose(set, view, update);
   const size_t row_bytes = RowBytes(set.table->schema);
   const bool fits = update.keys.size() <= kBytesMax / (sizeof(uint64_t) + row_bytes);
@@ -138,8 +138,8 @@ std::optional<SetUpdate> Subscriptions::Build(Set& set, const View& view) {
   return update;
 }
 
-Subscriptions::Due Subscriptions::Choose(const Set& set, const View& view, SetUpdate& update) {
-  Due due = set.due;
+Subscriptions::DueRows Subscriptions::Choose(const Set& set, const View& view, SetUpdate& update) {
+  DueRows due = set.due;
   for (const uint64_t key : update.keys) due[key] += view.tracker.Moved(set.table->id, key);
   std::vector<std::pair<float, uint64_t>> rows;
   rows.reserve(due.size());

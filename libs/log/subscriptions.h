@@ -61,6 +61,7 @@ struct SetChange {
   uint64_t budget = 0;     // bytes of rows that one brings, at least one row; 0: as many as fit
   bool leave = false;      // the keys leave the set; without keys the whole set goes
   absl::string_view keys;  // u64 each
+  uint64_t stream = 0;     // the sink's number at this shard
   std::shared_ptr<UpdateSink> sink;
 };
 
@@ -117,8 +118,9 @@ class Subscriptions {
   void Sweep();
 
  private:
-  using Name = std::pair<const UpdateSink*, TableId>;
-  using Due = absl::flat_hash_map<uint64_t, float>;  // rows, and by how much they were moved
+  // By stream and table. The order in which sets are told must not depend on where streams lie in memory.
+  using Name = std::pair<uint64_t, TableId>;
+  using DueRows = absl::flat_hash_map<uint64_t, float>;  // rows, and by how much they were moved
   struct Set {
     SessionId session;
     JobId job;
@@ -128,7 +130,7 @@ class Subscriptions {
     uint64_t set = 0;
     uint64_t budget = 0;
     absl::flat_hash_set<uint64_t> keys = {};
-    Due due = {};
+    DueRows due = {};
     Lsn upto = {};                                  // where its last update ended
     Clock told = 0;                                 // the min clock of that
     std::optional<SetUpdate> waits = std::nullopt;  // built, and not committed
@@ -142,7 +144,7 @@ class Subscriptions {
   std::optional<SetUpdate> Build(Set& set, const View& view);
   // Chooses among the rows that are due, and those that have changed: `keys` of the update. Says what is left
   // out, and returns what is due from then on.
-  static Due Choose(const Set& set, const View& view, SetUpdate& update);
+  static DueRows Choose(const Set& set, const View& view, SetUpdate& update);
   // Nobody asks for moves that all sets have been told of.
   void Settle(const View& view) const;
   Sets::iterator Erase(Sets::iterator it);

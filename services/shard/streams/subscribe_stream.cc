@@ -54,7 +54,7 @@ uint64_t BytesOf(const wire::Frame<v1::SubscribeUpdate>& frame) {
 }  // namespace
 
 SubscribeStream::SubscribeStream(Context& context)
-    : ServedStream(context, "subscribe"), confirmed_at_(context.clock().Now()) {}
+    : ServedStream(context, "subscribe"), id_(context.NewStreamId()), confirmed_at_(context.clock().Now()) {}
 
 bool SubscribeStream::TakesFrame() {
   MutexLock lock(&mutex_);
@@ -168,6 +168,7 @@ void SubscribeStream::ChangeSets(Request request) {
                                   .budget = budget,
                                   .leave = leave,
                                   .keys = slice.keys,
+                                  .stream = self->id_,
                                   .sink = self},
                                  slice.sender_epoch);
       }
@@ -212,6 +213,7 @@ void SubscribeStream::TakeReadings(const v1::SubscribeRequest& head) {
                             .job = self->caller_->job,
                             .reading = reading,
                             .beat = beat,
+                            .stream = self->id_,
                             .sink = self},
                            now);
         }
