@@ -16,7 +16,8 @@ std::string FormatOutcome(const LdaOptions& options, const LdaOutcome& outcome) 
             Grouped(static_cast<uint64_t>(Rate(outcome.totals.examples, outcome.reference_seconds))), &text);
   absl::StrAppendFormat(&text, "held-out perplexity without topics: %.1f\n", outcome.unigram_perplexity);
   if (outcome.tokens_repaired.value_or(0) > 0) {
-    absl::StrAppendFormat(&text, "workers were killed: %s of %s tokens were counted amiss, and are counted anew\n",
+    absl::StrAppendFormat(&text,
+                          "workers were killed: %s of %s tokens were counted amiss, and are counted anew\n",
                           Grouped(*outcome.tokens_repaired), Grouped(outcome.tokens));
   }
   text += FormatTotals(options, outcome.totals);

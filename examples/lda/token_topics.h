@@ -12,9 +12,9 @@
 
 namespace paceline::examples {
 
-// Where the topics of all tokens are, when workers share the documents by a queue: in rows of a table, so that
-// whoever samples a document next goes on from there. A document has rows of its own, of kTokens tokens each:
-// a token's topic + 1, or 0 while it has none and is in no count yet. Workers assign these rows.
+// Where the topics of all tokens are, when workers share the documents by a queue: in rows of a table, so
+// that whoever samples a document next goes on from there. A document has rows of its own, of kTokens tokens
+// each: a token's topic + 1, or 0 while it has none and is in no count yet. Workers assign these rows.
 class TokenTopics {
  public:
   static constexpr uint32_t kTokens = 32;  // of a row

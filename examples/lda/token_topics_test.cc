@@ -100,13 +100,15 @@ TEST(TokenTopicsTest, CountsFollowTheTopics) {
         rows.insert(rows.end(), at, at + TokenTopics::kTokens);
       }
       for (size_t i = 0; i < batch.keys.size(); ++i) {
-        for (size_t k = 0; k < kTopics; ++k) words[i * kTopics + k] = model.words[batch.keys[i] * kTopics + k];
+        for (size_t k = 0; k < kTopics; ++k)
+          words[i * kTopics + k] = model.words[batch.keys[i] * kTopics + k];
       }
       const TopicCounts counts{absl::MakeSpan(words), absl::MakeSpan(model.totals)};
       ASSERT_TRUE(TokenTopics::Take(rows, kTopics, &batch, counts).ok());
       batch.Resample(&sampler, counts);
       for (size_t i = 0; i < batch.keys.size(); ++i) {
-        for (size_t k = 0; k < kTopics; ++k) model.words[batch.keys[i] * kTopics + k] = words[i * kTopics + k];
+        for (size_t k = 0; k < kTopics; ++k)
+          model.words[batch.keys[i] * kTopics + k] = words[i * kTopics + k];
       }
       const std::vector<float> sampled = TokenTopics::RowsOf(batch);
       const std::vector<uint64_t> keys = places.Keys(begin, end);

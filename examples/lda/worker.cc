@@ -109,8 +109,8 @@ class Sampling {
     return TrainBatches(worker_, QueueOf(options_, documents_.size()),
                         [&](const TrainingBatch& next) -> absl::StatusOr<BatchLoss> {
                           const size_t begin = next.rows.front(), end = next.rows.back() + size_t{1};
-                          DocumentBatch batch = builder.Build(
-                              absl::MakeConstSpan(documents_).subspan(begin, end - begin));
+                          DocumentBatch batch =
+                              builder.Build(absl::MakeConstSpan(documents_).subspan(begin, end - begin));
                           return SampleShared(places.Keys(begin, end), &batch);
                         });
   }
@@ -185,8 +185,7 @@ absl::Status RepairCounts(const LdaOptions& options, absl::Span<const float> wor
                           absl::Span<const float> totals) {
   LdaOptions joining = options;  // only workers push to tables that are folded
   joining.join = true;
-  const absl::StatusOr<std::unique_ptr<Client>> client =
-      Client::Connect(WorkerClient(kLdaProgram, joining));
+  const absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(WorkerClient(kLdaProgram, joining));
   if (!client.ok()) return client.status();
   absl::StatusOr<Table> words_table = OpenCounts(**client, options, kWordsTable);
   if (!words_table.ok()) return words_table.status();

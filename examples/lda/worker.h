@@ -24,9 +24,9 @@ constexpr char kTokensTable[] = "token_topics";
 //   The topics are pulled and pushed with the counts, so that any worker may have a document next. A document
 //   is counted when it is sampled for the first time.
 //
-// A push of several rows is not one change. So if a worker is killed amid a batch, the counts may have some of
-// its words as they became, and the topics some as they were: by no more tokens than those of the documents
-// that `paceline status` counts as perhaps trained again. RepairCounts makes them agree.
+// A push of several rows is not one change. So if a worker is killed amid a batch, the counts may have some
+// of its words as they became, and the topics some as they were: by no more tokens than those of the
+// documents that `paceline status` counts as perhaps trained again. RepairCounts makes them agree.
 Training TrainingOf(const LdaOptions& options);
 
 // Adds to the counts by how much they are to change: `words` has a row for each word of the vocabulary. By a

@@ -51,9 +51,9 @@ ClusterTraining TrainOnCluster(const std::vector<std::string>& arguments, const 
   training.signal = (*group)->signal();
   training.totals = Sum((*group)->reports());
   if (training.status.ok() && options.count_work) {
-    absl::StatusOr<uint64_t> again = TrainedAgain(ReaderClient("count", options),
-                                                  queued.value_or(shown.examples_per_epoch),
-                                                  static_cast<uint64_t>(shown.epochs));
+    absl::StatusOr<uint64_t> again =
+        TrainedAgain(ReaderClient("count", options), queued.value_or(shown.examples_per_epoch),
+                     static_cast<uint64_t>(shown.epochs));
     training.status = again.status();
     if (again.ok()) training.totals.trained_again = *again;
   }

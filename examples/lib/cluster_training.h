@@ -20,8 +20,8 @@ struct ClusterTraining {
 };
 
 // Starts the workers, `arguments` being the parent's own command line, shows their progress on standard
-// error, and returns when all have ended. Call it before the process starts any thread. `queued`: the examples
-// of a pass of the work queue, if they are others than those that are shown.
+// error, and returns when all have ended. Call it before the process starts any thread. `queued`: the
+// examples of a pass of the work queue, if they are others than those that are shown.
 ClusterTraining TrainOnCluster(const std::vector<std::string>& arguments, const JobOptions& options,
                                Progress::Options progress, std::optional<uint64_t> queued = std::nullopt);
 

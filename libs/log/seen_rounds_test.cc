@@ -277,7 +277,8 @@ TEST_F(SeenRoundsTest, WhatIsSeenIsInAllThatReadersMayHandOut) {
         while (!model.to.empty() && model.to.front().at <= t) {
           const Model::Message message = model.to.front();
           model.to.pop_front();
-          rounds.Take({model.session, kJob, message.reading, message.beat, model.sink->number, model.sink}, View(), now);
+          rounds.Take({model.session, kJob, message.reading, message.beat, model.sink->number, model.sink},
+                      View(), now);
         }
         for (; model.taken < model.sink->rounds.size(); ++model.taken) {
           // One that is very late may come when its reader was forgotten.

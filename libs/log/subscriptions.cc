@@ -129,8 +129,7 @@ std::optional<SetUpdate> Subscriptions::Build(Set& set, const View& view) {
   if (!changed.has_value() || !fits) update.keys.clear();
   update.values.resize(update.keys.size() * row_bytes);
   const size_t named = update.keys.size() + update.left_out.size();
-  update.room =
-      set.sink->Reserve(wire::kCertificateBytes + named * sizeof(uint64_t) + update.values.size());
+  update.room = set.sink->Reserve(wire::kCertificateBytes + named * sizeof(uint64_t) + update.values.size());
   if (update.room == nullptr) return std::nullopt;
   set.due = std::move(due);
   const Segment::Table* table = view.segment.FindTable(set.table->id);

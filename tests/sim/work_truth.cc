@@ -76,10 +76,9 @@ void WorkTruth::CheckPassBefore(const WorkItem& item) {
   if (!in_order_ || item.pass == 0) return;
   for (uint64_t example = item.begin; example < item.end; ++example) {
     if (TimesLogged(item.pass - 1, example) > 0) continue;
-    verdict_.Violated(
-        "Work", absl::StrCat("passes are in order, and item ", item.number, " of pass ", item.pass,
-                             " is begun, but the update of example ", example,
-                             " of the pass before is in no log"));
+    verdict_.Violated("Work", absl::StrCat("passes are in order, and item ", item.number, " of pass ",
+                                           item.pass, " is begun, but the update of example ", example,
+                                           " of the pass before is in no log"));
     return;
   }
   marks_.Hit("an item is begun after that of the pass before");

@@ -31,10 +31,9 @@ class Told : public ClusterFixture, public ::testing::WithParamInterface<Model> 
     const std::unique_ptr<Client> client = Connect({.job = "told", .workers = kWorkers, .rank = rank});
     ASSERT_NE(client, nullptr);
     auto table = client->OpenOrCreate(
-        "sums",
-        Sparse{.consistency =
-                   Essp{.staleness = kStaleness, .every = 1, .budget_bytes = GetParam().budget_bytes},
-               .aggregated = GetParam().aggregated});
+        "sums", Sparse{.consistency =
+                           Essp{.staleness = kStaleness, .every = 1, .budget_bytes = GetParam().budget_bytes},
+                       .aggregated = GetParam().aggregated});
     ASSERT_THAT(table, IsOk());
     std::vector<uint64_t> keys(50);
     std::iota(keys.begin(), keys.end(), 0);
@@ -74,7 +73,8 @@ TEST_P(Told, RowsAreWithinTheBoundAndSentAgain) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tables, Told,
-                         ::testing::Values(Model{false, 0}, Model{false, 64}, Model{true, 0}, Model{true, 64}),
+                         ::testing::Values(Model{false, 0}, Model{false, 64}, Model{true, 0},
+                                           Model{true, 64}),
                          [](const auto& instance) {
                            return std::string(instance.param.aggregated ? "Aggregated" : "OnArrival") +
                                   (instance.param.budget_bytes > 0 ? "WithinABudget" : "");

@@ -36,9 +36,7 @@ constexpr Shape kShapes[] = {{1, 1}, {255, 1}, {257, 1}, {20'000, 3}, {270'000, 
 
 class RangesTest : public ClusterFixture, public ::testing::WithParamInterface<int> {
  protected:
-  void SetUp() override {
-    StartCluster({.shards = GetParam(), .ring_bits = kRingBits}, {.job = "ranges"});
-  }
+  void SetUp() override { StartCluster({.shards = GetParam(), .ring_bits = kRingBits}, {.job = "ranges"}); }
 };
 
 // The table as an array: what Add does to it, in the most obvious way.

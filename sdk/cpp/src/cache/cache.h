@@ -105,8 +105,9 @@ class ClockCounts {
 // told of once an update knows the change that put it into the set, and began no later than the row's
 // version. From then on it is as new as the last update, as long as each update follows the one before. If
 // one does not, if the set is gone, or the epoch is another one, the rows are pulled when they are too old,
-// and join anew. Under a budget an update may leave out rows that have changed: such a row is not told of until
-// an update brings it, even if it was pulled meanwhile. A row that is sent for some `staleness` clocks without being read leaves the set.
+// and join anew. Under a budget an update may leave out rows that have changed: such a row is not told of
+// until an update brings it, even if it was pulled meanwhile. A row that is sent for some `staleness` clocks
+// without being read leaves the set.
 //
 // **Size.** At most `bytes_max`, counting some 130 bytes for each row beside its values. Beyond that the
 // cache evicts rows by the second-chance algorithm (CLOCK; Corbató 1968), first those that are too old for

@@ -56,8 +56,8 @@ void RowCache::Join(Rows& rows, Row& row) {
   if (row.set == kQueued) return;
   if (InSet(row, set)) {
     // What an update told of it when it had an older version, or none, is not in this one.
-    row.told = !row.due && row.set <= set.known && set.there && row.epoch == set.epoch &&
-               row.version >= set.end;
+    row.told =
+        !row.due && row.set <= set.known && set.there && row.epoch == set.epoch && row.version >= set.end;
     return;
   }
   row.told = row.due = false;

@@ -59,9 +59,9 @@ class WorkBook {
   // Hands out until the session has `ahead` items that are not begun, if there are as many. Towards the end
   // each of `sessions` gets its share of half of what is left, so that all end at about the same time (guided
   // self-scheduling, Polychronopoulos and Kuck 1987). Items that came back go first. `outstanding`: items of
-  // the queue that all sessions hold; `oldest`: the first of these, UINT64_MAX if they hold none. Where passes
-  // are in order nothing is handed out beyond the pass that begins with the first item that is not done.
-  // Returns the number of items handed out.
+  // the queue that all sessions hold; `oldest`: the first of these, UINT64_MAX if they hold none. Where
+  // passes are in order nothing is handed out beyond the pass that begins with the first item that is not
+  // done. Returns the number of items handed out.
   size_t HandOut(uint64_t ahead, size_t sessions, size_t outstanding, WorkHeld& held,
                  uint64_t oldest = UINT64_MAX);
 
