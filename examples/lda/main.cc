@@ -44,7 +44,9 @@ class Run {
                                      .epoch = "sweep",
                                      .examples = "tokens"};
     if (options_.join) return RunJoining(kLdaProgram, options_, TrainingOf(options_), shown);
-    const ClusterTraining training = TrainOnCluster(arguments_, options_, shown, split_.train.size());
+    const ClusterTraining training = TrainOnCluster(
+        arguments_, options_, shown,
+        QueuedWork{.examples = split_.train.size(), .passes = 1 + static_cast<uint64_t>(options_.sweeps)});
     if (!training.status.ok()) return FailTraining(kLdaProgram, training);
     outcome_.totals = training.totals;
     if (absl::Status s = ReadModel(); !s.ok()) return Fail(kLdaProgram, s);

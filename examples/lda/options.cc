@@ -87,7 +87,7 @@ ScheduleOptions QueueOf(const LdaOptions& options, size_t documents) {
   return {.examples = documents,
           .batch_size = std::max<size_t>(1, (documents + batches - 1) / batches),
           .workers = options.workers,
-          .epochs = options.sweeps,
+          .epochs = 1 + options.sweeps,
           .seed = options.seed,
           .in_order = true};
 }

@@ -106,26 +106,32 @@ class Sampling {
     tokens_ = *std::move(tokens);
     const TokenTopics places(corpus_, documents_);
     BatchBuilder builder(corpus_, options_.topics, options_.seed);
-    return TrainBatches(worker_, QueueOf(options_, documents_.size()),
-                        [&](const TrainingBatch& next) -> absl::StatusOr<BatchLoss> {
-                          const size_t begin = next.rows.front(), end = next.rows.back() + size_t{1};
-                          DocumentBatch batch =
-                              builder.Build(absl::MakeConstSpan(documents_).subspan(begin, end - begin));
-                          return SampleShared(places.Keys(begin, end), &batch);
-                        });
+    return TrainBatches(
+        worker_, QueueOf(options_, documents_.size()),
+        [&](const TrainingBatch& next) -> absl::StatusOr<BatchLoss> {
+          const size_t begin = next.rows.front(), end = next.rows.back() + size_t{1};
+          DocumentBatch batch =
+              builder.Build(absl::MakeConstSpan(documents_).subspan(begin, end - begin));
+          return SampleShared(places.Keys(begin, end), /*counts_only=*/next.epoch == 0, &batch);
+        });
   }
 
-  absl::StatusOr<BatchLoss> SampleShared(absl::Span<const uint64_t> places, DocumentBatch* batch) {
+  // Goes on from the topics that the tokens have. Counts those that have none; all have one after epoch 0.
+  absl::StatusOr<BatchLoss> SampleShared(absl::Span<const uint64_t> places, bool counts_only,
+                                         DocumentBatch* batch) {
     Future<std::vector<float>> topics_coming = tokens_->PullAsync(places);
     if (absl::Status s = PullCounts(*batch, {}); !s.ok()) return s;
     const absl::StatusOr<std::vector<float>> topics = worker_.Await(std::move(topics_coming));
     if (!topics.ok()) return topics.status();
     if (absl::Status s = TokenTopics::Take(*topics, options_.topics, batch, counts()); !s.ok()) return s;
-    worker_.Pause();
-    const double nats = batch->Resample(&*sampler_, counts());
+    BatchLoss loss(0, 0);
+    if (!counts_only) {
+      worker_.Pause();
+      loss = BatchLoss(batch->Resample(&*sampler_, counts()), batch->rows.size());
+    }
     worker_.Push(*tokens_, places, TokenTopics::RowsOf(*batch));
     PushChanges(*batch);
-    return BatchLoss(nats, batch->rows.size());
+    return loss;
   }
 
   // -- the counts of a batch --

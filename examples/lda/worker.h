@@ -21,8 +21,8 @@ constexpr char kTokensTable[] = "token_topics";
 // - With --work split its documents are its own, and the topics of their tokens stay in this process. It
 //   counts them at clock 0; a worker that joins when others have begun fails.
 // - With --work queue items are documents, and each pass begins an item when the pass before is done with it.
-//   The topics are pulled and pushed with the counts, so that any worker may have a document next. A document
-//   is counted when it is sampled for the first time.
+//   The first pass counts. The topics are pulled and pushed with the counts, so that any worker may have a
+//   document next.
 //
 // A push of several rows is not one change. So if a worker is killed amid a batch, the counts may have some
 // of its words as they became, and the topics some as they were: by no more tokens than those of the

@@ -156,7 +156,9 @@ class LdaTest(ExampleTest):
     def test_queue(self):
         """Any worker may have a document next: without anybody killed nothing is counted amiss. (The topics of tokens are
         read as they are, so the histogram of staleness may exceed the bound of the counts.)"""
-        result = self.sample("ssp:3", 3, "--work", "queue", "--count-work", "--batches", "5")
+        data = self.path("documents", documents(random.Random(1)))
+        result = self.run_example("lda", "ssp:3", 3, "--docs", data, "--topics", str(2 * TOPICS), "--sweeps", "40",
+                                  "--work", "queue", "--count-work", "--batches", "5")
         self.check(result)
         self.assertEqual(result["tokens_repaired"], 0)
         self.assertEqual(result["trained_again"], 0)
