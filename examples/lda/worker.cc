@@ -110,8 +110,7 @@ class Sampling {
         worker_, QueueOf(options_, documents_.size()),
         [&](const TrainingBatch& next) -> absl::StatusOr<BatchLoss> {
           const size_t begin = next.rows.front(), end = next.rows.back() + size_t{1};
-          DocumentBatch batch =
-              builder.Build(absl::MakeConstSpan(documents_).subspan(begin, end - begin));
+          DocumentBatch batch = builder.Build(absl::MakeConstSpan(documents_).subspan(begin, end - begin));
           return SampleShared(places.Keys(begin, end), /*counts_only=*/next.epoch == 0, &batch);
         });
   }

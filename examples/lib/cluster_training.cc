@@ -53,8 +53,7 @@ ClusterTraining TrainOnCluster(const std::vector<std::string>& arguments, const 
   if (training.status.ok() && options.count_work) {
     const QueuedWork work = queued.value_or(
         QueuedWork{.examples = shown.examples_per_epoch, .passes = static_cast<uint64_t>(shown.epochs)});
-    absl::StatusOr<uint64_t> again =
-        TrainedAgain(ReaderClient("count", options), work.examples, work.passes);
+    absl::StatusOr<uint64_t> again = TrainedAgain(ReaderClient("count", options), work.examples, work.passes);
     training.status = again.status();
     if (again.ok()) training.totals.trained_again = *again;
   }

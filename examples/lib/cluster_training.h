@@ -26,10 +26,11 @@ struct QueuedWork {
 };
 
 // Starts the workers, `arguments` being the parent's own command line, shows their progress on standard
-// error, and returns when all have ended. Call it before the process starts any thread. `queued`: the
-// examples of a pass of the work queue, if they are others than those that are shown.
+// error, and returns when all have ended. Call it before the process starts any thread. `queued`: of a
+// work queue that has other examples or passes than those that are shown.
 ClusterTraining TrainOnCluster(const std::vector<std::string>& arguments, const JobOptions& options,
-                               Progress::Options progress, const std::optional<QueuedWork>& queued = std::nullopt);
+                               Progress::Options progress,
+                               const std::optional<QueuedWork>& queued = std::nullopt);
 
 // Says why the training failed, and returns the exit code.
 int FailTraining(absl::string_view program, const ClusterTraining& training);

@@ -83,7 +83,7 @@ TEST_F(Replicated, FoldsContinueAfterATakeover) {
 }
 
 TEST_F(Replicated, TakesMoreShardsThanReplicas) {
-  EXPECT_THAT(InProcessCluster::Start({.shards = 2, .replicas = 2}).status(),
+  EXPECT_THAT(mocks::InProcessCluster::Start({.shards = 2, .replicas = 2}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("replicas: 2 with 2 shards")));
 }
 
