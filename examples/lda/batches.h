@@ -21,6 +21,21 @@ struct DocumentBatch {
   double Resample(TopicSampler* sampler, const TopicCounts& counts);
 };
 
+// Makes batches of some documents. 4 bytes a word of the vocabulary. For one thread.
+class BatchBuilder {
+ public:
+  BatchBuilder(const Corpus& corpus, size_t topics, uint64_t seed);
+
+  // Each token has its first topic.
+  DocumentBatch Build(absl::Span<const uint32_t> documents);
+
+ private:
+  const Corpus& corpus_;
+  const size_t topics_;
+  const uint64_t seed_;
+  std::vector<uint32_t> numbers_;  // of the words, in the batch
+};
+
 // The documents of worker `rank` of `workers`, every workers-th of `documents`, in `batches` batches of
 // nearly equally many documents, each token with its first topic. Some may be empty.
 std::vector<DocumentBatch> BatchesOf(const Corpus& corpus, absl::Span<const uint32_t> documents,

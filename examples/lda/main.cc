@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "examples/lda/options.h"
 #include "examples/lda/outcome.h"
 #include "examples/lda/reference.h"
+#include "examples/lda/token_topics.h"
 #include "examples/lda/worker.h"
 #include "examples/lib/cluster_training.h"
 #include "examples/lib/console.h"
@@ -22,6 +24,12 @@ namespace {
 
 constexpr size_t kTopWords = 20;
 
+std::vector<float> Difference(const std::vector<float>& to, const std::vector<float>& from) {
+  std::vector<float> by(to.size());
+  for (size_t i = 0; i < to.size(); ++i) by[i] = to[i] - from[i];
+  return by;
+}
+
 // One run, from the documents to the report.
 class Run {
  public:
@@ -31,11 +39,14 @@ class Run {
   // The exit code.
   int Execute() {
     if (absl::Status s = ReadData(); !s.ok()) return Fail(kLdaProgram, s);
-    const ClusterTraining training = TrainOnCluster(arguments_, options_,
-                                                    {.examples_per_epoch = outcome_.tokens,
-                                                     .epochs = options_.sweeps,
-                                                     .epoch = "sweep",
-                                                     .examples = "tokens"});
+    const Progress::Options shown = {.examples_per_epoch = outcome_.tokens,
+                                     .epochs = options_.sweeps,
+                                     .epoch = "sweep",
+                                     .examples = "tokens"};
+    if (options_.join) return RunJoining(kLdaProgram, options_, TrainingOf(options_), shown);
+    const ClusterTraining training = TrainOnCluster(
+        arguments_, options_, shown,
+        QueuedWork{.examples = split_.train.size(), .passes = 1 + static_cast<uint64_t>(options_.sweeps)});
     if (!training.status.ok()) return FailTraining(kLdaProgram, training);
     outcome_.totals = training.totals;
     if (absl::Status s = ReadModel(); !s.ok()) return Fail(kLdaProgram, s);
@@ -61,13 +72,42 @@ class Run {
   // With every change of every worker: then the counts are those of all tokens.
   absl::Status ReadModel() {
     const ClientOptions reader = ReaderClient(kLdaProgram, options_);
+    if (absl::Status s = ReadCounts(reader); !s.ok()) return s;
+    if (options_.by_queue()) {
+      if (absl::Status s = Repair(reader); !s.ok()) return s;
+    }
+    return CheckCounts(model_, outcome_.tokens);
+  }
+
+  absl::Status ReadCounts(const ClientOptions& reader) {
     const uint64_t clock = outcome_.totals.clock_all_have;
     absl::StatusOr<std::vector<float>> words = ReadFirstRows(reader, kWordsTable, corpus_.words, clock);
     if (!words.ok()) return words.status();
     absl::StatusOr<std::vector<float>> totals = ReadFirstRows(reader, kTotalsTable, 1, clock);
     if (!totals.ok()) return totals.status();
     model_ = {.shape = ShapeOf(options_, corpus_), .words = *std::move(words), .totals = *std::move(totals)};
-    return CheckCounts(model_, outcome_.tokens);
+    return absl::OkStatus();
+  }
+
+  // A worker that was killed may have pushed a part of what it changed. The tokens have their topics, so the
+  // counts are made to follow these.
+  absl::Status Repair(const ClientOptions& reader) {
+    const uint64_t rows = TokenTopics(corpus_, split_.train).rows();
+    const absl::StatusOr<std::vector<float>> topics =
+        ReadFirstRows(reader, kTokensTable, rows, outcome_.totals.clock_all_have);
+    if (!topics.ok()) return topics.status();
+    const absl::StatusOr<TopicModel> counted = CountTokens(model_.shape, corpus_, split_.train, *topics);
+    if (!counted.ok()) return counted.status();
+    outcome_.tokens_repaired = TokensApart(model_, *counted);
+    if (*outcome_.tokens_repaired == 0) return absl::OkStatus();
+    if (absl::Status s = RepairCounts(options_, Difference(counted->words, model_.words),
+                                      Difference(counted->totals, model_.totals));
+        !s.ok()) {
+      return s;
+    }
+    if (absl::Status s = ReadCounts(reader); !s.ok()) return s;
+    if (TokensApart(model_, *counted) == 0) return absl::OkStatus();
+    return absl::DataLossError("the counts are not those of the tokens' topics, though they were repaired");
   }
 
   void Measure() {

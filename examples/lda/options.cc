@@ -1,5 +1,7 @@
 #include "examples/lda/options.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "examples/lib/console.h"
 
@@ -24,13 +26,15 @@ void AddOptions(CLI::App* app, LdaOptions* o) {
       ->required()
       ->check(ExistingFile());
   AddJobOptions(app, "a batch of documents of every worker", o);
+  AddWorkOptions(app, o);
   app->add_option("--topics", o->topics, "Topics to find")->type_name("K")->check(Within(1, 16'382));
   app->add_option("--sweeps", o->sweeps, "Passes over the documents")
       ->type_name("N")
       ->check(Within(1, 100'000));
   app->add_option(
          "--batches", o->batches,
-         "Parts of a worker's documents: before each it reads the counts, and after it adds what changed")
+         "Parts of a worker's documents: before each it reads the counts, and after it adds what changed. "
+         "With --work queue --workers times as many parts of all documents")
       ->type_name("N")
       ->check(Within(1, 100'000));
   app->add_option("--alpha", o->alpha, "Prior of a topic in a document")->type_name("X")->check(Positive());
@@ -76,6 +80,16 @@ absl::StatusOr<Corpus> ReadDocuments(const LdaOptions& options) {
                      " counts; number the words without gaps, or find fewer topics"));
   }
   return corpus;
+}
+
+ScheduleOptions QueueOf(const LdaOptions& options, size_t documents) {
+  const size_t batches = size_t{options.workers} * options.batches;
+  return {.examples = documents,
+          .batch_size = std::max<size_t>(1, (documents + batches - 1) / batches),
+          .workers = options.workers,
+          .epochs = 1 + options.sweeps,
+          .seed = options.seed,
+          .in_order = true};
 }
 
 TopicShape ShapeOf(const LdaOptions& options, const Corpus& corpus) {

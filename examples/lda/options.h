@@ -6,6 +6,7 @@
 
 #include "examples/lda/topics.h"
 #include "examples/lib/job_options.h"
+#include "examples/lib/schedule.h"
 
 namespace paceline::examples {
 
@@ -32,5 +33,8 @@ std::variant<LdaOptions, int> ParseLdaOptions(int argc, char** argv);
 // large.
 absl::StatusOr<Corpus> ReadDocuments(const LdaOptions& options);
 TopicShape ShapeOf(const LdaOptions& options, const Corpus& corpus);
+// How workers share so many documents by a queue: batches of as many documents as with a fixed split. Epoch 0
+// counts them, and each later one is a sweep.
+ScheduleOptions QueueOf(const LdaOptions& options, size_t documents);
 
 }  // namespace paceline::examples

@@ -15,6 +15,11 @@ std::string FormatOutcome(const LdaOptions& options, const LdaOutcome& outcome) 
   AppendRow("tokens/s", Grouped(static_cast<uint64_t>(Rate(outcome.totals.examples, outcome.totals.seconds))),
             Grouped(static_cast<uint64_t>(Rate(outcome.totals.examples, outcome.reference_seconds))), &text);
   absl::StrAppendFormat(&text, "held-out perplexity without topics: %.1f\n", outcome.unigram_perplexity);
+  if (outcome.tokens_repaired.value_or(0) > 0) {
+    absl::StrAppendFormat(&text,
+                          "workers were killed: %s of %s tokens were counted amiss, and are counted anew\n",
+                          Grouped(*outcome.tokens_repaired), Grouped(outcome.tokens));
+  }
   text += FormatTotals(options, outcome.totals);
   text += ExplainDifference("held-out perplexity", outcome.perplexity, outcome.reference_perplexity,
                             outcome.totals, "a larger --batches");
@@ -33,6 +38,7 @@ std::string OutcomeJson(const LdaOptions& options, const LdaOutcome& outcome) {
       {"loss", "nats a token"},
       {"reference_curve", CurveJson(outcome.reference_curve, outcome.tokens)},
   };
+  if (outcome.tokens_repaired.has_value()) json["tokens_repaired"] = *outcome.tokens_repaired;
   json.update(CommonJson(options, outcome.totals, outcome.tokens));
   return json.dump(2) + "\n";
 }

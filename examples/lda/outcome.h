@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ struct LdaOutcome {
   double reference_seconds = 0;
   std::vector<LossPoint> reference_curve;
   uint64_t tokens = 0;  // of the documents that were sampled
+  // With --work queue: so many were counted under another topic than they have, for workers that were killed,
+  // before that was made good.
+  std::optional<uint64_t> tokens_repaired;
   Totals totals;
 };
 

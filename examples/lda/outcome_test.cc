@@ -33,6 +33,16 @@ TEST(LdaOutcomeTest, Json) {
   EXPECT_TRUE(json.contains("curve"));
 }
 
+TEST(LdaOutcomeTest, SaysWhatWasCountedAmiss) {
+  LdaOutcome outcome = Sample();
+  EXPECT_FALSE(nlohmann::json::parse(OutcomeJson(LdaOptions(), outcome)).contains("tokens_repaired"));
+  outcome.tokens_repaired = 0;
+  EXPECT_EQ(nlohmann::json::parse(OutcomeJson(LdaOptions(), outcome))["tokens_repaired"], 0);
+  EXPECT_THAT(FormatOutcome(LdaOptions(), outcome), Not(HasSubstr("killed")));
+  outcome.tokens_repaired = 12;
+  EXPECT_THAT(FormatOutcome(LdaOptions(), outcome), HasSubstr("12 of 500 tokens were counted amiss"));
+}
+
 TEST(LdaOutcomeTest, ReportHasBothColumns) {
   LdaOutcome outcome = Sample();
   const std::string text = FormatOutcome(LdaOptions(), outcome);

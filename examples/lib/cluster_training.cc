@@ -28,7 +28,7 @@ std::vector<WorkerTrace> TracesOf(const std::vector<WorkerReport>& reports) {
 }  // namespace
 
 ClusterTraining TrainOnCluster(const std::vector<std::string>& arguments, const JobOptions& options,
-                               Progress::Options shown) {
+                               Progress::Options shown, const std::optional<QueuedWork>& queued) {
   ClusterTraining training;
   absl::StatusOr<std::unique_ptr<WorkerGroup>> group =
       WorkerGroup::Start(arguments, options.job, options.workers, options.by_queue());
@@ -51,8 +51,9 @@ ClusterTraining TrainOnCluster(const std::vector<std::string>& arguments, const 
   training.signal = (*group)->signal();
   training.totals = Sum((*group)->reports());
   if (training.status.ok() && options.count_work) {
-    absl::StatusOr<uint64_t> again = TrainedAgain(ReaderClient("count", options), shown.examples_per_epoch,
-                                                  static_cast<uint64_t>(shown.epochs));
+    const QueuedWork work = queued.value_or(
+        QueuedWork{.examples = shown.examples_per_epoch, .passes = static_cast<uint64_t>(shown.epochs)});
+    absl::StatusOr<uint64_t> again = TrainedAgain(ReaderClient("count", options), work.examples, work.passes);
     training.status = again.status();
     if (again.ok()) training.totals.trained_again = *again;
   }

@@ -26,6 +26,16 @@ absl::StatusOr<Consistency> ParseBound(absl::string_view text) {
       absl::StrCat("--model: vap: expected a number above 0, perhaps followed by /sqrt; found '", text, "'"));
 }
 
+// "S", or "S/BYTES".
+std::optional<Essp> ParseEssp(absl::string_view text) {
+  Essp essp;
+  const size_t slash = text.find('/');
+  if (!absl::SimpleAtoi(text.substr(0, slash), &essp.staleness)) return std::nullopt;
+  if (slash == absl::string_view::npos) return essp;
+  const bool budget = absl::SimpleAtoi(text.substr(slash + 1), &essp.budget_bytes) && essp.budget_bytes > 0;
+  return budget ? std::optional(essp) : std::nullopt;
+}
+
 }  // namespace
 
 absl::StatusOr<Consistency> ParseModel(absl::string_view text) {
@@ -43,8 +53,9 @@ absl::StatusOr<Consistency> ParseModel(absl::string_view text) {
     }
   }
   staleness = text;
-  Essp essp;
-  if (absl::ConsumePrefix(&staleness, "essp:") && absl::SimpleAtoi(staleness, &essp.staleness)) return essp;
+  if (absl::ConsumePrefix(&staleness, "essp:")) {
+    if (const std::optional<Essp> essp = ParseEssp(staleness)) return *essp;
+  }
   if (absl::ConsumePrefix(&staleness, "ssp:") && absl::SimpleAtoi(staleness, &ssp.staleness)) {
     ssp.catch_up = ssp.staleness / 2;
     return ssp;
@@ -54,7 +65,7 @@ absl::StatusOr<Consistency> ParseModel(absl::string_view text) {
   if (absl::ConsumePrefix(&staleness, "delay:") && absl::SimpleAtoi(staleness, &ssp.staleness)) return ssp;
   if (absl::ConsumePrefix(&text, "vap:")) return ParseBound(text);
   return absl::InvalidArgumentError(
-      absl::StrCat("--model: expected ssp:S, essp:S or delay:T with a whole number, ssp:auto or "
+      absl::StrCat("--model: expected ssp:S, essp:S[/BYTES] or delay:T with whole numbers, ssp:auto or "
                    "ssp:auto:MAX, vap:V[/sqrt], "
                    "asp or bsp; found '",
                    text, "'"));
@@ -83,7 +94,8 @@ void AddJobOptions(CLI::App* app, absl::string_view a_clock, JobOptions* o) {
          absl::StrCat(
              "Consistency: ssp:S, a worker reads all updates older than S clocks (a clock is ", a_clock,
              "); ssp:auto[:MAX], the same, and S follows how long the workers wait, up to MAX (16); essp:S, "
-             "as ssp:S, and shards send it what has changed meanwhile; delay:T, a clock starts "
+             "as ssp:S, and shards send it what has changed meanwhile (essp:S/BYTES: that much of each table "
+             "at a time, what was moved most first); delay:T, a clock starts "
              "once all are over but the last T; vap:V, what a worker has pushed to a row and not all have "
              "seen sums up to V at most (vap:V/sqrt: to V over the root of its clocks); asp, a worker reads "
              "whatever is there; or bsp, it reads "

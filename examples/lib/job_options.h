@@ -42,9 +42,9 @@ struct JobOptions {
   std::function<absl::Duration(uint32_t rank, uint64_t clock)> pause;
 };
 
-// "ssp:2", "ssp:auto", "ssp:auto:8", "essp:2", "vap:0.5", "vap:0.5/sqrt", "asp", "bsp" or "delay:2". A worker
-// at an SSP bound waits until the others are within half of it; under a bounded delay it waits no longer than
-// it must.
+// "ssp:2", "ssp:auto", "ssp:auto:8", "essp:2", "essp:2/65536", "vap:0.5", "vap:0.5/sqrt", "asp", "bsp" or
+// "delay:2". A worker at an SSP bound waits until the others are within half of it; under a bounded delay it
+// waits no longer than it must.
 absl::StatusOr<Consistency> ParseModel(absl::string_view text);
 
 // The ranges that numbers must be in; the help leaves them out, errors name them.

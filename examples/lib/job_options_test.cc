@@ -44,6 +44,9 @@ TEST(ParseModelTest, ModelNames) {
   EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:auto:8")).staleness, 8u);
   EXPECT_EQ(std::get<Ssp>(*ParseModel("ssp:auto:8")).catch_up, 4u);
   EXPECT_EQ(std::get<Essp>(*ParseModel("essp:4")).staleness, 4u);
+  EXPECT_EQ(std::get<Essp>(*ParseModel("essp:4")).budget_bytes, 0u);
+  EXPECT_EQ(std::get<Essp>(*ParseModel("essp:4/65536")).staleness, 4u);
+  EXPECT_EQ(std::get<Essp>(*ParseModel("essp:4/65536")).budget_bytes, 65536u);
   EXPECT_EQ(std::get<Ssp>(*ParseModel("delay:4")).staleness, 4u);
   EXPECT_FALSE(std::get<Ssp>(*ParseModel("delay:4")).catch_up.has_value());
   EXPECT_EQ(std::get<Vap>(*ParseModel("vap:0.5")).v, 0.5);
@@ -55,7 +58,7 @@ TEST(ParseModelTest, ModelNames) {
   for (const char* wrong : {"",           "ssp",       "ssp:",          "ssp:-1",   "ssp:2x",    "SSP:2",
                             "essp:",      "essp:x",    "delay:",        "delay:-1", "ssp:auto:", "ssp:auto:0",
                             "ssp:auto:x", "ssp:auto8", "ssp:automatic", "vap:",     "vap:0",     "vap:-1",
-                            "vap:x",      "vap:inf",   "vap:1/log"}) {
+                            "vap:x",      "vap:inf",   "vap:1/log",     "essp:4/",  "essp:4/0",  "essp:/9"}) {
     EXPECT_EQ(ParseModel(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
   }
 }

@@ -23,6 +23,9 @@ struct ScheduleOptions {
   size_t workers = 1;      // > 0
   int epochs = 5;
   uint64_t seed = 1;
+  // Of a work queue: all epochs visit the examples as they are numbered, and no example before its epoch
+  // before is done with it (WorkOptions::passes_in_order). For training that keeps something by example.
+  bool in_order = false;
 };
 
 // One worker's way through a ScheduleOptions. Every worker has the same number of clocks. 4 bytes an example.

@@ -12,15 +12,19 @@ namespace {
 
 constexpr char kQueue[] = "examples";
 
+uint64_t CountOf(const TrainingBatch& batch, const BatchLoss& loss) {
+  return loss.parts.value_or(batch.rows.size());
+}
+
 absl::Status TrainSplit(JobWorker& worker, const ScheduleOptions& options, TrainBatch train) {
   Schedule schedule(options, worker.client().rank());
   worker.Begin(schedule.clocks(), static_cast<size_t>(options.epochs));
   for (size_t clock = worker.client().clock(); clock < schedule.clocks(); ++clock) {
-    const absl::Span<const uint32_t> rows = schedule.Rows(clock);
-    const auto epoch = static_cast<int>(clock / schedule.clocks_per_epoch());
-    const absl::StatusOr<double> loss = train({.rows = rows, .epoch = epoch});
+    const TrainingBatch batch{.rows = schedule.Rows(clock),
+                              .epoch = static_cast<int>(clock / schedule.clocks_per_epoch())};
+    const absl::StatusOr<BatchLoss> loss = train(batch);
     if (!loss.ok()) return loss.status();
-    if (absl::Status s = worker.EndClock(clock, rows.size(), *loss); !s.ok()) return s;
+    if (absl::Status s = worker.EndClock(clock, CountOf(batch, *loss), loss->sum); !s.ok()) return s;
   }
   return absl::OkStatus();
 }
@@ -40,7 +44,8 @@ class QueueTraining {
     absl::StatusOr<WorkQueue> queue =
         worker_.client().OpenWork(kQueue, {.examples = schedule_.examples,
                                            .per_item = ExamplesOfItem(schedule_),
-                                           .passes = static_cast<uint64_t>(schedule_.epochs)});
+                                           .passes = static_cast<uint64_t>(schedule_.epochs),
+                                           .passes_in_order = schedule_.in_order});
     if (!queue.ok()) return queue.status();
     worker_.Begin(StepsOfEpoch() * static_cast<size_t>(schedule_.epochs),
                   static_cast<size_t>(schedule_.epochs));
@@ -62,21 +67,27 @@ class QueueTraining {
     SetEpoch(static_cast<int>(item.pass));
     for (uint64_t begin = item.begin; begin < item.end; begin += schedule_.batch_size) {
       const uint64_t end = std::min<uint64_t>(begin + schedule_.batch_size, item.end);
-      const absl::Span<const uint32_t> rows = absl::MakeConstSpan(order_).subspan(begin, end - begin);
-      const absl::StatusOr<double> loss = train_({.rows = rows, .epoch = epoch_});
+      const TrainingBatch batch{.rows = absl::MakeConstSpan(order_).subspan(begin, end - begin),
+                                .epoch = epoch_};
+      const absl::StatusOr<BatchLoss> loss = train_(batch);
       if (!loss.ok()) return loss.status();
       Count(item.pass, begin, end);
       if (absl::Status s = queue.Mark(item, end); !s.ok()) return s;
       const size_t step = item.pass * StepsOfEpoch() + begin / schedule_.batch_size;
-      if (absl::Status s = worker_.EndClock(step, rows.size(), *loss); !s.ok()) return s;
+      if (absl::Status s = worker_.EndClock(step, CountOf(batch, *loss), loss->sum); !s.ok()) return s;
     }
     return queue.Done(item);
   }
 
   void SetEpoch(int epoch) {
     if (epoch == epoch_) return;
-    order_ = EpochOrder(schedule_.examples, schedule_.seed, epoch);
     epoch_ = epoch;
+    if (!schedule_.in_order) {
+      order_ = EpochOrder(schedule_.examples, schedule_.seed, epoch);
+    } else if (order_.empty()) {
+      order_.resize(schedule_.examples);
+      std::iota(order_.begin(), order_.end(), 0u);
+    }
   }
 
   void Count(uint64_t pass, uint64_t begin, uint64_t end) {

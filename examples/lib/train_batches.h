@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -17,12 +18,22 @@ struct TrainingBatch {
   int epoch = 0;
 };
 
-// Trains one batch: pulls, computes, pushes. Returns the sum of its examples' losses before their own update.
-using TrainBatch = absl::FunctionRef<absl::StatusOr<double>(const TrainingBatch&)>;
+// The sum of the losses of a batch, each before its own update: of its examples, or of so many parts of them
+// that count instead, such as words of documents.
+struct BatchLoss {
+  BatchLoss(double of_examples) : sum(of_examples) {}  // NOLINT: most are of examples
+  BatchLoss(double of_parts, uint64_t so_many) : sum(of_parts), parts(so_many) {}
+
+  double sum = 0;
+  std::optional<uint64_t> parts = std::nullopt;
+};
+
+// Trains one batch: pulls, computes, pushes.
+using TrainBatch = absl::FunctionRef<absl::StatusOr<BatchLoss>(const TrainingBatch&)>;
 
 // Trains this worker's part of all epochs, and ends a clock after each batch. Call it after the worker has
-// joined; it begins the training. Each epoch visits its examples in EpochOrder, in batches of
-// schedule.batch_size. Which of them are this worker's depends on --work:
+// joined; it begins the training. Each epoch visits its examples in EpochOrder, or as they are numbered
+// (schedule.in_order), in batches of schedule.batch_size. Which of them are this worker's depends on --work:
 //
 // - split: those of its Schedule. A job's set of workers is fixed then: what a worker that dies has not
 //   trained is never trained.

@@ -98,6 +98,8 @@ enum class Bug : uint8_t {
   kOlderHandedOut,       // a client hands out a value that is older than the round it has confirmed
   kLeaseOutlived,        // … though it may have been forgotten
   kSeenWhenCommitted,    // a push no longer counts against its bound once it is committed
+  kWorkOutOfOrder,  // an item is handed out though that of the same examples in the pass before is not done
+  kLeftOutCalledFresh,  // a row left out of an update for its budget is not told as left out
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -10,13 +10,20 @@ constexpr size_t kPastMax = 64;
 
 }  // namespace
 
-void ChangeLog::Add(Lsn version, uint64_t key) {
-  last_[key] = version;
+void ChangeLog::Add(Lsn version, uint64_t key, float moved) {
+  Last& last = last_[key];
+  if (last.version <= settled_) last.moved = 0;
+  last = {.version = version, .moved = last.moved + moved};
   entries_.push_back({.version = version, .key = key});
   if (last_.size() > rows_max_) ForgetOldest();
   // A row that changes again and again must not make the log long.
   if (entries_.size() <= 2 * last_.size() + kPastMax) return;
   std::erase_if(entries_, [this](const Entry& entry) { return IsPast(entry); });
+}
+
+float ChangeLog::Moved(uint64_t key) const {
+  const auto last = last_.find(key);
+  return last == last_.end() ? 0 : last->second.moved;
 }
 
 // It knows all changes of a record, or none.

@@ -26,6 +26,23 @@ TEST(ChangeLogTest, TellsEachRowOnceThatWasChangedSince) {
   EXPECT_THAT(log.Since(Lsn(15), 0), Optional(IsEmpty()));
 }
 
+TEST(ChangeLogTest, MovesAddUpUntilTheyAreSettled) {
+  ChangeLog log(Lsn(0));
+  EXPECT_EQ(log.Moved(7), 0);
+  log.Add(Lsn(1), 7, 0.5f);
+  log.Add(Lsn(2), 7, 0.25f);
+  log.Add(Lsn(2), 8, 1);
+  EXPECT_EQ(log.Moved(7), 0.75f);
+  log.Settle(Lsn(2));
+  log.Add(Lsn(3), 7, 0.125f);
+  EXPECT_EQ(log.Moved(7), 0.125f);
+  log.Add(Lsn(4), 7, 0.125f);
+  EXPECT_EQ(log.Moved(7), 0.25f);
+  log.Settle(Lsn(1));
+  log.Add(Lsn(5), 8, 2);
+  EXPECT_EQ(log.Moved(8), 2) << "what is settled stays so";
+}
+
 TEST(ChangeLogTest, ARowThatChangesAgainAndAgainTakesNoMoreRoom) {
   ChangeLog log(Lsn(0), /*rows_max=*/2);
   log.Add(Lsn(1), 5);

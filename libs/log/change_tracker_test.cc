@@ -72,6 +72,48 @@ TEST_F(ChangeTrackerTest, AForgottenTableBeginsAnew) {
   EXPECT_EQ(Since(asked), kChangesUnknown);
 }
 
+TEST_F(ChangeTrackerTest, FoldsAreTrackedToo) {
+  const auto folded = AggregatedTable(JobId(1));
+  segment.Apply(OpenTable{folded});
+  tracker.Track(kFoldedTable, segment.version());
+  const Lsn begun = segment.version();
+  Fold fold{.job = JobId(1), .clock = 0, .tables = {}, .numbers = {}};
+  fold.tables.push_back({.table = kFoldedTable, .keys = {3, 9}, .values = {1, 0}});
+  tracker.Apply(fold, segment, [&] { segment.Apply(fold); });
+  const auto changed = tracker.Since(kFoldedTable, begun, UINT64_MAX);
+  ASSERT_TRUE(changed.has_value());
+  EXPECT_EQ(*changed, std::vector<uint64_t>({3})) << "a sum of 0 changes nothing";
+}
+
+// Moves are relative to the row, and each step counts.
+TEST_F(ChangeTrackerTest, WeighsHowMuchRowsAreMoved) {
+  tracker.Track(kSumTable, segment.version());
+  Push(5, 10);
+  EXPECT_EQ(tracker.Moved(kSumTable, 5), 0) << "nobody wants to know";
+  tracker.Weigh(kSumTable);
+  Push(5, 10);  // to 20
+  EXPECT_EQ(tracker.Moved(kSumTable, 5), 0.5f);
+  Push(5, -10);
+  EXPECT_EQ(tracker.Moved(kSumTable, 5), 1);
+  Push(6, 1e-6f);
+  EXPECT_EQ(tracker.Moved(kSumTable, 6), 1) << "it was 0";
+  Push(6, -2e-6f);
+  EXPECT_EQ(tracker.Moved(kSumTable, 6), 3) << "to the opposite";
+  tracker.Settle(kSumTable, segment.version());
+  Push(5, 0);
+  Push(5, 30);
+  EXPECT_EQ(tracker.Moved(kSumTable, 5), 0.75f);
+  EXPECT_EQ(tracker.Moved(kFoldedTable, 5), 0) << "it is not tracked";
+}
+
+TEST(ChangeTrackerCheckTest, OfRangedTablesNobodyIsTold) {
+  table::Schema schema;
+  EXPECT_TRUE(ChangeTracker::CheckTold(schema).ok());
+  schema.aggregated = true;
+  EXPECT_TRUE(ChangeTracker::CheckTold(schema).ok());
+  EXPECT_FALSE(ChangeTracker::CheckTold({.kind = table::Kind::kRanged}).ok());
+}
+
 TEST(ChangeTrackerCheckTest, TellsNoChangesOfAggregatedAndRangedTables) {
   table::Schema schema;
   EXPECT_TRUE(ChangeTracker::Check(schema).ok());

@@ -1,5 +1,7 @@
 // Clocks at the primary: parts of aggregated tables are staged, and min clocks move once every worker has
 // ticked.
+#include <variant>
+
 #include "absl/strings/str_cat.h"
 #include "libs/log/primary.h"
 #include "libs/log/refusals.h"
@@ -52,7 +54,11 @@ void Primary::MoveOn(JobId job) {
 
 void Primary::AdvanceMinClock(JobId job) {
   while (const auto step = folds_.Next(job, segment_.ClockOf(job), cuts_.ClockOf(job))) {
-    Append(step->record);
+    if (const auto* fold = std::get_if<Fold>(&step->record)) {
+      tracker_.Apply(*fold, segment_, [&] { Append(step->record); });
+    } else {
+      Append(step->record);
+    }
     for (const auto& [sink, number] : step->folded) {
       Acknowledge(sink, {.segment = segment_.id(), .line = Line::kAggregated, .number = number});
       sink->Wake();

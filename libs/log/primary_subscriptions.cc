@@ -14,7 +14,7 @@ std::optional<v1::Refusal> Primary::Subscribe(const SetChange& change) {
     return sessions_.NotOpen(change.session, change.job, segment_, "; open a new session");
   }
   absl::Status valid = CheckNotDropped(*change.table, segment_);
-  if (valid.ok()) valid = ChangeTracker::Check(change.table->schema);
+  if (valid.ok()) valid = ChangeTracker::CheckTold(change.table->schema);
   if (!valid.ok()) return RefusalOf(v1::Refusal::INVALID, segment_.id(), valid.message());
   OpenTableIfNew(change.table);
   const ring::Placement& placement = segment_.FindTable(change.table->id)->placement;

@@ -1,7 +1,6 @@
 #include "libs/log/seen_rounds.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "libs/base/planted.h"
 
@@ -11,16 +10,6 @@ namespace {
 PartNumber AppliedOf(const Segment& segment, SessionId session) {
   const Segment::SessionState* state = segment.FindSession(session);
   return state == nullptr ? 0 : state->applied.At(Line::kArrival);
-}
-
-// In the order of their sessions, which does not depend on where streams lie in memory.
-template <class Clients>
-auto InOrder(Clients& clients) {
-  std::vector<decltype(&clients.begin()->second)> ordered;
-  ordered.reserve(clients.size());
-  for (auto& [sink, client] : clients) ordered.push_back(&client);
-  std::ranges::sort(ordered, {}, [](const auto* client) { return client->session.v; });
-  return ordered;
 }
 
 uint32_t RankPlusOne(const Segment& segment, JobId job, SessionId session) {
@@ -36,10 +25,11 @@ void SeenRounds::Take(const ReadingNote& note, const View& view, absl::Time now)
   if (!began_.has_value()) began_ = now;
   now_ = std::max(now_, now);
   Rounds& rounds = jobs_[note.job];
-  if (!rounds.clients.contains(note.sink.get()) && rounds.clients.size() >= kClientsMax) {
+  const Name name{note.session, note.stream};
+  if (!rounds.clients.contains(name) && rounds.clients.size() >= kClientsMax) {
     return note.sink->Told({.segment = view.segment.id(), .epoch = view.epoch, .beat = note.beat});
   }
-  Client& client = rounds.clients[note.sink.get()];
+  Client& client = rounds.clients[name];
   Count(rounds, client, -1);
   client.session = note.session;
   client.sink = note.sink;
@@ -92,14 +82,14 @@ void SeenRounds::OnTime(const View& view, absl::Time now) {
       const bool over = client.sink->gone() || now - client.heard > kAsksNoMore;
       return view.segment.FindSession(client.session) == nullptr || (!client.reads && over);
     });
-    for (Client* const client : InOrder(rounds.clients)) {
-      if (!client->reads) continue;
-      if (client->confirmed < client->told && !client->since.has_value()) client->since = now;
-      const bool late = client->since.has_value() && now - *client->since > kSilence;
-      if (!late && now - client->heard <= kSilence) continue;
-      client->reads = false;
-      client->since.reset();
-      client->sink->Told(Of(rounds, *client, view));
+    for (auto& [name, client] : rounds.clients) {
+      if (!client.reads) continue;
+      if (client.confirmed < client.told && !client.since.has_value()) client.since = now;
+      const bool late = client.since.has_value() && now - *client.since > kSilence;
+      if (!late && now - client.heard <= kSilence) continue;
+      client.reads = false;
+      client.since.reset();
+      client.sink->Told(Of(rounds, client, view));
     }
     Count(rounds);
     Progress(rounds, view);
@@ -134,7 +124,7 @@ void SeenRounds::Count(Rounds& rounds, const Client& client, int by) {
 
 void SeenRounds::Count(Rounds& rounds) {
   rounds.wishing = rounds.unconfirmed = 0;
-  for (const auto& [sink, client] : rounds.clients) Count(rounds, client, 1);
+  for (const auto& [name, client] : rounds.clients) Count(rounds, client, 1);
 }
 
 bool SeenRounds::Asked(const Rounds& rounds, const View& view) const {
@@ -148,38 +138,35 @@ void SeenRounds::Begin(Rounds& rounds, const View& view) {
   rounds.state = Rounds::State::kBuilt;
   ++rounds.number;
   rounds.version = view.segment.version();
-  for (auto& [sink, client] : rounds.clients) client.own = AppliedOf(view.segment, client.session);
+  for (auto& [name, client] : rounds.clients) client.own = AppliedOf(view.segment, client.session);
   Count(rounds);
 }
 
 void SeenRounds::TellReaders(Rounds& rounds, const View& view) {
   rounds.state = Rounds::State::kTold;
-  for (Client* const client : InOrder(rounds.clients)) {
-    if (!client->reads) continue;
-    client->told = rounds.number;
-    client->version = rounds.version;
-    client->sink->Told(Of(rounds, *client, view));
+  for (auto& [name, client] : rounds.clients) {
+    if (!client.reads) continue;
+    client.told = rounds.number;
+    client.version = rounds.version;
+    client.sink->Told(Of(rounds, client, view));
   }
 }
 
 const SeenRounds::Client* SeenRounds::Awaited(const Rounds& rounds) {
   if (rounds.state != Rounds::State::kTold) return nullptr;
-  const Client* first = nullptr;
-  for (const auto& [sink, client] : rounds.clients) {
-    if (!client.reads || client.confirmed >= rounds.number) continue;
-    if (first == nullptr || client.session.v < first->session.v) first = &client;
-  }
-  return first;
+  const auto first = std::ranges::find_if(rounds.clients, [&](const auto& entry) {
+    return entry.second.reads && entry.second.confirmed < rounds.number;
+  });
+  return first == rounds.clients.end() ? nullptr : &first->second;
 }
 
 void SeenRounds::End(Rounds& rounds, const View& view) {
   rounds.state = Rounds::State::kNone;
-  for (Client* const client : InOrder(rounds.clients)) {
-    if (client->own <= client->seen) continue;
-    client->seen = client->own;
-    if (client->first_wish <= client->seen)
-      client->first_wish = client->wish > client->seen ? client->wish : 0;
-    if (client->wish > 0) client->sink->Told(Of(rounds, *client, view));
+  for (auto& [name, client] : rounds.clients) {
+    if (client.own <= client.seen) continue;
+    client.seen = client.own;
+    if (client.first_wish <= client.seen) client.first_wish = client.wish > client.seen ? client.wish : 0;
+    if (client.wish > 0) client.sink->Told(Of(rounds, client, view));
   }
   Count(rounds);
 }

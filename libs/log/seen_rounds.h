@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "libs/base/ids.h"
@@ -29,6 +30,7 @@ struct ReadingNote {
   JobId job;
   wire::Reading reading;
   uint64_t beat = 0;
+  uint64_t stream = 0;  // the sink's number at this shard
   std::shared_ptr<RoundSink> sink;
 };
 
@@ -92,13 +94,15 @@ class SeenRounds {
     PartNumber own = 0;   // its parts up to the version of the present round
     PartNumber seen = 0;  // … of the last one that has ended
   };
+  // The order in which clients are told: it must not depend on where streams lie in memory.
+  using Name = std::pair<SessionId, uint64_t>;  // and the number of its stream
   // Of one job. A round is built, told, and ends; then there is none until somebody asks.
   struct Rounds {
     enum class State { kNone, kBuilt, kTold };
     State state = State::kNone;
     uint64_t number = 1;
     Lsn version;
-    std::map<const RoundSink*, Client> clients;
+    std::map<Name, Client> clients;
     // Counted, so that parts and commits that concern nobody need not look at all clients.
     size_t wishing = 0;      // those with a first wish
     size_t unconfirmed = 0;  // readers that have not confirmed this number

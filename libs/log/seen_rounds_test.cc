@@ -26,6 +26,8 @@ struct Sink : RoundSink {
   bool gone() const override { return over; }
   std::vector<wire::Round> rounds;
   bool over = false;
+  const uint64_t number = ++numbers;
+  static inline uint64_t numbers = 0;
 };
 
 class SeenRoundsTest : public ::testing::Test {
@@ -37,6 +39,7 @@ class SeenRoundsTest : public ::testing::Test {
                  .job = kJob,
                  .reading = {.segment = segment.id(), .kind = kind, .round = round, .wish = wish},
                  .beat = ++beat,
+                 .stream = sink->number,
                  .sink = sink},
                 View(), now);
   }
@@ -274,7 +277,8 @@ TEST_F(SeenRoundsTest, WhatIsSeenIsInAllThatReadersMayHandOut) {
         while (!model.to.empty() && model.to.front().at <= t) {
           const Model::Message message = model.to.front();
           model.to.pop_front();
-          rounds.Take({model.session, kJob, message.reading, message.beat, model.sink}, View(), now);
+          rounds.Take({model.session, kJob, message.reading, message.beat, model.sink->number, model.sink},
+                      View(), now);
         }
         for (; model.taken < model.sink->rounds.size(); ++model.taken) {
           // One that is very late may come when its reader was forgotten.

@@ -8,9 +8,16 @@
 #include "libs/log/refusals.h"
 
 namespace paceline::log {
+namespace {
+
+size_t RowBytes(const table::Schema& schema) {
+  return schema.dim * sizeof(float);
+}
+
+}  // namespace
 
 std::optional<v1::Refusal> Subscriptions::Change(const SetChange& change, const View& view) {
-  const Name name{change.sink.get(), change.table->id};
+  const Name name{change.stream, change.table->id};
   auto it = sets_.find(name);
   const table::KeyView keys = Keys(change.keys);
   if (change.leave) {
@@ -19,7 +26,10 @@ std::optional<v1::Refusal> Subscriptions::Change(const SetChange& change, const 
       Erase(it);
       return std::nullopt;
     }
-    for (size_t i = 0; i < keys.size(); ++i) keys_ -= it->second.keys.erase(keys[i]);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      keys_ -= it->second.keys.erase(keys[i]);
+      it->second.due.erase(keys[i]);
+    }
     it->second.set = std::max(it->second.set, change.set);
     return std::nullopt;
   }
@@ -40,8 +50,13 @@ std::optional<v1::Refusal> Subscriptions::Change(const SetChange& change, const 
   }
   Set& set = it->second;
   set.every = std::max<uint32_t>(change.every, 1);
+  set.budget = change.budget;
+  if (set.budget > 0) view.tracker.Weigh(change.table->id);
   set.set = std::max(set.set, change.set);
-  for (size_t i = 0; i < keys.size(); ++i) keys_ += set.keys.insert(keys[i]).second ? 1 : 0;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    keys_ += set.keys.insert(keys[i]).second ? 1 : 0;
+    set.due.erase(keys[i]);  // one that is named again begins anew
+  }
   return std::nullopt;
 }
 
@@ -50,7 +65,18 @@ bool Subscriptions::Tell(const View& view) {
   for (auto it = sets_.begin(); it != sets_.end();) {
     it = TellOne(it->second, view, &some) ? Erase(it) : std::next(it);
   }
+  if (some) Settle(view);
   return some;
+}
+
+void Subscriptions::Settle(const View& view) const {
+  absl::flat_hash_map<TableId, Lsn> told;  // by all sets with a budget
+  for (const auto& [name, set] : sets_) {
+    if (set.budget == 0) continue;
+    const auto [it, first] = told.try_emplace(name.second, set.upto);
+    if (!first) it->second = std::min(it->second, set.upto);
+  }
+  for (const auto& [table, upto] : told) view.tracker.Settle(table, upto);
 }
 
 bool Subscriptions::TellOne(Set& set, const View& view, bool* some) {
@@ -95,17 +121,50 @@ std::optional<SetUpdate> Subscriptions::Build(Set& set, const View& view) {
       if (set.keys.contains(key)) update.keys.push_back(key);
     }
   }
-  const size_t row_bytes = set.table->schema.dim * sizeof(float);
+  DueRows due;
+  if (changed.has_value() && (set.budget > 0 || !set.due.empty())) due = Choose(set, view, update);
+  const size_t row_bytes = RowBytes(set.table->schema);
   const bool fits = update.keys.size() <= kBytesMax / (sizeof(uint64_t) + row_bytes);
   update.known = (changed.has_value() && fits) || Planted(Bug::kOverflowNotTold);
   if (!changed.has_value() || !fits) update.keys.clear();
   update.values.resize(update.keys.size() * row_bytes);
-  update.room = set.sink->Reserve(wire::kCertificateBytes + update.keys.size() * sizeof(uint64_t) +
-                                  update.values.size());
+  const size_t named = update.keys.size() + update.left_out.size();
+  update.room = set.sink->Reserve(wire::kCertificateBytes + named * sizeof(uint64_t) + update.values.size());
   if (update.room == nullptr) return std::nullopt;
+  set.due = std::move(due);
   const Segment::Table* table = view.segment.FindTable(set.table->id);
   if (!update.keys.empty()) table->rows.Read(absl::MakeConstSpan(update.keys), update.values.data());
   return update;
+}
+
+Subscriptions::DueRows Subscriptions::Choose(const Set& set, const View& view, SetUpdate& update) {
+  DueRows due = set.due;
+  for (const uint64_t key : update.keys) due[key] += view.tracker.Moved(set.table->id, key);
+  std::vector<std::pair<float, uint64_t>> rows;
+  rows.reserve(due.size());
+  for (const auto& [key, moved] : due) rows.emplace_back(moved, key);
+  std::ranges::sort(rows, [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  });
+  size_t sent = rows.size();
+  if (set.budget > 0) {
+    const uint64_t fit = std::min(set.budget, kBytesMax) / (sizeof(uint64_t) + RowBytes(set.table->schema));
+    sent = std::min<size_t>(sent, std::max<uint64_t>(fit, 1));
+  }
+  update.keys.clear();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const uint64_t key = rows[i].second;
+    if (i < sent) {
+      update.keys.push_back(key);
+      due.erase(key);
+    } else if (!set.due.contains(key)) {
+      update.left_out.push_back(key);
+    }
+  }
+  std::ranges::sort(update.keys);
+  std::ranges::sort(update.left_out);
+  if (Planted(Bug::kLeftOutCalledFresh)) update.left_out.clear();
+  return due;
 }
 
 Subscriptions::Sets::iterator Subscriptions::Erase(Sets::iterator it) {

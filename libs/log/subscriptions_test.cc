@@ -47,6 +47,7 @@ class SubscriptionsTest : public ::testing::Test {
                                  .table = SumTable(kJob),
                                  .set = set,
                                  .every = every,
+                                 .budget = budget,
                                  .leave = leave,
                                  .keys = bytes,
                                  .sink = sink},
@@ -73,6 +74,7 @@ class SubscriptionsTest : public ::testing::Test {
   std::map<SessionId, PartNumber> numbers;
   std::optional<Lsn> committed;
   uint32_t every = 1;
+  uint64_t budget = 0;
 };
 
 TEST_F(SubscriptionsTest, AnUpdateHasTheRowsOfTheSetThatHaveChanged) {
@@ -213,6 +215,98 @@ TEST_F(SubscriptionsTest, SoItIsIfTooManyRowsHaveChanged) {
   Advance(1);
   ASSERT_THAT(sink->updates, SizeIs(1));
   EXPECT_FALSE(sink->updates[0].known);
+}
+
+// A row takes 12 bytes.
+TEST_F(SubscriptionsTest, WithinABudgetRowsGoFirstThatWereMovedMost) {
+  budget = 24;
+  Change(1, {1, 2, 3, 4});
+  for (const uint64_t key : {1, 2, 3, 4}) Push(key, 100);
+  Advance(1);
+  ASSERT_THAT(sink->updates, SizeIs(1));
+  EXPECT_THAT(sink->updates[0].keys, ElementsAre(1, 2)) << "all were moved alike";
+  EXPECT_THAT(sink->updates[0].left_out, ElementsAre(3, 4));
+  Push(1, 1);     // by a hundredth
+  Push(2, 1000);  // by nine tenths
+  Advance(2);
+  EXPECT_THAT(sink->updates.back().keys, ElementsAre(3, 4)) << "they are due: from 0 to 100";
+  EXPECT_THAT(sink->updates.back().left_out, ElementsAre(1, 2));
+  EXPECT_EQ(sink->updates.back().certificate.min_clock, 2u);
+  Push(3, 50);
+  budget = 12;
+  Change(2, {5});
+  Advance(3);
+  EXPECT_THAT(sink->updates.back().keys, ElementsAre(2));
+  EXPECT_EQ(ValueOf(sink->updates.back(), 0), 1100);
+  EXPECT_THAT(sink->updates.back().left_out, ElementsAre(3)) << "1 was named before";
+  Advance(4);
+  EXPECT_THAT(sink->updates.back().keys, ElementsAre(3));
+  Advance(5);
+  EXPECT_THAT(sink->updates.back().keys, ElementsAre(1));
+  EXPECT_EQ(ValueOf(sink->updates.back(), 0), 101);
+  Advance(6);
+  EXPECT_THAT(sink->updates.back().keys, IsEmpty()) << "nothing is due";
+}
+
+TEST_F(SubscriptionsTest, SmallMovesAddUp) {
+  budget = 12;
+  Change(1, {1, 2});
+  for (const uint64_t key : {1, 2}) Push(key, 100);
+  Advance(1);
+  Advance(2);
+  int sent = 0;
+  for (Clock clock = 3; clock < 43; ++clock) {
+    Push(1, 10);
+    Push(2, 1);
+    Advance(clock);
+    sent += sink->updates.back().keys == std::vector<uint64_t>{2} ? 1 : 0;
+  }
+  EXPECT_GT(sent, 2);
+  EXPECT_LT(sent, 20);
+}
+
+TEST_F(SubscriptionsTest, ARowThatIsNamedAgainIsDueNoMore) {
+  budget = 12;
+  Change(1, {1, 2, 3});
+  for (const uint64_t key : {1, 2, 3}) Push(key, 1);
+  Advance(1);
+  EXPECT_THAT(sink->updates.back().left_out, ElementsAre(2, 3));
+  Change(2, {2}, /*leave=*/true);
+  Change(3, {3});  // its reader has it anew
+  Advance(2);
+  EXPECT_THAT(sink->updates.back().keys, IsEmpty());
+  Push(3, 1);
+  Push(1, 8);
+  Advance(3);
+  EXPECT_THAT(sink->updates.back().keys, ElementsAre(1));
+  EXPECT_THAT(sink->updates.back().left_out, ElementsAre(3)) << "and is named anew";
+}
+
+TEST_F(SubscriptionsTest, WithoutABudgetAllThatIsDueIsSent) {
+  budget = 12;
+  Change(1, {1, 2, 3});
+  for (const uint64_t key : {1, 2, 3}) Push(key, 1);
+  Advance(1);
+  budget = 0;
+  Change(2, {4});
+  Advance(2);
+  EXPECT_THAT(sink->updates.back().keys, ElementsAre(2, 3));
+  EXPECT_THAT(sink->updates.back().left_out, IsEmpty());
+}
+
+// What an update would leave out is not forgotten if there is no room for it.
+TEST_F(SubscriptionsTest, WithoutRoomNothingIsLeftOutInSilence) {
+  budget = 12;
+  Change(1, {1, 2});
+  sink->room = false;
+  for (const uint64_t key : {1, 2}) Push(key, 1);
+  Advance(1);
+  EXPECT_THAT(sink->updates, IsEmpty());
+  sink->room = true;
+  Advance(2);
+  ASSERT_THAT(sink->updates, SizeIs(1));
+  EXPECT_THAT(sink->updates[0].keys, ElementsAre(1));
+  EXPECT_THAT(sink->updates[0].left_out, ElementsAre(2));
 }
 
 TEST_F(SubscriptionsTest, KeysBeyondTheBoundEndTheSet) {

@@ -166,6 +166,8 @@ class Context {
   // or, if they push on all the same, are not read.
   bool disk_slow() const { return Waits(kDiskSlow); }
   bool disk_far_behind() const { return Waits(kDiskFarBehind); }
+  // Of a stream that tells clients of segments: larger than all before.
+  uint64_t NewStreamId() { return stream_ids_.fetch_add(1, std::memory_order_relaxed) + 1; }
   void CountPulled(uint64_t rows) { rows_pulled_.fetch_add(rows, std::memory_order_relaxed); }
   uint64_t rows_pulled() const { return rows_pulled_.load(std::memory_order_relaxed); }
 
@@ -184,6 +186,7 @@ class Context {
   Disk* const disk_;
   KnownSessions known_sessions_;
   std::atomic<uint64_t> rows_pulled_{0};
+  std::atomic<uint64_t> stream_ids_{0};
   StreamBudget streams_;
   const std::shared_ptr<ReplyBudget> replies_;
   mutable Mutex mutex_;

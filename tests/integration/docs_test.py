@@ -10,7 +10,7 @@ import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, os.environ["PACELINE_PYTHON"])
-from paceline.v1 import coordinator_pb2, shard_pb2, types_pb2, work_pb2  # noqa: E402
+from paceline.v1 import coordinator_pb2, job_snapshots_pb2, shard_pb2, types_pb2, work_pb2  # noqa: E402
 from paper_frames import WAIT, FrameClient  # noqa: E402
 
 BIN = os.environ["PACELINE_BIN"]
@@ -79,8 +79,8 @@ class MetricsTest(unittest.TestCase):
             spec=work_pb2.WorkSpec(examples=10, per_item=2, passes=1)), timeout=WAIT).queue
         cls.client.api.ReportWork(work_pb2.ReportWorkRequest(
             session=cls.client.session, token=cls.client.token, queue=queue, number=1, ahead=2), timeout=WAIT)
-        cls.client.api.ScheduleSnapshots(coordinator_pb2.ScheduleSnapshotsRequest(
-            job="docs", schedule=coordinator_pb2.SnapshotSchedule(every_s=3600, keep=1)), timeout=WAIT)
+        cls.client.api.ScheduleSnapshots(job_snapshots_pb2.ScheduleSnapshotsRequest(
+            job="docs", schedule=job_snapshots_pb2.SnapshotSchedule(every_s=3600, keep=1)), timeout=WAIT)
         logs = "".join(path.read_text() for path in (data / "logs").glob("*"))
         cls.coordinator_page = Page(re.search(r"coordinator serves .*\bmetrics=(\S+)", logs)[1])
         cls.shard_page = Page(re.search(r"shard serves .*\bmetrics=(\S+)", logs)[1])

@@ -153,6 +153,16 @@ class LdaTest(ExampleTest):
         for model in "bsp", "asp":
             self.check(self.sample(model, 2))
 
+    def test_queue(self):
+        """Any worker may have a document next: without anybody killed nothing is counted amiss. (The topics of tokens are
+        read as they are, so the histogram of staleness may exceed the bound of the counts.)"""
+        data = self.path("documents", documents(random.Random(1)))
+        result = self.run_example("lda", "ssp:3", 3, "--docs", data, "--topics", str(2 * TOPICS), "--sweeps", "40",
+                                  "--work", "queue", "--count-work", "--batches", "5")
+        self.check(result)
+        self.assertEqual(result["tokens_repaired"], 0)
+        self.assertEqual(result["trained_again"], 0)
+
     def test_counts_that_do_not_add_up_are_told(self):
         data = self.path("documents", documents(random.Random(1)))
         lda = [f"{BIN}/lda", "--docs", data, "--topics", "5", "--sweeps", "2", "--workers", "1", "--job", "again"]

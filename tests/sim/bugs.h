@@ -101,6 +101,8 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kOlderHandedOut, "older_handed_out", "ValueBound", 4},
     NamedBug{Bug::kSeenWhenCommitted, "seen_when_committed", "ValueBound", 4},
     NamedBug{Bug::kWorkMarkedEarly, "work_marked_early", "Work", 9},
+    NamedBug{Bug::kWorkOutOfOrder, "work_out_of_order", "Work", 17},
+    NamedBug{Bug::kLeftOutCalledFresh, "left_out_called_fresh", "Once or ReadBound", 13},
     NamedBug{Bug::kBoundToldEarly, "bound_told_early", "Bound or Rates", 37},
     NamedBug{Bug::kBoundUsedEarly, "bound_used_early", "Bound", 37},
     NamedBug{Bug::kOldRatesInCache, "old_rates_in_cache", "Rates", 327},

@@ -78,6 +78,7 @@ Cluster::Cluster(const Plan& plan)
   };
   world_.invariants.durable = plan.durable;
   world_.changes_max = plan.changes_max;
+  world_.work.SetInOrder(plan.work_in_order);
   world_.reduces = plan.reduces;
   for (uint32_t s = 0; s < plan.shards + plan.late_shards; ++s) {
     shards_.push_back(

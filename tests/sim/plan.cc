@@ -74,6 +74,7 @@ FaultKind Possible(FaultKind kind, const Plan& plan) {
 void AddWork(Plan& plan) {
   if (ring::Mix64(/*seed=*/116, plan.seed) % 6 != 2) return;
   for (WorkerPlan& worker : plan.workers) worker.work = !worker.aside;
+  plan.work_in_order = ring::Mix64(/*seed=*/1169, plan.seed) % 2 == 0;
 }
 
 // Subscribers, in one seed of six; a draw of its own, as for snapshots. Some segments soon forget what has
@@ -84,6 +85,7 @@ void AddSubscribers(Plan& plan) {
   for (WorkerPlan& worker : plan.workers) {
     worker.told = world::Chance(random, 0.8);
     worker.told_each = world::Chance(random, 0.5);
+    worker.told_few = ring::Mix64(/*seed=*/1970, plan.seed) % 2 == 0;
   }
   if (world::Chance(random, 0.5)) plan.changes_max = 1 + world::Uniform(random, 6);
 }

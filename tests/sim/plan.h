@@ -68,7 +68,8 @@ struct WorkerPlan {
   bool catches_up = false;            // waits for several clocks when it waits
   bool bsp = false;                   // reads the aggregated table exactly
   bool told = false;                  // shards tell it what has changed (ESSP) …
-  bool told_each = false;             // … at each advance of the min clock
+  bool told_each = false;             // … at each advance of the min clock …
+  bool told_few = false;              // … and brought one row of a segment at a time
   bool adaptive = false;              // its bound is told, and at most its staleness
   bool bounded = false;               // it uses the counting table under a value bound …
   bool decays = false;                // … that becomes smaller
@@ -109,6 +110,7 @@ struct Plan {
   uint64_t clocks_aside = 15;
   uint32_t operations = 6;      // tables dropped and rates changed
   bool bounds = false;          // … and bounds that some workers follow
+  bool work_in_order = false;   // items of a work queue wait for those of the pass before
   bool deletes = false;         // the other job is deleted once, while it trains
   bool restores_first = false;  // a job is made of an older snapshot before any worker starts
   size_t changes_max = log::ChangeLog::kRowsMax;  // of rows of a table, that a segment keeps

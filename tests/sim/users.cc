@@ -30,6 +30,7 @@ void Worker::Begin() {
   if (plan_.staleness.has_value() && plan_.told) {
     Essp essp{.staleness = *plan_.staleness};
     if (plan_.told_each) essp.every = 1;
+    if (plan_.told_few) essp.budget_bytes = 1;
     consistency = essp;
   } else if (plan_.staleness.has_value()) {
     Ssp ssp{.staleness = *plan_.staleness, .refresh = plan_.refresh, .adaptive = plan_.adaptive};
@@ -96,7 +97,7 @@ void Worker::Work() {
 void Worker::OpenQueue() {
   doing_ = "opening its work queue";
   Enter([&] {
-    core().OpenWork("train", WorkTruth::Spec(), /*ahead=*/absl::Milliseconds(300),
+    core().OpenWork("train", world_.work.SpecInOrder(), /*ahead=*/absl::Milliseconds(300),
                     [this, start = starts()](absl::StatusOr<uint32_t> queue) {
                       if (start != starts() || !up()) return;
                       if (!queue.ok()) return Fail(queue.status());

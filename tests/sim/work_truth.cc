@@ -12,6 +12,12 @@ v1::WorkSpec WorkTruth::Spec() {
   return spec;
 }
 
+v1::WorkSpec WorkTruth::SpecInOrder() const {
+  v1::WorkSpec spec = Spec();
+  spec.set_passes_in_order(in_order_);
+  return spec;
+}
+
 bool WorkTruth::Logged(const Trained& trained) {
   const TrueSession* session = truth_.Find(trained.session);
   if (session == nullptr) return false;
@@ -55,6 +61,7 @@ void WorkTruth::OnBegun(SessionId session, const WorkItem& item) {
   }
   if (!by.empty()) marks_.Hit("work of an ended session is begun again");
   by = {session};
+  CheckPassBefore(item);
   const uint64_t first = item.begin - item.begin % Spec().per_item();
   if (item.begin > first) marks_.Hit("an item is begun from its mark on");
   for (uint64_t example = first; example < item.begin; ++example) {
@@ -63,6 +70,18 @@ void WorkTruth::OnBegun(SessionId session, const WorkItem& item) {
         "Work", absl::StrCat("item ", item.number, " is handed out from example ", item.begin, " of pass ",
                              item.pass, " on, but the update of example ", example, " is in no log"));
   }
+}
+
+void WorkTruth::CheckPassBefore(const WorkItem& item) {
+  if (!in_order_ || item.pass == 0) return;
+  for (uint64_t example = item.begin; example < item.end; ++example) {
+    if (TimesLogged(item.pass - 1, example) > 0) continue;
+    verdict_.Violated("Work", absl::StrCat("passes are in order, and item ", item.number, " of pass ",
+                                           item.pass, " is begun, but the update of example ", example,
+                                           " of the pass before is in no log"));
+    return;
+  }
+  marks_.Hit("an item is begun after that of the pass before");
 }
 
 void WorkTruth::OnTrained(SessionId session, const WorkItem& item, uint64_t example, uint64_t push) {

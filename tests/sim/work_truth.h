@@ -25,6 +25,9 @@ class WorkTruth {
       : verdict_(verdict), truth_(truth), invariants_(invariants), marks_(marks) {}
 
   static v1::WorkSpec Spec();
+  // Passes are in order, or not: that spec, with it.
+  void SetInOrder(bool in_order) { in_order_ = in_order; }
+  v1::WorkSpec SpecInOrder() const;
 
   // The user was given the item. Whoever had begun it before is closed in every segment or has given it back,
   // and what is not to be trained again is in the log.
@@ -47,12 +50,14 @@ class WorkTruth {
   // The push's part is in its segment's log.
   bool Logged(const Trained& trained);
   uint64_t TimesLogged(uint64_t pass, uint64_t example);
+  void CheckPassBefore(const WorkItem& item);
   bool ClosedEverywhere(SessionId session) const;
 
   Verdict& verdict_;
   Truth& truth_;
   const Invariants& invariants_;
   Marks& marks_;
+  bool in_order_ = false;
   std::map<uint64_t, std::set<SessionId>> begun_;  // by item; those who have not given it back
   std::map<std::pair<uint64_t, uint64_t>, std::vector<Trained>> trained_;  // by pass and example
 };

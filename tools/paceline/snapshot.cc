@@ -287,12 +287,12 @@ void AddSnapshot(CLI::App& app, SnapshotOptions& options) {
       ->add_flag("--now", options.now,
                  "Take it at once, at whatever clock the workers are, not at a clock that all agree on")
       ->excludes(exact);
-  create->add_flag("--json", options.json, "As JSON: SnapshotInfo of coordinator.proto");
+  create->add_flag("--json", options.json, "As JSON: SnapshotInfo of job_snapshots.proto");
 
   CLI::App* list =
       snapshot->add_subcommand("list", "Show the snapshots, and their schedules, of all jobs or of one");
   list->add_option("JOB", options.job, "Its name");
-  list->add_flag("--json", options.json, "As JSON: ListSnapshotsReply of coordinator.proto");
+  list->add_flag("--json", options.json, "As JSON: ListSnapshotsReply of job_snapshots.proto");
 
   CLI::App* schedule = snapshot->add_subcommand("schedule", "Take snapshots of a job regularly, or stop it");
   schedule->add_option("JOB", options.job, "Its name")->required();
@@ -308,10 +308,10 @@ void AddSnapshot(CLI::App& app, SnapshotOptions& options) {
       ->check(CLI::Range(1, 1000))
       ->default_val(3)
       ->excludes(off);
-  schedule->add_flag("--json", options.json, "As JSON: SnapshotScheduleInfo of coordinator.proto");
+  schedule->add_flag("--json", options.json, "As JSON: SnapshotScheduleInfo of job_snapshots.proto");
 
   CLI::App* remove = snapshot->add_subcommand("delete", "Delete a snapshot, or the remains of one");
-  remove->add_flag("--json", options.json, "As JSON: DeleteSnapshotReply of coordinator.proto");
+  remove->add_flag("--json", options.json, "As JSON: DeleteSnapshotReply of job_snapshots.proto");
   CLI::App* restore = snapshot->add_subcommand(
       "restore", "Make a job from a snapshot; its workers start at the snapshot's clock");
   CLI::App* dump =
@@ -323,7 +323,7 @@ void AddSnapshot(CLI::App& app, SnapshotOptions& options) {
   restore->add_option("--job", options.job, "The new job's name (default: that of the snapshot)");
   restore->add_flag("--replace", options.replace,
                     "Delete a job of that name once the new one is complete. It must have no open sessions");
-  restore->add_flag("--json", options.json, "As JSON: RestoreSnapshotReply of coordinator.proto");
+  restore->add_flag("--json", options.json, "As JSON: RestoreSnapshotReply of job_snapshots.proto");
 
   dump->add_option("FILE", options.out, "The file to write: NAME.npz or NAME.safetensors")->required();
   dump->add_option("--snapshot-dir", options.snapshot_dir, "The directory in which snapshots are kept")
@@ -335,7 +335,7 @@ void AddSnapshot(CLI::App& app, SnapshotOptions& options) {
   dump->add_option("--table", options.tables, "Export this table only; may be given several times");
   dump->add_flag("--slots", options.slots,
                  "Export the update rules' slots too: T.slots, f32 [rows, slots a value, dim]");
-  dump->add_flag("--json", options.json, "As JSON: SnapshotInfo of coordinator.proto");
+  dump->add_flag("--json", options.json, "As JSON: SnapshotInfo of job_snapshots.proto");
   dump->footer(
       "A ranged table T becomes the array T, f32 [rows, dim]; a sparse one T.keys, u64 [n], and T.values, "
       "f32 [n, dim].\n"
@@ -356,7 +356,7 @@ void AddSnapshot(CLI::App& app, SnapshotOptions& options) {
   load->add_option("--clock", options.clock, "The clock at which workers start")->capture_default_str();
   load->add_option("--format", options.format, "npz or safetensors (default: by the file's name)")
       ->check(CLI::IsMember({"npz", "safetensors"}));
-  load->add_flag("--json", options.json, "As JSON: SnapshotInfo of coordinator.proto");
+  load->add_flag("--json", options.json, "As JSON: SnapshotInfo of job_snapshots.proto");
   load->footer(
       "Arrays T.keys, u64 or i64 [n], and T.values, f32 [n, dim], become a sparse table T; T.slots its "
       "slots; any "

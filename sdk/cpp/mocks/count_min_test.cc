@@ -12,29 +12,21 @@
 
 #include "libs/base/test_util/status_matchers.h"
 #include "libs/world/random.h"
-#include "paceline/mocks/in_process_cluster.h"
+#include "sdk/cpp/mocks/cluster_fixture.h"
 
 namespace paceline {
 namespace {
 
-using ::paceline::mocks::InProcessCluster;
 using ::paceline::testing::IsOk;
 using ::paceline::testing::IsOkAndHolds;
 using ::paceline::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-struct CountMinTest : ::testing::Test {
+struct CountMinTest : ClusterFixture {
   void Start(int shards, int replicas = 0) {
-    auto started = InProcessCluster::Start({.shards = shards, .replicas = replicas, .ring_bits = 3});
-    ASSERT_THAT(started, IsOk());
-    cluster = *std::move(started);
-    auto connected = cluster->Connect({.job = "sketch"});
-    ASSERT_THAT(connected, IsOk());
-    client = *std::move(connected);
+    StartCluster({.shards = shards, .replicas = replicas, .ring_bits = 3}, {.job = "sketch"});
   }
-  std::unique_ptr<InProcessCluster> cluster;
-  std::unique_ptr<Client> client;
 };
 
 // Few keys often, many rarely.
@@ -69,7 +61,7 @@ TEST_F(CountMinTest, KeepsItsErrorBound) {
   for (const CountMinOptions& options :
        {CountMinOptions{.width = 64, .depth = 1}, {.width = 200, .depth = 2}, {.width = 500, .depth = 4}}) {
     const std::string name = "s" + std::to_string(options.width);
-    auto sketch = CountMin::Open(*client, name, options);
+    auto sketch = CountMin::Open(*client_, name, options);
     ASSERT_THAT(sketch, IsOk());
     world::SplitMix64 random(options.width);
     std::map<uint64_t, uint64_t> truth;
@@ -104,15 +96,15 @@ TEST_F(CountMinTest, KeepsItsErrorBound) {
 
 TEST_F(CountMinTest, CountsOnBeyondWhatAnF32Holds) {
   Start(1);
-  auto sketch = CountMin::Open(*client, "large", {.width = 8, .depth = 2});
+  auto sketch = CountMin::Open(*client_, "large", {.width = 8, .depth = 2});
   ASSERT_THAT(sketch, IsOk());
   const uint64_t much = uint64_t{1} << 24;
   ASSERT_THAT(sketch->Add({7}, {much}), IsOk());
   for (int i = 0; i < 1'000; ++i) (void)sketch->AddAsync({7});
-  ASSERT_THAT(client->Flush(), IsOk());
+  ASSERT_THAT(client_->Flush(), IsOk());
   EXPECT_THAT(sketch->Estimate({7}), IsOkAndHolds(ElementsAre(static_cast<double>(much) + 1'000)));
 
-  auto at_once = CountMin::Open(*client, "at_once", {.width = 8, .depth = 2});
+  auto at_once = CountMin::Open(*client_, "at_once", {.width = 8, .depth = 2});
   ASSERT_THAT(at_once, IsOk());
   std::vector<uint64_t> counts(1'001, 1);
   counts[0] = much;
@@ -123,28 +115,28 @@ TEST_F(CountMinTest, CountsOnBeyondWhatAnF32Holds) {
 // Each update once, though a shard stops amid them.
 TEST_F(CountMinTest, LosesNothingWithAShard) {
   Start(3, /*replicas=*/1);
-  auto sketch = CountMin::Open(*client, "views", {.width = 1024, .depth = 3});
+  auto sketch = CountMin::Open(*client_, "views", {.width = 1024, .depth = 3});
   ASSERT_THAT(sketch, IsOk());
   for (uint64_t i = 0; i < 300; ++i) {
-    if (i == 100) cluster->StopShard(2);
+    if (i == 100) cluster_->StopShard(2);
     (void)sketch->AddAsync({i % 10, 42});
   }
-  ASSERT_THAT(client->Flush(), IsOk());
+  ASSERT_THAT(client_->Flush(), IsOk());
   EXPECT_THAT(sketch->Estimate({0, 42, 1'000'000}), IsOkAndHolds(ElementsAre(30, 300, 0)));
   EXPECT_THAT(sketch->Total(), IsOkAndHolds(600));
 }
 
 TEST_F(CountMinTest, WhatIsWrongIsNamed) {
   Start(1);
-  EXPECT_THAT(CountMin::Open(*client, "s", {.width = 0}),
+  EXPECT_THAT(CountMin::Open(*client_, "s", {.width = 0}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("width 0")));
-  EXPECT_THAT(CountMin::Open(*client, "s", {.width = 1, .depth = 33}),
+  EXPECT_THAT(CountMin::Open(*client_, "s", {.width = 1, .depth = 33}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("depth of 1 to 32")));
-  EXPECT_THAT(CountMin::Open(*client, "s", {.width = 1}, Bsp{}),
+  EXPECT_THAT(CountMin::Open(*client_, "s", {.width = 1}, Bsp{}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("found Bsp")));
-  auto sketch = CountMin::Open(*client, "s", {.width = 100, .depth = 4});
+  auto sketch = CountMin::Open(*client_, "s", {.width = 100, .depth = 4});
   ASSERT_THAT(sketch, IsOk());
-  EXPECT_THAT(CountMin::Open(*client, "s", {.width = 200, .depth = 2}),
+  EXPECT_THAT(CountMin::Open(*client_, "s", {.width = 200, .depth = 2}),
               StatusIs(absl::StatusCode::kAlreadyExists))
       << "as many cells, in other rows";
   EXPECT_THAT(sketch->Add({1, 2}, {1}),

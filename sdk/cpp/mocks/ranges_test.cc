@@ -12,12 +12,11 @@
 #include "libs/base/test_util/status_matchers.h"
 #include "libs/ring/placement.h"
 #include "libs/world/random.h"
-#include "paceline/mocks/in_process_cluster.h"
+#include "sdk/cpp/mocks/cluster_fixture.h"
 
 namespace paceline {
 namespace {
 
-using ::paceline::mocks::InProcessCluster;
 using ::paceline::testing::IsOk;
 using ::paceline::testing::IsOkAndHolds;
 using ::paceline::testing::StatusIs;
@@ -35,19 +34,9 @@ struct Shape {
 // large as a page may be.
 constexpr Shape kShapes[] = {{1, 1}, {255, 1}, {257, 1}, {20'000, 3}, {270'000, 1}, {40, 5'000}, {9, 16'000}};
 
-class RangesTest : public ::testing::TestWithParam<int> {
+class RangesTest : public ClusterFixture, public ::testing::WithParamInterface<int> {
  protected:
-  RangesTest() {
-    auto cluster = InProcessCluster::Start({.shards = GetParam(), .ring_bits = kRingBits});
-    EXPECT_THAT(cluster, IsOk());
-    cluster_ = *std::move(cluster);
-    auto client = cluster_->Connect({.job = "ranges"});
-    EXPECT_THAT(client, IsOk());
-    client_ = *std::move(client);
-  }
-
-  std::unique_ptr<InProcessCluster> cluster_;
-  std::unique_ptr<Client> client_;
+  void SetUp() override { StartCluster({.shards = GetParam(), .ring_bits = kRingBits}, {.job = "ranges"}); }
 };
 
 // The table as an array: what Add does to it, in the most obvious way.

@@ -13,12 +13,11 @@
 
 #include "libs/base/test_util/status_matchers.h"
 #include "libs/world/random.h"
-#include "paceline/mocks/in_process_cluster.h"
+#include "sdk/cpp/mocks/cluster_fixture.h"
 
 namespace paceline {
 namespace {
 
-using ::paceline::mocks::InProcessCluster;
 using ::paceline::testing::IsOk;
 using ::paceline::testing::StatusIs;
 using ::testing::ElementsAre;
@@ -26,33 +25,20 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-struct ReduceTest : ::testing::Test {
+struct ReduceTest : ClusterFixture {
   void Start(int shards, int replicas = 0) {
-    auto started = InProcessCluster::Start({.shards = shards, .replicas = replicas, .ring_bits = 3});
-    ASSERT_THAT(started, IsOk());
-    cluster = *std::move(started);
-    auto connected = cluster->Connect({.job = "reduce"});
-    ASSERT_THAT(connected, IsOk());
-    client = *std::move(connected);
-  }
-  Table Make(const std::string& name, const TableSchema& schema) {
-    auto table = client->OpenOrCreate(name, schema);
-    EXPECT_THAT(table, IsOk());
-    return *std::move(table);
+    StartCluster({.shards = shards, .replicas = replicas, .ring_bits = 3}, {.job = "reduce"});
   }
   static double Value(Table& table, Reduction reduction, const ReduceOptions& options = {}) {
     const absl::StatusOr<Reduced> reduced = table.Reduce(reduction, options);
     EXPECT_THAT(reduced, IsOk());
     return reduced.ok() ? reduced->value : std::numeric_limits<double>::quiet_NaN();
   }
-
-  std::unique_ptr<InProcessCluster> cluster;
-  std::unique_ptr<Client> client;
 };
 
 TEST_F(ReduceTest, EveryReductionEqualsThatOfThePulledRows) {
   Start(3);
-  Table table = Make("t", Sparse{.dim = 3, .rule = Assign{}});
+  Table table = OpenOrCreate("t", Sparse{.dim = 3, .rule = Assign{}});
   world::SplitMix64 random(1);
   std::vector<uint64_t> keys;
   std::vector<float> values;
@@ -89,7 +75,7 @@ TEST_F(ReduceTest, EveryReductionEqualsThatOfThePulledRows) {
 
 TEST_F(ReduceTest, TopKHasTheKeys) {
   Start(2);
-  Table table = Make("t", Sparse{.dim = 2});
+  Table table = OpenOrCreate("t", Sparse{.dim = 2});
   ASSERT_THAT(table.Push({5, 9, 1000}, {1, -8, 4, 4, 0.5f, 3}), IsOk());
   EXPECT_THAT(*table.TopK(3), ElementsAre(TopValue{9, 0, 4}, TopValue{9, 1, 4}, TopValue{1000, 1, 3}));
   EXPECT_THAT(*table.TopK(2, TopBy::kMagnitude), ElementsAre(TopValue{5, 1, -8}, TopValue{9, 0, 4}));
@@ -101,7 +87,7 @@ TEST_F(ReduceTest, TopKHasTheKeys) {
 
 TEST_F(ReduceTest, ARangedTableHasAllItsRows) {
   Start(2);
-  Table table = Make("t", Ranged{.rows = 30'000, .dim = 2, .init = Constant{0.5f}});
+  Table table = OpenOrCreate("t", Ranged{.rows = 30'000, .dim = 2, .init = Constant{0.5f}});
   EXPECT_EQ(*table.Reduce(Reduction::kSum), (Reduced{.value = 30'000, .rows = 30'000, .values = 60'000}));
   ASSERT_THAT(table.PushRange(29'998, {1, 2, 3, 4}), IsOk());
   EXPECT_EQ(Value(table, Reduction::kSum), 30'010);
@@ -112,7 +98,7 @@ TEST_F(ReduceTest, ARangedTableHasAllItsRows) {
 
 TEST_F(ReduceTest, NothingAtAll) {
   Start(1);
-  Table table = Make("t", Sparse{.dim = 2});
+  Table table = OpenOrCreate("t", Sparse{.dim = 2});
   EXPECT_EQ(*table.Reduce(Reduction::kSum), Reduced());
   EXPECT_EQ(*table.Reduce(Reduction::kRows), Reduced());
   EXPECT_THAT(*table.TopK(5), IsEmpty());
@@ -122,9 +108,9 @@ TEST_F(ReduceTest, NothingAtAll) {
 
 TEST_F(ReduceTest, WhatIsWrongIsNamed) {
   Start(1);
-  Table sparse = Make("s", Sparse{.dim = 2});
-  Table ranged = Make("r", Ranged{.rows = 100});
-  Table bounded = Make("b", Sparse{.dim = 1, .consistency = Vap{.v = 1}});
+  Table sparse = OpenOrCreate("s", Sparse{.dim = 2});
+  Table ranged = OpenOrCreate("r", Ranged{.rows = 100});
+  Table bounded = OpenOrCreate("b", Sparse{.dim = 1, .consistency = Vap{.v = 1}});
   EXPECT_THAT(bounded.Reduce(Reduction::kSum),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("pull its rows")));
   EXPECT_THAT(sparse.TopK(0),
@@ -146,7 +132,7 @@ TEST_F(ReduceTest, WhatIsWrongIsNamed) {
 
 TEST_F(ReduceTest, SeesTheBoundAndTheReadersOwnPushes) {
   Start(2);
-  auto worker = cluster->Connect({.job = "reduce", .workers = 1});
+  auto worker = cluster_->Connect({.job = "reduce", .workers = 1});
   ASSERT_THAT(worker, IsOk());
   auto table = (*worker)->OpenOrCreate("t", Sparse{.consistency = Ssp{.staleness = 0}});
   ASSERT_THAT(table, IsOk());
@@ -160,7 +146,7 @@ TEST_F(ReduceTest, SeesTheBoundAndTheReadersOwnPushes) {
     ASSERT_THAT((*worker)->Tick(), IsOk());
   }
   // A reader waits for the min clock that it names, and no longer than it wants.
-  Table read = *client->Open("t");
+  Table read = *client_->Open("t");
   EXPECT_EQ(Value(read, Reduction::kSum, {.min_clock = 20}), expected);
   EXPECT_THAT(read.Reduce(Reduction::kSum, {.min_clock = 21, .timeout = absl::Milliseconds(300)}),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
@@ -170,7 +156,7 @@ TEST_F(ReduceTest, SeesTheBoundAndTheReadersOwnPushes) {
 // A sum of values of all magnitudes, in which any rounding on the way would show.
 TEST_F(ReduceTest, TheSameRowsGiveTheSameBitsAtAnotherMember) {
   Start(3, /*replicas=*/1);
-  Table table = Make("t", Sparse{.dim = 4, .rule = Assign{}});
+  Table table = OpenOrCreate("t", Sparse{.dim = 4, .rule = Assign{}});
   world::SplitMix64 random(2);
   std::vector<uint64_t> keys;
   std::vector<float> values;
@@ -186,7 +172,7 @@ TEST_F(ReduceTest, TheSameRowsGiveTheSameBitsAtAnotherMember) {
   for (const Reduction reduction : {Reduction::kSum, Reduction::kL1Norm, Reduction::kL2Norm}) {
     before[reduction] = std::bit_cast<uint64_t>(Value(table, reduction));
   }
-  cluster->StopShard(0);
+  cluster_->StopShard(0);
   for (const auto& [reduction, bits] : before) {
     EXPECT_EQ(std::bit_cast<uint64_t>(Value(table, reduction)), bits) << static_cast<int>(reduction);
   }
@@ -195,8 +181,8 @@ TEST_F(ReduceTest, TheSameRowsGiveTheSameBitsAtAnotherMember) {
 // Reductions go on, and are right, while others push and a shard stops.
 TEST_F(ReduceTest, WhileOthersPushAndAShardStops) {
   Start(3, /*replicas=*/1);
-  Table table = Make("t", Ranged{.rows = 2'000'000, .dim = 1});
-  auto pusher = cluster->Connect({.job = "reduce"});
+  Table table = OpenOrCreate("t", Ranged{.rows = 2'000'000, .dim = 1});
+  auto pusher = cluster_->Connect({.job = "reduce"});
   ASSERT_THAT(pusher, IsOk());
   std::atomic<bool> stop = false;
   std::atomic<uint64_t> sent = 0;
@@ -213,7 +199,7 @@ TEST_F(ReduceTest, WhileOthersPushAndAShardStops) {
     }
   });
   for (int i = 0; i < 12; ++i) {
-    if (i == 4) cluster->StopShard(1);
+    if (i == 4) cluster_->StopShard(1);
     const auto least = static_cast<double>(committed);
     const absl::StatusOr<Reduced> reduced = table.Reduce(Reduction::kSum);
     const auto most = static_cast<double>(sent);

@@ -9,12 +9,11 @@
 #include <vector>
 
 #include "libs/base/test_util/status_matchers.h"
-#include "paceline/mocks/in_process_cluster.h"
+#include "sdk/cpp/mocks/cluster_fixture.h"
 
 namespace paceline {
 namespace {
 
-using ::paceline::mocks::InProcessCluster;
 using ::paceline::testing::IsOk;
 using ::paceline::testing::StatusIs;
 using ::testing::Each;
@@ -29,19 +28,11 @@ std::vector<uint64_t> Keys() {
   return keys;
 }
 
-class Replicated : public ::testing::Test {
+class Replicated : public ClusterFixture {
  protected:
   void Start(int shards, int replicas) {
-    auto cluster = InProcessCluster::Start({.shards = shards, .replicas = replicas});
-    ASSERT_THAT(cluster, IsOk());
-    cluster_ = *std::move(cluster);
-    auto client = cluster_->Connect({.job = "counts", .workers = 1});
-    ASSERT_THAT(client, IsOk());
-    client_ = *std::move(client);
+    StartCluster({.shards = shards, .replicas = replicas}, {.job = "counts", .workers = 1});
   }
-
-  std::unique_ptr<InProcessCluster> cluster_;
-  std::unique_ptr<Client> client_;
 };
 
 TEST_F(Replicated, CountsStayExactWhenAShardIsGone) {
@@ -92,7 +83,7 @@ TEST_F(Replicated, FoldsContinueAfterATakeover) {
 }
 
 TEST_F(Replicated, TakesMoreShardsThanReplicas) {
-  EXPECT_THAT(InProcessCluster::Start({.shards = 2, .replicas = 2}).status(),
+  EXPECT_THAT(mocks::InProcessCluster::Start({.shards = 2, .replicas = 2}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("replicas: 2 with 2 shards")));
 }
 

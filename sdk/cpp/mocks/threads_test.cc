@@ -15,12 +15,11 @@
 
 #include "libs/base/test_util/status_matchers.h"
 #include "libs/world/real_clock.h"
-#include "paceline/mocks/in_process_cluster.h"
+#include "sdk/cpp/mocks/cluster_fixture.h"
 
 namespace paceline {
 namespace {
 
-using ::paceline::mocks::InProcessCluster;
 using ::paceline::testing::IsOk;
 using ::paceline::testing::IsOkAndHolds;
 using ::paceline::testing::StatusIs;
@@ -30,23 +29,12 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kThreads = 8;
 
-class SharedClient : public ::testing::Test {
+class SharedClient : public ClusterFixture {
  protected:
   void Start(int shards, ClientOptions options = {}) {
-    auto cluster = InProcessCluster::Start({.shards = shards});
-    ASSERT_THAT(cluster, IsOk());
-    cluster_ = *std::move(cluster);
     options.job = "shared";
     options.workers = 1;
-    auto client = cluster_->Connect(options);
-    ASSERT_THAT(client, IsOk());
-    client_ = *std::move(client);
-  }
-
-  Table OpenOrCreate(const std::string& name, const TableSchema& schema) {
-    auto table = client_->OpenOrCreate(name, schema);
-    EXPECT_THAT(table, IsOk());
-    return *std::move(table);
+    StartCluster({.shards = shards}, options);
   }
 
   // Runs `work(t)` on kThreads threads.
@@ -56,9 +44,6 @@ class SharedClient : public ::testing::Test {
     for (uint64_t t = 0; t < kThreads; ++t) threads.emplace_back([&work, t] { work(t); });
     for (std::thread& thread : threads) thread.join();
   }
-
-  std::unique_ptr<InProcessCluster> cluster_;
-  std::unique_ptr<Client> client_;
 };
 
 TEST_F(SharedClient, TheTimeOfEachThreadIsWaitingOrComputing) {

@@ -11,12 +11,11 @@
 #include <vector>
 
 #include "libs/base/test_util/status_matchers.h"
-#include "paceline/mocks/in_process_cluster.h"
+#include "sdk/cpp/mocks/cluster_fixture.h"
 
 namespace paceline {
 namespace {
 
-using ::paceline::mocks::InProcessCluster;
 using ::paceline::testing::IsOk;
 using ::paceline::testing::StatusIs;
 using ::testing::Each;
@@ -31,25 +30,15 @@ std::vector<uint64_t> Keys() {
   return keys;
 }
 
-class ValueBound : public ::testing::Test {
+class ValueBound : public ClusterFixture {
  protected:
-  void Start(int shards, int replicas) {
-    auto cluster = InProcessCluster::Start({.shards = shards, .replicas = replicas});
-    ASSERT_THAT(cluster, IsOk());
-    cluster_ = *std::move(cluster);
-  }
-  std::unique_ptr<Client> Connect() {
-    auto client = cluster_->Connect({.job = "bound"});
-    EXPECT_THAT(client, IsOk());
-    return *std::move(client);
-  }
+  void Start(int shards, int replicas) { StartCluster({.shards = shards, .replicas = replicas}); }
+  std::unique_ptr<Client> Connect() { return ClusterFixture::Connect({.job = "bound"}); }
   static Table Open(Client& client) {
     auto table = client.OpenOrCreate("sums", Sparse{.consistency = Vap{.v = kBound}});
     EXPECT_THAT(table, IsOk());
     return *std::move(table);
   }
-
-  std::unique_ptr<InProcessCluster> cluster_;
 };
 
 // Two threads of one client, and a client that reads all the time.

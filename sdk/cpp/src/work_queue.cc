@@ -13,6 +13,7 @@ absl::StatusOr<WorkQueue> Client::OpenWork(absl::string_view name, const WorkOpt
   spec.set_examples(options.examples);
   spec.set_per_item(options.per_item);
   spec.set_passes(options.passes);
+  spec.set_passes_in_order(options.passes_in_order);
   if (absl::Status valid = wire::CheckWorkSpec(spec); !valid.ok()) {
     return absl::Status(valid.code(), absl::StrCat("work queue '", name, "': ", valid.message()));
   }

@@ -34,12 +34,27 @@ void Append(const log::SetUpdate& update, wire::Frame<v1::SubscribeUpdate>& to) 
   to.keys.Append(absl::string_view(reinterpret_cast<const char*>(update.keys.data()),
                                    update.keys.size() * sizeof(uint64_t)));
   to.values.Append(update.values);
+  if (update.left_out.empty()) return;
+  head.mutable_left_out()->append(reinterpret_cast<const char*>(update.left_out.data()),
+                                  update.left_out.size() * sizeof(uint64_t));
+  StoreU32(static_cast<uint32_t>(update.left_out.size()), packed);
+  const size_t before = head.certificates().size() / wire::kCertificateBytes - 1;  // which may have none
+  head.mutable_left_out_counts()->resize(before * sizeof(packed), '\0');
+  head.mutable_left_out_counts()->append(packed, sizeof(packed));
+}
+
+uint64_t BytesOf(const log::SetUpdate& update) {
+  return update.values.size() + update.left_out.size() * sizeof(uint64_t);
+}
+
+uint64_t BytesOf(const wire::Frame<v1::SubscribeUpdate>& frame) {
+  return frame.BlobBytes() + frame.head.left_out().size();
 }
 
 }  // namespace
 
 SubscribeStream::SubscribeStream(Context& context)
-    : ServedStream(context, "subscribe"), confirmed_at_(context.clock().Now()) {}
+    : ServedStream(context, "subscribe"), id_(context.NewStreamId()), confirmed_at_(context.clock().Now()) {}
 
 bool SubscribeStream::TakesFrame() {
   MutexLock lock(&mutex_);
@@ -137,8 +152,8 @@ void SubscribeStream::ChangeSets(Request request) {
     for (const Slice& slice : *slices) segments_.insert(slice.segment);
   }
   const auto change = [self = shared_from_this(), table = *table, set = head.set(),
-                       every = std::min(head.every(), kEveryMax), leave = head.leave(),
-                       keys](const std::vector<Slice>& mine) {
+                       every = std::min(head.every(), kEveryMax), budget = head.budget(),
+                       leave = head.leave(), keys](const std::vector<Slice>& mine) {
     for (const Slice& slice : mine) {
       SegmentHost& host = self->context_.host(slice.segment);
       std::optional<v1::Refusal> refusal;
@@ -150,8 +165,10 @@ void SubscribeStream::ChangeSets(Request request) {
                                   .table = table,
                                   .set = set,
                                   .every = every,
+                                  .budget = budget,
                                   .leave = leave,
                                   .keys = slice.keys,
+                                  .stream = self->id_,
                                   .sink = self},
                                  slice.sender_epoch);
       }
@@ -196,6 +213,7 @@ void SubscribeStream::TakeReadings(const v1::SubscribeRequest& head) {
                             .job = self->caller_->job,
                             .reading = reading,
                             .beat = beat,
+                            .stream = self->id_,
                             .sink = self},
                            now);
         }
@@ -302,8 +320,7 @@ SubscribeStream::Update SubscribeStream::TakeNext() {
     if (update == nullptr) break;
     if (update->table->id != table) {
       others.push_back(std::move(waiting_.front()));
-    } else if (frame.BlobBytes() > 0 &&
-               frame.BlobBytes() + update->values.size() > log::Subscriptions::kBytesMax) {
+    } else if (BytesOf(frame) > 0 && BytesOf(frame) + BytesOf(*update) > log::Subscriptions::kBytesMax) {
       break;
     } else {
       Append(*update, frame);

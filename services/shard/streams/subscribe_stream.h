@@ -70,6 +70,7 @@ class SubscribeStream : public ServedStream,
   // What can be said at once: one message, or updates of one table. REQUIRES: something waits.
   Update TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  const uint64_t id_;  // at this shard: later streams have larger ones
   std::optional<Caller> caller_;
   uint64_t set_ = 0;  // the last change; of the thread that brings frames
   const std::shared_ptr<ReplyBudget> unconfirmed_ = std::make_shared<ReplyBudget>(kUnconfirmedMax);

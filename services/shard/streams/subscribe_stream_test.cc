@@ -111,6 +111,60 @@ TEST_F(SubscribeStreamTest, WhatWaitsOfOneTableTravelsTogether) {
   stream->OnBroken(absl::OkStatus());
 }
 
+TEST_F(SubscribeStreamTest, WhatIsLeftOutIsNamedBySegment) {
+  auto stream = std::make_shared<SubscribeStream>(shard.context());
+  log::SetUpdate update{.table = TableOf(kSparse), .after = {}, .certificate = {}};
+  update.certificate.served = true;
+  stream->Updated(update);
+  update.left_out = {3, 8};
+  stream->Updated(update);
+  update.left_out.clear();
+  stream->Updated(update);
+  update.left_out = {5};
+  stream->Updated(update);
+  absl::Cord bytes;
+  ASSERT_TRUE(stream->NextFrame(&bytes));
+  const auto frame = wire::Decode<v1::SubscribeUpdate>(bytes).value();
+  EXPECT_EQ(wire::ParseCertificates(frame.head.certificates())->size(), 4u);
+  EXPECT_EQ(frame.head.left_out(), Bytes<uint64_t>({3, 8, 5}));
+  EXPECT_EQ(frame.head.left_out_counts(), Bytes<uint32_t>({0, 2, 0, 1}));
+  update.left_out.clear();
+  stream->Updated(update);
+  ASSERT_TRUE(stream->NextFrame(&bytes));
+  EXPECT_TRUE(wire::Decode<v1::SubscribeUpdate>(bytes)->head.left_out_counts().empty());
+  stream->OnBroken(absl::OkStatus());
+}
+
+// One row fits: the other one is named, and comes with the next update.
+TEST_F(SubscribeStreamTest, ABudgetIsKept) {
+  const auto placement = ring::Placement::Sparse(TableId(kSparse), 1).value();
+  uint64_t other = KeyIn(0) + 1;
+  while (placement.Of(other) != SegmentId(0)) ++other;
+  wire::Frame<v1::SubscribeRequest> join;
+  join.head.set_table(kSparse);
+  join.head.set_set(1);
+  join.head.set_parts(Part(0, 2, 0));
+  join.head.set_budget(1);
+  join.keys = Bytes<uint64_t>({KeyIn(0), other});
+  subscribe.Send(join);
+  wire::Frame<v1::PushRequest> both = Push(1);
+  both.head.set_parts(Part(0, 2, 1));
+  both.keys = Bytes<uint64_t>({KeyIn(0), other});
+  both.values = Bytes<float>({1, 2, 3, 4});
+  push.Send(both);
+  EndClock(1, 1);
+  std::vector<wire::Frame<v1::SubscribeUpdate>> updates = Updates();
+  ASSERT_THAT(updates, SizeIs(1));
+  EXPECT_EQ(updates[0].keys, Bytes<uint64_t>({KeyIn(0)}));
+  EXPECT_EQ(updates[0].head.left_out(), Bytes<uint64_t>({other}));
+  EndClock(2, 1);
+  updates = Updates();
+  ASSERT_THAT(updates, SizeIs(2));
+  EXPECT_EQ(updates[1].keys, Bytes<uint64_t>({other}));
+  EXPECT_EQ(updates[1].values, Bytes<float>({3, 4}));
+  EXPECT_TRUE(updates[1].head.left_out().empty());
+}
+
 TEST_F(SubscribeStreamTest, UpdatesThatAreNotConfirmedTakeRoom) {
   auto stream = std::make_shared<SubscribeStream>(shard.context());
   auto first = stream->Reserve(SubscribeStream::kUnconfirmedMax * 2);
@@ -164,8 +218,8 @@ TEST_F(SubscribeStreamTest, RefusalsNameSegmentAndSet) {
   EXPECT_EQ(refusals[0].reason(), v1::Refusal::INVALID);
   EXPECT_EQ(refusals[0].number(), 1u);
   subscribe.replies.clear();
-  subscribe.Send(Join(2, kAggregated));
-  EXPECT_THAT(subscribe.Refusals(), SizeIs(2)) << "folds tell no changes";
+  subscribe.Send(Join(2, kRanged));
+  EXPECT_THAT(subscribe.Refusals(), SizeIs(2)) << "ranged tables tell no changes";
   subscribe.replies.clear();
   subscribe.Send(Join(2));
   refusals = subscribe.Refusals();

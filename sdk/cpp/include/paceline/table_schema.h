@@ -52,7 +52,7 @@ struct Ssp {
 // are fresher: shards send the rows that this client has read again as the job's min clock advances, and the
 // client keeps them up to date in its cache. A read within the bound takes them from there, without a round
 // trip; any other is a pull as under Ssp. It needs a cache (ClientOptions::cache_bytes_max) and shards of
-// feature level 2, and works for sparse tables that are applied on arrival; with others it reads as Ssp does.
+// feature level 2, and works for sparse tables, aggregated ones too; a ranged one it reads as Ssp does.
 struct Essp {
   uint64_t staleness = 0;  // in clocks
   // A shard sends what has changed when the min clock has advanced so many times. Unset: half of `staleness`,
@@ -60,6 +60,12 @@ struct Essp {
   // clock is sent in every clock.
   std::optional<uint32_t> every = std::nullopt;
   bool read_my_writes = true;  // as Ssp::read_my_writes
+  // At most so many bytes of rows (8 for a key, 4 for each value) are sent each time, of the whole table: an
+  // equal share of each segment of the ring, and at least one row of each. Of the rows that have changed
+  // those go first that were moved most since they were last sent, relative to themselves. The others keep
+  // the age that they have until their turn comes, and are pulled if they become too old for a read. 0: all
+  // that have changed are sent.
+  uint64_t budget_bytes = 0;
 };
 
 // Asynchronous: a read returns the newest values that the shard has. It promises nothing, and nobody waits.

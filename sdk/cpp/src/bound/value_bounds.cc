@@ -45,9 +45,16 @@ uint64_t ValueBounds::Await(std::shared_ptr<const TableInfo> table, std::shared_
   return awaits_;
 }
 
+bool ValueBounds::Fits(const Awaiting& awaiting) const {
+  if (awaiting.unfit_at == news()) return false;
+  const bool fits = Fits(*awaiting.table, *awaiting.push);
+  awaiting.unfit_at = fits ? std::nullopt : std::optional(news());
+  return fits;
+}
+
 std::optional<Waiting> ValueBounds::Waits() const {
   for (const auto& [id, awaiting] : awaiting_) {
-    if (Fits(*awaiting.table, *awaiting.push)) continue;
+    if (Fits(awaiting)) continue;
     return Waiting{.what = absl::StrCat("push to ", awaiting.table->Name(), " (value bound)"),
                    .since = awaiting.since,
                    .whom = WaitsFor(*awaiting.table, *awaiting.push)};

@@ -85,8 +85,11 @@ class ValueBounds {
     std::shared_ptr<const TableInfo> table;
     std::shared_ptr<const WeighedPush> push;
     absl::Time since;
+    // news() when it last did not fit: as long as that stays, its rows need not be looked at.
+    mutable std::optional<uint64_t> unfit_at = std::nullopt;
   };
 
+  bool Fits(const Awaiting& awaiting) const;
   double BoundOf(const TableInfo& table) const;
   void AskFor(const Awaiting& awaiting);
   // … if the segment is in the way of a push that waits.

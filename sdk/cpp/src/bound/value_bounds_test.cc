@@ -222,7 +222,12 @@ TEST_F(ValueBoundsTest, AWaitingPushAsksAndSaysForWhomItWaits) {
   EXPECT_EQ(h.core->bounds().WaitsFor(*table, *weighed), "worker 2 (session 77)");
   ASSERT_TRUE(h.core->bounds().Waits().has_value());
   EXPECT_THAT(h.core->bounds().Waits()->what, HasSubstr("value bound"));
+  EXPECT_TRUE(h.core->bounds().Waits().has_value()) << "nothing was seen since";
   Tell({.seen = 1});
+  EXPECT_FALSE(h.core->bounds().Waits().has_value());
+  Push(1);
+  EXPECT_TRUE(h.core->bounds().Waits().has_value()) << "it fitted, and another push has come before it";
+  Tell({.seen = 2});
   EXPECT_FALSE(h.core->bounds().Waits().has_value());
   h.Enter([&] { h.core->bounds().EndAwait(id); });
 }

@@ -61,8 +61,7 @@ RowCache::Rows::Rows(const TableInfo& info, uint64_t trial_rows)
       dim(info.schema.dim),
       aggregated(info.schema.aggregated),
       additive(table::IsAdditive(info.schema.rule)),
-      told(PromiseOf(info.consistency).told_every > 0 && info.schema.kind == table::Kind::kSparse &&
-           !info.schema.aggregated),
+      told(PromiseOf(info.consistency).told_every > 0 && info.schema.kind == table::Kind::kSparse),
       unread_max(UnreadMax(PromiseOf(info.consistency))),
       kernel(info.schema.rule),
       trial(trial_rows) {}

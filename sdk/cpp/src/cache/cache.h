@@ -105,7 +105,9 @@ class ClockCounts {
 // told of once an update knows the change that put it into the set, and began no later than the row's
 // version. From then on it is as new as the last update, as long as each update follows the one before. If
 // one does not, if the set is gone, or the epoch is another one, the rows are pulled when they are too old,
-// and join anew. A row that is sent for some `staleness` clocks without being read leaves the set.
+// and join anew. Under a budget an update may leave out rows that have changed: such a row is not told of
+// until an update brings it, even if it was pulled meanwhile. A row that is sent for some `staleness` clocks
+// without being read leaves the set.
 //
 // **Size.** At most `bytes_max`, counting some 130 bytes for each row beside its values. Beyond that the
 // cache evicts rows by the second-chance algorithm (CLOCK; Corbató 1968), first those that are too old for
@@ -190,9 +192,11 @@ class RowCache {
   static constexpr size_t kSetChangeKeys = 16384;
   std::optional<SetChange> TakeSetChange(const TableInfo& table, absl::FunctionRef<bool(SegmentId)> mine);
   // An update of the set: the `count` rows that have changed since `after`, or nullopt if the shard does not
-  // say. It knows the changes up to `number`. REQUIRES: Learn has seen the certificate.
+  // say. It knows the changes up to `number`. `left_out`: the keys, 8 bytes each, of those that have changed
+  // and are not brought. REQUIRES: Learn has seen the certificate.
   void OnUpdate(const TableInfo& table, const wire::Certificate& certificate, Lsn after, uint32_t number,
-                std::optional<uint32_t> count, absl::string_view keys, const absl::Cord& values);
+                std::optional<uint32_t> count, absl::string_view keys, const absl::Cord& values,
+                absl::string_view left_out = {});
   // The set is gone. `pause`: it is not to be made anew for a while.
   void OnSetEnded(const TableInfo& table, SegmentId segment, bool pause);
 
@@ -223,6 +227,7 @@ class RowCache {
     bool told : 1 = false;        // each change since its version is told of, as long as the set is there
     uint8_t unread : 3 = 0;       // how often it was sent since it was read, or fetched
     bool keeps_own : 1 = false;   // its pushes since `own` are in Rows::own_pushes
+    bool due : 1 = false;         // an update has left it out, and none has brought it since
 
     float* values() { return reinterpret_cast<float*>(this + 1); }
   };
@@ -324,6 +329,8 @@ class RowCache {
   void PutTold(Rows& rows, Set& set, uint64_t key, const wire::Certificate& certificate, CordReader& values);
   static void TakeLeaving(Rows& rows, absl::FunctionRef<bool(SegmentId)> mine, SetChange& change);
   static void TakeJoining(Rows& rows, absl::FunctionRef<bool(SegmentId)> mine, SetChange& change);
+  // An update has left the row out.
+  void LeaveOut(Rows& rows, Set& set, uint64_t key, uint32_t number);
   void Know(Rows& rows, Set& set, uint32_t number, const wire::Certificate& certificate, Lsn after);
   void EndSet(Set& set);
   // Under rules that add up, a row of an update that lacks pushes gets them again.

@@ -56,10 +56,11 @@ void RowCache::Join(Rows& rows, Row& row) {
   if (row.set == kQueued) return;
   if (InSet(row, set)) {
     // What an update told of it when it had an older version, or none, is not in this one.
-    row.told = row.set <= set.known && set.there && row.epoch == set.epoch && row.version >= set.end;
+    row.told =
+        !row.due && row.set <= set.known && set.there && row.epoch == set.epoch && row.version >= set.end;
     return;
   }
-  row.told = false;
+  row.told = row.due = false;
   row.set = 0;
   if (rows.bound < set.resume_at) return;
   row.set = kQueued;
@@ -75,7 +76,7 @@ void RowCache::Leave(Row& row) {
     set.leaving.push_back(row.key);
   }
   row.set = 0;
-  row.told = false;
+  row.told = row.due = false;
 }
 
 void RowCache::TakeLeaving(Rows& rows, absl::FunctionRef<bool(SegmentId)> mine, SetChange& change) {
@@ -157,7 +158,7 @@ void RowCache::OnSetEnded(const TableInfo& table, SegmentId segment, bool pause)
 
 void RowCache::OnUpdate(const TableInfo& table, const wire::Certificate& certificate, Lsn after,
                         uint32_t number, std::optional<uint32_t> count, absl::string_view keys,
-                        const absl::Cord& values) {
+                        const absl::Cord& values, absl::string_view left_out) {
   Rows* rows = Find(table.id);
   if (rows == nullptr || !rows->told) return;
   Set& set = SetOf(*rows, certificate.segment);
@@ -174,6 +175,9 @@ void RowCache::OnUpdate(const TableInfo& table, const wire::Certificate& certifi
   CordReader reader(values);
   for (uint32_t i = 0; i < *count; ++i) {
     PutTold(*rows, set, LoadU64(keys.data() + i * sizeof(uint64_t)), certificate, reader);
+  }
+  for (size_t at = 0; at < left_out.size(); at += sizeof(uint64_t)) {
+    LeaveOut(*rows, set, LoadU64(left_out.data() + at), number);
   }
   set.there = true;
   set.epoch = certificate.epoch;
@@ -204,6 +208,8 @@ void RowCache::PutTold(Rows& rows, Set& set, uint64_t key, const wire::Certifica
   Row& row = *it->second;
   BringUpTold(row);  // as of the last update
   const bool newer = row.epoch == certificate.epoch && row.version >= certificate.version;
+  if (row.due) row.told = InSet(row, set) && row.set <= set.known;
+  row.due = false;
   if (row.has_values && newer) return values.Skip(row_bytes);
   const bool again = row.has_values && row.has_own && row.keeps_own;
   if (certificate.own < row.pushed && !again) {
@@ -222,6 +228,18 @@ void RowCache::PutTold(Rows& rows, Set& set, uint64_t key, const wire::Certifica
   row.told = InSet(row, set) && row.set <= set.known;
   if (row.unread >= rows.unread_max) return Leave(row);
   ++row.unread;
+}
+
+// It stays as of the last update. The shard names it no more, so that it remains so, also if it is pulled
+// meanwhile. One that has left the set, or joined again since, begins anew there too.
+void RowCache::LeaveOut(Rows& rows, Set& set, uint64_t key, uint32_t number) {
+  const auto it = rows.index.find(key);
+  if (it == rows.index.end()) return;
+  Row& row = *it->second;
+  if (!InSet(row, set) || row.set > number) return;
+  BringUpTold(row);
+  row.told = false;
+  row.due = true;
 }
 
 void RowCache::KeepOwn(Rows& rows, Row& row, const char* gradient, PartNumber number) {

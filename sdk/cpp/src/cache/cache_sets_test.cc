@@ -32,7 +32,8 @@ struct SetsTest : ::testing::Test, testing::CacheHarness {
   }
   // An update of the set; nullopt: it is not known what has changed.
   void Update(uint64_t after, const wire::Certificate& certificate, uint32_t knows,
-              std::optional<std::vector<std::pair<uint64_t, float>>> changed) {
+              std::optional<std::vector<std::pair<uint64_t, float>>> changed,
+              const std::vector<uint64_t>& left_out = {}) {
     cache.Learn(certificate);
     std::vector<uint64_t> keys;
     std::vector<float> values;
@@ -42,7 +43,8 @@ struct SetsTest : ::testing::Test, testing::CacheHarness {
     }
     const auto count = changed.has_value() ? std::optional(static_cast<uint32_t>(keys.size())) : std::nullopt;
     cache.OnUpdate(told, certificate, Lsn(after), knows, count,
-                   {reinterpret_cast<const char*>(keys.data()), keys.size() * 8}, Bytes(values));
+                   {reinterpret_cast<const char*>(keys.data()), keys.size() * 8}, Bytes(values),
+                   {reinterpret_cast<const char*>(left_out.data()), left_out.size() * 8});
   }
   // Key 7 is in the set, as of version 12 of its segment, with value 2 and min clock 5.
   void Begin() {
@@ -106,6 +108,57 @@ TEST_F(SetsTest, ChangedRowsAreReplaced) {
   EXPECT_EQ(Read(told, other, {}), std::nullopt) << "it was not read";
   Update(30, Certified(home, 40, 9), number, {{}});
   EXPECT_EQ(Read(told, 7, {.min_clock = 9}), 5) << "and goes on being told of";
+}
+
+TEST_F(SetsTest, ARowThatIsLeftOutStaysAsOldAsItIs) {
+  Begin();
+  Update(12, Certified(home, 30, 8), number, {{}});
+  Update(30, Certified(home, 40, 9), number, {{}}, {7});
+  EXPECT_EQ(Read(told, 7, {.min_clock = 8}), 2) << "it is as of the update before";
+  EXPECT_EQ(Read(told, 7, {.min_clock = 9}), std::nullopt);
+  Update(40, Certified(home, 50, 10), number, {{}});
+  EXPECT_EQ(Read(told, 7, {.min_clock = 9}), std::nullopt) << "it is named once, and due until it is brought";
+  Update(50, Certified(home, 60, 11), number, {{{7, 5.0f}}});
+  EXPECT_EQ(Read(told, 7, {.min_clock = 11}), 5);
+  Update(60, Certified(home, 70, 12), number, {{}});
+  EXPECT_EQ(Read(told, 7, {.min_clock = 12}), 5) << "and goes on being told of";
+}
+
+// The shard does not know that it was pulled, and does not name it again.
+TEST_F(SetsTest, ARowThatIsDueAndPulledIsStillNotToldOf) {
+  Begin();
+  Update(12, Certified(home, 30, 8), number, {{}}, {7});
+  Serve(told, 7, Certified(home, 35, 8), 4);
+  EXPECT_EQ(Read(told, 7, {.min_clock = 8}), 4);
+  Update(30, Certified(home, 40, 9), number, {{}});
+  EXPECT_EQ(Read(told, 7, {.min_clock = 9}), std::nullopt) << "it may have changed after 35";
+  Serve(told, 7, Certified(home, 55, 10), 6);
+  Update(40, Certified(home, 50, 10), number, {{{7, 5.0f}}});
+  EXPECT_EQ(Read(told, 7, {.min_clock = 10}), 6) << "what is brought is older";
+  Update(50, Certified(home, 60, 11), number, {{}});
+  EXPECT_EQ(Read(told, 7, {.min_clock = 11}), 6) << "but now it is told of";
+}
+
+TEST_F(SetsTest, ARowIsLeftOutByTheUpdateThatKnowsItFirst) {
+  Begin();
+  Serve(told, other, Certified(home, 12, 5), 3);
+  const uint32_t later = Take()->number;
+  Update(12, Certified(home, 30, 8), later, {{}}, {other});
+  EXPECT_EQ(Read(told, other, {.min_clock = 6}), std::nullopt);
+  EXPECT_EQ(Read(told, other, {.min_clock = 5}), 3);
+  EXPECT_EQ(Read(told, 7, {.min_clock = 8}), 2) << "of the others it says what it says";
+}
+
+// It begins anew at the shard too, which was told so before the update was built.
+TEST_F(SetsTest, ARowThatJoinsAgainIsNotDueByAnEarlierUpdate) {
+  Begin();
+  Update(12, Certified(home, 30, 8), number, std::nullopt);  // the set is gone
+  Serve(told, 7, Certified(home, 31, 8), 4);
+  const uint32_t again = Take()->number;
+  Update(30, Certified(home, 40, 9), number, {{}}, {7});
+  Serve(told, 7, Certified(home, 45, 9), 5);
+  Update(40, Certified(home, 50, 10), again, {{}});
+  EXPECT_EQ(Read(told, 7, {.min_clock = 10}), 5);
 }
 
 TEST_F(SetsTest, AnUpdateThatDoesNotFollowMakesNothingNewer) {

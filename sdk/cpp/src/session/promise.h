@@ -32,6 +32,7 @@ struct Promise {
   bool refresh = false;  // asks which cached rows have changed, instead of fetching those that are too old
   // Is told which cached rows have changed, at every so many advances of the min clock. 0: it is not.
   uint32_t told_every = 0;
+  uint64_t told_bytes = 0;  // … and brought at most so many bytes of them each time; 0: all
 
   // -- values --
   // Pushes wait until, in each row, what not every reader of the table has seen of this client's sums up to
@@ -61,7 +62,8 @@ inline Promise PromiseOf(const Essp& essp) {
           .staleness = essp.staleness,
           .own_fetched = true,
           .own_cached = essp.read_my_writes,
-          .told_every = std::max<uint32_t>(essp.every.value_or(half), 1)};
+          .told_every = std::max<uint32_t>(essp.every.value_or(half), 1),
+          .told_bytes = essp.budget_bytes};
 }
 inline Promise PromiseOf(const Vap& vap) {
   return {.name = "Vap",

@@ -1,5 +1,7 @@
 #include "sdk/cpp/src/subscribe/subscriber.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,7 +26,24 @@ struct Entry {
   Lsn after;
   uint64_t set = 0;
   std::optional<uint32_t> count;
+  uint32_t left_out = 0;
 };
+
+// How many keys of `left_out` are of each certificate's segment; nullopt: the lists do not fit each other.
+std::optional<std::vector<uint32_t>> LeftOutOf(const v1::SubscribeUpdate& head, size_t certificates) {
+  const std::string& packed = head.left_out_counts();
+  if (packed.size() % sizeof(uint32_t) != 0 || packed.size() / sizeof(uint32_t) > certificates) {
+    return std::nullopt;
+  }
+  std::vector<uint32_t> counts(certificates);
+  uint64_t keys = 0;
+  for (size_t i = 0; i < packed.size() / sizeof(uint32_t); ++i) {
+    counts[i] = LoadU32(packed.data() + i * sizeof(uint32_t));
+    keys += counts[i];
+  }
+  if (keys * sizeof(uint64_t) != head.left_out().size()) return std::nullopt;
+  return counts;
+}
 
 // INTERNAL: the lists do not fit each other, the keys or the values.
 absl::StatusOr<std::vector<Entry>> EntriesOf(const wire::Frame<v1::SubscribeUpdate>& update,
@@ -36,7 +55,10 @@ absl::StatusOr<std::vector<Entry>> EntriesOf(const wire::Frame<v1::SubscribeUpda
   const bool fit = head.after().size() == n * sizeof(uint64_t) &&
                    head.sets().size() == n * sizeof(uint64_t) &&
                    head.changes().size() == n * sizeof(uint32_t);
-  if (!fit) return absl::InternalError("an update whose lists have different lengths");
+  const std::optional<std::vector<uint32_t>> left_out = LeftOutOf(head, n);
+  if (!fit || !left_out.has_value()) {
+    return absl::InternalError("an update whose lists have different lengths");
+  }
   std::vector<Entry> entries;
   uint64_t rows = 0;
   for (size_t i = 0; i < n; ++i) {
@@ -44,7 +66,8 @@ absl::StatusOr<std::vector<Entry>> EntriesOf(const wire::Frame<v1::SubscribeUpda
     entries.push_back({.certificate = (*certificates)[i],
                        .after = Lsn(LoadU64(head.after().data() + i * sizeof(uint64_t))),
                        .set = LoadU64(head.sets().data() + i * sizeof(uint64_t)),
-                       .count = count == kChangesUnknown ? std::nullopt : std::optional(count)});
+                       .count = count == kChangesUnknown ? std::nullopt : std::optional(count),
+                       .left_out = (*left_out)[i]});
     rows += entries.back().count.value_or(0);
   }
   if (rows * sizeof(uint64_t) != update.keys.size() || rows * row_bytes != update.values.size()) {
@@ -113,7 +136,11 @@ bool Subscriber::TakeChange(const SubscribeLink& link, wire::Frame<v1::Subscribe
     head.set_table(id.v);
     head.set_set(change->number);
     head.set_catalogue_version(context_.catalogue_version.v);
-    head.set_every(PromiseOf(table->consistency).told_every);
+    const Promise promise = PromiseOf(table->consistency);
+    head.set_every(promise.told_every);
+    if (promise.told_bytes > 0) {
+      head.set_budget(std::max<uint64_t>(promise.told_bytes / context_.routes->map.SegmentCount(), 1));
+    }
     head.set_leave(change->leave);
     for (const auto& [segment, keys] : change->segments) {
       wire::Append(wire::PartEntry{.segment = segment,
@@ -143,7 +170,7 @@ absl::Status Subscriber::OnUpdate(const SubscribeLink& link, const wire::Frame<v
   const auto entries = EntriesOf(update, row_bytes);
   if (!entries.ok()) return entries.status();
   const wire::FlatBytes keys(update.keys);
-  size_t row = 0;
+  size_t row = 0, left_out = 0;
   for (const Entry& entry : *entries) {
     const SegmentId segment = entry.certificate.segment;
     if (segment.v >= context_.routes->map.SegmentCount()) {
@@ -157,9 +184,12 @@ absl::Status Subscriber::OnUpdate(const SubscribeLink& link, const wire::Frame<v
       context_.cache.OnUpdate(table, entry.certificate, entry.after, static_cast<uint32_t>(entry.set),
                               entry.count,
                               keys.view().substr(row * sizeof(uint64_t), rows * sizeof(uint64_t)),
-                              update.values.Subcord(row * row_bytes, rows * row_bytes));
+                              update.values.Subcord(row * row_bytes, rows * row_bytes),
+                              absl::string_view(update.head.left_out())
+                                  .substr(left_out * sizeof(uint64_t), entry.left_out * sizeof(uint64_t)));
     }
     row += rows;
+    left_out += entry.left_out;
   }
   context_.stats.rows_refreshed += row;
   context_.stats.bytes_pulled += update.keys.size() + update.values.size();

@@ -23,7 +23,7 @@ class SubscriberTest : public ::testing::Test {
   void SetUp() override {
     h.cluster.feature_level = level;
     ASSERT_THAT(h.Open(), IsOk());
-    auto opened = h.OpenTable("t", {}, Essp{.staleness = 4});
+    auto opened = h.OpenTable("t", {}, model);
     ASSERT_THAT(opened, IsOk());
     table = *opened;
     home = table->placement.Of(kKey);
@@ -72,7 +72,8 @@ class SubscriberTest : public ::testing::Test {
   }
   // An update of the row's set: the row has this value, or has not changed.
   void Update(uint64_t number, uint64_t after, uint64_t version, Clock min_clock, uint64_t set,
-              std::optional<float> value = std::nullopt, std::optional<uint32_t> count = std::nullopt) {
+              std::optional<float> value = std::nullopt, std::optional<uint32_t> count = std::nullopt,
+              std::optional<uint32_t> left_out = std::nullopt) {
     wire::Frame<v1::SubscribeUpdate> update;
     const auto u64 = [](uint64_t n) {
       std::string packed(sizeof(n), 0);
@@ -94,6 +95,11 @@ class SubscriberTest : public ::testing::Test {
       StoreF32(*value, bytes.data());
       update.values = absl::Cord(bytes);
     }
+    if (left_out.has_value()) {  // so many keys, of which one is there: that of the row
+      update.head.set_left_out(u64(kKey));
+      StoreU32(*left_out, packed.data());
+      update.head.set_left_out_counts(packed);
+    }
     Stream()->Give(wire::Encode(update));
   }
   void Tick(int times) {
@@ -108,6 +114,7 @@ class SubscriberTest : public ::testing::Test {
   uint64_t Version() const { return h.cluster.LogOf(home.v).size(); }
 
   uint32_t level = 2;
+  Essp model{.staleness = 4};
   CoreHarness h;
   std::shared_ptr<const TableInfo> table;
   SegmentId home;
@@ -185,6 +192,27 @@ TEST_F(SubscriberTest, ARefusedSetIsPulled) {
 TEST_F(SubscriberTest, AnUpdateThatDoesNotFitBreaksTheRules) {
   const v1::SubscribeRequest change = Welcome();
   Update(1, Version(), Version() + 1, 1, change.set(), /*value=*/1.0f, /*count=*/2);
+  EXPECT_EQ(h.core->failure().code(), absl::StatusCode::kInternal);
+}
+
+struct BudgetTest : SubscriberTest {
+  BudgetTest() { model.budget_bytes = 1 << 20; }
+};
+
+TEST_F(BudgetTest, EachSegmentHasItsShareAndWhatIsLeftOutIsPulled) {
+  const v1::SubscribeRequest change = Welcome();
+  EXPECT_EQ(change.budget(), (1 << 20) / h.cluster.SegmentCount());
+  Tick(6);
+  Update(1, Version(), Version() + 3, 6, change.set(), std::nullopt, std::nullopt, /*left_out=*/1);
+  const uint64_t pulled = h.core->stats().rows_pulled;
+  EXPECT_EQ(Read(), 1);
+  EXPECT_EQ(h.core->stats().rows_pulled, pulled + 1) << "it is not as new as the update";
+  EXPECT_THAT(h.core->failure(), IsOk());
+}
+
+TEST_F(BudgetTest, MoreLeftOutThanNamedBreaksTheRules) {
+  const v1::SubscribeRequest change = Welcome();
+  Update(1, Version(), Version() + 1, 1, change.set(), std::nullopt, std::nullopt, /*left_out=*/2);
   EXPECT_EQ(h.core->failure().code(), absl::StatusCode::kInternal);
 }
 

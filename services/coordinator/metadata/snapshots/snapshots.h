@@ -54,7 +54,7 @@ class Snapshots {
   // Takes up every load found in the store. Call before anything else.
   void Start();
 
-  // -- requests (coordinator.proto) --
+  // -- requests (job_snapshots.proto) --
   // `scheduled`: taken by a schedule; it ends (kUnavailable) when a client asks for a snapshot of the job.
   absl::StatusOr<Ticket> Create(const v1::CreateSnapshotRequest& request, absl::Time deadline,
                                 const Done<v1::CreateSnapshotReply>& done, bool scheduled = false);

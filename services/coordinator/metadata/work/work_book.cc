@@ -1,5 +1,6 @@
 #include "services/coordinator/metadata/work/work_book.h"
 
+#include "libs/base/planted.h"
 #include "libs/base/status.h"
 
 namespace paceline::coordinator {
@@ -64,10 +65,21 @@ WorkBook::Taken WorkBook::Take(const WorkReport& report, WorkHeld& held) {
   return taken;
 }
 
-size_t WorkBook::HandOut(uint64_t ahead, size_t sessions, size_t outstanding, WorkHeld& held) {
+uint64_t WorkBook::Limit(uint64_t oldest_held) const {
+  const uint64_t all = wire::ItemsOf(spec_);
+  if (!spec_.passes_in_order() || Planted(Bug::kWorkOutOfOrder)) return all;
+  const uint64_t oldest_free = free_.empty() ? next_ : free_.begin()->first;
+  const uint64_t not_done = std::min({oldest_held, oldest_free, next_});
+  return std::max(next_, std::min(all, not_done + wire::ItemsOfPass(spec_)));
+}
+
+size_t WorkBook::HandOut(uint64_t ahead, size_t sessions, size_t outstanding, WorkHeld& held,
+                         uint64_t oldest) {
   const uint64_t not_begun = held.NotBegun();
   if (ahead <= not_begun) return 0;
-  const uint64_t share = std::max<uint64_t>(1, ToHandOut() / (2 * std::max<size_t>(1, sessions)));
+  const uint64_t limit = Limit(oldest);
+  const uint64_t left = free_.size() + (limit - next_);
+  const uint64_t share = std::max<uint64_t>(1, left / (2 * std::max<size_t>(1, sessions)));
   const uint64_t wanted = std::min({ahead - not_begun, share, WorkHeld::kItemsMax - held.items.size()});
   size_t given = 0;
   for (; given < wanted; ++given) {
@@ -76,7 +88,7 @@ size_t WorkBook::HandOut(uint64_t ahead, size_t sessions, size_t outstanding, Wo
       free_.erase(first);
       continue;
     }
-    if (next_ == wire::ItemsOf(spec_) || outstanding + given >= kOutstandingMax) break;
+    if (next_ >= limit || outstanding + given >= kOutstandingMax) break;
     held.items[next_] = {.mark = wire::RangeOf(spec_, next_).begin};
     ++next_;
   }

@@ -59,8 +59,11 @@ class WorkBook {
   // Hands out until the session has `ahead` items that are not begun, if there are as many. Towards the end
   // each of `sessions` gets its share of half of what is left, so that all end at about the same time (guided
   // self-scheduling, Polychronopoulos and Kuck 1987). Items that came back go first. `outstanding`: items of
-  // the queue that all sessions hold. Returns the number of items handed out.
-  size_t HandOut(uint64_t ahead, size_t sessions, size_t outstanding, WorkHeld& held);
+  // the queue that all sessions hold; `oldest`: the first of these, UINT64_MAX if they hold none. Where
+  // passes are in order nothing is handed out beyond the pass that begins with the first item that is not
+  // done. Returns the number of items handed out.
+  size_t HandOut(uint64_t ahead, size_t sessions, size_t outstanding, WorkHeld& held,
+                 uint64_t oldest = UINT64_MAX);
 
   // The session is closed in every segment: none of its updates arrives any more. All that it held comes
   // back. It may have begun what it did not report.
@@ -75,6 +78,8 @@ class WorkBook {
   uint64_t items_again() const { return items_again_; }
 
  private:
+  // The first item that may not be handed out yet.
+  uint64_t Limit(uint64_t oldest_held) const;
   void Finish(uint64_t item);
   void ComeBack(uint64_t item, const wire::HeldItem& held, uint64_t& counter);
 

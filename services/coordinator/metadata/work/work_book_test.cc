@@ -93,6 +93,44 @@ TEST(WorkBookTest, TheNumberOfItemsUnderWayIsBounded) {
   EXPECT_EQ(book.HandOut(10, 1, WorkBook::kOutstandingMax - 3, other), 3u);
 }
 
+WorkQueueRecord InOrder(uint64_t examples, uint64_t per_item, uint64_t passes) {
+  WorkQueueRecord record = Record(examples, per_item, passes);
+  record.mutable_spec()->set_passes_in_order(true);
+  return record;
+}
+
+TEST(WorkBookTest, InOrderNothingIsHandedOutBeforeThatOfThePassBeforeIsDone) {
+  WorkBook book(InOrder(30, 10, 3));  // three items a pass
+  WorkHeld one, other;
+  EXPECT_EQ(book.HandOut(256, /*sessions=*/1, 0, one), 1u) << "half of the three of a pass";
+  EXPECT_EQ(book.HandOut(256, 1, 1, other, /*oldest=*/0), 1u);
+  EXPECT_EQ(book.HandOut(256, 1, 2, other, 0), 1u);
+  EXPECT_EQ(book.HandOut(256, 1, 3, other, 0), 0u) << "item 3 is that of item 0 in the next pass";
+  book.Take({.begun = {{1, 20}, {2, 30}}, .done = {1, 2}}, other);
+  EXPECT_EQ(book.HandOut(256, 1, 1, other, 0), 0u) << "item 0 is not done";
+  book.Take({.begun = {{0, 5}}}, one);
+  book.Reclaim(one);  // it comes back, and is still the first that is not done
+  EXPECT_EQ(book.HandOut(256, 1, 0, other), 1u);
+  EXPECT_THAT(other.items, ElementsAre(Pair(0, wire::HeldItem{.mark = 5})));
+  EXPECT_EQ(book.HandOut(256, 1, 1, other, 0), 0u);
+  book.Take({.done = {0}}, other);
+  EXPECT_EQ(book.HandOut(256, 1, 0, other), 1u);
+  EXPECT_THAT(other.items, ElementsAre(Key(3)));
+}
+
+TEST(WorkBookTest, TheOrderOfPassesOutlivesTheCoordinator) {
+  WorkQueueRecord record = InOrder(10, 10, 2);
+  WorkBook book(record);
+  WorkHeld held;
+  EXPECT_EQ(book.HandOut(1, 1, 0, held), 1u);
+  book.WriteTo(record);
+  WorkHeld other;
+  EXPECT_EQ(WorkBook(record).HandOut(1, 1, 1, other, /*oldest=*/0), 0u);
+  book.Take({.done = {0}}, held);
+  book.WriteTo(record);
+  EXPECT_EQ(WorkBook(record).HandOut(1, 1, 0, other), 1u);
+}
+
 TEST(WorkBookTest, ARecordHoldsTheWholeBook) {
   WorkQueueRecord record = Record(1000, 10, 3);
   WorkBook book(record);
@@ -116,6 +154,7 @@ TEST(WorkBookTest, EverythingIsTrainedAndOnceButForWhatIsCounted) {
     world::SplitMix64 random(seed);
     const auto below = [&](uint64_t n) { return world::Uniform(random, n); };
     WorkQueueRecord record = Record(1 + below(60), 1 + below(9), 1 + below(3));
+    record.mutable_spec()->set_passes_in_order(below(2) == 0);
     WorkBook book(record);
     struct Worker {
       WorkHeld held;                    // as the coordinator knows it
@@ -144,6 +183,9 @@ TEST(WorkBookTest, EverythingIsTrainedAndOnceButForWhatIsCounted) {
         const wire::WorkRange range = wire::RangeOf(record.spec(), item->first);
         uint64_t& at = worker.at.try_emplace(item->first, item->second.mark).first->second;
         if (at == range.end) continue;
+        if (record.spec().passes_in_order() && range.pass > 0) {
+          ASSERT_GT(trained[std::pair(range.pass - 1, at)], 0u) << "seed " << seed << ", example " << at;
+        }
         trained[{range.pass, at}] += 1;
         ++at;
         continue;
@@ -159,8 +201,12 @@ TEST(WorkBookTest, EverythingIsTrainedAndOnceButForWhatIsCounted) {
       book.Take(report, worker.held);
       for (const uint64_t item : report.done) worker.at.erase(item);
       size_t outstanding = 0;
-      for (const Worker& one : workers) outstanding += one.held.items.size();
-      book.HandOut(below(6), workers.size(), outstanding, worker.held);
+      uint64_t oldest = UINT64_MAX;
+      for (const Worker& one : workers) {
+        outstanding += one.held.items.size();
+        if (!one.held.items.empty()) oldest = std::min(oldest, one.held.items.begin()->first);
+      }
+      book.HandOut(below(6), workers.size(), outstanding, worker.held, oldest);
     }
     ASSERT_EQ(book.examples_done(), all) << "seed " << seed << ", " << steps << " steps";
     ASSERT_EQ(trained.size(), all) << "seed " << seed;

@@ -35,6 +35,14 @@ size_t WorkQueues::Queue::Outstanding() const {
   return items;
 }
 
+uint64_t WorkQueues::Queue::Oldest(uint64_t beside) const {
+  uint64_t oldest = UINT64_MAX;
+  for (const auto& [session, of] : held) {
+    if (session != beside && !of.items.empty()) oldest = std::min(oldest, of.items.begin()->first);
+  }
+  return oldest;
+}
+
 size_t WorkQueues::Queue::Holders(uint64_t beside) const {
   return static_cast<size_t>(std::ranges::count_if(
       held, [beside](const auto& of) { return of.first != beside && !of.second.items.empty(); }));
@@ -117,8 +125,9 @@ absl::StatusOr<v1::ReportWorkReply> WorkQueues::Report(const v1::ReportWorkReque
   const size_t elsewhere = queue.Outstanding() - queue.held[who].items.size();
   // It was asked for what it gives back, so the same report does not bring it again.
   const uint64_t ahead = report.given_back.empty() ? request.ahead() : 0;
-  const size_t given =
-      book.HandOut(ahead, queue.Holders(/*beside=*/who) + 1, elsewhere + held.items.size(), held);
+  const uint64_t own = held.items.empty() ? UINT64_MAX : held.items.begin()->first;
+  const size_t given = book.HandOut(ahead, queue.Holders(/*beside=*/who) + 1, elsewhere + held.items.size(),
+                                    held, std::min(own, queue.Oldest(/*beside=*/who)));
   const bool late = context_.now - queue.stored.try_emplace(who, context_.now).first->second >= kMarksEvery;
   if (taken.moved || given > 0 || (taken.told && late)) {
     Changes changes;
@@ -267,6 +276,7 @@ std::string WorkQueues::WaitsFor(const Queue& queue, uint64_t session) const {
     }
     named.push_back(std::move(who));
   }
+  if (named.empty() && !queue.held.at(session).items.empty()) return "its own pushes to be committed";
   if (named.empty()) return "the coordinator, which has taken work back";
   if (holders > kNamedMax) named.push_back(absl::StrCat(holders - kNamedMax, " others"));
   return absl::StrJoin(named, "; ");

@@ -52,6 +52,8 @@ class WorkQueues {
     std::deque<std::pair<absl::Time, uint64_t>> progress;  // examples done, over the last minute
 
     size_t Outstanding() const;
+    // The first item that a session beside this one holds; UINT64_MAX: there is none.
+    uint64_t Oldest(uint64_t beside) const;
     // Sessions that hold something, without this one.
     size_t Holders(uint64_t beside) const;
   };

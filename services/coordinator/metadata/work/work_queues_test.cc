@@ -115,6 +115,23 @@ TEST_F(WorkQueuesTest, AReportThatComesTwiceOrLateChangesNothing) {
   EXPECT_THAT(ItemsOf(Report(a_, {.done = {0}, .number = 2})), ElementsAre(0)) << "late, at the next leader";
 }
 
+TEST_F(WorkQueuesTest, PassesInOrderWaitForWhoeverHoldsTheOldestItem) {
+  v1::WorkSpec spec = Spec(/*examples=*/20, /*per_item=*/10, /*passes=*/2);
+  spec.set_passes_in_order(true);
+  queue_ = Open(a_, spec, "in-order")->queue();
+  EXPECT_THAT(ItemsOf(Report(a_, {.ahead = 1})), ElementsAre(0));
+  EXPECT_THAT(ItemsOf(Report(b_, {.ahead = 4})), ElementsAre(1));
+  const auto waits = Report(b_, {.begun = {{1, 20}}, .done = {1}, .ahead = 4, .waiting = 1});
+  EXPECT_THAT(ItemsOf(waits), ElementsAre()) << "item 2 is that of item 0, which is not done";
+  EXPECT_FALSE(waits->complete());
+  EXPECT_THAT(waits->waits_for(), HasSubstr("which holds 1 items"));
+  ASSERT_THAT(cluster_.Restart(), IsOk());
+  cluster_.Run(absl::Seconds(2));
+  EXPECT_THAT(ItemsOf(Report(b_, {.ahead = 4, .waiting = 1})), ElementsAre());
+  Report(a_, {.begun = {{0, 10}}, .done = {0}}).IgnoreError();
+  EXPECT_THAT(ItemsOf(Report(b_, {.ahead = 4, .waiting = 1})), ElementsAre(2));
+}
+
 TEST_F(WorkQueuesTest, ARestartForgetsNothing) {
   Report(a_, {.ahead = 3}).IgnoreError();
   Report(a_, {.begun = {{0, 4}}, .done = {1}, .ahead = 2}).IgnoreError();
