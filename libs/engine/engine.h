@@ -128,6 +128,8 @@ class Engine {
   // The bytes that PutNote wrote last under this name; kNotFound if it never did.
   virtual absl::StatusOr<std::string> Note(absl::string_view name) const = 0;
   virtual absl::StatusOr<Usage> usage() const = 0;
+  // Memory held, approximately, for people.
+  virtual uint64_t memory_bytes() const { return 0; }
   // The number of batches ever written to the disk. Numbers of batches that a loss of power took are used
   // again.
   virtual uint64_t position() const { return 0; }

@@ -97,6 +97,7 @@ class RocksDbEngine final : public Engine {
   absl::Status Sync() override;
   absl::StatusOr<std::string> Note(absl::string_view name) const override;
   absl::StatusOr<Usage> usage() const override;
+  uint64_t memory_bytes() const override;
   uint64_t position() const override { return last_batch_; }
 
  private:
@@ -428,6 +429,18 @@ absl::StatusOr<Usage> RocksDbEngine::usage() const {
   ABSL_RETURN_IF_ERROR(DiskStatus(db_->GetSortedWalFiles(logs), "listing the write-ahead log"));
   for (const auto& log : logs) usage.write_ahead += log->SizeFileBytes();
   return usage;
+}
+
+uint64_t RocksDbEngine::memory_bytes() const {
+  if (db_ == nullptr) return 0;
+  uint64_t sum = 0;
+  for (const char* of_families : {"rocksdb.cur-size-all-mem-tables", "rocksdb.estimate-table-readers-mem"}) {
+    uint64_t bytes = 0;
+    if (db_->GetAggregatedIntProperty(of_families, &bytes)) sum += bytes;
+  }
+  uint64_t cached = 0;  // of one cache, which all families share
+  if (db_->GetIntProperty(pages_, "rocksdb.block-cache-usage", &cached)) sum += cached;
+  return sum;
 }
 
 // -- opening --
