@@ -64,6 +64,10 @@ absl::StatusOr<std::vector<Result>> LogisticRegression(const Setting& setting);
 // that pulls, pushes and ticks, with 5 to 95 % of its rows in reach of the cache, beside one without a cache.
 absl::StatusOr<std::vector<Result>> Cached(const Setting& setting);
 
+// What rows of 16 values take at the shards: 1, 1.5, 2, 3 and 4 million of them, beside the limit that the
+// project sets itself, and what the budget counts of it. Of a cluster that nobody else uses.
+absl::StatusOr<std::vector<Result>> Memory(const Setting& setting);
+
 // Pulls of 500 random rows of 16 values with their slots, of `gigabytes`, in an open loop at 30 % of what the
 // cluster can do, a tenth of the requests being pushes; while snapshots are taken, beside none. The cluster
 // must keep snapshots (--snapshot-dir), and have memory for the rows twice.
