@@ -47,13 +47,15 @@ template <class KeyAt>
 void RowCache::ForetellRows(Rows& rows, const CacheBound& bound, uint64_t count, KeyAt key_at) {
   uint64_t hits = 0;
   uint64_t misses = 0;
+  uint64_t firsts = 0;
   for (uint64_t i = 0; i < count; ++i) {
     if (!rows.sample.Samples(key_at(i))) continue;
     const CacheSample::Found found = rows.sample.Look(key_at(i), bound.min_clock, bound.exact);
     hits += found == CacheSample::Found::kFit ? 1 : 0;
     misses += found == CacheSample::Found::kUnfit ? 1 : 0;
+    firsts += found == CacheSample::Found::kFirst ? 1 : 0;
   }
-  if (rows.trial.Looked(count, hits, misses)) OnVerdict(rows);
+  if (rows.trial.Looked(count, hits, misses, firsts)) OnVerdict(rows);
 }
 
 void RowCache::NoteServed(Rows& rows, const Batch& batch, const Batch::Piece& piece, Clock min_clock) {

@@ -80,6 +80,21 @@ TEST(CacheTrialTest, ATableThatBeginsToPayIsFoundAndKept) {
   EXPECT_LE(rows, 64 * 16 + 64 * 16u);
 }
 
+// Short trials would see only those reads that come again soon.
+TEST(CacheTrialTest, FirstReadsOfASampleCountUntilHitsPayForThem) {
+  CacheTrial paying(64), soon_only(64);
+  for (CacheTrial* trial : {&paying, &soon_only}) {
+    trial->Looked(64, 0, 64);
+    while (trial->resting()) trial->Passed(64);
+    trial->Looked(64, 16, 0, /*firsts=*/200);
+    ASSERT_TRUE(trial->sampling()) << "not decided yet";
+  }
+  for (int i = 0; i < 3; ++i) paying.Looked(64, 16, 0);
+  EXPECT_TRUE(paying.whole());
+  for (int i = 0; i < 3; ++i) soon_only.Looked(64, 2, 14);
+  EXPECT_TRUE(soon_only.resting());
+}
+
 TEST(CacheTrialTest, PushesCountAgainstTheCache) {
   CacheTrial still(64), pushed(64);
   for (CacheTrial* trial : {&still, &pushed}) {

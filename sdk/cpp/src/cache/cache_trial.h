@@ -39,20 +39,15 @@ class CacheTrial {
   RowCosts costs;
 
   // Counts `looked` reads of rows, of which `hits` found a fit row or, of a sample, would have. `misses` found
-  // a row that was too old, or may have been evicted; the others were first reads, or of keys that are not in
-  // the sample. True: the state has changed, and whatever is kept may be removed.
-  bool Looked(uint64_t looked, uint64_t hits, uint64_t misses) {
+  // a row that was too old, or may have been evicted; the others were first reads, in a sample `firsts`, or of
+  // keys that are not in it. True: the state has changed, and whatever is kept may be removed.
+  bool Looked(uint64_t looked, uint64_t hits, uint64_t misses, uint64_t firsts = 0) {
     looked_ += looked;
     hits_ += hits;
     misses_ += misses;
+    firsts_ += firsts;
     const State before = state_;
-    if (hits_ + misses_ >= (whole() ? rows_ : std::max<uint64_t>(rows_ / kSampleShare, 1))) {
-      Pays() ? Keep() : Rest();
-    } else if (sampling() && looked_ >= kSampleLooks * rows_) {
-      Rest();
-    } else if (whole() && samples_ && !proven_ && looked_ >= kFirstLooks * rows_) {
-      Begin(State::kSample);
-    }
+    sampling() ? JudgeSample() : JudgeWhole();
     return state_ != before;
   }
 
@@ -66,7 +61,7 @@ class CacheTrial {
   }
 
  private:
-  static constexpr uint64_t kSampleShare = 4;  // a sample decides after a quarter of the reads
+  static constexpr uint64_t kSampleShare = 4;  // a sample may decide after a quarter of the reads
   static constexpr uint64_t kSampleLooks = 4096;
   static constexpr uint64_t kFirstLooks = 16;
   static constexpr uint64_t kRest = 16;  // times the trial, and twice as long after each trial that fails
@@ -74,12 +69,29 @@ class CacheTrial {
   // A hit saves that much of what its row costs to fetch: the rest is the pull's own, whatever its size.
   static constexpr double kSaved = 0.75;
 
-  bool Pays() const {
+  void JudgeWhole() {
+    if (hits_ + misses_ >= rows_) {
+      Pays(/*firsts=*/0) ? Keep() : Rest();
+    } else if (samples_ && !proven_ && looked_ >= kFirstLooks * rows_) {
+      Begin(State::kSample);
+    }
+  }
+  // Rows that are read again soon are seen first. So a table pays only if its hits pay for the first reads too.
+  // If they do but for these, the sample goes on: as it does, first reads become fewer.
+  void JudgeSample() {
+    const uint64_t share = std::max<uint64_t>(rows_ / kSampleShare, 1);
+    if (looked_ >= kSampleLooks * rows_) return Rest();
+    if (hits_ + misses_ < share * judge_at_) return;
+    if (Pays(firsts_)) return Keep();
+    if (judge_at_ == kSampleShare || !Pays(/*firsts=*/0)) return Rest();
+    ++judge_at_;
+  }
+
+  bool Pays(uint64_t first_reads) const {
     const auto hits = static_cast<double>(hits_);
-    const auto misses = static_cast<double>(misses_);
+    const auto kept = static_cast<double>(misses_ + first_reads);
     const double pushes = static_cast<double>(pushed_) / static_cast<double>(std::max<uint64_t>(looked_, 1));
-    const double spent =
-        (hits + misses) * (costs.look.ns() + pushes * costs.push.ns()) + misses * costs.keep.ns();
+    const double spent = (hits + kept) * (costs.look.ns() + pushes * costs.push.ns()) + kept * costs.keep.ns();
     return hits * costs.fetch.ns() * kSaved >= spent;
   }
   void Keep() {
@@ -95,7 +107,8 @@ class CacheTrial {
   }
   void Begin(State state) {
     state_ = state;
-    looked_ = hits_ = misses_ = pushed_ = 0;
+    looked_ = hits_ = misses_ = firsts_ = pushed_ = 0;
+    judge_at_ = 1;
   }
 
   uint64_t rows_;
@@ -106,7 +119,9 @@ class CacheTrial {
   uint64_t looked_ = 0;
   uint64_t hits_ = 0;
   uint64_t misses_ = 0;
+  uint64_t firsts_ = 0;
   uint64_t pushed_ = 0;
+  uint64_t judge_at_ = 1;  // shares of a sample
   int failed_ = 0;     // failed trials in a row
   uint64_t rest_ = 0;  // rows until the next one
 };
