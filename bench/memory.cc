@@ -14,16 +14,16 @@
 namespace paceline::bench {
 namespace {
 
-constexpr size_t kRowsAPush = 10'000;
+constexpr size_t kBornAtOnce = 10'000;
 constexpr double kPayload = kSparseDim * sizeof(float);
 constexpr double kLimit = 1.5 * kPayload + 16;  // of a row
 
 // Gives birth to rows from .. to - 1.
 absl::Status Grow(const Session& session, Table& table, uint64_t from, uint64_t to) {
-  std::vector<uint64_t> keys(kRowsAPush);
-  std::vector<float> values(kRowsAPush * kSparseDim, 1.0f);
-  for (uint64_t first = from; first < to; first += kRowsAPush) {
-    keys.resize(std::min<uint64_t>(kRowsAPush, to - first));
+  std::vector<uint64_t> keys(kBornAtOnce);
+  std::vector<float> values(kBornAtOnce * kSparseDim, 1.0f);
+  for (uint64_t first = from; first < to; first += kBornAtOnce) {
+    keys.resize(std::min<uint64_t>(kBornAtOnce, to - first));
     values.resize(keys.size() * kSparseDim);
     std::iota(keys.begin(), keys.end(), first);
     (void)table.PushAsync(keys, values);  // Flush reports what goes wrong
@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<Result>> Memory(const Setting& setting) {
   schema.dim = kSparseDim;
   // What a shard needs for its first pushes, of whatever size, is not the rows'.
   ABSL_ASSIGN_OR_RETURN(Table first, session.client->OpenOrCreate("first", schema));
-  ABSL_RETURN_IF_ERROR(Grow(session, first, 0, 20 * kRowsAPush));
+  ABSL_RETURN_IF_ERROR(Grow(session, first, 0, 20 * kBornAtOnce));
   ABSL_ASSIGN_OR_RETURN(Table table, session.client->OpenOrCreate("rows", schema));
   const Bytes before = Read(pages);
   const double million = setting.smallest ? 20'000 : 1e6;

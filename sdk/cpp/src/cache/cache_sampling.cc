@@ -7,15 +7,15 @@ namespace paceline::sdk {
 namespace {
 
 // Batches of so many rows are measured each time. Of smaller ones one in kOneInBatches, a prime, so that it
-// keeps step with no number of parts; of fewer than kRowsMin rows none: the clock would cost as much.
+// keeps step with no number of parts; of fewer than kRowsMeasured rows none: the clock would cost as much.
 constexpr uint64_t kRowsAlways = 256;
 constexpr uint32_t kOneInBatches = 13;
-constexpr uint64_t kRowsMin = 8;
+constexpr uint64_t kRowsMeasured = 8;
 
 }  // namespace
 
 std::optional<absl::Time> RowCache::Start(uint64_t rows) {
-  if (clock_ == nullptr || rows < kRowsMin) return std::nullopt;
+  if (clock_ == nullptr || rows < kRowsMeasured) return std::nullopt;
   if (rows < kRowsAlways && ++batches_ % kOneInBatches != 0) return std::nullopt;
   return clock_->Now();
 }
