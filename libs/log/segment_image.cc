@@ -1,6 +1,7 @@
 #include "libs/log/segment_image.h"
 
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -306,12 +307,13 @@ bool PageWalk::Next(const Segment& segment, size_t bytes_max, std::vector<v1::Pa
 absl::StatusOr<PackedPage> ParsePage(absl::string_view bytes) {
   constexpr absl::string_view kCut = "page: its bytes end too early";
   PackedPage page;
-  while (!bytes.empty()) {
-    ABSL_ASSIGN_OR_RETURN(const uint64_t tag, TakeVarint(bytes));
+  std::string_view rest(bytes.data(), bytes.size());
+  while (!rest.empty()) {
+    ABSL_ASSIGN_OR_RETURN(const uint64_t tag, TakeVarint(rest));
     const uint64_t field = tag >> 3;
     switch (tag & 7) {
       case 0: {
-        ABSL_ASSIGN_OR_RETURN(const uint64_t value, TakeVarint(bytes));
+        ABSL_ASSIGN_OR_RETURN(const uint64_t value, TakeVarint(rest));
         if (field == v1::PageImage::kTableFieldNumber) page.table = TableId(static_cast<uint32_t>(value));
         if (field == v1::PageImage::kStartFieldNumber) page.start = value;
         if (field == v1::PageImage::kDepthFieldNumber) page.depth = static_cast<uint32_t>(value);
@@ -319,11 +321,12 @@ absl::StatusOr<PackedPage> ParsePage(absl::string_view bytes) {
         break;
       }
       case 2: {
-        ABSL_ASSIGN_OR_RETURN(const uint64_t size, TakeVarint(bytes));
-        if (size > bytes.size()) return absl::DataLossError(kCut);
-        if (field == v1::PageImage::kKeysFieldNumber) page.keys = bytes.substr(0, size);
-        if (field == v1::PageImage::kRowsFieldNumber) page.rows = bytes.substr(0, size);
-        bytes.remove_prefix(size);
+        ABSL_ASSIGN_OR_RETURN(const uint64_t size, TakeVarint(rest));
+        if (size > rest.size()) return absl::DataLossError(kCut);
+        const absl::string_view content(rest.data(), size);
+        if (field == v1::PageImage::kKeysFieldNumber) page.keys = content;
+        if (field == v1::PageImage::kRowsFieldNumber) page.rows = content;
+        rest.remove_prefix(size);
         break;
       }
       default:  // no field ever had another type
