@@ -229,13 +229,13 @@ TEST(RangedPageTest, KeepsValuesAndSlotsApart) {
 TEST(RangedPageTest, InstallsPagesThatAreNotOlder) {
   RangedPage page({.dim = 1}, 0, 2);
   PageImage image = {.range = {}, .version = Lsn(4), .keys = {0, 1}, .rows = {5, 6}};
-  EXPECT_TRUE(page.Install(image));
+  EXPECT_TRUE(page.Install(PageView::Of(image)));
   EXPECT_EQ(page.Image(), image);
   image.rows = {7, 8};
-  EXPECT_TRUE(page.Install(image)) << "of two of one version the one that comes later";
+  EXPECT_TRUE(page.Install(PageView::Of(image))) << "of two of one version the one that comes later";
   image.version = Lsn(3);
   image.rows = {9, 10};
-  EXPECT_FALSE(page.Install(image));
+  EXPECT_FALSE(page.Install(PageView::Of(image)));
   EXPECT_EQ(page.Values(0)[0], 7);
 }
 
