@@ -67,8 +67,9 @@ constexpr uint64_t kHotRows = 4'000;
 constexpr uint64_t kColdRows = 1'000'000;
 constexpr int kSweepBatches = 200;  // a round
 
-// A worker that pulls, pushes and ticks. A share of each batch is hot: read at almost every clock, so that the
-// cached row is fit but once in kSweepStaleness clocks. The others are hardly ever read twice in that time.
+// A worker that pulls, pushes and ticks. A share of each batch is hot: read at almost every clock, so that
+// the cached row is fit but once in kSweepStaleness clocks. The others are hardly ever read twice in that
+// time.
 class SweepWorker {
  public:
   static absl::StatusOr<SweepWorker> Connect(const std::string& coordinator, uint64_t cache_bytes_max) {
@@ -89,8 +90,8 @@ class SweepWorker {
     for (int b = 0; b < kSweepBatches; ++b) {
       const auto hot_keys = static_cast<size_t>(hot * kBatch);
       for (size_t i = 0; i < kBatch; ++i) {
-        keys[i] = i < hot_keys ? world::Uniform(random, kHotRows)
-                               : kHotRows + world::Uniform(random, kColdRows);
+        keys[i] =
+            i < hot_keys ? world::Uniform(random, kHotRows) : kHotRows + world::Uniform(random, kColdRows);
       }
       std::sort(keys.begin(), keys.end());
       keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
@@ -142,7 +143,9 @@ absl::Status Sweep(const Setting& setting, std::vector<Result>& results) {
     }
     ABSL_RETURN_IF_ERROR(error);
     results.push_back({.workload = "cached",
-                       .params = {{"batch", kBatch}, {"dim", kDim}, {"hot_percent", percent},
+                       .params = {{"batch", kBatch},
+                                  {"dim", kDim},
+                                  {"hot_percent", percent},
                                   {"hits_percent", std::round(1000 * hits) / 10}},
                        .metric = "pull, push, tick: us a batch",
                        .value = Median(with).seconds / kSweepBatches * 1e6,

@@ -66,9 +66,8 @@ absl::StatusOr<std::vector<Result>> LogisticRegression(const Setting& setting) {
   const int rounds = setting.Rounds(9);
   const std::vector<Batch> batches = lr::MakeBatches(examples);
   ABSL_ASSIGN_OR_RETURN(const Session session, Session::Open(setting, "lr", 1));
-  ABSL_ASSIGN_OR_RETURN(
-      const Session uncached,
-      Session::Open(setting, "lr-uncached", 1, uint64_t{64} << 20, /*cache_bytes_max=*/0));
+  ABSL_ASSIGN_OR_RETURN(const Session uncached,
+                        Session::Open(setting, "lr-uncached", 1, uint64_t{64} << 20, /*cache_bytes_max=*/0));
   std::vector<Result> results;
   paceline::Sparse sparse;
   sparse.rule = Sgd{.lr = kLearningRate};

@@ -57,8 +57,8 @@ absl::StatusOr<std::vector<Result>> Memory(const Setting& setting) {
   std::vector<Result> results;
   std::vector<double> resident, counted;
   uint64_t rows = 0;
-  const auto add = [&](const nlohmann::json& rows_of, const char* metric, double value, const char* limit_name,
-                       double limit, bool lower, std::optional<double> goal) {
+  const auto add = [&](const nlohmann::json& rows_of, const char* metric, double value,
+                       const char* limit_name, double limit, bool lower, std::optional<double> goal) {
     results.push_back({.workload = "memory",
                        .params = {{"rows", rows_of}, {"dim", kSparseDim}},
                        .metric = metric,

@@ -108,9 +108,8 @@ std::string FormatBeyond(const JobOptions& options, const Totals& totals, double
   constexpr double kWorthALine = 0.005;
   const double beyond = totals.worker_seconds - one_process_seconds;
   if (beyond <= 0) return "";
-  std::string text =
-      absl::StrFormat("\nbeyond one process's %.2f s: %.2f s of %s together\n", one_process_seconds, beyond,
-                      Workers(options));
+  std::string text = absl::StrFormat("\nbeyond one process's %.2f s: %.2f s of %s together\n",
+                                     one_process_seconds, beyond, Workers(options));
   const auto line = [&](absl::string_view name, double seconds) {
     if (std::abs(seconds) < kWorthALine * beyond) return;
     absl::StrAppendFormat(&text, "  %-18s%12.2f s%7.1f %%\n", name, seconds, 100 * seconds / beyond);

@@ -8,8 +8,8 @@ namespace paceline {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WaitSeconds, staleness, queue, network, route, back_pressure, work,
                                    value_bound, commit)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BlockedSeconds, staleness, network, queue, apply, replication, back_pressure,
-                                   route, work, coordinator, value_bound)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BlockedSeconds, staleness, network, queue, apply, replication,
+                                   back_pressure, route, work, coordinator, value_bound)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stats, wait, staleness_rows, rows_pushed, rows_pulled, rows_from_cache,
                                    bytes_pushed, bytes_pulled, bytes_from_cache, bytes_unacknowledged,
                                    retries, breaks)

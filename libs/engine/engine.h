@@ -116,8 +116,8 @@ class Engine {
   // Reads everything: first the bases and pages, then the records, those of a segment by ascending LSN. Call
   // it once, before the first Write.
   virtual absl::Status Load(Reader& reader) = 0;
-  // The same in less time, if the engine can: so many threads at once read pages, and call the reader. It gets
-  // all pages of a segment from one of them, and bases and records, before and after, from the caller's.
+  // The same in less time, if the engine can: so many threads at once read pages, and call the reader. It
+  // gets all pages of a segment from one of them, and bases and records, before and after, from the caller's.
   virtual absl::Status LoadInParallel(Reader& reader, int /*threads*/) { return Load(reader); }
 
   // Makes all of `batch` take effect, or none of it.

@@ -256,9 +256,8 @@ std::string LoadText(const v1::StatusReply& status) {
 std::string StatusText(const v1::StatusReply& status, absl::string_view coordinator) {
   // A coordinator that stands by knows nothing of the cluster.
   if (status.standby()) return absl::StrCat(ClusterLine(status, coordinator), Problems(status));
-  std::string text =
-      absl::StrCat(ClusterLine(status, coordinator), Shards(status), Memory(status), Replication(status),
-                   Moves(status));
+  std::string text = absl::StrCat(ClusterLine(status, coordinator), Shards(status), Memory(status),
+                                  Replication(status), Moves(status));
   if (status.load().rows_per_s() > 0) absl::StrAppend(&text, LoadText(status));
   for (const v1::JobStatus& job : status.jobs()) absl::StrAppend(&text, Job(job));
   return absl::StrCat(text, Tables(status), Problems(status));

@@ -11,9 +11,9 @@
 
 namespace paceline::engine {
 
-// Reads the pages of a database, some threads at once: one reads all pages of a segment, and then those of the
-// next segment that nobody has begun. To copy pages out of files, check and install them costs several times
-// what the disk or the page cache needs to bring them.
+// Reads the pages of a database, some threads at once: one reads all pages of a segment, and then those of
+// the next segment that nobody has begun. To copy pages out of files, check and install them costs several
+// times what the disk or the page cache needs to bring them.
 class PageReaders {
  public:
   // `named` completes an error of the database with the name of the damaged file. References outlive this.

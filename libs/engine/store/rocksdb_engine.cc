@@ -167,9 +167,9 @@ absl::Status RocksDbEngine::CheckFormat() {
 
 absl::Status RocksDbEngine::LoadInParallel(Reader& reader, int threads) {
   ABSL_RETURN_IF_ERROR(LoadBases(reader));
-  ABSL_RETURN_IF_ERROR(
-      PageReaders(*db_, pages_, reader, [this](absl::Status error) { return folder_->Named(error); })
-          .Run(threads));
+  ABSL_RETURN_IF_ERROR(PageReaders(*db_, pages_, reader, [this](absl::Status error) {
+                         return folder_->Named(error);
+                       }).Run(threads));
   ABSL_RETURN_IF_ERROR(LoadLog(reader));
   ABSL_ASSIGN_OR_RETURN(last_batch_, LastBatch());
   ABSL_RETURN_IF_ERROR(folder_->CheckPosition(last_batch_));

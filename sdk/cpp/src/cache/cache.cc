@@ -405,9 +405,10 @@ void RowCache::Put(Rows& rows, uint64_t key, const Served& served, CordReader& v
   Row* row = it == rows.index.end() ? nullptr : it->second;
   if (row != nullptr) BringUp(*row);
   // To put a row may have evicted others: what was pushed to those is forgotten since the part began.
-  const PartNumber pushed = rows.aggregated  ? 0
-                            : row != nullptr ? row->pushed
-                                             : std::max(served.pushed, NewestOf(certificate.segment).forgotten);
+  const PartNumber pushed = rows.aggregated ? 0
+                            : row != nullptr
+                                ? row->pushed
+                                : std::max(served.pushed, NewestOf(certificate.segment).forgotten);
   if (certificate.own < pushed) return values.Skip(row_bytes);
   // If the row has changed since, the refresh that has overtaken this answer said so while there was nothing
   // here to change.

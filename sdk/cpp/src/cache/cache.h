@@ -121,15 +121,15 @@ class ClockCounts {
 // the bound of their table's last read. Pushes that are kept to be applied again may take a quarter as much
 // beside that.
 //
-// **Paying.** The cache measures what its work costs and what a pull costs, and suspends a table whose hits do
-// not pay for it (cache_trial.h). While it does not keep the rows of a table, pushes to it are only noted: an
-// answer to a pull that was under way then adds no row that may lack one.
+// **Paying.** The cache measures what its work costs and what a pull costs, and suspends a table whose hits
+// do not pay for it (cache_trial.h). While it does not keep the rows of a table, pushes to it are only noted:
+// an answer to a pull that was under way then adds no row that may lack one.
 //
 // Cost: a row read, pushed or put is one probe of a hash table and its copy; batches prefetch the memory.
 class RowCache {
  public:
-  // `bytes_max` 0: off. The cache keeps nothing and finds nothing. `clock` measures its work, and must outlive
-  // the cache; nullptr: it goes by typical costs.
+  // `bytes_max` 0: off. The cache keeps nothing and finds nothing. `clock` measures its work, and must
+  // outlive the cache; nullptr: it goes by typical costs.
   explicit RowCache(uint64_t bytes_max, uint64_t trial_rows = CacheTrial::kRows,
                     const world::Clock* clock = nullptr)
       : bytes_max_(bytes_max), trial_rows_(trial_rows), clock_(clock) {}
@@ -150,11 +150,11 @@ class RowCache {
 
   // Whether a read of the table can find anything.
   bool Has(const TableInfo& table) const;
-  // Whether to keep the rows of a pull of `rows` rows, or to note them in a sample. Call it once for each pull
-  // whose rows may be kept.
+  // Whether to keep the rows of a pull of `rows` rows, or to note them in a sample. Call it once for each
+  // pull whose rows may be kept.
   bool Wants(const TableInfo& table, uint64_t rows);
-  // A read that could find nothing, with its keys, or the range first .. first + rows - 1. Notes what it would
-  // have found, if the table is sampled (cache_sampling.cc).
+  // A read that could find nothing, with its keys, or the range first .. first + rows - 1. Notes what it
+  // would have found, if the table is sampled (cache_sampling.cc).
   void Foretell(const TableInfo& table, const CacheBound& bound, absl::Span<const uint64_t> keys);
   void ForetellRange(const TableInfo& table, const CacheBound& bound, uint64_t first, uint64_t rows);
   // Copies those of keys[from .. to) that are fit to their places (row i to out + i * dim), and appends the
@@ -300,8 +300,8 @@ class RowCache {
     std::vector<Set> sets;                                             // by segment
     absl::flat_hash_map<const Row*, std::vector<OwnPush>> own_pushes;  // oldest first
     CacheTrial trial;
-    CacheSample sample;               // empty unless the table is sampled
-    std::vector<PartNumber> passed;   // by segment: the newest push while the rows were not kept
+    CacheSample sample;              // empty unless the table is sampled
+    std::vector<PartNumber> passed;  // by segment: the newest push while the rows were not kept
   };
   // What holds for all rows of a part that was served.
   struct Served {

@@ -9,9 +9,9 @@
 
 namespace paceline::sdk {
 
-// What the cache would find if it kept all rows of a table, by a sample of its keys: those whose hash says so,
-// as in Waldspurger et al., "Efficient MRC construction with SHARDS" (FAST 2015). Of each it has the min clock
-// as of which it was fetched, and no values. Costs one hash of each key that is read.
+// What the cache would find if it kept all rows of a table, by a sample of its keys: those whose hash says
+// so, as in Waldspurger et al., "Efficient MRC construction with SHARDS" (FAST 2015). Of each it has the min
+// clock as of which it was fetched, and no values. Costs one hash of each key that is read.
 class CacheSample {
  public:
   // One key in `one_in`, a power of 2; at most `keys_max` keys.

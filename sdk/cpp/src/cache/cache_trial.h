@@ -9,11 +9,12 @@
 namespace paceline::sdk {
 
 // Decides whether keeping the rows of one table pays. A row that is looked up, kept and touched by pushes,
-// and then not read again while it is fit, costs more than fetching it each time. So a table's rows are always
-// on trial: the cache counts reads that could have been hits, and rests for the table as soon as its hits save
-// less than all of that costs. It tries again after many more rows, and then with a sample first: of a few
-// keys it notes what it would find, and keeps no rows (cache_sample.h). A table of which it sees nothing but
-// first reads for long is sampled too, because its first rows may be gone before they are read again.
+// and then not read again while it is fit, costs more than fetching it each time. So a table's rows are
+// always on trial: the cache counts reads that could have been hits, and rests for the table as soon as its
+// hits save less than all of that costs. It tries again after many more rows, and then with a sample first:
+// of a few keys it notes what it would find, and keeps no rows (cache_sample.h). A table of which it sees
+// nothing but first reads for long is sampled too, because its first rows may be gone before they are read
+// again.
 class CacheTrial {
  public:
   // Reads in a trial that could have been hits.
@@ -38,9 +39,10 @@ class CacheTrial {
 
   RowCosts costs;
 
-  // Counts `looked` reads of rows, of which `hits` found a fit row or, of a sample, would have. `misses` found
-  // a row that was too old, or may have been evicted; the others were first reads, in a sample `firsts`, or of
-  // keys that are not in it. True: the state has changed, and whatever is kept may be removed.
+  // Counts `looked` reads of rows, of which `hits` found a fit row or, of a sample, would have. `misses`
+  // found a row that was too old, or may have been evicted; the others were first reads, in a sample
+  // `firsts`, or of keys that are not in it. True: the state has changed, and whatever is kept may be
+  // removed.
   bool Looked(uint64_t looked, uint64_t hits, uint64_t misses, uint64_t firsts = 0) {
     looked_ += looked;
     hits_ += hits;
@@ -76,8 +78,8 @@ class CacheTrial {
       Begin(State::kSample);
     }
   }
-  // Rows that are read again soon are seen first. So a table pays only if its hits pay for the first reads too.
-  // If they do but for these, the sample goes on: as it does, first reads become fewer.
+  // Rows that are read again soon are seen first. So a table pays only if its hits pay for the first reads
+  // too. If they do but for these, the sample goes on: as it does, first reads become fewer.
   void JudgeSample() {
     const uint64_t share = std::max<uint64_t>(rows_ / kSampleShare, 1);
     if (looked_ >= kSampleLooks * rows_) return Rest();
@@ -91,7 +93,8 @@ class CacheTrial {
     const auto hits = static_cast<double>(hits_);
     const auto kept = static_cast<double>(misses_ + first_reads);
     const double pushes = static_cast<double>(pushed_) / static_cast<double>(std::max<uint64_t>(looked_, 1));
-    const double spent = (hits + kept) * (costs.look.ns() + pushes * costs.push.ns()) + kept * costs.keep.ns();
+    const double spent =
+        (hits + kept) * (costs.look.ns() + pushes * costs.push.ns()) + kept * costs.keep.ns();
     return hits * costs.fetch.ns() * kSaved >= spent;
   }
   void Keep() {
@@ -122,8 +125,8 @@ class CacheTrial {
   uint64_t firsts_ = 0;
   uint64_t pushed_ = 0;
   uint64_t judge_at_ = 1;  // shares of a sample
-  int failed_ = 0;     // failed trials in a row
-  uint64_t rest_ = 0;  // rows until the next one
+  int failed_ = 0;         // failed trials in a row
+  uint64_t rest_ = 0;      // rows until the next one
 };
 
 }  // namespace paceline::sdk
