@@ -65,7 +65,6 @@ class RandomCopy {
 constexpr uint64_t kSweepStaleness = 50;
 constexpr uint64_t kHotRows = 4'000;
 constexpr uint64_t kColdRows = 1'000'000;
-constexpr int kSweepBatches = 200;  // a round
 
 // A worker that pulls, pushes and ticks. A share of each batch is hot: read at almost every clock, so that
 // the cached row is fit but once in kSweepStaleness clocks. The others are hardly ever read twice in that
@@ -84,10 +83,10 @@ class SweepWorker {
   }
 
   // A round of batches with that share of hot rows. The same keys in each round with the same seed.
-  absl::Status Round(double hot, uint64_t seed) {
+  absl::Status Round(double hot, uint64_t seed, int batches) {
     world::SplitMix64 random(seed);
     std::vector<uint64_t> keys(kBatch);
-    for (int b = 0; b < kSweepBatches; ++b) {
+    for (int b = 0; b < batches; ++b) {
       const auto hot_keys = static_cast<size_t>(hot * kBatch);
       for (size_t i = 0; i < kBatch; ++i) {
         keys[i] =
@@ -125,6 +124,7 @@ class SweepWorker {
 // With the cache and without it in turns; a new client for each share, as what one has learnt of its table
 // would help the next.
 absl::Status Sweep(const Setting& setting, std::vector<Result>& results) {
+  const int batches = setting.smallest ? 10 : 200;  // a round
   for (const int percent : {5, 15, 25, 50, 75, 95}) {
     ABSL_ASSIGN_OR_RETURN(SweepWorker on, SweepWorker::Connect(setting.coordinator, kCacheBytes));
     ABSL_ASSIGN_OR_RETURN(SweepWorker off, SweepWorker::Connect(setting.coordinator, 0));
@@ -134,8 +134,8 @@ absl::Status Sweep(const Setting& setting, std::vector<Result>& results) {
     for (int round = -1; round < setting.Rounds(7); ++round) {
       const auto seed = static_cast<uint64_t>(round + 2);
       const double hot = percent / 100.0;
-      const Cost cost_on = Measure(OwnCpuSeconds, [&] { error.Update(on.Round(hot, seed)); });
-      const Cost cost_off = Measure(OwnCpuSeconds, [&] { error.Update(off.Round(hot, seed)); });
+      const Cost cost_on = Measure(OwnCpuSeconds, [&] { error.Update(on.Round(hot, seed, batches)); });
+      const Cost cost_off = Measure(OwnCpuSeconds, [&] { error.Update(off.Round(hot, seed, batches)); });
       hits = on.TakeHitShare();
       if (round < 0) continue;  // rows are born, the cache fills
       with.push_back(cost_on);
@@ -148,9 +148,9 @@ absl::Status Sweep(const Setting& setting, std::vector<Result>& results) {
                                   {"hot_percent", percent},
                                   {"hits_percent", std::round(1000 * hits) / 10}},
                        .metric = "pull, push, tick: us a batch",
-                       .value = Median(with).seconds / kSweepBatches * 1e6,
+                       .value = Median(with).seconds / batches * 1e6,
                        .limit_name = "cache off",
-                       .limit = Median(without).seconds / kSweepBatches * 1e6,
+                       .limit = Median(without).seconds / batches * 1e6,
                        .lower_is_better = true,
                        .goal = 1.05});
   }

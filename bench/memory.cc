@@ -53,7 +53,7 @@ absl::StatusOr<std::vector<Result>> Memory(const Setting& setting) {
   ABSL_RETURN_IF_ERROR(Grow(session, first, 0, 20 * kBornAtOnce));
   ABSL_ASSIGN_OR_RETURN(Table table, session.client->OpenOrCreate("rows", schema));
   const Bytes before = Read(pages);
-  const double million = setting.smallest ? 20'000 : 1e6;
+  const double million = setting.smallest ? 200'000 : 1e6;
   std::vector<Result> results;
   std::vector<double> resident, counted;
   uint64_t rows = 0;
