@@ -62,13 +62,13 @@ class RandomCopy {
 
 // -- hits from 5 % to 95 % --
 
-constexpr uint64_t kSweepStaleness = 50;
-constexpr uint64_t kHotRows = 4'000;
+constexpr uint64_t kSweepStaleness = 200;
+constexpr uint64_t kFirstCold = 2 * kBatch;
 constexpr uint64_t kColdRows = 1'000'000;
 
-// A worker that pulls, pushes and ticks. A share of each batch is hot: read at almost every clock, so that
-// the cached row is fit but once in kSweepStaleness clocks. The others are hardly ever read twice in that
-// time.
+// A worker that pulls, pushes and ticks. A share of each batch is hot: half of a few rows, so that each is
+// read at every other clock, and a cached one is unfit once in kSweepStaleness clocks. The others are hardly
+// ever read twice in that time.
 class SweepWorker {
  public:
   static absl::StatusOr<SweepWorker> Connect(const std::string& coordinator, uint64_t cache_bytes_max) {
@@ -88,9 +88,10 @@ class SweepWorker {
     std::vector<uint64_t> keys(kBatch);
     for (int b = 0; b < batches; ++b) {
       const auto hot_keys = static_cast<size_t>(hot * kBatch);
+      const uint64_t offset = world::Uniform(random, kBatch);
       for (size_t i = 0; i < kBatch; ++i) {
         keys[i] =
-            i < hot_keys ? world::Uniform(random, kHotRows) : kHotRows + world::Uniform(random, kColdRows);
+            i < hot_keys ? (offset + i) % (2 * hot_keys) : kFirstCold + world::Uniform(random, kColdRows);
       }
       std::sort(keys.begin(), keys.end());
       keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
