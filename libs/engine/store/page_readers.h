@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "libs/base/ids.h"
