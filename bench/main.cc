@@ -43,6 +43,8 @@ constexpr Workload kWorkloads[] = {
     {"cached", "rows that the client has cached; push and pull in one", paceline::bench::Cached},
     {"lr", "an epoch of logistic regression: 102,400 examples of 32 of a million features",
      paceline::bench::LogisticRegression},
+    {"memory", "what a million rows of 16 values take, and how much of it the budget counts",
+     paceline::bench::Memory},
     {"snapshots", "pulls in an open loop while snapshots are taken; the cluster needs --snapshot-dir",
      paceline::bench::WithSnapshots},
     {"rules", "update rules written as expressions, beside the same ones built in; without a cluster",

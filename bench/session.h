@@ -18,9 +18,10 @@ struct Session {
   std::unique_ptr<Client> client;
   CpuMeter cpu;
 
-  // `workers`, `unacknowledged_bytes_max`: as ClientOptions.
+  // `workers`, `unacknowledged_bytes_max`, `cache_bytes_max`: as ClientOptions.
   static absl::StatusOr<Session> Open(const Setting& setting, const std::string& workload, uint32_t workers,
-                                      uint64_t unacknowledged_bytes_max = uint64_t{64} << 20) {
+                                      uint64_t unacknowledged_bytes_max = uint64_t{64} << 20,
+                                      uint64_t cache_bytes_max = uint64_t{64} << 20) {
     ABSL_ASSIGN_OR_RETURN(ShardPages shards, ShardPages::Of(setting.coordinator));
     Session session;
     ABSL_ASSIGN_OR_RETURN(
@@ -30,6 +31,7 @@ struct Session {
                          .client_name = "paceline-bench",
                          .workers = workers,
                          .unacknowledged_bytes_max = unacknowledged_bytes_max,
+                         .cache_bytes_max = cache_bytes_max,
                          .record = setting.record}));
     session.cpu = [shards = std::move(shards)] { return OwnCpuSeconds() + shards.CpuSeconds(); };
     return session;

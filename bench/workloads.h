@@ -59,9 +59,15 @@ absl::StatusOr<std::vector<Result>> Latency(const Setting& setting);
 // of a million, in batches of 256. The limit is the same arithmetic on an array in this process.
 absl::StatusOr<std::vector<Result>> LogisticRegression(const Setting& setting);
 
-// Batches of 1,000 random rows of 16 values, of 100,000 that the client has cached; the limit is a copy of
-// such rows. And one row pushed and pulled in one round trip, beside a push and a pull.
+// Batches of 1,000 random rows of 16 values, of 100,000 that the client has cached, beside a copy of such
+// rows and beside fetching them. One row pushed and pulled in one round trip, beside a push and a pull. And a
+// worker that pulls, pushes and ticks, with 5 to 95 % of its rows in reach of the cache, beside one without a
+// cache.
 absl::StatusOr<std::vector<Result>> Cached(const Setting& setting);
+
+// What rows of 16 values take at the shards: 1, 1.5, 2, 3 and 4 million of them, beside the limit that the
+// project sets itself, and what the budget counts of it. Of a cluster that nobody else uses.
+absl::StatusOr<std::vector<Result>> Memory(const Setting& setting);
 
 // Pulls of 500 random rows of 16 values with their slots, of `gigabytes`, in an open loop at 30 % of what the
 // cluster can do, a tenth of the requests being pushes; while snapshots are taken, beside none. The cluster

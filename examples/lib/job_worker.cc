@@ -61,6 +61,7 @@ void JobWorker::Begin(size_t steps, size_t passes) {
   report_.stage = WorkerReport::Stage::kTraining;
   report_.began = clock_began_ = Now();
   report_.blocked_seconds = 0;
+  blocked_before_ = client_->stats().time.blocked;
   Send();
 }
 
@@ -124,6 +125,10 @@ void JobWorker::Send() {
   if (client_ != nullptr) {
     report_.clock = client_->clock();
     report_.stats = client_->stats();
+    for (const BlockedCause& cause : kBlockedCauses) {
+      report_.blocked.*cause.seconds =
+          report_.stats.time.blocked.*cause.seconds - blocked_before_.*cause.seconds;
+    }
   }
   tell_(report_);
   next_report_ = SteadyNow() + kReportEvery;

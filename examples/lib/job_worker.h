@@ -105,6 +105,7 @@ class JobWorker {
   TraceRecorder trace_;
   int64_t clock_began_ = 0;
   WorkerReport report_;
+  BlockedSeconds blocked_before_;  // the training
   absl::Time next_report_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -100,6 +101,22 @@ std::string FormatTotals(const JobOptions& options, const Totals& totals) {
       &text, "\nrows pushed %s, pulled %s, read from the workers' caches %s; parts sent again %s\n",
       Grouped(totals.rows_pushed), Grouped(totals.rows_pulled), Grouped(totals.rows_from_cache),
       Grouped(totals.retries));
+  return text;
+}
+
+std::string FormatBeyond(const JobOptions& options, const Totals& totals, double one_process_seconds) {
+  constexpr double kWorthALine = 0.005;
+  const double beyond = totals.worker_seconds - one_process_seconds;
+  if (beyond <= 0) return "";
+  std::string text = absl::StrFormat("\nbeyond one process's %.2f s: %.2f s of %s together\n",
+                                     one_process_seconds, beyond, Workers(options));
+  const auto line = [&](absl::string_view name, double seconds) {
+    if (std::abs(seconds) < kWorthALine * beyond) return;
+    absl::StrAppendFormat(&text, "  %-18s%12.2f s%7.1f %%\n", name, seconds, 100 * seconds / beyond);
+  };
+  line("computing", totals.worker_seconds - totals.blocked_seconds - one_process_seconds);
+  line("the client's work", totals.blocked_seconds - totals.blocked.total());
+  for (const BlockedCause& cause : kBlockedCauses) line(cause.name, totals.blocked.*cause.seconds);
   return text;
 }
 

@@ -23,6 +23,10 @@ double Rate(uint64_t examples, double seconds);
 // Where the workers' time went, how stale what they read was, and what travelled: several lines.
 std::string FormatTotals(const JobOptions& options, const Totals& totals);
 
+// Where the time of the workers goes beyond what one process takes for the same training: a short table.
+// Causes of less than half a percent are left out.
+std::string FormatBeyond(const JobOptions& options, const Totals& totals, double one_process_seconds);
+
 // A cluster that learns less than one process has a reason; the text names it. Empty if `cluster`, of a
 // measure that is better the smaller, is within 2 % of `reference`. `remedy` is what bears more staleness.
 std::string ExplainDifference(absl::string_view measure, double cluster, double reference,

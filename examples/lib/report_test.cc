@@ -57,6 +57,18 @@ TEST(ReportTest, TextHasEveryCauseAndWhereTheTimeWent) {
   EXPECT_THAT(text, HasSubstr("rows pushed 5,000"));
 }
 
+TEST(ReportTest, ShowsWhereTheTimeBeyondOneProcessGoes) {
+  Totals totals = Sample();
+  totals.blocked = {.staleness = 0.5, .network = 1, .apply = 0.001};
+  EXPECT_EQ(FormatBeyond(JobOptions(), totals, 3),
+            "\nbeyond one process's 3.00 s: 5.00 s of 4 workers together\n"
+            "  computing                 3.00 s   60.0 %\n"
+            "  the client's work         0.50 s   10.0 %\n"
+            "  staleness                 0.50 s   10.0 %\n"
+            "  network                   1.00 s   20.0 %\n");
+  EXPECT_EQ(FormatBeyond(JobOptions(), totals, 8), "") << "one process took as long";
+}
+
 TEST(ReportTest, WhatWasTrainedAgainIsToldIfItWasCounted) {
   Totals totals = Sample();
   EXPECT_FALSE(CommonJson(JobOptions(), totals, 500).contains("trained_again"));

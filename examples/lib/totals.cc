@@ -60,6 +60,9 @@ void AddDurations(absl::Span<const WorkerReport> reports, Totals* totals) {
   for (const WorkerReport& report : reports) {
     totals->worker_seconds += Seconds(report.ended - report.began);
     totals->blocked_seconds += report.blocked_seconds;
+    for (const BlockedCause& cause : kBlockedCauses) {
+      totals->blocked.*cause.seconds += report.blocked.*cause.seconds;
+    }
   }
   totals->curve = Curve(reports, began);
 }

@@ -34,6 +34,7 @@ struct Totals {
   // The workers' own, together: of their training, and of that in calls of the SDK; 0 before the end.
   double worker_seconds = 0;
   double blocked_seconds = 0;
+  BlockedSeconds blocked;
   std::vector<LossPoint> curve;  // empty before the end
   uint64_t clock_all_have = 0;   // the least of their clocks
   // Of --count-work: how many examples were trained more than once, each time more counted.

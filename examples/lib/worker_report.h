@@ -19,6 +19,22 @@ struct LossPiece {
   int64_t ended = 0;   // then, in nanoseconds of the monotonic clock
 };
 
+// What a worker waits for in a call, with the names of `paceline explain`.
+struct BlockedCause {
+  const char* name;
+  double BlockedSeconds::*seconds;
+};
+inline constexpr BlockedCause kBlockedCauses[] = {{"staleness", &BlockedSeconds::staleness},
+                                                  {"network", &BlockedSeconds::network},
+                                                  {"queue", &BlockedSeconds::queue},
+                                                  {"apply", &BlockedSeconds::apply},
+                                                  {"replication", &BlockedSeconds::replication},
+                                                  {"back pressure", &BlockedSeconds::back_pressure},
+                                                  {"route", &BlockedSeconds::route},
+                                                  {"work", &BlockedSeconds::work},
+                                                  {"coordinator", &BlockedSeconds::coordinator},
+                                                  {"value bound", &BlockedSeconds::value_bound}};
+
 // The report of a worker process to its parent, about ten times a second and at the end: one line of JSON on
 // its standard output. All numbers are totals since the worker's start, so that a report replaces the one
 // before.
@@ -37,6 +53,7 @@ struct WorkerReport {
   int64_t began = 0;              // the training, all workers being there
   int64_t ended = 0;              // Finish returned
   double blocked_seconds = 0;     // of the training: the worker stood in calls of the SDK
+  BlockedSeconds blocked;         // of that: it waited, by cause
   std::vector<LossPiece> losses;  // in the last report only
   std::vector<TraceSpan> trace;   // there too, if the run is traced
   uint64_t trace_left_out = 0;

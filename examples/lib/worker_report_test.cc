@@ -29,6 +29,7 @@ WorkerReport Sample() {
   report.stats.rows_from_cache = 3;
   report.stats.retries = 9;
   report.blocked_seconds = 0.25;
+  report.blocked = {.staleness = 0.125, .network = 0.0625};
   report.losses = {{.examples = 60, .loss_sum = 30, .clock = 6, .ended = report.began + 500'000'000},
                    {.examples = 40, .loss_sum = 10, .clock = 12, .ended = report.ended}};
   report.trace = {{.what = TraceSpan::What::kRead, .clock = 3, .began = report.began, .ended = report.ended}};
@@ -48,6 +49,8 @@ TEST(WorkerReportTest, GoesThroughALine) {
   EXPECT_EQ(back->began, Sample().began);
   EXPECT_EQ(back->stats.rows_pushed, Sample().stats.rows_pushed);
   EXPECT_EQ(back->stats.wait.total(), 28);
+  EXPECT_EQ(back->blocked.staleness, 0.125);
+  EXPECT_EQ(back->blocked.total(), 0.1875);
   ASSERT_EQ(back->trace.size(), 1u);
   EXPECT_EQ(back->trace[0].what, TraceSpan::What::kRead);
   EXPECT_EQ(back->trace[0].ended, Sample().ended);
@@ -84,6 +87,8 @@ TEST(TotalsTest, AddsUp) {
   EXPECT_DOUBLE_EQ(totals.seconds, 3);
   EXPECT_DOUBLE_EQ(totals.worker_seconds, 5);
   EXPECT_DOUBLE_EQ(totals.blocked_seconds, 0.5);
+  EXPECT_DOUBLE_EQ(totals.blocked.staleness, 0.25);
+  EXPECT_DOUBLE_EQ(totals.blocked.total(), 0.375);
 }
 
 TEST(TotalsTest, TheCurveIsTheMeanOverTheWorkers) {

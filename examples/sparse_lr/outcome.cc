@@ -51,6 +51,7 @@ std::string FormatOutcome(const RunOptions& options, const Outcome& outcome) {
   text += FormatTotals(options, outcome.totals);
   text += ExplainDifference("objective", outcome.cluster.objective, outcome.reference.objective,
                             outcome.totals, "a smaller --batch or step");
+  text += FormatBeyond(options, outcome.totals, outcome.reference.seconds);
   return text;
 }
 

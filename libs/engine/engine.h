@@ -116,6 +116,9 @@ class Engine {
   // Reads everything: first the bases and pages, then the records, those of a segment by ascending LSN. Call
   // it once, before the first Write.
   virtual absl::Status Load(Reader& reader) = 0;
+  // The same in less time, if the engine can: so many threads at once read pages, and call the reader. It
+  // gets all pages of a segment from one of them, and bases and records, before and after, from the caller's.
+  virtual absl::Status LoadInParallel(Reader& reader, int /*threads*/) { return Load(reader); }
 
   // Makes all of `batch` take effect, or none of it.
   virtual absl::Status Write(const Batch& batch) = 0;
@@ -125,6 +128,8 @@ class Engine {
   // The bytes that PutNote wrote last under this name; kNotFound if it never did.
   virtual absl::StatusOr<std::string> Note(absl::string_view name) const = 0;
   virtual absl::StatusOr<Usage> usage() const = 0;
+  // Memory held, approximately, for people.
+  virtual uint64_t memory_bytes() const { return 0; }
   // The number of batches ever written to the disk. Numbers of batches that a loss of power took are used
   // again.
   virtual uint64_t position() const { return 0; }

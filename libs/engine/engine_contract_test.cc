@@ -6,6 +6,10 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
 
 #include "libs/base/test_util/status_matchers.h"
 #include "libs/engine/memory_engine.h"
@@ -466,6 +470,68 @@ TEST_F(MemoryFaults, DamageIsFoundAtLoading) {
   engine_ = MemoryEngine::Open(disk_).value();
   Contents contents;
   EXPECT_THAT(engine_->Load(contents), StatusIs(StatusCode::kDataLoss));
+}
+
+// A reader that several threads may call for segments that differ; it notes who brought their pages.
+class SharedContents final : public Reader {
+ public:
+  absl::Status OnBase(SegmentId segment, Lsn lsn, absl::string_view bytes) override {
+    const std::lock_guard lock(mutex);
+    return contents.OnBase(segment, lsn, bytes);
+  }
+  absl::Status OnPage(SegmentId segment, const PageKey& key, absl::string_view bytes) override {
+    const std::lock_guard lock(mutex);
+    threads[segment].insert(std::this_thread::get_id());
+    if (segment == fails_at) return absl::DataLossError("a page that is none");
+    return contents.OnPage(segment, key, bytes);
+  }
+  absl::Status OnRecord(LogEntry entry) override { return contents.OnRecord(std::move(entry)); }
+
+  std::mutex mutex;
+  Contents contents;
+  std::map<SegmentId, std::set<std::thread::id>> threads;
+  std::optional<SegmentId> fails_at;
+};
+
+TEST_P(EngineContract, SeveralThreadsLoadWhatOneDoes) {
+  Batch batch;
+  for (uint32_t s = 0; s < 20; s += 2) {
+    batch.Add(Batch::PutBase{.segment = SegmentId(s), .lsn = Lsn(3), .bytes = "base"});
+    for (uint64_t p = 0; p < 50; ++p) {
+      batch.Add(Batch::PutPage{.segment = SegmentId(s),
+                               .key = {.table = TableId(1), .start = p, .depth = 6},
+                               .bytes = std::string(1000 + p, 'p')});
+    }
+    batch.Add(LogEntry{
+        .segment = SegmentId(s), .epoch = Epoch(1), .lsn = Lsn(4), .record = absl::Cord("a record")});
+  }
+  ASSERT_THAT(engine_->Write(batch), IsOk());
+  place_->Kill(std::move(engine_));
+  engine_ = place_->Open().value();
+  SharedContents shared;
+  ASSERT_THAT(engine_->LoadInParallel(shared, 4), IsOk());
+  place_->Kill(std::move(engine_));
+  engine_ = place_->Open().value();
+  Contents alone;
+  ASSERT_THAT(engine_->Load(alone), IsOk());
+  EXPECT_EQ(shared.contents, alone);
+  EXPECT_EQ(alone.pages.size(), 10u);
+  for (const auto& [segment, threads] : shared.threads) {
+    EXPECT_EQ(threads.size(), 1u) << "segment " << segment.v;
+  }
+}
+
+TEST_P(EngineContract, AnErrorOfOneThreadEndsTheLoading) {
+  Batch batch;
+  for (uint32_t s = 0; s < 8; ++s) {
+    batch.Add(Batch::PutPage{.segment = SegmentId(s), .key = kPage, .bytes = "page"});
+  }
+  ASSERT_THAT(engine_->Write(batch), IsOk());
+  place_->Kill(std::move(engine_));
+  engine_ = place_->Open().value();
+  SharedContents shared;
+  shared.fails_at = SegmentId(5);
+  EXPECT_THAT(engine_->LoadInParallel(shared, 3), StatusIs(StatusCode::kDataLoss, HasSubstr("none")));
 }
 
 // -- RocksDB's own --

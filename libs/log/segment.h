@@ -17,11 +17,12 @@
 #include "libs/table/table_copy.h"
 
 namespace paceline::v1 {
-class PageImage;
 class SegmentImage;
 }  // namespace paceline::v1
 
 namespace paceline::log {
+
+struct PackedPage;
 
 // The effects of a record, for statistics.
 struct Effects {
@@ -120,7 +121,7 @@ class Segment {
   friend v1::SegmentImage ImageOf(const Segment& segment);
   friend absl::StatusOr<Segment> SegmentFromImage(const v1::SegmentImage& image, SegmentId expected,
                                                   int ring_bits);
-  friend absl::Status InstallPage(Segment& segment, const v1::PageImage& page);
+  friend absl::Status InstallPage(Segment& segment, const PackedPage& page);
 
   static constexpr size_t kLostMax = 1024;
 

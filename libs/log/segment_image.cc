@@ -1,10 +1,12 @@
 #include "libs/log/segment_image.h"
 
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/status.h"
+#include "libs/base/varint.h"
 #include "libs/log/keys.h"
 #include "libs/log/table_codec.h"
 #include "libs/ring/hash.h"
@@ -302,31 +304,70 @@ bool PageWalk::Next(const Segment& segment, size_t bytes_max, std::vector<v1::Pa
   return out->size() > before;
 }
 
+absl::StatusOr<PackedPage> ParsePage(absl::string_view bytes) {
+  constexpr absl::string_view kCut = "page: its bytes end too early";
+  PackedPage page;
+  std::string_view rest(bytes.data(), bytes.size());
+  while (!rest.empty()) {
+    ABSL_ASSIGN_OR_RETURN(const uint64_t tag, TakeVarint(rest));
+    const uint64_t field = tag >> 3;
+    switch (tag & 7) {
+      case 0: {
+        ABSL_ASSIGN_OR_RETURN(const uint64_t value, TakeVarint(rest));
+        if (field == v1::PageImage::kTableFieldNumber) page.table = TableId(static_cast<uint32_t>(value));
+        if (field == v1::PageImage::kStartFieldNumber) page.start = value;
+        if (field == v1::PageImage::kDepthFieldNumber) page.depth = static_cast<uint32_t>(value);
+        if (field == v1::PageImage::kVersionFieldNumber) page.version = Lsn(value);
+        break;
+      }
+      case 2: {
+        ABSL_ASSIGN_OR_RETURN(const uint64_t size, TakeVarint(rest));
+        if (size > rest.size()) return absl::DataLossError(kCut);
+        const absl::string_view content(rest.data(), size);
+        if (field == v1::PageImage::kKeysFieldNumber) page.keys = content;
+        if (field == v1::PageImage::kRowsFieldNumber) page.rows = content;
+        rest.remove_prefix(size);
+        break;
+      }
+      default:  // no field ever had another type
+        return absl::DataLossError(absl::StrCat("page: field ", field, " has wire type ", tag & 7));
+    }
+  }
+  return page;
+}
+
 absl::Status InstallPage(Segment& segment, const v1::PageImage& page) {
-  const auto it = segment.tables_.find(TableId(page.table()));
+  return InstallPage(segment, PackedPage{.table = TableId(page.table()),
+                                         .start = page.start(),
+                                         .depth = page.depth(),
+                                         .version = Lsn(page.version()),
+                                         .keys = page.keys(),
+                                         .rows = page.rows()});
+}
+
+absl::Status InstallPage(Segment& segment, const PackedPage& page) {
+  const auto it = segment.tables_.find(page.table);
   if (it == segment.tables_.end()) return absl::OkStatus();
   Segment::Table& table = *it->second;
-  if (Lsn(page.version()) < segment.version_) {
+  if (page.version < segment.version_) {
     return absl::FailedPreconditionError(
-        absl::StrCat("page: as of record ", page.version(), ", and segment ", segment.id_.v,
+        absl::StrCat("page: as of record ", page.version.v, ", and segment ", segment.id_.v,
                      " has applied record ", segment.version_.v, "; expected pages before later records"));
   }
   const auto lost = [&](absl::string_view what) {
-    return absl::DataLossError(absl::StrCat("page: of table ", page.table(), ": ", what));
+    return absl::DataLossError(absl::StrCat("page: of table ", page.table.v, ": ", what));
   };
-  if (page.keys().size() % sizeof(uint64_t) != 0) return lost("its keys are not 8 bytes each");
-  if (page.rows().size() % sizeof(float) != 0) return lost("its rows are not floats of 4 bytes");
-  if (page.depth() > 64) return lost("its range has more than 64 bits");
+  if (page.keys.size() % sizeof(uint64_t) != 0) return lost("its keys are not 8 bytes each");
+  if (page.rows.size() % sizeof(float) != 0) return lost("its rows are not floats of 4 bytes");
+  if (page.depth > 64) return lost("its range has more than 64 bits");
   // Keys of different segments may share a place, and no split would separate them.
-  const absl::Status placed = CheckPlaced(table.placement, segment.id_, KeyForm::kKeys, page.keys());
+  const absl::Status placed = CheckPlaced(table.placement, segment.id_, KeyForm::kKeys, page.keys);
   if (!placed.ok()) return lost(placed.message());
-  table::PageImage image{.range = {.start = page.start(), .depth = static_cast<int>(page.depth())},
-                         .version = Lsn(page.version()),
-                         .keys = std::vector<uint64_t>(page.keys().size() / sizeof(uint64_t)),
-                         .rows = std::vector<float>(page.rows().size() / sizeof(float))};
-  page.keys().copy(reinterpret_cast<char*>(image.keys.data()), page.keys().size());
-  page.rows().copy(reinterpret_cast<char*>(image.rows.data()), page.rows().size());
-  return table.rows.Install(image);
+  return table.rows.InstallView(
+      {.range = {.start = page.start, .depth = static_cast<int>(page.depth)},
+       .version = page.version,
+       .keys = table::KeyView(page.keys.data(), page.keys.size() / sizeof(uint64_t)),
+       .rows = table::ValueView(page.rows.data(), page.rows.size() / sizeof(float))});
 }
 
 }  // namespace paceline::log

@@ -267,6 +267,26 @@ TEST_F(SumTest, EachCallMakesAtLeastOnePage) {
   EXPECT_EQ(two.size(), 2u);
 }
 
+TEST_F(SumTest, ParsesAPageAsTheMessageDoes) {
+  for (const v1::PageImage& page : Pages()) {
+    const std::string bytes = page.SerializeAsString();
+    const absl::StatusOr<PackedPage> parsed = ParsePage(bytes);
+    ASSERT_THAT(parsed, IsOk());
+    EXPECT_EQ(parsed->table.v, page.table());
+    EXPECT_EQ(parsed->start, page.start());
+    EXPECT_EQ(parsed->depth, page.depth());
+    EXPECT_EQ(parsed->version.v, page.version());
+    EXPECT_EQ(parsed->keys, page.keys());
+    EXPECT_EQ(parsed->rows, page.rows());
+    // Cut anywhere: an error, or a field less, as in the message.
+    for (size_t size = 0; size < bytes.size(); size += size < 64 ? 1 : 997) {
+      const absl::string_view cut = absl::string_view(bytes).substr(0, size);
+      v1::PageImage message;
+      EXPECT_EQ(ParsePage(cut).ok(), message.ParseFromArray(cut.data(), static_cast<int>(cut.size())));
+    }
+  }
+}
+
 TEST_F(SumTest, RefusesPagesThatAreNotOfTheTable) {
   Segment learner = Copy(primary).value();
   const v1::PageImage good = Pages().front();

@@ -7,6 +7,7 @@
 
 #include "libs/base/ids.h"
 #include "libs/table/schema.h"
+#include "libs/table/views.h"
 
 // Pages: up to 64 KiB of rows of one table in one segment, with the version last applied to them. Rows leave
 // memory, for a disk or another shard, page by page. Which page holds a row follows from its key and the
@@ -43,6 +44,16 @@ struct PageImage {
   std::vector<uint64_t> keys;  // ascending
   std::vector<float> rows;     // of each key: dim values, then their slots, then their second slots
   friend bool operator==(const PageImage&, const PageImage&) = default;
+};
+
+// The same where it lies, at any address; the bytes must outlive the view.
+struct PageView {
+  PageRange range;
+  Lsn version;
+  KeyView keys;
+  ValueView rows;
+
+  static PageView Of(const PageImage& image) { return {image.range, image.version, image.keys, image.rows}; }
 };
 
 // Common to both kinds of page. Pages belong to a TableStore, and only it changes them; only the store's

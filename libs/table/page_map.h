@@ -60,7 +60,7 @@ class PageMap {
   virtual uint64_t NewBytesBound(size_t keys) const = 0;
   virtual uint64_t NewBytesBound(KeyView keys) const = 0;
   virtual void ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)> visit) const = 0;
-  virtual absl::Status Install(const PageImage& image) = 0;
+  virtual absl::Status Install(const PageView& image) = 0;
 
   // `copy` is told of pages that are about to be split or to get another row, and of new pages; nullptr: no
   // copy is told. The caller reports updates of existing rows itself. REQUIRES: no Install meanwhile.

@@ -140,6 +140,29 @@ TEST(SparsePageTest, ResetMakesRoomForTheGivenRows) {
   EXPECT_EQ(bytes, SparsePage::BufferBytes({.dim = 3}, SparsePage::CapacityFor({.dim = 3}, 100)));
 }
 
+TEST(SparsePageTest, FilledAtOnceItIsAsFilledRowByRow) {
+  for (const size_t rows : {size_t{0}, size_t{1}, size_t{63}, size_t{400}}) {
+    SparsePage one_by_one({.dim = 3, .slots_per_value = 1}, kSeed, {});
+    for (uint64_t key = 0; key < rows; ++key) {
+      one_by_one.AddPacked(key * 3, HashOf(key * 3), std::vector<float>(6, key + 0.5f).data());
+    }
+    const PageImage image = one_by_one.Image();
+    std::vector<uint64_t> hashes;
+    for (const uint64_t key : image.keys) hashes.push_back(HashOf(key));
+    SparsePage at_once({.dim = 3, .slots_per_value = 1}, kSeed, {});
+    at_once.Reset(Lsn(5), rows);
+    at_once.Fill(image.keys, hashes, image.rows);
+    EXPECT_EQ(at_once.Image().keys, image.keys);
+    EXPECT_EQ(at_once.Image().rows, image.rows);
+    for (const uint64_t key : image.keys) {
+      const uint32_t row = at_once.Find(key, HashOf(key));
+      ASSERT_NE(row, SparsePage::kNoRow);
+      EXPECT_EQ(at_once.Key(row), key);
+    }
+    EXPECT_EQ(at_once.Find(1, HashOf(1)), SparsePage::kNoRow);
+  }
+}
+
 // Even ones, all in one corner, and the ends of the range.
 TEST(SparsePageTest, AnImageHasItsKeysInOrderHoweverTheyAreSpread) {
   for (const uint64_t step : {uint64_t{1}, uint64_t{1} << 40, (uint64_t{1} << 63) - 1}) {
@@ -206,13 +229,13 @@ TEST(RangedPageTest, KeepsValuesAndSlotsApart) {
 TEST(RangedPageTest, InstallsPagesThatAreNotOlder) {
   RangedPage page({.dim = 1}, 0, 2);
   PageImage image = {.range = {}, .version = Lsn(4), .keys = {0, 1}, .rows = {5, 6}};
-  EXPECT_TRUE(page.Install(image));
+  EXPECT_TRUE(page.Install(PageView::Of(image)));
   EXPECT_EQ(page.Image(), image);
   image.rows = {7, 8};
-  EXPECT_TRUE(page.Install(image)) << "of two of one version the one that comes later";
+  EXPECT_TRUE(page.Install(PageView::Of(image))) << "of two of one version the one that comes later";
   image.version = Lsn(3);
   image.rows = {9, 10};
-  EXPECT_FALSE(page.Install(image));
+  EXPECT_FALSE(page.Install(PageView::Of(image)));
   EXPECT_EQ(page.Values(0)[0], 7);
 }
 

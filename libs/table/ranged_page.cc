@@ -27,9 +27,11 @@ RangedPage::RangedPage(RowShape shape, uint64_t first, size_t rows) : Page(shape
   values_ = reinterpret_cast<float*>(buffer_.get() + buffer_bytes_ - rows * shape.bytes());
 }
 
-bool RangedPage::Install(const PageImage& image) {
+bool RangedPage::Install(const PageView& image) {
   if (image.version < version_) return false;
-  for (size_t row = 0; row < rows_; ++row) SetRow(row, image.rows.data() + row * shape_.floats());
+  for (size_t row = 0; row < rows_; ++row) {
+    SetRow(row, image.rows.subview(row * shape_.floats(), shape_.floats()).data());
+  }
   version_ = installed_ = image.version;
   return true;
 }

@@ -19,7 +19,7 @@ class RangedPage : public Page {
 
   // Replaces all rows by the image's. False if the image is older than the page; an image of the same version
   // may know of updates that the page does not have. REQUIRES: the image is of this block.
-  bool Install(const PageImage& image);
+  bool Install(const PageView& image);
 };
 
 }  // namespace paceline::table

@@ -100,7 +100,7 @@ void RangedPages::ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)
   }
 }
 
-absl::Status RangedPages::Install(const PageImage& image) {
+absl::Status RangedPages::Install(const PageView& image) {
   const uint64_t first = image.range.start;
   const uint64_t block = first / rows_per_block_;
   if (first >= table_rows_ || first % rows_per_block_ != 0 || image.range.depth != 0) {

@@ -30,7 +30,7 @@ class RangedPages final : public PageMap {
   uint64_t NewBytesBound(size_t keys) const override;
   uint64_t NewBytesBound(KeyView keys) const override;
   void ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)> visit) const override;
-  absl::Status Install(const PageImage& image) override;
+  absl::Status Install(const PageView& image) override;
 
  private:
   size_t RowsOfBlock(uint64_t block) const;

@@ -44,8 +44,16 @@ uint32_t SparsePage::Add(uint64_t key, uint64_t hash) {
   return row;
 }
 
-void SparsePage::AddPacked(uint64_t key, uint64_t hash, const float* packed) {
+void SparsePage::AddPacked(uint64_t key, uint64_t hash, const void* packed) {
   SetRow(Add(key, hash), packed);
+}
+
+void SparsePage::Fill(KeyView keys, absl::Span<const uint64_t> hashes, ValueView rows) {
+  if (keys.empty()) return;
+  std::memcpy(values_, rows.data(), keys.size() * shape_.bytes());
+  std::memcpy(keys_, keys.data(), keys.size() * sizeof(uint64_t));
+  rows_ = keys.size();
+  for (uint32_t row = 0; row < rows_; ++row) Index(hashes[row], row);
 }
 
 void SparsePage::Index(uint64_t hash, uint32_t row) {

@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/types/span.h"
 #include "libs/table/page.h"
+#include "libs/table/views.h"
 
 namespace paceline::table {
 
@@ -65,7 +67,9 @@ class SparsePage : public Page {
   // Adds a row with uninitialised values and slots. REQUIRES: !full(), and `key` has no row.
   uint32_t Add(uint64_t key, uint64_t hash);
   // The same with content in the layout of CopyRow.
-  void AddPacked(uint64_t key, uint64_t hash, const float* packed);
+  void AddPacked(uint64_t key, uint64_t hash, const void* packed);
+  // Adds all rows of a page at once. REQUIRES: it has none, and room for them (Reset); the keys differ.
+  void Fill(KeyView keys, absl::Span<const uint64_t> hashes, ValueView rows);
 
   // Moves the rows whose next bit of place (Mix64(table, key) << ring_bits) is 1 to `upper`, which is empty
   // and covers that half afterwards. Keeps the others. REQUIRES: range().depth < 64.

@@ -127,7 +127,7 @@ void SparsePages::Split(SparsePage* page) {
 
 // --- images ---
 
-absl::Status SparsePages::CheckImage(const PageImage& image) const {
+absl::StatusOr<std::vector<uint64_t>> SparsePages::CheckImage(const PageView& image) const {
   const PageRange& range = image.range;
   if (range.depth < 0 || range.depth > 64 - ring_bits_ ||
       (range.depth < 64 && (range.start << range.depth) != 0)) {
@@ -141,17 +141,19 @@ absl::Status SparsePages::CheckImage(const PageImage& image) const {
                                             " floats; expected at most ", SparsePage::MaxRows(shape_),
                                             " keys with ", shape_.floats(), " floats each"));
   }
+  std::vector<uint64_t> hashes(image.keys.size());
   for (size_t i = 0; i < image.keys.size(); ++i) {
     const uint64_t key = image.keys[i];
-    if (range.Covers(PlaceOf(HashOf(key))) && (i == 0 || image.keys[i - 1] < key)) continue;
+    hashes[i] = HashOf(key);
+    if (range.Covers(PlaceOf(hashes[i])) && (i == 0 || image.keys[i - 1] < key)) continue;
     return absl::DataLossError(absl::StrCat("page: key ", key, " at position ", i,
                                             " is out of order or outside of the page's range"));
   }
-  return absl::OkStatus();
+  return hashes;
 }
 
-absl::Status SparsePages::Install(const PageImage& image) {
-  ABSL_RETURN_IF_ERROR(CheckImage(image));
+absl::Status SparsePages::Install(const PageView& image) {
+  ABSL_ASSIGN_OR_RETURN(const std::vector<uint64_t> hashes, CheckImage(image));
   const PageRange& range = image.range;
   SparsePage* page = directory_.Find(range.start);
   // A page wider than the image keeps the rows outside of the image's range.
@@ -161,19 +163,19 @@ absl::Status SparsePages::Install(const PageImage& image) {
   }
   for (uint64_t place = range.start;;) {
     page = directory_.Find(place);
-    if (page->version() <= image.version) Account(*page, [&] { Replace(*page, image); });
+    if (page->version() <= image.version) Account(*page, [&] { Replace(*page, image, hashes); });
     place = page->range().end();
     if (place == 0 || !range.Covers(place)) return absl::OkStatus();
   }
 }
 
-void SparsePages::Replace(SparsePage& page, const PageImage& image) {
+void SparsePages::Replace(SparsePage& page, const PageView& image, const std::vector<uint64_t>& hashes) {
   const bool whole = page.range() == image.range;
   page.Reset(image.version, whole ? image.keys.size() : 0);
+  if (whole) return page.Fill(image.keys, hashes, image.rows);
   for (size_t i = 0; i < image.keys.size(); ++i) {
-    const uint64_t hash = HashOf(image.keys[i]);
-    if (!page.range().Covers(PlaceOf(hash))) continue;
-    page.AddPacked(image.keys[i], hash, image.rows.data() + i * shape_.floats());
+    if (!page.range().Covers(PlaceOf(hashes[i]))) continue;
+    page.AddPacked(image.keys[i], hashes[i], image.rows.subview(i * shape_.floats(), shape_.floats()).data());
   }
 }
 

@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "libs/table/directory.h"
 #include "libs/table/page_map.h"
 #include "libs/table/sparse_page.h"
@@ -23,7 +25,7 @@ class SparsePages final : public PageMap {
   uint64_t NewBytesBound(size_t keys) const override;
   uint64_t NewBytesBound(KeyView keys) const override;
   void ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)> visit) const override;
-  absl::Status Install(const PageImage& image) override;
+  absl::Status Install(const PageView& image) override;
 
  private:
   uint64_t HashOf(uint64_t key) const;
@@ -43,9 +45,10 @@ class SparsePages final : public PageMap {
   template <class Change>
   void Account(SparsePage& page, Change change);
 
-  absl::Status CheckImage(const PageImage& image) const;
+  // Returns the hashes of the image's keys.
+  absl::StatusOr<std::vector<uint64_t>> CheckImage(const PageView& image) const;
   // Replaces the rows of `page` by those of the image that it covers.
-  void Replace(SparsePage& page, const PageImage& image);
+  void Replace(SparsePage& page, const PageView& image, const std::vector<uint64_t>& hashes);
 
   // Upper bounds: of the bytes that pages of so many rows hold in all, and of the splits that lead to them.
   uint64_t BufferBytesBound(uint64_t rows, uint64_t pages) const;

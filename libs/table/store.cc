@@ -176,7 +176,7 @@ void TableStore::EndCopy() {
   copy_.reset();
 }
 
-absl::Status TableStore::Install(const PageImage& image) {
+absl::Status TableStore::InstallView(const PageView& image) {
   EndCopy();
   if (image.version == Lsn(0)) return absl::DataLossError("page: its version is 0; expected at least 1");
   return pages_->Install(image);

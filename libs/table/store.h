@@ -107,7 +107,9 @@ class TableStore {
   // have been applied, the pages may be finer than their keys require. Ends a copy.
   //
   // kDataLoss, with nothing changed: the image is not one of this table.
-  absl::Status Install(const PageImage& image);
+  absl::Status Install(const PageImage& image) { return InstallView(PageView::Of(image)); }
+  // The same of an image that lies elsewhere; it is copied once.
+  absl::Status InstallView(const PageView& image);
 
   // A copy of all rows as they are now, made while updates go on (table_copy.h). There is one at a time:
   // BeginCopy ends an earlier one. It takes memory from `memory` and gives it back at the end.

@@ -27,6 +27,12 @@
 
 namespace paceline::shard {
 
+// Of the process, in bytes.
+struct ProcessMemory {
+  uint64_t resident = 0;
+  uint64_t allocator = 0;  // freed, and kept by malloc
+};
+
 struct ShardOptions {
   std::string name = "shard";
   uint64_t nonce = 0;  // of this start; 0: it says none
@@ -57,6 +63,8 @@ struct ShardOptions {
   // Starts a thread that continues where others end their turn at an executor. False: the thread that brings
   // work runs the executor dry.
   bool helper_thread = false;
+  // Tells the memory of the process, for people; nullptr: it is not known. Any thread may call it.
+  std::function<ProcessMemory()> process_memory = nullptr;
 };
 
 // A consistent view of the state that rarely changes. Plain value.

@@ -42,6 +42,7 @@
 #include "services/shard/disk/disk_contents.h"
 #include "services/shard/disk/disk_writer.h"
 #include "services/shard/metrics.h"
+#include "services/shard/process_memory.h"
 #include "services/shard/replication/grpc_peers.h"
 #include "services/shard/server.h"
 #include "services/shard/shard.h"
@@ -358,7 +359,8 @@ class Process {
                 .all_replies_bytes_max = flags.reply_budget,
                 .durable = flags.acks == "durable",
                 .move_bytes_per_s = flags.move_rate,
-                .helper_thread = true},
+                .helper_thread = true,
+                .process_memory = ReadProcessMemory},
                clock_, *probe_, &peers_, disk_.get(), std::move(contents)),
         on_page_(std::make_shared<OnPage>(shard_, flags.data_dir)) {
     if (snapshots_ != nullptr) shard_.KeepSnapshots(*snapshots_);

@@ -309,6 +309,10 @@ void ShowShard(metrics::Families& families, Shard& shard, const std::string& dat
   families.Gauge("paceline_shard_memory_bytes", "Memory held by rows.", static_cast<double>(beat->bytes()));
   families.Gauge("paceline_shard_memory_budget_bytes", "Memory that rows may take.",
                  static_cast<double>(beat->bytes_budget()));
+  families.Gauge("paceline_shard_engine_memory_bytes", "Memory held by RocksDB.",
+                 static_cast<double>(beat->memory().engine()));
+  families.Gauge("paceline_shard_allocator_bytes", "Freed, and kept by malloc for what comes.",
+                 static_cast<double>(beat->memory().allocator()));
   families.Gauge("paceline_shard_staged_bytes",
                  "Updates of aggregated tables that wait for the end of their clock.",
                  static_cast<double>(shard.staged_bytes()));

@@ -59,10 +59,13 @@ class BenchTest(unittest.TestCase):
         self.check("latency", {"push p50 us", "pull p50 us"})
 
     def test_cached(self):
-        self.check("cached", {"cached pull ns/row", "push_pull p50 us"})
+        self.check("cached", {"cached pull ns/row", "push_pull p50 us", "pull, push, tick: us a batch"})
+
+    def test_memory(self):
+        self.check("memory", {"resident bytes a row", "counted bytes a row"})
 
     def test_lr(self):
-        self.check("lr", {"epoch s", "epoch CPU-s", "mean loss"})
+        self.check("lr", {"epoch s", "epoch CPU-s", "mean loss", "epoch s with the cache"})
 
     def test_lr_on_one_kind_of_table(self):
         results, _ = self.run_bench("lr", "--table", "ranged")

@@ -73,6 +73,26 @@ std::string Shards(const v1::StatusReply& status) {
   return absl::StrCat("\nShards\n", columns.Text());
 }
 
+// What the processes of shards take beside the rows of their budgets.
+std::string Memory(const v1::StatusReply& status) {
+  Columns columns({"SHARD", ">RESIDENT", ">ROWS", ">STAGED", ">STREAMS", ">REPLIES", ">LOG", ">TO DISK",
+                   ">ROCKSDB", ">FREED", ">OTHER"});
+  bool any = false;
+  for (const v1::ShardStatus* shard : Sorted(status)) {
+    const v1::ShardMemory& memory = shard->last().memory();
+    if (memory.resident() == 0) continue;
+    any = true;
+    const uint64_t known = shard->last().bytes() + memory.staged() + memory.streams() + memory.replies() +
+                           memory.log() + memory.disk_queue() + memory.engine() + memory.allocator();
+    columns.Add({shard->info().name(), BytesText(memory.resident()), BytesText(shard->last().bytes()),
+                 BytesText(memory.staged()), BytesText(memory.streams()), BytesText(memory.replies()),
+                 BytesText(memory.log()), BytesText(memory.disk_queue()), BytesText(memory.engine()),
+                 BytesText(memory.allocator()),
+                 BytesText(memory.resident() - std::min(memory.resident(), known))});
+  }
+  return any ? absl::StrCat("\nMemory\n", columns.Text()) : "";
+}
+
 std::string Replication(const v1::StatusReply& status) {
   if (status.replicas_wanted() == 0 && status.takeovers() == 0 && status.handovers() == 0) return "";
   return absl::StrCat("\nReplicas: ", status.replicas_wanted(), " wanted of each segment, ",
@@ -236,8 +256,8 @@ std::string LoadText(const v1::StatusReply& status) {
 std::string StatusText(const v1::StatusReply& status, absl::string_view coordinator) {
   // A coordinator that stands by knows nothing of the cluster.
   if (status.standby()) return absl::StrCat(ClusterLine(status, coordinator), Problems(status));
-  std::string text =
-      absl::StrCat(ClusterLine(status, coordinator), Shards(status), Replication(status), Moves(status));
+  std::string text = absl::StrCat(ClusterLine(status, coordinator), Shards(status), Memory(status),
+                                  Replication(status), Moves(status));
   if (status.load().rows_per_s() > 0) absl::StrAppend(&text, LoadText(status));
   for (const v1::JobStatus& job : status.jobs()) absl::StrAppend(&text, Job(job));
   return absl::StrCat(text, Tables(status), Problems(status));

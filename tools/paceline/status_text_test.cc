@@ -76,6 +76,27 @@ TEST(StatusTextTest, CountsTheShardsThatAreStillToJoin) {
   EXPECT_THAT(text, EndsWith("\nNo problems.\n"));
 }
 
+TEST(StatusTextTest, ShowsWhatAShardTakesBesideItsRows) {
+  const std::string text = StatusText(Parse(R"(
+      version: "0.1.0" segments: 64
+      shards {
+        alive: true
+        info { shard: 1 name: "shard-0" address: "a:1" }
+        last {
+          bytes: 104857600
+          memory {
+            resident: 209715200 staged: 1048576 log: 2097152 engine: 10485760 allocator: 20971520
+            disk_queue: 1024
+          }
+        }
+      })"),
+                                      "c:1");
+  EXPECT_THAT(text, HasSubstr("\nMemory\n"));
+  EXPECT_THAT(text, HasSubstr("RESIDENT"));
+  EXPECT_THAT(text, HasSubstr("200.0 MiB  100.0 MiB"));
+  EXPECT_THAT(text, HasSubstr("20.0 MiB  67.0 MiB")) << "freed, and what is not known";
+}
+
 TEST(StatusTextTest, SaysThatAJobHasNoSession) {
   EXPECT_THAT(StatusText(Parse(R"(jobs { job: 1 name: "ctr" min_clock: 9 })"), "c:1"),
               HasSubstr("Job ctr: min clock 9\n  no session is open\n"));

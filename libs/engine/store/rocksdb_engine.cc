@@ -13,6 +13,7 @@
 #include "libs/engine/log_order.h"
 #include "libs/engine/log_runs.h"
 #include "libs/engine/store/marked_folder.h"
+#include "libs/engine/store/page_readers.h"
 #include "libs/engine/store/rocksdb_common.h"
 #include "libs/engine/store/synced_files.h"
 #include "libs/engine/store/written_batches.h"
@@ -90,11 +91,13 @@ class RocksDbEngine final : public Engine {
   ~RocksDbEngine() override { Close(); }
 
   absl::Status Start();
-  absl::Status Load(Reader& reader) override;
+  absl::Status Load(Reader& reader) override { return LoadInParallel(reader, 1); }
+  absl::Status LoadInParallel(Reader& reader, int threads) override;
   absl::Status Write(const Batch& batch) override;
   absl::Status Sync() override;
   absl::StatusOr<std::string> Note(absl::string_view name) const override;
   absl::StatusOr<Usage> usage() const override;
+  uint64_t memory_bytes() const override;
   uint64_t position() const override { return last_batch_; }
 
  private:
@@ -108,7 +111,6 @@ class RocksDbEngine final : public Engine {
   absl::Status Noted(const rocksdb::Status& status, absl::string_view what);
   absl::Status FlushIfDue();
   absl::Status LoadBases(Reader& reader);
-  absl::Status LoadPages(Reader& reader);
   absl::Status LoadLog(Reader& reader);
   using FirstGroups = std::map<SegmentId, uint64_t>;
   absl::Status Put(const Batch& batch, FirstGroups& first_groups, rocksdb::WriteBatch& out);
@@ -163,9 +165,11 @@ absl::Status RocksDbEngine::CheckFormat() {
 
 // -- loading --
 
-absl::Status RocksDbEngine::Load(Reader& reader) {
+absl::Status RocksDbEngine::LoadInParallel(Reader& reader, int threads) {
   ABSL_RETURN_IF_ERROR(LoadBases(reader));
-  ABSL_RETURN_IF_ERROR(LoadPages(reader));
+  ABSL_RETURN_IF_ERROR(PageReaders(*db_, pages_, reader, [this](absl::Status error) {
+                         return folder_->Named(error);
+                       }).Run(threads));
   ABSL_RETURN_IF_ERROR(LoadLog(reader));
   ABSL_ASSIGN_OR_RETURN(last_batch_, LastBatch());
   ABSL_RETURN_IF_ERROR(folder_->CheckPosition(last_batch_));
@@ -187,16 +191,6 @@ absl::Status RocksDbEngine::LoadBases(Reader& reader) {
     ABSL_RETURN_IF_ERROR(reader.OnBase(segment, head.lsn, head.base));
   }
   return folder_->Named(DiskStatus(it->status(), "reading bases"));
-}
-
-absl::Status RocksDbEngine::LoadPages(Reader& reader) {
-  const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(rocksdb::ReadOptions(), pages_));
-  for (it->SeekToFirst(); it->Valid(); it->Next()) {
-    ABSL_ASSIGN_OR_RETURN(const auto key, ParsePageKey(ToView(it->key())));
-    ABSL_ASSIGN_OR_RETURN(const absl::string_view bytes, Unchecked(ToView(it->value()), "page"));
-    ABSL_RETURN_IF_ERROR(reader.OnPage(key.first, key.second, bytes));
-  }
-  return folder_->Named(DiskStatus(it->status(), "reading pages"));
 }
 
 absl::Status RocksDbEngine::LoadLog(Reader& reader) {
@@ -435,6 +429,18 @@ absl::StatusOr<Usage> RocksDbEngine::usage() const {
   ABSL_RETURN_IF_ERROR(DiskStatus(db_->GetSortedWalFiles(logs), "listing the write-ahead log"));
   for (const auto& log : logs) usage.write_ahead += log->SizeFileBytes();
   return usage;
+}
+
+uint64_t RocksDbEngine::memory_bytes() const {
+  if (db_ == nullptr) return 0;
+  uint64_t sum = 0;
+  for (const char* of_families : {"rocksdb.cur-size-all-mem-tables", "rocksdb.estimate-table-readers-mem"}) {
+    uint64_t bytes = 0;
+    if (db_->GetAggregatedIntProperty(of_families, &bytes)) sum += bytes;
+  }
+  uint64_t cached = 0;  // of one cache, which all families share
+  if (db_->GetIntProperty(pages_, "rocksdb.block-cache-usage", &cached)) sum += cached;
+  return sum;
 }
 
 // -- opening --

@@ -91,6 +91,23 @@ void Bound(v1::ShardLoad& load) {
   for (int i = kWithKeysMax; i < segments.size(); ++i) segments[i].clear_keys();
 }
 
+// All but the log.
+void SetMemory(const Shard& shard, v1::ShardMemory& memory) {
+  const Context& context = shard.context();
+  if (shard.options().process_memory != nullptr) {
+    const ProcessMemory process = shard.options().process_memory();
+    memory.set_resident(process.resident);
+    memory.set_allocator(process.allocator);
+  }
+  memory.set_staged(shard.staged_bytes());
+  memory.set_streams(context.streams().held());
+  memory.set_replies(context.replies().taken());
+  if (const Disk* disk = context.disk()) {
+    memory.set_disk_queue(disk->pending_bytes());
+    memory.set_engine(disk->engine_bytes());
+  }
+}
+
 }  // namespace
 
 void Shard::Describe(std::function<void(v1::BeatRequest)> done) {
@@ -162,6 +179,7 @@ void Shard::Survey(std::function<void(State)> done) {
         beat.set_catalogue_version(now->catalogue->version().v);
         beat.set_bytes(bytes_held());
         beat.set_bytes_budget(options().memory_budget_bytes);
+        SetMemory(*this, *beat.mutable_memory());
         beat.set_rows_pushed(rows_updated());
         beat.set_rows_pulled(context_.rows_pulled());
         beat.set_version(std::string(kVersion));
@@ -210,6 +228,7 @@ void Shard::Survey(std::function<void(State)> done) {
             if (!fresh) it->second.set_clock(std::min(it->second.clock(), worker.clock()));
           }
         }
+        beat.mutable_memory()->set_log(state.replication.log_bytes);
         for (const auto& [why, segments] : not_serving) beat.add_not_serving(NotServing(segments, why));
         beat.set_primaries(static_cast<uint32_t>(state.replication.primaries));
         beat.set_lost(static_cast<uint32_t>(state.replication.lost));

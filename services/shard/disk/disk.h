@@ -32,6 +32,9 @@ class Disk {
   };
   virtual Done done() const { return {}; }
 
+  // Memory that the engine holds, as of lately.
+  virtual uint64_t engine_bytes() const { return 0; }
+
   // The engine's position (engine::Engine::position) up to which all is safe from the loss of power.
   virtual uint64_t synced_position() const { return 0; }
   // The state of the disk now.

@@ -1,11 +1,11 @@
 #include "services/shard/disk/disk_contents.h"
 
 #include <algorithm>
-#include <deque>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/mutex.h"
 #include "libs/base/status.h"
 #include "libs/log/record_check.h"
 #include "libs/log/record_codec.h"
@@ -15,12 +15,13 @@
 namespace paceline::shard {
 namespace {
 
+// May be called by several threads, for segments that differ.
 class Loader final : public engine::Reader {
  public:
   explicit Loader(int ring_bits) : ring_bits_(ring_bits) {}
 
   absl::Status OnBase(SegmentId id, Lsn, absl::string_view bytes) override {
-    DiskContents::Segment& segment = Of(id);
+    DiskContents::Segment& segment = Of(id).segment;
     v1::SegmentImage image;
     if (!image.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
       return absl::DataLossError(absl::StrCat("disk: the base of segment ", id.v, " is no SegmentImage"));
@@ -32,23 +33,24 @@ class Loader final : public engine::Reader {
   }
 
   absl::Status OnPage(SegmentId id, const engine::PageKey& key, absl::string_view bytes) override {
-    DiskContents::Segment& segment = Of(id);
+    Loading& loading = Of(id);
+    DiskContents::Segment& segment = loading.segment;
     if (!segment.state.has_value()) return absl::OkStatus();  // of a base that was never finished
-    v1::PageImage page;
-    if (!page.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-      return absl::DataLossError(absl::StrCat("disk: a page of segment ", id.v, " is no PageImage"));
+    absl::StatusOr<log::PackedPage> page = log::ParsePage(bytes);
+    if (!page.ok()) {
+      return absl::DataLossError(
+          absl::StrCat("disk: a page of segment ", id.v, " is no PageImage: ", page.status().message()));
     }
     // Had it changed before the base it would have been written anew with it.
-    page.set_version(std::max(page.version(), segment.state->version().v));
-    segment.found.pages[key] = Lsn(page.version());
-    Lsn& newest = newest_pages_[id];
-    newest = std::max(newest, Lsn(page.version()));
-    const absl::Status installed = log::InstallPage(*segment.state, page);
+    page->version = std::max(page->version, segment.state->version());
+    segment.found.pages[key] = page->version;
+    loading.newest_page = std::max(loading.newest_page, page->version);
+    const absl::Status installed = log::InstallPage(*segment.state, *page);
     return installed.ok() ? installed : absl::DataLossError(installed.message());
   }
 
   absl::Status OnRecord(engine::LogEntry entry) override {
-    DiskContents::Segment& segment = Of(entry.segment);
+    DiskContents::Segment& segment = Of(entry.segment).segment;
     if (!segment.state.has_value()) {
       if (entry.lsn != Lsn(1)) return absl::OkStatus();  // of a base that was never finished
       if (entry.segment.v >> ring_bits_ != 0) {
@@ -72,25 +74,33 @@ class Loader final : public engine::Reader {
 
   // Moves its segments into `segments`.
   void End(std::map<SegmentId, DiskContents::Segment>& segments) {
-    for (auto& [id, segment] : segments_) {
+    MutexLock lock(&mutex_);
+    for (auto& [id, loading] : segments_) {
+      DiskContents::Segment& segment = loading.segment;
       // A page ahead of its log: what it holds beyond it belongs to no state.
-      if (segment.state.has_value() && segment.state->version() < newest_pages_[id]) segment.state.reset();
+      if (segment.state.has_value() && segment.state->version() < loading.newest_page) segment.state.reset();
       segment.found.usable = segment.state.has_value();
       if (segment.found.usable) segment.found.held = segment.state->version();
+      segments.emplace(id, std::move(segment));
     }
-    segments.merge(segments_);
   }
 
  private:
-  DiskContents::Segment& Of(SegmentId id) {
-    DiskContents::Segment& segment = segments_[id];
-    segment.found.anything = true;
-    return segment;
+  struct Loading {
+    DiskContents::Segment segment;
+    Lsn newest_page;
+  };
+
+  Loading& Of(SegmentId id) ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    Loading& loading = segments_[id];  // stays where it is
+    loading.segment.found.anything = true;
+    return loading;
   }
 
   const int ring_bits_;
-  std::map<SegmentId, DiskContents::Segment> segments_;
-  std::map<SegmentId, Lsn> newest_pages_;
+  Mutex mutex_;
+  std::map<SegmentId, Loading> segments_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace
@@ -102,19 +112,16 @@ absl::StatusOr<DiskContents> LoadDisk(engine::Engine& engine, int threads) {
   ABSL_ASSIGN_OR_RETURN(contents.known, ReadKnown(engine));
   contents.folder.set_cluster(contents.owner.cluster);
   contents.folder.set_shard(contents.owner.shard.v);
-  std::deque<Loader> loaders;  // which stay where they are
-  for (int i = 0; i < std::max(threads, 1); ++i) loaders.emplace_back(contents.owner.ring_bits);
+  Loader loader(contents.owner.ring_bits);
   if (threads == 0) {
-    ABSL_RETURN_IF_ERROR(engine.Load(loaders.front()));
+    ABSL_RETURN_IF_ERROR(engine.Load(loader));
   } else {
-    std::vector<engine::Reader*> readers;
-    for (Loader& loader : loaders) readers.push_back(&loader);
-    LoadLanes lanes(readers);
-    ABSL_RETURN_IF_ERROR(engine.Load(lanes));
+    LoadLanes lanes(std::vector<engine::Reader*>(static_cast<size_t>(threads), &loader));
+    ABSL_RETURN_IF_ERROR(engine.LoadInParallel(lanes, threads));
     ABSL_RETURN_IF_ERROR(lanes.Finish());
   }
   ABSL_RETURN_IF_ERROR(engine.Sync());  // the writes of a killed process may be in memory only
-  for (Loader& loader : loaders) loader.End(contents.segments);
+  loader.End(contents.segments);
   contents.folder.set_position(engine.position());  // known by now
   contents.known.mutable_epochs()->Resize(1 << contents.owner.ring_bits, 0);
   for (const auto& [id, segment] : contents.segments) {

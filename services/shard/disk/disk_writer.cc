@@ -70,6 +70,8 @@ void DiskWriter::Do(Step step) {
   }();
   const absl::Status status = step == Step::kWrite ? engine_->Write(batch) : engine_->Sync();
   if (step == Step::kSync && status.ok()) synced_position_ = engine_->position();
+  constexpr uint64_t kStepsBetween = 16;  // looks at the engine's memory
+  if (steps_++ % kStepsBetween == 0) engine_bytes_.store(engine_->memory_bytes(), std::memory_order_relaxed);
   DiskQueue::Group ended;
   {
     MutexLock lock(&mutex_);

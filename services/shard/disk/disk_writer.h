@@ -29,6 +29,7 @@ class DiskWriter final : public Disk {
   uint64_t pending_bytes() const override { return pending_bytes_.load(std::memory_order_relaxed); }
 
   Done done() const override ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t engine_bytes() const override { return engine_bytes_.load(std::memory_order_relaxed); }
   uint64_t synced_position() const override { return synced_position_.load(std::memory_order_relaxed); }
 
   Health health() const override ABSL_LOCKS_EXCLUDED(mutex_);
@@ -47,6 +48,8 @@ class DiskWriter final : public Disk {
   const std::unique_ptr<engine::Engine> engine_;
   std::atomic<uint64_t> synced_position_;   // what was loaded was synced
   std::atomic<uint64_t> pending_bytes_{0};  // the queue's, for those who ask with each part
+  std::atomic<uint64_t> engine_bytes_{0};
+  uint64_t steps_ = 0;  // of the thread
   mutable Mutex mutex_;
   CondVar changed_;
   DiskQueue queue_ ABSL_GUARDED_BY(mutex_);

@@ -1,6 +1,5 @@
 #include "services/shard/disk/load_lanes.h"
 
-#include <string>
 #include <utility>
 
 #include "libs/base/status.h"
@@ -11,6 +10,7 @@ LoadLanes::LoadLanes(const std::vector<engine::Reader*>& readers) {
   for (engine::Reader* reader : readers) {
     lanes_.push_back(std::make_unique<Lane>());
     Lane& lane = *lanes_.back();
+    lane.reader = reader;
     lane.thread = std::thread([&lane, reader] { Work(lane, *reader); });
   }
 }
@@ -20,53 +20,43 @@ LoadLanes::~LoadLanes() {
 }
 
 absl::Status LoadLanes::OnBase(SegmentId segment, Lsn lsn, absl::string_view bytes) {
-  return Give(segment, bytes.size(), [segment, lsn, copy = std::string(bytes)](engine::Reader& reader) {
-    return reader.OnBase(segment, lsn, copy);
-  });
+  return LaneOf(segment).reader->OnBase(segment, lsn, bytes);
 }
 
 absl::Status LoadLanes::OnPage(SegmentId segment, const engine::PageKey& key, absl::string_view bytes) {
-  return Give(segment, bytes.size(), [segment, key, copy = std::string(bytes)](engine::Reader& reader) {
-    return reader.OnPage(segment, key, copy);
-  });
+  return LaneOf(segment).reader->OnPage(segment, key, bytes);
 }
 
 absl::Status LoadLanes::OnRecord(engine::LogEntry entry) {
-  const SegmentId segment = entry.segment;
+  Lane& lane = LaneOf(entry.segment);
   const size_t bytes = entry.record.size();
-  return Give(segment, bytes, [entry = std::move(entry)](engine::Reader& reader) mutable {
-    return reader.OnRecord(std::move(entry));
-  });
-}
-
-absl::Status LoadLanes::Give(SegmentId segment, size_t bytes, Task take) {
-  Lane& lane = *lanes_[segment.v % lanes_.size()];
   MutexLock lock(&lane.mutex);
   lane.changed.Await(&lane.mutex, [&lane]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return lane.waiting_bytes < kWaitingMax || !lane.status.ok();
   });
   ABSL_RETURN_IF_ERROR(lane.status);
   lane.waiting_bytes += bytes;
-  lane.items.push_back({.bytes = bytes, .take = std::move(take)});
+  lane.entries.push_back(std::move(entry));
   lane.changed.SignalAll();
   return absl::OkStatus();
 }
 
 void LoadLanes::Work(Lane& lane, engine::Reader& reader) {
   while (true) {
-    Item item;
+    engine::LogEntry entry;
     {
       MutexLock lock(&lane.mutex);
       lane.changed.Await(&lane.mutex, [&lane]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-        return !lane.items.empty() || lane.finished;
+        return !lane.entries.empty() || lane.finished;
       });
-      if (lane.items.empty()) return;
-      item = std::move(lane.items.front());
-      lane.items.pop_front();
+      if (lane.entries.empty()) return;
+      entry = std::move(lane.entries.front());
+      lane.entries.pop_front();
     }
-    const absl::Status status = item.take(reader);
+    const size_t bytes = entry.record.size();
+    const absl::Status status = reader.OnRecord(std::move(entry));
     MutexLock lock(&lane.mutex);
-    lane.waiting_bytes -= item.bytes;
+    lane.waiting_bytes -= bytes;
     lane.changed.SignalAll();
     if (status.ok()) continue;
     lane.status = status;

@@ -5,16 +5,18 @@
 #include <thread>
 #include <vector>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "libs/base/mutex.h"
 #include "libs/engine/engine.h"
 
 namespace paceline::shard {
 
-// Passes the contents of an engine to several readers, each on a thread of its own, while the caller's thread
-// reads on: to make segments of pages and records costs several times what it costs to read them. One reader
-// gets all of a segment, in order. At most kWaitingMax bytes wait for each, copied. For one thread.
+// Passes the contents of an engine to several readers. One reader gets all of a segment, in order. Bases and
+// pages it gets on the thread that brings them, which may be several, each with a segment of its own
+// (Engine::LoadInParallel): a reader that gets more than one segment must allow that. Records come from one
+// thread, which reads on while each reader takes them on a thread of its own: to apply records costs several
+// times what it costs to read them. At most kWaitingMax bytes wait for each. After the first record nothing
+// else may come.
 class LoadLanes final : public engine::Reader {
  public:
   static constexpr size_t kWaitingMax = size_t{8} << 20;
@@ -32,15 +34,11 @@ class LoadLanes final : public engine::Reader {
   absl::Status Finish();
 
  private:
-  using Task = absl::AnyInvocable<absl::Status(engine::Reader&)>;
-  struct Item {
-    size_t bytes = 0;
-    Task take;
-  };
   struct Lane {
+    engine::Reader* reader = nullptr;
     Mutex mutex;
     CondVar changed;
-    std::deque<Item> items ABSL_GUARDED_BY(mutex);
+    std::deque<engine::LogEntry> entries ABSL_GUARDED_BY(mutex);
     size_t waiting_bytes ABSL_GUARDED_BY(mutex) = 0;
     bool finished ABSL_GUARDED_BY(mutex) = false;
     absl::Status status ABSL_GUARDED_BY(mutex);
@@ -48,7 +46,7 @@ class LoadLanes final : public engine::Reader {
   };
 
   static void Work(Lane& lane, engine::Reader& reader);
-  absl::Status Give(SegmentId segment, size_t bytes, Task take);
+  Lane& LaneOf(SegmentId segment) { return *lanes_[segment.v % lanes_.size()]; }
 
   std::vector<std::unique_ptr<Lane>> lanes_;
 };

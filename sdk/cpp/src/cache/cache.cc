@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "libs/base/little_endian.h"
 #include "libs/base/planted.h"
+#include "sdk/cpp/src/cache/piece_keys.h"
 #include "sdk/cpp/src/pull/cord_reader.h"
 #include "sdk/cpp/src/session/promise.h"
 #include "sdk/cpp/src/session/table_info.h"
@@ -15,30 +15,9 @@
 namespace paceline::sdk {
 namespace {
 
-// The cost of a row besides its values: the allocator's overhead, its place in the index (at the table's
-// average load) and in the ring.
-constexpr size_t kBytesAround = 56;
 // Rows whose memory is asked for before the first of them is looked at.
 constexpr uint32_t kAtOnce = 16;
 constexpr size_t kCacheLine = 64;
-
-uint64_t KeyAt(const Batch& batch, uint32_t entry) {
-  return LoadU64(batch.keys.get() + entry * batch.EntryBytes());
-}
-uint64_t RowsAt(const Batch& batch, uint32_t entry) {
-  return batch.ranges ? LoadU64(batch.keys.get() + entry * batch.EntryBytes() + 8) : 1;
-}
-
-// Calls visit(key, row of the piece) for each of its rows.
-template <class Visit>
-void ForEachKey(const Batch& batch, const Batch::Piece& piece, Visit visit) {
-  uint32_t at = 0;
-  for (uint32_t entry = piece.first_entry; entry < piece.first_entry + piece.entries; ++entry) {
-    const uint64_t first = KeyAt(batch, entry);
-    const uint64_t rows = RowsAt(batch, entry);
-    for (uint64_t i = 0; i < rows; ++i) visit(first + i, at++);
-  }
-}
 
 // A cached row that is not read would be of no use after `staleness` clocks, and not be fetched again.
 uint32_t UnreadMax(const Promise& promise) {
@@ -56,7 +35,7 @@ bool AllFinite(const char* values, uint32_t dim) {
 
 }  // namespace
 
-RowCache::Rows::Rows(const TableInfo& info, uint64_t trial_rows)
+RowCache::Rows::Rows(const TableInfo& info, uint64_t trial_rows, uint64_t bytes_max)
     : table(info.id),
       dim(info.schema.dim),
       aggregated(info.schema.aggregated),
@@ -64,11 +43,9 @@ RowCache::Rows::Rows(const TableInfo& info, uint64_t trial_rows)
       told(PromiseOf(info.consistency).told_every > 0 && info.schema.kind == table::Kind::kSparse),
       unread_max(UnreadMax(PromiseOf(info.consistency))),
       kernel(info.schema.rule),
-      trial(trial_rows) {}
-
-RowCache::~RowCache() {
-  for (Row* row : ring_) ::operator delete(row);
-}
+      // A sample would not show what is saved where shards tell of changes.
+      trial(trial_rows, !told && !PromiseOf(info.consistency).refresh),
+      sample(trial.one_in(), bytes_max / BytesOf(*this) / trial.one_in()) {}
 
 RowCache::Rows* RowCache::Find(TableId table) const {
   const auto it = tables_.find(table);
@@ -77,7 +54,7 @@ RowCache::Rows* RowCache::Find(TableId table) const {
 
 RowCache::Rows& RowCache::Of(const TableInfo& table) {
   std::unique_ptr<Rows>& rows = tables_[table.id];
-  if (rows == nullptr) rows = std::make_unique<Rows>(table, trial_rows_);
+  if (rows == nullptr) rows = std::make_unique<Rows>(table, trial_rows_, bytes_max_);
   return *rows;
 }
 
@@ -91,13 +68,6 @@ RowCache::Newest& RowCache::NewestOf(SegmentId segment) {
 bool RowCache::Has(const TableInfo& table) const {
   const Rows* rows = Find(table.id);
   return rows != nullptr && !rows->index.empty();
-}
-
-bool RowCache::Wants(const TableInfo& table, uint64_t rows) {
-  Rows* known = Find(table.id);
-  if (known == nullptr || !known->trial.resting()) return true;
-  known->trial.Passed(rows);
-  return false;
 }
 
 void RowCache::Read(const TableInfo& table, const CacheBound& bound, absl::Span<const uint64_t> keys,
@@ -139,6 +109,9 @@ void RowCache::ReadRows(const TableInfo& table, const CacheBound& bound, KeyAt k
   Row* found[kAtOnce];
   uint32_t fit = 0;
   uint32_t unknown = 0;
+  Clock hit_clock = 0;
+  uint64_t hit_rows = 0;  // of that min clock, not counted yet
+  const std::optional<absl::Time> began = Start(to - from);
   for (uint32_t i = from; i < std::min(to, from + kAtOnce); ++i) rows->index.prefetch(key_at(i));
   for (uint32_t begin = from; begin < to; begin += kAtOnce) {
     const uint32_t end = std::min(to, begin + kAtOnce);
@@ -161,9 +134,13 @@ void RowCache::ReadRows(const TableInfo& table, const CacheBound& bound, KeyAt k
       }
       ++fit;
       std::memcpy(out + size_t{place_at(i)} * rows->dim, row->values(), row_bytes);
-      row->used = true;
-      row->unread = 0;
-      hits.Add(row->min_clock);
+      if (!row->used || row->unread > 0) {  // not to write where nothing changes
+        row->used = true;
+        row->unread = 0;
+      }
+      if (row->min_clock != hit_clock && hit_rows > 0) hits.Add(hit_clock, std::exchange(hit_rows, 0));
+      hit_clock = row->min_clock;
+      ++hit_rows;
       if (watcher_ == nullptr) continue;
       watcher_->Hit({.table = rows->table,
                      .key = row->key,
@@ -175,12 +152,12 @@ void RowCache::ReadRows(const TableInfo& table, const CacheBound& bound, KeyAt k
                      .pushed = row->pushed});
     }
   }
+  if (hit_rows > 0) hits.Add(hit_clock, hit_rows);
+  Stop(began, to - from, rows->trial.costs.look);
   const uint32_t looked = to - from;
   // While there is room, a row that is not cached was never read.
   const uint32_t misses = looked - fit - (Full(*rows) ? 0 : unknown);
-  if (!rows->trial.Looked(looked, fit, misses)) return;
-  Clear(*rows);
-  if (watcher_ != nullptr) watcher_->Rests(rows->table);
+  if (rows->trial.Looked(looked, fit, misses)) OnVerdict(*rows);
 }
 
 bool RowCache::Fit(const Row& row, const CacheBound& bound) const {
@@ -206,8 +183,11 @@ void RowCache::OnPullBegun(const TableInfo& table) {
   if (enabled()) ++Of(table).pulls;
 }
 
-void RowCache::OnPullEnded(const TableInfo& table) {
-  if (enabled()) --Of(table).pulls;
+void RowCache::OnPullEnded(const TableInfo& table, const Fetched& fetched) {
+  if (!enabled()) return;
+  Rows& rows = Of(table);
+  --rows.pulls;
+  rows.trial.costs.fetch.Add(fetched.took / static_cast<int64_t>(fetched.pulls), fetched.rows);
 }
 
 void RowCache::OnPush(const TableInfo& table, const Batch& batch, const Batch::Piece& piece,
@@ -215,9 +195,13 @@ void RowCache::OnPush(const TableInfo& table, const Batch& batch, const Batch::P
   if (table.schema.aggregated || Planted(Bug::kOwnWriteMissingFromCache)) return;
   Rows* rows = Find(table.id);
   if (rows == nullptr) return;
+  rows->trial.Pushed(piece.rows);
+  if (!rows->trial.whole()) return PassOver(*rows, batch, piece, number);
   bool absent = false;
+  const std::optional<absl::Time> began = Start(piece.rows);
   const std::vector<Touched> touched = Touch(*rows, batch, piece, &absent);
   Apply(*rows, touched, batch.Values(piece).data(), number);
+  Stop(began, piece.rows, rows->trial.costs.push);
   if (absent && rows->pulls > 0) Remember(*rows, batch, piece, number);
 }
 
@@ -228,7 +212,8 @@ std::vector<RowCache::Touched> RowCache::Touch(const Rows& rows, const Batch& ba
     *absent = true;
     return touched;
   }
-  if (piece.rows <= rows.index.size() || !batch.ranges) {
+  if (!batch.ranges) return TouchKeys(rows, batch, piece, absent);
+  if (piece.rows <= rows.index.size()) {
     ForEachKey(batch, piece, [&](uint64_t key, uint32_t at) {
       const auto it = rows.index.find(key);
       if (it != rows.index.end()) touched.push_back({.row = it->second, .at = at});
@@ -247,6 +232,28 @@ std::vector<RowCache::Touched> RowCache::Touch(const Rows& rows, const Batch& ba
     }
     at += static_cast<uint32_t>(count);
   }
+  return touched;
+}
+
+std::vector<RowCache::Touched> RowCache::TouchKeys(const Rows& rows, const Batch& batch,
+                                                   const Batch::Piece& piece, bool* absent) {
+  std::vector<Touched> touched;
+  touched.reserve(piece.rows);
+  const auto key_at = [&](uint32_t at) { return KeyAt(batch, piece.first_entry + at); };
+  for (uint32_t i = 0; i < std::min(piece.rows, kAtOnce); ++i) rows.index.prefetch(key_at(i));
+  for (uint32_t begin = 0; begin < piece.rows; begin += kAtOnce) {
+    const uint32_t end = std::min(piece.rows, begin + kAtOnce);
+    for (uint32_t i = begin; i < end; ++i) {
+      const auto it = rows.index.find(key_at(i));
+      if (it == rows.index.end()) continue;
+      const char* row = reinterpret_cast<const char*>(it->second);
+      __builtin_prefetch(row);
+      __builtin_prefetch(row + kCacheLine);
+      touched.push_back({.row = it->second, .at = i});
+    }
+    for (uint32_t i = end; i < std::min(piece.rows, end + kAtOnce); ++i) rows.index.prefetch(key_at(i));
+  }
+  *absent = touched.size() < piece.rows;
   return touched;
 }
 
@@ -290,8 +297,7 @@ void RowCache::ApplyOne(Rows& rows, Row& row, const char* gradient, PartNumber n
 
 // Answers to pulls that are under way may lack this push.
 void RowCache::Remember(Rows& rows, const Batch& batch, const Batch::Piece& piece, PartNumber number) {
-  // A table that rests must not grow.
-  if (batch.ranges || rows.trial.resting()) return Forget(piece.segment, number);
+  if (batch.ranges) return Forget(piece.segment, number);
   ForEachKey(batch, piece, [&](uint64_t key, uint32_t) {
     if (rows.index.contains(key)) return;
     Row* row = Add(rows, key, piece.segment);
@@ -350,27 +356,62 @@ void RowCache::OnServed(const TableInfo& table, const Batch& batch, const Batch:
                         const wire::Certificate& certificate, const absl::Cord& values) {
   if (!enabled() || !Valid(certificate.segment, certificate.epoch, certificate.version)) return;
   Rows& rows = Of(table);
-  if (rows.trial.resting()) return;
+  if (rows.trial.sampling()) NoteServed(rows, batch, piece, certificate.min_clock);
+  if (!rows.trial.whole()) return;
+  const std::optional<absl::Time> began = Start(piece.rows);
+  const Served served = ServedOf(rows, certificate);
   CordReader reader(values);
-  ForEachKey(batch, piece, [&](uint64_t key, uint32_t) { Put(rows, key, certificate, reader); });
+  if (batch.ranges) {
+    ForEachKey(batch, piece, [&](uint64_t key, uint32_t) { Put(rows, key, served, reader); });
+  } else {
+    PutKeys(rows, batch, piece, served, reader);
+  }
+  Stop(began, piece.rows, rows.trial.costs.keep);
 }
 
-void RowCache::Put(Rows& rows, uint64_t key, const wire::Certificate& certificate, CordReader& values) {
+void RowCache::PutKeys(Rows& rows, const Batch& batch, const Batch::Piece& piece, const Served& served,
+                       CordReader& values) {
+  const auto key_at = [&](uint32_t at) { return KeyAt(batch, piece.first_entry + at); };
+  for (uint32_t begin = 0; begin < piece.rows; begin += kAtOnce) {
+    const uint32_t end = std::min(piece.rows, begin + kAtOnce);
+    for (uint32_t i = begin; i < end; ++i) rows.index.prefetch(key_at(i));
+    for (uint32_t i = begin; i < end; ++i) {  // only a hint: to put a row may evict another
+      const auto it = rows.index.find(key_at(i));
+      if (it != rows.index.end()) __builtin_prefetch(it->second, 1);
+    }
+    for (uint32_t i = begin; i < end; ++i) Put(rows, key_at(i), served, values);
+  }
+}
+
+RowCache::Served RowCache::ServedOf(Rows& rows, const wire::Certificate& certificate) {
+  const uint32_t segment = certificate.segment.v;
+  Served served{.certificate = certificate};
+  if (!rows.aggregated) {
+    const PartNumber passed = segment < rows.passed.size() ? rows.passed[segment] : 0;
+    served.pushed = std::max(NewestOf(certificate.segment).forgotten, passed);
+  }
+  if (segment >= rows.chains.size()) return served;
+  const Chain& chain = rows.chains[segment];
+  served.overtaken = chain.there && certificate.epoch == chain.epoch && certificate.version >= chain.begin &&
+                     certificate.version < chain.end;
+  return served;
+}
+
+void RowCache::Put(Rows& rows, uint64_t key, const Served& served, CordReader& values) {
+  const wire::Certificate& certificate = served.certificate;
   const size_t row_bytes = rows.dim * sizeof(float);
   const auto it = rows.index.find(key);
   Row* row = it == rows.index.end() ? nullptr : it->second;
   if (row != nullptr) BringUp(*row);
-  const PartNumber pushed = rows.aggregated  ? 0
-                            : row != nullptr ? row->pushed
-                                             : NewestOf(certificate.segment).forgotten;
+  // To put a row may have evicted others: what was pushed to those is forgotten since the part began.
+  const PartNumber pushed = rows.aggregated ? 0
+                            : row != nullptr
+                                ? row->pushed
+                                : std::max(served.pushed, NewestOf(certificate.segment).forgotten);
   if (certificate.own < pushed) return values.Skip(row_bytes);
-  // A refresh has overtaken this answer on another stream. If the row has changed since, the refresh said so
-  // while there was nothing here to change.
-  const bool in_segment = certificate.segment.v < rows.chains.size();
-  const Chain chain = in_segment ? rows.chains[certificate.segment.v] : Chain();
-  const bool overtaken = chain.there && certificate.epoch == chain.epoch &&
-                         certificate.version >= chain.begin && certificate.version < chain.end;
-  if (overtaken && (row == nullptr || !row->has_values)) return values.Skip(row_bytes);
+  // If the row has changed since, the refresh that has overtaken this answer said so while there was nothing
+  // here to change.
+  if (served.overtaken && (row == nullptr || !row->has_values)) return values.Skip(row_bytes);
   if (row == nullptr) row = Add(rows, key, certificate.segment);
   if (row == nullptr) return values.Skip(row_bytes);
   const bool newer = std::pair(certificate.epoch, certificate.version) > std::pair(row->epoch, row->version);
@@ -386,85 +427,6 @@ void RowCache::Put(Rows& rows, uint64_t key, const wire::Certificate& certificat
   ForgetOwn(rows, *row, row->own);
   row->keeps_own = true;
   Join(rows, *row);
-}
-
-// -- room --
-
-uint64_t RowCache::BytesOf(const Rows& rows) {
-  return sizeof(Row) + rows.dim * sizeof(float) + kBytesAround;
-}
-
-RowCache::Row* RowCache::Add(Rows& rows, uint64_t key, SegmentId segment) {
-  if (BytesOf(rows) > bytes_max_) return nullptr;
-  bool evicted = false;
-  for (; Full(rows); evicted = true) {
-    if (!EvictOne()) return nullptr;
-  }
-  bytes_ += BytesOf(rows);
-  Row* row = new (::operator new(sizeof(Row) + rows.dim * sizeof(float))) Row{};
-  row->key = key;
-  row->rows = &rows;
-  row->segment = segment;
-  row->place = static_cast<uint32_t>(ring_.size());
-  ring_.push_back(row);
-  // In the evicted row's place, behind the hand, which comes to it last.
-  if (evicted && hand_ < ring_.size()) {
-    std::swap(ring_[hand_], ring_.back());
-    std::swap(ring_[hand_]->place, ring_.back()->place);
-    ++hand_;
-  }
-  rows.index.emplace(key, row);
-  return row;
-}
-
-bool RowCache::EvictOne() {
-  // Once around takes every second chance, so the second time finds one.
-  for (size_t looked = 0; looked <= ring_.size() && !ring_.empty(); ++looked) {
-    if (hand_ >= ring_.size()) hand_ = 0;
-    Row& row = *ring_[hand_];
-    if (!row.used || TooOld(row)) {
-      Remove(row);
-      return true;
-    }
-    row.used = false;
-    ++hand_;
-  }
-  return false;
-}
-
-void RowCache::Forget(SegmentId segment, PartNumber number) {
-  PartNumber& forgotten = NewestOf(segment).forgotten;
-  forgotten = std::max(forgotten, number);
-}
-
-void RowCache::Clear(Rows& rows) {
-  for (uint32_t s = 0; s < rows.sets.size(); ++s) {
-    Set& set = rows.sets[s];
-    set.leaves = set.there || !set.asked.empty();
-    if (set.leaves) sets_changed_.push_back(SegmentId(s));
-    EndSet(set);
-    set.joining.clear();
-  }
-  for (size_t i = 0; i < ring_.size();) {
-    if (ring_[i]->rows == &rows) {
-      Remove(*ring_[i]);  // puts another one in its place
-    } else {
-      ++i;
-    }
-  }
-  rows.index = {};  // its memory too
-}
-
-void RowCache::Remove(Row& row) {
-  Forget(row.segment, row.pushed);
-  Leave(row);
-  ForgetOwn(*row.rows, row, UINT64_MAX);
-  row.rows->index.erase(row.key);
-  bytes_ -= BytesOf(*row.rows);
-  ring_.back()->place = row.place;
-  ring_[row.place] = ring_.back();
-  ring_.pop_back();
-  ::operator delete(&row);
 }
 
 }  // namespace paceline::sdk

@@ -16,6 +16,8 @@
 #include "libs/ring/segment_map.h"
 #include "libs/table/rule.h"
 #include "libs/wire/packed.h"
+#include "libs/world/clock.h"
+#include "sdk/cpp/src/cache/cache_sample.h"
 #include "sdk/cpp/src/cache/cache_trial.h"
 #include "sdk/cpp/src/push/batch.h"
 
@@ -59,17 +61,24 @@ struct SetChange {
   std::vector<std::pair<SegmentId, std::vector<uint64_t>>> segments;
 };
 
+// What a pull whose rows were kept cost.
+struct Fetched {
+  uint64_t rows = 0;  // 0: it brought none
+  absl::Duration took;
+  uint64_t pulls = 1;  // that were under way at its end, with it
+};
+
 // How many rows were read at which min clock.
 class ClockCounts {
  public:
-  void Add(Clock clock) {
+  void Add(Clock clock, uint64_t rows = 1) {
     for (size_t i = 0; i < counts_.size(); ++i) {
       if (counts_[i].first != clock) continue;
-      ++counts_[i].second;
+      counts_[i].second += rows;
       if (i > 0) std::swap(counts_[i], counts_[i - 1]);  // the frequent ones come first
       return;
     }
-    counts_.emplace_back(clock, 1);
+    counts_.emplace_back(clock, rows);
   }
   const std::vector<std::pair<Clock, uint64_t>>& counts() const { return counts_; }
 
@@ -111,15 +120,21 @@ class ClockCounts {
 //
 // **Size.** At most `bytes_max`, counting some 130 bytes for each row beside its values. Beyond that the
 // cache evicts rows by the second-chance algorithm (CLOCK; Corbató 1968), first those that are too old for
-// the bound of their table's last read. It suspends a table whose rows are hardly ever fit when they are read
-// again (cache_trial.h). Pushes that are kept to be applied again may take a quarter as much beside that.
+// the bound of their table's last read. Pushes that are kept to be applied again may take a quarter as much
+// beside that.
+//
+// **Paying.** The cache measures what its work costs and what a pull costs, and suspends a table whose hits
+// do not pay for it (cache_trial.h). While it does not keep the rows of a table, pushes to it are only noted:
+// an answer to a pull that was under way then adds no row that may lack one.
 //
 // Cost: a row read, pushed or put is one probe of a hash table and its copy; batches prefetch the memory.
 class RowCache {
  public:
-  // 0: off. The cache keeps nothing and finds nothing.
-  explicit RowCache(uint64_t bytes_max, uint64_t trial_rows = CacheTrial::kRows)
-      : bytes_max_(bytes_max), trial_rows_(trial_rows) {}
+  // `bytes_max` 0: off. The cache keeps nothing and finds nothing. `clock` measures its work, and must
+  // outlive the cache; nullptr: it goes by typical costs.
+  explicit RowCache(uint64_t bytes_max, uint64_t trial_rows = CacheTrial::kRows,
+                    const world::Clock* clock = nullptr)
+      : bytes_max_(bytes_max), trial_rows_(trial_rows), clock_(clock) {}
   ~RowCache();
   RowCache(const RowCache&) = delete;
   RowCache& operator=(const RowCache&) = delete;
@@ -137,8 +152,13 @@ class RowCache {
 
   // Whether a read of the table can find anything.
   bool Has(const TableInfo& table) const;
-  // Whether to keep the rows of a pull of `rows` rows. Call it once for each pull whose rows may be kept.
+  // Whether to keep the rows of a pull of `rows` rows, or to note them in a sample. Call it once for each
+  // pull whose rows may be kept.
   bool Wants(const TableInfo& table, uint64_t rows);
+  // A read that could find nothing, with its keys, or the range first .. first + rows - 1. Notes what it
+  // would have found, if the table is sampled (cache_sampling.cc).
+  void Foretell(const TableInfo& table, const CacheBound& bound, absl::Span<const uint64_t> keys);
+  void ForetellRange(const TableInfo& table, const CacheBound& bound, uint64_t first, uint64_t rows);
   // Copies those of keys[from .. to) that are fit to their places (row i to out + i * dim), and appends the
   // positions of the others to `missing`. `hits` counts the rows copied.
   void Read(const TableInfo& table, const CacheBound& bound, absl::Span<const uint64_t> keys, uint32_t from,
@@ -168,7 +188,7 @@ class RowCache {
   void OnRates(const TableInfo& table, const std::optional<table::Rule>& rule);
   // A pull whose rows are to be kept begins, and ends. Calls come in pairs.
   void OnPullBegun(const TableInfo& table);
-  void OnPullEnded(const TableInfo& table);
+  void OnPullEnded(const TableInfo& table, const Fetched& fetched = {});
 
   // -- answers and maps --
 
@@ -269,7 +289,7 @@ class RowCache {
   };
   // Of one table.
   struct Rows {
-    Rows(const TableInfo& table, uint64_t trial_rows);
+    Rows(const TableInfo& table, uint64_t trial_rows, uint64_t bytes_max);
 
     const TableId table;
     const uint32_t dim;
@@ -285,6 +305,14 @@ class RowCache {
     std::vector<Set> sets;                                             // by segment
     absl::flat_hash_map<const Row*, std::vector<OwnPush>> own_pushes;  // oldest first
     CacheTrial trial;
+    CacheSample sample;              // empty unless the table is sampled
+    std::vector<PartNumber> passed;  // by segment: the newest push while the rows were not kept
+  };
+  // What holds for all rows of a part that was served.
+  struct Served {
+    const wire::Certificate& certificate;
+    PartNumber pushed = 0;   // a row that is not cached may lack a push up to this one
+    bool overtaken = false;  // a refresh has overtaken the answer on another stream
   };
   // The segment's newest epoch, as far as it is known.
   struct Newest {
@@ -348,7 +376,23 @@ class RowCache {
   void Apply(Rows& rows, const std::vector<Touched>& touched, const char* gradients, PartNumber number);
   void ApplyOne(Rows& rows, Row& row, const char* gradient, PartNumber number);
   void Remember(Rows& rows, const Batch& batch, const Batch::Piece& piece, PartNumber number);
-  void Put(Rows& rows, uint64_t key, const wire::Certificate& certificate, CordReader& values);
+  static std::vector<Touched> TouchKeys(const Rows& rows, const Batch& batch, const Batch::Piece& piece,
+                                        bool* absent);
+  Served ServedOf(Rows& rows, const wire::Certificate& certificate);
+  void PutKeys(Rows& rows, const Batch& batch, const Batch::Piece& piece, const Served& served,
+               CordReader& values);
+  void Put(Rows& rows, uint64_t key, const Served& served, CordReader& values);
+  // -- cache_sampling.cc --
+  template <class KeyAt>
+  void ForetellRows(Rows& rows, const CacheBound& bound, uint64_t count, KeyAt key_at);
+  static void NoteServed(Rows& rows, const Batch& batch, const Batch::Piece& piece, Clock min_clock);
+  // A push while the rows are not kept.
+  static void PassOver(Rows& rows, const Batch& batch, const Batch::Piece& piece, PartNumber number);
+  // The trial has come to another state.
+  void OnVerdict(Rows& rows);
+  // One batch in some is measured; nullopt: this one is not.
+  std::optional<absl::Time> Start(uint64_t rows);
+  void Stop(const std::optional<absl::Time>& began, uint64_t rows, RowCost& cost) const;
 
   // nullptr: there is no room.
   Row* Add(Rows& rows, uint64_t key, SegmentId segment);
@@ -363,6 +407,7 @@ class RowCache {
 
   const uint64_t bytes_max_;
   const uint64_t trial_rows_;
+  const world::Clock* const clock_;
   uint64_t bytes_ = 0;
   absl::flat_hash_map<TableId, std::unique_ptr<Rows>> tables_;
   std::vector<Newest> newest_;  // by segment
@@ -372,6 +417,7 @@ class RowCache {
   uint32_t set_changes_ = 0;  // the number of the last one
   std::vector<SegmentId> sets_changed_;
   uint64_t own_bytes_ = 0;  // of the pushes that are kept
+  uint32_t batches_ = 0;    // that might have been measured
 };
 
 }  // namespace paceline::sdk

@@ -50,8 +50,8 @@ struct Segment {
 
 class World : private CacheWatcher {
  public:
-  World(uint64_t seed, uint64_t bytes)
-      : random_(seed), bytes_(bytes), cache_(bytes), segments_(1 << kRingBits) {
+  World(uint64_t seed, uint64_t bytes, uint64_t trial_rows)
+      : random_(seed), bytes_(bytes), cache_(bytes, trial_rows), segments_(1 << kRingBits) {
     tables_ = {MakeTable(1, table::Add{}, 2), MakeTable(2, table::Sgd{.lr = 0.3f}, 3),
                MakeTable(3, table::Assign{}, 1), MakeTable(4, table::Adagrad{}, 1),
                MakeTable(5, table::Add{}, 2, /*aggregated=*/true)};
@@ -80,7 +80,7 @@ class World : private CacheWatcher {
   }
 
   struct Seen {
-    uint64_t hits = 0, with_own = 0, voids = 0, replies = 0, late = 0, refreshed = 0;
+    uint64_t hits = 0, with_own = 0, voids = 0, replies = 0, late = 0, refreshed = 0, rests = 0, sampled = 0;
   };
   Seen seen;
 
@@ -133,6 +133,7 @@ class World : private CacheWatcher {
     std::shared_ptr<const Batch> batch;
     std::vector<PartNumber> named;
     std::vector<bool> served;
+    bool kept = false;
     size_t left = 0;
   };
   struct Answer {
@@ -151,7 +152,8 @@ class World : private CacheWatcher {
     }
     asked->served.resize(asked->named.size());
     asked->left = asked->named.size();
-    cache_.OnPullBegun(*asked->table);
+    asked->kept = cache_.Wants(*asked->table, asked->batch->rows);
+    if (asked->kept) cache_.OnPullBegun(*asked->table);
     asked_.push_back(asked);
   }
 
@@ -184,11 +186,13 @@ class World : private CacheWatcher {
     const Batch::Piece& piece = answer.asked->batch->pieces[answer.piece];
     if (answer.certificate.own < segments_[piece.segment.v].made.size()) ++seen.late;
     cache_.Learn(answer.certificate);
-    cache_.OnServed(*answer.asked->table, *answer.asked->batch, piece, answer.certificate,
-                    Bytes(answer.values));
+    if (answer.asked->kept) {
+      cache_.OnServed(*answer.asked->table, *answer.asked->batch, piece, answer.certificate,
+                      Bytes(answer.values));
+    }
     heard_[piece.segment.v][answer.certificate.epoch.v] = answer.certificate.began.v;
     if (--answer.asked->left > 0) return;
-    cache_.OnPullEnded(*answer.asked->table);
+    if (answer.asked->kept) cache_.OnPullEnded(*answer.asked->table);
     asked_.erase(std::find(asked_.begin(), asked_.end(), answer.asked));
   }
 
@@ -318,6 +322,10 @@ class World : private CacheWatcher {
     std::vector<uint32_t> missing, old;
     ClockCounts hits;
     hits_.clear();
+    if (!cache_.Has(table)) {
+      cache_.Foretell(table, bound_, keys);
+      ++seen.sampled;
+    }
     const bool refresh = !table.schema.aggregated && world::Chance(random_, 0.7);
     cache_.Read(table, bound_, keys, 0, static_cast<uint32_t>(keys.size()), out.data(), missing, hits,
                 refresh ? &old : nullptr);
@@ -401,6 +409,7 @@ class World : private CacheWatcher {
   }
 
   void Hit(const CachedRow& row) override { hits_.push_back(row); }
+  void Rests(TableId) override { ++seen.rests; }
 
   world::SplitMix64 random_;
   const uint64_t bytes_;
@@ -415,10 +424,10 @@ class World : private CacheWatcher {
   std::vector<CachedRow> hits_;
 };
 
-World::Seen PlaySeeds(uint64_t bytes) {
+World::Seen PlaySeeds(uint64_t bytes, uint64_t trial_rows = CacheTrial::kRows) {
   World::Seen seen;
   for (uint64_t seed = 1; seed <= 200; ++seed) {
-    World world(seed, bytes);
+    World world(seed, bytes, trial_rows);
     for (int i = 0; i < 1600 && !::testing::Test::HasFatalFailure(); ++i) world.Step();
     if (::testing::Test::HasFatalFailure()) {
       ADD_FAILURE() << "seed " << seed;
@@ -430,6 +439,8 @@ World::Seen PlaySeeds(uint64_t bytes) {
     seen.replies += world.seen.replies;
     seen.late += world.seen.late;
     seen.refreshed += world.seen.refreshed;
+    seen.rests += world.seen.rests;
+    seen.sampled += world.seen.sampled;
   }
   return seen;
 }
@@ -447,6 +458,14 @@ TEST(CacheProperty, HoldsWithLittleRoomToo) {
   const World::Seen seen = PlaySeeds(2'000);
   EXPECT_GT(seen.hits, 3'000u);
   EXPECT_GT(seen.with_own, 100u);
+}
+
+// Tables rest, are sampled and are kept again, while pulls are under way.
+TEST(CacheProperty, HoldsWhileTablesComeAndGo) {
+  const World::Seen seen = PlaySeeds(1 << 20, /*trial_rows=*/8);
+  EXPECT_GT(seen.hits, 500u);
+  EXPECT_GT(seen.rests, 200u);
+  EXPECT_GT(seen.sampled, 1'000u);
 }
 
 }  // namespace

@@ -88,6 +88,15 @@ void LookUp(ClientCore& core, const ReadCall& call, uint32_t from, uint32_t to, 
   core.CountCached(*call.table, hits, looked.reader, call.min_clock);
 }
 
+// Notes what a read that finds nothing would have found.
+void Foretell(ClientCore& core, const ReadCall& call, const CacheBound& bound) {
+  if (call.range) {
+    core.cache().ForetellRange(*call.table, bound, call.first, call.count);
+  } else {
+    core.cache().Foretell(*call.table, bound, call.keys);
+  }
+}
+
 // False: the client is gone.
 bool LookUpAll(const EnterCore& enter, const ReadCall& call, Looked* looked) {
   const uint32_t rows = RowsOf(call);
@@ -103,8 +112,11 @@ bool LookUpAll(const EnterCore& enter, const ReadCall& call, Looked* looked) {
         looked->bound = rules.bound;
         looked->reader = core.clock();
         const bool worth_it = RowCache::WorthIt(call.range, call.table->schema.dim);
-        looked->all_missing = !rules.cached || !worth_it || !core.cache().Has(*call.table);
+        const bool cached = rules.cached && worth_it;
+        looked->all_missing = !cached || !core.cache().Has(*call.table);
+        if (cached && looked->all_missing) Foretell(core, call, looked->bound);
         if (looked->all_missing) return;
+        looked->missing.reserve(rows);
       }
       LookUp(core, call, from, std::min(rows, from + kRowsAVisit), rules.refresh, *looked);
       if (rules.refresh && from + kRowsAVisit >= rows) {

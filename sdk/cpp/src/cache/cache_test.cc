@@ -47,6 +47,13 @@ struct TrialTest : CacheTest {
   static constexpr uint64_t kMaxRest = kTrial * 16;  // of the first trial that fails
   TrialTest() : CacheTest(1 << 20, kTrial) {}
 
+  // A table that is not sampled after a rest, but kept.
+  const TableInfo kept = [] {
+    TableInfo table = testing::MakeTable(1, table::Add{});
+    table.consistency = Ssp{.refresh = true};
+    return table;
+  }();
+
   // Reads a row that is here and too old until the table rests.
   void Fail(const TableInfo& table, uint64_t key) {
     for (uint64_t i = 0; i < kTrial; ++i) EXPECT_EQ(Read(table, key, {.min_clock = 6}), std::nullopt);
@@ -54,27 +61,27 @@ struct TrialTest : CacheTest {
 };
 
 TEST_F(TrialTest, ATableWhoseRowsAreAlwaysTooOldRestsAndTriesAgain) {
-  Serve(add, 7, Certified(segment, 10, 5), 1);
-  EXPECT_TRUE(cache.Wants(add, 1));
-  Fail(add, 7);
-  EXPECT_FALSE(cache.Has(add));
+  Serve(kept, 7, Certified(segment, 10, 5), 1);
+  EXPECT_TRUE(cache.Wants(kept, 1));
+  Fail(kept, 7);
+  EXPECT_FALSE(cache.Has(kept));
   EXPECT_EQ(cache.bytes(), 0);
-  Serve(add, 7, Certified(segment, 11, 9), 2);
-  EXPECT_FALSE(cache.Has(add)) << "a pull that was under way brought rows back";
+  Serve(kept, 7, Certified(segment, 11, 9), 2);
+  EXPECT_FALSE(cache.Has(kept)) << "a pull that was under way brought rows back";
   uint64_t passed = 0;
-  while (!cache.Wants(add, 1)) ASSERT_LE(++passed, kMaxRest);
+  while (!cache.Wants(kept, 1)) ASSERT_LE(++passed, kMaxRest);
   EXPECT_GE(passed, kTrial);
-  Serve(add, 7, Certified(segment, 12, 9), 3);
-  EXPECT_EQ(Read(add, 7, {.min_clock = 9}), 3);
+  Serve(kept, 7, Certified(segment, 12, 9), 3);
+  EXPECT_EQ(Read(kept, 7, {.min_clock = 9}), 3);
 }
 
 TEST_F(TrialTest, RestsGrowWithEachTrialThatFails) {
   uint64_t before = 0;
   for (int trial = 0; trial < 3; ++trial) {
-    Serve(add, 7, Certified(segment, 10, 5), 1);
-    Fail(add, 7);
+    Serve(kept, 7, Certified(segment, 10, 5), 1);
+    Fail(kept, 7);
     uint64_t passed = 0;
-    while (!cache.Wants(add, 1)) ++passed;
+    while (!cache.Wants(kept, 1)) ++passed;
     EXPECT_GE(passed, 2 * before);
     before = passed;
   }
@@ -104,17 +111,17 @@ TEST_F(TrialTest, OtherTablesStayInTheCache) {
 
 // An answer that was under way when the table came to rest, and comes when it is tried again.
 TEST_F(TrialTest, APushWhileATableRestsIsMissedInNoRow) {
-  Serve(add, 7, Certified(segment, 10, 5), 1);
-  cache.OnPullBegun(add);
-  Fail(add, 7);
-  Push(add, {7}, {1}, 1);
-  while (!cache.Wants(add, 1)) {
+  Serve(kept, 7, Certified(segment, 10, 5), 1);
+  cache.OnPullBegun(kept);
+  Fail(kept, 7);
+  Push(kept, {7}, {1}, 1);
+  while (!cache.Wants(kept, 1)) {
   }
-  Serve(add, 7, Certified(segment, 11, 9, /*own=*/0), 1);
-  EXPECT_EQ(Read(add, 7, {}), std::nullopt);
-  Serve(add, 7, Certified(segment, 12, 9, /*own=*/1), 2);
-  EXPECT_EQ(Read(add, 7, {}), 2);
-  cache.OnPullEnded(add);
+  Serve(kept, 7, Certified(segment, 11, 9, /*own=*/0), 1);
+  EXPECT_EQ(Read(kept, 7, {}), std::nullopt);
+  Serve(kept, 7, Certified(segment, 12, 9, /*own=*/1), 2);
+  EXPECT_EQ(Read(kept, 7, {}), 2);
+  cache.OnPullEnded(kept);
 }
 
 TEST_F(CacheTest, APushIsAppliedWhereTheRuleAddsUp) {

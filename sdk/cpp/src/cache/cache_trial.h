@@ -1,55 +1,132 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
+
+#include "sdk/cpp/src/cache/cache_costs.h"
 
 namespace paceline::sdk {
 
-// Decides whether keeping the rows of one table pays. A row that is looked up, put and touched by pushes, and
-// then not read again while it is fit, costs more than fetching it each time. An epoch of logistic regression
-// over a million features, whose batches have few of them in common, took 2.3 times as long with the cache as
-// without it. So a table's rows are on trial: when less than an eighth of the lookups that could have been
-// hits are hits, the cache rests for this table, and tries again after many more rows.
+// Decides whether keeping the rows of one table pays. A row that is looked up, kept and touched by pushes,
+// and then not read again while it is fit, costs more than fetching it each time. So a table's rows are
+// always on trial: the cache counts reads that could have been hits, and rests for the table as soon as its
+// hits save less than all of that costs. It tries again after many more rows, and then with a sample first:
+// of a few keys it notes what it would find, and keeps no rows (cache_sample.h). A table of which it sees
+// nothing but first reads for long is sampled too, because its first rows may be gone before they are read
+// again.
 class CacheTrial {
  public:
-  // Rows in a trial.
-  static constexpr uint64_t kRows = 1 << 16;
+  // Reads in a trial that could have been hits.
+  static constexpr uint64_t kRows = 1 << 12;
 
-  explicit CacheTrial(uint64_t rows = kRows) : rows_(rows) {}
+  enum class State {
+    kWhole,   // rows are kept
+    kSample,  // it is noted what would be found
+    kRest,    // neither
+  };
 
-  // True: the cache neither keeps rows nor looks them up.
-  bool resting() const { return rest_ > 0; }
+  // Without samples all rows are kept again after a rest.
+  explicit CacheTrial(uint64_t rows, bool samples = true)
+      : rows_(std::max<uint64_t>(rows, 1)), samples_(samples) {}
 
-  // Counts `looked` lookups, of which `hits` found a fit row. `misses` found a row that was too old, or may
-  // have been evicted; the others were first reads and do not count. True: the trial ends here, and the rows
-  // may be removed.
-  bool Looked(uint64_t looked, uint64_t hits, uint64_t misses) {
+  State state() const { return state_; }
+  bool whole() const { return state_ == State::kWhole; }
+  bool sampling() const { return state_ == State::kSample; }
+  bool resting() const { return state_ == State::kRest; }
+  // A sample has one key in so many, a power of 2: the shorter a trial, the larger its sample.
+  uint64_t one_in() const { return std::bit_floor(std::clamp<uint64_t>(rows_ / 128, 2, 32)); }
+
+  RowCosts costs;
+
+  // Counts `looked` reads of rows, of which `hits` found a fit row or, of a sample, would have. `misses`
+  // found a row that was too old, or may have been evicted; the others were first reads, in a sample
+  // `firsts`, or of keys that are not in it. True: the state has changed, and whatever is kept may be
+  // removed.
+  bool Looked(uint64_t looked, uint64_t hits, uint64_t misses, uint64_t firsts = 0) {
     looked_ += looked;
     hits_ += hits;
     misses_ += misses;
-    if (hits_ + misses_ < rows_) return false;
-    const bool pays = hits_ >= (hits_ + misses_) / kWorthwhile;
-    failed_ = pays ? 0 : std::min(failed_ + 1, kFailedMax);
-    rest_ = pays ? 0 : looked_ * kRest << (failed_ - 1);
-    looked_ = hits_ = misses_ = 0;
-    return !pays;
+    firsts_ += firsts;
+    const State before = state_;
+    sampling() ? JudgeSample() : JudgeWhole();
+    return state_ != before;
   }
 
-  // Counts rows that were read without a lookup.
-  void Passed(uint64_t rows) { rest_ -= std::min(rest_, rows); }
+  // Counts rows that were pushed.
+  void Pushed(uint64_t rows) { pushed_ += rows; }
+
+  // Counts rows that were read while the cache rests.
+  void Passed(uint64_t rows) {
+    rest_ -= std::min(rest_, rows);
+    if (rest_ == 0) Begin(samples_ ? State::kSample : State::kWhole);
+  }
 
  private:
-  static constexpr uint64_t kWorthwhile = 8;  // a trial needs one hit in so many
+  static constexpr uint64_t kSampleShare = 4;  // a sample may decide after a quarter of the reads
+  static constexpr uint64_t kSampleLooks = 4096;
+  static constexpr uint64_t kFirstLooks = 16;
   static constexpr uint64_t kRest = 16;  // times the trial, and twice as long after each trial that fails
   static constexpr int kFailedMax = 7;
+  // A hit saves that much of what its row costs to fetch: the rest is the pull's own, whatever its size.
+  static constexpr double kSaved = 0.75;
+
+  void JudgeWhole() {
+    if (hits_ + misses_ >= rows_) {
+      Pays(/*firsts=*/0) ? Keep() : Rest();
+    } else if (samples_ && !proven_ && looked_ >= kFirstLooks * rows_) {
+      Begin(State::kSample);
+    }
+  }
+  // Rows that are read again soon are seen first. So a table pays only if its hits pay for the first reads
+  // too. If they do but for these, the sample goes on: as it does, first reads become fewer.
+  void JudgeSample() {
+    const uint64_t share = std::max<uint64_t>(rows_ / kSampleShare, 1);
+    if (looked_ >= kSampleLooks * rows_) return Rest();
+    if (hits_ + misses_ < share * judge_at_) return;
+    if (Pays(firsts_)) return Keep();
+    if (judge_at_ == kSampleShare || !Pays(/*firsts=*/0)) return Rest();
+    ++judge_at_;
+  }
+
+  bool Pays(uint64_t first_reads) const {
+    const auto hits = static_cast<double>(hits_);
+    const auto kept = static_cast<double>(misses_ + first_reads);
+    const double pushes = static_cast<double>(pushed_) / static_cast<double>(std::max<uint64_t>(looked_, 1));
+    const double spent =
+        (hits + kept) * (costs.look.ns() + pushes * costs.push.ns()) + kept * costs.keep.ns();
+    return hits * costs.fetch.ns() * kSaved >= spent;
+  }
+  void Keep() {
+    failed_ = 0;
+    proven_ = true;
+    Begin(State::kWhole);
+  }
+  void Rest() {
+    failed_ = std::min(failed_ + 1, kFailedMax);
+    rest_ = looked_ * kRest << (failed_ - 1);
+    proven_ = false;
+    Begin(State::kRest);
+  }
+  void Begin(State state) {
+    state_ = state;
+    looked_ = hits_ = misses_ = firsts_ = pushed_ = 0;
+    judge_at_ = 1;
+  }
 
   uint64_t rows_;
+  bool samples_;
+  State state_ = State::kWhole;
+  bool proven_ = false;  // it paid at the end of the last trial
   // Of the current trial.
   uint64_t looked_ = 0;
   uint64_t hits_ = 0;
   uint64_t misses_ = 0;
-  int failed_ = 0;     // failed trials in a row
-  uint64_t rest_ = 0;  // rows until the next one
+  uint64_t firsts_ = 0;
+  uint64_t pushed_ = 0;
+  uint64_t judge_at_ = 1;  // shares of a sample
+  int failed_ = 0;         // failed trials in a row
+  uint64_t rest_ = 0;      // rows until the next one
 };
 
 }  // namespace paceline::sdk

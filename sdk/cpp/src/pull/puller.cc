@@ -233,7 +233,11 @@ void Puller::End(PullOp& op, absl::Status status, std::optional<Waited> waited) 
     context_.times->Ended(*waited);
     causes = std::make_shared<const Causes>(Causes{.waited = *std::move(waited), .ledger = context_.times});
   }
-  if (op.call.cached) context_.cache.OnPullEnded(*op.call.table);
+  if (op.call.cached) {
+    context_.cache.OnPullEnded(*op.call.table, {.rows = status.ok() ? op.call.batch->rows : 0,
+                                                .took = context_.Now() - op.started,
+                                                .pulls = ops_.size()});
+  }
   if (op.call.changes) context_.cache.OnRefreshEnded(*op.call.table, *op.call.batch);
   context_.timers.Cancel(op.timer);
   if (op.call.exact) {

@@ -40,7 +40,7 @@ struct Context {
         random(random_in),
         dialer(dialer_in),
         gate(std::move(gate_in)),
-        cache(cache_bytes_max, cache_trial_rows) {}
+        cache(cache_bytes_max, cache_trial_rows, &clock_in) {}
 
   // The world.
   const world::Clock& clock;
