@@ -98,6 +98,8 @@ enum class Bug : uint8_t {
   kOlderHandedOut,       // a client hands out a value that is older than the round it has confirmed
   kLeaseOutlived,        // … though it may have been forgotten
   kSeenWhenCommitted,    // a push no longer counts against its bound once it is committed
+  kNumberedTwice,        // a part that was sent gets a second number after its stream has broken
+  kTickBeforeNumbers,    // a tick leaves while a part of its clock has no number
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

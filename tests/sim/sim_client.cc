@@ -114,10 +114,12 @@ void SimClient::Start(uint32_t workers, Consistency consistency, Consistency fol
                                 .workers = workers,
                                 .rank = std::nullopt,
                                 .timeout = kStartTimeout,
-                                .start_timeout = kStartTimeout};
+                                .start_timeout = kStartTimeout,
+                                .slice_bytes = world_.prioritised ? kSmallSlice : sdk::kFrameBytes};
   const CacheSize& cache = kCaches[world_.Below(std::size(kCaches))];
   gate_->core = std::make_unique<sdk::ClientCore>(options, *api_, *dialer_, world_.clock, random_, gate_,
                                                   cache.bytes, cache.trial_rows);
+  if (world_.prioritised) gate_->core->RecordTo(&numbers_);
   gate_->core->cache().Watch(this);
   const auto gate = gate_;
   Enter([&] {
@@ -257,6 +259,12 @@ std::string SimClient::Describe() const {
   return text;
 }
 
+void SimClient::Numbers::Record(const history::Event& event) {
+  const auto* pushed = std::get_if<history::Pushed>(&event);
+  if (pushed == nullptr) return;
+  client.world_.truth.OnNumbered(client.session_, {pushed->segment.v, pushed->line}, pushed->number);
+}
+
 // -- its actions --
 
 void SimClient::Push(const TablePtr& table, const std::vector<uint64_t>& keys,
@@ -265,9 +273,15 @@ void SimClient::Push(const TablePtr& table, const std::vector<uint64_t>& keys,
   Enter([&] {
     const auto batch = sdk::GroupKeys(*core().routes(), table->placement, table->schema.dim, keys, values,
                                       sdk::AllocateFresh);
-    const uint64_t push = world_.truth.OnPush(session_, core().clock(), *table, *batch, valid);
+    sdk::PushCall call{.table = table, .batch = batch};
+    if (world_.prioritised && world_.Chance(0.6)) call.priority = 1 + static_cast<uint32_t>(world_.Below(3));
+    const bool late = sdk::Pusher::IsLate(call);
+    const uint64_t push = world_.truth.OnPush(session_, core().clock(), *table, *batch, valid,
+                                              late ? std::optional(call.priority) : std::nullopt);
+    if (late) world_.marks.Hit("a part gets its number when it is sent");
     core().Push({.table = table,
                  .batch = batch,
+                 .priority = call.priority,
                  .done = [this, gate, valid, table, push, began = world_.Now()](absl::Status status) {
                    if (status.ok())
                      Took(table->schema.aggregated ? "a push that is folded" : "a push", began);

@@ -96,7 +96,14 @@ class SimClient : private sdk::CacheWatcher {
  private:
   static constexpr uint64_t kKeys = 40;
   static constexpr absl::Duration kTimeout = absl::Seconds(30);
+  static constexpr size_t kSmallSlice = 256;  // a part of some rows
 
+  // Hears what numbers the client gives.
+  struct Numbers final : history::Sink {
+    explicit Numbers(SimClient& of) : client(of) {}
+    void Record(const history::Event& event) override;
+    SimClient& client;
+  };
   struct Reading;
   struct SimGate final : sdk::Gate {
     explicit SimGate(SimClient& client) : owner(client) {}
@@ -135,6 +142,7 @@ class SimClient : private sdk::CacheWatcher {
   void OnTime(uint64_t start);
   void End();
 
+  Numbers numbers_{*this};
   SimCoordinator& coordinator_;
   Host host_;
   const std::string job_;

@@ -96,6 +96,7 @@ bool RowCache::Has(const TableInfo& table) const {
 
 bool RowCache::Wants(const TableInfo& table, uint64_t rows) {
   Rows* known = Find(table.id);
+  if (known != nullptr && known->pushed_late) return false;
   if (known == nullptr || !known->trial.resting()) return true;
   known->trial.Passed(rows);
   return false;
@@ -215,11 +216,17 @@ void RowCache::OnPush(const TableInfo& table, const Batch& batch, const Batch::P
                       PartNumber number) {
   if (table.schema.aggregated || Planted(Bug::kOwnWriteMissingFromCache)) return;
   Rows* rows = Find(table.id);
-  if (rows == nullptr) return;
+  if (rows == nullptr || rows->pushed_late) return;
   bool absent = false;
   const std::vector<Touched> touched = Touch(*rows, batch, piece, &absent);
   Apply(*rows, touched, batch.Values(piece).data(), number);
   if (absent && rows->pulls > 0) Remember(*rows, batch, piece, number);
+}
+
+void RowCache::OnLatePush(const TableInfo& table) {
+  if (!enabled() || table.schema.aggregated || Planted(Bug::kOwnWriteMissingFromCache)) return;
+  Rows& rows = Of(table);
+  if (!std::exchange(rows.pushed_late, true)) Clear(rows);
 }
 
 std::vector<RowCache::Touched> RowCache::Touch(const Rows& rows, const Batch& batch,
@@ -351,7 +358,7 @@ void RowCache::OnServed(const TableInfo& table, const Batch& batch, const Batch:
                         const wire::Certificate& certificate, const absl::Cord& values) {
   if (!enabled() || !Valid(certificate.segment, certificate.epoch, certificate.version)) return;
   Rows& rows = Of(table);
-  if (rows.trial.resting()) return;
+  if (rows.trial.resting() || rows.pushed_late) return;
   CordReader reader(values);
   ForEachKey(batch, piece, [&](uint64_t key, uint32_t) { Put(rows, key, certificate, reader); });
 }
