@@ -1,5 +1,6 @@
 #include "bench/limited_link.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -7,74 +8,61 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <utility>
 
-#include "absl/strings/numbers.h"
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/status.h"
-#include "libs/rpc/channel.h"
-#include "paceline/v1/coordinator.grpc.pb.h"
 
 namespace paceline::bench {
 namespace {
 
+constexpr char kNear[] = "10.9.0.1";
+constexpr char kFar[] = "10.9.0.2";
+// Otherwise megabytes wait in sockets, where nothing overtakes them (docs/priorities.md).
+constexpr char kShortQueues[] = "echo 65536 > /proc/sys/net/ipv4/tcp_notsent_lowat";
+
 // `command` is one of this file's own.
 absl::Status RunCommand(const std::string& command) {
-  if (std::system(absl::StrCat(command, " >/dev/null 2>&1").c_str()) == 0) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("it failed: ", command));
+  if (std::system(absl::StrCat("{ ", command, "; } >/dev/null 2>&1").c_str()) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("a limited link needs what fails here: ", command));
+}
+
+// A network namespace of its own for this thread. Its descriptor keeps the namespace alive.
+absl::StatusOr<int> EnterNamespace() {
+  const int file = unshare(CLONE_NEWNET) == 0 ? open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC) : -1;
+  if (file >= 0) return file;
+  return absl::FailedPreconditionError(
+      absl::StrCat("a limited link needs a network namespace: ", std::strerror(errno)));
 }
 
 }  // namespace
 
-absl::Status EnterNetwork() {
+absl::StatusOr<LimitedLink> EnterLimitedLink(double bytes_per_second) {
   if (geteuid() != 0) return absl::FailedPreconditionError("a limited link needs root");
-  for (const char* program : {"ip", "tc"}) {
-    if (!RunCommand(absl::StrCat("command -v ", program)).ok()) {
-      return absl::FailedPreconditionError(absl::StrCat("a limited link needs `", program, "` (iproute2)"));
-    }
+  for (const char* program : {"ip", "tc", "nsenter"}) {
+    if (RunCommand(absl::StrCat("command -v ", program)).ok()) continue;
+    return absl::FailedPreconditionError(absl::StrCat("a limited link needs the program ", program));
   }
-  if (unshare(CLONE_NEWNET) != 0) {
-    return absl::FailedPreconditionError(absl::StrCat("no network namespace: ", std::strerror(errno)));
+  ABSL_ASSIGN_OR_RETURN(const int near, EnterNamespace());
+  ABSL_ASSIGN_OR_RETURN(const int far, EnterNamespace());
+  if (setns(near, CLONE_NEWNET) != 0) {
+    return absl::InternalError(absl::StrCat("a network namespace cannot be entered: ", std::strerror(errno)));
   }
-  ABSL_RETURN_IF_ERROR(RunCommand("ip link set lo mtu 1500 up"));
-  // Otherwise megabytes wait in sockets, where nothing overtakes them (docs/priorities.md).
-  std::ofstream("/proc/sys/net/ipv4/tcp_notsent_lowat") << 65536 << "\n";
-  return absl::OkStatus();
-}
-
-absl::Status LimitPort(int port, double bytes_per_second) {
-  const auto bits = static_cast<uint64_t>(bytes_per_second * 8);
-  ABSL_RETURN_IF_ERROR(
-      RunCommand("tc qdisc replace dev lo root handle 1: prio bands 3 priomap 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2"));
-  for (const auto& [band, match] : {std::pair{1, "dport"}, std::pair{2, "sport"}}) {
-    ABSL_RETURN_IF_ERROR(RunCommand(absl::StrCat("tc qdisc add dev lo parent 1:", band, " tbf rate ", bits,
-                                          "bit burst 128kb limit 512kb")));
-    ABSL_RETURN_IF_ERROR(RunCommand(absl::StrCat("tc filter add dev lo parent 1: protocol ip u32 match ip ", match,
-                                          " ", port, " 0xffff flowid 1:", band)));
+  const std::string beyond = absl::StrCat("/proc/", getpid(), "/fd/", far);
+  const std::string bucket = absl::StrCat("root tbf rate ", static_cast<uint64_t>(bytes_per_second * 8),
+                                          "bit burst 128kb limit 512kb");
+  for (const std::string& command :
+       {std::string("ip link set lo up && ip link add near mtu 1500 type veth peer name far"),
+        absl::StrCat("ip link set far netns ", beyond),
+        absl::StrCat("ip addr add ", kNear, "/24 dev near && ip link set near up && ", kShortQueues),
+        absl::StrCat("nsenter --net=", beyond, " sh -c 'ip link set lo up && ip addr add ", kFar,
+                     "/24 dev far && ip link set far up && ", kShortQueues, "'"),
+        absl::StrCat("tc qdisc add dev near ", bucket),
+        absl::StrCat("nsenter --net=", beyond, " tc qdisc add dev far ", bucket)}) {
+    ABSL_RETURN_IF_ERROR(RunCommand(command));
   }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<int> PortOfShard(const std::string& coordinator) {
-  const auto stub = v1::Coordinator::NewStub(grpc::CreateCustomChannel(
-      coordinator, grpc::InsecureChannelCredentials(), rpc::ControlPlaneArguments()));
-  grpc::ClientContext context;
-  v1::StatusReply reply;
-  const grpc::Status status = stub->Status(&context, {}, &reply);
-  if (!status.ok()) {
-    return absl::UnavailableError(
-        absl::StrCat("bench: the coordinator at ", coordinator, ": ", status.error_message()));
-  }
-  if (reply.shards_size() != 1) {
-    return absl::FailedPreconditionError(absl::StrCat("bench: ", reply.shards_size(), " shards; expected one"));
-  }
-  const std::string& address = reply.shards(0).info().address();
-  int port = 0;
-  if (!absl::SimpleAtoi(absl::string_view(address).substr(address.rfind(':') + 1), &port)) {
-    return absl::InternalError(absl::StrCat("bench: a shard at '", address, "'; expected HOST:PORT"));
-  }
-  return port;
+  return LimitedLink{
+      .near = kNear, .far = kFar, .command = {"nsenter", absl::StrCat("--net=", beyond), "--"}};
 }
 
 }  // namespace paceline::bench

@@ -1,26 +1,23 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace paceline::bench {
 
-// A network of this process, and of those that it starts, in which what travels to and from one port shares a
-// link of a limited rate, each direction by itself: a network namespace whose loopback device has a token
-// bucket (tc tbf) for either. It ends with the processes in it, and touches nothing outside. Linux only.
+// A link of limited rate between this process and those that are started beyond it: two network namespaces, a
+// pair of devices between them, and at either end a token bucket (tc tbf), so that each direction has the rate
+// by itself. All of it ends with the processes in it, and nothing outside is touched. Linux only.
+struct LimitedLink {
+  std::string near, far;             // addresses: of this process, and of those beyond
+  std::vector<std::string> command;  // a command line behind this one runs beyond the link
+};
 
-// Moves the calling thread, and the threads and processes that it starts from now on, into a network of their
-// own. Call it before the process has another thread. FAILED_PRECONDITION: it needs root, or the programs ip
-// and tc; the message says which.
-absl::Status EnterNetwork();
-
-// Limits what travels to `port` of the loopback device, and what comes from it. REQUIRES: EnterNetwork has
-// succeeded. Call it once.
-absl::Status LimitPort(int port, double bytes_per_second);
-
-// The port of the one shard of the cluster whose coordinator is at `coordinator`, host:port.
-absl::StatusOr<int> PortOfShard(const std::string& coordinator);
+// Moves the calling thread, and the threads and processes that it starts from now on, to the near end. Call it
+// once, before the process has another thread. FAILED_PRECONDITION: it needs root, and the programs ip, tc and
+// nsenter, and a kernel with these devices and queues; the message says what is missing.
+absl::StatusOr<LimitedLink> EnterLimitedLink(double bytes_per_second);
 
 }  // namespace paceline::bench

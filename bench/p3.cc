@@ -266,20 +266,20 @@ std::vector<Result> Skipped(Report report, const absl::Status& why) {
 absl::StatusOr<std::vector<Result>> Priorities(const Setting& setting) {
   const p3::Net net = p3::Net::Of(setting);
   p3::Report report(net);
-  if (const absl::Status entered = EnterNetwork(); !entered.ok()) return p3::Skipped(report, entered);
+  const absl::StatusOr<LimitedLink> link = EnterLimitedLink(net.bytes_per_second);
+  if (!link.ok()) return p3::Skipped(report, link.status());
   ABSL_ASSIGN_OR_RETURN(const auto supervisor, tool::Supervisor::Create());
   ABSL_ASSIGN_OR_RETURN(const auto folder, tool::DataFolder::Open(""));
-  tool::LocalCluster cluster(*supervisor, *folder, {.programs = tool::FolderOfPrograms(), .shards = 1});
+  const std::string listen = absl::StrCat(link->far, ":0");
+  tool::LocalCluster cluster(*supervisor, *folder,
+                             {.programs = tool::FolderOfPrograms(),
+                              .shards = 1,
+                              .host = link->near,
+                              .shard_command = link->command,
+                              .shard_arguments = {"--listen", listen, "--peer-listen", listen}});
   absl::Status done = cluster.Start();
-  absl::Status limited;
-  if (done.ok()) {
-    const absl::StatusOr<int> port = PortOfShard(cluster.address());
-    done = port.status();
-    if (port.ok()) limited = LimitPort(*port, net.bytes_per_second);
-  }
-  if (done.ok() && limited.ok()) done = p3::MeasureIn(cluster.address(), setting, net, report);
+  if (done.ok()) done = p3::MeasureIn(cluster.address(), setting, net, report);
   cluster.Stop();
-  if (!limited.ok()) return p3::Skipped(report, limited);  // the kernel has no such queues
   if (!done.ok()) return done;
   return report.results;
 }

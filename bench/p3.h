@@ -14,7 +14,7 @@ namespace paceline::bench {
 // of several sizes. A layer's pass is a wait of a set time, as if an accelerator computed it, and its gradient
 // that of a quadratic loss: the losses of all variants must be the same.
 //
-// Starts a cluster of its own, in a network of its own, which needs root and the programs ip and tc; without
+// Starts a cluster of its own, in a network of its own, which needs root and the programs ip, tc and nsenter; without
 // them its results are skipped.
 absl::StatusOr<std::vector<Result>> Priorities(const Setting& setting);
 
