@@ -66,7 +66,7 @@ struct Net {
 };
 
 struct Variant {
-  bool whole = false;       // a layer is asked for when its push has ended
+  bool whole = false;  // a layer is asked for when its push has ended
   bool prioritised = false;
   uint64_t slice_bytes = kSliceMax;
 };
@@ -85,11 +85,11 @@ class Training {
 
   absl::StatusOr<Run> Go() {
     for (size_t l = 0; l < net_.layers.size(); ++l) {
-      ABSL_ASSIGN_OR_RETURN(Table table,
-                            client_.OpenOrCreate(absl::StrCat("layer-", l), Ranged{.rows = net_.layers[l].rows,
-                                                                                   .dim = kDim,
-                                                                                   .rule = Sgd{.lr = kRate},
-                                                                                   .consistency = Ssp{.staleness = 1}}));
+      ABSL_ASSIGN_OR_RETURN(Table table, client_.OpenOrCreate(absl::StrCat("layer-", l),
+                                                              Ranged{.rows = net_.layers[l].rows,
+                                                                     .dim = kDim,
+                                                                     .rule = Sgd{.lr = kRate},
+                                                                     .consistency = Ssp{.staleness = 1}}));
       tables_.push_back(std::move(table));
       coming_.push_back(Pull(l, {}));
     }
@@ -107,9 +107,7 @@ class Training {
   }
 
  private:
-  uint32_t PriorityOf(size_t layer) const {
-    return variant_.prioritised ? static_cast<uint32_t>(layer) : 0;
-  }
+  uint32_t PriorityOf(size_t layer) const { return variant_.prioritised ? static_cast<uint32_t>(layer) : 0; }
   Future<std::vector<float>> Pull(size_t layer, Future<void> after) {
     return tables_[layer].PullRangeAsync(0, net_.layers[layer].rows,
                                          {.priority = PriorityOf(layer), .after = std::move(after)});
@@ -215,18 +213,20 @@ constexpr char kWhole[] = "whole layers, in the order of the pushes";
 
 absl::Status MeasureIn(const std::string& coordinator, const Setting& setting, const Net& net,
                        Report& report) {
-  ABSL_ASSIGN_OR_RETURN(const Measured turns,
-                        MeasureAll(coordinator, net,
-                                   {{.whole = true},
-                                    {.slice_bytes = kSlice},
-                                    {.prioritised = true, .slice_bytes = kSlice}},
-                                   setting.smallest ? 1 : setting.quick ? 2 : 5));
+  ABSL_ASSIGN_OR_RETURN(
+      const Measured turns,
+      MeasureAll(coordinator, net,
+                 {{.whole = true}, {.slice_bytes = kSlice}, {.prioritised = true, .slice_bytes = kSlice}},
+                 setting.smallest ? 1
+                 : setting.quick  ? 2
+                                  : 5));
   if (turns.difference > 1e-5) {
     return absl::InternalError(
         absl::StrCat("p3: losses differ by ", turns.difference, " between variants that compute the same"));
   }
-  report.Add("slices and priorities", kSlice, "iteration ms", turns.seconds[2] * 1e3, kWhole,
-             turns.seconds[0] * 1e3)
+  report
+      .Add("slices and priorities", kSlice, "iteration ms", turns.seconds[2] * 1e3, kWhole,
+           turns.seconds[0] * 1e3)
       .goal = 0.8;  // a fourth more iterations a second
   report.Add("slices in the order of the pushes", kSlice, "iteration ms", turns.seconds[1] * 1e3, kWhole,
              turns.seconds[0] * 1e3);
@@ -247,8 +247,9 @@ absl::Status MeasureIn(const std::string& coordinator, const Setting& setting, c
                best * 1e3);
   }
   const double inside = *std::min_element(sizes.seconds.begin() + 1, sizes.seconds.end() - 1);
-  report.Add("sweep, sizes between", 0, "best iteration ms", inside * 1e3, "the smallest and the largest size",
-             std::min(sizes.seconds.front(), sizes.seconds.back()) * 1e3)
+  report
+      .Add("sweep, sizes between", 0, "best iteration ms", inside * 1e3, "the smallest and the largest size",
+           std::min(sizes.seconds.front(), sizes.seconds.back()) * 1e3)
       .goal = 1.0;
   return absl::OkStatus();
 }

@@ -23,13 +23,14 @@ uint32_t BigEndian(absl::string_view text, size_t at) {
 
 absl::Status CheckHeader(absl::string_view text, absl::string_view name, uint32_t magic, size_t header) {
   if (text.size() < header) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": ", text.size(), " bytes; expected an IDX header of ",
-                                                   header, "; unpack the file if it is a .gz"));
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", text.size(),
+                                                   " bytes; expected an IDX header of ", header,
+                                                   "; unpack the file if it is a .gz"));
   }
   if (BigEndian(text, 0) == magic) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, ": begins with ", absl::Hex(BigEndian(text, 0), absl::kZeroPad8), "; expected ",
-                   absl::Hex(magic, absl::kZeroPad8), " (IDX, unsigned bytes); unpack the file if it is a .gz"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      name, ": begins with ", absl::Hex(BigEndian(text, 0), absl::kZeroPad8), "; expected ",
+      absl::Hex(magic, absl::kZeroPad8), " (IDX, unsigned bytes); unpack the file if it is a .gz"));
 }
 
 absl::StatusOr<Images> ReadPart(const std::string& folder, const std::string& part) {
@@ -57,13 +58,13 @@ absl::StatusOr<Images> ParseImages(absl::string_view images, absl::string_view i
   }
   if (images.size() != kImagesHeader + count * pixels) {
     return absl::InvalidArgumentError(absl::StrCat(images_name, ": ", images.size(), " bytes; expected ",
-                                                   kImagesHeader + count * pixels, " for ", count, " images of ",
-                                                   pixels, " pixels"));
+                                                   kImagesHeader + count * pixels, " for ", count,
+                                                   " images of ", pixels, " pixels"));
   }
   if (BigEndian(labels, 4) != count || labels.size() != kLabelsHeader + count) {
     return absl::InvalidArgumentError(absl::StrCat(labels_name, ": ", BigEndian(labels, 4), " labels in ",
-                                                   labels.size(), " bytes; expected one for each of the ", count,
-                                                   " images of ", images_name));
+                                                   labels.size(), " bytes; expected one for each of the ",
+                                                   count, " images of ", images_name));
   }
   Images result;
   result.pixels = pixels;

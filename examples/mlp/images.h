@@ -12,10 +12,10 @@ namespace paceline::examples {
 
 // Images of one size, and what each of them shows.
 struct Images {
-  size_t pixels = 0;             // of an image
-  uint32_t classes = 0;          // 1 more than the largest label
-  std::vector<uint8_t> values;   // image after image, a byte a pixel
-  std::vector<uint8_t> labels;   // of each image
+  size_t pixels = 0;            // of an image
+  uint32_t classes = 0;         // 1 more than the largest label
+  std::vector<uint8_t> values;  // image after image, a byte a pixel
+  std::vector<uint8_t> labels;  // of each image
 
   size_t count() const { return labels.size(); }
   const uint8_t* of(size_t image) const { return values.data() + image * pixels; }

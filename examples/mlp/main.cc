@@ -43,8 +43,7 @@ int Run(const MlpOptions& options, const std::vector<std::string>& arguments) {
   const Progress::Options shown = {
       .examples_per_epoch = images->train.count(), .epochs = options.epochs, .examples = "images"};
   if (options.join) return RunJoining(kMlpProgram, options, TrainingOf(options), shown);
-  const std::vector<LayerShape> shapes =
-      ShapesOf(images->train.pixels, options.hidden, images->classes());
+  const std::vector<LayerShape> shapes = ShapesOf(images->train.pixels, options.hidden, images->classes());
   const ClusterTraining training = TrainOnCluster(arguments, options, shown);
   if (!training.status.ok()) return FailTraining(kMlpProgram, training);
   const auto model = ReadModel(options, shapes, training.totals.clock_all_have);

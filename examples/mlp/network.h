@@ -26,15 +26,15 @@ struct LayerShape {
 std::vector<LayerShape> ShapesOf(size_t pixels, absl::Span<const uint32_t> hidden, uint32_t classes);
 
 // Where the weights of a layer start, evenly distributed between -b and b: the initialiser Uniform of a table
-// of this seed (docs/rules.md, "Initialisers"). b is the root of 6 / inputs (He, Zhang, Ren, Sun: Delving Deep
-// into Rectifiers, ICCV 2015).
+// of this seed (docs/rules.md, "Initialisers"). b is the root of 6 / inputs (He, Zhang, Ren, Sun: Delving
+// Deep into Rectifiers, ICCV 2015).
 float StartOf(const LayerShape& shape);
 std::vector<float> StartWeights(const LayerShape& shape, uint64_t table_seed);
 // The seed of a layer's table in a run of `seed`; not 0, which would leave the choice to the cluster.
 uint64_t LayerSeed(uint64_t seed, size_t layer);
 
-// A pass over a batch, layer by layer, so that a layer's weights are needed only while it is computed, and its
-// gradient is there as soon as it is. For one thread; keeps its memory from batch to batch.
+// A pass over a batch, layer by layer, so that a layer's weights are needed only while it is computed, and
+// its gradient is there as soon as it is. For one thread; keeps its memory from batch to batch.
 class Pass {
  public:
   explicit Pass(std::vector<LayerShape> shapes);

@@ -16,9 +16,10 @@ constexpr char kAbout[] =
     "  paceline up --shards 3 -- mlp --images DIR";
 
 void AddOptions(CLI::App* app, MlpOptions* o) {
-  app->add_option("--images", o->images,
-                  "The folder of train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
-                  "t10k-labels-idx1-ubyte")
+  app->add_option(
+         "--images", o->images,
+         "The folder of train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
+         "t10k-labels-idx1-ubyte")
       ->type_name("DIR")
       ->required()
       ->check(CLI::ExistingDirectory.description(""));

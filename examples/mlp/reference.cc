@@ -40,8 +40,8 @@ absl::StatusOr<MlpReference> TrainReference(const MlpOptions& options, const std
     double loss = 0;
     for (size_t begin = 0; begin < order.size(); begin += options.batch_size) {
       const size_t count = std::min<size_t>(options.batch_size, order.size() - begin);
-      loss += Step(images, absl::MakeConstSpan(order).subspan(begin, count), options.lr, pass,
-                   reference.weights);
+      loss +=
+          Step(images, absl::MakeConstSpan(order).subspan(begin, count), options.lr, pass, reference.weights);
     }
     if (!std::isfinite(loss)) {
       return absl::InternalError("one process diverges: the loss is not finite; lower --lr");

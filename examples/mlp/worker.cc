@@ -53,8 +53,8 @@ class Trainer {
     if (batch.rows.empty()) return 0.0;
     std::vector<Future<std::vector<float>>> coming;
     for (size_t layer = 0; layer < layers_.size(); ++layer) {
-      coming.push_back(layers_[layer].PullRangeAsync(0, shapes_[layer].rows(),
-                                                     {.priority = options_.PriorityOf(layer)}));
+      coming.push_back(
+          layers_[layer].PullRangeAsync(0, shapes_[layer].rows(), {.priority = options_.PriorityOf(layer)}));
     }
     pass.Begin(images, batch.rows);
     std::vector<std::vector<float>> weights(layers_.size());

@@ -259,43 +259,7 @@ std::string SimClient::Describe() const {
   return text;
 }
 
-void SimClient::Numbers::Record(const history::Event& event) {
-  const auto* pushed = std::get_if<history::Pushed>(&event);
-  if (pushed == nullptr) return;
-  client.world_.truth.OnNumbered(client.session_, {pushed->segment.v, pushed->line}, pushed->number);
-}
-
 // -- its actions --
-
-void SimClient::Push(const TablePtr& table, const std::vector<uint64_t>& keys,
-                     const std::vector<float>& values, bool valid) {
-  const auto gate = gate_;
-  Enter([&] {
-    const auto batch = sdk::GroupKeys(*core().routes(), table->placement, table->schema.dim, keys, values,
-                                      sdk::AllocateFresh);
-    sdk::PushCall call{.table = table, .batch = batch};
-    if (world_.prioritised && world_.Chance(0.6)) call.priority = 1 + static_cast<uint32_t>(world_.Below(3));
-    const bool late = sdk::Pusher::IsLate(call);
-    const uint64_t push = world_.truth.OnPush(session_, core().clock(), *table, *batch, valid,
-                                              late ? std::optional(call.priority) : std::nullopt);
-    if (late) world_.marks.Hit("a part gets its number when it is sent");
-    core().Push({.table = table,
-                 .batch = batch,
-                 .priority = call.priority,
-                 .done = [this, gate, valid, table, push, began = world_.Now()](absl::Status status) {
-                   if (status.ok())
-                     Took(table->schema.aggregated ? "a push that is folded" : "a push", began);
-                   if (absl::IsInvalidArgument(status)) world_.truth.OnRefused(session_, push);
-                   if (gate != gate_ || !up() || !core().failure().ok()) return;
-                   const bool gone = absl::IsInvalidArgument(status) && world_.truth.IsDropped(table->id);
-                   if (gone) return OpenScratchAgain(table->id);
-                   const bool expected = valid ? status.ok() : absl::IsInvalidArgument(status);
-                   if (expected) return;
-                   world_.verdict.Violated(
-                       "Progress", absl::StrCat("a push of ", name(), " ends with ", status.ToString()));
-                 }});
-  });
-}
 
 TrueRead SimClient::ReadOf(const TablePtr& table, const std::vector<uint64_t>& keys,
                            std::optional<Clock> min_clock, Clock reader) const {

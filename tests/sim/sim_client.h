@@ -118,6 +118,11 @@ class SimClient : private sdk::CacheWatcher {
   void OnRead(const Reading& reading, absl::Status status);
   struct WideSum;
   void OnReduced(const WideSum& reading, const absl::StatusOr<table::Partial>& whole);
+  // -- sim_client_push.cc --
+  uint32_t DrawPriority();
+  // A push is about to be made. Returns its number in the truth.
+  uint64_t TellTruth(const TablePtr& table, const std::shared_ptr<const sdk::Batch>& batch, bool valid,
+                     uint32_t priority);
   void Took(const char* what, absl::Time since) { on_took(what, world_.Now() - since); }
   // The guarantees of the table's model for a read at `reader`.
   TrueRead ReadOf(const TablePtr& table, const std::vector<uint64_t>& keys, std::optional<Clock> min_clock,

@@ -62,7 +62,8 @@ class PullStream : public ReplyingStream, public std::enable_shared_from_this<Pu
   std::optional<Caller> caller_;
   std::deque<Waiting> replies_ ABSL_GUARDED_BY(mutex_);  // by priority
   bool by_priority_ ABSL_GUARDED_BY(mutex_) = false;     // some request had another one than 0
-  std::multimap<uint32_t, WaitingRequest> requests_ ABSL_GUARDED_BY(mutex_);  // that wait for room, by priority
+  std::multimap<uint32_t, WaitingRequest> requests_
+      ABSL_GUARDED_BY(mutex_);  // that wait for room, by priority
   uint64_t requests_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t replies_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of their values
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;        // the carrier reads no frame until ReadOn

@@ -76,8 +76,8 @@ struct PushPullOptions {
   // far as that Pull needs. Workers only.
   bool next_clock = false;
 
-  // As in PushOptions, for its place among what the client sends; but later pushes to the same segments of the
-  // ring do not overtake it.
+  // As in PushOptions, for its place among what the client sends; but later pushes to the same segments of
+  // the ring do not overtake it.
   uint32_t priority = 0;
 
   // How long the rows may take; unset: ClientOptions::timeout. The push goes on after that.

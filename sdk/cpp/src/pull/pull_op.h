@@ -52,9 +52,9 @@ struct PullCall {
 
 // The part of a pull for one segment.
 struct PullPart {
-  PartNumber own = 0;   // the client's last part of the table there when the pull was made
+  PartNumber own = 0;       // the client's last part of the table there when the pull was made
   bool unnumbered = false;  // some of these parts have no number yet: it is not asked for before they have
-  uint32_t asking = 0;  // counts the requests for it; an answer to an earlier one is void
+  uint32_t asking = 0;      // counts the requests for it; an answer to an earlier one is void
   bool done = false;
   MapVersion held_for_map;             // to be asked again once the client has this map
   absl::Time since;                    // since when it is being asked for, or held

@@ -146,50 +146,6 @@ TEST_F(PullTest, ABoundedReadNamesTheCallersLastPartAtTheCall) {
   EXPECT_EQ(Take(stream)->parts[0].number, 2u);
 }
 
-TEST_F(PullTest, AReadWaitsUntilTheCallersPartsHaveNumbers) {
-  FakeStream& stream = Connect();
-  h.Push(loose, {KeyOf(*loose, 0)}, {1});
-  h.Run();
-  FakeStream& pushes = h.PushStream(0);
-  h.Push(table, {KeyIn(0)}, {1, 1}, /*priority=*/5);
-  auto own = h.Pull(table, {KeyIn(0)});
-  auto other = h.Pull(loose, {KeyOf(*loose, 0)});
-  EXPECT_EQ(Take(stream)->head.table(), loose->id.v) << "it has no part there that it must see";
-  EXPECT_FALSE(Take(stream).has_value());
-  h.Push(table, {KeyIn(0)}, {1, 1}, /*priority=*/2);  // after the read, and ahead of the part it waits for
-  ASSERT_TRUE(pushes.Take().has_value());
-  EXPECT_FALSE(Take(stream).has_value());
-  ASSERT_TRUE(pushes.Take().has_value());
-  const Taken asked = Take(stream).value();
-  EXPECT_EQ(asked.parts[0].number, 3u);
-  Serve(stream, asked, Certified(20, /*own=*/3));
-  EXPECT_THAT(own->status.value(), IsOk());
-}
-
-TEST_F(PullTest, ATickGivesNumbersToPartsThatReadsWaitFor) {
-  FakeStream& stream = Connect();
-  h.Push(table, {KeyIn(0)}, {1, 1}, /*priority=*/5);
-  h.Pull(table, {KeyIn(0)});
-  EXPECT_FALSE(Take(stream).has_value());
-  ASSERT_THAT(h.Tick(), IsOk());
-  EXPECT_EQ(Take(stream)->parts[0].number, 1u);
-}
-
-TEST_F(PullTest, ATableOfLatePartsIsNotCached) {
-  const uint64_t key = KeyIn(0);
-  h.Push(table, {key}, {1, 1});
-  h.Run();
-  h.Read(table, {key});
-  h.Run();
-  EXPECT_THAT(h.Read(table, {key})->rows, ElementsAre(1, 1)) << "cached";
-  h.Push(table, {key}, {2, 2}, /*priority=*/3);
-  auto read = h.Read(table, {key});
-  EXPECT_FALSE(read->ended());
-  h.Run();
-  EXPECT_THAT(read->rows, ElementsAre(3, 3));
-  EXPECT_FALSE(h.Read(table, {key})->ended()) << "it asks again";
-}
-
 TEST_F(PullTest, AnAsynchronousReadNamesNothing) {
   FakeStream& stream = Connect();
   h.Push(loose, {KeyOf(*loose, 0)}, {1});

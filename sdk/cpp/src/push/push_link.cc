@@ -130,8 +130,8 @@ void PushLink::OnTickTimer() {
 
 // Those that come first in the queue.
 std::vector<SegmentLine*> PushLink::Pick(size_t* bytes) const {
-  const size_t max = std::min<size_t>(context_.slice_bytes,
-                                      frame_bytes_max() - std::min(frame_bytes_max(), kHeadBytes));
+  const size_t max =
+      std::min<size_t>(context_.slice_bytes, frame_bytes_max() - std::min(frame_bytes_max(), kHeadBytes));
   std::vector<SegmentLine*> picked;
   *bytes = 0;
   for (const auto& [key, line] : queue_) {

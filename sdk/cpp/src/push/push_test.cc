@@ -2,9 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <numeric>
-#include <tuple>
 
 #include "libs/base/test_util/status_matchers.h"
 #include "sdk/cpp/src/testing/core_harness.h"
@@ -468,80 +466,6 @@ TEST_F(PushTest, FramesStayNearAMegabyte) {
   }
   EXPECT_GT(total, 1'500'000u);
   EXPECT_LE(frames, 4);
-}
-
-// What the client sends next: segment, number and first value of each part.
-using Sent = std::tuple<uint32_t, PartNumber, float>;
-std::vector<Sent> SentOf(const auto& taken) {
-  std::vector<Sent> sent;
-  for (size_t i = 0; i < taken.parts.size(); ++i) {
-    float first = 0;  // each part has one row of two values
-    std::memcpy(&first, taken.values.data() + i * 2 * sizeof(float), sizeof(first));
-    sent.emplace_back(taken.parts[i].segment.v, taken.parts[i].number, first);
-  }
-  return sent;
-}
-
-TEST_F(PushTest, TheMoreUrgentGoesFirstWithinALineToo) {
-  FakeStream& stream = Connect();
-  PushTo(0, 1, /*priority=*/5);
-  PushTo(2, 2, /*priority=*/1);
-  PushTo(0, 3, /*priority=*/0);
-  std::vector<Sent> order;
-  while (auto taken = Take(stream)) {
-    for (const Sent& sent : SentOf(*taken)) order.push_back(sent);
-  }
-  EXPECT_EQ(order, (std::vector<Sent>{{0, 2, 3}, {2, 1, 2}, {0, 3, 1}}));
-}
-
-TEST_F(PushTest, ANumberThatWasSentIsKeptThroughABreakAndNotOvertaken) {
-  FakeStream& stream = Connect();
-  PushTo(0, 1, /*priority=*/5);
-  PushTo(0, 2, /*priority=*/6);
-  EXPECT_EQ(SentOf(*Take(stream)), (std::vector<Sent>{{0, 2, 1}}));
-  stream.Break();  // the other one was never sent
-  PushTo(0, 3, /*priority=*/1);
-  h.Advance(absl::Seconds(2));
-  EXPECT_EQ(Numbers(0), (std::vector<PartNumber>{1, 2, 3, 4}));
-  EXPECT_EQ(h.cluster.Row(0, table->id.v, KeyIn(0)), (std::vector<float>{6, 6}));
-  EXPECT_THAT(h.cluster.violations, IsEmpty());
-}
-
-TEST_F(PushTest, ARefusedPartKeepsItsNumber) {
-  FakeStream& stream = Connect();
-  PushTo(0, 1, /*priority=*/5);
-  ASSERT_EQ(SentOf(*Take(stream)), (std::vector<Sent>{{0, 2, 1}}));
-  Refuse(stream, v1::Refusal::OVER_BUDGET, 0, 2, /*frame=*/2, /*expected=*/2, /*retry_ms=*/100);
-  PushTo(0, 3, /*priority=*/1);
-  EXPECT_FALSE(Take(stream).has_value()) << "the line is held";
-  h.clock.now += absl::Seconds(1);
-  h.Enter([&] { h.core->OnTime(); });
-  EXPECT_EQ(SentOf(*Take(stream)), (std::vector<Sent>{{0, 2, 1}}));
-  EXPECT_EQ(SentOf(*Take(stream)), (std::vector<Sent>{{0, 3, 3}}));
-}
-
-TEST_F(PushTest, ATickCountsPartsThatWaitWithoutANumber) {
-  FakeStream& stream = Connect();
-  h.Tick().IgnoreError();
-  h.Run();
-  PushTo(0, 1, /*priority=*/5);
-  ASSERT_EQ(SentOf(*Take(stream)), (std::vector<Sent>{{0, 2, 1}}));
-  Refuse(stream, v1::Refusal::OVER_BUDGET, 0, 2, /*frame=*/3, /*expected=*/2, /*retry_ms=*/100);
-  PushTo(0, 2, /*priority=*/7);
-  ASSERT_THAT(h.Tick(), IsOk());
-  PushTo(0, 3, /*priority=*/0);  // of the next clock: it does not go ahead of those
-  const Taken tick = Take(stream).value();
-  ASSERT_TRUE(tick.head.has_tick());
-  EXPECT_EQ(tick.head.tick().clock(), 2u);
-  bool sealed = false;
-  for (const wire::Seal& seal : wire::ParseSeals(tick.head.tick().seals()).value()) {
-    sealed = sealed || (seal.segment.v == 0 && seal.line == Line::kArrival && seal.number == 3);
-  }
-  EXPECT_TRUE(sealed) << "both parts of clock 1, though the line is held";
-  h.Advance(absl::Seconds(1));
-  EXPECT_EQ(Numbers(0), (std::vector<PartNumber>{1, 2, 3, 4}));
-  EXPECT_EQ(h.cluster.LogOf(0)[3].clock, 2u);
-  EXPECT_THAT(h.cluster.violations, IsEmpty());
 }
 
 TEST_F(PushTest, AShardThatIsFoundElsewhereIsDialedThere) {

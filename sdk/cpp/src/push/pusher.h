@@ -32,7 +32,7 @@ struct PushCall {
   std::shared_ptr<const TableInfo> table;
   std::shared_ptr<const Batch> batch;
   std::shared_ptr<PullOp> read = nullptr;  // of the same batch: its parts ride with this push's
-  uint32_t priority = 0;  // a lower number goes first
+  uint32_t priority = 0;                   // a lower number goes first
   absl::Duration timeout = absl::InfiniteDuration();
   Done done = nullptr;  // called once, after the visit
   // As its table's value bound counts it; null: there is no such bound, or it is yet to be weighed.
@@ -55,8 +55,8 @@ struct PushOp {
 //
 // A part gets its number when its push is made, or, if it may be overtaken, when it is sent first: until then
 // a push of a lower priority number goes ahead of it. A tick gives numbers to all that have none, because
-// nothing can overtake them any more. So the numbers of a line follow its clocks. A pull that is made a moment
-// later knows the client's last part of its table on a segment, or waits until that has a number.
+// nothing can overtake them any more. So the numbers of a line follow its clocks. A pull that is made a
+// moment later knows the client's last part of its table on a segment, or waits until that has a number.
 class Pusher final : public PushListener {
  public:
   explicit Pusher(Context& context) : context_(context) {}

@@ -79,8 +79,8 @@ class SegmentLine {
   bool Empty() const { return parts_.empty() && !HasLate(); }
   bool HasLate() const { return !late_.empty(); }
 
-  // Takes the part, and numbers it if it is not late. REQUIRES: its clock is not smaller than that of the part
-  // before it; if that is late and of an earlier clock, NumberFirst was called until there was none.
+  // Takes the part, and numbers it if it is not late. REQUIRES: its clock is not smaller than that of the
+  // part before it; if that is late and of an earlier clock, NumberFirst was called until there was none.
   void Append(Part part);
   // Numbers the late part of the lowest priority, and of these the one that came first. Returns it; valid
   // until the next change. REQUIRES: HasLate().
@@ -91,8 +91,8 @@ class SegmentLine {
   // The next part was sent, in frame `frame` of its stream. REQUIRES: it has a number.
   void Sent(uint64_t frame);
 
-  // The number of the last part of `table`, of those that belong to pushes up to `push`, or a later one of it;
-  // 0: there is none; nullopt: some of these parts are late. O(late parts).
+  // The number of the last part of `table`, of those that belong to pushes up to `push`, or a later one of
+  // it; 0: there is none; nullopt: some of these parts are late. O(late parts).
   std::optional<PartNumber> LastOf(TableId table, uint64_t push) const;
   // True: it has a part of the push that is not committed.
   bool Has(const PushOp& op) const;
@@ -142,8 +142,8 @@ class SegmentLine {
   const SegmentId segment_;
   const Line kind_;
   PartNumber committed_ = 0;
-  std::deque<Part> parts_;  // numbers committed_ + 1, committed_ + 2 …
-  size_t sent_ = 0;         // of parts_
+  std::deque<Part> parts_;              // numbers committed_ + 1, committed_ + 2 …
+  size_t sent_ = 0;                     // of parts_
   std::multimap<uint32_t, Part> late_;  // by priority, in the order in which they came
   absl::flat_hash_map<TableId, PartNumber> last_of_;
   std::deque<Seal> seals_;  // ascending in both

@@ -201,8 +201,7 @@ TEST_F(LineTest, PartsGoAsInAPlainList) {
         list.NumberFirst();
       }
     } else {
-      const PartNumber upto =
-          line.committed() + world::Uniform(random, line.last() - line.committed() + 1);
+      const PartNumber upto = line.committed() + world::Uniform(random, line.last() - line.committed() + 1);
       Commit(upto);
       list.Commit(upto);
     }
