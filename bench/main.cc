@@ -7,6 +7,7 @@
 #include "CLI/CLI.hpp"
 #include "bench/consistency/consistency.h"
 #include "bench/elastic.h"
+#include "bench/p3.h"
 #include "bench/peers/machine_systems.h"
 #include "bench/peers/meters.h"
 #include "bench/peers/peers.h"
@@ -69,6 +70,9 @@ constexpr Workload kWorkloads[] = {
     {"consistency",
      "what the papers on consistency models show, of factorisation and topics with slow workers; likewise",
      paceline::bench::ConsistencyPictures, /*own_cluster=*/true},
+    {"p3",
+     "a network with a fat last layer on a limited link: slices and priorities beside whole layers; likewise",
+     paceline::bench::Priorities, /*own_cluster=*/true},
     {"peers", "this project beside ps-lite, Redis, raw TCP and memcpy, in turns; starts all of them",
      paceline::bench::peers::Peers, /*own_cluster=*/true, paceline::bench::peers::PrintPeers},
 };

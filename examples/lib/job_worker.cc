@@ -76,6 +76,12 @@ void JobWorker::Push(Table& table, absl::Span<const uint64_t> keys, absl::Span<c
   (void)table.PushAsync(keys, values);
 }
 
+void JobWorker::PushRange(Table& table, uint64_t first, absl::Span<const float> values,
+                          const PushOptions& options) {
+  const Blocked blocked(this, TraceSpan::What::kPush);
+  (void)table.PushRangeAsync(first, values, options);
+}
+
 absl::StatusOr<std::optional<WorkItem>> JobWorker::NextItem(WorkQueue& queue) {
   const Blocked blocked(this, TraceSpan::What::kNextItem);
   while (!ToldToStop()) {

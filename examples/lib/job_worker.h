@@ -62,6 +62,8 @@ class JobWorker {
   void Pause();
   // Pushes without waiting for the result: Finish returns what went wrong with any push.
   void Push(Table& table, absl::Span<const uint64_t> keys, absl::Span<const float> values);
+  // The same for the rows from `first` on.
+  void PushRange(Table& table, uint64_t first, absl::Span<const float> values, const PushOptions& options);
   // The next item of a queue; nullopt: all are done. Waits for other workers as long as it takes; meanwhile
   // this one may be told to stop.
   absl::StatusOr<std::optional<WorkItem>> NextItem(WorkQueue& queue);

@@ -100,6 +100,8 @@ enum class Bug : uint8_t {
   kSeenWhenCommitted,    // a push no longer counts against its bound once it is committed
   kWorkOutOfOrder,  // an item is handed out though that of the same examples in the pass before is not done
   kLeftOutCalledFresh,  // a row left out of an update for its budget is not told as left out
+  kNumberedTwice,        // a part that was sent gets a second number after its stream has broken
+  kTickBeforeNumbers,    // a tick leaves while a part of its clock has no number
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -116,6 +116,21 @@ class BenchTest(unittest.TestCase):
         for stretch in after["params"]["over time"]:
             self.assertGreaterEqual(stretch["max/mean"], 1)
 
+    def test_p3(self):
+        results = self.run_by_itself("p3")
+        for result in results:
+            self.assertEqual(result["workload"], "p3")
+            self.assertEqual(result["better"], "lower")
+        first = results[0]
+        self.assertEqual((first["params"]["variant"], first["metric"]), ("slices and priorities", "iteration ms"))
+        if reason := first["params"].get("skipped"):
+            self.assertIn("needs", reason)
+            return
+        self.assertGreater(first["value"], 0)
+        self.assertEqual(len([r for r in results if r["params"]["variant"] == "sweep"]), 6)
+        loss = next(r for r in results if r["metric"] == "last loss")
+        self.assertLess(loss["ratio"], 1)
+
     def test_elastic(self):
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "out.json"

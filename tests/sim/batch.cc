@@ -28,6 +28,7 @@ constexpr const char* kMarks[] = {
     "a job snapshot is not exact",
     "a map overtakes a change",
     "a map travels as what has changed",
+    "a part gets its number when it is sent",
     "changes of several maps travel as one",
     "a join is refused",
     "a grant waits for the disk",

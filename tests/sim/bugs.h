@@ -106,6 +106,9 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kBoundToldEarly, "bound_told_early", "Bound or Rates", 37},
     NamedBug{Bug::kBoundUsedEarly, "bound_used_early", "Bound", 37},
     NamedBug{Bug::kOldRatesInCache, "old_rates_in_cache", "Rates", 327},
+    NamedBug{Bug::kNumberedTwice, "numbered_twice",
+             "Once or NumberOrder or AckLogged or Sealed or Progress or ReadBound or OwnWrites", 20},
+    NamedBug{Bug::kTickBeforeNumbers, "tick_before_numbers", "Sealed or NumberOrder or Progress", 20},
 };
 
 }  // namespace paceline::sim

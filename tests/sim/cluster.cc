@@ -80,6 +80,7 @@ Cluster::Cluster(const Plan& plan)
   world_.changes_max = plan.changes_max;
   world_.work.SetInOrder(plan.work_in_order);
   world_.reduces = plan.reduces;
+  world_.prioritised = plan.prioritised;
   for (uint32_t s = 0; s < plan.shards + plan.late_shards; ++s) {
     shards_.push_back(
         std::make_unique<SimShard>(world_, coordinator_, s, plan.disks, plan.durable, share_.get()));

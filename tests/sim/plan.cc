@@ -172,6 +172,7 @@ void DrawByLoad(Plan& plan) {
 // In one seed of four without snapshots there is a table more, of ranges, and users reduce it; likewise.
 void DrawReductions(Plan& plan) {
   plan.reduces = plan.snapshots == 0 && ring::Mix64(/*seed=*/98, plan.seed) % 4 == 1;
+  plan.prioritised = ring::Mix64(/*seed=*/3200, plan.seed) % 5 == 4;  // a draw of its own, as for snapshots
 }
 
 }  // namespace

@@ -103,6 +103,7 @@ struct Plan {
   uint32_t late_shards = 0;  // that join beside the first ones
   bool by_load = false;      // segments move by load
   bool reduces = false;      // users reduce a table of ranges, too
+  bool prioritised = false;  // users push with priorities, in small slices
   uint32_t readers = 1;
   uint32_t heirs =
       0;  // workers that start together once all others have gone, and find the clocks as these left them

@@ -114,10 +114,12 @@ void SimClient::Start(uint32_t workers, Consistency consistency, Consistency fol
                                 .workers = workers,
                                 .rank = std::nullopt,
                                 .timeout = kStartTimeout,
-                                .start_timeout = kStartTimeout};
+                                .start_timeout = kStartTimeout,
+                                .slice_bytes = world_.prioritised ? kSmallSlice : sdk::kFrameBytes};
   const CacheSize& cache = kCaches[world_.Below(std::size(kCaches))];
   gate_->core = std::make_unique<sdk::ClientCore>(options, *api_, *dialer_, world_.clock, random_, gate_,
                                                   cache.bytes, cache.trial_rows);
+  if (world_.prioritised) gate_->core->RecordTo(&numbers_);
   gate_->core->cache().Watch(this);
   const auto gate = gate_;
   Enter([&] {
@@ -258,30 +260,6 @@ std::string SimClient::Describe() const {
 }
 
 // -- its actions --
-
-void SimClient::Push(const TablePtr& table, const std::vector<uint64_t>& keys,
-                     const std::vector<float>& values, bool valid) {
-  const auto gate = gate_;
-  Enter([&] {
-    const auto batch = sdk::GroupKeys(*core().routes(), table->placement, table->schema.dim, keys, values,
-                                      sdk::AllocateFresh);
-    const uint64_t push = world_.truth.OnPush(session_, core().clock(), *table, *batch, valid);
-    core().Push({.table = table,
-                 .batch = batch,
-                 .done = [this, gate, valid, table, push, began = world_.Now()](absl::Status status) {
-                   if (status.ok())
-                     Took(table->schema.aggregated ? "a push that is folded" : "a push", began);
-                   if (absl::IsInvalidArgument(status)) world_.truth.OnRefused(session_, push);
-                   if (gate != gate_ || !up() || !core().failure().ok()) return;
-                   const bool gone = absl::IsInvalidArgument(status) && world_.truth.IsDropped(table->id);
-                   if (gone) return OpenScratchAgain(table->id);
-                   const bool expected = valid ? status.ok() : absl::IsInvalidArgument(status);
-                   if (expected) return;
-                   world_.verdict.Violated(
-                       "Progress", absl::StrCat("a push of ", name(), " ends with ", status.ToString()));
-                 }});
-  });
-}
 
 TrueRead SimClient::ReadOf(const TablePtr& table, const std::vector<uint64_t>& keys,
                            std::optional<Clock> min_clock, Clock reader) const {

@@ -96,7 +96,14 @@ class SimClient : private sdk::CacheWatcher {
  private:
   static constexpr uint64_t kKeys = 40;
   static constexpr absl::Duration kTimeout = absl::Seconds(30);
+  static constexpr size_t kSmallSlice = 256;  // a part of some rows
 
+  // Hears what numbers the client gives.
+  struct Numbers final : history::Sink {
+    explicit Numbers(SimClient& of) : client(of) {}
+    void Record(const history::Event& event) override;
+    SimClient& client;
+  };
   struct Reading;
   struct SimGate final : sdk::Gate {
     explicit SimGate(SimClient& client) : owner(client) {}
@@ -111,6 +118,11 @@ class SimClient : private sdk::CacheWatcher {
   void OnRead(const Reading& reading, absl::Status status);
   struct WideSum;
   void OnReduced(const WideSum& reading, const absl::StatusOr<table::Partial>& whole);
+  // -- sim_client_push.cc --
+  uint32_t DrawPriority();
+  // A push is about to be made. Returns its number in the truth.
+  uint64_t TellTruth(const TablePtr& table, const std::shared_ptr<const sdk::Batch>& batch, bool valid,
+                     uint32_t priority);
   void Took(const char* what, absl::Time since) { on_took(what, world_.Now() - since); }
   // The guarantees of the table's model for a read at `reader`.
   TrueRead ReadOf(const TablePtr& table, const std::vector<uint64_t>& keys, std::optional<Clock> min_clock,
@@ -135,6 +147,7 @@ class SimClient : private sdk::CacheWatcher {
   void OnTime(uint64_t start);
   void End();
 
+  Numbers numbers_{*this};
   SimCoordinator& coordinator_;
   Host host_;
   const std::string job_;

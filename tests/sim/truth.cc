@@ -30,11 +30,15 @@ void AddTo(TableRows& rows, const TruePart& part, uint32_t dim, bool assign) {
 }
 
 PartNumber TrueSession::SealedAt(SegmentAndLine where, Clock clock) const {
+  PartNumber sealed = 0;
+  if (const auto it = late.find(where); it != late.end()) {
+    for (const auto& [priority, part] : it->second) sealed += part.clock < clock ? 1 : 0;
+  }
   const auto it = parts.find(where);
-  if (it == parts.end()) return 0;
+  if (it == parts.end()) return sealed;
   const auto end = std::lower_bound(it->second.begin(), it->second.end(), clock,
                                     [](const TruePart& part, Clock c) { return part.clock < c; });
-  return static_cast<PartNumber>(end - it->second.begin());
+  return sealed + static_cast<PartNumber>(end - it->second.begin());
 }
 
 PartNumber TrueSession::Last(SegmentAndLine where) const {
@@ -88,7 +92,7 @@ TrueSession* Truth::Find(SessionId id) {
 }
 
 uint64_t Truth::OnPush(SessionId id, Clock clock, const sdk::TableInfo& table, const sdk::Batch& batch,
-                       bool valid) {
+                       bool valid, std::optional<uint32_t> late) {
   TrueSession& session = sessions_.at(id);
   ++now_;
   for (const sdk::Batch::Piece& piece : batch.pieces) {
@@ -109,21 +113,45 @@ uint64_t Truth::OnPush(SessionId id, Clock clock, const sdk::TableInfo& table, c
     for (size_t i = 0; valid && bounded && i < keys.size(); ++i) {
       updates_[{table.id, keys[i]}].push_back({.session = id,
                                                .where = where,
-                                               .number = line.size() + 1,
+                                               .number = late.has_value() ? 0 : line.size() + 1,
                                                .clock = clock,
                                                .column = column,
                                                .value = values[i * table.schema.dim + column],
                                                .pushed = now_});
     }
-    line.push_back(std::move(part));
+    if (late.has_value()) {
+      session.late[where].emplace(*late, std::move(part));
+    } else {
+      line.push_back(std::move(part));
+    }
     ++parts_;
   }
   return now_;
 }
 
+void Truth::OnNumbered(SessionId id, SegmentAndLine where, PartNumber number) {
+  TrueSession& session = sessions_.at(id);
+  std::vector<TruePart>& line = session.parts[where];
+  auto& late = session.late[where];
+  if (late.empty() || number != line.size() + 1) return;
+  TruePart part = std::move(late.extract(late.begin()).mapped());
+  for (uint64_t key : Unpack<uint64_t>(part.keys)) {
+    for (Update& update : updates_[{part.table, key}]) {
+      const bool same = update.session == id && update.where == where && update.pushed == part.push;
+      if (same) update.number = number;
+    }
+  }
+  line.push_back(std::move(part));
+}
+
 void Truth::OnRefused(SessionId id, uint64_t push) {
   for (auto& [where, parts] : sessions_.at(id).parts) {
     for (TruePart& part : parts) {
+      if (part.push == push) part.may_be_empty = true;
+    }
+  }
+  for (auto& [where, parts] : sessions_.at(id).late) {
+    for (auto& [priority, part] : parts) {
       if (part.push == push) part.may_be_empty = true;
     }
   }

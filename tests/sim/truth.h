@@ -81,6 +81,8 @@ struct TrueSession {
   bool closing = false;                                   // the coordinator has decided its end
   bool finished = false;                                  // the coordinator has seen its last tick everywhere
   std::map<SegmentAndLine, std::vector<TruePart>> parts;  // number n is at n - 1
+  // Without a number yet: by priority, in the order in which they were pushed.
+  std::map<SegmentAndLine, std::multimap<uint32_t, TruePart>> late;
 
   // The number of parts of clocks < `clock` on the line of the segment.
   PartNumber SealedAt(SegmentAndLine where, Clock clock) const;
@@ -123,9 +125,13 @@ class Truth {
   TrueSession* Find(SessionId id);
   const std::map<SessionId, TrueSession>& sessions() const { return sessions_; }
 
-  // Numbers the parts as the client does: by piece, in order. Returns the push's number.
+  // Numbers the parts as the client does: by piece, in order; those of a late push, of this priority, only
+  // when the client says that it has numbered one. Returns the push's number.
   uint64_t OnPush(SessionId session, Clock clock, const sdk::TableInfo& table, const sdk::Batch& batch,
-                  bool valid);
+                  bool valid, std::optional<uint32_t> late = std::nullopt);
+  // The client has given this number. If it is the next one, and there are late parts, it belongs to the one
+  // that goes first.
+  void OnNumbered(SessionId session, SegmentAndLine where, PartNumber number);
   // The user was told that the push was refused: parts of it may never be applied.
   void OnRefused(SessionId session, uint64_t push);
   // An empty part was logged in place of this one: no user may rely on its content.

@@ -21,7 +21,6 @@
 namespace paceline::tool {
 namespace {
 
-constexpr char kLoopback[] = "127.0.0.1:";
 constexpr absl::Duration kGrace = absl::Seconds(5);
 constexpr absl::Duration kCallTimeout = absl::Seconds(5);
 constexpr absl::Duration kAskEvery = absl::Milliseconds(20);
@@ -84,7 +83,7 @@ absl::Status LocalCluster::StartCoordinator() {
   ABSL_ASSIGN_OR_RETURN(PortFile file, PortFile::Expect(folder_.path() / "coordinator.port"));
   std::vector<std::string> arguments = {"paceline-coordinator",
                                         "--listen",
-                                        absl::StrCat(kLoopback, options_.port),
+                                        absl::StrCat(options_.host, ":", options_.port),
                                         "--port-file",
                                         file.path().string(),
                                         "--data-dir",
@@ -165,13 +164,17 @@ absl::Status LocalCluster::StartShards() {
     if (options_.memory_budget_bytes != 0) {
       arguments.insert(arguments.end(), {"--memory-budget", absl::StrCat(options_.memory_budget_bytes)});
     }
-    ABSL_RETURN_IF_ERROR(StartProgram(name, std::move(arguments)));
+    const std::vector<std::string>& more = options_.shard_arguments;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    ABSL_RETURN_IF_ERROR(StartProgram(name, std::move(arguments), options_.shard_command));
   }
   return absl::OkStatus();
 }
 
-absl::Status LocalCluster::StartProgram(const std::string& name, std::vector<std::string> arguments) {
+absl::Status LocalCluster::StartProgram(const std::string& name, std::vector<std::string> arguments,
+                                        const std::vector<std::string>& command) {
   arguments.front() = (options_.programs / arguments.front()).string();
+  arguments.insert(arguments.begin(), command.begin(), command.end());
   arguments_[name] = std::move(arguments);
   ABSL_ASSIGN_OR_RETURN(const Child* child, Launch(name));
   children_.push_back(child);

@@ -26,6 +26,10 @@ struct LocalClusterOptions {
   std::string snapshot_dir = {};     // of job snapshots; empty: in the folder, unless that is temporary
   bool verbose = false;              // logs go to standard error instead of files
   absl::Duration start_timeout = absl::Seconds(60);
+  // For shards that are not on the loopback interface of this process:
+  std::string host = "127.0.0.1";                 // the coordinator's
+  std::vector<std::string> shard_command = {};    // runs the command line behind it: each shard's
+  std::vector<std::string> shard_arguments = {};  // of each, beside its own
 };
 
 // A coordinator and shards as processes on the loopback interface. For one thread.
@@ -65,7 +69,9 @@ class LocalCluster {
   bool FewSegments() const;
   void AddSnapshotDir(std::vector<std::string>& arguments) const;
   absl::Status StartShards();
-  absl::Status StartProgram(const std::string& name, std::vector<std::string> arguments);
+  // `command`, if it is not empty, runs the program.
+  absl::Status StartProgram(const std::string& name, std::vector<std::string> arguments,
+                            const std::vector<std::string>& command = {});
   absl::StatusOr<const Child*> Launch(const std::string& name);
   // Waits for the next event until `deadline`. An error if that is the end of a process or a signal.
   absl::Status Pause(absl::Time deadline, int file = -1);

@@ -1,6 +1,7 @@
 #include "tools/verify/client_history.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -37,7 +38,9 @@ void ClientHistory::On(const history::Pushed& event) {
   line.parts.resize(std::max<size_t>(line.parts.size(), event.number));
   line.parts[event.number - 1] = {.content = event.content, .count = event.count};
   ++pushes_;
-  if (event.line == Line::kArrival) pushed_as_[event.segment].push_back(pushes_);
+  if (event.line == Line::kArrival) {
+    pushed_as_[{event.segment, event.table}].push_back({.pushes = pushes_, .number = event.number});
+  }
 }
 
 void ClientHistory::On(const history::Emptied& event) {
@@ -114,10 +117,11 @@ bool ClientHistory::OwnWrites(const Read& read) {
 }
 
 PartNumber ClientHistory::PushedBefore(const Read& read, SegmentId segment) const {
-  const auto it = pushed_as_.find(segment);
+  const auto it = pushed_as_.find({segment, read.table->table});
   if (it == pushed_as_.end()) return 0;
-  return static_cast<PartNumber>(std::upper_bound(it->second.begin(), it->second.end(), read.pushes) -
-                                 it->second.begin());
+  const auto later = std::upper_bound(it->second.begin(), it->second.end(), read.pushes,
+                                      [](uint64_t pushes, const Made& part) { return pushes < part.pushes; });
+  return later == it->second.begin() ? 0 : std::prev(later)->number;
 }
 
 void ClientHistory::CheckBound(const Read& read, SegmentId segment, Clock min_clock) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -99,7 +100,8 @@ class ClientHistory {
   void CheckVoid(SegmentId segment, Epoch epoch, Lsn version, bool cached);
   // Whether the model promised the reader its own pushes.
   static bool OwnWrites(const Read& read);
-  // The client's parts of the arrival line in this segment that were made before the read.
+  // The number of the client's last part of the read's table on the segment's arrival line, of those that had
+  // numbers before the read.
   PartNumber PushedBefore(const Read& read, SegmentId segment) const;
   void Know(SegmentId segment, Epoch epoch, std::optional<Lsn> began);
   Place Here() const { return {.file = file_, .offset = offset_}; }
@@ -117,7 +119,11 @@ class ClientHistory {
   std::map<TableId, history::TableOpened> tables_;
   std::map<LineKey, PushedLine> lines_;
   uint64_t pushes_ = 0;
-  std::map<SegmentId, std::vector<uint64_t>> pushed_as_;  // arrival line: of each number, the count of pushes
+  struct Made {
+    uint64_t pushes = 0;  // count of the client's parts until then
+    PartNumber number = 0;
+  };
+  std::map<std::pair<SegmentId, TableId>, std::vector<Made>> pushed_as_;  // arrival line
   absl::flat_hash_map<uint64_t, Read> reads_;
   std::map<SegmentId, std::map<Epoch, std::optional<Lsn>>> known_;  // where each epoch began
   std::vector<GivenCertificate> certificates_;

@@ -83,6 +83,11 @@ absl::StatusOr<ClientOptions> Complete(ClientOptions options) {
     return absl::InvalidArgumentError(
         "unacknowledged_bytes_max: 0; expected room for at least one push, as 64 MiB");
   }
+  constexpr uint64_t kSliceBytesMin = 4096;
+  if (options.slice_bytes < kSliceBytesMin || options.slice_bytes > kFrameBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("slice_bytes: ", options.slice_bytes, "; expected ",
+                                                   kSliceBytesMin, " to ", kFrameBytes));
+  }
   if (options.job.empty()) {
     return absl::InvalidArgumentError("job: empty; set ClientOptions::job to the job's name");
   }
@@ -141,7 +146,8 @@ absl::Status ClientState::Open() {
             .rank = options_.rank,
             .backoff = {.initial = options_.retry.initial_backoff, .max = options_.retry.max_backoff},
             .timeout = options_.timeout,
-            .start_timeout = options_.start_timeout},
+            .start_timeout = options_.start_timeout,
+            .slice_bytes = options_.slice_bytes},
         coordinator_, dialer_, clock_, random_, shared_from_this(), options_.cache_bytes_max);
     if (history_ != nullptr) core_->RecordTo(history_.get());
     core_->Notice(options_.on_notice ? options_.on_notice : NoticeFn(SayOnStandardError));

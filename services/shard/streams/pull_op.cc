@@ -291,7 +291,7 @@ wire::Frame<v1::PullReply> PullOp::Unheld() {
 }
 
 void PullOp::Send() {
-  if (!Hold()) return replies_->Reply(Unheld(), reserved_bytes_);
+  if (!Hold()) return replies_->Reply(Unheld(), reserved_bytes_, head_.priority());
   const absl::Duration total = context_.clock().Now() - start_;
   wire::Frame<v1::PullReply> reply;
   reply.head.set_request(head_.request());
@@ -321,7 +321,7 @@ void PullOp::Send() {
   const uint64_t rows = row_bytes_ == 0 || reduction_.has_value() ? 0 : reply.values.size() / row_bytes_;
   context_.CountPulled(rows);
   context_.probe().PullServed(rows, reply.values.size(), total, staleness, replication);
-  replies_->Reply(reply, reserved_bytes_);
+  replies_->Reply(reply, reserved_bytes_, head_.priority());
 }
 
 }  // namespace paceline::shard

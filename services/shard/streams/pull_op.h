@@ -20,8 +20,9 @@ namespace paceline::shard {
 class PullReplies {
  public:
   virtual ~PullReplies() = default;
-  // Sends a reply whose values take `reserved` bytes of the stream's budget.
-  virtual void Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserved) = 0;
+  // Sends a reply whose values take `reserved` bytes of the stream's budget, before those that wait and have
+  // a higher priority number.
+  virtual void Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserved, uint32_t priority) = 0;
   // The request is refused as a whole.
   virtual void Fail(uint64_t request, v1::Refusal refusal) = 0;
   // False: too many bytes of replies are waiting already.

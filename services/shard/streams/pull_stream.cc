@@ -1,5 +1,7 @@
 #include "services/shard/streams/pull_stream.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "libs/wire/frame.h"
 
@@ -10,13 +12,21 @@ namespace {
 // so many replies, it reads no more pulls: their replies would only lie in memory, out of the caches.
 constexpr uint64_t kRepliesAhead = uint64_t{4} << 20;
 constexpr size_t kPullRepliesMax = 4 * 1024;
+// Requests that are read all the same, because more urgent ones may follow; and the bytes of these.
+constexpr size_t kRequestsAhead = 4 * 1024;
+constexpr uint64_t kRequestBytesAhead = uint64_t{4} << 20;
 
 }  // namespace
 
 bool PullStream::TakesFrame() {
   MutexLock lock(&mutex_);
-  stopped_ = Stopped();
+  stopped_ = Full();
   return !stopped_;
+}
+
+bool PullStream::Full() const {
+  if (!Stopped()) return false;
+  return !by_priority_ || requests_.size() >= kRequestsAhead || requests_bytes_ >= kRequestBytesAhead;
 }
 
 bool PullStream::Stopped() const {
@@ -44,7 +54,33 @@ void PullStream::OnFrame(absl::Cord bytes) {
         request->head.request(),
         MakeRefusal(v1::Refusal::MALFORMED, "hello: missing; the first frame of a stream is a Hello, alone"));
   }
-  std::make_shared<PullOp>(shared_from_this(), context_, *std::move(request), *caller_)->Start();
+  Take(*std::move(request), bytes.size());
+}
+
+void PullStream::Take(Request request, uint64_t bytes) {
+  {
+    MutexLock lock(&mutex_);
+    const uint32_t priority = request.head.priority();
+    by_priority_ = by_priority_ || priority != 0;
+    if (Stopped() && by_priority_) {
+      requests_.emplace(priority, WaitingRequest{.request = std::move(request), .bytes = bytes});
+      requests_bytes_ += bytes;
+      return;
+    }
+  }
+  Serve(std::move(request));
+}
+
+void PullStream::Serve(Request request) {
+  std::make_shared<PullOp>(shared_from_this(), context_, std::move(request), *caller_)->Start();
+}
+
+std::optional<PullStream::Request> PullStream::TakeWaiting() {
+  MutexLock lock(&mutex_);
+  if (requests_.empty() || Stopped()) return std::nullopt;
+  WaitingRequest first = std::move(requests_.extract(requests_.begin()).mapped());
+  requests_bytes_ -= first.bytes;
+  return std::move(first.request);
 }
 
 void PullStream::Greeted(wire::Frame<v1::PullRequest> request) {
@@ -55,7 +91,7 @@ void PullStream::Greeted(wire::Frame<v1::PullRequest> request) {
     return Fail(0, *std::move(refusal));
   }
   greeted_ = true;
-  Reply({.head = reply, .keys = {}, .values = {}}, 0);
+  Reply({.head = reply, .keys = {}, .values = {}}, 0, /*priority=*/0);
   {
     MutexLock lock(&mutex_);
     ++asked_;
@@ -75,7 +111,7 @@ void PullStream::NothingToSay() {
   if (port != nullptr) port->Kick();
 }
 
-void PullStream::Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserved) {
+void PullStream::Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserved, uint32_t priority) {
   absl::Cord frame = wire::Encode(reply);
   std::shared_ptr<world::StreamPort> port;
   {
@@ -83,7 +119,9 @@ void PullStream::Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserve
     if (ended()) return;
     ++answered_;
     const uint64_t taken = Waits(reserved, frame.size());
-    replies_.push_back({.frame = std::move(frame), .reserved = taken});
+    const auto place = std::upper_bound(replies_.begin(), replies_.end(), priority,
+                                        [](uint32_t p, const Waiting& other) { return p < other.priority; });
+    replies_.insert(place, {.frame = std::move(frame), .reserved = taken, .priority = priority});
     replies_bytes_ += taken;
     port = port_;
   }
@@ -104,8 +142,9 @@ bool PullStream::NextFrame(absl::Cord* frame) {
     GoesOut(replies_.front().reserved);
     replies_bytes_ -= replies_.front().reserved;
     replies_.pop_front();
-    if (stopped_ && !Stopped()) read_on = port_;
+    if (stopped_ && !Full()) read_on = port_;
   }
+  while (std::optional<Request> next = TakeWaiting()) Serve(*std::move(next));
   if (read_on != nullptr) read_on->ReadOn();
   return true;
 }
@@ -116,6 +155,8 @@ void PullStream::OnBroken(absl::Status) {
   port_ = nullptr;
   replies_.clear();
   replies_bytes_ = 0;
+  requests_.clear();
+  requests_bytes_ = 0;
 }
 
 }  // namespace paceline::shard

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -13,7 +14,12 @@
 namespace paceline::shard {
 
 // One Pull stream: takes requests apart, lets each segment write its rows into the reply's memory, and sends
-// the reply when the last of them has answered. Replies go out in the order in which they are complete.
+// the reply when the last of them has answered. Of the replies that are complete, the one of the lowest
+// priority number goes out first, and of these the one that was complete first.
+//
+// Rows are read faster than a connection carries them. When many bytes of replies wait, the stream serves no
+// further request. It goes on to read requests if they have priorities, so that an urgent one overtakes those
+// that came before it, and serves them by priority when there is room.
 class PullStream : public ReplyingStream, public std::enable_shared_from_this<PullStream> {
  public:
   explicit PullStream(Context& context) : ReplyingStream(context, "pull") {}
@@ -24,23 +30,41 @@ class PullStream : public ReplyingStream, public std::enable_shared_from_this<Pu
   void OnBroken(absl::Status why) override;
 
   // For the pulls under way.
-  void Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserved) override;
+  void Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserved, uint32_t priority) override;
 
  private:
   bool RepliesWait() const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !replies_.empty(); }
-  void Greeted(wire::Frame<v1::PullRequest> request);
+  using Request = wire::Frame<v1::PullRequest>;
+
+  void Greeted(Request request);
+  // Serves it, now or when there is room for its reply.
+  void Take(Request request, uint64_t bytes);
+  void Serve(Request request);
   // A frame that is owed no reply has been dealt with.
   void NothingToSay();
-  // No pull is read until fewer replies wait to be sent.
+  // No pull is served until fewer replies wait to be sent.
   bool Stopped() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // … and none is read.
+  bool Full() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The most urgent request that waits for room, if there is room.
+  std::optional<Request> TakeWaiting() ABSL_LOCKS_EXCLUDED(mutex_);
 
   struct Waiting {
     absl::Cord frame;
     uint64_t reserved = 0;
+    uint32_t priority = 0;
+  };
+  struct WaitingRequest {
+    Request request;
+    uint64_t bytes = 0;
   };
 
   std::optional<Caller> caller_;
-  std::deque<Waiting> replies_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Waiting> replies_ ABSL_GUARDED_BY(mutex_);  // by priority
+  bool by_priority_ ABSL_GUARDED_BY(mutex_) = false;     // some request had another one than 0
+  std::multimap<uint32_t, WaitingRequest> requests_
+      ABSL_GUARDED_BY(mutex_);  // that wait for room, by priority
+  uint64_t requests_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t replies_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of their values
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;        // the carrier reads no frame until ReadOn
   uint64_t asked_ ABSL_GUARDED_BY(mutex_) = 0;  // frames that are owed a reply, and how many were given

@@ -77,11 +77,12 @@ class PullStreamTest : public ::testing::Test {
   }
   ~PullStreamTest() override { stream->OnBroken(absl::CancelledError("the test is over")); }
 
-  void Pull(uint64_t request, size_t keys, uint64_t min_clock = 0) {
+  void Pull(uint64_t request, size_t keys, uint64_t min_clock = 0, uint32_t priority = 0) {
     wire::Frame<v1::PullRequest> frame;
     frame.head.set_request(request);
     frame.head.set_table(1);
     frame.head.set_min_clock(min_clock);
+    frame.head.set_priority(priority);
     wire::Append(wire::PartEntry{SegmentId(0), static_cast<uint32_t>(keys), Epoch(1), 0},
                  *frame.head.mutable_parts());
     const std::vector<uint64_t> all(keys, kKey);
@@ -130,6 +131,35 @@ TEST_F(PullStreamTest, AWaitingPullHoldsUpNoOther) {
   Pull(3, 1);
   EXPECT_EQ(NextRequest(), 1u);
   EXPECT_EQ(NextRequest(), 3u);
+  EXPECT_EQ(NextRequest(), std::nullopt);
+}
+
+TEST_F(PullStreamTest, AnUrgentReplyOvertakesThoseThatWait) {
+  Pull(1, 1, 0, /*priority=*/4);
+  Pull(2, 1, 0, /*priority=*/4);
+  Pull(3, 1, 0, /*priority=*/1);
+  EXPECT_EQ(NextRequest(), 3u);
+  EXPECT_EQ(NextRequest(), 1u);
+  EXPECT_EQ(NextRequest(), 2u);
+}
+
+TEST_F(PullStreamTest, AnUrgentRequestOvertakesThoseThatWaitForRoom) {
+  Pull(1, kManyKeys, 0, /*priority=*/4);
+  Pull(2, 1, 0, /*priority=*/4);
+  Pull(3, 1, 0, /*priority=*/0);
+  EXPECT_EQ(probe.served, 1) << "no rows are read while replies wait to be sent";
+  EXPECT_EQ(unread.size(), 0u);
+  EXPECT_EQ(NextRequest(), 1u);
+  EXPECT_EQ(NextRequest(), 3u);
+  EXPECT_EQ(NextRequest(), 2u);
+  EXPECT_EQ(NextRequest(), std::nullopt);
+}
+
+TEST_F(PullStreamTest, RequestsThatWaitForRoomAreBounded) {
+  Pull(1, kManyKeys, 0, /*priority=*/4);
+  for (uint64_t request = 2; request <= 5'000; ++request) Pull(request, 1, 0, /*priority=*/4);
+  EXPECT_EQ(unread.size(), 4'999u - 4'096u);
+  for (uint64_t request = 1; request <= 5'000; ++request) EXPECT_EQ(NextRequest(), request);
   EXPECT_EQ(NextRequest(), std::nullopt);
 }
 

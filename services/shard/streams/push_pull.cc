@@ -51,7 +51,8 @@ void PushStream::FailRead(uint64_t request, v1::Refusal refusal) {
   Fail(request, std::move(refusal));
 }
 
-void PushStream::Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserved) {
+// In the order in which they come: rows that ride with pushes follow the order of these.
+void PushStream::Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserved, uint32_t /*priority*/) {
   std::shared_ptr<world::StreamPort> port;
   bool drowned = false;
   {

@@ -44,7 +44,7 @@ class PushStream : public ReplyingStream,
   void Wake() override { KickSoon(); }
 
   // For the pulls under way (push_pull.cc).
-  void Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserved) override;
+  void Reply(const wire::Frame<v1::PullReply>& reply, uint64_t reserved, uint32_t priority) override;
   void OnRoom() override;
 
  private:

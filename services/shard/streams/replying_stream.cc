@@ -13,7 +13,7 @@ void ReplyingStream::Fail(uint64_t request, v1::Refusal refusal) {
   wire::Frame<v1::PullReply> reply;
   reply.head.set_request(request);
   *reply.head.add_refusals() = std::move(refusal);
-  Reply(reply, 0);
+  Reply(reply, 0, /*priority=*/0);
 }
 
 bool ReplyingStream::Reserve(uint64_t bytes) {

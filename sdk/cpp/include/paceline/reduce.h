@@ -30,7 +30,7 @@ struct ReduceOptions {
   // One of the dim values of each row, counted from 0. Unset: all.
   std::optional<uint32_t> column = {};
 
-  // As in PullOptions.
+  // As in PullOptions; a lower priority goes first.
   std::optional<uint64_t> min_clock = {};
   uint32_t priority = 0;
   // How long it may take, waiting included; unset: ClientOptions::timeout.

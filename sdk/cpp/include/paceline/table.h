@@ -21,8 +21,15 @@ class TableState;
 
 // Options of one push.
 struct PushOptions {
-  // Pushes with a higher priority are sent first where the client has a choice; 0 is normal. Pushes to the
-  // same rows keep their order whatever their priority.
+  // A lower number goes first where the client has a choice; 0, the default, before all others. The client
+  // cuts pushes into slices (ClientOptions::slice_bytes) and chooses anew after each, so an urgent push
+  // overtakes one that is half sent. It overtakes pushes of its own clock only, and then also those to the
+  // same rows: these are applied in another order than they were made. Pushes of equal priority keep theirs.
+  //
+  // For a network, the index of the layer: what the next forward pass needs first goes first
+  // (docs/priorities.md). Give each layer a table of its own, because a pull waits for this client's earlier
+  // pushes to its table. From the first push with a priority other than 0 on, the client keeps no rows of the
+  // table in its cache, unless it is aggregated. Under Vap the priority is that of the sending only.
   uint32_t priority = 0;
 
   // How long the caller waits; unset: ClientOptions::timeout. The timeout ends the wait with
@@ -44,7 +51,9 @@ struct PullOptions {
   // can serve more rows.
   std::optional<uint64_t> min_clock = {};
 
-  // As in PushOptions.
+  // A lower number goes first, as in PushOptions: among the requests that the client has to send, and among
+  // the replies that a shard has ready for this client. A pull is cut into requests of
+  // ClientOptions::slice_bytes of values each.
   uint32_t priority = 0;
 
   // How long the read may take; unset: ClientOptions::timeout. Then it fails with DEADLINE_EXCEEDED, and the
@@ -67,7 +76,8 @@ struct PushPullOptions {
   // far as that Pull needs. Workers only.
   bool next_clock = false;
 
-  // As in PushOptions.
+  // As in PushOptions, for its place among what the client sends; but later pushes to the same segments of
+  // the ring do not overtake it.
   uint32_t priority = 0;
 
   // How long the rows may take; unset: ClientOptions::timeout. The push goes on after that.

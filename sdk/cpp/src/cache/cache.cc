@@ -194,7 +194,7 @@ void RowCache::OnPush(const TableInfo& table, const Batch& batch, const Batch::P
                       PartNumber number) {
   if (table.schema.aggregated || Planted(Bug::kOwnWriteMissingFromCache)) return;
   Rows* rows = Find(table.id);
-  if (rows == nullptr) return;
+  if (rows == nullptr || rows->pushed_late) return;
   rows->trial.Pushed(piece.rows);
   if (!rows->trial.whole()) return PassOver(*rows, batch, piece, number);
   bool absent = false;
@@ -203,6 +203,12 @@ void RowCache::OnPush(const TableInfo& table, const Batch& batch, const Batch::P
   Apply(*rows, touched, batch.Values(piece).data(), number);
   Stop(began, piece.rows, rows->trial.costs.push);
   if (absent && rows->pulls > 0) Remember(*rows, batch, piece, number);
+}
+
+void RowCache::OnLatePush(const TableInfo& table) {
+  if (!enabled() || table.schema.aggregated || Planted(Bug::kOwnWriteMissingFromCache)) return;
+  Rows& rows = Of(table);
+  if (!std::exchange(rows.pushed_late, true)) Clear(rows);
 }
 
 std::vector<RowCache::Touched> RowCache::Touch(const Rows& rows, const Batch& batch,
@@ -356,6 +362,7 @@ void RowCache::OnServed(const TableInfo& table, const Batch& batch, const Batch:
                         const wire::Certificate& certificate, const absl::Cord& values) {
   if (!enabled() || !Valid(certificate.segment, certificate.epoch, certificate.version)) return;
   Rows& rows = Of(table);
+  if (rows.pushed_late) return;
   if (rows.trial.sampling()) NoteServed(rows, batch, piece, certificate.min_clock);
   if (!rows.trial.whole()) return;
   const std::optional<absl::Time> began = Start(piece.rows);

@@ -181,6 +181,9 @@ class RowCache {
 
   // `piece` was made part `number` of its segment.
   void OnPush(const TableInfo& table, const Batch& batch, const Batch::Piece& piece, PartNumber number);
+  // The client pushes parts to the table whose numbers it does not know yet. So it cannot tell which values
+  // hold them, and from now on keeps no rows of the table.
+  void OnLatePush(const TableInfo& table);
   // The part's content will never be applied: it was refused.
   void OnDropped(const TableInfo& table, const Batch& batch, const Batch::Piece& piece, PartNumber number);
   // The client's own pushes are of this rule from now on, of the same kind as before; nullopt: what they do
@@ -296,6 +299,7 @@ class RowCache {
     const bool aggregated;
     bool additive;              // an update changes a row by a function of the gradient alone
     const bool told;            // it has sets
+    bool pushed_late = false;   // no rows are kept (OnLatePush)
     const uint32_t unread_max;  // a row that was sent so often without being read leaves its set
     table::RuleKernel kernel;
     absl::flat_hash_map<uint64_t, Row*> index;                         // by key

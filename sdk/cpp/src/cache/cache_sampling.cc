@@ -26,6 +26,7 @@ void RowCache::Stop(const std::optional<absl::Time>& began, uint64_t rows, RowCo
 
 bool RowCache::Wants(const TableInfo& table, uint64_t rows) {
   Rows* known = Find(table.id);
+  if (known != nullptr && known->pushed_late) return false;
   if (known == nullptr || !known->trial.resting()) return true;
   known->trial.Passed(rows);
   return false;

@@ -19,7 +19,7 @@ void PullLink::Ask(PullRequest request) {
 
 void PullLink::Put(PullRequest request) {
   request.id = ++ids_;
-  const QueuePlace place{~request.op->call.priority, request.id};
+  const QueuePlace place{request.op->call.priority, request.id};
   queue_.emplace(place, std::move(request));
   if (queue_.size() < prune_at_) return;
   // While the shard is away the queue does not shrink by sending, and pulls end at their deadlines.

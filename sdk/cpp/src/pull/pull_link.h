@@ -30,7 +30,7 @@ class PullLink final : public Link {
 
  private:
   static constexpr size_t kPruneAtLeast = 64;
-  using QueuePlace = std::pair<uint32_t, uint64_t>;  // (complement of the priority, id)
+  using QueuePlace = std::pair<uint32_t, uint64_t>;  // (priority, id)
 
   void Put(PullRequest request);
   // Drops queued parts of pulls that have ended or were asked again. False: nothing is left of the request.

@@ -45,15 +45,16 @@ struct PullCall {
   std::shared_ptr<Reducing> reducing = nullptr;
   std::optional<Clock> reader = std::nullopt;  // the clock at which it reads; unset: the worker's
   uint64_t read = 0;                           // its number in the client's history
-  uint32_t priority = 0;
+  uint32_t priority = 0;                       // a lower number goes first
   absl::Duration timeout = absl::InfiniteDuration();
   std::shared_ptr<PullSink> sink;
 };
 
 // The part of a pull for one segment.
 struct PullPart {
-  PartNumber own = 0;   // the client's last part there when the pull was made
-  uint32_t asking = 0;  // counts the requests for it; an answer to an earlier one is void
+  PartNumber own = 0;       // the client's last part of the table there when the pull was made
+  bool unnumbered = false;  // some of these parts have no number yet: it is not asked for before they have
+  uint32_t asking = 0;      // counts the requests for it; an answer to an earlier one is void
   bool done = false;
   MapVersion held_for_map;             // to be asked again once the client has this map
   absl::Time since;                    // since when it is being asked for, or held
@@ -75,6 +76,7 @@ struct PullOp {
   uint64_t id = 0;
   PullCall call;
   Clock reader = 0;             // the worker's clock when it was made
+  uint64_t pushes = 0;          // the client's, until then
   std::vector<PullPart> parts;  // by piece of the batch
   size_t left = 0;
   // Its parts ride with those of a push. The push stream answers them if nothing goes wrong; otherwise the
@@ -127,6 +129,8 @@ class Link;
 class PullListener {
  public:
   virtual ~PullListener() = default;
+  // Parts of pushes have got numbers: pulls may have waited for that.
+  virtual void OnNumbered() = 0;
   virtual void OnSending(PullRequest& request, absl::Time usable_since) = 0;
   // The answer to a request. Not OK: the shard broke the rules of the wire.
   virtual absl::Status OnReply(Link& link, const PullRequest& request,

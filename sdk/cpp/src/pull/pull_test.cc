@@ -139,7 +139,8 @@ TEST_F(PullTest, AsksForTheModelsMinClock) {
 TEST_F(PullTest, ABoundedReadNamesTheCallersLastPartAtTheCall) {
   FakeStream& stream = Connect();
   h.Push(table, {KeyIn(0)}, {1, 1});
-  h.Push(loose, {KeyOf(*loose, 0)}, {1});  // another table, the same line
+  h.Push(table, {KeyIn(0)}, {1, 1});
+  h.Push(loose, {KeyOf(*loose, 0)}, {1});  // another table, the same line: not waited for
   h.Pull(table, {KeyIn(0)});
   h.Push(table, {KeyIn(0)}, {1, 1});  // after it
   EXPECT_EQ(Take(stream)->parts[0].number, 2u);
@@ -397,8 +398,8 @@ TEST_F(PullTest, ALargePullIsAskedInPiecesOfAMegabyte) {
 
 TEST_F(PullTest, TheMoreUrgentIsAskedFirst) {
   FakeStream& stream = Connect();
-  h.Pull(table, {KeyIn(0)}, 1, /*priority=*/0);
-  h.Pull(table, {KeyIn(0)}, 2, /*priority=*/9);
+  h.Pull(table, {KeyIn(0)}, 1, /*priority=*/9);
+  h.Pull(table, {KeyIn(0)}, 2, /*priority=*/0);
   EXPECT_EQ(Take(stream)->head.min_clock(), 2u);
   EXPECT_EQ(Take(stream)->head.min_clock(), 1u);
 }

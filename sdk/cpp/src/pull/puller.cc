@@ -55,15 +55,36 @@ std::shared_ptr<PullOp> Puller::Begin(PullCall call) {
 void Puller::Pull(PullCall call) {
   const std::shared_ptr<PullOp> op = Begin(std::move(call));
   if (op->ended) return;
-  std::vector<uint32_t> all;
+  op->pushes = pusher_.Now().pushes;
+  const bool named = op->call.own_writes && !Planted(Bug::kOwnPartNotNamed);
+  for (PullPart& part : op->parts) part.unnumbered = named && op->call.table->line() == Line::kArrival;
+  if (AskNumbered(op)) unnumbered_.push_back(op);
+}
+
+bool Puller::AskNumbered(const std::shared_ptr<PullOp>& op) {
+  std::vector<uint32_t> known;
+  bool more = false;
   for (uint32_t i = 0; i < op->parts.size(); ++i) {
-    const bool named = op->call.own_writes && !Planted(Bug::kOwnPartNotNamed);
-    if (named && op->call.table->line() == Line::kArrival) {
-      op->parts[i].own = pusher_.Last(op->call.batch->pieces[i].segment, Line::kArrival);
+    PullPart& part = op->parts[i];
+    if (part.asking > 0) continue;
+    if (part.unnumbered) {
+      const SegmentId segment = op->call.batch->pieces[i].segment;
+      const auto own = pusher_.LastOf(segment, op->call.table->id, op->pushes);
+      more = more || !own.has_value();
+      if (!own.has_value()) continue;
+      part.own = *own;
+      part.unnumbered = false;
+      part.since = context_.Now();  // it has waited for this client's own sending, not for a route
     }
-    all.push_back(i);
+    known.push_back(i);
   }
-  Ask(op, all);
+  Ask(op, known);
+  return more;
+}
+
+void Puller::OnNumbered() {
+  std::erase_if(unnumbered_,
+                [this](const std::shared_ptr<PullOp>& op) { return op->ended || !AskNumbered(op); });
 }
 
 std::shared_ptr<PullOp> Puller::PullWithPush(PullCall call, Clock reader) {
@@ -88,7 +109,7 @@ void Puller::Ask(const std::shared_ptr<PullOp>& op, const std::vector<uint32_t>&
     Open& to = open[shard];
     const size_t bytes = wire::kCertificateBytes + batch.KeyBytes(piece) + batch.ValueBytes(piece);
     const bool full =
-        !to.request.parts.empty() && (to.bytes + bytes > kFrameBytes || to.last == piece.segment);
+        !to.request.parts.empty() && (to.bytes + bytes > context_.slice_bytes || to.last == piece.segment);
     if (full) {
       LinkFor(shard).Ask(std::move(to.request));
       to = Open();
@@ -124,7 +145,7 @@ void Puller::OnMap() {
     std::vector<uint32_t> again;
     for (uint32_t i = 0; i < op->parts.size(); ++i) {
       PullPart& part = op->parts[i];
-      if (part.done) continue;
+      if (part.done || part.unnumbered) continue;
       const SegmentId segment = op->call.batch->pieces[i].segment;
       const bool changed = before->map.EpochOf(segment) != context_.routes->map.EpochOf(segment);
       const bool awaited =
@@ -258,6 +279,7 @@ void Puller::Fail(const absl::Status& why) {
     const std::shared_ptr<PullOp> op = ops_.begin()->second;
     End(*op, why);
   }
+  unnumbered_.clear();
   for (auto& [shard, link] : links_) link->Shut();
   links_.clear();
 }

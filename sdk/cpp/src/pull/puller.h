@@ -40,6 +40,7 @@ class Puller final : public PullListener {
   std::optional<Waiting> Waits() const;
 
   // PullListener:
+  void OnNumbered() override;
   void OnSending(PullRequest& request, absl::Time usable_since) override;
   absl::Status OnReply(Link& link, const PullRequest& request,
                        const wire::Frame<v1::PullReply>& reply) override;
@@ -91,6 +92,8 @@ class Puller final : public PullListener {
   void OnRefused(Link& link, const PullRequest& request, const PullRequest::Asked& asked,
                  const v1::Refusal& refusal);
   void Ask(const std::shared_ptr<PullOp>& op, const std::vector<uint32_t>& parts);
+  // Asks for those of the pull's parts whose number is known by now. True: some are still to be asked for.
+  bool AskNumbered(const std::shared_ptr<PullOp>& op);
   void AskAfter(const std::shared_ptr<PullOp>& op, uint32_t part, absl::Duration pause);
   // OK if the certificate keeps every promise. DATA_LOSS and INTERNAL end the client.
   absl::Status Check(const Link& link, const PullRequest& request, const PullRequest::Asked& asked,
@@ -110,7 +113,8 @@ class Puller final : public PullListener {
   const Pusher& pusher_;
   std::map<ShardId, std::shared_ptr<PullLink>> links_;
   std::map<uint64_t, std::shared_ptr<PullOp>> ops_;
-  std::vector<Known> known_;  // by segment
+  std::vector<std::shared_ptr<PullOp>> unnumbered_;  // with parts that wait for the numbers of pushed ones
+  std::vector<Known> known_;                         // by segment
   Clock newest_min_clock_ = 0;
   std::shared_ptr<const Routes> routed_by_;
   uint64_t pulls_ = 0;

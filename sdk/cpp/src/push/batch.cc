@@ -57,12 +57,12 @@ Groups Group(const std::vector<uint32_t>& ranks, size_t rank_count) {
 // Cuts grouped entries into pieces. Add must be called for every entry in grouped order.
 class Cutter {
  public:
-  explicit Cutter(Batch& batch) : batch_(batch) {}
+  Cutter(Batch& batch, size_t piece_bytes) : batch_(batch), piece_bytes_(piece_bytes) {}
 
   void Add(SegmentId segment, uint32_t rows) {
     const size_t bytes = batch_.EntryBytes() + rows * batch_.RowBytes();
     const bool fits =
-        !batch_.pieces.empty() && batch_.pieces.back().segment == segment && bytes_ + bytes <= kPieceBytes;
+        !batch_.pieces.empty() && batch_.pieces.back().segment == segment && bytes_ + bytes <= piece_bytes_;
     if (!fits) {
       batch_.pieces.push_back({.segment = segment, .first_entry = entry_, .first_row = row_});
       bytes_ = 0;
@@ -77,15 +77,16 @@ class Cutter {
 
  private:
   Batch& batch_;
+  const size_t piece_bytes_;
   size_t bytes_ = 0;
   uint32_t entry_ = 0;
   uint32_t row_ = 0;
 };
 
 // The same for keys, `count` of one segment at a time: each takes as many bytes as any other.
-void CutKeys(Batch& batch, SegmentId segment, uint32_t begin, uint32_t count) {
+void CutKeys(Batch& batch, size_t piece_bytes, SegmentId segment, uint32_t begin, uint32_t count) {
   const auto most =
-      static_cast<uint32_t>(std::max<size_t>(1, kPieceBytes / (batch.EntryBytes() + batch.RowBytes())));
+      static_cast<uint32_t>(std::max<size_t>(1, piece_bytes / (batch.EntryBytes() + batch.RowBytes())));
   for (uint32_t end = begin + count; begin < end;) {
     const uint32_t taken = std::min(most, end - begin);
     batch.pieces.push_back(
@@ -149,7 +150,7 @@ void MoveRuns(const Routes& routes, const std::vector<KeyRun>& runs, absl::Span<
       std::iota(batch.places.begin() + at, batch.places.begin() + at + run.count, run.first);
       at += run.count;
     }
-    CutKeys(batch, routes.segments[rank], begin, at - begin);
+    CutKeys(batch, routes.piece_bytes, routes.segments[rank], begin, at - begin);
   }
 }
 
@@ -185,19 +186,25 @@ struct Run {
   uint32_t place = 0;
 };
 
-// Cuts the range at block boundaries. A block's values are 64 KiB or one row, so every run fits a piece.
-void CutRange(const ring::Placement& placement, const KeyRange& range, std::vector<Run>& runs) {
+// Cuts the range at block boundaries, and a block where its values, which are 64 KiB or one row, do not fit a
+// piece.
+void CutRange(const Routes& routes, const ring::Placement& placement, uint32_t dim, const KeyRange& range,
+              std::vector<Run>& runs) {
+  const uint64_t most = std::max<uint64_t>(1, routes.piece_bytes / (sizeof(float) * dim));
   const std::vector<ring::Piece> pieces = placement.ForRange(range.first, range.count).value();
   for (const ring::Piece& piece : pieces) {
-    runs.push_back({.segment = piece.segment,
-                    .first = piece.first,
-                    .count = static_cast<uint32_t>(piece.count),
-                    .place = range.place + static_cast<uint32_t>(piece.first - range.first)});
+    for (uint64_t at = 0; at < piece.count; at += most) {
+      const uint64_t first = piece.first + at;
+      runs.push_back({.segment = piece.segment,
+                      .first = first,
+                      .count = static_cast<uint32_t>(std::min(most, piece.count - at)),
+                      .place = range.place + static_cast<uint32_t>(first - range.first)});
+    }
   }
 }
 
 // The batch of those runs that `order` names.
-std::shared_ptr<const Batch> CopyRuns(uint32_t dim, const std::vector<Run>& runs,
+std::shared_ptr<const Batch> CopyRuns(const Routes& routes, uint32_t dim, const std::vector<Run>& runs,
                                       absl::Span<const uint32_t> order, absl::Span<const float> values,
                                       Allocate allocate) {
   auto batch = std::make_shared<Batch>();
@@ -209,7 +216,7 @@ std::shared_ptr<const Batch> CopyRuns(uint32_t dim, const std::vector<Run>& runs
   if (!values.empty()) batch->values = allocate(batch->rows * batch->RowBytes());
   char* key_out = batch->keys.get();
   char* value_out = batch->values.get();
-  Cutter cutter(*batch);
+  Cutter cutter(*batch, routes.piece_bytes);
   for (uint32_t i : order) {
     const Run& run = runs[i];
     StoreU64(run.first, key_out);
@@ -242,7 +249,7 @@ void GroupRuns(const Routes& routes, uint32_t dim, const std::vector<Run>& runs,
       bytes += uint64_t{runs[order[end]].count} * dim * sizeof(float);
       if (end > begin && bytes > bytes_max) break;
     }
-    take(CopyRuns(dim, runs, order.subspan(begin, end - begin), values, allocate));
+    take(CopyRuns(routes, dim, runs, order.subspan(begin, end - begin), values, allocate));
     begin = end;
   } while (begin < order.size());
 }
@@ -284,7 +291,7 @@ std::shared_ptr<const Batch> GroupKeys(const Routes& routes, const ring::Placeme
   }
   uint32_t begin = 0;
   for (auto [rank, end] : groups.ends) {
-    CutKeys(*batch, routes.segments[rank], begin, end - begin);
+    CutKeys(*batch, routes.piece_bytes, routes.segments[rank], begin, end - begin);
     begin = end;
   }
   batch->places = std::move(groups.order);
@@ -296,7 +303,7 @@ std::shared_ptr<const Batch> GroupRange(const Routes& routes, const ring::Placem
                                         uint64_t first, uint64_t count, absl::Span<const float> values,
                                         Allocate allocate) {
   std::vector<Run> runs;
-  CutRange(placement, {.first = first, .count = count}, runs);
+  CutRange(routes, placement, dim, {.first = first, .count = count}, runs);
   return GroupRunsAtOnce(routes, dim, runs, values, allocate);
 }
 
@@ -304,14 +311,14 @@ void GroupRangeInBatches(const Routes& routes, const ring::Placement& placement,
                          uint64_t count, absl::Span<const float> values, Allocate allocate,
                          uint64_t bytes_max, TakeBatch take) {
   std::vector<Run> runs;
-  CutRange(placement, {.first = first, .count = count}, runs);
+  CutRange(routes, placement, dim, {.first = first, .count = count}, runs);
   GroupRuns(routes, dim, runs, values, allocate, bytes_max, take);
 }
 
 std::shared_ptr<const Batch> GroupRanges(const Routes& routes, const ring::Placement& placement, uint32_t dim,
                                          absl::Span<const KeyRange> ranges, Allocate allocate) {
   std::vector<Run> runs;
-  for (const KeyRange& range : ranges) CutRange(placement, range, runs);
+  for (const KeyRange& range : ranges) CutRange(routes, placement, dim, range, runs);
   return GroupRunsAtOnce(routes, dim, runs, {}, allocate);
 }
 

@@ -15,11 +15,6 @@
 
 namespace paceline::sdk {
 
-// The most bytes of one frame: beyond about 1 MB a message costs more than two of half its size.
-inline constexpr size_t kFrameBytes = (1 << 20) - (1 << 14);
-// The most bytes of one part, so that at least two fit a frame.
-inline constexpr size_t kPieceBytes = kFrameBytes / 2;
-
 // Memory for grouped keys and values. The first access to fresh memory is slow, so a caller that makes many
 // batches passes an allocator that reuses it.
 using Buffer = std::shared_ptr<char>;
@@ -67,9 +62,9 @@ struct Batch {
 inline constexpr uint64_t kBatchRowsMax = uint64_t{1} << 31;
 
 // Groups `keys`. Keys of one segment keep their order. `values` has `dim` floats a key, or is empty for a
-// pull. Pieces are in the order of `routes` and at most kPieceBytes of keys and values (or of one row),
-// counting the values that a pull brings back. `places` has the row of each key in the caller's order, if
-// that is not 0, 1, 2 …. REQUIRES: at most kBatchRowsMax keys. O(keys + segments).
+// pull. Pieces are in the order of `routes` and at most routes.piece_bytes of keys and values (or of one
+// row), counting the values that a pull brings back. `places` has the row of each key in the caller's order,
+// if that is not 0, 1, 2 …. REQUIRES: at most kBatchRowsMax keys. O(keys + segments).
 std::shared_ptr<const Batch> GroupKeys(const Routes& routes, const ring::Placement& placement, uint32_t dim,
                                        absl::Span<const uint64_t> keys, absl::Span<const float> values,
                                        Allocate allocate, absl::Span<const uint32_t> places = {});

@@ -66,7 +66,7 @@ void PushLink::Requeue(SegmentLine& line) {
   std::optional<QueueKey> key;
   if (waits) {
     const Part& next = line.Next();
-    key = QueueKey{.not_urgency = ~next.urgency,
+    key = QueueKey{.urgency = next.urgency,
                    .push = next.push,
                    .rank = context_.routes->rank[line.segment().v],
                    .line = line.id()};
@@ -91,7 +91,10 @@ bool PushLink::TickDue() const {
 Clock PushLink::TellableClock() const {
   Clock clock = context_.worker_clock;
   if (!context_.exact_reads.empty()) clock = std::min(clock, *context_.exact_reads.begin());
-  for (const auto& [key, line] : queue_) clock = std::min(clock, line->Next().clock);
+  for (const auto& [key, line] : queue_) {
+    if (Planted(Bug::kTickBeforeNumbers) && line->Next().number == 0) continue;
+    clock = std::min(clock, line->Next().clock);
+  }
   return clock;
 }
 
@@ -128,7 +131,7 @@ void PushLink::OnTickTimer() {
 // Those that come first in the queue.
 std::vector<SegmentLine*> PushLink::Pick(size_t* bytes) const {
   const size_t max =
-      std::min<size_t>(kFrameBytes, frame_bytes_max() - std::min(frame_bytes_max(), kHeadBytes));
+      std::min<size_t>(context_.slice_bytes, frame_bytes_max() - std::min(frame_bytes_max(), kHeadBytes));
   std::vector<SegmentLine*> picked;
   *bytes = 0;
   for (const auto& [key, line] : queue_) {
@@ -138,6 +141,16 @@ std::vector<SegmentLine*> PushLink::Pick(size_t* bytes) const {
     *bytes += more;
   }
   return picked;
+}
+
+void PushLink::Number(const std::vector<SegmentLine*>& picked) {
+  bool some = false;
+  for (SegmentLine* line : picked) {
+    if (line->Next().number != 0) continue;
+    listener_.OnNumbered(*line, line->NumberFirst());
+    some = true;
+  }
+  if (some) context_.puller->OnNumbered();
 }
 
 void PushLink::Fill(const std::vector<SegmentLine*>& picked, Request& request) const {
@@ -180,6 +193,7 @@ bool PushLink::Next(absl::Cord* frame) {
   if (AwaitsGrant()) picked.clear();
   Request request;
   request.head.set_catalogue_version(context_.catalogue_version.v);
+  Number(picked);
   Fill(picked, request);
   AddRead(picked, request.head);
   queue_.erase(queue_.begin(), std::next(queue_.begin(), static_cast<std::ptrdiff_t>(picked.size())));
@@ -317,6 +331,7 @@ void PushLink::OnDown() {
   if (Planted(Bug::kNotSentAgain)) return;
   for (const auto& [key, line] : lines_) {
     context_.stats.retries += line->RewindAll();
+    if (Planted(Bug::kNumberedTwice)) line->ForgetLateNumbers();
     Requeue(*line);
   }
   for (auto& [id, request] : std::exchange(asked_, {})) context_.puller->OnRideLost(request);

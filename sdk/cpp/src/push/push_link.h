@@ -23,6 +23,8 @@ class PushLink;
 class PushListener {
  public:
   virtual ~PushListener() = default;
+  // A late part of the line has got its number, which it keeps.
+  virtual void OnNumbered(const SegmentLine& line, const Part& part) = 0;
   // The number of parts of clocks < `clock`.
   virtual PartNumber SealedAt(SegmentId segment, Line line, Clock clock) const = 0;
   virtual void OnCommitted(PushLink& link, const wire::Mark& mark) = 0;
@@ -94,6 +96,8 @@ class PushLink final : public Link {
   std::vector<SegmentLine*> Pick(size_t* bytes) const;
   // A shard of level 1 grants nothing and has a fixed window, for frames without parts too.
   bool FitsWindow(size_t bytes) const;
+  // Gives those of the picked parts numbers that have none yet.
+  void Number(const std::vector<SegmentLine*>& picked);
   void Fill(const std::vector<SegmentLine*>& picked, Request& request) const;
   // Asks for the rows of the picked parts, if they want them.
   void AddRead(const std::vector<SegmentLine*>& picked, v1::PushPullRequest& head);

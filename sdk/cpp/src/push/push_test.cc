@@ -468,19 +468,6 @@ TEST_F(PushTest, FramesStayNearAMegabyte) {
   EXPECT_LE(frames, 4);
 }
 
-TEST_F(PushTest, TheMoreUrgentGoesFirstButNeverWithinALine) {
-  FakeStream& stream = Connect();
-  PushTo(0, 1, /*priority=*/0);
-  PushTo(2, 2, /*priority=*/1);
-  PushTo(0, 3, /*priority=*/2);
-  std::vector<std::pair<uint32_t, PartNumber>> order;
-  while (auto taken = Take(stream)) {
-    for (const auto& part : taken->parts) order.emplace_back(part.segment.v, part.number);
-  }
-  // Part 2 of segment 0 carries part 1 before it; part 3 of the same line follows, ahead of segment 2.
-  EXPECT_EQ(order, (std::vector<std::pair<uint32_t, PartNumber>>{{0, 2}, {2, 1}, {0, 3}}));
-}
-
 TEST_F(PushTest, AShardThatIsFoundElsewhereIsDialedThere) {
   FakeStream& before = Connect();
   h.cluster.Relocate(0, "elsewhere:1");

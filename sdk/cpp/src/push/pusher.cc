@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/planted.h"
 #include "sdk/cpp/src/bound/value_bounds.h"
+#include "sdk/cpp/src/pull/pull_op.h"
+#include "sdk/cpp/src/session/promise.h"
 
 namespace paceline::sdk {
 
@@ -22,7 +24,12 @@ SegmentLine& Pusher::LineOf(SegmentId segment, Line kind) {
   return *lines_[index];
 }
 
+bool Pusher::IsLate(const PushCall& call) {
+  return call.priority > 0 && call.read == nullptr && !IsBounded(call.table->consistency);
+}
+
 void Pusher::Push(PushCall call) {
+  const bool late = IsLate(call);
   const Batch& batch = *call.batch;
   PushOp& op = ops_[++pushes_];
   op.id = pushes_;
@@ -53,16 +60,32 @@ void Pusher::Push(PushCall call) {
                  .piece = i,
                  .clock = context_.worker_clock,
                  .priority = call.priority,
+                 .late = late,
                  .push = op.id,
                  .read = call.read});
-    context_.history.Pushed(line.segment(), line.kind(), line.last(), context_.worker_clock, call.table->id,
-                            batch, batch.pieces[i]);
+    if (!late) OnNumbered(line, line.parts().back());
     line.link->Requeue(line);
     // Pieces of one shard lie side by side, so this is one call a shard.
     if (woken != nullptr && woken != line.link) woken->Wake();
     woken = line.link;
   }
   woken->Wake();
+}
+
+void Pusher::OnNumbered(const SegmentLine& line, const Part& part) {
+  context_.history.Pushed(line.segment(), line.kind(), part.number, part.clock, part.table, *part.batch,
+                          *part.Content());
+}
+
+void Pusher::NumberAll() {
+  bool some = false;
+  for (const auto& line : lines_) {
+    while (line != nullptr && line->HasLate()) {
+      OnNumbered(*line, line->NumberFirst());
+      some = true;
+    }
+  }
+  if (some) context_.puller->OnNumbered();
 }
 
 void Pusher::End(PushOp& op, absl::Status status, const std::shared_ptr<const Causes>& causes) {
@@ -92,8 +115,7 @@ std::string Pusher::WaitsFor(const PushOp& op) const {
   for (const auto& line : lines_) {
     if (line == nullptr || line->link == nullptr) continue;
     if (waits != nullptr && line->refused.empty()) continue;
-    const auto& parts = line->parts();
-    if (std::none_of(parts.begin(), parts.end(), [&](const Part& part) { return part.op == &op; })) continue;
+    if (!line->Has(op)) continue;
     waits = line.get();
     if (!waits->refused.empty()) break;
   }
@@ -275,6 +297,11 @@ PartNumber Pusher::Last(SegmentId segment, Line line) const {
   return found == nullptr ? 0 : found->last();
 }
 
+std::optional<PartNumber> Pusher::LastOf(SegmentId segment, TableId table, uint64_t push) const {
+  const SegmentLine* found = FindLine(segment, Line::kArrival);
+  return found == nullptr ? 0 : found->LastOf(table, push);
+}
+
 PartNumber Pusher::Committed(SegmentId segment, Line line) const {
   const SegmentLine* found = FindLine(segment, line);
   return found == nullptr ? 0 : found->committed();
@@ -286,7 +313,8 @@ PartNumber Pusher::SealedAt(SegmentId segment, Line line, Clock clock) const {
   return found == nullptr ? 0 : found->SealedAt(clock);
 }
 
-std::string Pusher::AllSeals() const {
+std::string Pusher::AllSeals() {
+  NumberAll();
   std::string seals;
   for (const auto& line : lines_) {
     if (line == nullptr || line->last() == 0) continue;

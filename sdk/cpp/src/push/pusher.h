@@ -32,7 +32,7 @@ struct PushCall {
   std::shared_ptr<const TableInfo> table;
   std::shared_ptr<const Batch> batch;
   std::shared_ptr<PullOp> read = nullptr;  // of the same batch: its parts ride with this push's
-  uint32_t priority = 0;
+  uint32_t priority = 0;                   // a lower number goes first
   absl::Duration timeout = absl::InfiniteDuration();
   Done done = nullptr;  // called once, after the visit
   // As its table's value bound counts it; null: there is no such bound, or it is yet to be weighed.
@@ -53,12 +53,18 @@ struct PushOp {
 // All updates: numbers parts, keeps them until they are committed, routes them to their primaries and sends
 // them again where needed.
 //
-// A part gets its number when its push is made. So the numbers of a line follow its clocks, and a pull that
-// is made a moment later knows the client's last part on a segment, whatever has been sent by then.
+// A part gets its number when its push is made, or, if it may be overtaken, when it is sent first: until then
+// a push of a lower priority number goes ahead of it. A tick gives numbers to all that have none, because
+// nothing can overtake them any more. So the numbers of a line follow its clocks. A pull that is made a
+// moment later knows the client's last part of its table on a segment, or waits until that has a number.
 class Pusher final : public PushListener {
  public:
   explicit Pusher(Context& context) : context_(context) {}
 
+  // True: the push's parts get their numbers when they are sent first, because those of a lower priority
+  // number may overtake them. Nothing overtakes priority 0. A part that wants its rows back, or whose table
+  // is under a value bound, names its number at once.
+  static bool IsLate(const PushCall& call);
   void Push(PushCall call);
   // Calls `done` when all earlier pushes are committed, with the first error of a push that has ended since
   // the previous flush. It does not wait for pushes of this clock to aggregated tables, which are committed
@@ -78,11 +84,13 @@ class Pusher final : public PushListener {
   // Ends all pushes; no callback is made afterwards.
   void Fail(const absl::Status& why);
 
-  // Number of the last part made, and of the last one committed.
+  // Number of the last part that has one, and of the last one committed.
   PartNumber Last(SegmentId segment, Line line) const;
+  // On the arrival line: SegmentLine::LastOf.
+  std::optional<PartNumber> LastOf(SegmentId segment, TableId table, uint64_t push) const;
   PartNumber Committed(SegmentId segment, Line line) const;
   // Packed seals of every line that has parts, for the last tick.
-  std::string AllSeals() const;
+  std::string AllSeals();
 
   // A point among the pushes: those that were made before it, and those that were held then because they
   // follow other operations.
@@ -111,6 +119,7 @@ class Pusher final : public PushListener {
   std::optional<Waiting> Waits() const;
 
   // PushListener:
+  void OnNumbered(const SegmentLine& line, const Part& part) override;
   PartNumber SealedAt(SegmentId segment, Line line, Clock clock) const override;
   void OnCommitted(PushLink& link, const wire::Mark& mark) override;
   void OnRefusal(PushLink& link, const v1::Refusal& refusal) override;
@@ -130,6 +139,8 @@ class Pusher final : public PushListener {
   SegmentLine& LineOf(SegmentId segment, Line kind);
   PushLink& LinkFor(ShardId shard);
 
+  // Gives numbers to all parts that have none.
+  void NumberAll();
   // `link` has brought the mark; null: the last tick stands for it.
   void OnCommittedPart(const Part& part, const PushLink* link);
   Waited WaitedFor(const PushOp& op, const Part& part, const PushLink* link) const;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "libs/base/planted.h"
 #include "sdk/cpp/src/push/pusher.h"
 
 namespace paceline::sdk {
@@ -68,6 +69,7 @@ void Pusher::UpdateLinks() {
 }
 
 void Pusher::OnTick() {
+  if (!Planted(Bug::kTickBeforeNumbers)) NumberAll();
   clock_bytes_ = 0;  // from now on these are committed as soon as the others have come as far
   pushes_before_ = pushes_;
   TellTicks();
@@ -80,7 +82,7 @@ void Pusher::TellTicks() {
   Clock floor = context_.worker_clock;
   if (!context_.exact_reads.empty()) floor = std::min(floor, *context_.exact_reads.begin());
   for (const auto& line : lines_) {
-    if (line != nullptr && !line->Empty()) floor = std::min(floor, line->parts().front().clock);
+    if (line != nullptr && !line->parts().empty()) floor = std::min(floor, line->parts().front().clock);
   }
   for (const auto& line : lines_) {
     if (line != nullptr) line->ForgetSeals(floor);

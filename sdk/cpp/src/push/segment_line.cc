@@ -6,16 +6,66 @@
 namespace paceline::sdk {
 
 void SegmentLine::Append(Part part) {
-  part.number = last() + 1;
-  part.urgency = part.priority;
+  const uint32_t priority = part.priority;
   part.frame = 0;
+  part.number = 0;
+  if (part.late) {
+    part.urgency = priority;
+    late_.emplace(priority, std::move(part));
+    return Lend(parts_.size(), priority);
+  }
+  Number(std::move(part));
+}
+
+void SegmentLine::Number(Part part) {
+  part.number = last() + 1;
   if (seals_.empty() || seals_.back().clock < part.clock) seals_.push_back({.clock = part.clock});
   seals_.back().last = part.number;
-  // Parts that must go before an urgent part are as urgent.
-  for (size_t i = parts_.size(); i > sent_ && parts_[i - 1].urgency < part.urgency; --i) {
-    parts_[i - 1].urgency = part.urgency;
-  }
+  last_of_[part.table] = part.number;
+  part.urgency = std::min(part.priority, UrgencyFrom(parts_.size()));
+  const uint32_t urgency = part.urgency;
   parts_.push_back(std::move(part));
+  Lend(parts_.size() - 1, urgency);
+}
+
+const Part& SegmentLine::NumberFirst() {
+  Number(std::move(late_.extract(late_.begin()).mapped()));
+  return parts_.back();
+}
+
+uint32_t SegmentLine::UrgencyFrom(size_t end) const {
+  if (end < parts_.size()) return parts_[end].urgency;
+  return late_.empty() ? UINT32_MAX : late_.begin()->first;
+}
+
+void SegmentLine::Lend(size_t end, uint32_t urgency) {
+  for (size_t i = end; i > sent_ && parts_[i - 1].urgency > urgency; --i) parts_[i - 1].urgency = urgency;
+}
+
+std::optional<PartNumber> SegmentLine::LastOf(TableId table, uint64_t push) const {
+  for (const auto& [priority, part] : late_) {
+    if (part.table == table && part.push <= push) return std::nullopt;
+  }
+  const auto last = last_of_.find(table);
+  return last == last_of_.end() ? 0 : last->second;
+}
+
+bool SegmentLine::Has(const PushOp& op) const {
+  const auto of_it = [&op](const Part& part) { return part.op == &op; };
+  return std::any_of(parts_.begin(), parts_.end(), of_it) ||
+         std::any_of(late_.begin(), late_.end(), [&](const auto& entry) { return of_it(entry.second); });
+}
+
+void SegmentLine::ForgetLateNumbers() {
+  while (!parts_.empty() && parts_.back().late) {
+    Part part = std::move(parts_.back());
+    parts_.pop_back();
+    sent_ = std::min(sent_, parts_.size());
+    if (seals_.back().last == part.number) --seals_.back().last;
+    part.number = 0;
+    part.frame = 0;
+    late_.emplace(part.priority, std::move(part));
+  }
 }
 
 void SegmentLine::Sent(uint64_t frame) {
@@ -30,8 +80,7 @@ size_t SegmentLine::Rewind(PartNumber from) {
   for (; sent_ > keep; --sent_) {
     Part& part = parts_[sent_ - 1];
     part.frame = 0;
-    part.urgency = part.priority;
-    if (sent_ < parts_.size()) part.urgency = std::max(part.urgency, parts_[sent_].urgency);
+    part.urgency = std::min(part.priority, UrgencyFrom(sent_));
   }
   return rewound;
 }

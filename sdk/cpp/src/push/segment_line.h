@@ -3,10 +3,12 @@
 #include <compare>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "libs/base/ids.h"
 #include "sdk/cpp/src/push/batch.h"
@@ -18,8 +20,8 @@ class PushLink;
 struct PullOp;
 struct PushOp;
 
-// The content of a push for one segment. Number and content are fixed when the part is made, and kept until
-// it is committed, through every resend.
+// The content of a push for one segment. Its content is fixed when the part is made. Its number is fixed then
+// too, or, if it is `late`, when it is sent first. Both are kept until it is committed, through every resend.
 struct Part {
   PushOp* op = nullptr;
   TableId table;
@@ -27,12 +29,14 @@ struct Part {
   std::shared_ptr<const Batch> batch;  // null: an empty part, which only takes its number
   uint32_t piece = 0;                  // of the batch
   Clock clock = 0;
-  uint32_t priority = 0;
+  uint32_t priority = 0;                   // a lower number goes first
+  bool late = false;                       // it gets its number when it is sent first
   uint64_t push = 0;                       // count of the push it belongs to
   std::shared_ptr<PullOp> read = nullptr;  // the pull that wants this part's rows back; null: none
 
-  PartNumber number = 0;  // set by SegmentLine::Append
-  uint32_t urgency = 0;   // the highest priority from here to the end of the line: no part overtakes another
+  PartNumber number = 0;  // 0: it has none yet
+  // The lowest priority from here to the end of the line: no part overtakes one that has a number.
+  uint32_t urgency = 0;
   // Of its latest sending; a refusal of an earlier one is void.
   uint64_t frame = 0;        // of the stream; 0: waits to be sent
   PartNumber committed = 0;  // the line's committed mark at that time
@@ -45,7 +49,7 @@ struct Part {
 
 // Place of a line in a link's queue: the most urgent first, then in the order of the pushes.
 struct QueueKey {
-  uint32_t not_urgency = 0;  // its complement
+  uint32_t urgency = 0;
   uint64_t push = 0;
   uint32_t rank = 0;  // of the segment: neighbours lie side by side in memory
   uint64_t line = 0;  // makes the key unique
@@ -55,7 +59,11 @@ struct QueueKey {
 // One session's line of numbered parts in one segment: the parts that are not committed yet, of which the
 // first ones are under way and the others wait; and the counts that ticks need of parts that are gone.
 //
-//   committed | sent, kept for a resend | waiting      → numbers grow
+//   committed | sent, kept for a resend | waiting | late: without a number, by priority
+//                      numbers grow →
+//
+// Late parts are all of one clock, the newest: those of an earlier clock could not be overtaken any more, and
+// get their numbers before a part of a later clock is taken (docs/adr/0034-numbers-by-priority.md).
 class SegmentLine {
  public:
   SegmentLine(SegmentId segment, Line kind) : segment_(segment), kind_(kind) {}
@@ -65,17 +73,29 @@ class SegmentLine {
   // Unique among lines, ascending by segment.
   uint64_t id() const { return uint64_t{segment_.v} * 2 + static_cast<uint64_t>(kind_) - 1; }
   PartNumber committed() const { return committed_; }
+  // The last number that was given.
   PartNumber last() const { return committed_ + parts_.size(); }
-  bool HasWaiting() const { return sent_ < parts_.size(); }
-  bool Empty() const { return parts_.empty(); }
+  bool HasWaiting() const { return sent_ < parts_.size() || HasLate(); }
+  bool Empty() const { return parts_.empty() && !HasLate(); }
+  bool HasLate() const { return !late_.empty(); }
 
-  // Numbers the part. REQUIRES: its clock is not smaller than that of the part before it.
+  // Takes the part, and numbers it if it is not late. REQUIRES: its clock is not smaller than that of the
+  // part before it; if that is late and of an earlier clock, NumberFirst was called until there was none.
   void Append(Part part);
+  // Numbers the late part of the lowest priority, and of these the one that came first. Returns it; valid
+  // until the next change. REQUIRES: HasLate().
+  const Part& NumberFirst();
 
-  // The next part to send. REQUIRES: HasWaiting().
-  const Part& Next() const { return parts_[sent_]; }
-  // The next part was sent, in frame `frame` of its stream.
+  // The next part to send; its number is 0 if it is late. REQUIRES: HasWaiting().
+  const Part& Next() const { return sent_ < parts_.size() ? parts_[sent_] : late_.begin()->second; }
+  // The next part was sent, in frame `frame` of its stream. REQUIRES: it has a number.
   void Sent(uint64_t frame);
+
+  // The number of the last part of `table`, of those that belong to pushes up to `push`, or a later one of
+  // it; 0: there is none; nullopt: some of these parts are late. O(late parts).
+  std::optional<PartNumber> LastOf(TableId table, uint64_t push) const;
+  // True: it has a part of the push that is not committed.
+  bool Has(const PushOp& op) const;
 
   // All parts from `from` on wait again. Returns how many of them had been sent.
   size_t Rewind(PartNumber from);
@@ -85,9 +105,13 @@ class SegmentLine {
   // REQUIRES: upto <= last().
   void Commit(PartNumber upto, absl::FunctionRef<void(const Part&)> committed);
 
-  // nullptr: the part is committed or not made yet. Valid until the next change.
+  // nullptr: the part is committed, or there is none of this number yet. Valid until the next change.
   Part* Find(PartNumber number);
+  // Those with numbers.
   const std::deque<Part>& parts() const { return parts_; }
+
+  // For a planted bug: the last parts lose their numbers again, as far as they were late.
+  void ForgetLateNumbers();
 
   // The last number of a clock < `clock`. REQUIRES: ForgetSeals was not called with a larger one.
   PartNumber SealedAt(Clock clock) const;
@@ -109,11 +133,19 @@ class SegmentLine {
     PartNumber last = 0;  // of this clock
   };
 
+  void Number(Part part);
+  // Of the parts from `end` of parts_ on; UINT32_MAX: there are none.
+  uint32_t UrgencyFrom(size_t end) const;
+  // Parts that wait before `end` of parts_ are as urgent as those behind.
+  void Lend(size_t end, uint32_t urgency);
+
   const SegmentId segment_;
   const Line kind_;
   PartNumber committed_ = 0;
-  std::deque<Part> parts_;  // numbers committed_ + 1, committed_ + 2 …
-  size_t sent_ = 0;         // of parts_
+  std::deque<Part> parts_;              // numbers committed_ + 1, committed_ + 2 …
+  size_t sent_ = 0;                     // of parts_
+  std::multimap<uint32_t, Part> late_;  // by priority, in the order in which they came
+  absl::flat_hash_map<TableId, PartNumber> last_of_;
   std::deque<Seal> seals_;  // ascending in both
 };
 

@@ -13,7 +13,8 @@ namespace paceline::sdk {
 ClientCore::ClientCore(Session::Options options, CoordinatorApi& coordinator, world::Dialer& dialer,
                        const world::Clock& clock, world::Random& random, std::shared_ptr<Gate> gate,
                        uint64_t cache_bytes_max, uint64_t cache_trial_rows)
-    : context_(clock, random, dialer, std::move(gate), cache_bytes_max, cache_trial_rows),
+    : context_(clock, random, dialer, std::move(gate), cache_bytes_max, cache_trial_rows,
+               options.slice_bytes),
       bounds_(context_),
       pusher_(context_),
       puller_(context_, pusher_),
@@ -89,8 +90,9 @@ void ClientCore::Push(PushCall call) {
   const std::shared_ptr<const TableInfo> table = call.table;
   const std::shared_ptr<const Batch> batch = call.batch;
   std::shared_ptr<const WeighedPush> weighed = std::move(call.weighed);
+  const bool late = Pusher::IsLate(call);
   pusher_.Push(std::move(call));
-  TellCache(*table, *batch);
+  late ? context_.cache.OnLatePush(*table) : TellCache(*table, *batch);
   CountPushed(*table, *batch, std::move(weighed));
 }
 

@@ -35,11 +35,13 @@ class ValueBounds;
 // State that all pieces of one core share. Owned by ClientCore; used only inside the gate.
 struct Context {
   Context(const world::Clock& clock_in, world::Random& random_in, world::Dialer& dialer_in,
-          std::shared_ptr<Gate> gate_in, uint64_t cache_bytes_max, uint64_t cache_trial_rows)
+          std::shared_ptr<Gate> gate_in, uint64_t cache_bytes_max, uint64_t cache_trial_rows,
+          size_t slice_bytes_in)
       : clock(clock_in),
         random(random_in),
         dialer(dialer_in),
         gate(std::move(gate_in)),
+        slice_bytes(slice_bytes_in),
         cache(cache_bytes_max, cache_trial_rows, &clock_in) {}
 
   // The world.
@@ -48,6 +50,9 @@ struct Context {
   world::Dialer& dialer;
   const std::shared_ptr<Gate> gate;
 
+  // The most bytes of one frame of parts, and of the answer to one pull frame: what is more urgent waits for
+  // so many at most. A part has half of it, so that at least two fit.
+  const size_t slice_bytes;
   BackoffPolicy backoff = kDefaultBackoff;  // for all retries
 
   Timers timers;

@@ -5,8 +5,9 @@
 
 namespace paceline::sdk {
 
-std::shared_ptr<const Routes> Routes::Of(ring::SegmentMap map) {
-  auto routes = std::make_shared<Routes>(Routes{.map = std::move(map), .rank = {}, .segments = {}});
+std::shared_ptr<const Routes> Routes::Of(ring::SegmentMap map, size_t piece_bytes) {
+  auto routes = std::make_shared<Routes>(
+      Routes{.map = std::move(map), .rank = {}, .segments = {}, .piece_bytes = piece_bytes});
   const ring::SegmentMap& m = routes->map;
   for (uint32_t s = 0; s < m.SegmentCount(); ++s) routes->segments.emplace_back(s);
   std::stable_sort(routes->segments.begin(), routes->segments.end(),

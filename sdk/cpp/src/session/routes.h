@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -7,14 +9,20 @@
 
 namespace paceline::sdk {
 
-// A map and the best order of segments in memory: those of one primary side by side, so that one piece goes
-// to one shard. Immutable; safe to read from any thread.
+// The most bytes of one frame: beyond about 1 MB a message costs more than two of half its size.
+inline constexpr size_t kFrameBytes = (1 << 20) - (1 << 14);
+// The most bytes of one part, so that at least two fit a frame.
+inline constexpr size_t kPieceBytes = kFrameBytes / 2;
+
+// How calls are cut: a map and the best order of segments in memory, those of one primary side by side, so
+// that one piece goes to one shard; and the size of a piece. Immutable; safe to read from any thread.
 struct Routes {
   ring::SegmentMap map;
   std::vector<uint32_t> rank;       // of each segment in that order
   std::vector<SegmentId> segments;  // by rank
+  size_t piece_bytes = kPieceBytes;
 
-  static std::shared_ptr<const Routes> Of(ring::SegmentMap map);
+  static std::shared_ptr<const Routes> Of(ring::SegmentMap map, size_t piece_bytes = kPieceBytes);
 
   // The shard that serves `segment`. Every primary of a map is among its shards.
   const ring::ShardInfo& PrimaryOf(SegmentId segment) const {

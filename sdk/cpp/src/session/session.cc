@@ -250,7 +250,7 @@ absl::Status Session::TakeMap(const v1::Map& proto) {
                                             map->ring_bits(), " segments, before it had 2^",
                                             context_.routes->map.ring_bits(), ": this is another cluster"));
   }
-  on_map_(Routes::Of(*std::move(map)));
+  on_map_(Routes::Of(*std::move(map), context_.slice_bytes / 2));
   return absl::OkStatus();
 }
 
