@@ -1,5 +1,4 @@
-#ifndef PACELINE_LIBS_FILTER_QUANTISE_H_
-#define PACELINE_LIBS_FILTER_QUANTISE_H_
+#pragma once
 
 #include <span>
 
@@ -19,9 +18,8 @@ enum class Precision : int {
 };
 
 // Rounds each value of one row to the nearest value that `precision` carries, ties to even. Finite values stay
-// finite: those beyond the range of binary16 become its largest. Idempotent. Bit-equal on every machine.
+// finite: those beyond the range become the largest that is carried. Idempotent. Bit-equal on every machine. What is
+// not finite stays so; under kInt8 a row that has such a value stays as it is.
 void Quantise(Precision precision, std::span<float> row);
 
 }  // namespace paceline::filter
-
-#endif  // PACELINE_LIBS_FILTER_QUANTISE_H_
