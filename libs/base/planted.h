@@ -98,6 +98,8 @@ enum class Bug : uint8_t {
   kOlderHandedOut,       // a client hands out a value that is older than the round it has confirmed
   kLeaseOutlived,        // … though it may have been forgotten
   kSeenWhenCommitted,    // a push no longer counts against its bound once it is committed
+  kHeldNotFlushed,       // a flush, or a last tick, leaves behind what filters hold back
+  kFilteredTwice,        // what is sent again goes through its filter again
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -104,6 +104,8 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kBoundToldEarly, "bound_told_early", "Bound or Rates", 37},
     NamedBug{Bug::kBoundUsedEarly, "bound_used_early", "Bound", 37},
     NamedBug{Bug::kOldRatesInCache, "old_rates_in_cache", "Rates", 327},
+    NamedBug{Bug::kHeldNotFlushed, "held_not_flushed", "Held", 2},
+    NamedBug{Bug::kFilteredTwice, "filtered_twice", "Once", 2},
 };
 
 }  // namespace paceline::sim

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/little_endian.h"
 #include "libs/clock/consistency.h"
 #include "libs/wire/schema_codec.h"
 #include "sdk/cpp/src/cache/cache_read.h"
@@ -119,6 +121,10 @@ void SimClient::Start(uint32_t workers, Consistency consistency, Consistency fol
   gate_->core = std::make_unique<sdk::ClientCore>(options, *api_, *dialer_, world_.clock, random_, gate_,
                                                   cache.bytes, cache.trial_rows);
   gate_->core->cache().Watch(this);
+  held_.clear();
+  gate_->core->filters().on_sent = [this](const sdk::TableInfo& table, const sdk::Batch& batch) {
+    OnLeft(table, batch);
+  };
   const auto gate = gate_;
   Enter([&] {
     core().Open([this, gate](absl::Status status) {
@@ -136,7 +142,7 @@ void SimClient::OnOpened(absl::Status status) {
   const table::Schema rates{.dim = kColumns, .rule = table::Sgd{.lr = 1}};
   const table::Schema means{.dim = kMeanColumns, .aggregated = true, .mean = true};
   if (consistency_of_counts_.has_value()) world_.truth.OnBounded(session_);
-  OpenTable("counts", counts, consistency_of_counts_.value_or(consistency_), &counts_, [=, this] {
+  const auto others = [=, this] {
     OpenTable("assigns", assigns, consistency_, &assigns_, [=, this] {
       OpenTable("folded", folded, consistency_of_folded_, &folded_, [=, this] {
         OpenTable("rates", rates, consistency_, &rates_, [=, this] {
@@ -146,21 +152,23 @@ void SimClient::OnOpened(absl::Status status) {
         });
       });
     });
-  });
+  };
+  OpenTable("counts", counts, consistency_of_counts_.value_or(consistency_), &counts_, others, push_filter_);
 }
 
 void SimClient::OpenTable(const std::string& name, const table::Schema& schema, Consistency consistency,
-                          TablePtr* into, std::function<void()> then) {
+                          TablePtr* into, std::function<void()> then, const PushFilter& push_filter) {
   const v1::TableSchema proto = wire::ToProto(schema);
   doing_ = "opening its tables";
   const auto gate = gate_;
   Enter([&] {
-    core().OpenTable(name, &proto, consistency, [this, gate, into, then](absl::StatusOr<TablePtr> table) {
+    const auto opened = [this, gate, into, then](absl::StatusOr<TablePtr> table) {
       if (gate != gate_ || !up()) return;
       if (!table.ok()) return Fail(table.status());
       *into = *table;
       then();
-    });
+    };
+    core().OpenTable(name, &proto, consistency, opened, push_filter);
   });
 }
 
@@ -265,7 +273,11 @@ void SimClient::Push(const TablePtr& table, const std::vector<uint64_t>& keys,
   Enter([&] {
     const auto batch = sdk::GroupKeys(*core().routes(), table->placement, table->schema.dim, keys, values,
                                       sdk::AllocateFresh);
-    const uint64_t push = world_.truth.OnPush(session_, core().clock(), *table, *batch, valid);
+    const bool filtered = table->push_filter.active();
+    const uint64_t push =
+        filtered ? 0 : world_.truth.OnPush(session_, core().clock(), *table, *batch, valid);
+    const uint32_t column = world_.truth.Find(session_)->column;
+    for (size_t i = 0; filtered && i < keys.size(); ++i) held_[keys[i]] += values[i * kColumns + column];
     core().Push({.table = table,
                  .batch = batch,
                  .done = [this, gate, valid, table, push, began = world_.Now()](absl::Status status) {
@@ -280,7 +292,39 @@ void SimClient::Push(const TablePtr& table, const std::vector<uint64_t>& keys,
                    world_.verdict.Violated(
                        "Progress", absl::StrCat("a push of ", name(), " ends with ", status.ToString()));
                  }});
+    if (filtered) CheckHeld();
   });
+}
+
+// What is left of a push is what its parts are made with.
+void SimClient::OnLeft(const sdk::TableInfo& table, const sdk::Batch& batch) {
+  const uint32_t column = world_.truth.Find(session_)->column;
+  for (uint32_t i = 0; i < batch.entries; ++i) {
+    float sent = 0;
+    std::memcpy(&sent, batch.values.get() + i * batch.RowBytes() + column * sizeof(float), sizeof(float));
+    held_[LoadU64(batch.keys.get() + i * batch.EntryBytes())] -= sent;
+  }
+  world_.truth.OnPush(session_, core().clock(), table, batch, /*valid=*/true);
+}
+
+// A count is at least 1, so a row that is held back is not 0.
+void SimClient::CheckHeld() {
+  std::erase_if(held_, [](const auto& row) { return row.second == 0; });
+  if (!core().failure().ok()) return;
+  if (!held_.empty()) world_.marks.Hit("an update is held back");
+  if (core().filters().held_rows() == held_.size()) return;
+  world_.verdict.Violated("Held", absl::StrCat(name(), " was given updates of ", held_.size(),
+                                               " rows more than it has sent, and holds back ",
+                                               core().filters().held_rows()));
+}
+
+void SimClient::CheckNothingHeld() {
+  if (!push_filter_.active() || !up() || !core().failure().ok()) return;
+  CheckHeld();
+  if (held_.empty()) return;
+  const auto& [key, value] = *held_.begin();
+  world_.verdict.Violated("Held", absl::StrCat(name(), " flushes, and of ", held_.size(),
+                                               " rows not all that it was given is sent: ", value, " of row ", key));
 }
 
 TrueRead SimClient::ReadOf(const TablePtr& table, const std::vector<uint64_t>& keys,
@@ -420,6 +464,7 @@ void SimClient::DrawCounts(bool valid, std::vector<uint64_t>* keys, std::vector<
 }
 
 void SimClient::PushCounts(const TablePtr& table, bool valid) {
+  valid |= table->push_filter.active();  // clients check what they are given before a filter sees it
   std::vector<uint64_t> keys;
   std::vector<float> values;
   DrawCounts(valid, &keys, &values, KeysOf(table));

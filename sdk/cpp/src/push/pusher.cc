@@ -53,6 +53,7 @@ void Pusher::Push(PushCall call) {
                  .piece = i,
                  .clock = context_.worker_clock,
                  .priority = call.priority,
+                 .filtered = call.table->push_filter.active(),
                  .push = op.id,
                  .read = call.read});
     context_.history.Pushed(line.segment(), line.kind(), line.last(), context_.worker_clock, call.table->id,

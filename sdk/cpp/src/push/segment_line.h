@@ -28,6 +28,7 @@ struct Part {
   uint32_t piece = 0;                  // of the batch
   Clock clock = 0;
   uint32_t priority = 0;
+  bool filtered = false;                   // the batch is what a filter left
   uint64_t push = 0;                       // count of the push it belongs to
   std::shared_ptr<PullOp> read = nullptr;  // the pull that wants this part's rows back; null: none
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/cpp/src/push/filter/push_filters.h"
 
 namespace paceline::sdk {
 namespace {
