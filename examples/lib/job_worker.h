@@ -62,6 +62,8 @@ class JobWorker {
   void Pause();
   // Pushes without waiting for the result: Finish returns what went wrong with any push.
   void Push(Table& table, absl::Span<const uint64_t> keys, absl::Span<const float> values);
+  // What its KKT filter has done, for its reports.
+  void SetKkt(const KktCounts& counts) { report_.kkt = counts; }
   // The next item of a queue; nullopt: all are done. Waits for other workers as long as it takes; meanwhile
   // this one may be told to stop.
   absl::StatusOr<std::optional<WorkItem>> NextItem(WorkQueue& queue);

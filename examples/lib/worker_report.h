@@ -19,6 +19,14 @@ struct LossPiece {
   int64_t ended = 0;   // then, in nanoseconds of the monotonic clock
 };
 
+// What a worker's KKT filter (paceline/kkt.h) was given and left out; late: in the last pass.
+struct KktCounts {
+  uint64_t given = 0;
+  uint64_t left_out = 0;
+  uint64_t late_given = 0;
+  uint64_t late_left_out = 0;
+};
+
 // The report of a worker process to its parent, about ten times a second and at the end: one line of JSON on
 // its standard output. All numbers are totals since the worker's start, so that a report replaces the one
 // before.
@@ -40,6 +48,7 @@ struct WorkerReport {
   std::vector<LossPiece> losses;  // in the last report only
   std::vector<TraceSpan> trace;   // there too, if the run is traced
   uint64_t trace_left_out = 0;
+  KktCounts kkt;  // all 0: it has none
   Stats stats;
   std::string error;
 };

@@ -28,6 +28,8 @@ WorkerReport Sample() {
   report.stats.bytes_pulled = 96;
   report.stats.rows_from_cache = 3;
   report.stats.retries = 9;
+  report.stats.push_filter = {.rows_given = 11, .rows_sent = 4, .bytes_given = 132, .bytes_sent = 48};
+  report.kkt = {.given = 50, .left_out = 40, .late_given = 10, .late_left_out = 9};
   report.blocked_seconds = 0.25;
   report.losses = {{.examples = 60, .loss_sum = 30, .clock = 6, .ended = report.began + 500'000'000},
                    {.examples = 40, .loss_sum = 10, .clock = 12, .ended = report.ended}};
@@ -48,6 +50,8 @@ TEST(WorkerReportTest, GoesThroughALine) {
   EXPECT_EQ(back->began, Sample().began);
   EXPECT_EQ(back->stats.rows_pushed, Sample().stats.rows_pushed);
   EXPECT_EQ(back->stats.wait.total(), 28);
+  EXPECT_EQ(back->stats.push_filter.bytes_sent, 48u);
+  EXPECT_EQ(back->kkt.late_left_out, 9u);
   ASSERT_EQ(back->trace.size(), 1u);
   EXPECT_EQ(back->trace[0].what, TraceSpan::What::kRead);
   EXPECT_EQ(back->trace[0].ended, Sample().ended);
