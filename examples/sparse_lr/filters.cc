@@ -23,7 +23,8 @@ absl::StatusOr<double> ParseKkt(absl::string_view word) {
   if (word == "kkt") return kKktShare;
   double share = 0;
   absl::string_view number = word;
-  if (absl::ConsumePrefix(&number, "kkt:") && absl::SimpleAtod(number, &share) && share > 0 && share <= 1) return share;
+  if (absl::ConsumePrefix(&number, "kkt:") && absl::SimpleAtod(number, &share) && share > 0 && share <= 1)
+    return share;
   return absl::InvalidArgumentError(
       absl::StrCat("--filters: '", word, "': expected kkt or kkt:SHARE, above 0 and at most 1"));
 }
@@ -62,9 +63,10 @@ absl::StatusOr<Filters> ParseFilters(absl::string_view text) {
 
 absl::Status TakeLinkFilters(const std::vector<std::string>& names) {
   if (names.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--filters: '", names.front(),
-      "' is none; expected kkt[:SHARE], top-k:SHARE, skip:PROBABILITY, significant:V[/sqrt], f16, bf16 or int8"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--filters: '", names.front(),
+                   "' is none; expected kkt[:SHARE], top-k:SHARE, skip:PROBABILITY, significant:V[/sqrt], "
+                   "f16, bf16 or int8"));
 }
 
 KktFilter MakeKktFilter(const Filters& filters, float lambda1, uint32_t workers) {
@@ -78,10 +80,10 @@ std::string FormatFilters(const Filters& filters, const Totals& totals) {
   std::string text;
   if (filters.kkt.has_value()) {
     const KktCounts& kkt = totals.kkt;
-    absl::StrAppendFormat(
-        &text, "  %-18s%7.1f %% of %s values not sent, %.1f %% in the last epoch: %s bytes\n", "kkt",
-        100 * Share(kkt.left_out, kkt.given), Grouped(kkt.given), 100 * Share(kkt.late_left_out, kkt.late_given),
-        Grouped(kkt.left_out * kRowBytes));
+    absl::StrAppendFormat(&text,
+                          "  %-18s%7.1f %% of %s values not sent, %.1f %% in the last epoch: %s bytes\n",
+                          "kkt", 100 * Share(kkt.left_out, kkt.given), Grouped(kkt.given),
+                          100 * Share(kkt.late_left_out, kkt.late_given), Grouped(kkt.left_out * kRowBytes));
   }
   if (filters.push.active()) {
     const PushFilterStats& push = totals.push_filter;

@@ -17,10 +17,10 @@ namespace paceline::examples {
 
 // What --filters says: words that commas separate.
 struct Filters {
-  // The KKT filter: so much of FTRL's lambda1 the workers together may keep of a coordinate whose weight is 0, before
-  // they send it. In (0, 1].
+  // The KKT filter: so much of FTRL's lambda1 the workers together may keep of a coordinate whose weight is
+  // 0, before they send it. In (0, 1].
   std::optional<double> kkt = std::nullopt;
-  PushFilter push = {};  // of the table's pushes
+  PushFilter push = {};                // of the table's pushes
   std::vector<std::string> link = {};  // the other words: names of filters of links
 };
 absl::StatusOr<Filters> ParseFilters(absl::string_view text);

@@ -111,7 +111,8 @@ TEST(KktTrainingTest, NineOfTenFeaturesAreNotSentLateAtTheSameObjective) {
   EXPECT_EQ(plain.late_share, 0);
   const Trained filtered = Train(data, kL1, ParseFilters("kkt")->kkt);
   std::printf("objective %.6f, with kkt %.6f; weights %zu and %zu; not sent in the last epoch: %.1f %%\n",
-              plain.objective, filtered.objective, plain.nonzeros, filtered.nonzeros, 100 * filtered.late_share);
+              plain.objective, filtered.objective, plain.nonzeros, filtered.nonzeros,
+              100 * filtered.late_share);
   EXPECT_GE(filtered.late_share, 0.9);
   EXPECT_NEAR(filtered.objective, plain.objective, 1e-3 * plain.objective);
   EXPECT_LT(plain.objective, 0.95 * std::log(2.0)) << "it has learnt something";

@@ -107,9 +107,11 @@ TEST_F(OptionsTest, FiltersAreThoseOfTheModel) {
   EXPECT_EQ(o.filter.kkt, 0.2);
   EXPECT_EQ(o.filter.push.top_k, 0.5);
   EXPECT_FALSE(Parsed({"--coordinator", "c:1"}).filter.kkt.has_value());
-  EXPECT_THAT(Refused({"--coordinator", "c:1", "--filters", "kkt", "--rule", "sgd"}), HasSubstr("--rule ftrl"));
+  EXPECT_THAT(Refused({"--coordinator", "c:1", "--filters", "kkt", "--rule", "sgd"}),
+              HasSubstr("--rule ftrl"));
   EXPECT_THAT(Refused({"--coordinator", "c:1", "--filters", "kkt", "--l1", "0"}), HasSubstr("--l1 above 0"));
-  EXPECT_THAT(Refused({"--coordinator", "c:1", "--filters", "kkt", "--work", "queue"}), HasSubstr("--work split"));
+  EXPECT_THAT(Refused({"--coordinator", "c:1", "--filters", "kkt", "--work", "queue"}),
+              HasSubstr("--work split"));
   EXPECT_THAT(Refused({"--coordinator", "c:1", "--filters", "no-such"}), HasSubstr("'no-such'"));
 }
 

@@ -39,17 +39,15 @@ class Trainer {
     if (!train.ok()) return train.status();
     if (absl::Status s = worker_.Join(); !s.ok()) return s;
     // Under Bsp the table is aggregated: the gradients of a clock are summed over the workers.
-    absl::StatusOr<Table> weights = worker_.client().OpenOrCreate(
-        "weights",
-        Sparse{.dim = 1,
-               .rule = ServerRule(options_, train->shape),
-               .consistency = options_.consistency,
-               .push_filter = options_.filter.push});
+    absl::StatusOr<Table> weights =
+        worker_.client().OpenOrCreate("weights", Sparse{.dim = 1,
+                                                        .rule = ServerRule(options_, train->shape),
+                                                        .consistency = options_.consistency,
+                                                        .push_filter = options_.filter.push});
     if (!weights.ok()) return weights.status();
     weights_ = *weights;
     if (options_.filter.kkt.has_value()) {
-      kkt_.emplace(
-          MakeKktFilter(options_.filter, FtrlOf(options_, train->shape).lambda1, options_.workers));
+      kkt_.emplace(MakeKktFilter(options_.filter, FtrlOf(options_, train->shape).lambda1, options_.workers));
     }
     if (absl::Status s = Train(train->data); !s.ok()) return s;
     if (kkt_.has_value()) LookAtAllAgain();

@@ -53,8 +53,8 @@ float ToBf16(float value) {
   return std::bit_cast<float>(rounded | (pattern & kSign));
 }
 
-// The exponent of the smallest power of two of which 127 reach `largest`, within what one byte can tell apart.
-// Beyond its upper end 127 of them would not be finite.
+// The exponent of the smallest power of two of which 127 reach `largest`, within what one byte can tell
+// apart. Beyond its upper end 127 of them would not be finite.
 int Int8Exponent(float largest) {
   int exponent = 0;
   const float fraction = std::frexp(largest, &exponent);  // in [0.5, 1)

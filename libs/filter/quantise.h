@@ -17,9 +17,9 @@ enum class Precision : int {
   kInt8 = 3,
 };
 
-// Rounds each value of one row to the nearest value that `precision` carries, ties to even. Finite values stay
-// finite: those beyond the range become the largest that is carried. Idempotent. Bit-equal on every machine. What is
-// not finite stays so; under kInt8 a row that has such a value stays as it is.
+// Rounds each value of one row to the nearest value that `precision` carries, ties to even. Finite values
+// stay finite: those beyond the range become the largest that is carried. Idempotent. Bit-equal on every
+// machine. What is not finite stays so; under kInt8 a row that has such a value stays as it is.
 void Quantise(Precision precision, std::span<float> row);
 
 }  // namespace paceline::filter

@@ -16,15 +16,17 @@ namespace {
 constexpr float kLargest = std::numeric_limits<float>::max();
 constexpr float kSmallest = std::numeric_limits<float>::denorm_min();
 
-uint32_t Bits(float value) { return std::bit_cast<uint32_t>(value); }
+uint32_t Bits(float value) {
+  return std::bit_cast<uint32_t>(value);
+}
 
 float Rounded(Precision precision, float value) {
   Quantise(precision, {&value, 1});
   return value;
 }
 
-// All finite f32 that are not negative and that the precision carries, in order, computed another way than by the
-// code: from the definition of the format.
+// All finite f32 that are not negative and that the precision carries, in order, computed another way than by
+// the code: from the definition of the format.
 std::vector<float> Carried(int exponent_bits, int mantissa_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   std::vector<float> carried;
@@ -37,7 +39,8 @@ std::vector<float> Carried(int exponent_bits, int mantissa_bits) {
   return carried;
 }
 
-// What is carried stays; between two neighbours the nearer one is taken, and the even one of both in the middle.
+// What is carried stays; between two neighbours the nearer one is taken, and the even one of both in the
+// middle.
 void ExpectNearest(Precision precision, const std::vector<float>& carried) {
   for (size_t i = 0; i + 1 < carried.size(); ++i) {
     const float low = carried[i], high = carried[i + 1];
@@ -109,7 +112,8 @@ TEST(QuantiseTest, Int8IsWithinHalfAStepAndIdempotent) {
     std::vector<float> row(1 + world::Uniform(random, 20));
     const int scale = static_cast<int>(world::Uniform(random, 270)) - 145;
     for (float& value : row) {
-      value = static_cast<float>(std::ldexp(static_cast<double>(world::Uniform(random, 2000001)) - 1e6, scale - 20));
+      value = static_cast<float>(
+          std::ldexp(static_cast<double>(world::Uniform(random, 2000001)) - 1e6, scale - 20));
     }
     std::vector<float> rounded = row;
     Quantise(Precision::kInt8, rounded);

@@ -10,15 +10,16 @@
 
 namespace paceline::filter {
 
-// What was given to be pushed to a table's rows and was not sent: error feedback (Seide et al., INTERSPEECH 2014).
-// Of every row that a push gives:
+// What was given to be pushed to a table's rows and was not sent: error feedback (Seide et al., INTERSPEECH
+// 2014). Of every row that a push gives:
 //
 //   due  = given + kept      in f32, rounded once
 //   sent + kept' = due       exactly
 //
-// `sent` is the whole row, nothing of it, or the row as Quantise rounds it. Only the first addition rounds, as that of
-// any two updates does; so of integers that stay below 2^24 the sums of what was sent and of what was given agree to
-// the last bit. (Where a value is beyond the range of binary16 the rest of it is rounded too.)
+// `sent` is the whole row, nothing of it, or the row as Quantise rounds it. Only the first addition rounds,
+// as that of any two updates does; so of integers that stay below 2^24 the sums of what was sent and of what
+// was given agree to the last bit. (Where a value is beyond the range of binary16 the rest of it is rounded
+// too.)
 //
 // Bounded: a row for which there is no room is not kept, and must be sent.
 class Residuals {
@@ -26,12 +27,12 @@ class Residuals {
   // Rows of `dim` values, in at most `bytes_max` bytes.
   Residuals(uint32_t dim, uint64_t bytes_max);
 
-  // Makes what is given to a row what is due to it: adds what is kept, and keeps nothing of it any more. A sum that
-  // is not finite is not made: then what is kept stays.
+  // Makes what is given to a row what is due to it: adds what is kept, and keeps nothing of it any more. A
+  // sum that is not finite is not made: then what is kept stays.
   void AddKept(uint64_t key, std::span<float> row);
 
-  // Keeps a row that is not sent, or the rest of one. False: there is no room for another row, or the sum with what
-  // is kept already is not finite; then nothing has changed.
+  // Keeps a row that is not sent, or the rest of one. False: there is no room for another row, or the sum
+  // with what is kept already is not finite; then nothing has changed.
   bool Keep(uint64_t key, std::span<const float> row);
 
   // Hands out all that is kept, by ascending keys, and keeps nothing any more.

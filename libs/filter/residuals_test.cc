@@ -90,7 +90,10 @@ std::vector<std::vector<float>> Through(How how, Residuals& residuals, const std
       rows[i].assign(due.size(), 0);
       if (sends) std::swap(rows[i], due);
     } else {
-      Quantise(how == How::kF16 ? Precision::kF16 : how == How::kBf16 ? Precision::kBf16 : Precision::kInt8, rows[i]);
+      Quantise(how == How::kF16    ? Precision::kF16
+               : how == How::kBf16 ? Precision::kBf16
+                                   : Precision::kInt8,
+               rows[i]);
       for (size_t c = 0; c < due.size(); ++c) due[c] -= rows[i][c];
     }
     EXPECT_TRUE(residuals.Keep(keys[i], due));

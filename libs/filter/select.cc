@@ -27,8 +27,9 @@ std::vector<bool> TopK::Choose(std::span<const float> magnitudes) const {
   const auto size = [&](uint32_t place) {
     return std::isnan(magnitudes[place]) ? std::numeric_limits<float>::infinity() : magnitudes[place];
   };
-  std::nth_element(places.begin(), places.begin() + static_cast<ptrdiff_t>(count), places.end(),
-                   [&](uint32_t a, uint32_t b) { return size(a) > size(b) || (size(a) == size(b) && a < b); });
+  std::nth_element(
+      places.begin(), places.begin() + static_cast<ptrdiff_t>(count), places.end(),
+      [&](uint32_t a, uint32_t b) { return size(a) > size(b) || (size(a) == size(b) && a < b); });
   std::vector<bool> sent(magnitudes.size(), false);
   for (uint64_t i = 0; i < count; ++i) sent[places[i]] = true;
   return sent;

@@ -6,8 +6,8 @@
 
 #include "libs/world/random.h"
 
-// Which rows of a push are sent now. What is not sent is kept (Residuals), so that these decide by all that is due to
-// a row.
+// Which rows of a push are sent now. What is not sent is kept (Residuals), so that these decide by all that
+// is due to a row.
 namespace paceline::filter {
 
 // A row's size: its largest absolute value. NaN: one of its values is.
@@ -22,7 +22,8 @@ class TopK {
   // So many rows of a push of `rows` are sent: the share, rounded up.
   uint64_t Count(uint64_t rows) const;
 
-  // Which rows are sent, by place; of equal ones the first. What is not finite counts as larger than anything. O(rows).
+  // Which rows are sent, by place; of equal ones the first. What is not finite counts as larger than
+  // anything. O(rows).
   std::vector<bool> Choose(std::span<const float> magnitudes) const;
 
  private:
@@ -51,8 +52,9 @@ class Significant {
   };
   explicit Significant(const Options& options) : options_(options) {}
 
-  // `change` and `value` are magnitudes of what is due and of the row as its reader knows it; `clock` counts from 0. A
-  // row whose value is 0 changes significantly by whatever is not 0. What is not finite is significant.
+  // `change` and `value` are magnitudes of what is due and of the row as its reader knows it; `clock` counts
+  // from 0. A row whose value is 0 changes significantly by whatever is not 0. What is not finite is
+  // significant.
   bool Sends(float change, float value, uint64_t clock) const;
 
  private:

@@ -113,8 +113,9 @@ void AddValueBounds(Plan& plan) {
   }
 }
 
-// Filters that hold back pushes to the counting table, in one seed of six; a draw of their own, as for snapshots. What
-// items of work train must be pushed, so these have none; nor do jobs that end while they train.
+// Filters that hold back pushes to the counting table, in one seed of six; a draw of their own, as for
+// snapshots. What items of work train must be pushed, so these have none; nor do jobs that end while they
+// train.
 void AddPushFilters(Plan& plan) {
   if (ring::Mix64(/*seed=*/195, plan.seed) % 6 != 4 || plan.workers[0].work || plan.snapshots > 0) return;
   world::SplitMix64 random(ring::Mix64(/*seed=*/196, plan.seed));

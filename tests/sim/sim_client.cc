@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "libs/base/little_endian.h"
 #include "libs/clock/consistency.h"
 #include "libs/wire/schema_codec.h"
 #include "sdk/cpp/src/cache/cache_read.h"
@@ -121,10 +119,7 @@ void SimClient::Start(uint32_t workers, Consistency consistency, Consistency fol
   gate_->core = std::make_unique<sdk::ClientCore>(options, *api_, *dialer_, world_.clock, random_, gate_,
                                                   cache.bytes, cache.trial_rows);
   gate_->core->cache().Watch(this);
-  held_.clear();
-  gate_->core->filters().on_sent = [this](const sdk::TableInfo& table, const sdk::Batch& batch) {
-    OnLeft(table, batch);
-  };
+  WatchFilters();
   const auto gate = gate_;
   Enter([&] {
     core().Open([this, gate](absl::Status status) {
@@ -266,66 +261,6 @@ std::string SimClient::Describe() const {
 }
 
 // -- its actions --
-
-void SimClient::Push(const TablePtr& table, const std::vector<uint64_t>& keys,
-                     const std::vector<float>& values, bool valid) {
-  const auto gate = gate_;
-  Enter([&] {
-    const auto batch = sdk::GroupKeys(*core().routes(), table->placement, table->schema.dim, keys, values,
-                                      sdk::AllocateFresh);
-    const bool filtered = table->push_filter.active();
-    const uint64_t push =
-        filtered ? 0 : world_.truth.OnPush(session_, core().clock(), *table, *batch, valid);
-    const uint32_t column = world_.truth.Find(session_)->column;
-    for (size_t i = 0; filtered && i < keys.size(); ++i) held_[keys[i]] += values[i * kColumns + column];
-    core().Push({.table = table,
-                 .batch = batch,
-                 .done = [this, gate, valid, table, push, began = world_.Now()](absl::Status status) {
-                   if (status.ok())
-                     Took(table->schema.aggregated ? "a push that is folded" : "a push", began);
-                   if (absl::IsInvalidArgument(status)) world_.truth.OnRefused(session_, push);
-                   if (gate != gate_ || !up() || !core().failure().ok()) return;
-                   const bool gone = absl::IsInvalidArgument(status) && world_.truth.IsDropped(table->id);
-                   if (gone) return OpenScratchAgain(table->id);
-                   const bool expected = valid ? status.ok() : absl::IsInvalidArgument(status);
-                   if (expected) return;
-                   world_.verdict.Violated(
-                       "Progress", absl::StrCat("a push of ", name(), " ends with ", status.ToString()));
-                 }});
-    if (filtered) CheckHeld();
-  });
-}
-
-// What is left of a push is what its parts are made with.
-void SimClient::OnLeft(const sdk::TableInfo& table, const sdk::Batch& batch) {
-  const uint32_t column = world_.truth.Find(session_)->column;
-  for (uint32_t i = 0; i < batch.entries; ++i) {
-    float sent = 0;
-    std::memcpy(&sent, batch.values.get() + i * batch.RowBytes() + column * sizeof(float), sizeof(float));
-    held_[LoadU64(batch.keys.get() + i * batch.EntryBytes())] -= sent;
-  }
-  world_.truth.OnPush(session_, core().clock(), table, batch, /*valid=*/true);
-}
-
-// A count is at least 1, so a row that is held back is not 0.
-void SimClient::CheckHeld() {
-  std::erase_if(held_, [](const auto& row) { return row.second == 0; });
-  if (!core().failure().ok()) return;
-  if (!held_.empty()) world_.marks.Hit("an update is held back");
-  if (core().filters().held_rows() == held_.size()) return;
-  world_.verdict.Violated("Held", absl::StrCat(name(), " was given updates of ", held_.size(),
-                                               " rows more than it has sent, and holds back ",
-                                               core().filters().held_rows()));
-}
-
-void SimClient::CheckNothingHeld() {
-  if (!push_filter_.active() || !up() || !core().failure().ok()) return;
-  CheckHeld();
-  if (held_.empty()) return;
-  const auto& [key, value] = *held_.begin();
-  world_.verdict.Violated("Held", absl::StrCat(name(), " flushes, and of ", held_.size(),
-                                               " rows not all that it was given is sent: ", value, " of row ", key));
-}
 
 TrueRead SimClient::ReadOf(const TablePtr& table, const std::vector<uint64_t>& keys,
                            std::optional<Clock> min_clock, Clock reader) const {

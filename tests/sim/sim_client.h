@@ -130,8 +130,11 @@ class SimClient : private sdk::CacheWatcher {
   void OnOpened(absl::Status status);
   void OpenTable(const std::string& name, const table::Schema& schema, Consistency consistency,
                  TablePtr* into, std::function<void()> then, const PushFilter& push_filter = {});
-  // Its client's filter leaves the batch of what it was given and has held back.
-  void OnLeft(const sdk::TableInfo& table, const sdk::Batch& batch);
+  // Learns what filters leave of pushes, from now on.
+  void WatchFilters();
+  // The client is given a push; returns its number in the truth, of a push through a filter 0.
+  uint64_t NoteGiven(const sdk::TableInfo& table, const sdk::Batch& batch, bool valid);
+  void Settle(const sdk::Batch& batch, float sign);
   // What the client holds back is what it was given and has not sent.
   void CheckHeld();
   void OpenScratchAgain(TableId dropped);
@@ -153,8 +156,8 @@ class SimClient : private sdk::CacheWatcher {
   absl::Time started_ = absl::InfinitePast();
   uint64_t starts_ = 0;
   bool failing_ = false;
-  std::map<uint64_t, float> held_;                 // what was given and not sent, by key of the counting table
-  std::vector<sdk::CachedRow> hits_;               // of the current read
+  std::map<uint64_t, float> held_;    // what was given and not sent, by key of the counting table
+  std::vector<sdk::CachedRow> hits_;  // of the current read
   std::vector<std::shared_ptr<Reading>> bounded_;  // reads under a value bound that have not ended
   absl::Time armed_ = absl::InfiniteFuture();
   world::SplitMix64 random_{0};

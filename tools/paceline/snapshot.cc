@@ -42,8 +42,8 @@ std::string Text(const v1::SnapshotInfo& info) {
                       info.exact() ? ", exact, " : ", not exact, ", info.rows(), " rows, ", info.bytes(),
                       " bytes",
                       info.held_back().empty() ? "" : "; without what clients may have held back of ",
-                      absl::StrJoin(info.held_back(), ", "),
-                      info.data_lost().empty() ? "" : "; DATA LOST ", info.data_lost(), "\n");
+                      absl::StrJoin(info.held_back(), ", "), info.data_lost().empty() ? "" : "; DATA LOST ",
+                      info.data_lost(), "\n");
 }
 
 std::string Calendar(int64_t unix_s) {

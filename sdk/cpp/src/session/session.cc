@@ -336,9 +336,12 @@ absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::Op
                         schema.kind == table::Kind::kRanged
                             ? ring::Placement::Ranged(id, bits, schema.rows, schema.dim)
                             : ring::Placement::Sparse(id, bits));
-  auto info = std::make_shared<const TableInfo>(TableInfo{
-      .id = id, .name = table.name(), .schema = schema, .placement = placement, .consistency = consistency,
-      .push_filter = push_filter});
+  auto info = std::make_shared<const TableInfo>(TableInfo{.id = id,
+                                                          .name = table.name(),
+                                                          .schema = schema,
+                                                          .placement = placement,
+                                                          .consistency = consistency,
+                                                          .push_filter = push_filter});
   context_.any_table = info;
   context_.changes.Opened(info, table, context_.worker, context_.worker_clock);
   told_version_ = 0;  // this answer may be older than the last one of what has changed

@@ -72,10 +72,10 @@ absl::Status Tables::CheckHoldsBack(const v1::OpenTableRequest& request,
                                     const v1::TableSchema& schema) const {
   if (!request.holds_back()) return absl::OkStatus();
   if (schema.aggregated()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("table '", request.name(),
-                     "': holds_back: the table is aggregated, and what is held back would be folded into a later "
-                     "clock; push every update in its clock"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "table '", request.name(),
+        "': holds_back: the table is aggregated, and what is held back would be folded into a later "
+        "clock; push every update in its clock"));
   }
   return membership_.CheckSpoken(2, absl::StrCat("table '", request.name(), "': holds_back"));
 }

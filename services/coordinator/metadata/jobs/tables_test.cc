@@ -37,7 +37,8 @@ TEST_F(TablesTest, TheFirstOpeningCreatesAndTheShardsAreTold) {
   EXPECT_EQ(catalogue->tables(0).SerializeAsString(), opened->table().SerializeAsString());
 }
 
-v1::OpenTableRequest HoldingBack(const TestCluster& cluster, uint64_t session, const v1::TableSchema& schema) {
+v1::OpenTableRequest HoldingBack(const TestCluster& cluster, uint64_t session,
+                                 const v1::TableSchema& schema) {
   v1::OpenTableRequest request;
   request.set_session(session);
   request.set_token(cluster.SecretOf(session));

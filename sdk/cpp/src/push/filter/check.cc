@@ -45,18 +45,21 @@ bool CountsPushes(const Rule& rule) {
 absl::Status CheckRule(const PushFilter& filter, const Rule& rule) {
   if (std::holds_alternative<Assign>(rule)) {
     return absl::FailedPreconditionError(
-        "the table's rule is assign: its last value wins, and the sum of two that wait is neither; push without a "
+        "the table's rule is assign: its last value wins, and the sum of two that wait is neither; push "
+        "without a "
         "filter");
   }
   if (CountsPushes(rule)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the table's rule, ", table::NameOfRule(rule),
-        ", goes by how often a row is pushed, and what is held back goes with the row's next push as one; use sgd, "
-        "adagrad, ftrl_proximal or proximal_sgd, or push without a filter"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the table's rule, ", table::NameOfRule(rule),
+                     ", goes by how often a row is pushed, and what is held back goes with the row's next "
+                     "push as one; use sgd, "
+                     "adagrad, ftrl_proximal or proximal_sgd, or push without a filter"));
   }
   if (filter.precision != PushPrecision::kF32 && std::holds_alternative<Add>(rule)) {
     return absl::FailedPreconditionError(
-        "the table's rule is add: its rows may be counts, and a count is not rounded; use a filter without f16, bf16 "
+        "the table's rule is add: its rows may be counts, and a count is not rounded; use a filter without "
+        "f16, bf16 "
         "and int8, or push the negative of steps to a table of Sgd{.lr = 1}");
   }
   return absl::OkStatus();
@@ -68,14 +71,16 @@ absl::Status CheckPushFilter(const PushFilter& filter, const Consistency& consis
                              const table::Schema& schema) {
   ABSL_RETURN_IF_ERROR(CheckNumbers(filter));
   if (schema.aggregated) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the table is aggregated", PromiseOf(consistency).exact ? ", as Bsp needs it" : "",
-        ": a clock's fold is of what was pushed in that clock, and what is held back would be folded into a later "
-        "one; push without a filter, or use Ssp and a table that is applied on arrival"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the table is aggregated", PromiseOf(consistency).exact ? ", as Bsp needs it" : "",
+                     ": a clock's fold is of what was pushed in that clock, and what is held back would be "
+                     "folded into a later "
+                     "one; push without a filter, or use Ssp and a table that is applied on arrival"));
   }
   if (IsBounded(consistency)) {
     return absl::FailedPreconditionError(
-        "Vap bounds what was pushed and not seen by all, and what is held back would be beyond its bound; use Ssp, or "
+        "Vap bounds what was pushed and not seen by all, and what is held back would be beyond its bound; "
+        "use Ssp, or "
         "push without a filter");
   }
   return CheckRule(filter, schema.rule);

@@ -7,8 +7,8 @@
 
 namespace paceline::sdk {
 
-// OK: pushes to a table of this schema, read with this consistency, may go through the filter. Otherwise what of it is
-// wrong, or why the table does not suit it. REQUIRES: filter.active().
+// OK: pushes to a table of this schema, read with this consistency, may go through the filter. Otherwise what
+// of it is wrong, or why the table does not suit it. REQUIRES: filter.active().
 absl::Status CheckPushFilter(const PushFilter& filter, const Consistency& consistency,
                              const table::Schema& schema);
 

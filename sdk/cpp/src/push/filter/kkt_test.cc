@@ -19,7 +19,8 @@ TEST(KktFilterTest, WhatStaysZeroIsNotSent) {
   Keys keys = {1, 2, 3, 4, 5, 6};
   Values gradients = {0.75f, -0.75f, 0.8f, -2, 0.1f, std::numeric_limits<float>::quiet_NaN()};
   filter.Filter(Values{0, 0, 0, 0, 0.5f, 0}, &keys, &gradients);
-  EXPECT_EQ(keys, (Keys{3, 4, 5, 6})) << "beyond what the slack leaves, of a weight that is not 0, not a number";
+  EXPECT_EQ(keys, (Keys{3, 4, 5, 6}))
+      << "beyond what the slack leaves, of a weight that is not 0, not a number";
   EXPECT_EQ((Values{gradients[0], gradients[1], gradients[2]}), (Values{0.8f, -2, 0.1f}));
   EXPECT_EQ(filter.given(), 6u);
   EXPECT_EQ(filter.left_out(), 2u);
@@ -91,7 +92,8 @@ TEST(KktFilterTest, NothingOfSumsIsLost) {
   EXPECT_EQ(sent, given);
 }
 
-// Proximal gradient descent on ½‖Xw − y‖² / n + λ‖w‖₁: without slack the filter changes not a bit of the model.
+// Proximal gradient descent on ½‖Xw − y‖² / n + λ‖w‖₁: without slack the filter changes not a bit of the
+// model.
 TEST(KktFilterTest, AProximalStepDoesNotMissWhatIsNotSent) {
   constexpr size_t kRows = 60, kColumns = 40;
   constexpr float kLambda = 0.1f, kRate = 0.2f;

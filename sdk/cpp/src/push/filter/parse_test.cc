@@ -16,8 +16,8 @@ constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr auto kRefused = absl::StatusCode::kFailedPrecondition;
 
 TEST(ParsePushFilterTest, ReadsWhatItWrites) {
-  for (const char* text : {"", "top-k:0.1", "skip:0.5", "significant:0.01", "significant:2/sqrt", "f16", "bf16",
-                           "top-k:0.25,int8", "skip:0,f16"}) {
+  for (const char* text : {"", "top-k:0.1", "skip:0.5", "significant:0.01", "significant:2/sqrt", "f16",
+                           "bf16", "top-k:0.25,int8", "skip:0,f16"}) {
     const absl::StatusOr<PushFilter> filter = ParsePushFilter(text);
     ASSERT_THAT(filter, IsOk()) << text;
     EXPECT_EQ(ToString(*filter), text);
@@ -29,9 +29,9 @@ TEST(ParsePushFilterTest, ReadsWhatItWrites) {
 }
 
 TEST(ParsePushFilterTest, NamesWhatIsWrong) {
-  for (const char* text : {"top-k", "top-k:", "top-k:0", "top-k:1.5", "top-k:x", "top-k:nan", "skip:1", "skip:-0.1",
-                           "significant:0", "significant:inf", "significant:/sqrt", "int4", "f16,int8",
-                           "top-k:0.1,skip:0.5", "int8,", "int8:3", "top-k:0.1/sqrt"}) {
+  for (const char* text : {"top-k", "top-k:", "top-k:0", "top-k:1.5", "top-k:x", "top-k:nan", "skip:1",
+                           "skip:-0.1", "significant:0", "significant:inf", "significant:/sqrt", "int4",
+                           "f16,int8", "top-k:0.1,skip:0.5", "int8,", "int8:3", "top-k:0.1/sqrt"}) {
     EXPECT_THAT(ParsePushFilter(text).status(), StatusIs(kInvalid, HasSubstr("push filter: '"))) << text;
   }
 }
@@ -49,7 +49,8 @@ table::Schema Of(const Rule& rule) {
   return schema;
 }
 
-absl::Status Check(const PushFilter& filter, const table::Schema& schema, const Consistency& consistency = Ssp{}) {
+absl::Status Check(const PushFilter& filter, const table::Schema& schema,
+                   const Consistency& consistency = Ssp{}) {
   return CheckPushFilter(filter, consistency, schema);
 }
 

@@ -13,14 +13,14 @@
 
 namespace paceline::sdk {
 
-// What of a client's pushes is sent now, and what is held back (paceline/push_filter.h): before a part has its number.
-// Used only inside the gate.
+// What of a client's pushes is sent now, and what is held back (paceline/push_filter.h): before a part has
+// its number. Used only inside the gate.
 class PushFilters {
  public:
   explicit PushFilters(Context& context) : context_(context) {}
 
-  // What of the batch is sent now, as the table's filter says; without a filter the batch itself. Its values are then
-  // what is due to the rows. May have no pieces: all is held back.
+  // What of the batch is sent now, as the table's filter says; without a filter the batch itself. Its values
+  // are then what is due to the rows. May have no pieces: all is held back.
   std::shared_ptr<const Batch> Take(const std::shared_ptr<const TableInfo>& table,
                                     std::shared_ptr<const Batch> batch);
 
@@ -50,8 +50,8 @@ class PushFilters {
   Held& Of(const std::shared_ptr<const TableInfo>& table);
   // Which rows are sent, whole or rounded.
   std::vector<bool> Choose(const PushFilter& filter, const Due& due);
-  // Rounds the row, and holds back the rest; without room for that the row stays as it is. False: it is rounded to
-  // nothing, and all of it is held back.
+  // Rounds the row, and holds back the rest; without room for that the row stays as it is. False: it is
+  // rounded to nothing, and all of it is held back.
   bool Round(filter::Residuals& held, const PushFilter& filter, uint64_t key, std::span<float> row);
   void CountSent(const TableInfo& table, const Batch& batch);
   std::shared_ptr<const Batch> Group(const TableInfo& table, const std::vector<uint64_t>& keys,

@@ -16,8 +16,8 @@ namespace {
 using ::paceline::testing::IsOk;
 using ::paceline::testing::StatusIs;
 using testing::CoreHarness;
-using testing::FakeCluster;
 using ::testing::ElementsAre;
+using testing::FakeCluster;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -27,11 +27,12 @@ struct PushFiltersTest : ::testing::Test {
     EXPECT_THAT(h.Open(), IsOk());
   }
 
-  std::shared_ptr<const TableInfo> Open(const PushFilter& filter, const std::string& name = "w", uint32_t dim = 1,
-                                        Consistency consistency = Ssp{}) {
+  std::shared_ptr<const TableInfo> Open(const PushFilter& filter, const std::string& name = "w",
+                                        uint32_t dim = 1, Consistency consistency = Ssp{}) {
     table::Schema schema;
     schema.dim = dim;
-    if (filter.precision != PushPrecision::kF32) schema.rule = Sgd{.lr = 1};  // which the shards here add, too
+    if (filter.precision != PushPrecision::kF32)
+      schema.rule = Sgd{.lr = 1};  // which the shards here add, too
     auto table = h.OpenTable(name, schema, consistency, filter);
     EXPECT_THAT(table, IsOk());
     return *table;
