@@ -158,7 +158,7 @@ class SparseLrTest(unittest.TestCase):
                     self.assertGreater(of["share"], 0.3)
                     self.assertGreater(of["bytes_not_sent"], 0)
                 self.assertLess(result["rows_pushed"], 0.7 * plain["rows_pushed"])
-                self.assertLess(abs(result["objective"] - plain["objective"]), 0.02 * plain["objective"])
+                self.assertLess(abs(result["objective"] - plain["objective"]), 0.05 * plain["objective"])
 
     def test_filters_that_do_not_suit_are_refused(self):
         for more, why in ((["--filters", "kkt", "--rule", "sgd"], "--filters kkt"), (["--filters", "kkt:2"], "'kkt:2'"),
