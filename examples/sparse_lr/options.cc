@@ -53,8 +53,7 @@ void AddTraining(CLI::App* app, RunOptions* o) {
   app->add_option(
          "--filters", o->filters,
          "What is not sent, or later, or rounded; separated by commas: kkt[:SHARE], gradients of weights "
-         "that "
-         "are 0 and stay so, until the workers together have kept SHARE (0.1) of what moves them; "
+         "that are 0 and stay so, until the workers together have kept SHARE (0.1) of what moves them; "
          "top-k:SHARE, the largest of each push; skip:PROBABILITY, all but some by chance; "
          "significant:V[/sqrt], those of V or more (over the root of the clock); f16, bf16, int8. What is "
          "not sent is kept for later, and sent at the end")
