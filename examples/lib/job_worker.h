@@ -64,6 +64,8 @@ class JobWorker {
   void Push(Table& table, absl::Span<const uint64_t> keys, absl::Span<const float> values);
   // The same for the rows from `first` on.
   void PushRange(Table& table, uint64_t first, absl::Span<const float> values, const PushOptions& options);
+  // What its KKT filter has done, for its reports.
+  void SetKkt(const KktCounts& counts) { report_.kkt = counts; }
   // The next item of a queue; nullopt: all are done. Waits for other workers as long as it takes; meanwhile
   // this one may be told to stop.
   absl::StatusOr<std::optional<WorkItem>> NextItem(WorkQueue& queue);

@@ -17,6 +17,20 @@ void Add(const WaitSeconds& part, WaitSeconds* sum) {
   sum->commit += part.commit;
 }
 
+void Add(const PushFilterStats& part, PushFilterStats* sum) {
+  sum->rows_given += part.rows_given;
+  sum->rows_sent += part.rows_sent;
+  sum->bytes_given += part.bytes_given;
+  sum->bytes_sent += part.bytes_sent;
+}
+
+void Add(const KktCounts& part, KktCounts* sum) {
+  sum->given += part.given;
+  sum->left_out += part.left_out;
+  sum->late_given += part.late_given;
+  sum->late_left_out += part.late_left_out;
+}
+
 double Seconds(int64_t nanoseconds) {
   return static_cast<double>(nanoseconds) / 1e9;
 }
@@ -82,6 +96,8 @@ Totals Sum(absl::Span<const WorkerReport> reports) {
     totals.rows_from_cache += report.stats.rows_from_cache;
     totals.retries += report.stats.retries;
     Add(report.stats.wait, &totals.wait);
+    Add(report.stats.push_filter, &totals.push_filter);
+    Add(report.kkt, &totals.kkt);
     for (const auto& [clocks, rows] : report.stats.staleness_rows) totals.staleness_rows[clocks] += rows;
     totals.clock_all_have = std::min(totals.clock_all_have, report.clock);
   }

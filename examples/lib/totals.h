@@ -28,6 +28,8 @@ struct Totals {
   uint64_t bytes_pulled = 0;
   uint64_t rows_from_cache = 0;
   uint64_t retries = 0;
+  PushFilterStats push_filter;  // now held back: not summed
+  KktCounts kkt;
   WaitSeconds wait;
   std::map<uint64_t, uint64_t> staleness_rows;
   double seconds = 0;  // from the first worker's start of training to the last one's Finish; 0 before

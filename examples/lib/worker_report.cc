@@ -10,16 +10,19 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WaitSeconds, staleness, queue, network, route
                                    value_bound, commit)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BlockedSeconds, staleness, network, queue, apply, replication,
                                    back_pressure, route, work, coordinator, value_bound)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PushFilterStats, rows_given, rows_sent, bytes_given, bytes_sent, rows_held,
+                                   bytes_held)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stats, wait, staleness_rows, rows_pushed, rows_pulled, rows_from_cache,
                                    bytes_pushed, bytes_pulled, bytes_from_cache, bytes_unacknowledged,
-                                   retries, breaks)
+                                   push_filter, retries, breaks)
 
 namespace examples {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossPiece, examples, loss_sum, clock, ended)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KktCounts, given, left_out, late_given, late_left_out)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TraceSpan, what, clock, began, ended)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerReport, stage, clock, examples, loss_sum, began, ended,
-                                   blocked_seconds, blocked, losses, trace, trace_left_out, stats, error)
+                                   blocked_seconds, blocked, losses, trace, trace_left_out, kkt, stats, error)
 
 std::string ToLine(const WorkerReport& report) {
   // Errors may quote odd bytes; those become U+FFFD.

@@ -34,6 +34,13 @@ inline constexpr BlockedCause kBlockedCauses[] = {{"staleness", &BlockedSeconds:
                                                   {"work", &BlockedSeconds::work},
                                                   {"coordinator", &BlockedSeconds::coordinator},
                                                   {"value bound", &BlockedSeconds::value_bound}};
+// What a worker's KKT filter (paceline/kkt.h) was given and left out; late: in the last pass.
+struct KktCounts {
+  uint64_t given = 0;
+  uint64_t left_out = 0;
+  uint64_t late_given = 0;
+  uint64_t late_left_out = 0;
+};
 
 // The report of a worker process to its parent, about ten times a second and at the end: one line of JSON on
 // its standard output. All numbers are totals since the worker's start, so that a report replaces the one
@@ -57,6 +64,7 @@ struct WorkerReport {
   std::vector<LossPiece> losses;  // in the last report only
   std::vector<TraceSpan> trace;   // there too, if the run is traced
   uint64_t trace_left_out = 0;
+  KktCounts kkt;  // all 0: it has none
   Stats stats;
   std::string error;
 };

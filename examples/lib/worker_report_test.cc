@@ -28,6 +28,8 @@ WorkerReport Sample() {
   report.stats.bytes_pulled = 96;
   report.stats.rows_from_cache = 3;
   report.stats.retries = 9;
+  report.stats.push_filter = {.rows_given = 11, .rows_sent = 4, .bytes_given = 132, .bytes_sent = 48};
+  report.kkt = {.given = 50, .left_out = 40, .late_given = 10, .late_left_out = 9};
   report.blocked_seconds = 0.25;
   report.blocked = {.staleness = 0.125, .network = 0.0625};
   report.losses = {{.examples = 60, .loss_sum = 30, .clock = 6, .ended = report.began + 500'000'000},
@@ -51,6 +53,8 @@ TEST(WorkerReportTest, GoesThroughALine) {
   EXPECT_EQ(back->stats.wait.total(), 28);
   EXPECT_EQ(back->blocked.staleness, 0.125);
   EXPECT_EQ(back->blocked.total(), 0.1875);
+  EXPECT_EQ(back->stats.push_filter.bytes_sent, 48u);
+  EXPECT_EQ(back->kkt.late_left_out, 9u);
   ASSERT_EQ(back->trace.size(), 1u);
   EXPECT_EQ(back->trace[0].what, TraceSpan::What::kRead);
   EXPECT_EQ(back->trace[0].ended, Sample().ended);

@@ -50,6 +50,14 @@ void AddTraining(CLI::App* app, RunOptions* o) {
       ->type_name("X")
       ->check(NotNegative())
       ->always_capture_default(false);
+  app->add_option(
+         "--filters", o->filters,
+         "What is not sent, or later, or rounded; separated by commas: kkt[:SHARE], gradients of weights "
+         "that are 0 and stay so, until the workers together have kept SHARE (0.1) of what moves them; "
+         "top-k:SHARE, the largest of each push; skip:PROBABILITY, all but some by chance; "
+         "significant:V[/sqrt], those of V or more (over the root of the clock); f16, bf16, int8. What is "
+         "not sent is kept for later, and sent at the end")
+      ->type_name("LIST");
   app->add_flag("!--no-scale", o->scale,
                 "Take columns as they are. Otherwise, if some value is beyond 1 or columns are of different "
                 "scales, each is divided by its largest value while it is trained; --l1 and --l2 weigh those "
@@ -79,6 +87,23 @@ void AddOptions(CLI::App* app, RunOptions* o) {
       ->always_capture_default(false);
 }
 
+absl::Status CompleteFilters(RunOptions* o) {
+  absl::StatusOr<Filters> filters = ParseFilters(o->filters);
+  if (!filters.ok()) return filters.status();
+  o->filter = *std::move(filters);
+  if (absl::Status s = TakeLinkFilters(o->filter.link); !s.ok()) return s;
+  if (!o->filter.kkt.has_value()) return absl::OkStatus();
+  if (o->rule == "sgd" || o->l1 == 0) {
+    return absl::InvalidArgumentError(
+        "--filters kkt: it leaves out what L1 holds at 0; give --rule ftrl and an --l1 above 0");
+  }
+  if (o->by_queue()) {
+    return absl::InvalidArgumentError(
+        "--filters kkt: what it keeps of an item would be lost with a worker; give --work split");
+  }
+  return absl::OkStatus();
+}
+
 // A worker pushes to every row that it has pulled, and FTRL-proximal cannot be applied to a cached copy: only
 // without its own latest updates a row can be read from the cache again. At S = 0 that makes no difference.
 // Rare words are read again after more clocks than any bound allows, and L1 leaves most of their weights at
@@ -100,6 +125,7 @@ absl::Status Complete(RunOptions* o) {
     return absl::InvalidArgumentError(
         absl::StrCat("--index ", o->index, ": expected less than --workers ", o->workers));
   }
+  if (absl::Status s = CompleteFilters(o); !s.ok()) return s;
   SuitSparseModel(&o->consistency);
   return CheckFolderOf(o->model_out, "--model-out");
 }

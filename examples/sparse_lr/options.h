@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "examples/lib/job_options.h"
+#include "examples/sparse_lr/filters.h"
 #include "examples/sparse_lr/ftrl_reference.h"
 #include "examples/sparse_lr/training_set.h"
 
@@ -23,6 +24,8 @@ struct RunOptions : JobOptions {
   double l2 = 0;              // likewise, of half the sum of w²
   std::optional<float> alpha;
   std::optional<float> beta;
+  std::string filters;  // as they were given; what they mean:
+  Filters filter;
   bool scale = true;  // divide columns that need it
   int epochs = 5;
   uint32_t batch_size = 16;

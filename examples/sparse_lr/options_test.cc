@@ -102,6 +102,19 @@ TEST_F(OptionsTest, TakesAll) {
   EXPECT_EQ(ftrl.lambda2, 3.5f);
 }
 
+TEST_F(OptionsTest, FiltersAreThoseOfTheModel) {
+  const RunOptions o = Parsed({"--coordinator", "c:1", "--filters", "kkt:0.2,top-k:0.5"});
+  EXPECT_EQ(o.filter.kkt, 0.2);
+  EXPECT_EQ(o.filter.push.top_k, 0.5);
+  EXPECT_FALSE(Parsed({"--coordinator", "c:1"}).filter.kkt.has_value());
+  EXPECT_THAT(Refused({"--coordinator", "c:1", "--filters", "kkt", "--rule", "sgd"}),
+              HasSubstr("--rule ftrl"));
+  EXPECT_THAT(Refused({"--coordinator", "c:1", "--filters", "kkt", "--l1", "0"}), HasSubstr("--l1 above 0"));
+  EXPECT_THAT(Refused({"--coordinator", "c:1", "--filters", "kkt", "--work", "queue"}),
+              HasSubstr("--work split"));
+  EXPECT_THAT(Refused({"--coordinator", "c:1", "--filters", "no-such"}), HasSubstr("'no-such'"));
+}
+
 TEST_F(OptionsTest, TheCoordinatorComesFromTheEnvironmentUnlessGiven) {
   EXPECT_THAT(Refused({}), HasSubstr("PACELINE_COORDINATOR"));
   setenv("PACELINE_COORDINATOR", "from:1", 1);

@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "examples/lib/progress.h"
 #include "examples/lib/report.h"
+#include "examples/sparse_lr/filters.h"
 #include "nlohmann/json.hpp"
 
 namespace paceline::examples {
@@ -49,6 +50,7 @@ std::string FormatOutcome(const RunOptions& options, const Outcome& outcome) {
   std::string text;
   AppendScores(outcome, &text);
   text += FormatTotals(options, outcome.totals);
+  text += FormatFilters(options.filter, outcome.totals);
   text += ExplainDifference("objective", outcome.cluster.objective, outcome.reference.objective,
                             outcome.totals, "a smaller --batch or step");
   text += FormatBeyond(options, outcome.totals, outcome.reference.seconds);
@@ -70,6 +72,7 @@ std::string OutcomeJson(const RunOptions& options, const Outcome& outcome) {
       {"epochs", options.epochs},
       {"l1", options.l1},
   });
+  if (!options.filters.empty()) json["filters"] = FiltersJson(options.filter, outcome.totals);
   return json.dump(2) + "\n";
 }
 

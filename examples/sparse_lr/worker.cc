@@ -39,12 +39,19 @@ class Trainer {
     if (!train.ok()) return train.status();
     if (absl::Status s = worker_.Join(); !s.ok()) return s;
     // Under Bsp the table is aggregated: the gradients of a clock are summed over the workers.
-    absl::StatusOr<Table> weights = worker_.client().OpenOrCreate(
-        "weights",
-        Sparse{.dim = 1, .rule = ServerRule(options_, train->shape), .consistency = options_.consistency});
+    absl::StatusOr<Table> weights =
+        worker_.client().OpenOrCreate("weights", Sparse{.dim = 1,
+                                                        .rule = ServerRule(options_, train->shape),
+                                                        .consistency = options_.consistency,
+                                                        .push_filter = options_.filter.push});
     if (!weights.ok()) return weights.status();
     weights_ = *weights;
-    return Train(train->data);
+    if (options_.filter.kkt.has_value()) {
+      kkt_.emplace(MakeKktFilter(options_.filter, FtrlOf(options_, train->shape).lambda1, options_.workers));
+    }
+    if (absl::Status s = Train(train->data); !s.ok()) return s;
+    if (kkt_.has_value()) LookAtAllAgain();
+    return absl::OkStatus();
   }
 
  private:
@@ -59,11 +66,11 @@ class Trainer {
                          .seed = options_.seed},
                         [&](const TrainingBatch& next) {
                           builder.Build(next.rows, &batch);
-                          return TrainOn(batch);
+                          return TrainOn(batch, next.epoch + 1 == options_.epochs);
                         });
   }
 
-  absl::StatusOr<double> TrainOn(const Batch& batch) {
+  absl::StatusOr<double> TrainOn(const Batch& batch, bool last_epoch) {
     const absl::StatusOr<std::vector<float>> weights = worker_.Await(weights_->PullAsync(batch.keys));
     if (!weights.ok()) return weights.status();
     gradient_.resize(batch.keys.size());
@@ -72,14 +79,40 @@ class Trainer {
       return absl::InternalError(
           "the training diverges: the loss is not finite; lower --alpha, --lr or --batch");
     }
-    worker_.Push(*weights_, batch.keys, gradient_);
+    if (!kkt_.has_value()) {
+      worker_.Push(*weights_, batch.keys, gradient_);
+      return loss;
+    }
+    sent_ = batch.keys;
+    kkt_->Filter(*weights, &sent_, &gradient_);
+    CountKkt(batch.keys.size(), last_epoch);
+    worker_.Push(*weights_, sent_, gradient_);
     return loss;
+  }
+
+  void CountKkt(size_t given, bool last_epoch) {
+    counts_.given = kkt_->given();
+    counts_.left_out = kkt_->left_out();
+    if (last_epoch) {
+      counts_.late_given += given;
+      counts_.late_left_out += given - sent_.size();
+    }
+    worker_.SetKkt(counts_);
+  }
+
+  // The reset pass: what the filter has kept of each coordinate.
+  void LookAtAllAgain() {
+    kkt_->Reset(&sent_, &gradient_);
+    worker_.Push(*weights_, sent_, gradient_);
   }
 
   const RunOptions& options_;
   JobWorker& worker_;
   std::optional<Table> weights_;
   std::vector<float> gradient_;
+  std::optional<KktFilter> kkt_;
+  KktCounts counts_;
+  std::vector<uint64_t> sent_;  // keys that it has let pass
 };
 
 }  // namespace

@@ -102,6 +102,8 @@ enum class Bug : uint8_t {
   kLeftOutCalledFresh,  // a row left out of an update for its budget is not told as left out
   kNumberedTwice,        // a part that was sent gets a second number after its stream has broken
   kTickBeforeNumbers,    // a tick leaves while a part of its clock has no number
+  kHeldNotFlushed,       // a flush, or a last tick, leaves behind what filters hold back
+  kFilteredTwice,        // what is sent again goes through its filter again
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

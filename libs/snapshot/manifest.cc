@@ -198,6 +198,9 @@ v1::SnapshotInfo InfoOf(const v1::SnapshotManifest& manifest) {
   info.set_files(static_cast<uint32_t>(manifest.files_size()));
   info.set_rows(RowsOf(manifest));
   info.set_bytes(BytesOf(manifest));
+  for (const v1::Table& table : manifest.tables()) {
+    if (table.holds_back()) info.add_held_back(table.name());
+  }
   return info;
 }
 

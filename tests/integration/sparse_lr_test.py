@@ -145,6 +145,32 @@ class SparseLrTest(unittest.TestCase):
             self.assertEqual(sum(result["observed_staleness_histogram"].values()),
                              result["rows_pulled"] + result["rows_from_cache"])
 
+    def test_filters_leave_out_most_and_change_little(self):
+        plain = self.run_model("ssp:2", 2)
+        self.assertNotIn("filters", plain)
+        for filters, keys in (("kkt", {"kkt"}), ("kkt,top-k:0.5,bf16", {"kkt", "push"}), ("significant:0.2", {"push"})):
+            with self.subTest(filters):
+                result = self.run_model("ssp:2", 2, "--filters", filters)
+                self.assertEqual(result["filters"].keys(), keys)
+                for name, of in result["filters"].items():
+                    print(f"{filters}: {name} {of['share']:.3f} not sent; objective {result['objective']:.4f}, "
+                          f"without {plain['objective']:.4f}")
+                    self.assertGreater(of["share"], 0.3)
+                    self.assertGreater(of["bytes_not_sent"], 0)
+                self.assertLess(result["rows_pushed"], 0.7 * plain["rows_pushed"])
+                self.assertLess(abs(result["objective"] - plain["objective"]), 0.05 * plain["objective"])
+
+    def test_filters_that_do_not_suit_are_refused(self):
+        for more, why in ((["--filters", "kkt", "--rule", "sgd"], "--filters kkt"), (["--filters", "kkt:2"], "'kkt:2'"),
+                          (["--filters", "no-such"], "'no-such'"), (["--filters", "top-k:0.5,skip:0.5"], "one of top-k")):
+            done = subprocess.run([*self.command("ssp:2", *more), "--coordinator", "localhost:1"], capture_output=True,
+                                  text=True, timeout=60)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(why, done.stderr)
+        done = self.up(*self.command("bsp", "--workers", "2", "--filters", "top-k:0.5"))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("push without a filter", done.stderr)
+
     def test_asp(self):
         self.run_model("asp", 2)
 

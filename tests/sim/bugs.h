@@ -109,6 +109,8 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kNumberedTwice, "numbered_twice",
              "Once or NumberOrder or AckLogged or Sealed or Progress or ReadBound or OwnWrites", 20},
     NamedBug{Bug::kTickBeforeNumbers, "tick_before_numbers", "Sealed or NumberOrder or Progress", 20},
+    NamedBug{Bug::kHeldNotFlushed, "held_not_flushed", "Held", 2},
+    NamedBug{Bug::kFilteredTwice, "filtered_twice", "Once", 2},
 };
 
 }  // namespace paceline::sim

@@ -115,6 +115,26 @@ void AddValueBounds(Plan& plan) {
   }
 }
 
+// Filters that hold back pushes to the counting table, in one seed of six; a draw of their own, as for
+// snapshots. What items of work train must be pushed, so these have none; nor do jobs that end while they
+// train.
+void AddPushFilters(Plan& plan) {
+  if (ring::Mix64(/*seed=*/195, plan.seed) % 6 != 4 || plan.workers[0].work || plan.snapshots > 0) return;
+  world::SplitMix64 random(ring::Mix64(/*seed=*/196, plan.seed));
+  for (WorkerPlan& worker : plan.workers) {
+    const uint64_t drawn = world::Uniform(random, 4);
+    const bool decays = world::Chance(random, 0.5);
+    const bool small = world::Chance(random, 0.3);
+    if (worker.aside || worker.bounded || drawn == 3) continue;
+    PushFilter& filter = worker.push_filter;
+    if (drawn == 0) filter.top_k = 0.3;
+    if (drawn == 1) filter.skip = 0.6;
+    if (drawn == 2) filter.significant = 20;
+    filter.decays = drawn == 2 && decays;
+    if (small) filter.held_bytes_max = 400;  // some rows
+  }
+}
+
 // Cuts, in two seeds of five.
 void AddCuts(Plan& plan) {
   world::SplitMix64 random(ring::Mix64(/*seed=*/80, plan.seed));
@@ -263,6 +283,7 @@ Plan Plan::Of(uint64_t seed) {
   AddSubscribers(plan);
   AddBounds(plan);
   AddValueBounds(plan);
+  AddPushFilters(plan);
   AddCuts(plan);
   if (plan.disks) AddDiskFaults(plan);
   AddAges(plan);

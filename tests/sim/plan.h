@@ -78,6 +78,7 @@ struct WorkerPlan {
   uint64_t clocks = UINT64_MAX;       // it finishes after this many of its own, if the job lasts that long
   bool closes_unfinished = false;     // it leaves without its last tick
   bool dies_finishing = false;        // it is killed, once, while its last tick is under way
+  PushFilter push_filter = {};        // of its pushes to the counting table
   bool work = false;                  // it trains the items of the job's work queue beside the rest
   // It is killed, once, this long after it joined, and comes back only when it has been evicted.
   std::optional<absl::Duration> dies_after = std::nullopt;

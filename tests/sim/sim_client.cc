@@ -121,6 +121,7 @@ void SimClient::Start(uint32_t workers, Consistency consistency, Consistency fol
                                                   cache.bytes, cache.trial_rows);
   if (world_.prioritised) gate_->core->RecordTo(&numbers_);
   gate_->core->cache().Watch(this);
+  WatchFilters();
   const auto gate = gate_;
   Enter([&] {
     core().Open([this, gate](absl::Status status) {
@@ -138,7 +139,7 @@ void SimClient::OnOpened(absl::Status status) {
   const table::Schema rates{.dim = kColumns, .rule = table::Sgd{.lr = 1}};
   const table::Schema means{.dim = kMeanColumns, .aggregated = true, .mean = true};
   if (consistency_of_counts_.has_value()) world_.truth.OnBounded(session_);
-  OpenTable("counts", counts, consistency_of_counts_.value_or(consistency_), &counts_, [=, this] {
+  const auto others = [=, this] {
     OpenTable("assigns", assigns, consistency_, &assigns_, [=, this] {
       OpenTable("folded", folded, consistency_of_folded_, &folded_, [=, this] {
         OpenTable("rates", rates, consistency_, &rates_, [=, this] {
@@ -148,21 +149,23 @@ void SimClient::OnOpened(absl::Status status) {
         });
       });
     });
-  });
+  };
+  OpenTable("counts", counts, consistency_of_counts_.value_or(consistency_), &counts_, others, push_filter_);
 }
 
 void SimClient::OpenTable(const std::string& name, const table::Schema& schema, Consistency consistency,
-                          TablePtr* into, std::function<void()> then) {
+                          TablePtr* into, std::function<void()> then, const PushFilter& push_filter) {
   const v1::TableSchema proto = wire::ToProto(schema);
   doing_ = "opening its tables";
   const auto gate = gate_;
   Enter([&] {
-    core().OpenTable(name, &proto, consistency, [this, gate, into, then](absl::StatusOr<TablePtr> table) {
+    const auto opened = [this, gate, into, then](absl::StatusOr<TablePtr> table) {
       if (gate != gate_ || !up()) return;
       if (!table.ok()) return Fail(table.status());
       *into = *table;
       then();
-    });
+    };
+    core().OpenTable(name, &proto, consistency, opened, push_filter);
   });
 }
 
@@ -398,6 +401,7 @@ void SimClient::DrawCounts(bool valid, std::vector<uint64_t>* keys, std::vector<
 }
 
 void SimClient::PushCounts(const TablePtr& table, bool valid) {
+  valid |= table->push_filter.active();  // clients check what they are given before a filter sees it
   std::vector<uint64_t> keys;
   std::vector<float> values;
   DrawCounts(valid, &keys, &values, KeysOf(table));

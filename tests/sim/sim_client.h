@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,6 +59,8 @@ class SimClient : private sdk::CacheWatcher {
   void Enter(absl::FunctionRef<void()> inside) { gate_->Enter(inside); }
   sdk::ClientCore& core() { return *gate_->core; }
 
+  // Checks that what it was given and what it has sent agree: through a flush, or the last tick.
+  void CheckNothingHeld();
   void Push(const TablePtr& table, const std::vector<uint64_t>& keys, const std::vector<float>& values,
             bool valid);
   // `done` is called on success only; any other end of a read is judged here.
@@ -92,6 +95,7 @@ class SimClient : private sdk::CacheWatcher {
   TablePtr wide_;
   std::string doing_ = "nothing yet";
   bool finishing_ = false;  // its last tick is under way, or sent
+  PushFilter push_filter_;  // of its pushes to the counting table
 
  private:
   static constexpr uint64_t kKeys = 40;
@@ -137,7 +141,15 @@ class SimClient : private sdk::CacheWatcher {
   void DrawCounts(bool valid, std::vector<uint64_t>* keys, std::vector<float>* values, uint64_t among);
   void OnOpened(absl::Status status);
   void OpenTable(const std::string& name, const table::Schema& schema, Consistency consistency,
-                 TablePtr* into, std::function<void()> then);
+                 TablePtr* into, std::function<void()> then, const PushFilter& push_filter = {});
+  // Learns what filters leave of pushes, from now on.
+  void WatchFilters();
+  // The client is given a push; returns its number in the truth, of a push through a filter 0.
+  uint64_t NoteGiven(const TablePtr& table, const std::shared_ptr<const sdk::Batch>& batch, bool valid,
+                     uint32_t priority);
+  void Settle(const sdk::Batch& batch, float sign);
+  // What the client holds back is what it was given and has not sent.
+  void CheckHeld();
   void OpenScratchAgain(TableId dropped);
   void OpenWide();
   void AfterVisit();
@@ -158,7 +170,8 @@ class SimClient : private sdk::CacheWatcher {
   absl::Time started_ = absl::InfinitePast();
   uint64_t starts_ = 0;
   bool failing_ = false;
-  std::vector<sdk::CachedRow> hits_;               // of the current read
+  std::map<uint64_t, float> held_;    // what was given and not sent, by key of the counting table
+  std::vector<sdk::CachedRow> hits_;  // of the current read
   std::vector<std::shared_ptr<Reading>> bounded_;  // reads under a value bound that have not ended
   absl::Time armed_ = absl::InfiniteFuture();
   world::SplitMix64 random_{0};

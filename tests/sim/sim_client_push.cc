@@ -1,9 +1,10 @@
-// Pushes, of which some have priorities, and the numbers that their parts get.
+// A client's pushes: what it was given, what filters leave of that and hold back, and the numbers that parts get.
 #include <optional>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/little_endian.h"
 #include "tests/sim/sim_client.h"
 
 namespace paceline::sim {
@@ -33,8 +34,8 @@ void SimClient::Push(const TablePtr& table, const std::vector<uint64_t>& keys,
   Enter([&] {
     const auto batch = sdk::GroupKeys(*core().routes(), table->placement, table->schema.dim, keys, values,
                                       sdk::AllocateFresh);
-    const uint32_t priority = DrawPriority();
-    const uint64_t push = TellTruth(table, batch, valid, priority);
+    const uint32_t priority = table->push_filter.active() ? 0 : DrawPriority();
+    const uint64_t push = NoteGiven(table, batch, valid, priority);
     core().Push({.table = table,
                  .batch = batch,
                  .priority = priority,
@@ -50,7 +51,53 @@ void SimClient::Push(const TablePtr& table, const std::vector<uint64_t>& keys,
                    world_.verdict.Violated(
                        "Progress", absl::StrCat("a push of ", name(), " ends with ", status.ToString()));
                  }});
+    if (table->push_filter.active()) CheckHeld();
   });
+}
+
+void SimClient::WatchFilters() {
+  held_.clear();
+  gate_->core->filters().on_sent = [this](const sdk::TableInfo& table, const sdk::Batch& batch) {
+    Settle(batch, -1);
+    world_.truth.OnPush(session_, core().clock(), table, batch, /*valid=*/true);
+  };
+}
+
+// Of what goes through a filter, parts are made of what it leaves.
+uint64_t SimClient::NoteGiven(const TablePtr& table, const std::shared_ptr<const sdk::Batch>& batch,
+                              bool valid, uint32_t priority) {
+  if (!table->push_filter.active()) return TellTruth(table, batch, valid, priority);
+  Settle(*batch, 1);
+  return 0;
+}
+
+void SimClient::Settle(const sdk::Batch& batch, float sign) {
+  const size_t column = world_.truth.Find(session_)->column;
+  for (uint32_t i = 0; i < batch.entries; ++i) {
+    const char* row = batch.values.get() + i * batch.RowBytes();
+    held_[LoadU64(batch.keys.get() + i * batch.EntryBytes())] += sign * LoadF32(row + column * sizeof(float));
+  }
+}
+
+// A count is at least 1, so a row that is held back is not 0.
+void SimClient::CheckHeld() {
+  std::erase_if(held_, [](const auto& row) { return row.second == 0; });
+  if (!core().failure().ok()) return;
+  if (!held_.empty()) world_.marks.Hit("an update is held back");
+  if (core().filters().held_rows() == held_.size()) return;
+  world_.verdict.Violated(
+      "Held", absl::StrCat(name(), " was given updates of ", held_.size(),
+                           " rows more than it has sent, and holds back ", core().filters().held_rows()));
+}
+
+void SimClient::CheckNothingHeld() {
+  if (!push_filter_.active() || !up() || !core().failure().ok()) return;
+  CheckHeld();
+  if (held_.empty()) return;
+  const auto& [key, value] = *held_.begin();
+  world_.verdict.Violated("Held",
+                          absl::StrCat(name(), " flushes, and of ", held_.size(),
+                                       " rows not all that it was given is sent: ", value, " of row ", key));
 }
 
 }  // namespace paceline::sim

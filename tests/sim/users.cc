@@ -23,7 +23,9 @@ Worker::Worker(World& world, SimCoordinator& coordinator, std::string name, std:
     : SimClient(world, coordinator, std::move(name), std::move(job)),
       plan_(plan),
       together_(together),
-      clocks_(clocks) {}
+      clocks_(clocks) {
+  push_filter_ = plan_.push_filter;
+}
 
 void Worker::Begin() {
   Consistency consistency = Asp{};
@@ -89,6 +91,8 @@ void Worker::Work() {
   if (world_.Chance(plan_.adaptive ? 0.8 : 0.3) && up()) PushRates();
   if (world_.Chance(0.5) && up()) PushMeans();
   if (world_.reduces && world_.Chance(0.5) && up()) PushWide();
+  if (!up()) return;
+  if (plan_.push_filter.active() && world_.Chance(0.05)) Flush();
   if (!up()) return;
   if (plan_.adaptive && world_.Chance(0.5)) return PullRates([this] { Read(); });
   world_.Chance(0.75) ? Read() : ReadFolded();
@@ -202,6 +206,20 @@ void Worker::EndClock() {
   });
 }
 
+// What filters hold back is sent at once.
+void Worker::Flush() {
+  Enter([&] {
+    const bool holds = core().filters().holds();
+    core().Flush(kFinishTimeout, [this, start = starts()](const absl::Status& status) {
+      if (start != starts() || !up() || !core().failure().ok()) return;
+      if (status.ok() || absl::IsInvalidArgument(status)) return;  // of an earlier push
+      world_.verdict.Violated("Progress", absl::StrCat(name(), " cannot flush: ", status.ToString()));
+    });
+    CheckNothingHeld();
+    if (holds) world_.marks.Hit("a flush sends what was held back");
+  });
+}
+
 void Worker::Leave() {
   if (plan_.closes_unfinished) {
     left_ = true;
@@ -225,6 +243,7 @@ void Worker::Leave() {
       left_ = true;
       Linger();
     });
+    CheckNothingHeld();
   });
 }
 

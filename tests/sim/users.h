@@ -35,6 +35,7 @@ class Worker final : public SimClient {
   void Read();
   void ReadFolded();
   void EndClock();
+  void Flush();
   void Leave();
   void Linger();
 

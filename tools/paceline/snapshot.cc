@@ -14,6 +14,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "libs/base/status.h"
 #include "libs/base/text.h"
@@ -39,7 +40,10 @@ absl::Duration Timeout(const SnapshotOptions& options) {
 std::string Text(const v1::SnapshotInfo& info) {
   return absl::StrCat("snapshot ", info.name(), " of job '", info.job(), "': clock ", info.clock(),
                       info.exact() ? ", exact, " : ", not exact, ", info.rows(), " rows, ", info.bytes(),
-                      " bytes", info.data_lost().empty() ? "" : "; DATA LOST ", info.data_lost(), "\n");
+                      " bytes",
+                      info.held_back().empty() ? "" : "; without what clients may have held back of ",
+                      absl::StrJoin(info.held_back(), ", "), info.data_lost().empty() ? "" : "; DATA LOST ",
+                      info.data_lost(), "\n");
 }
 
 std::string Calendar(int64_t unix_s) {

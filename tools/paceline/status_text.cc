@@ -164,6 +164,10 @@ std::string Tables(const v1::StatusReply& status) {
   for (const v1::Table& table : status.tables()) {
     if (table.bound_max() > 0)
       absl::StrAppend(&text, "  ", table.name(), " of ", jobs[table.job()], ": ", BoundText(table), "\n");
+    if (table.holds_back()) {
+      absl::StrAppend(&text, "  ", table.name(), " of ", jobs[table.job()],
+                      ": clients may hold back updates, which snapshots lack\n");
+    }
   }
   return text;
 }

@@ -6,6 +6,7 @@
 #include "libs/base/status.h"
 #include "libs/wire/schema_codec.h"
 #include "sdk/cpp/src/client_state.h"
+#include "sdk/cpp/src/push/filter/check.h"
 #include "sdk/cpp/src/session/promise.h"
 #include "sdk/cpp/src/table_state.h"
 
@@ -37,7 +38,8 @@ table::Schema ToCore(const TableSchema& spec) {
 }
 
 absl::StatusOr<Table> OpenTable(const std::shared_ptr<sdk::ClientState>& state, absl::string_view name,
-                                const v1::TableSchema* schema, const Consistency& consistency) {
+                                const v1::TableSchema* schema, const Consistency& consistency,
+                                const PushFilter& push_filter) {
   // Outlives this call's wait, as the answer may.
   auto table = std::make_shared<std::shared_ptr<const sdk::TableInfo>>();
   const absl::Status opened = state->Await([&](sdk::ClientCore& core, sdk::Done done) {
@@ -46,7 +48,8 @@ absl::StatusOr<Table> OpenTable(const std::shared_ptr<sdk::ClientState>& state, 
         [table, done = std::move(done)](absl::StatusOr<std::shared_ptr<const sdk::TableInfo>> info) mutable {
           if (info.ok()) *table = *std::move(info);
           done(info.status());
-        });
+        },
+        push_filter);
   });
   if (!opened.ok()) return opened;
   return Table(std::make_shared<sdk::TableState>(state, *table));
@@ -93,13 +96,22 @@ absl::StatusOr<Table> Client::OpenOrCreate(absl::string_view name, const TableSc
   if (absl::Status valid = table::Validate(core); !valid.ok()) {
     return absl::Status(valid.code(), absl::StrCat("table '", name, "': ", valid.message()));
   }
+  const Consistency consistency = std::visit([](const auto& spec) { return spec.consistency; }, schema);
+  const PushFilter push_filter = std::visit([](const auto& spec) { return spec.push_filter; }, schema);
+  if (push_filter.active()) {
+    // Before the table is made.
+    const absl::Status suits = sdk::CheckPushFilter(push_filter, consistency, core);
+    if (!suits.ok()) {
+      return absl::Status(suits.code(), absl::StrCat("table '", name, "': push_filter: ", suits.message()));
+    }
+  }
   const v1::TableSchema proto = wire::ToProto(core);
-  return OpenTable(state_, name, &proto,
-                   std::visit([](const auto& spec) { return spec.consistency; }, schema));
+  return OpenTable(state_, name, &proto, consistency, push_filter);
 }
 
-absl::StatusOr<Table> Client::Open(absl::string_view name, const Consistency& consistency) {
-  return OpenTable(state_, name, nullptr, consistency);
+absl::StatusOr<Table> Client::Open(absl::string_view name, const Consistency& consistency,
+                                   const PushFilter& push_filter) {
+  return OpenTable(state_, name, nullptr, consistency, push_filter);
 }
 
 absl::Status Client::DropTable(absl::string_view name) {

@@ -415,6 +415,12 @@ absl::Status ClientState::Finish() {
 // -- the end --
 
 void ClientState::Shut() {
+  // What filters hold back is sent, if it takes no longer than a second.
+  bool holds = false;
+  With([&holds](ClientCore& core) { holds = core.filters().holds() && core.failure().ok(); });
+  if (holds && !internal::WaitingIsForbidden()) {
+    (void)Await([](ClientCore& core, Done done) { core.Flush(kCloseTimeout, std::move(done)); });
+  }
   // First, so that operations under way end with this status and not with an effect of the session's end.
   With([](ClientCore& core) { core.Stop(GoneError()); });
   // A client that failed or never opened has nothing to close, and the coordinator may be away: one try, a

@@ -92,6 +92,7 @@ class Client {
   // has the rank that was asked for.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(ClientOptions options);
 
+  // Sends what is held back of pushes (PushFilter) and waits at most a second until it is committed.
   // Closes the session, and waits at most a second for the coordinator. Operations under way end with
   // CANCELLED, and updates that were pushed but not flushed may be lost: call Finish or Flush first. The
   // coordinator evicts a worker that is destroyed without Finish, so that nobody waits for it.
@@ -104,9 +105,10 @@ class Client {
   // schema. ALREADY_EXISTS: the table has another schema. Both messages name the field. Asks the
   // coordinator, so open a table once and keep the Table.
   absl::StatusOr<Table> OpenOrCreate(absl::string_view name, const TableSchema& schema);
-  // Opens an existing table, whatever its schema, and reads it with `consistency`. NOT_FOUND: there is no
-  // table of this name.
-  absl::StatusOr<Table> Open(absl::string_view name, const Consistency& consistency = Ssp{});
+  // Opens an existing table, whatever its schema, reads it with `consistency` and pushes to it through
+  // `push_filter`. NOT_FOUND: there is no table of this name.
+  absl::StatusOr<Table> Open(absl::string_view name, const Consistency& consistency = Ssp{},
+                             const PushFilter& push_filter = {});
 
   // Opens the work queue `name` of this job; the first caller makes it, and it lasts as long as the job.
   // INVALID_ARGUMENT names an option that is wrong. ALREADY_EXISTS: the queue has other work. UNIMPLEMENTED:
@@ -160,6 +162,7 @@ class Client {
   // operator had accepted their loss. Empty: none.
   std::string data_lost() const;
 
+  // Sends what is held back of pushes (PushFilter).
   // Blocks until all earlier pushes are committed, including those that wait for other operations. It does
   // not wait for pushes of the current clock to aggregated tables, which need the next Tick. Returns the
   // first error of a push since the last Flush, so that no error is lost with a dropped future.

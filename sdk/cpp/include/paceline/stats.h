@@ -75,6 +75,17 @@ struct TimeSplit {
   BlockedSeconds overlapped;
 };
 
+// What went through filters of pushes (push_filter.h). What was not sent, rows_given − rows_sent, was sent as
+// a part of later updates of the same rows, or is held back.
+struct PushFilterStats {
+  uint64_t rows_given = 0;   // pushed
+  uint64_t rows_sent = 0;    // of these, and of what was held back; they count in Stats::rows_pushed too
+  uint64_t bytes_given = 0;  // keys and values of the rows
+  uint64_t bytes_sent = 0;
+  uint64_t rows_held = 0;   // held back now, not since the start; rows of which a rest is held back count too
+  uint64_t bytes_held = 0;  // memory for these
+};
+
 // Counters since the client connected, as Client::stats() returns them: a copy that does not change any more.
 struct Stats {
   WaitSeconds wait;
@@ -85,7 +96,8 @@ struct Stats {
   // times. Empty for a client without a clock.
   std::map<uint64_t, uint64_t> staleness_rows;
 
-  // Rows that Push accepted, whether they are committed or not.
+  // Rows that Push accepted, whether they are committed or not; of a table with a push filter, those that it
+  // sent.
   uint64_t rows_pushed = 0;
   // Rows that pulls fetched from shards.
   uint64_t rows_pulled = 0;
@@ -104,6 +116,8 @@ struct Stats {
   uint64_t bytes_from_cache = 0;
   // Bytes that are pushed and not yet committed: now, not since the start.
   uint64_t bytes_unacknowledged = 0;
+
+  PushFilterStats push_filter;
 
   // Parts of pushes and pulls that were sent more than once: after a broken connection, a move or a refusal.
   uint64_t retries = 0;

@@ -138,8 +138,8 @@ class Table {
   // -- Pull: reads the rows of `keys`, in the order of `keys`. --
   //
   // The table's Consistency decides what a value holds and when a pull waits. A pull sees every earlier push
-  // of this client, committed or not. Exceptions are Asp, and aggregated tables, which show nothing of a
-  // clock that is not complete.
+  // of this client, committed or not. Exceptions are Asp, aggregated tables, which show nothing of a clock
+  // that is not complete, and what a PushFilter holds back.
   //
   // Rows that this client has pulled before come from its cache (ClientOptions::cache_bytes_max) if they are
   // still fresh enough. The client knows of each cached row that it holds every update of clocks < m; a pull

@@ -95,10 +95,11 @@ class WorkQueue {
   absl::StatusOr<std::optional<WorkItem>> Next(const NextOptions& options = {});
 
   // The examples of the item below `position` are trained: their pushes have been made, or wait for
-  // operations before them. Does not block. INVALID_ARGUMENT: not a position within the item, or not an item
-  // that this worker has begun.
+  // operations before them. Does not block. While a filter holds back updates of this client (PushFilter) a
+  // mark counts for nothing. INVALID_ARGUMENT: not a position within the item, or not an item that this
+  // worker has begun.
   absl::Status Mark(const WorkItem& item, uint64_t position);
-  // The whole item is trained. Does not block.
+  // The whole item is trained. Sends what filters hold back. Does not block.
   absl::Status Done(const WorkItem& item);
 
   // Gives back what this worker has not done, items that it has begun from their last mark on, and returns

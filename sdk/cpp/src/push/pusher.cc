@@ -61,6 +61,7 @@ void Pusher::Push(PushCall call) {
                  .clock = context_.worker_clock,
                  .priority = call.priority,
                  .late = late,
+                 .filtered = call.table->push_filter.active(),
                  .push = op.id,
                  .read = call.read});
     if (!late) OnNumbered(line, line.parts().back());

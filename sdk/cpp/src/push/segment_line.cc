@@ -1,9 +1,25 @@
 #include "sdk/cpp/src/push/segment_line.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
+#include "libs/base/planted.h"
+
 namespace paceline::sdk {
+namespace {
+
+// What a filter that looks at a resend too would leave of the part: it holds back the first row.
+std::shared_ptr<const Batch> FilteredAgain(const Part& part) {
+  const Batch& once = *part.batch;
+  auto again = std::make_shared<Batch>(once);
+  again->values = AllocateFresh(once.rows * once.RowBytes());
+  std::memcpy(again->values.get(), once.values.get(), once.rows * once.RowBytes());
+  std::memset(again->values.get() + part.Content()->first_row * once.RowBytes(), 0, once.RowBytes());
+  return again;
+}
+
+}  // namespace
 
 void SegmentLine::Append(Part part) {
   const uint32_t priority = part.priority;
@@ -80,6 +96,8 @@ size_t SegmentLine::Rewind(PartNumber from) {
   for (; sent_ > keep; --sent_) {
     Part& part = parts_[sent_ - 1];
     part.frame = 0;
+    const bool again = part.filtered && Planted(Bug::kFilteredTwice);
+    if (again && part.batch != nullptr) part.batch = FilteredAgain(part);
     part.urgency = std::min(part.priority, UrgencyFrom(sent_));
   }
   return rewound;

@@ -31,6 +31,7 @@ struct Part {
   Clock clock = 0;
   uint32_t priority = 0;                   // a lower number goes first
   bool late = false;                       // it gets its number when it is sent first
+  bool filtered = false;                   // the batch is what a filter left
   uint64_t push = 0;                       // count of the push it belongs to
   std::shared_ptr<PullOp> read = nullptr;  // the pull that wants this part's rows back; null: none
 

@@ -16,6 +16,7 @@ ClientCore::ClientCore(Session::Options options, CoordinatorApi& coordinator, wo
     : context_(clock, random, dialer, std::move(gate), cache_bytes_max, cache_trial_rows,
                options.slice_bytes),
       bounds_(context_),
+      filters_(context_),
       pusher_(context_),
       puller_(context_, pusher_),
       subscriber_(context_),
@@ -23,6 +24,8 @@ ClientCore::ClientCore(Session::Options options, CoordinatorApi& coordinator, wo
                [this](std::shared_ptr<const Routes> routes) { InstallRoutes(std::move(routes)); }) {
   context_.puller = &puller_;
   context_.bounds = &bounds_;
+  context_.filters = &filters_;
+  context_.send_held_back = [this] { SendHeldBack(); };
   bounds_.on_readable = [this] { puller_.OnReadable(); };
   context_.fail = [this](absl::Status why) {
     if (!context_.failure.ok()) return;
@@ -87,6 +90,7 @@ void ClientCore::Push(PushCall call) {
   if (absl::Status may = CheckMayPush(*call.table); !may.ok()) {
     return context_.deferred.Tell(std::move(call.done), std::move(may));
   }
+  call.batch = filters_.Take(call.table, std::move(call.batch));
   const std::shared_ptr<const TableInfo> table = call.table;
   const std::shared_ptr<const Batch> batch = call.batch;
   std::shared_ptr<const WeighedPush> weighed = std::move(call.weighed);
@@ -94,6 +98,14 @@ void ClientCore::Push(PushCall call) {
   pusher_.Push(std::move(call));
   late ? context_.cache.OnLatePush(*table) : TellCache(*table, *batch);
   CountPushed(*table, *batch, std::move(weighed));
+}
+
+void ClientCore::SendHeldBack() {
+  if (!CheckWritable("push").ok()) return;
+  for (const PushFilters::HeldBack& held : filters_.TakeAll()) {
+    pusher_.Push({.table = held.table, .batch = held.batch, .done = [](const absl::Status&) {}});
+    TellCache(*held.table, *held.batch);
+  }
 }
 
 void ClientCore::CountPushed(const TableInfo& table, const Batch& batch,
@@ -237,6 +249,7 @@ absl::Status ClientCore::Tick() {
 
 void ClientCore::Flush(absl::Duration timeout, Done done) {
   if (!context_.failure.ok()) return context_.deferred.Tell(std::move(done), context_.failure);
+  SendHeldBack();
   pusher_.Flush(timeout, std::move(done));
 }
 
@@ -244,6 +257,7 @@ void ClientCore::Finish(absl::Duration timeout, Done done) {
   if (absl::Status may = CheckMayFinish(); !may.ok()) {
     return context_.deferred.Tell(std::move(done), std::move(may));
   }
+  SendHeldBack();
   finishing_ = true;  // the numbers that are sealed now must be the last
   context_.history.Record(history::Finishing{.leaves = true});
   const absl::Time deadline = context_.Now() + timeout;
@@ -301,6 +315,7 @@ void ClientCore::EndFinish(absl::Status status) {
 }
 
 void ClientCore::Close(std::string reason, absl::Duration timeout, Done done) {
+  SendHeldBack();
   session_.Close(std::move(reason), timeout, std::move(done));
 }
 
@@ -311,6 +326,7 @@ void ClientCore::Stop(absl::Status why) {
 Deferred ClientCore::Leave() {
   if (!context_.failure.ok() && !failed_) {
     failed_ = true;
+    filters_.Fail();
     pusher_.Fail(context_.failure);
     puller_.Fail(context_.failure);
     subscriber_.Fail();
@@ -326,6 +342,8 @@ Deferred ClientCore::Leave() {
 Stats ClientCore::stats() const {
   Stats stats = context_.stats;
   stats.bytes_unacknowledged = pusher_.unacknowledged_bytes();
+  stats.push_filter.rows_held = filters_.held_rows();
+  stats.push_filter.bytes_held = filters_.held_bytes();
   stats.time = context_.times->split();
   return stats;
 }

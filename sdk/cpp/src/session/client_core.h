@@ -14,6 +14,7 @@
 #include "paceline/stats.h"
 #include "sdk/cpp/src/bound/value_bounds.h"
 #include "sdk/cpp/src/pull/puller.h"
+#include "sdk/cpp/src/push/filter/push_filters.h"
 #include "sdk/cpp/src/push/pusher.h"
 #include "sdk/cpp/src/session/context.h"
 #include "sdk/cpp/src/session/coordinator_api.h"
@@ -68,8 +69,8 @@ class ClientCore {
   // Opens the session and joins. Call everything else after this has succeeded.
   void Open(Done done);
   void OpenTable(std::string name, const v1::TableSchema* schema, Consistency consistency,
-                 Session::TableCallback done) {
-    session_.OpenTable(std::move(name), schema, std::move(consistency), std::move(done));
+                 Session::TableCallback done, const PushFilter& push_filter = {}) {
+    session_.OpenTable(std::move(name), schema, std::move(consistency), push_filter, std::move(done));
   }
 
   // See Session::AskOfTable.
@@ -90,7 +91,8 @@ class ClientCore {
   void OnHeld(uint64_t id) { pusher_.OnHeld(id); }
   void OnHeldEnded(uint64_t id) { pusher_.OnHeldEnded(id); }
 
-  // Numbers the push's parts at this client's clock and sends them. Never refuses for lack of room: check
+  // Numbers the push's parts at this client's clock and sends them; of a table with a push filter, what that
+  // leaves. Never refuses for lack of room: check
   // awaitable_bytes() first, and for a table under a value bound bounds().Fits().
   void Push(PushCall call);
   // Raises the call's `min_clock` to the bound of the table's model, or to `min_clock` if that is given. Asks
@@ -120,10 +122,13 @@ class ClientCore {
   // Counts rows that a read at clock `reader` took from the cache; the caller named this bound.
   void CountCached(const TableInfo& table, const ClockCounts& hits, Clock reader, std::optional<Clock> bound);
   absl::Status Tick();
+  // Pushes what filters hold back.
+  void SendHeldBack();
+  PushFilters& filters() { return filters_; }
+  // Both send what is held back first. Finish flushes, then sends the last tick.
   void Flush(absl::Duration timeout, Done done);
-  // Flushes, then sends the last tick.
   void Finish(absl::Duration timeout, Done done);
-  // Closes the session, with one try.
+  // Sends what is held back, and closes the session, with one try.
   void Close(std::string reason, absl::Duration timeout, Done done);
   // Ends everything under way with `why`.
   void Stop(absl::Status why);
@@ -191,6 +196,7 @@ class ClientCore {
 
   Context context_;
   ValueBounds bounds_;
+  PushFilters filters_;
   Pusher pusher_;
   Puller puller_;
   Subscriber subscriber_;

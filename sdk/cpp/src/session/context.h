@@ -30,6 +30,7 @@ namespace paceline::sdk {
 inline constexpr BackoffPolicy kDefaultBackoff{.initial = absl::Milliseconds(10), .max = absl::Seconds(1)};
 
 class PullListener;
+class PushFilters;
 class ValueBounds;
 
 // State that all pieces of one core share. Owned by ClientCore; used only inside the gate.
@@ -87,6 +88,7 @@ struct Context {
   std::shared_ptr<const TableInfo> any_table;  // the one that was opened last; null: none yet
   PullListener* puller = nullptr;              // for parts that want their rows back
   ValueBounds* bounds = nullptr;               // of tables under a value bound
+  const PushFilters* filters = nullptr;        // of what is pushed
 
   Stats stats;
   // Where the time of this client's threads goes; shared with futures, which may outlive the client.
@@ -110,6 +112,8 @@ struct Context {
   std::function<void(absl::Status why)> fail;
   // One of exact_reads has ended.
   std::function<void()> exact_read_ended;
+  // Pushes what filters hold back.
+  std::function<void()> send_held_back;
   // A shard has named a version of the map that is newer than the client's.
   std::function<void(MapVersion version)> want_map;
 

@@ -10,6 +10,7 @@
 #include "libs/wire/compact_map.h"
 #include "libs/wire/map_codec.h"
 #include "libs/wire/schema_codec.h"
+#include "sdk/cpp/src/push/filter/check.h"
 #include "sdk/cpp/src/session/promise.h"
 
 namespace paceline::sdk {
@@ -257,7 +258,7 @@ absl::Status Session::TakeMap(const v1::Map& proto) {
 // -- tables --
 
 void Session::OpenTable(std::string name, const v1::TableSchema* schema, Consistency consistency,
-                        TableCallback done) {
+                        const PushFilter& push_filter, TableCallback done) {
   auto request = InSession<v1::OpenTableRequest>();
   request.set_name(name);
   if (schema != nullptr) {
@@ -267,11 +268,13 @@ void Session::OpenTable(std::string name, const v1::TableSchema* schema, Consist
   const Promise promise = PromiseOf(consistency);
   if (promise.adaptive)
     request.set_bound_max(static_cast<uint32_t>(std::min(*promise.staleness, kBoundMost)));
+  if (push_filter.active()) request.set_holds_back(true);
   Ask(&CoordinatorApi::OpenTable, absl::StrCat("open table '", name, "'"), context_.Now() + options_.timeout,
       std::move(request),
-      [this, consistency, done = std::move(done)](absl::StatusOr<v1::OpenTableReply> reply) mutable {
+      [this, consistency, push_filter,
+       done = std::move(done)](absl::StatusOr<v1::OpenTableReply> reply) mutable {
         absl::StatusOr<std::shared_ptr<const TableInfo>> table =
-            reply.ok() ? TakeTable(*reply, consistency) : Judge(reply.status());
+            reply.ok() ? TakeTable(*reply, consistency, push_filter) : Judge(reply.status());
         if (table.ok()) context_.history.TableOpened(**table);
         context_.deferred.Tell(std::move(done), std::move(table));
       });
@@ -294,8 +297,21 @@ absl::Status Session::CheckValueBound(const Consistency& consistency, const tabl
                                                ", and not all are; upgrade them, or use Ssp"));
 }
 
+absl::Status Session::CheckHeldBack(const PushFilter& push_filter, const Consistency& consistency,
+                                    const v1::Table& table, const table::Schema& schema) const {
+  if (!push_filter.active()) return absl::OkStatus();
+  ABSL_RETURN_IF_ERROR(CheckPushFilter(push_filter, consistency, schema));
+  constexpr uint32_t kLevel = 2;
+  if (context_.routes->map.feature_level() >= kLevel && table.holds_back()) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("a filter needs a coordinator and shards of feature level ", kLevel,
+                   ", so that snapshots say what they do not hold, and not all are; upgrade them, or push "
+                   "without a filter"));
+}
+
 absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::OpenTableReply& reply,
-                                                                    const Consistency& consistency) {
+                                                                    const Consistency& consistency,
+                                                                    const PushFilter& push_filter) {
   context_.catalogue_version =
       std::max(context_.catalogue_version, CatalogueVersion(reply.catalogue_version()));
   const v1::Table& table = reply.table();
@@ -310,14 +326,22 @@ absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::Op
     return absl::Status(fits.code(),
                         absl::StrCat("table '", table.name(), "': consistency: ", fits.message()));
   }
+  if (absl::Status fits = CheckHeldBack(push_filter, consistency, table, schema); !fits.ok()) {
+    return absl::Status(fits.code(),
+                        absl::StrCat("table '", table.name(), "': push_filter: ", fits.message()));
+  }
   const TableId id(table.id());
   const int bits = context_.routes->map.ring_bits();
   ABSL_ASSIGN_OR_RETURN(const ring::Placement placement,
                         schema.kind == table::Kind::kRanged
                             ? ring::Placement::Ranged(id, bits, schema.rows, schema.dim)
                             : ring::Placement::Sparse(id, bits));
-  auto info = std::make_shared<const TableInfo>(TableInfo{
-      .id = id, .name = table.name(), .schema = schema, .placement = placement, .consistency = consistency});
+  auto info = std::make_shared<const TableInfo>(TableInfo{.id = id,
+                                                          .name = table.name(),
+                                                          .schema = schema,
+                                                          .placement = placement,
+                                                          .consistency = consistency,
+                                                          .push_filter = push_filter});
   context_.any_table = info;
   context_.changes.Opened(info, table, context_.worker, context_.worker_clock);
   told_version_ = 0;  // this answer may be older than the last one of what has changed

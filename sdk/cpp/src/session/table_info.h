@@ -16,6 +16,7 @@ struct TableInfo {
   table::Schema schema;
   ring::Placement placement;
   Consistency consistency;
+  PushFilter push_filter = {};  // of this client's pushes
 
   // "table 'weights'", for messages.
   std::string Name() const { return "table '" + name + "'"; }

@@ -122,11 +122,14 @@ class CoreHarness {
   }
 
   absl::StatusOr<std::shared_ptr<const TableInfo>> OpenTable(const std::string& name, table::Schema schema,
-                                                             Consistency consistency = Ssp{}) {
+                                                             Consistency consistency = Ssp{},
+                                                             const PushFilter& push_filter = {}) {
     absl::StatusOr<std::shared_ptr<const TableInfo>> table = absl::UnknownError("OpenTable has not ended");
     const v1::TableSchema proto = wire::ToProto(schema);
-    Enter(
-        [&] { core->OpenTable(name, &proto, consistency, [&](auto result) { table = std::move(result); }); });
+    Enter([&] {
+      core->OpenTable(
+          name, &proto, consistency, [&](auto result) { table = std::move(result); }, push_filter);
+    });
     Run();
     return table;
   }

@@ -72,8 +72,9 @@ class FakeCoordinator final : public CoordinatorApi {
   std::vector<v1::DropTableRequest> drops;
   std::vector<v1::ChangeRuleRequest> rule_changes;
   int opens = 0;
-  bool compact_maps = true;  // as a cluster of level 2 sends them
-  bool broken_maps = false;  // … and a byte too many
+  bool compact_maps = true;   // as a cluster of level 2 sends them
+  bool broken_maps = false;   // … and a byte too many
+  bool knows_filters = true;  // it notes that updates are held back
   size_t watches() const { return watches_.size(); }
   uint64_t session = 0;
 
@@ -153,6 +154,7 @@ class FakeCoordinator final : public CoordinatorApi {
       cluster_.AddTable(table.id(), request.schema().dim());
       known = tables_.emplace(request.name(), table).first;
     }
+    if (request.holds_back() && knows_filters) known->second.set_holds_back(true);
     *reply.mutable_table() = known->second;
     reply.set_catalogue_version(tables_.size() + 1);
     Answer(std::move(done), reply);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/cpp/src/push/filter/push_filters.h"
 
 namespace paceline::sdk {
 namespace {
@@ -124,7 +125,8 @@ absl::Status WorkClient::Mark(const WorkItem& item, uint64_t position) {
                                                    " is the examples from ", range.begin, " to ", range.end));
   }
   const uint64_t last = (*mine)->marks.empty() ? (*mine)->mark : (*mine)->marks.back().first;
-  if (position <= last) return absl::OkStatus();
+  // What is held back of these examples would be lost with this worker, and not trained again.
+  if (position <= last || context_.filters->holds()) return absl::OkStatus();
   (*mine)->marks.emplace_back(position, pusher_.Now());
   // A mark per example would make a long list: what is between two of them may be left out.
   constexpr size_t kMarksMax = 64;
@@ -136,6 +138,7 @@ absl::Status WorkClient::Mark(const WorkItem& item, uint64_t position) {
 absl::Status WorkClient::Done(const WorkItem& item) {
   const absl::StatusOr<Mine*> mine = Begun(item, "done");
   if (!mine.ok()) return mine.status();
+  context_.send_held_back();
   // Pushes after the last mark count too, so its end has a mark of its own.
   const wire::WorkRange range = wire::RangeOf(work_.spec, item.number);
   (*mine)->marks.emplace_back(range.end, pusher_.Now());

@@ -22,7 +22,8 @@ using ::testing::IsEmpty;
 
 // A coordinator that hands out items 0, 1, 2 … of 100 items of ten examples.
 struct WorkClientTest : ::testing::Test {
-  WorkClientTest() {
+  explicit WorkClientTest(uint32_t level = 1) {
+    h.cluster.feature_level = level;
     h.coordinator.on_work = [this](const v1::ReportWorkRequest& request) { return Answer(request); };
     EXPECT_THAT(h.Open(), IsOk());
     table = h.OpenTable("w", {.dim = 1}).value();
@@ -140,6 +141,27 @@ TEST_F(WorkClientTest, AnItemIsDoneOnceItsPushesAreCommitted) {
   EXPECT_EQ(MarkReported(0), 0u);
   EXPECT_THAT(h.coordinator.work_reports.back().done(), IsEmpty());
   h.unreachable.clear();
+  h.Advance(absl::Seconds(3));
+  EXPECT_FALSE(held.contains(0));
+}
+
+struct FilteredWorkTest : WorkClientTest {
+  FilteredWorkTest() : WorkClientTest(/*level=*/2) {}
+};
+
+// Who died would take with him what he holds back, and nobody would train it again.
+TEST_F(FilteredWorkTest, AnItemIsDoneOnlyWithWhatWasHeldBackOfIt) {
+  const auto filtered = h.OpenTable("f", {.dim = 1}, Ssp{}, {.significant = 10}).value();
+  const WorkItem item = Begun();
+  h.Push(filtered, std::vector<uint64_t>{1}, std::vector<float>{20});
+  EXPECT_THAT(Mark(item, 3), IsOk());
+  h.Push(filtered, std::vector<uint64_t>{2}, std::vector<float>{3});
+  EXPECT_THAT(Mark(item, 6), IsOk());
+  h.Advance(absl::Seconds(3));
+  EXPECT_EQ(MarkReported(0), 3u) << "the update of the next one is held back";
+  EXPECT_THAT(Done(item), IsOk());
+  EXPECT_FALSE(h.core->filters().holds());
+  EXPECT_GT(h.core->unacknowledged_bytes(), 0u);
   h.Advance(absl::Seconds(3));
   EXPECT_FALSE(held.contains(0));
 }

@@ -29,6 +29,9 @@ absl::StatusOr<v1::OpenTableReply> Tables::Open(const v1::OpenTableRequest& requ
     if (request.create()) ABSL_RETURN_IF_ERROR(CheckSame(*table, request.schema()));
     if (request.bound_max() > table->bound_max())
       ABSL_RETURN_IF_ERROR(AllowBound(*table, request.bound_max()));
+    ABSL_RETURN_IF_ERROR(CheckHoldsBack(request, table->schema()));
+    table = context_.facts.FindTable(job, request.name());
+    if (request.holds_back() && !table->holds_back()) ABSL_RETURN_IF_ERROR(HoldBack(*table));
     *reply.mutable_table() = *context_.facts.FindTable(job, request.name());
   } else if (request.create()) {
     ABSL_ASSIGN_OR_RETURN(*reply.mutable_table(), Create(job, request));
@@ -65,11 +68,31 @@ absl::Status Tables::AllowBound(v1::Table table, uint32_t bound_max) {
   return context_.Commit(changes);
 }
 
+absl::Status Tables::CheckHoldsBack(const v1::OpenTableRequest& request,
+                                    const v1::TableSchema& schema) const {
+  if (!request.holds_back()) return absl::OkStatus();
+  if (schema.aggregated()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "table '", request.name(),
+        "': holds_back: the table is aggregated, and what is held back would be folded into a later "
+        "clock; push every update in its clock"));
+  }
+  return membership_.CheckSpoken(2, absl::StrCat("table '", request.name(), "': holds_back"));
+}
+
+absl::Status Tables::HoldBack(v1::Table table) {
+  table.set_holds_back(true);
+  Changes changes;
+  changes.tables.push_back(std::move(table));
+  return context_.Commit(changes);
+}
+
 absl::StatusOr<v1::Table> Tables::Create(uint32_t job, const v1::OpenTableRequest& request) {
   ABSL_ASSIGN_OR_RETURN(table::Schema schema, wire::SchemaFromProto(request.schema()));
   ABSL_RETURN_IF_ERROR(membership_.CheckSpoken(
       table::LevelOf(schema.rule),
       absl::StrCat("table '", request.name(), "': the rule ", table::NameOfRule(schema.rule))));
+  ABSL_RETURN_IF_ERROR(CheckHoldsBack(request, request.schema()));
   const size_t limit = context_.options.limits.tables;
   const size_t tables = context_.facts.tables().size() + context_.facts.drops().size();
   if (tables >= limit) return TooMany("tables", limit, "use one that exists, or drop one");
@@ -85,6 +108,7 @@ absl::StatusOr<v1::Table> Tables::Create(uint32_t job, const v1::OpenTableReques
   table.set_name(request.name());
   *table.mutable_schema() = wire::ToProto(schema);
   if (request.bound_max() != 0) table.set_bound_max(request.bound_max());
+  if (request.holds_back()) table.set_holds_back(true);
   changes.tables.push_back(table);
   ABSL_RETURN_IF_ERROR(context_.Commit(changes));
   context_.probe.TableCreated(table);

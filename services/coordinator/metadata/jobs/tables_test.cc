@@ -37,6 +37,47 @@ TEST_F(TablesTest, TheFirstOpeningCreatesAndTheShardsAreTold) {
   EXPECT_EQ(catalogue->tables(0).SerializeAsString(), opened->table().SerializeAsString());
 }
 
+v1::OpenTableRequest HoldingBack(const TestCluster& cluster, uint64_t session,
+                                 const v1::TableSchema& schema) {
+  v1::OpenTableRequest request;
+  request.set_session(session);
+  request.set_token(cluster.SecretOf(session));
+  request.set_name("weights");
+  *request.mutable_schema() = schema;
+  request.set_create(true);
+  request.set_holds_back(true);
+  return request;
+}
+
+TEST_F(TablesTest, ThatASessionHoldsBackUpdatesIsKept) {
+  const auto created = cluster_.OpenTable(session_, "weights", SparseSchema(4));
+  ASSERT_THAT(created, IsOk());
+  EXPECT_FALSE(created->table().has_holds_back()) << "manifests of others have no line for it";
+  const auto opened = cluster_.core().OpenTable(HoldingBack(cluster_, session_, SparseSchema(4)));
+  ASSERT_THAT(opened, IsOk());
+  EXPECT_TRUE(opened->table().holds_back());
+  const auto again = cluster_.OpenTable(cluster_.Opened("ctr"), "weights", SparseSchema(4));
+  EXPECT_TRUE(again->table().holds_back()) << "whoever opens it";
+  EXPECT_TRUE(cluster_.core().Status().tables(0).holds_back());
+}
+
+TEST_F(TablesTest, UpdatesOfAnAggregatedTableAreNotHeldBack) {
+  v1::TableSchema schema = SparseSchema(4);
+  schema.set_aggregated(true);
+  EXPECT_THAT(cluster_.core().OpenTable(HoldingBack(cluster_, session_, schema)).status(),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("holds_back: the table is aggregated")));
+  EXPECT_EQ(cluster_.core().Status().tables_size(), 0);
+}
+
+TEST(TablesOfOlderShardsTest, WhatIsHeldBackIsRefused) {
+  TestCluster cluster(2);
+  cluster.shards().level = 1;
+  cluster.JoinShards();
+  const uint64_t session = cluster.Opened("ctr");
+  EXPECT_THAT(cluster.core().OpenTable(HoldingBack(cluster, session, SparseSchema(4))).status(),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("holds_back belongs to feature level 2")));
+}
+
 TEST_F(TablesTest, TheSameSchemaOpensTheSameTable) {
   const auto created = cluster_.OpenTable(session_, "weights", SparseSchema(4));
   const auto opened = cluster_.OpenTable(cluster_.Opened("ctr"), "weights", SparseSchema(4));

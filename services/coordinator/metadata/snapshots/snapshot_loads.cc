@@ -158,6 +158,7 @@ absl::StatusOr<uint32_t> Snapshots::CommitLoad(const std::string& name, const v1
     to.clear_bound_max();
     to.clear_bound();
     to.clear_only_bound();
+    to.clear_holds_back();
     load.add_from(from.id());
     load.add_to(to.id());
   }

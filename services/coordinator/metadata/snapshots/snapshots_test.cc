@@ -20,6 +20,27 @@ TEST_F(SnapshotsTest, WithoutWorkersItIsTakenAtOnce) {
   EXPECT_TRUE(manifest.exact());
   EXPECT_EQ(created->snapshot().rows(), 80u);
   EXPECT_EQ(created->snapshot().created_unix_s(), 1'700'000'000);
+  EXPECT_THAT(created->snapshot().held_back(), IsEmpty());
+}
+
+TEST_F(SnapshotsTest, TheManifestSaysThatClientsMayHoldBackUpdates) {
+  v1::OpenTableRequest request;
+  request.set_session(session_);
+  request.set_token(cluster_.SecretOf(session_));
+  request.set_name("weights");
+  request.set_holds_back(true);
+  ASSERT_THAT(cluster_.core().OpenTable(request), IsOk());
+  const auto created = Done(Create());
+  ASSERT_THAT(created.status(), IsOk());
+  EXPECT_THAT(created->snapshot().held_back(), ::testing::ElementsAre("weights"));
+  const v1::SnapshotManifest manifest = Manifest(created->snapshot().name());
+  EXPECT_TRUE(manifest.tables(0).holds_back());
+  ASSERT_THAT(Done(Restore(manifest.name(), "copy")).status(), IsOk());
+  const v1::StatusReply status = cluster_.core().Status();
+  ASSERT_EQ(status.tables_size(), 2);
+  for (const v1::Table& table : status.tables()) {
+    EXPECT_EQ(table.holds_back(), table.job() == manifest.tables(0).job()) << "nobody holds back the copy's";
+  }
 }
 
 // Store and folders are those of an earlier moment, as a cluster is restored; the directory has gone on.
