@@ -5,7 +5,7 @@
 #
 # LAYER is one of (lowest first):
 #   base      libs/base, libs/world                    std and Abseil only
-#   pure      libs/history, ring, table, clock, wire, log   no threads, clocks, disks, sockets
+#   pure      libs/history, filter, ring, table, clock, wire, log   no threads, clocks, disks, sockets
 #   adapter   libs/history_file, rpc, metrics, stores   files, gRPC, RocksDB, prometheus-cpp
 #   service   services/*, sdk/cpp
 #   program   tools, examples, bench, tests

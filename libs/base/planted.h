@@ -98,6 +98,8 @@ enum class Bug : uint8_t {
   kOlderHandedOut,       // a client hands out a value that is older than the round it has confirmed
   kLeaseOutlived,        // … though it may have been forgotten
   kSeenWhenCommitted,    // a push no longer counts against its bound once it is committed
+  kListByChecksum,       // a list of keys is taken for another one of the same checksum
+  kListsOutliveStream,   // lists of keys that an earlier stream has carried are named on the next
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};
