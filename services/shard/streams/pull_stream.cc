@@ -44,6 +44,9 @@ void PullStream::OnFrame(absl::Cord bytes) {
         request->head.request(),
         MakeRefusal(v1::Refusal::MALFORMED, "hello: missing; the first frame of a stream is a Hello, alone"));
   }
+  if (const absl::Status read = filters_.Decode(*request); !read.ok()) {
+    return Fail(request->head.request(), MakeRefusal(v1::Refusal::MALFORMED, std::string(read.message())));
+  }
   std::make_shared<PullOp>(shared_from_this(), context_, *std::move(request), *caller_)->Start();
 }
 
@@ -54,6 +57,7 @@ void PullStream::Greeted(wire::Frame<v1::PullRequest> request) {
   if (auto refusal = Greet(context_, hello, &caller_, reply.mutable_welcome())) {
     return Fail(0, *std::move(refusal));
   }
+  filters_.Agree(hello, *reply.mutable_welcome());
   greeted_ = true;
   Reply({.head = reply, .keys = {}, .values = {}}, 0);
   {

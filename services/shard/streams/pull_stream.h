@@ -9,6 +9,7 @@
 #include "services/shard/streams/hello.h"
 #include "services/shard/streams/pull_op.h"
 #include "services/shard/streams/replying_stream.h"
+#include "services/shard/streams/stream_filters.h"
 
 namespace paceline::shard {
 
@@ -16,7 +17,8 @@ namespace paceline::shard {
 // the reply when the last of them has answered. Replies go out in the order in which they are complete.
 class PullStream : public ReplyingStream, public std::enable_shared_from_this<PullStream> {
  public:
-  explicit PullStream(Context& context) : ReplyingStream(context, "pull") {}
+  explicit PullStream(Context& context)
+      : ReplyingStream(context, "pull"), filters_(context, Probe::Traffic::kPull) {}
 
   bool TakesFrame() override;
   void OnFrame(absl::Cord bytes) override;
@@ -40,6 +42,7 @@ class PullStream : public ReplyingStream, public std::enable_shared_from_this<Pu
   };
 
   std::optional<Caller> caller_;
+  StreamFilters filters_;
   std::deque<Waiting> replies_ ABSL_GUARDED_BY(mutex_);
   uint64_t replies_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of their values
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;        // the carrier reads no frame until ReadOn
