@@ -6,6 +6,7 @@
 #include "libs/base/status.h"
 #include "libs/wire/schema_codec.h"
 #include "sdk/cpp/src/client_state.h"
+#include "sdk/cpp/src/session/filters.h"
 #include "sdk/cpp/src/session/promise.h"
 #include "sdk/cpp/src/table_state.h"
 
@@ -37,7 +38,8 @@ table::Schema ToCore(const TableSchema& spec) {
 }
 
 absl::StatusOr<Table> OpenTable(const std::shared_ptr<sdk::ClientState>& state, absl::string_view name,
-                                const v1::TableSchema* schema, const Consistency& consistency) {
+                                const v1::TableSchema* schema, const Consistency& consistency,
+                                const LinkFilters& link_filters) {
   // Outlives this call's wait, as the answer may.
   auto table = std::make_shared<std::shared_ptr<const sdk::TableInfo>>();
   const absl::Status opened = state->Await([&](sdk::ClientCore& core, sdk::Done done) {
@@ -46,7 +48,8 @@ absl::StatusOr<Table> OpenTable(const std::shared_ptr<sdk::ClientState>& state, 
         [table, done = std::move(done)](absl::StatusOr<std::shared_ptr<const sdk::TableInfo>> info) mutable {
           if (info.ok()) *table = *std::move(info);
           done(info.status());
-        });
+        },
+        sdk::ToCore(link_filters));
   });
   if (!opened.ok()) return opened;
   return Table(std::make_shared<sdk::TableState>(state, *table));
@@ -95,11 +98,13 @@ absl::StatusOr<Table> Client::OpenOrCreate(absl::string_view name, const TableSc
   }
   const v1::TableSchema proto = wire::ToProto(core);
   return OpenTable(state_, name, &proto,
-                   std::visit([](const auto& spec) { return spec.consistency; }, schema));
+                   std::visit([](const auto& spec) { return spec.consistency; }, schema),
+                   std::visit([](const auto& spec) { return spec.link_filters; }, schema));
 }
 
-absl::StatusOr<Table> Client::Open(absl::string_view name, const Consistency& consistency) {
-  return OpenTable(state_, name, nullptr, consistency);
+absl::StatusOr<Table> Client::Open(absl::string_view name, const Consistency& consistency,
+                                   const LinkFilters& link_filters) {
+  return OpenTable(state_, name, nullptr, consistency, link_filters);
 }
 
 absl::Status Client::DropTable(absl::string_view name) {

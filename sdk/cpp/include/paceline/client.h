@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "paceline/filters.h"
 #include "paceline/future.h"
 #include "paceline/options.h"
 #include "paceline/stats.h"
@@ -104,9 +105,10 @@ class Client {
   // schema. ALREADY_EXISTS: the table has another schema. Both messages name the field. Asks the
   // coordinator, so open a table once and keep the Table.
   absl::StatusOr<Table> OpenOrCreate(absl::string_view name, const TableSchema& schema);
-  // Opens an existing table, whatever its schema, and reads it with `consistency`. NOT_FOUND: there is no
-  // table of this name.
-  absl::StatusOr<Table> Open(absl::string_view name, const Consistency& consistency = Ssp{});
+  // Opens an existing table, whatever its schema, reads it with `consistency`, and filters what travels.
+  // NOT_FOUND: there is no table of this name.
+  absl::StatusOr<Table> Open(absl::string_view name, const Consistency& consistency = Ssp{},
+                             const LinkFilters& link_filters = {});
 
   // Opens the work queue `name` of this job; the first caller makes it, and it lasts as long as the job.
   // INVALID_ARGUMENT names an option that is wrong. ALREADY_EXISTS: the queue has other work. UNIMPLEMENTED:

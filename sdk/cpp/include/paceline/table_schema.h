@@ -4,12 +4,13 @@
 #include <optional>
 #include <variant>
 
+#include "paceline/filters.h"
 #include "paceline/rules.h"
 
 // Describes a table: its rows, its update rule, and how this client reads it. The first OpenOrCreate creates
 // the table. A later one with another schema is refused with ALREADY_EXISTS, and the message names the field
-// that differs. Consistency is not part of the stored schema: it says how *this* client reads. All of these
-// are plain values; OpenOrCreate checks them.
+// that differs. Consistency and filters are not part of the stored schema: they say how *this* client reads,
+// and how its keys and values travel. All of these are plain values; OpenOrCreate checks them.
 namespace paceline {
 
 // -- Consistency: what a worker at clock c gets to read, and when it waits. --
@@ -115,6 +116,8 @@ struct Sparse {
   // does not check whether finite updates add up to more than an f32 holds (docs/rules.md).
   bool accept_non_finite = false;
   uint64_t seed = 0;  // of the initialiser; 0: the coordinator chooses one, another for each table
+  // How keys and values travel between this client and the shards.
+  LinkFilters link_filters = {};
 };
 
 // A table with keys 0 .. rows−1, stored in contiguous blocks, so that it can also be pushed and pulled by
@@ -129,6 +132,7 @@ struct Ranged {
   bool mean = false;
   bool accept_non_finite = false;
   uint64_t seed = 0;
+  LinkFilters link_filters = {};
 };
 
 using TableSchema = std::variant<Sparse, Ranged>;

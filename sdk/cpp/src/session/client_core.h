@@ -68,8 +68,8 @@ class ClientCore {
   // Opens the session and joins. Call everything else after this has succeeded.
   void Open(Done done);
   void OpenTable(std::string name, const v1::TableSchema* schema, Consistency consistency,
-                 Session::TableCallback done) {
-    session_.OpenTable(std::move(name), schema, std::move(consistency), std::move(done));
+                 Session::TableCallback done, const filter::LinkFilters& filters = {}) {
+    session_.OpenTable(std::move(name), schema, std::move(consistency), filters, std::move(done));
   }
 
   // See Session::AskOfTable.

@@ -257,7 +257,7 @@ absl::Status Session::TakeMap(const v1::Map& proto) {
 // -- tables --
 
 void Session::OpenTable(std::string name, const v1::TableSchema* schema, Consistency consistency,
-                        TableCallback done) {
+                        const filter::LinkFilters& filters, TableCallback done) {
   auto request = InSession<v1::OpenTableRequest>();
   request.set_name(name);
   if (schema != nullptr) {
@@ -269,9 +269,9 @@ void Session::OpenTable(std::string name, const v1::TableSchema* schema, Consist
     request.set_bound_max(static_cast<uint32_t>(std::min(*promise.staleness, kBoundMost)));
   Ask(&CoordinatorApi::OpenTable, absl::StrCat("open table '", name, "'"), context_.Now() + options_.timeout,
       std::move(request),
-      [this, consistency, done = std::move(done)](absl::StatusOr<v1::OpenTableReply> reply) mutable {
+      [this, consistency, filters, done = std::move(done)](absl::StatusOr<v1::OpenTableReply> reply) mutable {
         absl::StatusOr<std::shared_ptr<const TableInfo>> table =
-            reply.ok() ? TakeTable(*reply, consistency) : Judge(reply.status());
+            reply.ok() ? TakeTable(*reply, consistency, filters) : Judge(reply.status());
         if (table.ok()) context_.history.TableOpened(**table);
         context_.deferred.Tell(std::move(done), std::move(table));
       });
@@ -295,7 +295,8 @@ absl::Status Session::CheckValueBound(const Consistency& consistency, const tabl
 }
 
 absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::OpenTableReply& reply,
-                                                                    const Consistency& consistency) {
+                                                                    const Consistency& consistency,
+                                                                    const filter::LinkFilters& filters) {
   context_.catalogue_version =
       std::max(context_.catalogue_version, CatalogueVersion(reply.catalogue_version()));
   const v1::Table& table = reply.table();
@@ -316,9 +317,15 @@ absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::Op
                         schema.kind == table::Kind::kRanged
                             ? ring::Placement::Ranged(id, bits, schema.rows, schema.dim)
                             : ring::Placement::Sparse(id, bits));
-  auto info = std::make_shared<const TableInfo>(TableInfo{
-      .id = id, .name = table.name(), .schema = schema, .placement = placement, .consistency = consistency});
+  auto info = std::make_shared<const TableInfo>(TableInfo{.id = id,
+                                                          .name = table.name(),
+                                                          .schema = schema,
+                                                          .placement = placement,
+                                                          .consistency = consistency,
+                                                          .link_filters = filters});
   context_.any_table = info;
+  context_.link_filters = {.push = context_.link_filters.push | filters.push,
+                           .pull = context_.link_filters.pull | filters.pull};
   context_.changes.Opened(info, table, context_.worker, context_.worker_clock);
   told_version_ = 0;  // this answer may be older than the last one of what has changed
   if (PromiseOf(consistency).adaptive) KeepAliveForBounds();

@@ -46,7 +46,7 @@ class Session {
 
   // `schema` of a table to create if it does not exist; nullptr: the table must exist.
   void OpenTable(std::string name, const v1::TableSchema* schema, Consistency consistency,
-                 TableCallback done);
+                 const filter::LinkFilters& filters, TableCallback done);
 
   // Asks for what the request is about, with the table that has this name when it is answered; `request`
   // without session and table. By its id: if the answer is lost and the request repeated, it must not concern
@@ -118,7 +118,8 @@ class Session {
 
   absl::Status CheckValueBound(const Consistency& consistency, const table::Schema& schema) const;
   absl::StatusOr<std::shared_ptr<const TableInfo>> TakeTable(const v1::OpenTableReply& reply,
-                                                             const Consistency& consistency);
+                                                             const Consistency& consistency,
+                                                             const filter::LinkFilters& filters);
   // The coordinator hears of waits sooner, and tells of changes sooner.
   void KeepAliveForBounds();
   // The id of the table that has this name now.

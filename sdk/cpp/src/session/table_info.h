@@ -3,6 +3,7 @@
 #include <string>
 
 #include "libs/base/ids.h"
+#include "libs/filter/filter.h"
 #include "libs/ring/placement.h"
 #include "libs/table/schema.h"
 #include "paceline/table_schema.h"
@@ -16,6 +17,7 @@ struct TableInfo {
   table::Schema schema;
   ring::Placement placement;
   Consistency consistency;
+  filter::LinkFilters link_filters = {};
 
   // "table 'weights'", for messages.
   std::string Name() const { return "table '" + name + "'"; }
