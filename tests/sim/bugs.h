@@ -104,6 +104,9 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kBoundToldEarly, "bound_told_early", "Bound or Rates", 37},
     NamedBug{Bug::kBoundUsedEarly, "bound_used_early", "Bound", 37},
     NamedBug{Bug::kOldRatesInCache, "old_rates_in_cache", "Rates", 327},
+    NamedBug{Bug::kListByChecksum, "list_by_checksum",
+             "Progress or Once or AckLogged or ReadBound or OwnWrites", 1},
+    NamedBug{Bug::kListsOutliveStream, "lists_outlive_stream", "Wire", 1},
 };
 
 }  // namespace paceline::sim

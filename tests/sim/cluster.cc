@@ -79,6 +79,7 @@ Cluster::Cluster(const Plan& plan)
   world_.invariants.durable = plan.durable;
   world_.changes_max = plan.changes_max;
   world_.reduces = plan.reduces;
+  world_.filtered = plan.filtered;
   for (uint32_t s = 0; s < plan.shards + plan.late_shards; ++s) {
     shards_.push_back(
         std::make_unique<SimShard>(world_, coordinator_, s, plan.disks, plan.durable, share_.get()));

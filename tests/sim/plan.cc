@@ -172,6 +172,11 @@ void DrawReductions(Plan& plan) {
   plan.reduces = plan.snapshots == 0 && ring::Mix64(/*seed=*/98, plan.seed) % 4 == 1;
 }
 
+// In one seed of three clients use filters of the link; likewise.
+void DrawLinkFilters(Plan& plan) {
+  plan.filtered = ring::Mix64(/*seed=*/99, plan.seed) % 3 == 1;
+}
+
 }  // namespace
 
 const char* NameOf(FaultKind kind) {
@@ -265,6 +270,7 @@ Plan Plan::Of(uint64_t seed) {
   AddAges(plan);
   AddLateAdds(plan);
   DrawReductions(plan);
+  DrawLinkFilters(plan);
   plan.calm = calm_wanted;
   std::stable_sort(plan.faults.begin(), plan.faults.end(),
                    [](const Fault& a, const Fault& b) { return a.at < b.at; });

@@ -102,6 +102,7 @@ struct Plan {
   uint32_t late_shards = 0;  // that join beside the first ones
   bool by_load = false;      // segments move by load
   bool reduces = false;      // users reduce a table of ranges, too
+  bool filtered = false;     // clients filter what they push and pull
   uint32_t readers = 1;
   uint32_t heirs =
       0;  // workers that start together once all others have gone, and find the clocks as these left them

@@ -155,12 +155,13 @@ void SimClient::OpenTable(const std::string& name, const table::Schema& schema, 
   doing_ = "opening its tables";
   const auto gate = gate_;
   Enter([&] {
-    core().OpenTable(name, &proto, consistency, [this, gate, into, then](absl::StatusOr<TablePtr> table) {
+    const auto opened = [this, gate, into, then](absl::StatusOr<TablePtr> table) {
       if (gate != gate_ || !up()) return;
       if (!table.ok()) return Fail(table.status());
       *into = *table;
       then();
-    });
+    };
+    core().OpenTable(name, &proto, consistency, opened, LinkFiltersNow());
   });
 }
 

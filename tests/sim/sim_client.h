@@ -126,6 +126,8 @@ class SimClient : private sdk::CacheWatcher {
   void OnOpened(absl::Status status);
   void OpenTable(const std::string& name, const table::Schema& schema, Consistency consistency,
                  TablePtr* into, std::function<void()> then);
+  // Those of this start, of all its tables.
+  filter::LinkFilters LinkFiltersNow() const;
   void OpenScratchAgain(TableId dropped);
   void OpenWide();
   void AfterVisit();
