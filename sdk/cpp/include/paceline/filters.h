@@ -7,10 +7,10 @@
 // has its own for what is pushed and for what is pulled, a member of Sparse and Ranged and an argument of
 // Client::Open:
 //
-//   client->OpenOrCreate("weights", Sparse{.dim = 2,
-//                                          .link_filters = {.push = {.key_lists = true, .compression =
-//                                          Compression::kLz4},
-//                                                           .pull = {.key_lists = true}}});
+//   paceline::Sparse schema{.dim = 2};
+//   schema.link_filters.push = {.key_lists = true, .compression = paceline::Compression::kLz4};
+//   schema.link_filters.pull = {.key_lists = true};
+//   auto weights = client->OpenOrCreate("weights", schema);
 //
 // They are not part of the stored schema: each client has its own.
 //
@@ -39,7 +39,7 @@ enum class Packing {
 enum class Compression {
   kNone,
   kLz4,
-  kZstd,  // level 1: fewer bytes than LZ4, some three times its time
+  kZstd,  // level 1: fewer bytes than LZ4, for several times its time
 };
 
 // For one direction of one table.
