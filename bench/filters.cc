@@ -53,10 +53,11 @@ std::vector<Batch> MakeBatches(bool smallest, uint32_t dim) {
 // A client with a table of its own, and what it cost in each round.
 struct Contender {
   std::string filters;
-  Session session;
-  std::optional<Table> table;
+  Session session = {};
+  std::optional<Table> table = std::nullopt;
   // A value each round: of one key.
-  std::vector<double> push_bytes, push_cpu, push_seconds, pull_bytes, pull_cpu, pull_seconds;
+  std::vector<double> push_bytes = {}, push_cpu = {}, push_seconds = {};
+  std::vector<double> pull_bytes = {}, pull_cpu = {}, pull_seconds = {};
 };
 
 absl::StatusOr<Contender> Join(const Setting& setting, const std::string& filters, uint32_t dim) {
