@@ -7,6 +7,7 @@
 #include "CLI/CLI.hpp"
 #include "bench/consistency/consistency.h"
 #include "bench/elastic.h"
+#include "bench/filters.h"
 #include "bench/p3.h"
 #include "bench/peers/machine_systems.h"
 #include "bench/peers/meters.h"
@@ -54,6 +55,8 @@ constexpr Workload kWorkloads[] = {
      paceline::bench::Size, /*own_cluster=*/true},
     {"replicas", "the sparse workload with 0, 1 and 2 replicas; starts clusters of its own",
      paceline::bench::WithReplicas, /*own_cluster=*/true},
+    {"filters", "filters of the link on rows that are pushed and pulled again and again; likewise",
+     paceline::bench::Filters, /*own_cluster=*/true, paceline::bench::PrintFilters},
     {"disks", "pushes with disks written behind and with durable acknowledgements; likewise",
      paceline::bench::WithDisks, /*own_cluster=*/true},
     {"skew",

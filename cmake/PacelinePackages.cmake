@@ -14,5 +14,7 @@ find_package(nlohmann_json CONFIG REQUIRED)
 find_package(CURL 7.88 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip>=1.7)  # its config file asks for programs that are not needed
+pkg_check_modules(LZ4 REQUIRED IMPORTED_TARGET liblz4>=1.9)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd>=1.5)
 find_package(GTest 1.12 CONFIG REQUIRED)
 find_package(benchmark 1.7 CONFIG REQUIRED)

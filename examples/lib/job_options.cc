@@ -134,6 +134,15 @@ void AddWorkOptions(CLI::App* app, JobOptions* o) {
       "others. Give it their command line, and --join");
 }
 
+void AddLinkFilterOption(CLI::App* app, JobOptions* o) {
+  app->add_option(
+         "--filters", o->filter_names,
+         "Filters between workers and shards, separated by commas: keys, delta, lz4, zstd; f16, bf16 or "
+         "int8, which round what is pulled; push: or pull: before a name for one direction "
+         "(docs/filters.md)")
+      ->type_name("NAMES");
+}
+
 void AddClusterOptions(CLI::App* app, JobOptions* o) {
   app->add_option("--coordinator", o->coordinator, "The cluster's coordinator")
       ->type_name("HOST:PORT")
@@ -177,6 +186,10 @@ absl::Status CompleteJobOptions(absl::string_view program, JobOptions* o) {
   absl::StatusOr<Consistency> consistency = ParseModel(o->model);
   if (!consistency.ok()) return consistency.status();
   o->consistency = *consistency;
+  absl::StatusOr<LinkFilters> link_filters = ParseLinkFilters(o->filter_names);
+  if (!link_filters.ok())
+    return absl::InvalidArgumentError(absl::StrCat("--", link_filters.status().message()));
+  o->link_filters = *link_filters;
   if (o->coordinator.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("no coordinator: give --coordinator HOST:PORT or set PACELINE_COORDINATOR; or let "

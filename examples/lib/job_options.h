@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "paceline/filters.h"
 #include "paceline/options.h"
 #include "paceline/table_schema.h"
 
@@ -23,6 +24,8 @@ struct JobOptions {
   uint32_t workers = 4;
   std::string model = "ssp:2";  // as it was given; what it means:
   Consistency consistency = Ssp{.staleness = 2};
+  std::string filter_names;  // as they were given (AddLinkFilterOption); what they mean:
+  LinkFilters link_filters;
   uint64_t seed = 1;
   std::string coordinator;  // host:port
   std::string job;
@@ -57,6 +60,8 @@ CLI::Validator ExistingFile();
 void AddJobOptions(CLI::App* app, absl::string_view a_clock, JobOptions* options);
 // Adds those of how workers share their work: --work, --count-work and --join.
 void AddWorkOptions(CLI::App* app, JobOptions* options);
+// Adds --filters, of the link.
+void AddLinkFilterOption(CLI::App* app, JobOptions* options);
 // As AddJobOptions does for a cluster only: --coordinator, --job and --timeout.
 void AddClusterOptions(CLI::App* app, JobOptions* options);
 

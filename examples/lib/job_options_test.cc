@@ -20,6 +20,7 @@ absl::StatusOr<JobOptions> Parse(std::vector<std::string> arguments) {
   CLI::App app("about", "example");
   AddJobOptions(&app, "a batch of every worker", &options);
   AddWorkOptions(&app, &options);
+  AddLinkFilterOption(&app, &options);
   if (ParseArguments(&app, static_cast<int>(argv.size()), argv.data()).has_value()) {
     return absl::UnknownError("the command line was refused");
   }
@@ -61,6 +62,15 @@ TEST(ParseModelTest, ModelNames) {
                             "vap:x",      "vap:inf",   "vap:1/log",     "essp:4/",  "essp:4/0",  "essp:/9"}) {
     EXPECT_EQ(ParseModel(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
   }
+}
+
+TEST(JobOptionsTest, FiltersOfTheLinkByTheirNames) {
+  const JobOptions o = Parsed({"--coordinator", "c:1", "--filters", "keys,push:lz4"});
+  EXPECT_TRUE(o.link_filters.push.key_lists);
+  EXPECT_EQ(o.link_filters.push.compression, Compression::kLz4);
+  EXPECT_EQ(o.link_filters.pull, Filters{.key_lists = true});
+  EXPECT_THAT(Parse({"--coordinator", "c:1", "--filters", "gzip"}).status().message(),
+              AllOf(StartsWith("--filters: "), HasSubstr("'gzip'")));
 }
 
 TEST(JobOptionsTest, TakesAll) {

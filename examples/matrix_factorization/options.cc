@@ -23,6 +23,7 @@ void AddOptions(CLI::App* app, FactorOptions* o) {
       ->check(ExistingFile());
   AddJobOptions(app, "a batch of every worker", o);
   AddWorkOptions(app, o);
+  AddLinkFilterOption(app, o);
   app->add_option("--rank", o->rank, "Factors of a user and of an item")
       ->type_name("K")
       ->check(Within(1, 16'381));

@@ -48,7 +48,8 @@ class Trainer {
                                                    .init = Uniform{-kStart, kStart},
                                                    .rule = Add{},
                                                    .consistency = options_.consistency,
-                                                   .seed = seed});
+                                                   .seed = seed,
+                                                   .link_filters = options_.link_filters});
     if (table.ok()) *opened = *table;
     return table.status();
   }

@@ -104,6 +104,8 @@ enum class Bug : uint8_t {
   kTickBeforeNumbers,    // a tick leaves while a part of its clock has no number
   kHeldNotFlushed,       // a flush, or a last tick, leaves behind what filters hold back
   kFilteredTwice,        // what is sent again goes through its filter again
+  kListByChecksum,       // a list of keys is taken for another one of the same checksum
+  kListsOutliveStream,   // lists of keys that an earlier stream has carried are named on the next
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -13,7 +13,8 @@ Context::Context(ShardOptions options, const world::Clock& clock, Probe& probe, 
       probe_(probe),
       disk_(disk),
       streams_(options_.stream_bytes_max, options_.window_bytes),
-      replies_(std::make_shared<ReplyBudget>(options_.all_replies_bytes_max)) {
+      replies_(std::make_shared<ReplyBudget>(options_.all_replies_bytes_max)),
+      key_lists_(std::make_shared<KeyListRoom>(options_.key_lists_bytes_max)) {
   if (options_.helper_thread) helper_ = std::make_unique<Helper>();
   for (int i = 0; i < std::max(options_.executors, 1); ++i) {
     batches_.push_back(std::make_unique<engine::Batch>());

@@ -22,6 +22,7 @@
 #include "services/shard/executor.h"
 #include "services/shard/probe.h"
 #include "services/shard/segment/segment_host.h"
+#include "services/shard/streams/key_list_room.h"
 #include "services/shard/streams/reply_budget.h"
 #include "services/shard/streams/stream_budget.h"
 
@@ -46,6 +47,7 @@ struct ShardOptions {
   uint64_t frame_bytes_max = uint64_t{8} << 20;
   uint64_t reply_bytes_max = uint64_t{64} << 20;         // replies waiting to be read, per pull stream
   uint64_t all_replies_bytes_max = uint64_t{512} << 20;  // of all streams
+  uint64_t key_lists_bytes_max = uint64_t{256} << 20;    // lists of keys that all streams keep for filters
   // Rows of each table whose last change a segment keeps, for readers that ask what has changed, or
   // subscribe.
   size_t changes_max = log::ChangeLog::kRowsMax;
@@ -168,6 +170,8 @@ class Context {
   const KnownSessions& known_sessions() const { return known_sessions_; }
   ReplyBudget& replies() { return *replies_; }
   const ReplyBudget& replies() const { return *replies_; }
+  KeyListRoom& key_lists() { return *key_lists_; }
+  const KeyListRoom& key_lists() const { return *key_lists_; }
   StreamBudget& streams() { return streams_; }
   const StreamBudget& streams() const { return streams_; }
   // So much waits for a working disk that clients must slow down to its pace: they are granted nothing anew;
@@ -197,6 +201,7 @@ class Context {
   std::atomic<uint64_t> stream_ids_{0};
   StreamBudget streams_;
   const std::shared_ptr<ReplyBudget> replies_;
+  const std::shared_ptr<KeyListRoom> key_lists_;
   mutable Mutex mutex_;
   std::shared_ptr<const View> view_ ABSL_GUARDED_BY(mutex_) = std::make_shared<const View>();
   WantCatalogue want_catalogue_ ABSL_GUARDED_BY(mutex_);

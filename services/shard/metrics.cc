@@ -72,6 +72,13 @@ MetricsProbe::MetricsProbe(metrics::Exposer& page)
         {{"reason",
           absl::AsciiStrToLower(v1::Refusal::Reason_Name(static_cast<v1::Refusal::Reason>(reason)))}});
   }
+  for (const Traffic traffic : {Traffic::kPush, Traffic::kPull}) {
+    for (const uint32_t number : filter::FilterSet::All().Numbers()) {
+      filters_[static_cast<size_t>(traffic)].emplace_back(
+          page, traffic == Traffic::kPush ? "push" : "pull",
+          std::string(filter::NameOf(static_cast<filter::Filter>(number))));
+    }
+  }
 }
 
 void MetricsProbe::PushFrame(uint64_t bytes, uint64_t parts) {
@@ -113,6 +120,25 @@ void MetricsProbe::SetUpdated(uint64_t rows, uint64_t bytes, bool known) {
 
 void MetricsProbe::Refused(v1::Refusal::Reason reason) {
   if (reason >= 0 && reason < v1::Refusal::Reason_ARRAYSIZE) refused_[reason]->Add(1);
+}
+
+MetricsProbe::FilterWork::FilterWork(metrics::Exposer& page, const std::string& traffic,
+                                     const std::string& filter)
+    : plain(page.AddCounter("paceline_shard_filter_plain_bytes_total",
+                            "Bytes of keys and values that filters of the link have coded or decoded, on the "
+                            "shard's side.",
+                            {{"traffic", traffic}, {"filter", filter}})),
+      coded(page.AddCounter("paceline_shard_filter_coded_bytes_total", "The same on the link's side.",
+                            {{"traffic", traffic}, {"filter", filter}})),
+      seconds(page.AddCounter("paceline_shard_filter_seconds_total", "CPU time that this took the shard.",
+                              {{"traffic", traffic}, {"filter", filter}})) {}
+
+void MetricsProbe::Filtered(Traffic traffic, filter::Filter filter, uint64_t plain, uint64_t coded,
+                            absl::Duration took) {
+  const FilterWork& work = filters_[static_cast<size_t>(traffic)][static_cast<size_t>(filter) - 1];
+  work.plain.Add(static_cast<double>(plain));
+  work.coded.Add(static_cast<double>(coded));
+  work.seconds.Add(absl::ToDoubleSeconds(took));
 }
 
 MetricsProbe::Carried::Carried(metrics::Exposer& page, const std::string& direction)
@@ -331,6 +357,8 @@ void ShowShard(metrics::Families& families, Shard& shard, const std::string& dat
                  static_cast<double>(context.replies().taken()));
   families.Gauge("paceline_shard_reply_budget_bytes", "What they may take.",
                  static_cast<double>(context.replies().bytes_max()));
+  families.Gauge("paceline_shard_key_list_bytes", "Memory for lists of keys that was promised to streams.",
+                 static_cast<double>(context.key_lists().promised()));
   families.Gauge("paceline_shard_parked_reads", "Parts of pulls waiting now.",
                  static_cast<double>(beat->parked()));
   ShowLoad(families, state->load);

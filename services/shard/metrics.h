@@ -1,6 +1,8 @@
 #pragma once
 
 #include <array>
+#include <string>
+#include <vector>
 
 #include "libs/metrics/exposer.h"
 #include "services/shard/probe.h"
@@ -23,6 +25,8 @@ class MetricsProbe : public Probe {
   void StalenessObserved(Model model, uint64_t staleness, uint64_t rows) override;
   void SetUpdated(uint64_t rows, uint64_t bytes, bool known) override;
   void Refused(v1::Refusal::Reason reason) override;
+  void Filtered(Traffic traffic, filter::Filter filter, uint64_t plain, uint64_t coded,
+                absl::Duration took) override;
   void ReplicateSent(const ReplicateFrame& frame) override;
   void ReplicateReceived(const ReplicateFrame& frame) override;
   void StreamOpened(const std::string& kind) override;
@@ -37,6 +41,13 @@ class MetricsProbe : public Probe {
     metrics::Counter& bytes;
     metrics::Counter& records;
     metrics::Counter& pages;
+  };
+  // Counts what one filter does with one kind of traffic.
+  struct FilterWork {
+    FilterWork(metrics::Exposer& page, const std::string& traffic, const std::string& filter);
+    metrics::Counter& plain;
+    metrics::Counter& coded;
+    metrics::Counter& seconds;
   };
   metrics::Gauge& Streams(const std::string& kind);
 
@@ -65,6 +76,7 @@ class MetricsProbe : public Probe {
   metrics::Gauge& replicate_streams_;
   Carried sent_;
   Carried received_;
+  std::array<std::vector<FilterWork>, 2> filters_;  // by traffic and filter
 };
 
 // Adds the shard's present state to its page: rows, memory, queues, clocks, the progress of followers.

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "libs/filter/filter.h"
 #include "libs/history/event.h"
 #include "libs/log/primary.h"
 #include "libs/ring/segment_map.h"
@@ -46,6 +47,11 @@ class Probe {
   // changed is not known, or too much.
   virtual void SetUpdated(uint64_t /*rows*/, uint64_t /*bytes*/, bool /*known*/) {}
   virtual void Refused(v1::Refusal::Reason /*reason*/) {}
+  // A filter of the link has coded or decoded keys or values of pushes, or of pulls: so many bytes on the
+  // shard's side, and on the link's.
+  enum class Traffic { kPush, kPull };
+  virtual void Filtered(Traffic /*traffic*/, filter::Filter /*filter*/, uint64_t /*plain*/,
+                        uint64_t /*coded*/, absl::Duration /*took*/) {}
   // Frames of Replicate streams: to followers elsewhere, and from primaries elsewhere.
   struct ReplicateFrame {
     uint64_t bytes = 0;

@@ -89,6 +89,18 @@ class BenchTest(unittest.TestCase):
                 pushes.setdefault(result["limit_name"], []).append(result)
         return pushes
 
+    def test_filters(self):
+        results = self.run_by_itself("filters")
+        metrics = {f"{way} {what}" for way in ("push", "pull") for what in ("bytes/key", "CPU ns/key", "keys/s")}
+        self.assertEqual({result["metric"] for result in results}, metrics)
+        self.assertLessEqual({"none", "keys", "delta", "lz4", "zstd", "f16", "bf16", "int8"},
+                             {result["params"]["filters"] for result in results})
+        saved = {(r["params"]["filters"], r["params"]["dim"]): r["ratio"] for r in results
+                 if r["metric"] == "push bytes/key"}
+        self.assertEqual(saved["none", 2], 1)
+        self.assertLess(saved["keys", 2], 0.9)
+        self.assertLess(saved["int8", 16], 0.9)
+
     def test_replicas(self):
         pushes = self.run_with_own_clusters("replicas")["no replicas"]
         self.assertEqual([result["params"]["replicas"] for result in pushes], [0, 1, 2])

@@ -64,6 +64,7 @@ constexpr const char* kMarks[] = {
     "a bound changes",
     "a tick does not speak for a segment",
     "a tick needs no grant",
+    "keys are named by their list",
     "a tick rides on a part",
     "a tick waits for its parts",
     "a worker joins at a later clock",

@@ -111,6 +111,9 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kTickBeforeNumbers, "tick_before_numbers", "Sealed or NumberOrder or Progress", 20},
     NamedBug{Bug::kHeldNotFlushed, "held_not_flushed", "Held", 2},
     NamedBug{Bug::kFilteredTwice, "filtered_twice", "Once", 2},
+    NamedBug{Bug::kListByChecksum, "list_by_checksum",
+             "Progress or Once or AckLogged or ReadBound or OwnWrites", 1},
+    NamedBug{Bug::kListsOutliveStream, "lists_outlive_stream", "Wire", 1},
 };
 
 }  // namespace paceline::sim

@@ -81,6 +81,7 @@ Cluster::Cluster(const Plan& plan)
   world_.work.SetInOrder(plan.work_in_order);
   world_.reduces = plan.reduces;
   world_.prioritised = plan.prioritised;
+  world_.filtered = plan.filtered;
   for (uint32_t s = 0; s < plan.shards + plan.late_shards; ++s) {
     shards_.push_back(
         std::make_unique<SimShard>(world_, coordinator_, s, plan.disks, plan.durable, share_.get()));

@@ -195,6 +195,11 @@ void DrawReductions(Plan& plan) {
   plan.prioritised = ring::Mix64(/*seed=*/3200, plan.seed) % 5 == 4;  // a draw of its own, as for snapshots
 }
 
+// In one seed of three clients use filters of the link; likewise.
+void DrawLinkFilters(Plan& plan) {
+  plan.filtered = ring::Mix64(/*seed=*/99, plan.seed) % 3 == 1;
+}
+
 }  // namespace
 
 const char* NameOf(FaultKind kind) {
@@ -289,6 +294,7 @@ Plan Plan::Of(uint64_t seed) {
   AddAges(plan);
   AddLateAdds(plan);
   DrawReductions(plan);
+  DrawLinkFilters(plan);
   plan.calm = calm_wanted;
   std::stable_sort(plan.faults.begin(), plan.faults.end(),
                    [](const Fault& a, const Fault& b) { return a.at < b.at; });

@@ -105,6 +105,7 @@ struct Plan {
   bool by_load = false;      // segments move by load
   bool reduces = false;      // users reduce a table of ranges, too
   bool prioritised = false;  // users push with priorities, in small slices
+  bool filtered = false;     // clients filter what they push and pull
   uint32_t readers = 1;
   uint32_t heirs =
       0;  // workers that start together once all others have gone, and find the clocks as these left them

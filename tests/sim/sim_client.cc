@@ -165,7 +165,7 @@ void SimClient::OpenTable(const std::string& name, const table::Schema& schema, 
       *into = *table;
       then();
     };
-    core().OpenTable(name, &proto, consistency, opened, push_filter);
+    core().OpenTable(name, &proto, consistency, opened, push_filter, LinkFiltersNow());
   });
 }
 

@@ -142,6 +142,8 @@ class SimClient : private sdk::CacheWatcher {
   void OnOpened(absl::Status status);
   void OpenTable(const std::string& name, const table::Schema& schema, Consistency consistency,
                  TablePtr* into, std::function<void()> then, const PushFilter& push_filter = {});
+  // Those of the link, of this start and all its tables.
+  filter::LinkFilters LinkFiltersNow() const;
   // Learns what filters leave of pushes, from now on.
   void WatchFilters();
   // The client is given a push; returns its number in the truth, of a push through a filter 0.

@@ -1,4 +1,4 @@
-// The table of ranges that clients push to and reduce.
+// The table of ranges that clients push to and reduce; and filters of all tables.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +14,17 @@ void SimClient::OpenWide() {
   if (!world_.reduces) return begin();
   OpenTable("wide", {.kind = table::Kind::kRanged, .dim = kColumns, .rows = kWideRows}, consistency_, &wide_,
             begin);
+}
+
+// Nothing that rounds: what is read is judged.
+filter::LinkFilters SimClient::LinkFiltersNow() const {
+  using filter::Filter;
+  if (!world_.filtered) return {};
+  filter::LinkFilters filters{.push = {Filter::kKeys}, .pull = {Filter::kKeys}};
+  if ((starts_ + static_cast<unsigned char>(name().back())) % 2 == 0) return filters;
+  filters.push = {Filter::kKeys, Filter::kDelta, Filter::kInt8, Filter::kLz4};
+  filters.pull = {Filter::kKeys, Filter::kDelta, Filter::kZstd};
+  return filters;
 }
 
 void SimClient::PushWide() {

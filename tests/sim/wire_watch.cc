@@ -2,9 +2,52 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "libs/filter/filter.h"
 #include "libs/wire/frame.h"
 
 namespace paceline::sim {
+namespace {
+
+// For decoders whose work is of no interest here.
+struct NoClock final : world::Clock {
+  absl::Time Now() const override { return absl::UnixEpoch(); }
+};
+struct NoObserver final : filter::Observer {
+  void Filtered(filter::Filter, uint64_t, uint64_t, absl::Duration) override {}
+};
+const NoClock no_clock;
+NoObserver no_observer;
+
+constexpr size_t kFrameBytesMax = size_t{8} << 20;
+
+}  // namespace
+
+void WireWatch::ReadKeys(Stream& stream, absl::Span<const uint32_t> filters, v1::KeyForm form,
+                         absl::Cord& keys) {
+  const auto applied = filter::AppliedOf(filters, filter::FilterSet::All());
+  if (!applied.ok()) return verdict_.Violated("Wire", applied.status().ToString());
+  if (stream.keys == nullptr) {
+    stream.keys = std::make_shared<filter::KeyDecoder>(no_clock, no_observer);
+    stream.keys->Begin(filter::kListBytesMax);
+  }
+  const bool named = applied->Has(filter::Filter::kKeys) && keys.StartsWith("\x02");
+  const absl::Status read =
+      stream.keys->Decode(*applied, form == v1::KEY_FORM_KEYS ? 1 : 2, kFrameBytesMax, keys);
+  if (!read.ok()) return verdict_.Violated("Wire", read.ToString());
+  if (named) marks_.Hit("keys are named by their list");
+}
+
+uint64_t WireWatch::WeightOf(Stream& stream, uint64_t bytes, wire::Frame<v1::PushPullRequest> request) {
+  if (request.head.filters().empty()) return bytes;
+  const size_t coded = request.BlobBytes();
+  ReadKeys(stream, request.head.filters(), request.head.key_form(), request.keys);
+  const auto applied = filter::AppliedOf(request.head.filters(), filter::FilterSet::All());
+  if (!applied.ok()) return bytes;
+  const absl::Status read =
+      filter::DecodeValues(*applied, kFrameBytesMax, request.values, no_clock, no_observer);
+  if (!read.ok()) verdict_.Violated("Wire", read.ToString());
+  return filter::Weight(bytes, coded, request.BlobBytes());
+}
 
 void WireWatch::OnSent(const StreamInfo& info, Side from, const absl::Cord& frame) {
   if (info.kind == world::StreamKind::kReplicate) return;
@@ -114,7 +157,8 @@ void WireWatch::OnPushSent(Stream& stream, const absl::Cord& frame) {
   const uint64_t pushed = stream.pushed.empty() ? 0 : stream.pushed.back();
   if (!parts->empty()) CheckGranted(stream, pushed);
   if (parts->empty() && pushed >= stream.heard) marks_.Hit("a tick needs no grant");
-  stream.pushed.push_back(parts->empty() ? pushed : pushed + frame.size());
+  const uint64_t weight = WeightOf(stream, frame.size(), *request);
+  stream.pushed.push_back(parts->empty() ? pushed : pushed + weight);
 }
 
 void WireWatch::CheckGranted(const Stream& stream, uint64_t pushed) {
@@ -180,7 +224,7 @@ void WireWatch::MarkRefusal(const Stream& stream, const v1::Refusal& refusal, co
 }
 
 void WireWatch::OnPullSent(Stream& stream, const absl::Cord& frame) {
-  const auto request = wire::Decode<v1::PullRequest>(frame);
+  auto request = wire::Decode<v1::PullRequest>(frame);
   if (!request.ok()) return verdict_.Violated("Wire", "a pull frame that cannot be read");
   if (request->head.has_hello()) {
     stream.session = SessionId(request->head.hello().session());
@@ -189,6 +233,9 @@ void WireWatch::OnPullSent(Stream& stream, const absl::Cord& frame) {
   }
   const auto parts = wire::ParseParts(request->head.parts());
   if (!parts.ok()) return verdict_.Violated("Wire", parts.status().ToString());
+  if (!request->head.key_filters().empty()) {
+    ReadKeys(stream, request->head.key_filters(), request->head.key_form(), request->keys);
+  }
   OnReadSent(stream, request->head.request(), request->head.min_clock(), request->head.parts(),
              /*names_own=*/true);
   for (const wire::PartEntry& part : *parts) {

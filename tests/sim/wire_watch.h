@@ -3,12 +3,15 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "libs/filter/coder.h"
 #include "libs/sim/marks.h"
 #include "libs/sim/stream.h"
+#include "libs/wire/frame.h"
 #include "libs/wire/packed.h"
 #include "paceline/v1/shard.pb.h"
 #include "tests/sim/invariants.h"
@@ -61,10 +64,15 @@ class WireWatch final : public StreamWatcher {
     uint64_t heard = 0;
     std::map<SegmentAndLine, PartNumber> sent;  // the last number sent
     std::map<uint64_t, Asked> asked;            // by request
+    std::shared_ptr<filter::KeyDecoder> keys;   // what its filters have kept; null: nothing yet
   };
 
   void OnPushSent(Stream& stream, const absl::Cord& frame);
   void OnPullSent(Stream& stream, const absl::Cord& frame);
+  // Each frame with filters can be read by whoever has read those before it.
+  void ReadKeys(Stream& stream, absl::Span<const uint32_t> filters, v1::KeyForm form, absl::Cord& keys);
+  // What the frame counts for where bytes are granted.
+  uint64_t WeightOf(Stream& stream, uint64_t bytes, wire::Frame<v1::PushPullRequest> request);
   // `by` sends the frame; if it is null, the frame arrives.
   void OnPushReply(Stream& stream, const absl::Cord& frame, const ring::Member* by);
   void OnSetsSent(Stream& stream, const absl::Cord& frame);

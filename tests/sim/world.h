@@ -42,6 +42,7 @@ struct World {
   size_t changes_max = log::ChangeLog::kRowsMax;  // shards' ShardOptions
   bool reduces = false;                           // as the plan's
   bool prioritised = false;                       // likewise
+  bool filtered = false;                          // likewise
 
   std::function<void(const std::string&)> trace;
 

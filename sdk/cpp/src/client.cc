@@ -7,6 +7,7 @@
 #include "libs/wire/schema_codec.h"
 #include "sdk/cpp/src/client_state.h"
 #include "sdk/cpp/src/push/filter/check.h"
+#include "sdk/cpp/src/session/filters.h"
 #include "sdk/cpp/src/session/promise.h"
 #include "sdk/cpp/src/table_state.h"
 
@@ -39,7 +40,7 @@ table::Schema ToCore(const TableSchema& spec) {
 
 absl::StatusOr<Table> OpenTable(const std::shared_ptr<sdk::ClientState>& state, absl::string_view name,
                                 const v1::TableSchema* schema, const Consistency& consistency,
-                                const PushFilter& push_filter) {
+                                const PushFilter& push_filter, const LinkFilters& link_filters) {
   // Outlives this call's wait, as the answer may.
   auto table = std::make_shared<std::shared_ptr<const sdk::TableInfo>>();
   const absl::Status opened = state->Await([&](sdk::ClientCore& core, sdk::Done done) {
@@ -49,7 +50,7 @@ absl::StatusOr<Table> OpenTable(const std::shared_ptr<sdk::ClientState>& state, 
           if (info.ok()) *table = *std::move(info);
           done(info.status());
         },
-        push_filter);
+        push_filter, sdk::ToCore(link_filters));
   });
   if (!opened.ok()) return opened;
   return Table(std::make_shared<sdk::TableState>(state, *table));
@@ -106,12 +107,13 @@ absl::StatusOr<Table> Client::OpenOrCreate(absl::string_view name, const TableSc
     }
   }
   const v1::TableSchema proto = wire::ToProto(core);
-  return OpenTable(state_, name, &proto, consistency, push_filter);
+  return OpenTable(state_, name, &proto, consistency, push_filter,
+                   std::visit([](const auto& spec) { return spec.link_filters; }, schema));
 }
 
 absl::StatusOr<Table> Client::Open(absl::string_view name, const Consistency& consistency,
-                                   const PushFilter& push_filter) {
-  return OpenTable(state_, name, nullptr, consistency, push_filter);
+                                   const PushFilter& push_filter, const LinkFilters& link_filters) {
+  return OpenTable(state_, name, nullptr, consistency, push_filter, link_filters);
 }
 
 absl::Status Client::DropTable(absl::string_view name) {

@@ -95,7 +95,8 @@ std::optional<v1::Refusal> Greet(const Context& context, const v1::Hello& hello,
   if (auto refusal = NotMeant(context, *view, hello)) return refusal;
   Caller said{.job = JobId(hello.job()),
               .session = SessionId(hello.session()),
-              .shown = std::make_shared<const secret::Shown>(hello.token())};
+              .shown = std::make_shared<const secret::Shown>(hello.token()),
+              .reply_filters = filter::KnownOf(hello.reply_filters()) & filter::FilterSet::OfValues()};
   // No segment here may know the session yet: then the first one that does decides (IsStranger).
   const std::string known = context.known_sessions().DigestOf(said.session);
   if (!said.shown->Opens(known) && !Planted(Bug::kTokenNotAsked)) return StrangersRefusal(said);

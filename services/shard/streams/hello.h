@@ -7,6 +7,7 @@
 
 #include "libs/base/feature_level.h"
 #include "libs/base/ids.h"
+#include "libs/filter/filter.h"
 #include "libs/secret/secret.h"
 #include "paceline/v1/shard.pb.h"
 #include "services/shard/context.h"
@@ -18,6 +19,7 @@ struct Caller {
   JobId job;
   SessionId session;
   std::shared_ptr<const secret::Shown> shown;  // its token
+  filter::FilterSet reply_filters = {};        // that it understands, and may ask for
 };
 
 // True: the session is open at the segment, with the SHA-256 of a secret that the caller has not shown.

@@ -10,6 +10,7 @@
 #include "libs/log/keys.h"
 #include "libs/wire/partial.h"
 #include "services/shard/streams/fetch_ahead.h"
+#include "services/shard/streams/stream_filters.h"
 
 namespace paceline::shard {
 
@@ -71,7 +72,9 @@ absl::Status PullOp::Prepare(const View& view, const std::vector<wire::PartEntry
   if (!asks_changes_ && !reduces) {
     ABSL_ASSIGN_OR_RETURN(form_, FormOf(head_.key_form()));
   }
-  ABSL_RETURN_IF_ERROR(CheckFilters(head_.filters()));
+  ABSL_RETURN_IF_ERROR(CheckFilters(head_.key_filters()));
+  ABSL_ASSIGN_OR_RETURN(filters_, filter::AppliedOf(head_.filters(), caller_.reply_filters));
+  if (asks_changes_ || reduces) filters_ = {};
   ABSL_ASSIGN_OR_RETURN(table_, view.catalogue->Find(TableId(head_.table()), caller_.job));
   ABSL_ASSIGN_OR_RETURN(slices_, SliceKeys(entries, form_, keys_.view(), view.map->SegmentCount()));
   for (const Slice& slice : slices_) {
@@ -272,6 +275,7 @@ bool PullOp::Hold() {
   std::shared_ptr<const ReplyBudget::Share> share = context_.replies().Take(values_bytes_);
   if (share == nullptr) return false;
   char* const values = values_.get();
+  share_ = share;
   values_ = {std::make_shared<Held>(Held{std::move(values_), std::move(share)}), values};
   return true;
 }
@@ -321,6 +325,7 @@ void PullOp::Send() {
   const uint64_t rows = row_bytes_ == 0 || reduction_.has_value() ? 0 : reply.values.size() / row_bytes_;
   context_.CountPulled(rows);
   context_.probe().PullServed(rows, reply.values.size(), total, staleness, replication);
+  if (!filters_.empty()) EncodeRows(context_, filters_, table_->schema.dim, values_, share_, reply);
   replies_->Reply(reply, reserved_bytes_, head_.priority());
 }
 

@@ -87,6 +87,8 @@ class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp>
   std::shared_ptr<char[]> values_;
   size_t values_bytes_ = 0;
   size_t reserved_bytes_ = 0;
+  filter::FilterSet filters_;          // that the reader has asked for its rows
+  std::shared_ptr<const void> share_;  // of the replies' memory
   // For a read that asks for changes: the number of changed rows of each part, and their keys.
   bool asks_changes_ = false;
   std::vector<uint32_t> changes_;

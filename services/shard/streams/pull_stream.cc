@@ -54,7 +54,11 @@ void PullStream::OnFrame(absl::Cord bytes) {
         request->head.request(),
         MakeRefusal(v1::Refusal::MALFORMED, "hello: missing; the first frame of a stream is a Hello, alone"));
   }
-  Take(*std::move(request), bytes.size());
+  if (const absl::Status read = filters_.Decode(*request); !read.ok()) {
+    return Fail(request->head.request(), MakeRefusal(v1::Refusal::MALFORMED, std::string(read.message())));
+  }
+  const uint64_t size = std::max<uint64_t>(bytes.size(), request->keys.size());  // a list of keys may be named
+  Take(*std::move(request), size);
 }
 
 void PullStream::Take(Request request, uint64_t bytes) {
@@ -90,6 +94,7 @@ void PullStream::Greeted(wire::Frame<v1::PullRequest> request) {
   if (auto refusal = Greet(context_, hello, &caller_, reply.mutable_welcome())) {
     return Fail(0, *std::move(refusal));
   }
+  filters_.Agree(hello, *reply.mutable_welcome());
   greeted_ = true;
   Reply({.head = reply, .keys = {}, .values = {}}, 0, /*priority=*/0);
   {

@@ -10,6 +10,7 @@
 #include "services/shard/streams/hello.h"
 #include "services/shard/streams/pull_op.h"
 #include "services/shard/streams/replying_stream.h"
+#include "services/shard/streams/stream_filters.h"
 
 namespace paceline::shard {
 
@@ -22,7 +23,8 @@ namespace paceline::shard {
 // that came before it, and serves them by priority when there is room.
 class PullStream : public ReplyingStream, public std::enable_shared_from_this<PullStream> {
  public:
-  explicit PullStream(Context& context) : ReplyingStream(context, "pull") {}
+  explicit PullStream(Context& context)
+      : ReplyingStream(context, "pull"), filters_(context, Probe::Traffic::kPull) {}
 
   bool TakesFrame() override;
   void OnFrame(absl::Cord bytes) override;
@@ -60,6 +62,7 @@ class PullStream : public ReplyingStream, public std::enable_shared_from_this<Pu
   };
 
   std::optional<Caller> caller_;
+  StreamFilters filters_;
   std::deque<Waiting> replies_ ABSL_GUARDED_BY(mutex_);  // by priority
   bool by_priority_ ABSL_GUARDED_BY(mutex_) = false;     // some request had another one than 0
   std::multimap<uint32_t, WaitingRequest> requests_

@@ -25,6 +25,7 @@ std::shared_ptr<PullOp> PushStream::ReadOf(const Request& request,
   read.head.set_key_form(head.key_form());
   read.head.set_priority(head.priority());
   read.head.set_timeout_ms(head.timeout_ms());
+  *read.head.mutable_filters() = head.reply_filters();
   for (wire::PartEntry entry : entries) {
     // A read waits for a part of the arrival line only: one that is folded waits for its own reader's tick.
     if (head.line() != v1::LINE_ARRIVAL) entry.number = 0;
@@ -90,6 +91,7 @@ void PushStream::AddRows(wire::Frame<v1::PushPullReply>& reply) {
   reply.head.set_wait_apply_us(head.wait_apply_us());
   reply.head.set_wait_replication_us(head.wait_replication_us());
   reply.head.set_waited_for_rank_plus_one(head.waited_for_rank_plus_one());
+  *reply.head.mutable_filters() = head.filters();
   reply.values = std::move(rows.reply.values);
 }
 

@@ -52,13 +52,14 @@ class PushStream::Ticket {
 
 void PushStream::OnFrame(absl::Cord bytes) {
   const uint64_t size = bytes.size();
-  absl::StatusOr<Request> request = Decode(std::move(bytes));
+  uint64_t weight = size;
+  absl::StatusOr<Request> request = Decode(std::move(bytes), weight);
   std::shared_ptr<Ticket> ticket;
   if (caller_.has_value()) {
     ++frame_;
     ticket = std::make_shared<Ticket>(shared_from_this(), frame_);
-    FrameBegun(size, /*free=*/request.ok() && request->head.parts().empty() && request->keys.empty() &&
-                         request->values.empty());
+    FrameBegun(weight, /*free=*/request.ok() && request->head.parts().empty() && request->keys.empty() &&
+                           request->values.empty());
   }
   if (!request.ok()) {
     return Refuse(MakeRefusal(v1::Refusal::MALFORMED, std::string(request.status().message())), frame_);
@@ -103,11 +104,19 @@ void PushStream::OnFrame(absl::Cord bytes) {
   if (head.has_tick()) HandOutTick(head.tick(), *seals, ticket, view->map->SegmentCount());
 }
 
-absl::StatusOr<PushStream::Request> PushStream::Decode(absl::Cord bytes) const {
+absl::StatusOr<PushStream::Request> PushStream::Decode(absl::Cord bytes, uint64_t& weight) {
   const uint64_t max = context_.options().frame_bytes_max;
-  if (bytes.size() <= max) return wire::Decode<v1::PushPullRequest>(bytes);
-  return absl::InvalidArgumentError(
-      absl::StrCat("frame: ", bytes.size(), " bytes; at most ", max, " are taken; send smaller frames"));
+  if (bytes.size() > max) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("frame: ", bytes.size(), " bytes; at most ", max, " are taken; send smaller frames"));
+  }
+  ABSL_ASSIGN_OR_RETURN(Request request, wire::Decode<v1::PushPullRequest>(bytes));
+  if (request.head.filters().empty()) return request;
+  // At once, whatever becomes of the frame: later ones name its keys.
+  const size_t coded = request.BlobBytes();
+  ABSL_RETURN_IF_ERROR(filters_.Decode(request));
+  weight = filter::Weight(bytes.size(), coded, request.BlobBytes());
+  return request;
 }
 
 void PushStream::Greeted(Request request) {
@@ -115,6 +124,7 @@ void PushStream::Greeted(Request request) {
   v1::Welcome welcome;
   if (auto refusal = NotAlone(request)) return Refuse(*std::move(refusal), frame_);
   if (auto refusal = Greet(context_, hello, &caller_, &welcome)) return Refuse(*std::move(refusal), frame_);
+  filters_.Agree(hello, welcome);
   greeted_ = true;
   {
     MutexLock lock(&mutex_);

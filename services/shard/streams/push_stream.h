@@ -15,6 +15,7 @@
 #include "services/shard/streams/hello.h"
 #include "services/shard/streams/pull_op.h"
 #include "services/shard/streams/replying_stream.h"
+#include "services/shard/streams/stream_filters.h"
 
 namespace paceline::shard {
 
@@ -32,7 +33,8 @@ class PushStream : public ReplyingStream,
                    public std::enable_shared_from_this<PushStream> {
  public:
   // `rows`: it is a PushPull stream.
-  PushStream(Context& context, bool rows) : ReplyingStream(context, "push"), rows_(rows) {}
+  PushStream(Context& context, bool rows)
+      : ReplyingStream(context, "push"), rows_(rows), filters_(context, Probe::Traffic::kPush) {}
 
   bool TakesFrame() override;
   void OnFrame(absl::Cord bytes) override;
@@ -82,8 +84,8 @@ class PushStream : public ReplyingStream,
     uint64_t reserved = 0;
   };
 
-  // MALFORMED: the frame is too large, or cannot be read.
-  absl::StatusOr<Request> Decode(absl::Cord bytes) const;
+  // MALFORMED: the frame is too large, or cannot be read. `weight`: the bytes that it counts for.
+  absl::StatusOr<Request> Decode(absl::Cord bytes, uint64_t& weight);
   void Greeted(Request request);
   absl::StatusOr<std::vector<RoutedPart>> TakeApart(const v1::PushPullRequest& head, absl::Cord keys,
                                                     absl::Cord values,
@@ -130,8 +132,9 @@ class PushStream : public ReplyingStream,
 
   const bool rows_;
   std::optional<Caller> caller_;  // after Hello
-  uint64_t frame_ = 0;            // count of the frame at hand
-  std::vector<Named> named_;      // by segment; sized with the first tick
+  StreamFilters filters_;
+  uint64_t frame_ = 0;        // count of the frame at hand
+  std::vector<Named> named_;  // by segment; sized with the first tick
   bool ticked_without_map_ = false;
 
   v1::PushPullReply reply_ ABSL_GUARDED_BY(mutex_);        // what gathered, but marks and rows

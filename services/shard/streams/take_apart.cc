@@ -74,8 +74,10 @@ absl::StatusOr<Line> LineOf(v1::Line line) {
 
 absl::Status CheckFilters(absl::Span<const uint32_t> filters) {
   if (filters.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("filters: ", filters.front(), " is unknown; feature level ", kFeatureLevel, " has none"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "filters: ", filters.front(),
+      " is not known here, was not agreed with the stream's Hello, or does not go with the others; "
+      "name agreed ones by ascending numbers, or send plain keys and values"));
 }
 
 }  // namespace paceline::shard

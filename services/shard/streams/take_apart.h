@@ -35,7 +35,8 @@ absl::StatusOr<std::vector<Slice>> SliceKeys(absl::Span<const wire::PartEntry> e
 absl::Status CheckWidth(absl::Span<const Slice> slices, uint32_t dim, size_t value_bytes,
                         const std::string& table);
 
-// INVALID_ARGUMENT: a form of keys, a line or a filter this feature level does not know.
+// INVALID_ARGUMENT: a form of keys, a line this feature level does not know; or filters, which are gone from
+// a frame that was made plain (stream_filters.h).
 absl::StatusOr<log::KeyForm> FormOf(v1::KeyForm form);
 absl::StatusOr<Line> LineOf(v1::Line line);
 absl::Status CheckFilters(absl::Span<const uint32_t> filters);

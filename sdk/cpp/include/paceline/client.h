@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "paceline/filters.h"
 #include "paceline/future.h"
 #include "paceline/options.h"
 #include "paceline/stats.h"
@@ -105,10 +106,10 @@ class Client {
   // schema. ALREADY_EXISTS: the table has another schema. Both messages name the field. Asks the
   // coordinator, so open a table once and keep the Table.
   absl::StatusOr<Table> OpenOrCreate(absl::string_view name, const TableSchema& schema);
-  // Opens an existing table, whatever its schema, reads it with `consistency` and pushes to it through
-  // `push_filter`. NOT_FOUND: there is no table of this name.
+  // Opens an existing table, whatever its schema, reads it with `consistency`, pushes to it through
+  // `push_filter`, and filters what travels. NOT_FOUND: there is no table of this name.
   absl::StatusOr<Table> Open(absl::string_view name, const Consistency& consistency = Ssp{},
-                             const PushFilter& push_filter = {});
+                             const PushFilter& push_filter = {}, const LinkFilters& link_filters = {});
 
   // Opens the work queue `name` of this job; the first caller makes it, and it lasts as long as the job.
   // INVALID_ARGUMENT names an option that is wrong. ALREADY_EXISTS: the queue has other work. UNIMPLEMENTED:

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 
 namespace paceline {
 
@@ -86,6 +87,13 @@ struct PushFilterStats {
   uint64_t bytes_held = 0;  // memory for these
 };
 
+// What a filter of the link has done with keys or values (filters.h), in both directions of the streams.
+struct FilterUse {
+  uint64_t bytes_plain = 0;  // on the side of the program
+  uint64_t bytes_coded = 0;  // on that of the link
+  double seconds = 0;        // it took this client; the shards' own time is a metric of theirs
+};
+
 // Counters since the client connected, as Client::stats() returns them: a copy that does not change any more.
 struct Stats {
   WaitSeconds wait;
@@ -118,6 +126,13 @@ struct Stats {
   uint64_t bytes_unacknowledged = 0;
 
   PushFilterStats push_filter;
+  // Bytes of the messages that carried pushed keys and values, and of those that asked for rows and brought
+  // them: after the filters of the link. Messages that were sent again count again.
+  uint64_t link_bytes_pushed = 0;
+  uint64_t link_bytes_pulled = 0;
+  // By the filter's name: on streams of pushes (rows that they bring back included), and of pulls.
+  std::map<std::string, FilterUse> push_filters;
+  std::map<std::string, FilterUse> pull_filters;
 
   // Parts of pushes and pulls that were sent more than once: after a broken connection, a move or a refusal.
   uint64_t retries = 0;

@@ -4,13 +4,14 @@
 #include <optional>
 #include <variant>
 
+#include "paceline/filters.h"
 #include "paceline/push_filter.h"
 #include "paceline/rules.h"
 
 // Describes a table: its rows, its update rule, and how this client reads it. The first OpenOrCreate creates
 // the table. A later one with another schema is refused with ALREADY_EXISTS, and the message names the field
-// that differs. Consistency and push filter are not part of the stored schema: they say how *this* client
-// reads and pushes. All of these are plain values; OpenOrCreate checks them.
+// that differs. Consistency and filters are not part of the stored schema: they say how *this* client reads and
+// pushes, and how its keys and values travel. All of these are plain values; OpenOrCreate checks them.
 namespace paceline {
 
 // -- Consistency: what a worker at clock c gets to read, and when it waits. --
@@ -124,6 +125,8 @@ struct Sparse {
   uint64_t seed = 0;  // of the initialiser; 0: the coordinator chooses one, another for each table
   // What this client holds back of its pushes.
   PushFilter push_filter = {};
+  // How keys and values travel between this client and the shards.
+  LinkFilters link_filters = {};
 };
 
 // A table with keys 0 .. rows−1, stored in contiguous blocks, so that it can also be pushed and pulled by
@@ -139,6 +142,7 @@ struct Ranged {
   bool accept_non_finite = false;
   uint64_t seed = 0;
   PushFilter push_filter = {};
+  LinkFilters link_filters = {};
 };
 
 using TableSchema = std::variant<Sparse, Ranged>;

@@ -5,12 +5,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/wire/partial.h"
+#include "sdk/cpp/src/pull/filtered_rows.h"
 #include "sdk/cpp/src/pull/gatherer.h"
 
 namespace paceline::sdk {
 
 PullLink::PullLink(Context& context, PullListener& listener, ring::ShardInfo shard)
-    : Link(context, world::StreamKind::kPull, std::move(shard)), listener_(listener) {}
+    : Link(context, world::StreamKind::kPull, std::move(shard)),
+      listener_(listener),
+      filter_counts_(context.stats.pull_filters),
+      key_encoder_(context.clock, filter_counts_) {}
 
 void PullLink::Ask(PullRequest request) {
   Put(std::move(request));
@@ -41,10 +45,14 @@ bool PullLink::Next(absl::Cord* frame) {
       queue_.erase(first);
       continue;
     }
-    absl::Cord bytes = wire::Encode(Fill(request));
+    wire::Frame<v1::PullRequest> plain = Fill(request);
     // The stream has no mark for what was taken: an answer frees the window.
-    if (asked_bytes_ > 0 && asked_bytes_ + bytes.size() > window_bytes()) return false;
-    request.bytes = bytes.size();
+    const size_t most = plain.head.ByteSizeLong() + plain.BlobBytes();
+    if (asked_bytes_ > 0 && asked_bytes_ + most > window_bytes()) return false;
+    Code(*request.op, plain);
+    absl::Cord bytes = wire::Encode(plain);
+    request.bytes = most;
+    context_.stats.link_bytes_pulled += bytes.size();
     request.sent = context_.Now();
     asked_bytes_ += request.bytes;
     listener_.OnSending(request, usable_since());
@@ -93,6 +101,15 @@ wire::Frame<v1::PullRequest> PullLink::Fill(PullRequest& request) const {
   return frame;
 }
 
+void PullLink::Code(const PullOp& op, wire::Frame<v1::PullRequest>& frame) {
+  if (op.call.changes || op.call.reducing != nullptr) return;
+  const TableInfo& table = *op.call.table;
+  const filter::FilterSet keys =
+      key_encoder_.Encode(table.link_filters.pull & filters(), op.call.batch->ranges ? 2 : 1, frame.keys);
+  for (const uint32_t number : keys.Numbers()) frame.head.add_key_filters(number);
+  for (const uint32_t number : RowFiltersOf(table, reply_filters()).Numbers()) frame.head.add_filters(number);
+}
+
 void PullLink::Receive(absl::Cord bytes) {
   absl::StatusOr<wire::Frame<v1::PullReply>> reply = wire::Decode<v1::PullReply>(bytes);
   if (!reply.ok()) return BrokeRules(reply.status());
@@ -111,11 +128,19 @@ void PullLink::Receive(absl::Cord bytes) {
   PullRequest request = std::move(asked->second);
   asked_.erase(asked);
   asked_bytes_ -= request.bytes;
+  context_.stats.link_bytes_pulled += bytes.size();
+  if (absl::Status read =
+          DecodeRows(request, reply->head.filters(), context_.clock, filter_counts_, reply->values);
+      !read.ok()) {
+    return BrokeRules(read);
+  }
   if (absl::Status kept = listener_.OnReply(*this, request, *reply); !kept.ok()) return BrokeRules(kept);
   Wake();  // there is room in the window
 }
 
-void PullLink::OnUp() {}
+void PullLink::OnUp() {
+  key_encoder_.Begin(key_list_bytes());
+}
 
 void PullLink::OnDown() {
   auto lost = std::move(asked_);

@@ -5,10 +5,12 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
+#include "libs/filter/coder.h"
 #include "libs/wire/frame.h"
 #include "libs/wire/packed.h"
 #include "paceline/v1/shard.pb.h"
 #include "sdk/cpp/src/pull/pull_op.h"
+#include "sdk/cpp/src/session/filter_counts.h"
 #include "sdk/cpp/src/session/link.h"
 
 namespace paceline::sdk {
@@ -36,6 +38,9 @@ class PullLink final : public Link {
   // Drops queued parts of pulls that have ended or were asked again. False: nothing is left of the request.
   static bool Prune(PullRequest& request);
   wire::Frame<v1::PullRequest> Fill(PullRequest& request) const;
+  // Codes the keys as the table wants it and the shard takes it, and asks for coded rows. REQUIRES: the frame
+  // is sent.
+  void Code(const PullOp& op, wire::Frame<v1::PullRequest>& frame);
 
   PullListener& listener_;
   absl::btree_map<QueuePlace, PullRequest> queue_;
@@ -43,6 +48,8 @@ class PullLink final : public Link {
   absl::btree_map<uint64_t, PullRequest> asked_;  // by id; of the current stream
   uint64_t asked_bytes_ = 0;
   uint64_t ids_ = 0;
+  FilterCounts filter_counts_;
+  filter::KeyEncoder key_encoder_;  // of the current stream
 };
 
 }  // namespace paceline::sdk

@@ -8,6 +8,7 @@
 #include "libs/base/planted.h"
 #include "libs/base/status.h"
 #include "libs/wire/packed.h"
+#include "sdk/cpp/src/pull/filtered_rows.h"
 #include "sdk/cpp/src/pull/gatherer.h"
 
 namespace paceline::sdk {
@@ -45,7 +46,9 @@ bool MayShareAFrame(const SegmentLine& a, const SegmentLine& b) {
 PushLink::PushLink(Context& context, PushListener& listener, ring::ShardInfo shard)
     : Link(context, world::StreamKind::kPush, std::move(shard)),
       listener_(listener),
-      tick_pauses_(kTickAgain) {}
+      tick_pauses_(kTickAgain),
+      filter_counts_(context.stats.push_filters),
+      key_encoder_(context.clock, filter_counts_) {}
 
 void PushLink::Bind(SegmentLine& line) {
   line.link = this;
@@ -179,6 +182,17 @@ void PushLink::Fill(const std::vector<SegmentLine*>& picked, Request& request) c
   }
 }
 
+void PushLink::Code(const std::vector<SegmentLine*>& picked, Request& request) {
+  if (picked.empty()) return;
+  const Part& first = picked.front()->Next();
+  const TableInfo& table = *first.op->table;
+  const filter::FilterSet wanted = table.link_filters.push & filters();
+  const filter::FilterSet applied =
+      key_encoder_.Encode(wanted, first.ranges ? 2 : 1, request.keys) |
+      filter::EncodeValues(wanted, table.schema.dim, request.values, context_.clock, filter_counts_);
+  for (const uint32_t number : applied.Numbers()) request.head.add_filters(number);
+}
+
 bool PushLink::Next(absl::Cord* frame) {
   size_t bytes = 0;
   std::vector<SegmentLine*> picked = Pick(&bytes);
@@ -196,6 +210,8 @@ bool PushLink::Next(absl::Cord* frame) {
   Number(picked);
   Fill(picked, request);
   AddRead(picked, request.head);
+  const size_t plain = request.BlobBytes();
+  Code(picked, request);
   queue_.erase(queue_.begin(), std::next(queue_.begin(), static_cast<std::ptrdiff_t>(picked.size())));
   for (SegmentLine* line : picked) {
     line->queued.reset();
@@ -208,7 +224,10 @@ bool PushLink::Next(absl::Cord* frame) {
   ++sent_;
   unreceived_.push_back(frame->size());
   unreceived_bytes_ += frame->size();
-  if (!picked.empty()) parts_bytes_ += frame->size();
+  if (!picked.empty()) {
+    parts_bytes_ += filter::Weight(frame->size(), request.BlobBytes(), plain);
+    context_.stats.link_bytes_pushed += frame->size();
+  }
   return true;
 }
 
@@ -232,6 +251,9 @@ void PushLink::AddRead(const std::vector<SegmentLine*>& picked, v1::PushPullRequ
   head.set_min_clock(op.call.min_clock);
   head.set_reader_clock_plus_one(context_.worker ? op.reader + 1 : 0);
   head.set_timeout_ms(ParkTimeoutMs(op.deadline - context_.Now(), context_.park_max));
+  for (const uint32_t number : RowFiltersOf(*op.call.table, reply_filters()).Numbers()) {
+    head.add_reply_filters(number);
+  }
   asked_.emplace(request.id, std::move(request));
 }
 
@@ -249,6 +271,12 @@ void PushLink::OnRows(wire::Frame<v1::PushPullReply>& reply) {
   rows.head.set_wait_replication_us(reply.head.wait_replication_us());
   rows.head.set_waited_for_rank_plus_one(reply.head.waited_for_rank_plus_one());
   rows.values = std::move(reply.values);
+  context_.stats.link_bytes_pulled += rows.values.size();
+  if (absl::Status read =
+          DecodeRows(request, reply.head.filters(), context_.clock, filter_counts_, rows.values);
+      !read.ok()) {
+    return BrokeRules(read);
+  }
   if (absl::Status kept = context_.puller->OnReply(*this, request, rows); !kept.ok()) BrokeRules(kept);
 }
 
@@ -323,6 +351,7 @@ absl::Status PushLink::CheckHere(const v1::TickAck& ack) {
 void PushLink::OnUp() {
   sent_ = received_ = unreceived_bytes_ = parts_bytes_ = granted_ = 0;
   unreceived_.clear();
+  key_encoder_.Begin(key_list_bytes());
   teller_.NewStream();
 }
 

@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
+#include "libs/filter/coder.h"
 #include "libs/wire/frame.h"
 #include "libs/wire/packed.h"
 #include "paceline/v1/shard.pb.h"
 #include "sdk/cpp/src/pull/pull_op.h"
 #include "sdk/cpp/src/push/segment_line.h"
 #include "sdk/cpp/src/push/tick_teller.h"
+#include "sdk/cpp/src/session/filter_counts.h"
 #include "sdk/cpp/src/session/link.h"
 
 namespace paceline::sdk {
@@ -99,6 +101,9 @@ class PushLink final : public Link {
   // Gives those of the picked parts numbers that have none yet.
   void Number(const std::vector<SegmentLine*>& picked);
   void Fill(const std::vector<SegmentLine*>& picked, Request& request) const;
+  // Codes what was filled in, as the parts' table wants it and the shard takes it. REQUIRES: the request is
+  // sent.
+  void Code(const std::vector<SegmentLine*>& picked, Request& request);
   // Asks for the rows of the picked parts, if they want them.
   void AddRead(const std::vector<SegmentLine*>& picked, v1::PushPullRequest& head);
   void OnRows(wire::Frame<v1::PushPullReply>& reply);
@@ -121,13 +126,16 @@ class PushLink final : public Link {
   uint64_t ticks_ = 0;
   absl::btree_map<uint64_t, PartNumber> committed_then_;
 
+  FilterCounts filter_counts_;
+
   // Of the current stream.
+  filter::KeyEncoder key_encoder_;
   std::map<uint64_t, PullRequest> asked_;  // requests for rows, by id
   uint64_t sent_ = 0;                      // frames after the hello
   uint64_t received_ = 0;                  // of them
   std::deque<size_t> unreceived_;          // bytes of each of the others
   uint64_t unreceived_bytes_ = 0;
-  uint64_t parts_bytes_ = 0;                       // of all frames with parts
+  uint64_t parts_bytes_ = 0;                       // that all frames with parts count for
   uint64_t granted_ = 0;                           // of them
   absl::Time received_at_ = absl::InfinitePast();  // when received_ last grew
   absl::Time granted_at_ = absl::InfinitePast();

@@ -69,8 +69,10 @@ class ClientCore {
   // Opens the session and joins. Call everything else after this has succeeded.
   void Open(Done done);
   void OpenTable(std::string name, const v1::TableSchema* schema, Consistency consistency,
-                 Session::TableCallback done, const PushFilter& push_filter = {}) {
-    session_.OpenTable(std::move(name), schema, std::move(consistency), push_filter, std::move(done));
+                 Session::TableCallback done, const PushFilter& push_filter = {},
+                 const filter::LinkFilters& link_filters = {}) {
+    session_.OpenTable(std::move(name), schema, std::move(consistency), push_filter, link_filters,
+                       std::move(done));
   }
 
   // See Session::AskOfTable.

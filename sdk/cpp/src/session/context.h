@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "libs/base/ids.h"
 #include "libs/base/retry.h"
+#include "libs/filter/filter.h"
 #include "libs/world/clock.h"
 #include "libs/world/port.h"
 #include "libs/world/random.h"
@@ -86,6 +87,7 @@ struct Context {
   TableChanges changes{cache};  // of rates and bounds
   History history;              // events for the history file; recorded only if there is a sink
   std::shared_ptr<const TableInfo> any_table;  // the one that was opened last; null: none yet
+  filter::LinkFilters link_filters;            // of all tables together
   PullListener* puller = nullptr;              // for parts that want their rows back
   ValueBounds* bounds = nullptr;               // of tables under a value bound
   const PushFilters* filters = nullptr;        // of what is pushed

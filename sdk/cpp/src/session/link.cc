@@ -122,6 +122,7 @@ absl::Cord Link::Hello() const {
     hello->set_cluster(context_.cluster);
     hello->mutable_target()->set_shard(shard_.id.v);
     hello->mutable_target()->set_incarnation(shard_.incarnation.v);
+    OfferFilters(*hello);
   };
   if (kind_ == world::StreamKind::kPush) {
     v1::PushRequest request;
@@ -138,6 +139,16 @@ absl::Cord Link::Hello() const {
   return absl::Cord(request.SerializeAsString());
 }
 
+void Link::OfferFilters(v1::Hello& hello) const {
+  if (kind_ == world::StreamKind::kSubscribe) return;
+  const bool push = kind_ == world::StreamKind::kPush;
+  const filter::FilterSet of_tables = push ? context_.link_filters.push : context_.link_filters.pull;
+  filter::FilterSet offered = push ? filter::FilterSet::All() : filter::FilterSet::OfKeys();
+  if (!of_tables.Has(filter::Filter::kKeys)) offered.Remove(filter::Filter::kKeys);
+  for (const uint32_t number : offered.Numbers()) hello.add_filters(number);
+  for (const uint32_t number : filter::FilterSet::OfValues().Numbers()) hello.add_reply_filters(number);
+}
+
 void Link::Welcomed(const v1::Welcome& welcome) {
   if (state_ != State::kDialing) return;
   if (absl::Status stranger = CheckMeant(welcome); !stranger.ok()) return Broken(std::move(stranger));
@@ -148,6 +159,9 @@ void Link::Welcomed(const v1::Welcome& welcome) {
   feature_level_ = welcome.feature_level();
   window_bytes_ = welcome.window_bytes();
   frame_bytes_max_ = welcome.frame_bytes_max();
+  filters_ = filter::KnownOf(welcome.filters());
+  reply_filters_ = filter::KnownOf(welcome.reply_filters());
+  key_list_bytes_ = welcome.key_list_bytes();
   last_error_ = absl::OkStatus();
   if (MapVersion(welcome.map_version()) > context_.routes->map.version()) {
     context_.want_map(MapVersion(welcome.map_version()));

@@ -8,6 +8,7 @@
 #include "absl/strings/cord.h"
 #include "absl/time/time.h"
 #include "libs/base/retry.h"
+#include "libs/filter/filter.h"
 #include "libs/ring/segment_map.h"
 #include "libs/world/port.h"
 #include "paceline/v1/shard.pb.h"
@@ -69,6 +70,10 @@ class Link : public std::enable_shared_from_this<Link> {
   uint32_t feature_level() const { return feature_level_; }
   uint64_t window_bytes() const { return window_bytes_; }
   uint64_t frame_bytes_max() const { return frame_bytes_max_; }
+  // Filters that the shard takes, and may apply to replies; and its bound on the lists of keys it keeps.
+  filter::FilterSet filters() const { return filters_; }
+  filter::FilterSet reply_filters() const { return reply_filters_; }
+  uint64_t key_list_bytes() const { return key_list_bytes_; }
   // Why the last stream broke, or was not welcomed; OK: it was.
   const absl::Status& last_error() const { return last_error_; }
 
@@ -82,6 +87,9 @@ class Link : public std::enable_shared_from_this<Link> {
   void SetPort(uint64_t stream, std::shared_ptr<world::StreamPort> port);
   bool NextFrame(absl::Cord* frame);
   absl::Cord Hello() const;
+  // Names what this client may apply, and understands. The shard keeps room for lists of keys if they are
+  // named.
+  void OfferFilters(v1::Hello& hello) const;
   // OK if the shard that answers is the one that the map names. Otherwise it counts as an address that does
   // not answer.
   absl::Status CheckMeant(const v1::Welcome& welcome) const;
@@ -99,6 +107,9 @@ class Link : public std::enable_shared_from_this<Link> {
   uint32_t feature_level_ = 0;
   uint64_t window_bytes_ = 0;
   uint64_t frame_bytes_max_ = 0;
+  filter::FilterSet filters_;
+  filter::FilterSet reply_filters_;
+  uint64_t key_list_bytes_ = 0;
   absl::Time usable_since_ = absl::InfinitePast();
   Backoff backoff_;
   Timers::Id timer_;  // for the welcome, or for dialing again

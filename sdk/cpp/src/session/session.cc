@@ -258,7 +258,8 @@ absl::Status Session::TakeMap(const v1::Map& proto) {
 // -- tables --
 
 void Session::OpenTable(std::string name, const v1::TableSchema* schema, Consistency consistency,
-                        const PushFilter& push_filter, TableCallback done) {
+                        const PushFilter& push_filter, const filter::LinkFilters& link_filters,
+                        TableCallback done) {
   auto request = InSession<v1::OpenTableRequest>();
   request.set_name(name);
   if (schema != nullptr) {
@@ -271,10 +272,10 @@ void Session::OpenTable(std::string name, const v1::TableSchema* schema, Consist
   if (push_filter.active()) request.set_holds_back(true);
   Ask(&CoordinatorApi::OpenTable, absl::StrCat("open table '", name, "'"), context_.Now() + options_.timeout,
       std::move(request),
-      [this, consistency, push_filter,
+      [this, consistency, push_filter, link_filters,
        done = std::move(done)](absl::StatusOr<v1::OpenTableReply> reply) mutable {
         absl::StatusOr<std::shared_ptr<const TableInfo>> table =
-            reply.ok() ? TakeTable(*reply, consistency, push_filter) : Judge(reply.status());
+            reply.ok() ? TakeTable(*reply, consistency, push_filter, link_filters) : Judge(reply.status());
         if (table.ok()) context_.history.TableOpened(**table);
         context_.deferred.Tell(std::move(done), std::move(table));
       });
@@ -311,7 +312,8 @@ absl::Status Session::CheckHeldBack(const PushFilter& push_filter, const Consist
 
 absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::OpenTableReply& reply,
                                                                     const Consistency& consistency,
-                                                                    const PushFilter& push_filter) {
+                                                                    const PushFilter& push_filter,
+                                                                    const filter::LinkFilters& link_filters) {
   context_.catalogue_version =
       std::max(context_.catalogue_version, CatalogueVersion(reply.catalogue_version()));
   const v1::Table& table = reply.table();
@@ -341,8 +343,11 @@ absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::Op
                                                           .schema = schema,
                                                           .placement = placement,
                                                           .consistency = consistency,
-                                                          .push_filter = push_filter});
+                                                          .push_filter = push_filter,
+                                                          .link_filters = link_filters});
   context_.any_table = info;
+  context_.link_filters = {.push = context_.link_filters.push | link_filters.push,
+                           .pull = context_.link_filters.pull | link_filters.pull};
   context_.changes.Opened(info, table, context_.worker, context_.worker_clock);
   told_version_ = 0;  // this answer may be older than the last one of what has changed
   if (PromiseOf(consistency).adaptive) KeepAliveForBounds();

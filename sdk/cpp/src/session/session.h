@@ -47,7 +47,7 @@ class Session {
 
   // `schema` of a table to create if it does not exist; nullptr: the table must exist.
   void OpenTable(std::string name, const v1::TableSchema* schema, Consistency consistency,
-                 const PushFilter& push_filter, TableCallback done);
+                 const PushFilter& push_filter, const filter::LinkFilters& link_filters, TableCallback done);
 
   // Asks for what the request is about, with the table that has this name when it is answered; `request`
   // without session and table. By its id: if the answer is lost and the request repeated, it must not concern
@@ -123,7 +123,8 @@ class Session {
                              const v1::Table& table, const table::Schema& schema) const;
   absl::StatusOr<std::shared_ptr<const TableInfo>> TakeTable(const v1::OpenTableReply& reply,
                                                              const Consistency& consistency,
-                                                             const PushFilter& push_filter);
+                                                             const PushFilter& push_filter,
+                                                             const filter::LinkFilters& link_filters);
   // The coordinator hears of waits sooner, and tells of changes sooner.
   void KeepAliveForBounds();
   // The id of the table that has this name now.

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "libs/base/ids.h"
+#include "libs/filter/filter.h"
 #include "libs/ring/placement.h"
 #include "libs/table/schema.h"
 #include "paceline/table_schema.h"
@@ -17,6 +18,7 @@ struct TableInfo {
   ring::Placement placement;
   Consistency consistency;
   PushFilter push_filter = {};  // of this client's pushes
+  filter::LinkFilters link_filters = {};
 
   // "table 'weights'", for messages.
   std::string Name() const { return "table '" + name + "'"; }
