@@ -30,7 +30,8 @@ struct Session {
                          .client_name = "paceline-bench",
                          .workers = workers,
                          .unacknowledged_bytes_max = unacknowledged_bytes_max,
-                         .record = setting.record}));
+                         .record = setting.record,
+                         .socket_dir = setting.near ? setting.socket_dir : ""}));
     session.cpu = [shards = std::move(shards)] { return OwnCpuSeconds() + shards.CpuSeconds(); };
     return session;
   }
