@@ -1,12 +1,11 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 namespace paceline::shm {
 
-// How long to look for the next event before sleeping. Where looking pays, the time grows to its maximum;
-// where it does not, it soon shrinks to nothing, and only every 16th time the whole of it is tried again. Not
+// How long to look for the next event before sleeping. Where looking has paid it is the whole maximum again;
+// where it does not, it soon shrinks to nothing, and only every 16th time the whole of it is tried. Not
 // thread-safe.
 class Spin {
  public:
@@ -15,7 +14,7 @@ class Spin {
   // Nanoseconds to look for this time.
   int64_t Limit() { return ++tries_ % kTryAgain == 0 ? max_ : limit_; }
   // Something came while looking.
-  void Paid() { limit_ = std::min(max_, std::max(2 * limit_, kLeast)); }
+  void Paid() { limit_ = max_; }
   void InVain() {
     limit_ /= 2;
     if (limit_ < kLeast) limit_ = 0;

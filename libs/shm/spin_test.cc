@@ -20,10 +20,11 @@ TEST(Spin, ShrinksToNothingInVainAndIsTriedAgain) {
   EXPECT_GT(none, 50);
 }
 
-TEST(Spin, GrowsWhereItPays) {
+TEST(Spin, IsWholeAgainWhereItHasPaid) {
   Spin spin(50'000);
   for (int i = 0; i < 10; ++i) spin.InVain();
-  for (int i = 0; i < 10; ++i) spin.Paid();
+  EXPECT_EQ(spin.Limit(), 0);
+  spin.Paid();
   EXPECT_EQ(spin.Limit(), 50'000);
 }
 

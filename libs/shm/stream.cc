@@ -126,7 +126,7 @@ bool Stream::NextToWrite(size_t& begun) {
   while (true) {
     if (!ending_ && frames_out_.writing()) return true;
     absl::Cord frame;
-    if (!ending_ && handler_->NextFrame(&frame)) {
+    if (!ending_ && !said_end_ && handler_->NextFrame(&frame)) {
       begun += frame.size();
       frames_out_.Begin(FrameKind::kFrame, std::move(frame));
       return true;

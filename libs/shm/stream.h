@@ -94,7 +94,8 @@ class Stream final : public world::Soon::Kickable, public std::enable_shared_fro
   std::function<void(const absl::Status& why)> refused_;
   std::shared_ptr<world::StreamHandler> handler_;
 
-  FrameWriter frames_out_;  // of who has set busy_
+  FrameWriter frames_out_;  // of who has set busy_, like what follows
+  bool said_end_ = false;   // the final status is written, or being written
   FrameReader frames_in_;   // of who has the loop's turn, like what follows
   bool answered_;           // the shard has taken the connection
   bool hung_up_ = false;    // the socket has ended
@@ -107,7 +108,6 @@ class Stream final : public world::Soon::Kickable, public std::enable_shared_fro
   Mutex mutex_;
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;    // a thread writes, or a write waits for room
   bool kicked_ ABSL_GUARDED_BY(mutex_) = false;  // Kick was called meanwhile
-  bool said_end_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<absl::Status> close_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
 };
