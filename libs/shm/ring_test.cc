@@ -17,8 +17,8 @@ namespace paceline::shm {
 namespace {
 
 // A ring in this process's memory.
-struct Ring {
-  explicit Ring(uint64_t bytes) : data(bytes), words(std::make_unique<RingWords>()) {}
+struct TestRing {
+  explicit TestRing(uint64_t bytes) : data(bytes), words(std::make_unique<RingWords>()) {}
   RingWriter writer() { return {*words, data.data(), data.size()}; }
   RingReader reader() { return {*words, data.data(), data.size()}; }
 
@@ -33,7 +33,7 @@ char ByteAt(uint64_t position) {
 TEST(Ring, IsAQueueOfBytes) {
   std::mt19937 random(20'261'126);
   for (const uint64_t bytes : {16, 64, 256}) {
-    Ring ring(bytes);
+    TestRing ring(bytes);
     RingWriter writer = ring.writer();
     RingReader reader = ring.reader();
     std::deque<char> hidden, shown;  // the reference: put, and published as well
@@ -75,7 +75,7 @@ TEST(Ring, IsAQueueOfBytes) {
 }
 
 TEST(Ring, WhoSleepsIsWokenOnce) {
-  Ring ring(64);
+  TestRing ring(64);
   RingWriter writer = ring.writer();
   RingReader reader = ring.reader();
   EXPECT_TRUE(reader.Sleep());
@@ -100,7 +100,7 @@ TEST(Ring, WhoSleepsIsWokenOnce) {
 
 TEST(Ring, APositionThatCannotBeTrueIsNotGoneBy) {
   for (const uint64_t lie : {uint64_t{65}, uint64_t{1} << 40, ~uint64_t{0}}) {
-    Ring ring(64);
+    TestRing ring(64);
     RingReader reader = ring.reader();
     RingWriter writer = ring.writer();
     ring.words->head = lie;
@@ -115,7 +115,7 @@ TEST(Ring, APositionThatCannotBeTrueIsNotGoneBy) {
 }
 
 TEST(Ring, AFrozenReaderSeesOnlyWhatWasThere) {
-  Ring ring(64);
+  TestRing ring(64);
   RingWriter writer = ring.writer();
   RingReader reader = ring.reader();
   writer.Put("abc", 3);
@@ -178,7 +178,7 @@ bool ReadAll(RingReader reader, uint64_t total, Bells& bells) {
 
 TEST(Ring, TwoThreadsLoseNothing) {
   constexpr uint64_t kTotal = 2'000'000;
-  Ring ring(128);
+  TestRing ring(128);
   Bells bells;
   std::thread thread([&] { WriteAll(ring.writer(), kTotal, bells); });
   EXPECT_TRUE(ReadAll(ring.reader(), kTotal, bells));
