@@ -76,7 +76,9 @@ void Stream::Kick() {
     }
     busy_ = true;
   }
-  WriteOn();
+  // The bell may have rung before blocked_ was set, and been heard by a loop that saw nothing to do: it looks
+  // once more.
+  if (WriteOn()) loop_->Wake();
 }
 
 void Stream::Close(absl::Status why) {
@@ -105,21 +107,22 @@ void Stream::End(absl::Status why) {
 
 // -- writing --
 
-void Stream::WriteOn() {
+bool Stream::WriteOn() {
   size_t begun = 0;
   while (NextToWrite(begun)) {
-    if (begun > kInOneGo && WaitForRoom()) return loop_->Wake();
+    if (begun > kInOneGo && WaitForRoom()) return true;
     switch (frames_out_.Continue([this] { Bell(); })) {
       case FrameWriter::Progress::kWritten:
         break;
       case FrameWriter::Progress::kFull:
-        if (WaitForRoom()) return;
+        if (WaitForRoom()) return true;
         break;
       case FrameWriter::Progress::kDamaged:
         End(absl::UnavailableError(absl::StrCat(peer_, ": broke the rules of the ring that it reads")));
         break;  // NextToWrite finds the end
     }
   }
+  return false;
 }
 
 bool Stream::NextToWrite(size_t& begun) {

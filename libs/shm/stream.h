@@ -72,8 +72,9 @@ class Stream final : public world::Soon::Kickable, public std::enable_shared_fro
   class ClientPort;
 
   void Bell() { Ring(socket_.get()); }
-  // REQUIRES: the caller has set busy_. Ends with busy_ reset, or with the write waiting for room.
-  void WriteOn() ABSL_LOCKS_EXCLUDED(mutex_);
+  // REQUIRES: the caller has set busy_. True: the loop is to go on with the write, once there is room or at
+  // its next turn. False: busy_ is reset.
+  bool WriteOn() ABSL_LOCKS_EXCLUDED(mutex_);
   // True: there is something more to write, in frames_out_ or at the handler; adds the bytes of a new frame
   // to `begun`. False: busy_ is reset.
   bool NextToWrite(size_t& begun) ABSL_LOCKS_EXCLUDED(mutex_);
