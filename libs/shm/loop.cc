@@ -61,7 +61,10 @@ Loop::Loop(Options options)
       carry_spin_(absl::ToInt64Nanoseconds(options_.carry_spin_max)),
       spin_(absl::ToInt64Nanoseconds(options_.spin_max)) {
   epoll_event event{.events = EPOLLIN, .data = {.u64 = 0}};
-  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, waker_->fd(), &event);
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, waker_->fd(), &event) != 0) {
+    stopped_ = true;
+    return;
+  }
   thread_ = std::thread([this] { Run(); });
 }
 

@@ -39,6 +39,8 @@ class Loop {
   ~Loop();
   Loop(const Loop&) = delete;
 
+  // False: there were no descriptors for it; it takes no streams.
+  bool running() const { return thread_.joinable(); }
   // For the streams of this loop.
   const std::shared_ptr<Waker>& waker() const { return waker_; }
 

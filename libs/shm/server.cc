@@ -55,6 +55,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options, NewHandle
   if (!server->stop_) return absl::UnavailableError(absl::StrCat("eventfd: ", std::strerror(errno)));
   for (int i = 0; i < server->options_.threads; ++i) {
     server->loops_.push_back(std::make_unique<Loop>(Loop::Options{.spin_max = server->options_.spin_max}));
+    if (!server->loops_.back()->running()) {
+      return absl::UnavailableError("no descriptors are left for shared memory; allow the process more");
+    }
   }
   server->thread_ = std::thread([s = server.get()] { s->Run(); });
   return server;
