@@ -18,6 +18,10 @@ absl::StatusOr<double> RawTcpGBs(size_t message_bytes, size_t total_bytes);
 // Microseconds from a message of 4 bytes to its answer over TCP on loopback, the median of many.
 absl::StatusOr<double> RawTcpRoundTripUs(int rounds);
 
+// Microseconds until two threads have woken each other by futex, the median of many: what sleeping and waking
+// cost where nothing is sent.
+double FutexRoundTripUs(int rounds);
+
 // GB/s of memcpy over buffers too big for the caches.
 double MemcpyGBs();
 

@@ -1,5 +1,6 @@
 // paceline-bench: what a cluster does, each figure beside the machine's own limit measured in the same run.
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "bench/consistency/consistency.h"
 #include "bench/elastic.h"
 #include "bench/filters.h"
+#include "bench/near.h"
 #include "bench/p3.h"
 #include "bench/peers/machine_systems.h"
 #include "bench/peers/meters.h"
@@ -35,13 +37,24 @@ struct Workload {
   void (*print)(const std::vector<Result>& results) = nullptr;  // null: a line for each
 };
 
+// Dense, Sparse and Latency, and beside them shared memory if the cluster has a socket folder.
+absl::StatusOr<std::vector<Result>> Dense(const Setting& setting) {
+  return paceline::bench::WithNear(paceline::bench::Dense(setting), setting, paceline::bench::DenseNear);
+}
+absl::StatusOr<std::vector<Result>> Sparse(const Setting& setting) {
+  return paceline::bench::WithNear(paceline::bench::Sparse(setting), setting, paceline::bench::SparseNear);
+}
+absl::StatusOr<std::vector<Result>> Latency(const Setting& setting) {
+  return paceline::bench::WithNear(paceline::bench::Latency(setting), setting, paceline::bench::LatencyNear);
+}
+
 constexpr Workload kWorkloads[] = {
-    {"dense", "64 MB of a ranged table, pushed and pulled whole", paceline::bench::Dense},
-    {"sparse", "batches of 1,000 rows of 16 values, of a million", paceline::bench::Sparse},
+    {"dense", "64 MB of a ranged table, pushed and pulled whole", Dense},
+    {"sparse", "batches of 1,000 rows of 16 values, of a million", Sparse},
     {"zipf", "the same with keys drawn by Zipf's law: few rows have most of the requests",
      paceline::bench::Zipfian},
     {"mixed", "the same with pushes and pulls at once", paceline::bench::Mixed},
-    {"latency", "one row, one request outstanding", paceline::bench::Latency},
+    {"latency", "one row, one request outstanding", Latency},
     {"cached", "rows that the client has cached; push and pull in one", paceline::bench::Cached},
     {"lr", "an epoch of logistic regression: 102,400 examples of 32 of a million features",
      paceline::bench::LogisticRegression},
@@ -99,6 +112,10 @@ int main(int argc, char** argv) {
   app.add_option("--coordinator", setting.coordinator, "host:port of the coordinator")
       ->envname("PACELINE_COORDINATOR");
   app.add_option("--json", json, "write the list of results to this file");
+  app.add_option("--socket-dir", setting.socket_dir,
+                 "the cluster's folder of sockets: dense, sparse and latency are measured over shared memory "
+                 "too")
+      ->envname("PACELINE_SOCKET_DIR");
   app.add_option("--record", setting.record,
                  "write the client's history to this file, for `paceline verify`");
   app.add_flag("--quick", setting.quick,
@@ -127,6 +144,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"moves", "newcomer"}));
   app.get_subcommand("consistency")
       ->add_option("--plot", setting.plot, "draw the results to this PNG; needs --json, and matplotlib");
+  app.get_subcommand("peers")->add_flag("--near", setting.near,
+                                        "this project over shared memory as well: half as long again");
   app.get_subcommand("peers")
       ->add_option("--ps-lite", setting.ps_lite,
                    "ps-lite's sources, which are built with the driver in ~/.cache/paceline (needs "
@@ -158,6 +177,7 @@ int main(int argc, char** argv) {
                  "these figures with those of a normal one\n");
   }
   if (const auto exit_code = soak.Run(setting.coordinator, setting.record, json)) return *exit_code;
+  unsetenv("PACELINE_SOCKET_DIR");  // from here on whoever measures says by what a client's streams go
   for (const Workload& workload : kWorkloads) {
     if (!app.got_subcommand(workload.name)) continue;
     if (setting.coordinator.empty() && !workload.own_cluster) {

@@ -32,7 +32,8 @@ struct Session {
                          .workers = workers,
                          .unacknowledged_bytes_max = unacknowledged_bytes_max,
                          .cache_bytes_max = cache_bytes_max,
-                         .record = setting.record}));
+                         .record = setting.record,
+                         .socket_dir = setting.near ? setting.socket_dir : ""}));
     session.cpu = [shards = std::move(shards)] { return OwnCpuSeconds() + shards.CpuSeconds(); };
     return session;
   }

@@ -19,12 +19,14 @@ struct Setting {
   bool quick = false;
   // lr: the kinds of table it is run on.
   std::vector<std::string> tables = {"sparse", "ranged"};
-  double gigabytes = 4;  // restart, snapshots: of rows
-  double seconds = 90;   // skew: for so long
-  std::string only;      // elastic: "moves" or "newcomer"; empty: both
-  std::string plot;      // consistency: the picture to be drawn of its results; empty: none
-  std::string ps_lite;   // peers: the folder of ps-lite's sources; empty: without it
-  std::string record;    // the client's history file; empty: the environment's
+  double gigabytes = 4;    // restart, snapshots: of rows
+  double seconds = 90;     // skew: for so long
+  std::string only;        // elastic: "moves" or "newcomer"; empty: both
+  std::string plot;        // consistency: the picture to be drawn of its results; empty: none
+  std::string ps_lite;     // peers: the folder of ps-lite's sources; empty: without it
+  std::string record;      // the client's history file; empty: the environment's
+  std::string socket_dir;  // the cluster's, for shared memory; empty: it has none
+  bool near = false;       // the client uses it
 
   // `full`, unless the run is to be shorter.
   int Rounds(int full) const { return smallest ? 1 : quick ? std::min(full, 3) : full; }

@@ -121,9 +121,11 @@ Result CompareMemory(const Data& data, Kind kind, double ours, const Beside& bes
 }
 
 std::optional<double> GoalOf(Metric metric, const Work& work, Op op, Kind kind, const std::string& beside) {
-  if (beside == kGrpcPingPong) return metric == Metric::kMedian ? std::optional(1.3) : std::nullopt;
+  if (beside == kGrpcPingPong && !IsNear(kind))
+    return metric == Metric::kMedian ? std::optional(1.3) : std::nullopt;
   if (beside == kMap) return metric == Metric::kRate ? std::optional(1.0) : std::nullopt;
   if (beside != kFlat) return std::nullopt;
+  if (IsNear(kind)) return metric == Metric::kRate ? std::optional(1.0) : std::nullopt;
   const bool ranged = kind == Kind::kRanged;
   const bool one = work.outstanding == 1;
   if (metric == Metric::kCpu && !one) return ranged ? 1.7 : 2.2;

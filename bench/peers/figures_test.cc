@@ -76,6 +76,8 @@ TEST(FiguresTest, GoalsOfRates) {
   EXPECT_EQ(goal(1'000, 8, Op::kPush, Kind::kRanged), 0.8);
   EXPECT_EQ(goal(1'000, 8, Op::kPull, Kind::kSparse), 0.8);
   EXPECT_EQ(goal(1'000, 8, Op::kPush, Kind::kSparse), 0.65);
+  EXPECT_EQ(goal(10'000, 8, Op::kPush, Kind::kNearSparse), 1.0);
+  EXPECT_EQ(goal(1'000, 1, Op::kPull, Kind::kNearRanged), 1.0);
   EXPECT_EQ(GoalOf(Metric::kRate, Requests(10, 1), Op::kPush, Kind::kRanged, "raw TCP"), std::nullopt);
   EXPECT_EQ(GoalOf(Metric::kMedian, Requests(1, 1), Op::kPush, Kind::kRanged, "bare gRPC ping-pong"), 1.3);
 }

@@ -70,13 +70,16 @@ class Ours final : public System {
 
   absl::Status Start(tool::Supervisor& supervisor) {
     ABSL_ASSIGN_OR_RETURN(folder_, tool::DataFolder::Open(""));  // temporary: the shard has no disk
-    cluster_.emplace(supervisor, *folder_, tool::LocalClusterOptions{.programs = tool::FolderOfPrograms()});
+    const std::string sockets = IsNear(kind_) ? (folder_->path() / "sockets").string() : "";
+    cluster_.emplace(supervisor, *folder_,
+                     tool::LocalClusterOptions{.programs = tool::FolderOfPrograms(), .socket_dir = sockets});
     ABSL_RETURN_IF_ERROR(cluster_->Start());
     ABSL_ASSIGN_OR_RETURN(client_, Client::Connect({.coordinator = cluster_->address(),
                                                     .job = "peers",
                                                     .client_name = "paceline-bench",
-                                                    .unacknowledged_bytes_max = UnacknowledgedBytes()}));
-    if (kind_ == Kind::kRanged) {
+                                                    .unacknowledged_bytes_max = UnacknowledgedBytes(),
+                                                    .socket_dir = sockets}));
+    if (IsRanged(kind_)) {
       ABSL_ASSIGN_OR_RETURN(
           table_,
           client_->OpenOrCreate("rows", Ranged{.rows = data_.rows, .dim = data_.dim, .consistency = Asp{}}));
@@ -89,7 +92,7 @@ class Ours final : public System {
   }
 
   std::string name() const override { return absl::StrCat("ours, ", NameOf(kind_)); }
-  bool Takes(const Data& data, const Work&) const override { return kind_ == Kind::kRanged || !data.dense; }
+  bool Takes(const Data& data, const Work&) const override { return IsRanged(kind_) || !data.dense; }
 
   absl::Status Touch() override {
     return ForEachBatch([&](const std::vector<uint64_t>& keys) {
@@ -206,7 +209,17 @@ class Ours final : public System {
 }  // namespace
 
 const char* NameOf(Kind kind) {
-  return kind == Kind::kRanged ? "ranged" : "sparse";
+  switch (kind) {
+    case Kind::kRanged:
+      return "ranged";
+    case Kind::kSparse:
+      return "sparse";
+    case Kind::kNearRanged:
+      return "near ranged";
+    case Kind::kNearSparse:
+      break;
+  }
+  return "near sparse";
 }
 
 absl::StatusOr<std::unique_ptr<System>> StartPaceline(tool::Supervisor& supervisor, const Data& data,

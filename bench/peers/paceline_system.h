@@ -7,8 +7,15 @@
 
 namespace paceline::bench::peers {
 
-enum class Kind { kRanged, kSparse };
+// The kind of table; near: over shared memory.
+enum class Kind { kRanged, kSparse, kNearRanged, kNearSparse };
 const char* NameOf(Kind kind);
+inline bool IsRanged(Kind kind) {
+  return kind == Kind::kRanged || kind == Kind::kNearRanged;
+}
+inline bool IsNear(Kind kind) {
+  return kind == Kind::kNearRanged || kind == Kind::kNearSparse;
+}
 
 // A cluster of one shard, without copies, disks or cache, and a client of it in this process. Rule Add, under
 // ASP.

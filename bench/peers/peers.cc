@@ -61,6 +61,7 @@ absl::StatusOr<std::vector<Result>> Peers(const Setting& setting) {
   }
   ABSL_ASSIGN_OR_RETURN(const auto supervisor, tool::Supervisor::Create());
   Plan plan = MakePlan(setting);
+  plan.near = setting.near;
   std::vector<Result> results;
   for (Stage& stage : plan.stages) {
     ABSL_ASSIGN_OR_RETURN(const std::vector<Result> some, RunStage(*supervisor, plan, stage, driver));

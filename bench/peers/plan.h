@@ -20,6 +20,7 @@ struct Stage {
 struct Plan {
   std::vector<Stage> stages;
   int rounds = 0;
+  bool near = false;    // ours also over shared memory
   absl::Duration turn;  // of one kind of request of one system in one round
 };
 

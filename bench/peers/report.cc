@@ -50,7 +50,7 @@ std::vector<Line> LinesOf(const std::vector<Result>& results) {
     const nlohmann::json& p = result.params;
     const std::string op = result.metric.substr(0, 4);
     const std::string work =
-        absl::StrFormat("%-17s %6d %2d  %-6s %s", p["data"].get<std::string>(), p["batch"].get<int>(),
+        absl::StrFormat("%-17s %6d %2d  %-11s %s", p["data"].get<std::string>(), p["batch"].get<int>(),
                         p["outstanding"].get<int>(), p["table"].get<std::string>(), op);
     const auto [place, is_new] = at.try_emplace(work, lines.size());
     if (is_new) lines.emplace_back().work = work;
@@ -96,7 +96,7 @@ void PrintPeers(const std::vector<Result>& results) {
   std::printf(
       "Ours ÷ theirs, medians of rounds in turns; a rate above 1 is faster, CPU time below 1 is less; ! "
       "misses its "
-      "goal.\n%-17s %6s %2s  %-6s %-4s %9s",
+      "goal.\n%-17s %6s %2s  %-11s %-4s %9s",
       "", "batch", "n", "table", "", "ours");
   for (const std::string& name : names) std::printf(" %18s", name.c_str());
   std::printf(" %9s %9s %9s %9s\n", "p50 us", "p99 us", "CPU", "÷ flat");

@@ -23,8 +23,8 @@ std::string NameOf(PsLiteRows rows) {
 absl::Status StageRun::Start(const absl::StatusOr<std::filesystem::path>& driver) {
   ABSL_RETURN_IF_ERROR(WriteKeys());
   const Data& data = stage_.data;
-  for (const Kind kind : {Kind::kRanged, Kind::kSparse}) {
-    if (data.dense && kind == Kind::kSparse) continue;
+  for (const Kind kind : {Kind::kRanged, Kind::kSparse, Kind::kNearRanged, Kind::kNearSparse}) {
+    if ((data.dense && !IsRanged(kind)) || (IsNear(kind) && !plan_.near)) continue;
     ABSL_RETURN_IF_ERROR(Add(peers::NameOf(kind), kind, StartPaceline(supervisor_, data, kind)));
   }
   for (const PsLiteRows rows : {PsLiteRows::kFlat, PsLiteRows::kMap}) {

@@ -42,6 +42,7 @@
 #include "services/shard/disk/disk_contents.h"
 #include "services/shard/disk/disk_writer.h"
 #include "services/shard/metrics.h"
+#include "services/shard/near_streams.h"
 #include "services/shard/process_memory.h"
 #include "services/shard/replication/grpc_peers.h"
 #include "services/shard/server.h"
@@ -78,6 +79,7 @@ struct Flags {
   std::string data_dir;
   std::string acks = "replicated";
   std::string snapshot_dir;
+  std::string socket_dir;
   std::string log_format = "text";
   std::string log_level = "info";
 };
@@ -172,6 +174,12 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--snapshot-dir", flags.snapshot_dir,
                  "Directory in which job snapshots are kept; the same for all shards and coordinators, on a "
                  "volume that all of them see (default: no snapshots)")
+      ->type_name("DIR");
+  app.add_option("--socket-dir", flags.socket_dir,
+                 "Folder, at most some 80 characters, for a socket at which clients of this host and user "
+                 "get streams over shared memory; they name it in PACELINE_SOCKET_DIR. It is made if it is "
+                 "missing (default: TCP only)")
+      ->envname("PACELINE_SOCKET_DIR")
       ->type_name("DIR");
   app.add_option("--log-format", flags.log_format, "text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn or error");
@@ -333,6 +341,7 @@ class Process {
   ~Process() {
     membership_.reset();
     server_.reset();
+    near_.reset();
     shard_.Stop();
     peers_.Stop();
     if (disk_ != nullptr) disk_->Finish();  // first: a volume of snapshots may hang
@@ -382,6 +391,7 @@ class Process {
     ABSL_ASSIGN_OR_RETURN(const std::string address, Advertised(flags, server_->address()));
     ABSL_RETURN_IF_ERROR(rpc::WritePortFile(flags.peer_port_file, server_->peer_address()));
     ABSL_RETURN_IF_ERROR(rpc::WritePortFile(flags.port_file, server_->address()));
+    if (!flags.socket_dir.empty()) ABSL_RETURN_IF_ERROR(ServeAlsoNear(flags, address));
     Describe(flags, address, join);
     spdlog::info(
         "shard serves name={} address={} peer_address={} metrics={} threads={} memory_budget_bytes={} "
@@ -400,6 +410,13 @@ class Process {
     };
     membership_ = std::make_unique<MembershipClient>(
         shard_, flags.coordinator, join, std::move(end), [this] { server_->SetReady(); }, describe);
+    return absl::OkStatus();
+  }
+
+  absl::Status ServeAlsoNear(const Flags& flags, const std::string& address) {
+    ABSL_ASSIGN_OR_RETURN(near_, ServeNear(shard_, flags.socket_dir, address, flags.threads));
+    spdlog::info("shared memory is served socket_dir={}", flags.socket_dir);
+    page_->Collect([counts = near_->counts()](metrics::Families& families) { ShowNear(families, *counts); });
     return absl::OkStatus();
   }
 
@@ -426,6 +443,7 @@ class Process {
   Shard shard_;
   std::shared_ptr<OnPage> on_page_;
   std::unique_ptr<Server> server_;
+  std::unique_ptr<shm::Server> near_;  // null: no shared memory
   std::unique_ptr<MembershipClient> membership_;
 };
 

@@ -227,6 +227,10 @@ void Shard::OnTime() {
   });
 }
 
+std::shared_ptr<log::RowMemory> Shard::memory() const {
+  return budget_;
+}
+
 uint64_t Shard::bytes_held() const {
   return budget_->bytes();
 }

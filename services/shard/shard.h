@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "libs/base/feature_level.h"
+#include "libs/log/shard_side.h"
 #include "libs/ring/segment_map.h"
 #include "libs/world/clock.h"
 #include "libs/world/port.h"
@@ -108,7 +109,9 @@ class Shard {
   };
   void Survey(std::function<void(State)> done);
 
-  uint64_t bytes_held() const;    // memory of rows
+  // The memory of rows; what else counts in the budget takes from it too. May outlive the shard.
+  std::shared_ptr<log::RowMemory> memory() const;
+  uint64_t bytes_held() const;    // of it, by now
   uint64_t rows_updated() const;  // since this start
   // Updates of aggregated tables that wait for their clock.
   uint64_t staged_bytes() const;

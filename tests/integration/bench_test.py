@@ -14,11 +14,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class BenchTest(unittest.TestCase):
-    def run_bench(self, *arguments):
+    def run_bench(self, *arguments, near=False):
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "out.json"
+            sockets = ["--socket-dir", f"{folder}/sockets"] if near else []
             done = subprocess.run([f"{BIN}/paceline", "up", "--shards", "1", "--port", "0", "--snapshot-dir",
-                                   f"{folder}/snapshots", "--",
+                                   f"{folder}/snapshots", *sockets, "--",
                                    f"{BIN}/paceline-bench", *arguments, "--smallest", "--json", out],
                                   capture_output=True, text=True, timeout=300)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -39,6 +40,16 @@ class BenchTest(unittest.TestCase):
                 self.assertGreater(result["value"], 0, result)
             self.assertAlmostEqual(result["ratio"], result["value"] / result["limit"], places=6)
             self.assertIn(result["metric"], printed)
+
+    def test_shared_memory(self):
+        for workload in ("dense", "sparse", "latency"):
+            with self.subTest(workload):
+                results, _ = self.run_bench(workload, near=True)
+                near = [r for r in results if r["params"].get("transport") == "shared memory"]
+                self.assertGreaterEqual(len(near), 4)
+                self.assertGreater(len(results), len(near))
+                for result in near:
+                    self.assertGreater(result["limit"], 0, result)
 
     def test_snapshots(self):
         self.check("snapshots", {"pull p50 ms", "pull p99 ms", "longest copy ms"})

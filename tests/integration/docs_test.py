@@ -59,7 +59,8 @@ class MetricsTest(unittest.TestCase):
                 cls.documented[section] = {row[0].strip("`"): row[1:4] for row in rows}
         cls.folder = tempfile.TemporaryDirectory()
         data = Path(cls.folder.name) / "data"
-        cls.up = subprocess.Popen([f"{BIN}/paceline", "up", "--shards", "1", "--port", "0", "--data-dir", data],
+        cls.up = subprocess.Popen([f"{BIN}/paceline", "up", "--shards", "1", "--port", "0", "--data-dir", data,
+                                   "--socket-dir", Path(cls.folder.name) / "s"],
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         coordinator = cls.up.stdout.readline().strip().removeprefix("ready coordinator=")
         # Labelled metrics appear only with something to show: a worker that has pushed and pulled, a table that is read by a

@@ -161,6 +161,9 @@ absl::Status LocalCluster::StartShards() {
       arguments.insert(arguments.end(), {"--data-dir", (folder_.path() / name).string()});
     AddSnapshotDir(arguments);
     if (options_.durable) arguments.insert(arguments.end(), {"--acks", "durable"});
+    if (!options_.socket_dir.empty()) {
+      arguments.insert(arguments.end(), {"--socket-dir", options_.socket_dir});
+    }
     if (options_.memory_budget_bytes != 0) {
       arguments.insert(arguments.end(), {"--memory-budget", absl::StrCat(options_.memory_budget_bytes)});
     }

@@ -24,6 +24,7 @@ struct LocalClusterOptions {
   bool durable = false;              // updates are acknowledged when they are on the disks of all members
   bool balance_load = false;         // segments move by load
   std::string snapshot_dir = {};     // of job snapshots; empty: in the folder, unless that is temporary
+  std::string socket_dir = {};       // of sockets for shared memory; empty: there are none
   bool verbose = false;              // logs go to standard error instead of files
   absl::Duration start_timeout = absl::Seconds(60);
   // For shards that are not on the loopback interface of this process:

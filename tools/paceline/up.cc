@@ -45,6 +45,7 @@ LocalClusterOptions ClusterOptions(const UpOptions& o) {
           .durable = o.durable,
           .balance_load = o.balance_load,
           .snapshot_dir = o.snapshot_dir,
+          .socket_dir = o.socket_dir,
           .verbose = o.verbose};
 }
 
@@ -89,6 +90,9 @@ class ClusterRun {
     command.name = options_.command.front();
     command.arguments = options_.command;
     command.environment = {absl::StrCat(kCoordinatorVariable, "=", cluster_.address())};
+    if (!options_.socket_dir.empty()) {
+      command.environment.push_back(absl::StrCat(kSocketDirVariable, "=", options_.socket_dir));
+    }
     const absl::StatusOr<const Child*> child = supervisor_.Start(std::move(command));
     if (!child.ok()) {
       Say(std::string(child.status().message()));
@@ -195,6 +199,10 @@ CLI::App* AddUp(CLI::App& app, UpOptions& options) {
       "Move segments from shards of which clients ask most to others; `paceline top` shows the load");
   up->add_option("--snapshot-dir", options.snapshot_dir,
                  "Folder of job snapshots (default: snapshots/ in --data-dir; without one there are none)")
+      ->type_name("DIR");
+  up->add_option("--socket-dir", options.socket_dir,
+                 "Folder of sockets at which clients of this user get streams over shared memory; COMMAND "
+                 "finds it in PACELINE_SOCKET_DIR (default: TCP only)")
       ->type_name("DIR");
   up->add_option("--port", options.port,
                  absl::StrCat("The coordinator's port, 0 for a free one (default: ", kCoordinatorPort,

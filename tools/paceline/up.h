@@ -18,6 +18,7 @@ struct UpOptions {
   bool durable = false;
   bool balance_load = false;
   std::string snapshot_dir;
+  std::string socket_dir;
   bool verbose = false;
   bool drill = false;
   bool restart = true;

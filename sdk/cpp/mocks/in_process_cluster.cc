@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "services/coordinator/server.h"
 #include "services/coordinator/store/memory_store.h"
 #include "services/shard/control/membership_client.h"
+#include "services/shard/near_streams.h"
 #include "services/shard/replication/grpc_peers.h"
 #include "services/shard/server.h"
 #include "services/shard/shard.h"
@@ -38,6 +40,11 @@ class ShardHere {
     const std::string name = absl::StrCat("shard-", number);
     std::unique_ptr<ShardHere> here(new ShardHere(name, coordinator, memory_budget_bytes));
     ABSL_ASSIGN_OR_RETURN(here->server_, shard::Server::Start(here->shard_, {.threads = kThreads}));
+    // Where clients look for sockets, this shard has one.
+    if (const char* folder = std::getenv("PACELINE_SOCKET_DIR"); folder != nullptr && *folder != 0) {
+      ABSL_ASSIGN_OR_RETURN(here->near_,
+                            shard::ServeNear(here->shard_, folder, here->server_->address(), kThreads));
+    }
     v1::JoinClusterRequest join;
     join.set_feature_level(kFeatureLevel);
     join.set_name(name);
@@ -52,6 +59,7 @@ class ShardHere {
   ~ShardHere() {
     membership_.reset();
     server_.reset();
+    near_.reset();
     shard_.Stop();
     peers_.Stop();
   }
@@ -68,6 +76,7 @@ class ShardHere {
   shard::GrpcPeers peers_;
   shard::Shard shard_;
   std::unique_ptr<shard::Server> server_;
+  std::unique_ptr<shm::Server> near_;  // null: no shared memory
   std::unique_ptr<shard::MembershipClient> membership_;
 };
 

@@ -184,6 +184,7 @@ std::string Client::data_lost() const {
 Stats Client::stats() const {
   Stats stats;
   state_->With([&](sdk::ClientCore& core) { stats = core.stats(); });
+  state_->CountStreams(stats);
   return stats;
 }
 

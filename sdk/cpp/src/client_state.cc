@@ -33,6 +33,12 @@ void SayOnStandardError(const std::string& text) {
   std::fputs(absl::StrCat("paceline: ", text, "\n").c_str(), stderr);
 }
 
+std::shared_ptr<NearDialer> NearDialerOf(const ClientOptions& options, world::Dialer& far) {
+  if (options.socket_dir.empty()) return nullptr;
+  return std::make_shared<NearDialer>(far, options.socket_dir,
+                                      options.on_notice ? options.on_notice : NoticeFn(SayOnStandardError));
+}
+
 uint64_t Seed() {
   return world::SystemRandom().Next();
 }
@@ -72,6 +78,10 @@ absl::StatusOr<ClientOptions> Complete(ClientOptions options) {
     const char* named = std::getenv("PACELINE_RECORD");
     options.record = named == nullptr ? "" : named;
   }
+  if (options.socket_dir.empty()) {
+    const char* named = std::getenv("PACELINE_SOCKET_DIR");
+    options.socket_dir = named == nullptr ? "" : named;
+  }
   if (options.coordinator.empty()) {
     return absl::InvalidArgumentError(
         "coordinator: not given; set ClientOptions::coordinator or PACELINE_COORDINATOR to host:port");
@@ -106,7 +116,10 @@ absl::Status ClientState::GoneError() {
 }
 
 ClientState::ClientState(ClientOptions options)
-    : options_(std::move(options)), random_(Seed()), coordinator_(loop_, options_.coordinator) {}
+    : options_(std::move(options)),
+      random_(Seed()),
+      near_(NearDialerOf(options_, dialer_)),
+      coordinator_(loop_, options_.coordinator) {}
 
 ClientState::~ClientState() = default;
 
@@ -148,7 +161,8 @@ absl::Status ClientState::Open() {
             .timeout = options_.timeout,
             .start_timeout = options_.start_timeout,
             .slice_bytes = options_.slice_bytes},
-        coordinator_, dialer_, clock_, random_, shared_from_this(), options_.cache_bytes_max);
+        coordinator_, near_ == nullptr ? static_cast<world::Dialer&>(dialer_) : *near_, clock_, random_,
+        shared_from_this(), options_.cache_bytes_max);
     if (history_ != nullptr) core_->RecordTo(history_.get());
     core_->Notice(options_.on_notice ? options_.on_notice : NoticeFn(SayOnStandardError));
   }
@@ -178,6 +192,7 @@ void ClientState::Enter(absl::FunctionRef<void()> inside) {
 }
 
 bool ClientState::With(absl::FunctionRef<void(ClientCore&)> inside) {
+  if (near_ != nullptr) ThisThreadMayCarry(near_);
   Left left;
   {
     MutexLock lock(&mutex_);
@@ -230,6 +245,7 @@ absl::Status ClientState::Await(absl::FunctionRef<void(ClientCore&, Done)> start
   });
   if (!entered) return GoneError();
   internal::BlockedCall call;
+  internal::CarryUntil([&] { return ended->notification.HasBeenNotified(); });
   ended->notification.WaitForNotification();
   if (cause.has_value()) {
     call.End((ended->causes == nullptr ? CausesOf(*cause, times) : ended->causes).get());
@@ -440,9 +456,16 @@ void ClientState::Shut() {
     routes_ = nullptr;
   }
   core = nullptr;  // lets go of its streams, which ends them
+  if (near_ != nullptr) near_->Stop();
   loop_.Stop();
   if (thread_.joinable()) thread_.join();
   history_ = nullptr;  // its file is whole when this returns
+}
+
+void ClientState::CountStreams(Stats& stats) const {
+  if (near_ == nullptr) return;
+  stats.streams_shared_memory = near_->near_streams();
+  stats.streams_tcp = near_->far_streams();
 }
 
 std::shared_ptr<const Routes> ClientState::routes() const {

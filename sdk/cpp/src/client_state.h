@@ -19,6 +19,7 @@
 #include "paceline/options.h"
 #include "sdk/cpp/src/buffer_pool.h"
 #include "sdk/cpp/src/grpc_coordinator_api.h"
+#include "sdk/cpp/src/near_dialer.h"
 #include "sdk/cpp/src/session/client_core.h"
 
 namespace paceline::sdk {
@@ -76,6 +77,8 @@ class ClientState : public Gate, public std::enable_shared_from_this<ClientState
   // Null: the client is gone.
   std::shared_ptr<const Routes> routes() const ABSL_LOCKS_EXCLUDED(routes_mutex_);
   const ClientOptions& options() const { return options_; }
+  // By what the client's streams travel.
+  void CountStreams(Stats& stats) const;
   static absl::Status GoneError();
 
  private:
@@ -111,6 +114,7 @@ class ClientState : public Gate, public std::enable_shared_from_this<ClientState
   const std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>();
   rpc::EventLoop loop_;
   rpc::GrpcDialer dialer_{loop_};
+  const std::shared_ptr<NearDialer> near_;  // null: without a socket folder
   GrpcCoordinatorApi coordinator_;
   std::unique_ptr<history::HistoryFile> history_;  // null: no recording; set before the core exists
 

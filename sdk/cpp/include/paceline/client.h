@@ -71,8 +71,9 @@ struct DeleteJobOptions {
 //   - Flush waits for the pushes of all threads that returned before it began, and reports the first error of
 //     any of them, once.
 //   - ClientOptions::unacknowledged_bytes_max bounds all threads together.
-// A client has one background thread, which also runs the callbacks of futures. A blocking function that is
-// called from a callback returns FAILED_PRECONDITION instead of blocking.
+// A client has one background thread, which also runs the callbacks of futures; ClientOptions::socket_dir
+// adds others. A blocking function that is called from a callback returns FAILED_PRECONDITION instead of
+// blocking.
 //
 // **Order without waiting.** PushOptions::after, PullOptions::after, TickAfter and the functions of Future
 // say which operation follows which; the operations then start by themselves: see future.h.

@@ -89,6 +89,13 @@ struct ClientOptions {
   // to standard error.
   std::function<void(const std::string& text)> on_notice = {};
 
+  // Folder of the sockets of shards on this host (paceline-shard --socket-dir). Streams to a shard that has a
+  // socket there, of this user, go over shared memory; to the others they go over TCP as always, and a notice
+  // says so once for each shard. Callbacks may then run on a second background thread, and on a thread that
+  // waits for a future of this client. Empty: the environment variable PACELINE_SOCKET_DIR, or TCP only.
+  // docs/shared_memory.md.
+  std::string socket_dir = {};
+
   // Reserved for authentication.
   std::string token = {};
 };

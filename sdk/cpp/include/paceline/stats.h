@@ -138,6 +138,11 @@ struct Stats {
   uint64_t retries = 0;
   // How often a stream to a shard broke.
   uint64_t breaks = 0;
+
+  // With ClientOptions::socket_dir: streams to shards that were opened over shared memory, and over TCP all
+  // the same. Both are 0 without it.
+  uint64_t streams_shared_memory = 0;
+  uint64_t streams_tcp = 0;
 };
 
 }  // namespace paceline

@@ -8,6 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "libs/base/mutex.h"
 #include "libs/world/real_clock.h"
+#include "sdk/cpp/src/session/carrier.h"
 
 namespace paceline {
 namespace {
@@ -20,6 +21,13 @@ struct Unresolved {
 
 thread_local std::shared_ptr<const sdk::Causes> ending;
 thread_local std::optional<Unresolved> unresolved;
+thread_local uint64_t carrier_id = 0;  // of the carrier below; 0: none
+thread_local std::weak_ptr<sdk::Carrier> carrier;
+
+uint64_t NextCarrierId() {
+  static std::atomic<uint64_t> carriers{0};
+  return ++carriers;
+}
 
 }  // namespace
 
@@ -66,6 +74,14 @@ Ending::~Ending() {
   ending = std::move(before_);
 }
 
+Carrier::Carrier() : id_(NextCarrierId()) {}
+
+void ThisThreadMayCarry(const std::shared_ptr<Carrier>& entered) {
+  if (carrier_id == entered->id()) return;
+  carrier_id = entered->id();
+  carrier = entered;
+}
+
 uint64_t ThisThread() {
   static std::atomic<uint64_t> threads{0};
   thread_local const uint64_t number = ++threads;
@@ -78,6 +94,11 @@ namespace internal {
 
 const std::shared_ptr<const sdk::Causes>& EndingCauses() {
   return ending;
+}
+
+void CarryUntil(absl::FunctionRef<bool()> done) {
+  if (carrier_id == 0) return;
+  if (const std::shared_ptr<sdk::Carrier> here = carrier.lock()) here->CarryUntil(done);
 }
 
 BlockedCall::BlockedCall() : began_(world::MonotonicNow()) {}

@@ -1,6 +1,7 @@
 #include "paceline/future.h"
 
 #include <deque>
+#include <utility>
 
 #include "sdk/cpp/src/callback_thread.h"
 #include "sdk/cpp/src/session/blocked_call.h"
@@ -81,6 +82,11 @@ namespace sdk {
 
 void ThisThreadRunsCallbacks() {
   is_a_clients_thread = true;
+}
+
+RunsCallbacksHere::RunsCallbacksHere() : before_(std::exchange(is_a_clients_thread, true)) {}
+RunsCallbacksHere::~RunsCallbacksHere() {
+  is_a_clients_thread = before_;
 }
 
 }  // namespace sdk

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -77,9 +78,16 @@ class BlockedCall {
   const absl::Time began_;
 };
 
+// A thread that is about to block calls this first. It may carry frames of the client meanwhile, where that
+// saves waking another thread for each of them. Returns when `done()`, or a moment later.
+void CarryUntil(absl::FunctionRef<bool()> done);
+
 // Runs `callback` on this thread: now, or, if called within another callback, after that one. So a chain of
 // any length ends without a deep stack.
 void RunCallback(absl::AnyInvocable<void()> callback);
+
+// A shorter wait carries nothing, so that it does not become a longer one.
+inline constexpr absl::Duration kCarryWorth = absl::Milliseconds(10);
 
 template <class R>
 class FutureState : public std::enable_shared_from_this<FutureState<R>> {
@@ -165,6 +173,11 @@ class FutureState : public std::enable_shared_from_this<FutureState<R>> {
     // The standard library's clock cannot hold more; a year stands for ever.
     const absl::Duration at_most = std::clamp(timeout, absl::ZeroDuration(), absl::Hours(24 * 365));
     BlockedCall call;
+    if (timeout > kCarryWorth) {
+      lock.unlock();
+      CarryUntil([this] { return ready(); });
+      lock.lock();
+    }
     const bool there =
         ended_.wait_for(lock, absl::ToChronoNanoseconds(at_most), [this] { return result_.has_value(); });
     call.End(there ? causes_.get() : nullptr);

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "libs/shm/loop.h"
+#include "libs/shm/region.h"
+#include "libs/world/port.h"
+
+namespace paceline::shm {
+
+struct DialOptions {
+  RingSizes sizes = {};
+  uint64_t frame_bytes_max = uint64_t{64} << 20;  // that the shard may send
+  // The shard does not take the connection after all: dial it in another way for a while. Called before the
+  // handler hears OnBroken, on the thread that carries.
+  std::function<void(const absl::Status& why)> refused = nullptr;
+};
+
+// Opens a stream over shared memory to the shard whose socket is `path`. Never blocks. NOT_FOUND: nobody
+// listens there; any other error: it cannot be done, and the message says why. `handler` is then not called.
+absl::StatusOr<std::unique_ptr<world::StreamPort>> Dial(Loop& loop, const std::string& path,
+                                                        world::StreamKind kind,
+                                                        std::shared_ptr<world::StreamHandler> handler,
+                                                        DialOptions options = {});
+
+}  // namespace paceline::shm

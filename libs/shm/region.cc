@@ -1,0 +1,93 @@
+#include "libs/shm/region.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/status.h"
+
+namespace paceline::shm {
+namespace {
+
+constexpr uint64_t kHeadBytes = 4096;  // the rings' words, in a page of their own
+static_assert(2 * sizeof(RingWords) <= kHeadBytes);
+
+// Nobody may resize the memory, nor lift that. To write to it stays allowed: both ends do.
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+absl::Status Missing(absl::string_view what) {
+  return absl::ResourceExhaustedError(absl::StrCat("shared memory: ", what, ": ", std::strerror(errno)));
+}
+
+absl::Status Unfit(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("shared memory: ", what));
+}
+
+absl::Status CheckRing(uint64_t bytes) {
+  if (std::has_single_bit(bytes) && bytes >= kRingBytesMin && bytes <= kRingBytesMax) return absl::OkStatus();
+  return Unfit(absl::StrCat("a ring of ", bytes, " bytes; expected a power of two from ", kRingBytesMin,
+                            " to ", kRingBytesMax));
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) close(fd_);
+}
+
+absl::StatusOr<uint64_t> Region::BytesOf(const RingSizes& sizes) {
+  ABSL_RETURN_IF_ERROR(CheckRing(sizes.to_shard));
+  ABSL_RETURN_IF_ERROR(CheckRing(sizes.to_client));
+  return kHeadBytes + sizes.to_shard + sizes.to_client;
+}
+
+absl::StatusOr<std::unique_ptr<Region>> Region::Create(const RingSizes& sizes) {
+  ABSL_ASSIGN_OR_RETURN(const uint64_t bytes, BytesOf(sizes));
+  Descriptor memory(memfd_create("paceline", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory) return Missing("memfd_create");
+  if (ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0) return Missing("ftruncate");
+  if (fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0) return Missing("seals");
+  return Map(std::move(memory), bytes, sizes);
+}
+
+absl::StatusOr<std::unique_ptr<Region>> Region::Open(Descriptor memory, const RingSizes& sizes) {
+  ABSL_ASSIGN_OR_RETURN(const uint64_t bytes, BytesOf(sizes));
+  const int seals = fcntl(memory.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals) return Unfit("it is not sealed against changes of its size");
+  if ((seals & F_SEAL_WRITE) != 0) return Unfit("it is sealed against writing");
+  // Huge pages would have to be reserved, and could be missing when they are touched.
+  struct statfs system = {};
+  if (fstatfs(memory.get(), &system) != 0 || system.f_type != TMPFS_MAGIC) {
+    return Unfit("it is not plain memory, as memfd_create makes it");
+  }
+  struct stat file = {};
+  if (fstat(memory.get(), &file) != 0 || static_cast<uint64_t>(file.st_size) != bytes) {
+    return Unfit(absl::StrCat("it has ", file.st_size, " bytes; expected ", bytes));
+  }
+  return Map(std::move(memory), bytes, sizes);
+}
+
+absl::StatusOr<std::unique_ptr<Region>> Region::Map(Descriptor memory, uint64_t bytes,
+                                                    const RingSizes& sizes) {
+  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
+  if (at == MAP_FAILED) return Missing("mmap");
+  return std::unique_ptr<Region>(new Region(std::move(memory), at, bytes, sizes));
+}
+
+Region::~Region() {
+  munmap(at_, bytes_);
+}
+
+char* Region::ToShard() {
+  return at_ + kHeadBytes;
+}
+
+}  // namespace paceline::shm

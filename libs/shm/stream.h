@@ -1,0 +1,116 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "libs/base/mutex.h"
+#include "libs/shm/frames.h"
+#include "libs/shm/handover.h"
+#include "libs/shm/region.h"
+#include "libs/shm/waker.h"
+#include "libs/world/port.h"
+#include "libs/world/soon.h"
+
+namespace paceline::shm {
+
+// One end of a stream over shared memory: the carrier between a handler and the rings. It decides nothing
+// about the protocol.
+//
+// A thread that kicks the stream writes by itself; at a full ring the loop goes on once there is room. Frames
+// are read only by who has the loop's turn. OnBroken comes from there too.
+class Stream final : public world::Soon::Kickable, public std::enable_shared_from_this<Stream> {
+ public:
+  enum class Side { kShard, kClient };
+  struct Parts {
+    Side side = Side::kShard;
+    std::string peer;  // for messages
+    Descriptor socket;
+    std::unique_ptr<Region> region;
+    uint64_t frame_bytes_max = 0;
+    std::shared_ptr<world::StreamHandler> handler;
+    // kClient: the shard does not take the connection, or is gone before it says so.
+    std::function<void(const absl::Status& why)> refused = nullptr;
+    std::shared_ptr<void> held = nullptr;  // let go of after the memory
+  };
+  // `loop`: wakes the loop that the stream is added to.
+  Stream(std::shared_ptr<Waker> loop, Parts parts);
+
+  // The owner's side of the stream. At the client, destroying it closes the stream.
+  static std::shared_ptr<world::StreamPort> PortAtShard(std::shared_ptr<Stream> stream);
+  static std::unique_ptr<world::StreamPort> PortAtClient(std::shared_ptr<Stream> stream);
+
+  void Kick() override ABSL_LOCKS_EXCLUDED(mutex_);
+  // At the shard: sends what the handler has, then `why`. At the client: ends the stream.
+  void Close(absl::Status why) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends the stream; the handler hears OnBroken(why) when the loop comes by.
+  void End(absl::Status why) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // -- for the loop, with its turn --
+  int socket() const { return socket_.get(); }
+  // Does a little of what there is to do; false: there was nothing.
+  bool Step();
+  // True: there is nothing to do, and the peer will ring when there is.
+  bool Sleep();
+  void Rise();
+  // The socket has a message, or its end.
+  void OnSocket();
+  bool hung_up() const { return hung_up_; }
+  // The handler has heard OnBroken: the loop may forget the stream.
+  bool over() const { return told_; }
+  // When Step must be called although nothing happens.
+  absl::Time due() const { return absl::FromUnixNanos(cut_at_.load(std::memory_order_relaxed)); }
+
+ private:
+  class ShardPort;
+  class ClientPort;
+
+  void Bell() { Ring(socket_.get()); }
+  // REQUIRES: the caller has set busy_. True: the loop is to go on with the write, once there is room or at
+  // its next turn. False: busy_ is reset.
+  bool WriteOn() ABSL_LOCKS_EXCLUDED(mutex_);
+  // True: there is something more to write, in frames_out_ or at the handler; adds the bytes of a new frame
+  // to `begun`. False: busy_ is reset.
+  bool NextToWrite(size_t& begun) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The write has to wait for room. False: the stream is over, and busy_ is reset.
+  bool WaitForRoom() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool GoOnWriting() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool ReadOne();
+  bool MayRead();
+  void Refused(const absl::Status& why);
+  bool TellEnd() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const std::shared_ptr<Waker> loop_;
+  const Side side_;
+  const std::string peer_;
+  const std::shared_ptr<void> held_;  // before the region: let go of after it
+  const std::unique_ptr<Region> region_;
+  const Descriptor socket_;
+  std::function<void(const absl::Status& why)> refused_;
+  std::shared_ptr<world::StreamHandler> handler_;
+
+  FrameWriter frames_out_;  // of who has set busy_, like what follows
+  bool said_end_ = false;   // the final status is written, or being written
+  FrameReader frames_in_;   // of who has the loop's turn, like what follows
+  bool answered_;           // the shard has taken the connection
+  bool hung_up_ = false;    // the socket has ended
+  bool told_ = false;
+
+  std::atomic<bool> closing_{false};  // close_ is set
+  std::atomic<bool> ending_{false};   // end_ is set
+  std::atomic<bool> blocked_{false};  // a write waits for room; written under mutex_
+  std::atomic<int64_t> cut_at_;       // Unix time in ns on the loop's clock; far away: never
+  Mutex mutex_;
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;    // a thread writes, or a write waits for room
+  bool kicked_ ABSL_GUARDED_BY(mutex_) = false;  // Kick was called meanwhile
+  std::optional<absl::Status> close_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace paceline::shm

@@ -1,0 +1,88 @@
+#include "sdk/cpp/src/near_dialer.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/status.h"
+#include "libs/shm/dial.h"
+#include "libs/shm/handover.h"
+#include "libs/world/real_clock.h"
+#include "sdk/cpp/src/callback_thread.h"
+
+namespace paceline::sdk {
+
+// Says once of each shard why its streams go over TCP.
+class NearDialer::Notices {
+ public:
+  explicit Notices(Say say) : say_(std::move(say)) {}
+  void Far(const std::string& address, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_) {
+    {
+      MutexLock lock(&mutex_);
+      if (said_.size() >= kMost || !said_.insert(address).second) return;
+    }
+    say_(absl::StrCat("streams to ", address, " go over TCP and not over shared memory: ", why.message()));
+  }
+
+ private:
+  static constexpr size_t kMost = 1000;
+  const Say say_;
+  Mutex mutex_;
+  std::set<std::string> said_ ABSL_GUARDED_BY(mutex_);
+};
+
+bool NearDialer::Avoided::Has(const std::string& address) {
+  MutexLock lock(&mutex_);
+  const auto at = until_.find(address);
+  if (at == until_.end()) return false;
+  if (world::MonotonicNow() < at->second) return true;
+  until_.erase(at);
+  return false;
+}
+
+void NearDialer::Avoided::Add(const std::string& address) {
+  MutexLock lock(&mutex_);
+  until_[address] = world::MonotonicNow() + kAvoid;
+}
+
+// The loop's own thread does not look for frames without sleeping: threads that wait for them do.
+NearDialer::NearDialer(world::Dialer& far, std::string folder, Say say)
+    : far_(far),
+      folder_(std::move(folder)),
+      notices_(std::make_shared<Notices>(std::move(say))),
+      loop_({.spin_max = absl::ZeroDuration(), .first = ThisThreadRunsCallbacks}) {}
+
+std::unique_ptr<world::StreamPort> NearDialer::Dial(const std::string& address, world::StreamKind kind,
+                                                    std::shared_ptr<world::StreamHandler> handler) {
+  if (!avoided_->Has(address)) {
+    absl::StatusOr<std::unique_ptr<world::StreamPort>> near = DialNear(address, kind, handler);
+    if (near.ok()) {
+      near_.fetch_add(1, std::memory_order_relaxed);
+      return *std::move(near);
+    }
+    notices_->Far(address, near.status());
+  }
+  far_streams_.fetch_add(1, std::memory_order_relaxed);
+  return far_.Dial(address, kind, std::move(handler));
+}
+
+absl::StatusOr<std::unique_ptr<world::StreamPort>> NearDialer::DialNear(
+    const std::string& address, world::StreamKind kind,
+    const std::shared_ptr<world::StreamHandler>& handler) {
+  ABSL_ASSIGN_OR_RETURN(const std::string path, shm::SocketPath(folder_, address));
+  return shm::Dial(loop_, path, kind, handler,
+                   {.refused = [avoided = avoided_, notices = notices_, address](const absl::Status& why) {
+                     avoided->Add(address);
+                     notices->Far(address, why);
+                   }});
+}
+
+void NearDialer::CarryUntil(absl::FunctionRef<bool()> done) {
+  const RunsCallbacksHere here;
+  loop_.CarryUntil(done);
+}
+
+void NearDialer::Stop() {
+  loop_.Stop(absl::CancelledError("the client is done"));
+}
+
+}  // namespace paceline::sdk

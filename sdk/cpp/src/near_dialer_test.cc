@@ -1,0 +1,122 @@
+#include "sdk/cpp/src/near_dialer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libs/base/mutex.h"
+#include "libs/shm/server.h"
+
+namespace paceline::sdk {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kSoon = absl::Seconds(60);
+
+class FarDialer final : public world::Dialer {
+ public:
+  std::unique_ptr<world::StreamPort> Dial(const std::string& address, world::StreamKind,
+                                          std::shared_ptr<world::StreamHandler>) override {
+    dialed.push_back(address);
+    return nullptr;
+  }
+  std::vector<std::string> dialed;
+};
+
+class NearTestHandler final : public world::AcceptedStream {
+ public:
+  void Attach(std::shared_ptr<world::StreamPort>) override {}
+  void OnFrame(absl::Cord) override {}
+  bool NextFrame(absl::Cord*) override { return false; }
+  void OnFinished() override {}
+  void OnBroken(absl::Status) override { broken.Notify(); }
+  Notification broken;
+};
+
+class NearDialerTest : public ::testing::Test {
+ protected:
+  NearDialerTest() {
+    char name[] = "/tmp/paceline-shm-XXXXXX";
+    folder_ = mkdtemp(name);
+  }
+  ~NearDialerTest() override { std::filesystem::remove_all(folder_); }
+
+  std::unique_ptr<shm::Server> Serve(const std::string& address, int64_t streams_max) {
+    auto server = shm::Server::Start({.path = folder_ + "/" + address, .streams_max = streams_max},
+                                     [](world::StreamKind) { return std::make_shared<NearTestHandler>(); });
+    EXPECT_TRUE(server.ok()) << server.status();
+    return *std::move(server);
+  }
+  std::shared_ptr<NearDialer> Dialer() {
+    return std::make_shared<NearDialer>(far_, folder_, [this](const std::string& text) {
+      MutexLock lock(&mutex_);
+      said_.push_back(text);
+    });
+  }
+  std::vector<std::string> said() {
+    MutexLock lock(&mutex_);
+    return said_;
+  }
+
+  std::string folder_;
+  FarDialer far_;
+  Mutex mutex_;
+  std::vector<std::string> said_;
+};
+
+TEST_F(NearDialerTest, ChoosesForEachShard) {
+  const auto server = Serve("127.0.0.1:1", 10);
+  const auto dialer = Dialer();
+  const auto handler = std::make_shared<NearTestHandler>();
+  const auto near = dialer->Dial("127.0.0.1:1", world::StreamKind::kPush, handler);
+  EXPECT_NE(near, nullptr);
+  for (int i = 0; i < 3; ++i) {
+    dialer->Dial("10.0.0.1:1", world::StreamKind::kPull, std::make_shared<NearTestHandler>());
+  }
+  EXPECT_EQ(far_.dialed.size(), 3u);
+  EXPECT_EQ(dialer->near_streams(), 1u);
+  EXPECT_EQ(dialer->far_streams(), 3u);
+  EXPECT_THAT(said(), ElementsAre(HasSubstr("10.0.0.1:1 go over TCP"))) << "once";
+  dialer->Stop();
+  EXPECT_TRUE(handler->broken.WaitForNotificationWithTimeout(kSoon));
+}
+
+TEST_F(NearDialerTest, WhoRefusesIsDialedTheOtherWay) {
+  const auto server = Serve("127.0.0.1:1", 0);
+  const auto dialer = Dialer();
+  const auto handler = std::make_shared<NearTestHandler>();
+  const auto near = dialer->Dial("127.0.0.1:1", world::StreamKind::kPush, handler);
+  EXPECT_NE(near, nullptr);
+  ASSERT_TRUE(handler->broken.WaitForNotificationWithTimeout(kSoon));
+  EXPECT_TRUE(far_.dialed.empty());
+  dialer->Dial("127.0.0.1:1", world::StreamKind::kPush, std::make_shared<NearTestHandler>());
+  EXPECT_THAT(far_.dialed, ElementsAre("127.0.0.1:1"));
+  EXPECT_THAT(said(), ElementsAre(HasSubstr("already")));
+}
+
+TEST_F(NearDialerTest, MayOutliveItsStreams) {
+  auto server = Serve("127.0.0.1:1", 10);
+  const auto dialer = Dialer();
+  const auto handler = std::make_shared<NearTestHandler>();
+  auto port = dialer->Dial("127.0.0.1:1", world::StreamKind::kPush, handler);
+  dialer->Stop();
+  EXPECT_TRUE(handler->broken.WaitForNotificationWithTimeout(kSoon));
+  server = nullptr;
+  port->Kick();
+  port = nullptr;
+  const auto late = std::make_shared<NearTestHandler>();
+  server = Serve("127.0.0.1:1", 10);
+  dialer->Dial("127.0.0.1:1", world::StreamKind::kPush, late);
+  EXPECT_THAT(far_.dialed, ElementsAre("127.0.0.1:1"));
+}
+
+}  // namespace
+}  // namespace paceline::sdk
