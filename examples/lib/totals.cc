@@ -24,6 +24,15 @@ void Add(const PushFilterStats& part, PushFilterStats* sum) {
   sum->bytes_sent += part.bytes_sent;
 }
 
+void Add(const std::map<std::string, FilterUse>& part, std::map<std::string, FilterUse>* sum) {
+  for (const auto& [name, use] : part) {
+    FilterUse& whole = (*sum)[name];
+    whole.bytes_plain += use.bytes_plain;
+    whole.bytes_coded += use.bytes_coded;
+    whole.seconds += use.seconds;
+  }
+}
+
 void Add(const KktCounts& part, KktCounts* sum) {
   sum->given += part.given;
   sum->left_out += part.left_out;
@@ -97,6 +106,8 @@ Totals Sum(absl::Span<const WorkerReport> reports) {
     totals.retries += report.stats.retries;
     Add(report.stats.wait, &totals.wait);
     Add(report.stats.push_filter, &totals.push_filter);
+    Add(report.stats.link_push_filters, &totals.link_filters);
+    Add(report.stats.link_pull_filters, &totals.link_filters);
     Add(report.kkt, &totals.kkt);
     for (const auto& [clocks, rows] : report.stats.staleness_rows) totals.staleness_rows[clocks] += rows;
     totals.clock_all_have = std::min(totals.clock_all_have, report.clock);

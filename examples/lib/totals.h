@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -29,6 +30,7 @@ struct Totals {
   uint64_t rows_from_cache = 0;
   uint64_t retries = 0;
   PushFilterStats push_filter;  // now held back: not summed
+  std::map<std::string, FilterUse> link_filters;  // by the filter's name, both directions together
   KktCounts kkt;
   WaitSeconds wait;
   std::map<uint64_t, uint64_t> staleness_rows;

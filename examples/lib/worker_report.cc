@@ -12,9 +12,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BlockedSeconds, staleness, network, queue, ap
                                    back_pressure, route, work, coordinator, value_bound)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PushFilterStats, rows_given, rows_sent, bytes_given, bytes_sent, rows_held,
                                    bytes_held)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FilterUse, bytes_plain, bytes_coded, seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stats, wait, staleness_rows, rows_pushed, rows_pulled, rows_from_cache,
                                    bytes_pushed, bytes_pulled, bytes_from_cache, bytes_unacknowledged,
-                                   push_filter, retries, breaks)
+                                   push_filter, link_push_filters, link_pull_filters, retries, breaks)
 
 namespace examples {
 

@@ -29,6 +29,20 @@ absl::StatusOr<double> ParseKkt(absl::string_view word) {
       absl::StrCat("--filters: '", word, "': expected kkt or kkt:SHARE, above 0 and at most 1"));
 }
 
+Packing PackingOf(PushPrecision precision) {
+  switch (precision) {
+    case PushPrecision::kF16:
+      return Packing::kF16;
+    case PushPrecision::kBf16:
+      return Packing::kBf16;
+    case PushPrecision::kInt8:
+      return Packing::kInt8;
+    case PushPrecision::kF32:
+      break;
+  }
+  return Packing::kF32;
+}
+
 double Share(uint64_t part, uint64_t of) {
   return of == 0 ? 0 : static_cast<double>(part) / static_cast<double>(of);
 }
@@ -43,6 +57,7 @@ uint64_t Less(uint64_t given, uint64_t sent) {
 absl::StatusOr<Filters> ParseFilters(absl::string_view text) {
   Filters filters;
   std::vector<absl::string_view> push;
+  std::vector<absl::string_view> link;
   for (const absl::string_view untrimmed : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
     const absl::string_view word = absl::StripAsciiWhitespace(untrimmed);
     if (IsPushFilter(word)) {
@@ -52,21 +67,21 @@ absl::StatusOr<Filters> ParseFilters(absl::string_view text) {
       if (!share.ok()) return share.status();
       filters.kkt = *share;
     } else {
-      filters.link.emplace_back(word);
+      link.push_back(word);
     }
   }
   absl::StatusOr<PushFilter> parsed = ParsePushFilter(absl::StrJoin(push, ","));
   if (!parsed.ok()) return absl::InvalidArgumentError(absl::StrCat("--filters: ", parsed.status().message()));
   filters.push = *std::move(parsed);
+  const absl::StatusOr<LinkFilters> travel = ParseLinkFilters(absl::StrJoin(link, ","));
+  if (!travel.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--", travel.status().message(),
+                                                   "; or kkt[:SHARE], top-k:SHARE, skip:PROBABILITY or "
+                                                   "significant:V[/sqrt]"));
+  }
+  filters.link = *travel;
+  if (filters.link.push.packing == Packing::kF32) filters.link.push.packing = PackingOf(filters.push.precision);
   return filters;
-}
-
-absl::Status TakeLinkFilters(const std::vector<std::string>& names) {
-  if (names.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--filters: '", names.front(),
-                   "' is none; expected kkt[:SHARE], top-k:SHARE, skip:PROBABILITY, significant:V[/sqrt], "
-                   "f16, bf16 or int8"));
 }
 
 KktFilter MakeKktFilter(const Filters& filters, float lambda1, uint32_t workers) {
@@ -92,6 +107,11 @@ std::string FormatFilters(const Filters& filters, const Totals& totals) {
                           100 * Share(rows, push.rows_given), Grouped(push.rows_given),
                           Grouped(Less(push.bytes_given, push.bytes_sent)));
   }
+  for (const auto& [name, use] : totals.link_filters) {
+    absl::StrAppendFormat(&text, "  %-18s%7.1f %% of %s bytes not sent, in %.2f s of the workers\n", name,
+                          100 * Share(Less(use.bytes_plain, use.bytes_coded), use.bytes_plain),
+                          Grouped(use.bytes_plain), use.seconds);
+  }
   return text.empty() ? text : "\nfilters\n" + text;
 }
 
@@ -113,6 +133,13 @@ nlohmann::ordered_json FiltersJson(const Filters& filters, const Totals& totals)
                     {"rows_not_sent", rows},
                     {"share", Share(rows, push.rows_given)},
                     {"bytes_not_sent", Less(push.bytes_given, push.bytes_sent)}};
+  }
+  for (const auto& [name, use] : totals.link_filters) {
+    const uint64_t saved = Less(use.bytes_plain, use.bytes_coded);
+    json["link"][name] = {{"bytes", use.bytes_plain},
+                          {"bytes_not_sent", saved},
+                          {"share", Share(saved, use.bytes_plain)},
+                          {"seconds", use.seconds}};
   }
   return json;
 }

@@ -3,13 +3,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "examples/lib/totals.h"
 #include "nlohmann/json_fwd.hpp"
+#include "paceline/filters.h"
 #include "paceline/kkt.h"
 #include "paceline/push_filter.h"
 
@@ -20,13 +19,10 @@ struct Filters {
   // The KKT filter: so much of FTRL's lambda1 the workers together may keep of a coordinate whose weight is
   // 0, before they send it. In (0, 1].
   std::optional<double> kkt = std::nullopt;
-  PushFilter push = {};                // of the table's pushes
-  std::vector<std::string> link = {};  // the other words: names of filters of links
+  PushFilter push = {};   // of the table's pushes
+  LinkFilters link = {};  // of what travels; what `push` rounds is packed as well
 };
 absl::StatusOr<Filters> ParseFilters(absl::string_view text);
-
-// Hands the names of filters of links to the SDK. InvalidArgument: there is no such filter.
-absl::Status TakeLinkFilters(const std::vector<std::string>& names);
 
 // Of one of `workers` workers whose rule is FTRL with this lambda1.
 KktFilter MakeKktFilter(const Filters& filters, float lambda1, uint32_t workers);

@@ -91,7 +91,6 @@ absl::Status CompleteFilters(RunOptions* o) {
   absl::StatusOr<Filters> filters = ParseFilters(o->filters);
   if (!filters.ok()) return filters.status();
   o->filter = *std::move(filters);
-  if (absl::Status s = TakeLinkFilters(o->filter.link); !s.ok()) return s;
   if (!o->filter.kkt.has_value()) return absl::OkStatus();
   if (o->rule == "sgd" || o->l1 == 0) {
     return absl::InvalidArgumentError(

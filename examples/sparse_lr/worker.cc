@@ -43,7 +43,8 @@ class Trainer {
         worker_.client().OpenOrCreate("weights", Sparse{.dim = 1,
                                                         .rule = ServerRule(options_, train->shape),
                                                         .consistency = options_.consistency,
-                                                        .push_filter = options_.filter.push});
+                                                        .push_filter = options_.filter.push,
+                                                        .link_filters = options_.filter.link});
     if (!weights.ok()) return weights.status();
     weights_ = *weights;
     if (options_.filter.kkt.has_value()) {

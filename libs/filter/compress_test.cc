@@ -58,7 +58,7 @@ TEST_P(CompressTest, AnyBytesGiveAStatus) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, CompressTest, ::testing::Values(Filter::kLz4, Filter::kZstd),
-                         [](const auto& info) { return std::string(NameOf(info.param)); });
+                         [](const auto& which) { return std::string(NameOf(which.param)); });
 
 }  // namespace
 }  // namespace paceline::filter

@@ -97,12 +97,12 @@ TEST_F(FiltersTest, StatsTellWhatEachFilterDid) {
   }
   const Stats stats = client->stats();
   for (const char* name : {"keys", "delta", "int8"}) {
-    ASSERT_TRUE(stats.push_filters.contains(name)) << name;
-    EXPECT_LT(stats.push_filters.at(name).bytes_coded, stats.push_filters.at(name).bytes_plain) << name;
+    ASSERT_TRUE(stats.link_push_filters.contains(name)) << name;
+    EXPECT_LT(stats.link_push_filters.at(name).bytes_coded, stats.link_push_filters.at(name).bytes_plain) << name;
   }
-  EXPECT_GE(stats.push_filters.at("keys").bytes_plain, 3 * keys_.size() * sizeof(uint64_t));
-  EXPECT_TRUE(stats.pull_filters.contains("keys"));
-  EXPECT_FALSE(stats.pull_filters.contains("int8"));
+  EXPECT_GE(stats.link_push_filters.at("keys").bytes_plain, 3 * keys_.size() * sizeof(uint64_t));
+  EXPECT_TRUE(stats.link_pull_filters.contains("keys"));
+  EXPECT_FALSE(stats.link_pull_filters.contains("int8"));
 }
 
 TEST_F(FiltersTest, AReaderThatAsksForFewerBitsGetsRoundedValues) {

@@ -131,8 +131,8 @@ struct Stats {
   uint64_t link_bytes_pushed = 0;
   uint64_t link_bytes_pulled = 0;
   // By the filter's name: on streams of pushes (rows that they bring back included), and of pulls.
-  std::map<std::string, FilterUse> push_filters;
-  std::map<std::string, FilterUse> pull_filters;
+  std::map<std::string, FilterUse> link_push_filters;
+  std::map<std::string, FilterUse> link_pull_filters;
 
   // Parts of pushes and pulls that were sent more than once: after a broken connection, a move or a refusal.
   uint64_t retries = 0;

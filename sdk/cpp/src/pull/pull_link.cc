@@ -13,7 +13,7 @@ namespace paceline::sdk {
 PullLink::PullLink(Context& context, PullListener& listener, ring::ShardInfo shard)
     : Link(context, world::StreamKind::kPull, std::move(shard)),
       listener_(listener),
-      filter_counts_(context.stats.pull_filters),
+      filter_counts_(context.stats.link_pull_filters),
       key_encoder_(context.clock, filter_counts_) {}
 
 void PullLink::Ask(PullRequest request) {

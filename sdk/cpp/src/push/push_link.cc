@@ -47,7 +47,7 @@ PushLink::PushLink(Context& context, PushListener& listener, ring::ShardInfo sha
     : Link(context, world::StreamKind::kPush, std::move(shard)),
       listener_(listener),
       tick_pauses_(kTickAgain),
-      filter_counts_(context.stats.push_filters),
+      filter_counts_(context.stats.link_push_filters),
       key_encoder_(context.clock, filter_counts_) {}
 
 void PushLink::Bind(SegmentLine& line) {
