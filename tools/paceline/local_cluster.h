@@ -63,6 +63,7 @@ class LocalCluster {
   absl::Status StartCoordinator();
   // Fewer segments than usual are enough to spread rows evenly over the shards.
   bool FewSegments() const;
+  bool PollsConnections(const std::string& name) const;
   void AddSnapshotDir(std::vector<std::string>& arguments) const;
   absl::Status StartShards();
   absl::Status StartProgram(const std::string& name, std::vector<std::string> arguments);
