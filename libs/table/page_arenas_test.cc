@@ -73,7 +73,7 @@ TEST(PageArenasTest, GrowingLeavesLittleFree) {
   Heap heap;
   PageArenas arenas(heap);
   size_t elsewhere = 0;
-  std::vector<std::byte*> small, all;
+  std::vector<std::byte*> all;
   for (int i = 0; i < 2000;
        ++i) {  // pages grow, one after the other, and their smaller buffers are free then
     std::byte* const before = arenas.Allocate(40 << 10);
