@@ -9,6 +9,7 @@
 
 #include "absl/types/span.h"
 #include "libs/ring/hash.h"
+#include "libs/table/page_memory.h"
 
 namespace paceline::table {
 namespace {
@@ -60,10 +61,15 @@ std::vector<KeyedRow> ByKey(absl::Span<const uint64_t> keys) {
 }  // namespace
 
 void Page::Release::operator()(std::byte* bytes) const {
+  PageMemory* const memory = PageMemoryInUse();
+  if (memory != nullptr && memory->Free(bytes)) return;
   ::operator delete[](bytes, std::align_val_t{kAlignment});
 }
 
 Page::Buffer Page::Allocate(size_t bytes) {
+  PageMemory* const memory = PageMemoryInUse();
+  std::byte* const buffer = memory == nullptr ? nullptr : memory->Allocate(bytes);
+  if (buffer != nullptr) return Buffer(buffer);
   return Buffer(static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{kAlignment})));
 }
 

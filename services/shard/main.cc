@@ -41,6 +41,7 @@
 #include "services/shard/control/membership_client.h"
 #include "services/shard/disk/disk_contents.h"
 #include "services/shard/disk/disk_writer.h"
+#include "services/shard/huge_pages.h"
 #include "services/shard/metrics.h"
 #include "services/shard/near_streams.h"
 #include "services/shard/process_memory.h"
@@ -456,6 +457,7 @@ void KeepFreedMemory() {
 
 int Run(const Flags& flags) {
   KeepFreedMemory();
+  table::UsePageMemory(&HugePages::OfProcess());
   // Debian's Abseil looks for deadlocks at each lock, as if this were a debug build.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   rpc::ReadIntoLargeBuffers();

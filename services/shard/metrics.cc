@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/mutex.h"
+#include "services/shard/huge_pages.h"
 #include "services/shard/snapshots/snapshot_tasks.h"
 
 namespace paceline::shard {
@@ -333,6 +334,11 @@ void ShowShard(metrics::Families& families, Shard& shard, const std::string& dat
   const v1::BeatRequest* beat = &state->beat;
   families.Gauge("paceline_shard_rows", "Rows held.", static_cast<double>(beat->rows()));
   families.Gauge("paceline_shard_memory_bytes", "Memory held by rows.", static_cast<double>(beat->bytes()));
+  const HugePages::Bytes huge = HugePages::OfProcess().bytes();
+  for (const auto& [kind, bytes] : {std::pair{"used", huge.used}, std::pair{"free", huge.held - huge.used}}) {
+    families.Gauge("paceline_shard_huge_page_bytes", "Memory in huge pages: used by rows, and free.",
+                   static_cast<double>(bytes), {{"state", kind}});
+  }
   families.Gauge("paceline_shard_memory_budget_bytes", "Memory that rows may take.",
                  static_cast<double>(beat->bytes_budget()));
   families.Gauge("paceline_shard_engine_memory_bytes", "Memory held by RocksDB.",

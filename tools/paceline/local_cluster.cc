@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -28,6 +29,8 @@ constexpr std::streamoff kTailBytes = 2048;
 // So many shards have equally many of 2^4 segments.
 constexpr int kShardsOfFew = 2;
 constexpr int kFewRingBits = 4;
+// The connections of so many shards are few.
+constexpr int kShardsThatPoll = 8;
 
 // Tried here first to say it in fewer words than the coordinator's log would.
 absl::Status CheckFree(int port) {
@@ -113,6 +116,13 @@ bool LocalCluster::FewSegments() const {
   return folder_.temporary() && options_.shards <= kShardsOfFew && !options_.balance_load;
 }
 
+// By itself gRPC has one thread wait for all connections, which hands what comes to the thread whose it is. A
+// shard with few connections takes a tenth less time if each of its threads asks all of them.
+bool LocalCluster::PollsConnections(const std::string& name) const {
+  return name != "coordinator" && options_.shards <= kShardsThatPoll &&
+         std::getenv("GRPC_POLL_STRATEGY") == nullptr;
+}
+
 void LocalCluster::AddSnapshotDir(std::vector<std::string>& arguments) const {
   std::string dir = options_.snapshot_dir;
   if (dir.empty() && !folder_.temporary()) dir = (folder_.path() / "snapshots").string();
@@ -186,6 +196,7 @@ absl::Status LocalCluster::StartProgram(const std::string& name, std::vector<std
 
 absl::StatusOr<const Child*> LocalCluster::Launch(const std::string& name) {
   ChildOptions child = {.name = name, .arguments = arguments_.at(name), .environment = {}};
+  if (PollsConnections(name)) child.environment = {"GRPC_POLL_STRATEGY=poll"};
   child.output = STDERR_FILENO;
   const std::string log = (folder_.logs() / (name + ".log")).string();
   if (!options_.verbose) {

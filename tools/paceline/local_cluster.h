@@ -68,6 +68,7 @@ class LocalCluster {
   absl::Status StartCoordinator();
   // Fewer segments than usual are enough to spread rows evenly over the shards.
   bool FewSegments() const;
+  bool PollsConnections(const std::string& name) const;
   void AddSnapshotDir(std::vector<std::string>& arguments) const;
   absl::Status StartShards();
   // `command`, if it is not empty, runs the program.

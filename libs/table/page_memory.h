@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+
+namespace paceline::table {
+
+// Where pages get their large buffers if the heap is not the best place for them. Thread-safe.
+class PageMemory {
+ public:
+  virtual ~PageMemory() = default;
+  // At least `bytes` bytes, aligned to a cache line. nullptr: none of that size; the heap is asked.
+  virtual std::byte* Allocate(size_t bytes) = 0;
+  // Takes a buffer back. False: it is not from here.
+  virtual bool Free(std::byte* buffer) = 0;
+};
+
+// From now on all pages of the process ask `memory` first, which must live as long as they do. nullptr, as at
+// first: only the heap. It changes where rows lie, and nothing that can be seen of them.
+void UsePageMemory(PageMemory* memory);
+PageMemory* PageMemoryInUse();
+
+}  // namespace paceline::table

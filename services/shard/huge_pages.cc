@@ -1,0 +1,49 @@
+#include "services/shard/huge_pages.h"
+
+#include <sys/mman.h>
+
+namespace paceline::shard {
+
+// The kernel aligns a mapping to its small pages: twice as much has an aligned arena in it, and the rest is
+// given back.
+std::byte* HugePages::Kernel::Take() {
+  constexpr size_t kBytes = table::PageArenas::kArenaBytes;
+  if (has_none_) return nullptr;
+  void* const mapped = mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  auto* const begin = static_cast<std::byte*>(mapped);
+  const size_t before = (kBytes - reinterpret_cast<uintptr_t>(begin) % kBytes) % kBytes;
+  std::byte* const arena = begin + before;
+  if (before > 0) munmap(begin, before);
+  munmap(arena + kBytes, kBytes - before);
+  if (madvise(arena, kBytes, MADV_HUGEPAGE) == 0) return arena;
+  has_none_ = true;
+  munmap(arena, kBytes);
+  return nullptr;
+}
+
+void HugePages::Kernel::GiveBack(std::byte* arena) {
+  munmap(arena, table::PageArenas::kArenaBytes);
+}
+
+HugePages& HugePages::OfProcess() {
+  static auto* const memory = new HugePages;
+  return *memory;
+}
+
+std::byte* HugePages::Allocate(size_t bytes) {
+  MutexLock lock(&mutex_);
+  return arenas_.Allocate(bytes);
+}
+
+bool HugePages::Free(std::byte* buffer) {
+  MutexLock lock(&mutex_);
+  return arenas_.Free(buffer);
+}
+
+HugePages::Bytes HugePages::bytes() const {
+  MutexLock lock(&mutex_);
+  return {.held = arenas_.held(), .used = arenas_.used()};
+}
+
+}  // namespace paceline::shard

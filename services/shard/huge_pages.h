@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/base/thread_annotations.h"
+#include "libs/base/mutex.h"
+#include "libs/table/page_arenas.h"
+#include "libs/table/page_memory.h"
+
+namespace paceline::shard {
+
+// Buffers of pages in memory that the kernel is asked to back with huge pages (madvise, MADV_HUGEPAGE). Where
+// it knows none it gives no buffer, and pages lie on the heap. Thread-safe.
+class HugePages final : public table::PageMemory {
+ public:
+  struct Bytes {
+    uint64_t held = 0;  // from the kernel
+    uint64_t used = 0;  // by pages
+  };
+
+  // Those of a shard's program; they outlive all tables.
+  static HugePages& OfProcess();
+
+  std::byte* Allocate(size_t bytes) override ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Free(std::byte* buffer) override ABSL_LOCKS_EXCLUDED(mutex_);
+  Bytes bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  class Kernel final : public table::PageArenas::Source {
+   public:
+    std::byte* Take() override;
+    void GiveBack(std::byte* arena) override;
+
+   private:
+    bool has_none_ = false;
+  };
+
+  Kernel kernel_;
+  mutable Mutex mutex_;
+  table::PageArenas arenas_ ABSL_GUARDED_BY(mutex_){kernel_};
+};
+
+}  // namespace paceline::shard
