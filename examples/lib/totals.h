@@ -29,7 +29,7 @@ struct Totals {
   uint64_t bytes_pulled = 0;
   uint64_t rows_from_cache = 0;
   uint64_t retries = 0;
-  PushFilterStats push_filter;  // now held back: not summed
+  PushFilterStats push_filter;                    // now held back: not summed
   std::map<std::string, FilterUse> link_filters;  // by the filter's name, both directions together
   KktCounts kkt;
   WaitSeconds wait;

@@ -80,7 +80,8 @@ absl::StatusOr<Filters> ParseFilters(absl::string_view text) {
                                                    "significant:V[/sqrt]"));
   }
   filters.link = *travel;
-  if (filters.link.push.packing == Packing::kF32) filters.link.push.packing = PackingOf(filters.push.precision);
+  if (filters.link.push.packing == Packing::kF32)
+    filters.link.push.packing = PackingOf(filters.push.precision);
   return filters;
 }
 

@@ -100,12 +100,12 @@ enum class Bug : uint8_t {
   kSeenWhenCommitted,    // a push no longer counts against its bound once it is committed
   kWorkOutOfOrder,  // an item is handed out though that of the same examples in the pass before is not done
   kLeftOutCalledFresh,  // a row left out of an update for its budget is not told as left out
-  kNumberedTwice,        // a part that was sent gets a second number after its stream has broken
-  kTickBeforeNumbers,    // a tick leaves while a part of its clock has no number
-  kHeldNotFlushed,       // a flush, or a last tick, leaves behind what filters hold back
-  kFilteredTwice,        // what is sent again goes through its filter again
-  kListByChecksum,       // a list of keys is taken for another one of the same checksum
-  kListsOutliveStream,   // lists of keys that an earlier stream has carried are named on the next
+  kNumberedTwice,       // a part that was sent gets a second number after its stream has broken
+  kTickBeforeNumbers,   // a tick leaves while a part of its clock has no number
+  kHeldNotFlushed,      // a flush, or a last tick, leaves behind what filters hold back
+  kFilteredTwice,       // what is sent again goes through its filter again
+  kListByChecksum,      // a list of keys is taken for another one of the same checksum
+  kListsOutliveStream,  // lists of keys that an earlier stream has carried are named on the next
 };
 
 inline constinit std::atomic<Bug> planted_bug{Bug::kNone};

@@ -1,4 +1,5 @@
-// A client's pushes: what it was given, what filters leave of that and hold back, and the numbers that parts get.
+// A client's pushes: what it was given, what filters leave of that and hold back, and the numbers that parts
+// get.
 #include <optional>
 #include <utility>
 #include <variant>

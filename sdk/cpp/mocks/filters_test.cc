@@ -98,7 +98,8 @@ TEST_F(FiltersTest, StatsTellWhatEachFilterDid) {
   const Stats stats = client->stats();
   for (const char* name : {"keys", "delta", "int8"}) {
     ASSERT_TRUE(stats.link_push_filters.contains(name)) << name;
-    EXPECT_LT(stats.link_push_filters.at(name).bytes_coded, stats.link_push_filters.at(name).bytes_plain) << name;
+    EXPECT_LT(stats.link_push_filters.at(name).bytes_coded, stats.link_push_filters.at(name).bytes_plain)
+        << name;
   }
   EXPECT_GE(stats.link_push_filters.at("keys").bytes_plain, 3 * keys_.size() * sizeof(uint64_t));
   EXPECT_TRUE(stats.link_pull_filters.contains("keys"));

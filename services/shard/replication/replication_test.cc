@@ -372,7 +372,8 @@ TEST_F(ReplicationTest, AHandOverNeedsNoWaitForLeases) {
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->reason(), v1::Refusal::UNAVAILABLE);
   Deliver();
-  ASSERT_THAT(Wishes(a, v1::ConfigWish::SWAP), SizeIs(1)) << "asked at the replica's answer, not at the next visit";
+  ASSERT_THAT(Wishes(a, v1::ConfigWish::SWAP), SizeIs(1))
+      << "asked at the replica's answer, not at the next visit";
   EXPECT_THAT(acks->numbers, ElementsAre(1, 2, 3));
   EXPECT_FALSE(a.host.primary()->MayAnswer()) << "never again in this epoch";
   Configure(2, 1, {0});

@@ -57,7 +57,8 @@ void PullStream::OnFrame(absl::Cord bytes) {
   if (const absl::Status read = filters_.Decode(*request); !read.ok()) {
     return Fail(request->head.request(), MakeRefusal(v1::Refusal::MALFORMED, std::string(read.message())));
   }
-  const uint64_t size = std::max<uint64_t>(bytes.size(), request->keys.size());  // a list of keys may be named
+  const uint64_t size =
+      std::max<uint64_t>(bytes.size(), request->keys.size());  // a list of keys may be named
   Take(*std::move(request), size);
 }
 

@@ -10,8 +10,8 @@
 
 // Describes a table: its rows, its update rule, and how this client reads it. The first OpenOrCreate creates
 // the table. A later one with another schema is refused with ALREADY_EXISTS, and the message names the field
-// that differs. Consistency and filters are not part of the stored schema: they say how *this* client reads and
-// pushes, and how its keys and values travel. All of these are plain values; OpenOrCreate checks them.
+// that differs. Consistency and filters are not part of the stored schema: they say how *this* client reads
+// and pushes, and how its keys and values travel. All of these are plain values; OpenOrCreate checks them.
 namespace paceline {
 
 // -- Consistency: what a worker at clock c gets to read, and when it waits. --
