@@ -42,7 +42,10 @@ refused() {
 paceline() { k exec "${asked:-$release-shard-0}" -c shard -- paceline "$@"; }
 # tells EXPRESSION: in Python, of `status`, the reply of `paceline status --json`.
 tells() { paceline status --json | python3 -c "import json, sys; status = json.load(sys.stdin); print($1)"; }
-is_well() { paceline status | tee /dev/stderr | grep -q 'No problems'; }
+is_well() {
+  local said
+  said=$(paceline status) && echo "$said" && [[ $said == *'No problems'* ]]
+}
 # Every shard is ready, and the cluster has every copy.
 whole() {
   k rollout status "statefulset/$release-shard" --timeout=300s &&
@@ -79,7 +82,7 @@ start() {
     --name "$name" --image "$job_image" -- "$@" | k apply -f - >/dev/null
 }
 # Whether a Job's workers train, by their logs.
-logs_say() { k logs -l "job-name=$1" --tail 5 --prefix 2>/dev/null | grep -q "$2"; }
+logs_say() { grep -q "$2" <<<"$(k logs -l "job-name=$1" --tail 5 --prefix)"; }
 trains() { until_so 90 logs_say "$1" "$2" || { k get pods && return 1; }; }
 count_on() {
   start count "$1" --clocks=8000000 "${@:2}"

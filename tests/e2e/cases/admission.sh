@@ -16,7 +16,7 @@ compiles() {
 allowed() { scale "$1" && whole && until_so 120 spread_over "$1"; }
 
 policy=validatingadmissionpolicy/$namespace.$release-shard
-if ! k get --raw /apis/admissionregistration.k8s.io/v1 | grep -q '"validatingadmissionpolicies"'; then
+if [[ $(k get --raw /apis/admissionregistration.k8s.io/v1) != *'"validatingadmissionpolicies"'* ]]; then
   skip "this Kubernetes has no ValidatingAdmissionPolicy; 1.30 and later have"
   return 0
 fi

@@ -18,7 +18,7 @@ delete_everything() {
 another_trains() {
   local next
   next=$(k get pods -l job-name=storm,batch.kubernetes.io/job-completion-index=2 -o name | grep -v "^$1$") &&
-    k logs "$next" --tail=3 | grep -q epoch
+    grep -q epoch <<<"$(k logs "$next" --tail=3)"
 }
 comes_back() { k delete "$1" --grace-period=0 --force && until_so 90 another_trains "$1"; }
 delete_coordinators() {

@@ -8,7 +8,7 @@ restarts() {
 }
 refuses() {
   k get --raw "/api/v1/namespaces/$namespace/pods/$release-shard-1:9090/proxy/metrics" |
-    grep '^paceline_shard_refusals_total{.*over_budget' | grep -v ' 0$'
+    sed -n '/^paceline_shard_refusals_total{.*over_budget/p' | grep -v ' 0$'
 }
 # In the shard's container, so it is the container's memory: until its process is killed, and with it what fills it.
 fill() {
