@@ -144,6 +144,7 @@ class SilentClient(Sick):
 class HotKey(Sick):
     panel, alert = "Keys too hot", "PacelineHotKey"
     options = {"shards": 2, "replicas": 0}
+    rows = 10  # most of what is asked for must be the one key
 
     def begin(self):
         for index in range(4):
