@@ -54,9 +54,10 @@ class Cluster:
         self.stack.callback(process.kill)
         return process
 
-    def start(self, name, program, *flags):
-        """Its address; the process is `self.last`."""
-        port_file, metrics = self.folder / f"{name}.port", f"127.0.0.1:{free_port()}"
+    def start(self, name, program, *flags, same_page=False):
+        """Its address; the process is `self.last`. With `same_page` its metrics are where they were at its last start."""
+        port_file = self.folder / f"{name}.port"
+        metrics = self.targets[name] if same_page else f"127.0.0.1:{free_port()}"
         port_file.unlink(missing_ok=True)
         process = self.spawn(name, program, *flags, "--port-file", port_file, "--metrics-listen", metrics,
                              "--metrics-cluster", self.name, "--snapshot-dir", self.folder / "snapshots")
