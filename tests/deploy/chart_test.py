@@ -232,7 +232,6 @@ class ChartTest(unittest.TestCase):
         done = run(COMPOSE_GO, "--format=json", "compose.yaml", cwd=ROOT / "docker")
         self.assertEqual(done.returncode, 0, done.stderr)
         model = json.loads(done.stdout)
-        self.assertEqual(model["name"], "paceline")
         self.assertEqual(set(model["services"]), {"etcd", "coordinator-0", "coordinator-1", "shard-0", "shard-1", "shard-2", "prometheus"})
         self.assertEqual(model["services"]["shard-1"]["environment"]["NAME"], "shard-1")
         self.assertEqual(model["services"]["shard-1"]["depends_on"]["coordinator-0"]["condition"], "service_healthy")

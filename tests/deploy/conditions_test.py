@@ -108,13 +108,13 @@ class SlowWorker(Sick):
         self.workers = self.trains()
 
     def begin(self):
-        """It gets a twentieth of the time, in slices too short for it to come up to the other."""
+        """It gets a little of the time, in slices too short for it to come up to the other."""
         ended = threading.Event()
 
         def slow():
             while not ended.wait(0.005):
                 self.workers[1].send_signal(signal.SIGSTOP)
-                ended.wait(0.1)
+                ended.wait(0.4)
                 self.workers[1].send_signal(signal.SIGCONT)
 
         thread = threading.Thread(target=slow)
