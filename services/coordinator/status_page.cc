@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -130,21 +131,36 @@ std::vector<std::vector<Cell>> JobRows(const v1::StatusReply& status) {
   return rows;
 }
 
+// How many clocks a worker is behind the fastest of its job, where a shard has told both at one time: of each
+// job it tells the slowest and the newest. Two shards' clocks, or two clients', are of two times, and differ
+// by more than the job's bound.
+std::optional<uint64_t> Behind(const v1::StatusReply& status, uint32_t job, uint64_t session) {
+  std::optional<uint64_t> behind;
+  for (const v1::ShardStatus& shard : status.shards()) {
+    std::optional<uint64_t> own;
+    uint64_t fastest = 0;
+    for (const v1::WorkerClock& worker : shard.last().workers()) {
+      if (worker.job() != job) continue;
+      fastest = std::max(fastest, worker.clock());
+      if (worker.session() == session) own = worker.clock();
+    }
+    if (own.has_value()) behind = std::max(behind.value_or(0), fastest - *own);
+  }
+  return behind;
+}
+
 std::vector<std::vector<Cell>> ClientRows(const v1::StatusReply& status) {
   std::vector<std::vector<Cell>> rows;
   for (const v1::JobStatus& job : status.jobs()) {
-    uint64_t fastest = 0;
     for (const v1::SessionStatus& session : job.sessions()) {
-      if (session.state() == "worker") fastest = std::max(fastest, session.clock());
-    }
-    for (const v1::SessionStatus& session : job.sessions()) {
+      const std::optional<uint64_t> behind = Behind(status, job.job(), session.session());
       const bool works = session.state() == "worker";
       rows.push_back(
           {{job.name()},
            works ? Number(session.rank()) : Cell(),
            {session.state()},
            Number(session.clock()),
-           works ? Number(fastest - std::min(fastest, session.clock())) : Cell(),
+           works && behind.has_value() ? Number(*behind) : Cell(),
            {.text = InSeconds(session.silent_ms()), .kind = session.silent_ms() > 3000 ? "n bad" : "n"},
            {session.client()}});
     }

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
+
 namespace paceline::coordinator {
 namespace {
 
@@ -45,6 +47,37 @@ TEST(StatusPageTest, ShowsShardsJobsWorkersAndProblems) {
                   HasSubstr("<td class=\"n bad\">90 %</td>"), HasSubstr("<td class=\"n\">777</td>")));
   EXPECT_LT(page.find("shard-2<"), page.find("shard-10<"));
   EXPECT_THAT(page, AllOf(HasSubstr("<td class=\"\">ctr</td>"), HasSubstr("<td class=\"n\">2</td>")));
+}
+
+// Beats of two shards are of two times: what one of them tells of both workers counts.
+TEST(StatusPageTest, AWorkerIsBehindByWhatOneShardTells) {
+  v1::StatusReply status;
+  v1::JobStatus& job = *status.add_jobs();
+  job.set_job(7);
+  for (const uint64_t session : {1, 2, 3}) {
+    v1::SessionStatus& worker = *job.add_sessions();
+    worker.set_session(session);
+    worker.set_state("worker");
+    worker.set_rank(static_cast<uint32_t>(session));
+    worker.set_clock(900 + 40 * session);
+  }
+  for (const uint64_t at : {900, 950}) {
+    v1::ShardStatus& shard = Shard(status, absl::StrCat("shard-", at), true);
+    for (const uint64_t session : {1, 2}) {
+      v1::WorkerClock& worker = *shard.mutable_last()->add_workers();
+      worker.set_job(7);
+      worker.set_session(session);
+      worker.set_clock(session == 1 ? at : at + 2);
+    }
+  }
+  const std::string page = StatusPage(status, "");
+  const auto row = [](const char* rank, int clock, const char* behind) {
+    return absl::StrCat("<td class=\"n\">", rank, "</td><td class=\"\">worker</td><td class=\"n\">", clock,
+                        "</td>", behind);
+  };
+  EXPECT_THAT(page, AllOf(HasSubstr(row("1", 940, "<td class=\"n\">2</td>")),
+                          HasSubstr(row("2", 980, "<td class=\"n\">0</td>")),
+                          HasSubstr(row("3", 1020, "<td class=\"\"></td>"))));
 }
 
 TEST(StatusPageTest, WhatOthersHaveNamedIsText) {

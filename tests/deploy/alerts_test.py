@@ -147,10 +147,14 @@ CASES = {
                        .set("shard_disk_free_bytes", step(500, 0), shard="shard-2"), ["PacelineDiskTrouble"]),
     "a disk fails": (Case().set("shard_disk_state", step(0, 1), shard="shard-2", state="fails"), ["PacelineDiskTrouble"]),
     "a disk is slow": (Case().set("shard_disk_state", step(0, 1), shard="shard-2", state="slow"), ["PacelineDiskSlow"]),
+    "a full disk is slow between failures": (Case().set("shard_disk_state", "0x10 " + "1 1 0 " * 20, shard="shard-2", state="full")
+                                            .set("shard_disk_state", step(0, 1), shard="shard-2", state="slow"), ["PacelineDiskTrouble"]),
     "a disk fills": (Case().set("shard_disk_free_bytes", step(500, 50), shard="shard-0"), ["PacelineDiskFilling"]),
     "memory is short": (Case().set("shard_memory_bytes", step(80, 90), shard="shard-0"), ["PacelineMemoryHigh"]),
     "memory is refused": (Case().set("shard_memory_bytes", step(80, 99), shard="shard-0")
                           .set("shard_refusals_total", f"3x10 3+9x{MINUTES}", shard="shard-0"), ["PacelineOverBudget"]),
+    "a job stands still for want of memory": (Case().set("shard_refusals_total", f"3x10 3+9x{MINUTES}", shard="shard-0")
+                                              .set("shard_min_clock", f"0+60x10 600x{MINUTES}", job_id="1"), ["PacelineOverBudget"]),
     "a shard is busy": (Case().set("shard_executor_busy_seconds_total", f"0+58x{MINUTES}", shard="shard-0"), ["PacelineShardBusy"]),
     "a key is hot": (Case().set("coordinator_load_keys_too_hot", step(0, 1)), ["PacelineHotKey"]),
     "a job stands still": (Case().set("shard_min_clock", f"0+60x10 600x{MINUTES}", job_id="1")

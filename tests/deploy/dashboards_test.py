@@ -8,34 +8,24 @@ a shard that is killed and started again, a hand-over, a shard that stands still
 
 import contextlib
 import json
-import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
-import urllib.parse
-import urllib.request
 from pathlib import Path
 
-BIN = os.environ["PACELINE_BIN"]
+import watched
+from watched import BIN, RULES, WAIT
+
 ROOT = Path(__file__).resolve().parents[2]
-RULES = ROOT / "deploy/helm/paceline/alerts/paceline.yaml"
 DASHBOARDS = sorted((ROOT / "deploy/helm/paceline/dashboards").glob("*.json"))
 SCRAPE = "250ms"
 WINDOW = "3s"  # for $__rate_interval, some scrapes long
-WAIT = 120
 CLUSTER = "test"
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def queries():
@@ -47,7 +37,7 @@ def queries():
 
 # What no healthy machine shows: they must have series, which may be 0.
 MAY_BE_ZERO = re.compile("store_failures|leads_ended|disk_state|keys_too_hot|staged_bytes|calls_repeated|copies_moving|"
-                         "copies_left|draining|min_over_time")
+                         "copies_left|draining|min_over_time|schedule_failures")
 
 
 def metrics_of(expr):
@@ -55,91 +45,15 @@ def metrics_of(expr):
 
 
 def plain(expr):
-    """With Grafana's variables as they are in this test."""
-    return expr.replace("$__rate_interval", WINDOW).replace("$cluster", CLUSTER).replace("$job", ".*")
-
-
-class Cluster:
-    """Processes in one folder; all end with it."""
-
-    def __init__(self, stack, folder):
-        self.stack, self.folder = stack, Path(folder)
-        self.folder.joinpath("snapshots").mkdir()
-        self.targets = {}
-        self.coordinator = self.start("coordinator", "paceline-coordinator", "--data-dir", f"{folder}/data",
-                                      "--listen", "127.0.0.1:0", "--shards", "3", "--replicas", "1")
-        self.shards = {name: self.shard(name) for name in ("shard-0", "shard-1", "shard-2")}
-
-    def spawn(self, log, *command):
-        with open(self.folder / f"{log}.log", "w") as file:
-            process = subprocess.Popen([f"{BIN}/{command[0]}", *command[1:]], stdout=file, stderr=file)
-        self.stack.callback(process.wait)
-        self.stack.callback(process.kill)
-        return process
-
-    def start(self, name, program, *flags):
-        """Its address; the process is `self.last`."""
-        port_file, metrics = self.folder / f"{name}.port", f"127.0.0.1:{free_port()}"
-        port_file.unlink(missing_ok=True)
-        process = self.spawn(name, program, *flags, "--port-file", str(port_file), "--metrics-listen", metrics,
-                             "--metrics-cluster", CLUSTER, "--snapshot-dir", f"{self.folder}/snapshots")
-        self.targets[name] = metrics
-        end = time.monotonic() + WAIT
-        while not port_file.exists():
-            if process.poll() is not None or time.monotonic() > end:
-                raise AssertionError((self.folder / f"{name}.log").read_text()[-2000:])
-            time.sleep(0.02)
-        self.last = process
-        return port_file.read_text().strip()
-
-    def shard(self, name):
-        self.start(name, "paceline-shard", "--coordinator", self.coordinator, "--name", name, "--threads", "1",
-                   "--data-dir", f"{self.folder}/{name}")
-        return self.last
-
-    def status(self):
-        done = subprocess.run([f"{BIN}/paceline", "status", "--json", "--coordinator", self.coordinator],
-                              capture_output=True, text=True, check=True)
-        return json.loads(done.stdout)
-
-    def write_targets(self):
-        self.folder.joinpath("targets.json").write_text(json.dumps(
-            [{"targets": [address]} for address in self.targets.values()]))
-
-
-class Prometheus:
-    def __init__(self, stack, folder):
-        config = Path(folder) / "prometheus.yml"
-        config.write_text(
-            f"global: {{scrape_interval: {SCRAPE}, scrape_timeout: {SCRAPE}, evaluation_interval: 1s}}\n"
-            f"rule_files: ['{RULES}']\n"
-            "scrape_configs:\n  - job_name: paceline\n    file_sd_configs:\n"
-            f"      - {{files: ['{folder}/targets.json'], refresh_interval: 1s}}\n")
-        self.address = f"127.0.0.1:{free_port()}"
-        with open(Path(folder) / "prometheus.log", "w") as log:
-            process = subprocess.Popen(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder}/tsdb",
-                                        f"--web.listen-address={self.address}"], stdout=log, stderr=log)
-        stack.callback(process.wait)
-        stack.callback(process.kill)
-
-    def get(self, path, **parameters):
-        url = f"http://{self.address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(url, timeout=20) as reply:
-            return json.load(reply)["data"]
-
-    def values(self, expr, start, end):
-        """All samples of all series of a query over a time, its end among them."""
-        expr = plain(expr)
-        result = self.get("query_range", query=expr, start=start, end=end + 0.25, step="0.25")["result"]
-        return [float(value) for series in result for _, value in series["values"]]
+    return watched.plain(expr, CLUSTER, WINDOW)
 
 
 class DashboardsTest(unittest.TestCase):
     def setUp(self):
         self.stack = self.enterContext(contextlib.ExitStack())
         folder = self.enterContext(tempfile.TemporaryDirectory())
-        self.prometheus = Prometheus(self.stack, folder)
-        self.cluster = Cluster(self.stack, folder)
+        self.prometheus = watched.Prometheus(self.stack, folder, RULES, SCRAPE)
+        self.cluster = watched.Cluster(self.stack, folder, CLUSTER)
         self.cluster.write_targets()
 
     def until(self, what, condition):
@@ -147,11 +61,6 @@ class DashboardsTest(unittest.TestCase):
         while not condition():
             self.assertLess(time.monotonic(), end, f"{what} has not come\n{self.cluster.status()}")
             time.sleep(0.1)
-
-    def whole(self):
-        status = self.cluster.status()
-        return (int(status.get("map_version", 0)) > 0 and int(status.get("segments_under_replicated", 0)) == 0
-                and all(shard.get("alive") for shard in status["shards"]))
 
     def train(self):
         data = self.cluster.folder / "data-set"
@@ -163,10 +72,7 @@ class DashboardsTest(unittest.TestCase):
 
     def worker(self, job, index):
         """One of two that start together."""
-        data = self.cluster.folder / "data-set"
-        return self.cluster.spawn(f"{job}-{index}", "sparse_lr", "--coordinator", self.cluster.coordinator, "--job", job,
-                                  "--workers", "2", "--index", str(index), "--train", f"{data}/train.libsvm",
-                                  "--test", f"{data}/test.libsvm", "--epochs", "1000000")
+        return self.cluster.trainer(job, index, self.cluster.folder / "data-set")
 
     def trouble(self, workers):
         """What the panels are there to show."""
@@ -199,7 +105,7 @@ class DashboardsTest(unittest.TestCase):
     def begin_again(self, name):
         self.cluster.shards[name] = self.cluster.shard(name)
         self.cluster.write_targets()
-        self.until("all copies", self.whole)
+        self.until("all copies", self.cluster.whole)
 
     def written_anew(self):
         self.cluster.shards["shard-0"].kill()
@@ -233,7 +139,7 @@ class DashboardsTest(unittest.TestCase):
         while wanted:
             empty = {}
             for query in wanted:
-                values = self.prometheus.values(query[2], began, time.time())
+                values = self.prometheus.values(plain(query[2]), began, time.time())
                 if not (values if MAY_BE_ZERO.search(query[2]) else any(values)):
                     empty[query] = "only zeros" if values else "no series"
             wanted = set(empty)
@@ -241,7 +147,7 @@ class DashboardsTest(unittest.TestCase):
                 self.fail("\n".join(f"{query}: {why}" for query, why in empty.items()))
 
     def test_every_query_shows_something(self):
-        self.until("the cluster is whole", self.whole)
+        self.until("the cluster is whole", self.cluster.whole)
         began = time.time()
         workers = self.train()
         self.trouble(workers)

@@ -1,0 +1,39 @@
+# A rolling restart: what is handed over costs workers little, and no segment leaves its shards.
+# shellcheck shell=bash
+
+# The most shards that drained at one time, by the coordinator's page, until the file $work/stop is there.
+watch_drains() {
+  local most=0 now coordinator
+  coordinator=$(k get pods -l app.kubernetes.io/component=coordinator -o 'jsonpath={.items[0].metadata.name}')
+  until [[ -e $work/stop ]]; do
+    now=$(k get --raw "/api/v1/namespaces/$namespace/pods/$coordinator:9090/proxy/metrics" |
+      sed -n 's/^paceline_coordinator_shards_draining{.*} //p')
+    : "${now:?the coordinator shows no shards_draining}"
+    if ((now > most)); then most=$now; fi
+    echo "$most" >"$work/most"
+    sleep 0.5
+  done
+}
+roll() { k rollout restart "statefulset/$release-shard" && whole; }
+# The median over the workers of what their clocks took beyond their usual time.
+added() { sed -n 's/.*added_wait_ms=\([0-9]*\).*/\1/p' | sort -n | awk '{ms[NR] = $1} END {print ms[int((NR + 1) / 2)]}'; }
+
+install
+# Two jobs at once, so that both have the machine as it is; one ends before the restart.
+count_on calm
+count_on rolling
+check "60 s with nothing else going on" sleep 60
+exact calm
+calm=$(waits calm) && says <<<"$calm"
+before=$(takeovers) && held=$(holdings)
+watch_drains &
+check "kubectl rollout restart: each shard, one after the other" roll
+touch "$work/stop"
+wait $! || echo "the coordinator's page was away" >"$work/most"
+check "no shard drained meanwhile: $(cat "$work/most")" grep -qx 0 "$work/most"
+after=$(takeovers)
+check "all was handed over: takeovers before $before, after $after" test "$before" = "$after"
+check "each shard holds what it held: $held" test "$held" = "$(holdings)"
+exact rolling
+rolling=$(waits rolling) && says <<<"$rolling"
+echo "        added wait of the median worker: $(($(added <<<"$rolling") / 3)) ms a shard; without a restart: $(added <<<"$calm") ms in all"
