@@ -79,7 +79,9 @@ TEST(PageArenasTest, GrowingLeavesLittleFree) {
     std::byte* const before = arenas.Allocate(40 << 10);
     std::byte* const after = arenas.Allocate(50 << 10);
     elsewhere += after == nullptr ? 1 : 0;
-    if (before != nullptr) EXPECT_TRUE(arenas.Free(before));
+    if (before != nullptr) {
+      EXPECT_TRUE(arenas.Free(before));
+    }
     if (after != nullptr) all.push_back(after);
     EXPECT_LE(arenas.held() - arenas.used(), arenas.used() / 8 + 2 * PageArenas::kArenaBytes);
   }
