@@ -17,12 +17,14 @@ namespace paceline::sdk {
 class PushLink;
 struct PullOp;
 struct PushOp;
+struct TableInfo;
 
 // The content of a push for one segment. Number and content are fixed when the part is made, and kept until
 // it is committed, through every resend.
 struct Part {
   PushOp* op = nullptr;
   TableId table;
+  const TableInfo* info = nullptr;  // of the table; the push keeps it
   bool ranges = false;
   std::shared_ptr<const Batch> batch;  // null: an empty part, which only takes its number
   uint32_t piece = 0;                  // of the batch
