@@ -185,7 +185,7 @@ void PushLink::Fill(const std::vector<SegmentLine*>& picked, Request& request) c
 void PushLink::Code(const std::vector<SegmentLine*>& picked, Request& request) {
   if (picked.empty()) return;
   const Part& first = picked.front()->Next();
-  const TableInfo& table = *first.op->table;
+  const TableInfo& table = *first.info;
   const filter::FilterSet wanted = table.link_filters.push & filters();
   const filter::FilterSet applied =
       key_encoder_.Encode(wanted, first.ranges ? 2 : 1, request.keys) |

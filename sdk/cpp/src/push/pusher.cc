@@ -55,6 +55,7 @@ void Pusher::Push(PushCall call) {
     SegmentLine& line = LineOf(batch.pieces[i].segment, call.table->line());
     line.Append({.op = &op,
                  .table = call.table->id,
+                 .info = call.table.get(),
                  .ranges = batch.ranges,
                  .batch = call.batch,
                  .piece = i,

@@ -19,12 +19,14 @@ namespace paceline::sdk {
 class PushLink;
 struct PullOp;
 struct PushOp;
+struct TableInfo;
 
 // The content of a push for one segment. Its content is fixed when the part is made. Its number is fixed then
 // too, or, if it is `late`, when it is sent first. Both are kept until it is committed, through every resend.
 struct Part {
   PushOp* op = nullptr;
   TableId table;
+  const TableInfo* info = nullptr;  // of the table; the push keeps it
   bool ranges = false;
   std::shared_ptr<const Batch> batch;  // null: an empty part, which only takes its number
   uint32_t piece = 0;                  // of the batch
