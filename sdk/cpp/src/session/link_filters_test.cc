@@ -31,7 +31,7 @@ struct LinkFiltersTest : ::testing::Test {
     const v1::TableSchema proto = wire::ToProto(table::Schema{.dim = 2});
     h.Enter([&] {
       h.core->OpenTable(
-          "w", &proto, Ssp{}, [&](auto result) { table = std::move(result); }, filters);
+          "w", &proto, Ssp{}, [&](auto result) { table = std::move(result); }, PushFilter(), filters);
     });
     h.Run();
     EXPECT_THAT(table, IsOk());
