@@ -69,7 +69,7 @@ TEST(JobOptionsTest, FiltersOfTheLinkByTheirNames) {
   EXPECT_TRUE(o.link_filters.push.key_lists);
   EXPECT_EQ(o.link_filters.push.compression, Compression::kLz4);
   EXPECT_EQ(o.link_filters.pull, Filters{.key_lists = true});
-  EXPECT_THAT(Parse({"--coordinator", "c:1", "--filters", "gzip"}).status().message(),
+  EXPECT_THAT(std::string(Parse({"--coordinator", "c:1", "--filters", "gzip"}).status().message()),
               AllOf(StartsWith("--filters: "), HasSubstr("'gzip'")));
 }
 
