@@ -67,7 +67,7 @@ absl::StatusOr<Contender> Join(const Setting& setting, const std::string& filter
   ABSL_ASSIGN_OR_RETURN(
       Table table,
       contender.session.client->OpenOrCreate(
-          "rows", Sparse{.dim = dim, .rule = Add{}, .consistency = Asp{}, .link_filters = parsed}));
+          "rows", paceline::Sparse{.dim = dim, .rule = Add{}, .consistency = Asp{}, .link_filters = parsed}));
   contender.table = table;
   return contender;
 }
