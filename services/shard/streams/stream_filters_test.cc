@@ -179,6 +179,18 @@ class FewListsTest : public StreamFiltersTest {
   FewListsTest() : StreamFiltersTest(ShardOptions{.key_lists_bytes_max = 200 << 10}) {}
 };
 
+TEST_F(FewListsTest, AStreamThatBreaksGivesItsListsBackThoughItsReadsStillWait) {
+  Begin(pull, {Filter::kKeys}, {});
+  EXPECT_GT(shard.context().key_lists().promised(), 0u);
+  pull.Send(Pull(1, /*min_clock=*/9));  // nobody has joined
+  EXPECT_EQ(pull.replies.size(), 1u) << "the welcome";
+  pull.stream().OnBroken(absl::CancelledError("the peer went away"));
+  EXPECT_EQ(shard.context().key_lists().promised(), 0u);
+  EXPECT_EQ(Begin(push, {Filter::kKeys}, {}).key_list_bytes(), 100u << 10);
+  push.stream().OnBroken(absl::CancelledError("the peer went away"));
+  EXPECT_EQ(shard.context().key_lists().promised(), 0u);
+}
+
 TEST_F(FewListsTest, RoomForListsIsPromisedOnceAndComesBack) {
   EXPECT_EQ(Begin(push, {Filter::kKeys}, {}).key_list_bytes(), 100u << 10);
   EXPECT_THAT(Begin(pull, {Filter::kKeys, Filter::kDelta}, {}).filters(),
