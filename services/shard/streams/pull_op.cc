@@ -1,5 +1,6 @@
 #include "services/shard/streams/pull_op.h"
 
+#include <algorithm>
 #include <cstring>
 #include <ranges>
 
@@ -95,7 +96,9 @@ absl::Status PullOp::Prepare(const View& view, const std::vector<wire::PartEntry
                      context_.options().frame_bytes_max, " bytes; ask for fewer at a time"));
   }
   values_bytes_ = rows * row_bytes_;
-  reserved_bytes_ = values_bytes_ + rows * key_bytes;
+  // A read that is parked keeps its keys too, which may have come as a few bytes: those of rows of one value,
+  // or of empty ranges, are more than the rows.
+  reserved_bytes_ = std::max<uint64_t>(values_bytes_ + rows * key_bytes, keys_.view().size());
   if (!replies_->Reserve(reserved_bytes_)) {
     return absl::ResourceExhaustedError(
         absl::StrCat("pull: ", reserved_bytes_,

@@ -156,6 +156,7 @@ bool PullStream::NextFrame(absl::Cord* frame) {
 }
 
 void PullStream::OnBroken(absl::Status) {
+  filters_.End();
   MutexLock lock(&mutex_);
   ended_ = true;
   port_ = nullptr;

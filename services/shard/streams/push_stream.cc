@@ -401,6 +401,7 @@ bool PushStream::NextFrame(absl::Cord* frame) {
 }
 
 void PushStream::OnBroken(absl::Status) {
+  filters_.End();
   MutexLock lock(&mutex_);
   ended_ = true;
   port_ = nullptr;

@@ -24,6 +24,11 @@ void StreamFilters::Agree(const v1::Hello& hello, v1::Welcome& welcome) {
   for (const uint32_t number : replies.Numbers()) welcome.add_reply_filters(number);
 }
 
+void StreamFilters::End() {
+  keys_.Begin(0);
+  room_ = nullptr;
+}
+
 absl::Status StreamFilters::DecodeKeys(filter::FilterSet applied, v1::KeyForm form, absl::Cord& keys) {
   const size_t stride = form == v1::KEY_FORM_KEYS ? 1 : 2;
   return keys_.Decode(applied, stride, context_.options().frame_bytes_max, keys);

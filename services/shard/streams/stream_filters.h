@@ -36,6 +36,9 @@ class StreamFilters {
 
   // Answers what the Hello offers, once.
   void Agree(const v1::Hello& hello, v1::Welcome& welcome);
+  // The stream has broken: gives its lists and their room back. Reads that wait, and parts that are staged,
+  // keep the stream itself much longer.
+  void End();
 
   // Makes a frame plain that came with agreed filters; one with others is left as it is, for the one who
   // takes it apart to refuse. INVALID_ARGUMENT: it cannot be read.

@@ -153,10 +153,43 @@ TEST_F(StreamFiltersTest, APullAsksForAgreedFiltersOnly) {
   EXPECT_THAT(pull.replies.back().head.refusals(), IsEmpty());
 }
 
+// A read that waits keeps its keys, which may have come as a few bytes.
+TEST_F(StreamFiltersTest, KeysOfReadsThatWaitAreBounded) {
+  Begin(pull, {Filter::kZstd}, {});
+  constexpr size_t kRanges = (size_t{7} << 20) / 16;  // all of them empty: no row is asked for
+  wire::Frame<v1::PullRequest> request;
+  request.head.set_table(kRanged);
+  request.head.set_key_form(v1::KEY_FORM_RANGES);
+  request.head.set_min_clock(9);  // nobody has joined: it waits
+  request.head.set_parts(Part(0, kRanges, 0));
+  request.keys = Bytes(std::vector<uint64_t>(2 * kRanges));
+  const FilterSet applied = encoder.Encode({Filter::kZstd}, 2, request.keys);
+  for (const uint32_t number : applied.Numbers()) request.head.add_key_filters(number);
+  ASSERT_LT(request.keys.size(), 10'000u);
+  for (uint64_t id = 1; id <= 12; ++id) {
+    request.head.set_request(id);
+    pull.Send(request);
+  }
+  ASSERT_EQ(pull.Refusals().size(), 3u) << "9 times 7 MiB are what fits in 64 MiB";
+  EXPECT_EQ(pull.Refusals().front().reason(), v1::Refusal::OVER_BUDGET);
+}
+
 class FewListsTest : public StreamFiltersTest {
  protected:
   FewListsTest() : StreamFiltersTest(ShardOptions{.key_lists_bytes_max = 200 << 10}) {}
 };
+
+TEST_F(FewListsTest, AStreamThatBreaksGivesItsListsBackThoughItsReadsStillWait) {
+  Begin(pull, {Filter::kKeys}, {});
+  EXPECT_GT(shard.context().key_lists().promised(), 0u);
+  pull.Send(Pull(1, /*min_clock=*/9));  // nobody has joined
+  EXPECT_EQ(pull.replies.size(), 1u) << "the welcome";
+  pull.stream().OnBroken(absl::CancelledError("the peer went away"));
+  EXPECT_EQ(shard.context().key_lists().promised(), 0u);
+  EXPECT_EQ(Begin(push, {Filter::kKeys}, {}).key_list_bytes(), 100u << 10);
+  push.stream().OnBroken(absl::CancelledError("the peer went away"));
+  EXPECT_EQ(shard.context().key_lists().promised(), 0u);
+}
 
 TEST_F(FewListsTest, RoomForListsIsPromisedOnceAndComesBack) {
   EXPECT_EQ(Begin(push, {Filter::kKeys}, {}).key_list_bytes(), 100u << 10);

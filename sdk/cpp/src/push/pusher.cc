@@ -7,6 +7,7 @@
 #include "libs/base/planted.h"
 #include "sdk/cpp/src/bound/value_bounds.h"
 #include "sdk/cpp/src/pull/pull_op.h"
+#include "sdk/cpp/src/push/filter/push_filters.h"
 #include "sdk/cpp/src/session/promise.h"
 
 namespace paceline::sdk {
@@ -252,7 +253,10 @@ bool Pusher::Committed(Point& point) const {
   if (Planted(Bug::kWorkMarkedEarly)) return true;
   if (point.held != 0) {
     if (!held_.empty() && *held_.begin() <= point.held) return false;
-    point = {.pushes = pushes_, .held = 0};  // they have been made by now
+    // They have been made by now. A filter may have held back some of their rows: these would be lost with
+    // this worker, and nobody would know.
+    if (context_.filters->holds()) context_.send_held_back();
+    point = {.pushes = pushes_, .held = 0};
   }
   return std::ranges::all_of(open_, [&point](const std::set<uint64_t>& open) {
     return open.empty() || point.pushes < *open.begin();

@@ -100,7 +100,8 @@ class Pusher final : public PushListener {
   };
   Point Now() const { return {.pushes = pushes_, .held = held_.empty() ? 0 : *held_.rbegin()}; }
   // True once all pushes before the point are committed, or were refused for their content. Unlike Flush it
-  // also waits for pushes of this clock to aggregated tables.
+  // also waits for pushes of this clock to aggregated tables. Once those that were held have been made, it
+  // sends what filters hold back.
   bool Committed(Point& point) const;
   // The owner holds a push, and has started or dropped it.
   void OnHeld(uint64_t id) { held_.insert(id); }

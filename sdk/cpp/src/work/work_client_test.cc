@@ -166,6 +166,35 @@ TEST_F(FilteredWorkTest, AnItemIsDoneOnlyWithWhatWasHeldBackOfIt) {
   EXPECT_FALSE(held.contains(0));
 }
 
+// Such a push goes through the filter when it starts, which is after the mark.
+TEST_F(FilteredWorkTest, AMarkCoversWhatIsHeldBackOfPushesThatStartAfterIt) {
+  const auto filtered = h.OpenTable("f", {.dim = 1}, Ssp{}, {.significant = 10}).value();
+  const WorkItem item = Begun();
+  h.Enter([&] { h.core->OnHeld(1); });
+  EXPECT_THAT(Mark(item, 5), IsOk());
+  h.unreachable = {FakeCluster::AddressOf(0), FakeCluster::AddressOf(1)};
+  h.Push(filtered, std::vector<uint64_t>{1}, std::vector<float>{3});
+  h.Enter([&] { h.core->OnHeldEnded(1); });
+  h.Advance(absl::Seconds(3));
+  EXPECT_EQ(MarkReported(0), 0u) << "its update is not committed";
+  h.unreachable.clear();
+  h.Advance(absl::Seconds(3));
+  EXPECT_EQ(MarkReported(0), 5u);
+  EXPECT_FALSE(h.core->filters().holds());
+}
+
+TEST_F(FilteredWorkTest, AnItemIsDoneOnlyWithWhatStartsAfterIt) {
+  const auto filtered = h.OpenTable("f", {.dim = 1}, Ssp{}, {.significant = 10}).value();
+  const WorkItem item = Begun();
+  h.Enter([&] { h.core->OnHeld(1); });
+  EXPECT_THAT(Done(item), IsOk());
+  h.Push(filtered, std::vector<uint64_t>{1}, std::vector<float>{3});
+  h.Enter([&] { h.core->OnHeldEnded(1); });
+  h.Advance(absl::Seconds(3));
+  EXPECT_FALSE(h.core->filters().holds());
+  EXPECT_FALSE(held.contains(0));
+}
+
 TEST_F(WorkClientTest, AMarkWaitsForUpdatesOfThisClockToAggregatedTables) {
   const auto folded = h.OpenTable("folded", {.dim = 1, .aggregated = true}).value();
   const WorkItem item = Begun();
