@@ -79,6 +79,7 @@ class SegmentLine {
   bool HasWaiting() const { return sent_ < parts_.size() || HasLate(); }
   bool Empty() const { return parts_.empty() && !HasLate(); }
   bool HasLate() const { return !late_.empty(); }
+  bool HasLate(TableId table) const;
 
   // Takes the part, and numbers it if it is not late. REQUIRES: its clock is not smaller than that of the
   // part before it; if that is late and of an earlier clock, NumberFirst was called until there was none.
