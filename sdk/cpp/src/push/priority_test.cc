@@ -215,6 +215,16 @@ TEST_F(PriorityTest, RowsThatComeBackWithAPushHoldThePushesBeforeIt) {
   EXPECT_THAT(h.cluster.violations, IsEmpty());
 }
 
+TEST_F(PriorityTest, APartOfAnEarlierClockIsNotOvertakenFromAnotherSegment) {
+  FakeStream& stream = ConnectPush();
+  PushTo(0, 1, /*priority=*/5);
+  ASSERT_THAT(h.Tick(), IsOk());
+  PushTo(2, 2, /*priority=*/0);  // the same shard's
+  EXPECT_EQ(SentOf(*TakePush(stream)), (std::vector<Sent>{{0, 2, 1}}));
+  const Pushed next = TakePush(stream).value();
+  EXPECT_EQ(SentOf(next), (std::vector<Sent>{{2, 1, 2}}));
+}
+
 TEST_F(PriorityTest, ATickGivesNumbersToPartsThatReadsWaitFor) {
   FakeStream& stream = ConnectPull();
   h.Push(table, {KeyIn(0)}, {1, 1}, /*priority=*/5);
