@@ -290,6 +290,7 @@ void SimClient::PushPull(const TablePtr& table, const std::vector<uint64_t>& key
   Enter([&] {
     const auto batch = sdk::GroupKeys(*core().routes(), table->placement, table->schema.dim, keys, values,
                                       sdk::AllocateFresh);
+    world_.truth.OnRowsWanted(session_, *table, *batch);
     const uint64_t push = world_.truth.OnPush(session_, core().clock(), *table, *batch, /*valid=*/true);
     // A refusal ends the read, if that has not ended yet.
     world_.truth.OnRefused(session_, push);

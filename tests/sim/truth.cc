@@ -144,6 +144,17 @@ void Truth::OnNumbered(SessionId id, SegmentAndLine where, PartNumber number) {
   line.push_back(std::move(part));
 }
 
+void Truth::OnRowsWanted(SessionId id, const sdk::TableInfo& table, const sdk::Batch& batch) {
+  TrueSession& session = sessions_.at(id);
+  const auto of_table = [&table](const auto& late) { return late.second.table == table.id; };
+  for (const sdk::Batch::Piece& piece : batch.pieces) {
+    const SegmentAndLine where{piece.segment.v, table.line()};
+    while (std::ranges::any_of(session.late[where], of_table)) {
+      OnNumbered(id, where, session.Last(where) + 1);
+    }
+  }
+}
+
 void Truth::OnRefused(SessionId id, uint64_t push) {
   for (auto& [where, parts] : sessions_.at(id).parts) {
     for (TruePart& part : parts) {

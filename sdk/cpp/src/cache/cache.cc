@@ -419,8 +419,11 @@ void RowCache::Put(Rows& rows, uint64_t key, const Served& served, CordReader& v
   // If the row has changed since, the refresh that has overtaken this answer said so while there was nothing
   // here to change.
   if (served.overtaken && (row == nullptr || !row->has_values)) return values.Skip(row_bytes);
-  if (row == nullptr) row = Add(rows, key, certificate.segment);
-  if (row == nullptr) return values.Skip(row_bytes);
+  if (row == nullptr) {
+    row = Add(rows, key, certificate.segment);
+    if (row == nullptr) return values.Skip(row_bytes);
+    row->pushed = pushed;  // an answer of a later epoch may still lack it
+  }
   const bool newer = std::pair(certificate.epoch, certificate.version) > std::pair(row->epoch, row->version);
   const bool worse = row->has_values && !newer && Valid(row->segment, row->epoch, row->version);
   if (worse) return values.Skip(row_bytes);

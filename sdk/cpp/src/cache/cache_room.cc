@@ -67,7 +67,7 @@ void RowCache::Forget(SegmentId segment, PartNumber number) {
 void RowCache::Clear(Rows& rows) {
   for (uint32_t s = 0; s < rows.sets.size(); ++s) {
     Set& set = rows.sets[s];
-    set.leaves = set.there || !set.asked.empty();
+    set.leaves = set.leaves || set.there || !set.asked.empty();  // it may not have been said yet
     if (set.leaves) sets_changed_.push_back(SegmentId(s));
     EndSet(set);
     set.joining.clear();

@@ -327,5 +327,19 @@ TEST_F(SmallTest, ALateAnswerThatLacksAPushDoesNotRestoreAnEvictedRow) {
   EXPECT_EQ(Read(add, 7, {}), 2);
 }
 
+TEST_F(SmallTest, NorDoesOneOfALaterEpochReplaceTheRowThatHoldsThePush) {
+  cache.OnPullBegun(add);
+  Serve(add, 7, Certified(segment, 10, 5), 1);
+  Push(add, {7}, {1}, 1);
+  for (uint64_t key = 100; key < 200; ++key) Serve(add, key, Certified(SegmentOf(add, key), 10, 5), 1);
+  Serve(add, 7, Certified(segment, 12, 5, 1), 2);
+  ASSERT_EQ(Read(add, 7, {}), 2);
+  // The primary was replaced before the push was replicated. The old pull is answered, the push comes later.
+  Serve(add, 7, Certified(segment, 12, 5, 0, /*epoch=*/2, /*began=*/11), 1);
+  EXPECT_EQ(Read(add, 7, {}), std::nullopt);
+  Serve(add, 7, Certified(segment, 13, 5, 1, 2, 11), 2);
+  EXPECT_EQ(Read(add, 7, {}), 2);
+}
+
 }  // namespace
 }  // namespace paceline::sdk

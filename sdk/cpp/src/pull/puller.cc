@@ -58,7 +58,12 @@ void Puller::Pull(PullCall call) {
   op->pushes = pusher_.Now().pushes;
   const bool named = op->call.own_writes && !Planted(Bug::kOwnPartNotNamed);
   for (PullPart& part : op->parts) part.unnumbered = named && op->call.table->line() == Line::kArrival;
-  if (AskNumbered(op)) unnumbered_.push_back(op);
+  if (!AskNumbered(op)) return;
+  unnumbered_.push_back(op);
+  // While nothing can be sent nothing gets a number, and pulls end at their deadlines.
+  if (unnumbered_.size() < prune_unnumbered_at_) return;
+  std::erase_if(unnumbered_, [](const std::shared_ptr<PullOp>& waits) { return waits->ended; });
+  prune_unnumbered_at_ = std::max(kPruneAtLeast, 2 * unnumbered_.size());
 }
 
 bool Puller::AskNumbered(const std::shared_ptr<PullOp>& op) {

@@ -201,6 +201,30 @@ TEST_F(PriorityTest, AReadWaitsUntilTheCallersPartsHaveNumbers) {
   EXPECT_THAT(own->status.value(), IsOk());
 }
 
+TEST_F(PriorityTest, RowsThatComeBackWithAPushHoldThePushesBeforeIt) {
+  h.Push(table, {KeyIn(0)}, {1, 1}, /*priority=*/5);
+  h.Push(table, {KeyIn(1)}, {1, 1}, /*priority=*/5);
+  auto read = h.Pull(table, {KeyIn(0)});
+  auto both = h.PushPull(table, {KeyIn(0)}, {2, 2});
+  h.Run();
+  ASSERT_TRUE(both->ended());
+  EXPECT_THAT(*both->status, IsOk());
+  EXPECT_THAT(both->rows, ElementsAre(3, 3));
+  ASSERT_TRUE(read->ended());
+  EXPECT_THAT(*read->status, IsOk());
+  EXPECT_THAT(h.cluster.violations, IsEmpty());
+}
+
+TEST_F(PriorityTest, APartOfAnEarlierClockIsNotOvertakenFromAnotherSegment) {
+  FakeStream& stream = ConnectPush();
+  PushTo(0, 1, /*priority=*/5);
+  ASSERT_THAT(h.Tick(), IsOk());
+  PushTo(2, 2, /*priority=*/0);  // the same shard's
+  EXPECT_EQ(SentOf(*TakePush(stream)), (std::vector<Sent>{{0, 2, 1}}));
+  const Pushed next = TakePush(stream).value();
+  EXPECT_EQ(SentOf(next), (std::vector<Sent>{{2, 1, 2}}));
+}
+
 TEST_F(PriorityTest, ATickGivesNumbersToPartsThatReadsWaitFor) {
   FakeStream& stream = ConnectPull();
   h.Push(table, {KeyIn(0)}, {1, 1}, /*priority=*/5);

@@ -69,7 +69,8 @@ void PushLink::Requeue(SegmentLine& line) {
   std::optional<QueueKey> key;
   if (waits) {
     const Part& next = line.Next();
-    key = QueueKey{.urgency = next.urgency,
+    key = QueueKey{.clock = next.clock,
+                   .urgency = next.urgency,
                    .push = next.push,
                    .rank = context_.routes->rank[line.segment().v],
                    .line = line.id()};

@@ -51,9 +51,15 @@ void Pusher::Push(PushCall call) {
   context_.stats.bytes_pushed += batch.Bytes();
   unacknowledged_bytes_ += batch.Bytes();
   if (call.table->line() == Line::kAggregated) clock_bytes_ += batch.Bytes();
+  bool some = false;
   PushLink* woken = nullptr;
   for (uint32_t i = 0; i < batch.pieces.size(); ++i) {
     SegmentLine& line = LineOf(batch.pieces[i].segment, call.table->line());
+    // The rows that it brings back hold the pushes before it.
+    while (call.read != nullptr && line.HasLate(call.table->id)) {
+      OnNumbered(line, line.NumberFirst());
+      some = true;
+    }
     line.Append({.op = &op,
                  .table = call.table->id,
                  .info = call.table.get(),
@@ -73,6 +79,7 @@ void Pusher::Push(PushCall call) {
     woken = line.link;
   }
   woken->Wake();
+  if (some) context_.puller->OnNumbered();
 }
 
 void Pusher::OnNumbered(const SegmentLine& line, const Part& part) {

@@ -66,6 +66,10 @@ std::optional<PartNumber> SegmentLine::LastOf(TableId table, uint64_t push) cons
   return last == last_of_.end() ? 0 : last->second;
 }
 
+bool SegmentLine::HasLate(TableId table) const {
+  return std::ranges::any_of(late_, [table](const auto& late) { return late.second.table == table; });
+}
+
 bool SegmentLine::Has(const PushOp& op) const {
   const auto of_it = [&op](const Part& part) { return part.op == &op; };
   return std::any_of(parts_.begin(), parts_.end(), of_it) ||

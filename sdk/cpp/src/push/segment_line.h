@@ -50,8 +50,11 @@ struct Part {
   size_t Bytes() const { return KeyBytes() + ValueBytes(); }
 };
 
-// Place of a line in a link's queue: the most urgent first, then in the order of the pushes.
+// Place of a line in a link's queue: the oldest clock first, as nothing overtakes that of another segment
+// either, then the most urgent, then in the order of the pushes. Otherwise the tick of a clock could wait for
+// ever for a part that more urgent ones of later clocks overtake.
 struct QueueKey {
+  Clock clock = 0;
   uint32_t urgency = 0;
   uint64_t push = 0;
   uint32_t rank = 0;  // of the segment: neighbours lie side by side in memory
@@ -81,6 +84,7 @@ class SegmentLine {
   bool HasWaiting() const { return sent_ < parts_.size() || HasLate(); }
   bool Empty() const { return parts_.empty() && !HasLate(); }
   bool HasLate() const { return !late_.empty(); }
+  bool HasLate(TableId table) const;
 
   // Takes the part, and numbers it if it is not late. REQUIRES: its clock is not smaller than that of the
   // part before it; if that is late and of an earlier clock, NumberFirst was called until there was none.
