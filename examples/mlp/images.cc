@@ -14,6 +14,8 @@ constexpr uint32_t kImagesMagic = 0x0803;
 constexpr uint32_t kLabelsMagic = 0x0801;
 // A header that says more is wrong.
 constexpr uint64_t kPixelsMax = uint64_t{1} << 32;
+// The first layer has a row of weights for each pixel of an image.
+constexpr uint64_t kPixelsOfImageMax = uint64_t{1} << 20;
 
 uint32_t BigEndian(absl::string_view text, size_t at) {
   uint32_t number = 0;
@@ -52,6 +54,10 @@ absl::StatusOr<Images> ParseImages(absl::string_view images, absl::string_view i
   if (absl::Status s = CheckHeader(labels, labels_name, kLabelsMagic, kLabelsHeader); !s.ok()) return s;
   const uint64_t count = BigEndian(images, 4);
   const uint64_t pixels = uint64_t{BigEndian(images, 8)} * BigEndian(images, 12);
+  if (pixels > kPixelsOfImageMax) {
+    return absl::InvalidArgumentError(absl::StrCat(images_name, ": images of ", pixels,
+                                                   " pixels; expected at most ", kPixelsOfImageMax));
+  }
   if (count == 0 || pixels == 0 || pixels > kPixelsMax / count) {
     return absl::InvalidArgumentError(absl::StrCat(images_name, ": ", count, " images of ", pixels,
                                                    " pixels; expected 1 to ", kPixelsMax, " pixels in all"));

@@ -45,8 +45,11 @@ TEST(ImagesTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(ErrorOf(kTwoImages, Idx({0x0801, 3}, {1, 2, 3})), HasSubstr("labels: 3 labels in 11 bytes"));
   EXPECT_THAT(ErrorOf(kTwoImages, Idx({0x0801, 2}, {1})), HasSubstr("labels: 2 labels in 9 bytes"));
   EXPECT_THAT(ErrorOf(Idx({0x0803, 0, 1, 3}, {}), kTwoLabels), HasSubstr("images: 0 images of 3 pixels"));
-  EXPECT_THAT(ErrorOf(Idx({0x0803, 0xffffffff, 0xffffffff, 0xffffffff}, {}), kTwoLabels),
-              HasSubstr("4294967295 images"));
+  EXPECT_THAT(ErrorOf(Idx({0x0803, 0xffffffff, 1000, 1000}, {}), kTwoLabels),
+              HasSubstr("4294967295 images of 1000000 pixels"));
+  // A layer of so many inputs would take all memory.
+  EXPECT_THAT(ErrorOf(Idx({0x0803, 1, 65'536, 65'536}, {}), kTwoLabels),
+              HasSubstr("images of 4294967296 pixels; expected at most 1048576"));
 }
 
 }  // namespace

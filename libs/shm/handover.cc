@@ -74,6 +74,16 @@ uint64_t InodeOf(const std::string& path) {
   return lstat(path.c_str(), &file) == 0 ? file.st_ino : 0;
 }
 
+// To take the place of a process that lives would leave its clients with a stranger, who refuses them for
+// good.
+absl::Status CheckNobodyListens(const std::string& path) {
+  const absl::Status found = ConnectTo(path).status();
+  if (!found.ok() && !absl::IsUnavailable(found)) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(
+      "another process listens at ", path,
+      ": it has the same address and the same folder; end it, or give each cluster a folder of its own"));
+}
+
 // Room for a few descriptors, so that a peer that sends more than one is told from one that sends one.
 union Control {
   char bytes[CMSG_SPACE(4 * sizeof(int))];
@@ -117,10 +127,13 @@ absl::StatusOr<Descriptor> ListenAt(const std::string& path) {
   const std::string aside = absl::StrCat(path, ".new");
   ABSL_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(aside));
   ABSL_ASSIGN_OR_RETURN(Descriptor listener, NewSocket());
+  ABSL_RETURN_IF_ERROR(CheckNobodyListens(path));
   unlink(aside.c_str());
-  if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-      chmod(aside.c_str(), 0600) != 0 || listen(listener.get(), kBacklog) != 0 ||
-      rename(aside.c_str(), path.c_str()) != 0) {
+  // The file gets the mode of the socket that makes it. To change it afterwards would be to follow whatever
+  // link somebody has put in its place, in a folder that others may write to.
+  if (fchmod(listener.get(), 0600) != 0 ||
+      bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+      listen(listener.get(), kBacklog) != 0 || rename(aside.c_str(), path.c_str()) != 0) {
     return Unavailable("cannot listen at", path);
   }
   return listener;

@@ -31,7 +31,8 @@ absl::StatusOr<std::string> SocketPath(const std::string& folder, const std::str
 
 // Makes the folder if it is missing, for this user only; UNAVAILABLE, naming it, if that fails.
 absl::Status MakeFolder(const std::string& folder);
-// Listens at `path`. Takes the place of a socket that an earlier process has left there.
+// Listens at `path`. Takes the place of a socket that an earlier process has left there; UNAVAILABLE: a
+// process that lives listens there, or the system refuses.
 absl::StatusOr<Descriptor> ListenAt(const std::string& path);
 // Removes the socket at `path`, if it is still the one of `listener`.
 class SocketFile {

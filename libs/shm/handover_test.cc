@@ -170,13 +170,28 @@ TEST(Handover, ASocketIsFoundWhileItsShardLives) {
   EXPECT_TRUE(absl::IsNotFound(ConnectTo(path).status()));
   // A later process has taken the place: its socket stays.
   auto first = ListenAt(path);
+  ASSERT_TRUE(first.ok()) << first.status();
   {
     const SocketFile old(path);
-    auto second = ListenAt(path);
-    ASSERT_TRUE(second.ok());
-    first = std::move(second);
+    first = Descriptor();
+    first = ListenAt(path);
+    ASSERT_TRUE(first.ok()) << first.status();
   }
   EXPECT_TRUE(ConnectTo(path).ok());
+}
+
+TEST(Handover, NobodyTakesThePlaceOfAProcessThatLives) {
+  const Folder folder;
+  const std::string path = folder / "127.0.0.1:1";
+  const auto first = ListenAt(path);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto second = ListenAt(path);
+  EXPECT_TRUE(absl::IsUnavailable(second.status())) << second.status();
+  EXPECT_THAT(second.status().message(), HasSubstr("another process listens at " + path));
+  // The first one is still there, and only the connection that has asked waits before that of its client.
+  ASSERT_TRUE(AcceptOne(first->get()).ok());
+  EXPECT_TRUE(ConnectTo(path).ok());
+  EXPECT_TRUE(AcceptOne(first->get()).ok());
 }
 
 TEST(Handover, NamesSocketsByAddress) {

@@ -4,9 +4,12 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "libs/world/real_clock.h"
 
 namespace paceline::shm {
@@ -105,7 +108,10 @@ void Loop::TakeAdded() {
   }
   for (std::shared_ptr<Stream>& stream : added) {
     epoll_event event{.events = EPOLLIN, .data = {.u64 = ++ids_}};
-    (void)epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, stream->socket(), &event);
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, stream->socket(), &event) != 0) {
+      // Its peer could not wake this loop.
+      stream->End(absl::UnavailableError(absl::StrCat("shared memory: epoll_ctl: ", std::strerror(errno))));
+    }
     carried_.push_back({.id = ids_, .stream = std::move(stream)});
     count_.fetch_add(1, std::memory_order_relaxed);
   }

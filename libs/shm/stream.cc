@@ -13,9 +13,16 @@ namespace {
 
 // When a stream is closed with an error, its peer gets this long to read what is under way.
 constexpr absl::Duration kCloseGrace = absl::Seconds(2);
+// A shard answers at once. One that accepts no more, for want of descriptors or because it stands still, may
+// still serve connections that it has: its client goes over TCP before it gives up.
+constexpr absl::Duration kAnswerTimeout = absl::Seconds(4);
 // So many bytes are written in one go; then the loop goes on, and others have their turn.
 constexpr size_t kInOneGo = size_t{4} << 20;
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+int64_t In(absl::Duration time) {
+  return absl::ToUnixNanos(world::MonotonicNow() + time);
+}
 
 }  // namespace
 
@@ -56,7 +63,7 @@ Stream::Stream(std::shared_ptr<Waker> loop, Parts parts)
       frames_in_(side_ == Side::kShard ? region_->ReaderAtShard() : region_->ReaderAtClient(),
                  parts.frame_bytes_max),
       answered_(side_ == Side::kShard),
-      cut_at_(kNever) {}
+      cut_at_(answered_ ? kNever : In(kAnswerTimeout)) {}
 
 std::shared_ptr<world::StreamPort> Stream::PortAtShard(std::shared_ptr<Stream> stream) {
   return std::make_shared<ShardPort>(std::move(stream));
@@ -89,7 +96,7 @@ void Stream::Close(absl::Status why) {
     if (end_.has_value() || close_.has_value()) return;
     close_ = std::move(why);
   }
-  if (error) cut_at_ = absl::ToUnixNanos(world::MonotonicNow() + kCloseGrace);
+  if (error) cut_at_ = In(kCloseGrace);
   closing_ = true;
   Kick();
   if (error) loop_->Wake();  // it has to look at the clock
@@ -176,16 +183,22 @@ bool Stream::GoOnWriting() {
 bool Stream::Step() {
   if (told_) return false;
   if (ending_) return TellEnd();
-  if (closing_ && absl::ToUnixNanos(world::MonotonicNow()) >= cut_at_) {
-    End(absl::CancelledError("the peer did not read"));
-    return true;
-  }
+  if (CutOff()) return true;
   // Written first: what is answered earlier frees the peer earlier.
   const bool wrote = GoOnWriting();
   if (ReadOne() || wrote) return true;
   if (!hung_up_) return false;
   End(side_ == Side::kShard ? absl::CancelledError("the peer went away")
                             : absl::UnavailableError(absl::StrCat(peer_, ": it is gone")));
+  return true;
+}
+
+bool Stream::CutOff() {
+  if ((answered_ && !closing_) || In(absl::ZeroDuration()) < cut_at_) return false;
+  if (!answered_) OnSocket();  // nobody may have looked there for as long
+  if (answered_ && !closing_) return true;
+  answered_ ? End(absl::CancelledError("the peer did not read"))
+            : Refused(absl::UnavailableError("it does not answer"));
   return true;
 }
 
@@ -265,6 +278,7 @@ void Stream::OnSocket() {
   if (!ParseAnswer(*message, &taken)) taken = absl::UnavailableError("its answer has another form");
   if (!taken.ok()) return Refused(taken);
   answered_ = true;
+  cut_at_ = kNever;
   refused_ = nullptr;
 }
 

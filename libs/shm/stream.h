@@ -81,6 +81,8 @@ class Stream final : public world::Soon::Kickable, public std::enable_shared_fro
   // The write has to wait for room. False: the stream is over, and busy_ is reset.
   bool WaitForRoom() ABSL_LOCKS_EXCLUDED(mutex_);
   bool GoOnWriting() ABSL_LOCKS_EXCLUDED(mutex_);
+  // True: the peer has been awaited for too long, or it has just answered.
+  bool CutOff();
   bool ReadOne();
   bool MayRead();
   void Refused(const absl::Status& why);

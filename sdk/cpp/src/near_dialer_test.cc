@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "libs/base/mutex.h"
+#include "libs/shm/handover.h"
 #include "libs/shm/server.h"
 
 namespace paceline::sdk {
@@ -100,6 +101,20 @@ TEST_F(NearDialerTest, WhoRefusesIsDialedTheOtherWay) {
   dialer->Dial("127.0.0.1:1", world::StreamKind::kPush, std::make_shared<NearTestHandler>());
   EXPECT_THAT(far_.dialed, ElementsAre("127.0.0.1:1"));
   EXPECT_THAT(said(), ElementsAre(HasSubstr("already")));
+}
+
+// As one without descriptors, or one that stands still: it may still answer on the connections that it has.
+TEST_F(NearDialerTest, WhoDoesNotAnswerIsDialedTheOtherWay) {
+  const auto silent = shm::ListenAt(folder_ + "/127.0.0.1:1");
+  ASSERT_TRUE(silent.ok()) << silent.status();
+  const auto dialer = Dialer();
+  const auto handler = std::make_shared<NearTestHandler>();
+  const auto near = dialer->Dial("127.0.0.1:1", world::StreamKind::kPush, handler);
+  EXPECT_NE(near, nullptr);
+  ASSERT_TRUE(handler->broken.WaitForNotificationWithTimeout(kSoon));
+  dialer->Dial("127.0.0.1:1", world::StreamKind::kPush, std::make_shared<NearTestHandler>());
+  EXPECT_THAT(far_.dialed, ElementsAre("127.0.0.1:1"));
+  EXPECT_THAT(said(), ElementsAre(HasSubstr("does not answer")));
 }
 
 TEST_F(NearDialerTest, MayOutliveItsStreams) {
