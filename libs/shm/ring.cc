@@ -10,7 +10,8 @@ namespace paceline::shm {
 
 uint64_t RingWriter::Room() {
   const uint64_t tail = words_->tail.load(std::memory_order_seq_cst);
-  if (damaged_ || head_ - tail > bytes_) {
+  // It never goes back.
+  if (damaged_ || tail - tail_ > head_ - tail_) {
     damaged_ = true;
     return 0;
   }

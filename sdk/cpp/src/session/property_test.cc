@@ -20,7 +20,9 @@ class World {
  public:
   explicit World(uint64_t seed)
       : h_({.ring_bits = 3, .shards = 3, .workers = 1, .start_clock = seed % 3, .seed = seed}),
-        random_(seed * 77) {
+        random_(seed * 77),
+        // A table that is pushed to with priorities is not cached.
+        priorities_(seed % 2 == 0 ? 3 : 1) {
     h_.cluster.auto_commit = false;
     EXPECT_THAT(h_.Open(), IsOk());
     table_ = h_.OpenTable("w", {.dim = 1}, Ssp{.staleness = 0}).value();
@@ -117,7 +119,7 @@ class World {
     for (uint64_t n = world::Uniform(random_, 5); n > 0; --n) keys.push_back(world::Uniform(random_, 30));
     const bool aggregated = world::Chance(random_, 0.4);
     pushes_.push_back(h_.Push(aggregated ? folded_ : table_, keys, std::vector<float>(keys.size(), 1.0f),
-                              static_cast<uint32_t>(world::Uniform(random_, 3)), absl::InfiniteDuration()));
+                              static_cast<uint32_t>(world::Uniform(random_, priorities_)), absl::InfiniteDuration()));
     for (uint64_t key : keys) sums_[{aggregated, key}] += 1;
   }
   // A push whose rows come back.
@@ -179,6 +181,7 @@ class World {
 
   CoreHarness h_;
   world::SplitMix64 random_;
+  const uint64_t priorities_;
   std::shared_ptr<const TableInfo> table_, folded_;
   std::vector<std::shared_ptr<CoreHarness::Outcome>> pushes_;
   std::vector<PullUnderWay> pulls_;
