@@ -102,10 +102,10 @@ class WorkQueue {
   // The whole item is trained. Sends what filters hold back. Does not block.
   absl::Status Done(const WorkItem& item);
 
-  // Gives back what this worker has not done, items that it has begun from their last mark on, and returns
-  // when the coordinator has all of its marks: it waits for pushes that are not committed, and for the
-  // workers that those to aggregated tables wait for. Next must not be called after it. Client::Finish does
-  // the same. DEADLINE_EXCEEDED after ClientOptions::timeout: call it again.
+  // Sends what filters hold back, and gives back what this worker has not done, items that it has begun from
+  // their last mark on, and returns when the coordinator has all of its marks: it waits for pushes that are
+  // not committed, and for the workers that those to aggregated tables wait for. Next must not be called
+  // after it. Client::Finish does the same. DEADLINE_EXCEEDED after ClientOptions::timeout: call it again.
   absl::Status Leave();
 
  private:

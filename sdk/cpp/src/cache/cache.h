@@ -189,6 +189,8 @@ class RowCache {
   // The client's own pushes are of this rule from now on, of the same kind as before; nullopt: what they do
   // to a row is not known. Rows that hold pushes that no certificate covers become unfit.
   void OnRates(const TableInfo& table, const std::optional<table::Rule>& rule);
+  // Nothing that was kept of the table's rows is read any more.
+  void ForgetRows(const TableInfo& table);
   // A pull whose rows are to be kept begins, and ends. Calls come in pairs.
   void OnPullBegun(const TableInfo& table);
   void OnPullEnded(const TableInfo& table, const Fetched& fetched = {});

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "sdk/cpp/src/cache/cache.h"
+#include "sdk/cpp/src/session/table_info.h"
 
 namespace paceline::sdk {
 namespace {
@@ -88,6 +89,10 @@ void RowCache::Clear(Rows& rows) {
   ring_.resize(kept);
   rows.index = {};  // its memory too
   rows.sample.Clear();
+}
+
+void RowCache::ForgetRows(const TableInfo& table) {
+  if (Rows* rows = Find(table.id)) Clear(*rows);
 }
 
 void RowCache::Remove(Row& row) {

@@ -11,9 +11,14 @@
 
 namespace paceline::sdk {
 
-// What a reply's rows may be coded with: what the table wants, and the shard may do.
-inline filter::FilterSet RowFiltersOf(const TableInfo& table, filter::FilterSet agreed) {
-  return table.link_filters.pull & agreed & filter::FilterSet::OfValues();
+// What a reply's rows may be coded with: what the pull wants, and the shard may do.
+inline filter::FilterSet RowFiltersOf(const PullCall& call, filter::FilterSet agreed) {
+  filter::FilterSet filters = call.table->link_filters.pull & agreed & filter::FilterSet::OfValues();
+  if (call.rounded) return filters;
+  for (const auto rounds : {filter::Filter::kF16, filter::Filter::kBf16, filter::Filter::kInt8}) {
+    filters.Remove(rounds);
+  }
+  return filters;
 }
 
 // Rows as the shard has sent them become what the request's caller gets. INVALID_ARGUMENT: they cannot be

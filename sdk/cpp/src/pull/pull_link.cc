@@ -107,7 +107,8 @@ void PullLink::Code(const PullOp& op, wire::Frame<v1::PullRequest>& frame) {
   const filter::FilterSet keys =
       key_encoder_.Encode(table.link_filters.pull & filters(), op.call.batch->ranges ? 2 : 1, frame.keys);
   for (const uint32_t number : keys.Numbers()) frame.head.add_key_filters(number);
-  for (const uint32_t number : RowFiltersOf(table, reply_filters()).Numbers()) frame.head.add_filters(number);
+  for (const uint32_t number : RowFiltersOf(op.call, reply_filters()).Numbers())
+    frame.head.add_filters(number);
 }
 
 void PullLink::Receive(absl::Cord bytes) {

@@ -40,6 +40,7 @@ struct PullCall {
   bool exact = false;      // the min clock must be this one, not a later one
   bool own_writes = true;  // must hold every push this client made before
   bool cached = false;     // keep its rows for later reads
+  bool rounded = true;     // its rows may be rounded, if the table's filters say so
   bool changes = false;    // the batch is made of Refreshes, and the answer goes to the cache only
   // The batch has a piece for each segment that is asked, and their answers go here (reducing.h).
   std::shared_ptr<Reducing> reducing = nullptr;

@@ -178,7 +178,8 @@ void Puller::OnServed(Link& link, const PullRequest& request, const PullRequest:
 
 void Puller::TakeRows(const PullOp& op, const Batch::Piece& piece, const wire::Certificate& certificate,
                       const Content& content, const absl::Cord& values, bool rides, Handed& handed) {
-  if (op.call.cached) {
+  // Another reader may have opened the table since, who wants its rows as they are.
+  if (op.call.cached && (!op.call.rounded || context_.MayKeepRounded(*op.call.table))) {
     context_.cache.OnServed(*op.call.table, *op.call.batch, piece, certificate, content.values);
   }
   if (context_.worker) {

@@ -252,7 +252,7 @@ void PushLink::AddRead(const std::vector<SegmentLine*>& picked, v1::PushPullRequ
   head.set_min_clock(op.call.min_clock);
   head.set_reader_clock_plus_one(context_.worker ? op.reader + 1 : 0);
   head.set_timeout_ms(ParkTimeoutMs(op.deadline - context_.Now(), context_.park_max));
-  for (const uint32_t number : RowFiltersOf(*op.call.table, reply_filters()).Numbers()) {
+  for (const uint32_t number : RowFiltersOf(op.call, reply_filters()).Numbers()) {
     head.add_reply_filters(number);
   }
   asked_.emplace(request.id, std::move(request));

@@ -195,6 +195,7 @@ void ClientCore::ApplyRules(PullCall& call, const ReadRules& rules) {
   call.cached = call.reducing == nullptr && rules.cached &&
                 RowCache::WorthIt(call.batch->ranges, call.batch->dim) &&
                 context_.cache.Wants(*call.table, call.batch->rows);
+  call.rounded = !call.cached || context_.MayKeepRounded(*call.table);
   if (call.cached && PromiseOf(call.table->consistency).told_every > 0) subscriber_.Follow(call.table);
 }
 

@@ -33,7 +33,6 @@ void ClientCore::OpenWork(std::string name, const v1::WorkSpec& spec, absl::Dura
 }
 
 void ClientCore::LeaveWork(absl::Duration timeout, Done done) {
-  SendHeldBack();
   struct Left {
     size_t waiting = 1;
     absl::Status first;

@@ -88,9 +88,17 @@ struct Context {
   History history;              // events for the history file; recorded only if there is a sink
   std::shared_ptr<const TableInfo> any_table;  // the one that was opened last; null: none yet
   filter::LinkFilters link_filters;            // of all tables together
-  PullListener* puller = nullptr;              // for parts that want their rows back
-  ValueBounds* bounds = nullptr;               // of tables under a value bound
-  const PushFilters* filters = nullptr;        // of what is pushed
+  // By table: to what the rows are rounded that the cache keeps. f32 if its readers here want different ones.
+  std::map<TableId, filter::Precision> kept_precision;
+  PullListener* puller = nullptr;        // for parts that want their rows back
+  ValueBounds* bounds = nullptr;         // of tables under a value bound
+  const PushFilters* filters = nullptr;  // of what is pushed
+
+  // False: rows that are rounded for this reader of the table are not for the cache.
+  bool MayKeepRounded(const TableInfo& table) const {
+    const auto kept = kept_precision.find(table.id);
+    return kept == kept_precision.end() || kept->second == table.link_filters.pull.precision();
+  }
 
   Stats stats;
   // Where the time of this client's threads goes; shared with futures, which may outlive the client.

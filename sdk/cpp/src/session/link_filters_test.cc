@@ -81,6 +81,30 @@ TEST_F(LinkFiltersTest, ListsAreOfferedOnlyIfATableWantsThem) {
   EXPECT_THAT(h.cluster.last_hello.filters(), ::testing::Not(Contains(1)));
 }
 
+TEST_F(LinkFiltersTest, RowsThatTheCacheKeepsForReadersWhoDifferAreNotRounded) {
+  const auto rounded = OpenWith({.push = {}, .pull = filter::FilterSet({Filter::kF16})});
+  const uint32_t shard = h.cluster.PrimaryOf(rounded->placement.Of(1).v);
+  h.unreachable.insert(FakeCluster::AddressOf(shard));  // this test answers instead
+  h.Pull(rounded, {1});
+  FakeStream& stream = h.PullStream(shard);
+  ASSERT_TRUE(stream.Take().has_value()) << "the hello";
+  v1::PullReply reply;
+  reply.mutable_welcome()->set_feature_level(2);
+  reply.mutable_welcome()->set_frame_bytes_max(8 << 20);
+  reply.mutable_welcome()->set_window_bytes(1 << 20);
+  reply.mutable_welcome()->add_reply_filters(3);
+  stream.Give(absl::Cord(reply.SerializeAsString()));
+  const auto asked = [&] {
+    const auto bytes = stream.Take();
+    EXPECT_TRUE(bytes.has_value());
+    return wire::Decode<v1::PullRequest>(bytes.value_or(absl::Cord())).value().head.filters();
+  };
+  EXPECT_THAT(asked(), ElementsAre(3));
+  ASSERT_EQ(OpenWith({})->id, rounded->id);  // somebody else of this client, who reads all digits
+  h.Pull(rounded, {1});
+  EXPECT_THAT(asked(), IsEmpty());
+}
+
 TEST_F(LinkFiltersTest, WhatIsSentAgainOnANewStreamIsCodedAnew) {
   const auto table = OpenWith({.push = filter::FilterSet({Filter::kKeys}), .pull = {}});
   const uint32_t shard = h.cluster.PrimaryOf(table->placement.Of(1).v);

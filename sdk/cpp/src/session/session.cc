@@ -348,6 +348,12 @@ absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::Op
   context_.any_table = info;
   context_.link_filters = {.push = context_.link_filters.push | link_filters.push,
                            .pull = context_.link_filters.pull | link_filters.pull};
+  const filter::Precision precision = link_filters.pull.precision();
+  filter::Precision& kept = context_.kept_precision.emplace(id, precision).first->second;
+  if (kept != precision && kept != filter::Precision::kF32) {
+    kept = filter::Precision::kF32;
+    context_.cache.ForgetRows(*info);
+  }
   context_.changes.Opened(info, table, context_.worker, context_.worker_clock);
   told_version_ = 0;  // this answer may be older than the last one of what has changed
   if (PromiseOf(consistency).adaptive) KeepAliveForBounds();

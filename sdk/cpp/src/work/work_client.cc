@@ -167,6 +167,7 @@ bool WorkClient::Settle(Mine& mine) const {
 // -- the end --
 
 void WorkClient::Leave(absl::Duration timeout, sdk::Done done) {
+  context_.send_held_back();
   left_ = true;
   for (auto& [number, mine] : mine_) {
     if (mine.state == State::kAhead || mine.state == State::kBegun) mine.state = State::kGivenBack;

@@ -195,6 +195,19 @@ TEST_F(FilteredWorkTest, AnItemIsDoneOnlyWithWhatStartsAfterIt) {
   EXPECT_FALSE(held.contains(0));
 }
 
+TEST_F(FilteredWorkTest, WhoLeavesSendsWhatIsHeldBack) {
+  const auto filtered = h.OpenTable("f", {.dim = 1}, Ssp{}, {.significant = 10}).value();
+  (void)Begun();
+  h.Push(filtered, std::vector<uint64_t>{1}, std::vector<float>{3});
+  ASSERT_TRUE(h.core->filters().holds());
+  std::optional<absl::Status> left;
+  h.Enter([&] { h.core->work(1).Leave(absl::Seconds(10), [&](absl::Status status) { left = status; }); });
+  EXPECT_FALSE(h.core->filters().holds());
+  EXPECT_GT(h.core->unacknowledged_bytes(), 0u);
+  h.Advance(absl::Seconds(3));
+  EXPECT_THAT(left, ::testing::Optional(IsOk()));
+}
+
 TEST_F(WorkClientTest, AMarkWaitsForUpdatesOfThisClockToAggregatedTables) {
   const auto folded = h.OpenTable("folded", {.dim = 1, .aggregated = true}).value();
   const WorkItem item = Begun();
