@@ -33,10 +33,9 @@ void ClientCore::OpenWork(std::string name, const v1::WorkSpec& spec, absl::Dura
   if (!context_.failure.ok()) return opened(context_.failure);
   // A coordinator of level 1 would hand out the items in any order.
   if (spec.passes_in_order() && context_.routes->map.feature_level() < kPassesInOrderLevel) {
-    return opened(absl::UnimplementedError(
-        absl::StrCat("work queue '", name, "': passes_in_order needs a cluster of feature level ",
-                     kPassesInOrderLevel, ", this one has ", context_.routes->map.feature_level(),
-                     "; update its coordinators and shards")));
+    return opened(absl::UnimplementedError(absl::StrCat(
+        "work queue '", name, "': passes_in_order needs a cluster of feature level ", kPassesInOrderLevel,
+        ", this one has ", context_.routes->map.feature_level(), "; update its coordinators and shards")));
   }
   session_.OpenWork(name, spec, std::move(opened));
 }
