@@ -105,6 +105,8 @@ bool Subscriptions::Due(const Set& set, const View& view) const {
 }
 
 std::optional<SetUpdate> Subscriptions::Build(Set& set, const View& view) {
+  // A later update tells no less. To choose its rows again at every commit would cost the segment too much.
+  if (set.lacked > 0 && set.sink->Reserve(set.lacked) == nullptr) return std::nullopt;
   SetUpdate update{.table = set.table,
                    .after = set.upto,
                    .certificate = {.segment = view.segment.id(),
@@ -129,7 +131,9 @@ std::optional<SetUpdate> Subscriptions::Build(Set& set, const View& view) {
   if (!changed.has_value() || !fits) update.keys.clear();
   update.values.resize(update.keys.size() * row_bytes);
   const size_t named = update.keys.size() + update.left_out.size();
-  update.room = set.sink->Reserve(wire::kCertificateBytes + named * sizeof(uint64_t) + update.values.size());
+  const uint64_t bytes = wire::kCertificateBytes + named * sizeof(uint64_t) + update.values.size();
+  update.room = set.sink->Reserve(bytes);
+  set.lacked = update.room == nullptr ? bytes : 0;
   if (update.room == nullptr) return std::nullopt;
   set.due = std::move(due);
   const Segment::Table* table = view.segment.FindTable(set.table->id);

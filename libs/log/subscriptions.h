@@ -134,6 +134,7 @@ class Subscriptions {
     Lsn upto = {};                                  // where its last update ended
     Clock told = 0;                                 // the min clock of that
     std::optional<SetUpdate> waits = std::nullopt;  // built, and not committed
+    uint64_t lacked = 0;  // bytes that its last update would have taken, if there was no room for it
   };
   using Sets = std::map<Name, Set>;
 

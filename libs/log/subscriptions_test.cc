@@ -309,6 +309,22 @@ TEST_F(SubscriptionsTest, WithoutRoomNothingIsLeftOutInSilence) {
   EXPECT_THAT(sink->updates[0].left_out, ElementsAre(2));
 }
 
+TEST_F(SubscriptionsTest, WithoutRoomAnUpdateIsNotChosenAtEachCommit) {
+  budget = 120;
+  Change(1, {1, 2, 3});
+  sink->room = false;
+  Push(1, 1);
+  Advance(1);
+  const uint64_t asked = sink->asked;
+  Push(2, 1);
+  EXPECT_FALSE(subscriptions.Tell(View()));
+  EXPECT_EQ(sink->asked, asked) << "it asks whether there is room by now";
+  sink->room = true;
+  EXPECT_TRUE(subscriptions.Tell(View()));
+  ASSERT_THAT(sink->updates, SizeIs(1));
+  EXPECT_THAT(sink->updates[0].keys, ElementsAre(1, 2));
+}
+
 TEST_F(SubscriptionsTest, KeysBeyondTheBoundEndTheSet) {
   std::vector<uint64_t> keys(Subscriptions::kKeysMax);
   for (uint64_t key = 0; key < keys.size(); ++key) keys[key] = key;

@@ -132,7 +132,8 @@ class Truth {
   // The client has given this number. If it is the next one, and there are late parts, it belongs to the one
   // that goes first.
   void OnNumbered(SessionId session, SegmentAndLine where, PartNumber number);
-  // A push of this batch, which is to bring its rows back, comes next: what is late of its table gets numbers.
+  // A push of this batch, which is to bring its rows back, comes next: what is late of its table gets
+  // numbers.
   void OnRowsWanted(SessionId session, const sdk::TableInfo& table, const sdk::Batch& batch);
   // The user was told that the push was refused: parts of it may never be applied.
   void OnRefused(SessionId session, uint64_t push);

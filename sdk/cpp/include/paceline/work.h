@@ -29,7 +29,8 @@ struct WorkOptions {
   // True: an item is handed out only once all items up to that of the same examples in the pass before are
   // done, so that their updates are committed and nobody else works on these examples. For training that
   // keeps something by example, such as the topics of a document's words. Passes still overlap, by as much as
-  // that allows; workers may wait for the slowest of them towards the end of a pass.
+  // that allows; workers may wait for the slowest of them towards the end of a pass. UNIMPLEMENTED on a
+  // cluster of feature level 1.
   bool passes_in_order = false;
   // How much work this worker wants to hold ahead, by the time it takes for an item: while no coordinator is
   // there it goes on for so long. Not part of the queue: each worker may say something else.

@@ -359,6 +359,7 @@ class RowCache {
   static void BringUpTold(Row& row);
   // The row was fetched: it is in the set, or joins it.
   void Join(Rows& rows, Row& row);
+  static void ForgetEvicted(const Rows& rows, Set& set);
   void Leave(Row& row);
   void PutTold(Rows& rows, Set& set, uint64_t key, const wire::Certificate& certificate, CordReader& values);
   static void TakeLeaving(Rows& rows, absl::FunctionRef<bool(SegmentId)> mine, SetChange& change);

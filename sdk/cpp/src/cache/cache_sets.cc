@@ -16,6 +16,9 @@ constexpr Clock kPause = 64;  // clocks without a set, after one that was refuse
 // One part in so many of what rows may take is for pushes that are kept.
 constexpr uint64_t kOwnShare = 4;
 
+// So many keys that do not join any more do no harm.
+constexpr size_t kJoiningSpare = 64;
+
 // Takes at most `room` keys, and lessens it.
 std::vector<uint64_t> TakeSome(std::vector<uint64_t>& keys, size_t& room) {
   const size_t some = std::min(keys.size(), room);
@@ -66,6 +69,18 @@ void RowCache::Join(Rows& rows, Row& row) {
   row.set = kQueued;
   if (set.joining.empty()) sets_changed_.push_back(row.segment);
   set.joining.push_back(row.key);
+  if (set.joining.size() > 2 * rows.index.size() + kJoiningSpare) ForgetEvicted(rows, set);
+}
+
+// While no shard is told, because it is away or does not know sets, rows come and go.
+void RowCache::ForgetEvicted(const Rows& rows, Set& set) {
+  std::ranges::sort(set.joining);
+  const auto again = std::ranges::unique(set.joining);
+  set.joining.erase(again.begin(), again.end());
+  std::erase_if(set.joining, [&](uint64_t key) {
+    const auto it = rows.index.find(key);
+    return it == rows.index.end() || it->second->set != kQueued;
+  });
 }
 
 void RowCache::Leave(Row& row) {

@@ -348,5 +348,18 @@ TEST_F(SmallSetsTest, EvictedRowsLeave) {
   EXPECT_EQ(joining, cache.rows()) << "those that were evicted meanwhile do not join";
 }
 
+TEST_F(SmallSetsTest, WhileNobodyIsToldRowsThatComeAndGoAreForgotten) {
+  constexpr uint64_t kKeys = 4 * RowCache::kSetChangeKeys;
+  for (uint64_t key = 1000; key < 1000 + kKeys; ++key) {
+    Serve(told, key, Certified(SegmentOf(told, key), 40, 9), 1);
+  }
+  const auto change = Take();
+  ASSERT_TRUE(change.has_value());
+  size_t joining = 0;
+  for (const auto& [s, keys] : change->segments) joining += keys.size();
+  EXPECT_EQ(joining, cache.rows());
+  EXPECT_FALSE(cache.HasSetChange(told, [](SegmentId) { return true; }));
+}
+
 }  // namespace
 }  // namespace paceline::sdk

@@ -116,7 +116,7 @@ class Puller final : public PullListener {
   std::vector<std::shared_ptr<PullOp>> unnumbered_;  // with parts that wait for the numbers of pushed ones
   static constexpr size_t kPruneAtLeast = 64;
   size_t prune_unnumbered_at_ = kPruneAtLeast;  // those that have ended go when there are so many
-  std::vector<Known> known_;                         // by segment
+  std::vector<Known> known_;                    // by segment
   Clock newest_min_clock_ = 0;
   std::shared_ptr<const Routes> routed_by_;
   uint64_t pulls_ = 0;

@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "sdk/cpp/src/cache/cache_read.h"
 #include "sdk/cpp/src/session/client_core.h"
 
@@ -12,6 +13,7 @@ namespace {
 constexpr absl::Duration kFollowTimeout = absl::Seconds(2);
 // The only worker, or one whose slowest fellow is very fast, would do nothing but tick.
 constexpr absl::Duration kFollowPause = absl::Milliseconds(2);
+constexpr uint32_t kPassesInOrderLevel = 2;
 // Without a table there is nothing to read the clocks from.
 constexpr absl::Duration kFollowBlindly = absl::Milliseconds(100);
 
@@ -29,6 +31,12 @@ void ClientCore::OpenWork(std::string name, const v1::WorkSpec& spec, absl::Dura
     context_.deferred.Tell(std::move(done), std::move(queue));
   };
   if (!context_.failure.ok()) return opened(context_.failure);
+  // A coordinator of level 1 would hand out the items in any order.
+  if (spec.passes_in_order() && context_.routes->map.feature_level() < kPassesInOrderLevel) {
+    return opened(absl::UnimplementedError(absl::StrCat(
+        "work queue '", name, "': passes_in_order needs a cluster of feature level ", kPassesInOrderLevel,
+        ", this one has ", context_.routes->map.feature_level(), "; update its coordinators and shards")));
+  }
   session_.OpenWork(name, spec, std::move(opened));
 }
 

@@ -120,6 +120,18 @@ TEST_F(WorkClientTest, ItemsComeAheadSoThatNobodyWaitsForThem) {
   EXPECT_EQ((**first)->value().end, 10u);
 }
 
+TEST_F(WorkClientTest, PassesInOrderAreNotAskedOfAClusterThatDoesNotKnowThem) {
+  spec.set_passes_in_order(true);
+  std::optional<absl::StatusOr<uint32_t>> opened;
+  h.Enter([&] {
+    h.core->OpenWork("documents", spec, absl::Seconds(60),
+                     [&opened](absl::StatusOr<uint32_t> queue) { opened = std::move(queue); });
+  });
+  h.Run();
+  ASSERT_TRUE(opened.has_value());
+  EXPECT_THAT(*opened, StatusIs(StatusCode::kUnimplemented, HasSubstr("feature level 2")));
+}
+
 TEST_F(WorkClientTest, WantsWorkForTheTimeItIsToHoldAhead) {
   to_give = 3;
   for (int i = 0; i < 3; ++i) {
