@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -51,6 +52,12 @@ absl::StatusOr<uint64_t> Region::BytesOf(const RingSizes& sizes) {
 
 absl::StatusOr<std::unique_ptr<Region>> Region::Create(const RingSizes& sizes) {
   ABSL_ASSIGN_OR_RETURN(const uint64_t bytes, BytesOf(sizes));
+  // The memory counts as a file, and one beyond its limit ends the process with a signal.
+  rlimit most = {};
+  if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("shared memory: ", bytes, " bytes; files may have ",
+                                                     most.rlim_cur, " in this process (ulimit -f)"));
+  }
   Descriptor memory(memfd_create("paceline", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory) return Missing("memfd_create");
   if (ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0) return Missing("ftruncate");
