@@ -57,6 +57,9 @@ TEST(Region, IsWhatItsMakerMade) {
   EXPECT_EQ(std::string(out, 5), "hello");
   EXPECT_FALSE((*opened)->ReaderAtClient().HasBytes());
   EXPECT_NE(ftruncate((*made)->fd(), 0), 0) << "nobody can shrink it";
+  struct stat file = {};
+  ASSERT_EQ(fstat((*made)->fd(), &file), 0);
+  EXPECT_GE(file.st_blocks * 512, kSmallBytes) << "no page is missing when it is touched";
 }
 
 TEST(Region, TakesOnlyMemoryThatStaysAsItIs) {
