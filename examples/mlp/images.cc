@@ -55,8 +55,8 @@ absl::StatusOr<Images> ParseImages(absl::string_view images, absl::string_view i
   const uint64_t count = BigEndian(images, 4);
   const uint64_t pixels = uint64_t{BigEndian(images, 8)} * BigEndian(images, 12);
   if (pixels > kPixelsOfImageMax) {
-    return absl::InvalidArgumentError(absl::StrCat(images_name, ": images of ", pixels,
-                                                   " pixels; expected at most ", kPixelsOfImageMax));
+    return absl::InvalidArgumentError(
+        absl::StrCat(images_name, ": images of ", pixels, " pixels; expected at most ", kPixelsOfImageMax));
   }
   if (count == 0 || pixels == 0 || pixels > kPixelsMax / count) {
     return absl::InvalidArgumentError(absl::StrCat(images_name, ": ", count, " images of ", pixels,

@@ -169,8 +169,7 @@ TEST(Carrying, NobodyIsForgotten) {
       auto port = Dial(*loop, folder + "/socket", world::StreamKind::kPush, asker, {.sizes = kTiny});
       ASSERT_TRUE(port.ok()) << port.status();
       ports.push_back(*std::move(port));
-      askers.emplace_back(
-          [&, asker, i, to = ports.back().get()] { Ask(*loop, *asker, *to, 1 + i, rounds); });
+      askers.emplace_back([&, asker, i, to = ports.back().get()] { Ask(*loop, *asker, *to, 1 + i, rounds); });
     }
     for (std::thread& thread : askers) thread.join();
     ports.clear();

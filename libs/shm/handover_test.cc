@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -56,6 +57,9 @@ TEST(Region, IsWhatItsMakerMade) {
   EXPECT_EQ(std::string(out, 5), "hello");
   EXPECT_FALSE((*opened)->ReaderAtClient().HasBytes());
   EXPECT_NE(ftruncate((*made)->fd(), 0), 0) << "nobody can shrink it";
+  struct stat file = {};
+  ASSERT_EQ(fstat((*made)->fd(), &file), 0);
+  EXPECT_GE(file.st_blocks * 512, kSmallBytes) << "no page is missing when it is touched";
 }
 
 TEST(Region, TakesOnlyMemoryThatStaysAsItIs) {
@@ -74,6 +78,18 @@ TEST(Region, TakesOnlyMemoryThatStaysAsItIs) {
   Descriptor file(open64((folder / "file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   EXPECT_EQ(ftruncate(file.get(), kSmallBytes), 0);
   EXPECT_FALSE(Region::Open(std::move(file), kSmall).ok()) << "a file of a disk";
+}
+
+TEST(Region, ALimitOfFilesIsAnErrorAndNoSignal) {
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit less = before;
+  less.rlim_cur = static_cast<rlim_t>(kSmallBytes) - 1;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &less), 0);
+  const absl::Status made = Region::Create(kSmall).status();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_TRUE(absl::IsResourceExhausted(made)) << made;
+  EXPECT_THAT(made.message(), HasSubstr("ulimit -f"));
 }
 
 TEST(Region, HasRingsOfCertainSizes) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -37,6 +38,17 @@ absl::Status CheckRing(uint64_t bytes) {
                             " to ", kRingBytesMax));
 }
 
+// Makes the file so long, and takes all of its memory now. Where the system promises no more memory than it
+// has (vm.overcommit_memory=2), a page that cannot be had when it is touched ends the process (SIGBUS).
+bool Reserve(int memory, off_t bytes) {
+  constexpr int kTries = 20;  // a signal interrupts it
+  for (int i = 0; i < kTries; ++i) {
+    if (fallocate(memory, 0, 0, bytes) == 0) return true;
+    if (errno != EINTR) return false;
+  }
+  return false;
+}
+
 }  // namespace
 
 Descriptor::~Descriptor() {
@@ -51,9 +63,15 @@ absl::StatusOr<uint64_t> Region::BytesOf(const RingSizes& sizes) {
 
 absl::StatusOr<std::unique_ptr<Region>> Region::Create(const RingSizes& sizes) {
   ABSL_ASSIGN_OR_RETURN(const uint64_t bytes, BytesOf(sizes));
+  // The memory counts as a file, and one beyond its limit ends the process with a signal.
+  rlimit most = {};
+  if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("shared memory: ", bytes, " bytes; files may have ",
+                                                     most.rlim_cur, " in this process (ulimit -f)"));
+  }
   Descriptor memory(memfd_create("paceline", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory) return Missing("memfd_create");
-  if (ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0) return Missing("ftruncate");
+  if (!Reserve(memory.get(), static_cast<off_t>(bytes))) return Missing("fallocate");
   if (fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0) return Missing("seals");
   return Map(std::move(memory), bytes, sizes);
 }

@@ -199,6 +199,7 @@ bool Stream::CutOff() {
   if (answered_ && !closing_) return true;
   answered_ ? End(absl::CancelledError("the peer did not read"))
             : Refused(absl::UnavailableError("it does not answer"));
+  cut_at_ = kNever;  // over: the loop need not look at the clock
   return true;
 }
 

@@ -5,17 +5,18 @@
 namespace paceline::shard {
 
 // The kernel aligns a mapping to its small pages: twice as much has an aligned arena in it, and the rest is
-// given back.
+// given back. It puts each mapping below the one before: the last arena in it has the earlier ones beside it,
+// and all become one mapping. Of those a process has 65,530 (vm.max_map_count).
 std::byte* HugePages::Kernel::Take() {
   constexpr size_t kBytes = table::PageArenas::kArenaBytes;
   if (has_none_) return nullptr;
   void* const mapped = mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
   auto* const begin = static_cast<std::byte*>(mapped);
-  const size_t before = (kBytes - reinterpret_cast<uintptr_t>(begin) % kBytes) % kBytes;
-  std::byte* const arena = begin + before;
-  if (before > 0) munmap(begin, before);
-  munmap(arena + kBytes, kBytes - before);
+  const size_t after = reinterpret_cast<uintptr_t>(begin) % kBytes;
+  std::byte* const arena = begin + (kBytes - after);
+  munmap(begin, kBytes - after);
+  if (after > 0) munmap(arena + kBytes, after);
   if (madvise(arena, kBytes, MADV_HUGEPAGE) == 0) return arena;
   has_none_ = true;
   munmap(arena, kBytes);

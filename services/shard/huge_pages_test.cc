@@ -1,6 +1,9 @@
 #include "services/shard/huge_pages.h"
 
+#include <algorithm>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <thread>
 #include <vector>
 
@@ -31,6 +34,25 @@ TEST(HugePagesTest, BuffersAreOfThisProcessAndGoBack) {
   EXPECT_EQ(memory.bytes().held, table::PageArenas::kArenaBytes);
   std::byte other{};
   EXPECT_FALSE(memory.Free(&other));
+}
+
+int Mappings() {
+  std::ifstream maps("/proc/self/maps");
+  return static_cast<int>(std::count(std::istreambuf_iterator<char>(maps), {}, '\n'));
+}
+
+// Were each arena a mapping of its own, a shard could have no more than 128 GiB of rows.
+TEST(HugePagesTest, ManyArenasAreFewMappings) {
+  constexpr int kArenas = 64;
+  HugePages memory;
+  const int before = Mappings();
+  std::vector<std::byte*> buffers;
+  while (memory.bytes().held < kArenas * table::PageArenas::kArenaBytes) {
+    buffers.push_back(memory.Allocate(table::PageArenas::kBytesMax));
+    if (buffers.back() == nullptr) GTEST_SKIP() << "this kernel has no huge pages";
+  }
+  EXPECT_LT(Mappings() - before, kArenas / 2);
+  for (std::byte* const buffer : buffers) EXPECT_TRUE(memory.Free(buffer));
 }
 
 TEST(HugePagesTest, ThreadsShareThem) {
