@@ -387,7 +387,10 @@ void FakeCluster::Stream::OnPush(const v1::PushRequest& head, const std::string&
 }
 
 void FakeCluster::Stream::OnTick(const v1::Tick& tick) {
-  if (tick.anew()) named_.clear();
+  if (tick.anew()) {
+    named_.clear();
+    ever_.clear();
+  }
   std::map<uint32_t, std::map<uint32_t, PartNumber>> said;
   const std::vector<wire::Seal> seals = wire::ParseSeals(tick.seals()).value();
   for (const wire::Seal& seal : seals) {
@@ -404,9 +407,16 @@ void FakeCluster::Stream::OnTick(const v1::Tick& tick) {
     if (named_epoch_[s] != segment.epoch) named_.erase(s);
     if (said.contains(s)) {
       named_epoch_[s] = segment.epoch;
-      for (auto [line, number] : said[s]) named_[s][line] = number;
+      for (auto [line, number] : said[s]) {
+        named_[s][line] = number;
+        ever_[s].insert(line);
+      }
     }
-    if (!named_.contains(s) || cluster_.speechless.contains(s)) {
+    // Of a line that it named in an earlier epoch and not in this one, the tick says nothing.
+    const bool all = named_.contains(s) && std::ranges::all_of(ever_[s], [&](uint32_t line) {
+      return named_[s].contains(line);
+    });
+    if (!all || cluster_.speechless.contains(s)) {
       wire::Append(SegmentId(s), *ack->mutable_unspoken());
       continue;
     }

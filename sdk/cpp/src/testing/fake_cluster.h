@@ -81,6 +81,7 @@ class FakeCluster {
     std::optional<v1::PushReply> reply_;
     std::map<std::pair<uint32_t, uint32_t>, PartNumber> told_;  // committed marks, by segment and line
     std::map<uint32_t, std::map<uint32_t, PartNumber>> named_;  // by segment: seals by line, while primary
+    std::map<uint32_t, std::set<uint32_t>> ever_;  // by segment: lines of which ticks have said something
     std::map<uint32_t, uint64_t> named_epoch_;
     std::vector<absl::Cord> pull_replies_;
     struct Parked {
