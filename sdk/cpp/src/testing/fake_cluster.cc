@@ -403,16 +403,16 @@ void FakeCluster::Stream::OnTick(const v1::Tick& tick) {
   ack->set_number(tick.number());
   for (uint32_t s = 0; s < cluster_.segments_.size(); ++s) {
     Segment& segment = cluster_.segments_[s];
+    if (said.contains(s)) {
+      for (auto [line, number] : said[s]) ever_[s].insert(line);
+    }
     if (segment.primary != shard_) continue;
     if (named_epoch_[s] != segment.epoch) named_.erase(s);
     if (said.contains(s)) {
       named_epoch_[s] = segment.epoch;
-      for (auto [line, number] : said[s]) {
-        named_[s][line] = number;
-        ever_[s].insert(line);
-      }
+      for (auto [line, number] : said[s]) named_[s][line] = number;
     }
-    // Of a line that it named in an earlier epoch and not in this one, the tick says nothing.
+    // Of a line that it named in an earlier epoch, or before this shard was primary, it says nothing now.
     const bool all = named_.contains(s) && std::ranges::all_of(ever_[s], [&](uint32_t line) {
       return named_[s].contains(line);
     });

@@ -20,6 +20,7 @@ using ::testing::ElementsAre;
 using testing::FakeCluster;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 struct PushFiltersTest : ::testing::Test {
   PushFiltersTest() {
