@@ -171,7 +171,8 @@ TEST_F(PriorityTest, ATickCountsPartsThatWaitWithoutANumber) {
   ASSERT_TRUE(tick.head.has_tick());
   EXPECT_EQ(tick.head.tick().clock(), 2u);
   bool sealed = false;
-  for (const wire::Seal& seal : wire::ParseSeals(tick.head.tick().seals()).value()) {
+  const std::vector<wire::Seal> seals = wire::ParseSeals(tick.head.tick().seals()).value();
+  for (const wire::Seal& seal : seals) {
     sealed = sealed || (seal.segment.v == 0 && seal.line == Line::kArrival && seal.number == 3);
   }
   EXPECT_TRUE(sealed) << "both parts of clock 1, though the line is held";
