@@ -119,7 +119,8 @@ class World {
     for (uint64_t n = world::Uniform(random_, 5); n > 0; --n) keys.push_back(world::Uniform(random_, 30));
     const bool aggregated = world::Chance(random_, 0.4);
     pushes_.push_back(h_.Push(aggregated ? folded_ : table_, keys, std::vector<float>(keys.size(), 1.0f),
-                              static_cast<uint32_t>(world::Uniform(random_, priorities_)), absl::InfiniteDuration()));
+                              static_cast<uint32_t>(world::Uniform(random_, priorities_)),
+                              absl::InfiniteDuration()));
     for (uint64_t key : keys) sums_[{aggregated, key}] += 1;
   }
   // A push whose rows come back.

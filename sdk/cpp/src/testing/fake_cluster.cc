@@ -413,9 +413,8 @@ void FakeCluster::Stream::OnTick(const v1::Tick& tick) {
       for (auto [line, number] : said[s]) named_[s][line] = number;
     }
     // Of a line that it named in an earlier epoch, or before this shard was primary, it says nothing now.
-    const bool all = named_.contains(s) && std::ranges::all_of(ever_[s], [&](uint32_t line) {
-      return named_[s].contains(line);
-    });
+    const bool all = named_.contains(s) &&
+                     std::ranges::all_of(ever_[s], [&](uint32_t line) { return named_[s].contains(line); });
     if (!all || cluster_.speechless.contains(s)) {
       wire::Append(SegmentId(s), *ack->mutable_unspoken());
       continue;
