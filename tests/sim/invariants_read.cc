@@ -115,6 +115,7 @@ void Invariants::Cached(const TrueRead& read, const sdk::CachedRow& row, uint32_
   const SegmentLedger& ledger = ledgers_[row.segment.v];
   const float expected = truth_.ValueOf(
       row.table, row.key, column, [&](SessionId session, Line line, PartNumber number) -> std::optional<Lsn> {
+        if (number == 0) return std::nullopt;  // it waits for its number, and is in no log
         const bool since = session == read.reader && number > row.own && number <= row.pushed;
         if (since && line == Line::kArrival) return Lsn(UINT64_MAX);
         const auto logged = ledger.sessions.find(session);
