@@ -110,7 +110,7 @@ absl::StatusOr<std::vector<Result>> WithSnapshots(const Setting& setting) {
   }
   ABSL_ASSIGN_OR_RETURN(const ShardPages pages, ShardPages::Of(setting.coordinator));
   const nlohmann::json params{
-      {"batch", Load::kBatch}, {"dim", Load::kDim}, {"rows", load.rows}, {"pulls/s", rate}};
+      {"batch", Load::kBatch}, {"dim", Load::kDim}, {"rows", load.rows}, {"requests/s", rate}};
   std::vector<Result> results;
   const auto add = [&](const char* metric, double value, const char* limit_name, double limit) {
     results.push_back({.workload = "snapshots",

@@ -106,9 +106,9 @@ class RealCluster {
   absl::Status StartCoordinator();
   // The incarnation that is known now is over, once a newer one has joined.
   void NoteIncarnation(const std::string& shard);
-  // A relay to the process that writes its address to `to_file`. Returns the relay's own.
   // Puts relays before a shard, and adds them and its history to its arguments.
   absl::Status Watch(const std::string& shard, std::vector<std::string>& arguments);
+  // A relay to the process that writes its address to `to_file`. Returns the relay's own.
   absl::StatusOr<std::string> StartLink(const std::string& to, const std::filesystem::path& to_file);
   absl::StatusOr<std::string> AwaitAddress(const std::string& of, tool::PortFile& file);
   absl::Status Launch(const std::string& name);
