@@ -148,10 +148,13 @@ class SparseLrTest(unittest.TestCase):
     def test_filters_leave_out_most_and_change_little(self):
         plain = self.run_model("ssp:2", 2)
         self.assertNotIn("filters", plain)
-        for filters, keys in (("kkt", {"kkt"}), ("kkt,top-k:0.5,bf16", {"kkt", "push"}), ("significant:0.2", {"push"})):
+        for filters, keys in (("kkt", {"kkt"}), ("kkt,top-k:0.5,bf16", {"kkt", "push", "link"}), ("significant:0.2", {"push"})):
             with self.subTest(filters):
                 result = self.run_model("ssp:2", 2, "--filters", filters)
                 self.assertEqual(result["filters"].keys(), keys)
+                # bf16 values travel as 2 bytes.
+                link = result["filters"].pop("link", {})
+                self.assertEqual(bool(link), "bf16" in filters)
                 for name, of in result["filters"].items():
                     print(f"{filters}: {name} {of['share']:.3f} not sent; objective {result['objective']:.4f}, "
                           f"without {plain['objective']:.4f}")

@@ -12,11 +12,13 @@ constexpr double kLittle = 0.01;    // … of which there is nothing to fear
 constexpr double kTooLow = 0.025;   // … at a bound that was lowered for a try
 constexpr double kSaved = 0.1;      // of the share, by a step that was worth it
 constexpr double kOneWorker = 0.6;  // of the waits: they are for one worker
-constexpr uint32_t kStep = 4;       // a job waits until the climb has ended: it must not take many periods
+constexpr uint32_t kStep = 16;      // a job waits until the climb has ended: it must not take many periods
 constexpr uint32_t kCalmPeriods = 8;
 constexpr uint32_t kPauseMax = 64;
-constexpr uint64_t kPeriodUs = 300'000;
-constexpr uint64_t kPeriodClocks = 4;
+
+uint64_t Apart(uint32_t a, uint32_t b) {
+  return a < b ? b - a : a - b;
+}
 
 double ShareOf(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
@@ -33,9 +35,10 @@ std::optional<uint32_t> BoundPolicy::Next(InForce now, uint32_t max, absl::Span<
   if (proposed_.has_value() && now.bound != *proposed_ && bound_ == now.bound) return proposed_;
   if (bound_ != now.bound) {
     if (proposed_ != now.bound) Restart();  // somebody else has set it, or this is the first call
+    settling_ = bound_.has_value();
+    if (settling_) length_ = {.us = kPeriod.us, .clocks = std::max(kPeriod.clocks, Apart(now.bound, *bound_))};
     bound_ = now.bound;
     proposed_.reset();
-    settling_ = true;
     began_.clear();
   }
   const auto there = [&](const Waits& worker) { return worker.clock >= now.from; };
@@ -51,6 +54,7 @@ std::optional<uint32_t> BoundPolicy::Next(InForce now, uint32_t max, absl::Span<
   if (!IsOver(workers)) return std::nullopt;
   const Period period = Ended(workers);
   Begin(workers);
+  length_ = kPeriod;
   if (std::exchange(settling_, false)) return std::nullopt;
   const uint32_t chosen = Judge(now.bound, max, period);
   if (chosen == now.bound) return std::nullopt;
@@ -61,7 +65,7 @@ std::optional<uint32_t> BoundPolicy::Next(InForce now, uint32_t max, absl::Span<
 bool BoundPolicy::IsOver(absl::Span<const Waits> workers) const {
   return std::ranges::all_of(workers, [this](const Waits& worker) {
     const Waits& began = began_.at(worker.session);
-    return worker.all_us >= began.all_us + kPeriodUs && worker.clock >= began.clock + kPeriodClocks;
+    return worker.all_us >= began.all_us + length_.us && worker.clock >= began.clock + length_.clocks;
   });
 }
 

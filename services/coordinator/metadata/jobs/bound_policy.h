@@ -12,8 +12,8 @@ namespace paceline::coordinator {
 // follows the waiting"). The *share* of a worker is how much of its time it has waited for other workers, for
 // rows of the table; that of the job is its median worker's.
 //
-// - **Up:** from a share of 5 % the bound grows fourfold, period after period. The climb ends when waiting is
-//   less, at the largest bound, or when a step has saved less than a tenth and the others wait for the same
+// - **Up:** from a share of 5 % the bound grows sixteenfold, period after period. The climb ends when waiting
+//   is less, at the largest bound, or when a step has saved less than a tenth and the others wait for the same
 //   worker as before: a steady straggler, whom no bound makes faster.
 // - **Settle:** then it takes the smallest bound of this climb with which the share was as small as with any,
 //   but for a tenth or 1 %. If they still wait as much there, the next climb is 8 periods away, then 16, 32,
@@ -22,7 +22,9 @@ namespace paceline::coordinator {
 //   the share is 2.5 % then, the quarter comes back, and the next try is twice as far away.
 //
 // Between 1 % and 5 % nothing changes. A period ends when each worker has told of 300 ms and of four clocks
-// since it began; the first one after a change does not count. Plain value.
+// since it began; the very first one takes half as long, for a job waits meanwhile. The first period after a
+// change does not count, and takes at least as many clocks as the bound has moved by: so long a larger bound
+// saves waiting even where it saves none in the end. Plain value.
 class BoundPolicy {
  public:
   // What one worker has told, since it connected.
@@ -51,6 +53,14 @@ class BoundPolicy {
     std::optional<uint32_t> lead;  // for whom most of the waits are, if it is one worker
   };
 
+  // What each worker has told of before a period is over.
+  struct Length {
+    uint64_t us = 0;
+    uint64_t clocks = 0;
+  };
+  static constexpr Length kPeriod = {.us = 300'000, .clocks = 4};
+  static constexpr Length kFirstPeriod = {.us = 150'000, .clocks = 2};
+
   bool IsOver(absl::Span<const Waits> workers) const;
   Period Ended(absl::Span<const Waits> workers) const;
   void Begin(absl::Span<const Waits> workers);
@@ -75,7 +85,8 @@ class BoundPolicy {
   std::optional<uint32_t> bound_;     // in force at the last call
   std::optional<uint32_t> proposed_;  // not in force yet
   std::map<uint64_t, Waits> began_;   // by session: the totals at the beginning of the period
-  bool settling_ = true;              // this period does not count
+  Length length_ = kFirstPeriod;      // of this period
+  bool settling_ = false;             // this period does not count
   Doing doing_ = Doing::kHold;
   std::map<uint32_t, Period> tried_;  // in this climb, by bound
   uint32_t before_ = 0;               // the bound before the last step
