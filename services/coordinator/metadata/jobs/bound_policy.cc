@@ -36,7 +36,8 @@ std::optional<uint32_t> BoundPolicy::Next(InForce now, uint32_t max, absl::Span<
   if (bound_ != now.bound) {
     if (proposed_ != now.bound) Restart();  // somebody else has set it, or this is the first call
     settling_ = bound_.has_value();
-    if (settling_) length_ = {.us = kPeriod.us, .clocks = std::max(kPeriod.clocks, Apart(now.bound, *bound_))};
+    if (settling_)
+      length_ = {.us = kPeriod.us, .clocks = std::max(kPeriod.clocks, Apart(now.bound, *bound_))};
     bound_ = now.bound;
     proposed_.reset();
     began_.clear();

@@ -13,8 +13,8 @@ namespace paceline::coordinator {
 // rows of the table; that of the job is its median worker's.
 //
 // - **Up:** from a share of 5 % the bound grows sixteenfold, period after period. The climb ends when waiting
-//   is less, at the largest bound, or when a step has saved less than a tenth and the others wait for the same
-//   worker as before: a steady straggler, whom no bound makes faster.
+//   is less, at the largest bound, or when a step has saved less than a tenth and the others wait for the
+//   same worker as before: a steady straggler, whom no bound makes faster.
 // - **Settle:** then it takes the smallest bound of this climb with which the share was as small as with any,
 //   but for a tenth or 1 %. If they still wait as much there, the next climb is 8 periods away, then 16, 32,
 //   64.

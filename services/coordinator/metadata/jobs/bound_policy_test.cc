@@ -177,7 +177,8 @@ TEST(BoundPolicyTest, StragglersInTurnAreEvenedOut) {
 
 // Until then the job is as slow as at the smallest bound.
 TEST(BoundPolicyTest, TheFirstClimbIsShort) {
-  Job job(4, [](size_t worker, uint64_t clock) -> uint64_t { return clock / 3 % 4 == worker ? 60'000 : 10'000; });
+  Job job(
+      4, [](size_t worker, uint64_t clock) -> uint64_t { return clock / 3 % 4 == worker ? 60'000 : 10'000; });
   BoundPolicy policy;
   job.RunTo(1'000'000, &policy);
   EXPECT_EQ(job.bound(), kMax);
