@@ -21,6 +21,7 @@ void Primary::Begin(Epoch epoch, const std::vector<ring::Member>& replicas) {
   uncommitted_.BeginEpoch(segment_, replicas_.committed());
   MoveOnAll();
   Flush();
+  replicas_.OnTime(segment_);  // nobody is answered until the replicas have lent their time
   Settle();
 }
 

@@ -177,6 +177,7 @@ bool Replicas::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ac
   if (follower == nullptr) return false;
   if (ack.transfer() != follower->exchange && !Planted(Bug::kEarlierAnswerCounts)) return false;
   const LogPosition position{.epoch = Epoch(ack.lsn_epoch()), .lsn = Lsn(ack.lsn())};
+  const bool probed = follower->state == State::kProbing;
   switch (ack.state()) {
     case v1::ReplicateReply::HOLDS:
       if (position.lsn > follower->held) {
@@ -226,6 +227,9 @@ bool Replicas::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ac
   if (counts >= tail_.end().lsn) follower->stuck_since = absl::InfiniteFuture();
   const bool grew = Commit();
   Pump(segment);
+  // Beacons that came before it knew of this epoch were dropped.
+  const absl::Time now = clock_->Now();
+  if (probed && now >= follower->lent.until()) SendBeacon(*follower, now);
   return grew;
 }
 
@@ -418,23 +422,26 @@ NextVisit Replicas::OnTime(const Segment& segment) {
 void Replicas::SendBeacons(absl::Time now) {
   if (now < next_beacon_) return;
   next_beacon_ = NextBeat(now) + absl::Floor(lease_.length() / kBeaconsALease, kBeat) - kBeat;
-  const absl::Duration alone = std::min(port_->NoCoordinator(), absl::Hours(1));
   for (const auto& follower : followers_) {
-    if (follower->state == State::kDown) continue;
-    v1::Beacon beacon;
-    beacon.set_segment(segment_.v);
-    beacon.set_epoch(epoch_.v);
-    beacon.set_number(++*numbers_);
-    if (alone >= kNoCoordinator) {
-      beacon.set_no_coordinator_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(alone)));
-    }
-    const absl::Duration lease = lease_.length();
-    // Planted: the replica is told another lease than the primary counts on.
-    beacon.set_lease_us(
-        Planted(Bug::kLeaseOneSided) ? 1000 : static_cast<uint64_t>(absl::ToInt64Microseconds(lease)));
-    follower->lent.Sent(beacon.number(), now, Planted(Bug::kLeaseOneSided) ? 8 * lease : lease);
-    port_->Send(follower->member, beacon);
+    if (follower->state != State::kDown) SendBeacon(*follower, now);
   }
+}
+
+void Replicas::SendBeacon(Follower& follower, absl::Time now) {
+  const absl::Duration alone = std::min(port_->NoCoordinator(), absl::Hours(1));
+  v1::Beacon beacon;
+  beacon.set_segment(segment_.v);
+  beacon.set_epoch(epoch_.v);
+  beacon.set_number(++*numbers_);
+  if (alone >= kNoCoordinator) {
+    beacon.set_no_coordinator_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(alone)));
+  }
+  const absl::Duration lease = lease_.length();
+  // Planted: the replica is told another lease than the primary counts on.
+  beacon.set_lease_us(Planted(Bug::kLeaseOneSided) ? 1000
+                                                   : static_cast<uint64_t>(absl::ToInt64Microseconds(lease)));
+  follower.lent.Sent(beacon.number(), now, Planted(Bug::kLeaseOneSided) ? 8 * lease : lease);
+  port_->Send(follower.member, beacon);
 }
 
 bool Replicas::Holds(const ring::Member& member) const {

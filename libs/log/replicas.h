@@ -198,6 +198,7 @@ class Replicas {
   void CutTail();
   void Await(Follower& follower);
   void SendBeacons(absl::Time now);
+  void SendBeacon(Follower& follower, absl::Time now);
   void CheckFollowers(absl::Time now);
   bool Failing(const Follower& follower, absl::Time now) const;
   void Wish(v1::ConfigWish::Kind kind, const std::vector<ring::Member>& members);

@@ -210,10 +210,14 @@ void ReplicaLinks::OnBroken(const ring::Member& to, uint64_t life, const absl::S
 }
 
 void ReplicaLinks::Wish(v1::ConfigWish wish) {
-  MutexLock lock(&mutex_);
-  const bool carried = wish.kind() == v1::ConfigWish::SWAP || wish.kind() == v1::ConfigWish::KEEP;
-  if (carried) to_carry_[wish.segment()] = wish;
-  wishes_[wish.segment()] = std::move(wish);
+  const bool hand_over = wish.kind() == v1::ConfigWish::SWAP || wish.kind() == v1::ConfigWish::KEEP;
+  {
+    MutexLock lock(&mutex_);
+    if (hand_over) to_carry_[wish.segment()] = wish;
+    wishes_[wish.segment()] = std::move(wish);
+  }
+  // Nobody serves the segment until the answer comes. Other wishes go together, with the next visit.
+  if (hand_over) SendWishes();
 }
 
 absl::Duration ReplicaLinks::NoCoordinator() const {
@@ -312,6 +316,7 @@ void ReplicaLinks::OnAnswer(const v1::ChangeConfigsRequest&, absl::StatusOr<v1::
       context_.VisitSoon();
     });
   }
+  SendWishes();  // those that came meanwhile
 }
 
 }  // namespace paceline::shard

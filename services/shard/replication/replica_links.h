@@ -38,7 +38,7 @@ class ReplicaLinks final : public log::ReplicationPort, public std::enable_share
   // A coordinator that leads has answered a call that was made at `asked`.
   void HeardCoordinator(absl::Time asked);
 
-  // Sends the wishes that gathered. Call after each step that may make some.
+  // Sends the wishes that gathered, one request at a time; those to hand over go without this.
   void SendWishes();
   // Asks the coordinator for the wishes of a primary that reaches none itself. `done` gets the answer, if
   // there is one.

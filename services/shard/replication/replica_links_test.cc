@@ -33,9 +33,10 @@ class Port : public world::StreamPort {
 class OnePeer : public Peers, public world::Dialer {
  public:
   world::Dialer& dialer() override { return *this; }
-  void ChangeConfigs(v1::ChangeConfigsRequest,
+  void ChangeConfigs(v1::ChangeConfigsRequest request,
                      std::function<void(absl::StatusOr<v1::ChangeConfigsReply>)> done) override {
-    done(absl::UnavailableError("there is no coordinator"));
+    wishes.push_back(std::move(request));
+    answer = std::move(done);
   }
   std::unique_ptr<world::StreamPort> Dial(const std::string&, world::StreamKind,
                                           std::shared_ptr<world::StreamHandler> handler) override {
@@ -43,6 +44,8 @@ class OnePeer : public Peers, public world::Dialer {
     return std::make_unique<Port>();
   }
   std::shared_ptr<world::StreamHandler> stream;
+  std::vector<v1::ChangeConfigsRequest> wishes;
+  std::function<void(absl::StatusOr<v1::ChangeConfigsReply>)> answer;  // to the last
 };
 
 v1::InstallRequest Map() {
@@ -168,6 +171,31 @@ TEST_F(ReplicaLinksTest, FramesOfABrokenLinkAreLost) {
   peer.stream->OnFrame(absl::Cord(answer.SerializeAsString()));
   links->Send(kOther, Records(1, 11, 1), absl::Cord("kept"));
   EXPECT_THAT(Next().Bodies(), ::testing::ElementsAre("kept"));
+}
+
+v1::ConfigWish WishOf(uint32_t segment, v1::ConfigWish::Kind kind) {
+  v1::ConfigWish wish;
+  wish.set_segment(segment);
+  wish.set_epoch(1);
+  wish.set_kind(kind);
+  return wish;
+}
+
+// Nobody serves a segment between the wish to hand it over and its answer.
+TEST_F(ReplicaLinksTest, AWishToHandOverDoesNotWaitForAVisit) {
+  links->Wish(WishOf(1, v1::ConfigWish::DROP));
+  EXPECT_TRUE(peer.wishes.empty()) << "others gather";
+  links->Wish(WishOf(2, v1::ConfigWish::SWAP));
+  ASSERT_EQ(peer.wishes.size(), 1u);
+  EXPECT_EQ(peer.wishes[0].wishes_size(), 2);
+  links->Wish(WishOf(3, v1::ConfigWish::SWAP));
+  links->Wish(WishOf(4, v1::ConfigWish::SWAP));
+  ASSERT_EQ(peer.wishes.size(), 1u) << "one request at a time";
+  peer.answer(v1::ChangeConfigsReply());
+  ASSERT_EQ(peer.wishes.size(), 2u);
+  EXPECT_EQ(peer.wishes[1].wishes_size(), 2);
+  peer.answer(absl::UnavailableError("gone"));
+  EXPECT_EQ(peer.wishes.size(), 2u) << "segments repeat their wishes";
 }
 
 }  // namespace

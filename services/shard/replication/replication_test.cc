@@ -377,12 +377,30 @@ TEST_F(ReplicationTest, AHandOverNeedsNoWaitForLeases) {
   EXPECT_THAT(acks->numbers, ElementsAre(1, 2, 3));
   EXPECT_FALSE(a.host.primary()->MayAnswer()) << "never again in this epoch";
   Configure(2, 1, {0});
-  Pass(absl::Milliseconds(30));
+  Deliver();
   EXPECT_EQ(a.host.role(), SegmentHost::Role::kReplica);
+  EXPECT_TRUE(b.host.primary()->MayAnswer()) << "it asks for the lease at once, not at its next visit";
   EXPECT_FALSE(Push(b, 4, 1));
-  Pass(absl::Milliseconds(30));
+  Deliver();
   EXPECT_THAT(acks->numbers, ElementsAre(1, 2, 3, 4));
   EXPECT_EQ(a.host.follower()->segment()->Hash(), b.host.primary()->segment().Hash());
+}
+
+// Its first frames are not answered, for nobody has named it there.
+TEST_F(ReplicationTest, ANewPrimaryIsLentTimeOnceTheOtherKnowsOfIt) {
+  Push(a, 1, 1);
+  Deliver();
+  ASSERT_TRUE(a.host.HandOver(Epoch(1), b.self));
+  Deliver();
+  ConfigureAt(b, 2, 1, {0});
+  Deliver();
+  EXPECT_FALSE(b.host.primary()->MayAnswer());
+  ConfigureAt(a, 2, 1, {0});
+  Deliver();
+  EXPECT_TRUE(b.host.primary()->MayAnswer());
+  EXPECT_FALSE(Push(b, 2, 1));
+  Deliver();
+  EXPECT_THAT(acks->numbers, ElementsAre(1, 2));
 }
 
 TEST_F(ReplicationTest, AReplicaIsLinkedWithTheOthersBeforeItIsPrimary) {

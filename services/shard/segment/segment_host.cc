@@ -11,6 +11,8 @@ namespace paceline::shard {
 namespace {
 
 constexpr uint32_t kRetryAfterMs = 20;
+// The map that the sender has is on its way here too.
+constexpr uint32_t kKnowsSoonMs = 5;
 constexpr absl::Duration kWishEvery = absl::Milliseconds(100);
 // Between two calls of OnTime; a longer pause was this process's own.
 constexpr absl::Duration kStoodStill = absl::Milliseconds(250);
@@ -44,6 +46,7 @@ std::optional<v1::Refusal> SegmentHost::Misrouted(Epoch sender_epoch) const {
   refusal.set_retry_after_ms(kRetryAfterMs);
   if (sender_epoch > epoch_) {
     refusal.set_reason(v1::Refusal::UNAVAILABLE);
+    refusal.set_retry_after_ms(kKnowsSoonMs);
     refusal.set_message(absl::StrCat("segment ", id_.v, ": you know epoch ", sender_epoch.v,
                                      ", this shard only ", epoch_.v, " yet; ask again"));
   } else if (const auto* lost = std::get_if<Lost>(&state_)) {
