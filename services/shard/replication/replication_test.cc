@@ -365,64 +365,6 @@ TEST_F(ReplicationTest, AnImageThatLostPagesBeginsAgain) {
   EXPECT_FALSE(Wishes(a, v1::ConfigWish::ADD).empty());
 }
 
-TEST_F(ReplicationTest, AHandOverNeedsNoWaitForLeases) {
-  for (PartNumber n = 1; n <= 3; ++n) Push(a, n, 1);
-  ASSERT_TRUE(a.host.HandOver(Epoch(1), b.self));
-  const auto refusal = Push(a, 4, 1);
-  ASSERT_TRUE(refusal);
-  EXPECT_EQ(refusal->reason(), v1::Refusal::UNAVAILABLE);
-  Deliver();
-  ASSERT_THAT(Wishes(a, v1::ConfigWish::SWAP), SizeIs(1))
-      << "asked at the replica's answer, not at the next visit";
-  EXPECT_THAT(acks->numbers, ElementsAre(1, 2, 3));
-  EXPECT_FALSE(a.host.primary()->MayAnswer()) << "never again in this epoch";
-  Configure(2, 1, {0});
-  Deliver();
-  EXPECT_EQ(a.host.role(), SegmentHost::Role::kReplica);
-  EXPECT_TRUE(b.host.primary()->MayAnswer()) << "it asks for the lease at once, not at its next visit";
-  EXPECT_FALSE(Push(b, 4, 1));
-  Deliver();
-  EXPECT_THAT(acks->numbers, ElementsAre(1, 2, 3, 4));
-  EXPECT_EQ(a.host.follower()->segment()->Hash(), b.host.primary()->segment().Hash());
-}
-
-// Its first frames are not answered, for nobody has named it there.
-TEST_F(ReplicationTest, ANewPrimaryIsLentTimeOnceTheOtherKnowsOfIt) {
-  Push(a, 1, 1);
-  Deliver();
-  ASSERT_TRUE(a.host.HandOver(Epoch(1), b.self));
-  Deliver();
-  ConfigureAt(b, 2, 1, {0});
-  Deliver();
-  EXPECT_FALSE(b.host.primary()->MayAnswer());
-  ConfigureAt(a, 2, 1, {0});
-  Deliver();
-  EXPECT_TRUE(b.host.primary()->MayAnswer());
-  EXPECT_FALSE(Push(b, 2, 1));
-  Deliver();
-  EXPECT_THAT(acks->numbers, ElementsAre(1, 2));
-}
-
-TEST_F(ReplicationTest, AReplicaIsLinkedWithTheOthersBeforeItIsPrimary) {
-  net.linked.clear();
-  Configure(2, 0, {1, 2});
-  EXPECT_TRUE(net.linked.contains({b.self, a.self}));
-  EXPECT_TRUE(net.linked.contains({b.self, c.self})) << "its first record waits for this one too";
-}
-
-TEST_F(ReplicationTest, AHandOverWithoutAnAnswerIsEndedByANewEpoch) {
-  Push(a, 1, 1);
-  a.host.HandOver(Epoch(1), b.self);
-  Pass(absl::Milliseconds(650));
-  EXPECT_THAT(Wishes(a, v1::ConfigWish::SWAP), SizeIs(1));
-  ASSERT_FALSE(Wishes(a, v1::ConfigWish::KEEP).empty());
-  EXPECT_FALSE(a.host.primary()->MayAnswer());
-  Configure(2, 0, {1});
-  Pass(absl::Milliseconds(50));
-  EXPECT_TRUE(a.host.primary()->MayAnswer());
-  EXPECT_FALSE(Push(a, 2, 1));
-}
-
 TEST_F(ReplicationTest, UnreplicatedRecordsAreCounted) {
   EXPECT_EQ(ReplicationOf(a.host).unreplicated_records, 0u);
   EXPECT_EQ(ReplicationOf(a.host).lease, log::kLease);
@@ -468,15 +410,6 @@ TEST_F(ReplicationTest, TakeoversFencesAndPrimariesThatMayNotAnswerAreCounted) {
   EXPECT_EQ(ReplicationOf(b.host).events.gained, 1u);
   EXPECT_EQ(ReplicationOf(a.host).events.given_up, 1u);
   EXPECT_EQ(ReplicationOf(a.host).primaries, 0u);
-}
-
-TEST_F(ReplicationTest, AHandOverThatIsAskedForAgainCountsOnce) {
-  ASSERT_TRUE(a.host.HandOver(Epoch(1), b.self));
-  ASSERT_TRUE(a.host.HandOver(Epoch(1), b.self));
-  EXPECT_FALSE(a.host.HandOver(Epoch(1), c.self)) << "it is no replica";
-  EXPECT_EQ(ReplicationOf(a.host).events.hand_overs, 1u);
-  EXPECT_FALSE(b.host.HandOver(Epoch(1), a.self));
-  EXPECT_EQ(ReplicationOf(b.host).events.hand_overs, 0u);
 }
 
 TEST_F(ReplicationTest, AShardThatStoodStillDoesNotTakeTheSilenceForThePrimarys) {
