@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <map>
 #include <memory>
 #include <optional>
@@ -303,6 +304,7 @@ class ElasticRun {
     ABSL_ASSIGN_OR_RETURN(const ring::SegmentMap before, cluster_.Map());
     ABSL_ASSIGN_OR_RETURN(const double rows, cluster_.BytesOfRows());
     ABSL_ASSIGN_OR_RETURN(const double sent, cluster_.BytesSent());
+    const WaitSeconds waited = client_->stats().wait;
     const auto began = steady_clock::now();
     // The processes that a thread starts end with it, so it is the requests that have a thread of their own.
     std::atomic<bool> done = false;
@@ -317,6 +319,7 @@ class ElasticRun {
     ABSL_RETURN_IF_ERROR(busy.status());
     ABSL_ASSIGN_OR_RETURN(const ring::SegmentMap after, cluster_.Map());
     ABSL_ASSIGN_OR_RETURN(const double sent_after, cluster_.BytesSent());
+    PrintWaits(waited, client_->stats().wait);
     if (killed) return absl::OkStatus();
     Moves& moves = moves_[name];
     moves.quiet_p99.push_back(Percentile(quiet, 0.99));
@@ -328,6 +331,12 @@ class ElasticRun {
         rows / segments * static_cast<double>(NewMembers(before, after)) +
         static_cast<double>(loop.rows_pushed() * (sizeof(uint64_t) + Load::kDim * sizeof(float))));
     return absl::OkStatus();
+  }
+
+  // Where to look if pulls were slow.
+  static void PrintWaits(const WaitSeconds& before, const WaitSeconds& after) {
+    std::fprintf(stderr, "  requests waited %.2f s for the network, %.2f s in shards, %.2f s for a primary\n",
+                 after.network - before.network, after.queue - before.queue, after.route - before.route);
   }
 
   absl::Status CheckCounts() {

@@ -9,8 +9,8 @@
 
 namespace paceline::log {
 
-// The way of a primary's planned hand-over to a replica: it refuses parts and reads for a moment, until the
-// replica holds every record; then it asks for the configuration in which the replica is primary, and never
+// The way of a primary's planned hand-over to a replica: it refuses parts for a moment, until the replica
+// holds every record; then it asks for the configuration in which the replica is primary, and never
 // answers again in this epoch. Decides what comes next; the primary does it. Single owner, no locks; time is
 // passed in.
 class HandOver {

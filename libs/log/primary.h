@@ -259,7 +259,8 @@ class Primary {
 
   Segment segment_;
   Epoch epoch_;
-  Lsn began_;  // where the epoch began
+  Lsn began_;      // where the epoch began
+  Lsn took_over_;  // where the first of its epochs in a row began
   ShardSide shard_;
   const world::Clock* clock_ = nullptr;
   absl::Time now_ = absl::InfinitePast();                 // as last set, for waiting times

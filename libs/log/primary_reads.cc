@@ -38,7 +38,9 @@ absl::Status CheckAsked(const Read& read, const Segment::Table& table, SegmentId
 void Primary::Serve(Read read, absl::Time now) {
   now_ = std::max(now_, now);
   const auto refuse = [&](v1::Refusal refusal) { read.sink->Refused(read.part, std::move(refusal)); };
-  if (handing_over()) return refuse(NotNow("is being handed over", 5));
+  // Nothing is written during a hand-over, which the first read of a table would do.
+  const bool writes = segment_.FindTable(read.table->id) == nullptr;
+  if (hand_over_.asked() || (handing_over() && writes)) return refuse(NotNow("is being handed over", 5));
   const Segment::SessionState* session = segment_.FindSession(read.session);
   if (session == nullptr || session->job != read.job) {
     return refuse(MayAnswer() ? sessions_.NotOpen(read.session, read.job, segment_, "; open a new session")
@@ -68,8 +70,8 @@ bool Primary::Ready(const Read& read) {
   const Segment::SessionState* session = segment_.FindSession(read.session);
   const bool own = session->applied.At(Line::kArrival) >= read.own || Planted(Bug::kOwnPartNotAwaited);
   if (!own) return false;
-  // Until the epoch's first record is committed, min clocks that an earlier primary named are not known here.
-  if (replicas_.committed() <= began_) return false;
+  // Until its first record is committed, min clocks that an earlier primary named are not known here.
+  if (replicas_.committed() <= took_over_) return false;
   if (!MayAnswer() && !Planted(Bug::kReadWithoutLease)) return false;
   if (read.min_clock == 0 || Planted(Bug::kServedEarly)) return true;
   return MinClockShown(read.job) >= read.min_clock;
@@ -113,7 +115,8 @@ Wait Primary::WaitOf(const Read& read) const {
             .for_whom = absl::StrCat("the reader's own part ", read.own,
                                      " (applied: ", session->applied.At(Line::kArrival), ")")};
   }
-  if (!MayAnswer() || replicas_.committed() <= began_ || segment_.MinClockOf(read.job) >= read.min_clock) {
+  if (!MayAnswer() || replicas_.committed() <= took_over_ ||
+      segment_.MinClockOf(read.job) >= read.min_clock) {
     return {.cause = Wait::Cause::kReplication, .duration = {}, .for_whom = replicas_.WaitsFor()};
   }
   return {.cause = Wait::Cause::kStaleness,

@@ -11,8 +11,10 @@
 namespace paceline::log {
 
 void Primary::Begin(Epoch epoch, const std::vector<ring::Member>& replicas) {
+  const bool goes_on = epoch_ != Epoch() && epoch.v == epoch_.v + 1;
   epoch_ = epoch;
   began_ = segment_.version();
+  if (!goes_on) took_over_ = began_;
   hand_over_.End();
   // Updates of one epoch do not follow those of another.
   if (!subscriptions_.empty()) subscriptions_.EndAll(segment_.id(), NotNow("begins another epoch", 0));

@@ -55,6 +55,7 @@ class Sick:
     """A cluster and what happens to it. Healthy until `begin`; then the number `panel` and the alert `alert` tell."""
 
     panel, alert, needs, options, rows = "", "", None, {}, 2000
+    pause = 0.05  # of the worker, seconds
     signs = ("orange", "red")  # of which the number shows one; None: there is no number
 
     def __init__(self, test, stack, folder):
@@ -72,7 +73,7 @@ class Sick:
         return {"coordinator_flags": ("--ring-bits", "4"), **self.options}
 
     def job(self):
-        self.worker = self.cluster.counter("count", "--rows", self.rows, "--clocks", 8_000_000, "--pause", 0.05)
+        self.worker = self.cluster.counter("count", "--rows", self.rows, "--clocks", 8_000_000, "--pause", self.pause)
         self.test.until(f"{self.name}: the job counts", lambda: self.min_clock() > 2)
 
     def min_clock(self):
@@ -156,7 +157,7 @@ class HotKey(Sick):
 class FullDisk(Sick):
     panel, alert = "Disks in trouble", "PacelineDiskTrouble"
     needs = (root, "root, who may mount a small disk")
-    rows = 50_000  # RocksDB takes room for its log ahead
+    rows, pause = 100_000, 0.02  # RocksDB takes room for its log ahead, which is to be used up first
 
     def prepared(self, folder):
         self.disk = folder / type(self).__name__ / "shard-1"

@@ -19,6 +19,8 @@ constexpr absl::Duration kSlowBefore = absl::Milliseconds(100);
 bool Cluster::DamageDisk() {
   SimShard* shard = shards_[world_.Below(shards_.size())].get();
   if (damaged_ || plan_.replicas == 0 || !shard->up() || !CanDoWithout(*shard)) return false;
+  // The coordinator may just have asked this one whether it lives, and let go of the last other copy.
+  if (std::ranges::any_of(shards_, [](const auto& other) { return other->leaving(); })) return false;
   damaged_ = true;
   Kill({shard}, /*power=*/false);
   shard->DamageDisk();
