@@ -21,7 +21,7 @@ class HandOver {
   // Begins a hand-over to `to`. False: one is under way.
   bool Begin(const ring::Member& to, absl::Time now);
   // True if an heir, who serves better than this primary, may be given its place now. If that fails, parts
-  // and reads get their turn before another attempt.
+  // get their turn before another attempt.
   bool MayBeginUnfit(absl::Time now) const { return !under_way() && now >= next_heir_; }
   void PauseUnfit(absl::Time now) { next_heir_ = now + 2 * kMax; }
   // It has failed, or another epoch has begun.

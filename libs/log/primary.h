@@ -84,8 +84,9 @@ class Primary {
   void BeganEmpty(uint64_t change_floor);
   // Begins a later epoch in which this shard is primary again, with these replicas.
   void Begin(Epoch epoch, const std::vector<ring::Member>& replicas);
-  // Begins a planned hand-over to a replica: refuses parts and reads for a moment, until the replica holds
-  // every record; then asks for the new configuration. False: `to` is not one of its replicas.
+  // Begins a planned hand-over to a replica: refuses parts, and reads that would wait, until the replica
+  // holds every record; then asks for the new configuration, and refuses all. False: `to` is not one of its
+  // replicas.
   bool HandOver(const ring::Member& to);
   // A follower's answers.
   void OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ack);
@@ -189,6 +190,9 @@ class Primary {
   bool MayAnswer() const { return !hand_over_.asked() && replicas_.Leased(); }
   const Replicas& replicas() const { return replicas_; }
   bool handing_over() const { return hand_over_.under_way(); }
+  // Where the first of its epochs in a row began. It serves reads once the record there is committed: by then
+  // it may show what the primary before it has shown.
+  Lsn took_over() const { return took_over_; }
   // Why it has not served for some time; empty: it does, as of the last OnTime. For people.
   std::string WhyNotServing() const;
   // Marks that are sent once their records are committed.
@@ -259,8 +263,8 @@ class Primary {
 
   Segment segment_;
   Epoch epoch_;
-  Lsn began_;      // where the epoch began
-  Lsn took_over_;  // where the first of its epochs in a row began
+  Lsn began_;  // where the epoch began
+  Lsn took_over_;
   ShardSide shard_;
   const world::Clock* clock_ = nullptr;
   absl::Time now_ = absl::InfinitePast();                 // as last set, for waiting times

@@ -55,6 +55,7 @@ void Primary::Serve(Read read, absl::Time now) {
                             absl::StrCat("table '", read.table->name, "': ", valid.message())));
   }
   if (Ready(read)) return Answer(read, Wait{});
+  if (handing_over()) return refuse(NotNow("is being handed over", 5));  // what it waits for comes elsewhere
   if (!parked_.HasRoom()) {
     v1::Refusal refusal =
         RefusalOf(v1::Refusal::OVER_BUDGET, segment_.id(),

@@ -69,6 +69,38 @@ TEST_F(HandOverTest, AHandOverWithoutAnAnswerIsEndedByANewEpoch) {
   EXPECT_FALSE(Push(a, 2, 1));
 }
 
+// Reads write nothing, so they are served as long as nobody else may be primary.
+TEST_F(HandOverTest, ReadsAreServedUntilTheSwapIsAskedFor) {
+  Push(a, 1, 1);
+  Deliver();
+  Push(a, 2, 1);
+  ASSERT_TRUE(a.host.HandOver(Epoch(1), b.self));
+  const auto before = Pull(a);
+  EXPECT_EQ(before->certificates.size(), 1u);
+  EXPECT_TRUE(Push(a, 3, 1)) << "the replica would never hold everything";
+  Deliver();
+  ASSERT_THAT(Wishes(a, v1::ConfigWish::SWAP), SizeIs(1));
+  const auto after = Pull(a);
+  EXPECT_TRUE(after->certificates.empty());
+  ASSERT_THAT(after->refusals, SizeIs(1));
+  EXPECT_EQ(after->refusals[0].reason(), v1::Refusal::UNAVAILABLE);
+}
+
+// Another one that takes its place does not know what it has shown, until its own first record is committed.
+TEST_F(HandOverTest, APrimaryThatStaysServesReadsWhileMembersChange) {
+  Push(a, 1, 1);
+  Deliver();
+  ConfigureAt(a, 2, 0, {1});
+  ASSERT_LT(a.host.primary()->replicas().committed(), a.host.primary()->segment().version());
+  EXPECT_EQ(Pull(a)->certificates.size(), 1u);
+  ConfigureAt(b, 2, 0, {1});
+  Deliver();
+  Configure(3, 1, {0});
+  EXPECT_TRUE(Pull(b)->certificates.empty()) << "it waits";
+  Deliver();
+  EXPECT_EQ(Pull(b)->certificates.size(), 1u);
+}
+
 TEST_F(HandOverTest, AHandOverThatIsAskedForAgainCountsOnce) {
   ASSERT_TRUE(a.host.HandOver(Epoch(1), b.self));
   ASSERT_TRUE(a.host.HandOver(Epoch(1), b.self));

@@ -210,14 +210,28 @@ void ReplicaLinks::OnBroken(const ring::Member& to, uint64_t life, const absl::S
 }
 
 void ReplicaLinks::Wish(v1::ConfigWish wish) {
+  const SegmentId segment(wish.segment());
   const bool hand_over = wish.kind() == v1::ConfigWish::SWAP || wish.kind() == v1::ConfigWish::KEEP;
   {
     MutexLock lock(&mutex_);
-    if (hand_over) to_carry_[wish.segment()] = wish;
-    wishes_[wish.segment()] = std::move(wish);
+    if (hand_over) to_carry_[segment.v] = wish;
+    wishes_[segment.v] = std::move(wish);
+    if (!hand_over) return;
+    urgent_ = true;
   }
-  // Nobody serves the segment until the answer comes. Other wishes go together, with the next visit.
-  if (hand_over) SendWishes();
+  // Nobody serves the segment until the answer comes: it goes without a visit, with those of the other
+  // segments that make one in the same task.
+  context_.executor(segment).Run([weak = weak_from_this()] {
+    if (const auto links = weak.lock()) links->SendUrgent();
+  });
+}
+
+void ReplicaLinks::SendUrgent() {
+  {
+    MutexLock lock(&mutex_);
+    if (!urgent_) return;
+  }
+  SendWishes();
 }
 
 absl::Duration ReplicaLinks::NoCoordinator() const {
@@ -280,6 +294,7 @@ void ReplicaLinks::SendWishes() {
     *request.mutable_from() = wire::ToProto(view->self);
     for (auto& [segment, wish] : wishes_) *request.add_wishes() = std::move(wish);
     wishes_.clear();
+    urgent_ = false;
   }
   peers_.ChangeConfigs(request, [weak = weak_from_this(), request](auto reply) {
     if (const auto links = weak.lock()) links->OnAnswer(request, std::move(reply));
@@ -316,7 +331,7 @@ void ReplicaLinks::OnAnswer(const v1::ChangeConfigsRequest&, absl::StatusOr<v1::
       context_.VisitSoon();
     });
   }
-  SendWishes();  // those that came meanwhile
+  SendUrgent();  // those that came meanwhile
 }
 
 }  // namespace paceline::shard

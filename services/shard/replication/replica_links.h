@@ -75,6 +75,8 @@ class ReplicaLinks final : public log::ReplicationPort, public std::enable_share
   void OnReply(const ring::Member& to, uint64_t life, absl::Cord bytes);
   void OnBroken(const ring::Member& to, uint64_t life, const absl::Status& why);
   void HandOut(const ring::Member& from, v1::ReplicateReply reply);
+  // Sends the wishes if one of them is to hand over.
+  void SendUrgent() ABSL_LOCKS_EXCLUDED(mutex_);
   // Gives wishes that no coordinator hears to all members that may reach one.
   void HaveCarried();
   void OnCarried(const v1::ChangeConfigsReply& reply);
@@ -87,6 +89,7 @@ class ReplicaLinks final : public log::ReplicationPort, public std::enable_share
   std::map<ring::Member, LinkState> links_ ABSL_GUARDED_BY(mutex_);
   std::map<uint32_t, v1::ConfigWish> wishes_ ABSL_GUARDED_BY(mutex_);  // by segment: the newest counts
   bool asking_ ABSL_GUARDED_BY(mutex_) = false;
+  bool urgent_ ABSL_GUARDED_BY(mutex_) = false;                          // a segment waits to be handed over
   std::map<uint32_t, v1::ConfigWish> to_carry_ ABSL_GUARDED_BY(mutex_);  // SWAP and KEEP, since the last time
   int carrying_ ABSL_GUARDED_BY(mutex_) = 0;                             // requests of others under way
   std::atomic<int64_t> coordinator_asked_{INT64_MIN};  // when, of what was answered last; us on the clock

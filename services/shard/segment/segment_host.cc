@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kRetryAfterMs = 20;
 // The map that the sender has is on its way here too.
-constexpr uint32_t kKnowsSoonMs = 5;
+constexpr uint32_t kKnowsSoonMs = 10;
 constexpr absl::Duration kWishEvery = absl::Milliseconds(100);
 // Between two calls of OnTime; a longer pause was this process's own.
 constexpr absl::Duration kStoodStill = absl::Milliseconds(250);
