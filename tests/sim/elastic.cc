@@ -70,9 +70,23 @@ void Elastic::Ask(const v1::DrainShardsRequest& request,
   world_.calls.Call<v1::DrainShardsReply>(
       host_, coordinator_.host(), kTimeout,
       [this, request](auto answer) {
-        coordinator_.Visit([&](auto& core) { answer(core.DrainShards(request)); });
+        coordinator_.Visit([&](auto& core) {
+          absl::StatusOr<v1::DrainShardsReply> reply = core.DrainShards(request);
+          if (reply.ok()) NoteMeant(request, core.Status());
+          answer(std::move(reply));
+        });
       },
       std::move(done));
+}
+
+// A name may be another shard's by the time that the answer comes.
+void Elastic::NoteMeant(const v1::DrainShardsRequest& request,
+                        const absl::StatusOr<v1::StatusReply>& status) {
+  if (!status.ok()) return;
+  for (const std::string& name : request.shards()) {
+    const v1::ShardStatus* known = Find(*status, name);
+    if (known != nullptr) meant_.try_emplace({request.number(), name}, known->info().shard());
+  }
 }
 
 // What the coordinator refuses does not begin: a name may not have joined, the rest may be too few.
@@ -108,7 +122,11 @@ void Elastic::OnAnswer(const v1::DrainShardsRequest& request, const absl::Status
   if (absl::IsAborted(status))
     world_.verdict.Violated("Meant", absl::StrCat("the newest request: ", doing_, ": ", status.ToString()));
   if (!status.ok()) return;
-  for (const std::string& name : request.shards()) told_[name] = {.drains = !request.cancel()};
+  for (const std::string& name : request.shards()) {
+    const auto meant = meant_.find({request.number(), name});
+    told_[name] = {.drains = !request.cancel()};
+    if (meant != meant_.end()) told_[name].shard = meant->second;
+  }
   world_.scheduler.After(kComesAgain, [this, request] { Repeat(request); });
 }
 

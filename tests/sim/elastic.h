@@ -39,6 +39,7 @@ class Elastic {
   // Asks once, with a number of its own, and again until there is an answer.
   void Drain(std::vector<SimShard*> shards, bool cancel);
   void Send(const v1::DrainShardsRequest& request, const std::vector<SimShard*>& shards);
+  void NoteMeant(const v1::DrainShardsRequest& request, const absl::StatusOr<v1::StatusReply>& status);
   void OnAnswer(const v1::DrainShardsRequest& request, const absl::Status& status);
   void Repeat(const v1::DrainShardsRequest& request);
   void OnCancelled(const std::vector<SimShard*>& shards);
@@ -64,6 +65,7 @@ class Elastic {
     std::optional<uint32_t> shard = {};  // its number, as soon as a status has shown it
   };
   std::map<std::string, Told> told_;
+  std::map<std::pair<uint64_t, std::string>, uint32_t> meant_;  // by a request's number and a name: the shard
   bool stopped_ = false;
   bool idle_ = true;
   std::string doing_ = "nothing yet";
