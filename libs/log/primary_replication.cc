@@ -11,7 +11,7 @@
 namespace paceline::log {
 
 void Primary::Begin(Epoch epoch, const std::vector<ring::Member>& replicas) {
-  const bool goes_on = epoch_ != Epoch() && epoch.v == epoch_.v + 1;
+  const bool goes_on = epoch.v == epoch_.v + 1;  // the first one is that of the constructor
   epoch_ = epoch;
   began_ = segment_.version();
   if (!goes_on) took_over_ = began_;

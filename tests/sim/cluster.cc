@@ -64,7 +64,7 @@ Cluster::Cluster(const Plan& plan)
       operator_(world_, coordinator_, plan.operations, plan.bounds, plan.deletes),
       elastic_(world_, coordinator_, shards_, plan.elastic),
       stranger_(world_, shards_, plan.seed),
-      promptness_(world_.verdict, world_.invariants),
+      promptness_(world_.verdict),
       calm_(world_, plan.calm, [this] { return last_fault_; }),
       calmly_(ring::Mix64(/*seed=*/117, plan.seed)),
       started_(world_.Now()),

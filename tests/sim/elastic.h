@@ -62,7 +62,7 @@ class Elastic {
   // What was asked for last, and taken, by name.
   struct Told {
     bool drains = false;
-    std::optional<uint32_t> shard = {};  // its number, as soon as a status has shown it
+    std::optional<uint32_t> shard = {};  // its number: as the request met it, or a status showed it
   };
   std::map<std::string, Told> told_;
   std::map<std::pair<uint64_t, std::string>, uint32_t> meant_;  // by a request's number and a name: the shard

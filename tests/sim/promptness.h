@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "libs/log/primary.h"
-#include "tests/sim/invariants.h"
 #include "tests/sim/sim_shard.h"
 #include "tests/sim/truth.h"
 #include "tests/sim/verdict.h"
@@ -19,7 +18,7 @@ namespace paceline::sim {
 // It knows the state of primaries between two steps, and computes anew what should have followed from it.
 class Promptness {
  public:
-  Promptness(Verdict& verdict, const Invariants& invariants) : verdict_(verdict), invariants_(invariants) {}
+  explicit Promptness(Verdict& verdict) : verdict_(verdict) {}
 
   // Between two steps: every primary of a shard that is up. `map` is the newest in the store; `durable`: a
   // record is held once it is on the disk.
@@ -43,7 +42,6 @@ class Promptness {
   void HandedOver(SimShard& shard, const log::Primary& primary, absl::Time now);
 
   Verdict& verdict_;
-  const Invariants& invariants_;
   std::string where_;  // the primary that is looked at
   struct HandOver {
     Epoch epoch;
