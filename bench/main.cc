@@ -144,6 +144,9 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"moves", "newcomer"}));
   app.get_subcommand("consistency")
       ->add_option("--plot", setting.plot, "draw the results to this PNG; needs --json, and matplotlib");
+  app.get_subcommand("consistency")
+      ->add_option("--only", setting.only, "only this picture, and no other")
+      ->check(CLI::IsMember({"staleness", "convergence", "delays", "auto"}));
   app.get_subcommand("peers")->add_flag("--near", setting.near,
                                         "this project over shared memory as well: half as long again");
   app.get_subcommand("peers")

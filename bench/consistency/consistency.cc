@@ -58,7 +58,7 @@ absl::StatusOr<std::vector<Result>> ConsistencyPictures(const Setting& setting) 
     done = trainer.Prepare();
     if (done.ok()) {
       Pictures pictures(trainer, PlanOf(setting), [&] { return Proceed(*supervisor, cluster); });
-      done = pictures.Run();
+      done = pictures.Run(setting.only);
       results = pictures.results();
     }
   }

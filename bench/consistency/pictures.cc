@@ -56,12 +56,19 @@ size_t Find(const std::vector<Model>& models, const std::string& name) {
 
 }  // namespace
 
-absl::Status Pictures::Run() {
+absl::Status Pictures::Run(const std::string& only) {
+  struct Picture {
+    const char* name;
+    absl::Status (Pictures::*draw)();
+  };
+  constexpr Picture kPictures[] = {{"staleness", &Pictures::Staleness},
+                                   {"convergence", &Pictures::Convergence},
+                                   {"delays", &Pictures::Delays},
+                                   {"auto", &Pictures::Automatic}};
   const absl::Time began = examples::SteadyNow();
-  ABSL_RETURN_IF_ERROR(Staleness());
-  ABSL_RETURN_IF_ERROR(Convergence());
-  ABSL_RETURN_IF_ERROR(Delays());
-  ABSL_RETURN_IF_ERROR(Automatic());
+  for (const Picture& picture : kPictures) {
+    if (only.empty() || only == picture.name) ABSL_RETURN_IF_ERROR((this->*picture.draw)());
+  }
   const nlohmann::json params = {{"picture", "none"}, {"workers", kTrainedWorkers}};
   AddGoal(params, "longest run s", longest_, kNeverSeconds);
   AddGoal(params, "all minutes", absl::ToDoubleMinutes(examples::SteadyNow() - began), plan_.minutes_max);

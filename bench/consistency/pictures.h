@@ -20,7 +20,8 @@ class Pictures {
   Pictures(Trainer& trainer, Plan plan, std::function<absl::Status()> proceed)
       : trainer_(trainer), plan_(std::move(plan)), proceed_(std::move(proceed)) {}
 
-  absl::Status Run();
+  // `only`: "staleness", "convergence", "delays" or "auto"; empty: all of them.
+  absl::Status Run(const std::string& only);
   const std::vector<Result>& results() const { return results_; }
 
  private:

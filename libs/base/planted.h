@@ -90,14 +90,14 @@ enum class Bug : uint8_t {
                          // empty
   kLateDrainObeyed,      // a request to drain, or to cancel that, is obeyed though a later one was taken
   kBoundToldEarly,       // clients are told of rates and bounds that not every segment has logged
-  kBoundUsedEarly,       // a worker reads by a new bound before the clock from which on it counts
-  kOldRatesInCache,      // cached rows keep own pushes that were applied at rates that have changed since
-  kSlicesOfTwoEpochs,    // a reduction that begins anew at another primary keeps the slices that it had
-  kSeenUnconfirmed,      // an update counts as seen by all before all have confirmed it
-  kSeenAfterTakeover,    // … before the readers of the primary before have stopped to hand out its values
-  kOlderHandedOut,       // a client hands out a value that is older than the round it has confirmed
-  kLeaseOutlived,        // … though it may have been forgotten
-  kSeenWhenCommitted,    // a push no longer counts against its bound once it is committed
+  kLargerBoundKept,    // a worker reads by the largest bound that it knows, though a smaller one is in force
+  kOldRatesInCache,    // cached rows keep own pushes that were applied at rates that have changed since
+  kSlicesOfTwoEpochs,  // a reduction that begins anew at another primary keeps the slices that it had
+  kSeenUnconfirmed,    // an update counts as seen by all before all have confirmed it
+  kSeenAfterTakeover,  // … before the readers of the primary before have stopped to hand out its values
+  kOlderHandedOut,     // a client hands out a value that is older than the round it has confirmed
+  kLeaseOutlived,      // … though it may have been forgotten
+  kSeenWhenCommitted,  // a push no longer counts against its bound once it is committed
   kWorkOutOfOrder,  // an item is handed out though that of the same examples in the pass before is not done
   kLeftOutCalledFresh,  // a row left out of an update for its budget is not told as left out
   kNumberedTwice,       // a part that was sent gets a second number after its stream has broken

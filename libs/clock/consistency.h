@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "libs/base/ids.h"
@@ -21,11 +22,14 @@ inline Clock ObservedStaleness(Clock reader, Clock min_clock) {
 
 // -- a bound that follows the waiting of a job's workers (docs/consistency.md) --
 
-// The bound before the first change.
-inline constexpr uint32_t kFirstBound = 1;
-// A bound as the messages have it, where 0 is the first one.
-inline uint32_t BoundOf(uint32_t stated) {
-  return stated == 0 ? kFirstBound : stated;
+// The bound before the first change: small, and yet a job whose workers are slow in turns does not wait most
+// of its time until the first change.
+inline constexpr uint32_t kFirstBound = 4;
+// The smallest bound. A reader goes by it where it does not know what was agreed.
+inline constexpr uint32_t kSmallestBound = 1;
+// A bound as the messages have it, where 0 is the first one; of readers that allow at most `most`.
+inline uint32_t BoundOf(uint32_t stated, uint32_t most = UINT32_MAX) {
+  return std::min(stated == 0 ? kFirstBound : stated, most);
 }
 
 }  // namespace paceline::clock

@@ -206,7 +206,7 @@ class ExplainTest(unittest.TestCase):
 
         def grown():
             bounds = json.loads(cluster.paceline("explain", "train", "--json"))["bounds"]
-            return bounds if bounds and bounds[0]["bound"] >= 4 else None
+            return bounds if bounds and bounds[0]["bound"] > 4 else None
         bounds = until("the bound has grown", grown)
         self.assertEqual((bounds[0]["table"], bounds[0]["most"]), ("rows", 8))
         self.assertLessEqual(bounds[0]["bound"], 8)

@@ -161,9 +161,9 @@ class Invariants {
   // A cached value of a table of rates holds the reader's own pushes at their rates, as far as it knows
   // these.
   void Rated(const TrueRead& read, const sdk::CachedRow& row, uint32_t column, float value);
-  // A worker reads at clock `reader` by the bound in force then, of the changes up to `known`, which all
-  // segments have agreed.
-  void Bound(SessionId session, TableId table, Clock reader, Clock bound, uint64_t known);
+  // A worker reads at clock `reader`, by at most `most`: by the bound in force then, of the changes up to
+  // `known`, which all segments have agreed, or by that of the last of these if it is larger.
+  void Bound(SessionId session, TableId table, Clock reader, Clock bound, Clock most, uint64_t known);
   // The coordinator has committed that the job is to be deleted: a user has meant it.
   void Meant(JobId job);
   // A table whose rows the simulator keeps beside the log holds these rows.

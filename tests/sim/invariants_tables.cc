@@ -170,7 +170,8 @@ void Invariants::Rated(const TrueRead& read, const sdk::CachedRow& row, uint32_t
                             " of its own is ", *sum, ", and it knows change ", read.changes_known));
 }
 
-void Invariants::Bound(SessionId session, TableId table, Clock reader, Clock bound, uint64_t known) {
+void Invariants::Bound(SessionId session, TableId table, Clock reader, Clock bound, Clock most,
+                       uint64_t known) {
   const auto violated = [&](const std::string& why) {
     verdict_.Violated("Bound",
                       absl::StrCat("session ", session.v, " reads table ", table.v, " at clock ", reader,
@@ -178,12 +179,15 @@ void Invariants::Bound(SessionId session, TableId table, Clock reader, Clock bou
   };
   const std::map<uint64_t, Agreed>& agreed = agreed_[table];
   if (known > (agreed.empty() ? 0 : agreed.rbegin()->first)) return violated("no such change was agreed");
-  Clock in_force = clock::kFirstBound;
+  Clock in_force = clock::kFirstBound, newest = clock::kFirstBound;
   for (const auto& [number, change] : agreed) {
-    if (number <= known && change.clock <= reader) in_force = clock::BoundOf(change.bound);
+    if (number > known) continue;
+    newest = clock::BoundOf(change.bound);
+    if (change.clock <= reader) in_force = newest;
   }
-  // Who opens the table before the clock of the last change does not know the one before.
-  if (bound != in_force && bound != clock::kFirstBound) violated(absl::StrCat(in_force, " is in force"));
+  // Where it was not told what is in force, a client takes that for the smallest.
+  const bool meant = bound == std::min(most, std::max(in_force, newest)) || bound == std::min(most, newest);
+  if (!meant) violated(absl::StrCat(in_force, " is in force, and ", newest, " is agreed"));
 }
 
 void Invariants::OnRatesDone(TableId table, uint64_t number, std::optional<Clock> clock, uint32_t bound) {

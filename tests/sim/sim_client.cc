@@ -277,7 +277,8 @@ TrueRead SimClient::ReadOf(const TablePtr& table, const std::vector<uint64_t>& k
   if (!min_clock.has_value() && promise.staleness.has_value() && gate_->core->worker()) {
     const Clock bound = *gate_->core->changes().StalenessOf(*table, promise, reader);
     if (promise.adaptive) {
-      world_.invariants.Bound(session_, table->id, reader, bound, gate_->core->changes().Known(table->id));
+      world_.invariants.Bound(session_, table->id, reader, bound, *promise.staleness,
+                              gate_->core->changes().Known(table->id));
     }
     read.min_clock = clock::MinClockFor(bound, reader);
     read.exact = promise.exact && !finishing_;

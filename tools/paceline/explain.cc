@@ -296,8 +296,9 @@ absl::StatusOr<Explanation> Explain(const std::string& job, const v1::StatusRepl
   explanation.job = job;
   for (const v1::Table& table : now.tables()) {
     if (table.job() != found->job() || table.bound_max() == 0) continue;
-    explanation.bounds.push_back(
-        {.table = table.name(), .clocks = clock::BoundOf(table.bound()), .most = table.bound_max()});
+    explanation.bounds.push_back({.table = table.name(),
+                                  .clocks = clock::BoundOf(table.bound(), table.bound_max()),
+                                  .most = table.bound_max()});
   }
   for (const v1::SessionStatus& session : found->sessions()) {
     if (!session.has_time()) continue;

@@ -189,7 +189,7 @@ std::string BytesText(uint64_t bytes) {
 }
 
 std::string BoundText(const v1::Table& table) {
-  return absl::StrCat("bound ", clock::BoundOf(table.bound()),
+  return absl::StrCat("bound ", clock::BoundOf(table.bound(), table.bound_max()),
                       table.rule_clock() == 0 ? "" : absl::StrCat(" from clock ", table.rule_clock(), " on"),
                       ", at most ", table.bound_max(), ": it follows the waiting");
 }

@@ -18,6 +18,9 @@ namespace {
 
 constexpr Clock kBoundMost = UINT16_MAX;
 constexpr absl::Duration kKeepAliveForBounds = absl::Milliseconds(250);
+// The first change of such a bound is the largest, and a job waits for it.
+constexpr absl::Duration kFirstKeepAlivesForBounds = absl::Milliseconds(100);
+constexpr uint32_t kFirstKeepAlives = 20;
 
 // The coordinator no longer knows the session.
 bool MeansOver(const absl::Status& status) {
@@ -179,8 +182,10 @@ void Session::OnKeptAlive(absl::StatusOr<v1::KeepAliveReply> reply, uint64_t sta
       context_.changes.Told(table, context_.worker, context_.worker_clock);
     }
   }
-  // No answer: sooner again, before the session timeout runs out.
-  KeepAliveAfter(reply.ok() ? keep_alive_ : keep_alive_ / 4);
+  if (!reply.ok()) return KeepAliveAfter(keep_alive_ / 4);  // before the session timeout runs out
+  const bool first = first_keep_alives_ > 0;
+  if (first) --first_keep_alives_;
+  KeepAliveAfter(first ? kFirstKeepAlivesForBounds : keep_alive_);
 }
 
 // -- the map --
@@ -363,7 +368,8 @@ absl::StatusOr<std::shared_ptr<const TableInfo>> Session::TakeTable(const v1::Op
 void Session::KeepAliveForBounds() {
   if (keep_alive_ <= kKeepAliveForBounds) return;
   keep_alive_ = kKeepAliveForBounds;
-  KeepAliveAfter(keep_alive_);
+  first_keep_alives_ = kFirstKeepAlives;
+  KeepAliveAfter(kFirstKeepAlivesForBounds);
 }
 
 void Session::SawCatalogue(uint64_t version) {

@@ -157,7 +157,8 @@ class Session {
   bool stopped_ = false;
 
   absl::Duration keep_alive_ = absl::Seconds(1);
-  uint64_t told_version_ = 0;  // of the catalogue: the changes up to it are known
+  uint32_t first_keep_alives_ = 0;  // that are still to come, sooner one after another
+  uint64_t told_version_ = 0;       // of the catalogue: the changes up to it are known
   Timers::Id keep_alive_timer_;
 
   std::shared_ptr<CoordinatorApi::Watch> watch_;

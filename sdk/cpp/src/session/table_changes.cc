@@ -23,7 +23,10 @@ void TableChanges::Opened(std::shared_ptr<const TableInfo> info, const v1::Table
     // What was in force before the last change is not known, but for what the table was created with.
     Period first{.number = 0, .from = 0, .bound = 0, .rule = std::nullopt};
     if (stated.rule_change() == 0) first.rule = info->schema.rule;
-    if (stated.rule_change() > 0) first.number = stated.rule_change() - 1;
+    if (stated.rule_change() > 0) {
+      first.number = stated.rule_change() - 1;
+      first.bound = clock::kSmallestBound;
+    }
     table.periods.push_back(std::move(first));
     table.used = info->schema.rule;  // as the cache takes it
   }
@@ -51,10 +54,10 @@ void TableChanges::Take(Table& table, const v1::Table& stated) {
   if (stated.rule_change() <= table.periods.back().number) return;
   if (stated.rule_change() > table.periods.back().number + 1) {
     // Changes were missed. Wherever this one does not count, one of those may have, also if it is over by
-    // now. The first bound is the smallest that they may have set.
+    // now.
     for (Period& period : table.periods) {
       period.rule = std::nullopt;
-      period.bound = 0;
+      period.bound = clock::kSmallestBound;
     }
     Use(table, std::nullopt);
   }
@@ -93,16 +96,21 @@ void TableChanges::Use(Table& table, const std::optional<table::Rule>& rule) {
   cache_.OnRates(*table.info, rule);
 }
 
+uint32_t TableChanges::BoundIn(const Table& table, Clock reader) {
+  const uint32_t in_force = clock::BoundOf(At(table, reader).bound);
+  if (Planted(Bug::kLargerBoundKept)) {
+    const auto of = [](const Period& period) { return clock::BoundOf(period.bound); };
+    return of(std::ranges::max(table.periods, {}, of));
+  }
+  return std::max(in_force, clock::BoundOf(table.periods.back().bound));
+}
+
 std::optional<Clock> TableChanges::StalenessOf(const TableInfo& table, const Promise& promise,
                                                Clock reader) const {
   if (!promise.adaptive) return promise.staleness;
   const auto known = tables_.find(table.id);
-  uint32_t stated = 0;
-  if (known != tables_.end()) {
-    const Table& of = known->second;
-    stated = Planted(Bug::kBoundUsedEarly) ? of.periods.back().bound : At(of, reader).bound;
-  }
-  return std::min<Clock>(clock::BoundOf(stated), *promise.staleness);
+  const uint32_t bound = known == tables_.end() ? clock::kSmallestBound : BoundIn(known->second, reader);
+  return std::min<Clock>(bound, *promise.staleness);
 }
 
 std::optional<Clock> TableChanges::CatchUpOf(const TableInfo& table, const Promise& promise,

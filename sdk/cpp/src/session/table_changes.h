@@ -25,8 +25,10 @@ class RowCache;
 // 3 … of the table, each from a clock on: at clock c the newest of those that begin at c or earlier is in
 // force.
 //
-// - **Bounds.** A worker at clock c reads by the bound in force at c, as soon as it knows it: by a larger one
-//   it waits less from then on, by a smaller one it reads fresher values from then on.
+// - **Bounds.** A worker at clock c reads by the bound in force at c, or by that of the newest change if it
+// is
+//   larger: a larger bound counts as soon as the worker knows it, for its job waits meanwhile. A smaller one
+//   counts from its clock on. Where the worker was not told what is in force it reads by the newest change.
 // - **Rates.** The cache applies the client's own pushes to cached rows at the rates in force at its clock.
 //   When these change, or turn out to have changed, rows that hold own pushes that no certificate covers are
 //   read anew: they may have been applied at other rates than at the shard. A client without a clock does not
@@ -60,7 +62,7 @@ class TableChanges {
   struct Period {
     uint64_t number = 0;
     Clock from = 0;
-    uint32_t bound = 0;               // 0: the first one
+    uint32_t bound = 0;               // as messages state it (clock::BoundOf)
     std::optional<table::Rule> rule;  // nullopt: not known
   };
   struct Table {
@@ -70,6 +72,8 @@ class TableChanges {
   };
 
   static const Period& At(const Table& table, Clock clock);
+  // The bound of a read at clock `reader`, but for the reader's own.
+  static uint32_t BoundIn(const Table& table, Clock reader);
   void Take(Table& table, const v1::Table& stated);
   // Has the cache use the rates in force.
   void Follow(Table& table, bool worker, Clock clock);

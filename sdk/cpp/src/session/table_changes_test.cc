@@ -52,19 +52,31 @@ struct TableChangesTest : ::testing::Test, testing::CacheHarness {
   TableChanges changes{cache};
 };
 
-TEST_F(TableChangesTest, TheBoundOfAReadIsTheOneInForceAtItsClock) {
+TEST_F(TableChangesTest, ASmallerBoundCountsFromItsClockOn) {
   const auto table = Follower();
   changes.Opened(table, Stated(*table), true, 5);
-  EXPECT_EQ(BoundAt(*table, 5), 1u) << "the first one";
-  changes.Told(Stated(*table, 1, 8, 4), true, 6);
-  EXPECT_EQ(BoundAt(*table, 7), 1u);
-  EXPECT_EQ(BoundAt(*table, 8), 4u);
+  EXPECT_EQ(BoundAt(*table, 5), clock::kFirstBound);
+  changes.Told(Stated(*table, 1, 8, 3), true, 6);
+  EXPECT_EQ(BoundAt(*table, 7), clock::kFirstBound);
+  EXPECT_EQ(BoundAt(*table, 8), 3u);
   changes.Told(Stated(*table, 2, 12, 2), true, 9);
-  EXPECT_EQ(BoundAt(*table, 11), 4u);
+  EXPECT_EQ(BoundAt(*table, 11), 3u);
   EXPECT_EQ(BoundAt(*table, 12), 2u);
   EXPECT_EQ(changes.Known(table->id), 2u);
-  changes.Told(Stated(*table, 1, 8, 4), true, 13);
+  changes.Told(Stated(*table, 1, 8, 3), true, 13);
   EXPECT_EQ(BoundAt(*table, 13), 2u) << "told again, late";
+}
+
+TEST_F(TableChangesTest, ALargerBoundCountsAsSoonAsItIsKnown) {
+  const auto table = Follower();
+  changes.Opened(table, Stated(*table), true, 5);
+  changes.Told(Stated(*table, 1, 8, 16), true, 6);
+  EXPECT_EQ(BoundAt(*table, 6), 16u);
+  EXPECT_EQ(BoundAt(*table, 8), 16u);
+  changes.Told(Stated(*table, 2, 12, 2), true, 9);
+  EXPECT_EQ(BoundAt(*table, 11), 16u);
+  EXPECT_EQ(BoundAt(*table, 12), 2u);
+  EXPECT_EQ(BoundAt(*table, 6), clock::kFirstBound) << "the newest does not allow more";
 }
 
 TEST_F(TableChangesTest, ALaterChangeThatBeginsEarlierCounts) {
@@ -72,16 +84,16 @@ TEST_F(TableChangesTest, ALaterChangeThatBeginsEarlierCounts) {
   changes.Opened(table, Stated(*table), true, 5);
   changes.Told(Stated(*table, 1, 20, 8), true, 6);
   changes.Told(Stated(*table, 2, 10, 3), true, 6);
-  EXPECT_EQ(BoundAt(*table, 9), 1u);
+  EXPECT_EQ(BoundAt(*table, 9), clock::kFirstBound);
   EXPECT_EQ(BoundAt(*table, 10), 3u);
   EXPECT_EQ(BoundAt(*table, 30), 3u);
 }
 
-TEST_F(TableChangesTest, BeforeTheClockOfTheLastChangeANewcomerTakesTheFirstBound) {
+TEST_F(TableChangesTest, ANewcomerTakesTheBoundOfTheLastChange) {
   const auto table = Follower();
-  changes.Opened(table, Stated(*table, 7, 12, 6), true, 10);
-  EXPECT_EQ(BoundAt(*table, 11), 1u);
-  EXPECT_EQ(BoundAt(*table, 12), 6u);
+  changes.Opened(table, Stated(*table, 7, 12, 2), true, 10);
+  EXPECT_EQ(BoundAt(*table, 11), 2u) << "the one before is not known, and may have been smaller";
+  EXPECT_EQ(BoundAt(*table, 12), 2u);
 }
 
 TEST_F(TableChangesTest, NoBoundIsLargerThanTheReadersOwn) {
@@ -182,11 +194,11 @@ TEST_F(TableChangesTest, BeforeAChangeThatFollowsMissedOnesRatesAreNotKnown) {
   EXPECT_EQ(Read(sgd, 7, {}), 1.5f);
 }
 
-TEST_F(TableChangesTest, WhereChangesWereMissedTheFirstBoundCounts) {
+TEST_F(TableChangesTest, WhereChangesWereMissedTheBoundIsThatOfTheLastOne) {
   const auto table = Follower();
-  changes.Opened(table, Stated(*table, 1, 3, 4), true, 5);
+  changes.Opened(table, Stated(*table, 1, 3, 8), true, 5);
   changes.Told(Stated(*table, 4, 9, 2), true, 6);
-  EXPECT_EQ(BoundAt(*table, 8), clock::kFirstBound);
+  EXPECT_EQ(BoundAt(*table, 8), 2u) << "one of those between may have been as small";
   EXPECT_EQ(BoundAt(*table, 9), 2u);
 }
 

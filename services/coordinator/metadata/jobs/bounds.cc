@@ -12,9 +12,9 @@ void Bounds::OnTime() {
   // A choice is committed as an intent, which leaves the tables as they are.
   for (const auto& [id, table] : context_.facts.tables()) {
     if (table.bound_max() == 0 || context_.facts.FindRuleChange(id) != nullptr) continue;
-    const auto bound =
-        policies_[id].Next({.bound = clock::BoundOf(table.bound()), .from = table.rule_clock()},
-                           table.bound_max(), WaitsOf(table));
+    const auto bound = policies_[id].Next(
+        {.bound = clock::BoundOf(table.bound(), table.bound_max()), .from = table.rule_clock()},
+        table.bound_max(), WaitsOf(table));
     if (bound.has_value()) changes_.ChangeBound(table, *bound);
   }
 }
@@ -45,7 +45,7 @@ std::vector<Bounds::Gauge> Bounds::gauges() const {
     gauges.push_back({.job = table.job(),
                       .job_name = job == nullptr ? "" : job->name(),
                       .table = table.name(),
-                      .bound = clock::BoundOf(table.bound())});
+                      .bound = clock::BoundOf(table.bound(), table.bound_max())});
   }
   return gauges;
 }

@@ -62,7 +62,13 @@ TEST_F(BoundsTest, TheLargestThatAWorkerAllowsIsKept) {
   EXPECT_EQ(Weights().bound_max(), 8u);
   EXPECT_EQ(Weights().bound(), 0u);
   ASSERT_THAT(cluster_.core().gauges().bounds, SizeIs(1));
-  EXPECT_EQ(cluster_.core().gauges().bounds[0].bound, 1u);
+  EXPECT_EQ(cluster_.core().gauges().bounds[0].bound, 4u);
+}
+
+TEST_F(BoundsTest, TheFirstBoundIsNoLargerThanAWorkerAllows) {
+  Follow(session_, 2);
+  ASSERT_THAT(cluster_.core().gauges().bounds, SizeIs(1));
+  EXPECT_EQ(cluster_.core().gauges().bounds[0].bound, 2u);
 }
 
 TEST_F(BoundsTest, ABoundIsAgreedAsRatesAre) {
