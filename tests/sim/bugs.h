@@ -105,7 +105,7 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kLeftOutCalledFresh, "left_out_called_fresh", "Once or ReadBound", 117},
     NamedBug{Bug::kBoundToldEarly, "bound_told_early", "Bound or Rates", 94},
     NamedBug{Bug::kLargerBoundKept, "larger_bound_kept", "Bound", 21},
-    NamedBug{Bug::kOldRatesInCache, "old_rates_in_cache", "Rates", 221},
+    NamedBug{Bug::kOldRatesInCache, "old_rates_in_cache", "Rates", 403},
     NamedBug{Bug::kNumberedTwice, "numbered_twice", "Once or NumberOrder", 30},
     NamedBug{Bug::kTickBeforeNumbers, "tick_before_numbers", "Progress or Sealed", 24},
     NamedBug{Bug::kHeldNotFlushed, "held_not_flushed", "Held", 2},

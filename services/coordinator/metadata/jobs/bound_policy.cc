@@ -12,7 +12,8 @@ constexpr double kLittle = 0.01;    // … of which there is nothing to fear
 constexpr double kTooLow = 0.025;   // … at a bound that was lowered for a try
 constexpr double kSaved = 0.1;      // of the share, by a step that was worth it
 constexpr double kOneWorker = 0.6;  // of the waits: they are for one worker
-constexpr uint32_t kStep = 16;      // a job waits until the climb has ended: it must not take many periods
+constexpr double kCheap = 0.04;  // of the time, for which a smaller bound and its fresher values are chosen
+constexpr uint32_t kStep = 2;
 constexpr uint32_t kCalmPeriods = 8;
 constexpr uint32_t kPauseMax = 64;
 
@@ -151,7 +152,7 @@ uint32_t BoundPolicy::Settle() {
   calm_ = 0;
   double least = 1;
   for (const auto& [bound, period] : tried_) least = std::min(least, period.share);
-  const double enough = least + std::max(kLittle, kSaved * least);
+  const double enough = least + std::max(kCheap, kSaved * least);
   for (const auto& [bound, period] : tried_) {
     if (period.share > enough) continue;
     period.share >= kMuch ? up_.Failed() : up_.Worked();
