@@ -24,7 +24,7 @@ inline Clock ObservedStaleness(Clock reader, Clock min_clock) {
 
 // The bound before the first change: small, and yet a job whose workers are slow in turns does not wait most
 // of its time until the first change.
-inline constexpr uint32_t kFirstBound = 4;
+inline constexpr uint32_t kFirstBound = 8;
 // The smallest bound. A reader goes by it where it does not know what was agreed.
 inline constexpr uint32_t kSmallestBound = 1;
 // A bound as the messages have it, where 0 is the first one; of readers that allow at most `most`.

@@ -21,6 +21,11 @@ uint64_t Apart(uint32_t a, uint32_t b) {
   return a < b ? b - a : a - b;
 }
 
+// The largest share that is as good as `share`, if the bound is smaller.
+double Enough(double share) {
+  return share + std::max(kCheap, kSaved * share);
+}
+
 double ShareOf(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -112,6 +117,8 @@ uint32_t BoundPolicy::Judge(uint32_t bound, uint32_t max, const Period& period) 
   switch (doing_) {
     case Doing::kClimb:
       return Climb(bound, max, period);
+    case Doing::kDescend:
+      return Descend(bound, period);
     case Doing::kTryLower:
       return TryLower(bound, max, period);
     case Doing::kHold:
@@ -142,9 +149,22 @@ uint32_t BoundPolicy::Climb(uint32_t bound, uint32_t max, const Period& period) 
   const bool saved = period.share < (1 - kSaved) * before.share;
   const bool steady = period.lead.has_value() && period.lead == before.lead;
   tried_[bound] = period;
-  if (period.share < kMuch || bound >= max || (steady && !saved)) return Settle();
+  if (steady && !saved) {
+    doing_ = Doing::kDescend;
+    before_ = tried_.begin()->first;
+    return before_ == 1 ? Settle() : before_ / kStep;
+  }
+  if (period.share < kMuch || bound >= max) return Settle();
   before_ = bound;
   return std::min(max, kStep * bound);
+}
+
+uint32_t BoundPolicy::Descend(uint32_t bound, const Period& period) {
+  const bool longer = period.share > Enough(tried_.at(before_).share);
+  tried_[bound] = period;
+  if (longer || bound == 1) return Settle();
+  before_ = bound;
+  return bound / kStep;
 }
 
 uint32_t BoundPolicy::Settle() {
@@ -152,7 +172,7 @@ uint32_t BoundPolicy::Settle() {
   calm_ = 0;
   double least = 1;
   for (const auto& [bound, period] : tried_) least = std::min(least, period.share);
-  const double enough = least + std::max(kCheap, kSaved * least);
+  const double enough = Enough(least);
   for (const auto& [bound, period] : tried_) {
     if (period.share > enough) continue;
     period.share >= kMuch ? up_.Failed() : up_.Worked();

@@ -15,8 +15,9 @@ namespace paceline::coordinator {
 // - **Up:** from a share of 5 % the bound doubles, period after period. The climb ends when waiting is less,
 // at
 //   the largest bound, or when a step has saved less than a tenth and the others wait for the same worker as
-//   before: a steady straggler, whom no bound makes faster.
-// - **Settle:** then it takes the smallest bound of this climb with which the share was as small as with any,
+//   before: a steady straggler, whom no bound makes faster. Then it halves, from where the climb began, while
+//   they wait no longer.
+// - **Settle:** then it takes the smallest bound of those with which the share was as small as with any,
 //   but for a tenth or 4 % of the time, which staler values would cost as well. If they still wait as much
 //   there, the next climb is 8 periods away, then 16, 32, 64.
 // - **Down:** after eight calm periods, each with a share below 1 %, it takes a quarter away, at least 1. If
@@ -47,7 +48,7 @@ class BoundPolicy {
   std::optional<uint32_t> Next(InForce now, uint32_t max, absl::Span<const Waits> workers);
 
  private:
-  enum class Doing { kHold, kClimb, kTryLower };
+  enum class Doing { kHold, kClimb, kDescend, kTryLower };
 
   struct Period {
     double share = 0;              // of the median worker
@@ -70,6 +71,7 @@ class BoundPolicy {
   uint32_t Judge(uint32_t bound, uint32_t max, const Period& period);
   uint32_t Hold(uint32_t bound, uint32_t max, const Period& period);
   uint32_t Climb(uint32_t bound, uint32_t max, const Period& period);
+  uint32_t Descend(uint32_t bound, const Period& period);
   uint32_t Settle();
   uint32_t TryLower(uint32_t bound, uint32_t max, const Period& period);
 
@@ -89,7 +91,7 @@ class BoundPolicy {
   Length length_ = kFirstPeriod;      // of this period
   bool settling_ = false;             // this period does not count
   Doing doing_ = Doing::kHold;
-  std::map<uint32_t, Period> tried_;  // in this climb, by bound
+  std::map<uint32_t, Period> tried_;  // in this climb or descent, by bound
   uint32_t before_ = 0;               // the bound before the last step
   uint32_t calm_ = 0;                 // periods
   Pause up_;

@@ -62,7 +62,7 @@ TEST_F(BoundsTest, TheLargestThatAWorkerAllowsIsKept) {
   EXPECT_EQ(Weights().bound_max(), 8u);
   EXPECT_EQ(Weights().bound(), 0u);
   ASSERT_THAT(cluster_.core().gauges().bounds, SizeIs(1));
-  EXPECT_EQ(cluster_.core().gauges().bounds[0].bound, 4u);
+  EXPECT_EQ(cluster_.core().gauges().bounds[0].bound, 8u);
 }
 
 TEST_F(BoundsTest, TheFirstBoundIsNoLargerThanAWorkerAllows) {
