@@ -158,6 +158,7 @@ void Puller::OnMap() {
       if (!changed && !awaited) continue;
       // From now on an answer of the earlier primary is void: it may never come.
       again.push_back(i);
+      part.refused = 0;
     }
     context_.stats.retries += again.size();
     Ask(op, again);
