@@ -216,7 +216,8 @@ bool Replicas::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ac
       }
       break;
     default:  // FENCED: it knows a newer epoch; the configuration will name the primary
-      // The question was of an earlier epoch than the one that it knows, and that this primary has begun since.
+      // The question was of an earlier epoch than the one that it knows, and that this primary has begun
+      // since.
       if (Epoch(ack.epoch()) <= epoch_ &&
           (follower->state == State::kProbing || follower->state == State::kImage)) {
         Probe(*follower);

@@ -62,7 +62,8 @@ Pauses::Pauses(const Setup& setup)
     swap.longest = std::max(swap.longest, took);
   };
   prober_->on_refused = [this](const v1::Refusal& refusal) {
-    open_[refusal.segment()].refusals[v1::Refusal::Reason_Name(refusal.reason()) + ": " + refusal.message()]++;
+    open_[refusal.segment()]
+        .refusals[v1::Refusal::Reason_Name(refusal.reason()) + ": " + refusal.message()]++;
   };
 }
 
@@ -116,9 +117,10 @@ void Pauses::Look(uint32_t segment) {
   note(swap.named, primary != nullptr);
   note(swap.leased, primary != nullptr && primary->MayAnswer());
   note(swap.serves,
-       Seen(swap.leased) && primary != nullptr && primary->replicas().committed() > primary->took_over());
+       Seen(swap.leased) && primary != nullptr && primary->replicas().committed() >= primary->took_over());
   // What was asked before the swap ended has been answered by now.
-  if (!Seen(swap.serves) || !Seen(swap.told) || now < std::max(swap.serves, swap.told) + absl::Milliseconds(60))
+  if (!Seen(swap.serves) || !Seen(swap.told) ||
+      now < std::max(swap.serves, swap.told) + absl::Milliseconds(60))
     return;
   done_.push_back(std::exchange(swap, {}));
   primary_[segment] = config.primary().shard();
@@ -174,8 +176,8 @@ std::string Pauses::Describe(const std::vector<Swap>& swaps) {
   std::string text = "  ms of virtual time                        median     p90    most\n";
   const auto between = [&](const char* what, auto from, auto to) {
     absl::StrAppend(&text, Line(swaps, what, [&](const Swap& swap) {
-                      return std::max(swap.*to - swap.*from, absl::ZeroDuration());
-                    }));
+      return std::max(swap.*to - swap.*from, absl::ZeroDuration());
+    }));
   };
   between("asked -> committed", &Swap::asked, &Swap::committed);
   between("committed -> the heir knows", &Swap::committed, &Swap::named);
@@ -187,8 +189,8 @@ std::string Pauses::Describe(const std::vector<Swap>& swaps) {
   between("the client knows -> the heir serves", &Swap::told, &Swap::serves);
   absl::StrAppend(&text, Line(swaps, "the longest pull", [](const Swap& swap) { return swap.longest; }));
   absl::StrAppend(&text, Line(swaps, "  of it beyond that the heir serves", [](const Swap& swap) {
-                    return swap.longest - (std::max(swap.serves, swap.told) - swap.asked);
-                  }));
+    return swap.longest - (std::max(swap.serves, swap.told) - swap.asked);
+  }));
   int dialed = 0;
   std::map<std::string, int> refusals;
   for (const Swap& swap : swaps) {
@@ -199,8 +201,10 @@ std::string Pauses::Describe(const std::vector<Swap>& swaps) {
       refusals[kind] += times;
     }
   }
-  absl::StrAppend(&text, "  ", swaps.size(), " swaps; ", dialed, " times the client had no stream to the heir\n");
-  for (const auto& [why, times] : refusals) absl::StrAppend(&text, "  refused ", times, " times: ", why, "\n");
+  absl::StrAppend(&text, "  ", swaps.size(), " swaps; ", dialed,
+                  " times the client had no stream to the heir\n");
+  for (const auto& [why, times] : refusals)
+    absl::StrAppend(&text, "  refused ", times, " times: ", why, "\n");
   return text;
 }
 

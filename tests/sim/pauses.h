@@ -26,10 +26,10 @@ class Pauses {
   // One hand-over, step by step. Infinite: the step was not seen.
   struct Swap {
     uint32_t segment = 0;
-    uint64_t epoch = 0;                                // the new one
-    absl::Time asked = absl::InfiniteFuture();         // the old primary wishes, and serves nobody from now on
-    absl::Time committed = absl::InfiniteFuture();     // the coordinator has the new epoch
-    absl::Time named = absl::InfiniteFuture();         // the new primary knows of it …
+    uint64_t epoch = 0;                             // the new one
+    absl::Time asked = absl::InfiniteFuture();      // the old primary wishes, and serves nobody from now on
+    absl::Time committed = absl::InfiniteFuture();  // the coordinator has the new epoch
+    absl::Time named = absl::InfiniteFuture();      // the new primary knows of it …
     absl::Time stepped_down = absl::InfiniteFuture();  // … and the old one …
     absl::Time told = absl::InfiniteFuture();          // … and the client
     absl::Time leased = absl::InfiniteFuture();        // the new primary may answer …

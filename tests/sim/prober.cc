@@ -29,8 +29,7 @@ class Prober::Dialer final : public world::Dialer {
 
 class Prober::Sink final : public sdk::PullSink {
  public:
-  Sink(Prober& prober, uint32_t segment)
-      : prober_(prober), segment_(segment), asked_(prober.world_.Now()) {}
+  Sink(Prober& prober, uint32_t segment) : prober_(prober), segment_(segment), asked_(prober.world_.Now()) {}
   void Rows(absl::Span<const sdk::Stretch>, const absl::Cord&) override {}
   void Done(absl::Status status) override {
     if (status.ok()) return prober_.on_pulled(segment_, prober_.world_.Now() - asked_);
