@@ -240,43 +240,6 @@ TEST_F(PullTest, PausesGrowWhileAShardGoesOnRefusing) {
   EXPECT_LE(pauses.back(), absl::Milliseconds(75));
 }
 
-struct HeirTest : PullTest {
-  HeirTest() : PullTest({.shards = 4, .start_clock = 10}) {
-    h.Pull(table, {KeyIn(0)});
-    h.Run();
-  }
-  const FakeStream* Dialed(uint32_t shard) const {
-    return h.dialer.Newest(FakeCluster::AddressOf(shard), world::StreamKind::kPull).get();
-  }
-};
-
-TEST_F(HeirTest, AReplicaIsDialedBeforeItIsPrimary) {
-  h.cluster.AddReplica(0, 3);
-  h.cluster.AddReplica(1, 2);
-  h.coordinator.PublishMap();
-  h.Run();
-  const FakeStream* ahead = Dialed(3);
-  ASSERT_NE(ahead, nullptr);
-  EXPECT_EQ(Dialed(2), nullptr) << "nothing was read of its segment";
-  h.cluster.Move(0, 3, false);
-  h.coordinator.PublishMap();
-  auto pull = h.Pull(table, {KeyIn(0)});
-  h.Run();
-  EXPECT_THAT(pull->status.value(), IsOk());
-  EXPECT_EQ(Dialed(3), ahead);
-}
-
-TEST_F(HeirTest, AReplicaThatCannotBeReachedIsDialedOnceAMap) {
-  h.unreachable.insert(FakeCluster::AddressOf(3));
-  h.cluster.AddReplica(0, 3);
-  h.coordinator.PublishMap();
-  h.Run();
-  const size_t dialed = h.dialer.streams.size();
-  h.PullStream(3).Break(absl::UnavailableError("connection refused"));
-  h.Advance(absl::Seconds(10));
-  EXPECT_EQ(h.dialer.streams.size(), dialed);
-}
-
 TEST_F(PullTest, AfterABreakItIsAskedAgain) {
   FakeStream& stream = Connect();
   auto pull = h.Pull(table, {KeyIn(0), KeyIn(1)});
