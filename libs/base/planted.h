@@ -105,6 +105,7 @@ enum class Bug : uint8_t {
   kHeldNotFlushed,      // a flush, or a last tick, leaves behind what filters hold back
   kFilteredTwice,       // what is sent again goes through its filter again
   kListByChecksum,      // a list of keys is taken for another one of the same checksum
+  kShownBeforeHeld,     // a primary that takes over serves reads before it knows what the other members hold
   kListsOutliveStream,  // lists of keys that an earlier stream has carried are named on the next
 };
 

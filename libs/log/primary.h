@@ -190,8 +190,8 @@ class Primary {
   bool MayAnswer() const { return !hand_over_.asked() && replicas_.Leased(); }
   const Replicas& replicas() const { return replicas_; }
   bool handing_over() const { return hand_over_.under_way(); }
-  // Where the first of its epochs in a row began. It serves reads once the record there is committed: by then
-  // it may show what the primary before it has shown.
+  // Where the first of its epochs in a row began. It serves reads once the records up to here are committed:
+  // by then it may show what the primary before it has shown.
   Lsn took_over() const { return took_over_; }
   // Why it has not served for some time; empty: it does, as of the last OnTime. For people.
   std::string WhyNotServing() const;

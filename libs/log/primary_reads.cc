@@ -71,8 +71,9 @@ bool Primary::Ready(const Read& read) {
   const Segment::SessionState* session = segment_.FindSession(read.session);
   const bool own = session->applied.At(Line::kArrival) >= read.own || Planted(Bug::kOwnPartNotAwaited);
   if (!own) return false;
-  // Until its first record is committed, min clocks that an earlier primary named are not known here.
-  if (replicas_.committed() <= took_over_) return false;
+  // Until every member is known to hold what it began with, min clocks that an earlier primary named are not
+  // known here.
+  if (replicas_.committed() < took_over_ && !Planted(Bug::kShownBeforeHeld)) return false;
   if (!MayAnswer() && !Planted(Bug::kReadWithoutLease)) return false;
   if (read.min_clock == 0 || Planted(Bug::kServedEarly)) return true;
   return MinClockShown(read.job) >= read.min_clock;
@@ -116,8 +117,7 @@ Wait Primary::WaitOf(const Read& read) const {
             .for_whom = absl::StrCat("the reader's own part ", read.own,
                                      " (applied: ", session->applied.At(Line::kArrival), ")")};
   }
-  if (!MayAnswer() || replicas_.committed() <= took_over_ ||
-      segment_.MinClockOf(read.job) >= read.min_clock) {
+  if (!MayAnswer() || replicas_.committed() < took_over_ || segment_.MinClockOf(read.job) >= read.min_clock) {
     return {.cause = Wait::Cause::kReplication, .duration = {}, .for_whom = replicas_.WaitsFor()};
   }
   return {.cause = Wait::Cause::kStaleness,

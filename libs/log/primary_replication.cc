@@ -19,8 +19,9 @@ void Primary::Begin(Epoch epoch, const std::vector<ring::Member>& replicas) {
   // Updates of one epoch do not follow those of another.
   if (!subscriptions_.empty()) subscriptions_.EndAll(segment_.id(), NotNow("begins another epoch", 0));
   replicas_.Begin(epoch, replicas);
-  Append(BeginEpoch{.epoch = epoch});
+  // Min clocks come from what it began with, and are shown as soon as every member holds that.
   uncommitted_.BeginEpoch(segment_, replicas_.committed());
+  Append(BeginEpoch{.epoch = epoch});
   MoveOnAll();
   Flush();
   replicas_.OnTime(segment_);  // nobody is answered until the replicas have lent their time

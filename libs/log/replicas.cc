@@ -216,6 +216,13 @@ bool Replicas::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ac
       }
       break;
     default:  // FENCED: it knows a newer epoch; the configuration will name the primary
+      // The question was of an earlier epoch than the one that it knows, and that this primary has begun
+      // since.
+      if (Epoch(ack.epoch()) <= epoch_ &&
+          (follower->state == State::kProbing || follower->state == State::kImage)) {
+        Probe(*follower);
+        break;
+      }
       // Otherwise it would never be probed again in an epoch of this primary, nor be sent the rest of its
       // image (records of the next epoch follow). OnTime starts it again.
       if (follower->state == State::kProbing || follower->state == State::kImage) {

@@ -223,18 +223,37 @@ TEST_F(ReplicasTest, AReplicaThatMissedAFrameIsAskedWhereItStands) {
 
 TEST_F(ReplicasTest, AFollowerThatKnowsANewerEpochIsAskedAgain) {
   const auto replicas = Tenure(Epoch(1), Lsn(20));
-  replicas->OnAck(kFollower, Says(Answer::FENCED), segment);
+  const auto fenced = [&] {
+    Answer::Ack ack = Says(Answer::FENCED);
+    ack.set_epoch(2);
+    return ack;
+  };
+  replicas->OnAck(kFollower, fenced(), segment);
   size_t sent = port->heads.size();
   clock.now += kMs;
   replicas->OnTime(segment);
   EXPECT_EQ(port->heads.size(), sent + 1) << "at once: its answer was one";
 
   replicas->OnAck(kFollower, Holds(Lsn(20)), segment);
-  replicas->OnAck(kFollower, Says(Answer::FENCED), segment);
+  replicas->OnAck(kFollower, fenced(), segment);
   sent = port->heads.size();
   clock.now += kMs;
   replicas->OnTime(segment);
   EXPECT_EQ(port->heads.size(), sent) << "it is sent each record all the same";
+}
+
+// The follower knew of epoch 2 before this primary did, and refused what was of epoch 1. Nobody is served
+// until it has answered, so the primary does not wait for its next visit.
+TEST_F(ReplicasTest, AFollowerThatRefusedAnEarlierEpochIsAskedAgainAtOnce) {
+  const auto replicas = Tenure(Epoch(1), Lsn(20));
+  Answer::Ack fenced = Says(Answer::FENCED);
+  fenced.set_epoch(2);
+  replicas->Begin(Epoch(2), {kFollower});
+  const size_t sent = port->heads.size();
+  replicas->OnAck(kFollower, fenced, segment);
+  ASSERT_EQ(port->heads.size(), sent + 1);
+  EXPECT_EQ(port->heads.back().epoch(), 2u);
+  EXPECT_NE(port->heads.back().transfer(), fenced.transfer());
 }
 
 TEST_F(ReplicasTest, AnImageThatIsRefusedBeginsAgain) {
@@ -244,7 +263,9 @@ TEST_F(ReplicasTest, AnImageThatIsRefusedBeginsAgain) {
   replicas->OnTime(segment);
   replicas->OnAck(kOther, Says(Answer::NO_STATE), segment);
   ASSERT_TRUE(port->heads.back().has_image());
-  replicas->OnAck(kOther, Says(Answer::FENCED), segment);
+  Answer::Ack fenced = Says(Answer::FENCED);
+  fenced.set_epoch(2);
+  replicas->OnAck(kOther, fenced, segment);
   replicas->OnTime(segment);
   EXPECT_FALSE(port->heads.back().has_image()) << "it is asked where it stands";
 }

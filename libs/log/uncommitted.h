@@ -31,7 +31,7 @@ class Uncommitted {
   Lsn next() const { return marks_.front().lsn; }
 
   // -- min clocks --
-  // A new epoch has begun with the last record of `segment`. Until that is committed, no min clock counts as
+  // A new epoch begins behind the last record of `segment`. Until that is committed, no min clock counts as
   // known to all members.
   void BeginEpoch(const Segment& segment, Lsn committed);
   // The last record of `segment` may have moved min clocks.

@@ -69,6 +69,7 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kMeanOfPushers, "mean_of_pushers", "Once", 1},
     NamedBug{Bug::kCutLoggedLate, "cut_logged_late", "Cut", 133},
     NamedBug{Bug::kBaseNotAwaited, "base_not_awaited", "Durable", 10},
+    NamedBug{Bug::kShownBeforeHeld, "shown_before_held", "AckLogged", 1},
     NamedBug{Bug::kReadWithoutLease, "read_without_lease", "NoOverlap", 353},
     NamedBug{Bug::kRepeatAckedEarly, "repeat_acked_early", "AckLogged", 2},
     NamedBug{Bug::kUnnamedFollowed, "unnamed_followed", "Stranger or LogMatching or OnePrimary", 1},

@@ -63,7 +63,7 @@ void Promptness::Acknowledged(const log::Primary& primary) const {
 void Promptness::Answered(log::Primary& primary) const {
   if (primary.parked() == 0 || !primary.MayAnswer()) return;
   const log::Segment& segment = primary.segment();
-  if (primary.replicas().committed() <= primary.took_over()) return;
+  if (primary.replicas().committed() < primary.took_over()) return;
   primary.parked_reads().ForEach([&](const log::Read& read) {
     const auto* session = segment.FindSession(read.session);
     if (session == nullptr)

@@ -102,6 +102,26 @@ TEST_F(HandOverTest, APrimaryThatStaysServesReadsWhileMembersChange) {
   EXPECT_EQ(Pull(b)->certificates.size(), 1u);
 }
 
+// The record that begins the epoch may wait for disks.
+TEST_F(HandOverTest, ReadsAreServedOnceTheMembersHoldWhatTheEpochBeganWith) {
+  Push(a, 1, 1);
+  Deliver();
+  ASSERT_TRUE(a.host.HandOver(Epoch(1), b.self));
+  Deliver();
+  net.held_up = [](const auto& frame) { return frame.epoch() == 2 && frame.records() > 0; };
+  ConfigureAt(a, 2, 1, {0});
+  ConfigureAt(b, 2, 1, {0});
+  EXPECT_TRUE(Pull(b)->certificates.empty()) << "it does not know yet what the other one holds";
+  Deliver();
+  const log::Primary& primary = *b.host.primary();
+  ASSERT_LT(primary.replicas().committed(), primary.segment().version());
+  const auto answers = Pull(b);
+  ASSERT_THAT(answers->certificates, SizeIs(1));
+  EXPECT_EQ(answers->certificates[0].own, 1u);
+  EXPECT_FALSE(Push(b, 2, 1));
+  EXPECT_THAT(acks->numbers, ElementsAre(1)) << "parts are acknowledged by a committed record only";
+}
+
 TEST_F(HandOverTest, AHandOverThatIsAskedForAgainCountsOnce) {
   ASSERT_TRUE(a.host.HandOver(Epoch(1), b.self));
   ASSERT_TRUE(a.host.HandOver(Epoch(1), b.self));

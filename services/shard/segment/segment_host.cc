@@ -11,8 +11,8 @@ namespace paceline::shard {
 namespace {
 
 constexpr uint32_t kRetryAfterMs = 20;
-// The map that the sender has is on its way here too.
-constexpr uint32_t kKnowsSoonMs = 10;
+// The map that the sender has is on its way here too, and mostly comes within a round trip.
+constexpr uint32_t kKnowsSoonMs = 1;
 constexpr absl::Duration kWishEvery = absl::Milliseconds(100);
 // Between two calls of OnTime; a longer pause was this process's own.
 constexpr absl::Duration kStoodStill = absl::Milliseconds(250);

@@ -63,6 +63,7 @@ struct PullPart {
   absl::Duration parked;               // … in which a shard had parked it, and then said for whom
   std::optional<uint32_t> parked_for;  // the rank of that worker
   std::string last_refusal;
+  int refused = 0;  // so often by one primary, in a row
   // Of a table under a value bound: what was served, until all of the pull may be handed out.
   struct Held {
     wire::Certificate certificate;

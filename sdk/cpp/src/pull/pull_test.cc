@@ -221,6 +221,25 @@ TEST_F(PullTest, UnavailableIsAskedAgainAfterItsPause) {
   EXPECT_GE(h.core->stats().wait.route, 0.1);
 }
 
+TEST_F(PullTest, PausesGrowWhileAShardGoesOnRefusing) {
+  FakeStream& stream = Connect();
+  auto pull = h.Pull(table, {KeyIn(0)});
+  std::vector<absl::Duration> pauses;
+  std::optional<Taken> asked = Take(stream);
+  for (int i = 0; i < 8; ++i) {
+    Refuse(stream, asked.value(), v1::Refusal::UNAVAILABLE, 1);
+    const absl::Time refused = h.clock.now;
+    for (asked = Take(stream); !asked.has_value(); asked = Take(stream)) {
+      h.clock.now = std::max(h.clock.now, h.core->NextDeadline());
+      h.Enter([&] { h.core->OnTime(); });
+    }
+    pauses.push_back(h.clock.now - refused);
+  }
+  EXPECT_LE(pauses.front(), absl::Milliseconds(1.5));
+  EXPECT_GE(pauses.back(), absl::Milliseconds(50));
+  EXPECT_LE(pauses.back(), absl::Milliseconds(75));
+}
+
 TEST_F(PullTest, AfterABreakItIsAskedAgain) {
   FakeStream& stream = Connect();
   auto pull = h.Pull(table, {KeyIn(0), KeyIn(1)});

@@ -158,11 +158,23 @@ void Puller::OnMap() {
       if (!changed && !awaited) continue;
       // From now on an answer of the earlier primary is void: it may never come.
       again.push_back(i);
+      part.refused = 0;
     }
     context_.stats.retries += again.size();
     Ask(op, again);
   }
   FollowRoutes(*context_.routes, links_);
+  DialHeirs();
+}
+
+// A replica of a segment that is read here may be primary next: nobody should wait for a stream then.
+void Puller::DialHeirs() {
+  for (uint32_t s = 0; s < known_.size(); ++s) {
+    if (known_[s].epoch == Epoch()) continue;
+    for (const ring::Member& replica : context_.routes->map.Members(SegmentId(s)).subspan(1)) {
+      LinkFor(replica.shard).DialAhead();
+    }
+  }
 }
 
 void Puller::OnSending(PullRequest& request, absl::Time usable_since) {

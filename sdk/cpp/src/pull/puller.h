@@ -58,6 +58,7 @@ class Puller final : public PullListener {
   };
 
   PullLink& LinkFor(ShardId shard);
+  void DialHeirs();
   std::shared_ptr<PullOp> Begin(PullCall call);
   // The content of one part of a reply: rows, in the order asked for; or those that have changed.
   struct Content {

@@ -8,18 +8,13 @@
 #include "libs/clock/consistency.h"
 #include "sdk/cpp/src/bound/value_bounds.h"
 #include "sdk/cpp/src/pull/puller.h"
+#include "sdk/cpp/src/session/refusal_pause.h"
 
 namespace paceline::sdk {
 namespace {
 
 // As if the shard said that it does not know the changes, or that they are too many.
 constexpr uint32_t kChangesUnknown = UINT32_MAX;
-
-constexpr absl::Duration kPullPauseIfUnsaid = absl::Milliseconds(50);
-
-absl::Duration PullPauseOf(const v1::Refusal& refusal) {
-  return refusal.retry_after_ms() == 0 ? kPullPauseIfUnsaid : absl::Milliseconds(refusal.retry_after_ms());
-}
 
 std::optional<uint32_t> RankOf(const v1::Refusal& refusal) {
   if (refusal.waits_for_rank_plus_one() == 0) return std::nullopt;
@@ -384,7 +379,7 @@ void Puller::OnRefused(Link& link, const PullRequest& request, const PullRequest
     context_.want_map(part.held_for_map);
     return;
   }
-  AskAfter(op, asked.part, PullPauseOf(refusal));
+  AskAfter(op, asked.part, PauseAfter(refusal, parked ? 0 : part.refused++));
 }
 
 void Puller::OnRefusedStream(Link& link, const v1::Refusal& refusal) {

@@ -168,6 +168,7 @@ void Pusher::OnCommitted(PushLink& link, const wire::Mark& mark) {
   }
   if (mark.number <= line->committed()) return;
   line->refused.clear();
+  line->refusals = 0;
   context_.history.Record(
       history::Acknowledged{.segment = mark.segment, .line = mark.line, .number = mark.number});
   line->Commit(mark.number, [this, &link](const Part& part) { OnCommittedPart(part, &link); });

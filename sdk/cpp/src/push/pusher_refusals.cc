@@ -6,20 +6,9 @@
 #include "libs/base/text.h"
 #include "libs/world/random.h"
 #include "sdk/cpp/src/push/pusher.h"
+#include "sdk/cpp/src/session/refusal_pause.h"
 
 namespace paceline::sdk {
-namespace {
-
-constexpr absl::Duration kPauseMin = absl::Milliseconds(10);
-constexpr absl::Duration kPauseIfUnsaid = absl::Milliseconds(50);
-
-absl::Duration PauseOf(const v1::Refusal& refusal) {
-  if (refusal.retry_after_ms() == 0) return kPauseIfUnsaid;
-  return std::max(kPauseMin, absl::Milliseconds(refusal.retry_after_ms()));
-}
-
-}  // namespace
-
 void Pusher::OnRefusal(PushLink& link, const v1::Refusal& refusal) {
   const std::string message = absl::StrCat(link.Name(), ": ", Escaped(refusal.message()));
   switch (refusal.reason()) {
@@ -73,7 +62,7 @@ void Pusher::OnRefusedPart(PushLink& link, SegmentLine& line, Part& part, const 
     case v1::Refusal::OVER_BUDGET:
       if (IsLoss(link, line, part, refusal)) return;
       GoBack(line, back_to);
-      return HoldUntil(line, PauseOf(refusal));
+      return HoldUntil(line, PauseAfter(refusal, line.refusals++));
     case v1::Refusal::INVALID:
       return DropContent(line, part, absl::InvalidArgumentError(message));
     case v1::Refusal::UNIMPLEMENTED:
@@ -82,7 +71,7 @@ void Pusher::OnRefusedPart(PushLink& link, SegmentLine& line, Part& part, const 
     case v1::Refusal::UNAVAILABLE:
     default:  // a reason of a later feature level: not taken, that much is sure
       GoBack(line, number);
-      return HoldUntil(line, PauseOf(refusal));
+      return HoldUntil(line, PauseAfter(refusal, line.refusals++));
   }
 }
 

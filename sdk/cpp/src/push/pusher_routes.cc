@@ -43,6 +43,7 @@ void Pusher::OnMap() {
 void Pusher::Reroute(SegmentLine& line) {
   if (line.link != nullptr) line.link->Unbind(line);
   line.refused.clear();
+  line.refusals = 0;
   context_.stats.retries += line.RewindAll();
   if (line.held_for_map <= context_.routes->map.version()) Free(line);
   PushLink& link = LinkFor(context_.routes->PrimaryOf(line.segment()).id);

@@ -133,6 +133,7 @@ class SegmentLine {
   Timers::Id held_until;
   MapVersion held_for_map;
   std::string refused;  // the primary's message when it refused; nothing was committed since
+  int refusals = 0;     // so many
 
  private:
   struct Seal {

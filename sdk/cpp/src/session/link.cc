@@ -80,6 +80,10 @@ void Link::Wake() {
   }
 }
 
+void Link::DialAhead() {
+  if (state_ == State::kIdle) Dial();
+}
+
 void Link::Dial() {
   state_ = State::kDialing;
   said_hello_ = false;

@@ -38,6 +38,8 @@ class Link : public std::enable_shared_from_this<Link> {
 
   // There may be something to send.
   void Wake();
+  // There soon may be: dials now, once, so that it need not wait for that.
+  void DialAhead();
   // Ends the link for good, without OnDown.
   void Shut();
 

@@ -32,13 +32,13 @@ struct Routes {
   std::vector<SegmentId> PrimariesOf(ShardId shard) const;
 };
 
-// Shuts and removes the links, by shard, to those that are primary of nothing any more, and gives the others
-// the present address of theirs.
+// Shuts and removes the links, by shard, to those that are a member of no segment any more, and gives the
+// others the present address of theirs.
 template <class Links>
 void FollowRoutes(const Routes& routes, Links& links) {
   for (auto it = links.begin(); it != links.end();) {
     const ring::ShardInfo* shard = routes.map.FindShard(it->first);
-    if (shard == nullptr || routes.PrimariesOf(it->first).empty()) {
+    if (shard == nullptr || routes.map.SegmentsOf(it->first).empty()) {
       it->second->Shut();
       it = links.erase(it);
       continue;

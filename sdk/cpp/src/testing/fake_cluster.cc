@@ -46,6 +46,11 @@ v1::Map FakeCluster::Map() const {
     config->set_epoch(segment.epoch);
     config->mutable_primary()->set_shard(segment.primary);
     config->mutable_primary()->set_incarnation(1);
+    for (const uint32_t replica : segment.replicas) {
+      v1::Member* member = config->add_replicas();
+      member->set_shard(replica);
+      member->set_incarnation(1);
+    }
   }
   for (uint32_t s = 0; s < shards_; ++s) {
     v1::ShardInfo* shard = map.add_shards();
@@ -71,11 +76,18 @@ void FakeCluster::Move(uint32_t segment, uint32_t to, bool lose_uncommitted) {
   s.began = s.log.size();
   s.staged.clear();
   s.primary = to;
+  std::erase(s.replicas, to);
   ++s.epoch;
   ++version_;
   for (auto& [session, worker] : s.workers)
     worker.claimed = worker.clock = std::min(worker.clock, s.min_clock);
   for (auto& [session, worker] : s.workers) worker.seals.clear();
+}
+
+void FakeCluster::AddReplica(uint32_t segment, uint32_t shard) {
+  segments_[segment].replicas.push_back(shard);
+  ++segments_[segment].epoch;
+  ++version_;
 }
 
 void FakeCluster::Relocate(uint32_t shard, std::string address) {

@@ -50,6 +50,8 @@ class FakeCluster {
   bool Finish(uint64_t session, Clock clock, const std::string& seals);
   // The primary goes elsewhere, with or without what was not committed.
   void Move(uint32_t segment, uint32_t to, bool lose_uncommitted);
+  // The shard is a replica of the segment from the next map on, for the map only.
+  void AddReplica(uint32_t segment, uint32_t shard);
   // The shard is reached elsewhere from the next map on.
   void Relocate(uint32_t shard, std::string address);
   // Forgets committed parts too: numbers above `last` of every session.
@@ -125,6 +127,7 @@ class FakeCluster {
     uint64_t epoch = 1;
     uint64_t began = 0;  // records there were when the epoch did
     uint32_t primary = 0;
+    std::vector<uint32_t> replicas;
     std::vector<Entry> log;
     size_t committed = 0;  // of log
     std::vector<Entry> staged;
