@@ -183,13 +183,19 @@ class ExplainTest(unittest.TestCase):
         found = cluster.explain()
         self.assertEqual(self.first(found), ("overloaded_shard", name))
         self.assertEqual(found["hot_shard"]["name"], name)
-        return [(finding["kind"], finding["who"]) for finding in found["findings"]]
+        return cluster, found
 
     def test_a_shard_with_too_much_work(self):
-        self.assertNotIn("hot_key", [kind for kind, _ in self.overload(rows=16)])
+        _, found = self.overload(rows=16)
+        self.assertNotIn("hot_key", [finding["kind"] for finding in found["findings"]])
 
     def test_a_hot_key(self):
-        self.assertIn(("hot_key", "key 0 of table busy"), self.overload(rows=1))
+        cluster, _ = self.overload(rows=1)
+
+        def named():
+            found = cluster.explain("--for", "3")["findings"]
+            return ("hot_key", "key 0 of table busy") in [(finding["kind"], finding["who"]) for finding in found]
+        until("the hot key is named", named)  # of a moment: a busy machine serves fewer rows in some
 
     def test_a_bound_that_is_too_tight(self):
         cluster = Cluster(self)
