@@ -102,6 +102,7 @@ v1::ReplicateRequest::Segment Replicas::Head(const Follower& follower) const {
 void Replicas::Probe(Follower& follower) {
   follower.state = State::kProbing;
   follower.exchange = ++*numbers_;
+  follower.asked_in = epoch_;
   AskPosition(follower);
 }
 
@@ -117,6 +118,7 @@ void Replicas::AskPosition(Follower& follower) {
 void Replicas::StartImage(Follower& follower, const Segment& segment) {
   follower.state = State::kImage;
   follower.exchange = ++*numbers_;
+  follower.asked_in = epoch_;
   follower.walk.emplace(segment);
   follower.walked = false;
   follower.whole = Lsn(UINT64_MAX);
@@ -216,9 +218,8 @@ bool Replicas::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ac
       }
       break;
     default:  // FENCED: it knows a newer epoch; the configuration will name the primary
-      // The question was of an earlier epoch than the one that it knows, and that this primary has begun
-      // since.
-      if (Epoch(ack.epoch()) <= epoch_ &&
+      // This primary has begun the epoch that the follower knows since it asked.
+      if (follower->asked_in < epoch_ && Epoch(ack.epoch()) <= epoch_ &&
           (follower->state == State::kProbing || follower->state == State::kImage)) {
         Probe(*follower);
         break;

@@ -156,6 +156,7 @@ class Replicas {
     bool broke = false;     // its link stood earlier, and does not now
     uint64_t exchange = 0;  // only answers with this number count
     absl::Time asked;       // for its position, the last time
+    Epoch asked_in;         // the epoch of the exchange
     Lsn held;               // the last record that it reported to hold
     Lsn durable;            // the last of these on its disk
     DiskState disk = v1::ReplicateReply::NO_DISK;

@@ -254,6 +254,10 @@ TEST_F(ReplicasTest, AFollowerThatRefusedAnEarlierEpochIsAskedAgainAtOnce) {
   ASSERT_EQ(port->heads.size(), sent + 1);
   EXPECT_EQ(port->heads.back().epoch(), 2u);
   EXPECT_NE(port->heads.back().transfer(), fenced.transfer());
+  Answer::Ack again = Says(Answer::FENCED);
+  again.set_epoch(2);
+  replicas->OnAck(kFollower, again, segment);
+  EXPECT_EQ(port->heads.size(), sent + 1) << "it refuses this epoch too: not before the next visit";
 }
 
 TEST_F(ReplicasTest, AnImageThatIsRefusedBeginsAgain) {

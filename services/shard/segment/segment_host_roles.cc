@@ -60,7 +60,7 @@ void SegmentHost::OnConfig(const ring::SegmentConfig& config, MapVersion version
   AnswerNamed();
 }
 
-// A replica may be primary next, and answers nobody then until the others have acknowledged its first record.
+// A replica may be primary next, and answers nobody then until the others have lent it their time.
 void SegmentHost::LinkWithMembers(const ring::SegmentConfig& config, const ring::Member& self) const {
   if (around_.port == nullptr) return;
   const auto link = [&](const ring::Member& member) {

@@ -55,6 +55,13 @@ TEST_F(HeirsTest, AReplicaThatCannotBeReachedIsDialedOnceAMap) {
   h.PullStream(3).Break(absl::UnavailableError("connection refused"));
   h.Advance(absl::Seconds(10));
   EXPECT_EQ(h.dialer.streams.size(), dialed);
+  h.unreachable.clear();
+  h.cluster.Move(0, 3, false);
+  h.coordinator.PublishMap();
+  auto pull = h.Pull(table, {key});
+  h.Run();
+  ASSERT_TRUE(pull->status.has_value()) << "who has something to ask dials at once";
+  EXPECT_THAT(*pull->status, IsOk());
 }
 
 }  // namespace

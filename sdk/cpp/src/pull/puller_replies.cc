@@ -204,6 +204,7 @@ absl::StatusOr<bool> Puller::TakeSlice(const PullRequest& request, const PullReq
   context_.history.Certified(op.call.read, certificate, 1);
   context_.stats.bytes_pulled += op.call.batch->KeyBytes(op.call.batch->pieces[asked.part]) + values.size();
   op.parts[asked.part].since = context_.Now();  // what comes next is not time without a shard
+  op.parts[asked.part].refused = 0;
   return !*last;
 }
 

@@ -81,7 +81,9 @@ void Link::Wake() {
 }
 
 void Link::DialAhead() {
-  if (state_ == State::kIdle) Dial();
+  if (state_ != State::kIdle) return;
+  ahead_ = true;
+  Dial();
 }
 
 void Link::Dial() {
@@ -158,6 +160,7 @@ void Link::Welcomed(const v1::Welcome& welcome) {
   if (absl::Status stranger = CheckMeant(welcome); !stranger.ok()) return Broken(std::move(stranger));
   context_.timers.Cancel(timer_);
   state_ = State::kWelcomed;
+  ahead_ = false;
   usable_since_ = context_.Now();
   welcomed_by_ = Incarnation(welcome.incarnation());
   feature_level_ = welcome.feature_level();
@@ -233,6 +236,11 @@ void Link::EndStream(absl::Status why) {
 }
 
 void Link::BackOff() {
+  // A dial ahead that failed delays nobody: the first that has something to send dials at once.
+  if (std::exchange(ahead_, false) && !HasWork()) {
+    state_ = State::kIdle;
+    return;
+  }
   state_ = State::kBackingOff;
   const absl::Duration pause = backoff_.Next(context_.random.Next());
   timer_ = context_.timers.At(context_.Now() + pause, [this] {

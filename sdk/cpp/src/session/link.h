@@ -113,6 +113,7 @@ class Link : public std::enable_shared_from_this<Link> {
   filter::FilterSet reply_filters_;
   uint64_t key_list_bytes_ = 0;
   absl::Time usable_since_ = absl::InfinitePast();
+  bool ahead_ = false;  // dialing though there was nothing to send
   Backoff backoff_;
   Timers::Id timer_;  // for the welcome, or for dialing again
   absl::Status last_error_;

@@ -40,7 +40,7 @@ void SubscribeLink::Receive(absl::Cord bytes) {
 void SubscribeLink::OnDown() {
   if (absl::IsUnimplemented(last_error())) does_not_serve_ = shard().incarnation;
   received_ = confirmed_ = 0;
-  listener_.OnSetsLost(std::exchange(segments_, {}));
+  listener_.OnSetsLost(*this, std::exchange(segments_, {}));
   listener_.OnStreamLost(*this);
 }
 

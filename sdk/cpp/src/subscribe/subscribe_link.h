@@ -24,7 +24,7 @@ class SubscribeListener {
   virtual absl::Status OnUpdate(const SubscribeLink& link,
                                 const wire::Frame<v1::SubscribeUpdate>& update) = 0;
   // The stream is gone, and with it the sets of these segments.
-  virtual void OnSetsLost(const std::set<SegmentId>& segments) = 0;
+  virtual void OnSetsLost(const SubscribeLink& link, const std::set<SegmentId>& segments) = 0;
 
   // -- value bounds --
   virtual bool HasToSay(const SubscribeLink& link) const = 0;

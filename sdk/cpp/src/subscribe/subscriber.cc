@@ -214,8 +214,10 @@ void Subscriber::EndSets(SegmentId segment) {
   for (const auto& [id, table] : tables_) context_.cache.OnSetEnded(*table, segment, /*pause=*/false);
 }
 
-void Subscriber::OnSetsLost(const std::set<SegmentId>& segments) {
-  for (const SegmentId segment : segments) EndSets(segment);
+void Subscriber::OnSetsLost(const SubscribeLink& link, const std::set<SegmentId>& segments) {
+  for (const SegmentId segment : segments) {
+    if (IsPrimary(link, segment)) EndSets(segment);  // those of a segment that has moved live at another shard
+  }
 }
 
 void Subscriber::OnMap() {

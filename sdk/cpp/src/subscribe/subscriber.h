@@ -28,7 +28,7 @@ class Subscriber final : public SubscribeListener {
   bool TakeChange(const SubscribeLink& link, wire::Frame<v1::SubscribeRequest>& request,
                   std::set<SegmentId>& segments) override;
   absl::Status OnUpdate(const SubscribeLink& link, const wire::Frame<v1::SubscribeUpdate>& update) override;
-  void OnSetsLost(const std::set<SegmentId>& segments) override;
+  void OnSetsLost(const SubscribeLink& link, const std::set<SegmentId>& segments) override;
   bool HasToSay(const SubscribeLink& link) const override;
   bool TakeToSay(const SubscribeLink& link, v1::SubscribeRequest& request) override;
   void OnStreamLost(const SubscribeLink& link) override;
