@@ -121,21 +121,21 @@ TEST_F(BoundsTest, WhatHasChangedIsToldOnceItIsAgreedAndUntilItIsKnown) {
 
 // Workers that wait for one another in turn half of their time.
 TEST_F(BoundsTest, TheBoundFollowsWhatWorkersTell) {
-  Follow(session_, 8);
+  Follow(session_, 16);
   const uint64_t a = cluster_.Worker("ctr");
   const uint64_t b = cluster_.Worker("ctr");
-  for (uint64_t second = 1; second < 40 && Weights().bound() < 8; ++second) {
+  for (uint64_t second = 1; second < 40 && Weights().bound() < 16; ++second) {
     cluster_.shards().AdvanceMinClock(10 * second);
     KeepAlive(a, 10 * second, 0, 10 * second, 5 * second, 1);
     KeepAlive(b, 10 * second, 0, 10 * second, 5 * second, 0);
     cluster_.Run(absl::Seconds(1));
   }
-  EXPECT_EQ(Weights().bound(), 8u);
-  EXPECT_EQ(cluster_.core().gauges().bounds[0].bound, 8u);
+  EXPECT_EQ(Weights().bound(), 16u);
+  EXPECT_EQ(cluster_.core().gauges().bounds[0].bound, 16u);
 }
 
 TEST_F(BoundsTest, AChangeOfRatesToComeIsNotReplaced) {
-  Follow(session_, 8);
+  Follow(session_, 16);
   const uint64_t a = cluster_.Worker("ctr");
   const uint64_t b = cluster_.Worker("ctr");
   ASSERT_THAT(Done(cluster_.ChangeRule(At(Rates(0.5f), 1000))).status(), IsOk());
