@@ -49,7 +49,7 @@ inline constexpr std::array kBugs = {
              1},
     NamedBug{Bug::kAddedBeforeAwaited, "added_before_awaited", "InSync or Completeness or OnePrimary", 1},
     NamedBug{Bug::kLeaseOneSided, "lease_one_sided", "NoOverlap", 1},
-    NamedBug{Bug::kFenceSkipped, "fence_skipped", "NoOverlap", 70},
+    NamedBug{Bug::kFenceSkipped, "fence_skipped", "NoOverlap", 648},
     NamedBug{Bug::kRestartKeptInSync, "restart_kept_in_sync",
              "Completeness or LogMatching or Durable or Progress", 13},
     NamedBug{Bug::kDivergedSuffixKept, "diverged_suffix_kept", "LogMatching", 11},
@@ -106,13 +106,13 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kLeftOutCalledFresh, "left_out_called_fresh", "Once or ReadBound", 117},
     NamedBug{Bug::kBoundToldEarly, "bound_told_early", "Bound or Rates", 94},
     NamedBug{Bug::kLargerBoundKept, "larger_bound_kept", "Bound", 21},
-    NamedBug{Bug::kOldRatesInCache, "old_rates_in_cache", "Rates", 403},
+    NamedBug{Bug::kOldRatesInCache, "old_rates_in_cache", "Rates", 942},
     NamedBug{Bug::kNumberedTwice, "numbered_twice", "Once or NumberOrder", 30},
     NamedBug{Bug::kTickBeforeNumbers, "tick_before_numbers", "Progress or Sealed", 24},
     NamedBug{Bug::kHeldNotFlushed, "held_not_flushed", "Held", 2},
     NamedBug{Bug::kFilteredTwice, "filtered_twice", "Once", 10},
     NamedBug{Bug::kListByChecksum, "list_by_checksum", "Progress or Once", 1},
-    NamedBug{Bug::kListsOutliveStream, "lists_outlive_stream", "Wire", 16},
+    NamedBug{Bug::kListsOutliveStream, "lists_outlive_stream", "Wire", 5},
 };
 
 }  // namespace paceline::sim
