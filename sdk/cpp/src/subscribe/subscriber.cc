@@ -216,7 +216,8 @@ void Subscriber::EndSets(SegmentId segment) {
 
 void Subscriber::OnSetsLost(const SubscribeLink& link, const std::set<SegmentId>& segments) {
   for (const SegmentId segment : segments) {
-    if (IsPrimary(link, segment)) EndSets(segment);  // those of a segment that has moved live at another shard
+    if (IsPrimary(link, segment))
+      EndSets(segment);  // those of a segment that has moved live at another shard
   }
 }
 
