@@ -22,8 +22,8 @@ inline Clock ObservedStaleness(Clock reader, Clock min_clock) {
 
 // -- a bound that follows the waiting of a job's workers (docs/consistency.md) --
 
-// The bound before the first change: small, and yet a job whose workers are slow in turns does not wait most
-// of its time until the first change.
+// The bound before the first change: so large that a job whose workers are slow in turns does not wait most
+// of its time until then.
 inline constexpr uint32_t kFirstBound = 8;
 // The smallest bound. A reader goes by it where it does not know what was agreed.
 inline constexpr uint32_t kSmallestBound = 1;

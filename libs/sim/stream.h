@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -138,6 +139,20 @@ class Network {
 
   std::vector<std::shared_ptr<Connection>> connections_;
   uint64_t dialed_ = 0;
+};
+
+// Dials from one host. Borrows both.
+class HostDialer final : public world::Dialer {
+ public:
+  HostDialer(Network& network, Host& host) : network_(network), host_(host) {}
+  std::unique_ptr<world::StreamPort> Dial(const std::string& address, world::StreamKind kind,
+                                          std::shared_ptr<world::StreamHandler> handler) override {
+    return network_.Dial(host_, address, kind, std::move(handler));
+  }
+
+ private:
+  Network& network_;
+  Host& host_;
 };
 
 }  // namespace paceline::sim

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +14,9 @@
 namespace paceline::sim {
 namespace {
 
+using ::testing::Ge;
 using ::testing::Le;
+using ::testing::SizeIs;
 
 class PausesTest : public ::testing::TestWithParam<Pauses::Setup> {};
 
@@ -26,7 +29,9 @@ TEST_P(PausesTest, NobodyWaitsForATimerOrADisk) {
     Pauses::Setup setup = GetParam();
     setup.seed = seed;
     Pauses pauses(setup);
-    for (Pauses::Swap& swap : pauses.Run()) swaps.push_back(std::move(swap));
+    std::vector<Pauses::Swap> ended = pauses.Run();
+    ASSERT_THAT(ended, SizeIs(Ge(32u))) << "half of the segments go to the new shards, and come back";
+    std::ranges::move(ended, std::back_inserter(swaps));
     ASSERT_TRUE(pauses.violations().empty()) << pauses.violations().front().what;
     pulls.insert(pulls.end(), pauses.pulls().begin(), pauses.pulls().end());
   }

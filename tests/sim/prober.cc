@@ -14,19 +14,6 @@ constexpr absl::Duration kPullEvery = absl::Milliseconds(2);
 
 }  // namespace
 
-class Prober::Dialer final : public world::Dialer {
- public:
-  Dialer(World& world, Host& host) : world_(world), host_(host) {}
-  std::unique_ptr<world::StreamPort> Dial(const std::string& address, world::StreamKind kind,
-                                          std::shared_ptr<world::StreamHandler> handler) override {
-    return world_.network.Dial(host_, address, kind, std::move(handler));
-  }
-
- private:
-  World& world_;
-  Host& host_;
-};
-
 class Prober::Sink final : public sdk::PullSink {
  public:
   Sink(Prober& prober, uint32_t segment) : prober_(prober), segment_(segment), asked_(prober.world_.Now()) {}
@@ -52,7 +39,7 @@ void Prober::ProberGate::Enter(absl::FunctionRef<void()> inside) {
 
 Prober::Prober(World& world, SimCoordinator& coordinator)
     : world_(world),
-      dialer_(std::make_unique<Dialer>(world, host_)),
+      dialer_(world.network, host_),
       api_(world, coordinator, host_),
       gate_(std::make_shared<ProberGate>(*this)) {
   world_.network.watcher = this;
@@ -71,7 +58,7 @@ void Prober::Begin() {
                                 .rank = std::nullopt,
                                 .timeout = kTimeout,
                                 .start_timeout = kTimeout};
-  gate_->core = std::make_unique<sdk::ClientCore>(options, api_, *dialer_, world_.clock, random_, gate_,
+  gate_->core = std::make_unique<sdk::ClientCore>(options, api_, dialer_, world_.clock, random_, gate_,
                                                   /*cache_bytes_max=*/0);
   gate_->Enter([&] {
     gate_->core->Open([this](const absl::Status& status) {

@@ -36,7 +36,6 @@ class Prober final : private StreamWatcher {
     Prober& owner;
     std::unique_ptr<sdk::ClientCore> core;
   };
-  class Dialer;
   class Sink;
 
   void Arm();
@@ -47,7 +46,7 @@ class Prober final : private StreamWatcher {
 
   World& world_;
   Host host_{.name = "prober"};
-  std::unique_ptr<world::Dialer> dialer_;
+  HostDialer dialer_;
   SimCoordinatorApi api_;
   world::SplitMix64 random_{7};
   std::shared_ptr<ProberGate> gate_;

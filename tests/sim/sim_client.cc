@@ -27,19 +27,6 @@ constexpr CacheSize kCaches[] = {{.bytes = 0}, {3 * 1024}, {64 * 1024}, {64 * 10
 
 }  // namespace
 
-class SimClient::Dialer final : public world::Dialer {
- public:
-  Dialer(World& world, Host& host) : world_(world), host_(host) {}
-  std::unique_ptr<world::StreamPort> Dial(const std::string& address, world::StreamKind kind,
-                                          std::shared_ptr<world::StreamHandler> handler) override {
-    return world_.network.Dial(host_, address, kind, std::move(handler));
-  }
-
- private:
-  World& world_;
-  Host& host_;
-};
-
 // A read under way, judged when it ends.
 struct SimClient::Reading {
   uint64_t start = 0;
@@ -85,7 +72,7 @@ SimClient::SimClient(World& world, SimCoordinator& coordinator, std::string name
       coordinator_(coordinator),
       host_{.name = std::move(name)},
       job_(std::move(job)),
-      dialer_(std::make_unique<Dialer>(world, host_)),
+      dialer_(world.network, host_),
       api_(std::make_unique<SimCoordinatorApi>(world, coordinator, host_)),
       gate_(std::make_shared<SimGate>(*this)) {}
 
@@ -117,7 +104,7 @@ void SimClient::Start(uint32_t workers, Consistency consistency, Consistency fol
                                 .start_timeout = kStartTimeout,
                                 .slice_bytes = world_.prioritised ? kSmallSlice : sdk::kFrameBytes};
   const CacheSize& cache = kCaches[world_.Below(std::size(kCaches))];
-  gate_->core = std::make_unique<sdk::ClientCore>(options, *api_, *dialer_, world_.clock, random_, gate_,
+  gate_->core = std::make_unique<sdk::ClientCore>(options, *api_, dialer_, world_.clock, random_, gate_,
                                                   cache.bytes, cache.trial_rows);
   if (world_.prioritised) gate_->core->RecordTo(&numbers_);
   gate_->core->cache().Watch(this);

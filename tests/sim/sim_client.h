@@ -177,8 +177,7 @@ class SimClient : private sdk::CacheWatcher {
   std::vector<std::shared_ptr<Reading>> bounded_;  // reads under a value bound that have not ended
   absl::Time armed_ = absl::InfiniteFuture();
   world::SplitMix64 random_{0};
-  class Dialer;
-  std::unique_ptr<world::Dialer> dialer_;
+  HostDialer dialer_;
   std::unique_ptr<SimCoordinatorApi> api_;
   std::shared_ptr<SimGate> gate_;
 };

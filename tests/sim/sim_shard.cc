@@ -42,19 +42,6 @@ shard::ShardOptions OptionsOf(uint32_t index, bool durable) {
   return options;
 }
 
-class SimShard::ToShards final : public world::Dialer {
- public:
-  ToShards(World& world, Host& host) : world_(world), host_(host) {}
-  std::unique_ptr<world::StreamPort> Dial(const std::string& address, world::StreamKind kind,
-                                          std::shared_ptr<world::StreamHandler> handler) override {
-    return world_.network.Dial(host_, address, kind, std::move(handler));
-  }
-
- private:
-  World& world_;
-  Host& host_;
-};
-
 SimShard::SimShard(World& world, SimCoordinator& coordinator, uint32_t index, bool disk, bool durable,
                    SnapshotShare* share)
     : world_(world),
@@ -65,7 +52,7 @@ SimShard::SimShard(World& world, SimCoordinator& coordinator, uint32_t index, bo
       peer_address_(absl::StrCat("shard-", index, ":2")),
       host_{.name = absl::StrCat("shard-", index), .up = false},
       clock_(world.scheduler, 1),
-      dialer_(std::make_unique<ToShards>(world, host_)),
+      dialer_(world.network, host_),
       disk_(disk ? std::make_unique<SimDisk>(world) : nullptr),
       share_(share),
       shard_(Make()) {
@@ -279,7 +266,7 @@ void SimShard::EndInOrder() {
 }
 
 world::Dialer& SimShard::dialer() {
-  return *dialer_;
+  return dialer_;
 }
 
 void SimShard::ChangeConfigs(v1::ChangeConfigsRequest request,

@@ -72,8 +72,6 @@ class SimShard final : private shard::Probe, private shard::Peers {
   void ForEachHost(const std::function<void(shard::SegmentHost&)>& visit);
 
  private:
-  class ToShards;
-
   std::unique_ptr<shard::Shard> Make(shard::Disk* disk = nullptr, shard::DiskContents contents = {});
   // False: the disk cannot be read; the process has ended, and is started again.
   bool Load(uint64_t start);
@@ -116,7 +114,7 @@ class SimShard final : private shard::Probe, private shard::Peers {
   absl::Time taking_over_until_ = absl::InfinitePast();
   DriftingClock clock_;
   std::function<bool()> may_end_;  // not empty: it was told to end
-  std::unique_ptr<ToShards> dialer_;
+  HostDialer dialer_;
   std::unique_ptr<SimDisk> disk_;               // null: there is none
   std::vector<std::unique_ptr<SimDisk>> gone_;  // dead writers still refer to these
   std::unique_ptr<SimDiskWriter> writer_;

@@ -43,10 +43,11 @@ struct Ssp {
   // It works for sparse tables that are applied on arrival, and has no effect on others.
   bool refresh = false;
 
-  // True: the bound follows how long the job's workers wait for one another, from 1 up to `staleness`. The
-  // coordinator chooses it, and all segments agree on the clock from which on it counts
-  // (docs/consistency.md). So a read promises what it promises under `staleness`, and mostly more; `catch_up`
-  // is scaled down with the bound. Needs shards of feature level 2, otherwise the bound stays at 1.
+  // True: the bound follows how long the job's workers wait for one another, from 1 up to `staleness`. It
+  // begins at 8. The coordinator chooses the next one, and all segments agree on the clock from which on it
+  // counts; a larger one counts as soon as the client is told of it (docs/consistency.md). So a read promises
+  // what it promises under `staleness`, and mostly more; `catch_up` is scaled down with the bound. Needs
+  // shards of feature level 2, otherwise the bound stays as it began.
   bool adaptive = false;
 };
 

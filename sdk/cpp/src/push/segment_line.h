@@ -133,7 +133,7 @@ class SegmentLine {
   Timers::Id held_until;
   MapVersion held_for_map;
   std::string refused;  // the primary's message when it refused; nothing was committed since
-  int refusals = 0;     // so many
+  int refusals = 0;     // in a row, of that primary
 
  private:
   struct Seal {

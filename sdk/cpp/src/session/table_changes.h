@@ -25,10 +25,10 @@ class RowCache;
 // 3 … of the table, each from a clock on: at clock c the newest of those that begin at c or earlier is in
 // force.
 //
-// - **Bounds.** A worker at clock c reads by the bound in force at c, or by that of the newest change if it
-// is
-//   larger: a larger bound counts as soon as the worker knows it, for its job waits meanwhile. A smaller one
-//   counts from its clock on. Where the worker was not told what is in force it reads by the newest change.
+// - **Bounds.** A worker at clock c reads by the bound in force at c, or by that of the newest change if that
+//   is larger: a larger bound counts as soon as the worker knows it, since its job waits meanwhile. A smaller
+//   one counts from its clock on. Where the worker was not told what is in force it reads by the newest
+//   change.
 // - **Rates.** The cache applies the client's own pushes to cached rows at the rates in force at its clock.
 //   When these change, or turn out to have changed, rows that hold own pushes that no certificate covers are
 //   read anew: they may have been applied at other rates than at the shard. A client without a clock does not

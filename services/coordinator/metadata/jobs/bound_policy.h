@@ -13,13 +13,12 @@ namespace paceline::coordinator {
 // rows of the table; that of the job is its median worker's.
 //
 // - **Up:** from a share of 5 % the bound doubles, period after period. The climb ends when waiting is less,
-// at
-//   the largest bound, or when a step has saved less than a tenth and the others wait for the same worker as
-//   before: a steady straggler, whom no bound makes faster. Then it halves, from where the climb began, while
-//   they wait no longer.
-// - **Settle:** then it takes the smallest bound of those with which the share was as small as with any,
-//   but for a tenth or 4 % of the time, which staler values would cost as well. If they still wait as much
-//   there, the next climb is 8 periods away, then 16, 32, 64.
+//   or at the largest bound. It also ends when a step has saved less than a tenth and the others wait for the
+//   same worker as before: a steady straggler, whom no bound makes faster. Then the bound halves, from where
+//   the climb began, while the others wait no longer.
+// - **Settle:** then it takes the smallest tried bound whose share was as small as with any other, but for a
+//   tenth or 4 % of the time, which staler values would cost as well. If they still wait as much there, the
+//   next climb is 8 periods away, then 16, 32, 64.
 // - **Down:** after eight calm periods, each with a share below 1 %, it takes a quarter away, at least 1. If
 //   the share is 2.5 % then, the quarter comes back, and the next try is twice as far away.
 //
