@@ -62,6 +62,7 @@ constexpr const char* kMarks[] = {
     "a table is reduced",
     "a table rests in a cache",
     "a bound changes",
+    "a bound has grown",
     "a tick does not speak for a segment",
     "a tick needs no grant",
     "keys are named by their list",

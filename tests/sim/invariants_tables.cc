@@ -187,6 +187,7 @@ void Invariants::Bound(SessionId session, TableId table, Clock reader, Clock bou
   }
   // Where it was not told what is in force, a client takes that for the smallest.
   const bool meant = bound == std::min(most, std::max(in_force, newest)) || bound == std::min(most, newest);
+  if (bound > clock::kFirstBound) marks_.Hit("a bound has grown");
   if (!meant) violated(absl::StrCat(in_force, " is in force, and ", newest, " is agreed"));
 }
 

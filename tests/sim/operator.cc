@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/sim/plan.h"
 
 namespace paceline::sim {
 namespace {
@@ -100,7 +101,7 @@ void Operator::ChangeRates() {
   if (when == 1) {
     request.set_at_clock(world_.invariants.ledger(SegmentId(0)).MinClock(table->job) + world_.Below(12));
   }
-  if (bounds_ && world_.Chance(0.8)) request.set_bound(1 + static_cast<uint32_t>(world_.Below(8)));
+  if (bounds_ && world_.Chance(0.8)) request.set_bound(1 + static_cast<uint32_t>(world_.Below(kBoundMost)));
   Do(absl::StrCat("change rates: ", request.ShortDebugString()), [this, request](Ended ended) {
     api_.ChangeRule(request, kTimeout, [ended](auto reply) { ended(reply.status()); });
   });

@@ -98,7 +98,7 @@ void AddBounds(Plan& plan) {
     const bool bounded = worker.staleness.has_value() && !worker.bsp && !worker.told;
     if (!bounded || !world::Chance(random, 0.8)) continue;
     worker.adaptive = true;
-    worker.staleness = 8;
+    worker.staleness = kBoundMost;
   }
   plan.bounds = true;
   plan.operations += 8;

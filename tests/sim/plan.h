@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "libs/clock/consistency.h"
 #include "libs/log/change_log.h"
 #include "libs/world/random.h"
 #include "paceline/table_schema.h"
@@ -59,6 +60,9 @@ struct Fault {
   FaultKind kind = FaultKind::kBreak;
   absl::Duration at;  // from the start of the run
 };
+
+// The largest bound of a worker that follows the waiting: its bound grows as well as falls.
+inline constexpr uint32_t kBoundMost = 2 * clock::kFirstBound;
 
 // The behaviour of one worker.
 struct WorkerPlan {

@@ -115,11 +115,15 @@ void Promptness::Staged(SimShard& shard) const {
                                             shard.shard().staged_bytes(), " are counted"));
 }
 
-// One that has asked for the next configuration may not give up.
+// One that has asked for the next configuration may not give up. Where one was given up, an operator may
+// have begun another in the same step.
 void Promptness::HandedOver(SimShard& shard, const log::Primary& primary, absl::Time now) {
-  HandOver& one = hand_overs_[{shard.host().name, primary.segment().id()}];
+  const SegmentId segment = primary.segment().id();
+  HandOver& one = hand_overs_[{shard.host().name, segment}];
   const bool waits = primary.handing_over() && primary.MayAnswer() && !shard.host().Paused(now);
-  if (!waits || one.epoch != primary.epoch()) one = {.epoch = primary.epoch(), .since = now};
+  const uint64_t begun = shard.shard().context().host(segment).events().hand_overs;
+  if (!waits || one.epoch != primary.epoch() || one.begun != begun)
+    one = {.epoch = primary.epoch(), .begun = begun, .since = now};
   if (now - one.since <= log::HandOver::kMax * (1 + log::kDrift) + kVisited) return;
   Violated("a hand-over is neither asked for nor given up");
 }

@@ -45,6 +45,7 @@ class Promptness {
   std::string where_;  // the primary that is looked at
   struct HandOver {
     Epoch epoch;
+    uint64_t begun = 0;  // so many, with this one, since the shard started
     absl::Time since;
   };
   std::map<std::pair<std::string, SegmentId>, HandOver> hand_overs_;
