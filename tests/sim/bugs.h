@@ -25,7 +25,7 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kDedupForgotten, "dedup_forgotten", "Once", 1},
     NamedBug{Bug::kSessionCollected, "session_collected", "Fenced", 2},
     NamedBug{Bug::kLateOpenAccepted, "late_open_accepted", "Fenced", 1},
-    NamedBug{Bug::kJoinBelowMinClock, "join_below_min_clock", "Join", 6},
+    NamedBug{Bug::kJoinBelowMinClock, "join_below_min_clock", "Join", 7},
     NamedBug{Bug::kTickCountedEarly, "tick_counted_early", "Sealed", 1},
     NamedBug{Bug::kFinishedEarly, "finished_early", "Sealed", 1},
     NamedBug{Bug::kUnnamedSealed, "unnamed_sealed", "Sealed", 7},
