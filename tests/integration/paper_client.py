@@ -109,8 +109,9 @@ class Client(Session):
     def send(self, member, segments):
         """Whatever is due to one shard, which the map says is the primary of these segments."""
         ticked = self.worker and self.clock > self.start
-        unsent = any(line.sent < line.made for at, line in self.lines.items() if at[0] in segments)
-        if (ticked or unsent or ("Push", *member) in self.streams) and (stream := self.stream_to("Push", member)):
+        # What was sent on a stream that broke since is due again.
+        due = any(line.committed < line.made for at, line in self.lines.items() if at[0] in segments)
+        if (ticked or due or ("Push", *member) in self.streams) and (stream := self.stream_to("Push", member)):
             self.send_parts(stream, segments)
             if ticked:
                 self.send_tick(stream, segments)
