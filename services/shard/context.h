@@ -77,8 +77,9 @@ struct View {
   std::shared_ptr<const ring::SegmentMap> map;  // null before the first
   std::shared_ptr<const Catalogue> catalogue = std::make_shared<const Catalogue>();
   bool stopping = false;
-  bool emptied = false;  // the folder has no owner any more
-  uint64_t term = 0;     // 0: not known
+  bool takes_copies = true;  // of segments that this shard does not follow yet
+  bool emptied = false;      // the folder has no owner any more
+  uint64_t term = 0;         // 0: not known
 
   // 0 and 0 before the first map.
   MapVersion map_version() const { return map == nullptr ? MapVersion() : map->version(); }

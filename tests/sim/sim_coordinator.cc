@@ -420,7 +420,8 @@ void SimCoordinator::OnMap(const v1::Map& map) {
   if (before_doubt_.has_value() && map.version() == before_doubt_->version()) map_ = *before_doubt_;
   before_doubt_.reset();
   if (store_->in_doubt) before_doubt_ = map_;
-  map_at_ = clock_.Now();
+  // Its author also writes the present one again, with the commit after one that has failed.
+  if (!store_->in_doubt && map.version() != map_.version()) map_at_ = clock_.Now();
   if (map.version() < map_.version()) {
     world_.verdict.Violated("Owned", absl::StrCat("map ", map.version(), " follows map ", map_.version()));
   }

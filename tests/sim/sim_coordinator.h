@@ -168,7 +168,7 @@ class SimCoordinator final : private coordinator::ShardCaller, private coordinat
   // -- moves by load; times are on its clock --
   // Starts of shards, when each last told the present start of the coordinator its load.
   std::map<std::pair<uint32_t, uint64_t>, absl::Time> told_load_;
-  absl::Time map_at_;                             // when the last map came to the store
+  absl::Time map_at_;                             // when the last map that its author knows came to the store
   std::map<uint32_t, absl::Time> moved_by_load_;  // segments, when last
   std::map<std::string, uint32_t> draining_;      // shards, by their keys in the store
   bool drains_in_doubt_ = false;                  // the author does not know all of these

@@ -32,7 +32,9 @@ void SimCoordinator::MovesByLoad(uint32_t segment, uint32_t from, uint32_t to) {
       return violated("while segments have a copy too few or too many");
     const auto told = told_load_.find({config.primary().shard(), config.primary().incarnation()});
     if (told == told_load_.end() || (!before_doubt_.has_value() && told->second < map_at_))
-      return violated("and the coordinator does not know the load of all primaries of the present map");
+      return violated(absl::StrCat("and the coordinator does not know the load of shard ",
+                                   config.primary().shard(), " (incarnation ", config.primary().incarnation(),
+                                   ") under the present map, of ", absl::FormatTime(map_at_)));
   }
 }
 

@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 #include "libs/base/test_util/status_matchers.h"
 #include "libs/engine/memory_engine.h"
+#include "libs/wire/replicate_frame.h"
 #include "libs/world/real_clock.h"
 #include "services/shard/disk/disk_contents.h"
 #include "services/shard/shard.h"
@@ -37,6 +38,49 @@ class EngineDisk final : public Disk {
 
  private:
   const std::unique_ptr<engine::Engine> engine_;
+};
+
+// The other shard's end of a Replicate stream.
+class Peer : public world::StreamPort {
+ public:
+  explicit Peer(std::shared_ptr<world::AcceptedStream> stream) : stream_(std::move(stream)) {
+    stream_->Attach(std::shared_ptr<world::StreamPort>(std::shared_ptr<void>(), this));
+    wire::ReplicateFrame hello;
+    hello.head.mutable_hello()->set_cluster(kCluster);
+    for (const auto& [member, shard] : {std::pair(hello.head.mutable_hello()->mutable_from(), kOther),
+                                        std::pair(hello.head.mutable_hello()->mutable_target(), kSelf)}) {
+      member->set_shard(shard);
+      member->set_incarnation(5);
+    }
+    stream_->OnFrame(wire::Encode(hello));
+  }
+  void Kick() override {
+    absl::Cord bytes;
+    while (stream_->NextFrame(&bytes)) {
+      v1::ReplicateReply reply;
+      ASSERT_TRUE(reply.ParseFromString(std::string(bytes)));
+      if (!reply.refused().empty()) refused = reply.refused();
+      acks += reply.acks_size();
+    }
+  }
+  void Close(absl::Status) override {}
+  // As the primary of segment 0: whether the shard has anything of it.
+  void Ask(uint64_t epoch) {
+    v1::ReplicateRequest::Segment head;
+    head.set_segment(0);
+    head.set_epoch(epoch);
+    head.set_transfer(++transfers_);
+    wire::ReplicateFrame frame;
+    frame.Add(std::move(head), absl::Cord());
+    stream_->OnFrame(wire::Encode(frame));
+  }
+
+  std::string refused;
+  int acks = 0;
+
+ private:
+  std::shared_ptr<world::AcceptedStream> stream_;
+  uint64_t transfers_ = 0;
 };
 
 class FolderTest : public ::testing::Test {
@@ -102,6 +146,28 @@ TEST_F(FolderTest, AMembersFolderIsNotEmptied) {
   ASSERT_THAT(Install(2, kOther), IsOk());
   EXPECT_THAT(Empty(), IsOk());
   EXPECT_EQ(Found().owner.cluster, 0u);
+}
+
+// The call was sent before the drain was cancelled. By now the shard is given segments again, and the map
+// that names it may be on its way.
+TEST_F(FolderTest, AFolderIsNotEmptiedWhileAPrimarySendsACopy) {
+  ASSERT_THAT(Install(1, kOther), IsOk());
+  Peer primary(shard_.NewReplicaStream());
+  primary.Ask(1);
+  ASSERT_EQ(primary.acks, 1) << primary.refused;
+  EXPECT_THAT(Empty(), StatusIs(StatusCode::kFailedPrecondition, HasSubstr("segment 0, or becomes one")));
+  EXPECT_FALSE(SaysEmptied());
+  primary.Ask(1);
+  EXPECT_EQ(primary.acks, 2) << "it goes on: " << primary.refused;
+}
+
+TEST_F(FolderTest, AShardWhoseFolderIsEmptiedTakesNoCopy) {
+  ASSERT_THAT(Install(1, kOther), IsOk());
+  Peer primary(shard_.NewReplicaStream());
+  ASSERT_THAT(Empty(), IsOk());
+  primary.Ask(1);
+  EXPECT_EQ(primary.acks, 0);
+  EXPECT_THAT(primary.refused, HasSubstr("takes no copies"));
 }
 
 // No segment says which rates a table has by the coordinator's list.

@@ -44,17 +44,19 @@ void Shard::EmptyFolder(const v1::EmptyFolderRequest& request,
   if (const std::string old = WhyTooOld(request.map_version()); !old.empty()) {
     return done(absl::UnavailableError(old));
   }
-  // The shard may have become a member since the call was sent.
+  // The call may be late: the shard may have become a member since it was sent, or be about to. No copy
+  // begins from here on, so those that the look finds are all there are.
+  context_.Publish([](View& view) { view.takes_copies = false; });
   auto member_of = std::make_shared<std::atomic<int64_t>>(-1);
   const auto look = [member_of](SegmentHost& host) {
-    const SegmentHost::Role role = host.role();
-    if (role == SegmentHost::Role::kPrimary || role == SegmentHost::Role::kReplica) *member_of = host.id().v;
+    if (host.MayBeMember()) *member_of = host.id().v;
   };
   context_.ForEachSegment(look, [this, member_of, done = std::move(done)]() mutable {
     if (const int64_t segment = *member_of; segment >= 0) {
+      context_.Publish([](View& view) { view.takes_copies = !view.emptied; });
       return done(absl::FailedPreconditionError(
           absl::StrCat(options().name, " is a member of segment ", segment,
-                       ": its folder is emptied once other shards have its rows")));
+                       ", or becomes one: its folder is emptied once other shards have its rows")));
     }
     const auto now = context_.Publish([](View& view) { view.emptied = view.stopping = true; });
     if (context_.disk() == nullptr) return done(v1::EmptyFolderReply());

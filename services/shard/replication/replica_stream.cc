@@ -72,8 +72,12 @@ void ReplicaStream::HandOutSegments(wire::ReplicateFrame frame) {
                  ring_bits = context_.view()->map->ring_bits(), sent](const std::vector<int>& mine) {
                   std::vector<v1::ReplicateReply::Ack> acks;
                   acks.reserve(mine.size());
+                  const bool takes_copies = context_.view()->takes_copies;
                   for (const int s : mine) {
                     const v1::ReplicateRequest::Segment& head = sent->frame.head.segments(s);
+                    if (!takes_copies && !context_.host(SegmentId(head.segment())).MayBeMember())
+                      return Refuse(absl::StrCat(context_.options().name, " takes no copies: its folder is ",
+                                                 "being marked as emptied"));
                     SegmentHost::Answer later = [stream = weak_from_this()](v1::ReplicateReply::Ack ack) {
                       if (const auto alive = stream.lock()) alive->Answer({std::move(ack)});
                     };

@@ -178,7 +178,10 @@ std::optional<v1::ReplicateReply::Ack> SegmentHost::Follow(const ring::Member& f
   if (IsLate(from, frame.transfer())) return std::nullopt;
   watch_.Begin(epoch, around_.clock->Now());
   On(Event::kFrame, {.ring_bits = ring_bits});
-  if (auto* learner = std::get_if<Learner>(&state_)) learner->left_out_since = around_.clock->Now();
+  if (auto* learner = std::get_if<Learner>(&state_)) {
+    learner->left_out_since = around_.clock->Now();
+    learner->taught = true;
+  }
   // Nobody was told that parts on a learner's disk are acknowledged: a disk that hangs must not fill the
   // memory.
   const bool counted_on = role() == Role::kReplica || frame.awaited();
@@ -290,6 +293,11 @@ bool SegmentHost::HandOver(Epoch epoch, const ring::Member& to) {
   if (!primary()->HandOver(to)) return false;
   if (!before) ++events_.hand_overs;
   return true;
+}
+
+bool SegmentHost::MayBeMember() const {
+  const auto* learner = std::get_if<Learner>(&state_);
+  return role() == Role::kPrimary || role() == Role::kReplica || (learner != nullptr && learner->taught);
 }
 
 absl::Duration SegmentHost::LeftOverMax(const Following& following) const {

@@ -133,6 +133,8 @@ class SegmentHost {
   // the same tenure still speaks for it.
   uint64_t tenure() const { return primary() != nullptr ? tenure_ : 0; }
   Role role() const { return static_cast<Role>(state_.index()); }
+  // The configuration names this shard, or may do so before it hears of that: a primary sends it a copy.
+  bool MayBeMember() const;
   SegmentId id() const { return id_; }
   Epoch epoch() const { return epoch_; }
 
@@ -167,6 +169,7 @@ class SegmentHost {
     Following following;
     std::string awaits = {};                             // as Elsewhere's
     absl::Time left_out_since = absl::InfiniteFuture();  // and not spoken to since
+    bool taught = false;  // a primary has sent frames: it may be a member before this shard knows
   };
   struct Lost {
     std::string message;

@@ -204,16 +204,17 @@ void SegmentHost::LeaveOut(const ring::SegmentConfig& config, const ring::Member
   // This copy disagreed with the only member that is left. If that one ends it may be the last.
   const bool disagreed = role() == Role::kReplica && last_ack_.state() != v1::ReplicateReply::HOLDS;
   if (role() != Role::kLearner) state_.emplace<Learner>(Learner{.following = TakeFollowing()});
-  auto& [following, awaits, left_out_since] = std::get<Learner>(state_);
+  Learner& learner = std::get<Learner>(state_);
+  Following& following = learner.following;
   following.may_be_needed = config.replicas.empty() && (disagreed || following.may_be_needed);
   const auto mine = [&](const ring::Member& member) { return member.shard == self.shard; };
   // The copy that an earlier start left on the disk may be the only one.
   const bool last_copy =
       following.restored && (mine(config.primary) || std::ranges::any_of(config.replicas, mine));
-  awaits = WhoTakesOver(config, self);
-  if (mine(config.primary) && last_copy) awaits = "it is being recovered from disk";
-  if (left_out_since == absl::InfiniteFuture()) left_out_since = around_.clock->Now();
-  if (last_copy) left_out_since = absl::InfiniteFuture();
+  learner.awaits = WhoTakesOver(config, self);
+  if (mine(config.primary) && last_copy) learner.awaits = "it is being recovered from disk";
+  if (learner.left_out_since == absl::InfiniteFuture()) learner.left_out_since = around_.clock->Now();
+  if (last_copy) learner.left_out_since = absl::InfiniteFuture();
 }
 
 void SegmentHost::Drop() {
