@@ -185,12 +185,7 @@ void Shard::MakeHosts(const ring::SegmentMap& map) {
 
 void Shard::Configure(const std::shared_ptr<const View>& view) {
   if (view->map == nullptr || view->self.incarnation == Incarnation()) return;
-  if (context_.disk() != nullptr && !view->emptied && !disk_marked_.exchange(true)) {
-    engine::Batch batch;
-    batch.Add(
-        NoteOf({.cluster = view->cluster, .shard = view->self.shard, .ring_bits = view->map->ring_bits()}));
-    context_.disk()->Write(std::move(batch));
-  }
+  NoteOwner(*view);
   NoteKnown(*view);
   context_.Follow(view, [this] { context_.VisitSoon(); });
 }

@@ -7,7 +7,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "libs/base/feature_level.h"
+#include "libs/base/mutex.h"
 #include "libs/log/shard_side.h"
 #include "libs/ring/segment_map.h"
 #include "libs/world/clock.h"
@@ -143,8 +145,13 @@ class Shard {
   template <class Entry>
   void ForEntries(const google::protobuf::RepeatedPtrField<Entry>& entries,
                   std::function<void(SegmentHost&, const Entry&, size_t index)> visit, Context::Done done);
+  // Writes to the folder whose it is, once.
+  void NoteOwner(const View& view) ABSL_LOCKS_EXCLUDED(folder_mutex_);
   // Writes to the folder what no segment records; a coordinator's store must not be behind it.
-  void NoteKnown(const View& view);
+  void NoteKnown(const View& view) ABSL_LOCKS_EXCLUDED(folder_mutex_);
+  // Marks the folder as emptied, after the last write of any other kind, and serves nothing from here on.
+  void GiveUpFolder(std::function<void(absl::StatusOr<v1::EmptyFolderReply>)> done)
+      ABSL_LOCKS_EXCLUDED(folder_mutex_);
   // Makes the ring of the first map, with what the disk has of its segments.
   void MakeHosts(const ring::SegmentMap& map);
   // Tells every segment of the map, if the shard knows who it is.
@@ -155,6 +162,8 @@ class Shard {
   std::shared_ptr<ReplicaLinks> links_;   // null: without peers
   DiskContents contents_;                 // its segments are handed on with the first map
   std::atomic<bool> disk_marked_{false};  // the disk knows whose it is
+  std::atomic<bool> emptying_{false};     // a call that asks for it is under way
+  Mutex folder_mutex_;                    // of its notes: none comes after the mark that it is emptied
   Surroundings around_;
   std::unique_ptr<SnapshotTasks> snapshots_;
   std::atomic<uint64_t> described_{0};  // beats

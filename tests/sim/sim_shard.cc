@@ -358,10 +358,11 @@ void SimShard::Beat(uint64_t start) {
         [this, beat, start, asked](absl::StatusOr<v1::BeatReply> reply) {
           if (!Is(start)) return;
           if (reply.ok()) shard_->HeardCoordinator(asked);
-          // The call of a start that died while it joined has come late: this process ends, and is started
-          // again.
-          if (disk_ != nullptr && absl::IsFailedPrecondition(reply.status())) {
-            world_.marks.Hit("a shard is superseded by an earlier start");
+          // It was removed, or its drain was cancelled too late; or the call of a start that died while it
+          // joined has come late. The process ends, and is started again.
+          if (absl::IsFailedPrecondition(reply.status())) {
+            if (disk_ != nullptr && !beat.emptied())
+              world_.marks.Hit("a shard is superseded by an earlier start");
             return StartAgain();
           }
           if (reply.ok()) shard_->NoteTerm(reply->term());

@@ -28,6 +28,15 @@ void Shard::ForEntries(const google::protobuf::RepeatedPtrField<Entry>& entries,
 
 void Shard::Fence(const v1::FenceRequest& request, std::function<void(absl::StatusOr<v1::FenceReply>)> done) {
   if (absl::Status meant = CheckMeant(request); !meant.ok()) return done(std::move(meant));
+  if (view()->emptied) {
+    v1::FenceReply reply;
+    for (const v1::FenceRequest::Segment& entry : request.segments()) {
+      v1::FenceReply::Segment& answer = *reply.add_segments();
+      answer.set_segment(entry.segment());
+      answer.set_why_not(absl::StrCat(options().name, " has marked its folder as emptied"));
+    }
+    return done(std::move(reply));
+  }
   auto answers = std::make_shared<std::vector<v1::FenceReply::Segment>>(request.segments_size());
   ForEntries<v1::FenceRequest::Segment>(
       request.segments(),

@@ -167,7 +167,7 @@ TEST_F(FolderTest, AShardWhoseFolderIsEmptiedTakesNoCopy) {
   ASSERT_THAT(Empty(), IsOk());
   primary.Ask(1);
   EXPECT_EQ(primary.acks, 0);
-  EXPECT_THAT(primary.refused, HasSubstr("takes no copies"));
+  EXPECT_THAT(primary.refused, HasSubstr("has marked its folder as emptied"));
 }
 
 // No segment says which rates a table has by the coordinator's list.

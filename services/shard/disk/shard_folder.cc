@@ -25,9 +25,18 @@ void Shard::NoteTerm(uint64_t term) {
   NoteKnown(*context_.Publish([&](View& view) { view.term = std::max(view.term, term); }));
 }
 
+void Shard::NoteOwner(const View& view) {
+  MutexLock lock(&folder_mutex_);
+  if (context_.disk() == nullptr || context_.view()->emptied || disk_marked_.exchange(true)) return;
+  engine::Batch batch;
+  batch.Add(NoteOf({.cluster = view.cluster, .shard = view.self.shard, .ring_bits = view.map->ring_bits()}));
+  context_.disk()->Write(std::move(batch));
+}
+
 // A folder without an owner has no data and gets no note.
 void Shard::NoteKnown(const View& view) {
-  if (context_.disk() == nullptr || !disk_marked_ || view.emptied) return;
+  MutexLock lock(&folder_mutex_);
+  if (context_.disk() == nullptr || !disk_marked_ || context_.view()->emptied) return;
   v1::Known known;
   known.set_map_version(view.map->version().v);
   known.set_term(view.term);
@@ -46,6 +55,8 @@ void Shard::EmptyFolder(const v1::EmptyFolderRequest& request,
   }
   // The call may be late: the shard may have become a member since it was sent, or be about to. No copy
   // begins from here on, so those that the look finds are all there are.
+  if (emptying_.exchange(true))
+    return done(absl::UnavailableError(absl::StrCat(options().name, " is at it, as an earlier call asked")));
   context_.Publish([](View& view) { view.takes_copies = false; });
   auto member_of = std::make_shared<std::atomic<int64_t>>(-1);
   const auto look = [member_of](SegmentHost& host) {
@@ -54,15 +65,31 @@ void Shard::EmptyFolder(const v1::EmptyFolderRequest& request,
   context_.ForEachSegment(look, [this, member_of, done = std::move(done)]() mutable {
     if (const int64_t segment = *member_of; segment >= 0) {
       context_.Publish([](View& view) { view.takes_copies = !view.emptied; });
+      emptying_ = false;
       return done(absl::FailedPreconditionError(
           absl::StrCat(options().name, " is a member of segment ", segment,
                        ", or becomes one: its folder is emptied once other shards have its rows")));
     }
-    const auto now = context_.Publish([](View& view) { view.emptied = view.stopping = true; });
-    if (context_.disk() == nullptr) return done(v1::EmptyFolderReply());
-    context_.disk()->Write(Emptied(now->map == nullptr ? contents_.owner.ring_bits : now->map->ring_bits()),
-                           [done = std::move(done)] { done(v1::EmptyFolderReply()); });
+    GiveUpFolder(std::move(done));
   });
+}
+
+void Shard::GiveUpFolder(std::function<void(absl::StatusOr<v1::EmptyFolderReply>)> done) {
+  int ring_bits = contents_.owner.ring_bits;
+  {
+    MutexLock lock(&folder_mutex_);
+    const auto now = context_.Publish([](View& view) { view.emptied = view.stopping = true; });
+    if (now->map != nullptr) ring_bits = now->map->ring_bits();
+  }
+  // Executors that did not know it have written what they had once they have come to this.
+  context_.ForEachSegment([](SegmentHost&) {},
+                          [this, ring_bits, done = std::move(done)]() mutable {
+                            emptying_ = false;
+                            if (context_.disk() == nullptr) return done(v1::EmptyFolderReply());
+                            context_.disk()->Write(Emptied(ring_bits), [done = std::move(done)] {
+                              done(v1::EmptyFolderReply());
+                            });
+                          });
 }
 
 }  // namespace paceline::shard

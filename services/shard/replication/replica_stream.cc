@@ -50,6 +50,8 @@ void ReplicaStream::OnFrame(absl::Cord bytes) {
   context_.probe().ReplicateReceived(Probe::Of(frame->head, bytes.size()));
   if (frame->head.has_hello()) return Greet(frame->head.hello());
   if (!from_.has_value()) return Refuse("hello: missing; the first frame of a stream is a hello, alone");
+  if (context_.view()->emptied)
+    return Refuse(absl::StrCat(context_.options().name, " has marked its folder as emptied"));
   HandOutBeacons(frame->head);
   if (frame->head.wishes_size() > 0) Carry(frame->head);
   HandOutSegments(*std::move(frame));
@@ -75,9 +77,8 @@ void ReplicaStream::HandOutSegments(wire::ReplicateFrame frame) {
                   const bool takes_copies = context_.view()->takes_copies;
                   for (const int s : mine) {
                     const v1::ReplicateRequest::Segment& head = sent->frame.head.segments(s);
-                    if (!takes_copies && !context_.host(SegmentId(head.segment())).MayBeMember())
-                      return Refuse(absl::StrCat(context_.options().name, " takes no copies: its folder is ",
-                                                 "being marked as emptied"));
+                    // The first frame only asks what is here, and is sent again.
+                    if (!takes_copies && !context_.host(SegmentId(head.segment())).MayBeMember()) continue;
                     SegmentHost::Answer later = [stream = weak_from_this()](v1::ReplicateReply::Ack ack) {
                       if (const auto alive = stream.lock()) alive->Answer({std::move(ack)});
                     };

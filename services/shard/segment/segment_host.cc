@@ -250,7 +250,7 @@ v1::FenceReply::Segment SegmentHost::JudgeFence(const v1::FenceRequest::Segment&
   } else if (request.only_if_silent() && epoch != fenced_ && !watch_.Silent(around_.clock->Now())) {
     reply.set_why_not("the primary has been heard in time");
   } else {
-    if (!Planted(Bug::kFenceSkipped)) fenced_ = epoch;
+    if (!Planted(Bug::kFenceSkipped)) Promise(epoch);
     reply.set_fenced(true);
     reply.set_lsn(follower()->position().lsn.v);
     reply.set_lsn_epoch(follower()->position().epoch.v);
@@ -268,7 +268,7 @@ v1::FenceReply::Segment SegmentHost::JudgeRecovery(const v1::FenceRequest::Segme
   } else if (epoch <= epoch_ || epoch < fenced_) {
     reply.set_why_not(absl::StrCat("it knows of epoch ", Newest().v));
   } else {
-    fenced_ = epoch;
+    Promise(epoch);
     reply.set_fenced(true);
     auto* learner = std::get_if<Learner>(&state_);
     if (learner != nullptr && (learner->following.restored || request.left_over())) {
@@ -295,9 +295,16 @@ bool SegmentHost::HandOver(Epoch epoch, const ring::Member& to) {
   return true;
 }
 
+void SegmentHost::Promise(Epoch epoch) {
+  fenced_ = epoch;
+  fenced_at_ = around_.clock->Now();
+}
+
 bool SegmentHost::MayBeMember() const {
   const auto* learner = std::get_if<Learner>(&state_);
-  return role() == Role::kPrimary || role() == Role::kReplica || (learner != nullptr && learner->taught);
+  const bool promised = fenced_ > epoch_ && around_.clock->Now() - fenced_at_ < kLeftOverMax;
+  return role() == Role::kPrimary || role() == Role::kReplica || promised ||
+         (learner != nullptr && learner->taught);
 }
 
 absl::Duration SegmentHost::LeftOverMax(const Following& following) const {

@@ -133,7 +133,8 @@ class SegmentHost {
   // the same tenure still speaks for it.
   uint64_t tenure() const { return primary() != nullptr ? tenure_ : 0; }
   Role role() const { return static_cast<Role>(state_.index()); }
-  // The configuration names this shard, or may do so before it hears of that: a primary sends it a copy.
+  // The configuration names this shard, or may do so before it hears of that: a primary sends it a copy, or
+  // it has promised the coordinator to go on with what it has.
   bool MayBeMember() const;
   SegmentId id() const { return id_; }
   Epoch epoch() const { return epoch_; }
@@ -218,6 +219,8 @@ class SegmentHost {
   static std::string WhoTakesOver(const ring::SegmentConfig& config, const ring::Member& self);
   v1::Refusal Moved() const;
 
+  // To follow no epoch before this one.
+  void Promise(Epoch epoch);
   v1::FenceReply::Segment JudgeFence(const v1::FenceRequest::Segment& request);
   v1::FenceReply::Segment JudgeRecovery(const v1::FenceRequest::Segment& request);
   // The event that a client waits for; empty: none is known.
@@ -257,7 +260,8 @@ class SegmentHost {
   State state_;
   Epoch epoch_;                 // of the newest configuration that is known
   ring::Member primary_named_;  // its primary
-  Epoch fenced_;                // promised to the coordinator
+  Epoch fenced_;                // promised to the coordinator …
+  absl::Time fenced_at_;        // … at this time
   // The members that claim to be primary of a newer epoch, and are not followed.
   struct Unnamed {
     Epoch epoch;

@@ -84,8 +84,11 @@ class Membership {
   const v1::BeatRequest* LastBeat(uint32_t shard) const;
   // True if the shard has given up its folder: it keeps and serves nothing, until it is started again.
   bool Emptied(uint32_t shard) const;
-  // True if it drains, and this or an earlier coordinator may have said that it may go.
+  // True if it has given up its folder, or drains and is being asked to, or may have been by an earlier
+  // coordinator: it gets no segment.
   bool MayGo(uint32_t shard) const;
+  // Why it did not mark its folder as emptied when it was asked last; empty: it did, or was not asked.
+  std::string WhyNotEmptied(uint32_t shard) const;
   // True if the shard can keep nothing at present: it acknowledges only updates on its disk, and the disk is
   // full or fails.
   bool DiskUseless(uint32_t shard) const;
@@ -124,10 +127,11 @@ class Membership {
   // Soft state of a shard: a restart of the coordinator forgets it.
   struct Soft {
     absl::Time heard;
-    bool met = false;       // it has beaten, joined, or may join: the store knows all that it knows
-    bool emptied = false;   // it has said to this coordinator that its folder is marked as emptied
-    bool emptying = false;  // it was asked to mark it: it may have, whatever becomes of the answer
-    bool answered = false;  // it has named the versions of its map and its list of tables
+    bool met = false;             // it has beaten, joined, or may join: the store knows all that it knows
+    bool emptied = false;         // it has said to this coordinator that its folder is marked as emptied
+    int emptying = 0;             // calls under way that ask it to mark its folder
+    std::string why_not_emptied;  // its refusal of the last such call; empty: none
+    bool answered = false;        // it has named the versions of its map and its list of tables
     std::optional<v1::BeatRequest> last;
     uint64_t map_version = 0;
     uint64_t catalogue_version = 0;

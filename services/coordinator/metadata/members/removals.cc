@@ -54,7 +54,7 @@ absl::StatusOr<v1::RemoveShardReply> Membership::Remove(const v1::RemoveShardReq
 }
 
 void Membership::EmptyFolderOf(const ShardRecord& known) {
-  soft_[known.info().shard()].emptying = true;
+  ++soft_[known.info().shard()].emptying;
   v1::EmptyFolderRequest request;
   request.set_cluster(context_.facts.cluster());
   request.mutable_target()->set_shard(known.info().shard());
@@ -64,7 +64,11 @@ void Membership::EmptyFolderOf(const ShardRecord& known) {
             [this, shard = known.info().shard(),
              nonce = known.nonce()](const absl::StatusOr<v1::EmptyFolderReply>& reply) {
               const ShardRecord* now = context_.facts.FindShard(shard);
-              if (reply.ok() && now != nullptr && now->nonce() == nonce) soft_[shard].emptied = true;
+              if (now == nullptr || now->nonce() != nonce) return;
+              Soft& soft = soft_[shard];
+              --soft.emptying;
+              soft.emptied |= reply.ok();
+              soft.why_not_emptied = reply.ok() ? "" : std::string(reply.status().message());
             });
 }
 
@@ -74,11 +78,18 @@ bool Membership::Emptied(uint32_t shard) const {
 }
 
 bool Membership::MayGo(uint32_t shard) const {
+  if (Emptied(shard)) return true;
   const ShardRecord* known = context_.facts.FindShard(shard);
   if (known == nullptr || !known->draining()) return false;
   const auto soft = soft_.find(shard);
-  const bool emptying = soft != soft_.end() && soft->second.emptying;
-  return Emptied(shard) || emptying || LastBeat(shard) == nullptr;
+  // It refuses the call if it is sent a copy. Then it is added, if that was wished for, and drains again.
+  const bool emptying = soft != soft_.end() && soft->second.emptying > 0;
+  return emptying || LastBeat(shard) == nullptr;
+}
+
+std::string Membership::WhyNotEmptied(uint32_t shard) const {
+  const auto soft = soft_.find(shard);
+  return soft == soft_.end() || soft->second.emptied ? "" : soft->second.why_not_emptied;
 }
 
 absl::Status Membership::Forget(uint32_t shard) {

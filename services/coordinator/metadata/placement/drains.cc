@@ -208,7 +208,8 @@ std::string Drains::WaitsFor(uint32_t shard, const std::set<uint32_t>& segments)
   for (const auto& [id, other] : context_.facts.shards()) {
     others += !other.draining() && Takes(id) ? 1 : 0;
   }
-  if (segments.empty() || others > context_.options.replicas) return "";
+  if (segments.empty()) return membership_.Alive(shard) ? membership_.WhyNotEmptied(shard) : "";
+  if (others > context_.options.replicas) return "";
   return absl::StrCat(context_.options.replicas + 1,
                       " shards are needed that live and do not drain, and there are ", others,
                       ": start more");

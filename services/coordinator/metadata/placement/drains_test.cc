@@ -12,6 +12,7 @@ using ::paceline::testing::IsOk;
 using ::paceline::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -144,6 +145,43 @@ TEST_F(DrainsTest, NoConfigurationCountsOnAShardThatMayGo) {
   ASSERT_THAT(cluster_->Restart(), IsOk());
   cluster_->Run(absl::Seconds(1));
   EXPECT_THAT(wish()->segments(0).why_not(), HasSubstr("has drained, and may go"));
+}
+
+// A coordinator that has just begun knows nothing of the copy. The primary sends it until it may add the
+// shard, and the shard keeps its folder as long as it is sent one.
+TEST_F(DrainsTest, AShardThatIsSentACopyIsAddedAndDrainsAgain) {
+  Start(0);
+  shards().at("shard-1").keeps_folder = "shard-1 is a member of segment 3, or becomes one";
+  ASSERT_THAT(Drain({"shard-1"}), IsOk());
+  Work(30);
+  EXPECT_FALSE(MayGo("shard-1"));
+  EXPECT_THAT(cluster_->Problems(),
+              ElementsAre(HasSubstr("shard-1 is a member of segment 3, or becomes one")));
+  const v1::SegmentConfig config = Config(3);
+  const auto added = Wish(
+      config.primary(), {WishOf(v1::ConfigWish::ADD, 3, config.epoch(), {shards().at("shard-1").member()})});
+  ASSERT_THAT(added, IsOk());
+  EXPECT_EQ(added->segments(0).why_not(), "");
+  shards().at("shard-1").keeps_folder = "";
+  Work(30);
+  EXPECT_EQ(Holds("shard-1"), 0);
+  EXPECT_TRUE(MayGo("shard-1"));
+  EXPECT_THAT(cluster_->Problems(), IsEmpty());
+}
+
+TEST_F(DrainsTest, ADrainThatIsCancelledTooLateEndsTheProcess) {
+  Start(0);
+  ASSERT_THAT(Drain({"shard-1"}), IsOk());
+  Work(30);
+  ASSERT_TRUE(MayGo("shard-1"));
+  EXPECT_THAT(shards().Beat(cluster_->core(), "shard-1"), IsOk());
+  ASSERT_THAT(Drain({"shard-1"}, /*cancel=*/true), IsOk());
+  EXPECT_THAT(shards().Beat(cluster_->core(), "shard-1"),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("start it again, and it takes segments")));
+  const v1::SegmentConfig config = Config(3);
+  const auto added = Wish(
+      config.primary(), {WishOf(v1::ConfigWish::ADD, 3, config.epoch(), {shards().at("shard-1").member()})});
+  EXPECT_NE(added->segments(0).why_not(), "") << "it would serve nothing";
 }
 
 TEST_F(DrainsTest, ACancelledDrainKeepsWhatHasMoved) {

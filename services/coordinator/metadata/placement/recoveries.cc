@@ -228,7 +228,7 @@ std::optional<v1::Member> Recoveries::LeastBusy(const v1::Map& map, const std::s
   std::optional<v1::Member> best;
   for (const v1::ShardInfo& info : map.shards()) {
     const bool may = among.empty() || among.contains(info.shard());
-    if (!may || !membership_.Alive(info.shard())) continue;
+    if (!may || !membership_.Alive(info.shard()) || membership_.MayGo(info.shard())) continue;
     if (best.has_value() && primaries[best->shard()] <= primaries[info.shard()]) continue;
     best.emplace();
     best->set_shard(info.shard());

@@ -394,10 +394,11 @@ void FakeShards::Identify(ShardId, const std::string& address, v1::IdentifyReque
   });
 }
 
-v1::EmptyFolderReply FakeShards::Answer(FakeShard& shard, const v1::EmptyFolderRequest&) {
+absl::StatusOr<v1::EmptyFolderReply> FakeShards::Answer(FakeShard& shard, const v1::EmptyFolderRequest&) {
+  if (!shard.keeps_folder.empty()) return absl::FailedPreconditionError(shard.keeps_folder);
   shard.emptied += 1;
   shard.says.set_emptied(true);
-  return {};
+  return v1::EmptyFolderReply();
 }
 
 void FakeShards::EmptyFolder(ShardId, const std::string& address, v1::EmptyFolderRequest request,

@@ -79,8 +79,9 @@ struct FakeShard {
   std::vector<v1::FenceRequest> fences;                         // that reached it
   std::vector<v1::RecruitRequest> recruits;
   std::vector<v1::HandOverRequest> hand_overs;
-  int emptied = 0;       // times that it was to mark its folder so
-  v1::BeatRequest says;  // in its beats, beside what follows from the rest
+  int emptied = 0;           // times that it was to mark its folder so
+  std::string keeps_folder;  // not empty: why it refuses that
+  v1::BeatRequest says;      // in its beats, beside what follows from the rest
 
   bool IsPrimaryOf(uint32_t segment) const;
   // By its map.
@@ -156,7 +157,7 @@ class FakeShards final : public ShardCaller {
   // Queues a call that is answered by Answer.
   template <class Request, class Done>
   void Queue(const std::string& call, const std::string& address, Request request, Done done);
-  static v1::EmptyFolderReply Answer(FakeShard& shard, const v1::EmptyFolderRequest& request);
+  static absl::StatusOr<v1::EmptyFolderReply> Answer(FakeShard& shard, const v1::EmptyFolderRequest& request);
   v1::JoinClusterRequest JoinRequest(CoordinatorCore& core, const std::string& name) const;
 
   std::map<std::string, FakeShard> shards_;
