@@ -166,7 +166,7 @@ absl::StatusOr<v1::InstallReply> Shard::Install(const v1::InstallRequest& reques
   });
   ABSL_RETURN_IF_ERROR(wrong);
   if (map != nullptr) Configure(now);
-  if (map == nullptr && catalogue != nullptr) NoteKnown(*now);
+  if (map == nullptr && catalogue != nullptr) NoteKnown();
   v1::InstallReply reply;
   reply.set_map_version(now->map_version().v);
   reply.set_catalogue_version(now->catalogue->version().v);
@@ -186,7 +186,7 @@ void Shard::MakeHosts(const ring::SegmentMap& map) {
 void Shard::Configure(const std::shared_ptr<const View>& view) {
   if (view->map == nullptr || view->self.incarnation == Incarnation()) return;
   NoteOwner(*view);
-  NoteKnown(*view);
+  NoteKnown();
   context_.Follow(view, [this] { context_.VisitSoon(); });
 }
 

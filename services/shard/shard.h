@@ -148,7 +148,7 @@ class Shard {
   // Writes to the folder whose it is, once.
   void NoteOwner(const View& view) ABSL_LOCKS_EXCLUDED(folder_mutex_);
   // Writes to the folder what no segment records; a coordinator's store must not be behind it.
-  void NoteKnown(const View& view) ABSL_LOCKS_EXCLUDED(folder_mutex_);
+  void NoteKnown() ABSL_LOCKS_EXCLUDED(folder_mutex_);
   // Marks the folder as emptied, after the last write of any other kind, and serves nothing from here on.
   void GiveUpFolder(std::function<void(absl::StatusOr<v1::EmptyFolderReply>)> done)
       ABSL_LOCKS_EXCLUDED(folder_mutex_);

@@ -11,6 +11,7 @@ namespace {
 constexpr absl::Duration kTimeout = absl::Seconds(1);
 constexpr absl::Duration kAskAgain = absl::Milliseconds(60);
 constexpr absl::Duration kLook = absl::Milliseconds(100);
+constexpr absl::Duration kCallsArriveWithin = absl::Seconds(5);
 constexpr absl::Duration kComesAgain = absl::Milliseconds(1500);
 
 std::string Names(const std::vector<SimShard*>& shards) {
@@ -161,15 +162,21 @@ void Elastic::Check(const v1::StatusReply& status) {
   }
 }
 
-// One that had drained already serves nothing until it is started again.
 void Elastic::OnCancelled(const std::vector<SimShard*>& shards) {
   world_.marks.Hit("a drain is cancelled");
-  for (SimShard* shard : shards) {
-    if (!shard->up() || !shard->shard().view()->emptied) continue;
-    world_.marks.Hit("a drain is cancelled when it is complete");
-    shard->TakeAway(/*keep_disk=*/true);
-    shard->StartNew();
-  }
+  for (SimShard* shard : shards) StartIfEmptied(*shard);
+  // A call to mark the folder may still be under way.
+  world_.scheduler.After(kCallsArriveWithin, [this, shards] {
+    for (SimShard* shard : shards) StartIfEmptied(*shard);
+  });
+}
+
+// One whose drain was complete serves nothing until it is started again.
+void Elastic::StartIfEmptied(SimShard& shard) {
+  if (!shard.up() || !shard.shard().view()->emptied) return;
+  world_.marks.Hit("a drain is cancelled when it is complete");
+  shard.TakeAway(/*keep_disk=*/true);
+  shard.StartNew();
 }
 
 void Elastic::OnDraining(const std::vector<SimShard*>& shards) {

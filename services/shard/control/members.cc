@@ -1,7 +1,10 @@
 // The coordinator's calls that concern single segments.
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "libs/wire/map_codec.h"
 #include "services/shard/shard.h"
 
@@ -28,24 +31,26 @@ void Shard::ForEntries(const google::protobuf::RepeatedPtrField<Entry>& entries,
 
 void Shard::Fence(const v1::FenceRequest& request, std::function<void(absl::StatusOr<v1::FenceReply>)> done) {
   if (absl::Status meant = CheckMeant(request); !meant.ok()) return done(std::move(meant));
-  if (view()->emptied) {
-    v1::FenceReply reply;
-    for (const v1::FenceRequest::Segment& entry : request.segments()) {
-      v1::FenceReply::Segment& answer = *reply.add_segments();
-      answer.set_segment(entry.segment());
-      answer.set_why_not(absl::StrCat(options().name, " has marked its folder as emptied"));
-    }
-    return done(std::move(reply));
-  }
-  auto answers = std::make_shared<std::vector<v1::FenceReply::Segment>>(request.segments_size());
+  auto answers =
+      std::make_shared<std::vector<std::optional<v1::FenceReply::Segment>>>(request.segments_size());
   ForEntries<v1::FenceRequest::Segment>(
       request.segments(),
-      [answers](SegmentHost& host, const v1::FenceRequest::Segment& entry, size_t index) {
-        (*answers)[index] = host.Fence(entry);
+      [this, answers](SegmentHost& host, const v1::FenceRequest::Segment& entry, size_t index) {
+        const auto now = view();
+        // Nothing is promised while the folder is being marked: the coordinator asks again.
+        if (!now->takes_copies && !now->emptied) return;
+        v1::FenceReply::Segment& answer = (*answers)[index].emplace();
+        if (!now->emptied) {
+          answer = host.Fence(entry);
+        } else {
+          answer.set_segment(entry.segment());
+          answer.set_why_not(absl::StrCat(options().name, " has marked its folder as emptied"));
+        }
       },
       [answers, done = std::move(done)] {
         v1::FenceReply reply;
-        for (v1::FenceReply::Segment& answer : *answers) *reply.add_segments() = std::move(answer);
+        for (auto& answer : *answers)
+          if (answer.has_value()) *reply.add_segments() = *std::move(answer);
         done(std::move(reply));
       });
 }

@@ -22,7 +22,8 @@ absl::Status Shard::CheckDisk(ShardId self, uint64_t cluster) const {
 
 void Shard::NoteTerm(uint64_t term) {
   if (term <= view()->term) return;
-  NoteKnown(*context_.Publish([&](View& view) { view.term = std::max(view.term, term); }));
+  context_.Publish([&](View& view) { view.term = std::max(view.term, term); });
+  NoteKnown();
 }
 
 void Shard::NoteOwner(const View& view) {
@@ -34,14 +35,15 @@ void Shard::NoteOwner(const View& view) {
 }
 
 // A folder without an owner has no data and gets no note.
-void Shard::NoteKnown(const View& view) {
+void Shard::NoteKnown() {
   MutexLock lock(&folder_mutex_);
-  if (context_.disk() == nullptr || !disk_marked_ || context_.view()->emptied) return;
+  const auto now = view();
+  if (context_.disk() == nullptr || !disk_marked_ || now->emptied) return;
   v1::Known known;
-  known.set_map_version(view.map->version().v);
-  known.set_term(view.term);
-  known.set_incarnation(view.self.incarnation.v);
-  known.set_catalogue_version(view.catalogue->version().v);
+  known.set_map_version(now->map->version().v);
+  known.set_term(now->term);
+  known.set_incarnation(now->self.incarnation.v);
+  known.set_catalogue_version(now->catalogue->version().v);
   engine::Batch batch;
   batch.Add(KnownNote(known));
   context_.disk()->Write(std::move(batch));
@@ -82,14 +84,15 @@ void Shard::GiveUpFolder(std::function<void(absl::StatusOr<v1::EmptyFolderReply>
     if (now->map != nullptr) ring_bits = now->map->ring_bits();
   }
   // Executors that did not know it have written what they had once they have come to this.
-  context_.ForEachSegment([](SegmentHost&) {},
-                          [this, ring_bits, done = std::move(done)]() mutable {
-                            emptying_ = false;
-                            if (context_.disk() == nullptr) return done(v1::EmptyFolderReply());
-                            context_.disk()->Write(Emptied(ring_bits), [done = std::move(done)] {
-                              done(v1::EmptyFolderReply());
-                            });
-                          });
+  const auto write = [this, ring_bits, done = std::move(done)] {
+    const auto end = [this, done] {
+      emptying_ = false;
+      done(v1::EmptyFolderReply());
+    };
+    if (context_.disk() == nullptr) return end();
+    context_.disk()->Write(Emptied(ring_bits), end);
+  };
+  context_.ForEachSegment([](SegmentHost&) {}, write);
 }
 
 }  // namespace paceline::shard

@@ -77,7 +77,7 @@ void ReplicaStream::HandOutSegments(wire::ReplicateFrame frame) {
                   const bool takes_copies = context_.view()->takes_copies;
                   for (const int s : mine) {
                     const v1::ReplicateRequest::Segment& head = sent->frame.head.segments(s);
-                    // The first frame only asks what is here, and is sent again.
+                    // It asks what is here, and is sent again.
                     if (!takes_copies && !context_.host(SegmentId(head.segment())).MayBeMember()) continue;
                     SegmentHost::Answer later = [stream = weak_from_this()](v1::ReplicateReply::Ack ack) {
                       if (const auto alive = stream.lock()) alive->Answer({std::move(ack)});

@@ -302,9 +302,10 @@ void SegmentHost::Promise(Epoch epoch) {
 
 bool SegmentHost::MayBeMember() const {
   const auto* learner = std::get_if<Learner>(&state_);
-  const bool promised = fenced_ > epoch_ && around_.clock->Now() - fenced_at_ < kLeftOverMax;
-  return role() == Role::kPrimary || role() == Role::kReplica || promised ||
-         (learner != nullptr && learner->taught);
+  const absl::Time now = around_.clock->Now();
+  const bool promised = fenced_ > epoch_ && now - fenced_at_ < kLeftOverMax;
+  const bool taught = learner != nullptr && learner->taught && now - learner->left_out_since < kLeftOverMax;
+  return role() == Role::kPrimary || role() == Role::kReplica || promised || taught;
 }
 
 absl::Duration SegmentHost::LeftOverMax(const Following& following) const {

@@ -141,12 +141,6 @@ absl::StatusOr<v1::BeatReply> Membership::Beat(const v1::BeatRequest& request) {
                                                       shard->info().incarnation(), ", which joined from ",
                                                       shard->info().address(), "; this process must end"));
   }
-  // Its drain was cancelled too late. Its next start joins as a new one, and takes segments.
-  if (request.emptied() && !shard->draining()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        shard->info().name(), " has marked its folder as emptied, and does not drain any more; this process ",
-        "must end: start it again, and it takes segments"));
-  }
   const Limits& limits = context_.options.limits;
   if (request.workers_size() > static_cast<int>(limits.sessions) ||
       request.jobs_size() > static_cast<int>(limits.jobs)) {

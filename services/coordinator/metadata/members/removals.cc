@@ -68,7 +68,8 @@ void Membership::EmptyFolderOf(const ShardRecord& known) {
               Soft& soft = soft_[shard];
               --soft.emptying;
               soft.emptied |= reply.ok();
-              soft.why_not_emptied = reply.ok() ? "" : std::string(reply.status().message());
+              if (absl::IsFailedPrecondition(reply.status()))
+                soft.why_not_emptied = std::string(reply.status().message());
             });
 }
 

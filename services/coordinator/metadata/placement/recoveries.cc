@@ -271,7 +271,12 @@ void Recoveries::Decide(uint32_t segment, Attempt& attempt, Decisions& decisions
     if (progress == best) who.insert(shard);
   }
   const std::optional<v1::Member> primary = LeastBusy(decisions.map, who);
-  if (!primary.has_value()) return;
+  if (!primary.has_value()) {
+    // They are silent, or about to give up what they have: then their answers do not count any more.
+    std::erase_if(attempt.found, [&](const auto& one) { return membership_.MayGo(one.first); });
+    attempt.next_ask = context_.now + kAskFencedEvery;
+    return;
+  }
   v1::SegmentConfig& config = *decisions.map.mutable_segments(static_cast<int>(segment));
   const auto members = static_cast<size_t>(1 + config.replicas_size());
   config.set_epoch(attempt.epoch + 1);
