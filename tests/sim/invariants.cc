@@ -188,6 +188,8 @@ void Invariants::OnMarkReceived(SessionId session, const wire::Mark& mark) {
 void Invariants::OnCertificateSent(const ring::Member& by, JobId job, const wire::Certificate& certificate,
                                    Clock asked_min_clock, PartNumber asked_own) {
   SegmentLedger& ledger = ledgers_[certificate.segment.v];
+  // A job that is deleted has no clocks any more. The answer has waited in its stream since.
+  if (ledger.closed.contains(job)) return;
   ReadBound(certificate.segment, job, certificate.min_clock, asked_min_clock);
   OwnWrites(certificate.segment, certificate.own, asked_own);
   // It may wait in the stream for a while, and the segment may move meanwhile.

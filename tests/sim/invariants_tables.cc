@@ -38,6 +38,7 @@ void Invariants::On(const log::CloseJob& record, const log::Segment& after, Segm
   marks_.Hit("a job is closed");
   for (const TableId table : record.tables) On(log::DropTable{table}, after, ledger);
   ledger.jobs.erase(record.job);
+  ledger.closed.insert(record.job);
   for (const auto& [id, session] : ledger.sessions) {
     if (truth_.JobOf(id) != record.job || !session.opened || session.closed) continue;
     verdict_.Violated("Fenced", absl::StrCat("segment ", after.id().v, ": job ", record.job.v,
