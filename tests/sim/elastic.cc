@@ -225,6 +225,10 @@ void Elastic::AwaitForgotten(const std::vector<SimShard*>& shards) {
   Look([this, shards](const v1::StatusReply& status) {
     const bool none = std::ranges::none_of(
         shards, [&](SimShard* shard) { return Find(status, shard->host().name) != nullptr; });
+    for (SimShard* shard : shards) {
+      const v1::ShardStatus* known = Find(status, shard->host().name);
+      if (known != nullptr && !known->has_drain()) Remove(*shard);
+    }
     if (!none) return world_.scheduler.After(kLook, [this, shards] { AwaitForgotten(shards); });
     for (SimShard* shard : shards) {
       told_.erase(shard->host().name);
@@ -233,6 +237,16 @@ void Elastic::AwaitForgotten(const std::vector<SimShard*>& shards) {
     world_.marks.Hit("the name of a drained shard comes back");
     Ended();
   });
+}
+
+// A call of its last start to join came late, after it was forgotten: the coordinator has it as a new shard,
+// which does not live.
+void Elastic::Remove(SimShard& shard) {
+  if (coordinator_.core() == nullptr || coordinator_.host().Paused(world_.Now())) return;
+  world_.Trace(absl::StrCat("elastic: ", shard.host().name, " has joined though it is gone; it is removed"));
+  v1::RemoveShardRequest request;
+  request.set_shard(shard.host().name);
+  coordinator_.Visit([&](auto& core) { (void)core.RemoveShard(request); });
 }
 
 void Elastic::Ended() {

@@ -44,6 +44,7 @@ class Elastic {
   void Repeat(const v1::DrainShardsRequest& request);
   void OnCancelled(const std::vector<SimShard*>& shards);
   void StartIfEmptied(SimShard& shard);
+  void Remove(SimShard& shard);
   void OnDraining(const std::vector<SimShard*>& shards);
   // Asks the coordinator for its status, and calls `then` with it; asks again until it has one.
   void Look(std::function<void(const v1::StatusReply&)> then);
