@@ -70,11 +70,13 @@ TEST(Sim, TheSameSeedEndsOnTheSameHash) {
 // takeover and died while the coordinator was paused. 1166: a shard that had just been started again dropped
 // ticks, for it had no map yet, and sealed a clock by a later one that left a line out. 1224: an answer that
 // a refresh had overtaken was kept as if nothing had changed since. 81: a learner knew of the next epoch
-// before its image had come, refused the rest, and was never sent another one.
+// before its image had come, refused the rest, and was never sent another one. 900000083: a shard was told to
+// give up its folder after its drain had been cancelled, when it was about to be primary.
 TEST(Sim, SeedsThatFailedOnce) {
-  for (const uint64_t seed : {81,      4729,      16691,     1166,      1224,    201322,  311633,
-                              3000224, 3010613,   148594329, 314771531, 1000199, 1001318, 1010894,
-                              1014315, 479670646, 1013431,   1014713,   2000183, 4010144, 194})
+  for (const uint64_t seed :
+       {81,        4729,      16691,   1166,      1224,      201322,    311633,    3000224,   3010613,
+        148594329, 314771531, 1000199, 1001318,   1010894,   1014315,   479670646, 1013431,   1014713,
+        2000183,   4010144,   194,     800010115, 900000083, 900010252, 900011811, 920000844, 920001072})
     EXPECT_TRUE(RunSeed(seed).violations.empty()) << "seed " << seed;
 }
 
