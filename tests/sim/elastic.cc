@@ -165,9 +165,12 @@ void Elastic::Check(const v1::StatusReply& status) {
 void Elastic::OnCancelled(const std::vector<SimShard*>& shards) {
   world_.marks.Hit("a drain is cancelled");
   for (SimShard* shard : shards) StartIfEmptied(*shard);
-  // A call to mark the folder may still be under way.
+  // A call to mark the folder may still be under way. Another drain may have begun by then, and be complete.
   world_.scheduler.After(kCallsArriveWithin, [this, shards] {
-    for (SimShard* shard : shards) StartIfEmptied(*shard);
+    for (SimShard* shard : shards) {
+      const auto told = told_.find(shard->host().name);
+      if (told != told_.end() && !told->second.drains) StartIfEmptied(*shard);
+    }
   });
 }
 

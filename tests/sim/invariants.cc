@@ -188,8 +188,13 @@ void Invariants::OnMarkReceived(SessionId session, const wire::Mark& mark) {
 void Invariants::OnCertificateSent(const ring::Member& by, JobId job, const wire::Certificate& certificate,
                                    Clock asked_min_clock, PartNumber asked_own) {
   SegmentLedger& ledger = ledgers_[certificate.segment.v];
-  // A job that is deleted has no clocks any more. The answer has waited in its stream since.
-  if (ledger.closed.contains(job)) return;
+  // A job that is closed has no clocks any more. The answer has waited in its stream since.
+  if (const auto closed = ledger.closed.find(job); closed != ledger.closed.end()) {
+    if (certificate.min_clock <= closed->second) return;
+    return verdict_.Violated(
+        "ReadBound", absl::StrCat("segment ", certificate.segment.v, ": min clock ", certificate.min_clock,
+                                  " of a closed job is certified, ", closed->second, " was its last"));
+  }
   ReadBound(certificate.segment, job, certificate.min_clock, asked_min_clock);
   OwnWrites(certificate.segment, certificate.own, asked_own);
   // It may wait in the stream for a while, and the segment may move meanwhile.

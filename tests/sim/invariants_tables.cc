@@ -37,8 +37,8 @@ void Invariants::On(const log::DropTable& record, const log::Segment& after, Seg
 void Invariants::On(const log::CloseJob& record, const log::Segment& after, SegmentLedger& ledger) {
   marks_.Hit("a job is closed");
   for (const TableId table : record.tables) On(log::DropTable{table}, after, ledger);
+  ledger.closed[record.job] = ledger.MinClock(record.job);
   ledger.jobs.erase(record.job);
-  ledger.closed.insert(record.job);
   for (const auto& [id, session] : ledger.sessions) {
     if (truth_.JobOf(id) != record.job || !session.opened || session.closed) continue;
     verdict_.Violated("Fenced", absl::StrCat("segment ", after.id().v, ": job ", record.job.v,

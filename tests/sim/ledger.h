@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <vector>
 
 #include "libs/base/ids.h"
@@ -94,7 +93,7 @@ struct SegmentLedger {
   std::map<Epoch, ring::Member> primaries;  // the member that has answered in each
   std::map<SessionId, LoggedSession> sessions;
   std::map<JobId, LoggedJob> jobs;
-  std::set<JobId> closed;  // jobs
+  std::map<JobId, Clock> closed;  // the last min clock of jobs that are closed
   std::map<TableId, LoggedTable> tables;
   std::map<log::Subject, uint64_t> changes;  // the last one of each
   uint64_t change_floor = 0;

@@ -167,6 +167,17 @@ TEST_F(FolderTest, AShardWhoseFolderIsEmptiedTakesNoCopy) {
   ASSERT_THAT(Empty(), IsOk());
   primary.Ask(1);
   EXPECT_EQ(primary.acks, 0);
+  v1::FenceRequest fence;
+  fence.set_cluster(kCluster);
+  fence.mutable_target()->set_shard(kSelf);
+  fence.mutable_target()->set_incarnation(5);
+  fence.add_segments()->set_epoch(2);
+  fence.mutable_segments(0)->set_restored(true);
+  absl::StatusOr<v1::FenceReply> promise = absl::UnknownError("no answer");
+  shard_.Fence(fence, [&](const auto& reply) { promise = reply; });
+  ASSERT_THAT(promise, IsOk());
+  ASSERT_EQ(promise->segments_size(), 1);
+  EXPECT_FALSE(promise->segments(0).fenced()) << "it would be named primary of what it has not";
   EXPECT_THAT(primary.refused, HasSubstr("has marked its folder as emptied"));
 }
 

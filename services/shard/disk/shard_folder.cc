@@ -58,7 +58,8 @@ void Shard::EmptyFolder(const v1::EmptyFolderRequest& request,
   // The call may be late: the shard may have become a member since it was sent, or be about to. No copy
   // begins from here on, so those that the look finds are all there are.
   if (emptying_.exchange(true))
-    return done(absl::UnavailableError(absl::StrCat(options().name, " is at it, as an earlier call asked")));
+    return done(absl::UnavailableError(
+        absl::StrCat(options().name, " has not answered an earlier call to mark its folder; ask again")));
   context_.Publish([](View& view) { view.takes_copies = false; });
   auto member_of = std::make_shared<std::atomic<int64_t>>(-1);
   const auto look = [member_of](SegmentHost& host) {
@@ -83,7 +84,7 @@ void Shard::GiveUpFolder(std::function<void(absl::StatusOr<v1::EmptyFolderReply>
     const auto now = context_.Publish([](View& view) { view.emptied = view.stopping = true; });
     if (now->map != nullptr) ring_bits = now->map->ring_bits();
   }
-  // Executors that did not know it have written what they had once they have come to this.
+  // Executors may be about to write by the earlier view. They have done so once each has run this.
   const auto write = [this, ring_bits, done = std::move(done)] {
     const auto end = [this, done] {
       emptying_ = false;

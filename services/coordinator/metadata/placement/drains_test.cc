@@ -162,6 +162,7 @@ TEST_F(DrainsTest, AShardThatIsSentACopyIsAddedAndDrainsAgain) {
       config.primary(), {WishOf(v1::ConfigWish::ADD, 3, config.epoch(), {shards().at("shard-1").member()})});
   ASSERT_THAT(added, IsOk());
   EXPECT_EQ(added->segments(0).why_not(), "");
+  EXPECT_EQ(added->segments(0).config().replicas_size(), 1);
   shards().at("shard-1").keeps_folder = "";
   Work(30);
   EXPECT_EQ(Holds("shard-1"), 0);

@@ -256,6 +256,27 @@ TEST_F(LossesTest, WithoutMembersItBeginsEmptyAndSessionsEnd) {
   EXPECT_NE(cluster_->Opened("ctr"), 0u);
 }
 
+// A shard that has drained serves nothing, though it lives and is the least busy of all.
+TEST_F(LossesTest, ASegmentIsNotGivenToAShardThatHasGivenUpItsFolder) {
+  StartWithDisks(0);
+  const v1::SegmentConfig before = Config(3);
+  std::string other;
+  for (auto& [name, shard] : shards().all()) {
+    if (name == NameOf(before.primary())) continue;
+    shard.says.set_emptied(true);
+    other = name;
+  }
+  cluster_->Run(absl::Seconds(2));
+  End(before.primary());
+  Accept();
+  cluster_->Run(absl::Seconds(2));
+  EXPECT_EQ(Config(3).epoch(), 1u) << "there is nobody to give it to";
+  shards().at(other).says.set_emptied(false);  // as after another start
+  cluster_->Run(absl::Seconds(2));
+  EXPECT_EQ(Config(3).epoch(), 2u);
+  EXPECT_TRUE(Same(Config(3).primary(), shards().at(other).member()));
+}
+
 TEST_F(LossesTest, ASegmentOnNoDiskBeginsEmptyToo) {
   StartWithDisks(0);
   const v1::SegmentConfig before = Config(3);
