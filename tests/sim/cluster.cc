@@ -32,6 +32,7 @@ coordinator::Options CoordinatorOptions(const Plan& plan) {
   options.shard_silent = absl::Seconds(1);
   options.request_timeout = absl::Seconds(10);
   options.pause = absl::Milliseconds(700);
+  options.moves_per_shard = 8;  // so that more of them meet
   options.by_load = {.on = plan.by_load,
                      .threshold = 1.05,
                      .lasts = absl::Milliseconds(300),

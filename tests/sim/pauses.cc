@@ -22,6 +22,7 @@ coordinator::Options OptionsFor(uint32_t replicas) {
   options.ring_bits = kRingBits;
   options.replicas = replicas;
   options.new_cluster = 1;
+  options.moves_per_shard = 8;  // none may wait for another, whatever the pace
   return options;
 }
 

@@ -68,7 +68,7 @@ struct Options {
   absl::Duration pause = absl::Seconds(1);
   // How long a promotion waits for replicas' answers to a fence; later ones are left out of the new epoch.
   absl::Duration fence_wait = absl::Milliseconds(150);
-  uint32_t moves_per_shard = 8;  // recruits, and hand-overs, under way at a time per shard
+  uint32_t moves_per_shard = 1;  // recruits, and the hand-overs of a plan, under way at a time per shard
   ByLoad by_load = {};
   // The files of snapshots' manifests; must outlive the coordinator. nullptr: there are no snapshots.
   SnapshotFiles* snapshots = nullptr;

@@ -9,6 +9,12 @@
 #include "services/coordinator/metadata/placement/moves.h"
 
 namespace paceline::coordinator {
+namespace {
+
+// Of a shard that is to end, at a time. Nothing is copied for these, and whoever ends the shard waits for them.
+constexpr int kHandOversAtATime = 8;
+
+}  // namespace
 
 absl::StatusOr<Ticket> Moves::HandOverShard(const v1::HandOverShardRequest& request, absl::Time deadline,
                                             const Done<v1::HandOverShardReply>& done) {
@@ -91,7 +97,7 @@ bool Moves::Advance(Request& request) {
   for (uint32_t s = 0; s < context_.facts.SegmentCount(); ++s) {  // it may have taken some over since
     if (Same(ConfigOf(s).primary(), request.shard)) request.segments.insert(s);
   }
-  auto room = static_cast<int>(context_.options.moves_per_shard);
+  int room = kHandOversAtATime;
   for (const auto& [segment, one] : under_way_) {
     const bool its = one.move.kind == MemberMove::Kind::kHandOver && Same(one.move.primary, request.shard);
     if (its) --room;
