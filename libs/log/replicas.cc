@@ -51,6 +51,7 @@ void Replicas::Begin(Epoch epoch, const std::vector<ring::Member>& replicas) {
     follower->kind = Kind::kReplica;
     follower->leaving = false;
   }
+  for (const auto& follower : followers_) follower->fenced = false;
   next_wish_ = next_beacon_ = absl::InfinitePast();
   Commit();
 }
@@ -224,6 +225,7 @@ bool Replicas::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ac
         Probe(*follower);
         break;
       }
+      follower->fenced = Epoch(ack.epoch()) > epoch_;
       // Otherwise it would never be probed again in an epoch of this primary, nor be sent the rest of its
       // image (records of the next epoch follow). OnTime starts it again.
       if (follower->state == State::kProbing || follower->state == State::kImage) {

@@ -172,6 +172,7 @@ class Replicas {
     Lsn awaited_from;                                  // it must hold this before it may be added
     absl::Time stuck_since = absl::InfiniteFuture();   // has had records to hold since, without progress
     bool leaving = false;                              // a wish for an epoch without it is out
+    bool fenced = false;                               // it takes no frame of this epoch
     absl::Time coordinator_at = absl::InfinitePast();  // when a coordinator last answered it, as it says
   };
 

@@ -140,6 +140,29 @@ TEST_F(ReplicasTest, ALearnerIsForgottenAfterFiveSecondsOfSilence) {
   EXPECT_FALSE(replicas->Knows(kOther));
 }
 
+// It promised a recovery to follow the next epoch only. Without copies nothing else would ever begin one.
+TEST_F(ReplicasTest, ForALearnerThatAwaitsTheNextEpochThePrimaryBeginsIt) {
+  const auto replicas = Tenure(Epoch(1), Lsn(20), std::vector<ring::Member>{});
+  replicas->Recruit(kOther);
+  replicas->OnTime(segment);
+  const auto fenced = [&](uint64_t epoch) {
+    Answer::Ack ack = Says(Answer::FENCED);
+    ack.set_epoch(epoch);
+    return ack;
+  };
+  replicas->OnAck(kOther, fenced(1), segment);
+  replicas->OnTime(segment);
+  EXPECT_THAT(Wished(), IsEmpty()) << "it has promised nothing beyond this epoch";
+  replicas->OnAck(kOther, fenced(2), segment);
+  replicas->OnTime(segment);
+  EXPECT_THAT(Wished(), ElementsAre(v1::ConfigWish::KEEP));
+  replicas->Begin(Epoch(2), {});
+  clock.now += 200 * kMs;
+  replicas->OnTime(segment);
+  EXPECT_THAT(Wished(), ElementsAre(v1::ConfigWish::KEEP)) << "this epoch it may follow";
+  EXPECT_TRUE(replicas->Knows(kOther));
+}
+
 // Once a wish is out to begin an epoch without it, it is not waited for in the next one. Otherwise it is: it
 // may have been added by a wish whose answer is under way.
 TEST_F(ReplicasTest, AnAwaitedLearnerThatFailsIsLeftOutByTheNextEpoch) {
