@@ -226,6 +226,21 @@ class CheckTest(unittest.TestCase):
         self.write("services/a.cc", "auto t = clock_.Now();  // no absl::Now() here\nauto u = MonotonicNow();\n")
         self.assertEqual(list(check.check_clocks(check.Tree(self.root))), [])
 
+    def test_many_members(self):
+        def header(members, comment=""):
+            body = "".join(f"  int m{i}_ = {i};\n" for i in range(members))
+            return f"#pragma once\n\n{comment}class A {{\n  void F() {{ b_ = 1; }}\n{body}}};\n"
+
+        def members():
+            return [v.line for v in check.check_members(check.Tree(self.root))]
+
+        self.write("libs/base/a.h", header(15))
+        self.assertEqual(members(), [])
+        self.write("libs/base/a.h", header(16, "// A thing.\n"))
+        self.assertEqual(members(), [4])
+        self.write("libs/base/a.h", header(16, "// A thing.\n//\n// More than 15 members: they belong together.\n"))
+        self.assertEqual(members(), [])
+
     def test_scripts_are_executable(self):
         self.write("scripts/a", "#!/bin/sh\n")
         self.write("scripts/b", "echo\n", 0o755)

@@ -21,8 +21,8 @@ namespace paceline::bench {
 namespace {
 
 constexpr uint64_t kDataSeed = 1;
-// The reference's loss is that of one process after this share of its passes: the cluster can reach it. That of
-// topics is early: later the luck of the draws decides by how much two samplers differ.
+// The reference's loss is that of one process after this share of its passes: the cluster can reach it. That
+// of topics is early: later the luck of the draws decides by how much two samplers differ.
 constexpr double kFactorsShare = 0.4;
 constexpr double kTopicsShare = 0.25;
 

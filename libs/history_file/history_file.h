@@ -22,6 +22,9 @@ namespace paceline::history {
 // much. Memory is bounded: with kBufferBytesMax not written yet Record blocks on the disk, so no event is
 // left out. Events that a full disk refuses are left out; a Gap takes their place once the disk accepts
 // writes again.
+//
+// More than 15 members: a queue between two threads, and on its far side the file with what has gone wrong
+// with it.
 class HistoryFile final : public Sink {
  public:
   static constexpr absl::Duration kFlushEvery = absl::Milliseconds(5);

@@ -46,6 +46,9 @@ namespace paceline::log {
 // other. The primary asks them in turn, and alone writes records.
 //
 // Time is passed in. Single owner, no locks, no I/O.
+//
+// More than 15 members: ten are the parts named above, each of which decides one thing; the others are its
+// epoch, and the time.
 class Primary {
  public:
   // Reads beyond these are refused OVER_BUDGET.

@@ -51,6 +51,9 @@ class ReplicationPort {
 //
 // Single owner, no locks. Appended is O(1) beside the encoding of the record, which is skipped when there
 // have been no followers for a while.
+//
+// More than 15 members: a tenure's log, disk and followers change together, and each answer of a follower may
+// move all of them.
 class Replicas {
  public:
   // Bytes of uncommitted log beyond which no more parts should be taken; a learner that is further behind

@@ -41,8 +41,8 @@ void Replicas::CheckFollowers(absl::Time now) {
     const bool early =
         Planted(Bug::kAddedBeforeAwaited) && !Waited(*follower) && follower->state != State::kDown;
     if (early) add.push_back(follower->member);
-    // A recovery that came to nothing, since this primary lives, has had it promise to wait for the next epoch. If
-    // there is one already, the store refuses the wish.
+    // A recovery that came to nothing, since this primary lives, has had it promise to wait for the next
+    // epoch. If there is one already, the store refuses the wish.
     if (follower->kind == Kind::kLearner && follower->fenced) keep = true;
     if (!Waited(*follower)) continue;
     if (Failing(*follower, now)) {

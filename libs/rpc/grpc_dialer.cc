@@ -15,6 +15,9 @@
 namespace paceline::rpc {
 
 // One stream. Every gRPC operation under way holds a reference to it.
+//
+// More than 15 members: gRPC fills most of them while an operation is under way, so they must live as long as
+// the stream.
 class GrpcDialer::Call : public world::Soon::Kickable, public std::enable_shared_from_this<Call> {
  public:
   Call(EventLoop& loop, const std::string& address, std::shared_ptr<world::StreamHandler> handler)

@@ -25,6 +25,9 @@ constexpr absl::Duration kCloseGrace = absl::Seconds(2);
 
 // One call: first it waits for a client, then it is one stream. Every gRPC operation under way holds a
 // reference, so the call lives until the last of them has completed.
+//
+// More than 15 members: gRPC fills most of them while an operation is under way, so they must live as long as
+// the call.
 class ServerStreams::Call : public world::Soon::Kickable, public std::enable_shared_from_this<Call> {
  public:
   Call(const Method& method, grpc::ServerCompletionQueue& queue, ServerStreams& server)

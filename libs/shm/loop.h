@@ -27,6 +27,9 @@ namespace paceline::shm {
 //
 // Another thread that would only wait for a frame may carry frames meanwhile (CarryUntil): it saves both the
 // peer and this thread a wake-up.
+//
+// More than 15 members: two sides, the thread's own and what others leave for it; to part them would hide who
+// may touch which.
 class Loop {
  public:
   struct Options {

@@ -25,6 +25,8 @@ namespace paceline::shm {
 //
 // A thread that kicks the stream writes by itself; at a full ring the loop goes on once there is room. Frames
 // are read only by who has the loop's turn. OnBroken comes from there too.
+//
+// More than 15 members: where each of two directions stands and how the stream ends, which depends on both.
 class Stream final : public world::Soon::Kickable, public std::enable_shared_from_this<Stream> {
  public:
   enum class Side { kShard, kClient };

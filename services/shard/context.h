@@ -88,6 +88,8 @@ struct View {
 
 // The part of a shard that its streams, links and snapshots use: the segments and their executors, the view
 // of the cluster, and the limits that all streams share. The shard owns it. Thread-safe.
+//
+// More than 15 members: it is what all parts of a shard share, one member each.
 class Context {
  public:
   using Visit = std::function<void(SegmentHost&)>;

@@ -12,6 +12,8 @@ namespace paceline::shard {
 
 // The shard's work as Prometheus metrics; docs/metrics.md lists them. Thread-safe, a few atomic additions a
 // call.
+//
+// More than 15 members: one for each metric.
 class MetricsProbe : public Probe {
  public:
   // `page` must outlive the probe.

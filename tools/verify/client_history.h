@@ -48,6 +48,9 @@ struct EpochBegan {
 
 // The history of one client, processed event by event in the order of its file. Checks what a client's file
 // alone can show: the bounds of its reads, its own writes, void versions.
+//
+// More than 15 members: what the events so far have said of sessions, tables, pushes and reads; any event may
+// be judged by all of it.
 class ClientHistory {
  public:
   using LineKey = std::pair<SegmentId, Line>;

@@ -84,6 +84,7 @@ rocksdb::ColumnFamilyOptions LogOptions(const RocksDbOptions& ours) {
   return options;
 }
 
+// More than 15 members: RocksDB's objects, and the order in which batches reach its files.
 class RocksDbEngine final : public Engine {
  public:
   RocksDbEngine(std::string dir, const RocksDbOptions& options)

@@ -26,6 +26,9 @@ namespace paceline::sdk {
 
 // A client's core in the real world: under one lock, with one thread that drives its connections and its
 // timers. The thread that entered the core does the work that the core leaves, without the lock.
+//
+// More than 15 members: everything of a client that is not its core: its options, threads, connections and
+// lock.
 class ClientState : public Gate, public std::enable_shared_from_this<ClientState> {
  public:
   // Opens the session and joins. Blocks.

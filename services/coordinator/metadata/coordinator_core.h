@@ -111,6 +111,9 @@ struct Gauges {
 // Errors of every call, besides those that coordinator.proto describes: UNAVAILABLE (the store failed, or
 // another coordinator leads: try again), RESOURCE_EXHAUSTED (names the limit of Options), DATA_LOSS (a shard
 // was started again, and the only copy of some segments is gone).
+//
+// More than 15 members: it owns every part of the coordinator, one member each, in the order in which they
+// need each other.
 class CoordinatorCore final : private FanOuts::Listener {
  public:
   // Reads the store and becomes its leader. Fails as Facts::Load does, or naming a wrong option. The objects

@@ -27,6 +27,8 @@ namespace paceline::shard {
 // version leave it alone.
 //
 // Belongs to the segment's owner: everything goes into a batch of its executor, in the order of the calls.
+//
+// More than 15 members: where the log, the base and the pages stand; a mark from the disk may move all three.
 class SegmentDisk {
  public:
   // If somebody waits for the disk, and it makes no progress for so long, nobody should wait for it any more.

@@ -34,6 +34,8 @@ struct Surroundings {
 // each request by its epoch, and hands it to the primary or to the follower. Changes its role as
 // segment_role.h says and in no other way. Protocol §3, §4; docs/replication.md. Only tasks of its executor
 // touch it.
+//
+// More than 15 members: what its role is, and what must outlive any role: epochs, promises, loans, numbers.
 class SegmentHost {
  public:
   using Role = shard::Role;

@@ -27,6 +27,9 @@ class Context;
 // one after the other. Leaves out a segment that is not primary here any more: its next primary loads it from
 // the beginning, which does no harm, since rows are put and not added. Leaves out, too, a segment that was
 // not primary in between: its first rows may be lost.
+//
+// More than 15 members: how far it is in the files, and in each segment's rows; one reading fills many
+// segments.
 class SnapshotLoad : public std::enable_shared_from_this<SnapshotLoad> {
  public:
   // Rows loaded; UNAVAILABLE never: it is tried again.

@@ -33,6 +33,9 @@ class PullReplies {
 
 // One pull under way. Segments answer its parts in any order, on any executor; each writes its own stretch of
 // the reply's values.
+//
+// More than 15 members: the request, and what its parts have brought so far; it lives for one pull, and is
+// allocated once.
 class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp> {
  public:
   PullOp(std::shared_ptr<PullReplies> replies, Context& context, wire::Frame<v1::PullRequest> request,

@@ -28,6 +28,9 @@ namespace paceline::shard {
 // counts as received all the same, and later ones go on.
 //
 // Frames arrive on one thread at a time; marks arrive from executors at any time.
+//
+// More than 15 members: where each direction of the stream stands: frames under way, windows, marks and reads
+// that wait.
 class PushStream : public ReplyingStream,
                    public log::AckSink,
                    public std::enable_shared_from_this<PushStream> {

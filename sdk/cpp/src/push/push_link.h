@@ -43,6 +43,9 @@ class PushListener {
 // A frame carries the most urgent waiting part and, while they fit, those that follow in the queue and have
 // the same table and clock, one for each segment. Parts that want their rows back go only with those of the
 // same push. A tick rides on the frame with the last part of the clock it ends.
+//
+// More than 15 members: where each direction of the stream stands: what waits, was sent, received and
+// granted. A break resets them together.
 class PushLink final : public Link {
  public:
   PushLink(Context& context, PushListener& listener, ring::ShardInfo shard);

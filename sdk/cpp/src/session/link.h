@@ -24,6 +24,8 @@ namespace paceline::sdk {
 //     └──no work── backing off ◀───────────┘
 //
 // Frames sent on a broken stream may or may not have arrived; OnDown tells the subclass to send them again.
+//
+// More than 15 members: a third of them is what the welcome says, which counts until the stream breaks.
 class Link : public std::enable_shared_from_this<Link> {
  public:
   Link(Context& context, world::StreamKind kind, ring::ShardInfo shard);

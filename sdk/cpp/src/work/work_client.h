@@ -25,6 +25,8 @@ namespace paceline::sdk {
 // A client's part of a work queue: the items that it holds, what it has done of them, and its reports to the
 // coordinator. Each report says everything that the coordinator may not know yet, and each answer everything
 // that this client holds; so it does not matter which of them are lost.
+//
+// More than 15 members: a report is made of all of them, and so is what is asked again.
 class WorkClient {
  public:
   using ItemCallback = absl::AnyInvocable<void(absl::StatusOr<std::optional<WorkItem>>)>;

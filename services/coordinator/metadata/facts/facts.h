@@ -61,6 +61,8 @@ struct Candidacy {
 // A commit that failed may have taken effect all the same: its keys are *in doubt*. Later decisions do not
 // take it into account, so before the next commit these keys are set back to the values known here. Otherwise
 // a number that the lost commit issued could be issued again.
+//
+// More than 15 members: one for each kind of record in the store, and the store itself.
 class Facts {
  public:
   // Reads everything and takes the next term. An empty store becomes a cluster of 2^ring_bits segments with

@@ -32,6 +32,8 @@ namespace paceline::coordinator {
 // With a lease of 0 this coordinator owns the store: it leads from Start on, and does not renew a record.
 //
 // Single owner, like CoordinatorCore, and like it blocks on the store.
+//
+// More than 15 members: what the core that it makes needs, beside its own terms and times.
 class Candidate {
  public:
   // Called when this coordinator stops leading, with the error for clients. All requests that waited at the

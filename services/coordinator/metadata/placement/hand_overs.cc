@@ -11,7 +11,8 @@
 namespace paceline::coordinator {
 namespace {
 
-// Of a shard that is to end, at a time. Nothing is copied for these, and whoever ends the shard waits for them.
+// Of a shard that is to end, at a time. Nothing is copied for these, and whoever ends the shard waits for
+// them.
 constexpr int kHandOversAtATime = 8;
 
 }  // namespace

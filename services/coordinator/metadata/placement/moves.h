@@ -29,6 +29,9 @@ namespace paceline::coordinator {
 // leader plans anew. Only the drop of a surplus replica is committed here. The primary waits for all members
 // of the epoch that it knows until it learns of the new one, so the remaining members lack no acknowledged
 // record.
+//
+// More than 15 members: what it asks others, the moves and requests under way, and the pace that `status`
+// shows.
 class Moves {
  public:
   // `on_map` is called, within the visit, after a map was committed.
