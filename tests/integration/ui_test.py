@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """The page /ui of a coordinator: shards, a job, its clients, and a problem once a shard is killed; it is read only, and asks for
-itself anew."""
+itself anew, as a browser shows where one is."""
 import contextlib
+import http.server
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 import urllib.error
@@ -16,6 +19,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 BIN = os.environ["PACELINE_BIN"]
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 WAIT = 60
 
 
@@ -61,6 +65,35 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         self.text += data
+
+
+class Relay(http.server.ThreadingHTTPServer):
+    """Leads to the page, and knows how often it was asked for what."""
+
+    def __init__(self, address):
+        self.address, self.asked = address, []
+        super().__init__(("127.0.0.1", 0), RelayedCall)
+
+
+class RelayedCall(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.asked.append(self.path)
+        try:
+            with urllib.request.urlopen(f"http://{self.server.address}{self.path}", timeout=WAIT) as reply:
+                code, headers, body = reply.status, reply.headers, reply.read()
+        except urllib.error.HTTPError as refused:
+            with refused:
+                code, headers, body = refused.code, refused.headers, refused.read()
+        self.send_response(code)
+        for name in ("Content-Type", "Content-Security-Policy", "Cache-Control"):
+            if headers[name]:
+                self.send_header(name, headers[name])
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
 
 
 class UiTest(unittest.TestCase):
@@ -122,6 +155,30 @@ class UiTest(unittest.TestCase):
         refused.exception.close()
         with self.fetch("/metrics") as reply:
             self.assertIn('paceline_coordinator_leads{paceline_cluster="test"} 1', reply.read().decode())
+
+    @unittest.skipUnless(BROWSER, "no chromium")
+    def test_a_browser_shows_it_and_asks_for_it_anew(self):
+        until("both shards are alive", lambda: self.page().count(">alive<") == 2)
+        relay = self.enterContext(Relay(self.address))
+        thread = threading.Thread(target=relay.serve_forever)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(relay.shutdown)
+        browser = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+                   f"--user-data-dir={self.folder / 'browser'}"]
+        url = f"http://127.0.0.1:{relay.server_address[1]}/ui"
+        done = subprocess.run([*browser, "--dump-dom", url], capture_output=True, text=True, timeout=WAIT)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([row[0] for row in Page(done.stdout).tables["Shards"][1:]], ["shard-0", "shard-1"], done.stdout)
+        self.assertNotRegex(done.stderr, "Refused to|Content Security Policy", "its style is shown")
+        # Left open it asks again by itself.
+        before = relay.asked.count("/ui")
+        with subprocess.Popen([*browser, "--remote-debugging-port=0", url], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as window:
+            try:
+                until("the page was asked for again and again", lambda: relay.asked.count("/ui") >= before + 3)
+            finally:
+                window.kill()
 
 
 if __name__ == "__main__":
