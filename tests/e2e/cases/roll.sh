@@ -16,7 +16,8 @@ watch_drains() {
 }
 roll() { k rollout restart "statefulset/$release-shard" && whole; }
 # The median over the workers of what their clocks took beyond their usual time.
-added() { sed -n 's/.*added_wait_ms=\([0-9]*\).*/\1/p' | sort -n | awk '{ms[NR] = $1} END {print ms[int((NR + 1) / 2)]}'; }
+added() { sed -n 's/.*added_wait_ms=\([0-9]*\).*/\1/p' | sort -n |
+  awk '{ms[NR] = $1} END {print int((ms[int((NR + 1) / 2)] + ms[int(NR / 2) + 1]) / 2)}'; }
 
 install
 # Two jobs at once, so that both have the machine as it is; one ends before the restart.
