@@ -1,6 +1,7 @@
 // Shards whose pods stop: those that come back hand over, those that do not drain.
 #include "services/coordinator/metadata/placement/stops.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "services/coordinator/metadata/placement/map_plan.h"
@@ -186,9 +187,24 @@ TEST_F(StopsTest, AShardWhosePodEndsDrainsUntilItsNextStart) {
   EXPECT_TRUE(again->drains());
   EXPECT_THAT(again->why(), HasSubstr("until its next start"));
   ASSERT_THAT(shards().Join(cluster_->core(), "shard-4"), IsOk());
-  cluster_->Run(Stops::kLookAgain);
-  scale_.Answer(5);
-  EXPECT_THAT(Draining(), IsEmpty());
+  EXPECT_THAT(Draining(), IsEmpty())
+      << "with it: a start that has nothing would be emptied before the next look";
+}
+
+TEST_F(StopsTest, AShardThatComesBackAtOnceHasItsShareAgain) {
+  StartWith(4, &scale_);
+  (void)Stop("shard-3");
+  scale_.Answer(3);
+  Work(10);
+  const auto shard_3 = [this] {
+    const v1::StatusReply status = cluster_->core().Status();
+    return *std::ranges::find(status.shards(), "shard-3", [](const auto& s) { return s.info().name(); });
+  };
+  ASSERT_TRUE(shard_3().drain().may_go()) << "it has marked its folder";
+  ASSERT_THAT(shards().Join(cluster_->core(), "shard-3"), IsOk());
+  Work(10);
+  EXPECT_GT(shard_3().primaries() + shard_3().replicas(), 0u);
+  EXPECT_THAT(cluster_->Problems(), IsEmpty());
 }
 
 TEST_F(StopsTest, AShardThatDrainsGoesOnToWhenTheNumberIsNotKnown) {
