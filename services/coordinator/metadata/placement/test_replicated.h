@@ -30,8 +30,10 @@ inline v1::ConfigWish WishOf(v1::ConfigWish::Kind kind, uint32_t segment, uint64
 class ReplicatedTest : public ::testing::Test {
  protected:
   void Start(uint32_t replicas, uint32_t shards = 3, int ring_bits = 3, ByLoad by_load = {}) {
+    // Several moves at a time, so that they meet.
     cluster_ = std::make_unique<TestCluster>(
-        shards, Options{.replicas = replicas, .ring_bits = ring_bits, .by_load = by_load});
+        shards,
+        Options{.replicas = replicas, .ring_bits = ring_bits, .moves_per_shard = 8, .by_load = by_load});
     cluster_->JoinShards();
     cluster_->Run(absl::Seconds(1));
     ASSERT_NE(cluster_->Opened("ctr"), 0u);
