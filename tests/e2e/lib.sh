@@ -69,8 +69,13 @@ install() {
   job_image=$(k get "statefulset/$release-shard" -o 'jsonpath={.spec.template.spec.containers[0].image}')
   check "every segment has its copies" whole
 }
-# The image that `install` would give to shards.
-image_of() { h template "$release" "$chart" "${values[@]}" -s templates/shard.yaml | sed -n 's/^ *image: *"\?\([^"]*\)"\?$/\1/p' | tail -n1; }
+# The image that `install` would give to shards. A helm that was built from its source knows no release of Kubernetes by itself.
+image_of() {
+  local kubernetes
+  kubernetes=$(k get --raw /version | sed -n 's/.*"gitVersion": *"\(v[0-9.]*\).*/\1/p')
+  h template "$release" "$chart" "${values[@]}" --kube-version "$kubernetes" -s templates/shard.yaml |
+    sed -n 's/^ *image: *"\?\([^"]*\)"\?$/\1/p' | tail -n1
+}
 # upgrade VALUE…
 upgrade() { h upgrade "$release" "$chart" --reuse-values "${@/#/--set=}" --timeout 600s && whole; }
 

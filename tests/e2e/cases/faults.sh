@@ -37,14 +37,14 @@ evict_once() {
 }
 
 install
-train_on storm --epochs=250
+train_on storm --epochs="${E2E_EPOCHS:-600}"
 count_on counted
+worker=$(k get pods -l job-name=storm,batch.kubernetes.io/job-completion-index=2 -o name | head -n1)
+check "delete a worker: it comes back as a new session" comes_back "$worker"
 for pod in $(k get pods -l app.kubernetes.io/component=shard -o name); do
   check "delete $pod, gently" delete_gently "$pod"
   check "delete $pod, at once" delete_now "$pod"
 done
-worker=$(k get pods -l job-name=storm,batch.kubernetes.io/job-completion-index=2 -o name | head -n1)
-check "delete a worker: it comes back as a new session" comes_back "$worker"
 check "delete each coordinator" delete_coordinators
 check "evict a shard; the next eviction is refused" evict_once
 check "helm upgrade of a value: rolling restart" upgrade log.level=debug

@@ -19,6 +19,7 @@ killed() { [[ $(shard_0 lastState.terminated.reason) == OOMKilled ]]; }
 # Kubernetes may have killed it again meanwhile: what fills the memory is still there until this.
 empty() { until_so 60 k exec "$release-shard-0" -c sweeper -- rm -f /fill/it && whole; }
 
+shard_image=$(image_of)
 cat >"$work/oom.yaml" <<YAML
 shard:
   memoryBudget: 16MiB
@@ -28,7 +29,7 @@ shard:
   extraVolumeMounts: [{name: fill, mountPath: /fill}]
   extraContainers:
     - name: sweeper  # what the shard's own container could not do while it is killed again and again
-      image: $(image_of)
+      image: $shard_image
       command: [sleep, infinity]
       volumeMounts: [{name: fill, mountPath: /fill}]
       resources: {requests: {memory: 8Mi}, limits: {memory: 16Mi}}
