@@ -11,19 +11,20 @@
 namespace paceline::log {
 namespace {
 
-// The cheap bound assumes that every key is unborn; keys are looked up only if that does not fit.
+// The cheap bound assumes that every key is unborn; keys are looked up only if that does not fit. Rows that
+// are there are updated also where copies, which are not asked for, have taken more than the budget.
 bool Fits(const Segment::Table& table, const Update& update, RowMemory& memory) {
+  const auto admits = [&memory](uint64_t bytes) { return bytes == 0 || memory.Admits(bytes); };
   if (update.form == KeyForm::kKeys) {
     const table::KeyView keys = Keys(update.keys);
-    return memory.Admits(table.rows.NewBytesBound(keys.size())) ||
-           memory.Admits(table.rows.NewBytesBound(keys));
+    return admits(table.rows.NewBytesBound(keys.size())) || admits(table.rows.NewBytesBound(keys));
   }
   std::vector<uint64_t> blocks;  // one key of each block that the ranges touch: a block is born whole
   ForEachRange(update.keys, [&](uint64_t first, uint64_t count) {
     const std::vector<ring::Piece> pieces = table.placement.ForRange(first, count).value();
     for (const ring::Piece& piece : pieces) blocks.push_back(piece.first);
   });
-  return memory.Admits(table.rows.NewBytesBound(table::KeyView(absl::MakeConstSpan(blocks))));
+  return admits(table.rows.NewBytesBound(table::KeyView(absl::MakeConstSpan(blocks))));
 }
 
 absl::Status CheckValues(const table::Schema& schema, const Update& update) {

@@ -33,11 +33,12 @@ std::shared_ptr<const TableInfo> SgdTable(uint32_t id, JobId job, float lr = 1) 
 
 class MemoryBudget : public RowMemory, public StagingRoom, public RecordSink {
  public:
-  bool Admits(uint64_t) override { return true; }
+  bool Admits(uint64_t more) override { return bytes + static_cast<int64_t>(more) <= most; }
   void Grown(int64_t by) override { bytes += by; }
   void RowsUpdated(uint64_t) override {}
   void Applied(const Segment&, const AppliedRecord& applied) override { log.push_back(applied.record()); }
   int64_t bytes = 0;
+  int64_t most = int64_t{1} << 40;
   std::vector<Record> log;
 };
 
@@ -113,6 +114,17 @@ class PrimaryTablesTest : public ::testing::Test {
   const std::shared_ptr<const TableInfo> weights = SgdTable(1, kJob);
   const std::shared_ptr<const TableInfo> theirs = SgdTable(2, kOther);
 };
+
+// -- memory --
+
+TEST_F(PrimaryTablesTest, BeyondTheBudgetRowsThatAreThereAreUpdatedAndNoneIsBorn) {
+  EXPECT_FALSE(Push(kWorker, weights, 0));
+  budget->most = budget->bytes - 1;  // copies have taken the rest, and more
+  EXPECT_FALSE(Push(kWorker, weights, 0));
+  const auto refusal = Push(kStranger, theirs, 0);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->reason(), v1::Refusal::OVER_BUDGET);
+}
 
 // -- drop --
 

@@ -46,7 +46,7 @@ k delete job/greedy --wait=true >/dev/null
 check "its rows go with the job" paceline job delete --force "$greedy"
 check "memory that others take: the shard is killed at its container's limit" fill
 check "the shard comes back, the cluster is whole" empty
-k get pod "$release-shard-0" -o 'jsonpath={.status.containerStatuses[*].lastState.terminated}' | says && echo
+echo "        $(shard_0 lastState.terminated.reason), exit code $(shard_0 lastState.terminated.exitCode)"
 check "the counting Job goes on" goes_on counted
 exact counted
 waits counted | says
