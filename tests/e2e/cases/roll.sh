@@ -34,7 +34,8 @@ wait $! || echo "the coordinator's page was away" >"$work/most"
 check "no shard drained meanwhile: $(cat "$work/most")" grep -qx 0 "$work/most"
 after=$(takeovers)
 check "all was handed over: takeovers before $before, after $after" test "$before" = "$after"
-check "each shard holds what it held: $held" test "$held" = "$(holdings)"
+now=$(holdings)
+check "each shard holds what it held: $held, now $now" test "$held" = "$now"
 exact rolling
 rolling=$(waits rolling) && says <<<"$rolling"
 echo "        added wait of the median worker: $(($(added <<<"$rolling") / 3)) ms a shard; without a restart: $(added <<<"$calm") ms in all"
