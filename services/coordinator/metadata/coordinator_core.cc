@@ -75,7 +75,7 @@ CoordinatorCore::CoordinatorCore(Options options, std::unique_ptr<Facts> facts, 
       loads_(context_, membership_),
       moves_(context_, membership_, promotions_, loads_, waiters_, [this] { FollowMap(); }),
       drains_(context_, membership_, moves_),
-      stops_(context_, waiters_, drains_),
+      stops_(context_, waiters_, drains_, moves_),
       last_on_time_(context_.now) {
   sessions_.Start([this](const SessionRecord& session) { workers_.OnMoved(session); });
   workers_.HoldJoinsIf(

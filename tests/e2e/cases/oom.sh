@@ -6,9 +6,12 @@ shard_0() { k get pod "$release-shard-0" -o "jsonpath={.status.containerStatuses
 restarts() {
   k get pods -l app.kubernetes.io/component=shard -o 'jsonpath={.items[*].status.containerStatuses[?(@.name=="shard")].restartCount}'
 }
+# Some shard does: workers wait for the one that is full first.
 refuses() {
-  k get --raw "/api/v1/namespaces/$namespace/pods/$release-shard-1:9090/proxy/metrics" |
-    sed -n '/^paceline_shard_refusals_total{.*over_budget/p' | grep -v ' 0$'
+  local pod
+  for pod in $(k get pods -l app.kubernetes.io/component=shard -o 'jsonpath={.items[*].metadata.name}'); do
+    k get --raw "/api/v1/namespaces/$namespace/pods/$pod:9090/proxy/metrics"
+  done | sed -n '/^paceline_shard_refusals_total{.*over_budget/p' | grep -v ' 0$'
 }
 # In the shard's container, so it is the container's memory: until its process is killed, and with it what fills it.
 fill() {

@@ -217,8 +217,8 @@ absl::StatusOr<ShardRecord> Membership::RecordFor(const v1::JoinClusterRequest& 
   ShardRecord record;
   if (const ShardRecord* known = facts.FindShard(request.name())) {
     record = *known;
-    // A drain for which no person asked is of the start whose pod ended (Stops). A pod that begins is wanted, or
-    // asks again before it ends; until that was known, its folder would be marked as emptied for good.
+    // A drain for which no person asked is of the start whose pod ended (Stops). A pod that begins is wanted,
+    // or asks again before it ends; until that was known, its folder would be marked as emptied for good.
     if (record.draining_unwanted()) {
       record.clear_draining();
       record.clear_draining_unwanted();

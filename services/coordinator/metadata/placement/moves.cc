@@ -8,6 +8,7 @@
 #include "services/coordinator/metadata/changes/call_shard.h"
 #include "services/coordinator/metadata/facts/text.h"
 #include "services/coordinator/metadata/placement/config_wishes.h"
+#include "services/coordinator/metadata/placement/map_plan.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -71,6 +72,34 @@ void Moves::Forget() {
     const v1::ShardInfo& info = known->info();
     return info.incarnation() != entry.second.incarnation || context_.now - entry.second.since > kLeavingMax;
   });
+  std::erase_if(expected_, [this](const auto& entry) {
+    const ShardRecord* known = context_.facts.FindShard(entry.first);
+    return known == nullptr || known->info().incarnation() != entry.second.incarnation ||
+           membership_.Silence(entry.first) > kBackWithin || context_.now - entry.second.since > kLeavingMax;
+  });
+}
+
+void Moves::ExpectBack(uint32_t shard) {
+  const ShardRecord* known = context_.facts.FindShard(shard);
+  // Without a folder it comes back with nothing, and would be copied to in any case.
+  if (known == nullptr || !known->keeps_data() || context_.facts.map() == nullptr) return;
+  expected_[shard] = {.incarnation = known->info().incarnation(),
+                      .since = context_.now,
+                      .segments = SegmentsOf(*context_.facts.map(), shard)};
+}
+
+bool Moves::AwaitsReturn(uint32_t segment) const {
+  const v1::SegmentConfig& config = ConfigOf(segment);
+  if (static_cast<uint32_t>(config.replicas_size()) + 1 != context_.options.replicas) return false;
+  // A primary that is about to end needs somebody to hand over to.
+  if (leaving_.contains(config.primary().shard())) return false;
+  return std::ranges::any_of(expected_, [&](const auto& entry) {
+    v1::Member member;
+    member.set_shard(entry.first);
+    member.set_incarnation(entry.second.incarnation);
+    return entry.second.segments.contains(segment) && !Same(config.primary(), member) &&
+           !HasReplica(config, member);
+  });
 }
 
 bool Moves::Ended(const UnderWay& one) {
@@ -100,7 +129,10 @@ void Moves::Plan() {
   next_plan_ = context_.now + kPlanAgain;
   loads_.Look([this](uint32_t segment) { return IsMoving(segment); });
   const std::shared_ptr<const v1::Map> map = facts.map();  // the inputs refer to it
-  const std::vector<MemberMove> moves = PlanMoves(Inputs());
+  std::vector<MemberMove> moves = PlanMoves(Inputs());
+  std::erase_if(moves, [this](const MemberMove& move) {
+    return move.kind == MemberMove::Kind::kRecruit && AwaitsReturn(move.segment);
+  });
   for (const MemberMove& move : moves) {
     if (move.kind == MemberMove::Kind::kDrop) continue;
     under_way_[move.segment] = {.move = move, .since = context_.now};

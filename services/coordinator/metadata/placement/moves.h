@@ -53,6 +53,11 @@ class Moves {
   // or was started again.
   absl::StatusOr<Ticket> HandOverShard(const v1::HandOverShardRequest& request, absl::Time deadline,
                                        const Done<v1::HandOverShardReply>& done);
+  // How long a shard that is expected back may be silent before others get copies in its place.
+  static constexpr absl::Duration kBackWithin = absl::Minutes(1);
+  // This start of the shard ends, and another one is about to come, with its folder: until then nobody gets a
+  // copy of a segment that lacks no other one. Soft state: another coordinator makes these copies at once.
+  void ExpectBack(uint32_t shard);
   // Ends all moves and requests; these are answered by others.
   void StopAll();
 
@@ -99,12 +104,20 @@ class Moves {
     bool ends = false;  // gets no replicas either
   };
 
+  struct Absent {
+    uint64_t incarnation = 0;
+    absl::Time since;
+    std::set<uint32_t> segments;  // of which it was a member
+  };
+
   // -- moves.cc --
   const v1::SegmentConfig& ConfigOf(uint32_t segment) const;
   std::map<uint32_t, MemberMove> MovesUnderWay() const;
   void Forget();
   bool Ended(const UnderWay& one);
   void Plan();
+  // The one copy that the segment lacks is that of a shard that is expected back.
+  bool AwaitsReturn(uint32_t segment) const;
   MoveInputs Inputs() const;
   void CountCopiesLeft();
   void CommitDrops(const std::vector<MemberMove>& moves);
@@ -152,6 +165,7 @@ class Moves {
   std::set<std::pair<uint32_t, uint32_t>> failed_;
   std::map<Ticket, Request> requests_;
   std::map<uint32_t, Leaving> leaving_;  // by shard
+  std::map<uint32_t, Absent> expected_;  // by shard
   uint64_t planned_map_ = 0;
   absl::Time next_plan_ = absl::InfinitePast();
   uint32_t copies_left_ = 0;  // to be made after those under way, as of the last plan that began some

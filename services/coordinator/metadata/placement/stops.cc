@@ -141,7 +141,10 @@ v1::StopShardReply Stops::Decide(const std::string& shard, const absl::StatusOr<
       PodStops(context_.facts.FindShard(shard)->info().shard())) {
     return LetItDrain(shard, absl::StrCat(of, ", ", shard, " among them: it drains until its next start"));
   }
-  if (*ordinal < *wanted) return HandOver(absl::StrCat(of, ", ", shard, " among them: it comes back"));
+  if (*ordinal < *wanted) {
+    if (const ShardRecord* known = context_.facts.FindShard(shard)) moves_.ExpectBack(known->info().shard());
+    return HandOver(absl::StrCat(of, ", ", shard, " among them: it comes back"));
+  }
   v1::DrainShardsRequest drain;
   for (const std::string& name : Beyond(*wanted)) drain.add_shards(name);
   if (const auto drained = drains_.Drain(drain, /*unwanted=*/true); !drained.ok()) {

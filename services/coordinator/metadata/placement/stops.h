@@ -15,6 +15,7 @@
 #include "services/coordinator/metadata/changes/waiters.h"
 #include "services/coordinator/metadata/facts/context.h"
 #include "services/coordinator/metadata/placement/drains.h"
+#include "services/coordinator/metadata/placement/moves.h"
 #include "services/coordinator/metadata/placement/wanted_shards.h"
 
 namespace paceline::coordinator {
@@ -28,8 +29,8 @@ std::optional<uint32_t> OrdinalOf(absl::string_view pod, absl::string_view name)
 // with the highest ordinals go for good. A pod does not know which of the two it is, so its pre-stop hook
 // asks here. If its ordinal is no smaller than the number of shards wanted, all shards of which that is true
 // drain, as one set: none of them takes what another one gives. Otherwise nothing moves, and the hook hands
-// over. If the number cannot be read, or the others have no room, the answer is to hand over too, and says
-// why.
+// over; nor is a copy made for a while in place of one that is about to come back. If the number cannot be
+// read, or the others have no room, the answer is to hand over too, and says why.
 //
 // A shard that drains for this reason and is wanted again (the StatefulSet has grown meanwhile) stops
 // draining; one whose pod has asked here, and so ends in any case, only once its next pod has started. Drains
@@ -41,8 +42,8 @@ class Stops {
   // How long an answer that a shard cannot drain is a problem.
   static constexpr absl::Duration kProblemLasts = absl::Minutes(10);
 
-  Stops(Context& context, Waiters& waiters, Drains& drains)
-      : context_(context), waiters_(waiters), drains_(drains) {}
+  Stops(Context& context, Waiters& waiters, Drains& drains, Moves& moves)
+      : context_(context), waiters_(waiters), drains_(drains), moves_(moves) {}
 
   // kNotFound: there is no such shard.
   absl::StatusOr<Ticket> Stop(const v1::StopShardRequest& request, absl::Time deadline,
@@ -70,6 +71,7 @@ class Stops {
   Context& context_;
   Waiters& waiters_;
   Drains& drains_;
+  Moves& moves_;
   std::string problem_;  // why a shard that stopped was not drained
   absl::Time problem_since_;
   // The starts whose pods stop while they drain: shard → incarnation. Soft state: after a change of

@@ -2,8 +2,11 @@
 #include "services/coordinator/metadata/placement/stops.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "services/coordinator/metadata/placement/map_plan.h"
 #include "services/coordinator/metadata/placement/test_replicated.h"
 
@@ -46,9 +49,10 @@ class Scale final : public WantedShards {
 
 class StopsTest : public ReplicatedTest {
  protected:
-  void StartWith(uint32_t shards, WantedShards* scale, uint32_t replicas = 1) {
+  void StartWith(uint32_t count, WantedShards* scale, uint32_t replicas = 1, bool disks = false) {
     cluster_ = std::make_unique<TestCluster>(
-        shards, Options{.replicas = replicas, .ring_bits = 3, .wanted_shards = scale});
+        count, Options{.replicas = replicas, .ring_bits = 3, .wanted_shards = scale});
+    for (uint32_t i = 0; disks && i < count; ++i) shards().disks[absl::StrCat("shard-", i)];
     cluster_->JoinShards();
     cluster_->Run(absl::Seconds(1));
     ASSERT_NE(cluster_->Opened("ctr"), 0u);
@@ -75,6 +79,26 @@ class StopsTest : public ReplicatedTest {
       cluster_->Run(absl::Milliseconds(250));
     }
   }
+  // Each shard's segments, of which it is primary or replica.
+  std::map<std::string, size_t> Held() {
+    std::map<std::string, size_t> held;
+    const v1::StatusReply status = cluster_->core().Status();
+    for (const v1::ShardStatus& shard : status.shards())
+      held[shard.info().name()] = shard.primaries() + shard.replicas();
+    return held;
+  }
+  // As a pod of which the hook has asked: it hands over, is told to end, and is gone.
+  void End(const std::string& name) {
+    v1::HandOverShardRequest request;
+    request.set_shard(name);
+    for (const bool leave : {false, true}) {
+      request.set_leave(leave);
+      Pending<v1::HandOverShardReply> pending;
+      pending.ticket = cluster_->core().HandOverShard(request, absl::InfiniteFuture(), pending.done());
+      Work(2);
+    }
+    shards().at(name).up = false;
+  }
   Scale scale_;
 };
 
@@ -88,6 +112,58 @@ TEST_F(StopsTest, AShardThatComesBackIsNotDrained) {
   EXPECT_EQ(stop->why(), "3 shards are wanted, shard-1 among them: it comes back");
   EXPECT_THAT(Draining(), IsEmpty());
   EXPECT_THAT(cluster_->Problems(), IsEmpty());
+}
+
+TEST_F(StopsTest, NothingIsCopiedInPlaceOfAShardThatComesBack) {
+  StartWith(4, &scale_, /*replicas=*/1, /*disks=*/true);
+  const auto before = Held();
+  (void)Stop("shard-3");
+  scale_.Answer(4);
+  End("shard-3");
+  Work(20);
+  auto without = before;
+  without["shard-3"] = 0;
+  EXPECT_EQ(Held(), without);
+  EXPECT_EQ(cluster_->core().Status().segments_under_replicated(), before.at("shard-3"));
+  ASSERT_THAT(shards().Join(cluster_->core(), "shard-3"), IsOk());
+  shards().at("shard-3").up = true;
+  Work(10);
+  EXPECT_EQ(Held(), before);
+  EXPECT_THAT(cluster_->Problems(), IsEmpty());
+}
+
+TEST_F(StopsTest, AShardThatComesBackWithNothingIsReplacedAtOnce) {
+  StartWith(4, &scale_);
+  (void)Stop("shard-3");
+  scale_.Answer(4);
+  End("shard-3");
+  Work(10);
+  EXPECT_EQ(cluster_->core().Status().segments_under_replicated(), 0u);
+}
+
+TEST_F(StopsTest, AShardThatDoesNotComeBackInTimeIsReplaced) {
+  StartWith(4, &scale_, /*replicas=*/1, /*disks=*/true);
+  (void)Stop("shard-3");
+  scale_.Answer(4);
+  End("shard-3");
+  Work(absl::ToInt64Seconds(Moves::kBackWithin) + 10);
+  EXPECT_EQ(Held()["shard-3"], 0u);
+  EXPECT_EQ(cluster_->core().Status().segments_under_replicated(), 0u);
+}
+
+TEST_F(StopsTest, WhatLacksAnotherCopyAsWellIsCopiedAtOnce) {
+  StartWith(5, &scale_, /*replicas=*/2, /*disks=*/true);
+  (void)Stop("shard-3");
+  scale_.Answer(5);
+  End("shard-3");
+  shards().at("shard-4").up = false;
+  for (int i = 0; i < 10; ++i) {
+    DropDead();
+    Work(1);
+  }
+  for (const v1::SegmentConfig& config : Configs()) {
+    EXPECT_GE(config.replicas_size(), 1) << "of two segments may lack the one that comes back";
+  }
 }
 
 TEST_F(StopsTest, AllBeyondTheWantedNumberDrainAsOneSet) {
