@@ -18,6 +18,13 @@ roll() { k rollout restart "statefulset/$release-shard" && whole; }
 # The median over the workers of what their clocks took beyond their usual time.
 added() { sed -n 's/.*added_wait_ms=\([0-9]*\).*/\1/p' | sort -n |
   awk '{ms[NR] = $1} END {print int((ms[int((NR + 1) / 2)] + ms[int(NR / 2) + 1]) / 2)}'; }
+# How many segments other shards hold than before, of two lines of `holdings`. Shares of a number that is no multiple of the
+# shards' differ by one, and who has one more may change.
+moved() {
+  python3 -c 'import sys
+before, now = ({k: int(v) for k, v in (w.split("=") for w in line.split())} for line in sys.argv[1:])
+print(sum(abs(before[s] - now.get(s, 0)) for s in before) // 2)' "$1" "$2"
+}
 
 install
 # Two jobs at once, so that both have the machine as it is; one ends before the restart.
@@ -35,7 +42,7 @@ check "no shard drained meanwhile: $(cat "$work/most")" grep -qx 0 "$work/most"
 after=$(takeovers)
 check "all was handed over: takeovers before $before, after $after" test "$before" = "$after"
 now=$(holdings)
-check "each shard holds what it held: $held, now $now" test "$held" = "$now"
+check "no rows moved, but for a segment that evens out shares: $held before, $now now" test "$(moved "$held" "$now")" -le 1
 exact rolling
 rolling=$(waits rolling) && says <<<"$rolling"
 echo "        added wait of the median worker: $(($(added <<<"$rolling") / 3)) ms a shard; without a restart: $(added <<<"$calm") ms in all"
