@@ -14,6 +14,17 @@ watch_drains() {
     sleep 0.5
   done
 }
+# How many segments each shard is primary or replica of, again and again, by its own page: $work/shares.
+watch_shares() {
+  local pod
+  until [[ -e $work/stop ]]; do
+    for pod in 0 1 2; do
+      k get --raw "/api/v1/namespaces/$namespace/pods/$release-shard-$pod:9090/proxy/metrics" 2>/dev/null |
+        awk '/^paceline_shard_segments{.*role="(primary|replica)"/ {n += $2} END {print n + 0}' || true
+    done >>"$work/shares"
+    sleep 0.5
+  done
+}
 roll() { k rollout restart "statefulset/$release-shard" && whole; }
 # The median over the workers of what their clocks took beyond their usual time.
 added() { sed -n 's/.*added_wait_ms=\([0-9]*\).*/\1/p' | sort -n |
@@ -34,13 +45,18 @@ check "60 s with nothing else going on" sleep 60
 exact calm
 calm=$(waits calm) && says <<<"$calm"
 before=$(takeovers) && held=$(holdings)
+watch_shares &
 watch_drains &
+drains=$!
 check "kubectl rollout restart: each shard, one after the other" roll
 touch "$work/stop"
-wait $! || echo "the coordinator's page was away" >"$work/most"
+wait "$drains" || echo "the coordinator's page was away" >"$work/most"
 check "no shard drained meanwhile: $(cat "$work/most")" grep -qx 0 "$work/most"
 after=$(takeovers)
 check "all was handed over: takeovers before $before, after $after" test "$before" = "$after"
+most=$(sort -n "$work/shares" | tail -n1)
+check "meanwhile nobody got copies in place of one that was away: at most $most segments at a shard" test "$most" -le \
+  "$(tr ' =' '\n\n' <<<"$held" | grep -x '[0-9]*' | sort -n | awk '{most = $1} END {print most + 1}')"
 now=$(holdings)
 check "no rows moved, but for a segment that evens out shares: $held before, $now now" test "$(moved "$held" "$now")" -le 1
 exact rolling
