@@ -45,7 +45,7 @@ struct MoveInputs {
   // Shards that are about to end, and should have no replicas either.
   std::set<uint32_t> ending = {};
   std::set<uint32_t> draining = {};                     // shards from which everything moves away
-  std::set<uint32_t> held = {};                         // segments to leave alone: in takeover
+  std::set<uint32_t> held = {};                         // segments to leave alone
   std::map<uint32_t, MemberMove> under_way = {};        // by segment
   std::set<std::pair<uint32_t, uint32_t>> failed = {};  // (segment, shard): recruits to try last
   uint32_t moves_per_shard = 8;  // moves under way at a time, from one primary and to one shard

@@ -129,10 +129,7 @@ void Moves::Plan() {
   next_plan_ = context_.now + kPlanAgain;
   loads_.Look([this](uint32_t segment) { return IsMoving(segment); });
   const std::shared_ptr<const v1::Map> map = facts.map();  // the inputs refer to it
-  std::vector<MemberMove> moves = PlanMoves(Inputs());
-  std::erase_if(moves, [this](const MemberMove& move) {
-    return move.kind == MemberMove::Kind::kRecruit && AwaitsReturn(move.segment);
-  });
+  const std::vector<MemberMove> moves = PlanMoves(Inputs());
   for (const MemberMove& move : moves) {
     if (move.kind == MemberMove::Kind::kDrop) continue;
     under_way_[move.segment] = {.move = move, .since = context_.now};
@@ -164,6 +161,9 @@ MoveInputs Moves::Inputs() const {
   for (const auto& [id, leaving] : leaving_) {
     inputs.leaving.insert(id);
     if (leaving.ends) inputs.ending.insert(id);
+  }
+  for (uint32_t s = 0; !expected_.empty() && s < facts.SegmentCount(); ++s) {
+    if (AwaitsReturn(s)) inputs.held.insert(s);
   }
   return inputs;
 }

@@ -132,6 +132,28 @@ TEST_F(StopsTest, NothingIsCopiedInPlaceOfAShardThatComesBack) {
   EXPECT_THAT(cluster_->Problems(), IsEmpty());
 }
 
+// Moves have a bound: those that wait must not take it from others.
+TEST_F(StopsTest, WhileSomeAwaitAShardOthersAreCopied) {
+  StartWith(5, &scale_, /*replicas=*/1, /*disks=*/true);
+  std::vector<bool> awaits;
+  const uint32_t shard_4 = shards().at("shard-4").id;
+  for (const v1::SegmentConfig& config : Configs()) {
+    awaits.push_back(config.primary().shard() == shard_4 || config.replicas(0).shard() == shard_4);
+  }
+  (void)Stop("shard-4");
+  scale_.Answer(5);
+  End("shard-4");
+  shards().at("shard-3").up = false;
+  for (int i = 0; i < 20; ++i) {
+    DropDead();
+    Work(1);
+  }
+  const std::vector<v1::SegmentConfig> configs = Configs();
+  for (size_t s = 0; s < configs.size(); ++s) {
+    if (!awaits[s]) EXPECT_EQ(configs[s].replicas_size(), 1) << s;
+  }
+}
+
 TEST_F(StopsTest, AShardThatComesBackWithNothingIsReplacedAtOnce) {
   StartWith(4, &scale_);
   (void)Stop("shard-3");
