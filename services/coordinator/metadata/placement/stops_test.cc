@@ -49,9 +49,10 @@ class Scale final : public WantedShards {
 
 class StopsTest : public ReplicatedTest {
  protected:
-  void StartWith(uint32_t count, WantedShards* scale, uint32_t replicas = 1, bool disks = false) {
+  void StartWith(uint32_t count, WantedShards* scale, uint32_t replicas = 1, bool disks = false,
+                 int ring_bits = 3) {
     cluster_ = std::make_unique<TestCluster>(
-        count, Options{.replicas = replicas, .ring_bits = 3, .wanted_shards = scale});
+        count, Options{.replicas = replicas, .ring_bits = ring_bits, .wanted_shards = scale});
     for (uint32_t i = 0; disks && i < count; ++i) shards().disks[absl::StrCat("shard-", i)];
     cluster_->JoinShards();
     cluster_->Run(absl::Seconds(1));
@@ -134,7 +135,7 @@ TEST_F(StopsTest, NothingIsCopiedInPlaceOfAShardThatComesBack) {
 
 // Moves have a bound: those that wait must not take it from others.
 TEST_F(StopsTest, WhileSomeAwaitAShardOthersAreCopied) {
-  StartWith(5, &scale_, /*replicas=*/1, /*disks=*/true);
+  StartWith(5, &scale_, /*replicas=*/1, /*disks=*/true, /*ring_bits=*/6);
   std::vector<bool> awaits;
   const uint32_t shard_4 = shards().at("shard-4").id;
   for (const v1::SegmentConfig& config : Configs()) {
