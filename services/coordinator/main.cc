@@ -86,8 +86,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--replicas", options.replicas,
                  "Copies of each segment besides the first, on other shards; needs at least N + 1 shards. "
                  "A restart may change the number");
-  app.add_option("--moves-per-shard", options.moves_per_shard,
-                 "Segments that are copied, or handed over, at a time from one shard and to one shard")
+  app.add_option(
+         "--moves-per-shard", options.moves_per_shard,
+         "Segments that move at a time from one shard and to one shard; more are sooner done, and slow "
+         "clients down more")
       ->check(CLI::Range(1, 1024));
   app.add_flag("--balance-load", options.by_load.on,
                "Move segments from shards of which clients ask most to others, with their rows or, with "

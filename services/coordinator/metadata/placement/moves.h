@@ -30,8 +30,8 @@ namespace paceline::coordinator {
 // of the epoch that it knows until it learns of the new one, so the remaining members lack no acknowledged
 // record.
 //
-// More than 15 members: what it asks others, the moves and requests under way, and the pace that `status`
-// shows.
+// More than 15 members: what it asks others, moves, requests and shards that leave or come back, and the pace
+// that `status` shows.
 class Moves {
  public:
   // `on_map` is called, within the visit, after a map was committed.
@@ -55,8 +55,9 @@ class Moves {
                                        const Done<v1::HandOverShardReply>& done);
   // How long a shard that is expected back may be silent before others get copies in its place.
   static constexpr absl::Duration kBackWithin = absl::Minutes(1);
-  // This start of the shard ends, and another one is about to come, with its folder: until then nobody gets a
-  // copy of a segment that lacks no other one. Soft state: another coordinator makes these copies at once.
+  // This start of the shard ends, and another one is about to come, with its folder. Until then its segments
+  // are left alone, unless they lack another copy as well. Soft state: another coordinator makes the copies
+  // at once.
   void ExpectBack(uint32_t shard);
   // Ends all moves and requests; these are answered by others.
   void StopAll();

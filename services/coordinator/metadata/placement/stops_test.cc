@@ -88,8 +88,10 @@ class StopsTest : public ReplicatedTest {
       held[shard.info().name()] = shard.primaries() + shard.replicas();
     return held;
   }
-  // As a pod of which the hook has asked: it hands over, is told to end, and is gone.
-  void End(const std::string& name) {
+  // Its pod ends, and is to come back: the hook asks, it hands over, is told to end, and is gone.
+  void EndToComeBack(const std::string& name, uint32_t wanted) {
+    (void)Stop(name);
+    scale_.Answer(wanted);
     v1::HandOverShardRequest request;
     request.set_shard(name);
     for (const bool leave : {false, true}) {
@@ -118,9 +120,7 @@ TEST_F(StopsTest, AShardThatComesBackIsNotDrained) {
 TEST_F(StopsTest, NothingIsCopiedInPlaceOfAShardThatComesBack) {
   StartWith(4, &scale_, /*replicas=*/1, /*disks=*/true);
   const auto before = Held();
-  (void)Stop("shard-3");
-  scale_.Answer(4);
-  End("shard-3");
+  EndToComeBack("shard-3", 4);
   Work(20);
   auto without = before;
   without["shard-3"] = 0;
@@ -141,9 +141,7 @@ TEST_F(StopsTest, WhileSomeAwaitAShardOthersAreCopied) {
   for (const v1::SegmentConfig& config : Configs()) {
     awaits.push_back(config.primary().shard() == shard_4 || config.replicas(0).shard() == shard_4);
   }
-  (void)Stop("shard-4");
-  scale_.Answer(5);
-  End("shard-4");
+  EndToComeBack("shard-4", 5);
   shards().at("shard-3").up = false;
   for (int i = 0; i < 20; ++i) {
     DropDead();
@@ -157,18 +155,14 @@ TEST_F(StopsTest, WhileSomeAwaitAShardOthersAreCopied) {
 
 TEST_F(StopsTest, AShardThatComesBackWithNothingIsReplacedAtOnce) {
   StartWith(4, &scale_);
-  (void)Stop("shard-3");
-  scale_.Answer(4);
-  End("shard-3");
+  EndToComeBack("shard-3", 4);
   Work(10);
   EXPECT_EQ(cluster_->core().Status().segments_under_replicated(), 0u);
 }
 
 TEST_F(StopsTest, AShardThatDoesNotComeBackInTimeIsReplaced) {
   StartWith(4, &scale_, /*replicas=*/1, /*disks=*/true);
-  (void)Stop("shard-3");
-  scale_.Answer(4);
-  End("shard-3");
+  EndToComeBack("shard-3", 4);
   Work(absl::ToInt64Seconds(Moves::kBackWithin) + 10);
   EXPECT_EQ(Held()["shard-3"], 0u);
   EXPECT_EQ(cluster_->core().Status().segments_under_replicated(), 0u);
@@ -176,9 +170,7 @@ TEST_F(StopsTest, AShardThatDoesNotComeBackInTimeIsReplaced) {
 
 TEST_F(StopsTest, WhatLacksAnotherCopyAsWellIsCopiedAtOnce) {
   StartWith(5, &scale_, /*replicas=*/2, /*disks=*/true);
-  (void)Stop("shard-3");
-  scale_.Answer(5);
-  End("shard-3");
+  EndToComeBack("shard-3", 5);
   shards().at("shard-4").up = false;
   for (int i = 0; i < 10; ++i) {
     DropDead();
