@@ -171,7 +171,8 @@ TEST_F(PrimaryTest, AForeignJobIsFenced) {
 TEST_F(PrimaryTest, OverTheBudgetNothingIsTakenButKnownRowsStillAre) {
   EXPECT_FALSE(Push(kA, 1, {{5, 1.0f}}));
   budget->bytes_max = budget->bytes;
-  const auto refusal = Push(kA, 2, {{6, 1.0f}});
+  // More than find room in the memory that the page has.
+  const auto refusal = Push(kA, 2, {{6, 1.0f}, {7, 1.0f}, {8, 1.0f}, {9, 1.0f}, {10, 1.0f}});
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->reason(), v1::Refusal::OVER_BUDGET);
   EXPECT_GT(refusal->retry_after_ms(), 0u);

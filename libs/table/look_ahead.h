@@ -9,8 +9,8 @@
 namespace paceline::table {
 
 // Fetches rows of several stores into the caches side by side, before they are updated or read store by
-// store. A row costs three cache misses, each of which needs what the one before has brought. A batch that is
-// cut by segment has few keys for each store, too few for their misses to overlap.
+// store. A row costs two or three cache misses, each of which needs what the one before has brought. A batch
+// that is cut by segment has few keys for each store, too few for their misses to overlap.
 //
 // Changes nothing, and may be wrong: what is updated meanwhile is found by a look-up of its own.
 class LookAhead {
@@ -31,8 +31,8 @@ class LookAhead {
   }
   // Begins to fetch the rows of all keys that were added, and forgets them.
   void Fetch() {
-    for (size_t i = 0; i < count_; ++i) pages_[i]->PrefetchIndex(hashes_[i]);
-    for (size_t i = 0; i < count_; ++i) (void)pages_[i]->PrefetchRow(hashes_[i], with_slots_);
+    for (size_t i = 0; i < count_; ++i) pages_[i]->Prefetch(hashes_[i]);
+    for (size_t i = 0; i < count_; ++i) pages_[i]->PrefetchBehind(hashes_[i], with_slots_);
     count_ = 0;
   }
 

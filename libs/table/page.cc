@@ -7,7 +7,6 @@
 #include <numeric>
 #include <utility>
 
-#include "absl/types/span.h"
 #include "libs/ring/hash.h"
 #include "libs/table/page_memory.h"
 
@@ -36,19 +35,17 @@ using KeyedRow = std::pair<uint64_t, uint32_t>;
 
 // Orders rows by ascending key. A hash chose the keys of a page, so they are mostly spread evenly over some
 // range: they are dealt to as many equal pieces of the range as there are keys, and each piece is sorted.
-std::vector<KeyedRow> ByKey(absl::Span<const uint64_t> keys) {
-  std::vector<KeyedRow> order(keys.size());
-  if (keys.empty()) return order;
-  const auto [min, max] = std::minmax_element(keys.begin(), keys.end());
-  const auto shift =
-      std::max(std::bit_width(*max - *min), std::bit_width(keys.size())) - std::bit_width(keys.size());
-  const auto piece_of = [first = *min, shift](uint64_t key) { return (key - first) >> shift; };
-  std::vector<uint32_t> ends(piece_of(*max) + 2);  // of the pieces, after they were dealt
-  for (const uint64_t key : keys) ++ends[piece_of(key) + 1];
+std::vector<KeyedRow> ByKey(const std::vector<KeyedRow>& rows) {
+  std::vector<KeyedRow> order(rows.size());
+  if (rows.empty()) return order;
+  const auto [min, max] = std::minmax_element(rows.begin(), rows.end());
+  const auto shift = std::max(std::bit_width(max->first - min->first), std::bit_width(rows.size())) -
+                     std::bit_width(rows.size());
+  const auto piece_of = [first = min->first, shift](uint64_t key) { return (key - first) >> shift; };
+  std::vector<uint32_t> ends(piece_of(max->first) + 2);  // of the pieces, after they were dealt
+  for (const auto& [key, row] : rows) ++ends[piece_of(key) + 1];
   std::partial_sum(ends.begin(), ends.end(), ends.begin());
-  for (size_t row = 0; row < keys.size(); ++row) {
-    order[ends[piece_of(keys[row])]++] = {keys[row], static_cast<uint32_t>(row)};
-  }
+  for (const KeyedRow& row : rows) order[ends[piece_of(row.first)]++] = row;
   auto begin = order.begin();
   for (size_t piece = 0; piece + 1 < ends.size(); ++piece) {
     const auto end = order.begin() + ends[piece];
@@ -98,12 +95,15 @@ void Page::SetRow(size_t row, const void* packed) {
 PageImage Page::Image() const {
   PageImage image{range_, version_, std::vector<uint64_t>(rows_),
                   std::vector<float>(rows_ * shape_.floats())};
-  if (keys_ == nullptr) {
+  if (keys_ == nullptr && !in_buckets_) {
     std::iota(image.keys.begin(), image.keys.end(), range_.start);
     for (size_t row = 0; row < rows_; ++row) CopyRow(row, image.rows.data() + row * shape_.floats());
     return image;
   }
-  const std::vector<KeyedRow> order = ByKey({keys_, rows_});
+  std::vector<KeyedRow> rows;
+  rows.reserve(rows_);
+  ForEachRow([&](size_t row) { rows.emplace_back(Key(row), static_cast<uint32_t>(row)); });
+  const std::vector<KeyedRow> order = ByKey(rows);
   for (size_t i = 0; i < rows_; ++i) {
     image.keys[i] = order[i].first;
     CopyRow(order[i].second, image.rows.data() + i * shape_.floats());
@@ -113,13 +113,13 @@ PageImage Page::Image() const {
 
 uint64_t Page::ContentHash() const {
   uint64_t sum = 0;
-  for (size_t row = 0; row < rows_; ++row) {
+  ForEachRow([&](size_t row) {
     RowHash hash(Key(row));
     for (uint32_t plane = 0; plane <= shape_.slots_per_value; ++plane) {
       hash.Add(Values(row) + plane * slot_stride(), shape_.dim);
     }
     sum += hash.Get();
-  }
+  });
   return sum;
 }
 

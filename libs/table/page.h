@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -59,7 +60,8 @@ struct PageView {
 // Common to both kinds of page. Pages belong to a TableStore, and only it changes them; only the store's
 // owner may read them.
 //
-// Rows are numbered 0 .. rows()-1, in no meaningful order. A row keeps its number until the page is split.
+// Rows have numbers, in no meaningful order: 0 .. rows()-1 or, of pages whose rows lie in buckets, others
+// below numbers(). A row keeps its number until the page is split or, if births_renumber(), gets another row.
 class Page {
  public:
   Page(const Page&) = delete;
@@ -72,8 +74,18 @@ class Page {
   // Bytes of memory held beside the object itself.
   size_t buffer_bytes() const { return buffer_bytes_; }
 
-  // REQUIRES for all taking a row: row < rows().
-  uint64_t Key(size_t row) const { return keys_ != nullptr ? keys_[row] : range_.start + row; }
+  // All rows have smaller numbers.
+  size_t numbers() const { return in_buckets_ ? buckets_ * kBucketFloats + kKeyFloats + 1 : rows_; }
+  bool births_renumber() const { return in_buckets_; }
+  // Visits the number of each row, ascending.
+  template <class Visit>
+  void ForEachRow(const Visit& visit) const;
+
+  // REQUIRES for all taking a row: it is the number of one.
+  uint64_t Key(size_t row) const {
+    if (in_buckets_) return BucketKey(row);
+    return keys_ != nullptr ? keys_[row] : range_.start + row;
+  }
   // The dim values of a row. Its slots are slot_stride() floats further on, its second slots twice that.
   const float* Values(size_t row) const { return values_ + row * size_t{row_stride_}; }
   size_t slot_stride() const { return slot_stride_; }
@@ -124,12 +136,26 @@ class Page {
   Page(RowShape shape, PageRange range) : shape_(shape), range_(range) {}
   ~Page() = default;
 
+  // Buckets are cache lines with as many rows as find room, each behind its key. The number of such a row is
+  // where its values begin, in floats. Room for a row that is free has kFreeKey; the row of that key itself
+  // lies behind all buckets.
+  static constexpr size_t kBucketFloats = kAlignment / sizeof(float);
+  static constexpr size_t kKeyFloats = sizeof(uint64_t) / sizeof(float);
+  static constexpr uint64_t kFreeKey = ~uint64_t{0};
+  uint64_t BucketKey(size_t row) const {
+    uint64_t key;
+    std::memcpy(&key, values_ + row - kKeyFloats, sizeof(key));
+    return key;
+  }
+  size_t NumberOfFreeKey() const { return buckets_ * kBucketFloats + kKeyFloats; }
+  bool HasFreeKey() const { return rows_ > 0 && BucketKey(NumberOfFreeKey()) == kFreeKey; }
+
   RowShape shape_;
   PageRange range_;
   Buffer buffer_;  // owns the memory that the pointers below point into
   size_t buffer_bytes_ = 0;
   size_t rows_ = 0;
-  // From here on all that an update of existing rows touches: with what SparsePage adds it fills one cache
+  // From here on all that an update of existing rows touches: with the index of SparsePage it fills one cache
   // line.
   alignas(kAlignment) Lsn version_;
   Lsn installed_;             // updates up to here were in the page when it came
@@ -138,6 +164,25 @@ class Page {
   float* values_ = nullptr;
   uint64_t* keys_ = nullptr;   // nullptr: consecutive keys from range_.start on
   uint64_t* marks_ = nullptr;  // one bit a row
+  uint32_t buckets_ = 0;       // of a sparse page
+  bool in_buckets_ = false;
 };
+
+template <class Visit>
+void Page::ForEachRow(const Visit& visit) const {
+  if (!in_buckets_) {
+    for (size_t row = 0; row < rows_; ++row) visit(row);
+    return;
+  }
+  const size_t stride = kKeyFloats + shape_.floats();
+  for (size_t bucket = 0; bucket < buckets_; ++bucket) {
+    const size_t end = (bucket + 1) * kBucketFloats;
+    for (size_t at = bucket * kBucketFloats; at + stride <= end; at += stride) {
+      if (BucketKey(at + kKeyFloats) == kFreeKey) break;
+      visit(at + kKeyFloats);
+    }
+  }
+  if (HasFreeKey()) visit(NumberOfFreeKey());
+}
 
 }  // namespace paceline::table

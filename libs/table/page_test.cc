@@ -34,31 +34,85 @@ TEST(SparsePageTest, AnEmptyOneFindsNothingAndHoldsNothing) {
   EXPECT_EQ(page.rows(), 0u);
 }
 
+// Of both layouts, and of each stride of narrow rows.
+const RowShape kShapes[] = {{.dim = 1}, {.dim = 1, .slots_per_value = 1}, {.dim = 1, .slots_per_value = 2},
+                            {.dim = 3}, {.dim = 2, .slots_per_value = 1}, {.dim = 16}};
+
+TEST(SparsePageTest, NarrowRowsLieInBuckets) {
+  for (const RowShape& shape : kShapes) EXPECT_EQ(SparsePage::Narrow(shape), shape.floats() <= 3);
+}
+
 TEST(SparsePageTest, FindsAddedRowsUntilItIsFull) {
-  const RowShape shape = {.dim = 2, .slots_per_value = 1};
-  SparsePage page(shape, kSeed, {});
-  world::SplitMix64 random(1);
-  std::map<uint64_t, float> reference;
-  while (!page.full()) {
-    const uint64_t key = random.Next() >> world::Uniform(random, 64);
-    ASSERT_EQ(page.Find(key, HashOf(key)) == SparsePage::kNoRow, !reference.contains(key));
-    if (!reference.try_emplace(key, static_cast<float>(reference.size())).second) continue;
-    AddRow(page, key, reference[key]);
+  for (const RowShape& shape : kShapes) {
+    SparsePage page(shape, kSeed, {});
+    world::SplitMix64 random(1);
+    std::map<uint64_t, float> reference;
+    while (!page.full()) {
+      // The largest key too: buckets that are free have it.
+      const uint64_t key =
+          reference.size() == 100 ? ~uint64_t{0} : random.Next() >> world::Uniform(random, 64);
+      ASSERT_EQ(page.Find(key, HashOf(key)) == SparsePage::kNoRow, !reference.contains(key));
+      if (!reference.try_emplace(key, static_cast<float>(reference.size())).second) continue;
+      AddRow(page, key, reference[key]);
+    }
+    EXPECT_EQ(page.rows(), SparsePage::MaxRows(shape));
+    EXPECT_LE(page.rows() * (8 + shape.bytes()), kPageBytes);
+    EXPECT_GT((page.rows() + 1) * (8 + shape.bytes()), kPageBytes);
+    for (const auto& [key, value] : reference) {
+      const uint32_t row = page.Find(key, HashOf(key));
+      ASSERT_NE(row, SparsePage::kNoRow);
+      ASSERT_LT(row, page.numbers());
+      EXPECT_EQ(page.Key(row), key);
+      EXPECT_EQ(page.Values(row)[shape.dim - 1], value);
+      if (!SparsePage::Narrow(shape)) {
+        EXPECT_EQ(page.Find(key, HashOf(key), page.PrefetchRow(HashOf(key), false)), row);
+      }
+    }
+    std::map<uint64_t, float> visited;
+    page.ForEachRow([&](size_t row) {
+      EXPECT_TRUE(visited.emplace(page.Key(row), *page.Values(row)).second) << "twice";
+    });
+    EXPECT_EQ(visited, reference);
   }
-  EXPECT_EQ(page.rows(), SparsePage::MaxRows(shape));
-  EXPECT_LE(page.rows() * (8 + shape.bytes()), kPageBytes);
-  EXPECT_GT((page.rows() + 1) * (8 + shape.bytes()), kPageBytes);
-  for (const auto& [key, value] : reference) {
-    const uint32_t row = page.Find(key, HashOf(key));
-    ASSERT_NE(row, SparsePage::kNoRow);
-    EXPECT_EQ(page.Key(row), key);
-    EXPECT_EQ(page.Values(row)[1], value);
-    EXPECT_EQ(page.Find(key, HashOf(key), page.PrefetchRow(HashOf(key), false)), row);
+}
+
+TEST(SparsePageTest, TheKeyOfFreeBucketsIsAKeyLikeOthers) {
+  constexpr uint64_t kKey = ~uint64_t{0};
+  SparsePage page({.dim = 1}, kSeed, {});
+  EXPECT_EQ(page.Find(kKey, HashOf(kKey)), SparsePage::kNoRow);
+  AddRow(page, 5, 1);
+  EXPECT_EQ(page.Find(kKey, HashOf(kKey)), SparsePage::kNoRow);
+  AddRow(page, kKey, 2);
+  for (uint64_t key = 10; key < 60; ++key) AddRow(page, key, 3);  // it grows
+  EXPECT_EQ(*page.Values(page.Find(kKey, HashOf(kKey))), 2);
+  EXPECT_EQ(page.Image().keys.back(), kKey);
+  SparsePage upper({.dim = 1}, kSeed, {});
+  page.Split(0, upper);
+  const bool high = HashOf(kKey) >> 63 != 0;
+  EXPECT_EQ(upper.Find(kKey, HashOf(kKey)) != SparsePage::kNoRow, high);
+  EXPECT_EQ(page.Find(kKey, HashOf(kKey)) != SparsePage::kNoRow, !high);
+  page.Reset(Lsn(5));
+  EXPECT_EQ(page.Find(kKey, HashOf(kKey)), SparsePage::kNoRow);
+}
+
+// Anybody can choose keys whose hashes agree in what look-ups use.
+TEST(SparsePageTest, FindsKeysThatMeetInOneBucket) {
+  std::vector<uint64_t> keys;
+  for (uint64_t key = 0; keys.size() < 300; ++key) {
+    if ((HashOf(key) & 0xffffffff) < uint64_t{1} << 24) keys.push_back(key);
+  }
+  SparsePage page({.dim = 1}, kSeed, {});
+  for (const uint64_t key : keys) AddRow(page, key, static_cast<float>(key));
+  for (const uint64_t key : keys)
+    EXPECT_EQ(*page.Values(page.Find(key, HashOf(key))), static_cast<float>(key));
+  for (uint64_t key = keys.back() + 1; key < keys.back() + 1000; ++key) {
+    EXPECT_EQ(page.Find(key, HashOf(key)), SparsePage::kNoRow);
   }
 }
 
 TEST(SparsePageTest, MemoryFollowsTheRows) {
-  const RowShape shapes[] = {{.dim = 1}, {.dim = 16}, {.dim = 5460, .slots_per_value = 2}, {.dim = 3000}};
+  std::vector<RowShape> shapes(std::begin(kShapes), std::end(kShapes));
+  shapes.insert(shapes.end(), {{.dim = 5460, .slots_per_value = 2}, {.dim = 3000}});
   for (const RowShape& shape : shapes) {
     SparsePage page(shape, kSeed, {});
     for (size_t rows = 1; !page.full(); ++rows) {
@@ -74,30 +128,32 @@ TEST(SparsePageTest, MemoryFollowsTheRows) {
 }
 
 TEST(SparsePageTest, SplitsByTheNextBitOfThePlace) {
-  constexpr int kRingBits = 3;
-  SparsePage lower({.dim = 1}, kSeed, {});
-  for (uint64_t key = 0; key < 500; ++key) AddRow(lower, key, static_cast<float>(key));
-  lower.Touch(Lsn(9));
-  SparsePage upper({.dim = 1}, kSeed, {});
-  lower.Split(kRingBits, upper);
-  EXPECT_EQ(lower.range(), (PageRange{.start = 0, .depth = 1}));
-  EXPECT_EQ(upper.range(), (PageRange{.start = uint64_t{1} << 63, .depth = 1}));
-  EXPECT_EQ(upper.version(), Lsn(9));
-  EXPECT_EQ(lower.rows() + upper.rows(), 500u);
-  for (uint64_t key = 0; key < 500; ++key) {
-    const uint64_t place = HashOf(key) << kRingBits;
-    const bool high = place >> 63 != 0;
-    EXPECT_EQ(upper.range().Covers(place), high);
-    EXPECT_EQ(lower.range().Covers(place), !high);
-    EXPECT_EQ((high ? lower : upper).Find(key, HashOf(key)), SparsePage::kNoRow);
-    const SparsePage& page = high ? upper : lower;
-    const uint32_t row = page.Find(key, HashOf(key));
-    ASSERT_NE(row, SparsePage::kNoRow);
-    EXPECT_EQ(*page.Values(row), static_cast<float>(key));
-  }
-  for (const SparsePage* page : {&lower, &upper}) {
-    EXPECT_EQ(page->buffer_bytes(),
-              SparsePage::BufferBytes({.dim = 1}, SparsePage::CapacityFor({.dim = 1}, page->rows())));
+  for (const RowShape& shape : kShapes) {
+    constexpr int kRingBits = 3;
+    SparsePage lower(shape, kSeed, {});
+    for (uint64_t key = 0; key < 500; ++key) AddRow(lower, key, static_cast<float>(key));
+    lower.Touch(Lsn(9));
+    SparsePage upper(shape, kSeed, {});
+    lower.Split(kRingBits, upper);
+    EXPECT_EQ(lower.range(), (PageRange{.start = 0, .depth = 1}));
+    EXPECT_EQ(upper.range(), (PageRange{.start = uint64_t{1} << 63, .depth = 1}));
+    EXPECT_EQ(upper.version(), Lsn(9));
+    EXPECT_EQ(lower.rows() + upper.rows(), 500u);
+    for (uint64_t key = 0; key < 500; ++key) {
+      const uint64_t place = HashOf(key) << kRingBits;
+      const bool high = place >> 63 != 0;
+      EXPECT_EQ(upper.range().Covers(place), high);
+      EXPECT_EQ(lower.range().Covers(place), !high);
+      EXPECT_EQ((high ? lower : upper).Find(key, HashOf(key)), SparsePage::kNoRow);
+      const SparsePage& page = high ? upper : lower;
+      const uint32_t row = page.Find(key, HashOf(key));
+      ASSERT_NE(row, SparsePage::kNoRow);
+      EXPECT_EQ(*page.Values(row), static_cast<float>(key));
+    }
+    for (const SparsePage* page : {&lower, &upper}) {
+      EXPECT_EQ(page->buffer_bytes(),
+                SparsePage::BufferBytes(shape, SparsePage::CapacityFor(shape, page->rows())));
+    }
   }
 }
 
@@ -205,11 +261,15 @@ TEST(SparsePageTest, ImagesAndHashesIgnoreTheOrderOfBirth) {
 TEST(SparsePageTest, MarksAreSetOnceAndClearedAround) {
   SparsePage page({.dim = 1}, kSeed, {});
   for (uint64_t key = 0; key < 200; ++key) AddRow(page, key, 0);
-  std::set<size_t> marked = {0, 1, 63, 64, 127, 128, 199};
+  std::vector<size_t> rows;
+  page.ForEachRow([&](size_t row) { rows.push_back(row); });
+  ASSERT_EQ(rows.size(), 200u);
+  std::set<size_t> marked;
+  for (const size_t i : {0, 1, 63, 64, 127, 128, 199}) marked.insert(rows[i]);
   for (const size_t row : marked) EXPECT_FALSE(page.Mark(row)) << row;
   for (const size_t row : marked) EXPECT_TRUE(page.Mark(row)) << row;
   for (const size_t row : marked) page.ClearMarksAround(row);
-  for (size_t row = 0; row < page.rows(); ++row) EXPECT_FALSE(page.Mark(row)) << row;
+  for (const size_t row : rows) EXPECT_FALSE(page.Mark(row)) << row;
 }
 
 TEST(RangedPageTest, KeepsValuesAndSlotsApart) {

@@ -32,11 +32,11 @@ SliceEnd ReducePages(const TableStore& store, const ReduceQuery& query, uint64_t
       end = {.more = true, .cursor = page.range().start};
       return false;
     }
-    for (size_t row = 0; row < page.rows(); ++row) {
+    page.ForEachRow([&](size_t row) {
       const uint64_t key = page.Key(row);
-      if (key < query.first || key > query.last) continue;
+      if (key < query.first || key > query.last) return;
       partial->AddRow(query, key, {page.Values(row), dim});
-    }
+    });
     gone_through += uint64_t{dim} * page.rows();
     return true;
   });

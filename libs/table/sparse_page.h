@@ -1,7 +1,9 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "absl/types/span.h"
 #include "libs/table/page.h"
@@ -9,20 +11,26 @@
 
 namespace paceline::table {
 
-// A page of a sparse table: rows [w …][slots …] in order of birth, their keys, and an open-addressed index
-// from key to row with linear probing. It begins small and grows by at most a quarter at a time.
+// A page of a sparse table: rows [w …][slots …] and what finds them by their keys. It begins small and grows
+// by at most a quarter at a time. There are two layouts:
 //
-// All look-ups take the key's hash too: Mix64(table, key). The index uses its low 48 bits, since the high
-// bits are the same for all keys of a page.
+// - *Narrow* rows lie in buckets, each row behind its key. A bucket is a cache line, so a look-up costs one
+//   cache miss, seldom two: a row that finds its bucket full lies in the next one that is not. A third of the
+//   room stays free.
+// - Others lie in order of birth, beside their keys and an open-addressed index from hash to row with linear
+//   probing: three cache misses.
+//
+// All look-ups take the key's hash too: Mix64(table, key). They use its low 48 bits, since the high bits are
+// the same for all keys of a page.
 class SparsePage : public Page {
  public:
   static constexpr uint32_t kNoRow = ~uint32_t{0};
 
   // Empty; allocates no buffer before the first row. `seed` is Mix64(table).
-  SparsePage(RowShape shape, uint64_t seed, PageRange range) : Page(shape, range), seed_(seed) {
-    row_stride_ = static_cast<uint32_t>(shape.floats());
-    slot_stride_ = shape.dim;
-  }
+  SparsePage(RowShape shape, uint64_t seed, PageRange range);
+
+  // True if rows of this shape lie in buckets.
+  static bool Narrow(RowShape shape) { return shape.bytes() <= kNarrowBytes; }
 
   // The most rows of this shape that a page may have.
   static size_t MaxRows(RowShape shape) { return kPageBytes / (sizeof(uint64_t) + shape.bytes()); }
@@ -30,22 +38,43 @@ class SparsePage : public Page {
   static size_t CapacityFor(RowShape shape, size_t rows);
   // The bytes of a buffer for `capacity` rows: at most capacity * RowBytesBound() + kBufferSlack.
   static size_t BufferBytes(RowShape shape, size_t capacity);
-  // A row, its key, one and a half index entries and its mark.
-  static size_t RowBytesBound(RowShape shape) { return shape.bytes() + 8 + 6 + 1; }
-  static constexpr size_t kBufferSlack = 32;
+  // Of its buckets; or a row, its key, and one and a half index entries. And its marks.
+  static size_t RowBytesBound(RowShape shape);
+  static constexpr size_t kBufferSlack = 160;
 
   bool full() const { return rows_ == MaxRows(shape_); }
 
   // The row of `key`, or kNoRow.
   uint32_t Find(uint64_t key, uint64_t hash) const {
+    if (in_buckets_) return FindNarrow(key, hash);
     uint32_t bucket = FirstBucket(hash);
     for (uint32_t row = Candidate(hash, bucket); row != kNoRow; row = Candidate(hash, ++bucket)) {
       if (keys_[row] == key) return row;
     }
     return kNoRow;
   }
-  // Find in four steps, for batches: each step uses memory that the step before prefetched.
+  // The same in steps, for batches: each step uses memory that the step before prefetched. Of narrow rows:
   void PrefetchPage() const { __builtin_prefetch(&version_); }
+  void PrefetchNarrow(uint64_t hash) const {
+    __builtin_prefetch(values_ + FirstBucket(hash) * kBucketFloats);
+  }
+  // REQUIRES: kStride is NarrowStride of the page's shape.
+  template <size_t kStride>
+  uint32_t FindNarrow(uint64_t key, uint64_t hash) const {
+    if (key == kFreeKey) return HasFreeKey() ? static_cast<uint32_t>(NumberOfFreeKey()) : kNoRow;
+    constexpr size_t kRows = kBucketFloats / kStride;
+    for (uint32_t bucket = FirstBucket(hash);;) {
+      const size_t first = bucket * kBucketFloats + kKeyFloats;
+      const uint32_t found = Matches<kStride>(first, key, std::make_index_sequence<kRows>());
+      if (found != 0) return static_cast<uint32_t>(first + std::countr_zero(found) * kStride);
+      if (BucketKey(first + (kRows - 1) * kStride) == kFreeKey) return kNoRow;
+      if (++bucket >= buckets_) bucket = 0;
+    }
+  }
+  uint32_t FindNarrow(uint64_t key, uint64_t hash) const;
+  // The floats of a narrow row and its key: 3, 4 or 5.
+  static size_t NarrowStride(RowShape shape) { return kKeyFloats + shape.floats(); }
+  // … and of others, after PrefetchPage:
   void PrefetchIndex(uint64_t hash) const { __builtin_prefetch(index_ + FirstBucket(hash)); }
   // Returns the row that `key` very likely has, if it has one. Prefetches at most two cache lines; prefetch
   // the rest of a wider row when it is nearly its turn.
@@ -64,7 +93,14 @@ class SparsePage : public Page {
     return likely == kNoRow || keys_[likely] == key ? likely : Find(key, hash);
   }
 
-  // Adds a row with uninitialised values and slots. REQUIRES: !full(), and `key` has no row.
+  // The first and the second miss of a look-up behind the page's own, whatever its layout.
+  void Prefetch(uint64_t hash) const { in_buckets_ ? PrefetchNarrow(hash) : PrefetchIndex(hash); }
+  void PrefetchBehind(uint64_t hash, bool with_slots) const {
+    if (!in_buckets_) (void)PrefetchRow(hash, with_slots);
+  }
+
+  // Adds a row with uninitialised values and slots; returns its number. REQUIRES: !full(), and `key` has no
+  // row.
   uint32_t Add(uint64_t key, uint64_t hash);
   // The same with content in the layout of CopyRow.
   void AddPacked(uint64_t key, uint64_t hash, const void* packed);
@@ -81,7 +117,17 @@ class SparsePage : public Page {
 
  private:
   static constexpr size_t kLineFloats = kAlignment / sizeof(float);
+  // The largest narrow row: one value with two slots, or three values. Too few of wider ones share a line.
+  static constexpr size_t kNarrowBytes = 12;
+  // Rows of narrow pages that find room in all buckets.
+  static size_t RowsPerBucket(RowShape shape) { return kBucketFloats / NarrowStride(shape); }
 
+  // A bit for each place in a bucket, the first of them at `first`, whose key is `key`. Any place is as
+  // likely as another, so it does without branches.
+  template <size_t kStride, size_t... i>
+  uint32_t Matches(size_t first, uint64_t key, std::index_sequence<i...>) const {
+    return (... | (static_cast<uint32_t>(BucketKey(first + i * kStride) == key) << i));
+  }
   // An index entry: 0, or 16 bits of hash and the row plus 1.
   static uint32_t Tag(uint64_t hash) { return static_cast<uint32_t>(hash >> 32) << 16; }
   uint32_t FirstBucket(uint64_t hash) const {
@@ -103,13 +149,19 @@ class SparsePage : public Page {
   void Clear();
   // Gives the page a new buffer and copies the first `rows_` rows to it.
   void Reallocate(size_t capacity);
+  // The same of narrow rows: those for which `keeps` is true.
+  template <class Keeps>
+  void ReallocateNarrow(size_t capacity, const Keeps& keeps);
+  // Writes the key where its row finds room; returns the number.
+  uint32_t AddNarrow(uint64_t key, uint64_t hash);
   uint64_t HashOf(uint64_t key) const;
 
-  // The index of all pages without rows; nobody writes to it.
+  // The index, and the only bucket, of all pages without rows; nobody writes to them.
   static inline uint32_t no_index_ = 0;
+  alignas(kAlignment) static inline uint64_t no_bucket_[kAlignment / sizeof(kFreeKey)] = {
+      kFreeKey, kFreeKey, kFreeKey, kFreeKey, kFreeKey, kFreeKey, kFreeKey, kFreeKey};
 
   uint32_t* index_ = &no_index_;
-  uint32_t buckets_ = 0;
   uint32_t capacity_ = 0;
   uint64_t seed_;
 };

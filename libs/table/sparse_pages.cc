@@ -14,7 +14,7 @@ namespace paceline::table {
 namespace {
 
 // Keys looked up side by side, so that their cache misses overlap.
-constexpr size_t kLanes = 32;
+constexpr size_t kLanes = 64;
 
 }  // namespace
 
@@ -42,7 +42,31 @@ void SparsePages::ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)
   }
 }
 
+template <size_t kStride>
+void SparsePages::LocateNarrow(KeyView keys, RowRef* refs) const {
+  uint64_t hashes[kLanes];
+  SparsePage* pages[kLanes];
+  for (size_t begin = 0; begin < keys.size(); begin += kLanes) {
+    const size_t lanes = std::min(kLanes, keys.size() - begin);
+    for (size_t i = 0; i < lanes; ++i) {
+      hashes[i] = HashOf(keys[begin + i]);
+      pages[i] = PageOf(hashes[i]);
+      pages[i]->PrefetchPage();
+    }
+    for (size_t i = 0; i < lanes; ++i) pages[i]->PrefetchNarrow(hashes[i]);
+    for (size_t i = 0; i < lanes; ++i) {
+      const uint32_t row = pages[i]->FindNarrow<kStride>(keys[begin + i], hashes[i]);
+      refs[begin + i] = {row == SparsePage::kNoRow ? nullptr : pages[i], row};
+    }
+  }
+}
+
 void SparsePages::Locate(KeyView keys, bool with_slots, RowRef* refs) const {
+  if (SparsePage::Narrow(shape_)) {
+    const size_t stride = SparsePage::NarrowStride(shape_);
+    if (stride == 3) return LocateNarrow<3>(keys, refs);
+    return stride == 4 ? LocateNarrow<4>(keys, refs) : LocateNarrow<5>(keys, refs);
+  }
   uint64_t hashes[kLanes];
   SparsePage* pages[kLanes];
   uint32_t candidates[kLanes];
@@ -76,27 +100,30 @@ void SparsePages::LocateOrBear(KeyView keys, Lsn version, RowRef* refs) {
 }
 
 bool SparsePages::BearMissing(KeyView keys, Lsn version, RowRef* refs) {
-  const size_t pages_before = pages_.size();
+  bool renumbered = false;
   for (size_t i = 0; i < keys.size(); ++i) {
     if (refs[i].page != nullptr) continue;
     const uint64_t hash = HashOf(keys[i]);
     SparsePage* page = PageOf(hash);
     if (page->CameWith(version)) continue;
     const uint32_t row = page->Find(keys[i], hash);  // born by an earlier occurrence?
-    refs[i] = row == SparsePage::kNoRow ? Bear(keys[i], hash) : RowRef{page, row};
+    refs[i] = row == SparsePage::kNoRow ? Bear(keys[i], hash, renumbered) : RowRef{page, row};
   }
-  return pages_.size() == pages_before;
+  return !renumbered;
 }
 
-RowRef SparsePages::Bear(uint64_t key, uint64_t hash) {
+RowRef SparsePages::Bear(uint64_t key, uint64_t hash, bool& renumbered) {
   SparsePage* page = PageOf(hash);
   while (page->full()) {
     Split(page);
+    renumbered = true;
     page = PageOf(hash);
   }
   uint32_t row = 0;
   if (copy_ != nullptr) copy_->BeforeBirth(*page);
+  const size_t numbers = page->numbers();
   Account(*page, [&] { row = page->Add(key, hash); });
+  if (page->births_renumber() && page->numbers() != numbers) renumbered = true;
   init_row_(key, page->Values(row), page->slot_stride());
   return {page, row};
 }

@@ -34,12 +34,14 @@ class SparsePages final : public PageMap {
 
   // Locate; `with_slots` says whether the caller will use the slots.
   void Locate(KeyView keys, bool with_slots, RowRef* refs) const;
-  // Sets refs[i] for the keys whose ref has no page yet. False if a page was split, which invalidates all
-  // refs.
+  template <size_t kStride>
+  void LocateNarrow(KeyView keys, RowRef* refs) const;
+  // Sets refs[i] for the keys whose ref has no page yet. False if rows have got other numbers, which
+  // invalidates all refs.
   bool BearMissing(KeyView keys, Lsn version, RowRef* refs);
-  // Adds the row of a key that has none to `page`, after splitting the page if it is full. Returns the new
-  // row.
-  RowRef Bear(uint64_t key, uint64_t hash);
+  // Adds the row of a key that has none to its page, after splitting the page if it is full. Returns the new
+  // row, and sets `renumbered` if others have got other numbers.
+  RowRef Bear(uint64_t key, uint64_t hash, bool& renumbered);
   void Split(SparsePage* page);
   // Runs `change` on a page and keeps the totals right.
   template <class Change>

@@ -19,7 +19,7 @@ TableCopy::Changed* TableCopy::Noted(const Page& page) {
   if (no_memory_ || walked_ || WasGivenOut(page)) return nullptr;
   auto& changed = changed_[&page];
   if (changed == nullptr) {
-    changed = std::make_unique<Changed>(Changed{.rows_then = page.rows()});
+    changed = std::make_unique<Changed>(Changed{.rows_then = page.numbers()});
     if (!Hold(BytesOf(*changed))) return nullptr;
   }
   last_page_ = &page;
@@ -39,6 +39,11 @@ void TableCopy::BeforeChange(const Page& page, size_t first_row, size_t rows) {
     Keep(page, static_cast<uint32_t>(row), *changed);
     if (no_memory_) return;
   }
+}
+
+void TableCopy::BeforeBirth(const Page& page) {
+  Changed* changed = Noted(page);
+  if (changed != nullptr && page.births_renumber()) PutAside(page, *changed);
 }
 
 void TableCopy::BeforeSplit(const Page& page, const Page& upper) {
@@ -83,16 +88,21 @@ CopiedRows TableCopy::RowsOf(const Page& page) const {
   const auto found = changed_.find(&page);
   const Changed* changed = found == changed_.end() ? nullptr : found->second.get();
   const size_t floats = page.floats();
-  const size_t count = changed == nullptr ? page.rows() : changed->rows_then;
+  const size_t numbers = changed == nullptr ? page.numbers() : changed->rows_then;
   CopiedRows out{.table = table_, .floats = static_cast<uint32_t>(floats), .keys = {}, .rows = {}};
-  out.keys.resize(count);
+  const size_t count = std::min(page.rows(), numbers);
+  out.keys.reserve(count);
   out.rows.resize(count * floats);
-  for (size_t row = 0; row < count; ++row) {
-    out.keys[row] = page.Key(row);
-    page.CopyRow(row, out.rows.data() + row * floats);
-  }
+  std::vector<float*> places(changed == nullptr ? 0 : numbers);  // of rows in `out`, by number
+  page.ForEachRow([&](size_t row) {
+    if (row >= numbers) return;
+    float* const place = out.rows.data() + out.keys.size() * floats;
+    if (!places.empty()) places[row] = place;
+    out.keys.push_back(page.Key(row));
+    page.CopyRow(row, place);
+  });
   for (size_t i = 0; changed != nullptr && i < changed->rows.size(); ++i) {
-    std::copy_n(changed->content.data() + i * floats, floats, out.rows.data() + changed->rows[i] * floats);
+    std::copy_n(changed->content.data() + i * floats, floats, places[changed->rows[i]]);
   }
   return out;
 }

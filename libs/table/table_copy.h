@@ -38,8 +38,8 @@ struct CopiedRows {
 // content is put aside. When a page is given out, rows put aside take the place of the present ones, and rows
 // born since are left out. So an update costs one extra row copy for each row that it changes for the first
 // time. Memory is needed for rows that have changed and are not given out yet: their content, 4 bytes and a
-// bit each. A page that is about to be split, or most of which is about to change at once, is put aside as a
-// whole.
+// bit each. A page that is about to be split or renumbered, or most of which is about to change at once, is
+// put aside as a whole.
 //
 // Belongs to the store and to the store's owner.
 class TableCopy {
@@ -56,7 +56,7 @@ class TableCopy {
   // -- called by the store before it acts --
   void BeforeChange(const Page& page, uint32_t row);
   void BeforeChange(const Page& page, size_t first_row, size_t rows);
-  void BeforeBirth(const Page& page) { (void)Noted(page); }
+  void BeforeBirth(const Page& page);
   void BeforeSplit(const Page& page, const Page& upper);
   // A new page has come with its rows; none of them existed when the copy began.
   void OnNewPage(const Page& page);
@@ -70,7 +70,7 @@ class TableCopy {
   // A page in which rows have changed since.
   struct Changed {
     bool done = false;            // given out, put aside as a whole, or born since
-    size_t rows_then = 0;         // those with larger numbers were born since
+    size_t rows_then = 0;         // their numbers are smaller; those with larger ones were born since
     std::vector<bool> kept = {};  // by row; sized when the first one is
     std::vector<uint32_t> rows = {};
     std::vector<float> content = {};  // of these rows
