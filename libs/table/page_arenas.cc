@@ -53,7 +53,7 @@ bool PageArenas::Free(std::byte* buffer) {
 }
 
 bool PageArenas::Grow() {
-  if (held() - used_ > used_ / 8 + kArenaBytes) return false;
+  if (held() - used_ > used_ / 4 + kArenaBytes) return false;
   std::byte* const memory = source_.Take();
   if (memory == nullptr) return false;
   const auto base = reinterpret_cast<uintptr_t>(memory);

@@ -15,9 +15,10 @@ namespace paceline::table {
 // large table is then found without a miss in the tables of pages, of which the processor caches only some.
 //
 // Best fit, the lowest address among equals; neighbours that are free are joined, so no order of growing and
-// splitting pages leaves holes for good. A new arena is taken only while what is free beside the buffers is
-// at most an eighth of them and one arena; otherwise the caller asks elsewhere. An arena without buffers is
-// given back, but one.
+// splitting pages leaves holes for good. All pages of a table grow at about the same time, so the holes that
+// they leave are too small for a while: a sixth of the memory is free then. A new arena is taken only while
+// what is free beside the buffers is at most a quarter of them and one arena; otherwise the caller asks
+// elsewhere. An arena without buffers is given back, but one.
 //
 // Pure, and for one thread at a time. Costs O(log of the free pieces) a call; it is called when pages grow.
 class PageArenas {

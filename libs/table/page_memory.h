@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace paceline::table {
 
@@ -12,11 +13,18 @@ class PageMemory {
   virtual std::byte* Allocate(size_t bytes) = 0;
   // Takes a buffer back. False: it is not from here.
   virtual bool Free(std::byte* buffer) = 0;
+  // Bytes that it holds and no buffer uses, and that the next buffers get.
+  virtual uint64_t spare() const { return 0; }
 };
 
 // From now on all pages of the process ask `memory` first, which must live as long as they do. nullptr, as at
 // first: only the heap. It changes where rows lie, and nothing that can be seen of them.
 void UsePageMemory(PageMemory* memory);
 PageMemory* PageMemoryInUse();
+// Of the memory in use.
+inline uint64_t SparePageBytes() {
+  const PageMemory* const memory = PageMemoryInUse();
+  return memory == nullptr ? 0 : memory->spare();
+}
 
 }  // namespace paceline::table

@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+
 namespace paceline::shard {
 
 // The kernel aligns a mapping to its small pages: twice as much has an aligned arena in it, and the rest is
@@ -34,12 +36,21 @@ HugePages& HugePages::OfProcess() {
 
 std::byte* HugePages::Allocate(size_t bytes) {
   MutexLock lock(&mutex_);
-  return arenas_.Allocate(bytes);
+  std::byte* const buffer = arenas_.Allocate(bytes);
+  NoteSpare();
+  return buffer;
 }
 
 bool HugePages::Free(std::byte* buffer) {
   MutexLock lock(&mutex_);
-  return arenas_.Free(buffer);
+  const bool ours = arenas_.Free(buffer);
+  NoteSpare();
+  return ours;
+}
+
+void HugePages::NoteSpare() {
+  const uint64_t free = arenas_.held() - arenas_.used();
+  spare_.store(free - std::min<uint64_t>(free, table::PageArenas::kArenaBytes), std::memory_order_relaxed);
 }
 
 HugePages::Bytes HugePages::bytes() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -24,6 +25,8 @@ class HugePages final : public table::PageMemory {
 
   std::byte* Allocate(size_t bytes) override ABSL_LOCKS_EXCLUDED(mutex_);
   bool Free(std::byte* buffer) override ABSL_LOCKS_EXCLUDED(mutex_);
+  // Beyond the one arena that is always there. Takes no lock.
+  uint64_t spare() const override { return spare_.load(std::memory_order_relaxed); }
   Bytes bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -36,7 +39,10 @@ class HugePages final : public table::PageMemory {
     bool has_none_ = false;
   };
 
+  void NoteSpare() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   Kernel kernel_;
+  std::atomic<uint64_t> spare_{0};
   mutable Mutex mutex_;
   table::PageArenas arenas_ ABSL_GUARDED_BY(mutex_){kernel_};
 };

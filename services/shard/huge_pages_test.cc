@@ -26,10 +26,16 @@ TEST(HugePagesTest, BuffersAreOfThisProcessAndGoBack) {
   }
   EXPECT_EQ(memory.bytes().used, buffers.size() * kPage);
   EXPECT_GE(memory.bytes().held, memory.bytes().used);
-  for (size_t i = 0; i < buffers.size(); ++i) {
+  for (size_t i = 0; i < buffers.size(); i += 2) {
     EXPECT_EQ(buffers[i][kPage - 1], std::byte(i));
     EXPECT_TRUE(memory.Free(buffers[i]));
   }
+  EXPECT_EQ(memory.spare(), memory.bytes().held - memory.bytes().used - table::PageArenas::kArenaBytes);
+  for (size_t i = 1; i < buffers.size(); i += 2) {
+    EXPECT_EQ(buffers[i][kPage - 1], std::byte(i));
+    EXPECT_TRUE(memory.Free(buffers[i]));
+  }
+  EXPECT_EQ(memory.spare(), 0u);
   EXPECT_EQ(memory.bytes().used, 0u);
   EXPECT_EQ(memory.bytes().held, table::PageArenas::kArenaBytes);
   std::byte other{};

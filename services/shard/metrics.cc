@@ -333,7 +333,8 @@ void ShowShard(metrics::Families& families, Shard& shard, const std::string& dat
   if (!described->WaitForNotificationWithTimeout(absl::Seconds(2))) return;
   const v1::BeatRequest* beat = &state->beat;
   families.Gauge("paceline_shard_rows", "Rows held.", static_cast<double>(beat->rows()));
-  families.Gauge("paceline_shard_memory_bytes", "Memory held by rows.", static_cast<double>(beat->bytes()));
+  families.Gauge("paceline_shard_memory_bytes", "Memory held for rows, as the budget counts it.",
+                 static_cast<double>(beat->bytes()));
   const HugePages::Bytes huge = HugePages::OfProcess().bytes();
   for (const auto& [kind, bytes] : {std::pair{"used", huge.used}, std::pair{"free", huge.held - huge.used}}) {
     families.Gauge("paceline_shard_huge_page_bytes", "Memory in huge pages: used by rows, and free.",

@@ -1,5 +1,6 @@
 #include "services/shard/shard.h"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "libs/base/planted.h"
 #include "libs/base/status.h"
 #include "libs/base/version.h"
+#include "libs/table/page_memory.h"
 #include "libs/wire/map_codec.h"
 #include "services/shard/replication/replica_stream.h"
 #include "services/shard/snapshots/snapshot_tasks.h"
@@ -25,7 +27,10 @@ class Shard::SharedBudget : public log::RowMemory, public log::StagingRoom, publ
         probe_(probe),
         known_(known) {}
 
-  bool Admits(uint64_t more_bytes) override { return bytes() + more_bytes <= bytes_max_; }
+  // What is spare of the memory that was taken for pages counts as well, and is used first.
+  bool Admits(uint64_t more_bytes) override {
+    return rows_bytes() + std::max(more_bytes, table::SparePageBytes()) <= bytes_max_;
+  }
   void Grown(int64_t bytes) override { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   void RowsUpdated(uint64_t rows) override {
     rows_updated_.fetch_add(rows, std::memory_order_relaxed);
@@ -52,10 +57,12 @@ class Shard::SharedBudget : public log::RowMemory, public log::StagingRoom, publ
   void Unstage(uint64_t bytes) override { staged_.fetch_sub(bytes, std::memory_order_relaxed); }
   uint64_t staging_max() const override { return staging_max_; }
   uint64_t staged() const { return staged_.load(std::memory_order_relaxed); }
-  uint64_t bytes() const { return static_cast<uint64_t>(bytes_.load(std::memory_order_relaxed)); }
+  uint64_t bytes() const { return rows_bytes() + table::SparePageBytes(); }
   uint64_t rows_updated() const { return rows_updated_.load(std::memory_order_relaxed); }
 
  private:
+  uint64_t rows_bytes() const { return static_cast<uint64_t>(bytes_.load(std::memory_order_relaxed)); }
+
   const uint64_t bytes_max_;
   const uint64_t staging_max_;
   Probe& probe_;
