@@ -147,6 +147,10 @@ int main(int argc, char** argv) {
   app.get_subcommand("consistency")
       ->add_option("--only", setting.only, "only this picture, and no other")
       ->check(CLI::IsMember({"staleness", "convergence", "delays", "auto"}));
+  app.get_subcommand("peers")->add_option(
+      "--only", setting.only,
+      "of the data only those whose name has this in it: dense, rows of 1 "
+      "value, logistic");
   app.get_subcommand("peers")->add_flag("--near", setting.near,
                                         "this project over shared memory as well: half as long again");
   app.get_subcommand("peers")

@@ -21,7 +21,7 @@ struct Setting {
   std::vector<std::string> tables = {"sparse", "ranged"};
   double gigabytes = 4;    // restart, snapshots: of rows
   double seconds = 90;     // skew: for so long
-  std::string only;        // elastic, consistency: the only part of it that runs; empty: all
+  std::string only;        // elastic, consistency: the only part of it that runs; peers: the data; empty: all
   std::string plot;        // consistency: the picture to be drawn of its results; empty: none
   std::string ps_lite;     // peers: the folder of ps-lite's sources; empty: without it
   std::string record;      // the client's history file; empty: the environment's

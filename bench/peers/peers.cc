@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "bench/peers/meters.h"
 #include "bench/peers/plan.h"
 #include "bench/peers/ps_lite_system.h"
@@ -62,11 +63,14 @@ absl::StatusOr<std::vector<Result>> Peers(const Setting& setting) {
   ABSL_ASSIGN_OR_RETURN(const auto supervisor, tool::Supervisor::Create());
   Plan plan = MakePlan(setting);
   plan.near = setting.near;
+  const auto wanted = [&setting](const std::string& name) { return absl::StrContains(name, setting.only); };
   std::vector<Result> results;
   for (Stage& stage : plan.stages) {
+    if (!wanted(stage.data.name)) continue;
     ABSL_ASSIGN_OR_RETURN(const std::vector<Result> some, RunStage(*supervisor, plan, stage, driver));
     results.insert(results.end(), some.begin(), some.end());
   }
+  if (!wanted("logistic regression")) return results;
   ABSL_ASSIGN_OR_RETURN(const std::vector<Result> training, TrainInTurns(*supervisor, setting, driver));
   results.insert(results.end(), training.begin(), training.end());
   return results;
