@@ -171,8 +171,7 @@ TEST_F(PrimaryTest, AForeignJobIsFenced) {
 TEST_F(PrimaryTest, OverTheBudgetNothingIsTakenButKnownRowsStillAre) {
   EXPECT_FALSE(Push(kA, 1, {{5, 1.0f}}));
   budget->bytes_max = budget->bytes;
-  // More than find room in the memory that the page has.
-  const auto refusal = Push(kA, 2, {{6, 1.0f}, {7, 1.0f}, {8, 1.0f}, {9, 1.0f}, {10, 1.0f}});
+  const auto refusal = Push(kA, 2, {{6, 1}, {7, 1}, {8, 1}, {9, 1}, {10, 1}});  // a bucket more
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->reason(), v1::Refusal::OVER_BUDGET);
   EXPECT_GT(refusal->retry_after_ms(), 0u);
