@@ -149,8 +149,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"staleness", "convergence", "delays", "auto"}));
   app.get_subcommand("peers")->add_option(
       "--only", setting.only,
-      "of the data only those whose name has this in it: dense, rows of 1 "
-      "value, logistic");
+      "measure only the data whose name contains this, as dense, 'rows of 1 value' or logistic");
   app.get_subcommand("peers")->add_flag("--near", setting.near,
                                         "this project over shared memory as well: half as long again");
   app.get_subcommand("peers")

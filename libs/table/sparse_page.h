@@ -119,7 +119,7 @@ class SparsePage : public Page {
   static constexpr size_t kLineFloats = kAlignment / sizeof(float);
   // The largest narrow row: one value with two slots, or three values. Too few of wider ones share a line.
   static constexpr size_t kNarrowBytes = 12;
-  // Rows of narrow pages that find room in all buckets.
+  // So many narrow rows find room in a bucket.
   static size_t RowsPerBucket(RowShape shape) { return kBucketFloats / NarrowStride(shape); }
 
   // A bit for each place in a bucket, the first of them at `first`, whose key is `key`. Any place is as

@@ -42,17 +42,21 @@ void SparsePages::ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)
   }
 }
 
+void SparsePages::FindPages(KeyView keys, uint64_t* hashes, SparsePage** pages) const {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    hashes[i] = HashOf(keys[i]);
+    pages[i] = PageOf(hashes[i]);
+    pages[i]->PrefetchPage();
+  }
+}
+
 template <size_t kStride>
 void SparsePages::LocateNarrow(KeyView keys, RowRef* refs) const {
   uint64_t hashes[kLanes];
   SparsePage* pages[kLanes];
   for (size_t begin = 0; begin < keys.size(); begin += kLanes) {
     const size_t lanes = std::min(kLanes, keys.size() - begin);
-    for (size_t i = 0; i < lanes; ++i) {
-      hashes[i] = HashOf(keys[begin + i]);
-      pages[i] = PageOf(hashes[i]);
-      pages[i]->PrefetchPage();
-    }
+    FindPages(keys.subview(begin, lanes), hashes, pages);
     for (size_t i = 0; i < lanes; ++i) pages[i]->PrefetchNarrow(hashes[i]);
     for (size_t i = 0; i < lanes; ++i) {
       const uint32_t row = pages[i]->FindNarrow<kStride>(keys[begin + i], hashes[i]);
@@ -72,11 +76,7 @@ void SparsePages::Locate(KeyView keys, bool with_slots, RowRef* refs) const {
   uint32_t candidates[kLanes];
   for (size_t begin = 0; begin < keys.size(); begin += kLanes) {
     const size_t lanes = std::min(kLanes, keys.size() - begin);
-    for (size_t i = 0; i < lanes; ++i) {
-      hashes[i] = HashOf(keys[begin + i]);
-      pages[i] = PageOf(hashes[i]);
-      pages[i]->PrefetchPage();
-    }
+    FindPages(keys.subview(begin, lanes), hashes, pages);
     for (size_t i = 0; i < lanes; ++i) pages[i]->PrefetchIndex(hashes[i]);
     for (size_t i = 0; i < lanes; ++i) candidates[i] = pages[i]->PrefetchRow(hashes[i], with_slots);
     for (size_t i = 0; i < lanes; ++i) {

@@ -34,6 +34,8 @@ class SparsePages final : public PageMap {
 
   // Locate; `with_slots` says whether the caller will use the slots.
   void Locate(KeyView keys, bool with_slots, RowRef* refs) const;
+  // The hash and the page of each key; begins to fetch the pages.
+  void FindPages(KeyView keys, uint64_t* hashes, SparsePage** pages) const;
   template <size_t kStride>
   void LocateNarrow(KeyView keys, RowRef* refs) const;
   // Sets refs[i] for the keys whose ref has no page yet. False if rows have got other numbers, which

@@ -93,7 +93,8 @@ CopiedRows TableCopy::RowsOf(const Page& page) const {
   const size_t count = std::min(page.rows(), numbers);
   out.keys.reserve(count);
   out.rows.resize(count * floats);
-  std::vector<float*> places(changed == nullptr ? 0 : numbers);  // of rows in `out`, by number
+  // Of rows in `out`, by number; needed only if some were put aside.
+  std::vector<float*> places(changed == nullptr || changed->rows.empty() ? 0 : numbers);
   page.ForEachRow([&](size_t row) {
     if (row >= numbers) return;
     float* const place = out.rows.data() + out.keys.size() * floats;
