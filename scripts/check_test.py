@@ -241,6 +241,23 @@ class CheckTest(unittest.TestCase):
         self.write("libs/base/a.h", header(16, "// A thing.\n//\n// More than 15 members: they belong together.\n"))
         self.assertEqual(members(), [])
 
+    def test_names_local_to_two_files(self):
+        def local():
+            return [(v.path, v.line) for v in check.check_local_names(check.Tree(self.root))]
+
+        text = "namespace {\n\nsize_t Bytes(size_t %s) {\n}\n\n}  // namespace\n"
+        self.write("libs/ring/a.cc", text % "rows")
+        self.write("libs/table/a.cc", text % "rows")
+        self.write("libs/ring/b.cc", text.replace("size_t %s", "int rows, Key key"))
+        self.write("libs/ring/b_test.cc", text % "rows")
+        self.assertEqual(local(), [], "another library, an overload, a test")
+        self.write("libs/ring/c.cc", text % "count")
+        self.assertEqual(local(), [("libs/ring/c.cc", 3)])
+        self.write("libs/ring/c.cc", "namespace {\nconstexpr int kMost = 3;\nstruct Layout {\n};\n}  // namespace\n")
+        self.assertEqual(local(), [])
+        self.write("libs/ring/d.cc", "namespace {\nclass Layout {\n};\nconstexpr size_t kMost{3};\n}  // namespace\n")
+        self.assertEqual(local(), [("libs/ring/d.cc", 2), ("libs/ring/d.cc", 4)])
+
     def test_scripts_are_executable(self):
         self.write("scripts/a", "#!/bin/sh\n")
         self.write("scripts/b", "echo\n", 0o755)

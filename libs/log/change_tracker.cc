@@ -124,7 +124,7 @@ void ChangeTracker::Answer(const Read& read, const Segment& segment) {
   // A version beyond this segment's is of another epoch, and void.
   const auto keys =
       asked.since > segment.version() ? std::nullopt : Since(read.table->id, asked.since, asked.rows_max);
-  *asked.count = keys.has_value() ? static_cast<uint32_t>(keys->size()) : kChangesUnknown;
+  *asked.count = keys.has_value() ? static_cast<uint32_t>(keys->size()) : wire::kChangesUnknown;
   if (!keys.has_value() || keys->empty()) return;
   std::memcpy(asked.keys, keys->data(), keys->size() * sizeof(uint64_t));
   segment.FindTable(read.table->id)->rows.Read(absl::MakeConstSpan(*keys), read.out);

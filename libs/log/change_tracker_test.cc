@@ -37,7 +37,7 @@ class ChangeTrackerTest : public ::testing::Test {
 
 TEST_F(ChangeTrackerTest, TellsRowsThatHaveChangedSinceTheFirstRequest) {
   Push(5, 1);
-  EXPECT_EQ(Since(Lsn(1)), kChangesUnknown) << "nobody had asked before";
+  EXPECT_EQ(Since(Lsn(1)), wire::kChangesUnknown) << "nobody had asked before";
   const Lsn asked = segment.version();
   EXPECT_EQ(Since(asked), 0u);
   Push(6, 2);
@@ -45,14 +45,14 @@ TEST_F(ChangeTrackerTest, TellsRowsThatHaveChangedSinceTheFirstRequest) {
   EXPECT_EQ(Since(asked), 1u) << "an update that changes nothing is no change";
   EXPECT_EQ(keys[0], 6u);
   EXPECT_EQ(rows[0], 2.0f);
-  EXPECT_EQ(Since(Lsn(segment.version().v + 1)), kChangesUnknown) << "of another epoch";
+  EXPECT_EQ(Since(Lsn(segment.version().v + 1)), wire::kChangesUnknown) << "of another epoch";
 }
 
 TEST_F(ChangeTrackerTest, MoreRowsThanTheReaderTakesAreUnknown) {
   const Lsn asked = segment.version();
   Since(asked);
   for (uint64_t key = 0; key < 3; ++key) Push(key, 1);
-  EXPECT_EQ(Since(asked), kChangesUnknown);
+  EXPECT_EQ(Since(asked), wire::kChangesUnknown);
 }
 
 TEST_F(ChangeTrackerTest, AnUnusedTableIsGivenUp) {
@@ -61,7 +61,7 @@ TEST_F(ChangeTrackerTest, AnUnusedTableIsGivenUp) {
   for (uint64_t i = 0; i < ChangeTracker::kUpdatesUnasked; ++i) Push(5, 1);
   EXPECT_EQ(Since(asked), 1u);
   for (uint64_t i = 0; i <= ChangeTracker::kUpdatesUnasked; ++i) Push(5, 1);
-  EXPECT_EQ(Since(asked), kChangesUnknown);
+  EXPECT_EQ(Since(asked), wire::kChangesUnknown);
 }
 
 TEST_F(ChangeTrackerTest, AForgottenTableBeginsAnew) {
@@ -69,7 +69,7 @@ TEST_F(ChangeTrackerTest, AForgottenTableBeginsAnew) {
   Since(asked);
   tracker.Forget(kSumTable);
   Push(5, 1);
-  EXPECT_EQ(Since(asked), kChangesUnknown);
+  EXPECT_EQ(Since(asked), wire::kChangesUnknown);
 }
 
 TEST_F(ChangeTrackerTest, FoldsAreTrackedToo) {

@@ -403,7 +403,7 @@ class ChangesTest : public PrimaryTest {
                    .out = reinterpret_cast<std::byte*>(values.data()),
                    .sink = answers},
                   now);
-    if (answers->certificates.empty() || count == kChangesUnknown) return std::nullopt;
+    if (answers->certificates.empty() || count == wire::kChangesUnknown) return std::nullopt;
     std::map<uint64_t, float> changed;
     for (size_t i = 0; i < count; ++i) changed[keys[i]] = values[i];
     return changed;

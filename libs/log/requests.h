@@ -69,13 +69,11 @@ struct Part {
 struct ChangesAsked {
   Lsn since;              // wanted: rows changed by records after this one
   uint64_t rows_max = 0;  // the most rows that the answer may have
-  // Filled in before the read is served: the number of changed rows, or kChangesUnknown; and their keys, u64
-  // each, in memory for rows_max of them. Their rows are written to Read::out.
+  // Filled in before the read is served: the number of changed rows or wire::kChangesUnknown; and their keys,
+  // u64 each, in memory for rows_max of them. Their rows are written to Read::out.
   uint32_t* count = nullptr;
   std::byte* keys = nullptr;
 };
-// More than rows_max rows have changed, or this primary does not know them all.
-inline constexpr uint32_t kChangesUnknown = UINT32_MAX;
 
 // One part of a pull as it reached the primary.
 struct Read {

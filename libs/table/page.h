@@ -106,6 +106,8 @@ class Page {
 
   // For the store:
 
+  // Bytes of the marks of `rows` rows: whole words.
+  static size_t MarkBytes(size_t rows) { return (rows + 63) / 64 * sizeof(uint64_t); }
   float* Values(size_t row) { return values_ + row * size_t{row_stride_}; }
   // Replaces a row's values and slots by those at `packed`, which may be unaligned.
   void SetRow(size_t row, const void* packed);

@@ -3,13 +3,6 @@
 #include <cstring>
 
 namespace paceline::table {
-namespace {
-
-size_t MarkBytes(size_t rows) {
-  return (rows + 63) / 64 * sizeof(uint64_t);
-}
-
-}  // namespace
 
 // The marks come first: they are whole words, so the floats stay aligned.
 size_t RangedPage::BufferBytes(RowShape shape, size_t rows) {

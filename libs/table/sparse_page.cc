@@ -14,16 +14,12 @@ size_t BucketsFor(size_t capacity) {
   return capacity + capacity / 2 + 1;
 }
 
-size_t MarkBytes(size_t rows) {
-  return (rows + 63) / 64 * sizeof(uint64_t);
-}
-
 // Where the parts of a buffer begin: rows (aligned), keys, marks, index.
 struct Layout {
   Layout(RowShape shape, size_t capacity)
       : keys((capacity * shape.bytes() + 7) / 8 * 8),
         marks(keys + capacity * sizeof(uint64_t)),
-        index(marks + MarkBytes(capacity)),
+        index(marks + Page::MarkBytes(capacity)),
         buckets(BucketsFor(capacity)),
         end(index + buckets * sizeof(uint32_t)) {}
   size_t keys, marks, index, buckets, end;
@@ -37,7 +33,7 @@ struct NarrowLayout {
       : buckets(BucketsFor(capacity) / rows_per_bucket + 1),
         free_key(buckets * kBucketBytes),
         marks((free_key + sizeof(uint64_t) + shape.bytes() + 7) / 8 * 8),
-        end(marks + MarkBytes(marks / sizeof(float))) {}
+        end(marks + Page::MarkBytes(marks / sizeof(float))) {}
   size_t buckets, free_key, marks, end;
 };
 

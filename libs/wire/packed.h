@@ -51,6 +51,9 @@ struct Certificate {
   friend bool operator==(const Certificate&, const Certificate&) = default;
 };
 
+// In place of a number of changed rows: there are more than were asked for, or the shard does not know them.
+inline constexpr uint32_t kChangesUnknown = UINT32_MAX;
+
 // What a client says of a segment with tables under a value bound. 24 bytes.
 struct Reading {
   enum class Kind : uint32_t {

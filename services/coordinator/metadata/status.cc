@@ -13,10 +13,7 @@
 namespace paceline::coordinator {
 namespace {
 
-// An intent that takes longer is reported as a problem.
-constexpr absl::Duration kSlow = absl::Seconds(3);
-
-uint64_t ToMs(absl::Duration duration) {
+uint64_t InMs(absl::Duration duration) {
   return static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Milliseconds(duration)));
 }
 
@@ -65,7 +62,7 @@ void AddShards(const Context& context, const Membership& membership, const Moves
     v1::ShardStatus& status = *reply.add_shards();
     *status.mutable_info() = shard.info();
     status.set_alive(membership.Alive(id));
-    status.set_silent_ms(ToMs(membership.Silence(id)));
+    status.set_silent_ms(InMs(membership.Silence(id)));
     status.set_metrics_address(shard.metrics_address());
     status.set_primaries(roles.primaries[id]);
     status.set_replicas(roles.replicas[id]);
@@ -141,7 +138,7 @@ void AddJobs(const Context& context, const Membership& membership, const Session
       of_session.set_rank(session.rank());
       const auto it = counted.find(number);
       of_session.set_clock(std::max(sessions.Clock(number), it == counted.end() ? 0 : it->second));
-      of_session.set_silent_ms(ToMs(sessions.Silence(number)));
+      of_session.set_silent_ms(InMs(sessions.Silence(number)));
       if (const v1::WorkerTime* time = sessions.TimeOf(number)) *of_session.mutable_time() = *time;
     }
   }
@@ -173,7 +170,7 @@ void AddProblems(const Context& context, const Membership& membership, const Fan
   for (const std::string& problem : job_changes.Problems()) reply.add_problems(problem);
   for (const auto& [id, session] : context.facts.sessions()) {
     const absl::Duration since = context.now - fan_outs.Since(Subject::Session(id));
-    if (since < kSlow) continue;
+    if (since < FanOuts::kSlow) continue;
     reply.add_problems(absl::StrCat("session ", id, " of ", context.facts.JobName(session.job()),
                                     " has been ", StateName(session.state()), " for ", Seconds(since),
                                     ": it waits for ", fan_outs.Waits(Subject::Session(id))));

@@ -259,7 +259,7 @@ absl::Cord PullOp::TellChanges(v1::PullReply& head) {
     char packed[sizeof(told)];
     StoreU32(told, packed);
     head.mutable_changes()->append(packed, sizeof(packed));
-    if (told == log::kChangesUnknown || told == 0) continue;
+    if (told == wire::kChangesUnknown || told == 0) continue;
     const uint64_t first = slices_[part].first_row;
     head.mutable_changed()->append(reinterpret_cast<const char*>(changed_.data() + first),
                                    told * log::kKeyBytes);

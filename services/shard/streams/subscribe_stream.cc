@@ -29,7 +29,7 @@ void Append(const log::SetUpdate& update, wire::Frame<v1::SubscribeUpdate>& to) 
   AppendU64(update.after.v, *head.mutable_after());
   AppendU64(update.set, *head.mutable_sets());
   char packed[sizeof(uint32_t)];
-  StoreU32(update.known ? static_cast<uint32_t>(update.keys.size()) : log::kChangesUnknown, packed);
+  StoreU32(update.known ? static_cast<uint32_t>(update.keys.size()) : wire::kChangesUnknown, packed);
   head.mutable_changes()->append(packed, sizeof(packed));
   to.keys.Append(absl::string_view(reinterpret_cast<const char*>(update.keys.data()),
                                    update.keys.size() * sizeof(uint64_t)));

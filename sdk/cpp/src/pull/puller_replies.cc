@@ -13,9 +13,6 @@
 namespace paceline::sdk {
 namespace {
 
-// As if the shard said that it does not know the changes, or that they are too many.
-constexpr uint32_t kChangesUnknown = UINT32_MAX;
-
 std::optional<uint32_t> RankOf(const v1::Refusal& refusal) {
   if (refusal.waits_for_rank_plus_one() == 0) return std::nullopt;
   return refusal.waits_for_rank_plus_one() - 1;
@@ -36,7 +33,7 @@ uint32_t Told(const v1::PullReply& reply, size_t i) {
 // How many rows of its i-th part, of `piece`, the reply has.
 uint64_t RowsOf(const v1::PullReply& reply, bool changes, const Batch::Piece& piece, size_t i) {
   if (!changes) return piece.rows;
-  return Told(reply, i) == kChangesUnknown ? 0 : Told(reply, i);
+  return Told(reply, i) == wire::kChangesUnknown ? 0 : Told(reply, i);
 }
 
 // True: every part has an answer, and there are as many values as the answers need.
@@ -92,7 +89,7 @@ absl::Status Puller::OnReply(Link& link, const PullRequest& request,
       if (changes || op.call.cached || op.leased || op.call.reducing != nullptr) {
         content.values = reply.values.Subcord(content.at, rows * batch->RowBytes());
       }
-      if (changes && Told(reply.head, i) != kChangesUnknown) {
+      if (changes && Told(reply.head, i) != wire::kChangesUnknown) {
         content.changes = static_cast<uint32_t>(rows);
         content.changed =
             absl::string_view(reply.head.changed()).substr(row * sizeof(uint64_t), rows * sizeof(uint64_t));

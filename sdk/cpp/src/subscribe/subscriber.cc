@@ -17,8 +17,6 @@ namespace {
 
 // Shards tell of changes from this level on.
 constexpr uint32_t kLevel = 2;
-// As if the shard said that it does not know the changes.
-constexpr uint32_t kChangesUnknown = UINT32_MAX;
 
 // One entry of an update, for one segment.
 struct Entry {
@@ -66,7 +64,7 @@ absl::StatusOr<std::vector<Entry>> EntriesOf(const wire::Frame<v1::SubscribeUpda
     entries.push_back({.certificate = (*certificates)[i],
                        .after = Lsn(LoadU64(head.after().data() + i * sizeof(uint64_t))),
                        .set = LoadU64(head.sets().data() + i * sizeof(uint64_t)),
-                       .count = count == kChangesUnknown ? std::nullopt : std::optional(count),
+                       .count = count == wire::kChangesUnknown ? std::nullopt : std::optional(count),
                        .left_out = (*left_out)[i]});
     rows += entries.back().count.value_or(0);
   }

@@ -56,6 +56,8 @@ class FanOuts {
   bool Hopeless(Subject subject) const;
   // The start of the subject's fan-out; now, if none is under way.
   absl::Time Since(Subject subject) const;
+  // One that takes longer is reported as a problem.
+  static constexpr absl::Duration kSlow = absl::Seconds(3);
 
  private:
   // Stand for shards in FanOut::asked_of.

@@ -9,12 +9,6 @@
 #include "services/coordinator/metadata/facts/text.h"
 
 namespace paceline::coordinator {
-namespace {
-
-// A change that takes longer is reported as a problem.
-constexpr absl::Duration kSlow = absl::Seconds(3);
-
-}  // namespace
 
 void JobChanges::Start() {
   for (const auto& [table, drop] : context_.facts.drops()) StartDrop(drop);
@@ -119,7 +113,7 @@ std::vector<std::string> JobChanges::Problems() const {
   std::vector<std::string> problems;
   for (const Subject& subject : subjects) {
     const absl::Duration since = context_.now - fan_outs_.Since(subject);
-    if (since < kSlow) continue;
+    if (since < FanOuts::kSlow) continue;
     problems.push_back(absl::StrCat(Describe(subject), " after ", Seconds(since), ": it waits for ",
                                     fan_outs_.Waits(subject)));
   }

@@ -7,8 +7,8 @@
 namespace paceline::coordinator {
 namespace {
 
-constexpr absl::Duration kCounts = absl::Milliseconds(200);
-constexpr absl::Duration kAskAgain = absl::Milliseconds(100);
+constexpr absl::Duration kLived = absl::Milliseconds(200);
+constexpr absl::Duration kBetweenCalls = absl::Milliseconds(100);
 
 }  // namespace
 
@@ -17,8 +17,8 @@ bool RollCall::Lives(const v1::Member& member) {
   if (known == nullptr || known->info().incarnation() != member.incarnation()) return false;
   Asked& asked = asked_[member.shard()];
   if (asked.incarnation != member.incarnation()) asked = {.incarnation = member.incarnation()};
-  if (context_.now - asked.lived_at <= kCounts) return true;
-  if (context_.now - asked.at >= kAskAgain) Ask(member.shard(), asked);
+  if (context_.now - asked.lived_at <= kLived) return true;
+  if (context_.now - asked.at >= kBetweenCalls) Ask(member.shard(), asked);
   return false;
 }
 
