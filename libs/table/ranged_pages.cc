@@ -59,12 +59,11 @@ size_t RangedPages::RowInBlock(uint64_t first, uint64_t count) const {
 }
 
 // Keys often come sorted, with many of one block in sequence: the block is looked up once for all of them.
-template <class FindBlock>
-void RangedPages::LocateBy(FindBlock find, KeyView keys, RowRef* refs) const {
+template <class FindBlock, class Visit>
+bool RangedPages::FindEach(FindBlock find, KeyView keys, Visit visit) const {
   RangedPage* page = nullptr;
   uint64_t first = 0;
   uint64_t rows = 0;  // of the block at hand; 0: none
-  RowFinder find_row;
   for (size_t i = 0; i < keys.size(); ++i) {
     const uint64_t key = keys[i];
     if (key - first >= rows) {
@@ -73,10 +72,47 @@ void RangedPages::LocateBy(FindBlock find, KeyView keys, RowRef* refs) const {
       first = block * rows_per_block_;
       rows = RowsOfBlock(block);
     }
-    refs[i] = {page, static_cast<uint32_t>(key - first)};
+    if (!visit(i, page, static_cast<uint32_t>(key - first))) return false;
+  }
+  return true;
+}
+
+template <class FindBlock>
+void RangedPages::LocateBy(FindBlock find, KeyView keys, RowRef* refs) const {
+  RowFinder find_row;
+  (void)FindEach(find, keys, [&](size_t i, RangedPage* page, uint32_t row) {
+    refs[i] = {page, row};
     PrefetchRow(refs[i], sizeof(float),
                 find_row);  // the rest of a wider row is prefetched when it is nearly its turn
-  }
+    return true;
+  });
+}
+
+bool RangedPages::FindValues(KeyView keys, const float** rows) const {
+  if (shape_.floats() != 1) return false;
+  return FindEach([this](uint64_t key) { return Find(key); }, keys,
+                  [rows](size_t i, const RangedPage* page, uint32_t row) {
+                    if (page == nullptr) return false;
+                    rows[i] = page->Values(0) + row;
+                    __builtin_prefetch(rows[i]);
+                    return true;
+                  });
+}
+
+bool RangedPages::FindToUpdate(KeyView keys, Lsn version, float** rows) {
+  if (shape_.floats() != 1) return false;
+  const auto find = [this, version](uint64_t key) {
+    RangedPage* page = Find(key);
+    if (page == nullptr || page->CameWith(version)) return static_cast<RangedPage*>(nullptr);
+    page->Touch(version);
+    return page;
+  };
+  return FindEach(find, keys, [rows](size_t i, RangedPage* page, uint32_t row) {
+    if (page == nullptr) return false;
+    rows[i] = page->Values(0) + row;
+    __builtin_prefetch(rows[i]);
+    return true;
+  });
 }
 
 void RangedPages::Locate(KeyView keys, RowRef* refs) const {

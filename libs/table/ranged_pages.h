@@ -25,6 +25,8 @@ class RangedPages final : public PageMap {
 
   void Locate(KeyView keys, RowRef* refs) const override;
   void LocateOrBear(KeyView keys, Lsn version, RowRef* refs) override;
+  bool FindValues(KeyView keys, const float** rows) const override;
+  bool FindToUpdate(KeyView keys, Lsn version, float** rows) override;
   uint64_t rows() const override { return rows_; }
   uint64_t bytes() const override;
   uint64_t NewBytesBound(size_t keys) const override;
@@ -35,6 +37,10 @@ class RangedPages final : public PageMap {
  private:
   size_t RowsOfBlock(uint64_t block) const;
   RangedPage* MakeBlock(uint64_t block);
+  // Calls visit(i, page, row) for each key, with the page that find(key) returned for one of its block; stops
+  // at a false.
+  template <class FindBlock, class Visit>
+  bool FindEach(FindBlock find, KeyView keys, Visit visit) const;
   template <class FindBlock>
   void LocateBy(FindBlock find, KeyView keys, RowRef* refs) const;
 

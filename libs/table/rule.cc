@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
 #include "libs/base/wide_vectors.h"
 #include "libs/table/about.h"
 #include "libs/table/expressions.h"
@@ -42,6 +43,20 @@ float InitialSlot(const Expression& rule, size_t slot) {
   return slot < rule.slots.size() ? rule.slots[slot].value : 0;  // none has been counted
 }
 
+// Copies rows side by side, a plane for the values and one for each slot, and back.
+template <size_t kPlanes, size_t kStride>
+void Gather(absl::Span<float* const> rows, float* lanes) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    for (size_t plane = 0; plane < kPlanes; ++plane) lanes[plane * kStride + i] = rows[i][plane];
+  }
+}
+template <size_t kPlanes, size_t kStride>
+void Scatter(const float* lanes, absl::Span<float* const> rows) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    for (size_t plane = 0; plane < kPlanes; ++plane) rows[i][plane] = lanes[plane * kStride + i];
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -77,6 +92,25 @@ RuleKernel RuleKernel::WithRates(const Rule& rule) const {
     changed.evaluator_ = std::make_shared<const expression::Evaluator>(evaluator_->With(ParametersOf(rule)));
   }
   return changed;
+}
+
+void RuleKernel::ApplyToRows(absl::Span<float* const> rows, const void* gradients) const {
+  float lanes[(1 + kSlotsOfRow) * kRowsAtOnce];
+  const auto through_lanes = [&](auto gather, auto scatter) {
+    gather(rows, lanes);
+    Apply(lanes, kRowsAtOnce, gradients, rows.size());
+    scatter(lanes, rows);
+  };
+  switch (floats_per_value()) {
+    case 1:
+      return through_lanes(Gather<1, kRowsAtOnce>, Scatter<1, kRowsAtOnce>);
+    case 2:
+      return through_lanes(Gather<2, kRowsAtOnce>, Scatter<2, kRowsAtOnce>);
+    case 3:
+      return through_lanes(Gather<3, kRowsAtOnce>, Scatter<3, kRowsAtOnce>);
+    default:
+      Broken(absl::StrCat("rows of a value and ", floats_per_value() - 1, " slots side by side"));
+  }
 }
 
 void RuleKernel::InitSlots(float* values, size_t slot_stride, size_t count) const {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "libs/table/expression/evaluator.h"
 #include "libs/table/schema.h"
 #include "libs/table/views.h"
@@ -31,6 +32,12 @@ class RuleKernel {
   void Apply(float* values, size_t slot_stride, const void* gradients, size_t count) const {
     apply_(*this, values, slot_stride, gradients, count);
   }
+
+  // The same to rows of one value, of which none occurs twice: element i of `gradients` to *rows[i], behind
+  // which its slots lie. REQUIRES: at most kRowsAtOnce rows, and kSlotsOfRow slots.
+  void ApplyToRows(absl::Span<float* const> rows, const void* gradients) const;
+  static constexpr size_t kRowsAtOnce = 64;
+  static constexpr uint32_t kSlotsOfRow = 2;
 
   // Sets the slots of the `count` values at `values` to their state before the first update.
   void InitSlots(float* values, size_t slot_stride, size_t count) const;

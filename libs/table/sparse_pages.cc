@@ -14,7 +14,7 @@ namespace paceline::table {
 namespace {
 
 // Keys looked up side by side, so that their cache misses overlap.
-constexpr size_t kLanes = 64;
+constexpr size_t kLanes = PageMap::kFewKeys;
 
 }  // namespace
 
@@ -50,8 +50,8 @@ void SparsePages::FindPages(KeyView keys, uint64_t* hashes, SparsePage** pages) 
   }
 }
 
-template <size_t kStride>
-void SparsePages::LocateNarrow(KeyView keys, RowRef* refs) const {
+template <size_t kStride, class Visit>
+bool SparsePages::FindEachNarrow(KeyView keys, Visit visit) const {
   uint64_t hashes[kLanes];
   SparsePage* pages[kLanes];
   for (size_t begin = 0; begin < keys.size(); begin += kLanes) {
@@ -59,17 +59,51 @@ void SparsePages::LocateNarrow(KeyView keys, RowRef* refs) const {
     FindPages(keys.subview(begin, lanes), hashes, pages);
     for (size_t i = 0; i < lanes; ++i) pages[i]->PrefetchNarrow(hashes[i]);
     for (size_t i = 0; i < lanes; ++i) {
-      const uint32_t row = pages[i]->FindNarrow<kStride>(keys[begin + i], hashes[i]);
-      refs[begin + i] = {row == SparsePage::kNoRow ? nullptr : pages[i], row};
+      const uint32_t row = pages[i]->template FindNarrow<kStride>(keys[begin + i], hashes[i]);
+      if (!visit(begin + i, pages[i], row)) return false;
     }
   }
+  return true;
+}
+
+template <class Visit>
+bool SparsePages::FindEachNarrow(KeyView keys, Visit visit) const {
+  switch (SparsePage::NarrowStride(shape_)) {
+    case 3:
+      return FindEachNarrow<3>(keys, visit);
+    case 4:
+      return FindEachNarrow<4>(keys, visit);
+    default:
+      return FindEachNarrow<5>(keys, visit);
+  }
+}
+
+bool SparsePages::FindValues(KeyView keys, const float** rows) const {
+  if (shape_.dim != 1 || !SparsePage::Narrow(shape_)) return false;
+  return FindEachNarrow(keys, [rows](size_t i, const SparsePage* page, uint32_t row) {
+    if (row == SparsePage::kNoRow) return false;
+    rows[i] = page->NarrowValues(row);
+    return true;
+  });
+}
+
+bool SparsePages::FindToUpdate(KeyView keys, Lsn version, float** rows) {
+  if (shape_.dim != 1 || !SparsePage::Narrow(shape_)) return false;
+  return FindEachNarrow(keys, [rows, version](size_t i, SparsePage* page, uint32_t row) {
+    if (row == SparsePage::kNoRow || page->CameWith(version)) return false;
+    page->Touch(version);
+    rows[i] = page->NarrowValues(row);
+    return true;
+  });
 }
 
 void SparsePages::Locate(KeyView keys, bool with_slots, RowRef* refs) const {
   if (SparsePage::Narrow(shape_)) {
-    const size_t stride = SparsePage::NarrowStride(shape_);
-    if (stride == 3) return LocateNarrow<3>(keys, refs);
-    return stride == 4 ? LocateNarrow<4>(keys, refs) : LocateNarrow<5>(keys, refs);
+    (void)FindEachNarrow(keys, [refs](size_t i, SparsePage* page, uint32_t row) {
+      refs[i] = {row == SparsePage::kNoRow ? nullptr : page, row};
+      return true;
+    });
+    return;
   }
   uint64_t hashes[kLanes];
   SparsePage* pages[kLanes];

@@ -19,6 +19,8 @@ class SparsePages final : public PageMap {
 
   void Locate(KeyView keys, RowRef* refs) const override { Locate(keys, false, refs); }
   void LocateOrBear(KeyView keys, Lsn version, RowRef* refs) override;
+  bool FindValues(KeyView keys, const float** rows) const override;
+  bool FindToUpdate(KeyView keys, Lsn version, float** rows) override;
   void Foresee(KeyView keys, LookAhead& ahead) const override;
   uint64_t rows() const override { return rows_; }
   uint64_t bytes() const override;
@@ -36,8 +38,12 @@ class SparsePages final : public PageMap {
   void Locate(KeyView keys, bool with_slots, RowRef* refs) const;
   // The hash and the page of each key; begins to fetch the pages.
   void FindPages(KeyView keys, uint64_t* hashes, SparsePage** pages) const;
-  template <size_t kStride>
-  void LocateNarrow(KeyView keys, RowRef* refs) const;
+  // Calls visit(i, page, row) for each key, with the numbers of its row; stops at a false.
+  template <size_t kStride, class Visit>
+  bool FindEachNarrow(KeyView keys, Visit visit) const;
+  // The same for the stride of these rows. REQUIRES: they are narrow.
+  template <class Visit>
+  bool FindEachNarrow(KeyView keys, Visit visit) const;
   // Sets refs[i] for the keys whose ref has no page yet. False if rows have got other numbers, which
   // invalidates all refs.
   bool BearMissing(KeyView keys, Lsn version, RowRef* refs);

@@ -67,11 +67,33 @@ TableStore::~TableStore() = default;
 
 void TableStore::Update(KeyView keys, ValueView gradients, Lsn version) {
   RequireFloats(gradients, keys.size(), schema_.dim);
+  const bool distinct = Ascending(keys);
+  if (distinct) {
+    const size_t done = UpdateAtOnce(keys, gradients, version);
+    if (done == keys.size()) return;
+    gradients = gradients.subview(done * schema_.dim, gradients.size() - done * schema_.dim);
+    keys = keys.subview(done, keys.size() - done);
+  }
   RowRefs refs(keys.size());
   pages_->LocateOrBear(keys, version, refs.data());
   if (copy_ != nullptr) TellCopy(refs);
-  const std::vector<uint32_t> repeats = TouchAndFindRepeats(absl::MakeSpan(refs), version, Ascending(keys));
+  const std::vector<uint32_t> repeats = TouchAndFindRepeats(absl::MakeSpan(refs), version, distinct);
   ApplyBatch(kernel_, schema_.dim, refs, repeats, gradients);
+}
+
+size_t TableStore::UpdateAtOnce(KeyView keys, ValueView gradients, Lsn version) {
+  if (copy_ != nullptr) return 0;
+  constexpr size_t kFew = PageMap::kFewKeys;
+  static_assert(kFew <= RuleKernel::kRowsAtOnce);
+  float* rows[kFew];
+  size_t done = 0;
+  while (done < keys.size()) {
+    const size_t few = std::min(kFew, keys.size() - done);
+    if (!pages_->FindToUpdate(keys.subview(done, few), version, rows)) break;
+    kernel_.ApplyToRows({rows, few}, gradients.subview(done, few).data());
+    done += few;
+  }
+  return done;
 }
 
 void TableStore::UpdateRange(uint64_t first, uint64_t count, ValueView gradients, Lsn version) {
@@ -106,10 +128,28 @@ void TableStore::Put(KeyView keys, ValueView rows, Lsn version) {
 
 void TableStore::Read(KeyView keys, void* out) const {
   const size_t row_bytes = schema_.dim * sizeof(float);
+  std::byte* to = static_cast<std::byte*>(out);
+  const size_t done = ReadAtOnce(keys, to);
+  if (done == keys.size()) return;
+  keys = keys.subview(done, keys.size() - done);
+  to += done * row_bytes;
   RowRefs refs(keys.size());
   pages_->Locate(keys, refs.data());
   const auto copy = schema_.dim == 1 ? CopyRows<sizeof(float)> : CopyRows<0>;
-  copy(schema_, keys, refs, row_bytes, static_cast<std::byte*>(out));
+  copy(schema_, keys, refs, row_bytes, to);
+}
+
+size_t TableStore::ReadAtOnce(KeyView keys, std::byte* out) const {
+  constexpr size_t kFew = PageMap::kFewKeys;
+  const float* rows[kFew];
+  size_t done = 0;
+  while (done < keys.size()) {
+    const size_t few = std::min(kFew, keys.size() - done);
+    if (!pages_->FindValues(keys.subview(done, few), rows)) break;
+    for (size_t i = 0; i < few; ++i) std::memcpy(out + (done + i) * sizeof(float), rows[i], sizeof(float));
+    done += few;
+  }
+  return done;
 }
 
 void TableStore::ReadRange(uint64_t first, uint64_t count, void* out) const {

@@ -123,7 +123,13 @@ class TableStore {
   // have applied the same log. O(bytes()).
   uint64_t Hash() const;
 
- private:  // The rows are about to be updated.
+ private:
+  // Updates the first keys, of which none occurs twice, as long as their rows are found at once; returns how
+  // many.
+  size_t UpdateAtOnce(KeyView keys, ValueView gradients, Lsn version);
+  // Reads the first keys likewise.
+  size_t ReadAtOnce(KeyView keys, std::byte* out) const;
+  // The rows are about to be updated.
   void TellCopy(absl::Span<const RowRef> refs);
 
   TableId table_;

@@ -59,6 +59,8 @@ class InstallTest : public ::testing::TestWithParam<Kind> {
   Schema SomeSchema(world::Random& random) {
     Schema schema = {.kind = GetParam(), .init = Normal{}, .rule = Adagrad{}};
     schema.dim = static_cast<uint32_t>(300 + world::Uniform(random, 2000));
+    if (world::Chance(random, 0.3)) schema.dim = 1;  // rows of one value take another way
+    if (world::Chance(random, 0.5)) schema.rule = Add{};
     schema.rows = GetParam() == Kind::kRanged ? 60 : 0;
     return schema;
   }
