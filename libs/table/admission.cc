@@ -23,6 +23,12 @@ PACELINE_WIDE_VECTORS bool AllFinite(ValueView values) {
   return bad == 0;
 }
 
+PACELINE_WIDE_VECTORS bool AllBelow(KeyView keys, uint64_t rows) {
+  uint64_t beyond = 0;
+  for (size_t i = 0; i < keys.size(); ++i) beyond |= keys[i] >= rows ? 1u : 0u;
+  return beyond == 0;
+}
+
 absl::Status CheckWidth(const Schema& schema, uint64_t rows, ValueView values) {
   if (values.size() % schema.dim == 0 && values.size() / schema.dim == rows) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -49,11 +55,10 @@ absl::Status BeyondEnd(const Schema& schema, uint64_t key) {
 }  // namespace
 
 absl::Status CheckKeys(const Schema& schema, KeyView keys) {
-  if (schema.kind == Kind::kSparse) return absl::OkStatus();
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (keys[i] >= schema.rows) return BeyondEnd(schema, keys[i]);
-  }
-  return absl::OkStatus();
+  if (schema.kind == Kind::kSparse || AllBelow(keys, schema.rows)) return absl::OkStatus();
+  size_t i = 0;
+  while (keys[i] < schema.rows) ++i;
+  return BeyondEnd(schema, keys[i]);
 }
 
 absl::Status CheckRange(const Schema& schema, uint64_t first, uint64_t count) {
