@@ -50,12 +50,8 @@ Groups ComparisonSort(const std::vector<uint32_t>& ranks) {
   return groups;
 }
 
-bool FewFor(size_t entries, size_t rank_count) {
-  return entries * 4 < rank_count;
-}
-
 Groups Group(const std::vector<uint32_t>& ranks, size_t rank_count) {
-  return FewFor(ranks.size(), rank_count) ? ComparisonSort(ranks) : CountingSort(ranks, rank_count);
+  return ranks.size() * 4 < rank_count ? ComparisonSort(ranks) : CountingSort(ranks, rank_count);
 }
 
 // Cuts grouped entries into pieces. Add must be called for every entry in grouped order.
@@ -167,56 +163,6 @@ void GatherRows(const std::vector<uint32_t>& order, size_t row_bytes, const char
     std::memcpy(to, from + size_t{i} * row_bytes, row_bytes);
     to += row_bytes;
   }
-}
-
-// Copies keys, and values if there are any, in the order of `groups`.
-void PutInOrder(const Routes& routes, Groups groups, absl::Span<const uint64_t> keys,
-                absl::Span<const float> values, Batch& batch) {
-  GatherRows<sizeof(uint64_t)>(groups.order, 0, reinterpret_cast<const char*>(keys.data()), batch.keys.get());
-  if (!values.empty()) {
-    const auto gather = batch.dim == 1 ? GatherRows<sizeof(float)> : GatherRows<0>;
-    gather(groups.order, batch.RowBytes(), reinterpret_cast<const char*>(values.data()), batch.values.get());
-  }
-  uint32_t begin = 0;
-  for (auto [rank, end] : groups.ends) {
-    CutKeys(batch, routes.piece_bytes, routes.segments[rank], begin, end - begin);
-    begin = end;
-  }
-  batch.places = std::move(groups.order);
-}
-
-// Copies each key, and its row of `kRowBytes`, or of any number of bytes if that is 0, to the next place of
-// its rank. kNoValues: keys only.
-constexpr size_t kNoValues = SIZE_MAX;
-template <size_t kRowBytes>
-void PutEach(const std::vector<uint32_t>& ranks, std::vector<uint32_t>& next, const uint64_t* keys,
-             const float* values, Batch& batch) {
-  const size_t row_bytes = kRowBytes != 0 ? kRowBytes : batch.RowBytes();
-  const char* const from = reinterpret_cast<const char*>(values);
-  for (uint32_t i = 0; i < ranks.size(); ++i) {
-    const size_t at = next[ranks[i]]++;
-    batch.places[at] = i;
-    std::memcpy(batch.keys.get() + at * sizeof(uint64_t), keys + i, sizeof(uint64_t));
-    if constexpr (kRowBytes != kNoValues) {
-      std::memcpy(batch.values.get() + at * row_bytes, from + i * row_bytes, row_bytes);
-    }
-  }
-}
-
-// The same as PutInOrder with two passes over the keys, for many of them: one counts, one copies.
-void PutByRank(const Routes& routes, const std::vector<uint32_t>& ranks, absl::Span<const uint64_t> keys,
-               absl::Span<const float> values, Batch& batch) {
-  std::vector<uint32_t> next(routes.segments.size(), 0);
-  for (const uint32_t rank : ranks) ++next[rank];
-  uint32_t begin = 0;
-  for (size_t rank = 0; rank < next.size(); ++rank) {
-    const uint32_t count = std::exchange(next[rank], begin);
-    CutKeys(batch, routes.piece_bytes, routes.segments[rank], begin, count);
-    begin += count;
-  }
-  batch.places.resize(ranks.size());
-  const auto put = values.empty() ? PutEach<kNoValues> : batch.dim == 1 ? PutEach<sizeof(float)> : PutEach<0>;
-  put(ranks, next, keys.data(), values.data(), batch);
 }
 
 // The reverse: rows that lie side by side go to the places that `places` names.
@@ -335,12 +281,20 @@ std::shared_ptr<const Batch> GroupKeys(const Routes& routes, const ring::Placeme
     Translate(batch->places, places);
     return batch;
   }
-  const std::vector<uint32_t> ranks = RanksOf(routes, placement, keys);
-  if (FewFor(ranks.size(), routes.segments.size())) {
-    PutInOrder(routes, ComparisonSort(ranks), keys, values, *batch);
-  } else {
-    PutByRank(routes, ranks, keys, values, *batch);
+  Groups groups = Group(RanksOf(routes, placement, keys), routes.segments.size());
+  GatherRows<sizeof(uint64_t)>(groups.order, 0, reinterpret_cast<const char*>(keys.data()),
+                               batch->keys.get());
+  if (!values.empty()) {
+    const size_t row_bytes = batch->RowBytes();
+    const auto gather = dim == 1 ? GatherRows<sizeof(float)> : GatherRows<0>;
+    gather(groups.order, row_bytes, reinterpret_cast<const char*>(values.data()), batch->values.get());
   }
+  uint32_t begin = 0;
+  for (auto [rank, end] : groups.ends) {
+    CutKeys(*batch, routes.piece_bytes, routes.segments[rank], begin, end - begin);
+    begin = end;
+  }
+  batch->places = std::move(groups.order);
   Translate(batch->places, places);
   return batch;
 }
