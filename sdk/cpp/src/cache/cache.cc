@@ -156,8 +156,8 @@ void RowCache::ReadRows(const TableInfo& table, const CacheBound& bound, KeyAt k
   Stop(began, to - from, rows->trial.costs.look);
   const uint32_t looked = to - from;
   // While there is room, a row that is not cached was never read.
-  const uint32_t misses = looked - fit - (Full(*rows) ? 0 : unknown);
-  if (rows->trial.Looked(looked, fit, misses)) OnVerdict(*rows);
+  const uint32_t firsts = Full(*rows) ? 0 : unknown;
+  if (rows->trial.Looked(looked, fit, looked - fit - firsts, firsts)) OnVerdict(*rows);
 }
 
 bool RowCache::Fit(const Row& row, const CacheBound& bound) const {
@@ -187,7 +187,7 @@ void RowCache::OnPullEnded(const TableInfo& table, const Fetched& fetched) {
   if (!enabled()) return;
   Rows& rows = Of(table);
   --rows.pulls;
-  rows.trial.costs.fetch.Add(fetched.took / static_cast<int64_t>(fetched.pulls), fetched.rows);
+  rows.trial.Pulled(fetched.took / static_cast<int64_t>(fetched.pulls), fetched.rows);
 }
 
 void RowCache::OnPush(const TableInfo& table, const Batch& batch, const Batch::Piece& piece,

@@ -155,6 +155,8 @@ class RowCache {
   // Whether to keep the rows of a pull of `rows` rows, or to note them in a sample. Call it once for each
   // pull whose rows may be kept.
   bool Wants(const TableInfo& table, uint64_t rows);
+  // True: the next read is to find nothing, to show what a pull of all its rows costs.
+  bool TakesWholePull(const TableInfo& table);
   // A read that could find nothing, with its keys, or the range first .. first + rows - 1. Notes what it
   // would have found, if the table is sampled (cache_sampling.cc).
   void Foretell(const TableInfo& table, const CacheBound& bound, absl::Span<const uint64_t> keys);

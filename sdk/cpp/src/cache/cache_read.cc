@@ -113,7 +113,8 @@ bool LookUpAll(const EnterCore& enter, const ReadCall& call, Looked* looked) {
         looked->reader = core.clock();
         const bool worth_it = RowCache::WorthIt(call.range, call.table->schema.dim);
         const bool cached = rules.cached && worth_it;
-        looked->all_missing = !cached || !core.cache().Has(*call.table);
+        looked->all_missing =
+            !cached || !core.cache().Has(*call.table) || core.cache().TakesWholePull(*call.table);
         if (cached && looked->all_missing) Foretell(core, call, looked->bound);
         if (looked->all_missing) return;
         looked->missing.reserve(rows);

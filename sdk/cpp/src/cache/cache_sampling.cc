@@ -32,6 +32,11 @@ bool RowCache::Wants(const TableInfo& table, uint64_t rows) {
   return false;
 }
 
+bool RowCache::TakesWholePull(const TableInfo& table) {
+  Rows* rows = Find(table.id);
+  return rows != nullptr && rows->trial.TakeWholePull();
+}
+
 void RowCache::Foretell(const TableInfo& table, const CacheBound& bound, absl::Span<const uint64_t> keys) {
   Rows* rows = Find(table.id);
   if (rows == nullptr || !rows->trial.sampling()) return;

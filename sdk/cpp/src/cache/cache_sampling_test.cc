@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <numeric>
 #include <vector>
 
@@ -44,6 +45,47 @@ TEST(RowCostTest, WhatTookNoTimeSaysNothing) {
   cost.Add(absl::ZeroDuration(), 64);
   cost.Add(absl::Seconds(1), 0);
   EXPECT_EQ(cost.ns(), 100);
+}
+
+// Pulls that take 300 us, and 100 ns a row.
+void AddPulls(PullCost& cost, std::initializer_list<uint64_t> rows, int times) {
+  for (int i = 0; i < times; ++i) {
+    for (const uint64_t n : rows) cost.Add(absl::Microseconds(300) + absl::Nanoseconds(100) * n, n);
+  }
+}
+
+TEST(PullCostTest, FindsTheBaseAndWhatARowAdds) {
+  PullCost cost;
+  AddPulls(cost, {1'000, 50, 50, 60, 40}, 20);
+  ASSERT_TRUE(cost.line().has_value());
+  EXPECT_NEAR(cost.line()->row_ns, 100, 1);
+  EXPECT_NEAR(cost.line()->base_ns, 300'000, 1'000);
+}
+
+TEST(PullCostTest, FewPullsOrPullsOfOneSizeShowNoLine) {
+  PullCost few, alike;
+  AddPulls(few, {1'000, 50}, 3);
+  AddPulls(alike, {1'000, 1'010, 990}, 20);
+  EXPECT_FALSE(few.line().has_value());
+  EXPECT_FALSE(alike.line().has_value());
+}
+
+TEST(PullCostTest, OneLongPullChangesLittleAndIsForgotten) {
+  PullCost cost;
+  AddPulls(cost, {1'000, 50}, 100);
+  cost.Add(absl::Seconds(1), 50);
+  EXPECT_NEAR(cost.line()->row_ns, 100, 20);
+  AddPulls(cost, {1'000, 50}, 1'000);
+  EXPECT_NEAR(cost.line()->row_ns, 100, 1);
+}
+
+TEST(PullCostTest, PullsThatTakeLessTheMoreTheyBringCostNothingARow) {
+  PullCost cost;
+  for (int i = 0; i < 20; ++i) {
+    cost.Add(absl::Microseconds(300), 10);
+    cost.Add(absl::Microseconds(200), 1'000);
+  }
+  EXPECT_EQ(cost.line()->row_ns, 0);
 }
 
 // A table whose rows are never fit again, read in batches of 64 rows, of which a sample has two.
@@ -93,6 +135,53 @@ TEST(CacheTrialTest, FirstReadsOfASampleCountUntilHitsPayForThem) {
   EXPECT_TRUE(paying.whole());
   for (int i = 0; i < 3; ++i) soon_only.Looked(64, 2, 14);
   EXPECT_TRUE(soon_only.resting());
+}
+
+// A trial whose look-ups, pushes and pulls were measured.
+CacheTrial Measured(uint64_t rows) {
+  CacheTrial trial(rows);
+  for (int i = 0; i < 100; ++i) {
+    trial.costs.look.Add(absl::Nanoseconds(64 * 45), 64);
+    trial.costs.push.Add(absl::Nanoseconds(64 * 60), 64);
+    trial.costs.keep.Add(absl::Nanoseconds(64 * 100), 64);
+    trial.Pulled(absl::Microseconds(300) + absl::Nanoseconds(100) * 1'000, 1'000);
+    trial.Pulled(absl::Microseconds(300) + absl::Nanoseconds(100) * 60, 60);
+  }
+  return trial;
+}
+
+TEST(CacheTrialTest, AReadThatIsPulledInPartSavesWhatItsHitsAddToAPull) {
+  CacheTrial still = Measured(1'000), pushed = Measured(1'000), all = Measured(1'000);
+  still.Looked(1'000, 940, 60);
+  EXPECT_TRUE(still.whole()) << "94 us, for 51";
+  pushed.Pushed(1'000);
+  pushed.Looked(1'000, 940, 60);
+  EXPECT_TRUE(pushed.resting()) << "94 us, for 111; by the time of a row of small pulls it would stay";
+  all.Pushed(1'000);
+  all.Looked(1'000, 1'000, 0);
+  EXPECT_TRUE(all.whole()) << "it saves the pull";
+}
+
+TEST(CacheTrialTest, FirstReadsCountOnceTheTableHasPaid) {
+  CacheTrial trial(64);
+  trial.Looked(64, 32, 32, /*firsts=*/1'000);
+  ASSERT_TRUE(trial.whole()) << "at first all reads are first ones";
+  trial.Looked(64, 32, 32, /*firsts=*/1'000);
+  EXPECT_TRUE(trial.resting());
+}
+
+TEST(CacheTrialTest, OneInSomePartialReadsIsPulledWhole) {
+  CacheTrial trial = Measured(1 << 20), simulated(1 << 20);
+  int whole = 0;
+  for (int read = 0; read < 320; ++read) {
+    whole += trial.TakeWholePull() ? 1 : 0;
+    trial.Looked(10, 9, 1);
+    trial.Looked(10, 10, 0);
+    trial.Looked(10, 0, 10);
+    simulated.Looked(10, 9, 1);
+    EXPECT_FALSE(simulated.TakeWholePull()) << "no time is measured";
+  }
+  EXPECT_NEAR(whole, 320 / 32, 1);
 }
 
 TEST(CacheTrialTest, PushesCountAgainstTheCache) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <optional>
 
 #include "sdk/cpp/src/cache/cache_costs.h"
 
@@ -15,6 +16,9 @@ namespace paceline::sdk {
 // of a few keys it notes what it would find, and keeps no rows (cache_sample.h). A table of which it sees
 // nothing but first reads for long is sampled too, because its first rows may be gone before they are read
 // again.
+//
+// A read that finds some of its rows saves what these add to a pull, and one that finds all of them saves the
+// pull. To know the difference, one read in kPartialReads that would be pulled in part is pulled whole.
 class CacheTrial {
  public:
   // Reads in a trial that could have been hits.
@@ -40,17 +44,34 @@ class CacheTrial {
   RowCosts costs;
 
   // Counts `looked` reads of rows, of which `hits` found a fit row or, of a sample, would have. `misses`
-  // found a row that was too old, or may have been evicted; the others were first reads, in a sample
-  // `firsts`, or of keys that are not in it. True: the state has changed, and whatever is kept may be
+  // found a row that was too old, or may have been evicted; `firsts` were first reads; the others, if it is a
+  // sample, were of keys that are not in it. True: the state has changed, and whatever is kept may be
   // removed.
   bool Looked(uint64_t looked, uint64_t hits, uint64_t misses, uint64_t firsts = 0) {
     looked_ += looked;
     hits_ += hits;
     misses_ += misses;
     firsts_ += firsts;
+    ++reads_;
+    found_all_ += whole() && hits == looked ? 1 : 0;
+    partial_ += whole() && hits > 0 && hits < looked ? 1 : 0;
     const State before = state_;
     sampling() ? JudgeSample() : JudgeWhole();
     return state_ != before;
+  }
+
+  // True: let the next read find nothing, so that it is pulled whole.
+  bool TakeWholePull() {
+    if (!samples_ || !whole() || !costs.look.measured() || partial_ < kPartialReads) return false;
+    partial_ = 0;
+    return true;
+  }
+
+  // A pull of `rows` rows took so long. Where nothing else takes time this says little of what the cache
+  // saves.
+  void Pulled(absl::Duration took, uint64_t rows) {
+    costs.fetch.Add(took, rows);
+    if (costs.look.measured()) costs.pull.Add(took, rows);
   }
 
   // Counts rows that were pushed.
@@ -70,10 +91,12 @@ class CacheTrial {
   static constexpr int kFailedMax = 7;
   // A hit saves that much of what its row costs to fetch: the rest is the pull's own, whatever its size.
   static constexpr double kSaved = 0.75;
+  static constexpr uint64_t kPartialReads = 32;
 
+  // At first all reads are first ones, and cost nothing that later hits could not bring in.
   void JudgeWhole() {
     if (hits_ + misses_ >= rows_) {
-      Pays(/*firsts=*/0) ? Keep() : Rest();
+      Pays(proven_ ? firsts_ : 0) ? Keep() : Rest();
     } else if (samples_ && !proven_ && looked_ >= kFirstLooks * rows_) {
       Begin(State::kSample);
     }
@@ -95,7 +118,14 @@ class CacheTrial {
     const double pushes = static_cast<double>(pushed_) / static_cast<double>(std::max<uint64_t>(looked_, 1));
     const double spent =
         (hits + kept) * (costs.look.ns() + pushes * costs.push.ns()) + kept * costs.keep.ns();
-    return hits * costs.fetch.ns() * kSaved >= spent;
+    return Saved() >= spent;
+  }
+  double Saved() const {
+    const auto hits = static_cast<double>(hits_);
+    const std::optional<PullCost::Line> line = costs.pull.line();
+    if (!line.has_value()) return hits * costs.fetch.ns() * kSaved;
+    const bool sample_found_all = !whole() && misses_ + firsts_ == 0;
+    return hits * line->row_ns + static_cast<double>(sample_found_all ? reads_ : found_all_) * line->base_ns;
   }
   void Keep() {
     failed_ = 0;
@@ -110,7 +140,7 @@ class CacheTrial {
   }
   void Begin(State state) {
     state_ = state;
-    looked_ = hits_ = misses_ = firsts_ = pushed_ = 0;
+    looked_ = hits_ = misses_ = firsts_ = pushed_ = reads_ = found_all_ = 0;
     judge_at_ = 1;
   }
 
@@ -124,9 +154,12 @@ class CacheTrial {
   uint64_t misses_ = 0;
   uint64_t firsts_ = 0;
   uint64_t pushed_ = 0;
-  uint64_t judge_at_ = 1;  // shares of a sample
-  int failed_ = 0;         // failed trials in a row
-  uint64_t rest_ = 0;      // rows until the next one
+  uint64_t reads_ = 0;
+  uint64_t found_all_ = 0;  // of them, all their rows
+  uint64_t judge_at_ = 1;   // shares of a sample
+  uint64_t partial_ = 0;    // reads that found some of their rows, since one was pulled whole
+  int failed_ = 0;          // failed trials in a row
+  uint64_t rest_ = 0;       // rows until the next one
 };
 
 }  // namespace paceline::sdk
