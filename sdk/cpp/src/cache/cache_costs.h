@@ -69,7 +69,7 @@ class PullCost {
   }
 
  private:
-  static constexpr double kLeastWeight = 1.0 / 256;
+  static constexpr double kLeastWeight = 1.0 / 128;
   double weight_ = 0;  // of the newest measurement; 0: there is none
   double rows_ = 0;    // means, and how they vary together
   double time_ = 0;

@@ -89,9 +89,9 @@ class CacheTrial {
   static constexpr uint64_t kFirstLooks = 16;
   static constexpr uint64_t kRest = 16;  // times the trial, and twice as long after each trial that fails
   static constexpr int kFailedMax = 7;
-  // A hit saves that much of what its row costs to fetch: the rest is the pull's own, whatever its size.
+  // A hit is credited with that much: of what is not measured, more is spent than saved.
   static constexpr double kSaved = 0.75;
-  static constexpr uint64_t kPartialReads = 32;
+  static constexpr uint64_t kPartialReads = 16;
 
   // At first all reads are first ones, and cost nothing that later hits could not bring in.
   void JudgeWhole() {
@@ -118,12 +118,12 @@ class CacheTrial {
     const double pushes = static_cast<double>(pushed_) / static_cast<double>(std::max<uint64_t>(looked_, 1));
     const double spent =
         (hits + kept) * (costs.look.ns() + pushes * costs.push.ns()) + kept * costs.keep.ns();
-    return Saved() >= spent;
+    return Saved() * kSaved >= spent;
   }
   double Saved() const {
     const auto hits = static_cast<double>(hits_);
     const std::optional<PullCost::Line> line = costs.pull.line();
-    if (!line.has_value()) return hits * costs.fetch.ns() * kSaved;
+    if (!line.has_value()) return hits * costs.fetch.ns();
     const bool sample_found_all = !whole() && misses_ + firsts_ == 0;
     return hits * line->row_ns + static_cast<double>(sample_found_all ? reads_ : found_all_) * line->base_ns;
   }
