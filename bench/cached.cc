@@ -135,8 +135,14 @@ absl::Status Sweep(const Setting& setting, std::vector<Result>& results) {
     for (int round = -1; round < setting.Rounds(7); ++round) {
       const auto seed = static_cast<uint64_t>(round + 2);
       const double hot = percent / 100.0;
-      const Cost cost_on = Measure(OwnCpuSeconds, [&] { error.Update(on.Round(hot, seed, batches)); });
-      const Cost cost_off = Measure(OwnCpuSeconds, [&] { error.Update(off.Round(hot, seed, batches)); });
+      const auto cost_of = [&](SweepWorker& worker) {
+        return Measure(OwnCpuSeconds, [&] { error.Update(worker.Round(hot, seed, batches)); });
+      };
+      const bool on_first = round % 2 == 0;
+      Cost cost_on, cost_off;
+      if (on_first) cost_on = cost_of(on);
+      cost_off = cost_of(off);
+      if (!on_first) cost_on = cost_of(on);
       hits = on.TakeHitShare();
       if (round < 0) continue;  // rows are born, the cache fills
       with.push_back(cost_on);

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "sdk/cpp/src/cache/cache_costs.h"
 
@@ -52,7 +53,6 @@ class CacheTrial {
     hits_ += hits;
     misses_ += misses;
     firsts_ += firsts;
-    ++reads_;
     found_all_ += whole() && hits == looked ? 1 : 0;
     partial_ += whole() && hits > 0 && hits < looked ? 1 : 0;
     const State before = state_;
@@ -71,7 +71,10 @@ class CacheTrial {
   // saves.
   void Pulled(absl::Duration took, uint64_t rows) {
     costs.fetch.Add(took, rows);
-    if (costs.look.measured()) costs.pull.Add(took, rows);
+    if (!costs.look.measured()) return;
+    const absl::Duration keeping =
+        whole() ? absl::Nanoseconds(costs.keep.ns() * static_cast<double>(rows)) : absl::ZeroDuration();
+    costs.pull.Add(std::max(took - keeping, took / 4), rows);
   }
 
   // Counts rows that were pushed.
@@ -91,15 +94,33 @@ class CacheTrial {
   static constexpr int kFailedMax = 7;
   // A hit is credited with that much: of what is not measured, more is spent than saved.
   static constexpr double kSaved = 0.75;
+  static constexpr double kFills = 1.02;
+  // Trials in a row that do not pay as it is: a cache that fills slowly may seem not to, once or twice.
+  static constexpr int kStrikes = 3;
   static constexpr uint64_t kPartialReads = 16;
 
-  // At first all reads are first ones, and cost nothing that later hits could not bring in.
+  // While a cache fills, its hits become more: they are taken for those of reads that find all their rows,
+  // and first reads cost nothing that later hits could not bring in. Then both are taken as they are.
   void JudgeWhole() {
     if (hits_ + misses_ >= rows_) {
-      Pays(proven_ ? firsts_ : 0) ? Keep() : Rest();
+      if (!proven_ || Fills()) {
+        strikes_ = 0;
+        Pays(/*firsts=*/0) ? Keep() : Rest();
+      } else if (PaysAsItIs()) {
+        strikes_ = failed_ = 0;
+        Keep();
+      } else {
+        ++strikes_ < kStrikes ? Keep() : Rest();
+      }
     } else if (samples_ && !proven_ && looked_ >= kFirstLooks * rows_) {
       Begin(State::kSample);
     }
+  }
+  // The share of first reads falls from trial to trial, or that of others rises.
+  bool Fills() {
+    const double share = static_cast<double>(firsts_) / static_cast<double>(std::max<uint64_t>(looked_, 1));
+    const double before = std::exchange(first_share_, share);
+    return share < before / kFills || 1 - share > (1 - before) * kFills;
   }
   // Rows that are read again soon are seen first. So a table pays only if its hits pay for the first reads
   // too. If they do but for these, the sample goes on: as it does, first reads become fewer.
@@ -113,22 +134,22 @@ class CacheTrial {
   }
 
   bool Pays(uint64_t first_reads) const {
+    return static_cast<double>(hits_) * costs.fetch.ns() * kSaved >= Spent(first_reads);
+  }
+  bool PaysAsItIs() const {
+    const std::optional<PullCost::Line> line = costs.pull.line();
+    if (!line.has_value()) return Pays(firsts_);
+    const double saved =
+        static_cast<double>(hits_) * line->row_ns + static_cast<double>(found_all_) * line->base_ns;
+    return saved * kSaved >= Spent(firsts_);
+  }
+  double Spent(uint64_t first_reads) const {
     const auto hits = static_cast<double>(hits_);
     const auto kept = static_cast<double>(misses_ + first_reads);
     const double pushes = static_cast<double>(pushed_) / static_cast<double>(std::max<uint64_t>(looked_, 1));
-    const double spent =
-        (hits + kept) * (costs.look.ns() + pushes * costs.push.ns()) + kept * costs.keep.ns();
-    return Saved() * kSaved >= spent;
-  }
-  double Saved() const {
-    const auto hits = static_cast<double>(hits_);
-    const std::optional<PullCost::Line> line = costs.pull.line();
-    if (!line.has_value()) return hits * costs.fetch.ns();
-    const bool sample_found_all = !whole() && misses_ + firsts_ == 0;
-    return hits * line->row_ns + static_cast<double>(sample_found_all ? reads_ : found_all_) * line->base_ns;
+    return (hits + kept) * (costs.look.ns() + pushes * costs.push.ns()) + kept * costs.keep.ns();
   }
   void Keep() {
-    failed_ = 0;
     proven_ = true;
     Begin(State::kWhole);
   }
@@ -136,26 +157,29 @@ class CacheTrial {
     failed_ = std::min(failed_ + 1, kFailedMax);
     rest_ = looked_ * kRest << (failed_ - 1);
     proven_ = false;
+    first_share_ = 1;
+    strikes_ = 0;
     Begin(State::kRest);
   }
   void Begin(State state) {
     state_ = state;
-    looked_ = hits_ = misses_ = firsts_ = pushed_ = reads_ = found_all_ = 0;
+    looked_ = hits_ = misses_ = firsts_ = pushed_ = found_all_ = 0;
     judge_at_ = 1;
   }
 
   uint64_t rows_;
   bool samples_;
   State state_ = State::kWhole;
-  bool proven_ = false;  // it paid at the end of the last trial
+  bool proven_ = false;     // it paid at the end of the last trial
+  double first_share_ = 1;  // of the reads of the last whole trial
+  int strikes_ = 0;
   // Of the current trial.
   uint64_t looked_ = 0;
   uint64_t hits_ = 0;
   uint64_t misses_ = 0;
   uint64_t firsts_ = 0;
   uint64_t pushed_ = 0;
-  uint64_t reads_ = 0;
-  uint64_t found_all_ = 0;  // of them, all their rows
+  uint64_t found_all_ = 0;  // batches that found all their rows
   uint64_t judge_at_ = 1;   // shares of a sample
   uint64_t partial_ = 0;    // reads that found some of their rows, since one was pulled whole
   int failed_ = 0;          // failed trials in a row
