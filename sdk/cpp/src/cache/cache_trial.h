@@ -49,11 +49,11 @@ class CacheTrial {
   // sample, were of keys that are not in it. True: the state has changed, and whatever is kept may be
   // removed.
   bool Looked(uint64_t looked, uint64_t hits, uint64_t misses, uint64_t firsts = 0) {
-    looked_ += looked;
-    hits_ += hits;
-    misses_ += misses;
-    firsts_ += firsts;
-    found_all_ += whole() && hits == looked ? 1 : 0;
+    now_.looked += looked;
+    now_.hits += hits;
+    now_.misses += misses;
+    now_.firsts += firsts;
+    now_.found_all += whole() && hits == looked ? 1 : 0;
     partial_ += whole() && hits > 0 && hits < looked ? 1 : 0;
     const State before = state_;
     sampling() ? JudgeSample() : JudgeWhole();
@@ -78,7 +78,7 @@ class CacheTrial {
   }
 
   // Counts rows that were pushed.
-  void Pushed(uint64_t rows) { pushed_ += rows; }
+  void Pushed(uint64_t rows) { now_.pushed += rows; }
 
   // Counts rows that were read while the cache rests.
   void Passed(uint64_t rows) {
@@ -102,7 +102,7 @@ class CacheTrial {
   // While a cache fills, its hits become more: they are taken for those of reads that find all their rows,
   // and first reads cost nothing that later hits could not bring in. Then both are taken as they are.
   void JudgeWhole() {
-    if (hits_ + misses_ >= rows_) {
+    if (now_.hits + now_.misses >= rows_) {
       if (!proven_ || Fills()) {
         strikes_ = 0;
         Pays(/*firsts=*/0) ? Keep() : Rest();
@@ -112,13 +112,14 @@ class CacheTrial {
       } else {
         ++strikes_ < kStrikes ? Keep() : Rest();
       }
-    } else if (samples_ && !proven_ && looked_ >= kFirstLooks * rows_) {
+    } else if (samples_ && !proven_ && now_.looked >= kFirstLooks * rows_) {
       Begin(State::kSample);
     }
   }
   // The share of first reads falls from trial to trial, or that of others rises.
   bool Fills() {
-    const double share = static_cast<double>(firsts_) / static_cast<double>(std::max<uint64_t>(looked_, 1));
+    const double share =
+        static_cast<double>(now_.firsts) / static_cast<double>(std::max<uint64_t>(now_.looked, 1));
     const double before = std::exchange(first_share_, share);
     return share < before / kFills || 1 - share > (1 - before) * kFills;
   }
@@ -126,27 +127,28 @@ class CacheTrial {
   // too. If they do but for these, the sample goes on: as it does, first reads become fewer.
   void JudgeSample() {
     const uint64_t share = std::max<uint64_t>(rows_ / kSampleShare, 1);
-    if (looked_ >= kSampleLooks * rows_) return Rest();
-    if (hits_ + misses_ < share * judge_at_) return;
-    if (Pays(firsts_)) return Keep();
+    if (now_.looked >= kSampleLooks * rows_) return Rest();
+    if (now_.hits + now_.misses < share * judge_at_) return;
+    if (Pays(now_.firsts)) return Keep();
     if (judge_at_ == kSampleShare || !Pays(/*firsts=*/0)) return Rest();
     ++judge_at_;
   }
 
   bool Pays(uint64_t first_reads) const {
-    return static_cast<double>(hits_) * costs.fetch.ns() * kSaved >= Spent(first_reads);
+    return static_cast<double>(now_.hits) * costs.fetch.ns() * kSaved >= Spent(first_reads);
   }
   bool PaysAsItIs() const {
     const std::optional<PullCost::Line> line = costs.pull.line();
-    if (!line.has_value()) return Pays(firsts_);
+    if (!line.has_value()) return Pays(now_.firsts);
     const double saved =
-        static_cast<double>(hits_) * line->row_ns + static_cast<double>(found_all_) * line->base_ns;
-    return saved * kSaved >= Spent(firsts_);
+        static_cast<double>(now_.hits) * line->row_ns + static_cast<double>(now_.found_all) * line->base_ns;
+    return saved * kSaved >= Spent(now_.firsts);
   }
   double Spent(uint64_t first_reads) const {
-    const auto hits = static_cast<double>(hits_);
-    const auto kept = static_cast<double>(misses_ + first_reads);
-    const double pushes = static_cast<double>(pushed_) / static_cast<double>(std::max<uint64_t>(looked_, 1));
+    const auto hits = static_cast<double>(now_.hits);
+    const auto kept = static_cast<double>(now_.misses + first_reads);
+    const double pushes =
+        static_cast<double>(now_.pushed) / static_cast<double>(std::max<uint64_t>(now_.looked, 1));
     return (hits + kept) * (costs.look.ns() + pushes * costs.push.ns()) + kept * costs.keep.ns();
   }
   void Keep() {
@@ -155,7 +157,7 @@ class CacheTrial {
   }
   void Rest() {
     failed_ = std::min(failed_ + 1, kFailedMax);
-    rest_ = looked_ * kRest << (failed_ - 1);
+    rest_ = now_.looked * kRest << (failed_ - 1);
     proven_ = false;
     first_share_ = 1;
     strikes_ = 0;
@@ -163,7 +165,7 @@ class CacheTrial {
   }
   void Begin(State state) {
     state_ = state;
-    looked_ = hits_ = misses_ = firsts_ = pushed_ = found_all_ = 0;
+    now_ = {};
     judge_at_ = 1;
   }
 
@@ -173,17 +175,19 @@ class CacheTrial {
   bool proven_ = false;     // it paid at the end of the last trial
   double first_share_ = 1;  // of the reads of the last whole trial
   int strikes_ = 0;
-  // Of the current trial.
-  uint64_t looked_ = 0;
-  uint64_t hits_ = 0;
-  uint64_t misses_ = 0;
-  uint64_t firsts_ = 0;
-  uint64_t pushed_ = 0;
-  uint64_t found_all_ = 0;  // batches that found all their rows
-  uint64_t judge_at_ = 1;   // shares of a sample
-  uint64_t partial_ = 0;    // reads that found some of their rows, since one was pulled whole
-  int failed_ = 0;          // failed trials in a row
-  uint64_t rest_ = 0;       // rows until the next one
+  struct Counts {
+    uint64_t looked = 0;
+    uint64_t hits = 0;
+    uint64_t misses = 0;
+    uint64_t firsts = 0;
+    uint64_t pushed = 0;
+    uint64_t found_all = 0;  // batches that found all their rows
+  };
+  Counts now_;             // of the current trial
+  uint64_t judge_at_ = 1;  // shares of a sample
+  uint64_t partial_ = 0;   // reads that found some of their rows, since one was pulled whole
+  int failed_ = 0;         // failed trials in a row
+  uint64_t rest_ = 0;      // rows until the next one
 };
 
 }  // namespace paceline::sdk
