@@ -68,7 +68,7 @@ class Page {
   Page& operator=(const Page&) = delete;
 
   const PageRange& range() const { return range_; }
-  // The version of the last record that changed the page; 0: none has.
+  // The version of the last record that changed the page, or the one that it was split from; 0: none has.
   Lsn version() const { return version_; }
   size_t rows() const { return rows_; }
   // Bytes of memory held beside the object itself.

@@ -52,13 +52,14 @@ class PageMap {
   // The same, but gives birth to missing rows, except in pages that came with the record's updates.
   virtual void LocateOrBear(KeyView keys, Lsn version, RowRef* refs) = 0;
 
-  // For kFewKeys rows of one value at most: sets rows[i] to the value of keys[i], behind which its slots lie.
-  // False: a row is not born, or rows lie otherwise in these pages; use Locate.
+  // For at most kFewKeys rows of one value: sets rows[i] to the value of keys[i]. False: a row is not born,
+  // or rows lie otherwise in these pages; use Locate.
   virtual bool FindValues(KeyView /*keys*/, const float** /*rows*/) const { return false; }
-  // The same for an update of `version`, which is noted in the rows' pages. Also false: a page came with the
-  // update. Pages may have been noted before a false; use LocateOrBear.
+  // The same for an update of `version`, which is noted in the rows' pages, with each row's slots behind its
+  // value. Also false: a page came with the update. Pages may have been noted before a false; use
+  // LocateOrBear.
   virtual bool FindToUpdate(KeyView /*keys*/, Lsn /*version*/, float** /*rows*/) { return false; }
-  static constexpr size_t kFewKeys = 64;
+  static constexpr size_t kFewKeys = RuleKernel::kRowsAtOnce;
 
   // The keys will be located soon; `ahead` has room for them.
   virtual void Foresee(KeyView /*keys*/, LookAhead& /*ahead*/) const {}

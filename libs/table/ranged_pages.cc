@@ -89,7 +89,7 @@ void RangedPages::LocateBy(FindBlock find, KeyView keys, RowRef* refs) const {
 }
 
 bool RangedPages::FindValues(KeyView keys, const float** rows) const {
-  if (shape_.floats() != 1) return false;
+  if (shape_.dim != 1) return false;
   return FindEach([this](uint64_t key) { return Find(key); }, keys,
                   [rows](size_t i, const RangedPage* page, uint32_t row) {
                     if (page == nullptr) return false;

@@ -84,7 +84,6 @@ void TableStore::Update(KeyView keys, ValueView gradients, Lsn version) {
 size_t TableStore::UpdateAtOnce(KeyView keys, ValueView gradients, Lsn version) {
   if (copy_ != nullptr) return 0;
   constexpr size_t kFew = PageMap::kFewKeys;
-  static_assert(kFew <= RuleKernel::kRowsAtOnce);
   float* rows[kFew];
   size_t done = 0;
   while (done < keys.size()) {

@@ -46,8 +46,8 @@ class PullCost {
     if (rows == 0 || took <= absl::ZeroDuration()) return;
     const auto n = static_cast<double>(rows);
     double t = absl::ToDoubleNanoseconds(took);
-    // A thread may lose its processor while it measures; a larger pull may well take longer.
-    if (weight_ < 1.0 / 8 && n <= 2 * rows_) t = std::min(t, 4 * time_);
+    // A thread may lose its processor while it measures.
+    if (const std::optional<Line> known = line(); known.has_value()) t = std::min(t, kJump * known->at(n));
     weight_ = weight_ == 0 ? 1 : std::max(weight_ / (1 + weight_), kLeastWeight);
     const double off_rows = n - rows_;
     const double off_time = t - time_;
@@ -60,6 +60,7 @@ class PullCost {
   struct Line {
     double base_ns = 0;
     double row_ns = 0;
+    double at(double rows) const { return base_ns + row_ns * rows; }
   };
   // nullopt: pulls were too few, or nearly all of one size, which shows no line.
   std::optional<Line> line() const {
@@ -69,6 +70,7 @@ class PullCost {
   }
 
  private:
+  static constexpr double kJump = 4;
   static constexpr double kLeastWeight = 1.0 / 128;
   double weight_ = 0;  // of the newest measurement; 0: there is none
   double rows_ = 0;    // means, and how they vary together

@@ -73,8 +73,10 @@ TEST(PullCostTest, FewPullsOrPullsOfOneSizeShowNoLine) {
 TEST(PullCostTest, OneLongPullChangesLittleAndIsForgotten) {
   PullCost cost;
   AddPulls(cost, {1'000, 50}, 100);
-  cost.Add(absl::Seconds(1), 50);
-  EXPECT_NEAR(cost.line()->row_ns, 100, 20);
+  for (const uint64_t rows : {50, 1'000}) {
+    cost.Add(absl::Seconds(1), rows);
+    EXPECT_NEAR(cost.line()->row_ns, 100, 20) << rows;
+  }
   AddPulls(cost, {1'000, 50}, 1'000);
   EXPECT_NEAR(cost.line()->row_ns, 100, 1);
 }

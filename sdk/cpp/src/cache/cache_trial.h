@@ -12,14 +12,14 @@ namespace paceline::sdk {
 
 // Decides whether keeping the rows of one table pays. A row that is looked up, kept and touched by pushes,
 // and then not read again while it is fit, costs more than fetching it each time. So a table's rows are
-// always on trial: the cache counts reads that could have been hits, and rests for the table as soon as its
-// hits save less than all of that costs. It tries again after many more rows, and then with a sample first:
-// of a few keys it notes what it would find, and keeps no rows (cache_sample.h). A table of which it sees
-// nothing but first reads for long is sampled too, because its first rows may be gone before they are read
-// again.
+// always on trial: the cache counts reads that could have been hits, and rests for the table when its hits
+// save less than all of that costs: in the first trial, or later in kStrikes. It tries again
+// after many more rows, and then with a sample first: of a few keys it notes what it would find, and keeps no
+// rows (cache_sample.h). A table of which it sees nothing but first reads for long is sampled too, because
+// its first rows may be gone before they are read again.
 //
 // A read that finds some of its rows saves what these add to a pull, and one that finds all of them saves the
-// pull. To know the difference, one read in kPartialReads that would be pulled in part is pulled whole.
+// pull. To know the difference, the read after kPartialReads that were pulled in part is pulled whole.
 class CacheTrial {
  public:
   // Reads in a trial that could have been hits.
@@ -53,7 +53,7 @@ class CacheTrial {
     now_.hits += hits;
     now_.misses += misses;
     now_.firsts += firsts;
-    now_.found_all += whole() && hits == looked ? 1 : 0;
+    now_.found_all += whole() && looked > 0 && hits == looked ? 1 : 0;
     partial_ += whole() && hits > 0 && hits < looked ? 1 : 0;
     const State before = state_;
     sampling() ? JudgeSample() : JudgeWhole();
@@ -92,36 +92,31 @@ class CacheTrial {
   static constexpr uint64_t kFirstLooks = 16;
   static constexpr uint64_t kRest = 16;  // times the trial, and twice as long after each trial that fails
   static constexpr int kFailedMax = 7;
-  // A hit is credited with that much: of what is not measured, more is spent than saved.
+  // A hit is credited with three quarters: the cache also costs what is not measured.
   static constexpr double kSaved = 0.75;
+  // While a cache fills, the share of reads that are not first ones grows by this factor from trial to trial.
   static constexpr double kFills = 1.02;
-  // Trials in a row that do not pay as it is: a cache that fills slowly may seem not to, once or twice.
+  // Trials that do not pay before one that does as it is: a cache that fills slowly may seem not to.
   static constexpr int kStrikes = 3;
   static constexpr uint64_t kPartialReads = 16;
 
-  // While a cache fills, its hits become more: they are taken for those of reads that find all their rows,
-  // and first reads cost nothing that later hits could not bring in. Then both are taken as they are.
+  // While a cache fills, hits become more: each is credited as if its read found all its rows, and first
+  // reads are free, as later hits may pay for them. After that both are taken as they are.
   void JudgeWhole() {
     if (now_.hits + now_.misses >= rows_) {
-      if (!proven_ || Fills()) {
-        strikes_ = 0;
-        Pays(/*firsts=*/0) ? Keep() : Rest();
-      } else if (PaysAsItIs()) {
-        strikes_ = failed_ = 0;
-        Keep();
-      } else {
-        ++strikes_ < kStrikes ? Keep() : Rest();
-      }
+      const bool fills = !proven_ || Fills();
+      const bool pays = fills ? Pays(/*firsts=*/0) : PaysAsItIs();
+      if (pays && !fills) strikes_ = failed_ = 0;
+      pays || (proven_ && ++strikes_ < kStrikes) ? Keep() : Rest();
     } else if (samples_ && !proven_ && now_.looked >= kFirstLooks * rows_) {
       Begin(State::kSample);
     }
   }
-  // The share of first reads falls from trial to trial, or that of others rises.
   bool Fills() {
     const double share =
         static_cast<double>(now_.firsts) / static_cast<double>(std::max<uint64_t>(now_.looked, 1));
     const double before = std::exchange(first_share_, share);
-    return share < before / kFills || 1 - share > (1 - before) * kFills;
+    return 1 - share > (1 - before) * kFills;
   }
   // Rows that are read again soon are seen first. So a table pays only if its hits pay for the first reads
   // too. If they do but for these, the sample goes on: as it does, first reads become fewer.

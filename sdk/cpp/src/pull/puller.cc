@@ -266,15 +266,16 @@ void Puller::End(PullOp& op, absl::Status status, std::optional<Waited> waited) 
   op.ended = true;
   for (uint32_t i = 0; i < op.parts.size(); ++i) Drop(op, i);
   std::shared_ptr<const Causes> causes;
+  absl::Duration took = context_.Now() - op.started;
   if (waited.has_value()) {
+    took -= waited->causes[WaitCause::kStaleness];  // says nothing of what its rows cost
     waited->table = op.call.table;
     context_.times->Ended(*waited);
     causes = std::make_shared<const Causes>(Causes{.waited = *std::move(waited), .ledger = context_.times});
   }
   if (op.call.cached) {
-    context_.cache.OnPullEnded(*op.call.table, {.rows = status.ok() ? op.call.batch->rows : 0,
-                                                .took = context_.Now() - op.started,
-                                                .pulls = ops_.size()});
+    context_.cache.OnPullEnded(
+        *op.call.table, {.rows = status.ok() ? op.call.batch->rows : 0, .took = took, .pulls = ops_.size()});
   }
   if (op.call.changes) context_.cache.OnRefreshEnded(*op.call.table, *op.call.batch);
   context_.timers.Cancel(op.timer);
