@@ -68,7 +68,8 @@ class Page {
   Page& operator=(const Page&) = delete;
 
   const PageRange& range() const { return range_; }
-  // The version of the last record that changed the page, or the one that it was split from; 0: none has.
+  // The version of the last record that changed the page, or the one that it was split from; 0: none has. So
+  // it may differ between members of a segment; rows do not.
   Lsn version() const { return version_; }
   size_t rows() const { return rows_; }
   // Bytes of memory held beside the object itself.

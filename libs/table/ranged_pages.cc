@@ -88,15 +88,18 @@ void RangedPages::LocateBy(FindBlock find, KeyView keys, RowRef* refs) const {
   });
 }
 
+template <class FindBlock, class Value>
+bool RangedPages::FindValuesBy(FindBlock find, KeyView keys, Value** rows) const {
+  return FindEach(find, keys, [rows](size_t i, RangedPage* page, uint32_t row) {
+    if (page == nullptr) return false;
+    rows[i] = page->Values(0) + row;
+    __builtin_prefetch(rows[i]);
+    return true;
+  });
+}
+
 bool RangedPages::FindValues(KeyView keys, const float** rows) const {
-  if (shape_.dim != 1) return false;
-  return FindEach([this](uint64_t key) { return Find(key); }, keys,
-                  [rows](size_t i, const RangedPage* page, uint32_t row) {
-                    if (page == nullptr) return false;
-                    rows[i] = page->Values(0) + row;
-                    __builtin_prefetch(rows[i]);
-                    return true;
-                  });
+  return shape_.dim == 1 && FindValuesBy([this](uint64_t key) { return Find(key); }, keys, rows);
 }
 
 bool RangedPages::FindToUpdate(KeyView keys, Lsn version, float** rows) {
@@ -107,12 +110,7 @@ bool RangedPages::FindToUpdate(KeyView keys, Lsn version, float** rows) {
     page->Touch(version);
     return page;
   };
-  return FindEach(find, keys, [rows](size_t i, RangedPage* page, uint32_t row) {
-    if (page == nullptr) return false;
-    rows[i] = page->Values(0) + row;
-    __builtin_prefetch(rows[i]);
-    return true;
-  });
+  return FindValuesBy(find, keys, rows);
 }
 
 void RangedPages::Locate(KeyView keys, RowRef* refs) const {

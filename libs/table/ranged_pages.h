@@ -41,6 +41,9 @@ class RangedPages final : public PageMap {
   // at a false.
   template <class FindBlock, class Visit>
   bool FindEach(FindBlock find, KeyView keys, Visit visit) const;
+  // FindValues by the pages that find(key) returns; nullptr: the row is not there.
+  template <class FindBlock, class Value>
+  bool FindValuesBy(FindBlock find, KeyView keys, Value** rows) const;
   template <class FindBlock>
   void LocateBy(FindBlock find, KeyView keys, RowRef* refs) const;
 

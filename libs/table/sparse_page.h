@@ -72,7 +72,7 @@ class SparsePage : public Page {
     }
   }
   uint32_t FindNarrow(uint64_t key, uint64_t hash) const;
-  // Values of a narrow row, cheaper.
+  // Values(row) of a narrow row, whose number is its offset.
   float* NarrowValues(uint32_t row) { return values_ + row; }
   const float* NarrowValues(uint32_t row) const { return values_ + row; }
   // The floats of a narrow row and its key: 3, 4 or 5.

@@ -67,8 +67,7 @@ class CacheTrial {
     return true;
   }
 
-  // A pull of `rows` rows took so long. Where nothing else takes time this says little of what the cache
-  // saves.
+  // A pull of `rows` rows took so long. Where only pulls take time, as in simulation, they make no line.
   void Pulled(absl::Duration took, uint64_t rows) {
     costs.fetch.Add(took, rows);
     if (!costs.look.measured()) return;
