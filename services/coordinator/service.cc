@@ -32,7 +32,7 @@ rpc::Leadership LeadershipOf(Candidate& candidate) {
 
 // The time by which the core must answer, so that the answer reaches the client before its deadline.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context, const world::Clock& clock) {
-  constexpr absl::Duration kMarginMax = absl::Milliseconds(100);
+  constexpr absl::Duration kMarginMax = absl::Seconds(1);
   const absl::Duration left = rpc::Left(context.raw_deadline());
   if (left == absl::InfiniteDuration()) return absl::InfiniteFuture();
   return clock.Now() + left - std::min(kMarginMax, left / 10);

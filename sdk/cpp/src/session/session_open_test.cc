@@ -56,6 +56,33 @@ TEST(Opening, IsTriedAgainAsOftenAsTheOptionsSay) {
               ::testing::AllOf(Ge(4), Le(7)));
 }
 
+TEST(Opening, WhatTheCoordinatorSaysAtTheEndOfItsTimeIsReturned) {
+  CoreHarness h;
+  h.coordinator.hold_joins = true;
+  std::optional<absl::Status> opened;
+  h.Enter([&] { h.core->Open([&](absl::Status status) { opened = status; }); });
+  h.Advance(Session::Options().start_timeout - absl::Seconds(1));
+  ASSERT_EQ(h.coordinator.joins, 1);
+  h.coordinator.EndJoins(absl::DeadlineExceededError("1 of 2 workers are there"));
+  h.Run();
+  ASSERT_TRUE(opened.has_value()) << "it asks again with too little time to hear the cause again";
+  EXPECT_THAT(*opened, StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("1 of 2 workers are there")));
+}
+
+TEST(Opening, ADeadlineOfTheCoordinatorsOwnIsNoReasonToGiveUp) {
+  CoreHarness h;
+  h.coordinator.hold_joins = true;
+  std::optional<absl::Status> opened;
+  h.Enter([&] { h.core->Open([&](absl::Status status) { opened = status; }); });
+  h.Advance(absl::Seconds(10));
+  h.coordinator.hold_joins = false;
+  h.coordinator.EndJoins(absl::DeadlineExceededError("etcd: no answer within 5s"));
+  h.Advance(absl::Seconds(10));
+  ASSERT_TRUE(opened.has_value());
+  EXPECT_THAT(*opened, IsOk());
+  EXPECT_EQ(h.coordinator.joins, 2);
+}
+
 TEST(Opening, ATableIsNotOpenedByASessionThatIsOver) {
   CoreHarness h;
   ASSERT_THAT(h.Open(), IsOk());

@@ -62,6 +62,8 @@ class FakeCoordinator final : public CoordinatorApi {
   std::vector<v1::Table> changed;
   // While set, keep-alives wait for AnswerKeepAlives.
   bool hold_keep_alives = false;
+  // While set, joins wait for EndJoins.
+  bool hold_joins = false;
   std::string secret = "00112233445566778899aabbccddeeff";  // of the session
 
   // The requests that came.
@@ -72,6 +74,7 @@ class FakeCoordinator final : public CoordinatorApi {
   std::vector<v1::DropTableRequest> drops;
   std::vector<v1::ChangeRuleRequest> rule_changes;
   int opens = 0;
+  int joins = 0;
   bool compact_maps = true;   // as a cluster of level 2 sends them
   bool broken_maps = false;   // … and a byte too many
   bool knows_filters = true;  // it notes that updates are held back
@@ -99,11 +102,17 @@ class FakeCoordinator final : public CoordinatorApi {
   }
   void JoinJob(const v1::JoinJobRequest& request, absl::Duration, Callback<v1::JoinJobReply> done) override {
     CheckToken(request.token());
+    joins += 1;
+    if (hold_joins) return held_joins_.push_back(std::move(done));
     v1::JoinJobReply reply;
     reply.set_start_clock(start_clock);
     if (request.rank_plus_one() > 0) reply.set_rank(request.rank_plus_one() - 1);
     cluster_.Join(session, start_clock);
     Answer(std::move(done), reply);
+  }
+  void EndJoins(const absl::Status& status) {
+    for (Callback<v1::JoinJobReply>& held : held_joins_) Answer(std::move(held), status);
+    held_joins_.clear();
   }
   void KeepAlive(const v1::KeepAliveRequest& request, absl::Duration,
                  Callback<v1::KeepAliveReply> done) override {
@@ -244,6 +253,7 @@ class FakeCoordinator final : public CoordinatorApi {
     Answer(std::move(done), absl::StatusOr<Reply>(std::move(status)));
   }
 
+  std::vector<Callback<v1::JoinJobReply>> held_joins_;
   struct Finishing {
     v1::FinishWorkerRequest request;
     Callback<v1::FinishWorkerReply> done;
