@@ -1,5 +1,7 @@
 #include "libs/log/keys.h"
 
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -16,8 +18,13 @@ absl::Status Misplaced(uint64_t key, SegmentId is, SegmentId named) {
 
 // Without a branch for each key: nearly always all of them are where they belong.
 bool AllPlaced(const ring::Placement& placement, SegmentId segment, table::KeyView keys) {
+  uint32_t segments[64];
   uint32_t elsewhere = 0;
-  for (size_t i = 0; i < keys.size(); ++i) elsewhere |= placement.Of(keys[i]).v ^ segment.v;
+  for (size_t begin = 0; begin < keys.size(); begin += std::size(segments)) {
+    const size_t few = std::min(std::size(segments), keys.size() - begin);
+    placement.OfAll(keys.subview(begin, few).data(), few, segments);
+    for (size_t i = 0; i < few; ++i) elsewhere |= segments[i] ^ segment.v;
+  }
   return elsewhere == 0;
 }
 

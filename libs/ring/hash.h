@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "libs/base/ids.h"
@@ -35,5 +36,9 @@ constexpr uint64_t Mix64(uint64_t seed, uint64_t x) {
 constexpr uint64_t Mix64(TableId table, uint64_t key) {
   return Mix64(uint64_t{table.v}, key);
 }
+
+// hashes[i] = Mix64(key + seed) for `count` keys of 8 bytes that lie side by side, at any address. With
+// AVX-512 in less than half the time of a loop over Mix64.
+void MixAll(uint64_t seed, const void* keys, size_t count, uint64_t* hashes);
 
 }  // namespace paceline::ring

@@ -1,6 +1,8 @@
 #include "libs/ring/hash.h"
 
 #include <bit>
+#include <cstring>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "libs/world/random.h"
@@ -83,6 +85,22 @@ TEST(HashTest, OneInputBitChangesHalfOfTheOutputBits) {
       changed += std::popcount(Mix64(x) ^ Mix64(x ^ (uint64_t{1} << bit)));
     }
     EXPECT_NEAR(changed / 1000.0, 32.0, 1.6) << "bit " << bit;
+  }
+}
+
+// Of each count, since vectors take the keys by eights, and at any address.
+TEST(HashTest, AllAtOnceAreTheSame) {
+  world::SplitMix64 random(1);
+  std::vector<uint64_t> keys(100);
+  for (uint64_t& key : keys) key = random.Next();
+  std::vector<char> unaligned(keys.size() * sizeof(uint64_t) + 3);
+  std::memcpy(unaligned.data() + 3, keys.data(), keys.size() * sizeof(uint64_t));
+  const uint64_t seed = Mix64(7);
+  for (size_t count = 0; count <= keys.size(); ++count) {
+    std::vector<uint64_t> hashes(count + 1, 42);
+    MixAll(seed, unaligned.data() + 3, count, hashes.data());
+    for (size_t i = 0; i < count; ++i) ASSERT_EQ(hashes[i], Mix64(7, keys[i])) << i << " of " << count;
+    EXPECT_EQ(hashes[count], 42);
   }
 }
 

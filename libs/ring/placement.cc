@@ -1,9 +1,11 @@
 #include "libs/ring/placement.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "libs/base/little_endian.h"
 #include "libs/base/status.h"
 #include "libs/ring/hash.h"
 
@@ -55,6 +57,23 @@ absl::StatusOr<Placement> Placement::Ranged(TableId table, int ring_bits, uint64
         absl::StrCat("table ", table.v, " has rows of 0 values; expected a dim of at least 1"));
   }
   return Placement(table, ring_bits, rows, RowsPerBlockOf(ring_bits, rows, dim));
+}
+
+void Placement::OfAll(const void* keys, size_t count, uint32_t* segments) const {
+  if (ring_bits_ == 0) return (void)std::fill_n(segments, count, 0);
+  const auto* bytes = static_cast<const char*>(keys);
+  if (ranged()) {
+    for (size_t i = 0; i < count; ++i) segments[i] = Of(LoadU64(bytes + i * sizeof(uint64_t))).v;
+    return;
+  }
+  uint64_t hashes[64];
+  for (size_t begin = 0; begin < count; begin += std::size(hashes)) {
+    const size_t few = std::min(std::size(hashes), count - begin);
+    MixAll(seed_, bytes + begin * sizeof(uint64_t), few, hashes);
+    for (size_t i = 0; i < few; ++i) {
+      segments[begin + i] = static_cast<uint32_t>(hashes[i] >> (64 - ring_bits_));
+    }
+  }
 }
 
 uint64_t Placement::BlockCount() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -60,6 +61,10 @@ class Placement {
     if (ring_bits_ == 0) return SegmentId(0);  // to shift a 64-bit number by 64 is undefined
     return SegmentId(static_cast<uint32_t>(Mix64(key + seed_) >> (64 - ring_bits_)));
   }
+
+  // segments[i] = Of(key i).v, for `count` keys of 8 bytes that lie side by side, at any address. O(count), of a
+  // sparse table in about a nanosecond a key.
+  void OfAll(const void* keys, size_t count, uint32_t* segments) const;
 
   // Cuts the keys first .. first + count - 1 of a ranged table at block boundaries. Returns one piece per
   // block touched, ascending; none if count is 0. Does not merge blocks, even if k is 0: one piece never

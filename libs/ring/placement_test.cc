@@ -1,6 +1,7 @@
 #include "libs/ring/placement.h"
 
 #include <limits>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -190,6 +191,18 @@ TEST(PlacementTest, RefusesImpossibleTables) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("table 3 is ranged and has 0 rows")));
   EXPECT_THAT(Placement::Ranged(TableId(3), 6, 1, 0),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rows of 0 values")));
+}
+
+TEST(PlacementTest, OfAllIsOfOfEach) {
+  world::SplitMix64 random(1);
+  std::vector<uint64_t> keys(200);
+  for (uint64_t& key : keys) key = random.Next();
+  for (const Placement& placement :
+       {Sparse(1, 0), Sparse(1, 1), Sparse(9, 6), Sparse(9, 16), Ranged(1, 0, 10, 1), Ranged(3, 6, 100'000, 5)}) {
+    std::vector<uint32_t> segments(keys.size(), 77);
+    placement.OfAll(keys.data(), keys.size(), segments.data());
+    for (size_t i = 0; i < keys.size(); ++i) ASSERT_EQ(SegmentId(segments[i]), placement.Of(keys[i])) << i;
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libs/base/ids.h"
+#include "libs/table/bucket_match.h"
 #include "libs/table/schema.h"
 #include "libs/table/views.h"
 
@@ -142,7 +143,7 @@ class Page {
   // Buckets are cache lines with as many rows as find room, each behind its key. The number of such a row is
   // where its values begin, in floats. Room for a row that is free has kFreeKey; the row of that key itself
   // lies behind all buckets.
-  static constexpr size_t kBucketFloats = kAlignment / sizeof(float);
+  static_assert(kAlignment == kBucketFloats * sizeof(float));
   static constexpr size_t kKeyFloats = sizeof(uint64_t) / sizeof(float);
   static constexpr uint64_t kFreeKey = ~uint64_t{0};
   uint64_t BucketKey(size_t row) const {

@@ -3,9 +3,9 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "absl/types/span.h"
+#include "libs/table/bucket_match.h"
 #include "libs/table/page.h"
 #include "libs/table/views.h"
 
@@ -62,12 +62,12 @@ class SparsePage : public Page {
   template <size_t kStride>
   uint32_t FindNarrow(uint64_t key, uint64_t hash) const {
     if (key == kFreeKey) return HasFreeKey() ? static_cast<uint32_t>(NumberOfFreeKey()) : kNoRow;
-    constexpr size_t kRows = kBucketFloats / kStride;
+    constexpr size_t kLast = (kBucketFloats / kStride - 1) * kStride + kKeyFloats;
     for (uint32_t bucket = FirstBucket(hash);;) {
-      const size_t first = bucket * kBucketFloats + kKeyFloats;
-      const uint32_t found = Matches<kStride>(first, key, std::make_index_sequence<kRows>());
-      if (found != 0) return static_cast<uint32_t>(first + std::countr_zero(found) * kStride);
-      if (BucketKey(first + (kRows - 1) * kStride) == kFreeKey) return kNoRow;
+      const size_t first = bucket * kBucketFloats;
+      const uint32_t matching = MatchingRows<kStride>(values_ + first, key);
+      if (matching != 0) return static_cast<uint32_t>(first + kKeyFloats + std::countr_zero(matching));
+      if (BucketKey(first + kLast) == kFreeKey) return kNoRow;
       if (++bucket >= buckets_) bucket = 0;
     }
   }
@@ -125,12 +125,6 @@ class SparsePage : public Page {
   // So many narrow rows find room in a bucket.
   static size_t RowsPerBucket(RowShape shape) { return kBucketFloats / NarrowStride(shape); }
 
-  // A bit for each place in a bucket, the first of them at `first`, whose key is `key`. Any place is as
-  // likely as another, so it does without branches.
-  template <size_t kStride, size_t... i>
-  uint32_t Matches(size_t first, uint64_t key, std::index_sequence<i...>) const {
-    return (... | (static_cast<uint32_t>(BucketKey(first + i * kStride) == key) << i));
-  }
   // An index entry: 0, or 16 bits of hash and the row plus 1.
   static uint32_t Tag(uint64_t hash) { return static_cast<uint32_t>(hash >> 32) << 16; }
   uint32_t FirstBucket(uint64_t hash) const {

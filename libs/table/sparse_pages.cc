@@ -43,8 +43,8 @@ void SparsePages::ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)
 }
 
 void SparsePages::FindPages(KeyView keys, uint64_t* hashes, SparsePage** pages) const {
+  ring::MixAll(seed_, keys.data(), keys.size(), hashes);
   for (size_t i = 0; i < keys.size(); ++i) {
-    hashes[i] = HashOf(keys[i]);
     pages[i] = PageOf(hashes[i]);
     pages[i]->PrefetchPage();
   }

@@ -26,9 +26,9 @@ constexpr absl::Duration kGrace = absl::Seconds(5);
 constexpr absl::Duration kCallTimeout = absl::Seconds(5);
 constexpr absl::Duration kAskEvery = absl::Milliseconds(20);
 constexpr std::streamoff kTailBytes = 2048;
-// So many shards have equally many of 2^4 segments.
+// A cluster of so many shards has 2^kFewRingBits segments for each.
 constexpr int kShardsOfFew = 2;
-constexpr int kFewRingBits = 4;
+constexpr int kFewRingBits = 2;
 // The connections of so many shards are few.
 constexpr int kShardsThatPoll = 8;
 
@@ -96,7 +96,10 @@ absl::Status LocalCluster::StartCoordinator() {
                                         "--replicas",
                                         absl::StrCat(options_.replicas)};
   if (options_.balance_load) arguments.push_back("--balance-load");
-  if (FewSegments()) arguments.insert(arguments.end(), {"--ring-bits", absl::StrCat(kFewRingBits)});
+  if (FewSegments()) {
+    const int ring_bits = kFewRingBits + options_.shards - 1;  // of one shard or two
+    arguments.insert(arguments.end(), {"--ring-bits", absl::StrCat(ring_bits)});
+  }
   AddSnapshotDir(arguments);
   ABSL_RETURN_IF_ERROR(StartProgram("coordinator", std::move(arguments)));
   std::optional<std::string> address;

@@ -99,7 +99,8 @@ void CutKeys(Batch& batch, size_t piece_bytes, SegmentId segment, uint32_t begin
 std::vector<uint32_t> RanksOf(const Routes& routes, const ring::Placement& placement,
                               absl::Span<const uint64_t> keys) {
   std::vector<uint32_t> ranks(keys.size());
-  for (size_t i = 0; i < keys.size(); ++i) ranks[i] = routes.rank[placement.Of(keys[i]).v];
+  placement.OfAll(keys.data(), keys.size(), ranks.data());
+  for (uint32_t& rank : ranks) rank = routes.rank[rank];
   return ranks;
 }
 
