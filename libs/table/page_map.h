@@ -5,6 +5,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "libs/base/ids.h"
 #include "libs/table/initialiser.h"
 #include "libs/table/page.h"
@@ -52,13 +53,16 @@ class PageMap {
   // The same, but gives birth to missing rows, except in pages that came with the record's updates.
   virtual void LocateOrBear(KeyView keys, Lsn version, RowRef* refs) = 0;
 
-  // For at most kFewKeys rows of one value: sets rows[i] to the value of keys[i]. False: a row is not born,
-  // or rows lie otherwise in these pages; use Locate.
-  virtual bool FindValues(KeyView /*keys*/, const float** /*rows*/) const { return false; }
+  // Of rows of one value, in order and at most kFewKeys at a time: calls take(i, rows), rows[j] being the value
+  // of keys[i + j]. Returns the number of keys taken; those left have a row among them that is not born, or
+  // rows lie otherwise in these pages: use Locate.
+  using TakeValues = absl::FunctionRef<void(size_t i, absl::Span<const float* const> rows)>;
+  virtual size_t FindValues(KeyView /*keys*/, TakeValues /*take*/) const { return 0; }
   // The same for an update of `version`, which is noted in the rows' pages, with each row's slots behind its
-  // value. Also false: a page came with the update. Pages may have been noted before a false; use
-  // LocateOrBear.
-  virtual bool FindToUpdate(KeyView /*keys*/, Lsn /*version*/, float** /*rows*/) { return false; }
+  // value. Also stops at a page that came with the update. Pages of keys that are left may have been noted;
+  // use LocateOrBear.
+  using TakeToUpdate = absl::FunctionRef<void(size_t i, absl::Span<float* const> rows)>;
+  virtual size_t FindToUpdate(KeyView /*keys*/, Lsn /*version*/, TakeToUpdate /*take*/) { return 0; }
   static constexpr size_t kFewKeys = RuleKernel::kRowsAtOnce;
 
   // The keys will be located soon; `ahead` has room for them.

@@ -88,29 +88,39 @@ void RangedPages::LocateBy(FindBlock find, KeyView keys, RowRef* refs) const {
   });
 }
 
-template <class FindBlock, class Value>
-bool RangedPages::FindValuesBy(FindBlock find, KeyView keys, Value** rows) const {
-  return FindEach(find, keys, [rows](size_t i, RangedPage* page, uint32_t row) {
-    if (page == nullptr) return false;
-    rows[i] = page->Values(0) + row;
-    __builtin_prefetch(rows[i]);
-    return true;
-  });
+template <class Value, class FindBlock, class Take>
+size_t RangedPages::FindValuesBy(FindBlock find, KeyView keys, Take take) const {
+  Value* rows[kFewKeys];
+  for (size_t begin = 0; begin < keys.size();) {
+    const size_t few = std::min(kFewKeys, keys.size() - begin);
+    const bool all =
+        FindEach(find, keys.subview(begin, few), [&rows](size_t j, RangedPage* page, uint32_t row) {
+          if (page == nullptr) return false;
+          rows[j] = page->Values(0) + row;
+          __builtin_prefetch(rows[j]);
+          return true;
+        });
+    if (!all) return begin;
+    take(begin, absl::Span<Value* const>(rows, few));
+    begin += few;
+  }
+  return keys.size();
 }
 
-bool RangedPages::FindValues(KeyView keys, const float** rows) const {
-  return shape_.dim == 1 && FindValuesBy([this](uint64_t key) { return Find(key); }, keys, rows);
+size_t RangedPages::FindValues(KeyView keys, TakeValues take) const {
+  if (shape_.dim != 1) return 0;
+  return FindValuesBy<const float>([this](uint64_t key) { return Find(key); }, keys, take);
 }
 
-bool RangedPages::FindToUpdate(KeyView keys, Lsn version, float** rows) {
-  if (shape_.floats() != 1) return false;
+size_t RangedPages::FindToUpdate(KeyView keys, Lsn version, TakeToUpdate take) {
+  if (shape_.floats() != 1) return 0;
   const auto find = [this, version](uint64_t key) {
     RangedPage* page = Find(key);
     if (page == nullptr || page->CameWith(version)) return static_cast<RangedPage*>(nullptr);
     page->Touch(version);
     return page;
   };
-  return FindValuesBy(find, keys, rows);
+  return FindValuesBy<float>(find, keys, take);
 }
 
 void RangedPages::Locate(KeyView keys, RowRef* refs) const {

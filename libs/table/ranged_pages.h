@@ -25,8 +25,8 @@ class RangedPages final : public PageMap {
 
   void Locate(KeyView keys, RowRef* refs) const override;
   void LocateOrBear(KeyView keys, Lsn version, RowRef* refs) override;
-  bool FindValues(KeyView keys, const float** rows) const override;
-  bool FindToUpdate(KeyView keys, Lsn version, float** rows) override;
+  size_t FindValues(KeyView keys, TakeValues take) const override;
+  size_t FindToUpdate(KeyView keys, Lsn version, TakeToUpdate take) override;
   uint64_t rows() const override { return rows_; }
   uint64_t bytes() const override;
   uint64_t NewBytesBound(size_t keys) const override;
@@ -42,8 +42,8 @@ class RangedPages final : public PageMap {
   template <class FindBlock, class Visit>
   bool FindEach(FindBlock find, KeyView keys, Visit visit) const;
   // FindValues by the pages that find(key) returns; nullptr: the row is not there.
-  template <class FindBlock, class Value>
-  bool FindValuesBy(FindBlock find, KeyView keys, Value** rows) const;
+  template <class Value, class FindBlock, class Take>
+  size_t FindValuesBy(FindBlock find, KeyView keys, Take take) const;
   template <class FindBlock>
   void LocateBy(FindBlock find, KeyView keys, RowRef* refs) const;
 

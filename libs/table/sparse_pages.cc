@@ -50,59 +50,82 @@ void SparsePages::FindPages(KeyView keys, uint64_t* hashes, SparsePage** pages) 
   }
 }
 
-template <size_t kStride, class Visit>
-bool SparsePages::FindEachNarrow(KeyView keys, Visit visit) const {
-  uint64_t hashes[kLanes];
-  SparsePage* pages[kLanes];
-  for (size_t begin = 0; begin < keys.size(); begin += kLanes) {
-    const size_t lanes = std::min(kLanes, keys.size() - begin);
-    FindPages(keys.subview(begin, lanes), hashes, pages);
-    for (size_t i = 0; i < lanes; ++i) pages[i]->PrefetchNarrow(hashes[i]);
-    for (size_t i = 0; i < lanes; ++i) {
-      const uint32_t row = pages[i]->template FindNarrow<kStride>(keys[begin + i], hashes[i]);
-      if (!visit(begin + i, pages[i], row)) return false;
+// The buckets of the next few keys are fetched one by one while those before are searched: a core waits for a
+// dozen cache misses at a time.
+template <size_t kStride, class Visit, class Take>
+size_t SparsePages::FindEachNarrow(KeyView keys, Visit visit, Take take) const {
+  uint64_t hashes[2][kLanes];
+  SparsePage* pages[2][kLanes];
+  size_t few = std::min(kLanes, keys.size());
+  FindPages(keys.subview(0, few), hashes[0], pages[0]);
+  for (size_t j = 0; j < few; ++j) pages[0][j]->PrefetchNarrow(hashes[0][j]);
+  int now = 0;
+  for (size_t begin = 0; begin < keys.size(); now = 1 - now) {
+    const int then = 1 - now;
+    const size_t end = begin + few;
+    const size_t next_few = std::min(kLanes, keys.size() - end);
+    FindPages(keys.subview(end, next_few), hashes[then], pages[then]);
+    for (size_t j = 0; j < few; ++j) {
+      if (j < next_few) pages[then][j]->PrefetchNarrow(hashes[then][j]);
+      SparsePage* page = pages[now][j];
+      const uint32_t row = page->template FindNarrow<kStride>(keys[begin + j], hashes[now][j]);
+      if (!visit(begin + j, j, page, row)) return begin;
     }
+    take(begin, few);
+    begin = end;
+    few = next_few;
   }
-  return true;
+  return keys.size();
 }
 
-template <class Visit>
-bool SparsePages::FindEachNarrow(KeyView keys, Visit visit) const {
+template <class Visit, class Take>
+size_t SparsePages::FindEachNarrow(KeyView keys, Visit visit, Take take) const {
   switch (SparsePage::NarrowStride(shape_)) {
     case 3:
-      return FindEachNarrow<3>(keys, visit);
+      return FindEachNarrow<3>(keys, visit, take);
     case 4:
-      return FindEachNarrow<4>(keys, visit);
+      return FindEachNarrow<4>(keys, visit, take);
     default:
-      return FindEachNarrow<5>(keys, visit);
+      return FindEachNarrow<5>(keys, visit, take);
   }
 }
 
-bool SparsePages::FindValues(KeyView keys, const float** rows) const {
-  if (shape_.dim != 1 || !SparsePage::Narrow(shape_)) return false;
-  return FindEachNarrow(keys, [rows](size_t i, const SparsePage* page, uint32_t row) {
-    if (row == SparsePage::kNoRow) return false;
-    rows[i] = page->NarrowValues(row);
-    return true;
-  });
+size_t SparsePages::FindValues(KeyView keys, TakeValues take) const {
+  if (shape_.dim != 1 || !SparsePage::Narrow(shape_)) return 0;
+  const float* rows[kLanes];
+  return FindEachNarrow(
+      keys,
+      [&rows](size_t, size_t j, const SparsePage* page, uint32_t row) {
+        if (row == SparsePage::kNoRow) return false;
+        rows[j] = page->NarrowValues(row);
+        return true;
+      },
+      [&rows, take](size_t i, size_t few) { take(i, {rows, few}); });
 }
 
-bool SparsePages::FindToUpdate(KeyView keys, Lsn version, float** rows) {
-  if (shape_.dim != 1 || !SparsePage::Narrow(shape_)) return false;
-  return FindEachNarrow(keys, [rows, version](size_t i, SparsePage* page, uint32_t row) {
-    if (row == SparsePage::kNoRow || page->CameWith(version)) return false;
-    page->Touch(version);
-    rows[i] = page->NarrowValues(row);
-    return true;
-  });
+size_t SparsePages::FindToUpdate(KeyView keys, Lsn version, TakeToUpdate take) {
+  if (shape_.dim != 1 || !SparsePage::Narrow(shape_)) return 0;
+  float* rows[kLanes];
+  return FindEachNarrow(
+      keys,
+      [&rows, version](size_t, size_t j, SparsePage* page, uint32_t row) {
+        if (row == SparsePage::kNoRow || page->CameWith(version)) return false;
+        page->Touch(version);
+        rows[j] = page->NarrowValues(row);
+        return true;
+      },
+      [&rows, take](size_t i, size_t few) { take(i, {rows, few}); });
 }
 
 void SparsePages::Locate(KeyView keys, bool with_slots, RowRef* refs) const {
   if (SparsePage::Narrow(shape_)) {
-    (void)FindEachNarrow(keys, [refs](size_t i, SparsePage* page, uint32_t row) {
-      refs[i] = {row == SparsePage::kNoRow ? nullptr : page, row};
-      return true;
-    });
+    (void)FindEachNarrow(
+        keys,
+        [refs](size_t i, size_t, SparsePage* page, uint32_t row) {
+          refs[i] = {row == SparsePage::kNoRow ? nullptr : page, row};
+          return true;
+        },
+        [](size_t, size_t) {});
     return;
   }
   uint64_t hashes[kLanes];

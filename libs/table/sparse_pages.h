@@ -19,8 +19,8 @@ class SparsePages final : public PageMap {
 
   void Locate(KeyView keys, RowRef* refs) const override { Locate(keys, false, refs); }
   void LocateOrBear(KeyView keys, Lsn version, RowRef* refs) override;
-  bool FindValues(KeyView keys, const float** rows) const override;
-  bool FindToUpdate(KeyView keys, Lsn version, float** rows) override;
+  size_t FindValues(KeyView keys, TakeValues take) const override;
+  size_t FindToUpdate(KeyView keys, Lsn version, TakeToUpdate take) override;
   void Foresee(KeyView keys, LookAhead& ahead) const override;
   uint64_t rows() const override { return rows_; }
   uint64_t bytes() const override;
@@ -38,12 +38,14 @@ class SparsePages final : public PageMap {
   void Locate(KeyView keys, bool with_slots, RowRef* refs) const;
   // The hash and the page of each key; begins to fetch the pages.
   void FindPages(KeyView keys, uint64_t* hashes, SparsePage** pages) const;
-  // Calls visit(i, page, row) for each key, with the numbers of its row; stops at a false.
-  template <size_t kStride, class Visit>
-  bool FindEachNarrow(KeyView keys, Visit visit) const;
+  // Calls visit(i, j, page, row) for each key, with the number of its row: it is the j-th of the few that are
+  // looked up together. take(i, few) follows the last of these. Returns the number of keys before those of
+  // which a visit returned false.
+  template <size_t kStride, class Visit, class Take>
+  size_t FindEachNarrow(KeyView keys, Visit visit, Take take) const;
   // The same for the stride of these rows. REQUIRES: they are narrow.
-  template <class Visit>
-  bool FindEachNarrow(KeyView keys, Visit visit) const;
+  template <class Visit, class Take>
+  size_t FindEachNarrow(KeyView keys, Visit visit, Take take) const;
   // Sets refs[i] for the keys whose ref has no page yet. False if rows have got other numbers, which
   // invalidates all refs.
   bool BearMissing(KeyView keys, Lsn version, RowRef* refs);

@@ -83,16 +83,9 @@ void TableStore::Update(KeyView keys, ValueView gradients, Lsn version) {
 
 size_t TableStore::UpdateAtOnce(KeyView keys, ValueView gradients, Lsn version) {
   if (copy_ != nullptr) return 0;
-  constexpr size_t kFew = PageMap::kFewKeys;
-  float* rows[kFew];
-  size_t done = 0;
-  while (done < keys.size()) {
-    const size_t few = std::min(kFew, keys.size() - done);
-    if (!pages_->FindToUpdate(keys.subview(done, few), version, rows)) break;
-    kernel_.ApplyToRows({rows, few}, gradients.subview(done, few).data());
-    done += few;
-  }
-  return done;
+  return pages_->FindToUpdate(keys, version, [&](size_t i, absl::Span<float* const> rows) {
+    kernel_.ApplyToRows(rows, gradients.subview(i, rows.size()).data());
+  });
 }
 
 void TableStore::UpdateRange(uint64_t first, uint64_t count, ValueView gradients, Lsn version) {
@@ -139,16 +132,11 @@ void TableStore::Read(KeyView keys, void* out) const {
 }
 
 size_t TableStore::ReadAtOnce(KeyView keys, std::byte* out) const {
-  constexpr size_t kFew = PageMap::kFewKeys;
-  const float* rows[kFew];
-  size_t done = 0;
-  while (done < keys.size()) {
-    const size_t few = std::min(kFew, keys.size() - done);
-    if (!pages_->FindValues(keys.subview(done, few), rows)) break;
-    for (size_t i = 0; i < few; ++i) std::memcpy(out + (done + i) * sizeof(float), rows[i], sizeof(float));
-    done += few;
-  }
-  return done;
+  return pages_->FindValues(keys, [out](size_t i, absl::Span<const float* const> rows) {
+    for (size_t j = 0; j < rows.size(); ++j) {
+      std::memcpy(out + (i + j) * sizeof(float), rows[j], sizeof(float));
+    }
+  });
 }
 
 void TableStore::ReadRange(uint64_t first, uint64_t count, void* out) const {
