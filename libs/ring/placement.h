@@ -62,8 +62,8 @@ class Placement {
     return SegmentId(static_cast<uint32_t>(Mix64(key + seed_) >> (64 - ring_bits_)));
   }
 
-  // segments[i] = Of(key i).v, for `count` keys of 8 bytes that lie side by side, at any address. O(count), of a
-  // sparse table in about a nanosecond a key.
+  // segments[i] = Of(key i).v, for `count` keys of 8 bytes that lie side by side, at any address. O(count),
+  // of a sparse table in about a nanosecond a key.
   void OfAll(const void* keys, size_t count, uint32_t* segments) const;
 
   // Cuts the keys first .. first + count - 1 of a ranged table at block boundaries. Returns one piece per

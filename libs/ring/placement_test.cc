@@ -197,8 +197,8 @@ TEST(PlacementTest, OfAllIsOfOfEach) {
   world::SplitMix64 random(1);
   std::vector<uint64_t> keys(200);
   for (uint64_t& key : keys) key = random.Next();
-  for (const Placement& placement :
-       {Sparse(1, 0), Sparse(1, 1), Sparse(9, 6), Sparse(9, 16), Ranged(1, 0, 10, 1), Ranged(3, 6, 100'000, 5)}) {
+  for (const Placement& placement : {Sparse(1, 0), Sparse(1, 1), Sparse(9, 6), Sparse(9, 16),
+                                     Ranged(1, 0, 10, 1), Ranged(3, 6, 100'000, 5)}) {
     std::vector<uint32_t> segments(keys.size(), 77);
     placement.OfAll(keys.data(), keys.size(), segments.data());
     for (size_t i = 0; i < keys.size(); ++i) ASSERT_EQ(SegmentId(segments[i]), placement.Of(keys[i])) << i;

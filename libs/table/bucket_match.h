@@ -56,7 +56,8 @@ template <size_t kStride>
 uint32_t MatchingRows(const float* bucket, uint64_t key) {
   using match_internal::Compare;
   const __m128i wanted = _mm_cvtsi64_si128(static_cast<int64_t>(key));
-  const __m128i low = _mm_packs_epi32(Compare<kStride, 0>(bucket, wanted), Compare<kStride, 4>(bucket, wanted));
+  const __m128i low =
+      _mm_packs_epi32(Compare<kStride, 0>(bucket, wanted), Compare<kStride, 4>(bucket, wanted));
   const __m128i high =
       _mm_packs_epi32(Compare<kStride, 8>(bucket, wanted), Compare<kStride, 12>(bucket, wanted));
   const auto halves = static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(low, high)));

@@ -53,9 +53,15 @@ void Check() {
   EXPECT_GT(some, 1000);
 }
 
-TEST(BucketMatchTest, RowsOfThreeFloats) { Check<3>(); }
-TEST(BucketMatchTest, RowsOfFourFloats) { Check<4>(); }
-TEST(BucketMatchTest, RowsOfFiveFloats) { Check<5>(); }
+TEST(BucketMatchTest, RowsOfThreeFloats) {
+  Check<3>();
+}
+TEST(BucketMatchTest, RowsOfFourFloats) {
+  Check<4>();
+}
+TEST(BucketMatchTest, RowsOfFiveFloats) {
+  Check<5>();
+}
 
 }  // namespace
 }  // namespace paceline::table

@@ -53,9 +53,9 @@ class PageMap {
   // The same, but gives birth to missing rows, except in pages that came with the record's updates.
   virtual void LocateOrBear(KeyView keys, Lsn version, RowRef* refs) = 0;
 
-  // Of rows of one value, in order and at most kFewKeys at a time: calls take(i, rows), rows[j] being the value
-  // of keys[i + j]. Returns the number of keys taken; those left have a row among them that is not born, or
-  // rows lie otherwise in these pages: use Locate.
+  // Of rows of one value, in order and at most kFewKeys at a time: calls take(i, rows), rows[j] being the
+  // value of keys[i + j]. Returns the number of keys taken; those left have a row among them that is not
+  // born, or rows lie otherwise in these pages: use Locate.
   using TakeValues = absl::FunctionRef<void(size_t i, absl::Span<const float* const> rows)>;
   virtual size_t FindValues(KeyView /*keys*/, TakeValues /*take*/) const { return 0; }
   // The same for an update of `version`, which is noted in the rows' pages, with each row's slots behind its

@@ -100,7 +100,9 @@ size_t SparsePages::FindValues(KeyView keys, TakeValues take) const {
         rows[j] = page->NarrowValues(row);
         return true;
       },
-      [&rows, take](size_t i, size_t few) { take(i, {rows, few}); });
+      [&rows, take](size_t i, size_t few) {
+        take(i, {rows, few});
+      });
 }
 
 size_t SparsePages::FindToUpdate(KeyView keys, Lsn version, TakeToUpdate take) {
@@ -114,7 +116,9 @@ size_t SparsePages::FindToUpdate(KeyView keys, Lsn version, TakeToUpdate take) {
         rows[j] = page->NarrowValues(row);
         return true;
       },
-      [&rows, take](size_t i, size_t few) { take(i, {rows, few}); });
+      [&rows, take](size_t i, size_t few) {
+        take(i, {rows, few});
+      });
 }
 
 void SparsePages::Locate(KeyView keys, bool with_slots, RowRef* refs) const {

@@ -153,19 +153,27 @@ class Context {
   // Runs `work` on every executor, with its number, and `done` after the last.
   void OnEachExecutor(std::function<void(size_t executor)> work, Done done);
   // Deals `items` to the executors of their segments; each that gets any runs `work` with them. Drops items
-  // of segments that are not on the ring. REQUIRES: a map is installed.
+  // of segments that are not on the ring. `bytes`: what the work reads and writes in all. From kShareFrom to
+  // kShareTo of them the helper does a share at the same time. REQUIRES: a map is installed.
   template <class Items, class SegmentOf, class Work>
-  void Deal(Items&& items, const SegmentOf& segment_of, const Work& work) {
+  void Deal(Items&& items, const SegmentOf& segment_of, const Work& work, uint64_t bytes = 0) {
     using Item = std::remove_cvref_t<decltype(*items.begin())>;
     std::vector<std::vector<Item>> dealt(executors_.size());
     for (auto&& item : items) {
       const SegmentId segment = segment_of(item);
       if (segment.v < hosts_.size()) dealt[ExecutorOf(segment)].push_back(std::move(item));
     }
-    for (size_t e = 0; e < dealt.size(); ++e) {
+    size_t last = dealt.size();
+    while (last > 0 && dealt[last - 1].empty()) --last;
+    Executor* beside = nullptr;
+    for (size_t e = 0; e < last; ++e) {
       if (dealt[e].empty()) continue;
-      executors_[e]->Run([work = Work(work), mine = std::move(dealt[e])] { work(mine); });
+      const bool share = beside == nullptr && bytes >= kShareFrom && bytes <= kShareTo && e + 1 < last;
+      if (share) beside = executors_[e].get();
+      const auto run = share ? &Executor::RunBeside : &Executor::Run;
+      ((*executors_[e]).*run)([work = Work(work), mine = std::move(dealt[e])] { work(mine); });
     }
+    if (beside != nullptr) beside->TakeBack();
   }
 
   // -- limits and counts of all streams together --
@@ -191,6 +199,10 @@ class Context {
   bool Waits(uint64_t bytes) const {
     return disk_ != nullptr && disk_->pending_bytes() > bytes && !disk_->health().bad();
   }
+  // Half of the work on so many bytes takes longer than to wake another thread; a frame of more is full, and
+  // others follow it, so that the cores have enough to do.
+  static constexpr uint64_t kShareFrom = uint64_t{64} << 10;
+  static constexpr uint64_t kShareTo = uint64_t{768} << 10;
   void MakeHost(SegmentId segment);
   // Hands the batch that a group of tasks has filled to the disk.
   void WriteGroup(size_t executor);

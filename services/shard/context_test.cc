@@ -1,5 +1,8 @@
 #include "services/shard/context.h"
 
+#include <atomic>
+#include <future>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "libs/base/planted.h"
@@ -14,17 +17,18 @@ using ::testing::IsEmpty;
 // Two executors, and, once there is a map, four segments.
 class ContextTest : public ::testing::Test {
  protected:
-  void InstallMap() {
+  void InstallMap() { InstallMap(context); }
+  void InstallMap(Context& on) {
     const ring::Member self{.shard = ShardId(0), .incarnation = Incarnation(1)};
     const ring::SegmentConfig mine{.epoch = Epoch(1), .primary = self, .replicas = {}};
     const ring::ShardInfo info{
         .id = self.shard, .name = "shard", .address = "127.0.0.1:1", .incarnation = self.incarnation};
-    context.Publish([&](View& view) {
+    on.Publish([&](View& view) {
       view.map = std::make_shared<const ring::SegmentMap>(
           ring::SegmentMap::Create(MapVersion(3), 2, {4, mine}, {info}).value());
-      context.MakeRing(view.segments(), around);
+      on.MakeRing(view.segments(), around);
       for (const uint32_t segment : {0, 1, 2, 3}) {
-        if (segment != without_host) context.AddHost(SegmentId(segment));
+        if (segment != without_host) on.AddHost(SegmentId(segment));
       }
     });
   }
@@ -188,6 +192,31 @@ TEST_F(ContextTest, DealsToTheExecutorsThatGetAny) {
   EXPECT_THAT(dealt, ElementsAre(ElementsAre(1)));
   deal({4, 7});
   EXPECT_THAT(dealt, IsEmpty()) << "they are off the ring";
+}
+
+TEST_F(ContextTest, TheHelperSharesWorkOnManyBytes) {
+  Context shared({.executors = 2, .helper_thread = true}, clock, probe);
+  InstallMap(shared);
+  std::promise<void> met[2];
+  std::atomic<int> done{0};
+  const auto deal = [&](std::vector<uint32_t> segments, uint64_t bytes) {
+    shared.Deal(
+        std::move(segments), [](uint32_t segment) { return SegmentId(segment); },
+        [&](const std::vector<uint32_t>& mine) {
+          if (mine.size() == 2) {  // each waits for the other, so one thread could not run both
+            met[mine.front() % 2].set_value();
+            met[1 - mine.front() % 2].get_future().wait();
+          }
+          ++done;
+        },
+        bytes);
+  };
+  deal({0, 1, 2, 3}, 500'000);
+  deal({2}, 500'000);
+  deal({0, 1}, 100);
+  deal({0, 1}, 10'000'000);
+  shared.End();
+  EXPECT_EQ(done, 7);
 }
 
 TEST_F(ContextTest, BelievesAnyCatalogueVersionUntilTheCoordinatorAnswers) {

@@ -9,13 +9,22 @@
 namespace paceline::shard {
 
 void Executor::Run(Task task) {
-  {
-    const std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(task));
-    if (owned_) return;
-    owned_ = true;
-  }
-  Drain();
+  if (TakesToken(std::move(task))) Drain();
+}
+
+void Executor::RunBeside(Task task) {
+  if (!TakesToken(std::move(task))) return;
+  helper_ != nullptr ? helper_->Take(*this) : Drain();
+}
+
+void Executor::TakeBack() {
+  if (helper_ != nullptr && helper_->TakeBack(*this)) Drain();
+}
+
+bool Executor::TakesToken(Task task) {
+  const std::lock_guard lock(mutex_);
+  queue_.push_back(std::move(task));
+  return !std::exchange(owned_, true);
 }
 
 void Executor::RunLong(Task task) {
@@ -106,6 +115,11 @@ void Helper::Take(Executor& executor) {
     given_.push_back(&executor);
   }
   changed_.notify_one();
+}
+
+bool Helper::TakeBack(Executor& executor) {
+  const std::lock_guard lock(mutex_);
+  return std::erase(given_, &executor) > 0;
 }
 
 void Helper::Loop() {

@@ -36,7 +36,13 @@ class Executor {
 
   // Queues `task`, and runs the queue unless another thread does.
   void Run(Task task);
-  // The same for a task that takes long, as a slice of a reduction. Of all that came by this call one runs,
+  // The same, but leaves the queue to the helper, if there is one, so that this thread can do other work
+  // meanwhile. To wake the helper costs some microseconds. Call TakeBack when the other work is done.
+  void RunBeside(Task task);
+  // Runs the queue if it was left to the helper and the helper has not begun: it may be busy, or have no
+  // core.
+  void TakeBack();
+  // Run for a task that takes long, as a slice of a reduction. Of all that came by this call one runs,
   // then what else has come meanwhile, then the next: however many they are, a push waits for one of them.
   void RunLong(Task task);
 
@@ -52,6 +58,8 @@ class Executor {
   friend class Helper;
 
   void RunNextLong();
+  // Queues the task. True: the token was free, and is the caller's.
+  bool TakesToken(Task task);
   // REQUIRES: the caller has the token. Runs one turn; the token is free then, or the helper's.
   void Drain();
   // The same; true: the helper is to go on.
@@ -82,6 +90,8 @@ class Helper {
   friend class Executor;
 
   void Take(Executor& executor);
+  // True: the executor was waiting, and the token is the caller's again.
+  bool TakeBack(Executor& executor);
   void Loop();
 
   std::mutex mutex_;

@@ -75,6 +75,50 @@ TEST(ExecutorTest, ATaskIsDestroyedAtOnce) {
   EXPECT_EQ(uses_in_the_next, 1);
 }
 
+TEST(ExecutorTest, TheHelperRunsWhatIsToRunBeside) {
+  std::optional<Helper> helper(std::in_place);
+  Executor executor(&*helper);
+  std::promise<void> caller_is_free;
+  std::promise<std::thread::id> ran;
+  executor.RunBeside([&] {
+    caller_is_free.get_future().wait();
+    ran.set_value(std::this_thread::get_id());
+  });
+  caller_is_free.set_value();  // never, if the caller ran it
+  EXPECT_NE(ran.get_future().get(), std::this_thread::get_id());
+  helper.reset();
+}
+
+TEST(ExecutorTest, WhatTheHelperHasNotBegunIsTakenBack) {
+  std::optional<Helper> helper(std::in_place);
+  Executor busy(&*helper);
+  Executor executor(&*helper);
+  std::promise<void> begun;
+  std::promise<void> go_on;
+  busy.RunBeside([&] {
+    begun.set_value();
+    go_on.get_future().wait();
+  });
+  begun.get_future().wait();
+  std::thread::id ran;
+  executor.RunBeside([&] { ran = std::this_thread::get_id(); });
+  EXPECT_EQ(ran, std::thread::id());
+  executor.TakeBack();
+  EXPECT_EQ(ran, std::this_thread::get_id());
+  busy.TakeBack();  // does nothing: the helper has begun with it
+  executor.TakeBack();
+  go_on.set_value();
+  helper.reset();
+}
+
+TEST(ExecutorTest, WithoutAHelperNothingIsLeft) {
+  Executor executor;
+  bool ran = false;
+  executor.RunBeside([&] { ran = true; });
+  EXPECT_TRUE(ran);
+  executor.TakeBack();
+}
+
 TEST(ExecutorTest, AThreadIsHeldForOneTurnAndTheHelperGoesOn) {
   constexpr int kTasks = 10 * Executor::kTurn;
   std::optional<Helper> helper(std::in_place);

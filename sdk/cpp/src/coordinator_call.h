@@ -63,8 +63,7 @@ class CoordinatorCall : public std::enable_shared_from_this<CoordinatorCall<Requ
   void OnReply(absl::StatusOr<Reply> reply) {
     // A coordinator that has waited as long as it was given names the cause. Another request would have too
     // little time left to hear it again.
-    const bool out_of_time =
-        absl::IsDeadlineExceeded(reply.status()) && context_.Now() >= last_word_from_;
+    const bool out_of_time = absl::IsDeadlineExceeded(reply.status()) && context_.Now() >= last_word_from_;
     const bool worth_another =
         absl::IsUnavailable(reply.status()) || absl::IsDeadlineExceeded(reply.status());
     if (reply.ok() || !worth_another) return End(std::move(reply));

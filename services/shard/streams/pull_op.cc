@@ -160,23 +160,27 @@ log::Read PullOp::ReadOf(size_t part) {
 
 void PullOp::HandOut() {
   const auto segment_of = [this](size_t part) { return slices_[part].segment; };
-  context_.Deal(std::views::iota(size_t{0}, slices_.size()), segment_of,
-                [self = shared_from_this()](const std::vector<size_t>& mine) {
-                  if (self->reduction_.has_value()) {
-                    for (const size_t part : mine) self->ServeInTurn(part);
-                    return;
-                  }
-                  const absl::Time now = self->context_.clock().Now();
-                  if (self->cancelled()) return;
-                  FetchAhead ahead(self->context_, self->table_->id, self->form_, /*with_slots=*/false);
-                  const auto slice = [&](size_t n) -> const Slice& { return self->slices_[mine[n]]; };
-                  for (size_t i = 0; i < mine.size(); ++i) {
-                    ahead.Before(
-                        i, mine.size(), [&](size_t n) { return slice(n).segment; },
-                        [&](size_t n) { return slice(n).keys; });
-                    self->Serve(mine[i], now);
-                  }
-                });
+  uint64_t bytes = 0;
+  for (const Slice& slice : slices_) bytes += slice.keys.size() + BytesOf(slice);
+  context_.Deal(
+      std::views::iota(size_t{0}, slices_.size()), segment_of,
+      [self = shared_from_this()](const std::vector<size_t>& mine) {
+        if (self->reduction_.has_value()) {
+          for (const size_t part : mine) self->ServeInTurn(part);
+          return;
+        }
+        const absl::Time now = self->context_.clock().Now();
+        if (self->cancelled()) return;
+        FetchAhead ahead(self->context_, self->table_->id, self->form_, /*with_slots=*/false);
+        const auto slice = [&](size_t n) -> const Slice& { return self->slices_[mine[n]]; };
+        for (size_t i = 0; i < mine.size(); ++i) {
+          ahead.Before(
+              i, mine.size(), [&](size_t n) { return slice(n).segment; },
+              [&](size_t n) { return slice(n).keys; });
+          self->Serve(mine[i], now);
+        }
+      },
+      bytes);
 }
 
 void PullOp::ServeInTurn(size_t part) {

@@ -191,26 +191,29 @@ absl::StatusOr<std::vector<PushStream::RoutedPart>> PushStream::TakeApart(
 void PushStream::HandOut(std::vector<RoutedPart> parts, TableId table, const std::shared_ptr<Ticket>& ticket,
                          const std::shared_ptr<PullOp>& read) {
   const auto segment_of = [](const RoutedPart& part) { return part.segment; };
-  context_.Deal(std::move(parts), segment_of,
-                [this, ticket, read, frame = frame_, table](const std::vector<RoutedPart>& mine) {
-                  const absl::Time now = context_.clock().Now();
-                  ticket->Taken(now);
-                  FetchAhead ahead(context_, table, mine.front().part.update.form, /*with_slots=*/true);
-                  for (size_t i = 0; i < mine.size(); ++i) {
-                    const RoutedPart& part = mine[i];
-                    ahead.Before(
-                        i, mine.size(), [&](size_t n) { return mine[n].segment; },
-                        [&](size_t n) { return mine[n].part.update.keys; });
-                    SegmentHost& host = context_.host(part.segment);
-                    auto refusal = IsStranger(host, *caller_) ? RefuseStranger(part.part.update, part.segment)
-                                                              : host.Take(part.part, part.sender_epoch, now);
-                    if (read != nullptr)
-                      refusal.has_value() ? read->Refused(part.index, *refusal)
-                                          : read->Serve(part.index, now);
-                    if (refusal.has_value()) Refuse(*std::move(refusal), frame);
-                  }
-                  for (const RoutedPart& part : mine) context_.host(part.segment).Flush();
-                });
+  uint64_t bytes = 0;
+  for (const RoutedPart& part : parts) bytes += part.part.update.keys.size() + part.part.update.values.size();
+  context_.Deal(
+      std::move(parts), segment_of,
+      [this, ticket, read, frame = frame_, table](const std::vector<RoutedPart>& mine) {
+        const absl::Time now = context_.clock().Now();
+        ticket->Taken(now);
+        FetchAhead ahead(context_, table, mine.front().part.update.form, /*with_slots=*/true);
+        for (size_t i = 0; i < mine.size(); ++i) {
+          const RoutedPart& part = mine[i];
+          ahead.Before(
+              i, mine.size(), [&](size_t n) { return mine[n].segment; },
+              [&](size_t n) { return mine[n].part.update.keys; });
+          SegmentHost& host = context_.host(part.segment);
+          auto refusal = IsStranger(host, *caller_) ? RefuseStranger(part.part.update, part.segment)
+                                                    : host.Take(part.part, part.sender_epoch, now);
+          if (read != nullptr)
+            refusal.has_value() ? read->Refused(part.index, *refusal) : read->Serve(part.index, now);
+          if (refusal.has_value()) Refuse(*std::move(refusal), frame);
+        }
+        for (const RoutedPart& part : mine) context_.host(part.segment).Flush();
+      },
+      bytes);
 }
 
 std::optional<v1::Refusal> PushStream::RefuseStranger(const log::Update& update, SegmentId segment) const {
