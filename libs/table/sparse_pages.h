@@ -39,8 +39,8 @@ class SparsePages final : public PageMap {
   // The hash and the page of each key; begins to fetch the pages.
   void FindPages(KeyView keys, uint64_t* hashes, SparsePage** pages) const;
   // Calls visit(i, j, page, row) for each key, with the number of its row: it is the j-th of the few that are
-  // looked up together. take(i, few) follows the last of these. Returns the number of keys before those of
-  // which a visit returned false.
+  // looked up together. take(i, few) follows the last of these. A visit that returns false ends it: the keys
+  // before those few are counted in the result.
   template <size_t kStride, class Visit, class Take>
   size_t FindEachNarrow(KeyView keys, Visit visit, Take take) const;
   // The same for the stride of these rows. REQUIRES: they are narrow.

@@ -62,8 +62,8 @@ struct ShardOptions {
   log::Replicas::ImagePace image_pace = {};
   // Bytes of images a second that it sends to all learners together; 0: as many as they take.
   uint64_t move_bytes_per_s = 0;
-  // Starts a thread that continues where others end their turn at an executor. False: the thread that brings
-  // work runs the executor dry.
+  // Starts a thread that continues where others end their turn at an executor, and that shares large work.
+  // False: the thread that brings work runs the executor dry.
   bool helper_thread = false;
   // Tells the memory of the process, for people; nullptr: it is not known. Any thread may call it.
   std::function<ProcessMemory()> process_memory = nullptr;
@@ -199,8 +199,8 @@ class Context {
   bool Waits(uint64_t bytes) const {
     return disk_ != nullptr && disk_->pending_bytes() > bytes && !disk_->health().bad();
   }
-  // Half of the work on so many bytes takes longer than to wake another thread; a frame of more is full, and
-  // others follow it, so that the cores have enough to do.
+  // From kShareFrom on half the work takes longer than to wake another thread. A frame above kShareTo is
+  // full, and others follow it, so that the cores have enough to do.
   static constexpr uint64_t kShareFrom = uint64_t{64} << 10;
   static constexpr uint64_t kShareTo = uint64_t{768} << 10;
   void MakeHost(SegmentId segment);

@@ -28,7 +28,7 @@ class Executor {
   using Task = absl::AnyInvocable<void()>;
   static constexpr size_t kTurn = 32;
 
-  // `helper`, if there is one, must be there until the last call of Run has returned, and be gone, with what
+  // `helper`, if there is one, must be there until the last call has returned, and be gone, with what
   // it was given done, before the executor is.
   // `clock`, which must outlive it, times its work; without one busy() is 0.
   explicit Executor(Helper* helper = nullptr, const world::Clock* clock = nullptr)
@@ -39,8 +39,8 @@ class Executor {
   // The same, but leaves the queue to the helper, if there is one, so that this thread can do other work
   // meanwhile. To wake the helper costs some microseconds. Call TakeBack when the other work is done.
   void RunBeside(Task task);
-  // Runs the queue if it was left to the helper and the helper has not begun: it may be busy, or have no
-  // core.
+  // Runs a turn of the queue if it was left to the helper, by whomever, and the helper has not begun: it may
+  // be busy, or have no core.
   void TakeBack();
   // Run for a task that takes long, as a slice of a reduction. Of all that came by this call one runs,
   // then what else has come meanwhile, then the next: however many they are, a push waits for one of them.
@@ -78,7 +78,8 @@ class Executor {
   bool owned_ = false;
 };
 
-// A thread that goes on with executors where others ended their turn: a turn each, round robin.
+// A thread that runs the executors that others leave to it, as at the end of their turn: a turn each, round
+// robin.
 class Helper {
  public:
   Helper();

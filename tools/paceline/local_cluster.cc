@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
@@ -26,9 +27,8 @@ constexpr absl::Duration kGrace = absl::Seconds(5);
 constexpr absl::Duration kCallTimeout = absl::Seconds(5);
 constexpr absl::Duration kAskEvery = absl::Milliseconds(20);
 constexpr std::streamoff kTailBytes = 2048;
-// A cluster of so many shards has 2^kFewRingBits segments for each.
+// So many shards have equally many of few segments.
 constexpr int kShardsOfFew = 2;
-constexpr int kFewRingBits = 2;
 // The connections of so many shards are few.
 constexpr int kShardsThatPoll = 8;
 
@@ -55,6 +55,14 @@ absl::Status CheckFree(int port) {
 int ThreadsOfEach(int shards) {
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   return std::max(1, cores / shards);
+}
+
+// Segments are dealt to a shard's threads by their numbers, so each thread of one shard has some. Of two, one
+// has those of even numbers.
+int FewRingBits(int shards) {
+  const int threads = ThreadsOfEach(shards);
+  if (shards > 1) return threads == 1 ? 3 : 4;
+  return std::clamp(static_cast<int>(std::bit_width(static_cast<unsigned>(threads - 1))), 2, 6);
 }
 
 std::string Indented(const std::string& text) {
@@ -97,8 +105,7 @@ absl::Status LocalCluster::StartCoordinator() {
                                         absl::StrCat(options_.replicas)};
   if (options_.balance_load) arguments.push_back("--balance-load");
   if (FewSegments()) {
-    const int ring_bits = kFewRingBits + options_.shards - 1;  // of one shard or two
-    arguments.insert(arguments.end(), {"--ring-bits", absl::StrCat(ring_bits)});
+    arguments.insert(arguments.end(), {"--ring-bits", absl::StrCat(FewRingBits(options_.shards))});
   }
   AddSnapshotDir(arguments);
   ABSL_RETURN_IF_ERROR(StartProgram("coordinator", std::move(arguments)));

@@ -8,6 +8,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "libs/base/retry.h"
 #include "sdk/cpp/src/session/context.h"
 #include "sdk/cpp/src/session/coordinator_api.h"
@@ -46,11 +47,11 @@ class CoordinatorCall : public std::enable_shared_from_this<CoordinatorCall<Requ
     context_.asked.try_emplace(this, Context::Asked{.what = what_, .since = started_, .last_answer = ""});
     const absl::Duration left = deadline_ - context_.Now();
     // The coordinator gets a shorter timeout, so that its answer, which names the cause, comes
-    // before the call itself ends. Requests without the field: it knows the call's deadline, and answers a
-    // tenth of the time earlier, at most a second.
-    const absl::Duration its = left - std::min(left / 4, absl::Seconds(2));
-    if constexpr (requires { request_.set_timeout_ms(0); }) request_.set_timeout_ms(TimeoutMs(its));
-    last_word_from_ = context_.Now() + its;
+    // before the call itself ends.
+    if constexpr (requires { request_.set_timeout_ms(0); }) {
+      const absl::Duration its = left - std::min(left / 4, absl::Seconds(2));
+      request_.set_timeout_ms(TimeoutMs(its));
+    }
     // Outside the gate: the callback must not run inside this visit, and the stubs need not know of the gate.
     context_.deferred.Run([self = this->shared_from_this(), left] {
       (self->api_.*self->method_)(self->request_, left, [self](absl::StatusOr<Reply> reply) {
@@ -61,20 +62,26 @@ class CoordinatorCall : public std::enable_shared_from_this<CoordinatorCall<Requ
 
  private:
   void OnReply(absl::StatusOr<Reply> reply) {
-    // A coordinator that has waited as long as it was given names the cause. Another request would have too
-    // little time left to hear it again.
-    const bool out_of_time = absl::IsDeadlineExceeded(reply.status()) && context_.Now() >= last_word_from_;
     const bool worth_another =
         absl::IsUnavailable(reply.status()) || absl::IsDeadlineExceeded(reply.status());
     if (reply.ok() || !worth_another) return End(std::move(reply));
+    const absl::Time now = context_.Now();
+    // The coordinator's own word, and its cause. The last request may have too little time left to hear it.
+    if (absl::IsDeadlineExceeded(reply.status()) && now < deadline_)
+      cause_ = std::string(reply.status().message());
     context_.asked[this].last_answer = std::string(reply.status().message());
-    const absl::Time next = context_.Now() + backoff_.Next(context_.random.Next());
-    if (out_of_time || next >= deadline_) {
-      return End(absl::DeadlineExceededError(absl::StrCat(
-          what_, ": ", reply.status().message(), "; waited ", absl::FormatDuration(context_.Now() - started_),
-          "; see that a coordinator runs there, and try again")));
-    }
+    const absl::Time next = now + backoff_.Next(context_.random.Next());
+    if (next >= deadline_) return EndInVain(reply.status());
     context_.timers.At(next, [self = this->shared_from_this()] { self->Start(); });
+  }
+
+  void EndInVain(const absl::Status& last) {
+    const absl::Time now = context_.Now();
+    const bool cause_known = !cause_.empty() && now >= deadline_;
+    End(absl::DeadlineExceededError(
+        absl::StrCat(what_, ": ", cause_known ? absl::string_view(cause_) : last.message(), "; waited ",
+                     absl::FormatDuration(now - started_),
+                     cause_known ? "; try again" : "; see that a coordinator runs there, and try again")));
   }
 
   void End(absl::StatusOr<Reply> reply) {
@@ -89,10 +96,10 @@ class CoordinatorCall : public std::enable_shared_from_this<CoordinatorCall<Requ
   const std::string what_;
   const absl::Time started_;
   const absl::Time deadline_;
-  absl::Time last_word_from_;  // When the coordinator has used up the time it was given for this request.
   Request request_;
   DoneCallback done_;
   Backoff backoff_;
+  std::string cause_;  // of a coordinator that waited in vain
 };
 
 }  // namespace paceline::sdk

@@ -55,7 +55,9 @@ bool PullOp::StartHeld() {
 
 void PullOp::Serve(size_t part, absl::Time now) {
   const int64_t taken = absl::ToInt64Nanoseconds(now - start_);
-  if (taken > taken_ns_.load(std::memory_order_relaxed)) taken_ns_.store(taken, std::memory_order_relaxed);
+  int64_t known = taken_ns_.load(std::memory_order_relaxed);
+  while (taken > known && !taken_ns_.compare_exchange_weak(known, taken, std::memory_order_relaxed)) {
+  }
   const Slice& slice = slices_[part];
   SegmentHost& host = context_.host(slice.segment);
   if (IsStranger(host, caller_)) {

@@ -40,7 +40,9 @@ class PushStream::Ticket {
   // An executor begins with parts of the frame; the last one to begin counts.
   void Taken(absl::Time now) {
     const int64_t after = absl::ToInt64Nanoseconds(now - arrived_);
-    if (after > taken_.load(std::memory_order_relaxed)) taken_.store(after, std::memory_order_relaxed);
+    int64_t known = taken_.load(std::memory_order_relaxed);
+    while (after > known && !taken_.compare_exchange_weak(known, after, std::memory_order_relaxed)) {
+    }
   }
 
  private:
