@@ -42,6 +42,9 @@ class SparsePage : public Page {
   static size_t RowBytesBound(RowShape shape);
   static constexpr size_t kBufferSlack = 160;
 
+  // The rows for which there is room. Where it changes, births_renumber() pages have given rows other
+  // numbers, though perhaps none a larger one.
+  size_t capacity() const { return capacity_; }
   bool full() const { return rows_ == MaxRows(shape_); }
 
   // The row of `key`, or kNoRow.

@@ -182,9 +182,9 @@ RowRef SparsePages::Bear(uint64_t key, uint64_t hash, bool& renumbered) {
   }
   uint32_t row = 0;
   if (copy_ != nullptr) copy_->BeforeBirth(*page);
-  const size_t numbers = page->numbers();
+  const size_t capacity = page->capacity();
   Account(*page, [&] { row = page->Add(key, hash); });
-  if (page->births_renumber() && page->numbers() != numbers) renumbered = true;
+  if (page->births_renumber() && page->capacity() != capacity) renumbered = true;
   init_row_(key, page->Values(row), page->slot_stride());
   return {page, row};
 }

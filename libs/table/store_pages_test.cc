@@ -201,6 +201,37 @@ TEST(StorePagesTest, BlocksStayWithinTheirBound) {
 }
 
 // Keys chosen so that their places share 58 bits make the trie deep; nothing else may become large.
+// A page of a few narrow rows may grow without another bucket; rows that had found their bucket full then lie
+// elsewhere all the same.
+TEST(StorePagesTest, NoUpdateOfASmallPageIsLostWhenItGrows) {
+  world::SplitMix64 random(1);
+  Schema schema;
+  schema.rule = Assign{};
+  for (int round = 0; round < 3000; ++round) {
+    TableStore store(kTable, schema, 0);
+    std::map<uint64_t, float> expected;
+    for (uint64_t batch = 1; batch <= 6; ++batch) {
+      std::set<uint64_t> distinct;
+      for (uint64_t i = world::Uniform(random, 6); i > 0; --i) distinct.insert(random.Next());
+      for (const auto& [key, value] : expected) {
+        if (world::Uniform(random, 3) == 0) distinct.insert(key);
+      }
+      const std::vector<uint64_t> keys(distinct.begin(), distinct.end());
+      std::vector<float> values;
+      for (const uint64_t key : keys) {
+        values.push_back(static_cast<float>(world::Uniform(random, 1 << 20)));
+        expected[key] = values.back();
+      }
+      store.Update(keys, values, Lsn(batch));
+    }
+    std::vector<uint64_t> keys;
+    for (const auto& [key, value] : expected) keys.push_back(key);
+    std::vector<float> found(keys.size());
+    store.Read(keys, found.data());
+    for (size_t i = 0; i < keys.size(); ++i) ASSERT_EQ(found[i], expected[keys[i]]) << "round " << round;
+  }
+}
+
 TEST(StorePagesTest, KeysChosenToCollideCostLittle) {
   TableStore store(kTable, {.dim = 1'000}, 0);
   world::SplitMix64 random(7);
