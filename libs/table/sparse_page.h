@@ -42,8 +42,8 @@ class SparsePage : public Page {
   static size_t RowBytesBound(RowShape shape);
   static constexpr size_t kBufferSlack = 160;
 
-  // The rows for which there is room. Where it changes, births_renumber() pages have given rows other
-  // numbers, though perhaps none a larger one.
+  // The rows for which there is room. A birth that changes it may give narrow rows other numbers, also where
+  // numbers() stays.
   size_t capacity() const { return capacity_; }
   bool full() const { return rows_ == MaxRows(shape_); }
 

@@ -57,8 +57,8 @@ int ThreadsOfEach(int shards) {
   return std::max(1, cores / shards);
 }
 
-// Segments are dealt to a shard's threads by their numbers, so each thread of one shard has some. Of two, one
-// has those of even numbers.
+// A shard deals its segments to its threads by number (Context::ExecutorOf), so one shard needs a segment for
+// each thread. Of two shards one has the even numbers, of which more are needed to give each thread some.
 int FewRingBits(int shards) {
   const int threads = ThreadsOfEach(shards);
   if (shards > 1) return threads == 1 ? 3 : 4;
