@@ -17,6 +17,12 @@ inline gpr_timespec After(absl::Duration timeout) {
                       gpr_time_from_nanos(absl::ToInt64Nanoseconds(span), GPR_TIMESPAN));
 }
 
+// For a look at a queue that does not wait. After(absl::ZeroDuration()) may wait: gRPC rounds a deadline up
+// to the next millisecond.
+inline gpr_timespec AtOnce() {
+  return gpr_inf_past(GPR_CLOCK_MONOTONIC);
+}
+
 // The time left until `deadline`, e.g. a call's raw_deadline(). InfiniteDuration: there is no deadline.
 inline absl::Duration Left(gpr_timespec deadline) {
   if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) return absl::InfiniteDuration();

@@ -8,6 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "libs/base/mutex.h"
+#include "libs/base/spin.h"
 #include "libs/base/tsan.h"
 #include "libs/rpc/byte_buffer.h"
 #include "libs/rpc/deadline.h"
@@ -20,6 +21,9 @@ namespace {
 // When a stream is closed with an error, its peer gets this long to read the write under way. After that the
 // stream is cut, and its status is lost.
 constexpr absl::Duration kCloseGrace = absl::Seconds(2);
+// To wake a thread costs more than all else that a small request needs, so one looks for the next event for
+// this long before it sleeps, if that has paid lately.
+constexpr absl::Duration kSpin = absl::Microseconds(50);
 
 }  // namespace
 
@@ -246,22 +250,25 @@ void ServerStreams::Start() {
 }
 
 void ServerStreams::Drain(grpc::ServerCompletionQueue& queue) {
-  // A time in the past.
-  const gpr_timespec now = rpc::After(absl::ZeroDuration());
+  using NextStatus = grpc::CompletionQueue::NextStatus;
   world::Soon soon;
+  Spin spin(absl::ToInt64Nanoseconds(kSpin));
   void* tag = nullptr;
   bool ok = false;
+  NextStatus status = NextStatus::TIMEOUT;
+  const auto look = [&] {
+    return (status = queue.AsyncNext(&tag, &ok, rpc::AtOnce())) != NextStatus::TIMEOUT;
+  };
   while (true) {
-    if (soon.empty()) {
-      if (!queue.Next(&tag, &ok)) break;
-    } else {
-      const auto status = queue.AsyncNext(&tag, &ok, now);
-      if (status == grpc::CompletionQueue::SHUTDOWN) break;
-      if (status == grpc::CompletionQueue::TIMEOUT) {
+    if (!soon.empty()) {
+      if (!look()) {
         soon.KickAll();
         continue;
       }
+    } else if (!LookAWhile(spin, look)) {
+      status = queue.Next(&tag, &ok) ? NextStatus::GOT_EVENT : NextStatus::SHUTDOWN;
     }
+    if (status == NextStatus::SHUTDOWN) break;
     OrderAfter(tag);
     auto* operation = static_cast<Call::Operation*>(tag);
     {

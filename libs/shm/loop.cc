@@ -1,7 +1,6 @@
 #include "libs/shm/loop.h"
 
 #include <sys/epoll.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -23,30 +22,6 @@ constexpr int kEvents = 64;
 
 // This thread is in CarryUntil.
 thread_local bool carrying = false;
-
-// At most this many threads of a process look for frames without sleeping: the others need the cores.
-std::atomic<int> spinning{0};
-int SpinningMax() {
-  static const int most = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 2);
-  return most;
-}
-
-class SpinPermit {
- public:
-  SpinPermit() : given_(spinning.fetch_add(1) < SpinningMax()) {}
-  ~SpinPermit() { spinning.fetch_sub(1); }
-  SpinPermit(const SpinPermit&) = delete;
-  explicit operator bool() const { return given_; }
-
- private:
-  const bool given_;
-};
-
-int64_t NowNs() {
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
-}
 
 void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -154,12 +129,12 @@ void Loop::Work(world::Soon& soon) {
   if (limit == 0) return;
   const SpinPermit permit;
   if (!permit) return;
-  for (int64_t end = NowNs() + limit; NowNs() < end; Pause()) {
+  for (int64_t end = SpinNowNs() + limit; SpinNowNs() < end; Pause()) {
     if (!Round(soon)) continue;
     spin_.Paid();
     while (Round(soon)) {
     }
-    end = NowNs() + limit;
+    end = SpinNowNs() + limit;
   }
   spin_.InVain();
 }
@@ -249,16 +224,16 @@ void Loop::CarryUntil(absl::FunctionRef<bool()> done) {
   Rise();
   {
     world::Soon soon;
-    const int64_t began = NowNs();
+    const int64_t began = SpinNowNs();
     int64_t end = began + limit;
     bool found = false;
-    for (int64_t now = began; now < std::min(end, began + kCarryMaxNs); now = NowNs()) {
+    for (int64_t now = began; now < std::min(end, began + kCarryMaxNs); now = SpinNowNs()) {
       if (done()) {
         found = true;
         break;
       }
       if (Round(soon)) {
-        end = NowNs() + limit;
+        end = SpinNowNs() + limit;
       } else {
         Pause();
       }

@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "libs/base/mutex.h"
-#include "libs/shm/spin.h"
+#include "libs/base/spin.h"
 #include "libs/shm/stream.h"
 #include "libs/shm/waker.h"
 #include "libs/world/soon.h"
