@@ -10,8 +10,11 @@
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "libs/base/mutex.h"
+#include "libs/base/spin.h"
 #include "libs/base/tsan.h"
+#include "libs/rpc/turn.h"
 #include "libs/world/clock.h"
+#include "libs/world/soon.h"
 
 namespace paceline::rpc {
 
@@ -34,10 +37,11 @@ class Event {
 };
 
 // One thread's loop over a completion queue and a clock: runs events as they complete, and a timer when it is
-// due. Sleeps in between.
+// due. Sleeps in between. Other threads may take events in its place (CarryUntil); timers are then up to
+// Turn::kGrace late.
 class EventLoop {
  public:
-  EventLoop() = default;
+  EventLoop();
   // REQUIRES: Run has returned, or was never called and nothing was started on the queue.
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;
@@ -53,6 +57,7 @@ class EventLoop {
       if (loop_.uses_.fetch_sub(1) == 1) loop_.Wake();
     }
     Use(const Use&) = delete;
+    EventLoop& loop() const { return loop_; }
 
    private:
     EventLoop& loop_;
@@ -63,15 +68,35 @@ class EventLoop {
   void Run(const world::Clock& clock, absl::FunctionRef<absl::Time()> next,
            absl::FunctionRef<void()> on_time);
 
-  // Makes the loop evaluate `next` again. Thread-safe.
+  // For a thread that waits for what a completion brings: takes events itself until `done()`, which is called
+  // after each of them, or until it seems better to sleep: after some milliseconds without one, or at once if
+  // another thread takes them. What completes runs on this thread. Returns done(); if not, the thread must
+  // sleep until then, and then call Awake. REQUIRES: this thread holds no lock that completions or `done`
+  // take. Thread-safe.
+  bool CarryUntil(const Turn::DoneFn& done);
+  // The same without taking events.
+  void FallAsleep(const Turn::DoneFn& done) { turn_.FallAsleep(done, Turn::Sleep::kNow); }
+  void Awake(const Turn::DoneFn& done) { turn_.Awake(done); }
+  // Writes on the queue that have not completed. While there are any, or a completion is due that no thread
+  // is about to wait for (Hurry), somebody takes events.
+  void WriteBegun() { writes_.fetch_add(1); }
+  void WriteEnded() { writes_.fetch_sub(1); }
+  bool Writes() const { return writes_.load() > 0; }
+  void Hurry();
+
+  // Makes the loop evaluate `next` again, within Turn::kGrace. Thread-safe.
   void Wake();
   // Thread-safe.
   void Stop();
 
  private:
-  class Awake : public Event {
+  void Ring() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The next event, for at most `timeout`, and what it completes; false: there was none.
+  bool TakeEvent(absl::Duration timeout, world::Soon& soon);
+
+  class Rung : public Event {
    public:
-    explicit Awake(EventLoop& loop) : loop_(loop) {}
+    explicit Rung(EventLoop& loop) : loop_(loop) {}
     void Complete(bool ok) override;
 
    private:
@@ -79,13 +104,16 @@ class EventLoop {
   };
 
   grpc::CompletionQueue queue_;
+  Turn turn_;
+  Spin carry_spin_;  // of whoever carries
   std::atomic<int64_t> uses_{0};
+  std::atomic<int64_t> writes_{0};
   std::atomic<bool> stop_{false};
   Mutex mutex_;
   bool waking_ ABSL_GUARDED_BY(mutex_) = false;  // the alarm is set and has not come back
   std::unique_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
-  Awake awake_{*this};
+  Rung rung_{*this};
 };
 
 }  // namespace paceline::rpc

@@ -82,6 +82,7 @@ class GrpcDialer::Call : public world::Soon::Kickable, public std::enable_shared
   }
 
   void Written(bool ok) {
+    use_.loop().WriteEnded();
     if (ok) WriteOn();  // otherwise the read fails too, and ends the stream
   }
 
@@ -92,6 +93,7 @@ class GrpcDialer::Call : public world::Soon::Kickable, public std::enable_shared
       if (handler_->NextFrame(&frame)) {
         outgoing_ = ToByteBuffer(frame);
         Begin(write_);
+        use_.loop().WriteBegun();
         stream_->Write(outgoing_, write_.Tag());
         return;
       }

@@ -144,6 +144,16 @@ TEST_P(RangesTest, EmptyOnesDoNothing) {
   EXPECT_THAT(table->PullRange(0, 0), IsOkAndHolds(IsEmpty()));
 }
 
+TEST_P(RangesTest, OnesThatComeAfterAFailureAreNotPulled) {
+  auto table = client_->OpenOrCreate("t", Ranged{.rows = 10, .dim = 2});
+  ASSERT_THAT(table, IsOk());
+  const auto failed = Future<void>::Ready(absl::AbortedError("before"));
+  EXPECT_THAT(table->PullRange(0, 1, {.after = failed}), StatusIs(absl::StatusCode::kAborted));
+  std::vector<float> out(2);
+  EXPECT_THAT(table->PullRange(0, absl::MakeSpan(out), {.after = failed}),
+              StatusIs(absl::StatusCode::kAborted));
+}
+
 TEST_P(RangesTest, OnesThatLeaveTheTableAreRefused) {
   auto table = client_->OpenOrCreate("t", Ranged{.rows = 10, .dim = 2});
   ASSERT_THAT(table, IsOk());

@@ -191,8 +191,20 @@ void ClientState::Enter(absl::FunctionRef<void()> inside) {
   With([&](ClientCore&) { inside(); });
 }
 
+bool ClientState::CarryUntil(const DoneFn& done) {
+  if (near_ != nullptr && near_->IsNear()) {
+    near_->CarryUntil(done);
+  } else if (BlockingCall::IsHere()) {
+    const RunsCallbacksHere here;
+    return loop_.CarryUntil(done);
+  }
+  if (done()) return true;
+  loop_.FallAsleep(done);  // its own thread goes on with operations beside this one
+  return false;
+}
+
 bool ClientState::With(absl::FunctionRef<void(ClientCore&)> inside) {
-  if (near_ != nullptr) ThisThreadMayCarry(near_);
+  ThisThreadMayCarry(*this, [this] { return shared_from_this(); });
   Left left;
   {
     MutexLock lock(&mutex_);
@@ -219,6 +231,7 @@ ClientState::Left ClientState::Leave() {
 void ClientState::DoWithoutLock(Left left) {
   if (left.wake) loop_.Wake();
   std::move(left.deferred).RunAll();
+  if (loop_.Writes() && !BlockingCall::Sent()) loop_.Hurry();
 }
 
 absl::Status ClientState::Await(absl::FunctionRef<void(ClientCore&, Done)> start, double WaitSeconds::*waits,
@@ -232,6 +245,7 @@ absl::Status ClientState::Await(absl::FunctionRef<void(ClientCore&, Done)> start
     absl::Status status;
     std::shared_ptr<const Causes> causes;
   };
+  const BlockingCall blocking(*this);
   auto ended = std::make_shared<Ended>();
   const absl::Time began = clock_.Now();
   std::shared_ptr<TimeLedger> times;
@@ -245,8 +259,11 @@ absl::Status ClientState::Await(absl::FunctionRef<void(ClientCore&, Done)> start
   });
   if (!entered) return GoneError();
   internal::BlockedCall call;
-  internal::CarryUntil([&] { return ended->notification.HasBeenNotified(); });
-  ended->notification.WaitForNotification();
+  {
+    const auto there = [&] { return ended->notification.HasBeenNotified(); };
+    const internal::Carrying carrying(there);
+    ended->notification.WaitForNotification();
+  }
   if (cause.has_value()) {
     call.End((ended->causes == nullptr ? CausesOf(*cause, times) : ended->causes).get());
   }
@@ -257,6 +274,17 @@ absl::Status ClientState::Await(absl::FunctionRef<void(ClientCore&, Done)> start
 }
 
 // -- room --
+
+template <class Done>
+bool ClientState::SleepUntil(absl::Duration timeout, const Done& done) {
+  const DoneFn never(+[] { return false; });  // a visit says so, not an event by itself
+  loop_.FallAsleep(never);
+  ++waiting_;
+  const bool in_time = changed_.AwaitFor(&mutex_, timeout, done);
+  --waiting_;
+  loop_.Awake(never);
+  return in_time;
+}
 
 bool ClientState::HasRoom(uint64_t bytes) const {
   const uint64_t taken = core_->awaitable_bytes() + held_bytes_;
@@ -319,9 +347,7 @@ absl::Status ClientState::AwaitRoom(const Needed& needed, absl::Duration timeout
         "earlier pushes (PushOptions::after), or raise ClientOptions::unacknowledged_bytes_max"));
   }
   const absl::Time began = clock_.Now();
-  ++waiting_;
-  const bool in_time = changed_.AwaitFor(&mutex_, timeout, go_on);
-  --waiting_;
+  const bool in_time = SleepUntil(timeout, go_on);
   if (core_ == nullptr) return GoneError();
   for_room ? CountRoom(began) : CountBound(began);
   if (in_time) return absl::OkStatus();
@@ -393,9 +419,7 @@ absl::Status ClientState::AwaitHeld(absl::string_view what) {
   if (gone() || internal::WaitingIsForbidden()) return absl::OkStatus();  // Await knows what to say
   const std::shared_ptr<TimeLedger> times = core_->times();
   internal::BlockedCall call;
-  ++waiting_;
-  const bool in_time = changed_.AwaitFor(&mutex_, options_.timeout, gone);
-  --waiting_;
+  const bool in_time = SleepUntil(options_.timeout, gone);
   call.End(CausesOf(WaitCause::kNetwork, times).get());
   if (in_time) return absl::OkStatus();
   return absl::DeadlineExceededError(absl::StrCat(

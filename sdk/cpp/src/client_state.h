@@ -20,6 +20,7 @@
 #include "sdk/cpp/src/buffer_pool.h"
 #include "sdk/cpp/src/grpc_coordinator_api.h"
 #include "sdk/cpp/src/near_dialer.h"
+#include "sdk/cpp/src/session/carrier.h"
 #include "sdk/cpp/src/session/client_core.h"
 
 namespace paceline::sdk {
@@ -29,13 +30,20 @@ namespace paceline::sdk {
 //
 // More than 15 members: everything of a client that is not its core: its options, threads, connections and
 // lock.
-class ClientState : public Gate, public std::enable_shared_from_this<ClientState> {
+class ClientState : public Gate, public Carrier, public std::enable_shared_from_this<ClientState> {
  public:
   // Opens the session and joins. Blocks.
   static absl::StatusOr<std::shared_ptr<ClientState>> Connect(ClientOptions options);
   ~ClientState() override;
 
   void Enter(absl::FunctionRef<void()> inside) override ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Takes events of the streams over shared memory, if there are any; or else, in a blocking call, of gRPC.
+  bool CarryUntil(const DoneFn& done) override;
+  void Awake(const DoneFn& done) override { loop_.Awake(done); }
+  void OnSent() override {
+    if (loop_.Writes()) loop_.Hurry();
+  }
 
   // Runs `inside` with the core; false if the client was shut.
   bool With(absl::FunctionRef<void(ClientCore&)> inside);
@@ -96,6 +104,10 @@ class ClientState : public Gate, public std::enable_shared_from_this<ClientState
   void Run();
   Left Leave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DoWithoutLock(Left left) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Sleeps until a visit has made `done()` true, for at most `timeout`; returns done(), which is called with
+  // the lock held.
+  template <class Done>
+  bool SleepUntil(absl::Duration timeout, const Done& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasRoom(uint64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Counts a wait for pushes before there is room, in the same places.
   void CountRoom(absl::Time began) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -14,13 +14,12 @@
 #include "libs/base/mutex.h"
 #include "libs/shm/loop.h"
 #include "libs/world/port.h"
-#include "sdk/cpp/src/session/carrier.h"
 
 namespace paceline::sdk {
 
 // Dials shards over shared memory where their socket is in a folder, and by another dialer where it is not.
 // Each stream is tried anew, so one that breaks may come back the other way. Thread-safe.
-class NearDialer final : public world::Dialer, public Carrier {
+class NearDialer final : public world::Dialer {
  public:
   using Say = std::function<void(const std::string& text)>;
 
@@ -32,11 +31,14 @@ class NearDialer final : public world::Dialer, public Carrier {
 
   std::unique_ptr<world::StreamPort> Dial(const std::string& address, world::StreamKind kind,
                                           std::shared_ptr<world::StreamHandler> handler) override;
-  void CarryUntil(absl::FunctionRef<bool()> done) override;
+  // Carries frames over shared memory on this thread: shm::Loop::CarryUntil. Callbacks may run on it.
+  void CarryUntil(absl::FunctionRef<bool()> done);
 
   // Ends its streams over shared memory, and its thread.
   void Stop();
 
+  // Whether any stream goes over shared memory now.
+  bool IsNear() const { return loop_.streams() > 0; }
   uint64_t near_streams() const { return near_.load(std::memory_order_relaxed); }
   uint64_t far_streams() const { return far_streams_.load(std::memory_order_relaxed); }
 

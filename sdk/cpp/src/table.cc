@@ -232,6 +232,7 @@ absl::Status AwaitPull(sdk::TableState& state, sdk::ReadCall call) {
     return absl::FailedPreconditionError(
         "pull: blocks, and was called from a callback, whose thread it would wait for; use PullAsync");
   }
+  const sdk::BlockingCall blocking(*state.client);
   auto future = std::make_shared<internal::FutureState<absl::Status>>();
   StartPull(state, std::move(call), [future](absl::Status status) { future->Set(std::move(status)); });
   return Future<void>(std::move(future)).Get();
@@ -345,6 +346,7 @@ Future<void> Table::PushAsync(absl::Span<const uint64_t> keys, absl::Span<const 
 
 absl::Status Table::Push(absl::Span<const uint64_t> keys, absl::Span<const float> values,
                          const PushOptions& options) {
+  const sdk::BlockingCall blocking(*state_->client);
   return AwaitPush(*state_, PushAsync(keys, values, options));
 }
 
@@ -365,6 +367,7 @@ absl::StatusOr<std::vector<float>> Table::PushPull(absl::Span<const uint64_t> ke
         "push_pull: blocks, and was called from a callback, whose thread it would wait for; use "
         "PushPullAsync");
   }
+  const sdk::BlockingCall blocking(*state_->client);
   return PushPullAsync(keys, values, options).Get();
 }
 
@@ -408,6 +411,9 @@ Future<void> Table::PushRangeAsync(uint64_t first, absl::Span<const float> value
 }
 
 absl::Status Table::PushRange(uint64_t first, absl::Span<const float> values, const PushOptions& options) {
+  // The background thread sends the first batches of a large range while this one copies the next.
+  std::optional<sdk::BlockingCall> blocking;
+  if (values.size() * sizeof(float) <= kAtOnceBytes) blocking.emplace(*state_->client);
   return AwaitPush(*state_, PushRangeAsync(first, values, options));
 }
 
@@ -430,8 +436,7 @@ absl::StatusOr<std::vector<float>> Table::PullRange(uint64_t first, uint64_t cou
                                                     const PullOptions& options) {
   if (absl::Status valid = CheckPullRange(*state_, first, count); !valid.ok()) return valid;
   std::vector<float> values(count * dim());
-  const absl::Status pulled = AwaitPull(*state_, ReadOfRange(*state_, first, count, values.data(), options));
-  if (!pulled.ok()) return pulled;
+  if (absl::Status pulled = PullRange(first, absl::MakeSpan(values), options); !pulled.ok()) return pulled;
   return values;
 }
 

@@ -82,6 +82,7 @@ Future<Reduced> Table::ReduceAsync(Reduction reduction, const ReduceOptions& opt
 
 absl::StatusOr<Reduced> Table::Reduce(Reduction reduction, const ReduceOptions& options) {
   if (absl::Status may = MayWait("reduce"); !may.ok()) return may;
+  const sdk::BlockingCall blocking(*state_->client);
   return ReduceAsync(reduction, options).Get();
 }
 
@@ -99,6 +100,7 @@ Future<std::vector<TopValue>> Table::TopKAsync(uint32_t k, TopBy by, const Reduc
 
 absl::StatusOr<std::vector<TopValue>> Table::TopK(uint32_t k, TopBy by, const ReduceOptions& options) {
   if (absl::Status may = MayWait("top_k"); !may.ok()) return may;
+  const sdk::BlockingCall blocking(*state_->client);
   return TopKAsync(k, by, options).Get();
 }
 

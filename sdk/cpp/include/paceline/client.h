@@ -71,9 +71,9 @@ struct DeleteJobOptions {
 //   - Flush waits for the pushes of all threads that returned before it began, and reports the first error of
 //     any of them, once.
 //   - ClientOptions::unacknowledged_bytes_max bounds all threads together.
-// A client has one background thread, which also runs the callbacks of futures; ClientOptions::socket_dir
-// adds others. A blocking function that is called from a callback returns FAILED_PRECONDITION instead of
-// blocking.
+// A client has one background thread, which also runs the callbacks of futures; so does a thread in a
+// blocking call, and ClientOptions::socket_dir adds another one. A blocking function that is called from a
+// callback returns FAILED_PRECONDITION instead of blocking.
 //
 // **Order without waiting.** PushOptions::after, PullOptions::after, TickAfter and the functions of Future
 // say which operation follows which; the operations then start by themselves: see future.h.
@@ -97,7 +97,8 @@ class Client {
   // Sends what is held back of pushes (PushFilter) and waits at most a second until it is committed.
   // Closes the session, and waits at most a second for the coordinator. Operations under way end with
   // CANCELLED, and updates that were pushed but not flushed may be lost: call Finish or Flush first. The
-  // coordinator evicts a worker that is destroyed without Finish, so that nobody waits for it.
+  // coordinator evicts a worker that is destroyed without Finish, so that nobody waits for it. Not in a
+  // callback: it waits for the thread that the callback runs on.
   ~Client();
 
   Client(const Client&) = delete;

@@ -23,6 +23,7 @@ thread_local std::shared_ptr<const sdk::Causes> ending;
 thread_local std::optional<Unresolved> unresolved;
 thread_local uint64_t carrier_id = 0;  // of the carrier below; 0: none
 thread_local std::weak_ptr<sdk::Carrier> carrier;
+thread_local sdk::BlockingCall* blocking_call = nullptr;
 
 uint64_t NextCarrierId() {
   static std::atomic<uint64_t> carriers{0};
@@ -76,10 +77,32 @@ Ending::~Ending() {
 
 Carrier::Carrier() : id_(NextCarrierId()) {}
 
-void ThisThreadMayCarry(const std::shared_ptr<Carrier>& entered) {
-  if (carrier_id == entered->id()) return;
-  carrier_id = entered->id();
-  carrier = entered;
+void ThisThreadMayCarry(const Carrier& entered, absl::FunctionRef<std::shared_ptr<Carrier>()> shared) {
+  if (carrier_id == entered.id()) return;
+  carrier_id = entered.id();
+  carrier = shared();
+}
+
+BlockingCall::BlockingCall(Carrier& carrier_of_call)
+    : carrier_(carrier_of_call), outer_(std::exchange(blocking_call, this)) {}
+
+BlockingCall::~BlockingCall() {
+  blocking_call = outer_;
+  if (sent_) carrier_.OnSent();
+}
+
+bool BlockingCall::IsHere() {
+  return blocking_call != nullptr;
+}
+
+bool BlockingCall::Sent() {
+  if (blocking_call == nullptr) return false;
+  blocking_call->sent_ = true;
+  return true;
+}
+
+void BlockingCall::Waits() {
+  if (blocking_call != nullptr) blocking_call->sent_ = false;
 }
 
 uint64_t ThisThread() {
@@ -96,9 +119,16 @@ const std::shared_ptr<const sdk::Causes>& EndingCauses() {
   return ending;
 }
 
-void CarryUntil(absl::FunctionRef<bool()> done) {
+Carrying::Carrying(absl::FunctionRef<bool()> done) : done_(done) {
+  if (done_()) return;
+  sdk::BlockingCall::Waits();
   if (carrier_id == 0) return;
-  if (const std::shared_ptr<sdk::Carrier> here = carrier.lock()) here->CarryUntil(done);
+  std::shared_ptr<sdk::Carrier> here = carrier.lock();
+  if (here != nullptr && !here->CarryUntil(done_)) sleeps_ = std::move(here);
+}
+
+Carrying::~Carrying() {
+  if (sleeps_ != nullptr) sleeps_->Awake(done_);
 }
 
 BlockedCall::BlockedCall() : began_(world::MonotonicNow()) {}

@@ -25,8 +25,9 @@ template <class T>
 class Future;
 
 namespace sdk {
+class Carrier;
 struct Causes;
-}
+}  // namespace sdk
 
 namespace internal {
 
@@ -78,9 +79,20 @@ class BlockedCall {
   const absl::Time began_;
 };
 
-// A thread that is about to block calls this first. It may carry frames of the client meanwhile, where that
-// saves waking another thread for each of them. Returns when `done()`, or a moment later.
-void CarryUntil(absl::FunctionRef<bool()> done);
+// A thread's wait until `done()`, which other threads may call meanwhile. Made first, it carries frames of
+// the client on this thread until then, or for a moment; this saves waking another thread for each of them.
+// If `done()` is still false the thread sleeps, and lets go of this object when it has woken, without holding
+// a lock that `done` takes.
+class Carrying {
+ public:
+  explicit Carrying(absl::FunctionRef<bool()> done);
+  ~Carrying();
+  Carrying(const Carrying&) = delete;
+
+ private:
+  const absl::FunctionRef<bool()> done_;
+  std::shared_ptr<sdk::Carrier> sleeps_;  // null: it need not hear of the end
+};
 
 // Runs `callback` on this thread: now, or, if called within another callback, after that one. So a chain of
 // any length ends without a deep stack.
@@ -167,21 +179,21 @@ class FutureState : public std::enable_shared_from_this<FutureState<R>> {
   }
   // Blocks until there is a result or `timeout` is over, unless WaitingIsForbidden(); true if there is one.
   bool Wait(absl::Duration timeout) const {
-    std::unique_lock lock(mutex_);
-    if (result_.has_value()) return true;
+    if (ready()) return true;
     if (WaitingIsForbidden()) return false;
     // The standard library's clock cannot hold more; a year stands for ever.
-    const absl::Duration at_most = std::clamp(timeout, absl::ZeroDuration(), absl::Hours(24 * 365));
+    const auto until =
+        std::chrono::steady_clock::now() +
+        absl::ToChronoNanoseconds(std::clamp(timeout, absl::ZeroDuration(), absl::Hours(24 * 365)));
     BlockedCall call;
-    if (timeout > kCarryWorth) {
-      lock.unlock();
-      CarryUntil([this] { return ready(); });
-      lock.lock();
-    }
-    const bool there =
-        ended_.wait_for(lock, absl::ToChronoNanoseconds(at_most), [this] { return result_.has_value(); });
-    call.End(there ? causes_.get() : nullptr);
-    return there;
+    const auto there = [this] { return ready(); };
+    std::optional<Carrying> carrying;
+    if (timeout > kCarryWorth) carrying.emplace(there);
+    std::unique_lock lock(mutex_);
+    const bool ended = ended_.wait_until(lock, until, [this] { return result_.has_value(); });
+    lock.unlock();
+    call.End(ended ? causes_.get() : nullptr);  // they do not change once there is a result
+    return ended;
   }
 
   // REQUIRES: ready(). The result does not change once it is set, so no lock is needed.
