@@ -37,7 +37,7 @@ EventLoop::~EventLoop() {
   while (queue_.Next(&tag, &ok)) Event::Ended(tag, ok);
 }
 
-void EventLoop::Rung::Complete(bool) {
+void EventLoop::Bell::Complete(bool) {
   MutexLock lock(&loop_.mutex_);
   loop_.waking_ = false;
 }
@@ -52,7 +52,7 @@ void EventLoop::Ring() {
   if (waking_ || over_) return;
   waking_ = true;
   alarm_ = std::make_unique<grpc::Alarm>();
-  alarm_->Set(&queue_, rpc::After(absl::ZeroDuration()), rung_.Tag());
+  alarm_->Set(&queue_, rpc::After(absl::ZeroDuration()), bell_.Tag());
 }
 
 void EventLoop::Stop() {

@@ -77,11 +77,12 @@ class EventLoop {
   // The same without taking events.
   void FallAsleep(const Turn::DoneFn& done) { turn_.FallAsleep(done, Turn::Sleep::kNow); }
   void Awake(const Turn::DoneFn& done) { turn_.Awake(done); }
-  // Writes on the queue that have not completed. While there are any, or a completion is due that no thread
-  // is about to wait for (Hurry), somebody takes events.
+  // Counts the writes on the queue that have not completed. Thread-safe.
   void WriteBegun() { writes_.fetch_add(1); }
   void WriteEnded() { writes_.fetch_sub(1); }
   bool Writes() const { return writes_.load() > 0; }
+  // A completion is due that no thread is about to wait for: the loop's thread takes events, unless another
+  // one does. Thread-safe.
   void Hurry();
 
   // Makes the loop evaluate `next` again, within Turn::kGrace. Thread-safe.
@@ -94,9 +95,9 @@ class EventLoop {
   // The next event, for at most `timeout`, and what it completes; false: there was none.
   bool TakeEvent(absl::Duration timeout, world::Soon& soon);
 
-  class Rung : public Event {
+  class Bell : public Event {
    public:
-    explicit Rung(EventLoop& loop) : loop_(loop) {}
+    explicit Bell(EventLoop& loop) : loop_(loop) {}
     void Complete(bool ok) override;
 
    private:
@@ -113,7 +114,7 @@ class EventLoop {
   bool waking_ ABSL_GUARDED_BY(mutex_) = false;  // the alarm is set and has not come back
   std::unique_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
-  Rung rung_{*this};
+  Bell bell_{*this};
 };
 
 }  // namespace paceline::rpc

@@ -134,6 +134,7 @@ class CarryTest : public testing::Test {
   EventLoop loop_;
   std::mutex mutex_;
   absl::Time next_ = absl::InfiniteFuture();
+  std::condition_variable timer_ran_;
   int timers_ = 0;
   std::thread thread_{[this] {
     loop_.Run(
@@ -146,6 +147,7 @@ class CarryTest : public testing::Test {
           const std::lock_guard lock(mutex_);
           next_ = absl::InfiniteFuture();
           ++timers_;
+          timer_ran_.notify_all();
         });
   }};
 };
@@ -190,7 +192,10 @@ TEST_F(CarryTest, ATimerRunsWhileAThreadCarriesAndEndsItsWait) {
     const auto ran = [&] { return timers() >= i; };
     const Turn::DoneFn done = ran;
     if (loop_.CarryUntil(done)) continue;
-    while (!ran()) std::this_thread::yield();
+    {
+      std::unique_lock lock(mutex_);
+      timer_ran_.wait(lock, [&] { return timers_ >= i; });
+    }
     loop_.Awake(done);
   }
 }

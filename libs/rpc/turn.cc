@@ -26,7 +26,8 @@ void Turn::Take(absl::FunctionRef<void()> meanwhile) {
 
 void Turn::Offer() {
   MutexLock lock(&mutex_);
-  const bool hurry = std::exchange(hurry_, false);  // it came after the event at hand had been waited for
+  // Hurry may have come while this thread took its event, and ask for another one: it is kept for that.
+  const bool hurry = std::exchange(hurry_, false);
   if (hurry || keep_ || sleepers_.size() != 1) return;
   const Sleeper& only = sleepers_.front();
   if (only.how == Sleep::kMayCarryOn && (*only.done)()) LeaveToNobody();

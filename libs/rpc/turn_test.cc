@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "libs/base/mutex.h"
 
@@ -30,6 +32,14 @@ class TurnTest : public testing::Test {
     turn_.Awake(is_);
   }
 
+  // The loop's thread takes an event while such threads sleep: whether it keeps the turn.
+  bool IsKeptFor(std::vector<std::pair<const Turn::DoneFn*, Sleep>> sleepers) {
+    turn_.Take(Nothing);
+    for (const auto& [done, how] : sleepers) turn_.FallAsleep(*done, how);
+    turn_.Offer();
+    return turn_.TakenByLoop();
+  }
+
   const Turn::DoneFn is_ = Is;
   const Turn::DoneFn is_not_ = IsNot;
   Turn turn_;
@@ -53,25 +63,19 @@ TEST_F(TurnTest, IsLeftToWhoHasWhatItWaitedForAndThenToItsNextWaits) {
 }
 
 TEST_F(TurnTest, IsKeptForAThreadThatStillWaits) {
-  turn_.Take(Nothing);
-  turn_.FallAsleep(is_not_, Sleep::kMayCarryOn);
-  turn_.Offer();
-  EXPECT_TRUE(turn_.TakenByLoop());
+  EXPECT_TRUE(IsKeptFor({{&is_not_, Sleep::kMayCarryOn}}));
 }
 
 TEST_F(TurnTest, IsKeptForAThreadThatTakesNoEvents) {
-  turn_.Take(Nothing);
-  turn_.FallAsleep(is_, Sleep::kNow);
-  turn_.Offer();
-  EXPECT_TRUE(turn_.TakenByLoop());
+  EXPECT_TRUE(IsKeptFor({{&is_, Sleep::kNow}}));
 }
 
 TEST_F(TurnTest, IsKeptWhereTwoThreadsWait) {
-  turn_.Take(Nothing);
-  turn_.FallAsleep(is_, Sleep::kMayCarryOn);
-  turn_.FallAsleep(is_not_, Sleep::kMayCarryOn);
-  turn_.Offer();
-  EXPECT_TRUE(turn_.TakenByLoop());
+  EXPECT_TRUE(IsKeptFor({{&is_, Sleep::kMayCarryOn}, {&is_not_, Sleep::kMayCarryOn}}));
+}
+
+TEST_F(TurnTest, IsKeptForNobody) {
+  EXPECT_TRUE(IsKeptFor({}));
 }
 
 TEST_F(TurnTest, IsKeptOnceAfterHurry) {

@@ -231,7 +231,7 @@ ClientState::Left ClientState::Leave() {
 void ClientState::DoWithoutLock(Left left) {
   if (left.wake) loop_.Wake();
   std::move(left.deferred).RunAll();
-  if (loop_.Writes() && !BlockingCall::Sent()) loop_.Hurry();
+  if (!BlockingCall::Sent()) OnSent();
 }
 
 absl::Status ClientState::Await(absl::FunctionRef<void(ClientCore&, Done)> start, double WaitSeconds::*waits,

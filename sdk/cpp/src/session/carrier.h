@@ -21,7 +21,7 @@ class Carrier {
   // until then, and then call Awake. `done` may be called by other threads meanwhile. Thread-safe.
   virtual bool CarryUntil(const DoneFn& done) = 0;
   virtual void Awake(const DoneFn& done) = 0;
-  // This thread has sent frames, and is not about to wait for their answers.
+  // This thread may have sent frames, and is not about to wait for their answers.
   virtual void OnSent() = 0;
 
   uint64_t id() const { return id_; }
@@ -43,8 +43,8 @@ class BlockingCall {
   BlockingCall(const BlockingCall&) = delete;
 
   static bool IsHere();
-  // This thread has sent frames. Returns true within a blocking call, which waits for the answers, or tells
-  // the carrier of them at its end if it did not.
+  // This thread may have sent frames. False: it is in no blocking call, and must tell the carrier itself. In
+  // a blocking call it waits for the answers, or else the call tells the carrier when it ends.
   static bool Sent();
   // This thread waits.
   static void Waits();
