@@ -60,9 +60,13 @@ absl::Status CheckPlaced(const ring::Placement& placement, SegmentId segment, Ke
     for (size_t i = 0; i < view.size(); ++i) {
       const uint64_t key = view[i];
       if (key - first < rows) continue;
-      if (const SegmentId is = placement.Of(key); is != segment) return Misplaced(key, is, segment);
-      if (block_rows == 0) continue;
-      first = key / block_rows * block_rows;
+      if (block_rows == 0) {
+        if (const SegmentId is = placement.Of(key); is != segment) return Misplaced(key, is, segment);
+        continue;
+      }
+      const uint64_t block = key / block_rows;
+      if (const SegmentId is = placement.OfBlock(block); is != segment) return Misplaced(key, is, segment);
+      first = block * block_rows;
       rows = block_rows;
     }
     return absl::OkStatus();

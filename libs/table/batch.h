@@ -54,13 +54,17 @@ class RowFinder {
   size_t stride_ = 0;
 };
 
-// Prefetches the first `bytes` of a row, if it has a page.
-inline void PrefetchRow(const RowRef& ref, size_t bytes, RowFinder& find) {
-  if (ref.page == nullptr) return;
+// Prefetches the first `bytes` of a row.
+inline void Prefetch(const float* row, size_t bytes) {
   constexpr size_t kLine = 64;
   constexpr size_t kBytesMax = 8 * kLine;  // the hardware prefetches the rest, which is read in sequence
-  const char* row = reinterpret_cast<const char*>(find(ref));
-  for (size_t at = 0; at < bytes && at < kBytesMax; at += kLine) __builtin_prefetch(row + at);
+  const char* const begin = reinterpret_cast<const char*>(row);
+  for (size_t at = 0; at < bytes && at < kBytesMax; at += kLine) __builtin_prefetch(begin + at);
+}
+
+// The same, if the row has a page.
+inline void PrefetchRow(const RowRef& ref, size_t bytes, RowFinder& find) {
+  if (ref.page != nullptr) Prefetch(find(ref), bytes);
 }
 
 }  // namespace paceline::table

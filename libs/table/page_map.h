@@ -53,14 +53,14 @@ class PageMap {
   // The same, but gives birth to missing rows, except in pages that came with the record's updates.
   virtual void LocateOrBear(KeyView keys, Lsn version, RowRef* refs) = 0;
 
-  // Of rows of one value, in order and at most kFewKeys at a time: calls take(i, rows), rows[j] being the
-  // value of keys[i + j]. Returns the number of keys taken; those left have a row among them that is not
-  // born, or rows lie otherwise in these pages: use Locate.
+  // In order and at most kFewKeys at a time: calls take(i, rows), rows[j] being the values of keys[i + j].
+  // Returns the number of keys taken; those left have a row among them that is not born, or rows of this
+  // width are not found so in these pages: use Locate.
   using TakeValues = absl::FunctionRef<void(size_t i, absl::Span<const float* const> rows)>;
   virtual size_t FindValues(KeyView /*keys*/, TakeValues /*take*/) const { return 0; }
-  // The same for an update of `version`, which is noted in the rows' pages, with each row's slots behind its
-  // value. Also stops at a page that came with the update. Pages of keys that are left may have been noted;
-  // use LocateOrBear.
+  // The same for an update of `version`, which is noted in the rows' pages, of rows of one value, with each
+  // row's slots behind it, or of rows without slots. Also stops at a page that came with the update. Pages of
+  // keys that are left may have been noted; use LocateOrBear.
   using TakeToUpdate = absl::FunctionRef<void(size_t i, absl::Span<float* const> rows)>;
   virtual size_t FindToUpdate(KeyView /*keys*/, Lsn /*version*/, TakeToUpdate /*take*/) { return 0; }
   static constexpr size_t kFewKeys = RuleKernel::kRowsAtOnce;

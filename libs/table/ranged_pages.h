@@ -41,9 +41,12 @@ class RangedPages final : public PageMap {
   // at a false.
   template <class FindBlock, class Visit>
   bool FindEach(FindBlock find, KeyView keys, Visit visit) const;
-  // FindValues by the pages that find(key) returns; nullptr: the row is not there.
+  // FindValues by the pages that find(key) returns; nullptr: the row is not there. The first is for rows of
+  // one value, the second for wider ones.
   template <class Value, class FindBlock, class Take>
   size_t FindValuesBy(FindBlock find, KeyView keys, Take take) const;
+  template <class Value, class FindBlock, class Take>
+  size_t FindRowsBy(FindBlock find, KeyView keys, Take take) const;
   template <class FindBlock>
   void LocateBy(FindBlock find, KeyView keys, RowRef* refs) const;
 

@@ -83,8 +83,15 @@ void TableStore::Update(KeyView keys, ValueView gradients, Lsn version) {
 
 size_t TableStore::UpdateAtOnce(KeyView keys, ValueView gradients, Lsn version) {
   if (copy_ != nullptr) return 0;
+  if (schema_.dim == 1) {
+    return pages_->FindToUpdate(keys, version, [&](size_t i, absl::Span<float* const> rows) {
+      kernel_.ApplyToRows(rows, gradients.subview(i, rows.size()).data());
+    });
+  }
+  if (kernel_.prefers_blocks()) return 0;
+  const size_t dim = schema_.dim;
   return pages_->FindToUpdate(keys, version, [&](size_t i, absl::Span<float* const> rows) {
-    kernel_.ApplyToRows(rows, gradients.subview(i, rows.size()).data());
+    for (float* row : rows) kernel_.Apply(row, dim, gradients.subview(i++ * dim, dim).data(), dim);
   });
 }
 
@@ -132,10 +139,16 @@ void TableStore::Read(KeyView keys, void* out) const {
 }
 
 size_t TableStore::ReadAtOnce(KeyView keys, std::byte* out) const {
-  return pages_->FindValues(keys, [out](size_t i, absl::Span<const float* const> rows) {
-    for (size_t j = 0; j < rows.size(); ++j) {
-      std::memcpy(out + (i + j) * sizeof(float), rows[j], sizeof(float));
-    }
+  if (schema_.dim == 1) {
+    return pages_->FindValues(keys, [out](size_t i, absl::Span<const float* const> rows) {
+      for (size_t j = 0; j < rows.size(); ++j) {
+        std::memcpy(out + (i + j) * sizeof(float), rows[j], sizeof(float));
+      }
+    });
+  }
+  const size_t row_bytes = schema_.dim * sizeof(float);
+  return pages_->FindValues(keys, [out, row_bytes](size_t i, absl::Span<const float* const> rows) {
+    for (const float* row : rows) std::memcpy(out + i++ * row_bytes, row, row_bytes);
   });
 }
 
