@@ -26,6 +26,7 @@ struct RunOptions : JobOptions {
   std::optional<float> beta;
   std::string filters;  // as they were given; what they mean:
   Filters filter;
+  bool refresh = false;
   bool scale = true;  // divide columns that need it
   int epochs = 5;
   uint32_t batch_size = 16;

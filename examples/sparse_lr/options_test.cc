@@ -44,13 +44,20 @@ class OptionsTest : public ::testing::Test {
 };
 
 TEST_F(OptionsTest, CachedWeightsMayLackTheWorkersOwnPushes) {
-  const auto ssp = [&](const std::string& model) {
-    return std::get<Ssp>(Parsed({"--coordinator", "c:1", "--model", model}).consistency);
+  const Ssp ssp = std::get<Ssp>(Parsed({"--coordinator", "c:1", "--model", "ssp:4"}).consistency);
+  EXPECT_FALSE(ssp.read_my_writes || ssp.refresh);
+  EXPECT_EQ(ssp.catch_up, 2u);
+}
+
+TEST_F(OptionsTest, WhatHasChangedIsAskedForIfABoundAllowsIt) {
+  const auto refreshing = [](std::string model) {
+    return std::vector<std::string>{"--coordinator", "c:1", "--refresh", "--model", std::move(model)};
   };
-  EXPECT_FALSE(ssp("ssp:4").read_my_writes);
-  EXPECT_TRUE(ssp("ssp:4").refresh);
-  EXPECT_EQ(ssp("ssp:4").catch_up, 2u);
-  EXPECT_FALSE(ssp("ssp:0").refresh);
+  EXPECT_TRUE(std::get<Ssp>(Parsed(refreshing("ssp:4")).consistency).refresh);
+  EXPECT_TRUE(std::get<Ssp>(Parsed(refreshing("ssp:auto")).consistency).refresh);
+  for (const char* model : {"ssp:0", "essp:4", "asp", "bsp"}) {
+    EXPECT_THAT(Refused(refreshing(model)), HasSubstr("--refresh: needs --model ssp:S or delay:S")) << model;
+  }
 }
 
 TEST_F(OptionsTest, UnderBspAllBatchesOfAClockAreOneStep) {

@@ -136,7 +136,7 @@ class SparseLrTest(unittest.TestCase):
         self.assertLessEqual(result["observed_staleness_histogram"].keys(), {"0", "1", "2", "3"})
 
     def test_a_bound_of_8_halves_the_pulled_rows(self):
-        fresh, stale = self.run_model("ssp:0", 2), self.run_model("ssp:8", 2)
+        fresh, stale = self.run_model("ssp:0", 2), self.run_model("ssp:8", 2, "--refresh")
         print(f"bytes pulled: ssp:0 {fresh['bytes_pulled']:,}, ssp:8 {stale['bytes_pulled']:,}; "
               f"held-out log-loss: ssp:0 {fresh['test_log_loss']:.4f}, ssp:8 {stale['test_log_loss']:.4f}")
         self.assertLessEqual(stale["bytes_pulled"], 0.5 * fresh["bytes_pulled"])

@@ -39,8 +39,9 @@ struct Ssp {
 
   // True: if rows in the client's cache are too old for a read, the client asks the shard which of them have
   // changed, instead of fetching each of them again. Use it for tables of which a worker reads many rows that
-  // seldom change, such as sparse models with L1. It costs the shard a comparison of each row that is pushed.
-  // It works for sparse tables that are applied on arrival, and has no effect on others.
+  // seldom change, such as sparse models with L1, over a network whose bytes cost more than both sides' CPU
+  // time: the shard compares each row that is pushed with what it was, and sends what has changed, read or
+  // not. It works for sparse tables that are applied on arrival, and has no effect on others.
   bool refresh = false;
 
   // True: the bound follows how long the job's workers wait for one another, from 1 up to `staleness`. It

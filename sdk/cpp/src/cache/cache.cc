@@ -26,6 +26,12 @@ uint32_t UnreadMax(const Promise& promise) {
   return static_cast<uint32_t>(std::clamp<uint64_t>(updates, 1, kMost));
 }
 
+// Asks which of the table's rows have changed.
+bool Refreshes(const TableInfo& info) {
+  return PromiseOf(info.consistency).refresh && info.schema.kind == table::Kind::kSparse &&
+         !info.schema.aggregated;
+}
+
 bool AllFinite(const char* values, uint32_t dim) {
   for (uint32_t i = 0; i < dim; ++i) {
     if (!std::isfinite(LoadF32(values + i * sizeof(float)))) return false;
@@ -44,7 +50,8 @@ RowCache::Rows::Rows(const TableInfo& info, uint64_t trial_rows, uint64_t bytes_
       unread_max(UnreadMax(PromiseOf(info.consistency))),
       kernel(info.schema.rule),
       // A sample would not show what is saved where shards tell of changes.
-      trial(trial_rows, !told && !PromiseOf(info.consistency).refresh),
+      trial(trial_rows, !told && !Refreshes(info),
+            Refreshes(info) ? CacheTrial::Saves::kBytes : CacheTrial::Saves::kTime),
       sample(trial.one_in(), bytes_max / BytesOf(*this) / trial.one_in()) {}
 
 RowCache::Rows* RowCache::Find(TableId table) const {

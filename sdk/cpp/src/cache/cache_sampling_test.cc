@@ -213,6 +213,22 @@ TEST(CacheTrialTest, PushesCountAgainstTheCache) {
   EXPECT_TRUE(pushed.resting());
 }
 
+TEST(CacheTrialTest, WhereBytesAreSavedTimeDoesNotCountButHitsDo) {
+  const auto left_after = [](CacheTrial::Saves saves, uint64_t hits) {
+    CacheTrial trial(64, /*samples=*/false, saves);
+    for (int i = 0; i < 100; ++i) {
+      trial.costs.look.Add(absl::Microseconds(64 * 400), 64);  // far more than fetching
+      trial.costs.fetch.Add(absl::Microseconds(64), 64);
+    }
+    for (int i = 0; i < 100; ++i) trial.Looked(64, hits, 64 - hits);
+    return !trial.whole();
+  };
+  EXPECT_TRUE(left_after(CacheTrial::Saves::kTime, 32));
+  EXPECT_FALSE(left_after(CacheTrial::Saves::kBytes, 32));
+  EXPECT_FALSE(left_after(CacheTrial::Saves::kBytes, 8));
+  EXPECT_TRUE(left_after(CacheTrial::Saves::kBytes, 7));
+}
+
 // The cache of a client that measures by a clock of its own, of tables that are tried in few reads.
 struct SamplingTest : ::testing::Test, testing::CacheHarness {
   static constexpr uint64_t kTrial = 16;

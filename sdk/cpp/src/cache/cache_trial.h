@@ -31,9 +31,14 @@ class CacheTrial {
     kRest,    // neither
   };
 
+  enum class Saves {
+    kTime,   // hits pay if they take less time than fetching the rows
+    kBytes,  // or if they are not too few: whoever opened the table gives time for bytes (Ssp::refresh)
+  };
+
   // Without samples all rows are kept again after a rest.
-  explicit CacheTrial(uint64_t rows, bool samples = true)
-      : rows_(std::max<uint64_t>(rows, 1)), samples_(samples) {}
+  explicit CacheTrial(uint64_t rows, bool samples = true, Saves saves = Saves::kTime)
+      : rows_(std::max<uint64_t>(rows, 1)), samples_(samples), saves_(saves) {}
 
   State state() const { return state_; }
   bool whole() const { return state_ == State::kWhole; }
@@ -98,6 +103,8 @@ class CacheTrial {
   // Trials that do not pay before one that does as it is: a cache that fills slowly may seem not to.
   static constexpr int kStrikes = 3;
   static constexpr uint64_t kPartialReads = 16;
+  // To save bytes, of so many reads that could have been hits one must be.
+  static constexpr uint64_t kFewestHits = 8;
 
   // While a cache fills, hits become more: each is credited as if its read found all its rows, and first
   // reads are free, as later hits may pay for them. After that both are taken as they are.
@@ -129,9 +136,11 @@ class CacheTrial {
   }
 
   bool Pays(uint64_t first_reads) const {
+    if (saves_ == Saves::kBytes) return now_.hits * kFewestHits >= now_.hits + now_.misses;
     return static_cast<double>(now_.hits) * costs.fetch.ns() * kSaved >= Spent(first_reads);
   }
   bool PaysAsItIs() const {
+    if (saves_ == Saves::kBytes) return Pays(now_.firsts);
     const std::optional<PullCost::Line> line = costs.pull.line();
     if (!line.has_value()) return Pays(now_.firsts);
     const double saved =
@@ -165,6 +174,7 @@ class CacheTrial {
 
   uint64_t rows_;
   bool samples_;
+  Saves saves_;
   State state_ = State::kWhole;
   bool proven_ = false;     // it paid at the end of the last trial
   double first_share_ = 1;  // of the reads of the last whole trial
