@@ -17,7 +17,7 @@ class BenchTest(unittest.TestCase):
     def run_bench(self, *arguments, near=False):
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "out.json"
-            sockets = ["--socket-dir", f"{folder}/sockets"] if near else []
+            sockets = ["--socket-dir", f"{folder}/sockets"] if near else ["--no-shared-memory"]
             done = subprocess.run([f"{BIN}/paceline", "up", "--shards", "1", "--port", "0", "--snapshot-dir",
                                    f"{folder}/snapshots", *sockets, "--",
                                    f"{BIN}/paceline-bench", *arguments, "--smallest", "--json", out],

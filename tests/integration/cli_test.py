@@ -24,10 +24,13 @@ def run(*arguments, **options):
     return subprocess.run([PACELINE, *arguments], capture_output=True, text=True, timeout=WAIT, **options)
 
 
-def few_segments():
-    """Those of a cluster of one shard that is not kept: one for each of its threads, at least 4."""
-    threads = len(os.sched_getaffinity(0))
-    return min(64, max(4, 1 << (threads - 1).bit_length()))
+def few_segments(shards=1):
+    """Those of a cluster that is not kept: enough for each thread of each shard, and few."""
+    threads = max(1, len(os.sched_getaffinity(0)) // shards)
+    if shards == 1:
+        return min(64, max(4, 1 << (threads - 1).bit_length()))
+    each = (4 if shards > 4 else 2) * (2 * threads if threads > 1 else 1)
+    return 1 << (min(64, max(8, each * shards)) - 1).bit_length()
 
 
 def status(coordinator):
@@ -124,7 +127,7 @@ class UpTest(CliTest):
 
         found = status(up.coordinator)
         self.assertEqual(found["map_version"], "1")
-        self.assertEqual(found["segments"], 64)
+        self.assertEqual(found["segments"], few_segments(3))
         self.assertEqual(found["shards_wanted"], 3)
         self.assertEqual(sorted(s["info"]["name"] for s in found["shards"]), ["shard-0", "shard-1", "shard-2"])
         for shard in found["shards"]:
@@ -135,7 +138,7 @@ class UpTest(CliTest):
 
         text = run("status", env={**os.environ, "PACELINE_COORDINATOR": up.coordinator})
         self.assertEqual(text.returncode, 0, text.stderr)
-        self.assertIn("3 of 3 shards alive, map version 1, 64 segments", text.stdout)
+        self.assertIn(f"3 of 3 shards alive, map version 1, {few_segments(3)} segments", text.stdout)
         self.assertEqual(run("status", "--check", "--coordinator", up.coordinator).returncode, 0)
         self.assertRegex(text.stdout, r"\n  shard-2  127\.0\.0\.1:\d+ +alive ")
 
@@ -365,6 +368,29 @@ class OtherTest(CliTest):
             done = run(*arguments)
             self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
             self.assertNotEqual(done.stderr, "", arguments)
+
+    def test_a_command_finds_the_sockets_of_the_shards(self):
+        tell = ["--", "sh", "-c", 'echo "$PACELINE_SOCKET_DIR" && ls -A -- "${PACELINE_SOCKET_DIR:-.}" | wc -l']
+        with tempfile.TemporaryDirectory() as kept, tempfile.TemporaryDirectory(prefix="s", dir="/tmp") as named:
+            def told(*arguments, **variables):
+                done = subprocess.run([PACELINE, "up", "--shards", "2", "--port", "0", *arguments, *tell], cwd=kept,
+                                      env={**os.environ, "PACELINE_SOCKET_DIR": f"{kept}/nowhere", **variables},
+                                      capture_output=True, text=True, timeout=WAIT)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                return done.stdout.splitlines()
+
+            folder, sockets = told()
+            self.assertTrue(folder.endswith("/sockets"), folder)
+            self.assertEqual(int(sockets), 2)
+            self.assertFalse(Path(folder).exists(), "it is removed with the cluster")
+            self.assertEqual(told("--socket-dir", named)[0], named)
+            long = Path(kept) / ("l" * 80)
+            long.mkdir()
+            for arguments, variables in ((["--no-shared-memory"], {}), (["--data-dir", f"{kept}/data"], {}),
+                                         ([], {"TMPDIR": str(long)})):
+                self.assertEqual(told(*arguments, **variables)[0], "", arguments)
+            self.assertFalse(Path(kept, "nowhere").exists(), "no shard uses the folder of somebody else")
+            self.assertEqual(run("up", "--no-shared-memory", "--socket-dir", named, "--", "true").returncode, 2)
 
     def test_misspelt_words_are_answered_with_what_was_meant(self):
         for arguments, meant in ((["statsu"], "status"), (["job", "lst"], "list"), (["status", "--jsno"], "--json"),

@@ -26,17 +26,22 @@ def inside():
                                        check=True, timeout=30).stdout)
     result["shards"] = 0
     result["rows_pushed_by_shards"] = 0
+    result["near_streams"] = 0
     for shard in status["shards"]:
         page = urllib.request.urlopen(f"http://{shard['metrics_address']}/metrics", timeout=10).read().decode()
         rows = re.search(r"^paceline_shard_rows_pushed_total (\S+)$", page, re.M)
         result["rows_pushed_by_shards"] += int(float(rows.group(1)))
+        near = re.search(r'^paceline_shard_shared_memory_offers_total{result="taken"} (\S+)$', page, re.M)
+        result["near_streams"] += int(float(near.group(1))) if near else 0
         result["shards"] += 1
     print(json.dumps(result))
 
 
 class ContractTest(unittest.TestCase):
     def check(self, shards):
-        up = subprocess.run([f"{BIN}/paceline", "up", "--shards", str(shards), "--port", "0", "--", sys.executable,
+        near = os.environ.get("PACELINE_SOCKET_DIR", "")
+        how = ["--socket-dir", near] if near else ["--no-shared-memory"]
+        up = subprocess.run([f"{BIN}/paceline", "up", "--shards", str(shards), "--port", "0", *how, "--", sys.executable,
                              os.path.abspath(__file__), "--inside"],
                             capture_output=True, text=True, timeout=400)
         lines = [line for line in up.stdout.splitlines() if line.startswith("{")]
@@ -48,6 +53,7 @@ class ContractTest(unittest.TestCase):
         for which, run in runs.items():
             self.assertEqual(run["error"], "", which)
         self.assertEqual(result["shards"], shards)
+        self.assertEqual(result["near_streams"] > 0, bool(near), result["near_streams"])
         self.assertGreater(result["work"]["rows_pushed"], 0)
         self.assertEqual(result["work"]["rows_pushed"], result["rows_pushed_by_shards"])
         for workers in (2, 4):

@@ -105,7 +105,8 @@ def inside():
 
 class ValueBoundTest(unittest.TestCase):
     def test_values_keep_the_bound(self):
-        up = subprocess.run([f"{BIN}/paceline", "up", "--shards", "2", "--port", "0", "--", sys.executable,
+        up = subprocess.run([f"{BIN}/paceline", "up", "--shards", "2", "--port", "0", "--no-shared-memory", "--",
+                             sys.executable,
                              os.path.abspath(__file__), "--inside"],
                             capture_output=True, text=True, timeout=400)
         self.assertEqual(up.returncode, 0, up.stdout[-3000:] + up.stderr[-3000:])

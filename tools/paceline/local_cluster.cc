@@ -17,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "libs/base/status.h"
 #include "libs/world/real_clock.h"
+#include "tools/paceline/defaults.h"
 #include "tools/paceline/port_file.h"
 #include "tools/paceline/say.h"
 
@@ -27,8 +28,8 @@ constexpr absl::Duration kGrace = absl::Seconds(5);
 constexpr absl::Duration kCallTimeout = absl::Seconds(5);
 constexpr absl::Duration kAskEvery = absl::Milliseconds(20);
 constexpr std::streamoff kTailBytes = 2048;
-// So many shards have equally many of few segments.
-constexpr int kShardsOfFew = 2;
+// So many shards have about equally many of few segments.
+constexpr int kShardsOfFew = 8;
 // The connections of so many shards are few.
 constexpr int kShardsThatPoll = 8;
 
@@ -57,12 +58,21 @@ int ThreadsOfEach(int shards) {
   return std::max(1, cores / shards);
 }
 
+// The least of which 2 to the power of it is so many segments.
+int RingBitsFor(int segments) {
+  return static_cast<int>(std::bit_width(static_cast<unsigned>(segments - 1)));
+}
+
 // A shard deals its segments to its threads by number (Context::ExecutorOf), so one shard needs a segment for
-// each thread. Of two shards one has the even numbers, of which more are needed to give each thread some.
+// each thread. Of two shards one has the even numbers, so with several threads each needs two. Three and more
+// shards have unequal numbers of segments, which matters less the more there are.
 int FewRingBits(int shards) {
+  constexpr int kSegmentsMin = 8;
+  constexpr int kSegmentsMax = 64;
   const int threads = ThreadsOfEach(shards);
-  if (shards > 1) return threads == 1 ? 3 : 4;
-  return std::clamp(static_cast<int>(std::bit_width(static_cast<unsigned>(threads - 1))), 2, 6);
+  if (shards == 1) return std::clamp(RingBitsFor(threads), 2, 6);
+  const int each = (shards > 4 ? 4 : 2) * (threads > 1 ? 2 * threads : 1);
+  return RingBitsFor(std::clamp(each * shards, kSegmentsMin, kSegmentsMax));
 }
 
 std::string Indented(const std::string& text) {
@@ -205,8 +215,11 @@ absl::Status LocalCluster::StartProgram(const std::string& name, std::vector<std
 }
 
 absl::StatusOr<const Child*> LocalCluster::Launch(const std::string& name) {
-  ChildOptions child = {.name = name, .arguments = arguments_.at(name), .environment = {}};
-  if (PollsConnections(name)) child.environment = {"GRPC_POLL_STRATEGY=poll"};
+  // A folder that the environment names would be another cluster's.
+  ChildOptions child = {.name = name,
+                        .arguments = arguments_.at(name),
+                        .environment = {absl::StrCat(kSocketDirVariable, "=", options_.socket_dir)}};
+  if (PollsConnections(name)) child.environment.push_back("GRPC_POLL_STRATEGY=poll");
   child.output = STDERR_FILENO;
   const std::string log = (folder_.logs() / (name + ".log")).string();
   if (!options_.verbose) {

@@ -66,7 +66,7 @@ class LocalCluster {
 
  private:
   absl::Status StartCoordinator();
-  // Fewer segments than usual are enough to spread rows evenly over the shards.
+  // Fewer segments than usual are enough: the cluster is small, and will not grow.
   bool FewSegments() const;
   bool PollsConnections(const std::string& name) const;
   void AddSnapshotDir(std::vector<std::string>& arguments) const;

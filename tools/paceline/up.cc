@@ -1,8 +1,13 @@
 #include "tools/paceline/up.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -27,14 +32,52 @@ constexpr char kMore[] =
     "`ready coordinator=HOST:PORT`, when the cluster is up, and runs until SIGINT (^C) or SIGTERM.\n"
     "\n"
     "paceline up [OPTIONS] -- COMMAND [ARGUMENTS...]\n"
-    "  Runs COMMAND with PACELINE_COORDINATOR=HOST:PORT in its environment instead of printing that line,\n"
-    "  stops the cluster when COMMAND ends, and exits as it did (128 + N after signal N).";
+    "  Runs COMMAND with PACELINE_COORDINATOR=HOST:PORT and PACELINE_SOCKET_DIR=DIR in its environment "
+    "instead\n"
+    "  of printing that line, stops the cluster when COMMAND ends, and exits as it did (128 + N after signal "
+    "N).";
 
 void Say(const std::string& text) {
   std::fputs(absl::StrCat("paceline: ", text, "\n").c_str(), stderr);
 }
 
-LocalClusterOptions ClusterOptions(const UpOptions& o) {
+// Each client takes 4 MiB for its streams to a shard: of few shards that is little.
+constexpr int kShardsNear = 8;
+
+// False: no socket can be made in the folder, as on some file systems.
+bool TakesSockets(const std::string& dir) {
+  // As long as a shard's, whose name is its address.
+  const std::string path = absl::StrCat(dir, "/255.255.255.255:65535");
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return false;
+  std::copy(path.begin(), path.end(), address.sun_path);
+  std::error_code error;
+  std::filesystem::create_directories(dir, error);
+  std::filesystem::permissions(dir, std::filesystem::perms::owner_all, error);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const bool bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  close(fd);
+  if (bound) unlink(path.c_str());
+  return bound;
+}
+
+// The folder of sockets. A command on this machine finds it in its environment, so by default it gets one; no
+// cluster that is kept does, because nobody has asked for sockets in its folder.
+std::string SocketDir(const UpOptions& o, const DataFolder& folder) {
+  if (!o.shared_memory) return "";
+  const bool by_default = !o.command.empty() && folder.temporary() && o.shards <= kShardsNear;
+  if (!o.socket_dir.empty() || !by_default) return o.socket_dir;
+  std::string dir = std::filesystem::absolute(folder.path() / "sockets").string();
+  if (TakesSockets(dir)) return dir;
+  Say(absl::StrCat("no sockets can be made in ", dir,
+                   ": streams of the command go over TCP; --socket-dir names another folder, short, and on a "
+                   "file system with sockets"));
+  return "";
+}
+
+LocalClusterOptions ClusterOptions(const UpOptions& o, const std::string& socket_dir) {
   return {.programs = FolderOfPrograms(),
           .shards = o.shards,
           .replicas = o.replicas,
@@ -45,7 +88,7 @@ LocalClusterOptions ClusterOptions(const UpOptions& o) {
           .durable = o.durable,
           .balance_load = o.balance_load,
           .snapshot_dir = o.snapshot_dir,
-          .socket_dir = o.socket_dir,
+          .socket_dir = socket_dir,
           .verbose = o.verbose};
 }
 
@@ -53,7 +96,10 @@ LocalClusterOptions ClusterOptions(const UpOptions& o) {
 class ClusterRun {
  public:
   ClusterRun(const UpOptions& options, Supervisor& supervisor, DataFolder& folder)
-      : options_(options), supervisor_(supervisor), cluster_(supervisor, folder, ClusterOptions(options)) {}
+      : options_(options),
+        supervisor_(supervisor),
+        socket_dir_(SocketDir(options, folder)),
+        cluster_(supervisor, folder, ClusterOptions(options, socket_dir_)) {}
 
   // The exit code.
   int Run() {
@@ -89,10 +135,9 @@ class ClusterRun {
     ChildOptions command;
     command.name = options_.command.front();
     command.arguments = options_.command;
-    command.environment = {absl::StrCat(kCoordinatorVariable, "=", cluster_.address())};
-    if (!options_.socket_dir.empty()) {
-      command.environment.push_back(absl::StrCat(kSocketDirVariable, "=", options_.socket_dir));
-    }
+    // That of another cluster would have no socket of these shards.
+    command.environment = {absl::StrCat(kCoordinatorVariable, "=", cluster_.address()),
+                           absl::StrCat(kSocketDirVariable, "=", socket_dir_)};
     const absl::StatusOr<const Child*> child = supervisor_.Start(std::move(command));
     if (!child.ok()) {
       Say(std::string(child.status().message()));
@@ -168,6 +213,7 @@ class ClusterRun {
 
   const UpOptions& options_;
   Supervisor& supervisor_;
+  const std::string socket_dir_;  // empty: streams go over TCP
   LocalCluster cluster_;
   std::vector<const Child*> reported_;
   std::optional<Drill> drill_;
@@ -200,10 +246,15 @@ CLI::App* AddUp(CLI::App& app, UpOptions& options) {
   up->add_option("--snapshot-dir", options.snapshot_dir,
                  "Folder of job snapshots (default: snapshots/ in --data-dir; without one there are none)")
       ->type_name("DIR");
-  up->add_option("--socket-dir", options.socket_dir,
-                 "Folder of sockets at which clients of this user get streams over shared memory; COMMAND "
-                 "finds it in PACELINE_SOCKET_DIR (default: TCP only)")
-      ->type_name("DIR");
+  CLI::Option* const dir = up->add_option(
+      "--socket-dir", options.socket_dir,
+      "Folder of sockets at which clients of this user get streams over shared memory; COMMAND finds it in "
+      "PACELINE_SOCKET_DIR (default: with a COMMAND, without --data-dir and for up to 8 shards a temporary "
+      "folder, else none)");
+  dir->type_name("DIR");
+  up->add_flag("!--no-shared-memory", options.shared_memory,
+               "Streams between COMMAND and the shards go over TCP, as they do between machines")
+      ->excludes(dir);
   up->add_option("--port", options.port,
                  absl::StrCat("The coordinator's port, 0 for a free one (default: ", kCoordinatorPort,
                               "; 0 with a COMMAND)"))

@@ -19,6 +19,7 @@ struct UpOptions {
   bool balance_load = false;
   std::string snapshot_dir;
   std::string socket_dir;
+  bool shared_memory = true;
   bool verbose = false;
   bool drill = false;
   bool restart = true;

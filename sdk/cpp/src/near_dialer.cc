@@ -15,12 +15,24 @@ namespace paceline::sdk {
 class NearDialer::Notices {
  public:
   explicit Notices(Say say) : say_(std::move(say)) {}
+  // It cannot be dialed. One that could be before is most likely dead, and needs no notice.
   void Far(const std::string& address, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_) {
+    {
+      MutexLock lock(&mutex_);
+      if (near_.contains(address)) return;
+    }
+    Refused(address, why);
+  }
+  void Refused(const std::string& address, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_) {
     {
       MutexLock lock(&mutex_);
       if (said_.size() >= kMost || !said_.insert(address).second) return;
     }
     say_(absl::StrCat("streams to ", address, " go over TCP and not over shared memory: ", why.message()));
+  }
+  void Near(const std::string& address) ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    if (near_.size() < kMost) near_.insert(address);
   }
 
  private:
@@ -28,6 +40,7 @@ class NearDialer::Notices {
   const Say say_;
   Mutex mutex_;
   std::set<std::string> said_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> near_ ABSL_GUARDED_BY(mutex_);
 };
 
 bool NearDialer::Avoided::Has(const std::string& address) {
@@ -57,6 +70,7 @@ std::unique_ptr<world::StreamPort> NearDialer::Dial(const std::string& address, 
     absl::StatusOr<std::unique_ptr<world::StreamPort>> near = DialNear(address, kind, handler);
     if (near.ok()) {
       near_.fetch_add(1, std::memory_order_relaxed);
+      notices_->Near(address);
       return *std::move(near);
     }
     notices_->Far(address, near.status());
@@ -72,7 +86,7 @@ absl::StatusOr<std::unique_ptr<world::StreamPort>> NearDialer::DialNear(
   return shm::Dial(loop_, path, kind, handler,
                    {.refused = [avoided = avoided_, notices = notices_, address](const absl::Status& why) {
                      avoided->Add(address);
-                     notices->Far(address, why);
+                     notices->Refused(address, why);
                    }});
 }
 
