@@ -61,9 +61,8 @@ void AddTraining(CLI::App* app, RunOptions* o) {
   app->add_flag(
       "--refresh", o->refresh,
       "Under ssp:S or delay:S with S of 1 or more, ask which of the cached weights that are too old have "
-      "changed, "
-      "instead of fetching them all. At ssp:8 it pulls a third of what ssp:0 pulls, and takes more CPU time: "
-      "for slow networks");
+      "changed, instead of fetching them all. At ssp:8 it pulls a third of what ssp:0 pulls, and takes more "
+      "CPU time: for slow networks");
   app->add_flag("!--no-scale", o->scale,
                 "Take columns as they are. Otherwise, if some value is beyond 1 or columns are of different "
                 "scales, each is divided by its largest value while it is trained; --l1 and --l2 weigh those "

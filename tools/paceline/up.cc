@@ -32,10 +32,10 @@ constexpr char kMore[] =
     "`ready coordinator=HOST:PORT`, when the cluster is up, and runs until SIGINT (^C) or SIGTERM.\n"
     "\n"
     "paceline up [OPTIONS] -- COMMAND [ARGUMENTS...]\n"
-    "  Runs COMMAND with PACELINE_COORDINATOR=HOST:PORT and PACELINE_SOCKET_DIR=DIR in its environment "
-    "instead\n"
-    "  of printing that line, stops the cluster when COMMAND ends, and exits as it did (128 + N after signal "
-    "N).";
+    "  Runs COMMAND with PACELINE_COORDINATOR=HOST:PORT and PACELINE_SOCKET_DIR=DIR in its environment,\n"
+    "  instead of printing that line. Stops the cluster when COMMAND ends, and exits as it did (128 + N "
+    "after\n"
+    "  signal N).";
 
 void Say(const std::string& text) {
   std::fputs(absl::StrCat("paceline: ", text, "\n").c_str(), stderr);
