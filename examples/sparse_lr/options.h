@@ -26,8 +26,8 @@ struct RunOptions : JobOptions {
   std::optional<float> beta;
   std::string filters;  // as they were given; what they mean:
   Filters filter;
-  bool refresh = false;
-  bool scale = true;  // divide columns that need it
+  bool refresh = false;  // ask which cached weights have changed
+  bool scale = true;     // divide columns that need it
   int epochs = 5;
   uint32_t batch_size = 16;
   std::string model_out;  // empty: none

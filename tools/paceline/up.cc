@@ -1,9 +1,5 @@
 #include "tools/paceline/up.h"
 
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -12,6 +8,8 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/status.h"
+#include "libs/shm/handover.h"
 #include "libs/world/real_clock.h"
 #include "tools/paceline/data_folder.h"
 #include "tools/paceline/defaults.h"
@@ -33,9 +31,8 @@ constexpr char kMore[] =
     "\n"
     "paceline up [OPTIONS] -- COMMAND [ARGUMENTS...]\n"
     "  Runs COMMAND with PACELINE_COORDINATOR=HOST:PORT and PACELINE_SOCKET_DIR=DIR in its environment,\n"
-    "  instead of printing that line. Stops the cluster when COMMAND ends, and exits as it did (128 + N "
-    "after\n"
-    "  signal N).";
+    "  instead of printing that line. Stops the cluster when COMMAND ends, and exits as it did\n"
+    "  (128 + N after signal N).";
 
 void Say(const std::string& text) {
   std::fputs(absl::StrCat("paceline: ", text, "\n").c_str(), stderr);
@@ -44,23 +41,13 @@ void Say(const std::string& text) {
 // Each client takes 4 MiB for its streams to a shard: of few shards that is little.
 constexpr int kShardsNear = 8;
 
-// False: no socket can be made in the folder, as on some file systems.
-bool TakesSockets(const std::string& dir) {
-  // As long as a shard's, whose name is its address.
-  const std::string path = absl::StrCat(dir, "/255.255.255.255:65535");
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) return false;
-  std::copy(path.begin(), path.end(), address.sun_path);
-  std::error_code error;
-  std::filesystem::create_directories(dir, error);
-  std::filesystem::permissions(dir, std::filesystem::perms::owner_all, error);
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  const bool bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-  close(fd);
-  if (bound) unlink(path.c_str());
-  return bound;
+// As a shard will do: its socket's name is its address.
+absl::Status TrySocket(const std::string& dir) {
+  ABSL_ASSIGN_OR_RETURN(const std::string path, shm::SocketPath(dir, "127.0.0.1:65535"));
+  ABSL_RETURN_IF_ERROR(shm::MakeFolder(dir));
+  ABSL_RETURN_IF_ERROR(shm::ListenAt(path).status());
+  const shm::SocketFile removed_at_the_end(path);
+  return absl::OkStatus();
 }
 
 // The folder of sockets. A command on this machine finds it in its environment, so by default it gets one; no
@@ -70,10 +57,10 @@ std::string SocketDir(const UpOptions& o, const DataFolder& folder) {
   const bool by_default = !o.command.empty() && folder.temporary() && o.shards <= kShardsNear;
   if (!o.socket_dir.empty() || !by_default) return o.socket_dir;
   std::string dir = std::filesystem::absolute(folder.path() / "sockets").string();
-  if (TakesSockets(dir)) return dir;
-  Say(absl::StrCat("no sockets can be made in ", dir,
-                   ": streams of the command go over TCP; --socket-dir names another folder, short, and on a "
-                   "file system with sockets"));
+  const absl::Status may = TrySocket(dir);
+  if (may.ok()) return dir;
+  Say(absl::StrCat("streams of the command go over TCP and not over shared memory: ", may.message(),
+                   "; --socket-dir names another folder"));
   return "";
 }
 

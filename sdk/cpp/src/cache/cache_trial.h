@@ -33,7 +33,7 @@ class CacheTrial {
 
   enum class Saves {
     kTime,   // hits pay if they take less time than fetching the rows
-    kBytes,  // or if they are not too few: whoever opened the table gives time for bytes (Ssp::refresh)
+    kBytes,  // if they are not too few, whatever they take: who opened the table wants that (Ssp::refresh)
   };
 
   // Without samples all rows are kept again after a rest.
