@@ -95,7 +95,8 @@ absl::Status ParseGroup(absl::string_view bytes, absl::FunctionRef<absl::Status(
     LogEntry entry{.segment = SegmentId(LoadU32(&head[4])),
                    .epoch = Epoch(LoadU64(&head[8])),
                    .lsn = Lsn(LoadU64(&head[16])),
-                   .record = absl::Cord(bytes.substr(0, size))};
+                   // One piece, which its reader need not copy again.
+                   .record = absl::Cord(std::string(bytes.substr(0, size)))};
     bytes.remove_prefix(size);
     if (ChecksumOf(head.substr(kChecksumBytes), entry.record) != LoadU32(head.data())) {
       return absl::DataLossError(absl::StrCat("record ", entry.lsn.v, " of segment ", entry.segment.v,

@@ -16,7 +16,7 @@ TEST(LookAhead, ChangesNothing) {
   TableStore foreseen(TableId(3), schema, 0);
   TableStore plain(TableId(3), schema, 0);
   world::SplitMix64 random(1);
-  LookAhead ahead(/*with_slots=*/true);
+  LookAhead ahead;
   for (uint64_t version = 1; version <= 200; ++version) {
     std::vector<uint64_t> keys(1 + world::Uniform(random, LookAhead::kKeys));
     for (uint64_t& key : keys) key = world::Uniform(random, 20'000);
@@ -24,9 +24,8 @@ TEST(LookAhead, ChangesNothing) {
     EXPECT_EQ(ahead.room(), LookAhead::kKeys);
     foreseen.Foresee(keys, ahead);
     EXPECT_EQ(ahead.room(), LookAhead::kKeys - keys.size());
-    if (version % 2 == 0) ahead.Fetch();
+    ahead.Restart();
     foreseen.Update(keys, gradients, Lsn(version));
-    if (version % 2 == 1) ahead.Fetch();
     plain.Update(keys, gradients, Lsn(version));
     ASSERT_EQ(foreseen.Hash(), plain.Hash()) << version;
   }
@@ -34,11 +33,10 @@ TEST(LookAhead, ChangesNothing) {
 
 TEST(LookAhead, ARangedTableTakesNoRoom) {
   TableStore store(TableId(3), {.kind = Kind::kRanged, .dim = 2, .rows = 1000, .rule = Add{}}, 0);
-  LookAhead ahead(/*with_slots=*/false);
+  LookAhead ahead;
   const std::vector<uint64_t> keys{1, 2, 999};
   store.Foresee(keys, ahead);
   EXPECT_EQ(ahead.room(), LookAhead::kKeys);
-  ahead.Fetch();
 }
 
 }  // namespace

@@ -170,6 +170,7 @@ class Page {
   uint64_t* marks_ = nullptr;  // one bit a row
   uint32_t buckets_ = 0;       // of a sparse page
   bool in_buckets_ = false;
+  bool ahead_ = false;  // of a sparse page: it grew while memory was plenty
 };
 
 template <class Visit>

@@ -15,16 +15,23 @@ class PageMemory {
   virtual bool Free(std::byte* buffer) = 0;
   // Bytes that it holds and no buffer uses, and that the next buffers get.
   virtual uint64_t spare() const { return 0; }
+  // True: pages that grow may take up to three times what they need, so that they are copied less often.
+  virtual bool plenty() const { return false; }
 };
 
 // From now on all pages of the process ask `memory` first, which must live as long as they do. nullptr, as at
-// first: only the heap. It changes where rows lie, and nothing that can be seen of them.
+// first: only the heap. It changes where rows lie and how much memory they take, and nothing else that can be
+// seen of them.
 void UsePageMemory(PageMemory* memory);
 PageMemory* PageMemoryInUse();
 // Of the memory in use.
 inline uint64_t SparePageBytes() {
   const PageMemory* const memory = PageMemoryInUse();
   return memory == nullptr ? 0 : memory->spare();
+}
+inline bool MemoryIsPlenty() {
+  const PageMemory* const memory = PageMemoryInUse();
+  return memory != nullptr && memory->plenty();
 }
 
 }  // namespace paceline::table

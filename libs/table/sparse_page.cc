@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "libs/ring/hash.h"
+#include "libs/table/page_memory.h"
 
 namespace paceline::table {
 namespace {
@@ -68,7 +69,7 @@ uint64_t SparsePage::HashOf(uint64_t key) const {
 }
 
 uint32_t SparsePage::Add(uint64_t key, uint64_t hash) {
-  if (rows_ == capacity_) Reallocate(CapacityFor(shape_, rows_ + 1));
+  if (rows_ == capacity_) Grow(rows_ + 1);
   if (in_buckets_) return AddNarrow(key, hash);
   const uint32_t row = static_cast<uint32_t>(rows_++);
   keys_[row] = key;
@@ -156,6 +157,18 @@ void SparsePage::ReallocateNarrow(size_t capacity, const Keeps& keeps) {
   });
 }
 
+void SparsePage::Grow(size_t rows) {
+  const size_t capacity = GrownCapacity(rows);
+  Reallocate(capacity);
+  ahead_ = capacity > CapacityFor(shape_, rows);
+}
+
+size_t SparsePage::GrownCapacity(size_t rows) const {
+  if (!MemoryIsPlenty()) return CapacityFor(shape_, rows);
+  const size_t most = MaxRows(shape_);
+  return rows > most / 3 ? most : 2 * rows;
+}
+
 void SparsePage::Reallocate(size_t capacity) {
   if (in_buckets_) return ReallocateNarrow(capacity, [](uint64_t) { return true; });
   const Layout layout(shape_, capacity);
@@ -165,7 +178,6 @@ void SparsePage::Reallocate(size_t capacity) {
     std::memcpy(base, values_, rows_ * shape_.bytes());
     std::memcpy(base + layout.keys, keys_, rows_ * sizeof(uint64_t));
   }
-  std::memset(base + layout.marks, 0, layout.end - layout.marks);
   buffer_ = std::move(buffer);
   buffer_bytes_ = layout.end;
   values_ = reinterpret_cast<float*>(base);
@@ -174,6 +186,12 @@ void SparsePage::Reallocate(size_t capacity) {
   index_ = reinterpret_cast<uint32_t*>(base + layout.index);
   buckets_ = static_cast<uint32_t>(layout.buckets);
   capacity_ = static_cast<uint32_t>(capacity);
+  IndexAll();
+}
+
+void SparsePage::IndexAll() {
+  std::memset(marks_, 0, MarkBytes(capacity_));
+  std::memset(index_, 0, buckets_ * sizeof(uint32_t));
   for (uint32_t row = 0; row < rows_; ++row) Index(HashOf(keys_[row]), row);
 }
 
@@ -188,7 +206,7 @@ void SparsePage::Split(int ring_bits, SparsePage& upper) {
   ForEachRow([&](size_t row) { moving += moves(Key(row)) ? 1 : 0; });
   if (moving == 0) return;
 
-  upper.Reallocate(CapacityFor(shape_, moving));
+  upper.Grow(moving);
   size_t kept = 0;
   ForEachRow([&](size_t row) {
     const uint64_t key = Key(row);
@@ -201,10 +219,15 @@ void SparsePage::Split(int ring_bits, SparsePage& upper) {
     }
   });
   if (moving == rows_) return Clear();
-  const size_t capacity = CapacityFor(shape_, rows_ - moving);
-  if (in_buckets_) return ReallocateNarrow(capacity, [&](uint64_t key) { return !moves(key); });
-  rows_ = kept;
-  Reallocate(capacity);
+  const size_t capacity = GrownCapacity(rows_ - moving);
+  if (in_buckets_) {
+    ReallocateNarrow(capacity, [&](uint64_t key) { return !moves(key); });
+  } else {
+    rows_ = kept;
+    // A page that was full, and may grow ahead, will need all of its room again.
+    capacity > CapacityFor(shape_, kept) ? IndexAll() : Reallocate(capacity);
+  }
+  ahead_ = capacity_ > CapacityFor(shape_, rows_);
 }
 
 void SparsePage::Clear() {
@@ -213,6 +236,7 @@ void SparsePage::Clear() {
   if (in_buckets_) values_ = reinterpret_cast<float*>(no_bucket_);
   buffer_.reset();
   buffer_bytes_ = 0;
+  ahead_ = false;
 }
 
 void SparsePage::Reset(Lsn version, size_t rows) {

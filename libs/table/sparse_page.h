@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/base/attributes.h"
 #include "absl/types/span.h"
 #include "libs/table/bucket_match.h"
 #include "libs/table/page.h"
@@ -12,7 +14,8 @@
 namespace paceline::table {
 
 // A page of a sparse table: rows [w …][slots …] and what finds them by their keys. It begins small and grows
-// by at most a quarter at a time. There are two layouts:
+// by at most a quarter at a time, or two or three times as large where memory is plenty. There are two
+// layouts:
 //
 // - *Narrow* rows lie in buckets, each row behind its key. A bucket is a cache line, so a look-up costs one
 //   cache miss, seldom two: a row that finds its bucket full lies in the next one that is not. A third of the
@@ -34,7 +37,8 @@ class SparsePage : public Page {
 
   // The most rows of this shape that a page may have.
   static size_t MaxRows(RowShape shape) { return kPageBytes / (sizeof(uint64_t) + shape.bytes()); }
-  // The capacity of a page with `rows` rows. It does not depend on the order of births.
+  // The capacity of a page with `rows` rows, unless memory is plenty. It does not depend on the order of
+  // births.
   static size_t CapacityFor(RowShape shape, size_t rows);
   // The bytes of a buffer for `capacity` rows: at most capacity * RowBytesBound() + kBufferSlack.
   static size_t BufferBytes(RowShape shape, size_t capacity);
@@ -45,6 +49,10 @@ class SparsePage : public Page {
   // The rows for which there is room. A birth that changes it may give narrow rows other numbers, also where
   // numbers() stays.
   size_t capacity() const { return capacity_; }
+  // Those of buffer_bytes() that its rows need by CapacityFor.
+  size_t needed_bytes() const {
+    return ahead_ ? std::min(buffer_bytes_, BufferBytes(shape_, CapacityFor(shape_, rows_))) : buffer_bytes_;
+  }
   bool full() const { return rows_ == MaxRows(shape_); }
 
   // The row of `key`, or kNoRow.
@@ -56,9 +64,10 @@ class SparsePage : public Page {
     }
     return kNoRow;
   }
-  // The same in steps, for batches: each step uses memory that the step before prefetched. Of narrow rows:
-  void PrefetchPage() const { __builtin_prefetch(&version_); }
-  void PrefetchNarrow(uint64_t hash) const {
+  // The same in steps, for batches: each step uses memory that the step before prefetched. They are inlined
+  // at any price: GCC takes a call that does nothing but prefetch for one that does nothing. Of narrow rows:
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchPage() const { __builtin_prefetch(&version_); }
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchNarrow(uint64_t hash) const {
     __builtin_prefetch(values_ + FirstBucket(hash) * kBucketFloats);
   }
   // REQUIRES: kStride is NarrowStride of the page's shape.
@@ -81,10 +90,12 @@ class SparsePage : public Page {
   // The floats of a narrow row and its key: 3, 4 or 5.
   static size_t NarrowStride(RowShape shape) { return kKeyFloats + shape.floats(); }
   // … and of others, after PrefetchPage:
-  void PrefetchIndex(uint64_t hash) const { __builtin_prefetch(index_ + FirstBucket(hash)); }
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchIndex(uint64_t hash) const {
+    __builtin_prefetch(index_ + FirstBucket(hash));
+  }
   // Returns the row that `key` very likely has, if it has one. Prefetches at most two cache lines; prefetch
   // the rest of a wider row when it is nearly its turn.
-  uint32_t PrefetchRow(uint64_t hash, bool with_slots) const {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE uint32_t PrefetchRow(uint64_t hash, bool with_slots) const {
     uint32_t bucket = FirstBucket(hash);
     const uint32_t row = Candidate(hash, bucket);
     if (row != kNoRow) {
@@ -99,10 +110,13 @@ class SparsePage : public Page {
     return likely == kNoRow || keys_[likely] == key ? likely : Find(key, hash);
   }
 
-  // The first and the second miss of a look-up behind the page's own, whatever its layout.
-  void Prefetch(uint64_t hash) const { in_buckets_ ? PrefetchNarrow(hash) : PrefetchIndex(hash); }
-  void PrefetchBehind(uint64_t hash, bool with_slots) const {
-    if (!in_buckets_) (void)PrefetchRow(hash, with_slots);
+  // Where the next row of a page whose rows are not narrow will lie, after PrefetchPage.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchBirth() const {
+    if (in_buckets_ || rows_ == capacity_) return;
+    const float* const row = Values(rows_);
+    const size_t floats = std::min<size_t>(row_stride_, 4 * kLineFloats);
+    for (size_t at = 0; at < floats; at += kLineFloats) __builtin_prefetch(row + at, /*write*/ 1);
+    __builtin_prefetch(keys_ + rows_, 1);
   }
 
   // Adds a row with uninitialised values and slots; returns its number. REQUIRES: !full(), and `key` has no
@@ -145,9 +159,14 @@ class SparsePage : public Page {
     }
   }
   void Index(uint64_t hash, uint32_t row);
+  // Makes the index and the marks anew. REQUIRES: a page whose rows are not narrow.
+  void IndexAll();
   // Drops all rows and the buffer.
   void Clear();
-  // Gives the page a new buffer and copies the first `rows_` rows to it.
+  // Gives the page a new buffer with room for `rows` rows, and more where memory is plenty. Copies the first
+  // `rows_` rows to it.
+  void Grow(size_t rows);
+  size_t GrownCapacity(size_t rows) const;
   void Reallocate(size_t capacity);
   // The same of narrow rows: those for which `keeps` is true.
   template <class Keeps>

@@ -148,43 +148,56 @@ void SparsePages::Locate(KeyView keys, bool with_slots, RowRef* refs) const {
 }
 
 void SparsePages::Foresee(KeyView keys, LookAhead& ahead) const {
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const uint64_t hash = HashOf(keys[i]);
-    ahead.Add(*PageOf(hash), hash);
-  }
+  for (size_t i = 0; i < keys.size(); ++i) ahead.Add(*PageOf(HashOf(keys[i])));
 }
 
 void SparsePages::LocateOrBear(KeyView keys, Lsn version, RowRef* refs) {
-  do {
-    Locate(keys, true, refs);
-  } while (!BearMissing(keys, version, refs));
-}
-
-bool SparsePages::BearMissing(KeyView keys, Lsn version, RowRef* refs) {
-  bool renumbered = false;
+  Locate(keys, true, refs);
+  const Renumbered renumbered = BearMissing(keys, version, refs);
+  if (renumbered.empty()) return;
   for (size_t i = 0; i < keys.size(); ++i) {
-    if (refs[i].page != nullptr) continue;
+    if (refs[i].page == nullptr || !renumbered.contains(refs[i].page)) continue;
     const uint64_t hash = HashOf(keys[i]);
     SparsePage* page = PageOf(hash);
-    if (page->CameWith(version)) continue;
-    const uint32_t row = page->Find(keys[i], hash);  // born by an earlier occurrence?
-    refs[i] = row == SparsePage::kNoRow ? Bear(keys[i], hash, renumbered) : RowRef{page, row};
+    refs[i] = {page, page->Find(keys[i], hash)};
   }
-  return !renumbered;
 }
 
-RowRef SparsePages::Bear(uint64_t key, uint64_t hash, bool& renumbered) {
+SparsePages::Renumbered SparsePages::BearMissing(KeyView keys, Lsn version, RowRef* refs) {
+  Renumbered renumbered;
+  uint64_t hashes[kLanes];
+  for (size_t begin = 0; begin < keys.size(); begin += kLanes) {
+    const size_t end = std::min(begin + kLanes, keys.size());
+    for (size_t i = begin; i < end; ++i) {
+      if (refs[i].page != nullptr) continue;
+      hashes[i - begin] = HashOf(keys[i]);
+      PageOf(hashes[i - begin])->PrefetchBirth();
+    }
+    for (size_t i = begin; i < end; ++i) {
+      if (refs[i].page == nullptr) refs[i] = FindOrBear(keys[i], hashes[i - begin], version, renumbered);
+    }
+  }
+  return renumbered;
+}
+
+RowRef SparsePages::FindOrBear(uint64_t key, uint64_t hash, Lsn version, Renumbered& renumbered) {
   SparsePage* page = PageOf(hash);
+  if (page->CameWith(version)) return {};
+  const uint32_t row = page->Find(key, hash);  // born by an earlier occurrence?
+  return row == SparsePage::kNoRow ? Bear(page, key, hash, renumbered) : RowRef{page, row};
+}
+
+RowRef SparsePages::Bear(SparsePage* page, uint64_t key, uint64_t hash, Renumbered& renumbered) {
   while (page->full()) {
     Split(page);
-    renumbered = true;
+    renumbered.insert(page);
     page = PageOf(hash);
   }
   uint32_t row = 0;
   if (copy_ != nullptr) copy_->BeforeBirth(*page);
   const size_t capacity = page->capacity();
   Account(*page, [&] { row = page->Add(key, hash); });
-  if (page->births_renumber() && page->capacity() != capacity) renumbered = true;
+  if (page->births_renumber() && page->capacity() != capacity) renumbered.insert(page);
   init_row_(key, page->Values(row), page->slot_stride());
   return {page, row};
 }
@@ -193,10 +206,12 @@ template <class Change>
 void SparsePages::Account(SparsePage& page, Change change) {
   rows_ -= page.rows();
   buffer_bytes_ -= page.buffer_bytes();
+  needed_bytes_ -= page.needed_bytes();
   pages_with_rows_ -= page.rows() > 0 ? 1 : 0;
   change();
   rows_ += page.rows();
   buffer_bytes_ += page.buffer_bytes();
+  needed_bytes_ += page.needed_bytes();
   pages_with_rows_ += page.rows() > 0 ? 1 : 0;
 }
 
@@ -293,7 +308,7 @@ uint64_t SparsePages::NewBytesBound(size_t keys) const {
   const uint64_t grown = std::max(BufferBytesBound(max_rows, 1) / 4, SparsePage::RowBytesBound(shape_)) +
                          SparsePage::kBufferSlack;
   const uint64_t one_by_one = keys * (grown + BufferBytesBound(max_rows, 2) - full);
-  const uint64_t together = BufferBytesBound(rows_ + keys, pages_with_rows_ + keys) - buffer_bytes_;
+  const uint64_t together = BufferBytesBound(rows_ + keys, pages_with_rows_ + keys) - needed_bytes_;
   return std::min(one_by_one, together) + SplitBytesBound(keys, SplitsBound(keys, rows_ + keys));
 }
 
@@ -311,12 +326,11 @@ uint64_t SparsePages::NewBytesBound(KeyView keys) const {
   uint64_t splits = 0;
   for (const auto& [page, count] : births) {
     const uint64_t rows = page->rows() + count;
-    if (rows <= SparsePage::MaxRows(shape_)) {
-      bytes += SparsePage::BufferBytes(shape_, SparsePage::CapacityFor(shape_, rows)) - page->buffer_bytes();
-    } else {
-      bytes += BufferBytesBound(rows, count + 1) - page->buffer_bytes();
-      splits += SplitsBound(count, rows);
-    }
+    const bool splits_it = rows > SparsePage::MaxRows(shape_);
+    if (splits_it) splits += SplitsBound(count, rows);
+    const uint64_t then = splits_it ? BufferBytesBound(rows, count + 1)
+                                    : SparsePage::BufferBytes(shape_, SparsePage::CapacityFor(shape_, rows));
+    bytes += then - std::min<uint64_t>(then, page->buffer_bytes());  // it may have grown ahead
   }
   return bytes + SplitBytesBound(born, splits);
 }

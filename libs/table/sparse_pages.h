@@ -5,6 +5,7 @@
 #include <deque>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "libs/table/directory.h"
 #include "libs/table/page_map.h"
@@ -46,12 +47,15 @@ class SparsePages final : public PageMap {
   // The same for the stride of these rows. REQUIRES: they are narrow.
   template <class Visit, class Take>
   size_t FindEachNarrow(KeyView keys, Visit visit, Take take) const;
-  // Sets refs[i] for the keys whose ref has no page yet. False if rows have got other numbers, which
-  // invalidates all refs.
-  bool BearMissing(KeyView keys, Lsn version, RowRef* refs);
-  // Adds the row of a key that has none to its page, after splitting the page if it is full. Returns the new
-  // row, and sets `renumbered` if others have got other numbers.
-  RowRef Bear(uint64_t key, uint64_t hash, bool& renumbered);
+  // Pages some of whose rows have got other numbers, or lie in another page now.
+  using Renumbered = absl::flat_hash_set<const Page*>;
+  // Sets refs[i] for the keys whose ref has no page yet. Refs to the pages in the result do not hold any
+  // more.
+  Renumbered BearMissing(KeyView keys, Lsn version, RowRef* refs);
+  // The row of a key; without a page if its page came with that version's updates.
+  RowRef FindOrBear(uint64_t key, uint64_t hash, Lsn version, Renumbered& renumbered);
+  // Adds the row of a key that has none to `page`, its page, which is split before if it is full.
+  RowRef Bear(SparsePage* page, uint64_t key, uint64_t hash, Renumbered& renumbered);
   void Split(SparsePage* page);
   // Runs `change` on a page and keeps the totals right.
   template <class Change>
@@ -76,6 +80,7 @@ class SparsePages final : public PageMap {
   Directory directory_;
   uint64_t rows_ = 0;
   uint64_t buffer_bytes_ = 0;
+  uint64_t needed_bytes_ = 0;  // SparsePage::needed_bytes() of all pages
   size_t pages_with_rows_ = 0;
 };
 

@@ -8,6 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "libs/ring/placement.h"
+#include "libs/table/page_memory.h"
 #include "libs/table/store.h"
 #include "libs/table/test_util.h"
 #include "libs/world/random.h"
@@ -167,6 +168,70 @@ TEST(StorePagesTest, BytesStayWithinTheirBound) {
     store.ForEachPage([&](const Page& page) { pages += page.buffer_bytes(); });
     EXPECT_GE(store.bytes(), pages);
     EXPECT_LE(store.bytes(), pages * 3 / 2 + (16 << 10));
+  }
+}
+
+// Gives no buffers; says whether memory is plenty.
+struct Plenty final : PageMemory {
+  Plenty() { UsePageMemory(this); }
+  ~Plenty() override { UsePageMemory(nullptr); }
+  std::byte* Allocate(size_t) override { return nullptr; }
+  bool Free(std::byte*) override { return false; }
+  bool plenty() const override { return now; }
+  bool now = false;
+};
+
+// Pages that grew while memory was plenty hold the same rows, within the same bounds from then on, and at
+// most some twice the memory.
+TEST(StorePagesTest, MemoryIsPlentyForAWhile) {
+  for (const Spread& spread : {Spread{1, 12'000, 0, 0}, Spread{16, 6'000, 6, 0}, Spread{64, 2'000, 0, 0},
+                               Spread{4'000, 100, 0, 0}, Spread{1, 7'000, 16, 33}}) {
+    world::SplitMix64 random(spread.keys);
+    Plenty memory;
+    TableStore tight(kTable, {.dim = spread.dim}, spread.ring_bits);
+    TableStore store(kTable, {.dim = spread.dim}, spread.ring_bits);
+    const std::vector<uint64_t> keys = KeysOfOneSegment(random, spread.keys, spread.ring_bits, spread.shared);
+    bool grew_ahead = false;
+    uint64_t version = 0;
+    for (size_t i = 0; i < keys.size();) {
+      const size_t count = std::min(keys.size() - i, 1 + world::Uniform(random, 300));
+      const KeyView batch = KeyView(keys).subview(i, count);
+      const std::vector<float> gradients(count * spread.dim, 1.0f);
+      ++version;
+      tight.Update(batch, gradients, Lsn(version));
+      const uint64_t bound = std::min(store.NewBytesBound(batch), store.NewBytesBound(count));
+      const uint64_t before = store.bytes();
+      memory.now = i < keys.size() / 3 || world::Chance(random, 0.3);
+      store.Update(batch, gradients, Lsn(version));
+      if (!memory.now) {
+        ASSERT_LE(store.bytes(), before + bound);
+        ASSERT_EQ(store.NewBytesBound(batch), 0u);
+      }
+      memory.now = false;
+      grew_ahead |= store.bytes() > tight.bytes();
+      ASSERT_LE(store.bytes(), tight.bytes() * 5 / 2 + kPageBytes);
+      ASSERT_EQ(store.Hash(), tight.Hash());
+      i += count;
+    }
+    EXPECT_TRUE(grew_ahead);
+  }
+}
+
+// Its room is filled, and is less than a page of as many rows has otherwise.
+TEST(StorePagesTest, APageThatGrewAheadGrowsWithinItsBound) {
+  world::SplitMix64 random(7);
+  Plenty memory;
+  TableStore store(kTable, {.dim = 1}, 0);
+  const std::vector<uint64_t> keys = KeysOfOneSegment(random, 2'100, 0);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const KeyView key = KeyView(keys).subview(i, 1);
+    const uint64_t bound = std::min(store.NewBytesBound(key), store.NewBytesBound(1));
+    const uint64_t before = store.bytes();
+    memory.now = i == 1'024;
+    store.Update(key, std::vector<float>{1.0f}, Lsn(i + 1));
+    if (!memory.now) {
+      ASSERT_LE(store.bytes(), before + bound) << i;
+    }
   }
 }
 

@@ -37,18 +37,20 @@ HugePages& HugePages::OfProcess() {
 std::byte* HugePages::Allocate(size_t bytes) {
   MutexLock lock(&mutex_);
   std::byte* const buffer = arenas_.Allocate(bytes);
-  NoteSpare();
+  NoteBytes();
   return buffer;
 }
 
 bool HugePages::Free(std::byte* buffer) {
   MutexLock lock(&mutex_);
   const bool ours = arenas_.Free(buffer);
-  NoteSpare();
+  NoteBytes();
   return ours;
 }
 
-void HugePages::NoteSpare() {
+void HugePages::NoteBytes() {
+  // Pages that lie on the heap are not counted.
+  held_.store(kernel_.has_none() ? UINT64_MAX : arenas_.held(), std::memory_order_relaxed);
   const uint64_t free = arenas_.held() - arenas_.used();
   spare_.store(free - std::min<uint64_t>(free, table::PageArenas::kArenaBytes), std::memory_order_relaxed);
 }

@@ -61,6 +61,22 @@ TEST(HugePagesTest, ManyArenasAreFewMappings) {
   for (std::byte* const buffer : buffers) EXPECT_TRUE(memory.Free(buffer));
 }
 
+TEST(HugePagesTest, MemoryIsPlentyUpToALimitForAWhile) {
+  HugePages memory;
+  std::vector<std::byte*> buffers{memory.Allocate(kPage)};
+  if (buffers.front() == nullptr) GTEST_SKIP() << "this kernel has no huge pages";
+  EXPECT_FALSE(memory.plenty());
+  {
+    const HugePages::PlentyBelow plenty(memory, 2 * table::PageArenas::kArenaBytes);
+    EXPECT_TRUE(memory.plenty());
+    while (memory.plenty()) buffers.push_back(memory.Allocate(kPage));
+    EXPECT_EQ(memory.bytes().held, 2 * table::PageArenas::kArenaBytes);
+    for (std::byte* const buffer : buffers) EXPECT_TRUE(memory.Free(buffer));
+    EXPECT_TRUE(memory.plenty());
+  }
+  EXPECT_FALSE(memory.plenty());
+}
+
 TEST(HugePagesTest, ThreadsShareThem) {
   HugePages memory;
   std::vector<std::thread> threads;

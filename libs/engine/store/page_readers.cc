@@ -19,12 +19,6 @@ absl::string_view View(const rocksdb::Slice& slice) {
   return {slice.data(), slice.size()};
 }
 
-rocksdb::ReadOptions Once() {
-  rocksdb::ReadOptions options;
-  options.fill_cache = false;  // nobody reads them again
-  return options;
-}
-
 }  // namespace
 
 absl::Status PageReaders::Run(int threads) {
@@ -37,7 +31,7 @@ absl::Status PageReaders::Run(int threads) {
 }
 
 void PageReaders::Work() {
-  const std::unique_ptr<rocksdb::Iterator> it(db_.NewIterator(Once(), pages_));
+  const std::unique_ptr<rocksdb::Iterator> it(db_.NewIterator(ReadOnce(), pages_));
   while (const std::optional<SegmentId> segment = Claim(*it)) Note(ReadSegment(*it, *segment));
 }
 

@@ -18,7 +18,6 @@
 // Replaces RocksDB's own function, which its library calls through the dynamic linker too. Debian builds
 // RocksDB for any amd64, so its version goes by tables, which took a twelfth of a shard's CPU time where
 // pushes are durable. Where a loader does not find this one the result is the same.
-// loader does not see this one the outcome is the same.
 namespace rocksdb::crc32c {
 uint32_t Extend(uint32_t crc, const char* data, size_t n) {
   return paceline::ExtendCrc32c(crc, {data, n});
@@ -57,6 +56,12 @@ void StopAtErrors(rocksdb::DBOptions& options) {
   options.listeners.push_back(std::make_shared<StaysFailed>());
   options.max_bgerror_resume_count = 0;
   options.info_log = std::make_shared<NoLog>();
+}
+
+rocksdb::ReadOptions ReadOnce() {
+  rocksdb::ReadOptions options;
+  options.fill_cache = false;
+  return options;
 }
 
 absl::Status Translated(const rocksdb::Status& status, absl::string_view whose, absl::string_view what) {

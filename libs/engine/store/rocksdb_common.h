@@ -19,11 +19,13 @@ namespace paceline::engine {
 // Debian's build, which has assertions enabled, ends the process when it writes to such a file. For the same
 // reason the database has no info log, which RocksDB would write regardless of errors; statuses report what
 // went wrong.
-// wrong is in the statuses.
 //
 // At the end of its write-ahead log RocksDB takes damage for a torn write and cuts it off with everything
 // after it. Before opening, the owner has checked that all synced data is there (marked_folder.h).
 void StopAtErrors(rocksdb::DBOptions& options);
+
+// For what is read from one end to the other and not again: it does not go into the cache.
+rocksdb::ReadOptions ReadOnce();
 
 // `whose`: the word that messages begin with. A full disk is kResourceExhausted, damage kDataLoss, the rest
 // kUnavailable.

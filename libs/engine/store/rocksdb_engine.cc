@@ -195,7 +195,7 @@ absl::Status RocksDbEngine::LoadBases(Reader& reader) {
 }
 
 absl::Status RocksDbEngine::LoadLog(Reader& reader) {
-  const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(rocksdb::ReadOptions(), log_));
+  const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(ReadOnce(), log_));
   for (it->SeekToFirst(); it->Valid(); it->Next()) {
     ABSL_ASSIGN_OR_RETURN(const uint64_t group, ParseGroupKey(ToView(it->key())));
     next_group_ = std::max(next_group_, group + 1);

@@ -37,30 +37,31 @@ absl::Status LoadLanes::OnRecord(engine::LogEntry entry) {
   ABSL_RETURN_IF_ERROR(lane.status);
   lane.waiting_bytes += bytes;
   lane.entries.push_back(std::move(entry));
-  lane.changed.SignalAll();
+  if (lane.entries.size() == 1) lane.changed.SignalAll();
   return absl::OkStatus();
 }
 
 void LoadLanes::Work(Lane& lane, engine::Reader& reader) {
   while (true) {
-    engine::LogEntry entry;
+    std::deque<engine::LogEntry> entries;
     {
       MutexLock lock(&lane.mutex);
       lane.changed.Await(&lane.mutex, [&lane]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
         return !lane.entries.empty() || lane.finished;
       });
       if (lane.entries.empty()) return;
-      entry = std::move(lane.entries.front());
-      lane.entries.pop_front();
+      entries.swap(lane.entries);
+      lane.waiting_bytes = 0;
+      lane.changed.SignalAll();
     }
-    const size_t bytes = entry.record.size();
-    const absl::Status status = reader.OnRecord(std::move(entry));
-    MutexLock lock(&lane.mutex);
-    lane.waiting_bytes -= bytes;
-    lane.changed.SignalAll();
-    if (status.ok()) continue;
-    lane.status = status;
-    return;
+    for (engine::LogEntry& entry : entries) {
+      const absl::Status status = reader.OnRecord(std::move(entry));
+      if (status.ok()) continue;
+      MutexLock lock(&lane.mutex);
+      lane.status = status;
+      lane.changed.SignalAll();
+      return;
+    }
   }
 }
 

@@ -15,8 +15,8 @@ namespace paceline::shard {
 // pages it gets on the thread that brings them, which may be several, each with a segment of its own
 // (Engine::LoadInParallel): a reader that gets more than one segment must allow that. Records come from one
 // thread, which reads on while each reader takes them on a thread of its own: to apply records costs several
-// times what it costs to read them. At most kWaitingMax bytes wait for each. After the first record nothing
-// else may come.
+// times what it costs to read them. At most kWaitingMax bytes wait for each, beside as many that it has
+// taken. After the first record nothing else may come.
 class LoadLanes final : public engine::Reader {
  public:
   static constexpr size_t kWaitingMax = size_t{8} << 20;

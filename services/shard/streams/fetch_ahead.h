@@ -9,13 +9,12 @@
 
 namespace paceline::shard {
 
-// Has the rows of a frame's parts fetched into the caches while parts before them are still taken or read,
+// Has the pages of a frame's parts fetched into the caches while parts before them are still taken or read,
 // one segment after the other. Lives on the executor of its segments, for one frame's parts.
 class FetchAhead {
  public:
-  // `with_slots`: the parts are updates.
-  FetchAhead(Context& context, TableId table, log::KeyForm form, bool with_slots)
-      : context_(context), table_(table), keys_(form == log::KeyForm::kKeys), ahead_(with_slots) {}
+  FetchAhead(Context& context, TableId table, log::KeyForm form)
+      : context_(context), table_(table), keys_(form == log::KeyForm::kKeys) {}
 
   // Call before part `i` of `count` is taken or read. `segment_of(i)` and `bytes_of(i)` are the segment of a
   // part and its keys.
@@ -28,7 +27,7 @@ class FetchAhead {
       // A part of many keys fetches them side by side by itself.
       if (keys.size() <= kFewKeys) context_.host(segment_of(next_)).Foresee(table_, keys, ahead_);
     }
-    ahead_.Fetch();
+    ahead_.Restart();
   }
 
  private:

@@ -173,7 +173,7 @@ void PullOp::HandOut() {
         }
         const absl::Time now = self->context_.clock().Now();
         if (self->cancelled()) return;
-        FetchAhead ahead(self->context_, self->table_->id, self->form_, /*with_slots=*/false);
+        FetchAhead ahead(self->context_, self->table_->id, self->form_);
         const auto slice = [&](size_t n) -> const Slice& { return self->slices_[mine[n]]; };
         for (size_t i = 0; i < mine.size(); ++i) {
           ahead.Before(

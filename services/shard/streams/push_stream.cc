@@ -200,7 +200,7 @@ void PushStream::HandOut(std::vector<RoutedPart> parts, TableId table, const std
       [this, ticket, read, frame = frame_, table](const std::vector<RoutedPart>& mine) {
         const absl::Time now = context_.clock().Now();
         ticket->Taken(now);
-        FetchAhead ahead(context_, table, mine.front().part.update.form, /*with_slots=*/true);
+        FetchAhead ahead(context_, table, mine.front().part.update.form);
         for (size_t i = 0; i < mine.size(); ++i) {
           const RoutedPart& part = mine[i];
           ahead.Before(
