@@ -66,9 +66,9 @@ struct ClientOptions {
   uint64_t unacknowledged_bytes_max = uint64_t{64} << 20;
 
   // Memory for rows that were pulled and may be read again. A later Pull takes a cached row that still meets
-  // its bound from here, without asking a shard. A row counts with its values and some 130 bytes more. One
-  // cache serves all tables of the client; when it is full, rows that were not read lately go. 0: no cache.
-  // Table::Pull says which reads it serves.
+  // its bound from here, without asking a shard. A row counts with its values and some 75 bytes more,
+  // or 130 if it was pulled alone. One cache serves all tables of the client; when it is full, rows that were
+  // not read lately go. 0: no cache. Table::Pull says which reads it serves.
   uint64_t cache_bytes_max = uint64_t{64} << 20;
 
   // The most bytes of a slice, 4,096 to 1,032,192: the client cuts pushes into frames of so many bytes, and

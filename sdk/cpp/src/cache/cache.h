@@ -19,6 +19,8 @@
 #include "libs/world/clock.h"
 #include "sdk/cpp/src/cache/cache_sample.h"
 #include "sdk/cpp/src/cache/cache_trial.h"
+#include "sdk/cpp/src/cache/row_table.h"
+#include "sdk/cpp/src/cache/stamps.h"
 #include "sdk/cpp/src/push/batch.h"
 
 namespace paceline::sdk {
@@ -118,16 +120,19 @@ class ClockCounts {
 // until an update brings it, even if it was pulled meanwhile. A row that is sent for some `staleness` clocks
 // without being read leaves the set.
 //
-// **Size.** At most `bytes_max`, counting some 130 bytes for each row beside its values. Beyond that the
-// cache evicts rows by the second-chance algorithm (CLOCK; Corbató 1968), first those that are too old for
-// the bound of their table's last read. Pushes that are kept to be applied again may take a quarter as much
-// beside that.
+// **Size.** At most `bytes_max`, counting 72 bytes for each row beside its values, and 60 for each stamp:
+// what the rows of one part of an answer are as of, however many they are. Beyond that the cache evicts rows
+// by the second-chance algorithm (CLOCK; Corbató 1968), first those that are too old for the bound of their
+// table's last read. Pushes that are kept to be applied again may take a quarter as much beside that, and
+// each table with rows the rest of its last chunks: a few MiB once it has had that much.
 //
 // **Paying.** The cache measures what its work costs and what a pull costs, and suspends a table whose hits
 // do not pay for it (cache_trial.h). While it does not keep the rows of a table, pushes to it are only noted:
 // an answer to a pull that was under way then adds no row that may lack one.
 //
-// Cost: a row read, pushed or put is one probe of a hash table and its copy; batches prefetch the memory.
+// Cost: a row read, pushed or put is one probe of a hash table and its copy; batches prefetch the memory. A
+// hit touches one line of the index and those of the values (row_table.h): what else a read must know of the
+// row is judged once for all rows of a stamp (stamps.h).
 class RowCache {
  public:
   // `bytes_max` 0: off. The cache keeps nothing and finds nothing. `clock` measures its work, and must
@@ -135,7 +140,6 @@ class RowCache {
   explicit RowCache(uint64_t bytes_max, uint64_t trial_rows = CacheTrial::kRows,
                     const world::Clock* clock = nullptr)
       : bytes_max_(bytes_max), trial_rows_(trial_rows), clock_(clock) {}
-  ~RowCache();
   RowCache(const RowCache&) = delete;
   RowCache& operator=(const RowCache&) = delete;
 
@@ -145,7 +149,7 @@ class RowCache {
     constexpr uint32_t kRangeDimMin = 32;
     return !ranges || dim >= kRangeDimMin;
   }
-  uint64_t bytes() const { return bytes_; }
+  uint64_t bytes() const { return row_bytes_ + stamps_.bytes(); }
   uint64_t rows() const { return ring_.size(); }
 
   // -- reads --
@@ -235,29 +239,10 @@ class RowCache {
   void Watch(CacheWatcher* watcher) { watcher_ = watcher; }
 
  private:
-  struct Rows;
-  // Followed by the row's values.
-  struct Row {
-    uint64_t key = 0;
-    Rows* rows = nullptr;
-    Epoch epoch;
-    Lsn version;
-    Clock min_clock = 0;
-    PartNumber own = 0;
-    PartNumber pushed = 0;
-    SegmentId segment;
-    uint32_t place = 0;           // in ring_
-    uint32_t set = 0;             // the change that puts it into the set; 0: none, kQueued: one not taken yet
-    bool has_values : 1 = false;  // false: only `pushed` is known
-    bool has_own : 1 = false;     // the values hold every push up to `pushed`
-    bool used : 1 = false;        // since the CLOCK hand last passed
-    bool told : 1 = false;        // each change since its version is told of, as long as the set is there
-    uint8_t unread : 3 = 0;       // how often it was sent since it was read, or fetched
-    bool keeps_own : 1 = false;   // its pushes since `own` are in Rows::own_pushes
-    bool due : 1 = false;         // an update has left it out, and none has brought it since
+  using Entry = RowTable::Entry;
+  using Rest = RowTable::Rest;
+  using Row = RowTable::Row;
 
-    float* values() { return reinterpret_cast<float*>(this + 1); }
-  };
   // Describes the rows of one table in one segment that were read as of `epoch` and a version in begin ..
   // end: they hold all records up to `end`. See "Refreshing".
   struct Chain {
@@ -266,21 +251,20 @@ class RowCache {
     Lsn begin;
     Lsn end;
     Clock min_clock = 0;
-    PartNumber own = 0;
-    bool asked = false;   // a refresh is under way
-    uint32_t wanted = 0;  // rows that were too old since the last refresh
-    uint32_t cost = 0;    // rows that the last refresh brought
-    uint32_t saved = 0;   // rows that were read since and would have been too old without it
-    uint32_t pause = 0;   // clocks without a refresh, after one that did not pay; doubles
-    Clock resume_at = 0;  // refreshes resume with reads at this bound
+    uint32_t stamp = Stamps::kNone;  // of the end
+    bool asked = false;              // a refresh is under way
+    uint32_t wanted = 0;             // rows that were too old since the last refresh
+    uint32_t cost = 0;               // rows that the last refresh brought
+    uint32_t saved = 0;              // rows that were read since and would have been too old without it
+    uint32_t pause = 0;              // clocks without a refresh, after one that did not pay; doubles
+    Clock resume_at = 0;             // refreshes resume with reads at this bound
   };
   // The rows of one table in one segment that its shard tells of. See "Being told".
   struct Set {
     bool there = false;  // an update has come, and each one since followed the one before
     Epoch epoch;
     Lsn end;  // of the last update, as what follows
-    Clock min_clock = 0;
-    PartNumber own = 0;
+    uint32_t stamp = Stamps::kNone;
     uint32_t first = 1;  // rows of earlier changes are not in it any more
     uint32_t known = 0;  // the last change that an update knew
     std::deque<std::pair<uint32_t, std::vector<uint64_t>>> asked;  // later changes, and their keys
@@ -306,12 +290,15 @@ class RowCache {
     bool pushed_late = false;   // no rows are kept (OnLatePush)
     const uint32_t unread_max;  // a row that was sent so often without being read leaves its set
     table::RuleKernel kernel;
-    absl::flat_hash_map<uint64_t, Row*> index;                         // by key
-    Clock bound = 0;                                                   // of the newest read
-    uint32_t pulls = 0;                                                // under way
-    std::vector<Chain> chains;                                         // by segment
-    std::vector<Set> sets;                                             // by segment
-    absl::flat_hash_map<const Row*, std::vector<OwnPush>> own_pushes;  // oldest first
+    RowTable held;
+    Clock bound = 0;                                                 // of the newest read
+    uint32_t pulls = 0;                                              // under way
+    std::vector<Chain> chains;                                       // by segment
+    std::vector<Set> sets;                                           // by segment
+    absl::flat_hash_map<uint64_t, std::vector<OwnPush>> own_pushes;  // by key, oldest first
+    CacheBound judged_bound;                                         // what stamps were judged for,
+    uint64_t judged_after = 0;                                       // as of so many changes,
+    uint64_t judging = 0;                                            // by this judging
     CacheTrial trial;
     CacheSample sample;              // empty unless the table is sampled
     std::vector<PartNumber> passed;  // by segment: the newest push while the rows were not kept
@@ -319,6 +306,7 @@ class RowCache {
   // What holds for all rows of a part that was served.
   struct Served {
     const wire::Certificate& certificate;
+    uint32_t stamp = Stamps::kNone;
     PartNumber pushed = 0;   // a row that is not cached may lack a push up to this one
     bool overtaken = false;  // a refresh has overtaken the answer on another stream
   };
@@ -330,8 +318,13 @@ class RowCache {
     PartNumber forgotten = 0;  // a push up to this one may have touched a key that is not cached
   };
   struct Touched {
-    Row* row = nullptr;
+    Entry* entry = nullptr;
     uint32_t at = 0;  // row of the piece
+  };
+  // A row, as the CLOCK hand comes to it.
+  struct Held {
+    Rows* rows = nullptr;
+    uint64_t key = 0;
   };
 
   Rows* Find(TableId table) const;
@@ -342,28 +335,52 @@ class RowCache {
   void ReadRows(const TableInfo& table, const CacheBound& bound, KeyAt key_at, PlaceAt place_at,
                 uint32_t from, uint32_t to, float* out, std::vector<uint32_t>& missing, ClockCounts& hits,
                 std::vector<uint32_t>* old);
+  // -- cache_hits.cc --
+  // Stamps are judged once, until the bound changes, or what they are judged by. One is good if it is valid
+  // and in bound, and nothing brings its rows up: they are fit, but for own pushes.
+  void JudgeFor(Rows& rows, const CacheBound& bound);
+  bool IsGood(const Rows& rows, const Entry& entry) const {
+    return stamps_.judged(static_cast<uint32_t>(entry.stamp)).good_in == rows.judging;
+  }
+  void Judge(const Rows& rows, const Entry& entry, const CacheBound& bound);
+  // Looks closely: the row is fit, once it is as new as it can be.
+  bool FitNow(Rows& rows, Entry& entry, const CacheBound& bound);
+  bool Fit(const Entry& entry, const CacheBound& bound) const;
+  static bool InBound(const Stamp& stamp, const CacheBound& bound);
+  // False: a later epoch has begun before that version, or may have.
+  bool Valid(SegmentId segment, Epoch epoch, Lsn version) const;
+  bool Valid(const Stamp& stamp) const { return Valid(stamp.segment, stamp.epoch, stamp.version); }
+  bool TooOld(Rows& rows, const Entry& entry) const;
+  void Report(const Rows& rows, const Row& row);
+
   // -- cache_refresh.cc --
   static Chain& ChainOf(Rows& rows, SegmentId segment);
-  static bool InChain(const Row& row);
+  // The stamp is that of rows in its segment's chain.
+  static bool InChain(const Rows& rows, const Stamp& stamp);
   // Makes the row current as of the end of its chain, or of the last update of its set.
-  static void BringUp(Row& row);
+  void BringUp(Rows& rows, Entry& entry);
+  void BringTo(Rows& rows, Entry& entry, uint32_t stamp);
   // True: the row is not fit, but a refresh may make it so, and is wanted now.
-  bool WantsRefresh(const Row& row, const CacheBound& bound);
-  void PutChanged(Rows& rows, uint64_t key, const wire::Certificate& certificate, CordReader& values);
+  bool WantsRefresh(Rows& rows, const Entry& entry, const CacheBound& bound);
+  void PutChanged(Rows& rows, uint64_t key, const wire::Certificate& certificate, uint32_t stamp,
+                  CordReader& values);
   static void Pause(Chain& chain, Clock bound);
   // -- cache_sets.cc --
   static constexpr uint32_t kQueued = UINT32_MAX;
   static Set& SetOf(Rows& rows, SegmentId segment);
-  static bool InSet(const Row& row, const Set& set) {
-    return row.set != 0 && row.set != kQueued && row.set >= set.first;
+  static bool InSet(const Rest& rest, const Set& set) {
+    return rest.set != 0 && rest.set != kQueued && rest.set >= set.first;
   }
-  static bool IsTold(const Row& row);
-  static void BringUpTold(Row& row);
+  // What a row of this stamp needs to be told of.
+  static bool InUpdates(const Rows& rows, const Stamp& stamp);
+  bool IsTold(Rows& rows, const Entry& entry) const;
+  void BringUpTold(Rows& rows, Entry& entry);
   // The row was fetched: it is in the set, or joins it.
-  void Join(Rows& rows, Row& row);
-  static void ForgetEvicted(const Rows& rows, Set& set);
-  void Leave(Row& row);
-  void PutTold(Rows& rows, Set& set, uint64_t key, const wire::Certificate& certificate, CordReader& values);
+  void Join(Rows& rows, const Row& row);
+  static void ForgetEvicted(Rows& rows, Set& set);
+  void Leave(Rows& rows, const Row& row);
+  void PutTold(Rows& rows, Set& set, uint64_t key, const wire::Certificate& certificate, uint32_t stamp,
+               CordReader& values);
   static void TakeLeaving(Rows& rows, absl::FunctionRef<bool(SegmentId)> mine, SetChange& change);
   static void TakeJoining(Rows& rows, absl::FunctionRef<bool(SegmentId)> mine, SetChange& change);
   // An update has left the row out.
@@ -371,21 +388,17 @@ class RowCache {
   void Know(Rows& rows, Set& set, uint32_t number, const wire::Certificate& certificate, Lsn after);
   void EndSet(Set& set);
   // Under rules that add up, a row of an update that lacks pushes gets them again.
-  void KeepOwn(Rows& rows, Row& row, const char* gradient, PartNumber number);
-  void ApplyOwn(Rows& rows, Row& row);
-  void ForgetOwn(Rows& rows, Row& row, PartNumber upto);
-  bool Fit(const Row& row, const CacheBound& bound) const;
-  // False: a later epoch has begun before that version, or may have.
-  bool Valid(SegmentId segment, Epoch epoch, Lsn version) const;
-  bool TooOld(const Row& row) const;
+  void KeepOwn(Rows& rows, const Row& row, const char* gradient, PartNumber number);
+  void ApplyOwn(Rows& rows, const Row& row);
+  void ForgetOwn(Rows& rows, uint64_t key, PartNumber upto);
 
+  // -- cache_pushes.cc --
   // The cached rows of `piece`, with the place of their values in it; `absent` if some are not cached.
-  std::vector<Touched> Touch(const Rows& rows, const Batch& batch, const Batch::Piece& piece,
-                             bool* absent) const;
+  std::vector<Touched> Touch(Rows& rows, const Batch& batch, const Batch::Piece& piece, bool* absent) const;
   void Apply(Rows& rows, const std::vector<Touched>& touched, const char* gradients, PartNumber number);
-  void ApplyOne(Rows& rows, Row& row, const char* gradient, PartNumber number);
+  void ApplyOne(Rows& rows, const Row& row, const char* gradient, PartNumber number);
   void Remember(Rows& rows, const Batch& batch, const Batch::Piece& piece, PartNumber number);
-  static std::vector<Touched> TouchKeys(const Rows& rows, const Batch& batch, const Batch::Piece& piece,
+  static std::vector<Touched> TouchKeys(Rows& rows, const Batch& batch, const Batch::Piece& piece,
                                         bool* absent);
   Served ServedOf(Rows& rows, const wire::Certificate& certificate);
   void PutKeys(Rows& rows, const Batch& batch, const Batch::Piece& piece, const Served& served,
@@ -403,12 +416,28 @@ class RowCache {
   std::optional<absl::Time> Start(uint64_t rows);
   void Stop(const std::optional<absl::Time>& began, uint64_t rows, RowCost& cost) const;
 
-  // nullptr: there is no room.
-  Row* Add(Rows& rows, uint64_t key, SegmentId segment);
-  bool Full(const Rows& rows) const { return bytes_ + BytesOf(rows) > bytes_max_; }
+  // -- cache_room.cc --
+  const Stamp& StampOf(const Entry& entry) const { return stamps_[static_cast<uint32_t>(entry.stamp)]; }
+  void SetStamp(Entry& entry, uint32_t stamp) {
+    if (stamp != Stamps::kNone) stamps_.Hold(stamp);
+    stamps_.Release(static_cast<uint32_t>(entry.stamp));
+    entry.stamp = stamp;
+  }
+  void VoidValues(Entry& entry) {
+    SetStamp(entry, Stamps::kNone);
+    entry.has_own = false;
+  }
+  // No row: there is no room.
+  Row Add(Rows& rows, uint64_t key, SegmentId segment);
+  bool Full(const Rows& rows) const {
+    return bytes() + BytesOf(rows) > bytes_max_ || ring_.size() >= RowTable::kRowsMax;
+  }
   static uint64_t BytesOf(const Rows& rows);
   bool EvictOne();
-  void Remove(Row& row);
+  // Makes room for what has come beside rows.
+  void Trim();
+  // REQUIRES: the hand points at the row.
+  void Remove(Rows& rows, const Row& row);
   // Removes all rows of the table.
   void Clear(Rows& rows);
   // Notes that a row put for a key that is not cached may lack a push up to `number`.
@@ -417,10 +446,12 @@ class RowCache {
   const uint64_t bytes_max_;
   const uint64_t trial_rows_;
   const world::Clock* const clock_;
-  uint64_t bytes_ = 0;
+  uint64_t row_bytes_ = 0;  // of all rows, without their stamps
   absl::flat_hash_map<TableId, std::unique_ptr<Rows>> tables_;
   std::vector<Newest> newest_;  // by segment
-  std::vector<Row*> ring_;      // all rows, owned
+  Stamps stamps_;
+  uint64_t changes_ = 1;    // of epochs, chains and sets, by which stamps are judged
+  std::vector<Held> ring_;  // all rows
   size_t hand_ = 0;
   CacheWatcher* watcher_ = nullptr;
   uint32_t set_changes_ = 0;  // the number of the last one

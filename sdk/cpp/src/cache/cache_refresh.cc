@@ -1,5 +1,6 @@
 // Rows that have not changed stay fit: chains of answers to "what has changed since?".
 #include <algorithm>
+#include <utility>
 
 #include "libs/base/little_endian.h"
 #include "sdk/cpp/src/cache/cache.h"
@@ -20,34 +21,37 @@ RowCache::Chain& RowCache::ChainOf(Rows& rows, SegmentId segment) {
   return rows.chains[segment.v];
 }
 
-bool RowCache::InChain(const Row& row) {
-  const std::vector<Chain>& chains = row.rows->chains;
-  if (row.segment.v >= chains.size()) return false;
-  const Chain& chain = chains[row.segment.v];
-  return chain.there && row.has_values && row.epoch == chain.epoch && row.version >= chain.begin;
+bool RowCache::InChain(const Rows& rows, const Stamp& stamp) {
+  if (stamp.segment.v >= rows.chains.size()) return false;
+  const Chain& chain = rows.chains[stamp.segment.v];
+  return chain.there && stamp.epoch == chain.epoch && stamp.version >= chain.begin;
 }
 
 // The client's own pushes that the end of the chain covers have not changed the row either: otherwise it
 // would have been among the changes. So the values stay, including pushes applied here.
-void RowCache::BringUp(Row& row) {
-  if (row.rows->told) return BringUpTold(row);
-  if (!InChain(row)) return;
-  Chain& chain = row.rows->chains[row.segment.v];
-  if (row.version >= chain.end) return;
-  if (row.min_clock < row.rows->bound && chain.min_clock >= row.rows->bound) ++chain.saved;
-  row.version = chain.end;
-  row.min_clock = chain.min_clock;
-  row.own = chain.own;
-  row.has_own = row.has_own || row.own >= row.pushed;
+void RowCache::BringUp(Rows& rows, Entry& entry) {
+  if (rows.told) return BringUpTold(rows, entry);
+  const Stamp& stamp = StampOf(entry);
+  if (!entry.has_values() || !InChain(rows, stamp)) return;
+  Chain& chain = rows.chains[stamp.segment.v];
+  if (stamp.version >= chain.end) return;
+  if (stamp.min_clock < rows.bound && chain.min_clock >= rows.bound) ++chain.saved;
+  BringTo(rows, entry, chain.stamp);
 }
 
-bool RowCache::WantsRefresh(const Row& row, const CacheBound& bound) {
-  if (bound.exact || row.rows->aggregated || !row.has_values || row.min_clock >= bound.min_clock)
+void RowCache::BringTo(Rows& rows, Entry& entry, uint32_t stamp) {
+  SetStamp(entry, stamp);
+  entry.has_own = entry.has_own || stamps_[stamp].own >= rows.held.RestOf(entry).pushed;
+}
+
+bool RowCache::WantsRefresh(Rows& rows, const Entry& entry, const CacheBound& bound) {
+  const Stamp& stamp = StampOf(entry);
+  if (bound.exact || rows.aggregated || !entry.has_values() || stamp.min_clock >= bound.min_clock)
     return false;
-  Chain& chain = ChainOf(*row.rows, row.segment);
+  Chain& chain = ChainOf(rows, stamp.segment);
   if (chain.asked || bound.min_clock < chain.resume_at) return false;
-  const bool goes_on = chain.there && chain.epoch == newest_[row.segment.v].epoch;
-  if (goes_on && !InChain(row)) return false;
+  const bool goes_on = chain.there && chain.epoch == newest_[stamp.segment.v].epoch;
+  if (goes_on && !InChain(rows, stamp)) return false;
   ++chain.wanted;
   return goes_on;
 }
@@ -91,11 +95,13 @@ void RowCache::OnChanges(const TableInfo& table, const wire::Certificate& certif
   const bool same = chain.there && chain.epoch == certificate.epoch;
   if (chain.there && certificate.epoch < chain.epoch) return;
   if (same && certificate.version < chain.end) return;
+  uint32_t stamp = Stamps::kNone;
   if (same && count.has_value()) {
     if (since < chain.begin || since > chain.end) return;  // what came between is not known
+    stamp = stamps_.Make(certificate);
     CordReader reader(values);
     for (uint32_t i = 0; i < *count; ++i) {
-      PutChanged(*rows, LoadU64(keys.data() + i * sizeof(uint64_t)), certificate, reader);
+      PutChanged(*rows, LoadU64(keys.data() + i * sizeof(uint64_t)), certificate, stamp, reader);
     }
     if (chain.cost > chain.saved + kRowsMin) {
       Pause(chain, rows->bound);
@@ -105,6 +111,7 @@ void RowCache::OnChanges(const TableInfo& table, const wire::Certificate& certif
     chain.cost = *count;
   } else {
     if (same) Pause(chain, rows->bound);
+    stamp = stamps_.Make(certificate);
     chain.there = true;
     chain.epoch = certificate.epoch;
     chain.begin = certificate.version;
@@ -113,30 +120,29 @@ void RowCache::OnChanges(const TableInfo& table, const wire::Certificate& certif
   chain.saved = 0;
   chain.end = certificate.version;
   chain.min_clock = certificate.min_clock;
-  chain.own = certificate.own;
+  stamps_.Release(std::exchange(chain.stamp, stamp));
+  ++changes_;
+  Trim();
 }
 
 // Of the rows that have changed, the cache keeps only those that were read before.
-void RowCache::PutChanged(Rows& rows, uint64_t key, const wire::Certificate& certificate,
+void RowCache::PutChanged(Rows& rows, uint64_t key, const wire::Certificate& certificate, uint32_t stamp,
                           CordReader& values) {
   const size_t row_bytes = rows.dim * sizeof(float);
-  const auto it = rows.index.find(key);
-  if (it == rows.index.end()) return values.Skip(row_bytes);
-  Row& row = *it->second;
-  BringUp(row);  // as of the chain's end before this answer
-  const bool newer = row.epoch == certificate.epoch && row.version >= certificate.version;
-  if (row.has_values && newer) return values.Skip(row_bytes);
-  if (certificate.own < row.pushed && !rows.aggregated) {
+  const Row row = rows.held.Find(key);
+  if (!row) return values.Skip(row_bytes);
+  BringUp(rows, *row.entry);  // as of the chain's end before this answer
+  const Stamp& before = StampOf(*row.entry);
+  const bool newer = before.epoch == certificate.epoch && before.version >= certificate.version;
+  if (row.entry->has_values() && newer) return values.Skip(row_bytes);
+  if (certificate.own < row.rest->pushed && !rows.aggregated) {
     // The answer lacks a push, the row lacks the change.
-    row.has_values = row.has_own = false;
+    VoidValues(*row.entry);
     return values.Skip(row_bytes);
   }
-  values.Read(reinterpret_cast<char*>(row.values()), row_bytes);
-  row.epoch = certificate.epoch;
-  row.version = certificate.version;
-  row.min_clock = certificate.min_clock;
-  row.own = certificate.own;
-  row.has_values = row.has_own = true;
+  values.Read(reinterpret_cast<char*>(row.values), row_bytes);
+  SetStamp(*row.entry, stamp);
+  row.entry->has_own = true;
 }
 
 void RowCache::OnRefreshEnded(const TableInfo& table, const Batch& batch) {

@@ -1,6 +1,6 @@
 // The memory of rows: who gets some, and who has to go.
 #include <algorithm>
-#include <new>
+#include <utility>
 
 #include "sdk/cpp/src/cache/cache.h"
 #include "sdk/cpp/src/session/table_info.h"
@@ -8,56 +8,52 @@
 namespace paceline::sdk {
 namespace {
 
-// The cost of a row besides its values: the allocator's overhead, its place in the index (at the table's
-// average load) and in the ring.
-constexpr size_t kBytesAround = 56;
+// A row's place in the ring, on average.
+constexpr uint64_t kHeldBytes = 22;
+
+// So many rows ahead of the hand are asked for.
+constexpr size_t kAhead = 8;
 
 }  // namespace
 
-RowCache::~RowCache() {
-  for (Row* row : ring_) ::operator delete(row);
-}
-
 uint64_t RowCache::BytesOf(const Rows& rows) {
-  return sizeof(Row) + rows.dim * sizeof(float) + kBytesAround;
+  return RowTable::RowBytes(rows.dim) + kHeldBytes;
 }
 
-RowCache::Row* RowCache::Add(Rows& rows, uint64_t key, SegmentId segment) {
-  if (BytesOf(rows) > bytes_max_) return nullptr;
+RowCache::Row RowCache::Add(Rows& rows, uint64_t key, SegmentId segment) {
+  if (BytesOf(rows) > bytes_max_) return {};
   bool evicted = false;
   for (; Full(rows); evicted = true) {
-    if (!EvictOne()) return nullptr;
+    if (!EvictOne()) return {};
   }
-  bytes_ += BytesOf(rows);
-  Row* row = new (::operator new(sizeof(Row) + rows.dim * sizeof(float))) Row{};
-  row->key = key;
-  row->rows = &rows;
-  row->segment = segment;
-  row->place = static_cast<uint32_t>(ring_.size());
-  ring_.push_back(row);
+  row_bytes_ += BytesOf(rows);
+  ring_.push_back({.rows = &rows, .key = key});
   // In the evicted row's place, behind the hand, which comes to it last.
-  if (evicted && hand_ < ring_.size()) {
-    std::swap(ring_[hand_], ring_.back());
-    std::swap(ring_[hand_]->place, ring_.back()->place);
-    ++hand_;
-  }
-  rows.index.emplace(key, row);
-  return row;
+  if (evicted && hand_ < ring_.size()) std::swap(ring_[hand_++], ring_.back());
+  return rows.held.Add(key, segment);
 }
 
 bool RowCache::EvictOne() {
   // Once around takes every second chance, so the second time finds one.
   for (size_t looked = 0; looked <= ring_.size() && !ring_.empty(); ++looked) {
     if (hand_ >= ring_.size()) hand_ = 0;
-    Row& row = *ring_[hand_];
-    if (!row.used || TooOld(row)) {
-      Remove(row);
+    if (const size_t ahead = hand_ + kAhead; ahead < ring_.size()) {
+      ring_[ahead].rows->held.PrefetchEntry(ring_[ahead].key);
+    }
+    Rows& rows = *ring_[hand_].rows;
+    const Row row = rows.held.Find(ring_[hand_].key);
+    if (!row.entry->used || TooOld(rows, *row.entry)) {
+      Remove(rows, row);
       return true;
     }
-    row.used = false;
+    row.entry->used = false;
     ++hand_;
   }
   return false;
+}
+
+void RowCache::Trim() {
+  while (bytes() > bytes_max_ && EvictOne()) ++hand_;  // beyond the newest row, which took the place
 }
 
 void RowCache::Forget(SegmentId segment, PartNumber number) {
@@ -73,38 +69,32 @@ void RowCache::Clear(Rows& rows) {
     EndSet(set);
     set.joining.clear();
   }
-  size_t kept = 0;
-  for (Row* row : ring_) {
-    if (row->rows != &rows) {
-      row->place = static_cast<uint32_t>(kept);
-      ring_[kept++] = row;
-      continue;
-    }
-    Forget(row->segment, row->pushed);
-    Leave(*row);
-    ForgetOwn(rows, *row, UINT64_MAX);
-    bytes_ -= BytesOf(rows);
-    ::operator delete(row);
-  }
-  ring_.resize(kept);
-  rows.index = {};  // its memory too
+  rows.held.ForEach([&](const Row& row) {
+    Forget(row.rest->segment, row.rest->pushed);
+    Leave(rows, row);
+    ForgetOwn(rows, row.entry->key, UINT64_MAX);
+    SetStamp(*row.entry, Stamps::kNone);
+  });
+  row_bytes_ -= rows.held.size() * BytesOf(rows);
+  rows.held.Clear();
+  std::erase_if(ring_, [&](const Held& held) { return held.rows == &rows; });
   rows.sample.Clear();
+  ++changes_;
 }
 
 void RowCache::ForgetRows(const TableInfo& table) {
   if (Rows* rows = Find(table.id)) Clear(*rows);
 }
 
-void RowCache::Remove(Row& row) {
-  Forget(row.segment, row.pushed);
-  Leave(row);
-  ForgetOwn(*row.rows, row, UINT64_MAX);
-  row.rows->index.erase(row.key);
-  bytes_ -= BytesOf(*row.rows);
-  ring_.back()->place = row.place;
-  ring_[row.place] = ring_.back();
+void RowCache::Remove(Rows& rows, const Row& row) {
+  Forget(row.rest->segment, row.rest->pushed);
+  Leave(rows, row);
+  ForgetOwn(rows, row.entry->key, UINT64_MAX);
+  SetStamp(*row.entry, Stamps::kNone);
+  rows.held.Remove(*row.entry);
+  row_bytes_ -= BytesOf(rows);
+  ring_[hand_] = ring_.back();
   ring_.pop_back();
-  ::operator delete(&row);
 }
 
 }  // namespace paceline::sdk

@@ -1,6 +1,7 @@
 // Rows that shards tell of: sets, and the updates of them.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "libs/base/little_endian.h"
 #include "libs/base/planted.h"
@@ -35,63 +36,65 @@ RowCache::Set& RowCache::SetOf(Rows& rows, SegmentId segment) {
   return rows.sets[segment.v];
 }
 
-bool RowCache::IsTold(const Row& row) {
-  const std::vector<Set>& sets = row.rows->sets;
-  if (!row.told || row.segment.v >= sets.size()) return false;
-  const Set& set = sets[row.segment.v];
-  return set.there && InSet(row, set) && row.has_values && row.epoch == set.epoch;
+bool RowCache::InUpdates(const Rows& rows, const Stamp& stamp) {
+  if (stamp.segment.v >= rows.sets.size()) return false;
+  const Set& set = rows.sets[stamp.segment.v];
+  return set.there && stamp.epoch == set.epoch;
+}
+
+bool RowCache::IsTold(Rows& rows, const Entry& entry) const {
+  if (!entry.told || !entry.has_values() || !InUpdates(rows, StampOf(entry))) return false;
+  return InSet(rows.held.RestOf(entry), rows.sets[StampOf(entry).segment.v]);
 }
 
 // As with a chain: own pushes that the last update covers have not changed the row beside what it tells.
-void RowCache::BringUpTold(Row& row) {
-  if (!IsTold(row)) return;
-  const Set& set = row.rows->sets[row.segment.v];
-  if (row.version >= set.end) return;
-  row.version = set.end;
-  row.min_clock = set.min_clock;
-  row.own = set.own;
-  row.has_own = row.has_own || row.own >= row.pushed;
+void RowCache::BringUpTold(Rows& rows, Entry& entry) {
+  if (!IsTold(rows, entry)) return;
+  const Set& set = rows.sets[StampOf(entry).segment.v];
+  if (StampOf(entry).version < set.end) BringTo(rows, entry, set.stamp);
 }
 
-void RowCache::Join(Rows& rows, Row& row) {
-  Set& set = SetOf(rows, row.segment);
-  row.unread = 0;
-  if (row.set == kQueued) return;
-  if (InSet(row, set)) {
+void RowCache::Join(Rows& rows, const Row& row) {
+  Entry& entry = *row.entry;
+  Rest& rest = *row.rest;
+  Set& set = SetOf(rows, rest.segment);
+  entry.unread = 0;
+  if (rest.set == kQueued) return;
+  if (InSet(rest, set)) {
     // What an update told of it when it had an older version, or none, is not in this one.
-    row.told =
-        !row.due && row.set <= set.known && set.there && row.epoch == set.epoch && row.version >= set.end;
+    const Stamp& stamp = StampOf(entry);
+    entry.told = !entry.due && rest.set <= set.known && InUpdates(rows, stamp) && stamp.version >= set.end;
     return;
   }
-  row.told = row.due = false;
-  row.set = 0;
+  entry.told = entry.due = false;
+  rest.set = 0;
   if (rows.bound < set.resume_at) return;
-  row.set = kQueued;
-  if (set.joining.empty()) sets_changed_.push_back(row.segment);
-  set.joining.push_back(row.key);
-  if (set.joining.size() > 2 * rows.index.size() + kJoiningSpare) ForgetEvicted(rows, set);
+  rest.set = kQueued;
+  if (set.joining.empty()) sets_changed_.push_back(rest.segment);
+  set.joining.push_back(entry.key);
+  if (set.joining.size() > 2 * uint64_t{rows.held.size()} + kJoiningSpare) ForgetEvicted(rows, set);
 }
 
 // While no shard is told, because it is away or does not know sets, rows come and go.
-void RowCache::ForgetEvicted(const Rows& rows, Set& set) {
+void RowCache::ForgetEvicted(Rows& rows, Set& set) {
   std::ranges::sort(set.joining);
   const auto again = std::ranges::unique(set.joining);
   set.joining.erase(again.begin(), again.end());
   std::erase_if(set.joining, [&](uint64_t key) {
-    const auto it = rows.index.find(key);
-    return it == rows.index.end() || it->second->set != kQueued;
+    const Row row = rows.held.Find(key);
+    return !row || row.rest->set != kQueued;
   });
 }
 
-void RowCache::Leave(Row& row) {
-  if (!row.rows->told || row.set == 0) return;
-  Set& set = SetOf(*row.rows, row.segment);
-  if (InSet(row, set)) {
-    if (set.leaving.empty()) sets_changed_.push_back(row.segment);
-    set.leaving.push_back(row.key);
+void RowCache::Leave(Rows& rows, const Row& row) {
+  if (!rows.told || row.rest->set == 0) return;
+  Set& set = SetOf(rows, row.rest->segment);
+  if (InSet(*row.rest, set)) {
+    if (set.leaving.empty()) sets_changed_.push_back(row.rest->segment);
+    set.leaving.push_back(row.entry->key);
   }
-  row.set = 0;
-  row.told = row.due = false;
+  row.rest->set = 0;
+  row.entry->told = row.entry->due = false;
 }
 
 void RowCache::TakeLeaving(Rows& rows, absl::FunctionRef<bool(SegmentId)> mine, SetChange& change) {
@@ -117,9 +120,9 @@ void RowCache::TakeJoining(Rows& rows, absl::FunctionRef<bool(SegmentId)> mine, 
     std::vector<uint64_t> keys = TakeSome(set.joining, room);
     // Those that were evicted meanwhile do not join.
     std::erase_if(keys, [&](uint64_t key) {
-      const auto it = rows.index.find(key);
-      if (it == rows.index.end() || it->second->set != kQueued) return true;
-      it->second->set = change.number;
+      const Row row = rows.held.Find(key);
+      if (!row || row.rest->set != kQueued) return true;
+      row.rest->set = change.number;
       return false;
     });
     if (keys.empty()) continue;
@@ -157,6 +160,7 @@ std::optional<SetChange> RowCache::TakeSetChange(const TableInfo& table,
 void RowCache::EndSet(Set& set) {
   if (Planted(Bug::kUpdateOverGap)) return;
   set.there = false;
+  stamps_.Release(std::exchange(set.stamp, Stamps::kNone));
   set.first = set_changes_ + 1;
   set.asked.clear();
   set.leaving.clear();
@@ -187,9 +191,10 @@ void RowCache::OnUpdate(const TableInfo& table, const wire::Certificate& certifi
     set.first = std::max(set.first, set.known + 1);
   }
   Know(*rows, set, number, certificate, after);
+  const uint32_t stamp = stamps_.Make(certificate);
   CordReader reader(values);
   for (uint32_t i = 0; i < *count; ++i) {
-    PutTold(*rows, set, LoadU64(keys.data() + i * sizeof(uint64_t)), certificate, reader);
+    PutTold(*rows, set, LoadU64(keys.data() + i * sizeof(uint64_t)), certificate, stamp, reader);
   }
   for (size_t at = 0; at < left_out.size(); at += sizeof(uint64_t)) {
     LeaveOut(*rows, set, LoadU64(left_out.data() + at), number);
@@ -197,8 +202,9 @@ void RowCache::OnUpdate(const TableInfo& table, const wire::Certificate& certifi
   set.there = true;
   set.epoch = certificate.epoch;
   set.end = certificate.version;
-  set.min_clock = certificate.min_clock;
-  set.own = certificate.own;
+  stamps_.Release(std::exchange(set.stamp, stamp));
+  ++changes_;
+  Trim();
 }
 
 // The rows of changes that the update knows are told of, unless it began after their version.
@@ -206,82 +212,80 @@ void RowCache::Know(Rows& rows, Set& set, uint32_t number, const wire::Certifica
   for (; !set.asked.empty() && set.asked.front().first <= number; set.asked.pop_front()) {
     const auto& [change, keys] = set.asked.front();
     for (const uint64_t key : keys) {
-      const auto it = rows.index.find(key);
-      if (it == rows.index.end() || it->second->set != change) continue;
-      Row& row = *it->second;
-      row.told = row.has_values && row.epoch == certificate.epoch && row.version >= after;
+      const Row row = rows.held.Find(key);
+      if (!row || row.rest->set != change) continue;
+      const Stamp& stamp = StampOf(*row.entry);
+      row.entry->told = row.entry->has_values() && stamp.epoch == certificate.epoch && stamp.version >= after;
     }
   }
   set.known = std::max(set.known, number);
 }
 
 void RowCache::PutTold(Rows& rows, Set& set, uint64_t key, const wire::Certificate& certificate,
-                       CordReader& values) {
+                       uint32_t stamp, CordReader& values) {
   const size_t row_bytes = rows.dim * sizeof(float);
-  const auto it = rows.index.find(key);
-  if (it == rows.index.end()) return values.Skip(row_bytes);
-  Row& row = *it->second;
-  BringUpTold(row);  // as of the last update
-  const bool newer = row.epoch == certificate.epoch && row.version >= certificate.version;
-  if (row.due) row.told = InSet(row, set) && row.set <= set.known;
-  row.due = false;
-  if (row.has_values && newer) return values.Skip(row_bytes);
-  const bool again = row.has_values && row.has_own && row.keeps_own;
-  if (certificate.own < row.pushed && !again) {
+  const Row row = rows.held.Find(key);
+  if (!row) return values.Skip(row_bytes);
+  Entry& entry = *row.entry;
+  BringUpTold(rows, entry);  // as of the last update
+  const Stamp& before = StampOf(entry);
+  const bool newer = before.epoch == certificate.epoch && before.version >= certificate.version;
+  const bool told = InSet(*row.rest, set) && row.rest->set <= set.known;
+  if (entry.due) entry.told = told;
+  entry.due = false;
+  if (entry.has_values() && newer) return values.Skip(row_bytes);
+  const bool again = entry.has_values() && entry.has_own && entry.keeps_own;
+  if (certificate.own < row.rest->pushed && !again) {
     // The update lacks a push, the row lacks the change.
-    row.has_values = row.has_own = false;
+    VoidValues(entry);
     return values.Skip(row_bytes);
   }
-  values.Read(reinterpret_cast<char*>(row.values()), row_bytes);
-  row.epoch = certificate.epoch;
-  row.version = certificate.version;
-  row.min_clock = certificate.min_clock;
-  row.own = certificate.own;
-  row.has_values = row.has_own = row.keeps_own = true;
-  ForgetOwn(rows, row, row.own);
+  values.Read(reinterpret_cast<char*>(row.values), row_bytes);
+  SetStamp(entry, stamp);
+  entry.has_own = entry.keeps_own = true;
+  ForgetOwn(rows, key, certificate.own);
   ApplyOwn(rows, row);
-  row.told = InSet(row, set) && row.set <= set.known;
-  if (row.unread >= rows.unread_max) return Leave(row);
-  ++row.unread;
+  entry.told = told;
+  if (entry.unread >= rows.unread_max) return Leave(rows, row);
+  ++entry.unread;
 }
 
 // It stays as of the last update. The shard names it no more, so that it remains so, also if it is pulled
 // meanwhile. One that has left the set, or joined again since, begins anew there too.
 void RowCache::LeaveOut(Rows& rows, Set& set, uint64_t key, uint32_t number) {
-  const auto it = rows.index.find(key);
-  if (it == rows.index.end()) return;
-  Row& row = *it->second;
-  if (!InSet(row, set) || row.set > number) return;
-  BringUpTold(row);
-  row.told = false;
-  row.due = true;
+  const Row row = rows.held.Find(key);
+  if (!row || !InSet(*row.rest, set) || row.rest->set > number) return;
+  BringUpTold(rows, *row.entry);
+  row.entry->told = false;
+  row.entry->due = true;
 }
 
-void RowCache::KeepOwn(Rows& rows, Row& row, const char* gradient, PartNumber number) {
-  if (!row.keeps_own) return;
-  ForgetOwn(rows, row, row.own);
+void RowCache::KeepOwn(Rows& rows, const Row& row, const char* gradient, PartNumber number) {
+  Entry& entry = *row.entry;
+  if (!entry.keeps_own) return;
+  ForgetOwn(rows, entry.key, StampOf(entry).own);
   const size_t row_bytes = rows.dim * sizeof(float);
   if (own_bytes_ + row_bytes > bytes_max_ / kOwnShare) {
-    ForgetOwn(rows, row, UINT64_MAX);
-    row.keeps_own = false;
+    ForgetOwn(rows, entry.key, UINT64_MAX);
+    entry.keeps_own = false;
     return;
   }
-  OwnPush& push = rows.own_pushes[&row].emplace_back(OwnPush{.number = number, .gradient = {}});
+  OwnPush& push = rows.own_pushes[entry.key].emplace_back(OwnPush{.number = number, .gradient = {}});
   push.gradient.resize(rows.dim);
   std::memcpy(push.gradient.data(), gradient, row_bytes);
   own_bytes_ += row_bytes;
 }
 
-void RowCache::ApplyOwn(Rows& rows, Row& row) {
-  const auto kept = rows.own_pushes.find(&row);
+void RowCache::ApplyOwn(Rows& rows, const Row& row) {
+  const auto kept = rows.own_pushes.find(row.entry->key);
   if (kept == rows.own_pushes.end()) return;
   for (const OwnPush& push : kept->second) {
-    rows.kernel.Apply(row.values(), rows.dim, push.gradient.data(), rows.dim);
+    rows.kernel.Apply(row.values, rows.dim, push.gradient.data(), rows.dim);
   }
 }
 
-void RowCache::ForgetOwn(Rows& rows, Row& row, PartNumber upto) {
-  const auto kept = rows.own_pushes.find(&row);
+void RowCache::ForgetOwn(Rows& rows, uint64_t key, PartNumber upto) {
+  const auto kept = rows.own_pushes.find(key);
   if (kept == rows.own_pushes.end()) return;
   std::vector<OwnPush>& pushes = kept->second;
   const auto later =

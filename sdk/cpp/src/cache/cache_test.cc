@@ -220,6 +220,8 @@ TEST_F(CacheTest, VersionsBeyondWhereTheNextEpochBeganAreVoid) {
   uint64_t other = 8;
   while (SegmentOf(add, other) != segment) ++other;
   Serve(add, other, Certified(segment, 12, 5), 2);
+  ASSERT_EQ(Read(add, 7, {}), 1);
+  ASSERT_EQ(Read(add, other, {}), 2);
   cache.Learn(Certified(segment, 20, 5, 0, /*epoch=*/2, /*began=*/11));
   EXPECT_EQ(Read(add, 7, {}), 1);
   EXPECT_EQ(Read(add, other, {}), std::nullopt);
@@ -232,12 +234,14 @@ TEST_F(CacheTest, VersionsBeyondWhereTheNextEpochBeganAreVoid) {
 
 TEST_F(CacheTest, AMissedEpochVoidsAllOlderRows) {
   Serve(add, 7, Certified(segment, 10, 5), 1);
+  ASSERT_EQ(Read(add, 7, {}), 1);
   cache.Learn(Certified(segment, 20, 5, 0, /*epoch=*/3, /*began=*/15));
   EXPECT_EQ(Read(add, 7, {}), std::nullopt);
 }
 
 TEST_F(CacheTest, UntilItIsKnownWhereAnEpochBeganNothingOlderIsHandedOut) {
   Serve(add, 7, Certified(segment, 10, 5), 1);
+  ASSERT_EQ(Read(add, 7, {}), 1);
   v1::Map map = FakeCluster(kRingBits, 2).Map();
   map.mutable_segments(static_cast<int>(segment.v))->set_epoch(2);
   cache.Learn(wire::MapFromProto(map).value());
