@@ -23,8 +23,9 @@ absl::StatusOr<std::unique_ptr<world::StreamPort>> Dial(Loop& loop, const std::s
                                                            .region = std::move(region),
                                                            .frame_bytes_max = options.frame_bytes_max,
                                                            .handler = std::move(handler),
+                                                           .stuck_max = options.stuck_max,
                                                            .refused = std::move(options.refused)});
-  if (!loop.Add(stream)) return absl::CancelledError("the client has ended");
+  if (!loop.Add(stream)) return absl::CancelledError("this end has stopped");
   return Stream::PortAtClient(std::move(stream));
 }
 

@@ -179,7 +179,7 @@ absl::StatusOr<Offer> TakeOffer(int socket) {
   if (got <= 0) return absl::CancelledError("the client is gone");
   if (got != sizeof(bytes) || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || !memory ||
       std::memcmp(bytes.magic, kMagic, sizeof(kMagic)) != 0) {
-    return absl::InvalidArgumentError("the offer has another form; client and shard may differ in release");
+    return absl::InvalidArgumentError("the offer has another form; the two ends may differ in release");
   }
   Offer offer{.sizes = {.to_shard = bytes.to_shard, .to_client = bytes.to_client},
               .memory = std::move(memory)};
@@ -192,6 +192,9 @@ absl::StatusOr<Offer> TakeOffer(int socket) {
       return offer;
     case 3:
       offer.kind = world::StreamKind::kSubscribe;
+      return offer;
+    case 4:
+      offer.kind = world::StreamKind::kReplicate;
       return offer;
     default:
       return absl::UnimplementedError(absl::StrCat("streams of kind ", bytes.kind, " are not served here"));
@@ -238,7 +241,8 @@ absl::Status SendOffer(int socket, world::StreamKind kind, const RingSizes& size
       bytes.kind = 3;
       break;
     case world::StreamKind::kReplicate:
-      return absl::UnimplementedError("shared memory carries streams of clients only");
+      bytes.kind = 4;
+      break;
   }
   bytes.to_shard = sizes.to_shard;
   bytes.to_client = sizes.to_client;

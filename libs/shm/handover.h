@@ -11,7 +11,8 @@
 
 // How a client and a shard of one host meet: at a UNIX socket in a folder that both see. The client makes the
 // memory of the connection and hands its descriptor over, in one message; the shard answers whether it takes
-// it. The socket stays open. Its end is the end of the peer, and a message of one byte on it wakes the peer.
+// it. A shard that dials another one is a client here. The socket stays open. Its end is the end of the peer,
+// and a message of one byte on it wakes the peer.
 //
 // Each end accepts only a peer with its own user id. Nothing here blocks.
 namespace paceline::shm {
@@ -23,7 +24,7 @@ struct Offer {
   Descriptor memory;
 };
 
-// The socket of the shard that clients reach at `address` (HOST:PORT). INVALID_ARGUMENT: the path would be
+// The socket of the shard that is dialed at `address` (HOST:PORT). INVALID_ARGUMENT: the path would be
 // too long for a socket, or `address` is none.
 absl::StatusOr<std::string> SocketPath(const std::string& folder, const std::string& address);
 

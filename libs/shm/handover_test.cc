@@ -140,6 +140,20 @@ TEST(Handover, GivesMemoryAndAnAnswer) {
   EXPECT_FALSE(ParseAnswer("!", &taken));
 }
 
+TEST(Handover, SaysTheKindOfStream) {
+  using enum world::StreamKind;
+  const Folder folder;
+  const Ends ends = Meet(folder / "socket");
+  auto region = Region::Create(kSmall);
+  ASSERT_TRUE(region.ok());
+  for (const world::StreamKind kind : {kPush, kPull, kSubscribe, kReplicate}) {
+    ASSERT_TRUE(SendOffer(ends.client.get(), kind, kSmall, (*region)->fd()).ok());
+    const auto offer = TakeOffer(ends.shard.get());
+    ASSERT_TRUE(offer.ok()) << offer.status();
+    EXPECT_EQ(offer->kind, kind);
+  }
+}
+
 TEST(Handover, ThePeersEndIsTheEnd) {
   const Folder folder;
   Ends ends = Meet(folder / "socket");

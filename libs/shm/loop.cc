@@ -89,6 +89,8 @@ void Loop::TakeAdded() {
     }
     carried_.push_back({.id = ids_, .stream = std::move(stream)});
     count_.fetch_add(1, std::memory_order_relaxed);
+    // The carrier asks for the first frame by itself.
+    carried_.back().stream->Kick();
   }
   if (!stop.has_value()) return;
   for (const Carried& carried : carried_) carried.stream->End(*stop);

@@ -142,7 +142,7 @@ absl::Status Server::Serve(Guest& guest, Offer offer) {
   Loop& loop = *loops_[next_loop_++ % loops_.size()];
   auto stream =
       std::make_shared<Stream>(loop.waker(), Stream::Parts{.side = Stream::Side::kShard,
-                                                           .peer = "a client of this host",
+                                                           .peer = options_.peers,
                                                            .socket = std::move(guest.socket),
                                                            .region = std::move(region),
                                                            .frame_bytes_max = options_.frame_bytes_max,

@@ -26,12 +26,14 @@ class Budget {
   virtual void Return(uint64_t bytes) = 0;
 };
 
-// The shard's end: listens at a socket, and serves the streams that clients hand over there.
+// The shard's end: listens at a socket, and serves the streams that clients, or other shards, hand over
+// there.
 class Server {
  public:
   struct Options {
-    std::string path = {};  // SocketPath(folder, address)
-    int threads = 1;        // that carry streams
+    std::string path = {};                        // SocketPath(folder, address)
+    std::string peers = "a client of this host";  // who dials there, for messages
+    int threads = 1;                              // that carry streams
     int64_t streams_max = 256;
     uint64_t frame_bytes_max = uint64_t{16} << 20;
     absl::Duration spin_max = absl::Microseconds(50);

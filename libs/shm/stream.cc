@@ -54,6 +54,7 @@ Stream::Stream(std::shared_ptr<Waker> loop, Parts parts)
     : loop_(std::move(loop)),
       side_(parts.side),
       peer_(std::move(parts.peer)),
+      stuck_max_(parts.stuck_max),
       held_(std::move(parts.held)),
       region_(std::move(parts.region)),
       socket_(std::move(parts.socket)),
@@ -63,7 +64,8 @@ Stream::Stream(std::shared_ptr<Waker> loop, Parts parts)
       frames_in_(side_ == Side::kShard ? region_->ReaderAtShard() : region_->ReaderAtClient(),
                  parts.frame_bytes_max),
       answered_(side_ == Side::kShard),
-      cut_at_(answered_ ? kNever : In(kAnswerTimeout)) {}
+      cut_at_(answered_ ? kNever : In(kAnswerTimeout)),
+      stuck_at_(kNever) {}
 
 std::shared_ptr<world::StreamPort> Stream::PortAtShard(std::shared_ptr<Stream> stream) {
   return std::make_shared<ShardPort>(std::move(stream));
@@ -163,6 +165,7 @@ bool Stream::NextToWrite(size_t& begun) {
 bool Stream::WaitForRoom() {
   MutexLock lock(&mutex_);
   if (end_.has_value()) return false;
+  stuck_at_ = In(stuck_max_);
   blocked_ = true;
   return true;
 }
@@ -172,6 +175,7 @@ bool Stream::GoOnWriting() {
   {
     MutexLock lock(&mutex_);
     blocked_ = false;
+    stuck_at_ = kNever;
   }
   frames_out_.Rise();
   WriteOn();
@@ -183,7 +187,7 @@ bool Stream::GoOnWriting() {
 bool Stream::Step() {
   if (told_) return false;
   if (ending_) return TellEnd();
-  if (CutOff()) return true;
+  if (CutOff() || Stuck()) return true;
   // Written first: what is answered earlier frees the peer earlier.
   const bool wrote = GoOnWriting();
   if (ReadOne() || wrote) return true;
@@ -200,6 +204,15 @@ bool Stream::CutOff() {
   answered_ ? End(absl::CancelledError("the peer did not read"))
             : Refused(absl::UnavailableError("it does not answer"));
   cut_at_ = kNever;  // over: the loop need not look at the clock
+  return true;
+}
+
+bool Stream::Stuck() {
+  if (!blocked_ || stuck_at_ == kNever || In(absl::ZeroDuration()) < stuck_at_) return false;
+  if (frames_out_.CanContinue()) return false;  // it has just made some
+  End(absl::UnavailableError(
+      absl::StrCat(peer_, ": it has read nothing for ", absl::FormatDuration(stuck_max_))));
+  stuck_at_ = kNever;
   return true;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -29,7 +30,7 @@ namespace paceline::shm {
 // More than 15 members: where each of two directions stands and how the stream ends, which depends on both.
 class Stream final : public world::Soon::Kickable, public std::enable_shared_from_this<Stream> {
  public:
-  enum class Side { kShard, kClient };
+  enum class Side { kShard, kClient };  // kClient: the end that has dialed
   struct Parts {
     Side side = Side::kShard;
     std::string peer;  // for messages
@@ -37,6 +38,7 @@ class Stream final : public world::Soon::Kickable, public std::enable_shared_fro
     std::unique_ptr<Region> region;
     uint64_t frame_bytes_max = 0;
     std::shared_ptr<world::StreamHandler> handler;
+    absl::Duration stuck_max = absl::InfiniteDuration();  // a peer that makes no room for so long is given up
     // kClient: the shard does not take the connection, or is gone before it says so.
     std::function<void(const absl::Status& why)> refused = nullptr;
     std::shared_ptr<void> held = nullptr;  // let go of after the memory
@@ -67,7 +69,9 @@ class Stream final : public world::Soon::Kickable, public std::enable_shared_fro
   // The handler has heard OnBroken: the loop may forget the stream.
   bool over() const { return told_; }
   // When Step must be called although nothing happens.
-  absl::Time due() const { return absl::FromUnixNanos(cut_at_.load(std::memory_order_relaxed)); }
+  absl::Time due() const {
+    return absl::FromUnixNanos(std::min(cut_at_.load(std::memory_order_relaxed), stuck_at_.load()));
+  }
 
  private:
   class ShardPort;
@@ -85,6 +89,7 @@ class Stream final : public world::Soon::Kickable, public std::enable_shared_fro
   bool GoOnWriting() ABSL_LOCKS_EXCLUDED(mutex_);
   // True: the peer has been awaited for too long, or it has just answered.
   bool CutOff();
+  bool Stuck();
   bool ReadOne();
   bool MayRead();
   void Refused(const absl::Status& why);
@@ -93,6 +98,7 @@ class Stream final : public world::Soon::Kickable, public std::enable_shared_fro
   const std::shared_ptr<Waker> loop_;
   const Side side_;
   const std::string peer_;
+  const absl::Duration stuck_max_;
   const std::shared_ptr<void> held_;  // before the region: let go of after it
   const std::unique_ptr<Region> region_;
   const Descriptor socket_;
@@ -109,7 +115,9 @@ class Stream final : public world::Soon::Kickable, public std::enable_shared_fro
   std::atomic<bool> closing_{false};  // close_ is set
   std::atomic<bool> ending_{false};   // end_ is set
   std::atomic<bool> blocked_{false};  // a write waits for room; written under mutex_
-  std::atomic<int64_t> cut_at_;       // Unix time in ns on the loop's clock; far away: never
+  // Unix times in ns on the loop's clock; far away: never.
+  std::atomic<int64_t> cut_at_;
+  std::atomic<int64_t> stuck_at_;  // of a write that waits for room
   Mutex mutex_;
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;    // a thread writes, or a write waits for room
   bool kicked_ ABSL_GUARDED_BY(mutex_) = false;  // Kick was called meanwhile

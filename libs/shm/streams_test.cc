@@ -236,6 +236,15 @@ TEST_F(Streams, FramesComeBackWhole) {
   EXPECT_EQ(server_->counts()->taken, 3u);
 }
 
+// As a shard's link does, which dials under the lock that NextFrame takes.
+TEST_F(Streams, TheFirstFrameGoesWithoutAKick) {
+  Serve();
+  const auto caller = std::make_shared<Caller>();
+  caller->Send("hello");
+  const auto port = Call(caller);
+  EXPECT_EQ(caller->Await(1), std::vector<std::string>{"hello"});
+}
+
 TEST_F(Streams, AThreadThatWaitsCarries) {
   Serve();
   const auto caller = std::make_shared<Caller>();

@@ -176,10 +176,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "Directory in which job snapshots are kept; the same for all shards and coordinators, on a "
                  "volume that all of them see (default: no snapshots)")
       ->type_name("DIR");
-  app.add_option("--socket-dir", flags.socket_dir,
-                 "Folder, at most some 80 characters, for a socket at which clients of this host and user "
-                 "get streams over shared memory; they name it in PACELINE_SOCKET_DIR. It is made if it is "
-                 "missing (default: TCP only)")
+  app.add_option(
+         "--socket-dir", flags.socket_dir,
+         "Folder, at most some 80 characters, for sockets at which clients and other shards of this host "
+         "and user get streams over shared memory; clients name it in PACELINE_SOCKET_DIR. It is made "
+         "if it is missing (default: TCP only)")
       ->envname("PACELINE_SOCKET_DIR")
       ->type_name("DIR");
   app.add_option("--log-format", flags.log_format, "text or json")->check(CLI::IsMember({"text", "json"}));
@@ -270,11 +271,12 @@ std::string PlaceOf(const std::string& dir) {
   return absl::StrCat(boot, "/", lock.st_dev, "/", lock.st_ino);
 }
 
-absl::Status OpenDisk(const std::string& dir, int threads, std::unique_ptr<DiskWriter>& disk,
-                      DiskContents& contents) {
-  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<engine::Engine> engine, engine::OpenRocksDbEngine(dir));
-  ABSL_ASSIGN_OR_RETURN(contents, LoadDisk(*engine, threads));
-  spdlog::info("disk is open data_dir={} segments={}", dir, contents.segments.size());
+absl::Status OpenDisk(const Flags& flags, std::unique_ptr<DiskWriter>& disk, DiskContents& contents) {
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<engine::Engine> engine, engine::OpenRocksDbEngine(flags.data_dir));
+  // Millions of rows of the log may be born now, and nobody is served before.
+  const HugePages::PlentyBelow plenty(HugePages::OfProcess(), flags.memory_budget / 2);
+  ABSL_ASSIGN_OR_RETURN(contents, LoadDisk(*engine, flags.threads));
+  spdlog::info("disk is open data_dir={} segments={}", flags.data_dir, contents.segments.size());
   disk = std::make_unique<DiskWriter>(std::move(engine));
   return absl::OkStatus();
 }
@@ -299,8 +301,7 @@ class Process {
     }
     std::unique_ptr<DiskWriter> disk;
     DiskContents contents;
-    if (!flags.data_dir.empty())
-      ABSL_RETURN_IF_ERROR(OpenDisk(flags.data_dir, flags.threads, disk, contents));
+    if (!flags.data_dir.empty()) ABSL_RETURN_IF_ERROR(OpenDisk(flags, disk, contents));
     v1::JoinClusterRequest join;
     if (disk != nullptr) {
       *join.mutable_folder() = contents.folder;
@@ -357,7 +358,7 @@ class Process {
       : page_(std::move(page)),
         history_(std::move(history)),
         probe_(ProbeFor(*page_, history_.get())),
-        peers_(flags.coordinator, clock_),
+        peers_(flags.coordinator, clock_, flags.socket_dir),
         disk_(std::move(disk)),
         snapshots_(std::move(snapshots)),
         shard_({.name = flags.name,
@@ -392,8 +393,8 @@ class Process {
     ABSL_ASSIGN_OR_RETURN(const std::string address, Advertised(flags, server_->address()));
     ABSL_RETURN_IF_ERROR(rpc::WritePortFile(flags.peer_port_file, server_->peer_address()));
     ABSL_RETURN_IF_ERROR(rpc::WritePortFile(flags.port_file, server_->address()));
-    if (!flags.socket_dir.empty()) ABSL_RETURN_IF_ERROR(ServeAlsoNear(flags, address));
     Describe(flags, address, join);
+    if (!flags.socket_dir.empty()) ABSL_RETURN_IF_ERROR(ServeAlsoNear(flags, join));
     spdlog::info(
         "shard serves name={} address={} peer_address={} metrics={} threads={} memory_budget_bytes={} "
         "version={}",
@@ -414,10 +415,13 @@ class Process {
     return absl::OkStatus();
   }
 
-  absl::Status ServeAlsoNear(const Flags& flags, const std::string& address) {
-    ABSL_ASSIGN_OR_RETURN(near_, ServeNear(shard_, flags.socket_dir, address, flags.threads));
+  absl::Status ServeAlsoNear(const Flags& flags, const v1::JoinClusterRequest& join) {
+    ABSL_ASSIGN_OR_RETURN(near_, NearStreams::Serve(shard_, {.folder = flags.socket_dir,
+                                                             .address = join.address(),
+                                                             .peer_address = join.peer_address(),
+                                                             .threads = flags.threads}));
     spdlog::info("shared memory is served socket_dir={}", flags.socket_dir);
-    page_->Collect([counts = near_->counts()](metrics::Families& families) { ShowNear(families, *counts); });
+    page_->Collect([counts = near_->counts()](metrics::Families& families) { ShowNear(families, counts); });
     return absl::OkStatus();
   }
 
@@ -444,7 +448,7 @@ class Process {
   Shard shard_;
   std::shared_ptr<OnPage> on_page_;
   std::unique_ptr<Server> server_;
-  std::unique_ptr<shm::Server> near_;  // null: no shared memory
+  std::unique_ptr<NearStreams> near_;  // null: no shared memory
   std::unique_ptr<MembershipClient> membership_;
 };
 

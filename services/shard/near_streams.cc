@@ -3,13 +3,14 @@
 #include <utility>
 
 #include "libs/base/status.h"
+#include "libs/rpc/channel.h"
 #include "libs/shm/handover.h"
 
 namespace paceline::shard {
 namespace {
 
-// Larger frames end their stream; somewhat larger ones than are taken are refused by name, as over gRPC.
-constexpr uint64_t kFrameBytesMax = uint64_t{16} << 20;
+// Larger frames end their stream, as over gRPC; somewhat larger ones than are taken are refused by name.
+constexpr uint64_t kClientFrameBytesMax = uint64_t{16} << 20;
 
 // The rings take from the budget of rows.
 class RingBudget final : public shm::Budget {
@@ -26,31 +27,55 @@ class RingBudget final : public shm::Budget {
   const std::shared_ptr<log::RowMemory> memory_;
 };
 
-std::shared_ptr<world::AcceptedStream> NewStream(Shard& shard, world::StreamKind kind) {
+// nullptr: such streams are served at the other address.
+std::shared_ptr<world::AcceptedStream> NewStream(Shard& shard, world::StreamKind kind, bool clients,
+                                                 bool shards) {
   switch (kind) {
     case world::StreamKind::kPush:
-      return shard.NewPushPullStream();
+      return clients ? shard.NewPushPullStream() : nullptr;
     case world::StreamKind::kPull:
-      return shard.NewPullStream();
+      return clients ? shard.NewPullStream() : nullptr;
     case world::StreamKind::kSubscribe:
-      return shard.NewSubscribeStream();
+      return clients ? shard.NewSubscribeStream() : nullptr;
     case world::StreamKind::kReplicate:
-      break;  // between shards, at their own address
+      return shards || shard.PeersAmongClients() ? shard.NewReplicaStream() : nullptr;
   }
   return nullptr;
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<shm::Server>> ServeNear(Shard& shard, const std::string& folder,
-                                                       const std::string& address, int threads) {
-  ABSL_RETURN_IF_ERROR(shm::MakeFolder(folder));
-  ABSL_ASSIGN_OR_RETURN(std::string path, shm::SocketPath(folder, address));
-  return shm::Server::Start({.path = std::move(path),
-                             .threads = threads,
-                             .frame_bytes_max = kFrameBytesMax,
-                             .budget = std::make_shared<RingBudget>(shard)},
-                            [&shard](world::StreamKind kind) { return NewStream(shard, kind); });
+absl::StatusOr<std::unique_ptr<NearStreams>> NearStreams::Serve(Shard& shard, const NearPlace& place) {
+  ABSL_RETURN_IF_ERROR(shm::MakeFolder(place.folder));
+  ABSL_ASSIGN_OR_RETURN(std::string path, shm::SocketPath(place.folder, place.address));
+  ABSL_ASSIGN_OR_RETURN(std::string peer_path, shm::SocketPath(place.folder, place.peer_address));
+  const bool same = path == peer_path;
+  const auto budget = std::make_shared<RingBudget>(shard);
+  std::unique_ptr<NearStreams> near(new NearStreams());
+  ABSL_ASSIGN_OR_RETURN(
+      near->clients_,
+      shm::Server::Start({.path = std::move(path),
+                          .threads = place.threads,
+                          .frame_bytes_max = same ? rpc::kMessageBytesMax : kClientFrameBytesMax,
+                          .budget = budget},
+                         [&shard, same](world::StreamKind kind) {
+                           return NewStream(shard, kind, /*clients=*/true, /*shards=*/same);
+                         }));
+  if (same) return near;
+  ABSL_ASSIGN_OR_RETURN(near->shards_, shm::Server::Start({.path = std::move(peer_path),
+                                                           .peers = "a shard of this host",
+                                                           .threads = place.threads,
+                                                           .frame_bytes_max = rpc::kMessageBytesMax,
+                                                           .budget = budget},
+                                                          [&shard](world::StreamKind kind) {
+                                                            return NewStream(shard, kind, /*clients=*/false,
+                                                                             /*shards=*/true);
+                                                          }));
+  return near;
+}
+
+NearStreams::Counts NearStreams::counts() const {
+  return {.clients = clients_->counts(), .shards = shards_ == nullptr ? nullptr : shards_->counts()};
 }
 
 }  // namespace paceline::shard

@@ -114,7 +114,7 @@ class BenchTest(unittest.TestCase):
 
     def test_replicas(self):
         pushes = self.run_with_own_clusters("replicas")["no replicas"]
-        self.assertEqual([result["params"]["replicas"] for result in pushes], [0, 1, 2])
+        self.assertEqual([result["params"]["replicas"] for result in pushes], [0, 1, 2, 1, 2])
         self.assertEqual(pushes[0]["ratio"], 1)
 
     def test_disks(self):

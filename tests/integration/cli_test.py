@@ -381,7 +381,7 @@ class OtherTest(CliTest):
 
             folder, sockets = told()
             self.assertTrue(folder.endswith("/sockets"), folder)
-            self.assertEqual(int(sockets), 2)
+            self.assertEqual(int(sockets), 4, "each shard has one for clients and one for other shards")
             self.assertFalse(Path(folder).exists(), "it is removed with the cluster")
             self.assertEqual(told("--socket-dir", named)[0], named)
             long = Path(kept) / ("l" * 80)

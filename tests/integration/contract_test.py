@@ -31,7 +31,7 @@ def inside():
         page = urllib.request.urlopen(f"http://{shard['metrics_address']}/metrics", timeout=10).read().decode()
         rows = re.search(r"^paceline_shard_rows_pushed_total (\S+)$", page, re.M)
         result["rows_pushed_by_shards"] += int(float(rows.group(1)))
-        near = re.search(r'^paceline_shard_shared_memory_offers_total{result="taken"} (\S+)$', page, re.M)
+        near = re.search(r'^paceline_shard_shared_memory_offers_total{from="clients",result="taken"} (\S+)$', page, re.M)
         result["near_streams"] += int(float(near.group(1))) if near else 0
         result["shards"] += 1
     print(json.dumps(result))

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Streams over shared memory: exact counts, whoever is killed or stopped, and TCP where there is no socket."""
+"""Streams over shared memory, of clients and between shards: exact counts, whoever is killed or stopped, and TCP where there is no socket."""
 import contextlib
 import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -26,6 +27,34 @@ def until(what, holds):
     raise AssertionError(f"not within {WAIT} s: {what}")
 
 
+def status(coordinator):
+    done = subprocess.run([f"{BIN}/paceline", "status", "--json", "--coordinator", coordinator],
+                          capture_output=True, text=True, timeout=WAIT, check=True)
+    return json.loads(done.stdout)
+
+
+def metric(coordinator, name):
+    """Of all shards that live."""
+    total = 0
+    for shard in filter(lambda shard: shard.get("alive"), status(coordinator)["shards"]):
+        page = urllib.request.urlopen(f"http://{shard['metrics_address']}/metrics", timeout=10).read().decode()
+        total += sum(float(line.split()[-1]) for line in page.splitlines() if line.startswith(name))
+    return total
+
+
+def near_share(coordinator):
+    """Of the streams from primaries to their copies those over shared memory."""
+    streams = metric(coordinator, 'paceline_shard_streams{kind="replicate"}')
+    return streams and metric(coordinator, 'paceline_shard_shared_memory_streams{from="shards"}') / streams
+
+
+def inside():
+    """Runs as the command of `paceline up`: counts once the copies are made, over shared memory."""
+    coordinator = os.environ["PACELINE_COORDINATOR"]
+    until("all streams between shards are near", lambda: near_share(coordinator) == 1)
+    subprocess.run([WORKER, "count", "5"], timeout=WAIT, check=True)
+
+
 class NearTest(unittest.TestCase):
     def setUp(self):
         # Short: the name of a socket has a hundred characters at most.
@@ -43,36 +72,42 @@ class NearTest(unittest.TestCase):
 
     def start(self, name, *arguments, **options):
         log = self.enterContext(open(self.folder / f"{name}.log", "a"))
+        env = {key: value for key, value in os.environ.items() if key != "PACELINE_SOCKET_DIR"}
         self.processes[name] = subprocess.Popen([str(a) for a in arguments], stderr=log,
-                                                **{"stdout": log, "text": True, **options})
+                                                **{"stdout": log, "text": True, "env": env, **options})
         return self.processes[name]
 
-    def start_shard(self, i):
+    def start_shard(self, i, near=True):
         return self.start(f"shard-{i}", f"{BIN}/paceline-shard", "--coordinator", self.coordinator, "--name",
-                          f"shard-{i}", "--threads", "2", "--socket-dir", self.sockets)
+                          f"shard-{i}", "--threads", "2", *(["--socket-dir", self.sockets] if near else []))
 
-    def start_cluster(self, shards, replicas):
+    def start_cluster(self, shards, replicas, far=()):
         port = self.folder / "port"
         self.start("coordinator", f"{BIN}/paceline-coordinator", "--data-dir", self.folder / "coordinator",
                    "--shards", shards, "--replicas", replicas, "--ring-bits", "3", "--listen", "127.0.0.1:0",
                    "--port-file", port, "--session-timeout", "2m")
         self.coordinator = until("the coordinator serves", lambda: port.exists() and port.read_text().strip())
         for i in range(shards):
-            self.start_shard(i)
+            self.start_shard(i, near=i not in far)
         until("the cluster is well", lambda: not self.status()["problems"] and all(
             shard.get("alive") for shard in self.status()["shards"]) and len(self.status()["shards"]) == shards)
 
     def status(self):
-        done = subprocess.run([f"{BIN}/paceline", "status", "--json", "--coordinator", self.coordinator],
-                              capture_output=True, text=True, timeout=WAIT, check=True)
-        return json.loads(done.stdout)
+        return status(self.coordinator)
 
     def metric(self, name):
-        total = 0
-        for shard in self.status()["shards"]:
-            page = urllib.request.urlopen(f"http://{shard['metrics_address']}/metrics", timeout=10).read().decode()
-            total += sum(float(line.split()[-1]) for line in page.splitlines() if line.startswith(name))
-        return total
+        return metric(self.coordinator, name)
+
+    def near_share(self):
+        return near_share(self.coordinator)
+
+    def primaries(self, name):
+        """Of so many segments it is the primary."""
+        return next(int(shard.get("primaries", 0)) for shard in self.status()["shards"] if shard["info"]["name"] == name)
+
+    def kill(self, name):
+        self.processes[name].kill()
+        self.processes[name].wait()
 
     def start_worker(self, name, seconds, sockets=None):
         worker = self.start(name, WORKER, "count", seconds, stdout=subprocess.PIPE,
@@ -121,14 +156,65 @@ class NearTest(unittest.TestCase):
         self.start_cluster(shards=3, replicas=1)
         self.start_worker("worker", 8)
         for i in (0, 1):
-            self.processes[f"shard-{i}"].kill()
-            self.processes[f"shard-{i}"].wait()
+            self.kill(f"shard-{i}")
             time.sleep(1)  # the worker goes on meanwhile, with the replicas
             self.start_shard(i)
             until("it is a member again", lambda: not self.status()["problems"])
         result = self.result("worker")
         self.check_counts(result)
         self.assertGreater(result["breaks"], 0)
+
+    def test_copies_get_their_records_over_shared_memory(self):
+        self.start_cluster(shards=3, replicas=1)
+        until("copies are made", lambda: self.near_share() == 1)
+        self.start_worker("worker", 6)
+        self.kill("shard-0")
+        until("it is missed", lambda: self.status()["problems"])
+        self.start_shard(0)
+        until("it is a member again", lambda: not self.status()["problems"])
+        self.check_counts(self.result("worker"))
+        until("all streams are near again", lambda: self.near_share() == 1)
+        self.assertGreater(self.metric('paceline_shard_replicate_records_total{direction="received"}'), 0)
+
+    def test_in_a_local_cluster_nothing_is_lost_with_a_shard(self):
+        up = subprocess.run([f"{BIN}/paceline", "up", "--shards", "3", "--replicas", "1", "--port", "0", "--drill", "--",
+                             sys.executable, os.path.abspath(__file__), "--inside"],
+                            capture_output=True, text=True, timeout=2 * WAIT)
+        self.assertEqual(up.returncode, 0, up.stdout + up.stderr)
+        self.assertIn("replicas have taken over all", up.stderr)
+        self.check_counts(json.loads(up.stdout.splitlines()[-1]))
+
+    def test_copies_at_a_shard_without_a_socket_get_them_over_tcp(self):
+        self.start_cluster(shards=3, replicas=1, far=[2])
+        until("the other two are near each other", lambda: 0 < self.near_share() < 1)
+        self.start_worker("worker", 5)
+        self.kill("shard-0")
+        self.check_counts(self.result("worker"))
+        said = [(self.folder / f"shard-{i}.log").read_text().count("go over TCP") for i in range(3)]
+        self.assertEqual(max(said[:2]), 1, f"each that has a copy at shard-2 says so once: {said}")
+        self.assertEqual(said[2], 0, "it looks for no sockets")
+
+    def test_a_primary_that_stands_still_is_replaced(self):
+        self.start_cluster(shards=3, replicas=1)
+        until("copies are made", lambda: self.near_share() == 1)
+        self.start_worker("worker", 8)
+        self.assertGreater(self.primaries("shard-0"), 0)
+        self.processes["shard-0"].send_signal(signal.SIGSTOP)
+        until("others are primaries", lambda: self.primaries("shard-0") == 0)
+        self.processes["shard-0"].send_signal(signal.SIGCONT)
+        self.check_counts(self.result("worker"))
+        until("the cluster is well", lambda: not self.status()["problems"])
+
+    def test_a_copy_that_stands_still_longer_than_any_stream_waits(self):
+        self.start_cluster(shards=2, replicas=1)
+        until("copies are made", lambda: self.near_share() == 1)
+        self.start_worker("worker", 20)
+        self.processes["shard-1"].send_signal(signal.SIGSTOP)
+        until("the other one is primary of all", lambda: self.primaries("shard-1") == 0)
+        # Records for it wait in a full ring until its stream is given up, after 10 s.
+        self.check_counts(self.result("worker"))
+        self.processes["shard-1"].send_signal(signal.SIGCONT)
+        until("the cluster is well", lambda: not self.status()["problems"])
 
     def test_a_shard_that_stands_still_holds_nobody_for_good(self):
         self.start_cluster(shards=2, replicas=0)
@@ -167,4 +253,7 @@ class NearTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    if sys.argv[1:] == ["--inside"]:
+        inside()
+    else:
+        unittest.main(verbosity=2)

@@ -38,7 +38,8 @@ void Say(const std::string& text) {
   std::fputs(absl::StrCat("paceline: ", text, "\n").c_str(), stderr);
 }
 
-// Each client takes 4 MiB for its streams to a shard: of few shards that is little.
+// Each client takes 4 MiB for its streams to a shard, and two shards with copies of each other's segments as
+// much: of few shards that is little.
 constexpr int kShardsNear = 8;
 
 // As a shard will do: its socket's name is its address.
@@ -59,7 +60,7 @@ std::string SocketDir(const UpOptions& o, const DataFolder& folder) {
   std::string dir = std::filesystem::absolute(folder.path() / "sockets").string();
   const absl::Status may = TrySocket(dir);
   if (may.ok()) return dir;
-  Say(absl::StrCat("streams of the command go over TCP and not over shared memory: ", may.message(),
+  Say(absl::StrCat("streams go over TCP and not over shared memory: ", may.message(),
                    "; --socket-dir names another folder"));
   return "";
 }
@@ -235,12 +236,13 @@ CLI::App* AddUp(CLI::App& app, UpOptions& options) {
       ->type_name("DIR");
   CLI::Option* const dir = up->add_option(
       "--socket-dir", options.socket_dir,
-      "Folder of sockets at which clients of this user get streams over shared memory; COMMAND finds it in "
-      "PACELINE_SOCKET_DIR (default: with a COMMAND, without --data-dir and for up to 8 shards a temporary "
-      "folder, else none)");
+      "Folder of sockets at which clients of this user, and the shards themselves, get streams over shared "
+      "memory; COMMAND finds it in PACELINE_SOCKET_DIR (default: with a COMMAND, without --data-dir and for "
+      "up to 8 shards a temporary folder, else none)");
   dir->type_name("DIR");
   up->add_flag("!--no-shared-memory", options.shared_memory,
-               "Streams between COMMAND and the shards go over TCP, as they do between machines")
+               "Streams between COMMAND and the shards, and between shards, go over TCP, as they do between "
+               "machines")
       ->excludes(dir);
   up->add_option("--port", options.port,
                  absl::StrCat("The coordinator's port, 0 for a free one (default: ", kCoordinatorPort,

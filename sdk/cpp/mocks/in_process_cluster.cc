@@ -32,6 +32,12 @@ namespace {
 constexpr int kThreads = 2;  // of a shard
 constexpr absl::Duration kCallTimeout = absl::Seconds(10);
 
+// Where clients look for sockets, the shards have theirs. Empty: nowhere.
+std::string SocketDir() {
+  const char* const folder = std::getenv("PACELINE_SOCKET_DIR");
+  return folder == nullptr ? "" : folder;
+}
+
 // A paceline-shard without a process of its own.
 class ShardHere {
  public:
@@ -40,10 +46,12 @@ class ShardHere {
     const std::string name = absl::StrCat("shard-", number);
     std::unique_ptr<ShardHere> here(new ShardHere(name, coordinator, memory_budget_bytes));
     ABSL_ASSIGN_OR_RETURN(here->server_, shard::Server::Start(here->shard_, {.threads = kThreads}));
-    // Where clients look for sockets, this shard has one.
-    if (const char* folder = std::getenv("PACELINE_SOCKET_DIR"); folder != nullptr && *folder != 0) {
-      ABSL_ASSIGN_OR_RETURN(here->near_,
-                            shard::ServeNear(here->shard_, folder, here->server_->address(), kThreads));
+    if (const std::string folder = SocketDir(); !folder.empty()) {
+      ABSL_ASSIGN_OR_RETURN(
+          here->near_, shard::NearStreams::Serve(here->shard_, {.folder = folder,
+                                                                .address = here->server_->address(),
+                                                                .peer_address = here->server_->peer_address(),
+                                                                .threads = kThreads}));
     }
     v1::JoinClusterRequest join;
     join.set_feature_level(kFeatureLevel);
@@ -66,7 +74,7 @@ class ShardHere {
 
  private:
   ShardHere(const std::string& name, const std::string& coordinator, uint64_t memory_budget_bytes)
-      : peers_(coordinator, clock_),
+      : peers_(coordinator, clock_, SocketDir()),
         shard_({.name = name, .executors = kThreads, .memory_budget_bytes = memory_budget_bytes}, clock_,
                probe_, &peers_) {}
 
@@ -76,7 +84,7 @@ class ShardHere {
   shard::GrpcPeers peers_;
   shard::Shard shard_;
   std::unique_ptr<shard::Server> server_;
-  std::unique_ptr<shm::Server> near_;  // null: no shared memory
+  std::unique_ptr<shard::NearStreams> near_;  // null: no shared memory
   std::unique_ptr<shard::MembershipClient> membership_;
 };
 

@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <string>
 #include <utility>
 
@@ -27,16 +26,15 @@ std::shared_ptr<const Causes> CausesOf(WaitCause cause, const std::shared_ptr<Ti
   return std::make_shared<const Causes>(Causes{.waited = std::move(waited), .ledger = ledger});
 }
 
-using NoticeFn = std::function<void(const std::string&)>;
-
 void SayOnStandardError(const std::string& text) {
   std::fputs(absl::StrCat("paceline: ", text, "\n").c_str(), stderr);
 }
 
-std::shared_ptr<NearDialer> NearDialerOf(const ClientOptions& options, world::Dialer& far) {
+// The loop's own thread does not look for frames without sleeping: threads that wait for them do.
+std::shared_ptr<shm::NearDialer> NearDialerOf(const ClientOptions& options, world::Dialer& far) {
   if (options.socket_dir.empty()) return nullptr;
-  return std::make_shared<NearDialer>(far, options.socket_dir,
-                                      options.on_notice ? options.on_notice : NoticeFn(SayOnStandardError));
+  const shm::Loop::Options loop{.spin_max = absl::ZeroDuration(), .first = ThisThreadRunsCallbacks};
+  return std::make_shared<shm::NearDialer>(far, options.socket_dir, options.on_notice, loop);
 }
 
 uint64_t Seed() {
@@ -70,6 +68,7 @@ absl::Status CheckRank(const ClientOptions& options) {
 }
 
 absl::StatusOr<ClientOptions> Complete(ClientOptions options) {
+  if (!options.on_notice) options.on_notice = SayOnStandardError;
   if (options.coordinator.empty()) {
     const char* named = std::getenv("PACELINE_COORDINATOR");
     options.coordinator = named == nullptr ? "" : named;
@@ -164,7 +163,7 @@ absl::Status ClientState::Open() {
         coordinator_, near_ == nullptr ? static_cast<world::Dialer&>(dialer_) : *near_, clock_, random_,
         shared_from_this(), options_.cache_bytes_max);
     if (history_ != nullptr) core_->RecordTo(history_.get());
-    core_->Notice(options_.on_notice ? options_.on_notice : NoticeFn(SayOnStandardError));
+    core_->Notice(options_.on_notice);
   }
   thread_ = std::thread([this] { Run(); });
   return Await([](ClientCore& core, Done done) { core.Open(std::move(done)); }, nullptr, std::nullopt);
@@ -193,6 +192,7 @@ void ClientState::Enter(absl::FunctionRef<void()> inside) {
 
 bool ClientState::CarryUntil(const DoneFn& done) {
   if (near_ != nullptr && near_->IsNear()) {
+    const RunsCallbacksHere here;
     near_->CarryUntil(done);
   } else if (BlockingCall::IsHere()) {
     const RunsCallbacksHere here;
@@ -480,7 +480,7 @@ void ClientState::Shut() {
     routes_ = nullptr;
   }
   core = nullptr;  // lets go of its streams, which ends them
-  if (near_ != nullptr) near_->Stop();
+  if (near_ != nullptr) near_->Stop(absl::CancelledError("the client is done"));
   loop_.Stop();
   if (thread_.joinable()) thread_.join();
   history_ = nullptr;  // its file is whole when this returns

@@ -13,13 +13,13 @@
 #include "libs/history_file/history_file.h"
 #include "libs/rpc/event_loop.h"
 #include "libs/rpc/grpc_dialer.h"
+#include "libs/shm/near_dialer.h"
 #include "libs/world/random.h"
 #include "libs/world/real_clock.h"
 #include "paceline/future.h"
 #include "paceline/options.h"
 #include "sdk/cpp/src/buffer_pool.h"
 #include "sdk/cpp/src/grpc_coordinator_api.h"
-#include "sdk/cpp/src/near_dialer.h"
 #include "sdk/cpp/src/session/carrier.h"
 #include "sdk/cpp/src/session/client_core.h"
 
@@ -129,7 +129,7 @@ class ClientState : public Gate, public Carrier, public std::enable_shared_from_
   const std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>();
   rpc::EventLoop loop_;
   rpc::GrpcDialer dialer_{loop_};
-  const std::shared_ptr<NearDialer> near_;  // null: without a socket folder
+  const std::shared_ptr<shm::NearDialer> near_;  // null: without a socket folder
   GrpcCoordinatorApi coordinator_;
   std::unique_ptr<history::HistoryFile> history_;  // null: no recording; set before the core exists
 

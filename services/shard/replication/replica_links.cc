@@ -16,6 +16,8 @@ namespace {
 
 // A frame of so many bytes takes no more segments.
 constexpr uint64_t kFrameBytes = uint64_t{1} << 20;
+// So many beacons wait for a peer that reads nothing. Later ones are dropped, as a broken link would.
+constexpr size_t kBeaconsMax = size_t{1} << 16;
 constexpr BackoffPolicy kPauses{.initial = absl::Milliseconds(20), .max = absl::Milliseconds(500)};
 
 // `next` follows `before` in the same exchange: one may say both.
@@ -92,7 +94,7 @@ void ReplicaLinks::Send(const ring::Member& to, const v1::Beacon& beacon) {
   {
     MutexLock lock(&mutex_);
     const auto link = links_.find(to);
-    if (link == links_.end() || !link->second.up) return;
+    if (link == links_.end() || !link->second.up || link->second.beacons.size() >= kBeaconsMax) return;
     link->second.beacons.push_back(beacon);
     port = link->second.port;
   }

@@ -123,6 +123,14 @@ TEST_F(ReplicaLinksTest, SegmentsShareAFrame) {
   EXPECT_FALSE(peer.stream->NextFrame(&none));
 }
 
+// As one that stands still, whose link over shared memory stays.
+TEST_F(ReplicaLinksTest, BeaconsForAPeerThatReadsNothingAreBounded) {
+  for (int i = 0; i < 100'000; ++i) links->Send(kOther, v1::Beacon());
+  EXPECT_EQ(Next().head.beacons_size(), 1 << 16);
+  links->Send(kOther, v1::Beacon());
+  EXPECT_EQ(Next().head.beacons_size(), 1);
+}
+
 TEST_F(ReplicaLinksTest, RecordsThatFollowEachOtherAreSaidInOne) {
   links->Send(kOther, Records(1, 10, 2, /*committed=*/9), absl::Cord("ab"));
   links->Send(kOther, Records(2, 20, 1), absl::Cord("x"));

@@ -15,10 +15,11 @@
 #include "libs/shm/loop.h"
 #include "libs/world/port.h"
 
-namespace paceline::sdk {
+namespace paceline::shm {
 
-// Dials shards over shared memory where their socket is in a folder, and by another dialer where it is not.
-// Each stream is tried anew, so one that breaks may come back the other way. Thread-safe.
+// Dials shards over shared memory where their socket is in a folder, and by another dialer where it is not:
+// for a client, or for a shard that dials others. Each stream is tried anew, so one that breaks may come back
+// the other way. Thread-safe.
 class NearDialer final : public world::Dialer {
  public:
   using Say = std::function<void(const std::string& text)>;
@@ -26,16 +27,18 @@ class NearDialer final : public world::Dialer {
   // A shard that refuses, or ends before it has answered, is dialed the other way for this long.
   static constexpr absl::Duration kAvoid = absl::Seconds(10);
 
-  // `far`, which must outlive it, dials the others. `say` hears once of each shard that is not near.
-  NearDialer(world::Dialer& far, std::string folder, Say say);
+  // `far`, which must outlive it, dials the others. `say` hears once of each shard that is not near, and why.
+  // `loop`: of the thread that carries the streams. `stuck_max`: DialOptions.
+  NearDialer(world::Dialer& far, std::string folder, Say say, Loop::Options loop,
+             absl::Duration stuck_max = absl::InfiniteDuration());
 
   std::unique_ptr<world::StreamPort> Dial(const std::string& address, world::StreamKind kind,
                                           std::shared_ptr<world::StreamHandler> handler) override;
-  // Carries frames over shared memory on this thread: shm::Loop::CarryUntil. Callbacks may run on it.
-  void CarryUntil(absl::FunctionRef<bool()> done);
+  // Carries frames over shared memory on this thread: Loop::CarryUntil. Handlers run on it.
+  void CarryUntil(absl::FunctionRef<bool()> done) { loop_.CarryUntil(done); }
 
-  // Ends its streams over shared memory, and its thread.
-  void Stop();
+  // Ends its streams over shared memory with `why`, and its thread: Loop::Stop.
+  void Stop(const absl::Status& why) { loop_.Stop(why); }
 
   // Whether any stream goes over shared memory now.
   bool IsNear() const { return loop_.streams() > 0; }
@@ -61,11 +64,12 @@ class NearDialer final : public world::Dialer {
 
   world::Dialer& far_;
   const std::string folder_;
+  const absl::Duration stuck_max_;
   const std::shared_ptr<Notices> notices_;
   const std::shared_ptr<Avoided> avoided_ = std::make_shared<Avoided>();
   std::atomic<uint64_t> near_{0};
   std::atomic<uint64_t> far_streams_{0};
-  shm::Loop loop_;
+  Loop loop_;
 };
 
-}  // namespace paceline::sdk
+}  // namespace paceline::shm

@@ -1,4 +1,4 @@
-#include "sdk/cpp/src/near_dialer.h"
+#include "libs/shm/near_dialer.h"
 
 #include <utility>
 
@@ -7,9 +7,8 @@
 #include "libs/shm/dial.h"
 #include "libs/shm/handover.h"
 #include "libs/world/real_clock.h"
-#include "sdk/cpp/src/callback_thread.h"
 
-namespace paceline::sdk {
+namespace paceline::shm {
 
 // Says once of each shard why its streams go over TCP.
 class NearDialer::Notices {
@@ -53,16 +52,19 @@ bool NearDialer::Avoided::Has(const std::string& address) {
 }
 
 void NearDialer::Avoided::Add(const std::string& address) {
+  const absl::Time now = world::MonotonicNow();
   MutexLock lock(&mutex_);
-  until_[address] = world::MonotonicNow() + kAvoid;
+  std::erase_if(until_, [&](const auto& one) { return one.second <= now; });
+  until_[address] = now + kAvoid;
 }
 
-// The loop's own thread does not look for frames without sleeping: threads that wait for them do.
-NearDialer::NearDialer(world::Dialer& far, std::string folder, Say say)
+NearDialer::NearDialer(world::Dialer& far, std::string folder, Say say, Loop::Options loop,
+                       absl::Duration stuck_max)
     : far_(far),
       folder_(std::move(folder)),
+      stuck_max_(stuck_max),
       notices_(std::make_shared<Notices>(std::move(say))),
-      loop_({.spin_max = absl::ZeroDuration(), .first = ThisThreadRunsCallbacks}) {}
+      loop_(std::move(loop)) {}
 
 std::unique_ptr<world::StreamPort> NearDialer::Dial(const std::string& address, world::StreamKind kind,
                                                     std::shared_ptr<world::StreamHandler> handler) {
@@ -82,21 +84,13 @@ std::unique_ptr<world::StreamPort> NearDialer::Dial(const std::string& address, 
 absl::StatusOr<std::unique_ptr<world::StreamPort>> NearDialer::DialNear(
     const std::string& address, world::StreamKind kind,
     const std::shared_ptr<world::StreamHandler>& handler) {
-  ABSL_ASSIGN_OR_RETURN(const std::string path, shm::SocketPath(folder_, address));
+  ABSL_ASSIGN_OR_RETURN(const std::string path, SocketPath(folder_, address));
   return shm::Dial(loop_, path, kind, handler,
-                   {.refused = [avoided = avoided_, notices = notices_, address](const absl::Status& why) {
-                     avoided->Add(address);
-                     notices->Refused(address, why);
-                   }});
+                   {.stuck_max = stuck_max_,
+                    .refused = [avoided = avoided_, notices = notices_, address](const absl::Status& why) {
+                      avoided->Add(address);
+                      notices->Refused(address, why);
+                    }});
 }
 
-void NearDialer::CarryUntil(absl::FunctionRef<bool()> done) {
-  const RunsCallbacksHere here;
-  loop_.CarryUntil(done);
-}
-
-void NearDialer::Stop() {
-  loop_.Stop(absl::CancelledError("the client is done"));
-}
-
-}  // namespace paceline::sdk
+}  // namespace paceline::shm

@@ -1,4 +1,4 @@
-#include "sdk/cpp/src/near_dialer.h"
+#include "libs/shm/near_dialer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include "libs/shm/handover.h"
 #include "libs/shm/server.h"
 
-namespace paceline::sdk {
+namespace paceline::shm {
 namespace {
 
 using ::testing::ElementsAre;
@@ -36,9 +36,20 @@ class NearTestHandler final : public world::AcceptedStream {
  public:
   void Attach(std::shared_ptr<world::StreamPort>) override {}
   void OnFrame(absl::Cord) override {}
-  bool NextFrame(absl::Cord*) override { return false; }
+  bool NextFrame(absl::Cord* frame) override {
+    if (to_send-- <= 0) return false;
+    *frame = absl::Cord(std::string(size_t{1} << 20, 'x'));
+    return true;
+  }
+  bool TakesFrame() override { return takes; }
   void OnFinished() override {}
-  void OnBroken(absl::Status) override { broken.Notify(); }
+  void OnBroken(absl::Status why) override {
+    end = std::move(why);
+    broken.Notify();
+  }
+  int to_send = 0;
+  bool takes = true;
+  absl::Status end;  // after `broken`
   Notification broken;
 };
 
@@ -50,17 +61,22 @@ class NearDialerTest : public ::testing::Test {
   }
   ~NearDialerTest() override { std::filesystem::remove_all(folder_); }
 
-  std::unique_ptr<shm::Server> Serve(const std::string& address, int64_t streams_max) {
-    auto server = shm::Server::Start({.path = folder_ + "/" + address, .streams_max = streams_max},
-                                     [](world::StreamKind) { return std::make_shared<NearTestHandler>(); });
+  std::unique_ptr<Server> Serve(const std::string& address, int64_t streams_max, bool takes = true) {
+    auto server = Server::Start({.path = folder_ + "/" + address, .streams_max = streams_max},
+                                [takes](world::StreamKind) {
+                                  auto handler = std::make_shared<NearTestHandler>();
+                                  handler->takes = takes;
+                                  return handler;
+                                });
     EXPECT_TRUE(server.ok()) << server.status();
     return *std::move(server);
   }
-  std::shared_ptr<NearDialer> Dialer() {
-    return std::make_shared<NearDialer>(far_, folder_, [this](const std::string& text) {
+  std::shared_ptr<NearDialer> Dialer(absl::Duration stuck_max = absl::InfiniteDuration()) {
+    const auto say = [this](const std::string& text) {
       MutexLock lock(&mutex_);
       said_.push_back(text);
-    });
+    };
+    return std::make_shared<NearDialer>(far_, folder_, say, Loop::Options{}, stuck_max);
   }
   std::vector<std::string> said() {
     MutexLock lock(&mutex_);
@@ -86,7 +102,7 @@ TEST_F(NearDialerTest, ChoosesForEachShard) {
   EXPECT_EQ(dialer->near_streams(), 1u);
   EXPECT_EQ(dialer->far_streams(), 3u);
   EXPECT_THAT(said(), ElementsAre(HasSubstr("10.0.0.1:1 go over TCP"))) << "once";
-  dialer->Stop();
+  dialer->Stop(absl::CancelledError("the test is done"));
   EXPECT_TRUE(handler->broken.WaitForNotificationWithTimeout(kSoon));
 }
 
@@ -105,7 +121,7 @@ TEST_F(NearDialerTest, WhoRefusesIsDialedTheOtherWay) {
 
 // As one without descriptors, or one that stands still: it may still answer on the connections that it has.
 TEST_F(NearDialerTest, WhoDoesNotAnswerIsDialedTheOtherWay) {
-  const auto silent = shm::ListenAt(folder_ + "/127.0.0.1:1");
+  const auto silent = ListenAt(folder_ + "/127.0.0.1:1");
   ASSERT_TRUE(silent.ok()) << silent.status();
   const auto dialer = Dialer();
   const auto handler = std::make_shared<NearTestHandler>();
@@ -117,12 +133,27 @@ TEST_F(NearDialerTest, WhoDoesNotAnswerIsDialedTheOtherWay) {
   EXPECT_THAT(said(), ElementsAre(HasSubstr("does not answer")));
 }
 
+// More than its ring holds waits for it.
+TEST_F(NearDialerTest, WhoReadsNothingIsGivenUpWhereThatIsWanted) {
+  const auto server = Serve("127.0.0.1:1", 10, /*takes=*/false);
+  const auto patient = Dialer();
+  const auto dialer = Dialer(absl::Milliseconds(50));
+  const auto waits = std::make_shared<NearTestHandler>();
+  const auto handler = std::make_shared<NearTestHandler>();
+  waits->to_send = handler->to_send = 3;
+  const auto one = patient->Dial("127.0.0.1:1", world::StreamKind::kPush, waits);
+  const auto other = dialer->Dial("127.0.0.1:1", world::StreamKind::kPush, handler);
+  ASSERT_TRUE(handler->broken.WaitForNotificationWithTimeout(kSoon));
+  EXPECT_THAT(handler->end.message(), HasSubstr("has read nothing for 50ms"));
+  EXPECT_FALSE(waits->broken.HasBeenNotified());
+}
+
 TEST_F(NearDialerTest, MayOutliveItsStreams) {
   auto server = Serve("127.0.0.1:1", 10);
   const auto dialer = Dialer();
   const auto handler = std::make_shared<NearTestHandler>();
   auto port = dialer->Dial("127.0.0.1:1", world::StreamKind::kPush, handler);
-  dialer->Stop();
+  dialer->Stop(absl::CancelledError("the test is done"));
   EXPECT_TRUE(handler->broken.WaitForNotificationWithTimeout(kSoon));
   server = nullptr;
   port->Kick();
@@ -134,4 +165,4 @@ TEST_F(NearDialerTest, MayOutliveItsStreams) {
 }
 
 }  // namespace
-}  // namespace paceline::sdk
+}  // namespace paceline::shm
