@@ -20,6 +20,7 @@ enum class Pushes { kSparse, kWhole };
 struct Setup {
   Pushes pushes = Pushes::kSparse;
   int replicas = 0;
+  bool near = false;  // primaries reach copies over shared memory; the client's streams go over TCP
   Disks disks = Disks::kNone;
   size_t beside = 0;  // the setup that its figures are compared with
 };
@@ -77,7 +78,8 @@ absl::Status RunOnce(tool::Supervisor& supervisor, Setting setting, const Setup&
                              {.programs = tool::FolderOfPrograms(),
                               .shards = kShards,
                               .replicas = setup.replicas,
-                              .durable = setup.disks == Disks::kDurable});
+                              .durable = setup.disks == Disks::kDurable,
+                              .socket_dir = setup.near ? (temporary->path() / "sockets").string() : ""});
   absl::Status done = cluster.Start();
   if (done.ok()) {
     setting.coordinator = cluster.address();
@@ -123,7 +125,8 @@ absl::StatusOr<std::vector<Result>> Run(const Setting& setting, const std::strin
                                         const std::string& limit_name, const std::vector<Setup>& setups) {
   ABSL_ASSIGN_OR_RETURN(const auto supervisor, tool::Supervisor::Create());
   std::vector<Figures> figures(setups.size());
-  for (int round = 0; round < (setting.smallest ? 1 : 3); ++round) {  // in turn: the machine's mood changes
+  const int rounds = setting.smallest ? 1 : setting.quick ? 2 : 3;
+  for (int round = 0; round < rounds; ++round) {  // in turn: the machine's mood changes
     for (size_t i = 0; i < setups.size(); ++i) {
       ABSL_RETURN_IF_ERROR(RunOnce(*supervisor, setting, setups[i], figures[i]));
     }
@@ -132,13 +135,15 @@ absl::StatusOr<std::vector<Result>> Run(const Setting& setting, const std::strin
   for (size_t i = 0; i < setups.size(); ++i) {
     const Figures& own = figures[i];
     const Figures& beside = figures[setups[i].beside];
+    nlohmann::json params{{"shards", kShards},
+                          {"replicas", setups[i].replicas},
+                          {"disks", NameOf(setups[i].disks)},
+                          {"pushes", NameOf(setups[i].pushes)}};
+    if (setups[i].near) params["copies_over"] = "shared memory";
     const auto add = [&](const char* metric, double value, const std::string& limit, double limit_value,
                          bool lower) {
       results.push_back({.workload = workload,
-                         .params = {{"shards", kShards},
-                                    {"replicas", setups[i].replicas},
-                                    {"disks", NameOf(setups[i].disks)},
-                                    {"pushes", NameOf(setups[i].pushes)}},
+                         .params = params,
                          .metric = metric,
                          .value = value,
                          .limit_name = limit,
@@ -159,7 +164,12 @@ absl::StatusOr<std::vector<Result>> Run(const Setting& setting, const std::strin
 }  // namespace
 
 absl::StatusOr<std::vector<Result>> WithReplicas(const Setting& setting) {
-  return Run(setting, "replicas", "no replicas", {{.replicas = 0}, {.replicas = 1}, {.replicas = 2}});
+  return Run(setting, "replicas", "no replicas",
+             {{.replicas = 0},
+              {.replicas = 1},
+              {.replicas = 2},
+              {.replicas = 1, .near = true},
+              {.replicas = 2, .near = true}});
 }
 
 absl::StatusOr<std::vector<Result>> WithDisks(const Setting& setting) {

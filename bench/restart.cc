@@ -26,6 +26,7 @@ namespace {
 
 constexpr uint32_t kDim = 64;
 constexpr size_t kRowsAPush = 4096;
+constexpr double kQuickGigabytes = 1;
 constexpr absl::Duration kTimeout = absl::Minutes(10);
 constexpr char kShard[] = "shard-0";
 
@@ -75,7 +76,9 @@ absl::Status DropFromPageCache(const std::filesystem::path& folder) {
 class Restarts {
  public:
   explicit Restarts(const Setting& setting)
-      : gigabytes_(setting.smallest ? 0.01 : setting.gigabytes),
+      : gigabytes_(setting.smallest ? 0.01
+                   : setting.quick  ? std::min(setting.gigabytes, kQuickGigabytes)
+                                    : setting.gigabytes),
         keys_(static_cast<uint64_t>(gigabytes_ * 1e9) / (kDim * sizeof(float))) {}
 
   absl::Status Start() {
