@@ -16,18 +16,10 @@ class NearDialer::Notices {
   explicit Notices(Say say) : say_(std::move(say)) {}
   // It cannot be dialed. One that could be before is most likely dead, and needs no notice.
   void Far(const std::string& address, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_) {
-    {
-      MutexLock lock(&mutex_);
-      if (near_.contains(address)) return;
-    }
-    Refused(address, why);
+    if (!WasNear(address)) SayOnce(address, why);
   }
   void Refused(const std::string& address, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_) {
-    {
-      MutexLock lock(&mutex_);
-      if (said_.size() >= kMost || !said_.insert(address).second) return;
-    }
-    say_(absl::StrCat("streams to ", address, " go over TCP and not over shared memory: ", why.message()));
+    SayOnce(address, why);
   }
   void Near(const std::string& address) ABSL_LOCKS_EXCLUDED(mutex_) {
     MutexLock lock(&mutex_);
@@ -36,6 +28,19 @@ class NearDialer::Notices {
 
  private:
   static constexpr size_t kMost = 1000;
+
+  bool WasNear(const std::string& address) ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    return near_.contains(address);
+  }
+  void SayOnce(const std::string& address, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_) {
+    {
+      MutexLock lock(&mutex_);
+      if (said_.size() >= kMost || !said_.insert(address).second) return;
+    }
+    say_(absl::StrCat("streams to ", address, " go over TCP and not over shared memory: ", why.message()));
+  }
+
   const Say say_;
   Mutex mutex_;
   std::set<std::string> said_ ABSL_GUARDED_BY(mutex_);

@@ -78,6 +78,16 @@ class NearDialerTest : public ::testing::Test {
     };
     return std::make_shared<NearDialer>(far_, folder_, say, Loop::Options{}, stuck_max);
   }
+  // Dials the shard, which does not take that, and then again.
+  void DialTwice(NearDialer& dialer) {
+    const auto handler = std::make_shared<NearTestHandler>();
+    const auto near = dialer.Dial("127.0.0.1:1", world::StreamKind::kPush, handler);
+    EXPECT_NE(near, nullptr);
+    ASSERT_TRUE(handler->broken.WaitForNotificationWithTimeout(kSoon));
+    EXPECT_TRUE(far_.dialed.empty());
+    dialer.Dial("127.0.0.1:1", world::StreamKind::kPush, std::make_shared<NearTestHandler>());
+    EXPECT_THAT(far_.dialed, ElementsAre("127.0.0.1:1"));
+  }
   std::vector<std::string> said() {
     MutexLock lock(&mutex_);
     return said_;
@@ -108,14 +118,7 @@ TEST_F(NearDialerTest, ChoosesForEachShard) {
 
 TEST_F(NearDialerTest, WhoRefusesIsDialedTheOtherWay) {
   const auto server = Serve("127.0.0.1:1", 0);
-  const auto dialer = Dialer();
-  const auto handler = std::make_shared<NearTestHandler>();
-  const auto near = dialer->Dial("127.0.0.1:1", world::StreamKind::kPush, handler);
-  EXPECT_NE(near, nullptr);
-  ASSERT_TRUE(handler->broken.WaitForNotificationWithTimeout(kSoon));
-  EXPECT_TRUE(far_.dialed.empty());
-  dialer->Dial("127.0.0.1:1", world::StreamKind::kPush, std::make_shared<NearTestHandler>());
-  EXPECT_THAT(far_.dialed, ElementsAre("127.0.0.1:1"));
+  DialTwice(*Dialer());
   EXPECT_THAT(said(), ElementsAre(HasSubstr("already")));
 }
 
@@ -123,13 +126,7 @@ TEST_F(NearDialerTest, WhoRefusesIsDialedTheOtherWay) {
 TEST_F(NearDialerTest, WhoDoesNotAnswerIsDialedTheOtherWay) {
   const auto silent = ListenAt(folder_ + "/127.0.0.1:1");
   ASSERT_TRUE(silent.ok()) << silent.status();
-  const auto dialer = Dialer();
-  const auto handler = std::make_shared<NearTestHandler>();
-  const auto near = dialer->Dial("127.0.0.1:1", world::StreamKind::kPush, handler);
-  EXPECT_NE(near, nullptr);
-  ASSERT_TRUE(handler->broken.WaitForNotificationWithTimeout(kSoon));
-  dialer->Dial("127.0.0.1:1", world::StreamKind::kPush, std::make_shared<NearTestHandler>());
-  EXPECT_THAT(far_.dialed, ElementsAre("127.0.0.1:1"));
+  DialTwice(*Dialer());
   EXPECT_THAT(said(), ElementsAre(HasSubstr("does not answer")));
 }
 

@@ -70,7 +70,8 @@ class Stream final : public world::Soon::Kickable, public std::enable_shared_fro
   bool over() const { return told_; }
   // When Step must be called although nothing happens.
   absl::Time due() const {
-    return absl::FromUnixNanos(std::min(cut_at_.load(std::memory_order_relaxed), stuck_at_.load()));
+    return absl::FromUnixNanos(
+        std::min(cut_at_.load(std::memory_order_relaxed), stuck_at_.load(std::memory_order_relaxed)));
   }
 
  private:

@@ -1,6 +1,7 @@
 #include "sdk/cpp/src/cache/row_table.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -19,7 +20,7 @@ constexpr uint64_t kSparse = 8;
 constexpr size_t kFewBuckets = 16;
 constexpr size_t kFirstBuckets = 2;
 
-static_assert(sizeof(RowTable::Entry) == 16);
+static_assert(sizeof(RowTable::Entry) == 16 && offsetof(RowTable::Entry, key) == 0);
 static_assert(std::is_trivially_copyable_v<RowTable::Rest>);
 
 }  // namespace

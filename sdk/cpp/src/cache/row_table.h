@@ -5,12 +5,9 @@
 #include <cstdint>
 #include <memory>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
 #include "absl/base/attributes.h"
 #include "libs/base/ids.h"
+#include "libs/table/bucket_match.h"
 #include "sdk/cpp/src/cache/slabs.h"
 
 namespace paceline::sdk {
@@ -116,6 +113,9 @@ class RowTable {
  private:
   static constexpr size_t kCacheLine = 64;
   static constexpr uint32_t kFour = 4;
+  // Of an entry, which begins with its key, as a row of a page's bucket does.
+  static constexpr size_t kEntryFloats = sizeof(Entry) / sizeof(float);
+  static const float* FloatsOf(const Entry* four) { return reinterpret_cast<const float*>(four); }
   struct alignas(kCacheLine) Bucket {
     Entry entries[kFour];  // the rows come first
   };
@@ -129,45 +129,20 @@ class RowTable {
   Entry* FindFrom(uint64_t bucket, uint64_t key) {
     for (;;) {
       Entry* const four = buckets_[bucket].entries;
-      if (const uint32_t matching = Matching(four, key); matching != 0) {
+      if (const uint32_t matching = table::MatchingRows<kEntryFloats>(FloatsOf(four), key); matching != 0) {
         // One without a row comes behind those with one: then there is none with this key.
-        Entry& entry = four[std::countr_zero(matching) / 2];
+        Entry& entry = four[std::countr_zero(matching) / kEntryFloats];
         return entry.row == 0 ? nullptr : &entry;
       }
       if (four[kFour - 1].row == 0) return nullptr;
       if (++bucket == bucket_count_) bucket = 0;
     }
   }
-  // Bit 2 * i is set if four[i] has this key. Any place is as likely as another, so branches would be
-  // mispredicted.
-  static uint32_t Matching(const Entry* four, uint64_t key) {
-#if defined(__SSE2__)
-    const auto* const at = reinterpret_cast<const __m128i*>(four);
-    const __m128i wanted = _mm_set1_epi64x(static_cast<int64_t>(key));
-    const __m128i low = _mm_unpacklo_epi64(_mm_load_si128(at), _mm_load_si128(at + 1));
-    const __m128i high = _mm_unpacklo_epi64(_mm_load_si128(at + 2), _mm_load_si128(at + 3));
-    const __m128i halves = _mm_packs_epi32(_mm_cmpeq_epi32(low, wanted), _mm_cmpeq_epi32(high, wanted));
-    const auto bits = static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(halves, halves)));
-    return bits & (bits >> 1) & 0x55;
-#else
-    uint32_t matching = 0;
-    for (uint32_t i = 0; i < kFour; ++i) matching |= static_cast<uint32_t>(four[i].key == key) << 2 * i;
-    return matching;
-#endif
-  }
-  size_t Slots() const {
-    return bucket_count_ * kFour;
-  }
-  Entry& Slot(size_t slot) {
-    return buckets_[slot / kFour].entries[slot % kFour];
-  }
-  size_t Next(size_t slot) const {
-    return slot + 1 == Slots() ? 0 : slot + 1;
-  }
+  size_t Slots() const { return bucket_count_ * kFour; }
+  Entry& Slot(size_t slot) { return buckets_[slot / kFour].entries[slot % kFour]; }
+  size_t Next(size_t slot) const { return slot + 1 == Slots() ? 0 : slot + 1; }
   // How far a search goes on from `from` to get to `to`.
-  size_t Distance(size_t from, size_t to) const {
-    return to >= from ? to - from : to + Slots() - from;
-  }
+  size_t Distance(size_t from, size_t to) const { return to >= from ? to - from : to + Slots() - from; }
   Entry& FreeSlotFor(uint64_t key);
   void Rehash(size_t buckets);
   void Vacate(size_t slot);
