@@ -112,6 +112,7 @@ class FutureState : public std::enable_shared_from_this<FutureState<R>> {
   bool Set(R result) {
     std::vector<Callback> callbacks;
     std::vector<PlacedCallback> placed;
+    const auto self = this->shared_from_this();  // who waits may let go of it once it has the result
     {
       const std::lock_guard lock(mutex_);
       if (result_.has_value()) return false;
@@ -119,17 +120,14 @@ class FutureState : public std::enable_shared_from_this<FutureState<R>> {
       causes_ = EndingCauses();
       callbacks.swap(callbacks_);
       placed.swap(on_placed_);
-      ended_.notify_all();
     }
+    // Without the lock: who wakes up would only wait for it.
+    ended_.notify_all();
     for (PlacedCallback& callback : placed) {
-      RunCallback([self = this->shared_from_this(), callback = std::move(callback)]() mutable {
-        callback(StatusOf(self->result()));
-      });
+      RunCallback([self, callback = std::move(callback)]() mutable { callback(StatusOf(self->result())); });
     }
     for (Callback& callback : callbacks) {
-      RunCallback([self = this->shared_from_this(), callback = std::move(callback)]() mutable {
-        callback(self->result());
-      });
+      RunCallback([self, callback = std::move(callback)]() mutable { callback(self->result()); });
     }
     return true;
   }
