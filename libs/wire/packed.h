@@ -85,6 +85,8 @@ struct Round {
 inline constexpr uint64_t kSealedMax = 2 * (uint64_t{1} << 16);
 
 inline constexpr size_t kPartEntryBytes = 24;
+// A frame may have as many parts as the ring has segments, and so many in any case.
+inline constexpr size_t kFramePartsLeast = 1024;
 inline constexpr size_t kSealBytes = 24;
 inline constexpr size_t kMarkBytes = 16;
 inline constexpr size_t kCertificateBytes = 48;

@@ -84,6 +84,7 @@ constexpr const char* kMarks[] = {
     "clients wait for a disk",
     "closed before it was opened here",
     "new rates are proposed again",
+    "pushes share a frame",
     "rates change at a clock",
     "rates change at once",
     "records that were not replicated come to nothing",

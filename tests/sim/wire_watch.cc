@@ -128,6 +128,7 @@ void WireWatch::OnPushSent(Stream& stream, const absl::Cord& frame) {
   const auto parts = wire::ParseParts(request->head.parts());
   if (!parts.ok()) return verdict_.Violated("Wire", parts.status().ToString());
   const auto line = static_cast<Line>(request->head.line());
+  CheckPartTable(*parts, request->head.want_reply());
   for (const wire::PartEntry& part : *parts) {
     PartNumber& sent = stream.sent[{part.segment.v, line}];
     if (part.number <= sent) marks_.Hit("a part is sent again on its stream");
@@ -159,6 +160,22 @@ void WireWatch::OnPushSent(Stream& stream, const absl::Cord& frame) {
   if (parts->empty() && pushed >= stream.heard) marks_.Hit("a tick needs no grant");
   const uint64_t weight = WeightOf(stream, frame.size(), *request);
   stream.pushed.push_back(parts->empty() ? pushed : pushed + weight);
+}
+
+void WireWatch::CheckPartTable(absl::Span<const wire::PartEntry> parts, bool wants_rows) {
+  if (parts.size() > wire::kFramePartsLeast) verdict_.Violated("Wire", "a frame of too many parts");
+  std::map<SegmentId, PartNumber> last;
+  for (const wire::PartEntry& part : parts) {
+    const auto [before, first] = last.try_emplace(part.segment, part.number);
+    if (first) continue;
+    marks_.Hit("pushes share a frame");
+    if (wants_rows) verdict_.Violated("Wire", "a segment twice in a frame that wants its rows");
+    if (part.number != before->second + 1) {
+      verdict_.Violated("Wire", absl::StrCat("segment ", part.segment.v, ": part ", part.number,
+                                             " behind part ", before->second, " in one frame"));
+    }
+    before->second = part.number;
+  }
 }
 
 void WireWatch::CheckGranted(const Stream& stream, uint64_t pushed) {

@@ -85,6 +85,8 @@ class WireWatch final : public StreamWatcher {
   void OnRowsArriving(const Stream& stream, const std::string& certificates);
   void OnPullReplySent(Stream& stream, const ring::Member& by, const absl::Cord& frame);
   void MarkRefusal(const Stream& stream, const v1::Refusal& refusal, const char* what);
+  // Which parts a frame may have, and in which order.
+  void CheckPartTable(absl::Span<const wire::PartEntry> parts, bool wants_rows);
   // The client sends a frame with parts: it was granted more than it has sent so far.
   void CheckGranted(const Stream& stream, uint64_t pushed);
   // The shard grants no more ahead of what it has received than a stream may have.

@@ -80,6 +80,7 @@ absl::Status PullOp::Prepare(const View& view, const std::vector<wire::PartEntry
   if (asks_changes_ || reduces) filters_ = {};
   ABSL_ASSIGN_OR_RETURN(table_, view.catalogue->Find(TableId(head_.table()), caller_.job));
   ABSL_ASSIGN_OR_RETURN(slices_, SliceKeys(entries, form_, keys_.view(), view.map->SegmentCount()));
+  ABSL_RETURN_IF_ERROR(CheckOnceEach(slices_, view.map->SegmentCount()));
   for (const Slice& slice : slices_) {
     if (!asks_changes_ || slice.count == 1) continue;
     return absl::InvalidArgumentError(

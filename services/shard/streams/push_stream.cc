@@ -27,6 +27,10 @@ constexpr uint64_t kFirstGrant = uint64_t{1} << 20;
 // So many marks gather before those of one line are joined.
 constexpr size_t kMarksMax = 256;
 
+size_t FramePartsMax(const View& view) {
+  return std::max<size_t>(wire::kFramePartsLeast, view.map->SegmentCount());
+}
+
 }  // namespace
 
 // A frame is under way until the last owner of its ticket lets go of it.
@@ -83,12 +87,11 @@ void PushStream::OnFrame(absl::Cord bytes) {
   const v1::PushPullRequest& head = request->head;
   const auto view = context_.view();
   // One refusal for the frame, before each part gets its own.
-  if (view->map != nullptr && entries->size() > view->map->SegmentCount()) {
-    return Refuse(
-        MakeRefusal(v1::Refusal::MALFORMED,
-                    absl::StrCat("parts: ", entries->size(), " in one frame; the ring has ",
-                                 view->map->SegmentCount(), " segments and a frame one part for each")),
-        frame_);
+  if (view->map != nullptr && entries->size() > FramePartsMax(*view)) {
+    return Refuse(MakeRefusal(v1::Refusal::MALFORMED,
+                              absl::StrCat("parts: ", entries->size(), " in one frame; at most ",
+                                           FramePartsMax(*view), " are taken; send more frames")),
+                  frame_);
   }
   if (auto refusal = NotNow(context_, *view, CatalogueVersion(head.catalogue_version()))) {
     if (!entries->empty() || !head.has_tick()) RefuseAll(*entries, head.line(), *refusal);
@@ -159,6 +162,7 @@ absl::StatusOr<std::vector<PushStream::RoutedPart>> PushStream::TakeApart(
   const auto buffers = std::make_shared<Buffers>(keys, values);
   ABSL_ASSIGN_OR_RETURN(const std::vector<Slice> slices,
                         SliceKeys(entries, form, buffers->keys.view(), view.map->SegmentCount()));
+  if (WantsRows(head)) ABSL_RETURN_IF_ERROR(CheckOnceEach(slices, view.map->SegmentCount()));
   std::shared_ptr<const log::TableInfo> table;
   uint32_t row_bytes = 0;
   if (!keys.empty() || !values.empty()) {  // empty parts need no table

@@ -144,9 +144,9 @@ void SubscribeStream::ChangeSets(Request request) {
   };
   const auto keys = std::make_shared<const Keys>(std::move(request.keys));
   auto slices = SliceKeys(*entries, log::KeyForm::kKeys, keys->bytes.view(), view->map->SegmentCount());
-  if (!slices.ok()) {
-    return refuse(MakeRefusal(v1::Refusal::INVALID, std::string(slices.status().message())));
-  }
+  absl::Status fits = slices.status();
+  if (fits.ok()) fits = CheckOnceEach(*slices, view->map->SegmentCount());
+  if (!fits.ok()) return refuse(MakeRefusal(v1::Refusal::INVALID, std::string(fits.message())));
   {
     MutexLock lock(&mutex_);
     for (const Slice& slice : *slices) segments_.insert(slice.segment);

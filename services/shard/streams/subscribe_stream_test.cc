@@ -232,6 +232,17 @@ TEST_F(SubscribeStreamTest, RefusalsNameSegmentAndSet) {
   EXPECT_THAT(subscribe.Refusals(), SizeIs(2)) << "keys of other segments";
 }
 
+TEST_F(SubscribeStreamTest, AChangeThatNamesASegmentTwiceIsRefused) {
+  wire::Frame<v1::SubscribeRequest> frame = Join(3);
+  frame.head.set_parts(Part(0, 1, 0) + Part(0, 1, 0));
+  frame.keys = Bytes<uint64_t>({KeyIn(0), KeyIn(0)});
+  subscribe.Send(frame);
+  const auto refusals = subscribe.Refusals();
+  ASSERT_FALSE(refusals.empty());
+  EXPECT_EQ(refusals[0].reason(), v1::Refusal::INVALID);
+  EXPECT_THAT(refusals[0].message(), ::testing::HasSubstr("twice"));
+}
+
 TEST_F(SubscribeStreamTest, AnotherEpochEndsTheSets) {
   subscribe.Send(Join(1));
   ASSERT_THAT(shard.Install(MapOf(2, 1, /*epoch=*/2)), IsOk());

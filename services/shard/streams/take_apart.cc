@@ -11,7 +11,6 @@ absl::StatusOr<std::vector<Slice>> SliceKeys(absl::Span<const wire::PartEntry> e
   const size_t entry_bytes = log::BytesPerEntry(form);
   std::vector<Slice> slices;
   slices.reserve(entries.size());
-  std::vector<bool> seen(segments);
   uint64_t at = 0;
   uint64_t rows = 0;
   for (const wire::PartEntry& entry : entries) {
@@ -19,11 +18,6 @@ absl::StatusOr<std::vector<Slice>> SliceKeys(absl::Span<const wire::PartEntry> e
       return absl::InvalidArgumentError(
           absl::StrCat("parts: segment ", entry.segment.v, "; the ring has segments 0 to ", segments - 1));
     }
-    if (seen[entry.segment.v]) {
-      return absl::InvalidArgumentError(absl::StrCat("parts: segment ", entry.segment.v,
-                                                     " twice in one frame; a frame has one part a segment"));
-    }
-    seen[entry.segment.v] = true;
     const uint64_t bytes = uint64_t{entry.count} * entry_bytes;
     if (bytes > keys.size() - at) {
       return absl::InvalidArgumentError(
@@ -46,6 +40,19 @@ absl::StatusOr<std::vector<Slice>> SliceKeys(absl::Span<const wire::PartEntry> e
                                                    at / entry_bytes, " entries of ", entry_bytes, " bytes"));
   }
   return slices;
+}
+
+absl::Status CheckOnceEach(absl::Span<const Slice> slices, uint32_t segments) {
+  std::vector<bool> seen(segments);
+  for (const Slice& slice : slices) {
+    if (seen[slice.segment.v]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("parts: segment ", slice.segment.v,
+                       " twice in one frame; a frame of this kind has one part a segment"));
+    }
+    seen[slice.segment.v] = true;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckWidth(absl::Span<const Slice> slices, uint32_t dim, size_t value_bytes,

@@ -26,10 +26,12 @@ struct Slice {
   uint64_t first_row = 0;  // of the frame's rows
 };
 
-// INVALID_ARGUMENT naming the field if the table does not fit the keys, names a segment twice or one off the
-// ring.
+// INVALID_ARGUMENT naming the field if the table does not fit the keys, or names a segment off the ring.
 absl::StatusOr<std::vector<Slice>> SliceKeys(absl::Span<const wire::PartEntry> entries, log::KeyForm form,
                                              absl::string_view keys, uint32_t segments);
+
+// INVALID_ARGUMENT: a segment occurs twice.
+absl::Status CheckOnceEach(absl::Span<const Slice> slices, uint32_t segments);
 
 // INVALID_ARGUMENT unless `value_bytes` is `dim` f32 for each row of `slices`.
 absl::Status CheckWidth(absl::Span<const Slice> slices, uint32_t dim, size_t value_bytes,

@@ -1,7 +1,6 @@
 #include "sdk/cpp/src/push/push_link.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +15,9 @@ namespace {
 
 // Room for a frame's header besides its parts.
 constexpr size_t kHeadBytes = 4096;
+// Parts of later pushes join a frame up to this size: beyond it a frame costs little beside its bytes, and
+// the first push in it would wait for the others.
+constexpr size_t kSharedBytes = size_t{64} << 10;
 // A tick without an answer for this long is sent again, completely: its frame may have been refused whole.
 constexpr absl::Duration kTickAnswer = absl::Seconds(1);
 // After a while the link asks again a shard that twice did not speak for a segment: it is about to become its
@@ -34,8 +36,7 @@ absl::Duration DurationOf(uint64_t us) {
   return absl::Microseconds(std::min<uint64_t>(us, INT64_MAX));
 }
 
-bool MayShareAFrame(const SegmentLine& a, const SegmentLine& b) {
-  const Part& x = a.Next();
+bool MayShareAFrame(const SegmentLine& a, const Part& x, const SegmentLine& b) {
   const Part& y = b.Next();
   return a.kind() == b.kind() && x.table == y.table && x.clock == y.clock && x.ranges == y.ranges &&
          ReadOf(x) == ReadOf(y);
@@ -132,45 +133,67 @@ void PushLink::OnTickTimer() {
   Wake();
 }
 
-// Those that come first in the queue.
-std::vector<SegmentLine*> PushLink::Pick(size_t* bytes) const {
+bool PushLink::OneEach(const Part& first) const {
+  return feature_level() < 2 || ReadOf(first) != nullptr;
+}
+
+size_t PushLink::SharedBytesMax(const Part& first) const {
+  // A list of the keys of two pushes that happened to wait together would not come again.
+  const bool lists = (first.info->link_filters.push & filters()).Has(filter::Filter::kKeys);
+  return lists ? 0 : kSharedBytes;
+}
+
+size_t PushLink::FramePartsMax() const {
+  return std::max<size_t>(wire::kFramePartsLeast, context_.routes->map.SegmentCount());
+}
+
+std::vector<PushLink::Picked> PushLink::Take() {
   const size_t max =
       std::min<size_t>(context_.slice_bytes, frame_bytes_max() - std::min(frame_bytes_max(), kHeadBytes));
-  std::vector<SegmentLine*> picked;
-  *bytes = 0;
-  for (const auto& [key, line] : queue_) {
-    const size_t more = wire::kPartEntryBytes + line->Next().Bytes();
-    if (!picked.empty() && (*bytes + more > max || !MayShareAFrame(*picked.front(), *line))) break;
-    picked.push_back(line);
-    *bytes += more;
+  const Part& next = queue_.begin()->second->Next();
+  const bool one_each = OneEach(next);
+  const size_t shared_max = SharedBytesMax(next);
+  std::vector<Picked> picked;
+  size_t bytes = 0;
+  bool numbered = false;
+  while (!queue_.empty() && picked.size() < FramePartsMax()) {
+    SegmentLine& line = *queue_.begin()->second;
+    const size_t more = wire::kPartEntryBytes + line.Next().Bytes();
+    if (!picked.empty()) {
+      const Picked& first = picked.front();
+      if (bytes + more > (line.Next().push == first.part->push ? max : shared_max)) break;
+      if (!FitsWindow(bytes + more) || !IsGranted(parts_bytes_ + bytes)) break;
+      if (!MayShareAFrame(*first.line, *first.part, line) || (one_each && line.SentIn(sent_ + 1))) break;
+    }
+    if (line.Next().number == 0) {
+      listener_.OnNumbered(line, line.NumberFirst());
+      numbered = true;
+    }
+    picked.push_back({.line = &line, .part = &line.Next()});
+    bytes += more;
+    queue_.erase(queue_.begin());
+    line.queued.reset();
+    line.Sent(sent_ + 1);
+    Requeue(line);
   }
+  if (numbered) context_.puller->OnNumbered();
   return picked;
 }
 
-void PushLink::Number(const std::vector<SegmentLine*>& picked) {
-  bool some = false;
-  for (SegmentLine* line : picked) {
-    if (line->Next().number != 0) continue;
-    listener_.OnNumbered(*line, line->NumberFirst());
-    some = true;
-  }
-  if (some) context_.puller->OnNumbered();
-}
-
-void PushLink::Fill(const std::vector<SegmentLine*>& picked, Request& request) const {
+void PushLink::Fill(const std::vector<Picked>& picked, Request& request) const {
   if (picked.empty()) return;
-  const Part& first = picked.front()->Next();
+  const Part& first = *picked.front().part;
   v1::PushPullRequest& head = request.head;
   head.set_table(first.table.v);
   head.set_clock(first.clock);
-  head.set_line(static_cast<v1::Line>(picked.front()->kind()));
+  head.set_line(static_cast<v1::Line>(picked.front().line->kind()));
   head.set_key_form(first.ranges ? v1::KEY_FORM_RANGES : v1::KEY_FORM_KEYS);
   head.set_priority(first.urgency);
   head.mutable_parts()->reserve(picked.size() * wire::kPartEntryBytes);
   Gatherer keys(request.keys);
   Gatherer values(request.values);
-  for (const SegmentLine* line : picked) {
-    const Part& part = line->Next();
+  for (const auto& [line, sent] : picked) {
+    const Part& part = *sent;
     const Batch::Piece* content = part.Content();
     wire::Append(wire::PartEntry{.segment = line->segment(),
                                  .count = content == nullptr ? 0 : content->entries,
@@ -183,9 +206,9 @@ void PushLink::Fill(const std::vector<SegmentLine*>& picked, Request& request) c
   }
 }
 
-void PushLink::Code(const std::vector<SegmentLine*>& picked, Request& request) {
+void PushLink::Code(const std::vector<Picked>& picked, Request& request) {
   if (picked.empty()) return;
-  const Part& first = picked.front()->Next();
+  const Part& first = *picked.front().part;
   const TableInfo& table = *first.info;
   const filter::FilterSet wanted = table.link_filters.push & filters();
   const filter::FilterSet applied =
@@ -195,30 +218,23 @@ void PushLink::Code(const std::vector<SegmentLine*>& picked, Request& request) {
 }
 
 bool PushLink::Next(absl::Cord* frame) {
-  size_t bytes = 0;
-  std::vector<SegmentLine*> picked = Pick(&bytes);
-  if (picked.empty() && !TickDue()) return false;
-  if (bytes + kHeadBytes > frame_bytes_max()) {
+  if (queue_.empty() && !TickDue()) return false;
+  const size_t least = queue_.empty() ? 0 : wire::kPartEntryBytes + queue_.begin()->second->Next().Bytes();
+  if (least + kHeadBytes > frame_bytes_max()) {
     context_.fail(absl::InternalError(absl::StrCat(Describe(), ": takes frames of at most ",
-                                                   frame_bytes_max(), " bytes, but a part has ", bytes,
+                                                   frame_bytes_max(), " bytes, but a part has ", least,
                                                    "; raise its limit to 1 MiB or more")));
     return false;
   }
-  if (!FitsWindow(bytes)) return false;
-  if (AwaitsGrant()) picked.clear();
+  if (!FitsWindow(least)) return false;
+  std::vector<Picked> picked;
+  if (!queue_.empty() && !AwaitsGrant()) picked = Take();
   Request request;
   request.head.set_catalogue_version(context_.catalogue_version.v);
-  Number(picked);
   Fill(picked, request);
   AddRead(picked, request.head);
   const size_t plain = request.BlobBytes();
   Code(picked, request);
-  queue_.erase(queue_.begin(), std::next(queue_.begin(), static_cast<std::ptrdiff_t>(picked.size())));
-  for (SegmentLine* line : picked) {
-    line->queued.reset();
-    line->Sent(sent_ + 1);
-    Requeue(*line);
-  }
   AddTick(request.head);
   if (picked.empty() && !request.head.has_tick()) return false;
   *frame = wire::Encode(request);
@@ -237,13 +253,13 @@ bool PushLink::FitsWindow(size_t bytes) const {
          unreceived_bytes_ + bytes + kHeadBytes <= window_bytes();
 }
 
-void PushLink::AddRead(const std::vector<SegmentLine*>& picked, v1::PushPullRequest& head) {
-  if (picked.empty() || ReadOf(picked.front()->Next()) == nullptr) return;
+void PushLink::AddRead(const std::vector<Picked>& picked, v1::PushPullRequest& head) {
+  if (picked.empty() || ReadOf(*picked.front().part) == nullptr) return;
   PullRequest request;
   request.id = ++reads_;
   request.rides = true;
-  request.op = picked.front()->Next().read;
-  for (const SegmentLine* line : picked) request.parts.push_back({.part = line->Next().piece, .asking = 1});
+  request.op = picked.front().part->read;
+  for (const Picked& one : picked) request.parts.push_back({.part = one.part->piece, .asking = 1});
   request.sent = context_.Now();
   context_.puller->OnSending(request, usable_since());
   const PullOp& op = *request.op;

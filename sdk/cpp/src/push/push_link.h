@@ -41,8 +41,9 @@ class PushListener {
 // shard has granted (or, at level 1, a window of bytes that it has not taken yet), and the ticks.
 //
 // A frame carries the most urgent waiting part and, while they fit, those that follow in the queue and have
-// the same table and clock, one for each segment. Parts that want their rows back go only with those of the
-// same push. A tick rides on the frame with the last part of the clock it ends.
+// the same table and clock, of this push and, if they are small, of later ones. Parts that want their rows
+// back go only with those of the same push. A tick rides on the frame with the last part of the clock it
+// ends.
 //
 // More than 15 members: where each direction of the stream stands: what waits, was sent, received and
 // granted. A break resets them together.
@@ -61,7 +62,7 @@ class PushLink final : public Link {
   void Requeue(SegmentLine& line);
 
   // No frame with parts may be sent before the shard grants more.
-  bool AwaitsGrant() const { return usable() && feature_level() >= 2 && parts_bytes_ >= granted_; }
+  bool AwaitsGrant() const { return usable() && !IsGranted(parts_bytes_); }
 
   // What the shard last said of a frame that it took.
   struct FrameTimes {
@@ -98,17 +99,28 @@ class PushLink final : public Link {
   void SetTickTimer(absl::Duration pause);
   void OnTickTimer();
 
-  std::vector<SegmentLine*> Pick(size_t* bytes) const;
+  struct Picked {
+    SegmentLine* line;
+    const Part* part;
+  };
+  // Takes those parts from the queue that share the next frame, and numbers those that have no number yet.
+  // REQUIRES: the frame is sent.
+  std::vector<Picked> Take();
+  // One part for each segment, at most, goes in a frame like the first.
+  bool OneEach(const Part& first) const;
+  // With more bytes than this it has no parts of other pushes.
+  size_t SharedBytesMax(const Part& first) const;
+  size_t FramePartsMax() const;
+  // More parts may follow these bytes.
+  bool IsGranted(uint64_t bytes) const { return feature_level() < 2 || bytes < granted_; }
   // A shard of level 1 grants nothing and has a fixed window, for frames without parts too.
   bool FitsWindow(size_t bytes) const;
-  // Gives those of the picked parts numbers that have none yet.
-  void Number(const std::vector<SegmentLine*>& picked);
-  void Fill(const std::vector<SegmentLine*>& picked, Request& request) const;
+  void Fill(const std::vector<Picked>& picked, Request& request) const;
   // Codes what was filled in, as the parts' table wants it and the shard takes it. REQUIRES: the request is
   // sent.
-  void Code(const std::vector<SegmentLine*>& picked, Request& request);
+  void Code(const std::vector<Picked>& picked, Request& request);
   // Asks for the rows of the picked parts, if they want them.
-  void AddRead(const std::vector<SegmentLine*>& picked, v1::PushPullRequest& head);
+  void AddRead(const std::vector<Picked>& picked, v1::PushPullRequest& head);
   void OnRows(wire::Frame<v1::PushPullReply>& reply);
   void OnReceived(uint64_t frames);
   void OnGranted(uint64_t bytes);

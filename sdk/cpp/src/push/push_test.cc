@@ -1,11 +1,11 @@
-// Pushes: numbers, resends, refusals, the window.
+// Pushes: numbers, resends, refusals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
 
 #include "libs/base/test_util/status_matchers.h"
-#include "sdk/cpp/src/testing/core_harness.h"
+#include "sdk/cpp/src/test_util/push_fixture.h"
 
 namespace paceline::sdk {
 namespace {
@@ -17,71 +17,8 @@ using testing::FakeCluster;
 using testing::FakeStream;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::PushTest;
 using ::testing::SizeIs;
-
-struct PushTest : ::testing::Test {
-  explicit PushTest(CoreHarness::Setup setup = {}) : h(setup) {
-    EXPECT_THAT(h.Open(), IsOk());
-    table = h.OpenTable("w", {.dim = 2}).value();
-    ranged = h.OpenTable("r", {.kind = table::Kind::kRanged, .dim = 2, .rows = 10'000}).value();
-  }
-
-  // A key of `segment`.
-  uint64_t KeyIn(uint32_t segment, uint64_t after = 0) const {
-    for (uint64_t key = after;; ++key) {
-      if (table->placement.Of(key).v == segment) return key;
-    }
-  }
-  std::shared_ptr<CoreHarness::Outcome> PushTo(uint32_t segment, float value, uint32_t priority = 0) {
-    return h.Push(table, {KeyIn(segment)}, {value, value}, priority);
-  }
-  std::vector<PartNumber> Numbers(uint32_t segment) const {
-    std::vector<PartNumber> numbers;
-    for (const auto& entry : h.cluster.LogOf(segment)) numbers.push_back(entry.number);
-    return numbers;
-  }
-  // The client's next frame on a stream, taken apart; the shard does not see it.
-  struct Taken {
-    v1::PushRequest head;
-    std::vector<wire::PartEntry> parts;
-    std::string keys, values;
-    size_t bytes = 0;
-  };
-  static std::optional<Taken> Take(FakeStream& stream) {
-    auto bytes = stream.Take();
-    if (!bytes.has_value()) return std::nullopt;
-    auto frame = wire::Decode<v1::PushRequest>(*bytes).value();
-    return Taken{.head = frame.head,
-                 .parts = wire::ParseParts(frame.head.parts()).value(),
-                 .keys = std::string(frame.keys),
-                 .values = std::string(frame.values),
-                 .bytes = bytes->size()};
-  }
-  // Opens a push stream to the primary of `segment` and gets past the hello.
-  FakeStream& Connect(uint32_t segment = 0) {
-    PushTo(segment, 0);
-    h.Run();
-    return h.PushStream(h.cluster.PrimaryOf(segment));
-  }
-  static void Refuse(FakeStream& stream, v1::Refusal::Reason reason, uint32_t segment, PartNumber number,
-                     uint64_t frame, PartNumber expected = 0, uint32_t retry_ms = 0) {
-    v1::PushReply reply;
-    v1::Refusal* refusal = reply.add_refusals();
-    refusal->set_reason(reason);
-    refusal->set_message("because");
-    refusal->set_segment(segment);
-    refusal->set_line(v1::LINE_ARRIVAL);
-    refusal->set_number(number);
-    refusal->set_frame(frame);
-    refusal->set_expected(expected);
-    refusal->set_retry_after_ms(retry_ms);
-    stream.Give(absl::Cord(reply.SerializeAsString()));
-  }
-
-  CoreHarness h;
-  std::shared_ptr<const TableInfo> table;
-  std::shared_ptr<const TableInfo> ranged;
-};
 
 TEST_F(PushTest, APushReachesEverySegmentItTouchesAndCompletesWhenCommitted) {
   h.cluster.auto_commit = false;
@@ -392,80 +329,6 @@ TEST_F(PushTest, FlushWaitsForEarlierPushesOnly) {
   h.Run();
   EXPECT_THAT(flush->status.value(), IsOk());
   EXPECT_GT(h.core->unacknowledged_bytes(), 0u);
-}
-
-TEST_F(PushTest, TheWindowIsKeptAndReceivedFramesFreeIt) {
-  h.cluster.window_bytes = 100'000;
-  FakeStream& stream = Connect();
-  std::vector<uint64_t> keys(4'000, KeyIn(0));
-  std::vector<float> values(8'000, 1.0f);
-  for (int i = 0; i < 10; ++i) h.Push(table, keys, values);  // 64 KB each
-  size_t under_way = 0;
-  int frames = 0;
-  while (auto taken = Take(stream)) {
-    under_way += taken->bytes;
-    ++frames;
-  }
-  EXPECT_EQ(frames, 1);
-  EXPECT_LE(under_way, h.cluster.window_bytes);
-  v1::PushReply reply;
-  reply.set_received(2);  // the connecting push, and this one
-  stream.Give(absl::Cord(reply.SerializeAsString()));
-  EXPECT_TRUE(Take(stream).has_value());
-  EXPECT_FALSE(Take(stream).has_value());
-}
-
-TEST_F(PushTest, PartsWaitForAGrantAndTicksDoNot) {
-  h.cluster.feature_level = 2;
-  h.cluster.granted = 100'000;
-  FakeStream& stream = Connect();
-  const std::vector<uint64_t> keys(4'000, KeyIn(0));
-  const std::vector<float> values(8'000, 1.0f);
-  for (int i = 0; i < 2; ++i) h.Push(table, keys, values);  // 64 KB each
-  size_t sent = Take(stream)->bytes;
-  sent += Take(stream).value().bytes;  // a part of the second one is granted, and so may it be sent
-  EXPECT_GT(sent, h.cluster.granted);
-  ASSERT_THAT(h.Tick(), IsOk());
-  h.Push(table, keys, values);
-  const Taken tick = Take(stream).value();
-  EXPECT_TRUE(tick.head.has_tick());
-  EXPECT_THAT(tick.parts, IsEmpty());
-  v1::PushReply reply;
-  reply.set_received(4);
-  reply.set_granted(h.cluster.granted);
-  stream.Give(absl::Cord(reply.SerializeAsString()));
-  EXPECT_FALSE(Take(stream).has_value()) << "received frames free nothing";
-  reply.set_granted(sent + 1'000);
-  stream.Give(absl::Cord(reply.SerializeAsString()));
-  EXPECT_THAT(Take(stream).value().parts, SizeIs(1)) << "whatever its size";
-}
-
-TEST_F(PushTest, AWaitForAGrantIsNamed) {
-  h.cluster.feature_level = 2;
-  h.cluster.granted = 1;
-  Connect();
-  auto push = PushTo(0, 1);
-  h.Advance(absl::Seconds(61));
-  ASSERT_TRUE(push->ended());
-  EXPECT_THAT(*push->status,
-              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("which grants no more bytes")));
-}
-
-TEST_F(PushTest, FramesStayNearAMegabyte) {
-  FakeStream& stream = Connect();
-  std::vector<float> values(2 * 10'000, 1.0f);
-  std::vector<uint64_t> keys(200'000);
-  std::iota(keys.begin(), keys.end(), 0);
-  h.Push(table, keys, std::vector<float>(400'000, 1.0f));  // 3.2 MB over 4 segments, 2 of them here
-  size_t total = 0;
-  int frames = 0;
-  while (auto taken = Take(stream)) {
-    EXPECT_LE(taken->bytes, size_t{1} << 20);
-    total += taken->bytes;
-    ++frames;
-  }
-  EXPECT_GT(total, 1'500'000u);
-  EXPECT_LE(frames, 4);
 }
 
 TEST_F(PushTest, AShardThatIsFoundElsewhereIsDialedThere) {

@@ -42,7 +42,11 @@ void Pusher::OnRefusedFrame(PushLink& link, const v1::Refusal& refusal) {
       if (part.frame != 0 && part.frame == refusal.frame()) concerned.emplace_back(line, part.number);
     }
   }
-  for (auto [line, number] : concerned) OnRefusedPart(link, *line, *line->Find(number), refusal);
+  for (auto [line, number] : concerned) {
+    // The first one of a line takes back those behind it.
+    Part* part = line->Find(number);
+    if (part != nullptr && part->frame == refusal.frame()) OnRefusedPart(link, *line, *part, refusal);
+  }
 }
 
 void Pusher::OnRefusedPart(PushLink& link, SegmentLine& line, Part& part, const v1::Refusal& refusal) {

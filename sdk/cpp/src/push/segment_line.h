@@ -21,8 +21,9 @@ struct PullOp;
 struct PushOp;
 struct TableInfo;
 
-// The content of a push for one segment. Its content is fixed when the part is made. Its number is fixed then
-// too, or, if it is `late`, when it is sent first. Both are kept until it is committed, through every resend.
+// The content of a push for one segment, or some of it. Its content is fixed when the part is made. Its
+// number is fixed then too, or, if it is `late`, when it is sent first. Both are kept until it is committed,
+// through every resend.
 struct Part {
   PushOp* op = nullptr;
   TableId table;
@@ -97,6 +98,8 @@ class SegmentLine {
   const Part& Next() const { return sent_ < parts_.size() ? parts_[sent_] : late_.begin()->second; }
   // The next part was sent, in frame `frame` of its stream. REQUIRES: it has a number.
   void Sent(uint64_t frame);
+  // The part that was sent last went in this frame.
+  bool SentIn(uint64_t frame) const { return sent_ > 0 && parts_[sent_ - 1].frame == frame; }
 
   // The number of the last part of `table`, of those that belong to pushes up to `push`, or a later one of
   // it; 0: there is none; nullopt: some of these parts are late. O(late parts).

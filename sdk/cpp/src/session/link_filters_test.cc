@@ -105,6 +105,18 @@ TEST_F(LinkFiltersTest, RowsThatTheCacheKeepsForReadersWhoDifferAreNotRounded) {
   EXPECT_THAT(asked(), IsEmpty());
 }
 
+TEST_F(LinkFiltersTest, AListIsThatOfOnePushWhoeverWaitsBesideIt) {
+  h.cluster.feature_level = 2;
+  const auto table = OpenWith({.push = filter::FilterSet({Filter::kKeys}), .pull = {}});
+  h.Push(table, {1}, {1, 1});
+  h.Push(table, {1}, {2, 2});
+  FakeStream& stream = h.PushStream(h.cluster.PrimaryOf(table->placement.Of(1).v));
+  Greet(stream);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(wire::ParseParts(Take(stream).head.parts()).value().size(), 1u);
+  }
+}
+
 TEST_F(LinkFiltersTest, WhatIsSentAgainOnANewStreamIsCodedAnew) {
   const auto table = OpenWith({.push = filter::FilterSet({Filter::kKeys}), .pull = {}});
   const uint32_t shard = h.cluster.PrimaryOf(table->placement.Of(1).v);

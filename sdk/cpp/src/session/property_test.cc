@@ -24,6 +24,7 @@ class World {
         // A table that is pushed to with priorities is not cached.
         priorities_(seed % 2 == 0 ? 3 : 1) {
     h_.cluster.auto_commit = false;
+    h_.cluster.feature_level = seed % 4 < 2 ? 2 : 1;  // pushes share frames at level 2
     EXPECT_THAT(h_.Open(), IsOk());
     table_ = h_.OpenTable("w", {.dim = 1}, Ssp{.staleness = 0}).value();
     folded_ = h_.OpenTable("f", {.dim = 1, .aggregated = true}, Bsp{}).value();

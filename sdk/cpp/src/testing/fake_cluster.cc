@@ -374,7 +374,9 @@ void FakeCluster::Stream::OnPush(const v1::PushRequest& head, const std::string&
   std::set<uint32_t> seen;
   const std::vector<wire::PartEntry> parts = wire::ParseParts(head.parts()).value();
   for (const wire::PartEntry& part : parts) {
-    if (!seen.insert(part.segment.v).second) cluster_.violations.push_back("a segment twice in one frame");
+    if (!seen.insert(part.segment.v).second && cluster_.feature_level < 2) {
+      cluster_.violations.push_back("a segment twice in one frame");
+    }
     FakeCluster::Entry entry{.session = session_,
                              .line = static_cast<Line>(head.line()),
                              .number = part.number,
