@@ -85,8 +85,12 @@ struct Round {
 inline constexpr uint64_t kSealedMax = 2 * (uint64_t{1} << 16);
 
 inline constexpr size_t kPartEntryBytes = 24;
-// A frame may have as many parts as the ring has segments, and so many in any case.
+// The most parts of one frame of pushes, on a ring of so many segments; whatever the ring, not fewer than the
+// least.
 inline constexpr size_t kFramePartsLeast = 1024;
+inline size_t FramePartsMax(uint32_t segments) {
+  return segments > kFramePartsLeast ? segments : kFramePartsLeast;
+}
 inline constexpr size_t kSealBytes = 24;
 inline constexpr size_t kMarkBytes = 16;
 inline constexpr size_t kCertificateBytes = 48;

@@ -27,10 +27,6 @@ constexpr uint64_t kFirstGrant = uint64_t{1} << 20;
 // So many marks gather before those of one line are joined.
 constexpr size_t kMarksMax = 256;
 
-size_t FramePartsMax(const View& view) {
-  return std::max<size_t>(wire::kFramePartsLeast, view.map->SegmentCount());
-}
-
 }  // namespace
 
 // A frame is under way until the last owner of its ticket lets go of it.
@@ -87,10 +83,12 @@ void PushStream::OnFrame(absl::Cord bytes) {
   const v1::PushPullRequest& head = request->head;
   const auto view = context_.view();
   // One refusal for the frame, before each part gets its own.
-  if (view->map != nullptr && entries->size() > FramePartsMax(*view)) {
+  const size_t parts_max =
+      view->map == nullptr ? entries->size() : wire::FramePartsMax(view->map->SegmentCount());
+  if (entries->size() > parts_max) {
     return Refuse(MakeRefusal(v1::Refusal::MALFORMED,
-                              absl::StrCat("parts: ", entries->size(), " in one frame; at most ",
-                                           FramePartsMax(*view), " are taken; send more frames")),
+                              absl::StrCat("parts: ", entries->size(), " in one frame; at most ", parts_max,
+                                           " are taken; send more frames")),
                   frame_);
   }
   if (auto refusal = NotNow(context_, *view, CatalogueVersion(head.catalogue_version()))) {

@@ -183,7 +183,7 @@ TEST_F(PushFramesTest, PushesThatWaitShareAFrame) {
   EXPECT_FALSE(Take(stream).has_value());
 }
 
-TEST_F(PushFramesTest, PushesOfTwoClocksDoNot) {
+TEST_F(PushFramesTest, PushesOfTwoClocksDoNotShareAFrame) {
   h.cluster.feature_level = 2;
   FakeStream& stream = Connect();
   PushTo(0, 1);
@@ -193,7 +193,7 @@ TEST_F(PushFramesTest, PushesOfTwoClocksDoNot) {
   EXPECT_THAT(Take(stream).value().parts, SizeIs(1));
 }
 
-TEST_F(PushFramesTest, NorDoThoseToAShardOfLevelOne) {
+TEST_F(PushFramesTest, PushesToAShardOfLevelOneDoNotShareAFrame) {
   FakeStream& stream = Connect();
   PushTo(0, 1);
   PushTo(0, 2);

@@ -143,20 +143,17 @@ size_t PushLink::SharedBytesMax(const Part& first) const {
   return lists ? 0 : kSharedBytes;
 }
 
-size_t PushLink::FramePartsMax() const {
-  return std::max<size_t>(wire::kFramePartsLeast, context_.routes->map.SegmentCount());
-}
-
 std::vector<PushLink::Picked> PushLink::Take() {
   const size_t max =
       std::min<size_t>(context_.slice_bytes, frame_bytes_max() - std::min(frame_bytes_max(), kHeadBytes));
   const Part& next = queue_.begin()->second->Next();
   const bool one_each = OneEach(next);
   const size_t shared_max = SharedBytesMax(next);
+  const size_t parts_max = wire::FramePartsMax(context_.routes->map.SegmentCount());
   std::vector<Picked> picked;
   size_t bytes = 0;
   bool numbered = false;
-  while (!queue_.empty() && picked.size() < FramePartsMax()) {
+  while (!queue_.empty() && picked.size() < parts_max) {
     SegmentLine& line = *queue_.begin()->second;
     const size_t more = wire::kPartEntryBytes + line.Next().Bytes();
     if (!picked.empty()) {

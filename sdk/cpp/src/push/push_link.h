@@ -110,7 +110,6 @@ class PushLink final : public Link {
   bool OneEach(const Part& first) const;
   // With more bytes than this it has no parts of other pushes.
   size_t SharedBytesMax(const Part& first) const;
-  size_t FramePartsMax() const;
   // More parts may follow these bytes.
   bool IsGranted(uint64_t bytes) const { return feature_level() < 2 || bytes < granted_; }
   // A shard of level 1 grants nothing and has a fixed window, for frames without parts too.
