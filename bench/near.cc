@@ -46,8 +46,9 @@ struct Pair {
 
   absl::Status CheckNear() const {
     const Stats stats = near.session.client->stats();
-    if (stats.streams_tcp == 0 && stats.streams_shared_memory > 0) return absl::OkStatus();
-    return absl::UnavailableError(absl::StrCat("shared memory: ", stats.streams_tcp,
+    const uint64_t far = stats.streams_direct + stats.streams_grpc;
+    if (far == 0 && stats.streams_shared_memory > 0) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat("shared memory: ", far,
                                                " streams go over TCP; give --socket-dir, or "
                                                "PACELINE_SOCKET_DIR, to the cluster as well"));
   }

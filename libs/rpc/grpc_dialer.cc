@@ -177,6 +177,7 @@ const char* MethodOf(world::StreamKind kind) {
 
 std::unique_ptr<world::StreamPort> GrpcDialer::Dial(const std::string& address, world::StreamKind kind,
                                                     std::shared_ptr<world::StreamHandler> handler) {
+  streams_.fetch_add(1, std::memory_order_relaxed);
   auto call = std::make_shared<Call>(loop_, address, std::move(handler));
   call->Start(MethodOf(kind), loop_.queue());
   return std::make_unique<Port<Call>>(std::move(call));

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -19,9 +21,13 @@ class GrpcDialer : public world::Dialer {
   std::unique_ptr<world::StreamPort> Dial(const std::string& address, world::StreamKind kind,
                                           std::shared_ptr<world::StreamHandler> handler) override;
 
+  // Streams that were dialed, ever.
+  uint64_t streams() const { return streams_.load(std::memory_order_relaxed); }
+
  private:
   class Call;
   EventLoop& loop_;
+  std::atomic<uint64_t> streams_{0};
 };
 
 }  // namespace paceline::rpc

@@ -26,6 +26,9 @@ namespace {
 
 constexpr uint64_t kReserveMax = 1024;
 constexpr int kBacklog = 4096;
+// So many connections are accepted in one go; then those that have not said whose they are are heard.
+constexpr int kInOneGo = 64;
+constexpr size_t kGuestsMax = 4096;
 // The listener counts as full for kFullFor after a refusal, and checks every kFullLookMs whether it still is.
 constexpr std::chrono::seconds kFullFor{3};
 constexpr int kFullLookMs = 1'000;
@@ -191,8 +194,9 @@ void Listener::AddTo(grpc::ServerBuilder& builder) {
       grpc::InsecureServerCredentials());
 }
 
-void Listener::Start(OnFull told) {
+void Listener::Start(OnFull told, TakeDirect direct) {
   told_ = std::move(told);
+  direct_ = std::move(direct);
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -204,6 +208,7 @@ void Listener::Stop() {
   }
   for (const int door : doors_) close(door);
   doors_.clear();
+  guests_.clear();
 }
 
 void Listener::Run() {
@@ -213,19 +218,24 @@ void Listener::Run() {
     if (!starved_) {
       for (const int door : doors_) ready.push_back({.fd = door, .events = POLLIN, .revents = 0});
     }
-    const int wait_ms = starved_ ? kStarvedLookMs : counts_->full ? kFullLookMs : -1;
+    const size_t guests_from = ready.size();
+    for (const Guest& guest : guests_) {
+      ready.push_back({.fd = guest.connection.get(), .events = POLLIN, .revents = 0});
+    }
+    const int wait_ms = starved_ ? kStarvedLookMs : counts_->full || !guests_.empty() ? kFullLookMs : -1;
     (void)poll(ready.data(), ready.size(), wait_ms);
     if (ready[0].revents != 0) return;
     starved_ = false;
     if (counts_->full) LookForRoom();
-    for (size_t i = 1; i < ready.size(); ++i) {
+    HearGuests(absl::MakeConstSpan(ready).subspan(guests_from));
+    for (size_t i = 1; i < guests_from; ++i) {
       if (ready[i].revents != 0) TakeAll(ready[i].fd);
     }
   }
 }
 
 void Listener::TakeAll(int door) {
-  while (TakeOne(door)) {
+  for (int i = 0; i < kInOneGo && TakeOne(door); ++i) {
   }
 }
 
@@ -253,10 +263,53 @@ void Listener::Take(int door, int fd, const sockaddr_storage& from) {
   }
   ++counts_->accepted;
   if (fd > highest_) highest_ = fd;
-  grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-  connection.listener_fd = door;
-  connection.fd = fd;
-  server_->HandleNewConnection(&connection);
+  if (direct_ == nullptr) return GiveToGrpc(door, carrier::Descriptor(fd));
+  Guest guest{.connection = carrier::Descriptor(fd),
+              .door = door,
+              .until = std::chrono::steady_clock::now() + kSilentMax};
+  if (Hear(guest)) return;
+  if (guests_.size() >= kGuestsMax)
+    guests_.erase(guests_.begin());  // the one that has been silent the longest
+  guests_.push_back(std::move(guest));
+}
+
+void Listener::GiveToGrpc(int door, carrier::Descriptor connection) {
+  grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters given;
+  given.listener_fd = door;
+  given.fd = connection.Release();
+  server_->HandleNewConnection(&given);
+}
+
+// Whoever connects speaks first, over HTTP/2 too.
+bool Listener::Hear(Guest& guest) {
+  tcp::Preamble preamble;
+  const int fd = guest.connection.get();
+  const ssize_t got = recv(fd, &preamble, sizeof(preamble), MSG_PEEK | MSG_DONTWAIT);
+  if (got < 0) return errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
+  if (got == 0) return true;
+  switch (tcp::HowItBegins({reinterpret_cast<const char*>(&preamble), static_cast<size_t>(got)})) {
+    case tcp::Begins::kNotClear:
+      if (std::exchange(guest.began, true)) return true;  // woken by its end, not by more
+      Set(fd, SOL_SOCKET, SO_RCVLOWAT, sizeof(preamble));
+      return false;
+    case tcp::Begins::kDirect:
+      Set(fd, SOL_SOCKET, SO_RCVLOWAT, 1);
+      (void)recv(fd, &preamble, sizeof(preamble), MSG_DONTWAIT);
+      direct_(std::move(guest.connection), preamble);
+      return true;
+    case tcp::Begins::kOtherwise:
+      Set(fd, SOL_SOCKET, SO_RCVLOWAT, 1);
+      GiveToGrpc(guest.door, std::move(guest.connection));
+      return true;
+  }
+  return true;
+}
+
+void Listener::HearGuests(absl::Span<const pollfd> ready) {
+  const auto now = std::chrono::steady_clock::now();
+  size_t at = 0;
+  std::erase_if(guests_,
+                [&](Guest& guest) { return ready[at++].revents != 0 ? Hear(guest) : guest.until <= now; });
 }
 
 // gRPC owns the descriptors of connections and does not report when it closes one, so this searches all of

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <grpcpp/grpcpp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -14,7 +15,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "grpcpp/server_builder.h"
+#include "libs/carrier/descriptor.h"
+#include "libs/tcp/preamble.h"
 
 namespace paceline::rpc {
 
@@ -47,6 +51,11 @@ class Listener {
   // Called on the listener's thread when it begins to refuse connections (`full`) and when it accepts them
   // again.
   using OnFull = std::function<void(bool full)>;
+  // Takes a connection that began with a preamble, which has been read. Called on the listener's thread.
+  using TakeDirect = std::function<void(carrier::Descriptor connection, const tcp::Preamble& preamble)>;
+
+  // A connection on which nothing comes for so long is closed.
+  static constexpr std::chrono::seconds kSilentMax{10};
 
   // Listens on every address that `address` (HOST:PORT; port 0: a free one) resolves to. UNAVAILABLE, naming
   // the address, if that fails. `flag` is the flag that gave the address, for that message. Listeners of one
@@ -64,8 +73,9 @@ class Listener {
 
   // The server that this builder builds gets the connections.
   void AddTo(grpc::ServerBuilder& builder);
-  // Begins to accept. REQUIRES: the server is built.
-  void Start(OnFull told = nullptr);
+  // Begins to accept. REQUIRES: the server is built. `direct` gets the connections that carry a stream
+  // without gRPC; null: gRPC gets all, and ends those.
+  void Start(OnFull told = nullptr, TakeDirect direct = nullptr);
   // Cuts the connection from `peer`, in the form of grpc::ServerContext::peer: gRPC sees it break.
   // Thread-safe.
   void Cut(const std::string& peer);
@@ -73,6 +83,14 @@ class Listener {
   void Stop();
 
  private:
+  // A connection whose first bytes do not say yet whose it is.
+  struct Guest {
+    carrier::Descriptor connection;
+    int door;
+    std::chrono::steady_clock::time_point until;
+    bool began = false;  // some bytes came
+  };
+
   explicit Listener(std::shared_ptr<ConnectionCounts> counts) : counts_(std::move(counts)) {}
   absl::Status Bind(const std::string& host, const std::string& port);
   void Run();
@@ -80,6 +98,11 @@ class Listener {
   // False: no connection waits, or none can be accepted now.
   bool TakeOne(int door);
   void Take(int door, int fd, const sockaddr_storage& from);
+  // True: the guest has left, to gRPC or to direct_, or is closed.
+  bool Hear(Guest& guest);
+  // `ready`: what poll says of each of guests_.
+  void HearGuests(absl::Span<const pollfd> ready);
+  void GiveToGrpc(int door, carrier::Descriptor connection);
   // Refuses the next connection, by means of the reserved descriptor.
   bool RefuseNext(int door);
   void Refused();
@@ -96,6 +119,8 @@ class Listener {
   const std::shared_ptr<ConnectionCounts> counts_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> server_;
   OnFull told_;
+  TakeDirect direct_;
+  std::vector<Guest> guests_;
   std::thread thread_;
 };
 

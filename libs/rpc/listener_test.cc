@@ -19,7 +19,9 @@ namespace {
 
 using paceline::testing::StatusIs;
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 using ::testing::StartsWith;
 
 constexpr std::chrono::seconds kLongEnough{60};
@@ -50,7 +52,7 @@ class Limit {
 
 class ListenerTest : public ::testing::Test {
  protected:
-  void Serve(const std::string& address) {
+  void Serve(const std::string& address, bool direct = false) {
     auto opened = Listener::Open(address);
     ASSERT_TRUE(opened.ok()) << opened.status();
     listener = *std::move(opened);
@@ -61,7 +63,11 @@ class ListenerTest : public ::testing::Test {
     listener->Start([this](bool full) {
       Notification& heard = full ? full_ : room_;
       if (!heard.HasBeenNotified()) heard.Notify();
-    });
+    }, direct ? [this](carrier::Descriptor connection, const tcp::Preamble& preamble) {
+      direct_.push_back(preamble);
+      taken_.push_back(std::move(connection));
+      came_.Notify();
+    } : Listener::TakeDirect());
   }
   ~ListenerTest() override {
     if (listener != nullptr) listener->Stop();
@@ -92,8 +98,22 @@ class ListenerTest : public ::testing::Test {
     return fd;
   }
 
+  // How a connection ends that has said `bytes`: with an end, or with the first bytes that come back.
+  std::string SayAndHear(const std::string& bytes) const {
+    const carrier::Descriptor connection(ConnectIdle());
+    EXPECT_EQ(send(connection.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+    (void)shutdown(connection.get(), SHUT_WR);
+    char heard[9] = {};
+    const ssize_t got = recv(connection.get(), heard, sizeof(heard), 0);
+    return got <= 0 ? "" : std::string(heard, static_cast<size_t>(got));
+  }
+
   std::unique_ptr<Listener> listener;
   Notification full_, room_;
+  std::vector<tcp::Preamble> direct_;  // of the listener's thread, until `came_`
+  std::vector<carrier::Descriptor> taken_;
+  Notification came_;
 
  private:
   v1::ShardControl::Service service_;
@@ -117,6 +137,42 @@ TEST_F(ListenerTest, AClientRefusedForLackOfDescriptorsGetsInLater) {
   EXPECT_FALSE(listener->counts()->full);
 }
 
+TEST_F(ListenerTest, AStreamWithoutGrpcIsToldByItsFirstBytes) {
+  Serve("127.0.0.1:0", /*direct=*/true);
+  ASSERT_EQ(Call(listener->address()), grpc::StatusCode::UNIMPLEMENTED);
+  const carrier::Descriptor silent(ConnectIdle());  // holds nobody up
+  const tcp::Preamble preamble = tcp::PreambleOf(world::StreamKind::kSubscribe);
+  const carrier::Descriptor connection(ConnectIdle());
+  // In two pieces, with another connection between them.
+  ASSERT_EQ(send(connection.get(), &preamble, 3, MSG_NOSIGNAL), 3);
+  EXPECT_EQ(Call(listener->address()), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_FALSE(came_.HasBeenNotified());
+  const std::string rest = std::string(reinterpret_cast<const char*>(&preamble) + 3, 13) + "after";
+  ASSERT_EQ(send(connection.get(), rest.data(), rest.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(rest.size()));
+  ASSERT_TRUE(came_.WaitForNotificationWithTimeout(absl::FromChrono(kLongEnough)));
+  EXPECT_EQ(tcp::KindOf(direct_.front()), world::StreamKind::kSubscribe);
+  char after[6] = {};
+  EXPECT_EQ(recv(taken_.front().get(), after, sizeof(after), 0), 5)
+      << "the preamble has been read, and no more";
+  EXPECT_STREQ(after, "after");
+}
+
+TEST_F(ListenerTest, WhoEndsAmidItsFirstBytesIsForgotten) {
+  Serve("127.0.0.1:0", /*direct=*/true);
+  EXPECT_EQ(SayAndHear("PACE"), "");
+  EXPECT_EQ(SayAndHear(""), "");
+  // gRPC's settings, as in tcp's own tests: by them a client knows that it must ask in another way.
+  EXPECT_THAT(SayAndHear("PACE of another kind"), AllOf(SizeIs(9), EndsWith(std::string("\4\0\0\0\0\0", 6))));
+  EXPECT_FALSE(came_.HasBeenNotified());
+}
+
+TEST_F(ListenerTest, WithoutATakerGrpcGetsAll) {
+  Serve("127.0.0.1:0");
+  const tcp::Preamble preamble = tcp::PreambleOf(world::StreamKind::kPush);
+  EXPECT_THAT(SayAndHear(std::string(reinterpret_cast<const char*>(&preamble), sizeof(preamble))), SizeIs(9));
+}
+
 TEST_F(ListenerTest, TakesPortsNamesAndEveryAddress) {
   for (const char* address : {"127.0.0.1:0", "localhost:0", "0.0.0.0:0", "[::]:0"}) {
     SCOPED_TRACE(address);
@@ -124,7 +180,7 @@ TEST_F(ListenerTest, TakesPortsNamesAndEveryAddress) {
     ASSERT_TRUE(opened.ok()) << opened.status();
     EXPECT_THAT((*opened)->address(),
                 StartsWith(std::string(address).substr(0, std::string(address).size() - 1)));
-    EXPECT_THAT((*opened)->address(), ::testing::Not(::testing::EndsWith(":0")));
+    EXPECT_THAT((*opened)->address(), ::testing::Not(EndsWith(":0")));
   }
   Serve("0.0.0.0:0");
   const std::string port = listener->address().substr(listener->address().rfind(':'));

@@ -3,12 +3,13 @@
 #include <utility>
 
 #include "libs/base/status.h"
+#include "libs/carrier/stream.h"
 #include "libs/shm/handover.h"
-#include "libs/shm/stream.h"
+#include "libs/shm/ring_pipe.h"
 
 namespace paceline::shm {
 
-absl::StatusOr<std::unique_ptr<world::StreamPort>> Dial(Loop& loop, const std::string& path,
+absl::StatusOr<std::unique_ptr<world::StreamPort>> Dial(carrier::Loop& loop, const std::string& path,
                                                         world::StreamKind kind,
                                                         std::shared_ptr<world::StreamHandler> handler,
                                                         DialOptions options) {
@@ -16,17 +17,20 @@ absl::StatusOr<std::unique_ptr<world::StreamPort>> Dial(Loop& loop, const std::s
   ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Region> region, Region::Create(options.sizes));
   ABSL_RETURN_IF_ERROR(SendOffer(socket.get(), kind, options.sizes, region->fd()));
   region->CloseDescriptor();
-  auto stream =
-      std::make_shared<Stream>(loop.waker(), Stream::Parts{.side = Stream::Side::kClient,
-                                                           .peer = path,
-                                                           .socket = std::move(socket),
-                                                           .region = std::move(region),
-                                                           .frame_bytes_max = options.frame_bytes_max,
-                                                           .handler = std::move(handler),
-                                                           .stuck_max = options.stuck_max,
-                                                           .refused = std::move(options.refused)});
+  auto pipe = std::make_unique<RingPipe>(RingPipe::Side::kClient, std::move(socket), std::move(region),
+                                         options.frame_bytes_max);
+  const auto answered = [refused = std::move(options.refused)](const absl::Status& taken) {
+    if (!taken.ok() && refused != nullptr) refused(taken);
+  };
+  auto stream = std::make_shared<carrier::Stream>(
+      loop.waker(), carrier::Stream::Parts{.side = carrier::Stream::Side::kClient,
+                                           .peer = path,
+                                           .pipe = std::move(pipe),
+                                           .handler = std::move(handler),
+                                           .stuck_max = options.stuck_max,
+                                           .answered = answered});
   if (!loop.Add(stream)) return absl::CancelledError("this end has stopped");
-  return Stream::PortAtClient(std::move(stream));
+  return carrier::Stream::PortAtClient(std::move(stream));
 }
 
 }  // namespace paceline::shm

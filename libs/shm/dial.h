@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "libs/shm/loop.h"
+#include "libs/carrier/loop.h"
 #include "libs/shm/region.h"
 #include "libs/world/port.h"
 
@@ -26,7 +26,7 @@ struct DialOptions {
 // Opens a stream over shared memory to the shard whose socket is `path`. Never blocks, and does not call
 // `handler` from within. NOT_FOUND: nobody listens there; any other error: it cannot be done, and the message
 // says why. `handler` is then not called at all.
-absl::StatusOr<std::unique_ptr<world::StreamPort>> Dial(Loop& loop, const std::string& path,
+absl::StatusOr<std::unique_ptr<world::StreamPort>> Dial(carrier::Loop& loop, const std::string& path,
                                                         world::StreamKind kind,
                                                         std::shared_ptr<world::StreamHandler> handler,
                                                         DialOptions options = {});

@@ -14,6 +14,8 @@
 namespace paceline::shm {
 namespace {
 
+using carrier::FrameKind;
+using carrier::Pipe;
 using ::testing::HasSubstr;
 
 struct Memory {
@@ -61,13 +63,13 @@ TEST(Frames, ComeWholeAndInOrderThroughAnyRing) {
           writer.Begin(FrameKind::kFrame, std::move(frame));
           ++begun;
         }
-        ASSERT_NE(writer.Continue(kNoBell), FrameWriter::Progress::kDamaged);
+        ASSERT_NE(writer.Continue(kNoBell), Pipe::Wrote::kDamaged);
         continue;
       }
       absl::Cord frame;
-      const FrameReader::Got got = reader.Next(&frame, kNoBell);
-      ASSERT_NE(got, FrameReader::Got::kDamaged);
-      if (got != FrameReader::Got::kFrame) continue;
+      const Pipe::Got got = reader.Next(&frame, kNoBell);
+      ASSERT_NE(got, Pipe::Got::kDamaged);
+      if (got != Pipe::Got::kFrame) continue;
       ASSERT_FALSE(sent.empty());
       ASSERT_TRUE(frame == sent.front()) << "frame " << received << " of " << sent.front().size() << " bytes";
       sent.pop_front();
@@ -82,9 +84,9 @@ TEST(Frames, AreCopiesOfTheRing) {
   FrameReader reader(memory.reader(), 1 << 20);
   const std::string text(10'000, 'x');
   writer.Begin(FrameKind::kFrame, absl::Cord(text));
-  ASSERT_EQ(writer.Continue(kNoBell), FrameWriter::Progress::kWritten);
+  ASSERT_EQ(writer.Continue(kNoBell), Pipe::Wrote::kAll);
   absl::Cord frame;
-  ASSERT_EQ(reader.Next(&frame, kNoBell), FrameReader::Got::kFrame);
+  ASSERT_EQ(reader.Next(&frame, kNoBell), Pipe::Got::kFrame);
   std::fill(memory.data.begin(), memory.data.end(), 'y');  // the peer changes what it has sent
   EXPECT_TRUE(frame == text);
 }
@@ -94,9 +96,9 @@ TEST(Frames, AFrameThatIsTooLargeEndsTheStream) {
   memory.Write(Header(1001, 1));
   FrameReader reader(memory.reader(), 1000);
   absl::Cord frame;
-  EXPECT_EQ(reader.Next(&frame, kNoBell), FrameReader::Got::kDamaged);
+  EXPECT_EQ(reader.Next(&frame, kNoBell), Pipe::Got::kDamaged);
   EXPECT_THAT(reader.problem().message(), HasSubstr("1001 bytes; at most 1000"));
-  EXPECT_EQ(reader.Next(&frame, kNoBell), FrameReader::Got::kDamaged) << "for good";
+  EXPECT_EQ(reader.Next(&frame, kNoBell), Pipe::Got::kDamaged) << "for good";
 }
 
 TEST(Frames, AnUnknownKindEndsTheStream) {
@@ -104,7 +106,7 @@ TEST(Frames, AnUnknownKindEndsTheStream) {
   memory.Write(Header(0, 3));
   FrameReader reader(memory.reader(), 1000);
   absl::Cord frame;
-  EXPECT_EQ(reader.Next(&frame, kNoBell), FrameReader::Got::kDamaged);
+  EXPECT_EQ(reader.Next(&frame, kNoBell), Pipe::Got::kDamaged);
   EXPECT_THAT(reader.problem().message(), HasSubstr("kind 3"));
 }
 
@@ -114,26 +116,15 @@ TEST(Frames, AHeaderMayComeByteByByte) {
   RingWriter writer = memory.writer();
   absl::Cord frame;
   for (const char byte : Header(2, 1) + "o") {
-    EXPECT_EQ(reader.Next(&frame, kNoBell), FrameReader::Got::kNothing);
+    EXPECT_EQ(reader.Next(&frame, kNoBell), Pipe::Got::kNothing);
     writer.Put(&byte, 1);
     writer.Publish();
-    EXPECT_EQ(reader.Next(&frame, kNoBell), FrameReader::Got::kPiece);
+    EXPECT_EQ(reader.Next(&frame, kNoBell), Pipe::Got::kPiece);
   }
   writer.Put("k", 1);
   writer.Publish();
-  ASSERT_EQ(reader.Next(&frame, kNoBell), FrameReader::Got::kFrame);
+  ASSERT_EQ(reader.Next(&frame, kNoBell), Pipe::Got::kFrame);
   EXPECT_TRUE(frame == "ok");
-}
-
-TEST(Frames, TheEndHasAStatus) {
-  const absl::Status status = absl::ResourceExhaustedError("too much");
-  EXPECT_EQ(DecodeEnd(EncodeEnd(status)), status);
-  EXPECT_TRUE(DecodeEnd(EncodeEnd(absl::OkStatus())).ok());
-  const absl::Status longer = DecodeEnd(EncodeEnd(absl::InternalError(std::string(100'000, 'x'))));
-  EXPECT_EQ(longer.code(), absl::StatusCode::kInternal);
-  EXPECT_TRUE(absl::IsInvalidArgument(DecodeEnd(absl::Cord("abc"))));
-  EXPECT_TRUE(absl::IsInvalidArgument(DecodeEnd(absl::Cord(std::string(4, '\xff')))));
-  EXPECT_TRUE(absl::IsInvalidArgument(DecodeEnd(absl::Cord(std::string(2'000, '\0')))));
 }
 
 }  // namespace

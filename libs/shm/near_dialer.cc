@@ -47,29 +47,13 @@ class NearDialer::Notices {
   std::set<std::string> near_ ABSL_GUARDED_BY(mutex_);
 };
 
-bool NearDialer::Avoided::Has(const std::string& address) {
-  MutexLock lock(&mutex_);
-  const auto at = until_.find(address);
-  if (at == until_.end()) return false;
-  if (world::MonotonicNow() < at->second) return true;
-  until_.erase(at);
-  return false;
-}
-
-void NearDialer::Avoided::Add(const std::string& address) {
-  const absl::Time now = world::MonotonicNow();
-  MutexLock lock(&mutex_);
-  std::erase_if(until_, [&](const auto& one) { return one.second <= now; });
-  until_[address] = now + kAvoid;
-}
-
-NearDialer::NearDialer(world::Dialer& far, std::string folder, Say say, Loop::Options loop,
+NearDialer::NearDialer(world::Dialer& far, std::string folder, Say say, carrier::Loop& loop,
                        absl::Duration stuck_max)
     : far_(far),
+      loop_(loop),
       folder_(std::move(folder)),
       stuck_max_(stuck_max),
-      notices_(std::make_shared<Notices>(std::move(say))),
-      loop_(std::move(loop)) {}
+      notices_(std::make_shared<Notices>(std::move(say))) {}
 
 std::unique_ptr<world::StreamPort> NearDialer::Dial(const std::string& address, world::StreamKind kind,
                                                     std::shared_ptr<world::StreamHandler> handler) {
@@ -82,7 +66,6 @@ std::unique_ptr<world::StreamPort> NearDialer::Dial(const std::string& address, 
     }
     notices_->Far(address, near.status());
   }
-  far_streams_.fetch_add(1, std::memory_order_relaxed);
   return far_.Dial(address, kind, std::move(handler));
 }
 

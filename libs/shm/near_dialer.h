@@ -12,7 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "libs/base/mutex.h"
-#include "libs/shm/loop.h"
+#include "libs/carrier/avoided.h"
+#include "libs/carrier/loop.h"
 #include "libs/world/port.h"
 
 namespace paceline::shm {
@@ -24,38 +25,17 @@ class NearDialer final : public world::Dialer {
  public:
   using Say = std::function<void(const std::string& text)>;
 
-  // A shard that refuses, or ends before it has answered, is dialed the other way for this long.
-  static constexpr absl::Duration kAvoid = absl::Seconds(10);
-
   // `far`, which must outlive it, dials the others. `say` hears once of each shard that is not near, and why.
-  // `loop`: of the thread that carries the streams. `stuck_max`: DialOptions.
-  NearDialer(world::Dialer& far, std::string folder, Say say, Loop::Options loop,
+  // `loop`, which must outlive it too, carries the streams. `stuck_max`: DialOptions.
+  NearDialer(world::Dialer& far, std::string folder, Say say, carrier::Loop& loop,
              absl::Duration stuck_max = absl::InfiniteDuration());
 
   std::unique_ptr<world::StreamPort> Dial(const std::string& address, world::StreamKind kind,
                                           std::shared_ptr<world::StreamHandler> handler) override;
-  // Carries frames over shared memory on this thread: Loop::CarryUntil. Handlers run on it.
-  void CarryUntil(absl::FunctionRef<bool()> done) { loop_.CarryUntil(done); }
-
-  // Ends its streams over shared memory with `why`, and its thread: Loop::Stop.
-  void Stop(const absl::Status& why) { loop_.Stop(why); }
-
-  // Whether any stream goes over shared memory now.
-  bool IsNear() const { return loop_.streams() > 0; }
+  // Streams that were dialed over shared memory, ever.
   uint64_t near_streams() const { return near_.load(std::memory_order_relaxed); }
-  uint64_t far_streams() const { return far_streams_.load(std::memory_order_relaxed); }
 
  private:
-  // What callbacks of streams may need longer than the dialer lives.
-  class Avoided {
-   public:
-    bool Has(const std::string& address) ABSL_LOCKS_EXCLUDED(mutex_);
-    void Add(const std::string& address) ABSL_LOCKS_EXCLUDED(mutex_);
-
-   private:
-    Mutex mutex_;
-    std::map<std::string, absl::Time> until_ ABSL_GUARDED_BY(mutex_);
-  };
   class Notices;
 
   absl::StatusOr<std::unique_ptr<world::StreamPort>> DialNear(
@@ -63,13 +43,12 @@ class NearDialer final : public world::Dialer {
       const std::shared_ptr<world::StreamHandler>& handler);
 
   world::Dialer& far_;
+  carrier::Loop& loop_;
   const std::string folder_;
   const absl::Duration stuck_max_;
   const std::shared_ptr<Notices> notices_;
-  const std::shared_ptr<Avoided> avoided_ = std::make_shared<Avoided>();
+  const std::shared_ptr<carrier::Avoided> avoided_ = std::make_shared<carrier::Avoided>();
   std::atomic<uint64_t> near_{0};
-  std::atomic<uint64_t> far_streams_{0};
-  Loop loop_;
 };
 
 }  // namespace paceline::shm

@@ -51,10 +51,6 @@ bool Reserve(int memory, off_t bytes) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) close(fd_);
-}
-
 absl::StatusOr<uint64_t> Region::BytesOf(const RingSizes& sizes) {
   ABSL_RETURN_IF_ERROR(CheckRing(sizes.to_shard));
   ABSL_RETURN_IF_ERROR(CheckRing(sizes.to_client));

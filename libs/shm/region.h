@@ -6,28 +6,12 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "libs/carrier/descriptor.h"
 #include "libs/shm/ring.h"
 
 namespace paceline::shm {
 
-// A file descriptor that is closed with its owner.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor();
-
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
+using carrier::Descriptor;
 
 // Bytes of each of the two rings: powers of two, at least kRingBytesMin and at most kRingBytesMax.
 struct RingSizes {

@@ -11,7 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/status.h"
-#include "libs/shm/stream.h"
+#include "libs/carrier/stream.h"
+#include "libs/shm/ring_pipe.h"
 #include "libs/world/real_clock.h"
 
 namespace paceline::shm {
@@ -54,7 +55,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options, NewHandle
   server->stop_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!server->stop_) return absl::UnavailableError(absl::StrCat("eventfd: ", std::strerror(errno)));
   for (int i = 0; i < server->options_.threads; ++i) {
-    server->loops_.push_back(std::make_unique<Loop>(Loop::Options{.spin_max = server->options_.spin_max}));
+    server->loops_.push_back(
+        std::make_unique<carrier::Loop>(carrier::Loop::Options{.spin_max = server->options_.spin_max}));
     if (!server->loops_.back()->running()) {
       return absl::UnavailableError("no descriptors are left for shared memory; allow the process more");
     }
@@ -139,16 +141,16 @@ absl::Status Server::Serve(Guest& guest, Offer offer) {
   const std::shared_ptr<world::AcceptedStream> handler = handler_(offer.kind);
   if (handler == nullptr) return absl::UnimplementedError("such streams are not served here");
   SendAnswer(guest.socket.get(), absl::OkStatus());
-  Loop& loop = *loops_[next_loop_++ % loops_.size()];
-  auto stream =
-      std::make_shared<Stream>(loop.waker(), Stream::Parts{.side = Stream::Side::kShard,
-                                                           .peer = options_.peers,
-                                                           .socket = std::move(guest.socket),
-                                                           .region = std::move(region),
-                                                           .frame_bytes_max = options_.frame_bytes_max,
-                                                           .handler = handler,
-                                                           .held = held});
-  handler->Attach(Stream::PortAtShard(stream));
+  carrier::Loop& loop = *loops_[next_loop_++ % loops_.size()];
+  auto pipe = std::make_unique<RingPipe>(RingPipe::Side::kShard, std::move(guest.socket), std::move(region),
+                                         options_.frame_bytes_max);
+  auto stream = std::make_shared<carrier::Stream>(
+      loop.waker(), carrier::Stream::Parts{.side = carrier::Stream::Side::kShard,
+                                           .peer = options_.peers,
+                                           .pipe = std::move(pipe),
+                                           .handler = handler,
+                                           .held = held});
+  handler->Attach(carrier::Stream::PortAtShard(stream));
   ++counts_->taken;
   if (!loop.Add(std::move(stream))) return absl::CancelledError("the shard ends");
   return absl::OkStatus();

@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "libs/carrier/loop.h"
 #include "libs/shm/handover.h"
-#include "libs/shm/loop.h"
 #include "libs/world/port.h"
 
 namespace paceline::shm {
@@ -81,7 +81,7 @@ class Server {
   Descriptor listener_;
   SocketFile file_;
   Descriptor stop_;
-  std::vector<std::unique_ptr<Loop>> loops_;
+  std::vector<std::unique_ptr<carrier::Loop>> loops_;
   uint64_t next_loop_ = 0;
   std::vector<Guest> guests_;
   std::thread thread_;

@@ -82,7 +82,7 @@ class NearStreamsTest : public ::testing::Test {
   Probe probe_;
   Shard shard_{{.name = "shard-1", .executors = 1}, clock_, probe_};
   std::unique_ptr<NearStreams> near_;
-  shm::Loop loop_{{}};
+  carrier::Loop loop_{{}};
 };
 
 TEST_F(NearStreamsTest, EachSocketServesWhatItsAddressServes) {

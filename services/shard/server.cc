@@ -14,6 +14,7 @@
 #include "libs/rpc/reflection.h"
 #include "libs/rpc/status.h"
 #include "libs/wire/texts.h"
+#include "libs/world/real_clock.h"
 #include "libs/world/soon.h"
 #include "paceline/v1/replication.grpc.pb.h"
 
@@ -49,6 +50,28 @@ class TurnedAway final : public world::AcceptedStream {
  private:
   const absl::Status why_;
 };
+
+std::shared_ptr<world::AcceptedStream> NewStream(Shard& shard, world::StreamKind kind, bool at_peers) {
+  if (kind == world::StreamKind::kReplicate) {
+    if (absl::Status here = Served(shard, at_peers); !here.ok()) return std::make_shared<TurnedAway>(here);
+    return shard.NewReplicaStream();
+  }
+  if (at_peers) {
+    return std::make_shared<TurnedAway>(
+        absl::UnimplementedError("streams of clients are served at another address, which the map has"));
+  }
+  switch (kind) {
+    case world::StreamKind::kPush:
+      return shard.NewPushPullStream();
+    case world::StreamKind::kPull:
+      return shard.NewPullStream();
+    case world::StreamKind::kSubscribe:
+      return shard.NewSubscribeStream();
+    case world::StreamKind::kReplicate:
+      break;
+  }
+  return nullptr;
+}
 
 }  // namespace
 
@@ -140,16 +163,24 @@ void Server::ServePeers(grpc::ServerBuilder& builder, Side& side, bool at_peers)
       [replication = side.replication.get()](auto* context, auto* stream, auto* queue, void* tag) {
         replication->RequestReplicate(context, stream, queue, queue, tag);
       },
-      [&shard = shard_, at_peers]() -> std::shared_ptr<world::AcceptedStream> {
-        if (absl::Status here = Served(shard, at_peers); !here.ok())
-          return std::make_shared<TurnedAway>(here);
-        return shard.NewReplicaStream();
-      });
+      [&shard = shard_, at_peers] { return NewStream(shard, world::StreamKind::kReplicate, at_peers); });
 }
 
 absl::Status Server::Listen(const std::string& address, const char* flag, Side& side) {
   ABSL_ASSIGN_OR_RETURN(side.listener, rpc::Listener::Open(address, flag, connections_));
   return absl::OkStatus();
+}
+
+absl::Status Server::ServeDirect(int threads, bool at_peers, Side& side) {
+  side.direct = std::make_unique<tcp::DirectServer>(
+      tcp::DirectServer::Options{
+          .peers = at_peers ? "a shard" : "a client",
+          .threads = threads,
+          .frame_bytes_max = static_cast<uint64_t>(at_peers ? rpc::kMessageBytesMax : kClientMessageBytesMax),
+          .counts = direct_streams_},
+      [&shard = shard_, at_peers](world::StreamKind kind) { return NewStream(shard, kind, at_peers); });
+  if (side.direct->running()) return absl::OkStatus();
+  return absl::UnavailableError("no descriptors are left for streams; allow the process more");
 }
 
 absl::Status Server::Build(grpc::ServerBuilder& builder, int message_bytes_max, Side& side) {
@@ -201,8 +232,18 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Shard& shard, const Listen
   server->clients_.server->GetHealthCheckService()->SetServingStatus(kReadiness, false);
   server->peers_.streams->Start();
   server->clients_.streams->Start();
+  if (listeners.direct_streams) {
+    ABSL_RETURN_IF_ERROR(server->ServeDirect(listeners.threads, /*at_peers=*/false, server->clients_));
+    ABSL_RETURN_IF_ERROR(server->ServeDirect(listeners.threads, /*at_peers=*/true, server->peers_));
+  }
   for (Side* side : {&server->clients_, &server->peers_}) {
-    side->listener->Start([s = server.get()](bool full) { s->OnFull(full); });
+    rpc::Listener::TakeDirect take;
+    if (side->direct != nullptr) {
+      take = [direct = side->direct.get()](carrier::Descriptor connection, const tcp::Preamble& preamble) {
+        direct->Take(std::move(connection), preamble);
+      };
+    }
+    side->listener->Start([s = server.get()](bool full) { s->OnFull(full); }, std::move(take));
   }
   server->timer_ = std::thread([&shard, stop = &server->stop_] {
     world::Soon soon;
@@ -234,9 +275,12 @@ Server::~Server() {
     if (side->server != nullptr) side->server->GetHealthCheckService()->SetServingStatus(false);
   }
   if (both) shard_.Stop();
-  const gpr_timespec end = rpc::After(absl::Milliseconds(500));
+  constexpr absl::Duration kGrace = absl::Milliseconds(500);  // to send what the shard says at its end
+  const gpr_timespec end = rpc::After(kGrace);
+  const absl::Time direct_end = world::MonotonicNow() + kGrace;
   for (Side* side : {&clients_, &peers_}) {
     if (side->server != nullptr) side->server->Shutdown(end);
+    if (side->direct != nullptr) side->direct->Stop(direct_end - world::MonotonicNow());
     if (side->streams != nullptr) side->streams->Shutdown();
   }
   stop_.Notify();

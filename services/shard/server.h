@@ -8,6 +8,7 @@
 #include "libs/base/mutex.h"
 #include "libs/rpc/listener.h"
 #include "libs/rpc/server_streams.h"
+#include "libs/tcp/server.h"
 #include "paceline/v1/control.grpc.pb.h"
 #include "paceline/v1/shard.grpc.pb.h"
 #include "services/shard/shard.h"
@@ -18,6 +19,7 @@ struct Listeners {
   std::string clients = "127.0.0.1:0";  // host:port; port 0 picks a free one
   std::string peers = "127.0.0.1:0";    // as `clients`
   int threads = 1;                      // that serve streams of clients, and as many those of other shards
+  bool direct_streams = true;           // at both addresses streams may come without gRPC, too
   bool reflection = false;              // tells anybody which methods there are
 };
 
@@ -42,6 +44,8 @@ class Server {
   // The connections to both addresses. Health reports the service `connections` as serving while the server
   // accepts them.
   std::shared_ptr<const rpc::ConnectionCounts> connections() const { return connections_; }
+  // The streams that come without gRPC, to both addresses.
+  std::shared_ptr<const tcp::DirectServer::Counts> direct_streams() const { return direct_streams_; }
 
  private:
   class Control;
@@ -50,6 +54,7 @@ class Server {
 
   // One address that is listened on.
   struct Side {
+    std::unique_ptr<tcp::DirectServer> direct;
     std::unique_ptr<Control> control;
     std::unique_ptr<Replication> replication;
     std::unique_ptr<rpc::ServerStreams> streams;
@@ -61,11 +66,14 @@ class Server {
   // Serves shards and the coordinator; `at_peers`: at the address for peers.
   void ServePeers(grpc::ServerBuilder& builder, Side& side, bool at_peers);
   absl::Status Listen(const std::string& address, const char* flag, Side& side);
+  absl::Status ServeDirect(int threads, bool at_peers, Side& side);
   absl::Status Build(grpc::ServerBuilder& builder, int message_bytes_max, Side& side);
   void OnFull(bool full);
 
   Shard& shard_;
   const std::shared_ptr<rpc::ConnectionCounts> connections_ = std::make_shared<rpc::ConnectionCounts>();
+  const std::shared_ptr<tcp::DirectServer::Counts> direct_streams_ =
+      std::make_shared<tcp::DirectServer::Counts>();
   std::unique_ptr<Data> data_;
   Side clients_;
   Side peers_;

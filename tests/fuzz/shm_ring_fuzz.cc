@@ -63,20 +63,20 @@ class Fire {
   void Read() {
     absl::Cord frame;
     for (int i = 0; i < 4; ++i) {
-      const shm::FrameReader::Got got = reader_.Next(&frame, [] {});
-      if (got == shm::FrameReader::Got::kDamaged) {
+      const carrier::Pipe::Got got = reader_.Next(&frame, [] {});
+      if (got == carrier::Pipe::Got::kDamaged) {
         FUZZ_CHECK(!reader_.problem().ok(), "damage has a reason");
         return;
       }
-      if (got == shm::FrameReader::Got::kEnd) (void)shm::DecodeEnd(frame);
+      if (got == carrier::Pipe::Got::kEnd) (void)carrier::DecodeEnd(frame);
       FUZZ_CHECK(frame.size() <= kFrameMax, "no frame is longer than allowed");
-      if (got == shm::FrameReader::Got::kNothing) break;
+      if (got == carrier::Pipe::Got::kNothing) break;
     }
     (void)reader_.Sleep();
     reader_.Rise();
   }
   void Write(size_t size) {
-    if (!writer_.writing()) writer_.Begin(shm::FrameKind::kFrame, absl::Cord(std::string(size, 'x')));
+    if (!writer_.writing()) writer_.Begin(carrier::FrameKind::kFrame, absl::Cord(std::string(size, 'x')));
     (void)writer_.Continue([] {});
   }
 

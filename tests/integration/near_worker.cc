@@ -59,9 +59,13 @@ absl::Status Count(const std::string& job, double seconds, nlohmann::json& resul
     return nlohmann::json{*least, *most};
   };
   const paceline::Stats stats = (*client)->stats();
-  result = {{"pushes", pushes},         {"sparse", bounds(*some)},
-            {"ranged", bounds(*all)},   {"shared_memory", stats.streams_shared_memory},
-            {"tcp", stats.streams_tcp}, {"breaks", stats.breaks}};
+  result = {{"pushes", pushes},
+            {"sparse", bounds(*some)},
+            {"ranged", bounds(*all)},
+            {"shared_memory", stats.streams_shared_memory},
+            {"direct", stats.streams_direct},
+            {"grpc", stats.streams_grpc},
+            {"breaks", stats.breaks}};
   return (*client)->Flush();
 }
 

@@ -74,7 +74,7 @@ class ShardHere {
 
  private:
   ShardHere(const std::string& name, const std::string& coordinator, uint64_t memory_budget_bytes)
-      : peers_(coordinator, clock_, SocketDir()),
+      : peers_(coordinator, clock_, {.socket_dir = SocketDir()}),
         shard_({.name = name, .executors = kThreads, .memory_budget_bytes = memory_budget_bytes}, clock_,
                probe_, &peers_) {}
 

@@ -1,17 +1,13 @@
 #include "sdk/cpp/src/client_state.h"
 
-#include <unistd.h>
-
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/status.h"
-#include "libs/rpc/coordinators.h"
 #include "libs/world/system_random.h"
 #include "sdk/cpp/src/callback_thread.h"
+#include "sdk/cpp/src/complete_options.h"
 #include "sdk/cpp/src/session/blocked_call.h"
 
 namespace paceline::sdk {
@@ -26,86 +22,16 @@ std::shared_ptr<const Causes> CausesOf(WaitCause cause, const std::shared_ptr<Ti
   return std::make_shared<const Causes>(Causes{.waited = std::move(waited), .ledger = ledger});
 }
 
-void SayOnStandardError(const std::string& text) {
-  std::fputs(absl::StrCat("paceline: ", text, "\n").c_str(), stderr);
-}
-
 // The loop's own thread does not look for frames without sleeping: threads that wait for them do.
-std::shared_ptr<shm::NearDialer> NearDialerOf(const ClientOptions& options, world::Dialer& far) {
-  if (options.socket_dir.empty()) return nullptr;
-  const shm::Loop::Options loop{.spin_max = absl::ZeroDuration(), .first = ThisThreadRunsCallbacks};
-  return std::make_shared<shm::NearDialer>(far, options.socket_dir, options.on_notice, loop);
+dial::ShardDialer::Options DialOf(const ClientOptions& options) {
+  return {.socket_dir = options.socket_dir,
+          .direct = *options.direct_streams,
+          .loop = {.spin_max = absl::ZeroDuration(), .first = ThisThreadRunsCallbacks},
+          .say = options.on_notice};
 }
 
 uint64_t Seed() {
   return world::SystemRandom().Next();
-}
-
-absl::Status CheckTimes(const ClientOptions& options) {
-  for (const auto& [name, time] :
-       {std::pair("timeout", options.timeout), std::pair("start_timeout", options.start_timeout),
-        std::pair("retry.initial_backoff", options.retry.initial_backoff),
-        std::pair("retry.max_backoff", options.retry.max_backoff)}) {
-    if (time > absl::ZeroDuration()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": ", absl::FormatDuration(time), "; expected more than 0"));
-  }
-  if (options.retry.max_backoff >= options.retry.initial_backoff) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("retry.max_backoff: ", absl::FormatDuration(options.retry.max_backoff),
-                   "; expected no less than retry.initial_backoff, which is ",
-                   absl::FormatDuration(options.retry.initial_backoff)));
-}
-
-absl::Status CheckRank(const ClientOptions& options) {
-  if (!options.rank.has_value() || *options.rank < options.workers) return absl::OkStatus();
-  if (options.workers == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "rank: ", *options.rank, " for a client without a clock; set ClientOptions::workers too"));
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("rank: ", *options.rank, "; expected less than workers, ", options.workers));
-}
-
-absl::StatusOr<ClientOptions> Complete(ClientOptions options) {
-  if (!options.on_notice) options.on_notice = SayOnStandardError;
-  if (options.coordinator.empty()) {
-    const char* named = std::getenv("PACELINE_COORDINATOR");
-    options.coordinator = named == nullptr ? "" : named;
-  }
-  if (options.record.empty()) {
-    const char* named = std::getenv("PACELINE_RECORD");
-    options.record = named == nullptr ? "" : named;
-  }
-  if (options.socket_dir.empty()) {
-    const char* named = std::getenv("PACELINE_SOCKET_DIR");
-    options.socket_dir = named == nullptr ? "" : named;
-  }
-  if (options.coordinator.empty()) {
-    return absl::InvalidArgumentError(
-        "coordinator: not given; set ClientOptions::coordinator or PACELINE_COORDINATOR to host:port");
-  }
-  ABSL_RETURN_IF_ERROR(rpc::CheckCoordinators(options.coordinator));
-  ABSL_RETURN_IF_ERROR(CheckTimes(options));
-  ABSL_RETURN_IF_ERROR(CheckRank(options));
-  if (options.unacknowledged_bytes_max == 0) {
-    return absl::InvalidArgumentError(
-        "unacknowledged_bytes_max: 0; expected room for at least one push, as 64 MiB");
-  }
-  constexpr uint64_t kSliceBytesMin = 4096;
-  if (options.slice_bytes < kSliceBytesMin || options.slice_bytes > kFrameBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("slice_bytes: ", options.slice_bytes, "; expected ",
-                                                   kSliceBytesMin, " to ", kFrameBytes));
-  }
-  if (options.job.empty()) {
-    return absl::InvalidArgumentError("job: empty; set ClientOptions::job to the job's name");
-  }
-  if (options.client_name.empty()) {
-    char host[256] = "unknown";
-    gethostname(host, sizeof(host) - 1);
-    options.client_name = absl::StrCat(host, ":", getpid());
-  }
-  return options;
 }
 
 }  // namespace
@@ -117,13 +43,13 @@ absl::Status ClientState::GoneError() {
 ClientState::ClientState(ClientOptions options)
     : options_(std::move(options)),
       random_(Seed()),
-      near_(NearDialerOf(options_, dialer_)),
+      dialer_(loop_, DialOf(options_)),
       coordinator_(loop_, options_.coordinator) {}
 
 ClientState::~ClientState() = default;
 
 absl::StatusOr<std::shared_ptr<ClientState>> ClientState::Connect(ClientOptions options) {
-  absl::StatusOr<ClientOptions> complete = Complete(std::move(options));
+  absl::StatusOr<ClientOptions> complete = CompleteOptions(std::move(options));
   if (!complete.ok()) return complete.status();
   // While a worker joins, the others may pass the clock at which it was to start. That session is over;
   // another one gets a later clock.
@@ -160,8 +86,7 @@ absl::Status ClientState::Open() {
             .timeout = options_.timeout,
             .start_timeout = options_.start_timeout,
             .slice_bytes = options_.slice_bytes},
-        coordinator_, near_ == nullptr ? static_cast<world::Dialer&>(dialer_) : *near_, clock_, random_,
-        shared_from_this(), options_.cache_bytes_max);
+        coordinator_, dialer_, clock_, random_, shared_from_this(), options_.cache_bytes_max);
     if (history_ != nullptr) core_->RecordTo(history_.get());
     core_->Notice(options_.on_notice);
   }
@@ -191,9 +116,9 @@ void ClientState::Enter(absl::FunctionRef<void()> inside) {
 }
 
 bool ClientState::CarryUntil(const DoneFn& done) {
-  if (near_ != nullptr && near_->IsNear()) {
+  if (dialer_.Carries()) {
     const RunsCallbacksHere here;
-    near_->CarryUntil(done);
+    dialer_.CarryUntil(done);
   } else if (BlockingCall::IsHere()) {
     const RunsCallbacksHere here;
     return loop_.CarryUntil(done);
@@ -480,16 +405,16 @@ void ClientState::Shut() {
     routes_ = nullptr;
   }
   core = nullptr;  // lets go of its streams, which ends them
-  if (near_ != nullptr) near_->Stop(absl::CancelledError("the client is done"));
+  dialer_.Stop(absl::CancelledError("the client is done"));
   loop_.Stop();
   if (thread_.joinable()) thread_.join();
   history_ = nullptr;  // its file is whole when this returns
 }
 
 void ClientState::CountStreams(Stats& stats) const {
-  if (near_ == nullptr) return;
-  stats.streams_shared_memory = near_->near_streams();
-  stats.streams_tcp = near_->far_streams();
+  stats.streams_shared_memory = dialer_.near_streams();
+  stats.streams_direct = dialer_.direct_streams();
+  stats.streams_grpc = dialer_.grpc_streams();
 }
 
 std::shared_ptr<const Routes> ClientState::routes() const {

@@ -10,10 +10,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "libs/base/mutex.h"
+#include "libs/dial/shard_dialer.h"
 #include "libs/history_file/history_file.h"
 #include "libs/rpc/event_loop.h"
-#include "libs/rpc/grpc_dialer.h"
-#include "libs/shm/near_dialer.h"
 #include "libs/world/random.h"
 #include "libs/world/real_clock.h"
 #include "paceline/future.h"
@@ -128,8 +127,7 @@ class ClientState : public Gate, public Carrier, public std::enable_shared_from_
   world::SplitMix64 random_;
   const std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>();
   rpc::EventLoop loop_;
-  rpc::GrpcDialer dialer_{loop_};
-  const std::shared_ptr<shm::NearDialer> near_;  // null: without a socket folder
+  dial::ShardDialer dialer_;
   GrpcCoordinatorApi coordinator_;
   std::unique_ptr<history::HistoryFile> history_;  // null: no recording; set before the core exists
 

@@ -19,18 +19,18 @@ constexpr absl::Duration kLookForAnswers = absl::Microseconds(50);
 // As long as gRPC's pings give a peer. What waits for it is memory that nobody counts.
 constexpr absl::Duration kStuckMax = absl::Seconds(10);
 
-std::unique_ptr<shm::NearDialer> NearDialerOf(const std::string& socket_dir, world::Dialer& far) {
-  if (socket_dir.empty()) return nullptr;
-  const auto say = [](const std::string& text) { spdlog::info("{}", text); };
-  return std::make_unique<shm::NearDialer>(far, socket_dir, say,
-                                           shm::Loop::Options{.spin_max = kLookForAnswers}, kStuckMax);
+dial::ShardDialer::Options DialOf(const GrpcPeers::Ways& ways) {
+  return {.socket_dir = ways.socket_dir,
+          .direct = ways.direct,
+          .loop = {.spin_max = kLookForAnswers},
+          .stuck_max = kStuckMax,
+          .say = [](const std::string& text) { spdlog::info("{}", text); }};
 }
 
 }  // namespace
 
-GrpcPeers::GrpcPeers(const std::string& coordinators, const world::Clock& clock,
-                     const std::string& socket_dir)
-    : clock_(clock), coordinators_(coordinators), near_(NearDialerOf(socket_dir, dialer_)), streams_([this] {
+GrpcPeers::GrpcPeers(const std::string& coordinators, const world::Clock& clock, const Ways& ways)
+    : clock_(clock), coordinators_(coordinators), dialer_(loop_, DialOf(ways)), streams_([this] {
         loop_.Run(
             clock_, [] { return absl::InfiniteFuture(); }, [] {});
       }) {}
@@ -42,14 +42,9 @@ GrpcPeers::~GrpcPeers() {
 void GrpcPeers::Stop() {
   if (!streams_.joinable()) return;
   caller_.Stop();
-  if (near_ != nullptr) near_->Stop(absl::CancelledError("the shard ends"));
+  dialer_.Stop(absl::CancelledError("the shard ends"));
   loop_.Stop();
   streams_.join();
-}
-
-world::Dialer& GrpcPeers::dialer() {
-  if (near_ != nullptr) return *near_;
-  return dialer_;
 }
 
 void GrpcPeers::ChangeConfigs(v1::ChangeConfigsRequest request,

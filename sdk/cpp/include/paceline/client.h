@@ -71,8 +71,8 @@ struct DeleteJobOptions {
 //   - Flush waits for the pushes of all threads that returned before it began, and reports the first error of
 //     any of them, once.
 //   - ClientOptions::unacknowledged_bytes_max bounds all threads together.
-// A client has one background thread, which also runs the callbacks of futures; so does a thread in a
-// blocking call, and ClientOptions::socket_dir adds another one. A blocking function that is called from a
+// A client has two background threads, which also run the callbacks of futures; so does a thread in a
+// blocking call, or one that waits for a future. A blocking function that is called from a
 // callback returns FAILED_PRECONDITION instead of blocking.
 //
 // **Order without waiting.** PushOptions::after, PullOptions::after, TickAfter and the functions of Future

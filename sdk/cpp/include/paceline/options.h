@@ -86,16 +86,19 @@ struct ClientOptions {
   // Called with a line of text for the operator: when an operation has waited for some seconds, for whom and
   // why, and again after ever longer times; and when the job did not exist and this client has created it.
   // Called on the client's background thread, or on one in a blocking call: return soon, and call nothing
-  // that blocks. With a socket_dir also on any thread that enters the client or waits for one of its futures,
-  // maybe on two at once. Unset: the lines go to standard error.
+  // that blocks. Unless all streams go over gRPC also on any thread that enters the client or waits for one
+  // of its futures, maybe on two at once. Unset: the lines go to standard error.
   std::function<void(const std::string& text)> on_notice = {};
 
   // Folder of the sockets of shards on this host (paceline-shard --socket-dir). Streams to a shard that has a
   // socket there, of this user, go over shared memory; to the others they go over TCP as always, and a notice
-  // says so once for each shard. Callbacks may then run on a second background thread, and on a thread that
-  // waits for a future of this client. Empty: the environment variable PACELINE_SOCKET_DIR, or TCP only.
+  // says so once for each shard. Empty: the environment variable PACELINE_SOCKET_DIR, or TCP only.
   // docs/shared_memory.md.
   std::string socket_dir = {};
+
+  // Whether streams over TCP go without gRPC (docs/direct_streams.md); those to shards that do not take that
+  // go over gRPC. Unset: unless the environment variable PACELINE_DIRECT_STREAMS is 0.
+  std::optional<bool> direct_streams = {};
 
   // Reserved for authentication.
   std::string token = {};

@@ -139,10 +139,11 @@ struct Stats {
   // How often a stream to a shard broke.
   uint64_t breaks = 0;
 
-  // With ClientOptions::socket_dir: streams to shards that were opened over shared memory, and over TCP all
-  // the same. Both are 0 without it.
+  // Streams to shards that were opened, by what carries them: shared memory (ClientOptions::socket_dir), TCP
+  // without gRPC (ClientOptions::direct_streams), gRPC.
   uint64_t streams_shared_memory = 0;
-  uint64_t streams_tcp = 0;
+  uint64_t streams_direct = 0;
+  uint64_t streams_grpc = 0;
 };
 
 }  // namespace paceline

@@ -1,11 +1,10 @@
-// Many threads, of which one carries at a time, over rings that are full all the time: whoever is not woken
+// Many threads, of which one carries at a time, over pipes that are full all the time: whoever is not woken
 // once waits here for good.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <deque>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -14,16 +13,14 @@
 
 #include "absl/time/time.h"
 #include "libs/base/mutex.h"
-#include "libs/shm/dial.h"
-#include "libs/shm/loop.h"
-#include "libs/shm/server.h"
+#include "libs/carrier/loop.h"
+#include "libs/dial/test_ways.h"
 #include "libs/world/random.h"
 
-namespace paceline::shm {
+namespace paceline::dial {
 namespace {
 
-constexpr absl::Duration kSoon = absl::Seconds(60);  // for what should come at once
-constexpr RingSizes kTiny{.to_shard = kRingBytesMin, .to_client = kRingBytesMin};
+using carrier::kSoon;
 
 // Answers each frame with itself. Takes no further one, now and then, until Take is called.
 class ShyEcho final : public world::AcceptedStream {
@@ -130,7 +127,7 @@ class Asker final : public world::StreamHandler {
 
 // Rounds of a few frames each, some of them larger than the ring; waits for all of a round, and mostly
 // carries meanwhile.
-void Ask(Loop& loop, Asker& asker, world::StreamPort& port, uint64_t seed, int rounds) {
+void Ask(carrier::Loop& loop, Asker& asker, world::StreamPort& port, uint64_t seed, int rounds) {
   world::SplitMix64 random(seed);
   for (int round = 0; round < rounds; ++round) {
     std::vector<std::string> sent;
@@ -145,40 +142,41 @@ void Ask(Loop& loop, Asker& asker, world::StreamPort& port, uint64_t seed, int r
   }
 }
 
-TEST(Carrying, NobodyIsForgotten) {
+class Carrying : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Carrying, NobodyIsForgotten) {
   constexpr int kStreams = 4;
-  char name[] = "/tmp/paceline-shm-XXXXXX";
-  const std::string folder = mkdtemp(name);
   const char* const more = std::getenv("PACELINE_CARRY_ROUNDS");
   const int rounds = more == nullptr ? 1'000 : std::atoi(more);
   for (const absl::Duration spin : {absl::ZeroDuration(), absl::Microseconds(50)}) {
     Mutex mutex;
     std::vector<std::thread> threads;
-    auto server = Server::Start({.path = folder + "/socket", .spin_max = spin}, [&](world::StreamKind) {
+    const std::unique_ptr<Way> way = MakeWay(GetParam());
+    way->Serve(/*threads=*/1, spin, [&](world::StreamKind) {
       auto echo = std::make_shared<ShyEcho>();
       MutexLock lock(&mutex);
       threads.emplace_back([echo] { echo->Encourage(); });
       return echo;
     });
-    ASSERT_TRUE(server.ok()) << server.status();
-    auto loop = std::make_unique<Loop>(Loop::Options{.spin_max = spin});
+    auto loop = std::make_shared<carrier::Loop>(carrier::Loop::Options{.spin_max = spin});
     std::vector<std::unique_ptr<world::StreamPort>> ports;
     std::vector<std::thread> askers;
     for (uint64_t i = 0; i < kStreams; ++i) {
       const auto asker = std::make_shared<Asker>();
-      auto port = Dial(*loop, folder + "/socket", world::StreamKind::kPush, asker, {.sizes = kTiny});
-      ASSERT_TRUE(port.ok()) << port.status();
-      ports.push_back(*std::move(port));
+      ports.push_back(way->Dial(loop, asker));
+      ASSERT_NE(ports.back(), nullptr);
       askers.emplace_back([&, asker, i, to = ports.back().get()] { Ask(*loop, *asker, *to, 1 + i, rounds); });
     }
     for (std::thread& thread : askers) thread.join();
     ports.clear();
     loop = nullptr;
-    server->reset();
+    way->StopServing();
     for (std::thread& thread : threads) thread.join();
   }
-  std::filesystem::remove_all(folder);
 }
 
+INSTANTIATE_TEST_SUITE_P(Ways, Carrying, ::testing::Values("Near", "Direct"),
+                         [](const auto& tested) { return std::string(tested.param); });
+
 }  // namespace
-}  // namespace paceline::shm
+}  // namespace paceline::dial

@@ -6,9 +6,9 @@
 #include <atomic>
 #include <cstdint>
 
-#include "libs/shm/region.h"
+#include "libs/carrier/descriptor.h"
 
-namespace paceline::shm {
+namespace paceline::carrier {
 
 // Wakes one thread from any other. Costs a system call only while that thread sleeps. Shared: who wakes may
 // outlive the thread.
@@ -48,4 +48,4 @@ class Waker {
   std::atomic<bool> asleep_{false};
 };
 
-}  // namespace paceline::shm
+}  // namespace paceline::carrier

@@ -1,6 +1,4 @@
-#include "libs/shm/stream.h"
-
-#include <sys/socket.h>
+#include "libs/carrier/stream.h"
 
 #include <limits>
 #include <utility>
@@ -8,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/world/real_clock.h"
 
-namespace paceline::shm {
+namespace paceline::carrier {
 namespace {
 
 // When a stream is closed with an error, its peer gets this long to read what is under way.
@@ -56,15 +54,11 @@ Stream::Stream(std::shared_ptr<Waker> loop, Parts parts)
       peer_(std::move(parts.peer)),
       stuck_max_(parts.stuck_max),
       held_(std::move(parts.held)),
-      region_(std::move(parts.region)),
-      socket_(std::move(parts.socket)),
-      refused_(std::move(parts.refused)),
+      pipe_(std::move(parts.pipe)),
+      told_answer_(std::move(parts.answered)),
       handler_(std::move(parts.handler)),
-      frames_out_(side_ == Side::kShard ? region_->WriterToClient() : region_->WriterToShard()),
-      frames_in_(side_ == Side::kShard ? region_->ReaderAtShard() : region_->ReaderAtClient(),
-                 parts.frame_bytes_max),
       answered_(side_ == Side::kShard),
-      cut_at_(answered_ ? kNever : In(kAnswerTimeout)),
+      cut_at_(answered_ || pipe_ == nullptr ? kNever : In(kAnswerTimeout)),
       stuck_at_(kNever) {}
 
 std::shared_ptr<world::StreamPort> Stream::PortAtShard(std::shared_ptr<Stream> stream) {
@@ -85,8 +79,8 @@ void Stream::Kick() {
     }
     busy_ = true;
   }
-  // The bell may have rung before blocked_ was set, and been heard by a loop that saw nothing to do: it looks
-  // once more.
+  // The socket may have told of room before blocked_ was set, and a loop have heard that saw nothing to do:
+  // it looks once more.
   if (WriteOn()) loop_->Wake();
 }
 
@@ -114,19 +108,28 @@ void Stream::End(absl::Status why) {
   loop_->Wake();
 }
 
+void Stream::SetPipe(std::unique_ptr<Pipe> pipe) {
+  pipe_ = std::move(pipe);
+  cut_at_ = In(kAnswerTimeout);
+}
+
+void Stream::Begin() {
+  if (WriteOn()) loop_->Wake();
+}
+
 // -- writing --
 
 bool Stream::WriteOn() {
   size_t begun = 0;
   while (NextToWrite(begun)) {
     if (begun > kInOneGo && WaitForRoom()) return true;
-    switch (frames_out_.Continue([this] { Bell(); })) {
-      case FrameWriter::Progress::kWritten:
+    switch (pipe_->WriteOn()) {
+      case Pipe::Wrote::kAll:
         break;
-      case FrameWriter::Progress::kFull:
+      case Pipe::Wrote::kFull:
         if (WaitForRoom()) return true;
         break;
-      case FrameWriter::Progress::kDamaged:
+      case Pipe::Wrote::kDamaged:
         End(absl::UnavailableError(absl::StrCat(peer_, ": broke the rules of the ring that it reads")));
         break;  // NextToWrite finds the end
     }
@@ -136,11 +139,11 @@ bool Stream::WriteOn() {
 
 bool Stream::NextToWrite(size_t& begun) {
   while (true) {
-    if (!ending_ && frames_out_.writing()) return true;
+    if (!ending_ && pipe_->writing()) return true;
     absl::Cord frame;
     if (!ending_ && !said_end_ && handler_->NextFrame(&frame)) {
       begun += frame.size();
-      frames_out_.Begin(FrameKind::kFrame, std::move(frame));
+      pipe_->Begin(FrameKind::kFrame, std::move(frame));
       return true;
     }
     MutexLock lock(&mutex_);
@@ -148,10 +151,10 @@ bool Stream::NextToWrite(size_t& begun) {
       if (std::exchange(kicked_, false)) continue;
       if (close_.has_value() && !said_end_) {
         said_end_ = true;
-        frames_out_.Begin(FrameKind::kEnd, EncodeEnd(*close_));
+        pipe_->Begin(FrameKind::kEnd, EncodeEnd(*close_));
         return true;
       }
-      if (said_end_) end_ = absl::OkStatus();
+      if (said_end_) FinishWrites();
     }
     busy_ = false;
     if (!end_.has_value()) return false;
@@ -160,6 +163,17 @@ bool Stream::NextToWrite(size_t& begun) {
   ending_ = true;
   loop_->Wake();  // it waits for this write to end
   return false;
+}
+
+void Stream::FinishWrites() {
+  if (pipe_->FinishWrites()) {
+    end_ = absl::OkStatus();
+    return;
+  }
+  int64_t never = kNever;
+  (void)cut_at_.compare_exchange_strong(never, In(kCloseGrace));
+  lingers_ = true;
+  loop_->Wake();
 }
 
 bool Stream::WaitForRoom() {
@@ -171,13 +185,13 @@ bool Stream::WaitForRoom() {
 }
 
 bool Stream::GoOnWriting() {
-  if (!blocked_ || !frames_out_.CanContinue()) return false;
+  if (!blocked_ || !pipe_->HasRoom()) return false;
   {
     MutexLock lock(&mutex_);
     blocked_ = false;
     stuck_at_ = kNever;
   }
-  frames_out_.Rise();
+  pipe_->RiseWriter();
   WriteOn();
   return true;
 }
@@ -187,63 +201,84 @@ bool Stream::GoOnWriting() {
 bool Stream::Step() {
   if (told_) return false;
   if (ending_) return TellEnd();
+  if (pipe_ == nullptr) return false;
   if (CutOff() || Stuck()) return true;
   // Written first: what is answered earlier frees the peer earlier.
   const bool wrote = GoOnWriting();
-  if (ReadOne() || wrote) return true;
-  if (!hung_up_) return false;
-  End(side_ == Side::kShard ? absl::CancelledError("the peer went away")
-                            : absl::UnavailableError(absl::StrCat(peer_, ": it is gone")));
+  if (ReadOne() || Linger() || wrote) return true;
+  if (!pipe_->gone().has_value()) return false;
+  if (!answered_) {
+    Refused(*pipe_->gone());
+  } else if (lingers_) {
+    End(absl::OkStatus());
+  } else {
+    End(side_ == Side::kShard ? absl::CancelledError("the peer went away")
+                              : absl::UnavailableError(absl::StrCat(peer_, ": ", pipe_->gone()->message())));
+  }
   return true;
 }
 
 bool Stream::CutOff() {
   if ((answered_ && !closing_) || In(absl::ZeroDuration()) < cut_at_) return false;
-  if (!answered_) OnSocket();  // nobody may have looked there for as long
+  if (!answered_) {  // nobody may have looked there for as long
+    OnSocket(0);
+    (void)ReadOne();
+  }
   if (answered_ && !closing_) return true;
-  answered_ ? End(absl::CancelledError("the peer did not read"))
-            : Refused(absl::UnavailableError("it does not answer"));
+  if (answered_) {
+    End(lingers_ ? absl::OkStatus() : absl::CancelledError("the peer did not read"));
+  } else {
+    Refused(absl::DeadlineExceededError("it does not answer"));
+  }
   cut_at_ = kNever;  // over: the loop need not look at the clock
   return true;
 }
 
 bool Stream::Stuck() {
   if (!blocked_ || stuck_at_ == kNever || In(absl::ZeroDuration()) < stuck_at_) return false;
-  if (frames_out_.CanContinue()) return false;  // it has just made some
+  if (pipe_->HasRoom()) return false;  // it has just made some
   End(absl::UnavailableError(
       absl::StrCat(peer_, ": it has read nothing for ", absl::FormatDuration(stuck_max_))));
   stuck_at_ = kNever;
   return true;
 }
 
+bool Stream::Linger() {
+  if (!lingers_ || !pipe_->HasBytes()) return false;
+  pipe_->Discard();
+  return true;
+}
+
 bool Stream::MayRead() {
-  if (closing_ || !frames_in_.HasBytes()) return false;
+  if (closing_ || !pipe_->HasBytes()) return false;
   if (side_ == Side::kClient) return true;
-  return !hung_up_ && (frames_in_.amid_frame() || handler_->TakesFrame());
+  return !pipe_->gone().has_value() && (pipe_->amid_frame() || handler_->TakesFrame());
 }
 
 bool Stream::ReadOne() {
   if (!MayRead()) return false;
   absl::Cord frame;
-  switch (frames_in_.Next(&frame, [this] { Bell(); })) {
-    case FrameReader::Got::kNothing:
+  const Pipe::Got got = pipe_->Next(&frame);
+  if (!answered_) Heed();
+  switch (got) {
+    case Pipe::Got::kNothing:
       return false;
-    case FrameReader::Got::kPiece:
+    case Pipe::Got::kPiece:
       return true;
-    case FrameReader::Got::kFrame:
+    case Pipe::Got::kFrame:
       handler_->OnFrame(std::move(frame));
       return true;
-    case FrameReader::Got::kEnd: {
+    case Pipe::Got::kEnd: {
       const absl::Status said = DecodeEnd(frame);
       End(said.ok() ? absl::UnavailableError(absl::StrCat(peer_, " closed the stream"))
                     : absl::Status(said.code(), absl::StrCat(peer_, ": ", said.message())));
       return true;
     }
-    case FrameReader::Got::kDamaged:
+    case Pipe::Got::kDamaged:
       break;
   }
   End(absl::UnavailableError(
-      absl::StrCat(peer_, ": broke the rules of shared memory: ", frames_in_.problem().message())));
+      absl::StrCat(peer_, ": broke the rules of what carries the stream: ", pipe_->problem().message())));
   return true;
 }
 
@@ -251,54 +286,53 @@ bool Stream::TellEnd() {
   absl::Status why;
   {
     MutexLock lock(&mutex_);
-    if (busy_ && !blocked_) return false;  // the thread that writes wakes the loop when it is done
-    busy_ = true;                          // nobody writes any more
+    // The thread that writes wakes the loop when it is done. Without a pipe nobody writes.
+    if (pipe_ != nullptr && busy_ && !blocked_) return false;
+    busy_ = true;  // nobody writes any more
     blocked_ = false;
     why = *end_;
   }
-  (void)shutdown(socket_.get(), SHUT_RDWR);
+  if (pipe_ != nullptr) pipe_->Shut();
   told_ = true;
-  refused_ = nullptr;
+  told_answer_ = nullptr;
   std::exchange(handler_, nullptr)->OnBroken(std::move(why));
   return true;
 }
 
 bool Stream::Sleep() {
   if (told_) return true;
+  if (pipe_ == nullptr) return !ending_;
   if (ending_) {
     MutexLock lock(&mutex_);
     return busy_ && !blocked_;
   }
-  if (hung_up_ || (blocked_ && !frames_out_.AwaitRoom())) return false;
-  // A frame that is not taken need not ring: ReadOn wakes the loop.
-  if (closing_ || (frames_in_.HasBytes() && !MayRead())) return true;
-  return frames_in_.Sleep();
+  if (pipe_->gone().has_value() || (blocked_ && !pipe_->AwaitRoom())) return false;
+  if (lingers_) return !pipe_->HasBytes();
+  // A frame that is not taken need not wake the loop: ReadOn does.
+  if (closing_ || (pipe_->HasBytes() && !MayRead())) return true;
+  return pipe_->Sleep();
 }
 
 void Stream::Rise() {
-  frames_in_.Rise();
+  if (pipe_ != nullptr) pipe_->Rise();
 }
 
-void Stream::OnSocket() {
-  const absl::StatusOr<std::string> message = TakeMessage(socket_.get());
-  if (absl::IsUnavailable(message.status())) {
-    hung_up_ = true;
-    frames_in_.Freeze();
-    if (!answered_) Refused(message.status());
-    return;
-  }
-  if (answered_ || !message.ok()) return;
-  absl::Status taken;
-  if (!ParseAnswer(*message, &taken)) taken = absl::UnavailableError("its answer has another form");
-  if (!taken.ok()) return Refused(taken);
+void Stream::OnSocket(uint32_t events) {
+  pipe_->OnSocket(events);
+  if (!answered_) Heed();
+}
+
+void Stream::Heed() {
+  if (!pipe_->answer().has_value()) return;
+  if (!pipe_->answer()->ok()) return Refused(*pipe_->answer());
   answered_ = true;
   cut_at_ = kNever;
-  refused_ = nullptr;
+  if (told_answer_ != nullptr) std::exchange(told_answer_, nullptr)(absl::OkStatus());
 }
 
 void Stream::Refused(const absl::Status& why) {
-  if (refused_ != nullptr) std::exchange(refused_, nullptr)(why);
-  End(absl::UnavailableError(absl::StrCat(peer_, ": does not take shared memory: ", why.message())));
+  if (told_answer_ != nullptr) std::exchange(told_answer_, nullptr)(why);
+  End(absl::UnavailableError(absl::StrCat(peer_, ": does not take the stream: ", why.message())));
 }
 
-}  // namespace paceline::shm
+}  // namespace paceline::carrier
