@@ -9,6 +9,8 @@
 
 namespace paceline::carrier {
 
+enum class Side { kShard, kClient };  // kClient: the end that has dialed, be it a shard
+
 // What moves the bytes of one stream: rings in shared memory, or a TCP connection. It has a socket that tells
 // a loop when to look again, and decides nothing about when the stream ends.
 class Pipe {

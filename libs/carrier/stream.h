@@ -27,7 +27,6 @@ namespace paceline::carrier {
 // More than 15 members: where each of two directions stands and how the stream ends, which depends on both.
 class Stream final : public world::Soon::Kickable, public std::enable_shared_from_this<Stream> {
  public:
-  enum class Side { kShard, kClient };  // kClient: the end that has dialed
   struct Parts {
     Side side = Side::kShard;
     std::string peer;                      // for messages

@@ -14,13 +14,14 @@
 #include "absl/time/time.h"
 #include "libs/base/mutex.h"
 #include "libs/carrier/loop.h"
+#include "libs/carrier/test_util/stream_ends.h"
 #include "libs/dial/test_ways.h"
 #include "libs/world/random.h"
 
 namespace paceline::dial {
 namespace {
 
-using carrier::kSoon;
+using carrier::Caller;
 
 // Answers each frame with itself. Takes no further one, now and then, until Take is called.
 class ShyEcho final : public world::AcceptedStream {
@@ -87,47 +88,9 @@ class ShyEcho final : public world::AcceptedStream {
   bool broken_ = false;
 };
 
-class Asker final : public world::StreamHandler {
- public:
-  void OnFrame(absl::Cord frame) override {
-    MutexLock lock(&mutex_);
-    came_.emplace_back(frame);
-    changed_.SignalAll();
-  }
-  bool NextFrame(absl::Cord* frame) override {
-    MutexLock lock(&mutex_);
-    if (to_send_.empty()) return false;
-    *frame = absl::Cord(to_send_.front());
-    to_send_.pop_front();
-    return true;
-  }
-  void OnBroken(absl::Status) override {}
-
-  void Send(std::string frame) {
-    MutexLock lock(&mutex_);
-    to_send_.push_back(std::move(frame));
-  }
-  bool Has(size_t count) {
-    MutexLock lock(&mutex_);
-    return came_.size() >= count;
-  }
-  // Nothing if they do not come.
-  std::vector<std::string> Await(size_t count) {
-    MutexLock lock(&mutex_);
-    if (!changed_.AwaitFor(&mutex_, kSoon, [&] { return came_.size() >= count; })) return {};
-    return std::exchange(came_, {});
-  }
-
- private:
-  Mutex mutex_;
-  CondVar changed_;
-  std::deque<std::string> to_send_;
-  std::vector<std::string> came_;
-};
-
 // Rounds of a few frames each, some of them larger than the ring; waits for all of a round, and mostly
 // carries meanwhile.
-void Ask(carrier::Loop& loop, Asker& asker, world::StreamPort& port, uint64_t seed, int rounds) {
+void Ask(carrier::Loop& loop, Caller& asker, world::StreamPort& port, uint64_t seed, int rounds) {
   world::SplitMix64 random(seed);
   for (int round = 0; round < rounds; ++round) {
     std::vector<std::string> sent;
@@ -138,7 +101,7 @@ void Ask(carrier::Loop& loop, Asker& asker, world::StreamPort& port, uint64_t se
       port.Kick();
     }
     if (world::Uniform(random, 4) != 0) loop.CarryUntil([&] { return asker.Has(sent.size()); });
-    ASSERT_EQ(asker.Await(sent.size()), sent) << "seed " << seed << ", round " << round;
+    ASSERT_EQ(asker.Take(sent.size()), sent) << "seed " << seed << ", round " << round;
   }
 }
 
@@ -162,7 +125,7 @@ TEST_P(Carrying, NobodyIsForgotten) {
     std::vector<std::unique_ptr<world::StreamPort>> ports;
     std::vector<std::thread> askers;
     for (uint64_t i = 0; i < kStreams; ++i) {
-      const auto asker = std::make_shared<Asker>();
+      const auto asker = std::make_shared<Caller>();
       ports.push_back(way->Dial(loop, asker));
       ASSERT_NE(ports.back(), nullptr);
       askers.emplace_back([&, asker, i, to = ports.back().get()] { Ask(*loop, *asker, *to, 1 + i, rounds); });

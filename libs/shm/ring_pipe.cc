@@ -10,13 +10,14 @@
 
 namespace paceline::shm {
 
-RingPipe::RingPipe(Side side, carrier::Descriptor socket, std::unique_ptr<Region> region,
+RingPipe::RingPipe(carrier::Side side, carrier::Descriptor socket, std::unique_ptr<Region> region,
                    uint64_t frame_bytes_max)
     : region_(std::move(region)),
       socket_(std::move(socket)),
-      out_(side == Side::kShard ? region_->WriterToClient() : region_->WriterToShard()),
-      in_(side == Side::kShard ? region_->ReaderAtShard() : region_->ReaderAtClient(), frame_bytes_max) {
-  if (side == Side::kShard) answer_ = absl::OkStatus();
+      out_(side == carrier::Side::kShard ? region_->WriterToClient() : region_->WriterToShard()),
+      in_(side == carrier::Side::kShard ? region_->ReaderAtShard() : region_->ReaderAtClient(),
+          frame_bytes_max) {
+  if (side == carrier::Side::kShard) answer_ = absl::OkStatus();
 }
 
 carrier::Pipe::Wrote RingPipe::WriteOn() {

@@ -16,8 +16,8 @@ namespace paceline::shm {
 // the shard's answer and bytes that wake the other end; its end is the end of the peer.
 class RingPipe final : public carrier::Pipe {
  public:
-  enum class Side { kShard, kClient };
-  RingPipe(Side side, carrier::Descriptor socket, std::unique_ptr<Region> region, uint64_t frame_bytes_max);
+  RingPipe(carrier::Side side, carrier::Descriptor socket, std::unique_ptr<Region> region,
+           uint64_t frame_bytes_max);
 
   void Begin(carrier::FrameKind kind, absl::Cord bytes) override { out_.Begin(kind, std::move(bytes)); }
   bool writing() const override { return out_.writing(); }

@@ -142,14 +142,14 @@ absl::Status Server::Serve(Guest& guest, Offer offer) {
   if (handler == nullptr) return absl::UnimplementedError("such streams are not served here");
   SendAnswer(guest.socket.get(), absl::OkStatus());
   carrier::Loop& loop = *loops_[next_loop_++ % loops_.size()];
-  auto pipe = std::make_unique<RingPipe>(RingPipe::Side::kShard, std::move(guest.socket), std::move(region),
+  auto pipe = std::make_unique<RingPipe>(carrier::Side::kShard, std::move(guest.socket), std::move(region),
                                          options_.frame_bytes_max);
-  auto stream = std::make_shared<carrier::Stream>(
-      loop.waker(), carrier::Stream::Parts{.side = carrier::Stream::Side::kShard,
-                                           .peer = options_.peers,
-                                           .pipe = std::move(pipe),
-                                           .handler = handler,
-                                           .held = held});
+  auto stream =
+      std::make_shared<carrier::Stream>(loop.waker(), carrier::Stream::Parts{.side = carrier::Side::kShard,
+                                                                             .peer = options_.peers,
+                                                                             .pipe = std::move(pipe),
+                                                                             .handler = handler,
+                                                                             .held = held});
   handler->Attach(carrier::Stream::PortAtShard(stream));
   ++counts_->taken;
   if (!loop.Add(std::move(stream))) return absl::CancelledError("the shard ends");

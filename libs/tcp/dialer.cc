@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<SocketPipe>> Open(const std::string& address, wor
   if (send(socket.get(), &preamble, sizeof(preamble), MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(preamble)) {
     return absl::UnavailableError("the connection broke at once");
   }
-  return std::make_unique<SocketPipe>(Side::kClient, std::move(socket), kFrameBytesMax);
+  return std::make_unique<SocketPipe>(carrier::Side::kClient, std::move(socket), kFrameBytesMax);
 }
 
 // Whether an address that answers a dial so is left to gRPC for a while. One that has answered well before
@@ -67,7 +67,7 @@ std::unique_ptr<world::StreamPort> DirectDialer::DialDirect(
   auto stream = std::make_shared<carrier::Stream>(
       loop_->waker(),
       carrier::Stream::Parts{
-          .side = carrier::Stream::Side::kClient, .peer = address, .handler = handler, .answered = answered});
+          .side = carrier::Side::kClient, .peer = address, .handler = handler, .answered = answered});
   // It holds neither the loop nor the stream: what these hold must not live on with it.
   const auto connect = [address, kind, to = std::weak_ptr(loop_), what = std::weak_ptr(stream)] {
     absl::StatusOr<std::unique_ptr<SocketPipe>> pipe = Open(address, kind);

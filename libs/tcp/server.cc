@@ -42,12 +42,13 @@ void DirectServer::Take(carrier::Descriptor connection, const Preamble& preamble
   const std::shared_ptr<void> held(nullptr, [counts = options_.counts](void*) { --counts->open; });
   carrier::Loop& loop = *loops_[next_loop_++ % loops_.size()];
   auto stream = std::make_shared<carrier::Stream>(
-      loop.waker(), carrier::Stream::Parts{.side = carrier::Stream::Side::kShard,
-                                           .peer = options_.peers,
-                                           .pipe = std::make_unique<SocketPipe>(
-                                               Side::kShard, std::move(connection), options_.frame_bytes_max),
-                                           .handler = handler,
-                                           .held = held});
+      loop.waker(),
+      carrier::Stream::Parts{.side = carrier::Side::kShard,
+                             .peer = options_.peers,
+                             .pipe = std::make_unique<SocketPipe>(
+                                 carrier::Side::kShard, std::move(connection), options_.frame_bytes_max),
+                             .handler = handler,
+                             .held = held});
   handler->Attach(carrier::Stream::PortAtShard(stream));
   (void)loop.Add(std::move(stream));
 }

@@ -155,12 +155,13 @@ void SocketReader::OnReadable(bool ended) {
 
 // -- both --
 
-SocketPipe::SocketPipe(Side side, carrier::Descriptor socket, uint64_t frame_bytes_max)
+SocketPipe::SocketPipe(carrier::Side side, carrier::Descriptor socket, uint64_t frame_bytes_max)
     : side_(side),
       socket_(std::move(socket)),
       out_(socket_.get()),
-      in_(socket_.get(), /*awaits_answer=*/side == Side::kClient, frame_bytes_max) {
-  if (side == Side::kShard) (void)!send(socket_.get(), kMagic, sizeof(kMagic), MSG_DONTWAIT | MSG_NOSIGNAL);
+      in_(socket_.get(), /*awaits_answer=*/side == carrier::Side::kClient, frame_bytes_max) {
+  if (side == carrier::Side::kShard)
+    (void)!send(socket_.get(), kMagic, sizeof(kMagic), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 // A socket that is closed with unread bytes makes the peer forget what it has not read.
@@ -175,7 +176,7 @@ void SocketPipe::OnSocket(uint32_t events) {
   // Without events: whoever asks wants to know now.
   if (events == 0 || ended || (events & EPOLLIN) != 0) in_.OnReadable(ended);
   // What a client has sent and the shard has not read is lost with it.
-  if (ended && side_ == Side::kShard) gone_ = absl::UnavailableError("it is gone");
+  if (ended && side_ == carrier::Side::kShard) gone_ = absl::UnavailableError("it is gone");
   if ((events & EPOLLOUT) != 0) out_.OnRoom();
 }
 

@@ -15,8 +15,6 @@
 
 namespace paceline::tcp {
 
-enum class Side { kShard, kClient };  // kClient: the end that has dialed
-
 // Writes frames to a socket, each with one system call where the kernel has room for it.
 class SocketWriter {
  public:
@@ -92,7 +90,7 @@ class SocketPipe final : public carrier::Pipe {
  public:
   // `socket` is connected, does not block, and the preamble went over it. At the shard this sends the answer;
   // at the client the answer is awaited. Frames of more than `frame_bytes_max` bytes end the stream.
-  SocketPipe(Side side, carrier::Descriptor socket, uint64_t frame_bytes_max);
+  SocketPipe(carrier::Side side, carrier::Descriptor socket, uint64_t frame_bytes_max);
 
   void Begin(carrier::FrameKind kind, absl::Cord bytes) override { out_.Begin(kind, std::move(bytes)); }
   bool writing() const override { return out_.writing(); }
@@ -118,7 +116,7 @@ class SocketPipe final : public carrier::Pipe {
   void Shut() override;
 
  private:
-  const Side side_;
+  const carrier::Side side_;
   const carrier::Descriptor socket_;
   SocketWriter out_;
   SocketReader in_;

@@ -47,7 +47,7 @@ void Write(int socket, const std::string& bytes) {
 // A shard's end, whose client is this test.
 struct AtShard {
   explicit AtShard(uint64_t frame_bytes_max = 1'000)
-      : pipe(Side::kShard, std::move(pair.shard), frame_bytes_max) {}
+      : pipe(carrier::Side::kShard, std::move(pair.shard), frame_bytes_max) {}
   Pipe::Got Next(absl::Cord* frame) {
     pipe.OnSocket(EPOLLIN);
     return pipe.Next(frame);
@@ -64,8 +64,8 @@ TEST(SocketPipe, FramesComeWholeAndInOrder) {
     for (const int end : {pair.shard.get(), pair.client.get()}) {
       ASSERT_EQ(setsockopt(end, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer)), 0);
     }
-    SocketPipe reader(Side::kShard, std::move(pair.shard), 1 << 20);
-    SocketPipe writer(Side::kClient, std::move(pair.client), 1 << 20);
+    SocketPipe reader(carrier::Side::kShard, std::move(pair.shard), 1 << 20);
+    SocketPipe writer(carrier::Side::kClient, std::move(pair.client), 1 << 20);
     std::mt19937 random(7);
     std::deque<std::string> sent;
     int begun = 0;
@@ -148,9 +148,9 @@ TEST(SocketPipe, WhatBreaksTheRulesIsNotRead) {
 
 TEST(SocketPipe, TheShardAnswersAtOnce) {
   Pair pair;
-  const SocketPipe shard(Side::kShard, std::move(pair.shard), 1'000);
+  const SocketPipe shard(carrier::Side::kShard, std::move(pair.shard), 1'000);
   EXPECT_TRUE(shard.answer().has_value());
-  SocketPipe client(Side::kClient, std::move(pair.client), 1'000);
+  SocketPipe client(carrier::Side::kClient, std::move(pair.client), 1'000);
   EXPECT_FALSE(client.answer().has_value());
   client.OnSocket(EPOLLIN);
   absl::Cord frame;
@@ -162,7 +162,7 @@ TEST(SocketPipe, TheShardAnswersAtOnce) {
 // The settings with which a gRPC server begins, whoever has connected.
 TEST(SocketPipe, AnotherAnswerIsNone) {
   Pair pair;
-  SocketPipe client(Side::kClient, std::move(pair.client), 1'000);
+  SocketPipe client(carrier::Side::kClient, std::move(pair.client), 1'000);
   Write(pair.shard.get(), std::string("\0\0\x06\x04\0\0\0\0\0\0\x05\0\x10\0\0", 15));
   client.OnSocket(EPOLLIN);
   absl::Cord frame;
@@ -173,7 +173,7 @@ TEST(SocketPipe, AnotherAnswerIsNone) {
 
 TEST(SocketPipe, WhatCameBeforeTheEndIsRead) {
   Pair pair;
-  SocketPipe client(Side::kClient, std::move(pair.client), 1'000);
+  SocketPipe client(carrier::Side::kClient, std::move(pair.client), 1'000);
   Write(pair.shard.get(), std::string(kMagic, sizeof(kMagic)) + Header(3, 1) + "abc" + Header(7, 1) + "x");
   pair.shard = Descriptor();
   client.OnSocket(EPOLLIN | EPOLLRDHUP | EPOLLHUP);
@@ -188,7 +188,7 @@ TEST(SocketPipe, WhatCameBeforeTheEndIsRead) {
 // A write that fails does not hide what the peer has said before.
 TEST(SocketPipe, AWriteToNobodyEndsNothing) {
   Pair pair;
-  SocketPipe client(Side::kClient, std::move(pair.client), 1'000);
+  SocketPipe client(carrier::Side::kClient, std::move(pair.client), 1'000);
   Write(pair.shard.get(), std::string(kMagic, sizeof(kMagic)) + Header(4, 2) + std::string(4, '\0'));
   pair.shard = Descriptor();
   client.Begin(FrameKind::kFrame, absl::Cord("unheard"));

@@ -5,12 +5,10 @@
 #include "libs/base/status.h"
 #include "libs/rpc/channel.h"
 #include "libs/shm/handover.h"
+#include "services/shard/new_stream.h"
 
 namespace paceline::shard {
 namespace {
-
-// Larger frames end their stream, as over gRPC; somewhat larger ones than are taken are refused by name.
-constexpr uint64_t kClientFrameBytesMax = uint64_t{16} << 20;
 
 // The rings take from the budget of rows.
 class RingBudget final : public shm::Budget {
@@ -28,19 +26,10 @@ class RingBudget final : public shm::Budget {
 };
 
 // nullptr: such streams are served at the other address.
-std::shared_ptr<world::AcceptedStream> NewStream(Shard& shard, world::StreamKind kind, bool clients,
-                                                 bool shards) {
-  switch (kind) {
-    case world::StreamKind::kPush:
-      return clients ? shard.NewPushPullStream() : nullptr;
-    case world::StreamKind::kPull:
-      return clients ? shard.NewPullStream() : nullptr;
-    case world::StreamKind::kSubscribe:
-      return clients ? shard.NewSubscribeStream() : nullptr;
-    case world::StreamKind::kReplicate:
-      return shards || shard.PeersAmongClients() ? shard.NewReplicaStream() : nullptr;
-  }
-  return nullptr;
+std::shared_ptr<world::AcceptedStream> ServedNear(Shard& shard, world::StreamKind kind, bool clients,
+                                                  bool shards) {
+  const bool served = kind == world::StreamKind::kReplicate ? shards || shard.PeersAmongClients() : clients;
+  return served ? NewStream(shard, kind) : nullptr;
 }
 
 }  // namespace
@@ -59,7 +48,7 @@ absl::StatusOr<std::unique_ptr<NearStreams>> NearStreams::Serve(Shard& shard, co
                           .frame_bytes_max = same ? rpc::kMessageBytesMax : kClientFrameBytesMax,
                           .budget = budget},
                          [&shard, same](world::StreamKind kind) {
-                           return NewStream(shard, kind, /*clients=*/true, /*shards=*/same);
+                           return ServedNear(shard, kind, /*clients=*/true, /*shards=*/same);
                          }));
   if (same) return near;
   ABSL_ASSIGN_OR_RETURN(near->shards_, shm::Server::Start({.path = std::move(peer_path),
@@ -68,8 +57,8 @@ absl::StatusOr<std::unique_ptr<NearStreams>> NearStreams::Serve(Shard& shard, co
                                                            .frame_bytes_max = rpc::kMessageBytesMax,
                                                            .budget = budget},
                                                           [&shard](world::StreamKind kind) {
-                                                            return NewStream(shard, kind, /*clients=*/false,
-                                                                             /*shards=*/true);
+                                                            return ServedNear(shard, kind, /*clients=*/false,
+                                                                              /*shards=*/true);
                                                           }));
   return near;
 }

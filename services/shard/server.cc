@@ -17,6 +17,7 @@
 #include "libs/world/real_clock.h"
 #include "libs/world/soon.h"
 #include "paceline/v1/replication.grpc.pb.h"
+#include "services/shard/new_stream.h"
 
 namespace paceline::shard {
 namespace {
@@ -26,8 +27,6 @@ constexpr char kReadiness[] = "readiness";
 constexpr int kThreadsMax = 64;
 // How often the timer asks whether segments are due to be visited.
 constexpr absl::Duration kVisitPause = absl::Milliseconds(20);
-// Frames have at most 8 MiB; somewhat larger ones are refused by name, and gRPC ends a stream for the rest.
-constexpr int kClientMessageBytesMax = 16 << 20;
 
 // OK if this address serves peers.
 absl::Status Served(const Shard& shard, bool at_peers) {
@@ -51,26 +50,16 @@ class TurnedAway final : public world::AcceptedStream {
   const absl::Status why_;
 };
 
-std::shared_ptr<world::AcceptedStream> NewStream(Shard& shard, world::StreamKind kind, bool at_peers) {
+// As NewStream, for those that may open such a stream at this address.
+std::shared_ptr<world::AcceptedStream> ServedStream(Shard& shard, world::StreamKind kind, bool at_peers) {
+  absl::Status here;
   if (kind == world::StreamKind::kReplicate) {
-    if (absl::Status here = Served(shard, at_peers); !here.ok()) return std::make_shared<TurnedAway>(here);
-    return shard.NewReplicaStream();
+    here = Served(shard, at_peers);
+  } else if (at_peers) {
+    here = absl::UnimplementedError("streams of clients are served at another address, which the map has");
   }
-  if (at_peers) {
-    return std::make_shared<TurnedAway>(
-        absl::UnimplementedError("streams of clients are served at another address, which the map has"));
-  }
-  switch (kind) {
-    case world::StreamKind::kPush:
-      return shard.NewPushPullStream();
-    case world::StreamKind::kPull:
-      return shard.NewPullStream();
-    case world::StreamKind::kSubscribe:
-      return shard.NewSubscribeStream();
-    case world::StreamKind::kReplicate:
-      break;
-  }
-  return nullptr;
+  if (!here.ok()) return std::make_shared<TurnedAway>(std::move(here));
+  return NewStream(shard, kind);
 }
 
 }  // namespace
@@ -163,7 +152,7 @@ void Server::ServePeers(grpc::ServerBuilder& builder, Side& side, bool at_peers)
       [replication = side.replication.get()](auto* context, auto* stream, auto* queue, void* tag) {
         replication->RequestReplicate(context, stream, queue, queue, tag);
       },
-      [&shard = shard_, at_peers] { return NewStream(shard, world::StreamKind::kReplicate, at_peers); });
+      [&shard = shard_, at_peers] { return ServedStream(shard, world::StreamKind::kReplicate, at_peers); });
 }
 
 absl::Status Server::Listen(const std::string& address, const char* flag, Side& side) {
@@ -176,9 +165,9 @@ absl::Status Server::ServeDirect(int threads, bool at_peers, Side& side) {
       tcp::DirectServer::Options{
           .peers = at_peers ? "a shard" : "a client",
           .threads = threads,
-          .frame_bytes_max = static_cast<uint64_t>(at_peers ? rpc::kMessageBytesMax : kClientMessageBytesMax),
+          .frame_bytes_max = at_peers ? uint64_t{rpc::kMessageBytesMax} : kClientFrameBytesMax,
           .counts = direct_streams_},
-      [&shard = shard_, at_peers](world::StreamKind kind) { return NewStream(shard, kind, at_peers); });
+      [&shard = shard_, at_peers](world::StreamKind kind) { return ServedStream(shard, kind, at_peers); });
   if (side.direct->running()) return absl::OkStatus();
   return absl::UnavailableError("no descriptors are left for streams; allow the process more");
 }
@@ -228,7 +217,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Shard& shard, const Listen
   server->ServePeers(clients, server->clients_, /*at_peers=*/false);
   server->ServePeers(peers, server->peers_, /*at_peers=*/true);
   ABSL_RETURN_IF_ERROR(server->Build(peers, rpc::kMessageBytesMax, server->peers_));
-  ABSL_RETURN_IF_ERROR(server->Build(clients, kClientMessageBytesMax, server->clients_));
+  ABSL_RETURN_IF_ERROR(server->Build(clients, static_cast<int>(kClientFrameBytesMax), server->clients_));
   server->clients_.server->GetHealthCheckService()->SetServingStatus(kReadiness, false);
   server->peers_.streams->Start();
   server->clients_.streams->Start();

@@ -98,8 +98,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   int ends[2] = {};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) return 0;
   const carrier::Descriptor writer(ends[0]);
-  tcp::SocketPipe pipe(at_client ? tcp::Side::kClient : tcp::Side::kShard, carrier::Descriptor(ends[1]),
-                       kFrameMax);
+  tcp::SocketPipe pipe(at_client ? carrier::Side::kClient : carrier::Side::kShard,
+                       carrier::Descriptor(ends[1]), kFrameMax);
   Read read;
   size_t piece = 1;
   for (size_t at = 0; at < bytes.size(); piece += 1 + data[0] / 2) {

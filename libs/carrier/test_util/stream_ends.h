@@ -131,6 +131,13 @@ class Caller final : public world::StreamHandler {
     changed_.AwaitFor(&mutex_, kSoon, [&] { return came_.size() >= count || broken_.has_value(); });
     return came_;
   }
+  // The same, and forgets them.
+  std::vector<std::string> Take(size_t count) {
+    std::vector<std::string> taken = Await(count);
+    MutexLock lock(&mutex_);
+    came_.clear();
+    return taken;
+  }
   std::optional<absl::Status> AwaitBroken() {
     MutexLock lock(&mutex_);
     changed_.AwaitFor(&mutex_, kSoon, [&] { return broken_.has_value(); });
