@@ -1,7 +1,7 @@
 #include "bench/lr_epoch.h"
 
 #include <algorithm>
-#include <deque>
+#include <array>
 #include <utility>
 
 #include "libs/base/status.h"
@@ -46,21 +46,33 @@ double EpochHere(const std::vector<Batch>& batches, std::vector<float>& weights)
 }
 
 absl::StatusOr<double> EpochThere(const std::vector<Batch>& batches, Client& client, Table& table) {
-  std::deque<Future<std::vector<float>>> pulled;
-  for (size_t b = 0; b < std::min(kAhead, batches.size()); ++b)
-    pulled.push_back(table.PullAsync(batches[b].keys));
+  struct Pull {
+    ~Pull() {
+      if (pulled.valid()) (void)pulled.Get();  // it writes to the weights until then
+    }
+    std::vector<float> weights;
+    Future<void> pulled;
+  };
+  std::array<Pull, kAhead> pulls;  // of the batches that follow
+  const auto pull = [&](size_t b) {
+    Pull& next = pulls[b % kAhead];
+    next.weights.resize(batches[b].keys.size());
+    next.pulled = table.PullAsync(batches[b].keys, absl::MakeSpan(next.weights));
+  };
+  for (size_t b = 0; b < std::min(kAhead, batches.size()); ++b) pull(b);
   std::vector<float> errors(kBatch);
   std::vector<float> gradients;
   double loss = 0;
   for (size_t b = 0; b < batches.size(); ++b) {
     const Batch& batch = batches[b];
-    ABSL_ASSIGN_OR_RETURN(const std::vector<float> weights, std::move(pulled.front()).Get());
-    pulled.pop_front();
-    for (size_t i = 0; i < kBatch; ++i) errors[i] = Error(batch, i, batch.places, weights.data(), loss);
+    const Pull& of_batch = pulls[b % kAhead];
+    ABSL_RETURN_IF_ERROR(of_batch.pulled.Get());
+    for (size_t i = 0; i < kBatch; ++i)
+      errors[i] = Error(batch, i, batch.places, of_batch.weights.data(), loss);
     gradients.assign(batch.keys.size(), 0);
     AddGradients(errors, batch.places, 1, gradients.data());
     // Before this batch's push: a pull waits for its caller's own pushes, and those before are there by now.
-    if (b + kAhead < batches.size()) pulled.push_back(table.PullAsync(batches[b + kAhead].keys));
+    if (b + kAhead < batches.size()) pull(b + kAhead);
     (void)table.PushAsync(batch.keys, gradients);  // Flush reports what goes wrong
     ABSL_RETURN_IF_ERROR(client.Tick());
   }

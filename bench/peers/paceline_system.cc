@@ -21,14 +21,13 @@ namespace {
 constexpr uint64_t kBatch = 10'000;  // of touching and checking
 
 // Requests of which some are under way: the oldest is waited for when there are enough.
-template <typename Result>
 class Window {
  public:
   Window(size_t outstanding, Turn& turn) : outstanding_(outstanding), turn_(turn) {}
 
   // Room for one more.
   absl::Status Await() { return requests_.size() < outstanding_ ? absl::OkStatus() : AwaitOldest(); }
-  void Add(absl::Time began, Future<Result> future) { requests_.push_back({began, std::move(future)}); }
+  void Add(absl::Time began, Future<void> future) { requests_.push_back({began, std::move(future)}); }
   absl::Status AwaitAll() {
     while (!requests_.empty()) ABSL_RETURN_IF_ERROR(AwaitOldest());
     return absl::OkStatus();
@@ -37,17 +36,11 @@ class Window {
  private:
   struct Request {
     absl::Time began;
-    Future<Result> future;
+    Future<void> future;
   };
 
-  static absl::Status StatusOf(const absl::Status& status) { return status; }
-  template <typename T>
-  static absl::Status StatusOf(const absl::StatusOr<T>& result) {
-    return result.status();
-  }
-
   absl::Status AwaitOldest() {
-    const absl::Status status = StatusOf(std::move(requests_.front().future).Get());
+    const absl::Status status = requests_.front().future.Get();
     turn_.us.push_back(
         static_cast<float>(absl::ToDoubleMicroseconds(world::MonotonicNow() - requests_.front().began)));
     requests_.pop_front();
@@ -109,12 +102,15 @@ class Ours final : public System {
     if (work.outstanding == 1) return OneByOne(op, work, first, duration);
     Turn turn;
     if (op == Op::kPush) {
-      ABSL_RETURN_IF_ERROR(Many<void>(turn, work, first, duration, [&](uint64_t i) {
+      ABSL_RETURN_IF_ERROR(Many(turn, work, first, duration, [&](uint64_t i) {
         return data_.dense ? table_->PushRangeAsync(0, ones_) : table_->PushAsync(Keys(work, i), ones_);
       }));
     } else {
-      ABSL_RETURN_IF_ERROR(Many<std::vector<float>>(turn, work, first, duration, [&](uint64_t i) {
-        return data_.dense ? table_->PullRangeAsync(0, data_.rows) : table_->PullAsync(Keys(work, i));
+      // Each request's result has memory of its own, which is used again once it was awaited.
+      ahead_.resize(work.outstanding * size);
+      ABSL_RETURN_IF_ERROR(Many(turn, work, first, duration, [&](uint64_t i) {
+        const absl::Span<float> out = absl::MakeSpan(ahead_).subspan(i % work.outstanding * size, size);
+        return data_.dense ? table_->PullRangeAsync(0, out) : table_->PullAsync(Keys(work, i), out);
       }));
     }
     return turn;
@@ -170,10 +166,10 @@ class Ours final : public System {
     return turn;
   }
 
-  template <typename Result, typename Request>
+  template <typename Request>
   static absl::Status Many(Turn& turn, const Work& work, uint64_t first, absl::Duration duration,
                            const Request& request) {
-    Window<Result> window(work.outstanding, turn);
+    Window window(work.outstanding, turn);
     const absl::Time start = world::MonotonicNow();
     absl::Time now = start;
     for (uint64_t i = first; i == first || now - start < duration; ++i) {
@@ -204,6 +200,7 @@ class Ours final : public System {
   std::unique_ptr<Client> client_;
   std::optional<Table> table_;
   std::vector<float> ones_, pulled_;  // of a request
+  std::vector<float> ahead_;          // pulled by several
 };
 
 }  // namespace

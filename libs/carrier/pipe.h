@@ -74,7 +74,7 @@ class Pipe {
   virtual const std::optional<absl::Status>& gone() const = 0;
   // At the end that has dialed: what the other end says to that; nullopt: nothing yet.
   virtual const std::optional<absl::Status>& answer() const = 0;
-  // Ends the connection.
+  // Ends the connection, and lets go of the frame that was being written. REQUIRES: nobody writes.
   virtual void Shut() = 0;
 };
 

@@ -40,6 +40,7 @@ class Stream::ClientPort final : public world::StreamPort {
  public:
   explicit ClientPort(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
   ~ClientPort() override { Close(absl::CancelledError("the stream was closed")); }
+  bool LetsGoOfFrames() const override { return true; }
   void Kick() override { stream_->Kick(); }
   void KickSoon() override { world::Soon::Kick(stream_); }
   void Close(absl::Status why) override { stream_->Close(std::move(why)); }

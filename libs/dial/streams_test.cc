@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "libs/base/mutex.h"
@@ -100,6 +101,21 @@ TEST_P(Streams, AThreadThatWaitsCarries) {
     loop_->CarryUntil([&] { return caller->Has(i); });
     ASSERT_EQ(caller->Await(i).back(), absl::StrCat("frame ", i));
   }
+}
+
+TEST_P(Streams, AStreamThatHasEndedLetsGoOfAFrameThatIsHalfWritten) {
+  Serve();
+  const auto caller = std::make_shared<Caller>();
+  const auto port = Call(caller);
+  EXPECT_TRUE(port->LetsGoOfFrames());
+  AwaitEcho()->Take(false);
+  const std::string bytes(30'000'000, 'x');  // more than the kernel takes, too
+  auto released = std::make_shared<Notification>();
+  caller->Send(absl::MakeCordFromExternal(bytes, [released](absl::string_view) { released->Notify(); }));
+  port->Kick();
+  EXPECT_FALSE(released->WaitForNotificationWithTimeout(absl::Milliseconds(10)));
+  port->Close(absl::CancelledError("enough"));
+  EXPECT_TRUE(released->WaitForNotificationWithTimeout(kSoon));
 }
 
 TEST_P(Streams, TheShardsStatusArrives) {

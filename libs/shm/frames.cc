@@ -25,6 +25,12 @@ void FrameWriter::Begin(carrier::FrameKind kind, absl::Cord bytes) {
   writing_ = true;
 }
 
+void FrameWriter::LetGo() {
+  header_left_ = left_ = 0;
+  at_ = {};
+  frame_.Clear();
+}
+
 absl::string_view FrameWriter::NextPiece() const {
   if (header_left_ > 0) {
     return {reinterpret_cast<const char*>(&header_) + sizeof(header_) - header_left_, header_left_};

@@ -28,6 +28,9 @@ class FrameWriter {
   // A frame was begun and is not written to its end.
   bool writing() const { return writing_; }
 
+  // Forgets the frame, of which nothing more is to be written.
+  void LetGo();
+
   // Writes what there is room for.
   carrier::Pipe::Wrote Continue(Bell bell);
   // True: there is no room, and the reader will wake the writer.

@@ -42,6 +42,7 @@ void RingPipe::OnSocket(uint32_t) {
 }
 
 void RingPipe::Shut() {
+  out_.LetGo();
   (void)shutdown(socket_.get(), SHUT_RDWR);
 }
 

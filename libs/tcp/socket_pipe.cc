@@ -49,9 +49,13 @@ carrier::Pipe::Wrote SocketWriter::WriteOn() {
     parts_[part_].iov_base = static_cast<char*>(parts_[part_].iov_base) + left;
     parts_[part_].iov_len -= left;
   }
+  LetGo();
+  return carrier::Pipe::Wrote::kAll;
+}
+
+void SocketWriter::LetGo() {
   parts_.clear();
   frame_.Clear();
-  return carrier::Pipe::Wrote::kAll;
 }
 
 // -- reading --
@@ -181,6 +185,7 @@ void SocketPipe::OnSocket(uint32_t events) {
 }
 
 void SocketPipe::Shut() {
+  out_.LetGo();
   (void)shutdown(socket_.get(), SHUT_RDWR);
 }
 

@@ -23,6 +23,8 @@ class SocketWriter {
 
   void Begin(carrier::FrameKind kind, absl::Cord bytes);
   bool writing() const { return !parts_.empty(); }
+  // Forgets the frame, of which nothing more is to be written.
+  void LetGo();
   // A connection that is over counts as full for good: what came before its end, and why it ended, the
   // reader finds out.
   carrier::Pipe::Wrote WriteOn();

@@ -53,6 +53,10 @@ class StreamPort {
   // either of them. The carrier may call TakesFrame, and later OnFrame on another thread.
   virtual void ReadOn() {}
 
+  // Soon after the stream has ended the carrier lets go of every frame that it took, whatever the peer does.
+  // A frame may then share memory that somebody wants back.
+  virtual bool LetsGoOfFrames() const { return false; }
+
   // Ends the stream. At a server, `why` becomes the stream's final status. Unless `why` is OK no further
   // frame is delivered, and a peer that does not read the write under way is soon cut off.
   virtual void Close(absl::Status why) = 0;

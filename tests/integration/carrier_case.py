@@ -94,9 +94,9 @@ class CarrierCase(unittest.TestCase):
         self.processes[name].kill()
         self.processes[name].wait()
 
-    def start_worker(self, name, seconds, sockets=None, job="count", environment=None):
+    def start_worker(self, name, seconds, *arguments, sockets=None, job="count", environment=None):
         folder = str(sockets or (self.sockets if self.near else ""))
-        worker = self.start(name, WORKER, job, seconds, stdout=subprocess.PIPE,
+        worker = self.start(name, WORKER, job, seconds, *arguments, stdout=subprocess.PIPE,
                             env={**os.environ, "PACELINE_COORDINATOR": self.coordinator,
                                  "PACELINE_SOCKET_DIR": folder, **(environment or {})})
         self.assertEqual(worker.stdout.readline(), "counting\n", (self.folder / f"{name}.log").read_text())
@@ -157,6 +157,24 @@ class KillsAndPauses:
         self.assertIsNone(worker.poll())
         self.processes["shard-0"].send_signal(signal.SIGCONT)
         self.check_counts(self.result("worker"))
+
+    def test_values_that_were_lent_are_the_callers_again(self):
+        """Whatever the caller writes to them, the rows hold what it has pushed."""
+        self.start_cluster(shards=3, replicas=1)
+        self.start_worker("worker", 10, "30ms")
+        for i in (0, 1, 2):
+            self.processes[f"shard-{i}"].send_signal(signal.SIGSTOP)
+            time.sleep(0.7)  # the worker gives up waiting again and again
+            self.processes[f"shard-{i}"].send_signal(signal.SIGCONT)
+        until("each segment has its copies", lambda: not self.status()["problems"])
+        self.kill("shard-1")
+        until("it is missed", lambda: self.status()["problems"])
+        self.start_shard(1)
+        result = self.result("worker")
+        self.assertEqual(result["ranged"], [result["pushes"], result["pushes"]])
+        self.assertGreater(result["early"], 0)
+        self.assertGreater(result["breaks"], 0)
+        self.check_carried(result)
 
     def test_a_client_that_stands_still_or_is_killed_disturbs_no_other(self):
         self.start_cluster(shards=1, replicas=0)

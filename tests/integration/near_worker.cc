@@ -1,12 +1,15 @@
-// Counts over shared memory: near_worker JOB SECONDS. For so long it adds 1 to each of some keys and to all
-// rows of a range, in pushes of which it waits for every one; then reads them all. Prints "counting" after
-// the first, and at the end one JSON object: pushes, the least and the largest value of each table, and by
-// what its streams went. Exits with 1 if a push or a read fails.
+// Counts over shared memory: near_worker JOB SECONDS [TIMEOUT]. For so long it adds 1 to each of some keys
+// and to all rows of a range, in pushes of which it waits for every one; then reads them all. With a timeout,
+// as 50ms, it pushes the range only, does not wait longer than that, and writes other values to its memory
+// after each push. Prints "counting" after the first, and at the end one JSON object: pushes, those that were
+// not waited for to their end, the least and the largest value of each table, and by what its streams went.
+// Exits with 1 if a push or a read fails.
 #include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -19,7 +22,30 @@ constexpr uint64_t kKeys = 3'000;
 constexpr uint64_t kRows = 20'000;
 constexpr uint32_t kDim = 32;  // a range of 2.5 MB: more than a ring holds
 
-absl::Status Count(const std::string& job, double seconds, nlohmann::json& result) {
+// Pushes of the range that were taken, and how many of them were not waited for to their end.
+struct Lent {
+  uint64_t pushes = 0;
+  uint64_t early = 0;
+};
+
+absl::Status Lend(paceline::Table& ranged, absl::Time end, absl::Duration timeout, Lent& lent) {
+  std::vector<float> range(kRows * kDim);
+  while (absl::Now() < end) {
+    std::ranges::fill(range, 1.0f);
+    const absl::Status pushed = ranged.PushRange(0, range, {.timeout = timeout});
+    std::ranges::fill(range, 1000.0f);
+    if (!pushed.ok() && !absl::IsDeadlineExceeded(pushed)) return pushed;
+    if (!pushed.ok() && !absl::StrContains(pushed.message(), "The push goes on")) continue;
+    lent.early += pushed.ok() ? 0 : 1;
+    if (++lent.pushes == 1) {
+      std::printf("counting\n");
+      std::fflush(stdout);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Count(const std::string& job, double seconds, absl::Duration timeout, nlohmann::json& result) {
   auto client = paceline::Client::Connect({.job = job, .timeout = absl::Minutes(3), .cache_bytes_max = 0});
   if (!client.ok()) return client.status();
   auto sparse = (*client)->OpenOrCreate(
@@ -35,6 +61,12 @@ absl::Status Count(const std::string& job, double seconds, nlohmann::json& resul
   const std::vector<float> range(kRows * kDim, 1);
   uint64_t pushes = 0;
   const absl::Time end = absl::Now() + absl::Seconds(seconds);
+  Lent lent;
+  if (timeout < absl::InfiniteDuration()) {
+    if (absl::Status done = Lend(*ranged, end, timeout, lent); !done.ok()) return done;
+    if (absl::Status flushed = (*client)->Flush(); !flushed.ok()) return flushed;
+    pushes = lent.pushes;
+  }
   while (absl::Now() < end) {
     // Several on their way at once, and what blocks as well.
     std::vector<paceline::Future<void>> under_way;
@@ -60,6 +92,7 @@ absl::Status Count(const std::string& job, double seconds, nlohmann::json& resul
   };
   const paceline::Stats stats = (*client)->stats();
   result = {{"pushes", pushes},
+            {"early", lent.early},
             {"sparse", bounds(*some)},
             {"ranged", bounds(*all)},
             {"shared_memory", stats.streams_shared_memory},
@@ -73,9 +106,11 @@ absl::Status Count(const std::string& job, double seconds, nlohmann::json& resul
 
 int main(int argc, char** argv) {
   double seconds = 0;
-  if (argc != 3 || !absl::SimpleAtod(argv[2], &seconds)) return 2;
+  absl::Duration timeout = absl::InfiniteDuration();
+  if (argc < 3 || argc > 4 || !absl::SimpleAtod(argv[2], &seconds)) return 2;
+  if (argc == 4 && !absl::ParseDuration(argv[3], &timeout)) return 2;
   nlohmann::json result;
-  const absl::Status counted = Count(argv[1], seconds, result);
+  const absl::Status counted = Count(argv[1], seconds, timeout, result);
   if (!counted.ok()) {
     std::fprintf(stderr, "near_worker: %s\n", std::string(counted.message()).c_str());
     return 1;

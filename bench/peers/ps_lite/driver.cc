@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -244,9 +245,10 @@ class Worker {
       int timestamp = 0;
       ps::SArray<float> weights;
     };
-    std::deque<Pull> pulls;  // of the batches that follow; its elements stay where they are
-    const auto pull = [&](const lr::Batch& batch) {
-      Pull& next = pulls.emplace_back();
+    std::array<Pull, lr::kAhead> pulls;  // of the batches that follow
+    const auto pull = [&](size_t b) {
+      const lr::Batch& batch = batches[b];
+      Pull& next = pulls[b % lr::kAhead];
       next.weights.resize(batch.keys.size());
       next.timestamp = kv_.ZPull(View(batch.keys.data(), batch.keys.size()), &next.weights);
     };
@@ -254,17 +256,17 @@ class Worker {
     std::vector<float> errors(lr::kBatch);
     Epoch epoch;
     const Clock::time_point began = Clock::now();
-    for (size_t b = 0; b < std::min(lr::kAhead, batches.size()); ++b) pull(batches[b]);
+    for (size_t b = 0; b < std::min(lr::kAhead, batches.size()); ++b) pull(b);
     for (size_t b = 0; b < batches.size(); ++b) {
       const lr::Batch& batch = batches[b];
-      kv_.Wait(pulls.front().timestamp);
-      const float* weights = pulls.front().weights.data();
+      const Pull& of_batch = pulls[b % lr::kAhead];
+      kv_.Wait(of_batch.timestamp);
+      const float* weights = of_batch.weights.data();
       for (size_t i = 0; i < lr::kBatch; ++i)
         errors[i] = lr::Error(batch, i, batch.places, weights, epoch.loss);
-      pulls.pop_front();
       ps::SArray<float> steps(batch.keys.size());  // the server adds them
       lr::AddGradients(errors, batch.places, -lr::kLearningRate, steps.data());
-      if (b + lr::kAhead < batches.size()) pull(batches[b + lr::kAhead]);
+      if (b + lr::kAhead < batches.size()) pull(b + lr::kAhead);
       pushes.push_back(kv_.ZPush(View(batch.keys.data(), batch.keys.size()), steps));
     }
     for (const int push : pushes) kv_.Wait(push);

@@ -108,7 +108,7 @@ class Caller final : public world::StreamHandler {
   bool NextFrame(absl::Cord* frame) override {
     MutexLock lock(&mutex_);
     if (to_send_.empty()) return false;
-    *frame = absl::Cord(to_send_.front());
+    *frame = std::move(to_send_.front());
     to_send_.pop_front();
     return true;
   }
@@ -118,10 +118,11 @@ class Caller final : public world::StreamHandler {
     changed_.SignalAll();
   }
 
-  void Send(std::string frame) {
+  void Send(absl::Cord frame) {
     MutexLock lock(&mutex_);
     to_send_.push_back(std::move(frame));
   }
+  void Send(std::string frame) { Send(absl::Cord(std::move(frame))); }
   bool Has(size_t count) {
     MutexLock lock(&mutex_);
     return came_.size() >= count;
@@ -147,7 +148,7 @@ class Caller final : public world::StreamHandler {
  private:
   Mutex mutex_;
   CondVar changed_;
-  std::deque<std::string> to_send_;
+  std::deque<absl::Cord> to_send_;
   std::vector<std::string> came_;
   std::optional<absl::Status> broken_;
 };

@@ -12,6 +12,7 @@
 #include "libs/engine/format.h"
 #include "libs/engine/log_order.h"
 #include "libs/engine/log_runs.h"
+#include "libs/engine/store/database_options.h"
 #include "libs/engine/store/marked_folder.h"
 #include "libs/engine/store/page_readers.h"
 #include "libs/engine/store/rocksdb_common.h"
@@ -26,12 +27,7 @@ namespace {
 
 constexpr absl::string_view kFormatNote = "!format";
 constexpr absl::string_view kBatchNote = "!batch";
-// RocksDB would flush by itself at this multiple of the size at which the engine flushes.
-constexpr size_t kOwnFlushFirst = 4;
 constexpr size_t kBatchRoom = 512;  // for what a batch has beside its operations
-// Keeps the disk busy while more is copied, and not only during a sync.
-constexpr uint64_t kWriteOutEvery = uint64_t{1} << 20;
-constexpr int kFilesMax = 1 << 30;  // of the log: there is no compaction that would make them fewer
 constexpr char kRemedy[] =
     "Put the file back if there is an unchanged copy of it. Otherwise start the shard with an empty folder: "
     "it gets the data that replicas have, and data that nobody else has is given up with paceline recover "
@@ -51,37 +47,6 @@ absl::Status DiskStatus(const rocksdb::Status& status, absl::string_view what) {
 
 std::shared_ptr<rocksdb::FileSystem> FilesOf(const RocksDbOptions& ours) {
   return ours.env != nullptr ? ours.env->GetFileSystem() : rocksdb::FileSystem::Default();
-}
-
-// `create`: if there is none.
-rocksdb::DBOptions DbOptions(rocksdb::Env* env, bool create) {
-  rocksdb::DBOptions options;
-  options.env = env;
-  StopAtErrors(options);
-  options.create_if_missing = create;
-  options.create_missing_column_families = create;
-  options.atomic_flush = true;
-  options.bytes_per_sync = options.wal_bytes_per_sync = kWriteOutEvery;
-  options.max_background_jobs = 2;
-  options.avoid_flush_during_shutdown = true;  // the write-ahead log has it all
-  return options;
-}
-
-rocksdb::ColumnFamilyOptions FamilyOptions(const RocksDbOptions& ours) {
-  rocksdb::ColumnFamilyOptions options;
-  options.write_buffer_size = kOwnFlushFirst * ours.write_buffer_bytes;
-  options.compression = rocksdb::kNoCompression;  // floats
-  return options;
-}
-
-rocksdb::ColumnFamilyOptions LogOptions(const RocksDbOptions& ours) {
-  rocksdb::ColumnFamilyOptions options = FamilyOptions(ours);
-  options.compaction_style = rocksdb::kCompactionStyleNone;
-  options.disable_auto_compactions = true;
-  options.level0_file_num_compaction_trigger = kFilesMax;
-  options.level0_slowdown_writes_trigger = kFilesMax;
-  options.level0_stop_writes_trigger = kFilesMax;
-  return options;
 }
 
 // More than 15 members: RocksDB's objects, and the order in which batches reach its files.
@@ -175,7 +140,7 @@ absl::Status RocksDbEngine::LoadInParallel(Reader& reader, int threads) {
   ABSL_ASSIGN_OR_RETURN(last_batch_, LastBatch());
   ABSL_RETURN_IF_ERROR(folder_->CheckPosition(last_batch_));
   loaded_ = true;
-  return absl::OkStatus();
+  return DiskStatus(db_->EnableAutoCompaction({bases_, pages_}), "starting compactions");
 }
 
 absl::Status RocksDbEngine::LoadBases(Reader& reader) {
@@ -464,9 +429,9 @@ absl::Status RocksDbEngine::Start() {
 
 absl::Status RocksDbEngine::Open(bool create) {
   const std::vector<rocksdb::ColumnFamilyDescriptor> families = {
-      {rocksdb::kDefaultColumnFamilyName, FamilyOptions(options_)},
-      {"pages", FamilyOptions(options_)},
-      {"log", LogOptions(options_)}};
+      {rocksdb::kDefaultColumnFamilyName, CompactedOptions(options_.write_buffer_bytes, loaded_)},
+      {"pages", CompactedOptions(options_.write_buffer_bytes, loaded_)},
+      {"log", LogOptions(options_.write_buffer_bytes)}};
   ABSL_RETURN_IF_ERROR(folder_->Check());
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;

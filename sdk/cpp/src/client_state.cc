@@ -1,5 +1,6 @@
 #include "sdk/cpp/src/client_state.h"
 
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -14,6 +15,10 @@ namespace paceline::sdk {
 namespace {
 
 constexpr absl::Duration kCloseTimeout = absl::Seconds(1);
+// A shard that reads has most likely read a frame by then. Beyond, to send it again costs less than to wait.
+constexpr absl::Duration kWriteTimeout = absl::Milliseconds(20);
+// A thread of this process that is not held up lets go of a frame much earlier.
+constexpr absl::Duration kLetGoTimeout = absl::Seconds(1);
 
 // A wait for one cause.
 std::shared_ptr<const Causes> CausesOf(WaitCause cause, const std::shared_ptr<TimeLedger>& ledger) {
@@ -356,6 +361,26 @@ absl::Status ClientState::WithDropped(absl::Status status) {
   MutexLock lock(&mutex_);
   absl::Status dropped = std::exchange(dropped_, absl::OkStatus());
   return status.ok() ? std::move(dropped) : std::move(status);
+}
+
+void ClientState::TakeBack(std::shared_ptr<Batch> batch, Loan& loan) {
+  // Whoever else has the batch may send some of it again.
+  if (batch.use_count() > 1) {
+    const size_t bytes = batch->rows * batch->RowBytes();
+    Buffer copy = Allocate(bytes);
+    std::memcpy(copy.get(), batch->values.get(), bytes);
+    With([&](ClientCore&) {
+      batch->values = std::move(copy);
+      batch->lent = false;
+    });
+  }
+  batch.reset();
+  // Once the stream has ended, what is awaited are threads of this process.
+  for (int waits = 1; !loan.AwaitReturn(waits == 1 ? kWriteTimeout : kLetGoTimeout); ++waits) {
+    const absl::Status why =
+        absl::UnavailableError("it took no more of a frame, whose values a caller has lent and needs back");
+    With([&](ClientCore& core) { core.BreakOffPushes(why, /*surely=*/waits > 1); });
+  }
 }
 
 absl::Status ClientState::Flush() {

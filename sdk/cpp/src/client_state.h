@@ -19,6 +19,7 @@
 #include "paceline/options.h"
 #include "sdk/cpp/src/buffer_pool.h"
 #include "sdk/cpp/src/grpc_coordinator_api.h"
+#include "sdk/cpp/src/push/loan.h"
 #include "sdk/cpp/src/session/carrier.h"
 #include "sdk/cpp/src/session/client_core.h"
 
@@ -74,6 +75,10 @@ class ClientState : public Gate, public Carrier, public std::enable_shared_from_
   // Gives the held push up, because the operation before it ended with `why`. The next flush reports that
   // error.
   void Drop(uint64_t held, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Returns when nobody reads the values of a push any more that its caller has lent and no longer waits for.
+  // What is not committed is copied.
+  void TakeBack(std::shared_ptr<Batch> batch, Loan& loan);
 
   // Waits until all pushes that are held now have been started or dropped, then flushes or finishes.
   absl::Status Flush();

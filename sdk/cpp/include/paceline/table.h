@@ -158,6 +158,10 @@ class Table {
   absl::Status Pull(absl::Span<const uint64_t> keys, absl::Span<float> out, const PullOptions& options = {});
   // Copies what it needs of `keys` before it returns; the future owns the values.
   Future<std::vector<float>> PullAsync(absl::Span<const uint64_t> keys, const PullOptions& options = {});
+  // Reads into `out`, which must live until the future has ended, whether or not that is awaited; nobody
+  // writes to it afterwards. Spares the memory of a result, and filling it with zeros.
+  Future<void> PullAsync(absl::Span<const uint64_t> keys, absl::Span<float> out,
+                         const PullOptions& options = {});
 
   // -- PushPull: pushes, and reads the rows of the same keys after the push, in one round trip. --
   //
@@ -176,6 +180,9 @@ class Table {
   // The number of values, or `count`, gives the number of rows. INVALID_ARGUMENT for a sparse table;
   // OUT_OF_RANGE beyond rows(). No keys travel, so for contiguous rows these cost less than the functions by
   // key.
+  //
+  // PushRange sends large values from where they lie, without a copy: no other thread may change them before
+  // it returns. If its timeout ends the wait, it copies what is not committed before it returns.
   absl::Status PushRange(uint64_t first, absl::Span<const float> values, const PushOptions& options = {});
   Future<void> PushRangeAsync(uint64_t first, absl::Span<const float> values,
                               const PushOptions& options = {});
@@ -183,6 +190,7 @@ class Table {
                                                const PullOptions& options = {});
   absl::Status PullRange(uint64_t first, absl::Span<float> out, const PullOptions& options = {});
   Future<std::vector<float>> PullRangeAsync(uint64_t first, uint64_t count, const PullOptions& options = {});
+  Future<void> PullRangeAsync(uint64_t first, absl::Span<float> out, const PullOptions& options = {});
 
   // -- Reductions: one answer from many rows, computed by the shards. --
   //

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <memory>
-
 #include "absl/strings/cord.h"
 #include "absl/strings/string_view.h"
 #include "libs/wire/frame.h"
@@ -9,14 +7,14 @@
 
 namespace paceline::sdk {
 
-// Appends pieces of batches to a Cord that shares their memory; adjacent pieces become one. The Cord is
+// Appends pieces of buffers to a Cord that shares their memory; adjacent pieces become one. The Cord is
 // complete when the gatherer is destroyed.
 class Gatherer {
  public:
   explicit Gatherer(absl::Cord& out) : out_(out) {}
   ~Gatherer() { Flush(); }
 
-  void Add(absl::string_view bytes, const std::shared_ptr<const Batch>& owner) {
+  void Add(absl::string_view bytes, const Buffer& owner) {
     if (owner == owner_ && bytes.data() == run_.data() + run_.size()) {
       run_ = absl::string_view(run_.data(), run_.size() + bytes.size());
       return;
@@ -24,6 +22,12 @@ class Gatherer {
     Flush();
     run_ = bytes;
     owner_ = owner;
+  }
+  // The same of bytes that are not shared.
+  void Copy(absl::string_view bytes) {
+    Flush();
+    run_ = {};
+    out_.Append(bytes);
   }
 
  private:
@@ -33,7 +37,7 @@ class Gatherer {
 
   absl::Cord& out_;
   absl::string_view run_;
-  std::shared_ptr<const Batch> owner_;
+  Buffer owner_;
 };
 
 }  // namespace paceline::sdk

@@ -95,7 +95,7 @@ wire::Frame<v1::PullRequest> PullLink::Fill(PullRequest& request) const {
     if (reducing != nullptr) {
       frame.keys.Append(reducing->PlaceOf(asked.part));
     } else {
-      keys.Add(batch.Keys(piece), op.call.batch);
+      keys.Add(batch.Keys(piece), batch.keys);
     }
   }
   return frame;

@@ -234,14 +234,19 @@ std::shared_ptr<const Batch> CopyRuns(const Routes& routes, uint32_t dim, const 
   return batch;
 }
 
-// Batches of at most `bytes_max` bytes of values, or of one run.
-void GroupRuns(const Routes& routes, uint32_t dim, const std::vector<Run>& runs,
-               absl::Span<const float> values, Allocate allocate, uint64_t bytes_max, TakeBatch take) {
+// The runs by segment.
+std::vector<uint32_t> OrderOf(const Routes& routes, const std::vector<Run>& runs) {
   std::vector<uint32_t> ranks;
   ranks.reserve(runs.size());
   for (const Run& run : runs) ranks.push_back(routes.rank[run.segment.v]);
-  const Groups groups = Group(ranks, routes.segments.size());
-  const absl::Span<const uint32_t> order = absl::MakeConstSpan(groups.order);
+  return Group(ranks, routes.segments.size()).order;
+}
+
+// Batches of at most `bytes_max` bytes of values, or of one run.
+void GroupRuns(const Routes& routes, uint32_t dim, const std::vector<Run>& runs,
+               absl::Span<const float> values, Allocate allocate, uint64_t bytes_max, TakeBatch take) {
+  const std::vector<uint32_t> by_segment = OrderOf(routes, runs);
+  const absl::Span<const uint32_t> order = absl::MakeConstSpan(by_segment);
   size_t begin = 0;
   do {
     uint64_t bytes = 0;
@@ -314,6 +319,34 @@ void GroupRangeInBatches(const Routes& routes, const ring::Placement& placement,
   std::vector<Run> runs;
   CutRange(routes, placement, dim, {.first = first, .count = count}, runs);
   GroupRuns(routes, dim, runs, values, allocate, bytes_max, take);
+}
+
+std::shared_ptr<Batch> LendRange(const Routes& routes, const ring::Placement& placement, uint32_t dim,
+                                 uint64_t first, uint64_t count, Buffer values, Allocate allocate) {
+  std::vector<Run> runs;
+  CutRange(routes, placement, dim, {.first = first, .count = count}, runs);
+  auto batch = std::make_shared<Batch>();
+  batch->dim = dim;
+  batch->ranges = true;
+  batch->entries = static_cast<uint32_t>(runs.size());
+  batch->rows = static_cast<uint32_t>(count);
+  batch->keys = allocate(runs.size() * batch->EntryBytes());
+  batch->values = std::move(values);
+  batch->lent = true;
+  char* entry = batch->keys.get();
+  for (const uint32_t i : OrderOf(routes, runs)) {
+    const Run& run = runs[i];
+    StoreU64(run.first, entry);
+    StoreU64(run.count, entry + sizeof(uint64_t));
+    entry += batch->EntryBytes();
+    batch->pieces.push_back({.segment = run.segment,
+                             .first_entry = static_cast<uint32_t>(batch->places.size()),
+                             .entries = 1,
+                             .first_row = run.place,
+                             .rows = run.count});
+    batch->places.push_back(run.place);
+  }
+  return batch;
 }
 
 std::shared_ptr<const Batch> GroupRanges(const Routes& routes, const ring::Placement& placement, uint32_t dim,

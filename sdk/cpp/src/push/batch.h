@@ -23,14 +23,15 @@ Buffer AllocateFresh(size_t bytes);
 
 // The keys, and for a push the values, of one call, grouped by segment in the order in which they travel.
 // Immutable once made, and shared by all parts that still need some of it; never copied again on the way to
-// the wire.
+// the wire. Values may be *lent*: they lie in the caller's memory, in the caller's order, until they are
+// copied (ClientState::TakeBack).
 struct Batch {
   // One part's share of the batch. Entries are keys, or ranges of keys.
   struct Piece {
     SegmentId segment;
     uint32_t first_entry = 0;
     uint32_t entries = 0;
-    uint32_t first_row = 0;  // in grouped order
+    uint32_t first_row = 0;  // in grouped order; of lent values in the caller's
     uint32_t rows = 0;       // more than `entries` if those are ranges
   };
 
@@ -40,6 +41,7 @@ struct Batch {
   uint32_t rows = 0;
   Buffer keys;
   Buffer values;  // null for a pull
+  bool lent = false;
   // Places of the entries' rows in the caller's order: the row of each key, or the first row of each range.
   std::vector<uint32_t> places;
   std::vector<Piece> pieces;
@@ -81,6 +83,11 @@ using TakeBatch = absl::FunctionRef<void(std::shared_ptr<const Batch>)>;
 void GroupRangeInBatches(const Routes& routes, const ring::Placement& placement, uint32_t dim, uint64_t first,
                          uint64_t count, absl::Span<const float> values, Allocate allocate,
                          uint64_t bytes_max, TakeBatch take);
+
+// The same, with values that are lent instead of copied: `values` has `dim` floats for each key. Each piece
+// has one range, whose values lie side by side.
+std::shared_ptr<Batch> LendRange(const Routes& routes, const ring::Placement& placement, uint32_t dim,
+                                 uint64_t first, uint64_t count, Buffer values, Allocate allocate);
 
 // Several ranges, for a pull. `place` is the row of the first key in the caller's order.
 struct KeyRange {

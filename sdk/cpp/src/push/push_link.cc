@@ -198,8 +198,13 @@ void PushLink::Fill(const std::vector<Picked>& picked, Request& request) const {
                                  .number = part.number},
                  *head.mutable_parts());
     if (content == nullptr) continue;
-    keys.Add(part.batch->Keys(*content), part.batch);
-    values.Add(part.batch->Values(*content), part.batch);
+    const Batch& batch = *part.batch;
+    keys.Add(batch.Keys(*content), batch.keys);
+    if (batch.lent && !LetsGoOfFrames()) {
+      values.Copy(batch.Values(*content));
+    } else {
+      values.Add(batch.Values(*content), batch.values);
+    }
   }
 }
 
@@ -236,6 +241,8 @@ bool PushLink::Next(absl::Cord* frame) {
   if (picked.empty() && !request.head.has_tick()) return false;
   *frame = wire::Encode(request);
   ++sent_;
+  const auto lent = [](const Picked& one) { return one.part->batch != nullptr && one.part->batch->lent; };
+  if (LetsGoOfFrames() && std::ranges::any_of(picked, lent)) lent_upto_ = sent_;
   unreceived_.push_back(frame->size());
   unreceived_bytes_ += frame->size();
   if (!picked.empty()) {
@@ -363,10 +370,14 @@ absl::Status PushLink::CheckHere(const v1::TickAck& ack) {
 }
 
 void PushLink::OnUp() {
-  sent_ = received_ = unreceived_bytes_ = parts_bytes_ = granted_ = 0;
+  sent_ = lent_upto_ = received_ = unreceived_bytes_ = parts_bytes_ = granted_ = 0;
   unreceived_.clear();
   key_encoder_.Begin(key_list_bytes());
   teller_.NewStream();
+}
+
+void PushLink::BreakOff(absl::Status why, bool surely) {
+  if (usable() && lent_upto_ > (surely ? 0 : received_)) Broken(std::move(why));
 }
 
 void PushLink::OnDown() {

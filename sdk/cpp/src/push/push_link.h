@@ -61,6 +61,10 @@ class PushLink final : public Link {
   // The line's parts have changed, or whether they may be sent.
   void Requeue(SegmentLine& line);
 
+  // Breaks the stream if its carrier may hold a frame that shares lent values: one that the shard has not
+  // reported as received. With `surely` also one that it has: it may be wrong. The frames are sent again.
+  void BreakOff(absl::Status why, bool surely);
+
   // No frame with parts may be sent before the shard grants more.
   bool AwaitsGrant() const { return usable() && !IsGranted(parts_bytes_); }
 
@@ -146,6 +150,7 @@ class PushLink final : public Link {
   filter::KeyEncoder key_encoder_;
   std::map<uint64_t, PullRequest> asked_;  // requests for rows, by id
   uint64_t sent_ = 0;                      // frames after the hello
+  uint64_t lent_upto_ = 0;                 // the last of them that shares lent values
   uint64_t received_ = 0;                  // of them
   std::deque<size_t> unreceived_;          // bytes of each of the others
   uint64_t unreceived_bytes_ = 0;

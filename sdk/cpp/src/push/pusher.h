@@ -107,6 +107,9 @@ class Pusher final : public PushListener {
   void OnHeld(uint64_t id) { held_.insert(id); }
   void OnHeldEnded(uint64_t id) { held_.erase(id); }
 
+  // See PushLink::BreakOff.
+  void BreakOff(const absl::Status& why, bool surely);
+
   uint64_t unacknowledged_bytes() const { return unacknowledged_bytes_; }
   // Without the parts of this clock for aggregated tables: the bytes that a caller may wait for.
   uint64_t awaitable_bytes() const { return unacknowledged_bytes_ - clock_bytes_; }

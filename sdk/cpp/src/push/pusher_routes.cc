@@ -51,6 +51,10 @@ void Pusher::Reroute(SegmentLine& line) {
   if (!line.Empty()) link.Wake();
 }
 
+void Pusher::BreakOff(const absl::Status& why, bool surely) {
+  for (auto& [shard, link] : links_) link->BreakOff(why, surely);
+}
+
 void Pusher::UpdateLinks() {
   for (auto it = links_.begin(); it != links_.end();) {
     const ring::ShardInfo* shard = context_.routes->map.FindShard(it->first);

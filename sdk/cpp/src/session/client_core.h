@@ -97,6 +97,8 @@ class ClientCore {
   // leaves. Never refuses for lack of room: check
   // awaitable_bytes() first, and for a table under a value bound bounds().Fits().
   void Push(PushCall call);
+  // Breaks push streams whose carriers may hold frames that share lent values: see PushLink::BreakOff.
+  void BreakOffPushes(const absl::Status& why, bool surely) { pusher_.BreakOff(why, surely); }
   // Raises the call's `min_clock` to the bound of the table's model, or to `min_clock` if that is given. Asks
   // the shards for every row; cache_read.h reads cached rows first.
   void Pull(PullCall call, std::optional<Clock> min_clock);

@@ -67,6 +67,10 @@ class Link : public std::enable_shared_from_this<Link> {
   void Welcomed(const v1::Welcome& welcome);
   // The shard refused before the welcome. Some refusals end the client; others only this try.
   void RefusedAtHello(const v1::Refusal& refusal);
+  // The current stream is gone, or given up; the link dials again.
+  void Broken(absl::Status why);
+  // See world::StreamPort.
+  bool LetsGoOfFrames() const { return port_ != nullptr && port_->LetsGoOfFrames(); }
   // The shard broke the rules of the wire; the client cannot go on.
   void BrokeRules(absl::Status what);
 
@@ -97,7 +101,6 @@ class Link : public std::enable_shared_from_this<Link> {
   // OK if the shard that answers is the one that the map names. Otherwise it counts as an address that does
   // not answer.
   absl::Status CheckMeant(const v1::Welcome& welcome) const;
-  void Broken(absl::Status why);
   void EndStream(absl::Status why);
   void BackOff();
 

@@ -148,6 +148,19 @@ class CoreHarness {
                 GroupKeys(*core->routes(), table->placement, table->schema.dim, keys, values, AllocateFresh),
                 priority, timeout);
   }
+  std::shared_ptr<Outcome> Push(const std::shared_ptr<const TableInfo>& table,
+                                std::shared_ptr<const Batch> batch, uint32_t priority = 0,
+                                absl::Duration timeout = absl::Seconds(60)) {
+    auto outcome = std::make_shared<Outcome>();
+    Enter([&] {
+      core->Push({.table = table,
+                  .batch = std::move(batch),
+                  .priority = priority,
+                  .timeout = timeout,
+                  .done = [outcome](absl::Status status) { outcome->status = std::move(status); }});
+    });
+    return outcome;
+  }
   std::shared_ptr<Outcome> PushRange(const std::shared_ptr<const TableInfo>& table, uint64_t first,
                                      absl::Span<const float> values) {
     return Push(table,
@@ -255,19 +268,6 @@ class CoreHarness {
     sink->outcome = std::make_shared<Outcome>();
     sink->outcome->rows.resize(size_t{batch->rows} * batch->dim, -1.0f);
     return sink;
-  }
-  std::shared_ptr<Outcome> Push(const std::shared_ptr<const TableInfo>& table,
-                                std::shared_ptr<const Batch> batch, uint32_t priority,
-                                absl::Duration timeout) {
-    auto outcome = std::make_shared<Outcome>();
-    Enter([&] {
-      core->Push({.table = table,
-                  .batch = std::move(batch),
-                  .priority = priority,
-                  .timeout = timeout,
-                  .done = [outcome](absl::Status status) { outcome->status = std::move(status); }});
-    });
-    return outcome;
   }
   std::shared_ptr<Outcome> Pull(const std::shared_ptr<const TableInfo>& table,
                                 std::shared_ptr<const Batch> batch, std::optional<Clock> min_clock,

@@ -51,7 +51,7 @@ class FakeDialer final : public world::Dialer {
   std::unique_ptr<world::StreamPort> Dial(const std::string& address, world::StreamKind kind,
                                           std::shared_ptr<world::StreamHandler> handler) override {
     streams.push_back(std::make_shared<FakeStream>(address, kind, std::move(handler)));
-    return std::make_unique<Port>(streams.back());
+    return std::make_unique<Port>(streams.back(), *this);
   }
 
   // The newest stream to the address, open or not; nullptr: none was dialed.
@@ -63,17 +63,21 @@ class FakeDialer final : public world::Dialer {
   }
 
   std::vector<std::shared_ptr<FakeStream>> streams;  // in the order of dialing
+  bool lets_go_of_frames = false;                    // what ports say
 
  private:
   class Port final : public world::StreamPort {
    public:
-    explicit Port(std::shared_ptr<FakeStream> stream) : stream_(std::move(stream)) {}
+    Port(std::shared_ptr<FakeStream> stream, const FakeDialer& dialer)
+        : stream_(std::move(stream)), dialer_(dialer) {}
     ~Port() override { stream_->closing_ = true; }
     void Kick() override {}  // tests ask anyway
     void Close(absl::Status) override { stream_->closing_ = true; }
+    bool LetsGoOfFrames() const override { return dialer_.lets_go_of_frames; }
 
    private:
     std::shared_ptr<FakeStream> stream_;
+    const FakeDialer& dialer_;
   };
 };
 
