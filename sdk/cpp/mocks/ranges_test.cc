@@ -137,6 +137,32 @@ TEST_P(RangesTest, LargeOnesArriveWholeOrNotAtAll) {
   EXPECT_EQ(pulled, expected);
 }
 
+TEST_P(RangesTest, PullsGoIntoTheCallersMemory) {
+  auto table = client_->OpenOrCreate("t", Ranged{.rows = 1'000, .dim = 2});
+  ASSERT_THAT(table, IsOk());
+  std::vector<float> values(2'000);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const Future<void> pushed = table->PushRangeAsync(0, values);
+  std::vector<float> all(2'000, -1), some(4, -1), late(2, -1);
+  const std::vector<uint64_t> keys = {999, 3};
+  const Future<void> of_all = table->PullRangeAsync(0, absl::MakeSpan(all), {.after = pushed});
+  const Future<void> of_some = table->PullAsync(keys, absl::MakeSpan(some), {.after = pushed});
+  const Future<void> of_late = table->PullAsync({5}, absl::MakeSpan(late), {.after = of_some});
+  EXPECT_THAT(of_late.Get(), IsOk());
+  EXPECT_EQ(late, (std::vector<float>{10, 11}));
+  EXPECT_EQ(some, (std::vector<float>{1998, 1999, 6, 7}));
+  EXPECT_THAT(of_all.Get(), IsOk());
+  EXPECT_EQ(all, values);
+  EXPECT_THAT(table->PullAsync(keys, absl::MakeSpan(late)).Get(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("room for 2 floats; expected 4")));
+  EXPECT_THAT(table->PullRangeAsync(999, absl::MakeSpan(some)).Get(),
+              StatusIs(absl::StatusCode::kOutOfRange));
+  const auto failed = Future<void>::Ready(absl::AbortedError("before"));
+  EXPECT_THAT(table->PullAsync(keys, absl::MakeSpan(some), {.after = failed}).Get(),
+              StatusIs(absl::StatusCode::kAborted));
+  EXPECT_EQ(some, (std::vector<float>{1998, 1999, 6, 7}));
+}
+
 TEST_P(RangesTest, EmptyOnesDoNothing) {
   auto table = client_->OpenOrCreate("t", Ranged{.rows = 10, .dim = 2});
   ASSERT_THAT(table, IsOk());

@@ -83,7 +83,7 @@ TEST_F(LentTest, FramesShareThemAndGiveThemBackOnceCommitted) {
   ConnectThere();
   Loan loan(values);
   auto batch = Lend(loan);
-  auto push = h.Push(wide, batch);
+  auto push = h.PushBatch(wide, batch);
   batch.reset();
   {
     const absl::Cord frame = Stream().Take().value();
@@ -102,7 +102,7 @@ TEST_F(LentTest, ACarrierThatDoesNotLetGoGetsCopies) {
   ConnectThere();
   Loan loan(values);
   auto batch = Lend(loan);
-  auto push = h.Push(wide, batch);
+  auto push = h.PushBatch(wide, batch);
   batch.reset();
   const absl::Cord frame = Stream().Take().value();
   EXPECT_FALSE(Shares(frame));
@@ -118,7 +118,7 @@ TEST_F(LentTest, WhatIsSentAgainAfterTheyAreGivenBackIsTheSame) {
   ConnectThere();
   Loan loan(values);
   auto batch = Lend(loan);
-  auto push = h.Push(wide, batch);
+  auto push = h.PushBatch(wide, batch);
   ASSERT_TRUE(Stream().Take().has_value());  // lost
   const Buffer copy = AllocateFresh(values.size() * sizeof(float));
   std::memcpy(copy.get(), values.data(), values.size() * sizeof(float));
@@ -142,7 +142,7 @@ struct BreakOffTest : LentTest {
       other = &h.PushStream(h.cluster.PrimaryOf(segment));
     }
     batch = LendRange(*h.core->routes(), wide->placement, kDim, kFirst, 512, loan.Take(), AllocateFresh);
-    push = h.Push(wide, batch);
+    push = h.PushBatch(wide, batch);
     lent = &Stream();
   }
   void BreakOff(bool surely) {

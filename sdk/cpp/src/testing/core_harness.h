@@ -144,13 +144,13 @@ class CoreHarness {
   std::shared_ptr<Outcome> Push(const std::shared_ptr<const TableInfo>& table,
                                 absl::Span<const uint64_t> keys, absl::Span<const float> values,
                                 uint32_t priority = 0, absl::Duration timeout = absl::Seconds(60)) {
-    return Push(table,
-                GroupKeys(*core->routes(), table->placement, table->schema.dim, keys, values, AllocateFresh),
-                priority, timeout);
+    return PushBatch(
+        table, GroupKeys(*core->routes(), table->placement, table->schema.dim, keys, values, AllocateFresh),
+        priority, timeout);
   }
-  std::shared_ptr<Outcome> Push(const std::shared_ptr<const TableInfo>& table,
-                                std::shared_ptr<const Batch> batch, uint32_t priority = 0,
-                                absl::Duration timeout = absl::Seconds(60)) {
+  std::shared_ptr<Outcome> PushBatch(const std::shared_ptr<const TableInfo>& table,
+                                     std::shared_ptr<const Batch> batch, uint32_t priority = 0,
+                                     absl::Duration timeout = absl::Seconds(60)) {
     auto outcome = std::make_shared<Outcome>();
     Enter([&] {
       core->Push({.table = table,
@@ -163,10 +163,10 @@ class CoreHarness {
   }
   std::shared_ptr<Outcome> PushRange(const std::shared_ptr<const TableInfo>& table, uint64_t first,
                                      absl::Span<const float> values) {
-    return Push(table,
-                GroupRange(*core->routes(), table->placement, table->schema.dim, first,
-                           values.size() / table->schema.dim, values, AllocateFresh),
-                0, absl::Seconds(60));
+    return PushBatch(table,
+                     GroupRange(*core->routes(), table->placement, table->schema.dim, first,
+                                values.size() / table->schema.dim, values, AllocateFresh),
+                     0, absl::Seconds(60));
   }
   std::shared_ptr<Outcome> Pull(const std::shared_ptr<const TableInfo>& table,
                                 absl::Span<const uint64_t> keys,
