@@ -53,21 +53,9 @@ absl::Status CheckPlaced(const ring::Placement& placement, SegmentId segment, Ke
                          absl::string_view keys) {
   if (form == KeyForm::kKeys) {
     const table::KeyView view = Keys(keys);
-    if (!placement.ranged() && AllPlaced(placement, segment, view)) return absl::OkStatus();
-    const uint64_t block_rows = placement.RowsPerBlock();
-    uint64_t first = 0;  // first key of the last key's block, in a ranged table: keys often come sorted
-    uint64_t rows = 0;
+    if (AllPlaced(placement, segment, view)) return absl::OkStatus();
     for (size_t i = 0; i < view.size(); ++i) {
-      const uint64_t key = view[i];
-      if (key - first < rows) continue;
-      if (block_rows == 0) {
-        if (const SegmentId is = placement.Of(key); is != segment) return Misplaced(key, is, segment);
-        continue;
-      }
-      const uint64_t block = key / block_rows;
-      if (const SegmentId is = placement.OfBlock(block); is != segment) return Misplaced(key, is, segment);
-      first = block * block_rows;
-      rows = block_rows;
+      if (const SegmentId is = placement.Of(view[i]); is != segment) return Misplaced(view[i], is, segment);
     }
     return absl::OkStatus();
   }

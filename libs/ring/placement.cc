@@ -63,7 +63,8 @@ void Placement::OfAll(const void* keys, size_t count, uint32_t* segments) const 
   if (ring_bits_ == 0) return (void)std::fill_n(segments, count, 0);
   const auto* bytes = static_cast<const char*>(keys);
   if (ranged()) {
-    for (size_t i = 0; i < count; ++i) segments[i] = Of(LoadU64(bytes + i * sizeof(uint64_t))).v;
+    for (size_t i = 0; i < count; ++i)
+      segments[i] = OfBlock(BlockOf(LoadU64(bytes + i * sizeof(uint64_t)))).v;
     return;
   }
   uint64_t hashes[64];
@@ -77,7 +78,7 @@ void Placement::OfAll(const void* keys, size_t count, uint32_t* segments) const 
 }
 
 uint64_t Placement::BlockCount() const {
-  return ranged() ? (rows_ - 1) / rows_per_block_ + 1 : 0;  // not rows + …, which may overflow
+  return ranged() ? (rows_ - 1) / RowsPerBlock() + 1 : 0;  // not rows + …, which may overflow
 }
 
 absl::StatusOr<std::vector<Piece>> Placement::ForRange(uint64_t first, uint64_t count) const {
@@ -96,7 +97,7 @@ absl::StatusOr<std::vector<Piece>> Placement::ForRange(uint64_t first, uint64_t 
   const uint64_t last_block = BlockOf(first + count - 1);
   pieces.reserve(last_block - BlockOf(first) + 1);
   for (uint64_t block = BlockOf(first); block <= last_block; ++block) {
-    const uint64_t taken = std::min(count, rows_per_block_ - first % rows_per_block_);
+    const uint64_t taken = std::min(count, RowsPerBlock() - first % RowsPerBlock());
     pieces.push_back({OfBlock(block), first, taken});
     first += taken;
     count -= taken;

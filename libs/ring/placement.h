@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "libs/base/divider.h"
 #include "libs/base/ids.h"
 #include "libs/ring/hash.h"
 
@@ -73,18 +74,18 @@ class Placement {
   // kFailedPrecondition: the table is sparse. kOutOfRange: the run leaves 0 .. rows() - 1.
   absl::StatusOr<std::vector<Piece>> ForRange(uint64_t first, uint64_t count) const;
 
-  bool ranged() const { return rows_per_block_ != 0; }
+  bool ranged() const { return RowsPerBlock() != 0; }
   TableId table() const { return table_; }
   int ring_bits() const { return ring_bits_; }
   uint32_t SegmentCount() const { return uint32_t{1} << ring_bits_; }
 
   // Of a ranged table; all are 0 for a sparse one. The last block may have fewer rows than the others.
   uint64_t rows() const { return rows_; }
-  uint64_t RowsPerBlock() const { return rows_per_block_; }
+  uint64_t RowsPerBlock() const { return rows_per_block_.by(); }
   uint64_t BlockCount() const;
 
   // REQUIRES: ranged().
-  uint64_t BlockOf(uint64_t key) const { return key / rows_per_block_; }
+  uint64_t BlockOf(uint64_t key) const { return rows_per_block_(key); }
   SegmentId OfBlock(uint64_t block) const {
     // The sum may wrap: 2^64 is a multiple of 2^k.
     return SegmentId(static_cast<uint32_t>((seed_ + block) & (SegmentCount() - 1)));
@@ -98,8 +99,8 @@ class Placement {
   TableId table_;
   int ring_bits_ = 0;
   uint64_t rows_ = 0;
-  uint64_t rows_per_block_ = 0;  // 0: sparse
-  uint64_t seed_ = 0;            // Mix64(table)
+  Divider rows_per_block_;  // by 0: sparse
+  uint64_t seed_ = 0;       // Mix64(table)
 };
 
 }  // namespace paceline::ring

@@ -23,19 +23,19 @@ RangedPages::RangedPages(TableId table, const Schema& schema, int ring_bits)
       init_row_(schema) {}
 
 size_t RangedPages::RowsOfBlock(uint64_t block) const {
-  return std::min(rows_per_block_, table_rows_ - block * rows_per_block_);
+  return std::min(rows_per_block_.by(), table_rows_ - block * rows_per_block_.by());
 }
 
 RangedPage* RangedPages::Find(uint64_t key) const {
   if (key >= table_rows_) Broken(absl::StrCat("key ", key, " of a table of ", table_rows_, " rows"));
-  const auto it = blocks_.find(key / rows_per_block_);
+  const auto it = blocks_.find(rows_per_block_(key));
   return it == blocks_.end() ? nullptr : it->second.get();
 }
 
 RangedPage* RangedPages::FindOrBear(uint64_t key) {
   RangedPage* page = Find(key);
   if (page != nullptr) return page;
-  page = MakeBlock(key / rows_per_block_);
+  page = MakeBlock(rows_per_block_(key));
   for (size_t row = 0; row < page->rows(); ++row) {
     init_row_(page->Key(row), page->Values(row), page->slot_stride());
   }
@@ -43,7 +43,7 @@ RangedPage* RangedPages::FindOrBear(uint64_t key) {
 }
 
 RangedPage* RangedPages::MakeBlock(uint64_t block) {
-  auto page = std::make_unique<RangedPage>(shape_, block * rows_per_block_, RowsOfBlock(block));
+  auto page = std::make_unique<RangedPage>(shape_, block * rows_per_block_.by(), RowsOfBlock(block));
   rows_ += page->rows();
   page_bytes_ += sizeof(RangedPage) + page->buffer_bytes();
   if (copy_ != nullptr) copy_->OnNewPage(*page);
@@ -51,11 +51,11 @@ RangedPage* RangedPages::MakeBlock(uint64_t block) {
 }
 
 size_t RangedPages::RowInBlock(uint64_t first, uint64_t count) const {
-  const uint64_t row = first % rows_per_block_;
-  const uint64_t end = RowsOfBlock(first / rows_per_block_);
+  const uint64_t row = first % rows_per_block_.by();
+  const uint64_t end = RowsOfBlock(rows_per_block_(first));
   if (row < end && count <= end - row) return row;
-  Broken(absl::StrCat("keys ", first, " and ", count - 1, " more are not in one block of ", rows_per_block_,
-                      " rows of a table of ", table_rows_));
+  Broken(absl::StrCat("keys ", first, " and ", count - 1, " more are not in one block of ",
+                      rows_per_block_.by(), " rows of a table of ", table_rows_));
 }
 
 // Keys often come sorted, with many of one block in sequence: the block is looked up once for all of them.
@@ -68,8 +68,8 @@ bool RangedPages::FindEach(FindBlock find, KeyView keys, Visit visit) const {
     const uint64_t key = keys[i];
     if (key - first >= rows) {
       page = find(key);  // also checks that the key is below table_rows_
-      const uint64_t block = key / rows_per_block_;
-      first = block * rows_per_block_;
+      const uint64_t block = rows_per_block_(key);
+      first = block * rows_per_block_.by();
       rows = RowsOfBlock(block);
     }
     if (!visit(i, page, static_cast<uint32_t>(key - first))) return false;
@@ -167,10 +167,10 @@ void RangedPages::ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)
 
 absl::Status RangedPages::Install(const PageView& image) {
   const uint64_t first = image.range.start;
-  const uint64_t block = first / rows_per_block_;
-  if (first >= table_rows_ || first % rows_per_block_ != 0 || image.range.depth != 0) {
+  const uint64_t block = rows_per_block_(first);
+  if (first >= table_rows_ || first % rows_per_block_.by() != 0 || image.range.depth != 0) {
     return absl::DataLossError(absl::StrCat("page: it starts at key ", first, " of ", table_rows_,
-                                            "; expected a multiple of ", rows_per_block_));
+                                            "; expected a multiple of ", rows_per_block_.by()));
   }
   const size_t rows = RowsOfBlock(block);
   if (image.keys.size() != rows || image.rows.size() != rows * shape_.floats()) {
@@ -194,18 +194,19 @@ uint64_t RangedPages::bytes() const {
 }
 
 uint64_t RangedPages::NewBytesBound(size_t keys) const {
-  const uint64_t blocks = std::min<uint64_t>(keys, (table_rows_ - 1) / rows_per_block_ + 1 - blocks_.size());
+  const uint64_t blocks =
+      std::min<uint64_t>(keys, (table_rows_ - 1) / rows_per_block_.by() + 1 - blocks_.size());
   if (blocks == 0) return 0;
   // A hash map grows to less than four slots for each entry, or to a few.
   const uint64_t slots = std::max<uint64_t>(4 * (blocks_.size() + blocks) + 16, blocks_.capacity());
-  return blocks * (sizeof(RangedPage) + RangedPage::BufferBytes(shape_, rows_per_block_)) +
+  return blocks * (sizeof(RangedPage) + RangedPage::BufferBytes(shape_, rows_per_block_.by())) +
          (slots - blocks_.capacity()) * sizeof(decltype(blocks_)::value_type);
 }
 
 uint64_t RangedPages::NewBytesBound(KeyView keys) const {
   absl::flat_hash_set<uint64_t> missing;
   for (size_t i = 0; i < keys.size(); ++i) {
-    if (Find(keys[i]) == nullptr) missing.insert(keys[i] / rows_per_block_);
+    if (Find(keys[i]) == nullptr) missing.insert(keys[i] / rows_per_block_.by());
   }
   return NewBytesBound(missing.size());
 }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
+#include "libs/base/divider.h"
 #include "libs/table/page_map.h"
 #include "libs/table/ranged_page.h"
 
@@ -52,7 +53,7 @@ class RangedPages final : public PageMap {
 
   RowShape shape_;
   uint64_t table_rows_;
-  uint64_t rows_per_block_;
+  Divider rows_per_block_;
   RowInit init_row_;
   absl::flat_hash_map<uint64_t, std::unique_ptr<RangedPage>> blocks_;  // by block number
   uint64_t rows_ = 0;

@@ -120,7 +120,7 @@ std::vector<KeyRun> CutIntoRuns(const Routes& routes, const ring::Placement& pla
   const uint64_t block_rows = placement.RowsPerBlock();
   for (uint32_t i = 0; block_rows != 0 && i < keys.size();) {
     if (runs.size() * kWorthwhile > i + kWorthwhile) return {};
-    const uint64_t first = keys[i] / block_rows * block_rows;
+    const uint64_t first = placement.BlockOf(keys[i]) * block_rows;
     KeyRun& run = runs.emplace_back(KeyRun{.rank = routes.rank[placement.Of(keys[i]).v], .first = i});
     while (i < keys.size() && keys[i] - first < block_rows) ++i;
     run.count = i - run.first;
