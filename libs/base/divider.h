@@ -14,8 +14,8 @@ class Divider {
 
   constexpr uint64_t by() const { return by_; }
   constexpr uint64_t operator()(uint64_t dividend) const {
-    // The inverse is less than by / 2^64 too large for 1 / by, and the product less than 1 / by for a
-    // quotient.
+    // The inverse exceeds 2^64 / by_ by less than 1. So the quotient is exact but for less than
+    // dividend / 2^64, which is less than 1 / by_: it is rounded down to the right number.
     if (dividend <= UINT32_MAX && inverse_ != 0) {
       return (dividend * (inverse_ >> 32) + (dividend * (inverse_ & UINT32_MAX) >> 32)) >> 32;
     }

@@ -139,8 +139,9 @@ absl::Status RocksDbEngine::LoadInParallel(Reader& reader, int threads) {
   ABSL_RETURN_IF_ERROR(LoadLog(reader));
   ABSL_ASSIGN_OR_RETURN(last_batch_, LastBatch());
   ABSL_RETURN_IF_ERROR(folder_->CheckPosition(last_batch_));
+  ABSL_RETURN_IF_ERROR(DiskStatus(db_->EnableAutoCompaction({bases_, pages_}), "starting compactions"));
   loaded_ = true;
-  return DiskStatus(db_->EnableAutoCompaction({bases_, pages_}), "starting compactions");
+  return absl::OkStatus();
 }
 
 absl::Status RocksDbEngine::LoadBases(Reader& reader) {

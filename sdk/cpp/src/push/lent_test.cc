@@ -28,8 +28,11 @@ struct LentTest : PushTest {
     wide = h.OpenTable("wide", {.kind = table::Kind::kRanged, .dim = kDim, .rows = 10'000}).value();
   }
 
-  std::shared_ptr<Batch> Lend(Loan& loan) const {
-    return LendRange(*h.core->routes(), wide->placement, kDim, kFirst, kRows, loan.Take(), AllocateFresh);
+  // Pushes them over a stream that is there already.
+  void Lend(Loan& loan) {
+    Connect(wide->placement.Of(kFirst).v);
+    batch = LendRange(*h.core->routes(), wide->placement, kDim, kFirst, kRows, loan.Take(), AllocateFresh);
+    push = h.PushBatch(wide, batch);
   }
   bool Shares(const absl::Cord& frame) const {
     const char* const begin = reinterpret_cast<const char*>(values.data());
@@ -39,7 +42,12 @@ struct LentTest : PushTest {
   }
   // The stream that the first rows go over.
   FakeStream& Stream() { return h.PushStream(h.cluster.PrimaryOf(wide->placement.Of(kFirst).v)); }
-  void ConnectThere() { Connect(wide->placement.Of(kFirst).v); }
+  // All that was sent so far is lost.
+  void BreakAndGoOn() {
+    Stream().Break();
+    h.Advance(absl::Seconds(5));
+    EXPECT_THAT(push->status.value(), IsOk());
+  }
   void ExpectPushed(uint64_t rows = kRows) {
     for (const uint64_t key : {kFirst, kFirst + 1, kFirst + rows / 2, kFirst + rows - 1}) {
       std::vector<float> row(kDim);
@@ -50,6 +58,8 @@ struct LentTest : PushTest {
 
   std::vector<float> values;
   std::shared_ptr<const TableInfo> wide;
+  std::shared_ptr<Batch> batch;
+  std::shared_ptr<testing::CoreHarness::Outcome> push;
 };
 
 TEST_F(LentTest, PiecesAreThoseRowsOfTheCaller) {
@@ -60,8 +70,7 @@ TEST_F(LentTest, PiecesAreThoseRowsOfTheCaller) {
     std::vector<float> lent(count * kDim);
     std::iota(lent.begin(), lent.end(), 1.0f);
     Loan loan(lent);
-    const auto batch =
-        LendRange(*h.core->routes(), wide->placement, kDim, first, count, loan.Take(), AllocateFresh);
+    batch = LendRange(*h.core->routes(), wide->placement, kDim, first, count, loan.Take(), AllocateFresh);
     std::vector<float> seen(count * kDim);
     for (const Batch::Piece& piece : batch->pieces) {
       uint64_t range[2];
@@ -80,17 +89,13 @@ TEST_F(LentTest, PiecesAreThoseRowsOfTheCaller) {
 
 TEST_F(LentTest, FramesShareThemAndGiveThemBackOnceCommitted) {
   h.dialer.lets_go_of_frames = true;
-  ConnectThere();
   Loan loan(values);
-  auto batch = Lend(loan);
-  auto push = h.PushBatch(wide, batch);
+  Lend(loan);
   batch.reset();
   {
     const absl::Cord frame = Stream().Take().value();
     EXPECT_TRUE(Shares(frame));
-    Stream().Break();
-    h.Advance(absl::Seconds(5));
-    EXPECT_THAT(push->status.value(), IsOk());
+    BreakAndGoOn();
     EXPECT_FALSE(loan.AwaitReturn(absl::ZeroDuration()));  // that frame may still be read
   }
   EXPECT_TRUE(loan.AwaitReturn(absl::ZeroDuration()));
@@ -99,26 +104,20 @@ TEST_F(LentTest, FramesShareThemAndGiveThemBackOnceCommitted) {
 }
 
 TEST_F(LentTest, ACarrierThatDoesNotLetGoGetsCopies) {
-  ConnectThere();
   Loan loan(values);
-  auto batch = Lend(loan);
-  auto push = h.PushBatch(wide, batch);
+  Lend(loan);
   batch.reset();
   const absl::Cord frame = Stream().Take().value();
   EXPECT_FALSE(Shares(frame));
-  Stream().Break();
-  h.Advance(absl::Seconds(5));
-  EXPECT_THAT(push->status.value(), IsOk());
+  BreakAndGoOn();
   EXPECT_TRUE(loan.AwaitReturn(absl::ZeroDuration()));
   ExpectPushed();
 }
 
 TEST_F(LentTest, WhatIsSentAgainAfterTheyAreGivenBackIsTheSame) {
   h.dialer.lets_go_of_frames = true;
-  ConnectThere();
   Loan loan(values);
-  auto batch = Lend(loan);
-  auto push = h.PushBatch(wide, batch);
+  Lend(loan);
   ASSERT_TRUE(Stream().Take().has_value());  // lost
   const Buffer copy = AllocateFresh(values.size() * sizeof(float));
   std::memcpy(copy.get(), values.data(), values.size() * sizeof(float));
@@ -126,9 +125,7 @@ TEST_F(LentTest, WhatIsSentAgainAfterTheyAreGivenBackIsTheSame) {
   batch->lent = false;
   ASSERT_TRUE(loan.AwaitReturn(absl::ZeroDuration()));
   std::ranges::fill(values, -1.0f);
-  Stream().Break();
-  h.Advance(absl::Seconds(5));
-  EXPECT_THAT(push->status.value(), IsOk());
+  BreakAndGoOn();
   ExpectPushed();
 }
 
@@ -152,8 +149,6 @@ struct BreakOffTest : LentTest {
   FakeStream* other = nullptr;
   FakeStream* lent = nullptr;
   Loan loan{values};
-  std::shared_ptr<Batch> batch;
-  std::shared_ptr<testing::CoreHarness::Outcome> push;
 };
 
 TEST_F(BreakOffTest, OnlyAStreamWithAFrameThatWasNotReceivedIsBroken) {
@@ -178,8 +173,14 @@ TEST_F(BreakOffTest, AFrameThatWasReceivedBreaksOnlyForSure) {
 
 TEST_F(BreakOffTest, AStreamThatIsBeingDialedGoesOn) {
   ASSERT_TRUE(lent->Take().has_value());
+  h.unreachable.insert(lent->address);
   lent->Break();
+  h.Advance(absl::Seconds(1));
+  FakeStream& dialing = Stream();
+  ASSERT_NE(&dialing, lent);
   BreakOff(true);
+  EXPECT_FALSE(dialing.closing());
+  h.unreachable.clear();
   h.Advance(absl::Seconds(5));
   EXPECT_THAT(push->status.value(), IsOk());
 }

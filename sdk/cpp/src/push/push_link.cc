@@ -177,8 +177,8 @@ std::vector<PushLink::Picked> PushLink::Take() {
   return picked;
 }
 
-void PushLink::Fill(const std::vector<Picked>& picked, Request& request) const {
-  if (picked.empty()) return;
+bool PushLink::Fill(const std::vector<Picked>& picked, Request& request) const {
+  if (picked.empty()) return false;
   const Part& first = *picked.front().part;
   v1::PushPullRequest& head = request.head;
   head.set_table(first.table.v);
@@ -189,6 +189,8 @@ void PushLink::Fill(const std::vector<Picked>& picked, Request& request) const {
   head.mutable_parts()->reserve(picked.size() * wire::kPartEntryBytes);
   Gatherer keys(request.keys);
   Gatherer values(request.values);
+  const bool lets_go = LetsGoOfFrames();
+  bool shares_lent = false;
   for (const auto& [line, sent] : picked) {
     const Part& part = *sent;
     const Batch::Piece* content = part.Content();
@@ -200,12 +202,14 @@ void PushLink::Fill(const std::vector<Picked>& picked, Request& request) const {
     if (content == nullptr) continue;
     const Batch& batch = *part.batch;
     keys.Add(batch.Keys(*content), batch.keys);
-    if (batch.lent && !LetsGoOfFrames()) {
+    if (batch.lent && !lets_go) {
       values.Copy(batch.Values(*content));
     } else {
       values.Add(batch.Values(*content), batch.values);
+      shares_lent = shares_lent || batch.lent;
     }
   }
+  return shares_lent;
 }
 
 void PushLink::Code(const std::vector<Picked>& picked, Request& request) {
@@ -233,7 +237,7 @@ bool PushLink::Next(absl::Cord* frame) {
   if (!queue_.empty() && !AwaitsGrant()) picked = Take();
   Request request;
   request.head.set_catalogue_version(context_.catalogue_version.v);
-  Fill(picked, request);
+  const bool shares_lent = Fill(picked, request);
   AddRead(picked, request.head);
   const size_t plain = request.BlobBytes();
   Code(picked, request);
@@ -241,8 +245,7 @@ bool PushLink::Next(absl::Cord* frame) {
   if (picked.empty() && !request.head.has_tick()) return false;
   *frame = wire::Encode(request);
   ++sent_;
-  const auto lent = [](const Picked& one) { return one.part->batch != nullptr && one.part->batch->lent; };
-  if (LetsGoOfFrames() && std::ranges::any_of(picked, lent)) lent_upto_ = sent_;
+  if (shares_lent) lent_upto_ = sent_;
   unreceived_.push_back(frame->size());
   unreceived_bytes_ += frame->size();
   if (!picked.empty()) {

@@ -118,7 +118,8 @@ class PushLink final : public Link {
   bool IsGranted(uint64_t bytes) const { return feature_level() < 2 || bytes < granted_; }
   // A shard of level 1 grants nothing and has a fixed window, for frames without parts too.
   bool FitsWindow(size_t bytes) const;
-  void Fill(const std::vector<Picked>& picked, Request& request) const;
+  // Returns whether the request shares values that a caller has lent.
+  bool Fill(const std::vector<Picked>& picked, Request& request) const;
   // Codes what was filled in, as the parts' table wants it and the shard takes it. REQUIRES: the request is
   // sent.
   void Code(const std::vector<Picked>& picked, Request& request);
