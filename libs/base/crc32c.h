@@ -7,8 +7,8 @@
 // initial value and final exclusive-or all ones, as in RFC 3720. It finds accidents, not forgeries.
 namespace paceline {
 
-// Of `data`. Uses the processor's instruction where there is one (several GB/s), tables otherwise (about
-// 1 GB/s). Thread-safe.
+// Of `data`. Uses the processor's instruction where there is one (20 GB/s of long pieces), tables otherwise
+// (about 1 GB/s). Thread-safe.
 uint32_t Crc32c(std::string_view data);
 
 // Of a ++ b, given crc = Crc32c(a): checksums of data that lies in pieces.

@@ -52,6 +52,21 @@ TEST(Crc32cTest, BothWaysAgreeWithTheDefinitionAtEveryLengthAndOffset) {
   }
 }
 
+// Long pieces are summed in lanes of 1 KiB side by side.
+TEST(Crc32cTest, LongPiecesAgreeWithTheDefinition) {
+  std::string bytes;
+  uint32_t state = 2;
+  for (int i = 0; i < 10'000; ++i) {
+    state = state * 1664525 + 1013904223;
+    bytes.push_back(static_cast<char>(state >> 24));
+  }
+  for (const size_t n : {3071, 3072, 3073, 6143, 6144, 6151, 9999}) {
+    const std::string_view piece = std::string_view(bytes).substr(1, n);
+    EXPECT_EQ(Crc32c(piece), Slow(piece)) << n;
+    EXPECT_EQ(ExtendCrc32c(Crc32c(piece.substr(0, 5)), piece.substr(5)), Slow(piece)) << n;
+  }
+}
+
 TEST(Crc32cTest, PiecesAddUp) {
   const std::string whole = Ascending();
   for (size_t n = 0; n <= whole.size(); ++n) {
