@@ -49,7 +49,7 @@ SparsePage::SparsePage(RowShape shape, uint64_t seed, PageRange range) : Page(sh
 
 size_t SparsePage::CapacityFor(RowShape shape, size_t rows) {
   const size_t step = std::max<size_t>(1, std::bit_floor(rows) / 4);
-  return std::min((rows + step - 1) / step * step, MaxRows(shape));
+  return std::min((rows + step - 1) & ~(step - 1), MaxRows(shape));
 }
 
 size_t SparsePage::BufferBytes(RowShape shape, size_t capacity) {
@@ -207,27 +207,39 @@ void SparsePage::Split(int ring_bits, SparsePage& upper) {
   if (moving == 0) return;
 
   upper.Grow(moving);
-  size_t kept = 0;
-  ForEachRow([&](size_t row) {
-    const uint64_t key = Key(row);
-    if (moves(key)) {
-      upper.AddPacked(key, HashOf(key), Values(row));
-    } else if (!in_buckets_) {
-      keys_[kept] = key;
-      if (kept != row) SetRow(kept, Values(row));
-      ++kept;
-    }
-  });
+  if (in_buckets_) {
+    ForEachRow([&](size_t row) {
+      if (moves(Key(row))) upper.AddPacked(Key(row), HashOf(Key(row)), Values(row));
+    });
+  } else {
+    MoveRows(moves, upper);
+  }
   if (moving == rows_) return Clear();
   const size_t capacity = GrownCapacity(rows_ - moving);
   if (in_buckets_) {
     ReallocateNarrow(capacity, [&](uint64_t key) { return !moves(key); });
   } else {
-    rows_ = kept;
+    rows_ -= moving;
     // A page that was full, and may grow ahead, will need all of its room again.
-    capacity > CapacityFor(shape_, kept) ? IndexAll() : Reallocate(capacity);
+    capacity > CapacityFor(shape_, rows_) ? IndexAll() : Reallocate(capacity);
   }
   ahead_ = capacity_ > CapacityFor(shape_, rows_);
+}
+
+// Rows from the end fill the gaps, so that few of those that stay move.
+template <class Moves>
+void SparsePage::MoveRows(const Moves& moves, SparsePage& upper) {
+  const auto move = [&](size_t row) { upper.AddPacked(keys_[row], HashOf(keys_[row]), Values(row)); };
+  size_t row = 0;
+  size_t end = rows_;
+  while (true) {
+    while (row < end && !moves(keys_[row])) ++row;
+    while (row < end && moves(keys_[end - 1])) move(--end);
+    if (row == end) return;
+    move(row);
+    keys_[row] = keys_[--end];
+    SetRow(row, Values(end));
+  }
 }
 
 void SparsePage::Clear() {

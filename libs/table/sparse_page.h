@@ -161,6 +161,10 @@ class SparsePage : public Page {
   void Index(uint64_t hash, uint32_t row);
   // Makes the index and the marks anew. REQUIRES: a page whose rows are not narrow.
   void IndexAll();
+  // Adds the rows for which `moves` is true to `upper`; the others get the first numbers. REQUIRES: rows are
+  // not narrow; the caller sets rows_ and makes the index anew.
+  template <class Moves>
+  void MoveRows(const Moves& moves, SparsePage& upper);
   // Drops all rows and the buffer.
   void Clear();
   // Gives the page a new buffer with room for `rows` rows, and more where memory is plenty. Copies the first
