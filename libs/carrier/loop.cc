@@ -1,5 +1,6 @@
 #include "libs/carrier/loop.h"
 
+#include <sched.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -29,14 +30,6 @@ constexpr uint64_t kSocketsId = ~uint64_t{0};
 
 // This thread is in CarryUntil.
 thread_local bool carrying = false;
-
-void Pause() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 }  // namespace
 
@@ -185,7 +178,7 @@ void Loop::Work(world::Soon& soon) {
   if (limit == 0) return;
   const SpinPermit permit;
   if (!permit) return;
-  for (int64_t end = SpinNowNs() + limit; SpinNowNs() < end; Pause()) {
+  for (int64_t end = SpinNowNs() + limit; SpinNowNs() < end; sched_yield()) {
     if (!Round(soon)) continue;
     spin_.Paid();
     while (Round(soon)) {
@@ -303,7 +296,7 @@ void Loop::CarryUntil(absl::FunctionRef<bool()> done) {
       if (Round(soon)) {
         end = SpinNowNs() + limit;
       } else {
-        Pause();
+        sched_yield();
       }
     }
     found ? carry_spin_.Paid() : carry_spin_.InVain();

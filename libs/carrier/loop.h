@@ -24,7 +24,8 @@ namespace paceline::carrier {
 
 // One thread that carries the frames of some streams, over shared memory and over TCP. Before it sleeps it
 // looks at their pipes for a short time, if that has paid lately: to wake a process costs more than all else
-// that a small frame needs. While nothing comes it sleeps, and uses no CPU.
+// that a small frame needs. Between two looks other threads that want the core get it. While nothing comes it
+// sleeps, and uses no CPU.
 //
 // Another thread that would only wait for a frame may carry frames meanwhile (CarryUntil): it saves both the
 // peer and this thread a wake-up.
