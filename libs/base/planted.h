@@ -106,6 +106,8 @@ enum class Bug : uint8_t {
   kFilteredTwice,       // what is sent again goes through its filter again
   kListByChecksum,      // a list of keys is taken for another one of the same checksum
   kShownBeforeHeld,     // a primary that takes over serves reads before it knows what the other members hold
+  kLentNotAwaited,      // a caller gets back values that it has lent while a frame still shares them
+  kLentNeverBroken,     // a stream that may read lent values is not broken when their owner wants them back
   kListsOutliveStream,  // lists of keys that an earlier stream has carried are named on the next
 };
 

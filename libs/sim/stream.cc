@@ -8,6 +8,11 @@ namespace {
 
 // The time between two writes on one stream.
 constexpr absl::Duration kWriteTime = absl::Microseconds(20);
+// A write that waits for its reader, at most; and one of a reader that is stuck.
+constexpr absl::Duration kSlowWrite = absl::Milliseconds(100);
+constexpr absl::Duration kStuckWrite = absl::Seconds(5);
+constexpr double kSlow = 0.02;
+constexpr double kStuck = 0.02;  // of those that are slow
 
 }  // namespace
 
@@ -18,6 +23,7 @@ class Connection::Port final : public world::StreamPort {
   void Kick() override { connection_->PumpSoon(side_); }
   void ReadOn() override { connection_->ReadOn(side_); }
   void Close(absl::Status why) override { connection_->Close(side_, std::move(why)); }
+  bool LetsGoOfFrames() const override { return connection_->Lends(side_); }
 
  private:
   const std::shared_ptr<Connection> connection_;
@@ -78,14 +84,42 @@ void Connection::Pump(Side side) {
   absl::Cord frame;
   if (!end.handler->NextFrame(&frame)) return;
   end.writing = true;
-  network_.scheduler_.After(kWriteTime, [self = shared_from_this(), side] {
-    self->At(side).writing = false;
-    self->Pump(side);
-  });
+  network_.scheduler_.After(WriteTime(side), [self = shared_from_this(), side] { self->Written(side); });
   if (network_.watcher != nullptr) network_.watcher->OnSent(info_, side, frame);
+  Lends(side) ? void(end.lent = std::move(frame)) : Send(side, std::move(frame));
+}
+
+bool Connection::Lends(Side side) const {
+  return network_.lends && side == Side::kClient && info_.kind == world::StreamKind::kPush;
+}
+
+absl::Duration Connection::WriteTime(Side side) const {
+  if (!Lends(side) || !world::Chance(network_.random_, kSlow)) return kWriteTime;
+  const bool stuck = world::Chance(network_.random_, kStuck);
+  return (stuck ? kStuckWrite : kSlowWrite) * world::UnitInterval(network_.random_);
+}
+
+void Connection::Written(Side side) {
+  End& end = At(side);
+  if (Lends(side) && !end.heard_end) {
+    if (const absl::Time now = network_.scheduler_.Now(); end.host->Paused(now)) {
+      network_.scheduler_.At(end.host->paused_until,
+                             [self = shared_from_this(), side] { self->Written(side); });
+      return;
+    }
+    // Its process may be gone, and the memory with it.
+    if (!broken_) Send(side, absl::Cord(std::string(end.lent)));
+    end.lent.Clear();
+  }
+  end.writing = false;
+  Pump(side);
+}
+
+void Connection::Send(Side side, absl::Cord frame) {
   if (broken_) return;  // its sender does not know yet
-  End& other = At(Other(side));
-  const absl::Duration delay = network_.latency.Draw(network_.random_, *end.host, *other.host, now);
+  End& end = At(side);
+  const absl::Time now = network_.scheduler_.Now();
+  const absl::Duration delay = network_.latency.Draw(network_.random_, *end.host, *At(Other(side)).host, now);
   end.last_arrival = std::max(end.last_arrival, now + delay);
   end.under_way.push_back(std::move(frame));
   network_.scheduler_.At(end.last_arrival, [self = shared_from_this(), side] { self->Arrive(side); });
@@ -170,6 +204,7 @@ void Connection::TellEnd(Side side, absl::Time when, absl::Status why) {
       return self->TellEnd(side, end.host->paused_until + absl::Microseconds(1), why);
     }
     end.heard_end = true;
+    end.lent.Clear();
     const std::shared_ptr<world::StreamHandler> handler = std::exchange(end.handler, nullptr);
     if (handler != nullptr) handler->OnBroken(why);
   });
@@ -205,6 +240,7 @@ void Network::Shut() {
     connection->broken_ = true;
     for (Connection::End& end : connection->ends_) {
       end.heard_end = true;
+      end.lent.Clear();
       if (auto handler = std::exchange(end.handler, nullptr)) handler->OnBroken(absl::CancelledError("over"));
     }
   }

@@ -79,6 +79,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     size_t unread = 0;                               // of them: have arrived, and the other end takes none
     absl::Time last_arrival = absl::InfinitePast();  // of them
     bool writing = false;
+    absl::Cord lent;  // the frame that is being written, where its bytes are read when its write ends
     bool pump_due = false;
     bool heard_end = false;
   };
@@ -87,6 +88,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Open(std::function<std::shared_ptr<world::AcceptedStream>()> accept);
   void PumpSoon(Side side);
   void Pump(Side side);
+  // The frame leaves.
+  void Send(Side side, absl::Cord frame);
+  // The memory of the end's frames is read only when their write ends, which may be much later: see
+  // Network::lends.
+  bool Lends(Side side) const;
+  absl::Duration WriteTime(Side side) const;
+  void Written(Side side);
   void Arrive(Side from);
   // The end may take frames again.
   void ReadOn(Side side);
@@ -120,6 +128,9 @@ class Network {
   const std::vector<std::shared_ptr<Connection>>& connections();
 
   Latency latency;
+  // Carriers of pushes say that they let go of the frames of an ended stream, and read a frame's memory as
+  // its write ends, which now and then is much later.
+  bool lends = false;
   StreamWatcher* watcher = nullptr;
   Partitions* partitions = nullptr;  // null: every host reaches every other
 

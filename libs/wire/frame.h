@@ -114,10 +114,11 @@ class FlatPieces {
 // Fewer bytes are copied instead of shared: their owner may be a buffer of a megabyte.
 inline constexpr size_t kWorthSharing = size_t{16} << 10;
 
-// A Cord that borrows `bytes` and holds `owner` until the last user is gone; a copy if it is not worth that.
+// A Cord that borrows `bytes` and holds `owner` until the last user is gone; a copy if it has less than
+// `from`.
 template <class Owner>
-absl::Cord Borrow(absl::string_view bytes, Owner owner) {
-  if (bytes.size() < kWorthSharing) return absl::Cord(bytes);
+absl::Cord Borrow(absl::string_view bytes, Owner owner, size_t from = kWorthSharing) {
+  if (bytes.size() < from) return absl::Cord(bytes);
   return absl::MakeCordFromExternal(bytes, [owner = std::move(owner)](absl::string_view) {});
 }
 

@@ -83,6 +83,7 @@ Cluster::Cluster(const Plan& plan)
   world_.reduces = plan.reduces;
   world_.prioritised = plan.prioritised;
   world_.filtered = plan.filtered;
+  world_.lends = world_.network.lends = plan.lends;
   for (uint32_t s = 0; s < plan.shards + plan.late_shards; ++s) {
     shards_.push_back(
         std::make_unique<SimShard>(world_, coordinator_, s, plan.disks, plan.durable, share_.get()));

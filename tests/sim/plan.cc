@@ -189,9 +189,11 @@ void DrawByLoad(Plan& plan) {
   plan.by_load = ring::Mix64(/*seed=*/96, plan.seed) % 6 == 1;
 }
 
-// In one seed of four without snapshots there is a table more, of ranges, and users reduce it; likewise.
+// In one seed of four without snapshots there is a table more, of ranges, and users reduce it; in half of
+// these they lend it values; likewise.
 void DrawReductions(Plan& plan) {
   plan.reduces = plan.snapshots == 0 && ring::Mix64(/*seed=*/98, plan.seed) % 4 == 1;
+  plan.lends = plan.reduces && !calm_wanted && ring::Mix64(/*seed=*/97, plan.seed) % 2 == 1;
   plan.prioritised = ring::Mix64(/*seed=*/3200, plan.seed) % 5 == 4;  // a draw of its own, as for snapshots
 }
 

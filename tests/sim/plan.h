@@ -108,6 +108,7 @@ struct Plan {
   uint32_t late_shards = 0;  // that join beside the first ones
   bool by_load = false;      // segments move by load
   bool reduces = false;      // users reduce a table of ranges, too
+  bool lends = false;        // … and push ranges of it whose values they lend
   bool prioritised = false;  // users push with priorities, in small slices
   bool filtered = false;     // clients filter what they push and pull
   uint32_t readers = 1;

@@ -102,7 +102,8 @@ void SimClient::Start(uint32_t workers, Consistency consistency, Consistency fol
                                 .rank = std::nullopt,
                                 .timeout = kStartTimeout,
                                 .start_timeout = kStartTimeout,
-                                .slice_bytes = world_.prioritised ? kSmallSlice : sdk::kFrameBytes};
+                                .slice_bytes = world_.prioritised ? kSmallSlice : sdk::kFrameBytes,
+                                .shares_from = world_.lends ? 1 : wire::kWorthSharing};
   const CacheSize& cache = kCaches[world_.Below(std::size(kCaches))];
   gate_->core = std::make_unique<sdk::ClientCore>(options, *api_, dialer_, world_.clock, random_, gate_,
                                                   cache.bytes, cache.trial_rows);

@@ -77,6 +77,9 @@ class SimClient : private sdk::CacheWatcher {
   void PullScratch(std::function<void()> done);
   // In the table that is reduced, if there is one.
   void PushWide();
+  // Some neighbouring blocks of it, whose values the user lends and writes over as soon as they are back: it
+  // waits for the push, but not for long.
+  void LendWide();
   void ReduceWide(std::function<void()> done);
   // In the table whose rates change.
   void PushRates();
@@ -121,8 +124,13 @@ class SimClient : private sdk::CacheWatcher {
   void Rests(TableId) override { world_.marks.Hit("a table rests in a cache"); }
   void OnRead(const Reading& reading, absl::Status status);
   struct WideSum;
+  struct Lent;
+  void TakeBack(const std::shared_ptr<Lent>& lent);
+  void AwaitReturn(std::shared_ptr<Lent> lent);
   void OnReduced(const WideSum& reading, const absl::StatusOr<table::Partial>& whole);
   // -- sim_client_push.cc --
+  void PushBatch(const TablePtr& table, const std::shared_ptr<const sdk::Batch>& batch, uint32_t priority,
+                 bool valid);
   uint32_t DrawPriority();
   // A push is about to be made. Returns its number in the truth.
   uint64_t TellTruth(const TablePtr& table, const std::shared_ptr<const sdk::Batch>& batch, bool valid,

@@ -31,29 +31,31 @@ uint64_t SimClient::TellTruth(const TablePtr& table, const std::shared_ptr<const
 
 void SimClient::Push(const TablePtr& table, const std::vector<uint64_t>& keys,
                      const std::vector<float>& values, bool valid) {
-  const auto gate = gate_;
   Enter([&] {
     const auto batch = sdk::GroupKeys(*core().routes(), table->placement, table->schema.dim, keys, values,
                                       sdk::AllocateFresh);
-    const uint32_t priority = table->push_filter.active() ? 0 : DrawPriority();
-    const uint64_t push = NoteGiven(table, batch, valid, priority);
-    core().Push({.table = table,
-                 .batch = batch,
-                 .priority = priority,
-                 .done = [this, gate, valid, table, push, began = world_.Now()](absl::Status status) {
-                   if (status.ok())
-                     Took(table->schema.aggregated ? "a push that is folded" : "a push", began);
-                   if (absl::IsInvalidArgument(status)) world_.truth.OnRefused(session_, push);
-                   if (gate != gate_ || !up() || !core().failure().ok()) return;
-                   const bool gone = absl::IsInvalidArgument(status) && world_.truth.IsDropped(table->id);
-                   if (gone) return OpenScratchAgain(table->id);
-                   const bool expected = valid ? status.ok() : absl::IsInvalidArgument(status);
-                   if (expected) return;
-                   world_.verdict.Violated(
-                       "Progress", absl::StrCat("a push of ", name(), " ends with ", status.ToString()));
-                 }});
+    PushBatch(table, batch, table->push_filter.active() ? 0 : DrawPriority(), valid);
     if (table->push_filter.active()) CheckHeld();
   });
+}
+
+void SimClient::PushBatch(const TablePtr& table, const std::shared_ptr<const sdk::Batch>& batch,
+                          uint32_t priority, bool valid) {
+  const uint64_t push = NoteGiven(table, batch, valid, priority);
+  core().Push({.table = table,
+               .batch = batch,
+               .priority = priority,
+               .done = [this, gate = gate_, valid, table, push, began = world_.Now()](absl::Status status) {
+                 if (status.ok()) Took(table->schema.aggregated ? "a push that is folded" : "a push", began);
+                 if (absl::IsInvalidArgument(status)) world_.truth.OnRefused(session_, push);
+                 if (gate != gate_ || !up() || !core().failure().ok()) return;
+                 const bool gone = absl::IsInvalidArgument(status) && world_.truth.IsDropped(table->id);
+                 if (gone) return OpenScratchAgain(table->id);
+                 const bool expected = valid ? status.ok() : absl::IsInvalidArgument(status);
+                 if (expected) return;
+                 world_.verdict.Violated(
+                     "Progress", absl::StrCat("a push of ", name(), " ends with ", status.ToString()));
+               }});
 }
 
 void SimClient::WatchFilters() {

@@ -1,7 +1,10 @@
 // The table of ranges that clients push to and reduce; and filters of all tables.
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/cpp/src/push/loan.h"
 #include "tests/sim/sim_client.h"
 
 namespace paceline::sim {
@@ -33,6 +36,75 @@ void SimClient::PushWide() {
   DrawCounts(/*valid=*/true, &keys, &values, kKeys);
   for (uint64_t& key : keys) key *= kWideStep;
   Push(wide_, keys, values, /*valid=*/true);
+}
+
+struct SimClient::Lent {
+  // The user waits so long at most. After kBreaksOff it wants streams broken that may still read its memory,
+  // after each kSurely all that have; then it must be back.
+  static constexpr absl::Duration kWaitsMax = absl::Milliseconds(60);
+  static constexpr absl::Duration kBreaksOff = absl::Milliseconds(20);
+  static constexpr absl::Duration kSurely = absl::Seconds(1);
+  static constexpr absl::Duration kBack = absl::Seconds(3);
+
+  // Two blocks, and a row of the next.
+  static constexpr uint64_t kRows = 2 * kWideStep + 1;
+
+  std::vector<float> values = std::vector<float>(kRows * kColumns);
+  sdk::Loan loan{values};
+  std::shared_ptr<sdk::Batch> batch;
+  uint64_t start = 0;
+  absl::Duration waited;  // for the memory, while the process did not stand still
+};
+
+void SimClient::LendWide() {
+  const uint64_t first = world_.Below(kKeys - 2) * kWideStep;
+  const auto lent = std::make_shared<Lent>();
+  const size_t column = world_.truth.Find(session_)->column;
+  for (size_t row = 0; row < Lent::kRows; row += kWideStep) {
+    lent->values[row * kColumns + column] = 1 + static_cast<float>(world_.Below(9));
+  }
+  lent->start = starts_;
+  Enter([&] {
+    lent->batch = sdk::LendRange(*core().routes(), wide_->placement, kColumns, first, Lent::kRows,
+                                 lent->loan.Take(), sdk::AllocateFresh);
+    PushBatch(wide_, lent->batch, DrawPriority(), /*valid=*/true);
+  });
+  Later(world_.Between(absl::ZeroDuration(), Lent::kWaitsMax), [this, lent] { TakeBack(lent); });
+}
+
+// As ClientState::TakeBack, which has threads to wait with.
+void SimClient::TakeBack(const std::shared_ptr<Lent>& lent) {
+  if (lent->batch.use_count() > 1) {
+    world_.marks.Hit("lent values are wanted back before they are committed");
+    const size_t bytes = lent->batch->rows * lent->batch->RowBytes();
+    const sdk::Buffer copy = sdk::AllocateFresh(bytes);
+    std::memcpy(copy.get(), lent->batch->values.get(), bytes);
+    Enter([&] {
+      lent->batch->values = copy;
+      lent->batch->lent = false;
+    });
+  }
+  lent->batch.reset();
+  AwaitReturn(lent);
+}
+
+// Also of a process that has ended: whoever carries its frames must let go of them.
+void SimClient::AwaitReturn(std::shared_ptr<Lent> lent) {
+  if (lent->loan.AwaitReturn(absl::ZeroDuration())) {
+    std::ranges::fill(lent->values, -1000.0f);
+    return;
+  }
+  if (!host_.Paused(world_.Now())) lent->waited += Lent::kBreaksOff;
+  const bool lives = up() && lent->start == starts_ && !host_.Paused(world_.Now());
+  const bool surely = lent->waited % Lent::kSurely == absl::ZeroDuration();
+  if (lives && (surely || lent->waited == 2 * Lent::kBreaksOff)) {
+    world_.marks.Hit("a stream is broken for lent values");
+    Enter([&] { core().BreakOffPushes(absl::UnavailableError("lent values are wanted back"), surely); });
+  }
+  if (lent->waited > Lent::kBack) {
+    return world_.verdict.Violated("Progress", absl::StrCat(name(), " does not get back what it has lent"));
+  }
+  world_.scheduler.After(Lent::kBreaksOff, [this, lent = std::move(lent)] { AwaitReturn(lent); });
 }
 
 // A reduction under way, judged when it ends.

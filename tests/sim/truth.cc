@@ -15,11 +15,20 @@ std::vector<T> Unpack(const std::string& bytes) {
 
 }  // namespace
 
+std::vector<uint64_t> TruePart::Keys() const {
+  const std::vector<uint64_t> entries = Unpack<uint64_t>(keys);
+  if (!ranges) return entries;
+  std::vector<uint64_t> all;
+  for (size_t i = 0; i < entries.size(); i += 2) {
+    for (uint64_t k = 0; k < entries[i + 1]; ++k) all.push_back(entries[i] + k);
+  }
+  return all;
+}
+
 void AddTo(TableRows& rows, const TruePart& part, uint32_t dim, bool assign) {
-  for (size_t k = 0; k < part.keys.size() / sizeof(uint64_t); ++k) {
-    uint64_t key = 0;
-    std::memcpy(&key, part.keys.data() + k * sizeof(key), sizeof(key));
-    std::vector<float>& row = rows[key];
+  const std::vector<uint64_t> keys = part.Keys();
+  for (size_t k = 0; k < keys.size(); ++k) {
+    std::vector<float>& row = rows[keys[k]];
     row.resize(dim);
     for (uint32_t d = 0; d < dim; ++d) {
       float value = 0;
@@ -102,11 +111,12 @@ uint64_t Truth::OnPush(SessionId id, Clock clock, const sdk::TableInfo& table, c
                   .table = table.id,
                   .keys = std::string(piece_keys.data(), piece_keys.size()),
                   .values = std::string(piece_values.data(), piece_values.size()),
+                  .ranges = batch.ranges,
                   .push = now_,
                   .valid = valid};
     const SegmentAndLine where{piece.segment.v, table.line()};
     std::vector<TruePart>& line = session.parts[where];
-    const std::vector<uint64_t> keys = Unpack<uint64_t>(part.keys);
+    const std::vector<uint64_t> keys = part.Keys();
     const std::vector<float> values = Unpack<float>(part.values);
     const uint32_t column = PurposeOf(table.id) == Purpose::kAssigns ? 0 : session.column;
     const bool bounded = PurposeOf(table.id) != Purpose::kMeans;  // those have a replay of their own
@@ -135,7 +145,7 @@ void Truth::OnNumbered(SessionId id, SegmentAndLine where, PartNumber number) {
   auto& late = session.late[where];
   if (late.empty() || number != line.size() + 1) return;
   TruePart part = std::move(late.extract(late.begin()).mapped());
-  for (uint64_t key : Unpack<uint64_t>(part.keys)) {
+  for (uint64_t key : part.Keys()) {
     for (Update& update : updates_[{part.table, key}]) {
       const bool same = update.session == id && update.where == where && update.pushed == part.push;
       if (same) update.number = number;
@@ -173,7 +183,7 @@ void Truth::OnEmptied(SessionId id, SegmentAndLine where, PartNumber number) {
   if (session == nullptr || number > session->Last(where)) return;
   TruePart& part = session->parts[where][number - 1];
   part.valid = false;
-  for (uint64_t key : Unpack<uint64_t>(part.keys)) {
+  for (uint64_t key : part.Keys()) {
     std::erase_if(updates_[{part.table, key}], [&](const Update& update) {
       return update.session == id && update.where == where && update.number == number;
     });
@@ -188,7 +198,7 @@ void Truth::OnAcked(SessionId id, SegmentAndLine where, PartNumber upto) {
     part.acked = true;
     ++parts_acked_;
     if (!part.valid) continue;
-    for (uint64_t key : Unpack<uint64_t>(part.keys)) {
+    for (uint64_t key : part.Keys()) {
       for (Update& update : updates_[{part.table, key}]) {
         const bool same = update.session == id && update.where == where && update.number == n;
         if (same) update.acked = now_;

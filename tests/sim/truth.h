@@ -37,10 +37,14 @@ struct TruePart {
   TableId table;
   std::string keys;
   std::string values;
+  bool ranges = false;        // `keys` are pairs: a first key and a count
   uint64_t push = 0;          // Truth::now() when it was made
   bool valid = true;          // false: its content must be refused, or was
   bool may_be_empty = false;  // its user knows that its content may have been refused
   bool acked = false;         // its client was told that it is committed
+
+  // Of each row.
+  std::vector<uint64_t> Keys() const;
 };
 
 // Rows by key.

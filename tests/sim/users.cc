@@ -91,6 +91,7 @@ void Worker::Work() {
   if (world_.Chance(plan_.adaptive ? 0.8 : 0.3) && up()) PushRates();
   if (world_.Chance(0.5) && up()) PushMeans();
   if (world_.reduces && world_.Chance(0.5) && up()) PushWide();
+  if (world_.lends && world_.Chance(0.5) && up()) LendWide();
   if (!up()) return;
   if (plan_.push_filter.active() && world_.Chance(0.05)) Flush();
   if (!up()) return;

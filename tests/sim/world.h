@@ -43,6 +43,7 @@ struct World {
   bool reduces = false;                           // as the plan's
   bool prioritised = false;                       // likewise
   bool filtered = false;                          // likewise
+  bool lends = false;                             // likewise
 
   std::function<void(const std::string&)> trace;
 

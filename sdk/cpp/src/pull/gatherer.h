@@ -7,11 +7,12 @@
 
 namespace paceline::sdk {
 
-// Appends pieces of buffers to a Cord that shares their memory; adjacent pieces become one. The Cord is
-// complete when the gatherer is destroyed.
+// Appends pieces of buffers to a Cord that shares their memory, if they are of `shares_from` bytes; adjacent
+// pieces become one. The Cord is complete when the gatherer is destroyed.
 class Gatherer {
  public:
-  explicit Gatherer(absl::Cord& out) : out_(out) {}
+  explicit Gatherer(absl::Cord& out, size_t shares_from = wire::kWorthSharing)
+      : out_(out), shares_from_(shares_from) {}
   ~Gatherer() { Flush(); }
 
   void Add(absl::string_view bytes, const Buffer& owner) {
@@ -32,10 +33,11 @@ class Gatherer {
 
  private:
   void Flush() {
-    if (!run_.empty()) out_.Append(wire::Borrow(run_, owner_));
+    if (!run_.empty()) out_.Append(wire::Borrow(run_, owner_, shares_from_));
   }
 
   absl::Cord& out_;
+  const size_t shares_from_;
   absl::string_view run_;
   Buffer owner_;
 };

@@ -6,6 +6,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "libs/base/mutex.h"
+#include "libs/base/planted.h"
 #include "sdk/cpp/src/push/batch.h"
 
 namespace paceline::sdk {
@@ -22,7 +23,9 @@ class Loan {
   Buffer Take() { return std::move(memory_); }
   // Waits until nobody holds the memory any more, for at most `timeout`; false: somebody does. REQUIRES: it
   // was taken.
-  bool AwaitReturn(absl::Duration timeout) { return returned_->WaitForNotificationWithTimeout(timeout); }
+  bool AwaitReturn(absl::Duration timeout) {
+    return Planted(Bug::kLentNotAwaited) || returned_->WaitForNotificationWithTimeout(timeout);
+  }
 
  private:
   const std::shared_ptr<Notification> returned_ = std::make_shared<Notification>();

@@ -12,6 +12,7 @@
 #include "libs/base/ids.h"
 #include "libs/base/retry.h"
 #include "libs/filter/filter.h"
+#include "libs/wire/frame.h"
 #include "libs/world/clock.h"
 #include "libs/world/port.h"
 #include "libs/world/random.h"
@@ -55,6 +56,8 @@ struct Context {
   // The most bytes of one frame of parts, and of the answer to one pull frame: what is more urgent waits for
   // so many at most. A part has half of it, so that at least two fit.
   const size_t slice_bytes;
+  // Frames share so many bytes of values that lie side by side, and copy fewer.
+  size_t shares_from = wire::kWorthSharing;
   BackoffPolicy backoff = kDefaultBackoff;  // for all retries
 
   Timers timers;

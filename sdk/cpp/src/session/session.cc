@@ -37,6 +37,7 @@ Session::Session(Context& context, CoordinatorApi& api, Options options, OnMap o
       on_map_(std::move(on_map)),
       watch_backoff_(options_.backoff) {
   context_.backoff = options_.backoff;
+  context_.shares_from = options_.shares_from;
 }
 
 absl::Status Session::Over(absl::string_view why) const {

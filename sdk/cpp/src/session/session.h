@@ -33,7 +33,8 @@ class Session {
     BackoffPolicy backoff = kDefaultBackoff;
     absl::Duration timeout = absl::Seconds(60);
     absl::Duration start_timeout = absl::Minutes(5);
-    size_t slice_bytes = kFrameBytes;  // see Context
+    size_t slice_bytes = kFrameBytes;          // see Context
+    size_t shares_from = wire::kWorthSharing;  // likewise
   };
   using TableCallback = absl::AnyInvocable<void(absl::StatusOr<std::shared_ptr<const TableInfo>>)>;
   // Called for every newer map, in order.
