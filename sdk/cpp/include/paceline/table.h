@@ -182,7 +182,8 @@ class Table {
   // key.
   //
   // PushRange sends large values from where they lie, without a copy: no other thread may change them before
-  // it returns. If its timeout ends the wait, it copies what is not committed before it returns.
+  // it returns. If its timeout ends the wait, it copies what is not committed before it returns; a callback
+  // that blocks the client's background thread delays that.
   absl::Status PushRange(uint64_t first, absl::Span<const float> values, const PushOptions& options = {});
   Future<void> PushRangeAsync(uint64_t first, absl::Span<const float> values,
                               const PushOptions& options = {});
