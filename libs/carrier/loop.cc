@@ -178,12 +178,16 @@ void Loop::Work(world::Soon& soon) {
   if (limit == 0) return;
   const SpinPermit permit;
   if (!permit) return;
-  for (int64_t end = SpinNowNs() + limit; SpinNowNs() < end; sched_yield()) {
-    if (!Round(soon)) continue;
-    spin_.Paid();
-    while (Round(soon)) {
+  for (int64_t end = SpinNowNs() + limit;;) {
+    if (Round(soon)) {
+      spin_.Paid();
+      while (Round(soon)) {
+      }
+      end = SpinNowNs() + limit;
     }
-    end = SpinNowNs() + limit;
+    // A look follows each yield, which may take long.
+    if (SpinNowNs() >= end) break;
+    sched_yield();
   }
   spin_.InVain();
 }
@@ -287,19 +291,14 @@ void Loop::CarryUntil(absl::FunctionRef<bool()> done) {
     world::Soon soon;
     const int64_t began = SpinNowNs();
     int64_t end = began + limit;
-    bool found = false;
-    for (int64_t now = began; now < std::min(end, began + kCarryMaxNs); now = SpinNowNs()) {
-      if (done()) {
-        found = true;
-        break;
-      }
-      if (Round(soon)) {
-        end = SpinNowNs() + limit;
-      } else {
-        sched_yield();
-      }
+    while (!done()) {
+      const bool some = Round(soon);
+      const int64_t now = SpinNowNs();
+      if (some) end = now + limit;
+      if (now >= std::min(end, began + kCarryMaxNs)) break;
+      if (!some) sched_yield();
     }
-    found ? carry_spin_.Paid() : carry_spin_.InVain();
+    done() ? carry_spin_.Paid() : carry_spin_.InVain();
   }
   carrying = false;
   if (silenced) WakeForSockets(true);

@@ -107,7 +107,7 @@ void Connection::Written(Side side) {
                              [self = shared_from_this(), side] { self->Written(side); });
       return;
     }
-    // Its process may be gone, and the memory with it.
+    // Else its process may be gone, and the memory with it; or it has let go.
     if (!broken_) Send(side, absl::Cord(std::string(end.lent)));
     end.lent.Clear();
   }
@@ -183,6 +183,7 @@ size_t Connection::Break(const absl::Status& why) {
 }
 
 void Connection::Close(Side by, absl::Status why) {
+  At(by).lent.Clear();
   if (broken_) return;
   broken_ = true;
   // Frames under way to the closing end are lost. A server's last frames arrive; a client that closes cancels

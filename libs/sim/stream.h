@@ -39,7 +39,7 @@ struct StreamInfo {
 class StreamWatcher {
  public:
   virtual ~StreamWatcher() = default;
-  // A frame left its sender. It may never arrive.
+  // A frame is taken from its sender. It may never arrive.
   virtual void OnSent(const StreamInfo& /*stream*/, Side /*from*/, const absl::Cord& /*frame*/) {}
   // Called before and after the receiver gets the frame.
   virtual void OnArriving(const StreamInfo& /*stream*/, Side /*to*/, const absl::Cord& /*frame*/) {}

@@ -23,7 +23,7 @@ uint64_t HashOf(uint64_t key) {
 
 void AddRow(SparsePage& page, uint64_t key, float value) {
   const uint32_t row = page.Add(key, HashOf(key));
-  for (size_t i = 0; i < page.slot_stride(); ++i) page.Values(row)[i] = value;
+  for (size_t i = 0; i < page.floats(); ++i) page.Values(row)[i] = value;
 }
 
 TEST(SparsePageTest, AnEmptyOneFindsNothingAndHoldsNothing) {
@@ -35,8 +35,13 @@ TEST(SparsePageTest, AnEmptyOneFindsNothingAndHoldsNothing) {
 }
 
 // Of both layouts, and of each stride of narrow rows.
-const RowShape kShapes[] = {{.dim = 1}, {.dim = 1, .slots_per_value = 1}, {.dim = 1, .slots_per_value = 2},
-                            {.dim = 3}, {.dim = 2, .slots_per_value = 1}, {.dim = 16}};
+const RowShape kShapes[] = {{.dim = 1},
+                            {.dim = 1, .slots_per_value = 1},
+                            {.dim = 1, .slots_per_value = 2},
+                            {.dim = 3},
+                            {.dim = 2, .slots_per_value = 1},
+                            {.dim = 16},
+                            {.dim = 8, .slots_per_value = 2}};
 
 TEST(SparsePageTest, NarrowRowsLieInBuckets) {
   for (const RowShape& shape : kShapes) EXPECT_EQ(SparsePage::Narrow(shape), shape.floats() <= 3);
@@ -158,18 +163,23 @@ TEST(SparsePageTest, SplitsByTheNextBitOfThePlace) {
 }
 
 TEST(SparsePageTest, AHalfMayBeEmpty) {
-  for (const uint64_t half : {0, 1}) {
-    SparsePage lower({.dim = 1}, kSeed, {});
-    for (uint64_t key = 0; lower.rows() < 10; ++key) {
-      if (HashOf(key) >> 63 == half) AddRow(lower, key, 1);
+  for (const RowShape& shape : kShapes) {
+    for (const uint64_t half : {0, 1}) {
+      SparsePage lower(shape, kSeed, {});
+      for (uint64_t key = 0; lower.rows() < 10; ++key) {
+        if (HashOf(key) >> 63 == half) AddRow(lower, key, static_cast<float>(key));
+      }
+      const PageImage before = lower.Image();
+      SparsePage upper(shape, kSeed, {});
+      lower.Split(0, upper);
+      const PageImage after = (half == 0 ? lower : upper).Image();
+      EXPECT_EQ(after.keys, before.keys);
+      EXPECT_EQ(after.rows, before.rows);
+      const SparsePage& empty = half == 0 ? upper : lower;
+      EXPECT_EQ(empty.rows(), 0u);
+      EXPECT_EQ(empty.buffer_bytes(), 0u);
+      EXPECT_EQ(empty.Find(1, HashOf(1)), SparsePage::kNoRow);
     }
-    SparsePage upper({.dim = 1}, kSeed, {});
-    lower.Split(0, upper);
-    const SparsePage& empty = half == 0 ? upper : lower;
-    EXPECT_EQ((half == 0 ? lower : upper).rows(), 10u);
-    EXPECT_EQ(empty.rows(), 0u);
-    EXPECT_EQ(empty.buffer_bytes(), 0u);
-    EXPECT_EQ(empty.Find(1, HashOf(1)), SparsePage::kNoRow);
   }
 }
 

@@ -238,7 +238,7 @@ void SparsePage::MoveRows(const Moves& moves, SparsePage& upper) {
     if (row == end) return;
     move(row);
     keys_[row] = keys_[--end];
-    SetRow(row, Values(end));
+    SetRow(row++, Values(end));
   }
 }
 

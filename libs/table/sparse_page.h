@@ -20,7 +20,7 @@ namespace paceline::table {
 // - *Narrow* rows lie in buckets, each row behind its key. A bucket is a cache line, so a look-up costs one
 //   cache miss, seldom two: a row that finds its bucket full lies in the next one that is not. A third of the
 //   room stays free.
-// - Others lie in order of birth, beside their keys and an open-addressed index from hash to row with linear
+// - Others lie without gaps, beside their keys and an open-addressed index from hash to row with linear
 //   probing: three cache misses.
 //
 // All look-ups take the key's hash too: Mix64(table, key). They use its low 48 bits, since the high bits are

@@ -59,6 +59,7 @@ constexpr const char* kMarks[] = {
     "a subscriber is told of changed rows",
     "a subscriber is told that its set is gone",
     "a stranger says to be primary",
+    "a stream is broken for lent values",
     "a table is reduced",
     "a table rests in a cache",
     "a bound changes",

@@ -193,8 +193,10 @@ void DrawByLoad(Plan& plan) {
 // these they lend it values; likewise.
 void DrawReductions(Plan& plan) {
   plan.reduces = plan.snapshots == 0 && ring::Mix64(/*seed=*/98, plan.seed) % 4 == 1;
-  plan.lends = plan.reduces && !calm_wanted && ring::Mix64(/*seed=*/97, plan.seed) % 2 == 1;
   plan.prioritised = ring::Mix64(/*seed=*/3200, plan.seed) % 5 == 4;  // a draw of its own, as for snapshots
+  // Values of small slices are not shared by frames.
+  const bool may_lend = plan.reduces && !plan.prioritised && !calm_wanted;
+  plan.lends = may_lend && ring::Mix64(/*seed=*/97, plan.seed) % 2 == 1;
 }
 
 // In one seed of three clients use filters of the link; likewise.

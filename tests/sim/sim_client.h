@@ -180,8 +180,9 @@ class SimClient : private sdk::CacheWatcher {
   absl::Time started_ = absl::InfinitePast();
   uint64_t starts_ = 0;
   bool failing_ = false;
-  std::map<uint64_t, float> held_;    // what was given and not sent, by key of the counting table
-  std::vector<sdk::CachedRow> hits_;  // of the current read
+  std::map<uint64_t, float> held_;           // what was given and not sent, by key of the counting table
+  std::vector<sdk::CachedRow> hits_;         // of the current read
+  std::vector<std::shared_ptr<Lent>> lent_;  // all there ever was: a planted bug reads it later
   std::vector<std::shared_ptr<Reading>> bounded_;  // reads under a value bound that have not ended
   absl::Time armed_ = absl::InfiniteFuture();
   world::SplitMix64 random_{0};

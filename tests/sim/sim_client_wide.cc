@@ -46,7 +46,7 @@ struct SimClient::Lent {
   static constexpr absl::Duration kSurely = absl::Seconds(1);
   static constexpr absl::Duration kBack = absl::Seconds(3);
 
-  // Two blocks, and a row of the next.
+  // Of two blocks or three.
   static constexpr uint64_t kRows = 2 * kWideStep + 1;
 
   std::vector<float> values = std::vector<float>(kRows * kColumns);
@@ -64,6 +64,7 @@ void SimClient::LendWide() {
     lent->values[row * kColumns + column] = 1 + static_cast<float>(world_.Below(9));
   }
   lent->start = starts_;
+  lent_.push_back(lent);
   Enter([&] {
     lent->batch = sdk::LendRange(*core().routes(), wide_->placement, kColumns, first, Lent::kRows,
                                  lent->loan.Take(), sdk::AllocateFresh);
@@ -94,16 +95,16 @@ void SimClient::AwaitReturn(std::shared_ptr<Lent> lent) {
     std::ranges::fill(lent->values, -1000.0f);
     return;
   }
-  if (!host_.Paused(world_.Now())) lent->waited += Lent::kBreaksOff;
   const bool lives = up() && lent->start == starts_ && !host_.Paused(world_.Now());
-  const bool surely = lent->waited % Lent::kSurely == absl::ZeroDuration();
-  if (lives && (surely || lent->waited == 2 * Lent::kBreaksOff)) {
+  const bool surely = lent->waited > Lent::kBreaksOff && lent->waited % Lent::kSurely == Lent::kBreaksOff;
+  if (lives && (surely || lent->waited == Lent::kBreaksOff)) {
     world_.marks.Hit("a stream is broken for lent values");
     Enter([&] { core().BreakOffPushes(absl::UnavailableError("lent values are wanted back"), surely); });
   }
   if (lent->waited > Lent::kBack) {
     return world_.verdict.Violated("Progress", absl::StrCat(name(), " does not get back what it has lent"));
   }
+  if (!host_.Paused(world_.Now())) lent->waited += Lent::kBreaksOff;
   world_.scheduler.After(Lent::kBreaksOff, [this, lent = std::move(lent)] { AwaitReturn(lent); });
 }
 

@@ -155,11 +155,32 @@ void MoveRuns(const Routes& routes, const std::vector<KeyRun>& runs, absl::Span<
   }
 }
 
-// Copies rows of `kRowBytes`, or `row_bytes` if that is 0, from the places that `order` names: the copy of a
-// small row of known width is one move, that of any other a call.
-template <size_t kRowBytes>
-void GatherRows(const std::vector<uint32_t>& order, size_t row_bytes, const char* from, char* to) {
-  if (kRowBytes != 0) row_bytes = kRowBytes;
+// A number of bytes that the compiler knows: the copy of so many is a few moves, that of any other a call.
+template <size_t kBytes>
+struct Width {
+  constexpr operator size_t() const { return kBytes; }
+};
+
+// Calls copy(width), with a Width for rows as they are common.
+template <class Copy>
+void ByWidth(size_t row_bytes, const Copy& copy) {
+  switch (row_bytes) {
+    case 4:
+      return copy(Width<4>());
+    case 32:
+      return copy(Width<32>());
+    case 64:
+      return copy(Width<64>());
+    case 128:
+      return copy(Width<128>());
+    default:
+      return copy(row_bytes);
+  }
+}
+
+// Copies rows from the places that `order` names.
+template <class RowBytes>
+void GatherRows(const std::vector<uint32_t>& order, RowBytes row_bytes, const char* from, char* to) {
   for (const uint32_t i : order) {
     std::memcpy(to, from + size_t{i} * row_bytes, row_bytes);
     to += row_bytes;
@@ -167,9 +188,8 @@ void GatherRows(const std::vector<uint32_t>& order, size_t row_bytes, const char
 }
 
 // The reverse: rows that lie side by side go to the places that `places` names.
-template <size_t kRowBytes>
-void ScatterRows(const uint32_t* places, size_t count, size_t row_bytes, const char* from, char* to) {
-  if (kRowBytes != 0) row_bytes = kRowBytes;
+template <class RowBytes>
+void ScatterRows(const uint32_t* places, size_t count, RowBytes row_bytes, const char* from, char* to) {
   for (size_t i = 0; i < count; ++i) std::memcpy(to + places[i] * row_bytes, from + i * row_bytes, row_bytes);
 }
 
@@ -288,12 +308,12 @@ std::shared_ptr<const Batch> GroupKeys(const Routes& routes, const ring::Placeme
     return batch;
   }
   Groups groups = Group(RanksOf(routes, placement, keys), routes.segments.size());
-  GatherRows<sizeof(uint64_t)>(groups.order, 0, reinterpret_cast<const char*>(keys.data()),
-                               batch->keys.get());
+  GatherRows(groups.order, Width<sizeof(uint64_t)>(), reinterpret_cast<const char*>(keys.data()),
+             batch->keys.get());
   if (!values.empty()) {
-    const size_t row_bytes = batch->RowBytes();
-    const auto gather = dim == 1 ? GatherRows<sizeof(float)> : GatherRows<0>;
-    gather(groups.order, row_bytes, reinterpret_cast<const char*>(values.data()), batch->values.get());
+    ByWidth(batch->RowBytes(), [&](auto row_bytes) {
+      GatherRows(groups.order, row_bytes, reinterpret_cast<const char*>(values.data()), batch->values.get());
+    });
   }
   uint32_t begin = 0;
   for (auto [rank, end] : groups.ends) {
@@ -378,7 +398,6 @@ std::shared_ptr<const Batch> BatchOf(absl::Span<const Refresh> refreshes, uint32
 
 void Scatter(const Batch& batch, absl::Span<const Stretch> pieces, const absl::Cord& values, float* out) {
   const size_t row_bytes = batch.RowBytes();
-  const auto scatter = batch.dim == 1 ? ScatterRows<sizeof(float)> : ScatterRows<0>;
   CordReader reader(values);
   size_t at = 0;
   for (const Stretch& stretch : pieces) {
@@ -387,8 +406,10 @@ void Scatter(const Batch& batch, absl::Span<const Stretch> pieces, const absl::C
     at = stretch.at + batch.ValueBytes(piece);
     const absl::string_view flat = batch.ranges ? "" : reader.TakeFlat(batch.ValueBytes(piece));
     if (!flat.empty()) {
-      scatter(batch.places.data() + piece.first_entry, piece.entries, row_bytes, flat.data(),
-              reinterpret_cast<char*>(out));
+      ByWidth(row_bytes, [&](auto width) {
+        ScatterRows(batch.places.data() + piece.first_entry, piece.entries, width, flat.data(),
+                    reinterpret_cast<char*>(out));
+      });
       continue;
     }
     for (uint32_t i = 0; i < piece.entries; ++i) {
