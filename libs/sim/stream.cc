@@ -94,7 +94,10 @@ bool Connection::Lends(Side side) const {
 }
 
 absl::Duration Connection::WriteTime(Side side) const {
-  if (!Lends(side) || !world::Chance(network_.random_, kSlow)) return kWriteTime;
+  if (!Lends(side) || network_.slow_writes_left_ == 0 || !world::Chance(network_.random_, kSlow)) {
+    return kWriteTime;
+  }
+  --network_.slow_writes_left_;
   const bool stuck = world::Chance(network_.random_, kStuck);
   return (stuck ? kStuckWrite : kSlowWrite) * world::UnitInterval(network_.random_);
 }

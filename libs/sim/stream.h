@@ -145,6 +145,7 @@ class Network {
   world::Random& random_;
   HistoryHash& history_;
   std::map<std::string, Listener> listeners_;
+  int slow_writes_left_ = 60;  // more would hold up the work of a run for too long
   // The time at which something sent now by `from` can reach `to`.
   absl::Time Free(const Host& from, const Host& to);
 

@@ -113,7 +113,7 @@ inline constexpr std::array kBugs = {
     NamedBug{Bug::kFilteredTwice, "filtered_twice", "Once", 10},
     NamedBug{Bug::kListByChecksum, "list_by_checksum", "Progress or Once", 1},
     NamedBug{Bug::kLentNotAwaited, "lent_not_awaited", "Once", 4},
-    NamedBug{Bug::kLentNeverBroken, "lent_never_broken", "Progress", 148},
+    NamedBug{Bug::kLentNeverBroken, "lent_never_broken", "Progress", 592},
     NamedBug{Bug::kListsOutliveStream, "lists_outlive_stream", "Wire", 5},
 };
 
