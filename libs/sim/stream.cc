@@ -84,7 +84,7 @@ void Connection::Pump(Side side) {
   absl::Cord frame;
   if (!end.handler->NextFrame(&frame)) return;
   end.writing = true;
-  network_.scheduler_.After(WriteTime(side), [self = shared_from_this(), side] { self->Written(side); });
+  network_.scheduler_.After(DrawWriteTime(side), [self = shared_from_this(), side] { self->Written(side); });
   if (network_.watcher != nullptr) network_.watcher->OnSent(info_, side, frame);
   Lends(side) ? void(end.lent = std::move(frame)) : Send(side, std::move(frame));
 }
@@ -93,7 +93,7 @@ bool Connection::Lends(Side side) const {
   return network_.lends && side == Side::kClient && info_.kind == world::StreamKind::kPush;
 }
 
-absl::Duration Connection::WriteTime(Side side) const {
+absl::Duration Connection::DrawWriteTime(Side side) {
   if (!Lends(side) || network_.slow_writes_left_ == 0 || !world::Chance(network_.random_, kSlow)) {
     return kWriteTime;
   }
@@ -110,7 +110,7 @@ void Connection::Written(Side side) {
                              [self = shared_from_this(), side] { self->Written(side); });
       return;
     }
-    // Else its process may be gone, and the memory with it; or it has let go.
+    // After a break the process may be gone, and the memory with it; or the end has let go of the frame.
     if (!broken_) Send(side, absl::Cord(std::string(end.lent)));
     end.lent.Clear();
   }

@@ -93,7 +93,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The memory of the end's frames is read only when their write ends, which may be much later: see
   // Network::lends.
   bool Lends(Side side) const;
-  absl::Duration WriteTime(Side side) const;
+  absl::Duration DrawWriteTime(Side side);
   void Written(Side side);
   void Arrive(Side from);
   // The end may take frames again.
