@@ -1,6 +1,6 @@
 // A worker whose time goes where its test wants: it sleeps, which stands for computing, reads rows, and
 // pushes to them. Runs until SIGTERM, and prints where its time went as JSON: the client's own account, and
-// the time that passed.
+// the least and the most that it may come to.
 //
 //   explain_worker JOB RANK WORKERS STALENESS COMPUTE_MS SOMETIMES_MS: "auto:8" is a staleness that follows,
 //   up to 8 explain_worker --load JOB ROWS: updates that take long of so many rows, as many as are let
@@ -40,21 +40,45 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
-nlohmann::json JsonOf(const paceline::Stats& stats, double passed) {
+// What the client's account of this thread may come to. It begins while the client connects, and ends with
+// the last call that waited: one that found its result there already is not known to it.
+class Passed {
+ public:
+  void Connected() { connected_ = paceline::world::MonotonicNow(); }
+  // Calls that began at `from` or later are over.
+  void Called(absl::Time from, const paceline::Stats& stats) {
+    if (stats.time.all == all_) return;
+    all_ = stats.time.all;
+    least_ = from - connected_;
+    most_ = paceline::world::MonotonicNow() - before_;
+  }
+  double least() const { return absl::ToDoubleSeconds(least_); }
+  double most() const { return absl::ToDoubleSeconds(most_); }
+
+ private:
+  const absl::Time before_ = paceline::world::MonotonicNow();
+  absl::Time connected_;
+  absl::Duration least_;
+  absl::Duration most_;
+  double all_ = 0;
+};
+
+nlohmann::json JsonOf(const paceline::Stats& stats, const Passed& passed) {
   const paceline::BlockedSeconds& blocked = stats.time.blocked;
-  return {{"passed", passed},           {"all", stats.time.all},          {"compute", stats.time.compute},
-          {"blocked", blocked.total()}, {"staleness", blocked.staleness}, {"network", blocked.network},
-          {"queue", blocked.queue},     {"apply", blocked.apply}};
+  return {{"least", passed.least()},       {"all", stats.time.all},      {"most", passed.most()},
+          {"compute", stats.time.compute}, {"blocked", blocked.total()}, {"staleness", blocked.staleness},
+          {"network", blocked.network},    {"queue", blocked.queue},     {"apply", blocked.apply}};
 }
 
 int Train(const Options& options) {
+  Passed passed;
   auto client = paceline::Client::Connect({.job = options.job,
                                            .client_name = absl::StrCat("worker ", options.rank),
                                            .workers = options.workers,
                                            .rank = options.rank,
                                            .cache_bytes_max = 0});
   if (!client.ok()) return Fail(client.status());
-  const absl::Time began = paceline::world::MonotonicNow();
+  passed.Connected();
   auto rows = (*client)->OpenOrCreate(
       "rows", paceline::Sparse{.dim = 4,
                                .rule = paceline::Add{},
@@ -66,18 +90,17 @@ int Train(const Options& options) {
   std::iota(keys.begin(), keys.end(), uint64_t{1});
   const std::vector<float> update(keys.size() * 4, 1);
   paceline::world::SplitMix64 random(options.rank + 1);
-  absl::Time ended = began;
   while (stop == 0) {
     const bool sometimes = options.sometimes_ms > 0 && random.Next() % 8 == 0;
     absl::SleepFor(absl::Milliseconds(sometimes ? options.sometimes_ms : options.compute_ms));
+    const absl::Time from = paceline::world::MonotonicNow();
     auto values = rows->Pull(keys);
-    ended = paceline::world::MonotonicNow();
     if (!values.ok()) return Fail(values.status());
     (void)rows->PushAsync(keys, update);
     if (absl::Status ticked = (*client)->Tick(); !ticked.ok()) return Fail(ticked);
+    passed.Called(from, (*client)->stats());
   }
-  // To the end of the last read: what the client knows of.
-  std::printf("%s\n", JsonOf((*client)->stats(), absl::ToDoubleSeconds(ended - began)).dump().c_str());
+  std::printf("%s\n", JsonOf((*client)->stats(), passed).dump().c_str());
   return 0;
 }
 
