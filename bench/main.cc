@@ -11,9 +11,11 @@
 #include "bench/filters.h"
 #include "bench/near.h"
 #include "bench/p3.h"
+#include "bench/peers/client_process.h"
 #include "bench/peers/machine_systems.h"
 #include "bench/peers/meters.h"
 #include "bench/peers/peers.h"
+#include "bench/peers/scale.h"
 #include "bench/replicas.h"
 #include "bench/restart.h"
 #include "bench/rules.h"
@@ -91,6 +93,8 @@ constexpr Workload kWorkloads[] = {
      paceline::bench::Priorities, /*own_cluster=*/true},
     {"peers", "this project beside ps-lite, Redis, raw TCP and memcpy, in turns; starts all of them",
      paceline::bench::peers::Peers, /*own_cluster=*/true, paceline::bench::peers::PrintPeers},
+    {"scale", "two shards beside one, and 2, 4 and 8 clients beside fewer, on this machine; starts them",
+     paceline::bench::peers::Scale, /*own_cluster=*/true},
 };
 
 int Fail(const std::string& message) {
@@ -160,12 +164,17 @@ int main(int argc, char** argv) {
       ->check(CLI::ExistingDirectory.description(""))
       ->type_name("DIR");
   bool check = false;
-  app.get_subcommand("peers")->add_flag("--check", check,
-                                        "exit with 3 if a goal is missed, or was not measured against");
+  for (const char* name : {"peers", "scale"}) {
+    app.get_subcommand(name)->add_flag("--check", check,
+                                       "exit with 3 if a goal is missed, or was not measured against");
+  }
   std::string limits_control;
   CLI::App* limits_server =
       app.add_subcommand("peers-limits", "")->group("");  // what peers starts: not for people
   limits_server->add_option("--control", limits_control)->required();
+  std::vector<std::string> client_arguments;
+  CLI::App* client_process = app.add_subcommand("peers-client", "")->group("");  // what scale starts
+  client_process->add_option("arguments", client_arguments)->required();
   paceline::bench::SoakCommands soak;
   soak.AddTo(app);
   app.require_subcommand(1);
@@ -176,6 +185,7 @@ int main(int argc, char** argv) {
   }
 
   if (!setting.plot.empty() && json.empty()) return Fail("--plot draws what --json FILE has: give both");
+  if (client_process->parsed()) return paceline::bench::peers::ServePeersClient(client_arguments);
   if (limits_server->parsed()) return paceline::bench::peers::ServePeersLimits(limits_control);
   if (paceline::bench::peers::HasRealTimePriority()) {
     std::fprintf(stderr,

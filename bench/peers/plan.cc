@@ -11,28 +11,15 @@ namespace {
 constexpr uint32_t kDenseDim = 64;
 constexpr size_t kKeysDrawn = 200'000;
 
-Data Dense(uint64_t megabytes) {
-  return {.name = absl::StrCat("dense ", megabytes, " MB"),
-          .rows = (megabytes << 20) / (kDenseDim * sizeof(float)),
-          .dim = kDenseDim,
-          .dense = true};
-}
-
-Data Rows(uint64_t rows, uint32_t dim) {
-  return {.name = absl::StrCat("rows of ", dim, dim == 1 ? " value" : " values"), .rows = rows, .dim = dim};
-}
-
 Stage MakeStage(const Data& data, const std::vector<size_t>& batches,
                 const std::vector<size_t>& outstanding) {
   Stage stage{.data = data, .works = {}};
   for (const size_t batch : batches) {
-    const std::vector<uint64_t> keys =
-        data.dense
-            ? std::vector<uint64_t>()
-            : DrawBatches(data.rows, batch, std::max<size_t>(20, std::min<size_t>(4096, kKeysDrawn / batch)));
+    Work work = MakeWork(data, batch, 1);
     for (const size_t window : outstanding) {
       if (batch == 1 && !data.dense && window > 1) continue;
-      stage.works.push_back({.batch = batch, .outstanding = window, .keys = keys, .in_file = {}});
+      work.outstanding = window;
+      stage.works.push_back(work);
     }
   }
   return stage;
@@ -44,6 +31,25 @@ Stage MakeDense(uint64_t megabytes, const std::vector<size_t>& outstanding) {
 }
 
 }  // namespace
+
+Data Dense(uint64_t megabytes) {
+  return {.name = absl::StrCat("dense ", megabytes, " MB"),
+          .rows = (megabytes << 20) / (kDenseDim * sizeof(float)),
+          .dim = kDenseDim,
+          .dense = true};
+}
+
+Data Rows(uint64_t rows, uint32_t dim) {
+  return {.name = absl::StrCat("rows of ", dim, dim == 1 ? " value" : " values"), .rows = rows, .dim = dim};
+}
+
+Work MakeWork(const Data& data, size_t batch, size_t outstanding, uint64_t draw) {
+  Work work{.batch = batch, .outstanding = outstanding, .keys = {}, .in_file = {}};
+  if (data.dense) return work;
+  const size_t batches = std::max<size_t>(20, std::min<size_t>(4096, kKeysDrawn / batch));
+  work.keys = DrawBatches(data.rows, batch, batches, draw);
+  return work;
+}
 
 Plan MakePlan(const Setting& setting) {
   if (setting.smallest) {
@@ -68,8 +74,8 @@ Plan MakePlan(const Setting& setting) {
   return plan;
 }
 
-std::vector<uint64_t> DrawBatches(uint64_t rows, size_t batch, size_t batches) {
-  world::SplitMix64 random(rows * 31 + batch);
+std::vector<uint64_t> DrawBatches(uint64_t rows, size_t batch, size_t batches, uint64_t draw) {
+  world::SplitMix64 random(rows * 31 + batch + (draw << 40));
   std::vector<uint64_t> all;
   all.reserve(batch * batches);
   std::vector<uint64_t> keys;

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,24 @@ constexpr size_t kTailBytes = 2048;
 
 absl::Status Failed(const std::string& what) {
   return absl::ErrnoToStatus(errno, absl::StrCat("peers: ", what));
+}
+
+absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("peers: '", path, "' is too long for a socket's name: set TMPDIR to a shorter folder"));
+  }
+  std::strcpy(address.sun_path, path.c_str());
+  return address;
+}
+
+absl::Status SendLine(int socket, const std::string& line) {
+  const std::string out = line + "\n";
+  return send(socket, out.data(), out.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(out.size())
+             ? absl::OkStatus()
+             : Failed("control: send");
 }
 
 }  // namespace
@@ -70,17 +89,11 @@ std::string Processes::EndOfLog(const std::string& name) const {
 }
 
 absl::StatusOr<std::unique_ptr<Control>> Control::Listen(const std::filesystem::path& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.native().size() >= sizeof(address.sun_path)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "peers: '", path.string(), "' is too long for a socket's name: set TMPDIR to a shorter folder"));
-  }
-  std::strcpy(address.sun_path, path.c_str());
+  ABSL_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path));
   std::unique_ptr<Control> control(new Control(path));
   control->listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (control->listener_ < 0 ||
-      bind(control->listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
+      bind(control->listener_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
       listen(control->listener_, 1) != 0) {
     return Failed(path.string());
   }
@@ -104,12 +117,13 @@ absl::Status Control::Accept(Processes& processes, absl::Duration timeout) {
   return socket_ < 0 ? Failed(path_.string()) : absl::OkStatus();
 }
 
+absl::Status Control::Send(const std::string& line) {
+  return SendLine(socket_, line);
+}
+
 absl::StatusOr<std::string> Control::Ask(Processes& processes, const std::string& line,
                                          absl::Duration timeout) {
-  const std::string out = line + "\n";
-  if (send(socket_, out.data(), out.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(out.size())) {
-    return Failed(path_.string());
-  }
+  ABSL_RETURN_IF_ERROR(Send(line));
   return ReadLine(processes, timeout);
 }
 
@@ -145,6 +159,36 @@ absl::Status Control::ReadNumbers(absl::Span<float> numbers) {
     left -= static_cast<size_t>(n);
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<ControlEnd> ControlEnd::Connect(const std::string& path) {
+  ABSL_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path));
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return Failed(path);
+  FILE* file = nullptr;
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) file = fdopen(fd, "r");
+  if (file != nullptr) return ControlEnd(file);
+  const absl::Status failed = Failed(path);
+  close(fd);
+  return failed;
+}
+
+ControlEnd::~ControlEnd() {
+  if (file_ != nullptr) (void)fclose(file_);
+}
+ControlEnd::ControlEnd(ControlEnd&& other) noexcept : file_(std::exchange(other.file_, nullptr)) {}
+
+absl::Status ControlEnd::Send(const std::string& line) const {
+  return SendLine(fileno(file_), line);
+}
+
+std::optional<std::string> ControlEnd::ReadLine() {
+  std::string line;
+  for (int c = 0; (c = getc(file_)) != EOF;) {
+    if (c == '\n') return line;
+    line.push_back(static_cast<char>(c));
+  }
+  return std::nullopt;
 }
 
 absl::StatusOr<int> FreePort() {

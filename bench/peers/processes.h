@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +51,7 @@ class Control {
   const std::filesystem::path& path() const { return path_; }
   // Waits for the process to connect.
   absl::Status Accept(Processes& processes, absl::Duration timeout);
+  absl::Status Send(const std::string& line);
   // Sends a line and waits for the answer's line.
   absl::StatusOr<std::string> Ask(Processes& processes, const std::string& line, absl::Duration timeout);
   absl::StatusOr<std::string> ReadLine(Processes& processes, absl::Duration timeout);
@@ -62,6 +65,23 @@ class Control {
   int listener_ = -1;
   int socket_ = -1;
   std::string read_;  // beyond the last line
+};
+
+// The process's end of a Control. For one thread.
+class ControlEnd {
+ public:
+  static absl::StatusOr<ControlEnd> Connect(const std::string& path);
+  ~ControlEnd();
+  ControlEnd(ControlEnd&& other) noexcept;
+  ControlEnd& operator=(ControlEnd&&) = delete;
+
+  absl::Status Send(const std::string& line) const;
+  // Waits for a line. nullopt: whoever gives orders has gone.
+  std::optional<std::string> ReadLine();
+
+ private:
+  explicit ControlEnd(FILE* file) : file_(file) {}
+  FILE* file_;
 };
 
 // A port on the loopback interface that nobody has, for programs that cannot choose one themselves. Somebody
