@@ -1,7 +1,6 @@
 #include "libs/table/ranged_pages.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 #include <vector>
 
@@ -26,14 +25,27 @@ size_t RangedPages::RowsOfBlock(uint64_t block) const {
   return std::min(rows_per_block_.by(), table_rows_ - block * rows_per_block_.by());
 }
 
+void RangedPages::NoSuchRow(uint64_t key) const {
+  Broken(absl::StrCat("key ", key, " of a table of ", table_rows_, " rows"));
+}
+
+RangedPage* RangedPages::Find(uint64_t key, BlockMap::Cursor& cursor) const {
+  if (key >= table_rows_) NoSuchRow(key);
+  return blocks_.Find(rows_per_block_(key), cursor);
+}
+
 RangedPage* RangedPages::Find(uint64_t key) const {
-  if (key >= table_rows_) Broken(absl::StrCat("key ", key, " of a table of ", table_rows_, " rows"));
-  const auto it = blocks_.find(rows_per_block_(key));
-  return it == blocks_.end() ? nullptr : it->second.get();
+  BlockMap::Cursor cursor;
+  return Find(key, cursor);
 }
 
 RangedPage* RangedPages::FindOrBear(uint64_t key) {
-  RangedPage* page = Find(key);
+  BlockMap::Cursor cursor;
+  return FindOrBear(key, cursor);
+}
+
+RangedPage* RangedPages::FindOrBear(uint64_t key, BlockMap::Cursor& cursor) {
+  RangedPage* page = Find(key, cursor);
   if (page != nullptr) return page;
   page = MakeBlock(rows_per_block_(key));
   for (size_t row = 0; row < page->rows(); ++row) {
@@ -47,7 +59,7 @@ RangedPage* RangedPages::MakeBlock(uint64_t block) {
   rows_ += page->rows();
   page_bytes_ += sizeof(RangedPage) + page->buffer_bytes();
   if (copy_ != nullptr) copy_->OnNewPage(*page);
-  return (blocks_[block] = std::move(page)).get();
+  return blocks_.Add(block, std::move(page));
 }
 
 size_t RangedPages::RowInBlock(uint64_t first, uint64_t count) const {
@@ -107,62 +119,84 @@ size_t RangedPages::FindValuesBy(FindBlock find, KeyView keys, Take take) const 
   return keys.size();
 }
 
-// A row is taken while the next ones are fetched: a core waits for a dozen cache misses at a time, and has
-// something to do meanwhile.
-template <class Value, class FindBlock, class Take>
-size_t RangedPages::FindRowsBy(FindBlock find, KeyView keys, Take take) const {
+// Rows are taken while the next ones are fetched: a core waits for a dozen cache misses at a time, and has
+// something to do meanwhile. The pages that these lie in are found and fetched before.
+template <class Value, class Enter, class Take>
+size_t RangedPages::FindRowsBy(Enter enter, KeyView keys, Take take) const {
   constexpr size_t kAhead = 32;
+  constexpr size_t kAtOnce = 8;
+  BlockMap::Cursor cursor;
+  RowRef places[2][kAhead];
   Value* rows[kAhead];
+  const auto find_places = [&](size_t begin) {
+    RowRef* const to = places[begin / kAhead % 2];
+    const size_t end = std::min(begin + kAhead, keys.size());
+    for (size_t i = begin; i < end; ++i) {
+      const uint64_t key = keys[i];
+      if (key >= table_rows_) NoSuchRow(key);
+      const uint64_t block = rows_per_block_(key);
+      RangedPage* const page = blocks_.Find(block, cursor);
+      if (page != nullptr) page->PrefetchPage();
+      to[i - begin] = {page, static_cast<uint32_t>(key - block * rows_per_block_.by())};
+    }
+  };
   size_t found = 0;
-  const auto take_one = [&](size_t i) { take(i, absl::Span<Value* const>(&rows[i % kAhead], 1)); };
-  (void)FindEach(find, keys, [&](size_t i, RangedPage* page, uint32_t row) {
-    if (page == nullptr) return false;
-    if (i >= kAhead) take_one(i - kAhead);
-    rows[i % kAhead] = page->Values(row);
-    Prefetch(rows[i % kAhead], shape_.dim * sizeof(float));
-    found = i + 1;
-    return true;
-  });
-  for (size_t i = found - std::min(found, kAhead); i < found; ++i) take_one(i);
+  size_t taken = 0;
+  const auto take_some = [&](size_t count) {
+    take(taken, absl::Span<Value* const>(&rows[taken % kAhead], count));
+    taken += count;
+  };
+  if (!keys.empty()) find_places(0);
+  for (; found < keys.size(); ++found) {
+    if (found % kAtOnce == 0) {
+      if (found % kAhead == 0 && found + kAhead < keys.size()) find_places(found + kAhead);
+      if (found - taken == kAhead) take_some(kAtOnce);
+    }
+    const RowRef place = places[found / kAhead % 2][found % kAhead];
+    if (place.page == nullptr || !enter(*place.page)) break;
+    rows[found % kAhead] = place.page->Values(place.row);
+    Prefetch(rows[found % kAhead], shape_.dim * sizeof(float));
+  }
+  while (taken < found) take_some(std::min(kAtOnce, found - taken));
   return found;
 }
 
 size_t RangedPages::FindValues(KeyView keys, TakeValues take) const {
-  const auto find = [this](uint64_t key) { return Find(key); };
-  return shape_.dim == 1 ? FindValuesBy<const float>(find, keys, take)
-                         : FindRowsBy<const float>(find, keys, take);
+  if (shape_.dim != 1) return FindRowsBy<const float>([](const Page&) { return true; }, keys, take);
+  BlockMap::Cursor cursor;
+  return FindValuesBy<const float>([&](uint64_t key) { return Find(key, cursor); }, keys, take);
 }
 
 size_t RangedPages::FindToUpdate(KeyView keys, Lsn version, TakeToUpdate take) {
   if (shape_.slots_per_value != 0) return 0;
-  const auto find = [this, version](uint64_t key) {
-    RangedPage* page = Find(key);
-    if (page == nullptr || page->CameWith(version)) return static_cast<RangedPage*>(nullptr);
-    page->Touch(version);
-    return page;
+  const auto enter = [version](Page& page) {
+    if (page.CameWith(version)) return false;
+    page.Touch(version);
+    return true;
   };
-  return shape_.dim == 1 ? FindValuesBy<float>(find, keys, take) : FindRowsBy<float>(find, keys, take);
+  if (shape_.dim != 1) return FindRowsBy<float>(enter, keys, take);
+  BlockMap::Cursor cursor;
+  const auto find = [&](uint64_t key) {
+    RangedPage* page = Find(key, cursor);
+    return page != nullptr && enter(*page) ? page : nullptr;
+  };
+  return FindValuesBy<float>(find, keys, take);
 }
 
 void RangedPages::Locate(KeyView keys, RowRef* refs) const {
-  LocateBy([this](uint64_t key) { return Find(key); }, keys, refs);
+  BlockMap::Cursor cursor;
+  LocateBy([&](uint64_t key) { return Find(key, cursor); }, keys, refs);
 }
 
 void RangedPages::LocateOrBear(KeyView keys, Lsn, RowRef* refs) {
-  LocateBy([this](uint64_t key) { return FindOrBear(key); }, keys, refs);
+  BlockMap::Cursor cursor;
+  LocateBy([&](uint64_t key) { return FindOrBear(key, cursor); }, keys, refs);
 }
 
-// Uses a heap: the visitor may want only the first few of many blocks.
 void RangedPages::ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)> visit) const {
-  std::vector<std::pair<uint64_t, const RangedPage*>> heap;
-  for (const auto& [block, page] : blocks_) {
-    if (page->range().start >= from) heap.emplace_back(block, page.get());
-  }
-  const auto later = std::greater<>();
-  for (std::make_heap(heap.begin(), heap.end(), later); !heap.empty(); heap.pop_back()) {
-    std::pop_heap(heap.begin(), heap.end(), later);
-    if (!visit(*heap.back().second)) return;
-  }
+  const uint64_t by = rows_per_block_.by();
+  blocks_.ForEach(from / by + (from % by == 0 ? 0 : 1),
+                  [visit](const RangedPage& page) { return visit(page); });
 }
 
 absl::Status RangedPages::Install(const PageView& image) {
@@ -190,17 +224,14 @@ absl::Status RangedPages::Install(const PageView& image) {
 }
 
 uint64_t RangedPages::bytes() const {
-  return page_bytes_ + blocks_.capacity() * sizeof(decltype(blocks_)::value_type);
+  return page_bytes_ + blocks_.bytes();
 }
 
 uint64_t RangedPages::NewBytesBound(size_t keys) const {
-  const uint64_t blocks =
-      std::min<uint64_t>(keys, (table_rows_ - 1) / rows_per_block_.by() + 1 - blocks_.size());
-  if (blocks == 0) return 0;
-  // A hash map grows to less than four slots for each entry, or to a few.
-  const uint64_t slots = std::max<uint64_t>(4 * (blocks_.size() + blocks) + 16, blocks_.capacity());
+  const uint64_t all = (table_rows_ - 1) / rows_per_block_.by() + 1;
+  const uint64_t blocks = std::min<uint64_t>(keys, all - blocks_.size());
   return blocks * (sizeof(RangedPage) + RangedPage::BufferBytes(shape_, rows_per_block_.by())) +
-         (slots - blocks_.capacity()) * sizeof(decltype(blocks_)::value_type);
+         blocks_.NewBytesBound(blocks, all);
 }
 
 uint64_t RangedPages::NewBytesBound(KeyView keys) const {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "absl/container/flat_hash_map.h"
 #include "libs/base/divider.h"
+#include "libs/table/block_map.h"
 #include "libs/table/page_map.h"
 #include "libs/table/ranged_page.h"
 
@@ -36,18 +36,22 @@ class RangedPages final : public PageMap {
   absl::Status Install(const PageView& image) override;
 
  private:
+  [[noreturn]] void NoSuchRow(uint64_t key) const;
+  // Those above, near the look-up before.
+  RangedPage* Find(uint64_t key, BlockMap::Cursor& cursor) const;
+  RangedPage* FindOrBear(uint64_t key, BlockMap::Cursor& cursor);
   size_t RowsOfBlock(uint64_t block) const;
   RangedPage* MakeBlock(uint64_t block);
   // Calls visit(i, page, row) for each key, with the page that find(key) returned for one of its block; stops
   // at a false.
   template <class FindBlock, class Visit>
   bool FindEach(FindBlock find, KeyView keys, Visit visit) const;
-  // FindValues by the pages that find(key) returns; nullptr: the row is not there. The first is for rows of
-  // one value, the second for wider ones.
+  // FindValues of rows of one value, by the pages that find(key) returns; nullptr: the row is not there.
   template <class Value, class FindBlock, class Take>
   size_t FindValuesBy(FindBlock find, KeyView keys, Take take) const;
-  template <class Value, class FindBlock, class Take>
-  size_t FindRowsBy(FindBlock find, KeyView keys, Take take) const;
+  // The same of wider ones; stops at a row whose page enter(page) refuses.
+  template <class Value, class Enter, class Take>
+  size_t FindRowsBy(Enter enter, KeyView keys, Take take) const;
   template <class FindBlock>
   void LocateBy(FindBlock find, KeyView keys, RowRef* refs) const;
 
@@ -55,7 +59,7 @@ class RangedPages final : public PageMap {
   uint64_t table_rows_;
   Divider rows_per_block_;
   RowInit init_row_;
-  absl::flat_hash_map<uint64_t, std::unique_ptr<RangedPage>> blocks_;  // by block number
+  BlockMap blocks_;
   uint64_t rows_ = 0;
   uint64_t page_bytes_ = 0;
 };

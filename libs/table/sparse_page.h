@@ -64,9 +64,8 @@ class SparsePage : public Page {
     }
     return kNoRow;
   }
-  // The same in steps, for batches: each step uses memory that the step before prefetched. They are inlined
-  // at any price: GCC takes a call that does nothing but prefetch for one that does nothing. Of narrow rows:
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchPage() const { __builtin_prefetch(&version_); }
+  // The same in steps, for batches: each step uses memory that the step before prefetched. Of narrow rows,
+  // after PrefetchPage:
   ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchNarrow(uint64_t hash) const {
     __builtin_prefetch(values_ + FirstBucket(hash) * kBucketFloats);
   }
@@ -105,6 +104,11 @@ class SparsePage : public Page {
       if (floats > kLineFloats) __builtin_prefetch(Values(row) + kLineFloats);
     }
     return row;
+  }
+  // What PrefetchRow has left of a row's values, up to eight cache lines.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchRest(const float* values) const {
+    const size_t end = std::min<size_t>(slot_stride_, 8 * kLineFloats);
+    for (size_t at = 2 * kLineFloats; at < end; at += kLineFloats) __builtin_prefetch(values + at);
   }
   uint32_t Find(uint64_t key, uint64_t hash, uint32_t likely) const {
     return likely == kNoRow || keys_[likely] == key ? likely : Find(key, hash);

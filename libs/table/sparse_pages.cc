@@ -90,8 +90,70 @@ size_t SparsePages::FindEachNarrow(KeyView keys, Visit visit, Take take) const {
   }
 }
 
+// Four steps, each on keys whose memory the step before has begun to fetch some keys ago: the page, its
+// index, the row and its key, and the row itself.
+template <class Value, class Enter, class Take>
+size_t SparsePages::FindRows(KeyView keys, Enter enter, Take take) const {
+  constexpr size_t kGroup = 16;
+  constexpr size_t kSteps = 4;
+  struct Group {
+    uint64_t hashes[kGroup];
+    SparsePage* pages[kGroup];
+    uint32_t candidates[kGroup];
+  };
+  Group groups[kSteps];
+  Value* rows[2][kGroup];
+  size_t found = 0;
+  size_t taken = 0;
+  const auto take_rest = [&] {
+    if (taken < found) take(taken, absl::Span<Value* const>(rows[taken / kGroup % 2], found - taken));
+    taken = found;
+  };
+  const size_t count = (keys.size() + kGroup - 1) / kGroup;
+  const auto size_of = [&](size_t group) {
+    return group < count ? std::min(kGroup, keys.size() - group * kGroup) : 0;
+  };
+  // Rounds of all steps; the last groups pass the later steps alone. Group numbers wrap where there is none.
+  for (size_t round = 0; round < count + kSteps - 1; ++round) {
+    Group& first = groups[round % kSteps];
+    Group& second = groups[(round - 1) % kSteps];
+    Group& third = groups[(round - 2) % kSteps];
+    Group& last = groups[(round - 3) % kSteps];
+    const size_t sizes[kSteps] = {size_of(round), size_of(round - 1), size_of(round - 2), size_of(round - 3)};
+    if (sizes[0] > 0) {
+      ring::MixAll(seed_, keys.subview(round * kGroup, sizes[0]).data(), sizes[0], first.hashes);
+    }
+    const size_t begin = (round - 3) * kGroup;
+    for (size_t j = 0; j < kGroup; ++j) {
+      if (j < sizes[0]) {
+        first.pages[j] = PageOf(first.hashes[j]);
+        first.pages[j]->PrefetchPage();
+      }
+      if (j < sizes[1]) second.pages[j]->PrefetchIndex(second.hashes[j]);
+      if (j < sizes[2]) third.candidates[j] = third.pages[j]->PrefetchRow(third.hashes[j], true);
+      if (j >= sizes[3]) continue;
+      SparsePage& page = *last.pages[j];
+      const uint32_t row = page.Find(keys[begin + j], last.hashes[j], last.candidates[j]);
+      if (row == SparsePage::kNoRow || !enter(page)) {
+        take_rest();
+        return found;
+      }
+      rows[begin / kGroup % 2][j] = page.Values(row);
+      page.PrefetchRest(rows[begin / kGroup % 2][j]);
+    }
+    take_rest();
+    found += sizes[3];
+  }
+  take_rest();
+  return found;
+}
+
 size_t SparsePages::FindValues(KeyView keys, TakeValues take) const {
-  if (shape_.dim != 1 || !SparsePage::Narrow(shape_)) return 0;
+  if (!SparsePage::Narrow(shape_)) {
+    return FindRows<const float>(
+        keys, [](const SparsePage&) { return true; }, take);
+  }
+  if (shape_.dim != 1) return 0;
   const float* rows[kLanes];
   return FindEachNarrow(
       keys,
@@ -106,7 +168,18 @@ size_t SparsePages::FindValues(KeyView keys, TakeValues take) const {
 }
 
 size_t SparsePages::FindToUpdate(KeyView keys, Lsn version, TakeToUpdate take) {
-  if (shape_.dim != 1 || !SparsePage::Narrow(shape_)) return 0;
+  if (!SparsePage::Narrow(shape_)) {
+    if (shape_.slots_per_value != 0) return 0;
+    return FindRows<float>(
+        keys,
+        [version](SparsePage& page) {
+          if (page.CameWith(version)) return false;
+          page.Touch(version);
+          return true;
+        },
+        take);
+  }
+  if (shape_.dim != 1) return 0;
   float* rows[kLanes];
   return FindEachNarrow(
       keys,

@@ -47,6 +47,10 @@ class SparsePages final : public PageMap {
   // The same for the stride of these rows. REQUIRES: they are narrow.
   template <class Visit, class Take>
   size_t FindEachNarrow(KeyView keys, Visit visit, Take take) const;
+  // Of rows that are not narrow: calls take(i, rows) for some keys at a time, rows[j] being the values of
+  // keys[i + j], until a row is missing or enter(page) refuses its page; returns the number of keys taken.
+  template <class Value, class Enter, class Take>
+  size_t FindRows(KeyView keys, Enter enter, Take take) const;
   // Pages some of whose rows have got other numbers, or lie in another page now.
   using Renumbered = absl::flat_hash_set<const Page*>;
   // Sets refs[i] for the keys whose ref has no page yet. Refs to the pages in the result do not hold any

@@ -16,6 +16,7 @@ namespace paceline::table {
 namespace {
 
 using RowRefs = absl::FixedArray<RowRef, 64>;
+constexpr size_t kCacheLineBytes = 64;
 
 // Writes the initial values of a row to an address that may be unaligned.
 void FillPacked(const Schema& schema, uint64_t key, std::byte* out) {
@@ -42,6 +43,16 @@ void CopyRows(const Schema& schema, KeyView keys, const RowRefs& refs, size_t ro
     } else {
       std::memcpy(to, find(refs[i]), row_bytes);
     }
+  }
+}
+
+// The same of rows that were found one behind the other.
+template <size_t kRowBytes>
+void CopyFound(absl::Span<const float* const> rows, size_t row_bytes, std::byte* to) {
+  if (kRowBytes != 0) row_bytes = kRowBytes;
+  for (const float* row : rows) {
+    std::memcpy(to, row, row_bytes);
+    to += row_bytes;
   }
 }
 
@@ -139,16 +150,12 @@ void TableStore::Read(KeyView keys, void* out) const {
 }
 
 size_t TableStore::ReadAtOnce(KeyView keys, std::byte* out) const {
-  if (schema_.dim == 1) {
-    return pages_->FindValues(keys, [out](size_t i, absl::Span<const float* const> rows) {
-      for (size_t j = 0; j < rows.size(); ++j) {
-        std::memcpy(out + (i + j) * sizeof(float), rows[j], sizeof(float));
-      }
-    });
-  }
   const size_t row_bytes = schema_.dim * sizeof(float);
-  return pages_->FindValues(keys, [out, row_bytes](size_t i, absl::Span<const float* const> rows) {
-    for (const float* row : rows) std::memcpy(out + i++ * row_bytes, row, row_bytes);
+  const auto copy = row_bytes == sizeof(float)     ? CopyFound<sizeof(float)>
+                    : row_bytes == kCacheLineBytes ? CopyFound<kCacheLineBytes>
+                                                   : CopyFound<0>;
+  return pages_->FindValues(keys, [&](size_t i, absl::Span<const float* const> rows) {
+    copy(rows, row_bytes, out + i * row_bytes);
   });
 }
 
