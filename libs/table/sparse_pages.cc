@@ -94,7 +94,7 @@ size_t SparsePages::FindEachNarrow(KeyView keys, Visit visit, Take take) const {
 // index, the row and its key, and the row itself.
 template <class Value, class Enter, class Take>
 size_t SparsePages::FindRows(KeyView keys, Enter enter, Take take) const {
-  constexpr size_t kGroup = 16;
+  constexpr size_t kGroup = 8;
   constexpr size_t kSteps = 4;
   struct Group {
     uint64_t hashes[kGroup];
