@@ -168,6 +168,7 @@ bool Loop::Round(world::Soon& soon) {
     some = true;
   }
   idle_ = !some;
+  if (idle_) soon.Idle();
   return some;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/base/attributes.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "libs/table/ranged_page.h"
@@ -28,7 +29,7 @@ class BlockMap {
   };
 
   // nullptr: there is none.
-  RangedPage* Find(uint64_t block, Cursor& cursor) const {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE RangedPage* Find(uint64_t block, Cursor& cursor) const {
     const uint64_t number = block / kChunk;
     if (number != cursor.number_ || cursor.chunk_ == nullptr) {
       const auto it = chunks_.find(number);

@@ -70,5 +70,21 @@ TEST(SoonTest, ItsEndKicksTheRest) {
   EXPECT_EQ(stream->kicks, 2) << "at once again";
 }
 
+TEST(SoonTest, AThreadIsPressedByFramesWithoutAPause) {
+  Soon::Frame();
+  Soon::Frame();
+  EXPECT_FALSE(Soon::Pressed()) << "it has no Soon";
+  Soon soon;
+  EXPECT_FALSE(Soon::Pressed());
+  Soon::Frame();
+  EXPECT_FALSE(Soon::Pressed()) << "that is the present one";
+  Soon::Frame();
+  EXPECT_TRUE(Soon::Pressed());
+  soon.Idle();
+  EXPECT_FALSE(Soon::Pressed());
+  Soon::Frame();
+  EXPECT_FALSE(Soon::Pressed());
+}
+
 }  // namespace
 }  // namespace paceline::world

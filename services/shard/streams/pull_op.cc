@@ -10,10 +10,17 @@
 #include "libs/clock/consistency.h"
 #include "libs/log/keys.h"
 #include "libs/wire/partial.h"
+#include "libs/world/soon.h"
 #include "services/shard/streams/fetch_ahead.h"
 #include "services/shard/streams/stream_filters.h"
 
 namespace paceline::shard {
+namespace {
+
+// Of keys and values: half of it takes much longer than to wake the helper.
+constexpr uint64_t kSharedIfPressed = uint64_t{384} << 10;
+
+}  // namespace
 
 PullOp::PullOp(std::shared_ptr<PullReplies> replies, Context& context, wire::Frame<v1::PullRequest> request,
                Caller caller)
@@ -165,6 +172,9 @@ void PullOp::HandOut() {
   const auto segment_of = [this](size_t part) { return slices_[part].segment; };
   uint64_t bytes = 0;
   for (const Slice& slice : slices_) bytes += slice.keys.size() + BytesOf(slice);
+  // Who pulls does as much for a row as the shard does: a client with several small pulls under way would
+  // have to share its core with the helper, or is itself what they wait for. A push costs its client less.
+  if (bytes < kSharedIfPressed && world::Soon::Pressed()) bytes = 0;
   context_.Deal(
       std::views::iota(size_t{0}, slices_.size()), segment_of,
       [self = shared_from_this()](const std::vector<size_t>& mine) {
