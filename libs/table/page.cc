@@ -57,19 +57,6 @@ std::vector<KeyedRow> ByKey(const std::vector<KeyedRow>& rows) {
 
 }  // namespace
 
-void Page::Release::operator()(std::byte* bytes) const {
-  PageMemory* const memory = PageMemoryInUse();
-  if (memory != nullptr && memory->Free(bytes)) return;
-  ::operator delete[](bytes, std::align_val_t{kAlignment});
-}
-
-Page::Buffer Page::Allocate(size_t bytes) {
-  PageMemory* const memory = PageMemoryInUse();
-  std::byte* const buffer = memory == nullptr ? nullptr : memory->Allocate(bytes);
-  if (buffer != nullptr) return Buffer(buffer);
-  return Buffer(static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{kAlignment})));
-}
-
 void Page::CopyRow(size_t row, float* packed) const {
   if (slot_stride_ == shape_.dim) {  // the layout is already the packed one
     std::memcpy(packed, Values(row), shape_.bytes());

@@ -9,6 +9,7 @@
 #include "absl/base/attributes.h"
 #include "libs/base/ids.h"
 #include "libs/table/bucket_match.h"
+#include "libs/table/page_memory.h"
 #include "libs/table/schema.h"
 #include "libs/table/views.h"
 
@@ -134,12 +135,7 @@ class Page {
 
  protected:
   // Alignment in bytes of the first row: a cache line.
-  static constexpr size_t kAlignment = 64;
-  struct Release {
-    void operator()(std::byte* bytes) const;
-  };
-  using Buffer = std::unique_ptr<std::byte[], Release>;
-  static Buffer Allocate(size_t bytes);
+  static constexpr size_t kAlignment = kPageAlignment;
 
   Page(RowShape shape, PageRange range) : shape_(shape), range_(range) {}
   ~Page() = default;
@@ -160,7 +156,7 @@ class Page {
 
   RowShape shape_;
   PageRange range_;
-  Buffer buffer_;  // owns the memory that the pointers below point into
+  PageBuffer buffer_;  // owns the memory that the pointers below point into
   size_t buffer_bytes_ = 0;
   size_t rows_ = 0;
   // From here on all that an update of existing rows touches: with the index of SparsePage it fills one cache

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace paceline::table {
 
@@ -24,6 +25,15 @@ class PageMemory {
 // seen of them.
 void UsePageMemory(PageMemory* memory);
 PageMemory* PageMemoryInUse();
+
+// A buffer from the memory in use, or else from the heap; aligned to a cache line.
+inline constexpr size_t kPageAlignment = 64;
+struct ReleasePageBuffer {
+  void operator()(std::byte* bytes) const;
+};
+using PageBuffer = std::unique_ptr<std::byte[], ReleasePageBuffer>;
+PageBuffer AllocatePageBuffer(size_t bytes);
+
 // Of the memory in use.
 inline uint64_t SparePageBytes() {
   const PageMemory* const memory = PageMemoryInUse();

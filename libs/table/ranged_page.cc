@@ -14,7 +14,7 @@ RangedPage::RangedPage(RowShape shape, uint64_t first, size_t rows) : Page(shape
   row_stride_ = shape.dim;
   slot_stride_ = static_cast<uint32_t>(rows * shape.dim);
   buffer_bytes_ = BufferBytes(shape, rows);
-  buffer_ = Allocate(buffer_bytes_);
+  buffer_ = AllocatePageBuffer(buffer_bytes_);
   marks_ = reinterpret_cast<uint64_t*>(buffer_.get());
   std::memset(marks_, 0, MarkBytes(rows));
   values_ = reinterpret_cast<float*>(buffer_.get() + buffer_bytes_ - rows * shape.bytes());

@@ -142,7 +142,7 @@ void SparsePage::ReallocateNarrow(size_t capacity, const Keeps& keeps) {
   std::swap(old.rows_, rows_);
 
   const NarrowLayout layout(shape_, capacity, RowsPerBucket(shape_));
-  buffer_ = Allocate(layout.end);
+  buffer_ = AllocatePageBuffer(layout.end);
   buffer_bytes_ = layout.end;
   std::byte* const base = buffer_.get();
   std::memset(base, 0xff, layout.free_key);  // kFreeKey everywhere
@@ -172,7 +172,7 @@ size_t SparsePage::GrownCapacity(size_t rows) const {
 void SparsePage::Reallocate(size_t capacity) {
   if (in_buckets_) return ReallocateNarrow(capacity, [](uint64_t) { return true; });
   const Layout layout(shape_, capacity);
-  Buffer buffer = Allocate(layout.end);
+  PageBuffer buffer = AllocatePageBuffer(layout.end);
   std::byte* base = buffer.get();
   if (rows_ > 0) {
     std::memcpy(base, values_, rows_ * shape_.bytes());

@@ -23,14 +23,14 @@ SparsePages::SparsePages(TableId table, const Schema& schema, int ring_bits)
       ring_bits_(ring_bits),
       seed_(ring::Mix64(table.v)),
       init_row_(schema),
-      directory_(&pages_.emplace_back(shape_, seed_, PageRange{})) {}
+      directory_(&pages_.Add(shape_, seed_, PageRange{})) {}
 
 uint64_t SparsePages::HashOf(uint64_t key) const {
   return ring::Mix64(key + seed_);
 }
 
 uint64_t SparsePages::bytes() const {
-  return buffer_bytes_ + pages_.size() * sizeof(SparsePage) + directory_.bytes();
+  return buffer_bytes_ + pages_.bytes() + directory_.bytes();
 }
 
 void SparsePages::ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)> visit) const {
@@ -295,7 +295,7 @@ void SparsePages::Split(SparsePage* page) {
                         " keys that share all ", page->range().depth,
                         " bits of it: they are not of one segment"));
   }
-  SparsePage& upper = pages_.emplace_back(shape_, seed_, PageRange{});
+  SparsePage& upper = pages_.Add(shape_, seed_, PageRange{});
   if (copy_ != nullptr) copy_->BeforeSplit(*page, upper);
   Account(*page, [&] { Account(upper, [&] { page->Split(ring_bits_, upper); }); });
   directory_.Replace(page, &upper, pages_with_rows_);
@@ -370,7 +370,7 @@ uint64_t SparsePages::SplitsBound(uint64_t births, uint64_t rows) const {
 
 uint64_t SparsePages::SplitBytesBound(uint64_t births, uint64_t splits) const {
   if (splits == 0) return 0;
-  return splits * sizeof(SparsePage) + directory_.BytesBound(pages_with_rows_ + births, splits) -
+  return pages_.NewBytes(splits) + directory_.BytesBound(pages_with_rows_ + births, splits) -
          directory_.bytes();
 }
 

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -10,6 +9,7 @@
 #include "libs/table/directory.h"
 #include "libs/table/page_map.h"
 #include "libs/table/sparse_page.h"
+#include "libs/table/sparse_page_pool.h"
 
 namespace paceline::table {
 
@@ -80,7 +80,7 @@ class SparsePages final : public PageMap {
   int ring_bits_;
   uint64_t seed_;  // Mix64(table)
   RowInit init_row_;
-  std::deque<SparsePage> pages_;  // in order of creation; never removed
+  SparsePagePool pages_;
   Directory directory_;
   uint64_t rows_ = 0;
   uint64_t buffer_bytes_ = 0;

@@ -1,6 +1,7 @@
 // Pages on their way between stores: snapshots, recovery, movement.
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -140,6 +141,34 @@ TEST_P(InstallTest, UpdatesAPageCameWithAreNotAppliedAgain) {
   float value;
   to.Read(keys, &value);
   EXPECT_EQ(value, 8);
+}
+
+// Some pages of a batch came with it, amid others that did not.
+TEST_P(InstallTest, ABatchSkipsThePagesThatCameWithIt) {
+  for (const uint32_t dim : {1u, 3u, 16u, 40u}) {
+    const uint64_t rows = 200'000 / dim;
+    const Schema schema = {.kind = GetParam(), .dim = dim, .rows = GetParam() == Kind::kRanged ? rows : 0};
+    std::vector<uint64_t> keys(rows);
+    std::iota(keys.begin(), keys.end(), uint64_t{0});
+    const std::vector<float> ones(rows * dim, 1);
+    TableStore from(kTable, schema, 0);
+    TableStore to(kTable, schema, 0);
+    from.Update(keys, ones, Lsn(1));
+    to.Update(keys, ones, Lsn(1));
+    from.Update(keys, ones, Lsn(2));
+    const std::vector<PageImage> images = ImagesOf(from);
+    ASSERT_GT(images.size(), 10);
+    for (size_t i = 1; i < images.size(); i += 3) ASSERT_THAT(to.Install(images[i]), IsOk());
+    for (size_t begin = 0; begin < rows; begin += 777) {
+      const size_t count = std::min<size_t>(777, rows - begin);
+      to.Update(KeyView(keys).subview(begin, count), ValueView(ones).subview(begin * dim, count * dim),
+                Lsn(2));
+    }
+    std::vector<float> out(rows * dim);
+    to.Read(keys, out.data());
+    EXPECT_THAT(out, ::testing::Each(2.0f)) << dim;
+    EXPECT_EQ(to.Hash(), from.Hash()) << dim;
+  }
 }
 
 TEST(InstallSparseTest, AnOlderRecordGivesNoBirthInAPage) {

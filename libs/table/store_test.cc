@@ -153,7 +153,7 @@ std::string NameOfWays(const ::testing::TestParamInfo<StoreWaysTest::ParamType>&
 INSTANTIATE_TEST_SUITE_P(All, StoreWaysTest,
                          ::testing::Combine(::testing::ValuesIn(AllRules()),
                                             ::testing::Values(Kind::kSparse, Kind::kRanged),
-                                            ::testing::Values(1u, 3u, 40u)),
+                                            ::testing::Values(1u, 3u, 16u, 40u)),
                          NameOfWays);
 
 TEST_P(StoreWaysTest, AllWaysEqualTheReference) {
