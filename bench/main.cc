@@ -15,7 +15,7 @@
 #include "bench/peers/machine_systems.h"
 #include "bench/peers/meters.h"
 #include "bench/peers/peers.h"
-#include "bench/peers/scale.h"
+#include "bench/peers/several.h"
 #include "bench/replicas.h"
 #include "bench/restart.h"
 #include "bench/rules.h"
@@ -93,8 +93,8 @@ constexpr Workload kWorkloads[] = {
      paceline::bench::Priorities, /*own_cluster=*/true},
     {"peers", "this project beside ps-lite, Redis, raw TCP and memcpy, in turns; starts all of them",
      paceline::bench::peers::Peers, /*own_cluster=*/true, paceline::bench::peers::PrintPeers},
-    {"scale", "two shards beside one, and 2, 4 and 8 clients beside fewer, on this machine; starts them",
-     paceline::bench::peers::Scale, /*own_cluster=*/true},
+    {"several", "two shards beside one, and 2, 4 and 8 clients beside fewer, on this machine; starts them",
+     paceline::bench::peers::Several, /*own_cluster=*/true},
 };
 
 int Fail(const std::string& message) {
@@ -122,8 +122,9 @@ int main(int argc, char** argv) {
       ->envname("PACELINE_SOCKET_DIR");
   app.add_option("--record", setting.record,
                  "write the client's history to this file, for `paceline verify`");
-  app.add_flag("--quick", setting.quick,
-               "fewer rounds, and of peers less work: a minute at most; consistency: in eight minutes");
+  app.add_flag(
+      "--quick", setting.quick,
+      "fewer rounds, and of peers and several less work: a minute at most; consistency: in eight minutes");
   app.add_flag("--smallest", setting.smallest, "only show that it runs: the figures mean nothing");
   for (const Workload& workload : kWorkloads) app.add_subcommand(workload.name, workload.what);
   app.get_subcommand("lr")
@@ -164,7 +165,7 @@ int main(int argc, char** argv) {
       ->check(CLI::ExistingDirectory.description(""))
       ->type_name("DIR");
   bool check = false;
-  for (const char* name : {"peers", "scale"}) {
+  for (const char* name : {"peers", "several"}) {
     app.get_subcommand(name)->add_flag("--check", check,
                                        "exit with 3 if a goal is missed, or was not measured against");
   }
@@ -173,7 +174,7 @@ int main(int argc, char** argv) {
       app.add_subcommand("peers-limits", "")->group("");  // what peers starts: not for people
   limits_server->add_option("--control", limits_control)->required();
   std::vector<std::string> client_arguments;
-  CLI::App* client_process = app.add_subcommand("peers-client", "")->group("");  // what scale starts
+  CLI::App* client_process = app.add_subcommand("peers-client", "")->group("");  // what several starts
   client_process->add_option("arguments", client_arguments)->required();
   paceline::bench::SoakCommands soak;
   soak.AddTo(app);

@@ -85,6 +85,9 @@ absl::Status Serve(const std::vector<std::string>& arguments) {
   }
   data.dense = dense != 0;
   const Kind kind = arguments[3] == NameOf(Kind::kRanged) ? Kind::kRanged : Kind::kSparse;
+  if (arguments[3] != NameOf(kind)) {
+    return absl::InvalidArgumentError(absl::StrCat("TABLE '", arguments[3], "': expected ranged or sparse"));
+  }
   ABSL_ASSIGN_OR_RETURN(ControlEnd control, ControlEnd::Connect(arguments[0]));
   ABSL_ASSIGN_OR_RETURN(const auto client, PacelineClient::Connect(arguments[2], "", data, kind));
   Server server(data, draw, *client);

@@ -17,6 +17,11 @@ constexpr uint64_t kBatch = 10'000;  // of touching and checking
 class Window {
  public:
   Window(size_t outstanding, Turn& turn) : outstanding_(outstanding), turn_(turn) {}
+  // After an error others are still under way, and write to memory that is used again.
+  ~Window() {
+    for (Request& request : requests_) request.future.Get().IgnoreError();
+  }
+  Window(const Window&) = delete;
 
   // Room for one more.
   absl::Status Await() { return requests_.size() < outstanding_ ? absl::OkStatus() : AwaitOldest(); }

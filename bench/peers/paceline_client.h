@@ -43,10 +43,10 @@ class PacelineClient {
   absl::Status ForEachBatch(const Visit& visit);
 
   const Data data_;
-  std::unique_ptr<Client> client_;
-  std::optional<Table> table_;        // goes before its client
   std::vector<float> ones_, pulled_;  // of a request
-  std::vector<float> ahead_;          // pulled by several
+  std::vector<float> ahead_;          // pulled by several; a client that ends still writes to it
+  std::unique_ptr<Client> client_;
+  std::optional<Table> table_;
 };
 
 }  // namespace paceline::bench::peers

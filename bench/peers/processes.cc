@@ -43,7 +43,7 @@ absl::Status SendLine(int socket, const std::string& line) {
   const std::string out = line + "\n";
   return send(socket, out.data(), out.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(out.size())
              ? absl::OkStatus()
-             : Failed("control: send");
+             : Failed("send");
 }
 
 }  // namespace
@@ -118,7 +118,8 @@ absl::Status Control::Accept(Processes& processes, absl::Duration timeout) {
 }
 
 absl::Status Control::Send(const std::string& line) {
-  return SendLine(socket_, line);
+  const absl::Status sent = SendLine(socket_, line);
+  return sent.ok() ? sent : absl::Status(sent.code(), absl::StrCat(path_.string(), ": ", sent.message()));
 }
 
 absl::StatusOr<std::string> Control::Ask(Processes& processes, const std::string& line,

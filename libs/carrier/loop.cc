@@ -168,7 +168,7 @@ bool Loop::Round(world::Soon& soon) {
     some = true;
   }
   idle_ = !some;
-  if (idle_) soon.Idle();
+  if (idle_) soon.OnPause();
   return some;
 }
 

@@ -267,7 +267,6 @@ bool Stream::ReadOne() {
     case Pipe::Got::kPiece:
       return true;
     case Pipe::Got::kFrame:
-      world::Soon::Frame();
       handler_->OnFrame(std::move(frame));
       return true;
     case Pipe::Got::kEnd: {

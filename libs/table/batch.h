@@ -18,6 +18,15 @@ namespace paceline::table {
 // caller knows that no row occurs twice, so the search for repeats is skipped.
 std::vector<uint32_t> TouchAndFindRepeats(absl::Span<RowRef> refs, Lsn version, bool distinct);
 
+// enter(page): false if the page came with the update of `version`; otherwise it notes that in the page.
+inline auto EnterFor(Lsn version) {
+  return [version](Page& page) {
+    if (page.CameWith(version)) return false;
+    page.Touch(version);
+    return true;
+  };
+}
+
 // True if each key is larger than the one before, as in most batches: then all keys are distinct.
 inline bool Ascending(KeyView keys) {
   uint32_t descents = 0;

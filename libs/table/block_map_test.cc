@@ -24,34 +24,42 @@ std::vector<uint64_t> BlocksFrom(const BlockMap& map, uint64_t from, size_t most
 }
 
 TEST(BlockMapTest, IsAMap) {
-  world::SplitMix64 random(5);
-  BlockMap map;
-  std::map<uint64_t, RangedPage*> expected;
-  for (int i = 0; i < 2'000; ++i) {
-    // Neighbours, and blocks as far away as there are numbers.
-    const uint64_t block = random.Next() >> (random.Next() % 2 == 0 ? 54 : random.Next() % 64);
-    if (expected.contains(block)) continue;
-    const uint64_t bound = map.bytes() + map.NewBytesBound(1, ~uint64_t{0} >> 1);
-    expected[block] = map.Add(block, PageOf(block));
-    EXPECT_LE(map.bytes(), bound);
+  for (const int ring_bits : {0, 1, 6, 16, 32}) {
+    world::SplitMix64 random(5);
+    BlockMap map(ring_bits);
+    std::map<uint64_t, RangedPage*> expected;
+    for (int i = 0; i < 2'000; ++i) {
+      // Those of one segment: neighbours, and blocks as far away as there are numbers.
+      const int bits = ring_bits + static_cast<int>(random.Next() % 2 == 0 ? 10 : random.Next() % 30);
+      const uint64_t block = ((random.Next() >> (64 - bits - 1)) >> ring_bits << ring_bits) + (ring_bits > 0);
+      if (expected.contains(block)) continue;
+      const uint64_t bound = map.bytes() + map.NewBytesBound(1);
+      expected[block] = map.Add(block, PageOf(block));
+      ASSERT_LE(map.bytes(), bound);
+    }
+    EXPECT_EQ(map.size(), expected.size());
+    BlockMap::Cursor cursor;
+    const uint64_t next = uint64_t{1} << ring_bits;
+    std::vector<uint64_t> all;
+    for (const auto& [block, page] : expected) {
+      all.push_back(block);
+      EXPECT_EQ(map.Find(block, cursor), page);
+      EXPECT_EQ(map.Find(block + next, cursor),
+                expected.contains(block + next) ? expected[block + next] : nullptr);
+      if (ring_bits > 0) {
+        EXPECT_EQ(map.Find(block + 1, cursor), nullptr) << "of another segment";
+      }
+    }
+    EXPECT_EQ(BlocksFrom(map, 0), all);
+    const uint64_t middle = all[all.size() / 2];
+    EXPECT_EQ(BlocksFrom(map, middle).front(), middle);
+    EXPECT_EQ(BlocksFrom(map, middle + 1).front(), all[all.size() / 2 + 1]);
+    EXPECT_EQ(BlocksFrom(map, 0, 3).size(), 3);
   }
-  EXPECT_EQ(map.size(), expected.size());
-  BlockMap::Cursor cursor;
-  for (const auto& [block, page] : expected) {
-    EXPECT_EQ(map.Find(block, cursor), page);
-    EXPECT_EQ(map.Find(block + 1, cursor), expected.contains(block + 1) ? expected[block + 1] : nullptr);
-  }
-  std::vector<uint64_t> all;
-  for (const auto& [block, page] : expected) all.push_back(block);
-  EXPECT_EQ(BlocksFrom(map, 0), all);
-  const uint64_t middle = all[all.size() / 2];
-  EXPECT_EQ(BlocksFrom(map, middle).front(), middle);
-  EXPECT_EQ(BlocksFrom(map, middle + 1).front(), all[all.size() / 2 + 1]);
-  EXPECT_EQ(BlocksFrom(map, 0, 3).size(), 3);
 }
 
 TEST(BlockMapTest, ACursorSeesWhatIsAdded) {
-  BlockMap map;
+  BlockMap map(0);
   BlockMap::Cursor cursor;
   EXPECT_EQ(map.Find(7, cursor), nullptr);
   RangedPage* const seventh = map.Add(7, PageOf(7));
@@ -63,14 +71,21 @@ TEST(BlockMapTest, ACursorSeesWhatIsAdded) {
   EXPECT_EQ(map.Find(7, cursor), seventh);
 }
 
-TEST(BlockMapTest, ATableOfFewBlocksNeedsFewBytes) {
-  BlockMap map;
-  EXPECT_EQ(map.NewBytesBound(0, 100), 0);
-  const uint64_t bound = map.NewBytesBound(100, 100);
-  EXPECT_LT(bound, 4096) << "they are neighbours";
-  for (uint64_t block = 0; block < 100; ++block) map.Add(block, PageOf(block));
-  EXPECT_LE(map.bytes(), bound);
-  EXPECT_EQ(map.NewBytesBound(1, 100), 0);
+TEST(BlockMapTest, TheBlocksOfASegmentNeedFewBytes) {
+  for (const int ring_bits : {0, 6, 16}) {
+    BlockMap map(ring_bits);
+    EXPECT_EQ(map.NewBytesBound(0), 0);
+    const uint64_t bound = map.NewBytesBound(1'000);
+    for (uint64_t i = 0; i < 1'000; ++i) map.Add(i << ring_bits, PageOf(i));
+    EXPECT_LE(map.bytes(), bound);
+    EXPECT_LT(map.bytes(), 1'000 * 10) << ring_bits;
+  }
+}
+
+TEST(BlockMapDeathTest, ABlockHasOnePage) {
+  BlockMap map(0);
+  map.Add(7, PageOf(7));
+  EXPECT_DEATH(map.Add(7, PageOf(7)), "block 7 has a page already");
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ RangedPages::RangedPages(TableId table, const Schema& schema, int ring_bits)
       table_rows_(schema.rows),
       rows_per_block_(
           ring::Placement::Ranged(table, ring_bits, schema.rows, schema.dim).value().RowsPerBlock()),
-      init_row_(schema) {}
+      init_row_(schema),
+      blocks_(ring_bits) {}
 
 size_t RangedPages::RowsOfBlock(uint64_t block) const {
   return std::min(rows_per_block_.by(), table_rows_ - block * rows_per_block_.by());
@@ -169,11 +170,7 @@ size_t RangedPages::FindValues(KeyView keys, TakeValues take) const {
 
 size_t RangedPages::FindToUpdate(KeyView keys, Lsn version, TakeToUpdate take) {
   if (shape_.slots_per_value != 0) return 0;
-  const auto enter = [version](Page& page) {
-    if (page.CameWith(version)) return false;
-    page.Touch(version);
-    return true;
-  };
+  const auto enter = EnterFor(version);
   if (shape_.dim != 1) return FindRowsBy<float>(enter, keys, take);
   BlockMap::Cursor cursor;
   const auto find = [&](uint64_t key) {
@@ -231,13 +228,14 @@ uint64_t RangedPages::NewBytesBound(size_t keys) const {
   const uint64_t all = (table_rows_ - 1) / rows_per_block_.by() + 1;
   const uint64_t blocks = std::min<uint64_t>(keys, all - blocks_.size());
   return blocks * (sizeof(RangedPage) + RangedPage::BufferBytes(shape_, rows_per_block_.by())) +
-         blocks_.NewBytesBound(blocks, all);
+         blocks_.NewBytesBound(blocks);
 }
 
 uint64_t RangedPages::NewBytesBound(KeyView keys) const {
   absl::flat_hash_set<uint64_t> missing;
+  BlockMap::Cursor cursor;
   for (size_t i = 0; i < keys.size(); ++i) {
-    if (Find(keys[i]) == nullptr) missing.insert(keys[i] / rows_per_block_.by());
+    if (Find(keys[i], cursor) == nullptr) missing.insert(rows_per_block_(keys[i]));
   }
   return NewBytesBound(missing.size());
 }

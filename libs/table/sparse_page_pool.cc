@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <new>
 
+#include "libs/table/page_arenas.h"
+
 namespace paceline::table {
 
 SparsePagePool::~SparsePagePool() {
@@ -12,7 +14,8 @@ SparsePagePool::~SparsePagePool() {
 }
 
 size_t SparsePagePool::NextChunk(size_t pages) {
-  constexpr size_t kMost = 1024;  // a buffer that page memory still takes
+  constexpr size_t kMost = 1024;
+  static_assert(kMost * sizeof(SparsePage) <= PageArenas::kBytesMax && alignof(SparsePage) <= kPageAlignment);
   return std::clamp<size_t>(pages / 8, 1, kMost);
 }
 
@@ -29,10 +32,10 @@ SparsePage& SparsePagePool::Add(RowShape shape, uint64_t seed, PageRange range) 
   return *page;
 }
 
-uint64_t SparsePagePool::NewBytes(uint64_t more) const {
-  size_t capacity = capacity_;
-  while (capacity < size_ + more) capacity += NextChunk(capacity);
-  return (capacity - capacity_) * sizeof(SparsePage);
+uint64_t SparsePagePool::NewBytesBound(uint64_t more) const {
+  const uint64_t needed = size_ + more;
+  if (needed <= capacity_) return 0;
+  return (needed - capacity_ + NextChunk(needed)) * sizeof(SparsePage);
 }
 
 }  // namespace paceline::table

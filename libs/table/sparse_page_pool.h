@@ -21,9 +21,9 @@ class SparsePagePool {
 
   SparsePage& Add(RowShape shape, uint64_t seed, PageRange range);
 
-  // Bytes of memory held, beside the buffers of the pages; and what `more` pages add.
+  // Bytes of memory held, beside the buffers of the pages; and the most that `more` pages add.
   uint64_t bytes() const { return capacity_ * sizeof(SparsePage); }
-  uint64_t NewBytes(uint64_t more) const;
+  uint64_t NewBytesBound(uint64_t more) const;
 
  private:
   // Memory for some pages; the pages in it have been made in order.

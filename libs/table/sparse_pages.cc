@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/status.h"
 #include "libs/ring/hash.h"
+#include "libs/table/batch.h"
 #include "libs/table/invariant.h"
 #include "libs/table/look_ahead.h"
 #include "libs/table/table_copy.h"
@@ -130,7 +131,8 @@ size_t SparsePages::FindRows(KeyView keys, Enter enter, Take take) const {
         first.pages[j]->PrefetchPage();
       }
       if (j < sizes[1]) second.pages[j]->PrefetchIndex(second.hashes[j]);
-      if (j < sizes[2]) third.candidates[j] = third.pages[j]->PrefetchRow(third.hashes[j], true);
+      if (j < sizes[2])
+        third.candidates[j] = third.pages[j]->PrefetchRow(third.hashes[j], /*with_slots=*/false);
       if (j >= sizes[3]) continue;
       SparsePage& page = *last.pages[j];
       const uint32_t row = page.Find(keys[begin + j], last.hashes[j], last.candidates[j]);
@@ -170,22 +172,14 @@ size_t SparsePages::FindValues(KeyView keys, TakeValues take) const {
 size_t SparsePages::FindToUpdate(KeyView keys, Lsn version, TakeToUpdate take) {
   if (!SparsePage::Narrow(shape_)) {
     if (shape_.slots_per_value != 0) return 0;
-    return FindRows<float>(
-        keys,
-        [version](SparsePage& page) {
-          if (page.CameWith(version)) return false;
-          page.Touch(version);
-          return true;
-        },
-        take);
+    return FindRows<float>(keys, EnterFor(version), take);
   }
   if (shape_.dim != 1) return 0;
   float* rows[kLanes];
   return FindEachNarrow(
       keys,
-      [&rows, version](size_t, size_t j, SparsePage* page, uint32_t row) {
-        if (row == SparsePage::kNoRow || page->CameWith(version)) return false;
-        page->Touch(version);
+      [&rows, enter = EnterFor(version)](size_t, size_t j, SparsePage* page, uint32_t row) {
+        if (row == SparsePage::kNoRow || !enter(*page)) return false;
         rows[j] = page->NarrowValues(row);
         return true;
       },
@@ -370,7 +364,7 @@ uint64_t SparsePages::SplitsBound(uint64_t births, uint64_t rows) const {
 
 uint64_t SparsePages::SplitBytesBound(uint64_t births, uint64_t splits) const {
   if (splits == 0) return 0;
-  return pages_.NewBytes(splits) + directory_.BytesBound(pages_with_rows_ + births, splits) -
+  return pages_.NewBytesBound(splits) + directory_.BytesBound(pages_with_rows_ + births, splits) -
          directory_.bytes();
 }
 

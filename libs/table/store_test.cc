@@ -141,8 +141,8 @@ TEST_P(StoreRuleTest, RepeatsAreFoldedBeforeTheRuleSeesThem) {
   ExpectSameRows(store, reference);
 }
 
-// Rows of one value take another way than wider ones, rows of ranged tables without slots than those with
-// some, and distinct keys than repeated ones.
+// Rows of one value take another way than wider ones, rows without slots than those with some, and distinct
+// keys than repeated ones.
 class StoreWaysTest : public ::testing::TestWithParam<std::tuple<Rule, Kind, uint32_t>> {};
 
 std::string NameOfWays(const ::testing::TestParamInfo<StoreWaysTest::ParamType>& ways) {
@@ -181,6 +181,32 @@ TEST_P(StoreWaysTest, AllWaysEqualTheReference) {
     ASSERT_EQ(Bits(ReadAll(store, keys)), Bits(reference.Read(keys))) << "round " << round;
   }
   ExpectSameRows(store, reference);
+}
+
+// Batches of any length, with a row that is not born at any place.
+TEST(StoreTest, BatchesOfAnyLengthEqualTheReference) {
+  for (const Kind kind : {Kind::kSparse, Kind::kRanged}) {
+    // Rows that fill a page each, so that one of a ranged table can be missing.
+    const uint32_t dim = kind == Kind::kSparse ? 16 : kPageBytes / sizeof(float);
+    const Schema schema = {.kind = kind, .dim = dim, .rows = kind == Kind::kRanged ? 100u : 0u};
+    for (uint64_t size = 0; size < 60; size += kind == Kind::kSparse ? 1 : 7) {
+      for (uint64_t missing = 0; missing <= size; missing += kind == Kind::kSparse ? 1 : 9) {
+        TableStore store(kTable, schema, 0);
+        ReferenceStore reference(schema);
+        std::vector<uint64_t> keys;
+        for (uint64_t key = 0; key < size; ++key) keys.push_back(key);
+        std::vector<uint64_t> born = keys;
+        std::erase(born, missing);
+        for (int round = 1; round <= 3; ++round) {
+          const std::vector<uint64_t>& some = round == 1 ? born : keys;
+          const std::vector<float> gradients(some.size() * dim, static_cast<float>(round));
+          store.Update(some, gradients, Lsn(static_cast<uint64_t>(round)));
+          reference.Update(some, gradients);
+          ASSERT_EQ(Bits(ReadAll(store, keys)), Bits(reference.Read(keys))) << size << " without " << missing;
+        }
+      }
+    }
+  }
 }
 
 TEST(StoreTest, ReadingGivesNoBirth) {

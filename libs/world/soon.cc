@@ -40,13 +40,9 @@ void Soon::KickAll() {
   for (const std::shared_ptr<Kickable>& stream : std::exchange(streams_, {})) stream->Kick();
 }
 
-void Soon::Frame() {
-  if (Soon* soon = OfThisThread()) soon->frames_ = std::min(soon->frames_ + 1, 2);
-}
-
-bool Soon::Pressed() {
+uint64_t Soon::Pauses() {
   const Soon* soon = OfThisThread();
-  return soon != nullptr && soon->frames_ > 1;
+  return soon == nullptr ? 0 : soon->pauses_;
 }
 
 }  // namespace paceline::world

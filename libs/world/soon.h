@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -7,7 +8,8 @@ namespace paceline::world {
 
 // Collects the kicks that StreamPort::KickSoon puts off. A thread that takes events from a queue has one of
 // these. It kicks the collected streams when its queue is empty, or after kEvents events at the latest, so
-// that the answers to many events travel in few frames. It also knows whether frames wait for this thread.
+// that the answers to many events travel in few frames. It also counts the times when there was nothing to
+// do.
 //
 // Belongs to the thread that made it; lives in one scope.
 class Soon {
@@ -36,17 +38,15 @@ class Soon {
   void Taken();
   void KickAll();
 
-  // A carrier calls it before it hands a frame to its handler on this thread; and on its Soon when it finds
-  // nothing to do.
-  static void Frame();
-  void Idle() { frames_ = 0; }
-  // True: this thread has handled a frame before the present one without a pause between. Who sends them has
-  // several under way. False on a thread without a Soon, and where carriers do not call Frame.
-  static bool Pressed();
+  // The thread has found nothing to do.
+  void OnPause() { ++pauses_; }
+  // How often it has; 0 on a thread without a Soon. Frames of one stream without a pause between them come
+  // from somebody who has several under way.
+  static uint64_t Pauses();
 
  private:
   std::vector<std::shared_ptr<Kickable>> streams_;
-  int frames_ = 0;  // since Idle
+  uint64_t pauses_ = 1;
   int events_ = 0;
 };
 

@@ -70,20 +70,13 @@ TEST(SoonTest, ItsEndKicksTheRest) {
   EXPECT_EQ(stream->kicks, 2) << "at once again";
 }
 
-TEST(SoonTest, AThreadIsPressedByFramesWithoutAPause) {
-  Soon::Frame();
-  Soon::Frame();
-  EXPECT_FALSE(Soon::Pressed()) << "it has no Soon";
+TEST(SoonTest, CountsThePausesOfItsThread) {
+  EXPECT_EQ(Soon::Pauses(), 0) << "it has no Soon";
   Soon soon;
-  EXPECT_FALSE(Soon::Pressed());
-  Soon::Frame();
-  EXPECT_FALSE(Soon::Pressed()) << "that is the present one";
-  Soon::Frame();
-  EXPECT_TRUE(Soon::Pressed());
-  soon.Idle();
-  EXPECT_FALSE(Soon::Pressed());
-  Soon::Frame();
-  EXPECT_FALSE(Soon::Pressed());
+  const uint64_t before = Soon::Pauses();
+  EXPECT_GT(before, 0);
+  soon.OnPause();
+  EXPECT_EQ(Soon::Pauses(), before + 1);
 }
 
 }  // namespace

@@ -225,8 +225,8 @@ class BenchTest(unittest.TestCase):
             self.assertGreater(result["value"], 0)
             self.assertGreater(result["limit"], 0)
 
-    def test_scale(self):
-        results = self.run_by_itself("scale")
+    def test_several(self):
+        results = self.run_by_itself("several")
         self.assertEqual({(r["params"]["shards"], r["params"]["clients"], r["limit_name"]) for r in results},
                          {(2, 1, "one shard")} | {(1, n, "the best with fewer clients") for n in (2, 4, 8)})
         self.assertEqual({r["metric"] for r in results}, {"push keys/s", "pull keys/s"})

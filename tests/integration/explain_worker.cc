@@ -44,7 +44,10 @@ int Fail(const absl::Status& status) {
 // the last call that waited: one that found its result there already is not known to it.
 class Passed {
  public:
-  void Connected() { connected_ = paceline::world::MonotonicNow(); }
+  void Connected(const paceline::Stats& stats) {
+    connected_ = paceline::world::MonotonicNow();
+    all_ = stats.time.all;
+  }
   // Calls that began at `from` or later are over.
   void Called(absl::Time from, const paceline::Stats& stats) {
     if (stats.time.all == all_) return;
@@ -78,7 +81,6 @@ int Train(const Options& options) {
                                            .rank = options.rank,
                                            .cache_bytes_max = 0});
   if (!client.ok()) return Fail(client.status());
-  passed.Connected();
   auto rows = (*client)->OpenOrCreate(
       "rows", paceline::Sparse{.dim = 4,
                                .rule = paceline::Add{},
@@ -86,6 +88,7 @@ int Train(const Options& options) {
                                                             .read_my_writes = false,
                                                             .adaptive = options.adaptive}});
   if (!rows.ok()) return Fail(rows.status());
+  passed.Connected((*client)->stats());
   std::vector<uint64_t> keys(500);
   std::iota(keys.begin(), keys.end(), uint64_t{1});
   const std::vector<float> update(keys.size() * 4, 1);

@@ -10,7 +10,6 @@
 #include "libs/clock/consistency.h"
 #include "libs/log/keys.h"
 #include "libs/wire/partial.h"
-#include "libs/world/soon.h"
 #include "services/shard/streams/fetch_ahead.h"
 #include "services/shard/streams/stream_filters.h"
 
@@ -18,7 +17,7 @@ namespace paceline::shard {
 namespace {
 
 // Of keys and values: half of it takes much longer than to wake the helper.
-constexpr uint64_t kSharedIfPressed = uint64_t{384} << 10;
+constexpr uint64_t kSharedAmongOthers = uint64_t{384} << 10;
 
 }  // namespace
 
@@ -31,9 +30,9 @@ PullOp::PullOp(std::shared_ptr<PullReplies> replies, Context& context, wire::Fra
       caller_(caller),
       start_(context_.clock().Now()) {}
 
-void PullOp::Start() {
+void PullOp::Start(bool alone) {
   if (!StartHeld()) return;
-  slices_.empty() ? Send() : HandOut();
+  slices_.empty() ? Send() : HandOut(alone);
 }
 
 bool PullOp::StartHeld() {
@@ -168,13 +167,13 @@ log::Read PullOp::ReadOf(size_t part) {
           .sink = shared_from_this()};
 }
 
-void PullOp::HandOut() {
+void PullOp::HandOut(bool alone) {
   const auto segment_of = [this](size_t part) { return slices_[part].segment; };
   uint64_t bytes = 0;
   for (const Slice& slice : slices_) bytes += slice.keys.size() + BytesOf(slice);
   // Who pulls does as much for a row as the shard does: a client with several small pulls under way would
   // have to share its core with the helper, or is itself what they wait for. A push costs its client less.
-  if (bytes < kSharedIfPressed && world::Soon::Pressed()) bytes = 0;
+  if (!alone && bytes < kSharedAmongOthers) bytes = 0;
   context_.Deal(
       std::views::iota(size_t{0}, slices_.size()), segment_of,
       [self = shared_from_this()](const std::vector<size_t>& mine) {

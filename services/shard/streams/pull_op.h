@@ -42,8 +42,9 @@ class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp>
          Caller caller);
 
   // Takes the request apart and hands its parts out. The reply goes to the stream, now or when the last part
-  // is answered; a request that is wrong as a whole is refused at once.
-  void Start();
+  // is answered; a request that is wrong as a whole is refused at once. `alone`: its client has no other pull
+  // under way, as far as is known.
+  void Start(bool alone);
 
   // The same for parts that are read when something else has been done to them: takes the request apart only.
   // True: the caller then calls Serve or Refused for every part, once. False: the request was refused.
@@ -60,7 +61,7 @@ class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp>
   absl::Status Prepare(const View& view, const std::vector<wire::PartEntry>& entries);
   absl::Status PrepareReduction();
   log::Read ReadOf(size_t part);
-  void HandOut();
+  void HandOut(bool alone);
   // Serves a slice of a reduction when it is its turn among those of its executor (Executor::RunLong).
   void ServeInTurn(size_t part);
   void NoteWait(const log::Wait& wait);

@@ -1,9 +1,11 @@
 #include "services/shard/streams/pull_stream.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "libs/wire/frame.h"
+#include "libs/world/soon.h"
 
 namespace paceline::shard {
 namespace {
@@ -59,10 +61,12 @@ void PullStream::OnFrame(absl::Cord bytes) {
   }
   const uint64_t size =
       std::max<uint64_t>(bytes.size(), request->keys.size());  // a list of keys may be named
-  Take(*std::move(request), size);
+  // Without a pause since the last one there are several under way.
+  const uint64_t before = std::exchange(pauses_, world::Soon::Pauses());
+  Take(*std::move(request), size, /*alone=*/pauses_ == 0 || pauses_ != before);
 }
 
-void PullStream::Take(Request request, uint64_t bytes) {
+void PullStream::Take(Request request, uint64_t bytes, bool alone) {
   {
     MutexLock lock(&mutex_);
     const uint32_t priority = request.head.priority();
@@ -73,11 +77,11 @@ void PullStream::Take(Request request, uint64_t bytes) {
       return;
     }
   }
-  Serve(std::move(request));
+  Serve(std::move(request), alone);
 }
 
-void PullStream::Serve(Request request) {
-  std::make_shared<PullOp>(shared_from_this(), context_, std::move(request), *caller_)->Start();
+void PullStream::Serve(Request request, bool alone) {
+  std::make_shared<PullOp>(shared_from_this(), context_, std::move(request), *caller_)->Start(alone);
 }
 
 std::optional<PullStream::Request> PullStream::TakeWaiting() {
@@ -150,7 +154,7 @@ bool PullStream::NextFrame(absl::Cord* frame) {
     replies_.pop_front();
     if (stopped_ && !Full()) read_on = port_;
   }
-  while (std::optional<Request> next = TakeWaiting()) Serve(*std::move(next));
+  while (std::optional<Request> next = TakeWaiting()) Serve(*std::move(next), /*alone=*/false);
   if (read_on != nullptr) read_on->ReadOn();
   return true;
 }

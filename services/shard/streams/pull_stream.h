@@ -40,8 +40,8 @@ class PullStream : public ReplyingStream, public std::enable_shared_from_this<Pu
 
   void Greeted(Request request);
   // Serves it, now or when there is room for its reply.
-  void Take(Request request, uint64_t bytes);
-  void Serve(Request request);
+  void Take(Request request, uint64_t bytes, bool alone);
+  void Serve(Request request, bool alone);
   // A frame that is owed no reply has been dealt with.
   void NothingToSay();
   // No pull is served until fewer replies wait to be sent.
@@ -62,6 +62,7 @@ class PullStream : public ReplyingStream, public std::enable_shared_from_this<Pu
   };
 
   std::optional<Caller> caller_;
+  uint64_t pauses_ = 0;  // of the thread that brought the last frame (Soon::Pauses)
   StreamFilters filters_;
   std::deque<Waiting> replies_ ABSL_GUARDED_BY(mutex_);  // by priority
   bool by_priority_ ABSL_GUARDED_BY(mutex_) = false;     // some request had another one than 0

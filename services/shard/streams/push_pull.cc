@@ -38,7 +38,7 @@ std::shared_ptr<PullOp> PushStream::ReadOf(const Request& request,
   }
   auto op = std::make_shared<PullOp>(shared_from_this(), context_, std::move(read), *caller_);
   if (entries.empty()) {
-    op->Start();
+    op->Start(/*alone=*/true);
     return nullptr;
   }
   return op->StartHeld() ? op : nullptr;

@@ -1,4 +1,4 @@
-#include "bench/peers/scale.h"
+#include "bench/peers/several.h"
 
 #include <algorithm>
 #include <array>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kOutstanding = 8;
 
-// What is measured in turns. The first one is what the others are beside.
+// What is measured in turns. Two shards are beside the first one, several clients beside the best of fewer.
 struct Setup {
   int shards = 1;
   size_t clients = 1;
@@ -32,19 +32,19 @@ struct Subject {
   std::vector<size_t> batches;
 };
 
-struct ScalePlan {
+struct SeveralPlan {
   std::vector<Subject> subjects;
   int rounds;
   absl::Duration turn;
 };
 
-ScalePlan PlanFor(const Setting& setting) {
+SeveralPlan PlanFor(const Setting& setting) {
   const std::vector<size_t> batches = {1'000, 10'000};
   if (setting.smallest) {
     return {{{Rows(2'000, 16), Kind::kSparse, {1'000}}}, /*rounds=*/1, absl::Milliseconds(5)};
   }
   const Data dense = Dense(4);
-  ScalePlan plan{{{dense, Kind::kRanged, {dense.rows}}}, /*rounds=*/5, absl::Milliseconds(200)};
+  SeveralPlan plan{{{dense, Kind::kRanged, {dense.rows}}}, /*rounds=*/5, absl::Milliseconds(200)};
   uint64_t rows = 1'000'000;
   if (setting.quick) {
     plan.rounds = 3;
@@ -59,7 +59,7 @@ ScalePlan PlanFor(const Setting& setting) {
 }
 
 // A cluster of its own, without copies, disks or cache, and its clients.
-class Scaled {
+class Cluster {
  public:
   absl::Status Start(tool::Supervisor& supervisor, const Subject& subject, int shards, size_t clients) {
     ABSL_ASSIGN_OR_RETURN(folder_, tool::DataFolder::Open(""));
@@ -76,7 +76,7 @@ class Scaled {
     }
     return clients_.front()->Touch();
   }
-  ~Scaled() {
+  ~Cluster() {
     clients_.clear();
     processes_.reset();
     if (cluster_.has_value()) cluster_->Stop();
@@ -100,7 +100,7 @@ class Scaled {
     ABSL_ASSIGN_OR_RETURN(const uint64_t wrong, clients_.front()->WrongRows(pushes));
     if (wrong == 0) return absl::OkStatus();
     return absl::DataLossError(
-        absl::StrCat("scale: ", wrong, " of ", data.rows, " rows are not what the pushes must have left"));
+        absl::StrCat("several: ", wrong, " of ", data.rows, " rows are not what the pushes must have left"));
   }
 
  private:
@@ -120,13 +120,14 @@ double GoalOf(const Setup& setup, size_t batch) {
 
 void Report(const Subject& subject, size_t batch, Op op, const Rates& rates, std::vector<Result>& results) {
   const Data& data = subject.data;
-  const double scale = data.dense ? static_cast<double>(data.bytes()) / 1e9 : static_cast<double>(batch);
-  const double one = Median(rates[0]) * scale;
+  const double per_request =
+      data.dense ? static_cast<double>(data.bytes()) / 1e9 : static_cast<double>(batch);
+  const double one = Median(rates[0]) * per_request;
   double best = one;
   for (size_t i = 1; i < kSetups.size(); ++i) {
     const Setup& setup = kSetups[i];
-    const double rate = Median(rates[i]) * scale;
-    results.push_back({.workload = "scale",
+    const double rate = Median(rates[i]) * per_request;
+    results.push_back({.workload = "several",
                        .params = {{"data", data.name},
                                   {"table", NameOf(subject.kind)},
                                   {"batch", batch},
@@ -142,9 +143,9 @@ void Report(const Subject& subject, size_t batch, Op op, const Rates& rates, std
   }
 }
 
-absl::Status Measure(tool::Supervisor& supervisor, const Subject& subject, const ScalePlan& plan,
+absl::Status Measure(tool::Supervisor& supervisor, const Subject& subject, const SeveralPlan& plan,
                      std::vector<Result>& results) {
-  Scaled one, two;
+  Cluster one, two;
   ABSL_RETURN_IF_ERROR(one.Start(supervisor, subject, /*shards=*/1, kClientsMax));
   ABSL_RETURN_IF_ERROR(two.Start(supervisor, subject, /*shards=*/2, /*clients=*/1));
   for (const size_t batch : subject.batches) {
@@ -152,7 +153,7 @@ absl::Status Measure(tool::Supervisor& supervisor, const Subject& subject, const
       Rates rates;
       for (int round = -1; round < plan.rounds; ++round) {  // the first one warms up
         for (size_t i = 0; i < kSetups.size(); ++i) {
-          Scaled& cluster = kSetups[i].shards > 1 ? two : one;
+          Cluster& cluster = kSetups[i].shards > 1 ? two : one;
           ABSL_ASSIGN_OR_RETURN(const double rate, cluster.Turn(op, batch, kSetups[i].clients, plan.turn));
           if (round >= 0) rates[i].push_back(rate);
         }
@@ -166,12 +167,12 @@ absl::Status Measure(tool::Supervisor& supervisor, const Subject& subject, const
 
 }  // namespace
 
-absl::StatusOr<std::vector<Result>> Scale(const Setting& setting) {
+absl::StatusOr<std::vector<Result>> Several(const Setting& setting) {
   ABSL_ASSIGN_OR_RETURN(const auto supervisor, tool::Supervisor::Create());
-  const ScalePlan plan = PlanFor(setting);
+  const SeveralPlan plan = PlanFor(setting);
   std::vector<Result> results;
   for (const Subject& subject : plan.subjects) {
-    Say(absl::StrCat("scale: ", subject.data.name, ", ", NameOf(subject.kind)));
+    Say(absl::StrCat("several: ", subject.data.name, ", ", NameOf(subject.kind)));
     ABSL_RETURN_IF_ERROR(Measure(*supervisor, subject, plan, results));
   }
   return results;
