@@ -3,10 +3,12 @@
 //   value_bound_worker push JOB BOUND FILE   adds 1 to one row, again and again, under Vap{BOUND}. The file's
 //                                            first 8 bytes always have the number of pushes that were let
 //                                            through.
-//   value_bound_worker read JOB BOUND        pulls that row, again and again, and prints each value as a line
-//                                            when it is handed out.
+//   value_bound_worker read JOB BOUND        pulls that row, again and again, and prints a line for each
+//                                            value that is handed out: it, and when, in ns of the monotonic
+//                                            clock.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -44,8 +46,10 @@ int ReadForEver(paceline::Table& table) {
     const paceline::Future<std::vector<float>> pulled = table.PullAsync({kKey});
     // On the thread that hands the value out: this one may have to wait for a core before it has it.
     pulled.OnReady([](const absl::StatusOr<std::vector<float>>& values) {
+      timespec now = {};
+      clock_gettime(CLOCK_MONOTONIC, &now);
       if (!values.ok()) return;
-      std::printf("%.0f\n", (*values)[0]);
+      std::printf("%.0f %lld\n", (*values)[0], now.tv_sec * 1'000'000'000LL + now.tv_nsec);
       std::fflush(stdout);
     });
     if (const auto values = pulled.Get(); !values.ok()) return Fail(values.status());
