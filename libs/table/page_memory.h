@@ -6,7 +6,8 @@
 
 namespace paceline::table {
 
-// Where pages get their large buffers if the heap is not the best place for them. Thread-safe.
+// Where large buffers come from if the heap is not the best place: of pages, and of their objects.
+// Thread-safe.
 class PageMemory {
  public:
   virtual ~PageMemory() = default;

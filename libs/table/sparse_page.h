@@ -92,8 +92,9 @@ class SparsePage : public Page {
   ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchIndex(uint64_t hash) const {
     __builtin_prefetch(index_ + FirstBucket(hash));
   }
-  // Returns the row that `key` very likely has, if it has one. Prefetches at most two cache lines; prefetch
-  // the rest of a wider row when it is nearly its turn.
+  // Returns the row that `key` very likely has, if it has one. Prefetches its key and at most its first
+  // kRowPrefetched bytes; prefetch the rest of a wider row when it is nearly its turn.
+  static constexpr size_t kRowPrefetched = 2 * kPageAlignment;
   ABSL_ATTRIBUTE_ALWAYS_INLINE uint32_t PrefetchRow(uint64_t hash, bool with_slots) const {
     uint32_t bucket = FirstBucket(hash);
     const uint32_t row = Candidate(hash, bucket);
@@ -104,11 +105,6 @@ class SparsePage : public Page {
       if (floats > kLineFloats) __builtin_prefetch(Values(row) + kLineFloats);
     }
     return row;
-  }
-  // What PrefetchRow has left of a row's values, up to eight cache lines.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchRest(const float* values) const {
-    const size_t end = std::min<size_t>(slot_stride_, 8 * kLineFloats);
-    for (size_t at = 2 * kLineFloats; at < end; at += kLineFloats) __builtin_prefetch(values + at);
   }
   uint32_t Find(uint64_t key, uint64_t hash, uint32_t likely) const {
     return likely == kNoRow || keys_[likely] == key ? likely : Find(key, hash);

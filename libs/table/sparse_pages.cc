@@ -140,8 +140,11 @@ size_t SparsePages::FindRows(KeyView keys, Enter enter, Take take) const {
         take_rest();
         return found;
       }
-      rows[begin / kGroup % 2][j] = page.Values(row);
-      page.PrefetchRest(rows[begin / kGroup % 2][j]);
+      Value* const values = page.Values(row);
+      rows[begin / kGroup % 2][j] = values;
+      constexpr size_t kHad = SparsePage::kRowPrefetched;
+      const size_t bytes = shape_.dim * sizeof(float);
+      if (bytes > kHad) Prefetch(values + kHad / sizeof(float), bytes - kHad);
     }
     take_rest();
     found += sizes[3];
