@@ -89,6 +89,27 @@ class CheckTest(unittest.TestCase):
         self.accepts("libs/metrics/a.h", '"libs/log/b.h"', "<prometheus/counter.h>")
         self.refuses("libs/metrics/a.h", '"libs/rpc/b.h"', '"paceline/v1/shard.grpc.pb.h"')
 
+    def test_carriers_of_streams(self):
+        self.accepts("libs/carrier/a.h", '"libs/base/b.h"', '"libs/world/b.h"', '"libs/carrier/b.h"', "<thread>")
+        self.refuses("libs/carrier/a.h", '"libs/tcp/b.h"', '"libs/shm/b.h"', '"libs/rpc/b.h"', '"libs/log/b.h"')
+        for lib in ("tcp", "shm"):
+            self.accepts(f"libs/{lib}/a.h", '"libs/carrier/b.h"', f'"libs/{lib}/b.h"')
+            self.refuses(f"libs/{lib}/a.h", '"libs/rpc/b.h"', '"libs/dial/b.h"', "<grpcpp/grpcpp.h>")
+        self.refuses("libs/tcp/a.h", '"libs/shm/b.h"')
+        self.refuses("libs/shm/a.h", '"libs/tcp/b.h"')
+        self.accepts("libs/dial/a.h", '"libs/carrier/b.h"', '"libs/tcp/b.h"', '"libs/rpc/b.h"', '"libs/shm/b.h"')
+        self.refuses("libs/dial/a.h", '"libs/metrics/b.h"', '"libs/log/b.h"', '"services/shard/b.h"')
+        self.accepts("libs/rpc/a.h", '"libs/carrier/b.h"', '"libs/tcp/b.h"')
+        self.refuses("libs/rpc/a.h", '"libs/shm/b.h"', '"libs/dial/b.h"')
+        self.refuses("libs/metrics/a.h", '"libs/carrier/b.h"', '"libs/tcp/b.h"', '"libs/shm/b.h"', '"libs/dial/b.h"')
+
+    def test_each_compiled_file_has_a_zone(self):
+        self.refuses("libs/new/a.h", "<vector>", '"libs/base/b.h"')
+        self.write("libs/bare/a.cc")
+        rules = [(v.path, v.rule) for v in check.check_layers(check.Tree(self.root))]
+        self.assertIn(("libs/bare/a.cc", "layer"), rules, "without an include as well")
+        self.accepts("elsewhere/a.h", '"libs/base/b.h"')
+
     def test_services_and_sdk_meet_only_in_libraries(self):
         self.accepts("services/shard/a.h", '"libs/rpc/b.h"', '"libs/metrics/b.h"', '"services/shard/b.h"')
         self.refuses("services/shard/a.h", '"services/coordinator/b.h"', '"sdk/cpp/a.h"', '"paceline/a.h"')
@@ -156,11 +177,12 @@ class CheckTest(unittest.TestCase):
         for path in ("libs/wire/a.h", "libs/wire/a_test.cc", "services/shard/x_core.h", "tools/x_core.cc"):
             self.refuses(path, *acting, rule="pure")
             self.accepts(path, "<vector>", '"absl/time/time.h"', '"libs/world/clock.h"')
-        self.refuses("services/coordinator/placement/a.h", "<mutex>", rule="pure")
+        self.refuses("services/coordinator/metadata/placement/a.h", "<mutex>", rule="pure")
         self.accepts("services/shard/a.h", "<mutex>", "<chrono>")
 
     def test_core_files_see_no_adapters(self):
         self.refuses("services/shard/x_core.h", '"libs/rpc/b.h"', '"paceline/v1/shard.grpc.pb.h"')
+        self.refuses("sdk/cpp/src/x_core.h", *(f'"libs/{lib}/b.h"' for lib in ("carrier", "tcp", "shm", "dial", "metrics")))
 
     def test_acting_headers_do_not_come_in_through_others(self):
         self.write("libs/base/queue.h", "#pragma once\n#include <mutex>\n")
