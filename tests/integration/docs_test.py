@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/metrics.md and the pages of real processes have the same metrics; the tests and functions that documents name exist."""
+"""docs/metrics.md and the pages of real processes have the same metrics; what documents name and link to exists."""
 import os
 import re
 import subprocess
@@ -205,6 +205,24 @@ class NamedTestsTest(unittest.TestCase):
         text = (ROOT / "docs/simulation.md").read_text()
         listed = [rows for _, header, rows in tables(text) if header == ["bug", "is found as"]]
         self.assertEqual({(bug.strip("`"), invariant) for bug, invariant in listed[0]}, set(planted))
+
+
+class LinksTest(unittest.TestCase):
+    @staticmethod
+    def relative(text):
+        """Where the links of a Markdown text lead, without those in code, to the web and within the page."""
+        prose = re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
+        targets = re.findall(r"\]\(([^()\s]+)\)", prose)
+        return {target.partition("#")[0] for target in targets if not re.match(r"#|[a-z]+:", target)}
+
+    def test_what_pages_link_to_exists(self):
+        links = 0
+        for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+            with self.subTest(str(page.relative_to(ROOT))):
+                targets = self.relative(page.read_text())
+                links += len(targets)
+                self.assertEqual({target for target in targets if not (page.parent / target).exists()}, set())
+        self.assertGreater(links, 100)
 
 
 class CommandsTest(unittest.TestCase):
