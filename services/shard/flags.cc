@@ -66,7 +66,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
   AddSize(app, "--move-rate", flags.move_rate, "0",
           "Bytes a second, as 50MiB, that this shard sends of the segments that others get from it, all "
           "together; 0: as fast as they take them");
-  app.add_option("--threads", flags.threads, "Threads that serve streams, and as many that apply updates")
+  app.add_option("--threads", flags.threads,
+                 "Threads that carry streams of clients and apply what they bring, and as many for streams "
+                 "of other shards")
       ->check(CLI::Range(1, 1024));
   app.add_option("--metrics-listen", flags.metrics_listen, "HOST:PORT of the /metrics page");
   app.add_option(
