@@ -397,7 +397,7 @@ void AddAdmin(CLI::App& app, AdminOptions& options) {
   }
   drop->add_flag("--json", options.json, "As JSON: DropTableReply of coordinator.proto");
   set->add_option("RATES", options.rates,
-                  "NAME=VALUE: lr, epsilon, alpha, beta, l1, l2, as the rule has them")
+                  "NAME=VALUE: any parameter that the rule has, but adagrad's initial_accumulator")
       ->required();
   CLI::Option* now =
       set->add_flag("--now", options.now, "Change them at once, not at a clock that all segments agree on");
@@ -423,7 +423,7 @@ void AddAdmin(CLI::App& app, AdminOptions& options) {
           "and then together with all others of which that is true; for the hook before a pod stops")
       ->excludes(cancel);
   drain->add_flag("--json", options.json,
-                  "As JSON: DrainShardsReply of coordinator.proto; with --wait once, when all may go");
+                  "As JSON: DrainShardsReply of moves.proto; with --wait once, when all may go");
   drain
       ->add_option("--timeout", options.timeout_s,
                    "With --wait, how long; the drain itself goes on, also if this command ends")

@@ -124,13 +124,14 @@ class Client {
   // initial values. NOT_FOUND: there is no table of this name.
   absl::Status DropTable(absl::string_view name);
 
-  // Changes the rates of a table's rule while the job trains: lr, epsilon, alpha, beta, l1, l2. Returns the
-  // clock that was agreed, once every segment has logged it. Updates that workers push in that clock and
-  // later ones follow the new rates; updates of smaller clocks follow the old ones, whenever they arrive.
-  // Updates of clients without a clock change with the min clock. A result of 0 means that the rates count at
-  // once, because `options.now` was set or no worker was active. INVALID_ARGUMENT names a field other than a
-  // rate. Other clients are told within about a second (docs/jobs.md). From then on OpenOrCreate accepts the
-  // new rates, and still those the table was created with.
+  // Changes the rates of a table's rule while the job trains: all parameters of a rule but the
+  // initial_accumulator of Adagrad, and those that an Expression names. Returns the clock that was agreed,
+  // once every segment has logged it. Updates that workers push in that clock and later ones follow the new
+  // rates; updates of smaller clocks follow the old ones, whenever they arrive. Updates of clients without a
+  // clock change with the min clock. A result of 0 means that the rates count at once, because `options.now`
+  // was set or no worker was active. INVALID_ARGUMENT names a field other than a rate. Other clients are told
+  // within about a second (docs/jobs.md). From then on OpenOrCreate accepts the new rates, and still those
+  // the table was created with.
   absl::StatusOr<uint64_t> ChangeRule(absl::string_view name, const Rule& rule,
                                       const ChangeRuleOptions& options = {});
 
