@@ -25,8 +25,9 @@
 
 namespace paceline::sdk {
 
-// A client's core in the real world: under one lock, with one thread that drives its connections and its
-// timers. The thread that entered the core does the work that the core leaves, without the lock.
+// A client's core in the real world, under one lock. One thread (Run) drives timers, the coordinator's
+// answers and streams over gRPC; the dialer's loop carries all other streams. The thread that entered the
+// core does the work that the core leaves, without the lock.
 //
 // More than 15 members: everything of a client that is not its core: its options, threads, connections and
 // lock.
@@ -38,7 +39,8 @@ class ClientState : public Gate, public Carrier, public std::enable_shared_from_
 
   void Enter(absl::FunctionRef<void()> inside) override ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Takes events of the streams over shared memory, if there are any; or else, in a blocking call, of gRPC.
+  // Takes events of the streams that the dialer's loop carries, if there are any; or else, in a blocking
+  // call, of gRPC.
   bool CarryUntil(const DoneFn& done) override;
   void Awake(const DoneFn& done) override { loop_.Awake(done); }
   void OnSent() override {
@@ -84,7 +86,7 @@ class ClientState : public Gate, public Carrier, public std::enable_shared_from_
   absl::Status Flush();
   absl::Status Finish();
 
-  // Closes the session, ends everything, joins the thread. Call it once; every later call finds the client
+  // Closes the session, ends everything, joins the threads. Call it once; every later call finds the client
   // gone.
   void Shut();
 

@@ -48,8 +48,8 @@ namespace paceline {
 //
 // **Callbacks** (of OnReady, Then and AndThen) are called once. If the result is there already, the thread
 // that adds the callback calls it at once. Otherwise the thread whose call ended the operation calls it, or
-// the one that took the answer: the client's background thread, or a thread in a blocking call of this
-// client. So hold no lock in a blocking call that a callback takes. Whoever calls it serves all of the
+// the one that took the answer: one of the client's background threads, or a thread in a blocking call of
+// this client. So hold no lock in a blocking call that a callback takes. Whoever calls it serves all of the
 // client's operations: a callback should be short and must not wait, but it may start further operations. In
 // a callback, Get returns FAILED_PRECONDITION instead of waiting for a result that might never come.
 // Callbacks that become ready while another one runs follow it, so a chain of any length needs no deep stack.

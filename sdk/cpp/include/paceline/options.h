@@ -85,9 +85,9 @@ struct ClientOptions {
 
   // Called with a line of text for the operator: when an operation has waited for some seconds, for whom and
   // why, and again after ever longer times; and when the job did not exist and this client has created it.
-  // Called on the client's background thread, or on one in a blocking call: return soon, and call nothing
-  // that blocks. Unless all streams go over gRPC also on any thread that enters the client or waits for one
-  // of its futures, maybe on two at once. Unset: the lines go to standard error.
+  // Called on one of the client's background threads, or on one in a blocking call: return soon, and call
+  // nothing that blocks. Unless all streams go over gRPC also on any thread that enters the client or waits
+  // for one of its futures, maybe on two at once. Unset: the lines go to standard error.
   std::function<void(const std::string& text)> on_notice = {};
 
   // Folder of the sockets of shards on this host (paceline-shard --socket-dir). Streams to a shard that has a

@@ -183,7 +183,7 @@ class Table {
   //
   // PushRange sends large values from where they lie, without a copy: no other thread may change them before
   // it returns. If its timeout ends the wait, it copies what is not committed before it returns; a callback
-  // that blocks the client's background thread delays that.
+  // that blocks one of the client's background threads delays that.
   absl::Status PushRange(uint64_t first, absl::Span<const float> values, const PushOptions& options = {});
   Future<void> PushRangeAsync(uint64_t first, absl::Span<const float> values,
                               const PushOptions& options = {});
@@ -215,8 +215,8 @@ class Table {
   // bytes for each slice, and 16 k more for a TopK. The cache takes no part.
   //
   // **Errors.** OUT_OF_RANGE: a range beyond rows(). INVALID_ARGUMENT: a count of 0, a column that rows do
-  // not have, a k of 0 or above kTopKMax. DEADLINE_EXCEEDED, as of a Pull. UNIMPLEMENTED: some shard is of an
-  // earlier release.
+  // not have, a k of 0 or above kTopKMax. FAILED_PRECONDITION: the client has opened the table with Vap; pull
+  // its rows instead. DEADLINE_EXCEEDED, as of a Pull. UNIMPLEMENTED: some shard is of an earlier release.
   absl::StatusOr<Reduced> Reduce(Reduction reduction, const ReduceOptions& options = {});
   Future<Reduced> ReduceAsync(Reduction reduction, const ReduceOptions& options = {});
   // The k largest values, or as many as there are: the largest first, and of equal ones the one of the
