@@ -4,12 +4,20 @@
 //
 //   ps_lite_driver scheduler|server|worker PORT ROWS DIM flat|map [CONTROL_SOCKET]
 //
-// The worker's commands and answers, a line each:
-//   touch                                            ok
-//   run push|pull FILE BATCH OUTSTANDING FIRST SECONDS   ok REQUESTS SECONDS, then as many f32: us of each
-//   request check FILE                                       ok WRONG_ROWS
+// The worker says `ready`. Then each line that it gets is a command, and it answers each with a line:
+//
+//   touch
+//     -> ok                          it has added 1 to every value
+//   run push|pull FILE BATCH OUTSTANDING FIRST SECONDS
+//     -> ok REQUESTS SECONDS         behind the line an f32 for each request: how many microseconds it took
+//   check FILE
+//     -> ok WRONG_ROWS
+//   epoch FILE
+//     -> ok SECONDS LOSS             it has trained by all batches of FILE once; LOSS is a mean
+//
 // FILE of `run` has u64 keys, BATCH of them a request, ascending within each; request i takes batch FIRST +
 // i, and after the last one the first. FILE of `check` has an f32 a row: what each of its values must be.
+// FILE of `epoch` has what WriteBatches of ps_lite_system.h writes.
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
