@@ -4,9 +4,11 @@
 #   paceline_library(NAME ring LAYER pure SRCS a.cc HDRS a.h DEPS paceline::base absl::status TESTS a_test.cc)
 #
 # LAYER is one of (lowest first):
-#   base      libs/base, libs/world                    std and Abseil only
+#   base      libs/base, libs/world, libs/secret       std, Abseil and OpenSSL only
 #   pure      libs/history, filter, ring, table, clock, wire, log   no threads, clocks, disks, sockets
-#   adapter   libs/history_file, rpc, metrics, stores   files, gRPC, RocksDB, prometheus-cpp
+#             libs/engine, snapshot, sim
+#   adapter   libs/history_file, metrics, stores       files, RocksDB, prometheus-cpp
+#             libs/carrier, tcp, shm, rpc, dial        threads, sockets, gRPC
 #   service   services/*, sdk/cpp
 #   program   tools, examples, bench, tests
 # A target may depend on Paceline targets of its own layer or a lower one. The shard, the coordinator and
