@@ -228,6 +228,17 @@ class CheckTest(unittest.TestCase):
         self.write("tests/testdata/a.txt", "b \n")
         self.assertEqual(self.found(), [("docs/a.md", 2, "whitespace"), ("docs/a.md", 3, "whitespace")])
 
+    def test_items_that_clang_format_has_broken(self):
+        def broken(*lines):
+            self.write("libs/base/a.h", "".join(f"//{line}\n" for line in lines))
+            return [(v.line, v.rule) for v in check.check_broken_items(check.Tree(self.root))]
+
+        long = "   - " + "word " * 20
+        self.assertEqual(broken(long + "abc", "   of it", "     all."), [(2, "broken")])
+        self.assertEqual(broken(long + "abc", "     of it", "     all."), [], "as it should be")
+        self.assertEqual(broken("   - short", "   of it", "     all."), [], "nobody had to break it")
+        self.assertEqual(broken(" " + "word " * 21, " what follows:", "   - this"), [], "a list begins")
+
     def test_clocks_that_may_be_set(self):
         for text in (
             "auto t = absl::Now();",

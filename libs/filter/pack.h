@@ -14,8 +14,7 @@
 //
 //   varint dim, varint rows
 //   u8           0: all rows are packed; 1: a bit a row follows, rows 0 to 7 in the first byte from its
-//   lowest
-//                bit on: 1: that row is f32
+//                lowest bit on: 1: that row is f32
 //   rows         f16, bf16: u16 a value. int8: u8 exponent + 134, then i8 a value: value = i8 × 2^exponent
 namespace paceline::filter {
 

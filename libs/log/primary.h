@@ -163,8 +163,8 @@ class Primary {
   std::optional<CutCopy> TakeCut(JobId job, uint64_t id) {
     return cuts_.Take(job, id, epoch_, now_, segment_);
   }
-  // The rows of the next page, as they were when the cut was logged. False: there are no more. Costs O(the
-  // page).
+  // The rows of the next page, as they were when the cut was logged; costs O(the page). False: there are no
+  // more.
   //   NOT_FOUND           as TakeCut; or all rows were given out before
   //   RESOURCE_EXHAUSTED  the shard had no memory to keep rows that have changed since
   absl::StatusOr<bool> NextOfCut(JobId job, uint64_t id, table::CopiedRows* out) {

@@ -19,10 +19,8 @@ namespace paceline::ring {
 //   5. Shards that hold much are relieved of replicas: one that holds less is recruited in place.
 //   6. Shards that are primary of much hand some over to replicas, directly or along a chain of shards, each
 //      of which hands one on.
-//
 //   7. Shards of which clients ask much exchange segments, as primaries or with their data, with shards of
-//   which
-//      they ask less (relief.h).
+//      which they ask less (relief.h).
 //
 // 3 to 7 wait until all segments are sound and complete: a shard that is silent for a while moves nothing.
 // But a shard that drains does not wait for other segments than its own. 7 waits until there is rest
@@ -48,11 +46,10 @@ namespace paceline::ring {
 //   An end     A replacement lessens the pairs that share a zone, or, these being equal, the sum of the
 //              squares of the shards' loads; a chain lessens that of their loads as primaries. Loads being
 //              even, no later round takes that back, so there is rest after finitely many moves.
-//   By load    Step 7 changes no shard's number of copies or primaries, but where it may be one more or less.
-//   Each
-//              exchange lessens the sum of the squares of traffic and bytes, in means of all shards, by a
-//              margin: these staying the same, there is rest after finitely many. Segments that rest do not
-//              move.
+//   By load    Step 7 changes no shard's number of copies or primaries, but where it may be one more or
+//              less. Each exchange lessens the sum of the squares of traffic and bytes, in means of all
+//              shards, by a margin: these staying the same, there is rest after finitely many. Segments that
+//              rest do not move.
 //   Ties       are broken by the ring: each shard has kVirtualNodes points on the circle at Mix64(shard, 0),
 //              Mix64(shard, 1) …, and the one that comes first clockwise from a segment's start is preferred.
 //              The order of shards and of replicas does not matter.

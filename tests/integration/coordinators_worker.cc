@@ -1,8 +1,7 @@
 // A client that counts, for coordinators_test.py, against the cluster of PACELINE_COORDINATOR.
 //
 //   count WORKERS   adds 1 to each of some keys in every clock, and prints "clock N" after each, until its
-//   standard
-//                   input ends; then finishes and prints "finished N"
+//                   standard input ends; then finishes and prints "finished N"
 //   read            prints the smallest and the largest of the keys' values
 #include <poll.h>
 #include <unistd.h>

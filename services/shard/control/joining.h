@@ -11,8 +11,7 @@ namespace paceline::shard {
 // disk, with a thread or in virtual time:
 //
 //   kAsk     the coordinator is asked whether the folder may join, and which stamp its store has of the
-//   shard;
-//            nothing is changed by that, so a folder that is refused stays as it is
+//            shard; nothing is changed by that, so a folder that is refused stays as it is
 //   kWrite   the store's stamp and this start's are written to the folder, and synced
 //   kJoin    the store takes this start's stamp in the place of the one it has
 //   kJoined

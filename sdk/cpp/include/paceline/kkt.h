@@ -28,16 +28,14 @@ namespace paceline {
 // others push too.
 //
 // Two kinds of rules have an L1 penalty, and differ in what a gradient that is not sent means:
-//   - a proximal step, as ProximalSgd: the coordinate's next step depends on its next gradient alone. What is
-//   not sent
-//     has no effect, and is forgotten. Without slack the model stays the same, bit by bit, if the weights are
-//     those that the step meets.
-//   - sums, as FtrlProximal: the weight is 0 as long as the *sum* of all gradients is within ±lambda. What is
-//   not sent
-//     is kept and added to the coordinate's next gradient, and the condition is on that sum: nothing is lost.
-//     The table's own sum is not known here, so lambda must be a share of the rule's `l1`: with W workers,
-//     each of which keeps up to lambda − slack, weights leave 0 later by up to W (lambda − slack) / l1 of
-//     their way.
+//   - a proximal step, as ProximalSgd: the coordinate's next step depends on its next gradient alone. What
+//     is not sent has no effect, and is forgotten. Without slack the model stays the same, bit by bit, if the
+//     weights are those that the step meets.
+//   - sums, as FtrlProximal: the weight is 0 as long as the *sum* of all gradients is within ±lambda. What
+//     is not sent is kept and added to the coordinate's next gradient, and the condition is on that sum:
+//     nothing is lost. The table's own sum is not known here, so lambda must be a share of the rule's `l1`:
+//     with W workers, each of which keeps up to lambda − slack, weights leave 0 later by up to
+//     W (lambda − slack) / l1 of their way.
 //
 // **The reset pass.** Before a program stops it looks at all coordinates again: after Reset everything is
 // sent. It hands out what was kept of sums, which completes them: no further pass over the data is needed. Of

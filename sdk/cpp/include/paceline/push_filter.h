@@ -12,9 +12,8 @@ namespace paceline {
 // What this client sends of its pushes to a table, and when: less now, and the rest later. A member of Sparse
 // and Ranged, and an argument of Client::Open.
 //
-//   client->OpenOrCreate("weights", Sparse{.dim = 64, .rule = Sgd{.lr = 0.1f},
-//                                          .push_filter = {.top_k = 0.1, .precision =
-//                                          PushPrecision::kInt8}});
+//   const PushFilter filter{.top_k = 0.1, .precision = PushPrecision::kInt8};
+//   client->OpenOrCreate("weights", Sparse{.dim = 64, .rule = Sgd{.lr = 0.1f}, .push_filter = filter});
 //
 // **Held back, not lost.** Of every row that is pushed, the client takes what is due: what is given, and what
 // it holds back of that row, added in f32. It sends the row, or holds it back until the row is pushed again;
@@ -35,17 +34,14 @@ namespace paceline {
 // connection or a move, has the same keys and values.
 //
 // **Refused** with FAILED_PRECONDITION, when the table is opened:
-//   - aggregated tables, and with them Bsp: a clock's fold is of that clock's updates, and what is held back
-//   would be
-//     folded into a later one;
+//   - aggregated tables, and with them Bsp: a clock's fold is of that clock's updates, and what is held
+//     back would be folded into a later one;
 //   - Vap: its bound counts what was pushed and not seen, of which what is held back would be no part;
 //   - Assign: the last value of a row wins, and the sum of two is neither;
-//   - rules that go by how often a row is pushed: Momentum, Nesterov, RmsProp, Adam, and an Expression with
-//   `step`. Two
-//     updates that are sent as one count once;
+//   - rules that go by how often a row is pushed: Momentum, Nesterov, RmsProp, Adam, and an Expression
+//     with `step`. Two updates that are sent as one count once;
 //   - a precision with Add: rows of Add may be counts, and a count is not rounded. Push the negative of a
-//   step to a
-//     table of Sgd{.lr = 1} instead.
+//     step to a table of Sgd{.lr = 1} instead.
 // UNIMPLEMENTED: some shard, or the coordinator, is of feature level 1.
 //
 // Costs some 50 ns and a copy of its values for each row pushed; memory for what is held back.
@@ -60,6 +56,7 @@ enum class PushPrecision : uint8_t {
           // value fits
 };
 
+// A filter; as it is made it filters nothing.
 struct PushFilter {
   // -- which rows of a push are sent now; at most one of these three --
 

@@ -18,12 +18,11 @@ class Tables {
       : context_(context), membership_(membership), sessions_(sessions) {}
 
   // Returns once the table is in the store; does not wait until shards know it.
-  //   kAlreadyExists    it exists with another schema; the message names the first field and both values
-  //   kNotFound         it does not exist and `create` is not set
-  //   kInvalidArgument  the schema or the name is wrong, by field
+  //   kAlreadyExists       it exists with another schema; the message names the first field and both values
+  //   kNotFound            it does not exist and `create` is not set
+  //   kInvalidArgument     the schema or the name is wrong, by field
   //   kFailedPrecondition  some shard is too old for its rule, or the table is aggregated and the session
-  //   would hold
-  //                        back updates
+  //                        would hold back updates
   absl::StatusOr<v1::OpenTableReply> Open(const v1::OpenTableRequest& request);
 
  private:

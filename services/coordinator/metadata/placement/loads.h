@@ -18,9 +18,8 @@ namespace paceline::coordinator {
 //
 // Segments may move by load (Options::by_load) if
 //   - every primary of the present map has told its load since that map was made, and lately;
-//   - some shard has had more than `threshold` means of traffic or memory for `lasts`, and that is enough to
-//   be
-//     worth a move; after each round of moves that time begins anew;
+//   - some shard has had more than `threshold` means of traffic or memory for `lasts`, and that is enough
+//     to be worth a move; after each round of moves that time begins anew;
 //   - this coordinator has led for `rests`.
 // A segment that has moved rests for as long. The planner (ring/planner.h) has the other conditions: nothing
 // moves otherwise, no copy is missing, no shard drains.
