@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "libs/base/cache_line.h"
 #include "libs/base/ids.h"
 #include "libs/table/page_map.h"
 #include "libs/table/rule.h"
@@ -65,10 +66,10 @@ class RowFinder {
 
 // Prefetches the first `bytes` of a row.
 inline void Prefetch(const float* row, size_t bytes) {
-  constexpr size_t kLine = 64;
-  constexpr size_t kBytesMax = 8 * kLine;  // the hardware prefetches the rest, which is read in sequence
+  constexpr size_t kBytesMax =
+      8 * kCacheLineBytes;  // the hardware prefetches the rest, which is read in sequence
   const char* const begin = reinterpret_cast<const char*>(row);
-  for (size_t at = 0; at < bytes && at < kBytesMax; at += kLine) __builtin_prefetch(begin + at);
+  for (size_t at = 0; at < bytes && at < kBytesMax; at += kCacheLineBytes) __builtin_prefetch(begin + at);
 }
 
 // The same, if the row has a page.

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "libs/base/cache_line.h"
+
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
@@ -14,7 +16,7 @@
 namespace paceline::table {
 
 // The floats of a bucket, which is a cache line.
-inline constexpr size_t kBucketFloats = 16;
+inline constexpr size_t kBucketFloats = kCacheLineBytes / sizeof(float);
 
 // Bit f is set if a row, of which each takes kStride floats, begins at float f of the bucket and has this
 // key, its first two floats. REQUIRES: `bucket` has kBucketFloats.

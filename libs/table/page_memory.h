@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "libs/base/cache_line.h"
+
 namespace paceline::table {
 
 // Where large buffers come from if the heap is not the best place: of pages, and of their objects.
@@ -28,7 +30,7 @@ void UsePageMemory(PageMemory* memory);
 PageMemory* PageMemoryInUse();
 
 // A buffer from the memory in use, or else from the heap; aligned to a cache line.
-inline constexpr size_t kPageAlignment = 64;
+inline constexpr size_t kPageAlignment = kCacheLineBytes;
 struct ReleasePageBuffer {
   void operator()(std::byte* bytes) const;
 };

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "libs/base/cache_line.h"
 #include "libs/ring/hash.h"
 #include "libs/table/page_memory.h"
 
@@ -28,11 +29,9 @@ struct Layout {
 
 // The same of narrow rows: buckets (aligned), the row of the key that free ones have, marks.
 struct NarrowLayout {
-  static constexpr size_t kBucketBytes = 64;
-
   NarrowLayout(RowShape shape, size_t capacity, size_t rows_per_bucket)
       : buckets(BucketsFor(capacity) / rows_per_bucket + 1),
-        free_key(buckets * kBucketBytes),
+        free_key(buckets * kCacheLineBytes),
         marks((free_key + sizeof(uint64_t) + shape.bytes() + 7) / 8 * 8),
         end(marks + Page::MarkBytes(marks / sizeof(float))) {}
   size_t buckets, free_key, marks, end;

@@ -5,6 +5,7 @@
 
 #include "absl/container/fixed_array.h"
 #include "absl/strings/str_cat.h"
+#include "libs/base/cache_line.h"
 #include "libs/table/batch.h"
 #include "libs/table/initialiser.h"
 #include "libs/table/invariant.h"
@@ -16,7 +17,6 @@ namespace paceline::table {
 namespace {
 
 using RowRefs = absl::FixedArray<RowRef, 64>;
-constexpr size_t kCacheLineBytes = 64;
 
 // Writes the initial values of a row to an address that may be unaligned.
 void FillPacked(const Schema& schema, uint64_t key, std::byte* out) {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "libs/base/cache_line.h"
 #include "libs/base/planted.h"
 #include "sdk/cpp/src/cache/cache.h"
 #include "sdk/cpp/src/session/table_info.h"
@@ -12,7 +13,7 @@ namespace {
 
 // Most rows are short, so that a call would cost as much as the copy.
 void CopyRow(const float* values, uint32_t dim, float* out) {
-  constexpr uint32_t kLine = 16;
+  constexpr uint32_t kLine = kCacheLineBytes / sizeof(float);
   if (dim % kLine != 0) {
     std::memcpy(out, values, dim * sizeof(float));
     return;

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/base/attributes.h"
+#include "libs/base/cache_line.h"
 #include "libs/base/ids.h"
 #include "libs/table/bucket_match.h"
 #include "sdk/cpp/src/cache/slabs.h"
@@ -83,7 +84,8 @@ class RowTable {
   ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchValues(const Entry& entry) const {
     const char* const values = values_.At(entry.row);
     __builtin_prefetch(values);
-    for (size_t at = kCacheLine; at < prefetched_; at += kCacheLine) __builtin_prefetch(values + at);
+    for (size_t at = kCacheLineBytes; at < prefetched_; at += kCacheLineBytes)
+      __builtin_prefetch(values + at);
   }
   ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchRest(const Entry& entry) const {
     __builtin_prefetch(rests_.At(entry.row), 1);
@@ -111,12 +113,11 @@ class RowTable {
   }
 
  private:
-  static constexpr size_t kCacheLine = 64;
   static constexpr uint32_t kFour = 4;
   // Of an entry, which begins with its key, as a row of a page's bucket does.
   static constexpr size_t kEntryFloats = sizeof(Entry) / sizeof(float);
   static const float* FloatsOf(const Entry* four) { return reinterpret_cast<const float*>(four); }
-  struct alignas(kCacheLine) Bucket {
+  struct alignas(kCacheLineBytes) Bucket {
     Entry entries[kFour];  // the rows come first
   };
 

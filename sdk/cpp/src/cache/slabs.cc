@@ -8,11 +8,12 @@
 #include <new>
 #include <utility>
 
+#include "libs/base/cache_line.h"
+
 namespace paceline::sdk {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kCacheLine = 64;
 constexpr size_t kFirstItems = 16;
 
 // A chunk has the smallest power of two of items that fill a huge page.
@@ -29,7 +30,7 @@ void Slabs::Freed::operator()(char* chunk) const {
 Slabs::Slabs(size_t item_bytes) : item_bytes_(item_bytes), chunk_bits_(ChunkBits(item_bytes)) {}
 
 Slabs::Chunk Slabs::NewChunk(size_t bytes) {
-  const size_t alignment = bytes >= kHugePage ? kHugePage : kCacheLine;
+  const size_t alignment = bytes >= kHugePage ? kHugePage : kCacheLineBytes;
   auto* const chunk = static_cast<char*>(::operator new[](bytes, std::align_val_t(alignment)));
   // Where the kernel has none, small pages do.
   if (bytes >= kHugePage) (void)madvise(chunk, bytes, MADV_HUGEPAGE);
