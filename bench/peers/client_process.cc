@@ -15,7 +15,7 @@ namespace paceline::bench::peers {
 namespace {
 
 constexpr absl::Duration kStartTimeout = absl::Seconds(30);
-constexpr absl::Duration kAnswerTimeout = absl::Seconds(120);
+constexpr absl::string_view kWho = "a client";
 
 // The process's side: a line in, a line out.
 class Server {
@@ -125,7 +125,7 @@ absl::Status ClientProcess::Begin(Op op, size_t batch, size_t outstanding, absl:
 }
 
 absl::StatusOr<double> ClientProcess::End() {
-  ABSL_ASSIGN_OR_RETURN(const std::vector<double> numbers, Answer());
+  ABSL_ASSIGN_OR_RETURN(const std::vector<double> numbers, control_->ReadAnswer(processes_, kWho));
   if (numbers.size() != 2 || numbers[0] < 1 || numbers[1] <= 0) {
     return absl::InternalError("peers: a client has made no request");
   }
@@ -141,11 +141,7 @@ void ClientProcess::CountPushes(const Data& data, std::vector<uint32_t>& of_rows
 
 absl::StatusOr<uint64_t> ClientProcess::WrongRows(const std::vector<uint32_t>& pushes) {
   const std::filesystem::path file = processes_.folder() / "pushes";
-  std::ofstream out(file, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(pushes.data()),
-            static_cast<std::streamsize>(pushes.size() * sizeof(uint32_t)));
-  out.close();
-  if (!out) return absl::UnavailableError(absl::StrCat("peers: cannot write ", file.string()));
+  ABSL_RETURN_IF_ERROR(WriteNumbers(file, pushes));
   ABSL_ASSIGN_OR_RETURN(const std::vector<double> numbers, Ask(absl::StrCat("check ", file.string())));
   if (numbers.size() != 1) return absl::InternalError("peers: a client did not check its rows");
   return static_cast<uint64_t>(numbers[0]);
@@ -153,18 +149,7 @@ absl::StatusOr<uint64_t> ClientProcess::WrongRows(const std::vector<uint32_t>& p
 
 absl::StatusOr<std::vector<double>> ClientProcess::Ask(const std::string& line) {
   ABSL_RETURN_IF_ERROR(control_->Send(line));
-  return Answer();
-}
-
-absl::StatusOr<std::vector<double>> ClientProcess::Answer() {
-  ABSL_ASSIGN_OR_RETURN(const std::string answer, control_->ReadLine(processes_, kAnswerTimeout));
-  std::istringstream in(answer);
-  std::string ok;
-  in >> ok;
-  if (ok != "ok") return absl::InternalError(absl::StrCat("peers: a client answers '", answer, "'"));
-  std::vector<double> numbers;
-  for (double number = 0; in >> number;) numbers.push_back(number);
-  return numbers;
+  return control_->ReadAnswer(processes_, kWho);
 }
 
 int ServePeersClient(const std::vector<std::string>& arguments) {

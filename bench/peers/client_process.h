@@ -38,7 +38,6 @@ class ClientProcess {
   ClientProcess(Processes& processes, uint64_t draw) : processes_(processes), draw_(draw) {}
 
   absl::StatusOr<std::vector<double>> Ask(const std::string& line);
-  absl::StatusOr<std::vector<double>> Answer();
 
   Processes& processes_;
   const uint64_t draw_;

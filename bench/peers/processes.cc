@@ -22,6 +22,7 @@ namespace paceline::bench::peers {
 namespace {
 
 constexpr absl::Duration kGrace = absl::Seconds(5);
+constexpr absl::Duration kAnswerTimeout = absl::Seconds(120);
 constexpr size_t kTailBytes = 2048;
 
 absl::Status Failed(const std::string& what) {
@@ -122,12 +123,6 @@ absl::Status Control::Send(const std::string& line) {
   return sent.ok() ? sent : absl::Status(sent.code(), absl::StrCat(path_.string(), ": ", sent.message()));
 }
 
-absl::StatusOr<std::string> Control::Ask(Processes& processes, const std::string& line,
-                                         absl::Duration timeout) {
-  ABSL_RETURN_IF_ERROR(Send(line));
-  return ReadLine(processes, timeout);
-}
-
 absl::StatusOr<std::string> Control::ReadLine(Processes& processes, absl::Duration timeout) {
   while (true) {
     if (const size_t end = read_.find('\n'); end != std::string::npos) {
@@ -145,6 +140,17 @@ absl::StatusOr<std::string> Control::ReadLine(Processes& processes, absl::Durati
     if (n <= 0) return absl::UnavailableError(absl::StrCat("peers: ", path_.string(), " was closed"));
     read_.append(buffer, static_cast<size_t>(n));
   }
+}
+
+absl::StatusOr<std::vector<double>> Control::ReadAnswer(Processes& processes, absl::string_view who) {
+  ABSL_ASSIGN_OR_RETURN(const std::string answer, ReadLine(processes, kAnswerTimeout));
+  std::istringstream in(answer);
+  std::string ok;
+  in >> ok;
+  if (ok != "ok") return absl::InternalError(absl::StrCat("peers: ", who, " answers '", answer, "'"));
+  std::vector<double> numbers;
+  for (double number = 0; in >> number;) numbers.push_back(number);
+  return numbers;
 }
 
 absl::Status Control::ReadNumbers(absl::Span<float> numbers) {
@@ -190,6 +196,13 @@ std::optional<std::string> ControlEnd::ReadLine() {
     line.push_back(static_cast<char>(c));
   }
   return std::nullopt;
+}
+
+absl::Status WriteBytes(const std::filesystem::path& file, absl::string_view bytes) {
+  std::ofstream out(file, std::ios::binary);
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  out.close();
+  return out ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("peers: cannot write ", file.string()));
 }
 
 absl::StatusOr<int> FreePort() {

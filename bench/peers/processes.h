@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tools/paceline/supervisor.h"
@@ -52,9 +54,10 @@ class Control {
   // Waits for the process to connect.
   absl::Status Accept(Processes& processes, absl::Duration timeout);
   absl::Status Send(const std::string& line);
-  // Sends a line and waits for the answer's line.
-  absl::StatusOr<std::string> Ask(Processes& processes, const std::string& line, absl::Duration timeout);
   absl::StatusOr<std::string> ReadLine(Processes& processes, absl::Duration timeout);
+  // Waits for an answer, a line of "ok" and numbers, and returns these. An error, which names `who`: it is
+  // another one, or there was none within two minutes.
+  absl::StatusOr<std::vector<double>> ReadAnswer(Processes& processes, absl::string_view who);
   // What comes after the line that was read last.
   absl::Status ReadNumbers(absl::Span<float> numbers);
 
@@ -83,6 +86,15 @@ class ControlEnd {
   explicit ControlEnd(FILE* file) : file_(file) {}
   FILE* file_;
 };
+
+// Writes a file for another process.
+absl::Status WriteBytes(const std::filesystem::path& file, absl::string_view bytes);
+// The same of numbers, as they are in memory.
+template <typename T>
+absl::Status WriteNumbers(const std::filesystem::path& file, const std::vector<T>& numbers) {
+  return WriteBytes(
+      file, absl::string_view(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T)));
+}
 
 // A port on the loopback interface that nobody has, for programs that cannot choose one themselves. Somebody
 // else may take it before they do.

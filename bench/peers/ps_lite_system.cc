@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,7 +19,6 @@ namespace paceline::bench::peers {
 namespace {
 
 constexpr absl::Duration kStartTimeout = absl::Seconds(30);
-constexpr absl::Duration kAnswerTimeout = absl::Seconds(120);
 
 // Runs a shell's command. An error with its output if it fails.
 absl::Status RunCommand(const std::string& command) {
@@ -44,16 +42,6 @@ std::filesystem::path CacheFolder() {
   const std::filesystem::path parent =
       home == nullptr ? std::filesystem::temp_directory_path() : std::filesystem::path(home) / ".cache";
   return parent / "paceline" / "ps-lite-driver";
-}
-
-// The same as u64 or f32 in a file, for another process.
-template <typename T>
-absl::Status Write(const std::filesystem::path& path, const std::vector<T>& values) {
-  std::ofstream out(path, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(values.data()),
-            static_cast<std::streamsize>(values.size() * sizeof(T)));
-  out.close();
-  return out ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("peers: cannot write ", path.string()));
 }
 
 class PsLiteCluster final : public PsLite {
@@ -86,7 +74,7 @@ class PsLiteCluster final : public PsLite {
     std::filesystem::path file = work.in_file;
     if (data_.dense) {
       file = processes_.folder() / "only-key";
-      ABSL_RETURN_IF_ERROR(Write<uint64_t>(file, {0}));
+      ABSL_RETURN_IF_ERROR(WriteNumbers<uint64_t>(file, {0}));
     }
     ABSL_ASSIGN_OR_RETURN(
         const std::vector<double> numbers,
@@ -103,7 +91,7 @@ class PsLiteCluster final : public PsLite {
     std::vector<float> expected;
     for (uint64_t key = 0; key < Keys(); ++key) expected.push_back(1.0f + static_cast<float>(pushes[key]));
     const std::filesystem::path file = processes_.folder() / "expected";
-    ABSL_RETURN_IF_ERROR(Write(file, expected));
+    ABSL_RETURN_IF_ERROR(WriteNumbers(file, expected));
     ABSL_ASSIGN_OR_RETURN(const std::vector<double> numbers, Ask(absl::StrCat("check ", file.string())));
     if (numbers.size() != 1) return absl::InternalError("peers: ps-lite's worker did not check its rows");
     return static_cast<uint64_t>(numbers[0]);
@@ -125,15 +113,8 @@ class PsLiteCluster final : public PsLite {
 
   // The numbers of an answer.
   absl::StatusOr<std::vector<double>> Ask(const std::string& line) {
-    ABSL_ASSIGN_OR_RETURN(const std::string answer, control_->Ask(processes_, line, kAnswerTimeout));
-    std::istringstream in(answer);
-    std::string ok;
-    in >> ok;
-    if (ok != "ok")
-      return absl::InternalError(absl::StrCat("peers: ps-lite's worker answers '", answer, "'"));
-    std::vector<double> numbers;
-    for (double number = 0; in >> number;) numbers.push_back(number);
-    return numbers;
+    ABSL_RETURN_IF_ERROR(control_->Send(line));
+    return control_->ReadAnswer(processes_, "ps-lite's worker");
   }
 
   Processes processes_;

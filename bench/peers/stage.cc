@@ -1,12 +1,12 @@
 #include "bench/peers/stage.h"
 
-#include <fstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "bench/peers/machine_systems.h"
 #include "bench/peers/meters.h"
+#include "bench/peers/processes.h"
 #include "bench/peers/ps_lite_system.h"
 #include "bench/peers/redis_system.h"
 #include "libs/base/status.h"
@@ -80,11 +80,7 @@ absl::Status StageRun::WriteKeys() {
   for (Work& work : stage_.works) {
     if (work.keys.empty()) continue;
     work.in_file = FolderFor("keys") / absl::StrCat(work.batch);
-    std::ofstream out(work.in_file, std::ios::binary);
-    out.write(reinterpret_cast<const char*>(work.keys.data()),
-              static_cast<std::streamsize>(work.keys.size() * sizeof(uint64_t)));
-    out.close();
-    if (!out) return absl::UnavailableError(absl::StrCat("peers: cannot write ", work.in_file.string()));
+    ABSL_RETURN_IF_ERROR(WriteNumbers(work.in_file, work.keys));
   }
   return absl::OkStatus();
 }
