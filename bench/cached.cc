@@ -1,15 +1,14 @@
 // The savings of the client's cache and of PushPull.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "bench/session.h"
 #include "bench/workloads.h"
 #include "libs/base/status.h"
 #include "libs/world/random.h"
@@ -32,16 +31,6 @@ absl::StatusOr<std::unique_ptr<Client>> ConnectWorker(const std::string& coordin
                           .client_name = "paceline-bench",
                           .workers = 1,
                           .cache_bytes_max = cache_bytes_max});
-}
-
-double MedianMicroseconds(int rounds, const std::function<absl::Status()>& request, absl::Status* error) {
-  std::vector<double> us;
-  for (int i = 0; i < rounds && error->ok(); ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    *error = request();
-    us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
-  }
-  return Median(std::move(us));
 }
 
 // Copies rows from random places, known ahead.
@@ -204,17 +193,18 @@ absl::StatusOr<std::vector<Result>> Cached(const Setting& setting) {
   const std::vector<uint64_t> key{1};
   const std::vector<float> one(kDim, 1.0f);
   constexpr int kRounds = 2'000;
-  const double apart = MedianMicroseconds(
+  FirstError failed;
+  const double apart = MedianUs(
       kRounds,
       [&] {
         absl::Status pushed = table.Push(key, one);
         pushed.Update(fresh.Pull(key).status());
         return pushed;
       },
-      &error);
-  const double together = MedianMicroseconds(
-      kRounds, [&] { return table.PushPull(key, one).status(); }, &error);
-  ABSL_RETURN_IF_ERROR(error);
+      failed);
+  const double together = MedianUs(
+      kRounds, [&] { return table.PushPull(key, one).status(); }, failed);
+  ABSL_RETURN_IF_ERROR(failed.status());
   const auto ns_a_row = [](const std::vector<Cost>& costs) {
     return Median(costs).seconds / (kBatches * kBatch) * 1e9;
   };

@@ -1,7 +1,6 @@
 #include "bench/near.h"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <iterator>
 #include <optional>
@@ -187,14 +186,7 @@ absl::StatusOr<std::vector<Result>> LatencyNear(const Setting& setting) {
   std::vector<float> value{1};
   FirstError error;
   const auto median_us = [&](const std::function<absl::Status()>& request) {
-    std::vector<double> us;
-    for (int i = 0; i < requests; ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      error(request());
-      const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
-      us.push_back(took.count());
-    }
-    return Median(std::move(us));
+    return MedianUs(requests, request, error);
   };
   std::vector<double> futex, tcp_push, tcp_pull, near_push, near_pull;
   for (int round = 0; round < setting.Rounds(7); ++round) {

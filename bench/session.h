@@ -1,11 +1,16 @@
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "bench/result.h"
 #include "bench/shard_pages.h"
 #include "bench/workloads.h"
 #include "libs/base/status.h"
@@ -50,5 +55,17 @@ class FirstError {
  private:
   absl::Status status_;
 };
+
+// The median of how many microseconds a request takes, of so many one after the other.
+inline double MedianUs(int requests, const std::function<absl::Status()>& request, FirstError& error) {
+  std::vector<double> us;
+  for (int i = 0; i < requests; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    error(request());
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+    us.push_back(took.count());
+  }
+  return Median(std::move(us));
+}
 
 }  // namespace paceline::bench

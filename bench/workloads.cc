@@ -1,7 +1,7 @@
 #include "bench/workloads.h"
 
-#include <chrono>
 #include <cstdio>
+#include <functional>
 #include <optional>
 
 #include "bench/grpc_limit.h"
@@ -305,14 +305,7 @@ absl::StatusOr<std::vector<Result>> Latency(const Setting& setting) {
   std::vector<float> value{1};
   FirstError error;
   const auto median_us = [&](const std::function<absl::Status()>& request) {
-    std::vector<double> us;
-    for (int i = 0; i < requests; ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      error(request());
-      const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
-      us.push_back(took.count());
-    }
-    return Median(std::move(us));
+    return MedianUs(requests, request, error);
   };
   std::vector<double> tcp, pushes, pulls;
   for (int round = 0; round < rounds; ++round) {  // side by side: the machine's mood changes
