@@ -1,6 +1,5 @@
 // The table of ranges that clients push to and reduce; and filters of all tables.
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -75,15 +74,9 @@ void SimClient::LendWide() {
 
 // As ClientState::TakeBack, which has threads to wait with.
 void SimClient::TakeBack(const std::shared_ptr<Lent>& lent) {
-  if (lent->batch.use_count() > 1) {
+  if (sdk::Buffer copy = sdk::CopyIfShared(lent->batch, sdk::AllocateFresh); copy != nullptr) {
     world_.marks.Hit("lent values are wanted back before they are committed");
-    const size_t bytes = lent->batch->rows * lent->batch->RowBytes();
-    const sdk::Buffer copy = sdk::AllocateFresh(bytes);
-    std::memcpy(copy.get(), lent->batch->values.get(), bytes);
-    Enter([&] {
-      lent->batch->values = copy;
-      lent->batch->lent = false;
-    });
+    Enter([&] { sdk::TakeBack(*lent->batch, std::move(copy)); });
   }
   lent->batch.reset();
   AwaitReturn(lent);

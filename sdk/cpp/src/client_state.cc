@@ -1,6 +1,5 @@
 #include "sdk/cpp/src/client_state.h"
 
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -364,15 +363,8 @@ absl::Status ClientState::WithDropped(absl::Status status) {
 }
 
 void ClientState::TakeBack(std::shared_ptr<Batch> batch, Loan& loan) {
-  // Whoever else has the batch may send some of it again.
-  if (batch.use_count() > 1) {
-    const size_t bytes = batch->rows * batch->RowBytes();
-    Buffer copy = Allocate(bytes);
-    std::memcpy(copy.get(), batch->values.get(), bytes);
-    With([&](ClientCore&) {
-      batch->values = std::move(copy);
-      batch->lent = false;
-    });
+  if (Buffer copy = CopyIfShared(batch, [this](size_t bytes) { return Allocate(bytes); }); copy != nullptr) {
+    With([&](ClientCore&) { sdk::TakeBack(*batch, std::move(copy)); });
   }
   batch.reset();
   // Once the stream has ended, what is awaited are threads of this process.

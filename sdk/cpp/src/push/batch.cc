@@ -369,6 +369,19 @@ std::shared_ptr<Batch> LendRange(const Routes& routes, const ring::Placement& pl
   return batch;
 }
 
+Buffer CopyIfShared(const std::shared_ptr<Batch>& batch, Allocate allocate) {
+  if (batch.use_count() <= 1) return nullptr;
+  const size_t bytes = batch->rows * batch->RowBytes();
+  Buffer copy = allocate(bytes);
+  std::memcpy(copy.get(), batch->values.get(), bytes);
+  return copy;
+}
+
+void TakeBack(Batch& batch, Buffer copy) {
+  batch.values = std::move(copy);
+  batch.lent = false;
+}
+
 std::shared_ptr<const Batch> GroupRanges(const Routes& routes, const ring::Placement& placement, uint32_t dim,
                                          absl::Span<const KeyRange> ranges, Allocate allocate) {
   std::vector<Run> runs;

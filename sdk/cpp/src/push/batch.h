@@ -89,6 +89,13 @@ void GroupRangeInBatches(const Routes& routes, const ring::Placement& placement,
 std::shared_ptr<Batch> LendRange(const Routes& routes, const ring::Placement& placement, uint32_t dim,
                                  uint64_t first, uint64_t count, Buffer values, Allocate allocate);
 
+// A caller takes lent values back in two steps: it copies them, which may take long and needs no lock; then,
+// within the gate, the batch sends the copy from now on.
+//
+// A copy of the values, if anybody else has the batch and may send some of it again; otherwise null.
+Buffer CopyIfShared(const std::shared_ptr<Batch>& batch, Allocate allocate);
+void TakeBack(Batch& batch, Buffer copy);
+
 // Several ranges, for a pull. `place` is the row of the first key in the caller's order.
 struct KeyRange {
   uint64_t first = 0;
