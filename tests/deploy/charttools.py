@@ -8,12 +8,14 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy/helm/paceline"
 KUBERNETES = "1.33"
+WAIT = 120  # seconds for what should come soon
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 TOOLS = Path(os.environ.get("PACELINE_TOOLS") or CACHE / "paceline/tools")  # of scripts/setup-deploy
 PATH = f"{os.environ['PATH']}{os.pathsep}{TOOLS / 'bin'}"
@@ -31,6 +33,15 @@ def needs(tool, name):
     if tool or os.environ.get("PACELINE_REQUIRE_TOOLS") == "1":
         return lambda test: test
     return unittest.skip(f"no {name}")
+
+
+def until(what, condition, within=WAIT, tell=lambda: ""):
+    """Waits until `condition` is true. Fails after so many seconds, with what `tell` returns."""
+    end = time.monotonic() + within
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {within} s: {what}\n{tell()}")
+        time.sleep(0.1)
 
 
 def run(*command, **how):

@@ -22,8 +22,8 @@ import unittest
 from pathlib import Path
 
 import watched
-from charttools import CHART, ROOT
-from watched import RULES, WAIT
+from charttools import CHART, ROOT, WAIT, until
+from watched import RULES
 
 FASTER = 20
 SEEN_WITHIN = 30  # seconds
@@ -61,7 +61,7 @@ class Sick:
     def __init__(self, test, stack, folder):
         self.test, self.stack = test, stack
         self.cluster = watched.Cluster(stack, folder, type(self).__name__, **self.prepared(Path(folder)))
-        test.until(f"{self.name} is whole", self.cluster.whole)
+        until(f"{self.name} is whole", self.cluster.whole)
         self.job()
         self.cluster.write_targets()
 
@@ -74,7 +74,7 @@ class Sick:
 
     def job(self):
         self.worker = self.cluster.counter("count", "--rows", self.rows, "--clocks", 8_000_000, "--pause", self.pause)
-        self.test.until(f"{self.name}: the job counts", lambda: self.min_clock() > 2)
+        until(f"{self.name}: the job counts", lambda: self.min_clock() > 2)
 
     def min_clock(self):
         return min((int(job.get("min_clock", 0)) for job in self.cluster.status()["jobs"]), default=0)
@@ -84,7 +84,7 @@ class Sick:
         data = self.cluster.folder / "data-set"
         subprocess.run([sys.executable, ROOT / "examples/sparse_lr/make_data.py", data], check=True)
         workers = [self.cluster.trainer("train", index, data) for index in (0, 1)]
-        self.test.until(f"{self.name}: the job trains", lambda: self.min_clock() > 5)
+        until(f"{self.name}: the job trains", lambda: self.min_clock() > 5)
         return workers
 
     def begin(self):
@@ -251,7 +251,7 @@ class SnapshotsFail(Sick):
     def job(self):
         super().job()
         self.cluster.paceline("snapshot", "schedule", "count", "--every", "2s", "--keep", 2)
-        self.test.until("a snapshot", lambda: len(json.loads(self.cluster.paceline("snapshot", "list", "--json"))["snapshots"]) > 1)
+        until("a snapshot", lambda: len(json.loads(self.cluster.paceline("snapshot", "list", "--json"))["snapshots"]) > 1)
 
     def begin(self):
         snapshots = self.cluster.folder / "snapshots"
@@ -266,17 +266,11 @@ class OldSnapshot(Sick):
 
     def begin(self):
         self.cluster.counter("slow", "--rows", 100, "--clocks", 1000, "--pause", 8)
-        self.test.until("the job is there", lambda: "slow" in [job["name"] for job in self.cluster.status()["jobs"]])
+        until("the job is there", lambda: "slow" in [job["name"] for job in self.cluster.status()["jobs"]])
         self.cluster.paceline("snapshot", "schedule", "slow", "--every", "2s")
 
 
 class ConditionsTest(unittest.TestCase):
-    def until(self, what, condition, within=WAIT):
-        end = time.monotonic() + within
-        while not condition():
-            self.assertLess(time.monotonic(), end, f"not within {within} s: {what}")
-            time.sleep(0.1)
-
     def color(self, cluster, title):
         """As the number is shown; None: there is none, and Grafana shows the panel's word instead."""
         expr, steps = stats()[title]
@@ -320,8 +314,8 @@ class ConditionsTest(unittest.TestCase):
                 sick.append(kind(self, stack, folder))
             well = Well(self, stack, folder)
             for one in [*sick, well]:
-                self.until(f"the first screen of {one.name} is green, with its series",
-                           lambda one=one: self.color(one.name, "Problems") == "green" and self.is_green(one.name))
+                until(f"the first screen of {one.name} is green, with its series",
+                      lambda one=one: self.color(one.name, "Problems") == "green" and self.is_green(one.name))
             began = time.time()
             self.assertEqual(self.firing(began - 2), set())
             for one in sick:
@@ -334,7 +328,7 @@ class ConditionsTest(unittest.TestCase):
                     shown = self.color(one.name, one.panel)
                 print(f"{one.name}: '{one.panel}' is {shown or 'without a value'} after {time.monotonic() - at:.1f} s")
             wanted = {(one.name, one.alert) for one in sick}
-            self.until(f"alerts: {wanted}", lambda: self.firing(began) >= wanted)
+            until(f"alerts: {wanted}", lambda: self.firing(began) >= wanted)
             # Nothing more comes of it for a while.
             time.sleep(HOLD)
             self.assertEqual(self.firing(began), wanted)

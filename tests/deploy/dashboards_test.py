@@ -19,7 +19,8 @@ import unittest
 from pathlib import Path
 
 import watched
-from watched import BIN, RULES, WAIT
+from charttools import WAIT, until
+from watched import BIN, RULES
 
 ROOT = Path(__file__).resolve().parents[2]
 DASHBOARDS = sorted((ROOT / "deploy/helm/paceline/dashboards").glob("*.json"))
@@ -57,10 +58,7 @@ class DashboardsTest(unittest.TestCase):
         self.cluster.write_targets()
 
     def until(self, what, condition):
-        end = time.monotonic() + WAIT
-        while not condition():
-            self.assertLess(time.monotonic(), end, f"{what} has not come\n{self.cluster.status()}")
-            time.sleep(0.1)
+        until(what, condition, tell=self.cluster.status)
 
     def train(self):
         data = self.cluster.folder / "data-set"

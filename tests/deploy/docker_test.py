@@ -10,17 +10,15 @@ import json
 import os
 import subprocess
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
-from charttools import ROOT, needs, run
+from charttools import ROOT, WAIT, needs, run, until
 from chart_test import COMPOSE
 
 BIN = os.environ["PACELINE_BIN"]
 BASE = "debian:bookworm-slim"
 TAG = f"test-{os.getpid()}"
-WAIT = 120  # seconds for what should come soon
 
 
 def docker(*arguments, check=True, timeout=WAIT, **how):
@@ -63,12 +61,6 @@ class DockerTest(unittest.TestCase):
         images = [argument for argument in arguments if argument.startswith("paceline")]
         cls.addClassCleanup(lambda: docker("rmi", "--force", *(f"{image}:{TAG}" for image in images), check=False))
 
-    def until(self, what, condition):
-        end = time.monotonic() + WAIT
-        while not condition():
-            self.assertLess(time.monotonic(), end, f"not within {WAIT} s: {what}")
-            time.sleep(0.1)
-
     def start(self, name, *command, flags=()):
         full = f"{TAG}-{name}"
         docker("run", "--detach", "--name", full, "--network", TAG, "--network-alias", name, "--read-only", "--cap-drop=ALL",
@@ -89,14 +81,14 @@ class DockerTest(unittest.TestCase):
         self.addCleanup(docker, "network", "rm", TAG, check=False)
         coordinator = self.start("coordinator", "paceline-coordinator", "--listen=0.0.0.0:7070", "--shards=3", "--replicas=1",
                                  "--data-dir=/var/lib/paceline/coordinator")
-        self.until("the coordinator is healthy", lambda: self.healthy(coordinator))
+        until("the coordinator is healthy", lambda: self.healthy(coordinator))
         shards = [self.start(f"shard-{i}", "sh", "-c",
                              'exec paceline-shard --coordinator=coordinator:7070 --listen=0.0.0.0:7071 --peer-listen=0.0.0.0:7072 '
                              '--advertise="$(hostname -i):7071" --data-dir=/var/lib/paceline/shard --name="$NAME"',
                              flags=("--env", f"NAME=shard-{i}")) for i in range(3)]
         for shard in shards:
-            self.until(f"{shard} is healthy", lambda shard=shard: self.healthy(shard))
-        self.until("the cluster is well", lambda: "No problems" in docker("exec", coordinator, "paceline", "status", check=False))
+            until(f"{shard} is healthy", lambda shard=shard: self.healthy(shard))
+        until("the cluster is well", lambda: "No problems" in docker("exec", coordinator, "paceline", "status", check=False))
         self.count(TAG, "coordinator:7070", "first")
         user = docker("exec", shards[0], "id", "-u")
         self.assertEqual(user, "10001")
@@ -137,7 +129,7 @@ class DockerTest(unittest.TestCase):
                     ids = run(*command, "ps", "-q").stdout.split()
                     self.assertEqual(len(ids), 7)
                     for container in ids:
-                        self.until(f"{container} is healthy", lambda container=container: self.healthy(container))
+                        until(f"{container} is healthy", lambda container=container: self.healthy(container))
                     self.count(f"{project}_default", "coordinator-0:7070,coordinator-1:7070", f"count-{compose[-1]}")
                 finally:
                     run(*command, "down", "--volumes")

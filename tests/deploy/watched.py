@@ -9,11 +9,10 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-from charttools import CHART
+from charttools import CHART, WAIT
 
 BIN = os.environ["PACELINE_BIN"]
 RULES = CHART / "alerts/paceline.yaml"
-WAIT = 120  # seconds for what should come soon
 
 
 def free_port():

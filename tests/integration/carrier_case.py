@@ -10,19 +10,11 @@ import unittest
 import urllib.request
 from pathlib import Path
 
+from waiting import until
+
 BIN = os.environ["PACELINE_BIN"]
 WORKER = os.environ["NEAR_WORKER"]
 WAIT = 180  # seconds for what should come soon
-
-
-def until(what, holds):
-    end = time.monotonic() + WAIT
-    while time.monotonic() < end:
-        with contextlib.suppress(OSError, subprocess.SubprocessError, json.JSONDecodeError):
-            if found := holds():
-                return found
-        time.sleep(0.02)
-    raise AssertionError(f"not within {WAIT} s: {what}")
 
 
 def status(coordinator):

@@ -12,10 +12,11 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 import unittest
 import urllib.request
 from pathlib import Path
+
+from waiting import until
 
 BIN = os.environ["PACELINE_BIN"]
 WORKER = os.environ["COORDINATORS_WORKER"]
@@ -30,18 +31,6 @@ def free_port():
         with contextlib.suppress(OSError), socket.socket() as s:
             s.bind(("127.0.0.1", port))
             return port
-
-
-def until(holds, what, within=WAIT):
-    """What `holds` returns, once that is true."""
-    end = time.monotonic() + within
-    while True:
-        found = holds()
-        if found:
-            return found
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {within} s: {what}")
-        time.sleep(0.02)
 
 
 class Worker:
@@ -142,12 +131,12 @@ class Cluster:
 
     def count(self):
         self.workers = [Worker(self, 2) for _ in range(2)]
-        until(lambda: min(w.clock for w in self.workers) >= 3, "the workers count")
+        until("the workers count", lambda: min(w.clock for w in self.workers) >= 3)
 
     def goes_on(self, clocks=20):
         """Every worker counts that far from here."""
         goal = max(w.clock for w in self.workers) + clocks
-        until(lambda: min(w.clock for w in self.workers) >= goal, "training goes on")
+        until("training goes on", lambda: min(w.clock for w in self.workers) >= goal)
 
     def end(self):
         for process in [*self.processes.values(), *(w.process for w in self.workers)]:
@@ -166,7 +155,7 @@ class CoordinatorsTest(unittest.TestCase):
     def setUp(self):
         # A leader that gives up its lease is replaced without a wait.
         self.cluster = Cluster(self, lease=300 if "ends_in_order" in self.id() else LEASE)
-        self.leader = until(self.cluster.leader, "a coordinator leads")
+        self.leader = until("a coordinator leads", self.cluster.leader)
         self.other = {"coordinator-0": "coordinator-1", "coordinator-1": "coordinator-0"}[self.leader]
         self.cluster.count()
 
@@ -188,28 +177,28 @@ class CoordinatorsTest(unittest.TestCase):
         self.assertEqual(self.metrics(self.leader)["paceline_coordinator_leads"], "1")
         self.assertEqual(self.metrics(self.other)["paceline_coordinator_leads"], "0")
         self.cluster.kill(self.leader)
-        until(lambda: self.cluster.leader() == self.other, "the other one leads")
+        until("the other one leads", lambda: self.cluster.leader() == self.other)
         self.assertIn(f"the coordinator at {self.cluster.address(self.leader)} does not answer", self.cluster.problems())
         self.assertEqual(self.metrics(self.other)["paceline_coordinator_term"], "2")
         self.cluster.goes_on()
         self.cluster.start_coordinator(self.leader)
-        until(lambda: self.cluster.problems() == "", "nothing is wrong any more")
+        until("nothing is wrong any more", lambda: self.cluster.problems() == "")
         self.assertEqual(self.cluster.leader(), self.other)
         self.end_exactly()
 
     def test_a_leader_that_ends_in_order_is_replaced_sooner_than_its_lease(self):
         self.cluster.signal(self.leader, signal.SIGTERM)
         self.assertEqual(self.cluster.processes[self.leader].wait(WAIT), 0)
-        until(lambda: "coordinator leads term=2" in self.cluster.log(self.other), "the other one leads")
+        until("the other one leads", lambda: "coordinator leads term=2" in self.cluster.log(self.other))
         self.end_exactly()
 
     def test_a_paused_leader_steps_down_when_it_wakes(self):
         self.cluster.signal(self.leader, signal.SIGSTOP)
-        until(lambda: self.cluster.leader() == self.other, "the other one leads")
+        until("the other one leads", lambda: self.cluster.leader() == self.other)
         self.cluster.goes_on()
         self.cluster.signal(self.leader, signal.SIGCONT)
-        until(lambda: "leads no longer" in self.cluster.log(self.leader), "the first one steps down")
-        until(lambda: self.cluster.problems() == "", "nothing is wrong any more")
+        until("the first one steps down", lambda: "leads no longer" in self.cluster.log(self.leader))
+        until("nothing is wrong any more", lambda: self.cluster.problems() == "")
         self.assertEqual(self.cluster.leader(), self.other)
         self.end_exactly()
 
@@ -220,20 +209,20 @@ class CoordinatorsTest(unittest.TestCase):
         self.assertIn("no coordinator answers", self.cluster.problems())
         for name in (self.other, self.leader):
             self.cluster.start_coordinator(name)
-        until(self.cluster.leader, "one leads again")
+        until("one leads again", self.cluster.leader)
         self.cluster.goes_on()
         self.end_exactly()
 
     def test_etcd_hangs_for_longer_than_the_lease(self):
         self.cluster.signal("etcd", signal.SIGSTOP)
-        until(lambda: "no coordinator can lead" in self.cluster.problems(), "status tells")
+        until("status tells", lambda: "no coordinator can lead" in self.cluster.problems())
         problems = self.cluster.problems()
         self.assertIn(f"etcd at 127.0.0.1:{self.cluster.ports['etcd']} does not answer", problems)
         # The leader leads until its lease is over.
-        until(lambda: "no coordinator leads" in self.cluster.status(json_too=False), "the leader has stepped down")
+        until("the leader has stepped down", lambda: "no coordinator leads" in self.cluster.status(json_too=False))
         self.cluster.goes_on(50)
         self.cluster.signal("etcd", signal.SIGCONT)
-        until(self.cluster.leader, "one leads again")
+        until("one leads again", self.cluster.leader)
         self.cluster.goes_on()
         self.assertGreater(float(self.metrics(self.leader)["paceline_coordinator_store_failures_total"]), 0)
         self.end_exactly()
@@ -246,11 +235,11 @@ class CoordinatorsTest(unittest.TestCase):
 
     def test_etcd_is_killed_and_started_again(self):
         self.cluster.kill("etcd")
-        until(lambda: "no coordinator can lead" in self.cluster.problems(), "status tells")
+        until("status tells", lambda: "no coordinator can lead" in self.cluster.problems())
         self.cluster.goes_on(50)
         self.cluster.start_etcd()
-        until(self.cluster.leader, "one leads again")
-        until(lambda: self.cluster.problems() == "", "nothing is wrong any more")
+        until("one leads again", self.cluster.leader)
+        until("nothing is wrong any more", lambda: self.cluster.problems() == "")
         self.cluster.goes_on()
         self.end_exactly()
 

@@ -5,7 +5,7 @@ import os
 import unittest
 
 import carrier_case
-from carrier_case import until
+from waiting import until
 
 DIRECT = os.environ.get("PACELINE_DIRECT_STREAMS") != "0"
 

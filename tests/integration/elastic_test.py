@@ -1,30 +1,19 @@
 #!/usr/bin/env python3
 """A job counts on, exactly, while its cluster grows and shrinks: 3 shards, 4, a drain that is cancelled, 2; and one shard is
 killed while its segments move. Without copies (on disks), and with one."""
-import contextlib
 import json
 import os
 import signal
 import subprocess
 import tempfile
-import time
 import unittest
 from pathlib import Path
+
+from waiting import until
 
 BIN = os.environ["PACELINE_BIN"]
 WAIT = 150  # seconds for events that should come soon
 WORKERS = 2
-
-
-def until(what, holds):
-    """What `holds` returns, once that is true."""
-    end = time.monotonic() + WAIT
-    while time.monotonic() < end:
-        with contextlib.suppress(OSError, subprocess.SubprocessError, json.JSONDecodeError):
-            if found := holds():
-                return found
-        time.sleep(0.05)
-    raise AssertionError(f"not within {WAIT} s: {what}")
 
 
 class Cluster:

@@ -13,21 +13,12 @@ import time
 import unittest
 from pathlib import Path
 
+from waiting import until
+
 BIN = os.environ["PACELINE_BIN"]
 WORKER = os.environ["EXPLAIN_WORKER"]
 WAIT = 60  # seconds for events that should come soon
 WORKERS = 3
-
-
-def until(what, holds):
-    """What `holds` returns, once that is true."""
-    end, last = time.monotonic() + WAIT, None
-    while time.monotonic() < end:
-        with contextlib.suppress(OSError, subprocess.SubprocessError, json.JSONDecodeError):
-            if last := holds():
-                return last
-        time.sleep(0.1)
-    raise AssertionError(f"not within {WAIT} s: {what}")
 
 
 class SlowLink:

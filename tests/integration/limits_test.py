@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """What strangers can do to a shard and a coordinator: connections without end, streams without end, forged texts."""
 import contextlib
-import json
 import os
 import re
 import resource
@@ -10,7 +9,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 import urllib.request
 from pathlib import Path
@@ -20,22 +18,12 @@ from google.protobuf import message_factory, symbol_database
 
 sys.path.insert(0, os.environ["PACELINE_PYTHON"])
 from paceline.v1 import control_pb2, coordinator_pb2  # noqa: E402
+from waiting import until  # noqa: E402
 
 BIN = os.environ["PACELINE_BIN"]
 WAIT = 120  # seconds for events that should come soon
 DESCRIPTORS = 128
 MEMORY_MAX = float(os.environ["PACELINE_MEMORY_MAX"])  # bytes
-
-
-def until(what, holds):
-    """What `holds` returns, once that is true."""
-    end = time.monotonic() + WAIT
-    while time.monotonic() < end:
-        with contextlib.suppress(OSError, json.JSONDecodeError):
-            if found := holds():
-                return found
-        time.sleep(0.02)
-    raise AssertionError(f"not within {WAIT} s: {what}")
 
 
 def paceline(*arguments):

@@ -6,22 +6,13 @@ import os
 import signal
 import subprocess
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
+from waiting import until
+
 BIN = os.environ["PACELINE_BIN"]
 WAIT = 180  # seconds for events that should come soon
-
-
-def until(what, holds):
-    """What `holds` returns, once that is true."""
-    end = time.monotonic() + WAIT
-    while time.monotonic() < end:
-        if found := holds():
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"not within {WAIT} s: {what}")
 
 
 class LoadTest(unittest.TestCase):

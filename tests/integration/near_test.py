@@ -5,11 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import unittest
 
 import carrier_case
-from carrier_case import BIN, WAIT, WORKER, metric, until
+from carrier_case import BIN, WAIT, WORKER, metric
+from waiting import until
 
 
 def near_share(coordinator):

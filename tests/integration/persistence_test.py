@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """Shards with disks: killed, one and all at once, and everything is there again."""
-import contextlib
 import json
 import os
 import re
@@ -8,7 +7,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 import urllib.request
 from pathlib import Path
@@ -17,22 +15,12 @@ sys.path.insert(0, os.environ["PACELINE_PYTHON"])
 from paceline.v1 import types_pb2  # noqa: E402
 from paper_frames import FrameClient  # noqa: E402
 from paper_wire import Failed  # noqa: E402
+from waiting import until  # noqa: E402
 
 BIN = os.environ["PACELINE_BIN"]
 WAIT = 120  # seconds for events that should come soon
 ADD = {"rule": types_pb2.Rule(add=types_pb2.Rule.Add()), "initialiser": types_pb2.Initialiser(
     zeros=types_pb2.Initialiser.Zeros())}
-
-
-def until(what, holds):
-    """What `holds` returns, once that is true."""
-    end = time.monotonic() + WAIT
-    while time.monotonic() < end:
-        with contextlib.suppress(OSError, subprocess.SubprocessError, json.JSONDecodeError):
-            if found := holds():
-                return found
-        time.sleep(0.02)
-    raise AssertionError(f"not within {WAIT} s: {what}")
 
 
 class Cluster:

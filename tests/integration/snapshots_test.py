@@ -8,12 +8,12 @@ import statistics
 import struct
 import subprocess
 import tempfile
-import time
 import unittest
 import zipfile
 from pathlib import Path
 
 import numpy as np
+from waiting import NOT_YET, until
 
 BIN = os.environ["PACELINE_BIN"]
 PACELINE = f"{BIN}/paceline"
@@ -95,15 +95,7 @@ class SnapshotsTest(unittest.TestCase):
         self.snapshots = Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def until(self, what, holds):
-        end = time.monotonic() + WAIT
-        while time.monotonic() < end:
-            try:
-                if holds():
-                    return
-            except (AssertionError, OSError):
-                pass
-            time.sleep(0.02)
-        self.fail(f"not within {WAIT} s: {what}")
+        return until(what, holds, not_yet=(AssertionError, *NOT_YET))  # the program may refuse at first
 
     def result(self, process):
         out, err = process.communicate(timeout=WAIT)

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """The page /ui of a coordinator: shards, a job, its clients, and a problem once a shard is killed; it is read only, and asks for
 itself anew, as a browser shows where one is."""
-import contextlib
 import http.server
 import json
 import os
@@ -11,12 +10,13 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 import unittest
 import urllib.error
 import urllib.request
 from html.parser import HTMLParser
 from pathlib import Path
+
+from waiting import until
 
 BIN = os.environ["PACELINE_BIN"]
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
@@ -27,16 +27,6 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
-
-
-def until(what, holds):
-    end = time.monotonic() + WAIT
-    while time.monotonic() < end:
-        with contextlib.suppress(OSError):
-            if found := holds():
-                return found
-        time.sleep(0.05)
-    raise AssertionError(f"not within {WAIT} s: {what}")
 
 
 class Page(HTMLParser):

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import unittest
 import urllib.request
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 sys.path.insert(0, os.environ["PACELINE_PYTHON"])
 from paceline.v1 import shard_pb2, types_pb2  # noqa: E402
 from paper_frames import FrameClient  # noqa: E402
+from waiting import until  # noqa: E402
 
 BIN = os.environ["PACELINE_BIN"]
 WAIT = 120  # seconds for events that should come soon
@@ -23,16 +23,6 @@ ADD = {"kind": types_pb2.TABLE_KIND_SPARSE, "dim": DIM, "rule": types_pb2.Rule(a
        "initialiser": types_pb2.Initialiser(zeros=types_pb2.Initialiser.Zeros())}
 BUDGET = 64 << 20  # --stream-budget
 CLIENTS, FRAMES = 16, 48  # each frame has about a megabyte
-
-
-def until(what, holds):
-    """What `holds` returns, once that is true."""
-    end = time.monotonic() + WAIT
-    while time.monotonic() < end:
-        if found := holds():
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"not within {WAIT} s: {what}")
 
 
 class Fast(threading.Thread):
