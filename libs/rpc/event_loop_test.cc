@@ -14,6 +14,8 @@
 namespace paceline::rpc {
 namespace {
 
+constexpr absl::Duration kLongEnough = absl::Seconds(30);
+
 TEST(EventLoopTest, EndsAtOnceHoweverOftenItIsMade) {
   // An alarm that is set by Stop may still be firing when the loop is destroyed.
   const world::RealClock clock;
@@ -154,10 +156,15 @@ class CarryTest : public testing::Test {
 
 TEST_F(CarryTest, AThreadThatWaitsAgainAndAgainTakesEventsItself) {
   Rings rings(loop_);
-  while (rings.by() != std::this_thread::get_id()) Wait(rings);
+  const absl::Time limit = world::MonotonicNow() + kLongEnough;
+  while (rings.by() != std::this_thread::get_id()) {
+    ASSERT_TRUE(world::MonotonicNow() < limit) << "the loop's thread takes them all";
+    Wait(rings);
+  }
   Wait(rings);
   // … and the loop's thread takes them where nobody waits.
   while (rings.by() != thread_.get_id()) {
+    ASSERT_TRUE(world::MonotonicNow() < limit) << "the loop's thread takes none";
     const int after = rings.count() + 1;
     rings.Set();
     rings.Await(after);

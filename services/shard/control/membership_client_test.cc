@@ -148,9 +148,12 @@ TEST_F(MembershipTest, AnAbsurdVersionNeitherStopsTheBeatsNorHammersTheCoordinat
 TEST_F(MembershipTest, AVersionThatExistsIsFetchedThoughAnAbsurdOneWasNamed) {
   Start();
   ASSERT_TRUE(coordinator.AwaitBeats(1));
-  while (shard.context().CatalogueWanted(kAbsurd)) std::this_thread::yield();
-  coordinator.SetVersion(2);
   const absl::Time limit = world::MonotonicNow() + kLongEnough;
+  while (shard.context().CatalogueWanted(kAbsurd)) {
+    ASSERT_TRUE(world::MonotonicNow() < limit) << "the absurd version is still wanted";
+    std::this_thread::yield();
+  }
+  coordinator.SetVersion(2);
   while (Held() < 2 && world::MonotonicNow() < limit) {
     shard.context().CatalogueWanted(CatalogueVersion(2));
     std::this_thread::yield();
