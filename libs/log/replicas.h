@@ -128,7 +128,6 @@ class Replicas {
   // True if the replica holds every record and its link stands.
   bool Holds(const ring::Member& member) const;
   bool HasReplica(const ring::Member& member) const;
-  bool Knows(const ring::Member& member) const { return Find(member) != nullptr; }
   // How far those are that are not replicas yet.
   std::vector<v1::LearnerProgress> Progress(const Segment& segment) const;
   size_t learners() const;

@@ -110,7 +110,7 @@ TEST_F(ReplicasTest, AnEpochBeginsWithBeaconsAndTheCommitPointOfItsMembers) {
   port->beacons.clear();
   replicas->Begin(Epoch(2), {});
   EXPECT_EQ(replicas->committed(), Lsn(20)) << "nobody is waited for any more";
-  EXPECT_FALSE(replicas->Knows(kFollower));
+  EXPECT_EQ(replicas->replicas() + replicas->learners(), 0u);
   replicas->Begin(Epoch(3), {kFollower});
   replicas->OnTime(segment);
   ASSERT_EQ(port->beacons.size(), 1u) << "not only at the next beat";

@@ -77,10 +77,6 @@ void Placement::OfAll(const void* keys, size_t count, uint32_t* segments) const 
   }
 }
 
-uint64_t Placement::BlockCount() const {
-  return ranged() ? (rows_ - 1) / RowsPerBlock() + 1 : 0;  // not rows + …, which may overflow
-}
-
 absl::StatusOr<std::vector<Piece>> Placement::ForRange(uint64_t first, uint64_t count) const {
   if (!ranged()) {
     return absl::FailedPreconditionError(

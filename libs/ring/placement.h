@@ -79,10 +79,9 @@ class Placement {
   int ring_bits() const { return ring_bits_; }
   uint32_t SegmentCount() const { return uint32_t{1} << ring_bits_; }
 
-  // Of a ranged table; all are 0 for a sparse one. The last block may have fewer rows than the others.
+  // Of a ranged table; both are 0 for a sparse one. The last block may have fewer rows than the others.
   uint64_t rows() const { return rows_; }
   uint64_t RowsPerBlock() const { return rows_per_block_.by(); }
-  uint64_t BlockCount() const;
 
   // REQUIRES: ranged().
   uint64_t BlockOf(uint64_t key) const { return rows_per_block_(key); }

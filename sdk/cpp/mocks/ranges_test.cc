@@ -61,7 +61,7 @@ std::vector<uint64_t> Borders(const Shape& shape) {
   const auto placement = ring::Placement::Ranged(TableId(1), kRingBits, shape.rows, shape.dim);
   EXPECT_THAT(placement, IsOk());
   const uint64_t block = placement->RowsPerBlock();
-  const uint64_t blocks = placement->BlockCount();
+  const uint64_t blocks = placement->BlockOf(shape.rows - 1) + 1;
   std::set<uint64_t> borders = {0, shape.rows};
   for (const uint64_t b : {uint64_t{1}, uint64_t{2}, blocks / 2, blocks - 1}) {
     for (const int64_t d : {-1, 0, 1}) {
