@@ -213,7 +213,7 @@ absl::Status Sizing::Plans() {
     return absl::OkStatus();
   }));
   const auto plan = [&] {
-    coordinator::MoveInputs inputs{.map = map, .replicas = SizeCluster::kReplicas};
+    coordinator::MoveInputs inputs{.map = map, .replicas = SizeCluster::kReplicas, .moves_per_shard = 8};
     for (const v1::ShardInfo& info : map.shards()) inputs.alive.insert(info.shard());
     return coordinator::PlanMoves(inputs).size();
   };

@@ -82,8 +82,8 @@ struct PlanInput {
   std::vector<SegmentState> segments;  // 2^k, segment i from i * 2^(64 - k) on
   std::vector<ShardState> shards;      // distinct, in any order; with all members of the segments
   uint32_t replicas = 0;               // wanted of each segment beside its primary
-  // Recruits and hand-overs under way at a time: of the segments of one primary, and to one shard.
-  uint32_t moves_per_shard = 8;
+  // Recruits and hand-overs under way at a time: of the segments of one primary, and to one shard. 0: none.
+  uint32_t moves_per_shard = 0;
   bool by_load = false;  // step 7 too
 };
 

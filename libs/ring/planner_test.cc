@@ -38,7 +38,7 @@ Owners On(uint32_t primary, std::initializer_list<uint32_t> replicas = {}) {
 // Shards, and each segment's members, the primary first.
 PlanInput Cluster(std::initializer_list<uint32_t> shards,
                   std::initializer_list<std::initializer_list<uint32_t>> segments, uint32_t replicas = 1) {
-  PlanInput cluster{.segments = {}, .shards = {}, .replicas = replicas};
+  PlanInput cluster{.segments = {}, .shards = {}, .replicas = replicas, .moves_per_shard = 8};
   for (uint32_t id : shards) cluster.shards.push_back({.shard = ShardId(id)});
   for (const auto& members : segments) {
     SegmentState& state = cluster.segments.emplace_back();

@@ -67,7 +67,10 @@ inline int64_t Spread(const Loads& loads) {
 }
 
 inline PlanInput NewCluster(uint32_t shards, uint32_t segments, uint32_t replicas) {
-  PlanInput cluster{.segments = std::vector<SegmentState>(segments), .shards = {}, .replicas = replicas};
+  PlanInput cluster{.segments = std::vector<SegmentState>(segments),
+                    .shards = {},
+                    .replicas = replicas,
+                    .moves_per_shard = 8};
   for (uint32_t i = 0; i < shards; ++i) cluster.shards.push_back({.shard = ShardId(3 * i + 1)});
   return cluster;
 }

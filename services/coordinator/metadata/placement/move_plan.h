@@ -48,7 +48,7 @@ struct MoveInputs {
   std::set<uint32_t> held = {};                         // segments to leave alone
   std::map<uint32_t, MemberMove> under_way = {};        // by segment
   std::set<std::pair<uint32_t, uint32_t>> failed = {};  // (segment, shard): recruits to try last
-  uint32_t moves_per_shard = 8;  // moves under way at a time, from one primary and to one shard
+  uint32_t moves_per_shard = 0;  // moves under way at a time, from one primary and to one shard
   LoadInputs load = {};
 };
 

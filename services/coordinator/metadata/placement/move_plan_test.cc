@@ -53,49 +53,54 @@ std::vector<std::string> Texts(const std::vector<MemberMove>& moves) {
   return texts;
 }
 
+// With room for more moves than any of the clusters below needs.
+std::vector<MemberMove> MovesOf(MoveInputs inputs) {
+  inputs.moves_per_shard = 8;
+  return PlanMoves(inputs);
+}
+
 TEST(MovePlanTest, NothingMovesWhereNothingIsWanted) {
   const v1::Map map = MapOf(3, {{0, 1}, {1, 2}, {2, 0}});
-  EXPECT_THAT(PlanMoves({.map = map, .replicas = 1, .alive = First(3)}), IsEmpty());
+  EXPECT_THAT(MovesOf({.map = map, .replicas = 1, .alive = First(3)}), IsEmpty());
   const v1::Map alone = MapOf(3, {{0}, {1}, {2}, {0}});
-  EXPECT_THAT(PlanMoves({.map = alone, .replicas = 0, .alive = First(3)}), IsEmpty());
+  EXPECT_THAT(MovesOf({.map = alone, .replicas = 0, .alive = First(3)}), IsEmpty());
 }
 
 TEST(MovePlanTest, WithoutReplicasALateShardGetsItsShare) {
   const v1::Map map = MapOf(2, {{0}, {0}, {0}, {0}});
-  const std::vector<MemberMove> moves = PlanMoves({.map = map, .replicas = 0, .alive = First(2)});
+  const std::vector<MemberMove> moves = MovesOf({.map = map, .replicas = 0, .alive = First(2)});
   EXPECT_THAT(Texts(moves), ::testing::ElementsAre(::testing::EndsWith(": shard 0 -> 1"),
                                                    ::testing::EndsWith(": shard 0 -> 1")));
-  EXPECT_THAT(PlanMoves({.map = map, .replicas = 0, .alive = {0}}), IsEmpty()) << "it is silent";
+  EXPECT_THAT(MovesOf({.map = map, .replicas = 0, .alive = {0}}), IsEmpty()) << "it is silent";
 }
 
 TEST(MovePlanTest, WhatDrainsMovesAway) {
   const v1::Map map = MapOf(3, {{0}, {1}, {2}});
-  EXPECT_THAT(Texts(PlanMoves({.map = map, .replicas = 0, .alive = First(3), .draining = {1}})),
+  EXPECT_THAT(Texts(MovesOf({.map = map, .replicas = 0, .alive = First(3), .draining = {1}})),
               ::testing::ElementsAre(::testing::StartsWith("recruit segment 1: shard 1 -> ")));
-  EXPECT_THAT(PlanMoves({.map = map, .replicas = 0, .alive = {0, 2}, .draining = {1}}), IsEmpty())
+  EXPECT_THAT(MovesOf({.map = map, .replicas = 0, .alive = {0, 2}, .draining = {1}}), IsEmpty())
       << "it does not live";
 }
 
 TEST(MovePlanTest, ASegmentThatLacksAReplicaRecruitsTheLeastLoadedShard) {
   const v1::Map map = MapOf(4, {{0}, {1, 2}, {2, 1}});
-  EXPECT_THAT(Texts(PlanMoves({.map = map, .replicas = 1, .alive = First(4)})),
+  EXPECT_THAT(Texts(MovesOf({.map = map, .replicas = 1, .alive = First(4)})),
               ::testing::ElementsAre("recruit segment 0: shard 0 -> 3"));
-  EXPECT_THAT(Texts(PlanMoves({.map = map, .replicas = 1, .alive = {0, 1, 2}})),
+  EXPECT_THAT(Texts(MovesOf({.map = map, .replicas = 1, .alive = {0, 1, 2}})),
               ::testing::ElementsAre("recruit segment 0: shard 0 -> 1"))
       << "of those that live";
-  EXPECT_THAT(Texts(PlanMoves({.map = map, .replicas = 1, .alive = First(4), .failed = {{0, 3}}})),
+  EXPECT_THAT(Texts(MovesOf({.map = map, .replicas = 1, .alive = First(4), .failed = {{0, 3}}})),
               ::testing::ElementsAre("recruit segment 0: shard 0 -> 1"))
       << "where it failed it is tried last";
-  EXPECT_THAT(PlanMoves({.map = map, .replicas = 1, .alive = {1, 2, 3}}), IsEmpty())
-      << "its primary is silent";
-  EXPECT_THAT(PlanMoves({.map = map, .replicas = 1, .alive = First(4), .held = {0}}), IsEmpty());
+  EXPECT_THAT(MovesOf({.map = map, .replicas = 1, .alive = {1, 2, 3}}), IsEmpty()) << "its primary is silent";
+  EXPECT_THAT(MovesOf({.map = map, .replicas = 1, .alive = First(4), .held = {0}}), IsEmpty());
 }
 
 TEST(MovePlanTest, AnotherZoneIsPreferred) {
   v1::Map map = MapOf(3, {{0}});
   for (const int s : {0, 1}) map.mutable_shards(s)->set_zone("a");
   map.mutable_shards(2)->set_zone("b");
-  EXPECT_THAT(Texts(PlanMoves({.map = map, .replicas = 1, .alive = First(3)})),
+  EXPECT_THAT(Texts(MovesOf({.map = map, .replicas = 1, .alive = First(3)})),
               ::testing::ElementsAre("recruit segment 0: shard 0 -> 2"));
 }
 
@@ -112,38 +117,38 @@ TEST(MovePlanTest, MovesUnderWayPerShardAreBounded) {
 
 TEST(MovePlanTest, PrimariesAreSpreadOnlyOnceNoSegmentLacksAReplica) {
   const v1::Map lacking = MapOf(3, {{0, 1}, {0, 1}, {0, 1}, {0}});
-  for (const MemberMove& move : PlanMoves({.map = lacking, .replicas = 1, .alive = First(3)})) {
+  for (const MemberMove& move : MovesOf({.map = lacking, .replicas = 1, .alive = First(3)})) {
     EXPECT_EQ(move.kind, MemberMove::Kind::kRecruit) << Text(move);
   }
   const v1::Map complete = MapOf(2, {{0, 1}, {0, 1}, {0, 1}, {0, 1}});
   EXPECT_THAT(
-      Texts(PlanMoves({.map = complete, .replicas = 1, .alive = First(2)})),
+      Texts(MovesOf({.map = complete, .replicas = 1, .alive = First(2)})),
       ::testing::ElementsAre(::testing::HasSubstr("shard 0 -> 1"), ::testing::HasSubstr("shard 0 -> 1")));
-  EXPECT_THAT(PlanMoves({.map = complete, .replicas = 1, .alive = {0}}), IsEmpty()) << "a member is silent";
-  EXPECT_THAT(PlanMoves({.map = complete, .replicas = 1, .alive = First(2), .leaving = {1}}), IsEmpty());
+  EXPECT_THAT(MovesOf({.map = complete, .replicas = 1, .alive = {0}}), IsEmpty()) << "a member is silent";
+  EXPECT_THAT(MovesOf({.map = complete, .replicas = 1, .alive = First(2), .leaving = {1}}), IsEmpty());
   const v1::Map odd = MapOf(2, {{0, 1}, {0, 1}, {1, 0}});
-  EXPECT_THAT(PlanMoves({.map = odd, .replicas = 1, .alive = First(2)}), IsEmpty()) << "as even as can be";
+  EXPECT_THAT(MovesOf({.map = odd, .replicas = 1, .alive = First(2)}), IsEmpty()) << "as even as can be";
 }
 
 // Members are starts of shards: one that was started again since does not live, though its shard does.
 TEST(MovePlanTest, AnEarlierStartDoesNotLive) {
   v1::Map map = MapOf(3, {{0, 1}, {0, 1}, {0, 1}, {0, 1}});
   map.mutable_shards(1)->set_incarnation(2);
-  EXPECT_THAT(PlanMoves({.map = map, .replicas = 1, .alive = First(3)}), IsEmpty());
+  EXPECT_THAT(MovesOf({.map = map, .replicas = 1, .alive = First(3)}), IsEmpty());
   map.mutable_segments(2)->clear_replicas();
-  const std::vector<MemberMove> moves = PlanMoves({.map = map, .replicas = 1, .alive = {0, 1}});
+  const std::vector<MemberMove> moves = MovesOf({.map = map, .replicas = 1, .alive = {0, 1}});
   ASSERT_THAT(Texts(moves), ::testing::ElementsAre("recruit segment 2: shard 0 -> 1"));
   EXPECT_EQ(moves[0].to.incarnation(), 2u);
   map.mutable_shards(0)->set_incarnation(2);
-  EXPECT_THAT(PlanMoves({.map = map, .replicas = 1, .alive = First(3)}), IsEmpty());
+  EXPECT_THAT(MovesOf({.map = map, .replicas = 1, .alive = First(3)}), IsEmpty());
 }
 
 TEST(MovePlanTest, SurplusIsDroppedFromTheFullestShard) {
   const v1::Map map = MapOf(3, {{0, 1, 2}, {1, 2}, {2, 0}, {0, 2}});
-  EXPECT_EQ(Texts(PlanMoves({.map = map, .replicas = 1, .alive = First(3)})).front(),
+  EXPECT_EQ(Texts(MovesOf({.map = map, .replicas = 1, .alive = First(3)})).front(),
             "drop segment 0: shard 0 -> 2");
   // One shard is silent: what is enough for the others is not too much.
-  EXPECT_THAT(PlanMoves({.map = map, .replicas = 2, .alive = {0, 1}}), IsEmpty());
+  EXPECT_THAT(MovesOf({.map = map, .replicas = 2, .alive = {0, 1}}), IsEmpty());
 }
 
 }  // namespace
