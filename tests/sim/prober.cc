@@ -53,7 +53,6 @@ void Prober::Begin() {
   sdk::Session::Options options{.coordinator = "coordinator:1",
                                 .job = "job",
                                 .client_name = host_.name,
-                                .token = "",
                                 .workers = 0,
                                 .rank = std::nullopt,
                                 .timeout = kTimeout,

@@ -97,7 +97,6 @@ void SimClient::Start(uint32_t workers, Consistency consistency, Consistency fol
   sdk::Session::Options options{.coordinator = "coordinator:1",
                                 .job = job_,
                                 .client_name = host_.name,
-                                .token = "",
                                 .workers = workers,
                                 .rank = std::nullopt,
                                 .timeout = kStartTimeout,

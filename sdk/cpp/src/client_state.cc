@@ -83,7 +83,6 @@ absl::Status ClientState::Open() {
             .coordinator = options_.coordinator,
             .job = options_.job,
             .client_name = options_.client_name,
-            .token = options_.token,
             .workers = options_.workers,
             .rank = options_.rank,
             .backoff = {.initial = options_.retry.initial_backoff, .max = options_.retry.max_backoff},

@@ -99,9 +99,6 @@ struct ClientOptions {
   // Whether streams over TCP go without gRPC (docs/direct_streams.md); those to shards that do not take that
   // go over gRPC. Unset: unless the environment variable PACELINE_DIRECT_STREAMS is 0.
   std::optional<bool> direct_streams = {};
-
-  // Reserved for authentication.
-  std::string token = {};
 };
 
 }  // namespace paceline

@@ -57,12 +57,10 @@ absl::Status Session::Judge(const absl::Status& status) {
 void Session::Open(Done done) {
   opened_ = std::move(done);
   context_.client_name = options_.client_name;
-  context_.token = options_.token;
   context_.job_name = options_.job;
   v1::OpenSessionRequest request;
   request.set_feature_level(kFeatureLevel);
   request.set_job(options_.job);
-  request.set_token(options_.token);
   request.set_client(options_.client_name);
   request.set_nonce(context_.random.Next());
   request.set_takes_compact_map(true);

@@ -27,7 +27,6 @@ class Session {
     std::string coordinator;  // host:port, for messages
     std::string job;
     std::string client_name;
-    std::string token;
     uint32_t workers = 0;
     std::optional<uint32_t> rank;
     BackoffPolicy backoff = kDefaultBackoff;

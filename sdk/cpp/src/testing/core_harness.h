@@ -44,7 +44,6 @@ class CoreHarness {
     Session::Options options{.coordinator = "coordinator:1",
                              .job = "job",
                              .client_name = "test",
-                             .token = "",
                              .workers = setup.workers,
                              .rank = std::nullopt,
                              .backoff = setup.backoff};

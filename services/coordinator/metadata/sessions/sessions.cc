@@ -57,7 +57,6 @@ absl::Status Sessions::CheckOpen(const v1::OpenSessionRequest& request) const {
   ABSL_RETURN_IF_ERROR(CheckFeatureLevel(request.feature_level()));
   ABSL_RETURN_IF_ERROR(CheckName("job", request.job(), limits.name_bytes));
   ABSL_RETURN_IF_ERROR(CheckText("client", request.client(), limits.text_bytes));
-  ABSL_RETURN_IF_ERROR(CheckText("token", request.token(), limits.text_bytes));
   if (request.nonce() != 0) return absl::OkStatus();
   return absl::InvalidArgumentError("nonce: 0; expected a random number, drawn once a session");
 }
