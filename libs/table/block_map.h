@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "absl/base/attributes.h"
 #include "absl/container/flat_hash_map.h"
@@ -50,7 +52,8 @@ class BlockMap {
 
   // Blocks that have a page.
   size_t size() const { return size_; }
-  // In ascending order from block `from` on, until a visit returns false.
+  // In ascending order from block `from` on, until a visit returns false. O(log(blocks) + visits) for the
+  // blocks of one segment, O(blocks) for others.
   void ForEach(uint64_t from, absl::FunctionRef<bool(const RangedPage&)> visit) const;
 
   // Bytes of memory held, beside the pages; and the most that `more` blocks add.
@@ -63,9 +66,16 @@ class BlockMap {
   // The segment's blocks have successive places; no two blocks have the same.
   uint64_t PlaceOf(uint64_t block) const { return std::rotr(block, ring_bits_); }
   uint64_t BlockAt(uint64_t place) const { return std::rotl(place, ring_bits_); }
+  // All blocks are of one segment: as the bits that they have in common lead their places, the chunks with
+  // the smallest and the largest number tell.
+  bool OfOneSegment() const;
+  void ForEachSorted(uint64_t from, absl::FunctionRef<bool(const RangedPage&)> visit) const;
+  // The place of the first block at or after `block` that may be of the one segment; nullopt: none is.
+  std::optional<uint64_t> PlaceFrom(uint64_t block) const;
 
   const int ring_bits_;
   Chunks chunks_;
+  std::vector<uint64_t> numbers_;  // of chunks_, ascending
   size_t size_ = 0;
 };
 

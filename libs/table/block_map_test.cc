@@ -58,6 +58,27 @@ TEST(BlockMapTest, IsAMap) {
   }
 }
 
+TEST(BlockMapTest, AWalkBeginsAnywhere) {
+  BlockMap map(3);
+  EXPECT_THAT(BlocksFrom(map, 0), ::testing::IsEmpty());
+  const uint64_t last = UINT64_MAX - 2;  // as all below, 5 of 8
+  for (const uint64_t block : {uint64_t{13}, uint64_t{5} + 8 * 64, last, uint64_t{5}})
+    map.Add(block, PageOf(block));
+  EXPECT_THAT(BlocksFrom(map, 0), ::testing::ElementsAre(5, 13, 517, last));
+  EXPECT_THAT(BlocksFrom(map, 6), ::testing::ElementsAre(13, 517, last));
+  EXPECT_THAT(BlocksFrom(map, 13), ::testing::ElementsAre(13, 517, last));
+  EXPECT_THAT(BlocksFrom(map, 14), ::testing::ElementsAre(517, last));
+  EXPECT_THAT(BlocksFrom(map, 518), ::testing::ElementsAre(last));
+  EXPECT_THAT(BlocksFrom(map, last), ::testing::ElementsAre(last));
+  EXPECT_THAT(BlocksFrom(map, last + 1), ::testing::IsEmpty());
+}
+
+TEST(BlockMapTest, BlocksOfSeveralSegmentsAreWalkedInOrderToo) {
+  BlockMap map(3);
+  for (const uint64_t block : {90, 5, 6, 13, 7}) map.Add(block, PageOf(block));
+  EXPECT_THAT(BlocksFrom(map, 6), ::testing::ElementsAre(6, 7, 13, 90));
+}
+
 TEST(BlockMapTest, ACursorSeesWhatIsAdded) {
   BlockMap map(0);
   BlockMap::Cursor cursor;

@@ -62,8 +62,7 @@ class TableCopy {
   void OnNewPage(const Page& page);
 
   // Gives out the rows of the next page. False: there are no more. kResourceExhausted, then and from then on:
-  // there was no memory for rows that have changed. Costs O(the page), and for a ranged table O(1) for each
-  // page.
+  // there was no memory for rows that have changed. Costs O(the page).
   absl::StatusOr<bool> Next(CopiedRows* out);
 
  private:
