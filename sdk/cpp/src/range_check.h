@@ -9,7 +9,7 @@
 namespace paceline::sdk {
 
 // Two threads check updates of more than this many bytes of values.
-inline constexpr uint64_t kCheckedAloneBytes = uint64_t{8} << 20;
+inline constexpr uint64_t kCheckedAloneBytes = uint64_t{2} << 20;
 
 // The same outcome as table::CheckRangeUpdate. Nothing of a refused push may be sent, so nothing is under way
 // while a large one is checked: a second thread checks half of it.

@@ -95,6 +95,10 @@ void CutKeys(Batch& batch, size_t piece_bytes, SegmentId segment, uint32_t begin
   }
 }
 
+size_t PieceBytes(const Routes& routes, bool pushes) {
+  return pushes ? routes.PushPieceBytes() : routes.piece_bytes;
+}
+
 // The rank of each key's segment.
 std::vector<uint32_t> RanksOf(const Routes& routes, const ring::Placement& placement,
                               absl::Span<const uint64_t> keys) {
@@ -151,7 +155,7 @@ void MoveRuns(const Routes& routes, const std::vector<KeyRun>& runs, absl::Span<
       std::iota(batch.places.begin() + at, batch.places.begin() + at + run.count, run.first);
       at += run.count;
     }
-    CutKeys(batch, routes.piece_bytes, routes.segments[rank], begin, at - begin);
+    CutKeys(batch, PieceBytes(routes, !values.empty()), routes.segments[rank], begin, at - begin);
   }
 }
 
@@ -237,7 +241,7 @@ std::shared_ptr<const Batch> CopyRuns(const Routes& routes, uint32_t dim, const 
   if (!values.empty()) batch->values = allocate(batch->rows * batch->RowBytes());
   char* key_out = batch->keys.get();
   char* value_out = batch->values.get();
-  Cutter cutter(*batch, routes.piece_bytes);
+  Cutter cutter(*batch, PieceBytes(routes, !values.empty()));
   for (uint32_t i : order) {
     const Run& run = runs[i];
     StoreU64(run.first, key_out);
@@ -317,7 +321,7 @@ std::shared_ptr<const Batch> GroupKeys(const Routes& routes, const ring::Placeme
   }
   uint32_t begin = 0;
   for (auto [rank, end] : groups.ends) {
-    CutKeys(*batch, routes.piece_bytes, routes.segments[rank], begin, end - begin);
+    CutKeys(*batch, PieceBytes(routes, !values.empty()), routes.segments[rank], begin, end - begin);
     begin = end;
   }
   batch->places = std::move(groups.order);

@@ -74,7 +74,7 @@ TEST(Batch, KeysAreGroupedBySegmentAndKeepTheirOrderWithin) {
       std::map<uint32_t, std::vector<uint64_t>> got;
       size_t rows = 0;
       for (const Batch::Piece& piece : batch->pieces) {
-        EXPECT_LE(batch->KeyBytes(piece) + batch->ValueBytes(piece), kPieceBytes);
+        EXPECT_LE(batch->KeyBytes(piece) + batch->ValueBytes(piece), kPushPieceBytes);
         const absl::string_view bytes = batch->Keys(piece);
         for (size_t i = 0; i < bytes.size(); i += 8)
           got[piece.segment.v].push_back(LoadU64(bytes.data() + i));
@@ -131,9 +131,9 @@ TEST(Batch, ALargeSegmentIsCutIntoSeveralPieces) {
   std::iota(keys.begin(), keys.end(), 0);
   const std::vector<float> values = Numbered(keys.size() * 16);
   const auto batch = GroupKeys(*routes, placement, 16, keys, values, AllocateFresh);
-  EXPECT_GE(batch->pieces.size(), values.size() * 4 / kPieceBytes);
+  EXPECT_GE(batch->pieces.size(), values.size() * 4 / kPushPieceBytes);
   for (const Batch::Piece& piece : batch->pieces) {
-    EXPECT_LE(batch->KeyBytes(piece) + batch->ValueBytes(piece), kPieceBytes);
+    EXPECT_LE(batch->KeyBytes(piece) + batch->ValueBytes(piece), kPushPieceBytes);
   }
   EXPECT_EQ(Echo(*batch), values);
 }

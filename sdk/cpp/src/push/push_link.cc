@@ -144,8 +144,8 @@ size_t PushLink::SharedBytesMax(const Part& first) const {
 }
 
 std::vector<PushLink::Picked> PushLink::Take() {
-  const size_t max =
-      std::min<size_t>(context_.slice_bytes, frame_bytes_max() - std::min(frame_bytes_max(), kHeadBytes));
+  const size_t max = std::min<size_t>(std::min<size_t>(context_.slice_bytes, kPushFrameBytes),
+                                      frame_bytes_max() - std::min(frame_bytes_max(), kHeadBytes));
   const Part& next = queue_.begin()->second->Next();
   const bool one_each = OneEach(next);
   const size_t shared_max = SharedBytesMax(next);

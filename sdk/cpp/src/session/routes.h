@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,8 +12,13 @@ namespace paceline::sdk {
 
 // The most bytes of one frame: beyond about 1 MB a message costs more than two of half its size.
 inline constexpr size_t kFrameBytes = (1 << 20) - (1 << 14);
+// … and of one that pushes. A shard first takes all of a frame and then applies it, while the next one is on
+// its way: of two halves the second is copied while the first is applied, and more of both stays in the
+// caches.
+inline constexpr size_t kPushFrameBytes = kFrameBytes / 2;
 // The most bytes of one part, so that at least two fit a frame.
 inline constexpr size_t kPieceBytes = kFrameBytes / 2;
+inline constexpr size_t kPushPieceBytes = kPushFrameBytes / 2;
 
 // How calls are cut: a map and the best order of segments in memory, those of one primary side by side, so
 // that one piece goes to one shard; and the size of a piece. Immutable; safe to read from any thread.
@@ -21,6 +27,8 @@ struct Routes {
   std::vector<uint32_t> rank;       // of each segment in that order
   std::vector<SegmentId> segments;  // by rank
   size_t piece_bytes = kPieceBytes;
+
+  size_t PushPieceBytes() const { return std::min(piece_bytes, kPushPieceBytes); }
 
   static std::shared_ptr<const Routes> Of(ring::SegmentMap map, size_t piece_bytes = kPieceBytes);
 
