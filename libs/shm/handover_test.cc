@@ -80,6 +80,18 @@ TEST(Region, TakesOnlyMemoryThatStaysAsItIs) {
   EXPECT_FALSE(Region::Open(std::move(file), kSmall).ok()) << "a file of a disk";
 }
 
+// Else each page would be taken, or be missing, when the shard touches it.
+TEST(Region, HolesAreFilledBeforeItIsUsed) {
+  const Descriptor memory = MemoryOf(kSmallBytes, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  struct stat file = {};
+  ASSERT_EQ(fstat(memory.get(), &file), 0);
+  ASSERT_EQ(file.st_blocks, 0) << "else this test could not fail";
+  const auto opened = Region::Open(Descriptor(dup(memory.get())), kSmall);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  ASSERT_EQ(fstat(memory.get(), &file), 0);
+  EXPECT_GE(file.st_blocks * 512, kSmallBytes);
+}
+
 TEST(Region, ALimitOfFilesIsAnErrorAndNoSignal) {
   rlimit before = {};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);

@@ -86,6 +86,8 @@ absl::StatusOr<std::unique_ptr<Region>> Region::Open(Descriptor memory, const Ri
   if (fstat(memory.get(), &file) != 0 || static_cast<uint64_t>(file.st_size) != bytes) {
     return Unfit(absl::StrCat("it has ", file.st_size, " bytes; expected ", bytes));
   }
+  // A peer may hand over a file without memory, which would be taken page by page as it is touched.
+  if (!Reserve(memory.get(), static_cast<off_t>(bytes))) return Missing("fallocate");
   return Map(std::move(memory), bytes, sizes);
 }
 

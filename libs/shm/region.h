@@ -31,7 +31,8 @@ class Region {
   // RESOURCE_EXHAUSTED: there is no memory, or no descriptor.
   static absl::StatusOr<std::unique_ptr<Region>> Create(const RingSizes& sizes);
   // Maps the memory that another process has made. INVALID_ARGUMENT: it is not sealed as it must be, is not
-  // plain memory, or has another size than `sizes` need.
+  // plain memory, or has another size than `sizes` need. RESOURCE_EXHAUSTED: it has holes that cannot be
+  // filled.
   static absl::StatusOr<std::unique_ptr<Region>> Open(Descriptor memory, const RingSizes& sizes);
   ~Region();
   Region(const Region&) = delete;
