@@ -101,7 +101,7 @@ bool Shard::PeersAmongClients() const {
 }
 
 void Shard::Identify(ring::Member self, uint64_t cluster, uint32_t level) {
-  const auto now = context_.Publish([&](View& view) {
+  const auto now = PublishOwned([&](View& view) {
     view.self = self;
     view.cluster = cluster;
     view.coordinators_level = level;
@@ -160,14 +160,13 @@ absl::StatusOr<v1::InstallReply> Shard::Install(const v1::InstallRequest& reques
     catalogue = std::make_shared<const Catalogue>(std::move(parsed));
   }
   absl::Status wrong;
-  const auto now = context_.Publish([&](View& view) {
+  const auto now = PublishOwned([&](View& view) {
     if (map != nullptr && view.map != nullptr && view.map->ring_bits() != map->ring_bits()) {
       wrong = absl::InvalidArgumentError(absl::StrCat("map: ring_bits ", map->ring_bits(),
                                                       "; this shard's ring has ", view.map->ring_bits(),
                                                       " and it never changes"));
       return;
     }
-    if (map != nullptr && view.map == nullptr) MakeHosts(*map);
     if (map != nullptr && map->version() > view.map_version()) view.map = map;
     if (catalogue != nullptr && catalogue->version() > view.catalogue->version()) view.catalogue = catalogue;
   });
@@ -192,7 +191,6 @@ void Shard::MakeHosts(const ring::SegmentMap& map) {
 
 void Shard::Configure(const std::shared_ptr<const View>& view) {
   if (view->map == nullptr || view->self.incarnation == Incarnation()) return;
-  NoteOwner(*view);
   NoteKnown();
   context_.Follow(view, [this] { context_.VisitSoon(); });
 }

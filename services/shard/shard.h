@@ -145,8 +145,12 @@ class Shard {
   template <class Entry>
   void ForEntries(const google::protobuf::RepeatedPtrField<Entry>& entries,
                   std::function<void(SegmentHost&, const Entry&, size_t index)> visit, Context::Done done);
-  // Writes to the folder whose it is, once.
-  void NoteOwner(const View& view) ABSL_LOCKS_EXCLUDED(folder_mutex_);
+  // Publishes what Identify and Install change, once the folder and the hosts are ready for it. `change` is
+  // called twice.
+  std::shared_ptr<const View> PublishOwned(const std::function<void(View&)>& change)
+      ABSL_LOCKS_EXCLUDED(folder_mutex_);
+  // Writes to the folder whose it is, once that is known.
+  void NoteOwner(const View& view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(folder_mutex_);
   // Writes to the folder what no segment records; a coordinator's store must not be behind it.
   void NoteKnown() ABSL_LOCKS_EXCLUDED(folder_mutex_);
   // Marks the folder as emptied, after the last write of any other kind, and serves nothing from here on.

@@ -26,9 +26,20 @@ void Shard::NoteTerm(uint64_t term) {
   NoteKnown();
 }
 
-void Shard::NoteOwner(const View& view) {
+// The first record may be written as soon as a view with a map is published: the note goes before it, since a
+// start refuses records of a folder without an owner.
+std::shared_ptr<const View> Shard::PublishOwned(const std::function<void(View&)>& change) {
   MutexLock lock(&folder_mutex_);
-  if (context_.disk() == nullptr || context_.view()->emptied || disk_marked_.exchange(true)) return;
+  View next = *view();
+  change(next);
+  NoteOwner(next);
+  if (next.map != nullptr && view()->map == nullptr) MakeHosts(*next.map);
+  return context_.Publish(change);
+}
+
+void Shard::NoteOwner(const View& view) {
+  if (view.map == nullptr || view.self.incarnation == Incarnation()) return;
+  if (context_.disk() == nullptr || view.emptied || disk_marked_.exchange(true)) return;
   engine::Batch batch;
   batch.Add(NoteOf({.cluster = view.cluster, .shard = view.self.shard, .ring_bits = view.map->ring_bits()}));
   context_.disk()->Write(std::move(batch));
