@@ -45,11 +45,19 @@ absl::Status Folds::Check(const Part& part, const Segment& segment) const {
   }
   if (absl::Status content = CheckContent(part, segment); !content.ok()) return content;
   const uint64_t clock_bytes = staging_.bytes(part.job, update.clock) + Staging::BytesOf(update);
-  if (clock_bytes <= room_->staging_max()) return absl::OkStatus();
+  if (clock_bytes > room_->staging_max()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "values: the updates of clock ", update.clock, " come to ", clock_bytes, " bytes in segment ",
+        segment.id().v, " alone, and a shard stages at most ", room_->staging_max(),
+        "; raise --staging-budget of the shards, or push less in a clock"));
+  }
+  const uint64_t folded_bytes =
+      staging_.folded_bytes(part.job, update.clock) + Staging::FoldedBytesOf(update, part.table->schema.dim);
+  if (folded_bytes <= kFoldBytesMax) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("values: the updates of clock ", update.clock, " come to ", clock_bytes,
-                   " bytes in segment ", segment.id().v, " alone, and a shard stages at most ",
-                   room_->staging_max(), "; raise --staging-budget of the shards, or push less in a clock"));
+      absl::StrCat("values: rows and keys of all workers of clock ", update.clock, " come to ", folded_bytes,
+                   " bytes in segment ", segment.id().v, " alone, and one clock folds at most ",
+                   kFoldBytesMax, "; start the cluster with more --ring-bits, or push less in a clock"));
 }
 
 // Parts of later clocks wait for the fold of the next clock. Parts of the next clock should find room at

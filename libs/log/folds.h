@@ -26,6 +26,9 @@ class Folds {
   // If parts of the next clock to be folded find no room for this long, they are refused for good: parts
   // already staged wait for them.
   static constexpr absl::Duration kRoomWaitMax = absl::Seconds(30);
+  // The most bytes of rows that one clock may fold in a segment: a fold is one record, and a message has at
+  // most 2 GiB.
+  static constexpr uint64_t kFoldBytesMax = uint64_t{1} << 30;
 
   // Staged parts take their room from `room`.
   explicit Folds(std::shared_ptr<StagingRoom> room) : room_(std::move(room)) {}

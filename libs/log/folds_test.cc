@@ -65,6 +65,27 @@ class FoldsTest : public ::testing::Test {
   Folds folds{room};
 };
 
+// Its record must fit a message.
+TEST_F(FoldsTest, AClockFoldsNoMoreThanARecordMayHave) {
+  room->max = 2 * Folds::kFoldBytesMax;
+  Part large = PartOf(kFast, 1, 0);
+  large.update = MakeUpdate(kFast, 1, std::vector<std::pair<uint64_t, float>>(1 << 16, {5, 1.0f}));
+  large.update.line = Line::kAggregated;
+  large.update.table = kFoldedTable;
+  const uint64_t bytes = Staging::FoldedBytesOf(large.update, 1);
+  EXPECT_EQ(bytes, (1 << 16) * (sizeof(uint64_t) + sizeof(float)));
+  for (uint64_t folded = bytes; folded <= Folds::kFoldBytesMax; folded += bytes) {
+    ASSERT_TRUE(folds.Check(large, segment).ok()) << folded;
+    folds.Put(large, large.update);
+    ++large.update.number;
+  }
+  const absl::Status refused = folds.Check(large, segment);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.message(), HasSubstr("more --ring-bits"));
+  large.update.clock = 1;
+  EXPECT_TRUE(folds.Check(large, segment).ok()) << "another clock is another record";
+}
+
 TEST_F(FoldsTest, ACompleteClockIsFoldedAndGivesItsRoomBack) {
   ASSERT_TRUE(Stage(kFast, 1, 0).ok());
   ASSERT_TRUE(Stage(kSlow, 1, 0).ok());

@@ -41,6 +41,7 @@ LogPosition Follower::position() const {
 void Follower::Discard() {
   segment_.reset();
   tail_ = LogTail(LogPosition{});
+  pieces_.Clear();
   whole_ = newest_page_ = Lsn();
   image_complete_ = true;
   CountMemory();
@@ -68,12 +69,14 @@ void Follower::FallBack() {
 void Follower::CountMemory() {
   int64_t bytes = segment_.has_value() ? static_cast<int64_t>(segment_->bytes()) : 0;
   if (kept_.has_value()) bytes += static_cast<int64_t>(kept_->segment.bytes());
+  bytes += static_cast<int64_t>(pieces_.size());
   if (bytes != counted_) shard_.memory->Grown(bytes - counted_);
   counted_ = bytes;
 }
 
 Follower::State Follower::Release() {
   kept_.reset();
+  pieces_.Clear();
   shard_.memory->Grown(-std::exchange(counted_, 0));
   State state{.segment = *std::move(segment_), .tail = std::move(tail_)};
   segment_.reset();
@@ -81,7 +84,7 @@ Follower::State Follower::Release() {
   return state;
 }
 
-v1::ReplicateReply::Ack Follower::Take(const v1::ReplicateRequest::Segment& frame, const absl::Cord& body,
+v1::ReplicateReply::Ack Follower::Take(const v1::ReplicateRequest::Segment& frame, absl::Cord body,
                                        bool member) {
   v1::ReplicateReply::Ack ack;
   ack.set_segment(id_.v);
@@ -102,7 +105,7 @@ v1::ReplicateReply::Ack Follower::Take(const v1::ReplicateRequest::Segment& fram
     const bool agrees =
         before == position() || (Planted(Bug::kDivergedSuffixKept) && before.lsn == position().lsn);
     const bool amid = !image_complete_ && !Planted(Bug::kRecordsAmidImage);
-    continues = segment_.has_value() && !amid && agrees;
+    continues = segment_.has_value() && !amid && agrees && TakePiece(frame, body);
     if (continues) taken = TakeRecords(frame, body);
   }
   if (!taken.ok() && !keep) keeps() ? FallBack() : Discard();
@@ -122,6 +125,7 @@ v1::ReplicateReply::Ack Follower::Take(const v1::ReplicateRequest::Segment& fram
   if (image_complete_ || Planted(Bug::kPagesNotAwaited) || Planted(Bug::kRecordsAmidImage)) {
     ack.set_lsn(position().lsn.v);
     ack.set_lsn_epoch(position().epoch.v);
+    if (continues) ack.set_record_bytes(pieces_.size());
   }
   ack.set_pages(frame.transfer() == transfer_ ? pages_ : 0);
   return ack;
@@ -157,6 +161,26 @@ absl::Status Follower::TakePages(const v1::ReplicateRequest::Segment& frame) {
   }
   CountMemory();
   return absl::OkStatus();
+}
+
+// Those of another exchange are of a link that broke, or of another primary, whose record may be another.
+bool Follower::TakePiece(const v1::ReplicateRequest::Segment& frame, absl::Cord& body) {
+  const bool more = frame.records() == 0;
+  if (more && body.empty()) return true;  // it only asks for the position
+  const bool same = pieces_epoch_ == Epoch(frame.epoch()) && pieces_transfer_ == frame.transfer();
+  if (frame.record_at() != (same ? pieces_.size() : 0)) return false;
+  if (!same) pieces_.Clear();
+  if (!more && pieces_.empty()) return true;
+  pieces_.Append(std::move(body));
+  pieces_epoch_ = Epoch(frame.epoch());
+  pieces_transfer_ = frame.transfer();
+  if (more) {
+    body.Clear();
+    CountMemory();
+  } else {
+    body = std::exchange(pieces_, {});
+  }
+  return true;
 }
 
 absl::Status Follower::TakeRecords(const v1::ReplicateRequest::Segment& frame, const absl::Cord& body) {

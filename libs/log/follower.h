@@ -40,7 +40,7 @@ class Follower {
   // Takes a frame from the primary of the frame's epoch, which the caller has verified. The caller sends the
   // returned answer back. `member`: a configuration of that epoch counts on this follower's state, so no
   // image replaces it.
-  v1::ReplicateReply::Ack Take(const v1::ReplicateRequest::Segment& frame, const absl::Cord& body,
+  v1::ReplicateReply::Ack Take(const v1::ReplicateRequest::Segment& frame, absl::Cord body,
                                bool member = false);
 
   // True if it holds a state that could be served, and not an incomplete image.
@@ -68,6 +68,9 @@ class Follower {
  private:
   void TakeImage(const v1::ReplicateRequest::Segment& frame);
   absl::Status TakePages(const v1::ReplicateRequest::Segment& frame);
+  // A piece of a record that is larger than a frame: false if the one before it did not come. Moves all
+  // of a record that is complete to `body`.
+  bool TakePiece(const v1::ReplicateRequest::Segment& frame, absl::Cord& body);
   // Fails if the records cannot be read or applied.
   absl::Status TakeRecords(const v1::ReplicateRequest::Segment& frame, const absl::Cord& body);
   void Discard();
@@ -84,6 +87,10 @@ class Follower {
   uint64_t transfer_ = 0;  // the image under way
   uint64_t pages_ = 0;     // pages of it that have come
   bool image_complete_ = true;
+  // The first bytes of the next record, which comes in pieces; and by whom they were sent.
+  absl::Cord pieces_;
+  Epoch pieces_epoch_;
+  uint64_t pieces_transfer_ = 0;
   std::optional<State> kept_;
   int64_t counted_ = 0;  // bytes reported to the shard
 };

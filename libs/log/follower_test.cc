@@ -94,6 +94,18 @@ class FollowerTest : public ::testing::Test {
     for (const Record& record : records) AppendRecord(EncodeRecord(record), &body);
     return follower.Take(head, body);
   }
+  // Sends the bytes of a record, and of its length, from `at` on.
+  v1::ReplicateReply::Ack TakePiece(uint64_t transfer, const LogPosition& before, const Record& record,
+                                    uint64_t at, uint64_t bytes) {
+    absl::Cord body;
+    AppendRecord(EncodeRecord(record), &body);
+    v1::ReplicateRequest::Segment head = Head(transfer);
+    head.set_lsn(before.lsn.v);
+    head.set_lsn_epoch(before.epoch.v);
+    head.set_record_at(at);
+    head.set_records(at + bytes >= body.size() ? 1 : 0);
+    return follower.Take(head, body.Subcord(at, bytes));
+  }
   int64_t BytesHere() const { return static_cast<int64_t>(follower.segment()->bytes()); }
 
   Segment source = SegmentWith(kFollowedJob, {kPusher});
@@ -133,6 +145,65 @@ TEST_F(FollowerTest, AnImageIsWholeWithItsLastPage) {
   EXPECT_EQ(follower.tail().base(), End()) << "of what came before it has no records";
   EXPECT_EQ(shard->bytes, BytesHere());
   EXPECT_EQ(shard->bytes, static_cast<int64_t>(source.bytes()));
+}
+
+TEST_F(FollowerTest, ARecordMayComeInPieces) {
+  TakeWhole(3);
+  const LogPosition before = End();
+  const Record record = Push(6);
+  v1::ReplicateReply::Ack ack = TakePiece(4, before, record, 0, 5);
+  EXPECT_EQ(ack.state(), v1::ReplicateReply::HOLDS);
+  EXPECT_EQ(ack.lsn(), before.lsn.v);
+  EXPECT_EQ(ack.record_bytes(), 5u);
+  EXPECT_EQ(shard->bytes, BytesHere() + 5);
+  EXPECT_EQ(TakeRecords(4, before, {}).record_bytes(), 5u) << "to be asked where it stands changes nothing";
+  ack = TakePiece(4, before, record, 5, 7);
+  EXPECT_EQ(ack.record_bytes(), 12u);
+  EXPECT_THAT(shard->applied, IsEmpty());
+  ack = TakePiece(4, before, record, 12, 1'000);
+  EXPECT_EQ(ack.state(), v1::ReplicateReply::HOLDS);
+  EXPECT_EQ(ack.record_bytes(), 0u);
+  EXPECT_EQ(ack.lsn(), End().lsn.v);
+  EXPECT_EQ(follower.segment()->Hash(), source.Hash());
+  EXPECT_EQ(shard->bytes, BytesHere());
+  const LogPosition next = End();
+  const Record second = Push(7);
+  EXPECT_EQ(TakeRecords(4, next, {second}).lsn(), End().lsn.v);
+}
+
+TEST_F(FollowerTest, APieceThatDoesNotFollowIsNotTaken) {
+  TakeWhole(3);
+  const LogPosition before = End();
+  const Record record = Push(6);
+  EXPECT_EQ(TakePiece(4, before, record, 5, 7).state(), v1::ReplicateReply::BEHIND) << "the first is missing";
+  TakePiece(4, before, record, 0, 5);
+  EXPECT_EQ(TakePiece(4, before, record, 6, 7).state(), v1::ReplicateReply::BEHIND) << "a byte is missing";
+  EXPECT_EQ(TakePiece(4, before, record, 0, 5).state(), v1::ReplicateReply::BEHIND) << "it comes twice";
+  EXPECT_EQ(TakePiece(5, before, record, 5, 1'000).state(), v1::ReplicateReply::BEHIND)
+      << "it was begun on another link";
+  EXPECT_EQ(follower.position(), before);
+  // The primary asks, and sends all of it again.
+  EXPECT_EQ(TakePiece(6, before, record, 0, 5).state(), v1::ReplicateReply::HOLDS);
+  EXPECT_EQ(TakePiece(6, before, record, 5, 1'000).lsn(), End().lsn.v);
+  EXPECT_EQ(follower.segment()->Hash(), source.Hash());
+}
+
+// The new primary may have written another record in its place.
+TEST_F(FollowerTest, PiecesOfAnEarlierPrimaryAreForgotten) {
+  TakeWhole(3);
+  const LogPosition before = End();
+  TakePiece(4, before, MakeUpdate(kPusher, pushed + 1, {{9, 1.0f}}), 0, 20);
+  const Record record = Push(6);
+  EXPECT_EQ(TakePiece(5, before, record, 0, 10).record_bytes(), 10u);
+  EXPECT_EQ(TakePiece(5, before, record, 10, 1'000).lsn(), End().lsn.v);
+  EXPECT_EQ(follower.segment()->Hash(), source.Hash());
+  // Or a whole one that is small.
+  const LogPosition then = End();
+  TakePiece(5, then, MakeUpdate(kPusher, pushed + 1, {{9, 1.0f}}), 0, 20);
+  const Record second = Push(7);
+  EXPECT_EQ(TakeRecords(6, then, {second}).lsn(), End().lsn.v);
+  EXPECT_EQ(follower.segment()->Hash(), source.Hash());
+  EXPECT_EQ(shard->bytes, BytesHere());
 }
 
 TEST_F(FollowerTest, TheEndOfAnImageMayComeWithoutPages) {

@@ -81,6 +81,7 @@ void Replicas::Appended(const AppliedRecord& record) {
     return;
   }
   backlog_ += record.bytes().size();
+  largest_ = std::max<uint64_t>(largest_, record.bytes().size());
   if (followers_.empty()) alone_ += record.bytes().size();
   tail_.Append(epoch_, record.bytes());
   const absl::Time now = clock_->Now();
@@ -162,9 +163,13 @@ void Replicas::SendRecords(Follower& follower) {
     head.set_lsn_epoch(tail_.EpochAt(follower.sent).value_or(Epoch()).v);
     absl::Cord body;
     const uint32_t records = tail_.Gather(follower.sent, kFrameBytes, &body);
-    head.set_records(records);
     follower.sent = Lsn(follower.sent.v + records);
-    port_->Send(follower.member, std::move(head), std::move(body));
+    // Beacons do not wait behind all of a large record.
+    for (uint64_t at = 0; at < body.size(); at += pace_.record_bytes) {
+      head.set_record_at(at);
+      head.set_records(body.size() - at <= pace_.record_bytes ? records : 0);
+      port_->Send(follower.member, head, body.Subcord(at, pace_.record_bytes));
+    }
   }
 }
 
@@ -187,6 +192,7 @@ bool Replicas::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ac
         follower->held = position.lsn;
         follower->stuck_since = clock_->Now();
       }
+      if (ack.record_bytes() > 0) follower->stuck_since = clock_->Now();
       if (Lsn(ack.durable()) > follower->durable) follower->stuck_since = clock_->Now();
       follower->durable = Lsn(ack.durable());  // may fall, if its disk was given up
       follower->disk = ack.disk();
@@ -384,7 +390,7 @@ void Replicas::CutTail() {
     if (follower->kind == Kind::kLearner &&
         (follower->state == State::kDown || follower->state == State::kProbing))
       continue;
-    if (follower->kind == Kind::kLearner && tail_.bytes() > kBacklogMax) {
+    if (follower->kind == Kind::kLearner && tail_.bytes() > BacklogMax()) {
       follower->state = State::kDown;
       continue;
     }

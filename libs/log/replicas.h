@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -57,7 +58,7 @@ class ReplicationPort {
 class Replicas {
  public:
   // Bytes of uncommitted log beyond which no more parts should be taken; a learner that is further behind
-  // starts again with an image.
+  // starts again with an image. Four of the largest records, if they are more.
   static constexpr uint64_t kBacklogMax = uint64_t{64} << 20;
   // A replica that holds acknowledgements up for this long is asked out.
   static constexpr absl::Duration kHoldsUpMax = absl::Seconds(1);
@@ -65,10 +66,11 @@ class Replicas {
   // A follower that missed no more than that returns by records instead of an image.
   static constexpr uint64_t kKeptMax = uint64_t{1} << 20;
   // Limits of an image in transfer to one learner: pages under way, which are copies, and bytes of pages in a
-  // frame.
+  // frame. And of a record: a larger one goes in pieces.
   struct ImagePace {
     uint64_t pages = 64;
     size_t frame_bytes = size_t{512} << 10;
+    size_t record_bytes = size_t{2} << 20;
     std::shared_ptr<MovePace> limit = nullptr;  // of all images of the shard; nullptr: none
   };
   // After this long without a coordinator a primary says so in its beacons. A replica that a coordinator
@@ -117,7 +119,7 @@ class Replicas {
   std::string WaitsFor() const;
   // The same, until the last record is safe.
   std::string WaitsToBeSafe() const;
-  bool Backlogged() const { return backlog_ > kBacklogMax; }
+  bool Backlogged() const { return backlog_ > BacklogMax(); }
   // True if nothing can be acknowledged here: acknowledgements require the disk, and this shard's does not
   // work.
   bool OwnDiskFails() const { return durable_ && own_disk_ == v1::ReplicateReply::DISK_STALLS; }
@@ -200,6 +202,7 @@ class Replicas {
   bool Commit();
   void NoteSafe();
   void CutTail();
+  uint64_t BacklogMax() const { return std::max(kBacklogMax, 4 * largest_); }
   void Await(Follower& follower);
   void SendBeacons(absl::Time now);
   void SendBeacon(Follower& follower, absl::Time now);
@@ -220,7 +223,8 @@ class Replicas {
   Lsn committed_;
   Lsn safe_;
   uint64_t backlog_ = 0;
-  uint64_t alone_ = 0;  // bytes written since the last follower left
+  uint64_t largest_ = 0;  // bytes of the largest record
+  uint64_t alone_ = 0;    // bytes written since the last follower left
   std::vector<std::unique_ptr<Follower>> followers_;
   LeaseLength lease_;
   absl::Time next_beacon_ = absl::InfinitePast();

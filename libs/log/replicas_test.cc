@@ -302,23 +302,72 @@ TEST_F(ReplicasTest, TheLogIsKeptForAReplicaHoweverFarItIsBehindAndForALearnerTo
     replicas->Recruit(kFollower);
     replicas->OnTime(segment);
     replicas->OnAck(kFollower, Holds(Lsn(20)), segment);
-    const std::string bytes(Replicas::kBacklogMax / 2, 'v');
+    const std::string bytes(Replicas::kBacklogMax / 8, 'v');
     Update update = MakeUpdate(SessionId(7), 1, {{5, 1.0f}});
     update.values = bytes;
-    const Record half = update;
-    replicas->Appended(AppliedRecord(half));
+    const Record eighth = update;
+    for (int i = 0; i < 7; ++i) replicas->Appended(AppliedRecord(eighth));
     EXPECT_FALSE(replicas->Backlogged());
     EXPECT_EQ(replicas->tail().base().lsn, Lsn(20));
-    replicas->Appended(AppliedRecord(half));
+    replicas->Appended(AppliedRecord(eighth));
     EXPECT_EQ(replicas->Backlogged(), replica);
-    EXPECT_EQ(replicas->tail().base().lsn, Lsn(replica ? 20 : 22));
+    EXPECT_EQ(replicas->tail().base().lsn, Lsn(replica ? 20 : 28));
     const uint64_t exchange = port->heads.back().transfer();
     replicas->OnTime(segment);
     EXPECT_EQ(port->heads.back().transfer() == exchange, replica) << "a learner begins again";
     if (!replica) continue;
-    replicas->OnAck(kFollower, Holds(Lsn(22)), segment);
+    replicas->OnAck(kFollower, Holds(Lsn(28)), segment);
     EXPECT_FALSE(replicas->Backlogged());
-    EXPECT_EQ(replicas->tail().base().lsn, Lsn(22));
+    EXPECT_EQ(replicas->tail().base().lsn, Lsn(28));
+  }
+}
+
+// A clock of a large aggregated table is one record.
+TEST_F(ReplicasTest, ALargeRecordGoesInPiecesAndALearnerWaitsForIt) {
+  const auto replicas = Tenure(Epoch(1), Lsn(20), std::vector<ring::Member>{});
+  replicas->Recruit(kFollower);
+  replicas->OnTime(segment);
+  replicas->OnAck(kFollower, Holds(Lsn(20)), segment);
+  const std::string values(Replicas::kBacklogMax + 1, 'v');
+  Update update = MakeUpdate(SessionId(7), 1, {{5, 1.0f}});
+  update.values = values;
+  const Record large = update;
+  const AppliedRecord record(large);
+  const size_t before = port->heads.size();
+  replicas->Appended(record);
+  EXPECT_FALSE(replicas->Backlogged());
+  EXPECT_EQ(replicas->tail().base().lsn, Lsn(20)) << "a learner gets it, too";
+  replicas->Pump(segment);
+  absl::Cord body;
+  for (size_t i = before; i < port->heads.size(); ++i) {
+    EXPECT_EQ(port->heads[i].lsn(), 20u);
+    EXPECT_EQ(port->heads[i].record_at(), body.size());
+    EXPECT_EQ(port->heads[i].records(), i + 1 == port->heads.size() ? 1u : 0u);
+    EXPECT_LE(port->bodies[i].size(), Replicas::ImagePace().record_bytes);
+    EXPECT_FALSE(port->bodies[i].empty());
+    body.Append(port->bodies[i]);
+  }
+  EXPECT_GT(port->heads.size(), before + 10);
+  const auto records = SplitRecords(body, 1);
+  ASSERT_TRUE(records.ok()) << records.status();
+  EXPECT_EQ(records->at(0), record.bytes());
+}
+
+TEST_F(ReplicasTest, AReplicaThatTakesALargeRecordPieceByPieceIsNotAskedOut) {
+  for (const bool pieces_come : {true, false}) {
+    port->wishes.clear();
+    const auto replicas = Tenure(Epoch(1), Lsn(20));
+    replicas->SetPace({.record_bytes = 8});
+    replicas->OnAck(kFollower, Holds(Lsn(20)), segment);
+    Append(*replicas);
+    replicas->Pump(segment);
+    for (uint64_t bytes = 8; bytes <= 80; bytes += 8) {
+      Live(*replicas, Replicas::kHoldsUpMax / 4);
+      Answer::Ack ack = Holds(Lsn(20));
+      if (pieces_come) ack.set_record_bytes(bytes);
+      replicas->OnAck(kFollower, ack, segment);
+    }
+    EXPECT_EQ(Wished().empty(), pieces_come);
   }
 }
 

@@ -1,8 +1,10 @@
 #include "libs/log/staging.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "libs/base/planted.h"
 #include "libs/log/keys.h"
@@ -10,23 +12,25 @@
 namespace paceline::log {
 namespace {
 
-// Sums up the rows of one table.
+// Sums up the rows of one table. Workers of a dense table push the same ranges: as long as all ranges are
+// equal or disjoint, they are added as a whole, and no row is looked up.
 class Sums {
  public:
   explicit Sums(std::shared_ptr<const TableInfo> table) : table_(std::move(table)) {}
 
   void Add(const Update& update) {
-    const table::ValueView values = Values(update.values);
-    const uint32_t dim = table_->schema.dim;
-    size_t row = 0;
+    table::ValueView left = Values(update.values);
+    const auto take = [&](size_t rows) {
+      const table::ValueView taken = left.subview(0, rows * dim());
+      left = left.subview(rows * dim(), left.size() - rows * dim());
+      return taken;
+    };
     if (update.form == KeyForm::kKeys) {
       const table::KeyView keys = Keys(update.keys);
-      for (; row < keys.size(); ++row) AddRow(keys[row], values.subview(row * dim, dim));
+      for (size_t i = 0; i < keys.size(); ++i) AddRow(keys[i], take(1));
       return;
     }
-    ForEachRange(update.keys, [&](uint64_t first, uint64_t count) {
-      for (uint64_t i = 0; i < count; ++i, ++row) AddRow(first + i, values.subview(row * dim, dim));
-    });
+    ForEachRange(update.keys, [&](uint64_t first, uint64_t count) { AddRange(first, count, take(count)); });
   }
 
   FoldedRows Finish(size_t members) && {
@@ -38,27 +42,68 @@ class Sums {
   }
 
  private:
-  void AddRow(uint64_t key, table::ValueView row) {
-    const auto [it, first] = places_.try_emplace(key, keys_.size());
-    if (first) {
-      keys_.push_back(key);
-      for (size_t i = 0; i < row.size(); ++i) sums_.push_back(row[i]);
-      return;
+  struct Range {
+    uint64_t count = 0;
+    size_t place = 0;  // of its first row
+  };
+
+  uint32_t dim() const { return table_->schema.dim; }
+
+  void AddRange(uint64_t first, uint64_t count, table::ValueView rows) {
+    const auto next = ranges_.lower_bound(first);
+    if (next != ranges_.end() && next->first == first && next->second.count == count) {
+      return AddTo(next->second.place, rows);
     }
-    float* sum = sums_.data() + it->second * row.size();
-    for (size_t i = 0; i < row.size(); ++i) sum[i] = sum[i] + row[i];
+    const bool apart =
+        (next == ranges_.end() || next->first - first >= count) &&
+        (next == ranges_.begin() || first - std::prev(next)->first >= std::prev(next)->second.count);
+    if (!by_row_ && apart) {
+      ranges_.emplace_hint(next, first, Range{.count = count, .place = keys_.size()});
+      for (uint64_t i = 0; i < count; ++i) keys_.push_back(first + i);
+      return Append(rows);
+    }
+    for (uint64_t i = 0; i < count; ++i) AddRow(first + i, rows.subview(i * dim(), dim()));
+  }
+
+  void AddRow(uint64_t key, table::ValueView row) {
+    if (!by_row_) LookUpRows();
+    const auto [it, first] = places_.try_emplace(key, keys_.size());
+    if (!first) return AddTo(it->second, row);
+    keys_.push_back(key);
+    Append(row);
+  }
+
+  void LookUpRows() {
+    by_row_ = true;
+    ranges_.clear();
+    for (size_t i = 0; i < keys_.size(); ++i) places_.emplace(keys_[i], i);
+  }
+
+  void Append(table::ValueView rows) {
+    for (size_t i = 0; i < rows.size(); ++i) sums_.push_back(rows[i]);
+  }
+
+  void AddTo(size_t place, table::ValueView rows) {
+    float* const sum = sums_.data() + place * dim();
+    for (size_t i = 0; i < rows.size(); ++i) sum[i] = sum[i] + rows[i];
   }
 
   std::shared_ptr<const TableInfo> table_;
-  absl::flat_hash_map<uint64_t, size_t> places_;  // into keys_; never iterated
-  std::vector<uint64_t> keys_;                    // in the order of their first occurrence
+  std::vector<uint64_t> keys_;  // in the order of their first occurrence
   std::vector<float> sums_;
+  absl::btree_map<uint64_t, Range> ranges_;  // by their first keys; empty once by_row_
+  bool by_row_ = false;
+  absl::flat_hash_map<uint64_t, size_t> places_;  // into keys_; never iterated
 };
 
 }  // namespace
 
 uint64_t Staging::BytesOf(const Update& update) {
   return kPartBytes + update.keys.size() + update.values.size();
+}
+
+uint64_t Staging::FoldedBytesOf(const Update& update, uint32_t dim) {
+  return update.values.size() + update.values.size() / (sizeof(float) * dim) * kKeyBytes;
 }
 
 void Staging::Put(JobId job, const Update& update, std::shared_ptr<const TableInfo> table) {
@@ -69,6 +114,7 @@ void Staging::Put(JobId job, const Update& update, std::shared_ptr<const TableIn
   if (update.count == 0) return;
   clocked.bytes += BytesOf(update);
   bytes_ += BytesOf(update);
+  clocked.folded_bytes += FoldedBytesOf(update, table->schema.dim);
   clocked.parts.push_back({.update = update, .table = std::move(table)});
 }
 
@@ -102,12 +148,23 @@ std::optional<Clock> Staging::Oldest(JobId job) const {
   return oldest;
 }
 
-uint64_t Staging::bytes(JobId job, Clock clock) const {
-  uint64_t sum = 0;
+template <class Visit>
+void Staging::ForEachOf(JobId job, Clock clock, const Visit& visit) const {
   for (const auto& [id, session] : sessions_) {
     if (session.job != job) continue;
-    if (const auto it = session.clocks.find(clock); it != session.clocks.end()) sum += it->second.bytes;
+    if (const auto it = session.clocks.find(clock); it != session.clocks.end()) visit(it->second);
   }
+}
+
+uint64_t Staging::bytes(JobId job, Clock clock) const {
+  uint64_t sum = 0;
+  ForEachOf(job, clock, [&sum](const Clocked& clocked) { sum += clocked.bytes; });
+  return sum;
+}
+
+uint64_t Staging::folded_bytes(JobId job, Clock clock) const {
+  uint64_t sum = 0;
+  ForEachOf(job, clock, [&sum](const Clocked& clocked) { sum += clocked.folded_bytes; });
   return sum;
 }
 
@@ -161,6 +218,7 @@ uint64_t Staging::Drop(TableId table) {
       std::erase_if(clocked.parts, [&, &of_clock = clocked](const Part& part) {
         if (part.update.table != table) return false;
         of_clock.bytes -= BytesOf(part.update);
+        of_clock.folded_bytes -= FoldedBytesOf(part.update, part.table->schema.dim);
         bytes_ -= BytesOf(part.update);
         return true;
       });

@@ -31,6 +31,9 @@ class Staging {
   static constexpr size_t kSinksMax = 4;
 
   static uint64_t BytesOf(const Update& update);
+  // The most bytes by which a part of rows of `dim` values makes the fold of its clock larger: each row has
+  // its key there.
+  static uint64_t FoldedBytesOf(const Update& update, uint32_t dim);
 
   // Stages the next part of its session's line; with `count` 0 only its number, and `table` is ignored.
   // REQUIRES: the number follows Last(), or is the session's first here; the clock is not below LastClock().
@@ -46,6 +49,8 @@ class Staging {
   // Bytes of the parts of one clock of the job, and of all parts, as BytesOf counts.
   uint64_t bytes(JobId job, Clock clock) const;
   uint64_t bytes() const { return bytes_; }
+  // The most bytes that the fold of the clock may have, as FoldedBytesOf counts.
+  uint64_t folded_bytes(JobId job, Clock clock) const;
 
   // A complete clock, taken out of the staging area.
   struct Complete {
@@ -73,8 +78,13 @@ class Staging {
   struct Clocked {
     PartNumber last = 0;
     uint64_t bytes = 0;
+    uint64_t folded_bytes = 0;
     std::vector<Part> parts;  // by number, without empty ones
   };
+  // The job's parts of the clock, by session.
+  template <class Visit>
+  void ForEachOf(JobId job, Clock clock, const Visit& visit) const;
+
   struct Staged {
     JobId job;
     std::map<Clock, Clocked> clocks;

@@ -1,7 +1,9 @@
 #include "libs/log/staging.h"
 
+#include <array>
 #include <map>
 #include <set>
+#include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -53,6 +55,56 @@ TEST(StagingTest, FoldsWorkersByRankAndEachByNumber) {
   EXPECT_THAT(first_b.record.tables[0].values, ElementsAre((1e8f + 1.0f) - 1e8f, 1.0f));
   EXPECT_THAT(first_b.record.numbers, ElementsAre(Pair(kB, 1), Pair(kA, 2)));
   EXPECT_EQ(staging.bytes(), 0u);
+}
+
+// Ranges that are equal or apart are added as a whole, others row by row: with the same result.
+TEST(StagingTest, RangesAddUpLikeTheirRows) {
+  constexpr JobId kRangesJob{2};
+  world::SplitMix64 random(11);
+  auto info = std::make_shared<TableInfo>(*AggregatedTable(kRangesJob, /*mean=*/false));
+  info->schema.dim = 3;
+  for (int round = 0; round < 300; ++round) {
+    Staging by_range;
+    Staging by_row;
+    for (PartNumber number = 1; number <= 6; ++number) {
+      auto memory = std::make_shared<std::array<std::string, 3>>();
+      auto& [ranges, keys, values] = *memory;
+      for (uint64_t part = random.Next() % 3; part < 3; ++part) {
+        // Mostly the same few, as those of workers with one model.
+        const bool same = round % 3 == 0 || random.Next() % 8 != 0;
+        const uint64_t first = same ? 10 * (random.Next() % 4) : random.Next() % 40;
+        const uint64_t count = same ? 10 : 1 + random.Next() % 20;
+        for (const uint64_t word : {first, count}) ranges.append(reinterpret_cast<const char*>(&word), 8);
+        for (uint64_t key = first; key < first + count; ++key) {
+          keys.append(reinterpret_cast<const char*>(&key), 8);
+          for (int i = 0; i < 3; ++i) {
+            const float value = static_cast<float>(random.Next() % 1000) / 7.0f;
+            values.append(reinterpret_cast<const char*>(&value), 4);
+          }
+        }
+      }
+      Update update = Staged(kA, number, 0, {});
+      update.table = kFoldedTable;
+      update.values = values;
+      update.owner = memory;
+      // One of six pushes keys.
+      const bool keyed = round % 3 == 2 && number == 4;
+      update.form = keyed ? KeyForm::kKeys : KeyForm::kRanges;
+      update.keys = keyed ? keys : ranges;
+      update.count = 1;
+      by_range.Put(kRangesJob, update, info);
+      update.form = KeyForm::kKeys;
+      update.keys = keys;
+      by_row.Put(kRangesJob, update, info);
+    }
+    EXPECT_EQ(by_range.folded_bytes(kRangesJob, 0), by_row.folded_bytes(kRangesJob, 0));
+    const auto workers = Workers({{kA, 0}});
+    const auto ranges = by_range.Take(kRangesJob, 0, workers);
+    const auto rows = by_row.Take(kRangesJob, 0, workers);
+    ASSERT_THAT(ranges.record.tables, SizeIs(1));
+    EXPECT_EQ(ranges.record.tables[0].keys, rows.record.tables[0].keys);
+    EXPECT_EQ(ranges.record.tables[0].values, rows.record.tables[0].values);
+  }
 }
 
 TEST(StagingTest, KeepsTheClocksApart) {

@@ -36,6 +36,7 @@ shard::ShardOptions OptionsOf(uint32_t index, bool durable) {
   options.durable = durable;
   // So does an image: records come between its pages.
   options.image_pace = {.pages = 1, .frame_bytes = 1};
+  if (index == 2) options.image_pace.record_bytes = 64;  // and other frames between the pieces of a record
   // A base takes several steps, and another one is due soon.
   options.disk_pace = {
       .log_bytes = 1024, .log_age = absl::Milliseconds(300), .step_bytes = 64, .first_step_bytes = 512};

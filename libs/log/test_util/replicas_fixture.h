@@ -25,8 +25,9 @@ struct StillClock final : world::Clock {
 };
 
 struct SentFrames final : ReplicationPort {
-  void Send(const ring::Member&, v1::ReplicateRequest::Segment head, absl::Cord) override {
+  void Send(const ring::Member&, v1::ReplicateRequest::Segment head, absl::Cord body) override {
     heads.push_back(std::move(head));
+    bodies.push_back(std::move(body));
   }
   void Send(const ring::Member&, const v1::Beacon& beacon) override { beacons.push_back(beacon); }
   void Wish(v1::ConfigWish wish) override { wishes.push_back(std::move(wish)); }
@@ -34,6 +35,7 @@ struct SentFrames final : ReplicationPort {
   absl::Duration NoCoordinator() const override { return no_coordinator; }
 
   std::vector<v1::ReplicateRequest::Segment> heads;
+  std::vector<absl::Cord> bodies;  // of heads
   std::vector<v1::Beacon> beacons;
   std::vector<v1::ConfigWish> wishes;
   uint64_t link = 1;
