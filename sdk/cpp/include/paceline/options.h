@@ -72,8 +72,8 @@ struct ClientOptions {
   uint64_t cache_bytes_max = uint64_t{64} << 20;
 
   // The most bytes of a slice, 4,096 to 1,032,192: the client cuts pushes into frames of so many bytes, or of
-  // half a MiB, and pulls into requests whose answers have so many, and chooses anew after each which goes next
-  // (PushOptions::priority). One row is never cut. Large slices cost the least; smaller ones let urgent
+  // half a MiB, and pulls into requests whose answers have so many, and chooses anew after each which goes
+  // next (PushOptions::priority). One row is never cut. Large slices cost the least; smaller ones let urgent
   // tensors overtake sooner, which pays where the network is what a job waits for (docs/priorities.md).
   uint64_t slice_bytes = (uint64_t{1} << 20) - (uint64_t{1} << 14);
 
