@@ -91,8 +91,10 @@ class MemoryPlace final : public Place {
 
 class RocksDbPlace final : public Place {
  public:
+  explicit RocksDbPlace(uint64_t group_bytes) : group_bytes_(group_bytes) {}
+
   absl::StatusOr<std::unique_ptr<Engine>> Open() override {
-    return OpenRocksDbEngine(Path(), {.write_buffer_bytes = size_t{256} << 10});
+    return OpenRocksDbEngine(Path(), {.write_buffer_bytes = size_t{256} << 10, .group_bytes = group_bytes_});
   }
   // A copy of the files as they are now is what a kill would have left.
   void Kill(std::unique_ptr<Engine> engine) override {
@@ -118,6 +120,7 @@ class RocksDbPlace final : public Place {
     return sizes;
   }
   std::string Path() const { return dir_.path() + "/new/" + std::to_string(copies_); }
+  const uint64_t group_bytes_;
   TempDir dir_;
   int copies_ = 0;
 };
@@ -173,10 +176,13 @@ class EngineContract : public ::testing::TestWithParam<Kind> {
   Contents loaded_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Engines, EngineContract,
-                         ::testing::Values(Kind{"Memory", [] { return std::make_unique<MemoryPlace>(); }},
-                                           Kind{"RocksDb", [] { return std::make_unique<RocksDbPlace>(); }}),
-                         [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Engines, EngineContract,
+    ::testing::Values(Kind{"Memory", [] { return std::make_unique<MemoryPlace>(); }},
+                      Kind{"RocksDb", [] { return std::make_unique<RocksDbPlace>(uint64_t{1} << 28); }},
+                      // Most batches have several groups.
+                      Kind{"SmallGroups", [] { return std::make_unique<RocksDbPlace>(3); }}),
+    [](const auto& instance) { return instance.param.name; });
 
 TEST_P(EngineContract, IsEmptyAtFirst) {
   EXPECT_THAT(loaded_.bases, IsEmpty());

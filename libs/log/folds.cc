@@ -3,10 +3,24 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "libs/log/keys.h"
 #include "libs/log/part_check.h"
 #include "libs/log/refusals.h"
 
 namespace paceline::log {
+namespace {
+
+// The most bytes of a table's rows in a fold: each is there once, however many workers push it.
+uint64_t FoldedBytesMax(TableId id, const Segment& segment) {
+  const Segment::Table* const table = segment.FindTable(id);
+  if (table == nullptr || !table->placement.ranged()) return UINT64_MAX;
+  const uint64_t in_block = table->placement.RowsPerBlock();
+  const uint64_t blocks = (table->placement.rows() / in_block >> segment.ring_bits()) + 2;
+  const uint64_t row_bytes = kKeyBytes + uint64_t{table->info->schema.dim} * sizeof(float);
+  return blocks > UINT32_MAX ? UINT64_MAX : blocks * in_block * row_bytes;
+}
+
+}  // namespace
 
 clock::LineCounts Folds::Here(SessionId session, const Segment& segment) const {
   const Segment::SessionState* open = segment.FindSession(session);
@@ -51,13 +65,20 @@ absl::Status Folds::Check(const Part& part, const Segment& segment) const {
         segment.id().v, " alone, and a shard stages at most ", room_->staging_max(),
         "; raise --staging-budget of the shards, or push less in a clock"));
   }
-  const uint64_t folded_bytes =
-      staging_.folded_bytes(part.job, update.clock) + Staging::FoldedBytesOf(update, part.table->schema.dim);
+  const uint64_t folded_bytes = FoldedBytesWith(part, segment);
   if (folded_bytes <= kFoldBytesMax) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("values: rows and keys of all workers of clock ", update.clock, " come to ", folded_bytes,
+      absl::StrCat("values: rows and keys of clock ", update.clock, " come to ", folded_bytes,
                    " bytes in segment ", segment.id().v, " alone, and one clock folds at most ",
                    kFoldBytesMax, "; start the cluster with more --ring-bits, or push less in a clock"));
+}
+
+uint64_t Folds::FoldedBytesWith(const Part& part, const Segment& segment) const {
+  std::map<TableId, uint64_t> tables = staging_.folded_bytes(part.job, part.update.clock);
+  tables[part.table->id] += Staging::FoldedBytesOf(part.update, part.table->schema.dim);
+  uint64_t sum = 0;
+  for (const auto& [table, bytes] : tables) sum += std::min(bytes, FoldedBytesMax(table, segment));
+  return sum;
 }
 
 // Parts of later clocks wait for the fold of the next clock. Parts of the next clock should find room at

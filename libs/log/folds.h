@@ -26,9 +26,9 @@ class Folds {
   // If parts of the next clock to be folded find no room for this long, they are refused for good: parts
   // already staged wait for them.
   static constexpr absl::Duration kRoomWaitMax = absl::Seconds(30);
-  // The most bytes of rows that one clock may fold in a segment: a fold is one record, and a message has at
-  // most 2 GiB.
-  static constexpr uint64_t kFoldBytesMax = uint64_t{1} << 30;
+  // The most bytes of rows that one clock may fold in a segment: the fold is one record, which is made and
+  // applied at once, and meanwhile its shard answers no beacon.
+  static constexpr uint64_t kFoldBytesMax = uint64_t{256} << 20;
 
   // Staged parts take their room from `room`.
   explicit Folds(std::shared_ptr<StagingRoom> room) : room_(std::move(room)) {}
@@ -42,6 +42,8 @@ class Folds {
   // INVALID_ARGUMENT, or as CheckContent. A part that is staged is folded later, and may not fail then.
   // REQUIRES: the part has rows, and its session is open.
   absl::Status Check(const Part& part, const Segment& segment) const;
+  // The most bytes that the fold of the part's clock may have with it.
+  uint64_t FoldedBytesWith(const Part& part, const Segment& segment) const;
   // Takes room for the part; `ahead` as for StagingRoom. RESOURCE_EXHAUSTED: there is none as yet.
   // INVALID_ARGUMENT: there was none for too long.
   absl::Status FindRoom(const Part& part, bool ahead, const Segment& segment, absl::Time now);

@@ -1,5 +1,8 @@
 #include "libs/log/folds.h"
 
+#include <memory>
+#include <string>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "libs/log/testing.h"
@@ -84,6 +87,30 @@ TEST_F(FoldsTest, AClockFoldsNoMoreThanARecordMayHave) {
   EXPECT_THAT(refused.message(), HasSubstr("more --ring-bits"));
   large.update.clock = 1;
   EXPECT_TRUE(folds.Check(large, segment).ok()) << "another clock is another record";
+}
+
+TEST_F(FoldsTest, ARowThatAllWorkersPushCountsOnce) {
+  room->max = 8 * Folds::kFoldBytesMax;
+  auto model = std::make_shared<TableInfo>(*AggregatedTable(kFoldJob));
+  model->id = TableId(6);
+  model->schema.kind = table::Kind::kRanged;
+  model->schema.rows = 1 << 16;
+  segment.Apply(OpenTable{model});
+  Part all = PartOf(kFast, 1, 0);
+  all.table = model;
+  const uint64_t range[] = {0, model->schema.rows};
+  const std::string values(model->schema.rows * sizeof(float), '\0');
+  all.update.table = model->id;
+  all.update.form = KeyForm::kRanges;
+  all.update.count = 1;
+  all.update.keys = {reinterpret_cast<const char*>(range), sizeof(range)};
+  all.update.values = values;
+  for (uint64_t folded = 0; folded < 2 * Folds::kFoldBytesMax;
+       folded += Staging::FoldedBytesOf(all.update, 1)) {
+    ASSERT_TRUE(folds.Check(all, segment).ok()) << folds.Check(all, segment);
+    folds.Put(all, all.update);
+    ++all.update.number;
+  }
 }
 
 TEST_F(FoldsTest, ACompleteClockIsFoldedAndGivesItsRoomBack) {

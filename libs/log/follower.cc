@@ -107,6 +107,7 @@ v1::ReplicateReply::Ack Follower::Take(const v1::ReplicateRequest::Segment& fram
     const bool amid = !image_complete_ && !Planted(Bug::kRecordsAmidImage);
     continues = segment_.has_value() && !amid && agrees && TakePiece(frame, body);
     if (continues) taken = TakeRecords(frame, body);
+    if (continues && frame.records() > 0) CountMemory();
   }
   if (!taken.ok() && !keep) keeps() ? FallBack() : Discard();
   if (kept_.has_value() && (whole() || MemoryIsShort())) {
@@ -125,7 +126,8 @@ v1::ReplicateReply::Ack Follower::Take(const v1::ReplicateRequest::Segment& fram
   if (image_complete_ || Planted(Bug::kPagesNotAwaited) || Planted(Bug::kRecordsAmidImage)) {
     ack.set_lsn(position().lsn.v);
     ack.set_lsn_epoch(position().epoch.v);
-    if (continues) ack.set_record_bytes(pieces_.size());
+    const bool same = pieces_epoch_ == Epoch(frame.epoch()) && pieces_transfer_ == frame.transfer();
+    if (continues && same) ack.set_record_bytes(pieces_.size());
   }
   ack.set_pages(frame.transfer() == transfer_ ? pages_ : 0);
   return ack;
@@ -194,7 +196,6 @@ absl::Status Follower::TakeRecords(const v1::ReplicateRequest::Segment& frame, c
   }
   // Every other replica holds the committed records, so nobody will need them from this follower.
   tail_.CutTo(Lsn(std::min(frame.committed(), position().lsn.v)));
-  if (frame.records() > 0) CountMemory();
   return absl::OkStatus();
 }
 

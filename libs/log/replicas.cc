@@ -11,7 +11,6 @@
 namespace paceline::log {
 namespace {
 
-constexpr uint64_t kFrameBytes = uint64_t{1} << 20;
 // A learner that lacks at most this many records has caught up.
 constexpr uint64_t kCaughtUp = 256;
 // A position that was not told is asked for again so much later.
@@ -117,69 +116,6 @@ void Replicas::AskPosition(Follower& follower) {
   port_->Send(follower.member, std::move(head), absl::Cord());
 }
 
-void Replicas::StartImage(Follower& follower, const Segment& segment) {
-  follower.state = State::kImage;
-  follower.exchange = ++*numbers_;
-  follower.asked_in = epoch_;
-  follower.walk.emplace(segment);
-  follower.walked = false;
-  follower.whole = Lsn(UINT64_MAX);
-  follower.pages_sent = follower.pages_held = follower.bytes_sent = 0;
-  follower.held = follower.durable = Lsn();
-  follower.image = follower.sent = segment.version();
-  v1::ReplicateRequest::Segment head = Head(follower);
-  *head.mutable_image() = ImageOf(segment);
-  port_->Send(follower.member, std::move(head), absl::Cord());
-}
-
-void Replicas::SendPages(Follower& follower, const Segment& segment) {
-  const absl::Time now = clock_->Now();
-  const auto admitted = [&] { return pace_.limit == nullptr || pace_.limit->Admits(now); };
-  while (!follower.walked && follower.pages_sent - follower.pages_held < pace_.pages && admitted()) {
-    std::vector<v1::PageImage> pages;
-    follower.walked = !follower.walk->Next(segment, pace_.frame_bytes, &pages);
-    v1::ReplicateRequest::Segment head = Head(follower);
-    follower.pages_sent += pages.size();
-    for (v1::PageImage& page : pages) *head.add_pages() = std::move(page);
-    head.set_image_complete(follower.walked);
-    const uint64_t bytes = head.ByteSizeLong();
-    follower.bytes_sent += bytes;
-    if (pace_.limit != nullptr) pace_.limit->Spend(bytes, now);
-    port_->Send(follower.member, std::move(head), absl::Cord());
-  }
-  if (!follower.walked) return;
-  follower.whole = segment.version();
-  follower.state = State::kStreaming;
-}
-
-void Replicas::SendRecords(Follower& follower) {
-  while (follower.sent < tail_.end().lsn) {
-    if (!tail_.EpochAt(follower.sent).has_value()) {  // cut while it was asked for its position
-      follower.state = State::kDown;
-      return;
-    }
-    v1::ReplicateRequest::Segment head = Head(follower);
-    head.set_lsn(follower.sent.v);
-    head.set_lsn_epoch(tail_.EpochAt(follower.sent).value_or(Epoch()).v);
-    absl::Cord body;
-    const uint32_t records = tail_.Gather(follower.sent, kFrameBytes, &body);
-    follower.sent = Lsn(follower.sent.v + records);
-    // Beacons do not wait behind all of a large record.
-    for (uint64_t at = 0; at < body.size(); at += pace_.record_bytes) {
-      head.set_record_at(at);
-      head.set_records(body.size() - at <= pace_.record_bytes ? records : 0);
-      port_->Send(follower.member, head, body.Subcord(at, pace_.record_bytes));
-    }
-  }
-}
-
-void Replicas::Pump(const Segment& segment) {
-  for (const auto& follower : followers_) {
-    if (follower->state == State::kImage) SendPages(*follower, segment);
-    if (follower->state == State::kStreaming) SendRecords(*follower);
-  }
-}
-
 bool Replicas::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ack, const Segment& segment) {
   Follower* follower = Find(from);
   if (follower == nullptr) return false;
@@ -191,15 +127,19 @@ bool Replicas::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ac
       if (position.lsn > follower->held) {
         follower->held = position.lsn;
         follower->stuck_since = clock_->Now();
+        follower->most_pieces = 0;
       }
-      if (ack.record_bytes() > 0) follower->stuck_since = clock_->Now();
+      follower->pieces_held = ack.record_bytes();
+      if (ack.record_bytes() > follower->most_pieces) {
+        follower->most_pieces = ack.record_bytes();
+        follower->stuck_since = clock_->Now();
+      }
       if (Lsn(ack.durable()) > follower->durable) follower->stuck_since = clock_->Now();
       follower->durable = Lsn(ack.durable());  // may fall, if its disk was given up
       follower->disk = ack.disk();
       follower->pages_held = std::max<uint64_t>(follower->pages_held, ack.pages());
       if (follower->state == State::kProbing) {
-        follower->state = State::kStreaming;
-        follower->sent = position.lsn;
+        StreamFrom(*follower, position.lsn);
       }
       break;
     case v1::ReplicateReply::BEHIND:
@@ -209,8 +149,8 @@ bool Replicas::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ac
           Probe(*follower);
           break;
         }
-        follower->state = State::kStreaming;
-        follower->held = follower->sent = position.lsn;
+        follower->held = position.lsn;
+        StreamFrom(*follower, position.lsn);
         follower->durable = Lsn(ack.durable());
         follower->disk = ack.disk();
         follower->whole = Lsn();
@@ -421,7 +361,8 @@ NextVisit Replicas::OnTime(const Segment& segment) {
   }
   for (const auto& follower : followers_) {
     const Lsn held = HeldBy(*follower);
-    const bool caught_up = held != Lsn() && held.v + kCaughtUp >= tail_.end().lsn.v;
+    const bool caught_up =
+        held != Lsn() && held.v + kCaughtUp >= tail_.end().lsn.v && tail_.BytesAfter(held) <= kKeptMax;
     const bool ready = caught_up && DiskCounts(*follower) && now < follower->lent.until();
     if (follower->kind == Kind::kLearner && ready) Await(*follower);
   }

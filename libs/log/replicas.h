@@ -60,7 +60,8 @@ class Replicas {
   // Bytes of uncommitted log beyond which no more parts should be taken; a learner that is further behind
   // starts again with an image. Four of the largest records, if they are more.
   static constexpr uint64_t kBacklogMax = uint64_t{64} << 20;
-  // A replica that holds acknowledgements up for this long is asked out.
+  // A replica that holds acknowledgements up for this long is asked out; for a second more with every 64 MiB
+  // of the largest record, which is applied at once.
   static constexpr absl::Duration kHoldsUpMax = absl::Seconds(1);
   // Bytes of log kept although no follower needs them, and bytes still encoded after the last follower left.
   // A follower that missed no more than that returns by records instead of an image.
@@ -165,7 +166,9 @@ class Replicas {
     Lsn durable;            // the last of these on its disk
     DiskState disk = v1::ReplicateReply::NO_DISK;
     Lsn sent;
-    Lsn image;  // version of its image
+    uint64_t pieces_sent = 0, pieces_held = 0;  // bytes of the record after `sent`, where it goes in pieces
+    uint64_t most_pieces = 0;                   // bytes of the record after `held` that it ever held
+    Lsn image;                                  // version of its image
     Lsn whole;  // pages are of versions up to here: a smaller version is no state of the segment
     std::optional<PageWalk> walk;
     bool walked = false;
@@ -193,7 +196,11 @@ class Replicas {
   void StartImage(Follower& follower, const Segment& segment);
   void Disagrees(Follower& follower);
   void SendPages(Follower& follower, const Segment& segment);
+  // Records from the one after `lsn` on are sent.
+  void StreamFrom(Follower& follower, Lsn lsn);
   void SendRecords(Follower& follower);
+  // Sends a frame of records, or the pieces of a large record. False: more of them when some have come.
+  bool SendPieces(Follower& follower, const v1::ReplicateRequest::Segment& head, const absl::Cord& body);
   v1::ReplicateRequest::Segment Head(const Follower& follower) const;
   // True if its disk counts: were it added now and all members lost power soon, disks without a base would
   // not be all that is left.
@@ -202,6 +209,9 @@ class Replicas {
   bool Commit();
   void NoteSafe();
   void CutTail();
+  absl::Duration HoldsUpMax() const {
+    return kHoldsUpMax + absl::Seconds(static_cast<int64_t>(largest_ >> 26));
+  }
   uint64_t BacklogMax() const { return std::max(kBacklogMax, 4 * largest_); }
   void Await(Follower& follower);
   void SendBeacons(absl::Time now);

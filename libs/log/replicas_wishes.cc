@@ -19,7 +19,7 @@ bool Replicas::Failing(const Follower& follower, absl::Time now) const {
   const absl::Time heard = std::max(follower.since, follower.lent.last());
   const bool silent = now > heard + SilenceBorne(lease_.length(), follower.broke);
   // If this shard's own disk does not work, the others' disks are not the cause; one of them may go on alone.
-  const bool holds_up = now > follower.stuck_since + kHoldsUpMax ||
+  const bool holds_up = now > follower.stuck_since + HoldsUpMax() ||
                         (durable_ && follower.disk == v1::ReplicateReply::DISK_STALLS);
   return silent || (holds_up && !OwnDiskFails()) || follower.state == State::kDisagrees;
 }

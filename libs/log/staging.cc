@@ -114,7 +114,7 @@ void Staging::Put(JobId job, const Update& update, std::shared_ptr<const TableIn
   if (update.count == 0) return;
   clocked.bytes += BytesOf(update);
   bytes_ += BytesOf(update);
-  clocked.folded_bytes += FoldedBytesOf(update, table->schema.dim);
+  clocked.folded_bytes[table->id] += FoldedBytesOf(update, table->schema.dim);
   clocked.parts.push_back({.update = update, .table = std::move(table)});
 }
 
@@ -162,10 +162,12 @@ uint64_t Staging::bytes(JobId job, Clock clock) const {
   return sum;
 }
 
-uint64_t Staging::folded_bytes(JobId job, Clock clock) const {
-  uint64_t sum = 0;
-  ForEachOf(job, clock, [&sum](const Clocked& clocked) { sum += clocked.folded_bytes; });
-  return sum;
+std::map<TableId, uint64_t> Staging::folded_bytes(JobId job, Clock clock) const {
+  std::map<TableId, uint64_t> sums;
+  ForEachOf(job, clock, [&sums](const Clocked& clocked) {
+    for (const auto& [table, bytes] : clocked.folded_bytes) sums[table] += bytes;
+  });
+  return sums;
 }
 
 Staging::Complete Staging::Take(JobId job, Clock clock, const clock::JobClock& workers) {
@@ -215,10 +217,10 @@ uint64_t Staging::Drop(TableId table) {
   const uint64_t before = bytes_;
   for (auto& [id, session] : sessions_) {
     for (auto& [clock, clocked] : session.clocks) {
+      clocked.folded_bytes.erase(table);
       std::erase_if(clocked.parts, [&, &of_clock = clocked](const Part& part) {
         if (part.update.table != table) return false;
         of_clock.bytes -= BytesOf(part.update);
-        of_clock.folded_bytes -= FoldedBytesOf(part.update, part.table->schema.dim);
         bytes_ -= BytesOf(part.update);
         return true;
       });

@@ -49,8 +49,8 @@ class Staging {
   // Bytes of the parts of one clock of the job, and of all parts, as BytesOf counts.
   uint64_t bytes(JobId job, Clock clock) const;
   uint64_t bytes() const { return bytes_; }
-  // The most bytes that the fold of the clock may have, as FoldedBytesOf counts.
-  uint64_t folded_bytes(JobId job, Clock clock) const;
+  // The most bytes that each table may have in the fold of the clock, as FoldedBytesOf counts.
+  std::map<TableId, uint64_t> folded_bytes(JobId job, Clock clock) const;
 
   // A complete clock, taken out of the staging area.
   struct Complete {
@@ -78,7 +78,7 @@ class Staging {
   struct Clocked {
     PartNumber last = 0;
     uint64_t bytes = 0;
-    uint64_t folded_bytes = 0;
+    std::map<TableId, uint64_t> folded_bytes;
     std::vector<Part> parts;  // by number, without empty ones
   };
   // The job's parts of the clock, by session.

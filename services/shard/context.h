@@ -116,8 +116,8 @@ class Context {
   bool CatalogueWanted(CatalogueVersion version) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // -- segments --
-  // Segments get hosts when something happens to them here; a large ring has few that do. REQUIRES: Publish
-  // is changing the view for the first map.
+  // Segments get hosts when something happens to them here; a large ring has few that do. REQUIRES: a
+  // view with the first map is published next.
   void MakeRing(size_t segments, const Surroundings& around);
   // Makes the host of a segment that the disk has. REQUIRES: as MakeRing, which was called before.
   SegmentHost& AddHost(SegmentId segment);

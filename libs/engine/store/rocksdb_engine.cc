@@ -13,6 +13,7 @@
 #include "libs/engine/log_order.h"
 #include "libs/engine/log_runs.h"
 #include "libs/engine/store/database_options.h"
+#include "libs/engine/store/group_cutter.h"
 #include "libs/engine/store/marked_folder.h"
 #include "libs/engine/store/page_readers.h"
 #include "libs/engine/store/rocksdb_common.h"
@@ -81,7 +82,7 @@ class RocksDbEngine final : public Engine {
   using FirstGroups = std::map<SegmentId, uint64_t>;
   absl::Status Put(const Batch& batch, FirstGroups& first_groups, rocksdb::WriteBatch& out);
   absl::Status PutOne(const Batch::Operation& operation, FirstGroups& first_groups, rocksdb::WriteBatch& out);
-  absl::Status PutGroup(const Batch& batch, rocksdb::WriteBatch& out);
+  absl::Status PutGroups(const Batch& batch, rocksdb::WriteBatch& out) const;
   absl::Status PutReset(SegmentId segment, rocksdb::WriteBatch& out);
   void Written(const Batch& batch);
   void DeleteOldFiles();
@@ -276,7 +277,7 @@ absl::Status RocksDbEngine::Put(const Batch& batch, FirstGroups& first_groups, r
   StoreU64(last_batch_ + 1, number.data());
   ABSL_RETURN_IF_ERROR(
       DiskStatus(out.Put(bases_, absl::StrCat("n", kBatchNote), Checked(number)), "gathering a batch"));
-  return PutGroup(batch, out);
+  return PutGroups(batch, out);
 }
 
 absl::Status RocksDbEngine::PutOne(const Batch::Operation& operation, FirstGroups& first_groups,
@@ -311,8 +312,9 @@ absl::Status RocksDbEngine::PutReset(SegmentId segment, rocksdb::WriteBatch& out
                     "gathering a batch");
 }
 
-// Puts all records of a batch into one group, without those that a later Reset of their segment forgets.
-absl::Status RocksDbEngine::PutGroup(const Batch& batch, rocksdb::WriteBatch& out) {
+// Puts the records of a batch into one group, or into several if they are many bytes, without those that a
+// later Reset of their segment forgets.
+absl::Status RocksDbEngine::PutGroups(const Batch& batch, rocksdb::WriteBatch& out) const {
   std::map<SegmentId, size_t> resets;
   const auto& operations = batch.operations();
   for (size_t i = 0; i < operations.size(); ++i) {
@@ -320,32 +322,46 @@ absl::Status RocksDbEngine::PutGroup(const Batch& batch, rocksdb::WriteBatch& ou
   }
   std::deque<std::string> heads;
   std::vector<rocksdb::Slice> pieces;
+  uint64_t group = next_group_;
+  const auto put = [&] {
+    const std::string key = GroupKey(group);
+    const rocksdb::Slice key_piece(key);
+    const auto piece_count = static_cast<int>(pieces.size());
+    const rocksdb::Status status = piece_count == 0
+                                       ? rocksdb::Status::OK()
+                                       : out.Put(log_, rocksdb::SliceParts(&key_piece, 1),
+                                                 rocksdb::SliceParts(pieces.data(), piece_count));
+    heads.clear();
+    pieces.clear();
+    return DiskStatus(status, "gathering a batch");
+  };
+  GroupCutter cutter(next_group_, options_.group_bytes);
   for (size_t i = 0; i < operations.size(); ++i) {
     const auto* entry = std::get_if<LogEntry>(&operations[i]);
     if (entry == nullptr) continue;
+    if (const uint64_t of = cutter.GroupOf(*entry); of != group) {
+      ABSL_RETURN_IF_ERROR(put());
+      group = of;
+    }
     if (const auto reset = resets.find(entry->segment); reset != resets.end() && reset->second > i) continue;
     heads.push_back(EntryHead(*entry));
     pieces.push_back(heads.back());
     for (const absl::string_view chunk : entry->record.Chunks()) pieces.push_back(ToSlice(chunk));
   }
-  if (pieces.empty()) return absl::OkStatus();
-  const std::string key = GroupKey(next_group_);
-  const rocksdb::Slice key_piece(key);
-  return DiskStatus(out.Put(log_, rocksdb::SliceParts(&key_piece, 1),
-                            rocksdb::SliceParts(pieces.data(), static_cast<int>(pieces.size()))),
-                    "gathering a batch");
+  return put();
 }
 
 void RocksDbEngine::Written(const Batch& batch) {
   buffered_ += batch.bytes();
-  const uint64_t group = next_group_++;
+  GroupCutter cutter(next_group_, options_.group_bytes);
   for (const Batch::Operation& operation : batch.operations()) {
-    if (const auto* reset = std::get_if<Batch::Reset>(&operation)) runs_.Reset(reset->segment, group);
+    if (const auto* reset = std::get_if<Batch::Reset>(&operation)) runs_.Reset(reset->segment, next_group_);
     if (const auto* base = std::get_if<Batch::PutBase>(&operation)) runs_.Cut(base->segment, base->lsn);
     if (const auto* entry = std::get_if<LogEntry>(&operation)) {
-      runs_.Append(group, entry->segment, entry->lsn, entry->record.size());
+      runs_.Append(cutter.GroupOf(*entry), entry->segment, entry->lsn, entry->record.size());
     }
   }
+  next_group_ = cutter.next();
   DeleteOldFiles();
 }
 

@@ -17,6 +17,9 @@ struct RocksDbOptions {
   // Bytes of content kept in memory before they become files; about as much again is in use while they become
   // files. Also the unit in which space at the old end of the log is freed.
   size_t write_buffer_bytes = size_t{16} << 20;
+  // The most bytes of records in a group of the log: a batch with more begins others. RocksDB takes no value
+  // of 4 GiB or more.
+  uint64_t group_bytes = uint64_t{256} << 20;
   // Files and threads, for tests; outlives the engine. nullptr: the operating system's.
   rocksdb::Env* env = nullptr;
 };

@@ -69,8 +69,10 @@ inline constexpr uint64_t kDiskBehind = uint64_t{64} << 20;
 // Beyond this push streams are not read while the disk works. Clients that send no more than they were
 // granted get so far only if they are very many.
 inline constexpr uint64_t kDiskFarBehind = uint64_t{96} << 20;
-// Beyond this the shard stops writing a segment: it gives up what the disk has of it, and writes it anew
-// later.
+// Beyond this the shard stops writing a segment whose disk is full or fails: it gives up what the disk has of
+// it, and writes it anew later.
 inline constexpr uint64_t kDiskLost = uint64_t{128} << 20;
+// The same while the disk works. The folds of a clock, which no grant holds back, come to no more.
+inline constexpr uint64_t kDiskLostAtWork = uint64_t{1} << 30;
 
 }  // namespace paceline::shard

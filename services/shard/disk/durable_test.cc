@@ -159,7 +159,7 @@ TEST_F(DurableTest, AnAwaitedLearnersDiskIsNotGivenUp) {
   c.Sync();
   Deliver();
   ASSERT_THAT(acks->numbers, ElementsAre(1));
-  c.disk.pending = kDiskLost + 1;
+  c.disk.pending = kDiskLostAtWork + 1;
   for (PartNumber n = 2; n <= 50; ++n) Push(a, n, 1);
   a.Sync();
   Deliver();
@@ -188,7 +188,7 @@ TEST_F(DurableTest, ALearnerIsAddedOnceItKnowsThatItIsAwaited) {
 
 TEST_F(DurableTest, AReplicasDiskIsNeverGivenUp) {
   Start({1});
-  b.disk.pending = kDiskLost + 1;
+  b.disk.pending = kDiskLostAtWork + 1;
   Push(a, 1, 1);
   Deliver();
   EXPECT_TRUE(b.host.disk()->ready());

@@ -33,7 +33,7 @@ void SegmentDisk::Restore(Found found) {
 }
 
 void SegmentDisk::OnRecord(const log::Segment& segment, const log::AppliedRecord& record) {
-  if (state_ != State::kNothing && disk_.pending_bytes() > kDiskLost && !keep_) Forget();
+  if (state_ != State::kNothing && !keep_ && IsLost()) Forget();
   if (state_ == State::kNothing) {
     if (segment.version() != Lsn(1)) return;
     if (anything_) Forget();
@@ -47,6 +47,11 @@ void SegmentDisk::OnRecord(const log::Segment& segment, const log::AppliedRecord
   anything_ = marked_ = true;
   given_ = segment.version();
   if (IsWaitedFor(record.record())) wanted_ = given_;
+}
+
+bool SegmentDisk::IsLost() const {
+  const uint64_t pending = disk_.pending_bytes();
+  return pending > kDiskLostAtWork || (pending > kDiskLost && disk_.health().bad());
 }
 
 void SegmentDisk::Forget() {

@@ -112,6 +112,8 @@ class SegmentDisk {
     std::set<engine::PageKey> seen;
   };
 
+  // So much waits to be written that the disk's copy of the segment is given up.
+  bool IsLost() const;
   void Begin(const log::Segment& segment);
   void Step(const log::Segment& segment, absl::Time now);
   void End(absl::Time now);

@@ -233,24 +233,36 @@ TEST(SegmentDiskTest, ADiskStallsOnlyIfItComesNoFurther) {
 }
 
 TEST(SegmentDiskTest, ADiskThatFallsFarBehindIsGivenUpAndBegunAnew) {
-  Keeper keeper(5, kQuick);
-  for (int i = 0; i < 50; ++i) keeper.Record();
-  keeper.Write();
-  keeper.Sync();
-  keeper.port().pending = kDiskLost + 1;
-  for (int i = 0; i < 50; ++i) {
-    keeper.Record();
-    keeper.OnTime();
+  using State = Disk::Health::State;
+  for (const auto& [pending, state] :
+       {std::pair(kDiskLost + 1, State::kFails), std::pair(kDiskLostAtWork + 1, State::kWorks)}) {
+    Keeper keeper(5, kQuick);
+    const auto record = [&keeper] {
+      for (int i = 0; i < 50; ++i) {
+        keeper.Record();
+        keeper.OnTime();
+      }
+    };
+    record();
+    keeper.Write();
+    keeper.Sync();
+    keeper.port().pending = pending - 1;
+    keeper.port().standing.state = state;
+    record();
+    EXPECT_TRUE(keeper.written().usable());
+    keeper.port().pending = pending;
+    record();
+    EXPECT_FALSE(keeper.written().usable());
+    keeper.port().standing.state = State::kWorks;
+    keeper.port().pending = 0;
+    for (int i = 0; i < 200 && !keeper.written().usable(); ++i) keeper.OnTime();
+    EXPECT_TRUE(keeper.written().usable());
+    const Lsn held = keeper.live().version();
+    keeper.Write();
+    keeper.Sync();
+    keeper.LosePower(0);
+    EXPECT_EQ(keeper.live().version(), held);
   }
-  EXPECT_FALSE(keeper.written().usable());
-  keeper.port().pending = 0;
-  for (int i = 0; i < 200 && !keeper.written().usable(); ++i) keeper.OnTime();
-  EXPECT_TRUE(keeper.written().usable());
-  const Lsn held = keeper.live().version();
-  keeper.Write();
-  keeper.Sync();
-  keeper.LosePower(0);
-  EXPECT_EQ(keeper.live().version(), held);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libs/ring/segment_map.h"
+#include "libs/wire/packed.h"
 
 namespace paceline::sdk {
 
@@ -18,7 +19,7 @@ inline constexpr size_t kFrameBytes = (1 << 20) - (1 << 14);
 inline constexpr size_t kPushFrameBytes = kFrameBytes / 2;
 // The most bytes of one part, so that at least two fit a frame.
 inline constexpr size_t kPieceBytes = kFrameBytes / 2;
-inline constexpr size_t kPushPieceBytes = kPushFrameBytes / 2;
+inline constexpr size_t kPushPieceBytes = kPushFrameBytes / 2 - wire::kPartEntryBytes;
 
 // How calls are cut: a map and the best order of segments in memory, those of one primary side by side, so
 // that one piece goes to one shard; and the size of a piece. Immutable; safe to read from any thread.
