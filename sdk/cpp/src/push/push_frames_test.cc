@@ -140,7 +140,8 @@ TEST_F(PushFramesTest, AWaitForAGrantIsNamed) {
               StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("which grants no more bytes")));
 }
 
-TEST_F(PushFramesTest, FramesStayNearAMegabyte) {
+TEST_F(PushFramesTest, FramesStayBelowHalfAMegabyte) {
+  h.cluster.feature_level = 2;
   FakeStream& stream = Connect();
   std::vector<float> values(2 * 10'000, 1.0f);
   std::vector<uint64_t> keys(200'000);
@@ -149,7 +150,7 @@ TEST_F(PushFramesTest, FramesStayNearAMegabyte) {
   size_t total = 0;
   int frames = 0;
   while (auto taken = Take(stream)) {
-    EXPECT_LE(taken->bytes, size_t{1} << 20);
+    EXPECT_LE(taken->bytes, size_t{1} << 19);
     total += taken->bytes;
     ++frames;
   }

@@ -78,7 +78,7 @@ TEST_F(SessionTest, ATickRidesOnTheLastPartOfTheClockItEnds) {
   h.Run();
   FakeStream& stream = h.PushStream(0);
   h.cluster.window_bytes = 1 << 20;
-  std::vector<uint64_t> many(70'000, KeyIn(0));
+  std::vector<uint64_t> many(30'000, KeyIn(0));
   h.Push(table, many, std::vector<float>(many.size(), 1));  // two parts
   ASSERT_THAT(h.Tick(), IsOk());
   h.Push(table, {KeyIn(0)}, {1});  // of the next clock
