@@ -54,6 +54,7 @@ class Reader {
 bool SkipInto(Reader& reader, uint64_t size, std::string* head) {
   absl::Cord bytes;
   if (!reader.Bytes(size, &bytes)) return false;
+  head->reserve(head->size() + size);
   for (absl::string_view chunk : bytes.Chunks()) head->append(chunk.data(), chunk.size());
   return true;
 }
