@@ -24,6 +24,9 @@ constexpr uint32_t kBusyRounds = 4;
 // Each change is told once, and the pipes remember.
 constexpr uint32_t kEachChange = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
 constexpr int kEvents = 64;
+// A stream takes so many small frames in a row. They are answered by one frame, which wakes the peer once;
+// and they take no longer than a large one.
+constexpr int kStepsATurn = world::Soon::kEvents;
 // Streams have the numbers between.
 constexpr uint64_t kWakerId = 0;
 constexpr uint64_t kSocketsId = ~uint64_t{0};
@@ -149,9 +152,12 @@ bool Loop::Round(world::Soon& soon) {
   bool over = false;
   LookAtSockets();
   for (const Carried& carried : carried_) {
-    if (carried.stream->Step()) {
+    for (int i = 0; i < kStepsATurn; ++i) {
+      const Stream::Did did = carried.stream->Step();
+      if (did == Stream::Did::kNothing) break;
       some = true;
       soon.Taken();
+      if (did == Stream::Did::kMuch) break;
     }
     over = over || carried.stream->over();
   }

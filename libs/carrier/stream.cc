@@ -14,6 +14,7 @@ constexpr absl::Duration kCloseGrace = absl::Seconds(2);
 // A shard answers at once. One that accepts no more, for want of descriptors or because it stands still, may
 // still serve connections that it has: its client goes over TCP before it gives up.
 constexpr absl::Duration kAnswerTimeout = absl::Seconds(4);
+constexpr size_t kSmallFrame = size_t{128} << 10;
 // So many bytes are written in one go; then the loop goes on, and others have their turn.
 constexpr size_t kInOneGo = size_t{4} << 20;
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
@@ -199,15 +200,16 @@ bool Stream::GoOnWriting() {
 
 // -- the loop's turn --
 
-bool Stream::Step() {
-  if (told_) return false;
-  if (ending_) return TellEnd();
-  if (pipe_ == nullptr) return false;
-  if (CutOff() || Stuck()) return true;
+Stream::Did Stream::Step() {
+  if (told_) return Did::kNothing;
+  if (ending_) return TellEnd() ? Did::kMuch : Did::kNothing;
+  if (pipe_ == nullptr) return Did::kNothing;
+  if (CutOff() || Stuck()) return Did::kMuch;
   // Written first: what is answered earlier frees the peer earlier.
   const bool wrote = GoOnWriting();
-  if (ReadOne() || Linger() || wrote) return true;
-  if (!pipe_->gone().has_value()) return false;
+  if (const Did did = ReadOne(); did != Did::kNothing) return did;
+  if (Linger() || wrote) return Did::kMuch;
+  if (!pipe_->gone().has_value()) return Did::kNothing;
   if (!answered_) {
     Refused(*pipe_->gone());
   } else if (lingers_) {
@@ -216,7 +218,7 @@ bool Stream::Step() {
     End(side_ == Side::kShard ? absl::CancelledError("the peer went away")
                               : absl::UnavailableError(absl::StrCat(peer_, ": ", pipe_->gone()->message())));
   }
-  return true;
+  return Did::kMuch;
 }
 
 bool Stream::CutOff() {
@@ -256,31 +258,33 @@ bool Stream::MayRead() {
   return !pipe_->gone().has_value() && (pipe_->amid_frame() || handler_->TakesFrame());
 }
 
-bool Stream::ReadOne() {
-  if (!MayRead()) return false;
+Stream::Did Stream::ReadOne() {
+  if (!MayRead()) return Did::kNothing;
   absl::Cord frame;
   const Pipe::Got got = pipe_->Next(&frame);
   if (!answered_) Heed();
   switch (got) {
     case Pipe::Got::kNothing:
-      return false;
+      return Did::kNothing;
     case Pipe::Got::kPiece:
-      return true;
-    case Pipe::Got::kFrame:
+      return Did::kMuch;
+    case Pipe::Got::kFrame: {
+      const Did did = frame.size() <= kSmallFrame ? Did::kLittle : Did::kMuch;
       handler_->OnFrame(std::move(frame));
-      return true;
+      return did;
+    }
     case Pipe::Got::kEnd: {
       const absl::Status said = DecodeEnd(frame);
       End(said.ok() ? absl::UnavailableError(absl::StrCat(peer_, " closed the stream"))
                     : absl::Status(said.code(), absl::StrCat(peer_, ": ", said.message())));
-      return true;
+      return Did::kMuch;
     }
     case Pipe::Got::kDamaged:
       break;
   }
   End(absl::UnavailableError(
       absl::StrCat(peer_, ": broke the rules of what carries the stream: ", pipe_->problem().message())));
-  return true;
+  return Did::kMuch;
 }
 
 bool Stream::TellEnd() {

@@ -57,8 +57,13 @@ class Stream final : public world::Soon::Kickable, public std::enable_shared_fro
   void SetPipe(std::unique_ptr<Pipe> pipe);
   // What the handler has to send is written from now on. REQUIRES: has_pipe().
   void Begin();
-  // Does a little of what there is to do; false: there was nothing.
-  bool Step();
+  // Does a little of what there is to do.
+  enum class Did {
+    kNothing,  // there was nothing
+    kLittle,   // as to take a small frame
+    kMuch,
+  };
+  Did Step();
   // True: there is nothing to do, and the peer will ring when there is.
   bool Sleep();
   void Rise();
@@ -89,7 +94,7 @@ class Stream final : public world::Soon::Kickable, public std::enable_shared_fro
   // True: the peer has been awaited for too long, or it has just answered.
   bool CutOff();
   bool Stuck();
-  bool ReadOne();
+  Did ReadOne();
   bool MayRead();
   // The last frame was written, and the peer has to read it: what it still sends is dropped until it is gone.
   bool Linger();
