@@ -22,8 +22,7 @@ void Replicas::StartImage(Follower& follower, const Segment& segment) {
   follower.whole = Lsn(UINT64_MAX);
   follower.pages_sent = follower.pages_held = follower.bytes_sent = 0;
   follower.held = follower.durable = Lsn();
-  follower.image = segment.version();
-  follower.sent = segment.version();
+  follower.image = follower.sent = segment.version();
   v1::ReplicateRequest::Segment head = Head(follower);
   *head.mutable_image() = ImageOf(segment);
   port_->Send(follower.member, std::move(head), absl::Cord());
@@ -46,7 +45,7 @@ void Replicas::SendPages(Follower& follower, const Segment& segment) {
   }
   if (!follower.walked) return;
   follower.whole = segment.version();
-  follower.state = State::kStreaming;
+  StreamFrom(follower, follower.sent);
 }
 
 void Replicas::StreamFrom(Follower& follower, Lsn lsn) {
