@@ -14,6 +14,7 @@ constexpr absl::Duration kCloseGrace = absl::Seconds(2);
 // A shard answers at once. One that accepts no more, for want of descriptors or because it stands still, may
 // still serve connections that it has: its client goes over TCP before it gives up.
 constexpr absl::Duration kAnswerTimeout = absl::Seconds(4);
+// Eight of these are as much as one large frame of a client, which others wait for as well.
 constexpr size_t kSmallFrame = size_t{128} << 10;
 // So many bytes are written in one go; then the loop goes on, and others have their turn.
 constexpr size_t kInOneGo = size_t{4} << 20;

@@ -60,8 +60,8 @@ class Stream final : public world::Soon::Kickable, public std::enable_shared_fro
   // Does a little of what there is to do.
   enum class Did {
     kNothing,  // there was nothing
-    kLittle,   // as to take a small frame
-    kMuch,
+    kLittle,   // it took a small frame: another one may follow
+    kMuch,     // anything else: other streams have their turn
   };
   Did Step();
   // True: there is nothing to do, and the peer will ring when there is.

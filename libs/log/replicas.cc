@@ -127,11 +127,11 @@ bool Replicas::OnAck(const ring::Member& from, const v1::ReplicateReply::Ack& ac
       if (position.lsn > follower->held) {
         follower->held = position.lsn;
         follower->stuck_since = clock_->Now();
-        follower->most_pieces = 0;
+        follower->record_bytes_most = 0;
       }
-      follower->pieces_held = ack.record_bytes();
-      if (ack.record_bytes() > follower->most_pieces) {
-        follower->most_pieces = ack.record_bytes();
+      follower->record_bytes_held = ack.record_bytes();
+      if (ack.record_bytes() > follower->record_bytes_most) {
+        follower->record_bytes_most = ack.record_bytes();
         follower->stuck_since = clock_->Now();
       }
       if (Lsn(ack.durable()) > follower->durable) follower->stuck_since = clock_->Now();
@@ -360,11 +360,12 @@ NextVisit Replicas::OnTime(const Segment& segment) {
     if (follower->state == State::kProbing && now >= follower->asked + kAskAgain) AskPosition(*follower);
   }
   for (const auto& follower : followers_) {
+    if (follower->kind != Kind::kLearner) continue;
     const Lsn held = HeldBy(*follower);
     const bool caught_up =
         held != Lsn() && held.v + kCaughtUp >= tail_.end().lsn.v && tail_.BytesAfter(held) <= kKeptMax;
     const bool ready = caught_up && DiskCounts(*follower) && now < follower->lent.until();
-    if (follower->kind == Kind::kLearner && ready) Await(*follower);
+    if (ready) Await(*follower);
   }
   SendBeacons(now);
   CheckFollowers(now);

@@ -166,9 +166,10 @@ class Replicas {
     Lsn durable;            // the last of these on its disk
     DiskState disk = v1::ReplicateReply::NO_DISK;
     Lsn sent;
-    uint64_t pieces_sent = 0, pieces_held = 0;  // bytes of the record after `sent`, where it goes in pieces
-    uint64_t most_pieces = 0;                   // bytes of the record after `held` that it ever held
-    Lsn image;                                  // version of its image
+    uint64_t record_bytes_sent = 0,
+             record_bytes_held = 0;  // bytes of the record after `sent`, where it goes in pieces
+    uint64_t record_bytes_most = 0;  // bytes of the record after `held` that it ever held
+    Lsn image;                       // version of its image
     Lsn whole;  // pages are of versions up to here: a smaller version is no state of the segment
     std::optional<PageWalk> walk;
     bool walked = false;

@@ -51,7 +51,7 @@ void Replicas::SendPages(Follower& follower, const Segment& segment) {
 void Replicas::StreamFrom(Follower& follower, Lsn lsn) {
   follower.state = State::kStreaming;
   follower.sent = lsn;
-  follower.pieces_sent = follower.pieces_held = 0;
+  follower.record_bytes_sent = follower.record_bytes_held = 0;
 }
 
 void Replicas::SendRecords(Follower& follower) {
@@ -67,23 +67,24 @@ void Replicas::SendRecords(Follower& follower) {
     head.set_records(tail_.Gather(follower.sent, kFrameBytes, &body));
     if (!SendPieces(follower, head, body)) return;
     follower.sent = Lsn(follower.sent.v + head.records());
-    follower.pieces_sent = follower.pieces_held = 0;
+    follower.record_bytes_sent = follower.record_bytes_held = 0;
   }
 }
 
 // Only so many are under way that other segments' records need not wait long behind them.
 bool Replicas::SendPieces(Follower& follower, const v1::ReplicateRequest::Segment& head,
                           const absl::Cord& body) {
-  while (follower.pieces_sent < body.size()) {
-    if (follower.pieces_sent - std::min(follower.pieces_held, follower.pieces_sent) >=
+  while (follower.record_bytes_sent < body.size()) {
+    if (follower.record_bytes_sent - std::min(follower.record_bytes_held, follower.record_bytes_sent) >=
         kPiecesUnderWay * pace_.record_bytes) {
       return false;
     }
     v1::ReplicateRequest::Segment piece = head;
-    piece.set_record_at(follower.pieces_sent);
-    if (body.size() - follower.pieces_sent > pace_.record_bytes) piece.set_records(0);
-    port_->Send(follower.member, std::move(piece), body.Subcord(follower.pieces_sent, pace_.record_bytes));
-    follower.pieces_sent += pace_.record_bytes;
+    piece.set_record_at(follower.record_bytes_sent);
+    if (body.size() - follower.record_bytes_sent > pace_.record_bytes) piece.set_records(0);
+    port_->Send(follower.member, std::move(piece),
+                body.Subcord(follower.record_bytes_sent, pace_.record_bytes));
+    follower.record_bytes_sent += pace_.record_bytes;
   }
   return true;
 }

@@ -64,9 +64,10 @@ struct Batch {
 inline constexpr uint64_t kBatchRowsMax = uint64_t{1} << 31;
 
 // Groups `keys`. Keys of one segment keep their order. `values` has `dim` floats a key, or is empty for a
-// pull. Pieces are in the order of `routes` and at most routes.piece_bytes of keys and values (or of one
-// row), counting the values that a pull brings back. `places` has the row of each key in the caller's order,
-// if that is not 0, 1, 2 …. REQUIRES: at most kBatchRowsMax keys. O(keys + segments).
+// pull. Pieces are in the order of `routes`; they have at most routes.piece_bytes of keys and values (or one
+// row), counting the values that a pull brings back, and those of a push routes.PushPieceBytes(). `places`
+// has the row of each key in the caller's order, if that is not 0, 1, 2 …. REQUIRES: at most kBatchRowsMax
+// keys. O(keys + segments).
 std::shared_ptr<const Batch> GroupKeys(const Routes& routes, const ring::Placement& placement, uint32_t dim,
                                        absl::Span<const uint64_t> keys, absl::Span<const float> values,
                                        Allocate allocate, absl::Span<const uint32_t> places = {});
