@@ -4,7 +4,8 @@
   ctest_tiers.py pick BUILD --commit ID          a regular expression for `ctest -R`: this commit's release tests
   ctest_tiers.py seeds --commit ID               the seeds of this commit, A..B
   ctest_tiers.py count JUNIT                     "passed failed skipped" of one ctest run
-  ctest_tiers.py report NAME=JUNIT…              the ten slowest tests and every skipped one, by name
+  ctest_tiers.py report NAME=JUNIT…              the ten slowest tests, every skipped one, and the end of what each
+                                                 failed one printed
 
 A commit runs all tests but those labelled `slow`, and of the tests labelled `process` those labelled `covering`
 and every third of the others: which third follows from the commit's id, so that three commits or so run all.
@@ -23,6 +24,7 @@ THIRDS = 3
 SEEDS = 600
 SEEDS_FIXED = 10_000  # seeds up to here are used by tests that name them
 SLOWEST = 10
+LAST_LINES = 60  # of a failed test's output: a log that was cut at its beginning still says what failed
 SKIPPED_CASE = re.compile(
     r"^\[  SKIPPED \] (?P<gtest>[\w/.]+) \(\d+ ms\)$"  # GoogleTest
     r"|^(?P<unittest>\w+ \([\w.]+\)) .*skipped '(?P<why>.*)'$",  # unittest, verbose
@@ -82,13 +84,23 @@ def skipped_names(found):
                 yield f"{name}: {case['gtest'] or case['unittest']}", case["why"] or "skipped"
 
 
+def failed_tests(runs):
+    """Every failed test of several runs, with the last lines that it printed."""
+    for run, found in runs:
+        for name, _, status, output in found:
+            if status not in ("run", "notrun", "disabled"):
+                yield f"failed: {name} ({run}), which printed at its end:"
+                yield from ("  " + line for line in output.rstrip().splitlines()[-LAST_LINES:])
+
+
 def report(runs):
-    """Lines about several runs, a list of (name, cases)."""
+    """Lines about several runs, a list of (name, cases); and how many tests and cases were skipped."""
     every = sorted(((seconds, name, run) for run, found in runs for name, seconds, _, _ in found), reverse=True)
     lines = ["the slowest tests:"]
     lines += [f"  {seconds:7.1f} s  {name} ({run})" for seconds, name, run in every[:SLOWEST]]
     skipped = [f"  {name} ({run}): {why}" for run, found in runs for name, why in skipped_names(found)]
-    return lines + (["skipped:"] + skipped if skipped else ["skipped: none"]), len(skipped)
+    lines += ["skipped:"] + skipped if skipped else ["skipped: none"]
+    return lines + list(failed_tests(runs)), len(skipped)
 
 
 def main():

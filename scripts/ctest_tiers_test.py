@@ -5,6 +5,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).parent))
@@ -19,7 +20,9 @@ JUNIT = """<?xml version="1.0"?>
 [  SKIPPED ] 1 test, listed below:
 [  SKIPPED ] Streams.Chunks
 </system-out></testcase>
-  <testcase name="bad" time="20" status="fail"><failure message=""/><system-out/></testcase>
+  <testcase name="bad" time="20" status="fail"><failure message=""/><system-out>line 1
+line 2
+</system-out></testcase>
   <testcase name="chart" time="3" status="run"><system-out>test_lint (__main__.ChartTest.test_lint) ... skipped 'no helm'
 </system-out></testcase>
   <testcase name="boards" time="0.1" status="notrun"><skipped message=""/><system-out>skipped: no `prometheus`
@@ -62,10 +65,15 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(ctest_tiers.count(self.cases), (2, 1, 1))
         self.assertEqual(ctest_tiers.count(self.nothing), (0, 0, 0))
 
+    def test_failed_ones_come_last_with_the_end_of_their_output(self):
+        with mock.patch.object(ctest_tiers, "LAST_LINES", 1):
+            lines, _ = ctest_tiers.report([("release", self.cases)])
+        self.assertEqual(lines[-2:], ["failed: bad (release), which printed at its end:", "  line 2"])
+
     def test_slowest_tests_first_and_skipped_ones_by_name_and_reason(self):
         lines, skipped = ctest_tiers.report([("release", self.cases)])
         self.assertIn("bad (release)", lines[1])
-        self.assertEqual(lines[-3:], ["  good: Streams.Chunks (release): skipped",
+        self.assertEqual(lines[-6:-3], ["  good: Streams.Chunks (release): skipped",
                                       "  chart: test_lint (__main__.ChartTest.test_lint) (release): no helm",
                                       "  boards (release): skipped: no `prometheus`"])
         self.assertEqual(skipped, 3)
