@@ -1,7 +1,5 @@
 #include "libs/log/keys.h"
 
-#include <algorithm>
-#include <iterator>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -14,18 +12,6 @@ absl::Status Misplaced(uint64_t key, SegmentId is, SegmentId named) {
   return absl::InvalidArgumentError(absl::StrCat("keys: key ", key, " lies in segment ", is.v,
                                                  ", its part names segment ", named.v,
                                                  "; place keys by the rules of docs/wire.md"));
-}
-
-// Without a branch for each key: nearly always all of them are where they belong.
-bool AllPlaced(const ring::Placement& placement, SegmentId segment, table::KeyView keys) {
-  uint32_t segments[64];
-  uint32_t elsewhere = 0;
-  for (size_t begin = 0; begin < keys.size(); begin += std::size(segments)) {
-    const size_t few = std::min(std::size(segments), keys.size() - begin);
-    placement.OfAll(keys.subview(begin, few).data(), few, segments);
-    for (size_t i = 0; i < few; ++i) elsewhere |= segments[i] ^ segment.v;
-  }
-  return elsewhere == 0;
 }
 
 }  // namespace
@@ -53,7 +39,7 @@ absl::Status CheckPlaced(const ring::Placement& placement, SegmentId segment, Ke
                          absl::string_view keys) {
   if (form == KeyForm::kKeys) {
     const table::KeyView view = Keys(keys);
-    if (AllPlaced(placement, segment, view)) return absl::OkStatus();
+    if (placement.AllIn(segment, view.data(), view.size())) return absl::OkStatus();
     for (size_t i = 0; i < view.size(); ++i) {
       if (const SegmentId is = placement.Of(view[i]); is != segment) return Misplaced(view[i], is, segment);
     }

@@ -40,5 +40,9 @@ constexpr uint64_t Mix64(TableId table, uint64_t key) {
 // hashes[i] = Mix64(key + seed) for `count` keys of 8 bytes that lie side by side, at any address. With
 // AVX-512 in less than half the time of a loop over Mix64.
 void MixAll(uint64_t seed, const void* keys, size_t count, uint64_t* hashes);
+// tops[i] = Mix64(key + seed) >> shift, of the same keys. REQUIRES: 32 <= shift < 64.
+void MixTops(uint64_t seed, const void* keys, size_t count, int shift, uint32_t* tops);
+// True if that is `top` for all of them.
+bool AllMixTo(uint64_t seed, const void* keys, size_t count, int shift, uint32_t top);
 
 }  // namespace paceline::ring

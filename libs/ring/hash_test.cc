@@ -101,6 +101,10 @@ TEST(HashTest, AllAtOnceAreTheSame) {
     MixAll(seed, unaligned.data() + 3, count, hashes.data());
     for (size_t i = 0; i < count; ++i) ASSERT_EQ(hashes[i], Mix64(7, keys[i])) << i << " of " << count;
     EXPECT_EQ(hashes[count], 42);
+    std::vector<uint32_t> tops(count + 1, 42);
+    MixTops(seed, unaligned.data() + 3, count, 60, tops.data());
+    for (size_t i = 0; i < count; ++i) ASSERT_EQ(tops[i], Mix64(7, keys[i]) >> 60) << i << " of " << count;
+    EXPECT_EQ(tops[count], 42);
   }
 }
 

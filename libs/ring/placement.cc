@@ -1,7 +1,6 @@
 #include "libs/ring/placement.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -61,20 +60,22 @@ absl::StatusOr<Placement> Placement::Ranged(TableId table, int ring_bits, uint64
 
 void Placement::OfAll(const void* keys, size_t count, uint32_t* segments) const {
   if (ring_bits_ == 0) return (void)std::fill_n(segments, count, 0);
+  if (!ranged()) return MixTops(seed_, keys, count, 64 - ring_bits_, segments);
   const auto* bytes = static_cast<const char*>(keys);
-  if (ranged()) {
-    for (size_t i = 0; i < count; ++i)
-      segments[i] = OfBlock(BlockOf(LoadU64(bytes + i * sizeof(uint64_t)))).v;
-    return;
+  for (size_t i = 0; i < count; ++i) {
+    segments[i] = OfBlock(BlockOf(LoadU64(bytes + i * sizeof(uint64_t)))).v;
   }
-  uint64_t hashes[64];
-  for (size_t begin = 0; begin < count; begin += std::size(hashes)) {
-    const size_t few = std::min(std::size(hashes), count - begin);
-    MixAll(seed_, bytes + begin * sizeof(uint64_t), few, hashes);
-    for (size_t i = 0; i < few; ++i) {
-      segments[begin + i] = static_cast<uint32_t>(hashes[i] >> (64 - ring_bits_));
-    }
+}
+
+bool Placement::AllIn(SegmentId segment, const void* keys, size_t count) const {
+  if (ring_bits_ == 0) return count == 0 || segment.v == 0;
+  if (!ranged()) return AllMixTo(seed_, keys, count, 64 - ring_bits_, segment.v);
+  const auto* bytes = static_cast<const char*>(keys);
+  uint32_t elsewhere = 0;
+  for (size_t i = 0; i < count; ++i) {
+    elsewhere |= OfBlock(BlockOf(LoadU64(bytes + i * sizeof(uint64_t)))).v ^ segment.v;
   }
+  return elsewhere == 0;
 }
 
 absl::StatusOr<std::vector<Piece>> Placement::ForRange(uint64_t first, uint64_t count) const {

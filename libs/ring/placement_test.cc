@@ -204,5 +204,27 @@ TEST(PlacementTest, OfAllIsOfOfEach) {
   }
 }
 
+TEST(PlacementTest, AllAreInASegmentUnlessOneIsNot) {
+  world::SplitMix64 random(1);
+  for (const Placement& placement : {Sparse(9, 6), Ranged(3, 6, 1'000'000'000, 5)}) {
+    std::vector<uint64_t> keys;
+    while (keys.size() < 100) {
+      const uint64_t key = world::Uniform(random, 1'000'000'000);
+      if (placement.Of(key) == SegmentId(7)) keys.push_back(key);
+    }
+    EXPECT_TRUE(placement.AllIn(SegmentId(7), keys.data(), keys.size()));
+    EXPECT_FALSE(placement.AllIn(SegmentId(8), keys.data(), keys.size()));
+    EXPECT_TRUE(placement.AllIn(SegmentId(8), keys.data(), 0));
+    for (uint64_t& key : keys) {
+      const uint64_t before = key;
+      while (placement.Of(key) == SegmentId(7)) ++key;
+      EXPECT_FALSE(placement.AllIn(SegmentId(7), keys.data(), keys.size()));
+      key = before;
+    }
+  }
+  EXPECT_TRUE(Sparse(1, 0).AllIn(SegmentId(0), "12345678", 1));
+  EXPECT_FALSE(Sparse(1, 0).AllIn(SegmentId(1), "12345678", 1));
+}
+
 }  // namespace
 }  // namespace paceline::ring

@@ -5,7 +5,9 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/types/span.h"
 #include "libs/base/cache_line.h"
+#include "libs/table/views.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -17,6 +19,10 @@ namespace paceline::table {
 
 // The floats of a bucket, which is a cache line.
 inline constexpr size_t kBucketFloats = kCacheLineBytes / sizeof(float);
+// Those of a row's key, which its values follow.
+inline constexpr size_t kKeyFloats = sizeof(uint64_t) / sizeof(float);
+// The key of a row that is free.
+inline constexpr uint64_t kFreeKey = ~uint64_t{0};
 
 // Bit f is set if a row, of which each takes kStride floats, begins at float f of the bucket and has this
 // key, its first two floats. REQUIRES: `bucket` has kBucketFloats.
@@ -74,5 +80,15 @@ uint32_t MatchingRows(const float* bucket, uint64_t key) {
 }
 
 #endif
+
+// Looks for keys[i] in buckets[i], for every i: sets values[i] to where its row's values begin. Writes the i
+// that have no row there to `missing` and returns how many; their values[i] mean nothing. kFreeKey has none
+// in any bucket. Meanwhile fetches the buckets `ahead`, one by one: a core waits for a dozen cache misses at
+// a time. With AVX-512 a bucket is compared at once.
+//
+// REQUIRES: buckets.size() == keys.size(), the room of `values` and `missing`; buckets are cache lines.
+template <size_t kStride>
+size_t FindInBuckets(absl::Span<float* const> buckets, KeyView keys, absl::Span<float* const> ahead,
+                     float** values, uint32_t* missing);
 
 }  // namespace paceline::table

@@ -1,5 +1,6 @@
 #include "libs/table/bucket_match.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -53,14 +54,50 @@ void Check() {
   EXPECT_GT(some, 1000);
 }
 
+// Buckets with rows of distinct keys, and free ones behind them, as pages have them.
+template <size_t kStride>
+void CheckFind() {
+  constexpr size_t kRows = kBucketFloats / kStride;
+  constexpr size_t kCount = 37;
+  world::SplitMix64 random(kStride);
+  std::vector<Bucket> buckets(kCount);
+  std::vector<uint64_t> keys(kCount);
+  std::vector<float*> places(kCount);
+  std::vector<float*> expected(kCount, nullptr);
+  for (size_t i = 0; i < kCount; ++i) {
+    places[i] = buckets[i].floats;
+    std::memset(places[i], 0xff, sizeof(Bucket));
+    keys[i] = i % 5 == 0 ? kFreeKey : random.Next();
+    const size_t rows = world::Uniform(random, kRows + 1);
+    const size_t at = world::Uniform(random, kRows);
+    for (size_t row = 0; row < rows; ++row) {
+      const uint64_t key = row == at && keys[i] != kFreeKey ? keys[i] : random.Next();
+      std::memcpy(places[i] + row * kStride, &key, sizeof(key));
+      if (key == keys[i]) expected[i] = places[i] + row * kStride + kKeyFloats;
+    }
+  }
+  std::vector<float*> values(kCount);
+  std::vector<uint32_t> missing(kCount);
+  missing.resize(FindInBuckets<kStride>(absl::MakeSpan(places), keys, absl::MakeSpan(places).subspan(7),
+                                        values.data(), missing.data()));
+  for (const uint32_t i : missing) values[i] = nullptr;
+  EXPECT_EQ(values, expected);
+  EXPECT_TRUE(std::ranges::is_sorted(missing));
+  EXPECT_GT(missing.size(), kCount / 5);
+  EXPECT_LT(missing.size(), kCount);
+}
+
 TEST(BucketMatchTest, RowsOfThreeFloats) {
   Check<3>();
+  CheckFind<3>();
 }
 TEST(BucketMatchTest, RowsOfFourFloats) {
   Check<4>();
+  CheckFind<4>();
 }
 TEST(BucketMatchTest, RowsOfFiveFloats) {
   Check<5>();
+  CheckFind<5>();
 }
 
 }  // namespace

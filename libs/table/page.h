@@ -144,8 +144,6 @@ class Page {
   // where its values begin, in floats. Room for a row that is free has kFreeKey; the row of that key itself
   // lies behind all buckets.
   static_assert(kAlignment == kBucketFloats * sizeof(float));
-  static constexpr size_t kKeyFloats = sizeof(uint64_t) / sizeof(float);
-  static constexpr uint64_t kFreeKey = ~uint64_t{0};
   uint64_t BucketKey(size_t row) const {
     uint64_t key;
     std::memcpy(&key, values_ + row - kKeyFloats, sizeof(key));

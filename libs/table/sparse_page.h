@@ -65,9 +65,14 @@ class SparsePage : public Page {
     return kNoRow;
   }
   // The same in steps, for batches: each step uses memory that the step before prefetched. Of narrow rows,
-  // after PrefetchPage:
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchNarrow(uint64_t hash) const {
-    __builtin_prefetch(values_ + FirstBucket(hash) * kBucketFloats);
+  // after PrefetchPage: the bucket where the row most likely lies (FindInBuckets), and the fetching of the
+  // one after it.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE float* Bucket(uint64_t hash) {
+    return values_ + FirstBucket(hash) * kBucketFloats;
+  }
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchNextBucket(uint64_t hash) const {
+    const uint32_t next = FirstBucket(hash) + 1;
+    __builtin_prefetch(values_ + (next < buckets_ ? next : 0) * kBucketFloats);
   }
   // REQUIRES: kStride is NarrowStride of the page's shape.
   template <size_t kStride>
@@ -83,9 +88,9 @@ class SparsePage : public Page {
     }
   }
   uint32_t FindNarrow(uint64_t key, uint64_t hash) const;
-  // Values(row) of a narrow row, whose number is its offset.
+  // Values(row) of a narrow row, whose number is its offset; and the number of a row whose values are there.
   float* NarrowValues(uint32_t row) { return values_ + row; }
-  const float* NarrowValues(uint32_t row) const { return values_ + row; }
+  uint32_t NarrowRow(const float* values) const { return static_cast<uint32_t>(values - values_); }
   // The floats of a narrow row and its key: 3, 4 or 5.
   static size_t NarrowStride(RowShape shape) { return kKeyFloats + shape.floats(); }
   // … and of others, after PrefetchPage:

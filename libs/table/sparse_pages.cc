@@ -7,6 +7,7 @@
 #include "libs/base/status.h"
 #include "libs/ring/hash.h"
 #include "libs/table/batch.h"
+#include "libs/table/bucket_match.h"
 #include "libs/table/invariant.h"
 #include "libs/table/look_ahead.h"
 #include "libs/table/table_copy.h"
@@ -51,43 +52,62 @@ void SparsePages::FindPages(KeyView keys, uint64_t* hashes, SparsePage** pages) 
   }
 }
 
-// The buckets of the next few keys are fetched one by one while those before are searched: a core waits for a
-// dozen cache misses at a time.
-template <size_t kStride, class Visit, class Take>
-size_t SparsePages::FindEachNarrow(KeyView keys, Visit visit, Take take) const {
-  uint64_t hashes[2][kLanes];
-  SparsePage* pages[2][kLanes];
-  size_t few = std::min(kLanes, keys.size());
-  FindPages(keys.subview(0, few), hashes[0], pages[0]);
-  for (size_t j = 0; j < few; ++j) pages[0][j]->PrefetchNarrow(hashes[0][j]);
-  int now = 0;
-  for (size_t begin = 0; begin < keys.size(); now = 1 - now) {
-    const int then = 1 - now;
-    const size_t end = begin + few;
-    const size_t next_few = std::min(kLanes, keys.size() - end);
-    FindPages(keys.subview(end, next_few), hashes[then], pages[then]);
-    for (size_t j = 0; j < few; ++j) {
-      if (j < next_few) pages[then][j]->PrefetchNarrow(hashes[then][j]);
-      SparsePage* page = pages[now][j];
-      const uint32_t row = page->template FindNarrow<kStride>(keys[begin + j], hashes[now][j]);
-      if (!visit(begin + j, j, page, row)) return begin;
+struct SparsePages::Few {
+  // Sets the values of the first `missed` of `missing`, which are not in their buckets.
+  template <size_t kStride>
+  void FindMissing(size_t missed) {
+    const absl::Span<const uint32_t> those(missing, missed);
+    for (const uint32_t j : those) pages[j]->PrefetchNextBucket(hashes[j]);
+    for (const uint32_t j : those) {
+      const uint32_t row = pages[j]->template FindNarrow<kStride>(keys[j], hashes[j]);
+      values[j] = row == SparsePage::kNoRow ? nullptr : pages[j]->NarrowValues(row);
+      unborn |= values[j] == nullptr;
     }
-    take(begin, few);
-    begin = end;
-    few = next_few;
   }
-  return keys.size();
+
+  KeyView keys;
+  uint64_t hashes[kLanes];
+  SparsePage* pages[kLanes];
+  float* buckets[kLanes];
+  float* values[kLanes];  // nullptr: the row is not born
+  uint32_t missing[kLanes];
+  bool unborn = false;  // is any row not born?
+};
+
+template <size_t kStride, class Take>
+size_t SparsePages::FindEachNarrow(KeyView keys, Take take) const {
+  Few both[2];
+  const auto prepare = [&](size_t from, Few& few) {
+    few.keys = keys.subview(from, std::min(kLanes, keys.size() - from));
+    FindPages(few.keys, few.hashes, few.pages);
+    for (size_t j = 0; j < few.keys.size(); ++j) few.buckets[j] = few.pages[j]->Bucket(few.hashes[j]);
+    few.unborn = false;
+  };
+  prepare(0, both[0]);
+  for (size_t j = 0; j < both[0].keys.size(); ++j) __builtin_prefetch(both[0].buckets[j]);
+  size_t taken = 0;
+  for (size_t now = 0; taken < keys.size(); now = 1 - now) {
+    Few& few = both[now];
+    Few& next = both[1 - now];
+    const size_t end = taken + few.keys.size();
+    prepare(end, next);
+    few.FindMissing<kStride>(FindInBuckets<kStride>(
+        {few.buckets, few.keys.size()}, few.keys, {next.buckets, next.keys.size()}, few.values, few.missing));
+    if (!take(taken, few)) return taken;
+    taken = end;
+  }
+  return taken;
 }
 
-template <class Visit, class Take>
-size_t SparsePages::FindEachNarrow(KeyView keys, Visit visit, Take take) const {
+template <class Take>
+size_t SparsePages::FindEachNarrow(KeyView keys, Take take) const {
   switch (SparsePage::NarrowStride(shape_)) {
     case 3:
-      return FindEachNarrow<3>(keys, visit, take);
+      return FindEachNarrow<3>(keys, take);
     case 4:
-      return FindEachNarrow<4>(keys, visit, take);
+      return FindEachNarrow<4>(keys, take);
     default:
-      return FindEachNarrow<5>(keys, visit, take);
+      return FindEachNarrow<5>(keys, take);
   }
 }
 
@@ -159,17 +179,11 @@ size_t SparsePages::FindValues(KeyView keys, TakeValues take) const {
         keys, [](const SparsePage&) { return true; }, take);
   }
   if (shape_.dim != 1) return 0;
-  const float* rows[kLanes];
-  return FindEachNarrow(
-      keys,
-      [&rows](size_t, size_t j, const SparsePage* page, uint32_t row) {
-        if (row == SparsePage::kNoRow) return false;
-        rows[j] = page->NarrowValues(row);
-        return true;
-      },
-      [&rows, take](size_t i, size_t few) {
-        take(i, {rows, few});
-      });
+  return FindEachNarrow(keys, [take](size_t i, const Few& few) {
+    if (few.unborn) return false;
+    take(i, {few.values, few.keys.size()});
+    return true;
+  });
 }
 
 size_t SparsePages::FindToUpdate(KeyView keys, Lsn version, TakeToUpdate take) {
@@ -178,28 +192,24 @@ size_t SparsePages::FindToUpdate(KeyView keys, Lsn version, TakeToUpdate take) {
     return FindRows<float>(keys, EnterFor(version), take);
   }
   if (shape_.dim != 1) return 0;
-  float* rows[kLanes];
-  return FindEachNarrow(
-      keys,
-      [&rows, enter = EnterFor(version)](size_t, size_t j, SparsePage* page, uint32_t row) {
-        if (row == SparsePage::kNoRow || !enter(*page)) return false;
-        rows[j] = page->NarrowValues(row);
-        return true;
-      },
-      [&rows, take](size_t i, size_t few) {
-        take(i, {rows, few});
-      });
+  return FindEachNarrow(keys, [take, enter = EnterFor(version)](size_t i, const Few& few) {
+    if (few.unborn ||
+        !std::all_of(few.pages, few.pages + few.keys.size(), [&](SparsePage* page) { return enter(*page); }))
+      return false;
+    take(i, {few.values, few.keys.size()});
+    return true;
+  });
 }
 
 void SparsePages::Locate(KeyView keys, bool with_slots, RowRef* refs) const {
   if (SparsePage::Narrow(shape_)) {
-    (void)FindEachNarrow(
-        keys,
-        [refs](size_t i, size_t, SparsePage* page, uint32_t row) {
-          refs[i] = {row == SparsePage::kNoRow ? nullptr : page, row};
-          return true;
-        },
-        [](size_t, size_t) {});
+    (void)FindEachNarrow(keys, [refs](size_t i, const Few& few) {
+      for (size_t j = 0; j < few.keys.size(); ++j) {
+        refs[i + j] = few.values[j] == nullptr ? RowRef{nullptr, SparsePage::kNoRow}
+                                               : RowRef{few.pages[j], few.pages[j]->NarrowRow(few.values[j])};
+      }
+      return true;
+    });
     return;
   }
   uint64_t hashes[kLanes];

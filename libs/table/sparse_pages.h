@@ -39,14 +39,15 @@ class SparsePages final : public PageMap {
   void Locate(KeyView keys, bool with_slots, RowRef* refs) const;
   // The hash and the page of each key; begins to fetch the pages.
   void FindPages(KeyView keys, uint64_t* hashes, SparsePage** pages) const;
-  // Calls visit(i, j, page, row) for each key, with the number of its row: it is the j-th of the few that are
-  // looked up together. take(i, few) follows the last of these. A visit that returns false ends it: the keys
-  // before those few are counted in the result.
-  template <size_t kStride, class Visit, class Take>
-  size_t FindEachNarrow(KeyView keys, Visit visit, Take take) const;
+  // Some keys that are looked up together.
+  struct Few;
+  // Calls take(i, few) for some keys at a time, from keys[i] on, until it returns false; returns the number
+  // of keys before those.
+  template <size_t kStride, class Take>
+  size_t FindEachNarrow(KeyView keys, Take take) const;
   // The same for the stride of these rows. REQUIRES: they are narrow.
-  template <class Visit, class Take>
-  size_t FindEachNarrow(KeyView keys, Visit visit, Take take) const;
+  template <class Take>
+  size_t FindEachNarrow(KeyView keys, Take take) const;
   // Of rows that are not narrow: calls take(i, rows) for some keys at a time, rows[j] being the values of
   // keys[i + j], until a row is missing or enter(page) refuses its page; returns the number of keys taken.
   template <class Value, class Enter, class Take>
