@@ -18,8 +18,11 @@ target_compile_options(paceline_flags INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:-Wno-error=array-bounds -Wno-error=restrict -Wno-error=stringop-overflow>)
 target_include_directories(paceline_flags INTERFACE ${CMAKE_SOURCE_DIR})
 if(PACELINE_SANITIZE)
+  # Without those checks of UBSan that AddressSanitizer makes as well, or that look for casts to a class that the
+  # object does not have: they are a fifth of the time to compile.
   target_compile_options(paceline_flags INTERFACE
-    -fsanitize=${PACELINE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    -fsanitize=${PACELINE_SANITIZE} -fno-sanitize=null,object-size,vptr -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
   target_link_options(paceline_flags INTERFACE -fsanitize=${PACELINE_SANITIZE})
 endif()
 

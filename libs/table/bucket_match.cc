@@ -14,12 +14,12 @@ namespace {
 struct Found {
   // `matching` is MatchingRows of the key. No branch: which keys miss their bucket cannot be predicted.
   void Note(float* bucket, uint64_t key, uint32_t matching) {
-    values[at] = bucket + kKeyFloats + std::countr_zero(matching | uint32_t{1} << kBucketFloats);
+    entries[at] = bucket + kKeyFloats + std::countr_zero(matching | uint32_t{1} << kBucketFloats);
     missing[missed] = at++;
     missed += matching == 0 || key == kFreeKey ? 1 : 0;
   }
 
-  float** values;
+  float** entries;
   uint32_t* missing;
   uint32_t at = 0;
   size_t missed = 0;
@@ -55,12 +55,10 @@ __attribute__((target("avx512f"))) size_t FindWithAvx512(absl::Span<float* const
 }  // namespace
 
 template <size_t kStride>
-size_t FindInBuckets(absl::Span<float* const> buckets, KeyView keys, absl::Span<float* const> ahead,
-                     float** values, uint32_t* missing) {
-  Found found{.values = values, .missing = missing};
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return FindWithAvx512<kStride>(buckets, keys, ahead, found);
-#endif
+size_t match_internal::FindInBucketsPortably(absl::Span<float* const> buckets, KeyView keys,
+                                             absl::Span<float* const> ahead, float** entries,
+                                             uint32_t* missing) {
+  Found found{.entries = entries, .missing = missing};
   for (size_t i = 0; i < keys.size(); ++i) {
     if (i < ahead.size()) __builtin_prefetch(ahead[i]);
     found.Note(buckets[i], keys[i], MatchingRows<kStride>(buckets[i], keys[i]));
@@ -68,11 +66,28 @@ size_t FindInBuckets(absl::Span<float* const> buckets, KeyView keys, absl::Span<
   return found.missed;
 }
 
+template <size_t kStride>
+size_t FindInBuckets(absl::Span<float* const> buckets, KeyView keys, absl::Span<float* const> ahead,
+                     float** entries, uint32_t* missing) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) {
+    return FindWithAvx512<kStride>(buckets, keys, ahead, {.entries = entries, .missing = missing});
+  }
+#endif
+  return match_internal::FindInBucketsPortably<kStride>(buckets, keys, ahead, entries, missing);
+}
+
 template size_t FindInBuckets<3>(absl::Span<float* const>, KeyView, absl::Span<float* const>, float**,
                                  uint32_t*);
+template size_t match_internal::FindInBucketsPortably<3>(absl::Span<float* const>, KeyView,
+                                                         absl::Span<float* const>, float**, uint32_t*);
 template size_t FindInBuckets<4>(absl::Span<float* const>, KeyView, absl::Span<float* const>, float**,
                                  uint32_t*);
+template size_t match_internal::FindInBucketsPortably<4>(absl::Span<float* const>, KeyView,
+                                                         absl::Span<float* const>, float**, uint32_t*);
 template size_t FindInBuckets<5>(absl::Span<float* const>, KeyView, absl::Span<float* const>, float**,
                                  uint32_t*);
+template size_t match_internal::FindInBucketsPortably<5>(absl::Span<float* const>, KeyView,
+                                                         absl::Span<float* const>, float**, uint32_t*);
 
 }  // namespace paceline::table

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 
 #include "absl/types/span.h"
 #include "libs/base/cache_line.h"
@@ -13,18 +12,18 @@
 #include <emmintrin.h>
 #endif
 
-// Where in a bucket of narrow rows (sparse_page.h) a key is: all its rows are compared at once. Any place is
-// as likely as another, so branches would be mispredicted.
+// Where in a bucket of a sparse page's index (sparse_page.h) a key is: all its entries are compared at once.
+// Any place is as likely as another, so branches would be mispredicted.
 namespace paceline::table {
 
 // The floats of a bucket, which is a cache line.
 inline constexpr size_t kBucketFloats = kCacheLineBytes / sizeof(float);
-// Those of a row's key, which its values follow.
+// Those of an entry's key, which its row or its row's number follows.
 inline constexpr size_t kKeyFloats = sizeof(uint64_t) / sizeof(float);
-// The key of a row that is free.
+// The key of an entry that is free.
 inline constexpr uint64_t kFreeKey = ~uint64_t{0};
 
-// Bit f is set if a row, of which each takes kStride floats, begins at float f of the bucket and has this
+// Bit f is set if an entry, of which each takes kStride floats, begins at float f of the bucket and has this
 // key, its first two floats. REQUIRES: `bucket` has kBucketFloats.
 template <size_t kStride>
 uint32_t MatchingRowsPortably(const float* bucket, uint64_t key) {
@@ -81,14 +80,22 @@ uint32_t MatchingRows(const float* bucket, uint64_t key) {
 
 #endif
 
-// Looks for keys[i] in buckets[i], for every i: sets values[i] to where its row's values begin. Writes the i
-// that have no row there to `missing` and returns how many; their values[i] mean nothing. kFreeKey has none
-// in any bucket. Meanwhile fetches the buckets `ahead`, one by one: a core waits for a dozen cache misses at
-// a time. With AVX-512 a bucket is compared at once.
+// Looks for keys[i] in buckets[i], for every i: sets entries[i] to what lies behind the key there. Writes the
+// i whose key is not there to `missing`, ascending, and returns how many; their entries[i] mean nothing.
+// kFreeKey is in no bucket. Meanwhile fetches the buckets `ahead`, one by one: a core waits for a dozen cache
+// misses at a time. With AVX-512 a bucket is compared at once.
 //
-// REQUIRES: buckets.size() == keys.size(), the room of `values` and `missing`; buckets are cache lines.
+// REQUIRES: as many buckets as keys, and as much room in `entries` and `missing`; at most as many `ahead`;
+// buckets are cache lines.
 template <size_t kStride>
 size_t FindInBuckets(absl::Span<float* const> buckets, KeyView keys, absl::Span<float* const> ahead,
-                     float** values, uint32_t* missing);
+                     float** entries, uint32_t* missing);
+
+namespace match_internal {
+// FindInBuckets without AVX-512: for its test.
+template <size_t kStride>
+size_t FindInBucketsPortably(absl::Span<float* const> buckets, KeyView keys, absl::Span<float* const> ahead,
+                             float** entries, uint32_t* missing);
+}  // namespace match_internal
 
 }  // namespace paceline::table

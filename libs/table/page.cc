@@ -82,14 +82,14 @@ void Page::SetRow(size_t row, const void* packed) {
 PageImage Page::Image() const {
   PageImage image{range_, version_, std::vector<uint64_t>(rows_),
                   std::vector<float>(rows_ * shape_.floats())};
-  if (keys_ == nullptr && !in_buckets_) {
+  if (index_ == nullptr) {
     std::iota(image.keys.begin(), image.keys.end(), range_.start);
     for (size_t row = 0; row < rows_; ++row) CopyRow(row, image.rows.data() + row * shape_.floats());
     return image;
   }
   std::vector<KeyedRow> rows;
   rows.reserve(rows_);
-  ForEachRow([&](size_t row) { rows.emplace_back(Key(row), static_cast<uint32_t>(row)); });
+  ForEachRow([&](uint64_t key, size_t row) { rows.emplace_back(key, static_cast<uint32_t>(row)); });
   const std::vector<KeyedRow> order = ByKey(rows);
   for (size_t i = 0; i < rows_; ++i) {
     image.keys[i] = order[i].first;
@@ -100,8 +100,8 @@ PageImage Page::Image() const {
 
 uint64_t Page::ContentHash() const {
   uint64_t sum = 0;
-  ForEachRow([&](size_t row) {
-    RowHash hash(Key(row));
+  ForEachRow([&](uint64_t key, size_t row) {
+    RowHash hash(key);
     for (uint32_t plane = 0; plane <= shape_.slots_per_value; ++plane) {
       hash.Add(Values(row) + plane * slot_stride(), shape_.dim);
     }

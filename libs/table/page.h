@@ -63,8 +63,8 @@ struct PageView {
 // Common to both kinds of page. Pages belong to a TableStore, and only it changes them; only the store's
 // owner may read them.
 //
-// Rows have numbers, in no meaningful order: 0 .. rows()-1 or, of pages whose rows lie in buckets, others
-// below numbers(). A row keeps its number until the page is split or, if births_renumber(), gets another row.
+// Rows have numbers, in no meaningful order: 0 .. rows()-1 or, of narrow ones (sparse_page.h), others below
+// numbers(). A row keeps its number until the page is split or, if births_renumber(), gets another row.
 class Page {
  public:
   Page(const Page&) = delete;
@@ -79,17 +79,14 @@ class Page {
   size_t buffer_bytes() const { return buffer_bytes_; }
 
   // All rows have smaller numbers.
-  size_t numbers() const { return in_buckets_ ? buckets_ * kBucketFloats + kKeyFloats + 1 : rows_; }
-  bool births_renumber() const { return in_buckets_; }
-  // Visits the number of each row, ascending.
+  size_t numbers() const { return narrow_ ? PlaceOfFreeKey() + 1 : rows_; }
+  bool births_renumber() const { return narrow_; }
+  // Calls visit(key, number) for each row, in no meaningful order.
   template <class Visit>
   void ForEachRow(const Visit& visit) const;
 
   // REQUIRES for all taking a row: it is the number of one.
-  uint64_t Key(size_t row) const {
-    if (in_buckets_) return BucketKey(row);
-    return keys_ != nullptr ? keys_[row] : range_.start + row;
-  }
+  //
   // The dim values of a row. Its slots are slot_stride() floats further on, its second slots twice that.
   const float* Values(size_t row) const { return values_ + row * size_t{row_stride_}; }
   size_t slot_stride() const { return slot_stride_; }
@@ -140,52 +137,63 @@ class Page {
   Page(RowShape shape, PageRange range) : shape_(shape), range_(range) {}
   ~Page() = default;
 
-  // Buckets are cache lines with as many rows as find room, each behind its key. The number of such a row is
-  // where its values begin, in floats. Room for a row that is free has kFreeKey; the row of that key itself
-  // lies behind all buckets.
+  // The index of a sparse page are buckets, cache lines with as many entries as find room. An entry is a key
+  // and what lies behind it: the row, or its number if rows are too wide. An entry that is free has kFreeKey;
+  // that of this key itself lies behind all buckets. The place of an entry is where, in floats, what is
+  // behind its key begins.
   static_assert(kAlignment == kBucketFloats * sizeof(float));
-  uint64_t BucketKey(size_t row) const {
+  static constexpr size_t kNumberFloats = sizeof(uint32_t) / sizeof(float);
+  uint64_t KeyAt(size_t place) const {
     uint64_t key;
-    std::memcpy(&key, values_ + row - kKeyFloats, sizeof(key));
+    std::memcpy(&key, index_ + place - kKeyFloats, sizeof(key));
     return key;
   }
-  size_t NumberOfFreeKey() const { return buckets_ * kBucketFloats + kKeyFloats; }
-  bool HasFreeKey() const { return rows_ > 0 && BucketKey(NumberOfFreeKey()) == kFreeKey; }
+  // The floats of an entry: 3, 4 or 5.
+  size_t EntryFloats() const { return kKeyFloats + (narrow_ ? shape_.floats() : kNumberFloats); }
+  size_t PlaceOfFreeKey() const { return buckets_ * kBucketFloats + kKeyFloats; }
+  bool HasFreeKey() const { return rows_ > 0 && KeyAt(PlaceOfFreeKey()) == kFreeKey; }
+  // The number of the row whose entry is there.
+  uint32_t RowAt(const float* entry) const {
+    if (narrow_) return static_cast<uint32_t>(entry - index_);
+    uint32_t row;
+    std::memcpy(&row, entry, sizeof(row));
+    return row;
+  }
 
   RowShape shape_;
   PageRange range_;
   PageBuffer buffer_;  // owns the memory that the pointers below point into
   size_t buffer_bytes_ = 0;
   size_t rows_ = 0;
-  // From here on all that an update of existing rows touches: with the index of SparsePage it fills one cache
-  // line.
+  // From here on all that a look-up or an update of existing rows touches: one cache line.
   alignas(kAlignment) Lsn version_;
   Lsn installed_;             // updates up to here were in the page when it came
   uint32_t row_stride_ = 0;   // floats from a row to the next
   uint32_t slot_stride_ = 0;  // floats from a row's values to its slots
   float* values_ = nullptr;
-  uint64_t* keys_ = nullptr;   // nullptr: consecutive keys from range_.start on
+  float* index_ = nullptr;     // nullptr: consecutive keys from range_.start on
   uint64_t* marks_ = nullptr;  // one bit a row
-  uint32_t buckets_ = 0;       // of a sparse page
-  bool in_buckets_ = false;
-  bool ahead_ = false;  // of a sparse page: it grew while memory was plenty
+  uint32_t buckets_ = 0;       // of the index
+  bool narrow_ = false;        // rows lie in the index: values_ == index_
+  bool ahead_ = false;         // of a sparse page: it grew while memory was plenty
 };
 
 template <class Visit>
 void Page::ForEachRow(const Visit& visit) const {
-  if (!in_buckets_) {
-    for (size_t row = 0; row < rows_; ++row) visit(row);
+  if (index_ == nullptr) {
+    for (size_t row = 0; row < rows_; ++row) visit(range_.start + row, row);
     return;
   }
-  const size_t stride = kKeyFloats + shape_.floats();
+  const auto visit_entry = [&](size_t place) { visit(KeyAt(place), size_t{RowAt(index_ + place)}); };
+  const size_t floats = EntryFloats();
   for (size_t bucket = 0; bucket < buckets_; ++bucket) {
     const size_t end = (bucket + 1) * kBucketFloats;
-    for (size_t at = bucket * kBucketFloats; at + stride <= end; at += stride) {
-      if (BucketKey(at + kKeyFloats) == kFreeKey) break;
-      visit(at + kKeyFloats);
+    for (size_t at = bucket * kBucketFloats; at + floats <= end; at += floats) {
+      if (KeyAt(at + kKeyFloats) == kFreeKey) break;
+      visit_entry(at + kKeyFloats);
     }
   }
-  if (HasFreeKey()) visit(NumberOfFreeKey());
+  if (HasFreeKey()) visit_entry(PlaceOfFreeKey());
 }
 
 }  // namespace paceline::table

@@ -29,7 +29,7 @@ void AddRow(SparsePage& page, uint64_t key, float value) {
 TEST(SparsePageTest, AnEmptyOneFindsNothingAndHoldsNothing) {
   const SparsePage page({.dim = 4}, kSeed, {});
   EXPECT_EQ(page.Find(0, HashOf(0)), SparsePage::kNoRow);
-  EXPECT_EQ(page.PrefetchRow(HashOf(7), true), SparsePage::kNoRow);
+  EXPECT_EQ(page.Find(~uint64_t{0}, HashOf(7)), SparsePage::kNoRow);
   EXPECT_EQ(page.buffer_bytes(), 0u);
   EXPECT_EQ(page.rows(), 0u);
 }
@@ -67,37 +67,36 @@ TEST(SparsePageTest, FindsAddedRowsUntilItIsFull) {
       const uint32_t row = page.Find(key, HashOf(key));
       ASSERT_NE(row, SparsePage::kNoRow);
       ASSERT_LT(row, page.numbers());
-      EXPECT_EQ(page.Key(row), key);
       EXPECT_EQ(page.Values(row)[shape.dim - 1], value);
-      if (!SparsePage::Narrow(shape)) {
-        EXPECT_EQ(page.Find(key, HashOf(key), page.PrefetchRow(HashOf(key), false)), row);
-      }
     }
     std::map<uint64_t, float> visited;
-    page.ForEachRow([&](size_t row) {
-      EXPECT_TRUE(visited.emplace(page.Key(row), *page.Values(row)).second) << "twice";
+    page.ForEachRow([&](uint64_t key, size_t row) {
+      EXPECT_EQ(page.Find(key, HashOf(key)), row);
+      EXPECT_TRUE(visited.emplace(key, *page.Values(row)).second) << "twice";
     });
     EXPECT_EQ(visited, reference);
   }
 }
 
-TEST(SparsePageTest, TheKeyOfFreeBucketsIsAKeyLikeOthers) {
+TEST(SparsePageTest, TheKeyOfFreeEntriesIsAKeyLikeOthers) {
   constexpr uint64_t kKey = ~uint64_t{0};
-  SparsePage page({.dim = 1}, kSeed, {});
-  EXPECT_EQ(page.Find(kKey, HashOf(kKey)), SparsePage::kNoRow);
-  AddRow(page, 5, 1);
-  EXPECT_EQ(page.Find(kKey, HashOf(kKey)), SparsePage::kNoRow);
-  AddRow(page, kKey, 2);
-  for (uint64_t key = 10; key < 60; ++key) AddRow(page, key, 3);  // it grows
-  EXPECT_EQ(*page.Values(page.Find(kKey, HashOf(kKey))), 2);
-  EXPECT_EQ(page.Image().keys.back(), kKey);
-  SparsePage upper({.dim = 1}, kSeed, {});
-  page.Split(0, upper);
-  const bool high = HashOf(kKey) >> 63 != 0;
-  EXPECT_EQ(upper.Find(kKey, HashOf(kKey)) != SparsePage::kNoRow, high);
-  EXPECT_EQ(page.Find(kKey, HashOf(kKey)) != SparsePage::kNoRow, !high);
-  page.Reset(Lsn(5));
-  EXPECT_EQ(page.Find(kKey, HashOf(kKey)), SparsePage::kNoRow);
+  for (const RowShape& shape : kShapes) {
+    SparsePage page(shape, kSeed, {});
+    EXPECT_EQ(page.Find(kKey, HashOf(kKey)), SparsePage::kNoRow);
+    AddRow(page, 5, 1);
+    EXPECT_EQ(page.Find(kKey, HashOf(kKey)), SparsePage::kNoRow);
+    AddRow(page, kKey, 2);
+    for (uint64_t key = 10; key < 60; ++key) AddRow(page, key, 3);  // it grows
+    EXPECT_EQ(*page.Values(page.Find(kKey, HashOf(kKey))), 2);
+    EXPECT_EQ(page.Image().keys.back(), kKey);
+    SparsePage upper(shape, kSeed, {});
+    page.Split(0, upper);
+    const bool high = HashOf(kKey) >> 63 != 0;
+    EXPECT_EQ(upper.Find(kKey, HashOf(kKey)) != SparsePage::kNoRow, high);
+    EXPECT_EQ(page.Find(kKey, HashOf(kKey)) != SparsePage::kNoRow, !high);
+    page.Reset(Lsn(5));
+    EXPECT_EQ(page.Find(kKey, HashOf(kKey)), SparsePage::kNoRow);
+  }
 }
 
 // Anybody can choose keys whose hashes agree in what look-ups use.
@@ -106,12 +105,14 @@ TEST(SparsePageTest, FindsKeysThatMeetInOneBucket) {
   for (uint64_t key = 0; keys.size() < 300; ++key) {
     if ((HashOf(key) & 0xffffffff) < uint64_t{1} << 24) keys.push_back(key);
   }
-  SparsePage page({.dim = 1}, kSeed, {});
-  for (const uint64_t key : keys) AddRow(page, key, static_cast<float>(key));
-  for (const uint64_t key : keys)
-    EXPECT_EQ(*page.Values(page.Find(key, HashOf(key))), static_cast<float>(key));
-  for (uint64_t key = keys.back() + 1; key < keys.back() + 1000; ++key) {
-    EXPECT_EQ(page.Find(key, HashOf(key)), SparsePage::kNoRow);
+  for (const RowShape& shape : kShapes) {
+    SparsePage page(shape, kSeed, {});
+    for (const uint64_t key : keys) AddRow(page, key, static_cast<float>(key));
+    for (const uint64_t key : keys)
+      EXPECT_EQ(*page.Values(page.Find(key, HashOf(key))), static_cast<float>(key));
+    for (uint64_t key = keys.back() + 1; key < keys.back() + 1000; ++key) {
+      EXPECT_EQ(page.Find(key, HashOf(key)), SparsePage::kNoRow);
+    }
   }
 }
 
@@ -223,7 +224,7 @@ TEST(SparsePageTest, FilledAtOnceItIsAsFilledRowByRow) {
     for (const uint64_t key : image.keys) {
       const uint32_t row = at_once.Find(key, HashOf(key));
       ASSERT_NE(row, SparsePage::kNoRow);
-      EXPECT_EQ(at_once.Key(row), key);
+      EXPECT_EQ(at_once.Values(row)[0], key / 3 + 0.5f);
     }
     EXPECT_EQ(at_once.Find(1, HashOf(1)), SparsePage::kNoRow);
   }
@@ -272,7 +273,7 @@ TEST(SparsePageTest, MarksAreSetOnceAndClearedAround) {
   SparsePage page({.dim = 1}, kSeed, {});
   for (uint64_t key = 0; key < 200; ++key) AddRow(page, key, 0);
   std::vector<size_t> rows;
-  page.ForEachRow([&](size_t row) { rows.push_back(row); });
+  page.ForEachRow([&](uint64_t, size_t row) { rows.push_back(row); });
   ASSERT_EQ(rows.size(), 200u);
   std::set<size_t> marked;
   for (const size_t i : {0, 1, 63, 64, 127, 128, 199}) marked.insert(rows[i]);
@@ -286,7 +287,6 @@ TEST(RangedPageTest, KeepsValuesAndSlotsApart) {
   RangedPage page({.dim = 2, .slots_per_value = 2}, 100, 3);
   const std::vector<float> rows[] = {{1, 2, 3, 4, 5, 6}, {11, 12, 13, 14, 15, 16}, {21, 22, 23, 24, 25, 26}};
   for (size_t row = 0; row < 3; ++row) page.SetRow(row, rows[row].data());
-  EXPECT_EQ(page.Key(2), 102u);
   EXPECT_EQ(page.slot_stride(), 6u);
   EXPECT_THAT(std::vector<float>(page.Values(0), page.Values(0) + 18),
               ElementsAre(1, 2, 11, 12, 21, 22, 3, 4, 13, 14, 23, 24, 5, 6, 15, 16, 25, 26));

@@ -49,9 +49,8 @@ RangedPage* RangedPages::FindOrBear(uint64_t key, BlockMap::Cursor& cursor) {
   RangedPage* page = Find(key, cursor);
   if (page != nullptr) return page;
   page = MakeBlock(rows_per_block_(key));
-  for (size_t row = 0; row < page->rows(); ++row) {
-    init_row_(page->Key(row), page->Values(row), page->slot_stride());
-  }
+  page->ForEachRow(
+      [&](uint64_t born, size_t row) { init_row_(born, page->Values(row), page->slot_stride()); });
   return page;
 }
 

@@ -32,8 +32,7 @@ SliceEnd ReducePages(const TableStore& store, const ReduceQuery& query, uint64_t
       end = {.more = true, .cursor = page.range().start};
       return false;
     }
-    page.ForEachRow([&](size_t row) {
-      const uint64_t key = page.Key(row);
+    page.ForEachRow([&](uint64_t key, size_t row) {
       if (key < query.first || key > query.last) return;
       partial->AddRow(query, key, {page.Values(row), dim});
     });

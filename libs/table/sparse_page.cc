@@ -12,36 +12,29 @@
 namespace paceline::table {
 namespace {
 
-size_t BucketsFor(size_t capacity) {
-  return capacity + capacity / 2 + 1;
-}
-
-// Where the parts of a buffer begin: rows (aligned), keys, marks, index.
+// Where the parts of a buffer begin: rows that are not narrow (aligned), buckets (aligned), the entry of the
+// key that free ones have, marks.
 struct Layout {
-  Layout(RowShape shape, size_t capacity)
-      : keys((capacity * shape.bytes() + 7) / 8 * 8),
-        marks(keys + capacity * sizeof(uint64_t)),
-        index(marks + Page::MarkBytes(capacity)),
-        buckets(BucketsFor(capacity)),
-        end(index + buckets * sizeof(uint32_t)) {}
-  size_t keys, marks, index, buckets, end;
-};
+  Layout(RowShape shape, size_t capacity) {
+    const bool narrow = SparsePage::Narrow(shape);
+    const size_t floats = SparsePage::EntryFloats(shape);
+    const size_t entries = capacity + capacity / (narrow ? 2 : 3) + 1;
+    buckets = entries / (kBucketFloats / floats) + 1;
+    if (!narrow) index = (capacity * shape.bytes() + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes;
+    free_key = index + buckets * kCacheLineBytes;
+    marks = (free_key + floats * sizeof(float) + 7) / 8 * 8;
+    end = marks + Page::MarkBytes(narrow ? marks / sizeof(float) : capacity);
+  }
 
-// The same of narrow rows: buckets (aligned), the row of the key that free ones have, marks.
-struct NarrowLayout {
-  NarrowLayout(RowShape shape, size_t capacity, size_t rows_per_bucket)
-      : buckets(BucketsFor(capacity) / rows_per_bucket + 1),
-        free_key(buckets * kCacheLineBytes),
-        marks((free_key + sizeof(uint64_t) + shape.bytes() + 7) / 8 * 8),
-        end(marks + Page::MarkBytes(marks / sizeof(float))) {}
+  size_t index = 0;
   size_t buckets, free_key, marks, end;
 };
 
 }  // namespace
 
 SparsePage::SparsePage(RowShape shape, uint64_t seed, PageRange range) : Page(shape, range), seed_(seed) {
-  in_buckets_ = Narrow(shape);
-  row_stride_ = in_buckets_ ? 1 : static_cast<uint32_t>(shape.floats());
+  narrow_ = Narrow(shape);
+  row_stride_ = narrow_ ? 1 : static_cast<uint32_t>(shape.floats());
   slot_stride_ = shape.dim;
   Clear();
 }
@@ -52,27 +45,37 @@ size_t SparsePage::CapacityFor(RowShape shape, size_t rows) {
 }
 
 size_t SparsePage::BufferBytes(RowShape shape, size_t capacity) {
-  if (capacity == 0) return 0;
-  return Narrow(shape) ? NarrowLayout(shape, capacity, RowsPerBucket(shape)).end
-                       : Layout(shape, capacity).end;
+  return capacity == 0 ? 0 : Layout(shape, capacity).end;
 }
 
 size_t SparsePage::RowBytesBound(RowShape shape) {
-  if (!Narrow(shape)) return shape.bytes() + sizeof(uint64_t) + 6 + 1;
-  // One and a half of a row's share of a bucket, and a bit for each of its floats.
-  return (3 * (kAlignment + 2) / RowsPerBucket(shape) + 1) / 2;
+  // One and a half, or one and a third, of an entry's share of a bucket, and a bit for each of its floats.
+  const size_t share = kAlignment / (kBucketFloats / EntryFloats(shape));
+  return Narrow(shape) ? (3 * (share + 2) + 1) / 2 : shape.bytes() + (4 * (share + 1) + 2) / 3 + 1;
 }
 
 uint64_t SparsePage::HashOf(uint64_t key) const {
   return ring::Mix64(key + seed_);
 }
 
+uint32_t SparsePage::Find(uint64_t key, uint64_t hash) const {
+  const auto row_at = [this](const float* entry) { return entry == nullptr ? kNoRow : RowAt(entry); };
+  switch (Page::EntryFloats()) {
+    case 3:
+      return row_at(FindEntry<3>(key, hash));
+    case 4:
+      return row_at(FindEntry<4>(key, hash));
+    default:
+      return row_at(FindEntry<5>(key, hash));
+  }
+}
+
 uint32_t SparsePage::Add(uint64_t key, uint64_t hash) {
   if (rows_ == capacity_) Grow(rows_ + 1);
-  if (in_buckets_) return AddNarrow(key, hash);
-  const uint32_t row = static_cast<uint32_t>(rows_++);
-  keys_[row] = key;
-  Index(hash, row);
+  const auto row = static_cast<uint32_t>(rows_++);
+  float* const entry = AddEntry(key, hash);
+  if (narrow_) return RowAt(entry);
+  std::memcpy(entry, &row, sizeof(row));
   return row;
 }
 
@@ -82,7 +85,7 @@ void SparsePage::AddPacked(uint64_t key, uint64_t hash, const void* packed) {
 
 void SparsePage::Fill(KeyView keys, absl::Span<const uint64_t> hashes, ValueView rows) {
   if (keys.empty()) return;
-  if (in_buckets_) {
+  if (narrow_) {
     const size_t floats = shape_.floats();
     for (size_t i = 0; i < keys.size(); ++i) {
       AddPacked(keys[i], hashes[i], rows.subview(i * floats, floats).data());
@@ -90,46 +93,56 @@ void SparsePage::Fill(KeyView keys, absl::Span<const uint64_t> hashes, ValueView
     return;
   }
   std::memcpy(values_, rows.data(), keys.size() * shape_.bytes());
-  std::memcpy(keys_, keys.data(), keys.size() * sizeof(uint64_t));
-  rows_ = keys.size();
-  for (uint32_t row = 0; row < rows_; ++row) Index(hashes[row], row);
+  for (size_t i = 0; i < keys.size(); ++i) Add(keys[i], hashes[i]);
 }
 
-void SparsePage::Index(uint64_t hash, uint32_t row) {
-  uint32_t bucket = FirstBucket(hash);
-  while (index_[bucket] != 0) {
-    if (++bucket == buckets_) bucket = 0;
-  }
-  index_[bucket] = Tag(hash) | (row + 1);
-}
-
-uint32_t SparsePage::FindNarrow(uint64_t key, uint64_t hash) const {
-  switch (NarrowStride(shape_)) {
-    case 3:
-      return FindNarrow<3>(key, hash);
-    case 4:
-      return FindNarrow<4>(key, hash);
-    default:
-      return FindNarrow<5>(key, hash);
-  }
-}
-
-uint32_t SparsePage::AddNarrow(uint64_t key, uint64_t hash) {
-  size_t number = NumberOfFreeKey();
+float* SparsePage::AddEntry(uint64_t key, uint64_t hash) {
+  size_t place = PlaceOfFreeKey();
   if (key != kFreeKey) {
-    const size_t stride = NarrowStride(shape_);
-    const size_t last = (RowsPerBucket(shape_) - 1) * stride;
+    const size_t floats = Page::EntryFloats();
+    const size_t last = (kBucketFloats / floats - 1) * floats;
     size_t bucket = FirstBucket(hash);
-    number = bucket * kBucketFloats + kKeyFloats;
-    while (BucketKey(number + last) != kFreeKey) {
+    place = bucket * kBucketFloats + kKeyFloats;
+    while (KeyAt(place + last) != kFreeKey) {
       if (++bucket >= buckets_) bucket = 0;
-      number = bucket * kBucketFloats + kKeyFloats;
+      place = bucket * kBucketFloats + kKeyFloats;
     }
-    while (BucketKey(number) != kFreeKey) number += stride;
+    while (KeyAt(place) != kFreeKey) place += floats;
   }
-  std::memcpy(Values(number) - kKeyFloats, &key, sizeof(key));
-  ++rows_;
-  return static_cast<uint32_t>(number);
+  std::memcpy(index_ + place - kKeyFloats, &key, sizeof(key));
+  return index_ + place;
+}
+
+std::vector<uint64_t> SparsePage::KeysByRow() const {
+  std::vector<uint64_t> keys(rows_);
+  ForEachRow([&](uint64_t key, size_t row) { keys[row] = key; });
+  return keys;
+}
+
+void SparsePage::IndexAll(absl::Span<const uint64_t> keys) {
+  for (uint32_t row = 0; row < keys.size(); ++row) {
+    std::memcpy(AddEntry(keys[row], HashOf(keys[row])), &row, sizeof(row));
+  }
+}
+
+void SparsePage::ClearIndexAndMarks() {
+  const Layout layout(shape_, capacity_);
+  std::byte* const base = buffer_.get();
+  std::memset(base + layout.index, 0xff, layout.free_key - layout.index);  // kFreeKey everywhere
+  std::memset(base + layout.free_key, 0, layout.end - layout.free_key);
+}
+
+void SparsePage::TakeNewBuffer(size_t capacity) {
+  const Layout layout(shape_, capacity);
+  buffer_ = AllocatePageBuffer(layout.end);
+  buffer_bytes_ = layout.end;
+  std::byte* const base = buffer_.get();
+  values_ = reinterpret_cast<float*>(base);
+  index_ = reinterpret_cast<float*>(base + layout.index);
+  marks_ = reinterpret_cast<uint64_t*>(base + layout.marks);
+  buckets_ = static_cast<uint32_t>(layout.buckets);
+  capacity_ = static_cast<uint32_t>(capacity);
+  ClearIndexAndMarks();
 }
 
 template <class Keeps>
@@ -137,23 +150,21 @@ void SparsePage::ReallocateNarrow(size_t capacity, const Keeps& keeps) {
   SparsePage old(shape_, seed_, range_);
   old.buffer_.swap(buffer_);
   std::swap(old.values_, values_);
+  std::swap(old.index_, index_);
   std::swap(old.buckets_, buckets_);
   std::swap(old.rows_, rows_);
-
-  const NarrowLayout layout(shape_, capacity, RowsPerBucket(shape_));
-  buffer_ = AllocatePageBuffer(layout.end);
-  buffer_bytes_ = layout.end;
-  std::byte* const base = buffer_.get();
-  std::memset(base, 0xff, layout.free_key);  // kFreeKey everywhere
-  std::memset(base + layout.free_key, 0, layout.end - layout.free_key);
-  values_ = reinterpret_cast<float*>(base);
-  marks_ = reinterpret_cast<uint64_t*>(base + layout.marks);
-  buckets_ = static_cast<uint32_t>(layout.buckets);
-  capacity_ = static_cast<uint32_t>(capacity);
-  old.ForEachRow([&](size_t row) {
-    const uint64_t key = old.Key(row);
+  TakeNewBuffer(capacity);
+  old.ForEachRow([&](uint64_t key, size_t row) {
     if (keeps(key)) AddPacked(key, HashOf(key), old.Values(row));
   });
+}
+
+void SparsePage::ReallocateWide(size_t capacity, absl::Span<const uint64_t> keys) {
+  const PageBuffer old = std::move(buffer_);
+  const float* const rows = values_;
+  TakeNewBuffer(capacity);
+  if (!keys.empty()) std::memcpy(values_, rows, keys.size() * shape_.bytes());
+  IndexAll(keys);
 }
 
 void SparsePage::Grow(size_t rows) {
@@ -169,29 +180,8 @@ size_t SparsePage::GrownCapacity(size_t rows) const {
 }
 
 void SparsePage::Reallocate(size_t capacity) {
-  if (in_buckets_) return ReallocateNarrow(capacity, [](uint64_t) { return true; });
-  const Layout layout(shape_, capacity);
-  PageBuffer buffer = AllocatePageBuffer(layout.end);
-  std::byte* base = buffer.get();
-  if (rows_ > 0) {
-    std::memcpy(base, values_, rows_ * shape_.bytes());
-    std::memcpy(base + layout.keys, keys_, rows_ * sizeof(uint64_t));
-  }
-  buffer_ = std::move(buffer);
-  buffer_bytes_ = layout.end;
-  values_ = reinterpret_cast<float*>(base);
-  keys_ = reinterpret_cast<uint64_t*>(base + layout.keys);
-  marks_ = reinterpret_cast<uint64_t*>(base + layout.marks);
-  index_ = reinterpret_cast<uint32_t*>(base + layout.index);
-  buckets_ = static_cast<uint32_t>(layout.buckets);
-  capacity_ = static_cast<uint32_t>(capacity);
-  IndexAll();
-}
-
-void SparsePage::IndexAll() {
-  std::memset(marks_, 0, MarkBytes(capacity_));
-  std::memset(index_, 0, buckets_ * sizeof(uint32_t));
-  for (uint32_t row = 0; row < rows_; ++row) Index(HashOf(keys_[row]), row);
+  if (narrow_) return ReallocateNarrow(capacity, [](uint64_t) { return true; });
+  ReallocateWide(capacity, KeysByRow());
 }
 
 void SparsePage::Split(int ring_bits, SparsePage& upper) {
@@ -202,49 +192,58 @@ void SparsePage::Split(int ring_bits, SparsePage& upper) {
   upper.installed_ = installed_;
   const auto moves = [&](uint64_t key) { return ((HashOf(key) << ring_bits) & bit) != 0; };
   size_t moving = 0;
-  ForEachRow([&](size_t row) { moving += moves(Key(row)) ? 1 : 0; });
+  ForEachRow([&](uint64_t key, size_t) { moving += moves(key) ? 1 : 0; });
   if (moving == 0) return;
 
   upper.Grow(moving);
-  if (in_buckets_) {
-    ForEachRow([&](size_t row) {
-      if (moves(Key(row))) upper.AddPacked(Key(row), HashOf(Key(row)), Values(row));
+  const size_t staying = rows_ - moving;
+  std::vector<uint64_t> keys;
+  if (narrow_) {
+    ForEachRow([&](uint64_t key, size_t row) {
+      if (moves(key)) upper.AddPacked(key, HashOf(key), Values(row));
     });
   } else {
-    MoveRows(moves, upper);
+    keys = KeysByRow();
+    MoveRows(moves, keys, upper);
   }
-  if (moving == rows_) return Clear();
-  const size_t capacity = GrownCapacity(rows_ - moving);
-  if (in_buckets_) {
+  if (staying == 0) return Clear();
+  const size_t capacity = GrownCapacity(staying);
+  if (narrow_) {
     ReallocateNarrow(capacity, [&](uint64_t key) { return !moves(key); });
   } else {
-    rows_ -= moving;
-    // A page that was full, and may grow ahead, will need all of its room again.
-    capacity > CapacityFor(shape_, rows_) ? IndexAll() : Reallocate(capacity);
+    rows_ = staying;
+    if (capacity > CapacityFor(shape_, rows_)) {
+      // A page that was full, and may grow ahead, will need all of its room again.
+      ClearIndexAndMarks();
+      IndexAll(keys);
+    } else {
+      ReallocateWide(capacity, keys);
+    }
   }
   ahead_ = capacity_ > CapacityFor(shape_, rows_);
 }
 
 // Rows from the end fill the gaps, so that few of those that stay move.
 template <class Moves>
-void SparsePage::MoveRows(const Moves& moves, SparsePage& upper) {
-  const auto move = [&](size_t row) { upper.AddPacked(keys_[row], HashOf(keys_[row]), Values(row)); };
+void SparsePage::MoveRows(const Moves& moves, std::vector<uint64_t>& keys, SparsePage& upper) {
+  const auto move = [&](size_t row) { upper.AddPacked(keys[row], HashOf(keys[row]), Values(row)); };
   size_t row = 0;
   size_t end = rows_;
   while (true) {
-    while (row < end && !moves(keys_[row])) ++row;
-    while (row < end && moves(keys_[end - 1])) move(--end);
-    if (row == end) return;
+    while (row < end && !moves(keys[row])) ++row;
+    while (row < end && moves(keys[end - 1])) move(--end);
+    if (row == end) break;
     move(row);
-    keys_[row] = keys_[--end];
+    keys[row] = keys[--end];
     SetRow(row++, Values(end));
   }
+  keys.resize(end);
 }
 
 void SparsePage::Clear() {
   rows_ = capacity_ = buckets_ = 0;
-  index_ = &no_index_;
-  if (in_buckets_) values_ = reinterpret_cast<float*>(no_bucket_);
+  index_ = reinterpret_cast<float*>(no_bucket_);
+  if (narrow_) values_ = index_;
   buffer_.reset();
   buffer_bytes_ = 0;
   ahead_ = false;

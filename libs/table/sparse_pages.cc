@@ -17,6 +17,8 @@ namespace {
 
 // Keys looked up side by side, so that their cache misses overlap.
 constexpr size_t kLanes = PageMap::kFewKeys;
+// Of rows that are fetched before their turn: so many stay in a core's nearest cache.
+constexpr size_t kFetchedBytes = 4096;
 
 }  // namespace
 
@@ -53,15 +55,14 @@ void SparsePages::FindPages(KeyView keys, uint64_t* hashes, SparsePage** pages) 
 }
 
 struct SparsePages::Few {
-  // Sets the values of the first `missed` of `missing`, which are not in their buckets.
-  template <size_t kStride>
+  // Sets the entries of the first `missed` of `missing`, which are not in their buckets.
+  template <size_t kEntryFloats>
   void FindMissing(size_t missed) {
     const absl::Span<const uint32_t> those(missing, missed);
     for (const uint32_t j : those) pages[j]->PrefetchNextBucket(hashes[j]);
     for (const uint32_t j : those) {
-      const uint32_t row = pages[j]->template FindNarrow<kStride>(keys[j], hashes[j]);
-      values[j] = row == SparsePage::kNoRow ? nullptr : pages[j]->NarrowValues(row);
-      unborn |= values[j] == nullptr;
+      entries[j] = pages[j]->template FindEntry<kEntryFloats>(keys[j], hashes[j]);
+      unborn |= entries[j] == nullptr;
     }
   }
 
@@ -69,13 +70,13 @@ struct SparsePages::Few {
   uint64_t hashes[kLanes];
   SparsePage* pages[kLanes];
   float* buckets[kLanes];
-  float* values[kLanes];  // nullptr: the row is not born
+  float* entries[kLanes];  // nullptr: the row is not born
   uint32_t missing[kLanes];
   bool unborn = false;  // is any row not born?
 };
 
-template <size_t kStride, class Take>
-size_t SparsePages::FindEachNarrow(KeyView keys, Take take) const {
+template <size_t kEntryFloats, class Take>
+size_t SparsePages::FindEach(KeyView keys, Take take) const {
   Few both[2];
   const auto prepare = [&](size_t from, Few& few) {
     few.keys = keys.subview(from, std::min(kLanes, keys.size() - from));
@@ -91,8 +92,9 @@ size_t SparsePages::FindEachNarrow(KeyView keys, Take take) const {
     Few& next = both[1 - now];
     const size_t end = taken + few.keys.size();
     prepare(end, next);
-    few.FindMissing<kStride>(FindInBuckets<kStride>(
-        {few.buckets, few.keys.size()}, few.keys, {next.buckets, next.keys.size()}, few.values, few.missing));
+    const size_t missed = FindInBuckets<kEntryFloats>(
+        {few.buckets, few.keys.size()}, few.keys, {next.buckets, next.keys.size()}, few.entries, few.missing);
+    few.FindMissing<kEntryFloats>(missed);
     if (!take(taken, few)) return taken;
     taken = end;
   }
@@ -100,131 +102,75 @@ size_t SparsePages::FindEachNarrow(KeyView keys, Take take) const {
 }
 
 template <class Take>
-size_t SparsePages::FindEachNarrow(KeyView keys, Take take) const {
-  switch (SparsePage::NarrowStride(shape_)) {
+size_t SparsePages::FindEach(KeyView keys, Take take) const {
+  switch (SparsePage::EntryFloats(shape_)) {
     case 3:
-      return FindEachNarrow<3>(keys, take);
+      return FindEach<3>(keys, take);
     case 4:
-      return FindEachNarrow<4>(keys, take);
+      return FindEach<4>(keys, take);
     default:
-      return FindEachNarrow<5>(keys, take);
+      return FindEach<5>(keys, take);
   }
 }
 
-// Four steps, each on keys whose memory the step before has begun to fetch some keys ago: the page, its
-// index, the row and its key, and the row itself.
+// Rows that are not narrow are fetched while the next keys are looked up.
 template <class Value, class Enter, class Take>
 size_t SparsePages::FindRows(KeyView keys, Enter enter, Take take) const {
-  constexpr size_t kGroup = 8;
-  constexpr size_t kSteps = 4;
-  struct Group {
-    uint64_t hashes[kGroup];
-    SparsePage* pages[kGroup];
-    uint32_t candidates[kGroup];
+  const auto may_enter = [&](const Few& few) {
+    return !few.unborn && std::all_of(few.pages, few.pages + few.keys.size(),
+                                      [&](SparsePage* page) { return enter(*page); });
   };
-  Group groups[kSteps];
-  Value* rows[2][kGroup];
-  size_t found = 0;
-  size_t taken = 0;
-  const auto take_rest = [&] {
-    if (taken < found) take(taken, absl::Span<Value* const>(rows[taken / kGroup % 2], found - taken));
-    taken = found;
-  };
-  const size_t count = (keys.size() + kGroup - 1) / kGroup;
-  const auto size_of = [&](size_t group) {
-    return group < count ? std::min(kGroup, keys.size() - group * kGroup) : 0;
-  };
-  // Rounds of all steps; the last groups pass the later steps alone. Group numbers wrap where there is none.
-  for (size_t round = 0; round < count + kSteps - 1; ++round) {
-    Group& first = groups[round % kSteps];
-    Group& second = groups[(round - 1) % kSteps];
-    Group& third = groups[(round - 2) % kSteps];
-    Group& last = groups[(round - 3) % kSteps];
-    const size_t sizes[kSteps] = {size_of(round), size_of(round - 1), size_of(round - 2), size_of(round - 3)};
-    if (sizes[0] > 0) {
-      ring::MixAll(seed_, keys.subview(round * kGroup, sizes[0]).data(), sizes[0], first.hashes);
-    }
-    const size_t begin = (round - 3) * kGroup;
-    for (size_t j = 0; j < kGroup; ++j) {
-      if (j < sizes[0]) {
-        first.pages[j] = PageOf(first.hashes[j]);
-        first.pages[j]->PrefetchPage();
-      }
-      if (j < sizes[1]) second.pages[j]->PrefetchIndex(second.hashes[j]);
-      if (j < sizes[2])
-        third.candidates[j] = third.pages[j]->PrefetchRow(third.hashes[j], /*with_slots=*/false);
-      if (j >= sizes[3]) continue;
-      SparsePage& page = *last.pages[j];
-      const uint32_t row = page.Find(keys[begin + j], last.hashes[j], last.candidates[j]);
-      if (row == SparsePage::kNoRow || !enter(page)) {
-        take_rest();
-        return found;
-      }
-      Value* const values = page.Values(row);
-      rows[begin / kGroup % 2][j] = values;
-      constexpr size_t kHad = SparsePage::kRowPrefetched;
-      const size_t bytes = shape_.dim * sizeof(float);
-      if (bytes > kHad) Prefetch(values + kHad / sizeof(float), bytes - kHad);
-    }
-    take_rest();
-    found += sizes[3];
+  if (SparsePage::Narrow(shape_)) {
+    return FindEach(keys, [&](size_t i, const Few& few) {
+      if (!may_enter(few)) return false;
+      take(i, absl::Span<Value* const>(few.entries, few.keys.size()));
+      return true;
+    });
   }
-  take_rest();
-  return found;
+  constexpr size_t kAtOnce = 8;
+  constexpr size_t kRing = 2 * kLanes;
+  const size_t bytes = shape_.dim * sizeof(float);
+  const size_t ahead = std::clamp<size_t>(kFetchedBytes / bytes, kAtOnce, kLanes);
+  Value* rows[kRing];
+  size_t fetched = 0;
+  size_t taken = 0;
+  const auto take_some = [&](size_t count) {
+    take(taken, absl::Span<Value* const>(&rows[taken % kRing], count));
+    taken += count;
+  };
+  FindEach(keys, [&](size_t, const Few& few) {
+    if (!may_enter(few)) return false;
+    for (size_t j = 0; j < few.keys.size(); ++j) {
+      Value* const row = few.pages[j]->ValuesAt(few.entries[j]);
+      rows[fetched++ % kRing] = row;
+      Prefetch(row, bytes);
+      if (fetched - taken >= ahead + kAtOnce) take_some(kAtOnce);
+    }
+    return true;
+  });
+  while (taken < fetched) take_some(std::min(kAtOnce, fetched - taken));
+  return taken;
 }
 
 size_t SparsePages::FindValues(KeyView keys, TakeValues take) const {
-  if (!SparsePage::Narrow(shape_)) {
-    return FindRows<const float>(
-        keys, [](const SparsePage&) { return true; }, take);
-  }
-  if (shape_.dim != 1) return 0;
-  return FindEachNarrow(keys, [take](size_t i, const Few& few) {
-    if (few.unborn) return false;
-    take(i, {few.values, few.keys.size()});
-    return true;
-  });
+  if (SparsePage::Narrow(shape_) && shape_.dim != 1) return 0;
+  return FindRows<const float>(
+      keys, [](const SparsePage&) { return true; }, take);
 }
 
 size_t SparsePages::FindToUpdate(KeyView keys, Lsn version, TakeToUpdate take) {
-  if (!SparsePage::Narrow(shape_)) {
-    if (shape_.slots_per_value != 0) return 0;
-    return FindRows<float>(keys, EnterFor(version), take);
-  }
-  if (shape_.dim != 1) return 0;
-  return FindEachNarrow(keys, [take, enter = EnterFor(version)](size_t i, const Few& few) {
-    if (few.unborn ||
-        !std::all_of(few.pages, few.pages + few.keys.size(), [&](SparsePage* page) { return enter(*page); }))
-      return false;
-    take(i, {few.values, few.keys.size()});
-    return true;
-  });
+  if (SparsePage::Narrow(shape_) ? shape_.dim != 1 : shape_.slots_per_value != 0) return 0;
+  return FindRows<float>(keys, EnterFor(version), take);
 }
 
-void SparsePages::Locate(KeyView keys, bool with_slots, RowRef* refs) const {
-  if (SparsePage::Narrow(shape_)) {
-    (void)FindEachNarrow(keys, [refs](size_t i, const Few& few) {
-      for (size_t j = 0; j < few.keys.size(); ++j) {
-        refs[i + j] = few.values[j] == nullptr ? RowRef{nullptr, SparsePage::kNoRow}
-                                               : RowRef{few.pages[j], few.pages[j]->NarrowRow(few.values[j])};
-      }
-      return true;
-    });
-    return;
-  }
-  uint64_t hashes[kLanes];
-  SparsePage* pages[kLanes];
-  uint32_t candidates[kLanes];
-  for (size_t begin = 0; begin < keys.size(); begin += kLanes) {
-    const size_t lanes = std::min(kLanes, keys.size() - begin);
-    FindPages(keys.subview(begin, lanes), hashes, pages);
-    for (size_t i = 0; i < lanes; ++i) pages[i]->PrefetchIndex(hashes[i]);
-    for (size_t i = 0; i < lanes; ++i) candidates[i] = pages[i]->PrefetchRow(hashes[i], with_slots);
-    for (size_t i = 0; i < lanes; ++i) {
-      const uint32_t row = pages[i]->Find(keys[begin + i], hashes[i], candidates[i]);
-      refs[begin + i] = {row == SparsePage::kNoRow ? nullptr : pages[i], row};
+void SparsePages::Locate(KeyView keys, RowRef* refs) const {
+  FindEach(keys, [refs](size_t i, const Few& few) {
+    for (size_t j = 0; j < few.keys.size(); ++j) {
+      refs[i + j] = few.entries[j] == nullptr ? RowRef{nullptr, SparsePage::kNoRow}
+                                              : RowRef{few.pages[j], few.pages[j]->RowAt(few.entries[j])};
     }
-  }
+    return true;
+  });
 }
 
 void SparsePages::Foresee(KeyView keys, LookAhead& ahead) const {
@@ -232,7 +178,7 @@ void SparsePages::Foresee(KeyView keys, LookAhead& ahead) const {
 }
 
 void SparsePages::LocateOrBear(KeyView keys, Lsn version, RowRef* refs) {
-  Locate(keys, true, refs);
+  Locate(keys, refs);
   const Renumbered renumbered = BearMissing(keys, version, refs);
   if (renumbered.empty()) return;
   for (size_t i = 0; i < keys.size(); ++i) {

@@ -18,7 +18,7 @@ class SparsePages final : public PageMap {
  public:
   SparsePages(TableId table, const Schema& schema, int ring_bits);
 
-  void Locate(KeyView keys, RowRef* refs) const override { Locate(keys, false, refs); }
+  void Locate(KeyView keys, RowRef* refs) const override;
   void LocateOrBear(KeyView keys, Lsn version, RowRef* refs) override;
   size_t FindValues(KeyView keys, TakeValues take) const override;
   size_t FindToUpdate(KeyView keys, Lsn version, TakeToUpdate take) override;
@@ -35,21 +35,19 @@ class SparsePages final : public PageMap {
   uint64_t PlaceOf(uint64_t hash) const { return hash << ring_bits_; }
   SparsePage* PageOf(uint64_t hash) const { return directory_.Find(PlaceOf(hash)); }
 
-  // Locate; `with_slots` says whether the caller will use the slots.
-  void Locate(KeyView keys, bool with_slots, RowRef* refs) const;
   // The hash and the page of each key; begins to fetch the pages.
   void FindPages(KeyView keys, uint64_t* hashes, SparsePage** pages) const;
   // Some keys that are looked up together.
   struct Few;
   // Calls take(i, few) for some keys at a time, from keys[i] on, until it returns false; returns the number
   // of keys before those.
-  template <size_t kStride, class Take>
-  size_t FindEachNarrow(KeyView keys, Take take) const;
-  // The same for the stride of these rows. REQUIRES: they are narrow.
+  template <size_t kEntryFloats, class Take>
+  size_t FindEach(KeyView keys, Take take) const;
+  // The same for the entries of these rows.
   template <class Take>
-  size_t FindEachNarrow(KeyView keys, Take take) const;
-  // Of rows that are not narrow: calls take(i, rows) for some keys at a time, rows[j] being the values of
-  // keys[i + j], until a row is missing or enter(page) refuses its page; returns the number of keys taken.
+  size_t FindEach(KeyView keys, Take take) const;
+  // Calls take(i, rows) for some keys at a time, rows[j] being the values of keys[i + j], until a row is not
+  // born or enter(page) refuses its page; returns the number of keys taken.
   template <class Value, class Enter, class Take>
   size_t FindRows(KeyView keys, Enter enter, Take take) const;
   // Pages some of whose rows have got other numbers, or lie in another page now.

@@ -128,7 +128,11 @@ void TableStore::Put(KeyView keys, ValueView rows, Lsn version) {
   RowRefs refs(keys.size());
   pages_->LocateOrBear(keys, version, refs.data());
   if (copy_ != nullptr) TellCopy(refs);
+  RowFinder finder;
   for (size_t i = 0; i < keys.size(); ++i) {
+    if (i + kPrefetchAhead < refs.size()) {
+      PrefetchRow(refs[i + kPrefetchAhead], floats * sizeof(float), finder);
+    }
     Page* page = refs[i].page;
     if (page == nullptr || page->CameWith(version)) continue;
     page->Touch(version);
@@ -201,8 +205,11 @@ void TableStore::ForEachPage(uint64_t from, absl::FunctionRef<bool(const Page&)>
 }
 
 void TableStore::TellCopy(absl::Span<const RowRef> refs) {
-  for (const RowRef& ref : refs) {
-    if (ref.page != nullptr) copy_->BeforeChange(*ref.page, ref.row);
+  const size_t bytes = FloatsPerRow(schema_) * sizeof(float);
+  RowFinder finder;
+  for (size_t i = 0; i < refs.size(); ++i) {
+    if (i + kPrefetchAhead < refs.size()) PrefetchRow(refs[i + kPrefetchAhead], bytes, finder);
+    if (refs[i].page != nullptr) copy_->BeforeChange(*refs[i].page, refs[i].row);
   }
 }
 

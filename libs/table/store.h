@@ -88,7 +88,7 @@ class TableStore {
   uint64_t bytes() const;
 
   // An upper bound of what an update of `keys` keys, or of ranges in that many blocks, adds to bytes(). O(1)
-  // and pessimistic: it assumes that every key is unborn and splits its page, some 40 KiB a key. While an
+  // and pessimistic: it assumes that every key is unborn and splits its page, 40 to 70 KiB a key. While an
   // update runs it may hold three pages more.
   uint64_t NewBytesBound(size_t keys) const;
   // The same for these keys; costs as much as a Read. Close to the truth, and 0 if all of them are born.

@@ -171,6 +171,44 @@ TEST_P(InstallTest, ABatchSkipsThePagesThatCameWithIt) {
   }
 }
 
+// One page came with the update. Before its key the batch has others, few or many.
+TEST_P(InstallTest, WhatIsBeforeAPageThatCameWithTheBatchIsUpdatedOnce) {
+  for (const uint32_t dim : {1u, 16u, 40u}) {
+    const uint64_t rows = 100'000 / dim;
+    const Schema schema = {.kind = GetParam(), .dim = dim, .rows = GetParam() == Kind::kRanged ? rows : 0};
+    std::vector<uint64_t> keys(rows);
+    std::iota(keys.begin(), keys.end(), uint64_t{0});
+    TableStore from(kTable, schema, 0);
+    from.Update(keys, std::vector<float>(rows * dim, 1), Lsn(1));
+    const PageImage came = ImagesOf(from)[2];
+    for (const size_t before : {0, 1, 7, 8, 63, 64, 65, 128, 135, 200}) {
+      TableStore to(kTable, schema, 0);
+      to.Update(keys, std::vector<float>(rows * dim, 1), Lsn(1));
+      PageImage image = came;
+      image.version = Lsn(2);
+      ASSERT_THAT(to.Install(image), IsOk());
+      std::vector<uint64_t> batch;
+      for (size_t i = 0; batch.size() < before && i < rows; ++i) {
+        if (!std::ranges::binary_search(came.keys, keys[i])) batch.push_back(keys[i]);
+      }
+      ASSERT_EQ(batch.size(), before);
+      const auto last =
+          std::ranges::find_if(came.keys, [&](uint64_t k) { return before == 0 || k > batch.back(); });
+      ASSERT_NE(last, came.keys.end());
+      batch.push_back(*last);
+      std::vector<float> gradients;
+      for (size_t i = 0; i < batch.size() * dim; ++i) gradients.push_back(static_cast<float>(i + 1));
+      to.Update(batch, gradients, Lsn(2));
+      std::vector<float> expected;
+      for (size_t i = 0; i < before * dim; ++i) expected.push_back(static_cast<float>(i + 2));
+      expected.resize(batch.size() * dim, 1);
+      std::vector<float> out(batch.size() * dim);
+      to.Read(batch, out.data());
+      EXPECT_EQ(out, expected) << dim << " after " << before;
+    }
+  }
+}
+
 TEST(InstallSparseTest, AnOlderRecordGivesNoBirthInAPage) {
   TableStore store(kTable, {}, 0);
   EXPECT_THAT(store.Install({.range = {}, .version = Lsn(5), .keys = {1}, .rows = {2}}), IsOk());

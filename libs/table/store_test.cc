@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -183,27 +184,44 @@ TEST_P(StoreWaysTest, AllWaysEqualTheReference) {
   ExpectSameRows(store, reference);
 }
 
-// Batches of any length, with a row that is not born at any place.
+// A batch of `size` rows, of which one is not born at first, equals the reference; among them the last one
+// has the largest key if `with_largest`.
+void CheckBatch(const Schema& schema, uint64_t size, uint64_t missing, bool with_largest) {
+  TableStore store(kTable, schema, 0);
+  ReferenceStore reference(schema);
+  std::vector<uint64_t> keys(size);
+  std::iota(keys.begin(), keys.end(), uint64_t{0});
+  if (with_largest && size > 0) keys.back() = ~uint64_t{0};
+  std::vector<uint64_t> born = keys;
+  if (missing < size) born.erase(born.begin() + static_cast<ptrdiff_t>(missing));
+  world::SplitMix64 random(size);
+  for (uint64_t round = 1; round <= 3; ++round) {
+    const std::vector<uint64_t>& some = round == 1 ? born : keys;
+    const std::vector<float> gradients = RandomGradients(random, some.size() * schema.dim);
+    store.Update(some, gradients, Lsn(round));
+    reference.Update(some, gradients);
+    ASSERT_EQ(Bits(ReadAll(store, keys)), Bits(reference.Read(keys))) << size << " without " << missing;
+  }
+}
+
 TEST(StoreTest, BatchesOfAnyLengthEqualTheReference) {
-  for (const Kind kind : {Kind::kSparse, Kind::kRanged}) {
-    // Rows that fill a page each, so that one of a ranged table can be missing.
-    const uint32_t dim = kind == Kind::kSparse ? 16 : kPageBytes / sizeof(float);
-    const Schema schema = {.kind = kind, .dim = dim, .rows = kind == Kind::kRanged ? 100u : 0u};
-    for (uint64_t size = 0; size < 60; size += kind == Kind::kSparse ? 1 : 7) {
-      for (uint64_t missing = 0; missing <= size; missing += kind == Kind::kSparse ? 1 : 9) {
-        TableStore store(kTable, schema, 0);
-        ReferenceStore reference(schema);
-        std::vector<uint64_t> keys;
-        for (uint64_t key = 0; key < size; ++key) keys.push_back(key);
-        std::vector<uint64_t> born = keys;
-        std::erase(born, missing);
-        for (int round = 1; round <= 3; ++round) {
-          const std::vector<uint64_t>& some = round == 1 ? born : keys;
-          const std::vector<float> gradients(some.size() * dim, static_cast<float>(round));
-          store.Update(some, gradients, Lsn(static_cast<uint64_t>(round)));
-          reference.Update(some, gradients);
-          ASSERT_EQ(Bits(ReadAll(store, keys)), Bits(reference.Read(keys))) << size << " without " << missing;
-        }
+  for (uint64_t size = 0; size < 40; ++size) {
+    for (uint64_t missing = 0; missing <= size; ++missing) CheckBatch({.dim = 16}, size, missing, false);
+  }
+  // Rows that fill a page each, so that one of a ranged table can be missing.
+  const Schema ranged = {.kind = Kind::kRanged, .dim = kPageBytes / sizeof(float), .rows = 100};
+  for (uint64_t size = 0; size < 60; size += 7) {
+    for (uint64_t missing = 0; missing <= size; missing += 9) CheckBatch(ranged, size, missing, false);
+  }
+}
+
+// Rows are looked up 64 at a time, and fetched and taken by eights: around these numbers.
+TEST(StoreTest, LongBatchesEqualTheReference) {
+  for (const uint32_t dim : {1u, 4u, 16u, 40u, 300u}) {
+    for (const uint64_t size : {63, 64, 65, 71, 72, 73, 127, 128, 129, 136, 137, 200}) {
+      for (const uint64_t missing : {uint64_t{0}, uint64_t{7}, uint64_t{8}, uint64_t{63}, uint64_t{64},
+                                     uint64_t{65}, uint64_t{128}, size - 1, size}) {
+        CheckBatch({.dim = dim}, size, missing, (size + missing) % 2 == 0);
       }
     }
   }
@@ -249,11 +267,11 @@ TEST(StoreTest, PutReplacesValuesAndSlots) {
     bool seen = false;
     store.ForEachPage([&](const Page& page) {
       EXPECT_EQ(page.version(), Lsn(3));
-      for (size_t row = 0; row < page.rows(); ++row) {
-        if (page.Key(row) != 40) continue;
+      page.ForEachRow([&](uint64_t key, size_t row) {
+        if (key != 40) return;
         seen = true;
         EXPECT_EQ(page.Values(row)[page.slot_stride() + 1], 8);
-      }
+      });
     });
     EXPECT_TRUE(seen);
   }

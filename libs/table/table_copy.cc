@@ -95,11 +95,11 @@ CopiedRows TableCopy::RowsOf(const Page& page) const {
   out.rows.resize(count * floats);
   // Of rows in `out`, by number; needed only if some were put aside.
   std::vector<float*> places(changed == nullptr || changed->rows.empty() ? 0 : numbers);
-  page.ForEachRow([&](size_t row) {
+  page.ForEachRow([&](uint64_t key, size_t row) {
     if (row >= numbers) return;
     float* const place = out.rows.data() + out.keys.size() * floats;
     if (!places.empty()) places[row] = place;
-    out.keys.push_back(page.Key(row));
+    out.keys.push_back(key);
     page.CopyRow(row, place);
   });
   for (size_t i = 0; changed != nullptr && i < changed->rows.size(); ++i) {

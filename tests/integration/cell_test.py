@@ -14,7 +14,7 @@ MODEL, TARGET = os.environ["PACELINE_CELL"].split(":")
 class CellTest(unittest.TestCase):
     def test_no_update_is_lost_or_doubled_and_no_read_too_old(self):
         folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
-        done = subprocess.run([f"{BIN}/paceline-bench", "soak", "--shards", "3", "--replicas", "1", "--workers", "3",
+        done = subprocess.run([f"{BIN}/paceline-soak", "soak", "--shards", "3", "--replicas", "1", "--workers", "3",
                                "--rate", "50", "--seconds", "4", "--model", MODEL, "--targets", TARGET,
                                "--folder", folder / "run", "--json", folder / "out.json"],
                               capture_output=True, text=True, timeout=380)

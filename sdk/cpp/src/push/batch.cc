@@ -14,44 +14,58 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "keys and values are copied as they are, so the machine must be little-endian as the wire is");
 
-// Assigns entries to segments: `order` lists them grouped by rank, and those of rank r end at ends[i] for the
-// i-th rank that occurs.
+// Assigns entries to segments: `order` lists them grouped by segment, in the order of the routes' ranks, and
+// those of rank r end at ends[i] for the i-th rank that occurs.
 struct Groups {
   std::vector<uint32_t> order;
   std::vector<std::pair<uint32_t, uint32_t>> ends;  // (rank, end in order), ascending
 };
 
-Groups CountingSort(const std::vector<uint32_t>& ranks, size_t rank_count) {
-  std::vector<uint32_t> next(rank_count + 1, 0);
-  for (uint32_t rank : ranks) ++next[rank + 1];
+// How many entries each segment has. Neighbours are counted apart: to count one of the same segment as the
+// entry before would wait for that one.
+std::vector<uint32_t> CountEach(const std::vector<uint32_t>& segments, size_t segment_count) {
+  constexpr size_t kApart = 4;
+  std::vector<uint32_t> counts(kApart * segment_count, 0);
+  for (size_t i = 0; i < segments.size(); ++i) ++counts[i % kApart * segment_count + segments[i]];
+  for (size_t i = segment_count; i < counts.size(); ++i) counts[i % segment_count] += counts[i];
+  counts.resize(segment_count);
+  return counts;
+}
+
+Groups CountingSort(const Routes& routes, const std::vector<uint32_t>& segments) {
+  std::vector<uint32_t> next = CountEach(segments, routes.segments.size());
   Groups groups;
-  for (size_t rank = 0; rank < rank_count; ++rank) {
-    const bool occurs = next[rank + 1] != 0;
-    next[rank + 1] += next[rank];
-    if (occurs) groups.ends.emplace_back(static_cast<uint32_t>(rank), next[rank + 1]);
+  uint32_t end = 0;
+  for (uint32_t rank = 0; rank < routes.segments.size(); ++rank) {
+    uint32_t& of_segment = next[routes.segments[rank].v];
+    const uint32_t count = std::exchange(of_segment, end);
+    end += count;
+    if (count > 0) groups.ends.emplace_back(rank, end);
   }
-  groups.order.resize(ranks.size());
-  for (uint32_t i = 0; i < ranks.size(); ++i) groups.order[next[ranks[i]]++] = i;
+  groups.order.resize(segments.size());
+  for (uint32_t i = 0; i < segments.size(); ++i) groups.order[next[segments[i]]++] = i;
   return groups;
 }
 
 // For a few keys on a ring of many segments, where a pass over the segments would cost more.
-Groups ComparisonSort(const std::vector<uint32_t>& ranks) {
+Groups ComparisonSort(const Routes& routes, const std::vector<uint32_t>& segments) {
   Groups groups;
-  groups.order.resize(ranks.size());
+  const auto rank_of = [&](uint32_t entry) { return routes.rank[segments[entry]]; };
+  groups.order.resize(segments.size());
   std::iota(groups.order.begin(), groups.order.end(), 0);
   std::stable_sort(groups.order.begin(), groups.order.end(),
-                   [&ranks](uint32_t a, uint32_t b) { return ranks[a] < ranks[b]; });
+                   [&](uint32_t a, uint32_t b) { return rank_of(a) < rank_of(b); });
   for (uint32_t i = 0; i < groups.order.size(); ++i) {
-    const uint32_t rank = ranks[groups.order[i]];
+    const uint32_t rank = rank_of(groups.order[i]);
     if (groups.ends.empty() || groups.ends.back().first != rank) groups.ends.emplace_back(rank, i);
     groups.ends.back().second = i + 1;
   }
   return groups;
 }
 
-Groups Group(const std::vector<uint32_t>& ranks, size_t rank_count) {
-  return ranks.size() * 4 < rank_count ? ComparisonSort(ranks) : CountingSort(ranks, rank_count);
+Groups Group(const Routes& routes, const std::vector<uint32_t>& segments) {
+  return segments.size() * 4 < routes.segments.size() ? ComparisonSort(routes, segments)
+                                                      : CountingSort(routes, segments);
 }
 
 // Cuts grouped entries into pieces. Add must be called for every entry in grouped order.
@@ -99,33 +113,29 @@ size_t PieceBytes(const Routes& routes, bool pushes) {
   return pushes ? routes.PushPieceBytes() : routes.piece_bytes;
 }
 
-// The rank of each key's segment.
-std::vector<uint32_t> RanksOf(const Routes& routes, const ring::Placement& placement,
-                              absl::Span<const uint64_t> keys) {
-  std::vector<uint32_t> ranks(keys.size());
-  placement.OfAll(keys.data(), keys.size(), ranks.data());
-  for (uint32_t& rank : ranks) rank = routes.rank[rank];
-  return ranks;
+std::vector<uint32_t> SegmentsOf(const ring::Placement& placement, absl::Span<const uint64_t> keys) {
+  std::vector<uint32_t> segments(keys.size());
+  placement.OfAll(keys.data(), keys.size(), segments.data());
+  return segments;
 }
 
 // Neighbouring keys of one block of a ranged table, and so of one segment.
 struct KeyRun {
-  uint32_t rank = 0;
+  SegmentId segment;
   uint32_t first = 0;  // in the caller's order
   uint32_t count = 0;
 };
 
 // Cuts keys of a ranged table into runs; returns nothing if that would not save much, as when they are not
 // sorted.
-std::vector<KeyRun> CutIntoRuns(const Routes& routes, const ring::Placement& placement,
-                                absl::Span<const uint64_t> keys) {
+std::vector<KeyRun> CutIntoRuns(const ring::Placement& placement, absl::Span<const uint64_t> keys) {
   constexpr size_t kWorthwhile = 8;  // keys a run
   std::vector<KeyRun> runs;
   const uint64_t block_rows = placement.RowsPerBlock();
   for (uint32_t i = 0; block_rows != 0 && i < keys.size();) {
     if (runs.size() * kWorthwhile > i + kWorthwhile) return {};
     const uint64_t first = placement.BlockOf(keys[i]) * block_rows;
-    KeyRun& run = runs.emplace_back(KeyRun{.rank = routes.rank[placement.Of(keys[i]).v], .first = i});
+    KeyRun& run = runs.emplace_back(KeyRun{.segment = placement.Of(keys[i]), .first = i});
     while (i < keys.size() && keys[i] - first < block_rows) ++i;
     run.count = i - run.first;
   }
@@ -135,10 +145,10 @@ std::vector<KeyRun> CutIntoRuns(const Routes& routes, const ring::Placement& pla
 // GroupKeys where the keys come in runs: whole runs are moved instead of keys.
 void MoveRuns(const Routes& routes, const std::vector<KeyRun>& runs, absl::Span<const uint64_t> keys,
               absl::Span<const float> values, Batch& batch) {
-  std::vector<uint32_t> ranks;
-  ranks.reserve(runs.size());
-  for (const KeyRun& run : runs) ranks.push_back(run.rank);
-  const Groups groups = Group(ranks, routes.segments.size());
+  std::vector<uint32_t> segments;
+  segments.reserve(runs.size());
+  for (const KeyRun& run : runs) segments.push_back(run.segment.v);
+  const Groups groups = Group(routes, segments);
   batch.places.resize(keys.size());
   uint32_t at = 0;
   uint32_t next = 0;  // in groups.order
@@ -260,10 +270,10 @@ std::shared_ptr<const Batch> CopyRuns(const Routes& routes, uint32_t dim, const 
 
 // The runs by segment.
 std::vector<uint32_t> OrderOf(const Routes& routes, const std::vector<Run>& runs) {
-  std::vector<uint32_t> ranks;
-  ranks.reserve(runs.size());
-  for (const Run& run : runs) ranks.push_back(routes.rank[run.segment.v]);
-  return Group(ranks, routes.segments.size()).order;
+  std::vector<uint32_t> segments;
+  segments.reserve(runs.size());
+  for (const Run& run : runs) segments.push_back(run.segment.v);
+  return Group(routes, segments).order;
 }
 
 // Batches of at most `bytes_max` bytes of values, or of one run.
@@ -306,12 +316,12 @@ std::shared_ptr<const Batch> GroupKeys(const Routes& routes, const ring::Placeme
   batch->entries = batch->rows = static_cast<uint32_t>(keys.size());
   batch->keys = allocate(keys.size() * sizeof(uint64_t));
   if (!values.empty()) batch->values = allocate(keys.size() * batch->RowBytes());
-  if (const std::vector<KeyRun> runs = CutIntoRuns(routes, placement, keys); !runs.empty()) {
+  if (const std::vector<KeyRun> runs = CutIntoRuns(placement, keys); !runs.empty()) {
     MoveRuns(routes, runs, keys, values, *batch);
     Translate(batch->places, places);
     return batch;
   }
-  Groups groups = Group(RanksOf(routes, placement, keys), routes.segments.size());
+  Groups groups = Group(routes, SegmentsOf(placement, keys));
   GatherRows(groups.order, Width<sizeof(uint64_t)>(), reinterpret_cast<const char*>(keys.data()),
              batch->keys.get());
   if (!values.empty()) {
