@@ -19,30 +19,46 @@ using lr::kLearningRate;
 constexpr uint64_t kStaleness = 8;
 
 struct Epochs {
-  Cost here, there, uncached;
+  Cost here, there, uncached, listed;
   double loss_here = 0, loss_there = 0;  // of the first epoch
 };
 
-// `uncached` has no cache, and is another job's.
-absl::StatusOr<Epochs> Train(const Session& session, const Session& uncached,
-                             const std::vector<Batch>& batches, const TableSchema& schema, int rounds) {
+// Each is another job's. Only `cached` has a cache, and `listed` names lists of keys that come again.
+struct Sessions {
+  const Session& cached;
+  const Session& uncached;
+  const Session& listed;
+};
+
+TableSchema WithKeyLists(TableSchema schema) {
+  std::visit([](auto& kind) { kind.link_filters.push.key_lists = kind.link_filters.pull.key_lists = true; },
+             schema);
+  return schema;
+}
+
+absl::StatusOr<Epochs> Train(const Sessions& sessions, const std::vector<Batch>& batches,
+                             const TableSchema& schema, int rounds) {
   const std::string name = absl::StrCat("lr-", schema.index());
-  ABSL_ASSIGN_OR_RETURN(Table table, session.client->OpenOrCreate(name, schema));
-  ABSL_ASSIGN_OR_RETURN(Table uncached_table, uncached.client->OpenOrCreate(name, schema));
+  ABSL_ASSIGN_OR_RETURN(Table table, sessions.cached.client->OpenOrCreate(name, schema));
+  ABSL_ASSIGN_OR_RETURN(Table uncached_table, sessions.uncached.client->OpenOrCreate(name, schema));
+  ABSL_ASSIGN_OR_RETURN(Table listed_table, sessions.listed.client->OpenOrCreate(name, WithKeyLists(schema)));
   std::vector<float> weights(kFeatures, 0);
   Epochs epochs;
-  std::vector<Cost> here, there, without_cache;
+  std::vector<Cost> here, there, without_cache, with_lists;
   for (int round = 0; round <= rounds; ++round) {  // side by side: the machine's mood changes
     double loss_here = 0;
     absl::StatusOr<double> loss_there = 0;
     const Cost cost_here = Measure(OwnCpuSeconds, [&] { loss_here = lr::EpochHere(batches, weights); });
-    const Cost cost_there =
-        Measure(session.cpu, [&] { loss_there = lr::EpochThere(batches, *session.client, table); });
+    const Cost cost_there = Measure(
+        sessions.cached.cpu, [&] { loss_there = lr::EpochThere(batches, *sessions.cached.client, table); });
     ABSL_RETURN_IF_ERROR(loss_there.status());
     absl::Status error;
-    const Cost cost_uncached = Measure(session.cpu, [&] {
-      error.Update(lr::EpochThere(batches, *uncached.client, uncached_table).status());
-    });
+    const auto measure = [&](const Session& session, Table& of_session) {
+      return Measure(session.cpu,
+                     [&] { error.Update(lr::EpochThere(batches, *session.client, of_session).status()); });
+    };
+    const Cost cost_uncached = measure(sessions.uncached, uncached_table);
+    const Cost cost_listed = measure(sessions.listed, listed_table);
     ABSL_RETURN_IF_ERROR(error);
     if (round == 0) {  // rows are born, memory is touched: not counted
       epochs.loss_here = loss_here;
@@ -52,10 +68,12 @@ absl::StatusOr<Epochs> Train(const Session& session, const Session& uncached,
     here.push_back(cost_here);
     there.push_back(cost_there);
     without_cache.push_back(cost_uncached);
+    with_lists.push_back(cost_listed);
   }
   epochs.here = Median(here);
   epochs.there = Median(there);
   epochs.uncached = Median(without_cache);
+  epochs.listed = Median(with_lists);
   return epochs;
 }
 
@@ -68,6 +86,9 @@ absl::StatusOr<std::vector<Result>> LogisticRegression(const Setting& setting) {
   ABSL_ASSIGN_OR_RETURN(const Session session, Session::Open(setting, "lr", 1));
   ABSL_ASSIGN_OR_RETURN(const Session uncached,
                         Session::Open(setting, "lr-uncached", 1, uint64_t{64} << 20, /*cache_bytes_max=*/0));
+  ABSL_ASSIGN_OR_RETURN(const Session listed,
+                        Session::Open(setting, "lr-listed", 1, uint64_t{64} << 20, /*cache_bytes_max=*/0));
+  const Sessions sessions{.cached = session, .uncached = uncached, .listed = listed};
   std::vector<Result> results;
   paceline::Sparse sparse;
   sparse.rule = Sgd{.lr = kLearningRate};
@@ -78,7 +99,7 @@ absl::StatusOr<std::vector<Result>> LogisticRegression(const Setting& setting) {
   ranged.consistency = sparse.consistency;
   for (const std::string& kind : setting.tables) {
     const TableSchema schema = kind == "sparse" ? TableSchema(sparse) : TableSchema(ranged);
-    ABSL_ASSIGN_OR_RETURN(const Epochs epochs, Train(session, uncached, batches, schema, rounds));
+    ABSL_ASSIGN_OR_RETURN(const Epochs epochs, Train(sessions, batches, schema, rounds));
     // The two add up the same updates in another order, and one of them some batches late.
     if (std::abs(epochs.loss_there - epochs.loss_here) > 0.05 * epochs.loss_here) {
       return absl::InternalError(absl::StrCat("lr: the mean loss of the first epoch was ", epochs.loss_there,
@@ -99,6 +120,7 @@ absl::StatusOr<std::vector<Result>> LogisticRegression(const Setting& setting) {
                          .lower_is_better = true});
     };
     add("epoch s", epochs.there.seconds, epochs.here.seconds);
+    add("epoch s from the second, lists of keys", epochs.listed.seconds, epochs.here.seconds);
     add("epoch CPU-s", epochs.there.cpu_seconds, epochs.here.cpu_seconds);
     add("mean loss", epochs.loss_there, epochs.loss_here);
     results.push_back({.workload = "lr",
@@ -112,6 +134,7 @@ absl::StatusOr<std::vector<Result>> LogisticRegression(const Setting& setting) {
   }
   ABSL_RETURN_IF_ERROR(session.client->Finish());
   ABSL_RETURN_IF_ERROR(uncached.client->Finish());
+  ABSL_RETURN_IF_ERROR(listed.client->Finish());
   return results;
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "libs/base/wide_vectors.h"
 #include "libs/table/invariant.h"
 
 namespace paceline::table {
@@ -127,6 +128,12 @@ void ApplyDistinct(const RuleKernel& kernel, uint32_t dim, absl::Span<const RowR
 }
 
 }  // namespace
+
+PACELINE_WIDEST_VECTORS bool Ascending(KeyView keys) {
+  uint64_t descents = 0;
+  for (size_t i = 1; i < keys.size(); ++i) descents |= keys[i] <= keys[i - 1] ? 1 : 0;
+  return descents == 0;
+}
 
 std::vector<uint32_t> TouchAndFindRepeats(absl::Span<RowRef> refs, Lsn version, bool distinct) {
   std::vector<uint32_t> repeats;

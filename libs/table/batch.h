@@ -29,11 +29,7 @@ inline auto EnterFor(Lsn version) {
 }
 
 // True if each key is larger than the one before, as in most batches: then all keys are distinct.
-inline bool Ascending(KeyView keys) {
-  uint32_t descents = 0;
-  for (size_t i = 1; i < keys.size(); ++i) descents += keys[i] <= keys[i - 1] ? 1 : 0;
-  return descents == 0;
-}
+bool Ascending(KeyView keys);
 
 // Applies gradients[i * dim .. (i + 1) * dim) to the row of each refs[i] that has a page. `repeats` is the
 // result of TouchAndFindRepeats for them. Gradients of a row that occurs repeatedly are first summed in order
