@@ -102,12 +102,12 @@ std::optional<int> SoakCommands::Run(const std::string& coordinator, const std::
 
 int SoakCommands::Report(const absl::StatusOr<SoakOutcome>& outcome, const std::string& json) const {
   if (!outcome.ok()) {
-    std::fprintf(stderr, "paceline-bench: %s\n", std::string(outcome.status().message()).c_str());
+    std::fprintf(stderr, "soak: %s\n", std::string(outcome.status().message()).c_str());
     return 1;
   }
   std::fputs(outcome->text.c_str(), stdout);
   if (!json.empty() && !(std::ofstream(json) << outcome->json.dump(2) << "\n")) {
-    std::fprintf(stderr, "paceline-bench: cannot write %s\n", json.c_str());
+    std::fprintf(stderr, "soak: cannot write %s\n", json.c_str());
     return 1;
   }
   return outcome->ok ? 0 : 1;

@@ -1,5 +1,6 @@
 #include "libs/ring/hash.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <vector>
@@ -105,6 +106,12 @@ TEST(HashTest, AllAtOnceAreTheSame) {
     MixTops(seed, unaligned.data() + 3, count, 60, tops.data());
     for (size_t i = 0; i < count; ++i) ASSERT_EQ(tops[i], Mix64(7, keys[i]) >> 60) << i << " of " << count;
     EXPECT_EQ(tops[count], 42);
+    for (const int shift : {60, 63}) {  // at 63 a half of the keys agree, and only short lists do
+      const uint32_t top = count == 0 ? 1 : static_cast<uint32_t>(Mix64(7, keys[0]) >> shift);
+      const bool all = std::all_of(keys.begin(), keys.begin() + static_cast<ptrdiff_t>(count),
+                                   [&](uint64_t key) { return Mix64(7, key) >> shift == top; });
+      EXPECT_EQ(AllMixTo(seed, unaligned.data() + 3, count, shift, top), all) << "of " << count;
+    }
   }
 }
 

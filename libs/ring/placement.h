@@ -66,7 +66,7 @@ class Placement {
   // segments[i] = Of(key i).v, for `count` keys of 8 bytes that lie side by side, at any address. O(count),
   // of a sparse table in about a nanosecond a key.
   void OfAll(const void* keys, size_t count, uint32_t* segments) const;
-  // True if all of them lie in `segment`. Costs less.
+  // True if all of them lie in `segment`. Costs less than OfAll: it stores nothing.
   bool AllIn(SegmentId segment, const void* keys, size_t count) const;
 
   // Cuts the keys first .. first + count - 1 of a ranged table at block boundaries. Returns one piece per

@@ -12,8 +12,8 @@
 #include <emmintrin.h>
 #endif
 
-// Where in a bucket of a sparse page's index (sparse_page.h) a key is: all its entries are compared at once.
-// Any place is as likely as another, so branches would be mispredicted.
+// Where in a bucket a key is, of a sparse page's index (sparse_page.h) or of a client's cache: all its
+// entries are compared at once. Any place is as likely as another, so branches would be mispredicted.
 namespace paceline::table {
 
 // The floats of a bucket, which is a cache line.
@@ -23,12 +23,12 @@ inline constexpr size_t kKeyFloats = sizeof(uint64_t) / sizeof(float);
 // The key of an entry that is free.
 inline constexpr uint64_t kFreeKey = ~uint64_t{0};
 
-// Bit f is set if an entry, of which each takes kStride floats, begins at float f of the bucket and has this
-// key, its first two floats. REQUIRES: `bucket` has kBucketFloats.
-template <size_t kStride>
-uint32_t MatchingRowsPortably(const float* bucket, uint64_t key) {
+// Bit f is set if an entry, of which each takes kEntryFloats floats, begins at float f of the bucket and has
+// this key, its first two floats. REQUIRES: `bucket` has kBucketFloats.
+template <size_t kEntryFloats>
+uint32_t MatchingEntriesPortably(const float* bucket, uint64_t key) {
   uint32_t matching = 0;
-  for (size_t at = 0; at + kStride <= kBucketFloats; at += kStride) {
+  for (size_t at = 0; at + kEntryFloats <= kBucketFloats; at += kEntryFloats) {
     uint64_t there;
     std::memcpy(&there, bucket + at, sizeof(there));
     matching |= static_cast<uint32_t>(there == key) << at;
@@ -42,40 +42,40 @@ namespace match_internal {
 
 // Four floats from `kFrom` on: all ones where they are what the key would be there. Floats that belong to no
 // key are compared with one half of it.
-template <size_t kStride, size_t kFrom>
+template <size_t kEntryFloats, size_t kFrom>
 __m128i Compare(const float* bucket, __m128i key) {
-  constexpr auto half = [](size_t at) { return at % kStride == 1 ? 1 : 0; };
+  constexpr auto half = [](size_t at) { return at % kEntryFloats == 1 ? 1 : 0; };
   constexpr int kHalves = half(kFrom) | half(kFrom + 1) << 2 | half(kFrom + 2) << 4 | half(kFrom + 3) << 6;
   const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bucket + kFrom));
   return _mm_cmpeq_epi32(four, _mm_shuffle_epi32(key, kHalves));
 }
 
-template <size_t kStride>
-constexpr uint32_t RowBegins() {
+template <size_t kEntryFloats>
+constexpr uint32_t EntryBegins() {
   uint32_t begins = 0;
-  for (size_t at = 0; at + kStride <= kBucketFloats; at += kStride) begins |= uint32_t{1} << at;
+  for (size_t at = 0; at + kEntryFloats <= kBucketFloats; at += kEntryFloats) begins |= uint32_t{1} << at;
   return begins;
 }
 
 }  // namespace match_internal
 
-template <size_t kStride>
-uint32_t MatchingRows(const float* bucket, uint64_t key) {
+template <size_t kEntryFloats>
+uint32_t MatchingEntries(const float* bucket, uint64_t key) {
   using match_internal::Compare;
   const __m128i wanted = _mm_cvtsi64_si128(static_cast<int64_t>(key));
   const __m128i low =
-      _mm_packs_epi32(Compare<kStride, 0>(bucket, wanted), Compare<kStride, 4>(bucket, wanted));
+      _mm_packs_epi32(Compare<kEntryFloats, 0>(bucket, wanted), Compare<kEntryFloats, 4>(bucket, wanted));
   const __m128i high =
-      _mm_packs_epi32(Compare<kStride, 8>(bucket, wanted), Compare<kStride, 12>(bucket, wanted));
+      _mm_packs_epi32(Compare<kEntryFloats, 8>(bucket, wanted), Compare<kEntryFloats, 12>(bucket, wanted));
   const auto halves = static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(low, high)));
-  return halves & (halves >> 1) & match_internal::RowBegins<kStride>();
+  return halves & (halves >> 1) & match_internal::EntryBegins<kEntryFloats>();
 }
 
 #else
 
-template <size_t kStride>
-uint32_t MatchingRows(const float* bucket, uint64_t key) {
-  return MatchingRowsPortably<kStride>(bucket, key);
+template <size_t kEntryFloats>
+uint32_t MatchingEntries(const float* bucket, uint64_t key) {
+  return MatchingEntriesPortably<kEntryFloats>(bucket, key);
 }
 
 #endif
@@ -87,13 +87,13 @@ uint32_t MatchingRows(const float* bucket, uint64_t key) {
 //
 // REQUIRES: as many buckets as keys, and as much room in `entries` and `missing`; at most as many `ahead`;
 // buckets are cache lines.
-template <size_t kStride>
+template <size_t kEntryFloats>
 size_t FindInBuckets(absl::Span<float* const> buckets, KeyView keys, absl::Span<float* const> ahead,
                      float** entries, uint32_t* missing);
 
 namespace match_internal {
 // FindInBuckets without AVX-512: for its test.
-template <size_t kStride>
+template <size_t kEntryFloats>
 size_t FindInBucketsPortably(absl::Span<float* const> buckets, KeyView keys, absl::Span<float* const> ahead,
                              float** entries, uint32_t* missing);
 }  // namespace match_internal

@@ -26,39 +26,39 @@ Bucket Random(world::SplitMix64& random, uint64_t key) {
   return bucket;
 }
 
-template <size_t kStride>
+template <size_t kEntryFloats>
 uint32_t AsDefined(const Bucket& bucket, uint64_t key) {
   uint32_t matching = 0;
-  for (size_t row = 0; row < kBucketFloats / kStride; ++row) {
+  for (size_t row = 0; row < kBucketFloats / kEntryFloats; ++row) {
     uint32_t halves[2];
-    std::memcpy(halves, bucket.floats + row * kStride, sizeof(halves));
+    std::memcpy(halves, bucket.floats + row * kEntryFloats, sizeof(halves));
     if (halves[0] == static_cast<uint32_t>(key) && halves[1] == static_cast<uint32_t>(key >> 32)) {
-      matching |= uint32_t{1} << (row * kStride);
+      matching |= uint32_t{1} << (row * kEntryFloats);
     }
   }
   return matching;
 }
 
-template <size_t kStride>
+template <size_t kEntryFloats>
 void Check() {
-  world::SplitMix64 random(kStride);
+  world::SplitMix64 random(kEntryFloats);
   int some = 0;
   for (int round = 0; round < 20'000; ++round) {
     const uint64_t key = random.Next();
     const Bucket bucket = Random(random, key);
-    const uint32_t expected = AsDefined<kStride>(bucket, key);
+    const uint32_t expected = AsDefined<kEntryFloats>(bucket, key);
     some += expected != 0 ? 1 : 0;
-    ASSERT_EQ(MatchingRows<kStride>(bucket.floats, key), expected);
-    ASSERT_EQ(MatchingRowsPortably<kStride>(bucket.floats, key), expected);
+    ASSERT_EQ(MatchingEntries<kEntryFloats>(bucket.floats, key), expected);
+    ASSERT_EQ(MatchingEntriesPortably<kEntryFloats>(bucket.floats, key), expected);
   }
   EXPECT_GT(some, 1000);
 }
 
 // The buckets' words are as those of Check, so some keys are there twice: the first counts.
-template <size_t kStride>
+template <size_t kEntryFloats>
 void CheckFind() {
   constexpr size_t kCount = 37;
-  world::SplitMix64 random(kStride);
+  world::SplitMix64 random(kEntryFloats);
   for (int round = 0; round < 1'000; ++round) {
     std::vector<Bucket> buckets(kCount);
     std::vector<uint64_t> keys(kCount);
@@ -69,14 +69,15 @@ void CheckFind() {
       keys[i] = i % 5 == 0 ? kFreeKey : random.Next();
       buckets[i] = Random(random, keys[i]);
       places[i] = buckets[i].floats;
-      const uint32_t matching = AsDefined<kStride>(buckets[i], keys[i]);
+      const uint32_t matching = AsDefined<kEntryFloats>(buckets[i], keys[i]);
       if (matching != 0 && keys[i] != kFreeKey) {
         expected[i] = places[i] + std::countr_zero(matching) + kKeyFloats;
       } else {
         expected_missing.push_back(i);
       }
     }
-    for (const auto find : {FindInBuckets<kStride>, match_internal::FindInBucketsPortably<kStride>}) {
+    for (const auto find :
+         {FindInBuckets<kEntryFloats>, match_internal::FindInBucketsPortably<kEntryFloats>}) {
       std::vector<float*> entries(kCount);
       std::vector<uint32_t> missing(kCount);
       missing.resize(

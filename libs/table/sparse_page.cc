@@ -197,35 +197,23 @@ void SparsePage::Split(int ring_bits, SparsePage& upper) {
 
   upper.Grow(moving);
   const size_t staying = rows_ - moving;
-  std::vector<uint64_t> keys;
-  if (narrow_) {
-    ForEachRow([&](uint64_t key, size_t row) {
-      if (moves(key)) upper.AddPacked(key, HashOf(key), Values(row));
-    });
-  } else {
-    keys = KeysByRow();
-    MoveRows(moves, keys, upper);
-  }
+  narrow_ ? SplitNarrow(moves, staying, upper) : SplitWide(moves, staying, upper);
   if (staying == 0) return Clear();
-  const size_t capacity = GrownCapacity(staying);
-  if (narrow_) {
-    ReallocateNarrow(capacity, [&](uint64_t key) { return !moves(key); });
-  } else {
-    rows_ = staying;
-    if (capacity > CapacityFor(shape_, rows_)) {
-      // A page that was full, and may grow ahead, will need all of its room again.
-      ClearIndexAndMarks();
-      IndexAll(keys);
-    } else {
-      ReallocateWide(capacity, keys);
-    }
-  }
   ahead_ = capacity_ > CapacityFor(shape_, rows_);
+}
+
+template <class Moves>
+void SparsePage::SplitNarrow(const Moves& moves, size_t staying, SparsePage& upper) {
+  ForEachRow([&](uint64_t key, size_t row) {
+    if (moves(key)) upper.AddPacked(key, HashOf(key), Values(row));
+  });
+  if (staying > 0) ReallocateNarrow(GrownCapacity(staying), [&](uint64_t key) { return !moves(key); });
 }
 
 // Rows from the end fill the gaps, so that few of those that stay move.
 template <class Moves>
-void SparsePage::MoveRows(const Moves& moves, std::vector<uint64_t>& keys, SparsePage& upper) {
+void SparsePage::SplitWide(const Moves& moves, size_t staying, SparsePage& upper) {
+  std::vector<uint64_t> keys = KeysByRow();
   const auto move = [&](size_t row) { upper.AddPacked(keys[row], HashOf(keys[row]), Values(row)); };
   size_t row = 0;
   size_t end = rows_;
@@ -237,7 +225,16 @@ void SparsePage::MoveRows(const Moves& moves, std::vector<uint64_t>& keys, Spars
     keys[row] = keys[--end];
     SetRow(row++, Values(end));
   }
-  keys.resize(end);
+  keys.resize(staying);
+  rows_ = staying;
+  const size_t capacity = GrownCapacity(staying);
+  if (capacity > CapacityFor(shape_, staying)) {
+    // It grows ahead, and will need all of its room again.
+    ClearIndexAndMarks();
+    IndexAll(keys);
+  } else if (staying > 0) {
+    ReallocateWide(capacity, keys);
+  }
 }
 
 void SparsePage::Clear() {

@@ -68,14 +68,14 @@ class SparsePage : public Page {
     const uint32_t next = FirstBucket(hash) + 1;
     __builtin_prefetch(index_ + (next < buckets_ ? next : 0) * kBucketFloats);
   }
-  // The entry of `key`, what lies behind it there, or nullptr. REQUIRES: kFloats is EntryFloats(shape).
-  template <size_t kFloats>
+  // The entry of `key`, what lies behind it there, or nullptr. REQUIRES: kEntryFloats is EntryFloats(shape).
+  template <size_t kEntryFloats>
   float* FindEntry(uint64_t key, uint64_t hash) const {
     if (key == kFreeKey) return HasFreeKey() ? index_ + PlaceOfFreeKey() : nullptr;
-    constexpr size_t kLast = (kBucketFloats / kFloats - 1) * kFloats + kKeyFloats;
+    constexpr size_t kLast = (kBucketFloats / kEntryFloats - 1) * kEntryFloats + kKeyFloats;
     for (uint32_t bucket = FirstBucket(hash);;) {
       const size_t first = bucket * kBucketFloats;
-      const uint32_t matching = MatchingRows<kFloats>(index_ + first, key);
+      const uint32_t matching = MatchingEntries<kEntryFloats>(index_ + first, key);
       if (matching != 0) return index_ + first + kKeyFloats + std::countr_zero(matching);
       if (KeyAt(first + kLast) == kFreeKey) return nullptr;
       if (++bucket >= buckets_) bucket = 0;
@@ -129,10 +129,12 @@ class SparsePage : public Page {
   std::vector<uint64_t> KeysByRow() const;
   void IndexAll(absl::Span<const uint64_t> keys);
   void ClearIndexAndMarks();
-  // Adds the rows for which `moves` is true to `upper`; the others get the first numbers, also in `keys`.
-  // REQUIRES: rows are not narrow; the caller sets rows_ and makes the index anew.
+  // Moves the rows for which `moves` is true to `upper`, which has room for them; `staying` stay. The caller
+  // clears a page that has none left.
   template <class Moves>
-  void MoveRows(const Moves& moves, std::vector<uint64_t>& keys, SparsePage& upper);
+  void SplitNarrow(const Moves& moves, size_t staying, SparsePage& upper);
+  template <class Moves>
+  void SplitWide(const Moves& moves, size_t staying, SparsePage& upper);
   // Drops all rows and the buffer.
   void Clear();
   // Gives the page a new buffer with room for `rows` rows, and more where memory is plenty. Copies the first

@@ -130,7 +130,8 @@ class RowTable {
   Entry* FindFrom(uint64_t bucket, uint64_t key) {
     for (;;) {
       Entry* const four = buckets_[bucket].entries;
-      if (const uint32_t matching = table::MatchingRows<kEntryFloats>(FloatsOf(four), key); matching != 0) {
+      if (const uint32_t matching = table::MatchingEntries<kEntryFloats>(FloatsOf(four), key);
+          matching != 0) {
         // One without a row comes behind those with one: then there is none with this key.
         Entry& entry = four[std::countr_zero(matching) / kEntryFloats];
         return entry.row == 0 ? nullptr : &entry;

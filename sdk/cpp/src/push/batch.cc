@@ -21,13 +21,16 @@ struct Groups {
   std::vector<std::pair<uint32_t, uint32_t>> ends;  // (rank, end in order), ascending
 };
 
-// How many entries each segment has. Neighbours are counted apart: to count one of the same segment as the
-// entry before would wait for that one.
+// How many entries each segment has. Of few segments, neighbours are counted apart: to count one of the same
+// segment as the entry before would wait for that one.
 std::vector<uint32_t> CountEach(const std::vector<uint32_t>& segments, size_t segment_count) {
-  constexpr size_t kApart = 4;
-  std::vector<uint32_t> counts(kApart * segment_count, 0);
-  for (size_t i = 0; i < segments.size(); ++i) ++counts[i % kApart * segment_count + segments[i]];
-  for (size_t i = segment_count; i < counts.size(); ++i) counts[i % segment_count] += counts[i];
+  constexpr size_t kFewSegments = 256;
+  const size_t apart = segment_count <= kFewSegments ? 4 : 1;
+  std::vector<uint32_t> counts(apart * segment_count, 0);
+  for (size_t i = 0; i < segments.size(); ++i) ++counts[i % apart * segment_count + segments[i]];
+  for (size_t part = 1; part < apart; ++part) {
+    for (size_t s = 0; s < segment_count; ++s) counts[s] += counts[part * segment_count + s];
+  }
   counts.resize(segment_count);
   return counts;
 }
